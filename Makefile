@@ -1,0 +1,52 @@
+# A thin cover over meson and ninja, for those who want one word a task. Each target sets up what it
+# needs, on a fresh Debian 12 too (as root, or with sudo).
+
+PREFIX ?= /usr/local
+BUILD = build/release
+HOLDFAST = $(BUILD)/src/cli/holdfast
+
+.PHONY: all build demo check bench mutants soak install format clean
+
+all: build
+
+build: $(BUILD)/build.ninja
+	ninja -C $(BUILD)
+
+$(BUILD)/build.ninja:
+	tools/install-dependencies build
+	meson setup --buildtype=release -Db_lto=true -Dtests=false $(BUILD)
+
+# The flash sale, without a lock and with one. URL names the store: make demo URL=local:///run/shop
+demo: build
+	$(BUILD)/examples/flash_sale $(if $(URL),--url '$(URL)')
+
+# Everything that is tested, in about twenty minutes. The last line says what came out.
+check:
+	tools/check
+
+bench: build
+	$(HOLDFAST) $(if $(URL),-e '$(URL)') bench
+
+# Breaks the code on purpose, one place after the other: each time a test has to notice. Then tortures
+# locks that are wrong on purpose.
+mutants:
+	tools/install-dependencies check
+	tools/run-mutants
+	tools/run-torture-mutants
+
+# Rounds of aimed faults for as long as you like: make soak HOURS=4
+soak: build
+	tools/run-torture $(HOLDFAST) --hours $(or $(HOURS),1)
+
+# DESTDIR is honoured. A prefix that the loader does not know needs LD_LIBRARY_PATH.
+install: build
+	meson configure $(BUILD) -Dprefix='$(PREFIX)'
+	meson install -C $(BUILD)
+	if [ -z "$(DESTDIR)" ] && [ "$$(id -u)" = 0 ]; then ldconfig; fi
+
+format:
+	find include src examples tests \( -name '*.[ch]' -o -name '*.cpp' \) -print0 | \
+	    xargs -0 clang-format -i
+
+clean:
+	rm -rf build

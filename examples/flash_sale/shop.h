@@ -1,0 +1,39 @@
+/* A shop whose stock and orders are ordinary files that protect nothing. */
+#ifndef SHOP_H
+#define SHOP_H
+
+#include <stdint.h>
+
+enum sale {
+    SALE_SOLD,
+    SALE_SOLD_OUT,
+    SALE_ALREADY_ORDERED,
+    SALE_STALE, /* somebody with a newer token has been here */
+    SALE_FAILED /* the files could not be used */
+};
+
+struct shop {
+    int stock;        /* a file with one number */
+    int orders;       /* a file with one line an order */
+    int64_t think_ns; /* between reading and writing back */
+};
+
+/* What the books say after the sale. */
+struct books {
+    int orders, stock;
+    int lost_updates;  /* orders that the stock does not know of */
+    int double_orders; /* buyers that got more than one */
+    int stale_tokens;  /* orders whose token is not above the one before */
+};
+
+/* Opens the shop in `directory` with new files that offer `items`. 0, or -1 with errno. */
+int shop_open(struct shop *shop, const char *directory, int items);
+void shop_close(struct shop *shop);
+
+/* Reads, thinks, writes back. `token` fences: 0 is the token of those who have no lock. */
+enum sale shop_sell(const struct shop *shop, int buyer, uint64_t token);
+
+/* 0, or -1 with errno. */
+int shop_audit(const struct shop *shop, int items, int buyers, struct books *ret);
+
+#endif

@@ -1,0 +1,442 @@
+/* holdfast: distributed locks with one API and one set of guarantees over many stores.
+ *
+ * This header is the contract, and it reads from top to bottom as a tutorial:
+ *
+ *     hf_client *client;
+ *     hf_hold *hold;
+ *     if (hf_open(&client, "local:", NULL) != HF_OK)
+ *         return complain(hf_last_error()->text);
+ *     if (hf_lock(client, "orders/42", 1000, NULL, &hold) == HF_OK) {
+ *         write_order(order, hf_token(hold));      // the resource compares tokens
+ *         hf_unlock(hold);
+ *     }
+ *     hf_close(client);
+ *
+ * Conventions that hold everywhere:
+ *
+ *  - Times are milliseconds, relative, and say so in their name. HF_FOREVER (-1) waits for ever,
+ *    0 does not wait, other negative values are refused with HF_EINVAL.
+ *  - Strings that you pass in are copied; strings that you are handed belong to the library, and
+ *    the comment says until when they live.
+ *  - Every function may be called from any thread unless its comment says otherwise.
+ *  - Callbacks run on the client's loop, never inside the call that asked for them. They must not
+ *    block: blocking calls on the same client answer HF_EDEADLK there.
+ *  - The library never prints, never exits and installs no signal handlers.
+ */
+#ifndef HOLDFAST_H
+#define HOLDFAST_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define HF_VERSION_MAJOR 0
+#define HF_VERSION_MINOR 1
+#define HF_VERSION_PATCH 0
+
+#if defined(__GNUC__)
+#define HF_API __attribute__((visibility("default")))
+#else
+#define HF_API
+#endif
+
+/* Wait without a limit. */
+#define HF_FOREVER ((int64_t)-1)
+
+/* The longest lock name, in bytes. A name is any bytes but NUL, at least one. */
+#define HF_NAME_MAX 1024
+
+/* Room for an owner key as text, with its NUL (see hf_detach). */
+#define HF_OWNER_KEY_SIZE 64
+
+/* The version of the library that runs, such as "0.1.0". Static. */
+HF_API const char *hf_version(void);
+
+/* ---- 1. Answers --------------------------------------------------------------------------
+ *
+ * Every call answers with one of these codes. They say what to *do*, and never confuse "somebody
+ * else has it" with "the store could not be asked". */
+typedef enum hf_code {
+    HF_OK = 0,
+    /* Answers: the store has been asked and said so. */
+    HF_BUSY = 1,     /* somebody else holds it, and wait_ms is over (or was 0) */
+    HF_LOST = 2,     /* you held it, and lost it: what you did since may have met another owner */
+    HF_CANCELED = 3, /* you cancelled the request */
+    /* The store could not be asked, or will not talk to you. */
+    HF_UNREACHABLE = 4, /* no answer in time; whatever was left there is being cleaned up */
+    HF_DENIED = 5,      /* the store refuses you: permission, password, ownership */
+    /* Errors: the call cannot work as it stands. */
+    HF_EINVAL = 6,    /* an argument is wrong; the sentence says which */
+    HF_EDEADLK = 7,   /* the caller would wait for itself */
+    HF_EKIND = 8,     /* the name is in use as another kind of thing, or with other permits */
+    HF_ENOTSUP = 9,   /* this engine cannot do that */
+    HF_EFORKED = 10,  /* the client was opened in the parent of this process */
+    HF_ECLOSED = 11,  /* the client is being closed */
+    HF_ENOMEM = 12,   /* out of memory; nothing has changed */
+    HF_ELIMIT = 13,   /* a limit of the store is reached: sessions, names, disk space */
+    HF_ECORRUPT = 14, /* the store's state is damaged, foreign, or of another version */
+    HF_EINTERNAL = 15 /* the library found itself in a state that cannot be; please report it */
+} hf_code;
+
+/* The code's name ("HF_BUSY"), and a short sentence for it. Static, for unknown codes too. */
+HF_API const char *hf_code_name(int code);
+HF_API const char *hf_code_text(int code);
+
+/* The sentence for the human: what is wrong, where, and what to do about it. */
+typedef struct hf_error {
+    int code;       /* an hf_code */
+    int native;     /* the store's or the system's own number (errno), or 0 */
+    char text[360]; /* one line, no newline, passwords removed */
+} hf_error;
+
+/* What the calling thread's last call that did not answer HF_OK had to say. Never NULL. Lives, and
+ * stays unchanged, until the thread's next call into the library. */
+HF_API const hf_error *hf_last_error(void);
+
+/* ---- 2. Clients --------------------------------------------------------------------------
+ *
+ * A client is one connection (or one pool, or one mapped file) to one store. Open one for a
+ * process and share it among all threads. */
+typedef struct hf_client hf_client;
+
+typedef enum hf_driver {
+    HF_DRIVE_THREAD = 0, /* a thread of the client turns the loop: the default */
+    HF_DRIVE_MYSELF = 1  /* no thread: blocking calls turn the loop, hf_dispatch turns it between
+                            them; such a client may be used by one thread at a time */
+} hf_driver;
+
+typedef enum hf_event_type {
+    HF_EVENT_GRANTED = 0,    /* a lock was granted; not sent for nested holds */
+    HF_EVENT_WAITING = 1,    /* a request was refused, or has to queue, and begins to wait */
+    HF_EVENT_RELEASED = 2,   /* a lock was given back */
+    HF_EVENT_LOST = 3,       /* a lock was lost */
+    HF_EVENT_TAKEOVER = 4,   /* what an owner that is gone had was taken back */
+    HF_EVENT_STORE_DOWN = 5, /* the store stopped answering: sent once, for all names ("") */
+    HF_EVENT_STORE_UP = 6    /* it answers again, likewise */
+} hf_event_type;
+
+typedef struct hf_event {
+    size_t size;
+    hf_event_type type;
+    const char *name; /* the lock's name, or "" */
+    uint64_t token;   /* or 0 */
+    const char *text; /* one line for a log */
+} hf_event;
+
+/* Called on whichever thread the event happens; must not block, fork or call the library. The
+ * event and its strings live until the function returns. */
+typedef void hf_event_cb(void *arg, const hf_event *event);
+
+/* For tests, and for holdfast torture: where the library is just now in acquiring, renewing, losing
+ * or giving back `name`, so that somebody may stop the thread, or end the process, where it hurts
+ * most:
+ *
+ *     before_ask       the store is about to be asked
+ *     queued           it has said no; the request has its place in the queue, and goes to sleep
+ *     after_answer     it has granted, and nobody has been told
+ *     before_return    the caller is about to hear its answer
+ *     before_renew     a lease is about to be asked to go on
+ *     after_renew      the store has answered that; the new deadline does not count yet
+ *     before_loss      a hold is about to be marked as lost
+ *     before_release   the store is about to be asked to take something back
+ *     after_release    it has, and nobody has been told
+ *
+ * What nobody else wants may be taken, or given back, in one step that passes none of them. Runs on
+ * whichever thread that is, and may block it; must not call the library. Names of points may be
+ * added. `name` lives until the function returns. */
+typedef void hf_point_cb(void *arg, const char *point, const char *name);
+
+typedef struct hf_client_options {
+    size_t size; /* set by HF_CLIENT_OPTIONS_INIT */
+    hf_driver driver;
+    int64_t lease_ms;       /* lease of holds without one of their own; 0: 30,000. At least 100,
+                               else HF_EINVAL. Engines whose store sees a process die (local:) need
+                               no lease and ignore it */
+    const char *owner_text; /* who you are, for hf_inspect; NULL: user@host:pid program */
+    hf_event_cb *on_event;  /* where events go; NULL: nowhere */
+    void *event_arg;
+    bool existing_only;    /* where the store is missing, do not make one: HF_UNREACHABLE instead */
+    hf_point_cb *on_point; /* NULL: none, which costs nothing */
+    void *point_arg;
+} hf_client_options;
+
+#define HF_CLIENT_OPTIONS_INIT .size = sizeof(hf_client_options)
+
+/* Opens the store that `url` names: "local:", "local:///run/myapp?ns=jobs". NULL: $HOLDFAST_URL,
+ * or "local:" where that is not set. `options` may be NULL. holdfast-url(7) lists schemes and
+ * options. HF_OK: *ret is yours, to be given to hf_close. Else *ret is NULL. */
+HF_API int hf_open(hf_client **ret, const char *url, const hf_client_options *options);
+
+/* Gives every hold back, ends every request with HF_ECLOSED (their callbacks run before hf_close
+ * returns), and frees the client with all its holds. Threads that still block in a call on this
+ * client come back with HF_ECLOSED first. No new call may begin once hf_close has begun. In a
+ * forked child it frees memory only. Not from a callback. NULL is fine. */
+HF_API void hf_close(hf_client *client);
+
+/* What the engine behind a client can do: an OR of these. */
+#define HF_CAP_MUTEX 0x001u
+#define HF_CAP_FAIR 0x002u
+#define HF_CAP_RW 0x004u
+#define HF_CAP_UPGRADE 0x008u
+#define HF_CAP_PERMIT 0x010u  /* leased permits */
+#define HF_CAP_COUNTER 0x020u /* plain counter */
+#define HF_CAP_LATCH 0x040u
+#define HF_CAP_TOKEN 0x080u  /* fencing tokens */
+#define HF_CAP_DETACH 0x100u /* hf_detach, hf_attach */
+#define HF_CAP_INSPECT 0x200u
+#define HF_CAP_BREAK 0x400u
+HF_API unsigned hf_caps(const hf_client *client);
+
+/* The URL the client was opened with, password removed. Lives as long as the client. */
+HF_API const char *hf_url(const hf_client *client);
+
+/* ---- 3. Locking --------------------------------------------------------------------------
+ *
+ * Acquiring returns a *hold*. The hold is the proof: it carries the token, the deadline and the
+ * loss signal, and giving back needs it. */
+typedef struct hf_hold hf_hold;
+
+typedef enum hf_mode {
+    HF_MUTEX = 0,   /* exclusive; a newcomer may overtake waiters for a short while (barging), which
+                       is fastest; nobody starves */
+    HF_FAIR = 1,    /* exclusive; first come, first served, by arrival at the store */
+    HF_READ = 2,    /* read-write lock, shared: many at a time */
+    HF_UPGRADE = 3, /* read-write lock, shared with readers, but one at a time: the one who may go
+                       on to HF_WRITE without letting anybody in between */
+    HF_WRITE = 4,   /* read-write lock, exclusive */
+    HF_PERMIT = 5,  /* semaphore: `permits` of its permits, which come back if their owner dies */
+    HF_COUNTER = 6, /* plain counter: take `permits` from it; nobody owns them, there is no hold */
+    HF_LATCH = 7    /* count-down latch: wait until it is at zero; there is no hold */
+} hf_mode;
+
+/* A name is one thing at a time: a mutex, a fair mutex, a read-write lock, a semaphore, a counter
+ * or a latch. Asking for another while it is in use answers HF_EKIND. */
+
+/* Why and what was lost. Lives until the callback returns. */
+typedef struct hf_loss {
+    size_t size;
+    const char *name;
+    uint64_t token;
+    const char *reason; /* one line */
+} hf_loss;
+
+/* Runs once per hold, on the client's loop, when the hold is lost, unless hf_unlock finds that out
+ * first. It is due before any other owner can exist, with a margin of 2 ms and a hundredth of the
+ * lease for the loop to get a processor; hf_held is false by then in any case. (A forced break
+ * takes the lock at once: there the token fences you.) Once hf_unlock has returned, it is neither
+ * running nor going to; so do not hold, around hf_unlock, a mutex that on_lost takes. It may itself
+ * call hf_unlock_nowait on the hold. */
+typedef void hf_lost_cb(void *arg, const hf_loss *loss);
+
+typedef struct hf_lock_options {
+    size_t size; /* set by HF_LOCK_OPTIONS_INIT */
+    hf_mode mode;
+    uint32_t permits;       /* HF_PERMIT, HF_COUNTER: how many to take; 0 means 1 */
+    uint32_t limit;         /* HF_PERMIT: create the semaphore with this many permits unless it
+                               exists; if it exists with another number: HF_EKIND. 0: it must exist,
+                               else HF_EKIND */
+    int64_t lease_ms;       /* 0: held until you unlock, renewed behind your back as long as the
+                               process lives. > 0: ends by itself after so long; at least 10, else
+                               HF_EINVAL */
+    uint64_t owner;         /* 0: the calling thread (hf_lock), or the request itself, shared with
+                               nobody (hf_lock_async). Else a number of your choice below
+                               2^62: a task, a fibre */
+    const char *owner_text; /* shown by hf_inspect; NULL: the client's */
+    hf_lost_cb *on_lost;    /* NULL: none */
+    void *lost_arg;
+} hf_lock_options;
+
+#define HF_LOCK_OPTIONS_INIT .size = sizeof(hf_lock_options)
+
+/* Acquires `name`, waiting at most `wait_ms` (HF_FOREVER, 0: do not wait). `options` may be NULL: a
+ * mutex for the calling thread, without a lease of its own.
+ *
+ * The owner that holds the name already re-enters at once, without asking the store, and gets a
+ * second hold on the same grant; the last hf_unlock gives it back. A reader that holds HF_WRITE or
+ * HF_UPGRADE may take HF_READ (so "take read, unlock write" is a downgrade), HF_UPGRADE may take
+ * HF_WRITE (waits for the readers to leave), but HF_READ that asks for HF_WRITE or HF_UPGRADE is
+ * answered HF_EDEADLK: two such readers would wait for each other. Leases of nested holds never
+ * shorten the outer one. Permits are never re-entered: each call takes its own.
+ *
+ * HF_OK: *ret is yours, to be given to hf_unlock or hf_unlock_nowait (NULL for HF_COUNTER and
+ *        HF_LATCH, where `ret` may be NULL too).
+ * HF_BUSY, HF_UNREACHABLE, HF_DENIED, HF_E...: *ret is NULL, and nothing of yours is or will be
+ * left at the store: no queue entry, no late grant. */
+HF_API int hf_lock(hf_client *client, const char *name, int64_t wait_ms,
+                   const hf_lock_options *options, hf_hold **ret);
+
+/* Gives the hold back and frees it, whatever the answer; waits for the store's answer.
+ * HF_OK: given back. HF_LOST: it had been lost before. HF_UNREACHABLE: no answer; it ends with its
+ * lease at the latest, and the library keeps trying until then. NULL is fine. */
+HF_API int hf_unlock(hf_hold *hold);
+
+/* The same without waiting for the store; what hf_unlock is in a callback. */
+HF_API void hf_unlock_nowait(hf_hold *hold);
+
+/* ---- 4. What a hold knows ----------------------------------------------------------------
+ *
+ * These ask nobody: no I/O, no waiting, callable anywhere, in a hot loop too. A hold must not be
+ * used after it was given back. */
+
+/* True only while no other owner can exist, by a clock that goes on in suspend, counted from before
+ * the question left. Once false it stays false. Between hf_held and your write a pause can still
+ * happen: only a resource that compares tokens is safe from that. */
+HF_API bool hf_held(const hf_hold *hold);
+
+/* How long hf_held stays true without renewal: >= 0; INT64_MAX where no lease limits it. */
+HF_API int64_t hf_remaining_ms(const hf_hold *hold);
+
+/* The fencing token: larger than that of every earlier exclusive grant of this name. Shared holds
+ * carry the token of the last exclusive one. 0 on engines without HF_CAP_TOKEN. */
+HF_API uint64_t hf_token(const hf_hold *hold);
+
+/* The name, as you gave it; lives as long as the hold. */
+HF_API const char *hf_hold_name(const hf_hold *hold);
+
+/* What is held now: HF_WRITE becomes HF_READ by hf_downgrade. */
+HF_API hf_mode hf_hold_mode(const hf_hold *hold);
+
+/* ---- 5. Changing a hold ------------------------------------------------------------------ */
+
+/* HF_UPGRADE to HF_WRITE, in place, once the readers have left. The hold stays what it was unless
+ * the answer is HF_OK; a lease of its own (lease_ms) goes on as it was. An earlier HF_WRITE of this
+ * owner that is still asked for, or being given back, comes first, within wait_ms. HF_EDEADLK: the
+ * hold is HF_READ. HF_EINVAL: it is no read-write hold. */
+HF_API int hf_upgrade(hf_hold *hold, int64_t wait_ms);
+
+/* HF_WRITE or HF_UPGRADE to the weaker `mode`, in place, at once, letting nobody in between.
+ * HF_UNREACHABLE: no answer; it is repeated until there is one. HF_DENIED, HF_E...: the store
+ * refuses; the hold is what it was. */
+HF_API int hf_downgrade(hf_hold *hold, hf_mode mode);
+
+/* Gives the hold a lease of `lease_ms` from now, never shorter than what it has left.
+ * HF_LOST: too late. HF_EINVAL: less than 10, or the hold has no lease of its own. HF_UNREACHABLE:
+ * the hold is what it was, and its lease as long as it was; it becomes longer if the answer still
+ * comes. */
+HF_API int hf_renew(hf_hold *hold, int64_t lease_ms);
+
+/* Lets a hold with a lease of its own live on without this process: frees `hold`, leaves the lock
+ * with its lease, and writes the key by which hf_attach finds it again. For scripts that lock in
+ * one process and unlock in another. The hold must be the only one of its owner on that name.
+ *
+ * With any answer but HF_OK, `hold` is still yours, and held for as long as it was. After
+ * HF_UNREACHABLE the store may have detached it or not: ask again for the key, or give it back with
+ * hf_unlock, or leave it to its lease; each works in either case. */
+HF_API int hf_detach(hf_hold *hold, char owner_key[HF_OWNER_KEY_SIZE]);
+
+/* Takes over what hf_detach left. HF_LOST: nobody holds `name` under this key (any more). */
+HF_API int hf_attach(hf_client *client, const char *name, const char *owner_key, hf_hold **ret);
+
+/* ---- 6. Without blocking -----------------------------------------------------------------
+ *
+ * Every request is answered exactly once, through its callback, on the client's loop. */
+typedef uint64_t hf_request; /* names a request; 0 is none; never reused within 2^30 requests */
+
+/* `code` as hf_lock answers it; `error` is its sentence (NULL with HF_OK), and lives until the
+ * callback returns; `hold` is yours with HF_OK, and NULL for HF_COUNTER and HF_LATCH. */
+typedef void hf_done_cb(void *arg, int code, hf_hold *hold, const hf_error *error);
+
+/* Begins what hf_lock does. HF_OK: `done` will be called once. Else it will not, and the answer
+ * says why; HF_BUSY: an earlier HF_WRITE of this owner is still asked for, or being given back.
+ * `ret` may be NULL. */
+HF_API int hf_lock_async(hf_client *client, const char *name, int64_t wait_ms,
+                         const hf_lock_options *options, hf_done_cb *done, void *arg,
+                         hf_request *ret);
+
+/* Asks a request to end with HF_CANCELED; it may still end otherwise, if its answer was on the way.
+ * Harmless at any time, also for requests that have ended. */
+HF_API void hf_cancel(hf_client *client, hf_request request);
+
+/* For programs with a loop of their own (HF_DRIVE_MYSELF). Poll this descriptor for reading, and
+ * call hf_dispatch when it is readable: it runs what is due, callbacks included, and never blocks.
+ * The descriptor belongs to the client. With HF_DRIVE_THREAD: -1, and HF_EINVAL. */
+HF_API int hf_fd(const hf_client *client);
+HF_API int hf_dispatch(hf_client *client);
+
+/* ---- 7. Semaphores, counters, latches ---------------------------------------------------- */
+
+/* Sets how many permits semaphore `name` has in all; creates it. Fewer than are taken now is fine:
+ * nobody gets one until enough came back. 0 removes it, once nobody holds a permit (else HF_BUSY).
+ */
+HF_API int hf_semaphore_set(hf_client *client, const char *name, uint32_t permits);
+
+/* The plain counter: a number that anybody may add to and take from, and that no death gives back.
+ * hf_counter_set creates it or overwrites its value; hf_counter_add creates it at 0 first;
+ * hf_counter_remove forgets it. Taking is hf_lock with HF_COUNTER, or hf_counter_take. */
+HF_API int hf_counter_set(hf_client *client, const char *name, uint32_t value);
+HF_API int hf_counter_add(hf_client *client, const char *name, uint32_t amount);
+HF_API int hf_counter_take(hf_client *client, const char *name, uint32_t amount, int64_t wait_ms);
+HF_API int hf_counter_get(hf_client *client, const char *name, uint32_t *ret_value);
+HF_API int hf_counter_remove(hf_client *client, const char *name);
+
+/* A latch is set to a count, counted down, and opens at zero, which is also what a latch that was
+ * never set is at. hf_latch_set answers HF_BUSY while the latch is above zero. `ret_left` may be
+ * NULL. */
+HF_API int hf_latch_set(hf_client *client, const char *name, uint32_t count);
+HF_API int hf_latch_down(hf_client *client, const char *name, uint32_t amount, uint32_t *ret_left);
+HF_API int hf_latch_get(hf_client *client, const char *name, uint32_t *ret_left);
+HF_API int hf_latch_wait(hf_client *client, const char *name, int64_t wait_ms);
+
+/* ---- 8. Looking and breaking ------------------------------------------------------------- */
+
+typedef enum hf_kind {
+    HF_KIND_FREE = 0, /* never stored: nothing is known of the name */
+    HF_KIND_MUTEX = 1,
+    HF_KIND_FAIR = 2,
+    HF_KIND_RW = 3,
+    HF_KIND_SEMAPHORE = 4,
+    HF_KIND_COUNTER = 5,
+    HF_KIND_LATCH = 6
+} hf_kind;
+
+typedef enum hf_role {
+    HF_ROLE_OBJECT = 0, /* the thing itself: one entry per name, before its holders and waiters */
+    HF_ROLE_HOLDER = 1,
+    HF_ROLE_WAITER = 2
+} hf_role;
+
+typedef struct hf_entry {
+    size_t size;
+    const char *name;
+    size_t name_length; /* bytes, without the NUL */
+    hf_kind kind;
+    hf_role role;
+    /* HF_ROLE_OBJECT */
+    uint32_t total; /* semaphore: its permits in all */
+    uint32_t value; /* semaphore: free permits; counter: its value; latch: its count */
+    uint64_t token; /* object: the last one granted; holder: its own */
+    /* HF_ROLE_HOLDER, HF_ROLE_WAITER */
+    hf_mode mode;
+    uint32_t permits;
+    uint32_t rank;          /* waiter: 1 is next */
+    const char *owner_key;  /* unique for an owner; what hf_break takes */
+    const char *owner_text; /* what the owner says of itself, or "" */
+    const char *host;       /* or "" */
+    int64_t pid;            /* as its owner sees it, or 0 */
+    int64_t since_ms;       /* how long ago the hold, or the wait, began */
+    int64_t lease_left_ms;  /* holder: -1 where no lease limits it */
+} hf_entry;
+
+/* Return false to stop. Runs on the calling thread, inside hf_inspect; may call the library. The
+ * entry and its strings live until the function returns. */
+typedef bool hf_entry_cb(void *arg, const hf_entry *entry);
+
+/* Shows `name`, or every name in use if it is NULL: for each its object, holders, waiters in order.
+ * A name is a consistent picture of one moment; several names are several moments. */
+HF_API int hf_inspect(hf_client *client, const char *name, hf_entry_cb *visit, void *arg);
+
+/* Takes `name` away from the holder with this owner key, or from all holders if NULL. Their holds
+ * are lost, their tokens are fenced by the next grant. `ret_count` (may be NULL): how many.
+ * HF_BUSY: the name is held, but not under this key. HF_OK with a count of 0: nobody held it. */
+HF_API int hf_break(hf_client *client, const char *name, const char *owner_key,
+                    uint32_t *ret_count);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

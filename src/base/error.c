@@ -1,0 +1,93 @@
+/* Errors: the one list of codes, names and texts. */
+#include "base/error.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define CODES(X)                                                                                   \
+    X(HF_OK, "done")                                                                               \
+    X(HF_BUSY, "somebody else holds it")                                                           \
+    X(HF_LOST, "the lock was lost")                                                                \
+    X(HF_CANCELED, "the request was cancelled")                                                    \
+    X(HF_UNREACHABLE, "the store did not answer")                                                  \
+    X(HF_DENIED, "the store refuses access")                                                       \
+    X(HF_EINVAL, "an argument is wrong")                                                           \
+    X(HF_EDEADLK, "the caller would wait for itself")                                              \
+    X(HF_EKIND, "the name is in use as another kind of thing")                                     \
+    X(HF_ENOTSUP, "this engine cannot do that")                                                    \
+    X(HF_EFORKED, "the client was opened before fork(); open a new one in the child")              \
+    X(HF_ECLOSED, "the client is being closed")                                                    \
+    X(HF_ENOMEM, "out of memory")                                                                  \
+    X(HF_ELIMIT, "a limit of the store is reached")                                                \
+    X(HF_ECORRUPT, "the store's state is damaged, foreign or of another version")                  \
+    X(HF_EINTERNAL, "internal error of holdfast; please report it")
+
+static const struct {
+    int code;
+    const char *name, *text;
+} codes[] = {
+#define ROW(code, text) { code, #code, text },
+    CODES(ROW)
+#undef ROW
+};
+
+static _Thread_local hf_error last_error = { .text = "no call has failed in this thread" };
+
+const char *hf_code_name(int code)
+{
+    for (size_t i = 0; i < sizeof codes / sizeof *codes; i++)
+        if (codes[i].code == code)
+            return codes[i].name;
+    return "HF_UNKNOWN";
+}
+
+const char *hf_code_text(int code)
+{
+    for (size_t i = 0; i < sizeof codes / sizeof *codes; i++)
+        if (codes[i].code == code)
+            return codes[i].text;
+    return "unknown code";
+}
+
+const char *hf_version(void)
+{
+    return HF_BUILD_VERSION;
+}
+
+const hf_error *hf_last_error(void)
+{
+    return &last_error;
+}
+
+hf_error *hf__error_last(void)
+{
+    return &last_error;
+}
+
+/* A sentence is one line, whatever a lock name or a server put into it. */
+static void keep_to_one_line(char *text)
+{
+    for (; *text; text++)
+        if ((unsigned char)*text < 0x20 || *text == 0x7f)
+            *text = '?';
+}
+
+int hf__error_vset(hf_error *error, int code, int native, const char *format, va_list arguments)
+{
+    if (!error)
+        return code;
+    error->code = code;
+    error->native = native;
+    vsnprintf(error->text, sizeof error->text, format, arguments);
+    keep_to_one_line(error->text);
+    return code;
+}
+
+int hf__error_set(hf_error *error, int code, int native, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    hf__error_vset(error, code, native, format, arguments);
+    va_end(arguments);
+    return code;
+}

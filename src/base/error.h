@@ -1,0 +1,18 @@
+/* Errors: the one list of codes, and the calling thread's last sentence. */
+#ifndef HF_BASE_ERROR_H
+#define HF_BASE_ERROR_H
+
+#include <holdfast.h>
+
+#include <stdarg.h>
+
+/* Fills *error (NULL is fine) and returns `code`, so that it can end a function. */
+__attribute__((format(printf, 4, 5))) int hf__error_set(hf_error *error, int code, int native,
+                                                        const char *format, ...);
+__attribute__((format(printf, 4, 0))) int hf__error_vset(hf_error *error, int code, int native,
+                                                         const char *format, va_list arguments);
+
+/* What hf_last_error returns: written by the public entry points only. */
+hf_error *hf__error_last(void);
+
+#endif

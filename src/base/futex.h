@@ -1,0 +1,44 @@
+/* Sleeping on a word of this process. (Words shared with other processes are an engine's matter.)
+ */
+#ifndef HF_BASE_FUTEX_H
+#define HF_BASE_FUTEX_H
+
+#include "base/clock.h"
+
+#include <linux/futex.h>
+#include <stdatomic.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+/* Sleeps while *word == expected, until woken or, if `limit` is not NULL, so long. May return
+ * early. */
+static inline void hf__futex_wait(_Atomic uint32_t *word, uint32_t expected,
+                                  const struct timespec *limit)
+{
+    syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, expected, limit, NULL, 0);
+}
+
+static inline void hf__futex_wake_all(_Atomic uint32_t *word)
+{
+    syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, INT32_MAX, NULL, NULL, 0);
+}
+
+/* Sleeps while *word == expected, until woken or until_ms on hf__clock_ms (INT64_MAX: for ever).
+ * The kernel measures the sleep on a clock that stops in suspend, so a long one is taken in slices.
+ */
+static inline void hf__futex_wait_until(_Atomic uint32_t *word, uint32_t expected, int64_t until_ms)
+{
+    if (until_ms == INT64_MAX) {
+        hf__futex_wait(word, expected, NULL);
+        return;
+    }
+    int64_t left = until_ms - hf__clock_ms();
+    if (left <= 0)
+        return;
+    if (left > 60000)
+        left = 60000;
+    struct timespec limit = { .tv_sec = left / 1000, .tv_nsec = (left % 1000) * 1000000 };
+    hf__futex_wait(word, expected, &limit);
+}
+
+#endif

@@ -1,0 +1,173 @@
+/* The loop's ready list, timers and posted tasks. */
+#include "base/loop.h"
+
+#include <assert.h>
+
+void hf__loop_init(struct hf_loop *loop, int64_t (*clock)(void *), void (*wake)(void *), void *arg)
+{
+    loop->clock = clock;
+    loop->wake = wake;
+    loop->arg = arg;
+    loop->now_ms = clock(arg);
+    loop->turning = false;
+    loop->heap = NULL;
+    hf__link_init(&loop->ready);
+    atomic_init(&loop->posted, NULL);
+}
+
+void hf__task_init(struct hf_task *task, void (*run)(struct hf_task *))
+{
+    hf__link_init(&task->link);
+    task->posted_next = NULL;
+    task->posted = false;
+    task->run = run;
+}
+
+void hf__loop_defer(struct hf_loop *loop, struct hf_task *task)
+{
+    if (!hf__link_linked(&task->link))
+        hf__list_append(&loop->ready, &task->link);
+}
+
+void hf__loop_post(struct hf_loop *loop, struct hf_task *task)
+{
+    struct hf_task *head = atomic_load_explicit(&loop->posted, memory_order_relaxed);
+    do
+        task->posted_next = head;
+    while (!atomic_compare_exchange_weak_explicit(&loop->posted, &head, task, memory_order_release,
+                                                  memory_order_relaxed));
+    /* Whoever finds the stack empty wakes the loop; the others ride along. */
+    if (!head)
+        loop->wake(loop->arg);
+}
+
+/* Takes the whole stack and turns it round, so that tasks run in the order they were posted. */
+static void take_posted(struct hf_loop *loop)
+{
+    struct hf_task *task = atomic_exchange_explicit(&loop->posted, NULL, memory_order_acquire);
+    struct hf_task *in_order = NULL;
+    while (task) {
+        struct hf_task *next = task->posted_next;
+        task->posted_next = in_order;
+        in_order = task;
+        task = next;
+    }
+    while (in_order) {
+        struct hf_task *next = in_order->posted_next;
+        hf__loop_defer(loop, in_order);
+        in_order = next;
+    }
+}
+
+/* ---- timers: a pairing heap, intrusive, so that starting one cannot fail ---- */
+
+static struct hf_timer *meld(struct hf_timer *a, struct hf_timer *b)
+{
+    if (!a)
+        return b;
+    if (!b)
+        return a;
+    if (b->at_ms < a->at_ms) {
+        struct hf_timer *swap = a;
+        a = b;
+        b = swap;
+    }
+    b->previous = a;
+    b->sibling = a->child;
+    if (a->child)
+        a->child->previous = b;
+    a->child = b;
+    a->sibling = NULL;
+    a->previous = NULL;
+    return a;
+}
+
+static void detach(struct hf_timer *timer)
+{
+    timer->sibling = NULL;
+    timer->previous = NULL;
+}
+
+/* Pairs the siblings from left to right, then melds the pairs from right to left. */
+static struct hf_timer *meld_siblings(struct hf_timer *first)
+{
+    struct hf_timer *pairs = NULL;
+    while (first) {
+        struct hf_timer *a = first, *b = first->sibling;
+        first = b ? b->sibling : NULL;
+        detach(a);
+        if (b)
+            detach(b);
+        struct hf_timer *pair = meld(a, b);
+        pair->sibling = pairs;
+        pairs = pair;
+    }
+    struct hf_timer *root = NULL;
+    while (pairs) {
+        struct hf_timer *next = pairs->sibling;
+        detach(pairs);
+        root = meld(root, pairs);
+        pairs = next;
+    }
+    return root;
+}
+
+void hf__timer_init(struct hf_timer *timer, void (*fire)(struct hf_timer *))
+{
+    *timer = (struct hf_timer){ .fire = fire };
+}
+
+void hf__timer_stop(struct hf_loop *loop, struct hf_timer *timer)
+{
+    if (!timer->started)
+        return;
+    struct hf_timer *below = meld_siblings(timer->child);
+    if (timer == loop->heap) {
+        loop->heap = below;
+    } else {
+        if (timer->previous->child == timer)
+            timer->previous->child = timer->sibling;
+        else
+            timer->previous->sibling = timer->sibling;
+        if (timer->sibling)
+            timer->sibling->previous = timer->previous;
+        loop->heap = meld(loop->heap, below);
+    }
+    timer->child = NULL;
+    detach(timer);
+    timer->started = false;
+}
+
+void hf__timer_start(struct hf_loop *loop, struct hf_timer *timer, int64_t at_ms)
+{
+    hf__timer_stop(loop, timer);
+    timer->at_ms = at_ms;
+    timer->child = NULL;
+    detach(timer);
+    timer->started = true;
+    loop->heap = meld(loop->heap, timer);
+}
+
+int64_t hf__loop_turn(struct hf_loop *loop)
+{
+    loop->now_ms = loop->clock(loop->arg);
+    loop->turning = true;
+    take_posted(loop);
+    while (loop->heap && loop->heap->at_ms <= loop->now_ms) {
+        struct hf_timer *timer = loop->heap;
+        hf__timer_stop(loop, timer);
+        timer->fire(timer);
+    }
+    /* What becomes ready by what runs here belongs to this turn; a task that defers itself for ever
+     * would be a bug of ours, so there is a bound to make it visible. */
+    for (unsigned ran = 0; !hf__list_empty(&loop->ready); ran++) {
+        assert(ran < 100000000u);
+        struct hf_link *link = hf__list_pop(&loop->ready);
+        struct hf_task *task = HF_CONTAINER(link, struct hf_task, link);
+        task->run(task);
+    }
+    loop->turning = false;
+    if (atomic_load_explicit(&loop->posted, memory_order_relaxed))
+        return loop->now_ms;
+    return loop->heap ? loop->heap->at_ms : HF_NEVER;
+}

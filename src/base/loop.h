@@ -1,0 +1,67 @@
+/* The loop's own matter, without a system call in it: tasks that are ready, timers that are due,
+ * and tasks posted by other threads. What turns it (libuv, or a test with a virtual clock) comes
+ * from outside. Everything but hf__loop_post belongs to the one thread that turns the loop. */
+#ifndef HF_BASE_LOOP_H
+#define HF_BASE_LOOP_H
+
+#include "base/list.h"
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+/* Never, as a point in time. */
+#define HF_NEVER INT64_MAX
+
+struct hf_task {
+    struct hf_link link;
+    struct hf_task *posted_next;
+    bool posted; /* for the poster's use: it is on its way */
+    void (*run)(struct hf_task *task);
+};
+
+struct hf_timer {
+    struct hf_timer *child, *sibling, *previous; /* a node of the pairing heap */
+    int64_t at_ms;
+    bool started;
+    void (*fire)(struct hf_timer *timer);
+};
+
+struct hf_loop {
+    int64_t (*clock)(void *arg); /* milliseconds on a clock that goes on in suspend */
+    void (*wake)(void *arg);     /* makes the turning thread turn again; callable anywhere */
+    void *arg;
+    int64_t now_ms; /* read once a turn */
+    bool turning;
+    struct hf_link ready;
+    struct hf_timer *heap;
+    _Atomic(struct hf_task *) posted;
+};
+
+void hf__loop_init(struct hf_loop *loop, int64_t (*clock)(void *), void (*wake)(void *), void *arg);
+
+/* Between turns, where an engine hears of its descriptors, the last turn may be long ago. */
+static inline int64_t hf__loop_now(const struct hf_loop *loop)
+{
+    return loop->turning ? loop->now_ms : loop->clock(loop->arg);
+}
+
+/* Runs `task` in this turn, after what runs now has returned. Each task is at most once in line:
+ * deferring a deferred task does nothing. */
+void hf__task_init(struct hf_task *task, void (*run)(struct hf_task *));
+void hf__loop_defer(struct hf_loop *loop, struct hf_task *task);
+
+/* The one function that crosses threads: runs `task` on the loop. A task must not be posted again
+ * before it ran. */
+void hf__loop_post(struct hf_loop *loop, struct hf_task *task);
+
+/* Starting a started timer moves it. A timer that fires has been stopped. */
+void hf__timer_init(struct hf_timer *timer, void (*fire)(struct hf_timer *));
+void hf__timer_start(struct hf_loop *loop, struct hf_timer *timer, int64_t at_ms);
+void hf__timer_stop(struct hf_loop *loop, struct hf_timer *timer);
+
+/* Reads the clock, then runs what was posted, what is due and what became ready by that, and
+ * returns when the next timer is due (HF_NEVER: none). Bounded: what is posted or becomes due
+ * meanwhile waits for the next turn, and then the answer is now. */
+int64_t hf__loop_turn(struct hf_loop *loop);
+
+#endif

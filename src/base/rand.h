@@ -1,0 +1,14 @@
+/* Random numbers from the kernel, and one hash for everything. */
+#ifndef HF_BASE_RAND_H
+#define HF_BASE_RAND_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* Fills `out`; never fails and never blocks once the machine is up. */
+void hf__random(void *out, size_t length);
+
+/* A well-mixed 64-bit hash, the same in every process and on every machine: stores may keep it. */
+uint64_t hf__hash(const void *bytes, size_t length);
+
+#endif

@@ -1,0 +1,38 @@
+/* Hooks that exist in the test build only: sync points, at which a test may pause or kill the
+ * process, and an allocator that a test may make fail. In the product both cost nothing. */
+#ifndef HF_BASE_TESTING_H
+#define HF_BASE_TESTING_H
+
+#include <stdbool.h>
+#include <stdlib.h>
+
+#ifdef HF_TESTING
+
+extern void (*hf__point_hook)(const char *name);
+extern bool (*hf__alloc_hook)(size_t size); /* false: fail */
+
+#define HF_POINT(name)                                                                             \
+    do {                                                                                           \
+        if (hf__point_hook)                                                                        \
+            hf__point_hook(name);                                                                  \
+    } while (0)
+
+void *hf__calloc(size_t count, size_t size);
+void *hf__realloc(void *old, size_t size);
+
+#else
+
+#define HF_POINT(name) ((void)0)
+
+static inline void *hf__calloc(size_t count, size_t size)
+{
+    return calloc(count, size);
+}
+
+static inline void *hf__realloc(void *old, size_t size)
+{
+    return realloc(old, size);
+}
+
+#endif
+#endif

@@ -1,0 +1,269 @@
+/* Store URLs: one forward pass over a copy of the text, errors with their position. */
+#include "base/url.h"
+
+#include "base/error.h"
+
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+struct parser {
+    struct hf_url *url;
+    char *at; /* in url->storage */
+    hf_error *error;
+};
+
+static int complain(const struct parser *parser, const char *where, const char *what)
+{
+    /* The authority is parsed at the same offset of the second half of the storage. */
+    long offset = (long)(where - parser->url->storage) % HF_URL_MAX;
+    return hf__error_set(parser->error, HF_EINVAL, 0, "URL \"%s\": %s at position %ld",
+                         parser->url->redacted, what, offset + 1);
+}
+
+static int hex_digit(char c)
+{
+    if (c >= '0' && c <= '9')
+        return c - '0';
+    if (c >= 'a' && c <= 'f')
+        return c - 'a' + 10;
+    if (c >= 'A' && c <= 'F')
+        return c - 'A' + 10;
+    return -1;
+}
+
+/* Decodes %XX in place. A NUL byte or a broken escape is refused. */
+static int decode(const struct parser *parser, char *text)
+{
+    char *to = text;
+    for (const char *from = text; *from; from++) {
+        if (*from != '%') {
+            *to++ = *from;
+            continue;
+        }
+        int high = hex_digit(from[1]), low = high < 0 ? -1 : hex_digit(from[2]);
+        if (low < 0 || high * 16 + low == 0)
+            return complain(parser, from,
+                            "a '%' needs two hexadecimal digits (and not 00) after it");
+        *to++ = (char)(high * 16 + low);
+        from += 2;
+    }
+    *to = 0;
+    return HF_OK;
+}
+
+/* Secrets among the options are hidden by their key. */
+static bool is_secret(const char *key, size_t length)
+{
+    static const char *const words[] = { "pass", "secret", "token", "auth", "key", "credential" };
+    for (size_t w = 0; w < sizeof words / sizeof *words; w++)
+        for (size_t i = 0; i + strlen(words[w]) <= length; i++)
+            if (strncasecmp(key + i, words[w], strlen(words[w])) == 0)
+                return true;
+    return false;
+}
+
+/* Puts stars over the values of secret options, in place. */
+static void redact_options(char *text)
+{
+    char *option = strchr(text, '?');
+    while (option) {
+        char *key = option + 1, *end = key + strcspn(key, "&");
+        char *value = memchr(key, '=', (size_t)(end - key));
+        if (value && is_secret(key, (size_t)(value - key)))
+            memset(value + 1, '*', (size_t)(end - value - 1));
+        option = *end ? end : NULL;
+    }
+}
+
+/* Replaces the password of `text` by stars, before anything can print it: all from the first colon
+ * to the last '@', wherever that is, for a password may hold a '/' that should have been escaped.
+ */
+static void redact_user(struct hf_url *url, const char *text)
+{
+    const char *authority = strstr(text, "://");
+    const char *colon = authority ? strchr(authority + 3, ':') : NULL;
+    const char *at_sign = colon ? strrchr(colon, '@') : NULL;
+    size_t length = strlen(text);
+    if (!at_sign) {
+        memcpy(url->redacted, text, length + 1);
+        return;
+    }
+    size_t head = (size_t)(colon + 1 - text);
+    memcpy(url->redacted, text, head);
+    memcpy(url->redacted + head, "***", 3);
+    memcpy(url->redacted + head + 3, at_sign, length - (size_t)(at_sign - text) + 1);
+}
+
+static int parse_scheme(struct parser *parser)
+{
+    char *colon = strchr(parser->at, ':');
+    if (!colon || colon == parser->at)
+        return complain(parser, parser->at, "a URL begins with its scheme, such as \"local:\",");
+    for (char *c = parser->at; c < colon; c++)
+        if (!isalnum((unsigned char)*c) && *c != '+' && *c != '-' && *c != '.')
+            return complain(parser, c, "a scheme is letters, digits, '+', '-' and '.'; not so");
+    *colon = 0;
+    parser->url->scheme = parser->at;
+    parser->at = colon + 1;
+    return HF_OK;
+}
+
+static int parse_port(struct parser *parser, char *text, uint16_t *ret)
+{
+    char *end;
+    unsigned long port = strtoul(text, &end, 10);
+    if (!isdigit((unsigned char)*text) || *end || port == 0 || port > 65535)
+        return complain(parser, text, "a port is a number from 1 to 65535; not so");
+    *ret = (uint16_t)port;
+    return HF_OK;
+}
+
+static int parse_host(struct parser *parser, char *text)
+{
+    struct hf_url *url = parser->url;
+    if (url->host_count == HF_URL_HOSTS_MAX)
+        return complain(parser, text, "more than 16 hosts");
+    struct hf_url_host *host = &url->hosts[url->host_count];
+    char *port = NULL;
+    if (*text == '[') {
+        char *close = strchr(text, ']');
+        if (!close || (close[1] && close[1] != ':'))
+            return complain(parser, text,
+                            "an IPv6 address ends with ']', and maybe a port, after '['");
+        port = close[1] ? close + 2 : NULL;
+        *close = 0;
+        host->name = text + 1;
+    } else {
+        char *colon = strchr(text, ':');
+        port = colon ? colon + 1 : NULL;
+        if (colon)
+            *colon = 0;
+        host->name = text;
+    }
+    if (!*host->name)
+        return complain(parser, text, "a host is missing");
+    url->host_count++;
+    return port ? parse_port(parser, port, &host->port) : HF_OK;
+}
+
+static int parse_user(struct parser *parser, char *text)
+{
+    char *colon = strchr(text, ':');
+    if (colon) {
+        *colon = 0;
+        parser->url->password = colon + 1;
+        if (decode(parser, colon + 1) != HF_OK)
+            return HF_EINVAL;
+    }
+    parser->url->user = text;
+    return decode(parser, text);
+}
+
+static int parse_authority(struct parser *parser, char *text)
+{
+    char *at_sign = strrchr(text, '@');
+    if (at_sign) {
+        *at_sign = 0;
+        if (parse_user(parser, text) != HF_OK)
+            return HF_EINVAL;
+        text = at_sign + 1;
+    }
+    if (!*text && !at_sign)
+        return HF_OK;
+    for (char *next; text; text = next) {
+        char *comma = strchr(text, ',');
+        next = comma ? comma + 1 : NULL;
+        if (comma)
+            *comma = 0;
+        if (parse_host(parser, text) != HF_OK)
+            return HF_EINVAL;
+    }
+    return HF_OK;
+}
+
+static int parse_options(struct parser *parser, char *text)
+{
+    struct hf_url *url = parser->url;
+    for (char *next; text && *text; text = next) {
+        char *ampersand = strchr(text, '&');
+        next = ampersand ? ampersand + 1 : NULL;
+        if (ampersand)
+            *ampersand = 0;
+        char *equals = strchr(text, '=');
+        if (!equals || equals == text)
+            return complain(parser, text, "an option has the form key=value; not so");
+        if (url->option_count == HF_URL_OPTIONS_MAX)
+            return complain(parser, text, "more than 32 options");
+        *equals = 0;
+        for (unsigned i = 0; i < url->option_count; i++)
+            if (strcmp(url->options[i].key, text) == 0)
+                return complain(parser, text, "an option is given twice");
+        if (decode(parser, equals + 1) != HF_OK)
+            return HF_EINVAL;
+        url->options[url->option_count++] =
+            (struct hf_url_option){ .key = text, .value = equals + 1 };
+    }
+    return HF_OK;
+}
+
+/* Splits off what follows the first `mark`, or returns NULL. */
+static char *cut(char *text, char mark)
+{
+    char *at = strchr(text, mark);
+    if (!at)
+        return NULL;
+    *at = 0;
+    return at + 1;
+}
+
+int hf__url_parse(struct hf_url *url, const char *text, hf_error *error)
+{
+    memset(url, 0, sizeof *url);
+    struct parser parser = { url, url->storage, error };
+    size_t length = strlen(text);
+    if (length >= HF_URL_MAX)
+        return hf__error_set(error, HF_EINVAL, 0, "the URL has %zu bytes; %d are the limit", length,
+                             HF_URL_MAX - 1);
+    redact_user(url, text);
+    redact_options(url->redacted);
+    memcpy(url->storage, text, length + 1);
+    if (parse_scheme(&parser) != HF_OK)
+        return HF_EINVAL;
+    char *options = cut(parser.at, '?');
+    char *path = parser.at;
+    if (strncmp(path, "//", 2) == 0) {
+        /* The authority moves to the second half, so that its end can be cut off without losing
+         * the slash that begins the path. */
+        size_t authority = strcspn(path + 2, "/");
+        char *copy = url->storage + HF_URL_MAX + (path + 2 - url->storage);
+        memcpy(copy, path + 2, authority);
+        copy[authority] = 0;
+        path += 2 + authority;
+        if (parse_authority(&parser, copy) != HF_OK)
+            return HF_EINVAL;
+    }
+    url->path = path;
+    if (decode(&parser, path) != HF_OK)
+        return HF_EINVAL;
+    return options ? parse_options(&parser, options) : HF_OK;
+}
+
+const char *hf__url_option(struct hf_url *url, const char *key, const char *fallback)
+{
+    for (unsigned i = 0; i < url->option_count; i++)
+        if (strcmp(url->options[i].key, key) == 0) {
+            url->options[i].used = true;
+            return url->options[i].value;
+        }
+    return fallback;
+}
+
+const char *hf__url_unused_option(const struct hf_url *url)
+{
+    for (unsigned i = 0; i < url->option_count; i++)
+        if (!url->options[i].used)
+            return url->options[i].key;
+    return NULL;
+}

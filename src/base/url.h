@@ -1,0 +1,42 @@
+/* Store URLs: scheme:[//[user[:password]@]host[:port][,host[:port]...]][/path][?key=value&...]. */
+#ifndef HF_BASE_URL_H
+#define HF_BASE_URL_H
+
+#include <holdfast.h>
+
+#define HF_URL_MAX 2048
+#define HF_URL_HOSTS_MAX 16
+#define HF_URL_OPTIONS_MAX 32
+
+struct hf_url_host {
+    const char *name; /* without the brackets of an IPv6 address */
+    uint16_t port;    /* 0: the scheme's default */
+};
+
+struct hf_url_option {
+    const char *key, *value;
+    bool used; /* asked for by somebody; what nobody asked for is a mistake of the user's */
+};
+
+struct hf_url {
+    const char *scheme;
+    const char *user, *password; /* NULL: none */
+    struct hf_url_host hosts[HF_URL_HOSTS_MAX];
+    unsigned host_count;
+    const char *path; /* percent-decoded, with its leading slash; "" if there is none */
+    struct hf_url_option options[HF_URL_OPTIONS_MAX];
+    unsigned option_count;
+    char redacted[HF_URL_MAX + 8]; /* as given, with the password replaced */
+    char storage[2 * HF_URL_MAX];
+};
+
+/* HF_OK or HF_EINVAL with *error saying what is wrong at which position. */
+int hf__url_parse(struct hf_url *url, const char *text, hf_error *error);
+
+/* The value of an option, or `fallback`; marks it as used. */
+const char *hf__url_option(struct hf_url *url, const char *key, const char *fallback);
+
+/* The first option nobody asked for, or NULL. */
+const char *hf__url_unused_option(const struct hf_url *url);
+
+#endif

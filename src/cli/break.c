@@ -1,0 +1,129 @@
+/* break: takes a lock away from its holder. The holder hears of it, and its token is out of date
+ * with the next grant. */
+#include "show.h"
+
+#include <inttypes.h>
+#include <string.h>
+#include <unistd.h>
+
+/* The key of the holder that --owner or --token means; NULL with *ret CLI_OK: all of them. */
+static const char *choose_key(const struct cli_settings *settings,
+                              const struct cli_picture *picture, const char *name, int *ret)
+{
+    *ret = CLI_OK;
+    if (settings->owner_text)
+        return settings->owner_text;
+    if (settings->token < 0)
+        return NULL;
+    for (size_t i = 0; i < picture->count; i++) {
+        const hf_entry *entry = &picture->entries[i].entry;
+        if (entry->role == HF_ROLE_HOLDER && entry->token == (uint64_t)settings->token)
+            return entry->owner_key;
+    }
+    cli_complain("nobody holds '%s' with token %" PRId64 "; see holdfast show", name,
+                 settings->token);
+    *ret = CLI_BUSY;
+    return NULL;
+}
+
+static void list_holders(const struct cli_picture *picture, const char *key)
+{
+    for (size_t i = 0; i < picture->count; i++) {
+        const hf_entry *entry = &picture->entries[i].entry;
+        char age[32];
+        if (entry->role != HF_ROLE_HOLDER || (key && strcmp(key, entry->owner_key) != 0))
+            continue;
+        cli_duration_format(age, sizeof(age), entry->since_ms);
+        cli_say(stderr, "\n", "  %s, for %s, on %s, pid %" PRId64, entry->owner_text, age,
+                entry->host, entry->pid);
+    }
+}
+
+static unsigned count_holders(const struct cli_picture *picture)
+{
+    unsigned count = 0;
+
+    for (size_t i = 0; i < picture->count; i++)
+        count += picture->entries[i].entry.role == HF_ROLE_HOLDER;
+    return count;
+}
+
+/* CLI_OK: go on. */
+static int confirm(const struct cli_settings *settings, const struct cli_picture *picture,
+                   const char *name, const char *key)
+{
+    char answer[16] = "";
+
+    if (settings->yes)
+        return CLI_OK;
+    if (!isatty(STDIN_FILENO)) {
+        cli_complain(
+            "break asks before it takes '%s' away, and there is no terminal to ask on; say -y "
+            "if you are sure",
+            name);
+        return CLI_USAGE;
+    }
+    cli_say(stderr, "\n", "'%s' is held by", name);
+    list_holders(picture, key);
+    fputs("Take it away? [y/N] ", stderr);
+    if (fgets(answer, sizeof(answer), stdin) && (answer[0] == 'y' || answer[0] == 'Y'))
+        return CLI_OK;
+    return CLI_FINDINGS;
+}
+
+static int do_break(struct cli_session *session, const char *name, const char *key)
+{
+    const struct cli_settings *settings = session->settings;
+    uint32_t count = 0;
+    int code = session->client ? hf_break(session->client, name, key, &count) : HF_OK;
+
+    if (code != HF_OK)
+        return cli_fail(settings, code, hf_last_error());
+    if (settings->json)
+        printf("{\"broken\":%" PRIu32 "}\n", count);
+    else if (!settings->quiet && count == 0)
+        cli_complain("nobody holds '%s', so there is nothing to break; holdfast show tells what "
+                     "is held",
+                     name);
+    else if (!settings->quiet)
+        cli_complain("'%s' was taken away from %" PRIu32 " holder%s", name, count,
+                     count == 1 ? "" : "s");
+    return count == 0 ? CLI_FINDINGS : CLI_OK;
+}
+
+static int look_and_break(struct cli_session *session, const char *name)
+{
+    const struct cli_settings *settings = session->settings;
+    struct cli_picture picture;
+    const char *key;
+    int code = cli_picture_take(&picture, session->client, name), result;
+
+    if (code != HF_OK) {
+        result = cli_fail(settings, code, hf_last_error());
+    } else {
+        key = choose_key(settings, &picture, name, &result);
+        if (result == CLI_OK && count_holders(&picture) > 0)
+            result = confirm(settings, &picture, name, key);
+        if (result == CLI_OK)
+            result = do_break(session, name, key);
+    }
+    cli_picture_release(&picture);
+    return result;
+}
+
+int cli_break(struct cli_settings *settings)
+{
+    struct cli_session session;
+    int code;
+
+    if (settings->word_count != 1)
+        return cli_usage(settings, "break", "break takes one name");
+    if (settings->owner_text && settings->token >= 0)
+        return cli_usage(settings, "break", "--owner and --token exclude each other");
+    code = cli_session_look(&session, settings);
+    if (code != CLI_OK)
+        return code;
+    code = look_and_break(&session, settings->words[0]);
+    cli_session_close(&session);
+    return code;
+}

@@ -1,0 +1,194 @@
+/* What the files of the command share. The command knows the library by <holdfast.h> alone. */
+#ifndef HF_CLI_CLI_H
+#define HF_CLI_CLI_H
+
+#include <holdfast.h>
+#include <signal.h>
+#include <stdio.h>
+
+/* How the command ends, where it does not end as its child did. holdfast(1) explains each. */
+enum cli_exit {
+    CLI_OK = 0,
+    CLI_FINDINGS = 1,     /* doctor found something; break had nothing to break, or was told no;
+                             torture found a violation */
+    CLI_INCONCLUSIVE = 2, /* torture has seen too little to say anything */
+    CLI_USAGE = 64,
+    CLI_UNREACHABLE = 69,
+    CLI_INTERNAL = 70,
+    CLI_BUSY = 75,
+    CLI_DENIED = 77,
+    CLI_LOST = 121,
+    CLI_TIMED_OUT = 124,
+    CLI_CANNOT_EXEC = 126,
+    CLI_NOT_FOUND = 127,
+    CLI_SIGNAL = 128 /* plus the signal's number */
+};
+
+#define CLI_NAMES_MAX 64
+
+/* What the options say. One struct for all verbs: an option means the same wherever it is allowed.
+ */
+struct cli_settings {
+    char *engine, *url_file, *space;
+    bool quiet, verbose, json, help, version;
+    /* How to acquire. */
+    bool try_only, shared, upgradeable, exclusive, fair;
+    int64_t wait_ms, ttl_ms, max_hold_ms, slots, take;
+    char *names[CLI_NAMES_MAX];
+    unsigned name_count;
+    char *owner_text; /* break: the owner's key */
+    /* How to run the command. */
+    char *shell_command, *on_lost;
+    bool skip;
+    int64_t busy_exit, grace_ms, max_run_ms, min_hold_ms;
+    /* break and show. */
+    int64_t token, watch_ms;
+    bool watch, yes;
+    /* bench. */
+    bool quick;
+    /* torture; its hooks are in `names`. */
+    int64_t time_ms, clients, lease_ms, rate, seed;
+    char *faults, *history, *html, *check;
+    bool list;
+    /* The words that are no options, after the verb. */
+    char **words;
+    int word_count;
+};
+
+/* Which verbs an option goes with. */
+enum cli_verb_bit {
+    CLI_RUN = 0x001,
+    CLI_LOCK = 0x002,
+    CLI_RENEW = 0x004,
+    CLI_UNLOCK = 0x008,
+    CLI_SHOW = 0x010,
+    CLI_BREAK = 0x020,
+    CLI_SEM = 0x040,
+    CLI_COUNTER = 0x080,
+    CLI_LATCH = 0x100,
+    CLI_ELECT = 0x200,
+    CLI_DOCTOR = 0x400,
+    CLI_BENCH = 0x800,
+    CLI_TORTURE = 0x1000,
+    CLI_ANY = 0x1fff
+};
+
+struct cli_verb {
+    const char *name;
+    unsigned bit;
+    bool takes_command; /* the words after NAME are a command with options of its own */
+    int (*run)(struct cli_settings *settings);
+    const char *summary, *help;
+};
+
+/* ---- main.c, help.c ---- */
+extern const struct cli_verb cli_verbs[]; /* ends with a NULL name */
+const struct cli_verb *cli_verb_find(const char *name);
+void cli_help_print(FILE *out);
+
+int cli_run(struct cli_settings *settings);
+int cli_try(struct cli_settings *settings);
+int cli_lock(struct cli_settings *settings);
+int cli_renew(struct cli_settings *settings);
+int cli_unlock(struct cli_settings *settings);
+int cli_show(struct cli_settings *settings);
+int cli_break(struct cli_settings *settings);
+int cli_sem(struct cli_settings *settings);
+int cli_counter(struct cli_settings *settings);
+int cli_latch(struct cli_settings *settings);
+int cli_elect(struct cli_settings *settings);
+int cli_doctor(struct cli_settings *settings);
+int cli_bench(struct cli_settings *settings);
+int cli_torture(struct cli_settings *settings);
+
+extern const char cli_help_run[], cli_help_try[], cli_help_lock[], cli_help_renew[],
+    cli_help_unlock[], cli_help_show[], cli_help_break[], cli_help_sem[], cli_help_counter[],
+    cli_help_latch[], cli_help_elect[], cli_help_doctor[], cli_help_bench[], cli_help_torture[];
+
+/* ---- options.c ---- */
+
+/* Sorts argv into options, the verb and its words. CLI_OK, or CLI_USAGE having said why. *verb is
+ * NULL if there is none. */
+int cli_options_parse(struct cli_settings *settings, int argc, char **argv,
+                      const struct cli_verb **verb);
+
+/* ---- values.c ---- */
+bool cli_duration_parse(const char *text, int64_t *ret_ms);
+bool cli_number_parse(const char *text, int64_t max, int64_t *ret);
+void cli_duration_format(char *buffer, size_t size, int64_t ms);
+int64_t cli_now_ms(void); /* a clock that goes on in suspend */
+/* What is left until `at_ms`, as poll takes it: a long time is cut short, so look again. */
+int cli_poll_ms(int64_t at_ms);
+/* Percent-encodes all but letters, digits and "-._~/" into `buffer`, cutting what does not fit. */
+void cli_percent_encode(char *buffer, size_t size, const char *text);
+
+/* Copies text so that it cannot garble a terminal: control characters, and what is no UTF-8, become
+ * \xNN. What does not fit is cut. */
+void cli_make_printable(char *buffer, size_t size, const char *text, size_t length);
+
+/* ---- exit_codes.c ---- */
+int cli_exit_code(int code);
+/* One line on standard error, made printable: names and owner texts may be anybody's. */
+__attribute__((format(printf, 1, 2))) void cli_complain(const char *format, ...);
+/* A line, or the beginning of one, made printable: `end` follows as it is. */
+__attribute__((format(printf, 3, 4))) void cli_say(FILE *out, const char *end, const char *format,
+                                                   ...);
+/* Says what the library's last refusal was, and answers the exit code for it. */
+int cli_fail(const struct cli_settings *settings, int code, const hf_error *error);
+/* For a verb that was given the wrong words. Answers CLI_USAGE. */
+int cli_usage(const struct cli_settings *settings, const char *verb, const char *sentence);
+
+/* ---- url.c ---- */
+
+#define CLI_URL_DEFAULT "local:"
+
+/* The store's URL from -e, --url-file, $HOLDFAST_URL or the default, with -N put in; to be freed.
+ * NULL: it has been said why. */
+char *cli_url_choose(const struct cli_settings *settings);
+/* Overwrites the password of a URL in argv, where ps would show it. */
+void cli_url_hide_password(char *url);
+
+/* ---- session.c ---- */
+
+/* A client without a thread and, while something waits or runs, the signals that we listen to. */
+struct cli_session {
+    const struct cli_settings *settings;
+    hf_client *client;
+    int signal_fd;              /* -1: signals act as they do by default */
+    sigset_t original, watched; /* signal masks: as we got it, and what signal_fd reads */
+    int ended_by;               /* the signal that ended a wait, or 0 */
+    bool muted;                 /* --verbose has nothing to say for now */
+};
+
+/* CLI_OK, or an exit code having said why. `owner_text` may be NULL. */
+int cli_session_open(struct cli_session *session, const struct cli_settings *settings,
+                     const char *owner_text);
+/* For who only looks after locks: makes no store. Where there is no default one, which nobody can
+ * have misspelt, session->client is NULL. */
+int cli_session_look(struct cli_session *session, const struct cli_settings *settings);
+void cli_session_close(struct cli_session *session);
+/* From now on signals only arrive here. False: that cannot be, which has been said. */
+bool cli_session_watch(struct cli_session *session);
+/* The next signal that has arrived, or 0. */
+int cli_session_signal(struct cli_session *session);
+
+/* ---- wait.c ---- */
+
+/* hf_lock, but ended by signals: HF_CANCELED then, and session->ended_by says which. `error` is
+ * filled for all answers but HF_OK. */
+int cli_acquire(struct cli_session *session, const char *name, int64_t wait_ms,
+                const hf_lock_options *options, hf_hold **ret, hf_error *error);
+/* What the settings ask for. False: they contradict each other, which has been said. */
+bool cli_lock_options(const struct cli_settings *settings, hf_lock_options *options);
+/* The exit code for what cli_acquire answered, having said what there is to say. */
+int cli_acquire_failed(const struct cli_session *session, const char *name, int code,
+                       const hf_error *error);
+
+/* ---- json.c ---- */
+void cli_json_string(FILE *out, const char *text, size_t length);
+/* "name":"...", and "name_hex":"..." too if the name is no UTF-8. */
+void cli_json_name(FILE *out, const char *name, size_t length);
+/* How many bytes of valid UTF-8 begin at `text`: 0 if none. */
+size_t cli_utf8_length(const char *text, size_t length);
+
+#endif

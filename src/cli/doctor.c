@@ -1,0 +1,248 @@
+/* doctor: what the store looks like from here, and what endangers locks on it. */
+#include "doctor.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#define ROUND_TRIPS 101
+#define LONG_WAIT_MS ((int64_t)3600 * 1000)
+
+/* JSON is one array, printed as things are found. */
+void cli_doctor_fact(struct cli_doctor *doctor, const char *key, const char *format, ...)
+{
+    char text[1024];
+    va_list args;
+
+    va_start(args, format);
+    vsnprintf(text, sizeof(text), format, args);
+    va_end(args);
+    if (doctor->session->settings->json) {
+        printf("%s{\"fact\":", doctor->facts + doctor->findings ? ",\n" : "[\n");
+        cli_json_string(stdout, key, strlen(key));
+        fputs(",\"value\":", stdout);
+        cli_json_string(stdout, text, strlen(text));
+        putchar('}');
+    } else {
+        cli_say(stdout, "\n", "%-14s %s", key, text);
+    }
+    doctor->facts++;
+}
+
+void cli_doctor_finding(struct cli_doctor *doctor, const char *what, const char *consequence,
+                        const char *cure)
+{
+    const char *const keys[] = { "finding", "consequence", "cure" };
+    const char *const texts[] = { what, consequence, cure };
+
+    if (doctor->session->settings->json) {
+        fputs(doctor->facts + doctor->findings ? ",\n" : "[\n", stdout);
+        for (int i = 0; i < 3; i++) {
+            printf("%s\"%s\":", i ? "," : "{", keys[i]);
+            cli_json_string(stdout, texts[i], strlen(texts[i]));
+        }
+        putchar('}');
+    } else {
+        putchar('\n');
+        cli_say(stdout, "\n", "FINDING        %s", what);
+        cli_say(stdout, "\n", "  consequence  %s", consequence);
+        cli_say(stdout, "\n", "  cure         %s", cure);
+    }
+    doctor->findings++;
+}
+
+static int64_t now_ns(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+static int by_value(const void *a, const void *b)
+{
+    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+
+    return (x > y) - (x < y);
+}
+
+/* Takes and gives back a lock of our own. An hf_code. */
+static int measure(struct cli_doctor *doctor)
+{
+    int64_t times[ROUND_TRIPS];
+    char name[64];
+
+    snprintf(name, sizeof(name), "holdfast-doctor/%d", (int)getpid());
+    for (int i = 0; i < ROUND_TRIPS; i++) {
+        int64_t began = now_ns();
+        hf_hold *hold;
+        int code = hf_lock(doctor->session->client, name, 5000, NULL, &hold);
+        if (code == HF_OK)
+            code = hf_unlock(hold);
+        if (code != HF_OK)
+            return code;
+        times[i] = now_ns() - began;
+    }
+    qsort(times, ROUND_TRIPS, sizeof(times[0]), by_value);
+    cli_doctor_fact(doctor, "lock + unlock", "%.1f us median, %.1f us worst of %d",
+                    (double)times[ROUND_TRIPS / 2] / 1000, (double)times[ROUND_TRIPS - 1] / 1000,
+                    ROUND_TRIPS);
+    return HF_OK;
+}
+
+static void print_capabilities(struct cli_doctor *doctor)
+{
+    static const char *const names[] = { "mutex",   "fair",    "read-write", "upgrade",
+                                         "permits", "counter", "latch",      "token",
+                                         "detach",  "inspect", "break" };
+    unsigned caps = hf_caps(doctor->session->client);
+    char text[256] = "";
+    size_t used = 0;
+
+    for (unsigned i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+        if (caps & (1u << i))
+            used += (size_t)snprintf(text + used, sizeof(text) - used, "%s%s", used ? ", " : "",
+                                     names[i]);
+    cli_doctor_fact(doctor, "can do", "%s", text);
+    if (!(caps & HF_CAP_TOKEN))
+        cli_doctor_finding(doctor, "this engine has no fencing tokens",
+                           "a holder that pauses too long can write after it lost the lock",
+                           "use an engine with tokens for what must not be written twice");
+}
+
+/* 'T' in the third field of /proc/PID/stat. */
+static bool is_stopped(int64_t pid)
+{
+    char path[64], line[512] = "", *end;
+    FILE *file;
+
+    snprintf(path, sizeof(path), "/proc/%" PRId64 "/stat", pid);
+    file = fopen(path, "re");
+    if (!file)
+        return false;
+    if (!fgets(line, sizeof(line), file))
+        line[0] = '\0';
+    fclose(file);
+    end = strrchr(line, ')');
+    return end && (end[2] == 'T' || end[2] == 't');
+}
+
+static void check_holder(struct cli_doctor *doctor, const hf_entry *entry)
+{
+    char host[256] = "", what[512];
+
+    gethostname(host, sizeof(host) - 1);
+    if (strcmp(host, entry->host) != 0 || entry->pid <= 0 || !is_stopped(entry->pid))
+        return;
+    snprintf(what, sizeof(what), "pid %" PRId64 " holds '%.200s' and is stopped", entry->pid,
+             entry->name);
+    cli_doctor_finding(doctor, what, "nobody else gets the lock until it goes on or dies",
+                       "continue it (kill -CONT), or take the lock away with: holdfast break");
+}
+
+static void check_waiter(struct cli_doctor *doctor, const hf_entry *entry)
+{
+    char what[512], age[32];
+
+    if (entry->since_ms < LONG_WAIT_MS)
+        return;
+    cli_duration_format(age, sizeof(age), entry->since_ms);
+    snprintf(what, sizeof(what), "pid %" PRId64 " has waited %s for '%.200s'", entry->pid, age,
+             entry->name);
+    cli_doctor_finding(doctor, what, "it may be waiting for somebody who waits for it",
+                       "see who holds it with: holdfast show; give waits a limit with -w");
+}
+
+static int check_locks(struct cli_doctor *doctor)
+{
+    struct cli_picture picture;
+    unsigned holders = 0, waiters = 0;
+    int code = cli_picture_take(&picture, doctor->session->client, NULL);
+
+    for (size_t i = 0; code == HF_OK && i < picture.count; i++) {
+        const hf_entry *entry = &picture.entries[i].entry;
+        holders += entry->role == HF_ROLE_HOLDER;
+        waiters += entry->role == HF_ROLE_WAITER;
+        if (entry->role == HF_ROLE_HOLDER)
+            check_holder(doctor, entry);
+        if (entry->role == HF_ROLE_WAITER)
+            check_waiter(doctor, entry);
+    }
+    if (code == HF_OK)
+        cli_doctor_fact(doctor, "in use", "%u held, %u waiting", holders, waiters);
+    cli_picture_release(&picture);
+    return code;
+}
+
+/* Tokens contain the time; a clock in the past makes them rise by one a grant, which still is
+ * right, but two stores can no longer be compared. */
+static void check_clock(struct cli_doctor *doctor)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_REALTIME, &now);
+    if (now.tv_sec < 1577836800)
+        cli_doctor_finding(
+            doctor, "the system's clock is before the year 2020",
+            "after the loss of the state file, tokens could fall back below older ones",
+            "set the clock, with NTP for example");
+}
+
+static void check_environment(struct cli_doctor *doctor)
+{
+    const char *url = getenv("HOLDFAST_URL");
+    char *hidden = url ? strdup(url) : NULL;
+
+    if (hidden)
+        cli_url_hide_password(hidden);
+    if (hidden && strcmp(hidden, url) != 0)
+        cli_doctor_finding(doctor, "$HOLDFAST_URL contains a password",
+                           "every process of this user, and their crash dumps, can read it",
+                           "put the URL into a file of mode 0600 and use --url-file");
+    free(hidden);
+}
+
+static int examine(struct cli_doctor *doctor)
+{
+    int code;
+
+    cli_doctor_fact(doctor, "holdfast", "%s", hf_version());
+    cli_doctor_fact(doctor, "store", "%s", hf_url(doctor->session->client));
+    print_capabilities(doctor);
+    cli_doctor_check_file(doctor);
+    doctor->session->muted = true; /* our own locks are no news */
+    code = measure(doctor);
+    doctor->session->muted = false;
+    if (code == HF_OK && (hf_caps(doctor->session->client) & HF_CAP_INSPECT))
+        code = check_locks(doctor);
+    check_clock(doctor);
+    check_environment(doctor);
+    return code;
+}
+
+int cli_doctor(struct cli_settings *settings)
+{
+    struct cli_session session;
+    struct cli_doctor doctor = { .session = &session };
+    int code, result;
+
+    if (settings->word_count != 0)
+        return cli_usage(settings, "doctor", "doctor takes no names");
+    result = cli_session_look(&session, settings);
+    if (result == CLI_OK && !session.client)
+        result = cli_session_open(&session, settings, NULL); /* else there is nothing to measure */
+    if (result != CLI_OK)
+        return result;
+    code = examine(&doctor);
+    if (settings->json)
+        puts("\n]");
+    else if (code == HF_OK && doctor.findings == 0)
+        puts("\nNothing endangers locks here, as far as can be seen.");
+    result = code != HF_OK ? cli_fail(settings, code, hf_last_error())
+                           : (doctor.findings ? CLI_FINDINGS : CLI_OK);
+    cli_session_close(&session);
+    return result;
+}

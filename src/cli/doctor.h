@@ -1,0 +1,26 @@
+/* What doctor's files share: facts and findings, and who prints them. */
+#ifndef HF_CLI_DOCTOR_H
+#define HF_CLI_DOCTOR_H
+
+#include "show.h"
+
+#include <sys/stat.h>
+
+struct cli_doctor {
+    struct cli_session *session;
+    unsigned facts, findings;
+};
+
+/* A fact: what is so. */
+__attribute__((format(printf, 3, 4))) void
+cli_doctor_fact(struct cli_doctor *doctor, const char *key, const char *format, ...);
+/* A finding: what is wrong, what comes of it, what to do. */
+void cli_doctor_finding(struct cli_doctor *doctor, const char *what, const char *consequence,
+                        const char *cure);
+
+/* ---- doctor_file.c ---- */
+
+/* The state file of the embedded engine, if the client has one mapped. */
+void cli_doctor_check_file(struct cli_doctor *doctor);
+
+#endif

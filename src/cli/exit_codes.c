@@ -1,0 +1,83 @@
+/* The library's answers as exit codes, in one table, and how the command complains. */
+#include "cli.h"
+
+#include <stdarg.h>
+#include <stdlib.h>
+
+static const unsigned char exit_codes[] = {
+    [HF_OK] = CLI_OK,
+    [HF_BUSY] = CLI_BUSY,
+    [HF_LOST] = CLI_LOST,
+    [HF_CANCELED] = CLI_SIGNAL + SIGINT,
+    [HF_UNREACHABLE] = CLI_UNREACHABLE,
+    [HF_DENIED] = CLI_DENIED,
+    /* The command as it stands cannot work: the caller has to write another one. */
+    [HF_EINVAL] = CLI_USAGE,
+    [HF_EDEADLK] = CLI_USAGE,
+    [HF_EKIND] = CLI_USAGE,
+    [HF_ENOTSUP] = CLI_USAGE,
+    [HF_EFORKED] = CLI_INTERNAL,
+    [HF_ECLOSED] = CLI_INTERNAL,
+    [HF_ENOMEM] = CLI_INTERNAL,
+    /* The store is there, but of no use until somebody tends to it. */
+    [HF_ELIMIT] = CLI_UNREACHABLE,
+    [HF_ECORRUPT] = CLI_UNREACHABLE,
+    [HF_EINTERNAL] = CLI_INTERNAL,
+};
+
+int cli_exit_code(int code)
+{
+    if (code < 0 || (size_t)code >= sizeof(exit_codes) / sizeof(exit_codes[0]))
+        return CLI_INTERNAL;
+    return exit_codes[code];
+}
+
+__attribute__((format(printf, 4, 0))) static void
+say(FILE *out, const char *beginning, const char *end, const char *format, va_list args)
+{
+    char *text = NULL, *printable;
+    int length = vasprintf(&text, format, args);
+    size_t size = length < 0 ? 0 : 4 * (size_t)length + 8; /* \xNN for each byte */
+
+    printable = length < 0 ? NULL : malloc(size);
+    if (printable)
+        cli_make_printable(printable, size, text, (size_t)length);
+    fprintf(out, "%s%s%s", beginning, printable ? printable : "out of memory", end);
+    free(printable);
+    if (length >= 0)
+        free(text);
+}
+
+void cli_complain(const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    say(stderr, "holdfast: ", "\n", format, args);
+    va_end(args);
+}
+
+void cli_say(FILE *out, const char *end, const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    say(out, "", end, format, args);
+    va_end(args);
+}
+
+int cli_fail(const struct cli_settings *settings, int code, const hf_error *error)
+{
+    bool expected = code == HF_BUSY || code == HF_CANCELED;
+
+    if (!expected || !settings->quiet)
+        cli_complain("%s", error && error->text[0] ? error->text : hf_code_text(code));
+    return cli_exit_code(code);
+}
+
+int cli_usage(const struct cli_settings *settings, const char *verb, const char *sentence)
+{
+    (void)settings;
+    cli_complain("%s; see holdfast %s --help", sentence, verb);
+    return CLI_USAGE;
+}

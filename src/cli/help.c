@@ -1,0 +1,204 @@
+/* Help: it teaches by example. Each example can be copied and run. */
+#include "cli.h"
+
+void cli_help_print(FILE *out)
+{
+    fputs(
+        "holdfast: locks for commands, scripts and services\n"
+        "\n"
+        "  holdfast run nightly -- ./backup.sh       # wait for the lock, run, give it back\n"
+        "  holdfast try nightly -- ./backup.sh       # run it only if nobody else does (else: 75)\n"
+        "  holdfast run -w 10s deploy -- make deploy # wait at most ten seconds\n"
+        "  holdfast run -j 4 encode -- ffmpeg ...    # at most four at a time\n"
+        "  holdfast show                             # who holds, who waits\n"
+        "\n"
+        "Verbs (holdfast help VERB says more):\n",
+        out);
+    for (const struct cli_verb *verb = cli_verbs; verb->name; verb++)
+        fprintf(out, "  %-9s %s\n", verb->name, verb->summary);
+    fputs("\n"
+          "Options for all of them:\n"
+          "  -e, --engine URL      the store: $HOLDFAST_URL, else local: (this machine)\n"
+          "      --url-file FILE   the same from a file, to keep a password to yourself\n"
+          "  -N, --namespace NAME  a world of names of its own within the store\n"
+          "  -q, --quiet           no word about what is busy    -v, --verbose   more words\n"
+          "      --json            where something is shown      -V, --version\n"
+          "\n"
+          "Durations: 500ms, 5s, 2m, 1h; a plain number means seconds.\n"
+          "Exit: the command's own code; 75 busy, 121 lost, 124 --max-run, 69 store unreachable,\n"
+          "77 denied, 64 usage, 126 and 127 cannot run the command. More in holdfast(1).\n",
+          out);
+}
+
+#define HOW_TO_ACQUIRE                                                                             \
+    "  -s, --shared          read-write lock, with other readers\n"                                \
+    "  -U, --upgradeable     with readers, but one at a time\n"                                    \
+    "  -W, --exclusive       the write side\n"                                                     \
+    "  -F, --fair            first come, first served\n"                                           \
+    "  -j, --slots M         semaphore with M permits; -k, --take K of them (1)\n"
+
+#define HOW_TO_WAIT                                                                                \
+    "  -n, --try             do not wait       -w, --wait DUR   wait at most so long (for ever)\n"
+
+const char cli_help_run[] =
+    "holdfast run [OPTIONS] NAME [--] COMMAND [ARGUMENT...]\n"
+    "\n"
+    "  holdfast run nightly -- ./backup.sh\n"
+    "  holdfast run -w 30s --skip nightly -- ./backup.sh   # somebody else at it: fine, exit 0\n"
+    "  holdfast run -s config -- cat app.conf              # read together with others\n"
+    "  holdfast run -j 4 encode -- ./encode.sh movie       # at most four at once\n"
+    "  holdfast run -l a -l b -- ./move a b                # both or none, without deadlock\n"
+    "  holdfast run --max-run 1h nightly -c 'date; ./backup.sh | gzip > b.gz'\n"
+    "\n" HOW_TO_WAIT HOW_TO_ACQUIRE
+    "  -l, --lock NAME       instead of NAME, several times: all or nothing\n"
+    "  -c, --command STRING  run STRING by $SHELL\n"
+    "  -E, --busy-exit N     exit with N when busy (75)   --skip   exit with 0 when busy\n"
+    "  -t, --ttl DUR         lease, renewed while the command runs (30s; local: needs none)\n"
+    "      --max-hold DUR    the lock ends after so long; the command is stopped before (121)\n"
+    "      --max-run DUR     the command is stopped after so long (124)\n"
+    "      --min-hold DUR    keep the lock so long even if the command ends sooner\n"
+    "      --on-lost WHAT    term (default), kill, ignore, or a command line for $SHELL\n"
+    "      --grace DUR       between the request to end and SIGKILL (10s, at most lease/3)\n"
+    "      --owner TEXT      what `show` shows of us (user@host:pid command)\n"
+    "\n"
+    "The command sees HOLDFAST_NAME, _TOKEN, _TOKENS, _OWNER, _TTL_MS, _DEADLINE, _URL and\n"
+    "_HELD.\n";
+
+const char cli_help_try[] =
+    "holdfast try [OPTIONS] NAME [--] COMMAND [ARGUMENT...]\n"
+    "\n"
+    "  holdfast try nightly -- ./backup.sh || [ $? -eq 75 ]   # busy is fine\n"
+    "  holdfast try --skip nightly -- ./backup.sh             # the same\n"
+    "\n"
+    "run without waiting; it has the options of run.\n";
+
+const char cli_help_elect[] =
+    "holdfast elect [OPTIONS] NAME [--] COMMAND [ARGUMENT...]\n"
+    "\n"
+    "  holdfast elect scheduler -- ./scheduler       # on every machine; one runs at a time\n"
+    "\n"
+    "Waits to be elected, runs the command, and campaigns again when it ends or is lost, with\n"
+    "pauses of 1 s up to 60 s while it fails fast. Ends by signal, with 128 and its number or\n"
+    "as the command ends by it.\n"
+    "\n"
+    "It has the options of run but for -n, -w, -E and --skip. With -j 2, two lead at a time.\n";
+
+const char cli_help_lock[] =
+    "holdfast lock [OPTIONS] NAME\n"
+    "\n"
+    "  OWNER=$(holdfast lock -t 5m nightly) || exit     # prints the owner's key\n"
+    "  ./backup.sh\n"
+    "  holdfast unlock nightly \"$OWNER\"\n"
+    "\n"
+    "The lock lives by its lease alone. Prefer run where you can: it notices when things end.\n"
+    "\n" HOW_TO_WAIT "  -t, --ttl DUR         the lease (30s); give it a new one with: holdfast "
+    "renew\n" HOW_TO_ACQUIRE "      --owner TEXT      what `show` shows of us\n"
+    "      --json            name, owner, token and lease_ms\n";
+
+const char cli_help_renew[] =
+    "holdfast renew [-t DUR] NAME OWNER\n"
+    "\n"
+    "  OWNER=$(holdfast renew -t 5m nightly \"$OWNER\") || exit\n"
+    "\n"
+    "Gives a lock of `holdfast lock` a lease from now on (30s), never shorter than what it has\n"
+    "left, and prints the owner's key. Exit 121: it is lost.\n";
+
+const char cli_help_unlock[] =
+    "holdfast unlock NAME OWNER\n"
+    "\n"
+    "  holdfast unlock nightly \"$OWNER\"\n"
+    "\n"
+    "Gives a lock of `holdfast lock` back. Exit 121: it had been lost.\n";
+
+const char cli_help_show[] =
+    "holdfast show [NAME|PATTERN]\n"
+    "\n"
+    "  holdfast show                     # everything that is held, waited for, or has a value\n"
+    "  holdfast show 'orders/*'          # a pattern as in the shell, for the shell to leave "
+    "alone\n"
+    "  holdfast show --watch nightly     # again each second; --watch=5s for another rhythm\n"
+    "  holdfast show --json              # for programs\n";
+
+const char cli_help_break[] =
+    "holdfast break [--owner KEY | --token T] [-y] NAME\n"
+    "\n"
+    "  holdfast break nightly                    # shows the holders and asks\n"
+    "  holdfast break -y nightly                 # does not ask\n"
+    "  holdfast break --token 1789 -y nightly    # only the holder with this token\n"
+    "\n"
+    "The holder is told (its run stops the command and exits with 121), and the next owner's\n"
+    "token fences it off. Keys and tokens: holdfast show --json. Exit 1: nobody holds it, or no.\n";
+
+const char cli_help_sem[] =
+    "holdfast sem NAME set M | get | rm\n"
+    "\n"
+    "  holdfast sem encode set 4                        # create it, or change its size\n"
+    "  holdfast sem encode get                          # how many permits are free\n"
+    "  holdfast run -k 2 encode -- ./encode.sh movie    # take two of them for a command\n"
+    "  holdfast sem encode rm                           # 75: somebody has permits\n"
+    "\n"
+    "Permits come back when the command ends, or dies. Instead of set, run -j M creates one too.\n";
+
+const char cli_help_counter[] =
+    "holdfast counter NAME set N | add [N] | take [N] | get | rm\n"
+    "\n"
+    "  holdfast counter stock set 100\n"
+    "  holdfast counter -n stock take || echo sold out    # 75: there is nothing left\n"
+    "  holdfast counter -w 5s stock take 3                # wait until three are there\n"
+    "  holdfast counter stock add 3\n"
+    "\n"
+    "A plain number, 0 until it is set: what a process has taken does not come back when it dies.\n"
+    "\n" HOW_TO_WAIT;
+
+const char cli_help_latch[] =
+    "holdfast latch NAME set N | down [K] | wait | get\n"
+    "\n"
+    "  holdfast latch ready set 2             # two parties to wait for\n"
+    "  holdfast latch ready down              # one of them is ready; prints how many are left\n"
+    "  holdfast latch ready down              # the other one\n"
+    "  holdfast latch -w 1m ready wait        # until it is at zero (75: not in time)\n"
+    "\n"
+    "A latch that was never set is open; one that is above zero cannot be set (75).\n"
+    "\n" HOW_TO_WAIT;
+
+const char cli_help_doctor[] =
+    "holdfast doctor\n"
+    "\n"
+    "  holdfast doctor              # where the locks are, and what endangers them\n"
+    "  holdfast doctor --json\n"
+    "\n"
+    "Exit 0: all is well. 1: there are findings, each with its consequence and cure.\n";
+
+const char cli_help_bench[] =
+    "holdfast bench [--quick] [--json]\n"
+    "\n"
+    "  holdfast bench            # half a minute: a fresh store, beside flock and others\n"
+    "  holdfast bench --quick    # a few seconds, for a first impression\n"
+    "  holdfast -e URL bench     # that store; names begin with holdfast-bench/\n"
+    "\n"
+    "It judges nothing but its own aims: exit 0 whatever came out. Two of them at a time on one\n"
+    "store disturb each other.\n";
+
+const char cli_help_torture[] =
+    "holdfast torture [URL] [OPTIONS]\n"
+    "\n"
+    "  holdfast torture                                a minute on this machine's store\n"
+    "  holdfast torture --time 10m --html run.html     longer, with a picture of it\n"
+    "  holdfast torture --faults kill,pause --seed 7   only these faults, and the same dice\n"
+    "  holdfast torture --hook cut='./cut.sh' --hook cut:heal='./join.sh'\n"
+    "  holdfast torture --history run.hist             keep what happened...\n"
+    "  holdfast torture --check run.hist               ...and judge it again\n"
+    "  holdfast torture --list                         the faults and the rules\n"
+    "\n"
+    "Clients fight for locks under names of their own while faults hit whoever holds, or is next;\n"
+    "what they saw is then held against the rules. Nothing of yours is touched.\n"
+    "\n"
+    "      --time DUR        how long (60s)          --clients N    how many processes (8)\n"
+    "      --lease DUR       about how long leases are (500ms)\n"
+    "      --rate N          operations a second, all together (2000)\n"
+    "      --faults LIST     stop, kill, pause, clock, or as --list shows them; none; all (all)\n"
+    "      --hook NAME=CMD   a fault of your own; NAME:heal=CMD ends it, whatever happens\n"
+    "      --seed N          dice that were printed before\n"
+    "  -y, --yes             the store is on another machine, and that is meant\n"
+    "\n"
+    "Exit 0: no violation so far. 1: VIOLATION. 2: INCONCLUSIVE, too little happened.\n";

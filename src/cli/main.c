@@ -1,0 +1,117 @@
+/* The command: finds the verb and runs it. */
+#include "cli.h"
+
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+
+const struct cli_verb cli_verbs[] = {
+    { "run", CLI_RUN, true, cli_run, "run a command under a lock", cli_help_run },
+    { "try", CLI_RUN, true, cli_try, "the same, but do not wait", cli_help_try },
+    { "elect", CLI_ELECT, true, cli_elect, "keep one leader running among many", cli_help_elect },
+    { "lock", CLI_LOCK, false, cli_lock, "take a lock that outlives this command", cli_help_lock },
+    { "renew", CLI_RENEW, false, cli_renew, "give such a lock a new lease", cli_help_renew },
+    { "unlock", CLI_UNLOCK, false, cli_unlock, "give such a lock back", cli_help_unlock },
+    { "show", CLI_SHOW, false, cli_show, "who holds, who waits", cli_help_show },
+    { "break", CLI_BREAK, false, cli_break, "take a lock away from its holder", cli_help_break },
+    { "sem", CLI_SEM, false, cli_sem, "set and look at semaphores", cli_help_sem },
+    { "counter", CLI_COUNTER, false, cli_counter, "plain counters", cli_help_counter },
+    { "latch", CLI_LATCH, false, cli_latch, "count-down latches", cli_help_latch },
+    { "doctor", CLI_DOCTOR, false, cli_doctor, "look for what endangers locks", cli_help_doctor },
+    { "bench", CLI_BENCH, false, cli_bench, "how fast is it here, and beside what",
+      cli_help_bench },
+    { "torture", CLI_TORTURE, false, cli_torture, "prove the locks of a store under faults",
+      cli_help_torture },
+    { 0 },
+};
+
+const struct cli_verb *cli_verb_find(const char *name)
+{
+    for (const struct cli_verb *verb = cli_verbs; verb->name; verb++)
+        if (strcmp(verb->name, name) == 0)
+            return verb;
+    return NULL;
+}
+
+/* What was printed must have arrived: a full disk or a closed pipe is not success. */
+static int flushed(int code)
+{
+    if (fflush(stdout) == 0 && !ferror(stdout))
+        return code;
+    cli_complain("the output could not be written");
+    return code == CLI_OK ? CLI_INTERNAL : code;
+}
+
+static int dispatch(struct cli_settings *settings, const struct cli_verb *verb)
+{
+    if (settings->version) {
+        printf("holdfast %s\n", hf_version());
+        return CLI_OK;
+    }
+    if (settings->help && verb) {
+        fputs(verb->help, stdout);
+        return CLI_OK;
+    }
+    if (!verb) {
+        cli_help_print(settings->help ? stdout : stderr);
+        return settings->help ? CLI_OK : CLI_USAGE;
+    }
+    return verb->run(settings);
+}
+
+/* ps shows argv: keep the URL to ourselves, and leave it there without its password. */
+static bool take_url(struct cli_settings *settings)
+{
+    char *shown = settings->engine;
+
+    if (!shown)
+        return true;
+    settings->engine = strdup(shown);
+    cli_url_hide_password(shown);
+    return settings->engine != NULL;
+}
+
+static int act(struct cli_settings *settings, int argc, char **argv)
+{
+    const struct cli_verb *verb = NULL;
+    int code = cli_options_parse(settings, argc, argv, &verb);
+
+    if (code != CLI_OK)
+        return code;
+    if (!take_url(settings))
+        return CLI_INTERNAL;
+    code = flushed(dispatch(settings, verb));
+    free(settings->engine);
+    return code;
+}
+
+/* A file of the store's that got the number of a closed standard output would be printed into. What
+ * is closed stays of no use: reading and writing fail as before. */
+static bool reserve_standard_descriptors(void)
+{
+    for (int fd = 0; fd <= 2; fd++)
+        if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", fd == 0 ? O_WRONLY : O_RDONLY) != fd)
+            return false;
+    return true;
+}
+
+int main(int argc, char **argv)
+{
+    struct cli_settings settings = {
+        .wait_ms = HF_FOREVER,
+        .busy_exit = CLI_BUSY,
+        .grace_ms = -1,
+        .token = -1,
+        .watch_ms = 1000,
+        .seed = -1,
+    };
+    int code = CLI_INTERNAL;
+
+    if (!reserve_standard_descriptors())
+        return CLI_INTERNAL;
+    settings.words = calloc((size_t)argc + 1, sizeof(*settings.words));
+    if (settings.words)
+        code = act(&settings, argc, argv);
+    free(settings.words);
+    return code;
+}

@@ -1,0 +1,283 @@
+/* Options: one table, one parser. They may stand before and after the verb; "--" ends them, and so
+ * does the first word of a command to run. */
+#include "cli.h"
+
+#include <stddef.h>
+#include <string.h>
+
+enum option_type {
+    FLAG,
+    TEXT,
+    NAME,            /* TEXT, several times */
+    DURATION,        /* 0 is fine */
+    LENGTH,          /* a duration that must not be 0 */
+    OPTIONAL_LENGTH, /* only written with '=' */
+    NUMBER,
+    COUNT, /* a number that must not be 0 */
+};
+
+struct option {
+    char letter; /* or 0 */
+    const char *name;
+    enum option_type type;
+    size_t offset;
+    unsigned verbs;
+    int64_t max; /* of numbers */
+};
+
+#define ACQUIRES (CLI_RUN | CLI_ELECT | CLI_LOCK)
+#define COMMANDS (CLI_RUN | CLI_ELECT)
+#define WAITS (CLI_RUN | CLI_LOCK | CLI_COUNTER | CLI_LATCH)
+#define AT(field) offsetof(struct cli_settings, field)
+
+/* clang-format off */
+static const struct option options[] = {
+    { 'e', "engine",      TEXT,     AT(engine),        CLI_ANY, 0 },
+    { 0,   "url-file",    TEXT,     AT(url_file),      CLI_ANY, 0 },
+    { 'N', "namespace",   TEXT,     AT(space),         CLI_ANY, 0 },
+    { 'q', "quiet",       FLAG,     AT(quiet),         CLI_ANY, 0 },
+    { 'v', "verbose",     FLAG,     AT(verbose),       CLI_ANY, 0 },
+    { 0,   "json",        FLAG,     AT(json),          CLI_ANY, 0 },
+    { 'h', "help",        FLAG,     AT(help),          CLI_ANY, 0 },
+    { 'V', "version",     FLAG,     AT(version),       CLI_ANY, 0 },
+    { 'n', "try",         FLAG,     AT(try_only),      WAITS, 0 },
+    { 'w', "wait",        DURATION, AT(wait_ms),       WAITS, 0 },
+    { 't', "ttl",         LENGTH,   AT(ttl_ms),        ACQUIRES | CLI_RENEW, 0 },
+    { 's', "shared",      FLAG,     AT(shared),        ACQUIRES, 0 },
+    { 'U', "upgradeable", FLAG,     AT(upgradeable),   ACQUIRES, 0 },
+    { 'W', "exclusive",   FLAG,     AT(exclusive),     ACQUIRES, 0 },
+    { 'F', "fair",        FLAG,     AT(fair),          ACQUIRES, 0 },
+    { 'j', "slots",       COUNT,    AT(slots),         ACQUIRES, UINT32_MAX },
+    { 'k', "take",        COUNT,    AT(take),          ACQUIRES, UINT32_MAX },
+    { 'l', "lock",        NAME,     0,                 COMMANDS, 0 },
+    { 0,   "owner",       TEXT,     AT(owner_text),    ACQUIRES | CLI_BREAK, 0 },
+    { 'c', "command",     TEXT,     AT(shell_command), COMMANDS, 0 },
+    { 'E', "busy-exit",   NUMBER,   AT(busy_exit),     CLI_RUN, 255 },
+    { 0,   "skip",        FLAG,     AT(skip),          CLI_RUN, 0 },
+    { 0,   "on-lost",     TEXT,     AT(on_lost),       COMMANDS, 0 },
+    { 0,   "grace",       DURATION, AT(grace_ms),      COMMANDS, 0 },
+    { 0,   "max-run",     LENGTH,   AT(max_run_ms),    COMMANDS, 0 },
+    { 0,   "max-hold",    LENGTH,   AT(max_hold_ms),   COMMANDS, 0 },
+    { 0,   "min-hold",    DURATION, AT(min_hold_ms),   COMMANDS, 0 },
+    { 0,   "token",       NUMBER,   AT(token),         CLI_BREAK, INT64_MAX },
+    { 'y', "yes",         FLAG,     AT(yes),           CLI_BREAK | CLI_TORTURE, 0 },
+    { 0,   "watch",       OPTIONAL_LENGTH, AT(watch_ms), CLI_SHOW, 0 },
+    { 0,   "quick",       FLAG,     AT(quick),         CLI_BENCH, 0 },
+    { 0,   "time",        LENGTH,   AT(time_ms),       CLI_TORTURE, 0 },
+    { 0,   "clients",     COUNT,    AT(clients),       CLI_TORTURE, 64 },
+    { 0,   "lease",       LENGTH,   AT(lease_ms),      CLI_TORTURE, 0 },
+    { 0,   "faults",      TEXT,     AT(faults),        CLI_TORTURE, 0 },
+    { 0,   "hook",        NAME,     0,                 CLI_TORTURE, 0 },
+    { 0,   "rate",        COUNT,    AT(rate),          CLI_TORTURE, 100000 },
+    { 0,   "seed",        NUMBER,   AT(seed),          CLI_TORTURE, INT64_MAX },
+    { 0,   "history",     TEXT,     AT(history),       CLI_TORTURE, 0 },
+    { 0,   "html",        TEXT,     AT(html),          CLI_TORTURE, 0 },
+    { 0,   "check",       TEXT,     AT(check),         CLI_TORTURE, 0 },
+    { 0,   "list",        FLAG,     AT(list),          CLI_TORTURE, 0 },
+};
+/* clang-format on */
+
+#define OPTION_COUNT (sizeof(options) / sizeof(options[0]))
+
+struct parse {
+    struct cli_settings *settings;
+    const struct cli_verb *verb;
+    char **arg, **end; /* what is still to be read */
+    bool used[OPTION_COUNT];
+    bool ended; /* "--" was seen */
+};
+
+static bool takes_value(const struct option *option)
+{
+    return option->type != FLAG && option->type != OPTIONAL_LENGTH;
+}
+
+static bool store_duration(int64_t *field, const struct option *option, const char *value)
+{
+    if (!cli_duration_parse(value, field)) {
+        cli_complain(
+            "--%s '%s' is no duration: write a number with ms, s, m, h or d after it, such as "
+            "500ms or 2m; a plain number means seconds, and 36500d are the limit",
+            option->name, value);
+        return false;
+    }
+    if (*field == 0 && option->type != DURATION) {
+        cli_complain("--%s 0 makes no sense: give a duration longer than zero, such as 30s",
+                     option->name);
+        return false;
+    }
+    return true;
+}
+
+static bool store_number(int64_t *field, const struct option *option, const char *value)
+{
+    if (cli_number_parse(value, option->max, field) && (*field > 0 || option->type == NUMBER))
+        return true;
+    cli_complain("--%s '%s' is wrong: write a whole number from %d to %lld", option->name, value,
+                 option->type == COUNT, (long long)option->max);
+    return false;
+}
+
+static bool store_name(struct cli_settings *settings, char *value)
+{
+    if (settings->name_count == CLI_NAMES_MAX) {
+        cli_complain("more than %d names in one command", CLI_NAMES_MAX);
+        return false;
+    }
+    settings->names[settings->name_count++] = value;
+    return true;
+}
+
+static bool store(struct parse *parse, const struct option *option, char *value)
+{
+    char *field = (char *)parse->settings + option->offset;
+
+    parse->used[option - options] = true;
+    switch (option->type) {
+    case FLAG:
+        *(bool *)(void *)field = true;
+        return true;
+    case TEXT:
+        *(char **)(void *)field = value;
+        return true;
+    case NAME:
+        return store_name(parse->settings, value);
+    case OPTIONAL_LENGTH:
+        parse->settings->watch = true;
+        return !value || store_duration((int64_t *)(void *)field, option, value);
+    case DURATION:
+    case LENGTH:
+        return store_duration((int64_t *)(void *)field, option, value);
+    case NUMBER:
+    case COUNT:
+        return store_number((int64_t *)(void *)field, option, value);
+    }
+    return false;
+}
+
+/* "--name", "--name=value", "--name value". */
+static bool parse_long(struct parse *parse, char *text)
+{
+    size_t length = strcspn(text, "=");
+    char *value = text[length] ? text + length + 1 : NULL;
+
+    for (size_t i = 0; i < OPTION_COUNT; i++) {
+        const struct option *option = &options[i];
+        if (strlen(option->name) != length || strncmp(option->name, text, length) != 0)
+            continue;
+        if (value && option->type == FLAG) {
+            cli_complain("--%s takes no value", option->name);
+            return false;
+        }
+        if (!value && takes_value(option) && parse->arg < parse->end)
+            value = *parse->arg++;
+        if (!value && takes_value(option)) {
+            cli_complain("--%s needs a value", option->name);
+            return false;
+        }
+        return store(parse, option, value);
+    }
+    cli_complain("there is no option --%.*s; see holdfast --help", (int)length, text);
+    return false;
+}
+
+static const struct option *find_letter(char letter)
+{
+    for (size_t i = 0; i < OPTION_COUNT; i++)
+        if (options[i].letter == letter)
+            return &options[i];
+    return NULL;
+}
+
+/* "-nq", "-w5s", "-w 5s". */
+static bool parse_letters(struct parse *parse, char *text)
+{
+    for (; *text; text++) {
+        const struct option *option = find_letter(*text);
+        char *value = NULL;
+        if (!option && *text >= '0' && *text <= '9') {
+            cli_complain("there is no option -%c, and no number here is below zero", *text);
+            return false;
+        }
+        if (!option) {
+            cli_complain("there is no option -%c; see holdfast --help", *text);
+            return false;
+        }
+        if (takes_value(option)) {
+            value = text[1] ? text + 1 : parse->arg < parse->end ? *parse->arg++ : NULL;
+            if (!value) {
+                cli_complain("-%c needs a value", *text);
+                return false;
+            }
+        }
+        if (!store(parse, option, value))
+            return false;
+        if (value)
+            break;
+    }
+    return true;
+}
+
+/* The first word is the verb; the first one after it may be a NAME; a command begins after that. */
+static bool parse_word(struct parse *parse, char *word)
+{
+    struct cli_settings *settings = parse->settings;
+
+    if (!parse->verb && strcmp(word, "help") == 0) {
+        settings->help = true;
+        return true;
+    }
+    if (!parse->verb) {
+        parse->verb = cli_verb_find(word);
+        if (!parse->verb)
+            cli_complain("there is no verb '%s'; holdfast help lists them", word);
+        return parse->verb != NULL;
+    }
+    if (!parse->verb->takes_command) {
+        settings->words[settings->word_count++] = word;
+        return true;
+    }
+    if (settings->name_count == 0)
+        return store_name(settings, word);
+    settings->words[settings->word_count++] = word;
+    while (parse->arg < parse->end)
+        settings->words[settings->word_count++] = *parse->arg++;
+    return true;
+}
+
+static bool check_verb(const struct parse *parse)
+{
+    for (size_t i = 0; i < OPTION_COUNT; i++) {
+        if (!parse->used[i] || (options[i].verbs & parse->verb->bit))
+            continue;
+        cli_complain("--%s does not go with %s; see holdfast %s --help", options[i].name,
+                     parse->verb->name, parse->verb->name);
+        return false;
+    }
+    return true;
+}
+
+static bool parse_next(struct parse *parse)
+{
+    char *text = *parse->arg++;
+
+    if (parse->ended || text[0] != '-' || text[1] == '\0')
+        return parse_word(parse, text);
+    if (strcmp(text, "--") == 0) {
+        parse->ended = true;
+        return true;
+    }
+    return text[1] == '-' ? parse_long(parse, text + 2) : parse_letters(parse, text + 1);
+}
+
+int cli_options_parse(struct cli_settings *settings, int argc, char **argv,
+                      const struct cli_verb **verb)
+{
+    struct parse parse = { .settings = settings, .arg = argv + 1, .end = argv + argc };
+
+    while (parse.arg < parse.end)
+        if (!parse_next(&parse))
+            return CLI_USAGE;
+    *verb = parse.verb;
+    return !parse.verb || check_verb(&parse) ? CLI_OK : CLI_USAGE;
+}

@@ -1,0 +1,104 @@
+/* A command under a lock: what the files run*.c share. */
+#ifndef HF_CLI_RUN_H
+#define HF_CLI_RUN_H
+
+#include "cli.h"
+
+#include <sys/types.h>
+#include <termios.h>
+
+/* The terminal, if there is one: whose turn it is to read from it, and how it was set. */
+struct cli_terminal {
+    int fd; /* -1: none */
+    pid_t own_group;
+    bool given; /* the child's group has it */
+    bool has_modes;
+    struct termios modes;
+};
+
+enum cli_stage {
+    CLI_RUNNING,
+    CLI_ENDING, /* has been asked to end */
+    CLI_KILLED
+};
+
+/* One command under its locks, from the grant to the last unlock. */
+struct cli_job {
+    struct cli_session *session;
+    const struct cli_settings *settings;
+    char **command;
+    /* The locks, in the order in which they are taken. */
+    char *names[CLI_NAMES_MAX];
+    hf_hold *holds[CLI_NAMES_MAX];
+    unsigned count;
+    bool nested; /* an outer holdfast holds them for us */
+    bool lost;   /* set by the library */
+    char loss_reason[200];
+    int64_t grace_ms, lease_ms;           /* the shortest one's length */
+    int64_t granted_at_ms, held_until_ms; /* CLI_NEVER: no lease limits it */
+    /* The command. */
+    pid_t pid;
+    int guard_fd;
+    pid_t guard_pid;
+    struct cli_terminal terminal;
+    enum cli_stage stage;
+    int cause; /* why it was ended: CLI_LOST, CLI_TIMED_OUT or 0 */
+    int64_t kill_at_ms;
+    bool ended;
+    int status;    /* as an exit code */
+    int forwarded; /* the last signal that we were sent to end by, or 0 */
+};
+
+/* Never, as a point in time. */
+#define CLI_NEVER INT64_MAX
+
+/* ---- run.c ---- */
+
+/* The parts of a job that come from the settings. CLI_OK or CLI_USAGE. */
+int cli_job_prepare(struct cli_job *job, struct cli_settings *settings, const char *verb);
+/* A session under the name that `show` shows: user@host:pid and the command, without its arguments,
+ * which may be secret. */
+int cli_job_open(struct cli_session *session, struct cli_settings *settings);
+/* Acquires, runs, gives back. Answers the exit code. job->pid is 0 if the command never ran. */
+int cli_job_do(struct cli_job *job, struct cli_session *session);
+
+/* ---- run_supervise.c ---- */
+
+/* Runs the command until it and, after a loss, its process group have ended. */
+void cli_job_supervise(struct cli_job *job);
+
+/* ---- run_child.c ---- */
+
+/* CLI_OK, CLI_CANNOT_EXEC, CLI_NOT_FOUND or CLI_INTERNAL. */
+int cli_child_start(struct cli_job *job);
+void cli_child_signal(const struct cli_job *job, int signal);
+/* Is anything of the command's process group left? */
+bool cli_child_group_alive(const struct cli_job *job);
+/* Runs `command` by the shell, without waiting for it. */
+void cli_child_shell(const struct cli_job *job, const char *command);
+
+/* ---- run_guard.c ---- */
+
+/* A small process that kills the command's group if holdfast itself is killed. */
+bool cli_guard_start(struct cli_job *job);
+void cli_guard_watch(struct cli_job *job); /* once the child's pid is known */
+void cli_guard_end(struct cli_job *job);
+
+/* ---- run_terminal.c ---- */
+void cli_terminal_open(struct cli_terminal *terminal);
+void cli_terminal_close(struct cli_terminal *terminal);
+/* Ought the command to have the terminal from the start? */
+bool cli_terminal_interactive(const struct cli_terminal *terminal);
+bool cli_terminal_give(struct cli_terminal *terminal, pid_t group);
+void cli_terminal_take_back(struct cli_terminal *terminal);
+void cli_terminal_restore_modes(const struct cli_terminal *terminal);
+/* Stops this process and its group, as Ctrl-Z does; returns when continued. */
+void cli_terminal_suspend(void);
+
+/* ---- run_environment.c ---- */
+void cli_environment_set(const struct cli_job *job);
+/* True if the names are held for us by a holdfast that runs us. *ret is CLI_OK, or CLI_USAGE if
+ * what it holds does not suffice, which has been said. */
+bool cli_environment_nested(const struct cli_job *job, const hf_lock_options *options, int *ret);
+
+#endif

@@ -1,0 +1,174 @@
+/* What a command is told by its environment, and how a nested holdfast finds out that the lock it
+ * is asked for is held for it already. */
+#include "run.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+/* A name, percent-encoded, with its NUL. */
+#define ENCODED_SIZE (3 * HF_NAME_MAX + 1)
+
+static void set_number(const char *variable, int64_t value)
+{
+    char text[24];
+
+    snprintf(text, sizeof(text), "%" PRId64, value);
+    setenv(variable, text, 1);
+}
+
+/* A deadline on the clock that a script can read: milliseconds since 1970. */
+static void set_lease(const struct cli_job *job)
+{
+    struct timespec now;
+    int64_t left = job->held_until_ms - job->granted_at_ms;
+
+    unsetenv("HOLDFAST_TTL_MS");
+    unsetenv("HOLDFAST_DEADLINE");
+    if (job->held_until_ms == CLI_NEVER)
+        return;
+    clock_gettime(CLOCK_REALTIME, &now);
+    set_number("HOLDFAST_TTL_MS", left);
+    set_number("HOLDFAST_DEADLINE", (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000 + left);
+}
+
+/* One word a hold: pid:token:mode:url:name, the last two encoded; what was there before stays. */
+static void set_held(const struct cli_job *job)
+{
+    const char *outer = getenv("HOLDFAST_HELD");
+    char encoded[ENCODED_SIZE], url[ENCODED_SIZE], *held = NULL;
+    size_t size = 0;
+    FILE *out = open_memstream(&held, &size);
+
+    if (!out)
+        return;
+    cli_percent_encode(url, sizeof(url), hf_url(job->session->client));
+    for (unsigned i = 0; i < job->count; i++) {
+        cli_percent_encode(encoded, sizeof(encoded), job->names[i]);
+        fprintf(out, "%d:%" PRIu64 ":%d:%s:%s ", (int)getpid(), hf_token(job->holds[i]),
+                (int)hf_hold_mode(job->holds[i]), url, encoded);
+    }
+    fputs(outer ? outer : "", out);
+    fclose(out);
+    setenv("HOLDFAST_HELD", held, 1);
+    free(held);
+}
+
+struct claim {
+    int64_t pid;
+    uint64_t token;
+    int mode;
+    bool found;
+};
+
+/* The claim of the innermost holdfast that says it holds `name` for us. */
+static bool find_claim(const struct cli_job *job, const char *name, struct claim *claim)
+{
+    const char *word = getenv("HOLDFAST_HELD");
+    char encoded[ENCODED_SIZE], url[ENCODED_SIZE];
+    char wanted[2 * ENCODED_SIZE];
+
+    cli_percent_encode(encoded, sizeof(encoded), name);
+    cli_percent_encode(url, sizeof(url), hf_url(job->session->client));
+    snprintf(wanted, sizeof(wanted), "%s:%s", url, encoded);
+    for (; word && *word; word += strcspn(word, " "), word += *word == ' ') {
+        int used = 0;
+        *claim = (struct claim){ 0 };
+        if (sscanf(word, "%" SCNd64 ":%" SCNu64 ":%d:%n", &claim->pid, &claim->token, &claim->mode,
+                   &used) == 3 &&
+            used > 0 && strncmp(word + used, wanted, strlen(wanted)) == 0 &&
+            strchr(" ", word[(size_t)used + strlen(wanted)]))
+            return true;
+    }
+    return false;
+}
+
+static bool compare_claim(void *arg, const hf_entry *entry)
+{
+    struct claim *claim = arg;
+
+    if (entry->role == HF_ROLE_HOLDER && entry->token == claim->token && entry->pid == claim->pid)
+        claim->found = true;
+    return !claim->found;
+}
+
+/* An environment can outlive the hold it speaks of, in a daemon say, so the store is asked. */
+static bool is_held(const struct cli_job *job, const char *name, struct claim *claim)
+{
+    return find_claim(job, name, claim) &&
+           hf_inspect(job->session->client, name, compare_claim, claim) == HF_OK && claim->found;
+}
+
+/* As the library re-enters: whatever is exclusive suffices for all of its kind. */
+static bool suffices(int held, hf_mode wanted)
+{
+    bool both_rw = held >= HF_READ && held <= HF_WRITE && wanted >= HF_READ && wanted <= HF_WRITE;
+
+    return both_rw ? held >= (int)wanted : held == (int)wanted;
+}
+
+bool cli_environment_nested(const struct cli_job *job, const hf_lock_options *options, int *ret)
+{
+    unsigned held = 0;
+    bool enough = true;
+
+    *ret = CLI_OK;
+    if (options->mode == HF_PERMIT)
+        return false;
+    for (unsigned i = 0; i < job->count; i++) {
+        struct claim claim;
+        if (!is_held(job, job->names[i], &claim))
+            continue;
+        held++;
+        enough = enough && suffices(claim.mode, options->mode);
+    }
+    if (held == job->count && enough)
+        return true;
+    if (held > 0) {
+        *ret = CLI_USAGE;
+        cli_complain(
+            "'%s' is held by the holdfast that runs this command, but not as it is asked for "
+            "now, so waiting would never end: let the outer command take all it needs",
+            job->names[0]);
+    }
+    return held > 0;
+}
+
+/* A nested command goes by the tokens of the outer one. */
+static uint64_t token_of(const struct cli_job *job, const char *name)
+{
+    struct claim claim;
+
+    if (job->nested)
+        return find_claim(job, name, &claim) ? claim.token : 0;
+    for (unsigned i = 0; i < job->count; i++)
+        if (strcmp(job->names[i], name) == 0)
+            return hf_token(job->holds[i]);
+    return 0;
+}
+
+/* The first name's token, and all of them in the order in which the names were given. */
+static void set_tokens(const struct cli_job *job)
+{
+    char tokens[CLI_NAMES_MAX * 21] = "";
+    size_t used = 0;
+
+    for (unsigned i = 0; i < job->settings->name_count; i++)
+        used += (size_t)snprintf(tokens + used, sizeof(tokens) - used, "%s%" PRIu64, i ? " " : "",
+                                 token_of(job, job->settings->names[i]));
+    setenv("HOLDFAST_TOKENS", tokens, 1);
+    set_number("HOLDFAST_TOKEN", (int64_t)token_of(job, job->settings->names[0]));
+}
+
+void cli_environment_set(const struct cli_job *job)
+{
+    setenv("HOLDFAST_NAME", job->settings->names[0], 1);
+    setenv("HOLDFAST_URL", hf_url(job->session->client), 1);
+    set_tokens(job);
+    if (job->nested)
+        return;
+    set_lease(job);
+    set_held(job);
+}

@@ -1,0 +1,274 @@
+/* Watches over a running command: its end, its stops, our signals, the lock's deadline. One loop,
+ * in which nothing blocks. */
+#include "run.h"
+
+#include <poll.h>
+#include <string.h>
+#include <sys/timerfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* The group must be gone, not just killed, when the lock ends: so SIGKILL leaves this much sooner,
+ * or by a twentieth of a very short lease. */
+#define KILL_MARGIN_MS 50
+/* How often a group that is ending is looked at; the kernel does not tell of its end. */
+#define GROUP_CHECK_MS 10
+
+static int64_t least(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+static int64_t later(int64_t from_ms, int64_t by_ms)
+{
+    return from_ms >= CLI_NEVER - by_ms ? CLI_NEVER : from_ms + by_ms;
+}
+
+/* When the first of our holds ends unless it is renewed. A hold that was lost ended when it was
+ * going to: its last known deadline stands. */
+static void refresh_deadline(struct cli_job *job, int64_t now)
+{
+    int64_t until = CLI_NEVER;
+
+    if (job->lost || job->nested)
+        return;
+    for (unsigned i = 0; i < job->count; i++) {
+        int64_t left = hf_remaining_ms(job->holds[i]);
+        until = least(until, left == INT64_MAX ? CLI_NEVER : now + left);
+    }
+    job->held_until_ms = until;
+}
+
+static int64_t kill_margin(const struct cli_job *job)
+{
+    return least(KILL_MARGIN_MS, job->lease_ms / 20);
+}
+
+static int64_t last_moment(const struct cli_job *job)
+{
+    return job->held_until_ms == CLI_NEVER ? CLI_NEVER : job->held_until_ms - kill_margin(job);
+}
+
+/* A stopped command is continued, for it could not end otherwise. */
+static void ask_to_end(struct cli_job *job)
+{
+    const char *on_lost = job->settings->on_lost;
+
+    job->stage = CLI_ENDING;
+    if (job->cause == CLI_LOST && on_lost && strcmp(on_lost, "kill") == 0) {
+        job->kill_at_ms = 0;
+    } else if (job->cause == CLI_LOST && on_lost && strcmp(on_lost, "term") != 0) {
+        cli_child_shell(job, on_lost);
+    } else {
+        cli_child_signal(job, SIGTERM);
+        cli_child_signal(job, SIGCONT);
+    }
+}
+
+static bool ignores_loss(const struct cli_job *job)
+{
+    return job->settings->on_lost && strcmp(job->settings->on_lost, "ignore") == 0;
+}
+
+static void end_lost(struct cli_job *job, int64_t now)
+{
+    job->cause = CLI_LOST;
+    cli_complain("'%s' %s%s%s", job->names[0], job->lost ? "is lost" : "is about to be lost",
+                 job->loss_reason[0] ? ": " : "", job->loss_reason);
+    if (ignores_loss(job))
+        return;
+    /* A break leaves the lease as it was: then the grace is all there is. */
+    job->kill_at_ms = job->held_until_ms == CLI_NEVER || (job->lost && now < last_moment(job))
+                          ? now + job->grace_ms
+                          : last_moment(job);
+    ask_to_end(job);
+}
+
+static void end_timed_out(struct cli_job *job, int64_t now)
+{
+    job->cause = CLI_TIMED_OUT;
+    if (!job->settings->quiet)
+        cli_complain("the command has run for its --max-run, and is being ended");
+    job->kill_at_ms = now + job->grace_ms;
+    if (!ignores_loss(job))
+        job->kill_at_ms = least(job->kill_at_ms, last_moment(job));
+    ask_to_end(job);
+}
+
+static int64_t run_limit(const struct cli_job *job)
+{
+    return job->settings->max_run_ms ? later(job->granted_at_ms, job->settings->max_run_ms)
+                                     : CLI_NEVER;
+}
+
+static int64_t warn_at(const struct cli_job *job)
+{
+    int64_t margin = kill_margin(job);
+
+    if (job->held_until_ms == CLI_NEVER)
+        return CLI_NEVER;
+    return job->held_until_ms - (job->grace_ms > margin ? job->grace_ms : margin);
+}
+
+static void do_what_is_due(struct cli_job *job)
+{
+    int64_t now = cli_now_ms();
+
+    refresh_deadline(job, now);
+    if (!job->cause && !job->ended && (job->lost || now >= warn_at(job)))
+        end_lost(job, now);
+    if (job->stage == CLI_RUNNING && !job->ended && now >= run_limit(job))
+        end_timed_out(job, now);
+    if (job->cause == CLI_TIMED_OUT && job->lost && !ignores_loss(job))
+        job->kill_at_ms = least(job->kill_at_ms, last_moment(job));
+    if (job->stage == CLI_ENDING && now >= job->kill_at_ms) {
+        cli_child_signal(job, SIGKILL);
+        job->stage = CLI_KILLED;
+    }
+}
+
+static int64_t next_due(const struct cli_job *job)
+{
+    if (job->stage == CLI_ENDING)
+        return job->ended ? least(job->kill_at_ms, cli_now_ms() + GROUP_CHECK_MS) : job->kill_at_ms;
+    if (job->stage == CLI_KILLED || job->ended)
+        return CLI_NEVER;
+    return job->cause ? run_limit(job) : least(warn_at(job), run_limit(job));
+}
+
+/* After Ctrl-Z: let the shell have the terminal, stop with our job, and once continued look at the
+ * lock before the command may go on. */
+static void suspend_with_command(struct cli_job *job)
+{
+    bool had = job->terminal.given;
+
+    cli_terminal_take_back(&job->terminal);
+    cli_terminal_suspend();
+    hf_dispatch(job->session->client);
+    do_what_is_due(job);
+    if (job->stage != CLI_RUNNING)
+        return;
+    if (had)
+        cli_terminal_give(&job->terminal, job->pid);
+    cli_child_signal(job, SIGCONT);
+}
+
+static void command_stopped(struct cli_job *job, int signal)
+{
+    bool wants_terminal = signal == SIGTTIN || signal == SIGTTOU;
+
+    if (job->terminal.fd < 0 || job->nested || signal == SIGSTOP)
+        return;
+    if (wants_terminal && cli_terminal_give(&job->terminal, job->pid))
+        cli_child_signal(job, SIGCONT);
+    else
+        suspend_with_command(job);
+}
+
+/* As the first process of a container we inherit every orphan. */
+static void reap_strangers(const struct cli_job *job)
+{
+    siginfo_t info;
+
+    for (;;) {
+        info.si_pid = 0;
+        if (waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) != 0 || !info.si_pid ||
+            info.si_pid == job->pid || info.si_pid == job->guard_pid)
+            return;
+        waitpid(info.si_pid, NULL, 0);
+    }
+}
+
+static void look_at_command(struct cli_job *job)
+{
+    siginfo_t info;
+
+    while (!job->ended) {
+        info.si_pid = 0;
+        if (waitid(P_PID, (id_t)job->pid, &info, WEXITED | WSTOPPED | WNOHANG) != 0 || !info.si_pid)
+            return;
+        if (info.si_code == CLD_STOPPED) {
+            command_stopped(job, info.si_status);
+            continue;
+        }
+        job->ended = true;
+        job->status = info.si_code == CLD_EXITED ? info.si_status : CLI_SIGNAL + info.si_status;
+    }
+}
+
+/* A nested command is in our group and may have heard of the signal already; hearing it twice is
+ * better than never. */
+static void forward_signals(struct cli_job *job)
+{
+    int signal;
+
+    while ((signal = cli_session_signal(job->session)) != 0) {
+        if (signal == SIGCHLD)
+            continue;
+        if (signal == SIGINT || signal == SIGTERM || signal == SIGHUP || signal == SIGQUIT)
+            job->forwarded = signal;
+        if (!job->ended)
+            cli_child_signal(job, signal);
+    }
+    look_at_command(job);
+    reap_strangers(job);
+}
+
+static bool is_over(struct cli_job *job)
+{
+    if (!job->ended)
+        return false;
+    return job->stage != CLI_ENDING || !cli_child_group_alive(job);
+}
+
+static void arm(int timer, int64_t at_ms)
+{
+    struct itimerspec spec = { 0 };
+
+    if (at_ms != CLI_NEVER) {
+        int64_t at = at_ms > 1 ? at_ms : 1; /* 0 would disarm */
+        spec.it_value.tv_sec = at / 1000;
+        spec.it_value.tv_nsec = at % 1000 * 1000000;
+    }
+    timerfd_settime(timer, TFD_TIMER_ABSTIME, &spec, NULL);
+}
+
+static void turn(struct cli_job *job, int timer)
+{
+    struct pollfd polled[] = { { hf_fd(job->session->client), POLLIN, 0 },
+                               { job->session->signal_fd, POLLIN, 0 },
+                               { timer, POLLIN, 0 } };
+
+    arm(timer, next_due(job));
+    poll(polled, 3, -1);
+    hf_dispatch(job->session->client);
+    forward_signals(job);
+    do_what_is_due(job);
+}
+
+/* The terminal sends Ctrl-C to the command's group alone; a script that called us must hear it too.
+ */
+static void pass_on_interrupt(struct cli_job *job, bool had_terminal)
+{
+    int signal = job->status - CLI_SIGNAL;
+
+    if (!had_terminal || (signal != SIGINT && signal != SIGQUIT))
+        return;
+    if (sigismember(&job->session->watched, signal))
+        kill(0, signal);
+}
+
+void cli_job_supervise(struct cli_job *job)
+{
+    int timer = timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK);
+    bool had_terminal;
+
+    while (!is_over(job))
+        turn(job, timer);
+    had_terminal = job->terminal.given;
+    cli_terminal_take_back(&job->terminal);
+    if (job->status >= CLI_SIGNAL && had_terminal)
+        cli_terminal_restore_modes(&job->terminal);
+    pass_on_interrupt(job, had_terminal);
+    close(timer);
+}

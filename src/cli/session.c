@@ -1,0 +1,118 @@
+/* A client without a thread, and the signals that the command listens to through a descriptor. */
+#include "cli.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+/* The shortest lease that a client may have. */
+#define TTL_MIN_MS 100
+
+/* Each is passed on to the child, and most end a wait. */
+static const int signals[] = { SIGHUP,  SIGINT,   SIGQUIT, SIGTERM, SIGUSR1,
+                               SIGUSR2, SIGWINCH, SIGTSTP, SIGCONT, SIGCHLD };
+
+/* What was ignored when we were started (nohup, a shell's background job) stays ignored, by the
+ * child too. SIGTTOU is blocked but not read: we hand the terminal around from the background. */
+bool cli_session_watch(struct cli_session *session)
+{
+    sigset_t blocked;
+    struct sigaction action;
+
+    if (session->signal_fd >= 0)
+        return true;
+    sigemptyset(&session->watched);
+    signal(SIGCHLD, SIG_DFL);
+    for (size_t i = 0; i < sizeof(signals) / sizeof(signals[0]); i++)
+        if (sigaction(signals[i], NULL, &action) == 0 && action.sa_handler != SIG_IGN)
+            sigaddset(&session->watched, signals[i]);
+    blocked = session->watched;
+    sigaddset(&blocked, SIGTTOU);
+    sigprocmask(SIG_BLOCK, &blocked, &session->original);
+    session->signal_fd = signalfd(-1, &session->watched, SFD_CLOEXEC | SFD_NONBLOCK);
+    if (session->signal_fd < 0)
+        cli_complain("no descriptor for signals: %s", strerror(errno));
+    return session->signal_fd >= 0;
+}
+
+static void report_event(void *arg, const hf_event *event)
+{
+    const struct cli_session *session = arg;
+
+    if (session->muted)
+        return;
+    if (event->type == HF_EVENT_LOST)
+        cli_complain("'%s': lost: %s", event->name, event->text);
+    else if (event->name[0])
+        cli_complain("'%s': %s", event->name, event->text);
+    else
+        cli_complain("%s", event->text);
+}
+
+/* An hf_code. */
+static int open_store(struct cli_session *session, const struct cli_settings *settings,
+                      const char *url, const char *owner_text, bool existing_only)
+{
+    hf_client_options options = { HF_CLIENT_OPTIONS_INIT,
+                                  .driver = HF_DRIVE_MYSELF,
+                                  .lease_ms = settings->ttl_ms,
+                                  .owner_text = owner_text,
+                                  .on_event = settings->verbose ? report_event : NULL,
+                                  .event_arg = session,
+                                  .existing_only = existing_only };
+
+    *session = (struct cli_session){ .settings = settings, .signal_fd = -1 };
+    return hf_open(&session->client, url, &options);
+}
+
+int cli_session_open(struct cli_session *session, const struct cli_settings *settings,
+                     const char *owner_text)
+{
+    char *url;
+    int code;
+
+    if (settings->ttl_ms && settings->ttl_ms < TTL_MIN_MS) {
+        cli_complain("--ttl %d ms is too short for a lease: give at least %d ms",
+                     (int)settings->ttl_ms, TTL_MIN_MS);
+        return CLI_USAGE;
+    }
+    url = cli_url_choose(settings);
+    if (!url)
+        return CLI_USAGE;
+    code = open_store(session, settings, url, owner_text, false);
+    free(url);
+    return code == HF_OK ? CLI_OK : cli_fail(settings, code, hf_last_error());
+}
+
+int cli_session_look(struct cli_session *session, const struct cli_settings *settings)
+{
+    char *url = cli_url_choose(settings);
+    int code;
+
+    if (!url)
+        return CLI_USAGE;
+    code = open_store(session, settings, url, NULL, true);
+    if (code == HF_UNREACHABLE && hf_last_error()->native == ENOENT &&
+        strcmp(url, CLI_URL_DEFAULT) == 0)
+        code = HF_OK;
+    free(url);
+    return code == HF_OK ? CLI_OK : cli_fail(settings, code, hf_last_error());
+}
+
+void cli_session_close(struct cli_session *session)
+{
+    hf_close(session->client);
+    if (session->signal_fd >= 0)
+        close(session->signal_fd);
+}
+
+int cli_session_signal(struct cli_session *session)
+{
+    struct signalfd_siginfo info;
+
+    if (read(session->signal_fd, &info, sizeof(info)) != sizeof(info))
+        return 0;
+    return (int)info.ssi_signo;
+}

@@ -1,0 +1,215 @@
+/* show: who holds and who waits. */
+#include "show.h"
+
+#include <fnmatch.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+const char *cli_kind_name(hf_kind kind)
+{
+    static const char *const names[] = { "free",      "mutex",   "fair", "rw",
+                                         "semaphore", "counter", "latch" };
+
+    return (unsigned)kind < sizeof(names) / sizeof(names[0]) ? names[kind] : "?";
+}
+
+const char *cli_mode_name(hf_mode mode)
+{
+    static const char *const names[] = { "mutex", "fair",   "read",    "upgrade",
+                                         "write", "permit", "counter", "latch" };
+
+    return (unsigned)mode < sizeof(names) / sizeof(names[0]) ? names[mode] : "?";
+}
+
+static char *copy(const char *text)
+{
+    return strdup(text ? text : "");
+}
+
+static bool keep(void *arg, const hf_entry *entry)
+{
+    struct cli_picture *picture = arg;
+    struct cli_entry *kept;
+
+    if (picture->count == picture->room) {
+        size_t room = picture->room ? 2 * picture->room : 64;
+        kept = reallocarray(picture->entries, room, sizeof(*kept));
+        if (!kept) {
+            picture->out_of_memory = true;
+            return false;
+        }
+        picture->entries = kept;
+        picture->room = room;
+    }
+    kept = &picture->entries[picture->count++];
+    *kept = (struct cli_entry){ .name = copy(entry->name),
+                                .owner_key = copy(entry->owner_key),
+                                .owner_text = copy(entry->owner_text),
+                                .host = copy(entry->host),
+                                .entry = *entry };
+    picture->out_of_memory = !kept->name || !kept->owner_key || !kept->owner_text || !kept->host;
+    kept->order = picture->count;
+    kept->entry.name = kept->name;
+    kept->entry.owner_key = kept->owner_key;
+    kept->entry.owner_text = kept->owner_text;
+    kept->entry.host = kept->host;
+    return !picture->out_of_memory;
+}
+
+/* The order among the entries of one name stays. */
+static int by_name(const void *a, const void *b)
+{
+    const struct cli_entry *x = a, *y = b;
+    int names = strcmp(x->name, y->name);
+
+    return names ? names : (x->order > y->order) - (x->order < y->order);
+}
+
+int cli_picture_take(struct cli_picture *picture, hf_client *client, const char *name)
+{
+    int code;
+
+    *picture = (struct cli_picture){ 0 };
+    code = client ? hf_inspect(client, name, keep, picture) : HF_OK;
+    if (picture->out_of_memory)
+        return HF_ENOMEM;
+    if (picture->count > 0)
+        qsort(picture->entries, picture->count, sizeof(*picture->entries), by_name);
+    return code;
+}
+
+void cli_picture_release(struct cli_picture *picture)
+{
+    for (size_t i = 0; i < picture->count; i++) {
+        free(picture->entries[i].name);
+        free(picture->entries[i].owner_key);
+        free(picture->entries[i].owner_text);
+        free(picture->entries[i].host);
+    }
+    free(picture->entries);
+}
+
+static bool is_pattern(const char *name)
+{
+    return strpbrk(name, "*?[") != NULL;
+}
+
+/* What is neither held nor waited for nor has a value of its own is a memory of the store's. */
+static bool is_idle(const struct cli_picture *picture, size_t i)
+{
+    const hf_entry *entry = &picture->entries[i].entry;
+    bool followed = i + 1 < picture->count && picture->entries[i + 1].entry.role != HF_ROLE_OBJECT;
+
+    return entry->role == HF_ROLE_OBJECT && !followed && entry->total == 0 && entry->value == 0;
+}
+
+/* False: nothing is wanted. */
+static bool choose(const struct cli_settings *settings, const struct cli_picture *picture,
+                   bool *wanted)
+{
+    const char *pattern = settings->word_count ? settings->words[0] : NULL;
+    bool any = false;
+
+    for (size_t i = 0; i < picture->count; i++) {
+        bool matches = !pattern || strcmp(pattern, picture->entries[i].name) == 0 ||
+                       fnmatch(pattern, picture->entries[i].name, 0) == 0;
+        bool asked_for = pattern && !is_pattern(pattern);
+        wanted[i] = matches && (asked_for || !is_idle(picture, i));
+        any = any || wanted[i];
+    }
+    return any;
+}
+
+static int screen_width(void)
+{
+    struct winsize size;
+
+    if (!isatty(STDOUT_FILENO))
+        return 0;
+    return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col ? size.ws_col : 100;
+}
+
+static int print_once(struct cli_session *session)
+{
+    const struct cli_settings *settings = session->settings;
+    const char *name = settings->word_count ? settings->words[0] : NULL;
+    struct cli_picture picture;
+    bool *wanted;
+    int code = cli_picture_take(&picture, session->client, name && !is_pattern(name) ? name : NULL);
+
+    wanted = calloc(picture.count + 1, sizeof(*wanted));
+    if (code == HF_OK && !wanted)
+        code = HF_ENOMEM;
+    if (code == HF_OK) {
+        bool empty = !choose(settings, &picture, wanted);
+        if (settings->json)
+            cli_picture_print_json(stdout, &picture, wanted);
+        else if (empty && isatty(STDOUT_FILENO))
+            puts(name ? "Of these, nothing is held, and nobody waits."
+                      : "Nothing is held, and nobody waits.");
+        else
+            cli_table_print(stdout, &picture, wanted, screen_width());
+        fflush(stdout);
+    }
+    free(wanted);
+    cli_picture_release(&picture);
+    return code == HF_OK ? CLI_OK : cli_fail(settings, code, hf_last_error());
+}
+
+/* False: a signal says that it is enough. */
+static bool pause_until_next(struct cli_session *session)
+{
+    int64_t until = cli_now_ms() + session->settings->watch_ms;
+    struct pollfd polled = { session->signal_fd, POLLIN, 0 };
+    int signal = 0;
+
+    while (signal == 0 && cli_now_ms() < until) {
+        if (poll(&polled, 1, cli_poll_ms(until)) > 0)
+            signal = cli_session_signal(session);
+    }
+    hf_dispatch(session->client);
+    if (signal == SIGTSTP)
+        raise(SIGSTOP);
+    return signal == 0 || signal == SIGCHLD || signal == SIGWINCH || signal == SIGCONT ||
+           signal == SIGTSTP;
+}
+
+/* On a terminal each picture overwrites the last one; elsewhere they follow each other. */
+static int watch(struct cli_session *session)
+{
+    bool terminal = isatty(STDOUT_FILENO);
+    int code;
+
+    if (!cli_session_watch(session))
+        return CLI_INTERNAL;
+    do {
+        if (terminal)
+            fputs("\033[H\033[2J", stdout);
+        code = print_once(session);
+        if (!terminal && !session->settings->json)
+            putchar('\n');
+        if (ferror(stdout))
+            return CLI_INTERNAL;
+    } while (code == CLI_OK && pause_until_next(session));
+    return code;
+}
+
+int cli_show(struct cli_settings *settings)
+{
+    struct cli_session session;
+    int code;
+
+    if (settings->word_count > 1)
+        return cli_usage(settings, "show", "show takes one name or pattern, or none");
+    code = cli_session_look(&session, settings);
+    if (code == CLI_OK && !session.client && settings->watch)
+        code = cli_session_open(&session, settings, NULL); /* there may be something later */
+    if (code != CLI_OK)
+        return code;
+    code = settings->watch ? watch(&session) : print_once(&session);
+    cli_session_close(&session);
+    return code;
+}

@@ -1,0 +1,33 @@
+/* A picture of the store, as show, break and doctor look at it. */
+#ifndef HF_CLI_SHOW_H
+#define HF_CLI_SHOW_H
+
+#include "cli.h"
+
+/* A copy of an hf_entry. */
+struct cli_entry {
+    char *name, *owner_key, *owner_text, *host;
+    hf_entry entry; /* its strings are the ones above */
+    size_t order;   /* as the store told it */
+};
+
+struct cli_picture {
+    struct cli_entry *entries;
+    size_t count, room;
+    bool out_of_memory;
+};
+
+/* `name` NULL: everything, by name. `client` NULL: there is nothing. An hf_code. */
+int cli_picture_take(struct cli_picture *picture, hf_client *client, const char *name);
+void cli_picture_release(struct cli_picture *picture);
+
+const char *cli_kind_name(hf_kind kind);
+const char *cli_mode_name(hf_mode mode);
+
+/* ---- show_table.c, show_json.c ---- */
+
+/* Entries for which `wanted` is false are left out. */
+void cli_table_print(FILE *out, const struct cli_picture *picture, const bool *wanted, int width);
+void cli_picture_print_json(FILE *out, const struct cli_picture *picture, const bool *wanted);
+
+#endif

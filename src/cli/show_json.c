@@ -1,0 +1,77 @@
+/* The picture as JSON: an array with one object a name, its holders and its waiters inside. */
+#include "show.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+static void print_text(FILE *out, const char *key, const char *text)
+{
+    fprintf(out, ",\"%s\":", key);
+    cli_json_string(out, text, strlen(text));
+}
+
+static void print_owner(FILE *out, const hf_entry *entry)
+{
+    fprintf(out, "{\"mode\":\"%s\"", cli_mode_name(entry->mode));
+    if (entry->role == HF_ROLE_WAITER)
+        fprintf(out, ",\"rank\":%" PRIu32, entry->rank);
+    else
+        fprintf(out, ",\"token\":%" PRIu64, entry->token);
+    fprintf(out, ",\"permits\":%" PRIu32 ",\"since_ms\":%" PRId64, entry->permits, entry->since_ms);
+    if (entry->role == HF_ROLE_HOLDER && entry->lease_left_ms >= 0)
+        fprintf(out, ",\"lease_left_ms\":%" PRId64, entry->lease_left_ms);
+    else if (entry->role == HF_ROLE_HOLDER)
+        fputs(",\"lease_left_ms\":null", out);
+    print_text(out, "owner", entry->owner_key);
+    print_text(out, "owner_text", entry->owner_text);
+    print_text(out, "host", entry->host);
+    fprintf(out, ",\"pid\":%" PRId64 "}", entry->pid);
+}
+
+static void print_object(FILE *out, const hf_entry *entry)
+{
+    fputc('{', out);
+    cli_json_name(out, entry->name, entry->name_length);
+    fprintf(out, ",\"kind\":\"%s\",\"token\":%" PRIu64, cli_kind_name(entry->kind), entry->token);
+    if (entry->kind == HF_KIND_SEMAPHORE)
+        fprintf(out, ",\"total\":%" PRIu32 ",\"free\":%" PRIu32, entry->total, entry->value);
+    if (entry->kind == HF_KIND_COUNTER || entry->kind == HF_KIND_LATCH)
+        fprintf(out, ",\"value\":%" PRIu32, entry->value);
+}
+
+/* Prints the owners of one role that follow `i`, and answers where they end. */
+static size_t print_role(FILE *out, const struct cli_picture *picture, size_t i, hf_role role,
+                         const char *key)
+{
+    const char *separator = "";
+
+    fprintf(out, ",\"%s\":[", key);
+    for (; i < picture->count && picture->entries[i].entry.role == role; i++) {
+        fputs(separator, out);
+        print_owner(out, &picture->entries[i].entry);
+        separator = ",";
+    }
+    fputc(']', out);
+    return i;
+}
+
+void cli_picture_print_json(FILE *out, const struct cli_picture *picture, const bool *wanted)
+{
+    const char *separator = "\n";
+    size_t i = 0;
+
+    fputc('[', out);
+    while (i < picture->count) {
+        if (!wanted[i] || picture->entries[i].entry.role != HF_ROLE_OBJECT) {
+            i++;
+            continue;
+        }
+        fputs(separator, out);
+        print_object(out, &picture->entries[i].entry);
+        i = print_role(out, picture, i + 1, HF_ROLE_HOLDER, "holders");
+        i = print_role(out, picture, i, HF_ROLE_WAITER, "waiters");
+        fputc('}', out);
+        separator = ",\n";
+    }
+    fputs("\n]\n", out);
+}

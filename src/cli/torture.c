@@ -1,0 +1,295 @@
+/* torture: a run against a store, or a history that was kept; and the verdict as an exit code. */
+#include "torture.h"
+
+#include "torture/picture.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* ---- judging ---- */
+
+static struct cli_torture_fault *fault_of(struct cli_torture *torture,
+                                          const struct torture_record *record)
+{
+    struct cli_torture_fault *fault;
+
+    for (unsigned i = 0; i < torture->fault_count; i++)
+        if (strncmp(torture->faults[i].name, record->text, sizeof(record->text)) == 0)
+            return &torture->faults[i];
+    if (torture->fault_count == CLI_TORTURE_KINDS)
+        return NULL;
+    fault = &torture->faults[torture->fault_count++];
+    memcpy(fault->name, record->text, sizeof(record->text));
+    return fault;
+}
+
+static void count_faults(struct cli_torture *torture)
+{
+    for (size_t i = 0; i < torture->history.count; i++) {
+        const struct torture_record *record = &torture->history.records[i];
+        struct cli_torture_fault *fault;
+        if (record->kind != TORTURE_FAULT_ON && record->kind != TORTURE_FAULT_HIT)
+            continue;
+        fault = fault_of(torture, record);
+        if (!fault)
+            continue;
+        fault->on += record->kind == TORTURE_FAULT_ON;
+        fault->hit += record->kind == TORTURE_FAULT_HIT;
+    }
+}
+
+static int exit_code(enum torture_verdict verdict)
+{
+    switch (verdict) {
+    case TORTURE_SAFE_SO_FAR:
+        return CLI_OK;
+    case TORTURE_VIOLATION:
+        return CLI_FINDINGS;
+    case TORTURE_INCONCLUSIVE:
+        break;
+    }
+    return CLI_INCONCLUSIVE;
+}
+
+static bool draw(const struct cli_torture *torture)
+{
+    const char *path = torture->settings->html;
+    const char *title = torture->url ? torture->shown_url : torture->settings->check;
+    char error[256];
+
+    if (!path || torture_picture_html(&torture->history, &torture->report, title, path, error) == 0)
+        return true;
+    cli_complain("%s", error);
+    return false;
+}
+
+static int64_t lease_of(const struct torture_history *history)
+{
+    for (size_t i = 0; i < history->count; i++)
+        if (history->records[i].kind == TORTURE_NOTE &&
+            strncmp(history->records[i].text, TORTURE_LEASE_NOTE,
+                    sizeof(history->records[i].text)) == 0)
+            return history->records[i].until_ns;
+    return 0;
+}
+
+/* A driver that was killed has not looked for what is left, and has not let everybody have a turn.
+ */
+static void doubt_unfinished(struct cli_torture *torture)
+{
+    const struct torture_history *history = &torture->history;
+
+    if (torture->report.verdict != TORTURE_SAFE_SO_FAR)
+        return;
+    for (size_t i = history->count; i-- > 0;)
+        if (history->records[i].kind == TORTURE_HEALED)
+            return;
+    torture->report.verdict = TORTURE_INCONCLUSIVE;
+    snprintf(torture->report.reason, sizeof(torture->report.reason),
+             "the run did not come to its end, so nobody looked for what is left behind");
+}
+
+/* Reads the history, checks it, prints what there is to say. */
+static int judge(struct cli_torture *torture, const char *path)
+{
+    struct torture_limits limits = { 0 };
+    char error[256];
+    int code;
+
+    if (torture_history_read(&torture->history, path, error) != 0) {
+        cli_complain("%s", error);
+        return CLI_USAGE;
+    }
+    limits.grace_ns = lease_of(&torture->history);
+    torture_check(&torture->history, &limits, &torture->report);
+    doubt_unfinished(torture);
+    count_faults(torture);
+    if (torture->settings->json)
+        cli_torture_print_json(torture);
+    else
+        cli_torture_print_report(torture);
+    code = exit_code(torture->report.verdict);
+    return draw(torture) || code == CLI_FINDINGS ? code : CLI_INTERNAL;
+}
+
+/* ---- running ---- */
+
+/* A first look at the store, by a process of its own, since nobody who forks may have it open: what
+ * is wrong with the URL is said before anything begins. */
+static int probe(const struct cli_torture *torture)
+{
+    int status = 0;
+    pid_t pid;
+
+    fflush(NULL);
+    pid = fork();
+    if (pid == 0) {
+        hf_client *client;
+        int code = hf_open(&client, torture->url, NULL);
+        if (code != HF_OK)
+            _exit(cli_fail(torture->settings, code, hf_last_error()));
+        hf_close(client);
+        _exit(CLI_OK);
+    }
+    if (pid < 0 || waitpid(pid, &status, 0) < 0 || !WIFEXITED(status)) {
+        cli_complain("the store could not be tried");
+        return CLI_INTERNAL;
+    }
+    return WEXITSTATUS(status);
+}
+
+static bool is_text(const char *path)
+{
+    size_t length = strlen(path);
+
+    return length > 6 && strcmp(path + length - 6, ".jsonl") == 0;
+}
+
+static int keep_as_text(struct cli_torture *torture)
+{
+    char error[256];
+
+    if (torture_history_write_json(&torture->history, torture->settings->history, error) == 0)
+        return CLI_OK;
+    cli_complain("%s", error);
+    return CLI_INTERNAL;
+}
+
+/* The file was made with room for the busiest run. What was damaged stays as it is. */
+static void cut_to_size(const struct torture_history *history, const char *path)
+{
+    uint64_t last = history->count ? history->records[history->count - 1].number : 0;
+
+    if (history->torn + history->missing + history->duplicate + history->dropped == 0 &&
+        truncate(path, (off_t)((last + 1) * sizeof(struct torture_record))) != 0)
+        cli_complain("'%s' could not be cut to its size: %s", path, strerror(errno));
+}
+
+/* An early end still has a verdict; but to a script, it is an end by a signal. */
+static int judge_run(struct cli_torture *torture, bool done, const char *path)
+{
+    bool keeps_text = torture->settings->history && is_text(torture->settings->history);
+    int code;
+
+    if (!torture->outcome.begun) {
+        cli_complain("%s", torture->outcome.sentence);
+        return CLI_INTERNAL;
+    }
+    code = judge(torture, path);
+
+    if (keeps_text && keep_as_text(torture) != CLI_OK)
+        return CLI_INTERNAL;
+    if (torture->settings->history && !keeps_text)
+        cut_to_size(&torture->history, path);
+    if (!done) {
+        cli_complain("%s", torture->outcome.sentence);
+        return code == CLI_FINDINGS ? code : CLI_INTERNAL;
+    }
+    if (torture->outcome.ended_by && code != CLI_FINDINGS)
+        return CLI_SIGNAL + torture->outcome.ended_by;
+    return code;
+}
+
+/* Memory, if nobody wants to keep it: then nothing is left behind, however we end. */
+static int make_place(const struct cli_torture *torture, char *path, size_t size)
+{
+    const char *history = torture->settings->history;
+    int fd = -1;
+
+    if (history && !is_text(history)) {
+        snprintf(path, size, "%s", history);
+        return 0;
+    }
+    fd = memfd_create("holdfast-torture", MFD_CLOEXEC);
+    if (fd < 0)
+        cli_complain("no memory for the history: %s", strerror(errno));
+    snprintf(path, size, "/proc/self/fd/%d", fd);
+    return fd;
+}
+
+static int run(struct cli_torture *torture)
+{
+    char path[4096];
+    int place, code = probe(torture);
+    bool done;
+
+    if (code != CLI_OK)
+        return code;
+    place = make_place(torture, path, sizeof(path));
+    if (place < 0)
+        return CLI_INTERNAL;
+    torture->plan.history = path;
+    if (!torture->settings->json)
+        cli_torture_print_plan(torture);
+    if (!torture->settings->quiet && isatty(STDERR_FILENO)) {
+        torture->plan.progress = cli_torture_progress;
+        torture->plan.progress_arg = torture;
+    }
+    done = torture_run(&torture->plan, &torture_holdfast, &torture->outcome);
+    if (torture->plan.progress)
+        cli_torture_progress(torture, NULL);
+    code = judge_run(torture, done, path);
+    if (place > 0)
+        close(place);
+    return code;
+}
+
+static bool is_same_file(const char *a, const char *b)
+{
+    struct stat one, other;
+
+    if (!a || !b)
+        return false;
+    return strcmp(a, b) == 0 || (stat(a, &one) == 0 && stat(b, &other) == 0 &&
+                                 one.st_dev == other.st_dev && one.st_ino == other.st_ino);
+}
+
+/* The picture must not be drawn over the history. */
+static bool has_paths_apart(const struct cli_settings *settings)
+{
+    if (!is_same_file(settings->html, settings->history) &&
+        !is_same_file(settings->html, settings->check))
+        return true;
+    cli_complain("--html '%s' is the history itself; give the picture a file of its own",
+                 settings->html);
+    return false;
+}
+
+static int act(struct cli_torture *torture)
+{
+    const struct cli_settings *settings = torture->settings;
+    int code;
+
+    if (settings->list) {
+        cli_torture_print_list(stdout);
+        return CLI_OK;
+    }
+    if (settings->word_count > (settings->check ? 0 : 1))
+        return cli_usage(settings, "torture", "torture takes one URL, or --check and no URL");
+    if (!has_paths_apart(settings))
+        return CLI_USAGE;
+    if (settings->check)
+        return judge(torture, settings->check);
+    code = cli_torture_plan(torture);
+    return code == CLI_OK ? run(torture) : code;
+}
+
+int cli_torture(struct cli_settings *settings)
+{
+    struct cli_torture *torture = calloc(1, sizeof(*torture));
+    int code;
+
+    if (!torture)
+        return CLI_INTERNAL;
+    torture->settings = settings;
+    code = act(torture);
+    torture_history_free(&torture->history);
+    free(torture->url);
+    free(torture);
+    return code;
+}

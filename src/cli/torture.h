@@ -1,0 +1,46 @@
+/* What torture's files share: the plan as the options make it, and what is printed of a run. */
+#ifndef HF_CLI_TORTURE_H
+#define HF_CLI_TORTURE_H
+
+#include "cli.h"
+#include "torture/run.h"
+#include "torture/verdict.h"
+
+#define CLI_TORTURE_KINDS (TORTURE_FAULTS + TORTURE_HOOKS_MAX)
+
+/* One kind of fault, as the history counts it. */
+struct cli_torture_fault {
+    char name[sizeof((struct torture_record *)0)->text + 1];
+    unsigned on, hit;
+};
+
+struct cli_torture {
+    const struct cli_settings *settings;
+    char *url; /* NULL: a history is checked */
+    char shown_url[200];
+    struct torture_plan plan;
+    struct torture_hook hooks[TORTURE_HOOKS_MAX];
+    struct torture_outcome outcome;
+    struct torture_history history;
+    struct torture_report report;
+    struct cli_torture_fault faults[CLI_TORTURE_KINDS];
+    unsigned fault_count;
+};
+
+/* ---- torture_plan.c ---- */
+
+/* CLI_OK, or CLI_USAGE having said why. */
+int cli_torture_plan(struct cli_torture *torture);
+/* May this store be tortured without being asked? */
+bool cli_torture_is_near(const char *url);
+
+/* ---- torture_report.c, torture_json.c ---- */
+void cli_torture_print_list(FILE *out);
+void cli_torture_print_plan(const struct cli_torture *torture);
+void cli_torture_progress(void *arg, const struct torture_progress *progress);
+void cli_torture_print_report(const struct cli_torture *torture);
+void cli_torture_print_json(const struct cli_torture *torture);
+/* In so many faults that hit nothing was found: 3/n at most, with 95 % confidence. */
+double cli_torture_bound(const struct cli_torture *torture);
+
+#endif

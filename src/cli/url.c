@@ -1,0 +1,99 @@
+/* Which store: from -e, --url-file, $HOLDFAST_URL or the default, without showing its password. */
+#include "cli.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* More than the library takes, so that it says what is wrong with a longer one. */
+#define URL_LINE_SIZE 4096
+
+/* The password is what stands between the first ':' of user:password and the last '@' before the
+ * path. */
+void cli_url_hide_password(char *url)
+{
+    char *authority = strstr(url, "://"), *at = NULL, *colon;
+    size_t length;
+
+    if (!authority)
+        return;
+    authority += 3;
+    length = strcspn(authority, "/?#");
+    for (size_t i = 0; i < length; i++)
+        if (authority[i] == '@')
+            at = authority + i;
+    colon = at ? memchr(authority, ':', (size_t)(at - authority)) : NULL;
+    if (colon)
+        memset(colon + 1, 'x', (size_t)(at - colon - 1));
+}
+
+static char *read_url_file(const char *path)
+{
+    char line[URL_LINE_SIZE] = "";
+    size_t length;
+    FILE *file = fopen(path, "re");
+
+    if (!file) {
+        cli_complain("the URL file '%s' cannot be read: %s", path, strerror(errno));
+        return NULL;
+    }
+    length = fgets(line, sizeof(line), file) ? strlen(line) : 0;
+    fclose(file);
+    while (length > 0 && strchr(" \t\r\n", line[length - 1]))
+        line[--length] = '\0';
+    if (length == 0) {
+        cli_complain("the URL file '%s' has no URL in its first line", path);
+        return NULL;
+    }
+    return strdup(line);
+}
+
+static char *chosen(const struct cli_settings *settings)
+{
+    const char *from_environment = getenv("HOLDFAST_URL");
+
+    if (settings->engine && !settings->engine[0]) {
+        cli_complain("the URL after -e is empty; leave -e out for the default");
+        return NULL;
+    }
+    if (settings->engine)
+        return strdup(settings->engine);
+    if (settings->url_file)
+        return read_url_file(settings->url_file);
+    if (from_environment && from_environment[0])
+        return strdup(from_environment);
+    return strdup(CLI_URL_DEFAULT);
+}
+
+/* -N is the URL's option "ns", and wins over one that is there already. */
+static char *with_namespace(const char *url, const char *space)
+{
+    char encoded[3 * 256], *result = NULL;
+    size_t size = 0, base = strcspn(url, "?");
+    const char *option = url[base] ? url + base + 1 : "";
+    FILE *out = open_memstream(&result, &size);
+
+    if (!out)
+        return NULL;
+    cli_percent_encode(encoded, sizeof(encoded), space);
+    fprintf(out, "%.*s?ns=%s", (int)base, url, encoded);
+    while (*option) {
+        size_t length = strcspn(option, "&");
+        if (length > 0 && strncmp(option, "ns=", 3) != 0)
+            fprintf(out, "&%.*s", (int)length, option);
+        option += length + (option[length] == '&');
+    }
+    fclose(out);
+    return result;
+}
+
+char *cli_url_choose(const struct cli_settings *settings)
+{
+    char *url = chosen(settings), *result;
+
+    if (!url || !settings->space)
+        return url;
+    result = with_namespace(url, settings->space);
+    free(url);
+    return result;
+}

@@ -1,0 +1,223 @@
+/* Waiting for a lock so that signals end the wait, and nothing is left in the queue. */
+#include "cli.h"
+
+#include <poll.h>
+#include <string.h>
+
+/* How long a cancelled request may take to say so before we leave all the same; hf_close then ends
+ * it. */
+#define CANCEL_MS 2000
+
+struct wait {
+    struct cli_session *session;
+    bool done;
+    int code;
+    hf_hold *hold;
+    hf_error *error;
+    hf_request request;
+    int64_t give_up_at_ms; /* 0: not cancelled */
+};
+
+static void answered(void *arg, int code, hf_hold *hold, const hf_error *error)
+{
+    struct wait *wait = arg;
+
+    wait->done = true;
+    wait->code = code;
+    wait->hold = hold;
+    if (error)
+        *wait->error = *error;
+}
+
+static bool ends_a_wait(int signal)
+{
+    return signal != SIGCHLD && signal != SIGCONT && signal != SIGWINCH && signal != SIGTSTP;
+}
+
+static void heed_signals(struct wait *wait)
+{
+    int signal;
+
+    while ((signal = cli_session_signal(wait->session)) != 0) {
+        if (signal == SIGTSTP)
+            raise(SIGSTOP);
+        if (!ends_a_wait(signal) || wait->session->ended_by)
+            continue;
+        wait->session->ended_by = signal;
+        wait->give_up_at_ms = cli_now_ms() + CANCEL_MS;
+        hf_cancel(wait->session->client, wait->request);
+    }
+}
+
+static void wait_until_done(struct wait *wait)
+{
+    struct pollfd polled[] = { { hf_fd(wait->session->client), POLLIN, 0 },
+                               { wait->session->signal_fd, POLLIN, 0 } };
+
+    for (hf_dispatch(wait->session->client); !wait->done; hf_dispatch(wait->session->client)) {
+        bool cancelled = wait->give_up_at_ms != 0;
+        if (cancelled && cli_now_ms() >= wait->give_up_at_ms)
+            return;
+        poll(polled, 2, cancelled ? cli_poll_ms(wait->give_up_at_ms) : -1);
+        heed_signals(wait);
+    }
+}
+
+/* An answer that we no longer wait for has nowhere to go: closing the client ends the request, with
+ * our callback, so it must happen while `wait` lives. */
+static void abandon(struct wait *wait)
+{
+    cli_complain(
+        "the store did not confirm in time that the request is withdrawn; what is left of it "
+        "goes with the session");
+    hf_close(wait->session->client);
+    wait->session->client = NULL;
+    wait->code = HF_CANCELED;
+}
+
+int cli_acquire(struct cli_session *session, const char *name, int64_t wait_ms,
+                const hf_lock_options *options, hf_hold **ret, hf_error *error)
+{
+    struct wait wait = { .session = session, .error = error };
+    int code;
+
+    memset(error, 0, sizeof(*error));
+    if (ret)
+        *ret = NULL;
+    if (!cli_session_watch(session))
+        return HF_EINTERNAL;
+    code = hf_lock_async(session->client, name, wait_ms, options, answered, &wait, &wait.request);
+    if (code != HF_OK) {
+        *error = *hf_last_error();
+        return code;
+    }
+    wait_until_done(&wait);
+    if (!wait.done)
+        abandon(&wait);
+    if (wait.code == HF_OK && session->ended_by) {
+        hf_unlock(wait.hold);
+        return HF_CANCELED;
+    }
+    if (ret)
+        *ret = wait.hold;
+    return wait.code;
+}
+
+struct holder {
+    char text[160];
+    int64_t since_ms;
+};
+
+static bool find_holder(void *arg, const hf_entry *entry)
+{
+    struct holder *holder = arg;
+
+    if (entry->role != HF_ROLE_HOLDER)
+        return true;
+    snprintf(holder->text, sizeof(holder->text), "%s", entry->owner_text);
+    holder->since_ms = entry->since_ms;
+    return false;
+}
+
+/* Whoever is kept waiting wants to know by whom. False: nobody is to be seen any more. */
+static bool blame_holder(const struct cli_session *session, const char *name)
+{
+    struct holder holder = { "", 0 };
+    char age[32];
+
+    if (hf_inspect(session->client, name, find_holder, &holder) != HF_OK || !holder.text[0])
+        return false;
+    cli_duration_format(age, sizeof(age), holder.since_ms);
+    cli_complain("'%s' is held by %s, for %s now", name, holder.text, age);
+    return true;
+}
+
+static bool find_object(void *arg, const hf_entry *entry)
+{
+    if (entry->role != HF_ROLE_OBJECT)
+        return true;
+    *(hf_entry *)arg = *entry;
+    return false;
+}
+
+/* The library speaks of calls; here is what to type. False: it knows better than we. */
+static bool explain_semaphore(const struct cli_session *session, const char *name)
+{
+    const struct cli_settings *settings = session->settings;
+    hf_entry object = { .kind = HF_KIND_FREE };
+    bool exists;
+
+    if (hf_inspect(session->client, name, find_object, &object) != HF_OK)
+        return false;
+    exists = object.kind == HF_KIND_SEMAPHORE && object.total > 0;
+    if (!exists && (object.kind == HF_KIND_SEMAPHORE || object.kind == HF_KIND_FREE) &&
+        settings->take && !settings->slots)
+        cli_complain("there is no semaphore '%s'; create it with `holdfast sem NAME set M`, or say "
+                     "-j M as well",
+                     name);
+    else if (exists && settings->slots && (uint32_t)settings->slots != object.total)
+        cli_complain("semaphore '%s' has %u permits, not %u; resize it with `holdfast sem NAME set "
+                     "%u`, or remove it with `holdfast sem NAME rm`",
+                     name, (unsigned)object.total, (unsigned)settings->slots,
+                     (unsigned)settings->slots);
+    else if (exists && !settings->slots && !settings->take)
+        cli_complain("'%s' is a semaphore of %u permits; take some with run -k, choose another "
+                     "name, or remove it with `holdfast sem NAME rm`",
+                     name, (unsigned)object.total);
+    else
+        return false;
+    return true;
+}
+
+/* What is asked for is a number that is not there, rather than somebody's. */
+static bool explain_number(const struct cli_session *session, const char *name)
+{
+    hf_entry object = { .kind = HF_KIND_FREE };
+
+    if (hf_inspect(session->client, name, find_object, &object) != HF_OK)
+        return false;
+    if (object.kind == HF_KIND_COUNTER)
+        cli_complain("counter '%s' is at %u, and that is not enough", name, (unsigned)object.value);
+    else if (object.kind == HF_KIND_LATCH)
+        cli_complain("latch '%s' is at %u, and opens at 0", name, (unsigned)object.value);
+    else
+        return false;
+    return true;
+}
+
+int cli_acquire_failed(const struct cli_session *session, const char *name, int code,
+                       const hf_error *error)
+{
+    if (session->ended_by)
+        return CLI_SIGNAL + session->ended_by;
+    if (code == HF_BUSY && !session->settings->quiet && !blame_holder(session, name) &&
+        !explain_number(session, name))
+        cli_complain("'%s' was not to be had in time", name);
+    if (code == HF_BUSY)
+        return CLI_BUSY;
+    if ((code == HF_EINVAL || code == HF_EKIND) && explain_semaphore(session, name))
+        return cli_exit_code(code);
+    return cli_fail(session->settings, code, error);
+}
+
+bool cli_lock_options(const struct cli_settings *settings, hf_lock_options *options)
+{
+    int modes = settings->shared + settings->upgradeable + settings->exclusive + settings->fair +
+                (settings->slots || settings->take);
+
+    *options = (hf_lock_options){ HF_LOCK_OPTIONS_INIT,
+                                  .mode = settings->shared        ? HF_READ
+                                          : settings->upgradeable ? HF_UPGRADE
+                                          : settings->exclusive   ? HF_WRITE
+                                          : settings->fair        ? HF_FAIR
+                                          : modes                 ? HF_PERMIT
+                                                                  : HF_MUTEX,
+                                  .permits = (uint32_t)settings->take,
+                                  .limit = (uint32_t)settings->slots,
+                                  .lease_ms = settings->max_hold_ms,
+                                  .owner_text = settings->owner_text };
+    if (modes <= 1)
+        return true;
+    cli_complain("a lock is of one kind: choose one of -s, -U, -W, -F, and -j with -k");
+    return false;
+}

@@ -1,0 +1,235 @@
+/* Entering a gate: what an owner that holds a name may have besides, and new claims for all others.
+ */
+#include "base/clear.h"
+#include "core/at_once.h"
+#include "core/call.h"
+#include "core/gate.h"
+#include "core/lock.h"
+#include "core/pool.h"
+#include "core/rest.h"
+
+#include <string.h>
+
+/* ---- what an owner that holds something may have besides ---- */
+
+/* The watchdog may be late; the clock is not. */
+static bool is_believed(const struct hf_claim *claim)
+{
+    const struct hf_loop *loop = &claim->client->loop;
+    int64_t valid_until_ms = atomic_load(&claim->valid_until_ms);
+    return !atomic_load(&claim->lost) &&
+           (valid_until_ms == HF_NEVER || loop->clock(loop->arg) < valid_until_ms);
+}
+
+static bool may_nest(const struct hf_claim *claim, const struct hf_ask *ask)
+{
+    return claim->op.owner == ask->owner && claim->held_mode != HF_KEEP_NOTHING &&
+           claim->held_mode != HF_PERMIT && !ask->attach_key && is_believed(claim);
+}
+
+static struct hf_claim *find_nest(const struct hf_gate *gate, const struct hf_ask *ask)
+{
+    if (ask->mode == HF_PERMIT || !hf__mode_leaves_hold(ask->mode))
+        return NULL;
+    HF_LIST_FOREACH (link, following, &gate->holders) {
+        struct hf_claim *claim = HF_CONTAINER(link, struct hf_claim, gate_link);
+        if (may_nest(claim, ask))
+            return claim;
+    }
+    return NULL;
+}
+
+static void refuse(struct hf_entrance *entrance, int code)
+{
+    entrance->how = HF_ADMIT_NO;
+    entrance->answer.code = code;
+}
+
+static bool same_lock(hf_mode held, hf_mode wanted)
+{
+    return held == wanted || (hf__mode_is_rw(held) && hf__mode_is_rw(wanted));
+}
+
+/* READ < UPGRADE < WRITE, and what is held covers what is weaker. Says why not. */
+static enum hf_admission how_to_nest(const struct hf_claim *claim, const struct hf_ask *ask,
+                                     hf_error **error)
+{
+    hf_mode wanted = ask->mode;
+    hf_mode held = (hf_mode)claim->held_mode;
+    const char *name = claim->op.name;
+    if (!same_lock(held, wanted))
+        hf__explain(error, HF_EKIND, 0, "\"%.200s\": this owner holds it in another mode", name);
+    else if (wanted <= held)
+        return HF_ADMIT_NESTED;
+    else if (held == HF_READ)
+        hf__explain(
+            error, HF_EDEADLK, 0,
+            "\"%.200s\": a reader that asks for more would wait for itself; take HF_UPGRADE "
+            "instead of HF_READ, or give the read hold back first",
+            name);
+    else if (!claim->driven && !claim->raising)
+        return HF_ADMIT_RAISE;
+    else if (ask->blocks && ask->wait_ms != 0)
+        return HF_ADMIT_EARLY;
+    else
+        hf__explain(error, HF_BUSY, 0, HF_REST_TOO_EARLY, name);
+    return HF_ADMIT_NO;
+}
+
+static void fill_hold(struct hf_hold *hold, const struct hf_ask *ask)
+{
+    atomic_store_explicit(&hold->mode, ask->mode, memory_order_relaxed);
+    hold->on_lost = ask->on_lost;
+    hold->lost_arg = ask->lost_arg;
+    hold->announced = false;
+}
+
+static void admit_nested(struct hf_shard *shard, struct hf_claim *claim, const struct hf_ask *ask,
+                         struct hf_entrance *entrance)
+{
+    struct hf_answer *answer = &entrance->answer;
+    entrance->how = how_to_nest(claim, ask, &answer->error);
+    entrance->claim = claim;
+    if (entrance->how == HF_ADMIT_NO) {
+        refuse(entrance, answer->error ? answer->error->code : HF_ENOMEM);
+        return;
+    }
+    if (entrance->how == HF_ADMIT_EARLY) {
+        hf__claim_pin(claim);
+        return;
+    }
+    struct hf_hold *hold = hf__pool_get_hold(shard);
+    if (!hold) {
+        refuse(entrance, HF_ENOMEM);
+        return;
+    }
+    fill_hold(hold, ask);
+    if (entrance->how == HF_ADMIT_NESTED) {
+        hf__gate_add_hold(claim, hold);
+        answer->hold = hold;
+        return;
+    }
+    claim->raising = claim->driven = true;
+    claim->here = claim->here && ask->here;
+    claim->new_hold = hold;
+}
+
+/* ---- new claims ---- */
+
+static void fill_op(struct hf_claim *claim, const struct hf_ask *ask)
+{
+    struct hf_op *op = &claim->op;
+    op->name = claim->gate->name;
+    op->name_length = ask->name_length;
+    op->name_hash = ask->name_hash;
+    op->owner = ask->owner;
+    op->keep = HF_KEEP_NOTHING;
+    op->permits = ask->permits;
+    op->limit = ask->limit;
+    op->owner_text = claim->client->owner_text;
+    /* The claim may outlive the call that brought these texts. */
+    const char *text = ask->attach_key ? ask->attach_key : ask->owner_text;
+    if (text) {
+        size_t length = strnlen(text, sizeof claim->owner_text - 1);
+        memcpy(claim->owner_text, text, length);
+        claim->owner_text[length] = 0;
+    }
+    if (ask->attach_key)
+        op->attach_key = claim->owner_text;
+    else if (text)
+        op->owner_text = claim->owner_text;
+}
+
+/* What lasts for all uses of a claim's memory. */
+static void prepare_claim(struct hf_client *client, struct hf_shard *shard, struct hf_claim *claim)
+{
+    claim->client = client;
+    claim->shard = shard;
+    hf__link_init(&claim->gate_link);
+    hf__link_init(&claim->holds);
+    hf__link_init(&claim->lease_link);
+    hf__claim_init_driver(claim);
+    hf__call_init_tasks(claim);
+}
+
+static void reset_claim(struct hf_client *client, struct hf_shard *shard, struct hf_claim *claim)
+{
+    if (!claim->client)
+        prepare_claim(client, shard, claim);
+    size_t fresh = offsetof(struct hf_claim, gate);
+    hf__clear((char *)claim + fresh, offsetof(struct hf_claim, owner_text) - fresh);
+    hf__clear(&claim->op, offsetof(struct hf_op, own_lease));
+    claim->held_mode = claim->store_mode = HF_KEEP_NOTHING;
+    atomic_store_explicit(&claim->valid_until_ms, HF_NEVER, memory_order_relaxed);
+}
+
+static struct hf_claim *make_claim(struct hf_client *client, struct hf_shard *shard,
+                                   struct hf_gate *gate, const struct hf_ask *ask)
+{
+    struct hf_claim *claim = hf__pool_get_claim(shard);
+    struct hf_hold *hold =
+        claim && hf__mode_leaves_hold(ask->mode) ? hf__pool_get_hold(shard) : NULL;
+    if (!claim || (!hold && hf__mode_leaves_hold(ask->mode))) {
+        if (claim)
+            hf__pool_put_claim(shard, claim);
+        return NULL;
+    }
+    reset_claim(client, shard, claim);
+    claim->gate = gate;
+    claim->here = ask->here;
+    claim->driven = true;
+    gate->claims++;
+    if (hold) {
+        fill_hold(hold, ask);
+        claim->new_hold = hold;
+    }
+    fill_op(claim, ask);
+    return claim;
+}
+
+static void admit_new(struct hf_client *client, struct hf_shard *shard, struct hf_gate *gate,
+                      const struct hf_ask *ask, struct hf_entrance *entrance)
+{
+    if (!gate)
+        gate = hf__gate_make(shard, ask);
+    struct hf_claim *claim = gate ? make_claim(client, shard, gate, ask) : NULL;
+    entrance->claim = claim;
+    if (!claim) {
+        if (gate && gate->claims == 0)
+            hf__gate_left(client, shard, gate);
+        refuse(entrance, HF_ENOMEM);
+        return;
+    }
+    if (hf__take_at_once(claim, ask, &entrance->answer)) {
+        entrance->how = HF_ADMIT_TAKEN;
+        return;
+    }
+    /* A bare try asks at once: it will not wait, so it takes nobody's turn. */
+    bool asks = ask->wait_ms == 0 || hf__list_empty(&gate->queue);
+    if (ask->wait_ms != 0)
+        hf__list_append(&gate->queue, &claim->gate_link);
+    atomic_store_explicit(&claim->turn, asks ? HF_TURN_COME : 0, memory_order_relaxed);
+    entrance->how = asks ? HF_ADMIT_ASK : HF_ADMIT_QUEUED;
+}
+
+void hf__gate_admit(struct hf_client *client, const struct hf_ask *ask,
+                    struct hf_entrance *entrance)
+{
+    struct hf_shard *shard = hf__shard_of(client, ask->name_hash);
+    entrance->claim = NULL;
+    entrance->answer = (struct hf_answer){ .code = HF_OK };
+    hf__shard_lock(shard);
+    if (atomic_load_explicit(&client->closing, memory_order_relaxed)) {
+        refuse(entrance, HF_ECLOSED);
+    } else {
+        struct hf_gate *gate = hf__gate_find(shard, ask);
+        struct hf_claim *nest = gate ? find_nest(gate, ask) : NULL;
+        if (nest)
+            admit_nested(shard, nest, ask, entrance);
+        else
+            admit_new(client, shard, gate, ask, entrance);
+        if (hf__entrance_counts(entrance))
+            hf__gate_count_in(shard);
+    }
+    hf__shard_unlock(shard);
+}

@@ -1,0 +1,154 @@
+/* Argument checks: every refusal says which argument, what it was, and what is accepted. */
+#include "core/ask.h"
+
+#include "base/clear.h"
+#include "base/clock.h"
+#include "base/rand.h"
+#include "core/drive.h"
+#include "core/outcome.h"
+#include "core/owner.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#define LEASE_MS_MIN 10
+
+int hf__ask_client(const struct hf_client *client, bool waits)
+{
+    if (!client)
+        return hf__outcome_fail(HF_EINVAL, "the client is NULL; hf_open makes one");
+    if (hf__forked(client))
+        return hf__outcome_fail(HF_EFORKED, "the client was opened before fork(); this process "
+                                            "needs an hf_open of its own");
+    if (waits && hf__drive_inside(client))
+        return hf__outcome_fail(HF_EDEADLK, "a callback must not block its own client's loop; use "
+                                            "hf_lock_async or hf_unlock_nowait");
+    return HF_OK;
+}
+
+int hf__ask_name(const char *name, uint32_t *ret_length, uint64_t *ret_hash)
+{
+    if (!name)
+        return hf__outcome_fail(HF_EINVAL, "the lock's name is NULL; give it 1 to %d bytes",
+                                HF_NAME_MAX);
+    size_t length = strlen(name);
+    if (length == 0)
+        return hf__outcome_fail(HF_EINVAL, "the lock's name is empty; give it 1 to %d bytes",
+                                HF_NAME_MAX);
+    if (length > HF_NAME_MAX)
+        return hf__outcome_fail(HF_EINVAL,
+                                "the lock's name has %zu bytes (\"%.40s...\"); %d are the limit",
+                                length, name, HF_NAME_MAX);
+    *ret_length = (uint32_t)length;
+    *ret_hash = hf__hash(name, length);
+    return HF_OK;
+}
+
+int hf__ask_wait(int64_t wait_ms)
+{
+    if (wait_ms < HF_FOREVER)
+        return hf__outcome_fail(HF_EINVAL,
+                                "wait_ms is %" PRId64 "; use milliseconds, 0 (do not wait) or "
+                                "HF_FOREVER",
+                                wait_ms);
+    return HF_OK;
+}
+
+/* The clock's milliseconds are cut off, not rounded: one more, and no wait is too short. */
+int64_t hf__ask_until(int64_t now_ms, int64_t wait_ms)
+{
+    return hf__clock_add(now_ms + 1, wait_ms);
+}
+
+/* Ten thousand years are for ever, and leave room to add a clock to. */
+int64_t hf__ask_lease(int64_t lease_ms)
+{
+    const int64_t most_ms = INT64_C(10000) * 366 * 86400 * 1000;
+    return lease_ms < most_ms ? lease_ms : most_ms;
+}
+
+static int check_lease(int64_t lease_ms)
+{
+    if (lease_ms != 0 && lease_ms < LEASE_MS_MIN)
+        return hf__outcome_fail(HF_EINVAL,
+                                "lease_ms is %" PRId64 "; use 0 (as long as the process lives) or "
+                                "at least %d",
+                                lease_ms, LEASE_MS_MIN);
+    return HF_OK;
+}
+
+static const char *mode_name(hf_mode mode)
+{
+    static const char *const names[] = { "mutexes",          "fair mutexes",
+                                         "read-write locks", "upgradeable reads",
+                                         "read-write locks", "leased permits",
+                                         "counters",         "latches" };
+    return names[mode];
+}
+
+static int check_mode(const struct hf_client *client, hf_mode mode)
+{
+    static const unsigned needs[] = { HF_CAP_MUTEX, HF_CAP_FAIR,   HF_CAP_RW,      HF_CAP_UPGRADE,
+                                      HF_CAP_RW,    HF_CAP_PERMIT, HF_CAP_COUNTER, HF_CAP_LATCH };
+    if ((unsigned)mode >= sizeof needs / sizeof *needs)
+        return hf__outcome_fail(HF_EINVAL, "mode %d is none; use an hf_mode", (int)mode);
+    if (!(client->ops->caps & needs[mode]))
+        return hf__outcome_fail(HF_ENOTSUP, "the engine \"%s\" has no %s", client->ops->name,
+                                mode_name(mode));
+    return HF_OK;
+}
+
+static int read_options(struct hf_ask *ask, struct hf_client *client,
+                        const hf_lock_options *options)
+{
+    if (options->size != sizeof *options)
+        return hf__outcome_fail(HF_EINVAL,
+                                "the options' size is %zu; begin them with "
+                                "HF_LOCK_OPTIONS_INIT",
+                                options->size);
+    if (options->owner > HF_OWNER_USER_MAX)
+        return hf__outcome_fail(HF_EINVAL, "the owner number %" PRIu64 " is above 2^62 - 1",
+                                options->owner);
+    int code = check_mode(client, options->mode);
+    if (code == HF_OK)
+        code = check_lease(options->lease_ms);
+    if (code != HF_OK)
+        return code;
+    ask->mode = options->mode;
+    ask->permits = options->permits ? options->permits : 1;
+    ask->limit = options->limit;
+    ask->lease_ms = hf__ask_lease(options->lease_ms);
+    ask->owner = options->owner;
+    ask->owner_text = options->owner_text;
+    ask->on_lost = options->on_lost;
+    ask->lost_arg = options->lost_arg;
+    return HF_OK;
+}
+
+/* Where nothing is timed, the time is only shown to others, and a clock that is a few milliseconds
+ * behind, at a fraction of the price, will do. */
+static int64_t now_for(const struct hf_client *client, const struct hf_ask *ask)
+{
+    if (!client->here || ask->wait_ms > 0 || ask->lease_ms)
+        return client->loop.clock(client->loop.arg);
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
+    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000 + client->suspended_ms;
+}
+
+int hf__ask_read(struct hf_ask *ask, struct hf_client *client, const char *name, int64_t wait_ms,
+                 const hf_lock_options *options)
+{
+    hf__clear(ask, sizeof *ask);
+    ask->name = name;
+    ask->wait_ms = wait_ms;
+    ask->permits = 1;
+    int code = hf__ask_name(name, &ask->name_length, &ask->name_hash);
+    if (code == HF_OK)
+        code = hf__ask_wait(wait_ms);
+    if (code == HF_OK && options)
+        code = read_options(ask, client, options);
+    ask->now_ms = now_for(client, ask);
+    ask->wait_until_ms = hf__ask_until(ask->now_ms, wait_ms);
+    return code;
+}

@@ -1,0 +1,97 @@
+/* Locks that nobody else wants are taken and left in one step. What the wait loop does for the
+ * others is not needed: nobody queues, nothing is out at the store. */
+#include "core/at_once.h"
+
+#include "core/gate.h"
+#include "core/lock.h"
+#include "core/pool.h"
+
+bool hf__take_at_once(struct hf_claim *claim, const struct hf_ask *ask, struct hf_answer *answer)
+{
+    struct hf_client *client = claim->client;
+    struct hf_gate *gate = claim->gate;
+    if (!gate->kept || !ask->here || ask->lease_ms || ask->attach_key ||
+        !hf__list_empty(&gate->queue) || !hf__list_empty(&gate->holders) ||
+        hf__host_wants_events(&client->host))
+        return false;
+    claim->op.mode = ask->mode;
+    claim->op.asked_at_ms = ask->now_ms;
+    if (!client->ops->take_at_once(client->engine, &claim->op, &gate->kept))
+        return false;
+    hf__claim_take_at_once(claim);
+    *answer = hf__gate_grant(claim);
+    return true;
+}
+
+static bool is_last(const struct hf_claim *claim, const struct hf_hold *hold)
+{
+    return claim->holds.next == &hold->link && claim->holds.prev == &hold->link;
+}
+
+/* Nothing is under way, and nobody else looks at it. */
+static bool is_at_rest(const struct hf_claim *claim)
+{
+    return claim->here && !claim->driven && !claim->raising && !claim->tasks_out &&
+           !claim->op.rests_on && !atomic_load_explicit(&claim->lost, memory_order_relaxed) &&
+           !atomic_load_explicit(&claim->in_callback, memory_order_relaxed);
+}
+
+bool hf__leave_at_once(struct hf_shard *shard, struct hf_hold *hold)
+{
+    struct hf_claim *claim = hold->claim;
+    struct hf_client *client = claim->client;
+    if (!client->ops->leave_at_once || !is_last(claim, hold) || !is_at_rest(claim) ||
+        hf__host_wants_events(&client->host))
+        return false;
+    claim->op.keep = HF_KEEP_NOTHING;
+    if (!client->ops->leave_at_once(client->engine, &claim->op, &claim->gate->kept))
+        return false;
+    hf__claim_abandon(claim);
+    claim->held_mode = claim->store_mode = HF_KEEP_NOTHING;
+    hf__link_remove(&hold->link);
+    hf__pool_put_hold(shard, hold);
+    hf__gate_free(shard, claim);
+    return true;
+}
+
+/* ---- gates without a claim ---- */
+
+static bool give_up(struct hf_client *client, struct hf_gate *gate)
+{
+    return !gate->kept || client->ops->give_up(client->engine, &gate->kept);
+}
+
+/* False: the gate that stays there now cannot be forgotten at the moment. */
+static bool make_place(struct hf_client *client, struct hf_shard *shard)
+{
+    struct hf_gate *there = shard->idle;
+    if (!there || there->claims)
+        return true;
+    if (!give_up(client, there))
+        return false;
+    hf__gate_unlink(shard, there);
+    return true;
+}
+
+void hf__gate_left(struct hf_client *client, struct hf_shard *shard, struct hf_gate *gate)
+{
+    if (shard->idle == gate)
+        return;
+    if (gate->kept && make_place(client, shard))
+        shard->idle = gate;
+    else if (give_up(client, gate))
+        hf__gate_unlink(shard, gate);
+    /* Else it stays in the table: the next who uses the name finds it there, or closing does. */
+}
+
+void hf__gates_give_up(struct hf_client *client)
+{
+    for (unsigned s = 0; s < HF_SHARDS && client->ops->give_up; s++) {
+        struct hf_shard *shard = &client->shards[s];
+        hf__shard_lock(shard);
+        for (uint32_t i = 0; i < shard->bucket_count; i++)
+            for (struct hf_gate *gate = shard->buckets[i]; gate; gate = gate->next)
+                give_up(client, gate);
+        hf__shard_unlock(shard);
+    }
+}

@@ -1,0 +1,22 @@
+/* The short way for an exclusive claim on a name that nobody else wants: granted, or given back, in
+ * one step under the shard's mutex, where the engine can do that. */
+#ifndef HF_CORE_AT_ONCE_H
+#define HF_CORE_AT_ONCE_H
+
+#include "core/claim.h"
+
+/* All with the shard locked. */
+
+/* A new claim that is in no list yet. True: it is held, and `answer` has its hold. */
+bool hf__take_at_once(struct hf_claim *claim, const struct hf_ask *ask, struct hf_answer *answer);
+
+/* True: `hold` was the claim's last, and both are gone. */
+bool hf__leave_at_once(struct hf_shard *shard, struct hf_hold *hold);
+
+/* The gate's last claim is gone. The gate goes too, or stays a while for what is kept in it. */
+void hf__gate_left(struct hf_client *client, struct hf_shard *shard, struct hf_gate *gate);
+
+/* Without the shards locked, once no claim is left: what engines keep goes back. */
+void hf__gates_give_up(struct hf_client *client);
+
+#endif

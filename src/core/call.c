@@ -1,0 +1,338 @@
+/* Acquiring: hf_lock and what is built on it, hf_lock_async, hf_cancel. */
+#include "core/call.h"
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/testing.h"
+#include "core/ask.h"
+#include "core/drive.h"
+#include "core/gate.h"
+#include "core/hold.h"
+#include "core/lease.h"
+#include "core/lock.h"
+#include "core/loss.h"
+#include "core/outcome.h"
+#include "core/owner.h"
+#include "core/rest.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- tasks that a claim's caller posts to the loop ---- */
+
+/* False, too, if by now a calling thread may be driving the claim: what the task is about was done
+ * when an earlier one arrived. */
+static bool arrived_on_loop(struct hf_claim *claim, struct hf_task *task)
+{
+    struct hf_shard *shard = claim->shard;
+    hf__shard_lock(shard);
+    bool mine = hf__claim_arrived_locked(claim, task) && !claim->here;
+    hf__shard_unlock(shard);
+    return mine;
+}
+
+/* A claim comes to the loop: to ask, to be watched, or to repeat a release. */
+static void start_arrived(struct hf_task *task)
+{
+    struct hf_claim *claim = HF_CONTAINER(task, struct hf_claim, start);
+    if (!arrived_on_loop(claim, task))
+        return;
+    if (claim->state == HF_CLAIM_QUEUED && (atomic_load(&claim->turn) & HF_TURN_COME))
+        hf__claim_drive(claim, HF_ON_TURN);
+    else if (claim->state == HF_CLAIM_QUEUED && claim->wait_until_ms != HF_NEVER)
+        hf__timer_start(&claim->client->loop, &claim->deadline, claim->wait_until_ms);
+    else if (claim->state == HF_CLAIM_LEAVING)
+        hf__timer_start(&claim->client->loop, &claim->retry, claim->retry_at_ms);
+    else if (claim->state == HF_CLAIM_HELD)
+        hf__lease_follow(claim);
+}
+
+static void turn_arrived(struct hf_task *task)
+{
+    struct hf_claim *claim = HF_CONTAINER(task, struct hf_claim, turn_task);
+    if (!arrived_on_loop(claim, task))
+        return;
+    if (claim->state == HF_CLAIM_QUEUED)
+        hf__claim_drive(claim, HF_ON_TURN);
+    else if (claim->state == HF_CLAIM_HELD && claim->raising)
+        hf__claim_drive(claim, HF_ON_RAISE);
+}
+
+static void cancel_arrived(struct hf_task *task)
+{
+    struct hf_claim *claim = HF_CONTAINER(task, struct hf_claim, cancel);
+    if (hf__claim_arrived(claim, task) && hf__claim_may_cancel(claim) && !claim->told)
+        hf__claim_drive(claim, HF_ON_END);
+}
+
+static void lose_arrived(struct hf_task *task)
+{
+    struct hf_claim *claim = HF_CONTAINER(task, struct hf_claim, lose);
+    if (hf__claim_arrived(claim, task))
+        hf__claim_lose_suspect(claim);
+}
+
+void hf__call_init_tasks(struct hf_claim *claim)
+{
+    hf__task_init(&claim->lose, lose_arrived);
+    hf__task_init(&claim->start, start_arrived);
+    hf__task_init(&claim->turn_task, turn_arrived);
+    hf__task_init(&claim->cancel, cancel_arrived);
+    hf__task_init(&claim->unlock, hf__hold_unlock_arrived);
+}
+
+void hf__call_post(struct hf_claim *claim, struct hf_task *task)
+{
+    struct hf_shard *shard = claim->shard;
+    hf__shard_lock(shard);
+    hf__claim_post(claim, task);
+    hf__shard_unlock(shard);
+}
+
+/* ---- blocking ---- */
+
+/* May the calling thread drive this claim? With a loop of its own to turn, only what never waits.
+ */
+bool hf__call_may_drive_here(const struct hf_client *client, int64_t wait_ms)
+{
+    return client->here && (client->drive_kind == HF_DRIVE_KIND_THREAD || wait_ms == 0);
+}
+
+static struct hf_answer ask_on_loop(struct hf_claim *claim, struct hf_task *task)
+{
+    struct hf_waiter waiter = { 0 };
+    claim->waiter = &waiter;
+    hf__call_post(claim, task);
+    hf__drive_wait(claim->client, &waiter.answered);
+    return waiter.answer;
+}
+
+struct hf_answer hf__call_raise(struct hf_claim *claim, struct hf_ask *ask)
+{
+    uint32_t uses = claim->uses;
+    struct hf_shard *shard = claim->shard;
+    ask->mode = HF_WRITE;
+    ask->lease_ms = claim->op.lease_ms;
+    hf__claim_begin(claim, ask);
+    claim->op.keep = HF_UPGRADE;
+    struct hf_answer answer = claim->here ? hf__claim_drive_here(claim, HF_ON_RAISE, hf__clock_ms())
+                                          : ask_on_loop(claim, &claim->turn_task);
+    hf__hold_settle(claim, shard, uses);
+    return answer;
+}
+
+/* A claim that has to queue in its gate waits, whatever the store would say. */
+static void begin(struct hf_claim *claim, const struct hf_ask *ask)
+{
+    hf__claim_begin(claim, ask);
+    if (claim->state == HF_CLAIM_QUEUED && !atomic_load(&claim->turn))
+        hf__gate_say_waiting(claim);
+}
+
+static struct hf_answer drive_new(struct hf_claim *claim, const struct hf_ask *ask, bool queued)
+{
+    begin(claim, ask);
+    if (!claim->here)
+        return ask_on_loop(claim, &claim->start);
+    if (queued)
+        return hf__claim_drive_queued(claim);
+    return hf__claim_drive_here(claim, HF_ON_TURN, ask->now_ms);
+}
+
+/* Waits until the owner's claim is at rest, and tries to enter again. */
+static void enter_later(struct hf_client *client, const struct hf_ask *ask,
+                        struct hf_entrance *entrance)
+{
+    struct hf_claim *claim = entrance->claim;
+    int code = hf__rest_await(claim, ask->wait_until_ms);
+    hf__claim_unpin(claim);
+    entrance->how = HF_ADMIT_NO;
+    entrance->answer.code = code;
+    if (code == HF_OK)
+        hf__gate_admit(client, ask, entrance);
+    hf__gate_call_ended(client, ask->name_hash);
+}
+
+int hf__call_lock(struct hf_client *client, struct hf_ask *ask, hf_hold **ret)
+{
+    struct hf_entrance entrance;
+    struct hf_answer *answer = &entrance.answer;
+    ask->here = hf__call_may_drive_here(client, ask->wait_ms);
+    ask->blocks = true;
+    hf__gate_admit(client, ask, &entrance);
+    while (entrance.how == HF_ADMIT_EARLY)
+        enter_later(client, ask, &entrance);
+    bool raises = entrance.how == HF_ADMIT_RAISE;
+    if (hf__entrance_counts(&entrance)) {
+        *answer = raises ? hf__call_raise(entrance.claim, ask)
+                         : drive_new(entrance.claim, ask, entrance.how == HF_ADMIT_QUEUED);
+        hf__point(client, "before_return", ask->name);
+        hf__gate_call_ended(client, ask->name_hash);
+    }
+    if (ret)
+        *ret = answer->hold;
+    return hf__outcome_return(ask->name, answer);
+}
+
+int hf_lock(hf_client *client, const char *name, int64_t wait_ms, const hf_lock_options *options,
+            hf_hold **ret)
+{
+    if (ret)
+        *ret = NULL;
+    struct hf_ask ask;
+    int code = hf__ask_client(client, true);
+    if (code == HF_OK)
+        code = hf__ask_read(&ask, client, name, wait_ms, options);
+    if (code != HF_OK)
+        return code;
+    if (!ret && hf__mode_leaves_hold(ask.mode))
+        return hf__outcome_fail(HF_EINVAL,
+                                "ret is NULL: without the hold, \"%.200s\" could never "
+                                "be given back",
+                                name);
+    if (!ask.owner)
+        ask.owner = hf__owner_thread();
+    return hf__call_lock(client, &ask, ret);
+}
+
+/* ---- asynchronous ---- */
+
+/* An answer that needed no question still comes from the loop. */
+struct messenger {
+    struct hf_task task;
+    hf_done_cb *done;
+    void *arg;
+    hf_hold *hold;
+    struct hf_client *client;
+    uint64_t name_hash;
+};
+
+static void deliver(struct hf_task *task)
+{
+    struct messenger *messenger = HF_CONTAINER(task, struct messenger, task);
+    messenger->done(messenger->arg, HF_OK, messenger->hold, NULL);
+    hf__gate_call_ended(messenger->client, messenger->name_hash);
+    free(messenger);
+}
+
+/* A call until it is delivered, so that hf_close does not take the hold away before. */
+static int answer_nested(struct hf_client *client, uint64_t name_hash, hf_hold *hold,
+                         hf_done_cb *done, void *arg)
+{
+    if (!hf__gate_call_begin(client, name_hash))
+        return hf__outcome_fail(HF_ECLOSED, "the client is being closed");
+    struct messenger *messenger = hf__calloc(1, sizeof *messenger);
+    if (!messenger) {
+        hf_unlock_nowait(hold);
+        hf__gate_call_ended(client, name_hash);
+        return hf__outcome_fail(HF_ENOMEM, "out of memory for the answer");
+    }
+    *messenger = (struct messenger){
+        .done = done, .arg = arg, .hold = hold, .client = client, .name_hash = name_hash
+    };
+    hf__task_init(&messenger->task, deliver);
+    hf__loop_post(&client->loop, &messenger->task);
+    return HF_OK;
+}
+
+static void start_async(struct hf_claim *claim, const struct hf_ask *ask, bool raise,
+                        hf_done_cb *done, void *arg)
+{
+    struct hf_ask asked = *ask;
+    if (raise)
+        asked.lease_ms = claim->op.lease_ms;
+    begin(claim, &asked);
+    claim->done = done;
+    claim->done_arg = arg;
+    if (raise)
+        claim->op.keep = HF_UPGRADE;
+    hf__call_post(claim, raise ? &claim->turn_task : &claim->start);
+}
+
+static int lock_async(struct hf_client *client, struct hf_ask *ask, hf_done_cb *done, void *arg,
+                      hf_request *ret)
+{
+    struct hf_entrance entrance;
+    hf__gate_admit(client, ask, &entrance);
+    if (entrance.how == HF_ADMIT_NESTED)
+        return answer_nested(client, ask->name_hash, entrance.answer.hold, done, arg);
+    if (entrance.how != HF_ADMIT_NO) {
+        if (ret)
+            *ret = hf__claim_id(entrance.claim);
+        start_async(entrance.claim, ask, entrance.how == HF_ADMIT_RAISE, done, arg);
+        hf__gate_call_ended(client, ask->name_hash);
+    }
+    return hf__outcome_return(ask->name, &entrance.answer);
+}
+
+int hf_lock_async(hf_client *client, const char *name, int64_t wait_ms,
+                  const hf_lock_options *options, hf_done_cb *done, void *arg, hf_request *ret)
+{
+    if (ret)
+        *ret = 0;
+    struct hf_ask ask;
+    int code = hf__ask_client(client, false);
+    if (code == HF_OK)
+        code = hf__ask_read(&ask, client, name, wait_ms, options);
+    if (code != HF_OK)
+        return code;
+    if (!done)
+        return hf__outcome_fail(HF_EINVAL, "done is NULL: nobody would get the answer");
+    if (!ask.owner)
+        ask.owner = hf__owner_request(client);
+    return lock_async(client, &ask, done, arg, ret);
+}
+
+void hf_cancel(hf_client *client, hf_request request)
+{
+    if (hf__ask_client(client, false) != HF_OK)
+        return;
+    struct hf_claim *claim = hf__claim_find(client, request);
+    if (!claim)
+        return;
+    int none = 0;
+    if (!claim->here && atomic_compare_exchange_strong(&claim->ending, &none, HF_CANCELED)) {
+        claim->canceled_request = claim->generation;
+        hf__claim_post(claim, &claim->cancel);
+    }
+    hf__shard_unlock(claim->shard);
+}
+
+/* ---- what is a lock by another name ---- */
+
+int hf_attach(hf_client *client, const char *name, const char *owner_key, hf_hold **ret)
+{
+    if (ret)
+        *ret = NULL;
+    struct hf_ask ask;
+    int code = hf__ask_client(client, true);
+    if (code == HF_OK)
+        code = hf__ask_read(&ask, client, name, 0, NULL);
+    if (code != HF_OK)
+        return code;
+    if (!ret || !owner_key || !*owner_key || strlen(owner_key) >= HF_OWNER_KEY_SIZE)
+        return hf__outcome_fail(HF_EINVAL, "attaching needs the owner key that hf_detach gave, and "
+                                           "where to put the hold");
+    if (!(client->ops->caps & HF_CAP_DETACH))
+        return hf__outcome_fail(HF_ENOTSUP, "the engine \"%s\" cannot attach", client->ops->name);
+    /* What is left of the lease is counted from here, so about now will not do. */
+    ask.now_ms = client->loop.clock(client->loop.arg);
+    ask.attach_key = owner_key;
+    ask.owner = hf__owner_request(client);
+    return hf__call_lock(client, &ask, ret);
+}
+
+int hf_counter_take(hf_client *client, const char *name, uint32_t amount, int64_t wait_ms)
+{
+    if (amount == 0)
+        return hf__outcome_fail(HF_EINVAL, "taking 0 from a counter is nothing; take at least 1");
+    return hf_lock(
+        client, name, wait_ms,
+        &(hf_lock_options){ HF_LOCK_OPTIONS_INIT, .mode = HF_COUNTER, .permits = amount }, NULL);
+}
+
+int hf_latch_wait(hf_client *client, const char *name, int64_t wait_ms)
+{
+    return hf_lock(client, name, wait_ms,
+                   &(hf_lock_options){ HF_LOCK_OPTIONS_INIT, .mode = HF_LATCH }, NULL);
+}

@@ -1,0 +1,23 @@
+/* Acquiring, and posting a claim's tasks to the loop. */
+#ifndef HF_CORE_CALL_H
+#define HF_CORE_CALL_H
+
+#include "core/claim.h"
+
+void hf__call_init_tasks(struct hf_claim *claim);
+
+/* Posts one of the claim's tasks, taking the shard's mutex for it. */
+void hf__call_post(struct hf_claim *claim, struct hf_task *task);
+
+/* The blocking call behind hf_lock and hf_attach: an hf_code, with its sentence in hf_last_error.
+ */
+int hf__call_lock(struct hf_client *client, struct hf_ask *ask, hf_hold **ret);
+
+/* May the calling thread drive a question that waits so long? With a loop of its own to turn, only
+ * what never waits. */
+bool hf__call_may_drive_here(const struct hf_client *client, int64_t wait_ms);
+
+/* Raises a claim that the gate has marked as raising; blocks. */
+struct hf_answer hf__call_raise(struct hf_claim *claim, struct hf_ask *ask);
+
+#endif

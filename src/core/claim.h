@@ -1,0 +1,227 @@
+/* What the core keeps: clients, gates, claims and holds.
+ *
+ * A *claim* is one owner's claim on one name, from the first question to the last; it embeds the
+ * engine's op. A *hold* is what the user has in hand; several holds share the claim that they nest
+ * in. A *gate* is a name that is in use in this process: its queue of claims that still ask, and
+ * its list of claims that hold.
+ *
+ * Who may touch what:
+ *  - gates, the lists in them, holds, and a claim's `held_mode`: under the mutex of the gate's
+ * shard.
+ *  - a claim's state machine (lock.c): its driver alone, which is the loop, or the calling thread
+ *    (here.c) from the call's begin to its end.
+ *  - `valid_until_ms` and `lost`: read by anybody (hf_held), written by the driver or the watchdog.
+ */
+#ifndef HF_CORE_CLAIM_H
+#define HF_CORE_CLAIM_H
+
+#include "core/engine.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+enum hf_claim_state {
+    HF_CLAIM_QUEUED,  /* behind another claim of this process, has not asked the store */
+    HF_CLAIM_ASKING,  /* attempt is out */
+    HF_CLAIM_WAITING, /* refused; waits for a wake, its retry time, its deadline */
+    HF_CLAIM_HELD,    /* granted */
+    HF_CLAIM_LEAVING, /* release is out, or is to be repeated */
+    HF_CLAIM_OVER     /* nothing of it is at the store */
+};
+
+/* What a call is answered. */
+struct hf_answer {
+    int code;
+    hf_hold *hold;
+    hf_error *error; /* the engine's words, or NULL; the receiver frees them */
+};
+
+/* A thread that blocks in a call. Lives on its stack; the claim forgets it when it has told it. */
+struct hf_waiter {
+    _Atomic uint32_t answered;
+    struct hf_answer answer;
+    /* Of those who wait for a claim to be lowered, or to come to rest: */
+    struct hf_waiter *next;
+    struct hf_claim *claim;
+    struct hf_timer patience;
+    int64_t until_ms;
+    bool
+        asks; /* it is going to raise the claim, and has its own limit, not the client's patience */
+};
+
+/* Bits of a claim's `turn`. */
+#define HF_TURN_COME 1u  /* it is the head of its gate's queue */
+#define HF_TURN_ENDED 2u /* `ending` has been set: do not sleep on */
+
+struct hf_claim {
+    struct hf_op op;
+
+    /* Made once, with the memory; each use leaves these as it found them. */
+    struct hf_client *client;
+    struct hf_shard *shard;
+    uint32_t generation, index; /* of the request id */
+    uint32_t suspect_use;       /* the use that `lose` is under way for */
+    uint32_t canceled_request;  /* the generation that `cancel` is under way for */
+    uint32_t uses;              /* how often this memory has been another claim */
+    struct hf_claim *next_free;
+    struct hf_link gate_link; /* in gate->queue or gate->holders */
+    struct hf_link holds;
+    struct hf_link lease_link; /* in the holders of `watched` */
+    struct hf_lease *watched;  /* what op.rests_on was when the watchdog heard of it last */
+    struct hf_timer deadline, retry;
+    struct hf_task start, turn_task, unlock, cancel, lose;
+
+    /* From here on to owner_text, everything is zero at the begin of a use. */
+    struct hf_gate *gate;
+    struct hf_hold *new_hold;    /* joins by the next grant; allocated before the first question */
+    struct hf_hold *changing;    /* the hold that hf_upgrade raises; or NULL */
+    struct hf_hold *answer_hold; /* what the caller is handed with HF_OK */
+
+    enum hf_claim_state state;
+    int held_mode;    /* what the owner may use: an hf_mode, or HF_KEEP_NOTHING before the grant and
+                         after the last unlock (under the shard's mutex) */
+    int store_mode;   /* what the store has for us, likewise */
+    int refused_keep; /* what the store has refused to lower it to, an hf_mode, or 0 (likewise) */
+    bool driven; /* a driver is at it, and nobody else begins anything (under the shard's mutex) */
+    bool here;   /* driven by the calling thread */
+    bool told;   /* the caller has its answer */
+    bool said_waiting;  /* the sink has heard that this call waits */
+    bool leaving;       /* the caller has given up: whatever is granted goes back */
+    bool woken;         /* a wake came while a question was out */
+    bool store_seen;    /* the store's last word was an answer, not silence */
+    bool again;         /* once released, it asks anew: the grant had come after its own end */
+    bool raising;       /* asks for HF_WRITE while it holds HF_UPGRADE (under the shard's mutex) */
+    bool started;       /* handed to the loop (under the shard's mutex) */
+    bool unlock_posted; /* the unlock task is under way (under the shard's mutex) */
+    int outcome;        /* what the caller is told, an hf_code */
+    int64_t wait_until_ms, retry_at_ms;
+    int64_t leave_until_ms; /* by then a silent store has forgotten us by itself */
+    unsigned silences;      /* questions without an answer, in a row */
+    _Atomic int ending;     /* HF_CANCELED or HF_ECLOSED asked for from another thread, or 0 */
+    _Atomic uint32_t turn;  /* HF_TURN_... */
+
+    _Atomic int64_t valid_until_ms; /* HF_NEVER: no lease limits it */
+    _Atomic bool lost;
+    _Atomic bool fixed;     /* it rests on a fixed lease of its own, as of the last grant */
+    _Atomic uint64_t token; /* of the last grant: what any thread may read of it */
+    const char *lost_reason;
+    pthread_t calling_back;
+    _Atomic uint32_t in_callback;
+
+    uint32_t tasks_out; /* posted to the loop, not run yet, and pins (under the shard's mutex) */
+    bool forgotten;     /* over, but tasks are out: the last of them frees it */
+    struct hf_waiter *waiter;        /* who hears the outcome; after lowering, maybe several */
+    struct hf_waiter *unlock_waiter; /* who waits until the claim is not driven any more, likewise
+                                        (under the shard's mutex) */
+    hf_done_cb *done;
+    void *done_arg;
+
+    char owner_text[64];
+};
+
+struct hf_hold {
+    struct hf_claim *claim;
+    struct hf_link link;
+    _Atomic hf_mode mode;
+    bool announced; /* its on_lost has run */
+    hf_lost_cb *on_lost;
+    void *lost_arg;
+    struct hf_hold *next_free;
+};
+
+struct hf_gate {
+    struct hf_gate *next; /* in the bucket, or in the pool */
+    uint64_t hash;
+    struct hf_link queue;   /* claims that ask or are going to; the first one is the head */
+    struct hf_link holders; /* claims that hold, or hold and ask for more, or leave */
+    _Atomic bool silent;    /* the store's last word to the head was silence */
+    uint32_t claims;        /* all of them, bare tries too, which are in neither list */
+    uint64_t kept;          /* the engine's word on the name between two claims; 0: none */
+    uint32_t name_length, name_room;
+    char *name;
+};
+
+#define HF_SHARDS 64u
+#define HF_CLAIM_CHUNK 64u
+
+struct hf_shard {
+    pthread_mutex_t mutex;
+    struct hf_gate **buckets;
+    uint32_t bucket_count, gate_count;
+    uint32_t calls_begun; /* on names of this shard (under the mutex) */
+    _Atomic uint32_t calls_ended;
+    struct hf_gate *idle; /* stays for what its engine keeps in it, though no claim needs it now */
+    struct hf_gate *free_gates;
+    struct hf_hold *free_holds;
+    struct hf_claim *free_claims;
+    struct hf_claim **chunks;
+    uint32_t chunk_count, chunk_room;
+    struct hf_block *blocks; /* everything allocated for the pools, to be freed at the end */
+} __attribute__((aligned(64)));
+
+enum hf_drive_kind { HF_DRIVE_KIND_THREAD, HF_DRIVE_KIND_MYSELF, HF_DRIVE_KIND_TEST };
+
+struct hf_client {
+    struct hf_engine *engine;
+    const struct hf_engine_ops *ops;
+    bool here; /* the engine answers without I/O */
+    struct hf_loop loop;
+    struct hf_host host;
+    struct hf_drive *drive;
+    enum hf_drive_kind drive_kind;
+    void (*test_pump)(struct hf_client *client); /* HF_DRIVE_KIND_TEST: turns the loop once */
+    uint32_t fork_number;
+    _Atomic int closing;
+    _Atomic uint64_t request_owners;
+    int64_t suspended_ms; /* how far the clock was ahead of one that stops in suspend */
+    int64_t patience_ms;  /* how long a bare try, or an unlock, waits for a silent store */
+    hf_event_cb *on_event;
+    void *event_arg;
+    hf_point_cb *on_point;
+    void *point_arg;
+    _Atomic bool silent; /* the store's last word was silence */
+    pthread_mutex_t silence_mutex;
+    struct hf_link verbs; /* one-shot questions that are out (loop only) */
+    struct hf_link link;  /* in the list of open clients (fork.c) */
+    struct hf_url url;
+    char owner_text[192], host_name[64];
+    struct hf_shard shards[HF_SHARDS];
+};
+
+/* What a call asks for, after its arguments have been checked. */
+struct hf_ask {
+    const char *name;
+    uint32_t name_length;
+    uint64_t name_hash;
+    int64_t wait_ms, wait_until_ms;
+    int64_t now_ms; /* when it was asked */
+    hf_mode mode;
+    uint32_t permits, limit;
+    int64_t lease_ms;
+    uint64_t owner;
+    const char *owner_text, *attach_key;
+    hf_lost_cb *on_lost;
+    void *lost_arg;
+    bool here;   /* the calling thread is going to drive it */
+    bool blocks; /* the calling thread waits for the answer */
+};
+
+/* Says where we are, to those who test us; with no mutex held, since it may be long. */
+static inline void hf__point(const struct hf_client *client, const char *point, const char *name)
+{
+    if (__builtin_expect(client->on_point != NULL, 0))
+        client->on_point(client->point_arg, point, name);
+}
+
+static inline bool hf__mode_is_rw(hf_mode mode)
+{
+    return mode == HF_READ || mode == HF_UPGRADE || mode == HF_WRITE;
+}
+
+/* Counters and latches are taken, or passed, and leave nothing in hand. */
+static inline bool hf__mode_leaves_hold(hf_mode mode)
+{
+    return mode != HF_COUNTER && mode != HF_LATCH;
+}
+
+#endif

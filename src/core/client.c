@@ -1,0 +1,228 @@
+/* Opening clients, and what they know of themselves. */
+#include "core/client.h"
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/rand.h"
+#include "base/testing.h"
+#include "core/ask.h"
+#include "core/close.h"
+#include "core/drive.h"
+#include "core/engines.h"
+#include "core/gate.h"
+#include "core/outcome.h"
+#include "core/owner.h"
+#include "core/verb.h"
+
+#include <string.h>
+
+#define LEASE_MS_DEFAULT 30000
+#define PATIENCE_MS 5000
+
+/* ---- events ---- */
+
+bool hf__host_wants_events(const struct hf_host *host)
+{
+    return ((const struct hf_client *)host->core)->on_event != NULL;
+}
+
+void hf__host_event(const struct hf_host *host, hf_event_type type, const char *name,
+                    uint64_t token, const char *text)
+{
+    const struct hf_client *client = host->core;
+    hf_event event = { sizeof event, type, name, token, text };
+    if (client->on_event)
+        client->on_event(client->event_arg, &event);
+}
+
+/* Under a mutex, so that the sink hears of each change once, and in order. */
+void hf__client_heard(struct hf_client *client, bool answered)
+{
+    if (atomic_load_explicit(&client->silent, memory_order_relaxed) == !answered)
+        return;
+    pthread_mutex_lock(&client->silence_mutex);
+    if (atomic_exchange(&client->silent, !answered) == answered)
+        hf__host_event(&client->host, answered ? HF_EVENT_STORE_UP : HF_EVENT_STORE_DOWN, "", 0,
+                       answered ? "the store answers again" : "the store does not answer");
+    pthread_mutex_unlock(&client->silence_mutex);
+}
+
+/* ---- making one ---- */
+
+static int64_t suspended_ms(void)
+{
+    struct timespec running;
+    clock_gettime(CLOCK_MONOTONIC, &running);
+    return hf__clock_ms() - ((int64_t)running.tv_sec * 1000 + running.tv_nsec / 1000000);
+}
+
+struct hf_client *hf__client_new(const hf_client_options *options)
+{
+    struct hf_client *client = NULL;
+    if (posix_memalign((void **)&client, 64, sizeof *client) != 0)
+        return NULL;
+    memset(client, 0, sizeof *client);
+    hf__link_init(&client->link);
+    hf__link_init(&client->verbs);
+    pthread_mutex_init(&client->silence_mutex, NULL);
+    client->patience_ms = PATIENCE_MS;
+    client->suspended_ms = suspended_ms();
+    client->on_event = options ? options->on_event : NULL;
+    client->event_arg = options ? options->event_arg : NULL;
+    client->on_point = options ? options->on_point : NULL;
+    client->point_arg = options ? options->point_arg : NULL;
+    hf__owner_describe(client, options ? options->owner_text : NULL);
+    hf__random(client->host.id, sizeof client->host.id);
+    client->host.loop = &client->loop;
+    client->host.owner_text = client->owner_text;
+    client->host.host_name = client->host_name;
+    client->host.lease_ms =
+        options && options->lease_ms ? hf__ask_lease(options->lease_ms) : LEASE_MS_DEFAULT;
+    client->host.existing_only = options && options->existing_only;
+    client->host.core = client;
+    if (hf__gates_open(client) != HF_OK) {
+        hf__client_free(client);
+        return NULL;
+    }
+    return client;
+}
+
+void hf__client_free(struct hf_client *client)
+{
+    hf__verbs_discard(client);
+    hf__gates_close(client);
+    pthread_mutex_destroy(&client->silence_mutex);
+    free(client);
+}
+
+void hf__client_set_engine(struct hf_client *client, struct hf_engine *engine)
+{
+    client->engine = engine;
+    client->ops = engine->ops;
+    client->here = engine->ops->attempt_here != NULL;
+}
+
+static int check_options(const hf_client_options *options)
+{
+    if (!options)
+        return HF_OK;
+    if (options->size != sizeof *options)
+        return hf__outcome_fail(HF_EINVAL,
+                                "the options' size is %zu; begin them with "
+                                "HF_CLIENT_OPTIONS_INIT",
+                                options->size);
+    if ((unsigned)options->driver > HF_DRIVE_MYSELF)
+        return hf__outcome_fail(HF_EINVAL, "driver %d is none; use an hf_driver",
+                                (int)options->driver);
+    if (options->lease_ms != 0 && options->lease_ms < 100)
+        return hf__outcome_fail(HF_EINVAL, "lease_ms is %lld; use 0 (the default) or at least 100",
+                                (long long)options->lease_ms);
+    return HF_OK;
+}
+
+static int open_engine(struct hf_client *client)
+{
+    char known[256];
+    hf_error *error = hf__error_last();
+    struct hf_engine *engine = NULL;
+    const struct hf_engine_ops *ops = hf__engine_find(client->url.scheme);
+    if (!ops)
+        return hf__outcome_fail(HF_EINVAL,
+                                "URL \"%.150s\": this build knows no scheme \"%.40s\"; "
+                                "it knows %s",
+                                client->url.redacted, client->url.scheme,
+                                hf__engine_list(known, sizeof known));
+    int code = ops->open(&engine, &client->host, &client->url, error);
+    if (code != HF_OK)
+        return code;
+    hf__client_set_engine(client, engine);
+    const char *unused = hf__url_unused_option(&client->url);
+    if (unused)
+        return hf__outcome_fail(HF_EINVAL,
+                                "URL \"%.150s\": the engine \"%s\" has no option "
+                                "\"%.40s\"; holdfast-url(7) lists them",
+                                client->url.redacted, ops->name, unused);
+    return HF_OK;
+}
+
+static int open_and_register(struct hf_client *client)
+{
+    if (hf__fork_forbid() != HF_OK)
+        return hf__outcome_fail(HF_ENOMEM, "out of memory");
+    int code = open_engine(client);
+    if (code == HF_OK && hf__fork_register(client) != HF_OK)
+        code = hf__outcome_fail(HF_ENOMEM, "out of memory");
+    hf__fork_allow();
+    return code;
+}
+
+static int open_parts(struct hf_client *client, const char *url, const hf_client_options *options)
+{
+    hf_error *error = hf__error_last();
+    enum hf_drive_kind kind =
+        options && options->driver == HF_DRIVE_MYSELF ? HF_DRIVE_KIND_MYSELF : HF_DRIVE_KIND_THREAD;
+    int code = hf__url_parse(&client->url, url, error);
+    if (code == HF_OK)
+        code = hf__drive_open(client, kind, error);
+    if (code == HF_OK)
+        code = open_and_register(client);
+    if (code == HF_OK)
+        code = hf__drive_start(client, error);
+    return code;
+}
+
+int hf_open(hf_client **ret, const char *url, const hf_client_options *options)
+{
+    if (!ret)
+        return hf__outcome_fail(HF_EINVAL, "ret is NULL: there is nowhere to put the client");
+    *ret = NULL;
+    int code = check_options(options);
+    if (code != HF_OK)
+        return code;
+    if (!url)
+        url = getenv("HOLDFAST_URL");
+    if (!url)
+        url = "local:";
+    struct hf_client *client = hf__client_new(options);
+    if (!client)
+        return hf__outcome_fail(HF_ENOMEM, "out of memory for a client");
+    code = open_parts(client, url, options);
+    if (code == HF_OK)
+        *ret = client;
+    else
+        hf__client_close_parts(client);
+    return code;
+}
+
+unsigned hf_caps(const hf_client *client)
+{
+    return client ? client->ops->caps : 0;
+}
+
+const char *hf_url(const hf_client *client)
+{
+    return client ? client->url.redacted : "";
+}
+
+int hf_fd(const hf_client *client)
+{
+    if (hf__ask_client(client, false) != HF_OK)
+        return -1;
+    if (client->drive_kind == HF_DRIVE_KIND_MYSELF)
+        return hf__drive_fd(client);
+    hf__outcome_fail(HF_EINVAL,
+                     "this client has a thread of its own; open it with HF_DRIVE_MYSELF");
+    return -1;
+}
+
+int hf_dispatch(hf_client *client)
+{
+    int code = hf__ask_client(client, true);
+    if (code != HF_OK)
+        return code;
+    if (client->drive_kind != HF_DRIVE_KIND_MYSELF)
+        return hf__outcome_fail(HF_EINVAL, "this client has a thread of its own; open it with "
+                                           "HF_DRIVE_MYSELF");
+    hf__drive_dispatch(client);
+    return HF_OK;
+}

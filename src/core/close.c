@@ -1,0 +1,187 @@
+/* Closing: everybody who waits is told, everything that is held goes back, then the parts end. */
+#include "core/close.h"
+
+#include "base/clock.h"
+#include "base/futex.h"
+#include "core/at_once.h"
+#include "core/client.h"
+#include "core/drive.h"
+#include "core/gate.h"
+#include "core/hold.h"
+#include "core/lock.h"
+#include "core/outcome.h"
+#include "core/owner.h"
+#include "core/pool.h"
+#include "core/rest.h"
+#include "core/verb.h"
+
+/* How often the loop looks whether the last claim is over. */
+#define LOOK_EVERY_MS 3
+
+struct closing {
+    struct hf_task task;
+    struct hf_timer timer;
+    struct hf_client *client;
+    int64_t give_up_ms;
+    bool waiting_for_calls;
+    _Atomic uint32_t done;
+};
+
+/* Blocked threads that drive their own claim see `ending` before they sleep, or are roused. */
+static void rouse(struct hf_claim *claim, void *arg)
+{
+    struct hf_client *client = arg;
+    atomic_store(&claim->ending, HF_ECLOSED);
+    bool asks = claim->store_mode == HF_KEEP_NOTHING || claim->raising;
+    if (!claim->here || !asks)
+        return;
+    atomic_fetch_or(&claim->turn, HF_TURN_ENDED);
+    hf__futex_wake_all(&claim->turn);
+    client->ops->rouse_here(client->engine, &claim->op);
+}
+
+static void drop_all_holds(struct hf_claim *claim)
+{
+    while (!hf__list_empty(&claim->holds))
+        hf__gate_drop_hold(HF_CONTAINER(claim->holds.next, struct hf_hold, link));
+    claim->held_mode = HF_KEEP_NOTHING;
+}
+
+/* One claim's way out: what waits is ended, what is held is given back. Returns true while it is
+ * there. `holds_too`: no call is inside any more, so nobody else drives it. */
+static bool push_out(struct hf_shard *shard, struct hf_claim *claim, bool holds_too)
+{
+    hf__shard_lock(shard);
+    bool there = claim->gate && !claim->forgotten;
+    bool held = there && claim->store_mode != HF_KEEP_NOTHING && !claim->raising;
+    /* What has not been started is still being prepared by its caller. */
+    bool begun = claim->started || claim->store_mode != HF_KEEP_NOTHING;
+    bool mine = there && !claim->here && begun;
+    if (there)
+        hf__rest_end_waits(claim);
+    if (held && holds_too) {
+        drop_all_holds(claim);
+        uint32_t uses = claim->uses;
+        hf__shard_unlock(shard);
+        hf__hold_settle(claim, shard, uses);
+        return true;
+    }
+    hf__shard_unlock(shard);
+    if (mine && !held && !claim->told)
+        hf__claim_drive(claim, HF_ON_END);
+    return there;
+}
+
+static bool push_all_out(struct hf_client *client, bool holds_too)
+{
+    bool any = false;
+    for (unsigned s = 0; s < HF_SHARDS; s++) {
+        struct hf_shard *shard = &client->shards[s];
+        for (uint32_t c = 0; c < shard->chunk_count; c++)
+            for (uint32_t i = 0; i < HF_CLAIM_CHUNK; i++)
+                any |= push_out(shard, &shard->chunks[c][i], holds_too);
+    }
+    return any;
+}
+
+static void look(struct closing *closing)
+{
+    struct hf_client *client = closing->client;
+    struct hf_loop *loop = &client->loop;
+    if (closing->waiting_for_calls) {
+        hf__verbs_end(client);
+        push_all_out(client, false);
+        closing->waiting_for_calls = hf__gate_calls(client) != 0;
+    }
+    /* The second push only asks whether the first has sufficed. */
+    if (!closing->waiting_for_calls &&
+        (!push_all_out(client, true) || !push_all_out(client, true) ||
+         hf__loop_now(loop) >= closing->give_up_ms)) {
+        hf__drive_notify(&closing->done);
+        return;
+    }
+    hf__timer_start(loop, &closing->timer, hf__loop_now(loop) + LOOK_EVERY_MS);
+}
+
+static void looked(struct hf_timer *timer)
+{
+    look(HF_CONTAINER(timer, struct closing, timer));
+}
+
+static void begun(struct hf_task *task)
+{
+    struct closing *closing = HF_CONTAINER(task, struct closing, task);
+    closing->give_up_ms =
+        hf__clock_add(hf__loop_now(&closing->client->loop), closing->client->patience_ms);
+    look(closing);
+}
+
+static void end_claims(struct hf_client *client)
+{
+    struct closing closing = { .client = client, .waiting_for_calls = true };
+    atomic_store(&client->closing, 1);
+    hf__claims_visit(client, rouse, client);
+    hf__task_init(&closing.task, begun);
+    hf__timer_init(&closing.timer, looked);
+    hf__loop_post(&client->loop, &closing.task);
+    hf__drive_wait(client, &closing.done);
+}
+
+struct engine_end {
+    struct hf_task task;
+    struct hf_client *client;
+    _Atomic uint32_t done;
+};
+
+static void engine_closed(void *arg)
+{
+    hf__drive_notify(&((struct engine_end *)arg)->done);
+}
+
+static void close_engine(struct hf_task *task)
+{
+    struct engine_end *end = HF_CONTAINER(task, struct engine_end, task);
+    end->client->ops->close(end->client->engine, engine_closed, end);
+}
+
+/* An engine that was opened before the thread was started is closed on this one. */
+static void end_engine(struct hf_client *client)
+{
+    struct engine_end end = { .client = client };
+    hf__task_init(&end.task, close_engine);
+    hf__loop_post(&client->loop, &end.task);
+    hf__drive_wait(client, &end.done);
+}
+
+void hf__client_close_parts(struct hf_client *client)
+{
+    /* First, so that a fork() from now on leaves an engine alone that is about to be freed. The
+     * engine gives up what the kernel holds for it itself, so a child's copies keep nothing. */
+    hf__fork_unregister(client);
+    if (client->engine) {
+        hf__gates_give_up(client);
+        end_engine(client);
+    }
+    if (client->drive)
+        hf__drive_close(client);
+    hf__client_free(client);
+}
+
+void hf_close(hf_client *client)
+{
+    if (!client)
+        return;
+    if (hf__forked(client)) {
+        hf__drive_abandon(client);
+        /* The parent's loop may have been at it. */
+        hf__link_init(&client->verbs);
+        hf__client_free(client);
+        return;
+    }
+    if (hf__drive_inside(client)) {
+        hf__outcome_fail(HF_EDEADLK, "a callback must not close its own client");
+        return;
+    }
+    end_claims(client);
+    hf__client_close_parts(client);
+}

@@ -1,0 +1,269 @@
+/* Turns the loop with libuv: one timerfd on a clock that goes on in suspend for all timers, one
+ * async handle for what other threads post, and whatever handles the engine adds. */
+#include "core/drive.h"
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/futex.h"
+#include "base/testing.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <signal.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+#include <uv.h>
+
+struct hf_drive {
+    struct hf_client *client;
+    uv_loop_t uv;
+    uv_async_t wake;
+    uv_prepare_t before_io;
+    uv_check_t after_io;
+    uv_poll_t timer;
+    int timer_fd;
+    int64_t timer_at_ms; /* what timer_fd is set to */
+    bool thread_runs, stopping;
+    pthread_t thread;
+};
+
+/* The loops that this thread is inside of: a callback of one client may turn another's. Asked at
+ * every call, so found without a function call; a library that is loaded late may have a few words
+ * of such storage. */
+struct turning {
+    const struct hf_client *client;
+    const struct turning *outer;
+};
+static _Thread_local const struct turning *inside __attribute__((tls_model("initial-exec")));
+
+static int64_t read_clock(void *arg)
+{
+    (void)arg;
+    return hf__clock_ms();
+}
+
+static void wake_loop(void *arg)
+{
+    struct hf_drive *drive = arg;
+    uv_async_send(&drive->wake);
+}
+
+static void set_timer(struct hf_drive *drive, int64_t at_ms)
+{
+    if (at_ms == drive->timer_at_ms)
+        return;
+    drive->timer_at_ms = at_ms;
+    struct itimerspec when = { 0 };
+    if (at_ms != HF_NEVER) {
+        /* Zero would switch the timer off. */
+        when.it_value.tv_sec = at_ms / 1000;
+        when.it_value.tv_nsec = (at_ms % 1000) * 1000000 + 1;
+    }
+    timerfd_settime(drive->timer_fd, TFD_TIMER_ABSTIME, &when, NULL);
+}
+
+static void turn(struct hf_drive *drive)
+{
+    set_timer(drive, hf__loop_turn(&drive->client->loop));
+}
+
+static void on_before_io(uv_prepare_t *handle)
+{
+    turn(handle->data);
+}
+
+static void on_after_io(uv_check_t *handle)
+{
+    turn(handle->data);
+}
+
+/* The turn itself runs after the I/O. */
+static void on_wake(uv_async_t *handle)
+{
+    (void)handle;
+}
+
+static void on_timer(uv_poll_t *handle, int status, int events)
+{
+    (void)status, (void)events;
+    struct hf_drive *drive = handle->data;
+    uint64_t ticks;
+    if (read(drive->timer_fd, &ticks, sizeof ticks) < 0)
+        assert(errno == EAGAIN || errno == EINTR || errno == ECANCELED);
+    drive->timer_at_ms = HF_NEVER;
+}
+
+/* A handle that could not be opened must not be closed, so they are opened in the order in which
+ * nothing fails after the first that needs closing: libuv's own opening calls fail for bad
+ * arguments only, once the loop and the descriptor exist. */
+static int open_handles(struct hf_drive *drive)
+{
+    int code = uv_async_init(&drive->uv, &drive->wake, on_wake);
+    if (code != 0)
+        return code;
+    code = uv_poll_init(&drive->uv, &drive->timer, drive->timer_fd);
+    if (code != 0)
+        return code;
+    uv_prepare_init(&drive->uv, &drive->before_io);
+    uv_check_init(&drive->uv, &drive->after_io);
+    drive->before_io.data = drive->after_io.data = drive->timer.data = drive;
+    uv_prepare_start(&drive->before_io, on_before_io);
+    uv_check_start(&drive->after_io, on_after_io);
+    return uv_poll_start(&drive->timer, UV_READABLE, on_timer);
+}
+
+static void close_handle(uv_handle_t *handle, void *arg)
+{
+    (void)arg;
+    if (!uv_is_closing(handle))
+        uv_close(handle, NULL);
+}
+
+static void free_drive(struct hf_drive *drive)
+{
+    uv_walk(&drive->uv, close_handle, NULL);
+    uv_run(&drive->uv, UV_RUN_DEFAULT);
+    uv_loop_close(&drive->uv);
+    close(drive->timer_fd);
+    free(drive);
+}
+
+int hf__drive_open(struct hf_client *client, enum hf_drive_kind kind, hf_error *error)
+{
+    struct hf_drive *drive = hf__calloc(1, sizeof *drive);
+    if (!drive)
+        return hf__error_set(error, HF_ENOMEM, 0, "out of memory for the client's loop");
+    drive->client = client;
+    drive->timer_at_ms = HF_NEVER;
+    drive->timer_fd = timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK);
+    int code = drive->timer_fd < 0 ? -errno : uv_loop_init(&drive->uv);
+    if (code != 0) {
+        if (drive->timer_fd >= 0)
+            close(drive->timer_fd);
+        free(drive);
+        return hf__error_set(error, HF_ELIMIT, -code, "cannot make an event loop: %s",
+                             uv_strerror(code));
+    }
+    code = open_handles(drive);
+    if (code != 0) {
+        free_drive(drive);
+        return hf__error_set(error, HF_ELIMIT, -code, "cannot make an event loop: %s",
+                             uv_strerror(code));
+    }
+    hf__loop_init(&client->loop, read_clock, wake_loop, drive);
+    client->host.uv = &drive->uv;
+    client->drive = drive;
+    client->drive_kind = kind;
+    return HF_OK;
+}
+
+static void *run_thread(void *arg)
+{
+    struct hf_drive *drive = arg;
+    struct turning turning = { drive->client, NULL };
+    inside = &turning;
+    while (!drive->stopping)
+        uv_run(&drive->uv, UV_RUN_ONCE);
+    inside = NULL;
+    return NULL;
+}
+
+/* Signals are the program's business: the thread takes none. */
+int hf__drive_start(struct hf_client *client, hf_error *error)
+{
+    if (client->drive_kind != HF_DRIVE_KIND_THREAD) {
+        /* libuv watches a descriptor from its next turn on: the caller may poll before that. */
+        hf__drive_dispatch(client);
+        return HF_OK;
+    }
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    int code = pthread_create(&client->drive->thread, NULL, run_thread, client->drive);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    client->drive->thread_runs = code == 0;
+    if (code != 0)
+        return hf__error_set(error, HF_ELIMIT, code, "cannot start the client's thread (errno %d)",
+                             code);
+    return HF_OK;
+}
+
+struct stop {
+    struct hf_task task;
+    struct hf_drive *drive;
+};
+
+static void stop_thread(struct hf_task *task)
+{
+    HF_CONTAINER(task, struct stop, task)->drive->stopping = true;
+}
+
+void hf__drive_close(struct hf_client *client)
+{
+    struct hf_drive *drive = client->drive;
+    if (drive->thread_runs) {
+        struct stop stop = { .drive = drive };
+        hf__task_init(&stop.task, stop_thread);
+        hf__loop_post(&client->loop, &stop.task);
+        pthread_join(drive->thread, NULL);
+    }
+    free_drive(drive);
+    client->drive = NULL;
+}
+
+/* The epoll descriptor is shared with the parent: closing libuv's handles here would take them out
+ * of the parent's loop too. What cannot be freed safely is left to the end of the process. */
+void hf__drive_abandon(struct hf_client *client)
+{
+    client->drive = NULL;
+}
+
+bool hf__drive_inside(const struct hf_client *client)
+{
+    for (const struct turning *at = inside; at; at = at->outer)
+        if (at->client == client)
+            return true;
+    return false;
+}
+
+void hf__drive_dispatch(struct hf_client *client)
+{
+    struct turning turning = { client, inside };
+    inside = &turning;
+    /* The second round puts descriptors that the first one added under the kernel's watch. */
+    uv_run(&client->drive->uv, UV_RUN_NOWAIT);
+    uv_run(&client->drive->uv, UV_RUN_NOWAIT);
+    inside = turning.outer;
+}
+
+void hf__drive_wait(struct hf_client *client, _Atomic uint32_t *flag)
+{
+    if (client->drive_kind == HF_DRIVE_KIND_TEST) {
+        while (!atomic_load(flag))
+            client->test_pump(client);
+        return;
+    }
+    if (client->drive->thread_runs) {
+        while (!atomic_load(flag))
+            hf__futex_wait(flag, 0, NULL);
+        return;
+    }
+    struct turning turning = { client, inside };
+    inside = &turning;
+    while (!atomic_load(flag))
+        uv_run(&client->drive->uv, UV_RUN_ONCE);
+    inside = turning.outer;
+    if (client->drive_kind == HF_DRIVE_KIND_MYSELF)
+        hf__drive_dispatch(client);
+}
+
+void hf__drive_notify(_Atomic uint32_t *flag)
+{
+    atomic_store(flag, 1);
+    hf__futex_wake_all(flag);
+}
+
+int hf__drive_fd(const struct hf_client *client)
+{
+    return uv_backend_fd(&client->drive->uv);
+}

@@ -1,0 +1,242 @@
+/* What a store promises to the core, in nine sentences:
+ *
+ *  1. Everything runs on the loop, and nothing blocks (the optional *_here slots are the exception,
+ *     and say themselves where they run).
+ *  2. `attempt` is idempotent: asking twice is asking once.
+ *  3. REFUSED promises a wake for any change after the state it saw; `retry_at_ms` covers wakes
+ * that get lost.
+ *  4. Completion comes exactly once per question, and never from inside the question.
+ *  5. NO_ANSWER means *unknown*: it may have happened, it may still happen.
+ *  6. A lease counts from when the question left, never from when the answer came.
+ *  7. Whatever depends on a lease (a hold, a place in a queue) says so in `rests_on`. A raise that
+ * is refused, or not answered, leaves it as it was: what is held goes on resting on it.
+ *  8. After `release` has answered GONE, nothing of this owner is left but what `keep` names: no
+ * key, no node, no queue entry.
+ *  9. What the store shows of us under an older session is not ours: it is never adopted.
+ *
+ * An engine *attempts*; it never acquires. Waiting, deadlines, cancelling and cleaning up are
+ * written once, in lock.c. "attempt" raises what this owner has on a name, "release" lowers it. */
+#ifndef HF_CORE_ENGINE_H
+#define HF_CORE_ENGINE_H
+
+#include "base/loop.h"
+#include "base/url.h"
+
+#include <holdfast.h>
+
+struct uv_loop_s;
+struct hf_engine;
+
+enum hf_verdict {
+    HF_GRANTED,   /* attempt: this owner now has `mode` on the name */
+    HF_REFUSED,   /* attempt: it has not; see sentence 3 */
+    HF_GONE,      /* release: only `keep` is left */
+    HF_NO_ANSWER, /* unknown; op->error says why. The core asks again or withdraws */
+    HF_FAILED /* definite: it cannot work (op->error says why), and nothing new of ours is left */
+};
+
+/* op->keep: nothing stays. */
+#define HF_KEEP_NOTHING (-1)
+
+/* A promise of the store with an end: behind one lock (Redis, SQL), or behind a whole session with
+ * all that rests on it (etcd, ZooKeeper). lease.c watches it and neither knows nor cares which. A
+ * session's lease that was lost is not used again: a new session is a new struct. */
+struct hf_lease {
+    struct hf_engine *engine;
+    int64_t lease_ms;    /* its length */
+    int64_t asked_at_ms; /* when the question left that it was last confirmed by */
+    bool fixed;          /* never renewed; has a deadline all the same */
+    /* lease.c's own */
+    struct hf_link holders;
+    struct hf_timer timer;
+    bool watched, lost, renewing;
+};
+
+/* One owner's claim on one name, as the engine sees it. Embedded in the core's claim. */
+struct hf_op {
+    /* In: set by the core, constant while a question is out. */
+    const char *name; /* ends with a NUL */
+    uint32_t name_length;
+    uint64_t name_hash;
+    uint64_t owner; /* unique within the client; with the client's id, in the world. One owner
+                       may have several claims on a name (permits; or a new one while the
+                       release of the last one is still repeated), so a release must tell
+                       claims apart, not just owners: engine_word is a place for that */
+    const char *owner_text; /* for inspect */
+    const char *attach_key; /* not NULL: take over what was left under this owner key. NULL again
+                               once that is granted */
+    hf_mode mode;           /* attempt: what is wanted */
+    int keep;               /* release: what stays (an hf_mode), or HF_KEEP_NOTHING */
+    uint32_t permits, limit;
+    int64_t lease_ms;    /* 0: the client's, renewed as long as the process lives; else fixed */
+    int64_t asked_at_ms; /* when this question was handed to the engine, on the loop's clock */
+    bool enqueue;        /* false: a bare try, which leaves nothing behind if refused; true: it is
+                            going to wait, so take a place in the queue and arm the wake */
+    /* Out: set by the engine before the answer. */
+    enum hf_verdict verdict;
+    bool lost; /* FAILED, GONE: what was held is known to be lost, without our giving it back */
+    int64_t retry_at_ms;       /* REFUSED: ask again then, woken or not. HF_NEVER: wakes are sure */
+    uint64_t token;            /* GRANTED */
+    struct hf_lease *rests_on; /* GRANTED, REFUSED: see sentence 7; NULL: on nothing that ends
+                                  before the process does */
+    hf_error *error;           /* NO_ANSWER, FAILED: set by hf__op_explain, freed by the core. Only
+                                  words: without memory for them the answer is the same */
+    /* The engine's own; zero before the first question. */
+    uint64_t engine_word[2];
+    void *engine_pointer;
+    /* For stores that lease lock by lock: fill it, and set rests_on = &own_lease. */
+    struct hf_lease own_lease;
+    /* The core's. */
+    struct hf_task answer;
+    void (*woken)(struct hf_op *op);
+};
+
+enum hf_change_verb {
+    HF_CHANGE_SEMAPHORE_SET,
+    HF_CHANGE_COUNTER_SET,
+    HF_CHANGE_COUNTER_ADD,
+    HF_CHANGE_COUNTER_GET,
+    HF_CHANGE_COUNTER_REMOVE,
+    HF_CHANGE_LATCH_SET,
+    HF_CHANGE_LATCH_DOWN,
+    HF_CHANGE_LATCH_GET,
+    HF_CHANGE_BREAK, /* `key`: one holder's, or NULL for all; `result`: how many */
+    HF_CHANGE_RENEW, /* `op`'s own fixed lease: at least `lease_ms` from asked_at_ms; HF_LOST if it
+                        is no longer held. The core moves own_lease */
+    HF_CHANGE_DETACH /* `op` goes on by its lease alone, without the session; `key_out` is its key.
+                        The caller may not hear of it: asking again, and the op's own release and
+                        renewal, work as before */
+};
+
+/* A one-shot verb. `op` stays the same claim until the answer, but its caller may have left, and
+ * attempts and releases of it go on meanwhile. The engine answers by setting `code` (an hf_code,
+ * with `error` for all but HF_OK, HF_BUSY and HF_LOST) and calling hf__change_done, never from
+ * inside the question. */
+struct hf_change {
+    enum hf_change_verb verb;
+    const char *name;
+    uint32_t name_length;
+    uint64_t name_hash;
+    uint32_t value;
+    const char *key;
+    struct hf_op *op;
+    int64_t lease_ms, asked_at_ms;
+    /* out */
+    int code;
+    uint32_t result;
+    char key_out[HF_OWNER_KEY_SIZE];
+    hf_error *error;
+    struct hf_task answer;
+    void *engine_pointer;
+};
+
+/* "Who holds, who waits": the engine calls hf__query_add for each entry (which is copied), in the
+ * order that hf_inspect promises, then hf__query_done once, never from inside the question. */
+struct hf_query {
+    const char *name; /* NULL: everything */
+    uint32_t name_length;
+    uint64_t name_hash;
+    int code;
+    hf_error *error;
+    struct hf_task answer;
+};
+
+/* What the core offers to an engine. Lives longer than the engine. */
+struct hf_host {
+    struct hf_loop *loop;
+    struct uv_loop_s *uv;   /* NULL in simulations */
+    uint64_t id[2];         /* the client's 128 random bits */
+    const char *owner_text; /* user@host:pid program, or the user's choice */
+    const char *host_name;
+    int64_t lease_ms;   /* for claims without a lease of their own */
+    bool existing_only; /* `open` makes no store where there is none: HF_UNREACHABLE, ENOENT */
+    void *core;
+};
+
+struct hf_engine_ops {
+    const char *name;
+    const char *const *schemes; /* ends with NULL */
+    unsigned caps;              /* HF_CAP_... */
+
+    /* Opens without waiting for the store where that would block. `url` has been parsed, and lives
+     * as long as the engine. HF_OK, or a code with *error filled. */
+    int (*open)(struct hf_engine **ret, const struct hf_host *host, struct hf_url *url,
+                hf_error *error);
+    /* No claim is left by then, unless the store was silent for too long: what is still out is
+     * dropped without an answer. Closes its handles, frees itself, and calls `closed` once,
+     * possibly from inside. */
+    void (*close)(struct hf_engine *engine, void (*closed)(void *arg), void *arg);
+
+    void (*attempt)(struct hf_engine *engine, struct hf_op *op);
+    /* After a granted HF_COUNTER that nobody waits for any more, it gives the units back. With
+     * nothing to keep, the core may give the op up before the answer comes, when everything that
+     * could be left has ended by itself; an engine that still has it in a queue finds it by its own
+     * means (hf__op_done on a reused op is the engine's mistake). */
+    void (*release)(struct hf_engine *engine, struct hf_op *op);
+    void (*renew)(struct hf_engine *engine, struct hf_lease *lease); /* -> hf__lease_renewed */
+    void (*change)(struct hf_engine *engine, struct hf_change *change);
+    void (*inspect)(struct hf_engine *engine, struct hf_query *query);
+
+    /* Optional, all or none: for an engine that can answer without I/O. Callable on any thread, at
+     * the same time for different ops; they return the verdict instead of completing later. */
+    enum hf_verdict (*attempt_here)(struct hf_engine *engine, struct hf_op *op);
+    enum hf_verdict (*release_here)(struct hf_engine *engine, struct hf_op *op);
+    /* After attempt_here answered REFUSED with `enqueue`: sleeps on the calling thread until the op
+     * is worth asking for again, or until_ms. May return early. */
+    void (*sleep_here)(struct hf_engine *engine, struct hf_op *op, int64_t until_ms);
+    /* Ends a sleep_here of another thread, or the next one if there is none now. */
+    void (*rouse_here)(struct hf_engine *engine, struct hf_op *op);
+    /* Is a granted op still ours? Asked under a lock of the core: never waits. */
+    bool (*held_here)(struct hf_engine *engine, const struct hf_op *op);
+    /* Optional, all or none: the short way for an exclusive claim without a lease, on a name that
+     * this client gave back last and nobody else has wanted since. Called under a lock of the core,
+     * for one claim of a name at a time: they never wait. `kept` is the engine's word on the name,
+     * which the core keeps for it between two claims; 0 is none. False: take the common way. */
+    bool (*take_at_once)(struct hf_engine *engine, struct hf_op *op, uint64_t *kept);
+    bool (*leave_at_once)(struct hf_engine *engine, struct hf_op *op, uint64_t *kept);
+    /* The core wants to forget the name: nothing of ours may be left there. False: not now. */
+    bool (*give_up)(struct hf_engine *engine, uint64_t *kept);
+    /* In the child after fork(): lets go of what the kernel would otherwise keep for the parent. */
+    void (*forked)(struct hf_engine *engine);
+};
+
+/* Every engine's own struct begins with this. */
+struct hf_engine {
+    const struct hf_engine_ops *ops;
+    const struct hf_host *host;
+};
+
+/* ---- How an engine answers (implemented by the core) ---- */
+
+/* Once per attempt and release (not the *_here ones), with op->verdict set. May be called from
+ * inside the question: the core hears of it later (sentence 4 is kept here, once, for all engines).
+ */
+void hf__op_done(struct hf_engine *engine, struct hf_op *op);
+
+/* A hint that asking again is worth it. Spurious ones are welcome. Loop only. */
+void hf__op_wake(struct hf_op *op);
+
+/* The store's word on a lease that `renew` asked for at asked_at_ms. `still_ours` false: definite.
+ * Silence, or a lost connection, is no word: do not call this then, and the deadline stands. */
+void hf__lease_renewed(struct hf_lease *lease, int64_t asked_at_ms, bool still_ours);
+
+/* Some grants may no longer be ours (a break, say): the core asks held_here of each. Loop only. */
+void hf__holds_recheck(const struct hf_host *host, const char *reason);
+
+/* Like hf__op_done. */
+void hf__change_done(struct hf_engine *engine, struct hf_change *change);
+void hf__query_add(struct hf_query *query, const hf_entry *entry); /* any thread that answers it */
+void hf__query_done(struct hf_engine *engine, struct hf_query *query);
+
+/* Explains NO_ANSWER, FAILED and error codes: one sentence, what is wrong, where, what to do. */
+__attribute__((format(printf, 4, 5))) void hf__op_explain(struct hf_op *op, int code, int native,
+                                                          const char *format, ...);
+__attribute__((format(printf, 4, 5))) void hf__explain(hf_error **error, int code, int native,
+                                                       const char *format, ...);
+
+/* To the client's event sink; any thread. */
+void hf__host_event(const struct hf_host *host, hf_event_type type, const char *name,
+                    uint64_t token, const char *text);
+bool hf__host_wants_events(const struct hf_host *host);
+
+#endif

@@ -1,0 +1,35 @@
+/* The table of engines, made from the build's list. */
+#include "core/engines.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define HF_ENGINE(name) extern const struct hf_engine_ops hf__##name;
+#include "engines.inc"
+#undef HF_ENGINE
+
+static const struct hf_engine_ops *const engines[] = {
+#define HF_ENGINE(name) &hf__##name,
+#include "engines.inc"
+#undef HF_ENGINE
+    NULL,
+};
+
+const struct hf_engine_ops *hf__engine_find(const char *scheme)
+{
+    for (const struct hf_engine_ops *const *engine = engines; *engine; engine++)
+        for (const char *const *known = (*engine)->schemes; *known; known++)
+            if (strcmp(*known, scheme) == 0)
+                return *engine;
+    return NULL;
+}
+
+const char *hf__engine_list(char *buffer, size_t size)
+{
+    size_t used = 0;
+    buffer[0] = 0;
+    for (const struct hf_engine_ops *const *engine = engines; *engine && used < size; engine++)
+        used += (size_t)snprintf(buffer + used, size - used, "%s%s:", used ? ", " : "",
+                                 (*engine)->schemes[0]);
+    return buffer;
+}

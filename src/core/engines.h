@@ -1,0 +1,13 @@
+/* The table of engines that this build has. */
+#ifndef HF_CORE_ENGINES_H
+#define HF_CORE_ENGINES_H
+
+#include "core/engine.h"
+
+/* The engine for a URL scheme, or NULL. */
+const struct hf_engine_ops *hf__engine_find(const char *scheme);
+
+/* "local, redis": for sentences. */
+const char *hf__engine_list(char *buffer, size_t size);
+
+#endif

@@ -1,0 +1,454 @@
+/* Gates: the local queue per name, what each owner holds, and whose turn it is to ask the store. */
+#include "core/gate.h"
+
+#include "base/error.h"
+#include "base/futex.h"
+#include "core/at_once.h"
+#include "core/call.h"
+#include "core/lock.h"
+#include "core/pool.h"
+
+#include <assert.h>
+#include <string.h>
+
+struct hf_shard *hf__shard_of(struct hf_client *client, uint64_t name_hash)
+{
+    /* The high bits choose the shard, the low ones the bucket. */
+    return &client->shards[name_hash >> 58];
+}
+
+static struct hf_shard *shard_of_claim(const struct hf_claim *claim)
+{
+    return claim->shard;
+}
+
+int hf__gates_open(struct hf_client *client)
+{
+    for (unsigned i = 0; i < HF_SHARDS; i++)
+        if (hf__pool_open(&client->shards[i]) != HF_OK)
+            return HF_ENOMEM;
+    return HF_OK;
+}
+
+void hf__gates_close(struct hf_client *client)
+{
+    for (unsigned i = 0; i < HF_SHARDS; i++)
+        hf__pool_close(&client->shards[i]);
+}
+
+struct hf_gate *hf__gate_find(struct hf_shard *shard, const struct hf_ask *ask)
+{
+    struct hf_gate *gate = shard->buckets[ask->name_hash & (shard->bucket_count - 1)];
+    for (; gate; gate = gate->next)
+        if (gate->hash == ask->name_hash && gate->name_length == ask->name_length &&
+            memcmp(gate->name, ask->name, ask->name_length) == 0)
+            return gate;
+    return NULL;
+}
+
+void hf__gate_unlink(struct hf_shard *shard, struct hf_gate *gate)
+{
+    struct hf_gate **at = &shard->buckets[gate->hash & (shard->bucket_count - 1)];
+    while (*at != gate)
+        at = &(*at)->next;
+    *at = gate->next;
+    shard->gate_count--;
+    hf__pool_put_gate(shard, gate);
+}
+
+struct hf_gate *hf__gate_make(struct hf_shard *shard, const struct hf_ask *ask)
+{
+    struct hf_gate *gate = hf__pool_get_gate(shard, ask->name, ask->name_length);
+    if (!gate)
+        return NULL;
+    gate->hash = ask->name_hash;
+    hf__link_init(&gate->queue);
+    hf__link_init(&gate->holders);
+    gate->claims = 0;
+    gate->kept = 0;
+    atomic_store_explicit(&gate->silent, false, memory_order_relaxed);
+    hf__pool_grow_buckets(shard);
+    struct hf_gate **bucket = &shard->buckets[gate->hash & (shard->bucket_count - 1)];
+    gate->next = *bucket;
+    *bucket = gate;
+    shard->gate_count++;
+    return gate;
+}
+
+void hf__gate_add_hold(struct hf_claim *claim, struct hf_hold *hold)
+{
+    hold->claim = claim;
+    hf__list_append(&claim->holds, &hold->link);
+}
+
+bool hf__gate_call_begin(struct hf_client *client, uint64_t name_hash)
+{
+    struct hf_shard *shard = hf__shard_of(client, name_hash);
+    hf__shard_lock(shard);
+    bool open = !atomic_load(&client->closing);
+    if (open)
+        hf__gate_count_in(shard);
+    hf__shard_unlock(shard);
+    return open;
+}
+
+void hf__gate_call_ended(struct hf_client *client, uint64_t name_hash)
+{
+    struct hf_shard *shard = hf__shard_of(client, name_hash);
+    atomic_fetch_add_explicit(&shard->calls_ended, 1, memory_order_release);
+}
+
+uint64_t hf__gate_calls(struct hf_client *client)
+{
+    uint64_t calls = 0;
+    for (unsigned s = 0; s < HF_SHARDS; s++) {
+        /* Under the mutex, nobody is between looking at `closing` and counting in. */
+        hf__shard_lock(&client->shards[s]);
+        calls += client->shards[s].calls_begun - atomic_load(&client->shards[s].calls_ended);
+        hf__shard_unlock(&client->shards[s]);
+    }
+    return calls;
+}
+
+/* ---- the queue's turn ---- */
+
+static void give_turn(struct hf_claim *claim)
+{
+    uint32_t before = atomic_fetch_or(&claim->turn, HF_TURN_COME);
+    if (before & HF_TURN_COME)
+        return;
+    /* A claim whose caller is still preparing it finds its turn when it starts. */
+    if (claim->here)
+        hf__futex_wake_all(&claim->turn);
+    else if (claim->started)
+        hf__claim_post(claim, &claim->turn_task);
+}
+
+static void leave_queue(struct hf_claim *claim)
+{
+    struct hf_gate *gate = claim->gate;
+    bool in_queue = hf__link_linked(&claim->gate_link);
+    hf__link_remove(&claim->gate_link);
+    struct hf_link *next = hf__list_first(&gate->queue);
+    if (in_queue && next)
+        give_turn(HF_CONTAINER(next, struct hf_claim, gate_link));
+}
+
+/* While the claim was being changed, holds may have been given back, and somebody may wait for it.
+ */
+static void settle_rest(struct hf_claim *claim)
+{
+    bool rest = !hf__gate_is_settled(claim, hf__gate_needed(claim)) || claim->unlock_waiter;
+    if (claim->here || claim->unlock_posted || !rest)
+        return;
+    claim->unlock_posted = true;
+    hf__claim_post(claim, &claim->unlock);
+}
+
+/* A claim that comes back from a change may have been lost under way: the answer says so, or a
+ * break came when nobody looked. hf_held ends here; the loop tells the holders. */
+static void settle_loss(struct hf_claim *claim)
+{
+    const struct hf_client *client = claim->client;
+    bool gone = client->ops->held_here && !client->ops->held_here(client->engine, &claim->op);
+    if (atomic_load(&claim->lost) || !(claim->op.lost || gone))
+        return;
+    atomic_store(&claim->valid_until_ms, 0);
+    claim->suspect_use = claim->uses;
+    hf__claim_post(claim, &claim->lose);
+}
+
+static void put_back_new_hold(struct hf_shard *shard, struct hf_claim *claim)
+{
+    if (claim->new_hold)
+        hf__pool_put_hold(shard, claim->new_hold);
+    claim->new_hold = NULL;
+}
+
+static void join_holders(struct hf_claim *claim)
+{
+    if (!claim->raising) {
+        leave_queue(claim);
+        hf__list_append(&claim->gate->holders, &claim->gate_link);
+    }
+    claim->held_mode = claim->store_mode = (int)claim->op.mode;
+    const struct hf_lease *lease = claim->op.rests_on;
+    atomic_store_explicit(&claim->fixed, lease && lease->fixed, memory_order_relaxed);
+    atomic_store_explicit(&claim->token, claim->op.token, memory_order_relaxed);
+    if (claim->op.attach_key) {
+        claim->new_hold->mode = claim->op.mode;
+        claim->op.attach_key = NULL;
+    }
+    if (claim->changing)
+        claim->changing->mode = claim->op.mode;
+    if (claim->new_hold) {
+        hf__gate_add_hold(claim, claim->new_hold);
+        claim->answer_hold = claim->new_hold;
+        claim->new_hold = NULL;
+    }
+}
+
+static void stop_asking(struct hf_shard *shard, struct hf_claim *claim)
+{
+    put_back_new_hold(shard, claim);
+    if (!claim->raising)
+        leave_queue(claim);
+    else if (claim->state == HF_CLAIM_HELD)
+        settle_loss(claim);
+}
+
+/* The store has been brought down to op.keep; or it refuses that, and then what it has for us is
+ * still ours to use. */
+static void settle_lower(struct hf_shard *shard, struct hf_claim *claim)
+{
+    bool refused = claim->op.verdict == HF_FAILED && !claim->op.lost;
+    put_back_new_hold(shard, claim);
+    settle_loss(claim);
+    claim->refused_keep = refused ? claim->op.keep : 0;
+    if (!refused)
+        claim->store_mode = claim->op.keep;
+    else if (!hf__list_empty(&claim->holds))
+        claim->held_mode = claim->store_mode;
+}
+
+static void come_to_rest(struct hf_claim *claim, bool watch)
+{
+    put_back_new_hold(claim->shard, claim);
+    claim->driven = claim->raising = false;
+    claim->changing = NULL;
+    claim->generation++; /* the request is over: its id must not reach a later one of this claim */
+    /* With nothing to renew or to time out, any thread may end it without the loop. */
+    claim->here = claim->client->here && !claim->op.rests_on && !claim->unlock_posted &&
+                  !claim->unlock_waiter;
+    if (watch)
+        hf__claim_post(claim, &claim->start);
+    settle_rest(claim);
+}
+
+void hf__gate_rest(struct hf_claim *claim, bool watch)
+{
+    struct hf_shard *shard = shard_of_claim(claim);
+    hf__shard_lock(shard);
+    settle_loss(claim);
+    come_to_rest(claim, watch);
+    hf__shard_unlock(shard);
+}
+
+static bool is_asking(enum hf_claim_state state)
+{
+    return state == HF_CLAIM_QUEUED || state == HF_CLAIM_ASKING || state == HF_CLAIM_WAITING;
+}
+
+static void say_granted(const struct hf_claim *claim)
+{
+    if (hf__host_wants_events(&claim->client->host))
+        hf__host_event(&claim->client->host, HF_EVENT_GRANTED, claim->op.name, claim->op.token,
+                       "granted");
+}
+
+struct hf_answer hf__gate_grant(struct hf_claim *claim)
+{
+    join_holders(claim);
+    struct hf_answer answer = hf__claim_take_answer(claim);
+    come_to_rest(claim, claim->op.rests_on != NULL);
+    return answer;
+}
+
+struct hf_answer hf__gate_grant_here(struct hf_claim *claim)
+{
+    struct hf_shard *shard = shard_of_claim(claim);
+    say_granted(claim);
+    hf__shard_lock(shard);
+    struct hf_answer answer = hf__gate_grant(claim);
+    settle_loss(claim);
+    hf__shard_unlock(shard);
+    return answer;
+}
+
+void hf__gate_say_waiting(struct hf_claim *claim)
+{
+    if (claim->said_waiting || !hf__host_wants_events(&claim->client->host))
+        return;
+    claim->said_waiting = true;
+    hf__host_event(&claim->client->host, HF_EVENT_WAITING, claim->op.name, 0,
+                   "not to be had yet; it waits");
+}
+
+void hf__gate_follow(struct hf_claim *claim, enum hf_claim_state before)
+{
+    if (claim->state == before)
+        return;
+    if (claim->state == HF_CLAIM_WAITING && claim->op.verdict == HF_REFUSED)
+        hf__gate_say_waiting(claim);
+    bool asked = is_asking(before);
+    bool granted = asked && claim->state == HF_CLAIM_HELD && claim->op.verdict == HF_GRANTED;
+    /* One that is going to ask again keeps its turn, and the hold that waits for the grant. */
+    bool stopped = asked && !granted && !is_asking(claim->state) && !claim->again;
+    bool lowered = before == HF_CLAIM_LEAVING && claim->state == HF_CLAIM_HELD;
+    /* A raise that was granted, and goes back: until that is done, the store has it for us. */
+    bool raised = claim->raising && asked && !granted && claim->op.verdict == HF_GRANTED;
+    if (!granted && !stopped && !lowered && !raised)
+        return;
+    struct hf_shard *shard = shard_of_claim(claim);
+    hf__shard_lock(shard);
+    if (granted)
+        join_holders(claim);
+    if (stopped)
+        stop_asking(shard, claim);
+    if (raised)
+        claim->store_mode = (int)claim->op.mode;
+    if (lowered)
+        settle_lower(shard, claim);
+    hf__shard_unlock(shard);
+    if (granted)
+        say_granted(claim);
+}
+
+/* ---- the end ---- */
+
+void hf__gate_free(struct hf_shard *shard, struct hf_claim *claim)
+{
+    struct hf_gate *gate = claim->gate;
+    assert(hf__list_empty(&claim->holds));
+    leave_queue(claim);
+    if (claim->new_hold)
+        hf__pool_put_hold(shard, claim->new_hold);
+    claim->generation++;
+    claim->uses++;
+    claim->gate = NULL;
+    hf__pool_put_claim(shard, claim);
+    if (--gate->claims == 0)
+        hf__gate_left(claim->client, shard, gate);
+}
+
+void hf__gate_forget(struct hf_claim *claim)
+{
+    struct hf_shard *shard = shard_of_claim(claim);
+    hf__shard_lock(shard);
+    if (claim->unlock_waiter)
+        hf__claim_post(claim, &claim->unlock);
+    if (claim->tasks_out)
+        claim->forgotten = true;
+    else
+        hf__gate_free(shard, claim);
+    hf__shard_unlock(shard);
+}
+
+void hf__claim_post(struct hf_claim *claim, struct hf_task *task)
+{
+    if (task->posted)
+        return;
+    task->posted = true;
+    claim->tasks_out++;
+    claim->started |= task == &claim->start;
+    hf__loop_post(&claim->client->loop, task);
+}
+
+void hf__claim_pin(struct hf_claim *claim)
+{
+    claim->tasks_out++;
+}
+
+static void unpin(struct hf_shard *shard, struct hf_claim *claim)
+{
+    if (--claim->tasks_out == 0 && claim->forgotten)
+        hf__gate_free(shard, claim);
+}
+
+void hf__claim_unpin(struct hf_claim *claim)
+{
+    struct hf_shard *shard = shard_of_claim(claim);
+    hf__shard_lock(shard);
+    unpin(shard, claim);
+    hf__shard_unlock(shard);
+}
+
+bool hf__claim_arrived_locked(struct hf_claim *claim, struct hf_task *task)
+{
+    bool forgotten = claim->forgotten;
+    task->posted = false;
+    unpin(claim->shard, claim);
+    return !forgotten;
+}
+
+bool hf__claim_arrived(struct hf_claim *claim, struct hf_task *task)
+{
+    struct hf_shard *shard = shard_of_claim(claim);
+    hf__shard_lock(shard);
+    bool is_there = hf__claim_arrived_locked(claim, task);
+    hf__shard_unlock(shard);
+    return is_there;
+}
+
+bool hf__claim_may_cancel(const struct hf_claim *claim)
+{
+    struct hf_shard *shard = shard_of_claim(claim);
+    hf__shard_lock(shard);
+    bool may = !claim->here && claim->generation == claim->canceled_request;
+    hf__shard_unlock(shard);
+    return may;
+}
+
+int hf__gate_needed(const struct hf_claim *claim)
+{
+    int needed = HF_KEEP_NOTHING;
+    HF_LIST_FOREACH (link, following, &claim->holds) {
+        const struct hf_hold *hold = HF_CONTAINER(link, struct hf_hold, link);
+        if ((int)hold->mode > needed)
+            needed = (int)hold->mode;
+        /* No hold has more than the store has for us, so a hundred thousand nested ones are not
+         * looked at one by one. */
+        if (needed >= claim->store_mode)
+            break;
+    }
+    return needed;
+}
+
+void hf__gate_drop_hold(struct hf_hold *hold)
+{
+    struct hf_claim *claim = hold->claim;
+    struct hf_shard *shard = shard_of_claim(claim);
+    while (atomic_load(&claim->in_callback) &&
+           !pthread_equal(claim->calling_back, pthread_self())) {
+        hf__shard_unlock(shard);
+        hf__futex_wait(&claim->in_callback, 1, NULL);
+        hf__shard_lock(shard);
+    }
+    hf__link_remove(&hold->link);
+    hf__pool_put_hold(shard, hold);
+}
+
+/* ---- finding claims ---- */
+
+hf_request hf__claim_id(const struct hf_claim *claim)
+{
+    uint64_t shard = claim->op.name_hash >> 58;
+    return (uint64_t)claim->generation << 32 | shard << 26 | (claim->index + 1u);
+}
+
+struct hf_claim *hf__claim_find(struct hf_client *client, hf_request id)
+{
+    struct hf_shard *shard = &client->shards[(id >> 26) & (HF_SHARDS - 1)];
+    uint32_t index = (uint32_t)(id & ((1u << 26) - 1)) - 1u;
+    hf__shard_lock(shard);
+    if (index / HF_CLAIM_CHUNK < shard->chunk_count) {
+        struct hf_claim *claim = &shard->chunks[index / HF_CLAIM_CHUNK][index % HF_CLAIM_CHUNK];
+        if (claim->gate && claim->generation == (uint32_t)(id >> 32))
+            return claim;
+    }
+    hf__shard_unlock(shard);
+    return NULL;
+}
+
+void hf__claims_visit(struct hf_client *client, void (*visit)(struct hf_claim *, void *), void *arg)
+{
+    for (unsigned s = 0; s < HF_SHARDS; s++) {
+        struct hf_shard *shard = &client->shards[s];
+        hf__shard_lock(shard);
+        for (uint32_t c = 0; c < shard->chunk_count; c++)
+            for (uint32_t i = 0; i < HF_CLAIM_CHUNK; i++)
+                if (shard->chunks[c][i].gate && !shard->chunks[c][i].forgotten)
+                    visit(&shard->chunks[c][i], arg);
+        hf__shard_unlock(shard);
+    }
+}

@@ -1,0 +1,354 @@
+/* Holds: what they know, giving them back, raising and lowering them. */
+#include "core/hold.h"
+
+#include "base/clock.h"
+#include "core/ask.h"
+#include "core/at_once.h"
+#include "core/call.h"
+#include "core/drive.h"
+#include "core/gate.h"
+#include "core/lock.h"
+#include "core/outcome.h"
+#include "core/owner.h"
+#include "core/rest.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static struct hf_shard *shard_of(const struct hf_claim *claim)
+{
+    return claim->shard;
+}
+
+/* ---- what needs no question ---- */
+
+bool hf_held(const hf_hold *hold)
+{
+    if (!hold || hf__forked(hold->claim->client) || atomic_load(&hold->claim->lost))
+        return false;
+    int64_t valid_until = atomic_load(&hold->claim->valid_until_ms);
+    if (valid_until == HF_NEVER)
+        return true;
+    struct hf_loop *loop = &hold->claim->client->loop;
+    return loop->clock(loop->arg) < valid_until;
+}
+
+int64_t hf_remaining_ms(const hf_hold *hold)
+{
+    if (!hold || hf__forked(hold->claim->client) || atomic_load(&hold->claim->lost))
+        return 0;
+    int64_t valid_until = atomic_load(&hold->claim->valid_until_ms);
+    if (valid_until == HF_NEVER)
+        return INT64_MAX;
+    struct hf_loop *loop = &hold->claim->client->loop;
+    int64_t left = valid_until - loop->clock(loop->arg);
+    return left > 0 ? left : 0;
+}
+
+uint64_t hf_token(const hf_hold *hold)
+{
+    return hold ? atomic_load(&hold->claim->token) : 0;
+}
+
+const char *hf_hold_name(const hf_hold *hold)
+{
+    return hold ? hold->claim->op.name : "";
+}
+
+hf_mode hf_hold_mode(const hf_hold *hold)
+{
+    return hold ? hold->mode : HF_MUTEX;
+}
+
+/* ---- lowering: the claim goes down to what its holds need ---- */
+
+/* Takes the lowering on: false if there is nothing to do, or somebody else is at it and will look
+ * again when done. With the shard locked. */
+static bool take_on(struct hf_claim *claim)
+{
+    int needed = hf__gate_needed(claim);
+    if (claim->driven || claim->raising || claim->forgotten || hf__gate_is_settled(claim, needed))
+        return false;
+    if (claim->store_mode == HF_KEEP_NOTHING)
+        return false;
+    claim->driven = true;
+    claim->op.keep = needed;
+    claim->told = false;
+    claim->outcome = HF_OK;
+    return true;
+}
+
+/* With the shard locked; returns with it unlocked, and the claim possibly gone. */
+static struct hf_answer settle_here(struct hf_claim *claim)
+{
+    struct hf_shard *shard = shard_of(claim);
+    struct hf_answer answer = { .code = atomic_load(&claim->lost) ? HF_LOST : HF_OK };
+    uint32_t uses = claim->uses;
+    while (claim->uses == uses && take_on(claim)) {
+        bool last = claim->op.keep == HF_KEEP_NOTHING;
+        hf__shard_unlock(shard);
+        free(answer.error);
+        /* The time matters only to what is repeated after silence, and then the loop does it. */
+        answer = hf__claim_drive_here(claim, HF_ON_LOWER, 0);
+        if (last)
+            return answer;
+        hf__shard_lock(shard);
+    }
+    hf__shard_unlock(shard);
+    return answer;
+}
+
+void hf__hold_unlock_arrived(struct hf_task *task)
+{
+    struct hf_claim *claim = HF_CONTAINER(task, struct hf_claim, unlock);
+    struct hf_shard *shard = shard_of(claim);
+    hf__shard_lock(shard);
+    if (claim->forgotten)
+        hf__rest_tell(claim);
+    if (!hf__claim_arrived_locked(claim, task)) {
+        hf__shard_unlock(shard);
+        return;
+    }
+    claim->unlock_posted = false;
+    hf__rest_begin_waits(claim);
+    bool at_rest = !claim->driven && !claim->raising;
+    bool lower = at_rest && claim->state == HF_CLAIM_HELD && take_on(claim);
+    if (lower) {
+        /* Each who waits for it has a patience of its own. */
+        claim->wait_until_ms = HF_NEVER;
+        claim->waiter = hf__rest_take_unlocks(claim);
+    } else if (at_rest) {
+        /* What was given back while the claim was being changed needs nothing more. */
+        hf__rest_tell(claim);
+    }
+    hf__shard_unlock(shard);
+    if (lower)
+        hf__claim_drive(claim, HF_ON_LOWER);
+}
+
+void hf__hold_settle(struct hf_claim *claim, struct hf_shard *shard, uint32_t uses)
+{
+    hf__shard_lock(shard);
+    if (claim->uses == uses && claim->here) {
+        struct hf_answer answer = settle_here(claim);
+        free(answer.error);
+        return;
+    }
+    if (claim->uses == uses && !hf__gate_is_settled(claim, hf__gate_needed(claim)))
+        hf__rest_line_up(claim, NULL);
+    hf__shard_unlock(shard);
+}
+
+/* ---- giving back ---- */
+
+/* Lowers a claim whose holds have changed. With the shard locked; returns with it unlocked, and the
+ * claim possibly gone. */
+static struct hf_answer lower(struct hf_claim *claim, bool wait)
+{
+    struct hf_client *client = claim->client;
+    struct hf_shard *shard = shard_of(claim);
+    struct hf_answer answer = { .code = atomic_load(&claim->lost) ? HF_LOST : HF_OK };
+    int needed = hf__gate_needed(claim);
+    claim->refused_keep = 0;
+    if (needed == HF_KEEP_NOTHING || needed < claim->held_mode)
+        claim->held_mode = needed;
+    if (needed == claim->store_mode) {
+        hf__shard_unlock(shard);
+        return answer;
+    }
+    if (claim->here)
+        return settle_here(claim);
+    struct hf_waiter waiter = { 0 };
+    bool waits = wait && !claim->raising && !hf__drive_inside(client);
+    hf__rest_line_up(claim, waits ? &waiter : NULL);
+    hf__shard_unlock(shard);
+    if (waits) {
+        hf__drive_wait(client, &waiter.answered);
+        answer = waiter.answer;
+    }
+    return answer;
+}
+
+/* What a caller, or a log, is told after the claim is gone. */
+struct parting {
+    bool events; /* the whole name is wanted, else its begin will do for a sentence */
+    uint64_t token;
+    char name[HF_NAME_MAX + 1];
+};
+
+static void remember(struct parting *parting, const struct hf_claim *claim)
+{
+    parting->events = hf__host_wants_events(&claim->client->host);
+    size_t length = claim->op.name_length;
+    if (length > 47 && !parting->events)
+        length = 47;
+    memcpy(parting->name, claim->op.name, length);
+    parting->name[length] = 0;
+    parting->token = atomic_load(&claim->token);
+}
+
+static int unlock(struct hf_hold *hold, bool wait)
+{
+    struct hf_claim *claim = hold->claim;
+    struct hf_client *client = claim->client;
+    struct hf_shard *shard = shard_of(claim);
+    uint64_t name_hash = claim->op.name_hash;
+    struct parting parting;
+    hf__shard_lock(shard);
+    if (hf__leave_at_once(shard, hold)) {
+        hf__shard_unlock(shard);
+        return HF_OK;
+    }
+    remember(&parting, claim);
+    /* Dropping it may wait for its on_lost, with the shard unlocked. */
+    bool counted = atomic_load(&claim->in_callback) != 0;
+    if (counted)
+        hf__gate_count_in(shard);
+    hf__gate_drop_hold(hold);
+    bool last = hf__list_empty(&claim->holds);
+    if (!counted && hf__gate_needed(claim) != claim->store_mode) {
+        counted = true;
+        hf__gate_count_in(shard);
+    }
+    struct hf_answer answer = lower(claim, wait);
+    if (last && parting.events && answer.code == HF_OK)
+        hf__host_event(&client->host, HF_EVENT_RELEASED, parting.name, parting.token, "given back");
+    if (counted)
+        hf__gate_call_ended(client, name_hash);
+    return hf__outcome_return(parting.name, &answer);
+}
+
+int hf_unlock(hf_hold *hold)
+{
+    if (!hold)
+        return HF_OK;
+    int code = hf__ask_client(hold->claim->client, false);
+    return code == HF_OK ? unlock(hold, true) : code;
+}
+
+void hf_unlock_nowait(hf_hold *hold)
+{
+    if (hold && hf__ask_client(hold->claim->client, false) == HF_OK)
+        unlock(hold, false);
+}
+
+/* ---- changing ---- */
+
+static int check_change(const struct hf_hold *hold)
+{
+    if (!hold)
+        return hf__outcome_fail(HF_EINVAL, "the hold is NULL");
+    int code = hf__ask_client(hold->claim->client, true);
+    if (code != HF_OK)
+        return code;
+    if (!hf__mode_is_rw(hold->mode))
+        return hf__outcome_fail(HF_EINVAL, "\"%.200s\" is not held as a read-write lock",
+                                hold->claim->op.name);
+    if (atomic_load(&hold->claim->lost))
+        return hf__outcome_fail(HF_LOST, "\"%.200s\" was lost; give the hold back",
+                                hold->claim->op.name);
+    return HF_OK;
+}
+
+int hf_downgrade(hf_hold *hold, hf_mode mode)
+{
+    int code = check_change(hold);
+    if (code != HF_OK)
+        return code;
+    if (!hf__mode_is_rw(mode) || mode > hold->mode)
+        return hf__outcome_fail(HF_EINVAL,
+                                "\"%.200s\": a hold goes down from HF_WRITE to "
+                                "HF_UPGRADE to HF_READ, not up; use hf_upgrade",
+                                hold->claim->op.name);
+    if (mode == hold->mode)
+        return HF_OK;
+    struct hf_claim *claim = hold->claim;
+    struct hf_client *client = claim->client;
+    struct hf_shard *shard = shard_of(claim);
+    hf_mode before = hold->mode;
+    hf__shard_lock(shard);
+    hf__gate_count_in(shard);
+    hold->mode = mode;
+    struct hf_answer answer = lower(claim, true);
+    hf__shard_lock(shard);
+    if (answer.code != HF_OK && claim->refused_keep)
+        hold->mode = before;
+    hf__shard_unlock(shard);
+    code = hf__outcome_return(claim->op.name, &answer);
+    hf__gate_call_ended(client, claim->op.name_hash);
+    return code;
+}
+
+enum raise { RAISE_DONE, RAISE_GO, RAISE_TOO_EARLY, RAISE_IMPOSSIBLE, RAISE_LOST };
+
+static enum raise begin_raise(struct hf_shard *shard, struct hf_hold *hold, int64_t wait_ms)
+{
+    struct hf_claim *claim = hold->claim;
+    enum raise raise = RAISE_GO;
+    hf__shard_lock(shard);
+    if (atomic_load(&claim->lost)) {
+        raise = RAISE_LOST;
+    } else if (claim->held_mode == HF_WRITE) {
+        hold->mode = HF_WRITE;
+        raise = RAISE_DONE;
+    } else if (claim->held_mode == HF_UPGRADE && (claim->driven || claim->raising)) {
+        raise = RAISE_TOO_EARLY;
+    } else if (claim->held_mode != HF_UPGRADE) {
+        raise = RAISE_IMPOSSIBLE;
+    } else {
+        claim->raising = claim->driven = true;
+        claim->here = claim->here && hf__call_may_drive_here(claim->client, wait_ms);
+        claim->changing = hold;
+    }
+    hf__shard_unlock(shard);
+    return raise;
+}
+
+/* What hf_upgrade answers, before it asks the store or after. */
+static struct hf_answer raise_hold(struct hf_hold *hold, struct hf_ask *ask)
+{
+    struct hf_claim *claim = hold->claim;
+    struct hf_answer answer = { .code = HF_OK };
+    enum raise raise = begin_raise(shard_of(claim), hold, ask->wait_ms);
+    while (raise == RAISE_TOO_EARLY && ask->wait_ms != 0 && answer.code == HF_OK) {
+        answer.code = hf__rest_await(claim, ask->wait_until_ms);
+        if (answer.code == HF_OK)
+            raise = begin_raise(shard_of(claim), hold, ask->wait_ms);
+    }
+    if (raise == RAISE_GO)
+        return hf__call_raise(claim, ask);
+    if (raise == RAISE_LOST)
+        answer.code = HF_LOST;
+    if (raise == RAISE_TOO_EARLY && ask->wait_ms == 0) {
+        answer.code = HF_BUSY;
+        hf__explain(&answer.error, HF_BUSY, 0, HF_REST_TOO_EARLY, claim->op.name);
+    }
+    if (raise == RAISE_IMPOSSIBLE) {
+        answer.code = HF_EDEADLK;
+        hf__explain(&answer.error, HF_EDEADLK, 0,
+                    "\"%.200s\": only HF_UPGRADE goes up to HF_WRITE; two readers that did would "
+                    "wait for each other",
+                    claim->op.name);
+    }
+    return answer;
+}
+
+int hf_upgrade(hf_hold *hold, int64_t wait_ms)
+{
+    int code = check_change(hold);
+    if (code == HF_OK)
+        code = hf__ask_wait(wait_ms);
+    if (code != HF_OK)
+        return code;
+    struct hf_claim *claim = hold->claim;
+    struct hf_client *client = claim->client;
+    struct hf_ask ask = { .wait_ms = wait_ms, .now_ms = client->loop.clock(client->loop.arg) };
+    ask.wait_until_ms = hf__ask_until(ask.now_ms, wait_ms);
+    hf__shard_lock(claim->shard);
+    hf__gate_count_in(claim->shard);
+    hf__shard_unlock(claim->shard);
+    struct hf_answer answer = raise_hold(hold, &ask);
+    code = hf__outcome_return(claim->op.name, &answer);
+    hf__gate_call_ended(client, claim->op.name_hash);
+    return code;
+}

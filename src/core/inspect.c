@@ -1,0 +1,153 @@
+/* hf_inspect: the engine's entries are copied on the loop, and shown on the calling thread. */
+#include "core/ask.h"
+#include "core/client.h"
+#include "core/gate.h"
+#include "core/outcome.h"
+#include "core/verb.h"
+
+#include "base/testing.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct copied_entry {
+    struct copied_entry *next;
+    hf_entry entry;
+    char strings[];
+};
+
+struct inspection {
+    struct hf_verb verb;
+    struct hf_query query;
+    struct copied_entry *first, **end;
+    bool out_of_memory;
+    char name[HF_NAME_MAX + 1];
+};
+
+static const char *copy_string(char **at, const char *string, size_t length)
+{
+    char *copy = *at;
+    memcpy(copy, string, length);
+    copy[length] = 0;
+    *at += length + 1;
+    return copy;
+}
+
+static size_t length_of(const char *string)
+{
+    return string ? strlen(string) : 0;
+}
+
+void hf__query_add(struct hf_query *query, const hf_entry *entry)
+{
+    struct inspection *inspection = HF_CONTAINER(query, struct inspection, query);
+    size_t room = entry->name_length + length_of(entry->owner_key) + length_of(entry->owner_text) +
+                  length_of(entry->host) + 4;
+    struct copied_entry *copied = hf__calloc(1, sizeof *copied + room);
+    if (!copied) {
+        inspection->out_of_memory = true;
+        return;
+    }
+    char *at = copied->strings;
+    copied->entry = *entry;
+    copied->entry.size = sizeof copied->entry;
+    copied->entry.name = copy_string(&at, entry->name, entry->name_length);
+    copied->entry.owner_key = copy_string(&at, entry->owner_key, length_of(entry->owner_key));
+    copied->entry.owner_text = copy_string(&at, entry->owner_text, length_of(entry->owner_text));
+    copied->entry.host = copy_string(&at, entry->host, length_of(entry->host));
+    *inspection->end = copied;
+    inspection->end = &copied->next;
+}
+
+static void answered(struct hf_task *task)
+{
+    struct hf_query *query = HF_CONTAINER(task, struct hf_query, answer);
+    hf__verb_answered(&HF_CONTAINER(query, struct inspection, query)->verb);
+}
+
+void hf__query_done(struct hf_engine *engine, struct hf_query *query)
+{
+    hf__client_heard(engine->host->core, query->code != HF_UNREACHABLE);
+    hf__loop_defer(engine->host->loop, &query->answer);
+}
+
+static void begin(struct hf_verb *verb)
+{
+    struct inspection *inspection = HF_CONTAINER(verb, struct inspection, verb);
+    verb->client->ops->inspect(verb->client->engine, &inspection->query);
+}
+
+static void discard(struct hf_verb *verb)
+{
+    struct inspection *inspection = HF_CONTAINER(verb, struct inspection, verb);
+    while (inspection->first) {
+        struct copied_entry *next = inspection->first->next;
+        free(inspection->first);
+        inspection->first = next;
+    }
+    free(inspection->query.error);
+    free(inspection);
+}
+
+static struct inspection *new_inspection(struct hf_client *client, const char *name,
+                                         uint32_t length, uint64_t hash)
+{
+    struct inspection *inspection = hf__calloc(1, sizeof *inspection);
+    if (!inspection)
+        return NULL;
+    inspection->verb = (struct hf_verb){ .client = client, .begin = begin, .discard = discard };
+    inspection->end = &inspection->first;
+    hf__task_init(&inspection->query.answer, answered);
+    if (name) {
+        memcpy(inspection->name, name, length + 1);
+        inspection->query.name = inspection->name;
+        inspection->query.name_length = length;
+        inspection->query.name_hash = hash;
+    }
+    return inspection;
+}
+
+/* Ends the call: the sentence, and the memory. */
+static int finish(struct inspection *inspection, const char *name)
+{
+    struct hf_answer answer = { .code = inspection->query.code, .error = inspection->query.error };
+    inspection->query.error = NULL;
+    if (answer.code == HF_OK && inspection->out_of_memory)
+        answer.code = HF_ENOMEM;
+    discard(&inspection->verb);
+    return hf__outcome_return(name ? name : "*", &answer);
+}
+
+int hf_inspect(hf_client *client, const char *name, hf_entry_cb *visit, void *arg)
+{
+    uint32_t length = 0;
+    uint64_t hash = 0;
+    int code = hf__ask_client(client, true);
+    if (code == HF_OK && name)
+        code = hf__ask_name(name, &length, &hash);
+    if (code != HF_OK)
+        return code;
+    if (!visit)
+        return hf__outcome_fail(HF_EINVAL, "visit is NULL: nobody would see the entries");
+    if (!(client->ops->caps & HF_CAP_INSPECT))
+        return hf__outcome_fail(HF_ENOTSUP, "the engine \"%s\" cannot be inspected",
+                                client->ops->name);
+    struct inspection *inspection = new_inspection(client, name, length, hash);
+    if (!inspection)
+        return hf__outcome_fail(HF_ENOMEM, "out of memory");
+    if (!hf__gate_call_begin(client, hash)) {
+        discard(&inspection->verb);
+        return hf__outcome_fail(HF_ECLOSED, "the client is being closed");
+    }
+    code = hf__verb_run(&inspection->verb);
+    bool in_time = code == HF_OK;
+    hf__gate_call_ended(client, hash);
+    /* The entries are the caller's from here on, and the visitor may take its time. */
+    if (in_time && inspection->query.code == HF_OK && !inspection->out_of_memory)
+        for (struct copied_entry *at = inspection->first; at && visit(arg, &at->entry);)
+            at = at->next;
+    if (in_time)
+        return finish(inspection, name);
+    struct hf_answer silence = { .code = code };
+    return hf__outcome_return(name ? name : "*", &silence);
+}

@@ -1,0 +1,154 @@
+/* The watchdog: a timer for each lease, in the loop's heap, so that watching one cannot fail. */
+#include "core/lease.h"
+
+#include "core/client.h"
+#include "core/lock.h"
+#include "core/loss.h"
+
+#include <assert.h>
+
+/* Clocks of different machines run apart by so much at most: one part in a hundred, and the store
+ * rounds. docs/guarantees.md says why. */
+int64_t hf__lease_valid_until(const struct hf_lease *lease)
+{
+    int64_t margin = lease->lease_ms / 100 + 2;
+    return lease->asked_at_ms + lease->lease_ms - margin;
+}
+
+static struct hf_client *client_of(const struct hf_lease *lease)
+{
+    return lease->engine->host->core;
+}
+
+static void look_at(struct hf_timer *timer);
+
+static void schedule_renewal(struct hf_lease *lease)
+{
+    int64_t due_ms =
+        lease->fixed ? hf__lease_valid_until(lease) : lease->asked_at_ms + lease->lease_ms / 3;
+    lease->renewing = false;
+    hf__timer_start(&client_of(lease)->loop, &lease->timer, due_ms);
+}
+
+static void stop(struct hf_lease *lease)
+{
+    hf__timer_stop(&client_of(lease)->loop, &lease->timer);
+    lease->watched = false;
+}
+
+static void lose(struct hf_lease *lease, const char *reason)
+{
+    stop(lease);
+    lease->lost = true;
+    struct hf_link *link;
+    while ((link = hf__list_pop(&lease->holders))) {
+        struct hf_claim *claim = HF_CONTAINER(link, struct hf_claim, lease_link);
+        claim->watched = NULL;
+        if (claim->store_mode != HF_KEEP_NOTHING)
+            hf__claim_lose(claim, reason);
+        /* One that is held may just be prepared, on another thread, for being raised. */
+        if (claim->state != HF_CLAIM_HELD)
+            hf__claim_drive(claim, HF_ON_LEASE_LOST);
+    }
+}
+
+static void say(struct hf_lease *lease, const char *point)
+{
+    struct hf_link *first = hf__list_first(&lease->holders);
+    if (first)
+        hf__point(client_of(lease), point,
+                  HF_CONTAINER(first, struct hf_claim, lease_link)->op.name);
+}
+
+/* Asks for a renewal, and again a sixth of the lease later if there is silence, until it is over.
+ */
+static void look_at(struct hf_timer *timer)
+{
+    struct hf_lease *lease = HF_CONTAINER(timer, struct hf_lease, timer);
+    struct hf_loop *loop = &client_of(lease)->loop;
+    int64_t now_ms = hf__loop_now(loop);
+    int64_t valid_until = hf__lease_valid_until(lease);
+    if (now_ms >= valid_until) {
+        lose(lease, lease->fixed ? "its lease is over" : "its lease could not be renewed in time");
+        return;
+    }
+    int64_t again = now_ms + (lease->lease_ms / 6 > 5 ? lease->lease_ms / 6 : 5);
+    if (lease->renewing)
+        hf__client_heard(client_of(lease), false);
+    lease->renewing = true;
+    hf__timer_start(loop, timer, again < valid_until ? again : valid_until);
+    say(lease, "before_renew");
+    lease->engine->ops->renew(lease->engine, lease);
+}
+
+/* The engine has filled the lease; what is ours in it may be zero, or from an earlier grant. */
+static void begin_watch(struct hf_lease *lease)
+{
+    assert(lease->engine && lease->lease_ms > 0);
+    hf__link_init(&lease->holders);
+    hf__timer_init(&lease->timer, look_at);
+    lease->watched = true;
+    lease->lost = false;
+    schedule_renewal(lease);
+}
+
+void hf__lease_follow(struct hf_claim *claim)
+{
+    struct hf_lease *lease = claim->op.rests_on;
+    if (claim->watched == lease)
+        return;
+    hf__lease_unwatch(claim);
+    if (!lease)
+        return;
+    if (!lease->watched)
+        begin_watch(lease);
+    hf__list_append(&lease->holders, &claim->lease_link);
+    claim->watched = lease;
+}
+
+void hf__lease_unwatch(struct hf_claim *claim)
+{
+    struct hf_lease *lease = claim->watched;
+    if (!lease)
+        return;
+    hf__link_remove(&claim->lease_link);
+    claim->watched = NULL;
+    if (hf__list_empty(&lease->holders))
+        stop(lease);
+}
+
+/* It has a new asking time, or a new length. */
+static void moved(struct hf_lease *lease)
+{
+    HF_LIST_FOREACH (link, following, &lease->holders) {
+        struct hf_claim *claim = HF_CONTAINER(link, struct hf_claim, lease_link);
+        /* 0: it is lost, and on its way to be told. */
+        if (!atomic_load(&claim->lost) && atomic_load(&claim->valid_until_ms) != 0)
+            hf__claim_set_validity(claim);
+    }
+    schedule_renewal(lease);
+}
+
+void hf__lease_extended(struct hf_lease *lease, int64_t asked_at_ms, int64_t lease_ms)
+{
+    if (!lease->watched || asked_at_ms + lease_ms <= lease->asked_at_ms + lease->lease_ms)
+        return;
+    lease->asked_at_ms = asked_at_ms;
+    lease->lease_ms = lease_ms;
+    moved(lease);
+}
+
+void hf__lease_renewed(struct hf_lease *lease, int64_t asked_at_ms, bool still_ours)
+{
+    hf__client_heard(client_of(lease), true);
+    if (!lease->watched || lease->lost)
+        return;
+    lease->renewing = false;
+    if (!still_ours) {
+        lose(lease, "the store says that it is no longer ours");
+    } else if (asked_at_ms > lease->asked_at_ms) {
+        say(lease, "after_renew");
+        lease->asked_at_ms = asked_at_ms;
+        moved(lease);
+    }
+}

@@ -1,0 +1,157 @@
+/* Drives claims on the loop: does what the wait loop says, with timers, the engine's asynchronous
+ * slots, and the caller's thread or callback to tell. */
+#include "core/client.h"
+#include "core/gate.h"
+#include "core/lease.h"
+#include "core/lock.h"
+#include "core/outcome.h"
+#include "core/rest.h"
+#include "core/trace.h"
+
+#include <stdlib.h>
+
+static void deadline_fired(struct hf_timer *timer)
+{
+    hf__claim_drive(HF_CONTAINER(timer, struct hf_claim, deadline), HF_ON_DEADLINE);
+}
+
+static void retry_fired(struct hf_timer *timer)
+{
+    hf__claim_drive(HF_CONTAINER(timer, struct hf_claim, retry), HF_ON_RETRY);
+}
+
+static void op_answered(struct hf_task *task)
+{
+    struct hf_op *op = HF_CONTAINER(task, struct hf_op, answer);
+    hf__claim_drive(HF_CONTAINER(op, struct hf_claim, op), HF_ON_ANSWER);
+}
+
+static void op_woken(struct hf_op *op)
+{
+    hf__claim_drive(HF_CONTAINER(op, struct hf_claim, op), HF_ON_WAKE);
+}
+
+void hf__op_done(struct hf_engine *engine, struct hf_op *op)
+{
+    hf__loop_defer(engine->host->loop, &op->answer);
+}
+
+void hf__op_wake(struct hf_op *op)
+{
+    op->woken(op);
+}
+
+void hf__claim_init_driver(struct hf_claim *claim)
+{
+    hf__timer_init(&claim->deadline, deadline_fired);
+    hf__timer_init(&claim->retry, retry_fired);
+    hf__task_init(&claim->op.answer, op_answered);
+    claim->op.woken = op_woken;
+}
+
+struct hf_answer hf__claim_take_answer(struct hf_claim *claim)
+{
+    struct hf_answer answer = { .code = claim->outcome, .error = claim->op.error };
+    if (claim->outcome == HF_OK)
+        answer.hold = claim->answer_hold;
+    claim->told = true;
+    claim->answer_hold = NULL;
+    claim->op.error = NULL;
+    return answer;
+}
+
+/* Who waits for the answer: taken out of the claim, which may be gone when it is told. */
+struct caller {
+    struct hf_loop *loop;
+    struct hf_waiter *waiter;
+    hf_done_cb *done;
+    void *done_arg;
+    struct hf_answer answer;
+    hf_error sentence;
+};
+
+static void take_caller(struct hf_claim *claim, struct caller *caller)
+{
+    caller->loop = &claim->client->loop;
+    caller->waiter = claim->waiter;
+    caller->done = claim->done;
+    caller->done_arg = claim->done_arg;
+    caller->answer = hf__claim_take_answer(claim);
+    claim->waiter = NULL;
+    claim->done = NULL;
+    if (caller->done && caller->answer.code != HF_OK)
+        hf__outcome_explain(&caller->sentence, claim->op.name, &caller->answer);
+}
+
+/* The last thing of a step: a callback may do anything to the claim. */
+static void tell_caller(const struct caller *caller)
+{
+    const struct hf_answer *answer = &caller->answer;
+    if (caller->waiter) {
+        hf__waiters_tell(caller->loop, caller->waiter, *answer);
+        return;
+    }
+    if (caller->done)
+        caller->done(caller->done_arg, answer->code, answer->hold,
+                     answer->code == HF_OK ? NULL : &caller->sentence);
+    free(answer->error);
+}
+
+/* Only the store's word makes a claim rest on a lease: one that was lost must not be watched again.
+ * A claim that goes for good is not renewed any more, whether or not its release gets through. */
+static void follow_lease(struct hf_claim *claim, enum hf_claim_event event)
+{
+    bool going = claim->state == HF_CLAIM_LEAVING && claim->op.keep == HF_KEEP_NOTHING;
+    bool answered = event == HF_ON_ANSWER && !atomic_load(&claim->lost) &&
+                    (claim->op.verdict == HF_GRANTED || claim->op.verdict == HF_REFUSED);
+    if (going || claim->state == HF_CLAIM_OVER)
+        hf__lease_unwatch(claim);
+    else if (answered)
+        hf__lease_follow(claim);
+}
+
+static void set_timers(struct hf_claim *claim, unsigned actions)
+{
+    struct hf_loop *loop = &claim->client->loop;
+    /* A step that only tells the caller leaves the pause before a repeated release as it is. */
+    if (actions & (HF_DO_ASK | HF_DO_RELEASE | HF_DO_FORGET))
+        hf__timer_stop(loop, &claim->retry);
+    if (claim->told || (actions & HF_DO_FORGET))
+        hf__timer_stop(loop, &claim->deadline);
+    else if (!claim->deadline.started && claim->wait_until_ms != HF_NEVER)
+        hf__timer_start(loop, &claim->deadline, claim->wait_until_ms);
+    if ((actions & (HF_DO_SLEEP | HF_DO_PAUSE)) && claim->retry_at_ms != HF_NEVER)
+        hf__timer_start(loop, &claim->retry, claim->retry_at_ms);
+}
+
+void hf__claim_drive(struct hf_claim *claim, enum hf_claim_event event)
+{
+    struct hf_client *client = claim->client;
+    enum hf_claim_state before = claim->state;
+    struct caller caller;
+    if (event == HF_ON_ANSWER)
+        hf__client_heard(client, claim->op.verdict != HF_NO_ANSWER);
+    unsigned actions = hf__claim_step(claim, event, hf__loop_now(&client->loop));
+    hf__trace_step(claim, event, before);
+    hf__gate_follow(claim, before);
+    follow_lease(claim, event);
+    if ((actions & HF_DO_TELL) && claim->done)
+        hf__point(client, "before_return", claim->op.name);
+    if (actions & HF_DO_TELL)
+        take_caller(claim, &caller);
+    set_timers(claim, actions);
+    if (actions & (HF_DO_ASK | HF_DO_RELEASE)) {
+        free(claim->op.error);
+        claim->op.error = NULL;
+    }
+    if (actions & HF_DO_ASK)
+        client->ops->attempt(client->engine, &claim->op);
+    if (actions & HF_DO_RELEASE)
+        client->ops->release(client->engine, &claim->op);
+    if (actions & HF_DO_FORGET)
+        hf__gate_forget(claim);
+    else if (claim->state == HF_CLAIM_HELD && (before != HF_CLAIM_HELD || event == HF_ON_RAISE))
+        hf__gate_rest(claim, false);
+    if (actions & HF_DO_TELL)
+        tell_caller(&caller);
+}

@@ -1,0 +1,119 @@
+/* Losing a lock: marking the claim, and running each hold's on_lost once. */
+#include "core/loss.h"
+
+#include "base/futex.h"
+#include "core/gate.h"
+
+#include <string.h>
+
+/* The shard is unlocked while the callback runs; in_callback keeps the claim's other holds from
+ * being freed meanwhile. Returns false if the callback itself gave the claim back. */
+static bool announce(struct hf_shard *shard, struct hf_claim *claim, struct hf_hold *hold)
+{
+    hf_lost_cb *on_lost = hold->on_lost;
+    void *arg = hold->lost_arg;
+    uint32_t uses = claim->uses;
+    hf_loss loss = { sizeof loss, claim->op.name, atomic_load(&claim->token), claim->lost_reason };
+    hold->announced = true;
+    if (!on_lost)
+        return true;
+    claim->calling_back = pthread_self();
+    atomic_store(&claim->in_callback, 1);
+    hf__shard_unlock(shard);
+    on_lost(arg, &loss);
+    hf__shard_lock(shard);
+    if (claim->uses != uses)
+        return false;
+    atomic_store(&claim->in_callback, 0);
+    hf__futex_wake_all(&claim->in_callback);
+    return true;
+}
+
+static struct hf_hold *next_to_announce(struct hf_claim *claim)
+{
+    HF_LIST_FOREACH (link, following, &claim->holds) {
+        struct hf_hold *hold = HF_CONTAINER(link, struct hf_hold, link);
+        if (!hold->announced)
+            return hold;
+    }
+    return NULL;
+}
+
+/* With the shard unlocked, as for all that is the user's. False: the claim is another by now. */
+static bool say_lost(struct hf_shard *shard, struct hf_claim *claim)
+{
+    const struct hf_host *host = &claim->client->host;
+    if (!hf__host_wants_events(host))
+        return true;
+    char name[HF_NAME_MAX + 1];
+    uint32_t uses = claim->uses;
+    uint64_t token = atomic_load(&claim->token);
+    memcpy(name, claim->op.name, claim->op.name_length + 1);
+    hf__shard_unlock(shard);
+    hf__host_event(host, HF_EVENT_LOST, name, token, claim->lost_reason);
+    hf__shard_lock(shard);
+    return claim->uses == uses;
+}
+
+static void lose_locked(struct hf_shard *shard, struct hf_claim *claim, const char *reason)
+{
+    if (atomic_exchange(&claim->lost, true))
+        return;
+    claim->lost_reason = reason;
+    bool there = say_lost(shard, claim);
+    struct hf_hold *hold;
+    while (there && (hold = next_to_announce(claim)))
+        there = announce(shard, claim, hold);
+}
+
+void hf__claim_lose(struct hf_claim *claim, const char *reason)
+{
+    struct hf_shard *shard = claim->shard;
+    hf__point(claim->client, "before_loss", claim->op.name);
+    hf__shard_lock(shard);
+    lose_locked(shard, claim, reason);
+    hf__shard_unlock(shard);
+}
+
+void hf__claim_lose_suspect(struct hf_claim *claim)
+{
+    struct hf_shard *shard = claim->shard;
+    hf__shard_lock(shard);
+    if (claim->gate && claim->uses == claim->suspect_use)
+        lose_locked(shard, claim, "it was broken, or the store has given it up");
+    hf__shard_unlock(shard);
+}
+
+static bool is_suspect(struct hf_client *client, const struct hf_claim *claim)
+{
+    return claim->gate && !claim->forgotten && claim->held_mode != HF_KEEP_NOTHING &&
+           !claim->raising && !claim->driven && !atomic_load(&claim->lost) &&
+           !client->ops->held_here(client->engine, &claim->op);
+}
+
+/* One lost claim at a time: announcing it unlocks the shard, and the claims may change meanwhile.
+ */
+static bool lose_one(struct hf_client *client, struct hf_shard *shard, const char *reason)
+{
+    for (uint32_t c = 0; c < shard->chunk_count; c++)
+        for (uint32_t i = 0; i < HF_CLAIM_CHUNK; i++)
+            if (is_suspect(client, &shard->chunks[c][i])) {
+                lose_locked(shard, &shard->chunks[c][i], reason);
+                return true;
+            }
+    return false;
+}
+
+void hf__holds_recheck(const struct hf_host *host, const char *reason)
+{
+    struct hf_client *client = host->core;
+    if (!client->ops->held_here)
+        return;
+    for (unsigned s = 0; s < HF_SHARDS; s++) {
+        struct hf_shard *shard = &client->shards[s];
+        hf__shard_lock(shard);
+        while (lose_one(client, shard, reason))
+            continue;
+        hf__shard_unlock(shard);
+    }
+}

@@ -1,0 +1,13 @@
+/* Telling a holder that it has lost: once per hold, on the loop. */
+#ifndef HF_CORE_LOSS_H
+#define HF_CORE_LOSS_H
+
+#include "core/claim.h"
+
+/* Marks a held claim as lost and runs the on_lost of its holds. Loop only. `reason` is static. */
+void hf__claim_lose(struct hf_claim *claim, const char *reason);
+
+/* For a posted task: loses the claim that was suspected, unless its memory is another by now. */
+void hf__claim_lose_suspect(struct hf_claim *claim);
+
+#endif

@@ -1,0 +1,18 @@
+/* Turns a code into the sentence that the caller reads. */
+#ifndef HF_CORE_OUTCOME_H
+#define HF_CORE_OUTCOME_H
+
+#include "core/claim.h"
+
+#include <stdarg.h>
+
+/* Fills *error with the engine's words, or with what the code means for `name`. */
+void hf__outcome_explain(hf_error *error, const char *name, const struct hf_answer *answer);
+
+/* The same into hf_last_error; frees the engine's words; returns the code. For public functions. */
+int hf__outcome_return(const char *name, struct hf_answer *answer);
+
+/* Fails a public call with a sentence. */
+__attribute__((format(printf, 2, 3))) int hf__outcome_fail(int code, const char *format, ...);
+
+#endif

@@ -1,0 +1,174 @@
+/* Pools: free lists over blocks that only grow. */
+#include "core/pool.h"
+
+#include "base/testing.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define HOLDS_PER_BLOCK 64u
+#define GATES_PER_BLOCK 32u
+#define NAME_ROOM_MIN 48u
+#define BUCKETS_MIN 16u
+
+/* Begins every allocation that lives until the client closes. */
+struct hf_block {
+    struct hf_block *next;
+    max_align_t items[];
+};
+
+static void *new_block(struct hf_shard *shard, size_t count, size_t size)
+{
+    struct hf_block *block = hf__calloc(1, sizeof *block + count * size);
+    if (!block)
+        return NULL;
+    block->next = shard->blocks;
+    shard->blocks = block;
+    return block->items;
+}
+
+int hf__pool_open(struct hf_shard *shard)
+{
+    pthread_mutex_init(&shard->mutex, NULL);
+    shard->buckets = hf__calloc(BUCKETS_MIN, sizeof *shard->buckets);
+    shard->bucket_count = shard->buckets ? BUCKETS_MIN : 0;
+    return shard->buckets ? HF_OK : HF_ENOMEM;
+}
+
+void hf__pool_close(struct hf_shard *shard)
+{
+    for (struct hf_gate *gate = shard->free_gates; gate; gate = gate->next)
+        free(gate->name);
+    for (uint32_t i = 0; i < shard->bucket_count; i++)
+        for (struct hf_gate *gate = shard->buckets[i]; gate; gate = gate->next)
+            free(gate->name);
+    for (uint32_t c = 0; c < shard->chunk_count; c++)
+        for (uint32_t i = 0; i < HF_CLAIM_CHUNK; i++)
+            free(shard->chunks[c][i].op.error);
+    while (shard->blocks) {
+        struct hf_block *next = shard->blocks->next;
+        free(shard->blocks);
+        shard->blocks = next;
+    }
+    free(shard->chunks);
+    free(shard->buckets);
+    pthread_mutex_destroy(&shard->mutex);
+}
+
+static bool add_chunk(struct hf_shard *shard)
+{
+    if (shard->chunk_count == shard->chunk_room) {
+        uint32_t room = shard->chunk_room ? shard->chunk_room * 2 : 4;
+        void *grown = hf__realloc(shard->chunks, room * sizeof *shard->chunks);
+        if (!grown)
+            return false;
+        shard->chunks = grown;
+        shard->chunk_room = room;
+    }
+    struct hf_claim *chunk = new_block(shard, HF_CLAIM_CHUNK, sizeof *chunk);
+    if (!chunk)
+        return false;
+    for (uint32_t i = HF_CLAIM_CHUNK; i-- > 0;) {
+        chunk[i].index = shard->chunk_count * HF_CLAIM_CHUNK + i;
+        chunk[i].next_free = shard->free_claims;
+        shard->free_claims = &chunk[i];
+    }
+    shard->chunks[shard->chunk_count++] = chunk;
+    return true;
+}
+
+struct hf_claim *hf__pool_get_claim(struct hf_shard *shard)
+{
+    if (!shard->free_claims && !add_chunk(shard))
+        return NULL;
+    struct hf_claim *claim = shard->free_claims;
+    shard->free_claims = claim->next_free;
+    return claim;
+}
+
+void hf__pool_put_claim(struct hf_shard *shard, struct hf_claim *claim)
+{
+    free(claim->op.error);
+    claim->op.error = NULL;
+    claim->next_free = shard->free_claims;
+    shard->free_claims = claim;
+}
+
+struct hf_hold *hf__pool_get_hold(struct hf_shard *shard)
+{
+    if (!shard->free_holds) {
+        struct hf_hold *holds = new_block(shard, HOLDS_PER_BLOCK, sizeof *holds);
+        if (!holds)
+            return NULL;
+        for (unsigned i = 0; i < HOLDS_PER_BLOCK; i++)
+            hf__pool_put_hold(shard, &holds[i]);
+    }
+    struct hf_hold *hold = shard->free_holds;
+    shard->free_holds = hold->next_free;
+    hf__link_init(&hold->link);
+    return hold;
+}
+
+void hf__pool_put_hold(struct hf_shard *shard, struct hf_hold *hold)
+{
+    hold->next_free = shard->free_holds;
+    shard->free_holds = hold;
+}
+
+/* A recycled gate keeps its name's memory, so that names of usual length allocate nothing. */
+static bool take_name(struct hf_gate *gate, const char *name, uint32_t length)
+{
+    if (length >= gate->name_room) {
+        uint32_t room = length < NAME_ROOM_MIN ? NAME_ROOM_MIN : length + 1;
+        char *grown = hf__realloc(gate->name, room);
+        if (!grown)
+            return false;
+        gate->name = grown;
+        gate->name_room = room;
+    }
+    memcpy(gate->name, name, length);
+    gate->name[length] = 0;
+    gate->name_length = length;
+    return true;
+}
+
+struct hf_gate *hf__pool_get_gate(struct hf_shard *shard, const char *name, uint32_t length)
+{
+    if (!shard->free_gates) {
+        struct hf_gate *gates = new_block(shard, GATES_PER_BLOCK, sizeof *gates);
+        if (!gates)
+            return NULL;
+        for (unsigned i = 0; i < GATES_PER_BLOCK; i++)
+            hf__pool_put_gate(shard, &gates[i]);
+    }
+    struct hf_gate *gate = shard->free_gates;
+    if (!take_name(gate, name, length))
+        return NULL;
+    shard->free_gates = gate->next;
+    return gate;
+}
+
+void hf__pool_put_gate(struct hf_shard *shard, struct hf_gate *gate)
+{
+    gate->next = shard->free_gates;
+    shard->free_gates = gate;
+}
+
+void hf__pool_grow_buckets(struct hf_shard *shard)
+{
+    if (shard->gate_count < shard->bucket_count)
+        return;
+    uint32_t count = shard->bucket_count * 2;
+    struct hf_gate **grown = hf__calloc(count, sizeof *grown);
+    if (!grown)
+        return;
+    for (uint32_t i = 0; i < shard->bucket_count; i++)
+        for (struct hf_gate *gate = shard->buckets[i], *next; gate; gate = next) {
+            next = gate->next;
+            gate->next = grown[gate->hash & (count - 1)];
+            grown[gate->hash & (count - 1)] = gate;
+        }
+    free(shard->buckets);
+    shard->buckets = grown;
+    shard->bucket_count = count;
+}

@@ -1,0 +1,24 @@
+/* Memory of a shard: claims, holds and gates come from pools, so that acquiring and releasing
+ * allocate nothing once the pools are warm. With the shard locked. Nothing is returned to the
+ * system before the client closes; a stale pointer therefore never reaches foreign memory. */
+#ifndef HF_CORE_POOL_H
+#define HF_CORE_POOL_H
+
+#include "core/claim.h"
+
+int hf__pool_open(struct hf_shard *shard);
+void hf__pool_close(struct hf_shard *shard);
+
+/* NULL: out of memory. */
+struct hf_claim *hf__pool_get_claim(struct hf_shard *shard);
+struct hf_hold *hf__pool_get_hold(struct hf_shard *shard);
+struct hf_gate *hf__pool_get_gate(struct hf_shard *shard, const char *name, uint32_t length);
+
+void hf__pool_put_claim(struct hf_shard *shard, struct hf_claim *claim);
+void hf__pool_put_hold(struct hf_shard *shard, struct hf_hold *hold);
+void hf__pool_put_gate(struct hf_shard *shard, struct hf_gate *gate);
+
+/* Doubles the hash table when it is full. If memory is short, it stays: longer chains work too. */
+void hf__pool_grow_buckets(struct hf_shard *shard);
+
+#endif

@@ -1,0 +1,118 @@
+/* Who waits for a claim that is being changed. Each has a patience of its own, and a timer for it
+ * on the loop: the change itself may be repeated for as long as the store is silent. */
+#include "core/rest.h"
+
+#include "base/clock.h"
+#include "core/drive.h"
+#include "core/gate.h"
+
+#include <stdlib.h>
+
+void hf__rest_line_up(struct hf_claim *claim, struct hf_waiter *waiter)
+{
+    if (waiter) {
+        waiter->claim = claim;
+        waiter->next = claim->unlock_waiter;
+        claim->unlock_waiter = waiter;
+    }
+    if (claim->unlock_posted)
+        return;
+    claim->unlock_posted = true;
+    hf__claim_post(claim, &claim->unlock);
+}
+
+static bool leave_line(struct hf_waiter **at, const struct hf_waiter *waiter)
+{
+    while (*at && *at != waiter)
+        at = &(*at)->next;
+    if (!*at)
+        return false;
+    *at = waiter->next;
+    return true;
+}
+
+/* It was silence, unless an earlier raise is waiting for what the store has refused. */
+static void patience_over(struct hf_timer *timer)
+{
+    struct hf_waiter *waiter = HF_CONTAINER(timer, struct hf_waiter, patience);
+    struct hf_claim *claim = waiter->claim;
+    hf__shard_lock(claim->shard);
+    /* Who is not in this line waits for a lowering, which the loop drives. */
+    if (!leave_line(&claim->unlock_waiter, waiter))
+        leave_line(&claim->waiter, waiter);
+    bool refused = waiter->asks && claim->raising && !atomic_load(&claim->gate->silent);
+    hf__shard_unlock(claim->shard);
+    waiter->answer.code = refused ? HF_BUSY : HF_UNREACHABLE;
+    hf__drive_notify(&waiter->answered);
+}
+
+void hf__rest_begin_waits(struct hf_claim *claim)
+{
+    struct hf_loop *loop = &claim->client->loop;
+    for (struct hf_waiter *waiter = claim->unlock_waiter; waiter; waiter = waiter->next) {
+        if (waiter->patience.fire)
+            continue;
+        if (!waiter->asks)
+            waiter->until_ms = hf__clock_add(hf__loop_now(loop), claim->client->patience_ms);
+        hf__timer_init(&waiter->patience, patience_over);
+        hf__timer_start(loop, &waiter->patience, waiter->until_ms);
+    }
+}
+
+struct hf_waiter *hf__rest_take_unlocks(struct hf_claim *claim)
+{
+    struct hf_waiter *taken = NULL, **at = &claim->unlock_waiter;
+    while (*at) {
+        struct hf_waiter *waiter = *at;
+        if (waiter->asks) {
+            at = &waiter->next;
+            continue;
+        }
+        *at = waiter->next;
+        waiter->next = taken;
+        taken = waiter;
+    }
+    return taken;
+}
+
+void hf__waiters_tell(struct hf_loop *loop, struct hf_waiter *first, struct hf_answer answer)
+{
+    for (struct hf_waiter *waiter = first, *next; waiter; waiter = next) {
+        next = waiter->next;
+        hf__timer_stop(loop, &waiter->patience);
+        waiter->answer = answer;
+        answer.error = NULL;
+        hf__drive_notify(&waiter->answered);
+    }
+}
+
+void hf__rest_tell(struct hf_claim *claim)
+{
+    struct hf_answer answer = { .code = atomic_load(&claim->lost) ? HF_LOST : HF_OK };
+    struct hf_waiter *first = claim->unlock_waiter;
+    claim->unlock_waiter = NULL;
+    hf__waiters_tell(&claim->client->loop, first, answer);
+}
+
+void hf__rest_end_waits(struct hf_claim *claim)
+{
+    struct hf_waiter *unlocks = hf__rest_take_unlocks(claim);
+    struct hf_waiter *first = claim->unlock_waiter;
+    claim->unlock_waiter = unlocks;
+    hf__waiters_tell(&claim->client->loop, first, (struct hf_answer){ .code = HF_ECLOSED });
+}
+
+int hf__rest_await(struct hf_claim *claim, int64_t until_ms)
+{
+    struct hf_waiter waiter = { .until_ms = until_ms, .asks = true };
+    hf__shard_lock(claim->shard);
+    bool busy = (claim->driven || claim->raising) && !claim->forgotten;
+    if (busy)
+        hf__rest_line_up(claim, &waiter);
+    hf__shard_unlock(claim->shard);
+    if (!busy)
+        return HF_OK;
+    hf__drive_wait(claim->client, &waiter.answered);
+    int code = waiter.answer.code;
+    return code == HF_LOST ? HF_OK : code;
+}

@@ -1,0 +1,79 @@
+/* Waiting for one answer with limited patience. */
+#include "core/verb.h"
+
+#include "base/clock.h"
+#include "core/client.h"
+#include "core/drive.h"
+
+static void let_go(struct hf_verb *verb, int code)
+{
+    struct hf_waiter *waiter = verb->waiter;
+    verb->waiter = NULL;
+    hf__timer_stop(&verb->client->loop, &verb->patience);
+    waiter->answer.code = code;
+    hf__drive_notify(&waiter->answered);
+}
+
+static void abandon(struct hf_verb *verb, int code)
+{
+    verb->abandoned = true;
+    let_go(verb, code);
+}
+
+static void patience_over(struct hf_timer *timer)
+{
+    struct hf_verb *verb = HF_CONTAINER(timer, struct hf_verb, patience);
+    hf__client_heard(verb->client, false);
+    abandon(verb, HF_UNREACHABLE);
+}
+
+static void started(struct hf_task *task)
+{
+    struct hf_verb *verb = HF_CONTAINER(task, struct hf_verb, start);
+    struct hf_client *client = verb->client;
+    hf__list_append(&client->verbs, &verb->link);
+    hf__timer_start(&client->loop, &verb->patience,
+                    hf__clock_add(hf__loop_now(&client->loop), client->patience_ms));
+    verb->begin(verb);
+}
+
+void hf__verb_answered(struct hf_verb *verb)
+{
+    hf__link_remove(&verb->link);
+    if (verb->ended)
+        verb->ended(verb);
+    if (verb->abandoned)
+        verb->discard(verb);
+    else
+        let_go(verb, HF_OK);
+}
+
+int hf__verb_run(struct hf_verb *verb)
+{
+    struct hf_waiter waiter = { 0 };
+    verb->waiter = &waiter;
+    hf__link_init(&verb->link);
+    hf__timer_init(&verb->patience, patience_over);
+    hf__task_init(&verb->start, started);
+    hf__loop_post(&verb->client->loop, &verb->start);
+    hf__drive_wait(verb->client, &waiter.answered);
+    return waiter.answer.code;
+}
+
+void hf__verbs_end(struct hf_client *client)
+{
+    HF_LIST_FOREACH (link, following, &client->verbs) {
+        struct hf_verb *verb = HF_CONTAINER(link, struct hf_verb, link);
+        if (!verb->abandoned)
+            abandon(verb, HF_ECLOSED);
+    }
+}
+
+void hf__verbs_discard(struct hf_client *client)
+{
+    struct hf_link *link;
+    while ((link = hf__list_pop(&client->verbs))) {
+        struct hf_verb *verb = HF_CONTAINER(link, struct hf_verb, link);
+        verb->discard(verb);
+    }
+}

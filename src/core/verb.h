@@ -1,0 +1,32 @@
+/* One question on the loop that a thread waits for, but not longer than the client's patience: then
+ * the question goes on without it, and frees itself. */
+#ifndef HF_CORE_VERB_H
+#define HF_CORE_VERB_H
+
+#include "core/claim.h"
+
+struct hf_verb {
+    struct hf_client *client;
+    void (*begin)(struct hf_verb *verb);   /* on the loop: asks */
+    void (*ended)(struct hf_verb *verb);   /* on the loop, once answered, however late; or NULL */
+    void (*discard)(struct hf_verb *verb); /* frees it */
+    struct hf_link link;                   /* in client->verbs, until it is answered */
+    struct hf_task start;
+    struct hf_timer patience;
+    struct hf_waiter *waiter;
+    bool abandoned; /* its caller has left */
+};
+
+/* HF_OK: answered, and the verb is the caller's again. HF_UNREACHABLE, HF_ECLOSED: not in time, or
+ * not before hf_close, and the verb is not the caller's any more. */
+int hf__verb_run(struct hf_verb *verb);
+
+/* On the loop: the answer is there. */
+void hf__verb_answered(struct hf_verb *verb);
+
+/* On the loop of a client that is being closed: nobody waits any longer. */
+void hf__verbs_end(struct hf_client *client);
+/* Frees what was never answered, once the engine is gone. */
+void hf__verbs_discard(struct hf_client *client);
+
+#endif

@@ -1,0 +1,402 @@
+/* Attempt and release: what an owner has on a name is raised, and lowered. */
+#include "base/clock.h"
+#include "base/testing.h"
+#include "local.h"
+
+#include <string.h>
+
+enum { LOOK_AGAIN_MS = 50, LOOK_AGAIN_MOST_MS = 1000 };
+
+static enum hf_verdict failed(int code)
+{
+    return code == HF_UNREACHABLE ? HF_NO_ANSWER : HF_FAILED;
+}
+
+static enum hf_verdict damaged(struct visit *visit, struct hf_op *op)
+{
+    hf__local_damaged(visit->local, &op->error, "a lock's lists do not fit together");
+    return HF_FAILED;
+}
+
+static uint32_t op_permits(const struct hf_op *op)
+{
+    return op->permits ? op->permits : 1;
+}
+
+static uint64_t op_deadline(const struct hf_op *op)
+{
+    return op->lease_ms > 0 ? (uint64_t)hf__clock_add(op->asked_at_ms, op->lease_ms) : 0;
+}
+
+static enum hf_verdict granted(struct local *local, struct hf_op *op, struct local_node *node)
+{
+    op->token = local_get(&node->token);
+    local_op_set(op, local_reference(local, node), 0);
+    return HF_GRANTED;
+}
+
+/* What is granted anew begins its lease; what is held already goes on resting on the one it has. */
+static enum hf_verdict granted_anew(struct local *local, struct hf_op *op, struct local_node *node)
+{
+    op->rests_on = NULL;
+    if (op->lease_ms > 0) {
+        op->own_lease.engine = &local->base;
+        op->own_lease.fixed = true;
+        op->own_lease.lease_ms = op->lease_ms;
+        op->own_lease.asked_at_ms = op->asked_at_ms;
+        op->rests_on = &op->own_lease;
+    }
+    return granted(local, op, node);
+}
+
+/* Counters and latches leave no node. */
+static enum hf_verdict granted_and_gone(struct local *local, struct hf_op *op,
+                                        struct local_node *node)
+{
+    local_put(&node->state, 0);
+    hf__node_give(local, node);
+    local_op_set(op, 0, 0);
+    op->engine_pointer = op->mode == HF_COUNTER ? LOCAL_TOOK : NULL;
+    op->token = 0;
+    op->rests_on = NULL;
+    return HF_GRANTED;
+}
+
+static enum hf_verdict refused(struct visit *visit, struct hf_op *op, struct local_node *node,
+                               bool asynchronous)
+{
+    uint64_t waited_ms = (uint64_t)op->asked_at_ms - node->since_ms;
+    int64_t again_ms = waited_ms > LOOK_AGAIN_MOST_MS ? LOOK_AGAIN_MOST_MS : (int64_t)waited_ms;
+    if (again_ms < LOOK_AGAIN_MS)
+        again_ms = LOOK_AGAIN_MS;
+    int64_t deadline_ms = hf__visit_next_deadline(visit);
+    op->retry_at_ms = op->asked_at_ms + again_ms;
+    if (deadline_ms < op->retry_at_ms)
+        op->retry_at_ms = deadline_ms;
+    uint64_t state = local_get(&node->state);
+    unsigned flags = local_state_flags(state) & ~LOCAL_ASYNCHRONOUS;
+    local_put(&node->state,
+              local_with_flags(state, flags | (asynchronous ? LOCAL_ASYNCHRONOUS : 0)));
+    local_op_set(op, local_reference(visit->local, node), atomic_load(&node->futex) & ~1u);
+    return HF_REFUSED;
+}
+
+/* ---- the first question ---- */
+
+static int wrong_kind(struct visit *visit, struct hf_op *op)
+{
+    static const char *const kinds[] = { "free",         "a mutex",
+                                         "a fair mutex", "a read-write lock",
+                                         "a semaphore",  "a counter",
+                                         "a latch" };
+    hf__explain(&op->error, HF_EKIND, 0,
+                "'%.80s' is in use as %s; use it as that, or choose another name", op->name,
+                kinds[hf__visit_kind(visit)]);
+    return HF_EKIND;
+}
+
+static int admit_permits(struct visit *visit, struct hf_op *op)
+{
+    uint64_t numbers = local_get(&visit->lock->numbers);
+    uint32_t total = local_high(numbers);
+    if (!total && !op->limit) {
+        hf__explain(&op->error, HF_EKIND, 0,
+                    "there is no semaphore '%.80s'; create it with hf_semaphore_set or a limit",
+                    op->name);
+        return HF_EKIND;
+    }
+    if (total && op->limit && total != op->limit) {
+        hf__explain(&op->error, HF_EKIND, 0,
+                    "semaphore '%.80s' has %u permits, not %u; agree on a number", op->name, total,
+                    op->limit);
+        return HF_EKIND;
+    }
+    if (op_permits(op) > (total ? total : op->limit)) {
+        hf__explain(&op->error, HF_EINVAL, 0,
+                    "%u permits can never be had of '%.80s', which has %u; ask for fewer",
+                    op_permits(op), op->name, total ? total : op->limit);
+        return HF_EINVAL;
+    }
+    if (!total)
+        local_put(&visit->lock->numbers, local_pair(local_low(numbers), op->limit));
+    return HF_OK;
+}
+
+/* Is the name what the question takes it for? What is idle becomes that. */
+static int admit(struct visit *visit, struct hf_op *op)
+{
+    hf_kind kind = hf__mode_kind(op->mode);
+    if (hf__visit_kind(visit) != kind) {
+        if (hf__visit_in_use(visit)) {
+            hf__visit_reap(visit);
+            hf__visit_pump(visit);
+        }
+        if (hf__visit_in_use(visit))
+            return wrong_kind(visit, op);
+        local_put(&visit->lock->numbers, 0);
+        local_put(&visit->lock->shape, local_pair((uint32_t)kind, 0));
+        HF_POINT("local:kind");
+    }
+    return kind == HF_KIND_SEMAPHORE ? admit_permits(visit, op) : HF_OK;
+}
+
+/* Only a mutex may be taken past its waiters. */
+static bool its_turn(struct visit *visit, const struct hf_op *op)
+{
+    return (op->mode == HF_MUTEX || !local_get(&visit->lock->waiters)) &&
+           hf__visit_may_grant(visit, op->mode, op_permits(op));
+}
+
+void hf__local_sign(struct local_node *node, const struct hf_op *op)
+{
+    const char *text = op->owner_text ? op->owner_text : "";
+    size_t length = strnlen(text, sizeof(node->text) - 1);
+    node->since_ms = (uint64_t)op->asked_at_ms;
+    node->permits = op_permits(op);
+    node->owner = op->owner;
+    memcpy(node->text, text, length);
+    node->text[length] = 0;
+}
+
+static void prepare(struct visit *visit, struct hf_op *op, struct local_node *node)
+{
+    local_put(&node->state, local_state(visit->reference, op->mode, LOCAL_FREE, 0));
+    local_put(&node->deadline_ms, 0);
+    local_put(&node->token, 0);
+    hf__local_sign(node, op);
+    HF_POINT("local:prepared");
+}
+
+static void enqueue(struct visit *visit, struct hf_op *op, struct local_node *node)
+{
+    hf__queue_append(visit, &visit->lock->waiters, node);
+    hf__visit_set(visit, &node->state, local_state(visit->reference, op->mode, LOCAL_WAITING, 0));
+    hf__visit_commit(visit);
+}
+
+static enum hf_verdict grant_own(struct visit *visit, struct hf_op *op, struct local_node *node)
+{
+    hf__visit_grant(visit, node, op->mode, op_deadline(op), 0);
+    if (visit->damaged)
+        return damaged(visit, op);
+    return op->mode == HF_COUNTER || op->mode == HF_LATCH ? granted_and_gone(visit->local, op, node)
+                                                          : granted_anew(visit->local, op, node);
+}
+
+/* *used: the node is the op's from here on. */
+static enum hf_verdict ask_inside(struct visit *visit, struct hf_op *op, struct local_node *node,
+                                  bool asynchronous, bool *used)
+{
+    *used = true;
+    op->rests_on = NULL;
+    prepare(visit, op, node);
+    int code = admit(visit, op);
+    if (code == HF_OK && !its_turn(visit, op)) {
+        hf__visit_reap(visit);
+        hf__visit_pump(visit);
+    }
+    bool now = code == HF_OK && !visit->damaged && its_turn(visit, op);
+    if (now)
+        return grant_own(visit, op, node);
+    if (code == HF_OK && !visit->damaged && op->enqueue)
+        enqueue(visit, op, node);
+    if (code == HF_OK && !visit->damaged) {
+        enum hf_verdict verdict = refused(visit, op, node, asynchronous);
+        *used = op->enqueue;
+        return verdict;
+    }
+    *used = false;
+    return code ? HF_FAILED : damaged(visit, op);
+}
+
+static enum hf_verdict ask_first(struct local *local, struct hf_op *op, bool asynchronous)
+{
+    int code = HF_OK;
+    bool used = false;
+    struct visit visit;
+    struct local_node *node = hf__node_take(local, &op->error, &code);
+    if (!node)
+        return failed(code);
+    code =
+        hf__visit_name(&visit, local, op->name, op->name_length, op->name_hash, true, &op->error);
+    enum hf_verdict verdict = failed(code);
+    if (code == HF_OK) {
+        verdict = ask_inside(&visit, op, node, asynchronous, &used);
+        hf__visit_leave(&visit);
+    }
+    if (!used) {
+        local_op_set(op, 0, 0);
+        local_put(&node->state, 0);
+        hf__node_give(local, node);
+    }
+    return verdict;
+}
+
+/* ---- asking again ---- */
+
+static enum hf_verdict ask_waiting(struct visit *visit, struct hf_op *op, struct local_node *node,
+                                   bool asynchronous)
+{
+    bool barges = op->mode == HF_MUTEX;
+    if (!barges || local_get(&visit->lock->holders)) {
+        hf__visit_reap(visit);
+        if (local_state_state(local_get(&node->state)) == LOCAL_WAITING)
+            hf__visit_reap_before(visit, node);
+        hf__visit_pump(visit);
+    }
+    uint64_t state = local_get(&node->state);
+    if (local_state_state(state) != LOCAL_WAITING || visit->damaged)
+        return HF_REFUSED;
+    if (barges && !local_get(&visit->lock->holders))
+        return grant_own(visit, op, node);
+    unsigned flags = local_state_flags(state);
+    if (flags & LOCAL_WOKEN) {
+        unsigned losses = (flags & LOCAL_LOSSES) + LOCAL_LOSS;
+        flags &= ~(LOCAL_WOKEN | LOCAL_LOSSES);
+        flags |= losses > 2 * LOCAL_LOSS ? 2 * LOCAL_LOSS : losses;
+        local_put(&node->state, local_with_flags(state, flags));
+    }
+    return refused(visit, op, node, asynchronous);
+}
+
+static enum hf_verdict ask_upgrade(struct visit *visit, struct hf_op *op, struct local_node *node,
+                                   bool asynchronous)
+{
+    uint64_t deadline_ms = local_get(&node->deadline_ms);
+    bool over = deadline_ms && (int64_t)deadline_ms <= hf__visit_now(visit);
+    bool raised = !over && hf__visit_raise(visit, node);
+    if (!raised) {
+        hf__visit_reap(visit);
+        raised = local_state_state(local_get(&node->state)) == LOCAL_HELD &&
+                 hf__visit_raise(visit, node);
+    }
+    uint64_t state = local_get(&node->state);
+    if (raised || visit->damaged || local_state_state(state) != LOCAL_HELD)
+        return raised ? granted(visit->local, op, node) : HF_REFUSED;
+    if (op->enqueue)
+        local_put(&node->state, local_with_flags(state, local_state_flags(state) | LOCAL_PENDING));
+    HF_POINT("local:pending");
+    return refused(visit, op, node, asynchronous);
+}
+
+static enum hf_verdict ask_held(struct visit *visit, struct hf_op *op, struct local_node *node,
+                                bool asynchronous)
+{
+    uint64_t state = local_get(&node->state);
+    if (op->mode == HF_WRITE && local_state_mode(state) == HF_UPGRADE)
+        return ask_upgrade(visit, op, node, asynchronous);
+    if (!(local_state_flags(state) & LOCAL_OFFERED))
+        return granted(visit->local, op, node);
+    local_put(&node->deadline_ms, op_deadline(op));
+    local_put(&node->state, local_with_flags(state, 0));
+    HF_POINT("local:accepted");
+    return granted_anew(visit->local, op, node);
+}
+
+/* What had been offered was broken before it was fetched: nothing was lost, the wait begins anew.
+ */
+static enum hf_verdict ask_lost(struct local *local, struct hf_op *op, struct local_node *node,
+                                bool asynchronous)
+{
+    bool offered = local_state_flags(local_get(&node->state)) & LOCAL_OFFERED;
+    if (!offered) {
+        op->lost = true;
+        hf__explain(&op->error, HF_LOST, 0,
+                    "'%.80s' has been lost: its lease ran out, or it was "
+                    "broken",
+                    op->name);
+        return HF_FAILED;
+    }
+    local_op_set(op, 0, 0);
+    local_put(&node->state, 0);
+    hf__node_give(local, node);
+    return ask_first(local, op, asynchronous);
+}
+
+static enum hf_verdict ask_again(struct local *local, struct hf_op *op, struct local_node *node,
+                                 bool asynchronous)
+{
+    struct visit visit;
+    int code =
+        hf__visit_enter(&visit, local, local_state_lock(local_get(&node->state)), &op->error);
+    if (code)
+        return failed(code);
+    visit.name = op->name;
+    enum hf_verdict verdict = HF_REFUSED;
+    if (local_state_state(local_get(&node->state)) == LOCAL_WAITING)
+        verdict = ask_waiting(&visit, op, node, asynchronous);
+    /* Looking may have changed it: it was granted, or found expired. */
+    unsigned state = local_state_state(local_get(&node->state));
+    bool lost = state == LOCAL_LOST;
+    if (verdict != HF_GRANTED && !visit.damaged) {
+        if (state == LOCAL_HELD)
+            verdict = ask_held(&visit, op, node, asynchronous);
+        else if (state == LOCAL_TAKEN)
+            verdict = granted_and_gone(local, op, node);
+        lost = verdict != HF_GRANTED && local_state_state(local_get(&node->state)) == LOCAL_LOST;
+    }
+    if (visit.damaged)
+        verdict = damaged(&visit, op);
+    hf__visit_leave(&visit);
+    return lost ? ask_lost(local, op, node, asynchronous) : verdict;
+}
+
+/* ---- taking over what another process left ---- */
+
+static struct local_node *find_detached(struct visit *visit, const char *key)
+{
+    uint64_t id[2], owner;
+    if (!hf__local_key_parse(key, id, &owner))
+        return NULL;
+    struct local_node *node = hf__queue_first(visit, &visit->lock->holders);
+    for (; node; node = hf__queue_next(visit, node)) {
+        if (local_state_mode(local_get(&node->state)) > HF_PERMIT)
+            visit->damaged = true;
+        else if (local_get(&node->session) == LOCAL_DETACHED && node->id[0] == id[0] &&
+                 node->id[1] == id[1] && node->owner == owner)
+            return node;
+    }
+    return NULL;
+}
+
+static enum hf_verdict attach(struct local *local, struct hf_op *op)
+{
+    struct visit visit;
+    int code =
+        hf__visit_name(&visit, local, op->name, op->name_length, op->name_hash, false, &op->error);
+    if (code)
+        return failed(code);
+    struct local_node *node = NULL;
+    if (visit.lock) {
+        hf__visit_reap(&visit);
+        hf__visit_pump(&visit);
+        node = find_detached(&visit, op->attach_key);
+        if (node) {
+            op->mode = local_state_mode(local_get(&node->state));
+            op->permits = node->permits;
+            op->lease_ms = (int64_t)local_get(&node->deadline_ms) - op->asked_at_ms;
+            local_put(&node->session, local->session);
+            HF_POINT("local:attached");
+        }
+        hf__visit_leave(&visit);
+    }
+    if (node)
+        return granted_anew(local, op, node);
+    op->lost = true;
+    hf__explain(&op->error, HF_LOST, 0,
+                "nobody holds '%.80s' under the key %s; its lease may have "
+                "run out",
+                op->name, op->attach_key);
+    return HF_FAILED;
+}
+
+enum hf_verdict hf__local_attempt(struct local *local, struct hf_op *op, bool asynchronous)
+{
+    uint32_t reference = local_op_node(op);
+    struct local_node *node = reference ? hf__local_node(local, reference) : NULL;
+    enum hf_verdict verdict = node             ? ask_again(local, op, node, asynchronous)
+                              : op->attach_key ? attach(local, op)
+                                               : ask_first(local, op, asynchronous);
+    op->verdict = verdict;
+    return verdict;
+}

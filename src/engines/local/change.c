@@ -1,0 +1,271 @@
+/* The one-shot verbs: semaphores, counters, latches, breaking, renewing, detaching. */
+#include "base/clock.h"
+#include "base/testing.h"
+#include "local.h"
+
+#include <string.h>
+
+static int kind_conflict(struct hf_change *change, hf_kind wanted)
+{
+    static const char *const kinds[] = { [HF_KIND_SEMAPHORE] = "a semaphore",
+                                         [HF_KIND_COUNTER] = "a counter",
+                                         [HF_KIND_LATCH] = "a latch" };
+    hf__explain(&change->error, HF_EKIND, 0, "'%.80s' is in use and is not %s; choose another name",
+                change->name, kinds[wanted]);
+    return HF_EKIND;
+}
+
+/* Makes an idle name `kind`; what is in use must be that already. */
+static int become(struct visit *visit, struct hf_change *change, hf_kind kind)
+{
+    if (hf__visit_kind(visit) == kind)
+        return HF_OK;
+    if (hf__visit_in_use(visit)) {
+        hf__visit_reap(visit);
+        hf__visit_pump(visit);
+    }
+    if (hf__visit_in_use(visit))
+        return kind_conflict(change, kind);
+    local_put(&visit->lock->numbers, 0);
+    local_put(&visit->lock->shape, local_pair((uint32_t)kind, 0));
+    HF_POINT("local:kind");
+    return HF_OK;
+}
+
+/* A transaction of one word needs no journal. */
+static void set_numbers(struct visit *visit, uint32_t value, uint32_t total)
+{
+    local_put(&visit->lock->numbers, local_pair(value, total));
+    HF_POINT("local:numbers");
+    hf__visit_pump(visit);
+}
+
+static uint32_t value_of(const struct visit *visit)
+{
+    return local_low(local_get(&visit->lock->numbers));
+}
+
+static int semaphore_set(struct visit *visit, struct hf_change *change)
+{
+    int code = become(visit, change, HF_KIND_SEMAPHORE);
+    if (code)
+        return code;
+    if (!change->value) {
+        hf__visit_reap(visit);
+        if (local_get(&visit->lock->holders))
+            return HF_BUSY;
+    }
+    set_numbers(visit, value_of(visit), change->value);
+    return HF_OK;
+}
+
+static int counter_change(struct visit *visit, struct hf_change *change)
+{
+    int code = become(visit, change, HF_KIND_COUNTER);
+    uint64_t value = value_of(visit);
+    if (code)
+        return code;
+    if (change->verb == HF_CHANGE_COUNTER_REMOVE) {
+        set_numbers(visit, 0, 0);
+        return HF_OK;
+    }
+    if (change->verb == HF_CHANGE_COUNTER_GET) {
+        change->result = (uint32_t)value;
+        return HF_OK;
+    }
+    value = change->verb == HF_CHANGE_COUNTER_SET ? change->value : value + change->value;
+    if (value > UINT32_MAX) {
+        hf__explain(&change->error, HF_ELIMIT, 0, "counter '%.80s' would exceed %u; add less",
+                    change->name, UINT32_MAX);
+        return HF_ELIMIT;
+    }
+    set_numbers(visit, (uint32_t)value, 1);
+    change->result = value_of(visit);
+    return HF_OK;
+}
+
+static int latch_change(struct visit *visit, struct hf_change *change)
+{
+    int code = become(visit, change, HF_KIND_LATCH);
+    uint32_t count = value_of(visit);
+    if (code)
+        return code;
+    if (change->verb == HF_CHANGE_LATCH_GET) {
+        change->result = count;
+        return HF_OK;
+    }
+    if (change->verb == HF_CHANGE_LATCH_SET) {
+        if (count)
+            return HF_BUSY;
+        set_numbers(visit, change->value, 0);
+        return HF_OK;
+    }
+    change->result = count > change->value ? count - change->value : 0;
+    set_numbers(visit, change->result, 0);
+    return HF_OK;
+}
+
+/* ---- breaking ---- */
+
+static bool is_owner(const struct local_node *node, const char *key)
+{
+    uint64_t id[2], owner;
+    return !key || (hf__local_key_parse(key, id, &owner) && node->id[0] == id[0] &&
+                    node->id[1] == id[1] && node->owner == owner);
+}
+
+static void break_one(struct visit *visit, struct local_node *node)
+{
+    unsigned offered = local_state_flags(local_get(&node->state)) & LOCAL_OFFERED;
+    if (local_get(&node->session) == LOCAL_DETACHED)
+        hf__visit_clear(visit, node);
+    else
+        hf__visit_drop(visit, node, LOCAL_LOST, LOCAL_BROKEN | offered);
+    HF_POINT("local:broken");
+}
+
+/* One round tells at most so many sessions; *more: there are others. */
+static int break_some(struct visit *visit, struct hf_change *change, uint64_t told[LOCAL_WANTED],
+                      unsigned *count, bool *more)
+{
+    struct local_node *node, *next;
+    hf__visit_reap(visit);
+    bool held = local_get(&visit->lock->holders) != 0;
+    *count = 0;
+    for (node = hf__queue_first(visit, &visit->lock->holders); node; node = next) {
+        next = hf__queue_next(visit, node);
+        if (!is_owner(node, change->key))
+            continue;
+        if (*count == LOCAL_WANTED) {
+            *more = true;
+            break;
+        }
+        told[(*count)++] = local_get(&node->session);
+        break_one(visit, node);
+    }
+    change->result += *count;
+    /* Whoever is granted now must not be broken in the next round. */
+    if (!*more)
+        hf__visit_pump(visit);
+    return held && !change->result ? HF_BUSY : HF_OK;
+}
+
+static int change_break(struct local *local, struct hf_change *change)
+{
+    uint64_t told[LOCAL_WANTED];
+    int code = HF_OK;
+    change->result = 0;
+    for (bool more = true; more && code == HF_OK;) {
+        struct visit visit;
+        unsigned count = 0;
+        more = false;
+        code = hf__visit_name(&visit, local, change->name, change->name_length, change->name_hash,
+                              false, &change->error);
+        if (code || !visit.lock)
+            return code;
+        code = break_some(&visit, change, told, &count, &more);
+        if (visit.damaged)
+            code = hf__local_damaged(local, &change->error, "a lock's lists do not fit together");
+        hf__visit_leave(&visit);
+        for (unsigned i = 0; i < count; i++)
+            hf__local_tell_recheck(local, told[i]);
+    }
+    return code;
+}
+
+/* ---- a hold with a lease of its own ---- */
+
+static int renew_held(struct local_node *node, struct hf_change *change)
+{
+    uint64_t deadline_ms = (uint64_t)hf__clock_add(change->asked_at_ms, change->lease_ms);
+    if (!local_get(&node->deadline_ms)) {
+        hf__explain(&change->error, HF_EINVAL, 0, "'%.80s' is held without a lease of its own",
+                    change->op->name);
+        return HF_EINVAL;
+    }
+    if (deadline_ms > local_get(&node->deadline_ms))
+        local_put(&node->deadline_ms, deadline_ms);
+    return HF_OK;
+}
+
+static int detach_held(struct local *local, struct local_node *node, struct hf_change *change)
+{
+    if (!local_get(&node->deadline_ms)) {
+        hf__explain(&change->error, HF_EINVAL, 0,
+                    "'%.80s' is held without a lease of its own, so it cannot outlive its process; "
+                    "lock it with lease_ms",
+                    change->op->name);
+        return HF_EINVAL;
+    }
+    hf__local_key(node, change->key_out);
+    local_put(&node->session, LOCAL_DETACHED);
+    HF_POINT("local:detached");
+    local_op_set(change->op, 0, 0);
+    (void)local;
+    return HF_OK;
+}
+
+static int change_hold(struct local *local, struct hf_change *change)
+{
+    uint32_t reference = local_op_node(change->op);
+    struct local_node *node = reference ? hf__local_node(local, reference) : NULL;
+    struct visit visit;
+    if (!node)
+        return HF_LOST;
+    int code =
+        hf__visit_enter(&visit, local, local_state_lock(local_get(&node->state)), &change->error);
+    if (code)
+        return code;
+    hf__visit_reap(&visit);
+    hf__visit_pump(&visit);
+    if (local_state_state(local_get(&node->state)) != LOCAL_HELD)
+        code = HF_LOST;
+    else if (change->verb == HF_CHANGE_RENEW)
+        code = renew_held(node, change);
+    else
+        code = detach_held(local, node, change);
+    hf__visit_leave(&visit);
+    return code;
+}
+
+/* ---- all of them ---- */
+
+static bool only_looks(const struct hf_change *change)
+{
+    return change->verb == HF_CHANGE_COUNTER_GET || change->verb == HF_CHANGE_LATCH_GET ||
+           change->verb == HF_CHANGE_COUNTER_REMOVE ||
+           (change->verb == HF_CHANGE_SEMAPHORE_SET && !change->value);
+}
+
+static int change_name(struct local *local, struct hf_change *change)
+{
+    struct visit visit;
+    change->result = 0;
+    int code = hf__visit_name(&visit, local, change->name, change->name_length, change->name_hash,
+                              !only_looks(change), &change->error);
+    if (code || !visit.lock)
+        return code;
+    visit.name = change->name;
+    if (change->verb == HF_CHANGE_SEMAPHORE_SET)
+        code = semaphore_set(&visit, change);
+    else if (change->verb >= HF_CHANGE_LATCH_SET && change->verb <= HF_CHANGE_LATCH_GET)
+        code = latch_change(&visit, change);
+    else
+        code = counter_change(&visit, change);
+    if (visit.damaged)
+        code = hf__local_damaged(local, &change->error, "a lock's lists do not fit together");
+    hf__visit_leave(&visit);
+    return code;
+}
+
+void hf__local_change(struct hf_engine *engine, struct hf_change *change)
+{
+    struct local *local = (struct local *)engine;
+    if (change->verb == HF_CHANGE_BREAK)
+        change->code = change_break(local, change);
+    else if (change->verb == HF_CHANGE_RENEW || change->verb == HF_CHANGE_DETACH)
+        change->code = change_hold(local, change);
+    else
+        change->code = change_name(local, change);
+    hf__change_done(engine, change);
+}

@@ -1,0 +1,230 @@
+/* Guards and transactions. A guard is a word that holds the session inside. Who finds a dead
+ * session there takes the guard over by exchanging exactly that value (a session's number is never
+ * used again), and first undoes what the dead one had begun. */
+#include "base/clock.h"
+#include "base/testing.h"
+#include "local.h"
+
+#include <poll.h>
+#include <sched.h>
+
+enum { SPINS = 100, YIELDS_A_LOOK = 16, YIELDS = 400 };
+
+int64_t hf__visit_now(struct visit *visit)
+{
+    if (!visit->now_ms)
+        visit->now_ms = hf__clock_ms();
+    return visit->now_ms;
+}
+
+static void relax(void)
+{
+#if defined(__x86_64__) || defined(__i386__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("yield");
+#endif
+}
+
+static bool take(_Atomic uint64_t *guard, uint64_t *seen, uint64_t session)
+{
+    return atomic_compare_exchange_strong_explicit(guard, seen, session, memory_order_acquire,
+                                                   memory_order_relaxed);
+}
+
+static int stuck(struct local *local, uint64_t holder, hf_error **error)
+{
+    int pid = hf__local_session_pid(local, holder);
+    if (!pid)
+        hf__explain(error, HF_UNREACHABLE, 0,
+                    "a client of '%s' has stopped in the middle of a change; continue or kill it",
+                    local->path);
+    else
+        hf__explain(
+            error, HF_UNREACHABLE, 0,
+            "process %d has stopped in the middle of a change of '%s'; continue (kill -CONT "
+            "%d) or kill it",
+            pid, local->path, pid);
+    return HF_UNREACHABLE;
+}
+
+/* The slow way: gives the holder time, and looks from time to time whether it lives. */
+static int wait_for(struct local *local, _Atomic uint64_t *guard, bool *stolen, hf_error **error)
+{
+    int64_t until_ms = 0;
+    for (unsigned round = 0;; round++) {
+        uint64_t seen = 0;
+        if (take(guard, &seen, local->session))
+            return HF_OK;
+        if (round < SPINS) {
+            relax();
+            continue;
+        }
+        if (round % YIELDS_A_LOOK == 0 && seen != local->session && !hf__local_alive(local, seen) &&
+            take(guard, &seen, local->session)) {
+            HF_POINT("local:guard:stolen");
+            *stolen = true;
+            return HF_OK;
+        }
+        if (round < SPINS + YIELDS) {
+            sched_yield();
+            continue;
+        }
+        if (!until_ms)
+            until_ms = hf__clock_ms() + LOCAL_PATIENCE_MS;
+        else if (hf__clock_ms() >= until_ms)
+            return stuck(local, seen, error);
+        poll(NULL, 0, 1);
+    }
+}
+
+int hf__local_guard(struct local *local, _Atomic uint64_t *guard, bool *stolen, hf_error **error)
+{
+    uint64_t seen = 0;
+    *stolen = false;
+    if (take(guard, &seen, local->session))
+        return HF_OK;
+    return wait_for(local, guard, stolen, error);
+}
+
+void hf__local_unguard(_Atomic uint64_t *guard)
+{
+    atomic_store_explicit(guard, 0, memory_order_release);
+}
+
+/* ---- the undo journal ---- */
+
+static _Atomic uint64_t *journaled(struct local *local, uint32_t word)
+{
+    uint64_t offset = (uint64_t)word * 8;
+    if (offset < LOCAL_SEGMENTS_AT)
+        return NULL;
+    unsigned k =
+        63u - (unsigned)__builtin_clzll((offset - LOCAL_SEGMENTS_AT) / LOCAL_SEGMENT_SIZE + 1);
+    if (!hf__local_map(local, k))
+        return NULL;
+    return (_Atomic uint64_t *)(void *)(local->map + offset);
+}
+
+/* Empties it. A release store only keeps the stores before it in their place; the next change's
+ * first entry must not be written before this, or a kill in between would undo a mixture of both.
+ */
+static void empty_journal(struct local_lock *lock)
+{
+    atomic_store_explicit(&lock->journal_count, 0, memory_order_release);
+    atomic_signal_fence(memory_order_seq_cst);
+}
+
+/* Doing it twice is doing it once: who is killed in here leaves the rest to the next. */
+static void undo(struct visit *visit)
+{
+    struct local_lock *lock = visit->lock;
+    uint32_t count = atomic_load_explicit(&lock->journal_count, memory_order_acquire);
+    if (count > LOCAL_JOURNAL) {
+        visit->damaged = true;
+        count = 0;
+    }
+    while (count--) {
+        _Atomic uint64_t *word = journaled(visit->local, lock->journal_word[count]);
+        HF_POINT("local:undo");
+        if (word)
+            local_put(word, lock->journal_old[count]);
+        else
+            visit->damaged = true;
+    }
+    HF_POINT("local:undo:end");
+    empty_journal(lock);
+}
+
+void hf__visit_set(struct visit *visit, _Atomic uint64_t *word, uint64_t value)
+{
+    struct local_lock *lock = visit->lock;
+    uint32_t count = atomic_load_explicit(&lock->journal_count, memory_order_relaxed);
+    if (visit->damaged || count >= LOCAL_JOURNAL) {
+        visit->damaged = true;
+        return;
+    }
+    lock->journal_word[count] = (uint32_t)(((uintptr_t)word - (uintptr_t)visit->local->map) / 8);
+    lock->journal_old[count] = local_get(word);
+    HF_POINT("local:journal");
+    atomic_store_explicit(&lock->journal_count, count + 1, memory_order_release);
+    HF_POINT("local:journal:counted");
+    local_put(word, value);
+    HF_POINT("local:set");
+}
+
+void hf__visit_commit(struct visit *visit)
+{
+    if (visit->damaged) {
+        undo(visit);
+        return;
+    }
+    HF_POINT("local:commit");
+    empty_journal(visit->lock);
+    HF_POINT("local:committed");
+}
+
+/* ---- visits ---- */
+
+static void begin(struct visit *visit, struct local *local, uint32_t reference,
+                  struct local_lock *lock)
+{
+    visit->local = local;
+    visit->lock = lock;
+    visit->reference = reference;
+    visit->now_ms = 0;
+    visit->name = NULL;
+    visit->damaged = visit->took_over = false;
+    visit->wake_count = visit->steps = 0;
+}
+
+int hf__visit_enter(struct visit *visit, struct local *local, uint32_t reference, hf_error **error)
+{
+    struct local_lock *lock = hf__local_lock(local, reference);
+    if (!lock)
+        return hf__local_damaged(local, error, "a lock is referred to that cannot be");
+    begin(visit, local, reference, lock);
+    bool stolen;
+    int code = hf__local_guard(local, &lock->guard, &stolen, error);
+    if (code)
+        return code;
+    HF_POINT("local:guard");
+    /* Not only after a theft: who stole and then died itself may have left some of it. */
+    if (atomic_load_explicit(&lock->journal_count, memory_order_relaxed))
+        undo(visit);
+    hf__visit_pin(visit);
+    return HF_OK;
+}
+
+bool hf__visit_try(struct visit *visit, struct local *local, uint32_t reference)
+{
+    struct local_lock *lock = hf__local_lock(local, reference);
+    uint64_t seen = 0;
+    if (!lock)
+        return false;
+    if (!take(&lock->guard, &seen, local->session) &&
+        (hf__local_alive(local, seen) || !take(&lock->guard, &seen, local->session)))
+        return false;
+    begin(visit, local, reference, lock);
+    if (atomic_load_explicit(&lock->journal_count, memory_order_relaxed))
+        undo(visit);
+    hf__visit_pin(visit);
+    return true;
+}
+
+void hf__visit_leave(struct visit *visit)
+{
+    struct local *local = visit->local;
+    if (visit->damaged)
+        undo(visit);
+    else
+        hf__visit_unpin(visit);
+    HF_POINT("local:unguard");
+    hf__local_unguard(&visit->lock->guard);
+    HF_POINT("local:tell");
+    if (visit->wake_count)
+        hf__local_tell(local, visit->wakes, visit->wake_count);
+    if (visit->took_over && hf__host_wants_events(local->base.host))
+        hf__host_event(local->base.host, HF_EVENT_TAKEOVER, visit->name ? visit->name : "",
+                       visit->took_over_token, "taken back from a holder that is gone");
+}

@@ -1,0 +1,211 @@
+/* The engine `local:`: a state file that all processes of one machine map. */
+#include "local.h"
+#include "base/testing.h"
+
+#include <unistd.h>
+
+static struct local *of(struct hf_engine *engine)
+{
+    return (struct local *)engine;
+}
+
+/* ---- opening and closing ---- */
+
+static void free_local(struct local *local)
+{
+    for (unsigned k = 0; k < LOCAL_SEGMENTS; k++)
+        free(atomic_load(&local->waiting[k]));
+    int *descriptors[] = { &local->sender, &local->receiver };
+    for (unsigned i = 0; i < 2; i++) {
+        if (*descriptors[i] >= 0)
+            close(*descriptors[i]);
+    }
+    hf__local_file_close(local);
+    pthread_mutex_destroy(&local->map_mutex);
+    pthread_mutex_destroy(&local->watch_mutex);
+    free(local);
+}
+
+static int open_local(struct hf_engine **ret, const struct hf_host *host, struct hf_url *url,
+                      hf_error *error)
+{
+    *ret = NULL;
+    struct local *local = hf__calloc(1, sizeof(*local));
+    if (!local) {
+        *error = (hf_error){ .code = HF_ENOMEM, .text = "out of memory" };
+        return HF_ENOMEM;
+    }
+    local->base.ops = &hf__local;
+    local->base.host = host;
+    local->directory = local->file = local->liveness = local->sender = local->receiver = -1;
+    pthread_mutex_init(&local->map_mutex, NULL);
+    hf__local_watch_open(local);
+    int code = hf__local_file_open(local, url, error);
+    if (code == HF_OK) {
+        hf__local_session_open(local);
+        code = hf__local_wake_open(local, error);
+    }
+    if (code) {
+        free_local(local);
+        return code;
+    }
+    *ret = &local->base;
+    return HF_OK;
+}
+
+/* Once nothing of ours is with libuv or the loop any more. */
+void hf__local_finish(struct local *local)
+{
+    pthread_mutex_lock(&local->watch_mutex);
+    bool posted = local->watch_posted;
+    pthread_mutex_unlock(&local->watch_mutex);
+    if (!local->closing || local->handles || posted)
+        return;
+    void (*closed)(void *arg) = local->closed;
+    void *arg = local->closed_arg;
+    free_local(local);
+    closed(arg);
+}
+
+void hf__local_handle_closed(struct local *local)
+{
+    local->handles--;
+    hf__local_finish(local);
+}
+
+static void close_local(struct hf_engine *engine, void (*closed)(void *arg), void *arg)
+{
+    struct local *local = of(engine);
+    local->closed = closed;
+    local->closed_arg = arg;
+    for (unsigned i = 0; i < LOCAL_CACHE; i++) {
+        uint32_t reference = atomic_exchange(&local->cache[i], 0);
+        struct local_node *node = reference ? hf__local_node(local, reference) : NULL;
+        if (node)
+            local_put(&node->session, 0);
+    }
+    hf__local_wake_close(local);
+    hf__local_watch_close(local);
+    local->closing = true;
+    hf__local_finish(local);
+}
+
+/* The child shares our descriptions: as long as it kept them, we would seem to live. */
+static void forked(struct hf_engine *engine)
+{
+    struct local *local = of(engine);
+    int *descriptors[] = { &local->directory, &local->file, &local->liveness, &local->sender,
+                           &local->receiver };
+    for (unsigned i = 0; i < sizeof(descriptors) / sizeof(descriptors[0]); i++) {
+        if (*descriptors[i] >= 0)
+            close(*descriptors[i]);
+        *descriptors[i] = -1;
+    }
+    for (unsigned i = 0; i < LOCAL_WATCHES; i++) {
+        if (local->watches[i].poll)
+            close(local->watches[i].fd);
+    }
+}
+
+/* ---- asking on the caller's thread ---- */
+
+static enum hf_verdict attempt_here(struct hf_engine *engine, struct hf_op *op)
+{
+    return hf__local_attempt(of(engine), op, false);
+}
+
+static enum hf_verdict release_here(struct hf_engine *engine, struct hf_op *op)
+{
+    return hf__local_release(of(engine), op);
+}
+
+static void sleep_here(struct hf_engine *engine, struct hf_op *op, int64_t until_ms)
+{
+    hf__local_sleep(of(engine), op, until_ms);
+}
+
+static void rouse_here(struct hf_engine *engine, struct hf_op *op)
+{
+    hf__local_rouse(of(engine), op);
+}
+
+static bool held_here(struct hf_engine *engine, const struct hf_op *op)
+{
+    struct local *local = of(engine);
+    uint32_t reference = local_op_node(op);
+    struct local_node *node = reference ? hf__local_node(local, reference) : NULL;
+    /* The node is the op's until that is released, and what was lost is never held again. Its token
+     * may have risen: somebody who left let a waiting upgrade through, and the op has yet to hear.
+     */
+    return node && local_get(&node->session) == local->session &&
+           local_state_state(local_get(&node->state)) == LOCAL_HELD;
+}
+
+/* ---- asking on the loop ---- */
+
+/* The deaths of those it waits for are watched from now on. */
+static void watch_blockers(struct local *local, struct hf_op *op)
+{
+    uint64_t sessions[LOCAL_WANTED];
+    bool due = true;
+    unsigned count = hf__local_blockers(local, op, sessions, &due);
+    if (due)
+        hf__op_wake(op);
+    else
+        hf__local_watch(local, sessions, count);
+}
+
+static void attempt(struct hf_engine *engine, struct hf_op *op)
+{
+    struct local *local = of(engine);
+    uint32_t before = local_op_node(op);
+    enum hf_verdict verdict = hf__local_attempt(local, op, true);
+    uint32_t node = local_op_node(op);
+    bool waits = verdict == HF_REFUSED && op->enqueue && node;
+    if (before && (before != node || !waits))
+        hf__local_note(local, before, NULL);
+    if (waits) {
+        hf__local_note(local, node, op);
+        watch_blockers(local, op);
+    }
+    hf__op_done(engine, op);
+}
+
+static void release(struct hf_engine *engine, struct hf_op *op)
+{
+    hf__local_release(of(engine), op);
+    hf__op_done(engine, op);
+}
+
+/* Nothing here rests on a lease that is renewed. */
+static void renew(struct hf_engine *engine, struct hf_lease *lease)
+{
+    (void)engine;
+    hf__lease_renewed(lease, lease->asked_at_ms, true);
+}
+
+static const char *const schemes[] = { "local", NULL };
+
+const struct hf_engine_ops hf__local = {
+    .name = "local",
+    .schemes = schemes,
+    .caps = HF_CAP_MUTEX | HF_CAP_FAIR | HF_CAP_RW | HF_CAP_UPGRADE | HF_CAP_PERMIT |
+            HF_CAP_COUNTER | HF_CAP_LATCH | HF_CAP_TOKEN | HF_CAP_DETACH | HF_CAP_INSPECT |
+            HF_CAP_BREAK,
+    .open = open_local,
+    .close = close_local,
+    .attempt = attempt,
+    .release = release,
+    .renew = renew,
+    .change = hf__local_change,
+    .inspect = hf__local_inspect,
+    .attempt_here = attempt_here,
+    .release_here = release_here,
+    .sleep_here = sleep_here,
+    .rouse_here = rouse_here,
+    .held_here = held_here,
+    .take_at_once = hf__local_take_at_once,
+    .leave_at_once = hf__local_leave_at_once,
+    .give_up = hf__local_give_up,
+    .forked = forked,
+};

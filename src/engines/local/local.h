@@ -1,0 +1,345 @@
+/* The embedded engine's own state, and what its files offer each other. */
+#ifndef HF_LOCAL_LOCAL_H
+#define HF_LOCAL_LOCAL_H
+
+#include "core/engine.h"
+#include "layout.h"
+
+#include <pthread.h>
+
+/* How long a visitor waits for a guard whose holder lives but does not move. */
+#define LOCAL_PATIENCE_MS 1000
+
+#define LOCAL_CACHE 64u
+#define LOCAL_WAKES 16u
+#define LOCAL_WATCHES 64u
+#define LOCAL_WANTED 16u
+
+struct local;
+struct uv_poll_s;
+
+/* A session whose process the loop watches. */
+struct local_watch {
+    struct local *local;
+    struct uv_poll_s *poll;
+    uint64_t session; /* 0: not in use */
+    int fd;
+};
+
+struct local {
+    struct hf_engine base;
+    unsigned char *map;
+    _Atomic unsigned segments; /* mapped here */
+    unsigned segments_limit;   /* as far as the reserved addresses go */
+    pthread_mutex_t map_mutex;
+    int directory, file,
+        liveness; /* descriptors; `liveness` carries the lock on the session's byte */
+    uint64_t session;
+    unsigned slot; /* the session's, from when its byte is locked */
+    uint64_t pid_namespace;
+    char path[512]; /* of the state file, for sentences */
+    char directory_path[400];
+    char file_name[80];
+    char namespace_name[72];
+    unsigned mode;
+    bool shared; /* the URL says mode= */
+
+    _Atomic uint32_t cache[LOCAL_CACHE]; /* free nodes that are ours */
+    _Atomic uint32_t node_hint, cell_hint;
+
+    /* wake.c */
+    int sender, receiver;
+    struct uv_poll_s *receiver_poll;
+    _Atomic(_Atomic(void *) *)
+        waiting[LOCAL_SEGMENTS]; /* by node: its op, or a mark for a sleeper */
+    _Atomic bool recheck;
+
+    /* watch.c */
+    pthread_mutex_t watch_mutex;
+    struct local_watch watches[LOCAL_WATCHES];
+    uint64_t wanted[LOCAL_WANTED];
+    unsigned wanted_count;
+    struct hf_task watch_task;
+    bool watch_posted;
+
+    /* local.c */
+    unsigned handles; /* that libuv has yet to close */
+    void (*closed)(void *arg);
+    void *closed_arg;
+    bool closing;
+};
+
+/* ---- file.c: opening, checking, growing; references ---- */
+
+int hf__local_file_open(struct local *local, struct hf_url *url, hf_error *error);
+void hf__local_file_close(struct local *local);
+void hf__local_file_close_descriptors(struct local *local);
+bool hf__local_map_range(struct local *local, uint64_t from, uint64_t to);
+/* 0 or an errno. */
+int hf__local_allocate(struct local *local, uint64_t from, uint64_t to);
+/* Sees to it that segment `k` is mapped here. */
+bool hf__local_map(struct local *local, unsigned k);
+/* Makes one more segment; under the guard of names. */
+int hf__local_grow(struct local *local, hf_error **error);
+int hf__local_damaged(struct local *local, hf_error **error, const char *what);
+
+static inline struct local_header *local_header(const struct local *local)
+{
+    return (struct local_header *)(void *)local->map;
+}
+
+static inline struct local_session *local_session(const struct local *local, unsigned slot)
+{
+    return (struct local_session *)(void *)(local->map + LOCAL_SESSIONS_AT) + slot;
+}
+
+/* By segment and number, which must exist here. */
+static inline struct local_lock *local_lock_in(const struct local *local, unsigned k, uint32_t i)
+{
+    return (struct local_lock *)(void *)(local->map + local_segment_at(k)) + i;
+}
+
+static inline struct local_node *local_node_in(const struct local *local, unsigned k, uint32_t i)
+{
+    return (struct local_node *)(void *)(local->map + local_segment_at(k) +
+                                         (LOCAL_LOCKS_SIZE << k)) +
+           i;
+}
+
+static inline struct local_cell *local_cell_in(const struct local *local, unsigned k, uint32_t i)
+{
+    return (struct local_cell *)(void *)(local->map + local_segment_at(k) +
+                                         ((LOCAL_LOCKS_SIZE + LOCAL_NODES_SIZE) << k)) +
+           i;
+}
+
+static inline uint32_t local_reference(const struct local *local, const void *at)
+{
+    return (uint32_t)((uint64_t)((const unsigned char *)at - local->map) / 64);
+}
+
+/* By reference; NULL: there is no such thing, so the file is damaged. */
+struct local_lock *hf__local_lock(struct local *local, uint32_t reference);
+struct local_node *hf__local_find_node(struct local *local, uint32_t reference);
+struct local_cell *hf__local_cell(struct local *local, uint32_t reference);
+/* Most are in segment 0, which is always mapped. */
+static inline struct local_node *hf__local_node(struct local *local, uint32_t reference)
+{
+    const uint64_t size = sizeof(struct local_node);
+    uint64_t inside = (uint64_t)reference * 64 - LOCAL_SEGMENTS_AT - LOCAL_LOCKS_SIZE;
+    if (inside < LOCAL_NODES_SIZE && inside % size == 0)
+        return local_node_in(local, 0, (uint32_t)(inside / size));
+    return hf__local_find_node(local, reference);
+}
+/* Segment and number of a node. */
+bool hf__local_node_place(uint32_t reference, unsigned *k, uint32_t *i);
+
+/* ---- setup.c: a new file, or one of an earlier boot ---- */
+
+int hf__local_set_up(struct local *local, hf_error *error);
+
+/* ---- place.c: directories and names of files ---- */
+
+int hf__local_place(struct local *local, struct hf_url *url, hf_error *error);
+/* Says that there is no such store, to who must not make one. */
+int hf__local_missing(const struct local *local, hf_error *error);
+int hf__local_errno_code(int native);
+
+/* ---- session.c: who lives ---- */
+
+/* Locks the byte of a slot that nobody has: from then on others see us live. */
+int hf__local_session_take(struct local *local, hf_error *error);
+/* Makes the slot ours, once the file is mapped. */
+void hf__local_session_open(struct local *local);
+bool hf__local_alive(struct local *local, uint64_t session);
+/* Keeps a slot that nobody has from being claimed, for a moment; false: somebody has it. */
+bool hf__local_session_seize(struct local *local, unsigned slot);
+void hf__local_session_let_go(struct local *local, unsigned slot);
+/* As far as its owner is the process of `session`: its pid here, or 0. */
+int hf__local_session_pid(struct local *local, uint64_t session);
+
+/* ---- guard.c: visits and their transactions ---- */
+
+/* A visit to one lock, inside its guard. */
+struct visit {
+    struct local *local;
+    struct local_lock *lock;
+    uint32_t reference;
+    int64_t now_ms;   /* 0: not read yet */
+    const char *name; /* NULL: nobody has needed it yet */
+    uint32_t steps;   /* taken along lists; more than there are nodes: a circle */
+    bool damaged;     /* something in the file cannot be; the visit changes nothing any more */
+    bool took_over;   /* something of a dead owner's was cleared away */
+    uint64_t took_over_token;
+    char name_copy[LOCAL_NAME_LONGEST + 1]; /* where `name` may point to */
+    unsigned wake_count;
+    uint32_t wakes[LOCAL_WAKES];
+};
+
+int64_t hf__visit_now(struct visit *visit);
+/* Enters a guard: HF_OK, or HF_UNREACHABLE (its holder lives and does not leave). *stolen: its
+ * holder had died inside. */
+int hf__local_guard(struct local *local, _Atomic uint64_t *guard, bool *stolen, hf_error **error);
+void hf__local_unguard(_Atomic uint64_t *guard);
+/* By a lock's reference. `visit` need not be left unless the answer is HF_OK. */
+int hf__visit_enter(struct visit *visit, struct local *local, uint32_t reference, hf_error **error);
+/* Only if nobody who lives is inside. */
+bool hf__visit_try(struct visit *visit, struct local *local, uint32_t reference);
+void hf__visit_leave(struct visit *visit);
+
+/* Changes a word, undoably, until hf__visit_commit. */
+void hf__visit_set(struct visit *visit, _Atomic uint64_t *word, uint64_t value);
+void hf__visit_commit(struct visit *visit);
+
+/* ---- names.c ---- */
+
+/* Finds and enters the lock `name`. HF_OK with visit->lock == NULL: not there, and not `create`. */
+int hf__visit_name(struct visit *visit, struct local *local, const char *name, uint32_t length,
+                   uint64_t hash, bool create, hf_error **error);
+/* Tokens follow the clock in sixteenths of a microsecond since 2025: a name cannot be granted so
+ * often that they would run ahead of it, and a program that keeps numbers as doubles holds them
+ * exactly until 2042. */
+#define LOCAL_TICKS 16000000u
+#define LOCAL_TICKS_SINCE 1735689600 /* 2025-01-01T00:00:00Z */
+/* From now on, every grant of any name has a larger token. */
+void hf__local_raise_floor(struct local *local, uint64_t token);
+/* The bytes of a lock's name inside a visit; NULL: damaged. */
+const char *hf__visit_name_bytes(struct visit *visit, uint32_t *length);
+
+/* ---- nodes.c ---- */
+
+/* A free node that is ours; NULL: HF_ELIMIT and the like in *error. */
+struct local_node *hf__node_take(struct local *local, hf_error **error, int *code);
+void hf__node_give(struct local *local, struct local_node *node);
+/* Clears away what dead sessions left: one slot's, or everybody's (0). */
+void hf__local_sweep(struct local *local, unsigned slot);
+
+/* ---- queue.c: the lists of a lock; steps of a transaction ---- */
+
+struct local_node *hf__visit_node(struct visit *visit, uint32_t reference);
+void hf__queue_append(struct visit *visit, _Atomic uint64_t *list, struct local_node *node);
+void hf__queue_remove(struct visit *visit, _Atomic uint64_t *list, struct local_node *node);
+/* The first of a list, and the next; NULL at the end, and when the list is damaged. */
+struct local_node *hf__queue_first(struct visit *visit, const _Atomic uint64_t *list);
+struct local_node *hf__queue_next(struct visit *visit, const struct local_node *node);
+
+/* ---- rules.c: who may have what ---- */
+
+hf_kind hf__mode_kind(hf_mode mode);
+hf_kind hf__visit_kind(const struct visit *visit);
+/* Something is held, waited for, or stored under this name. */
+bool hf__visit_in_use(const struct visit *visit);
+/* Could this be granted now, leaving aside who came first? */
+bool hf__visit_may_grant(struct visit *visit, hf_mode mode, uint32_t permits);
+/* Grants to a free or a waiting node. */
+void hf__visit_grant(struct visit *visit, struct local_node *node, hf_mode mode,
+                     uint64_t deadline_ms, unsigned flags);
+/* Raises the UPGRADE that is held to WRITE, if it is alone. */
+bool hf__visit_raise(struct visit *visit, struct local_node *node);
+/* Each of these is a whole transaction. Takes a held node out of the lock; it goes on as `state`.
+ */
+void hf__visit_drop(struct visit *visit, struct local_node *node, enum local_state state,
+                    unsigned flags);
+/* Takes a waiting node out of the queue. */
+void hf__visit_leave_queue(struct visit *visit, struct local_node *node);
+/* Lowers WRITE or UPGRADE to `mode`, and withdraws a pending upgrade. */
+void hf__visit_lower(struct visit *visit, struct local_node *node, hf_mode mode);
+
+/* Takes a parked node out of the holders. */
+void hf__visit_evict(struct visit *visit, struct local_node *node);
+
+/* ---- parked.c: locks that nobody else wants, past the guard ---- */
+
+/* At the begin of a visit: from here on the exclusive holder, if there is one, does nothing outside
+ * the guard, and what was parked is out of the way. */
+void hf__visit_pin(struct visit *visit);
+/* At its end: the holder may go past the guard again, unless somebody waits. */
+void hf__visit_unpin(struct visit *visit);
+/* A look from outside: nobody holds it, nobody waits. */
+bool hf__local_seems_free(struct local *local, const struct local_lock *lock);
+/* The engine's slots of the same names. */
+bool hf__local_take_at_once(struct hf_engine *engine, struct hf_op *op, uint64_t *kept);
+bool hf__local_leave_at_once(struct hf_engine *engine, struct hf_op *op, uint64_t *kept);
+bool hf__local_give_up(struct hf_engine *engine, uint64_t *kept);
+
+/* ---- pump.c: what is due is given, what is dead is cleared away ---- */
+
+void hf__visit_pump(struct visit *visit);
+/* Takes a dead or detached owner's node out of the lock and frees it. */
+void hf__visit_clear(struct visit *visit, struct local_node *node);
+/* Expired and dead holders, and dead waiters at the head. */
+void hf__visit_reap(struct visit *visit);
+/* Dead waiters close before a waiting node: those that hf__local_blockers looks at. */
+void hf__visit_reap_before(struct visit *visit, const struct local_node *own);
+/* The earliest time at which a hold of this lock ends by itself. */
+int64_t hf__visit_next_deadline(struct visit *visit);
+
+/* ---- ask.c ---- */
+
+/* Who asks, as others see it. */
+void hf__local_sign(struct local_node *node, const struct hf_op *op);
+enum hf_verdict hf__local_attempt(struct local *local, struct hf_op *op, bool asynchronous);
+enum hf_verdict hf__local_release(struct local *local, struct hf_op *op);
+
+/* op->engine_word[0]: the node's reference; high half: the futex word that was seen.
+ * op->engine_word[1]: roused. Other threads look at both. */
+static inline uint32_t local_op_node(const struct hf_op *op)
+{
+    return local_low(__atomic_load_n(&op->engine_word[0], __ATOMIC_RELAXED));
+}
+
+/* op->engine_pointer of an HF_COUNTER that was granted: it has taken its units. */
+#define LOCAL_TOOK ((void *)1)
+
+static inline void local_op_set(struct hf_op *op, uint32_t node, uint32_t seen)
+{
+    __atomic_store_n(&op->engine_word[0], local_pair(node, seen), __ATOMIC_RELAXED);
+}
+
+/* ---- wake.c: telling waiters ---- */
+
+int hf__local_wake_open(struct local *local, hf_error *error);
+void hf__local_wake_close(struct local *local);
+/* Inside a visit: changes the futex word now, tells after the visit. */
+void hf__visit_wake(struct visit *visit, struct local_node *node);
+/* After the visit. */
+void hf__local_tell(struct local *local, const uint32_t *nodes, unsigned count);
+/* Tells a session that some of its holds may be gone. */
+void hf__local_tell_recheck(struct local *local, uint64_t session);
+/* Notes who waits on a node: an op (wake it on the loop), or LOCAL_SLEEPER; NULL: nobody. */
+#define LOCAL_SLEEPER ((void *)1)
+void hf__local_note(struct local *local, uint32_t node, void *waiter);
+/* Everybody of ours who waits, have another look. Loop only. */
+void hf__local_wake_all(struct local *local);
+void hf__local_sleep(struct local *local, struct hf_op *op, int64_t until_ms);
+void hf__local_rouse(struct local *local, struct hf_op *op);
+
+/* ---- watch.c: hearing of a death at once ---- */
+
+void hf__local_watch_open(struct local *local);
+/* Loop only; calls hf__local_handle_closed for each. */
+void hf__local_watch_close(struct local *local);
+/* Any thread: watch these, if possible. True: all of them are watched already. */
+bool hf__local_watch(struct local *local, const uint64_t *sessions, unsigned count);
+/* Loop only. */
+void hf__local_watch_now(struct local *local, uint64_t session);
+/* Whom this op waits for: sessions of holders and of those before it. Any of them dead, or a hold
+ * expired, or the op granted: *due. */
+unsigned hf__local_blockers(struct local *local, struct hf_op *op, uint64_t sessions[LOCAL_WANTED],
+                            bool *due);
+
+/* ---- local.c ---- */
+
+extern const struct hf_engine_ops hf__local;
+/* Loop only: one of libuv's handles is closed; closes the engine if that was the last. */
+void hf__local_handle_closed(struct local *local);
+void hf__local_finish(struct local *local);
+
+/* ---- change.c, inspect.c ---- */
+
+void hf__local_change(struct hf_engine *engine, struct hf_change *change);
+void hf__local_inspect(struct hf_engine *engine, struct hf_query *query);
+void hf__local_key(const struct local_node *node, char key[HF_OWNER_KEY_SIZE]);
+bool hf__local_key_parse(const char *key, uint64_t id[2], uint64_t *owner);
+
+#endif

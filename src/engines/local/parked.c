@@ -1,0 +1,164 @@
+/* Locks that nobody else wants, past the guard. Who gives such a lock back leaves its node in the
+ * holders, *parked*: one exchange of the node's state word, and one more takes it again. To all
+ * others a parked node means that the lock is free; whoever visits the lock takes it out first.
+ *
+ *        HELD  <---- take, leave: the owner, outside the guard ---->  PARKED
+ *          |                                                             |
+ *          | pin, unpin: a visitor, inside                               | pin: a visitor
+ *          v                                                             v
+ *        HELD, PINNED                                         PARKED, PINNED ---> EVICTED
+ *
+ * The state word decides between the owner and the visitor, since both exchange it: a pinned node
+ * is changed inside the guard only. It stays pinned as long as somebody waits, so that giving the
+ * lock back goes through the guard, where the next one is told. */
+#include "base/testing.h"
+#include "local.h"
+
+static bool is_exclusive(uint64_t state)
+{
+    unsigned mode = local_state_mode(state);
+    return mode == HF_MUTEX || mode == HF_FAIR || mode == HF_WRITE;
+}
+
+static bool is(uint64_t state, enum local_state what)
+{
+    return local_state_state(state) == what;
+}
+
+/* The only one in the holders, if it is one that may go past the guard. */
+static struct local_node *exclusive_holder(struct local *local, const struct local_lock *lock)
+{
+    uint64_t holders = local_get(&lock->holders);
+    if (!holders || local_low(holders) != local_high(holders))
+        return NULL;
+    struct local_node *node = hf__local_node(local, local_low(holders));
+    return node && is_exclusive(local_get(&node->state)) ? node : NULL;
+}
+
+bool hf__local_seems_free(struct local *local, const struct local_lock *lock)
+{
+    const struct local_node *node = exclusive_holder(local, lock);
+    bool parked = node && is(local_get(&node->state), LOCAL_PARKED);
+    return !local_get(&lock->waiters) && (parked || !local_get(&lock->holders));
+}
+
+void hf__visit_pin(struct visit *visit)
+{
+    struct local_node *node = exclusive_holder(visit->local, visit->lock);
+    if (!node)
+        return;
+    uint64_t state = atomic_load_explicit(&node->state, memory_order_acquire), pinned;
+    do {
+        if (!is(state, LOCAL_HELD) && !is(state, LOCAL_PARKED))
+            return;
+        pinned = local_with_flags(state, local_state_flags(state) | LOCAL_PINNED);
+    } while (state != pinned &&
+             !atomic_compare_exchange_weak_explicit(&node->state, &state, pinned,
+                                                    memory_order_acquire, memory_order_acquire));
+    HF_POINT("local:pinned");
+    /* Outside the guard, the last token is the node's alone. */
+    if (local_get(&node->token) > local_get(&visit->lock->token))
+        local_put(&visit->lock->token, local_get(&node->token));
+    HF_POINT("local:pinned:token");
+    if (is(pinned, LOCAL_PARKED))
+        hf__visit_evict(visit, node);
+}
+
+void hf__visit_unpin(struct visit *visit)
+{
+    struct local_node *node = exclusive_holder(visit->local, visit->lock);
+    if (!node)
+        return;
+    uint64_t state = local_get(&node->state);
+    unsigned flags = local_state_flags(state) & ~LOCAL_PINNED;
+    if (local_get(&visit->lock->waiters))
+        flags |= LOCAL_PINNED;
+    if (is(state, LOCAL_HELD) && flags != local_state_flags(state))
+        local_put(&node->state, local_with_flags(state, flags));
+}
+
+/* ---- the owner ---- */
+
+static struct local_node *kept_node(struct local *local, uint64_t kept)
+{
+    return kept ? hf__local_node(local, (uint32_t)kept) : NULL;
+}
+
+/* Makes sure that no list has the node, and no journal that may yet be undone. */
+static bool is_out(struct local *local, struct local_node *node)
+{
+    uint64_t state = atomic_load_explicit(&node->state, memory_order_acquire);
+    if (is(state, LOCAL_EVICTED))
+        return true;
+    struct visit visit;
+    if (!hf__visit_try(&visit, local, local_state_lock(state)))
+        return false;
+    bool damaged = visit.damaged;
+    hf__visit_leave(&visit);
+    return !damaged;
+}
+
+bool hf__local_give_up(struct hf_engine *engine, uint64_t *kept)
+{
+    struct local *local = (struct local *)engine;
+    struct local_node *node = kept_node(local, *kept);
+    if (node && !is_out(local, node))
+        return false;
+    *kept = 0;
+    if (node) {
+        local_put(&node->state, 0);
+        hf__node_give(local, node);
+    }
+    return true;
+}
+
+bool hf__local_take_at_once(struct hf_engine *engine, struct hf_op *op, uint64_t *kept)
+{
+    struct local *local = (struct local *)engine;
+    struct local_node *node = kept_node(local, *kept);
+    uint64_t state = node ? atomic_load_explicit(&node->state, memory_order_acquire) : 0;
+    uint32_t lock = local_state_lock(state);
+    if (state != local_state(lock, op->mode, LOCAL_PARKED, 0)) {
+        if (is(state, LOCAL_EVICTED))
+            hf__local_give_up(engine, kept);
+        return false;
+    }
+    uint64_t floor = local_get(&local_header(local)->token_floor);
+    uint64_t last = local_get(&node->token);
+    op->token = (last > floor ? last : floor) + 1;
+    hf__local_sign(node, op);
+    local_put(&node->token, op->token);
+    HF_POINT("local:unpark");
+    if (!atomic_compare_exchange_strong_explicit(&node->state, &state,
+                                                 local_state(lock, op->mode, LOCAL_HELD, 0),
+                                                 memory_order_acq_rel, memory_order_relaxed))
+        return false;
+    HF_POINT("local:unparked");
+    local_op_set(op, (uint32_t)*kept, 0);
+    op->rests_on = NULL;
+    *kept = 0;
+    return true;
+}
+
+bool hf__local_leave_at_once(struct hf_engine *engine, struct hf_op *op, uint64_t *kept)
+{
+    struct local *local = (struct local *)engine;
+    uint32_t reference = local_op_node(op);
+    struct local_node *node = reference ? hf__local_node(local, reference) : NULL;
+    uint64_t state = node ? local_get(&node->state) : 0;
+    if (!is(state, LOCAL_HELD) || local_state_flags(state) || !is_exclusive(state) ||
+        local_get(&node->deadline_ms))
+        return false;
+    if (*kept && !hf__local_give_up(engine, kept))
+        return false;
+    uint64_t parked =
+        local_state(local_state_lock(state), local_state_mode(state), LOCAL_PARKED, 0);
+    HF_POINT("local:park");
+    if (!atomic_compare_exchange_strong_explicit(&node->state, &state, parked, memory_order_acq_rel,
+                                                 memory_order_relaxed))
+        return false;
+    HF_POINT("local:parked");
+    local_op_set(op, 0, 0);
+    *kept = reference;
+    return true;
+}

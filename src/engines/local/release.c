@@ -1,0 +1,120 @@
+/* The one way out: unlocking, giving up a wait, handing back a late grant. */
+#include "base/testing.h"
+#include "local.h"
+
+/* What a counter gave to somebody who will never hear of it goes back. */
+static void give_back(struct visit *visit, const struct hf_op *op, uint32_t units)
+{
+    uint64_t numbers = local_get(&visit->lock->numbers);
+    uint64_t hash = op->name_hash <= LOCAL_HASH_RENAMED ? op->name_hash + 2 : op->name_hash;
+    uint64_t value = (uint64_t)local_low(numbers) + units;
+    if (hf__visit_kind(visit) == HF_KIND_COUNTER && local_get(&visit->lock->hash) == hash &&
+        value <= UINT32_MAX)
+        hf__visit_set(visit, &visit->lock->numbers,
+                      local_pair((uint32_t)value, local_high(numbers)));
+}
+
+static void let_go(struct visit *visit, struct hf_op *op, struct local_node *node)
+{
+    uint64_t state = local_get(&node->state);
+    switch ((enum local_state)local_state_state(state)) {
+    case LOCAL_HELD:
+        hf__visit_drop(visit, node, LOCAL_FREE, 0);
+        break;
+    case LOCAL_WAITING:
+        hf__visit_leave_queue(visit, node);
+        break;
+    case LOCAL_TAKEN:
+        if (local_state_mode(state) == HF_COUNTER)
+            give_back(visit, op, node->permits);
+        hf__visit_set(visit, &node->state,
+                      local_state(visit->reference, local_state_mode(state), LOCAL_FREE, 0));
+        hf__visit_commit(visit);
+        break;
+    case LOCAL_FREE:
+    case LOCAL_LOST:
+    case LOCAL_PARKED:
+    case LOCAL_EVICTED:
+        break;
+    }
+}
+
+static void explain_loss(struct hf_op *op, uint64_t state)
+{
+    if (local_state_state(state) != LOCAL_LOST || local_state_flags(state) & LOCAL_OFFERED)
+        return;
+    op->lost = true;
+    hf__explain(&op->error, HF_LOST, 0, "'%.80s' had been lost before it was given back: %s",
+                op->name,
+                local_state_flags(state) & LOCAL_BROKEN ? "it was broken" : "its lease ran out");
+}
+
+static void lower(struct visit *visit, struct hf_op *op, struct local_node *node)
+{
+    uint64_t state = local_get(&node->state);
+    unsigned mode = local_state_mode(state);
+    bool strong = mode == HF_UPGRADE || mode == HF_WRITE;
+    if (local_state_state(state) == LOCAL_HELD && strong &&
+        (op->keep == HF_READ || op->keep == HF_UPGRADE))
+        hf__visit_lower(visit, node, (hf_mode)op->keep);
+}
+
+static enum hf_verdict release_node(struct local *local, struct hf_op *op, struct local_node *node)
+{
+    struct visit visit;
+    uint64_t state = local_get(&node->state);
+    bool keeps = op->keep != HF_KEEP_NOTHING;
+    int code = hf__visit_enter(&visit, local, local_state_lock(state), &op->error);
+    if (code)
+        return code == HF_UNREACHABLE ? HF_NO_ANSWER : HF_FAILED;
+    state = local_get(&node->state);
+    if (keeps)
+        lower(&visit, op, node);
+    else
+        let_go(&visit, op, node);
+    HF_POINT("local:released");
+    hf__visit_pump(&visit);
+    bool broken = visit.damaged;
+    if (broken)
+        hf__local_damaged(local, &op->error, "a lock's lists do not fit together");
+    hf__visit_leave(&visit);
+    if (broken)
+        return HF_FAILED;
+    explain_loss(op, state);
+    if (!keeps || local_state_state(state) == LOCAL_LOST) {
+        local_op_set(op, 0, 0);
+        local_put(&node->state, 0);
+        hf__node_give(local, node);
+    }
+    return HF_GONE;
+}
+
+/* The counter was taken from, and then it turned out that nobody waits for the answer. */
+static enum hf_verdict return_units(struct local *local, struct hf_op *op)
+{
+    struct visit visit;
+    int code =
+        hf__visit_name(&visit, local, op->name, op->name_length, op->name_hash, false, &op->error);
+    if (code)
+        return code == HF_UNREACHABLE ? HF_NO_ANSWER : HF_FAILED;
+    op->engine_pointer = NULL;
+    if (visit.lock) {
+        give_back(&visit, op, op->permits);
+        hf__visit_commit(&visit);
+        hf__visit_pump(&visit);
+        hf__visit_leave(&visit);
+    }
+    return HF_GONE;
+}
+
+enum hf_verdict hf__local_release(struct local *local, struct hf_op *op)
+{
+    uint32_t reference = local_op_node(op);
+    struct local_node *node = reference ? hf__local_node(local, reference) : NULL;
+    if (reference)
+        hf__local_note(local, reference, NULL);
+    op->verdict = node                               ? release_node(local, op, node)
+                  : op->engine_pointer == LOCAL_TOOK ? return_units(local, op)
+                                                     : HF_GONE;
+    return op->verdict;
+}

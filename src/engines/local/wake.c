@@ -1,0 +1,277 @@
+/* Telling waiters: a futex in the file for those who sleep, a datagram for those who turn a loop.
+ */
+#include "base/error.h"
+#include "base/testing.h"
+#include "local.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/futex.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/un.h>
+#include <unistd.h>
+#include <uv.h>
+
+enum { READ_MOST = 64 };
+
+/* ---- addresses ---- */
+
+/* Long directories do not fit into an address, and relative ones are elsewhere after a chdir; by
+ * way of our own descriptor they are reached. */
+static struct sockaddr_un address(const struct local *local, unsigned slot)
+{
+    struct sockaddr_un at = { .sun_family = AF_UNIX };
+    int length = snprintf(at.sun_path, sizeof(at.sun_path), "%s/%s.%u.sock", local->directory_path,
+                          local->namespace_name, slot);
+    if (length < 0 || (size_t)length >= sizeof(at.sun_path) || local->directory_path[0] != '/')
+        snprintf(at.sun_path, sizeof(at.sun_path), "/proc/self/fd/%d/%s.%u.sock", local->directory,
+                 local->namespace_name, slot);
+    return at;
+}
+
+static void send_to(struct local *local, unsigned slot, uint32_t reference)
+{
+    struct local_session *session = local_session(local, slot);
+    if (local->sender < 0 || !slot || !atomic_load(&session->socket))
+        return;
+    struct sockaddr_un to = address(local, slot);
+    /* If it is full, it has plenty to read, and looks at everything afterwards. It may have read
+     * all of it by the time that is written down; hence the second try. */
+    for (unsigned tries = 0; tries < 2; tries++) {
+        ssize_t sent = sendto(local->sender, &reference, sizeof(reference),
+                              MSG_DONTWAIT | MSG_NOSIGNAL, (struct sockaddr *)&to, sizeof(to));
+        if (sent >= 0 || (errno != EAGAIN && errno != ENOBUFS))
+            return;
+        atomic_store(&session->overflow, 1);
+    }
+}
+
+/* The word is shared by processes, so these are not the private futexes. */
+static void wake_sleepers(_Atomic uint32_t *word)
+{
+    syscall(SYS_futex, word, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+}
+
+/* ---- who waits here ---- */
+
+static _Atomic(void *) *noted(struct local *local, uint32_t node, bool create)
+{
+    unsigned k;
+    uint32_t i;
+    if (!hf__local_node_place(node, &k, &i))
+        return NULL;
+    _Atomic(void *) *table = atomic_load_explicit(&local->waiting[k], memory_order_acquire);
+    if (!table && create) {
+        _Atomic(void *) *fresh = hf__calloc((size_t)LOCAL_NODES << k, sizeof(*fresh));
+        if (!fresh)
+            return NULL;
+        if (atomic_compare_exchange_strong(&local->waiting[k], &table, fresh))
+            table = fresh;
+        else
+            free(fresh);
+    }
+    return table ? &table[i] : NULL;
+}
+
+/* Without memory the waiter is not noted, and has its retry_at_ms. */
+void hf__local_note(struct local *local, uint32_t node, void *waiter)
+{
+    _Atomic(void *) *at = noted(local, node, waiter != NULL);
+    if (at && atomic_load_explicit(at, memory_order_relaxed) != waiter)
+        atomic_store(at, waiter);
+}
+
+/* True: somebody slept on it. */
+static bool change_futex(struct local_node *node)
+{
+    uint32_t old = atomic_load(&node->futex);
+    while (!atomic_compare_exchange_weak(&node->futex, &old, (old + 2) & ~1u))
+        continue;
+    return old & 1;
+}
+
+static void bump(struct local_node *node)
+{
+    if (change_futex(node))
+        wake_sleepers(&node->futex);
+}
+
+static void wake_noted(_Atomic(void *) *at, struct local_node *node)
+{
+    void *waiter = atomic_load(at);
+    if (waiter == LOCAL_SLEEPER)
+        bump(node);
+    else if (waiter)
+        hf__op_wake(waiter);
+}
+
+void hf__local_wake_all(struct local *local)
+{
+    for (unsigned k = 0; k < LOCAL_SEGMENTS; k++) {
+        _Atomic(void *) *table = atomic_load_explicit(&local->waiting[k], memory_order_acquire);
+        for (uint32_t i = 0; table && i < LOCAL_NODES << k; i++) {
+            if (atomic_load_explicit(&table[i], memory_order_relaxed))
+                wake_noted(&table[i], local_node_in(local, k, i));
+        }
+    }
+}
+
+/* ---- telling ---- */
+
+void hf__visit_wake(struct visit *visit, struct local_node *node)
+{
+    bool slept = change_futex(node);
+    bool asynchronous = local_state_flags(local_get(&node->state)) & LOCAL_ASYNCHRONOUS;
+    HF_POINT("local:wake");
+    if (!asynchronous && !slept)
+        return;
+    if (visit->wake_count == LOCAL_WAKES) {
+        hf__local_tell(visit->local, visit->wakes, visit->wake_count);
+        visit->wake_count = 0;
+    }
+    visit->wakes[visit->wake_count++] = local_reference(visit->local, node);
+}
+
+/* The node may be somebody else's by now; then one wake is for nothing. */
+void hf__local_tell(struct local *local, const uint32_t *nodes, unsigned count)
+{
+    for (unsigned i = 0; i < count; i++) {
+        struct local_node *node = hf__local_node(local, nodes[i]);
+        if (!node)
+            continue;
+        if (local_state_flags(local_get(&node->state)) & LOCAL_ASYNCHRONOUS)
+            send_to(local, local_session_slot(local_get(&node->session)), nodes[i]);
+        else
+            wake_sleepers(&node->futex);
+    }
+}
+
+void hf__local_tell_recheck(struct local *local, uint64_t session)
+{
+    if (session && session != LOCAL_DETACHED)
+        send_to(local, local_session_slot(session), 0);
+}
+
+void hf__local_rouse(struct local *local, struct hf_op *op)
+{
+    __atomic_store_n(&op->engine_word[1], 1, __ATOMIC_SEQ_CST);
+    uint32_t reference = local_op_node(op);
+    struct local_node *node = reference ? hf__local_node(local, reference) : NULL;
+    if (node)
+        bump(node);
+}
+
+/* ---- being told ---- */
+
+static void readable(uv_poll_t *poll, int status, int events)
+{
+    struct local *local = poll->data;
+    uint32_t reference;
+    (void)events;
+    if (status < 0)
+        return;
+    for (unsigned i = 0; i < READ_MOST; i++) {
+        ssize_t got = recv(local->receiver, &reference, sizeof(reference), MSG_DONTWAIT);
+        if (got < 0)
+            break;
+        if (got != sizeof(reference) || !reference) {
+            hf__holds_recheck(local->base.host, "the lock was broken");
+            continue;
+        }
+        struct local_node *node = hf__local_node(local, reference);
+        _Atomic(void *) *at = node ? noted(local, reference, false) : NULL;
+        if (at)
+            wake_noted(at, node);
+    }
+    struct local_session *own = local_session(local, local_session_slot(local->session));
+    if (atomic_load(&own->overflow) && atomic_exchange(&own->overflow, 0)) {
+        hf__local_wake_all(local);
+        hf__holds_recheck(local->base.host, "the lock was broken");
+    }
+}
+
+static int bind_receiver(struct local *local)
+{
+    unsigned slot = local_session_slot(local->session);
+    struct sockaddr_un at = address(local, slot);
+    int receiver = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (receiver < 0)
+        return -1;
+    unlink(at.sun_path); /* Of a dead client with our slot. */
+    int code = bind(receiver, (struct sockaddr *)&at, sizeof(at));
+    HF_POINT("local:socket:bound");
+    /* Who shares the directory may have put a link in its place by now. */
+    if (code || fchmodat(AT_FDCWD, at.sun_path, local->mode, AT_SYMLINK_NOFOLLOW)) {
+        close(receiver);
+        return -1;
+    }
+    return receiver;
+}
+
+/* Who was killed has left a socket behind. Whoever comes or goes clears such things away. */
+static void clear_dead_sockets(struct local *local)
+{
+    for (unsigned slot = 1; slot < LOCAL_SESSIONS; slot++) {
+        struct local_session *place = local_session(local, slot);
+        if (slot == local_session_slot(local->session) || !atomic_load(&place->socket) ||
+            !hf__local_session_seize(local, slot))
+            continue;
+        struct sockaddr_un at = address(local, slot);
+        unlink(at.sun_path);
+        atomic_store(&place->socket, 0);
+        HF_POINT("local:socket:cleared");
+        hf__local_session_let_go(local, slot);
+    }
+}
+
+/* Without a socket, waiting goes on by retry_at_ms, only more slowly. */
+int hf__local_wake_open(struct local *local, hf_error *error)
+{
+    local->sender = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    clear_dead_sockets(local);
+    if (!local->base.host->uv)
+        return HF_OK;
+    local->receiver = bind_receiver(local);
+    if (local->receiver < 0)
+        return HF_OK;
+    local->receiver_poll = hf__calloc(1, sizeof(*local->receiver_poll));
+    if (!local->receiver_poll)
+        return hf__error_set(error, HF_ENOMEM, 0, "out of memory");
+    if (uv_poll_init(local->base.host->uv, local->receiver_poll, local->receiver)) {
+        free(local->receiver_poll);
+        local->receiver_poll = NULL;
+        return HF_OK;
+    }
+    local->receiver_poll->data = local;
+    local->handles++;
+    uv_poll_start(local->receiver_poll, UV_READABLE, readable);
+    atomic_store(&local_session(local, local_session_slot(local->session))->socket, 1);
+    return HF_OK;
+}
+
+static void receiver_closed(uv_handle_t *handle)
+{
+    struct local *local = handle->data;
+    free(local->receiver_poll);
+    local->receiver_poll = NULL;
+    hf__local_handle_closed(local);
+}
+
+void hf__local_wake_close(struct local *local)
+{
+    if (local->receiver >= 0) {
+        struct sockaddr_un at = address(local, local_session_slot(local->session));
+        atomic_store(&local_session(local, local_session_slot(local->session))->socket, 0);
+        unlink(at.sun_path);
+    }
+    clear_dead_sockets(local);
+    if (local->receiver_poll) {
+        uv_poll_stop(local->receiver_poll);
+        uv_close((uv_handle_t *)local->receiver_poll, receiver_closed);
+    }
+}

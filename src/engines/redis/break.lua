@@ -1,0 +1,20 @@
+-- Takes a mutex away from one holder, or from whoever holds it.
+-- KEYS: the lock, its channel. ARGV: the holder's field, or nothing.
+-- Answers how many held it, and how many of them lost it.
+local held = redis.call('hlen', KEYS[1])
+local broken = held
+if held == 0 then
+    return {0, 0}
+end
+if redis.call('hexists', KEYS[1], 'mode') == 1 then
+    return {-1}
+end
+if ARGV[1] then
+    broken = redis.call('hdel', KEYS[1], ARGV[1])
+else
+    redis.call('del', KEYS[1])
+end
+if broken > 0 and redis.call('exists', KEYS[1]) == 0 then
+    redis.call('publish', KEYS[2], '0')
+end
+return {held, broken}

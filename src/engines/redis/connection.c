@@ -1,0 +1,296 @@
+/* A connection that comes back by itself. It is opened when somebody has a question, and broken
+ * when the server is silent for too long; then every question that was out is unanswered, and the
+ * next try waits a little longer each time, not at the same moment as everybody else's. */
+#include "base/error.h"
+#include "base/rand.h"
+#include "redis.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#define PAUSE_FIRST_MS 20
+#define PAUSE_DOUBLINGS 6u
+
+static struct hf_loop *loop_of(const struct connection *connection)
+{
+    return connection->redis->base.host->loop;
+}
+
+/* ---- ending ---- */
+
+static void drop_stream(struct connection *connection)
+{
+    if (connection->stream)
+        hf__stream_close(connection->stream);
+    connection->stream = NULL;
+    if (connection->reader)
+        redisReaderFree(connection->reader);
+    connection->reader = NULL;
+    connection->unread = 0;
+    connection->known_scripts = 0;
+    connection->failing = false;
+    hf__timer_stop(loop_of(connection), &connection->limit);
+}
+
+static void begin_pause(struct connection *connection)
+{
+    unsigned doublings =
+        connection->failures < PAUSE_DOUBLINGS ? connection->failures : PAUSE_DOUBLINGS;
+    int64_t pause_ms = (int64_t)PAUSE_FIRST_MS << doublings;
+    uint64_t salt;
+    hf__random(&salt, sizeof salt);
+    pause_ms = pause_ms / 2 + (int64_t)(salt % (uint64_t)pause_ms);
+    connection->failures++;
+    hf__timer_start(loop_of(connection), &connection->pause,
+                    hf__loop_now(loop_of(connection)) + pause_ms);
+}
+
+static void leave_unanswered(struct connection *connection, struct hf_link *questions)
+{
+    struct hf_link unanswered;
+    hf__link_init(&unanswered);
+    struct hf_link *link;
+    /* What is asked anew meanwhile belongs to the next connection. */
+    while ((link = hf__list_pop(questions)))
+        hf__list_append(&unanswered, link);
+    while ((link = hf__list_pop(&unanswered))) {
+        struct question *question = HF_CONTAINER(link, struct question, link);
+        question->answered(connection, question, NULL);
+    }
+}
+
+/* `why` is set. */
+static void fail(struct connection *connection)
+{
+    bool was_ready = connection->state == CONNECTION_READY;
+    drop_stream(connection);
+    connection->state = CONNECTION_DOWN;
+    begin_pause(connection);
+    leave_unanswered(connection, &connection->out);
+    leave_unanswered(connection, &connection->questions);
+    if (was_ready && connection->lost)
+        connection->lost(connection);
+}
+
+/* The failure is told when whoever finds it has returned. */
+void hf__connection_break(struct connection *connection, int code, int native, const char *format,
+                          ...)
+{
+    char what[240];
+    va_list arguments;
+    if (connection->failing || connection->state == CONNECTION_DOWN)
+        return;
+    va_start(arguments, format);
+    vsnprintf(what, sizeof what, format, arguments);
+    va_end(arguments);
+    hf__error_set(&connection->why, code, native, "Redis at %.100s: %s",
+                  connection->redis->settings.shown, what);
+    connection->failing = true;
+    hf__timer_start(loop_of(connection), &connection->limit, hf__loop_now(loop_of(connection)));
+}
+
+static void limit_fired(struct hf_timer *timer)
+{
+    struct connection *connection = HF_CONTAINER(timer, struct connection, limit);
+    if (connection->failing) {
+        fail(connection);
+        return;
+    }
+    struct hf_link *first = hf__list_first(&connection->out);
+    if (!first)
+        return;
+    int64_t timeout_ms = connection->redis->settings.timeout_ms;
+    int64_t due_ms = HF_CONTAINER(first, struct question, link)->sent_at_ms + timeout_ms;
+    if (hf__loop_now(loop_of(connection)) < due_ms)
+        hf__timer_start(loop_of(connection), &connection->limit, due_ms);
+    else
+        hf__connection_break(connection, HF_UNREACHABLE, 0, "no answer for %lld ms",
+                             (long long)timeout_ms);
+}
+
+/* ---- writing ---- */
+
+static void await(struct connection *connection, struct question *question)
+{
+    question->sent = true;
+    question->sent_at_ms = hf__loop_now(loop_of(connection));
+    hf__list_append(&connection->out, &question->link);
+    if (!connection->limit.started)
+        hf__timer_start(loop_of(connection), &connection->limit,
+                        question->sent_at_ms + connection->redis->settings.timeout_ms);
+}
+
+void hf__connection_write(struct connection *connection, struct question *question,
+                          struct command *command)
+{
+    char *bytes = NULL;
+    if (question)
+        await(connection, question);
+    int length =
+        redisFormatCommandArgv(&bytes, command->count, command->arguments, command->lengths);
+    if (length < 0 || !hf__stream_write(connection->stream, bytes, (size_t)length))
+        hf__connection_break(connection, HF_ENOMEM, 0, "out of memory for a question");
+    if (bytes)
+        redisFreeCommand(bytes);
+}
+
+void hf__connection_script(struct connection *connection, struct command *command,
+                           enum redis_script script, unsigned keys)
+{
+    static const struct {
+        const char *digest, *text;
+    } scripts[] = {
+#define HF_SCRIPT(name, sha, body) [REDIS_##name] = { sha, body },
+#include "engines/redis/scripts.inc"
+#undef HF_SCRIPT
+    };
+    bool known = connection->known_scripts & (1u << script);
+    const char *body = known ? scripts[script].digest : scripts[script].text;
+    connection->known_scripts |= 1u << script;
+    hf__command_begin(command, known ? "EVALSHA" : "EVAL");
+    hf__command_add(command, body, strlen(body));
+    hf__command_print(command, "%u", keys);
+}
+
+void hf__connection_ask(struct connection *connection, struct question *question)
+{
+    if (connection->state == CONNECTION_READY && !connection->failing) {
+        question->send(connection, question);
+        return;
+    }
+    question->sent = false;
+    hf__list_append(&connection->questions, &question->link);
+    hf__connection_want(connection);
+}
+
+/* ---- reading ---- */
+
+static void take_reply(struct connection *connection, const redisReply *reply)
+{
+    struct hf_link *first = hf__list_pop(&connection->out);
+    if (!first) {
+        if (connection->pushed)
+            connection->pushed(connection, reply);
+        else
+            hf__connection_break(connection, HF_ECORRUPT, 0, "an answer that nobody asked for");
+        return;
+    }
+    struct question *question = HF_CONTAINER(first, struct question, link);
+    if (reply->type == REDIS_REPLY_ERROR && hf__reply_says(reply, "NOSCRIPT")) {
+        connection->known_scripts = 0;
+        question->send(connection, question);
+        return;
+    }
+    question->answered(connection, question, reply);
+}
+
+static void received(void *arg, const char *bytes, size_t length)
+{
+    struct connection *connection = arg;
+    redisReader *reader = connection->reader;
+    void *reply = NULL;
+    if (connection->failing)
+        return;
+    bool fits = hf__reply_feed(reader, bytes, length, &connection->unread);
+    while (fits && !connection->failing) {
+        fits = redisReaderGetReply(reader, &reply) == REDIS_OK;
+        if (!fits || !reply)
+            break;
+        connection->unread = reader->len - reader->pos;
+        take_reply(connection, reply);
+        freeReplyObject(reply);
+    }
+    if (!fits)
+        hf__connection_break(connection, HF_ECORRUPT, 0, "its answer cannot be read: %s",
+                             *reader->errstr ? reader->errstr : "it is too long");
+}
+
+/* ---- opening ---- */
+
+static void opened(void *arg)
+{
+    struct connection *connection = arg;
+    connection->state = CONNECTION_GREETING;
+    hf__greeting_begin(connection);
+}
+
+void hf__connection_greeted(struct connection *connection)
+{
+    connection->state = CONNECTION_READY;
+    connection->failures = 0;
+    struct hf_link *link;
+    while (!connection->failing && (link = hf__list_pop(&connection->questions))) {
+        struct question *question = HF_CONTAINER(link, struct question, link);
+        question->send(connection, question);
+    }
+    if (connection->ready)
+        connection->ready(connection);
+}
+
+static void broken(void *arg, int native, const char *why)
+{
+    struct connection *connection = arg;
+    bool was_open = connection->state != CONNECTION_OPENING;
+    connection->stream = NULL;
+    if (!connection->failing)
+        hf__error_set(&connection->why, HF_UNREACHABLE, native, "Redis at %.100s: %s%s",
+                      connection->redis->settings.shown, was_open ? "" : "cannot connect: ", why);
+    fail(connection);
+}
+
+static void open_stream(struct connection *connection)
+{
+    static const struct hf_stream_events events = { opened, received, broken };
+    const struct hf_host *host = connection->redis->base.host;
+    connection->state = CONNECTION_OPENING;
+    connection->reader = hf__reply_reader();
+    if (connection->reader)
+        connection->stream = hf__stream_open(
+            host->uv, host->loop, &connection->redis->settings.place, &events, connection);
+    if (!connection->stream)
+        hf__connection_break(connection, HF_ENOMEM, 0, "out of memory for a connection");
+}
+
+void hf__connection_want(struct connection *connection)
+{
+    if (connection->state == CONNECTION_DOWN && !connection->pause.started)
+        open_stream(connection);
+}
+
+static bool is_needed(const struct connection *connection)
+{
+    return !hf__list_empty(&connection->questions) ||
+           (connection->pushed && connection->redis->channel_count > 0);
+}
+
+static void pause_over(struct hf_timer *timer)
+{
+    struct connection *connection = HF_CONTAINER(timer, struct connection, pause);
+    if (is_needed(connection))
+        hf__connection_want(connection);
+}
+
+void hf__connection_init(struct connection *connection, struct redis *redis)
+{
+    connection->redis = redis;
+    hf__link_init(&connection->questions);
+    hf__link_init(&connection->out);
+    hf__timer_init(&connection->pause, pause_over);
+    hf__timer_init(&connection->limit, limit_fired);
+}
+
+static void free_questions(struct connection *connection, struct hf_link *questions)
+{
+    struct hf_link *link;
+    while ((link = hf__list_pop(questions)))
+        hf__question_free(connection->redis, HF_CONTAINER(link, struct question, link));
+}
+
+void hf__connection_close(struct connection *connection)
+{
+    drop_stream(connection);
+    hf__timer_stop(loop_of(connection), &connection->pause);
+    free_questions(connection, &connection->out);
+    free_questions(connection, &connection->questions);
+}

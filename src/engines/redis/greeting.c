@@ -1,0 +1,115 @@
+/* What is said first on each connection: who we are, which database, and that the connection before
+ * this one is dead. That one may still have questions of ours in the server's buffers; a question
+ * that is executed after its answer was given up could leave something behind. */
+#include "redis.h"
+
+#include <string.h>
+
+static void greet(struct connection *connection, struct command *command,
+                  void (*answered)(struct connection *, struct question *, const redisReply *))
+{
+    struct question *question = hf__question_new(connection->redis);
+    if (!question) {
+        hf__connection_break(connection, HF_ENOMEM, 0, "out of memory for a question");
+        return;
+    }
+    question->answered = answered;
+    hf__connection_write(connection, question, command);
+}
+
+/* Whatever it is answered, it has done what it could. */
+static void ignored(struct connection *connection, struct question *question,
+                    const redisReply *reply)
+{
+    (void)reply;
+    hf__question_free(connection->redis, question);
+}
+
+static void must_be_ok(struct connection *connection, struct question *question,
+                       const redisReply *reply)
+{
+    hf__question_free(connection->redis, question);
+    if (!reply || reply->type != REDIS_REPLY_ERROR)
+        return;
+    int code = hf__reply_code(reply);
+    if (code == HF_EINTERNAL)
+        code = HF_DENIED;
+    hf__connection_break(connection, code, 0, "it refuses the greeting: %.150s", reply->str);
+}
+
+static void last_answered(struct connection *connection, struct question *question,
+                          const redisReply *reply)
+{
+    hf__question_free(connection->redis, question);
+    if (!reply)
+        return;
+    int64_t id = hf__reply_number(reply);
+    if (hf__reply_says(reply, "NOAUTH")) {
+        hf__connection_break(connection, HF_DENIED, 0, "it wants a password: %.150s", reply->str);
+        return;
+    }
+    connection->server_id = id > 0 ? (uint64_t)id : 0;
+    if (!connection->failing)
+        hf__connection_greeted(connection);
+}
+
+static void authenticate(struct connection *connection)
+{
+    const struct redis_settings *settings = &connection->redis->settings;
+    struct command command;
+    if (!settings->password)
+        return;
+    hf__command_begin(&command, "AUTH");
+    if (settings->user)
+        hf__command_add(&command, settings->user, strlen(settings->user));
+    hf__command_add(&command, settings->password, strlen(settings->password));
+    greet(connection, &command, must_be_ok);
+}
+
+static void select_database(struct connection *connection)
+{
+    struct command command;
+    if (!connection->redis->settings.database)
+        return;
+    hf__command_begin(&command, "SELECT");
+    hf__command_print(&command, "%u", connection->redis->settings.database);
+    greet(connection, &command, must_be_ok);
+}
+
+static void say_name(struct connection *connection)
+{
+    struct command command;
+    hf__command_begin(&command, "CLIENT");
+    hf__command_print(&command, "SETNAME");
+    hf__command_print(&command, "holdfast");
+    greet(connection, &command, ignored);
+}
+
+static void kill_last_one(struct connection *connection)
+{
+    struct command command;
+    if (!connection->server_id)
+        return;
+    hf__command_begin(&command, "CLIENT");
+    hf__command_print(&command, "KILL");
+    hf__command_print(&command, "ID");
+    hf__command_print(&command, "%llu", (unsigned long long)connection->server_id);
+    greet(connection, &command, ignored);
+}
+
+static void ask_id(struct connection *connection)
+{
+    struct command command;
+    hf__command_begin(&command, "CLIENT");
+    hf__command_print(&command, "ID");
+    greet(connection, &command, last_answered);
+}
+
+void hf__greeting_begin(struct connection *connection)
+{
+    authenticate(connection);
+    select_database(connection);
+    say_name(connection);
+    kill_last_one(connection);
+    ask_id(connection);
+}

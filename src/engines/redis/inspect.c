@@ -1,0 +1,254 @@
+/* Looking. The format keeps a holder's field and nothing else of it; who waits is known by number
+ * only, from those who listen for the release. What is locked at all is found by the tokens, which
+ * every grant of ours leaves for a day. */
+#include "base/testing.h"
+#include "redis.h"
+
+#include <string.h>
+
+#define WAITERS_SHOWN_MAX 10000
+#define SCAN_COUNT "500"
+
+/* A name found by its token: a question's memory. */
+struct found {
+    uint32_t length;
+    char name[];
+};
+
+/* Everything, page by page: the names of one page are looked at before the next is asked for. */
+struct listing {
+    struct hf_link link; /* in redis->listings */
+    struct hf_query *query;
+    uint64_t cursor;
+    unsigned looks_out;
+    bool failed;
+};
+
+static hf_entry entry_of(const struct found *found, hf_kind kind, hf_role role)
+{
+    return (hf_entry){ .size = sizeof(hf_entry),
+                       .name = found->name,
+                       .name_length = found->length,
+                       .kind = kind,
+                       .role = role,
+                       .owner_key = "",
+                       .owner_text = "",
+                       .host = "",
+                       .lease_left_ms = -1 };
+}
+
+static void show(struct hf_query *query, const struct found *found, redisReply *const *parts)
+{
+    bool held = hf__reply_says(parts[0], "hash");
+    int64_t token = hf__reply_number(parts[3]), listeners = hf__reply_number(parts[4]);
+    hf_kind kind = held || token > 0 ? HF_KIND_MUTEX : HF_KIND_FREE;
+    hf_entry entry = entry_of(found, kind, HF_ROLE_OBJECT);
+    entry.token = token > 0 ? (uint64_t)token : 0;
+    hf__query_add(query, &entry);
+    for (size_t i = 0; hf__reply_is_array(parts[1], i + 1); i++) {
+        entry = entry_of(found, kind, HF_ROLE_HOLDER);
+        entry.token = token > 0 ? (uint64_t)token : 0;
+        entry.owner_key = entry.owner_text = hf__reply_text(parts[1]->element[i]);
+        entry.lease_left_ms = parts[2]->integer;
+        hf__query_add(query, &entry);
+    }
+    for (int64_t i = 1; i <= listeners && i <= WAITERS_SHOWN_MAX; i++) {
+        entry = entry_of(found, kind, HF_ROLE_WAITER);
+        entry.rank = (uint32_t)i;
+        hf__query_add(query, &entry);
+    }
+}
+
+static void fail(struct connection *connection, const struct question *question,
+                 const redisReply *reply, struct hf_query *query)
+{
+    bool definite;
+    query->code = hf__question_failed(connection, question, reply, &query->error, &definite);
+}
+
+static void send_look(struct connection *connection, struct question *question)
+{
+    const struct found *found = question->memory;
+    struct command command;
+    hf__connection_script(connection, &command, REDIS_INSPECT, 3);
+    hf__command_add(&command, found->name, found->length);
+    hf__command_derived(&command, REDIS_TOKEN_PREFIX, found->name, found->length);
+    hf__command_derived(&command, REDIS_CHANNEL_PREFIX, found->name, found->length);
+    hf__connection_write(connection, question, &command);
+}
+
+static struct question *ask(struct redis *redis, const char *name, size_t length,
+                            void (*answered)(struct connection *, struct question *,
+                                             const redisReply *))
+{
+    struct found *found = hf__calloc(1, sizeof *found + length + 1);
+    struct question *question = found ? hf__question_new(redis) : NULL;
+    if (!question) {
+        free(found);
+        return NULL;
+    }
+    memcpy(found->name, name, length);
+    found->length = (uint32_t)length;
+    question->memory = found;
+    question->send = send_look;
+    question->answered = answered;
+    return question;
+}
+
+/* ---- one name ---- */
+
+static void look_answered(struct connection *connection, struct question *question,
+                          const redisReply *reply)
+{
+    struct redis *redis = connection->redis;
+    struct hf_query *query = question->query;
+    if (hf__reply_is_array(reply, 5)) {
+        show(query, question->memory, reply->element);
+    } else if (hf__reply_is_array(reply, 1)) {
+        query->code = HF_EKIND;
+        hf__explain(&query->error, HF_EKIND, 0, "\"%.200s\" is there, but is no mutex",
+                    query->name);
+    } else {
+        fail(connection, question, reply, query);
+    }
+    hf__question_free(redis, question);
+    hf__query_done(&redis->base, query);
+}
+
+/* ---- everything ---- */
+
+static void scan(struct redis *redis, struct listing *listing);
+
+static void page_seen(struct redis *redis, struct listing *listing)
+{
+    struct hf_query *query = listing->query;
+    if (listing->cursor != 0 && !listing->failed) {
+        scan(redis, listing);
+        return;
+    }
+    hf__link_remove(&listing->link);
+    free(listing);
+    hf__query_done(&redis->base, query);
+}
+
+/* What nobody holds or waits for is not in use. */
+static void member_answered(struct connection *connection, struct question *question,
+                            const redisReply *reply)
+{
+    struct redis *redis = connection->redis;
+    struct listing *listing = question->listing;
+    bool shown = hf__reply_is_array(reply, 5);
+    if (shown &&
+        (hf__reply_says(reply->element[0], "hash") || hf__reply_number(reply->element[4]) > 0))
+        show(listing->query, question->memory, reply->element);
+    if (!hf__reply_is_array(reply, 1) && !listing->failed) {
+        listing->failed = true;
+        fail(connection, question, reply, listing->query);
+    }
+    hf__question_free(redis, question);
+    if (--listing->looks_out == 0)
+        page_seen(redis, listing);
+}
+
+static void look_at(struct redis *redis, struct listing *listing, const char *name, size_t length)
+{
+    if (length == 0 || length > HF_NAME_MAX || memchr(name, 0, length))
+        return;
+    struct question *question = ask(redis, name, length, member_answered);
+    if (!question) {
+        listing->failed = true;
+        listing->query->code = HF_ENOMEM;
+        return;
+    }
+    question->listing = listing;
+    listing->looks_out++;
+    hf__connection_ask(&redis->asking, question);
+}
+
+/* "{name}" belongs to the lock "name", and to a lock that is called "{name}". */
+static void look_at_owners(struct redis *redis, struct listing *listing, const redisReply *token)
+{
+    static const size_t prefix = sizeof REDIS_TOKEN_PREFIX;
+    if (token->type != REDIS_REPLY_STRING || (size_t)token->len < prefix)
+        return;
+    const char *rest = token->str + prefix;
+    size_t length = (size_t)token->len - prefix;
+    look_at(redis, listing, rest, length);
+    if (length > 2 && *rest == '{' && rest[length - 1] == '}' && !memchr(rest + 1, '{', length - 1))
+        look_at(redis, listing, rest + 1, length - 2);
+}
+
+static void scan_answered(struct connection *connection, struct question *question,
+                          const redisReply *reply)
+{
+    struct redis *redis = connection->redis;
+    struct listing *listing = question->listing;
+    bool whole = hf__reply_is_array(reply, 2) && reply->element[1]->type == REDIS_REPLY_ARRAY;
+    listing->failed = !whole;
+    /* It stays while the page is taken apart. */
+    listing->looks_out = 1;
+    if (whole) {
+        int64_t cursor = hf__reply_number(reply->element[0]);
+        listing->cursor = cursor > 0 ? (uint64_t)cursor : 0;
+        for (size_t i = 0; i < reply->element[1]->elements; i++)
+            look_at_owners(redis, listing, reply->element[1]->element[i]);
+    } else {
+        fail(connection, question, reply, listing->query);
+    }
+    hf__question_free(redis, question);
+    if (--listing->looks_out == 0)
+        page_seen(redis, listing);
+}
+
+static void send_scan(struct connection *connection, struct question *question)
+{
+    struct command command;
+    hf__command_begin(&command, "SCAN");
+    hf__command_print(&command, "%llu", (unsigned long long)question->listing->cursor);
+    hf__command_print(&command, "MATCH");
+    hf__command_print(&command, REDIS_TOKEN_PREFIX ":*");
+    hf__command_print(&command, "COUNT");
+    hf__command_print(&command, SCAN_COUNT);
+    hf__connection_write(connection, question, &command);
+}
+
+static void scan(struct redis *redis, struct listing *listing)
+{
+    struct question *question = hf__question_new(redis);
+    if (!question) {
+        listing->query->code = HF_ENOMEM;
+        listing->cursor = 0;
+        page_seen(redis, listing);
+        return;
+    }
+    question->listing = listing;
+    question->send = send_scan;
+    question->answered = scan_answered;
+    hf__connection_ask(&redis->asking, question);
+}
+
+void hf__redis_inspect(struct hf_engine *engine, struct hf_query *query)
+{
+    struct redis *redis = (struct redis *)engine;
+    struct listing *listing = query->name ? NULL : hf__calloc(1, sizeof *listing);
+    struct question *question =
+        query->name ? ask(redis, query->name, query->name_length, look_answered) : NULL;
+    if (listing) {
+        listing->query = query;
+        hf__list_append(&redis->listings, &listing->link);
+        scan(redis, listing);
+    } else if (question) {
+        question->query = query;
+        hf__connection_ask(&redis->asking, question);
+    } else {
+        query->code = HF_ENOMEM;
+        hf__query_done(engine, query);
+    }
+}
+
+void hf__inspect_close(struct redis *redis)
+{
+    struct hf_link *link;
+    while ((link = hf__list_pop(&redis->listings)))
+        free(HF_CONTAINER(link, struct listing, link));
+}

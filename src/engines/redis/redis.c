@@ -1,0 +1,83 @@
+/* The engine `redis:`: opening, closing, and its table. */
+#include "redis.h"
+#include "base/error.h"
+#include "base/testing.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+/* The client's random bits as a UUID of version 4, which is what Redisson calls a client by. */
+static void write_uuid(struct redis *redis, const uint64_t id[2])
+{
+    uint64_t high = (id[0] & ~UINT64_C(0xf000)) | 0x4000;
+    uint64_t low = (id[1] & ~(UINT64_C(3) << 62)) | (UINT64_C(2) << 62);
+    snprintf(redis->uuid, sizeof redis->uuid,
+             "%08" PRIx64 "-%04" PRIx64 "-%04" PRIx64 "-%04" PRIx64 "-%012" PRIx64, high >> 32,
+             (high >> 16) & 0xffff, high & 0xffff, low >> 48, low & UINT64_C(0xffffffffffff));
+}
+
+static int open_redis(struct hf_engine **ret, const struct hf_host *host, struct hf_url *url,
+                      hf_error *error)
+{
+    *ret = NULL;
+    struct redis *redis = hf__calloc(1, sizeof *redis);
+    if (!redis)
+        return hf__error_set(error, HF_ENOMEM, 0, "out of memory for a client of Redis");
+    int code = hf__redis_settings(&redis->settings, url, error);
+    if (code != HF_OK) {
+        free(redis);
+        return code;
+    }
+    redis->base.ops = &hf__redis;
+    redis->base.host = host;
+    write_uuid(redis, host->id);
+    hf__link_init(&redis->free_questions);
+    hf__link_init(&redis->listings);
+    hf__connection_init(&redis->asking, redis);
+    hf__connection_init(&redis->listening, redis);
+    hf__channels_open(redis);
+    hf__renewals_open(redis);
+    *ret = &redis->base;
+    return HF_OK;
+}
+
+static void close_redis(struct hf_engine *engine, void (*closed)(void *arg), void *arg)
+{
+    struct redis *redis = (struct redis *)engine;
+    hf__renewals_close(redis);
+    hf__connection_close(&redis->asking);
+    hf__connection_close(&redis->listening);
+    hf__channels_close(redis);
+    hf__inspect_close(redis);
+    struct hf_link *link;
+    while ((link = hf__list_pop(&redis->free_questions)))
+        free(HF_CONTAINER(link, struct question, link));
+    free(redis);
+    closed(arg);
+}
+
+/* The child must not keep the parent's connections open, or speak on them. */
+static void forked(struct hf_engine *engine)
+{
+    struct redis *redis = (struct redis *)engine;
+    struct connection *connections[] = { &redis->asking, &redis->listening };
+    for (unsigned i = 0; i < 2; i++)
+        if (connections[i]->stream)
+            hf__stream_forked(connections[i]->stream);
+}
+
+static const char *const schemes[] = { "redis", "redis+unix", NULL };
+
+const struct hf_engine_ops hf__redis = {
+    .name = "redis",
+    .schemes = schemes,
+    .caps = HF_CAP_MUTEX | HF_CAP_TOKEN | HF_CAP_DETACH | HF_CAP_INSPECT | HF_CAP_BREAK,
+    .open = open_redis,
+    .close = close_redis,
+    .attempt = hf__redis_attempt,
+    .release = hf__redis_release,
+    .renew = hf__redis_renew,
+    .change = hf__redis_change,
+    .inspect = hf__redis_inspect,
+    .forked = forked,
+};

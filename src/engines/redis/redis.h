@@ -1,0 +1,219 @@
+/* The engine `redis:` from the inside: a client of one server, with one connection for questions
+ * and one on which releases are heard. Everything here runs on the loop. */
+#ifndef HF_ENGINES_REDIS_H
+#define HF_ENGINES_REDIS_H
+
+#include "base/list.h"
+#include "base/loop.h"
+#include "base/url.h"
+#include "core/engine.h"
+#include "net/stream.h"
+
+#include <hiredis/hiredis.h>
+
+/* Tokens follow the server's clock, so one that nobody asked for in so long may be forgotten. */
+#define REDIS_TOKEN_MS INT64_C(86400000)
+/* A waiter that may have missed a release looks again so soon. */
+#define REDIS_POLL_MS 1000
+#define REDIS_CHANNEL_BUCKETS 1024u
+/* uuid:number */
+#define REDIS_FIELD_SIZE HF_OWNER_KEY_SIZE
+
+/* ---- url.c: what the URL says ---- */
+
+extern const struct hf_engine_ops hf__redis;
+
+struct redis_settings {
+    struct hf_stream_place place;
+    const char *user, *password; /* NULL: none */
+    unsigned database;
+    int64_t timeout_ms; /* how long the server may be silent while a question is out */
+    char shown[280];    /* where it is, for sentences */
+};
+
+int hf__redis_settings(struct redis_settings *settings, struct hf_url *url, hf_error *error);
+
+/* ---- reply.c: what the server says ---- */
+
+/* A reader that refuses what no answer to us can be: too long, too deep, too many elements. */
+redisReader *hf__reply_reader(void);
+/* Feeds the bytes; false: the reader is out of order, or a limit is reached. `*unread` counts the
+ * bytes since the last whole reply. */
+bool hf__reply_feed(redisReader *reader, const char *bytes, size_t length, size_t *unread);
+
+/* Is it an array of at least `count` elements? */
+bool hf__reply_is_array(const redisReply *reply, size_t count);
+/* A number: an integer, or its digits. -1 for anything else. */
+int64_t hf__reply_number(const redisReply *reply);
+/* The text, or "" for what is none. */
+const char *hf__reply_text(const redisReply *reply);
+
+/* What an error reply means: an hf_code, HF_UNREACHABLE for those that pass by themselves. */
+int hf__reply_code(const redisReply *error);
+bool hf__reply_says(const redisReply *reply, const char *word);
+
+/* ---- command.c: what we say ---- */
+
+enum redis_script {
+#define HF_SCRIPT(name, sha, text) REDIS_##name,
+#include "engines/redis/scripts.inc"
+#undef HF_SCRIPT
+    REDIS_SCRIPTS
+};
+
+/* Leases renewed by one call. */
+#define REDIS_RENEWALS 64u
+#define REDIS_ARGUMENTS (3u * REDIS_RENEWALS + 3u)
+
+/* The arguments are not copied, but for those that the command itself makes into text. */
+struct command {
+    int count;
+    const char *arguments[REDIS_ARGUMENTS];
+    size_t lengths[REDIS_ARGUMENTS];
+    size_t used;
+    char text[10240];
+};
+
+void hf__command_begin(struct command *command, const char *word);
+void hf__command_add(struct command *command, const char *bytes, size_t length);
+__attribute__((format(printf, 2, 3))) void hf__command_print(struct command *command,
+                                                             const char *format, ...);
+/* Redisson's rule for what belongs to a lock: "prefix:name" if the name has a brace, else
+ * "prefix:{name}". */
+void hf__command_derived(struct command *command, const char *prefix, const char *name,
+                         uint32_t length);
+
+#define REDIS_TOKEN_PREFIX "redisson_lock_token"
+#define REDIS_CHANNEL_PREFIX "redisson_lock__channel"
+
+/* ---- connection.c: a connection that comes back by itself ---- */
+
+struct redis;
+struct connection;
+
+/* A question that is out, or waits for the connection. */
+struct question {
+    struct hf_link link;
+    /* Writes it. Runs again if the server has forgotten the script. */
+    void (*send)(struct connection *connection, struct question *question);
+    /* Exactly once. `reply` NULL: there is none; connection->why says why, and `sent` whether the
+     * server may have heard of it. */
+    void (*answered)(struct connection *connection, struct question *question,
+                     const redisReply *reply);
+    union {
+        struct hf_op *op;
+        struct hf_change *change;
+        struct hf_query *query;
+        struct listing *listing;
+    };
+    void *memory; /* freed with the question */
+    int64_t sent_at_ms;
+    bool sent;
+};
+
+enum connection_state {
+    CONNECTION_DOWN,     /* nobody needs it, or it pauses after a failure */
+    CONNECTION_OPENING,  /* connecting */
+    CONNECTION_GREETING, /* connected; password and database are being settled */
+    CONNECTION_READY
+};
+
+struct connection {
+    struct redis *redis;
+    enum connection_state state;
+    struct hf_stream *stream;
+    redisReader *reader;
+    size_t unread;            /* bytes of a reply that is not whole yet */
+    struct hf_link questions; /* wait for the connection */
+    struct hf_link out;       /* sent, in the order of their answers */
+    struct hf_timer pause;    /* until the next try */
+    struct hf_timer limit;    /* the oldest question has waited for too long; or a failure */
+    unsigned failures;        /* in a row */
+    unsigned known_scripts;   /* a bit for each that this connection has sent in full */
+    uint64_t server_id;       /* the server's number for this connection, or for the last one */
+    hf_error why;             /* of the last failure */
+    bool failing;             /* `why` is set, and is to be told */
+    /* For the one that listens: the connection is ready; is lost; a reply that answers nothing. */
+    void (*ready)(struct connection *connection);
+    void (*lost)(struct connection *connection);
+    void (*pushed)(struct connection *connection, const redisReply *reply);
+};
+
+void hf__connection_init(struct connection *connection, struct redis *redis);
+void hf__connection_close(struct connection *connection);
+/* Opens it unless it is open, or pauses. */
+void hf__connection_want(struct connection *connection);
+/* Sends the question as soon as the connection is ready. */
+void hf__connection_ask(struct connection *connection, struct question *question);
+/* For `send`: writes the command, to which `question` (or nobody) waits for the answer. */
+void hf__connection_write(struct connection *connection, struct question *question,
+                          struct command *command);
+/* Begins a script's command: by its digest if this connection has sent it before. */
+void hf__connection_script(struct connection *connection, struct command *command,
+                           enum redis_script script, unsigned keys);
+__attribute__((format(printf, 4, 5))) void
+hf__connection_break(struct connection *connection, int code, int native, const char *format, ...);
+
+/* greeting.c: what is said first on each connection. Calls hf__connection_greeted, or breaks. */
+void hf__greeting_begin(struct connection *connection);
+void hf__connection_greeted(struct connection *connection);
+
+/* ---- channel.c: hearing of releases ---- */
+
+/* The op is woken when its lock's release is heard of, or may have been missed. False: no memory.
+ */
+bool hf__channel_join(struct redis *redis, struct hf_op *op);
+void hf__channel_leave(struct redis *redis, struct hf_op *op);
+/* Is the server known to tell us? */
+bool hf__channel_sure(const struct hf_op *op);
+void hf__channels_open(struct redis *redis);
+void hf__channels_close(struct redis *redis);
+
+/* ---- redis.c, question.c ---- */
+
+struct redis {
+    struct hf_engine base;
+    struct redis_settings settings;
+    char uuid[37];
+    uint64_t claims; /* numbers given to claims so far */
+    struct connection asking, listening;
+    struct hf_link free_questions;
+    struct hf_timer heartbeat; /* of the listening connection */
+    bool heard;                /* anything since the last beat */
+    struct channel *channels[REDIS_CHANNEL_BUCKETS];
+    unsigned channel_count;
+    struct hf_link renewals;   /* asked for and not answered */
+    struct renewals *gathered; /* in this turn */
+    struct hf_task send_renewals;
+    struct hf_link listings; /* of everything, that are under way */
+};
+
+/* What an op remembers. engine_word[0] is its claim's number, engine_pointer its place in a channel
+ * (or NULL), engine_word[1] an OR of these. */
+#define REDIS_HOLDS 1u  /* the server has granted it */
+#define REDIS_UNSURE 2u /* a question had no answer: the server may have granted it */
+#define REDIS_RENEWING 4u
+
+/* The field by which an op is known at the server. */
+void hf__redis_field(const struct redis *redis, const struct hf_op *op,
+                     char field[REDIS_FIELD_SIZE]);
+
+/* NULL: out of memory. */
+struct question *hf__question_new(struct redis *redis);
+void hf__question_free(struct redis *redis, struct question *question);
+/* Sets *error for a reply that is missing, an error, or nonsense, and says what it means: an
+ * hf_code. `definite`: the server has done nothing, and will not. */
+int hf__question_failed(const struct connection *connection, const struct question *question,
+                        const redisReply *reply, hf_error **error, bool *definite);
+
+void hf__redis_attempt(struct hf_engine *engine, struct hf_op *op);
+void hf__redis_release(struct hf_engine *engine, struct hf_op *op);
+void hf__redis_renew(struct hf_engine *engine, struct hf_lease *lease);
+void hf__renewals_open(struct redis *redis);
+void hf__renewals_close(struct redis *redis);
+void hf__renewals_forget(struct redis *redis, struct hf_op *op);
+void hf__redis_change(struct hf_engine *engine, struct hf_change *change);
+void hf__redis_inspect(struct hf_engine *engine, struct hf_query *query);
+void hf__inspect_close(struct redis *redis);
+
+#endif

@@ -1,0 +1,127 @@
+/* Replies: read by hiredis within limits of ours, and taken apart without trusting their shape. */
+#include "redis.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* No answer to us is longer, or has more elements in one array; hiredis limits the depth itself. */
+#define REPLY_BYTES_MAX ((size_t)1 << 20)
+#define REPLY_ELEMENTS_MAX 16384
+
+#if HIREDIS_MAJOR < 1
+
+/* hiredis allocates for as many elements as the server announces, whether or not they come. */
+static redisReplyObjectFunctions limited;
+static void *(*create_array)(const redisReadTask *, int);
+
+static void *create_limited_array(const redisReadTask *task, int elements)
+{
+    return elements > REPLY_ELEMENTS_MAX ? NULL : create_array(task, elements);
+}
+
+static void learn_functions(void)
+{
+    redisReader *reader = redisReaderCreate();
+    if (!reader)
+        return;
+    create_array = reader->fn->createArray;
+    limited = *reader->fn;
+    limited.createArray = create_limited_array;
+    redisReaderFree(reader);
+}
+
+static bool limit(redisReader *reader)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, learn_functions);
+    reader->fn = &limited;
+    return create_array != NULL;
+}
+
+#else
+
+static bool limit(redisReader *reader)
+{
+    reader->maxelements = REPLY_ELEMENTS_MAX;
+    return true;
+}
+
+#endif
+
+redisReader *hf__reply_reader(void)
+{
+    redisReader *reader = redisReaderCreate();
+    if (!reader || limit(reader))
+        return reader;
+    redisReaderFree(reader);
+    return NULL;
+}
+
+bool hf__reply_feed(redisReader *reader, const char *bytes, size_t length, size_t *unread)
+{
+    *unread += length;
+    return *unread <= REPLY_BYTES_MAX && redisReaderFeed(reader, bytes, length) == REDIS_OK;
+}
+
+bool hf__reply_is_array(const redisReply *reply, size_t count)
+{
+    return reply && reply->type == REDIS_REPLY_ARRAY && reply->elements >= count;
+}
+
+static bool is_text(const redisReply *reply)
+{
+    return reply && (reply->type == REDIS_REPLY_STRING || reply->type == REDIS_REPLY_STATUS ||
+                     reply->type == REDIS_REPLY_ERROR);
+}
+
+const char *hf__reply_text(const redisReply *reply)
+{
+    return is_text(reply) ? reply->str : "";
+}
+
+int64_t hf__reply_number(const redisReply *reply)
+{
+    if (reply && reply->type == REDIS_REPLY_INTEGER)
+        return reply->integer;
+    const char *text = hf__reply_text(reply);
+    char *end;
+    long long number = strtoll(text, &end, 10);
+    return *text >= '0' && *text <= '9' && !*end ? number : -1;
+}
+
+bool hf__reply_says(const redisReply *reply, const char *word)
+{
+    return strncmp(hf__reply_text(reply), word, strlen(word)) == 0;
+}
+
+/* Inside a script the word stands at the begin or, with older servers, further behind. */
+int hf__reply_code(const redisReply *error)
+{
+    static const struct {
+        const char *word;
+        int code;
+    } meanings[] = {
+        { "WRONGTYPE", HF_EKIND },
+        { "WRONGPASS", HF_DENIED },
+        { "NOAUTH", HF_DENIED },
+        { "NOPERM", HF_DENIED },
+        { "invalid password", HF_DENIED },
+        { "OOM ", HF_ELIMIT },
+        { "MISCONF", HF_ELIMIT },
+        { "NOREPLICAS", HF_ELIMIT },
+        { "LOADING", HF_UNREACHABLE },
+        { "BUSY ", HF_UNREACHABLE },
+        { "MASTERDOWN", HF_UNREACHABLE },
+        { "READONLY", HF_UNREACHABLE },
+        { "TRYAGAIN", HF_UNREACHABLE },
+        { "CLUSTERDOWN", HF_UNREACHABLE },
+        { "MOVED ", HF_ENOTSUP },
+        { "CROSSSLOT", HF_ENOTSUP },
+        { "max number of clients", HF_ELIMIT },
+    };
+    for (size_t i = 0; i < sizeof meanings / sizeof *meanings; i++)
+        if (strstr(hf__reply_text(error), meanings[i].word))
+            return meanings[i].code;
+    return HF_EINTERNAL;
+}

@@ -1,0 +1,75 @@
+/* What a URL of Redis says: redis://[user[:password]@][host[:port]][/database][?timeout=MS], or
+ * redis+unix:///path[?db=N]. */
+#include "base/error.h"
+#include "redis.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define PORT_DEFAULT 6379
+#define TIMEOUT_DEFAULT "3000"
+#define TIMEOUT_LEAST 100
+#define TIMEOUT_MOST 3600000
+#define DATABASE_MOST 1000000
+
+static int complain(const struct hf_url *url, hf_error *error, const char *what)
+{
+    return hf__error_set(error, HF_EINVAL, 0, "URL \"%.150s\": %s", url->redacted, what);
+}
+
+static bool parse_number(const char *text, long least, long most, long *ret)
+{
+    char *end;
+    if (*text < '0' || *text > '9' || strlen(text) > 9)
+        return false;
+    *ret = strtol(text, &end, 10);
+    return !*end && *ret >= least && *ret <= most;
+}
+
+static int read_place(struct redis_settings *settings, const struct hf_url *url, hf_error *error)
+{
+    struct hf_stream_place *place = &settings->place;
+    if (strcmp(url->scheme, "redis+unix") == 0) {
+        place->path = url->path;
+        snprintf(settings->shown, sizeof settings->shown, "%.250s", url->path);
+        if (url->host_count || !*url->path)
+            return complain(url, error, "redis+unix:///path names the socket's path, and no host");
+        /* What the kernel has room for. */
+        if (strlen(url->path) > 107)
+            return complain(url, error, "a socket's path has at most 107 bytes");
+        return HF_OK;
+    }
+    if (url->host_count > 1)
+        return complain(url, error, "this engine speaks to one server; name one host");
+    place->host = url->host_count ? url->hosts[0].name : "127.0.0.1";
+    place->port = url->host_count && url->hosts[0].port ? url->hosts[0].port : PORT_DEFAULT;
+    snprintf(settings->shown, sizeof settings->shown, "%.250s:%u", place->host, place->port);
+    return HF_OK;
+}
+
+static int read_database(struct redis_settings *settings, struct hf_url *url, hf_error *error)
+{
+    bool in_path = settings->place.host && strlen(url->path) > 1;
+    const char *text = in_path ? url->path + 1 : hf__url_option(url, "db", "0");
+    long database;
+    if (!parse_number(text, 0, DATABASE_MOST, &database))
+        return complain(url, error, "a database is a number, such as redis://host/3");
+    settings->database = (unsigned)database;
+    return HF_OK;
+}
+
+int hf__redis_settings(struct redis_settings *settings, struct hf_url *url, hf_error *error)
+{
+    long timeout;
+    settings->user = url->user && *url->user ? url->user : NULL;
+    settings->password = url->password;
+    if (settings->user && !settings->password)
+        return complain(url, error, "a user needs a password: redis://user:password@host");
+    if (!parse_number(hf__url_option(url, "timeout", TIMEOUT_DEFAULT), TIMEOUT_LEAST, TIMEOUT_MOST,
+                      &timeout))
+        return complain(url, error, "timeout is a number of milliseconds from 100 to 3600000");
+    settings->timeout_ms = settings->place.limit_ms = timeout;
+    int code = read_place(settings, url, error);
+    return code == HF_OK ? read_database(settings, url, error) : code;
+}

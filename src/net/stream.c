@@ -1,0 +1,363 @@
+/* Byte streams on libuv. A stream frees itself when libuv has given back the last of its requests,
+ * which may be long after it was closed: name resolution cannot be interrupted. */
+#include "net/stream.h"
+
+#include "base/testing.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+#include <uv.h>
+
+/* Keeps a router between us and the store from forgetting a connection that is quiet. */
+#define KEEPALIVE_SECONDS 20u
+/* So much is under way to a store that is not reading that a few milliseconds more do not matter.
+ */
+#define FULL_AGAIN_MS 5
+
+struct buffer {
+    char *bytes;
+    size_t begun, length, room; /* what lies before `begun` has been sent */
+};
+
+struct hf_stream {
+    struct hf_loop *loop;
+    uv_loop_t *uv;
+    struct hf_stream_place place;
+    const struct hf_stream_events *events;
+    void *arg; /* the opener's, until it has been told the end */
+    union {
+        uv_handle_t handle;
+        uv_stream_t stream;
+        uv_tcp_t tcp;
+        uv_pipe_t pipe;
+    } socket;
+    uv_getaddrinfo_t lookup;
+    uv_connect_t connect;
+    struct addrinfo *addresses, *next_address;
+    struct hf_timer limit; /* for connecting; or a failure that is to be told */
+    struct hf_timer full;  /* the socket's buffer is full: look again */
+    struct hf_task flush;
+    struct buffer out;
+    int failure; /* a libuv code */
+    bool has_socket, is_open, closed;
+    unsigned requests; /* out at libuv, the socket's own closing included */
+    char input[16384];
+};
+
+static void let_go(struct hf_stream *stream)
+{
+    if (!stream->closed || stream->requests > 0)
+        return;
+    uv_freeaddrinfo(stream->addresses);
+    free(stream->out.bytes);
+    free(stream);
+}
+
+static void request_done(struct hf_stream *stream)
+{
+    stream->requests--;
+    let_go(stream);
+}
+
+static void socket_closed(uv_handle_t *handle)
+{
+    request_done(handle->data);
+}
+
+static void close_socket(struct hf_stream *stream)
+{
+    if (!stream->has_socket)
+        return;
+    stream->has_socket = stream->is_open = false;
+    stream->requests++;
+    uv_close(&stream->socket.handle, socket_closed);
+}
+
+void hf__stream_close(struct hf_stream *stream)
+{
+    if (stream->closed)
+        return;
+    stream->closed = true;
+    hf__timer_stop(stream->loop, &stream->limit);
+    hf__timer_stop(stream->loop, &stream->full);
+    hf__link_remove(&stream->flush.link);
+    close_socket(stream);
+    let_go(stream);
+}
+
+static const char *words(int failure)
+{
+    if (failure == UV_EOF)
+        return "the other side closed the connection";
+    return uv_strerror(failure);
+}
+
+/* From libuv's own callbacks, where the opener may hear of it at once. */
+static void break_off(struct hf_stream *stream, int failure)
+{
+    const struct hf_stream_events *events = stream->events;
+    void *arg = stream->arg;
+    hf__stream_close(stream);
+    events->broken(arg, failure == UV_EOF ? 0 : -failure, words(failure));
+}
+
+/* From inside a call of the opener's: it hears of it in the loop's next turn. */
+static void break_soon(struct hf_stream *stream, int failure)
+{
+    stream->failure = failure;
+    hf__timer_start(stream->loop, &stream->limit, hf__loop_now(stream->loop));
+}
+
+static void limit_fired(struct hf_timer *timer)
+{
+    struct hf_stream *stream = HF_CONTAINER(timer, struct hf_stream, limit);
+    break_off(stream, stream->failure ? stream->failure : UV_ETIMEDOUT);
+}
+
+/* ---- writing ---- */
+
+static bool append(struct buffer *buffer, const char *bytes, size_t length)
+{
+    if (length > HF_STREAM_WRITE_MAX - buffer->length)
+        return false;
+    if (buffer->length + length > buffer->room) {
+        size_t room = buffer->room ? buffer->room : 4096;
+        while (room < buffer->length + length)
+            room *= 2;
+        char *grown = hf__realloc(buffer->bytes, room);
+        if (!grown)
+            return false;
+        buffer->bytes = grown;
+        buffer->room = room;
+    }
+    memcpy(buffer->bytes + buffer->length, bytes, length);
+    buffer->length += length;
+    return true;
+}
+
+/* libuv's own writing would raise SIGPIPE where the program takes that. */
+static ssize_t send_quietly(struct hf_stream *stream, const char *bytes, size_t length)
+{
+    uv_os_fd_t fd;
+    if (uv_fileno(&stream->socket.handle, &fd) != 0)
+        return -EBADF;
+    ssize_t count = send(fd, bytes, length, MSG_NOSIGNAL | MSG_DONTWAIT);
+    return count < 0 ? -errno : count;
+}
+
+static void flush_all(struct hf_stream *stream)
+{
+    struct buffer *out = &stream->out;
+    while (stream->is_open && out->begun < out->length) {
+        ssize_t count = send_quietly(stream, out->bytes + out->begun, out->length - out->begun);
+        if (count >= 0) {
+            out->begun += (size_t)count;
+        } else if (count == -EAGAIN) {
+            hf__timer_start(stream->loop, &stream->full,
+                            hf__loop_now(stream->loop) + FULL_AGAIN_MS);
+            return;
+        } else if (count != -EINTR) {
+            break_off(stream, (int)count);
+            return;
+        }
+    }
+    out->begun = out->length = 0;
+}
+
+static void flush(struct hf_task *task)
+{
+    flush_all(HF_CONTAINER(task, struct hf_stream, flush));
+}
+
+static void full_fired(struct hf_timer *timer)
+{
+    flush_all(HF_CONTAINER(timer, struct hf_stream, full));
+}
+
+bool hf__stream_write(struct hf_stream *stream, const char *bytes, size_t length)
+{
+    if (!append(&stream->out, bytes, length))
+        return false;
+    if (!stream->full.started)
+        hf__loop_defer(stream->loop, &stream->flush);
+    return true;
+}
+
+/* ---- reading ---- */
+
+static void give_room(uv_handle_t *handle, size_t suggested, uv_buf_t *room)
+{
+    struct hf_stream *stream = handle->data;
+    (void)suggested;
+    *room = uv_buf_init(stream->input, sizeof stream->input);
+}
+
+static void has_read(uv_stream_t *socket, ssize_t count, const uv_buf_t *buffer)
+{
+    struct hf_stream *stream = socket->data;
+    if (count > 0)
+        stream->events->received(stream->arg, buffer->base, (size_t)count);
+    else if (count < 0 && !stream->closed)
+        break_off(stream, (int)count);
+}
+
+/* ---- connecting ---- */
+
+static void try_next_address(struct hf_stream *stream);
+
+static void opened(struct hf_stream *stream)
+{
+    int code = uv_read_start(&stream->socket.stream, give_room, has_read);
+    if (code != 0) {
+        break_off(stream, code);
+        return;
+    }
+    hf__timer_stop(stream->loop, &stream->limit);
+    stream->is_open = true;
+    stream->events->opened(stream->arg);
+}
+
+static void refused_socket_closed(uv_handle_t *handle)
+{
+    struct hf_stream *stream = handle->data;
+    stream->requests--;
+    if (stream->closed)
+        let_go(stream);
+    else
+        try_next_address(stream);
+}
+
+/* A host may have several addresses, and the store listen on one of them. */
+static void not_connected(struct hf_stream *stream, int status)
+{
+    if (!stream->next_address || !stream->has_socket) {
+        break_soon(stream, status);
+        return;
+    }
+    stream->has_socket = false;
+    stream->requests++;
+    uv_close(&stream->socket.handle, refused_socket_closed);
+}
+
+static void connected(uv_connect_t *request, int status)
+{
+    struct hf_stream *stream = request->data;
+    stream->requests--;
+    if (stream->closed)
+        let_go(stream);
+    else if (status == 0)
+        opened(stream);
+    else
+        not_connected(stream, status);
+}
+
+static void connect_tcp(struct hf_stream *stream, const struct sockaddr *address)
+{
+    int code = uv_tcp_init(stream->uv, &stream->socket.tcp);
+    if (code == 0) {
+        stream->has_socket = true;
+        stream->socket.handle.data = stream;
+        uv_tcp_nodelay(&stream->socket.tcp, 1);
+        uv_tcp_keepalive(&stream->socket.tcp, 1, KEEPALIVE_SECONDS);
+        stream->connect.data = stream;
+        code = uv_tcp_connect(&stream->connect, &stream->socket.tcp, address, connected);
+    }
+    if (code == 0)
+        stream->requests++;
+    else
+        not_connected(stream, code);
+}
+
+static void try_next_address(struct hf_stream *stream)
+{
+    struct addrinfo *address = stream->next_address;
+    stream->next_address = address->ai_next;
+    connect_tcp(stream, address->ai_addr);
+}
+
+static void looked_up(uv_getaddrinfo_t *request, int status, struct addrinfo *addresses)
+{
+    struct hf_stream *stream = request->data;
+    stream->requests--;
+    stream->addresses = stream->next_address = addresses;
+    if (stream->closed)
+        let_go(stream);
+    else if (status != 0)
+        break_off(stream, status);
+    else
+        try_next_address(stream);
+}
+
+static void look_up(struct hf_stream *stream)
+{
+    const struct addrinfo hints = { .ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM };
+    char port[8];
+    snprintf(port, sizeof port, "%u", stream->place.port);
+    stream->lookup.data = stream;
+    int code =
+        uv_getaddrinfo(stream->uv, &stream->lookup, looked_up, stream->place.host, port, &hints);
+    if (code == 0)
+        stream->requests++;
+    else
+        break_soon(stream, code);
+}
+
+static void connect_path(struct hf_stream *stream)
+{
+    int code = uv_pipe_init(stream->uv, &stream->socket.pipe, 0);
+    if (code != 0) {
+        break_soon(stream, code);
+        return;
+    }
+    stream->has_socket = true;
+    stream->socket.handle.data = stream;
+    stream->connect.data = stream;
+    stream->requests++;
+    uv_pipe_connect(&stream->connect, &stream->socket.pipe, stream->place.path, connected);
+}
+
+/* An address that is written in digits needs no resolver, and no thread of libuv's. */
+static void begin(struct hf_stream *stream)
+{
+    const struct hf_stream_place *place = &stream->place;
+    struct sockaddr_in v4;
+    struct sockaddr_in6 v6;
+    if (!place->host)
+        connect_path(stream);
+    else if (uv_ip4_addr(place->host, (int)place->port, &v4) == 0)
+        connect_tcp(stream, (const struct sockaddr *)&v4);
+    else if (uv_ip6_addr(place->host, (int)place->port, &v6) == 0)
+        connect_tcp(stream, (const struct sockaddr *)&v6);
+    else
+        look_up(stream);
+}
+
+struct hf_stream *hf__stream_open(struct uv_loop_s *uv, struct hf_loop *loop,
+                                  const struct hf_stream_place *place,
+                                  const struct hf_stream_events *events, void *arg)
+{
+    struct hf_stream *stream = hf__calloc(1, sizeof *stream);
+    if (!stream)
+        return NULL;
+    stream->uv = uv;
+    stream->loop = loop;
+    stream->place = *place;
+    stream->events = events;
+    stream->arg = arg;
+    hf__timer_init(&stream->limit, limit_fired);
+    hf__timer_init(&stream->full, full_fired);
+    hf__task_init(&stream->flush, flush);
+    hf__timer_start(loop, &stream->limit, hf__loop_now(loop) + place->limit_ms);
+    begin(stream);
+    return stream;
+}
+
+void hf__stream_forked(struct hf_stream *stream)
+{
+    uv_os_fd_t fd;
+    if (stream->has_socket && uv_fileno(&stream->socket.handle, &fd) == 0)
+        close(fd);
+}

@@ -1,0 +1,48 @@
+/* Byte streams over TCP and Unix sockets: bytes out, bytes in, and one word when it is over. */
+#ifndef HF_NET_STREAM_H
+#define HF_NET_STREAM_H
+
+#include "base/loop.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+struct uv_loop_s;
+struct hf_stream;
+
+/* What waits to be written may be so large; a peer that reads so slowly is given up. */
+#define HF_STREAM_WRITE_MAX (64u << 20)
+
+struct hf_stream_place {
+    const char *host; /* a name or an address; or NULL */
+    unsigned port;
+    const char *path; /* of a Unix socket, where `host` is NULL */
+    int64_t limit_ms; /* for finding the address and connecting, all in all */
+};
+
+/* All run on the loop, never inside a call of the stream's. `arg` is the opener's. */
+struct hf_stream_events {
+    void (*opened)(void *arg);
+    /* The bytes live until the function returns. It may close the stream. */
+    void (*received)(void *arg, const char *bytes, size_t length);
+    /* Once, and the last: it could not be opened, or has ended. The stream is gone. `native` is an
+     * errno, or 0; `why` is a few words that live until the function returns. */
+    void (*broken)(void *arg, int native, const char *why);
+};
+
+/* Begins to connect. The strings in `place` live as long as the stream. NULL: out of memory. */
+struct hf_stream *hf__stream_open(struct uv_loop_s *uv, struct hf_loop *loop,
+                                  const struct hf_stream_place *place,
+                                  const struct hf_stream_events *events, void *arg);
+
+/* Queues bytes (copied), which are written when this turn of the loop ends. Not before `opened`.
+ * False: out of memory, or too much waits; nothing was queued. */
+bool hf__stream_write(struct hf_stream *stream, const char *bytes, size_t length);
+
+/* Ends it, with no word more. What was queued may or may not have been sent. */
+void hf__stream_close(struct hf_stream *stream);
+
+/* In a child after fork(): lets go of the parent's connection. */
+void hf__stream_forked(struct hf_stream *stream);
+
+#endif

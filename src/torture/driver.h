@@ -1,0 +1,51 @@
+/* The process that starts the clients, hits them, and sees them end. */
+#ifndef HF_TORTURE_DRIVER_H
+#define HF_TORTURE_DRIVER_H
+
+#include "torture/run_arena.h"
+#include "torture/run_dice.h"
+
+#include <sys/types.h>
+
+struct torture_driver {
+    const struct torture_plan *plan;
+    const struct torture_subject *subject;
+    struct torture_outcome *outcome;
+    struct torture_arena *arena;
+    struct torture_writer *writer;
+    struct torture_dice dice;
+    uint64_t run;
+    int64_t begin_ns, end_ns; /* of the rough part, on CLOCK_BOOTTIME */
+    pid_t clients[TORTURE_CLIENTS_MAX];
+    sigset_t watched, original; /* signals: that we read, and as we got them */
+    const char *now;            /* what is just being done to whom */
+    int64_t pauses_end_ns;      /* until then, some sync points pause */
+    unsigned next_fault;        /* goes round, so that every fault gets its chance */
+    unsigned rounds;            /* of all faults, so far */
+    bool failed;                /* outcome->sentence says why */
+};
+
+/* ---- driver.c ---- */
+
+/* Forks the client, again if it was there before. False: the driver has failed. */
+bool torture_driver_start(struct torture_driver *driver, unsigned client);
+/* SIGKILL, until it is gone; writes the CRASH. */
+void torture_driver_kill(struct torture_driver *driver, unsigned client);
+/* Lets time pass while nothing needs to be done but to listen: to signals, and to clients that end.
+ * False, and sooner: the rough part is over, by its time, a signal or a failure. */
+bool torture_driver_wait(struct torture_driver *driver, int64_t ms);
+/* Is the rough part over? */
+bool torture_driver_is_over(const struct torture_driver *driver);
+/* Waits until all clients have ended by themselves; false: some have not, in so long. */
+bool torture_driver_wait_for_clients(struct torture_driver *driver, int64_t ms);
+/* The first failure is the one that is told. */
+__attribute__((format(printf, 2, 3))) void torture_driver_fail(struct torture_driver *driver,
+                                                               const char *format, ...);
+
+/* ---- run_audit.c ---- */
+
+/* After the last client: is anything left, and can everything be had? Takes away what the run has
+ * made. */
+void torture_audit(struct torture_driver *driver);
+
+#endif

@@ -1,0 +1,24 @@
+/* A run to look at: one page for a browser, and the same idea in characters for a terminal.
+ *
+ * Both draw what a report found and what a history recorded, and judge nothing themselves. */
+#ifndef HF_TORTURE_PICTURE_H
+#define HF_TORTURE_PICTURE_H
+
+#include "torture/verdict.h"
+
+#include <stdio.h>
+
+#define TORTURE_PICTURE_COLUMNS 100u
+
+/* Writes one page that needs nothing else: no script, no other file, no network. The title is for
+ * the reader, such as the store's URL; texts may be hostile. 0, or -1 with a sentence in error, and
+ * then a regular file at `path` is removed. */
+int torture_picture_html(const struct torture_history *history, const struct torture_report *report,
+                         const char *title, const char *path, char error[256]);
+
+/* Draws at most `width` columns (60 to TORTURE_PICTURE_COLUMNS; others are brought into that range)
+ * in UTF-8 or in ASCII. 0, or -1: no memory, or the stream does not take it; errno says which. */
+int torture_picture_text(const struct torture_history *history, const struct torture_report *report,
+                         FILE *file, unsigned width, bool utf8);
+
+#endif

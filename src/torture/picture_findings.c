@@ -1,0 +1,151 @@
+/* The part of the page that shows what was found: a sentence, a close-up, and the calls in words.
+ */
+#include "torture/picture_page.h"
+#include "torture/picture_svg.h"
+#include "torture/picture_words.h"
+
+#include <inttypes.h>
+
+static void write_legend(struct picture_page *page)
+{
+    static const struct {
+        const char *drawing, *text;
+    } entries[] = {
+        { "<rect class=\"wait\" y=\"4\" width=\"26\" height=\"6\"/>", "waits" },
+        { "<rect class=\"hold\" width=\"26\" height=\"14\"/>", "believes to hold, with token" },
+        { "<rect class=\"share\" width=\"26\" height=\"14\"/>", "shares it, as a reader" },
+        { "<rect class=\"tail\" y=\"5\" width=\"26\" height=\"4\"/>", "release under way" },
+        { "<rect class=\"maybe\" x=\"1\" y=\"1\" width=\"24\" height=\"12\"/>",
+          "the store may still hold it for a dead or unanswered client" },
+        { "<rect class=\"clash\" width=\"26\" height=\"14\"/>", "beliefs overlap" },
+        { "<rect class=\"band\" width=\"26\" height=\"14\"/>"
+          "<rect class=\"stop\" y=\"9\" width=\"26\" height=\"5\"/>",
+          "a fault; with a solid bar: aimed at this client" },
+        { "<path class=\"cross\" d=\"M7 1l12 12m0 -12l-12 12\"/>", "killed" },
+        { "<path class=\"mark\" d=\"M9 7l4 -4l4 4l-4 4z\"/>",
+          "write (a cross: refused), or mode changed (triangle)" },
+    };
+
+    fputs("<ul class=\"legend\">\n", page->file);
+    for (unsigned i = 0; i < sizeof(entries) / sizeof(*entries); i++)
+        fprintf(page->file, "<li><svg viewBox=\"0 0 26 14\" aria-hidden=\"true\">%s</svg>%s</li>\n",
+                entries[i].drawing, entries[i].text);
+    fputs("</ul>\n", page->file);
+}
+
+/* In words: which calls a finding is about. */
+static void write_holds(struct picture_page *page, const struct torture_finding *finding)
+{
+    unsigned letter = 0;
+
+    fputs("<table class=\"holds\">\n", page->file);
+    for (unsigned i = 0; i < finding->hold_count && i < 3; i++) {
+        const struct picture_bar *bar = picture_find_bar(page->model, finding->holds[i]);
+        char text[256];
+
+        if (!finding->holds[i])
+            continue;
+        fprintf(page->file,
+                "<tr><td><span class=\"badge\">%c</span></td><td class=\"n\">call %" PRIu64 "</td>",
+                'A' + letter++, finding->holds[i]);
+        if (bar) {
+            picture_describe(text, sizeof(text), bar);
+            fprintf(page->file, "<td>client %" PRIu32 "</td><td>",
+                    page->model->lanes[bar->lane].client);
+            picture_escape(page->file, text);
+            fputs("</td></tr>\n", page->file);
+        } else
+            fputs("<td>?</td><td>not in the history</td></tr>\n", page->file);
+    }
+    fputs("</table>\n", page->file);
+}
+
+static void write_drawing(struct picture_page *page, const struct picture_scene *scene)
+{
+    char name[40], count[32];
+
+    picture_lock_name(page->model, scene->lock, name);
+    fputs("<figure>", page->file);
+    picture_svg_scene(page->file, scene);
+    fputs("<figcaption>Lock <b>", page->file);
+    picture_escape(page->file, name);
+    fputs("</b> only.", page->file);
+    if (scene->token_skip > 1)
+        fputs(" Tokens are shown without the digits that they all begin with.", page->file);
+    if (scene->left_out) {
+        picture_count(count, scene->left_out);
+        fprintf(page->file, " %s more calls in this window are not drawn.", count);
+    }
+    fputs("</figcaption></figure>\n", page->file);
+}
+
+static void write_sentence(struct picture_page *page, const struct torture_finding *finding)
+{
+    fprintf(page->file, "<p class=\"finding\"><b>%s, %s.</b> ", torture_rule_name(finding->rule),
+            torture_rule_text(finding->rule));
+    picture_escape(page->file, finding->sentence);
+    fprintf(page->file, " <span class=\"note\">(records %" PRIu64 " to %" PRIu64 ")</span></p>\n",
+            finding->from, finding->to);
+}
+
+/* A report keeps the first ones only. */
+static void write_rest(struct picture_page *page)
+{
+    uint64_t broken = 0;
+    char count[32];
+
+    for (int i = 0; i < TORTURE_RULES; i++)
+        broken += page->report->broken[i];
+    if (broken <= page->report->finding_count)
+        return;
+    picture_count(count, broken);
+    fprintf(page->file, "<p class=\"note\">These are %u of %s.</p>\n", page->report->finding_count,
+            count);
+}
+
+void picture_page_findings(struct picture_page *page)
+{
+    const struct torture_report *report = page->report;
+
+    fputs("<h2>What was found</h2>\n", page->file);
+    for (unsigned i = 0; i < report->finding_count; i++) {
+        fprintf(page->file, "<section id=\"near-%u\">\n", i + 1);
+        write_sentence(page, &report->findings[i]);
+        if (i < page->scene_count && page->scenes[i].item_count > 0)
+            write_drawing(page, &page->scenes[i]);
+        write_holds(page, &report->findings[i]);
+        if (i == 0)
+            write_legend(page);
+        fputs("</section>\n", page->file);
+    }
+    write_rest(page);
+}
+
+void picture_page_clean_moment(struct picture_page *page)
+{
+    const struct picture_scene *scene = &page->scenes[0];
+
+    if (page->scene_count == 0)
+        return;
+    fputs("<section id=\"near-1\">\n<h2>", page->file);
+    if (scene->fault) {
+        fputs("A fault that hit: ", page->file);
+        picture_escape(page->file, page->model->kinds[scene->fault->kind].name);
+    } else
+        fputs("The longest wait", page->file);
+    fputs("</h2>\n", page->file);
+    write_drawing(page, scene);
+    write_legend(page);
+    fputs("</section>\n", page->file);
+}
+
+void picture_page_scenes(struct picture_page *page)
+{
+    const struct torture_report *report = page->report;
+
+    for (unsigned i = 0; i < report->finding_count && i < PICTURE_PAGE_SCENES; i++)
+        picture_scene_of_finding(&page->scenes[page->scene_count++], page->model,
+                                 &report->findings[i]);
+    if (report->finding_count == 0 && picture_scene_of_clean_run(&page->scenes[0], page->model))
+        page->scene_count = 1;
+}

@@ -1,0 +1,55 @@
+/* Lines of at most so many columns: sentences, and rows of cells below a name and an axis. */
+#ifndef HF_TORTURE_PICTURE_SHEET_H
+#define HF_TORTURE_PICTURE_SHEET_H
+
+#include "torture/picture_model.h"
+#include "torture/picture_scene.h"
+#include "torture/verdict.h"
+
+#include <stdio.h>
+
+#define PICTURE_GUTTER 11 /* for the names of the rows */
+#define PICTURE_CELLS 89  /* of a row, at most */
+
+/* What a cell shows, besides printable characters, which stand for themselves. */
+enum picture_cell {
+    CELL_EMPTY,
+    CELL_WAIT,
+    CELL_HOLD,
+    CELL_SHARE,
+    CELL_TAIL,
+    CELL_MAYBE,
+    CELL_STOP,
+    CELL_BAND,
+    CELL_RULER,
+    CELL_LEVELS, /* the lowest of CELL_STEPS */
+    CELL_STEPS = 8
+};
+
+struct picture_sheet {
+    FILE *file;
+    const struct picture_model *model;
+    const struct torture_report *report;
+    unsigned width, columns; /* of a line, and of the cells in a row */
+    bool utf8;
+};
+
+struct picture_span {
+    int64_t from, to;
+};
+
+/* Cleaned, and wrapped at words; all lines but the first are indented. */
+__attribute__((format(printf, 3, 4))) void picture_put(const struct picture_sheet *sheet,
+                                                       unsigned indent, const char *format, ...);
+void picture_put_cells(const struct picture_sheet *sheet, const char *name, const uint8_t *cells);
+void picture_put_axis(const struct picture_sheet *sheet, const struct picture_span *span);
+const char *picture_glyph(const struct picture_sheet *sheet, enum picture_cell cell);
+
+/* Writes a word into the cells, if there is room for all of it. */
+void picture_overlay(uint8_t *cells, unsigned columns, unsigned at, const char *word);
+unsigned picture_sheet_column(const struct picture_sheet *sheet, const struct picture_span *span,
+                              int64_t at);
+
+void picture_put_scene(const struct picture_sheet *sheet, const struct picture_scene *scene);
+
+#endif

@@ -1,0 +1,192 @@
+/* A run from its beginning to its end: clients, faults, healing, the last turn, the audit. */
+#include "torture/run.h"
+
+#include "torture/driver.h"
+#include "torture/nemesis.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+/* Records for each operation, with the faults and what else is noted. */
+enum { RECORDS_PER_OPERATION = 4, RECORDS_BESIDES = 1 << 14, SECONDS_BESIDES = 5 };
+
+/* For the last turn, which waits for leases, and for clients to end. */
+enum { CALM_MS = 30000, CALM_LEASES = 6 };
+
+void torture_prefix(char *buffer, size_t size, uint64_t run)
+{
+    snprintf(buffer, size, "holdfast:torture:%016llx:", (unsigned long long)run);
+}
+
+/* ---- the beginning ---- */
+
+static bool share_memory(struct torture_driver *driver)
+{
+    void *memory = mmap(NULL, sizeof *driver->arena, PROT_READ | PROT_WRITE,
+                        MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+
+    if (memory == MAP_FAILED) {
+        torture_driver_fail(driver, "no memory to share between processes: %s", strerror(errno));
+        return false;
+    }
+    driver->arena = memory;
+    return true;
+}
+
+static bool begin_history(struct torture_driver *driver)
+{
+    const struct torture_plan *plan = driver->plan;
+    uint64_t seconds = (uint64_t)plan->time_ms / 1000 + SECONDS_BESIDES;
+    uint64_t room = seconds * plan->rate * RECORDS_PER_OPERATION + RECORDS_BESIDES;
+
+    driver->writer = torture_writer_create(plan->history, room, driver->run);
+    if (!driver->writer)
+        torture_driver_fail(driver, "the history file '%s' cannot be made: %s", plan->history,
+                            strerror(errno));
+    return driver->writer != NULL;
+}
+
+/* Whoever judges the history later has to allow for what the run's leases are. */
+static void write_lease(struct torture_driver *driver)
+{
+    struct torture_record record = { .kind = TORTURE_NOTE,
+                                     .client = TORTURE_NOBODY,
+                                     .text = TORTURE_LEASE_NOTE,
+                                     .until_ns = driver->plan->lease_ms * 1000000 };
+
+    torture_write(driver->writer, &record);
+}
+
+static void write_locks(struct torture_driver *driver)
+{
+    for (unsigned i = 0; i < driver->arena->lock_count; i++) {
+        struct torture_lock lock = driver->arena->locks[i];
+        if (!torture_keeps_order(driver->plan))
+            lock.flags &= (uint8_t)~TORTURE_FIFO;
+        torture_write_lock(driver->writer, &lock, (uint16_t)i);
+    }
+}
+
+/* Signals come when we ask for them. What was ignored when we were started stays so. */
+static void listen(struct torture_driver *driver)
+{
+    static const int signals[] = { SIGHUP, SIGINT, SIGTERM };
+    struct sigaction action;
+
+    signal(SIGCHLD, SIG_DFL);
+    sigemptyset(&driver->watched);
+    sigaddset(&driver->watched, SIGCHLD);
+    for (size_t i = 0; i < sizeof signals / sizeof signals[0]; i++)
+        if (sigaction(signals[i], NULL, &action) == 0 && action.sa_handler != SIG_IGN)
+            sigaddset(&driver->watched, signals[i]);
+    sigprocmask(SIG_BLOCK, &driver->watched, &driver->original);
+}
+
+static bool start_clients(struct torture_driver *driver)
+{
+    driver->begin_ns = torture_clock_ns();
+    driver->end_ns = driver->begin_ns + driver->plan->time_ms * 1000000;
+    for (unsigned i = 0; i < driver->plan->clients; i++)
+        if (!torture_driver_start(driver, i))
+            return false;
+    return true;
+}
+
+/* ---- the end ---- */
+
+static void write_healed(struct torture_driver *driver)
+{
+    struct torture_record record = { .kind = TORTURE_HEALED, .client = TORTURE_NOBODY };
+
+    torture_write(driver->writer, &record);
+}
+
+static void kill_the_rest(struct torture_driver *driver)
+{
+    torture_set_phase(driver->arena, TORTURE_OVER);
+    for (unsigned i = 0; i < driver->plan->clients; i++)
+        torture_driver_kill(driver, i);
+}
+
+/* Whoever was killed at the very end comes back, to have a last turn like everybody else. */
+static void calm_down(struct torture_driver *driver)
+{
+    int64_t calm_ms = driver->plan->calm_ms ? driver->plan->calm_ms : CALM_MS;
+    int64_t slow = driver->plan->slow ? driver->plan->slow : 1;
+    int64_t patience_ms = calm_ms * slow + driver->plan->lease_ms * CALM_LEASES;
+
+    torture_nemesis_heal(driver);
+    write_healed(driver);
+    torture_set_phase(driver->arena, TORTURE_CALM);
+    driver->now = "calm";
+    for (unsigned i = 0; i < driver->plan->clients && !driver->failed; i++)
+        if (driver->clients[i] == 0)
+            torture_driver_start(driver, i);
+    if (!torture_driver_wait_for_clients(driver, patience_ms) && !driver->failed)
+        torture_driver_fail(driver, "after the last fault some clients have not ended in %lld s",
+                            (long long)(patience_ms / 1000));
+    kill_the_rest(driver);
+}
+
+static void count(struct torture_driver *driver)
+{
+    struct torture_outcome *outcome = driver->outcome;
+
+    outcome->operations = atomic_load(&driver->arena->operations);
+    outcome->tried[TORTURE_PAUSE] = atomic_load(&driver->arena->pauses_tried);
+    outcome->hit[TORTURE_PAUSE] = atomic_load(&driver->arena->pauses_hit);
+    for (unsigned i = 0; i < driver->arena->lock_count; i++) {
+        struct torture_resource *resource = &driver->arena->resources[i];
+        outcome->writes += atomic_load(&resource->writes);
+        outcome->fenced_off += atomic_load(&resource->fenced_off);
+        outcome->plain_writes += atomic_load(&resource->plain_writes);
+        outcome->clobbers += atomic_load(&resource->clobbers);
+    }
+}
+
+static void run(struct torture_driver *driver)
+{
+    torture_prefix(driver->arena->prefix, sizeof driver->arena->prefix, driver->run);
+    torture_choose_locks(driver->arena, driver->subject);
+    write_lease(driver);
+    write_locks(driver);
+    if (start_clients(driver)) {
+        while (!torture_driver_is_over(driver))
+            torture_nemesis_strike(driver);
+        calm_down(driver);
+    }
+    kill_the_rest(driver);
+    /* Also after a failure: what the run has made must not stay. */
+    torture_audit(driver);
+    count(driver);
+}
+
+bool torture_run(const struct torture_plan *plan, const struct torture_subject *subject,
+                 struct torture_outcome *outcome)
+{
+    struct torture_driver driver = {
+        .plan = plan,
+        .subject = subject,
+        .outcome = outcome,
+        .dice = torture_dice(plan->seed, TORTURE_CLIENTS_MAX, 0),
+    };
+    struct torture_dice unique = { plan->seed ^ (uint64_t)torture_clock_ns() ^
+                                   (uint64_t)getpid() << 40 };
+
+    *outcome = (struct torture_outcome){ 0 };
+    driver.run = torture_roll(&unique);
+    if (!share_memory(&driver))
+        return false;
+    if (begin_history(&driver)) {
+        outcome->begun = true;
+        listen(&driver);
+        run(&driver);
+        torture_writer_close(driver.writer);
+        sigprocmask(SIG_SETMASK, &driver.original, NULL);
+    }
+    munmap(driver.arena, sizeof *driver.arena);
+    return !driver.failed;
+}

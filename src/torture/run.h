@@ -1,0 +1,82 @@
+/* A run: clients that fight for locks while faults hit them, and what they saw as a history. */
+#ifndef HF_TORTURE_RUN_H
+#define HF_TORTURE_RUN_H
+
+#include "torture/subject.h"
+
+#include <signal.h>
+
+#define TORTURE_CLIENTS_MAX 64u
+#define TORTURE_HOOKS_MAX 16u
+
+/* The faults that need nothing but the clients' processes. */
+enum torture_fault {
+    TORTURE_STOP_HOLDER, /* SIGSTOP, for longer than the lease */
+    TORTURE_STOP_WAITER, /* the one that has waited longest */
+    TORTURE_KILL_HOLDER, /* SIGKILL; the client comes back as a new process */
+    TORTURE_KILL_WAITER,
+    TORTURE_PAUSE, /* at sync points inside the library, mostly for longer than the lease */
+    TORTURE_CLOCK, /* the wall clock of a client jumps */
+    TORTURE_FAULTS
+};
+
+#define TORTURE_ALL_FAULTS ((1u << TORTURE_FAULTS) - 1)
+
+/* A fault of the user's: `start` makes it, `heal`, if there is one, ends it. Shell commands. */
+struct torture_hook {
+    const char *name, *start, *heal;
+};
+
+struct torture_progress {
+    int64_t at_ms, of_ms;
+    uint64_t operations, grants;
+    unsigned faults, hits;
+    const char *now; /* what is just being done, or "" */
+};
+
+struct torture_plan {
+    const char *url;
+    uint64_t seed;
+    int64_t time_ms, lease_ms;
+    unsigned clients;
+    unsigned rate;   /* operations a second, of all clients together */
+    unsigned faults; /* bits 1u << torture_fault */
+    const struct torture_hook *hooks;
+    unsigned hook_count;
+    const char *history; /* where to */
+    unsigned slow;       /* this machine needs so many times the usual patience; 0 is 1 */
+    /* For whoever knows where to aim. */
+    const char *point; /* the only one that TORTURE_PAUSE pauses at; NULL: any */
+    bool restless;     /* no time without faults until the end */
+    int64_t calm_ms;   /* for the last turn and for what is left to go, each; 0: the usual */
+    void (*progress)(void *arg, const struct torture_progress *progress); /* may be NULL */
+    void *progress_arg;
+};
+
+/* What the driver knows besides the history. */
+struct torture_outcome {
+    bool begun;         /* there is a history */
+    int ended_by;       /* the signal that ended the run early, or 0 */
+    char sentence[400]; /* why it could not be done, or not to its end; else empty */
+    unsigned tried[TORTURE_FAULTS + TORTURE_HOOKS_MAX], hit[TORTURE_FAULTS + TORTURE_HOOKS_MAX];
+    uint64_t operations;
+    uint64_t writes, fenced_off;     /* at the resource that compares tokens */
+    uint64_t plain_writes, clobbers; /* at the one that does not: written over what was not seen */
+    uint64_t leftovers;              /* what the audit found */
+};
+
+/* "stop-holder", ...: the word of --faults, of the history and of the report. */
+const char *torture_fault_name(enum torture_fault fault);
+/* One line of what it does. */
+const char *torture_fault_text(enum torture_fault fault);
+
+/* The run's number, and with it the prefix of its names, come from the seed and the clock. */
+void torture_prefix(char *buffer, size_t size, uint64_t run);
+
+/* Runs it all in processes of its own, of which none is left when it returns, and writes the
+ * history. False: outcome->sentence says why there is none. The caller has no threads, and blocks
+ * none of SIGINT, SIGTERM, SIGHUP, which end the run in good order. */
+bool torture_run(const struct torture_plan *plan, const struct torture_subject *subject,
+                 struct torture_outcome *outcome);
+
+#endif

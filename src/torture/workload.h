@@ -1,0 +1,57 @@
+/* What a client of a run does: everything that the API has, at random, and a record of it all. */
+#ifndef HF_TORTURE_WORKLOAD_H
+#define HF_TORTURE_WORKLOAD_H
+
+#include "torture/run_arena.h"
+#include "torture/run_dice.h"
+
+/* One client, in its own process. */
+struct torture_client {
+    const struct torture_plan *plan;
+    const struct torture_subject *subject;
+    struct torture_arena *arena;
+    struct torture_writer *writer;
+    struct torture_seat *seat;
+    struct torture_setup setup;
+    void *session;
+    struct torture_dice dice;
+    unsigned number;
+    uint32_t incarnation;
+    int64_t next_at_ns;  /* keeps to the rate */
+    uint32_t latch_seen; /* the last round that this client knows to be open */
+    /* An acquisition under way that has no place in the queue yet, as far as we know; or 0. Sync
+     * points may come on another thread. */
+    _Atomic uint64_t unplaced;
+    uint16_t unplaced_lock;
+    uint64_t unplaced_owner;
+};
+
+/* A child's life; does not return. */
+_Noreturn void torture_client_live(struct torture_client *client);
+
+/* ---- between the files of the workload ---- */
+
+/* Takes on one of the locks, once, with all that may be done with it. `calm`: no cancelling, no
+ * bare try, and patience: for the grant that everybody is to get in the end. True: granted. */
+bool torture_use_lock(struct torture_client *client, uint16_t number, bool calm);
+/* Counts down, looks, waits, or makes the next latch. */
+void torture_use_latch(struct torture_client *client);
+
+/* A record of this client about a lock, with the owner that it goes by. */
+struct torture_record torture_about(const struct torture_client *client, enum torture_verb verb,
+                                    uint16_t lock);
+/* Lets so much time pass as the operations so far should have taken. */
+void torture_keep_to_the_rate(struct torture_client *client);
+/* Begins a call: draws its number and writes the invocation. */
+uint64_t torture_begin(struct torture_client *client, struct torture_record *record);
+/* Writes how a call has ended. BROKEN ends the process. */
+void torture_end(struct torture_client *client, struct torture_record *record,
+                 enum torture_answer answer);
+_Noreturn void torture_give_up(struct torture_client *client, const char *sentence);
+
+/* A sync point: may pause this thread, if the nemesis has chosen it. `arg` is the client. */
+void torture_at_point(void *arg, const char *point);
+/* Notes that this client has read its bent wall clock, if it is bent. */
+void torture_look_at_clock(struct torture_client *client);
+
+#endif

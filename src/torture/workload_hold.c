@@ -1,0 +1,396 @@
+/* One acquisition, and what its owner does until it gives it back. */
+#include "torture/workload.h"
+
+#include <string.h>
+
+#define MS INT64_C(1000000)
+
+enum { NO_NEWS, GRANTED, LATE };
+
+/* For the last grant: whoever is in the way has a lease, or has been told to end. */
+enum { CALM_WAIT_MS = 20000, CALM_LEASES = 4, OWNERS = 3 };
+
+struct hold {
+    struct torture_client *client;
+    const struct torture_lock *lock;
+    struct torture_ask ask;
+    struct torture_grip *grip;
+    struct torture_record record; /* what its records have in common */
+    _Atomic int64_t deadline_ns;
+    _Atomic int news; /* LATE or GRANTED: whichever came first, the loss or the grant's record */
+    uint64_t seen;    /* in the resource without a fence, when it was acquired */
+    bool exclusive;   /* from the grant on, up to now */
+};
+
+/* Never later than the library means it: the clock is read before, and cut to the millisecond. */
+static int64_t deadline_of(struct hold *hold)
+{
+    struct torture_client *client = hold->client;
+    int64_t now_ns = torture_clock_ns() / MS * MS;
+    int64_t left_ms = client->subject->remaining_ms(client->session, hold->grip);
+    int64_t at_ns = left_ms > (INT64_MAX - now_ns) / MS ? TORTURE_NEVER : now_ns + left_ms * MS;
+
+    atomic_store(&hold->deadline_ns, at_ns);
+    return at_ns;
+}
+
+static void write_loss(const struct hold *hold)
+{
+    struct torture_record record = hold->record;
+
+    record.kind = TORTURE_LOST;
+    record.verb = TORTURE_NO_VERB;
+    record.at_ns = torture_clock_ns();
+    if (record.at_ns < atomic_load(&hold->deadline_ns))
+        record.flags = TORTURE_TOLD;
+    torture_write(hold->client->writer, &record);
+}
+
+/* On any thread; and if the grant was paused on its way to us, before we know of it. */
+static void lost(void *arg)
+{
+    struct hold *hold = arg;
+    int none = NO_NEWS;
+
+    if (!atomic_compare_exchange_strong(&hold->news, &none, LATE))
+        write_loss(hold);
+}
+
+static struct torture_record about(const struct hold *hold, enum torture_verb verb)
+{
+    struct torture_record record = hold->record;
+
+    record.verb = (uint8_t)verb;
+    return record;
+}
+
+static void be(const struct hold *hold, enum torture_doing doing)
+{
+    atomic_store(&hold->client->seat->doing,
+                 torture_doing_word(doing, hold->record.lock, hold->record.hold));
+}
+
+/* ---- acquiring ---- */
+
+static bool is_exclusive(const struct torture_ask *ask)
+{
+    return ask->lock->form == TORTURE_MUTEX ||
+           (ask->lock->form == TORTURE_RW && ask->share == TORTURE_EXCLUSIVE);
+}
+
+static bool wants_its_place(const struct hold *hold)
+{
+    return hold->lock->flags & TORTURE_FIFO && hold->ask.wait_ms != 0 &&
+           torture_keeps_order(hold->client->plan);
+}
+
+static void write_grant(struct hold *hold, struct torture_record *record)
+{
+    struct torture_client *client = hold->client;
+
+    if (hold->lock->flags & TORTURE_FENCED)
+        record->token = client->subject->token(client->session, hold->grip);
+    record->deadline_ns = deadline_of(hold);
+    torture_end(client, record, TORTURE_GRANTED);
+    hold->record.token = record->token;
+}
+
+/* A hold whose grip, or whose refusal, is on record. */
+static bool acquire(struct hold *hold)
+{
+    struct torture_client *client = hold->client;
+    const struct torture_ask *ask = &hold->ask;
+    struct torture_record record = about(hold, ask->wait_ms == 0 ? TORTURE_TRY : TORTURE_ACQUIRE);
+    enum torture_answer answer;
+
+    if (ask->wait_ms > 0 && ask->cancel_ms == 0)
+        record.deadline_ns = (torture_clock_ns() / MS + ask->wait_ms) * MS;
+    hold->record.hold = torture_begin(client, &record);
+    record.deadline_ns = 0;
+    if (wants_its_place(hold)) {
+        client->unplaced_lock = record.lock;
+        client->unplaced_owner = record.owner;
+        atomic_store(&client->unplaced, record.operation);
+    }
+    torture_at_point(client, "before_call");
+    answer = client->subject->acquire(client->session, ask, &hold->grip);
+    torture_at_point(client, "after_call");
+    atomic_store(&client->unplaced, 0);
+    if (answer != TORTURE_GRANTED) {
+        torture_end(client, &record, answer);
+        return false;
+    }
+    write_grant(hold, &record);
+    if (!atomic_compare_exchange_strong(&hold->news, &(int){ NO_NEWS }, GRANTED))
+        write_loss(hold);
+    atomic_fetch_add(&client->arena->grants, 1);
+    hold->exclusive = is_exclusive(ask);
+    return true;
+}
+
+static void release(struct hold *hold)
+{
+    struct torture_client *client = hold->client;
+    struct torture_record record = about(hold, TORTURE_RELEASE);
+    enum torture_answer answer;
+
+    torture_begin(client, &record);
+    torture_at_point(client, "before_unlock");
+    answer = client->subject->release(client->session, hold->grip);
+    hold->grip = NULL;
+    torture_end(client, &record, answer);
+}
+
+/* ---- while it is held ---- */
+
+/* Belief goes on up to a number that was drawn before the question. */
+static bool still_holds(struct hold *hold)
+{
+    struct torture_client *client = hold->client;
+    struct torture_record record = about(hold, TORTURE_NO_VERB);
+    bool still;
+
+    if (!torture_draw(client->writer, &record))
+        return false;
+    still = client->subject->still(client->session, hold->grip);
+    record.kind = still ? TORTURE_STILL : TORTURE_NOTE;
+    record.deadline_ns = still ? deadline_of(hold) : 0;
+    torture_store(client->writer, &record);
+    return still;
+}
+
+/* Between the look at the lock and the write is the gap that no lock can close. */
+static bool about_to_write(struct hold *hold)
+{
+    if (!hold->exclusive || !still_holds(hold))
+        return false;
+    torture_at_point(hold->client, "before_write");
+    return true;
+}
+
+static void write_fenced(struct hold *hold)
+{
+    struct torture_client *client = hold->client;
+    struct torture_record record = about(hold, TORTURE_WRITE);
+
+    if (!(hold->lock->flags & TORTURE_FENCED) || !record.token || !about_to_write(hold))
+        return;
+    record.operation = atomic_fetch_add(&client->arena->operations, 1) + 1;
+    atomic_store(&client->seat->in_resource, true);
+    torture_resource_write(&client->arena->resources[record.lock], client->writer, &record);
+    atomic_store(&client->seat->in_resource, false);
+}
+
+static void write_plain(struct hold *hold)
+{
+    if (about_to_write(hold))
+        torture_resource_overwrite(&hold->client->arena->resources[hold->record.lock], hold->seen,
+                                   hold->record.hold);
+}
+
+static void renew(struct hold *hold)
+{
+    struct torture_client *client = hold->client;
+    struct torture_record record = about(hold, TORTURE_RENEW);
+    enum torture_answer answer;
+
+    if (!client->subject->renew || hold->ask.lease_ms == 0)
+        return;
+    torture_begin(client, &record);
+    answer = client->subject->renew(client->session, hold->grip, hold->ask.lease_ms);
+    if (answer == TORTURE_GRANTED)
+        record.deadline_ns = deadline_of(hold);
+    torture_end(client, &record, answer);
+}
+
+static void go_up(struct hold *hold)
+{
+    struct torture_client *client = hold->client;
+    struct torture_record record = about(hold, TORTURE_UPGRADE);
+    int64_t wait_ms = torture_between(&client->dice, 0, client->plan->lease_ms);
+    enum torture_answer answer;
+
+    torture_begin(client, &record);
+    answer = client->subject->upgrade(client->session, hold->grip, wait_ms);
+    if (answer == TORTURE_GRANTED) {
+        hold->ask.share = TORTURE_EXCLUSIVE;
+        hold->record.mode = record.mode = TORTURE_EXCLUSIVE;
+        write_grant(hold, &record);
+    } else {
+        torture_end(client, &record, answer);
+    }
+}
+
+static void go_down(struct hold *hold)
+{
+    struct torture_client *client = hold->client;
+    struct torture_record record = about(hold, TORTURE_DOWNGRADE);
+    enum torture_answer answer;
+
+    hold->exclusive = false;
+    hold->ask.share = TORTURE_SHARED;
+    hold->record.mode = record.mode = TORTURE_SHARED;
+    torture_begin(client, &record);
+    answer = client->subject->downgrade(client->session, hold->grip);
+    if (answer == TORTURE_GRANTED)
+        record.deadline_ns = deadline_of(hold);
+    torture_end(client, &record, answer);
+}
+
+static void change_share(struct hold *hold)
+{
+    const struct torture_subject *subject = hold->client->subject;
+
+    if (hold->lock->form != TORTURE_RW)
+        return;
+    if (hold->ask.share == TORTURE_UPGRADABLE && subject->upgrade)
+        go_up(hold);
+    else if (hold->ask.share != TORTURE_SHARED && subject->downgrade)
+        go_down(hold);
+}
+
+/* The same owner again: a second hold on the same grant. */
+static void nest(struct hold *outer)
+{
+    struct torture_client *client = outer->client;
+    struct hold inner = { .client = client, .lock = outer->lock, .ask = outer->ask };
+
+    if (!client->subject->reenters || outer->lock->form == TORTURE_SEMAPHORE)
+        return;
+    inner.ask.wait_ms = 0;
+    inner.ask.cancel_ms = 0;
+    inner.ask.lost_arg = &inner;
+    if (outer->lock->form == TORTURE_RW && torture_chance(&client->dice, 50))
+        inner.ask.share = TORTURE_SHARED;
+    inner.record = outer->record;
+    inner.record.hold = 0;
+    inner.record.token = 0;
+    inner.record.mode = (uint8_t)inner.ask.share;
+    if (!acquire(&inner))
+        return;
+    still_holds(&inner);
+    release(&inner);
+}
+
+static void work(struct hold *hold)
+{
+    struct torture_client *client = hold->client;
+    int64_t lease_ns = client->plan->lease_ms * MS;
+    /* Some keep it across whatever hits it; leases run out that way, too. */
+    int64_t length_ns = torture_chance(&client->dice, 3)
+                            ? torture_between(&client->dice, lease_ns / 2, lease_ns * 3 / 2)
+                            : torture_between(&client->dice, 0, 3 * MS);
+
+    torture_sleep_in_phase(client->arena, TORTURE_ROUGH, torture_clock_ns() + length_ns);
+}
+
+static void do_something(struct hold *hold)
+{
+    switch (torture_between(&hold->client->dice, 0, 7)) {
+    case 0:
+        renew(hold);
+        break;
+    case 1:
+        nest(hold);
+        break;
+    case 2:
+        change_share(hold);
+        break;
+    case 3:
+    case 4:
+        write_fenced(hold);
+        break;
+    case 5:
+        still_holds(hold);
+        break;
+    default:
+        work(hold);
+    }
+}
+
+static void use(struct hold *hold)
+{
+    struct torture_client *client = hold->client;
+    struct torture_resource *resource = &client->arena->resources[hold->record.lock];
+
+    hold->seen = torture_resource_read(resource);
+    write_fenced(hold);
+    for (int64_t left = torture_between(&client->dice, 0, 4); left > 0; left--)
+        do_something(hold);
+    torture_look_at_clock(client);
+    write_plain(hold);
+}
+
+/* ---- the whole ---- */
+
+static int64_t choose_wait(struct torture_client *client, struct torture_ask *ask)
+{
+    int64_t lease_ms = client->plan->lease_ms;
+
+    switch (torture_between(&client->dice, 0, 9)) {
+    case 0:
+    case 1:
+    case 2:
+        return 0;
+    case 3:
+        ask->cancel_ms = torture_between(&client->dice, 1, lease_ms / 8);
+        return lease_ms * 4;
+    case 4:
+    case 5:
+    case 6:
+        return torture_between(&client->dice, 1, lease_ms / 8);
+    case 7:
+    case 8:
+        return torture_between(&client->dice, 1, lease_ms);
+    default:
+        return torture_between(&client->dice, lease_ms, lease_ms * 4);
+    }
+}
+
+static void choose(struct hold *hold, bool calm)
+{
+    struct torture_client *client = hold->client;
+    struct torture_ask *ask = &hold->ask;
+    struct torture_dice *dice = &client->dice;
+    int64_t lease_ms = client->plan->lease_ms;
+
+    ask->lock = hold->lock;
+    ask->permits = 1;
+    ask->owner = (uint64_t)torture_between(dice, 1, OWNERS);
+    ask->on_lost = lost;
+    ask->lost_arg = hold;
+    if (hold->lock->form == TORTURE_RW)
+        ask->share = (enum torture_share)torture_between(dice, 0, 2);
+    if (hold->lock->form == TORTURE_SEMAPHORE)
+        ask->permits = (uint32_t)torture_between(dice, 1, hold->lock->permits);
+    if (torture_chance(dice, 60))
+        ask->lease_ms = torture_between(dice, lease_ms * 6 / 10, lease_ms * 2);
+    if (calm)
+        ask->wait_ms =
+            (client->plan->calm_ms ? client->plan->calm_ms : CALM_WAIT_MS) + lease_ms * CALM_LEASES;
+    else
+        ask->wait_ms = choose_wait(client, ask);
+}
+
+bool torture_use_lock(struct torture_client *client, uint16_t number, bool calm)
+{
+    struct hold hold = { .client = client, .lock = &client->arena->locks[number] };
+    bool granted;
+
+    choose(&hold, calm);
+    hold.record = torture_about(client, TORTURE_NO_VERB, number);
+    hold.record.owner = hold.record.owner << 4 | hold.ask.owner;
+    hold.record.mode = (uint8_t)hold.ask.share;
+    hold.record.permits = hold.ask.permits;
+    torture_keep_to_the_rate(client);
+    be(&hold, TORTURE_ASKING);
+    granted = acquire(&hold);
+    if (granted) {
+        be(&hold, TORTURE_HOLDING);
+        if (!calm)
+            use(&hold);
+        release(&hold);
+    }
+    be(&hold, TORTURE_IDLE);
+    return granted;
+}

@@ -1,0 +1,141 @@
+/* Starting a Redis server, and speaking to it without the library. */
+#include "server.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <unistd.h>
+
+#define PATIENCE_MS 20000
+
+static struct sockaddr_in address_of(int port)
+{
+    return (struct sockaddr_in){ .sin_family = AF_INET,
+                                 .sin_port = htons((uint16_t)port),
+                                 .sin_addr = { htonl(INADDR_LOOPBACK) } };
+}
+
+int free_port(void)
+{
+    struct sockaddr_in address = address_of(0);
+    socklen_t size = sizeof(address);
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    CHECK(fd >= 0);
+    CHECK(bind(fd, (struct sockaddr *)&address, size) == 0);
+    CHECK(getsockname(fd, (struct sockaddr *)&address, &size) == 0);
+    close(fd);
+    return ntohs(address.sin_port);
+}
+
+static bool is_installed(void)
+{
+    return system("command -v redis-server >/dev/null 2>&1") == 0;
+}
+
+static void be_server(void *arg)
+{
+    struct server *server = arg;
+    char port[8], log[240];
+
+    snprintf(port, sizeof(port), "%d", server->port);
+    snprintf(log, sizeof(log), "%s/log", server->directory);
+    execlp("redis-server", "redis-server", "--port", port, "--bind", "127.0.0.1", "--save", "",
+           "--appendonly", "no", "--dir", server->directory, "--logfile", log,
+           server->password ? "--requirepass" : "--maxclients",
+           server->password ? server->password : "1000", (char *)NULL);
+    _exit(127);
+}
+
+void server_start_again(struct server *server)
+{
+    child_start(&server->process, be_server, server);
+    EVENTUALLY(server_tell(server, "PING", NULL, 0), PATIENCE_MS);
+}
+
+void server_start(struct server *server)
+{
+    if (!is_installed())
+        SKIP("there is no redis-server");
+    snprintf(server->directory, sizeof(server->directory), "%s", temp_dir());
+    server->port = free_port();
+    server_start_again(server);
+}
+
+void server_kill(struct server *server)
+{
+    child_kill(&server->process);
+}
+
+void server_stop(struct server *server)
+{
+    child_stop(&server->process);
+}
+
+void server_continue(struct server *server)
+{
+    child_continue(&server->process);
+}
+
+const char *server_url(const struct server *server, int timeout_ms)
+{
+    static _Thread_local char url[120];
+
+    snprintf(url, sizeof(url), "redis://127.0.0.1:%d?timeout=%d", server->port,
+             timeout_ms * test_slow());
+    return url;
+}
+
+static int connect_to(const struct server *server)
+{
+    struct sockaddr_in address = address_of(server->port);
+    struct timeval patience = { .tv_sec = PATIENCE_MS / 1000 };
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    if (fd < 0)
+        return -1;
+    setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
+    if (connect(fd, (struct sockaddr *)&address, sizeof(address)) == 0)
+        return fd;
+    close(fd);
+    return -1;
+}
+
+static bool read_line(int fd, char *line, size_t size)
+{
+    size_t length = 0;
+    char byte;
+
+    while (read(fd, &byte, 1) == 1) {
+        if (byte == '\n')
+            return true;
+        if (byte != '\r' && length + 1 < size) {
+            line[length++] = byte;
+            line[length] = '\0';
+        }
+    }
+    return false;
+}
+
+bool server_tell(const struct server *server, const char *command, char *line, size_t size)
+{
+    char all[300], first[200] = "";
+    int fd = connect_to(server);
+
+    if (fd < 0)
+        return false;
+    int length = server->password
+                     ? snprintf(all, sizeof(all), "AUTH %s\r\n%s\r\n", server->password, command)
+                     : snprintf(all, sizeof(all), "%s\r\n", command);
+    bool answered = write(fd, all, (size_t)length) == length &&
+                    (!server->password || read_line(fd, first, sizeof(first))) &&
+                    read_line(fd, first, sizeof(first));
+    close(fd);
+    if (line)
+        snprintf(line, size, "%s", first);
+    return answered;
+}

@@ -1,0 +1,35 @@
+/* A Redis server of a test's own: stopped, killed and talked to at will, and gone with the test. */
+#ifndef TESTS_CHAOS_SERVER_H
+#define TESTS_CHAOS_SERVER_H
+
+#include "test.h"
+
+struct server {
+    struct child process;
+    int port;
+    const char *password; /* NULL: none */
+    char directory[200];
+};
+
+/* Starts one on a free port of this machine, and waits until it answers. Skips the test where there
+ * is no redis-server. */
+void server_start(struct server *server);
+/* Kills it, as a power cut does. Everything in it is gone. */
+void server_kill(struct server *server);
+/* A new and empty one at the same place. */
+void server_start_again(struct server *server);
+/* It stands still, with its connections open; and goes on. */
+void server_stop(struct server *server);
+void server_continue(struct server *server);
+
+/* redis://127.0.0.1:PORT?timeout=MS; valid until the thread asks again. */
+const char *server_url(const struct server *server, int timeout_ms);
+
+/* A command, words with blanks between them, on a connection of its own. `line` (may be NULL) gets
+ * the first line of the answer. False: no connection, or no answer. */
+bool server_tell(const struct server *server, const char *command, char *line, size_t size);
+
+/* A port of this machine that nobody listened on a moment ago. */
+int free_port(void);
+
+#endif

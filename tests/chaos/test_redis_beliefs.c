@@ -1,0 +1,141 @@
+/* Beliefs under a storm: whatever the server and the connections suffer, as long as the server
+ * keeps what it has, no two owners believe at the same time, and tokens rise from owner to owner.
+ */
+#include "conformance.h"
+#include "server.h"
+
+#include <stdlib.h>
+
+#define WORKERS 4
+#define ROUNDS_MAX 4000
+#define LEASE_MS 400
+#define STORM_MS 8000
+
+/* From the first to the last moment at which its owner was sure; in microseconds. */
+struct belief {
+    int64_t from_us, to_us;
+    uint64_t token;
+};
+
+struct storm {
+    struct server server; /* a copy, for where it is */
+    _Atomic int stop, lost;
+    _Atomic int count;
+    struct belief beliefs[WORKERS * ROUNDS_MAX];
+};
+
+/* The clock is read before asking: who is sure now was sure then. */
+static void believe(struct storm *storm, hf_hold *hold, int64_t for_us)
+{
+    int64_t at_us = monotonic_us();
+    struct belief belief = { at_us, at_us, hf_token(hold) };
+    bool sure = hf_held(hold);
+
+    for (bool still = sure; still && at_us - belief.from_us < for_us;) {
+        belief.to_us = at_us;
+        at_us = monotonic_us();
+        still = hf_held(hold);
+    }
+    int place = storm->count++;
+    if (sure && place < WORKERS * ROUNDS_MAX)
+        storm->beliefs[place] = belief;
+}
+
+struct worker {
+    struct child child;
+    struct storm *storm;
+    unsigned seed;
+};
+
+static void work(void *arg)
+{
+    const struct worker *worker = arg;
+    struct storm *storm = worker->storm;
+    hf_client *client;
+    unsigned seed = worker->seed;
+
+    CHECK_CODE(hf_open(&client, server_url(&storm->server, 150),
+                       &(hf_client_options){ HF_CLIENT_OPTIONS_INIT, .lease_ms = LEASE_MS }),
+               HF_OK);
+    for (int i = 0; i < ROUNDS_MAX && !storm->stop; i++) {
+        hf_hold *hold;
+        int64_t lease_ms = rand_r(&seed) % 3 ? 0 : 30 + rand_r(&seed) % 300;
+        int code = hf_lock(client, "hot", rand_r(&seed) % 2 ? HF_FOREVER : 50,
+                           LOCK_OPTIONS(.lease_ms = lease_ms), &hold);
+        if (code != HF_OK) {
+            CHECK(code == HF_BUSY || code == HF_UNREACHABLE);
+            continue;
+        }
+        /* Most are short; one in ten outlives its lease if the server lets it. */
+        believe(storm, hold, rand_r(&seed) % 10 ? 1000 : 2000 * LEASE_MS);
+        storm->lost += hf_unlock(hold) == HF_LOST;
+    }
+    hf_close(client);
+}
+
+static void rage(struct server *server)
+{
+    int64_t until_ms = monotonic_ms() + STORM_MS;
+    unsigned seed = 99;
+
+    for (int i = 0; monotonic_ms() < until_ms; i++) {
+        let_pass_ms(50 + rand_r(&seed) % 200);
+        switch (rand_r(&seed) % 4) {
+        case 0:
+            server_stop(server);
+            let_pass_ms(rand_r(&seed) % (2 * LEASE_MS));
+            server_continue(server);
+            break;
+        case 1:
+            server_tell(server, "CLIENT KILL TYPE normal SKIPME yes", NULL, 0);
+            break;
+        case 2:
+            server_tell(server, "CLIENT KILL TYPE pubsub", NULL, 0);
+            break;
+        default:
+            server_tell(server, "SCRIPT FLUSH", NULL, 0);
+        }
+    }
+}
+
+static int by_begin(const void *a, const void *b)
+{
+    const struct belief *one = a, *other = b;
+
+    return one->from_us < other->from_us ? -1 : one->from_us > other->from_us;
+}
+
+TEST(no_two_beliefs_overlap_in_a_storm)
+{
+    struct storm *storm = shared_memory(sizeof(*storm));
+    struct server server = { 0 };
+    struct worker workers[WORKERS];
+    int count = 0;
+
+    TEST_TIMEOUT(120);
+    server_start(&server);
+    storm->server = server;
+    for (unsigned i = 0; i < WORKERS; i++) {
+        workers[i] = (struct worker){ .storm = storm, .seed = i + 1 };
+        child_start(&workers[i].child, work, &workers[i]);
+    }
+    rage(&server);
+    storm->stop = 1;
+    for (unsigned i = 0; i < WORKERS; i++)
+        child_join(&workers[i].child);
+    server_kill(&server);
+    qsort(storm->beliefs, (size_t)storm->count, sizeof(storm->beliefs[0]), by_begin);
+    for (int i = 0; i < storm->count; i++) {
+        const struct belief *belief = &storm->beliefs[i], *last = belief - 1;
+        if (!belief->token)
+            continue;
+        if (count++ == 0)
+            continue;
+        if (belief->from_us <= last->to_us || belief->token <= last->token)
+            FAIL("%llu believed until %lld, %llu from %lld", (unsigned long long)last->token,
+                 (long long)last->to_us, (unsigned long long)belief->token,
+                 (long long)belief->from_us);
+    }
+    test_note("%d beliefs, %d of them lost", count, storm->lost);
+    CHECK(count > 50);
+}

@@ -1,0 +1,137 @@
+/* A server that says what no Redis says: nothing crashes, nothing hangs, and somebody is told. */
+#include "conformance.h"
+#include "server.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+/* The greeting of a client without password and database: SETNAME, ID. */
+#define GREETED "+OK\r\n:7\r\n"
+
+struct impostor {
+    struct child process;
+    int port;
+    const char *says;
+    size_t length;
+    bool endless; /* says it again and again */
+};
+
+/* Answers every connection with its bytes, then hears whatever comes. */
+static void serve(const struct impostor *impostor, int fd)
+{
+    char heard[4096];
+
+    if (read(fd, heard, sizeof(heard)) <= 0)
+        return;
+    do {
+        if (send(fd, impostor->says, impostor->length, MSG_NOSIGNAL) < 0)
+            return;
+    } while (impostor->endless);
+    while (read(fd, heard, sizeof(heard)) > 0)
+        continue;
+}
+
+static void be_impostor(void *arg)
+{
+    struct impostor *impostor = arg;
+    struct sockaddr_in address = { .sin_family = AF_INET,
+                                   .sin_port = htons((uint16_t)impostor->port),
+                                   .sin_addr = { htonl(INADDR_LOOPBACK) } };
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), yes = 1;
+
+    CHECK(setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes)) == 0);
+    CHECK(bind(fd, (struct sockaddr *)&address, sizeof(address)) == 0);
+    CHECK(listen(fd, 10) == 0);
+    parent_say("ready");
+    for (;;) {
+        int connection = accept(fd, NULL, NULL);
+        if (connection < 0)
+            continue;
+        serve(impostor, connection);
+        close(connection);
+    }
+}
+
+/* What a bare try hears of it. */
+static int meet(struct impostor *impostor)
+{
+    struct server place = { 0 };
+    hf_client *client;
+    hf_hold *hold = (hf_hold *)&hold;
+
+    place.port = impostor->port = free_port();
+    child_start(&impostor->process, be_impostor, impostor);
+    child_wait_for(&impostor->process, "ready");
+    CHECK_CODE(hf_open(&client, server_url(&place, 500), NULL), HF_OK);
+    int code = hf_lock(client, "one", 0, NULL, &hold);
+    CHECK(hold == NULL);
+    CHECK(strlen(hf_last_error()->text) > 10);
+    test_note("%s", hf_last_error()->text);
+    child_kill(&impostor->process);
+    hf_close(client);
+    return code;
+}
+
+static int hear(const char *says, size_t length)
+{
+    return meet(&(struct impostor){ .says = says, .length = length });
+}
+
+#define HEAR(text) hear(text, sizeof(text) - 1)
+
+TEST(nonsense_is_no_answer)
+{
+    CHECK_CODE(HEAR("HTTP/1.1 400 Bad Request\r\n\r\n"), HF_UNREACHABLE);
+    CHECK_CODE(HEAR(GREETED "@#!\r\n"), HF_UNREACHABLE);
+    CHECK_CODE(HEAR("\0\0\0\0\0\0\r\n"), HF_UNREACHABLE);
+    CHECK_CODE(HEAR(GREETED "$12"), HF_UNREACHABLE);
+}
+
+TEST(an_answer_that_announces_too_much_is_refused)
+{
+    CHECK_CODE(HEAR(GREETED "*2000000000\r\n:1\r\n"), HF_UNREACHABLE);
+    CHECK_CODE(HEAR(GREETED "*4294967295\r\n"), HF_UNREACHABLE);
+    CHECK_CODE(HEAR(GREETED "$99999999999999999999\r\nx"), HF_UNREACHABLE);
+    CHECK_CODE(HEAR(GREETED "*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n"),
+               HF_UNREACHABLE);
+}
+
+TEST(an_answer_without_an_end_is_refused)
+{
+    static char flood[65536];
+
+    memset(flood, 'x', sizeof(flood));
+    memcpy(flood, GREETED "$1000000000\r\n", strlen(GREETED "$1000000000\r\n"));
+    CHECK_CODE(meet(&(struct impostor){ .says = flood, .length = sizeof(flood), .endless = true }),
+               HF_UNREACHABLE);
+}
+
+TEST(answers_of_another_shape_are_no_grant)
+{
+    static const char *const shapes[] = {
+        "*0\r\n",
+        "*1\r\n:1\r\n",
+        "*2\r\n:2\r\n:5\r\n",
+        "*2\r\n$-1\r\n$-1\r\n",
+        ":1\r\n",
+        "$1\r\n1\r\n",
+        "*-1\r\n",
+        "+OK\r\n",
+        "-ERR something\r\n",
+    };
+    char says[100];
+
+    for (size_t i = 0; i < sizeof(shapes) / sizeof(shapes[0]); i++) {
+        int length = snprintf(says, sizeof(says), "%s%s", GREETED, shapes[i]);
+        CHECK(hear(says, (size_t)length) != HF_OK);
+    }
+}
+
+TEST(more_answers_than_questions_are_not_believed)
+{
+    CHECK(HEAR(GREETED ":1\r\n:1\r\n:1\r\n:1\r\n:1\r\n") != HF_OK);
+}

@@ -1,0 +1,326 @@
+"""What the tests of the command share: a fresh store for each test, processes that do not
+survive it, waiting for conditions with a deadline, and TAP output."""
+import json
+import os
+import pty
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import traceback
+
+COMMAND = os.environ.get('HOLDFAST_COMMAND', 'holdfast')
+# Seconds; generous, for a loaded machine: only a failure waits so long.
+PATIENCE = float(os.environ.get('HOLDFAST_PATIENCE', '20'))
+TESTS = []
+
+
+# Whoever started us may have had some signals ignored (nohup does); the command would inherit that.
+for number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGUSR1,
+               signal.SIGUSR2, signal.SIGTSTP):
+    if signal.getsignal(number) == signal.SIG_IGN:
+        signal.signal(number, signal.SIG_DFL)
+
+
+class Skip(Exception):
+    """Raised by a test that cannot run here; says why."""
+
+
+def test(function):
+    TESTS.append(function)
+    return function
+
+
+def equal(got, wanted, what=''):
+    if got != wanted:
+        raise AssertionError(f'{what}: got {got!r}, wanted {wanted!r}')
+
+
+def contains(text, part):
+    if part not in text:
+        raise AssertionError(f'{part!r} is not in {text!r}')
+
+
+def wait_until(condition, what):
+    """Looks again and again until `condition` answers something true, and answers that."""
+    deadline = time.monotonic() + PATIENCE
+    while True:
+        value = condition()
+        if value:
+            return value
+        if time.monotonic() > deadline:
+            raise AssertionError(f'after {PATIENCE} s still not: {what}')
+        time.sleep(0.005)
+
+
+def state_of(pid):
+    """The letter of /proc/PID/stat, or '' if there is no such process."""
+    try:
+        with open(f'/proc/{pid}/stat', encoding='utf-8', errors='replace') as file:
+            return file.read().rsplit(')', 1)[1].split()[0]
+    except OSError:
+        return ''
+
+
+def is_alive(pid):
+    return state_of(pid) not in ('', 'Z', 'X')
+
+
+class Result:
+    def __init__(self, code, out, err):
+        self.code, self.out, self.err = code, out, err
+
+    def __repr__(self):
+        return f'exit {self.code}, stdout {self.out!r}, stderr {self.err!r}'
+
+
+class Process:
+    """A command that runs beside the test."""
+
+    def __init__(self, box, words, **options):
+        self.popen = subprocess.Popen(words, cwd=box.path, env=box.environment,
+                                      stdin=options.get('stdin', subprocess.DEVNULL),
+                                      stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                      start_new_session=True,
+                                      preexec_fn=options.get('before'))
+        self.pid = self.popen.pid
+
+    def line(self):
+        """The next line of its output."""
+        return self.popen.stdout.readline().decode(errors='surrogateescape').rstrip('\n')
+
+    def signal(self, number):
+        os.kill(self.pid, number)
+
+    def end(self):
+        """Waits for the end."""
+        try:
+            out, err = self.popen.communicate(timeout=PATIENCE)
+        except subprocess.TimeoutExpired:
+            raise AssertionError(f'{self.popen.args} has not ended') from None
+        code = self.popen.returncode
+        return Result(code, out.decode(errors='surrogateescape'), err.decode(errors='replace'))
+
+    def stop(self):
+        if self.popen.poll() is None:
+            self.popen.kill()
+            self.popen.wait()
+        for stream in (self.popen.stdout, self.popen.stderr):
+            stream.close()
+
+
+class Box:
+    """A directory on tmpfs with a store of its own."""
+
+    def __init__(self):
+        parent = '/dev/shm' if os.access('/dev/shm', os.W_OK) else None
+        self.path = tempfile.mkdtemp(prefix='holdfast-cli-', dir=parent)
+        os.mkdir(self.file('store'), 0o700)
+        self.environment = {key: value for key, value in os.environ.items()
+                            if not key.startswith('HOLDFAST_')}
+        self.environment['HOLDFAST_DIR'] = self.file('store')
+        self.environment['SHELL'] = '/bin/sh'
+        self.processes, self.pids = [], []
+
+    def file(self, name):
+        return os.path.join(self.path, name)
+
+    def script(self, name, text):
+        with open(self.file(name), 'w', encoding='utf-8') as file:
+            file.write('#!/bin/sh\n' + text)
+        os.chmod(self.file(name), 0o755)
+
+    def run(self, *words, stdin=b'', environment=None):
+        """Runs holdfast to its end."""
+        try:
+            done = subprocess.run([COMMAND, *words], cwd=self.path, input=stdin, timeout=PATIENCE,
+                                  env={**self.environment, **(environment or {})},
+                                  capture_output=True, check=False)
+        except subprocess.TimeoutExpired as late:
+            raise AssertionError(f'holdfast {words} has not ended: {late.stderr}') from None
+        return Result(done.returncode, done.stdout.decode(errors='surrogateescape'),
+                      done.stderr.decode(errors='replace'))
+
+    def expect(self, code, *words, **options):
+        result = self.run(*words, **options)
+        if result.code != code:
+            raise AssertionError(f'holdfast {" ".join(map(repr, words))}: {result}, wanted {code}')
+        return result
+
+    def start(self, *words, **options):
+        """Starts holdfast."""
+        process = Process(self, [COMMAND, *words], **options)
+        self.processes.append(process)
+        return process
+
+    def hold(self, name, *options):
+        """A holdfast that holds `name` until it is stopped, once it does."""
+        process = self.start('run', *options, name, '--', 'sh', '-c', 'echo $$; exec sleep 1000')
+        process.child = int(process.line())
+        self.pids.append(process.child)
+        return process
+
+    def picture(self, *words):
+        return json.loads(self.expect(0, 'show', '--json', *words).out)
+
+    def count(self, role, name):
+        return sum(len(thing[role]) for thing in self.picture(name))
+
+    def wait_for_waiters(self, name, count=1):
+        wait_until(lambda: self.count('waiters', name) == count, f'{count} waiting for {name}')
+
+    def wait_for_holders(self, name, count=1):
+        wait_until(lambda: self.count('holders', name) == count, f'{count} holding {name}')
+
+    def read_pid(self, name):
+        """The number that a script of the test writes into the file `name`."""
+        def number():
+            try:
+                with open(self.file(name), encoding='utf-8') as file:
+                    text = file.read()
+                return int(text) if text.endswith('\n') else 0
+            except OSError:
+                return 0
+        pid = wait_until(number, f'a pid in {name}')
+        self.pids.append(pid)
+        return pid
+
+    def close(self):
+        for process in self.processes:
+            process.stop()
+        for pid in self.pids:
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+        shutil.rmtree(self.path, ignore_errors=True)
+
+
+class Terminal:
+    """A pseudo-terminal with a little shell in it: a session leader that runs one job with job
+    control, and reports what becomes of it: "stopped" or "exit N". """
+
+    def __init__(self, box, *words):
+        self.text = ''
+        self.report, report = os.pipe()
+        self.orders, orders = os.pipe()
+        self.orders, orders = orders, self.orders
+        self.pid, self.fd = pty.fork()
+        if self.pid == 0:
+            try:
+                os.close(self.report)
+                os.close(self.orders)
+                os.chdir(box.path)
+                little_shell(words, box.environment, report, orders)
+            finally:
+                os._exit(99)
+        os.close(report)
+        os.close(orders)
+        box.pids.append(self.pid)
+
+    def type(self, text):
+        os.write(self.fd, text.encode())
+
+    def wait_for(self, pattern):
+        """Reads what appears on the screen until `pattern` does; answers the match."""
+        def look():
+            self.read_screen()
+            return re.search(pattern, self.text)
+        return wait_until(look, f'{pattern!r} on the screen, which shows {self.text!r}')
+
+    def read_screen(self):
+        os.set_blocking(self.fd, False)
+        try:
+            self.text += os.read(self.fd, 65536).decode(errors='replace')
+        except (BlockingIOError, OSError):
+            pass
+
+    def next_report(self):
+        os.set_blocking(self.report, False)
+        line = b''
+
+        def look():
+            nonlocal line
+            self.read_screen()
+            try:
+                line += os.read(self.report, 1)
+            except BlockingIOError:
+                return False
+            return line.endswith(b'\n')
+        wait_until(look, f'a report of the little shell; the screen shows {self.text!r}')
+        return line.decode().strip()
+
+    def order(self, text):
+        os.write(self.orders, text.encode() + b'\n')
+
+    def close(self):
+        for fd in (self.fd, self.report, self.orders):
+            os.close(fd)
+        os.kill(self.pid, signal.SIGKILL)
+        os.waitpid(self.pid, 0)
+
+
+def little_shell(words, environment, report, orders):
+    """Runs in the session leader. An interactive shell, as far as a job is concerned."""
+    signal.signal(signal.SIGTTOU, signal.SIG_IGN)
+    job = os.fork()
+    if job == 0:
+        os.setpgid(0, 0)
+        os.tcsetpgrp(0, os.getpgrp())
+        signal.signal(signal.SIGTTOU, signal.SIG_DFL)
+        os.close(report)
+        os.close(orders)
+        os.execvpe(words[0], words, environment)
+    while True:
+        _, status = os.waitpid(job, os.WUNTRACED)
+        if os.WIFSTOPPED(status):
+            os.tcsetpgrp(0, os.getpgrp())
+            os.write(report, b'stopped\n')
+            order = os.read(orders, 16)
+            if order == b'fg\n':
+                os.tcsetpgrp(0, job)
+            os.killpg(job, signal.SIGCONT)
+            continue
+        foreground = os.tcgetpgrp(0)
+        ours = 'ours' if foreground in (job, os.getpgrp()) else 'not ours'
+        os.write(report, f'exit {os.waitstatus_to_exitcode(status)}, terminal {ours}\n'.encode())
+        return
+
+
+def alarm(*_):
+    raise AssertionError('the test has taken too long')
+
+
+def told_to_end(*_):
+    sys.exit('told to end')
+
+
+def main():
+    signal.signal(signal.SIGALRM, alarm)
+    signal.signal(signal.SIGTERM, told_to_end)
+    chosen = [function for function in TESTS
+              if len(sys.argv) == 1 or function.__name__ in sys.argv[1:]]
+    print(f'1..{len(chosen)}')
+    failed = False
+    for number, function in enumerate(chosen, 1):
+        name = function.__name__.replace('_', ' ')
+        box = Box()
+        signal.alarm(90)
+        try:
+            function(box)
+            print(f'ok {number} - {name}')
+        except Skip as reason:
+            print(f'ok {number} - {name} # SKIP {reason}')
+        except Exception:  # pylint: disable=broad-except
+            failed = True
+            print(f'not ok {number} - {name}')
+            for line in traceback.format_exc(limit=-5).splitlines():
+                print('#   ' + line)
+        finally:
+            signal.alarm(0)
+            box.close()
+        sys.stdout.flush()
+    sys.exit(1 if failed or not chosen else 0)

@@ -1,0 +1,187 @@
+"""doctor, and stores that are not as they should be."""
+import json
+import os
+import signal
+
+from clitest import Skip, contains, equal, main, state_of, test, wait_until
+
+
+def state_file(box):
+    found = [name for name in os.listdir(box.file('store')) if name.endswith('.hf')]
+    equal(len(found), 1, 'state files')
+    return os.path.join(box.file('store'), found[0])
+
+
+@test
+def a_healthy_store_has_no_findings(box):
+    result = box.expect(0, 'doctor')
+    for part in ('holdfast ', '0.1.0', 'state file', box.file('store'), 'file system',
+                 'permissions', 'sessions', '1 open', 'lock + unlock', 'boot', 'Nothing endangers'):
+        contains(result.out, part)
+    assert 'FINDING' not in result.out, result.out
+
+
+@test
+def doctor_speaks_json(box):
+    holder = box.hold('x')
+    facts = json.loads(box.expect(0, 'doctor', '--json').out)
+    by_key = {each['fact']: each['value'] for each in facts}
+    equal(by_key['in use'], '1 held, 0 waiting')
+    contains(by_key['sessions'], '2 open')
+    holder.stop()
+
+
+@test
+def a_mode_that_came_too_late_is_a_finding(box):
+    box.expect(0, 'run', 'x', 'true')
+    told = box.expect(1, '-e', 'local:?ns=default&mode=0660', 'doctor').out
+    for part in ('mode=0660', 'mode is 0600', 'chmod 0660 ' + state_file(box)):
+        contains(told, part)
+    os.chmod(state_file(box), 0o660)
+    box.expect(0, '-e', 'local:?mode=0660', 'doctor')
+
+
+@test
+def doctor_leaves_nothing_behind(box):
+    box.expect(0, 'doctor')
+    equal(box.picture(), [])
+
+
+@test
+def doctor_does_not_report_its_own_measurements(box):
+    equal(box.expect(0, '-v', 'doctor').err, '')
+    contains(box.expect(0, '-v', 'run', 'x', 'true').err, "holdfast: 'x': ")
+
+
+@test
+def a_directory_of_the_login_is_found(box):
+    runtime = box.file('runtime')
+    os.mkdir(runtime)
+    box.environment.update(HOLDFAST_DIR='', XDG_RUNTIME_DIR=runtime)
+    before = None
+    if os.getuid() == 0:
+        os.chmod(box.path, 0o755)
+        os.chown(runtime, 65534, 65534)
+        before = as_nobody
+    result = box.start('doctor', before=before).end()
+    equal(result.code, 1, repr(result))
+    for part in ('XDG_RUNTIME_DIR', 'cron', 'HOLDFAST_DIR'):
+        contains(result.out, part)
+    equal(box.start('-q', 'doctor', before=before).end().code, 0)
+    equal(box.start('-e', f'local://{runtime}/holdfast', 'doctor', before=before).end().code, 0)
+
+
+@test
+def loose_permissions_are_found(box):
+    box.expect(0, 'run', 'x', 'true')
+    os.chmod(state_file(box), 0o666)
+    result = box.run('doctor')
+    if result.code == 77:
+        return
+    equal(result.code, 1, repr(result))
+    for part in ('everybody may write', 'consequence', 'cure', 'chmod'):
+        contains(result.out, part)
+
+
+@test
+def a_stopped_holder_is_found(box):
+    holder = box.hold('x')
+    os.kill(holder.pid, signal.SIGSTOP)
+    wait_until(lambda: state_of(holder.pid) == 'T', 'it is stopped')
+    result = box.expect(1, 'doctor')
+    contains(result.out, f'pid {holder.pid} holds')
+    told = json.loads(box.expect(1, 'doctor', '--json').out)
+    findings = [each for each in told if 'finding' in each]
+    equal(len(findings), 1)
+    assert findings[0]['consequence'] and findings[0]['cure'], findings
+
+
+@test
+def a_password_in_the_environment_is_found_but_not_shown(box):
+    result = box.run('-e', 'local:', 'doctor', environment={'HOLDFAST_URL': 'redis://u:s3cret@h/'})
+    equal(result.code, 1)
+    contains(result.out, '--url-file')
+    assert 's3cret' not in result.out + result.err
+
+
+def as_nobody():
+    os.setgid(65534)
+    os.setuid(65534)
+
+
+@test
+def a_directory_that_may_not_be_written_is_denied(box):
+    if os.getuid() == 0:
+        os.chmod(box.path, 0o755)
+        os.chmod(box.file('store'), 0o755)
+        process = box.start('run', 'x', '--', 'echo', 'ran', before=as_nobody)
+        result = process.end()
+    else:
+        os.chmod(box.file('store'), 0o500)
+        result = box.run('run', 'x', '--', 'echo', 'ran')
+    equal((result.code, result.out), (77, ''), result.err)
+    contains(result.err, 'store')
+    equal(result.err.count('\n'), 1)
+
+
+@test
+def a_state_file_of_something_else_is_69(box):
+    box.expect(0, 'run', 'x', 'true')
+    path = state_file(box)
+    size = os.path.getsize(path)
+    with open(path, 'r+b') as file:
+        file.write(b'this is no state file of holdfast')
+    result = box.expect(69, 'run', 'x', '--', 'echo', 'ran')
+    equal(result.out, '')
+    contains(result.err, os.path.basename(path))
+    box.expect(69, 'doctor')
+    equal(os.path.getsize(path), size, 'it is left alone')
+
+
+@test
+def a_truncated_state_file_is_69_or_mended(box):
+    box.expect(0, 'run', 'x', 'true')
+    os.truncate(state_file(box), 100)
+    result = box.run('run', 'x', '--', 'echo', 'ran')
+    equal((result.code, result.out), (69, ''), result.err)
+
+
+@test
+def a_state_file_of_another_version_is_69(box):
+    box.expect(0, 'run', 'x', 'true')
+    path = state_file(box)
+    with open(path, 'r+b') as file:
+        head = file.read(64)
+    changed = False
+    for offset in range(4, 24, 4):
+        with open(path, 'r+b') as file:
+            file.seek(offset)
+            file.write(bytes(byte ^ 0x55 for byte in head[offset:offset + 4]))
+        result = box.run('run', 'x', '--', 'true')
+        changed = changed or result.code == 69
+        assert result.code in (0, 69), result
+        with open(path, 'r+b') as file:
+            file.seek(offset)
+            file.write(head[offset:offset + 4])
+    assert changed, 'no word of the header is looked at'
+
+
+@test
+def a_full_file_system_is_69(box):
+    import subprocess
+    os.mkdir(box.file('full'))
+    mounted = subprocess.run(['mount', '-t', 'tmpfs', '-o', 'size=64k', 'tmpfs', box.file('full')],
+                             capture_output=True, check=False)
+    if mounted.returncode != 0:
+        raise Skip('mounting a small tmpfs is not permitted here')
+    try:
+        result = box.run('run', 'x', '--', 'echo', 'ran',
+                         environment={'HOLDFAST_DIR': box.file('full')})
+    finally:
+        subprocess.run(['umount', box.file('full')], check=True)
+    equal((result.code, result.out), (69, ''), result.err)
+    contains(result.err, 'full')
+
+
+if __name__ == '__main__':
+    main()

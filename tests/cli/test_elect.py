@@ -1,0 +1,82 @@
+"""elect: one of many runs, and another one after it."""
+import signal
+
+from clitest import contains, equal, main, test, wait_until
+
+
+def candidate(box, name, *options):
+    return box.start('elect', *options, 'boss', '--', 'sh', '-c',
+                     f'echo {name} >> elected; echo $$ > pid-{name}; exec sleep 1000')
+
+
+def elected(box):
+    try:
+        with open(box.file('elected'), encoding='utf-8') as file:
+            return file.read().split()
+    except OSError:
+        return []
+
+
+@test
+def one_rules_until_it_is_killed(box):
+    first = candidate(box, 'first')
+    wait_until(lambda: elected(box) == ['first'], 'the first is elected')
+    second = candidate(box, 'second')
+    box.wait_for_waiters('boss')
+    first.signal(signal.SIGKILL)
+    wait_until(lambda: elected(box) == ['first', 'second'], 'the second is elected')
+    second.signal(signal.SIGTERM)
+    equal(second.end().code, 128 + signal.SIGTERM)
+    equal(box.count('holders', 'boss'), 0)
+
+
+@test
+def a_command_that_ends_makes_room_and_campaigns_again(box):
+    process = box.start('elect', 'boss', '--', 'sh', '-c', 'echo term >> elected; exit 3')
+    wait_until(lambda: len(elected(box)) == 2, 'a second term')
+    process.signal(signal.SIGTERM)
+    result = process.end()
+    assert result.code in (3, 128 + signal.SIGTERM), result
+    contains(result.err, 'ended with 3; campaigning again in 1 s')
+
+
+@test
+def a_broken_lock_ends_the_term(box):
+    process = candidate(box, 'only')
+    box.read_pid("pid-only")
+    box.expect(0, 'break', '-y', 'boss')
+    wait_until(lambda: elected(box) == ['only', 'only'], 'it is elected again')
+    process.signal(signal.SIGTERM)
+    contains(process.end().err, 'ended with 121')
+
+
+@test
+def a_candidate_can_be_called_off(box):
+    holder = box.hold('boss')
+    process = candidate(box, 'never')
+    box.wait_for_waiters('boss')
+    process.signal(signal.SIGINT)
+    equal(process.end().code, 130)
+    equal(elected(box), [])
+    equal(box.count('waiters', 'boss'), 0)
+    holder.stop()
+
+
+@test
+def a_command_that_does_not_exist_is_tried_again_but_slowly(box):
+    process = box.start('elect', 'boss', '--', 'no-such-command')
+    contains(process.popen.stderr.readline().decode(), 'no-such-command')
+    contains(process.popen.stderr.readline().decode(), 'ended with 127')
+    process.signal(signal.SIGTERM)
+    equal(process.end().code, 128 + signal.SIGTERM)
+
+
+@test
+def usage_errors_end_it(box):
+    box.expect(64, 'elect', 'boss')
+    box.expect(64, 'elect', '-n', 'boss', '--', 'true')
+    box.expect(64, 'elect', '', '--', 'true')
+
+
+if __name__ == '__main__':
+    main()

@@ -1,0 +1,154 @@
+"""Losing the lock while the command runs: its whole group is gone before the deadline, and 121."""
+import signal
+import time
+
+from clitest import contains, equal, is_alive, main, test, wait_until
+
+STUBBORN = '''
+trap "echo TERM >> heard" TERM
+(trap "" TERM; echo $(exec sh -c 'echo $PPID') > grandchild; while :; do sleep 0.1; done) &
+echo $$ > child
+echo ready
+while :; do sleep 0.1; date +%s%N > alive_at; done
+'''
+
+
+def heard(box):
+    try:
+        with open(box.file('heard'), encoding='utf-8') as file:
+            return file.read()
+    except OSError:
+        return ''
+
+
+@test
+def a_stubborn_group_is_dead_before_the_next_owner(box):
+    box.script('stubborn', STUBBORN)
+    process = box.start('run', '--max-hold', '3s', '--grace', '2s', 'x', '--', './stubborn')
+    child, grandchild = box.read_pid('child'), box.read_pid('grandchild')
+    second = box.start('run', 'x', '--', 'sh', '-c', 'date +%s%N > second_at; '
+                       'cat /proc/$(cat child)/stat /proc/$(cat grandchild)/stat 2>&- | '
+                       'cut -d" " -f3')
+    states = second.end().out.split()
+    assert all(state in 'ZX' for state in states), f'not alone, but with {states}'
+    result = process.end()
+    equal(result.code, 121)
+    contains(result.err, "'x' is about to be lost")
+    assert not is_alive(child) and not is_alive(grandchild)
+    equal(heard(box), 'TERM\n')
+    with open(box.file('alive_at'), encoding='utf-8') as alive, \
+            open(box.file('second_at'), encoding='utf-8') as later:
+        assert int(alive.read() or 0) < int(later.read()), 'it ran beside the next owner'
+
+
+@test
+def a_command_that_obeys_ends_early_with_121(box):
+    result = box.expect(121, 'run', '--max-hold', '2s', 'x', '--', 'sh', '-c',
+                        'trap "echo bye; exit 0" TERM; while :; do sleep 0.05; done')
+    equal(result.out, 'bye\n')
+
+
+@test
+def a_command_that_ends_in_time_keeps_its_code(box):
+    box.expect(6, 'run', '--max-hold', '1h', 'x', '--', 'sh', '-c', 'exit 6')
+
+
+@test
+def a_break_stops_the_command(box):
+    process = box.start('run', 'x', '--', 'sh', '-c',
+                        'trap "echo bye; exit 0" TERM; echo ready; while :; do sleep 0.05; done')
+    equal(process.line(), 'ready')
+    box.expect(0, 'break', '-y', 'x')
+    result = process.end()
+    equal((result.code, result.out), (121, 'bye\n'))
+    contains(result.err, "'x' is lost")
+
+
+@test
+def a_break_kills_who_does_not_obey(box):
+    box.script('stubborn', STUBBORN)
+    process = box.start('run', '--grace', '300ms', 'x', '--', './stubborn')
+    child, grandchild = box.read_pid('child'), box.read_pid('grandchild')
+    box.expect(0, 'break', '-y', 'x')
+    equal(process.end().code, 121)
+    wait_until(lambda: not is_alive(child) and not is_alive(grandchild), 'the group is dead')
+    equal(heard(box), 'TERM\n')
+
+
+@test
+def on_lost_kill_does_not_ask(box):
+    box.script('stubborn', STUBBORN)
+    process = box.start('run', '--on-lost', 'kill', 'x', '--', './stubborn')
+    child, grandchild = box.read_pid('child'), box.read_pid('grandchild')
+    box.expect(0, 'break', '-y', 'x')
+    equal(process.end().code, 121)
+    wait_until(lambda: not is_alive(child) and not is_alive(grandchild), 'the group is dead')
+    equal(heard(box), '')
+
+
+@test
+def on_lost_ignore_lets_it_finish(box):
+    process = box.start('run', '--on-lost', 'ignore', 'x', '--', 'sh', '-c',
+                        'echo ready; until [ -e go ]; do sleep 0.02; done; echo finished')
+    equal(process.line(), 'ready')
+    box.expect(0, 'break', '-y', 'x')
+    box.wait_for_holders('x', 0)
+    with open(box.file('go'), 'w', encoding='utf-8'):
+        pass
+    result = process.end()
+    equal((result.code, result.out), (121, 'finished\n'))
+
+
+@test
+def on_lost_may_be_a_command(box):
+    process = box.start('run', '--on-lost', 'echo $HOLDFAST_NAME > told; kill $HOLDFAST_PID', 'x',
+                        '--', 'sh', '-c',
+                        'trap "exit 0" TERM; echo ready; while :; do sleep 0.05; done')
+    equal(process.line(), 'ready')
+    box.expect(0, 'break', '-y', 'x')
+    equal(process.end().code, 121)
+    with open(box.file('told'), encoding='utf-8') as file:
+        equal(file.read(), 'x\n')
+
+
+@test
+def max_run_is_124(box):
+    began = time.monotonic()
+    result = box.expect(124, 'run', '--max-run', '1s', 'x', '--', 'sleep', '1000')
+    assert time.monotonic() - began >= 1, 'too early'
+    contains(result.err, '--max-run')
+    equal(box.count('holders', 'x'), 0)
+
+
+@test
+def max_run_kills_who_does_not_obey(box):
+    box.script('stubborn', STUBBORN)
+    process = box.start('run', '--max-run', '300ms', '--grace', '200ms', 'x', '--', './stubborn')
+    child, grandchild = box.read_pid('child'), box.read_pid('grandchild')
+    equal(process.end().code, 124)
+    wait_until(lambda: not is_alive(child) and not is_alive(grandchild), 'the group is dead')
+
+
+@test
+def a_stopped_command_is_stopped_for_good(box):
+    process = box.hold('x', '--grace', '200ms')
+    process.signal(signal.SIGSTOP)
+    process.signal(signal.SIGCONT)
+    process.signal(signal.SIGTSTP)
+    box.expect(0, 'break', '-y', 'x')
+    equal(process.end().code, 121)
+    assert not is_alive(process.child)
+
+
+@test
+def one_lost_name_of_several_ends_it(box):
+    process = box.start('run', '-l', 'a', '-l', 'b', '--', 'sh', '-c',
+                        'echo ready; exec sleep 1000')
+    process.line()
+    box.expect(0, 'break', '-y', 'b')
+    equal(process.end().code, 121)
+    equal(box.count('holders', 'a'), 0)
+
+
+if __name__ == '__main__':
+    main()

@@ -1,0 +1,204 @@
+"""Options, help, and everything that can be written wrongly."""
+from clitest import contains, equal, main, test
+
+VERBS = ['run', 'try', 'elect', 'lock', 'renew', 'unlock', 'show', 'break', 'sem', 'counter',
+         'latch', 'doctor']
+
+
+def refuses(box, sentence, *words):
+    result = box.expect(64, *words)
+    equal(result.out, '', 'stdout')
+    contains(result.err, sentence)
+    assert result.err.startswith('holdfast: '), result.err
+    equal(result.err.count('\n'), 1, 'lines on stderr')
+
+
+@test
+def holdfast_alone_explains_itself_and_fails(box):
+    result = box.expect(64)
+    contains(result.err, 'holdfast run nightly')
+    equal(result.out, '')
+
+
+@test
+def help_goes_to_stdout(box):
+    result = box.expect(0, '--help')
+    equal(result.err, '')
+    for verb in VERBS:
+        contains(result.out, f'\n  {verb} ')
+
+
+@test
+def every_verb_has_help_with_an_example(box):
+    for verb in VERBS:
+        for words in ((verb, '--help'), ('--help', verb), (verb, '-h'), ('help', verb)):
+            result = box.expect(0, *words)
+            contains(result.out, f'holdfast {verb} ')
+            contains(result.out, '\n  ')
+            equal(result.err, '')
+
+
+@test
+def help_is_a_word_too(box):
+    equal(box.expect(0, 'help').out, box.expect(0, '--help').out)
+    refuses(box, "no verb 'rum'", 'help', 'rum')
+    equal(box.expect(0, 'run', 'help', 'echo', 'a lock called help').out, 'a lock called help\n')
+
+
+@test
+def version_is_said(box):
+    equal(box.expect(0, '--version').out, 'holdfast 0.1.0\n')
+    equal(box.expect(0, '-V').out, 'holdfast 0.1.0\n')
+
+
+@test
+def unknown_verbs_and_options_are_refused(box):
+    refuses(box, "no verb 'rum'", 'rum', 'x')
+    refuses(box, 'no option --wiat', 'run', '--wiat', '3', 'x', '--', 'true')
+    refuses(box, 'no option -Z', 'run', '-Z', 'x', '--', 'true')
+    refuses(box, '--slots does not go with show', 'show', '-j', '3')
+    refuses(box, '--try takes no value', 'run', '--try=1', 'x', 'true')
+    refuses(box, '-w needs a value', 'run', '-w')
+    refuses(box, '--wait needs a value', 'run', '--wait')
+
+
+@test
+def durations_are_understood(box):
+    for text in ('500ms', '5s', '2m', '1h', '7', '1.5s', '0', '2d', '3min'):
+        box.expect(0, 'run', '-w', text, 'x', '--', 'true')
+
+
+@test
+def nonsense_durations_are_refused(box):
+    for text in ('-5', '-1', 'abc', '', '5x', '1e3', ' 5', '5 s', '0x10', '99999999999999999999',
+                 '9999999999h', '.5'):
+        refuses(box, 'is no duration: write a number with ms', 'run', '-w', text, 'x', '--', 'true')
+        refuses(box, 'is no duration', 'run', f'--wait={text}', 'x', '--', 'true')
+
+
+@test
+def lengths_of_zero_are_refused(box):
+    refuses(box, '--ttl 0 makes no sense', 'run', '-t', '0', 'x', '--', 'true')
+    refuses(box, '--ttl 0 makes no sense', 'lock', '-t', '0ms', 'x')
+    refuses(box, '--ttl 50 ms is too short', 'lock', '-t', '50ms', 'x')
+    refuses(box, '--max-run 0 makes no sense', 'run', '--max-run', '0', 'x', '--', 'true')
+    refuses(box, '--max-hold 0 makes no sense', 'run', '--max-hold', '0s', 'x', '--', 'true')
+    refuses(box, '--watch 0 makes no sense', 'show', '--watch=0')
+
+
+@test
+def nonsense_numbers_are_refused(box):
+    for text in ('0', '-3', 'x', '', '4294967296', '1.5'):
+        refuses(box, 'write a whole number from 1', 'run', '-j', text, 'x', '--', 'true')
+    refuses(box, 'from 0 to 255', 'run', '-E', '256', 'x', '--', 'true')
+
+
+@test
+def contradictions_are_refused(box):
+    refuses(box, 'a lock is of one kind', 'run', '-s', '-F', 'x', '--', 'true')
+    refuses(box, 'a lock is of one kind', 'run', '-j', '3', '-W', 'x', '--', 'true')
+    refuses(box, '-c STRING and a command', 'run', '-c', 'true', 'x', '--', 'true')
+    refuses(box, 'choose one', 'run', '-t', '5s', '--max-hold', '5s', 'x', '--', 'true')
+    refuses(box, '--grace must be shorter', 'run', '--grace', '5s', '--max-hold', '5s', 'x', 'true')
+    refuses(box, 'exclude each other', 'break', '--owner', 'k', '--token', '3', 'x')
+
+
+@test
+def a_mistyped_on_lost_is_refused(box):
+    for text in ('termm', 'Kill', 'none', ''):
+        refuses(box, 'none of term, kill and ignore', 'run', '--on-lost', text, 'x', 'true')
+        refuses(box, 'none of term, kill and ignore', 'elect', '--on-lost', text, 'x', 'true')
+    for text in ('term', 'kill', 'ignore', './tell', 'kill -9 $HOLDFAST_PID'):
+        box.expect(0, 'run', '--on-lost', text, 'x', 'true')
+
+
+@test
+def missing_words_are_refused(box):
+    refuses(box, 'no name', 'run')
+    refuses(box, 'no command', 'run', 'x')
+    refuses(box, 'no command', 'run', 'x', '--')
+    refuses(box, 'takes one name', 'lock')
+    refuses(box, 'takes one name', 'lock', 'a', 'b')
+    refuses(box, 'are needed', 'renew', 'x')
+    refuses(box, 'are needed', 'unlock', 'x')
+    refuses(box, 'takes one name', 'break')
+    refuses(box, 'are needed', 'sem', 'x')
+    refuses(box, 'are needed', 'sem', 'x', 'fly')
+    refuses(box, 'a number is needed', 'sem', 'x', 'set')
+    refuses(box, 'a word too many', 'sem', 'x', 'get', '3')
+    refuses(box, 'are needed', 'counter', 'x', 'down')
+    refuses(box, 'whole one', 'counter', 'x', 'set', '--', '-1')
+    refuses(box, 'no number here is below zero', 'counter', 'x', 'set', '-1')
+    refuses(box, 'key that lock printed', 'unlock', 'x', '')
+    refuses(box, 'key that lock printed', 'renew', 'x', 'k' * 500)
+    refuses(box, 'are needed', 'latch', 'x', 'set')
+    refuses(box, 'whole one', 'latch', 'x', 'down', 'two')
+    refuses(box, 'takes no names', 'doctor', 'x')
+    refuses(box, 'one name or pattern', 'show', 'a', 'b')
+
+
+@test
+def options_may_stand_before_and_after_the_verb_and_the_name(box):
+    holder = box.hold('x')
+    for words in (('-n', 'run', 'x', '--', 'true'), ('run', '-n', 'x', 'true'),
+                  ('run', 'x', '-n', '--', 'true'), ('run', 'x', '-n', 'true'),
+                  ('-q', 'run', '-w0', 'x', 'true'), ('run', '-qn', 'x', 'true'),
+                  ('run', '--wait=0', 'x', 'true'), ('run', '--wait', '0', 'x', 'true')):
+        box.expect(75, *words)
+    holder.stop()
+
+
+@test
+def the_command_keeps_its_own_options(box):
+    equal(box.expect(0, 'run', 'x', 'printf', '%s.', '-n', '-E', '3').out, '-n.-E.3.')
+    equal(box.expect(0, 'run', 'x', '--', 'printf', '%s.', '--', '--wait').out, '--.--wait.')
+    equal(box.expect(0, 'run', '--', '-odd', 'echo', '-q').out, '-q\n')
+
+
+@test
+def urls_that_are_wrong_are_refused(box):
+    for url in ('nosuch:', 'nosuch://host/', 'local', '', 'local:?colour=red', '://',
+                'local:?mode=xyz'):
+        result = box.run('-e', url, 'try', 'x', 'true')
+        equal(result.code, 64, f'{url!r}: {result}')
+        assert result.err.startswith('holdfast: '), result.err
+
+
+@test
+def the_url_may_come_from_the_environment_or_a_file(box):
+    box.expect(64, 'show', environment={'HOLDFAST_URL': 'nosuch:'})
+    with open(box.file('url'), 'w', encoding='utf-8') as file:
+        file.write('local:?ns=filed  \n')
+    holder = box.hold('x', '--url-file', 'url')
+    box.expect(75, '-N', 'filed', 'try', 'x', 'true')
+    box.expect(75, '-e', 'local:?ns=filed', 'try', 'x', 'true')
+    box.expect(75, 'try', 'x', 'true', environment={'HOLDFAST_URL': 'local:?ns=filed'})
+    box.expect(0, 'try', 'x', 'true')
+    holder.stop()
+    refuses(box, 'cannot be read', '--url-file', 'missing', 'show')
+    for endless in ('/dev/zero', '/dev/null', box.path):
+        refuses(box, 'no URL in its first line', '--url-file', endless, 'show')
+    with open(box.file('url'), 'w', encoding='utf-8') as file:
+        file.write('local:///' + 'x' * 10000)
+    refuses(box, 'are the limit', '--url-file', 'url', 'show')
+
+
+@test
+def a_namespace_is_a_world_of_its_own(box):
+    holder = box.hold('x', '-N', 'blue')
+    box.expect(0, '-N', 'green', 'try', 'x', 'true')
+    box.expect(75, '-N', 'blue', 'try', 'x', 'true')
+    box.expect(75, '-N', 'blue', '-e', 'local:?ns=green', 'try', 'x', 'true')
+    holder.stop()
+
+
+@test
+def a_password_shows_in_no_message(box):
+    result = box.run('-e', 'nosuch://user:s3cret@host/', 'show')
+    assert 's3cret' not in result.err + result.out, result
+    result = box.run('doctor', environment={'HOLDFAST_URL': 'local://u:s3cret@/?ns=x'})
+    assert 's3cret' not in result.err + result.out, result
+
+
+if __name__ == '__main__':
+    main()

@@ -1,0 +1,294 @@
+"""run and try: what comes out, who waits, what the command is told."""
+import os
+import re
+import signal
+
+from clitest import COMMAND, contains, equal, main, test, wait_until
+
+
+@test
+def the_commands_code_is_ours(box):
+    for code in (0, 1, 7, 75, 255):
+        box.expect(code, 'run', 'x', '--', 'sh', '-c', f'exit {code}')
+
+
+@test
+def death_by_signal_is_128_and_its_number(box):
+    for name in ('TERM', 'KILL', 'SEGV', 'USR1'):
+        number = getattr(signal, 'SIG' + name)
+        box.expect(128 + number, 'run', 'x', '--', 'sh', '-c', f'ulimit -c 0; kill -{name} $$')
+
+
+@test
+def what_cannot_run_is_126_or_127(box):
+    contains(box.expect(127, 'run', 'x', '--', 'no-such-command').err, 'no-such-command')
+    box.expect(126, 'run', 'x', '--', '/')
+    with open(box.file('plain'), 'w', encoding='utf-8') as file:
+        file.write('not a program')
+    os.chmod(box.file('plain'), 0o644)
+    contains(box.expect(126, 'run', 'x', '--', './plain').err, './plain')
+    equal(box.count('holders', 'x'), 0)
+
+
+@test
+def input_and_output_are_untouched(box):
+    result = box.expect(0, 'run', 'x', '--', 'sh', '-c', 'cat; echo err >&2', stdin=b'hello\n')
+    equal(result.out, 'hello\n')
+    equal(result.err, 'err\n')
+
+
+@test
+def a_busy_lock_is_75(box):
+    holder = box.hold('x')
+    result = box.expect(75, 'run', '-n', 'x', '--', 'echo', 'ran')
+    equal(result.out, '')
+    contains(result.err, "holdfast: 'x' is held by ")
+    contains(result.err, f':{holder.pid} sh, for ')
+    box.expect(75, 'try', 'x', '--', 'echo', 'ran')
+    box.expect(75, 'run', '-w', '50ms', 'x', '--', 'true')
+    equal(box.expect(75, '-q', 'try', 'x', 'true').err, '', 'quiet')
+    box.expect(3, 'run', '-n', '-E', '3', 'x', '--', 'true')
+    box.expect(0, 'run', '-n', '-E', '0', 'x', '--', 'false')
+    equal(box.expect(0, 'try', '--skip', 'x', '--', 'echo', 'ran').out, '')
+    holder.stop()
+
+
+@test
+def the_second_waits_and_then_runs(box):
+    holder = box.hold('x')
+    second = box.start('run', 'x', '--', 'echo', 'second')
+    box.wait_for_waiters('x')
+    holder.signal(signal.SIGTERM)
+    equal(holder.end().code, 128 + signal.SIGTERM)
+    result = second.end()
+    equal((result.code, result.out), (0, 'second\n'))
+
+
+@test
+def the_lock_is_given_back(box):
+    for _ in range(3):
+        box.expect(0, 'try', 'x', '--', 'true')
+    equal(box.count('holders', 'x'), 0)
+
+
+@test
+def readers_share_and_writers_do_not(box):
+    reader = box.hold('x', '-s')
+    box.expect(0, 'try', '-s', 'x', 'true')
+    box.expect(75, 'try', '-W', 'x', 'true')
+    upgradeable = box.hold('x', '-U')
+    box.expect(75, 'try', '-U', 'x', 'true')
+    upgradeable.stop()
+    reader.stop()
+    box.expect(0, 'try', '-W', 'x', 'true')
+
+
+@test
+def slots_bound_how_many(box):
+    first, second = box.hold('x', '-j', '3'), box.hold('x', '-j', '3', '-k', '2')
+    box.expect(75, 'try', '-j', '3', 'x', 'true')
+    second.signal(signal.SIGTERM)
+    second.end()
+    box.expect(0, 'try', '-j', '3', '-k', '2', 'x', 'true')
+    box.expect(75, 'try', '-j', '3', '-k', '3', 'x', 'true')
+    contains(box.expect(64, 'try', '-j', '4', 'x', 'true').err, 'holdfast: ')
+    first.stop()
+
+
+@test
+def fair_locks_serve_in_order(box):
+    holder = box.hold('x', '-F')
+    waiting = []
+    for number in range(3):
+        waiting.append(box.start('run', '-F', 'x', '--', 'sh', '-c', f'echo {number} >> order'))
+        box.wait_for_waiters('x', number + 1)
+    holder.signal(signal.SIGTERM)
+    for process in waiting:
+        equal(process.end().code, 0)
+    with open(box.file('order'), encoding='utf-8') as file:
+        equal(file.read(), '0\n1\n2\n')
+
+
+@test
+def several_names_are_all_or_nothing(box):
+    holder = box.hold('b')
+    box.expect(75, 'run', '-n', '-l', 'a', '-l', 'b', '-l', 'c', '--', 'true')
+    for name in ('a', 'c'):
+        box.expect(0, 'try', name, 'true')
+    holder.signal(signal.SIGTERM)
+    holder.end()
+    all_three = box.start('run', '-l', 'c', '-l', 'a', '-l', 'b', '-l', 'a', '--', 'sh', '-c',
+                          'echo $HOLDFAST_NAME; exec sleep 1000')
+    equal(all_three.line(), 'c')
+    for name in ('a', 'b', 'c'):
+        box.expect(75, 'try', name, 'true')
+    all_three.signal(signal.SIGTERM)
+    all_three.end()
+
+
+@test
+def names_taken_crosswise_do_not_deadlock(box):
+    pairs = [box.start('run', '-l', one, '-l', two, '--', 'sh', '-c', 'echo $HOLDFAST_NAME')
+             for one, two in (('a', 'b'), ('b', 'a')) * 4]
+    for process in pairs:
+        equal(process.end().code, 0)
+
+
+@test
+def a_string_goes_through_the_shell(box):
+    equal(box.expect(0, 'run', 'x', '-c', 'echo one | tr o 0; exit 0').out, '0ne\n')
+    equal(box.expect(5, 'run', '-c', 'exit 5', 'x').out, '')
+
+
+@test
+def the_command_is_told(box):
+    result = box.expect(0, 'run', '--max-hold', '1h', '--owner', 'me, myself', 'the name', 'env')
+    told = dict(line.split('=', 1) for line in result.out.splitlines()
+                if line.startswith('HOLDFAST_'))
+    equal(told['HOLDFAST_NAME'], 'the name')
+    equal(told['HOLDFAST_OWNER'], 'me, myself')
+    assert int(told['HOLDFAST_TOKEN']) > 0
+    assert 3500000 < int(told['HOLDFAST_TTL_MS']) <= 3600000, told
+    assert int(told['HOLDFAST_DEADLINE']) > 1700000000000, told
+    assert told['HOLDFAST_URL'].startswith('local:'), told
+    contains(told['HOLDFAST_HELD'], 'the%20name')
+
+
+@test
+def without_a_lease_no_deadline_is_told(box):
+    result = box.expect(0, 'run', 'x', '--', 'env',
+                        environment={'HOLDFAST_DEADLINE': '1', 'HOLDFAST_TTL_MS': '1'})
+    assert 'HOLDFAST_DEADLINE' not in result.out and 'HOLDFAST_TTL_MS' not in result.out, result
+
+
+@test
+def tokens_rise(box):
+    tokens = [int(box.expect(0, 'run', 'x', '-c', 'echo $HOLDFAST_TOKEN').out) for _ in range(5)]
+    equal(tokens, sorted(set(tokens)))
+
+
+@test
+def each_name_has_its_token(box):
+    tell = 'echo $HOLDFAST_NAME $HOLDFAST_TOKEN : $HOLDFAST_TOKENS'
+    holder = box.hold('a')
+    waiting = box.start('run', '-l', 'b', '-l', 'a', '-l', 'b', '-c', tell)
+    box.wait_for_waiters('a')
+    box.expect(0, 'run', 'b', 'true')
+    holder.signal(signal.SIGTERM)
+    told = waiting.end().out.split()
+    tokens = {name: str(box.picture(name)[0]['token']) for name in 'ab'}
+    assert tokens['a'] != tokens['b'], tokens
+    equal(told, ['b', tokens['b'], ':', tokens['b'], tokens['a'], tokens['b']])
+    nested = f'"{COMMAND}" run -l a -c "{tell}"'.replace('$', '\\$')
+    told = box.expect(0, 'run', '-l', 'b', '-l', 'a', '-c', nested).out.split()
+    tokens = {name: str(box.picture(name)[0]['token']) for name in 'ab'}
+    equal(told, ['a', tokens['a'], ':', tokens['a']])
+
+
+@test
+def a_nested_run_of_the_same_name_reenters(box):
+    command = os.environ['HOLDFAST_COMMAND']
+    script = (f'{command} run -n x -- echo inner; '
+              f'{command} run -n y -- {command} run -n -l x -l y -- echo both')
+    equal(box.expect(0, 'run', 'x', '--', 'sh', '-c', script).out, 'inner\nboth\n')
+    script = f'{command} run -n -s x -- echo reads; {command} run -n -W x -- echo writes'
+    equal(box.expect(0, 'run', '-W', 'x', '--', 'sh', '-c', script).out, 'reads\nwrites\n')
+
+
+@test
+def a_nested_run_that_wants_more_is_refused(box):
+    command = os.environ['HOLDFAST_COMMAND']
+    contains(box.expect(64, 'run', '-s', 'x', '--', command, 'run', '-W', 'x', 'true').err,
+             'waiting would never end')
+
+
+def held_of(pid):
+    """$HOLDFAST_HELD of a process; None while it is in the middle of exec."""
+    with open(f'/proc/{pid}/environ', 'rb') as file:
+        found = re.search(rb'HOLDFAST_HELD=([^\0]*)', file.read())
+    return found and found.group(1).decode()
+
+
+@test
+def an_environment_that_outlived_its_hold_counts_for_nothing(box):
+    holder = box.hold('x')
+    held = wait_until(lambda: held_of(holder.child), 'the command has its environment')
+    equal(box.expect(0, 'try', 'x', 'echo', 'nested', environment={'HOLDFAST_HELD': held}).out,
+          'nested\n')
+    holder.signal(signal.SIGTERM)
+    holder.end()
+    other = box.hold('x')
+    box.expect(75, 'try', 'x', 'true', environment={'HOLDFAST_HELD': held})
+    for nonsense in ('', 'x', ':::', '1:2:3:', held[:-5], '%' * 5000):
+        box.expect(75, 'try', 'x', 'true', environment={'HOLDFAST_HELD': nonsense})
+    other.stop()
+
+
+@test
+def odd_names_work(box):
+    for name in ('two\nlines', 'grün/é', 'a b', '-', '%s%n', 'n' * 1024,
+                 b'\xff\xfe'.decode(errors='surrogateescape')):
+        words = ('run', '-n', '--', name, 'sh', '-c', 'printf %s "$HOLDFAST_NAME"')
+        equal(box.expect(0, *words).out, name)
+        holder = box.start('run', '--', name, 'sh', '-c', 'echo; exec sleep 1000')
+        holder.line()
+        box.expect(75, 'try', '--', name, 'true')
+        holder.signal(signal.SIGTERM)
+        holder.end()
+
+
+@test
+def impossible_names_are_refused(box):
+    for name in ('', 'n' * 1025, 'n' * 10000):
+        result = box.expect(64, 'run', name, '--', 'echo', 'ran')
+        equal(result.out, '')
+        assert result.err.startswith('holdfast: '), result.err
+
+
+@test
+def a_lock_is_kept_for_min_hold(box):
+    process = box.start('run', '--min-hold', '1h', 'x', '--', 'echo', 'done')
+    equal(process.line(), 'done')
+    wait_until(lambda: not children(process.pid), 'the command has ended')
+    equal(box.count('holders', 'x'), 1)
+    process.signal(signal.SIGTERM)
+    equal(process.end().code, 0)
+    equal(box.count('holders', 'x'), 0)
+
+
+def children(pid):
+    """The commands that `pid` has running, its guard left out."""
+    try:
+        with open(f'/proc/{pid}/task/{pid}/children', encoding='utf-8') as file:
+            found = [int(child) for child in file.read().split()]
+    except OSError:
+        return []
+    return [child for child in found if name_of(child) != 'holdfast-guard']
+
+
+def name_of(pid):
+    try:
+        with open(f'/proc/{pid}/comm', encoding='utf-8') as file:
+            return file.read().strip()
+    except OSError:
+        return ''
+
+
+@test
+def verbose_tells_what_happens(box):
+    result = box.expect(0, '-v', 'run', 'x', '--', 'true')
+    equal([line.split(':')[2] for line in result.err.splitlines()], [' granted', ' given back'])
+    holder = box.start('-v', 'run', 'x', '--', 'sh', '-c', 'echo; exec sleep 1000')
+    holder.line()
+    box.expect(0, 'break', '-y', 'x')
+    contains(holder.end().err, "holdfast: 'x': lost: the lock was broken")
+    holder = box.hold('x')
+    contains(box.expect(75, '-v', 'run', '-w', '50ms', 'x', '--', 'true').err,
+             "'x': not to be had yet; it waits")
+    holder.signal(signal.SIGKILL)
+    holder.end()
+    contains(box.expect(0, '-v', 'show').err, "'x': taken back from a holder that is gone")
+
+
+if __name__ == '__main__':
+    main()

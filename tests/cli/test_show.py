@@ -1,0 +1,239 @@
+"""show and break."""
+import json
+import os
+import signal
+
+from clitest import COMMAND, Terminal, contains, equal, main, test
+
+
+@test
+def nothing_is_shown_where_nothing_is(box):
+    equal(box.expect(0, 'show').out, '')
+    equal(json.loads(box.expect(0, 'show', '--json').out), [])
+
+
+@test
+def holders_and_waiters_are_shown(box):
+    holder = box.hold('nightly', '-F', '--owner', 'the holder')
+    waiting = []
+    for number in (1, 2):
+        waiting.append(box.start('run', '-F', '--owner', f'waiter {number}', 'nightly', 'true'))
+        box.wait_for_waiters('nightly', number)
+    lines = box.expect(0, 'show').out.splitlines()
+    equal(lines[0].split(), ['NAME', 'KIND', 'STATE', 'MODE', 'TOKEN', 'AGE', 'LEASE', 'OWNER'])
+    equal(len(lines), 4)
+    for line, state, owner in zip(lines[1:], ('held', 'waits 1', 'waits 2'),
+                                  ('the holder', 'waiter 1', 'waiter 2')):
+        contains(line, 'nightly')
+        equal(line.index(state), lines[0].index('STATE'), 'aligned')
+        equal(line.index(owner), lines[0].index('OWNER'), 'aligned')
+        assert len(line) <= 100 and line == line.rstrip(), line
+    thing, = box.picture()
+    equal((thing['name'], thing['kind']), ('nightly', 'fair'))
+    equal([each['rank'] for each in thing['waiters']], [1, 2])
+    equal(thing['holders'][0]['pid'], holder.pid)
+    equal(thing['holders'][0]['host'], os.uname().nodename)
+    equal(thing['holders'][0]['lease_left_ms'], None)
+    assert thing['holders'][0]['token'] == thing['token'] > 0
+    holder.signal(signal.SIGTERM)
+    for process in waiting:
+        process.end()
+
+
+@test
+def the_default_owner_is_who_and_what_without_arguments(box):
+    holder = box.hold('x')
+    text = box.picture('x')[0]['holders'][0]['owner_text']
+    contains(text, f'@{os.uname().nodename}:{holder.pid} ')
+    contains(text, 'sh')
+    assert 'sleep' not in text, text
+    holder.stop()
+
+
+@test
+def a_lease_is_shown(box):
+    box.expect(0, 'lock', '-t', '90m', 'x')
+    contains(box.expect(0, 'show').out, '1h 29m')
+
+
+@test
+def names_and_patterns_choose(box):
+    holders = [box.hold(name) for name in ('orders/1', 'orders/2', 'nightly')]
+    equal(len(box.picture('orders/*')), 2)
+    equal(len(box.picture('nightly')), 1)
+    equal(len(box.picture('nix*')), 0)
+    equal([thing['name'] for thing in box.picture()], ['nightly', 'orders/1', 'orders/2'])
+    for holder in holders:
+        holder.stop()
+
+
+@test
+def what_is_idle_is_shown_only_when_asked_for(box):
+    box.expect(0, 'run', 'x', 'true')
+    equal(box.expect(0, 'show').out, '')
+    contains(box.expect(0, 'show', 'x').out, 'free')
+    contains(box.expect(0, 'show', 'never-heard-of').out, 'free')
+
+
+@test
+def looking_makes_no_store(box):
+    missing = box.file('misspelt')
+    looks = (('show',), ('show', '--json', 'x'), ('break', '-y', 'x'))
+    for words in looks + (('doctor',), ('show', '--watch')):
+        for chosen in (('-e', f'local://{missing}'), ('-N', 'misspelt')):
+            result = box.expect(69, *chosen, *words)
+            contains(result.err, 'there is no store')
+            contains(result.err, 'misspelt')
+            equal((result.out, result.err.count('\n')), ('', 1))
+    assert not os.path.exists(missing)
+    equal(os.listdir(box.file('store')), [])
+    os.rmdir(box.file('store'))
+    equal(box.expect(0, 'show').out, '')
+    equal(box.picture(), [])
+    contains(box.expect(1, 'break', '-y', 'x').err, 'nobody holds')
+    assert not os.path.exists(box.file('store'))
+    box.expect(0, 'doctor')
+    equal(len(os.listdir(box.file('store'))), 1)
+
+
+@test
+def a_person_is_told_that_there_is_nothing(box):
+    for words, sentence in (((), 'Nothing is held, and nobody waits.'),
+                            (('x*',), 'Of these, nothing is held, and nobody waits.')):
+        screen = Terminal(box, COMMAND, 'show', *words)
+        contains(screen.next_report(), 'exit 0')
+        contains(screen.text, sentence)
+        screen.close()
+        equal(box.expect(0, 'show', *words).out, '')
+        equal(box.picture(*words), [])
+
+
+@test
+def numbers_are_shown(box):
+    box.expect(0, 'sem', 'encode', 'set', '5')
+    box.expect(0, 'counter', 'stock', 'set', '7')
+    box.expect(0, 'latch', 'ready', 'set', '3')
+    holder = box.hold('encode', '-k', '2')
+    shown = box.expect(0, 'show').out
+    for part in ('3 of 5 free', 'permit x2', 'counter', 'latch'):
+        contains(shown, part)
+    by_name = {thing['name']: thing for thing in box.picture()}
+    equal((by_name['encode']['total'], by_name['encode']['free']), (5, 3))
+    equal(by_name['stock']['value'], 7)
+    equal(by_name['ready']['value'], 3)
+    holder.stop()
+
+
+@test
+def odd_names_do_not_garble_the_output(box):
+    names = ['two\nlines', 'tab\there', 'escape\x1b[31m', 'grün', 'quote"back\\slash', '\x7f']
+    raw = b'bad\xff\xc0\x80utf8'
+    holders = [box.hold(name) for name in names]
+    holders.append(box.hold(raw.decode(errors='surrogateescape')))
+    shown = box.expect(0, 'show').out
+    equal(len(shown.splitlines()), 1 + len(holders))
+    for part in ('two\\x0alines', 'escape\\x1b[31m', 'grün', 'bad\\xff\\xc0\\x80utf8'):
+        contains(shown, part)
+    things = box.picture()
+    equal(sorted(thing['name'] for thing in things if 'name_hex' not in thing), sorted(names))
+    odd, = [thing for thing in things if 'name_hex' in thing]
+    equal(bytes.fromhex(odd['name_hex']), raw)
+    equal(odd['name'], 'bad\ufffd\ufffd\ufffdutf8')
+    for holder in holders:
+        holder.stop()
+
+
+@test
+def long_names_are_cut_in_the_table_only(box):
+    holder = box.hold('n' * 1000)
+    lines = box.expect(0, 'show').out.splitlines()
+    contains(lines[1], 'n' * 39 + '~ ')
+    equal(box.picture()[0]['name'], 'n' * 1000)
+    holder.stop()
+
+
+@test
+def a_closed_pipe_is_no_success(box):
+    box.expect(0, 'counter', 'x', 'set', '3')
+    with open('/dev/full', 'wb') as full:
+        import subprocess
+        from clitest import COMMAND
+        done = subprocess.run([COMMAND, 'show'], stdout=full, stderr=subprocess.PIPE, check=False,
+                              cwd=box.path, env=box.environment, timeout=20)
+    equal(done.returncode, 70)
+    contains(done.stderr.decode(), 'could not be written')
+
+
+@test
+def watch_shows_again_and_ends_by_signal(box):
+    holder = box.hold('x')
+    watching = box.start('show', '--watch=50ms', '--json')
+    for _ in range(3):
+        equal([watching.line(), watching.line()[:8], watching.line()], ['[', '{"name":', ']'])
+    watching.signal(signal.SIGINT)
+    equal(watching.end().code, 0)
+    holder.stop()
+
+
+@test
+def break_refuses_without_a_terminal_or_yes(box):
+    holder = box.hold('x')
+    contains(box.expect(64, 'break', 'x').err, 'say -y')
+    equal(box.count('holders', 'x'), 1)
+    holder.stop()
+
+
+@test
+def break_takes_the_lock_away_and_tokens_rise(box):
+    holder = box.hold('x')
+    token = box.picture('x')[0]['holders'][0]['token']
+    contains(box.expect(0, 'break', '-y', 'x').err, '1 holder')
+    equal(holder.end().code, 121)
+    after = int(box.expect(0, 'run', 'x', '-c', 'echo $HOLDFAST_TOKEN').out)
+    assert after > token, (after, token)
+
+
+@test
+def break_can_mean_one_of_several(box):
+    first, second = box.hold('x', '-j', '3'), box.hold('x', '-j', '3')
+    keys = {each['pid']: each for each in box.picture('x')[0]['holders']}
+    box.expect(0, 'break', '-y', '--token', str(keys[first.pid]['token']), 'x')
+    equal(first.end().code, 121)
+    box.expect(0, 'break', '-y', '--owner', keys[second.pid]['owner'], 'x')
+    equal(second.end().code, 121)
+
+
+@test
+def break_of_the_wrong_holder_is_75(box):
+    holder = box.hold('x')
+    box.expect(75, 'break', '-y', '--token', '1', 'x')
+    result = box.run('break', '-y', '--owner', 'nobody', 'x')
+    assert result.code in (64, 75), result
+    equal(box.count('holders', 'x'), 1)
+    holder.stop()
+
+
+@test
+def break_of_what_nobody_holds_is_1(box):
+    contains(box.expect(1, 'break', 'x').err, 'nobody holds')
+    equal(json.loads(box.expect(1, '--json', 'break', '-y', 'x').out), {'broken': 0})
+
+
+@test
+def odd_names_and_owners_do_not_garble_messages(box):
+    name, owner = 'na\x1b]0;me\x07\nx', 'ow\x1b[31mn\ner'
+    holder = box.hold(name, '--owner', owner)
+    for words in (('try', name, 'true'), ('-v', 'try', name, 'true'), ('lock', '-n', name),
+                  ('break', '--token', '1', '-y', name), ('break', '-y', name)):
+        result = box.run(*words)
+        assert '\x1b' not in result.err and '\x07' not in result.err, result
+        contains(result.err, 'na\\x1b]0;me\\x07\\x0ax')
+        for line in result.err.splitlines():
+            assert line.startswith('holdfast: '), result
+        if words[0] == 'try':
+            contains(result.err, 'held by ow\\x1b[31mn\\x0aer,')
+    equal(holder.end().code, 121)
+
+
+if __name__ == '__main__':
+    main()

@@ -1,0 +1,227 @@
+"""Signals: forwarded to the command, ending a wait, and what a SIGKILL leaves behind."""
+import os
+import signal
+import subprocess
+import sys
+
+from clitest import COMMAND, Skip, equal, is_alive, main, state_of, test, wait_until
+
+# A shell's trap can come a moment before the read that it was to interrupt; sigwait misses none.
+LISTENER = '''
+import signal, sys
+names = {signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2,
+         signal.SIGWINCH, signal.SIGTERM}
+signal.pthread_sigmask(signal.SIG_BLOCK, names)
+print("ready", flush=True)
+while True:
+    number = signal.Signals(signal.sigwait(names))
+    print("got", number.name, flush=True)
+    if number == signal.SIGTERM:
+        sys.exit(9)
+'''
+
+
+@test
+def signals_reach_the_command(box):
+    process = box.start('run', 'x', '--', sys.executable, '-c', LISTENER)
+    equal(process.line(), 'ready')
+    for name in ('HUP', 'INT', 'QUIT', 'USR1', 'USR2', 'WINCH'):
+        process.signal(getattr(signal, 'SIG' + name))
+        equal(process.line(), f'got SIG{name}')
+    process.signal(signal.SIGTERM)
+    equal(process.line(), 'got SIGTERM')
+    equal(process.end().code, 9)
+
+
+@test
+def signals_reach_the_whole_group(box):
+    box.script('family', '''
+sleep 1000 & echo $! > grandchild
+trap : TERM
+wait; wait
+exit 4
+''')
+    process = box.start('run', 'x', '--', './family')
+    grandchild = box.read_pid('grandchild')
+    process.signal(signal.SIGTERM)
+    equal(process.end().code, 4)
+    wait_until(lambda: not is_alive(grandchild), 'the grandchild has ended')
+
+
+@test
+def stop_and_continue_are_forwarded(box):
+    process = box.hold('x')
+    process.signal(signal.SIGTSTP)
+    wait_until(lambda: state_of(process.child) == 'T', 'the command is stopped')
+    process.signal(signal.SIGCONT)
+    wait_until(lambda: state_of(process.child) in ('S', 'R'), 'the command goes on')
+    process.signal(signal.SIGTERM)
+    equal(process.end().code, 128 + signal.SIGTERM)
+
+
+@test
+def signals_end_a_wait_and_leave_nothing(box):
+    holder = box.hold('x')
+    for name in ('INT', 'TERM', 'HUP', 'QUIT', 'USR1', 'USR2'):
+        number = getattr(signal, 'SIG' + name)
+        for words in (('run', 'x', '--', 'echo', 'ran'), ('lock', 'x')):
+            waiting = box.start(*words)
+            box.wait_for_waiters('x')
+            waiting.signal(number)
+            result = waiting.end()
+            equal((result.code, result.out, result.err), (128 + number, '', ''), name)
+            equal(box.count('waiters', 'x'), 0)
+    holder.stop()
+
+
+@test
+def ignored_signals_stay_ignored(box):
+    def ignore():
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    process = box.start('run', 'x', '--', 'sh', '-c', 'echo $$; read line; exit 3',
+                        before=ignore, stdin=subprocess.PIPE)
+    process.line()
+    process.signal(signal.SIGHUP)
+    process.popen.stdin.write(b'\n')
+    process.popen.stdin.flush()
+    equal(process.end().code, 3)
+
+
+@test
+def the_command_has_its_signals_as_they_were(box):
+    result = box.expect(0, 'run', 'x', '--', 'grep', '-E', 'Sig(Blk|Ign)', '/proc/self/status')
+    plain = subprocess.run(['grep', '-E', 'Sig(Blk|Ign)', '/proc/self/status'], check=True,
+                           capture_output=True, text=True)
+    equal(result.out, plain.stdout)
+
+
+@test
+def the_command_inherits_no_descriptors(box):
+    result = box.expect(0, 'run', 'x', '--', 'ls', '/proc/self/fd')
+    equal(result.out.split(), ['0', '1', '2', '3'], 'ls itself has the fourth')
+
+
+@test
+def a_killed_holder_lets_the_next_in_and_leaves_nobody_unguarded(box):
+    box.script('family', '''
+trap "" TERM HUP INT
+(trap "" TERM HUP INT; echo $(exec sh -c 'echo $PPID') > grandchild; while :; do sleep 1000; done) &
+echo $$ > child
+while :; do sleep 1000; done
+''')
+    holder = box.start('run', 'x', '--', './family')
+    child, grandchild = box.read_pid('child'), box.read_pid('grandchild')
+    second = box.start('run', 'x', '--', 'echo', 'second')
+    box.wait_for_waiters('x')
+    holder.signal(signal.SIGKILL)
+    result = second.end()
+    equal((result.code, result.out), (0, 'second\n'))
+    wait_until(lambda: not is_alive(child), 'the orphaned command is dead')
+    wait_until(lambda: not is_alive(grandchild), 'the orphaned grandchild is dead')
+    equal(box.count('holders', 'x'), 0)
+
+
+@test
+def a_killed_waiter_leaves_no_queue_entry(box):
+    holder = box.hold('x', '-F')
+    ghost = box.start('run', '-F', 'x', '--', 'true')
+    box.wait_for_waiters('x')
+    ghost.signal(signal.SIGKILL)
+    ghost.end()
+    second = box.start('run', '-F', 'x', '--', 'echo', 'second')
+    wait_until(lambda: any('second' in str(thing) or thing['pid'] == second.pid
+                           for each in box.picture('x') for thing in each['waiters']), 'it waits')
+    holder.signal(signal.SIGTERM)
+    equal(second.end().out, 'second\n')
+
+
+@test
+def as_first_process_of_a_container_it_reaps_orphans(box):
+    contained = ['unshare', '--pid', '--fork', '--mount-proc']
+    if subprocess.run([*contained, 'true'], capture_output=True, check=False).returncode != 0:
+        raise Skip('making a PID namespace is not permitted here')
+    box.script('orphaner', """
+(sh -c 'exit 0' & sh -c 'exit 0' & exec sh -c 'exit 0')
+(setsid sh -c 'echo $$ > orphan; exit 0' &)
+while [ ! -s orphan ] || [ -e /proc/$(cat orphan) ]; do sleep 0.01; done
+echo reaped
+""")
+    done = subprocess.run([*contained, COMMAND, 'run', 'x', '--', './orphaner'], cwd=box.path,
+                          env=box.environment, capture_output=True, text=True, check=False,
+                          timeout=20)
+    equal((done.returncode, done.stdout), (0, 'reaped\n'), done.stderr)
+
+
+@test
+def nothing_of_ours_is_left_running(box):
+    box.expect(0, 'run', 'x', '--', 'true')
+    guards = [pid for pid in os.listdir('/proc') if pid.isdigit()
+              and file_of(pid, 'comm') == 'holdfast-guard\n'
+              and box.path in file_of(pid, 'environ')]
+    equal(guards, [])
+
+
+def file_of(pid, name):
+    try:
+        with open(f'/proc/{pid}/{name}', encoding='utf-8', errors='replace') as file:
+            return file.read()
+    except OSError:
+        return ''
+
+
+@test
+def a_password_is_not_shown_by_ps(box):
+    # With nobody to read what it complains about, it stays where it can be looked at.
+    out, err = os.pipe()
+    os.set_blocking(err, False)
+    try:
+        while True:
+            os.write(err, b' ' * 4096)
+    except BlockingIOError:
+        os.set_blocking(err, True)
+    process = subprocess.Popen([COMMAND, '-e', 'nosuch://u:s3cret@host/', 'show'], stderr=err,
+                               env=box.environment)
+    try:
+        wait_until(lambda: b'u:xxxxxx@' in arguments_of(process.pid), 'the password is overwritten')
+        assert b's3cret' not in arguments_of(process.pid)
+    finally:
+        os.close(out)
+        os.close(err)
+        process.kill()
+        process.wait()
+
+
+def arguments_of(pid):
+    with open(f'/proc/{pid}/cmdline', 'rb') as file:
+        return file.read()
+
+
+def guard_of(pid):
+    with open(f'/proc/{pid}/task/{pid}/children', encoding='utf-8') as file:
+        for child in file.read().split():
+            with open(f'/proc/{child}/comm', encoding='utf-8') as name:
+                if name.read() == 'holdfast-guard\n':
+                    return int(child)
+    return 0
+
+
+@test
+def without_its_guard_the_command_dies_all_the_same(box):
+    holder = box.hold('x')
+    guard = wait_until(lambda: guard_of(holder.pid), 'there is a guard')
+    os.kill(guard, signal.SIGKILL)
+    wait_until(lambda: not is_alive(guard), 'the guard is dead')
+    holder.signal(signal.SIGKILL)
+    wait_until(lambda: not is_alive(holder.child), 'the command is dead')
+
+
+@test
+def a_guard_that_was_killed_does_no_harm(box):
+    holder = box.hold('x')
+    os.kill(wait_until(lambda: guard_of(holder.pid), 'there is a guard'), signal.SIGKILL)
+    holder.signal(signal.SIGTERM)
+    equal(holder.end().code, 128 + signal.SIGTERM)
+
+
+if __name__ == '__main__':
+    main()

@@ -1,0 +1,165 @@
+"""Job control on a real pseudo-terminal, under a little shell: Ctrl-C, Ctrl-Z, who may read."""
+import signal
+
+from clitest import COMMAND, Terminal, contains, equal, is_alive, main, state_of, test, wait_until
+
+
+def terminal(box, *words):
+    return Terminal(box, COMMAND, *words)
+
+
+@test
+def ctrl_c_while_waiting_is_130_and_leaves_nothing(box):
+    holder = box.hold('x')
+    screen = terminal(box, 'run', 'x', '--', 'echo', 'ran')
+    box.wait_for_waiters('x')
+    screen.type('\x03')
+    equal(screen.next_report(), 'exit 130, terminal ours')
+    equal(box.count('waiters', 'x'), 0)
+    assert 'ran' not in screen.text, screen.text
+    holder.stop()
+    screen.close()
+
+
+@test
+def the_command_can_talk_to_the_person(box):
+    screen = terminal(box, 'run', 'x', '--', 'sh', '-c', 'echo name?; read name; echo hello $name')
+    screen.wait_for('name\\?')
+    screen.type('Ada\n')
+    screen.wait_for('hello Ada')
+    equal(screen.next_report(), 'exit 0, terminal ours')
+    screen.close()
+
+
+@test
+def ctrl_c_ends_the_command_and_gives_the_lock_back(box):
+    screen = terminal(box, 'run', 'x', '--', 'sh', '-c', 'echo ready; exec sleep 1000')
+    screen.wait_for('ready')
+    screen.type('\x03')
+    contains(screen.next_report(), 'exit 130')
+    equal(box.count('holders', 'x'), 0)
+    screen.close()
+
+
+@test
+def ctrl_c_reaches_a_script_that_called_us(box):
+    box.script('outer', f'"{COMMAND}" run x -- sh -c "echo ready; exec sleep 1000"; echo went on\n')
+    screen = Terminal(box, './outer')
+    screen.wait_for('ready')
+    screen.type('\x03')
+    equal(screen.next_report().split(',')[0], f'exit {-signal.SIGINT}')
+    assert 'went on' not in screen.text, screen.text
+    screen.close()
+
+
+@test
+def ctrl_z_stops_the_job_and_fg_continues_it(box):
+    screen = terminal(box, 'run', 'x', '--', 'sh', '-c',
+                      'echo $$ > child; echo ready; read line; echo got $line')
+    screen.wait_for('ready')
+    child = box.read_pid('child')
+    screen.type('\x1a')
+    equal(screen.next_report(), 'stopped')
+    wait_until(lambda: state_of(child) == 'T', 'the command is stopped too')
+    equal(box.count('holders', 'x'), 1)
+    screen.order('fg')
+    wait_until(lambda: state_of(child) == 'S', 'the command goes on')
+    screen.type('again\n')
+    screen.wait_for('got again')
+    equal(screen.next_report(), 'exit 0, terminal ours')
+    screen.close()
+
+
+@test
+def ctrl_z_while_waiting_stops_and_fg_goes_on_waiting(box):
+    holder = box.hold('x')
+    screen = terminal(box, 'run', 'x', '--', 'echo', 'ran')
+    box.wait_for_waiters('x')
+    screen.type('\x1a')
+    equal(screen.next_report(), 'stopped')
+    screen.order('fg')
+    holder.signal(signal.SIGTERM)
+    screen.wait_for('ran')
+    equal(screen.next_report(), 'exit 0, terminal ours')
+    screen.close()
+
+
+@test
+def in_a_pipeline_the_pager_keeps_the_terminal(box):
+    box.script('pager', 'while read line <&3; do last=$line; done 3<&0\n'
+               'echo key?; read key < /dev/tty; echo $last $key\n')
+    box.script('outer', f'"{COMMAND}" run x -- echo text | ./pager\n')
+    screen = Terminal(box, './outer')
+    screen.wait_for('key\\?')
+    screen.type('k\n')
+    screen.wait_for('text k')
+    equal(screen.next_report(), 'exit 0, terminal ours')
+    screen.close()
+
+
+@test
+def in_a_pipeline_a_command_that_asks_gets_the_terminal(box):
+    box.script('outer', f'"{COMMAND}" run x -- sh -c "read line; echo got \\$line" | cat\n')
+    screen = Terminal(box, './outer')
+    screen.type('hello\n')
+    screen.wait_for('got hello')
+    equal(screen.next_report(), 'exit 0, terminal ours')
+    screen.close()
+
+
+@test
+def a_terminal_left_in_raw_mode_is_mended(box):
+    screen = terminal(box, 'run', 'x', '--', 'sh', '-c', 'stty raw -echo; echo ready; kill -9 $$')
+    screen.wait_for('ready')
+    equal(screen.next_report(), 'exit 137, terminal ours')
+    import termios
+    modes = termios.tcgetattr(screen.fd)
+    assert modes[3] & termios.ECHO and modes[3] & termios.ICANON, 'echo is on again'
+    screen.close()
+
+
+@test
+def a_stopped_job_whose_lock_is_broken_dies_when_continued(box):
+    screen = terminal(box, 'run', '--grace', '200ms', 'x', '--', 'sh', '-c',
+                      'echo $$ > child; echo ready; read line; echo went on')
+    screen.wait_for('ready')
+    child = box.read_pid('child')
+    screen.type('\x1a')
+    equal(screen.next_report(), 'stopped')
+    box.expect(0, 'break', '-y', 'x')
+    screen.order('fg')
+    equal(screen.next_report(), 'exit 121, terminal ours')
+    assert 'went on' not in screen.text and not is_alive(child)
+    screen.close()
+
+
+@test
+def show_watch_ends_with_ctrl_c(box):
+    holder = box.hold('x', '--owner', 'Somebody')
+    screen = terminal(box, 'show', '--watch=100ms')
+    screen.wait_for('(?s)Somebody.*Somebody')
+    screen.type('\x03')
+    contains(screen.next_report(), 'exit 0')
+    holder.stop()
+    screen.close()
+
+
+@test
+def break_asks_on_a_terminal(box):
+    holder = box.hold('x', '--owner', 'Somebody')
+    screen = terminal(box, 'break', 'x')
+    screen.wait_for(r'Somebody.*\n.*\[y/N\] ')
+    screen.type('n\n')
+    contains(screen.next_report(), 'exit 1,')
+    equal(box.count('holders', 'x'), 1)
+    screen.close()
+    screen = terminal(box, 'break', 'x')
+    screen.wait_for(r'\[y/N\] ')
+    screen.type('y\n')
+    contains(screen.next_report(), 'exit 0')
+    equal(holder.end().code, 121)
+    screen.close()
+
+
+if __name__ == '__main__':
+    main()

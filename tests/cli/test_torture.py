@@ -1,0 +1,285 @@
+"""torture: a run is judged and leaves nothing behind, however it ends; histories are judged again;
+what is asked for wrongly is said."""
+import json
+import os
+import re
+import signal
+import stat
+
+from clitest import COMMAND, Terminal, contains, equal, is_alive, main, state_of, test, wait_until
+
+SLOW = float(os.environ.get('HOLDFAST_TEST_SLOW', '1'))
+# Leases much longer than this machine's hiccups, and time for each fault to come several times.
+SHORT = ['torture', '--lease', '200ms', '--clients', '6', '--time', f'{6 + 2 * SLOW:.0f}s']
+
+
+def children(pid):
+    try:
+        with open(f'/proc/{pid}/task/{pid}/children', encoding='utf-8') as file:
+            return [int(word) for word in file.read().split()]
+    except OSError:
+        return []
+
+
+def nothing_is_left(box):
+    equal(box.picture(), [], 'what is held, waited for, or has a value')
+
+
+def faults_of(report):
+    return {fault['fault']: fault for fault in report['faults']}
+
+
+@test
+def a_short_run_is_safe_so_far(box):
+    process = box.start(*SHORT, '--json')
+    result = process.end()
+    equal(result.code, 0, result)
+    report = json.loads(result.out)
+    equal((report['verdict'], report['reason'], report['findings']), ('SAFE-SO-FAR', '', []))
+    faults = faults_of(report)
+    equal(set(faults), {'stop-holder', 'stop-waiter', 'kill-holder', 'kill-waiter', 'pause',
+                        'clock'})
+    for fault in faults.values():
+        assert 0 < fault['hit'] <= fault['tried'], fault
+    checked = {rule['rule']: rule['checked'] for rule in report['rules']}
+    for rule in ('S1', 'S2', 'S3', 'S4', 'S5', 'S6', 'S7', 'S9', 'L3', 'L4'):
+        assert checked[rule] > 0, (rule, checked)
+    assert report['counts']['crashes'] >= faults['kill-holder']['hit'], report
+    nothing_is_left(box)
+
+
+@test
+def the_report_is_narrow_and_ends_with_the_verdict(box):
+    result = box.expect(0, 'torture', '--time', '4s', '--lease', '150ms', '--faults', 'kill')
+    lines = result.out.splitlines()
+    equal(lines[-1], 'SAFE-SO-FAR')
+    for title in ('store', 'plan', 'seed', 'beliefs', 'tokens', 'refusals', 'effects',
+                  'fenced effects', 'liveness', 'leaks', 'operations', 'faults'):
+        assert any(line.startswith(title + ' ') for line in lines), (title, result.out)
+    contains(result.out, 'per fault, at 95 % confidence')
+    for line in lines:
+        assert len(line) <= 130, line
+    nothing_is_left(box)
+
+
+@test
+def places_in_the_queue_are_kept_while_nobody_is_stopped(box):
+    report = json.loads(box.expect(0, 'torture', '--json', '--time', '4s', '--lease', '150ms',
+                                   '--faults', 'kill').out)
+    checked = {rule['rule']: rule['checked'] for rule in report['rules']}
+    assert checked['S8'] > 0, checked
+
+
+@test
+def a_fault_that_never_hits_is_inconclusive(box):
+    result = box.expect(2, 'torture', '--time', '3s', '--lease', '100ms', '--faults', 'kill',
+                        '--hook', 'never=false')
+    equal(result.out.splitlines()[-1], 'INCONCLUSIVE')
+    contains(result.out, 'never: 0 of')
+    nothing_is_left(box)
+
+
+@test
+def too_little_is_inconclusive(box):
+    result = box.expect(2, 'torture', '--time', '300ms', '--clients', '1', '--faults', 'none')
+    equal(result.out.splitlines()[-1], 'INCONCLUSIVE')
+
+
+@test
+def a_signal_ends_it_in_good_order(box):
+    for number in (signal.SIGINT, signal.SIGTERM):
+        process = box.start('torture', '--time', '10m', '--lease', '200ms')
+        started = wait_until(lambda p=process: len(children(p.pid)) == 8 and children(p.pid),
+                             'the clients are there')
+        wait_until(lambda: box.picture(), 'locks are used')
+        process.signal(number)
+        result = process.end()
+        equal(result.code, 128 + number, result)
+        assert result.out.splitlines()[-1] in ('SAFE-SO-FAR', 'INCONCLUSIVE'), result
+        for pid in started:
+            assert not is_alive(pid), f'{pid} is still there'
+        nothing_is_left(box)
+
+
+@test
+def nothing_runs_on_after_sigkill(box):
+    process = box.start('torture', '--time', '10m', '--lease', '200ms')
+    started = wait_until(lambda: len(children(process.pid)) == 8 and children(process.pid),
+                         'the clients are there')
+    process.signal(signal.SIGKILL)
+    process.end()
+    for pid in started:
+        wait_until(lambda pid=pid: state_of(pid) in ('', 'Z'), f'{pid} has ended')
+
+
+@test
+def a_hook_is_healed_when_the_run_is_ended(box):
+    for number in (signal.SIGINT, signal.SIGTERM):
+        process = box.start('torture', '--time', '10m', '--lease', '100ms', '--faults', 'none',
+                            '--hook', 'cut=echo cut >> log; until test -e go; do sleep 0.01; done',
+                            '--hook', 'cut:heal=echo heal >> log')
+        log, go = box.file('log'), box.file('go')
+        wait_until(lambda path=log: os.path.exists(path), 'the hook runs')
+        process.signal(number)
+        with open(go, 'w', encoding='utf-8'):
+            pass
+        equal(process.end().code, 128 + number)
+        with open(log, encoding='utf-8') as file:
+            equal(file.read(), 'cut\nheal\n')
+        os.remove(log)
+        os.remove(go)
+
+
+@test
+def a_hook_that_hangs_does_not_keep_the_run_from_healing(box):
+    process = box.start('torture', '--time', '10m', '--lease', '100ms', '--faults', 'none',
+                        '--hook', 'cut=echo $$ > pid; exec sleep 1000',
+                        '--hook', 'cut:heal=kill $(cat pid); echo heal > log')
+    pid = box.read_pid('pid')
+    process.signal(signal.SIGINT)
+    equal(process.end().code, 128 + signal.SIGINT)
+    wait_until(lambda: not is_alive(pid), 'the hook has ended')
+    with open(box.file('log'), encoding='utf-8') as file:
+        equal(file.read(), 'heal\n')
+
+
+@test
+def a_heal_that_fails_is_said(box):
+    result = box.run('torture', '--time', '2s', '--lease', '100ms', '--faults', 'kill',
+                     '--hook', 'cut=true', '--hook', 'cut:heal=false')
+    equal(result.code, 70, result)
+    contains(result.err, 'could not be healed')
+    nothing_is_left(box)
+
+
+@test
+def a_history_is_judged_again(box):
+    box.expect(0, 'torture', '--time', '4s', '--lease', '150ms', '--faults', 'kill',
+               '--history', 'run.hist')
+    contains(box.expect(0, 'torture', '--check', 'run.hist').out, 'SAFE-SO-FAR')
+    box.expect(0, 'torture', '--time', '4s', '--lease', '150ms', '--faults', 'kill',
+               '--history', 'run.jsonl')
+    with open(box.file('run.jsonl'), encoding='utf-8') as file:
+        lines = file.read().splitlines()
+    assert len(lines) > 1000 and all(json.loads(line) for line in lines[:100])
+    report = json.loads(box.expect(0, 'torture', '--check', 'run.jsonl', '--json').out)
+    equal(report['verdict'], 'SAFE-SO-FAR')
+
+
+@test
+def a_history_is_judged_as_the_run_was(box):
+    run = json.loads(box.expect(0, *SHORT, '--json', '--history', 'run.hist').out)
+    again = json.loads(box.expect(0, 'torture', '--check', 'run.hist', '--json').out)
+    equal(run['rules'], again['rules'])
+
+
+@test
+def nothing_is_written_over(box):
+    with open(box.file('notes'), 'w', encoding='utf-8') as file:
+        file.write('mine')
+    os.mkfifo(box.file('pipe'))
+    for path in ('notes', 'pipe'):
+        result = box.run('torture', '--time', '1s', '--history', path)
+        equal(result.code, 70, result)
+        contains(result.err, path)
+    with open(box.file('notes'), encoding='utf-8') as file:
+        equal(file.read(), 'mine')
+    assert stat.S_ISFIFO(os.stat(box.file('pipe')).st_mode)
+    for options in (['--check', 'notes'], ['--history', 'run.hist', '--time', '1s']):
+        result = box.expect(64, 'torture', *options, '--html', options[1])
+        contains(result.err, '--html')
+
+
+@test
+def a_killed_run_proves_nothing(box):
+    process = box.start('torture', '--time', '60s', '--history', 'run.hist')
+    wait_until(lambda: box.picture(), 'something is locked')
+    process.signal(signal.SIGKILL)
+    process.end()
+    result = box.expect(2, 'torture', '--check', 'run.hist')
+    equal(result.out.splitlines()[-1], 'INCONCLUSIVE')
+
+
+@test
+def torn_histories_are_inconclusive(box):
+    box.expect(0, 'torture', '--time', '4s', '--lease', '150ms', '--faults', 'kill',
+               '--history', 'run.hist')
+    with open(box.file('run.hist'), 'rb') as file:
+        good = file.read()
+    with open(box.file('flipped.hist'), 'wb') as file:
+        file.write(good[:128 * 500 + 64] + bytes([good[128 * 500 + 64] ^ 1]) +
+                   good[128 * 500 + 65:])
+    result = box.expect(2, 'torture', '--check', 'flipped.hist')
+    equal(result.out.splitlines()[-1], 'INCONCLUSIVE')
+    contains(result.out, 'why ')
+
+
+@test
+def what_is_no_history_is_said(box):
+    with open(box.file('garbage'), 'wb') as file:
+        file.write(os.urandom(4096))
+    for path in ('garbage', 'missing'):
+        result = box.expect(64, 'torture', '--check', path)
+        equal(result.out, '')
+        assert re.fullmatch(r'holdfast: .+\n', result.err), result.err
+        contains(result.err, path)
+
+
+@test
+def stores_elsewhere_need_a_yes(box):
+    for url in ('nosuch://db.example.com', 'nosuch://u:p@db.example.com:6379/0',
+                'nosuch://127.0.0.1,db.example.com', 'nosuch://[2001:db8::1]:6379',
+                'nosuch://127.0.0.1.example.com', 'nosuch://localhost.example.com'):
+        result = box.expect(64, 'torture', url)
+        contains(result.err, '--yes')
+        assert ':p@' not in result.err, result.err
+        contains(box.expect(64, 'torture', '--yes', url).err, 'knows no scheme')
+    for url in ('nosuch://localhost', 'nosuch://127.0.0.1:6379', 'nosuch://[::1]:6379',
+                'nosuch://u:p@127.0.0.2,localhost:1'):
+        contains(box.expect(64, 'torture', url).err, 'knows no scheme')
+
+
+@test
+def wrong_words_are_refused(box):
+    for words, part in ((['--faults', 'rain'], 'rain'), (['--faults', ''], '--list'),
+                        (['--faults', 'stop,,kill'], '--list'), (['--clients', '65'], '64'),
+                        (['--clients', '0'], '--clients'), (['--lease', '5ms'], '--lease'),
+                        (['--time', '0'], '--time'), (['--hook', 'cut'], 'NAME=COMMAND'),
+                        (['--hook', 'cut='], 'NAME=COMMAND'), (['--hook', 'kill=x'], 'kill'),
+                        (['--hook', 'a:b=x'], ':heal'), (['--hook', 'a:heal=x'], 'a:heal'),
+                        (['--time', '10000h'], '--rate'), (['one:', 'two:'], 'one URL'),
+                        (['-e', 'local:', 'local:'], 'two stores'), (['nosuch:'], 'nosuch')):
+        result = box.expect(64, 'torture', *words)
+        contains(result.err, part)
+        equal(result.out, '')
+
+
+@test
+def the_list_names_faults_and_rules(box):
+    result = box.expect(0, 'torture', '--list')
+    for word in ('stop-holder', 'pause', 'clock', 'S1', 'L4'):
+        contains(result.out, word)
+
+
+@test
+def a_terminal_shows_how_far_it_is(box):
+    terminal = Terminal(box, COMMAND, 'torture', '--time', '10m', '--lease', '200ms')
+    try:
+        terminal.wait_for(r'[1-9][0-9]* s of 600 s: [0-9]+ operations, [0-9]+ grants')
+        terminal.type('\x03')
+        terminal.wait_for(r'(SAFE-SO-FAR|INCONCLUSIVE)\s')
+        contains(terminal.next_report(), f'exit {128 + signal.SIGINT}')
+    finally:
+        terminal.close()
+    nothing_is_left(box)
+
+
+@test
+def a_history_that_cannot_be_written_is_said(box):
+    result = box.expect(70, 'torture', '--time', '1s', '--history', 'no/such/place')
+    contains(result.err, 'no/such/place')
+    nothing_is_left(box)
+
+
+if __name__ == '__main__':
+    main()

@@ -1,0 +1,228 @@
+/* The store under test, checks of answers, and looking at who holds and waits. */
+#include "conformance.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+
+const char *store_url(void)
+{
+    static char url[400];
+    const char *given = getenv("HOLDFAST_TEST_URL");
+
+    if (given && *given)
+        return given;
+    snprintf(url, sizeof(url), "local://%s", temp_dir());
+    return url;
+}
+
+bool store_is_local(void)
+{
+    return strncmp(store_url(), "local:", 6) == 0;
+}
+
+static long long started_at;
+
+__attribute__((constructor)) static void prepare(void)
+{
+    started_at = (long long)time(NULL);
+    /* The first loop of a process makes libuv's own pair of pipe ends, which stays. */
+    test_fds_kept = 2;
+}
+
+const char *name_of(const char *stem)
+{
+    static char names[32][128];
+    static _Atomic unsigned count;
+    char *name = names[count++ % 32];
+
+    /* All processes of a test are in one group. */
+    snprintf(name, sizeof(names[0]), "test/%llx.%x/%s", started_at, (unsigned)getpgrp(), stem);
+    return name;
+}
+
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define FORK_NEEDS_QUIET_THREADS
+#endif
+#endif
+
+#ifdef FORK_NEEDS_QUIET_THREADS
+static bool look_past(void *arg, const hf_entry *entry)
+{
+    (void)arg, (void)entry;
+    return false;
+}
+#endif
+
+/* The address sanitizer's allocator does not survive a fork() while another thread is inside it:
+ * the client's thread has begun, and is at rest again, when it has answered something. */
+static void let_thread_come_to_rest(hf_client *client)
+{
+#ifdef FORK_NEEDS_QUIET_THREADS
+    if (hf_caps(client) & HF_CAP_INSPECT)
+        CHECK_CODE(hf_inspect(client, "nobody uses this name", look_past, NULL), HF_OK);
+#else
+    (void)client;
+#endif
+}
+
+hf_client *open_client_with(hf_client_options options)
+{
+    hf_client *client = NULL;
+
+    options.size = sizeof(options);
+    CHECK_CODE(hf_open(&client, store_url(), &options), HF_OK);
+    CHECK(client != NULL);
+    let_thread_come_to_rest(client);
+    return client;
+}
+
+hf_client *open_client(void)
+{
+    return open_client_with((hf_client_options){ HF_CLIENT_OPTIONS_INIT });
+}
+
+void need(const hf_client *client, unsigned caps)
+{
+    unsigned missing = caps & ~hf_caps(client);
+
+    if (missing)
+        SKIP("%s lacks capabilities 0x%03x", hf_url(client), missing);
+}
+
+void need_forks_at_any_time(void)
+{
+#ifdef FORK_NEEDS_QUIET_THREADS
+    if (!store_is_local())
+        SKIP("the address sanitizer's allocator does not survive a fork while a lease is renewed");
+#endif
+}
+
+void check_code(const char *file, int line, const char *text, int got, int wanted)
+{
+    if (got != wanted)
+        test_fail(file, line, "%s: got %s, wanted %s (%s)", text, hf_code_name(got),
+                  hf_code_name(wanted), got == HF_OK ? "" : hf_last_error()->text);
+    test_check(file, line, true, text);
+}
+
+void check_error(const char *file, int line, const char *text, int got, int wanted)
+{
+    hf_error error = *hf_last_error();
+
+    check_code(file, line, text, got, wanted);
+    if (error.code != wanted)
+        test_fail(file, line, "%s: hf_last_error says %s", text, hf_code_name(error.code));
+    if (strlen(error.text) < 10 || strchr(error.text, '\n') || strstr(error.text, "%s"))
+        test_fail(file, line, "%s: no sentence: \"%s\"", text, error.text);
+}
+
+hf_hold *take(hf_client *client, const char *name, hf_mode mode, uint64_t owner)
+{
+    hf_hold *hold = NULL;
+
+    CHECK_CODE(hf_lock(client, name, 0, LOCK_OPTIONS(.mode = mode, .owner = owner), &hold), HF_OK);
+    CHECK(hold != NULL);
+    return hold;
+}
+
+int probe(hf_client *client, const char *name, hf_mode mode, uint64_t owner)
+{
+    hf_hold *hold = NULL;
+    int code = hf_lock(client, name, 0, LOCK_OPTIONS(.mode = mode, .owner = owner), &hold);
+
+    if (code == HF_OK)
+        give_back(hold);
+    else
+        CHECK(hold == NULL);
+    return code;
+}
+
+void give_back(hf_hold *hold)
+{
+    CHECK_CODE(hf_unlock(hold), HF_OK);
+}
+
+static bool add_to_picture(void *arg, const hf_entry *entry)
+{
+    struct picture *picture = arg;
+
+    picture->objects += entry->role == HF_ROLE_OBJECT;
+    picture->holders += entry->role == HF_ROLE_HOLDER;
+    picture->waiters += entry->role == HF_ROLE_WAITER;
+    if (picture->count < (int)(sizeof(picture->seen) / sizeof(picture->seen[0]))) {
+        struct seen *seen = &picture->seen[picture->count++];
+        *seen = (struct seen){
+            .kind = entry->kind,
+            .role = entry->role,
+            .total = entry->total,
+            .value = entry->value,
+            .permits = entry->permits,
+            .rank = entry->rank,
+            .token = entry->token,
+            .mode = entry->mode,
+            .pid = entry->pid,
+            .since_ms = entry->since_ms,
+            .lease_left_ms = entry->lease_left_ms,
+        };
+        snprintf(seen->name, sizeof(seen->name), "%s", entry->name);
+        if (entry->role == HF_ROLE_OBJECT)
+            return true;
+        snprintf(seen->owner_key, sizeof(seen->owner_key), "%s", entry->owner_key);
+        snprintf(seen->owner_text, sizeof(seen->owner_text), "%s", entry->owner_text);
+        snprintf(seen->host, sizeof(seen->host), "%s", entry->host);
+    }
+    return true;
+}
+
+const struct picture *look(hf_client *client, const char *name)
+{
+    static _Thread_local struct picture picture;
+
+    memset(&picture, 0, sizeof(picture));
+    CHECK_CODE(hf_inspect(client, name, add_to_picture, &picture), HF_OK);
+    return &picture;
+}
+
+int holders(hf_client *client, const char *name)
+{
+    return look(client, name)->holders;
+}
+
+int waiters(hf_client *client, const char *name)
+{
+    return look(client, name)->waiters;
+}
+
+const struct seen *find_role(const struct picture *picture, hf_role role, int index)
+{
+    for (int i = 0; i < picture->count; i++)
+        if (picture->seen[i].role == role && index-- == 0)
+            return &picture->seen[i];
+    FAIL("no entry of role %d", (int)role);
+}
+
+void check_nothing_left(hf_client *client, const char *name)
+{
+    if (!(hf_caps(client) & HF_CAP_INSPECT))
+        return;
+    EVENTUALLY(holders(client, name) == 0 && waiters(client, name) == 0, SOON_MS);
+}
+
+void record_outcome(void *arg, int code, hf_hold *hold, const hf_error *error)
+{
+    struct outcome *outcome = arg;
+
+    outcome->code = code;
+    outcome->hold = hold;
+    outcome->thread = pthread_self();
+    CHECK((code == HF_OK) == (error == NULL));
+    if (error) {
+        CHECK_INT(error->code, code);
+        CHECK(hold == NULL);
+        snprintf(outcome->text, sizeof(outcome->text), "%s", error->text);
+    }
+    outcome->calls++;
+}

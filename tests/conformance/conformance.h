@@ -1,0 +1,98 @@
+/* What the conformance tests share: a client on the store under test, looking, and peers. */
+#ifndef TESTS_CONFORMANCE_H
+#define TESTS_CONFORMANCE_H
+
+#include "test.h"
+
+#include <holdfast.h>
+
+/* Long enough for anything that must happen, on any machine. */
+#define SOON_MS 20000
+
+/* $HOLDFAST_TEST_URL, or an embedded store in the test's own directory. */
+const char *store_url(void);
+bool store_is_local(void);
+
+/* A name nobody else uses, the same in all processes of one test. Valid until the test ends. */
+const char *name_of(const char *stem);
+
+hf_client *open_client(void);
+hf_client *open_client_with(hf_client_options options);
+/* Skips the test unless the client has all of these. */
+void need(const hf_client *client, unsigned caps);
+/* Skips the test where a fork() must not meet a client's thread at work. */
+void need_forks_at_any_time(void);
+
+void check_code(const char *file, int line, const char *text, int got, int wanted);
+void check_error(const char *file, int line, const char *text, int got, int wanted);
+
+#define CHECK_CODE(call, wanted) check_code(__FILE__, __LINE__, #call, (call), (wanted))
+/* Also that hf_last_error says so in a proper sentence. */
+#define CHECK_ERROR(call, wanted) check_error(__FILE__, __LINE__, #call, (call), (wanted))
+
+#define LOCK_OPTIONS(...) (&(hf_lock_options){ HF_LOCK_OPTIONS_INIT, __VA_ARGS__ })
+
+/* Takes the name without waiting, or fails the test. Owner 0: the thread. */
+hf_hold *take(hf_client *client, const char *name, hf_mode mode, uint64_t owner);
+/* What an attempt to take it now answers; gives it back at once if it could. */
+int probe(hf_client *client, const char *name, hf_mode mode, uint64_t owner);
+void give_back(hf_hold *hold);
+
+/* ---- Looking ---- */
+
+struct seen {
+    char name[64];
+    hf_kind kind;
+    hf_role role;
+    uint32_t total, value, permits, rank;
+    uint64_t token;
+    hf_mode mode;
+    char owner_key[HF_OWNER_KEY_SIZE], owner_text[200], host[100];
+    int64_t pid, since_ms, lease_left_ms;
+};
+
+struct picture {
+    int count, holders, waiters, objects;
+    struct seen seen[128]; /* the first ones */
+};
+
+/* Valid until the thread looks again. */
+const struct picture *look(hf_client *client, const char *name);
+int holders(hf_client *client, const char *name);
+int waiters(hf_client *client, const char *name);
+const struct seen *find_role(const struct picture *picture, hf_role role, int index);
+/* Nobody holds and nobody waits, within a short while. */
+void check_nothing_left(hf_client *client, const char *name);
+
+/* ---- Peers: other processes with a client of their own that do as they are told ---- */
+
+struct peer {
+    struct child child;
+    uint64_t token; /* of the last lock that was answered HF_OK */
+};
+
+void peer_start(struct peer *peer);
+/* Begins to lock; the answer comes by peer_answer. `slot` (0..7) names the hold from then on. */
+void peer_begin(struct peer *peer, int slot, const char *name, int64_t wait_ms,
+                const hf_lock_options *options);
+int peer_answer(struct peer *peer);
+int peer_lock(struct peer *peer, int slot, const char *name, int64_t wait_ms,
+              const hf_lock_options *options);
+int peer_unlock(struct peer *peer, int slot);
+bool peer_held(struct peer *peer, int slot);
+void peer_end(struct peer *peer);
+
+/* ---- Asynchronous requests: what became of them ---- */
+
+struct outcome {
+    _Atomic int calls;
+    _Atomic int code;
+    hf_hold *_Atomic hold;
+    pthread_t thread;
+    char text[360];
+};
+
+void record_outcome(void *arg, int code, hf_hold *hold, const hf_error *error);
+#define WAIT_OUTCOME(outcome) EVENTUALLY((outcome)->calls > 0, SOON_MS)
+
+#endif

@@ -1,0 +1,171 @@
+/* Wrong arguments are refused with a sentence that says which, and nothing happens. */
+#include "conformance.h"
+
+TEST(null_where_something_is_needed)
+{
+    hf_client *client = open_client();
+    hf_hold *hold = NULL;
+    uint32_t value;
+
+    CHECK_ERROR(hf_open(NULL, store_url(), NULL), HF_EINVAL);
+    CHECK_ERROR(hf_lock(NULL, "name", 0, NULL, &hold), HF_EINVAL);
+    CHECK_ERROR(hf_lock(client, NULL, 0, NULL, &hold), HF_EINVAL);
+    CHECK_ERROR(hf_lock(client, "name", 0, NULL, NULL), HF_EINVAL);
+    CHECK_ERROR(hf_attach(client, "name", "key", NULL), HF_EINVAL);
+    CHECK_ERROR(hf_attach(client, NULL, "key", &hold), HF_EINVAL);
+    CHECK_ERROR(hf_inspect(client, NULL, NULL, NULL), HF_EINVAL);
+    CHECK_ERROR(hf_inspect(NULL, NULL, NULL, NULL), HF_EINVAL);
+    CHECK_ERROR(hf_break(client, NULL, NULL, &value), HF_EINVAL);
+    CHECK_ERROR(hf_break(NULL, "name", NULL, &value), HF_EINVAL);
+    CHECK_ERROR(hf_counter_get(client, "name", NULL), HF_EINVAL);
+    CHECK_ERROR(hf_counter_set(NULL, "name", 1), HF_EINVAL);
+    CHECK_ERROR(hf_latch_wait(NULL, "name", 0), HF_EINVAL);
+    CHECK_ERROR(hf_dispatch(NULL), HF_EINVAL);
+    CHECK(hold == NULL);
+    hf_close(client);
+}
+
+TEST(null_where_a_name_is_needed)
+{
+    hf_client *client = open_client();
+
+    need(client, HF_CAP_COUNTER | HF_CAP_LATCH | HF_CAP_PERMIT);
+    CHECK_ERROR(hf_counter_add(client, NULL, 1), HF_EINVAL);
+    CHECK_ERROR(hf_latch_set(client, NULL, 1), HF_EINVAL);
+    CHECK_ERROR(hf_semaphore_set(client, NULL, 1), HF_EINVAL);
+    hf_close(client);
+}
+
+TEST(null_holds_are_refused_where_they_make_no_sense)
+{
+    char key[HF_OWNER_KEY_SIZE];
+
+    CHECK_ERROR(hf_upgrade(NULL, 0), HF_EINVAL);
+    CHECK_ERROR(hf_downgrade(NULL, HF_READ), HF_EINVAL);
+    CHECK_ERROR(hf_renew(NULL, 100), HF_EINVAL);
+    CHECK_ERROR(hf_detach(NULL, key), HF_EINVAL);
+}
+
+TEST(negative_times_are_refused)
+{
+    static const int64_t bad[] = { -2, -1000, INT64_MIN };
+    hf_client *client = open_client(), *other = open_client();
+    hf_hold *hold = take(other, name_of("one"), HF_MUTEX, 0), *refused;
+
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        CHECK_ERROR(hf_lock(client, name_of("one"), bad[i], NULL, &refused), HF_EINVAL);
+        CHECK_ERROR(hf_latch_wait(client, name_of("latch"), bad[i]), HF_EINVAL);
+        CHECK_ERROR(hf_counter_take(client, name_of("count"), 1, bad[i]), HF_EINVAL);
+        CHECK_ERROR(hf_open(&(hf_client *){ NULL }, store_url(),
+                            &(hf_client_options){ HF_CLIENT_OPTIONS_INIT, .lease_ms = bad[i] }),
+                    HF_EINVAL);
+    }
+    give_back(hold);
+    hf_close(client);
+    hf_close(other);
+}
+
+TEST(enormous_times_are_fine)
+{
+    static const int64_t large[] = { INT64_MAX, INT64_MAX - 1, INT64_MAX / 2, INT64_C(1) << 40 };
+    hf_client *client = open_client();
+
+    for (size_t i = 0; i < sizeof(large) / sizeof(large[0]); i++) {
+        struct outcome outcome = { 0 };
+        hf_hold *hold;
+        hf_request request;
+        CHECK_CODE(hf_lock(client, name_of("one"), large[i], NULL, &hold), HF_OK);
+        CHECK_CODE(hf_lock_async(client, name_of("one"), large[i], NULL, record_outcome, &outcome,
+                                 &request),
+                   HF_OK);
+        let_pass_ms(5);
+        CHECK_INT(outcome.calls, 0);
+        hf_cancel(client, request);
+        WAIT_OUTCOME(&outcome);
+        CHECK_CODE(outcome.code, HF_CANCELED);
+        give_back(hold);
+        CHECK_CODE(hf_lock(client, name_of("one"), 0, LOCK_OPTIONS(.lease_ms = large[i]), &hold),
+                   HF_OK);
+        CHECK(hf_held(hold));
+        CHECK(hf_remaining_ms(hold) > 1000000);
+        give_back(hold);
+    }
+    hf_close(client);
+}
+
+TEST(modes_that_are_none_are_refused)
+{
+    static const int bad[] = { -1, 8, 99, INT32_MAX };
+    hf_client *client = open_client();
+    hf_hold *hold;
+
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        CHECK_ERROR(
+            hf_lock(client, name_of("one"), 0, LOCK_OPTIONS(.mode = (hf_mode)bad[i]), &hold),
+            HF_EINVAL);
+        CHECK(hold == NULL);
+    }
+    hf_close(client);
+}
+
+TEST(options_without_their_size_are_refused)
+{
+    hf_client *client = open_client(), *second;
+    hf_lock_options options = { .mode = HF_MUTEX };
+    hf_hold *hold;
+
+    CHECK_ERROR(hf_lock(client, name_of("one"), 0, &options, &hold), HF_EINVAL);
+    CHECK_ERROR(hf_open(&second, store_url(), &(hf_client_options){ .driver = HF_DRIVE_THREAD }),
+                HF_EINVAL);
+    CHECK_ERROR(hf_open(&second, store_url(),
+                        &(hf_client_options){ HF_CLIENT_OPTIONS_INIT, .driver = (hf_driver)7 }),
+                HF_EINVAL);
+    hf_close(client);
+}
+
+TEST(the_last_error_is_about_the_last_call)
+{
+    hf_client *client = open_client();
+    hf_hold *hold;
+
+    CHECK(hf_last_error() != NULL);
+    CHECK_CODE(hf_lock(client, "", 0, NULL, &hold), HF_EINVAL);
+    hf_error first = *hf_last_error();
+    CHECK_STR(hf_last_error()->text, first.text);
+    CHECK_CODE(hf_lock(client, "x", -5, NULL, &hold), HF_EINVAL);
+    CHECK(strcmp(hf_last_error()->text, first.text) != 0);
+    CHECK(strstr(hf_last_error()->text, "-5") != NULL);
+    hf_close(client);
+}
+
+static void fail_in_thread(void *arg, int index)
+{
+    hf_hold *hold;
+
+    (void)index;
+    CHECK_CODE(hf_lock(arg, "x", -77, NULL, &hold), HF_EINVAL);
+    CHECK(strstr(hf_last_error()->text, "-77") != NULL);
+}
+
+TEST(each_thread_has_its_own_last_error)
+{
+    hf_client *client = open_client();
+    hf_hold *hold;
+
+    CHECK_CODE(hf_lock(client, "", 0, NULL, &hold), HF_EINVAL);
+    threads_run(4, fail_in_thread, client);
+    CHECK(strstr(hf_last_error()->text, "-77") == NULL);
+    hf_close(client);
+}
+
+TEST(busy_names_the_lock)
+{
+    hf_client *client = open_client(), *other = open_client();
+    hf_hold *hold = take(client, name_of("one"), HF_MUTEX, 0), *refused;
+
+    CHECK_ERROR(hf_lock(other, name_of("one"), 0, NULL, &refused), HF_BUSY);
+    CHECK(strstr(hf_last_error()->text, "one") != NULL);
+    give_back(hold);
+    hf_close(client);
+    hf_close(other);
+}

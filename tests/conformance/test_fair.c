@@ -1,0 +1,149 @@
+/* Fair order: first come, first served, among threads and among processes. */
+#include "conformance.h"
+
+#define PEERS 8
+
+TEST(processes_are_served_in_order)
+{
+    struct peer peers[PEERS];
+    hf_client *client;
+    hf_hold *hold;
+    const hf_lock_options *fair = LOCK_OPTIONS(.mode = HF_FAIR);
+
+    for (int i = 0; i < PEERS; i++)
+        peer_start(&peers[i]);
+    client = open_client();
+    need(client, HF_CAP_FAIR | HF_CAP_INSPECT);
+    hold = take(client, name_of("queue"), HF_FAIR, 0);
+    for (int i = 0; i < PEERS; i++) {
+        peer_begin(&peers[i], 0, name_of("queue"), HF_FOREVER, fair);
+        EVENTUALLY(waiters(client, name_of("queue")) == i + 1, SOON_MS);
+    }
+    uint64_t token = hf_token(hold);
+    give_back(hold);
+    for (int i = 0; i < PEERS; i++) {
+        CHECK_CODE(peer_answer(&peers[i]), HF_OK);
+        CHECK(peers[i].token > token);
+        token = peers[i].token;
+        CHECK_INT(waiters(client, name_of("queue")), PEERS - 1 - i);
+        CHECK_CODE(peer_unlock(&peers[i], 0), HF_OK);
+    }
+    hf_close(client);
+    for (int i = 0; i < PEERS; i++)
+        peer_end(&peers[i]);
+}
+
+TEST(a_newcomer_does_not_overtake)
+{
+    struct peer peer;
+    hf_client *client, *newcomer;
+    hf_hold *hold;
+
+    peer_start(&peer);
+    client = open_client();
+    newcomer = open_client();
+    need(client, HF_CAP_FAIR | HF_CAP_INSPECT);
+    for (int i = 0; i < 100; i++) {
+        hold = take(client, name_of("queue"), HF_FAIR, 0);
+        peer_begin(&peer, 0, name_of("queue"), HF_FOREVER, LOCK_OPTIONS(.mode = HF_FAIR));
+        EVENTUALLY(waiters(client, name_of("queue")) == 1, SOON_MS);
+        give_back(hold);
+        /* It is the peer's already, though the peer may not have run yet. */
+        CHECK_CODE(probe(newcomer, name_of("queue"), HF_FAIR, 0), HF_BUSY);
+        CHECK_CODE(peer_answer(&peer), HF_OK);
+        CHECK_CODE(peer_unlock(&peer, 0), HF_OK);
+    }
+    hf_close(client);
+    hf_close(newcomer);
+    peer_end(&peer);
+}
+
+struct line {
+    hf_client *client;
+    _Atomic int waiting, next;
+};
+
+struct queuer {
+    struct thread thread;
+    struct line *line;
+    int place;
+};
+
+static void count_waiting(void *arg, const hf_event *event)
+{
+    struct line *line = arg;
+
+    if (event->type == HF_EVENT_WAITING)
+        line->waiting++;
+}
+
+static void queue_up(void *arg)
+{
+    struct queuer *queuer = arg;
+    hf_hold *hold;
+
+    CHECK_CODE(hf_lock(queuer->line->client, name_of("queue"), HF_FOREVER,
+                       LOCK_OPTIONS(.mode = HF_FAIR), &hold),
+               HF_OK);
+    CHECK_INT(queuer->line->next++, queuer->place);
+    give_back(hold);
+}
+
+TEST(threads_are_served_in_order)
+{
+    static struct line line;
+    static struct queuer queuers[20];
+
+    line.client =
+        open_client_with((hf_client_options){ .on_event = count_waiting, .event_arg = &line });
+    need(line.client, HF_CAP_FAIR);
+    hf_hold *hold = take(line.client, name_of("queue"), HF_FAIR, 0);
+    for (int i = 0; i < 20; i++) {
+        queuers[i] = (struct queuer){ .line = &line, .place = i };
+        thread_start(&queuers[i].thread, queue_up, &queuers[i]);
+        EVENTUALLY(line.waiting == i + 1, SOON_MS);
+    }
+    give_back(hold);
+    for (int i = 0; i < 20; i++)
+        thread_join(&queuers[i].thread);
+    CHECK_INT(line.next, 20);
+    hf_close(line.client);
+}
+
+static bool waits_with(hf_client *client, pid_t pid)
+{
+    const struct picture *picture = look(client, name_of("queue"));
+
+    for (int i = 0; i < picture->count; i++)
+        if (picture->seen[i].role == HF_ROLE_WAITER && picture->seen[i].pid == pid)
+            return true;
+    return false;
+}
+
+TEST(a_place_given_up_is_skipped)
+{
+    struct peer peers[3];
+    hf_client *client;
+    hf_hold *hold;
+
+    for (int i = 0; i < 3; i++)
+        peer_start(&peers[i]);
+    client = open_client();
+    need(client, HF_CAP_FAIR | HF_CAP_INSPECT);
+    hold = take(client, name_of("queue"), HF_FAIR, 0);
+    for (int i = 0; i < 3; i++) {
+        peer_begin(&peers[i], 0, name_of("queue"), i == 0 ? 2000 : HF_FOREVER,
+                   LOCK_OPTIONS(.mode = HF_FAIR));
+        EVENTUALLY(waits_with(client, peers[i].child.pid), SOON_MS);
+    }
+    CHECK_CODE(peer_answer(&peers[0]), HF_BUSY);
+    EVENTUALLY(waiters(client, name_of("queue")) == 2, SOON_MS);
+    give_back(hold);
+    CHECK_CODE(peer_answer(&peers[1]), HF_OK);
+    CHECK_CODE(peer_unlock(&peers[1], 0), HF_OK);
+    CHECK_CODE(peer_answer(&peers[2]), HF_OK);
+    CHECK_CODE(peer_unlock(&peers[2], 0), HF_OK);
+    hf_close(client);
+    for (int i = 0; i < 3; i++)
+        peer_end(&peers[i]);
+}

@@ -1,0 +1,214 @@
+/* fork(): the child's copies answer HF_EFORKED, and neither hold nor release what is the parent's.
+ */
+#include "conformance.h"
+
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+struct family {
+    hf_client *client;
+    hf_hold *hold;
+    hf_driver driver;
+};
+
+static void ignore_outcome(void *arg, int code, hf_hold *hold, const hf_error *error)
+{
+    (void)arg;
+    (void)code;
+    (void)hold;
+    (void)error;
+    FAIL("a callback ran in the child");
+}
+
+static void use_everything(void *arg)
+{
+    struct family *family = arg;
+    hf_client *client = family->client;
+    uint32_t value;
+    hf_hold *hold = NULL;
+
+    CHECK(!hf_held(family->hold));
+    CHECK_ERROR(hf_lock(client, name_of("two"), 0, NULL, &hold), HF_EFORKED);
+    CHECK(hold == NULL);
+    CHECK_ERROR(hf_lock(client, name_of("one"), HF_FOREVER, NULL, &hold), HF_EFORKED);
+    CHECK_ERROR(hf_lock_async(client, name_of("two"), 0, NULL, ignore_outcome, NULL, NULL),
+                HF_EFORKED);
+    CHECK_ERROR(hf_semaphore_set(client, name_of("sem"), 1), HF_EFORKED);
+    CHECK_ERROR(hf_counter_add(client, name_of("count"), 1), HF_EFORKED);
+    CHECK_ERROR(hf_latch_get(client, name_of("latch"), &value), HF_EFORKED);
+    CHECK_ERROR(hf_break(client, name_of("one"), NULL, &value), HF_EFORKED);
+    CHECK_ERROR(hf_attach(client, name_of("one"), "key", &hold), HF_EFORKED);
+    CHECK_ERROR(hf_renew(family->hold, 1000), HF_EFORKED);
+    CHECK_ERROR(hf_downgrade(family->hold, HF_READ), HF_EFORKED);
+    if (family->driver == HF_DRIVE_MYSELF)
+        CHECK_ERROR(hf_dispatch(client), HF_EFORKED);
+    CHECK(strlen(hf_url(client)) > 0);
+    CHECK_ERROR(hf_unlock(family->hold), HF_EFORKED);
+    hf_close(client);
+}
+
+static void check_child(hf_driver driver)
+{
+    struct family family = { .client = open_client_with((hf_client_options){ .driver = driver }),
+                             .driver = driver };
+    hf_client *other = open_client();
+    struct child child;
+
+    family.hold = take(family.client, name_of("one"), HF_MUTEX, 0);
+    for (int i = 0; i < 3; i++) {
+        child_start(&child, use_everything, &family);
+        child_join(&child);
+        CHECK(hf_held(family.hold));
+        CHECK_CODE(probe(other, name_of("one"), HF_MUTEX, 0), HF_BUSY);
+    }
+    give_back(family.hold);
+    CHECK_CODE(probe(other, name_of("one"), HF_MUTEX, 0), HF_OK);
+    give_back(take(family.client, name_of("two"), HF_MUTEX, 0));
+    hf_close(family.client);
+    hf_close(other);
+}
+
+TEST(the_child_is_told_so)
+{
+    check_child(HF_DRIVE_THREAD);
+}
+
+TEST(the_child_of_a_client_without_thread_is_told_so)
+{
+    check_child(HF_DRIVE_MYSELF);
+}
+
+static void exit_normally(void *arg)
+{
+    (void)arg;
+    exit(0);
+}
+
+static void close_only(void *arg)
+{
+    hf_close(((struct family *)arg)->client);
+}
+
+static void unlock_only(void *arg)
+{
+    hf_unlock_nowait(((struct family *)arg)->hold);
+}
+
+TEST(whatever_the_child_does_is_harmless)
+{
+    void (*const deeds[])(void *) = { exit_normally, close_only, unlock_only };
+    struct family family = { .client = open_client() };
+    hf_client *other = open_client();
+
+    family.hold = take(family.client, name_of("one"), HF_MUTEX, 0);
+    for (size_t i = 0; i < sizeof(deeds) / sizeof(deeds[0]); i++) {
+        struct child child;
+        child_start(&child, deeds[i], &family);
+        child_join(&child);
+        CHECK(hf_held(family.hold));
+        CHECK_CODE(probe(other, name_of("one"), HF_MUTEX, 0), HF_BUSY);
+    }
+    give_back(family.hold);
+    hf_close(family.client);
+    hf_close(other);
+}
+
+static void open_anew(void *arg)
+{
+    struct family *family = arg;
+    hf_client *client = open_client();
+    hf_hold *hold;
+
+    CHECK_CODE(probe(client, name_of("one"), HF_MUTEX, 0), HF_BUSY);
+    /* Another child may be at it at the same time. */
+    CHECK_CODE(hf_lock(client, name_of("two"), SOON_MS, NULL, &hold), HF_OK);
+    give_back(hold);
+    hf_close(client);
+    hf_close(family->client);
+    client = open_client();
+    CHECK_CODE(probe(client, name_of("one"), HF_MUTEX, 0), HF_BUSY);
+    hf_close(client);
+}
+
+TEST(the_child_opens_a_client_of_its_own)
+{
+    struct family family = { .client = open_client() };
+    struct child child;
+
+    family.hold = take(family.client, name_of("one"), HF_MUTEX, 0);
+    child_start(&child, open_anew, &family);
+    child_join(&child);
+    CHECK(hf_held(family.hold));
+    give_back(family.hold);
+    hf_close(family.client);
+}
+
+static void live_on(void *arg)
+{
+    (void)arg;
+    prctl(PR_SET_PDEATHSIG, 0);
+    parent_say("%d", (int)getpid());
+    for (;;)
+        pause();
+}
+
+static void hold_and_fork(void *arg)
+{
+    struct child grandchild;
+    char line[40];
+    hf_client *client = open_client();
+
+    (void)arg;
+    take(client, name_of("one"), HF_MUTEX, 0);
+    child_start(&grandchild, live_on, NULL);
+    CHECK(child_hear(&grandchild, line, sizeof(line)));
+    parent_say("%s", line);
+    parent_wait_for("die");
+}
+
+TEST(a_dead_parents_locks_are_free_though_its_child_lives)
+{
+    struct child parent;
+    char line[40];
+    hf_hold *hold;
+
+    store_url();
+    if (!store_is_local())
+        SKIP("dying takes a lease to show on this store");
+    child_start(&parent, hold_and_fork, NULL);
+    CHECK(child_hear(&parent, line, sizeof(line)));
+    hf_client *client = open_client();
+    CHECK_CODE(probe(client, name_of("one"), HF_MUTEX, 0), HF_BUSY);
+    child_kill(&parent);
+    CHECK_CODE(hf_lock(client, name_of("one"), SOON_MS, NULL, &hold), HF_OK);
+    pid_t grandchild = (pid_t)strtol(line, NULL, 10);
+    CHECK_INT(kill(grandchild, 0), 0);
+    kill(grandchild, SIGKILL);
+    give_back(hold);
+    hf_close(client);
+}
+
+static void fork_all_the_time(void *arg, int index)
+{
+    (void)arg;
+    for (int i = 0; i < 20; i++) {
+        struct child child;
+        child_start(&child, index % 2 ? open_anew : close_only, arg);
+        child_join(&child);
+    }
+}
+
+TEST(forking_while_others_lock)
+{
+    struct family family = { .client = open_client() };
+
+    need_forks_at_any_time();
+    TEST_TIMEOUT(120);
+    family.hold = take(family.client, name_of("one"), HF_MUTEX, 0);
+    threads_run(4, fork_all_the_time, &family);
+    CHECK(hf_held(family.hold));
+    give_back(family.hold);
+    hf_close(family.client);
+}

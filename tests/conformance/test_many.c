@@ -1,0 +1,142 @@
+/* Many: holds, names and requests by the hundred thousand in one process. */
+#include "conformance.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#define MANY 200000
+
+static void name_number(char *name, size_t size, int number)
+{
+    snprintf(name, size, "many/%d", number);
+}
+
+TEST(two_hundred_thousand_holds)
+{
+    hf_client *client = open_client(), *other = open_client();
+    hf_hold **holds = calloc(MANY, sizeof(*holds));
+    char name[40];
+
+    TEST_TIMEOUT(240);
+    CHECK(holds != NULL);
+    for (int i = 0; i < MANY; i++) {
+        name_number(name, sizeof(name), i);
+        holds[i] = take(client, name, HF_MUTEX, 0);
+    }
+    for (int i = 0; i < MANY; i += 997) {
+        name_number(name, sizeof(name), i);
+        CHECK_CODE(probe(other, name, HF_MUTEX, 0), HF_BUSY);
+        CHECK(hf_held(holds[i]));
+    }
+    for (int i = 0; i < MANY; i++)
+        give_back(holds[i]);
+    for (int i = 0; i < MANY; i += 997) {
+        name_number(name, sizeof(name), i);
+        CHECK_CODE(probe(other, name, HF_MUTEX, 0), HF_OK);
+    }
+    free(holds);
+    hf_close(client);
+    hf_close(other);
+}
+
+TEST(closing_with_fifty_thousand_holds)
+{
+    hf_client *client = open_client(), *other = open_client();
+    char name[40];
+
+    TEST_TIMEOUT(240);
+    for (int i = 0; i < MANY / 4; i++) {
+        name_number(name, sizeof(name), i);
+        take(client, name, HF_MUTEX, 0);
+    }
+    hf_close(client);
+    for (int i = 0; i < MANY / 4; i += 997) {
+        name_number(name, sizeof(name), i);
+        CHECK_CODE(probe(other, name, HF_MUTEX, 0), HF_OK);
+    }
+    hf_close(other);
+}
+
+TEST(dying_with_fifty_thousand_holds)
+{
+    struct peer peer;
+    peer_start(&peer);
+    hf_client *client = open_client();
+    hf_hold *hold;
+    char name[40];
+
+    TEST_TIMEOUT(240);
+    if (!store_is_local())
+        SKIP("dying takes a lease to show on this store");
+    for (int i = 0; i < MANY / 4; i++) {
+        name_number(name, sizeof(name), i);
+        CHECK_CODE(peer_lock(&peer, 0, name, 0, NULL), HF_OK);
+    }
+    child_kill(&peer.child);
+    for (int i = 0; i < MANY / 4; i += 97) {
+        name_number(name, sizeof(name), i);
+        CHECK_CODE(hf_lock(client, name, SOON_MS, NULL, &hold), HF_OK);
+        give_back(hold);
+    }
+    hf_close(client);
+}
+
+TEST(ten_thousand_readers_of_one_name)
+{
+    enum { READERS = 10000 };
+    static hf_hold *holds[READERS];
+    hf_client *client = open_client(), *other = open_client();
+
+    need(client, HF_CAP_RW);
+    for (int i = 0; i < READERS; i++)
+        holds[i] = take(client, name_of("rw"), HF_READ, (uint64_t)i + 1);
+    CHECK_CODE(probe(other, name_of("rw"), HF_WRITE, 0), HF_BUSY);
+    if (hf_caps(client) & HF_CAP_INSPECT)
+        CHECK_INT(holders(client, name_of("rw")), READERS);
+    for (int i = 0; i < READERS; i++)
+        give_back(holds[i]);
+    CHECK_CODE(probe(other, name_of("rw"), HF_WRITE, 0), HF_OK);
+    hf_close(client);
+    hf_close(other);
+}
+
+TEST(one_name_nested_a_hundred_thousand_deep)
+{
+    enum { DEPTH = 100000 };
+    hf_hold **holds = calloc(DEPTH, sizeof(*holds));
+    hf_client *client = open_client(), *other = open_client();
+
+    CHECK(holds != NULL);
+    for (int i = 0; i < DEPTH; i++)
+        holds[i] = take(client, name_of("one"), HF_MUTEX, 0);
+    for (int i = 0; i < DEPTH; i++) {
+        CHECK(i % 9973 != 0 || probe(other, name_of("one"), HF_MUTEX, 0) == HF_BUSY);
+        give_back(holds[i]);
+    }
+    CHECK_CODE(probe(other, name_of("one"), HF_MUTEX, 0), HF_OK);
+    free(holds);
+    hf_close(client);
+    hf_close(other);
+}
+
+static void count_done(void *arg, int code, hf_hold *hold, const hf_error *error)
+{
+    (void)error;
+    CHECK_CODE(code, HF_OK);
+    hf_unlock_nowait(hold);
+    ++*(_Atomic int *)arg;
+}
+
+TEST(fifty_thousand_requests_at_once)
+{
+    _Atomic int done = 0;
+    hf_client *client = open_client();
+    char name[40];
+
+    for (int i = 0; i < MANY / 4; i++) {
+        name_number(name, sizeof(name), i % 1000);
+        CHECK_CODE(hf_lock_async(client, name, HF_FOREVER, NULL, count_done, &done, NULL), HF_OK);
+    }
+    EVENTUALLY(done == MANY / 4, SOON_MS);
+    hf_close(client);
+}

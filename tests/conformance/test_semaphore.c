@@ -1,0 +1,238 @@
+/* Semaphores: so many permits and no more, in order, by weight, and back when their owner dies. */
+#include "conformance.h"
+
+#include <stdatomic.h>
+
+static int try_permits(hf_client *client, uint32_t permits, uint32_t limit, hf_hold **ret)
+{
+    return hf_lock(client, name_of("sem"), 0,
+                   LOCK_OPTIONS(.mode = HF_PERMIT, .permits = permits, .limit = limit), ret);
+}
+
+static hf_client *open_with_permits(uint32_t permits)
+{
+    hf_client *client = open_client();
+
+    need(client, HF_CAP_PERMIT);
+    if (permits)
+        CHECK_CODE(hf_semaphore_set(client, name_of("sem"), permits), HF_OK);
+    return client;
+}
+
+TEST(so_many_permits_and_no_more)
+{
+    hf_client *client = open_with_permits(3);
+    hf_hold *holds[4];
+
+    for (int i = 0; i < 3; i++) {
+        CHECK_CODE(try_permits(client, 0, 0, &holds[i]), HF_OK);
+        CHECK_INT(hf_hold_mode(holds[i]), HF_PERMIT);
+    }
+    CHECK_CODE(try_permits(client, 1, 0, &holds[3]), HF_BUSY);
+    give_back(holds[1]);
+    CHECK_CODE(try_permits(client, 1, 0, &holds[1]), HF_OK);
+    CHECK_CODE(try_permits(client, 1, 0, &holds[3]), HF_BUSY);
+    for (int i = 0; i < 3; i++)
+        give_back(holds[i]);
+    hf_close(client);
+}
+
+TEST(permits_have_weight)
+{
+    hf_client *client = open_with_permits(10);
+    hf_hold *seven, *three, *one;
+
+    CHECK_CODE(try_permits(client, 7, 0, &seven), HF_OK);
+    CHECK_CODE(try_permits(client, 4, 0, &one), HF_BUSY);
+    CHECK_CODE(try_permits(client, 3, 0, &three), HF_OK);
+    CHECK_CODE(try_permits(client, 1, 0, &one), HF_BUSY);
+    give_back(seven);
+    CHECK_CODE(try_permits(client, 8, 0, &one), HF_BUSY);
+    CHECK_CODE(try_permits(client, 7, 0, &seven), HF_OK);
+    give_back(three);
+    give_back(seven);
+    CHECK_CODE(try_permits(client, 10, 0, &one), HF_OK);
+    give_back(one);
+    CHECK(try_permits(client, 11, 0, &one) != HF_OK);
+    hf_close(client);
+}
+
+TEST(a_limit_creates_the_semaphore)
+{
+    hf_client *client = open_with_permits(0);
+    hf_hold *one, *two, *three;
+
+    CHECK_ERROR(try_permits(client, 1, 0, &one), HF_EKIND);
+    CHECK_CODE(try_permits(client, 1, 2, &one), HF_OK);
+    CHECK_CODE(try_permits(client, 1, 2, &two), HF_OK);
+    CHECK_CODE(try_permits(client, 1, 2, &three), HF_BUSY);
+    CHECK_ERROR(try_permits(client, 1, 5, &three), HF_EKIND);
+    give_back(one);
+    CHECK_CODE(try_permits(client, 1, 0, &one), HF_OK);
+    give_back(one);
+    give_back(two);
+    CHECK_CODE(try_permits(client, 2, 2, &one), HF_OK);
+    give_back(one);
+    hf_close(client);
+}
+
+TEST(more_permits_let_waiters_in)
+{
+    struct peer peer;
+    peer_start(&peer);
+    hf_client *client = open_with_permits(1);
+    hf_hold *hold;
+
+    need(client, HF_CAP_INSPECT);
+    CHECK_CODE(try_permits(client, 1, 0, &hold), HF_OK);
+    peer_begin(&peer, 0, name_of("sem"), HF_FOREVER, LOCK_OPTIONS(.mode = HF_PERMIT));
+    EVENTUALLY(waiters(client, name_of("sem")) == 1, SOON_MS);
+    CHECK_CODE(hf_semaphore_set(client, name_of("sem"), 2), HF_OK);
+    CHECK_CODE(peer_answer(&peer), HF_OK);
+    CHECK_CODE(peer_unlock(&peer, 0), HF_OK);
+    give_back(hold);
+    hf_close(client);
+    peer_end(&peer);
+}
+
+TEST(fewer_permits_than_taken_let_nobody_in)
+{
+    hf_client *client = open_with_permits(3);
+    hf_hold *holds[3], *more;
+
+    for (int i = 0; i < 3; i++)
+        CHECK_CODE(try_permits(client, 1, 0, &holds[i]), HF_OK);
+    CHECK_CODE(hf_semaphore_set(client, name_of("sem"), 1), HF_OK);
+    give_back(holds[0]);
+    CHECK_CODE(try_permits(client, 1, 0, &more), HF_BUSY);
+    CHECK(hf_held(holds[1]) && hf_held(holds[2]));
+    give_back(holds[1]);
+    CHECK_CODE(try_permits(client, 1, 0, &more), HF_BUSY);
+    give_back(holds[2]);
+    CHECK_CODE(try_permits(client, 1, 0, &more), HF_OK);
+    CHECK_CODE(try_permits(client, 1, 0, &holds[0]), HF_BUSY);
+    give_back(more);
+    hf_close(client);
+}
+
+TEST(a_semaphore_can_be_removed)
+{
+    hf_client *client = open_with_permits(2);
+    hf_hold *hold;
+
+    CHECK_CODE(try_permits(client, 1, 0, &hold), HF_OK);
+    CHECK_ERROR(hf_semaphore_set(client, name_of("sem"), 0), HF_BUSY);
+    give_back(hold);
+    CHECK_CODE(hf_semaphore_set(client, name_of("sem"), 0), HF_OK);
+    CHECK_CODE(try_permits(client, 1, 0, &hold), HF_EKIND);
+    CHECK_CODE(probe(client, name_of("sem"), HF_MUTEX, 0), HF_OK);
+    hf_close(client);
+}
+
+TEST(permits_are_given_in_order_not_by_size)
+{
+    struct peer large, small;
+    peer_start(&large);
+    peer_start(&small);
+    hf_client *client = open_with_permits(4);
+    hf_hold *hold;
+
+    need(client, HF_CAP_INSPECT);
+    CHECK_CODE(try_permits(client, 3, 0, &hold), HF_OK);
+    peer_begin(&large, 0, name_of("sem"), HF_FOREVER,
+               LOCK_OPTIONS(.mode = HF_PERMIT, .permits = 3));
+    EVENTUALLY(waiters(client, name_of("sem")) == 1, SOON_MS);
+    peer_begin(&small, 0, name_of("sem"), HF_FOREVER,
+               LOCK_OPTIONS(.mode = HF_PERMIT, .permits = 2));
+    EVENTUALLY(waiters(client, name_of("sem")) == 2, SOON_MS);
+    give_back(hold);
+    CHECK_CODE(peer_answer(&large), HF_OK);
+    CHECK_INT(waiters(client, name_of("sem")), 1);
+    CHECK_CODE(peer_unlock(&large, 0), HF_OK);
+    CHECK_CODE(peer_answer(&small), HF_OK);
+    CHECK_CODE(peer_unlock(&small, 0), HF_OK);
+    hf_close(client);
+    peer_end(&large);
+    peer_end(&small);
+}
+
+TEST(a_small_wish_does_not_overtake_a_large_one)
+{
+    struct peer large;
+    peer_start(&large);
+    hf_client *client = open_with_permits(4);
+    hf_hold *hold, *small;
+
+    need(client, HF_CAP_INSPECT);
+    CHECK_CODE(try_permits(client, 2, 0, &hold), HF_OK);
+    peer_begin(&large, 0, name_of("sem"), HF_FOREVER,
+               LOCK_OPTIONS(.mode = HF_PERMIT, .permits = 4));
+    EVENTUALLY(waiters(client, name_of("sem")) == 1, SOON_MS);
+    CHECK_CODE(try_permits(client, 1, 0, &small), HF_BUSY);
+    give_back(hold);
+    CHECK_CODE(peer_answer(&large), HF_OK);
+    CHECK_CODE(peer_unlock(&large, 0), HF_OK);
+    hf_close(client);
+    peer_end(&large);
+}
+
+TEST(permits_come_back_when_their_owner_dies)
+{
+    struct peer peer;
+    peer_start(&peer);
+    hf_client *client = open_with_permits(5);
+    hf_hold *hold = NULL;
+
+    if (!store_is_local())
+        SKIP("dying takes a lease to show on this store");
+    CHECK_CODE(
+        peer_lock(&peer, 0, name_of("sem"), 0, LOCK_OPTIONS(.mode = HF_PERMIT, .permits = 2)),
+        HF_OK);
+    CHECK_CODE(
+        peer_lock(&peer, 1, name_of("sem"), 0, LOCK_OPTIONS(.mode = HF_PERMIT, .permits = 3)),
+        HF_OK);
+    CHECK_CODE(try_permits(client, 1, 0, &hold), HF_BUSY);
+    child_kill(&peer.child);
+    CHECK_CODE(hf_lock(client, name_of("sem"), SOON_MS,
+                       LOCK_OPTIONS(.mode = HF_PERMIT, .permits = 5), &hold),
+               HF_OK);
+    give_back(hold);
+    hf_close(client);
+}
+
+struct cars {
+    _Atomic int parked, rounds;
+};
+
+static void park(void *arg, int index)
+{
+    struct cars *cars = arg;
+    hf_client *client = open_client();
+    uint32_t size = index % 3 + 1;
+
+    for (int i = 0; i < 200; i++) {
+        hf_hold *hold;
+        CHECK_CODE(hf_lock(client, name_of("sem"), HF_FOREVER,
+                           LOCK_OPTIONS(.mode = HF_PERMIT, .permits = size, .limit = 5), &hold),
+                   HF_OK);
+        CHECK(atomic_fetch_add(&cars->parked, (int)size) + (int)size <= 5);
+        cars->parked -= (int)size;
+        give_back(hold);
+        cars->rounds++;
+    }
+    hf_close(client);
+}
+
+TEST(a_car_park_is_never_overfull)
+{
+    struct cars *cars = shared_memory(sizeof(*cars));
+    hf_client *client = open_with_permits(0);
+    hf_hold *hold;
+
+    TEST_TIMEOUT(120);
+    processes_run(8, park, cars);
+    CHECK_INT(cars->rounds, 8 * 200);
+    CHECK_CODE(try_permits(client, 5, 5, &hold), HF_OK);
+    give_back(hold);
+    hf_close(client);
+}

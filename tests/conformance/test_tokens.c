@@ -1,0 +1,184 @@
+/* Fencing tokens: every exclusive grant of a name has a larger one than all before it. */
+#include "conformance.h"
+
+#include <stdio.h>
+
+static hf_client *open_with_tokens(void)
+{
+    hf_client *client = open_client();
+
+    need(client, HF_CAP_TOKEN);
+    return client;
+}
+
+TEST(tokens_rise_from_hold_to_hold)
+{
+    hf_client *clients[2] = { open_with_tokens(), open_client() };
+    uint64_t last = 0;
+
+    for (int i = 0; i < 500; i++) {
+        hf_hold *hold = take(clients[i % 2], name_of("one"), HF_MUTEX, 0);
+        CHECK(hf_token(hold) > last);
+        last = hf_token(hold);
+        give_back(hold);
+    }
+    hf_close(clients[0]);
+    hf_close(clients[1]);
+}
+
+TEST(tokens_rise_from_mode_to_mode)
+{
+    hf_client *client = open_with_tokens();
+    static const hf_mode modes[] = { HF_MUTEX, HF_FAIR, HF_WRITE };
+    uint64_t last = 0;
+
+    need(client, HF_CAP_FAIR | HF_CAP_RW);
+    for (int i = 0; i < 60; i++) {
+        hf_hold *hold = take(client, name_of("one"), modes[i % 3], 0);
+        CHECK(hf_token(hold) > last);
+        last = hf_token(hold);
+        give_back(hold);
+    }
+    hf_close(client);
+}
+
+TEST(readers_carry_the_last_writers_token)
+{
+    hf_client *client = open_with_tokens(), *other = open_client();
+    hf_hold *writer, *reader, *second;
+    uint64_t token;
+
+    need(client, HF_CAP_RW);
+    writer = take(client, name_of("rw"), HF_WRITE, 0);
+    token = hf_token(writer);
+    give_back(writer);
+    reader = take(client, name_of("rw"), HF_READ, 1);
+    second = take(other, name_of("rw"), HF_READ, 1);
+    CHECK(hf_token(reader) == token);
+    CHECK(hf_token(second) == token);
+    give_back(reader);
+    give_back(second);
+    writer = take(other, name_of("rw"), HF_WRITE, 0);
+    CHECK(hf_token(writer) > token);
+    give_back(writer);
+    hf_close(client);
+    hf_close(other);
+}
+
+TEST(the_first_reader_has_a_token_that_a_writer_exceeds)
+{
+    hf_client *client = open_with_tokens();
+    hf_hold *hold;
+    uint64_t token;
+
+    need(client, HF_CAP_RW);
+    hold = take(client, name_of("rw"), HF_READ, 0);
+    token = hf_token(hold);
+    give_back(hold);
+    hold = take(client, name_of("rw"), HF_WRITE, 0);
+    CHECK(hf_token(hold) > token);
+    give_back(hold);
+    hf_close(client);
+}
+
+TEST(an_upgrade_raises_the_token)
+{
+    hf_client *client = open_with_tokens();
+    hf_hold *hold;
+    uint64_t token;
+
+    need(client, HF_CAP_RW | HF_CAP_UPGRADE);
+    hold = take(client, name_of("rw"), HF_WRITE, 0);
+    token = hf_token(hold);
+    give_back(hold);
+    hold = take(client, name_of("rw"), HF_UPGRADE, 0);
+    CHECK(hf_token(hold) >= token);
+    CHECK_CODE(hf_upgrade(hold, 0), HF_OK);
+    CHECK(hf_token(hold) > token);
+    token = hf_token(hold);
+    CHECK_CODE(hf_downgrade(hold, HF_READ), HF_OK);
+    CHECK(hf_token(hold) == token);
+    give_back(hold);
+    hf_close(client);
+}
+
+TEST(nested_holds_share_the_token)
+{
+    hf_client *client = open_with_tokens();
+    hf_hold *outer = take(client, name_of("one"), HF_MUTEX, 0);
+    hf_hold *inner = take(client, name_of("one"), HF_MUTEX, 0);
+
+    CHECK(hf_token(outer) == hf_token(inner));
+    give_back(outer);
+    give_back(inner);
+    hf_close(client);
+}
+
+struct record {
+    volatile uint64_t token;
+};
+
+static void note_tokens(void *arg, int index)
+{
+    struct record *record = arg;
+    hf_client *client = open_client();
+
+    (void)index;
+    for (int i = 0; i < 200; i++) {
+        hf_hold *hold;
+        CHECK_CODE(hf_lock(client, name_of("one"), HF_FOREVER, NULL, &hold), HF_OK);
+        CHECK(hf_token(hold) > record->token);
+        record->token = hf_token(hold);
+        give_back(hold);
+    }
+    hf_close(client);
+}
+
+TEST(tokens_rise_over_processes_and_their_ends)
+{
+    struct record *record = shared_memory(sizeof(*record));
+    hf_client *client = open_with_tokens();
+
+    processes_run(6, note_tokens, record);
+    hf_close(client);
+    /* Nobody is connected now; then again. */
+    processes_run(6, note_tokens, record);
+}
+
+TEST(tokens_rise_after_the_store_was_deleted)
+{
+    uint64_t last;
+    hf_client *client = open_with_tokens();
+    hf_hold *hold = take(client, name_of("one"), HF_MUTEX, 0);
+
+    if (!store_is_local())
+        SKIP("deleting this store is not the test's to do");
+    last = hf_token(hold);
+    give_back(hold);
+    hf_close(client);
+    remove(temp_path("default.hf"));
+    client = open_client();
+    hold = take(client, name_of("one"), HF_MUTEX, 0);
+    CHECK(hf_token(hold) > last);
+    give_back(hold);
+    hf_close(client);
+}
+
+/* So many names that the first ones' records are reused meanwhile, if the store does that. */
+TEST(tokens_rise_after_a_name_was_forgotten)
+{
+    hf_client *client = open_with_tokens();
+    hf_hold *hold = take(client, "first", HF_MUTEX, 0);
+    uint64_t last = hf_token(hold);
+    char name[40];
+
+    give_back(hold);
+    for (int i = 0; i < 50000; i++) {
+        snprintf(name, sizeof(name), "passing/%d", i);
+        give_back(take(client, name, HF_MUTEX, 0));
+    }
+    hold = take(client, "first", HF_MUTEX, 0);
+    CHECK(hf_token(hold) > last);
+    give_back(hold);
+    hf_close(client);
+}

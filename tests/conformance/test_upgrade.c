@@ -1,0 +1,235 @@
+/* Upgradeable reading: one at a time among readers, on to writing with nobody in between. */
+#include "conformance.h"
+
+static void need_upgrade(const hf_client *client)
+{
+    need(client, HF_CAP_RW | HF_CAP_UPGRADE);
+}
+
+TEST(one_upgrader_among_readers)
+{
+    hf_client *client = open_client(), *other = open_client();
+    hf_hold *reader, *upgrader;
+
+    need_upgrade(client);
+    reader = take(other, name_of("rw"), HF_READ, 1);
+    upgrader = take(client, name_of("rw"), HF_UPGRADE, 1);
+    CHECK_INT(hf_hold_mode(upgrader), HF_UPGRADE);
+    CHECK_CODE(probe(other, name_of("rw"), HF_READ, 2), HF_OK);
+    CHECK_CODE(probe(other, name_of("rw"), HF_UPGRADE, 2), HF_BUSY);
+    CHECK_CODE(probe(other, name_of("rw"), HF_WRITE, 2), HF_BUSY);
+    give_back(upgrader);
+    CHECK_CODE(probe(other, name_of("rw"), HF_UPGRADE, 2), HF_OK);
+    give_back(reader);
+    hf_close(client);
+    hf_close(other);
+}
+
+TEST(upgrading_alone_is_immediate)
+{
+    hf_client *client = open_client(), *other = open_client();
+    hf_hold *hold;
+
+    need_upgrade(client);
+    hold = take(client, name_of("rw"), HF_UPGRADE, 0);
+    CHECK_CODE(hf_upgrade(hold, 0), HF_OK);
+    CHECK_INT(hf_hold_mode(hold), HF_WRITE);
+    CHECK(hf_held(hold));
+    CHECK_CODE(probe(other, name_of("rw"), HF_READ, 0), HF_BUSY);
+    CHECK_CODE(hf_downgrade(hold, HF_UPGRADE), HF_OK);
+    CHECK_INT(hf_hold_mode(hold), HF_UPGRADE);
+    CHECK_CODE(probe(other, name_of("rw"), HF_READ, 0), HF_OK);
+    CHECK_CODE(probe(other, name_of("rw"), HF_UPGRADE, 0), HF_BUSY);
+    CHECK_CODE(hf_upgrade(hold, 0), HF_OK);
+    CHECK_CODE(hf_downgrade(hold, HF_READ), HF_OK);
+    CHECK_CODE(probe(other, name_of("rw"), HF_UPGRADE, 0), HF_OK);
+    give_back(hold);
+    hf_close(client);
+    hf_close(other);
+}
+
+TEST(an_upgrader_may_become_a_reader)
+{
+    hf_client *client = open_client(), *other = open_client();
+    hf_hold *hold;
+
+    need_upgrade(client);
+    hold = take(client, name_of("rw"), HF_UPGRADE, 0);
+    CHECK_CODE(hf_downgrade(hold, HF_READ), HF_OK);
+    CHECK_INT(hf_hold_mode(hold), HF_READ);
+    CHECK_CODE(probe(other, name_of("rw"), HF_UPGRADE, 0), HF_OK);
+    CHECK_CODE(probe(other, name_of("rw"), HF_WRITE, 0), HF_BUSY);
+    give_back(hold);
+    hf_close(client);
+    hf_close(other);
+}
+
+TEST(upgrading_times_out_and_stays_what_it_was)
+{
+    hf_client *client = open_client(), *other = open_client();
+    hf_hold *hold, *reader;
+
+    need_upgrade(client);
+    reader = take(other, name_of("rw"), HF_READ, 0);
+    hold = take(client, name_of("rw"), HF_UPGRADE, 0);
+    CHECK_ERROR(hf_upgrade(hold, 0), HF_BUSY);
+    CHECK_CODE(hf_upgrade(hold, 50), HF_BUSY);
+    CHECK_INT(hf_hold_mode(hold), HF_UPGRADE);
+    CHECK(hf_held(hold));
+    /* The wish is withdrawn: readers are let in again. */
+    CHECK_CODE(probe(other, name_of("rw"), HF_READ, 7), HF_OK);
+    give_back(reader);
+    CHECK_CODE(hf_upgrade(hold, SOON_MS), HF_OK);
+    CHECK_INT(hf_hold_mode(hold), HF_WRITE);
+    give_back(hold);
+    CHECK_CODE(probe(other, name_of("rw"), HF_WRITE, 0), HF_OK);
+    hf_close(client);
+    hf_close(other);
+}
+
+struct upgrade {
+    hf_hold *hold;
+    _Atomic int done;
+    int code;
+};
+
+static void upgrade_in_thread(void *arg)
+{
+    struct upgrade *upgrade = arg;
+
+    upgrade->code = hf_upgrade(upgrade->hold, HF_FOREVER);
+    upgrade->done = 1;
+}
+
+TEST(upgrading_waits_for_the_readers)
+{
+    hf_client *client = open_client(), *other = open_client();
+    struct upgrade upgrade = { 0 };
+    struct thread thread;
+    hf_hold *reader;
+
+    need_upgrade(client);
+    reader = take(other, name_of("rw"), HF_READ, 1);
+    upgrade.hold = take(client, name_of("rw"), HF_UPGRADE, 1);
+    thread_start(&thread, upgrade_in_thread, &upgrade);
+    /* It waits once it keeps new readers out. */
+    EVENTUALLY(probe(other, name_of("rw"), HF_READ, 2) == HF_BUSY, SOON_MS);
+    CHECK(hf_held(upgrade.hold));
+    CHECK(!upgrade.done);
+    give_back(reader);
+    thread_join(&thread);
+    CHECK_CODE(upgrade.code, HF_OK);
+    CHECK_INT(hf_hold_mode(upgrade.hold), HF_WRITE);
+    CHECK_CODE(probe(other, name_of("rw"), HF_READ, 2), HF_BUSY);
+    give_back(upgrade.hold);
+    hf_close(client);
+    hf_close(other);
+}
+
+TEST(the_upgrade_goes_before_waiting_writers)
+{
+    struct peer writer;
+    peer_start(&writer);
+    hf_client *client = open_client();
+    struct upgrade upgrade = { 0 };
+    struct thread thread;
+
+    need_upgrade(client);
+    need(client, HF_CAP_INSPECT);
+    hf_hold *reader = take(client, name_of("rw"), HF_READ, 1);
+    upgrade.hold = take(client, name_of("rw"), HF_UPGRADE, 2);
+    peer_begin(&writer, 0, name_of("rw"), HF_FOREVER, LOCK_OPTIONS(.mode = HF_WRITE));
+    EVENTUALLY(waiters(client, name_of("rw")) >= 1, SOON_MS);
+    thread_start(&thread, upgrade_in_thread, &upgrade);
+    give_back(reader);
+    thread_join(&thread);
+    CHECK_CODE(upgrade.code, HF_OK);
+    CHECK(hf_held(upgrade.hold));
+    uint64_t token = hf_token(upgrade.hold);
+    give_back(upgrade.hold);
+    CHECK_CODE(peer_answer(&writer), HF_OK);
+    CHECK(!(hf_caps(client) & HF_CAP_TOKEN) || writer.token > token);
+    CHECK_CODE(peer_unlock(&writer, 0), HF_OK);
+    hf_close(client);
+    peer_end(&writer);
+}
+
+TEST(upgrading_by_nesting)
+{
+    hf_client *client = open_client(), *other = open_client();
+    hf_hold *upgrader, *reader, *writer = NULL;
+
+    need_upgrade(client);
+    upgrader = take(client, name_of("rw"), HF_UPGRADE, 0);
+    reader = take(other, name_of("rw"), HF_READ, 0);
+    CHECK_CODE(hf_lock(client, name_of("rw"), 50, LOCK_OPTIONS(.mode = HF_WRITE), &writer),
+               HF_BUSY);
+    CHECK(writer == NULL);
+    CHECK(hf_held(upgrader));
+    give_back(reader);
+    CHECK_CODE(hf_lock(client, name_of("rw"), SOON_MS, LOCK_OPTIONS(.mode = HF_WRITE), &writer),
+               HF_OK);
+    CHECK_INT(hf_hold_mode(writer), HF_WRITE);
+    CHECK_CODE(probe(other, name_of("rw"), HF_READ, 0), HF_BUSY);
+    give_back(writer);
+    CHECK(hf_held(upgrader));
+    CHECK_CODE(probe(other, name_of("rw"), HF_READ, 0), HF_OK);
+    CHECK_CODE(probe(other, name_of("rw"), HF_UPGRADE, 0), HF_BUSY);
+    give_back(upgrader);
+    CHECK_CODE(probe(other, name_of("rw"), HF_WRITE, 0), HF_OK);
+    hf_close(client);
+    hf_close(other);
+}
+
+TEST(an_upgrader_may_read)
+{
+    hf_client *client = open_client(), *other = open_client();
+    hf_hold *upgrader, *reader;
+
+    need_upgrade(client);
+    upgrader = take(client, name_of("rw"), HF_UPGRADE, 0);
+    reader = take(client, name_of("rw"), HF_READ, 0);
+    give_back(upgrader);
+    CHECK(hf_held(reader));
+    CHECK_CODE(probe(other, name_of("rw"), HF_UPGRADE, 0), HF_OK);
+    CHECK_CODE(probe(other, name_of("rw"), HF_WRITE, 0), HF_BUSY);
+    give_back(reader);
+    hf_close(client);
+    hf_close(other);
+}
+
+/* Upgraders read a number, and write it one larger: nobody may have written in between. */
+static void read_then_increment(void *arg, int index)
+{
+    volatile long *number = arg;
+    hf_client *client = open_client();
+
+    for (int i = 0; i < 100; i++) {
+        hf_hold *hold;
+        hf_mode mode = index % 2 ? HF_READ : HF_UPGRADE;
+        CHECK_CODE(hf_lock(client, name_of("rw"), HF_FOREVER, LOCK_OPTIONS(.mode = mode), &hold),
+                   HF_OK);
+        long read = *number;
+        if (mode == HF_UPGRADE) {
+            CHECK_CODE(hf_upgrade(hold, HF_FOREVER), HF_OK);
+            CHECK_INT(*number, read);
+            *number = read + 1;
+        } else {
+            CHECK_INT(*number, read);
+        }
+        give_back(hold);
+    }
+    hf_close(client);
+}
+
+TEST(nobody_writes_between_reading_and_upgrading)
+{
+    volatile long *number = shared_memory(sizeof(*number));
+    hf_client *client = open_client();
+
+    need_upgrade(client);
+    TEST_TIMEOUT(120);
+    processes_run(8, read_then_increment, (void *)(uintptr_t)number);
+    CHECK_INT(*number, 4 * 100);
+    hf_close(client);
+}

@@ -1,0 +1,25 @@
+/* What the runner and its helpers share: one page that outlives the test's process. */
+#ifndef TESTS_LIB_INTERNAL_H
+#define TESTS_LIB_INTERNAL_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+struct test_state {
+    _Atomic int64_t deadline_ms;
+    _Atomic int failed; /* some process of the test failed a check */
+    _Atomic int skipped;
+    _Atomic int fd_leaks_allowed;
+    _Atomic int64_t last_check_line;
+    _Atomic(const char *) last_check_file; /* a literal, the same in all processes of the test */
+    char skip_reason[200];
+    char temp_dir[120];
+};
+
+extern struct test_state *test_state;
+
+/* Set in children that child_start made. */
+extern int parent_pipe_in, parent_pipe_out;
+
+#endif

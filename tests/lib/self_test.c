@@ -1,0 +1,57 @@
+/* What the runner offers, used by itself; misuse.c has the tests that must fail. */
+#include "test.h"
+
+#include <stdatomic.h>
+
+TEST(passes)
+{
+    CHECK(1 + 1 == 2);
+    CHECK_INT(2 + 2, 4);
+    CHECK_STR("a", "a");
+}
+
+static void echo(void *arg)
+{
+    char line[100];
+
+    (void)arg;
+    while (parent_hear(line, sizeof(line)))
+        parent_say("you said %s", line);
+}
+
+TEST(talks_with_children)
+{
+    struct child child;
+
+    child_start(&child, echo, NULL);
+    child_say(&child, "hello %d", 7);
+    child_wait_for(&child, "you said hello 7");
+    child_stop(&child);
+    child_continue(&child);
+    child_say(&child, "again");
+    child_wait_for(&child, "you said again");
+    child_kill(&child);
+}
+
+struct many {
+    struct barrier barrier;
+    _Atomic int count;
+};
+
+static void count_one(void *arg, int index)
+{
+    struct many *many = arg;
+
+    barrier_wait(&many->barrier);
+    atomic_fetch_add(&many->count, index);
+}
+
+TEST(runs_many)
+{
+    struct many *many = shared_memory(sizeof(*many));
+
+    barrier_init(&many->barrier, 8);
+    processes_run(8, count_one, many);
+    threads_run(8, count_one, many);
+    CHECK_INT(many->count, 56);
+}

@@ -1,0 +1,132 @@
+/* The lease store's engine: every grant rests on a lease of its own. */
+#include "lease_store.h"
+
+#include <stdlib.h>
+
+static struct sim_key read_key(const char *text)
+{
+    char *claim;
+    struct sim_key key = { .client = (unsigned)strtoul(text, &claim, 10) };
+    key.claim = *claim ? strtoull(claim + 1, NULL, 10) : 0;
+    return key;
+}
+
+static void attempt(struct hf_engine *base, struct hf_op *op)
+{
+    struct sim_engine *engine = HF_CONTAINER(base, struct sim_engine, base);
+    struct message message = engine_message(engine, MESSAGE_ATTEMPT, op);
+    op->engine_word[1] &= ~(uint64_t)OP_WAITS;
+    if (op->attach_key && !message.held)
+        message.attach = read_key(op->attach_key);
+    engine_ask(engine, op, &message);
+}
+
+static void release(struct hf_engine *base, struct hf_op *op)
+{
+    struct sim_engine *engine = HF_CONTAINER(base, struct sim_engine, base);
+    struct message message = engine_message(engine, MESSAGE_RELEASE, op);
+    op->engine_word[1] &= ~(uint64_t)OP_WAITS;
+    /* The core may give up on us without a word, so nothing may be known of it from here on. */
+    if (op->keep == HF_KEEP_NOTHING)
+        engine_forget(engine, op);
+    engine_ask(engine, op, &message);
+}
+
+static void renew(struct hf_engine *base, struct hf_lease *lease)
+{
+    struct sim_engine *engine = HF_CONTAINER(base, struct sim_engine, base);
+    struct hf_op *op = HF_CONTAINER(lease, struct hf_op, own_lease);
+    struct message message = engine_message(engine, MESSAGE_RENEW, op);
+    message.lease_ms = lease->lease_ms;
+    message.asked_at_ms = hf__loop_now(base->host->loop);
+    network_send_to_store(engine->client, &message);
+}
+
+static void granted(struct sim_engine *engine, struct hf_op *op, int64_t asked_at_ms,
+                    const struct message *answer)
+{
+    struct hf_lease *lease = &op->own_lease;
+    bool held = op->engine_word[1] & OP_HOLDS;
+    if (!hf__mode_leaves_hold(op->mode))
+        return;
+    if (answer->attach.claim) {
+        op->mode = answer->mode;
+        op->permits = answer->permits;
+        op->lease_ms = answer->lease_ms;
+    }
+    /* Raising a hold leaves a lease of its own as it is. */
+    if (!held || op->lease_ms == 0) {
+        lease->asked_at_ms = asked_at_ms;
+        lease->lease_ms = answer->lease_ms;
+    }
+    lease->engine = &engine->base;
+    lease->fixed = op->lease_ms > 0;
+    op->rests_on = lease;
+    op->token = answer->token;
+    engine_know(engine, op, OP_HOLDS);
+}
+
+static void refused(struct sim_engine *engine, struct hf_op *op, const struct message *answer)
+{
+    unsigned held = (unsigned)op->engine_word[1] & OP_HOLDS;
+    op->retry_at_ms = hf__loop_now(engine->base.host->loop) + answer->left_ms;
+    if (!hf__mode_leaves_hold(op->mode))
+        return;
+    if (!held)
+        op->rests_on = NULL;
+    if (op->enqueue || held)
+        engine_know(engine, op, held | (op->enqueue ? OP_WAITS : 0u));
+}
+
+static void answered(struct sim_engine *engine, const struct message *answer)
+{
+    int64_t asked_at_ms;
+    struct hf_op *op = engine_take(engine, answer, &asked_at_ms);
+    if (!op)
+        return;
+    op->verdict = answer->verdict;
+    op->lost = answer->lost;
+    if (answer->verdict == HF_GRANTED)
+        granted(engine, op, asked_at_ms, answer);
+    else if (answer->verdict == HF_REFUSED)
+        refused(engine, op, answer);
+    hf__op_done(&engine->base, op);
+}
+
+static void renewed(struct sim_engine *engine, const struct message *answer)
+{
+    struct hf_op *op = engine_find(engine, answer->claim);
+    if (op && (op->engine_word[1] & OP_HOLDS))
+        hf__lease_renewed(&op->own_lease, answer->asked_at_ms, answer->ours);
+}
+
+static void receive(struct sim_engine *engine, const struct message *message)
+{
+    if (message->kind == MESSAGE_ANSWER && message->answers == MESSAGE_RENEW)
+        renewed(engine, message);
+    else if (message->kind == MESSAGE_ANSWER && message->answers == MESSAGE_CHANGE)
+        engine_changed(engine, message);
+    else if (message->kind == MESSAGE_ANSWER)
+        answered(engine, message);
+    struct hf_op *op = message->kind == MESSAGE_WAKE ? engine_find(engine, message->claim) : NULL;
+    if (op)
+        hf__op_wake(op);
+}
+
+static const struct hf_engine_ops lease_ops = {
+    .name = "lease",
+    .caps = HF_CAP_MUTEX | HF_CAP_FAIR | HF_CAP_RW | HF_CAP_UPGRADE | HF_CAP_PERMIT | HF_CAP_TOKEN |
+            HF_CAP_COUNTER | HF_CAP_LATCH | HF_CAP_DETACH | HF_CAP_BREAK,
+    .close = engine_close,
+    .attempt = attempt,
+    .release = release,
+    .renew = renew,
+    .change = engine_change,
+};
+
+struct sim_engine *lease_engine_open(struct sim_client *client)
+{
+    struct sim_engine *engine = engine_new(client, &lease_ops);
+    engine->receive = receive;
+    return engine;
+}

@@ -1,0 +1,35 @@
+#!/usr/bin/env python3
+"""The public header compiles by itself as old C and old C++, with every compiler that is here."""
+
+import os
+import shutil
+import subprocess
+import sys
+
+import tap
+
+ROOT = sys.argv[1]
+WARNINGS = ["-Wall", "-Wextra", "-Wpedantic", "-Werror", "-Wundef", "-Wshadow"]
+CASES = [
+    (compiler, standard, os.path.join(ROOT, "tests", "unit", source))
+    for source, compilers, standards in (
+        ("test_header.c", ("gcc", "clang"), ("c99", "c11", "c17")),
+        ("test_header.cpp", ("g++", "clang++"), ("c++11", "c++17")),
+    )
+    for compiler in compilers
+    for standard in standards
+]
+
+
+def compiles(compiler, standard, source):
+    if not shutil.which(compiler):
+        raise tap.Skip(f"{compiler} is not installed")
+    include = os.path.join(ROOT, "include")
+    result = subprocess.run(
+        [compiler, f"-std={standard}", *WARNINGS, f"-I{include}", "-fsyntax-only", source],
+        capture_output=True, text=True, timeout=120)
+    return result.stderr.splitlines()[:10] if result.returncode else []
+
+
+tap.run([(f"{os.path.basename(case[2])}_with_{case[0]}_{case[1]}",
+          lambda case=case: compiles(*case)) for case in CASES])

@@ -1,0 +1,180 @@
+#!/usr/bin/env python3
+"""House rules no compiler knows: lengths, purposes, banned calls, include directions."""
+
+import re
+import sys
+
+import sources
+import tap
+
+ROOT = sys.argv[1]
+LINE_MAX = 100
+FUNCTION_MAX = 60
+FILE_MAX = 620
+
+C_FILES = sources.files(ROOT, sources.C_ENDINGS)
+TEXT_FILES = C_FILES + sources.files(ROOT, (".py", ".pml", "meson.build"))
+
+BANNED = {
+    "strcpy": "it knows no size", "strcat": "it knows no size", "sprintf": "it knows no size",
+    "vsprintf": "it knows no size", "gets": "it knows no size", "atoi": "it knows no errors",
+    "atol": "it knows no errors", "strtok": "it keeps state", "gmtime": "it keeps state",
+    "localtime": "it keeps state", "alloca": "the stack is no heap",
+}
+SLEEPS = ("sleep", "usleep")
+# Where time itself is the matter.
+NANOSLEEP_IN = {"tests/lib/tools.c"}
+
+
+def line_length():
+    return [f"{path}:{number}: {len(line)} columns, more than {LINE_MAX}"
+            for path in TEXT_FILES
+            for number, line in enumerate(sources.read(ROOT, path).splitlines(), 1)
+            if len(line) > LINE_MAX]
+
+
+def functions(text):
+    """(name, first line, lines) of each function; its braces stand in the first column."""
+    lines = sources.code_only(text).splitlines()
+    for opening, line in enumerate(lines):
+        if line != "{":
+            continue
+        first = opening
+        while first > 0 and lines[first - 1].strip() and lines[first - 1][0] not in "#}":
+            first -= 1
+        head = " ".join(lines[first:opening])
+        name = re.search(r"(\w+)\s*\(", head)
+        closing = next((i for i in range(opening, len(lines)) if lines[i] == "}"), len(lines))
+        yield name[1] if name else "?", first + 1, closing - first + 1
+
+
+def function_length():
+    return [f"{path}:{line}: {name} has {length} lines, more than {FUNCTION_MAX}"
+            for path in C_FILES
+            for name, line, length in functions(sources.read(ROOT, path))
+            if length > FUNCTION_MAX]
+
+
+def file_length():
+    problems = []
+    for path in C_FILES:
+        count = sources.read(ROOT, path).count("\n")
+        if count > FILE_MAX:
+            problems.append(f"{path}: {count} lines, more than {FILE_MAX}: split it")
+    return problems
+
+
+def purpose():
+    problems = []
+    for path in C_FILES + sources.files(ROOT, (".pml",)):
+        first = sources.read(ROOT, path).split("\n", 1)[0]
+        if not re.match(r"/\* \S.{15,}", first):
+            problems.append(f"{path}:1: does not begin with a comment that says what it is for")
+    for path in sources.files(ROOT, (".py",)):
+        lines = sources.read(ROOT, path).splitlines()
+        start = lines[1] if lines and lines[0].startswith("#!") else (lines or [""])[0]
+        if not re.match(r'(""")\S.{10,}', start):
+            problems.append(f"{path}:1: does not begin with a line that says what it is for")
+    return problems
+
+
+def calls(path, names):
+    code = sources.code_only(sources.read(ROOT, path))
+    pattern = r"(?<![\w.>])(" + "|".join(names) + r")\s*\("
+    for match in re.finditer(pattern, code):
+        yield sources.line_of(code, match.start()), match[1]
+
+
+def banned_calls():
+    return [f"{path}:{line}: {name}: {BANNED[name]}"
+            for path in C_FILES for line, name in calls(path, BANNED)]
+
+
+def no_sleeping():
+    problems = [f"{path}:{line}: {name}: wait for what you wait for"
+                for path in C_FILES for line, name in calls(path, SLEEPS)]
+    problems += [f"{path}:{line}: {name}: let_pass_ms says what it is for"
+                 for path in C_FILES if path.startswith("tests/") and path not in NANOSLEEP_IN
+                 for line, name in calls(path, ("nanosleep", "clock_nanosleep"))]
+    return problems
+
+
+def may_include(path, included):
+    """Whether the file may include "included" (a name in quotes)."""
+    room = path.split("/")
+    if path.startswith("src/base/"):
+        return included.startswith("base/") or "/" not in included
+    if path.startswith("src/core/"):
+        return included.startswith(("core/", "base/")) or included == "engines.inc"
+    if path.startswith("src/net/"):
+        return included.startswith(("net/", "base/"))
+    if path.startswith("src/engines/"):
+        own = f"engines/{room[2]}/"
+        return included.startswith(("base/", "net/", own)) or included == "core/engine.h" or \
+            "/" not in included
+    if path.startswith("src/torture/"):
+        return included.startswith("torture/")
+    if path.startswith("src/cli/torture") and included.startswith("torture/"):
+        return True
+    if path.startswith(("src/cli/", "src/recipes/", "examples/")):
+        return "/" not in included or included.startswith(f"{room[1]}/")
+    if path.startswith("tests/conformance/"):
+        return "/" not in included or included == "base/testing.h"
+    return True
+
+
+def include_directions():
+    problems = []
+    for path in C_FILES:
+        text = sources.read(ROOT, path)
+        for match in re.finditer(r'^#\s*include\s+"([^"]+)"', text, re.MULTILINE):
+            if not may_include(path, match[1]):
+                line = sources.line_of(text, match.start())
+                problems.append(f'{path}:{line}: must not include "{match[1]}"')
+    return problems
+
+
+def no_line_comments():
+    problems = []
+    for path in sources.files(ROOT, (".c", ".h")):
+        text = re.sub(r'/\*.*?\*/|"(?:\\.|[^"\\\n])*"',
+                      lambda m: re.sub(r"[^\n]", " ", m[0]), sources.read(ROOT, path),
+                      flags=re.DOTALL)
+        problems += [f"{path}:{sources.line_of(text, m.start())}: a // comment"
+                     for m in re.finditer(r"//", text)]
+    return problems
+
+
+def nothing_unfinished():
+    words = re.compile(r"\b(TO" r"DO|FIX" r"ME|X" r"XX|HA" r"CK)\b|/ho" r"me/|/ro" r"ot/")
+    return [f"{path}:{number}: {match[0]}"
+            for path in TEXT_FILES
+            for number, line in enumerate(sources.read(ROOT, path).splitlines(), 1)
+            for match in [words.search(line)] if match]
+
+
+def no_typedefs_inside():
+    """Only the public header defines types by typedef; inside there are struct tags."""
+    problems = []
+    for path in C_FILES:
+        if path == "include/holdfast.h":
+            continue
+        code = sources.code_only(sources.read(ROOT, path))
+        problems += [f"{path}:{sources.line_of(code, m.start())}: a typedef of a struct or enum"
+                     for m in re.finditer(r"^\s*typedef\s+(?:struct|enum|union)\b", code,
+                                          re.MULTILINE)]
+    return problems
+
+
+tap.run([
+    ("lines_have_at_most_100_columns", line_length),
+    ("functions_have_at_most_60_lines", function_length),
+    ("files_are_not_too_long", file_length),
+    ("files_begin_with_their_purpose", purpose),
+    ("no_banned_calls", banned_calls),
+    ("nobody_sleeps_to_wait", no_sleeping),
+    ("includes_point_the_right_way", include_directions),
+    ("comments_are_block_comments", no_line_comments),
+    ("struct_tags_and_no_typedefs", no_typedefs_inside),
+    ("nothing_is_left_unfinished", nothing_unfinished),
+])

@@ -1,0 +1,85 @@
+/* How long a million holds take: for the reader; only far too long is a failure. */
+#include "torture/verdict.h"
+
+#include "test.h"
+
+#include <stdlib.h>
+#include <time.h>
+
+#define CLIENTS 8u
+
+struct writing {
+    struct torture_history history;
+    size_t room;
+};
+
+static void say(struct writing *writing, struct torture_record record)
+{
+    struct torture_history *history = &writing->history;
+    CHECK(history->count < writing->room);
+    record.number = history->count + 1;
+    record.at_ns = (int64_t)history->count * 1000;
+    history->records[history->count++] = record;
+}
+
+static struct torture_record record_of(enum torture_kind kind, enum torture_verb verb, uint64_t i)
+{
+    return (struct torture_record){ .kind = (uint8_t)kind,
+                                    .verb = (uint8_t)verb,
+                                    .client = (uint32_t)(i % CLIENTS),
+                                    .owner = i % CLIENTS + 1,
+                                    .hold = 2 * i + 1,
+                                    .permits = 1,
+                                    .deadline_ns = TORTURE_NEVER };
+}
+
+/* One hold: everybody waits for the one before him, and a try is refused now and then. */
+static void hold_once(struct writing *writing, uint64_t i)
+{
+    struct torture_record acquire = record_of(TORTURE_INVOKE, TORTURE_ACQUIRE, i);
+    struct torture_record release = record_of(TORTURE_INVOKE, TORTURE_RELEASE, i);
+    acquire.operation = 2 * i + 1;
+    release.operation = 2 * i + 2;
+    say(writing, acquire);
+    acquire.kind = TORTURE_OK;
+    acquire.token = i + 1;
+    say(writing, acquire);
+    say(writing, release);
+    release.kind = TORTURE_OK;
+    say(writing, release);
+}
+
+static void write_holds(struct writing *writing, uint64_t holds)
+{
+    struct torture_record lock = { .kind = TORTURE_LOCK,
+                                   .mode = TORTURE_MUTEX,
+                                   .permits = 1,
+                                   .flags = TORTURE_FENCED | TORTURE_FIFO };
+    writing->room = (size_t)holds * 4 + 1;
+    writing->history.records = calloc(writing->room, sizeof *writing->history.records);
+    CHECK(writing->history.records);
+    say(writing, lock);
+    for (uint64_t i = 0; i < holds; i++)
+        hold_once(writing, i);
+}
+
+TEST(a_million_holds_are_checked_in_about_a_second)
+{
+    struct writing writing = { .room = 0 };
+    struct torture_report report;
+    uint64_t holds = 1000000u / (uint64_t)test_slow();
+    TEST_TIMEOUT(200);
+    write_holds(&writing, holds);
+    clock_t begin = clock();
+    torture_check(&writing.history, NULL, &report);
+    test_note("%llu holds in %.2f s, of which %.2f s on a processor",
+              (unsigned long long)report.grants, report.check_seconds,
+              (double)(clock() - begin) / CLOCKS_PER_SEC);
+    CHECK_INT(report.grants, holds);
+    CHECK_INT(report.checked[TORTURE_S1], holds);
+    CHECK_INT(report.checked[TORTURE_S3], holds);
+    for (unsigned rule = 0; rule < TORTURE_RULES; rule++)
+        CHECK_INT(report.broken[rule], 0);
+    CHECK(report.check_seconds < 30 * test_slow());
+    torture_history_free(&writing.history);
+}

@@ -1,0 +1,220 @@
+/* The rules against an exhaustive search, on random histories: they must say the same. */
+#include "oracle.h"
+#include "torture/verdict.h"
+
+#include "test.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+static const struct story_kind kinds[] = {
+    { .name = "mutex",
+      .form = TORTURE_MUTEX,
+      .clients = 3,
+      .calls = 6,
+      .errors = 4,
+      .exact = true },
+    { .name = "mutex_with_tries",
+      .form = TORTURE_MUTEX,
+      .clients = 3,
+      .calls = 6,
+      .errors = 5,
+      .tries = true,
+      .exact = true },
+    { .name = "mutex_with_leases",
+      .form = TORTURE_MUTEX,
+      .clients = 3,
+      .calls = 6,
+      .errors = 4,
+      .leases = true,
+      .exact = true },
+    { .name = "mutex_with_nesting",
+      .form = TORTURE_MUTEX,
+      .flags = TORTURE_FENCED,
+      .clients = 3,
+      .calls = 6,
+      .errors = 4,
+      .nesting = true,
+      .exact = true },
+    { .name = "mutex_with_tokens",
+      .form = TORTURE_MUTEX,
+      .flags = TORTURE_FENCED,
+      .clients = 3,
+      .calls = 6,
+      .errors = 4,
+      .exact = true },
+    { .name = "mutex_with_all",
+      .form = TORTURE_MUTEX,
+      .flags = TORTURE_FENCED,
+      .clients = 3,
+      .calls = 6,
+      .errors = 4,
+      .tries = true,
+      .leases = true,
+      .unknowns = true,
+      .nesting = true,
+      .quitting = true },
+    { .name = "fifo",
+      .form = TORTURE_MUTEX,
+      .flags = TORTURE_FIFO,
+      .clients = 4,
+      .calls = 6,
+      .errors = 4,
+      .exact = true },
+    { .name = "fifo_with_quitting",
+      .form = TORTURE_MUTEX,
+      .flags = TORTURE_FIFO,
+      .clients = 4,
+      .calls = 6,
+      .errors = 7,
+      .tries = true,
+      .leases = true,
+      .quitting = true },
+    { .name = "rw", .form = TORTURE_RW, .clients = 4, .calls = 6, .errors = 4, .exact = true },
+    { .name = "rw_with_changes",
+      .form = TORTURE_RW,
+      .flags = TORTURE_FENCED,
+      .clients = 4,
+      .calls = 6,
+      .errors = 4,
+      .changes = true,
+      .exact = true },
+    { .name = "rw_with_all",
+      .form = TORTURE_RW,
+      .flags = TORTURE_FENCED,
+      .clients = 4,
+      .calls = 6,
+      .errors = 6,
+      .tries = true,
+      .leases = true,
+      .unknowns = true,
+      .quitting = true },
+    { .name = "semaphore",
+      .form = TORTURE_SEMAPHORE,
+      .permits = 3,
+      .clients = 4,
+      .calls = 7,
+      .errors = 6,
+      .exact = true },
+    { .name = "semaphore_with_all",
+      .form = TORTURE_SEMAPHORE,
+      .permits = 3,
+      .clients = 4,
+      .calls = 7,
+      .errors = 12,
+      .tries = true,
+      .leases = true,
+      .unknowns = true,
+      .quitting = true },
+    { .name = "latch",
+      .form = TORTURE_LATCH,
+      .permits = 3,
+      .clients = 3,
+      .calls = 8,
+      .errors = 4,
+      .unknowns = true,
+      .exact = true },
+};
+
+#define KINDS (sizeof kinds / sizeof *kinds)
+
+static uint64_t number_from(const char *name, uint64_t otherwise)
+{
+    const char *text = getenv(name);
+    return text ? strtoull(text, NULL, 0) : otherwise;
+}
+
+/* Does one of the rules about safety complain? */
+static bool is_broken(struct story *story, struct torture_report *report)
+{
+    struct torture_history history = { .records = story->records, .count = story->count };
+    torture_check(&history, NULL, report);
+    if (strstr(report->reason, "makes no sense"))
+        FAIL("%s", report->reason);
+    for (unsigned rule = TORTURE_S1; rule <= TORTURE_S9; rule++)
+        if (report->broken[rule])
+            return true;
+    return false;
+}
+
+static void show(const struct story *story)
+{
+    for (size_t i = 0; i < story->count; i++) {
+        const struct torture_record *r = &story->records[i];
+        test_note("%2" PRIu64 " client %u owner %" PRIu64 " %s %s op %" PRIu64 " hold %" PRIu64
+                  " mode %u permits %u token %" PRIu64 " deadline %" PRId64 " until %" PRId64,
+                  r->number, r->client, r->owner, torture_kind_name(r->kind),
+                  torture_verb_name(r->verb), r->operation, r->hold, r->mode, r->permits, r->token,
+                  r->deadline_ns == TORTURE_NEVER ? -1 : r->deadline_ns / 10, r->until_ns / 10);
+    }
+}
+
+struct tally {
+    uint64_t stories, plain, broken, missed;
+};
+
+static void compare(const struct story_kind *kind, uint64_t seed, struct tally *tally)
+{
+    struct story story;
+    struct torture_report report;
+    story_write(&story, kind, seed);
+    bool broken = is_broken(&story, &report);
+    bool plain = true, latch = kind->form == TORTURE_LATCH;
+    bool allowed = latch ? oracle_allows_latch(story.records, story.count)
+                         : oracle_allows(story.records, story.count, &plain);
+    tally->stories++;
+    tally->plain += plain;
+    tally->broken += !allowed;
+    tally->missed += !broken && !allowed;
+    if (broken && allowed) {
+        show(&story);
+        FAIL("%s, seed %" PRIu64 ": a false alarm: %s: %s", kind->name, seed,
+             torture_rule_name(report.findings[0].rule), report.findings[0].sentence);
+    }
+    if (!broken && !allowed && kind->exact && plain) {
+        show(&story);
+        FAIL("%s, seed %" PRIu64 ": no correct store can have answered like that", kind->name,
+             seed);
+    }
+}
+
+static void compare_many(const struct story_kind *kind)
+{
+    uint64_t seed = number_from("TORTURE_SEED", 1);
+    uint64_t count = number_from("TORTURE_HISTORIES", 40000 / (uint64_t)test_slow());
+    struct tally tally = { 0, 0, 0 };
+    TEST_TIMEOUT(600);
+    for (uint64_t i = 0; i < count; i++)
+        compare(kind, seed + i, &tally);
+    test_note("%" PRIu64 " histories from TORTURE_SEED=%" PRIu64 " on, %.1f %% illegal, of which "
+              "%.1f %% were not seen; %.1f %% plain",
+              tally.stories, seed, 100.0 * (double)tally.broken / (double)tally.stories,
+              tally.broken ? 100.0 * (double)tally.missed / (double)tally.broken : 0.0,
+              100.0 * (double)tally.plain / (double)tally.stories);
+    CHECK(tally.broken * 10 >= tally.stories);
+    CHECK(tally.broken * 10 <= tally.stories * 9);
+}
+
+#define ORACLE_TEST(index, test_name)                                                              \
+    TEST(test_name)                                                                                \
+    {                                                                                              \
+        compare_many(&kinds[index]);                                                               \
+    }
+
+ORACLE_TEST(0, mutex)
+ORACLE_TEST(1, mutex_with_tries)
+ORACLE_TEST(2, mutex_with_leases)
+ORACLE_TEST(3, mutex_with_nesting)
+ORACLE_TEST(4, mutex_with_tokens)
+ORACLE_TEST(5, mutex_with_all)
+ORACLE_TEST(6, fifo)
+ORACLE_TEST(7, fifo_with_quitting)
+ORACLE_TEST(8, rw)
+ORACLE_TEST(9, rw_with_changes)
+ORACLE_TEST(10, rw_with_all)
+ORACLE_TEST(11, semaphore)
+ORACLE_TEST(12, semaphore_with_all)
+ORACLE_TEST(13, latch)
+
+_Static_assert(KINDS == 14, "each kind has a test");

@@ -1,0 +1,196 @@
+/* The client, the clock and the obliging engine of the unit tests. */
+#include "fixture.h"
+
+#include "core/client.h"
+#include "core/drive.h"
+#include "core/owner.h"
+
+#include <stdio.h>
+
+struct fixture fixture;
+
+/* The core must not hear of the answer before the question has returned. */
+static void answer(struct hf_engine *engine, struct hf_op *op, enum hf_verdict verdict)
+{
+    const struct hf_claim *claim = HF_CONTAINER(op, struct hf_claim, op);
+    enum hf_claim_state before = claim->state;
+    op->verdict = verdict;
+    if (verdict == HF_FAILED && !fixture.lost)
+        hf__op_explain(op, HF_DENIED, 0, "the fixture refuses");
+    op->lost = fixture.lost && (verdict == HF_GONE || verdict == HF_FAILED);
+    hf__op_done(engine, op);
+    CHECK_INT(claim->state, before);
+}
+
+static void attempt(struct hf_engine *engine, struct hf_op *op)
+{
+    fixture.attempts++;
+    fixture.last_attempt = op;
+    if (fixture.attempt_verdict == HF_NO_ANSWER)
+        return;
+    op->retry_at_ms = HF_NEVER;
+    op->token = fixture.attempts;
+    if (fixture.attempt_verdict == HF_GRANTED && fixture.leases) {
+        op->own_lease.engine = engine;
+        op->own_lease.lease_ms = op->lease_ms ? op->lease_ms : FIXTURE_LEASE_MS;
+        op->own_lease.asked_at_ms = op->asked_at_ms;
+        op->own_lease.fixed = op->lease_ms > 0;
+        op->rests_on = &op->own_lease;
+    }
+    answer(engine, op, fixture.attempt_verdict);
+}
+
+static void release(struct hf_engine *engine, struct hf_op *op)
+{
+    fixture.releases++;
+    fixture.last_release = op;
+    fixture.last_keep = op->keep;
+    if (fixture.release_verdict == HF_NO_ANSWER)
+        return;
+    answer(engine, op, fixture.release_verdict);
+}
+
+static void renew(struct hf_engine *engine, struct hf_lease *lease)
+{
+    fixture.renewals++;
+    if (fixture.answers_renewals)
+        hf__lease_renewed(lease, hf__loop_now(engine->host->loop), true);
+}
+
+void fixture_answer(struct hf_op *op, enum hf_verdict verdict)
+{
+    answer(&fixture.engine, op, verdict);
+}
+
+static void change(struct hf_engine *engine, struct hf_change *asked)
+{
+    (void)engine;
+    fixture.last_change = asked;
+    atomic_fetch_add(&fixture.changes, 1);
+    if (!fixture.silent_changes)
+        fixture_answer_change(fixture.change_code);
+}
+
+void fixture_answer_change(int code)
+{
+    fixture.last_change->code = code;
+    snprintf(fixture.last_change->key_out, HF_OWNER_KEY_SIZE, "key");
+    hf__change_done(&fixture.engine, fixture.last_change);
+}
+
+/* What is out is never answered. */
+static void end(struct hf_engine *engine, void (*closed)(void *arg), void *arg)
+{
+    (void)engine;
+    closed(arg);
+}
+
+static const struct hf_engine_ops ops = {
+    .name = "fixture",
+    .caps = HF_CAP_MUTEX | HF_CAP_FAIR | HF_CAP_RW | HF_CAP_UPGRADE | HF_CAP_PERMIT |
+            HF_CAP_COUNTER | HF_CAP_DETACH,
+    .close = end,
+    .change = change,
+    .attempt = attempt,
+    .release = release,
+    .renew = renew,
+};
+
+static int64_t read_clock(void *arg)
+{
+    (void)arg;
+    return fixture.now_ms;
+}
+
+static void wake(void *arg)
+{
+    (void)arg;
+}
+
+/* Time passes when there is nothing else to do. */
+static void pump(struct hf_client *client)
+{
+    struct hf_loop *loop = &client->loop;
+    bool busy = atomic_load(&loop->posted) || !hf__list_empty(&loop->ready);
+    if (!busy && loop->heap && loop->heap->at_ms > fixture.now_ms)
+        fixture.now_ms = loop->heap->at_ms;
+    hf__loop_turn(loop);
+}
+
+static void make_client(void)
+{
+    fixture = (struct fixture){ .attempt_verdict = HF_GRANTED,
+                                .release_verdict = HF_GONE,
+                                .answers_renewals = true };
+    fixture.client = hf__client_new(&(hf_client_options){
+        HF_CLIENT_OPTIONS_INIT, .lease_ms = FIXTURE_LEASE_MS, .owner_text = "unit" });
+    CHECK(fixture.client != NULL);
+    fixture.engine = (struct hf_engine){ &ops, &fixture.client->host };
+    hf__client_set_engine(fixture.client, &fixture.engine);
+    CHECK_INT(hf__fork_register(fixture.client), HF_OK);
+}
+
+void fixture_begin(void)
+{
+    make_client();
+    hf__loop_init(&fixture.client->loop, read_clock, wake, NULL);
+    fixture.client->drive_kind = HF_DRIVE_KIND_TEST;
+    fixture.client->test_pump = pump;
+}
+
+void fixture_begin_threaded(void)
+{
+    hf_error error;
+    make_client();
+    CHECK_INT(hf__drive_open(fixture.client, HF_DRIVE_KIND_THREAD, &error), HF_OK);
+    CHECK_INT(hf__drive_start(fixture.client, &error), HF_OK);
+}
+
+void fixture_turn(void)
+{
+    while (hf__loop_turn(&fixture.client->loop) <= fixture.now_ms)
+        continue;
+}
+
+void fixture_pass_ms(int64_t ms)
+{
+    int64_t until_ms = fixture.now_ms + ms;
+    for (int64_t next_ms; (next_ms = hf__loop_turn(&fixture.client->loop)) <= until_ms;)
+        if (next_ms > fixture.now_ms)
+            fixture.now_ms = next_ms;
+    fixture.now_ms = until_ms;
+    fixture_turn();
+}
+
+static void done(void *arg, int code, hf_hold *hold, const hf_error *error)
+{
+    (void)arg, (void)error;
+    fixture.answers++;
+    fixture.code = code;
+    fixture.hold = hold;
+}
+
+int fixture_ask(const char *name, hf_mode mode, uint64_t owner, int64_t wait_ms,
+                hf_request *request)
+{
+    fixture.hold = NULL;
+    hf_lock_options options = { HF_LOCK_OPTIONS_INIT, .mode = mode, .owner = owner };
+    return hf_lock_async(fixture.client, name, wait_ms, &options, done, NULL, request);
+}
+
+int fixture_take(const char *name, hf_mode mode, uint64_t owner, int64_t wait_ms,
+                 hf_request *request)
+{
+    int code = fixture_ask(name, mode, owner, wait_ms, request);
+    fixture_turn();
+    return code == HF_OK ? fixture.code : code;
+}
+
+hf_hold *fixture_take_leased(const char *name, int64_t lease_ms)
+{
+    hf_hold *hold = NULL;
+    hf_lock_options options = { HF_LOCK_OPTIONS_INIT, .lease_ms = lease_ms };
+    fixture.leases = true;
+    CHECK_INT(hf_lock(fixture.client, name, 0, &options, &hold), HF_OK);
+    return hold;
+}

@@ -1,0 +1,53 @@
+/* One client on a virtual clock, whose engine answers every question at once with what the test has
+ * chosen, and counts the questions. */
+#ifndef TESTS_UNIT_FIXTURE_H
+#define TESTS_UNIT_FIXTURE_H
+
+#include "core/claim.h"
+#include "test.h"
+
+#define FIXTURE_LEASE_MS 30000
+
+struct fixture {
+    hf_client *client;
+    struct hf_engine engine;
+    int64_t now_ms;
+    /* What it answers; HF_NO_ANSWER keeps silent altogether. */
+    enum hf_verdict attempt_verdict, release_verdict;
+    bool leases, answers_renewals;
+    bool silent_changes;
+    _Atomic unsigned changes;
+    int change_code; /* what it answers to a change at once, or when the test says so */
+    struct hf_change *last_change;
+    bool lost; /* it says, without a sentence, that what was held is lost */
+    unsigned attempts, renewals;
+    _Atomic unsigned releases;
+    struct hf_op *last_attempt, *last_release;
+    int last_keep;
+    /* What the callers of take heard last. */
+    int code;
+    unsigned answers;
+    hf_hold *hold;
+};
+
+extern struct fixture fixture;
+
+void fixture_begin(void);
+/* With a thread and a real clock. */
+void fixture_begin_threaded(void);
+/* Answers a question that it kept silent about. */
+void fixture_answer(struct hf_op *op, enum hf_verdict verdict);
+/* Answers the last change, late. */
+void fixture_answer_change(int code);
+/* A client with a hold on `name` that has a lease of its own. */
+hf_hold *fixture_take_leased(const char *name, int64_t lease_ms);
+void fixture_turn(void);
+void fixture_pass_ms(int64_t ms);
+/* Asks without blocking; what comes of it will be in the fixture. */
+int fixture_ask(const char *name, hf_mode mode, uint64_t owner, int64_t wait_ms,
+                hf_request *request);
+/* The same, and turns the loop. */
+int fixture_take(const char *name, hf_mode mode, uint64_t owner, int64_t wait_ms,
+                 hf_request *request);
+
+#endif

@@ -1,0 +1,38 @@
+/* The client and the questions that the tests of the embedded engine share. */
+#include "local_fixture.h"
+
+#include "base/rand.h"
+
+struct local *local;
+
+struct hf_op local_op(hf_mode mode, uint64_t owner, uint32_t limit)
+{
+    return (struct hf_op){ .name = "name",
+                           .name_length = 4,
+                           .name_hash = hf__hash("name", 4),
+                           .owner = owner,
+                           .owner_text = "a test",
+                           .mode = mode,
+                           .keep = HF_KEEP_NOTHING,
+                           .permits = 1,
+                           .limit = mode == HF_PERMIT ? limit : 0,
+                           .asked_at_ms = hf__clock_ms() };
+}
+
+enum hf_verdict ask(struct hf_op *op)
+{
+    op->asked_at_ms = hf__clock_ms();
+    return hf__local.attempt_here(&local->base, op);
+}
+
+void give(struct hf_op *op)
+{
+    CHECK_INT(hf__local.release_here(&local->base, op), HF_GONE);
+}
+
+void end(void)
+{
+    CHECK_INT(state_claims(local), 0);
+    state_check(local);
+    state_close(local);
+}

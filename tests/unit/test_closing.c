@@ -1,0 +1,71 @@
+/* Closing a client while threads still wait for a store that does not answer. */
+#include "core/gate.h"
+
+#include "fixture.h"
+
+#define SOON_MS 20000
+
+/* libuv has a pipe for signals, once a process. */
+__attribute__((constructor)) static void keep_descriptors(void)
+{
+    test_fds_kept = 2;
+}
+
+static void expect_closed(int code)
+{
+    CHECK_INT(code, HF_ECLOSED);
+}
+
+static void count_in_silence(void *arg)
+{
+    (void)arg;
+    expect_closed(hf_counter_set(fixture.client, "a", 1));
+}
+
+TEST(a_question_that_is_out_ends_with_the_client)
+{
+    struct thread thread;
+    fixture_begin_threaded();
+    fixture.silent_changes = true;
+    thread_start(&thread, count_in_silence, NULL);
+    EVENTUALLY(atomic_load(&fixture.changes) == 1, SOON_MS);
+    hf_close(fixture.client);
+    thread_join(&thread);
+}
+
+static hf_hold *take(hf_mode mode)
+{
+    hf_hold *hold = NULL;
+    hf_lock_options options = { HF_LOCK_OPTIONS_INIT, .mode = mode, .owner = 7 };
+    CHECK_INT(hf_lock(fixture.client, "a", HF_FOREVER, &options, &hold), HF_OK);
+    return hold;
+}
+
+static void raise_in_silence(void *arg)
+{
+    expect_closed(hf_upgrade(arg, HF_FOREVER));
+}
+
+static bool somebody_waits(struct hf_claim *claim)
+{
+    hf__shard_lock(claim->shard);
+    bool waits = claim->unlock_waiter != NULL;
+    hf__shard_unlock(claim->shard);
+    return waits;
+}
+
+TEST(a_raise_behind_a_silent_lowering_ends_with_the_client)
+{
+    struct thread thread;
+    fixture_begin_threaded();
+    /* So long hf_close waits for the lowering, which is never answered. */
+    fixture.client->patience_ms = 200;
+    hf_hold *hold = take(HF_UPGRADE), *write = take(HF_WRITE);
+    fixture.release_verdict = HF_NO_ANSWER;
+    hf_unlock_nowait(write);
+    EVENTUALLY(atomic_load(&fixture.releases) == 1, SOON_MS);
+    thread_start(&thread, raise_in_silence, hold);
+    EVENTUALLY(somebody_waits(hold->claim), SOON_MS);
+    hf_close(fixture.client);
+    thread_join(&thread);
+}

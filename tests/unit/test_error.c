@@ -1,0 +1,56 @@
+/* Codes and sentences: each has a name and a text, and a sentence is one line, whatever is put in.
+ */
+#include "base/error.h"
+
+#include "test.h"
+
+TEST(each_code_has_a_name_and_a_text)
+{
+    for (int code = HF_OK; code <= HF_EINTERNAL; code++) {
+        CHECK(strncmp(hf_code_name(code), "HF_", 3) == 0);
+        CHECK(strcmp(hf_code_name(code), "HF_UNKNOWN") != 0);
+        CHECK(strlen(hf_code_text(code)) > 3);
+        for (int other = HF_OK; other < code; other++)
+            CHECK(strcmp(hf_code_name(code), hf_code_name(other)) != 0);
+    }
+    CHECK_STR(hf_code_name(HF_BUSY), "HF_BUSY");
+    CHECK_STR(hf_code_name(-1), "HF_UNKNOWN");
+    CHECK_STR(hf_code_text(1000), "unknown code");
+}
+
+TEST(a_sentence_is_one_line)
+{
+    hf_error error;
+    CHECK_INT(hf__error_set(&error, HF_DENIED, 13, "a\nb\t%s\x7f", "\033[1m"), HF_DENIED);
+    CHECK_INT(error.code, HF_DENIED);
+    CHECK_INT(error.native, 13);
+    CHECK_STR(error.text, "a?b??[1m?");
+}
+
+TEST(a_long_sentence_is_cut)
+{
+    hf_error error;
+    char text[2 * sizeof error.text];
+    memset(text, 'x', sizeof text - 1);
+    text[sizeof text - 1] = 0;
+    hf__error_set(&error, HF_EINVAL, 0, "%s", text);
+    CHECK_INT(strlen(error.text), sizeof error.text - 1);
+    CHECK_INT(hf__error_set(NULL, HF_EINVAL, 0, "nowhere"), HF_EINVAL);
+}
+
+static void look(void *arg)
+{
+    *(bool *)arg = strstr(hf_last_error()->text, "NULL") == NULL;
+}
+
+TEST(each_thread_has_its_own)
+{
+    struct thread thread;
+    bool untouched = false;
+    hf_open(NULL, "local:", NULL);
+    CHECK_INT(hf_last_error()->code, HF_EINVAL);
+    CHECK(strstr(hf_last_error()->text, "NULL") != NULL);
+    thread_start(&thread, look, &untouched);
+    thread_join(&thread);
+    CHECK(untouched);
+}

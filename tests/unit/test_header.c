@@ -1,0 +1,25 @@
+/* The public header in C: it needs nothing before it, may come twice, and its macros initialise. */
+#include <holdfast.h>
+
+static bool visit(void *arg, const hf_entry *entry)
+{
+    (void)arg;
+    return entry->role == HF_ROLE_HOLDER;
+}
+
+int main(void)
+{
+    hf_client_options client_options = { HF_CLIENT_OPTIONS_INIT, .lease_ms = 1000 };
+    hf_lock_options lock_options = { HF_LOCK_OPTIONS_INIT, .mode = HF_WRITE, .owner = 7 };
+    hf_client *client;
+    hf_hold *hold;
+    char key[HF_OWNER_KEY_SIZE];
+
+    if (hf_open(&client, NULL, &client_options) != HF_OK)
+        return hf_last_error()->code;
+    if (hf_lock(client, "name", HF_FOREVER, &lock_options, &hold) == HF_OK)
+        hf_detach(hold, key);
+    hf_inspect(client, NULL, visit, NULL);
+    hf_close(client);
+    return (hf_caps(client) & HF_CAP_MUTEX) != 0u;
+}

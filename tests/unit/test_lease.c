@@ -1,0 +1,124 @@
+/* The watchdog: when it renews, when it gives up, and what a hundred thousand leases cost it. */
+#include "core/lease.h"
+
+#include "fixture.h"
+
+#include <stdlib.h>
+
+TEST(renewed_at_each_third_of_its_length)
+{
+    fixture_begin();
+    fixture.leases = true;
+    CHECK_INT(fixture_take("a", HF_MUTEX, 1, HF_FOREVER, NULL), HF_OK);
+    for (unsigned i = 1; i <= 10; i++) {
+        fixture_pass_ms(FIXTURE_LEASE_MS / 3 - 1);
+        CHECK_INT(fixture.renewals, i - 1);
+        fixture_pass_ms(1);
+        CHECK_INT(fixture.renewals, i);
+    }
+    CHECK(hf_held(fixture.hold));
+    CHECK_INT(hf_remaining_ms(fixture.hold), FIXTURE_LEASE_MS - FIXTURE_LEASE_MS / 100 - 2);
+}
+
+TEST(silence_ends_it_before_the_store_does)
+{
+    fixture_begin();
+    fixture.leases = true;
+    fixture.answers_renewals = false;
+    CHECK_INT(fixture_take("a", HF_MUTEX, 1, HF_FOREVER, NULL), HF_OK);
+    int64_t valid_ms = FIXTURE_LEASE_MS - FIXTURE_LEASE_MS / 100 - 2;
+    fixture_pass_ms(valid_ms - 1);
+    CHECK(hf_held(fixture.hold));
+    CHECK(fixture.renewals >= 4);
+    fixture_pass_ms(1);
+    CHECK(!hf_held(fixture.hold));
+    unsigned renewals = fixture.renewals;
+    fixture_pass_ms(10 * FIXTURE_LEASE_MS);
+    CHECK_INT(fixture.renewals, renewals);
+    CHECK_INT(hf_unlock(fixture.hold), HF_LOST);
+    CHECK_INT(fixture.releases, 1);
+}
+
+TEST(what_is_given_back_is_not_renewed)
+{
+    fixture_begin();
+    fixture.leases = true;
+    CHECK_INT(fixture_take("a", HF_MUTEX, 1, HF_FOREVER, NULL), HF_OK);
+    CHECK_INT(hf_unlock(fixture.hold), HF_OK);
+    fixture_pass_ms(FIXTURE_LEASE_MS);
+    CHECK_INT(fixture.renewals, 0);
+    CHECK(hf__loop_turn(&fixture.client->loop) == HF_NEVER);
+}
+
+/* ---- many leases, without claims around them ---- */
+
+static struct hf_claim *claims;
+
+static struct hf_claim *add_lease(unsigned index, int64_t lease_ms, bool fixed)
+{
+    struct hf_claim *claim = &claims[index];
+    claim->client = fixture.client;
+    claim->store_mode = HF_KEEP_NOTHING;
+    claim->state = HF_CLAIM_HELD;
+    claim->told = true;
+    claim->op.own_lease = (struct hf_lease){ .engine = &fixture.engine,
+                                             .lease_ms = lease_ms,
+                                             .asked_at_ms = fixture.now_ms,
+                                             .fixed = fixed };
+    claim->op.rests_on = &claim->op.own_lease;
+    hf__link_init(&claim->lease_link);
+    hf__link_init(&claim->holds);
+    hf__lease_follow(claim);
+    return claim;
+}
+
+#define MANY 100000u
+
+TEST(many_leases_are_each_asked_for_once)
+{
+    fixture_begin();
+    claims = calloc(MANY, sizeof *claims);
+    CHECK(claims != NULL);
+    for (unsigned i = 0; i < MANY; i++) {
+        add_lease(i, FIXTURE_LEASE_MS, false);
+        if (i % 20 == 0)
+            fixture.now_ms++;
+    }
+    fixture_pass_ms(FIXTURE_LEASE_MS / 3);
+    /* The first one is due again by then. */
+    CHECK(fixture.renewals >= MANY && fixture.renewals < MANY + 100);
+    unsigned renewals = fixture.renewals;
+    for (unsigned i = 0; i < MANY; i++)
+        hf__lease_unwatch(&claims[i]);
+    CHECK(fixture.client->loop.heap == NULL);
+    fixture_pass_ms(FIXTURE_LEASE_MS);
+    CHECK_INT(fixture.renewals, renewals);
+    free(claims);
+}
+
+TEST(each_of_many_lengths_ends_in_time)
+{
+    enum { LENGTHS = 60 };
+    fixture_begin();
+    claims = calloc(LENGTHS, sizeof *claims);
+    CHECK(claims != NULL);
+    for (unsigned i = 0; i < LENGTHS; i++)
+        add_lease(i, 100 + (int64_t)(i * 37 % LENGTHS) * 10, true);
+    for (int64_t ms = 1; ms <= 800; ms++) {
+        fixture_pass_ms(1);
+        for (unsigned i = 0; i < LENGTHS; i++) {
+            const struct hf_lease *lease = &claims[i].op.own_lease;
+            CHECK(lease->lost == (fixture.now_ms >= hf__lease_valid_until(lease)));
+        }
+    }
+    CHECK_INT(fixture.renewals, 0);
+    free(claims);
+}
+
+TEST(the_margin_is_a_hundredth_and_two_milliseconds)
+{
+    struct hf_lease lease = { .lease_ms = 1000, .asked_at_ms = 5000 };
+    CHECK_INT(hf__lease_valid_until(&lease), 5988);
+    lease.lease_ms = 30000;
+    CHECK_INT(hf__lease_valid_until(&lease), 34698);
+}

@@ -1,0 +1,276 @@
+/* Changing a hold while an earlier change of it is still out: who waits, for how long, and what is
+ * held after the store has refused. */
+#include "fixture.h"
+
+#define PATIENCE_MS (fixture.client->patience_ms)
+
+static hf_hold *take(hf_mode mode)
+{
+    hf_hold *hold = NULL;
+    hf_lock_options options = { HF_LOCK_OPTIONS_INIT, .mode = mode, .owner = 7 };
+    CHECK_INT(hf_lock(fixture.client, "a", HF_FOREVER, &options, &hold), HF_OK);
+    return hold;
+}
+
+static int64_t begun_ms;
+
+static void begin_watch(void)
+{
+    begun_ms = fixture.now_ms;
+}
+
+static int64_t passed_ms(void)
+{
+    return fixture.now_ms - begun_ms;
+}
+
+/* What happens while the test is inside a blocking call. */
+static struct hf_timer later;
+
+static void do_later(int64_t in_ms, void (*what)(struct hf_timer *timer))
+{
+    hf__timer_init(&later, what);
+    hf__timer_start(&fixture.client->loop, &later, fixture.now_ms + in_ms);
+}
+
+static void release_is_answered(struct hf_timer *timer)
+{
+    (void)timer;
+    fixture.release_verdict = HF_GONE;
+    fixture_answer(fixture.last_release, HF_GONE);
+}
+
+/* ---- giving back ---- */
+
+TEST(an_unlock_behind_a_silent_release_has_its_own_patience)
+{
+    fixture_begin();
+    hf_hold *write = take(HF_WRITE), *read = take(HF_READ);
+    fixture.release_verdict = HF_NO_ANSWER;
+    CHECK_INT(hf_unlock(write), HF_UNREACHABLE);
+    begin_watch();
+    CHECK_INT(hf_unlock(read), HF_UNREACHABLE);
+    CHECK_INT(passed_ms(), PATIENCE_MS);
+    CHECK_INT(fixture.releases, 1);
+    release_is_answered(NULL);
+    fixture_turn();
+    CHECK_INT(fixture.releases, 2);
+    CHECK_INT(fixture.last_keep, HF_KEEP_NOTHING);
+}
+
+TEST(an_unlock_behind_another_one_waits_as_well)
+{
+    fixture_begin();
+    hf_hold *write = take(HF_WRITE), *read = take(HF_READ);
+    fixture.release_verdict = HF_NO_ANSWER;
+    hf_unlock_nowait(write);
+    begin_watch();
+    CHECK_INT(hf_unlock(read), HF_UNREACHABLE);
+    CHECK_INT(passed_ms(), PATIENCE_MS);
+}
+
+TEST(an_unlock_hears_when_the_store_comes_back)
+{
+    fixture_begin();
+    hf_hold *write = take(HF_WRITE), *read = take(HF_READ);
+    fixture.release_verdict = HF_NO_ANSWER;
+    CHECK_INT(hf_unlock(write), HF_UNREACHABLE);
+    do_later(100, release_is_answered);
+    begin_watch();
+    CHECK_INT(hf_unlock(read), HF_OK);
+    CHECK_INT(passed_ms(), 100);
+    CHECK_INT(fixture.releases, 2);
+}
+
+/* ---- raising ---- */
+
+/* A hold whose way down from HF_WRITE is still out. */
+static hf_hold *lowered_in_silence(void)
+{
+    hf_hold *hold = take(HF_UPGRADE), *write = take(HF_WRITE);
+    fixture.release_verdict = HF_NO_ANSWER;
+    CHECK_INT(hf_unlock(write), HF_UNREACHABLE);
+    begin_watch();
+    return hold;
+}
+
+TEST(a_raise_waits_for_the_lowering_before_it)
+{
+    fixture_begin();
+    hf_hold *hold = lowered_in_silence();
+    do_later(100, release_is_answered);
+    CHECK_INT(hf_upgrade(hold, 1000), HF_OK);
+    CHECK_INT(passed_ms(), 100);
+    CHECK_INT(hf_hold_mode(hold), HF_WRITE);
+    CHECK_INT(hf_unlock(hold), HF_OK);
+}
+
+TEST(a_nested_write_waits_for_the_lowering_before_it)
+{
+    fixture_begin();
+    hf_hold *hold = lowered_in_silence();
+    do_later(100, release_is_answered);
+    hf_hold *write = take(HF_WRITE);
+    CHECK_INT(passed_ms(), 100);
+    CHECK(write->claim == hold->claim);
+    CHECK_INT(hf_unlock(write), HF_OK);
+    CHECK_INT(hf_unlock(hold), HF_OK);
+}
+
+TEST(a_raise_behind_silence_ends_in_its_own_time)
+{
+    fixture_begin();
+    hf_hold *hold = lowered_in_silence(), *write;
+    hf_lock_options options = { HF_LOCK_OPTIONS_INIT, .mode = HF_WRITE, .owner = 7 };
+    CHECK_INT(hf_upgrade(hold, 0), HF_BUSY);
+    CHECK_INT(hf_lock(fixture.client, "a", 0, &options, &write), HF_BUSY);
+    CHECK_INT(passed_ms(), 0);
+    CHECK_INT(hf_upgrade(hold, 300), HF_UNREACHABLE);
+    CHECK_INT(passed_ms(), 301);
+    CHECK_INT(hf_lock(fixture.client, "a", 300, &options, &write), HF_UNREACHABLE);
+    CHECK_INT(passed_ms(), 602);
+    CHECK(hf_held(hold));
+    CHECK_INT(hf_hold_mode(hold), HF_UPGRADE);
+}
+
+TEST(a_raise_behind_a_refused_raise_is_busy)
+{
+    fixture_begin();
+    hf_hold *hold = take(HF_UPGRADE);
+    fixture.attempt_verdict = HF_REFUSED;
+    fixture_take("a", HF_WRITE, 7, HF_FOREVER, NULL);
+    begin_watch();
+    CHECK_INT(hf_upgrade(hold, 200), HF_BUSY);
+    CHECK_INT(passed_ms(), 201);
+}
+
+static void readers_leave(struct hf_timer *timer)
+{
+    (void)timer;
+    fixture.attempt_verdict = HF_GRANTED;
+    hf__op_wake(fixture.last_attempt);
+}
+
+TEST(a_raise_behind_a_raise_shares_its_grant)
+{
+    fixture_begin();
+    hf_hold *hold = take(HF_UPGRADE);
+    fixture.attempt_verdict = HF_REFUSED;
+    fixture_take("a", HF_WRITE, 7, HF_FOREVER, NULL);
+    do_later(100, readers_leave);
+    CHECK_INT(hf_upgrade(hold, HF_FOREVER), HF_OK);
+    CHECK_INT(hf_hold_mode(hold), HF_WRITE);
+    CHECK_INT(hf_unlock(fixture.hold), HF_OK);
+    CHECK_INT(hf_unlock(hold), HF_OK);
+}
+
+static hf_hold *given_back_later;
+
+static void the_last_hold_goes(struct hf_timer *timer)
+{
+    hf_unlock_nowait(given_back_later);
+    release_is_answered(timer);
+}
+
+TEST(a_nested_write_asks_anew_when_the_owner_has_given_all_back)
+{
+    fixture_begin();
+    given_back_later = lowered_in_silence();
+    do_later(100, the_last_hold_goes);
+    hf_hold *write = take(HF_WRITE);
+    CHECK_INT(hf_hold_mode(write), HF_WRITE);
+    CHECK_INT(fixture.last_keep, HF_KEEP_NOTHING);
+    CHECK_INT(hf_unlock(write), HF_OK);
+    for (unsigned s = 0; s < HF_SHARDS; s++)
+        CHECK_INT(fixture.client->shards[s].gate_count, 0);
+}
+
+static void is_broken(struct hf_timer *timer)
+{
+    (void)timer;
+    hf__lease_renewed(&fixture.last_attempt->own_lease, fixture.now_ms, false);
+}
+
+TEST(a_raise_of_what_was_lost_meanwhile_does_not_ask)
+{
+    fixture_begin();
+    fixture.leases = true;
+    hf_hold *hold = lowered_in_silence();
+    unsigned attempts = fixture.attempts;
+    do_later(0, is_broken);
+    CHECK_INT(fixture_ask("a", HF_WRITE, 7, 0, NULL), HF_BUSY);
+    release_is_answered(NULL);
+    fixture_turn();
+    CHECK(!hf_held(hold));
+    CHECK_INT(hf_upgrade(hold, 100), HF_LOST);
+    CHECK_INT(fixture.attempts, attempts);
+}
+
+TEST(a_raise_under_way_hears_of_the_loss)
+{
+    fixture_begin();
+    fixture.leases = true;
+    hf_hold *hold = take(HF_UPGRADE);
+    CHECK_INT(fixture_ask("a", HF_WRITE, 7, 100, NULL), HF_OK);
+    is_broken(NULL);
+    fixture_turn();
+    CHECK_INT(fixture.answers, 1);
+    CHECK_INT(fixture.code, HF_LOST);
+    CHECK_INT(fixture.attempts, 1);
+    CHECK_INT(hf_unlock(hold), HF_LOST);
+}
+
+/* ---- what the store refuses ---- */
+
+TEST(a_refused_downgrade_changes_nothing)
+{
+    fixture_begin();
+    hf_hold *hold = take(HF_WRITE);
+    fixture.release_verdict = HF_FAILED;
+    CHECK_INT(hf_downgrade(hold, HF_READ), HF_DENIED);
+    CHECK(hf_held(hold));
+    CHECK_INT(hf_hold_mode(hold), HF_WRITE);
+    fixture_pass_ms(10000);
+    CHECK_INT(fixture.releases, 1);
+    fixture.release_verdict = HF_GONE;
+    CHECK_INT(hf_downgrade(hold, HF_READ), HF_OK);
+    CHECK_INT(hf_hold_mode(hold), HF_READ);
+    CHECK_INT(fixture.last_keep, HF_READ);
+    CHECK_INT(hf_unlock(hold), HF_OK);
+}
+
+TEST(what_could_not_be_lowered_is_still_ours)
+{
+    fixture_begin();
+    hf_hold *write = take(HF_WRITE), *read = take(HF_READ);
+    fixture.release_verdict = HF_FAILED;
+    CHECK_INT(hf_unlock(write), HF_DENIED);
+    CHECK_INT(fixture.releases, 1);
+    CHECK(hf_held(read));
+    write = take(HF_WRITE);
+    CHECK_INT(fixture.attempts, 1);
+    fixture.release_verdict = HF_GONE;
+    CHECK_INT(hf_unlock(write), HF_OK);
+    CHECK_INT(fixture.last_keep, HF_READ);
+    CHECK_INT(hf_unlock(read), HF_OK);
+    CHECK_INT(fixture.last_keep, HF_KEEP_NOTHING);
+}
+
+/* Granted after its caller had left, and the way back is refused: the store has HF_WRITE for us. */
+TEST(a_late_raise_that_cannot_go_back_is_remembered)
+{
+    fixture_begin();
+    hf_hold *hold = take(HF_UPGRADE);
+    fixture.attempt_verdict = HF_NO_ANSWER;
+    fixture_take("a", HF_WRITE, 7, 50, NULL);
+    fixture_pass_ms(60);
+    CHECK_INT(fixture.code, HF_UNREACHABLE);
+    fixture.release_verdict = HF_FAILED;
+    fixture_answer(fixture.last_attempt, HF_GRANTED);
+    fixture_turn();
+    CHECK_INT(hold->claim->store_mode, HF_WRITE);
+    CHECK(hf_held(hold));
+    fixture.release_verdict = HF_GONE;
+    CHECK_INT(hf_unlock(hold), HF_OK);
+    CHECK_INT(fixture.last_keep, HF_KEEP_NOTHING);
+}

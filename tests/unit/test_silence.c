@@ -1,0 +1,185 @@
+/* What the core makes of a store that is silent, forgets, or says no: nothing diverges, nobody
+ * waits longer than his patience. */
+#include "fixture.h"
+
+/* ---- what is lost ---- */
+
+TEST(a_loss_needs_no_sentence)
+{
+    fixture_begin();
+    CHECK_INT(fixture_take("a", HF_MUTEX, 1, HF_FOREVER, NULL), HF_OK);
+    fixture.lost = true;
+    CHECK_INT(hf_unlock(fixture.hold), HF_LOST);
+}
+
+TEST(a_raise_that_meets_a_loss_ends_the_belief)
+{
+    fixture_begin();
+    CHECK_INT(fixture_take("a", HF_UPGRADE, 1, HF_FOREVER, NULL), HF_OK);
+    fixture.attempt_verdict = HF_FAILED;
+    fixture.lost = true;
+    CHECK_INT(hf_upgrade(fixture.hold, HF_FOREVER), HF_LOST);
+    CHECK(!hf_held(fixture.hold));
+    fixture.lost = false;
+    CHECK_INT(hf_unlock(fixture.hold), HF_LOST);
+}
+
+/* ---- one question about a lease, and a caller who does not wait for ever ---- */
+
+#define LEASE_MS 60000
+#define LONGER_MS 600000
+
+TEST(a_late_renewal_still_counts)
+{
+    fixture_begin();
+    hf_hold *hold = fixture_take_leased("a", LEASE_MS);
+    fixture.silent_changes = true;
+    int64_t left_ms = hf_remaining_ms(hold), asked_ms = fixture.now_ms;
+    CHECK_INT(hf_renew(hold, LONGER_MS), HF_UNREACHABLE);
+    CHECK_INT(fixture.now_ms - asked_ms, fixture.client->patience_ms);
+    CHECK_INT(hf_remaining_ms(hold), left_ms - fixture.client->patience_ms);
+    fixture_answer_change(HF_OK);
+    fixture_turn();
+    CHECK_INT(hf_remaining_ms(hold), LONGER_MS - LONGER_MS / 100 - 2 - fixture.client->patience_ms);
+    CHECK_INT(hf_unlock(hold), HF_OK);
+}
+
+TEST(a_late_renewal_never_shortens)
+{
+    fixture_begin();
+    hf_hold *hold = fixture_take_leased("a", LEASE_MS);
+    fixture.silent_changes = true;
+    CHECK_INT(hf_renew(hold, LEASE_MS + 1000), HF_UNREACHABLE);
+    struct hf_change *first = fixture.last_change;
+    CHECK_INT(hf_renew(hold, LONGER_MS), HF_UNREACHABLE);
+    fixture_answer_change(HF_OK);
+    fixture_turn();
+    int64_t left_ms = hf_remaining_ms(hold);
+    fixture.last_change = first;
+    fixture_answer_change(HF_OK);
+    fixture_turn();
+    CHECK_INT(hf_remaining_ms(hold), left_ms);
+}
+
+TEST(a_late_no_ends_the_belief)
+{
+    fixture_begin();
+    hf_hold *hold = fixture_take_leased("a", LEASE_MS);
+    fixture.silent_changes = true;
+    CHECK_INT(hf_renew(hold, LONGER_MS), HF_UNREACHABLE);
+    CHECK(hf_held(hold));
+    fixture_answer_change(HF_LOST);
+    fixture_turn();
+    CHECK(!hf_held(hold));
+    CHECK_INT(hf_unlock(hold), HF_LOST);
+}
+
+/* The caller gives the hold back, and the next one gets the memory: the answer is not for it. */
+static void check_that_the_next_is_left_alone(int late_code)
+{
+    hf_hold *next = fixture_take_leased("a", LEASE_MS);
+    int64_t left_ms = hf_remaining_ms(next);
+    fixture_answer_change(late_code);
+    fixture_turn();
+    CHECK(hf_held(next));
+    CHECK_INT(hf_remaining_ms(next), left_ms);
+    CHECK_INT(hf_unlock(next), HF_OK);
+}
+
+TEST(a_late_renewal_does_not_reach_the_next_claim)
+{
+    static const int codes[] = { HF_OK, HF_LOST };
+    fixture_begin();
+    for (unsigned i = 0; i < 2; i++) {
+        hf_hold *hold = fixture_take_leased("a", LEASE_MS);
+        fixture.silent_changes = true;
+        CHECK_INT(hf_renew(hold, LONGER_MS), HF_UNREACHABLE);
+        CHECK_INT(hf_unlock(hold), HF_OK);
+        check_that_the_next_is_left_alone(codes[i]);
+    }
+    for (unsigned s = 0; s < HF_SHARDS; s++)
+        CHECK_INT(fixture.client->shards[s].gate_count, 0);
+}
+
+TEST(a_late_detaching_leaves_the_hold_in_hand)
+{
+    char key[HF_OWNER_KEY_SIZE];
+    fixture_begin();
+    hf_hold *hold = fixture_take_leased("a", LEASE_MS);
+    fixture.silent_changes = true;
+    CHECK_INT(hf_detach(hold, key), HF_UNREACHABLE);
+    fixture_answer_change(HF_OK);
+    fixture_turn();
+    CHECK(hf_held(hold));
+    CHECK_STR(hf_hold_name(hold), "a");
+    fixture.silent_changes = false;
+    CHECK_INT(hf_detach(hold, key), HF_OK);
+    CHECK_STR(key, "key");
+    CHECK_INT(fixture.releases, 0);
+}
+
+TEST(what_may_be_detached_can_be_given_back)
+{
+    char key[HF_OWNER_KEY_SIZE];
+    fixture_begin();
+    hf_hold *hold = fixture_take_leased("a", LEASE_MS);
+    fixture.silent_changes = true;
+    CHECK_INT(hf_detach(hold, key), HF_UNREACHABLE);
+    CHECK_INT(hf_unlock(hold), HF_OK);
+    CHECK_INT(fixture.releases, 1);
+    check_that_the_next_is_left_alone(HF_OK);
+}
+
+TEST(a_refused_detaching_changes_nothing)
+{
+    char key[HF_OWNER_KEY_SIZE];
+    fixture_begin();
+    hf_hold *hold = fixture_take_leased("a", LEASE_MS), *inner = NULL;
+    fixture.change_code = HF_DENIED;
+    CHECK_INT(hf_detach(hold, key), HF_DENIED);
+    CHECK_INT(hf_lock(fixture.client, "a", 0, NULL, &inner), HF_OK);
+    CHECK(inner->claim == hold->claim);
+    CHECK_INT(hf_detach(hold, key), HF_EINVAL);
+    CHECK_INT(hf_unlock(inner), HF_OK);
+    CHECK_INT(hf_unlock(hold), HF_OK);
+    CHECK_INT(fixture.releases, 1);
+}
+
+static hf_hold *met_in_detaching;
+
+static void nest(struct hf_timer *timer)
+{
+    (void)timer;
+    fixture_ask("a", HF_MUTEX, 7, HF_FOREVER, NULL);
+}
+
+/* Another thread of the same owner comes by while the question is out. */
+TEST(nobody_nests_in_what_is_being_detached)
+{
+    char key[HF_OWNER_KEY_SIZE];
+    fixture_begin();
+    fixture.leases = true;
+    hf_lock_options options = { HF_LOCK_OPTIONS_INIT, .owner = 7, .lease_ms = LEASE_MS };
+    CHECK_INT(hf_lock(fixture.client, "a", 0, &options, &met_in_detaching), HF_OK);
+    struct hf_timer timer;
+    hf__timer_init(&timer, nest);
+    hf__timer_start(&fixture.client->loop, &timer, fixture.now_ms + 10);
+    fixture.silent_changes = true;
+    CHECK_INT(hf_detach(met_in_detaching, key), HF_UNREACHABLE);
+    CHECK_INT(fixture.attempts, 2);
+    CHECK(fixture.hold && fixture.hold->claim != met_in_detaching->claim);
+}
+
+/* What is never answered is freed with the client, or the address sanitizer finds it. */
+TEST(a_client_closes_with_questions_out)
+{
+    fixture_begin();
+    fixture.silent_changes = true;
+    CHECK_INT(hf_counter_set(fixture.client, "a", 1), HF_UNREACHABLE);
+    hf_hold *hold = fixture_take_leased("b", LEASE_MS);
+    CHECK_INT(hf_renew(hold, LONGER_MS), HF_UNREACHABLE);
+    CHECK_INT(hf_renew(hold, LONGER_MS), HF_UNREACHABLE);
+    fixture.last_change = NULL;
+    hf_close(fixture.client);
+    CHECK_INT(fixture.releases, 1);
+}

@@ -1,0 +1,118 @@
+/* Store URLs: every part, every refusal with its position, and no secret in what is shown. */
+#include "base/url.h"
+
+#include "test.h"
+
+static struct hf_url url;
+static hf_error error;
+
+static void parse(const char *text)
+{
+    error = (hf_error){ 0 };
+    int code = hf__url_parse(&url, text, &error);
+    if (code != HF_OK)
+        FAIL("%s: %s", text, error.text);
+}
+
+static void refuse(const char *text, const char *part)
+{
+    error = (hf_error){ 0 };
+    CHECK_INT(hf__url_parse(&url, text, &error), HF_EINVAL);
+    CHECK_INT(error.code, HF_EINVAL);
+    if (!strstr(error.text, part))
+        FAIL("%s: \"%s\" does not say \"%s\"", text, error.text, part);
+}
+
+TEST(a_scheme_is_enough)
+{
+    parse("local:");
+    CHECK_STR(url.scheme, "local");
+    CHECK_STR(url.path, "");
+    CHECK_INT(url.host_count, 0);
+    CHECK_INT(url.option_count, 0);
+    CHECK(!url.user && !url.password);
+    CHECK_STR(url.redacted, "local:");
+}
+
+TEST(every_part_is_found)
+{
+    parse("redis+tls://me:p%40ss@a.example:6379,[::1]:7000,b/run/my%20app?ns=jobs&x=%3D");
+    CHECK_STR(url.scheme, "redis+tls");
+    CHECK_STR(url.user, "me");
+    CHECK_STR(url.password, "p@ss");
+    CHECK_INT(url.host_count, 3);
+    CHECK_STR(url.hosts[0].name, "a.example");
+    CHECK_INT(url.hosts[0].port, 6379);
+    CHECK_STR(url.hosts[1].name, "::1");
+    CHECK_INT(url.hosts[1].port, 7000);
+    CHECK_STR(url.hosts[2].name, "b");
+    CHECK_INT(url.hosts[2].port, 0);
+    CHECK_STR(url.path, "/run/my app");
+    CHECK_STR(hf__url_option(&url, "ns", "none"), "jobs");
+    CHECK_STR(hf__url_option(&url, "x", "none"), "=");
+    CHECK_STR(hf__url_option(&url, "y", "none"), "none");
+}
+
+TEST(an_empty_authority_has_no_hosts)
+{
+    parse("local:///run/myapp?ns=jobs");
+    CHECK_INT(url.host_count, 0);
+    CHECK_STR(url.path, "/run/myapp");
+}
+
+TEST(options_nobody_asks_for_are_found)
+{
+    parse("local:?ns=a&wait=b");
+    hf__url_option(&url, "ns", "");
+    CHECK_STR(hf__url_unused_option(&url), "wait");
+    hf__url_option(&url, "wait", "");
+    CHECK(hf__url_unused_option(&url) == NULL);
+}
+
+TEST(secrets_are_not_shown)
+{
+    parse("redis://me:geheim@host/0?password=hush&ns=open");
+    CHECK(!strstr(url.redacted, "geheim"));
+    CHECK(!strstr(url.redacted, "hush"));
+    CHECK(strstr(url.redacted, "ns=open") != NULL);
+    /* A password with what should have been escaped. */
+    static const char *const careless[] = { "x://u:gehe/im@h", "x://u:gehe?im@h",
+                                            "x://u:gehe#im@h" };
+    for (unsigned i = 0; i < 3; i++) {
+        hf__url_parse(&url, careless[i], &error);
+        CHECK(!strstr(url.redacted, "gehe"));
+        CHECK(!strstr(error.text, "gehe"));
+    }
+    refuse("redis://me:geheim@host:99999/0", "port");
+    CHECK(!strstr(error.text, "geheim"));
+}
+
+TEST(refusals_say_what_and_where)
+{
+    refuse("", "scheme");
+    refuse("local", "scheme");
+    refuse(":x", "scheme");
+    refuse("lo cal:", "position 3");
+    refuse("redis://host:0", "1 to 65535");
+    refuse("redis://host:12x", "1 to 65535");
+    refuse("redis://[::1", "']'");
+    refuse("redis://a,,b", "a host is missing");
+    refuse("local:/a%2", "hexadecimal");
+    refuse("local:/a%00b", "hexadecimal");
+    refuse("local:?=x", "key=value");
+    refuse("local:?ns", "key=value");
+    refuse("local:?ns=a&ns=b", "twice");
+}
+
+TEST(limits_are_kept)
+{
+    char text[HF_URL_MAX + 16];
+    memset(text, 'a', sizeof text - 1);
+    memcpy(text, "local:/", 7);
+    text[HF_URL_MAX] = 0;
+    refuse(text, "the limit");
+    text[HF_URL_MAX - 1] = 0;
+    parse(text);
+    CHECK_INT(strlen(url.path), HF_URL_MAX - 1 - 6);
+    refuse("redis://a,b,c,d,e,f,g,h,i,j,k,l,m,n,o,p,q", "16 hosts");
+}
