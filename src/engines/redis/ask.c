@@ -2,7 +2,6 @@
 #include "redis.h"
 
 #include <stdio.h>
-#include <string.h>
 
 void hf__redis_field(const struct redis *redis, const struct hf_op *op,
                      char field[REDIS_FIELD_SIZE])
@@ -11,14 +10,14 @@ void hf__redis_field(const struct redis *redis, const struct hf_op *op,
              (unsigned long long)op->engine_word[0]);
 }
 
-static void add_field(struct command *command, const struct redis *redis, const struct hf_op *op)
+void hf__redis_add_field(const struct redis *redis, struct command *command, const struct hf_op *op)
 {
     char field[REDIS_FIELD_SIZE];
     hf__redis_field(redis, op, field);
     hf__command_print(command, "%s", field);
 }
 
-static int64_t lease_length(const struct redis *redis, const struct hf_op *op)
+int64_t hf__redis_lease_ms(const struct redis *redis, const struct hf_op *op)
 {
     return op->lease_ms ? op->lease_ms : redis->base.host->lease_ms;
 }
@@ -85,7 +84,7 @@ static void attempt_failed(struct connection *connection, struct question *quest
     /* Should it have been granted, it rests on a lease, after which the server has forgotten it. */
     if (question->sent) {
         op->engine_word[1] |= REDIS_UNSURE;
-        set_lease(redis, op, question->sent_at_ms, lease_length(redis, op));
+        set_lease(redis, op, question->sent_at_ms, hf__redis_lease_ms(redis, op));
     }
     finish(redis, question, HF_NO_ANSWER);
 }
@@ -97,12 +96,13 @@ static void attempt_answered(struct connection *connection, struct question *que
     struct hf_op *op = question->op;
     int64_t word = hf__reply_is_array(reply, 1) ? hf__reply_number(reply->element[0]) : -2;
     if (word == 1 && hf__reply_is_array(reply, 2)) {
-        granted(redis, question, lease_length(redis, op), reply->element[1]);
+        granted(redis, question, hf__redis_lease_ms(redis, op), reply->element[1]);
     } else if (word == 0 && hf__reply_is_array(reply, 2)) {
         const redisReply *left = reply->element[1];
         refused(redis, question, left->type == REDIS_REPLY_INTEGER ? left->integer : -1);
-    } else if (hf__reply_is_array(reply, 1) && reply->element[0]->integer == -1) {
-        hf__op_explain(op, HF_EKIND, 0, "\"%.200s\" is in use as a read-write lock", op->name);
+    } else if (hf__reply_is_array(reply, 2) && reply->element[0]->integer == -1) {
+        hf__op_explain(op, HF_EKIND, 0, "\"%.200s\" is in use as %.40s, not as %s", op->name,
+                       hf__reply_text(reply->element[1]), hf__redis_kind(op->mode)->what);
         finish(redis, question, HF_FAILED);
     } else {
         attempt_failed(connection, question, reply);
@@ -111,15 +111,9 @@ static void attempt_answered(struct connection *connection, struct question *que
 
 static void send_attempt(struct connection *connection, struct question *question)
 {
-    struct redis *redis = connection->redis;
-    struct hf_op *op = question->op;
+    const struct hf_op *op = question->op;
     struct command command;
-    hf__connection_script(connection, &command, REDIS_MUTEX_ACQUIRE, 2);
-    hf__command_add(&command, op->name, op->name_length);
-    hf__command_derived(&command, REDIS_TOKEN_PREFIX, op->name, op->name_length);
-    add_field(&command, redis, op);
-    hf__command_print(&command, "%lld", (long long)lease_length(redis, op));
-    hf__command_print(&command, "%lld", (long long)REDIS_TOKEN_MS);
+    hf__redis_kind(op->mode)->acquire(connection, &command, op);
     hf__connection_write(connection, question, &command);
 }
 
@@ -147,13 +141,9 @@ static void attach_answered(struct connection *connection, struct question *ques
 
 static void send_attach(struct connection *connection, struct question *question)
 {
-    struct hf_op *op = question->op;
+    const struct hf_op *op = question->op;
     struct command command;
-    hf__connection_script(connection, &command, REDIS_MUTEX_ATTACH, 2);
-    hf__command_add(&command, op->name, op->name_length);
-    hf__command_derived(&command, REDIS_TOKEN_PREFIX, op->name, op->name_length);
-    hf__command_add(&command, op->attach_key, strlen(op->attach_key));
-    add_field(&command, connection->redis, op);
+    hf__redis_kind(op->mode)->attach(connection, &command, op);
     hf__connection_write(connection, question, &command);
 }
 
@@ -207,12 +197,9 @@ static void release_answered(struct connection *connection, struct question *que
 
 static void send_release(struct connection *connection, struct question *question)
 {
-    struct hf_op *op = question->op;
+    const struct hf_op *op = question->op;
     struct command command;
-    hf__connection_script(connection, &command, REDIS_MUTEX_RELEASE, 2);
-    hf__command_add(&command, op->name, op->name_length);
-    hf__command_derived(&command, REDIS_CHANNEL_PREFIX, op->name, op->name_length);
-    add_field(&command, connection->redis, op);
+    hf__redis_kind(op->mode)->release(connection, &command, op);
     hf__connection_write(connection, question, &command);
 }
 

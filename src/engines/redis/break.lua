@@ -1,13 +1,13 @@
 -- Takes a mutex away from one holder, or from whoever holds it.
 -- KEYS: the lock, its channel. ARGV: the holder's field, or nothing.
--- Answers how many held it, and how many of them lost it.
+-- Answers how many held it, and how many of them lost it; or {-1, what the name is in use as}.
 local held = redis.call('hlen', KEYS[1])
 local broken = held
 if held == 0 then
     return {0, 0}
 end
 if redis.call('hexists', KEYS[1], 'mode') == 1 then
-    return {-1}
+    return {-1, 'a read-write lock'}
 end
 if ARGV[1] then
     broken = redis.call('hdel', KEYS[1], ARGV[1])

@@ -1,7 +1,6 @@
 /* The one-shot verbs: breaking, and what concerns a hold's own lease. */
 #include "redis.h"
 
-#include <stdio.h>
 #include <string.h>
 
 static void finish(struct connection *connection, struct question *question, int code)
@@ -19,14 +18,14 @@ static void break_answered(struct connection *connection, struct question *quest
 {
     struct hf_change *change = question->change;
     bool definite;
-    if (hf__reply_is_array(reply, 2)) {
-        int64_t held = hf__reply_number(reply->element[0]);
+    int64_t held = hf__reply_is_array(reply, 2) ? hf__reply_number(reply->element[0]) : -2;
+    if (held >= 0) {
         int64_t broken = hf__reply_number(reply->element[1]);
         change->result = broken > 0 ? (uint32_t)broken : 0;
         finish(connection, question, held > 0 && broken == 0 ? HF_BUSY : HF_OK);
-    } else if (hf__reply_is_array(reply, 1)) {
-        hf__explain(&change->error, HF_EKIND, 0, "\"%.200s\" is in use as a read-write lock",
-                    change->name);
+    } else if (held == -1) {
+        hf__explain(&change->error, HF_EKIND, 0, "\"%.200s\" is in use as %.40s, which is no lock",
+                    change->name, hf__reply_text(reply->element[1]));
         finish(connection, question, HF_EKIND);
     } else {
         finish(connection, question,
@@ -65,12 +64,7 @@ static void send_extend(struct connection *connection, struct question *question
 {
     const struct hf_change *change = question->change;
     struct command command;
-    char field[REDIS_FIELD_SIZE];
-    hf__redis_field(connection->redis, change->op, field);
-    hf__connection_script(connection, &command, REDIS_EXTEND, 1);
-    hf__command_add(&command, change->name, change->name_length);
-    hf__command_print(&command, "%s", field);
-    hf__command_print(&command, "%lld", (long long)change->lease_ms);
+    hf__redis_kind(change->op->mode)->extend(connection, &command, change->op, change->lease_ms);
     hf__connection_write(connection, question, &command);
 }
 

@@ -78,7 +78,7 @@ bool hf__channel_join(struct redis *redis, struct hf_op *op)
     if (op->engine_pointer)
         return true;
     hf__command_begin(&name, "");
-    hf__command_derived(&name, REDIS_CHANNEL_PREFIX, op->name, op->name_length);
+    hf__redis_kind(op->mode)->channel(redis, &name, op);
     struct waiter *waiter = hf__calloc(1, sizeof *waiter);
     if (!waiter)
         return false;

@@ -145,9 +145,10 @@ void hf__connection_script(struct connection *connection, struct command *comman
 #include "engines/redis/scripts.inc"
 #undef HF_SCRIPT
     };
-    bool known = connection->known_scripts & (1u << script);
+    _Static_assert(REDIS_SCRIPTS <= 64, "a bit for each script");
+    bool known = connection->known_scripts >> script & 1;
     const char *body = known ? scripts[script].digest : scripts[script].text;
-    connection->known_scripts |= 1u << script;
+    connection->known_scripts |= UINT64_C(1) << script;
     hf__command_begin(command, known ? "EVALSHA" : "EVAL");
     hf__command_add(command, body, strlen(body));
     hf__command_print(command, "%u", keys);

@@ -9,6 +9,18 @@
 #define WAITERS_SHOWN_MAX 10000
 #define SCAN_COUNT "500"
 
+/* The parts of what inspect.lua answers. */
+enum {
+    PART_KIND,
+    PART_TOTAL,
+    PART_VALUE,
+    PART_TOKEN,
+    PART_HOLDERS,
+    PART_WAITERS,
+    PART_IN_USE, /* 1: held, waited for, or otherwise there */
+    PARTS
+};
+
 /* A name found by its token: a question's memory. */
 struct found {
     uint32_t length;
@@ -24,39 +36,75 @@ struct listing {
     bool failed;
 };
 
-static hf_entry entry_of(const struct found *found, hf_kind kind, hf_role role)
+/* The script's words. */
+static const char *const kinds[] = { "", "mutex", "fair", "rw", "semaphore", "counter", "latch" };
+static const char *const modes[] = { "mutex", "fair", "read", "upgrade", "write", "permit" };
+
+static unsigned number_of(const char *const *words, unsigned count, const redisReply *word)
 {
-    return (hf_entry){ .size = sizeof(hf_entry),
-                       .name = found->name,
-                       .name_length = found->length,
-                       .kind = kind,
-                       .role = role,
-                       .owner_key = "",
-                       .owner_text = "",
-                       .host = "",
-                       .lease_left_ms = -1 };
+    for (unsigned i = 0; i < count; i++)
+        if (strcmp(words[i], hf__reply_text(word)) == 0)
+            return i;
+    return 0;
 }
 
+static uint32_t small(const redisReply *reply)
+{
+    int64_t number = hf__reply_number(reply);
+    return number < 0 ? 0 : number > UINT32_MAX ? UINT32_MAX : (uint32_t)number;
+}
+
+/* {mode, permits, key, ms left}: a holder's or a waiter's. */
+static void show_person(struct hf_query *query, hf_entry entry, const redisReply *row)
+{
+    if (!hf__reply_is_array(row, 4))
+        return;
+    entry.mode = (hf_mode)number_of(modes, sizeof modes / sizeof *modes, row->element[0]);
+    entry.permits = small(row->element[1]);
+    entry.owner_key = entry.owner_text = hf__reply_text(row->element[2]);
+    if (entry.role == HF_ROLE_HOLDER)
+        entry.lease_left_ms = hf__reply_number(row->element[3]);
+    hf__query_add(query, &entry);
+}
+
+static void show_waiters(struct hf_query *query, hf_entry entry, const redisReply *waiters)
+{
+    int64_t count =
+        waiters->type == REDIS_REPLY_ARRAY ? (int64_t)waiters->elements : hf__reply_number(waiters);
+    entry.role = HF_ROLE_WAITER;
+    for (int64_t i = 0; i < count && i < WAITERS_SHOWN_MAX; i++) {
+        entry.rank = (uint32_t)i + 1;
+        if (waiters->type == REDIS_REPLY_ARRAY)
+            show_person(query, entry, waiters->element[i]);
+        else
+            hf__query_add(query, &entry);
+    }
+}
+
+/* `parts` is what inspect.lua answers. */
 static void show(struct hf_query *query, const struct found *found, redisReply *const *parts)
 {
-    bool held = hf__reply_says(parts[0], "hash");
-    int64_t token = hf__reply_number(parts[3]), listeners = hf__reply_number(parts[4]);
-    hf_kind kind = held || token > 0 ? HF_KIND_MUTEX : HF_KIND_FREE;
-    hf_entry entry = entry_of(found, kind, HF_ROLE_OBJECT);
-    entry.token = token > 0 ? (uint64_t)token : 0;
-    hf__query_add(query, &entry);
-    for (size_t i = 0; hf__reply_is_array(parts[1], i + 1); i++) {
-        entry = entry_of(found, kind, HF_ROLE_HOLDER);
-        entry.token = token > 0 ? (uint64_t)token : 0;
-        entry.owner_key = entry.owner_text = hf__reply_text(parts[1]->element[i]);
-        entry.lease_left_ms = parts[2]->integer;
-        hf__query_add(query, &entry);
-    }
-    for (int64_t i = 1; i <= listeners && i <= WAITERS_SHOWN_MAX; i++) {
-        entry = entry_of(found, kind, HF_ROLE_WAITER);
-        entry.rank = (uint32_t)i;
-        hf__query_add(query, &entry);
-    }
+    int64_t token = hf__reply_number(parts[PART_TOKEN]);
+    hf_entry object = { .size = sizeof object,
+                        .name = found->name,
+                        .name_length = found->length,
+                        .kind = (hf_kind)number_of(kinds, sizeof kinds / sizeof *kinds,
+                                                   parts[PART_KIND]),
+                        .role = HF_ROLE_OBJECT,
+                        .token = token > 0 ? (uint64_t)token : 0,
+                        .owner_key = "",
+                        .owner_text = "",
+                        .host = "",
+                        .lease_left_ms = -1 };
+    hf_entry person = object;
+    object.total = small(parts[PART_TOTAL]);
+    object.value = small(parts[PART_VALUE]);
+    hf__query_add(query, &object);
+    person.role = HF_ROLE_HOLDER;
+    for (size_t i = 0; hf__reply_is_array(parts[PART_HOLDERS], i + 1); i++)
+        show_person(query, person, parts[PART_HOLDERS]->element[i]);
+    person.token = 0;
+    show_waiters(query, person, parts[PART_WAITERS]);
 }
 
 static void fail(struct connection *connection, const struct question *question,
@@ -102,12 +150,11 @@ static void look_answered(struct connection *connection, struct question *questi
 {
     struct redis *redis = connection->redis;
     struct hf_query *query = question->query;
-    if (hf__reply_is_array(reply, 5)) {
+    if (hf__reply_is_array(reply, PARTS)) {
         show(query, question->memory, reply->element);
     } else if (hf__reply_is_array(reply, 1)) {
         query->code = HF_EKIND;
-        hf__explain(&query->error, HF_EKIND, 0, "\"%.200s\" is there, but is no mutex",
-                    query->name);
+        hf__explain(&query->error, HF_EKIND, 0, "\"%.200s\" is there, but is no lock", query->name);
     } else {
         fail(connection, question, reply, query);
     }
@@ -137,9 +184,7 @@ static void member_answered(struct connection *connection, struct question *ques
 {
     struct redis *redis = connection->redis;
     struct listing *listing = question->listing;
-    bool shown = hf__reply_is_array(reply, 5);
-    if (shown &&
-        (hf__reply_says(reply->element[0], "hash") || hf__reply_number(reply->element[4]) > 0))
+    if (hf__reply_is_array(reply, PARTS) && hf__reply_number(reply->element[PART_IN_USE]) == 1)
         show(listing->query, question->memory, reply->element);
     if (!hf__reply_is_array(reply, 1) && !listing->failed) {
         listing->failed = true;

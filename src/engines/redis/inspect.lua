@@ -1,11 +1,20 @@
--- Shows a mutex: nothing is changed.
--- KEYS: the lock, its token, its channel.
--- Answers {the type of the lock's key, its holders' fields, milliseconds left, the last token, how
--- many clients listen for its release}, or {'other'}.
-local kind = redis.call('type', KEYS[1]).ok
-if kind ~= 'none' and (kind ~= 'hash' or redis.call('hexists', KEYS[1], 'mode') == 1) then
+-- Shows a lock: nothing is changed.
+-- KEYS: the lock, its token, the mutex's channel.
+-- Answers {kind, total, value, the last token, holders, waiters, 1 if the name is in use or 0}, or
+-- {'other'}: it is no lock. A holder is {mode, permits, its key, milliseconds left}; waiters are the
+-- same, in order, or just their number.
+local lock = KEYS[1]
+local is = redis.call('type', lock).ok
+if is ~= 'none' and (is ~= 'hash' or redis.call('hexists', lock, 'mode') == 1) then
     return {'other'}
 end
-local listeners = redis.call('pubsub', 'numsub', KEYS[3])
-return {kind, redis.call('hkeys', KEYS[1]), redis.call('pttl', KEYS[1]),
-        redis.call('get', KEYS[2]) or '0', listeners[2]}
+local token = redis.call('get', KEYS[2]) or '0'
+local waiters = redis.call('pubsub', 'numsub', KEYS[3])[2]
+local holders = {}
+local left = redis.call('pttl', lock)
+for i, field in ipairs(redis.call('hkeys', lock)) do
+    holders[i] = {'mutex', 0, field, left}
+end
+local kind = (is ~= 'none' or token ~= '0') and 'mutex' or ''
+local in_use = (#holders > 0 or waiters > 0) and 1 or 0
+return {kind, 0, 0, token, holders, waiters, in_use}

@@ -1,12 +1,12 @@
 -- Takes a mutex for one owner. Asking twice is asking once: what is ours already is granted again,
 -- with the same token and a lease that begins anew.
 -- KEYS: the lock, its token. ARGV: the owner's field, the lease in ms, the token's time to live.
--- Answers {1, token}, {0, milliseconds until it may be free}, or {-1}: it is another kind of thing.
+-- Answers {1, token}, {0, milliseconds until it may be free}, or {-1, what it is in use as}.
 local lock, last = KEYS[1], KEYS[2]
 local ours = redis.call('hexists', lock, ARGV[1]) == 1
 if not ours and redis.call('exists', lock) == 1 then
     if redis.call('hexists', lock, 'mode') == 1 then
-        return {-1}
+        return {-1, 'a read-write lock'}
     end
     return {0, redis.call('pttl', lock)}
 end

@@ -63,7 +63,9 @@ enum redis_script {
 
 /* Leases renewed by one call. */
 #define REDIS_RENEWALS 64u
-#define REDIS_ARGUMENTS (3u * REDIS_RENEWALS + 3u)
+/* Of those a kind may add to the call for each lease, beside the lock's name. */
+#define REDIS_RENEWAL_ARGUMENTS 4u
+#define REDIS_ARGUMENTS ((1u + REDIS_RENEWAL_ARGUMENTS) * REDIS_RENEWALS + 3u)
 
 /* The arguments are not copied, but for those that the command itself makes into text. */
 struct command {
@@ -129,7 +131,7 @@ struct connection {
     struct hf_timer pause;    /* until the next try */
     struct hf_timer limit;    /* the oldest question has waited for too long; or a failure */
     unsigned failures;        /* in a row */
-    unsigned known_scripts;   /* a bit for each that this connection has sent in full */
+    uint64_t known_scripts;   /* a bit for each that this connection has sent in full */
     uint64_t server_id;       /* the server's number for this connection, or for the last one */
     hf_error why;             /* of the last failure */
     bool failing;             /* `why` is set, and is to be told */
@@ -158,6 +160,35 @@ hf__connection_break(struct connection *connection, int code, int native, const 
 void hf__greeting_begin(struct connection *connection);
 void hf__connection_greeted(struct connection *connection);
 
+/* ---- kinds: one file each, mutex.c and so on; kinds.c knows them all ---- */
+
+/* What a mode is at the server: each function writes one command, which runs a script of the
+ * kind's. All kinds' scripts answer alike, so nothing else asks which kind it has before it:
+ *
+ *   acquire   {1, token}, {0, ms until it may be free, -1 where nobody knows}, or {-1, what the
+ *             name is in use as}. With op->enqueue, it is going to wait
+ *   attach    {1, token, ms left}, or {0}: nobody holds it under that key
+ *   release   1, or 0: it was not this owner's (any more)
+ *   extend    the same
+ *   renew     for each lease the same. KEYS are the locks' names, ARGV what `renewal` adds
+ */
+struct redis_kind {
+    const char *what; /* "a mutex", for sentences */
+    enum redis_script renew;
+    void (*acquire)(struct connection *connection, struct command *command, const struct hf_op *op);
+    void (*attach)(struct connection *connection, struct command *command, const struct hf_op *op);
+    void (*release)(struct connection *connection, struct command *command, const struct hf_op *op);
+    void (*extend)(struct connection *connection, struct command *command, const struct hf_op *op,
+                   int64_t lease_ms);
+    /* Adds one lease's arguments, always as many, REDIS_RENEWAL_ARGUMENTS at most. */
+    void (*renewal)(const struct redis *redis, struct command *command, const struct hf_op *op);
+    /* Adds the name of the channel. */
+    void (*channel)(const struct redis *redis, struct command *command, const struct hf_op *op);
+};
+
+const struct redis_kind *hf__redis_kind(hf_mode mode);
+extern const struct redis_kind hf__redis_mutex;
+
 /* ---- channel.c: hearing of releases ---- */
 
 /* The op is woken when its lock's release is heard of, or may have been missed. False: no memory.
@@ -182,8 +213,8 @@ struct redis {
     bool heard;                /* anything since the last beat */
     struct channel *channels[REDIS_CHANNEL_BUCKETS];
     unsigned channel_count;
-    struct hf_link renewals;   /* asked for and not answered */
-    struct renewals *gathered; /* in this turn */
+    struct hf_link renewals;  /* asked for and not answered */
+    struct hf_link gathering; /* still open to more, in this turn */
     struct hf_task send_renewals;
     struct hf_link listings; /* of everything, that are under way */
 };
@@ -197,6 +228,10 @@ struct redis {
 /* The field by which an op is known at the server. */
 void hf__redis_field(const struct redis *redis, const struct hf_op *op,
                      char field[REDIS_FIELD_SIZE]);
+void hf__redis_add_field(const struct redis *redis, struct command *command,
+                         const struct hf_op *op);
+/* What the lease of its next grant is. */
+int64_t hf__redis_lease_ms(const struct redis *redis, const struct hf_op *op);
 
 /* NULL: out of memory. */
 struct question *hf__question_new(struct redis *redis);

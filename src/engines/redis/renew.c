@@ -1,18 +1,23 @@
-/* Renewing: what falls due in one turn of the loop goes to the server in one script. */
+/* Renewing: what falls due in one turn of the loop goes to the server together, in one call for
+ * each kind's script. */
 #include "base/testing.h"
 #include "redis.h"
 
 struct renewals {
-    struct hf_link link; /* in redis->renewals, until they are answered */
+    struct hf_link link; /* in redis->gathering, then in redis->renewals until they are answered */
+    enum redis_script script;
     unsigned count;
     struct hf_op *ops[REDIS_RENEWALS]; /* NULL: it has left meanwhile */
 };
 
-static void forget(struct renewals *renewals, const struct hf_op *op)
+static void forget(struct hf_link *list, const struct hf_op *op)
 {
-    for (unsigned i = 0; i < renewals->count; i++)
-        if (renewals->ops[i] == op)
-            renewals->ops[i] = NULL;
+    HF_LIST_FOREACH (link, following, list) {
+        struct renewals *renewals = HF_CONTAINER(link, struct renewals, link);
+        for (unsigned i = 0; i < renewals->count; i++)
+            if (renewals->ops[i] == op)
+                renewals->ops[i] = NULL;
+    }
 }
 
 /* From here on the op's memory may belong to another claim. */
@@ -21,10 +26,8 @@ void hf__renewals_forget(struct redis *redis, struct hf_op *op)
     if (!(op->engine_word[1] & REDIS_RENEWING))
         return;
     op->engine_word[1] &= ~(uint64_t)REDIS_RENEWING;
-    HF_LIST_FOREACH (link, following, &redis->renewals)
-        forget(HF_CONTAINER(link, struct renewals, link), op);
-    if (redis->gathered)
-        forget(redis->gathered, op);
+    forget(&redis->renewals, op);
+    forget(&redis->gathering, op);
 }
 
 static void answered(struct connection *connection, struct question *question,
@@ -43,33 +46,34 @@ static void answered(struct connection *connection, struct question *question,
     hf__question_free(connection->redis, question);
 }
 
-/* Those who have left meanwhile are asked about all the same: nothing comes of it. */
+static void drop_those_who_left(struct renewals *renewals)
+{
+    unsigned left = 0;
+    for (unsigned i = 0; i < renewals->count; i++)
+        if (renewals->ops[i])
+            renewals->ops[left++] = renewals->ops[i];
+    renewals->count = left;
+}
+
 static void send(struct connection *connection, struct question *question)
 {
-    const struct renewals *renewals = question->memory;
-    struct redis *redis = connection->redis;
+    struct renewals *renewals = question->memory;
     struct command command;
-    hf__connection_script(connection, &command, REDIS_RENEW, renewals->count);
+    drop_those_who_left(renewals);
+    hf__connection_script(connection, &command, renewals->script, renewals->count);
+    for (unsigned i = 0; i < renewals->count; i++)
+        hf__command_add(&command, renewals->ops[i]->name, renewals->ops[i]->name_length);
     for (unsigned i = 0; i < renewals->count; i++) {
         const struct hf_op *op = renewals->ops[i];
-        hf__command_add(&command, op ? op->name : "-", op ? op->name_length : 1);
-    }
-    for (unsigned i = 0; i < renewals->count; i++) {
-        const struct hf_op *op = renewals->ops[i];
-        char field[REDIS_FIELD_SIZE] = "";
-        if (op)
-            hf__redis_field(redis, op, field);
-        hf__command_print(&command, "%s", field);
-        hf__command_print(&command, "%lld", op ? (long long)op->own_lease.lease_ms : 0);
+        hf__redis_kind(op->mode)->renewal(connection->redis, &command, op);
     }
     hf__connection_write(connection, question, &command);
 }
 
-static void flush(struct redis *redis)
+static void flush(struct redis *redis, struct renewals *renewals)
 {
-    struct renewals *renewals = redis->gathered;
-    struct question *question = renewals ? hf__question_new(redis) : NULL;
-    redis->gathered = NULL;
+    struct question *question = hf__question_new(redis);
+    hf__link_remove(&renewals->link);
     /* Without memory there is no word, and the watchdog asks again. */
     if (!question) {
         free(renewals);
@@ -84,22 +88,37 @@ static void flush(struct redis *redis)
 
 static void turn_ends(struct hf_task *task)
 {
-    flush(HF_CONTAINER(task, struct redis, send_renewals));
+    struct redis *redis = HF_CONTAINER(task, struct redis, send_renewals);
+    HF_LIST_FOREACH (link, following, &redis->gathering)
+        flush(redis, HF_CONTAINER(link, struct renewals, link));
+}
+
+static struct renewals *gathered_for(struct redis *redis, enum redis_script script)
+{
+    HF_LIST_FOREACH (link, following, &redis->gathering) {
+        struct renewals *renewals = HF_CONTAINER(link, struct renewals, link);
+        if (renewals->script == script)
+            return renewals;
+    }
+    struct renewals *renewals = hf__calloc(1, sizeof *renewals);
+    if (!renewals)
+        return NULL;
+    renewals->script = script;
+    hf__list_append(&redis->gathering, &renewals->link);
+    return renewals;
 }
 
 void hf__redis_renew(struct hf_engine *engine, struct hf_lease *lease)
 {
     struct redis *redis = (struct redis *)engine;
     struct hf_op *op = HF_CONTAINER(lease, struct hf_op, own_lease);
-    if (!redis->gathered)
-        redis->gathered = hf__calloc(1, sizeof *redis->gathered);
-    struct renewals *renewals = redis->gathered;
+    struct renewals *renewals = gathered_for(redis, hf__redis_kind(op->mode)->renew);
     if (!renewals)
         return;
     op->engine_word[1] |= REDIS_RENEWING;
     renewals->ops[renewals->count++] = op;
     if (renewals->count == REDIS_RENEWALS)
-        flush(redis);
+        flush(redis, renewals);
     else
         hf__loop_defer(redis->base.host->loop, &redis->send_renewals);
 }
@@ -107,12 +126,14 @@ void hf__redis_renew(struct hf_engine *engine, struct hf_lease *lease)
 void hf__renewals_open(struct redis *redis)
 {
     hf__link_init(&redis->renewals);
+    hf__link_init(&redis->gathering);
     hf__task_init(&redis->send_renewals, turn_ends);
 }
 
 void hf__renewals_close(struct redis *redis)
 {
+    struct hf_link *link;
     hf__link_remove(&redis->send_renewals.link);
-    free(redis->gathered);
-    redis->gathered = NULL;
+    while ((link = hf__list_pop(&redis->gathering)))
+        free(HF_CONTAINER(link, struct renewals, link));
 }
