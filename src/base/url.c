@@ -170,7 +170,7 @@ static int parse_authority(struct parser *parser, char *text)
             return HF_EINVAL;
         text = at_sign + 1;
     }
-    if (!*text && !at_sign)
+    if (!*text)
         return HF_OK;
     for (char *next; text; text = next) {
         char *comma = strchr(text, ',');

@@ -3,6 +3,7 @@
 #include "net/stream.h"
 
 #include "base/testing.h"
+#include "net/tls.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -16,6 +17,8 @@
 /* So much is under way to a store that is not reading that a few milliseconds more do not matter.
  */
 #define FULL_AGAIN_MS 5
+/* With TLS, so much at a time is made ready for the wire. */
+#define SEALED_MAX (64u << 10)
 
 struct buffer {
     char *bytes;
@@ -41,8 +44,10 @@ struct hf_stream {
     struct hf_timer full;  /* the socket's buffer is full: look again */
     struct hf_task flush;
     struct buffer out;
-    int failure; /* a libuv code */
-    bool has_socket, is_open, closed;
+    struct hf_tls_session *session; /* with TLS, once connected */
+    struct buffer sealed;           /* what goes to the wire of `out`, then */
+    int failure;                    /* a libuv code */
+    bool has_socket, is_connected, is_open, closed;
     unsigned requests; /* out at libuv, the socket's own closing included */
     char input[16384];
 };
@@ -53,6 +58,8 @@ static void let_go(struct hf_stream *stream)
         return;
     uv_freeaddrinfo(stream->addresses);
     free(stream->out.bytes);
+    free(stream->sealed.bytes);
+    hf__tls_session_free(stream->session);
     free(stream);
 }
 
@@ -71,7 +78,7 @@ static void close_socket(struct hf_stream *stream)
 {
     if (!stream->has_socket)
         return;
-    stream->has_socket = stream->is_open = false;
+    stream->has_socket = stream->is_connected = stream->is_open = false;
     stream->requests++;
     uv_close(&stream->socket.handle, socket_closed);
 }
@@ -88,20 +95,45 @@ void hf__stream_close(struct hf_stream *stream)
     let_go(stream);
 }
 
-static const char *words(int failure)
+static const char *words(const struct hf_stream *stream, int failure)
 {
+    bool shaking = stream->session && !stream->is_open;
+    if (shaking && failure == UV_ETIMEDOUT)
+        return "it does not answer the TLS handshake; is this the port without TLS?";
+    if (shaking && failure == UV_EOF)
+        return "it closed the connection in the TLS handshake; is this the port without TLS?";
     if (failure == UV_EOF)
         return "the other side closed the connection";
     return uv_strerror(failure);
 }
 
-/* From libuv's own callbacks, where the opener may hear of it at once. */
-static void break_off(struct hf_stream *stream, int failure)
+static void end(struct hf_stream *stream, int code, int native, const char *why)
 {
     const struct hf_stream_events *events = stream->events;
     void *arg = stream->arg;
+    char kept[280];
+    snprintf(kept, sizeof kept, "%s", why);
     hf__stream_close(stream);
-    events->broken(arg, failure == UV_EOF ? 0 : -failure, words(failure));
+    events->broken(arg, code, native, kept);
+}
+
+/* From libuv's own callbacks, where the opener may hear of it at once. */
+static void break_off(struct hf_stream *stream, int failure)
+{
+    end(stream, HF_UNREACHABLE, failure == UV_EOF ? 0 : -failure, words(stream, failure));
+}
+
+/* The same, where TLS failed or has ended, or had no memory. */
+static void break_off_session(struct hf_stream *stream)
+{
+    enum hf_tls_state state = hf__tls_session_state(stream->session);
+    int code;
+    if (state != HF_TLS_FAILED) {
+        break_off(stream, state == HF_TLS_ENDED ? UV_EOF : UV_ENOMEM);
+        return;
+    }
+    const char *why = hf__tls_session_why(stream->session, &code);
+    end(stream, code, 0, why);
 }
 
 /* From inside a call of the opener's: it hears of it in the loop's next turn. */
@@ -148,23 +180,63 @@ static ssize_t send_quietly(struct hf_stream *stream, const char *bytes, size_t 
     return count < 0 ? -errno : count;
 }
 
-static void flush_all(struct hf_stream *stream)
+/* Makes the next bytes of `out` ready for the wire, and what TLS has to say of its own. False: it
+ * has failed, or there is no memory. */
+static bool seal(struct hf_stream *stream)
 {
     struct buffer *out = &stream->out;
-    while (stream->is_open && out->begun < out->length) {
-        ssize_t count = send_quietly(stream, out->bytes + out->begun, out->length - out->begun);
+    size_t length = out->length - out->begun < SEALED_MAX ? out->length - out->begun : SEALED_MAX;
+    char bytes[16384];
+    if (stream->is_open && length > 0) {
+        if (!hf__tls_write(stream->session, out->bytes + out->begun, length))
+            return false;
+        out->begun += length;
+    }
+    if (out->begun == out->length)
+        out->begun = out->length = 0;
+    while ((length = hf__tls_take(stream->session, bytes, sizeof bytes)) > 0)
+        if (!append(&stream->sealed, bytes, length))
+            return false;
+    return true;
+}
+
+/* The next bytes for the wire; an empty buffer: there are none. NULL: see seal. */
+static struct buffer *next_to_send(struct hf_stream *stream)
+{
+    struct buffer *wire = stream->session ? &stream->sealed : &stream->out;
+    if (wire->begun == wire->length) {
+        wire->begun = wire->length = 0;
+        if (stream->session && !seal(stream))
+            return NULL;
+    }
+    return wire;
+}
+
+static void flush_all(struct hf_stream *stream)
+{
+    while (stream->is_connected) {
+        struct buffer *wire = next_to_send(stream);
+        if (!wire) {
+            break_off_session(stream);
+            return;
+        }
+        if (wire->begun == wire->length)
+            return;
+        ssize_t count = send_quietly(stream, wire->bytes + wire->begun, wire->length - wire->begun);
         if (count >= 0) {
-            out->begun += (size_t)count;
+            wire->begun += (size_t)count;
         } else if (count == -EAGAIN) {
             hf__timer_start(stream->loop, &stream->full,
                             hf__loop_now(stream->loop) + FULL_AGAIN_MS);
             return;
+        } else if (count == -EPIPE || count == -ECONNRESET) {
+            /* Reading ends as well, but first comes what the peer had to say about it. */
+            stream->is_connected = false;
         } else if (count != -EINTR) {
             break_off(stream, (int)count);
             return;
         }
     }
-    out->begun = out->length = 0;
 }
 
 static void flush(struct hf_task *task)
@@ -195,10 +267,38 @@ static void give_room(uv_handle_t *handle, size_t suggested, uv_buf_t *room)
     *room = uv_buf_init(stream->input, sizeof stream->input);
 }
 
+static void ready(struct hf_stream *stream)
+{
+    hf__timer_stop(stream->loop, &stream->limit);
+    stream->is_open = true;
+    stream->events->opened(stream->arg);
+}
+
+/* What the peer says last may come together with the end of TLS. */
+static void has_read_sealed(struct hf_stream *stream, const char *bytes, size_t length)
+{
+    struct hf_tls_session *session = stream->session;
+    char plain[16384];
+    hf__tls_feed(session, bytes, length);
+    if (!stream->is_open && hf__tls_session_state(session) == HF_TLS_OPEN)
+        ready(stream);
+    while (!stream->closed && (length = hf__tls_read(session, plain, sizeof plain)) > 0)
+        stream->events->received(stream->arg, plain, length);
+    if (stream->closed)
+        return;
+    if (hf__tls_session_state(session) == HF_TLS_ENDED ||
+        hf__tls_session_state(session) == HF_TLS_FAILED)
+        break_off_session(stream);
+    else if (!stream->full.started)
+        flush_all(stream);
+}
+
 static void has_read(uv_stream_t *socket, ssize_t count, const uv_buf_t *buffer)
 {
     struct hf_stream *stream = socket->data;
-    if (count > 0)
+    if (count > 0 && stream->session)
+        has_read_sealed(stream, buffer->base, (size_t)count);
+    else if (count > 0)
         stream->events->received(stream->arg, buffer->base, (size_t)count);
     else if (count < 0 && !stream->closed)
         break_off(stream, (int)count);
@@ -215,9 +315,16 @@ static void opened(struct hf_stream *stream)
         break_off(stream, code);
         return;
     }
-    hf__timer_stop(stream->loop, &stream->limit);
-    stream->is_open = true;
-    stream->events->opened(stream->arg);
+    stream->is_connected = true;
+    if (!stream->place.tls) {
+        ready(stream);
+        return;
+    }
+    stream->session = hf__tls_session_new(stream->place.tls, stream->place.host);
+    if (stream->session)
+        flush_all(stream);
+    else
+        break_off(stream, UV_ENOMEM);
 }
 
 static void refused_socket_closed(uv_handle_t *handle)

@@ -1,4 +1,5 @@
-/* Byte streams over TCP and Unix sockets: bytes out, bytes in, and one word when it is over. */
+/* Byte streams over TCP, with TLS or without, and Unix sockets: bytes out, bytes in, and one word
+ * when it is over. */
 #ifndef HF_NET_STREAM_H
 #define HF_NET_STREAM_H
 
@@ -9,6 +10,7 @@
 
 struct uv_loop_s;
 struct hf_stream;
+struct hf_tls;
 
 /* What waits to be written may be so large; a peer that reads so slowly is given up. */
 #define HF_STREAM_WRITE_MAX (64u << 20)
@@ -16,8 +18,9 @@ struct hf_stream;
 struct hf_stream_place {
     const char *host; /* a name or an address; or NULL */
     unsigned port;
-    const char *path; /* of a Unix socket, where `host` is NULL */
-    int64_t limit_ms; /* for finding the address and connecting, all in all */
+    const char *path;   /* of a Unix socket, where `host` is NULL */
+    int64_t limit_ms;   /* for finding the address and connecting, all in all */
+    struct hf_tls *tls; /* NULL: without */
 };
 
 /* All run on the loop, never inside a call of the stream's. `arg` is the opener's. */
@@ -25,12 +28,13 @@ struct hf_stream_events {
     void (*opened)(void *arg);
     /* The bytes live until the function returns. It may close the stream. */
     void (*received)(void *arg, const char *bytes, size_t length);
-    /* Once, and the last: it could not be opened, or has ended. The stream is gone. `native` is an
+    /* Once, and the last: it could not be opened, or has ended. The stream is gone. `code` is
+     * HF_DENIED where the two sides do not trust each other, else HF_UNREACHABLE; `native` is an
      * errno, or 0; `why` is a few words that live until the function returns. */
-    void (*broken)(void *arg, int native, const char *why);
+    void (*broken)(void *arg, int code, int native, const char *why);
 };
 
-/* Begins to connect. The strings in `place` live as long as the stream. NULL: out of memory. */
+/* Begins to connect. What `place` points to lives as long as the stream. NULL: out of memory. */
 struct hf_stream *hf__stream_open(struct uv_loop_s *uv, struct hf_loop *loop,
                                   const struct hf_stream_place *place,
                                   const struct hf_stream_events *events, void *arg);

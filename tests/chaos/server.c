@@ -40,14 +40,24 @@ static bool is_installed(void)
 static void be_server(void *arg)
 {
     struct server *server = arg;
+    const char *all[40] = { "redis-server",    "--bind", "127.0.0.1",    "--save", "",
+                            "--appendonly",    "no",     "--maxclients", "1000",   "--dir",
+                            server->directory, "--port" };
+    int count = 12;
     char port[8], log[240];
 
     snprintf(port, sizeof(port), "%d", server->port);
-    snprintf(log, sizeof(log), "%s/log", server->directory);
-    execlp("redis-server", "redis-server", "--port", port, "--bind", "127.0.0.1", "--save", "",
-           "--appendonly", "no", "--dir", server->directory, "--logfile", log,
-           server->password ? "--requirepass" : "--maxclients",
-           server->password ? server->password : "1000", (char *)NULL);
+    snprintf(log, sizeof(log), "%s/log-%d", server->directory, server->port);
+    all[count++] = port;
+    all[count++] = "--logfile";
+    all[count++] = log;
+    if (server->password) {
+        all[count++] = "--requirepass";
+        all[count++] = server->password;
+    }
+    for (const char *const *more = server->arguments; more && *more && count < 39; more++)
+        all[count++] = *more;
+    execvp(all[0], (char *const *)(uintptr_t)all);
     _exit(127);
 }
 

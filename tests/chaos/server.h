@@ -8,6 +8,8 @@ struct server {
     struct child process;
     int port;
     const char *password; /* NULL: none */
+    /* More of the command line, ending with NULL; or NULL. */
+    const char *const *arguments;
     char directory[200];
 };
 

@@ -229,13 +229,13 @@ void hf__connection_greeted(struct connection *connection)
         connection->ready(connection);
 }
 
-static void broken(void *arg, int native, const char *why)
+static void broken(void *arg, int code, int native, const char *why)
 {
     struct connection *connection = arg;
     bool was_open = connection->state != CONNECTION_OPENING;
     connection->stream = NULL;
     if (!connection->failing)
-        hf__error_set(&connection->why, HF_UNREACHABLE, native, "Redis at %.100s: %s%s",
+        hf__error_set(&connection->why, code, native, "Redis at %.100s: %s%s",
                       connection->redis->settings.shown, was_open ? "" : "cannot connect: ", why);
     fail(connection);
 }

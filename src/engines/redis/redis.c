@@ -25,6 +25,7 @@ static int open_redis(struct hf_engine **ret, const struct hf_host *host, struct
         return hf__error_set(error, HF_ENOMEM, 0, "out of memory for a client of Redis");
     int code = hf__redis_settings(&redis->settings, url, error);
     if (code != HF_OK) {
+        hf__redis_settings_close(&redis->settings);
         free(redis);
         return code;
     }
@@ -52,6 +53,7 @@ static void close_redis(struct hf_engine *engine, void (*closed)(void *arg), voi
     struct hf_link *link;
     while ((link = hf__list_pop(&redis->free_questions)))
         free(HF_CONTAINER(link, struct question, link));
+    hf__redis_settings_close(&redis->settings);
     free(redis);
     closed(arg);
 }
@@ -66,7 +68,7 @@ static void forked(struct hf_engine *engine)
             hf__stream_forked(connections[i]->stream);
 }
 
-static const char *const schemes[] = { "redis", "redis+unix", NULL };
+static const char *const schemes[] = { "redis", "rediss", "redis+unix", NULL };
 
 const struct hf_engine_ops hf__redis = {
     .name = "redis",

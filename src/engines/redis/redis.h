@@ -8,6 +8,7 @@
 #include "base/url.h"
 #include "core/engine.h"
 #include "net/stream.h"
+#include "net/tls.h"
 
 #include <hiredis/hiredis.h>
 
@@ -31,7 +32,10 @@ struct redis_settings {
     char shown[280];    /* where it is, for sentences */
 };
 
+/* What `settings` has got by then is given back by hf__redis_settings_close, also after a failure.
+ */
 int hf__redis_settings(struct redis_settings *settings, struct hf_url *url, hf_error *error);
+void hf__redis_settings_close(struct redis_settings *settings);
 
 /* ---- reply.c: what the server says ---- */
 

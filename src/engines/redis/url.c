@@ -1,5 +1,5 @@
-/* What a URL of Redis says: redis://[user[:password]@][host[:port]][/database][?timeout=MS], or
- * redis+unix:///path[?db=N]. */
+/* What a URL of Redis says: redis://[user[:password]@][host[:port]][/database][?timeout=MS],
+ * rediss: for the same with TLS, or redis+unix:///path[?db=N]. */
 #include "base/error.h"
 #include "redis.h"
 
@@ -12,6 +12,8 @@
 #define TIMEOUT_LEAST 100
 #define TIMEOUT_MOST 3600000
 #define DATABASE_MOST 1000000
+/* Long enough that nobody writes it without knowing. */
+#define VERIFY_NOTHING "no-anybody-may-answer"
 
 static int complain(const struct hf_url *url, hf_error *error, const char *what)
 {
@@ -42,6 +44,8 @@ static int read_place(struct redis_settings *settings, const struct hf_url *url,
     }
     if (url->host_count > 1)
         return complain(url, error, "this engine speaks to one server; name one host");
+    if (url->user && !url->host_count)
+        return complain(url, error, "the host is missing after the '@'");
     place->host = url->host_count ? url->hosts[0].name : "127.0.0.1";
     place->port = url->host_count && url->hosts[0].port ? url->hosts[0].port : PORT_DEFAULT;
     snprintf(settings->shown, sizeof settings->shown, "%.250s:%u", place->host, place->port);
@@ -59,6 +63,34 @@ static int read_database(struct redis_settings *settings, struct hf_url *url, hf
     return HF_OK;
 }
 
+static int read_tls(struct redis_settings *settings, struct hf_url *url, hf_error *error)
+{
+    const char *verify = hf__url_option(url, "verify", "yes");
+    const struct hf_tls_settings tls = {
+        .authorities = hf__url_option(url, "ca", NULL),
+        .certificate = hf__url_option(url, "cert", NULL),
+        .key = hf__url_option(url, "key", NULL),
+        .any_server = strcmp(verify, VERIFY_NOTHING) == 0,
+    };
+    if (!tls.any_server && strcmp(verify, "yes") != 0)
+        return complain(url, error,
+                        "verify is yes, or, where whoever answers may have the password and the "
+                        "locks, " VERIFY_NOTHING);
+    return hf__tls_open(&settings->place.tls, &tls, error);
+}
+
+static bool wants_tls(const struct hf_url *url)
+{
+    return strncmp(url->scheme, "rediss", strlen("rediss")) == 0;
+}
+
+void hf__redis_settings_close(struct redis_settings *settings)
+{
+    if (settings->place.tls)
+        hf__tls_close(settings->place.tls);
+    settings->place.tls = NULL;
+}
+
 int hf__redis_settings(struct redis_settings *settings, struct hf_url *url, hf_error *error)
 {
     long timeout;
@@ -71,5 +103,9 @@ int hf__redis_settings(struct redis_settings *settings, struct hf_url *url, hf_e
         return complain(url, error, "timeout is a number of milliseconds from 100 to 3600000");
     settings->timeout_ms = settings->place.limit_ms = timeout;
     int code = read_place(settings, url, error);
-    return code == HF_OK ? read_database(settings, url, error) : code;
+    if (code == HF_OK)
+        code = read_database(settings, url, error);
+    if (code == HF_OK && wants_tls(url))
+        code = read_tls(settings, url, error);
+    return code;
 }
