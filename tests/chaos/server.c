@@ -6,6 +6,7 @@
 #include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/time.h>
 #include <unistd.h>
@@ -19,17 +20,22 @@ static struct sockaddr_in address_of(int port)
                                  .sin_addr = { htonl(INADDR_LOOPBACK) } };
 }
 
+/* Below those that the kernel gives to whoever connects, so that it stays free while the server is
+ * down for a moment. */
 int free_port(void)
 {
-    struct sockaddr_in address = address_of(0);
-    socklen_t size = sizeof(address);
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-
-    CHECK(fd >= 0);
-    CHECK(bind(fd, (struct sockaddr *)&address, size) == 0);
-    CHECK(getsockname(fd, (struct sockaddr *)&address, &size) == 0);
-    close(fd);
-    return ntohs(address.sin_port);
+    for (;;) {
+        unsigned salt;
+        CHECK(getrandom(&salt, sizeof(salt), 0) == sizeof(salt));
+        int port = 10000 + (int)(salt % 20000);
+        struct sockaddr_in address = address_of(port);
+        int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        CHECK(fd >= 0);
+        bool is_free = bind(fd, (struct sockaddr *)&address, sizeof(address)) == 0;
+        close(fd);
+        if (is_free)
+            return port;
+    }
 }
 
 static bool is_installed(void)

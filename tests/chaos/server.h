@@ -31,7 +31,7 @@ const char *server_url(const struct server *server, int timeout_ms);
  * the first line of the answer. False: no connection, or no answer. */
 bool server_tell(const struct server *server, const char *command, char *line, size_t size);
 
-/* A port of this machine that nobody listened on a moment ago. */
+/* A port of this machine that nobody listens on, and that nobody gets by chance. */
 int free_port(void);
 
 #endif

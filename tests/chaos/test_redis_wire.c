@@ -81,23 +81,51 @@ static int hear(const char *says, size_t length)
     return meet(&(struct impostor){ .says = says, .length = length });
 }
 
-#define HEAR(text) hear(text, sizeof(text) - 1)
+struct speech {
+    const char *says;
+    size_t length;
+};
+
+#define SPEECH(text)                                                                               \
+    {                                                                                              \
+        text, sizeof(text) - 1                                                                     \
+    }
+
+static void hear_one(void *arg, int index)
+{
+    const struct speech *speech = (const struct speech *)arg + index;
+
+    CHECK_CODE(hear(speech->says, speech->length), HF_UNREACHABLE);
+}
+
+/* All of them side by side: for a while, each client tries to give back what it may have got. */
+static void hear_all(struct speech *speeches, size_t count)
+{
+    processes_run((int)count, hear_one, speeches);
+}
 
 TEST(nonsense_is_no_answer)
 {
-    CHECK_CODE(HEAR("HTTP/1.1 400 Bad Request\r\n\r\n"), HF_UNREACHABLE);
-    CHECK_CODE(HEAR(GREETED "@#!\r\n"), HF_UNREACHABLE);
-    CHECK_CODE(HEAR("\0\0\0\0\0\0\r\n"), HF_UNREACHABLE);
-    CHECK_CODE(HEAR(GREETED "$12"), HF_UNREACHABLE);
+    struct speech speeches[] = {
+        SPEECH("HTTP/1.1 400 Bad Request\r\n\r\n"),
+        SPEECH(GREETED "@#!\r\n"),
+        SPEECH("\0\0\0\0\0\0\r\n"),
+        SPEECH(GREETED "$12"),
+    };
+
+    hear_all(speeches, sizeof(speeches) / sizeof(speeches[0]));
 }
 
 TEST(an_answer_that_announces_too_much_is_refused)
 {
-    CHECK_CODE(HEAR(GREETED "*2000000000\r\n:1\r\n"), HF_UNREACHABLE);
-    CHECK_CODE(HEAR(GREETED "*4294967295\r\n"), HF_UNREACHABLE);
-    CHECK_CODE(HEAR(GREETED "$99999999999999999999\r\nx"), HF_UNREACHABLE);
-    CHECK_CODE(HEAR(GREETED "*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n"),
-               HF_UNREACHABLE);
+    struct speech speeches[] = {
+        SPEECH(GREETED "*2000000000\r\n:1\r\n"),
+        SPEECH(GREETED "*4294967295\r\n"),
+        SPEECH(GREETED "$99999999999999999999\r\nx"),
+        SPEECH(GREETED "*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n"),
+    };
+
+    hear_all(speeches, sizeof(speeches) / sizeof(speeches[0]));
 }
 
 TEST(an_answer_without_an_end_is_refused)
@@ -133,5 +161,7 @@ TEST(answers_of_another_shape_are_no_grant)
 
 TEST(more_answers_than_questions_are_not_believed)
 {
-    CHECK(HEAR(GREETED ":1\r\n:1\r\n:1\r\n:1\r\n:1\r\n") != HF_OK);
+    static const char says[] = GREETED ":1\r\n:1\r\n:1\r\n:1\r\n:1\r\n";
+
+    CHECK(hear(says, sizeof(says) - 1) != HF_OK);
 }

@@ -68,11 +68,15 @@ static void let_thread_come_to_rest(hf_client *client)
 #endif
 }
 
+int64_t client_lease_ms;
+
 hf_client *open_client_with(hf_client_options options)
 {
     hf_client *client = NULL;
 
     options.size = sizeof(options);
+    if (options.lease_ms == 0)
+        options.lease_ms = client_lease_ms;
     CHECK_CODE(hf_open(&client, store_url(), &options), HF_OK);
     CHECK(client != NULL);
     let_thread_come_to_rest(client);
@@ -106,6 +110,13 @@ void check_code(const char *file, int line, const char *text, int got, int wante
         test_fail(file, line, "%s: got %s, wanted %s (%s)", text, hf_code_name(got),
                   hf_code_name(wanted), got == HF_OK ? "" : hf_last_error()->text);
     test_check(file, line, true, text);
+}
+
+void check_in_vain(const char *file, int line, const char *text, int got)
+{
+    bool unanswered = got == HF_UNREACHABLE && !store_is_local();
+
+    check_code(file, line, text, got, unanswered ? HF_UNREACHABLE : HF_BUSY);
 }
 
 void check_error(const char *file, int line, const char *text, int got, int wanted)

@@ -16,6 +16,9 @@ bool store_is_local(void);
 /* A name nobody else uses, the same in all processes of one test. Valid until the test ends. */
 const char *name_of(const char *stem);
 
+/* The lease of clients opened from now on, in peers too; 0, as at first: the library's own. Where a
+ * test waits for a loss that only the next renewal tells, a shorter one tells it sooner. */
+extern int64_t client_lease_ms;
 hf_client *open_client(void);
 hf_client *open_client_with(hf_client_options options);
 /* Skips the test unless the client has all of these. */
@@ -24,9 +27,13 @@ void need(const hf_client *client, unsigned caps);
 void need_forks_at_any_time(void);
 
 void check_code(const char *file, int line, const char *text, int got, int wanted);
+void check_in_vain(const char *file, int line, const char *text, int got);
 void check_error(const char *file, int line, const char *text, int got, int wanted);
 
 #define CHECK_CODE(call, wanted) check_code(__FILE__, __LINE__, #call, (call), (wanted))
+/* A wait that ended without the lock: HF_BUSY, or HF_UNREACHABLE where it was over before a server
+ * had answered, however short that was. */
+#define CHECK_IN_VAIN(call) check_in_vain(__FILE__, __LINE__, #call, (call))
 /* Also that hf_last_error says so in a proper sentence. */
 #define CHECK_ERROR(call, wanted) check_error(__FILE__, __LINE__, #call, (call), (wanted))
 

@@ -43,7 +43,7 @@ TEST(a_held_lock_is_busy_or_waited_for)
     CHECK_CODE(hf_lock_async(client, name_of("one"), 50, NULL, record_outcome, &timed, NULL),
                HF_OK);
     WAIT_OUTCOME(&timed);
-    CHECK_CODE(timed.code, HF_BUSY);
+    CHECK_IN_VAIN(timed.code);
     CHECK_CODE(
         hf_lock_async(client, name_of("one"), HF_FOREVER, NULL, record_outcome, &waiting, NULL),
         HF_OK);

@@ -28,7 +28,7 @@ TEST(set_add_take_get)
     CHECK_CODE(hf_counter_take(client, name_of("count"), 6, 0), HF_OK);
     CHECK_INT(value_of(client), 2);
     CHECK_ERROR(hf_counter_take(client, name_of("count"), 3, 0), HF_BUSY);
-    CHECK_CODE(hf_counter_take(client, name_of("count"), 3, 50), HF_BUSY);
+    CHECK_IN_VAIN(hf_counter_take(client, name_of("count"), 3, 50));
     CHECK_INT(value_of(client), 2);
     CHECK_CODE(hf_counter_set(client, name_of("count"), 0), HF_OK);
     CHECK_INT(value_of(client), 0);
@@ -78,7 +78,7 @@ TEST(what_was_taken_stays_taken)
         HF_OK);
     child_kill(&peer.child);
     CHECK_INT(value_of(client), 1);
-    CHECK_CODE(hf_counter_take(client, name_of("count"), 2, 100), HF_BUSY);
+    CHECK_IN_VAIN(hf_counter_take(client, name_of("count"), 2, 100));
     CHECK_INT(value_of(client), 1);
     hf_close(client);
 }

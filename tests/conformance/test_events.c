@@ -48,12 +48,20 @@ TEST(granted_and_released)
 TEST(waiting)
 {
     struct tally tally = { 0 };
+    struct outcome outcome = { 0 };
     hf_client *client = open_tallied(&tally), *other = open_client();
     hf_hold *hold = take(other, name_of("one"), HF_MUTEX, 0), *refused;
+    hf_request request;
 
     CHECK_CODE(hf_lock(client, name_of("one"), 0, NULL, &refused), HF_BUSY);
     CHECK_INT(tally.counts[HF_EVENT_WAITING], 0);
-    CHECK_CODE(hf_lock(client, name_of("one"), 100, NULL, &refused), HF_BUSY);
+    CHECK_CODE(
+        hf_lock_async(client, name_of("one"), HF_FOREVER, NULL, record_outcome, &outcome, &request),
+        HF_OK);
+    EVENTUALLY(tally.counts[HF_EVENT_WAITING] == 1, SOON_MS);
+    hf_cancel(client, request);
+    WAIT_OUTCOME(&outcome);
+    CHECK_CODE(outcome.code, HF_CANCELED);
     CHECK_INT(tally.counts[HF_EVENT_WAITING], 1);
     CHECK_INT(tally.counts[HF_EVENT_GRANTED], 0);
     give_back(hold);
@@ -141,6 +149,7 @@ static void log_loss(void *arg, const hf_event *event)
  * on_event is waiting for. */
 TEST(an_event_may_wait_for_a_mutex_that_is_held_around_calls)
 {
+    client_lease_ms = 6000;
     struct logger logger = { .mutex = PTHREAD_MUTEX_INITIALIZER };
     struct outcome outcome = { 0 };
     hf_client *client =

@@ -41,7 +41,7 @@ TEST(a_latch_is_counted_down)
     uint32_t count = 99;
 
     CHECK_ERROR(hf_latch_wait(other, name_of("latch"), 0), HF_BUSY);
-    CHECK_CODE(hf_latch_wait(other, name_of("latch"), 50), HF_BUSY);
+    CHECK_IN_VAIN(hf_latch_wait(other, name_of("latch"), 50));
     CHECK_CODE(hf_latch_down(other, name_of("latch"), 2, &count), HF_OK);
     CHECK_INT(count, 3);
     CHECK_CODE(hf_latch_down(client, name_of("latch"), 1, NULL), HF_OK);

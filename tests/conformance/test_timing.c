@@ -8,7 +8,7 @@ TEST(a_wait_of_a_second_takes_a_second)
 
     for (int i = 0; i < 3; i++) {
         int64_t before = monotonic_us();
-        CHECK_CODE(hf_lock(client, name_of("one"), 1000, NULL, &refused), HF_BUSY);
+        CHECK_IN_VAIN(hf_lock(client, name_of("one"), 1000, NULL, &refused));
         CHECK(monotonic_us() - before >= 1000000);
     }
     give_back(hold);
@@ -23,7 +23,7 @@ TEST(short_waits_are_not_shorter)
 
     for (int ms = 1; ms <= 60; ms += 3) {
         int64_t before = monotonic_us();
-        CHECK_CODE(hf_lock(client, name_of("one"), ms, NULL, &refused), HF_BUSY);
+        CHECK_IN_VAIN(hf_lock(client, name_of("one"), ms, NULL, &refused));
         CHECK(monotonic_us() - before >= ms * 1000);
     }
     give_back(hold);
@@ -42,7 +42,7 @@ TEST(asynchronous_waits_are_not_shorter)
         CHECK_CODE(hf_lock_async(client, name_of("one"), ms, NULL, record_outcome, &outcome, NULL),
                    HF_OK);
         WAIT_OUTCOME(&outcome);
-        CHECK_CODE(outcome.code, HF_BUSY);
+        CHECK_IN_VAIN(outcome.code);
         CHECK(monotonic_us() - before >= ms * 1000);
     }
     give_back(hold);
@@ -71,7 +71,7 @@ TEST(a_time_limit_is_kept)
     hf_hold *hold = take(other, name_of("one"), HF_MUTEX, 0), *refused;
     int64_t before = monotonic_ms();
 
-    CHECK_CODE(hf_lock(client, name_of("one"), 200, NULL, &refused), HF_BUSY);
+    CHECK_IN_VAIN(hf_lock(client, name_of("one"), 200, NULL, &refused));
     CHECK(monotonic_ms() - before < 5000 * test_slow());
     give_back(hold);
     hf_close(client);

@@ -164,16 +164,18 @@ TEST(tokens_rise_after_the_store_was_deleted)
     hf_close(client);
 }
 
-/* So many names that the first ones' records are reused meanwhile, if the store does that. */
+/* So many names that the first ones' records are reused meanwhile, if the store does that: of those
+ * here, the embedded one. */
 TEST(tokens_rise_after_a_name_was_forgotten)
 {
     hf_client *client = open_with_tokens();
     hf_hold *hold = take(client, "first", HF_MUTEX, 0);
     uint64_t last = hf_token(hold);
+    int others = store_is_local() ? 50000 : 5000;
     char name[40];
 
     give_back(hold);
-    for (int i = 0; i < 50000; i++) {
+    for (int i = 0; i < others; i++) {
         snprintf(name, sizeof(name), "passing/%d", i);
         give_back(take(client, name, HF_MUTEX, 0));
     }
