@@ -1,0 +1,243 @@
+/* The side of holdfast in tests of sharing: a line an order, each done by the thread that it names.
+ *
+ *     THREAD VERB ARGUMENT...        is answered by        THREAD ANSWER
+ *
+ * Other libraries' programs understand the same orders, so every scene can be played with the sides
+ * exchanged. Usage: peer URL LEASE_MS */
+#include <holdfast.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define WORKERS 32
+#define HOLDS 8
+#define WORDS 6
+#define LINE_SIZE 600
+
+struct worker {
+    char name[40];
+    int orders; /* where main writes them */
+    FILE *lines;
+    struct {
+        char name[200];
+        hf_hold *hold;
+    } held[HOLDS];
+    int held_count;
+};
+
+static hf_client *client;
+static struct worker workers[WORKERS];
+static int worker_count;
+
+static void answer(const char *thread, const char *text)
+{
+    printf("%s %s\n", thread, text);
+    fflush(stdout);
+}
+
+static void answer_code(const struct worker *worker, int code)
+{
+    char text[LINE_SIZE];
+
+    if (code == HF_OK || code == HF_BUSY || code == HF_LOST) {
+        answer(worker->name, code == HF_OK ? "ok" : code == HF_BUSY ? "busy" : "lost");
+        return;
+    }
+    snprintf(text, sizeof(text), "failed: %s: %s", hf_code_name(code), hf_last_error()->text);
+    answer(worker->name, text);
+}
+
+static int64_t number_of(const char *word)
+{
+    return strtoll(word, NULL, 10);
+}
+
+static hf_mode mode_of(const char *kind)
+{
+    static const struct {
+        const char *kind;
+        hf_mode mode;
+    } modes[] = {
+        { "mutex", HF_MUTEX },
+        { "fair", HF_FAIR },
+        { "read", HF_READ },
+        { "write", HF_WRITE },
+    };
+
+    for (size_t i = 0; i < sizeof(modes) / sizeof(modes[0]); i++)
+        if (strcmp(modes[i].kind, kind) == 0)
+            return modes[i].mode;
+    fprintf(stderr, "peer: no such kind: %s\n", kind);
+    exit(64);
+}
+
+static void lock(struct worker *worker, char **word)
+{
+    hf_lock_options options = { HF_LOCK_OPTIONS_INIT, .mode = mode_of(word[1]),
+                                .lease_ms = number_of(word[4]) };
+    hf_hold *hold;
+    int code = worker->held_count < HOLDS
+                   ? hf_lock(client, word[2], number_of(word[3]), &options, &hold)
+                   : HF_ELIMIT;
+
+    if (code == HF_OK) {
+        snprintf(worker->held[worker->held_count].name, sizeof(worker->held[0].name), "%s",
+                 word[2]);
+        worker->held[worker->held_count++].hold = hold;
+    }
+    answer_code(worker, code);
+}
+
+/* The last one of that name. */
+static void unlock(struct worker *worker, const char *name)
+{
+    for (int i = worker->held_count - 1; i >= 0; i--) {
+        if (strcmp(worker->held[i].name, name) != 0)
+            continue;
+        int code = hf_unlock(worker->held[i].hold);
+        memmove(&worker->held[i], &worker->held[i + 1],
+                sizeof(worker->held[0]) * (size_t)(--worker->held_count - i));
+        answer_code(worker, code);
+        return;
+    }
+    answer(worker->name, "failed: nothing to unlock");
+}
+
+static void say_holds(const struct worker *worker, const char *name)
+{
+    char text[20];
+    int count = 0;
+
+    for (int i = 0; i < worker->held_count; i++)
+        count += strcmp(worker->held[i].name, name) == 0 && hf_held(worker->held[i].hold);
+    snprintf(text, sizeof(text), "%d", count);
+    answer(worker->name, text);
+}
+
+static bool is_holder(void *arg, const hf_entry *entry)
+{
+    *(bool *)arg |= entry->role == HF_ROLE_HOLDER;
+    return true;
+}
+
+static void say_locked(const struct worker *worker, const char *name)
+{
+    bool locked = false;
+    int code = hf_inspect(client, name, is_holder, &locked);
+
+    if (code == HF_OK)
+        answer(worker->name, locked ? "yes" : "no");
+    else
+        answer_code(worker, code);
+}
+
+/* Nothing but the lock protects the number in the file. */
+static bool add_one(const char *path)
+{
+    long number = 0;
+    FILE *file = fopen(path, "r");
+
+    if (!file || fscanf(file, "%ld", &number) != 1)
+        return false;
+    fclose(file);
+    sched_yield();
+    file = fopen(path, "w");
+    if (!file)
+        return false;
+    fprintf(file, "%ld", number + 1);
+    return fclose(file) == 0;
+}
+
+static void count(const struct worker *worker, char **word)
+{
+    hf_lock_options options = { HF_LOCK_OPTIONS_INIT, .mode = mode_of(word[1]) };
+
+    for (int64_t i = 0; i < number_of(word[4]); i++) {
+        hf_hold *hold;
+        int code = hf_lock(client, word[2], HF_FOREVER, &options, &hold);
+        if (code == HF_OK && !add_one(word[3])) {
+            answer(worker->name, "failed: the file cannot be counted in");
+            return;
+        }
+        if (code == HF_OK)
+            code = hf_unlock(hold);
+        if (code != HF_OK) {
+            answer_code(worker, code);
+            return;
+        }
+    }
+    answer_code(worker, HF_OK);
+}
+
+static void obey(struct worker *worker, char *line)
+{
+    char *word[WORDS] = { NULL }, *rest = line;
+    int words = 0;
+
+    while (words < WORDS && (word[words] = strsep(&rest, " \n")) && *word[words])
+        words++;
+    if (words == 5 && strcmp(word[0], "lock") == 0)
+        lock(worker, word);
+    else if (words == 3 && strcmp(word[0], "unlock") == 0)
+        unlock(worker, word[2]);
+    else if (words == 3 && strcmp(word[0], "holds") == 0)
+        say_holds(worker, word[2]);
+    else if (words == 3 && strcmp(word[0], "locked") == 0)
+        say_locked(worker, word[2]);
+    else if (words == 5 && strcmp(word[0], "count") == 0)
+        count(worker, word);
+    else
+        answer(worker->name, "failed: no such order");
+}
+
+static void *work(void *arg)
+{
+    struct worker *worker = arg;
+    char line[LINE_SIZE];
+
+    while (fgets(line, sizeof(line), worker->lines))
+        obey(worker, line);
+    return NULL;
+}
+
+static struct worker *worker_named(const char *name)
+{
+    int ends[2];
+    pthread_t thread;
+
+    for (int i = 0; i < worker_count; i++)
+        if (strcmp(workers[i].name, name) == 0)
+            return &workers[i];
+    struct worker *worker = &workers[worker_count];
+    if (worker_count == WORKERS || pipe(ends) != 0 || !(worker->lines = fdopen(ends[0], "r")))
+        return NULL;
+    snprintf(worker->name, sizeof(worker->name), "%s", name);
+    worker->orders = ends[1];
+    worker_count++;
+    return pthread_create(&thread, NULL, work, worker) == 0 ? worker : NULL;
+}
+
+int main(int argc, char **argv)
+{
+    char line[LINE_SIZE];
+
+    if (argc != 3)
+        return 64;
+    hf_client_options options = { HF_CLIENT_OPTIONS_INIT, .lease_ms = number_of(argv[2]) };
+    if (hf_open(&client, argv[1], &options) != HF_OK) {
+        fprintf(stderr, "peer: %s\n", hf_last_error()->text);
+        return 69;
+    }
+    answer("main", "ready");
+    while (fgets(line, sizeof(line), stdin)) {
+        char *order = line, *name = strsep(&order, " ");
+        struct worker *worker = order ? worker_named(name) : NULL;
+        if (!worker || write(worker->orders, order, strlen(order)) != (ssize_t)strlen(order))
+            return 70;
+    }
+    /* Whoever started us is gone, or wants us to be: locks go by their leases. */
+    _exit(0);
+}

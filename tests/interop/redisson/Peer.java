@@ -1,0 +1,124 @@
+/* The side of Redisson in tests of sharing: a line an order, each done by the thread that it names.
+ *
+ *     THREAD VERB ARGUMENT...        is answered by        THREAD ANSWER
+ *
+ * The same orders as peer.c, so that every scene can be played with the sides exchanged. */
+import java.io.BufferedReader;
+import java.io.InputStreamReader;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.HashMap;
+import java.util.Map;
+import java.util.concurrent.ExecutorService;
+import java.util.concurrent.Executors;
+import java.util.concurrent.TimeUnit;
+import org.redisson.Redisson;
+import org.redisson.api.RLock;
+import org.redisson.api.RedissonClient;
+import org.redisson.config.Config;
+
+public final class Peer {
+    private static RedissonClient client;
+
+    private static RLock lockOf(String kind, String name) {
+        switch (kind) {
+        case "mutex":
+            return client.getLock(name);
+        case "fair":
+            return client.getFairLock(name);
+        case "read":
+            return client.getReadWriteLock(name).readLock();
+        case "write":
+            return client.getReadWriteLock(name).writeLock();
+        default:
+            throw new IllegalArgumentException("no such kind: " + kind);
+        }
+    }
+
+    /* Waiting -1 is for ever; a lease of 0 is the watchdog's. */
+    private static String lock(RLock lock, long waitMs, long leaseMs) throws Exception {
+        long lease = leaseMs == 0 ? -1 : leaseMs;
+        if (waitMs < 0) {
+            lock.lock(lease, TimeUnit.MILLISECONDS);
+            return "ok";
+        }
+        return lock.tryLock(waitMs, lease, TimeUnit.MILLISECONDS) ? "ok" : "busy";
+    }
+
+    private static String unlock(RLock lock) {
+        try {
+            lock.unlock();
+            return "ok";
+        } catch (IllegalMonitorStateException lost) {
+            return "lost";
+        }
+    }
+
+    /* Nothing but the lock protects the number in the file. */
+    private static String count(RLock lock, Path file, int times) throws Exception {
+        for (int i = 0; i < times; i++) {
+            lock.lock();
+            try {
+                long number = Long.parseLong(Files.readString(file));
+                Thread.yield();
+                Files.writeString(file, Long.toString(number + 1));
+            } finally {
+                lock.unlock();
+            }
+        }
+        return "ok";
+    }
+
+    private static String obey(String[] word) throws Exception {
+        switch (word[0]) {
+        case "lock":
+            return lock(lockOf(word[1], word[2]), Long.parseLong(word[3]), Long.parseLong(word[4]));
+        case "unlock":
+            return unlock(lockOf(word[1], word[2]));
+        case "holds":
+            return Integer.toString(lockOf(word[1], word[2]).getHoldCount());
+        case "locked":
+            return lockOf(word[1], word[2]).isLocked() ? "yes" : "no";
+        case "count":
+            return count(lockOf(word[1], word[2]), Path.of(word[3]), Integer.parseInt(word[4]));
+        default:
+            throw new IllegalArgumentException("no such verb: " + word[0]);
+        }
+    }
+
+    private static void answer(String thread, String text) {
+        synchronized (System.out) {
+            System.out.println(thread + " " + text.replace('\n', ' '));
+            System.out.flush();
+        }
+    }
+
+    private static void work(String thread, String[] order) {
+        try {
+            answer(thread, obey(order));
+        } catch (Exception failure) {
+            answer(thread, "failed: " + failure);
+        }
+    }
+
+    public static void main(String[] arguments) throws Exception {
+        Config config = new Config();
+        config.setLockWatchdogTimeout(Long.parseLong(arguments[1]));
+        config.setThreads(4).setNettyThreads(4);
+        config.useSingleServer().setAddress(arguments[0]).setConnectionMinimumIdleSize(1)
+            .setConnectionPoolSize(16).setTimeout(30000);
+        client = Redisson.create(config);
+        Map<String, ExecutorService> threads = new HashMap<>();
+        BufferedReader orders =
+            new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
+        answer("main", "ready");
+        for (String line; (line = orders.readLine()) != null;) {
+            String[] parts = line.split(" ", 2);
+            threads.computeIfAbsent(parts[0], name -> Executors.newSingleThreadExecutor())
+                .execute(() -> work(parts[0], parts[1].split(" ")));
+        }
+        /* Whoever started us is gone, or wants us to be: locks go by their leases. */
+        Runtime.getRuntime().halt(0);
+    }
+}

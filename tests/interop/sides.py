@@ -1,0 +1,167 @@
+"""What tests of sharing have in common: a server of their own, programs that do as they are told, a
+line an order, and TAP."""
+
+import ctypes
+import os
+import queue
+import random
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import traceback
+
+PR_SET_PDEATHSIG = 1
+# Seconds; only a failure waits so long.
+PATIENCE = int(os.environ.get("HOLDFAST_PATIENCE", "60")) * int(
+    os.environ.get("HOLDFAST_TEST_SLOW", "1"))
+
+
+class Skip(Exception):
+    """The test cannot run here; the text says why."""
+
+
+def die_with_parent():
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def equal(got, wanted, what):
+    if got != wanted:
+        raise AssertionError(f"{what}: got {got!r}, wanted {wanted!r}")
+
+
+def wait_until(condition, what):
+    until = time.monotonic() + PATIENCE
+    while not condition():
+        if time.monotonic() > until:
+            raise AssertionError(f"after {PATIENCE} s still not: {what}")
+        time.sleep(0.01)
+
+
+class Server:
+    """A Redis server on a port that the kernel gives to nobody who only connects."""
+
+    def __init__(self, directory):
+        for _ in range(20):
+            self.port = random.randrange(10000, 30000)
+            self.process = subprocess.Popen(
+                ["redis-server", "--port", str(self.port), "--bind", "127.0.0.1", "--save", "",
+                 "--appendonly", "no", "--dir", directory, "--logfile", f"{directory}/log"],
+                stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, preexec_fn=die_with_parent)
+            if self.comes_up():
+                self.url = f"redis://127.0.0.1:{self.port}"
+                return
+        raise AssertionError("redis-server does not start")
+
+    def comes_up(self):
+        """False: it has ended, as it does when somebody else has the port."""
+        until = time.monotonic() + PATIENCE
+        while self.process.poll() is None and time.monotonic() < until:
+            try:
+                own = f"process_id:{self.process.pid}\r\n".encode()
+                if own in self.ask("INFO", "server"):
+                    return True
+            except OSError:
+                pass
+            time.sleep(0.02)
+        return False
+
+    def ask(self, *words):
+        """What the server answers, as it comes."""
+        command = f"*{len(words)}\r\n" + "".join(f"${len(w.encode())}\r\n{w}\r\n" for w in words)
+        with socket.create_connection(("127.0.0.1", self.port), timeout=PATIENCE) as stream:
+            stream.sendall(command.encode() + b"*1\r\n$4\r\nQUIT\r\n")
+            answer = b""
+            while more := stream.recv(65536):
+                answer += more
+        return answer.removesuffix(b"+OK\r\n")
+
+    def listeners(self, channel):
+        return int(self.ask("PUBSUB", "NUMSUB", channel).split(b"\r\n")[-2].lstrip(b":"))
+
+    def stop(self):
+        self.process.kill()
+        self.process.wait()
+
+
+class Side:
+    """A program that does what it is told, in threads that have names."""
+
+    def __init__(self, what, command, environment=None):
+        self.what = what
+        self.answers, self.lock = {}, threading.Lock()
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                        text=True, env=environment, preexec_fn=die_with_parent)
+        threading.Thread(target=self.listen, daemon=True).start()
+        equal(self.answer("main"), "ready", f"{what} at its start")
+
+    def queue_of(self, thread):
+        with self.lock:
+            return self.answers.setdefault(thread, queue.Queue())
+
+    def listen(self):
+        for line in self.process.stdout:
+            thread, _, answer = line.rstrip("\n").partition(" ")
+            self.queue_of(thread).put(answer)
+
+    def tell(self, thread, *words):
+        self.process.stdin.write(" ".join([thread, *map(str, words)]) + "\n")
+        self.process.stdin.flush()
+
+    def answer(self, thread):
+        try:
+            return self.queue_of(thread).get(timeout=PATIENCE)
+        except queue.Empty:
+            raise AssertionError(f"{self.what} says nothing; its exit status is "
+                                 f"{self.process.poll()}") from None
+
+    def ask(self, thread, *words):
+        self.tell(thread, *words)
+        return self.answer(thread)
+
+    def want(self, wanted, thread, *words):
+        order = " ".join(map(str, words))
+        equal(self.ask(thread, *words), wanted, f"{self.what}, {thread}: {order}")
+
+    def stop(self):
+        self.process.kill()
+        self.process.wait()
+
+
+def scratch():
+    """A directory, on tmpfs where there is one, that goes when the program ends."""
+    where = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+    return tempfile.TemporaryDirectory(prefix="holdfast-interop-", dir=where)
+
+
+def need(*commands):
+    for command in commands:
+        if not shutil.which(command):
+            raise Skip(f"there is no {command}")
+
+
+def run(tests, play):
+    """Prints TAP. `play(test)` runs one, and raises what is wrong with it."""
+    print(f"1..{len(tests)}", flush=True)
+    failed = False
+    for number, (name, test) in enumerate(tests, 1):
+        try:
+            play(test)
+            print(f"ok {number} - {name}", flush=True)
+        except Skip as reason:
+            print(f"ok {number} - {name} # SKIP {reason}", flush=True)
+        except Exception:  # whatever it is, it is a failure of this test
+            for line in traceback.format_exc().splitlines():
+                print(f"# {line}")
+            print(f"not ok {number} - {name}", flush=True)
+            failed = True
+    return 1 if failed else 0
+
+
+def skip_all(reason):
+    print(f"1..0 # SKIP {reason}")
+    sys.exit(0)

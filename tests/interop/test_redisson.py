@@ -1,0 +1,211 @@
+#!/usr/bin/env python3
+"""Sharing locks with Redisson: each scene is played twice, with the sides exchanged.
+
+usage: test_redisson.py VERSION PEER POM DIRECTORY
+
+Keeps in DIRECTORY what it was told by Maven, which takes long to say it."""
+
+import os
+import pathlib
+import subprocess
+import sys
+import time
+
+from sides import PATIENCE, Server, Side, Skip, equal, need, run, scratch, skip_all, wait_until
+
+# Of holds without a lease of their own, on both sides: renewed every two seconds.
+LEASE_MS = 6000
+# Nobody who waits for this one to end by itself is done before its patience is.
+LONG_LEASE_MS = 1000 * (10 * PATIENCE)
+FOR_EVER = -1
+MAVEN_SECONDS = 150
+CLASSPATH_GOAL = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1:build-classpath"
+
+# (function, whether it is played with the sides exchanged, too)
+SCENES = []
+
+
+def scene(function):
+    SCENES.append((function, True))
+    return function
+
+
+def scene_of_both(function):
+    SCENES.append((function, False))
+    return function
+
+
+class Stage:
+    """A server and both sides on it."""
+
+    def __init__(self, directory, server, holdfast, redisson):
+        self.directory, self.server = directory, server
+        self.holdfast, self.redisson = holdfast, redisson
+
+    def wait_for_a_listener(self, name):
+        channel = f"redisson_lock__channel:{{{name}}}"
+        wait_until(lambda: self.server.listeners(channel) > 0, f"somebody waits for {name}")
+
+    def check_free(self, name):
+        equal(self.server.ask("EXISTS", name), b":0\r\n", f"whether {name} is left")
+
+
+@scene
+def they_lock_each_other_out(stage, one, other, name):
+    one.want("ok", "a", "lock", "mutex", name, 0, LONG_LEASE_MS)
+    other.want("busy", "a", "lock", "mutex", name, 0, 0)
+    other.want("busy", "a", "lock", "mutex", name, 200, 0)
+    other.want("yes", "a", "locked", "mutex", name)
+    one.want("ok", "a", "unlock", "mutex", name)
+    other.want("no", "a", "locked", "mutex", name)
+    other.want("ok", "a", "lock", "mutex", name, 0, 0)
+    one.want("busy", "a", "lock", "mutex", name, 0, 0)
+    other.want("ok", "a", "unlock", "mutex", name)
+    stage.check_free(name)
+
+
+@scene
+def a_release_wakes_the_other(stage, one, other, name):
+    """The lease is longer than anybody's patience, so nothing else ends the wait in time."""
+    for _ in range(3):
+        one.want("ok", "a", "lock", "mutex", name, 0, LONG_LEASE_MS)
+        other.tell("a", "lock", "mutex", name, FOR_EVER, LONG_LEASE_MS)
+        stage.wait_for_a_listener(name)
+        one.want("ok", "a", "unlock", "mutex", name)
+        equal(other.answer("a"), "ok", f"{other.what} who waits")
+        other.want("ok", "a", "unlock", "mutex", name)
+    stage.check_free(name)
+
+
+@scene
+def a_nested_hold_is_one_until_the_last(stage, one, other, name):
+    one.want("ok", "a", "lock", "mutex", name, 0, LONG_LEASE_MS)
+    one.want("ok", "a", "lock", "mutex", name, 0, LONG_LEASE_MS)
+    one.want("2", "a", "holds", "mutex", name)
+    other.want("0", "a", "holds", "mutex", name)
+    one.want("busy", "b", "lock", "mutex", name, 0, 0)
+    one.want("ok", "a", "unlock", "mutex", name)
+    other.want("yes", "a", "locked", "mutex", name)
+    other.want("busy", "a", "lock", "mutex", name, 0, 0)
+    one.want("ok", "a", "unlock", "mutex", name)
+    other.want("ok", "a", "lock", "mutex", name, 0, 0)
+    other.want("ok", "a", "unlock", "mutex", name)
+    stage.check_free(name)
+
+
+@scene
+def a_lease_that_ends_frees_it(stage, one, other, name):
+    one.want("ok", "a", "lock", "mutex", name, FOR_EVER, 1000)
+    other.want("ok", "a", "lock", "mutex", name, FOR_EVER, LONG_LEASE_MS)
+    one.want("0", "a", "holds", "mutex", name)
+    one.want("lost", "a", "unlock", "mutex", name)
+    other.want("1", "a", "holds", "mutex", name)
+    other.want("ok", "a", "unlock", "mutex", name)
+    stage.check_free(name)
+
+
+@scene_of_both
+def a_watchdog_keeps_what_is_held(stage, one, other, name):
+    del stage
+    sides = ((one, other, f"{name}/one"), (other, one, f"{name}/other"))
+    for mine, _, held in sides:
+        mine.want("ok", "a", "lock", "mutex", held, 0, 0)
+    time.sleep(1.5 * LEASE_MS / 1000)
+    for mine, yours, held in sides:
+        yours.want("busy", "a", "lock", "mutex", held, 0, 0)
+        mine.want("1", "a", "holds", "mutex", held)
+        mine.want("ok", "a", "unlock", "mutex", held)
+
+
+@scene
+def names_may_have_braces(stage, one, other, name):
+    braced = f"a{{{name}}}:b"
+    one.want("ok", "a", "lock", "mutex", braced, 0, LONG_LEASE_MS)
+    other.tell("a", "lock", "mutex", braced, FOR_EVER, LONG_LEASE_MS)
+    channel = f"redisson_lock__channel:{braced}"
+    wait_until(lambda: stage.server.listeners(channel) > 0, f"somebody waits for {braced}")
+    one.want("ok", "a", "unlock", "mutex", braced)
+    equal(other.answer("a"), "ok", f"{other.what} who waits")
+    other.want("ok", "a", "unlock", "mutex", braced)
+
+
+@scene_of_both
+def both_count_to_the_same_number(stage, one, other, name):
+    """Three threads a side. Nothing but the lock protects the number."""
+    times, threads = 60, ("a", "b", "c")
+    path = pathlib.Path(stage.directory, name.replace("/", "-"))
+    path.write_text("0")
+    for thread in threads:
+        for side in (one, other):
+            side.tell(thread, "count", "mutex", name, path, times)
+    for thread in threads:
+        for side in (one, other):
+            equal(side.answer(thread), "ok", f"{side.what}, {thread}")
+    equal(int(path.read_text()), times * 2 * len(threads), "the number")
+    stage.check_free(name)
+
+
+def ask_maven(version, pom, output, *more):
+    try:
+        subprocess.run(["mvn", "-B", "-q", *more, "-f", pom, f"-Dredisson.version={version}",
+                        f"-Dmdep.outputFile={output}", CLASSPATH_GOAL], timeout=MAVEN_SECONDS,
+                       stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, check=True)
+        return output.read_text()
+    except (subprocess.SubprocessError, OSError):
+        return None
+
+
+def find_classes(version, pom, directory):
+    """Where the classes are, or None: Maven cannot get them."""
+    output = pathlib.Path(directory, f"classpath-{version}")
+    known = output.read_text() if output.exists() else ""
+    if known and all(os.path.exists(path) for path in known.split(os.pathsep)):
+        return known
+    return ask_maven(version, pom, output, "-o") or ask_maven(version, pom, output)
+
+
+def java_command(version, pom, directory):
+    """Compiles our program against that Redisson."""
+    need("java", "javac", "mvn", "redis-server")
+    classpath = find_classes(version, pom, directory)
+    if not classpath:
+        raise Skip(f"Maven cannot get Redisson {version}")
+    classes = os.path.join(directory, f"classes-{version}")
+    source = pathlib.Path(pom).parent / "Peer.java"
+    subprocess.run(["javac", "-encoding", "UTF-8", "-cp", classpath, "-d", classes, str(source)],
+                   check=True)
+    return ["java", "-Xshare:auto", "-XX:TieredStopAtLevel=1", "-Xmx128m",
+            "-Dslf4j.internal.verbosity=ERROR", "-cp", os.pathsep.join([classes, classpath]),
+            "Peer"]
+
+
+def play_all(directory, version, peer, java):
+    server = Server(directory)
+    holdfast = Side("holdfast", [peer, server.url, str(LEASE_MS)])
+    redisson = Side(f"Redisson {version}", [*java, server.url, str(LEASE_MS)])
+    stage = Stage(directory, server, holdfast, redisson)
+    tests = []
+    for act, exchanged in SCENES:
+        orders = [(holdfast, redisson, "holdfast first"), (redisson, holdfast, "Redisson first")]
+        for one, other, who in orders if exchanged else orders[:1]:
+            name = f"{act.__name__}/{who.split()[0]}"
+            tests.append((f"{act.__name__}: {who}" if exchanged else act.__name__,
+                          lambda a=act, o=one, p=other, n=name: a(stage, o, p, n)))
+    try:
+        return run(tests, lambda test: test())
+    finally:
+        for thing in (holdfast, redisson, server):
+            thing.stop()
+
+
+def main():
+    version, peer, pom, kept = sys.argv[1:]
+    try:
+        java = java_command(version, pom, kept)
+    except Skip as reason:
+        skip_all(reason)
+    with scratch() as directory:
+        sys.exit(play_all(directory, version, peer, java))
+
+
+main()
