@@ -8,7 +8,6 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 /* ---- judging ---- */
@@ -78,20 +77,29 @@ static int64_t lease_of(const struct torture_history *history)
     return 0;
 }
 
-/* A driver that was killed has not looked for what is left, and has not let everybody have a turn.
- */
+static bool was_audited(const struct torture_history *history)
+{
+    for (size_t i = history->count; i-- > 0 && history->records[i].kind != TORTURE_HEALED;)
+        if (history->records[i].kind == TORTURE_AUDIT)
+            return true;
+    return false;
+}
+
+/* A driver that failed, or was killed, has not looked for what is left, or has not let everybody
+ * have a turn. */
 static void doubt_unfinished(struct cli_torture *torture)
 {
-    const struct torture_history *history = &torture->history;
+    const char *sentence = torture->outcome.sentence;
+    struct torture_report *report = &torture->report;
 
-    if (torture->report.verdict != TORTURE_SAFE_SO_FAR)
+    if (report->verdict != TORTURE_SAFE_SO_FAR || (!sentence[0] && was_audited(&torture->history)))
         return;
-    for (size_t i = history->count; i-- > 0;)
-        if (history->records[i].kind == TORTURE_HEALED)
-            return;
-    torture->report.verdict = TORTURE_INCONCLUSIVE;
-    snprintf(torture->report.reason, sizeof(torture->report.reason),
-             "the run did not come to its end, so nobody looked for what is left behind");
+    report->verdict = TORTURE_INCONCLUSIVE;
+    if (sentence[0])
+        snprintf(report->reason, sizeof(report->reason), "%.255s", sentence);
+    else
+        snprintf(report->reason, sizeof(report->reason),
+                 "the run did not come to its end, so nobody looked for what is left behind");
 }
 
 /* Reads the history, checks it, prints what there is to say. */
@@ -118,30 +126,6 @@ static int judge(struct cli_torture *torture, const char *path)
 }
 
 /* ---- running ---- */
-
-/* A first look at the store, by a process of its own, since nobody who forks may have it open: what
- * is wrong with the URL is said before anything begins. */
-static int probe(const struct cli_torture *torture)
-{
-    int status = 0;
-    pid_t pid;
-
-    fflush(NULL);
-    pid = fork();
-    if (pid == 0) {
-        hf_client *client;
-        int code = hf_open(&client, torture->url, NULL);
-        if (code != HF_OK)
-            _exit(cli_fail(torture->settings, code, hf_last_error()));
-        hf_close(client);
-        _exit(CLI_OK);
-    }
-    if (pid < 0 || waitpid(pid, &status, 0) < 0 || !WIFEXITED(status)) {
-        cli_complain("the store could not be tried");
-        return CLI_INTERNAL;
-    }
-    return WEXITSTATUS(status);
-}
 
 static bool is_text(const char *path)
 {
@@ -188,7 +172,9 @@ static int judge_run(struct cli_torture *torture, bool done, const char *path)
         cut_to_size(&torture->history, path);
     if (!done) {
         cli_complain("%s", torture->outcome.sentence);
-        return code == CLI_FINDINGS ? code : CLI_INTERNAL;
+        if (code == CLI_FINDINGS)
+            return code;
+        return torture->outcome.unreachable ? CLI_UNREACHABLE : CLI_INTERNAL;
     }
     if (torture->outcome.ended_by && code != CLI_FINDINGS)
         return CLI_SIGNAL + torture->outcome.ended_by;
@@ -215,7 +201,7 @@ static int make_place(const struct cli_torture *torture, char *path, size_t size
 static int run(struct cli_torture *torture)
 {
     char path[4096];
-    int place, code = probe(torture);
+    int place, code = cli_torture_probe(torture);
     bool done;
 
     if (code != CLI_OK)
@@ -230,7 +216,7 @@ static int run(struct cli_torture *torture)
         torture->plan.progress = cli_torture_progress;
         torture->plan.progress_arg = torture;
     }
-    done = torture_run(&torture->plan, &torture_holdfast, &torture->outcome);
+    done = torture_run(&torture->plan, &torture->subject, &torture->outcome);
     if (torture->plan.progress)
         cli_torture_progress(torture, NULL);
     code = judge_run(torture, done, path);

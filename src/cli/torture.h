@@ -18,6 +18,8 @@ struct cli_torture {
     const struct cli_settings *settings;
     char *url; /* NULL: a history is checked */
     char shown_url[200];
+    unsigned caps; /* what the store's engine has: HF_CAP_... */
+    struct torture_subject subject;
     struct torture_plan plan;
     struct torture_hook hooks[TORTURE_HOOKS_MAX];
     struct torture_outcome outcome;
@@ -33,6 +35,14 @@ struct cli_torture {
 int cli_torture_plan(struct cli_torture *torture);
 /* May this store be tortured without being asked? */
 bool cli_torture_is_near(const char *url);
+
+/* ---- torture_probe.c ---- */
+
+/* Asks the store for a lock, so that what is wrong with it is said before anything begins, and
+ * fills `caps` and `subject`. CLI_OK, or the exit code of what is wrong, having said it. */
+int cli_torture_probe(struct cli_torture *torture);
+/* What the store has not, one after the other, NULL at the end: begin with *place = 0. */
+const char *cli_torture_left_out(const struct cli_torture *torture, unsigned *place);
 
 /* ---- torture_report.c, torture_json.c ---- */
 void cli_torture_print_list(FILE *out);

@@ -19,6 +19,7 @@ static void print_number(const char *key, uint64_t value)
 static void print_plan(const struct cli_torture *torture)
 {
     const struct torture_plan *plan = &torture->plan;
+    const char *text, *comma = "";
 
     if (!torture->url)
         return;
@@ -29,7 +30,12 @@ static void print_plan(const struct cli_torture *torture)
     print_number("lease_ms", (uint64_t)plan->lease_ms);
     print_number("clients", plan->clients);
     print_number("rate", plan->rate);
-    fputs("},\n\"unfenced\":{", stdout);
+    fputs(",\"left_out\":[", stdout);
+    for (unsigned place = 0; (text = cli_torture_left_out(torture, &place)); comma = ",") {
+        fputs(comma, stdout);
+        cli_json_string(stdout, text, strlen(text));
+    }
+    fputs("]},\n\"unfenced\":{", stdout);
     printf("\"writes\":%" PRIu64, torture->outcome.plain_writes);
     print_number("written_over_unseen", torture->outcome.clobbers);
     putchar('}');

@@ -62,6 +62,19 @@ static void print_faults(const struct torture_plan *plan)
     puts(*comma ? "" : "none");
 }
 
+static void print_left_out(const struct cli_torture *torture)
+{
+    unsigned place = 0;
+    const char *text, *comma = "left out        ";
+
+    while ((text = cli_torture_left_out(torture, &place))) {
+        printf("%s%s", comma, text);
+        comma = ", ";
+    }
+    if (comma[0] == ',')
+        puts(": this store has none");
+}
+
 void cli_torture_print_plan(const struct cli_torture *torture)
 {
     const struct torture_plan *plan = &torture->plan;
@@ -74,6 +87,7 @@ void cli_torture_print_plan(const struct cli_torture *torture)
            time, plan->clients, lease, plan->rate);
     printf("faults          ");
     print_faults(plan);
+    print_left_out(torture);
     printf("seed            %" PRIu64 "\n", plan->seed);
     fflush(stdout);
 }

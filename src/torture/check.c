@@ -208,7 +208,7 @@ static void describe_locks(struct torture_checking *checking,
     }
 }
 
-static bool apply_rules(struct torture_checking *checking, struct torture_lock *lock)
+static bool apply_rules(struct torture_checking *checking, struct torture_object *lock)
 {
     if (!torture_lock_calls(checking, lock) || !torture_lock_beliefs(checking, lock) ||
         !torture_check_claims(checking, lock))
@@ -228,7 +228,7 @@ static void check_lock(struct torture_checking *checking, const struct torture_r
         return;
     }
     bool counts = description->mode == TORTURE_SEMAPHORE || description->mode == TORTURE_LATCH;
-    struct torture_lock lock = {
+    struct torture_object lock = {
         .description = description,
         .id = description->lock,
         .form = description->mode,

@@ -44,7 +44,7 @@ struct torture_belief {
     uint8_t share;
 };
 
-struct torture_lock {
+struct torture_object {
     const struct torture_record *description;
     uint16_t id;
     enum torture_form form;
@@ -122,7 +122,7 @@ static inline bool torture_is_acquisition(const struct torture_record *invoke)
 }
 
 /* What it takes of the lock; 0 stands for 1, as in the library. */
-static inline uint32_t torture_weight(const struct torture_lock *lock,
+static inline uint32_t torture_weight(const struct torture_object *lock,
                                       const struct torture_record *invoke)
 {
     bool counts = lock->form == TORTURE_SEMAPHORE || lock->form == TORTURE_LATCH;
@@ -174,7 +174,7 @@ void torture_load_free(struct torture_load *load);
 
 /* Counts it, and keeps it with its sentence if there is room. */
 __attribute__((format(printf, 4, 5))) void torture_found(struct torture_checking *checking,
-                                                         const struct torture_lock *lock,
+                                                         const struct torture_object *lock,
                                                          struct torture_finding *finding,
                                                          const char *format, ...);
 
@@ -182,7 +182,7 @@ struct torture_name {
     char text[40];
 };
 /* The lock's name without what would confuse a terminal. */
-struct torture_name torture_lock_name(const struct torture_lock *lock);
+struct torture_name torture_lock_name(const struct torture_object *lock);
 /* "1.234567 s", from the history's beginning on. */
 struct torture_name torture_moment(const struct torture_checking *checking, uint64_t number);
 /* "client 3 (token 17)" */
@@ -190,17 +190,17 @@ struct torture_name torture_holder(const struct torture_hold *hold);
 
 /* ---- the steps and rules, in the order in which they run ---- */
 
-bool torture_lock_calls(struct torture_checking *checking, struct torture_lock *lock);
-bool torture_lock_beliefs(struct torture_checking *checking, struct torture_lock *lock);
-bool torture_check_claims(struct torture_checking *checking, struct torture_lock *lock);
-void torture_check_exclusion(struct torture_checking *checking, struct torture_lock *lock);
-bool torture_check_permits(struct torture_checking *checking, struct torture_lock *lock);
-bool torture_check_tokens(struct torture_checking *checking, const struct torture_lock *lock);
-bool torture_check_refusals(struct torture_checking *checking, const struct torture_lock *lock);
-bool torture_check_latch(struct torture_checking *checking, struct torture_lock *lock);
-void torture_check_writes(struct torture_checking *checking, const struct torture_lock *lock);
-bool torture_check_order(struct torture_checking *checking, const struct torture_lock *lock);
-bool torture_check_waits(struct torture_checking *checking, const struct torture_lock *lock);
+bool torture_lock_calls(struct torture_checking *checking, struct torture_object *lock);
+bool torture_lock_beliefs(struct torture_checking *checking, struct torture_object *lock);
+bool torture_check_claims(struct torture_checking *checking, struct torture_object *lock);
+void torture_check_exclusion(struct torture_checking *checking, struct torture_object *lock);
+bool torture_check_permits(struct torture_checking *checking, struct torture_object *lock);
+bool torture_check_tokens(struct torture_checking *checking, const struct torture_object *lock);
+bool torture_check_refusals(struct torture_checking *checking, const struct torture_object *lock);
+bool torture_check_latch(struct torture_checking *checking, struct torture_object *lock);
+void torture_check_writes(struct torture_checking *checking, const struct torture_object *lock);
+bool torture_check_order(struct torture_checking *checking, const struct torture_object *lock);
+bool torture_check_waits(struct torture_checking *checking, const struct torture_object *lock);
 void torture_check_end(struct torture_checking *checking);
 void torture_conclude(struct torture_checking *checking);
 

@@ -17,7 +17,7 @@ static size_t hash(uint64_t operation)
 }
 
 /* Where the operation is, or would be. */
-static uint32_t *place_of(const struct table *table, const struct torture_lock *lock,
+static uint32_t *place_of(const struct table *table, const struct torture_object *lock,
                           uint64_t operation)
 {
     size_t i = hash(operation) & table->mask;
@@ -26,15 +26,16 @@ static uint32_t *place_of(const struct table *table, const struct torture_lock *
     return &table->places[i];
 }
 
-static struct torture_call *find(const struct table *table, struct torture_lock *lock,
+static struct torture_call *find(const struct table *table, struct torture_object *lock,
                                  uint64_t operation)
 {
     uint32_t place = *place_of(table, lock, operation);
     return place ? &lock->calls[place - 1] : NULL;
 }
 
-static struct torture_call *begin_call(struct torture_checking *checking, struct torture_lock *lock,
-                                       struct table *table, const struct torture_record *record)
+static struct torture_call *begin_call(struct torture_checking *checking,
+                                       struct torture_object *lock, struct table *table,
+                                       const struct torture_record *record)
 {
     uint32_t *place = place_of(table, lock, record->operation);
     if (*place) {
@@ -51,7 +52,7 @@ static struct torture_call *begin_call(struct torture_checking *checking, struct
 
 /* ---- holds: their story, record by record ---- */
 
-static void add_piece(struct torture_lock *lock, struct torture_hold *hold, uint64_t from,
+static void add_piece(struct torture_object *lock, struct torture_hold *hold, uint64_t from,
                       uint64_t to, uint8_t share)
 {
     if (hold->believed_from == hold->believed_to)
@@ -61,7 +62,7 @@ static void add_piece(struct torture_lock *lock, struct torture_hold *hold, uint
         (struct torture_belief){ from, to, hold, torture_weight(lock, hold->call->invoke), share };
 }
 
-static void add_belief(struct torture_lock *lock, struct torture_hold *hold, uint64_t to)
+static void add_belief(struct torture_object *lock, struct torture_hold *hold, uint64_t to)
 {
     if (to <= hold->from)
         return;
@@ -79,7 +80,7 @@ static uint64_t reach(const struct torture_checking *checking, const struct tort
     return torture_larger(hold->proof, torture_smaller(end, over));
 }
 
-static void grant(struct torture_lock *lock, struct torture_call *call)
+static void grant(struct torture_object *lock, struct torture_call *call)
 {
     const struct torture_record *invoke = call->invoke, *end = call->end;
     struct torture_hold *hold = &lock->holds[lock->hold_count++];
@@ -106,7 +107,7 @@ static bool is_over(const struct torture_hold *hold)
 
 /* That a renewal succeeded proves belief up to its invocation, unless the old deadline came first.
  * Its answer speaks for what follows. False: there may be a gap between the two. */
-static bool renew(const struct torture_checking *checking, struct torture_lock *lock,
+static bool renew(const struct torture_checking *checking, struct torture_object *lock,
                   struct torture_hold *hold, const struct torture_call *call)
 {
     uint64_t over = torture_deadline_number(checking, hold->deadline_ns);
@@ -123,7 +124,7 @@ static bool renew(const struct torture_checking *checking, struct torture_lock *
     return goes_on;
 }
 
-static void upgrade(const struct torture_checking *checking, struct torture_lock *lock,
+static void upgrade(const struct torture_checking *checking, struct torture_object *lock,
                     struct torture_hold *hold, const struct torture_call *call)
 {
     if (renew(checking, lock, hold, call)) {
@@ -138,7 +139,7 @@ static void upgrade(const struct torture_checking *checking, struct torture_lock
 
 /* A writer is a reader from the moment he asks to be one. Without a clear answer nothing is known
  * of the hold any more. */
-static void downgrade(const struct torture_checking *checking, struct torture_lock *lock,
+static void downgrade(const struct torture_checking *checking, struct torture_object *lock,
                       struct torture_hold *hold, const struct torture_call *call)
 {
     uint64_t asked = call->invoke->number;
@@ -155,7 +156,7 @@ static void downgrade(const struct torture_checking *checking, struct torture_lo
 }
 
 /* The call has an answer, which may say something of the hold that it is about. */
-static void change_hold(const struct torture_checking *checking, struct torture_lock *lock,
+static void change_hold(const struct torture_checking *checking, struct torture_object *lock,
                         struct torture_hold *hold, const struct torture_call *call)
 {
     if (is_over(hold))
@@ -171,14 +172,14 @@ static void change_hold(const struct torture_checking *checking, struct torture_
 
 /* ---- records ---- */
 
-static struct torture_hold *hold_of(const struct table *table, struct torture_lock *lock,
+static struct torture_hold *hold_of(const struct table *table, struct torture_object *lock,
                                     uint64_t operation)
 {
     struct torture_call *call = find(table, lock, operation);
     return call ? call->hold : NULL;
 }
 
-static void invoke(struct torture_checking *checking, struct torture_lock *lock,
+static void invoke(struct torture_checking *checking, struct torture_object *lock,
                    struct table *table, const struct torture_record *record)
 {
     struct torture_call *call = begin_call(checking, lock, table, record);
@@ -194,7 +195,7 @@ static void invoke(struct torture_checking *checking, struct torture_lock *lock,
         hold->release = call;
 }
 
-static void end_call(struct torture_checking *checking, struct torture_lock *lock,
+static void end_call(struct torture_checking *checking, struct torture_object *lock,
                      struct table *table, const struct torture_record *record)
 {
     struct torture_call *call = find(table, lock, record->operation);
@@ -214,7 +215,7 @@ static void end_call(struct torture_checking *checking, struct torture_lock *loc
         change_hold(checking, lock, call->about, call);
 }
 
-static void hear_of_hold(struct torture_checking *checking, struct torture_lock *lock,
+static void hear_of_hold(struct torture_checking *checking, struct torture_object *lock,
                          struct table *table, const struct torture_record *record)
 {
     struct torture_hold *hold = hold_of(table, lock, record->hold);
@@ -231,7 +232,7 @@ static void hear_of_hold(struct torture_checking *checking, struct torture_lock 
     }
 }
 
-static void enqueue(struct torture_checking *checking, struct torture_lock *lock,
+static void enqueue(struct torture_checking *checking, struct torture_object *lock,
                     struct table *table, const struct torture_record *record)
 {
     struct torture_call *call = find(table, lock, record->operation);
@@ -241,7 +242,7 @@ static void enqueue(struct torture_checking *checking, struct torture_lock *lock
         call->enqueued = record;
 }
 
-static void take_record(struct torture_checking *checking, struct torture_lock *lock,
+static void take_record(struct torture_checking *checking, struct torture_object *lock,
                         struct table *table, const struct torture_record *record)
 {
     if (record->kind == TORTURE_INVOKE)
@@ -255,7 +256,7 @@ static void take_record(struct torture_checking *checking, struct torture_lock *
         enqueue(checking, lock, table, record);
 }
 
-bool torture_lock_calls(struct torture_checking *checking, struct torture_lock *lock)
+bool torture_lock_calls(struct torture_checking *checking, struct torture_object *lock)
 {
     size_t calls = 0, ends = 0;
     for (size_t i = 0; i < lock->record_count; i++) {
@@ -309,7 +310,7 @@ static int by_beginning(const void *a, const void *b)
     return (left->from > right->from) - (left->from < right->from);
 }
 
-bool torture_lock_beliefs(struct torture_checking *checking, struct torture_lock *lock)
+bool torture_lock_beliefs(struct torture_checking *checking, struct torture_object *lock)
 {
     for (size_t i = 0; i < lock->hold_count; i++)
         add_belief(lock, &lock->holds[i], end_of_belief(checking, &lock->holds[i]));

@@ -32,7 +32,7 @@ static uint64_t release_number(const struct torture_hold *hold)
     return hold->release ? hold->release->invoke->number : TORTURE_NO_END;
 }
 
-static void check_nested_token(struct torture_checking *checking, const struct torture_lock *lock,
+static void check_nested_token(struct torture_checking *checking, const struct torture_object *lock,
                                const struct torture_hold *outer, const struct torture_hold *inner)
 {
     uint64_t first = outer->call->end->token, second = inner->call->end->token;
@@ -54,7 +54,7 @@ static void check_nested_token(struct torture_checking *checking, const struct t
         torture_moment(checking, inner->call->end->number).text, (unsigned long long)second);
 }
 
-static void nest(struct torture_checking *checking, const struct torture_lock *lock,
+static void nest(struct torture_checking *checking, const struct torture_object *lock,
                  struct torture_hold *outer, struct torture_hold *inner)
 {
     struct torture_hold *claim = outer->claim;
@@ -65,7 +65,7 @@ static void nest(struct torture_checking *checking, const struct torture_lock *l
 }
 
 /* Whatever begins within another belief of its owner is nested in it. */
-static void find_nested(struct torture_checking *checking, const struct torture_lock *lock,
+static void find_nested(struct torture_checking *checking, const struct torture_object *lock,
                         const struct owners *owners)
 {
     for (size_t i = 0; i < lock->belief_count; i++) {
@@ -92,7 +92,7 @@ static uint64_t last_presence(const struct torture_checking *checking,
                       : torture_call_forgotten(checking, call);
 }
 
-static void find_fresh(const struct torture_checking *checking, const struct torture_lock *lock,
+static void find_fresh(const struct torture_checking *checking, const struct torture_object *lock,
                        const struct owners *owners)
 {
     for (size_t i = 0; i < lock->call_count; i++) {
@@ -107,7 +107,7 @@ static void find_fresh(const struct torture_checking *checking, const struct tor
     }
 }
 
-bool torture_check_claims(struct torture_checking *checking, struct torture_lock *lock)
+bool torture_check_claims(struct torture_checking *checking, struct torture_object *lock)
 {
     for (size_t i = 0; i < lock->hold_count; i++)
         lock->holds[i].first_release = release_number(&lock->holds[i]);

@@ -10,7 +10,7 @@
 
 static void check_audit(struct torture_checking *checking, const struct torture_record *record)
 {
-    const struct torture_lock nothing = { .id = record->lock };
+    const struct torture_object nothing = { .id = record->lock };
     checking->report->checked[TORTURE_L3]++;
     if (record->permits == 0)
         return;
@@ -49,7 +49,7 @@ static void follow(struct turn *turn, const struct torture_record *record)
 static void check_turn(struct torture_checking *checking, const struct turn *turn, uint32_t client,
                        uint64_t healed)
 {
-    const struct torture_lock nothing = { .id = 0 };
+    const struct torture_object nothing = { .id = 0 };
     bool wants = turn->asked > healed || turn->answered > healed || turn->asked > turn->answered;
     if (turn->crashed > turn->begun || !wants)
         return;

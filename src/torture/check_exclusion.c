@@ -30,7 +30,7 @@ static const struct torture_belief *furthest_of_others(const struct reaching *re
     return reaching->second;
 }
 
-static const char *share_word(const struct torture_lock *lock, unsigned share)
+static const char *share_word(const struct torture_object *lock, unsigned share)
 {
     if (lock->form != TORTURE_RW)
         return "";
@@ -40,7 +40,7 @@ static const char *share_word(const struct torture_lock *lock, unsigned share)
 }
 
 /* A claim that has lost a part of itself, and then all, is broken by its nesting. */
-static enum torture_rule rule_of(const struct torture_lock *lock,
+static enum torture_rule rule_of(const struct torture_object *lock,
                                  const struct torture_belief *earlier, uint64_t meeting)
 {
     if (earlier->hold->claim->first_release < meeting)
@@ -48,7 +48,7 @@ static enum torture_rule rule_of(const struct torture_lock *lock,
     return lock->form == TORTURE_RW ? TORTURE_S5 : TORTURE_S1;
 }
 
-static void found_overlap(struct torture_checking *checking, struct torture_lock *lock,
+static void found_overlap(struct torture_checking *checking, struct torture_object *lock,
                           const struct torture_belief *earlier, const struct torture_belief *later)
 {
     enum torture_rule rule = rule_of(lock, earlier, later->from);
@@ -86,7 +86,7 @@ static const struct torture_belief *furthest_in_the_way(const struct reaching *r
     return furthest;
 }
 
-static void check_beliefs(struct torture_checking *checking, struct torture_lock *lock)
+static void check_beliefs(struct torture_checking *checking, struct torture_object *lock)
 {
     struct reaching reaching[TORTURE_UPGRADABLE + 1] = { { NULL, NULL } };
     for (size_t i = 0; i < lock->belief_count; i++) {
@@ -112,7 +112,7 @@ static const struct torture_hold *brief_hold(const struct torture_call *call)
 
 /* It was granted nevertheless, at some moment of its call, and in that moment nobody else can have
  * been sure. */
-static void check_brief_grants(struct torture_checking *checking, struct torture_lock *lock)
+static void check_brief_grants(struct torture_checking *checking, struct torture_object *lock)
 {
     struct reaching reaching[TORTURE_UPGRADABLE + 1] = { { NULL, NULL } };
     size_t begun = 0;
@@ -135,7 +135,7 @@ static void check_brief_grants(struct torture_checking *checking, struct torture
     }
 }
 
-void torture_check_exclusion(struct torture_checking *checking, struct torture_lock *lock)
+void torture_check_exclusion(struct torture_checking *checking, struct torture_object *lock)
 {
     if (lock->form != TORTURE_MUTEX && lock->form != TORTURE_RW)
         return;
@@ -155,7 +155,7 @@ static int by_end(const void *a, const void *b)
 }
 
 /* The holds that reach into the moment, the latest ones first. */
-static void name_holds(const struct torture_lock *lock, size_t last,
+static void name_holds(const struct torture_object *lock, size_t last,
                        struct torture_finding *finding)
 {
     const struct torture_belief *beliefs = lock->beliefs;
@@ -169,7 +169,7 @@ static void name_holds(const struct torture_lock *lock, size_t last,
     finding->hold_count = count;
 }
 
-static void found_too_many(struct torture_checking *checking, struct torture_lock *lock,
+static void found_too_many(struct torture_checking *checking, struct torture_object *lock,
                            size_t index, uint64_t out)
 {
     const struct torture_belief *belief = &lock->beliefs[index];
@@ -188,7 +188,7 @@ static void found_too_many(struct torture_checking *checking, struct torture_loc
                   (unsigned long long)lock->permits);
 }
 
-bool torture_check_permits(struct torture_checking *checking, struct torture_lock *lock)
+bool torture_check_permits(struct torture_checking *checking, struct torture_object *lock)
 {
     if (lock->form != TORTURE_SEMAPHORE)
         return true;

@@ -39,7 +39,7 @@ struct opening {
     const struct torture_call *closed, *open; /* the answers that say most, or NULL */
 };
 
-static bool find_counted(struct torture_checking *checking, const struct torture_lock *lock,
+static bool find_counted(struct torture_checking *checking, const struct torture_object *lock,
                          struct opening *opening)
 {
     struct countdown *begun = torture_room(checking, lock->call_count, sizeof *begun);
@@ -64,7 +64,7 @@ static bool find_counted(struct torture_checking *checking, const struct torture
 }
 
 /* An elapsed wait is no answer about the latch: who was paused may never have looked. */
-static void find_answers(struct torture_report *report, const struct torture_lock *lock,
+static void find_answers(struct torture_report *report, const struct torture_object *lock,
                          struct opening *opening)
 {
     for (size_t i = 0; i < lock->call_count; i++) {
@@ -82,7 +82,7 @@ static void find_answers(struct torture_report *report, const struct torture_loc
     }
 }
 
-static void found_early(struct torture_checking *checking, const struct torture_lock *lock,
+static void found_early(struct torture_checking *checking, const struct torture_object *lock,
                         const struct torture_call *open)
 {
     struct torture_finding finding = {
@@ -98,7 +98,7 @@ static void found_early(struct torture_checking *checking, const struct torture_
         torture_moment(checking, open->end->number).text, (unsigned long long)lock->permits);
 }
 
-static void found_closed(struct torture_checking *checking, const struct torture_lock *lock,
+static void found_closed(struct torture_checking *checking, const struct torture_object *lock,
                          const struct torture_call *closed, const struct torture_call *open)
 {
     struct torture_finding finding = {
@@ -115,7 +115,7 @@ static void found_closed(struct torture_checking *checking, const struct torture
                   open ? "somebody had already found it open" : "all countdowns were over already");
 }
 
-bool torture_check_latch(struct torture_checking *checking, struct torture_lock *lock)
+bool torture_check_latch(struct torture_checking *checking, struct torture_object *lock)
 {
     struct opening opening = { TORTURE_NO_END, TORTURE_NO_END, NULL, NULL };
     if (lock->form != TORTURE_LATCH)

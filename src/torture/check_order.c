@@ -10,7 +10,7 @@ struct wait {
     uint64_t until; /* it has not given up before */
 };
 
-static bool is_exclusive(const struct torture_lock *lock, const struct torture_call *call)
+static bool is_exclusive(const struct torture_object *lock, const struct torture_call *call)
 {
     return lock->form != TORTURE_RW || call->invoke->mode == TORTURE_EXCLUSIVE;
 }
@@ -36,7 +36,7 @@ static uint64_t waits_until(const struct torture_checking *checking,
 }
 
 static size_t collect_waits(const struct torture_checking *checking,
-                            const struct torture_lock *lock, struct wait *waits)
+                            const struct torture_object *lock, struct wait *waits)
 {
     size_t count = 0;
     for (size_t i = 0; i < lock->call_count; i++) {
@@ -50,7 +50,7 @@ static size_t collect_waits(const struct torture_checking *checking,
     return count;
 }
 
-static void found_overtaking(struct torture_checking *checking, const struct torture_lock *lock,
+static void found_overtaking(struct torture_checking *checking, const struct torture_object *lock,
                              const struct torture_call *first, const struct torture_hold *granted)
 {
     struct torture_finding finding = {
@@ -77,7 +77,7 @@ static int by_until(const void *a, const void *b)
 
 /* Those that were still waiting when somebody was granted the lock: of them the one that has waited
  * longest. From the last grant backwards, they become more. */
-static void check_grants(struct torture_checking *checking, const struct torture_lock *lock,
+static void check_grants(struct torture_checking *checking, const struct torture_object *lock,
                          struct wait *waits, size_t count)
 {
     const struct wait *longest = NULL, *longest_writer = NULL;
@@ -121,7 +121,7 @@ static uint64_t count_up_to(const uint32_t *sums, size_t place)
 }
 
 /* How many calls began before this number. */
-static size_t calls_before(const struct torture_lock *lock, uint64_t number)
+static size_t calls_before(const struct torture_object *lock, uint64_t number)
 {
     size_t low = 0, high = lock->call_count;
     while (low < high) {
@@ -134,7 +134,7 @@ static size_t calls_before(const struct torture_lock *lock, uint64_t number)
     return low;
 }
 
-static void found_passed_over(struct torture_checking *checking, const struct torture_lock *lock,
+static void found_passed_over(struct torture_checking *checking, const struct torture_object *lock,
                               const struct torture_hold *hold, uint64_t others)
 {
     const struct torture_call *call = hold->call;
@@ -153,7 +153,7 @@ static void found_passed_over(struct torture_checking *checking, const struct to
                   torture_moment(checking, call->end->number).text, (unsigned long long)others);
 }
 
-static void check_passing(struct torture_checking *checking, const struct torture_lock *lock,
+static void check_passing(struct torture_checking *checking, const struct torture_object *lock,
                           uint32_t *sums)
 {
     uint64_t granted = 0;
@@ -172,7 +172,7 @@ static void check_passing(struct torture_checking *checking, const struct tortur
     }
 }
 
-bool torture_check_order(struct torture_checking *checking, const struct torture_lock *lock)
+bool torture_check_order(struct torture_checking *checking, const struct torture_object *lock)
 {
     if (!(lock->description->flags & TORTURE_FIFO) || lock->form == TORTURE_LATCH)
         return true;

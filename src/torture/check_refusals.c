@@ -20,7 +20,7 @@ static uint64_t in_line_until(const struct torture_call *call, uint64_t end)
     return call->end ? torture_smaller(call->end->number, end) : end;
 }
 
-static size_t add_call(const struct torture_checking *checking, const struct torture_lock *lock,
+static size_t add_call(const struct torture_checking *checking, const struct torture_object *lock,
                        const struct torture_call *call, struct presence *presence)
 {
     const struct torture_record *invoke = call->invoke;
@@ -49,7 +49,7 @@ struct run {
 };
 
 static void cut_run(struct torture_belief *const *run, size_t count, struct run bounds,
-                    uint64_t (*cuts)[2], const struct torture_lock *lock)
+                    uint64_t (*cuts)[2], const struct torture_object *lock)
 {
     for (size_t i = 0; i < count; i++) {
         uint64_t *cut = cuts[run[i]->hold - lock->holds];
@@ -59,7 +59,7 @@ static void cut_run(struct torture_belief *const *run, size_t count, struct run 
     }
 }
 
-static void find_cuts(const struct torture_lock *lock, struct torture_belief **beliefs,
+static void find_cuts(const struct torture_object *lock, struct torture_belief **beliefs,
                       uint64_t (*cuts)[2])
 {
     uint64_t until = 0;
@@ -84,7 +84,7 @@ static bool was_held_up(const struct torture_checking *checking, const struct to
                               call->invoke->client);
 }
 
-static bool cut_presences(struct torture_checking *checking, const struct torture_lock *lock,
+static bool cut_presences(struct torture_checking *checking, const struct torture_object *lock,
                           struct presence *presences, size_t count)
 {
     struct torture_belief **beliefs = torture_room(checking, lock->belief_count, sizeof *beliefs);
@@ -111,7 +111,7 @@ static bool cut_presences(struct torture_checking *checking, const struct tortur
 /* ---- loads ---- */
 
 static bool build(struct torture_checking *checking, struct torture_load *load,
-                  const struct torture_lock *lock, const struct presence *presences, size_t count,
+                  const struct torture_object *lock, const struct presence *presences, size_t count,
                   unsigned share)
 {
     struct torture_span *spans = torture_room(checking, count, sizeof *spans);
@@ -128,7 +128,7 @@ static bool build(struct torture_checking *checking, struct torture_load *load,
     return built;
 }
 
-static void found_refusal(struct torture_checking *checking, const struct torture_lock *lock,
+static void found_refusal(struct torture_checking *checking, const struct torture_object *lock,
                           const struct torture_call *call)
 {
     struct torture_finding finding = {
@@ -151,7 +151,7 @@ static bool is_refused_try(const struct torture_call *call)
     return call->invoke->verb == TORTURE_TRY && torture_ended(call, TORTURE_REFUSED);
 }
 
-static void check_share(struct torture_checking *checking, const struct torture_lock *lock,
+static void check_share(struct torture_checking *checking, const struct torture_object *lock,
                         const struct torture_load *load, unsigned share)
 {
     for (size_t i = 0; i < lock->call_count; i++) {
@@ -166,7 +166,7 @@ static void check_share(struct torture_checking *checking, const struct torture_
     }
 }
 
-static bool has_refused_try(const struct torture_lock *lock)
+static bool has_refused_try(const struct torture_object *lock)
 {
     for (size_t i = 0; i < lock->call_count; i++)
         if (is_refused_try(&lock->calls[i]))
@@ -174,7 +174,7 @@ static bool has_refused_try(const struct torture_lock *lock)
     return false;
 }
 
-bool torture_check_refusals(struct torture_checking *checking, const struct torture_lock *lock)
+bool torture_check_refusals(struct torture_checking *checking, const struct torture_object *lock)
 {
     if (lock->form == TORTURE_LATCH || !has_refused_try(lock))
         return true;

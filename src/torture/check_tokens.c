@@ -33,7 +33,7 @@ static int by_token(const void *a, const void *b)
 
 /* ---- which grants have one ---- */
 
-static size_t add_grant(struct ticket *tickets, const struct torture_lock *lock,
+static size_t add_grant(struct ticket *tickets, const struct torture_object *lock,
                         const struct torture_hold *hold)
 {
     const struct torture_call *call = hold->call;
@@ -58,7 +58,7 @@ static size_t add_upgrade(struct ticket *tickets, const struct torture_call *cal
     return 1;
 }
 
-static size_t collect(const struct torture_lock *lock, struct ticket *tickets)
+static size_t collect(const struct torture_object *lock, struct ticket *tickets)
 {
     size_t count = 0;
     for (size_t i = 0; i < lock->call_count; i++) {
@@ -73,7 +73,7 @@ static size_t collect(const struct torture_lock *lock, struct ticket *tickets)
 
 /* ---- the rules ---- */
 
-static void found_old(struct torture_checking *checking, const struct torture_lock *lock,
+static void found_old(struct torture_checking *checking, const struct torture_object *lock,
                       const struct ticket *first, const struct ticket *second)
 {
     struct torture_finding finding = {
@@ -111,7 +111,7 @@ static const struct ticket *larger(const struct ticket *a, const struct ticket *
 }
 
 /* Who asked after another had been granted has the larger token, whatever became of the holds. */
-static uint64_t check_windows(struct torture_checking *checking, const struct torture_lock *lock,
+static uint64_t check_windows(struct torture_checking *checking, const struct torture_object *lock,
                               const struct ticket *asking, const struct ticket *granted,
                               size_t count)
 {
@@ -137,7 +137,7 @@ static bool is_believed(const struct ticket *ticket)
 }
 
 /* Of two beliefs that do not meet, the store has made the first one first. */
-static uint64_t check_beliefs(struct torture_checking *checking, const struct torture_lock *lock,
+static uint64_t check_beliefs(struct torture_checking *checking, const struct torture_object *lock,
                               const struct ticket *granted, size_t count)
 {
     const struct ticket *most = NULL;
@@ -155,7 +155,7 @@ static uint64_t check_beliefs(struct torture_checking *checking, const struct to
     return broken;
 }
 
-static void check_twins(struct torture_checking *checking, const struct torture_lock *lock,
+static void check_twins(struct torture_checking *checking, const struct torture_object *lock,
                         struct ticket *tickets, size_t count)
 {
     const struct ticket *last = NULL;
@@ -183,7 +183,7 @@ static void count_tickets(struct torture_report *report, const struct ticket *ti
         report->checked[tickets[i].exclusive ? TORTURE_S3 : TORTURE_S5]++;
 }
 
-bool torture_check_tokens(struct torture_checking *checking, const struct torture_lock *lock)
+bool torture_check_tokens(struct torture_checking *checking, const struct torture_object *lock)
 {
     bool has_tokens = lock->form == TORTURE_MUTEX || lock->form == TORTURE_RW;
     if (!has_tokens || !(lock->description->flags & TORTURE_FENCED))
@@ -211,7 +211,7 @@ bool torture_check_tokens(struct torture_checking *checking, const struct tortur
 
 /* ---- S9 ---- */
 
-static void found_old_write(struct torture_checking *checking, const struct torture_lock *lock,
+static void found_old_write(struct torture_checking *checking, const struct torture_object *lock,
                             const struct torture_record *newer, const struct torture_record *older)
 {
     struct torture_finding finding = {
@@ -229,7 +229,7 @@ static void found_old_write(struct torture_checking *checking, const struct tort
                   (unsigned long long)newer->token);
 }
 
-void torture_check_writes(struct torture_checking *checking, const struct torture_lock *lock)
+void torture_check_writes(struct torture_checking *checking, const struct torture_object *lock)
 {
     const struct torture_record *newest = NULL;
     for (size_t i = 0; i < lock->record_count; i++) {

@@ -7,7 +7,7 @@
 /* ---- who had to wait ---- */
 
 static bool build(struct torture_checking *checking, struct torture_load *load,
-                  const struct torture_lock *lock, unsigned share)
+                  const struct torture_object *lock, unsigned share)
 {
     struct torture_span *spans = torture_room(checking, lock->belief_count, sizeof *spans);
     size_t used = 0;
@@ -21,7 +21,7 @@ static bool build(struct torture_checking *checking, struct torture_load *load,
     return built;
 }
 
-static bool count_contended(struct torture_checking *checking, const struct torture_lock *lock,
+static bool count_contended(struct torture_checking *checking, const struct torture_object *lock,
                             unsigned share)
 {
     struct torture_load load;
@@ -41,7 +41,7 @@ static bool count_contended(struct torture_checking *checking, const struct tort
 
 /* ---- L1 ---- */
 
-static void found_late(struct torture_checking *checking, const struct torture_lock *lock,
+static void found_late(struct torture_checking *checking, const struct torture_object *lock,
                        const struct torture_record *freed, const struct torture_call *call)
 {
     int64_t late_ns = call->end->at_ns - freed->at_ns;
@@ -58,7 +58,7 @@ static void found_late(struct torture_checking *checking, const struct torture_l
                   call->invoke->client, (double)late_ns / 1e9);
 }
 
-static void judge_wait(struct torture_checking *checking, const struct torture_lock *lock,
+static void judge_wait(struct torture_checking *checking, const struct torture_object *lock,
                        const struct torture_record *freed, const struct torture_call *call)
 {
     const struct torture_record *ready = call->enqueued ? call->enqueued : call->invoke;
@@ -72,7 +72,7 @@ static void judge_wait(struct torture_checking *checking, const struct torture_l
 
 /* One hold and the next one, of an exclusive lock. Whoever may have come in between, unseen, would
  * excuse it: then there is nothing to say. */
-static void look_at_hand_over(struct torture_checking *checking, const struct torture_lock *lock,
+static void look_at_hand_over(struct torture_checking *checking, const struct torture_object *lock,
                               const struct torture_hold *before, const struct torture_hold *after)
 {
     const struct torture_record *given_back = before->release ? before->release->end : NULL;
@@ -89,7 +89,7 @@ static void look_at_hand_over(struct torture_checking *checking, const struct to
 }
 
 /* Whether something without a clear end overlaps the time between two numbers. */
-static bool build_unclear(struct torture_checking *checking, const struct torture_lock *lock,
+static bool build_unclear(struct torture_checking *checking, const struct torture_object *lock,
                           struct torture_load *load)
 {
     struct torture_span *spans = torture_room(checking, lock->call_count, sizeof *spans);
@@ -112,7 +112,7 @@ static bool build_unclear(struct torture_checking *checking, const struct tortur
     return built;
 }
 
-static bool check_hand_overs(struct torture_checking *checking, const struct torture_lock *lock)
+static bool check_hand_overs(struct torture_checking *checking, const struct torture_object *lock)
 {
     struct torture_load unclear;
     if (lock->form != TORTURE_MUTEX || lock->overlaps)
@@ -131,7 +131,7 @@ static bool check_hand_overs(struct torture_checking *checking, const struct tor
     return true;
 }
 
-static void check_latch_waits(struct torture_checking *checking, const struct torture_lock *lock)
+static void check_latch_waits(struct torture_checking *checking, const struct torture_object *lock)
 {
     const struct torture_record *opened = NULL;
     for (size_t i = 0; i < lock->record_count && !opened; i++)
@@ -147,7 +147,7 @@ static void check_latch_waits(struct torture_checking *checking, const struct to
 
 /* ---- figures ---- */
 
-static void count_calls(struct torture_checking *checking, const struct torture_lock *lock)
+static void count_calls(struct torture_checking *checking, const struct torture_object *lock)
 {
     struct torture_report *report = checking->report;
     report->operations += lock->call_count;
@@ -167,7 +167,7 @@ static void count_calls(struct torture_checking *checking, const struct torture_
     }
 }
 
-bool torture_check_waits(struct torture_checking *checking, const struct torture_lock *lock)
+bool torture_check_waits(struct torture_checking *checking, const struct torture_object *lock)
 {
     count_calls(checking, lock);
     if (lock->form == TORTURE_LATCH) {

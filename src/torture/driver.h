@@ -22,6 +22,7 @@ struct torture_driver {
     int64_t pauses_end_ns;      /* until then, some sync points pause */
     unsigned next_fault;        /* goes round, so that every fault gets its chance */
     unsigned rounds;            /* of all faults, so far */
+    bool late;                  /* some clients did not end when they were to */
     bool failed;                /* outcome->sentence says why */
 };
 

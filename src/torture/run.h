@@ -58,6 +58,7 @@ struct torture_outcome {
     bool begun;         /* there is a history */
     int ended_by;       /* the signal that ended the run early, or 0 */
     char sentence[400]; /* why it could not be done, or not to its end; else empty */
+    bool unreachable;   /* because the store has not answered */
     unsigned tried[TORTURE_FAULTS + TORTURE_HOOKS_MAX], hit[TORTURE_FAULTS + TORTURE_HOOKS_MAX];
     uint64_t operations;
     uint64_t writes, fenced_off;     /* at the resource that compares tokens */

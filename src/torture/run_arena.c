@@ -38,8 +38,12 @@ unsigned torture_choose_locks(struct torture_arena *arena, const struct torture_
         struct torture_lock lock = { .form = kinds[i].form,
                                      .permits = kinds[i].permits,
                                      .flags = kinds[i].flags };
-        if (!(subject->forms & 1u << lock.form))
+        bool has_it =
+            subject->forms & 1u << lock.form && (subject->fair || !(lock.flags & TORTURE_FIFO));
+        if (!has_it)
             continue;
+        if (!subject->fences)
+            lock.flags &= (uint8_t)~TORTURE_FENCED;
         snprintf(lock.label, sizeof lock.label, "%s", kinds[i].label);
         name_lock(arena, &lock);
         arena->locks[count] = lock;

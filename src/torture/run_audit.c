@@ -3,8 +3,8 @@
 
 #include <stdio.h>
 
-/* For what is left to go, beyond its lease. */
-enum { CALM_MS = 3000 };
+/* For what is left to go, beyond its lease; and between two looks. */
+enum { CALM_MS = 3000, LOOK_AGAIN_MS = 10 };
 
 struct audit {
     struct torture_driver *driver;
@@ -34,23 +34,40 @@ static void write_audit(struct audit *audit, uint16_t lock, const char *what, ui
     audit->driver->outcome->leftovers += count;
 }
 
-static void look(struct audit *audit, const struct torture_lock *lock, uint16_t number)
+/* A store that does not answer has left nothing behind that anybody could know of. */
+static bool fail(struct audit *audit, const struct torture_lock *lock, enum torture_answer answer)
+{
+    const char *why = answer == TORTURE_BROKEN ? audit->driver->subject->complain(audit->session)
+                                               : "the store has not answered";
+
+    audit->driver->outcome->unreachable |= answer != TORTURE_BROKEN;
+    torture_driver_fail(audit->driver, "nobody could look at what is left of '%s': %s", lock->label,
+                        why);
+    return false;
+}
+
+static bool look(struct audit *audit, const struct torture_lock *lock, uint16_t number)
 {
     const struct torture_subject *subject = audit->driver->subject;
     struct torture_left left = { 0 };
     enum torture_answer answer;
 
     if (!subject->inspect)
-        return;
-    do {
+        return true;
+    for (;;) {
+        int64_t now_ns = torture_clock_ns();
         answer = subject->inspect(audit->session, lock, &left);
-        if (answer == TORTURE_GRANTED && left.held == 0 && left.waiting == 0)
+        bool is_clean = answer == TORTURE_GRANTED && left.held == 0 && left.waiting == 0;
+        if (is_clean || answer == TORTURE_BROKEN || now_ns >= audit->until_ns)
             break;
-    } while (torture_clock_ns() < audit->until_ns);
+        torture_sleep_in_phase(audit->driver->arena, TORTURE_OVER,
+                               now_ns + LOOK_AGAIN_MS * INT64_C(1000000));
+    }
     if (answer != TORTURE_GRANTED)
-        write_audit(audit, number, "not inspected", 1);
+        return fail(audit, lock, answer);
     write_audit(audit, number, "held", left.held);
     write_audit(audit, number, "waiting", left.waiting);
+    return true;
 }
 
 static enum torture_answer take(struct audit *audit, const struct torture_lock *lock,
@@ -64,18 +81,19 @@ static enum torture_answer take(struct audit *audit, const struct torture_lock *
 }
 
 /* All of it at once; and then a semaphore has nothing more to give. */
-static void take_everything(struct audit *audit, const struct torture_lock *lock, uint16_t number)
+static bool take_everything(struct audit *audit, const struct torture_lock *lock, uint16_t number)
 {
     const struct torture_subject *subject = audit->driver->subject;
     int64_t left_ms = (audit->until_ns - torture_clock_ns()) / 1000000;
     struct torture_grip *all, *more = NULL;
     uint32_t permits = lock->form == TORTURE_SEMAPHORE ? lock->permits : 1;
+    enum torture_answer answer = take(audit, lock, permits, left_ms > 0 ? left_ms : 0, &all);
 
-    if (take(audit, lock, permits, left_ms > 0 ? left_ms : 0, &all) != TORTURE_GRANTED) {
-        write_audit(audit, number, "not to be had", permits);
-        return;
-    }
-    write_audit(audit, number, "not to be had", 0);
+    if (answer != TORTURE_GRANTED && answer != TORTURE_BUSY)
+        return fail(audit, lock, answer);
+    write_audit(audit, number, "not to be had", answer == TORTURE_GRANTED ? 0 : permits);
+    if (answer != TORTURE_GRANTED)
+        return true;
     if (lock->form == TORTURE_SEMAPHORE) {
         bool beyond = take(audit, lock, 1, 0, &more) == TORTURE_GRANTED;
         write_audit(audit, number, "beyond its permits", beyond);
@@ -83,6 +101,7 @@ static void take_everything(struct audit *audit, const struct torture_lock *lock
             subject->release(audit->session, more);
     }
     subject->release(audit->session, all);
+    return true;
 }
 
 static void audit_locks(struct audit *audit)
@@ -91,8 +110,8 @@ static void audit_locks(struct audit *audit)
 
     for (unsigned i = 0; i < driver->arena->lock_count; i++) {
         const struct torture_lock *lock = &driver->arena->locks[i];
-        look(audit, lock, (uint16_t)i);
-        take_everything(audit, lock, (uint16_t)i);
+        if (!look(audit, lock, (uint16_t)i) || !take_everything(audit, lock, (uint16_t)i))
+            return;
         if (driver->subject->forget)
             driver->subject->forget(audit->session, lock);
     }
@@ -106,8 +125,8 @@ static void audit_latches(struct audit *audit)
     for (uint32_t round = 1; round <= atomic_load(&driver->arena->latch_next); round++) {
         uint16_t number = torture_latch(driver->arena, round, &latch);
         /* One that was never made is none of the history's. */
-        if (round == atomic_load(&driver->arena->latch_round))
-            look(audit, &latch, number);
+        if (round == atomic_load(&driver->arena->latch_round) && !look(audit, &latch, number))
+            return;
         if (driver->subject->forget)
             driver->subject->forget(audit->session, &latch);
     }
@@ -133,6 +152,7 @@ void torture_audit(struct torture_driver *driver)
         return;
     }
     audit_locks(&audit);
-    audit_latches(&audit);
+    if (!driver->outcome->unreachable)
+        audit_latches(&audit);
     driver->subject->close(audit.session);
 }

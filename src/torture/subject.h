@@ -103,9 +103,10 @@ struct torture_subject {
     enum torture_answer (*await)(void *session, const struct torture_lock *lock, int64_t wait_ms);
     enum torture_answer (*look)(void *session, const struct torture_lock *lock);
 
-    /* Which forms it has: bits 1u << torture_form, and whether it re-enters. */
+    /* What it has: bits 1u << torture_form; mutexes that are handed on in the order of asking;
+     * rising tokens; and whether an owner that holds may ask again. */
     unsigned forms;
-    bool reenters;
+    bool fair, fences, reenters;
 
     /* After the last client is gone: what is left of a lock. May be NULL. */
     enum torture_answer (*inspect)(void *session, const struct torture_lock *lock,
@@ -115,7 +116,7 @@ struct torture_subject {
     void (*forget)(void *session, const struct torture_lock *lock);
 };
 
-/* The library, by its public interface. */
-extern const struct torture_subject torture_holdfast;
+/* The library, by its public interface, as far as an engine with these HF_CAP_... goes. */
+struct torture_subject torture_holdfast(unsigned caps);
 
 #endif

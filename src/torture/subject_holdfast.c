@@ -314,25 +314,38 @@ static void forget(void *arg, const struct torture_lock *lock)
         hf_latch_down(session->client, lock->name, left, NULL);
 }
 
-const struct torture_subject torture_holdfast = {
-    .name = "holdfast",
-    .open = open_session,
-    .close = close_session,
-    .complain = complain,
-    .acquire = acquire,
-    .release = release,
-    .still = still,
-    .remaining_ms = remaining_ms,
-    .token = token,
-    .renew = renew,
-    .upgrade = upgrade,
-    .downgrade = downgrade,
-    .latch_set = latch_set,
-    .count_down = count_down,
-    .await = await,
-    .look = look,
-    .forms = 1u << TORTURE_MUTEX | 1u << TORTURE_RW | 1u << TORTURE_SEMAPHORE | 1u << TORTURE_LATCH,
-    .reenters = true,
-    .inspect = inspect,
-    .forget = forget,
-};
+static unsigned forms_of(unsigned caps)
+{
+    return (caps & HF_CAP_MUTEX ? 1u << TORTURE_MUTEX : 0) |
+           (caps & HF_CAP_RW ? 1u << TORTURE_RW : 0) |
+           (caps & HF_CAP_PERMIT ? 1u << TORTURE_SEMAPHORE : 0) |
+           (caps & HF_CAP_LATCH ? 1u << TORTURE_LATCH : 0);
+}
+
+struct torture_subject torture_holdfast(unsigned caps)
+{
+    return (struct torture_subject){
+        .name = "holdfast",
+        .open = open_session,
+        .close = close_session,
+        .complain = complain,
+        .acquire = acquire,
+        .release = release,
+        .still = still,
+        .remaining_ms = remaining_ms,
+        .token = token,
+        .renew = renew,
+        .upgrade = caps & HF_CAP_UPGRADE ? upgrade : NULL,
+        .downgrade = downgrade,
+        .latch_set = latch_set,
+        .count_down = count_down,
+        .await = await,
+        .look = look,
+        .forms = forms_of(caps),
+        .fair = caps & HF_CAP_FAIR,
+        .fences = caps & HF_CAP_TOKEN,
+        .reenters = true,
+        .inspect = caps & HF_CAP_INSPECT ? inspect : NULL,
+        .forget = forget,
+    };
+}

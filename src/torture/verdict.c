@@ -51,7 +51,7 @@ static unsigned place_of(const struct torture_report *report, enum torture_rule 
     return firsts < report->finding_count ? firsts : report->finding_count;
 }
 
-void torture_found(struct torture_checking *checking, const struct torture_lock *lock,
+void torture_found(struct torture_checking *checking, const struct torture_object *lock,
                    struct torture_finding *finding, const char *format, ...)
 {
     struct torture_report *report = checking->report;
@@ -71,7 +71,7 @@ void torture_found(struct torture_checking *checking, const struct torture_lock 
     report->findings[place] = *finding;
 }
 
-struct torture_name torture_lock_name(const struct torture_lock *lock)
+struct torture_name torture_lock_name(const struct torture_object *lock)
 {
     struct torture_name name = { "'" };
     const char *text = lock->description->text;

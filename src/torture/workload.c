@@ -12,6 +12,7 @@
 /* What an answer that never came may leave in a store: until its lease is over, or the library has
  * taken it back. */
 #define FORGOTTEN_NS INT64_C(30000000000)
+#define FORGOTTEN_LEASES 4
 
 struct torture_record torture_about(const struct torture_client *client, enum torture_verb verb,
                                     uint16_t lock)
@@ -68,7 +69,8 @@ void torture_end(struct torture_client *client, struct torture_record *record,
     record->kind = kinds[answer];
     record->at_ns = torture_clock_ns();
     if (answer == TORTURE_SILENT)
-        record->until_ns = record->at_ns + FORGOTTEN_NS;
+        record->until_ns = record->at_ns + FORGOTTEN_NS +
+                           client->plan->lease_ms * FORGOTTEN_LEASES * INT64_C(1000000);
     torture_write(client->writer, record);
 }
 

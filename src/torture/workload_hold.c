@@ -360,7 +360,8 @@ static void choose(struct hold *hold, bool calm)
     ask->on_lost = lost;
     ask->lost_arg = hold;
     if (hold->lock->form == TORTURE_RW)
-        ask->share = (enum torture_share)torture_between(dice, 0, 2);
+        ask->share = (enum torture_share)torture_between(
+            dice, 0, client->subject->upgrade ? TORTURE_UPGRADABLE : TORTURE_SHARED);
     if (hold->lock->form == TORTURE_SEMAPHORE)
         ask->permits = (uint32_t)torture_between(dice, 1, hold->lock->permits);
     if (torture_chance(dice, 60))

@@ -1,0 +1,104 @@
+/* A first look at the store that is to be tortured: whether it answers, and what it has. */
+#include "torture.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+struct feature {
+    unsigned cap;
+    const char *text;
+};
+
+static const struct feature features[] = {
+    { HF_CAP_FAIR, "fair mutexes" },
+    { HF_CAP_RW, "read-write locks" },
+    { HF_CAP_UPGRADE, "upgrades" },
+    { HF_CAP_PERMIT, "semaphores" },
+    { HF_CAP_LATCH, "latches" },
+    { HF_CAP_TOKEN, "tokens" },
+    { HF_CAP_INSPECT, "a look at what is left behind" },
+};
+
+static unsigned all_caps(void)
+{
+    unsigned caps = HF_CAP_MUTEX;
+
+    for (size_t i = 0; i < sizeof(features) / sizeof(features[0]); i++)
+        caps |= features[i].cap;
+    return caps;
+}
+
+/* A client opens without a word to its store: only a lock shows that it is there, and lets us in.
+ */
+static int try_it(const struct cli_torture *torture, unsigned *caps)
+{
+    char name[80];
+    hf_client *client;
+    hf_hold *hold;
+    int code = hf_open(&client, torture->url, NULL);
+
+    if (code != HF_OK)
+        return cli_fail(torture->settings, code, hf_last_error());
+    *caps = hf_caps(client);
+    snprintf(name, sizeof(name), "holdfast:torture:probe:%llx-%llx",
+             (unsigned long long)torture->plan.seed, (unsigned long long)torture_clock_ns());
+    code = hf_lock(client, name, 0, NULL, &hold);
+    if (code == HF_OK)
+        code = hf_unlock(hold);
+    if (code != HF_OK) {
+        hf_error error = *hf_last_error();
+        code = cli_fail(torture->settings, code, &error);
+    }
+    hf_close(client);
+    return code;
+}
+
+static int try_in_a_child(const struct cli_torture *torture, unsigned *caps)
+{
+    int status = 0;
+    pid_t pid;
+
+    fflush(NULL);
+    pid = fork();
+    if (pid == 0)
+        _exit(try_it(torture, caps));
+    if (pid < 0 || waitpid(pid, &status, 0) < 0 || !WIFEXITED(status)) {
+        cli_complain("the store could not be tried");
+        return CLI_INTERNAL;
+    }
+    return WEXITSTATUS(status);
+}
+
+int cli_torture_probe(struct cli_torture *torture)
+{
+    /* By a process of its own, since nobody who forks may have a store open. */
+    unsigned *caps =
+        mmap(NULL, sizeof(*caps), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    int code;
+
+    if (caps == MAP_FAILED) {
+        cli_complain("no memory to share with another process");
+        return CLI_INTERNAL;
+    }
+    code = try_in_a_child(torture, caps);
+    torture->caps = *caps;
+    torture->subject = torture_holdfast(*caps);
+    munmap(caps, sizeof(*caps));
+    return code;
+}
+
+const char *cli_torture_left_out(const struct cli_torture *torture, unsigned *place)
+{
+    unsigned missing = all_caps() & ~torture->caps;
+
+    /* Who has no read-write locks is not told that they cannot be upgraded. */
+    if (missing & HF_CAP_RW)
+        missing &= ~HF_CAP_UPGRADE;
+    while (*place < sizeof(features) / sizeof(features[0]))
+        if (missing & features[(*place)++].cap)
+            return features[*place - 1].text;
+    return NULL;
+}

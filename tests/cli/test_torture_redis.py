@@ -1,0 +1,128 @@
+"""torture on a Redis server of the test's own: it runs what the engine has and says what it leaves
+out; a server that is not there, or dies, is no violation."""
+import ctypes
+import json
+import os
+import shutil
+import signal
+import subprocess
+
+from clitest import Skip, contains, equal, main, test, wait_until
+
+PR_SET_PDEATHSIG = 1
+# For a run whose store is silent, which has to wait for everybody's patience.
+LONG = 80
+UNKNOWN_SCHEME = 'knows no scheme'
+STRAYS = '''local strays = {}
+for _, key in ipairs(redis.call('keys', '*')) do
+    if redis.call('pttl', key) < 0 or not key:find('holdfast:torture:', 1, true) then
+        strays[#strays + 1] = key
+    end
+end
+return strays'''
+
+
+def die_with_parent():
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+class Server:
+    """A Redis server on a Unix socket in the box, which ends with the test."""
+
+    def __init__(self, box):
+        if not shutil.which('redis-server'):
+            raise Skip('there is no redis-server')
+        self.socket = box.file('redis.sock')
+        self.url = f'redis+unix://{self.socket}'
+        if UNKNOWN_SCHEME in box.run('show', '-e', self.url).err:
+            raise Skip('this build has no engine for Redis')
+        self.process = subprocess.Popen(
+            ['redis-server', '--port', '0', '--unixsocket', self.socket, '--save', '',
+             '--appendonly', 'no', '--dir', box.path, '--logfile', box.file('redis.log')],
+            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+            preexec_fn=die_with_parent)
+        wait_until(lambda: os.path.exists(self.socket), 'the server listens')
+
+    def tell(self, *words):
+        return subprocess.run(['redis-cli', '-s', self.socket, *words], capture_output=True,
+                              text=True, check=True).stdout.strip()
+
+    def kill(self):
+        self.process.kill()
+        self.process.wait()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.kill()
+
+
+def end_of(process):
+    out, err = process.popen.communicate(timeout=LONG)
+    return process.popen.returncode, out.decode(), err.decode()
+
+
+@test
+def a_run_does_what_the_engine_has(box):
+    with Server(box) as server:
+        server.tell('set', 'somebody', 'else', 'ex', '1000')
+        result = box.run('torture', '--json', server.url, '--time', '6s', '--lease', '200ms',
+                         '--faults', 'kill,stop')
+        report = json.loads(result.out)
+        assert report['verdict'] != 'VIOLATION', result
+        counts = {rule['rule']: rule for rule in report['rules']}
+        for rule in ('S1', 'S3', 'S9', 'L3'):
+            assert counts[rule]['checked'] > 0 and counts[rule]['broken'] == 0, report
+        # What is left out, and only that, has not been looked at.
+        for rule, thing in (('S5', 'read-write locks'), ('S6', 'semaphores'), ('S7', 'latches')):
+            equal(counts[rule]['checked'] == 0, thing in report['plan']['left_out'], thing)
+        equal(server.tell('eval', STRAYS, '0'), 'somebody', 'keys that are not of the run, or stay')
+
+
+@test
+def what_is_left_out_is_said(box):
+    with Server(box) as server:
+        report = json.loads(box.run('torture', '--json', server.url, '--time', '300ms').out)
+        text = box.run('torture', server.url, '--time', '300ms', '--faults', 'none').out
+        lines = [line for line in text.splitlines() if line.startswith('left out')]
+        equal(len(lines), 1 if report['plan']['left_out'] else 0, text)
+        for thing in report['plan']['left_out']:
+            contains(lines[0], thing)
+
+
+@test
+def a_server_that_is_not_there_is_said(box):
+    with Server(box) as server:
+        server.kill()
+        os.path.exists(server.socket) and os.unlink(server.socket)
+        result = box.expect(69, 'torture', server.url, '--time', '1s')
+        equal(result.out, '')
+        contains(result.err, server.socket)
+
+
+@test
+def a_server_that_refuses_is_said(box):
+    with Server(box) as server:
+        server.tell('config', 'set', 'requirepass', 'secret')
+        result = box.expect(77, 'torture', server.url, '--time', '1s')
+        equal(result.out, '')
+        assert 'secret' not in result.err, result
+
+
+@test
+def a_server_that_dies_is_no_violation(box):
+    with Server(box) as server:
+        process = box.start('torture', server.url + '?timeout=500', '--time', '10m', '--lease',
+                            '200ms', '--clients', '3')
+        wait_until(lambda: int(server.tell('dbsize')) > 1, 'the run has begun')
+        server.kill()
+        process.signal(signal.SIGINT)
+        code, out, err = end_of(process)
+        equal((code, out.splitlines()[-1]), (69, 'INCONCLUSIVE'), (out, err))
+        contains(err, 'has not answered')
+        assert 'BROKEN' not in out, out
+
+
+if __name__ == '__main__':
+    main()
