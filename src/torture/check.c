@@ -157,7 +157,8 @@ uint64_t torture_hold_forgotten(const struct torture_checking *checking,
 {
     const struct torture_record *invoke = hold->call->invoke;
     const struct torture_record *given_back = hold->release ? hold->release->end : NULL;
-    if (given_back && given_back->kind != TORTURE_UNKNOWN)
+    bool settled = given_back && given_back->kind == TORTURE_REFUSED && !given_back->until_ns;
+    if (settled || (given_back && given_back->kind == TORTURE_OK))
         return given_back->number;
     uint64_t end = crash_forgotten(checking, invoke->client, hold->call->end->number);
     if (given_back)

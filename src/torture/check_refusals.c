@@ -27,11 +27,12 @@ static size_t add_call(const struct torture_checking *checking, const struct tor
     if (!torture_is_acquisition(invoke))
         return 0;
     /* A try that was refused has never been there. A wait that was refused may have been granted
-     * too late, and given back. */
+     * too late, and given back, even a little after its caller was told. */
     bool refused = torture_ended(call, TORTURE_REFUSED);
+    bool settled = refused && call->end->until_ns == 0;
     if (refused && invoke->verb == TORTURE_TRY)
         return 0;
-    uint64_t end = refused      ? call->end->number
+    uint64_t end = settled      ? call->end->number
                    : call->hold ? torture_hold_forgotten(checking, call->hold)
                                 : torture_call_forgotten(checking, call);
     *presence = (struct presence){ { invoke->number, end, torture_weight(lock, invoke) },

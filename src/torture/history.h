@@ -85,8 +85,10 @@ struct torture_record {
     uint64_t token;      /* OK of an acquisition, WRITE; 0: unknown */
     int64_t deadline_ns; /* OK, STILL: belief ends here at the latest; TORTURE_NEVER: no lease.
                             INVOKE of a wait: it will not give up earlier; 0: it may */
-    int64_t until_ns; /* UNKNOWN, LOST, CRASH: the store has forgotten it by then; 0: who knows */
-    uint32_t client;  /* the lane in the picture */
+    int64_t until_ns;    /* UNKNOWN, LOST, CRASH: the store has forgotten it by then; 0: who knows.
+                            REFUSED: the store was still being asked, and has forgotten by then;
+                            0: it was not */
+    uint32_t client;     /* the lane in the picture */
     uint32_t process;
     uint32_t permits; /* weight; 1 for all but semaphores and latches */
     uint16_t lock;

@@ -80,6 +80,9 @@ struct torture_subject {
     /* GRANTED: *ret is to be given to release(). All other answers: *ret is NULL. */
     enum torture_answer (*acquire)(void *session, const struct torture_ask *ask,
                                    struct torture_grip **ret);
+    /* Has the store answered all that was asked of it? A wait may be over, and a hold be known to
+     * be lost, before it has: something may be there a little longer. NULL: it always has. */
+    bool (*settled)(void *session);
     /* Frees the grip, whatever the answer. GONE: it had been lost before. */
     enum torture_answer (*release)(void *session, struct torture_grip *grip);
     /* What the holder may believe: asks nobody. */

@@ -3,8 +3,10 @@
 
 #include <holdfast.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 struct session {
     hf_client *client;
@@ -13,6 +15,7 @@ struct session {
     pthread_mutex_t mutex;
     pthread_cond_t answered;
     bool has_answer;
+    _Atomic bool asking; /* a question is out at the store, as the sync points tell */
     int code;
     hf_hold *hold;
 };
@@ -62,10 +65,21 @@ static const char *complain(void *session)
 
 static void at_point(void *arg, const char *point, const char *name)
 {
-    const struct session *session = arg;
+    struct session *session = arg;
 
     (void)name;
+    if (strcmp(point, "before_ask") == 0 || strcmp(point, "before_release") == 0)
+        atomic_store(&session->asking, true);
+    else if (strcmp(point, "queued") == 0 || strncmp(point, "after_", 6) == 0)
+        atomic_store(&session->asking, false);
     session->setup->point(session->setup->point_arg, point);
+}
+
+static bool settled(void *arg)
+{
+    const struct session *session = arg;
+
+    return !atomic_load(&session->asking);
 }
 
 static void *open_session(const struct torture_setup *setup)
@@ -194,6 +208,8 @@ static enum torture_answer acquire(void *arg, const struct torture_ask *ask,
         options.limit = ask->lock->permits;
     grip->on_lost = ask->on_lost;
     grip->lost_arg = ask->lost_arg;
+    /* A bare try that was refused passes no further point. */
+    atomic_store(&session->asking, false);
     code = ask->cancel_ms > 0
                ? ask_and_cancel(session, ask, &options, &grip->hold)
                : hf_lock(session->client, ask->lock->name, ask->wait_ms, &options, &grip->hold);
@@ -330,6 +346,7 @@ struct torture_subject torture_holdfast(unsigned caps)
         .close = close_session,
         .complain = complain,
         .acquire = acquire,
+        .settled = settled,
         .release = release,
         .still = still,
         .remaining_ms = remaining_ms,

@@ -64,11 +64,13 @@ void torture_end(struct torture_client *client, struct torture_record *record,
                                      [TORTURE_SILENT] = TORTURE_UNKNOWN,
                                      [TORTURE_GONE] = TORTURE_REFUSED };
 
+    bool settled = !client->subject->settled || client->subject->settled(client->session);
+
     if (answer == TORTURE_BROKEN)
         torture_give_up(client, client->subject->complain(client->session));
     record->kind = kinds[answer];
     record->at_ns = torture_clock_ns();
-    if (answer == TORTURE_SILENT)
+    if (answer == TORTURE_SILENT || (record->kind == TORTURE_REFUSED && !settled))
         record->until_ns = record->at_ns + FORGOTTEN_NS +
                            client->plan->lease_ms * FORGOTTEN_LEASES * INT64_C(1000000);
     torture_write(client->writer, record);
