@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Runs a program with $HOLDFAST_TEST_URL naming a Redis server of its own, which ends with it.
 
-usage: with_redis.py [--without-engine | --place unix|tls|acl] PROGRAM...
+usage: with_redis.py [--without-engine | --place unix|tls|acl|simple] PROGRAM...
 """
 
 import ctypes
@@ -63,7 +63,8 @@ def place(kind, directory):
     if kind == "acl":
         return (["--user", "locks", *ACL_RULES.split(), "--user", "default", "off"],
                 f"redis+unix://locks:not-a-secret@{path}")
-    return [], f"redis+unix://{path}"
+    options = "?format=simple" if kind == "simple" else ""
+    return [], f"redis+unix://{path}{options}"
 
 
 def start(directory, arguments):

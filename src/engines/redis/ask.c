@@ -1,4 +1,5 @@
 /* Taking and giving back: how an op becomes a script, and the script's answer a verdict. */
+#include "base/rand.h"
 #include "redis.h"
 
 #include <stdio.h>
@@ -55,6 +56,19 @@ static void granted(struct redis *redis, struct question *question, int64_t leas
     finish(redis, question, HF_GRANTED);
 }
 
+/* How long until it is worth looking again where nobody is sure to tell. */
+static int64_t next_look_ms(const struct redis *redis, const struct hf_op *op, int64_t left_ms)
+{
+    int64_t look_ms = REDIS_POLL_MS;
+    if (!hf__redis_kind(redis, op->mode)->channel) {
+        uint64_t salt;
+        hf__random(&salt, sizeof salt);
+        look_ms =
+            REDIS_LOOK_LEAST_MS + (int64_t)(salt % (REDIS_LOOK_MOST_MS - REDIS_LOOK_LEAST_MS));
+    }
+    return left_ms >= 0 && left_ms < look_ms ? left_ms : look_ms;
+}
+
 /* Without a sure wake it looks again after a while, and when the wake becomes sure it is woken. */
 static void refused(struct redis *redis, struct question *question, int64_t left_ms)
 {
@@ -65,8 +79,7 @@ static void refused(struct redis *redis, struct question *question, int64_t left
     op->engine_word[1] = 0;
     op->rests_on = NULL;
     /* At its last millisecond the key is still there. */
-    op->retry_at_ms =
-        now_ms + 1 + (sure || (left_ms >= 0 && left_ms < REDIS_POLL_MS) ? left_ms : REDIS_POLL_MS);
+    op->retry_at_ms = now_ms + 1 + (sure ? left_ms : next_look_ms(redis, op, left_ms));
     finish(redis, question, HF_REFUSED);
 }
 
@@ -102,7 +115,7 @@ static void attempt_answered(struct connection *connection, struct question *que
         refused(redis, question, left->type == REDIS_REPLY_INTEGER ? left->integer : -1);
     } else if (hf__reply_is_array(reply, 2) && reply->element[0]->integer == -1) {
         hf__op_explain(op, HF_EKIND, 0, "\"%.200s\" is in use as %.40s, not as %s", op->name,
-                       hf__reply_text(reply->element[1]), hf__redis_kind(op->mode)->what);
+                       hf__reply_text(reply->element[1]), hf__redis_kind(redis, op->mode)->what);
         finish(redis, question, HF_FAILED);
     } else {
         attempt_failed(connection, question, reply);
@@ -113,7 +126,7 @@ static void send_attempt(struct connection *connection, struct question *questio
 {
     const struct hf_op *op = question->op;
     struct command command;
-    hf__redis_kind(op->mode)->acquire(connection, &command, op);
+    hf__redis_kind(connection->redis, op->mode)->acquire(connection, &command, op);
     hf__connection_write(connection, question, &command);
 }
 
@@ -143,7 +156,7 @@ static void send_attach(struct connection *connection, struct question *question
 {
     const struct hf_op *op = question->op;
     struct command command;
-    hf__redis_kind(op->mode)->attach(connection, &command, op);
+    hf__redis_kind(connection->redis, op->mode)->attach(connection, &command, op);
     hf__connection_write(connection, question, &command);
 }
 
@@ -199,7 +212,7 @@ static void send_release(struct connection *connection, struct question *questio
 {
     const struct hf_op *op = question->op;
     struct command command;
-    hf__redis_kind(op->mode)->release(connection, &command, op);
+    hf__redis_kind(connection->redis, op->mode)->release(connection, &command, op);
     hf__connection_write(connection, question, &command);
 }
 

@@ -37,7 +37,8 @@ static void send_break(struct connection *connection, struct question *question)
 {
     const struct hf_change *change = question->change;
     struct command command;
-    hf__connection_script(connection, &command, REDIS_BREAK, 2);
+    bool simple = connection->redis->settings.simple;
+    hf__connection_script(connection, &command, simple ? REDIS_SIMPLE_BREAK : REDIS_BREAK, 2);
     hf__command_add(&command, change->name, change->name_length);
     hf__command_derived(&command, REDIS_CHANNEL_PREFIX, change->name, change->name_length);
     if (change->key)
@@ -64,7 +65,8 @@ static void send_extend(struct connection *connection, struct question *question
 {
     const struct hf_change *change = question->change;
     struct command command;
-    hf__redis_kind(change->op->mode)->extend(connection, &command, change->op, change->lease_ms);
+    const struct redis_kind *kind = hf__redis_kind(connection->redis, change->op->mode);
+    kind->extend(connection, &command, change->op, change->lease_ms);
     hf__connection_write(connection, question, &command);
 }
 

@@ -75,10 +75,11 @@ static struct channel *add(struct redis *redis, const char *name, size_t length)
 bool hf__channel_join(struct redis *redis, struct hf_op *op)
 {
     struct command name;
-    if (op->engine_pointer)
-        return true;
+    const struct redis_kind *kind = hf__redis_kind(redis, op->mode);
+    if (op->engine_pointer || !kind->channel)
+        return op->engine_pointer != NULL;
     hf__command_begin(&name, "");
-    hf__redis_kind(op->mode)->channel(redis, &name, op);
+    kind->channel(redis, &name, op);
     struct waiter *waiter = hf__calloc(1, sizeof *waiter);
     if (!waiter)
         return false;

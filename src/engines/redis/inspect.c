@@ -118,7 +118,8 @@ static void send_look(struct connection *connection, struct question *question)
 {
     const struct found *found = question->memory;
     struct command command;
-    hf__connection_script(connection, &command, REDIS_INSPECT, 3);
+    bool simple = connection->redis->settings.simple;
+    hf__connection_script(connection, &command, simple ? REDIS_SIMPLE_INSPECT : REDIS_INSPECT, 3);
     hf__command_add(&command, found->name, found->length);
     hf__command_derived(&command, REDIS_TOKEN_PREFIX, found->name, found->length);
     hf__command_derived(&command, REDIS_CHANNEL_PREFIX, found->name, found->length);

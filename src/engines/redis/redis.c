@@ -29,7 +29,7 @@ static int open_redis(struct hf_engine **ret, const struct hf_host *host, struct
         free(redis);
         return code;
     }
-    redis->base.ops = &hf__redis;
+    redis->base.ops = redis->settings.simple ? &hf__redis_plain : &hf__redis;
     redis->base.host = host;
     write_uuid(redis, host->id);
     hf__link_init(&redis->free_questions);
@@ -70,16 +70,19 @@ static void forked(struct hf_engine *engine)
 
 static const char *const schemes[] = { "redis", "rediss", "redis+unix", NULL };
 
+#define COMMON                                                                                     \
+    .schemes = schemes, .open = open_redis, .close = close_redis, .attempt = hf__redis_attempt,    \
+    .release = hf__redis_release, .renew = hf__redis_renew, .change = hf__redis_change,            \
+    .inspect = hf__redis_inspect, .forked = forked
+
 const struct hf_engine_ops hf__redis = {
     .name = "redis",
-    .schemes = schemes,
     .caps = HF_CAP_MUTEX | HF_CAP_TOKEN | HF_CAP_DETACH | HF_CAP_INSPECT | HF_CAP_BREAK,
-    .open = open_redis,
-    .close = close_redis,
-    .attempt = hf__redis_attempt,
-    .release = hf__redis_release,
-    .renew = hf__redis_renew,
-    .change = hf__redis_change,
-    .inspect = hf__redis_inspect,
-    .forked = forked,
+    COMMON,
+};
+
+const struct hf_engine_ops hf__redis_plain = {
+    .name = "redis with format=simple",
+    .caps = HF_CAP_MUTEX | HF_CAP_TOKEN | HF_CAP_DETACH | HF_CAP_INSPECT | HF_CAP_BREAK,
+    COMMON,
 };

@@ -16,19 +16,23 @@
 #define REDIS_TOKEN_MS INT64_C(86400000)
 /* A waiter that may have missed a release looks again so soon. */
 #define REDIS_POLL_MS 1000
+/* A waiter whom nobody tells looks so often, more or less, so that they do not all look at once. */
+#define REDIS_LOOK_LEAST_MS 25
+#define REDIS_LOOK_MOST_MS 75
 #define REDIS_CHANNEL_BUCKETS 1024u
 /* uuid:number */
 #define REDIS_FIELD_SIZE HF_OWNER_KEY_SIZE
 
 /* ---- url.c: what the URL says ---- */
 
-extern const struct hf_engine_ops hf__redis;
+extern const struct hf_engine_ops hf__redis, hf__redis_plain;
 
 struct redis_settings {
     struct hf_stream_place place;
     const char *user, *password; /* NULL: none */
     unsigned database;
     int64_t timeout_ms; /* how long the server may be silent while a question is out */
+    bool simple;        /* format=simple: plain locks, as SET NX PX makes them */
     char shown[280];    /* where it is, for sentences */
 };
 
@@ -186,12 +190,13 @@ struct redis_kind {
                    int64_t lease_ms);
     /* Adds one lease's arguments, always as many, REDIS_RENEWAL_ARGUMENTS at most. */
     void (*renewal)(const struct redis *redis, struct command *command, const struct hf_op *op);
-    /* Adds the name of the channel. */
+    /* Adds the name of the channel. NULL: nobody tells of a release, and who waits looks. */
     void (*channel)(const struct redis *redis, struct command *command, const struct hf_op *op);
 };
 
-const struct redis_kind *hf__redis_kind(hf_mode mode);
+const struct redis_kind *hf__redis_kind(const struct redis *redis, hf_mode mode);
 extern const struct redis_kind hf__redis_mutex;
+extern const struct redis_kind hf__redis_simple;
 
 /* ---- channel.c: hearing of releases ---- */
 

@@ -65,7 +65,7 @@ static void send(struct connection *connection, struct question *question)
         hf__command_add(&command, renewals->ops[i]->name, renewals->ops[i]->name_length);
     for (unsigned i = 0; i < renewals->count; i++) {
         const struct hf_op *op = renewals->ops[i];
-        hf__redis_kind(op->mode)->renewal(connection->redis, &command, op);
+        hf__redis_kind(connection->redis, op->mode)->renewal(connection->redis, &command, op);
     }
     hf__connection_write(connection, question, &command);
 }
@@ -112,7 +112,7 @@ void hf__redis_renew(struct hf_engine *engine, struct hf_lease *lease)
 {
     struct redis *redis = (struct redis *)engine;
     struct hf_op *op = HF_CONTAINER(lease, struct hf_op, own_lease);
-    struct renewals *renewals = gathered_for(redis, hf__redis_kind(op->mode)->renew);
+    struct renewals *renewals = gathered_for(redis, hf__redis_kind(redis, op->mode)->renew);
     if (!renewals)
         return;
     op->engine_word[1] |= REDIS_RENEWING;

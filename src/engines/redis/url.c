@@ -79,6 +79,15 @@ static int read_tls(struct redis_settings *settings, struct hf_url *url, hf_erro
     return hf__tls_open(&settings->place.tls, &tls, error);
 }
 
+static int read_format(struct redis_settings *settings, struct hf_url *url, hf_error *error)
+{
+    const char *format = hf__url_option(url, "format", "redisson");
+    settings->simple = strcmp(format, "simple") == 0;
+    if (!settings->simple && strcmp(format, "redisson") != 0)
+        return complain(url, error, "format is redisson or simple");
+    return HF_OK;
+}
+
 static bool wants_tls(const struct hf_url *url)
 {
     return strncmp(url->scheme, "rediss", strlen("rediss")) == 0;
@@ -105,6 +114,8 @@ int hf__redis_settings(struct redis_settings *settings, struct hf_url *url, hf_e
     int code = read_place(settings, url, error);
     if (code == HF_OK)
         code = read_database(settings, url, error);
+    if (code == HF_OK)
+        code = read_format(settings, url, error);
     if (code == HF_OK && wants_tls(url))
         code = read_tls(settings, url, error);
     return code;

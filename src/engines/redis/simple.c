@@ -1,0 +1,60 @@
+/* The plain lock of format=simple: a text under a name that expires, which is what clients take
+ * with SET NX PX and give back by comparing and deleting. simple_*.lua decide. Nobody tells of a
+ * release: who waits looks again. */
+#include "redis.h"
+
+#include <string.h>
+
+static void begin(struct connection *connection, struct command *command, enum redis_script script,
+                  const struct hf_op *op)
+{
+    hf__connection_script(connection, command, script, 2);
+    hf__command_add(command, op->name, op->name_length);
+    hf__command_derived(command, REDIS_TOKEN_PREFIX, op->name, op->name_length);
+}
+
+static void acquire(struct connection *connection, struct command *command, const struct hf_op *op)
+{
+    const struct redis *redis = connection->redis;
+    begin(connection, command, REDIS_SIMPLE_ACQUIRE, op);
+    hf__redis_add_field(redis, command, op);
+    hf__command_print(command, "%lld", (long long)hf__redis_lease_ms(redis, op));
+    hf__command_print(command, "%lld", (long long)REDIS_TOKEN_MS);
+}
+
+static void attach(struct connection *connection, struct command *command, const struct hf_op *op)
+{
+    begin(connection, command, REDIS_SIMPLE_ATTACH, op);
+    hf__command_add(command, op->attach_key, strlen(op->attach_key));
+    hf__redis_add_field(connection->redis, command, op);
+}
+
+static void release(struct connection *connection, struct command *command, const struct hf_op *op)
+{
+    begin(connection, command, REDIS_SIMPLE_RELEASE, op);
+    hf__redis_add_field(connection->redis, command, op);
+}
+
+static void extend(struct connection *connection, struct command *command, const struct hf_op *op,
+                   int64_t lease_ms)
+{
+    begin(connection, command, REDIS_SIMPLE_EXTEND, op);
+    hf__redis_add_field(connection->redis, command, op);
+    hf__command_print(command, "%lld", (long long)lease_ms);
+}
+
+static void renewal(const struct redis *redis, struct command *command, const struct hf_op *op)
+{
+    hf__redis_add_field(redis, command, op);
+    hf__command_print(command, "%lld", (long long)op->own_lease.lease_ms);
+}
+
+const struct redis_kind hf__redis_simple = {
+    .what = "a plain lock",
+    .renew = REDIS_SIMPLE_RENEW,
+    .acquire = acquire,
+    .attach = attach,
+    .release = release,
+    .extend = extend,
+    .renewal = renewal,
+};

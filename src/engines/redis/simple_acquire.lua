@@ -1,0 +1,25 @@
+-- Takes a lock of the plain kind, a text under a name that expires (SET NX PX), for one owner. Asking
+-- twice is asking once.
+-- KEYS: the lock, its token. ARGV: the owner's text, the lease in ms, the token's time to live.
+-- Answers {1, token}, {0, milliseconds until it may be free}, or {-1, what it is in use as}.
+local lock, last = KEYS[1], KEYS[2]
+local is = redis.call('type', lock).ok
+if is ~= 'none' and is ~= 'string' then
+    return {-1, 'something of type ' .. is}
+end
+local holder = redis.call('get', lock)
+if holder and holder ~= ARGV[1] then
+    return {0, redis.call('pttl', lock)}
+end
+local token = redis.call('get', last)
+if not (holder and token) then
+    local now = redis.call('time')
+    local number = now[1] * 1000000 + now[2]
+    if token and tonumber(token) >= number then
+        number = token + 1
+    end
+    token = string.format('%.0f', number)
+    redis.call('set', last, token, 'px', ARGV[3])
+end
+redis.call('set', lock, ARGV[1], 'px', ARGV[2])
+return {1, token}

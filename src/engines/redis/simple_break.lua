@@ -1,0 +1,14 @@
+-- Takes a lock away from one holder, or from whoever holds it.
+-- KEYS: the lock. ARGV: the holder's text, or nothing.
+-- Answers how many held it, and how many of them lost it; or {-1, what the name is in use as}.
+local is = redis.call('type', KEYS[1]).ok
+if is == 'none' then
+    return {0, 0}
+end
+if is ~= 'string' then
+    return {-1, 'something of type ' .. is}
+end
+if ARGV[1] and redis.call('get', KEYS[1]) ~= ARGV[1] then
+    return {1, 0}
+end
+return {1, redis.call('del', KEYS[1])}

@@ -1,0 +1,9 @@
+-- Gives a fixed lease at least so long from now, never less than it has left.
+-- KEYS: the lock. ARGV: the owner's text, the lease in ms. Answers 1, or 0: it is not this owner's.
+if redis.pcall('get', KEYS[1]) ~= ARGV[1] then
+    return 0
+end
+if redis.call('pttl', KEYS[1]) < tonumber(ARGV[2]) then
+    redis.call('pexpire', KEYS[1], ARGV[2])
+end
+return 1
