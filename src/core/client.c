@@ -79,6 +79,7 @@ struct hf_client *hf__client_new(const hf_client_options *options)
     client->host.lease_ms =
         options && options->lease_ms ? hf__ask_lease(options->lease_ms) : LEASE_MS_DEFAULT;
     client->host.existing_only = options && options->existing_only;
+    client->host.turns_rarely = options && options->driver == HF_DRIVE_MYSELF;
     client->host.core = client;
     if (hf__gates_open(client) != HF_OK) {
         hf__client_free(client);

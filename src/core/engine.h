@@ -149,6 +149,7 @@ struct hf_host {
     const char *owner_text; /* user@host:pid program, or the user's choice */
     const char *host_name;
     int64_t lease_ms;   /* for claims without a lease of their own */
+    bool turns_rarely;  /* the loop may stand still for as long as the program likes */
     bool existing_only; /* `open` makes no store where there is none: HF_UNREACHABLE, ENOENT */
     void *core;
 };

@@ -155,3 +155,24 @@ bool server_tell(const struct server *server, const char *command, char *line, s
         snprintf(line, size, "%s", first);
     return answered;
 }
+
+bool server_hear(int fd, char *line, size_t size)
+{
+    line[0] = '\0';
+    return read_line(fd, line, size);
+}
+
+int server_listen(const struct server *server, const char *channel)
+{
+    struct timeval for_ever = { 0 };
+    char line[200];
+    int fd = connect_to(server);
+
+    CHECK(fd >= 0);
+    CHECK(setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &for_ever, sizeof(for_ever)) == 0);
+    int length = snprintf(line, sizeof(line), "SUBSCRIBE %s\r\n", channel);
+    CHECK(write(fd, line, (size_t)length) == length);
+    while (strcmp(line, ":1") != 0)
+        CHECK(server_hear(fd, line, sizeof(line)));
+    return fd;
+}

@@ -31,6 +31,11 @@ const char *server_url(const struct server *server, int timeout_ms);
  * the first line of the answer. False: no connection, or no answer. */
 bool server_tell(const struct server *server, const char *command, char *line, size_t size);
 
+/* A connection that listens to the channel, when it is confirmed; and the next line that comes on
+ * it, whatever it is. */
+int server_listen(const struct server *server, const char *channel);
+bool server_hear(int fd, char *line, size_t size);
+
 /* A port of this machine that nobody listens on, and that nobody gets by chance. */
 int free_port(void);
 

@@ -18,10 +18,10 @@ PR_SET_PDEATHSIG = 1
 PATIENCE = 20
 TMPFS = "/dev/shm"
 # What docs/engines/redis.md says that a user needs.
-ACL_RULES = ("on >not-a-secret ~* resetchannels &redisson_lock__channel:* -@all +eval +evalsha "
-             "+subscribe +unsubscribe +ping +client +scan +select "
+ACL_RULES = ("on >not-a-secret ~* resetchannels &redisson_lock__channel:* &holdfast:* -@all "
+             "+eval +evalsha +subscribe +unsubscribe +ping +client +scan +select "
              "+type +hlen +hexists +hget +hset +hdel +hkeys +del +exists +get +set +pttl +pexpire "
-             "+publish +pubsub +time")
+             "+zadd +zrem +zrange +zpopmin +publish +pubsub +time")
 
 
 def skip(why):

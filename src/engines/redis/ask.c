@@ -18,6 +18,13 @@ void hf__redis_add_field(const struct redis *redis, struct command *command, con
     hf__command_print(command, "%s", field);
 }
 
+unsigned hf__redis_waits(const struct hf_op *op)
+{
+    if (!op->enqueue)
+        return 0;
+    return op->engine_word[1] & (REDIS_QUEUED | REDIS_UNSURE) ? 2 : 1;
+}
+
 int64_t hf__redis_lease_ms(const struct redis *redis, const struct hf_op *op)
 {
     return op->lease_ms ? op->lease_ms : redis->base.host->lease_ms;
@@ -37,7 +44,7 @@ static void finish(struct redis *redis, struct question *question, enum hf_verdi
 {
     struct hf_op *op = question->op;
     if (verdict != HF_REFUSED && verdict != HF_NO_ANSWER)
-        hf__channel_leave(redis, op);
+        hf__waiter_leave(redis, op);
     hf__question_free(redis, question);
     op->verdict = verdict;
     hf__op_done(&redis->base, op);
@@ -51,7 +58,7 @@ static void granted(struct redis *redis, struct question *question, int64_t leas
     struct hf_op *op = question->op;
     int64_t number = hf__reply_number(token);
     op->token = number > 0 ? (uint64_t)number : 0;
-    op->engine_word[1] = REDIS_HOLDS;
+    op->engine_word[1] = REDIS_HOLDS | (op->engine_word[1] & REDIS_CONTENDED);
     set_lease(redis, op, question->sent_at_ms, lease_ms);
     finish(redis, question, HF_GRANTED);
 }
@@ -69,18 +76,73 @@ static int64_t next_look_ms(const struct redis *redis, const struct hf_op *op, i
     return left_ms >= 0 && left_ms < look_ms ? left_ms : look_ms;
 }
 
+/* It is given the lock, and told so, unless others than our clients have it. */
+static void queue_up(struct redis *redis, struct hf_op *op, bool others)
+{
+    op->engine_word[1] = REDIS_QUEUED | REDIS_CONTENDED;
+    hf__inbox_join(redis, op);
+    if (others)
+        hf__channel_join(redis, op);
+    else
+        hf__channel_quit(redis, op);
+}
+
 /* Without a sure wake it looks again after a while, and when the wake becomes sure it is woken. */
-static void refused(struct redis *redis, struct question *question, int64_t left_ms)
+static int64_t pause_before_asking_again(struct redis *redis, const struct question *question,
+                                         int64_t left_ms)
 {
     struct hf_op *op = question->op;
-    int64_t now_ms = hf__loop_now(redis->base.host->loop);
-    bool joined = op->enqueue && hf__channel_join(redis, op);
-    bool sure = joined && hf__channel_sure(op) && left_ms >= 0;
+    const struct waiter *waiter = op->engine_pointer;
+    bool queued = op->engine_word[1] & REDIS_QUEUED;
+    /* It may have been passed over in between. */
+    if (queued && redis->inbox.confirmed && !question->listened)
+        return 0;
+    bool sure = waiter && left_ms >= 0 && (waiter->channel ? hf__channel_sure(op) : queued) &&
+                (!queued || question->listened);
+    if (!sure)
+        return next_look_ms(redis, op, left_ms);
+    return queued && left_ms > REDIS_QUEUE_LOOK_MS ? REDIS_QUEUE_LOOK_MS : left_ms;
+}
+
+static void refused(struct redis *redis, struct question *question, const redisReply *reply)
+{
+    struct hf_op *op = question->op;
+    const redisReply *left = reply->element[1];
+    int64_t left_ms = left->type == REDIS_REPLY_INTEGER ? left->integer : -1;
     op->engine_word[1] = 0;
     op->rests_on = NULL;
+    if (op->enqueue && hf__reply_is_array(reply, 3))
+        queue_up(redis, op, hf__reply_number(reply->element[2]) == 1);
+    else if (op->enqueue)
+        hf__channel_join(redis, op);
     /* At its last millisecond the key is still there. */
-    op->retry_at_ms = now_ms + 1 + (sure ? left_ms : next_look_ms(redis, op, left_ms));
+    op->retry_at_ms = hf__loop_now(redis->base.host->loop) + 1 +
+                      pause_before_asking_again(redis, question, left_ms);
     finish(redis, question, HF_REFUSED);
+}
+
+static void ignored(struct connection *connection, struct question *question,
+                    const redisReply *reply)
+{
+    (void)reply;
+    hf__question_free(connection->redis, question);
+}
+
+/* It is told that it cannot be; its place in the queue goes at the same time. */
+static void failed(struct connection *connection, struct question *question)
+{
+    struct redis *redis = connection->redis;
+    struct hf_op *op = question->op;
+    bool heard = connection->state == CONNECTION_READY && !connection->failing;
+    bool queued = op->engine_word[1] & REDIS_QUEUED;
+    struct question *farewell = heard && queued ? hf__question_new(redis) : NULL;
+    struct command command;
+    if (farewell) {
+        farewell->answered = ignored;
+        hf__redis_kind(redis, op->mode)->release(connection, &command, op);
+        hf__connection_write(connection, farewell, &command);
+    }
+    finish(redis, question, HF_FAILED);
 }
 
 static void attempt_failed(struct connection *connection, struct question *question,
@@ -91,7 +153,7 @@ static void attempt_failed(struct connection *connection, struct question *quest
     bool definite;
     hf__question_failed(connection, question, reply, &op->error, &definite);
     if (definite && !(op->engine_word[1] & REDIS_UNSURE)) {
-        finish(redis, question, HF_FAILED);
+        failed(connection, question);
         return;
     }
     /* Should it have been granted, it rests on a lease, after which the server has forgotten it. */
@@ -111,12 +173,11 @@ static void attempt_answered(struct connection *connection, struct question *que
     if (word == 1 && hf__reply_is_array(reply, 2)) {
         granted(redis, question, hf__redis_lease_ms(redis, op), reply->element[1]);
     } else if (word == 0 && hf__reply_is_array(reply, 2)) {
-        const redisReply *left = reply->element[1];
-        refused(redis, question, left->type == REDIS_REPLY_INTEGER ? left->integer : -1);
+        refused(redis, question, reply);
     } else if (hf__reply_is_array(reply, 2) && reply->element[0]->integer == -1) {
         hf__op_explain(op, HF_EKIND, 0, "\"%.200s\" is in use as %.40s, not as %s", op->name,
                        hf__reply_text(reply->element[1]), hf__redis_kind(redis, op->mode)->what);
-        finish(redis, question, HF_FAILED);
+        failed(connection, question);
     } else {
         attempt_failed(connection, question, reply);
     }
@@ -124,9 +185,15 @@ static void attempt_answered(struct connection *connection, struct question *que
 
 static void send_attempt(struct connection *connection, struct question *question)
 {
-    const struct hf_op *op = question->op;
+    struct redis *redis = connection->redis;
+    struct hf_op *op = question->op;
     struct command command;
-    hf__redis_kind(connection->redis, op->mode)->acquire(connection, &command, op);
+    const struct redis_kind *kind = hf__redis_kind(redis, op->mode);
+    question->listened = redis->inbox.confirmed;
+    /* The word of a grant may come before the refusal that it follows. */
+    if (question->listened && op->enqueue && kind->grants)
+        hf__inbox_join(redis, op);
+    kind->acquire(connection, &command, op);
     hf__connection_write(connection, question, &command);
 }
 
@@ -173,9 +240,31 @@ static struct question *new_question(struct redis *redis, struct hf_op *op)
     return NULL;
 }
 
+/* What we were told of is taken without asking, if there is time enough to renew its lease. With a
+ * lease that nobody renews, or a loop that may stand still, it is asked for as always. */
+static bool take_what_was_granted(struct redis *redis, struct hf_op *op)
+{
+    const struct hf_host *host = redis->base.host;
+    const struct waiter *waiter = op->engine_pointer;
+    if (op->lease_ms || host->turns_rarely || !waiter || !waiter->granted_token)
+        return false;
+    int64_t lease_ms = waiter->granted_ms < host->lease_ms ? waiter->granted_ms : host->lease_ms;
+    if (hf__loop_now(host->loop) - waiter->not_before_ms > lease_ms / 2)
+        return false;
+    op->token = waiter->granted_token;
+    op->engine_word[1] = REDIS_HOLDS | REDIS_CONTENDED;
+    set_lease(redis, op, waiter->not_before_ms, lease_ms);
+    hf__waiter_leave(redis, op);
+    op->verdict = HF_GRANTED;
+    hf__op_done(&redis->base, op);
+    return true;
+}
+
 void hf__redis_attempt(struct hf_engine *engine, struct hf_op *op)
 {
     struct redis *redis = (struct redis *)engine;
+    if (take_what_was_granted(redis, op))
+        return;
     struct question *question = new_question(redis, op);
     if (!question) {
         op->verdict = op->engine_word[1] ? HF_NO_ANSWER : HF_FAILED;
@@ -197,7 +286,8 @@ static void release_answered(struct connection *connection, struct question *que
     struct hf_op *op = question->op;
     if (reply && reply->type == REDIS_REPLY_INTEGER) {
         /* Unless an earlier question of the same kind may have done it. */
-        op->lost = reply->integer == 0 && !(op->engine_word[1] & REDIS_UNSURE);
+        op->lost = reply->integer == 0 && (op->engine_word[1] & REDIS_HOLDS) &&
+                   !(op->engine_word[1] & REDIS_UNSURE);
         finish(connection->redis, question, HF_GONE);
         return;
     }
@@ -208,20 +298,38 @@ static void release_answered(struct connection *connection, struct question *que
     finish(connection->redis, question, definite ? HF_FAILED : HF_NO_ANSWER);
 }
 
+/* The server writes first to whom it has spoken last: with an answer of ours already on its way
+ * when the lock goes to a waiter, the waiter hears of it before we hear that we have let go. */
+static void let_the_waiter_be_first(struct connection *connection)
+{
+    struct question *question = hf__question_new(connection->redis);
+    struct command command;
+    if (!question)
+        return;
+    question->answered = ignored;
+    hf__command_begin(&command, "PING");
+    hf__connection_write(connection, question, &command);
+}
+
 static void send_release(struct connection *connection, struct question *question)
 {
     const struct hf_op *op = question->op;
     struct command command;
+    if (op->engine_word[1] & REDIS_CONTENDED)
+        let_the_waiter_be_first(connection);
     hf__redis_kind(connection->redis, op->mode)->release(connection, &command, op);
     hf__connection_write(connection, question, &command);
 }
 
-/* What was only refused has left nothing at the server but an ear. */
+/* What was refused has left nothing at the server but an ear, and its place in a queue, if there is
+ * one, is forgotten if the server hears nothing of us for so long. */
 void hf__redis_release(struct hf_engine *engine, struct hf_op *op)
 {
     struct redis *redis = (struct redis *)engine;
-    hf__channel_leave(redis, op);
+    hf__waiter_leave(redis, op);
     hf__renewals_forget(redis, op);
+    if (op->engine_word[1] & REDIS_QUEUED)
+        set_lease(redis, op, hf__loop_now(redis->base.host->loop), hf__redis_lease_ms(redis, op));
     struct question *question = op->engine_word[1] ? new_question(redis, op) : NULL;
     if (!question) {
         op->verdict = op->engine_word[1] ? HF_NO_ANSWER : HF_GONE;

@@ -33,14 +33,29 @@ static void break_answered(struct connection *connection, struct question *quest
     }
 }
 
+static void add_break_of_a_lock(struct connection *connection, struct command *command,
+                                const struct hf_change *change)
+{
+    hf__connection_script(connection, command, REDIS_BREAK, 4);
+    hf__command_add(command, change->name, change->name_length);
+    hf__command_derived(command, REDIS_CHANNEL_PREFIX, change->name, change->name_length);
+    hf__command_derived(command, REDIS_TOKEN_PREFIX, change->name, change->name_length);
+    hf__command_derived(command, REDIS_QUEUE_PREFIX, change->name, change->name_length);
+    hf__command_print(command, "%lld", (long long)REDIS_TOKEN_MS);
+    hf__command_print(command, "%lld", (long long)REDIS_GRANT_MS);
+}
+
 static void send_break(struct connection *connection, struct question *question)
 {
     const struct hf_change *change = question->change;
     struct command command;
-    bool simple = connection->redis->settings.simple;
-    hf__connection_script(connection, &command, simple ? REDIS_SIMPLE_BREAK : REDIS_BREAK, 2);
-    hf__command_add(&command, change->name, change->name_length);
-    hf__command_derived(&command, REDIS_CHANNEL_PREFIX, change->name, change->name_length);
+    const struct redis *redis = connection->redis;
+    if (redis->settings.simple) {
+        hf__connection_script(connection, &command, REDIS_SIMPLE_BREAK, 1);
+        hf__command_add(&command, change->name, change->name_length);
+    } else {
+        add_break_of_a_lock(connection, &command, change);
+    }
     if (change->key)
         hf__command_add(&command, change->key, strlen(change->key));
     hf__connection_write(connection, question, &command);

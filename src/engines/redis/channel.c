@@ -6,6 +6,7 @@
 #include "redis.h"
 
 #include <string.h>
+#include <strings.h>
 
 struct channel {
     struct channel *next;
@@ -13,12 +14,6 @@ struct channel {
     bool confirmed;
     size_t length;
     char name[];
-};
-
-struct waiter {
-    struct hf_link link;
-    struct hf_op *op;
-    struct channel *channel;
 };
 
 static struct channel **bucket_of(struct redis *redis, const char *name, size_t length)
@@ -37,20 +32,19 @@ static struct channel **find(struct redis *redis, const char *name, size_t lengt
     return NULL;
 }
 
-static void say(struct redis *redis, const char *word, const struct channel *channel)
+void hf__listening_say(struct redis *redis, const char *word, const char *channel, size_t length)
 {
     struct command command;
     if (redis->listening.state != CONNECTION_READY || redis->listening.failing)
         return;
     hf__command_begin(&command, word);
-    hf__command_add(&command, channel->name, channel->length);
+    hf__command_add(&command, channel, length);
     hf__connection_write(&redis->listening, NULL, &command);
 }
 
-static void beat_on(struct redis *redis)
+static void say(struct redis *redis, const char *word, const struct channel *channel)
 {
-    struct hf_loop *loop = redis->base.host->loop;
-    hf__timer_start(loop, &redis->heartbeat, hf__loop_now(loop) + redis->settings.timeout_ms);
+    hf__listening_say(redis, word, channel->name, channel->length);
 }
 
 /* ---- joining and leaving ---- */
@@ -66,57 +60,79 @@ static struct channel *add(struct redis *redis, const char *name, size_t length)
     channel->length = length;
     channel->next = *bucket;
     *bucket = channel;
-    redis->channel_count++;
     hf__connection_want(&redis->listening);
     say(redis, "SUBSCRIBE", channel);
     return channel;
+}
+
+struct waiter *hf__waiter_of(struct redis *redis, struct hf_op *op)
+{
+    if (op->engine_pointer)
+        return op->engine_pointer;
+    struct hf_link *link = hf__list_pop(&redis->free_waiters);
+    struct waiter *waiter =
+        link ? HF_CONTAINER(link, struct waiter, of_all) : hf__calloc(1, sizeof *waiter);
+    if (!waiter)
+        return NULL;
+    *waiter = (struct waiter){ .op = op };
+    hf__link_init(&waiter->of_all);
+    hf__link_init(&waiter->link);
+    hf__link_init(&waiter->in_inbox);
+    hf__timer_init(&waiter->look, NULL);
+    op->engine_pointer = waiter;
+    hf__list_append(&redis->waiters, &waiter->of_all);
+    return waiter;
 }
 
 bool hf__channel_join(struct redis *redis, struct hf_op *op)
 {
     struct command name;
     const struct redis_kind *kind = hf__redis_kind(redis, op->mode);
-    if (op->engine_pointer || !kind->channel)
-        return op->engine_pointer != NULL;
+    struct waiter *waiter = kind->channel ? hf__waiter_of(redis, op) : NULL;
+    if (!waiter || waiter->channel)
+        return waiter != NULL;
     hf__command_begin(&name, "");
     kind->channel(redis, &name, op);
-    struct waiter *waiter = hf__calloc(1, sizeof *waiter);
-    if (!waiter)
-        return false;
     struct channel **found = find(redis, name.arguments[1], name.lengths[1]);
-    struct channel *channel = found ? *found : add(redis, name.arguments[1], name.lengths[1]);
-    if (!channel) {
-        free(waiter);
+    waiter->channel = found ? *found : add(redis, name.arguments[1], name.lengths[1]);
+    if (!waiter->channel)
         return false;
-    }
-    waiter->op = op;
-    waiter->channel = channel;
-    hf__list_append(&channel->waiters, &waiter->link);
-    op->engine_pointer = waiter;
+    hf__list_append(&waiter->channel->waiters, &waiter->link);
     return true;
 }
 
-static void drop(struct redis *redis, struct channel **at)
+static void drop(struct channel **at)
 {
     struct channel *channel = *at;
     *at = channel->next;
-    redis->channel_count--;
     free(channel);
 }
 
-void hf__channel_leave(struct redis *redis, struct hf_op *op)
+void hf__channel_quit(struct redis *redis, struct hf_op *op)
+{
+    struct waiter *waiter = op->engine_pointer;
+    struct channel *channel = waiter ? waiter->channel : NULL;
+    if (!channel)
+        return;
+    waiter->channel = NULL;
+    hf__link_remove(&waiter->link);
+    if (!hf__list_empty(&channel->waiters))
+        return;
+    say(redis, "UNSUBSCRIBE", channel);
+    drop(find(redis, channel->name, channel->length));
+}
+
+void hf__waiter_leave(struct redis *redis, struct hf_op *op)
 {
     struct waiter *waiter = op->engine_pointer;
     if (!waiter)
         return;
-    struct channel *channel = waiter->channel;
+    hf__channel_quit(redis, op);
+    hf__link_remove(&waiter->in_inbox);
+    hf__timer_stop(redis->base.host->loop, &waiter->look);
     op->engine_pointer = NULL;
-    hf__link_remove(&waiter->link);
-    free(waiter);
-    if (!hf__list_empty(&channel->waiters))
-        return;
-    say(redis, "UNSUBSCRIBE", channel);
-    drop(redis, find(redis, channel->name, channel->length));
+    hf__link_remove(&waiter->of_all);
+    hf__list_append(&redis->free_waiters, &waiter->of_all);
 }
 
 bool hf__channel_sure(const struct hf_op *op)
@@ -136,22 +152,25 @@ static void wake_all(struct channel *channel)
 static void pushed(struct connection *connection, const redisReply *reply)
 {
     struct redis *redis = connection->redis;
-    redis->heard = true;
-    /* An error here is a refusal to let us listen: then waiting is looking again and again. */
-    if (!hf__reply_is_array(reply, 2))
-        return;
-    const char *word = hf__reply_text(reply->element[0]);
+    hf__pulse_heard(redis);
+    bool whole = hf__reply_is_array(reply, 2);
+    const char *word = hf__reply_text(whole ? reply->element[0] : reply);
+    const char *name = whole ? hf__reply_text(reply->element[1]) : "";
     bool confirmed = strcmp(word, "subscribe") == 0;
-    if (!confirmed && strcmp(word, "message") != 0)
+    struct channel **found;
+    /* An error here is a refusal to let us listen: then waiting is looking again and again. */
+    if (strcasecmp(word, "pong") == 0)
+        hf__pulse_answered(redis);
+    else if (!confirmed && (strcmp(word, "message") != 0 || !hf__reply_is_array(reply, 3)))
         return;
-    const redisReply *name = reply->element[1];
-    if (name->type != REDIS_REPLY_STRING)
-        return;
-    struct channel **found = find(redis, name->str, (size_t)name->len);
-    if (!found)
-        return;
-    (*found)->confirmed |= confirmed;
-    wake_all(*found);
+    else if (strcmp(name, redis->inbox.channel) == 0 && confirmed)
+        hf__inbox_confirmed(redis);
+    else if (strcmp(name, redis->inbox.channel) == 0)
+        hf__inbox_heard(redis, hf__reply_text(reply->element[2]));
+    else if ((found = find(redis, name, strlen(name))) != NULL) {
+        (*found)->confirmed |= confirmed;
+        wake_all(*found);
+    }
 }
 
 static void for_all(struct redis *redis, void (*act)(struct redis *, struct channel *))
@@ -170,9 +189,9 @@ static void listen_to(struct redis *redis, struct channel *channel)
 
 static void ready(struct connection *connection)
 {
-    connection->redis->heard = true;
     for_all(connection->redis, listen_to);
-    beat_on(connection->redis);
+    hf__inbox_ready(connection->redis);
+    hf__pulse_begin(connection->redis);
 }
 
 /* They look for themselves until somebody listens again. */
@@ -185,29 +204,16 @@ static void deafen(struct redis *redis, struct channel *channel)
 
 static void lost(struct connection *connection)
 {
-    hf__timer_stop(connection->redis->base.host->loop, &connection->redis->heartbeat);
+    hf__pulse_end(connection->redis);
     for_all(connection->redis, deafen);
-}
-
-/* A connection on which nothing comes may be dead, or just quiet: asking tells. */
-static void beat(struct hf_timer *timer)
-{
-    struct redis *redis = HF_CONTAINER(timer, struct redis, heartbeat);
-    struct command command;
-    if (!redis->heard) {
-        hf__connection_break(&redis->listening, HF_UNREACHABLE, 0, "no answer for %lld ms",
-                             (long long)redis->settings.timeout_ms);
-        return;
-    }
-    redis->heard = false;
-    hf__command_begin(&command, "PING");
-    hf__connection_write(&redis->listening, NULL, &command);
-    beat_on(redis);
+    hf__inbox_lost(connection->redis);
 }
 
 void hf__channels_open(struct redis *redis)
 {
-    hf__timer_init(&redis->heartbeat, beat);
+    hf__pulse_init(redis);
+    hf__link_init(&redis->waiters);
+    hf__link_init(&redis->free_waiters);
     redis->listening.ready = ready;
     redis->listening.lost = lost;
     redis->listening.pushed = pushed;
@@ -215,12 +221,10 @@ void hf__channels_open(struct redis *redis)
 
 void hf__channels_close(struct redis *redis)
 {
-    hf__timer_stop(redis->base.host->loop, &redis->heartbeat);
-    for (unsigned i = 0; i < REDIS_CHANNEL_BUCKETS; i++)
-        while (redis->channels[i]) {
-            struct hf_link *link;
-            while ((link = hf__list_pop(&redis->channels[i]->waiters)))
-                free(HF_CONTAINER(link, struct waiter, link));
-            drop(redis, &redis->channels[i]);
-        }
+    struct hf_link *link;
+    hf__pulse_end(redis);
+    while ((link = hf__list_first(&redis->waiters)))
+        hf__waiter_leave(redis, HF_CONTAINER(link, struct waiter, of_all)->op);
+    while ((link = hf__list_pop(&redis->free_waiters)))
+        free(HF_CONTAINER(link, struct waiter, of_all));
 }

@@ -262,7 +262,7 @@ void hf__connection_want(struct connection *connection)
 static bool is_needed(const struct connection *connection)
 {
     return !hf__list_empty(&connection->questions) ||
-           (connection->pushed && connection->redis->channel_count > 0);
+           (connection->pushed && !hf__list_empty(&connection->redis->waiters));
 }
 
 static void pause_over(struct hf_timer *timer)

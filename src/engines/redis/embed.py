@@ -1,21 +1,27 @@
 #!/usr/bin/env python3
-"""Turns Lua scripts into a table for C: HF_SCRIPT(name, "SHA-1", "text"), comments removed."""
+"""Turns Lua scripts into a table for C: HF_SCRIPT(name, "SHA-1", "text"), comments removed. A line
+"-- include FILE" stands for what that file, beside the script, says."""
 
 import hashlib
 import json
 import os
 import sys
 
+INCLUDE = "-- include "
 
-def stripped(path):
+
+def lines_of(path):
     with open(path, encoding="utf-8") as file:
-        lines = [line.strip() for line in file]
-    return "\n".join(line for line in lines if line and not line.startswith("--"))
+        for line in map(str.strip, file):
+            if line.startswith(INCLUDE):
+                yield from lines_of(os.path.join(os.path.dirname(path), line[len(INCLUDE):]))
+            elif line and not line.startswith("--"):
+                yield line
 
 
 for script in sys.argv[1:]:
     name = os.path.splitext(os.path.basename(script))[0].upper()
-    text = stripped(script)
+    text = "\n".join(lines_of(script))
     digest = hashlib.sha1(text.encode()).hexdigest()
     pieces = "\n          ".join(json.dumps(line + "\n") for line in text.split("\n"))[:-3] + '"'
     print(f'HF_SCRIPT({name}, "{digest}",\n          {pieces})')

@@ -119,10 +119,11 @@ static void send_look(struct connection *connection, struct question *question)
     const struct found *found = question->memory;
     struct command command;
     bool simple = connection->redis->settings.simple;
-    hf__connection_script(connection, &command, simple ? REDIS_SIMPLE_INSPECT : REDIS_INSPECT, 3);
+    hf__connection_script(connection, &command, simple ? REDIS_SIMPLE_INSPECT : REDIS_INSPECT, 4);
     hf__command_add(&command, found->name, found->length);
     hf__command_derived(&command, REDIS_TOKEN_PREFIX, found->name, found->length);
     hf__command_derived(&command, REDIS_CHANNEL_PREFIX, found->name, found->length);
+    hf__command_derived(&command, REDIS_QUEUE_PREFIX, found->name, found->length);
     hf__connection_write(connection, question, &command);
 }
 

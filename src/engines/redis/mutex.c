@@ -4,25 +4,33 @@
 #include <string.h>
 
 static void begin(struct connection *connection, struct command *command, enum redis_script script,
-                  const struct hf_op *op)
+                  unsigned keys, const struct hf_op *op)
 {
-    hf__connection_script(connection, command, script, 2);
+    hf__connection_script(connection, command, script, keys);
     hf__command_add(command, op->name, op->name_length);
     hf__command_derived(command, REDIS_TOKEN_PREFIX, op->name, op->name_length);
+}
+
+static void add_queue(struct command *command, const struct hf_op *op)
+{
+    hf__command_derived(command, REDIS_QUEUE_PREFIX, op->name, op->name_length);
 }
 
 static void acquire(struct connection *connection, struct command *command, const struct hf_op *op)
 {
     const struct redis *redis = connection->redis;
-    begin(connection, command, REDIS_MUTEX_ACQUIRE, op);
+    begin(connection, command, REDIS_MUTEX_ACQUIRE, 3, op);
+    add_queue(command, op);
     hf__redis_add_field(redis, command, op);
     hf__command_print(command, "%lld", (long long)hf__redis_lease_ms(redis, op));
     hf__command_print(command, "%lld", (long long)REDIS_TOKEN_MS);
+    hf__command_print(command, "%u", hf__redis_waits(op));
+    hf__command_print(command, "%lld", (long long)REDIS_QUEUE_MS);
 }
 
 static void attach(struct connection *connection, struct command *command, const struct hf_op *op)
 {
-    begin(connection, command, REDIS_MUTEX_ATTACH, op);
+    begin(connection, command, REDIS_MUTEX_ATTACH, 2, op);
     hf__command_add(command, op->attach_key, strlen(op->attach_key));
     hf__redis_add_field(connection->redis, command, op);
 }
@@ -35,10 +43,14 @@ static void channel(const struct redis *redis, struct command *command, const st
 
 static void release(struct connection *connection, struct command *command, const struct hf_op *op)
 {
-    hf__connection_script(connection, command, REDIS_MUTEX_RELEASE, 2);
+    hf__connection_script(connection, command, REDIS_MUTEX_RELEASE, 4);
     hf__command_add(command, op->name, op->name_length);
     channel(connection->redis, command, op);
+    hf__command_derived(command, REDIS_TOKEN_PREFIX, op->name, op->name_length);
+    add_queue(command, op);
     hf__redis_add_field(connection->redis, command, op);
+    hf__command_print(command, "%lld", (long long)REDIS_TOKEN_MS);
+    hf__command_print(command, "%lld", (long long)REDIS_GRANT_MS);
 }
 
 static void extend(struct connection *connection, struct command *command, const struct hf_op *op,
@@ -53,11 +65,12 @@ static void extend(struct connection *connection, struct command *command, const
 static void renewal(const struct redis *redis, struct command *command, const struct hf_op *op)
 {
     hf__redis_add_field(redis, command, op);
-    hf__command_print(command, "%lld", (long long)op->own_lease.lease_ms);
+    hf__command_print(command, "%lld", (long long)hf__redis_lease_ms(redis, op));
 }
 
 const struct redis_kind hf__redis_mutex = {
     .what = "a mutex",
+    .grants = true,
     .renew = REDIS_MUTEX_RENEW,
     .acquire = acquire,
     .attach = attach,

@@ -1,9 +1,13 @@
--- Gives a mutex back, if it is this owner's, and tells those who wait.
--- KEYS: the lock, its channel. ARGV: the owner's field. Answers 1, or 0: it was not this owner's.
+-- Gives a mutex back, if it is this owner's, and passes it on; or gives up its place in the queue.
+-- KEYS: the lock, its channel, its token, the queue of our clients that wait. ARGV: the owner's
+-- field, the token's time to live, the lease in ms of who is given it.
+-- Answers 1, or 0: it was not this owner's.
+-- include mutex_pass_on.lua
 if redis.call('hdel', KEYS[1], ARGV[1]) == 0 then
+    redis.call('zrem', KEYS[4], ARGV[1])
     return 0
 end
 if redis.call('exists', KEYS[1]) == 0 then
-    redis.call('publish', KEYS[2], '0')
+    pass_on(KEYS[1], KEYS[2], KEYS[4], KEYS[3], ARGV[2], ARGV[3])
 end
 return 1

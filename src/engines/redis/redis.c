@@ -6,10 +6,11 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-/* The client's random bits as a UUID of version 4, which is what Redisson calls a client by. */
+/* The client's random bits as a UUID, which is what Redisson calls a client by. Redisson's are of
+ * version 4; by our version 8 the scripts know a client that can be told what it was granted. */
 static void write_uuid(struct redis *redis, const uint64_t id[2])
 {
-    uint64_t high = (id[0] & ~UINT64_C(0xf000)) | 0x4000;
+    uint64_t high = (id[0] & ~UINT64_C(0xf000)) | 0x8000;
     uint64_t low = (id[1] & ~(UINT64_C(3) << 62)) | (UINT64_C(2) << 62);
     snprintf(redis->uuid, sizeof redis->uuid,
              "%08" PRIx64 "-%04" PRIx64 "-%04" PRIx64 "-%04" PRIx64 "-%012" PRIx64, high >> 32,
@@ -37,6 +38,7 @@ static int open_redis(struct hf_engine **ret, const struct hf_host *host, struct
     hf__connection_init(&redis->asking, redis);
     hf__connection_init(&redis->listening, redis);
     hf__channels_open(redis);
+    hf__inbox_init(redis);
     hf__renewals_open(redis);
     *ret = &redis->base;
     return HF_OK;

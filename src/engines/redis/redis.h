@@ -19,6 +19,12 @@
 /* A waiter whom nobody tells looks so often, more or less, so that they do not all look at once. */
 #define REDIS_LOOK_LEAST_MS 25
 #define REDIS_LOOK_MOST_MS 75
+/* A lock that is given to a waiter is its own for so long before it has said anything. */
+#define REDIS_GRANT_MS INT64_C(4000)
+/* Whoever waits for that looks so often at least whether it is still in the queue. */
+#define REDIS_QUEUE_LOOK_MS 3000
+/* A queue that nobody looks at any more may be forgotten. */
+#define REDIS_QUEUE_MS INT64_C(60000)
 #define REDIS_CHANNEL_BUCKETS 1024u
 /* uuid:number */
 #define REDIS_FIELD_SIZE HF_OWNER_KEY_SIZE
@@ -95,6 +101,7 @@ void hf__command_derived(struct command *command, const char *prefix, const char
 
 #define REDIS_TOKEN_PREFIX "redisson_lock_token"
 #define REDIS_CHANNEL_PREFIX "redisson_lock__channel"
+#define REDIS_QUEUE_PREFIX "holdfast_lock_queue"
 
 /* ---- connection.c: a connection that comes back by itself ---- */
 
@@ -119,6 +126,7 @@ struct question {
     void *memory; /* freed with the question */
     int64_t sent_at_ms;
     bool sent;
+    bool listened; /* a grant could have been heard of when it was sent */
 };
 
 enum connection_state {
@@ -174,14 +182,15 @@ void hf__connection_greeted(struct connection *connection);
  * kind's. All kinds' scripts answer alike, so nothing else asks which kind it has before it:
  *
  *   acquire   {1, token}, {0, ms until it may be free, -1 where nobody knows}, or {-1, what the
- *             name is in use as}. With op->enqueue, it is going to wait
- *   attach    {1, token, ms left}, or {0}: nobody holds it under that key
- *   release   1, or 0: it was not this owner's (any more)
- *   extend    the same
- *   renew     for each lease the same. KEYS are the locks' names, ARGV what `renewal` adds
+ *             name is in use as}. With op->enqueue, it is going to wait; where the server keeps a
+ *             place for it, {0, ms, 1 if others than our clients may let go of it or 0}, and it may
+ * be given the lock without asking (inbox.c) attach    {1, token, ms left}, or {0}: nobody holds it
+ * under that key release   1, or 0: it was not this owner's (any more) extend    the same renew for
+ * each lease the same. KEYS are the locks' names, ARGV what `renewal` adds
  */
 struct redis_kind {
     const char *what; /* "a mutex", for sentences */
+    bool grants;      /* the lock is given to who waits for it (inbox.c) */
     enum redis_script renew;
     void (*acquire)(struct connection *connection, struct command *command, const struct hf_op *op);
     void (*attach)(struct connection *connection, struct command *command, const struct hf_op *op);
@@ -200,14 +209,76 @@ extern const struct redis_kind hf__redis_simple;
 
 /* ---- channel.c: hearing of releases ---- */
 
+/* An op that waits. */
+struct waiter {
+    struct hf_op *op;
+    struct channel *channel; /* NULL: it listens to none */
+    struct hf_link link;     /* in the channel's */
+    struct hf_link in_inbox;
+    struct hf_link of_all; /* in redis->waiters */
+    struct hf_timer look;  /* the lock may be free then */
+    /* What we were told to have been granted (0: nothing), how long the lease is, and a moment at
+     * which it had not been granted yet. */
+    uint64_t granted_token;
+    int64_t granted_ms, not_before_ms;
+};
+
 /* The op is woken when its lock's release is heard of, or may have been missed. False: no memory.
  */
 bool hf__channel_join(struct redis *redis, struct hf_op *op);
-void hf__channel_leave(struct redis *redis, struct hf_op *op);
+/* No longer that, but it still waits. */
+void hf__channel_quit(struct redis *redis, struct hf_op *op);
 /* Is the server known to tell us? */
 bool hf__channel_sure(const struct hf_op *op);
 void hf__channels_open(struct redis *redis);
 void hf__channels_close(struct redis *redis);
+
+/* The op's place among those who wait, made if there is none. NULL: no memory. */
+struct waiter *hf__waiter_of(struct redis *redis, struct hf_op *op);
+/* It does not wait any more, for anything. */
+void hf__waiter_leave(struct redis *redis, struct hf_op *op);
+
+void hf__listening_say(struct redis *redis, const char *word, const char *channel, size_t length);
+
+/* ---- inbox.c: hearing of grants ---- */
+
+#define REDIS_INBOX_BUCKETS 256u
+#define REDIS_INBOX_PREFIX "holdfast:"
+
+struct inbox {
+    char channel[sizeof REDIS_INBOX_PREFIX + 36];
+    bool wanted;                                 /* somebody has waited */
+    bool confirmed;                              /* the server tells us */
+    struct hf_link waiters[REDIS_INBOX_BUCKETS]; /* by the number of the claim */
+};
+
+void hf__inbox_init(struct redis *redis);
+/* The op may be granted its lock from now on. */
+void hf__inbox_join(struct redis *redis, struct hf_op *op);
+/* The listening connection is ready; is lost; the server says that it tells us; has told us. */
+void hf__inbox_ready(struct redis *redis);
+void hf__inbox_lost(struct redis *redis);
+void hf__inbox_confirmed(struct redis *redis);
+void hf__inbox_heard(struct redis *redis, const char *message);
+
+/* ---- pulse.c: is the listening connection alive, and how late may be what comes on it? ---- */
+
+struct pulse {
+    struct hf_timer timer;
+    int64_t asked_at_ms; /* the question that is out, or -1 */
+    int64_t heard_at_ms; /* anything */
+    /* What is heard now, the server has said after this moment: the last question answered left
+     * then. */
+    int64_t not_before_ms;
+};
+
+void hf__pulse_init(struct redis *redis);
+void hf__pulse_begin(struct redis *redis);
+void hf__pulse_end(struct redis *redis);
+void hf__pulse_heard(struct redis *redis);
+void hf__pulse_answered(struct redis *redis);
+/* Somebody begins to wait: what is heard from now on should not be of long ago. */
+void hf__pulse_hurry(struct redis *redis);
 
 /* ---- redis.c, question.c ---- */
 
@@ -218,21 +289,23 @@ struct redis {
     uint64_t claims; /* numbers given to claims so far */
     struct connection asking, listening;
     struct hf_link free_questions;
-    struct hf_timer heartbeat; /* of the listening connection */
-    bool heard;                /* anything since the last beat */
+    struct pulse pulse;
     struct channel *channels[REDIS_CHANNEL_BUCKETS];
-    unsigned channel_count;
+    struct hf_link waiters, free_waiters;
+    struct inbox inbox;
     struct hf_link renewals;  /* asked for and not answered */
     struct hf_link gathering; /* still open to more, in this turn */
     struct hf_task send_renewals;
     struct hf_link listings; /* of everything, that are under way */
 };
 
-/* What an op remembers. engine_word[0] is its claim's number, engine_pointer its place in a channel
- * (or NULL), engine_word[1] an OR of these. */
+/* What an op remembers. engine_word[0] is its claim's number, engine_pointer its waiter (or
+ * NULL), engine_word[1] an OR of these. */
 #define REDIS_HOLDS 1u  /* the server has granted it */
 #define REDIS_UNSURE 2u /* a question had no answer: the server may have granted it */
 #define REDIS_RENEWING 4u
+#define REDIS_QUEUED 8u     /* the server keeps a place for it, or has done so */
+#define REDIS_CONTENDED 16u /* it had to wait */
 
 /* The field by which an op is known at the server. */
 void hf__redis_field(const struct redis *redis, const struct hf_op *op,
@@ -241,6 +314,8 @@ void hf__redis_add_field(const struct redis *redis, struct command *command,
                          const struct hf_op *op);
 /* What the lease of its next grant is. */
 int64_t hf__redis_lease_ms(const struct redis *redis, const struct hf_op *op);
+/* 0: it does not wait, 1: it is going to if it is refused, 2: it may have a place already. */
+unsigned hf__redis_waits(const struct hf_op *op);
 
 /* NULL: out of memory. */
 struct question *hf__question_new(struct redis *redis);

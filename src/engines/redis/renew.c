@@ -39,8 +39,12 @@ static void answered(struct connection *connection, struct question *question,
     for (unsigned i = 0; whole && i < renewals->count; i++) {
         struct hf_op *op = renewals->ops[i];
         int64_t word = hf__reply_number(reply->element[i]);
-        if (op && word >= 0)
-            hf__lease_renewed(&op->own_lease, question->sent_at_ms, word == 1);
+        if (!op || word < 0)
+            continue;
+        /* The lease that a grant began with is a short one. */
+        if (word == 1)
+            op->own_lease.lease_ms = hf__redis_lease_ms(connection->redis, op);
+        hf__lease_renewed(&op->own_lease, question->sent_at_ms, word == 1);
     }
     hf__link_remove(&renewals->link);
     hf__question_free(connection->redis, question);

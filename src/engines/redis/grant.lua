@@ -1,0 +1,26 @@
+-- Part of other scripts. Giving a free lock to somebody who waits for it.
+-- include token.lua
+
+-- Our clients are known by the version in their UUID; Redisson's have version 4.
+local function is_ours(field)
+    return string.sub(field, 15, 15) == '8'
+end
+
+-- Tells the client of one of our claims. Answers whether it can still hear it.
+local function tell(field, what)
+    local client, number = string.match(field, '^(.*):(%d+)$')
+    local told = client and redis.pcall('publish', 'holdfast:' .. client, number .. ' ' .. what)
+    return type(told) == 'number' and told > 0
+end
+
+-- Makes one of our claims the holder, if its client hears it. The lease is a short one: who hears of
+-- it makes it longer, and who has just died does not keep the lock.
+local function grant(lock, last, field, token_ms, grant_ms)
+    local token = next_token(last, token_ms)
+    if not tell(field, token .. ' ' .. grant_ms) then
+        return false
+    end
+    redis.call('hset', lock, field, 1)
+    redis.call('pexpire', lock, grant_ms)
+    return true
+end

@@ -1,0 +1,112 @@
+/* Hearing of grants. Each client listens to one channel of its own, on which it is told what it has
+ * been given while it waited: the claim's number, the token, and how long the lease is.
+ *
+ * A message may come late, when the lease it speaks of has ended long ago and even somebody else
+ * has been granted the lock. So the lease is never counted from when the message came, but from a
+ * moment at which it had not been sent yet (pulse.c). */
+#include "redis.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+/* Others have their turn, and let it pass if they have not taken the lock by then. */
+#define LOOK_AFTER_OTHERS_MS 20
+
+void hf__inbox_init(struct redis *redis)
+{
+    struct inbox *inbox = &redis->inbox;
+    snprintf(inbox->channel, sizeof inbox->channel, REDIS_INBOX_PREFIX "%s", redis->uuid);
+    for (unsigned i = 0; i < REDIS_INBOX_BUCKETS; i++)
+        hf__link_init(&inbox->waiters[i]);
+}
+
+static struct hf_link *bucket_of(struct redis *redis, uint64_t claim)
+{
+    return &redis->inbox.waiters[claim % REDIS_INBOX_BUCKETS];
+}
+
+static void begin_listening(struct redis *redis)
+{
+    struct inbox *inbox = &redis->inbox;
+    bool first = !inbox->wanted;
+    inbox->wanted = true;
+    hf__connection_want(&redis->listening);
+    if (first)
+        hf__listening_say(redis, "SUBSCRIBE", inbox->channel, strlen(inbox->channel));
+}
+
+static void look(struct hf_timer *timer)
+{
+    hf__op_wake(HF_CONTAINER(timer, struct waiter, look)->op);
+}
+
+void hf__inbox_join(struct redis *redis, struct hf_op *op)
+{
+    struct waiter *waiter = hf__waiter_of(redis, op);
+    /* Without memory there is no grant to be heard of: it asks again and again. */
+    if (!waiter || hf__link_linked(&waiter->in_inbox))
+        return;
+    hf__timer_init(&waiter->look, look);
+    hf__list_append(bucket_of(redis, op->engine_word[0]), &waiter->in_inbox);
+    begin_listening(redis);
+    hf__pulse_hurry(redis);
+}
+
+static void wake_all(struct redis *redis)
+{
+    for (unsigned i = 0; i < REDIS_INBOX_BUCKETS; i++)
+        HF_LIST_FOREACH (link, following, &redis->inbox.waiters[i])
+            hf__op_wake(HF_CONTAINER(link, struct waiter, in_inbox)->op);
+}
+
+void hf__inbox_ready(struct redis *redis)
+{
+    struct inbox *inbox = &redis->inbox;
+    if (inbox->wanted)
+        hf__listening_say(redis, "SUBSCRIBE", inbox->channel, strlen(inbox->channel));
+}
+
+/* What was granted meanwhile is found by asking. */
+void hf__inbox_lost(struct redis *redis)
+{
+    redis->inbox.confirmed = false;
+    wake_all(redis);
+}
+
+void hf__inbox_confirmed(struct redis *redis)
+{
+    redis->inbox.confirmed = true;
+    wake_all(redis);
+}
+
+/* Nobody there: it has given up, and the release that it asked for passes the lock on. */
+static struct waiter *find(struct redis *redis, uint64_t claim)
+{
+    HF_LIST_FOREACH (link, following, bucket_of(redis, claim)) {
+        struct waiter *waiter = HF_CONTAINER(link, struct waiter, in_inbox);
+        if (waiter->op->engine_word[0] == claim)
+            return waiter;
+    }
+    return NULL;
+}
+
+void hf__inbox_heard(struct redis *redis, const char *message)
+{
+    struct hf_loop *loop = redis->base.host->loop;
+    uint64_t claim, token;
+    int64_t lease_ms;
+    if (sscanf(message, "%" SCNu64 " %" SCNu64 " %" SCNd64, &claim, &token, &lease_ms) != 3)
+        return;
+    struct waiter *waiter = find(redis, claim);
+    if (!waiter)
+        return;
+    if (token == 0) {
+        hf__timer_start(loop, &waiter->look, hf__loop_now(loop) + LOOK_AFTER_OTHERS_MS);
+        return;
+    }
+    waiter->granted_token = token;
+    waiter->granted_ms = lease_ms;
+    waiter->not_before_ms = redis->pulse.not_before_ms;
+    hf__op_wake(waiter->op);
+}

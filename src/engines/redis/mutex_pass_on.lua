@@ -1,0 +1,23 @@
+-- Part of other scripts. What becomes of a mutex that is free now.
+-- include grant.lua
+
+local function grant_to_first(lock, queue, last, token_ms, grant_ms)
+    while true do
+        local first = redis.call('zpopmin', queue)[1]
+        if not first or grant(lock, last, first, token_ms, grant_ms) then
+            return first
+        end
+    end
+end
+
+-- One of our clients that waits gets it, without asking. Others listen for a release: where there
+-- are both, a coin decides whose turn it is, so that neither waits for ever. Should the others let
+-- their turn pass, the first of ours looks a little later.
+local function pass_on(lock, channel, queue, last, token_ms, grant_ms)
+    local first = redis.call('zrange', queue, 0, 0)[1]
+    if first and redis.call('time')[2] % 2 == 1 and redis.call('publish', channel, '0') > 0 then
+        tell(first, '0 0')
+    elseif not (first and grant_to_first(lock, queue, last, token_ms, grant_ms)) then
+        redis.call('publish', channel, '0')
+    end
+end
