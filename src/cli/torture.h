@@ -19,6 +19,7 @@ struct cli_torture {
     char *url; /* NULL: a history is checked */
     char shown_url[200];
     unsigned caps; /* what the store's engine has: HF_CAP_... */
+    bool connects; /* the store is reached by connections, which can be cut */
     struct torture_subject subject;
     struct torture_plan plan;
     struct torture_hook hooks[TORTURE_HOOKS_MAX];

@@ -1,6 +1,8 @@
 /* A first look at the store that is to be tortured: whether it answers, and what it has. */
 #include "torture.h"
 
+#include "torture/relay.h"
+
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -22,6 +24,11 @@ static const struct feature features[] = {
     { HF_CAP_INSPECT, "a look at what is left behind" },
 };
 
+/* What the look found out, for the process that asked for it. */
+struct found {
+    unsigned caps, connections;
+};
+
 static unsigned all_caps(void)
 {
     unsigned caps = HF_CAP_MUTEX;
@@ -33,7 +40,7 @@ static unsigned all_caps(void)
 
 /* A client opens without a word to its store: only a lock shows that it is there, and lets us in.
  */
-static int try_it(const struct cli_torture *torture, unsigned *caps)
+static int try_it(const struct cli_torture *torture, struct found *found)
 {
     char name[80];
     hf_client *client;
@@ -42,12 +49,13 @@ static int try_it(const struct cli_torture *torture, unsigned *caps)
 
     if (code != HF_OK)
         return cli_fail(torture->settings, code, hf_last_error());
-    *caps = hf_caps(client);
+    found->caps = hf_caps(client);
     snprintf(name, sizeof(name), "holdfast:torture:probe:%llx-%llx",
              (unsigned long long)torture->plan.seed, (unsigned long long)torture_clock_ns());
     code = hf_lock(client, name, 0, NULL, &hold);
     if (code == HF_OK)
         code = hf_unlock(hold);
+    found->connections = torture_connections();
     if (code != HF_OK) {
         hf_error error = *hf_last_error();
         code = cli_fail(torture->settings, code, &error);
@@ -56,7 +64,7 @@ static int try_it(const struct cli_torture *torture, unsigned *caps)
     return code;
 }
 
-static int try_in_a_child(const struct cli_torture *torture, unsigned *caps)
+static int try_in_a_child(const struct cli_torture *torture, struct found *found)
 {
     int status = 0;
     pid_t pid;
@@ -64,7 +72,7 @@ static int try_in_a_child(const struct cli_torture *torture, unsigned *caps)
     fflush(NULL);
     pid = fork();
     if (pid == 0)
-        _exit(try_it(torture, caps));
+        _exit(try_it(torture, found));
     if (pid < 0 || waitpid(pid, &status, 0) < 0 || !WIFEXITED(status)) {
         cli_complain("the store could not be tried");
         return CLI_INTERNAL;
@@ -72,22 +80,40 @@ static int try_in_a_child(const struct cli_torture *torture, unsigned *caps)
     return WEXITSTATUS(status);
 }
 
+/* Faults that were asked for by name must be possible; of all of them, those that are. */
+static int choose_faults(struct cli_torture *torture)
+{
+    const char *faults = torture->settings->faults;
+
+    if (torture->connects || !(torture->plan.faults & TORTURE_WIRE_FAULTS))
+        return CLI_OK;
+    if (faults && !strstr(faults, "all")) {
+        cli_complain("--faults '%s': this store is reached without connections, so there is none "
+                     "to cut or to hold up",
+                     faults);
+        return CLI_USAGE;
+    }
+    torture->plan.faults &= ~TORTURE_WIRE_FAULTS;
+    return CLI_OK;
+}
+
 int cli_torture_probe(struct cli_torture *torture)
 {
     /* By a process of its own, since nobody who forks may have a store open. */
-    unsigned *caps =
-        mmap(NULL, sizeof(*caps), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    struct found *found =
+        mmap(NULL, sizeof(*found), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     int code;
 
-    if (caps == MAP_FAILED) {
+    if (found == MAP_FAILED) {
         cli_complain("no memory to share with another process");
         return CLI_INTERNAL;
     }
-    code = try_in_a_child(torture, caps);
-    torture->caps = *caps;
-    torture->subject = torture_holdfast(*caps);
-    munmap(caps, sizeof(*caps));
-    return code;
+    code = try_in_a_child(torture, found);
+    torture->caps = found->caps;
+    torture->connects = found->connections > 0;
+    torture->subject = torture_holdfast(found->caps);
+    munmap(found, sizeof(*found));
+    return code == CLI_OK ? choose_faults(torture) : code;
 }
 
 const char *cli_torture_left_out(const struct cli_torture *torture, unsigned *place)
@@ -100,5 +126,7 @@ const char *cli_torture_left_out(const struct cli_torture *torture, unsigned *pl
     while (*place < sizeof(features) / sizeof(features[0]))
         if (missing & features[(*place)++].cap)
             return features[*place - 1].text;
+    if (!torture->connects && (*place)++ == sizeof(features) / sizeof(features[0]))
+        return "faults of connections";
     return NULL;
 }

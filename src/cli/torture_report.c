@@ -34,11 +34,10 @@ void cli_torture_print_list(FILE *out)
     for (unsigned i = 0; i < TORTURE_FAULTS; i++)
         fprintf(out, "  %-12s %s\n", torture_fault_name((enum torture_fault)i),
                 torture_fault_text((enum torture_fault)i));
-    fputs(
-        "  --hook       yours\n"
-        "  Lost answers, resets and slow lines need an engine with a connection: local: has none.\n"
-        "\nRULES\n",
-        out);
+    fputs("  --hook       yours\n"
+          "  The last four need a store that is reached by connections: local: is not.\n"
+          "\nRULES\n",
+          out);
     for (unsigned i = 0; i < TORTURE_RULES; i++)
         fprintf(out, "  %-3s %s\n", torture_rule_name((enum torture_rule)i),
                 torture_rule_text((enum torture_rule)i));

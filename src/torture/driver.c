@@ -50,6 +50,8 @@ static _Noreturn void live(const struct torture_driver *driver, unsigned number,
                                       .seat = seat,
                                       .number = number,
                                       .incarnation = atomic_load(&seat->incarnation) };
+    if (driver->relay)
+        torture_relay_through(&driver->arena->relay, number);
     client.dice = torture_dice(driver->plan->seed, number, client.incarnation);
     torture_client_live(&client);
 }
@@ -79,8 +81,10 @@ static void clear_seat(struct torture_driver *driver, unsigned client)
 
     driver->clients[client] = 0;
     atomic_store(&arena->seats[client].in_resource, false);
+    atomic_store(&arena->seats[client].wire, TORTURE_WIRE_FINE);
     atomic_store(&arena->seats[client].doing, torture_doing_word(TORTURE_IDLE, 0, 0));
     atomic_compare_exchange_strong(&arena->latch_setter, &setter, 0);
+    torture_relay_forget(&arena->relay, client);
 }
 
 static void write_crash(struct torture_driver *driver, unsigned client)
@@ -94,17 +98,15 @@ static void write_crash(struct torture_driver *driver, unsigned client)
     torture_write(driver->writer, &record);
 }
 
-void torture_driver_kill(struct torture_driver *driver, unsigned client)
+/* What a program does to itself; other signals are sent to it. */
+static bool is_a_crash(int number)
 {
-    pid_t pid = driver->clients[client];
+    static const int crashes[] = { SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGTRAP, SIGSYS };
 
-    if (pid == 0)
-        return;
-    kill(pid, SIGKILL);
-    while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
-        continue;
-    write_crash(driver, client);
-    clear_seat(driver, client);
+    for (size_t i = 0; i < sizeof crashes / sizeof crashes[0]; i++)
+        if (crashes[i] == number)
+            return true;
+    return false;
 }
 
 /* A client that has ended by itself before it was told to. */
@@ -114,14 +116,45 @@ static void explain_end(struct torture_driver *driver, unsigned client, int stat
 
     if (atomic_load(&seat->broken))
         torture_driver_fail(driver, "%s", seat->sentence);
+    else if (WIFSIGNALED(status) && !is_a_crash(WTERMSIG(status)))
+        torture_driver_fail(driver,
+                            "somebody else has killed client %u by signal %d (%s): the kernel does "
+                            "that when memory runs out",
+                            client, WTERMSIG(status), strsignal(WTERMSIG(status)));
     else if (WIFSIGNALED(status))
         torture_driver_fail(driver,
-                            "client %u died by signal %d (%s), which nobody sent: the library, or "
+                            "client %u died by signal %d (%s): the library, or "
                             "this program, has a bug; please report it",
                             client, WTERMSIG(status), strsignal(WTERMSIG(status)));
     else if (WEXITSTATUS(status) != 0 || atomic_load(&driver->arena->phase) == TORTURE_ROUGH)
         torture_driver_fail(driver, "client %u has ended by itself, with %d", client,
                             WEXITSTATUS(status));
+}
+
+void torture_driver_kill(struct torture_driver *driver, unsigned client)
+{
+    pid_t pid = driver->clients[client];
+    int status = 0;
+
+    if (pid == 0)
+        return;
+    kill(pid, SIGKILL);
+    while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+        continue;
+    write_crash(driver, client);
+    if (!WIFSIGNALED(status) || WTERMSIG(status) != SIGKILL)
+        explain_end(driver, client, status);
+    clear_seat(driver, client);
+}
+
+void torture_driver_end_relay(struct torture_driver *driver)
+{
+    if (!driver->relay)
+        return;
+    kill(driver->relay, SIGKILL);
+    while (waitpid(driver->relay, NULL, 0) < 0 && errno == EINTR)
+        continue;
+    driver->relay = 0;
 }
 
 static void collect(struct torture_driver *driver)
@@ -134,6 +167,10 @@ static void collect(struct torture_driver *driver)
             write_crash(driver, i);
         explain_end(driver, i, status);
         clear_seat(driver, i);
+    }
+    if (driver->relay && waitpid(driver->relay, NULL, WNOHANG) > 0) {
+        driver->relay = 0;
+        torture_driver_fail(driver, "the relay of the connections has ended by itself");
     }
 }
 

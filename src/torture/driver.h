@@ -17,6 +17,7 @@ struct torture_driver {
     uint64_t run;
     int64_t begin_ns, end_ns; /* of the rough part, on CLOCK_BOOTTIME */
     pid_t clients[TORTURE_CLIENTS_MAX];
+    pid_t relay;                /* 0: there is none */
     sigset_t watched, original; /* signals: that we read, and as we got them */
     const char *now;            /* what is just being done to whom */
     int64_t pauses_end_ns;      /* until then, some sync points pause */
@@ -32,6 +33,8 @@ struct torture_driver {
 bool torture_driver_start(struct torture_driver *driver, unsigned client);
 /* SIGKILL, until it is gone; writes the CRASH. */
 void torture_driver_kill(struct torture_driver *driver, unsigned client);
+/* Ends the relay, with all connections through it. */
+void torture_driver_end_relay(struct torture_driver *driver);
 /* Lets time pass while nothing needs to be done but to listen: to signals, and to clients that end.
  * False, and sooner: the rough part is over, by its time, a signal or a failure. */
 bool torture_driver_wait(struct torture_driver *driver, int64_t ms);

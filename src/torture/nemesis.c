@@ -8,12 +8,13 @@
 #include <sys/wait.h>
 
 /* Pauses that have begun go on for up to one and a half leases. */
-enum { NO_CLIENT = -1, AIM_MS = 300, KINDS = TORTURE_FAULTS + TORTURE_HOOKS_MAX, REST_LEASES = 4 };
+enum { AIM_MS = 300, KINDS = TORTURE_FAULTS + TORTURE_HOOKS_MAX, REST_LEASES = 4 };
 
 const char *torture_fault_name(enum torture_fault fault)
 {
-    static const char *const names[] = { "stop-holder", "stop-waiter", "kill-holder",
-                                         "kill-waiter", "pause",       "clock" };
+    static const char *const names[] = { "stop-holder", "stop-waiter", "kill-holder", "kill-waiter",
+                                         "pause",       "clock",       "reset",       "hole",
+                                         "mute",        "drip" };
 
     return names[fault];
 }
@@ -27,6 +28,10 @@ const char *torture_fault_text(enum torture_fault fault)
         "whoever has waited longest is killed, and comes back as a new process",
         "a pause inside the library, at its sync points, mostly longer than the lease",
         "the wall clock of a client jumps, up to an hour, both ways",
+        "the connections of whoever holds, or waits, are cut",
+        "its connections are a black hole for longer than the lease",
+        "what it asks for is done, but the answers are lost with the connection",
+        "its connections carry a hundred bytes a second",
     };
 
     return texts[fault];
@@ -83,7 +88,7 @@ static int look_for(struct torture_driver *driver, enum torture_doing wanted)
 {
     unsigned count = driver->plan->clients;
     unsigned first = (unsigned)torture_between(&driver->dice, 0, count - 1);
-    int found = NO_CLIENT;
+    int found = TORTURE_NO_CLIENT;
     uint64_t word = 0;
 
     for (unsigned i = 0; i < count; i++) {
@@ -91,8 +96,8 @@ static int look_for(struct torture_driver *driver, enum torture_doing wanted)
         uint64_t other = atomic_load(&driver->arena->seats[client].doing);
         if (torture_doing_of(other) != wanted || driver->clients[client] == 0)
             continue;
-        if (found == NO_CLIENT || (wanted == TORTURE_ASKING && other >> 24 < word >> 24 &&
-                                   torture_doing_lock(other) == torture_doing_lock(word))) {
+        if (found == TORTURE_NO_CLIENT || (wanted == TORTURE_ASKING && other >> 24 < word >> 24 &&
+                                           torture_doing_lock(other) == torture_doing_lock(word))) {
             found = (int)client;
             word = other;
         }
@@ -100,13 +105,13 @@ static int look_for(struct torture_driver *driver, enum torture_doing wanted)
     return found;
 }
 
-static int aim(struct torture_driver *driver, enum torture_doing wanted)
+int torture_nemesis_aim(struct torture_driver *driver, enum torture_doing wanted)
 {
-    int found = NO_CLIENT;
+    int found = TORTURE_NO_CLIENT;
 
-    for (int ms = 0; ms < AIM_MS && found == NO_CLIENT; ms++) {
+    for (int ms = 0; ms < AIM_MS && found == TORTURE_NO_CLIENT; ms++) {
         found = look_for(driver, wanted);
-        if (found == NO_CLIENT && !torture_driver_wait(driver, 1))
+        if (found == TORTURE_NO_CLIENT && !torture_driver_wait(driver, 1))
             break;
     }
     return found;
@@ -148,8 +153,8 @@ static void stop_somebody(struct torture_driver *driver, enum torture_fault faul
     struct shot shot = { .driver = driver, .fault = fault };
     int64_t lease_ns = driver->plan->lease_ms * 1000000, begin_ns;
 
-    shot.client = aim(driver, wanted);
-    if (shot.client == NO_CLIENT)
+    shot.client = torture_nemesis_aim(driver, wanted);
+    if (shot.client == TORTURE_NO_CLIENT)
         return;
     begin(&shot);
     begin_ns = torture_clock_ns();
@@ -170,8 +175,8 @@ static void kill_somebody(struct torture_driver *driver, enum torture_fault faul
 {
     struct shot shot = { .driver = driver, .fault = fault };
 
-    shot.client = aim(driver, wanted);
-    if (shot.client == NO_CLIENT)
+    shot.client = torture_nemesis_aim(driver, wanted);
+    if (shot.client == TORTURE_NO_CLIENT)
         return;
     begin(&shot);
     /* Stopped first, so that what it was doing when it died is known. */
@@ -204,8 +209,8 @@ static void bend_a_clock(struct torture_driver *driver)
     int64_t jump_ms = torture_between(&driver->dice, 1000, 3600 * 1000);
     struct torture_seat *seat;
 
-    shot.client = aim(driver, TORTURE_HOLDING);
-    if (shot.client == NO_CLIENT)
+    shot.client = torture_nemesis_aim(driver, TORTURE_HOLDING);
+    if (shot.client == TORTURE_NO_CLIENT)
         return;
     begin(&shot);
     seat = &driver->arena->seats[shot.client];
@@ -241,6 +246,12 @@ static void strike_with(struct torture_driver *driver, unsigned fault)
         break;
     case TORTURE_CLOCK:
         bend_a_clock(driver);
+        break;
+    case TORTURE_RESET:
+    case TORTURE_HOLE:
+    case TORTURE_MUTE:
+    case TORTURE_DRIP:
+        torture_nemesis_wire(driver, fault);
         break;
     default:
         torture_nemesis_hook(driver, fault - TORTURE_FAULTS);
@@ -287,6 +298,7 @@ void torture_nemesis_heal(struct torture_driver *driver)
     atomic_store(&driver->arena->pauses, 0);
     for (unsigned i = 0; i < driver->plan->clients; i++) {
         atomic_store(&driver->arena->seats[i].clock_ns, 0);
+        atomic_store(&driver->arena->seats[i].wire, TORTURE_WIRE_FINE);
         if (driver->clients[i] > 0)
             kill(driver->clients[i], SIGCONT);
     }

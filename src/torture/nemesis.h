@@ -2,15 +2,26 @@
 #ifndef HF_TORTURE_NEMESIS_H
 #define HF_TORTURE_NEMESIS_H
 
+#include "torture/run_arena.h"
+
 #include <stdatomic.h>
 #include <stdint.h>
 
 struct torture_driver;
 
+enum { TORTURE_NO_CLIENT = -1 };
+
 /* The next fault, from its beginning to its end, with a pause before it. */
 void torture_nemesis_strike(struct torture_driver *driver);
-/* Ends what goes on by itself: pauses at sync points, bent clocks. */
+/* Ends what goes on by itself: pauses at sync points, bent clocks, broken connections. */
 void torture_nemesis_heal(struct torture_driver *driver);
+/* A client that does this just now; or TORTURE_NO_CLIENT, after a while. */
+int torture_nemesis_aim(struct torture_driver *driver, enum torture_doing wanted);
+
+/* ---- nemesis_wire.c ---- */
+
+/* One of the TORTURE_WIRE_FAULTS, from its beginning to its end. */
+void torture_nemesis_wire(struct torture_driver *driver, enum torture_fault fault);
 
 /* ---- nemesis_hook.c ---- */
 

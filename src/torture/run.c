@@ -71,7 +71,7 @@ static void write_locks(struct torture_driver *driver)
 }
 
 /* Signals come when we ask for them. What was ignored when we were started stays so. */
-static void listen(struct torture_driver *driver)
+static void hear_signals(struct torture_driver *driver)
 {
     static const int signals[] = { SIGHUP, SIGINT, SIGTERM };
     struct sigaction action;
@@ -151,12 +151,14 @@ static void run(struct torture_driver *driver)
     torture_choose_locks(driver->arena, driver->subject);
     write_lease(driver);
     write_locks(driver);
-    if (start_clients(driver)) {
+    bool relays = !(driver->plan->faults & TORTURE_WIRE_FAULTS) || torture_relay_start(driver);
+    if (relays && start_clients(driver)) {
         while (!torture_driver_is_over(driver))
             torture_nemesis_strike(driver);
         calm_down(driver);
     }
     kill_the_rest(driver);
+    torture_driver_end_relay(driver);
     /* Also after a failure: what the run has made must not stay. */
     torture_audit(driver);
     /* The audit may have found out why. */
@@ -183,7 +185,7 @@ bool torture_run(const struct torture_plan *plan, const struct torture_subject *
         return false;
     if (begin_history(&driver)) {
         outcome->begun = true;
-        listen(&driver);
+        hear_signals(&driver);
         run(&driver);
         torture_writer_close(driver.writer);
         sigprocmask(SIG_SETMASK, &driver.original, NULL);

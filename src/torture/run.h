@@ -17,8 +17,16 @@ enum torture_fault {
     TORTURE_KILL_WAITER,
     TORTURE_PAUSE, /* at sync points inside the library, mostly for longer than the lease */
     TORTURE_CLOCK, /* the wall clock of a client jumps */
+    /* The connections of a client, for stores that are reached by such. */
+    TORTURE_RESET, /* cut */
+    TORTURE_HOLE,  /* nothing passes for a while, longer than the lease */
+    TORTURE_MUTE,  /* what is asked is done, but its answer is lost */
+    TORTURE_DRIP,  /* a byte at a time */
     TORTURE_FAULTS
 };
+
+#define TORTURE_WIRE_FAULTS                                                                        \
+    (1u << TORTURE_RESET | 1u << TORTURE_HOLE | 1u << TORTURE_MUTE | 1u << TORTURE_DRIP)
 
 #define TORTURE_ALL_FAULTS ((1u << TORTURE_FAULTS) - 1)
 

@@ -2,6 +2,7 @@
 #ifndef HF_TORTURE_RUN_ARENA_H
 #define HF_TORTURE_RUN_ARENA_H
 
+#include "torture/relay.h"
 #include "torture/resource.h"
 #include "torture/run.h"
 
@@ -24,7 +25,9 @@ struct torture_seat {
     _Atomic uint64_t points;  /* sync points passed, all threads together */
     _Atomic int64_t clock_ns; /* how far its wall clock is bent */
     _Atomic bool clock_seen;  /* it has read the bent clock while it held or asked */
-    _Atomic bool broken;      /* `sentence` says why it cannot go on */
+    _Atomic uint32_t wire;    /* a torture_wire: what befalls its connections */
+    _Atomic uint32_t wire_hits;
+    _Atomic bool broken; /* `sentence` says why it cannot go on */
     char sentence[360];
 };
 
@@ -45,6 +48,7 @@ struct torture_arena {
     _Atomic uint32_t latch_next;   /* the last number that was taken */
     _Atomic uint32_t latch_setter; /* the client that is making a new one, plus 1 */
     struct torture_seat seats[TORTURE_CLIENTS_MAX];
+    struct torture_relay relay;
     _Alignas(64) char memory[TORTURE_SUBJECT_MEMORY]; /* the subject's */
 };
 

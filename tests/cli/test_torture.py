@@ -240,6 +240,15 @@ def stores_elsewhere_need_a_yes(box):
 
 
 @test
+def a_store_without_connections_has_none_to_cut(box):
+    contains(box.expect(64, 'torture', '--faults', 'kill,reset').err, 'without connections')
+    result = box.run('torture', '--time', '300ms', '--faults', 'all')
+    contains(result.out, 'left out        faults of connections')
+    for name in ('reset', 'hole', 'mute', 'drip'):
+        assert name not in result.out.split('seed')[0], result.out
+
+
+@test
 def wrong_words_are_refused(box):
     for words, part in ((['--faults', 'rain'], 'rain'), (['--faults', ''], '--list'),
                         (['--faults', 'stop,,kill'], '--list'), (['--clients', '65'], '64'),

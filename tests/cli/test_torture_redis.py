@@ -5,6 +5,7 @@ import json
 import os
 import shutil
 import signal
+import socket
 import subprocess
 
 from clitest import Skip, contains, equal, main, test, wait_until
@@ -26,22 +27,41 @@ def die_with_parent():
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
-class Server:
-    """A Redis server on a Unix socket in the box, which ends with the test."""
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(('127.0.0.1', 0))
+        return probe.getsockname()[1]
 
-    def __init__(self, box):
+
+class Server:
+    """A Redis server on a Unix socket in the box, or on a port, which ends with the test."""
+
+    def __init__(self, box, tcp=False):
         if not shutil.which('redis-server'):
             raise Skip('there is no redis-server')
         self.socket = box.file('redis.sock')
         self.url = f'redis+unix://{self.socket}'
         if UNKNOWN_SCHEME in box.run('show', '-e', self.url).err:
             raise Skip('this build has no engine for Redis')
+        # Somebody else may be quicker to take the port: another one then.
+        for port in (free_port() if tcp else 0 for _ in range(10)):
+            self.url = f'redis://127.0.0.1:{port}' if tcp else self.url
+            self.start(box, port)
+            if self.listens():
+                return
+        raise AssertionError('the server does not start')
+
+    def start(self, box, port):
         self.process = subprocess.Popen(
-            ['redis-server', '--port', '0', '--unixsocket', self.socket, '--save', '',
-             '--appendonly', 'no', '--dir', box.path, '--logfile', box.file('redis.log')],
+            ['redis-server', '--port', str(port), '--bind', '127.0.0.1', '--unixsocket',
+             self.socket, '--save', '', '--appendonly', 'no', '--dir', box.path, '--logfile',
+             box.file('redis.log')],
             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
             preexec_fn=die_with_parent)
-        wait_until(lambda: os.path.exists(self.socket), 'the server listens')
+        wait_until(lambda: self.listens() or self.process.poll() is not None, 'the server listens')
+
+    def listens(self):
+        return os.path.exists(self.socket)
 
     def tell(self, *words):
         return subprocess.run(['redis-cli', '-s', self.socket, *words], capture_output=True,
@@ -78,6 +98,20 @@ def a_run_does_what_the_engine_has(box):
         for rule, thing in (('S5', 'read-write locks'), ('S6', 'semaphores'), ('S7', 'latches')):
             equal(counts[rule]['checked'] == 0, thing in report['plan']['left_out'], thing)
         equal(server.tell('eval', STRAYS, '0'), 'somebody', 'keys that are not of the run, or stay')
+
+
+@test
+def connections_are_broken_in_every_way(box):
+    with Server(box, tcp=True) as server:
+        result = box.run('torture', '--json', server.url, '--time', '10s', '--lease', '200ms',
+                         '--faults', 'reset,hole,mute,drip')
+        report = json.loads(result.out)
+        faults = {fault['fault']: fault for fault in report['faults']}
+        equal(set(faults), {'reset', 'hole', 'mute', 'drip'})
+        assert sum(fault['hit'] for fault in faults.values()) > 0, report
+        for rule in report['rules']:
+            assert rule['rule'][0] == 'L' or rule['broken'] == 0, report
+        equal(server.tell('eval', STRAYS, '0'), '', 'keys that are not of the run, or stay')
 
 
 @test

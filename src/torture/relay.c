@@ -1,0 +1,383 @@
+/* The relay: takes the clients' connections, makes one to the store for each, and carries bytes
+ * both ways, or does not. */
+#include "torture/relay.h"
+
+#include "torture/driver.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+/* A fault is seen to begin or to end within a tick; a drop falls at each. */
+enum { PAIRS = 256, BUFFER = 1 << 14, TICK_MS = 10, TO_BE_TAKEN = 2 };
+/* Whose end: the client's, the store's. Bytes of a flow come from the end of the same number. */
+enum { CLIENT, STORE, ENDS };
+
+struct flow {
+    char bytes[BUFFER];
+    size_t begun, length;
+    bool ended; /* its source has nothing more to say */
+    bool closed;
+};
+
+struct pair {
+    int fds[ENDS]; /* fds[CLIENT] < 0: free */
+    bool connecting;
+    bool asked; /* a question went through since answers are thrown away */
+    uint32_t client;
+    struct flow flows[ENDS];
+};
+
+struct relay {
+    struct torture_arena *arena;
+    struct pair *pairs;
+    struct pollfd polls[2 + 2 * PAIRS];
+    enum torture_wire wires[TORTURE_CLIENTS_MAX]; /* one picture for a whole turn */
+    bool tick;                                    /* a drop may fall */
+};
+
+static struct torture_seat *seat_of(const struct relay *relay, const struct pair *pair)
+{
+    return &relay->arena->seats[pair->client];
+}
+
+static enum torture_wire wire_of(const struct relay *relay, const struct pair *pair)
+{
+    return relay->wires[pair->client];
+}
+
+static void look_at_wires(struct relay *relay)
+{
+    for (unsigned i = 0; i < TORTURE_CLIENTS_MAX; i++)
+        relay->wires[i] = (enum torture_wire)atomic_load(&relay->arena->seats[i].wire);
+}
+
+static void bite(const struct relay *relay, const struct pair *pair)
+{
+    atomic_fetch_add(&seat_of(relay, pair)->wire_hits, 1);
+}
+
+/* With a reset, where there is such a thing. */
+static void cut(struct pair *pair)
+{
+    const struct linger at_once = { .l_onoff = 1 };
+
+    setsockopt(pair->fds[CLIENT], SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
+    for (unsigned end = 0; end < ENDS; end++)
+        if (pair->fds[end] >= 0)
+            close(pair->fds[end]);
+    pair->fds[CLIENT] = pair->fds[STORE] = -1;
+}
+
+/* ---- a new connection ---- */
+
+static bool take_line(const struct relay *relay, uint64_t from, struct torture_line *ret)
+{
+    for (unsigned i = 0; i < TORTURE_LINES; i++) {
+        struct torture_line *line = &relay->arena->relay.lines[i];
+        if (atomic_load(&line->state) != TO_BE_TAKEN || line->from != from)
+            continue;
+        ret->client = line->client;
+        ret->to_length = line->to_length;
+        ret->to = line->to;
+        atomic_store(&line->state, 0);
+        return true;
+    }
+    return false;
+}
+
+void torture_relay_forget(struct torture_relay *relay, uint32_t client)
+{
+    for (unsigned i = 0; i < TORTURE_LINES; i++)
+        if (relay->lines[i].client == client)
+            atomic_store(&relay->lines[i].state, 0);
+}
+
+static bool connect_pair(struct pair *pair, const struct torture_line *line)
+{
+    const int yes = 1;
+    int fd = socket(line->to.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+
+    if (fd < 0)
+        return false;
+    pair->fds[STORE] = fd;
+    for (unsigned end = 0; end < ENDS && line->to.ss_family != AF_UNIX; end++)
+        setsockopt(pair->fds[end], IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
+    pair->connecting = true;
+    return connect(fd, (const struct sockaddr *)&line->to, line->to_length) == 0 ||
+           errno == EINPROGRESS || errno == EAGAIN;
+}
+
+static void take_connection(const struct relay *relay, int listener)
+{
+    struct sockaddr_storage peer = { .ss_family = AF_UNSPEC };
+    socklen_t length = sizeof peer;
+    struct torture_line line;
+    struct pair *pair = NULL;
+    int fd = accept4(listener, (struct sockaddr *)&peer, &length, SOCK_NONBLOCK | SOCK_CLOEXEC);
+
+    if (fd < 0)
+        return;
+    for (unsigned i = 0; i < PAIRS && !pair; i++)
+        if (relay->pairs[i].fds[CLIENT] < 0)
+            pair = &relay->pairs[i];
+    if (!pair || !take_line(relay, torture_end_name(&peer, length), &line)) {
+        close(fd);
+        return;
+    }
+    *pair = (struct pair){ .fds = { fd, -1 }, .client = line.client };
+    if (!connect_pair(pair, &line))
+        cut(pair);
+}
+
+/* ---- bytes ---- */
+
+static bool throws_away(const struct relay *relay, struct pair *pair, unsigned from)
+{
+    if (wire_of(relay, pair) != TORTURE_WIRE_MUTE) {
+        pair->asked = false;
+        return false;
+    }
+    pair->asked = pair->asked || from == CLIENT;
+    if (from == STORE && pair->asked)
+        bite(relay, pair);
+    return from == STORE;
+}
+
+static bool read_some(const struct relay *relay, struct pair *pair, unsigned from)
+{
+    struct flow *flow = &pair->flows[from];
+    ssize_t count = recv(pair->fds[from], flow->bytes, sizeof flow->bytes, 0);
+
+    if (count < 0)
+        return errno == EAGAIN || errno == EINTR;
+    flow->ended = count == 0;
+    if (count > 0 && !throws_away(relay, pair, from)) {
+        flow->begun = 0;
+        flow->length = (size_t)count;
+    }
+    return true;
+}
+
+static bool write_some(const struct relay *relay, struct pair *pair, unsigned from)
+{
+    struct flow *flow = &pair->flows[from];
+    bool drips = wire_of(relay, pair) == TORTURE_WIRE_DRIP;
+    size_t length = flow->length - flow->begun;
+    ssize_t count;
+
+    if (drips && !relay->tick)
+        return true;
+    count = send(pair->fds[1 - from], flow->bytes + flow->begun, drips ? 1 : length, MSG_NOSIGNAL);
+    if (count < 0)
+        return errno == EAGAIN || errno == EINTR;
+    flow->begun += (size_t)count;
+    if (drips && flow->begun < flow->length)
+        bite(relay, pair);
+    return true;
+}
+
+/* False: the pair is at its end. */
+static bool carry(const struct relay *relay, struct pair *pair, unsigned from, short events)
+{
+    struct flow *flow = &pair->flows[from];
+
+    if (flow->begun == flow->length && !flow->ended && events & (POLLIN | POLLHUP | POLLERR) &&
+        !read_some(relay, pair, from))
+        return false;
+    if (flow->begun < flow->length && !write_some(relay, pair, from))
+        return false;
+    if (flow->ended && flow->begun == flow->length && !flow->closed) {
+        flow->closed = true;
+        shutdown(pair->fds[1 - from], SHUT_WR);
+    }
+    return true;
+}
+
+/* ---- a turn ---- */
+
+static short wanted(const struct pair *pair, unsigned end, bool hole)
+{
+    const struct flow *in = &pair->flows[end], *out = &pair->flows[1 - end];
+    short events = 0;
+
+    if (pair->connecting)
+        return end == STORE && !hole ? POLLOUT : 0;
+    if (in->begun == in->length && !in->ended)
+        events |= POLLIN;
+    if (out->begun < out->length && !hole)
+        events |= POLLOUT;
+    return events;
+}
+
+/* In a hole nothing is read, but who has something to say is a hit. It is looked for at each tick
+ * only, as it would be seen all the time. Nor do drops need to be waited for. */
+static void prepare(struct relay *relay)
+{
+    for (unsigned i = 0; i < PAIRS; i++) {
+        struct pair *pair = &relay->pairs[i];
+        struct pollfd *polls = &relay->polls[2 + 2 * i];
+        polls[CLIENT].fd = polls[STORE].fd = -1;
+        if (pair->fds[CLIENT] < 0)
+            continue;
+        enum torture_wire wire = wire_of(relay, pair);
+        bool quiet = wire == TORTURE_WIRE_HOLE || wire == TORTURE_WIRE_DRIP;
+        for (unsigned end = 0; end < ENDS; end++) {
+            short events = wanted(pair, end, wire == TORTURE_WIRE_HOLE);
+            bool looks = events && (!quiet || relay->tick);
+            polls[end] = (struct pollfd){ looks ? pair->fds[end] : -1, events, 0 };
+        }
+    }
+}
+
+static bool has_something_to_say(const struct pair *pair)
+{
+    char byte;
+
+    return recv(pair->fds[CLIENT], &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 1;
+}
+
+/* False: it has failed. */
+static bool go_on_connecting(struct pair *pair, const struct pollfd *polls)
+{
+    int error = 0;
+    socklen_t size = sizeof error;
+
+    if (polls[CLIENT].revents)
+        return false; /* it does not want it any more: nothing else is looked for */
+    if (!polls[STORE].revents)
+        return true;
+    getsockopt(pair->fds[STORE], SOL_SOCKET, SO_ERROR, &error, &size);
+    pair->connecting = false;
+    return error == 0;
+}
+
+static bool carry_both(const struct relay *relay, struct pair *pair, const struct pollfd *polls)
+{
+    return carry(relay, pair, CLIENT, polls[CLIENT].revents) &&
+           carry(relay, pair, STORE, polls[STORE].revents) &&
+           !(pair->flows[CLIENT].closed && pair->flows[STORE].closed);
+}
+
+static void serve(const struct relay *relay, struct pair *pair, const struct pollfd *polls)
+{
+    enum torture_wire wire = wire_of(relay, pair);
+    bool goes_on = true;
+
+    if (wire == TORTURE_WIRE_RESET)
+        goes_on = false;
+    else if (wire != TORTURE_WIRE_HOLE)
+        goes_on = pair->connecting ? go_on_connecting(pair, polls) : carry_both(relay, pair, polls);
+    bool bites = wire == TORTURE_WIRE_RESET ||
+                 (wire == TORTURE_WIRE_HOLE && relay->tick && has_something_to_say(pair));
+    if (bites)
+        bite(relay, pair);
+    if (!goes_on)
+        cut(pair);
+}
+
+/* Once all its connections are cut, a client may have new ones. */
+static void end_resets(const struct relay *relay)
+{
+    for (unsigned i = 0; i < TORTURE_CLIENTS_MAX; i++) {
+        uint32_t reset = TORTURE_WIRE_RESET;
+        if (relay->wires[i] == TORTURE_WIRE_RESET)
+            atomic_compare_exchange_strong(&relay->arena->seats[i].wire, &reset, TORTURE_WIRE_FINE);
+    }
+}
+
+static void turn(struct relay *relay, const int listeners[2], int patience_ms)
+{
+    look_at_wires(relay);
+    prepare(relay);
+    for (unsigned i = 0; i < 2; i++)
+        relay->polls[i] = (struct pollfd){ listeners[i], POLLIN, 0 };
+    poll(relay->polls, 2 + 2 * PAIRS, patience_ms);
+    look_at_wires(relay);
+    for (unsigned i = 0; i < PAIRS; i++)
+        if (relay->pairs[i].fds[CLIENT] >= 0)
+            serve(relay, &relay->pairs[i], &relay->polls[2 + 2 * i]);
+    end_resets(relay);
+    for (unsigned i = 0; i < 2; i++)
+        if (relay->polls[i].revents)
+            take_connection(relay, listeners[i]);
+}
+
+static _Noreturn void live(struct torture_arena *arena, const int listeners[2])
+{
+    static struct relay relay;
+    int64_t tick_ns = 0;
+
+    relay.arena = arena;
+    relay.pairs = calloc(PAIRS, sizeof *relay.pairs);
+    if (!relay.pairs)
+        _exit(1);
+    for (unsigned i = 0; i < PAIRS; i++)
+        relay.pairs[i].fds[CLIENT] = -1;
+    for (;;) {
+        int64_t now_ns = torture_clock_ns();
+        relay.tick = now_ns >= tick_ns;
+        if (relay.tick)
+            tick_ns = now_ns + TICK_MS * INT64_C(1000000);
+        turn(&relay, listeners, relay.tick ? 0 : TICK_MS);
+    }
+}
+
+/* ---- starting ---- */
+
+static int listen_at(struct sockaddr *address, socklen_t *length)
+{
+    int fd = socket(address->sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+
+    if (fd < 0 || bind(fd, address, *length) != 0 || listen(fd, PAIRS) != 0)
+        return -1;
+    *length = address->sa_family == AF_UNIX ? sizeof(struct sockaddr_un)
+                                            : sizeof(struct sockaddr_storage);
+    return getsockname(fd, address, length) == 0 ? fd : -1;
+}
+
+static bool begin_listening(struct torture_relay *relay, int listeners[2])
+{
+    struct sockaddr_in *tcp = (struct sockaddr_in *)&relay->tcp;
+    socklen_t length = sizeof *tcp;
+
+    tcp->sin_family = AF_INET;
+    tcp->sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    listeners[0] = listen_at((struct sockaddr *)tcp, &length);
+    relay->path.sun_family = AF_UNIX;
+    relay->path_length = sizeof relay->path.sun_family; /* the kernel finds a name */
+    listeners[1] = listen_at((struct sockaddr *)&relay->path, &relay->path_length);
+    return listeners[0] >= 0 && listeners[1] >= 0;
+}
+
+bool torture_relay_start(struct torture_driver *driver)
+{
+    static const int ignored[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGPIPE };
+    pid_t self = getpid();
+    int listeners[2] = { -1, -1 };
+
+    if (begin_listening(&driver->arena->relay, listeners))
+        driver->relay = fork();
+    if (driver->relay == 0 && listeners[1] >= 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        for (size_t i = 0; i < sizeof ignored / sizeof ignored[0]; i++)
+            signal(ignored[i], SIG_IGN);
+        if (getppid() != self)
+            _exit(1);
+        live(driver->arena, listeners);
+    }
+    if (driver->relay <= 0)
+        torture_driver_fail(driver, "no relay can be started for the connections: %s",
+                            strerror(errno));
+    for (unsigned i = 0; i < 2; i++)
+        if (listeners[i] >= 0)
+            close(listeners[i]);
+    return driver->relay > 0;
+}

@@ -1,0 +1,59 @@
+/* A process between the clients and their store, through which their connections go, so that they
+ * can be cut, held up and robbed of answers: below TLS, byte by byte, without any rights. */
+#ifndef HF_TORTURE_RELAY_H
+#define HF_TORTURE_RELAY_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+
+struct torture_driver;
+
+/* What befalls the connections of a client just now. */
+enum torture_wire {
+    TORTURE_WIRE_FINE,
+    TORTURE_WIRE_RESET, /* cut, at once; the relay makes it fine again */
+    TORTURE_WIRE_HOLE,  /* nothing passes, either way; what waits goes on later */
+    TORTURE_WIRE_MUTE,  /* questions pass, answers are thrown away */
+    TORTURE_WIRE_DRIP   /* a byte at a time */
+};
+
+enum { TORTURE_LINES = 512 };
+
+/* A connection that a client is about to make, so that the relay knows whose it is, and where it
+ * was to go. Written by the client, taken by the relay. */
+struct torture_line {
+    _Atomic uint32_t state; /* 0: nobody's; 1: being written; 2: to be taken */
+    uint32_t client;
+    uint64_t from; /* the name of the client's end */
+    socklen_t to_length;
+    struct sockaddr_storage to;
+};
+
+struct torture_relay {
+    struct sockaddr_storage tcp; /* where it listens */
+    struct sockaddr_un path;
+    socklen_t path_length;
+    struct torture_line lines[TORTURE_LINES];
+};
+
+/* ---- relay.c: the driver ---- */
+
+/* Starts it, as a process that ends with the driver. False: the driver has failed. */
+bool torture_relay_start(struct torture_driver *driver);
+/* Lines that a client has left and will not use, since it is dead. */
+void torture_relay_forget(struct torture_relay *relay, uint32_t client);
+
+/* ---- relay_connect.c: a client ---- */
+
+/* From now on every connection of this process goes through the relay. */
+void torture_relay_through(struct torture_relay *relay, uint32_t client);
+/* How many byte streams this process has opened so far. */
+unsigned torture_connections(void);
+/* The name of a socket's end, by which client and relay mean the same connection; 0: none. */
+uint64_t torture_end_name(const struct sockaddr_storage *address, socklen_t length);
+
+#endif
