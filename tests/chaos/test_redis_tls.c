@@ -128,7 +128,7 @@ TEST(locks_are_taken_waited_for_and_given_back)
 /* Many questions gather while nobody reads; none is lost, and none is half sent. */
 TEST(much_is_said_to_a_server_that_reads_late)
 {
-    enum { COUNT = 2000 };
+    enum { COUNT = 4000 };
     static struct outcome outcomes[COUNT];
     struct secured secured = { 0 };
     char name[HF_NAME_MAX + 1];

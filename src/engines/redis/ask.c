@@ -60,7 +60,17 @@ static void granted(struct redis *redis, struct question *question, int64_t leas
     op->token = number > 0 ? (uint64_t)number : 0;
     op->engine_word[1] = REDIS_HOLDS | (op->engine_word[1] & REDIS_CONTENDED);
     set_lease(redis, op, question->sent_at_ms, lease_ms);
-    finish(redis, question, HF_GRANTED);
+    if (redis->settings.replicas)
+        hf__sync_wait(redis, question);
+    else
+        finish(redis, question, HF_GRANTED);
+}
+
+/* A grant that may be forgotten in a failover is none yet: the core asks again, or gives it back.
+ */
+void hf__attempt_confirmed(struct redis *redis, struct question *question, bool enough)
+{
+    finish(redis, question, enough ? HF_GRANTED : HF_NO_ANSWER);
 }
 
 /* How long until it is worth looking again where nobody is sure to tell. */
@@ -121,13 +131,6 @@ static void refused(struct redis *redis, struct question *question, const redisR
     finish(redis, question, HF_REFUSED);
 }
 
-static void ignored(struct connection *connection, struct question *question,
-                    const redisReply *reply)
-{
-    (void)reply;
-    hf__question_free(connection->redis, question);
-}
-
 /* It is told that it cannot be; its place in the queue goes at the same time. */
 static void failed(struct connection *connection, struct question *question)
 {
@@ -138,7 +141,7 @@ static void failed(struct connection *connection, struct question *question)
     struct question *farewell = heard && queued ? hf__question_new(redis) : NULL;
     struct command command;
     if (farewell) {
-        farewell->answered = ignored;
+        farewell->answered = hf__question_ignored;
         hf__redis_kind(redis, op->mode)->release(connection, &command, op);
         hf__connection_write(connection, farewell, &command);
     }
@@ -241,12 +244,14 @@ static struct question *new_question(struct redis *redis, struct hf_op *op)
 }
 
 /* What we were told of is taken without asking, if there is time enough to renew its lease. With a
- * lease that nobody renews, or a loop that may stand still, it is asked for as always. */
+ * lease that nobody renews, or a loop that may stand still, or with replicas to be heard, it is
+ * asked for as always. */
 static bool take_what_was_granted(struct redis *redis, struct hf_op *op)
 {
     const struct hf_host *host = redis->base.host;
     const struct waiter *waiter = op->engine_pointer;
-    if (op->lease_ms || host->turns_rarely || !waiter || !waiter->granted_token)
+    if (op->lease_ms || host->turns_rarely || redis->settings.replicas || !waiter ||
+        !waiter->granted_token)
         return false;
     int64_t lease_ms = waiter->granted_ms < host->lease_ms ? waiter->granted_ms : host->lease_ms;
     if (hf__loop_now(host->loop) - waiter->not_before_ms > lease_ms / 2)
@@ -306,7 +311,7 @@ static void let_the_waiter_be_first(struct connection *connection)
     struct command command;
     if (!question)
         return;
-    question->answered = ignored;
+    question->answered = hf__question_ignored;
     hf__command_begin(&command, "PING");
     hf__connection_write(connection, question, &command);
 }

@@ -17,14 +17,6 @@ static void greet(struct connection *connection, struct command *command,
     hf__connection_write(connection, question, command);
 }
 
-/* Whatever it is answered, it has done what it could. */
-static void ignored(struct connection *connection, struct question *question,
-                    const redisReply *reply)
-{
-    (void)reply;
-    hf__question_free(connection->redis, question);
-}
-
 static void must_be_ok(struct connection *connection, struct question *question,
                        const redisReply *reply)
 {
@@ -82,7 +74,7 @@ static void say_name(struct connection *connection)
     hf__command_begin(&command, "CLIENT");
     hf__command_print(&command, "SETNAME");
     hf__command_print(&command, "holdfast");
-    greet(connection, &command, ignored);
+    greet(connection, &command, hf__question_ignored);
 }
 
 static void kill_last_one(struct connection *connection)
@@ -94,7 +86,7 @@ static void kill_last_one(struct connection *connection)
     hf__command_print(&command, "KILL");
     hf__command_print(&command, "ID");
     hf__command_print(&command, "%llu", (unsigned long long)connection->server_id);
-    greet(connection, &command, ignored);
+    greet(connection, &command, hf__question_ignored);
 }
 
 static void ask_id(struct connection *connection)

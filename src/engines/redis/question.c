@@ -22,6 +22,13 @@ void hf__question_free(struct redis *redis, struct question *question)
     hf__list_append(&redis->free_questions, &question->link);
 }
 
+void hf__question_ignored(struct connection *connection, struct question *question,
+                          const redisReply *reply)
+{
+    (void)reply;
+    hf__question_free(connection->redis, question);
+}
+
 /* What the user is to do about an error of the server's. */
 static const char *advice(int code)
 {

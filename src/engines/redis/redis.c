@@ -37,6 +37,8 @@ static int open_redis(struct hf_engine **ret, const struct hf_host *host, struct
     hf__link_init(&redis->listings);
     hf__connection_init(&redis->asking, redis);
     hf__connection_init(&redis->listening, redis);
+    hf__connection_init(&redis->syncing, redis);
+    hf__sync_open(redis);
     hf__channels_open(redis);
     hf__inbox_init(redis);
     hf__renewals_open(redis);
@@ -50,6 +52,8 @@ static void close_redis(struct hf_engine *engine, void (*closed)(void *arg), voi
     hf__renewals_close(redis);
     hf__connection_close(&redis->asking);
     hf__connection_close(&redis->listening);
+    hf__connection_close(&redis->syncing);
+    hf__sync_close(redis);
     hf__channels_close(redis);
     hf__inspect_close(redis);
     struct hf_link *link;
@@ -64,8 +68,8 @@ static void close_redis(struct hf_engine *engine, void (*closed)(void *arg), voi
 static void forked(struct hf_engine *engine)
 {
     struct redis *redis = (struct redis *)engine;
-    struct connection *connections[] = { &redis->asking, &redis->listening };
-    for (unsigned i = 0; i < 2; i++)
+    struct connection *connections[] = { &redis->asking, &redis->listening, &redis->syncing };
+    for (unsigned i = 0; i < sizeof connections / sizeof *connections; i++)
         if (connections[i]->stream)
             hf__stream_forked(connections[i]->stream);
 }

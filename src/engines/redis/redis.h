@@ -38,6 +38,7 @@ struct redis_settings {
     const char *user, *password; /* NULL: none */
     unsigned database;
     int64_t timeout_ms; /* how long the server may be silent while a question is out */
+    unsigned replicas;  /* sync: so many must have a grant before it is believed */
     bool simple;        /* format=simple: plain locks, as SET NX PX makes them */
     char shown[280];    /* where it is, for sentences */
 };
@@ -287,7 +288,7 @@ struct redis {
     struct redis_settings settings;
     char uuid[37];
     uint64_t claims; /* numbers given to claims so far */
-    struct connection asking, listening;
+    struct connection asking, listening, syncing;
     struct hf_link free_questions;
     struct pulse pulse;
     struct channel *channels[REDIS_CHANNEL_BUCKETS];
@@ -297,6 +298,9 @@ struct redis {
     struct hf_link gathering; /* still open to more, in this turn */
     struct hf_task send_renewals;
     struct hf_link listings; /* of everything, that are under way */
+    /* Granted questions of which the replicas are to be asked; of which they are being asked. */
+    struct hf_link sync_gathering, sync_asked;
+    struct hf_task sync_begin;
 };
 
 /* What an op remembers. engine_word[0] is its claim's number, engine_pointer its waiter (or
@@ -320,6 +324,9 @@ unsigned hf__redis_waits(const struct hf_op *op);
 /* NULL: out of memory. */
 struct question *hf__question_new(struct redis *redis);
 void hf__question_free(struct redis *redis, struct question *question);
+/* For `answered`: whatever the answer is, the question has done what it could. */
+void hf__question_ignored(struct connection *connection, struct question *question,
+                          const redisReply *reply);
 /* Sets *error for a reply that is missing, an error, or nonsense, and says what it means: an
  * hf_code. `definite`: the server has done nothing, and will not. */
 int hf__question_failed(const struct connection *connection, const struct question *question,
@@ -327,6 +334,12 @@ int hf__question_failed(const struct connection *connection, const struct questi
 
 void hf__redis_attempt(struct hf_engine *engine, struct hf_op *op);
 void hf__redis_release(struct hf_engine *engine, struct hf_op *op);
+/* sync.c: a granted question is kept until the replicas have been asked, and handed back. If they
+ * have not got it, op->error says so. */
+void hf__sync_wait(struct redis *redis, struct question *question);
+void hf__attempt_confirmed(struct redis *redis, struct question *question, bool enough);
+void hf__sync_open(struct redis *redis);
+void hf__sync_close(struct redis *redis);
 void hf__redis_renew(struct hf_engine *engine, struct hf_lease *lease);
 void hf__renewals_open(struct redis *redis);
 void hf__renewals_close(struct redis *redis);

@@ -88,6 +88,15 @@ static int read_format(struct redis_settings *settings, struct hf_url *url, hf_e
     return HF_OK;
 }
 
+static int read_sync(struct redis_settings *settings, struct hf_url *url, hf_error *error)
+{
+    long replicas;
+    if (!parse_number(hf__url_option(url, "sync", "0"), 0, 100, &replicas))
+        return complain(url, error, "sync is a number of replicas, such as sync=1");
+    settings->replicas = (unsigned)replicas;
+    return HF_OK;
+}
+
 static bool wants_tls(const struct hf_url *url)
 {
     return strncmp(url->scheme, "rediss", strlen("rediss")) == 0;
@@ -116,6 +125,8 @@ int hf__redis_settings(struct redis_settings *settings, struct hf_url *url, hf_e
         code = read_database(settings, url, error);
     if (code == HF_OK)
         code = read_format(settings, url, error);
+    if (code == HF_OK)
+        code = read_sync(settings, url, error);
     if (code == HF_OK && wants_tls(url))
         code = read_tls(settings, url, error);
     return code;

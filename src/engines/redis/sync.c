@@ -1,0 +1,109 @@
+/* sync=N: a grant is believed when N replicas have it. They are asked on a connection of its own,
+ * because WAIT holds up whatever comes behind it, and a replica that hangs must not keep releases
+ * and renewals from the server. What is granted while they are asked about goes into the next
+ * round. */
+#include "redis.h"
+
+/* WAIT speaks of what its own connection wrote: a message, after which it speaks of all before. */
+static void write_mark(struct connection *connection)
+{
+    struct command command;
+    struct question *question = hf__question_new(connection->redis);
+    if (!question) {
+        hf__connection_break(connection, HF_ENOMEM, 0, "out of memory for a question");
+        return;
+    }
+    question->answered = hf__question_ignored;
+    hf__command_begin(&command, "PUBLISH");
+    hf__command_print(&command, REDIS_CHANNEL_PREFIX ":{holdfast}:sync");
+    hf__command_print(&command, "0");
+    hf__connection_write(connection, question, &command);
+}
+
+static void send_round(struct connection *connection, struct question *question)
+{
+    const struct redis_settings *settings = &connection->redis->settings;
+    struct command command;
+    write_mark(connection);
+    hf__command_begin(&command, "WAIT");
+    hf__command_print(&command, "%u", settings->replicas);
+    hf__command_print(&command, "%lld", (long long)settings->timeout_ms / 3);
+    hf__connection_write(connection, question, &command);
+}
+
+static void begin_round(struct redis *redis);
+
+/* `count`: of the replicas that have it. -1: nobody knows, and `reply` (or the connection) why. */
+static void end_round(struct redis *redis, struct question *round, int64_t count,
+                      const redisReply *reply)
+{
+    struct hf_link asked, *link;
+    hf__link_init(&asked);
+    while ((link = hf__list_pop(&redis->sync_asked)))
+        hf__list_append(&asked, link);
+    while ((link = hf__list_pop(&asked))) {
+        struct question *question = HF_CONTAINER(link, struct question, link);
+        struct hf_op *op = question->op;
+        bool definite;
+        if (count < 0)
+            hf__question_failed(&redis->syncing, round, reply, &op->error, &definite);
+        else if (count < redis->settings.replicas)
+            hf__op_explain(op, HF_UNREACHABLE, 0,
+                           "Redis at %.100s: only %lld of %u replicas have confirmed the lock",
+                           redis->settings.shown, (long long)count, redis->settings.replicas);
+        hf__attempt_confirmed(redis, question, count >= redis->settings.replicas);
+    }
+    if (!hf__list_empty(&redis->sync_gathering))
+        begin_round(redis);
+}
+
+static void round_answered(struct connection *connection, struct question *round,
+                           const redisReply *reply)
+{
+    bool counted = reply && reply->type == REDIS_REPLY_INTEGER;
+    end_round(connection->redis, round, counted ? reply->integer : -1, reply);
+    hf__question_free(connection->redis, round);
+}
+
+static void begin_round(struct redis *redis)
+{
+    struct question *round = hf__question_new(redis);
+    struct hf_link *link;
+    /* Without memory they wait for the next grant, or for the core to lose patience with it. */
+    if (!round)
+        return;
+    while ((link = hf__list_pop(&redis->sync_gathering)))
+        hf__list_append(&redis->sync_asked, link);
+    round->send = send_round;
+    round->answered = round_answered;
+    hf__connection_ask(&redis->syncing, round);
+}
+
+static void turn_ends(struct hf_task *task)
+{
+    struct redis *redis = HF_CONTAINER(task, struct redis, sync_begin);
+    if (hf__list_empty(&redis->sync_asked) && !hf__list_empty(&redis->sync_gathering))
+        begin_round(redis);
+}
+
+void hf__sync_wait(struct redis *redis, struct question *question)
+{
+    hf__list_append(&redis->sync_gathering, &question->link);
+    hf__loop_defer(redis->base.host->loop, &redis->sync_begin);
+}
+
+void hf__sync_open(struct redis *redis)
+{
+    hf__link_init(&redis->sync_gathering);
+    hf__link_init(&redis->sync_asked);
+    hf__task_init(&redis->sync_begin, turn_ends);
+}
+
+void hf__sync_close(struct redis *redis)
+{
+    struct hf_link *link;
+    hf__link_remove(&redis->sync_begin.link);
+    while ((link = hf__list_pop(&redis->sync_gathering)) ||
+           (link = hf__list_pop(&redis->sync_asked)))
+        hf__question_free(redis, HF_CONTAINER(link, struct question, link));
+}

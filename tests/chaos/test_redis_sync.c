@@ -1,0 +1,209 @@
+/* sync=N on a server with a real replica: a lock is believed when the replica has it, and a replica
+ * that hangs holds up nothing else. */
+#include "conformance.h"
+#include "server.h"
+
+#include <stdio.h>
+
+/* More than any machine needs to hear of a replica, three times. */
+#define PATIENT_MS 90000
+
+struct pair {
+    struct server server, replica;
+    char port[8];
+    const char *arguments[4];
+};
+
+static void pair_start(struct pair *pair)
+{
+    static const char *const at_once[] = { "--repl-diskless-sync-delay", "0", NULL };
+    char line[40] = "";
+
+    pair->server.arguments = at_once;
+    server_start(&pair->server);
+    snprintf(pair->port, sizeof(pair->port), "%d", pair->server.port);
+    pair->arguments[0] = "--replicaof";
+    pair->arguments[1] = "127.0.0.1";
+    pair->arguments[2] = pair->port;
+    pair->replica.arguments = pair->arguments;
+    server_start(&pair->replica);
+    EVENTUALLY(server_tell(&pair->server, "WAIT 1 1000", line, sizeof(line)) &&
+                   strcmp(line, ":1") == 0,
+               SOON_MS);
+}
+
+static void pair_kill(struct pair *pair)
+{
+    server_kill(&pair->replica);
+    server_kill(&pair->server);
+}
+
+/* A third of `timeout_ms` is for the replicas. */
+static hf_client *open_synced(const struct server *server, int replicas, int timeout_ms)
+{
+    hf_client *client = NULL;
+    char url[200];
+
+    snprintf(url, sizeof(url), "%s&sync=%d", server_url(server, timeout_ms), replicas);
+    CHECK_CODE(
+        hf_open(&client, url, &(hf_client_options){ HF_CLIENT_OPTIONS_INIT, .lease_ms = 600000 }),
+        HF_OK);
+    return client;
+}
+
+static hf_hold *take_patiently(hf_client *client, const char *name)
+{
+    hf_hold *hold = NULL;
+
+    CHECK_CODE(hf_lock(client, name, SOON_MS * test_slow(), NULL, &hold), HF_OK);
+    return hold;
+}
+
+static bool says(const struct server *server, const char *command, const char *line)
+{
+    char got[100] = "";
+
+    return server_tell(server, command, got, sizeof(got)) && strcmp(got, line) == 0;
+}
+
+TEST(what_is_granted_is_at_the_replica)
+{
+    struct pair pair = { 0 };
+    pair_start(&pair);
+    hf_client *client = open_synced(&pair.server, 1, PATIENT_MS);
+    char name[20], command[40];
+
+    for (int i = 0; i < 100; i++) {
+        snprintf(name, sizeof(name), "lock-%d", i);
+        snprintf(command, sizeof(command), "EXISTS lock-%d", i);
+        hf_hold *hold = take_patiently(client, name);
+        CHECK(says(&pair.replica, command, ":1"));
+        give_back(hold);
+    }
+    hf_close(client);
+    pair_kill(&pair);
+}
+
+static void lock_some(void *arg, int index)
+{
+    char name[20];
+
+    for (int i = 0; i < 20; i++) {
+        snprintf(name, sizeof(name), "lock-%d", (index + i) % 5);
+        hf_hold *hold = NULL;
+        CHECK_CODE(hf_lock(arg, name, HF_FOREVER, NULL, &hold), HF_OK);
+        CHECK(hf_token(hold) > 0);
+        give_back(hold);
+    }
+}
+
+TEST(many_threads_share_the_question)
+{
+    struct pair pair = { 0 };
+    pair_start(&pair);
+    hf_client *client = open_synced(&pair.server, 1, PATIENT_MS);
+
+    threads_run(16, lock_some, client);
+    hf_close(client);
+    pair_kill(&pair);
+}
+
+TEST(a_replica_that_hangs_means_no)
+{
+    struct pair pair = { 0 };
+    struct outcome outcome = { 0 };
+    pair_start(&pair);
+    hf_client *client = open_synced(&pair.server, 1, 3000);
+    hf_hold *hold = NULL;
+
+    server_stop(&pair.replica);
+    for (int i = 0; i < 2; i++) {
+        CHECK_ERROR(hf_lock(client, "one", 0, NULL, &hold), HF_UNREACHABLE);
+        CHECK(strstr(hf_last_error()->text, "only 0 of 1 replicas") != NULL);
+        EVENTUALLY(says(&pair.server, "EXISTS one", ":0"), SOON_MS);
+    }
+    CHECK_CODE(hf_lock_async(client, "one", HF_FOREVER, NULL, record_outcome, &outcome, NULL),
+               HF_OK);
+    server_continue(&pair.replica);
+    WAIT_OUTCOME(&outcome);
+    CHECK_CODE(outcome.code, HF_OK);
+    CHECK(says(&pair.replica, "EXISTS one", ":1"));
+    give_back(outcome.hold);
+    hf_close(client);
+    pair_kill(&pair);
+}
+
+/* Somebody waits for replicas at the server. */
+static bool is_waited_for(const struct server *server)
+{
+    return says(server,
+                "EVAL \"return tonumber(string.match(redis.call('info', 'clients'), "
+                "'blocked_clients:(%d+)'))\" 0",
+                ":1");
+}
+
+TEST(a_replica_that_hangs_holds_up_nothing_else)
+{
+    struct pair pair = { 0 };
+    struct outcome outcome = { 0 };
+    pair_start(&pair);
+    hf_client *client = open_synced(&pair.server, 1, PATIENT_MS);
+    hf_hold *hold = take_patiently(client, "held");
+
+    server_stop(&pair.replica);
+    CHECK_CODE(hf_lock_async(client, "one", HF_FOREVER, NULL, record_outcome, &outcome, NULL),
+               HF_OK);
+    EVENTUALLY(is_waited_for(&pair.server), SOON_MS);
+    give_back(hold);
+    CHECK(is_waited_for(&pair.server));
+    CHECK_INT(outcome.calls, 0);
+    server_continue(&pair.replica);
+    WAIT_OUTCOME(&outcome);
+    CHECK_CODE(outcome.code, HF_OK);
+    give_back(outcome.hold);
+    hf_close(client);
+    pair_kill(&pair);
+}
+
+/* What another client's release gives to us is not believed before that either. */
+TEST(a_lock_that_is_handed_over_is_confirmed_first)
+{
+    struct pair pair = { 0 };
+    struct outcome outcome = { 0 };
+    char line[40] = "";
+    pair_start(&pair);
+    hf_client *client = open_synced(&pair.server, 1, PATIENT_MS), *other = NULL;
+    CHECK_CODE(hf_open(&other, server_url(&pair.server, PATIENT_MS), NULL), HF_OK);
+    hf_hold *hold = take(other, "one", HF_MUTEX, 0);
+
+    CHECK_CODE(hf_lock_async(client, "one", HF_FOREVER, NULL, record_outcome, &outcome, NULL),
+               HF_OK);
+    EVENTUALLY(waiters(other, "one") == 1, SOON_MS);
+    CHECK(server_tell(&pair.server, "WAIT 1 20000", line, sizeof(line)));
+    server_stop(&pair.replica);
+    give_back(hold);
+    EVENTUALLY(is_waited_for(&pair.server), SOON_MS);
+    CHECK_INT(outcome.calls, 0);
+    server_continue(&pair.replica);
+    WAIT_OUTCOME(&outcome);
+    CHECK_CODE(outcome.code, HF_OK);
+    give_back(outcome.hold);
+    hf_close(client);
+    hf_close(other);
+    pair_kill(&pair);
+}
+
+TEST(fewer_replicas_than_wanted_are_not_enough)
+{
+    struct pair pair = { 0 };
+    pair_start(&pair);
+    hf_client *client = open_synced(&pair.server, 2, 3000);
+    hf_hold *hold = NULL;
+
+    CHECK_ERROR(hf_lock(client, "one", 0, NULL, &hold), HF_UNREACHABLE);
+    CHECK(strstr(hf_last_error()->text, "of 2 replicas") != NULL);
+    EVENTUALLY(says(&pair.server, "EXISTS one", ":0"), SOON_MS);
+    hf_close(client);
+    CHECK_ERROR(hf_open(&client, "redis://127.0.0.1?sync=most", NULL), HF_EINVAL);
+    pair_kill(&pair);
+}
