@@ -355,7 +355,12 @@ TEST(another_kind_of_thing_is_left_alone)
     tell(&server, "HSET rw mode read somebody:1 1");
     CHECK_ERROR(hf_lock(client, "one", 0, NULL, &hold), HF_EKIND);
     CHECK_ERROR(hf_lock(client, "rw", 1000, NULL, &hold), HF_EKIND);
-    CHECK_ERROR(hf_break(client, "rw", NULL, NULL), HF_EKIND);
+    CHECK_ERROR(hf_lock(client, "rw", 0, LOCK_OPTIONS(.mode = HF_PERMIT), &hold), HF_EKIND);
+    CHECK_ERROR(hf_lock(client, "one", 0, LOCK_OPTIONS(.mode = HF_READ), &hold), HF_EKIND);
+    CHECK_ERROR(hf_counter_add(client, "one", 1), HF_EKIND);
+    CHECK_ERROR(hf_latch_set(client, "rw", 1), HF_EKIND);
+    tell(&server, "RPUSH list one");
+    CHECK_ERROR(hf_break(client, "list", NULL, NULL), HF_EKIND);
     CHECK_CODE(probe(client, "two", HF_MUTEX, 0), HF_OK);
     hf_close(client);
     server_kill(&server);

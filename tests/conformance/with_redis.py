@@ -18,10 +18,11 @@ PR_SET_PDEATHSIG = 1
 PATIENCE = 20
 TMPFS = "/dev/shm"
 # What docs/engines/redis.md says that a user needs.
-ACL_RULES = ("on >not-a-secret ~* resetchannels &redisson_lock__channel:* &holdfast:* -@all "
+ACL_RULES = ("on >not-a-secret ~* resetchannels &redisson_* &holdfast:* -@all "
              "+eval +evalsha +subscribe +unsubscribe +ping +client +scan +select "
-             "+type +hlen +hexists +hget +hset +hdel +hkeys +del +exists +get +set +pttl +pexpire "
-             "+zadd +zrem +zrange +zpopmin +publish +pubsub +time")
+             "+type +hlen +hexists +hget +hgetall +hscan +hset +hdel +hkeys +del +exists +get +set "
+             "+incrby +decrby +pttl +pexpire +rename +zadd +zrem +zcard +zrange +zrangebyscore "
+             "+zscore +zpopmin +publish +pubsub +time")
 
 
 def skip(why):

@@ -3,6 +3,7 @@
 #include "redis.h"
 
 #include <stdio.h>
+#include <string.h>
 
 void hf__redis_field(const struct redis *redis, const struct hf_op *op,
                      char field[REDIS_FIELD_SIZE])
@@ -58,18 +59,24 @@ static void granted(struct redis *redis, struct question *question, int64_t leas
     struct hf_op *op = question->op;
     int64_t number = hf__reply_number(token);
     op->token = number > 0 ? (uint64_t)number : 0;
+    const struct redis_kind *kind = hf__redis_kind(redis, op->mode);
     op->engine_word[1] = REDIS_HOLDS | (op->engine_word[1] & REDIS_CONTENDED);
-    set_lease(redis, op, question->sent_at_ms, lease_ms);
+    op->rests_on = NULL;
+    if (kind->leased)
+        set_lease(redis, op, question->sent_at_ms, lease_ms);
     if (redis->settings.replicas)
         hf__sync_wait(redis, question);
     else
-        finish(redis, question, HF_GRANTED);
+        hf__attempt_confirmed(redis, question, true);
 }
 
 /* A grant that may be forgotten in a failover is none yet: the core asks again, or gives it back.
  */
 void hf__attempt_confirmed(struct redis *redis, struct question *question, bool enough)
 {
+    const struct redis_kind *kind = hf__redis_kind(redis, question->op->mode);
+    if (enough && kind->settled)
+        kind->settled(redis, question->op);
     finish(redis, question, enough ? HF_GRANTED : HF_NO_ANSWER);
 }
 
@@ -103,10 +110,13 @@ static int64_t pause_before_asking_again(struct redis *redis, const struct quest
 {
     struct hf_op *op = question->op;
     const struct waiter *waiter = op->engine_pointer;
-    bool queued = op->engine_word[1] & REDIS_QUEUED;
+    const struct redis_kind *kind = hf__redis_kind(redis, op->mode);
+    bool queued = kind->grants && (op->engine_word[1] & REDIS_QUEUED);
     /* It may have been passed over in between. */
     if (queued && redis->inbox.confirmed && !question->listened)
         return 0;
+    if (kind->queues && waiter && waiter->channel && hf__channel_sure(op))
+        return left_ms >= 0 && left_ms < REDIS_PLACE_MS ? left_ms : REDIS_PLACE_MS;
     bool sure = waiter && left_ms >= 0 && (waiter->channel ? hf__channel_sure(op) : queued) &&
                 (!queued || question->listened);
     if (!sure)
@@ -125,6 +135,8 @@ static void refused(struct redis *redis, struct question *question, const redisR
         queue_up(redis, op, hf__reply_number(reply->element[2]) == 1);
     else if (op->enqueue)
         hf__channel_join(redis, op);
+    if (op->enqueue && hf__redis_kind(redis, op->mode)->queues)
+        op->engine_word[1] |= REDIS_QUEUED;
     /* At its last millisecond the key is still there. */
     op->retry_at_ms = hf__loop_now(redis->base.host->loop) + 1 +
                       pause_before_asking_again(redis, question, left_ms);
@@ -162,7 +174,8 @@ static void attempt_failed(struct connection *connection, struct question *quest
     /* Should it have been granted, it rests on a lease, after which the server has forgotten it. */
     if (question->sent) {
         op->engine_word[1] |= REDIS_UNSURE;
-        set_lease(redis, op, question->sent_at_ms, hf__redis_lease_ms(redis, op));
+        if (hf__redis_kind(redis, op->mode)->leased)
+            set_lease(redis, op, question->sent_at_ms, hf__redis_lease_ms(redis, op));
     }
     finish(redis, question, HF_NO_ANSWER);
 }
@@ -178,8 +191,8 @@ static void attempt_answered(struct connection *connection, struct question *que
     } else if (word == 0 && hf__reply_is_array(reply, 2)) {
         refused(redis, question, reply);
     } else if (hf__reply_is_array(reply, 2) && reply->element[0]->integer == -1) {
-        hf__op_explain(op, HF_EKIND, 0, "\"%.200s\" is in use as %.40s, not as %s", op->name,
-                       hf__reply_text(reply->element[1]), hf__redis_kind(redis, op->mode)->what);
+        hf__op_explain(op, HF_EKIND, 0, "\"%.200s\" %.100s", op->name,
+                       hf__reply_text(reply->element[1]));
         failed(connection, question);
     } else {
         attempt_failed(connection, question, reply);
@@ -210,6 +223,10 @@ static void attach_answered(struct connection *connection, struct question *ques
     int64_t left_ms =
         word == 1 && hf__reply_is_array(reply, 3) ? hf__reply_number(reply->element[2]) : -1;
     if (left_ms > 0) {
+        if (hf__reply_is_array(reply, 5)) {
+            op->mode = hf__redis_mode_of(reply->element[3]);
+            op->permits = (uint32_t)hf__reply_number(reply->element[4]);
+        }
         granted(connection->redis, question, left_ms, reply->element[1]);
     } else if (word == 0 || word == 1) {
         op->lost = true;
@@ -222,11 +239,26 @@ static void attach_answered(struct connection *connection, struct question *ques
     }
 }
 
+/* Whatever kind of thing was left under the key. */
+static void add_attach(struct connection *connection, struct command *command,
+                       const struct hf_op *op)
+{
+    hf__names_script(connection, command, REDIS_ATTACH, REDIS_CHANNEL_SEMAPHORE, op->name,
+                     op->name_length);
+    hf__command_add(command, op->attach_key, strlen(op->attach_key));
+    hf__redis_add_field(connection->redis, command, op);
+    hf__semaphore_add_prefix(connection->redis, command, op);
+}
+
 static void send_attach(struct connection *connection, struct question *question)
 {
     const struct hf_op *op = question->op;
+    const struct redis_kind *kind = hf__redis_kind(connection->redis, op->mode);
     struct command command;
-    hf__redis_kind(connection->redis, op->mode)->attach(connection, &command, op);
+    if (kind->attach)
+        kind->attach(connection, &command, op);
+    else
+        add_attach(connection, &command, op);
     hf__connection_write(connection, question, &command);
 }
 
@@ -271,6 +303,13 @@ void hf__redis_attempt(struct hf_engine *engine, struct hf_op *op)
     if (take_what_was_granted(redis, op))
         return;
     struct question *question = new_question(redis, op);
+    if (question && op->mode == HF_PERMIT && op->permits > REDIS_PERMITS_MOST) {
+        hf__op_explain(op, HF_ELIMIT, 0,
+                       "\"%.200s\": %u permits at once are too many; take up to %u", op->name,
+                       op->permits, REDIS_PERMITS_MOST);
+        finish(redis, question, HF_FAILED);
+        return;
+    }
     if (!question) {
         op->verdict = op->engine_word[1] ? HF_NO_ANSWER : HF_FAILED;
         hf__op_done(engine, op);
@@ -293,6 +332,9 @@ static void release_answered(struct connection *connection, struct question *que
         /* Unless an earlier question of the same kind may have done it. */
         op->lost = reply->integer == 0 && (op->engine_word[1] & REDIS_HOLDS) &&
                    !(op->engine_word[1] & REDIS_UNSURE);
+        const struct redis_kind *kind = hf__redis_kind(connection->redis, op->mode);
+        if (kind->settled)
+            kind->settled(connection->redis, op);
         finish(connection->redis, question, HF_GONE);
         return;
     }
@@ -333,7 +375,8 @@ void hf__redis_release(struct hf_engine *engine, struct hf_op *op)
     struct redis *redis = (struct redis *)engine;
     hf__waiter_leave(redis, op);
     hf__renewals_forget(redis, op);
-    if (op->engine_word[1] & REDIS_QUEUED)
+    bool taken = op->engine_word[1] & (REDIS_UNSURE | REDIS_HOLDS);
+    if ((op->engine_word[1] & REDIS_QUEUED) && (hf__redis_kind(redis, op->mode)->leased || !taken))
         set_lease(redis, op, hf__loop_now(redis->base.host->loop), hf__redis_lease_ms(redis, op));
     struct question *question = op->engine_word[1] ? new_question(redis, op) : NULL;
     if (!question) {

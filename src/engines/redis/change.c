@@ -1,4 +1,4 @@
-/* The one-shot verbs: breaking, and what concerns a hold's own lease. */
+/* The one-shot verbs: breaking, values, and what concerns a hold's own lease. */
 #include "redis.h"
 
 #include <string.h>
@@ -24,8 +24,8 @@ static void break_answered(struct connection *connection, struct question *quest
         change->result = broken > 0 ? (uint32_t)broken : 0;
         finish(connection, question, held > 0 && broken == 0 ? HF_BUSY : HF_OK);
     } else if (held == -1) {
-        hf__explain(&change->error, HF_EKIND, 0, "\"%.200s\" is in use as %.40s, which is no lock",
-                    change->name, hf__reply_text(reply->element[1]));
+        hf__explain(&change->error, HF_EKIND, 0, "\"%.200s\" %.100s", change->name,
+                    hf__reply_text(reply->element[1]));
         finish(connection, question, HF_EKIND);
     } else {
         finish(connection, question,
@@ -33,14 +33,14 @@ static void break_answered(struct connection *connection, struct question *quest
     }
 }
 
-static void add_break_of_a_lock(struct connection *connection, struct command *command,
-                                const struct hf_change *change)
+static void add_break(struct connection *connection, struct command *command,
+                      const struct hf_change *change)
 {
-    hf__connection_script(connection, command, REDIS_BREAK, 4);
-    hf__command_add(command, change->name, change->name_length);
-    hf__command_derived(command, REDIS_CHANNEL_PREFIX, change->name, change->name_length);
-    hf__command_derived(command, REDIS_TOKEN_PREFIX, change->name, change->name_length);
+    hf__names_script(connection, command, REDIS_BREAK, REDIS_CHANNEL_SEMAPHORE, change->name,
+                     change->name_length);
+    hf__names_channel(command, REDIS_CHANNEL_MUTEX, change->name, change->name_length);
     hf__command_derived(command, REDIS_QUEUE_PREFIX, change->name, change->name_length);
+    hf__names_channel(command, REDIS_CHANNEL_RW, change->name, change->name_length);
     hf__command_print(command, "%lld", (long long)REDIS_TOKEN_MS);
     hf__command_print(command, "%lld", (long long)REDIS_GRANT_MS);
 }
@@ -49,16 +49,70 @@ static void send_break(struct connection *connection, struct question *question)
 {
     const struct hf_change *change = question->change;
     struct command command;
-    const struct redis *redis = connection->redis;
-    if (redis->settings.simple) {
+    if (connection->redis->settings.simple) {
         hf__connection_script(connection, &command, REDIS_SIMPLE_BREAK, 1);
         hf__command_add(&command, change->name, change->name_length);
     } else {
-        add_break_of_a_lock(connection, &command, change);
+        add_break(connection, &command, change);
     }
     if (change->key)
         hf__command_add(&command, change->key, strlen(change->key));
     hf__connection_write(connection, question, &command);
+}
+
+/* ---- values: semaphores, counters, latches ---- */
+
+static const struct {
+    enum redis_script script;
+    enum redis_channel channel;
+    const char *word; /* NULL: the script has but one use */
+} values[] = {
+    [HF_CHANGE_SEMAPHORE_SET] = { REDIS_SEMAPHORE_SET, REDIS_CHANNEL_SEMAPHORE, NULL },
+    [HF_CHANGE_COUNTER_SET] = { REDIS_COUNTER_CHANGE, REDIS_CHANNEL_SEMAPHORE, "set" },
+    [HF_CHANGE_COUNTER_ADD] = { REDIS_COUNTER_CHANGE, REDIS_CHANNEL_SEMAPHORE, "add" },
+    [HF_CHANGE_COUNTER_GET] = { REDIS_COUNTER_CHANGE, REDIS_CHANNEL_SEMAPHORE, "get" },
+    [HF_CHANGE_COUNTER_REMOVE] = { REDIS_COUNTER_CHANGE, REDIS_CHANNEL_SEMAPHORE, "remove" },
+    [HF_CHANGE_LATCH_SET] = { REDIS_LATCH_CHANGE, REDIS_CHANNEL_LATCH, "set" },
+    [HF_CHANGE_LATCH_DOWN] = { REDIS_LATCH_CHANGE, REDIS_CHANNEL_LATCH, "down" },
+    [HF_CHANGE_LATCH_GET] = { REDIS_LATCH_CHANGE, REDIS_CHANNEL_LATCH, "get" },
+};
+
+static void send_value(struct connection *connection, struct question *question)
+{
+    const struct hf_change *change = question->change;
+    struct command command;
+    hf__names_script(connection, &command, values[change->verb].script,
+                     values[change->verb].channel, change->name, change->name_length);
+    if (values[change->verb].word)
+        hf__command_print(&command, "%s", values[change->verb].word);
+    hf__command_print(&command, "%u", change->value);
+    hf__connection_write(connection, question, &command);
+}
+
+static void value_answered(struct connection *connection, struct question *question,
+                           const redisReply *reply)
+{
+    struct hf_change *change = question->change;
+    const redisReply *second = hf__reply_is_array(reply, 2) ? reply->element[1] : NULL;
+    int64_t number = second ? hf__reply_number(second) : 0;
+    int64_t word = hf__reply_is_array(reply, 1) && reply->element[0]->type == REDIS_REPLY_INTEGER
+                       ? reply->element[0]->integer
+                       : -3;
+    bool definite;
+    int code = word == 1 ? HF_OK : HF_BUSY;
+    change->result = number < 0 ? 0 : number > UINT32_MAX ? UINT32_MAX : (uint32_t)number;
+    if (word == -1 && second) {
+        code = HF_EKIND;
+        hf__explain(&change->error, code, 0, "\"%.200s\" %.100s", change->name,
+                    hf__reply_text(second));
+    } else if (word == -2) {
+        code = HF_ELIMIT;
+        hf__explain(&change->error, code, 0, "the counter \"%.200s\" would exceed %u; add less",
+                    change->name, UINT32_MAX);
+    } else if (word < 0) {
+        code = hf__question_failed(connection, question, reply, &change->error, &definite);
+    }
+    finish(connection, question, code);
 }
 
 /* ---- a fixed lease ---- */
@@ -90,24 +144,39 @@ static void send_extend(struct connection *connection, struct question *question
 /* Nothing at the server depends on our being there: the lease alone keeps what is detached. */
 static int detach(const struct redis *redis, struct hf_change *change)
 {
-    hf__redis_field(redis, change->op, change->key_out);
+    const struct redis_kind *kind = hf__redis_kind(redis, change->op->mode);
+    if (kind->owner_key)
+        kind->owner_key(redis, change->op, change->key_out);
+    else
+        hf__redis_field(redis, change->op, change->key_out);
     return HF_OK;
+}
+
+static void set_question(struct question *question, struct hf_change *change)
+{
+    question->change = change;
+    if (change->verb == HF_CHANGE_BREAK) {
+        question->send = send_break;
+        question->answered = break_answered;
+    } else if (change->verb == HF_CHANGE_RENEW) {
+        question->send = send_extend;
+        question->answered = extend_answered;
+    } else {
+        question->send = send_value;
+        question->answered = value_answered;
+    }
 }
 
 void hf__redis_change(struct hf_engine *engine, struct hf_change *change)
 {
     struct redis *redis = (struct redis *)engine;
-    bool is_asked = change->verb == HF_CHANGE_BREAK || change->verb == HF_CHANGE_RENEW;
+    bool is_asked = change->verb != HF_CHANGE_DETACH;
     struct question *question = is_asked ? hf__question_new(redis) : NULL;
     if (!question) {
-        change->code = change->verb == HF_CHANGE_DETACH ? detach(redis, change)
-                       : is_asked                       ? HF_ENOMEM
-                                                        : HF_ENOTSUP;
+        change->code = is_asked ? HF_ENOMEM : detach(redis, change);
         hf__change_done(engine, change);
         return;
     }
-    question->change = change;
-    question->send = change->verb == HF_CHANGE_BREAK ? send_break : send_extend;
-    question->answered = change->verb == HF_CHANGE_BREAK ? break_answered : extend_answered;
+    set_question(question, change);
     hf__connection_ask(&redis->asking, question);
 }

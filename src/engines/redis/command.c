@@ -33,6 +33,15 @@ void hf__command_print(struct command *command, const char *format, ...)
     hf__command_add(command, at, (size_t)length);
 }
 
+void hf__command_copy(struct command *command, const void *bytes, size_t length)
+{
+    char *at = command->text + command->used;
+    assert(length <= sizeof command->text - command->used);
+    memcpy(at, bytes, length);
+    command->used += length;
+    hf__command_add(command, at, length);
+}
+
 void hf__command_derived(struct command *command, const char *prefix, const char *name,
                          uint32_t length)
 {

@@ -21,6 +21,10 @@ enum {
     PARTS
 };
 
+/* What is in use has one of these at least: a token, or the mark of a kind without tokens. */
+static const char *const prefixes[] = { REDIS_TOKEN_PREFIX, REDIS_MARK_PREFIX };
+#define PREFIXES (sizeof prefixes / sizeof *prefixes)
+
 /* A name found by its token: a question's memory. */
 struct found {
     uint32_t length;
@@ -31,6 +35,7 @@ struct found {
 struct listing {
     struct hf_link link; /* in redis->listings */
     struct hf_query *query;
+    unsigned prefix; /* of the keys that are looked for now */
     uint64_t cursor;
     unsigned looks_out;
     bool failed;
@@ -38,14 +43,13 @@ struct listing {
 
 /* The script's words. */
 static const char *const kinds[] = { "", "mutex", "fair", "rw", "semaphore", "counter", "latch" };
-static const char *const modes[] = { "mutex", "fair", "read", "upgrade", "write", "permit" };
 
-static unsigned number_of(const char *const *words, unsigned count, const redisReply *word)
+static hf_kind kind_of(const redisReply *word)
 {
-    for (unsigned i = 0; i < count; i++)
-        if (strcmp(words[i], hf__reply_text(word)) == 0)
-            return i;
-    return 0;
+    for (unsigned i = 0; i < sizeof kinds / sizeof *kinds; i++)
+        if (strcmp(kinds[i], hf__reply_text(word)) == 0)
+            return (hf_kind)i;
+    return HF_KIND_FREE;
 }
 
 static uint32_t small(const redisReply *reply)
@@ -59,7 +63,7 @@ static void show_person(struct hf_query *query, hf_entry entry, const redisReply
 {
     if (!hf__reply_is_array(row, 4))
         return;
-    entry.mode = (hf_mode)number_of(modes, sizeof modes / sizeof *modes, row->element[0]);
+    entry.mode = hf__redis_mode_of(row->element[0]);
     entry.permits = small(row->element[1]);
     entry.owner_key = entry.owner_text = hf__reply_text(row->element[2]);
     if (entry.role == HF_ROLE_HOLDER)
@@ -88,8 +92,7 @@ static void show(struct hf_query *query, const struct found *found, redisReply *
     hf_entry object = { .size = sizeof object,
                         .name = found->name,
                         .name_length = found->length,
-                        .kind = (hf_kind)number_of(kinds, sizeof kinds / sizeof *kinds,
-                                                   parts[PART_KIND]),
+                        .kind = kind_of(parts[PART_KIND]),
                         .role = HF_ROLE_OBJECT,
                         .token = token > 0 ? (uint64_t)token : 0,
                         .owner_key = "",
@@ -119,10 +122,8 @@ static void send_look(struct connection *connection, struct question *question)
     const struct found *found = question->memory;
     struct command command;
     bool simple = connection->redis->settings.simple;
-    hf__connection_script(connection, &command, simple ? REDIS_SIMPLE_INSPECT : REDIS_INSPECT, 4);
-    hf__command_add(&command, found->name, found->length);
-    hf__command_derived(&command, REDIS_TOKEN_PREFIX, found->name, found->length);
-    hf__command_derived(&command, REDIS_CHANNEL_PREFIX, found->name, found->length);
+    hf__names_script(connection, &command, simple ? REDIS_SIMPLE_INSPECT : REDIS_INSPECT,
+                     REDIS_CHANNEL_MUTEX, found->name, found->length);
     hf__command_derived(&command, REDIS_QUEUE_PREFIX, found->name, found->length);
     hf__connection_write(connection, question, &command);
 }
@@ -171,7 +172,9 @@ static void scan(struct redis *redis, struct listing *listing);
 static void page_seen(struct redis *redis, struct listing *listing)
 {
     struct hf_query *query = listing->query;
-    if (listing->cursor != 0 && !listing->failed) {
+    if (listing->cursor == 0)
+        listing->prefix++;
+    if (listing->prefix < PREFIXES && !listing->failed) {
         scan(redis, listing);
         return;
     }
@@ -215,7 +218,7 @@ static void look_at(struct redis *redis, struct listing *listing, const char *na
 /* "{name}" belongs to the lock "name", and to a lock that is called "{name}". */
 static void look_at_owners(struct redis *redis, struct listing *listing, const redisReply *token)
 {
-    static const size_t prefix = sizeof REDIS_TOKEN_PREFIX;
+    size_t prefix = strlen(prefixes[listing->prefix]) + 1;
     if (token->type != REDIS_REPLY_STRING || (size_t)token->len < prefix)
         return;
     const char *rest = token->str + prefix;
@@ -253,7 +256,7 @@ static void send_scan(struct connection *connection, struct question *question)
     hf__command_begin(&command, "SCAN");
     hf__command_print(&command, "%llu", (unsigned long long)question->listing->cursor);
     hf__command_print(&command, "MATCH");
-    hf__command_print(&command, REDIS_TOKEN_PREFIX ":*");
+    hf__command_print(&command, "%s:*", prefixes[question->listing->prefix]);
     hf__command_print(&command, "COUNT");
     hf__command_print(&command, SCAN_COUNT);
     hf__connection_write(connection, question, &command);
@@ -264,7 +267,7 @@ static void scan(struct redis *redis, struct listing *listing)
     struct question *question = hf__question_new(redis);
     if (!question) {
         listing->query->code = HF_ENOMEM;
-        listing->cursor = 0;
+        listing->failed = true;
         page_seen(redis, listing);
         return;
     }

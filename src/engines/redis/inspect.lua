@@ -1,32 +1,103 @@
+-- include names.lua
+-- include queue.lua
+-- include permits.lua
+-- include grant.lua
 -- Shows a lock: nothing is changed.
--- KEYS: the lock, its token, the mutex's channel, the queue of our clients that wait for it.
+-- KEYS end with the mutex's channel. ARGV: the queue of our clients that wait for a mutex.
 -- Answers {kind, total, value, the last token, holders, waiters, 1 if the name is in use or 0}, or
 -- {'other'}: it is no lock. A holder is {mode, permits, its key, milliseconds left}; waiters are the
 -- same, in order, or just their number.
--- include grant.lua
-local lock = KEYS[1]
 local is = redis.call('type', lock).ok
-if is ~= 'none' and (is ~= 'hash' or redis.call('hexists', lock, 'mode') == 1) then
+local token = redis.call('get', last) or '0'
+
+local function places()
+    local waiters = {}
+    for _, place in ipairs(redis.call('zrange', queue, 0, 9999)) do
+        local ends = tonumber(redis.call('zscore', alive, place) or '0')
+        if ends > now_ms then
+            local mode, wanted, owner = string.match(place, '^(%a+) (%d+) (.*)$')
+            waiters[#waiters + 1] = {mode, wanted, owner, 0}
+        end
+    end
+    return waiters
+end
+
+local function show_mutex()
+    local holders, waiters = {}, {}
+    local left = redis.call('pttl', lock)
+    for i, field in ipairs(redis.call('hkeys', lock)) do
+        holders[i] = {'mutex', 0, field, left}
+    end
+    -- Ours stand in the queue. They listen, too, as all the others do, if somebody else's client
+    -- has it.
+    for i, field in ipairs(redis.call('zrange', ARGV[1], 0, 9999)) do
+        waiters[i] = {'mutex', 0, field, 0}
+    end
+    local listeners = redis.call('pubsub', 'numsub', channel)[2]
+    if holders[1] and not is_ours(holders[1][3]) then
+        listeners = listeners - #waiters
+    end
+    for i = 1, math.min(listeners, 1000) do
+        waiters[#waiters + 1] = {'mutex', 0, '', 0}
+    end
+    local kind = (is ~= 'none' or token ~= '0') and 'mutex' or ''
+    return {kind, 0, 0, token, holders, waiters, (#holders > 0 or #waiters > 0) and 1 or 0}
+end
+
+local function show_rw()
+    local holders, waiters = {}, places()
+    local all = redis.call('hgetall', lock)
+    local base = string.find(lock, '{', 1, true) and lock or '{' .. lock .. '}'
+    for i = 1, #all, 2 do
+        local field, holds = all[i], tonumber(all[i + 1])
+        if string.sub(field, -6) == ':write' then
+            holders[#holders + 1] = {'write', 0, string.sub(field, 1, -7), redis.call('pttl', lock)}
+        elseif holds then
+            local left = redis.call('pttl', base .. ':' .. field .. ':rwlock_timeout:' .. holds)
+            if left > 0 then
+                holders[#holders + 1] = {'read', 0, field, left}
+            end
+        end
+    end
+    return {'rw', 0, 0, token, holders, waiters, (#holders > 0 or #waiters > 0) and 1 or 0}
+end
+
+local function show_semaphore()
+    local holders, of_prefix = {}, {}
+    local free = tonumber(redis.call('get', lock))
+    local all = redis.call('zrange', permits, 0, -1, 'withscores')
+    local total = free + #all / 2
+    for i = 1, #all, 2 do
+        local left = tonumber(all[i + 1]) - now_ms
+        local prefix = string.sub(all[i], 1, 13)
+        if left <= 0 then
+            free = free + 1
+        elseif of_prefix[prefix] then
+            of_prefix[prefix][2] = of_prefix[prefix][2] + 1
+        else
+            of_prefix[prefix] = {'permit', 1, hex(all[i]), left}
+            holders[#holders + 1] = of_prefix[prefix]
+        end
+    end
+    return {'semaphore', total, free, token, holders, places(), 1}
+end
+
+if is == 'string' then
+    local kind = redis.call('get', mark)
+    if redis.call('exists', permits) == 1 or kind == 'a semaphore' then
+        return show_semaphore()
+    end
+    kind = kind and string.sub(kind, 3) or 'counter'
+    return {kind, 0, redis.call('get', lock), '0', {}, places(), 1}
+elseif is ~= 'none' and is ~= 'hash' then
     return {'other'}
+elseif redis.call('hexists', lock, 'mode') == 1 then
+    return show_rw()
 end
-local token = redis.call('get', KEYS[2]) or '0'
-local holders = {}
-local left = redis.call('pttl', lock)
-for i, field in ipairs(redis.call('hkeys', lock)) do
-    holders[i] = {'mutex', 0, field, left}
+local waiting = is == 'none' and places() or {}
+if #waiting > 0 then
+    local kinds = {read = 'rw', write = 'rw', permit = 'semaphore', counter = 'counter',
+                   latch = 'latch'}
+    return {kinds[waiting[1][1]], 0, 0, token, {}, waiting, 1}
 end
--- Ours stand in the queue. They listen, too, as all the others do, if somebody else's client has it.
-local waiters = {}
-for i, field in ipairs(redis.call('zrange', KEYS[4], 0, 9999)) do
-    waiters[i] = {'mutex', 0, field, 0}
-end
-local listeners = redis.call('pubsub', 'numsub', KEYS[3])[2]
-if holders[1] and not is_ours(holders[1][3]) then
-    listeners = listeners - #waiters
-end
-for i = 1, math.min(listeners, 1000) do
-    waiters[#waiters + 1] = {'mutex', 0, '', 0}
-end
-local kind = (is ~= 'none' or token ~= '0') and 'mutex' or ''
-local in_use = (#holders > 0 or #waiters > 0) and 1 or 0
-return {kind, 0, 0, token, holders, waiters, in_use}
+return show_mutex()

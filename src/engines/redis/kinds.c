@@ -2,15 +2,37 @@
 #include "redis.h"
 
 #include <assert.h>
+#include <string.h>
 
 const struct redis_kind *hf__redis_kind(const struct redis *redis, hf_mode mode)
 {
     static const struct redis_kind *const kinds[] = {
-        [HF_MUTEX] = &hf__redis_mutex,
+        [HF_MUTEX] = &hf__redis_mutex,     [HF_READ] = &hf__redis_rw,
+        [HF_WRITE] = &hf__redis_rw,        [HF_PERMIT] = &hf__redis_semaphore,
+        [HF_COUNTER] = &hf__redis_counter, [HF_LATCH] = &hf__redis_latch,
     };
     if (redis->settings.simple)
         return &hf__redis_simple;
     /* The core asks for nothing that is not among the engine's capabilities. */
     assert((unsigned)mode < sizeof kinds / sizeof *kinds && kinds[mode]);
     return kinds[mode];
+}
+
+static const char *const modes[] = {
+    [HF_MUTEX] = "mutex",     [HF_FAIR] = "fair",   [HF_READ] = "read",
+    [HF_UPGRADE] = "upgrade", [HF_WRITE] = "write", [HF_PERMIT] = "permit",
+    [HF_COUNTER] = "counter", [HF_LATCH] = "latch",
+};
+
+const char *hf__redis_mode_name(hf_mode mode)
+{
+    return modes[mode];
+}
+
+hf_mode hf__redis_mode_of(const redisReply *name)
+{
+    for (unsigned i = 0; i < sizeof modes / sizeof *modes; i++)
+        if (strcmp(modes[i], hf__reply_text(name)) == 0)
+            return (hf_mode)i;
+    return HF_MUTEX;
 }

@@ -1,16 +1,6 @@
 /* The mutex: a hash with one field, the holder's. mutex_*.lua decide. */
 #include "redis.h"
 
-#include <string.h>
-
-static void begin(struct connection *connection, struct command *command, enum redis_script script,
-                  unsigned keys, const struct hf_op *op)
-{
-    hf__connection_script(connection, command, script, keys);
-    hf__command_add(command, op->name, op->name_length);
-    hf__command_derived(command, REDIS_TOKEN_PREFIX, op->name, op->name_length);
-}
-
 static void add_queue(struct command *command, const struct hf_op *op)
 {
     hf__command_derived(command, REDIS_QUEUE_PREFIX, op->name, op->name_length);
@@ -19,7 +9,9 @@ static void add_queue(struct command *command, const struct hf_op *op)
 static void acquire(struct connection *connection, struct command *command, const struct hf_op *op)
 {
     const struct redis *redis = connection->redis;
-    begin(connection, command, REDIS_MUTEX_ACQUIRE, 3, op);
+    hf__connection_script(connection, command, REDIS_MUTEX_ACQUIRE, 3);
+    hf__command_add(command, op->name, op->name_length);
+    hf__command_derived(command, REDIS_TOKEN_PREFIX, op->name, op->name_length);
     add_queue(command, op);
     hf__redis_add_field(redis, command, op);
     hf__command_print(command, "%lld", (long long)hf__redis_lease_ms(redis, op));
@@ -28,17 +20,10 @@ static void acquire(struct connection *connection, struct command *command, cons
     hf__command_print(command, "%lld", (long long)REDIS_QUEUE_MS);
 }
 
-static void attach(struct connection *connection, struct command *command, const struct hf_op *op)
-{
-    begin(connection, command, REDIS_MUTEX_ATTACH, 2, op);
-    hf__command_add(command, op->attach_key, strlen(op->attach_key));
-    hf__redis_add_field(connection->redis, command, op);
-}
-
 static void channel(const struct redis *redis, struct command *command, const struct hf_op *op)
 {
     (void)redis;
-    hf__command_derived(command, REDIS_CHANNEL_PREFIX, op->name, op->name_length);
+    hf__names_channel(command, REDIS_CHANNEL_MUTEX, op->name, op->name_length);
 }
 
 static void release(struct connection *connection, struct command *command, const struct hf_op *op)
@@ -69,11 +54,10 @@ static void renewal(const struct redis *redis, struct command *command, const st
 }
 
 const struct redis_kind hf__redis_mutex = {
-    .what = "a mutex",
+    .leased = true,
     .grants = true,
     .renew = REDIS_MUTEX_RENEW,
     .acquire = acquire,
-    .attach = attach,
     .release = release,
     .extend = extend,
     .renewal = renewal,

@@ -4,13 +4,13 @@
 -- in ms, the token's time to live, 0: it does not wait, 1: it is going to, 2: it may wait already;
 -- how long the queue lives.
 -- Answers {1, token}, {0, milliseconds until it may be free, 1 if somebody else's client has it or
--- 0}, or {-1, what it is in use as}.
+-- 0}, or {-1, why it cannot be}.
 -- include grant.lua
 local lock, last, queue = KEYS[1], KEYS[2], KEYS[3]
 local ours = redis.call('hexists', lock, ARGV[1]) == 1
 if not ours and redis.call('exists', lock) == 1 then
     if redis.call('hexists', lock, 'mode') == 1 then
-        return {-1, 'a read-write lock'}
+        return {-1, 'is in use as a read-write lock, not as a mutex'}
     end
     if ARGV[4] ~= '0' then
         local now = redis.call('time')

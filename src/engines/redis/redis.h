@@ -25,6 +25,10 @@
 #define REDIS_QUEUE_LOOK_MS 3000
 /* A queue that nobody looks at any more may be forgotten. */
 #define REDIS_QUEUE_MS INT64_C(60000)
+/* Who has a place in line asks so often; a third of what queue.lua gives it. */
+#define REDIS_PLACE_MS 2000
+/* The server does nothing else while it gives out so many. */
+#define REDIS_PERMITS_MOST 10000u
 #define REDIS_CHANNEL_BUCKETS 1024u
 /* uuid:number */
 #define REDIS_FIELD_SIZE HF_OWNER_KEY_SIZE
@@ -95,6 +99,8 @@ void hf__command_begin(struct command *command, const char *word);
 void hf__command_add(struct command *command, const char *bytes, size_t length);
 __attribute__((format(printf, 2, 3))) void hf__command_print(struct command *command,
                                                              const char *format, ...);
+/* The same with bytes that do not stay where they are. */
+void hf__command_copy(struct command *command, const void *bytes, size_t length);
 /* Redisson's rule for what belongs to a lock: "prefix:name" if the name has a brace, else
  * "prefix:{name}". */
 void hf__command_derived(struct command *command, const char *prefix, const char *name,
@@ -102,6 +108,7 @@ void hf__command_derived(struct command *command, const char *prefix, const char
 
 #define REDIS_TOKEN_PREFIX "redisson_lock_token"
 #define REDIS_CHANNEL_PREFIX "redisson_lock__channel"
+#define REDIS_MARK_PREFIX "holdfast_kind"
 #define REDIS_QUEUE_PREFIX "holdfast_lock_queue"
 
 /* ---- connection.c: a connection that comes back by itself ---- */
@@ -182,31 +189,65 @@ void hf__connection_greeted(struct connection *connection);
 /* What a mode is at the server: each function writes one command, which runs a script of the
  * kind's. All kinds' scripts answer alike, so nothing else asks which kind it has before it:
  *
- *   acquire   {1, token}, {0, ms until it may be free, -1 where nobody knows}, or {-1, what the
- *             name is in use as}. With op->enqueue, it is going to wait; where the server keeps a
- *             place for it, {0, ms, 1 if others than our clients may let go of it or 0}, and it may
- * be given the lock without asking (inbox.c) attach    {1, token, ms left}, or {0}: nobody holds it
- * under that key release   1, or 0: it was not this owner's (any more) extend    the same renew for
- * each lease the same. KEYS are the locks' names, ARGV what `renewal` adds
- */
+ *   acquire   {1, token}, {0, ms until it may be free, -1 where nobody knows}, or {-1, why it
+ *             cannot be: a sentence's end}. With op->enqueue, it is going to wait. Where it may be
+ *             given the lock without asking (inbox.c), the refusal has a third element, 1 if others
+ *             than our clients may let go of it, or 0
+ *   release   1, or 0: it was not this owner's (any more)
+ *   extend    the same
+ *   renew     for each lease the same. KEYS are the locks' names, ARGV what `renewal` adds */
 struct redis_kind {
-    const char *what; /* "a mutex", for sentences */
-    bool grants;      /* the lock is given to who waits for it (inbox.c) */
+    bool leased; /* a grant is a hold, and rests on a lease */
+    bool grants; /* the lock is given to who waits for it (inbox.c) */
+    bool queues; /* who is refused and waits has a place at the server, which it keeps by asking
+                    again every REDIS_PLACE_MS, and which `release` takes back */
     enum redis_script renew;
     void (*acquire)(struct connection *connection, struct command *command, const struct hf_op *op);
+    /* NULL: attach.lua does it for any kind. Answers {1, token, ms left} and maybe the mode and the
+       permits, or {0}: nobody has it under that key. */
     void (*attach)(struct connection *connection, struct command *command, const struct hf_op *op);
     void (*release)(struct connection *connection, struct command *command, const struct hf_op *op);
     void (*extend)(struct connection *connection, struct command *command, const struct hf_op *op,
                    int64_t lease_ms);
     /* Adds one lease's arguments, always as many, REDIS_RENEWAL_ARGUMENTS at most. */
     void (*renewal)(const struct redis *redis, struct command *command, const struct hf_op *op);
-    /* Adds the name of the channel. NULL: nobody tells of a release, and who waits looks. */
+    /* Adds the name of the channel on which waiters are woken. NULL: nobody tells of a release, and
+       who waits looks. */
     void (*channel)(const struct redis *redis, struct command *command, const struct hf_op *op);
+    /* The key by which its owner is known to others; NULL: its field. */
+    void (*owner_key)(const struct redis *redis, const struct hf_op *op,
+                      char key[HF_OWNER_KEY_SIZE]);
+    /* The answer has been heard, and nobody asks for it again; may be NULL. */
+    void (*settled)(struct redis *redis, const struct hf_op *op);
 };
 
 const struct redis_kind *hf__redis_kind(const struct redis *redis, hf_mode mode);
-extern const struct redis_kind hf__redis_mutex;
-extern const struct redis_kind hf__redis_simple;
+extern const struct redis_kind hf__redis_mutex, hf__redis_rw, hf__redis_semaphore,
+    hf__redis_counter, hf__redis_latch, hf__redis_simple;
+
+/* How scripts call the modes: "mutex", "read". */
+const char *hf__redis_mode_name(hf_mode mode);
+hf_mode hf__redis_mode_of(const redisReply *name);
+
+/* semaphore.c: what the ids of an op's permits begin with. */
+void hf__semaphore_add_prefix(const struct redis *redis, struct command *command,
+                              const struct hf_op *op);
+
+/* ---- names.c: the keys and channels of a lock ---- */
+
+enum redis_channel {
+    REDIS_CHANNEL_MUTEX,
+    REDIS_CHANNEL_RW,
+    REDIS_CHANNEL_SEMAPHORE, /* counters, too */
+    REDIS_CHANNEL_LATCH
+};
+
+void hf__names_channel(struct command *command, enum redis_channel channel, const char *name,
+                       uint32_t length);
+/* Begins a script's command with all the keys that names.lua expects. */
+void hf__names_script(struct connection *connection, struct command *command,
+                      enum redis_script script, enum redis_channel channel, const char *name,
+                      uint32_t length);
 
 /* ---- channel.c: hearing of releases ---- */
 

@@ -106,6 +106,7 @@ int hf__reply_code(const redisReply *error)
         { "WRONGPASS", HF_DENIED },
         { "NOAUTH", HF_DENIED },
         { "NOPERM", HF_DENIED },
+        { "can't run this command", HF_DENIED },
         { "invalid password", HF_DENIED },
         { "OOM ", HF_ELIMIT },
         { "MISCONF", HF_ELIMIT },

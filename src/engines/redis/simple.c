@@ -50,7 +50,7 @@ static void renewal(const struct redis *redis, struct command *command, const st
 }
 
 const struct redis_kind hf__redis_simple = {
-    .what = "a plain lock",
+    .leased = true,
     .renew = REDIS_SIMPLE_RENEW,
     .acquire = acquire,
     .attach = attach,

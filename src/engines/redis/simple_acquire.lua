@@ -1,11 +1,11 @@
 -- Takes a lock of the plain kind, a text under a name that expires (SET NX PX), for one owner. Asking
 -- twice is asking once.
 -- KEYS: the lock, its token. ARGV: the owner's text, the lease in ms, the token's time to live.
--- Answers {1, token}, {0, milliseconds until it may be free}, or {-1, what it is in use as}.
+-- Answers {1, token}, {0, milliseconds until it may be free}, or {-1, why it cannot be}.
 local lock, last = KEYS[1], KEYS[2]
 local is = redis.call('type', lock).ok
 if is ~= 'none' and is ~= 'string' then
-    return {-1, 'something of type ' .. is}
+    return {-1, 'is in use as something of type ' .. is}
 end
 local holder = redis.call('get', lock)
 if holder and holder ~= ARGV[1] then

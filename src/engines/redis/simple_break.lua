@@ -1,12 +1,12 @@
 -- Takes a lock away from one holder, or from whoever holds it.
 -- KEYS: the lock. ARGV: the holder's text, or nothing.
--- Answers how many held it, and how many of them lost it; or {-1, what the name is in use as}.
+-- Answers how many held it, and how many of them lost it; or {-1, why it cannot be}.
 local is = redis.call('type', KEYS[1]).ok
 if is == 'none' then
     return {0, 0}
 end
 if is ~= 'string' then
-    return {-1, 'something of type ' .. is}
+    return {-1, 'is in use as something of type ' .. is}
 end
 if ARGV[1] and redis.call('get', KEYS[1]) ~= ARGV[1] then
     return {1, 0}

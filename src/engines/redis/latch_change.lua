@@ -1,0 +1,28 @@
+-- include names.lua
+-- Looks at a latch or changes it. ARGV: "get", "set" or "down", the number.
+-- Answers {1, its count}, {0, its count}: it is above zero already, or {-1, why it cannot be}.
+local verb, number = ARGV[1], tonumber(ARGV[2])
+local another = in_use_as_another('a latch')
+if another then
+    return {-1, another}
+end
+local count = math.max(0, tonumber(redis.call('get', lock) or '0'))
+if verb == 'get' or (verb == 'down' and count == 0) then
+    return {1, count}
+end
+if verb == 'set' and count > 0 then
+    return {0, count}
+end
+local left = verb == 'set' and number or math.max(0, count - number)
+if left > 0 then
+    redis.call('set', lock, string.format('%.0f', left))
+    redis.call('set', mark, 'a latch')
+else
+    redis.call('del', lock, mark)
+end
+if verb == 'set' and left > 0 then
+    redis.call('publish', channel, '1')
+elseif verb == 'down' and left == 0 then
+    redis.call('publish', channel, '0')
+end
+return {1, left}

@@ -1,0 +1,39 @@
+/* The keys and channels that belong to a lock, as Redisson calls them; and a few of our own. */
+#include "redis.h"
+
+#include <string.h>
+
+void hf__names_channel(struct command *command, enum redis_channel channel, const char *name,
+                       uint32_t length)
+{
+    static const char *const prefixes[] = { [REDIS_CHANNEL_MUTEX] = REDIS_CHANNEL_PREFIX,
+                                            [REDIS_CHANNEL_RW] = "redisson_rwlock",
+                                            [REDIS_CHANNEL_SEMAPHORE] = "redisson_sc" };
+    /* This one has braces always. */
+    if (channel == REDIS_CHANNEL_LATCH)
+        hf__command_print(command, "redisson_countdownlatch__channel__{%s}", name);
+    else
+        hf__command_derived(command, prefixes[channel], name, length);
+}
+
+static void add_permits(struct command *command, const char *name, uint32_t length)
+{
+    if (memchr(name, '{', length))
+        hf__command_print(command, "%s:timeout", name);
+    else
+        hf__command_print(command, "{%s}:timeout", name);
+}
+
+void hf__names_script(struct connection *connection, struct command *command,
+                      enum redis_script script, enum redis_channel channel, const char *name,
+                      uint32_t length)
+{
+    hf__connection_script(connection, command, script, 7);
+    hf__command_add(command, name, length);
+    hf__command_derived(command, REDIS_TOKEN_PREFIX, name, length);
+    hf__command_derived(command, "holdfast_queue", name, length);
+    hf__command_derived(command, "holdfast_alive", name, length);
+    hf__command_derived(command, REDIS_MARK_PREFIX, name, length);
+    add_permits(command, name, length);
+    hf__names_channel(command, channel, name, length);
+}

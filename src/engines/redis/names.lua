@@ -1,0 +1,24 @@
+-- What belongs to a lock, in the order of KEYS (names.c), and what kind of thing it is.
+local lock, last, queue, alive, mark, permits, channel = unpack(KEYS)
+
+-- What the lock is in use as, unless that is `wanted`: a sentence's end; or nil. A plain number may
+-- be a Java client's of any kind that is one; ours have a mark.
+local function in_use_as_another(wanted)
+    local is = redis.call('type', lock).ok
+    if is == 'none' then
+        return nil
+    end
+    local kind = 'something that is no lock'
+    if is == 'hash' then
+        kind = redis.call('hexists', lock, 'mode') == 1 and 'a read-write lock' or 'a mutex'
+    elseif is == 'string' and tonumber(redis.call('get', lock)) then
+        kind = redis.call('get', mark) or wanted
+        if redis.call('exists', permits) == 1 then
+            kind = 'a semaphore'
+        end
+    end
+    if kind == wanted then
+        return nil
+    end
+    return 'is in use as ' .. kind .. ', not as ' .. wanted
+end

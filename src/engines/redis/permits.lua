@@ -1,0 +1,57 @@
+-- Permits are members of `permits`, by when their leases end. The ids of one owner's are its prefix
+-- and a number; a Java client's are 16 random bytes each.
+local function id_of(prefix, number)
+    return prefix .. string.char(math.floor(number / 65536) % 256, math.floor(number / 256) % 256,
+                                 number % 256)
+end
+
+-- As Redisson shows it, and as others know its owner by its first one.
+local function hex(id)
+    return (string.gsub(id, '.', function(byte)
+        return string.format('%02x', string.byte(byte))
+    end))
+end
+
+local function tell_free(free)
+    if free > 0 then
+        redis.call('publish', channel, free)
+    end
+end
+
+-- Takes back what has run out.
+local function reap()
+    repeat
+        local over = redis.call('zrangebyscore', permits, '-inf', now_ms, 'limit', 0, 1000)
+        for _, id in ipairs(over) do
+            redis.call('zrem', permits, id)
+        end
+        if #over > 0 then
+            tell_free(redis.call('incrby', lock, #over))
+        end
+    until #over < 1000
+end
+
+-- How many of so many the owner has.
+local function count_of(prefix, wanted)
+    local count = 0
+    for number = 0, wanted - 1 do
+        if redis.call('zscore', permits, id_of(prefix, number)) then
+            count = count + 1
+        elseif number == 0 then
+            return 0
+        end
+    end
+    return count
+end
+
+-- Gives back what the owner has of so many; answers how many that were.
+local function give_back(prefix, wanted)
+    local count = 0
+    for number = 0, wanted - 1 do
+        count = count + redis.call('zrem', permits, id_of(prefix, number))
+    end
+    if count > 0 then
+        tell_free(redis.call('incrby', lock, count))
+    end
+    return count
+end

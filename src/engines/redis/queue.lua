@@ -1,0 +1,39 @@
+-- Who waits, in order: `queue` has them by when they came, `alive` by when they will be taken for
+-- dead, unless they ask again before. A place is "mode permits owner".
+local time = redis.call('time')
+local now_ms = time[1] * 1000 + math.floor(time[2] / 1000)
+local PLACE_MS = 6000
+
+local function drop_the_dead()
+    local dead = redis.call('zrangebyscore', alive, '-inf', now_ms, 'limit', 0, 1000)
+    for _, place in ipairs(dead) do
+        redis.call('zrem', queue, place)
+        redis.call('zrem', alive, place)
+    end
+end
+
+local function line_up(place)
+    redis.call('zadd', queue, 'nx', time[1] * 1000000 + time[2], place)
+    redis.call('zadd', alive, now_ms + PLACE_MS, place)
+    redis.call('pexpire', queue, PLACE_MS)
+    redis.call('pexpire', alive, PLACE_MS)
+end
+
+-- Did it have a place?
+local function leave_line(place)
+    redis.call('zrem', alive, place)
+    return redis.call('zrem', queue, place) == 1
+end
+
+-- Is somebody before it in line, of those whose place begins with `what`?
+local function is_behind(place, what)
+    for _, other in ipairs(redis.call('zrange', queue, 0, -1)) do
+        if other == place then
+            return false
+        end
+        if string.sub(other, 1, #what) == what then
+            return true
+        end
+    end
+    return false
+end

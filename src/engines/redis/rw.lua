@@ -1,0 +1,35 @@
+-- A read hold lives as long as its own key. Java's may have several, numbered from 1; ours have one.
+local base = string.find(lock, '{', 1, true) and lock or '{' .. lock .. '}'
+
+local function life_of(reader, number)
+    return base .. ':' .. reader .. ':rwlock_timeout:' .. number
+end
+
+-- The longest life of a reader's holds in ms; 0: it is dead.
+local function left_of(reader, holds)
+    local most = 0
+    for number = math.min(holds, 1000), 1, -1 do
+        most = math.max(most, redis.call('pttl', life_of(reader, number)))
+    end
+    return most
+end
+
+-- How long the first reader that is found alive has left; 0: there is none. The dead are removed.
+local function living_reader()
+    local cursor = '0'
+    repeat
+        local page = redis.call('hscan', lock, cursor, 'count', 100)
+        cursor = page[1]
+        for i = 1, #page[2], 2 do
+            local reader, holds = page[2][i], tonumber(page[2][i + 1])
+            local left = holds and left_of(reader, holds) or 0
+            if left > 0 then
+                return left
+            end
+            if holds and string.sub(reader, -6) ~= ':write' then
+                redis.call('hdel', lock, reader)
+            end
+        end
+    until cursor == '0'
+    return 0
+end

@@ -1,0 +1,56 @@
+-- include names.lua
+-- include queue.lua
+-- include permits.lua
+-- include token.lua
+-- Takes permits for one owner, in the order of arrival, all of them or none. Asking twice is asking
+-- once.
+-- ARGV: the ids' prefix, the lease in ms, the token's time to live, 1 if it is going to wait, the
+-- owner's key, how many permits, how many the semaphore is to have in all or 0.
+-- Answers {1, token}, {0, milliseconds until some may be free}, or {-1, why it cannot be}.
+local prefix, lease, waits, key = ARGV[1], tonumber(ARGV[2]), ARGV[4] == '1', ARGV[5]
+local wanted, limit = tonumber(ARGV[6]), tonumber(ARGV[7])
+local place = 'permit ' .. wanted .. ' ' .. key
+drop_the_dead()
+local another = in_use_as_another('a semaphore')
+if not another then
+    reap()
+end
+local free = not another and tonumber(redis.call('get', lock) or nil)
+if not another and not free and limit > 0 then
+    redis.call('set', lock, limit)
+    redis.call('set', mark, 'a semaphore')
+    free = limit
+elseif not another and not free then
+    another = 'does not exist; set how many permits it has, or name a limit'
+end
+local taken = redis.call('zcard', permits)
+if not another and limit > 0 and free + taken ~= limit then
+    another = 'has ' .. (free + taken) .. ' permits, not ' .. limit
+end
+if another then
+    leave_line(place)
+    return {-1, another}
+end
+local ours = count_of(prefix, wanted) == wanted
+if not ours and (free < wanted or is_behind(place, '')) then
+    if waits then
+        line_up(place)
+    end
+    local first = redis.call('zrange', permits, 0, 0, 'withscores')[2]
+    return {0, first and math.max(0, tonumber(first) - now_ms) or -1}
+end
+if not ours then
+    free = redis.call('decrby', lock, wanted)
+end
+leave_line(place)
+for number = 0, wanted - 1 do
+    redis.call('zadd', permits, now_ms + lease, id_of(prefix, number))
+end
+if redis.call('pttl', lock) > 0 then
+    redis.call('pexpire', permits, redis.call('pttl', lock))
+end
+-- The next in line may have been refused before this one came.
+if redis.call('exists', queue) == 1 then
+    tell_free(free)
+end
+return {1, ours and redis.call('get', last) or next_token(last, ARGV[3])}

@@ -1,0 +1,15 @@
+-- include names.lua
+-- include queue.lua
+-- include permits.lua
+-- Gives permits back, and a place in line.
+-- ARGV: the ids' prefix, the owner's key, how many. Answers 1, or 0: not all were this owner's.
+local wanted = tonumber(ARGV[3])
+local waited = leave_line('permit ' .. wanted .. ' ' .. ARGV[2])
+if redis.call('type', permits).ok == 'zset' then
+    reap()
+end
+local released = give_back(ARGV[1], wanted)
+if waited and redis.call('exists', queue) == 1 then
+    tell_free(tonumber(redis.call('get', lock) or '0'))
+end
+return released == wanted and 1 or 0

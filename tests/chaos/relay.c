@@ -1,0 +1,142 @@
+/* One thread moves bytes both ways until it is told otherwise. */
+#include "relay.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#define PATIENCE_MS 20000
+
+static struct sockaddr_in address_of(int port)
+{
+    return (struct sockaddr_in){ .sin_family = AF_INET,
+                                 .sin_port = htons((uint16_t)port),
+                                 .sin_addr = { htonl(INADDR_LOOPBACK) } };
+}
+
+static void close_pair(int pair[2])
+{
+    for (int side = 0; side < 2; side++) {
+        if (pair[side] >= 0)
+            close(pair[side]);
+        pair[side] = -1;
+    }
+}
+
+static void take_in(struct relay *relay)
+{
+    struct sockaddr_in address = address_of(relay->server_port);
+    int client = accept(relay->listener, NULL, NULL);
+    int server = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    int pair[2] = { client, server };
+    bool works = client >= 0 && connect(server, (struct sockaddr *)&address, sizeof(address)) == 0;
+    for (int i = 0; works && i < RELAY_PAIRS; i++)
+        if (relay->pairs[i][0] < 0) {
+            relay->pairs[i][0] = client;
+            relay->pairs[i][1] = server;
+            return;
+        }
+    close_pair(pair);
+}
+
+static bool send_all(int fd, const char *bytes, ssize_t length)
+{
+    while (length > 0) {
+        ssize_t sent = send(fd, bytes, (size_t)length, MSG_NOSIGNAL);
+        if (sent <= 0)
+            return false;
+        bytes += sent;
+        length -= sent;
+    }
+    return true;
+}
+
+/* From the client to the server (side 0), or back. */
+static void move(struct relay *relay, int pair[2], int side)
+{
+    char bytes[65536];
+    ssize_t length = recv(pair[side], bytes, sizeof(bytes), 0);
+    bool swallowed = side == 1 && relay->swallowing;
+    if (length <= 0 || (!swallowed && !send_all(pair[!side], bytes, length)))
+        close_pair(pair);
+}
+
+static void obey(struct relay *relay)
+{
+    char byte;
+    CHECK(read(relay->wake[0], &byte, 1) == 1);
+    if (!relay->cutting)
+        return;
+    for (int i = 0; i < RELAY_PAIRS; i++)
+        close_pair(relay->pairs[i]);
+    relay->swallowing = false;
+    relay->cutting = false;
+}
+
+static void *run(void *arg)
+{
+    struct relay *relay = arg;
+    while (!relay->ending) {
+        struct pollfd polled[2 + 2 * RELAY_PAIRS] = { { .fd = relay->listener, .events = POLLIN },
+                                                      { .fd = relay->wake[0], .events = POLLIN } };
+        for (int i = 0; i < 2 * RELAY_PAIRS; i++)
+            polled[2 + i] = (struct pollfd){ .fd = relay->pairs[i / 2][i % 2], .events = POLLIN };
+        poll(polled, 2 + 2 * RELAY_PAIRS, -1);
+        for (int i = 0; i < 2 * RELAY_PAIRS; i++)
+            if (polled[2 + i].revents && relay->pairs[i / 2][i % 2] == polled[2 + i].fd)
+                move(relay, relay->pairs[i / 2], i % 2);
+        if (polled[1].revents)
+            obey(relay);
+        if (polled[0].revents)
+            take_in(relay);
+    }
+    return NULL;
+}
+
+static void wake(struct relay *relay)
+{
+    CHECK(write(relay->wake[1], "!", 1) == 1);
+}
+
+void relay_start(struct relay *relay, int server_port)
+{
+    struct sockaddr_in address = address_of(0);
+    socklen_t size = sizeof(address);
+
+    relay->server_port = server_port;
+    for (int i = 0; i < RELAY_PAIRS; i++)
+        relay->pairs[i][0] = relay->pairs[i][1] = -1;
+    relay->listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    CHECK(bind(relay->listener, (struct sockaddr *)&address, sizeof(address)) == 0);
+    CHECK(listen(relay->listener, RELAY_PAIRS) == 0);
+    CHECK(getsockname(relay->listener, (struct sockaddr *)&address, &size) == 0);
+    relay->port = ntohs(address.sin_port);
+    CHECK(pipe(relay->wake) == 0);
+    CHECK(pthread_create(&relay->thread, NULL, run, relay) == 0);
+}
+
+void relay_swallow(struct relay *relay)
+{
+    relay->swallowing = true;
+}
+
+void relay_cut(struct relay *relay)
+{
+    relay->cutting = true;
+    wake(relay);
+    EVENTUALLY(!relay->cutting, PATIENCE_MS);
+}
+
+void relay_stop(struct relay *relay)
+{
+    relay->ending = true;
+    wake(relay);
+    pthread_join(relay->thread, NULL);
+    for (int i = 0; i < RELAY_PAIRS; i++)
+        close_pair(relay->pairs[i]);
+    close(relay->listener);
+    close(relay->wake[0]);
+    close(relay->wake[1]);
+}

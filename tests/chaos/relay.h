@@ -1,0 +1,26 @@
+/* A relay between a client and a server of this machine, which can swallow the server's answers. */
+#ifndef TESTS_CHAOS_RELAY_H
+#define TESTS_CHAOS_RELAY_H
+
+#include "test.h"
+
+#include <pthread.h>
+
+#define RELAY_PAIRS 64
+
+struct relay {
+    int port; /* where it listens */
+    int server_port, listener, wake[2];
+    pthread_t thread;
+    int pairs[RELAY_PAIRS][2]; /* a client's socket, and the server's for it; -1: none */
+    _Atomic bool swallowing, cutting, ending;
+};
+
+void relay_start(struct relay *relay, int server_port);
+/* From now on the server hears and does, and nobody hears of it. */
+void relay_swallow(struct relay *relay);
+/* Cuts all connections, and lets answers through on new ones. Returns when they are cut. */
+void relay_cut(struct relay *relay);
+void relay_stop(struct relay *relay);
+
+#endif

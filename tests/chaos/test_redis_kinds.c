@@ -1,0 +1,432 @@
+/* Read-write locks, permits, counters and latches on Redis, each broken at its worst moment. */
+#include "conformance.h"
+#include "relay.h"
+#include "server.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+static hf_client *open_at(const char *url, int64_t lease_ms)
+{
+    hf_client *client = NULL;
+
+    CHECK_CODE(
+        hf_open(&client, url, &(hf_client_options){ HF_CLIENT_OPTIONS_INIT, .lease_ms = lease_ms }),
+        HF_OK);
+    return client;
+}
+
+static hf_client *open_on(const struct server *server, int64_t lease_ms)
+{
+    return open_at(server_url(server, 3000), lease_ms);
+}
+
+static void tell(const struct server *server, const char *command)
+{
+    CHECK(server_tell(server, command, NULL, 0));
+}
+
+/* What a Lua expression is at the server: a number. */
+static long value(const struct server *server, const char *expression)
+{
+    char command[400], line[40] = "";
+
+    snprintf(command, sizeof(command), "EVAL \"return %s\" 0", expression);
+    CHECK(server_tell(server, command, line, sizeof(line)));
+    CHECK(line[0] == ':');
+    return strtol(line + 1, NULL, 10);
+}
+
+static long number(const struct server *server, const char *key)
+{
+    char expression[200];
+
+    snprintf(expression, sizeof(expression), "tonumber(redis.call('get','%s') or '-1')", key);
+    return value(server, expression);
+}
+
+static long keys_like(const struct server *server, const char *pattern)
+{
+    char expression[200];
+
+    snprintf(expression, sizeof(expression), "#redis.call('keys','%s')", pattern);
+    return value(server, expression);
+}
+
+static long messages(const struct server *server)
+{
+    return value(server, "tonumber(string.match(redis.call('info','commandstats'),"
+                         "'cmdstat_publish:calls=(%d+)') or '0')");
+}
+
+static void ask(hf_client *client, const char *name, hf_mode mode, uint32_t permits,
+                struct outcome *outcome, hf_request *request)
+{
+    CHECK_CODE(hf_lock_async(client, name, HF_FOREVER,
+                             LOCK_OPTIONS(.mode = mode, .permits = permits), record_outcome,
+                             outcome, request),
+               HF_OK);
+}
+
+/* ---- answers that get lost after the server has done what was asked ---- */
+
+struct relayed {
+    struct server server;
+    struct relay relay;
+    hf_client *client;
+};
+
+static void begin_relayed(struct relayed *relayed)
+{
+    char url[100];
+
+    server_start(&relayed->server);
+    relay_start(&relayed->relay, relayed->server.port);
+    snprintf(url, sizeof(url), "redis://127.0.0.1:%d", relayed->relay.port);
+    relayed->client = open_at(url, 30000);
+    CHECK_CODE(hf_semaphore_set(relayed->client, "sem", 5), HF_OK);
+    CHECK_CODE(hf_counter_set(relayed->client, "count", 10), HF_OK);
+}
+
+static void end_relayed(struct relayed *relayed)
+{
+    hf_close(relayed->client);
+    relay_stop(&relayed->relay);
+    server_kill(&relayed->server);
+}
+
+TEST(a_permit_whose_answer_was_lost_is_taken_once)
+{
+    struct relayed relayed = { 0 };
+    struct outcome outcome = { 0 };
+
+    begin_relayed(&relayed);
+    relay_swallow(&relayed.relay);
+    ask(relayed.client, "sem", HF_PERMIT, 2, &outcome, NULL);
+    EVENTUALLY(number(&relayed.server, "sem") == 3, SOON_MS);
+    relay_cut(&relayed.relay);
+    WAIT_OUTCOME(&outcome);
+    CHECK_CODE(outcome.code, HF_OK);
+    CHECK_INT(number(&relayed.server, "sem"), 3);
+    CHECK_INT(value(&relayed.server, "redis.call('zcard','{sem}:timeout')"), 2);
+    give_back(outcome.hold);
+    CHECK_INT(number(&relayed.server, "sem"), 5);
+    end_relayed(&relayed);
+}
+
+TEST(units_whose_answer_was_lost_are_taken_once)
+{
+    struct relayed relayed = { 0 };
+    struct outcome outcome = { 0 };
+
+    begin_relayed(&relayed);
+    relay_swallow(&relayed.relay);
+    ask(relayed.client, "count", HF_COUNTER, 4, &outcome, NULL);
+    EVENTUALLY(number(&relayed.server, "count") == 6, SOON_MS);
+    relay_cut(&relayed.relay);
+    WAIT_OUTCOME(&outcome);
+    CHECK_CODE(outcome.code, HF_OK);
+    CHECK_INT(number(&relayed.server, "count"), 6);
+    EVENTUALLY(keys_like(&relayed.server, "holdfast_taken*") == 0, SOON_MS);
+    end_relayed(&relayed);
+}
+
+TEST(what_was_given_up_while_its_answer_was_lost_comes_back)
+{
+    struct relayed relayed = { 0 };
+    struct outcome permit = { 0 }, units = { 0 }, reader = { 0 };
+    hf_request requests[3];
+
+    begin_relayed(&relayed);
+    relay_swallow(&relayed.relay);
+    ask(relayed.client, "sem", HF_PERMIT, 2, &permit, &requests[0]);
+    ask(relayed.client, "count", HF_COUNTER, 4, &units, &requests[1]);
+    ask(relayed.client, "rw", HF_READ, 0, &reader, &requests[2]);
+    EVENTUALLY(number(&relayed.server, "sem") == 3 && number(&relayed.server, "count") == 6 &&
+                   keys_like(&relayed.server, "rw") == 1,
+               SOON_MS);
+    for (int i = 0; i < 3; i++)
+        hf_cancel(relayed.client, requests[i]);
+    WAIT_OUTCOME(&permit);
+    WAIT_OUTCOME(&units);
+    WAIT_OUTCOME(&reader);
+    CHECK_CODE(permit.code, HF_CANCELED);
+    CHECK_CODE(units.code, HF_CANCELED);
+    CHECK_CODE(reader.code, HF_CANCELED);
+    relay_cut(&relayed.relay);
+    EVENTUALLY(number(&relayed.server, "sem") == 5 && number(&relayed.server, "count") == 10 &&
+                   keys_like(&relayed.server, "*rw*") == 1 /* the token */,
+               SOON_MS);
+    EVENTUALLY(keys_like(&relayed.server, "holdfast_taken*") == 0, SOON_MS);
+    end_relayed(&relayed);
+}
+
+TEST(a_reader_whose_answer_was_lost_is_one_reader)
+{
+    struct relayed relayed = { 0 };
+    struct outcome outcome = { 0 };
+
+    begin_relayed(&relayed);
+    relay_swallow(&relayed.relay);
+    ask(relayed.client, "rw", HF_READ, 0, &outcome, NULL);
+    EVENTUALLY(keys_like(&relayed.server, "rw") == 1, SOON_MS);
+    relay_cut(&relayed.relay);
+    WAIT_OUTCOME(&outcome);
+    CHECK_CODE(outcome.code, HF_OK);
+    CHECK_INT(value(&relayed.server, "redis.call('hlen','rw')"), 2);
+    CHECK_INT(keys_like(&relayed.server, "*rwlock_timeout*"), 1);
+    give_back(outcome.hold);
+    CHECK_INT(keys_like(&relayed.server, "rw"), 0);
+    CHECK_INT(keys_like(&relayed.server, "*rwlock_timeout*"), 0);
+    end_relayed(&relayed);
+}
+
+/* ---- readers that die ---- */
+
+static void read_until_killed(void *arg)
+{
+    hf_client *client = open_on(arg, 1000);
+
+    take(client, "rw", HF_READ, 0);
+    parent_say("reading");
+    parent_wait_for("the end");
+}
+
+TEST(a_reader_killed_among_readers_is_waited_for_and_no_longer)
+{
+    struct server server = { 0 };
+    struct child child;
+    struct outcome outcome = { 0 };
+    server_start(&server);
+    child_start(&child, read_until_killed, &server);
+    child_wait_for(&child, "reading");
+    hf_client *client = open_on(&server, 600000), *other = open_on(&server, 30000);
+    hf_hold *reader = take(client, "rw", HF_READ, 0);
+
+    child_kill(&child);
+    CHECK_CODE(probe(other, "rw", HF_WRITE, 0), HF_BUSY);
+    ask(other, "rw", HF_WRITE, 0, &outcome, NULL);
+    EVENTUALLY(keys_like(&server, "*rwlock_timeout*") == 1, SOON_MS);
+    CHECK_INT(outcome.calls, 0);
+    CHECK(hf_held(reader));
+    give_back(reader);
+    WAIT_OUTCOME(&outcome);
+    CHECK_CODE(outcome.code, HF_OK);
+    give_back(outcome.hold);
+    hf_close(client);
+    hf_close(other);
+    server_kill(&server);
+}
+
+/* The lock's own time to live says an hour; its only reader was dead long before. */
+TEST(a_dead_reader_of_java_is_seen_through)
+{
+    struct server server = { 0 };
+    server_start(&server);
+    hf_client *client = open_on(&server, 0);
+
+    tell(&server, "HSET rw mode read dead:1 2");
+    tell(&server, "PEXPIRE rw 3600000");
+    tell(&server, "SET {rw}:dead:1:rwlock_timeout:2 1 PX 3600000");
+    CHECK_CODE(probe(client, "rw", HF_WRITE, 0), HF_BUSY);
+    tell(&server, "DEL {rw}:dead:1:rwlock_timeout:2");
+    CHECK_CODE(probe(client, "rw", HF_WRITE, 0), HF_OK);
+    hf_close(client);
+    server_kill(&server);
+}
+
+TEST(nobody_writes_while_a_reader_believes)
+{
+    struct server server = { 0 };
+    server_start(&server);
+    hf_client *client = open_on(&server, 1500), *other = open_on(&server, 30000);
+    hf_hold *reader = take(client, "rw", HF_READ, 0);
+    int64_t begun_ms = monotonic_ms();
+
+    while (hf_held(reader) && monotonic_ms() < begun_ms + 4000) {
+        int code = probe(other, "rw", HF_WRITE, 0);
+        CHECK(code == HF_BUSY || !hf_held(reader));
+        let_pass_ms(50);
+    }
+    hf_unlock(reader);
+    hf_close(client);
+    hf_close(other);
+    server_kill(&server);
+}
+
+/* ---- messages ---- */
+
+/* Changed behind everybody's back: no message ever comes. */
+TEST(who_is_told_nothing_looks_again)
+{
+    struct server server = { 0 };
+    server_start(&server);
+    hf_client *client = open_on(&server, 0);
+    struct outcome permit = { 0 }, units = { 0 }, latch = { 0 }, reader = { 0 };
+
+    CHECK_CODE(hf_semaphore_set(client, "sem", 1), HF_OK);
+    tell(&server, "DECR sem");
+    CHECK_CODE(hf_counter_set(client, "count", 0), HF_OK);
+    CHECK_CODE(hf_latch_set(client, "latch", 1), HF_OK);
+    tell(&server, "HSET rw mode write somebody:1:write 1");
+    tell(&server, "PEXPIRE rw 3600000");
+    ask(client, "sem", HF_PERMIT, 1, &permit, NULL);
+    ask(client, "count", HF_COUNTER, 1, &units, NULL);
+    ask(client, "latch", HF_LATCH, 0, &latch, NULL);
+    ask(client, "rw", HF_READ, 0, &reader, NULL);
+    EVENTUALLY(keys_like(&server, "holdfast_queue*") == 4, SOON_MS);
+    tell(&server, "INCR sem");
+    tell(&server, "INCR count");
+    tell(&server, "DEL latch rw");
+    WAIT_OUTCOME(&permit);
+    WAIT_OUTCOME(&units);
+    WAIT_OUTCOME(&latch);
+    WAIT_OUTCOME(&reader);
+    CHECK_CODE(permit.code, HF_OK);
+    CHECK_CODE(units.code, HF_OK);
+    CHECK_CODE(latch.code, HF_OK);
+    CHECK_CODE(reader.code, HF_OK);
+    give_back(permit.hold);
+    give_back(reader.hold);
+    hf_close(client);
+    server_kill(&server);
+}
+
+TEST(java_is_told_what_it_waits_for)
+{
+    struct server server = { 0 };
+    server_start(&server);
+    hf_client *client = open_on(&server, 0);
+    hf_hold *hold = take(client, "rw", HF_WRITE, 0), *second;
+
+    CHECK_INT(messages(&server), 0);
+    CHECK_CODE(hf_downgrade(hold, HF_READ), HF_OK);
+    CHECK_INT(messages(&server), 1);
+    second = take(client, "rw", HF_READ, 7);
+    give_back(hold);
+    CHECK_INT(messages(&server), 1);
+    give_back(second);
+    CHECK_INT(messages(&server), 2);
+    give_back(take(client, "rw", HF_WRITE, 0));
+    CHECK_INT(messages(&server), 3);
+    CHECK_CODE(hf_latch_set(client, "latch", 2), HF_OK);
+    CHECK_CODE(hf_latch_down(client, "latch", 1, NULL), HF_OK);
+    CHECK_INT(messages(&server), 4);
+    CHECK_CODE(hf_latch_down(client, "latch", 1, NULL), HF_OK);
+    CHECK_INT(messages(&server), 5);
+    CHECK_CODE(hf_counter_add(client, "count", 3), HF_OK);
+    CHECK_INT(messages(&server), 6);
+    CHECK_CODE(hf_semaphore_set(client, "sem", 3), HF_OK);
+    CHECK_INT(messages(&server), 7);
+    give_back(take(client, "sem", HF_PERMIT, 0));
+    CHECK_INT(messages(&server), 8);
+    hf_close(client);
+    server_kill(&server);
+}
+
+/* ---- places in line ---- */
+
+static void wait_to_write(void *arg)
+{
+    hf_client *client = open_on(arg, 0);
+    hf_hold *hold;
+
+    hf_lock(client, "rw", HF_FOREVER, LOCK_OPTIONS(.mode = HF_WRITE), &hold);
+}
+
+TEST(a_dead_writer_is_passed_over)
+{
+    struct server server = { 0 };
+    struct child child;
+    struct outcome outcome = { 0 };
+    server_start(&server);
+    tell(&server, "HSET rw mode read somebody:1 1");
+    tell(&server, "PEXPIRE rw 3600000");
+    tell(&server, "SET {rw}:somebody:1:rwlock_timeout:1 1 PX 3600000");
+    child_start(&child, wait_to_write, &server);
+    hf_client *client = open_on(&server, 0);
+
+    EVENTUALLY(waiters(client, "rw") == 1, SOON_MS);
+    child_kill(&child);
+    ask(client, "rw", HF_READ, 0, &outcome, NULL);
+    WAIT_OUTCOME(&outcome);
+    CHECK_CODE(outcome.code, HF_OK);
+    CHECK_INT(waiters(client, "rw"), 0);
+    give_back(outcome.hold);
+    hf_close(client);
+    server_kill(&server);
+}
+
+TEST(who_leaves_the_line_leaves_nothing)
+{
+    struct server server = { 0 };
+    server_start(&server);
+    hf_client *client = open_on(&server, 0), *other = open_on(&server, 0);
+    hf_hold *writer = take(client, "rw", HF_WRITE, 0);
+    static const struct {
+        const char *name;
+        hf_mode mode;
+    } wishes[] = {
+        { "rw", HF_READ }, { "sem", HF_PERMIT }, { "count", HF_COUNTER }, { "latch", HF_LATCH }
+    };
+    struct outcome outcomes[4] = { 0 };
+    hf_request requests[4];
+
+    CHECK_CODE(hf_semaphore_set(client, "sem", 1), HF_OK);
+    CHECK_CODE(hf_latch_set(client, "latch", 1), HF_OK);
+    for (int i = 0; i < 4; i++)
+        ask(other, wishes[i].name, wishes[i].mode, 2, &outcomes[i], &requests[i]);
+    EVENTUALLY(keys_like(&server, "holdfast_queue*") == 4, SOON_MS);
+    for (int i = 0; i < 4; i++)
+        hf_cancel(other, requests[i]);
+    for (int i = 0; i < 4; i++) {
+        WAIT_OUTCOME(&outcomes[i]);
+        CHECK_CODE(outcomes[i].code, HF_CANCELED);
+    }
+    /* It waits for what is still out. */
+    hf_close(other);
+    CHECK_INT(keys_like(&server, "holdfast_queue*") + keys_like(&server, "holdfast_alive*"), 0);
+    give_back(writer);
+    hf_close(client);
+    server_kill(&server);
+}
+
+/* ---- leases that run out, and a server that forgets ---- */
+
+TEST(permits_of_the_dead_come_back)
+{
+    struct server server = { 0 };
+    server_start(&server);
+    hf_client *client = open_on(&server, 0);
+    hf_hold *hold;
+
+    CHECK_CODE(hf_semaphore_set(client, "sem", 2), HF_OK);
+    tell(&server, "DECRBY sem 2");
+    tell(&server, "ZADD {sem}:timeout 1000 0123456789abcdef 2000 fedcba9876543210");
+    CHECK_INT(look(client, "sem")->seen[0].value, 2);
+    CHECK_CODE(hf_lock(client, "sem", 0, LOCK_OPTIONS(.mode = HF_PERMIT, .permits = 2), &hold),
+               HF_OK);
+    CHECK_INT(number(&server, "sem"), 0);
+    give_back(hold);
+    CHECK_INT(number(&server, "sem"), 2);
+    hf_close(client);
+    server_kill(&server);
+}
+
+TEST(an_empty_server_is_noticed_by_all)
+{
+    struct server server = { 0 };
+    server_start(&server);
+    hf_client *client = open_on(&server, 3000);
+    CHECK_CODE(hf_semaphore_set(client, "sem", 2), HF_OK);
+    hf_hold *reader = take(client, "rw", HF_READ, 0), *permit = take(client, "sem", HF_PERMIT, 0);
+
+    server_kill(&server);
+    server_start_again(&server);
+    EVENTUALLY(!hf_held(reader) && !hf_held(permit), SOON_MS);
+    CHECK_CODE(hf_unlock(reader), HF_LOST);
+    CHECK_CODE(hf_unlock(permit), HF_LOST);
+    CHECK_INT(keys_like(&server, "*"), 0);
+    hf_close(client);
+    server_kill(&server);
+}
