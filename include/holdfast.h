@@ -291,7 +291,8 @@ HF_API bool hf_held(const hf_hold *hold);
 HF_API int64_t hf_remaining_ms(const hf_hold *hold);
 
 /* The fencing token: larger than that of every earlier exclusive grant of this name. Shared holds
- * carry the token of the last exclusive one. 0 on engines without HF_CAP_TOKEN. */
+ * carry the token of the last exclusive one, or a larger one of their own. 0 on engines without
+ * HF_CAP_TOKEN. */
 HF_API uint64_t hf_token(const hf_hold *hold);
 
 /* The name, as you gave it; lives as long as the hold. */

@@ -45,6 +45,8 @@ struct hf_lease {
     struct hf_engine *engine;
     int64_t lease_ms;    /* its length */
     int64_t asked_at_ms; /* when the question left that it was last confirmed by */
+    int64_t ends_at_ms;  /* not 0: it may be believed in until then at the latest, however often it
+                            is confirmed: a claim's own end on top of a session's */
     bool fixed;          /* never renewed; has a deadline all the same */
     /* lease.c's own */
     struct hf_link holders;
@@ -220,6 +222,10 @@ void hf__op_wake(struct hf_op *op);
 /* The store's word on a lease that `renew` asked for at asked_at_ms. `still_ours` false: definite.
  * Silence, or a lost connection, is no word: do not call this then, and the deadline stands. */
 void hf__lease_renewed(struct hf_lease *lease, int64_t asked_at_ms, bool still_ours);
+
+/* This one grant is no longer ours, though what it rests on is (its node was deleted, say). Does
+ * nothing for an op that is not held. `reason` is static. Loop only. */
+void hf__op_lost(struct hf_op *op, const char *reason);
 
 /* Some grants may no longer be ours (a break, say): the core asks held_here of each. Loop only. */
 void hf__holds_recheck(const struct hf_host *host, const char *reason);

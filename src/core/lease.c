@@ -9,10 +9,15 @@
 
 /* Clocks of different machines run apart by so much at most: one part in a hundred, and the store
  * rounds. docs/guarantees.md says why. */
+static int64_t margin_of(int64_t lease_ms)
+{
+    return lease_ms / 100 + 2;
+}
+
 int64_t hf__lease_valid_until(const struct hf_lease *lease)
 {
-    int64_t margin = lease->lease_ms / 100 + 2;
-    return lease->asked_at_ms + lease->lease_ms - margin;
+    int64_t until_ms = lease->asked_at_ms + lease->lease_ms - margin_of(lease->lease_ms);
+    return lease->ends_at_ms != 0 && lease->ends_at_ms < until_ms ? lease->ends_at_ms : until_ms;
 }
 
 static struct hf_client *client_of(const struct hf_lease *lease)
@@ -36,6 +41,15 @@ static void stop(struct hf_lease *lease)
     lease->watched = false;
 }
 
+static void lose_claim(struct hf_claim *claim, const char *reason)
+{
+    if (claim->store_mode != HF_KEEP_NOTHING)
+        hf__claim_lose(claim, reason);
+    /* One that is held may just be prepared, on another thread, for being raised. */
+    if (claim->state != HF_CLAIM_HELD)
+        hf__claim_drive(claim, HF_ON_LEASE_LOST);
+}
+
 static void lose(struct hf_lease *lease, const char *reason)
 {
     stop(lease);
@@ -44,12 +58,17 @@ static void lose(struct hf_lease *lease, const char *reason)
     while ((link = hf__list_pop(&lease->holders))) {
         struct hf_claim *claim = HF_CONTAINER(link, struct hf_claim, lease_link);
         claim->watched = NULL;
-        if (claim->store_mode != HF_KEEP_NOTHING)
-            hf__claim_lose(claim, reason);
-        /* One that is held may just be prepared, on another thread, for being raised. */
-        if (claim->state != HF_CLAIM_HELD)
-            hf__claim_drive(claim, HF_ON_LEASE_LOST);
+        lose_claim(claim, reason);
     }
+}
+
+void hf__op_lost(struct hf_op *op, const char *reason)
+{
+    struct hf_claim *claim = HF_CONTAINER(op, struct hf_claim, op);
+    if (claim->store_mode == HF_KEEP_NOTHING)
+        return;
+    hf__lease_unwatch(claim);
+    lose_claim(claim, reason);
 }
 
 static void say(struct hf_lease *lease, const char *point)
@@ -131,10 +150,19 @@ static void moved(struct hf_lease *lease)
 
 void hf__lease_extended(struct hf_lease *lease, int64_t asked_at_ms, int64_t lease_ms)
 {
-    if (!lease->watched || asked_at_ms + lease_ms <= lease->asked_at_ms + lease->lease_ms)
+    int64_t ends_at_ms = asked_at_ms + lease_ms;
+    bool own_end = lease->ends_at_ms != 0;
+    int64_t before_ms = own_end ? lease->ends_at_ms : lease->asked_at_ms + lease->lease_ms;
+    if (own_end)
+        ends_at_ms -= margin_of(lease_ms);
+    if (!lease->watched || ends_at_ms <= before_ms)
         return;
-    lease->asked_at_ms = asked_at_ms;
-    lease->lease_ms = lease_ms;
+    if (own_end) {
+        lease->ends_at_ms = ends_at_ms;
+    } else {
+        lease->asked_at_ms = asked_at_ms;
+        lease->lease_ms = lease_ms;
+    }
     moved(lease);
 }
 

@@ -122,3 +122,54 @@ TEST(the_margin_is_a_hundredth_and_two_milliseconds)
     lease.lease_ms = 30000;
     CHECK_INT(hf__lease_valid_until(&lease), 34698);
 }
+
+/* ---- an end of its own on top of a session's lease ---- */
+
+TEST(an_end_of_its_own_is_kept_however_often_it_is_confirmed)
+{
+    fixture_begin();
+    struct hf_claim claim = { .client = fixture.client, .store_mode = HF_KEEP_NOTHING };
+    struct hf_lease *lease = &claim.op.own_lease;
+    claim.state = HF_CLAIM_HELD;
+    *lease = (struct hf_lease){ .engine = &fixture.engine,
+                                .lease_ms = 1000,
+                                .asked_at_ms = fixture.now_ms,
+                                .ends_at_ms = fixture.now_ms + 2500,
+                                .fixed = true };
+    claim.op.rests_on = lease;
+    hf__link_init(&claim.lease_link);
+    hf__link_init(&claim.holds);
+    hf__lease_follow(&claim);
+    int64_t begin_ms = fixture.now_ms;
+    for (int i = 0; i < 4; i++) {
+        fixture_pass_ms(600);
+        CHECK(!lease->lost);
+        hf__lease_renewed(lease, fixture.now_ms, true);
+    }
+    CHECK_INT(hf__lease_valid_until(lease), begin_ms + 2500);
+    hf__lease_extended(lease, fixture.now_ms, 50);
+    CHECK_INT(hf__lease_valid_until(lease), begin_ms + 2500);
+    hf__lease_extended(lease, fixture.now_ms, 400);
+    CHECK_INT(hf__lease_valid_until(lease), begin_ms + 2400 + 400 - 6);
+    /* The session's word counts as well. */
+    hf__lease_extended(lease, fixture.now_ms, 100000);
+    CHECK_INT(hf__lease_valid_until(lease), begin_ms + 2400 + 1000 - 12);
+    fixture_pass_ms(988);
+    CHECK(lease->lost);
+}
+
+TEST(one_claim_can_be_lost_without_the_others)
+{
+    fixture_begin();
+    fixture.leases = true;
+    CHECK_INT(fixture_take("a", HF_MUTEX, 1, HF_FOREVER, NULL), HF_OK);
+    hf_hold *broken = fixture.hold;
+    struct hf_op *op = fixture.last_attempt;
+    CHECK_INT(fixture_take("b", HF_MUTEX, 1, HF_FOREVER, NULL), HF_OK);
+    hf_hold *other = fixture.hold;
+    hf__op_lost(op, "it was broken");
+    CHECK(!hf_held(broken) && hf_held(other));
+    CHECK_INT(hf_remaining_ms(broken), 0);
+    CHECK_INT(hf_unlock(broken), HF_LOST);
+    CHECK_INT(hf_unlock(other), HF_OK);
+}
