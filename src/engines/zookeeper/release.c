@@ -1,0 +1,270 @@
+/* Giving back: the node goes, and until that is known, nothing is. */
+#include "zookeeper.h"
+
+#include <string.h>
+
+static void gone(struct zookeeper *zk, struct hf_op *op, bool lost)
+{
+    struct zk_place *place = op->engine_pointer;
+    op->verdict = HF_GONE;
+    op->lost = lost;
+    if (place)
+        hf__zk_place_leave(zk, place);
+    hf__op_done(&zk->base, op);
+}
+
+static void take_second(struct zk_place *place)
+{
+    memcpy(place->node, place->second, sizeof place->node);
+    place->second[0] = 0;
+}
+
+static void silent(struct zookeeper *zk, struct zk_place *place, const struct zk_request *request,
+                   const struct zk_reply *reply)
+{
+    struct hf_op *op = place->op;
+    int code = HF_ENOMEM;
+    if (request)
+        code = hf__zk_explain(zk, request, reply, &op->error);
+    else
+        hf__op_explain(op, code, 0, "out of memory for a request");
+    op->verdict = reply && code != HF_UNREACHABLE ? HF_FAILED : HF_NO_ANSWER;
+    hf__op_done(&zk->base, op);
+}
+
+static void remove_node(struct zookeeper *zk, struct zk_place *place);
+
+/* A writer that was going to be a reader may have two nodes. */
+static void one_deleted(struct zookeeper *zk, struct zk_place *place, bool lost)
+{
+    place->missing |= lost;
+    if (!*place->second) {
+        gone(zk, place->op, place->missing);
+        return;
+    }
+    take_second(place);
+    /* Nobody knows whether it was made. */
+    place->unsure = true;
+    remove_node(zk, place);
+}
+
+static void delete_answered(struct zookeeper *zk, struct zk_request *request,
+                            struct zk_reply *reply)
+{
+    struct zk_place *place = request->place;
+    if (!place->op)
+        return;
+    if (reply && reply->error == ZK_OK)
+        one_deleted(zk, place, false);
+    else if (reply && reply->error == ZK_NO_NODE)
+        one_deleted(zk, place, place->held && !place->unsure);
+    else if (!reply && request->session->state == ZK_SESSION_OVER)
+        gone(zk, place->op, place->held);
+    else {
+        place->unsure |= request->sent;
+        silent(zk, place, request, reply);
+    }
+}
+
+static bool ask_to_delete(struct zookeeper *zk, struct zk_place *place, zk_answered *answered)
+{
+    struct zk_request *request = hf__zk_place_request(zk, place, ZK_DELETE, answered);
+    if (!request)
+        return false;
+    hf__zk_write_child(&request->body, place->path, place->node);
+    hf__zk_write_int(&request->body, -1);
+    hf__zk_ask(zk, request);
+    return true;
+}
+
+static void remove_node(struct zookeeper *zk, struct zk_place *place)
+{
+    if (!ask_to_delete(zk, place, delete_answered))
+        silent(zk, place, NULL, NULL);
+}
+
+/* ---- a writer becomes a reader: Curator's way since 5.5, with the writer's own number ---- */
+
+static void lowered(struct zookeeper *zk, struct zk_place *place, bool lost)
+{
+    struct hf_op *op = place->op;
+    take_second(place);
+    place->leaving = place->unsure = false;
+    op->verdict = HF_GONE;
+    op->lost = lost;
+    if (lost)
+        hf__op_lost(op, "it was broken: somebody has deleted its node");
+    else
+        hf__zk_watch_own(zk, place);
+    hf__op_done(&zk->base, op);
+}
+
+static void writer_deleted(struct zookeeper *zk, struct zk_request *request, struct zk_reply *reply)
+{
+    struct zk_place *place = request->place;
+    if (!place->op)
+        return;
+    if (reply && (reply->error == ZK_OK || reply->error == ZK_NO_NODE)) {
+        lowered(zk, place, reply->error == ZK_NO_NODE && !place->unsure);
+        return;
+    }
+    place->unsure |= request->sent;
+    silent(zk, place, request, reply);
+}
+
+static void reader_made(struct zookeeper *zk, struct zk_request *request, struct zk_reply *reply)
+{
+    struct zk_place *place = request->place;
+    if (!place->op)
+        return;
+    if (reply && (reply->error == ZK_OK || reply->error == ZK_NODE_EXISTS)) {
+        if (!ask_to_delete(zk, place, writer_deleted))
+            silent(zk, place, NULL, NULL);
+        return;
+    }
+    if (reply)
+        place->second[0] = 0;
+    place->leaving = reply == NULL;
+    silent(zk, place, request, reply);
+}
+
+static void name_reader(struct zk_place *place)
+{
+    char uuid[ZK_UUID_SIZE];
+    const char *digits = place->node + strlen(place->node) - 10;
+    hf__zk_uuid(uuid);
+    hf__zk_node_stem(place->second, uuid, ZK_READER, false);
+    strncat(place->second, digits, sizeof place->second - strlen(place->second) - 1);
+}
+
+static void lower(struct zookeeper *zk, struct zk_place *place)
+{
+    char data[400];
+    if (!*place->second)
+        name_reader(place);
+    struct zk_request *request = hf__zk_place_request(zk, place, ZK_CREATE, reader_made);
+    if (!request) {
+        silent(zk, place, NULL, NULL);
+        return;
+    }
+    hf__zk_describe(zk, place->op, place->op->lease_ms, data, sizeof data);
+    hf__zk_write_child(&request->body, place->path, place->second);
+    hf__zk_write_create(&request->body, data, strlen(data), ZK_EPHEMERAL,
+                        zk->settings.user != NULL);
+    hf__zk_ask(zk, request);
+}
+
+/* ---- a node that may be there ---- */
+
+static void search_answered(struct zookeeper *zk, struct zk_request *request,
+                            struct zk_reply *reply)
+{
+    struct zk_place *place = request->place;
+    struct zk_child child = { .length = 0 };
+    if (!place->op)
+        return;
+    bool over = !reply && request->session->state == ZK_SESSION_OVER;
+    if (!over && (!reply || (reply->error != ZK_OK && reply->error != ZK_NO_NODE))) {
+        silent(zk, place, request, reply);
+        return;
+    }
+    if (reply && reply->error == ZK_OK)
+        child = hf__zk_find_stem(reply->body, place->stem);
+    if (child.length == 0 || child.length >= ZK_NODE_SIZE) {
+        gone(zk, place->op, false);
+        return;
+    }
+    hf__zk_place_has_node(place, child.name, child.length);
+    remove_node(zk, place);
+}
+
+static void nothing(struct zookeeper *zk, struct zk_request *request, struct zk_reply *reply)
+{
+    (void)zk, (void)request, (void)reply;
+}
+
+static void search(struct zookeeper *zk, struct zk_place *place)
+{
+    struct zk_request *sync = hf__zk_place_request(zk, place, ZK_SYNC, nothing);
+    struct zk_request *list =
+        sync ? hf__zk_place_request(zk, place, ZK_GET_CHILDREN, search_answered) : NULL;
+    if (sync) {
+        hf__zk_write_text(&sync->body, place->path);
+        hf__zk_ask(zk, sync);
+    }
+    if (!list) {
+        silent(zk, place, NULL, NULL);
+        return;
+    }
+    hf__zk_write_text(&list->body, place->path);
+    hf__zk_write_bool(&list->body, false);
+    hf__zk_ask(zk, list);
+}
+
+/* ---- what was under an older session ---- */
+
+static void earlier_answered(struct zookeeper *zk, struct zk_request *request,
+                             struct zk_reply *reply)
+{
+    struct zk_place *place = request->place;
+    if (!place->op)
+        return;
+    if (!reply && request->session->state == ZK_SESSION_OVER)
+        hf__zk_release(&zk->base, place->op);
+    else
+        silent(zk, place, request, reply);
+}
+
+/* Asked under that session, which nothing is sent under any more, it is answered when it is over.
+ */
+static void await_earlier(struct zookeeper *zk, struct zk_place *place)
+{
+    struct zk_request *request = hf__zk_place_request(zk, place, ZK_SYNC, earlier_answered);
+    if (!request) {
+        silent(zk, place, NULL, NULL);
+        return;
+    }
+    hf__zk_session_drop(request->session);
+    request->session = hf__zk_session_use(place->earlier);
+    hf__zk_ask(zk, request);
+}
+
+void hf__zk_release(struct hf_engine *engine, struct hf_op *op)
+{
+    struct zookeeper *zk = (struct zookeeper *)engine;
+    struct zk_place *place = op->engine_pointer;
+    hf__zk_session_look(zk);
+    if (!place || !place->session) {
+        gone(zk, op, false);
+        return;
+    }
+    hf__zk_watch_remove(place);
+    place->leaving = true;
+    if (place->earlier && place->earlier->state != ZK_SESSION_OVER)
+        await_earlier(zk, place);
+    else if (place->session->state == ZK_SESSION_OVER)
+        gone(zk, op, place->held);
+    else if (op->keep != HF_KEEP_NOTHING)
+        lower(zk, place);
+    else if (*place->node)
+        remove_node(zk, place);
+    else if (place->unknown)
+        search(zk, place);
+    else
+        gone(zk, op, false);
+}
+
+/* ---- without anybody waiting ---- */
+
+static void quietly_answered(struct zookeeper *zk, struct zk_request *request,
+                             struct zk_reply *reply)
+{
+    if (!reply && request->session->state != ZK_SESSION_OVER)
+        hf__zk_ask(zk, request);
+}
+
+void hf__zk_delete_quietly(struct zookeeper *zk, struct zk_place *place)
+{
+    /* Without memory it stays until it is given back. */
+    ask_to_delete(zk, place, quietly_answered);
+}

@@ -1,0 +1,148 @@
+/* Sessions: what our nodes live on. A session's lease is shorter than the session by a third: a
+ * server may answer us that is itself cut off from the others, while these let the session run out.
+ * A session whose lease was lost is ended by us, if the servers have not done so, before the next
+ * one begins, so that what was in it is gone when somebody relies on that. */
+#include "zookeeper.h"
+
+#include "base/testing.h"
+
+#include <string.h>
+
+struct zk_session *hf__zk_session_use(struct zk_session *session)
+{
+    session->uses++;
+    return session;
+}
+
+void hf__zk_session_drop(struct zk_session *session)
+{
+    if (session && --session->uses == 0)
+        free(session);
+}
+
+static int32_t wanted_timeout(const struct zookeeper *zk)
+{
+    int64_t lease_ms = zk->base.host->lease_ms;
+    return lease_ms < INT32_MAX ? (int32_t)lease_ms : INT32_MAX;
+}
+
+static struct zk_session *new_session(struct zookeeper *zk)
+{
+    struct zk_session *session = hf__calloc(1, sizeof *session);
+    if (!session)
+        return NULL;
+    session->lease.engine = &zk->base;
+    session->timeout_ms = wanted_timeout(zk);
+    return hf__zk_session_use(session);
+}
+
+void hf__zk_session_look(struct zookeeper *zk)
+{
+    struct zk_session *session = zk->session;
+    if (!session || !session->lease.lost || session->state != ZK_SESSION_ALIVE)
+        return;
+    session->state = ZK_SESSION_ENDING;
+    zk->ending = session;
+    zk->session = NULL;
+    if (zk->greeted == session)
+        hf__zk_say_goodbye(zk);
+    hf__zk_connection_want(zk);
+}
+
+struct zk_session *hf__zk_session_current(struct zookeeper *zk)
+{
+    hf__zk_session_look(zk);
+    if (!zk->session)
+        zk->session = new_session(zk);
+    return zk->session;
+}
+
+struct zk_session *hf__zk_session_wanted(struct zookeeper *zk)
+{
+    if (zk->ending)
+        return zk->ending;
+    bool needed = zk->session && (zk->session->id != 0 || !hf__list_empty(&zk->waiting));
+    return needed ? zk->session : NULL;
+}
+
+void hf__zk_session_welcomed(struct zookeeper *zk, struct zk_session *session,
+                             const struct zk_welcome *welcome, int64_t asked_at_ms)
+{
+    if (session->state == ZK_SESSION_NEW) {
+        session->state = ZK_SESSION_ALIVE;
+        session->id = welcome->session;
+        session->timeout_ms = welcome->timeout_ms;
+        session->lease.lease_ms = (int64_t)welcome->timeout_ms * 2 / 3;
+        if (session->lease.lease_ms == 0)
+            session->lease.lease_ms = 1;
+    }
+    memcpy(session->password, welcome->password, sizeof session->password);
+    hf__zk_session_confirm(zk, session, asked_at_ms);
+}
+
+/* Those with an end of their own believe in it no longer than in the session. */
+static void confirm_leased(struct zookeeper *zk, const struct zk_session *session,
+                           int64_t asked_at_ms)
+{
+    HF_LIST_FOREACH (link, following, &zk->leased) {
+        struct zk_place *place = HF_CONTAINER(link, struct zk_place, lease_link);
+        if (place->session == session && place->lease.watched)
+            hf__lease_renewed(&place->lease, asked_at_ms, true);
+    }
+}
+
+/* Not at each answer: every lock that rests on the session is looked at. */
+void hf__zk_session_confirm(struct zookeeper *zk, struct zk_session *session, int64_t asked_at_ms)
+{
+    struct hf_lease *lease = &session->lease;
+    if (session->state != ZK_SESSION_ALIVE || lease->lost)
+        return;
+    if (lease->asked_at_ms != 0 && asked_at_ms < lease->asked_at_ms + session->timeout_ms / 12)
+        return;
+    if (lease->watched)
+        hf__lease_renewed(lease, asked_at_ms, true);
+    else
+        lease->asked_at_ms = asked_at_ms;
+    confirm_leased(zk, session, asked_at_ms);
+}
+
+static void lose_leased(struct zookeeper *zk, const struct zk_session *session)
+{
+    struct hf_link *link;
+    struct hf_link lost;
+    hf__link_init(&lost);
+    HF_LIST_FOREACH (each, following, &zk->leased)
+        if (HF_CONTAINER(each, struct zk_place, lease_link)->session == session) {
+            hf__link_remove(each);
+            hf__list_append(&lost, each);
+        }
+    while ((link = hf__list_pop(&lost))) {
+        struct zk_place *place = HF_CONTAINER(link, struct zk_place, lease_link);
+        if (place->lease.watched)
+            hf__lease_renewed(&place->lease, 0, false);
+    }
+}
+
+void hf__zk_session_over(struct zookeeper *zk, struct zk_session *session)
+{
+    hf__zk_session_use(session);
+    session->state = ZK_SESSION_OVER;
+    struct zk_session **owner = zk->ending == session ? &zk->ending : &zk->session;
+    if (*owner == session) {
+        *owner = NULL;
+        hf__zk_session_drop(session);
+    }
+    hf__zk_orphans(zk);
+    if (session->lease.watched)
+        hf__lease_renewed(&session->lease, 0, false);
+    session->lease.lost = true;
+    lose_leased(zk, session);
+    hf__zk_session_drop(session);
+}
+
+/* The watchdog is early: the connection beats by itself, and nothing but an answer counts. */
+void hf__zk_renew(struct hf_engine *engine, struct hf_lease *lease)
+{
+    (void)lease;
+    hf__zk_connection_beat((struct zookeeper *)engine);
+}

@@ -1,0 +1,42 @@
+/* A survey of one path: its queue as it was at one moment, and what each node in it says. */
+#ifndef HF_ENGINES_ZOOKEEPER_SURVEY_H
+#define HF_ENGINES_ZOOKEEPER_SURVEY_H
+
+#include "zookeeper.h"
+
+struct survey;
+
+struct surveyed {
+    struct survey *survey;
+    char name[ZK_NODE_SIZE];
+    enum zk_family family;
+    int64_t number;
+    bool there, holds;
+    struct zk_stat stat;
+    struct zk_note note;
+};
+
+struct survey {
+    struct hf_link link;    /* in zk->surveys */
+    char *path;             /* owned */
+    struct surveyed *nodes; /* in the order of the queue */
+    uint32_t count, room, out;
+    int code; /* of the survey: HF_OK, or why it failed, with `error` */
+    hf_error *error;
+    /* Of every other child; may be NULL. */
+    void (*met)(struct survey *survey, const char *child, size_t length);
+    void (*done)(struct zookeeper *zk, struct survey *survey);
+    void *arg;
+    void (*discard)(struct survey *survey); /* frees `arg`; may be NULL */
+};
+
+/* Takes `path` over. NULL: out of memory. */
+struct survey *hf__zk_survey_new(struct zookeeper *zk, char *path);
+/* Looks; `done` is called once. */
+void hf__zk_survey_begin(struct zookeeper *zk, struct survey *survey);
+void hf__zk_survey_free(struct survey *survey);
+/* For another path, which it takes over. */
+void hf__zk_survey_again(struct zookeeper *zk, struct survey *survey, char *path);
+void hf__zk_surveys_close(struct zookeeper *zk);
+
+#endif

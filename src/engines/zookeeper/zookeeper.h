@@ -1,0 +1,234 @@
+/* The engine `zk:` from the inside: one connection at a time, the session that lives on it, and the
+ * places of our claims in their queues. Everything here runs on the loop. */
+#ifndef HF_ENGINES_ZOOKEEPER_H
+#define HF_ENGINES_ZOOKEEPER_H
+
+#include "codec.h"
+#include "names.h"
+
+#include "base/list.h"
+#include "base/loop.h"
+#include "base/url.h"
+#include "core/engine.h"
+#include "net/stream.h"
+
+#define ZK_WATCH_BUCKETS 1024u
+/* The server writes the paths of all that ends with a session into one record, and cannot read one
+ * back that is larger than a MiB or so. */
+#define ZK_SESSION_PATHS_MAX (512u << 10)
+
+struct zookeeper;
+struct zk_request;
+struct zk_place;
+
+extern const struct hf_engine_ops hf__zookeeper;
+
+/* ---- url.c: what the URL says ---- */
+
+struct zk_settings {
+    struct hf_stream_place places[HF_URL_HOSTS_MAX];
+    unsigned place_count;
+    char root[HF_URL_MAX];       /* in front of every path; "" or "/some/where" */
+    const char *user, *password; /* NULL: none */
+    int64_t timeout_ms;          /* how long a server may take to let us in */
+    bool kazoo;                  /* kazoo's names instead of Curator's */
+    bool persistent;             /* parents that stay */
+    char shown[280];             /* where it is, for sentences */
+};
+
+int hf__zk_settings(struct zk_settings *settings, struct hf_url *url, hf_error *error);
+
+/* ---- session.c ---- */
+
+enum zk_session_state {
+    ZK_SESSION_NEW,    /* no server has heard of it */
+    ZK_SESSION_ALIVE,  /* as far as we know */
+    ZK_SESSION_ENDING, /* it is being ended, and nothing rests on it any more */
+    ZK_SESSION_OVER    /* nothing of it is left at the servers */
+};
+
+struct zk_session {
+    struct hf_lease lease;
+    enum zk_session_state state;
+    int64_t id;
+    int32_t timeout_ms; /* as the server has settled it */
+    char password[ZK_PASSWORD_SIZE];
+    size_t paths; /* bytes of the paths that end with it */
+    unsigned uses;
+};
+
+struct zk_session *hf__zk_session_use(struct zk_session *session);
+void hf__zk_session_drop(struct zk_session *session);
+/* The session that something new may rest on. NULL: out of memory. */
+struct zk_session *hf__zk_session_current(struct zookeeper *zk);
+/* The one that the next connection is for, or NULL. */
+struct zk_session *hf__zk_session_wanted(struct zookeeper *zk);
+/* Ends the current one if its lease was lost; what rests on it is lost, and goes. */
+void hf__zk_session_look(struct zookeeper *zk);
+void hf__zk_session_welcomed(struct zookeeper *zk, struct zk_session *session,
+                             const struct zk_welcome *welcome, int64_t asked_at_ms);
+/* A quorum of the servers has had a message of ours that left then. */
+void hf__zk_session_confirm(struct zookeeper *zk, struct zk_session *session, int64_t asked_at_ms);
+void hf__zk_session_over(struct zookeeper *zk, struct zk_session *session);
+void hf__zk_renew(struct hf_engine *engine, struct hf_lease *lease);
+
+/* ---- connection.c: a connection that comes back by itself, to one server or another ---- */
+
+enum zk_connection_state {
+    ZK_DOWN,     /* nobody needs it, or it pauses after a failure */
+    ZK_OPENING,  /* connecting */
+    ZK_GREETING, /* connected; the session is being settled */
+    ZK_READY
+};
+
+struct zk_request {
+    struct hf_link link;
+    struct zk_session *session; /* counted; the only one under which it may be sent */
+    int32_t operation, xid;
+    struct zk_writer body;
+    /* Exactly once; asking it again from inside is fine. `reply` NULL: there is none; zk->why says
+     * why, and `sent` whether a server may have heard of it, unless the session is over. */
+    void (*answered)(struct zookeeper *zk, struct zk_request *request, struct zk_reply *reply);
+    union {
+        struct zk_place *place; /* counted, if `of_place` */
+        struct hf_change *change;
+        void *arg;
+    };
+    int64_t sent_at_ms;
+    bool sent, of_place;
+};
+
+typedef void zk_answered(struct zookeeper *zk, struct zk_request *request, struct zk_reply *reply);
+
+/* NULL: out of memory. */
+struct zk_request *hf__zk_request(struct zookeeper *zk, struct zk_session *session,
+                                  int32_t operation, zk_answered *answered);
+struct zk_request *hf__zk_place_request(struct zookeeper *zk, struct zk_place *place,
+                                        int32_t operation, zk_answered *answered);
+void hf__zk_ask(struct zookeeper *zk, struct zk_request *request);
+/* Answers what waits for a session that is over. */
+void hf__zk_orphans(struct zookeeper *zk);
+/* Says that this session is at its end, if the connection is its own. */
+void hf__zk_say_goodbye(struct zookeeper *zk);
+/* Queues what was written, and empties the writer. */
+void hf__zk_connection_write(struct zookeeper *zk, struct zk_writer *writer);
+void hf__zk_connection_want(struct zookeeper *zk);
+void hf__zk_connection_beat(struct zookeeper *zk);
+void hf__zk_connection_open(struct zookeeper *zk);
+/* Calls hf__zk_connection_closed in the end. */
+void hf__zk_connection_close(struct zookeeper *zk);
+void hf__zk_connection_free_requests(struct zookeeper *zk);
+void hf__zk_connection_closed(struct zookeeper *zk);
+__attribute__((format(printf, 4, 5))) void
+hf__zk_connection_break(struct zookeeper *zk, int code, int native, const char *format, ...);
+/* What an answer that is missing, or an error, means: an hf_code. Sets *error. */
+int hf__zk_explain(struct zookeeper *zk, const struct zk_request *request,
+                   const struct zk_reply *reply, hf_error **error);
+
+/* ---- place.c: a claim's node ---- */
+
+struct zk_place {
+    struct hf_link link;       /* in zk->places */
+    struct hf_link watch_link; /* in the bucket of what it watches, or in zk->unwatched */
+    struct hf_link lease_link; /* in zk->leased */
+    struct hf_op *op;          /* NULL: the claim is over, but requests are out */
+    unsigned uses;
+    struct zk_session *session; /* the node's; counted */
+    struct zk_session *earlier; /* the one before, or NULL; counted */
+    char *path;                 /* the lock's */
+    char stem[ZK_NODE_SIZE];    /* by which the node is found, should its number be unknown */
+    char node[ZK_NODE_SIZE];    /* "": there is none */
+    char second[ZK_NODE_SIZE];  /* a reader's node that is taking a writer's place, or "" */
+    char watched[ZK_CHILD_SIZE];
+    int64_t number;
+    int64_t token;
+    int create_error;        /* of the last question for a node; 0: none */
+    unsigned tries;          /* in this attempt */
+    bool unknown;            /* a node may have been made */
+    bool held;               /* it was granted */
+    bool missing;            /* a node of it was not there any more when it was given back */
+    bool leaving;            /* it is being given back */
+    bool unsure;             /* it may have been deleted by us already */
+    enum hf_verdict verdict; /* what is answered when the node has been withdrawn */
+    struct hf_lease lease;   /* of its own, where the claim asks for one */
+    struct hf_timer end;     /* of that lease */
+};
+
+/* NULL: out of memory. */
+struct zk_place *hf__zk_place_new(struct zookeeper *zk, struct hf_op *op);
+/* One use less. */
+void hf__zk_place_drop(struct zk_place *place);
+/* The claim has nothing to do with it any more. */
+void hf__zk_place_leave(struct zookeeper *zk, struct zk_place *place);
+/* The place is under this session from now on; under another one than before, it begins anew. */
+void hf__zk_place_begin(struct zookeeper *zk, struct zk_place *place, struct zk_session *session);
+/* Gives its next node a name that no node has had. */
+void hf__zk_place_name(struct zookeeper *zk, struct zk_place *place);
+void hf__zk_place_has_node(struct zk_place *place, const char *name, size_t length);
+void hf__zk_place_forget_node(struct zk_place *place);
+/* Can the session carry one more? */
+bool hf__zk_place_has_room(const struct zk_place *place);
+/* "path/child", for a request. */
+void hf__zk_write_child(struct zk_writer *writer, const char *path, const char *child);
+
+/* ---- watch.c ---- */
+
+void hf__zk_watch_add(struct zookeeper *zk, struct zk_place *place, const char *child);
+void hf__zk_watch_remove(struct zk_place *place);
+void hf__zk_watch_event(struct zookeeper *zk, const struct zk_event *event);
+/* Tells a server that has not heard of it everything that is watched. */
+void hf__zk_watch_again(struct zookeeper *zk, struct zk_writer *writer);
+/* Watches what is held, if it is held for longer than a moment, so that a break is heard of. */
+void hf__zk_watch_own(struct zookeeper *zk, struct zk_place *place);
+void hf__zk_watch_open(struct zookeeper *zk);
+void hf__zk_watch_close(struct zookeeper *zk);
+
+/* ---- ask.c, release.c, change.c, inspect.c ---- */
+
+void hf__zk_attempt(struct hf_engine *engine, struct hf_op *op);
+void hf__zk_release(struct hf_engine *engine, struct hf_op *op);
+void hf__zk_change(struct hf_engine *engine, struct hf_change *change);
+void hf__zk_inspect(struct hf_engine *engine, struct hf_query *query);
+/* What we write into our nodes. */
+void hf__zk_describe(const struct zookeeper *zk, const struct hf_op *op, int64_t lease_ms,
+                     char *text, size_t size);
+/* The node goes, though nobody waits for that. */
+void hf__zk_delete_quietly(struct zookeeper *zk, struct zk_place *place);
+
+struct zookeeper {
+    struct hf_engine base;
+    struct zk_settings settings;
+    struct zk_session *session; /* the current one, or NULL */
+    struct zk_session *ending;  /* the one before it, or NULL */
+    bool plain_parents;         /* the server knows no containers */
+
+    enum zk_connection_state state;
+    struct zk_session *greeted; /* whose connection it is; counted */
+    struct hf_stream *stream;
+    struct zk_frames frames;
+    struct zk_writer out_bytes;
+    struct hf_link waiting; /* for the connection, or for their session */
+    struct hf_link out;     /* sent, in the order of their answers */
+    struct hf_link orphans; /* of sessions that are over */
+    struct hf_link free_requests;
+    struct hf_task answer_orphans;
+    struct hf_timer pause, tick, limit;
+    unsigned place_at, failures;
+    int32_t last_xid;
+    int64_t last_zxid, hello_at_ms, beat_at_ms;
+    bool beating, failing, closing;
+    hf_error why;
+    void (*closed)(void *arg);
+    void *closed_arg;
+
+    struct hf_link places, unwatched, leased, surveys;
+    struct hf_timer watch_later;
+    struct hf_link watches[ZK_WATCH_BUCKETS];
+};
+
+static inline struct hf_loop *hf__zk_loop(const struct zookeeper *zk)
+{
+    return zk->base.host->loop;
+}
+
+#endif
