@@ -61,10 +61,8 @@ static hf_mode mode_of(const char *kind)
         const char *kind;
         hf_mode mode;
     } modes[] = {
-        { "mutex", HF_MUTEX },
-        { "fair", HF_FAIR },
-        { "read", HF_READ },
-        { "write", HF_WRITE },
+        { "mutex", HF_MUTEX }, { "fair", HF_FAIR },     { "read", HF_READ },
+        { "write", HF_WRITE }, { "permit", HF_PERMIT },
     };
 
     for (size_t i = 0; i < sizeof(modes) / sizeof(modes[0]); i++)
@@ -172,6 +170,43 @@ static void count(const struct worker *worker, char **word)
     answer_code(worker, HF_OK);
 }
 
+static void say_units(const struct worker *worker, const char *name)
+{
+    char text[20];
+    uint32_t units;
+    int code = hf_counter_get(client, name, &units);
+
+    snprintf(text, sizeof(text), "%u", units);
+    if (code == HF_OK)
+        answer(worker->name, text);
+    else
+        answer_code(worker, code);
+}
+
+/* What has no owner. False: no such order. */
+static bool change(const struct worker *worker, int words, char **word)
+{
+    uint32_t number = words > 2 ? (uint32_t)number_of(word[2]) : 0;
+
+    if (words == 3 && strcmp(word[0], "permits") == 0)
+        answer_code(worker, hf_semaphore_set(client, word[1], number));
+    else if (words == 3 && strcmp(word[0], "give") == 0)
+        answer_code(worker, hf_counter_add(client, word[1], number));
+    else if (words == 4 && strcmp(word[0], "take") == 0)
+        answer_code(worker, hf_counter_take(client, word[1], number, number_of(word[3])));
+    else if (words == 2 && strcmp(word[0], "units") == 0)
+        say_units(worker, word[1]);
+    else if (words == 3 && strcmp(word[0], "latch") == 0)
+        answer_code(worker, hf_latch_set(client, word[1], number));
+    else if (words == 2 && strcmp(word[0], "down") == 0)
+        answer_code(worker, hf_latch_down(client, word[1], 1, NULL));
+    else if (words == 3 && strcmp(word[0], "await") == 0)
+        answer_code(worker, hf_latch_wait(client, word[1], number_of(word[2])));
+    else
+        return false;
+    return true;
+}
+
 static void obey(struct worker *worker, char *line)
 {
     char *word[WORDS] = { NULL }, *rest = line;
@@ -189,7 +224,7 @@ static void obey(struct worker *worker, char *line)
         say_locked(worker, word[2]);
     else if (words == 5 && strcmp(word[0], "count") == 0)
         count(worker, word);
-    else
+    else if (!change(worker, words, word))
         answer(worker->name, "failed: no such order");
 }
 

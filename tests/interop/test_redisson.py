@@ -42,8 +42,8 @@ class Stage:
         self.directory, self.server = directory, server
         self.holdfast, self.redisson = holdfast, redisson
 
-    def wait_for_a_listener(self, name):
-        channel = f"redisson_lock__channel:{{{name}}}"
+    def wait_for_a_listener(self, name, prefix="redisson_lock__channel"):
+        channel = f"{prefix}:{{{name}}}"
         wait_until(lambda: self.server.listeners(channel) > 0, f"somebody waits for {name}")
 
     def check_free(self, name):
@@ -142,6 +142,143 @@ def both_count_to_the_same_number(stage, one, other, name):
         for side in (one, other):
             equal(side.answer(thread), "ok", f"{side.what}, {thread}")
     equal(int(path.read_text()), times * 2 * len(threads), "the number")
+    stage.check_free(name)
+
+
+@scene
+def readers_share_and_writers_do_not(stage, one, other, name):
+    one.want("ok", "a", "lock", "read", name, 0, LONG_LEASE_MS)
+    other.want("ok", "a", "lock", "read", name, 0, LONG_LEASE_MS)
+    one.want("busy", "b", "lock", "write", name, 0, 0)
+    other.want("busy", "b", "lock", "write", name, 0, 0)
+    other.want("ok", "a", "unlock", "read", name)
+    other.want("busy", "b", "lock", "write", name, 0, 0)
+    one.want("ok", "a", "unlock", "read", name)
+    other.want("ok", "b", "lock", "write", name, 0, LONG_LEASE_MS)
+    one.want("busy", "a", "lock", "read", name, 0, 0)
+    one.want("busy", "b", "lock", "write", name, 0, 0)
+    other.want("ok", "b", "unlock", "write", name)
+    stage.check_free(name)
+
+
+@scene
+def a_writer_that_leaves_wakes_readers(stage, one, other, name):
+    for _ in range(3):
+        one.want("ok", "a", "lock", "write", name, 0, LONG_LEASE_MS)
+        other.tell("a", "lock", "read", name, FOR_EVER, LONG_LEASE_MS)
+        stage.wait_for_a_listener(name, "redisson_rwlock")
+        one.want("ok", "a", "unlock", "write", name)
+        equal(other.answer("a"), "ok", f"{other.what} who waits to read")
+        other.want("ok", "a", "unlock", "read", name)
+    stage.check_free(name)
+
+
+@scene
+def the_last_reader_wakes_a_writer(stage, one, other, name):
+    for _ in range(3):
+        one.want("ok", "a", "lock", "read", name, 0, LONG_LEASE_MS)
+        other.want("ok", "b", "lock", "read", name, 0, LONG_LEASE_MS)
+        other.tell("a", "lock", "write", name, FOR_EVER, LONG_LEASE_MS)
+        stage.wait_for_a_listener(name, "redisson_rwlock")
+        other.want("ok", "b", "unlock", "read", name)
+        one.want("ok", "a", "unlock", "read", name)
+        equal(other.answer("a"), "ok", f"{other.what} who waits to write")
+        other.want("ok", "a", "unlock", "write", name)
+    stage.check_free(name)
+
+
+@scene
+def a_lost_reader_frees_it_for_writers(stage, one, other, name):
+    one.want("ok", "a", "lock", "read", name, 0, 1000)
+    other.want("ok", "a", "lock", "write", name, FOR_EVER, LONG_LEASE_MS)
+    one.want("0", "a", "holds", "read", name)
+    one.want("lost", "a", "unlock", "read", name)
+    other.want("1", "a", "holds", "write", name)
+    other.want("ok", "a", "unlock", "write", name)
+    stage.check_free(name)
+
+
+@scene_of_both
+def a_watchdog_keeps_what_is_read(stage, one, other, name):
+    for side in (one, other):
+        side.want("ok", "a", "lock", "read", name, 0, 0)
+    time.sleep(1.5 * LEASE_MS / 1000)
+    for side in (one, other):
+        side.want("busy", "b", "lock", "write", name, 0, 0)
+        side.want("1", "a", "holds", "read", name)
+    for side in (one, other):
+        side.want("ok", "a", "unlock", "read", name)
+    stage.check_free(name)
+
+
+@scene_of_both
+def both_write_the_same_number(stage, one, other, name):
+    times, threads = 40, ("a", "b")
+    path = pathlib.Path(stage.directory, name.replace("/", "-"))
+    path.write_text("0")
+    for thread in threads:
+        for side in (one, other):
+            side.tell(thread, "count", "write", name, path, times)
+    for thread in threads:
+        for side in (one, other):
+            equal(side.answer(thread), "ok", f"{side.what}, {thread}")
+    equal(int(path.read_text()), times * 2 * len(threads), "the number")
+    stage.check_free(name)
+
+
+@scene
+def permits_are_shared(stage, one, other, name):
+    one.want("ok", "a", "permits", name, 2)
+    one.want("ok", "a", "lock", "permit", name, 0, LONG_LEASE_MS)
+    other.want("ok", "a", "lock", "permit", name, 0, LONG_LEASE_MS)
+    other.want("busy", "b", "lock", "permit", name, 0, LONG_LEASE_MS)
+    other.tell("b", "lock", "permit", name, FOR_EVER, LONG_LEASE_MS)
+    stage.wait_for_a_listener(name, "redisson_sc")
+    one.want("ok", "a", "unlock", "permit", name)
+    equal(other.answer("b"), "ok", f"{other.what} who waits")
+    for thread in ("a", "b"):
+        other.want("ok", thread, "unlock", "permit", name)
+    equal(stage.server.ask("GET", name), b"$1\r\n2\r\n", "the free permits")
+    equal(stage.server.ask("EXISTS", f"{{{name}}}:timeout"), b":0\r\n", "whether one is out")
+
+
+@scene
+def permits_that_ran_out_come_back(stage, one, other, name):
+    del stage
+    one.want("ok", "a", "permits", name, 1)
+    one.want("ok", "a", "lock", "permit", name, 0, 1000)
+    other.want("ok", "a", "lock", "permit", name, FOR_EVER, LONG_LEASE_MS)
+    one.want("lost", "a", "unlock", "permit", name)
+    other.want("ok", "a", "unlock", "permit", name)
+
+
+@scene
+def units_are_shared(stage, one, other, name):
+    one.want("ok", "a", "give", name, 3)
+    other.want("3", "a", "units", name)
+    other.want("ok", "a", "take", name, 2, 0)
+    one.want("busy", "a", "take", name, 2, 0)
+    one.tell("b", "take", name, 2, FOR_EVER)
+    stage.wait_for_a_listener(name, "redisson_sc")
+    other.want("ok", "a", "give", name, 1)
+    equal(one.answer("b"), "ok", f"{one.what} who waits")
+    other.want("0", "a", "units", name)
+
+
+@scene
+def a_latch_opens_for_both(stage, one, other, name):
+    one.want("ok", "a", "latch", name, 2)
+    other.want("busy", "a", "latch", name, 2)
+    other.want("busy", "a", "await", name, 0)
+    for side in (one, other):
+        side.tell("b", "await", name, FOR_EVER)
+    channel = f"redisson_countdownlatch__channel__{{{name}}}"
+    wait_until(lambda: stage.server.listeners(channel) == 2, f"both wait for {name}")
+    one.want("ok", "a", "down", name)
+    other.want("ok", "a", "down", name)
+    for side in (one, other):
+        equal(side.answer("b"), "ok", f"{side.what} who waits")
+        side.want("ok", "a", "await", name, 0)
     stage.check_free(name)
 
 

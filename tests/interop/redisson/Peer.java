@@ -15,6 +15,7 @@ import java.util.concurrent.Executors;
 import java.util.concurrent.TimeUnit;
 import org.redisson.Redisson;
 import org.redisson.api.RLock;
+import org.redisson.api.RPermitExpirableSemaphore;
 import org.redisson.api.RedissonClient;
 import org.redisson.config.Config;
 
@@ -33,6 +34,68 @@ public final class Peer {
             return client.getReadWriteLock(name).writeLock();
         default:
             throw new IllegalArgumentException("no such kind: " + kind);
+        }
+    }
+
+    /* What the thread has of each semaphore. */
+    private static final ThreadLocal<Map<String, String>> permits =
+        ThreadLocal.withInitial(HashMap::new);
+
+    private static String takePermit(String name, long waitMs, long leaseMs) throws Exception {
+        RPermitExpirableSemaphore semaphore = client.getPermitExpirableSemaphore(name);
+        String id = waitMs < 0 ? semaphore.acquire(leaseMs, TimeUnit.MILLISECONDS)
+                               : semaphore.tryAcquire(waitMs, leaseMs, TimeUnit.MILLISECONDS);
+        if (id != null) {
+            permits.get().put(name, id);
+        }
+        return id != null ? "ok" : "busy";
+    }
+
+    private static String givePermit(String name) {
+        String id = permits.get().remove(name);
+        return client.getPermitExpirableSemaphore(name).tryRelease(id) ? "ok" : "lost";
+    }
+
+    private static String take(String name, int units, long waitMs) throws Exception {
+        if (waitMs < 0) {
+            client.getSemaphore(name).acquire(units);
+            return "ok";
+        }
+        boolean taken = client.getSemaphore(name).tryAcquire(units, waitMs, TimeUnit.MILLISECONDS);
+        return taken ? "ok" : "busy";
+    }
+
+    private static String await(String name, long waitMs) throws Exception {
+        if (waitMs < 0) {
+            client.getCountDownLatch(name).await();
+            return "ok";
+        }
+        return client.getCountDownLatch(name).await(waitMs, TimeUnit.MILLISECONDS) ? "ok" : "busy";
+    }
+
+    /* What has no owner; or null: no such order. */
+    private static String change(String[] word) throws Exception {
+        switch (word[0]) {
+        case "permits":
+            client.getPermitExpirableSemaphore(word[1]).trySetPermits(Integer.parseInt(word[2]));
+            return "ok";
+        case "give":
+            client.getSemaphore(word[1]).release(Integer.parseInt(word[2]));
+            return "ok";
+        case "take":
+            return take(word[1], Integer.parseInt(word[2]), Long.parseLong(word[3]));
+        case "units":
+            return Integer.toString(client.getSemaphore(word[1]).availablePermits());
+        case "latch":
+            return client.getCountDownLatch(word[1]).trySetCount(Integer.parseInt(word[2]))
+                ? "ok" : "busy";
+        case "down":
+            client.getCountDownLatch(word[1]).countDown();
+            return "ok";
+        case "await":
+            return await(word[1], Long.parseLong(word[2]));
+        default:
+            return null;
         }
     }
 
@@ -71,6 +134,15 @@ public final class Peer {
     }
 
     private static String obey(String[] word) throws Exception {
+        String changed = change(word);
+        if (changed != null) {
+            return changed;
+        }
+        if (word[1].equals("permit")) {
+            return word[0].equals("lock")
+                ? takePermit(word[2], Long.parseLong(word[3]), Long.parseLong(word[4]))
+                : givePermit(word[2]);
+        }
         switch (word[0]) {
         case "lock":
             return lock(lockOf(word[1], word[2]), Long.parseLong(word[3]), Long.parseLong(word[4]));
