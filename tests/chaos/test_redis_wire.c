@@ -17,7 +17,8 @@ struct impostor {
     int port;
     const char *says;
     size_t length;
-    bool endless; /* says it again and again */
+    bool endless;      /* says it again and again */
+    const char *words; /* in the sentence that the caller reads; NULL: any */
 };
 
 /* Answers every connection with its bytes, then hears whatever comes. */
@@ -71,6 +72,7 @@ static int meet(struct impostor *impostor)
     CHECK(hold == NULL);
     CHECK(strlen(hf_last_error()->text) > 10);
     test_note("%s", hf_last_error()->text);
+    CHECK(!impostor->words || strstr(hf_last_error()->text, impostor->words));
     child_kill(&impostor->process);
     hf_close(client);
     return code;
@@ -81,61 +83,52 @@ static int hear(const char *says, size_t length)
     return meet(&(struct impostor){ .says = says, .length = length });
 }
 
-struct speech {
-    const char *says;
-    size_t length;
-};
+#define SAYING(text) .says = (text), .length = sizeof(text) - 1
 
-#define SPEECH(text)                                                                               \
-    {                                                                                              \
-        text, sizeof(text) - 1                                                                     \
-    }
-
-static void hear_one(void *arg, int index)
+static void meet_one(void *arg, int index)
 {
-    const struct speech *speech = (const struct speech *)arg + index;
-
-    CHECK_CODE(hear(speech->says, speech->length), HF_UNREACHABLE);
+    CHECK_CODE(meet((struct impostor *)arg + index), HF_UNREACHABLE);
 }
 
 /* All of them side by side: for a while, each client tries to give back what it may have got. */
-static void hear_all(struct speech *speeches, size_t count)
+static void meet_all(struct impostor *impostors, size_t count)
 {
-    processes_run((int)count, hear_one, speeches);
+    processes_run((int)count, meet_one, impostors);
 }
 
 TEST(nonsense_is_no_answer)
 {
-    struct speech speeches[] = {
-        SPEECH("HTTP/1.1 400 Bad Request\r\n\r\n"),
-        SPEECH(GREETED "@#!\r\n"),
-        SPEECH("\0\0\0\0\0\0\r\n"),
-        SPEECH(GREETED "$12"),
+    struct impostor impostors[] = {
+        { SAYING("HTTP/1.1 400 Bad Request\r\n\r\n") },
+        { SAYING(GREETED "@#!\r\n") },
+        { SAYING("\0\0\0\0\0\0\r\n") },
+        { SAYING(GREETED "$12"), .words = "no answer for" },
     };
 
-    hear_all(speeches, sizeof(speeches) / sizeof(speeches[0]));
+    meet_all(impostors, sizeof(impostors) / sizeof(impostors[0]));
 }
 
 TEST(an_answer_that_announces_too_much_is_refused)
 {
-    struct speech speeches[] = {
-        SPEECH(GREETED "*2000000000\r\n:1\r\n"),
-        SPEECH(GREETED "*4294967295\r\n"),
-        SPEECH(GREETED "$99999999999999999999\r\nx"),
-        SPEECH(GREETED "*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n"),
+    struct impostor impostors[] = {
+        { SAYING(GREETED "*2000000000\r\n:1\r\n") },
+        { SAYING(GREETED "*4294967295\r\n") },
+        { SAYING(GREETED "$99999999999999999999\r\nx") },
+        { SAYING(GREETED "*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n") },
     };
 
-    hear_all(speeches, sizeof(speeches) / sizeof(speeches[0]));
+    meet_all(impostors, sizeof(impostors) / sizeof(impostors[0]));
 }
 
 TEST(an_answer_without_an_end_is_refused)
 {
     static char flood[65536];
+    struct impostor impostor = { SAYING(flood), .endless = true, .words = "too long" };
 
     memset(flood, 'x', sizeof(flood));
     memcpy(flood, GREETED "$1000000000\r\n", strlen(GREETED "$1000000000\r\n"));
-    CHECK_CODE(meet(&(struct impostor){ .says = flood, .length = sizeof(flood), .endless = true }),
-               HF_UNREACHABLE);
+    impostor.length = sizeof(flood);
+    CHECK_CODE(meet(&impostor), HF_UNREACHABLE);
 }
 
 TEST(answers_of_another_shape_are_no_grant)

@@ -43,6 +43,8 @@ static void check_hand_over(hf_mode mode)
     struct child child;
 
     TEST_TIMEOUT(120);
+    /* Whoever is not told waits for this long. */
+    client_lease_ms = (int64_t)2 * STALL_MS * test_slow();
     game->mode = mode;
     store_url();
     child_start(&child, play, game);
