@@ -436,6 +436,23 @@ HF_API int hf_inspect(hf_client *client, const char *name, hf_entry_cb *visit, v
 HF_API int hf_break(hf_client *client, const char *name, const char *owner_key,
                     uint32_t *ret_count);
 
+/* What a store says about itself, and what about it endangers locks. */
+typedef struct hf_remark {
+    size_t size;
+    const char *what;        /* what is so; of a plain fact, its name */
+    const char *value;       /* of a plain fact; NULL: this is a danger */
+    const char *consequence; /* of a danger: what may come of it ... */
+    const char *cure;        /* ... and what to do about it; else NULL */
+} hf_remark;
+
+/* Return false to stop. Runs on the calling thread, inside hf_examine; may call the library. The
+ * remark and its strings live until the function returns. */
+typedef bool hf_remark_cb(void *arg, const hf_remark *remark);
+
+/* Asks the store about itself, for whoever looks after it: what `holdfast doctor` says. An engine
+ * that has nothing to say about its store says nothing, and HF_OK. */
+HF_API int hf_examine(hf_client *client, hf_remark_cb *visit, void *arg);
+
 #ifdef __cplusplus
 }
 #endif

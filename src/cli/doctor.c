@@ -213,8 +213,10 @@ static int examine(struct cli_doctor *doctor)
     cli_doctor_fact(doctor, "store", "%s", hf_url(doctor->session->client));
     print_capabilities(doctor);
     cli_doctor_check_file(doctor);
+    code = cli_doctor_check_store(doctor);
     doctor->session->muted = true; /* our own locks are no news */
-    code = measure(doctor);
+    if (code == HF_OK)
+        code = measure(doctor);
     doctor->session->muted = false;
     if (code == HF_OK && (hf_caps(doctor->session->client) & HF_CAP_INSPECT))
         code = check_locks(doctor);

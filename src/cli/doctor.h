@@ -23,4 +23,9 @@ void cli_doctor_finding(struct cli_doctor *doctor, const char *what, const char 
 /* The state file of the embedded engine, if the client has one mapped. */
 void cli_doctor_check_file(struct cli_doctor *doctor);
 
+/* ---- doctor_store.c ---- */
+
+/* What the store says about itself. An hf_code. */
+int cli_doctor_check_store(struct cli_doctor *doctor);
+
 #endif

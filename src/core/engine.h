@@ -143,6 +143,15 @@ struct hf_query {
     struct hf_task answer;
 };
 
+/* "What are you, and what endangers locks on you": the engine calls hf__examination_add for each
+ * remark, then hf__examination_done once, never from inside the question. */
+struct hf_examination {
+    int code;
+    hf_error *error;
+    struct hf_task answer;
+    void *engine_pointer;
+};
+
 /* What the core offers to an engine. Lives longer than the engine. */
 struct hf_host {
     struct hf_loop *loop;
@@ -179,6 +188,8 @@ struct hf_engine_ops {
     void (*renew)(struct hf_engine *engine, struct hf_lease *lease); /* -> hf__lease_renewed */
     void (*change)(struct hf_engine *engine, struct hf_change *change);
     void (*inspect)(struct hf_engine *engine, struct hf_query *query);
+    /* Optional: what the store says about itself. */
+    void (*examine)(struct hf_engine *engine, struct hf_examination *examination);
 
     /* Optional, all or none: for an engine that can answer without I/O. Callable on any thread, at
      * the same time for different ops; they return the verdict instead of completing later. */
@@ -234,6 +245,9 @@ void hf__holds_recheck(const struct hf_host *host, const char *reason);
 void hf__change_done(struct hf_engine *engine, struct hf_change *change);
 void hf__query_add(struct hf_query *query, const hf_entry *entry); /* any thread that answers it */
 void hf__query_done(struct hf_engine *engine, struct hf_query *query);
+/* Copies the remark. */
+void hf__examination_add(struct hf_examination *examination, const hf_remark *remark);
+void hf__examination_done(struct hf_engine *engine, struct hf_examination *examination);
 
 /* Explains NO_ANSWER, FAILED and error codes: one sentence, what is wrong, where, what to do. */
 __attribute__((format(printf, 4, 5))) void hf__op_explain(struct hf_op *op, int code, int native,

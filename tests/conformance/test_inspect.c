@@ -229,3 +229,29 @@ TEST(the_visitor_may_call_the_library)
     give_back(hold);
     hf_close(client);
 }
+
+static bool note_remark(void *arg, const hf_remark *remark)
+{
+    CHECK(remark->size >= sizeof(size_t));
+    CHECK(remark->what && *remark->what);
+    if (remark->value)
+        CHECK(!remark->consequence && !remark->cure);
+    else
+        CHECK(remark->consequence && *remark->consequence && remark->cure && *remark->cure);
+    return --*(int *)arg > 0;
+}
+
+TEST(a_store_says_what_endangers_it)
+{
+    hf_client *client = open_client();
+    int wanted = 1000;
+
+    CHECK_CODE(hf_examine(client, note_remark, &wanted), HF_OK);
+    int said = 1000 - wanted;
+    test_note("%d remarks", said);
+    wanted = 1;
+    CHECK_CODE(hf_examine(client, note_remark, &wanted), HF_OK);
+    CHECK_INT(wanted, said > 0 ? 0 : 1);
+    CHECK_ERROR(hf_examine(client, NULL, NULL), HF_EINVAL);
+    hf_close(client);
+}

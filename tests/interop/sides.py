@@ -45,13 +45,15 @@ def wait_until(condition, what):
 class Server:
     """A Redis server on a port that the kernel gives to nobody who only connects."""
 
-    def __init__(self, directory):
+    def __init__(self, directory, *options, environment=None):
         for _ in range(20):
             self.port = random.randrange(10000, 30000)
             self.process = subprocess.Popen(
                 ["redis-server", "--port", str(self.port), "--bind", "127.0.0.1", "--save", "",
-                 "--appendonly", "no", "--dir", directory, "--logfile", f"{directory}/log"],
-                stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, preexec_fn=die_with_parent)
+                 "--appendonly", "no", "--dir", directory, "--logfile", f"{directory}/log",
+                 *options],
+                stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, env=environment,
+                preexec_fn=die_with_parent)
             if self.comes_up():
                 self.url = f"redis://127.0.0.1:{self.port}"
                 return

@@ -79,7 +79,7 @@ static const char *const schemes[] = { "redis", "rediss", "redis+unix", NULL };
 #define COMMON                                                                                     \
     .schemes = schemes, .open = open_redis, .close = close_redis, .attempt = hf__redis_attempt,    \
     .release = hf__redis_release, .renew = hf__redis_renew, .change = hf__redis_change,            \
-    .inspect = hf__redis_inspect, .forked = forked
+    .inspect = hf__redis_inspect, .examine = hf__redis_examine, .forked = forked
 
 const struct hf_engine_ops hf__redis = {
     .name = "redis",

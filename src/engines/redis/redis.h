@@ -387,6 +387,7 @@ void hf__renewals_close(struct redis *redis);
 void hf__renewals_forget(struct redis *redis, struct hf_op *op);
 void hf__redis_change(struct hf_engine *engine, struct hf_change *change);
 void hf__redis_inspect(struct hf_engine *engine, struct hf_query *query);
+void hf__redis_examine(struct hf_engine *engine, struct hf_examination *examination);
 void hf__inspect_close(struct redis *redis);
 
 #endif

@@ -1,0 +1,129 @@
+"""doctor on Redis servers with something wrong with them, one thing at a time."""
+import json
+import os
+import pathlib
+import shutil
+import sys
+
+from clitest import Skip, contains, equal, main, test, wait_until
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / 'interop'))
+from sides import Server  # noqa: E402
+
+# What a server must be told so that nothing is wrong with it.
+DURABLE = ('--appendonly', 'yes', '--appendfsync', 'always')
+
+
+class Patient:
+    """A server, and what doctor says of it."""
+
+    def __init__(self, box, *options, environment=None):
+        if os.environ['HOLDFAST_REDIS'] != 'yes':
+            raise Skip('this build has no engine for Redis')
+        if not shutil.which('redis-server'):
+            raise Skip('there is no redis-server')
+        self.box = box
+        self.directory = box.file(f'server-{len(box.processes)}')
+        os.mkdir(self.directory)
+        self.server = Server(self.directory, *options, environment=environment)
+        box.processes.append(self.server)
+
+    def set(self, *words):
+        equal(self.server.ask(*words), b'+OK\r\n', ' '.join(words))
+
+    def see(self, code=None, user='', options=''):
+        """The facts by name, and the findings."""
+        url = self.server.url.replace('//', f'//{user}') + options
+        result = self.box.run('-e', url, 'doctor', '--json')
+        said = json.loads(result.out)
+        findings = [each for each in said if 'finding' in each]
+        wanted = code if code is not None else 1 if findings else 0
+        equal(result.code, wanted, f'the exit status; {result}')
+        for each in findings:
+            assert each['consequence'] and each['cure'], each
+        return ({each['fact']: each['value'] for each in said if 'fact' in each},
+                [each['finding'] for each in findings])
+
+
+def only(findings, part):
+    equal(len(findings), 1, f'the number of {findings}')
+    contains(findings[0], part)
+
+
+@test
+def a_durable_server_of_its_own_is_healthy(box):
+    patient = Patient(box, *DURABLE)
+    facts, findings = patient.see(code=0)
+    equal(findings, [])
+    contains(facts['server'], 'Redis ')
+    contains(facts['on disk'], 'always')
+    contains(facts['replication'], 'master, 0 replicas')
+    contains(box.expect(0, '-e', patient.server.url, 'doctor').out, 'Nothing endangers')
+
+
+@test
+def eviction_is_a_finding_where_memory_is_limited(box):
+    patient = Patient(box, *DURABLE)
+    patient.set('CONFIG', 'SET', 'maxmemory-policy', 'volatile-lru')
+    equal(patient.see()[1], [])
+    patient.set('CONFIG', 'SET', 'maxmemory', '100mb')
+    only(patient.see()[1], 'maxmemory-policy is volatile-lru')
+    patient.set('CONFIG', 'SET', 'maxmemory-policy', 'noeviction')
+    equal(patient.see()[1], [])
+
+
+@test
+def a_server_that_forgets_is_a_finding(box):
+    patient = Patient(box)
+    only(patient.see()[1], 'does not write what it is told to disk')
+    patient.set('CONFIG', 'SET', 'appendonly', 'yes')
+    only(patient.see()[1], 'not synced before the server answers')
+    patient.set('CONFIG', 'SET', 'appendfsync', 'always')
+    equal(patient.see()[1], [])
+
+
+@test
+def replicas_are_a_finding(box):
+    patient = Patient(box, *DURABLE)
+    replica = Patient(box, *DURABLE, '--replicaof', '127.0.0.1', str(patient.server.port))
+    wait_until(lambda: b'connected_slaves:1' in patient.server.ask('INFO', 'replication'),
+               'the replica is connected')
+    wait_until(lambda: b'master_link_status:up' in replica.server.ask('INFO', 'replication'),
+               'the replica follows')
+    facts, findings = patient.see()
+    contains(facts['replication'], '1 replica')
+    only(findings, '1 replica follows')
+    equal(patient.see(options='?sync=1')[1], [])
+    only(replica.see(code=69)[1], 'this server is a replica')
+
+
+@test
+def what_a_user_may_not_do_is_a_finding(box):
+    patient = Patient(box, *DURABLE)
+    patient.set('ACL', 'SETUSER', 'bob', 'on', '>secret', '+@all', '-subscribe', '-client',
+                '~*', '&*')
+    findings = patient.see(user='bob:secret@')[1]
+    equal(len(findings), 3, f'the number of {findings}')
+    contains(findings[0], 'CLIENT KILL')
+    contains(findings[1], "may not listen to the locks' channels")
+    contains(findings[2], 'may not listen to a channel of its own')
+    patient.set('ACL', 'SETUSER', 'bob', '+subscribe', '+client')
+    equal(patient.see(user='bob:secret@')[1], [])
+    patient.set('ACL', 'SETUSER', 'bob', 'resetchannels', '&redisson_*')
+    only(patient.see(user='bob:secret@')[1], 'may not listen to a channel of its own')
+    patient.set('ACL', 'SETUSER', 'bob', 'resetchannels', '&holdfast:*')
+    only(patient.see(code=77, user='bob:secret@')[1], "may not listen to the locks' channels")
+    patient.set('ACL', 'SETUSER', 'bob', '&*', '-info', '-config')
+    only(patient.see(user='bob:secret@')[1], 'may not use INFO')
+
+
+@test
+def a_clock_that_is_far_off_is_a_finding(box):
+    skewed = {**os.environ, 'LD_PRELOAD': os.environ['HOLDFAST_SKEWED_CLOCK']}
+    patient = Patient(box, *DURABLE, environment=skewed)
+    facts, findings = patient.see()
+    contains(facts['its clock'], "ahead of this machine's")
+    only(findings, "s ahead of this machine's")
+
+
+main()
