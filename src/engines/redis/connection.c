@@ -97,6 +97,10 @@ static void limit_fired(struct hf_timer *timer)
         fail(connection);
         return;
     }
+    if (connection->state == CONNECTION_FINDING) {
+        hf__sentinel_silent(connection);
+        return;
+    }
     struct hf_link *first = hf__list_first(&connection->out);
     if (!first)
         return;
@@ -189,6 +193,9 @@ static void take_reply(struct connection *connection, const redisReply *reply)
         return;
     }
     question->answered(connection, question, reply);
+    /* It was a master when we connected; where that is now is found by connecting again. */
+    if (reply->type == REDIS_REPLY_ERROR && strstr(reply->str, "READONLY"))
+        hf__connection_break(connection, HF_UNREACHABLE, 0, "it is a replica now");
 }
 
 static void received(void *arg, const char *bytes, size_t length)
@@ -245,23 +252,30 @@ static void broken(void *arg, int code, int native, const char *why)
     fail(connection);
 }
 
-static void open_stream(struct connection *connection)
+void hf__connection_open_at(struct connection *connection)
 {
     static const struct hf_stream_events events = { opened, received, broken };
     const struct hf_host *host = connection->redis->base.host;
     connection->state = CONNECTION_OPENING;
+    redisReaderFree(connection->reader);
     connection->reader = hf__reply_reader();
+    connection->unread = 0;
     if (connection->reader)
-        connection->stream = hf__stream_open(
-            host->uv, host->loop, &connection->redis->settings.place, &events, connection);
+        connection->stream =
+            hf__stream_open(host->uv, host->loop, &connection->place, &events, connection);
     if (!connection->stream)
         hf__connection_break(connection, HF_ENOMEM, 0, "out of memory for a connection");
 }
 
 void hf__connection_want(struct connection *connection)
 {
-    if (connection->state == CONNECTION_DOWN && !connection->pause.started)
-        open_stream(connection);
+    if (connection->state != CONNECTION_DOWN || connection->pause.started)
+        return;
+    connection->place = connection->redis->settings.place;
+    if (connection->redis->settings.master)
+        hf__sentinel_find(connection);
+    else
+        hf__connection_open_at(connection);
 }
 
 static bool is_needed(const struct connection *connection)

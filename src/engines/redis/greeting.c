@@ -77,6 +77,27 @@ static void say_name(struct connection *connection)
     greet(connection, &command, hf__question_ignored);
 }
 
+static void role_answered(struct connection *connection, struct question *question,
+                          const redisReply *reply)
+{
+    bool master = hf__reply_is_array(reply, 1) && hf__reply_says(reply->element[0], "master");
+    hf__question_free(connection->redis, question);
+    if (reply && !master)
+        hf__connection_break(connection, HF_UNREACHABLE, 0, "it is no master%s%.100s",
+                             reply->type == REDIS_REPLY_ERROR ? ": " : "",
+                             reply->type == REDIS_REPLY_ERROR ? reply->str : "");
+}
+
+/* What sentinels say may be old. */
+static void ask_role(struct connection *connection)
+{
+    struct command command;
+    if (!connection->redis->settings.master)
+        return;
+    hf__command_begin(&command, "ROLE");
+    greet(connection, &command, role_answered);
+}
+
 static void kill_last_one(struct connection *connection)
 {
     struct command command;
@@ -101,6 +122,7 @@ void hf__greeting_begin(struct connection *connection)
 {
     authenticate(connection);
     select_database(connection);
+    ask_role(connection);
     say_name(connection);
     kill_last_one(connection);
     ask_id(connection);

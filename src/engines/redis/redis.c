@@ -74,7 +74,10 @@ static void forked(struct hf_engine *engine)
             hf__stream_forked(connections[i]->stream);
 }
 
-static const char *const schemes[] = { "redis", "rediss", "redis+unix", NULL };
+static const char *const schemes[] = { "redis",           "rediss",
+                                       "redis+unix",      "redis+sentinel",
+                                       "rediss+sentinel", "redis+cluster",
+                                       "rediss+cluster",  NULL };
 
 #define COMMON                                                                                     \
     .schemes = schemes, .open = open_redis, .close = close_redis, .attempt = hf__redis_attempt,    \

@@ -29,6 +29,9 @@
 #define REDIS_PLACE_MS 2000
 /* The server does nothing else while it gives out so many. */
 #define REDIS_PERMITS_MOST 10000u
+#define REDIS_SENTINEL_PORT 26379
+/* The longest name of a host that a sentinel may answer, with its NUL. */
+#define REDIS_HOST_SIZE 256
 #define REDIS_CHANNEL_BUCKETS 1024u
 /* uuid:number */
 #define REDIS_FIELD_SIZE HF_OWNER_KEY_SIZE
@@ -43,8 +46,12 @@ struct redis_settings {
     unsigned database;
     int64_t timeout_ms; /* how long the server may be silent while a question is out */
     unsigned replicas;  /* sync: so many must have a grant before it is believed */
-    bool simple;        /* format=simple: plain locks, as SET NX PX makes them */
-    char shown[280];    /* where it is, for sentences */
+    const char *master; /* NULL: `place` is the server; else sentinels know it by this name */
+    const struct hf_url_host *sentinels;
+    unsigned sentinel_count;
+    const char *sentinel_password; /* NULL: none */
+    bool simple;                   /* format=simple: plain locks, as SET NX PX makes them */
+    char shown[280];               /* where it is, for sentences */
 };
 
 /* What `settings` has got by then is given back by hf__redis_settings_close, also after a failure.
@@ -139,6 +146,7 @@ struct question {
 
 enum connection_state {
     CONNECTION_DOWN,     /* nobody needs it, or it pauses after a failure */
+    CONNECTION_FINDING,  /* asking sentinels where to */
     CONNECTION_OPENING,  /* connecting */
     CONNECTION_GREETING, /* connected; password and database are being settled */
     CONNECTION_READY
@@ -149,16 +157,20 @@ struct connection {
     enum connection_state state;
     struct hf_stream *stream;
     redisReader *reader;
-    size_t unread;            /* bytes of a reply that is not whole yet */
-    struct hf_link questions; /* wait for the connection */
-    struct hf_link out;       /* sent, in the order of their answers */
-    struct hf_timer pause;    /* until the next try */
-    struct hf_timer limit;    /* the oldest question has waited for too long; or a failure */
-    unsigned failures;        /* in a row */
-    uint64_t known_scripts;   /* a bit for each that this connection has sent in full */
-    uint64_t server_id;       /* the server's number for this connection, or for the last one */
-    hf_error why;             /* of the last failure */
-    bool failing;             /* `why` is set, and is to be told */
+    size_t unread;                /* bytes of a reply that is not whole yet */
+    struct hf_link questions;     /* wait for the connection */
+    struct hf_link out;           /* sent, in the order of their answers */
+    struct hf_timer pause;        /* until the next try */
+    struct hf_timer limit;        /* the oldest question has waited for too long; or a failure */
+    unsigned failures;            /* in a row */
+    uint64_t known_scripts;       /* a bit for each that this connection has sent in full */
+    uint64_t server_id;           /* the server's number for this connection, or for the last one */
+    hf_error why;                 /* of the last failure */
+    bool failing;                 /* `why` is set, and is to be told */
+    struct hf_stream_place place; /* where it goes now */
+    /* With sentinels: how many may still be asked this time; the master they named last. */
+    unsigned sentinels_left, master_port;
+    char master_host[REDIS_HOST_SIZE];
     /* For the one that listens: the connection is ready; is lost; a reply that answers nothing. */
     void (*ready)(struct connection *connection);
     void (*lost)(struct connection *connection);
@@ -167,6 +179,8 @@ struct connection {
 
 void hf__connection_init(struct connection *connection, struct redis *redis);
 void hf__connection_close(struct connection *connection);
+/* Opens it at connection->place, with whatever was read before forgotten. */
+void hf__connection_open_at(struct connection *connection);
 /* Opens it unless it is open, or pauses. */
 void hf__connection_want(struct connection *connection);
 /* Sends the question as soon as the connection is ready. */
@@ -179,6 +193,11 @@ void hf__connection_script(struct connection *connection, struct command *comman
                            enum redis_script script, unsigned keys);
 __attribute__((format(printf, 4, 5))) void
 hf__connection_break(struct connection *connection, int code, int native, const char *format, ...);
+
+/* sentinel.c: asks where the master is, then calls hf__connection_open_at; or breaks. */
+void hf__sentinel_find(struct connection *connection);
+/* The limit of the one that is being asked has passed. */
+void hf__sentinel_silent(struct connection *connection);
 
 /* greeting.c: what is said first on each connection. Calls hf__connection_greeted, or breaks. */
 void hf__greeting_begin(struct connection *connection);
@@ -328,7 +347,8 @@ struct redis {
     struct hf_engine base;
     struct redis_settings settings;
     char uuid[37];
-    uint64_t claims; /* numbers given to claims so far */
+    unsigned sentinel; /* the one to ask first */
+    uint64_t claims;   /* numbers given to claims so far */
     struct connection asking, listening, syncing;
     struct hf_link free_questions;
     struct pulse pulse;

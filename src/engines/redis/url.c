@@ -1,5 +1,6 @@
 /* What a URL of Redis says: redis://[user[:password]@][host[:port]][/database][?timeout=MS],
- * rediss: for the same with TLS, or redis+unix:///path[?db=N]. */
+ * rediss: for the same with TLS, redis+unix:///path[?db=N], or redis+sentinel://host,host/master.
+ */
 #include "base/error.h"
 #include "redis.h"
 
@@ -29,9 +30,31 @@ static bool parse_number(const char *text, long least, long most, long *ret)
     return !*end && *ret >= least && *ret <= most;
 }
 
-static int read_place(struct redis_settings *settings, const struct hf_url *url, hf_error *error)
+static bool by_sentinels(const struct hf_url *url)
+{
+    return strstr(url->scheme, "+sentinel") != NULL;
+}
+
+/* The database is an option here: the path names the master. */
+static int read_sentinels(struct redis_settings *settings, struct hf_url *url, hf_error *error)
+{
+    settings->master = url->path + (*url->path == '/');
+    settings->sentinels = url->hosts;
+    settings->sentinel_count = url->host_count;
+    settings->sentinel_password = hf__url_option(url, "sentinel_password", NULL);
+    if (!url->host_count || !*settings->master || strchr(settings->master, '/'))
+        return complain(url, error,
+                        "redis+sentinel://host,host,host/master names the sentinels and the master "
+                        "that they know");
+    snprintf(settings->shown, sizeof settings->shown, "master \"%.60s\"", settings->master);
+    return HF_OK;
+}
+
+static int read_place(struct redis_settings *settings, struct hf_url *url, hf_error *error)
 {
     struct hf_stream_place *place = &settings->place;
+    if (by_sentinels(url))
+        return read_sentinels(settings, url, error);
     if (strcmp(url->scheme, "redis+unix") == 0) {
         place->path = url->path;
         snprintf(settings->shown, sizeof settings->shown, "%.250s", url->path);
@@ -54,7 +77,7 @@ static int read_place(struct redis_settings *settings, const struct hf_url *url,
 
 static int read_database(struct redis_settings *settings, struct hf_url *url, hf_error *error)
 {
-    bool in_path = settings->place.host && strlen(url->path) > 1;
+    bool in_path = settings->place.host && strlen(url->path) > 1; /* not with sentinels */
     const char *text = in_path ? url->path + 1 : hf__url_option(url, "db", "0");
     long database;
     if (!parse_number(text, 0, DATABASE_MOST, &database))
@@ -112,6 +135,11 @@ void hf__redis_settings_close(struct redis_settings *settings)
 int hf__redis_settings(struct redis_settings *settings, struct hf_url *url, hf_error *error)
 {
     long timeout;
+    if (strstr(url->scheme, "+cluster"))
+        return hf__error_set(error, HF_ENOTSUP, 0,
+                             "URL \"%.150s\": this version of holdfast cannot lock in a Redis "
+                             "Cluster; use a server of its own, or one behind sentinels",
+                             url->redacted);
     settings->user = url->user && *url->user ? url->user : NULL;
     settings->password = url->password;
     if (settings->user && !settings->password)
