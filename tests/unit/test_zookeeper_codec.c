@@ -240,6 +240,8 @@ TEST(who_stands_in_front)
     CHECK(view.blocked && view.in_front.number == 2);
     look_at(&view, queue, ZK_READER, "d-__READ__0000000009");
     CHECK(view.blocked && view.in_front.number == 4);
+    look_at(&view, queue, ZK_WRITER, "e-__WRIT__0000000010");
+    CHECK(view.blocked && view.in_front.number == 9);
     look_at(&view, queue, ZK_READER, "e-__READ__0000000010");
     CHECK(!view.own);
     look_at(&view, queue, ZK_LOCK, "e-lock-0000000010");
