@@ -48,7 +48,7 @@ struct cli_settings {
     bool quick;
     /* torture; its hooks are in `names`. */
     int64_t time_ms, clients, lease_ms, rate, seed;
-    char *faults, *history, *html, *check;
+    char *faults, *history, *html, *check, *sandbox;
     bool list;
     /* The words that are no options, after the verb. */
     char **words;

@@ -201,6 +201,7 @@ const char cli_help_torture[] =
     "                        them; none; all (all)\n"
     "      --hook NAME=CMD   a fault of your own; NAME:heal=CMD ends it, whatever happens\n"
     "      --seed N          dice that were printed before\n"
+    "      --sandbox NAME    servers of its own, which are struck, too: --list shows them\n"
     "  -y, --yes             the store is on another machine, and that is meant\n"
     "\n"
     "Exit 0: no violation so far. 1: VIOLATION. 2: INCONCLUSIVE, too little happened.\n";

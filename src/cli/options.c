@@ -73,6 +73,7 @@ static const struct option options[] = {
     { 0,   "history",     TEXT,     AT(history),       CLI_TORTURE, 0 },
     { 0,   "html",        TEXT,     AT(html),          CLI_TORTURE, 0 },
     { 0,   "check",       TEXT,     AT(check),         CLI_TORTURE, 0 },
+    { 0,   "sandbox",     TEXT,     AT(sandbox),       CLI_TORTURE, 0 },
     { 0,   "list",        FLAG,     AT(list),          CLI_TORTURE, 0 },
 };
 /* clang-format on */

@@ -102,6 +102,31 @@ static void doubt_unfinished(struct cli_torture *torture)
                  "the run did not come to its end, so nobody looked for what is left behind");
 }
 
+/* All of it came after a fault over which this store promises nothing: no bug of the library, but a
+ * reason not to trust the store with more than it promises. */
+static void look_for_a_promise(struct cli_torture *torture)
+{
+    const struct torture_history *history = &torture->history;
+    const struct torture_report *report = &torture->report;
+    const size_t prefix = strlen(TORTURE_UNPROMISED_NOTE);
+    char fault[32] = "";
+
+    for (size_t i = 0; i < history->count; i++) {
+        const struct torture_record *record = &history->records[i];
+        if (record->kind == TORTURE_NOTE &&
+            strncmp(record->text, TORTURE_UNPROMISED_NOTE, prefix) == 0)
+            snprintf(fault, sizeof(fault), "%.20s", record->text + prefix);
+        if (record->kind != TORTURE_FAULT_ON || !fault[0] ||
+            strncmp(record->text, fault, sizeof(record->text)) != 0)
+            continue;
+        memcpy(torture->unpromised, fault, sizeof(fault));
+        for (unsigned f = 0; f < report->finding_count; f++)
+            if (report->findings[f].to < record->number)
+                torture->unpromised[0] = '\0';
+        return;
+    }
+}
+
 /* Reads the history, checks it, prints what there is to say. */
 static int judge(struct cli_torture *torture, const char *path)
 {
@@ -117,6 +142,8 @@ static int judge(struct cli_torture *torture, const char *path)
     torture_check(&torture->history, &limits, &torture->report);
     doubt_unfinished(torture);
     count_faults(torture);
+    if (torture->report.verdict == TORTURE_VIOLATION)
+        look_for_a_promise(torture);
     if (torture->settings->json)
         cli_torture_print_json(torture);
     else
@@ -198,7 +225,7 @@ static int make_place(const struct cli_torture *torture, char *path, size_t size
     return fd;
 }
 
-static int run(struct cli_torture *torture)
+static int run_on(struct cli_torture *torture)
 {
     char path[4096];
     int place, code = cli_torture_probe(torture);
@@ -222,6 +249,44 @@ static int run(struct cli_torture *torture)
     code = judge_run(torture, done, path);
     if (place > 0)
         close(place);
+    return code;
+}
+
+static int run_in_sandbox(struct cli_torture *torture)
+{
+    char error[256];
+    int code;
+
+    if (!torture_sandbox_start(&torture->sandbox, torture->deployment, error)) {
+        cli_complain("--sandbox %s: %s", torture->deployment->name, error);
+        return CLI_UNREACHABLE;
+    }
+    torture->plan.sandbox = &torture->sandbox;
+    torture->plan.url = torture->url = strdup(torture->sandbox.url);
+    snprintf(torture->shown_url, sizeof(torture->shown_url), "a sandbox: %s",
+             torture->deployment->text);
+    code = torture->url ? run_on(torture) : CLI_INTERNAL;
+    torture_sandbox_end(&torture->sandbox);
+    return code;
+}
+
+/* A signal that comes while there is a sandbox waits until the run reads it, so that no end leaves
+ * servers, or what they wrote. */
+static int run(struct cli_torture *torture)
+{
+    sigset_t ends, before;
+    int code;
+
+    if (!torture->deployment)
+        return run_on(torture);
+    sigemptyset(&ends);
+    sigaddset(&ends, SIGHUP);
+    sigaddset(&ends, SIGINT);
+    sigaddset(&ends, SIGTERM);
+    sigprocmask(SIG_BLOCK, &ends, &before);
+    torture->plan.mask = &before;
+    code = run_in_sandbox(torture);
+    sigprocmask(SIG_SETMASK, &before, NULL);
     return code;
 }
 

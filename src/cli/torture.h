@@ -21,6 +21,10 @@ struct cli_torture {
     unsigned caps; /* what the store's engine has: HF_CAP_... */
     bool connects; /* the store is reached by connections, which can be cut */
     struct torture_subject subject;
+    const struct torture_deployment *deployment; /* of the sandbox, or NULL */
+    struct torture_sandbox sandbox;
+    char
+        unpromised[32]; /* the fault over which the store does not promise what was broken; or "" */
     struct torture_plan plan;
     struct torture_hook hooks[TORTURE_HOOKS_MAX];
     struct torture_outcome outcome;

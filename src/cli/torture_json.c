@@ -105,6 +105,7 @@ void cli_torture_print_json(const struct cli_torture *torture)
     putchar(',');
     print_text("reason", report->reason);
     putchar(',');
+    printf("\"promised\":%s,", torture->unpromised[0] ? "false" : "true");
     print_text("version", hf_version());
     print_plan(torture);
     print_counts(report);

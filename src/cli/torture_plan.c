@@ -162,10 +162,30 @@ bool cli_torture_is_near(const char *url)
     }
 }
 
+static bool choose_deployment(struct cli_torture *torture)
+{
+    const struct torture_deployment *deployment;
+    const char *name = torture->settings->sandbox;
+
+    if (torture->settings->word_count > 0 || torture->settings->engine) {
+        cli_complain("--sandbox starts a store of its own: leave the URL out");
+        return false;
+    }
+    for (unsigned i = 0; (deployment = torture_deployment(i)); i++)
+        if (strcmp(deployment->name, name) == 0)
+            torture->deployment = deployment;
+    if (!torture->deployment)
+        cli_complain("--sandbox: there is no sandbox '%s'; holdfast torture --list shows them",
+                     name);
+    return torture->deployment;
+}
+
 static bool choose_url(struct cli_torture *torture)
 {
     struct cli_settings settings = *torture->settings;
 
+    if (settings.sandbox)
+        return choose_deployment(torture);
     if (settings.word_count == 1) {
         if (settings.engine) {
             cli_complain("two stores: '%s' and -e; give one", settings.words[0]);

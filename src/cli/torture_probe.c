@@ -84,17 +84,22 @@ static int try_in_a_child(const struct cli_torture *torture, struct found *found
 static int choose_faults(struct cli_torture *torture)
 {
     const char *faults = torture->settings->faults;
+    unsigned possible = TORTURE_CLIENT_FAULTS | (torture->connects ? TORTURE_WIRE_FAULTS : 0) |
+                        (torture->deployment ? torture->deployment->faults : 0);
+    unsigned impossible = torture->plan.faults & ~possible;
 
-    if (torture->connects || !(torture->plan.faults & TORTURE_WIRE_FAULTS))
+    torture->plan.faults &= possible;
+    if (!impossible || !faults || strstr(faults, "all"))
         return CLI_OK;
-    if (faults && !strstr(faults, "all")) {
+    if (impossible & TORTURE_WIRE_FAULTS)
         cli_complain("--faults '%s': this store is reached without connections, so there is none "
                      "to cut or to hold up",
                      faults);
-        return CLI_USAGE;
-    }
-    torture->plan.faults &= ~TORTURE_WIRE_FAULTS;
-    return CLI_OK;
+    else
+        cli_complain("--faults '%s': servers are struck in a --sandbox that has them; "
+                     "holdfast torture --list shows which",
+                     faults);
+    return CLI_USAGE;
 }
 
 int cli_torture_probe(struct cli_torture *torture)

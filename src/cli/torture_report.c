@@ -34,10 +34,14 @@ void cli_torture_print_list(FILE *out)
     for (unsigned i = 0; i < TORTURE_FAULTS; i++)
         fprintf(out, "  %-12s %s\n", torture_fault_name((enum torture_fault)i),
                 torture_fault_text((enum torture_fault)i));
-    fputs("  --hook       yours\n"
-          "  The last four need a store that is reached by connections: local: is not.\n"
-          "\nRULES\n",
-          out);
+    fputs(
+        "  --hook       yours\n"
+        "  reset, hole, mute and drip need a store that is reached by connections: local: is not.\n"
+        "\nSANDBOXES\n",
+        out);
+    for (unsigned i = 0; torture_deployment(i); i++)
+        fprintf(out, "  %-14s %s\n", torture_deployment(i)->name, torture_deployment(i)->text);
+    fputs("\nRULES\n", out);
     for (unsigned i = 0; i < TORTURE_RULES; i++)
         fprintf(out, "  %-3s %s\n", torture_rule_name((enum torture_rule)i),
                 torture_rule_text((enum torture_rule)i));
@@ -186,6 +190,12 @@ static void print_verdict(const struct cli_torture *torture)
                report->fault_hits, 100 * cli_torture_bound(torture));
     if (report->reason[0])
         cli_say(stdout, "\n", "why             %s", report->reason);
+    if (torture->unpromised[0])
+        cli_say(
+            stdout, "\n",
+            "promise         none: all that was broken came after \"%s\", over which this store "
+            "promises nothing; no bug of the library",
+            torture->unpromised);
     printf("%s\n", torture_verdict_name(report->verdict));
 }
 

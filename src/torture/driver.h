@@ -17,14 +17,15 @@ struct torture_driver {
     uint64_t run;
     int64_t begin_ns, end_ns; /* of the rough part, on CLOCK_BOOTTIME */
     pid_t clients[TORTURE_CLIENTS_MAX];
-    pid_t relay;                /* 0: there is none */
-    sigset_t watched, original; /* signals: that we read, and as we got them */
-    const char *now;            /* what is just being done to whom */
-    int64_t pauses_end_ns;      /* until then, some sync points pause */
-    unsigned next_fault;        /* goes round, so that every fault gets its chance */
-    unsigned rounds;            /* of all faults, so far */
-    bool late;                  /* some clients did not end when they were to */
-    bool failed;                /* outcome->sentence says why */
+    pid_t relay;               /* 0: there is none */
+    sigset_t watched;          /* signals that we read */
+    sigset_t before, original; /* as they were when the run began, and for other processes */
+    const char *now;           /* what is just being done to whom */
+    int64_t pauses_end_ns;     /* until then, some sync points pause */
+    unsigned next_fault;       /* goes round, so that every fault gets its chance */
+    unsigned rounds;           /* of all faults, so far */
+    bool late;                 /* some clients did not end when they were to */
+    bool failed;               /* outcome->sentence says why */
 };
 
 /* ---- driver.c ---- */

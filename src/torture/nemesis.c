@@ -12,9 +12,11 @@ enum { AIM_MS = 300, KINDS = TORTURE_FAULTS + TORTURE_HOOKS_MAX, REST_LEASES = 4
 
 const char *torture_fault_name(enum torture_fault fault)
 {
-    static const char *const names[] = { "stop-holder", "stop-waiter", "kill-holder", "kill-waiter",
-                                         "pause",       "clock",       "reset",       "hole",
-                                         "mute",        "drip" };
+    static const char *const names[] = {
+        "stop-holder", "stop-waiter", "kill-holder", "kill-waiter", "pause",
+        "clock",       "reset",       "hole",        "mute",        "drip",
+        "server-stop", "server-kill", "failover",
+    };
 
     return names[fault];
 }
@@ -32,6 +34,9 @@ const char *torture_fault_text(enum torture_fault fault)
         "its connections are a black hole for longer than the lease",
         "what it asks for is done, but the answers are lost with the connection",
         "its connections carry a hundred bytes a second",
+        "the server is stopped for longer than the lease",
+        "the server is killed, and started again",
+        "a replica replaces its primary, which has granted what the replica has not heard of",
     };
 
     return texts[fault];
@@ -252,6 +257,11 @@ static void strike_with(struct torture_driver *driver, unsigned fault)
     case TORTURE_MUTE:
     case TORTURE_DRIP:
         torture_nemesis_wire(driver, fault);
+        break;
+    case TORTURE_SERVER_STOP:
+    case TORTURE_SERVER_KILL:
+    case TORTURE_FAILOVER:
+        torture_nemesis_server(driver, fault);
         break;
     default:
         torture_nemesis_hook(driver, fault - TORTURE_FAULTS);

@@ -18,6 +18,11 @@ void torture_nemesis_heal(struct torture_driver *driver);
 /* A client that does this just now; or TORTURE_NO_CLIENT, after a while. */
 int torture_nemesis_aim(struct torture_driver *driver, enum torture_doing wanted);
 
+/* ---- nemesis_server.c ---- */
+
+/* One of the TORTURE_SERVER_FAULTS, from its beginning to its end. */
+void torture_nemesis_server(struct torture_driver *driver, enum torture_fault fault);
+
 /* ---- nemesis_wire.c ---- */
 
 /* One of the TORTURE_WIRE_FAULTS, from its beginning to its end. */

@@ -60,6 +60,23 @@ static void write_lease(struct torture_driver *driver)
     torture_write(driver->writer, &record);
 }
 
+/* Nor may he call a bug what the store does not promise. */
+static void write_promises(struct torture_driver *driver)
+{
+    const struct torture_sandbox *sandbox = driver->plan->sandbox;
+    unsigned unpromised =
+        sandbox ? sandbox->deployment->faults & ~sandbox->deployment->promised_over : 0;
+
+    for (unsigned i = 0; i < TORTURE_FAULTS; i++) {
+        struct torture_record record = { .kind = TORTURE_NOTE, .client = TORTURE_NOBODY };
+        if (!(unpromised & 1u << i))
+            continue;
+        snprintf(record.text, sizeof record.text, TORTURE_UNPROMISED_NOTE "%s",
+                 torture_fault_name((enum torture_fault)i));
+        torture_write(driver->writer, &record);
+    }
+}
+
 static void write_locks(struct torture_driver *driver)
 {
     for (unsigned i = 0; i < driver->arena->lock_count; i++) {
@@ -82,7 +99,8 @@ static void hear_signals(struct torture_driver *driver)
     for (size_t i = 0; i < sizeof signals / sizeof signals[0]; i++)
         if (sigaction(signals[i], NULL, &action) == 0 && action.sa_handler != SIG_IGN)
             sigaddset(&driver->watched, signals[i]);
-    sigprocmask(SIG_BLOCK, &driver->watched, &driver->original);
+    sigprocmask(SIG_BLOCK, &driver->watched, &driver->before);
+    driver->original = driver->plan->mask ? *driver->plan->mask : driver->before;
 }
 
 static bool start_clients(struct torture_driver *driver)
@@ -150,6 +168,7 @@ static void run(struct torture_driver *driver)
     torture_prefix(driver->arena->prefix, sizeof driver->arena->prefix, driver->run);
     torture_choose_locks(driver->arena, driver->subject);
     write_lease(driver);
+    write_promises(driver);
     write_locks(driver);
     bool relays = !(driver->plan->faults & TORTURE_WIRE_FAULTS) || torture_relay_start(driver);
     if (relays && start_clients(driver)) {
@@ -188,7 +207,7 @@ bool torture_run(const struct torture_plan *plan, const struct torture_subject *
         hear_signals(&driver);
         run(&driver);
         torture_writer_close(driver.writer);
-        sigprocmask(SIG_SETMASK, &driver.original, NULL);
+        sigprocmask(SIG_SETMASK, &driver.before, NULL);
     }
     munmap(driver.arena, sizeof *driver.arena);
     return !driver.failed;

@@ -2,6 +2,7 @@
 #ifndef HF_TORTURE_RUN_H
 #define HF_TORTURE_RUN_H
 
+#include "torture/sandbox.h"
 #include "torture/subject.h"
 
 #include <signal.h>
@@ -22,6 +23,10 @@ enum torture_fault {
     TORTURE_HOLE,  /* nothing passes for a while, longer than the lease */
     TORTURE_MUTE,  /* what is asked is done, but its answer is lost */
     TORTURE_DRIP,  /* a byte at a time */
+    /* The servers of a sandbox. */
+    TORTURE_SERVER_STOP, /* SIGSTOP, for longer than the lease */
+    TORTURE_SERVER_KILL, /* SIGKILL, and again */
+    TORTURE_FAILOVER,    /* the primary dies with a grant that its replica has not heard of */
     TORTURE_FAULTS
 };
 
@@ -29,6 +34,13 @@ enum torture_fault {
     (1u << TORTURE_RESET | 1u << TORTURE_HOLE | 1u << TORTURE_MUTE | 1u << TORTURE_DRIP)
 
 #define TORTURE_ALL_FAULTS ((1u << TORTURE_FAULTS) - 1)
+#define TORTURE_CLIENT_FAULTS ((1u << TORTURE_RESET) - 1)
+
+#define TORTURE_SERVER_FAULTS                                                                      \
+    (1u << TORTURE_SERVER_STOP | 1u << TORTURE_SERVER_KILL | 1u << TORTURE_FAILOVER)
+
+/* Before the name of a fault, the text of a TORTURE_NOTE: over such, the store promises nothing. */
+#define TORTURE_UNPROMISED_NOTE "unpromised:"
 
 /* A fault of the user's: `start` makes it, `heal`, if there is one, ends it. Shell commands. */
 struct torture_hook {
@@ -51,8 +63,10 @@ struct torture_plan {
     unsigned faults; /* bits 1u << torture_fault */
     const struct torture_hook *hooks;
     unsigned hook_count;
-    const char *history; /* where to */
-    unsigned slow;       /* this machine needs so many times the usual patience; 0 is 1 */
+    const char *history;             /* where to */
+    const sigset_t *mask;            /* signals as processes of ours get them; NULL: as they are */
+    struct torture_sandbox *sandbox; /* whose servers are struck, too; or NULL */
+    unsigned slow; /* this machine needs so many times the usual patience; 0 is 1 */
     /* For whoever knows where to aim. */
     const char *point; /* the only one that TORTURE_PAUSE pauses at; NULL: any */
     bool restless;     /* no time without faults until the end */

@@ -78,7 +78,7 @@ void torture_write_lock(struct torture_writer *writer, const struct torture_lock
 bool torture_keeps_order(const struct torture_plan *plan)
 {
     const unsigned stopping = 1u << TORTURE_STOP_HOLDER | 1u << TORTURE_STOP_WAITER |
-                              1u << TORTURE_PAUSE | TORTURE_WIRE_FAULTS;
+                              1u << TORTURE_PAUSE | TORTURE_WIRE_FAULTS | TORTURE_SERVER_FAULTS;
 
     return !(plan->faults & stopping) && plan->hook_count == 0;
 }

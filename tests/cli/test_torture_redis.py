@@ -8,7 +8,7 @@ import signal
 import socket
 import subprocess
 
-from clitest import Skip, contains, equal, main, test, wait_until
+from clitest import Skip, contains, equal, is_alive, main, test, wait_until
 
 PR_SET_PDEATHSIG = 1
 # For a run whose store is silent, which has to wait for everybody's patience.
@@ -25,6 +25,35 @@ return strays'''
 
 def die_with_parent():
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def sandbox(box):
+    """For tests whose server the command starts itself."""
+    if not shutil.which('redis-server'):
+        raise Skip('there is no redis-server')
+    if UNKNOWN_SCHEME in box.run('show', '-e', 'redis+unix:///none').err:
+        raise Skip('this build has no engine for Redis')
+
+
+def servers_of(pid):
+    """Both servers among the children, once they are there."""
+    try:
+        with open(f'/proc/{pid}/task/{pid}/children', encoding='utf-8') as file:
+            children = [int(word) for word in file.read().split()]
+        servers = [child for child in children if name_of(child) == 'redis-server']
+    except OSError:
+        return []
+    return servers if len(servers) == 2 else []
+
+
+def directory_of(pid):
+    directory = os.readlink(f'/proc/{pid}/cwd')
+    return directory if 'sandbox' in directory else ''
+
+
+def name_of(pid):
+    with open(f'/proc/{pid}/comm', encoding='utf-8') as file:
+        return file.read().strip()
 
 
 def free_port():
@@ -112,6 +141,71 @@ def connections_are_broken_in_every_way(box):
         for rule in report['rules']:
             assert rule['rule'][0] == 'L' or rule['broken'] == 0, report
         equal(server.tell('eval', STRAYS, '0'), '', 'keys that are not of the run, or stay')
+
+
+@test
+def a_sandbox_that_keeps_its_promise_is_not_accused(box):
+    sandbox(box)
+    report = json.loads(box.run('torture', '--sandbox', 'redis', '--json', '--time', '8s',
+                                '--lease', '300ms', '--faults', 'server').out)
+    faults = {fault['fault']: fault for fault in report['faults']}
+    equal(set(faults), {'server-stop', 'server-kill'})
+    for rule in report['rules']:
+        assert rule['rule'][0] == 'L' or rule['broken'] == 0, report
+    equal(report['promised'], True)
+
+
+def is_caught(box, name, fault):
+    """A few tries, as an overlap is a matter of milliseconds on a machine with other work to do."""
+    sandbox(box)
+    for _ in range(5):
+        result = box.run('torture', '--sandbox', name, '--json', '--time', '8s', '--lease', '500ms',
+                         '--faults', fault, '--history', 'run.hist')
+        report = json.loads(result.out)
+        if report['verdict'] == 'VIOLATION':
+            break
+        os.unlink(box.file('run.hist'))
+    equal((report['verdict'], report['promised'], result.code), ('VIOLATION', False, 1), result)
+    counts = {rule['rule']: rule['broken'] for rule in report['rules']}
+    assert counts['S1'] > 0, report
+    again = box.expect(1, 'torture', '--check', 'run.hist')
+    contains(again.out, f'all that was broken came after "{fault}"')
+
+
+@test
+def a_failover_to_a_replica_is_caught(box):
+    is_caught(box, 'redis-failover', 'failover')
+
+
+@test
+def a_restart_that_forgets_is_caught(box):
+    is_caught(box, 'redis-memory', 'server-kill')
+
+
+@test
+def nothing_of_a_sandbox_is_left(box):
+    sandbox(box)
+    for number in (signal.SIGINT, signal.SIGKILL):
+        process = box.start('torture', '--sandbox', 'redis-failover', '--time', '10m')
+        servers = wait_until(lambda pid=process.pid: servers_of(pid), 'both servers run')
+        directory = os.path.dirname(wait_until(lambda pid=servers[0]: directory_of(pid),
+                                               'a server is in its directory'))
+        process.signal(number)
+        end_of(process)
+        for pid in servers:
+            wait_until(lambda pid=pid: not is_alive(pid), f'the server {pid} has ended')
+        # After a SIGKILL nobody is left who could tidy up.
+        equal(os.path.exists(directory), number == signal.SIGKILL)
+        shutil.rmtree(directory, ignore_errors=True)
+
+
+@test
+def wrong_sandboxes_are_refused(box):
+    for words, part in ((['--sandbox', 'rain'], '--list'),
+                        (['--sandbox', 'redis', 'local:'], 'URL'),
+                        (['-e', 'local:', '--sandbox', 'redis'], 'URL'),
+                        (['--faults', 'failover'], '--sandbox')):
+        contains(box.expect(64, 'torture', *words).err, part)
 
 
 @test

@@ -50,7 +50,7 @@ static void print_faults(const struct mutant_trial *trial)
 {
     const char *separator = "";
 
-    if (trial->faults == (TORTURE_ALL_FAULTS & ~TORTURE_WIRE_FAULTS)) {
+    if (trial->faults == TORTURE_CLIENT_FAULTS) {
         printf("all");
         return;
     }

@@ -1,0 +1,55 @@
+/* Servers of a run's own, thrown away at its end, so that faults may strike them, too. */
+#ifndef HF_TORTURE_SANDBOX_H
+#define HF_TORTURE_SANDBOX_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+enum { TORTURE_SERVERS = 2 };
+
+/* What is put up, and what the store does not promise there. */
+struct torture_deployment {
+    const char *name;       /* the word of --sandbox */
+    const char *text;       /* one line */
+    unsigned servers;       /* the first is the primary, others are its replicas */
+    bool durable;           /* every change is written to disk before it is answered */
+    unsigned faults;        /* of its servers: bits 1u << torture_fault */
+    unsigned promised_over; /* those of them over which locks stay exclusive */
+};
+
+struct torture_server {
+    pid_t pid; /* 0: it does not run */
+    unsigned port;
+    char directory[80], socket[96];
+};
+
+struct torture_sandbox {
+    const struct torture_deployment *deployment;
+    char directory[64];
+    char url[120]; /* always leads to the primary */
+    struct torture_server servers[TORTURE_SERVERS];
+    unsigned primary;
+};
+
+/* All of them, one after the other; NULL: there are no more. */
+const struct torture_deployment *torture_deployment(unsigned index);
+
+/* Starts the servers; they die with this process. False: nothing is left, and error says why. */
+bool torture_sandbox_start(struct torture_sandbox *sandbox,
+                           const struct torture_deployment *deployment, char error[256]);
+/* Kills the servers, and removes all they have written. */
+void torture_sandbox_end(struct torture_sandbox *sandbox);
+
+/* SIGKILL, until it is gone. */
+void torture_sandbox_kill(struct torture_sandbox *sandbox, unsigned server);
+/* Again, with what it has on disk; until it answers. A replica: until it has all its primary has.
+ */
+bool torture_sandbox_restart(struct torture_sandbox *sandbox, unsigned server, char error[256]);
+/* The replica stands still and gets nothing more of what the primary grants. */
+bool torture_sandbox_cut_replica(struct torture_sandbox *sandbox);
+/* The replica goes on as the primary, and clients are led to it. */
+bool torture_sandbox_promote(struct torture_sandbox *sandbox);
+
+#endif
