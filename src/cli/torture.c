@@ -102,6 +102,29 @@ static void doubt_unfinished(struct cli_torture *torture)
                  "the run did not come to its end, so nobody looked for what is left behind");
 }
 
+/* A fault that was meant to come and never did proves nothing, either; and a hook that fails says
+ * why it never hit. */
+static void doubt_faults(struct cli_torture *torture)
+{
+    const struct torture_outcome *outcome = &torture->outcome;
+    struct torture_report *report = &torture->report;
+
+    if (!torture->url || report->verdict == TORTURE_VIOLATION)
+        return;
+    for (unsigned i = 0; i < TORTURE_FAULTS && report->verdict == TORTURE_SAFE_SO_FAR; i++)
+        if (torture->plan.faults & 1u << i && outcome->tried[i] == 0) {
+            report->verdict = TORTURE_INCONCLUSIVE;
+            snprintf(report->reason, sizeof(report->reason),
+                     "the fault \"%s\" never began: give the run more time",
+                     torture_fault_name((enum torture_fault)i));
+        }
+    for (unsigned i = 0; i < torture->plan.hook_count; i++)
+        if (outcome->hit[TORTURE_FAULTS + i] == 0 && outcome->hook_status[i])
+            snprintf(report->reason, sizeof(report->reason),
+                     "the hook \"%s\" never hit: its command ended with exit status %d",
+                     torture->hooks[i].name, outcome->hook_status[i]);
+}
+
 /* All of it came after a fault over which this store promises nothing: no bug of the library, but a
  * reason not to trust the store with more than it promises. */
 static void look_for_a_promise(struct cli_torture *torture)
@@ -141,6 +164,7 @@ static int judge(struct cli_torture *torture, const char *path)
     limits.grace_ns = lease_of(&torture->history);
     torture_check(&torture->history, &limits, &torture->report);
     doubt_unfinished(torture);
+    doubt_faults(torture);
     count_faults(torture);
     if (torture->report.verdict == TORTURE_VIOLATION)
         look_for_a_promise(torture);
@@ -191,8 +215,9 @@ static int judge_run(struct cli_torture *torture, bool done, const char *path)
         cli_complain("%s", torture->outcome.sentence);
         return CLI_INTERNAL;
     }
+    if (torture->outcome.is_full)
+        cli_complain("the history has no room for more, so the run ended early");
     code = judge(torture, path);
-
     if (keeps_text && keep_as_text(torture) != CLI_OK)
         return CLI_INTERNAL;
     if (torture->settings->history && !keeps_text)
@@ -311,6 +336,13 @@ static bool has_paths_apart(const struct cli_settings *settings)
     return false;
 }
 
+static bool asks_for_a_run(const struct cli_settings *settings)
+{
+    return settings->time_ms || settings->clients || settings->lease_ms || settings->rate ||
+           settings->seed >= 0 || settings->faults || settings->history || settings->sandbox ||
+           settings->name_count || settings->yes;
+}
+
 static int act(struct cli_torture *torture)
 {
     const struct cli_settings *settings = torture->settings;
@@ -324,6 +356,9 @@ static int act(struct cli_torture *torture)
         return cli_usage(settings, "torture", "torture takes one URL, or --check and no URL");
     if (!has_paths_apart(settings))
         return CLI_USAGE;
+    if (settings->check && asks_for_a_run(settings))
+        return cli_usage(settings, "torture",
+                         "--check judges what has happened: only --html and --json go with it");
     if (settings->check)
         return judge(torture, settings->check);
     code = cli_torture_plan(torture);

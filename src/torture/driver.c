@@ -178,7 +178,19 @@ static void collect(struct torture_driver *driver)
 
 bool torture_driver_is_over(const struct torture_driver *driver)
 {
-    return driver->failed || driver->outcome->ended_by || torture_clock_ns() >= driver->end_ns;
+    return driver->failed || driver->outcome->ended_by || driver->outcome->is_full ||
+           torture_clock_ns() >= driver->end_ns;
+}
+
+/* A history that is nearly full ends the run in good order, while there is room for the end. */
+static void make_room(struct torture_driver *driver)
+{
+    int error = torture_writer_grow(driver->writer);
+
+    if (error)
+        torture_driver_fail(driver, "there is no room left for the history: %s", strerror(error));
+    if (torture_writer_left(driver->writer) < TORTURE_RECORDS_BESIDES / 2)
+        driver->outcome->is_full = true;
 }
 
 static void report_progress(const struct torture_driver *driver)
@@ -211,6 +223,7 @@ static void attend(struct torture_driver *driver, int64_t ns)
     if (number > 0 && number != SIGCHLD && !driver->outcome->ended_by)
         driver->outcome->ended_by = number;
     collect(driver);
+    make_room(driver);
     report_progress(driver);
 }
 

@@ -7,6 +7,9 @@
 
 #include <sys/types.h>
 
+/* For the end of a run, however it comes. */
+enum { TORTURE_RECORDS_BESIDES = 1 << 14 };
+
 struct torture_driver {
     const struct torture_plan *plan;
     const struct torture_subject *subject;

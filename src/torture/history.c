@@ -16,7 +16,12 @@ struct torture_writer {
     struct torture_record *records;
     uint64_t room;
     size_t size;
+    int fd;           /* of whoever made the file; else -1 */
+    size_t allocated; /* so many bytes have their blocks */
 };
+
+/* Blocks are taken so far ahead of what is written: some seconds of the busiest run. */
+#define AHEAD ((size_t)32 << 20)
 
 /* By the system call itself: a clock that is bent by interposing on the C library stays straight
  * here. */
@@ -56,6 +61,8 @@ static struct torture_writer *map(int fd, size_t size)
     writer->head = bytes;
     writer->records = (struct torture_record *)(writer->head + 1);
     writer->size = size;
+    writer->fd = -1;
+    writer->allocated = 0;
     return writer;
 }
 
@@ -95,14 +102,17 @@ static int open_empty(const char *path, bool *made)
     return fd;
 }
 
-/* The blocks are taken at once: a disk that fills up later would kill the clients by SIGBUS. */
+/* The first blocks are taken at once, and others in good time: a disk that is full when a client
+ * writes would kill it by SIGBUS. */
 static int make_file(const char *path, size_t size)
 {
     bool made;
     int fd = open_empty(path, &made);
     if (fd < 0)
         return -1;
-    int error = posix_fallocate(fd, 0, (off_t)size);
+    int error = ftruncate(fd, (off_t)size) < 0 ? errno : 0;
+    if (!error)
+        error = posix_fallocate(fd, 0, (off_t)(size < AHEAD ? size : AHEAD));
     if (!error)
         return fd;
     if (made)
@@ -123,10 +133,37 @@ struct torture_writer *torture_writer_create(const char *path, uint64_t room, ui
     if (fd < 0)
         return NULL;
     struct torture_writer *writer = map(fd, size);
-    close_with(fd, errno);
-    if (writer)
-        write_head(writer, room, run);
+    if (!writer) {
+        close_with(fd, errno);
+        return NULL;
+    }
+    writer->fd = fd;
+    writer->allocated = size < AHEAD ? size : AHEAD;
+    write_head(writer, room, run);
     return writer;
+}
+
+uint64_t torture_writer_left(const struct torture_writer *writer)
+{
+    uint64_t drawn = atomic_load(&writer->head->drawn);
+    return drawn < writer->room ? writer->room - drawn : 0;
+}
+
+int torture_writer_grow(struct torture_writer *writer)
+{
+    uint64_t written = writer->room - torture_writer_left(writer);
+    size_t wanted = sizeof *writer->head + (size_t)written * sizeof *writer->records + AHEAD;
+    if (wanted > writer->size)
+        wanted = writer->size;
+    /* In large steps: each is a call into the file system. */
+    bool is_last = wanted == writer->size && wanted > writer->allocated;
+    if (writer->fd < 0 || (!is_last && wanted < writer->allocated + AHEAD / 4))
+        return 0;
+    int error =
+        posix_fallocate(writer->fd, (off_t)writer->allocated, (off_t)(wanted - writer->allocated));
+    if (!error)
+        writer->allocated = wanted;
+    return error;
 }
 
 static bool head_fits(const struct torture_head *head, size_t size)
@@ -164,6 +201,8 @@ void torture_writer_close(struct torture_writer *writer)
     if (!writer)
         return;
     munmap(writer->head, writer->size);
+    if (writer->fd >= 0)
+        close(writer->fd);
     free(writer);
 }
 

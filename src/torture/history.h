@@ -111,6 +111,12 @@ struct torture_writer *torture_writer_create(const char *path, uint64_t room, ui
 struct torture_writer *torture_writer_open(const char *path);
 void torture_writer_close(struct torture_writer *writer);
 
+/* Whoever made the file calls this several times a second: takes the blocks that will be written to
+ * next. 0, or an errno: there are none left. */
+int torture_writer_grow(struct torture_writer *writer);
+/* For so many records there is room. */
+uint64_t torture_writer_left(const struct torture_writer *writer);
+
 /* Numbers and stores a record: `number`, `check`, and `at_ns` if it is 0, are filled here. Returns
  * the number; 0: the file is full, which the history says of itself. Never blocks, and never fails
  * half way. */

@@ -43,13 +43,14 @@ static pid_t start(const struct torture_driver *driver, const char *command)
     _exit(127);
 }
 
-static bool has_succeeded(int status)
+/* As a shell says it. */
+static int exit_status(int status)
 {
-    return WIFEXITED(status) && WEXITSTATUS(status) == 0;
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
-/* To its end, or to the end of our patience, whatever signals say meanwhile. */
-static bool run(struct torture_driver *driver, const char *command, bool heals)
+/* To its end, or to the end of our patience, whatever signals say meanwhile. 0: it went well. */
+static int run(struct torture_driver *driver, const char *command, bool heals)
 {
     int64_t until_ns = torture_clock_ns() + PATIENCE_NS;
     const struct timespec little = { .tv_nsec = 20000000 };
@@ -57,7 +58,7 @@ static bool run(struct torture_driver *driver, const char *command, bool heals)
     int status = -1;
 
     if (pid < 0)
-        return false;
+        return -1;
     while ((ended = waitpid(pid, &status, WNOHANG)) == 0 && torture_clock_ns() < until_ns) {
         if (torture_driver_wait(driver, 20))
             continue;
@@ -66,11 +67,11 @@ static bool run(struct torture_driver *driver, const char *command, bool heals)
         nanosleep(&little, NULL);
     }
     if (ended == pid)
-        return has_succeeded(status);
+        return exit_status(status);
     kill(-pid, SIGKILL);
     while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
         continue;
-    return false;
+    return exit_status(status);
 }
 
 void torture_nemesis_hook(struct torture_driver *driver, unsigned index)
@@ -83,12 +84,15 @@ void torture_nemesis_hook(struct torture_driver *driver, unsigned index)
     driver->now = hook->name;
     outcome->tried[TORTURE_FAULTS + index]++;
     write_fault(driver, TORTURE_FAULT_ON, hook->name, number);
-    if (run(driver, hook->start, false)) {
+    int status = run(driver, hook->start, false);
+    if (status != 0) {
+        outcome->hook_status[index] = status;
+    } else {
         outcome->hit[TORTURE_FAULTS + index]++;
         write_fault(driver, TORTURE_FAULT_HIT, hook->name, number);
         torture_driver_wait(driver, torture_between(&driver->dice, lease_ms, lease_ms * 4));
     }
-    if (hook->heal && !run(driver, hook->heal, true))
+    if (hook->heal && run(driver, hook->heal, true) != 0)
         torture_driver_fail(driver, "the hook %s could not be healed: '%s' has failed", hook->name,
                             hook->heal);
     write_fault(driver, TORTURE_FAULT_OFF, hook->name, number);

@@ -11,7 +11,10 @@
 #include <unistd.h>
 
 /* Records for each operation, with the faults and what else is noted. */
-enum { RECORDS_PER_OPERATION = 4, RECORDS_BESIDES = 1 << 14, SECONDS_BESIDES = 5 };
+enum { RECORDS_PER_OPERATION = 4, SECONDS_BESIDES = 5 };
+
+/* A history is in memory, at least while it is checked, and then more than once. */
+enum { PART_OF_MEMORY = 4 };
 
 /* For the last turn, which waits for leases, and for clients to end. */
 enum { CALM_MS = 30000, CALM_LEASES = 6 };
@@ -40,8 +43,12 @@ static bool begin_history(struct torture_driver *driver)
 {
     const struct torture_plan *plan = driver->plan;
     uint64_t seconds = (uint64_t)plan->time_ms / 1000 + SECONDS_BESIDES;
-    uint64_t room = seconds * plan->rate * RECORDS_PER_OPERATION + RECORDS_BESIDES;
+    uint64_t room = seconds * plan->rate * RECORDS_PER_OPERATION + TORTURE_RECORDS_BESIDES;
+    uint64_t memory = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
+    uint64_t most = memory / PART_OF_MEMORY / sizeof(struct torture_record);
 
+    if (room > most && most > TORTURE_RECORDS_BESIDES)
+        room = most;
     driver->writer = torture_writer_create(plan->history, room, driver->run);
     if (!driver->writer)
         torture_driver_fail(driver, "the history file '%s' cannot be made: %s", plan->history,
@@ -107,6 +114,7 @@ static bool start_clients(struct torture_driver *driver)
 {
     driver->begin_ns = torture_clock_ns();
     driver->end_ns = driver->begin_ns + driver->plan->time_ms * 1000000;
+    driver->arena->begin_ns = driver->begin_ns;
     for (unsigned i = 0; i < driver->plan->clients; i++)
         if (!torture_driver_start(driver, i))
             return false;

@@ -81,7 +81,10 @@ struct torture_outcome {
     int ended_by;       /* the signal that ended the run early, or 0 */
     char sentence[400]; /* why it could not be done, or not to its end; else empty */
     bool unreachable;   /* because the store has not answered */
+    bool is_full;       /* the history was, so the run ended before its time */
     unsigned tried[TORTURE_FAULTS + TORTURE_HOOKS_MAX], hit[TORTURE_FAULTS + TORTURE_HOOKS_MAX];
+    int hook_status[TORTURE_HOOKS_MAX]; /* how its command ended last, if not well: as a shell says
+                                         */
     uint64_t operations;
     uint64_t writes, fenced_off;     /* at the resource that compares tokens */
     uint64_t plain_writes, clobbers; /* at the one that does not: written over what was not seen */

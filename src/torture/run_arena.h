@@ -42,6 +42,7 @@ struct torture_arena {
     struct torture_lock locks[TORTURE_LOCKS];
     struct torture_resource resources[TORTURE_LOCKS];
     unsigned lock_count;
+    int64_t begin_ns;
     /* Latches open once, so each round has a new one, and the numbers of the rounds go on behind
      * those of the locks. */
     _Atomic uint32_t latch_round;  /* the one in use; 0: none yet */

@@ -109,9 +109,9 @@ static void fight(struct torture_client *client)
 
     while (is_rough(client)) {
         /* Latches are no locks: a little of them will do. */
-        if (latches && (locks == 0 || torture_chance(&client->dice, 15)))
-            torture_use_latch(client);
-        else
+        bool wants_latch = latches && (locks == 0 || torture_chance(&client->dice, 15));
+        bool used_latch = wants_latch && torture_use_latch(client);
+        if (!used_latch && locks > 0)
             torture_use_lock(client, (uint16_t)torture_between(&client->dice, 0, locks - 1), false);
         torture_look_at_clock(client);
     }

@@ -34,8 +34,8 @@ _Noreturn void torture_client_live(struct torture_client *client);
 /* Takes on one of the locks, once, with all that may be done with it. `calm`: no cancelling, no
  * bare try, and patience: for the grant that everybody is to get in the end. True: granted. */
 bool torture_use_lock(struct torture_client *client, uint16_t number, bool calm);
-/* Counts down, looks, waits, or makes the next latch. */
-void torture_use_latch(struct torture_client *client);
+/* Counts down, looks, waits, or makes the next latch. False: there is none to use just now. */
+bool torture_use_latch(struct torture_client *client);
 
 /* A record of this client about a lock, with the owner that it goes by. */
 struct torture_record torture_about(const struct torture_client *client, enum torture_verb verb,

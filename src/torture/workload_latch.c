@@ -1,6 +1,17 @@
 /* Latches: rounds of counting down and waiting, each on a new one. */
 #include "torture/workload.h"
 
+/* Records have 16 bits for the number of a lock; what there is of them is spread over the run. */
+enum { ROUNDS_MAX = 60000 };
+
+static bool is_due(const struct torture_client *client, uint32_t next)
+{
+    int64_t since_ns = torture_clock_ns() - client->arena->begin_ns;
+    double part = (double)since_ns / 1e6 / (double)client->plan->time_ms;
+
+    return next < ROUNDS_MAX && next <= (uint32_t)(ROUNDS_MAX * (part < 1 ? part : 1)) + 1;
+}
+
 /* The store has seen one more latch; the others learn of it by its number. A round whose setter was
  * killed, or heard nothing, is left out: its number is not used again. */
 static void make_next(struct torture_client *client, uint32_t seen)
@@ -43,7 +54,7 @@ static enum torture_verb choose(struct torture_client *client)
     return verbs[torture_between(&client->dice, 0, 3)];
 }
 
-void torture_use_latch(struct torture_client *client)
+bool torture_use_latch(struct torture_client *client)
 {
     uint32_t round = atomic_load(&client->arena->latch_round);
     enum torture_verb verb = choose(client);
@@ -53,8 +64,10 @@ void torture_use_latch(struct torture_client *client)
     int64_t wait_ms;
 
     if (round == client->latch_seen) {
+        if (!is_due(client, atomic_load(&client->arena->latch_next)))
+            return false;
         make_next(client, round);
-        return;
+        return true;
     }
     record = torture_about(client, verb, torture_latch(client->arena, round, &latch));
     wait_ms = torture_between(&client->dice, 1, client->plan->lease_ms / 2);
@@ -71,4 +84,5 @@ void torture_use_latch(struct torture_client *client)
     atomic_store(&client->seat->doing, torture_doing_word(TORTURE_IDLE, 0, 0));
     if (verb != TORTURE_COUNT_DOWN && answer == TORTURE_GRANTED)
         client->latch_seen = round;
+    return true;
 }

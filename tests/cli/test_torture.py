@@ -76,7 +76,17 @@ def a_fault_that_never_hits_is_inconclusive(box):
                         '--hook', 'never=false')
     equal(result.out.splitlines()[-1], 'INCONCLUSIVE')
     contains(result.out, 'never: 0 of')
+    contains(result.out, 'its command ended with exit status 1')
     nothing_is_left(box)
+
+
+@test
+def a_fault_that_never_begins_is_inconclusive(box):
+    # Two stops of more than a lease each come before it.
+    result = box.expect(2, 'torture', '--time', '1s', '--lease', '500ms', '--faults', 'stop,clock')
+    why = [line for line in result.out.splitlines() if line.startswith('why ')]
+    # On a slow machine something else was too little, too.
+    assert why and ('never' in why[0] or 'only' in why[0]), result
 
 
 @test
@@ -212,6 +222,13 @@ def torn_histories_are_inconclusive(box):
     result = box.expect(2, 'torture', '--check', 'flipped.hist')
     equal(result.out.splitlines()[-1], 'INCONCLUSIVE')
     contains(result.out, 'why ')
+
+
+@test
+def a_history_is_judged_and_nothing_else(box):
+    for words in (['--time', '1s'], ['--faults', 'none'], ['--seed', '0'], ['--history', 'x'],
+                  ['--sandbox', 'redis'], ['--hook', 'a=b'], ['--yes']):
+        contains(box.expect(64, 'torture', '--check', 'missing', *words).err, '--check')
 
 
 @test

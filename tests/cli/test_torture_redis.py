@@ -11,8 +11,8 @@ import subprocess
 from clitest import Skip, contains, equal, is_alive, main, test, wait_until
 
 PR_SET_PDEATHSIG = 1
-# For a run whose store is silent, which has to wait for everybody's patience.
-LONG = 80
+# For a run on a busy machine, or one that waits in vain for a silent store.
+LONG = 150
 UNKNOWN_SCHEME = 'knows no scheme'
 STRAYS = '''local strays = {}
 for _, key in ipairs(redis.call('keys', '*')) do
@@ -108,18 +108,24 @@ class Server:
 
 
 def end_of(process):
+    signal.alarm(2 * LONG)
     out, err = process.popen.communicate(timeout=LONG)
     return process.popen.returncode, out.decode(), err.decode()
+
+
+def report_of(box, *words):
+    """Of a run, to its end; with its exit code."""
+    code, out, err = end_of(box.start('torture', '--json', *words))
+    assert out, (code, err)
+    return {**json.loads(out), 'code': code}
 
 
 @test
 def a_run_does_what_the_engine_has(box):
     with Server(box) as server:
         server.tell('set', 'somebody', 'else', 'ex', '1000')
-        result = box.run('torture', '--json', server.url, '--time', '6s', '--lease', '200ms',
-                         '--faults', 'kill,stop')
-        report = json.loads(result.out)
-        assert report['verdict'] != 'VIOLATION', result
+        report = report_of(box, server.url, '--time', '6s', '--lease', '200ms', '--faults',
+                           'kill,stop')
         counts = {rule['rule']: rule for rule in report['rules']}
         for rule in ('S1', 'S3', 'S9', 'L3'):
             assert counts[rule]['checked'] > 0 and counts[rule]['broken'] == 0, report
@@ -132,9 +138,8 @@ def a_run_does_what_the_engine_has(box):
 @test
 def connections_are_broken_in_every_way(box):
     with Server(box, tcp=True) as server:
-        result = box.run('torture', '--json', server.url, '--time', '10s', '--lease', '200ms',
-                         '--faults', 'reset,hole,mute,drip')
-        report = json.loads(result.out)
+        report = report_of(box, server.url, '--time', '10s', '--lease', '200ms', '--faults',
+                           'reset,hole,mute,drip')
         faults = {fault['fault']: fault for fault in report['faults']}
         equal(set(faults), {'reset', 'hole', 'mute', 'drip'})
         assert sum(fault['hit'] for fault in faults.values()) > 0, report
@@ -146,8 +151,8 @@ def connections_are_broken_in_every_way(box):
 @test
 def a_sandbox_that_keeps_its_promise_is_not_accused(box):
     sandbox(box)
-    report = json.loads(box.run('torture', '--sandbox', 'redis', '--json', '--time', '8s',
-                                '--lease', '300ms', '--faults', 'server').out)
+    report = report_of(box, '--sandbox', 'redis', '--time', '8s', '--lease', '300ms', '--faults',
+                       'server')
     faults = {fault['fault']: fault for fault in report['faults']}
     equal(set(faults), {'server-stop', 'server-kill'})
     for rule in report['rules']:
@@ -155,19 +160,23 @@ def a_sandbox_that_keeps_its_promise_is_not_accused(box):
     equal(report['promised'], True)
 
 
+def overlaps(report):
+    """Findings of the rules about beliefs: two owners where there may be one."""
+    about_beliefs = ('S1', 'S2', 'S5', 'S6')
+    return sum(rule['broken'] for rule in report['rules'] if rule['rule'] in about_beliefs)
+
+
 def is_caught(box, name, fault):
     """A few tries, as an overlap is a matter of milliseconds on a machine with other work to do."""
     sandbox(box)
     for _ in range(5):
-        result = box.run('torture', '--sandbox', name, '--json', '--time', '8s', '--lease', '500ms',
-                         '--faults', fault, '--history', 'run.hist')
-        report = json.loads(result.out)
-        if report['verdict'] == 'VIOLATION':
+        report = report_of(box, '--sandbox', name, '--time', '8s', '--lease', '500ms', '--faults',
+                           fault, '--history', 'run.hist')
+        if overlaps(report):
             break
         os.unlink(box.file('run.hist'))
-    equal((report['verdict'], report['promised'], result.code), ('VIOLATION', False, 1), result)
-    counts = {rule['rule']: rule['broken'] for rule in report['rules']}
-    assert counts['S1'] > 0, report
+    equal((report['verdict'], report['promised'], report['code']), ('VIOLATION', False, 1), report)
+    assert overlaps(report), report
     again = box.expect(1, 'torture', '--check', 'run.hist')
     contains(again.out, f'all that was broken came after "{fault}"')
 
@@ -211,7 +220,7 @@ def wrong_sandboxes_are_refused(box):
 @test
 def what_is_left_out_is_said(box):
     with Server(box) as server:
-        report = json.loads(box.run('torture', '--json', server.url, '--time', '300ms').out)
+        report = report_of(box, server.url, '--time', '300ms')
         text = box.run('torture', server.url, '--time', '300ms', '--faults', 'none').out
         lines = [line for line in text.splitlines() if line.startswith('left out')]
         equal(len(lines), 1 if report['plan']['left_out'] else 0, text)
