@@ -244,6 +244,8 @@ TEST(nobody_writes_while_a_reader_believes)
     int64_t begun_ms = monotonic_ms();
 
     while (hf_held(reader) && monotonic_ms() < begun_ms + 4000) {
+        bool alive = keys_like(&server, "*rwlock_timeout*") == 1;
+        CHECK(alive || !hf_held(reader));
         int code = probe(other, "rw", HF_WRITE, 0);
         CHECK(code == HF_BUSY || !hf_held(reader));
         let_pass_ms(50);
