@@ -139,7 +139,7 @@ static bool read_line(int fd, char *line, size_t size)
 
 bool server_tell(const struct server *server, const char *command, char *line, size_t size)
 {
-    char all[300], first[200] = "";
+    char all[800], first[200] = "";
     int fd = connect_to(server);
 
     if (fd < 0)

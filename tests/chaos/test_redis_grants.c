@@ -48,6 +48,11 @@ static void contend(void *arg)
     while (parent_hear(line, sizeof(line)) && strcmp(line, "end") != 0) {
         if (strcmp(line, "lock") == 0) {
             lock(contender, client, &hold);
+        } else if (strcmp(line, "look") == 0) {
+            parent_say(hf_lock(client, "one", 0, LOCK_OPTIONS(.mode = contender->mode), &hold) ==
+                               HF_OK
+                           ? "free"
+                           : "busy");
         } else if (strcmp(line, "try") == 0) {
             CHECK_CODE(hf_lock(client, "one", 500, LOCK_OPTIONS(.mode = contender->mode), &hold),
                        HF_BUSY);
@@ -94,7 +99,7 @@ static void leave(struct contender *contender)
 /* What a script answers, which is a number. */
 static int ask(const struct scene *scene, const char *script)
 {
-    char command[290], line[40];
+    char command[700], line[40];
 
     CHECK(snprintf(command, sizeof(command), "EVAL \"%s\" 0", script) < (int)sizeof(command));
     CHECK(server_tell(&scene->server, command, line, sizeof(line)));
@@ -178,6 +183,11 @@ TEST(a_release_gives_a_mutex_to_who_waits)
     check_granted_while_it_stands_still(HF_MUTEX);
 }
 
+TEST(a_release_gives_a_fair_mutex_to_the_first)
+{
+    check_granted_while_it_stands_still(HF_FAIR);
+}
+
 /* It is told when its lease has been over for long, and somebody else has the lock. */
 static void check_late_word(hf_mode mode)
 {
@@ -206,6 +216,11 @@ TEST(a_mutex_that_was_granted_too_long_ago_is_not_believed_in)
     check_late_word(HF_MUTEX);
 }
 
+TEST(a_fair_mutex_that_was_granted_too_long_ago_is_not_believed_in)
+{
+    check_late_word(HF_FAIR);
+}
+
 static void check_killed_heir(hf_mode mode)
 {
     struct scene *scene = begin(mode);
@@ -228,6 +243,11 @@ static void check_killed_heir(hf_mode mode)
 TEST(a_mutex_that_was_granted_to_the_dead_is_free_again)
 {
     check_killed_heir(HF_MUTEX);
+}
+
+TEST(a_fair_mutex_that_was_granted_to_the_dead_is_free_again)
+{
+    check_killed_heir(HF_FAIR);
 }
 
 /* The release itself finds that nobody hears it there, and gives the lock to the next. */
@@ -256,6 +276,11 @@ static void check_dead_waiter(hf_mode mode)
 TEST(a_dead_waiter_for_a_mutex_is_passed_over)
 {
     check_dead_waiter(HF_MUTEX);
+}
+
+TEST(a_dead_waiter_for_a_fair_mutex_is_passed_over)
+{
+    check_dead_waiter(HF_FAIR);
 }
 
 /* As if the word of a grant had been lost on its way. */
@@ -301,18 +326,38 @@ TEST(a_mutex_finds_its_waiter_without_a_connection)
     check_connections_killed(HF_MUTEX);
 }
 
-TEST(a_queue_that_was_deleted_is_made_again)
+TEST(a_fair_mutex_finds_its_waiter_without_a_connection)
 {
-    struct scene *scene = begin(HF_MUTEX);
+    check_connections_killed(HF_FAIR);
+}
+
+static void check_queue_deleted(hf_mode mode, const char *script)
+{
+    struct scene *scene = begin(mode);
     struct contender *holder = &scene->contenders[0], *heir = &scene->contenders[1];
 
     take_it(holder);
     wait_for_it(scene, 1, heir);
-    CHECK_INT(ask(scene, "return redis.call('del', " QUEUE ")"), 1);
+    CHECK_INT(ask(scene, script), 1);
     let_go(holder);
     EVENTUALLY(heir->state->holds, SOON_MS);
     let_go(heir);
     end(scene);
+}
+
+TEST(a_queue_that_was_deleted_is_made_again)
+{
+    check_queue_deleted(HF_MUTEX, "return redis.call('del', " QUEUE ")");
+}
+
+TEST(a_fair_queue_that_was_deleted_is_made_again)
+{
+    check_queue_deleted(HF_FAIR, "return redis.call('del', 'redisson_lock_queue:{one}')");
+}
+
+TEST(a_fair_queue_without_its_times_is_made_again)
+{
+    check_queue_deleted(HF_FAIR, "return redis.call('del', 'redisson_lock_timeout:{one}')");
 }
 
 static void check_giving_up(hf_mode mode)
@@ -334,6 +379,11 @@ static void check_giving_up(hf_mode mode)
 TEST(who_gives_up_waiting_for_a_mutex_leaves_nothing)
 {
     check_giving_up(HF_MUTEX);
+}
+
+TEST(who_gives_up_waiting_for_a_fair_mutex_leaves_nothing)
+{
+    check_giving_up(HF_FAIR);
 }
 
 /* Nobody renews such a lease: it begins when the store has been asked. */
@@ -410,5 +460,78 @@ TEST(a_release_of_other_clients_is_heard)
               1);
     EVENTUALLY(heir->state->holds, SOON_MS);
     let_go(heir);
+    end(scene);
+}
+
+/* ---- among fair clients of Redisson ---- */
+
+#define JAVA_QUEUES(seconds)                                                                       \
+    "redis.call('rpush', 'redisson_lock_queue:{one}', '" JAVA "7') "                               \
+    "return redis.call('zadd', 'redisson_lock_timeout:{one}', "                                    \
+    "(redis.call('time')[1] + " seconds ") * 1000, '" JAVA "7')"
+
+static void look_at_it(struct contender *contender, const char *answer)
+{
+    child_say(&contender->child, "look");
+    child_wait_for(&contender->child, answer);
+}
+
+TEST(a_queue_of_the_dead_does_not_keep_the_lock)
+{
+    struct scene *scene = begin(HF_FAIR);
+
+    CHECK_INT(ask(scene, JAVA_QUEUES("-1")), 1);
+    look_at_it(&scene->contenders[0], "free");
+    let_go(&scene->contenders[0]);
+    /* Without a time, as when that key was thrown away. */
+    CHECK_INT(ask(scene, "return redis.call('rpush', 'redisson_lock_queue:{one}', '" JAVA "8')"),
+              1);
+    look_at_it(&scene->contenders[0], "free");
+    let_go(&scene->contenders[0]);
+    end(scene);
+}
+
+TEST(a_java_client_before_us_is_served_first)
+{
+    struct scene *scene = begin(HF_FAIR);
+    struct contender *holder = &scene->contenders[0], *second = &scene->contenders[1];
+
+    take_it(holder);
+    CHECK_INT(ask(scene, JAVA_QUEUES("300")), 1);
+    child_say(&second->child, "lock");
+    EVENTUALLY(ask(scene, "return redis.call('llen', 'redisson_lock_queue:{one}')") == 2, SOON_MS);
+    let_go(holder);
+    look_at_it(holder, "busy");
+    CHECK_INT(ask(scene, "return redis.call('exists', 'one')"), 0);
+    CHECK(!second->state->holds);
+    /* What Redisson does when its client takes the lock: all others' times come nearer. */
+    CHECK_INT(ask(scene, "redis.call('lpop', 'redisson_lock_queue:{one}') local t = "
+                         "'redisson_lock_timeout:{one}' redis.call('zrem', t, '" JAVA "7') "
+                         "redis.call('zincrby', t, -300000, redis.call('zrange', t, 0, 0)[1]) "
+                         "return redis.call('hset', 'one', '" JAVA "7', 1)"),
+              1);
+    look_at_it(holder, "busy");
+    CHECK_INT(ask(scene, "return redis.call('llen', 'redisson_lock_queue:{one}')"), 1);
+    /* And when it gives it back. */
+    CHECK(ask(scene, "redis.call('del', 'one') local f = redis.call('lindex', "
+                     "'redisson_lock_queue:{one}', 0) return redis.call('publish', "
+                     "'redisson_lock__channel:{one}:' .. f, '0')") >= 0);
+    EVENTUALLY(second->state->holds, SOON_MS);
+    let_go(second);
+    end(scene);
+}
+
+TEST(a_dead_java_client_before_us_is_passed_over)
+{
+    struct scene *scene = begin(HF_FAIR);
+    struct contender *holder = &scene->contenders[0], *second = &scene->contenders[1];
+
+    take_it(holder);
+    CHECK_INT(ask(scene, JAVA_QUEUES("5")), 1);
+    child_say(&second->child, "lock");
+    EVENTUALLY(ask(scene, "return redis.call('llen', 'redisson_lock_queue:{one}')") == 2, SOON_MS);
+    let_go(holder);
+    EVENTUALLY(second->state->holds, SOON_MS);
+    let_go(second);
     end(scene);
 }

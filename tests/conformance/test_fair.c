@@ -110,16 +110,6 @@ TEST(threads_are_served_in_order)
     hf_close(line.client);
 }
 
-static bool waits_with(hf_client *client, pid_t pid)
-{
-    const struct picture *picture = look(client, name_of("queue"));
-
-    for (int i = 0; i < picture->count; i++)
-        if (picture->seen[i].role == HF_ROLE_WAITER && picture->seen[i].pid == pid)
-            return true;
-    return false;
-}
-
 TEST(a_place_given_up_is_skipped)
 {
     struct peer peers[3];
@@ -134,7 +124,7 @@ TEST(a_place_given_up_is_skipped)
     for (int i = 0; i < 3; i++) {
         peer_begin(&peers[i], 0, name_of("queue"), i == 0 ? 2000 : HF_FOREVER,
                    LOCK_OPTIONS(.mode = HF_FAIR));
-        EVENTUALLY(waits_with(client, peers[i].child.pid), SOON_MS);
+        EVENTUALLY(waiters(client, name_of("queue")) == i + 1, SOON_MS);
     }
     CHECK_CODE(peer_answer(&peers[0]), HF_BUSY);
     EVENTUALLY(waiters(client, name_of("queue")) == 2, SOON_MS);

@@ -22,7 +22,7 @@ ACL_RULES = ("on >not-a-secret ~* resetchannels &redisson_* &holdfast:* -@all "
              "+eval +evalsha +subscribe +unsubscribe +ping +client +scan +select "
              "+type +hlen +hexists +hget +hgetall +hscan +hset +hdel +hkeys +del +exists +get +set "
              "+incrby +decrby +pttl +pexpire +rename +zadd +zrem +zcard +zrange +zrangebyscore "
-             "+zscore +zpopmin +publish +pubsub +time")
+             "+zscore +zpopmin +lindex +lpop +lrange +lrem +rpush +publish +pubsub +time")
 
 
 def skip(why):

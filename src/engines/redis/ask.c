@@ -23,7 +23,9 @@ unsigned hf__redis_waits(const struct hf_op *op)
 {
     if (!op->enqueue)
         return 0;
-    return op->engine_word[1] & (REDIS_QUEUED | REDIS_UNSURE) ? 2 : 1;
+    if (op->engine_word[1] & (REDIS_QUEUED | REDIS_UNSURE))
+        return 2;
+    return op->engine_word[1] & REDIS_LISTENS ? 1 : 0;
 }
 
 int64_t hf__redis_lease_ms(const struct redis *redis, const struct hf_op *op)
@@ -96,7 +98,7 @@ static int64_t next_look_ms(const struct redis *redis, const struct hf_op *op, i
 /* It is given the lock, and told so, unless others than our clients have it. */
 static void queue_up(struct redis *redis, struct hf_op *op, bool others)
 {
-    op->engine_word[1] = REDIS_QUEUED | REDIS_CONTENDED;
+    op->engine_word[1] = REDIS_CONTENDED | (hf__redis_waits(op) ? REDIS_QUEUED : 0);
     hf__inbox_join(redis, op);
     if (others)
         hf__channel_join(redis, op);
@@ -111,8 +113,8 @@ static int64_t pause_before_asking_again(struct redis *redis, const struct quest
     struct hf_op *op = question->op;
     const struct waiter *waiter = op->engine_pointer;
     const struct redis_kind *kind = hf__redis_kind(redis, op->mode);
-    bool queued = kind->grants && (op->engine_word[1] & REDIS_QUEUED);
-    /* It may have been passed over in between. */
+    bool queued = kind->grants && (op->engine_word[1] & REDIS_CONTENDED);
+    /* From now on it can have a place. */
     if (queued && redis->inbox.confirmed && !question->listened)
         return 0;
     if (kind->queues && waiter && waiter->channel && hf__channel_sure(op))
@@ -129,12 +131,14 @@ static void refused(struct redis *redis, struct question *question, const redisR
     struct hf_op *op = question->op;
     const redisReply *left = reply->element[1];
     int64_t left_ms = left->type == REDIS_REPLY_INTEGER ? left->integer : -1;
-    op->engine_word[1] = 0;
     op->rests_on = NULL;
-    if (op->enqueue && hf__reply_is_array(reply, 3))
+    if (op->enqueue && hf__reply_is_array(reply, 3)) {
         queue_up(redis, op, hf__reply_number(reply->element[2]) == 1);
-    else if (op->enqueue)
-        hf__channel_join(redis, op);
+    } else {
+        op->engine_word[1] = 0;
+        if (op->enqueue)
+            hf__channel_join(redis, op);
+    }
     if (op->enqueue && hf__redis_kind(redis, op->mode)->queues)
         op->engine_word[1] |= REDIS_QUEUED;
     /* At its last millisecond the key is still there. */
@@ -206,6 +210,8 @@ static void send_attempt(struct connection *connection, struct question *questio
     struct command command;
     const struct redis_kind *kind = hf__redis_kind(redis, op->mode);
     question->listened = redis->inbox.confirmed;
+    op->engine_word[1] &= ~(uint64_t)REDIS_LISTENS;
+    op->engine_word[1] |= question->listened ? REDIS_LISTENS : 0;
     /* The word of a grant may come before the refusal that it follows. */
     if (question->listened && op->enqueue && kind->grants)
         hf__inbox_join(redis, op);
@@ -311,7 +317,7 @@ void hf__redis_attempt(struct hf_engine *engine, struct hf_op *op)
         return;
     }
     if (!question) {
-        op->verdict = op->engine_word[1] ? HF_NO_ANSWER : HF_FAILED;
+        op->verdict = op->engine_word[1] & ~(uint64_t)REDIS_LISTENS ? HF_NO_ANSWER : HF_FAILED;
         hf__op_done(engine, op);
         return;
     }
@@ -378,9 +384,10 @@ void hf__redis_release(struct hf_engine *engine, struct hf_op *op)
     bool taken = op->engine_word[1] & (REDIS_UNSURE | REDIS_HOLDS);
     if ((op->engine_word[1] & REDIS_QUEUED) && (hf__redis_kind(redis, op->mode)->leased || !taken))
         set_lease(redis, op, hf__loop_now(redis->base.host->loop), hf__redis_lease_ms(redis, op));
-    struct question *question = op->engine_word[1] ? new_question(redis, op) : NULL;
+    bool is_there = op->engine_word[1] & (REDIS_HOLDS | REDIS_UNSURE | REDIS_QUEUED);
+    struct question *question = is_there ? new_question(redis, op) : NULL;
     if (!question) {
-        op->verdict = op->engine_word[1] ? HF_NO_ANSWER : HF_GONE;
+        op->verdict = is_there ? HF_NO_ANSWER : HF_GONE;
         hf__op_done(engine, op);
         return;
     }

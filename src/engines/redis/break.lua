@@ -3,12 +3,13 @@
 -- include permits.lua
 -- include rw.lua
 -- include mutex_pass_on.lua
+-- include fair_pass_on.lua
 -- Takes a lock away from one holder, or from whoever holds it.
 -- KEYS end with the semaphore's channel. ARGV: the mutex's channel, the queue of our clients that
--- wait for it, the read-write lock's channel, the token's time to live, the lease in ms of who is
--- given a mutex, the holder's key or nothing.
+-- wait for it, the read-write lock's channel, the queue of a fair mutex and its times, the token's
+-- time to live, the lease in ms of who is given a mutex, the holder's key or nothing.
 -- Answers how many held it, and how many of them lost it; or {-1, why it cannot be}.
-local key = ARGV[6]
+local key = ARGV[8]
 local is = redis.call('type', lock).ok
 
 local function break_mutex()
@@ -20,7 +21,10 @@ local function break_mutex()
         redis.call('del', lock)
     end
     if broken > 0 and redis.call('exists', lock) == 0 then
-        pass_on(lock, ARGV[1], ARGV[2], last, ARGV[4], ARGV[5])
+        pass_on_fairly(lock, ARGV[4], ARGV[5], ARGV[1], last, '', ARGV[6], ARGV[7])
+    end
+    if broken > 0 and redis.call('exists', lock) == 0 then
+        pass_on(lock, ARGV[1], ARGV[2], last, ARGV[6], ARGV[7])
     end
     return {held, broken}
 end

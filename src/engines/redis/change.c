@@ -41,6 +41,8 @@ static void add_break(struct connection *connection, struct command *command,
     hf__names_channel(command, REDIS_CHANNEL_MUTEX, change->name, change->name_length);
     hf__command_derived(command, REDIS_QUEUE_PREFIX, change->name, change->name_length);
     hf__names_channel(command, REDIS_CHANNEL_RW, change->name, change->name_length);
+    hf__command_derived(command, REDIS_FAIR_QUEUE_PREFIX, change->name, change->name_length);
+    hf__command_derived(command, REDIS_FAIR_TIMES_PREFIX, change->name, change->name_length);
     hf__command_print(command, "%lld", (long long)REDIS_TOKEN_MS);
     hf__command_print(command, "%lld", (long long)REDIS_GRANT_MS);
 }

@@ -10,18 +10,22 @@ import sys
 INCLUDE = "-- include "
 
 
-def lines_of(path):
+def lines_of(path, seen):
+    """Each file once, however many ask for it."""
+    if path in seen:
+        return
+    seen.add(path)
     with open(path, encoding="utf-8") as file:
         for line in map(str.strip, file):
             if line.startswith(INCLUDE):
-                yield from lines_of(os.path.join(os.path.dirname(path), line[len(INCLUDE):]))
+                yield from lines_of(os.path.join(os.path.dirname(path), line[len(INCLUDE):]), seen)
             elif line and not line.startswith("--"):
                 yield line
 
 
 for script in sys.argv[1:]:
     name = os.path.splitext(os.path.basename(script))[0].upper()
-    text = "\n".join(lines_of(script))
+    text = "\n".join(lines_of(script, set()))
     digest = hashlib.sha1(text.encode()).hexdigest()
     pieces = "\n          ".join(json.dumps(line + "\n") for line in text.split("\n"))[:-3] + '"'
     print(f'HF_SCRIPT({name}, "{digest}",\n          {pieces})')

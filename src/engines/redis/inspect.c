@@ -125,6 +125,7 @@ static void send_look(struct connection *connection, struct question *question)
     hf__names_script(connection, &command, simple ? REDIS_SIMPLE_INSPECT : REDIS_INSPECT,
                      REDIS_CHANNEL_MUTEX, found->name, found->length);
     hf__command_derived(&command, REDIS_QUEUE_PREFIX, found->name, found->length);
+    hf__command_derived(&command, REDIS_FAIR_QUEUE_PREFIX, found->name, found->length);
     hf__connection_write(connection, question, &command);
 }
 

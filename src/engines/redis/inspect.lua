@@ -3,7 +3,8 @@
 -- include permits.lua
 -- include grant.lua
 -- Shows a lock: nothing is changed.
--- KEYS end with the mutex's channel. ARGV: the queue of our clients that wait for a mutex.
+-- KEYS end with the mutex's channel. ARGV: the queue of our clients that wait for a mutex, the queue of
+-- a fair mutex.
 -- Answers {kind, total, value, the last token, holders, waiters, 1 if the name is in use or 0}, or
 -- {'other'}: it is no lock. A holder is {mode, permits, its key, milliseconds left}; waiters are the
 -- same, in order, or just their number.
@@ -24,9 +25,11 @@ end
 
 local function show_mutex()
     local holders, waiters = {}, {}
+    local fair = redis.call('lrange', ARGV[2], 0, 9999)
+    local mode = fair[1] and 'fair' or 'mutex'
     local left = redis.call('pttl', lock)
     for i, field in ipairs(redis.call('hkeys', lock)) do
-        holders[i] = {'mutex', 0, field, left}
+        holders[i] = {mode, 0, field, left}
     end
     -- Ours stand in the queue. They listen, too, as all the others do, if somebody else's client
     -- has it.
@@ -40,7 +43,10 @@ local function show_mutex()
     for i = 1, math.min(listeners, 1000) do
         waiters[#waiters + 1] = {'mutex', 0, '', 0}
     end
-    local kind = (is ~= 'none' or token ~= '0') and 'mutex' or ''
+    for _, field in ipairs(fair) do
+        waiters[#waiters + 1] = {mode, 0, field, 0}
+    end
+    local kind = (is ~= 'none' or token ~= '0') and mode or ''
     return {kind, 0, 0, token, holders, waiters, (#holders > 0 or #waiters > 0) and 1 or 0}
 end
 

@@ -32,6 +32,10 @@
 #define REDIS_SENTINEL_PORT 26379
 /* The longest name of a host that a sentinel may answer, with its NUL. */
 #define REDIS_HOST_SIZE 256
+/* A place in a fair queue lives so long without a sign of life. Whoever takes the lock by Redisson
+ * brings the end of all other places nearer, by its own fairLockWaitTimeout: five minutes. */
+#define REDIS_FAIR_PLACE_MS INT64_C(10000)
+#define REDIS_FAIR_OTHERS_MS INT64_C(300000)
 #define REDIS_CHANNEL_BUCKETS 1024u
 /* uuid:number */
 #define REDIS_FIELD_SIZE HF_OWNER_KEY_SIZE
@@ -99,7 +103,7 @@ struct command {
     const char *arguments[REDIS_ARGUMENTS];
     size_t lengths[REDIS_ARGUMENTS];
     size_t used;
-    char text[10240];
+    char text[16384];
 };
 
 void hf__command_begin(struct command *command, const char *word);
@@ -117,6 +121,8 @@ void hf__command_derived(struct command *command, const char *prefix, const char
 #define REDIS_CHANNEL_PREFIX "redisson_lock__channel"
 #define REDIS_MARK_PREFIX "holdfast_kind"
 #define REDIS_QUEUE_PREFIX "holdfast_lock_queue"
+#define REDIS_FAIR_QUEUE_PREFIX "redisson_lock_queue"
+#define REDIS_FAIR_TIMES_PREFIX "redisson_lock_timeout"
 
 /* ---- connection.c: a connection that comes back by itself ---- */
 
@@ -241,7 +247,7 @@ struct redis_kind {
 };
 
 const struct redis_kind *hf__redis_kind(const struct redis *redis, hf_mode mode);
-extern const struct redis_kind hf__redis_mutex, hf__redis_rw, hf__redis_semaphore,
+extern const struct redis_kind hf__redis_mutex, hf__redis_fair, hf__redis_rw, hf__redis_semaphore,
     hf__redis_counter, hf__redis_latch, hf__redis_simple;
 
 /* How scripts call the modes: "mutex", "read". */
@@ -371,6 +377,7 @@ struct redis {
 #define REDIS_RENEWING 4u
 #define REDIS_QUEUED 8u     /* the server keeps a place for it, or has done so */
 #define REDIS_CONTENDED 16u /* it had to wait */
+#define REDIS_LISTENS 32u   /* it can be told of a grant, as of its last question */
 
 /* The field by which an op is known at the server. */
 void hf__redis_field(const struct redis *redis, const struct hf_op *op,
@@ -379,7 +386,8 @@ void hf__redis_add_field(const struct redis *redis, struct command *command,
                          const struct hf_op *op);
 /* What the lease of its next grant is. */
 int64_t hf__redis_lease_ms(const struct redis *redis, const struct hf_op *op);
-/* 0: it does not wait, 1: it is going to if it is refused, 2: it may have a place already. */
+/* 0: it takes no place in a queue, 1: it does if it is refused, 2: it may have one already. Who
+ * cannot be told of a grant takes none: it would be passed over. */
 unsigned hf__redis_waits(const struct hf_op *op);
 
 /* NULL: out of memory. */

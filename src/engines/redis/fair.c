@@ -1,0 +1,69 @@
+/* The fair mutex: the mutex's hash, and Redisson's queue of who waits, with the time until which
+ * each is taken to be alive. fair_*.lua decide. */
+#include "redis.h"
+
+#include <string.h>
+
+static void begin(struct connection *connection, struct command *command, enum redis_script script,
+                  const struct hf_op *op)
+{
+    hf__connection_script(connection, command, script, 4);
+    hf__command_add(command, op->name, op->name_length);
+    hf__command_derived(command, REDIS_TOKEN_PREFIX, op->name, op->name_length);
+    hf__command_derived(command, REDIS_FAIR_QUEUE_PREFIX, op->name, op->name_length);
+    hf__command_derived(command, REDIS_FAIR_TIMES_PREFIX, op->name, op->name_length);
+    hf__redis_add_field(connection->redis, command, op);
+}
+
+static void acquire(struct connection *connection, struct command *command, const struct hf_op *op)
+{
+    begin(connection, command, REDIS_FAIR_ACQUIRE, op);
+    hf__command_print(command, "%lld", (long long)hf__redis_lease_ms(connection->redis, op));
+    hf__command_print(command, "%lld", (long long)REDIS_TOKEN_MS);
+    hf__command_print(command, "%u", hf__redis_waits(op));
+    hf__command_print(command, "%lld", (long long)REDIS_FAIR_PLACE_MS);
+    hf__command_print(command, "%lld", (long long)REDIS_FAIR_OTHERS_MS);
+    hf__command_print(command, "%lld", (long long)REDIS_GRANT_MS);
+    hf__command_derived(command, REDIS_CHANNEL_PREFIX, op->name, op->name_length);
+}
+
+static void release(struct connection *connection, struct command *command, const struct hf_op *op)
+{
+    begin(connection, command, REDIS_FAIR_RELEASE, op);
+    hf__command_print(command, "%lld", (long long)REDIS_TOKEN_MS);
+    hf__command_print(command, "%lld", (long long)REDIS_GRANT_MS);
+    hf__command_derived(command, REDIS_CHANNEL_PREFIX, op->name, op->name_length);
+}
+
+/* Each waiter has its own, by which others' releases call it. */
+static void channel(const struct redis *redis, struct command *command, const struct hf_op *op)
+{
+    bool braced = memchr(op->name, '{', op->name_length) != NULL;
+    char field[REDIS_FIELD_SIZE];
+    hf__redis_field(redis, op, field);
+    hf__command_print(command, braced ? "%s:%s:%s" : "%s:{%s}:%s", REDIS_CHANNEL_PREFIX, op->name,
+                      field);
+}
+
+/* Who holds it, holds it like a mutex. */
+static void extend(struct connection *connection, struct command *command, const struct hf_op *op,
+                   int64_t lease_ms)
+{
+    hf__redis_mutex.extend(connection, command, op, lease_ms);
+}
+
+static void renewal(const struct redis *redis, struct command *command, const struct hf_op *op)
+{
+    hf__redis_mutex.renewal(redis, command, op);
+}
+
+const struct redis_kind hf__redis_fair = {
+    .leased = true,
+    .grants = true,
+    .renew = REDIS_MUTEX_RENEW,
+    .acquire = acquire,
+    .release = release,
+    .extend = extend,
+    .renewal = renewal,
+    .channel = channel,
+};

@@ -1,0 +1,51 @@
+-- Takes a fair mutex for one owner, if nobody is before it. Asking twice is asking once, and keeps
+-- its place in the queue alive.
+-- KEYS: the lock, its token, the queue, the times. ARGV: the owner's field, the lease in ms, the
+-- token's time to live, 0: it does not wait, 1: it is going to, 2: it may wait already; how long a
+-- place in the queue lives, by how much somebody else's client that takes the lock moves the times
+-- of those behind it, the lease in ms of who is given it, the channel.
+-- Answers {1, token}, {0, milliseconds until it may be free, 1 if somebody else's client has it, or
+-- comes before, or 0}, or {-1, what it is in use as}.
+-- include fair_pass_on.lua
+local lock, last, queue, times = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local me = ARGV[1]
+local ours = redis.call('hexists', lock, me) == 1
+local held = redis.call('exists', lock) == 1
+if held and not ours and redis.call('hexists', lock, 'mode') == 1 then
+    return {-1, 'is in use as a read-write lock, not as a mutex'}
+end
+local first = drop_the_dead(queue, times)
+if not held and first and first ~= me then
+    pass_on_fairly(lock, queue, times, ARGV[8], last, me, ARGV[3], ARGV[7])
+    held = redis.call('exists', lock) == 1
+    first = redis.call('lindex', queue, 0)
+end
+if ours or not held and (not first or first == me) then
+    local token = ours and redis.call('get', last) or next_token(last, ARGV[3])
+    redis.call('hset', lock, me, 1)
+    redis.call('pexpire', lock, ARGV[2])
+    if ARGV[4] == '2' then
+        redis.call('zrem', times, me)
+        redis.call('lrem', queue, 0, me)
+    end
+    return {1, token}
+end
+local others = held and not is_ours(redis.call('hkeys', lock)[1])
+if ARGV[4] ~= '0' then
+    local others_before, waits = 0, false
+    for _, field in ipairs(redis.call('lrange', queue, 0, -1)) do
+        if field == me then
+            waits = true
+            break
+        elseif not is_ours(field) then
+            others_before = others_before + 1
+        end
+    end
+    if not waits then
+        redis.call('rpush', queue, me)
+    end
+    redis.call('zadd', times, now_ms() + ARGV[5] + others_before * ARGV[6], me)
+    others = others or others_before > 0
+end
+local left = held and redis.call('pttl', lock) or redis.call('zscore', times, first) - now_ms()
+return {0, left, others and 1 or 0}

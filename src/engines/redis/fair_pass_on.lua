@@ -1,0 +1,43 @@
+-- Part of other scripts. The queue of a fair mutex, in Redisson's format: a list of who waits, the
+-- first in front, and for each the time in ms after which it is dead.
+-- include grant.lua
+
+local function now_ms()
+    local now = redis.call('time')
+    return now[1] * 1000 + math.floor(now[2] / 1000)
+end
+
+-- Answers the first who is not dead, if there is one. Without a time it is dead, or would stay for
+-- ever.
+local function drop_the_dead(queue, times)
+    local now = now_ms()
+    while true do
+        local first = redis.call('lindex', queue, 0)
+        local time = first and redis.call('zscore', times, first)
+        if not first or (time and tonumber(time) > now) then
+            return first
+        end
+        redis.call('lpop', queue)
+        redis.call('zrem', times, first)
+    end
+end
+
+-- What becomes of a fair mutex that is free now: the first in the queue is given it if it is ours,
+-- and told to take it if it is somebody else's. Nothing if that is `asker`, who is here.
+local function pass_on_fairly(lock, queue, times, channel, last, asker, token_ms, grant_ms)
+    while true do
+        local first = drop_the_dead(queue, times)
+        if not first or first == asker then
+            return
+        end
+        if not is_ours(first) then
+            redis.call('publish', channel .. ':' .. first, '0')
+            return
+        end
+        redis.call('lpop', queue)
+        redis.call('zrem', times, first)
+        if grant(lock, last, first, token_ms, grant_ms) then
+            return
+        end
+    end
+end
