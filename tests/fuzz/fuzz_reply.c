@@ -1,0 +1,62 @@
+/* Whatever a server sends, in whatever pieces: nothing crashes, nothing is allocated beyond reason,
+ * and the pieces make no difference. The first byte says how long the pieces are. */
+#include "engines/redis/redis.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static size_t look_at(const redisReply *reply, unsigned depth)
+{
+    size_t sum = (size_t)hf__reply_number(reply) + strlen(hf__reply_text(reply)) +
+                 (size_t)hf__reply_says(reply, "NOSCRIPT");
+    if (reply->type == REDIS_REPLY_ERROR)
+        sum += (size_t)hf__reply_code(reply);
+    if (depth > 32)
+        abort();
+    for (size_t i = 0; hf__reply_is_array(reply, i + 1); i++)
+        sum += look_at(reply->element[i], depth + 1);
+    return sum;
+}
+
+struct heard {
+    size_t replies, sum;
+    bool broken;
+};
+
+static struct heard hear(const char *bytes, size_t length, size_t piece)
+{
+    struct heard heard = { 0 };
+    redisReader *reader = hf__reply_reader();
+    size_t unread = 0;
+    if (!reader)
+        abort();
+    for (size_t at = 0; at < length && !heard.broken; at += piece) {
+        size_t part = length - at < piece ? length - at : piece;
+        void *reply = NULL;
+        heard.broken = !hf__reply_feed(reader, bytes + at, part, &unread);
+        while (!heard.broken) {
+            heard.broken = redisReaderGetReply(reader, &reply) != REDIS_OK;
+            if (heard.broken || !reply)
+                break;
+            heard.replies++;
+            heard.sum += look_at(reply, 0);
+            freeReplyObject(reply);
+        }
+    }
+    redisReaderFree(reader);
+    return heard;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    if (size < 2)
+        return 0;
+    const char *bytes = (const char *)data + 1;
+    struct heard whole = hear(bytes, size - 1, size - 1);
+    struct heard pieces = hear(bytes, size - 1, 1u + data[0] % 16u);
+    if (whole.replies != pieces.replies || whole.sum != pieces.sum || whole.broken != pieces.broken)
+        abort();
+    return 0;
+}
