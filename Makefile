@@ -20,7 +20,7 @@ $(BUILD)/build.ninja:
 demo: build
 	$(BUILD)/examples/flash_sale $(if $(URL),--url '$(URL)')
 
-# Everything that is tested, in about twenty minutes. The last line says what came out.
+# Everything that is tested, in about half an hour. The last line says what came out.
 check:
 	tools/check
 

@@ -317,6 +317,35 @@ TEST(closing_does_not_wait_for_a_silent_server)
     server_kill(&server);
 }
 
+/* Its question is still out when closing loses patience. */
+TEST(closing_leaves_nobody_waiting_at_a_silent_server)
+{
+    struct server server = { 0 };
+    server_start(&server);
+    hf_client *client = open_on(&server, 60000, 30000), *other = open_on(&server, 300, 30000);
+    struct outcome outcome = { 0 };
+    hf_hold *hold;
+    char line[40];
+
+    take(other, "one", HF_WRITE, 0);
+    CHECK_CODE(hf_lock_async(client, "one", HF_FOREVER, LOCK_OPTIONS(.mode = HF_READ),
+                             record_outcome, &outcome, NULL),
+               HF_OK);
+    EVENTUALLY(server_tell(&server,
+                           "EVAL \"return #redis.call('pubsub','channels','redisson_rw*')\" 0",
+                           line, sizeof(line)) &&
+                   strcmp(line, ":1") == 0,
+               SOON_MS);
+    server_stop(&server);
+    /* By then it has asked again. */
+    CHECK_CODE(hf_lock(client, "two", 4000, NULL, &hold), HF_UNREACHABLE);
+    hf_close(client);
+    CHECK_INT(outcome.calls, 1);
+    CHECK_CODE(outcome.code, HF_ECLOSED);
+    server_kill(&server);
+    hf_close(other);
+}
+
 TEST(a_password_is_needed_and_never_shown)
 {
     struct server server = { .password = "hunter2" };

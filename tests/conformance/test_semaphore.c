@@ -53,7 +53,20 @@ TEST(permits_have_weight)
     give_back(seven);
     CHECK_CODE(try_permits(client, 10, 0, &one), HF_OK);
     give_back(one);
-    CHECK(try_permits(client, 11, 0, &one) != HF_OK);
+    hf_close(client);
+}
+
+TEST(what_can_never_be_had_is_said_and_stands_in_nobodys_way)
+{
+    hf_client *client = open_with_permits(4);
+    hf_hold *one, *five;
+
+    CHECK_ERROR(try_permits(client, 5, 0, &five), HF_EINVAL);
+    CHECK_ERROR(hf_lock(client, name_of("sem"), SOON_MS,
+                        LOCK_OPTIONS(.mode = HF_PERMIT, .permits = 5), &five),
+                HF_EINVAL);
+    CHECK_CODE(try_permits(client, 4, 0, &one), HF_OK);
+    give_back(one);
     hf_close(client);
 }
 

@@ -157,6 +157,8 @@ static void failed(struct connection *connection, struct question *question)
     struct question *farewell = heard && queued ? hf__question_new(redis) : NULL;
     struct command command;
     if (farewell) {
+        /* Nobody would say it again, so it goes with the script's text. */
+        connection->known_scripts = 0;
         farewell->answered = hf__question_ignored;
         hf__redis_kind(redis, op->mode)->release(connection, &command, op);
         hf__connection_write(connection, farewell, &command);
@@ -175,13 +177,21 @@ static void attempt_failed(struct connection *connection, struct question *quest
         failed(connection, question);
         return;
     }
-    /* Should it have been granted, it rests on a lease, after which the server has forgotten it. */
+    /* Should it have been granted, it rests on a lease, after which the server has forgotten it.
+     * How long one is that was left under a key, the answer would have said. */
     if (question->sent) {
         op->engine_word[1] |= REDIS_UNSURE;
-        if (hf__redis_kind(redis, op->mode)->leased)
+        if (hf__redis_kind(redis, op->mode)->leased && !op->attach_key)
             set_lease(redis, op, question->sent_at_ms, hf__redis_lease_ms(redis, op));
     }
     finish(redis, question, HF_NO_ANSWER);
+}
+
+/* The code of an answer that says that it cannot be at all, else HF_OK. */
+static int never(const redisReply *reply)
+{
+    int64_t word = hf__reply_is_array(reply, 2) ? reply->element[0]->integer : 0;
+    return word == -1 ? HF_EKIND : word == -3 ? HF_EINVAL : HF_OK;
 }
 
 static void attempt_answered(struct connection *connection, struct question *question,
@@ -190,12 +200,13 @@ static void attempt_answered(struct connection *connection, struct question *que
     struct redis *redis = connection->redis;
     struct hf_op *op = question->op;
     int64_t word = hf__reply_is_array(reply, 1) ? hf__reply_number(reply->element[0]) : -2;
+    int code;
     if (word == 1 && hf__reply_is_array(reply, 2)) {
         granted(redis, question, hf__redis_lease_ms(redis, op), reply->element[1]);
     } else if (word == 0 && hf__reply_is_array(reply, 2)) {
         refused(redis, question, reply);
-    } else if (hf__reply_is_array(reply, 2) && reply->element[0]->integer == -1) {
-        hf__op_explain(op, HF_EKIND, 0, "\"%.200s\" %.100s", op->name,
+    } else if ((code = never(reply)) != HF_OK) {
+        hf__op_explain(op, code, 0, "\"%.200s\" %.100s", op->name,
                        hf__reply_text(reply->element[1]));
         failed(connection, question);
     } else {
@@ -374,15 +385,21 @@ static void send_release(struct connection *connection, struct question *questio
     hf__connection_write(connection, question, &command);
 }
 
-/* What was refused has left nothing at the server but an ear, and its place in a queue, if there is
- * one, is forgotten if the server hears nothing of us for so long. */
+/* What was refused has left nothing at the server but an ear and perhaps a place in a queue. In a
+ * line that is kept up by asking again it is forgotten if the server hears nothing of us for so
+ * long. Where the lock is given to who waits it has no end: then the release is said until it is
+ * heard. */
 void hf__redis_release(struct hf_engine *engine, struct hf_op *op)
 {
     struct redis *redis = (struct redis *)engine;
     hf__waiter_leave(redis, op);
     hf__renewals_forget(redis, op);
+    const struct redis_kind *kind = hf__redis_kind(redis, op->mode);
     bool taken = op->engine_word[1] & (REDIS_UNSURE | REDIS_HOLDS);
-    if ((op->engine_word[1] & REDIS_QUEUED) && (hf__redis_kind(redis, op->mode)->leased || !taken))
+    bool queued = op->engine_word[1] & REDIS_QUEUED;
+    if (kind->grants && (queued || ((op->engine_word[1] & REDIS_UNSURE) && hf__redis_waits(op))))
+        op->rests_on = NULL;
+    else if (queued && (kind->leased || !taken))
         set_lease(redis, op, hf__loop_now(redis->base.host->loop), hf__redis_lease_ms(redis, op));
     bool is_there = op->engine_word[1] & (REDIS_HOLDS | REDIS_UNSURE | REDIS_QUEUED);
     struct question *question = is_there ? new_question(redis, op) : NULL;

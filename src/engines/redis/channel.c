@@ -143,10 +143,14 @@ bool hf__channel_sure(const struct hf_op *op)
 
 /* ---- what the server says ---- */
 
+/* The channel goes with the last who leaves it, so nothing of it is read after that one's turn. */
 static void wake_all(struct channel *channel)
 {
-    HF_LIST_FOREACH (link, following, &channel->waiters)
+    struct hf_link *end = &channel->waiters, *following;
+    for (struct hf_link *link = end->next; link != end; link = following) {
+        following = link->next;
         hf__op_wake(HF_CONTAINER(link, struct waiter, link)->op);
+    }
 }
 
 static void pushed(struct connection *connection, const redisReply *reply)

@@ -187,7 +187,7 @@ static void take_reply(struct connection *connection, const redisReply *reply)
         return;
     }
     struct question *question = HF_CONTAINER(first, struct question, link);
-    if (reply->type == REDIS_REPLY_ERROR && hf__reply_says(reply, "NOSCRIPT")) {
+    if (question->send && reply->type == REDIS_REPLY_ERROR && hf__reply_says(reply, "NOSCRIPT")) {
         connection->known_scripts = 0;
         question->send(connection, question);
         return;
@@ -232,6 +232,7 @@ void hf__connection_greeted(struct connection *connection)
 {
     connection->state = CONNECTION_READY;
     connection->failures = 0;
+    connection->openings++;
     struct hf_link *link;
     while (!connection->failing && (link = hf__list_pop(&connection->questions))) {
         struct question *question = HF_CONTAINER(link, struct question, link);
@@ -310,6 +311,7 @@ static void free_questions(struct connection *connection, struct hf_link *questi
 void hf__connection_close(struct connection *connection)
 {
     drop_stream(connection);
+    connection->state = CONNECTION_DOWN;
     hf__timer_stop(loop_of(connection), &connection->pause);
     free_questions(connection, &connection->out);
     free_questions(connection, &connection->questions);

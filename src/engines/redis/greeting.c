@@ -82,10 +82,11 @@ static void role_answered(struct connection *connection, struct question *questi
 {
     bool master = hf__reply_is_array(reply, 1) && hf__reply_says(reply->element[0], "master");
     hf__question_free(connection->redis, question);
-    if (reply && !master)
-        hf__connection_break(connection, HF_UNREACHABLE, 0, "it is no master%s%.100s",
-                             reply->type == REDIS_REPLY_ERROR ? ": " : "",
-                             reply->type == REDIS_REPLY_ERROR ? reply->str : "");
+    if (reply && reply->type == REDIS_REPLY_ERROR)
+        hf__connection_break(connection, hf__reply_code(reply), 0,
+                             "whether it is the master cannot be asked: %.100s", reply->str);
+    else if (reply && !master)
+        hf__connection_break(connection, HF_UNREACHABLE, 0, "it is no master");
 }
 
 /* What sentinels say may be old. */

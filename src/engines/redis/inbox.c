@@ -105,6 +105,9 @@ void hf__inbox_heard(struct redis *redis, const char *message)
         hf__timer_start(loop, &waiter->look, hf__loop_now(loop) + LOOK_AFTER_OTHERS_MS);
         return;
     }
+    /* That grant was given back because it came too late; this word of it comes later still. */
+    if (token <= waiter->op->token)
+        return;
     waiter->granted_token = token;
     waiter->granted_ms = lease_ms;
     waiter->not_before_ms = redis->pulse.not_before_ms;

@@ -147,7 +147,8 @@ struct question {
     void *memory; /* freed with the question */
     int64_t sent_at_ms;
     bool sent;
-    bool listened; /* a grant could have been heard of when it was sent */
+    bool listened;    /* a grant could have been heard of when it was sent */
+    unsigned opening; /* of the connection that answered it, where replicas are to confirm that */
 };
 
 enum connection_state {
@@ -169,6 +170,7 @@ struct connection {
     struct hf_timer pause;        /* until the next try */
     struct hf_timer limit;        /* the oldest question has waited for too long; or a failure */
     unsigned failures;            /* in a row */
+    unsigned openings;            /* how often it was ready */
     uint64_t known_scripts;       /* a bit for each that this connection has sent in full */
     uint64_t server_id;           /* the server's number for this connection, or for the last one */
     hf_error why;                 /* of the last failure */
@@ -215,9 +217,10 @@ void hf__connection_greeted(struct connection *connection);
  * kind's. All kinds' scripts answer alike, so nothing else asks which kind it has before it:
  *
  *   acquire   {1, token}, {0, ms until it may be free, -1 where nobody knows}, or {-1, why it
- *             cannot be: a sentence's end}. With op->enqueue, it is going to wait. Where it may be
- *             given the lock without asking (inbox.c), the refusal has a third element, 1 if others
- *             than our clients may let go of it, or 0
+ *             cannot be: a sentence's end}, the same with -3 if it is asked for too much. With
+ *             op->enqueue, it is going to wait. Where it may be given the lock without asking
+ *             (inbox.c), the refusal has a third element, 1 if others than our clients may let go
+ *             of it, or 0
  *   release   1, or 0: it was not this owner's (any more)
  *   extend    the same
  *   renew     for each lease the same. KEYS are the locks' names, ARGV what `renewal` adds */

@@ -6,7 +6,8 @@
 -- once.
 -- ARGV: the ids' prefix, the lease in ms, the token's time to live, 1 if it is going to wait, the
 -- owner's key, how many permits, how many the semaphore is to have in all or 0.
--- Answers {1, token}, {0, milliseconds until some may be free}, or {-1, why it cannot be}.
+-- Answers {1, token}, {0, milliseconds until some may be free}, or {-1, why it cannot be}, or the
+-- same with -3 if it is the wish that cannot be.
 local prefix, lease, waits, key = ARGV[1], tonumber(ARGV[2]), ARGV[4] == '1', ARGV[5]
 local wanted, limit = tonumber(ARGV[6]), tonumber(ARGV[7])
 local place = 'permit ' .. wanted .. ' ' .. key
@@ -32,6 +33,11 @@ if another then
     return {-1, another}
 end
 local ours = count_of(prefix, wanted) == wanted
+if not ours and wanted > free + taken then
+    leave_line(place)
+    return {-3, 'has ' .. (free + taken) .. ' permits: ' .. wanted ..
+                ' can never be had; ask for fewer'}
+end
 if not ours and (free < wanted or is_behind(place, '')) then
     if waits then
         line_up(place)

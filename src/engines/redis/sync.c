@@ -4,6 +4,8 @@
  * round. */
 #include "redis.h"
 
+#include <string.h>
+
 /* WAIT speaks of what its own connection wrote: a message, after which it speaks of all before. */
 static void write_mark(struct connection *connection)
 {
@@ -31,6 +33,14 @@ static void send_round(struct connection *connection, struct question *question)
     hf__connection_write(connection, question, &command);
 }
 
+/* Did the server that granted it speak of its replicas, or another that has become the master? */
+static bool by_the_same(const struct redis *redis, const struct question *question)
+{
+    const struct connection *asking = &redis->asking, *syncing = &redis->syncing;
+    return asking->openings == question->opening && asking->master_port == syncing->master_port &&
+           strcmp(asking->master_host, syncing->master_host) == 0;
+}
+
 static void begin_round(struct redis *redis);
 
 /* `count`: of the replicas that have it. -1: nobody knows, and `reply` (or the connection) why. */
@@ -44,14 +54,19 @@ static void end_round(struct redis *redis, struct question *round, int64_t count
     while ((link = hf__list_pop(&asked))) {
         struct question *question = HF_CONTAINER(link, struct question, link);
         struct hf_op *op = question->op;
-        bool definite;
+        bool definite, same = by_the_same(redis, question);
         if (count < 0)
             hf__question_failed(&redis->syncing, round, reply, &op->error, &definite);
         else if (count < redis->settings.replicas)
             hf__op_explain(op, HF_UNREACHABLE, 0,
                            "Redis at %.100s: only %lld of %u replicas have confirmed the lock",
                            redis->settings.shown, (long long)count, redis->settings.replicas);
-        hf__attempt_confirmed(redis, question, count >= redis->settings.replicas);
+        else if (!same)
+            hf__op_explain(op, HF_UNREACHABLE, 0,
+                           "Redis at %.100s: the connection was lost before replicas had confirmed "
+                           "the lock",
+                           redis->settings.shown);
+        hf__attempt_confirmed(redis, question, same && count >= redis->settings.replicas);
     }
     if (!hf__list_empty(&redis->sync_gathering))
         begin_round(redis);
@@ -88,6 +103,7 @@ static void turn_ends(struct hf_task *task)
 
 void hf__sync_wait(struct redis *redis, struct question *question)
 {
+    question->opening = redis->asking.openings;
     hf__list_append(&redis->sync_gathering, &question->link);
     hf__loop_defer(redis->base.host->loop, &redis->sync_begin);
 }
