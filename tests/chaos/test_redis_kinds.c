@@ -268,6 +268,7 @@ TEST(who_is_told_nothing_looks_again)
 
     CHECK_CODE(hf_semaphore_set(client, "sem", 1), HF_OK);
     tell(&server, "DECR sem");
+    tell(&server, "ZADD {sem}:timeout 99999999999999 0123456789abcdef");
     CHECK_CODE(hf_counter_set(client, "count", 0), HF_OK);
     CHECK_CODE(hf_latch_set(client, "latch", 1), HF_OK);
     tell(&server, "HSET rw mode write somebody:1:write 1");
@@ -278,6 +279,7 @@ TEST(who_is_told_nothing_looks_again)
     ask(client, "rw", HF_READ, 0, &reader, NULL);
     EVENTUALLY(keys_like(&server, "holdfast_queue*") == 4, SOON_MS);
     tell(&server, "INCR sem");
+    tell(&server, "ZREM {sem}:timeout 0123456789abcdef");
     tell(&server, "INCR count");
     tell(&server, "DEL latch rw");
     WAIT_OUTCOME(&permit);
@@ -374,7 +376,8 @@ TEST(who_leaves_the_line_leaves_nothing)
     struct outcome outcomes[4] = { 0 };
     hf_request requests[4];
 
-    CHECK_CODE(hf_semaphore_set(client, "sem", 1), HF_OK);
+    CHECK_CODE(hf_semaphore_set(client, "sem", 2), HF_OK);
+    hf_hold *permit = take(client, "sem", HF_PERMIT, 0);
     CHECK_CODE(hf_latch_set(client, "latch", 1), HF_OK);
     for (int i = 0; i < 4; i++)
         ask(other, wishes[i].name, wishes[i].mode, 2, &outcomes[i], &requests[i]);
@@ -388,6 +391,7 @@ TEST(who_leaves_the_line_leaves_nothing)
     /* It waits for what is still out. */
     hf_close(other);
     CHECK_INT(keys_like(&server, "holdfast_queue*") + keys_like(&server, "holdfast_alive*"), 0);
+    give_back(permit);
     give_back(writer);
     hf_close(client);
     server_kill(&server);
