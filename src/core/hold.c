@@ -264,6 +264,10 @@ int hf_downgrade(hf_hold *hold, hf_mode mode)
         return HF_OK;
     struct hf_claim *claim = hold->claim;
     struct hf_client *client = claim->client;
+    if (mode == HF_UPGRADE && !(client->ops->caps & HF_CAP_UPGRADE))
+        return hf__outcome_fail(HF_ENOTSUP,
+                                "the engine \"%s\" has no upgradeable reads; go down to HF_READ",
+                                client->ops->name);
     struct hf_shard *shard = shard_of(claim);
     hf_mode before = hold->mode;
     hf__shard_lock(shard);

@@ -171,9 +171,13 @@ void hf__lease_renewed(struct hf_lease *lease, int64_t asked_at_ms, bool still_o
     hf__client_heard(client_of(lease), true);
     if (!lease->watched || lease->lost)
         return;
+    /* What hf_held has denied once it denies for good, whatever else was read after a pause. */
+    bool over = hf__loop_now(&client_of(lease)->loop) >= hf__lease_valid_until(lease);
     lease->renewing = false;
     if (!still_ours) {
         lose(lease, "the store says that it is no longer ours");
+    } else if (over) {
+        lose(lease, "its lease could not be renewed in time");
     } else if (asked_at_ms > lease->asked_at_ms) {
         say(lease, "after_renew");
         lease->asked_at_ms = asked_at_ms;

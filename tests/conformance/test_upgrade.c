@@ -232,3 +232,20 @@ TEST(nobody_writes_between_reading_and_upgrading)
     CHECK_INT(*number, 4 * 100);
     hf_close(client);
 }
+
+TEST(a_store_without_upgrades_says_so)
+{
+    hf_client *client = open_client();
+    hf_hold *writer;
+
+    need(client, HF_CAP_RW);
+    if (hf_caps(client) & HF_CAP_UPGRADE)
+        SKIP("this store has them");
+    writer = take(client, name_of("rw"), HF_WRITE, 1);
+    CHECK_ERROR(hf_downgrade(writer, HF_UPGRADE), HF_ENOTSUP);
+    CHECK_INT(hf_hold_mode(writer), HF_WRITE);
+    CHECK(hf_held(writer));
+    CHECK_CODE(hf_downgrade(writer, HF_READ), HF_OK);
+    give_back(writer);
+    hf_close(client);
+}

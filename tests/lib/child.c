@@ -3,9 +3,11 @@
 
 #include "internal.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -31,9 +33,55 @@ static __attribute__((noreturn)) void run_child(struct child *child, const int d
     _exit(test_state->failed ? 1 : 0);
 }
 
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define FORK_NEEDS_QUIET_THREADS
+#endif
+#endif
+
+#ifdef FORK_NEEDS_QUIET_THREADS
+static bool is_at_rest(const char *thread)
+{
+    char path[80], line[200] = "";
+    snprintf(path, sizeof(path), "/proc/self/task/%.20s/stat", thread);
+    FILE *file = fopen(path, "re");
+    if (!file)
+        return true;
+    bool read = fgets(line, sizeof(line), file) != NULL;
+    fclose(file);
+    const char *state = strrchr(line, ')');
+    return !read || !state || state[1] == '\0' || state[2] == 'S';
+}
+
+static bool all_others_are_at_rest(void)
+{
+    bool rest = true;
+    struct dirent *entry;
+    DIR *tasks = opendir("/proc/self/task");
+    while (tasks && (entry = readdir(tasks)) != NULL)
+        if (entry->d_name[0] != '.' && strtol(entry->d_name, NULL, 10) != gettid())
+            rest = is_at_rest(entry->d_name) && rest;
+    if (tasks)
+        closedir(tasks);
+    return rest;
+}
+#endif
+
+/* The address sanitizer's allocator does not survive a fork() while another thread is inside it, as
+ * one is that begins. */
+static void let_threads_come_to_rest(void)
+{
+#ifdef FORK_NEEDS_QUIET_THREADS
+    for (int i = 0; i < 5000 && !all_others_are_at_rest(); i++)
+        sched_yield();
+#endif
+}
+
 void child_start(struct child *child, void (*run)(void *arg), void *arg)
 {
     int down[2], up[2];
+
+    let_threads_come_to_rest();
 
     if (pipe2(down, O_CLOEXEC) != 0 || pipe2(up, O_CLOEXEC) != 0)
         FAIL("pipe: %s", strerror(errno));

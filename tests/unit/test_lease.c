@@ -39,6 +39,22 @@ TEST(silence_ends_it_before_the_store_does)
     CHECK_INT(fixture.releases, 1);
 }
 
+/* The process stood still, and nothing of it has run in between. */
+TEST(an_answer_that_comes_after_the_end_revives_nothing)
+{
+    fixture_begin();
+    fixture.leases = true;
+    fixture.answers_renewals = false;
+    CHECK_INT(fixture_take("a", HF_MUTEX, 1, HF_FOREVER, NULL), HF_OK);
+    fixture_pass_ms(FIXTURE_LEASE_MS / 3);
+    int64_t asked_at_ms = fixture.now_ms;
+    fixture.now_ms += FIXTURE_LEASE_MS * 3 / 4;
+    CHECK(!hf_held(fixture.hold));
+    hf__lease_renewed(fixture.hold->claim->op.rests_on, asked_at_ms, true);
+    CHECK(!hf_held(fixture.hold));
+    CHECK_INT(hf_unlock(fixture.hold), HF_LOST);
+}
+
 TEST(what_is_given_back_is_not_renewed)
 {
     fixture_begin();
