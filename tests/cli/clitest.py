@@ -13,8 +13,10 @@ import time
 import traceback
 
 COMMAND = os.environ.get('HOLDFAST_COMMAND', 'holdfast')
+# How many times slower than usual all is, under a sanitizer say.
+SLOW = float(os.environ.get('HOLDFAST_TEST_SLOW', '1'))
 # Seconds; generous, for a loaded machine: only a failure waits so long.
-PATIENCE = float(os.environ.get('HOLDFAST_PATIENCE', '20'))
+PATIENCE = float(os.environ.get('HOLDFAST_PATIENCE', '40')) * SLOW
 TESTS = []
 
 
@@ -308,7 +310,7 @@ def main():
     for number, function in enumerate(chosen, 1):
         name = function.__name__.replace('_', ' ')
         box = Box()
-        signal.alarm(90)
+        signal.alarm(int(4 * PATIENCE))
         try:
             function(box)
             print(f'ok {number} - {name}')
@@ -316,9 +318,9 @@ def main():
             print(f'ok {number} - {name} # SKIP {reason}')
         except Exception:  # pylint: disable=broad-except
             failed = True
-            print(f'not ok {number} - {name}')
             for line in traceback.format_exc(limit=-5).splitlines():
                 print('#   ' + line)
+            print(f'not ok {number} - {name}')
         finally:
             signal.alarm(0)
             box.close()
