@@ -81,8 +81,9 @@ struct hf_op {
     uint64_t token;            /* GRANTED */
     struct hf_lease *rests_on; /* GRANTED, REFUSED: see sentence 7; NULL: on nothing that ends
                                   before the process does */
-    hf_error *error;           /* NO_ANSWER, FAILED: set by hf__op_explain, freed by the core. Only
-                                  words: without memory for them the answer is the same */
+    hf_error *error;           /* NO_ANSWER, FAILED: set by hf__op_explain, freed by the core, which
+                                  may still have the words of the silence before. Only words:
+                                  without memory for them the answer is the same */
     /* The engine's own; zero before the first question. */
     uint64_t engine_word[2];
     void *engine_pointer;

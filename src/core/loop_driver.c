@@ -124,6 +124,14 @@ static void set_timers(struct hf_claim *claim, unsigned actions)
         hf__timer_start(loop, &claim->retry, claim->retry_at_ms);
 }
 
+/* The words on a silence stand until the store gives an answer: whoever loses patience while the
+ * question is out again hears them. */
+static void drop_words(struct hf_claim *claim)
+{
+    free(claim->op.error);
+    claim->op.error = NULL;
+}
+
 void hf__claim_drive(struct hf_claim *claim, enum hf_claim_event event)
 {
     struct hf_client *client = claim->client;
@@ -131,6 +139,9 @@ void hf__claim_drive(struct hf_claim *claim, enum hf_claim_event event)
     struct caller caller;
     if (event == HF_ON_ANSWER)
         hf__client_heard(client, claim->op.verdict != HF_NO_ANSWER);
+    if (event == HF_ON_ANSWER &&
+        (claim->op.verdict == HF_GRANTED || claim->op.verdict == HF_REFUSED))
+        drop_words(claim);
     unsigned actions = hf__claim_step(claim, event, hf__loop_now(&client->loop));
     hf__trace_step(claim, event, before);
     hf__gate_follow(claim, before);
@@ -140,10 +151,8 @@ void hf__claim_drive(struct hf_claim *claim, enum hf_claim_event event)
     if (actions & HF_DO_TELL)
         take_caller(claim, &caller);
     set_timers(claim, actions);
-    if (actions & (HF_DO_ASK | HF_DO_RELEASE)) {
-        free(claim->op.error);
-        claim->op.error = NULL;
-    }
+    if (actions & HF_DO_RELEASE)
+        drop_words(claim);
     if (actions & HF_DO_ASK)
         client->ops->attempt(client->engine, &claim->op);
     if (actions & HF_DO_RELEASE)

@@ -16,6 +16,7 @@ static struct player {
     struct hf_op *known; /* the last one asked about */
     hf_hold *hold;
     hf_request request;
+    char sentence[200];
     int64_t renewal_asked_ms;
 } players[OWNERS];
 
@@ -150,6 +151,11 @@ void pause_ms(int64_t ms)
     now_ms += ms;
 }
 
+const char *sentence_of(uint64_t owner)
+{
+    return player(owner)->sentence;
+}
+
 /* ---- the callers ---- */
 
 static void done(void *arg, int code, hf_hold *hold, const hf_error *error)
@@ -158,6 +164,8 @@ static void done(void *arg, int code, hf_hold *hold, const hf_error *error)
     CHECK((code == HF_OK) == (error == NULL));
     if (hold)
         player(owner)->hold = hold;
+    snprintf(player(owner)->sentence, sizeof player(owner)->sentence, "%.190s",
+             error ? error->text : "");
     tell("#%" PRIu64 " hears %s", owner, hf_code_name(code));
 }
 

@@ -37,6 +37,9 @@ void pass_ms(int64_t ms);
 /* Time passes, and the client's loop does not turn. */
 void pause_ms(int64_t ms);
 
+/* The sentence that this owner heard last; "" with HF_OK. */
+const char *sentence_of(uint64_t owner);
+
 /* ---- the store ---- */
 
 /* Holds and places rest on the owner's own lease, counted from the question. */

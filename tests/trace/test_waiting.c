@@ -186,6 +186,30 @@ TEST(silence_to_the_end)
               "[ 130] orders/42 #7: leaving, gone -> over\n");
 }
 
+/* The store's last words on why there was no answer stand until it gives one. */
+TEST(the_last_silence_is_explained_to_the_end)
+{
+    story_begin();
+    ask(7, HF_MUTEX, 100);
+    silent(7);
+    pass_ms(101);
+    CHECK_STR(sentence_of(7), "the store says nothing");
+    refused(7, FOR_EVER);
+    gone(7);
+    ask(8, HF_MUTEX, 100);
+    silent(8);
+    pass_ms(70);
+    refused(8, FOR_EVER);
+    pass_ms(31);
+    CHECK(strstr(sentence_of(8), "not to be had now") != NULL);
+    gone(8);
+    ask(9, HF_MUTEX, 100);
+    silent(9);
+    pass_ms(70);
+    granted_for_ever(9);
+    CHECK_STR(sentence_of(9), "");
+}
+
 TEST(a_bare_try_leaves_nothing_to_release)
 {
     story_begin();
