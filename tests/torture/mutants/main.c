@@ -4,6 +4,7 @@
 #include "runner.h"
 
 #include <getopt.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +14,7 @@ enum { RUNS_MAX = 99 };
 
 static const char usage_text[] =
     "usage: torture-mutants [--runs N] [--only WORD] [--seed N] [--draw DIRECTORY] [--markdown]\n"
-    "                       [--control]\n"
+    "                       [--control] [--sandbox redis]\n"
     "\n"
     "Tortures locks that are wrong on purpose, and one that is right. Each wrong one must break "
     "the\n"
@@ -24,12 +25,13 @@ static const char usage_text[] =
     "  --seed N          of the first run (1)\n"
     "  --draw DIRECTORY  a picture of each violation\n"
     "  --markdown        the table as it is in docs/torture.md\n"
-    "  --control         the right one in the place of each: nothing may be found\n";
+    "  --control         the right one in the place of each: nothing may be found\n"
+    "  --sandbox redis   those that are mutexes, on a Redis server that is started for them\n";
 
 struct options {
     unsigned runs;
     uint64_t seed;
-    const char *only, *draw;
+    const char *only, *draw, *sandbox;
     bool markdown, control;
 };
 
@@ -119,7 +121,7 @@ static int by_value(const void *a, const void *b)
 
 /* Missed once is missed. */
 static void try_often(const struct options *options, const struct mutant_trial *trial,
-                      struct tally *tally)
+                      struct torture_sandbox *sandbox, struct tally *tally)
 {
     struct trial_outcome outcome = { 0 }, worst = { .result = TRIAL_CAUGHT };
     double seconds[RUNS_MAX];
@@ -129,7 +131,7 @@ static void try_often(const struct options *options, const struct mutant_trial *
     if (options->draw)
         snprintf(picture, sizeof picture, "%s/%s.html", options->draw, trial->key);
     while (count < options->runs && worst.result == TRIAL_CAUGHT) {
-        mutant_try(trial, options->seed + count, options->draw ? picture : NULL, &outcome);
+        mutant_try(trial, sandbox, options->seed + count, options->draw ? picture : NULL, &outcome);
         seconds[count++] = outcome.seconds;
         if (outcome.result != TRIAL_CAUGHT || outcome.tries > worst.tries || count == 1)
             worst = outcome;
@@ -146,19 +148,20 @@ static void try_often(const struct options *options, const struct mutant_trial *
         *(worst.result == TRIAL_CAUGHT ? &tally->caught : &tally->missed) += 1;
 }
 
-static int try_all(const struct options *options)
+static int try_all(const struct options *options, struct torture_sandbox *sandbox)
 {
     struct tally tally = { 0 };
 
     print_head(options);
     for (unsigned i = 0; i < mutant_trial_count && !tally.signal; i++) {
         struct mutant_trial trial = mutant_trials[i];
-        if (!strstr(trial.key, options->only) || (options->control && !trial.mutant))
+        if (!strstr(trial.key, options->only) || (options->control && !trial.mutant) ||
+            (sandbox && trial.in_memory))
             continue;
         trial.is_control = options->control;
         if (options->control)
             trial.mutant = MUTANT_NONE;
-        try_often(options, &trial, &tally);
+        try_often(options, &trial, sandbox, &tally);
     }
     if (tally.signal)
         return 128 + tally.signal;
@@ -180,13 +183,10 @@ static bool parse_number(const char *text, uint64_t least, uint64_t most, uint64
 static bool parse(int argc, char **argv, struct options *options)
 {
     static const struct option names[] = {
-        { "runs", required_argument, NULL, 'r' },
-        { "only", required_argument, NULL, 'o' },
-        { "seed", required_argument, NULL, 's' },
-        { "draw", required_argument, NULL, 'd' },
-        { "markdown", no_argument, NULL, 'm' },
-        { "control", no_argument, NULL, 'c' },
-        { NULL, 0, NULL, 0 },
+        { "runs", required_argument, NULL, 'r' },    { "only", required_argument, NULL, 'o' },
+        { "seed", required_argument, NULL, 's' },    { "draw", required_argument, NULL, 'd' },
+        { "markdown", no_argument, NULL, 'm' },      { "control", no_argument, NULL, 'c' },
+        { "sandbox", required_argument, NULL, 'b' }, { NULL, 0, NULL, 0 },
     };
     uint64_t runs = 1;
     int option;
@@ -201,6 +201,8 @@ static bool parse(int argc, char **argv, struct options *options)
             options->only = optarg;
         else if (option == 'd')
             options->draw = optarg;
+        else if (option == 'b')
+            options->sandbox = optarg;
         else if (option == 'm')
             options->markdown = true;
         else if (option == 'c')
@@ -210,6 +212,46 @@ static bool parse(int argc, char **argv, struct options *options)
     }
     options->runs = (unsigned)runs;
     return fine && optind == argc;
+}
+
+/* ---- on a server ---- */
+
+static const struct torture_deployment *find_deployment(const char *name)
+{
+    const struct torture_deployment *deployment;
+
+    for (unsigned i = 0; (deployment = torture_deployment(i)); i++)
+        if (strcmp(deployment->name, name) == 0)
+            return deployment;
+    return NULL;
+}
+
+/* A signal that comes between two runs waits for the next one, which ends by it: so that no end
+ * leaves the server, or what it wrote. */
+static int try_in_sandbox(const struct options *options)
+{
+    const struct torture_deployment *deployment = find_deployment(options->sandbox);
+    struct torture_sandbox sandbox;
+    char error[256];
+    sigset_t ends;
+    int code;
+
+    if (!deployment || strcmp(deployment->name, "redis") != 0) {
+        fprintf(stderr, "torture-mutants: --sandbox: only 'redis' is known\n");
+        return 64;
+    }
+    sigemptyset(&ends);
+    sigaddset(&ends, SIGHUP);
+    sigaddset(&ends, SIGINT);
+    sigaddset(&ends, SIGTERM);
+    sigprocmask(SIG_BLOCK, &ends, NULL);
+    if (!torture_sandbox_start(&sandbox, deployment, error)) {
+        fprintf(stderr, "torture-mutants: --sandbox: %s\n", error);
+        return 2;
+    }
+    code = try_all(options, &sandbox);
+    torture_sandbox_end(&sandbox);
+    return code;
 }
 
 int main(int argc, char **argv)
@@ -222,5 +264,5 @@ int main(int argc, char **argv)
     }
     if (options.draw)
         mkdir(options.draw, 0777);
-    return try_all(&options);
+    return options.sandbox ? try_in_sandbox(&options) : try_all(&options, NULL);
 }

@@ -40,6 +40,7 @@ struct mutant_trial {
     int64_t lease_ms, time_ms;  /* 0: the usual */
     unsigned rate;              /* operations a second; 0: the usual */
     bool is_control;            /* the right one in the place of a wrong one */
+    bool in_memory;             /* needs a queue, or what is no mutex: not for a server */
 };
 
 /* The right one first, in several runs; then all the others. */

@@ -19,6 +19,7 @@ enum { TRIES = 5, LOOK_EVERY_MS = 150, HAND_OVER_MS = 1000, CALM_MS = 1000 };
 /* One run. */
 struct attempt {
     const struct mutant_trial *trial;
+    struct torture_sandbox *sandbox;
     char history[64];
     int64_t next_look_ns;
     bool ended_by_us;
@@ -144,7 +145,8 @@ static struct torture_plan plan_of(struct attempt *attempt, uint64_t seed)
     const struct mutant_trial *trial = attempt->trial;
     bool is_aimed = trial->mutant || trial->is_control;
 
-    return (struct torture_plan){ .url = "",
+    return (struct torture_plan){ .url = attempt->sandbox ? attempt->sandbox->url : "",
+                                  .sandbox = attempt->sandbox,
                                   .seed = seed,
                                   .time_ms = (trial->time_ms ? trial->time_ms : TIME_MS) * slow(),
                                   .lease_ms = lease_ms(trial),
@@ -194,6 +196,10 @@ static void run(struct attempt *attempt, uint64_t seed, const char *picture,
     bool done;
 
     subject.forms = attempt->trial->forms;
+    if (attempt->sandbox) {
+        subject.forms = 1u << TORTURE_MUTEX;
+        subject.fair = false;
+    }
     mutant = attempt->trial->mutant;
     done = torture_run(&plan, &subject, &told);
     if (told.ended_by && !attempt->ended_by_us) {
@@ -204,12 +210,12 @@ static void run(struct attempt *attempt, uint64_t seed, const char *picture,
     conclude(attempt, done ? "" : told.sentence, picture, outcome);
 }
 
-void mutant_try(const struct mutant_trial *trial, uint64_t seed, const char *picture,
-                struct trial_outcome *outcome)
+void mutant_try(const struct mutant_trial *trial, struct torture_sandbox *sandbox, uint64_t seed,
+                const char *picture, struct trial_outcome *outcome)
 {
     *outcome = (struct trial_outcome){ .result = TRIAL_MISSED };
     while (outcome->tries < TRIES && outcome->result == TRIAL_MISSED) {
-        struct attempt attempt = { .trial = trial };
+        struct attempt attempt = { .trial = trial, .sandbox = sandbox };
         int fd = memfd_create("torture-mutants", MFD_CLOEXEC);
         if (fd < 0) {
             snprintf(outcome->sentence, sizeof outcome->sentence, "no memory: %s", strerror(errno));

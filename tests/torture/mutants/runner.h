@@ -14,8 +14,9 @@ struct trial_outcome {
     char sentence[400]; /* the finding's, or why there is none */
 };
 
-/* `picture`: a file for the picture of what was found, or NULL. */
-void mutant_try(const struct mutant_trial *trial, uint64_t seed, const char *picture,
-                struct trial_outcome *outcome);
+/* `sandbox`: whose server is the store, or NULL: it is in memory. `picture`: a file for the picture
+ * of what was found, or NULL. */
+void mutant_try(const struct mutant_trial *trial, struct torture_sandbox *sandbox, uint64_t seed,
+                const char *picture, struct trial_outcome *outcome);
 
 #endif

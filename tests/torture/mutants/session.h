@@ -28,6 +28,7 @@ struct torture_grip {
 struct mutant_session {
     const struct torture_setup *setup;
     struct store *store;
+    int server; /* a connection to a Redis server, which then is asked instead; or -1 */
     struct mutant_claim *claims;
     uint64_t next_owner;
     struct torture_dice dice;

@@ -1,11 +1,13 @@
 /* The subject: a careful client of a lease store, with the mistakes of the mutants where they would
  * be made. */
+#include "server.h"
 #include "session.h"
 
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
+#include <unistd.h>
 
 #define MS INT64_C(1000000)
 
@@ -35,7 +37,10 @@ struct store_answer mutant_ask(struct mutant_session *session, const char *point
 
     mutant_at_point(session, point);
     travel(session);
-    script(session->store, name, question, &answer);
+    if (session->server >= 0)
+        answer = server_ask(session->server, script, name, question);
+    else
+        script(session->store, name, question, &answer);
     mutant_at_point(session, "after_send");
     travel(session);
     return answer;
@@ -58,18 +63,26 @@ static void *open_session(const struct torture_setup *setup)
     session->setup = setup;
     session->store = store_open(setup->memory, setup->memory_size);
     session->dice = torture_dice((uint64_t)torture_clock_ns(), setup->client, 0);
-    return session;
+    session->server = -1;
+    if (!setup->url[0] || (session->server = server_connect(setup->url)) >= 0)
+        return session;
+    free(session);
+    return NULL;
 }
 
-static void close_session(void *session)
+static void close_session(void *arg)
 {
+    struct mutant_session *session = arg;
+
+    if (session->server >= 0)
+        close(session->server);
     free(session);
 }
 
 static const char *complain(void *session)
 {
     (void)session;
-    return "out of memory";
+    return "the store cannot be opened";
 }
 
 /* ---- giving back ---- */
