@@ -63,16 +63,53 @@ static void move(struct relay *relay, int pair[2], int side)
         close_pair(pair);
 }
 
+static void cut(struct relay *relay)
+{
+    for (int i = 0; i < RELAY_PAIRS; i++) {
+        close_pair(relay->pairs[i]);
+        relay->held[i] = false;
+    }
+    relay->swallowing = false;
+    relay->cutting = false;
+}
+
+static void hold(struct relay *relay)
+{
+    for (int i = 0; i < RELAY_PAIRS; i++)
+        relay->held[i] = relay->pairs[i][0] >= 0;
+    relay->holding = false;
+}
+
+/* The server ends it when it has read all. */
+static void let_go(struct relay *relay)
+{
+    char bytes[65536];
+    ssize_t length;
+    for (int i = 0; i < RELAY_PAIRS; i++) {
+        if (!relay->held[i])
+            continue;
+        while ((length = recv(relay->pairs[i][0], bytes, sizeof(bytes), 0)) > 0 &&
+               send_all(relay->pairs[i][1], bytes, length))
+            continue;
+        shutdown(relay->pairs[i][1], SHUT_WR);
+        while (recv(relay->pairs[i][1], bytes, sizeof(bytes), 0) > 0)
+            continue;
+        close_pair(relay->pairs[i]);
+        relay->held[i] = false;
+    }
+    relay->letting_go = false;
+}
+
 static void obey(struct relay *relay)
 {
     char byte;
     CHECK(read(relay->wake[0], &byte, 1) == 1);
-    if (!relay->cutting)
-        return;
-    for (int i = 0; i < RELAY_PAIRS; i++)
-        close_pair(relay->pairs[i]);
-    relay->swallowing = false;
-    relay->cutting = false;
+    if (relay->cutting)
+        cut(relay);
+    if (relay->holding)
+        hold(relay);
+    if (relay->letting_go)
+        let_go(relay);
 }
 
 static void *run(void *arg)
@@ -82,7 +119,9 @@ static void *run(void *arg)
         struct pollfd polled[2 + 2 * RELAY_PAIRS] = { { .fd = relay->listener, .events = POLLIN },
                                                       { .fd = relay->wake[0], .events = POLLIN } };
         for (int i = 0; i < 2 * RELAY_PAIRS; i++)
-            polled[2 + i] = (struct pollfd){ .fd = relay->pairs[i / 2][i % 2], .events = POLLIN };
+            polled[2 + i] =
+                (struct pollfd){ .fd = relay->held[i / 2] ? -1 : relay->pairs[i / 2][i % 2],
+                                 .events = POLLIN };
         poll(polled, 2 + 2 * RELAY_PAIRS, -1);
         for (int i = 0; i < 2 * RELAY_PAIRS; i++)
             if (polled[2 + i].revents && relay->pairs[i / 2][i % 2] == polled[2 + i].fd)
@@ -127,6 +166,20 @@ void relay_cut(struct relay *relay)
     relay->cutting = true;
     wake(relay);
     EVENTUALLY(!relay->cutting, PATIENCE_MS);
+}
+
+void relay_hold(struct relay *relay)
+{
+    relay->holding = true;
+    wake(relay);
+    EVENTUALLY(!relay->holding, PATIENCE_MS);
+}
+
+void relay_let_go(struct relay *relay)
+{
+    relay->letting_go = true;
+    wake(relay);
+    EVENTUALLY(!relay->letting_go, PATIENCE_MS);
 }
 
 void relay_stop(struct relay *relay)

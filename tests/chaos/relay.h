@@ -1,4 +1,5 @@
-/* A relay between a client and a server of this machine, which can swallow the server's answers. */
+/* A relay between a client and a server of this machine, which can swallow the server's answers,
+ * and hold up what clients say. */
 #ifndef TESTS_CHAOS_RELAY_H
 #define TESTS_CHAOS_RELAY_H
 
@@ -13,7 +14,8 @@ struct relay {
     int server_port, listener, wake[2];
     pthread_t thread;
     int pairs[RELAY_PAIRS][2]; /* a client's socket, and the server's for it; -1: none */
-    _Atomic bool swallowing, cutting, ending;
+    bool held[RELAY_PAIRS];
+    _Atomic bool swallowing, cutting, holding, letting_go, ending;
 };
 
 void relay_start(struct relay *relay, int server_port);
@@ -21,6 +23,12 @@ void relay_start(struct relay *relay, int server_port);
 void relay_swallow(struct relay *relay);
 /* Cuts all connections, and lets answers through on new ones. Returns when they are cut. */
 void relay_cut(struct relay *relay);
+/* Nothing goes through the connections there are, and none of them ends, whatever the client does.
+ * New ones work. */
+void relay_hold(struct relay *relay);
+/* The server hears all that was held up, on connections that the client has given up long ago;
+ * returns when it has done it. */
+void relay_let_go(struct relay *relay);
 void relay_stop(struct relay *relay);
 
 #endif

@@ -156,6 +156,26 @@ bool server_tell(const struct server *server, const char *command, char *line, s
     return answered;
 }
 
+bool server_ask(const struct server *server, const char *command, char *text, size_t size)
+{
+    char line[40];
+    size_t length = 0, whole = 0;
+    int fd = connect_to(server);
+
+    if (fd < 0)
+        return false;
+    bool answered = dprintf(fd, "%s\r\n", command) > 0 && read_line(fd, line, sizeof(line)) &&
+                    line[0] == '$' && (whole = strtoul(line + 1, NULL, 10)) < size;
+    while (answered && length < whole) {
+        ssize_t got = read(fd, text + length, whole - length);
+        answered = got > 0;
+        length += answered ? (size_t)got : 0;
+    }
+    text[length] = '\0';
+    close(fd);
+    return answered;
+}
+
 bool server_hear(int fd, char *line, size_t size)
 {
     line[0] = '\0';

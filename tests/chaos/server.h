@@ -31,6 +31,9 @@ const char *server_url(const struct server *server, int timeout_ms);
  * the first line of the answer. False: no connection, or no answer. */
 bool server_tell(const struct server *server, const char *command, char *line, size_t size);
 
+/* The same for an answer that is one long text. */
+bool server_ask(const struct server *server, const char *command, char *text, size_t size);
+
 /* A connection that listens to the channel, when it is confirmed; and the next line that comes on
  * it, whatever it is. */
 int server_listen(const struct server *server, const char *channel);

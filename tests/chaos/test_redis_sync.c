@@ -4,6 +4,7 @@
 #include "server.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 
 /* More than any machine needs to hear of a replica, three times. */
 #define PATIENT_MS 90000
@@ -188,6 +189,57 @@ TEST(a_lock_that_is_handed_over_is_confirmed_first)
     WAIT_OUTCOME(&outcome);
     CHECK_CODE(outcome.code, HF_OK);
     give_back(outcome.hold);
+    hf_close(client);
+    hf_close(other);
+    pair_kill(&pair);
+}
+
+/* Of our connections the one on which locks are asked for. */
+static void kill_asking(const struct server *server)
+{
+    char all[16000], command[60];
+    long id = 0;
+
+    CHECK(server_ask(server, "CLIENT LIST", all, sizeof(all)));
+    for (char *line = all, *end; (end = strchr(line, '\n')) != NULL; line = end + 1) {
+        *end = '\0';
+        if (strstr(line, " name=holdfast ") && strstr(line, " cmd=eval"))
+            id = strtol(line + strlen("id="), NULL, 10);
+    }
+    snprintf(command, sizeof(command), "CLIENT KILL ID %ld", id);
+    CHECK(says(server, command, ":1"));
+}
+
+/* The replica has all that this server has now; but what was granted before the connection was lost
+ * may have been taken away since, by a failover or by hand, and belong to another. */
+TEST(what_was_granted_on_another_connection_is_asked_for_again)
+{
+    struct pair pair = { 0 };
+    struct outcome first = { 0 }, second = { 0 };
+    pair_start(&pair);
+    hf_client *client = open_synced(&pair.server, 1, PATIENT_MS), *other = NULL;
+    give_back(take_patiently(client, "warm"));
+
+    server_stop(&pair.replica);
+    CHECK_CODE(hf_lock_async(client, "one", HF_FOREVER, NULL, record_outcome, &first, NULL), HF_OK);
+    EVENTUALLY(is_waited_for(&pair.server), SOON_MS);
+    kill_asking(&pair.server);
+    CHECK(says(&pair.server, "DEL one", ":1"));
+    CHECK_CODE(hf_open(&other, server_url(&pair.server, PATIENT_MS), NULL), HF_OK);
+    hf_hold *hold = take(other, "one", HF_MUTEX, 0);
+    CHECK_CODE(hf_lock_async(client, "two", HF_FOREVER, NULL, record_outcome, &second, NULL),
+               HF_OK);
+    EVENTUALLY(says(&pair.server, "EXISTS two", ":1"), SOON_MS);
+    server_continue(&pair.replica);
+    /* Its replicas are asked about in the round after that of the first. */
+    WAIT_OUTCOME(&second);
+    CHECK_CODE(second.code, HF_OK);
+    CHECK_INT(first.calls, 0);
+    give_back(hold);
+    WAIT_OUTCOME(&first);
+    CHECK_CODE(first.code, HF_OK);
+    give_back(first.hold);
+    give_back(second.hold);
     hf_close(client);
     hf_close(other);
     pair_kill(&pair);

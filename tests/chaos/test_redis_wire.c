@@ -9,8 +9,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-/* The greeting of a client without password and database: SETNAME, ID. */
-#define GREETED "+OK\r\n:7\r\n"
+/* The greeting of a client without password and database: SETNAME, INFO, ID. */
+#define GREETED "+OK\r\n$-1\r\n:7\r\n"
 
 struct impostor {
     struct child process;

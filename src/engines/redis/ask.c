@@ -258,25 +258,38 @@ static void attach_answered(struct connection *connection, struct question *ques
 
 /* Whatever kind of thing was left under the key. */
 static void add_attach(struct connection *connection, struct command *command,
-                       const struct hf_op *op)
+                       const struct hf_op *op, bool back)
 {
     hf__names_script(connection, command, REDIS_ATTACH, REDIS_CHANNEL_SEMAPHORE, op->name,
                      op->name_length);
     hf__command_add(command, op->attach_key, strlen(op->attach_key));
     hf__redis_add_field(connection->redis, command, op);
     hf__semaphore_add_prefix(connection->redis, command, op);
+    if (back)
+        hf__command_print(command, "back");
 }
 
-static void send_attach(struct connection *connection, struct question *question)
+static void write_attach(struct connection *connection, struct question *question, bool back)
 {
     const struct hf_op *op = question->op;
     const struct redis_kind *kind = hf__redis_kind(connection->redis, op->mode);
     struct command command;
     if (kind->attach)
-        kind->attach(connection, &command, op);
+        kind->attach(connection, &command, op, back);
     else
-        add_attach(connection, &command, op);
+        add_attach(connection, &command, op, back);
     hf__connection_write(connection, question, &command);
+}
+
+static void send_attach(struct connection *connection, struct question *question)
+{
+    write_attach(connection, question, false);
+}
+
+/* Nobody has heard that it was taken over, so it goes back to where it was found. */
+static void send_back(struct connection *connection, struct question *question)
+{
+    write_attach(connection, question, true);
 }
 
 /* ---- asking ---- */
@@ -345,6 +358,10 @@ static void release_answered(struct connection *connection, struct question *que
                              const redisReply *reply)
 {
     struct hf_op *op = question->op;
+    if (op->attach_key && hf__reply_is_array(reply, 1)) {
+        finish(connection->redis, question, HF_GONE);
+        return;
+    }
     if (reply && reply->type == REDIS_REPLY_INTEGER) {
         /* Unless an earlier question of the same kind may have done it. */
         op->lost = reply->integer == 0 && (op->engine_word[1] & REDIS_HOLDS) &&
@@ -408,7 +425,7 @@ void hf__redis_release(struct hf_engine *engine, struct hf_op *op)
         hf__op_done(engine, op);
         return;
     }
-    question->send = send_release;
+    question->send = op->attach_key ? send_back : send_release;
     question->answered = release_answered;
     hf__connection_ask(&redis->asking, question);
 }

@@ -4,62 +4,67 @@
 -- include rw.lua
 -- Takes over what was left under a key, with the lease as it is: it changes its name, so that it can
 -- be taken over once. Asking twice is asking once.
--- ARGV: the key it was left under, the owner's field, the prefix of its permits' ids.
+-- ARGV: the key it was left under, the owner's field, the prefix of its permits' ids, "back": it
+-- goes back under the key, as it was.
 -- Answers {1, token, milliseconds left, mode, permits}, or {0}: nobody has it under that key.
-local key, field, prefix = ARGV[1], ARGV[2], ARGV[3]
+local from, to = ARGV[1], ARGV[2]
+local from_ids, to_ids = string.gsub(string.sub(from, 1, 26), '%x%x', function(digits)
+    return string.char(tonumber(digits, 16))
+end), ARGV[3]
+local has_ids = #from == 32 and #from_ids == 13
+if ARGV[4] == 'back' then
+    from, to, from_ids, to_ids = to, from, to_ids, from_ids
+end
 local token = redis.call('get', last) or '0'
 
-local function move(from, to)
-    if redis.call('hexists', lock, to) == 1 then
+local function move(old, new)
+    if redis.call('hexists', lock, new) == 1 then
         return true
     end
-    if from == 'mode' or redis.call('hexists', lock, from) == 0 then
+    if old == 'mode' or redis.call('hexists', lock, old) == 0 then
         return false
     end
     -- In this order: without any field the key would end, and its lease with it.
-    redis.call('hset', lock, to, 1)
-    redis.call('hdel', lock, from)
+    redis.call('hset', lock, new, 1)
+    redis.call('hdel', lock, old)
     return true
 end
 
 local function attach_permits()
-    local old = string.gsub(string.sub(key, 1, 26), '%x%x', function(digits)
-        return string.char(tonumber(digits, 16))
-    end)
     local count = 0
-    if #key ~= 32 or #old ~= 13 then
+    if not has_ids then
         return {0}
     end
     while true do
-        local ends = redis.call('zscore', permits, id_of(old, count))
+        local ends = redis.call('zscore', permits, id_of(from_ids, count))
         if not ends then
             break
         end
-        redis.call('zrem', permits, id_of(old, count))
-        redis.call('zadd', permits, ends, id_of(prefix, count))
+        redis.call('zrem', permits, id_of(from_ids, count))
+        redis.call('zadd', permits, ends, id_of(to_ids, count))
         count = count + 1
     end
-    while count == 0 or redis.call('zscore', permits, id_of(prefix, count)) do
-        if not redis.call('zscore', permits, id_of(prefix, count)) then
+    while count == 0 or redis.call('zscore', permits, id_of(to_ids, count)) do
+        if not redis.call('zscore', permits, id_of(to_ids, count)) then
             return {0}
         end
         count = count + 1
     end
-    local ends = tonumber(redis.call('zscore', permits, id_of(prefix, 0)))
+    local ends = tonumber(redis.call('zscore', permits, id_of(to_ids, 0)))
     return {1, token, ends - now_ms, 'permit', count}
 end
 
 local function attach_rw()
-    if move(key .. ':write', field .. ':write') then
+    if move(from .. ':write', to .. ':write') then
         return {1, token, redis.call('pttl', lock), 'write', 0}
     end
-    if not move(key, field) then
+    if not move(from, to) then
         return {0}
     end
-    if redis.call('exists', life_of(key, 1)) == 1 then
-        redis.call('rename', life_of(key, 1), life_of(field, 1))
+    if redis.call('exists', life_of(from, 1)) == 1 then
+        redis.call('rename', life_of(from, 1), life_of(to, 1))
     end
-    return {1, token, redis.call('pttl', life_of(field, 1)), 'read', 0}
+    return {1, token, redis.call('pttl', life_of(to, 1)), 'read', 0}
 end
 
 local is = redis.call('type', lock).ok
@@ -69,7 +74,7 @@ elseif is ~= 'hash' then
     return {0}
 elseif redis.call('hexists', lock, 'mode') == 1 then
     return attach_rw()
-elseif move(key, field) then
+elseif move(from, to) then
     return {1, token, redis.call('pttl', lock), 'mutex', 0}
 end
 return {0}

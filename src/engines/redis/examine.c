@@ -68,16 +68,11 @@ static bool is_error(const redisReply *reply)
     return reply->type == REDIS_REPLY_ERROR;
 }
 
-/* ---- what INFO says: lines of "key:value" ---- */
+/* ---- what INFO says ---- */
 
 static const char *info(const redisReply *reply, const char *key, char value[TEXT_SIZE])
 {
-    char line[TEXT_SIZE];
-    snprintf(line, sizeof line, "\n%s:", key);
-    const char *found = strstr(hf__reply_text(reply), line);
-    const char *begin = found ? found + strlen(line) : "";
-    snprintf(value, TEXT_SIZE, "%.*s", (int)strcspn(begin, "\r\n"), begin);
-    return value;
+    return hf__reply_info(reply, key, value, TEXT_SIZE);
 }
 
 static long info_number(const redisReply *reply, const char *key)

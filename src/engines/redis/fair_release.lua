@@ -2,11 +2,11 @@
 -- free.
 -- KEYS: the lock, its token, the queue, the times. ARGV: the owner's field, the token's time to
 -- live, the lease in ms of who is given it, the channel.
--- Answers 1, or 0: it was not this owner's.
+-- Answers 1, or 0: it was not this owner's; or an error, if the lock is something else by now.
 -- include fair_pass_on.lua
 local lock, last, queue, times = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
-local held = redis.call('hdel', lock, ARGV[1])
-if held == 0 then
+local held = redis.pcall('hdel', lock, ARGV[1])
+if held ~= 1 then
     redis.call('zrem', times, ARGV[1])
     redis.call('lrem', queue, 0, ARGV[1])
 end

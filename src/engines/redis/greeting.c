@@ -1,6 +1,7 @@
 /* What is said first on each connection: who we are, which database, and that the connection before
  * this one is dead. That one may still have questions of ours in the server's buffers; a question
- * that is executed after its answer was given up could leave something behind. */
+ * that is executed after its answer was given up could leave something behind. A server that was
+ * started anew has none of that, and may have given the old connection's number to a stranger. */
 #include "redis.h"
 
 #include <string.h>
@@ -102,8 +103,6 @@ static void ask_role(struct connection *connection)
 static void kill_last_one(struct connection *connection)
 {
     struct command command;
-    if (!connection->server_id)
-        return;
     hf__command_begin(&command, "CLIENT");
     hf__command_print(&command, "KILL");
     hf__command_print(&command, "ID");
@@ -119,12 +118,39 @@ static void ask_id(struct connection *connection)
     greet(connection, &command, last_answered);
 }
 
+/* A server that does not say which run of itself it is may be the same as before. */
+static void run_answered(struct connection *connection, struct question *question,
+                         const redisReply *reply)
+{
+    char before[sizeof connection->server_run];
+    hf__question_free(connection->redis, question);
+    if (!reply || connection->failing)
+        return;
+    memcpy(before, connection->server_run, sizeof before);
+    hf__reply_info(reply, "run_id", connection->server_run, sizeof connection->server_run);
+    if (!connection->server_id)
+        return;
+    if (!*before || !*connection->server_run || strcmp(before, connection->server_run) == 0)
+        kill_last_one(connection);
+    ask_id(connection);
+}
+
+/* Only who has somebody to kill waits for the answer. */
+static void ask_run(struct connection *connection)
+{
+    struct command command;
+    hf__command_begin(&command, "INFO");
+    hf__command_print(&command, "server");
+    greet(connection, &command, run_answered);
+    if (!connection->server_id)
+        ask_id(connection);
+}
+
 void hf__greeting_begin(struct connection *connection)
 {
     authenticate(connection);
     select_database(connection);
     ask_role(connection);
     say_name(connection);
-    kill_last_one(connection);
-    ask_id(connection);
+    ask_run(connection);
 }

@@ -78,6 +78,9 @@ int64_t hf__reply_number(const redisReply *reply);
 /* The text, or "" for what is none. */
 const char *hf__reply_text(const redisReply *reply);
 
+/* What INFO says, a line of "key:value"; "" where there is none. Returns `value`. */
+const char *hf__reply_info(const redisReply *reply, const char *key, char *value, size_t size);
+
 /* What an error reply means: an hf_code, HF_UNREACHABLE for those that pass by themselves. */
 int hf__reply_code(const redisReply *error);
 bool hf__reply_says(const redisReply *reply, const char *word);
@@ -173,6 +176,7 @@ struct connection {
     unsigned openings;            /* how often it was ready */
     uint64_t known_scripts;       /* a bit for each that this connection has sent in full */
     uint64_t server_id;           /* the server's number for this connection, or for the last one */
+    char server_run[41];          /* which run of the server gave it; "" where it does not say */
     hf_error why;                 /* of the last failure */
     bool failing;                 /* `why` is set, and is to be told */
     struct hf_stream_place place; /* where it goes now */
@@ -232,8 +236,9 @@ struct redis_kind {
     enum redis_script renew;
     void (*acquire)(struct connection *connection, struct command *command, const struct hf_op *op);
     /* NULL: attach.lua does it for any kind. Answers {1, token, ms left} and maybe the mode and the
-       permits, or {0}: nobody has it under that key. */
-    void (*attach)(struct connection *connection, struct command *command, const struct hf_op *op);
+       permits, or {0}: nobody has it under that key. `back`: undoes it. */
+    void (*attach)(struct connection *connection, struct command *command, const struct hf_op *op,
+                   bool back);
     void (*release)(struct connection *connection, struct command *command, const struct hf_op *op);
     void (*extend)(struct connection *connection, struct command *command, const struct hf_op *op,
                    int64_t lease_ms);

@@ -2,6 +2,7 @@
 #include "redis.h"
 
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -93,6 +94,16 @@ int64_t hf__reply_number(const redisReply *reply)
 bool hf__reply_says(const redisReply *reply, const char *word)
 {
     return strncmp(hf__reply_text(reply), word, strlen(word)) == 0;
+}
+
+const char *hf__reply_info(const redisReply *reply, const char *key, char *value, size_t size)
+{
+    char line[80];
+    snprintf(line, sizeof line, "\n%s:", key);
+    const char *found = strstr(hf__reply_text(reply), line);
+    const char *begin = found ? found + strlen(line) : "";
+    snprintf(value, size, "%.*s", (int)strcspn(begin, "\r\n"), begin);
+    return value;
 }
 
 /* Inside a script the word stands at the begin or, with older servers, further behind. */

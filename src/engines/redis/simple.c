@@ -22,11 +22,15 @@ static void acquire(struct connection *connection, struct command *command, cons
     hf__command_print(command, "%lld", (long long)REDIS_TOKEN_MS);
 }
 
-static void attach(struct connection *connection, struct command *command, const struct hf_op *op)
+static void attach(struct connection *connection, struct command *command, const struct hf_op *op,
+                   bool back)
 {
     begin(connection, command, REDIS_SIMPLE_ATTACH, op);
+    if (back)
+        hf__redis_add_field(connection->redis, command, op);
     hf__command_add(command, op->attach_key, strlen(op->attach_key));
-    hf__redis_add_field(connection->redis, command, op);
+    if (!back)
+        hf__redis_add_field(connection->redis, command, op);
 }
 
 static void release(struct connection *connection, struct command *command, const struct hf_op *op)

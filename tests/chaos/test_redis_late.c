@@ -1,0 +1,275 @@
+/* What comes late at Redis, or twice, or to the wrong one: questions that were given up, numbers of
+ * connections that are no longer ours, answers of a server that has changed meanwhile. */
+#include "conformance.h"
+#include "relay.h"
+#include "server.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+/* Far beyond any test's end: nothing goes by itself. */
+#define LEASE_MS 600000
+
+static hf_client *open_at(const char *url)
+{
+    hf_client *client = NULL;
+
+    CHECK_CODE(
+        hf_open(&client, url, &(hf_client_options){ HF_CLIENT_OPTIONS_INIT, .lease_ms = LEASE_MS }),
+        HF_OK);
+    return client;
+}
+
+static hf_client *open_behind(const struct relay *relay, int timeout_ms)
+{
+    return open_at(server_url(&(struct server){ .port = relay->port }, timeout_ms));
+}
+
+static bool says(const struct server *server, const char *command, const char *line)
+{
+    char got[100] = "";
+
+    return server_tell(server, command, got, sizeof(got)) && strcmp(got, line) == 0;
+}
+
+/* Its connection is dead to us, and held up on the way; what was asked on it arrives when it has
+ * been asked anew and given back. */
+TEST(a_question_that_was_given_up_is_never_executed)
+{
+    struct server server = { 0 };
+    struct relay relay = { 0 };
+    hf_hold *hold = NULL;
+
+    server_start(&server);
+    relay_start(&relay, server.port);
+    hf_client *client = open_behind(&relay, 300);
+    give_back(take(client, "warm", HF_MUTEX, 0));
+    relay_hold(&relay);
+    CHECK_CODE(hf_lock(client, "one", 100, NULL, &hold), HF_UNREACHABLE);
+    CHECK_CODE(hf_lock(client, "another", SOON_MS, NULL, &hold), HF_OK);
+    give_back(hold);
+    hf_close(client);
+    relay_let_go(&relay);
+    CHECK(says(&server, "EXISTS one", ":0"));
+    relay_stop(&relay);
+    server_kill(&server);
+}
+
+/* The number that our connection had is somebody else's at a server that was started anew. */
+TEST(nobody_loses_a_connection_that_was_never_ours)
+{
+    enum { STRANGERS = 30 };
+    struct server server = { 0 };
+    int strangers[STRANGERS];
+    char line[100];
+
+    server_start(&server);
+    hf_client *client = open_at(server_url(&server, 3000));
+    give_back(take(client, "one", HF_MUTEX, 0));
+    server_kill(&server);
+    server_start_again(&server);
+    for (int i = 0; i < STRANGERS; i++)
+        strangers[i] = server_listen(&server, "news");
+    hf_hold *hold = NULL;
+    CHECK_CODE(hf_lock(client, "one", SOON_MS, NULL, &hold), HF_OK);
+    give_back(hold);
+    CHECK(says(&server, "PUBLISH news 1", ":30"));
+    for (int i = 0; i < STRANGERS; i++) {
+        CHECK(server_hear(strangers[i], line, sizeof(line)));
+        close(strangers[i]);
+    }
+    hf_close(client);
+    server_kill(&server);
+}
+
+/* A number that a Lua expression is at the server. */
+static long value(const struct server *server, const char *expression)
+{
+    char command[400], line[60] = "";
+
+    snprintf(command, sizeof(command), "EVAL \"return %s\" 0", expression);
+    CHECK(server_tell(server, command, line, sizeof(line)));
+    CHECK(line[0] == ':');
+    return strtol(line + 1, NULL, 10);
+}
+
+static long places(const struct server *server, hf_mode mode)
+{
+    return value(server, mode == HF_FAIR ? "redis.call('llen','redisson_lock_queue:{one}') + "
+                                           "redis.call('zcard','redisson_lock_timeout:{one}')"
+                                         : "redis.call('zcard','holdfast_lock_queue:{one}')");
+}
+
+static void ask(hf_client *client, hf_mode mode, int64_t wait_ms, struct outcome *outcome)
+{
+    CHECK_CODE(hf_lock_async(client, "one", wait_ms, LOCK_OPTIONS(.mode = mode), record_outcome,
+                             outcome, NULL),
+               HF_OK);
+}
+
+/* The name becomes something else while it waits, and the server has forgotten the script that
+ * takes it out of the queue: but for that it would be granted a lock that it does not hear of. */
+static void be_told_that_it_cannot_be(void *arg, int index)
+{
+    struct server *server = (struct server *)arg + index;
+    hf_mode mode = index ? HF_FAIR : HF_MUTEX;
+    struct outcome outcome = { 0 };
+
+    server_start(server);
+    hf_client *client = open_at(server_url(server, 3000)), *other = open_at(hf_url(client));
+    hf_hold *hold = take(other, "one", mode, 0);
+    give_back(take(client, "warm", mode, 0));
+    ask(client, mode, HF_FOREVER, &outcome);
+    EVENTUALLY(places(server, mode) > 0, SOON_MS);
+    CHECK(server_tell(server, "EVAL \"redis.call('del','one') redis.call('rpush','one','x')\" 0",
+                      NULL, 0));
+    CHECK(server_tell(server, "SCRIPT FLUSH", NULL, 0));
+    /* It knows this one script again, and no other. */
+    take(other, "two", mode, 1);
+    WAIT_OUTCOME(&outcome);
+    CHECK_CODE(outcome.code, HF_EKIND);
+    EVENTUALLY(places(server, mode) == 0, SOON_MS);
+    CHECK(says(server, "DEL one", ":1"));
+    CHECK_CODE(hf_unlock(hold), HF_LOST);
+    hf_close(client);
+    hf_close(other);
+    server_kill(server);
+}
+
+TEST(who_is_told_that_it_cannot_be_leaves_the_queue)
+{
+    struct server servers[2] = { 0 };
+
+    processes_run(2, be_told_that_it_cannot_be, servers);
+}
+
+/* The server is silent for longer than any lease of ours, while it has a place for us. */
+static void leave_unheard(void *arg, int index)
+{
+    struct server *server = (struct server *)arg + index;
+    hf_mode mode = index ? HF_FAIR : HF_MUTEX;
+    struct outcome outcome = { 0 };
+    hf_client *client = NULL;
+
+    server_start(server);
+    CHECK_CODE(hf_open(&client, server_url(server, 300),
+                       &(hf_client_options){ HF_CLIENT_OPTIONS_INIT, .lease_ms = 1000 }),
+               HF_OK);
+    hf_client *other = open_at(server_url(server, 60000));
+    hf_hold *hold = take(other, "one", mode, 0);
+    ask(client, mode, 4000 * test_slow(), &outcome);
+    EVENTUALLY(places(server, mode) > 0, SOON_MS);
+    server_stop(server);
+    WAIT_OUTCOME(&outcome);
+    CHECK(outcome.code == HF_BUSY || outcome.code == HF_UNREACHABLE);
+    let_pass_ms(2500);
+    server_continue(server);
+    EVENTUALLY(places(server, mode) == 0, 8000);
+    give_back(hold);
+    hf_close(client);
+    hf_close(other);
+    server_kill(server);
+}
+
+TEST(a_place_is_given_up_until_the_server_hears_of_it)
+{
+    struct server servers[2] = { 0 };
+
+    processes_run(2, leave_unheard, servers);
+}
+
+/* ---- detached holds ---- */
+
+static const hf_mode kept[] = { HF_MUTEX, HF_FAIR, HF_READ, HF_WRITE, HF_PERMIT };
+#define KEPT (sizeof(kept) / sizeof(kept[0]))
+
+static void leave_under_key(hf_client *client, const char *name, hf_mode mode,
+                            char key[HF_OWNER_KEY_SIZE])
+{
+    hf_hold *hold = NULL;
+
+    if (mode == HF_PERMIT)
+        CHECK_CODE(hf_semaphore_set(client, name, 5), HF_OK);
+    CHECK_CODE(hf_lock(client, name, 0,
+                       LOCK_OPTIONS(.mode = mode, .lease_ms = LEASE_MS,
+                                    .permits = mode == HF_PERMIT ? 3 : 0),
+                       &hold),
+               HF_OK);
+    CHECK_CODE(hf_detach(hold, key), HF_OK);
+}
+
+struct attaching {
+    hf_client *client;
+    const char *key;
+    hf_hold *hold;
+    _Atomic int code;
+};
+
+static void attach(void *arg)
+{
+    struct attaching *attaching = arg;
+
+    attaching->code = hf_attach(attaching->client, "one", attaching->key, &attaching->hold);
+}
+
+static bool is_held_under(hf_client *client, const char *key)
+{
+    const struct picture *picture = look(client, "one");
+    return picture->holders == 1 &&
+           strcmp(find_role(picture, HF_ROLE_HOLDER, 0)->owner_key, key) == 0;
+}
+
+/* Nobody knows the name by which it is held then: it goes back under the key. */
+TEST(an_attach_without_an_answer_has_not_been)
+{
+    char key[HF_OWNER_KEY_SIZE];
+
+    for (size_t i = 0; i < KEPT; i++) {
+        struct server server = { 0 };
+        struct relay relay = { 0 };
+        struct thread thread;
+        server_start(&server);
+        relay_start(&relay, server.port);
+        hf_client *client = open_behind(&relay, 60000), *other = open_at(server_url(&server, 3000));
+        struct attaching attaching = { .client = client, .key = key };
+        leave_under_key(other, "one", kept[i], key);
+        give_back(take(client, "warm", HF_MUTEX, 0));
+        relay_swallow(&relay);
+        thread_start(&thread, attach, &attaching);
+        EVENTUALLY(!is_held_under(other, key), SOON_MS);
+        relay_cut(&relay);
+        thread_join(&thread);
+        CHECK_CODE(attaching.code, HF_UNREACHABLE);
+        EVENTUALLY(is_held_under(other, key), SOON_MS);
+        CHECK_CODE(hf_attach(other, "one", key, &attaching.hold), HF_OK);
+        CHECK_INT(hf_hold_mode(attaching.hold), kept[i] == HF_FAIR ? HF_MUTEX : kept[i]);
+        CHECK(hf_remaining_ms(attaching.hold) > LEASE_MS / 2);
+        give_back(attaching.hold);
+        check_nothing_left(other, "one");
+        hf_close(client);
+        hf_close(other);
+        relay_stop(&relay);
+        server_kill(&server);
+    }
+}
+
+/* ---- an upgrade is not to be had ---- */
+
+TEST(an_upgradeable_read_is_refused_in_a_sentence)
+{
+    struct server server = { 0 };
+    hf_hold *hold = NULL;
+
+    server_start(&server);
+    hf_client *client = open_at(server_url(&server, 3000));
+    CHECK(!(hf_caps(client) & HF_CAP_UPGRADE));
+    CHECK_ERROR(hf_lock(client, "one", 0, LOCK_OPTIONS(.mode = HF_UPGRADE), &hold), HF_ENOTSUP);
+    hold = take(client, "one", HF_READ, 0);
+    CHECK_ERROR(hf_upgrade(hold, 0), HF_EDEADLK);
+    CHECK(hf_held(hold));
+    give_back(hold);
+    CHECK(says(&server, "EXISTS one", ":0"));
+    hf_close(client);
+    server_kill(&server);
+}
