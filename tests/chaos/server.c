@@ -125,11 +125,13 @@ static bool read_line(int fd, char *line, size_t size)
 {
     size_t length = 0;
     char byte;
+    ssize_t count;
 
-    while (read(fd, &byte, 1) == 1) {
-        if (byte == '\n')
+    /* A read with a time limit is not taken up again after the machine has stood still. */
+    while ((count = read(fd, &byte, 1)) == 1 || (count < 0 && errno == EINTR)) {
+        if (count == 1 && byte == '\n')
             return true;
-        if (byte != '\r' && length + 1 < size) {
+        if (count == 1 && byte != '\r' && length + 1 < size) {
             line[length++] = byte;
             line[length] = '\0';
         }
