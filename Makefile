@@ -5,7 +5,7 @@ PREFIX ?= /usr/local
 BUILD = build/release
 HOLDFAST = $(BUILD)/src/cli/holdfast
 
-.PHONY: all build demo check bench mutants soak install format clean
+.PHONY: all build demo check bench bench-redis mutants soak install format clean
 
 all: build
 
@@ -26,6 +26,13 @@ check:
 
 bench: build
 	$(HOLDFAST) $(if $(URL),-e '$(URL)') bench
+
+# Locks on Redis beside bare round trips, hand-made locks and, where they can be installed, Redisson,
+# redis-py and node-redlock; on servers of its own, in about five minutes.
+bench-redis: build
+	tools/install-dependencies bench
+	ninja -C $(BUILD) bench/redis/bench-redis-worker
+	python3 bench/redis/bench_redis.py $(BUILD)/bench/redis/bench-redis-worker $(BUILD)/peers $(FLAGS)
 
 # Breaks the code on purpose, one place after the other: each time a test has to notice. Then tortures
 # locks that are wrong on purpose.

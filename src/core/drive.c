@@ -48,17 +48,17 @@ static void wake_loop(void *arg)
     uv_async_send(&drive->wake);
 }
 
+/* One that fires too early only makes the loop look again, which is cheaper than moving it at every
+ * question that comes and goes. */
 static void set_timer(struct hf_drive *drive, int64_t at_ms)
 {
-    if (at_ms == drive->timer_at_ms)
+    if (at_ms >= drive->timer_at_ms)
         return;
     drive->timer_at_ms = at_ms;
     struct itimerspec when = { 0 };
-    if (at_ms != HF_NEVER) {
-        /* Zero would switch the timer off. */
-        when.it_value.tv_sec = at_ms / 1000;
-        when.it_value.tv_nsec = (at_ms % 1000) * 1000000 + 1;
-    }
+    /* Zero would switch the timer off. */
+    when.it_value.tv_sec = at_ms / 1000;
+    when.it_value.tv_nsec = (at_ms % 1000) * 1000000 + 1;
     timerfd_settime(drive->timer_fd, TFD_TIMER_ABSTIME, &when, NULL);
 }
 

@@ -1,0 +1,346 @@
+#!/usr/bin/env python3
+"""What locks on Redis cost, beside what one would use instead: make bench-redis.
+
+usage: bench_redis.py WORKER DIRECTORY_FOR_OTHER_LIBRARIES [--quick] [--million] [--without-others]
+
+All rounds are interleaved on one server that this program starts; figures are medians of the
+rounds. Other work on the machine changes times, ratios much less."""
+
+import pathlib
+import re
+import subprocess
+import statistics
+import sys
+import tempfile
+import time
+
+import things
+
+ROUNDS, RUN_MS, CROWD_MS, HANDOVER_MS = 5, 700, 1500, 700
+# What is compiled while it runs needs that long.
+WARM_UP_MS = 2000
+THREADS, PROCESSES, RENEW_SECONDS = 64, 32, 10
+NOWHERE = "-"
+
+
+class Table:
+    """Prints rows as they come, and in the end which aims are missed."""
+
+    def __init__(self):
+        self.missed, self.met = [], 0
+
+    @staticmethod
+    def head(title, *columns):
+        print(f"\n{title:44}" + "".join(f"{column:>16}" for column in columns), flush=True)
+
+    @staticmethod
+    def row(title, *cells):
+        print(f"  {title:42}" + "".join(f"{cell:>16}" for cell in cells), flush=True)
+
+    def aim(self, what, figure, limit, at_most=True):
+        met = figure <= limit if at_most else figure >= limit
+        wanted = f"at {'most' if at_most else 'least'} {limit:g}"
+        print(f"  -> {what:50} {figure:8.2f}   {wanted:14} {'met' if met else 'NOT MET'}",
+              flush=True)
+        self.met += met
+        if not met:
+            self.missed.append(what)
+
+    def end(self):
+        print(f"\n{self.met} aims met, {len(self.missed)} missed"
+              + "".join(f"\n  missed: {what}" for what in self.missed))
+
+
+class Figures:
+    """What came out of the rounds, for one way to lock."""
+
+    def __init__(self, rounds):
+        self.rounds = rounds
+
+    def median(self, of):
+        return statistics.median(of(figures) for figures in self.rounds)
+
+    def us(self):
+        return self.median(lambda f: f["p50"]) / 1000
+
+    def rate(self):
+        return self.median(lambda f: f["pairs"] / f["ns"]) * 1e9
+
+    def per_pair(self, whose):
+        return self.median(lambda f: f[whose] / f["pairs"]) / 1000
+
+
+def ratio(ours, base, of):
+    """The median over the rounds of what each round says: noise is the same within a round."""
+    return statistics.median(of(a) / of(b) for a, b in zip(ours.rounds, base.rounds))
+
+
+def interleave(workers, rounds, *order):
+    """The first round warms up, and is thrown away."""
+    collected = {who: [] for who in workers}
+    for turn in range(rounds + 1):
+        for who, worker in workers.items():
+            figures = worker.order(*order)
+            if turn > 0:
+                collected[who].append(figures)
+    return {who: Figures(rounds) for who, rounds in collected.items()}
+
+
+class Bench:
+    """One run: its server, its programs, its table."""
+
+    def __init__(self, worker, place, flags, directory):
+        self.worker, self.place = worker, pathlib.Path(place).resolve()
+        self.place.mkdir(parents=True, exist_ok=True)
+        self.rounds = 1 if "--quick" in flags else ROUNDS
+        self.million = "--million" in flags
+        self.others_wanted = "--without-others" not in flags
+        self.server, self.table = things.Server(directory), Table()
+        self.started = []
+
+    def start(self, subject, address=None, **environment):
+        worker = things.Worker(self.server, self.worker, subject, address or self.server.address,
+                               **environment)
+        self.started.append(worker)
+        return worker
+
+    def start_all(self, *subjects, address=None):
+        return {subject: self.start(subject, address) for subject in subjects}
+
+    def start_others(self, others):
+        """Those that can be had; why not, for the rest."""
+        found = {}
+        for who, start in others.items() if self.others_wanted else ():
+            try:
+                found[who] = start(self.server, self.place)
+                self.started.append(found[who])
+                found[who].order("pairs", 4, WARM_UP_MS)
+            except things.Missing as reason:
+                self.table.row(who, str(reason))
+        return found
+
+    def stop(self):
+        for worker in self.started:
+            worker.stop()
+        self.started.clear()
+
+    # ---- nobody else wants it ----
+
+    def single(self, kind, address, others):
+        self.table.head(f"LOCK + UNLOCK, one caller, {kind}", "us", "x bare", "client us",
+                        "server us")
+        workers = self.start_all("bare", "self", "thread", "nowait", address=address)
+        workers |= self.start_others(others)
+        figures = interleave(workers, self.rounds, "pairs", 1, RUN_MS)
+        names = {"bare": "two bare round trips (hiredis)", "self": "holdfast, driven by the caller",
+                 "thread": "holdfast, thread of its own",
+                 "nowait": "holdfast, unlock not waited for"}
+        for who, one in figures.items():
+            times = ratio(one, figures["bare"], lambda f: f["p50"])
+            self.table.row(names.get(who, who), f"{one.us():.1f}", f"{times:.2f}",
+                           f"{one.per_pair('client_ns'):.1f}", f"{one.per_pair('server_ns'):.1f}")
+        for who, limit in (("self", 1.15), ("thread", 1.3)):
+            self.table.aim(f"{kind}, {names[who]}, x bare",
+                           ratio(figures[who], figures["bare"], lambda f: f["p50"]), limit)
+        self.stop()
+
+    # ---- many threads ----
+
+    def public_tool(self):
+        """Pairs a second of redis-benchmark with 50 connections, one question out on each, on the
+        scripts that the engine uses: lock and unlock apart, as it can do no other."""
+        rates = []
+        for words in self.commands:
+            done = subprocess.run(
+                ["redis-benchmark", "-p", str(self.server.port), "-c", "50", "-P", "1", "-n",
+                 "20000", "-r", "100000", "--csv", *words],
+                capture_output=True, text=True, check=True)
+            rates.append(float(re.findall(r'"([\d.]+)"', done.stdout.splitlines()[-1])[0]))
+        return 1 / sum(1 / rate for rate in rates)
+
+    def learn_commands(self):
+        """Loads the scripts, and says how the engine calls them, for redis-benchmark."""
+        bare = self.start("bare")
+        self.commands = []
+        print("scripts", file=bare.process.stdin, flush=True)
+        for line in bare.process.stdout.readline(), bare.process.stdout.readline():
+            self.commands.append(line.split())
+        self.stop()
+
+    def threads(self):
+        self.table.head(f"LOCK + UNLOCK, {THREADS} threads", "pairs/s", "x benchmark",
+                        "client us", "server us")
+        workers = self.start_all("bare", "thread", "nowait")
+        workers |= self.start_others({"Redisson": things.redisson, "redis-py": things.redis_py,
+                                      "node-redlock": things.node_redlock})
+        rounds = {who: [] for who in workers}
+        tool = []
+        for turn in range(self.rounds + 1):
+            tool.append(self.public_tool())
+            for who, worker in workers.items():
+                figures = worker.order("pairs", THREADS, RUN_MS)
+                figures["x"] = figures["pairs"] / figures["ns"] * 1e9 / tool[-1]
+                if turn > 0:
+                    rounds[who].append(figures)
+        names = {"bare": "a connection a thread (hiredis)", "thread": "holdfast, unlock waited for",
+                 "nowait": "holdfast, unlock not waited for"}
+        all_figures = {who: Figures(of) for who, of in rounds.items()}
+        self.table.row("redis-benchmark -c 50 -P 1, same scripts",
+                       f"{statistics.median(tool[1:]):.0f}", "1.00")
+        for who, one in all_figures.items():
+            self.table.row(names.get(who, who), f"{one.rate():.0f}",
+                           f"{one.median(lambda f: f['x']):.2f}",
+                           f"{one.per_pair('client_ns'):.1f}", f"{one.per_pair('server_ns'):.1f}")
+        self.judge_threads(all_figures)
+        self.stop()
+
+    def judge_threads(self, figures):
+        thread, relaxed, other = (figures.get(w) for w in ("thread", "nowait", "Redisson"))
+        self.table.aim(f"{THREADS} threads, waited for, x redis-benchmark",
+                       thread.median(lambda f: f["x"]), 2, False)
+        self.table.aim(f"{THREADS} threads, not waited for, x redis-benchmark",
+                       relaxed.median(lambda f: f["x"]), 4, False)
+        if not other:
+            return
+        self.table.aim(f"{THREADS} threads, waited for, x Redisson",
+                       ratio(thread, other, lambda f: f["pairs"] / f["ns"]), 3, False)
+        self.table.aim(f"{THREADS} threads, server time a pair, x Redisson",
+                       ratio(thread, other, lambda f: f["server_ns"] / f["pairs"]), 0.65)
+
+    # ---- one lock, several processes ----
+
+    def handover(self):
+        self.table.head("HAND-OVER between two processes", "us", "x floor", "p99 us")
+        workers = self.start_all("bare", "thread", "self", "retry", "poll")
+        java = self.start_others({"Redisson, two clients of a process": things.redisson})
+        rounds = {who: [] for who in [*workers, *java]}
+        for turn in range(self.rounds + 1):
+            for who, worker in (workers | java).items():
+                verb = "telling" if who == "bare" else "handover"
+                # A hand-over takes as long as the pause between two looks.
+                if who == "poll" and turn > 1:
+                    continue
+                figures = worker.order(verb, HANDOVER_MS)
+                if turn > 0:
+                    rounds[who].append(figures)
+        names = {"bare": "floor: one publishes, the other is told",
+                 "thread": "holdfast, thread of its own", "self": "holdfast, driven by the caller",
+                 "retry": "told, and tries again (hiredis)", "poll": "looks every 100 ms (hiredis)"}
+        figures = {who: Figures(of) for who, of in rounds.items()}
+        for who, one in figures.items():
+            self.table.row(names.get(who, who), f"{one.us():.1f}",
+                           f"{ratio(one, figures['bare'], lambda f: f['p50']):.2f}",
+                           f"{one.median(lambda f: f['p99']) / 1000:.0f}")
+        self.table.aim("hand-over, x floor",
+                       ratio(figures["thread"], figures["bare"], lambda f: f["p50"]), 1.3)
+        self.stop()
+
+    def crowd(self):
+        self.table.head(f"{PROCESSES} PROCESSES on one lock", "locks/s", "least", "most",
+                        "server us each")
+        rounds = {"retry": [], "thread": [], "poll": []}
+        workers = self.start_all(*rounds)
+        for _ in range(max(1, self.rounds - 2)):
+            for who, worker in workers.items():
+                rounds[who].append(worker.order("crowd", PROCESSES, CROWD_MS))
+        names = {"retry": "told, and tries again (hiredis)", "thread": "holdfast",
+                 "poll": "looks every 100 ms (hiredis)"}
+        for who, of in rounds.items():
+            one = Figures(of)
+            self.table.row(names[who], f"{one.median(lambda f: f['locks'] / f['ms']) * 1000:.0f}",
+                           f"{one.median(lambda f: f['least']):.0f}",
+                           f"{one.median(lambda f: f['most']):.0f}",
+                           f"{one.median(lambda f: f['server_ns'] / f['locks']) / 1000:.0f}")
+        ours, base = Figures(rounds["thread"]), Figures(rounds["retry"])
+        self.table.aim(f"{PROCESSES} processes, locks a second, x told-and-retry",
+                       ratio(ours, base, lambda f: f["locks"]), 8, False)
+        self.table.aim(f"{PROCESSES} processes, server time a lock, x told-and-retry",
+                       ratio(ours, base, lambda f: f["server_ns"] / f["locks"]), 0.2)
+        self.stop()
+
+    # ---- many held locks ----
+
+    def idle_cost(self):
+        before = things.schedule_ns(self.server.process.pid)
+        time.sleep(1)
+        return things.schedule_ns(self.server.process.pid) - before
+
+    def held(self, count):
+        self.table.head(f"{count:,} HELD LOCKS, renewed every {RENEW_SECONDS} s", "server ns each",
+                        "client ns each", "client bytes", "server bytes")
+        idle = self.idle_cost()
+        memory = self.server.memory()
+        worker = self.start("thread")
+        figures = worker.order("hold", count)
+        kept = (self.server.memory() - memory) / count
+        server, client = (things.schedule_ns(self.server.process.pid),
+                          things.processor_ns(worker.process.pid))
+        time.sleep(RENEW_SECONDS)
+        server = things.schedule_ns(self.server.process.pid) - server - RENEW_SECONDS * idle
+        client = things.processor_ns(worker.process.pid) - client
+        self.table.row("holdfast", f"{server / count:.0f}", f"{client / count:.0f}",
+                       f"{figures['bytes_each']:.0f}", f"{kept:.0f}")
+        beside = worker.order("beside", RENEW_SECONDS * 1000)
+        self.table.row("  another lock of that client meanwhile",
+                       f"p50 {beside['p50'] / 1000:.0f} us", f"p99 {beside['p99'] / 1e6:.1f} ms",
+                       f"max {beside['max'] / 1e6:.0f} ms")
+        self.stop()
+        self.server.ask("FLUSHALL")
+        batches = self.batches(count)
+        self.table.aim(f"{count:,} held, server time a renewal, x Redisson's batch",
+                       server / count / batches, 0.6)
+        self.table.aim(f"{count:,} held, client bytes a lock", figures["bytes_each"], 256)
+
+    def batches(self, count):
+        """The same in the format and batches of Redisson, by hiredis."""
+        worker = self.start("bare")
+        memory = self.server.memory()
+        worker.order("fill", count)
+        kept = (self.server.memory() - memory) / count
+        each = statistics.median(worker.order("batches", count)["server_ns"] / count
+                                 for _ in range(3))
+        self.table.row("Redisson's script and format (hiredis)", f"{each:.0f}", NOWHERE, NOWHERE,
+                       f"{kept:.0f}")
+        self.stop()
+        self.server.ask("FLUSHALL")
+        return each
+
+    def simple_memory(self, count):
+        memory = self.server.memory()
+        self.start("thread", HOLDFAST_BENCH_FORMAT="simple").order("hold", count)
+        kept = (self.server.memory() - memory) / count
+        self.table.row("holdfast, format=simple", NOWHERE, NOWHERE, NOWHERE, f"{kept:.0f}")
+        self.stop()
+        self.server.ask("FLUSHALL")
+
+    def run(self):
+        print(f"Redis {self.server.version()} on loopback; {self.rounds} rounds, medians; load "
+              f"{pathlib.Path('/proc/loadavg').read_text().split()[0]}")
+        self.learn_commands()
+        self.single("TCP", self.server.address,
+                    {"Redisson": things.redisson, "redis-py": things.redis_py,
+                     "node-redlock": things.node_redlock})
+        self.single("Unix socket", self.server.path, {})
+        self.threads()
+        self.handover()
+        self.crowd()
+        self.held(100_000)
+        self.simple_memory(100_000)
+        if self.million:
+            self.held(1_000_000)
+        self.table.end()
+
+
+def main():
+    worker, place, *flags = sys.argv[1:]
+    memory = "/dev/shm" if pathlib.Path("/dev/shm").is_dir() else None
+    with tempfile.TemporaryDirectory(prefix="holdfast-bench-", dir=memory) as directory:
+        bench = Bench(worker, place, flags, directory)
+        try:
+            bench.run()
+        finally:
+            bench.stop()
+            bench.server.stop()
+
+
+main()
