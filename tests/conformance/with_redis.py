@@ -1,11 +1,15 @@
 #!/usr/bin/env python3
 """Runs a program with $HOLDFAST_TEST_URL naming a Redis server of its own, which ends with it.
 
-usage: with_redis.py [--without-engine | --place unix|tls|acl|simple] PROGRAM...
+usage: with_redis.py [--without-engine | --place KIND] PROGRAM...
+
+KIND is unix, tls, acl, simple, sentinel (the server is found by one) or sync (a replica has to
+confirm each grant).
 """
 
 import ctypes
 import os
+import random
 import shutil
 import signal
 import socket
@@ -15,7 +19,7 @@ import tempfile
 import time
 
 PR_SET_PDEATHSIG = 1
-PATIENCE = 20
+PATIENCE = 20 * int(os.environ.get("HOLDFAST_TEST_SLOW", "1"))
 TMPFS = "/dev/shm"
 # What docs/engines/redis.md says that a user needs.
 ACL_RULES = ("on >not-a-secret ~* resetchannels &redisson_* &holdfast:* -@all "
@@ -25,6 +29,9 @@ ACL_RULES = ("on >not-a-secret ~* resetchannels &redisson_* &holdfast:* -@all "
              "+zscore +zpopmin +lindex +lpop +lrange +lrem +rpush +publish +pubsub +time")
 
 
+servers = []
+
+
 def skip(why):
     print(f"1..0 # SKIP {why}")
     sys.exit(0)
@@ -32,6 +39,32 @@ def skip(why):
 
 def die_with_parent():
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def run(*arguments):
+    server = subprocess.Popen(["redis-server", *arguments], stdin=subprocess.DEVNULL,
+                              stdout=subprocess.DEVNULL, preexec_fn=die_with_parent)
+    servers.append(server)
+    return server
+
+
+def answers(family, address, question, answer):
+    with socket.socket(family) as connection:
+        connection.settimeout(PATIENCE)
+        try:
+            connection.connect(address)
+            connection.sendall(question + b"\r\n")
+            return connection.recv(100).startswith(answer)
+        except OSError:
+            return False
+
+
+def await_answer(family, address, question, answer):
+    until = time.monotonic() + PATIENCE
+    while not answers(family, address, question, answer):
+        if time.monotonic() > until:
+            sys.exit(f"with_redis: the server at {address} does not answer as it must")
+        time.sleep(0.05)
 
 
 def openssl(directory, *arguments):
@@ -46,9 +79,40 @@ def make_certificate(directory):
 
 
 def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+    """Below those that the kernel gives to whoever connects, so that it stays free."""
+    while True:
+        port = random.randrange(10000, 30000)
+        with socket.socket() as probe:
+            try:
+                probe.bind(("127.0.0.1", port))
+                return port
+            except OSError:
+                continue
+
+
+def sentinel(directory, master):
+    """Starts one that knows the master; the URL by which it is asked."""
+    port = free_port()
+    with open(f"{directory}/sentinel.conf", "w", encoding="utf-8") as file:
+        file.write(f"port {port}\nbind 127.0.0.1\ndir {directory}\n"
+                   f"logfile {directory}/sentinel.log\n"
+                   f"sentinel monitor main 127.0.0.1 {master} 1\n")
+    run(f"{directory}/sentinel.conf", "--sentinel")
+    await_answer(socket.AF_INET, ("127.0.0.1", port), b"PING", b"+PONG")
+    return f"redis+sentinel://127.0.0.1:{port}/main?timeout=30000"
+
+
+def replica(directory, master):
+    """Starts one, and waits until its master hears of it; the URL of the master."""
+    run("--port", "0", "--unixsocket", f"{directory}/replica.sock", "--dir", directory,
+        "--dbfilename", "replica.rdb", "--save", "", "--logfile", f"{directory}/replica.log",
+        "--replicaof", "127.0.0.1", str(master))
+    await_answer(socket.AF_UNIX, f"{directory}/redis.sock", b"WAIT 1 1000", b":1")
+    return f"redis+unix://{directory}/redis.sock?sync=1&timeout=60000"
+
+
+# What begins when the server runs: given the directory and its port, answers the URL.
+FOLLOWERS = {"sentinel": sentinel, "sync": replica}
 
 
 def place(kind, directory):
@@ -69,10 +133,9 @@ def place(kind, directory):
 
 
 def start(directory, arguments):
-    server = subprocess.Popen(
-        ["redis-server", "--port", "0", "--unixsocket", f"{directory}/redis.sock", "--save", "",
-         "--appendonly", "no", "--dir", directory, "--logfile", f"{directory}/log", *arguments],
-        stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, preexec_fn=die_with_parent)
+    server = run("--port", "0", "--unixsocket", f"{directory}/redis.sock", "--save", "",
+                 "--appendonly", "no", "--repl-diskless-sync-delay", "0", "--dir", directory,
+                 "--logfile", f"{directory}/log", *arguments)
     until = time.monotonic() + PATIENCE
     while not os.path.exists(f"{directory}/redis.sock"):
         if server.poll() is not None or time.monotonic() > until:
@@ -91,11 +154,19 @@ def main():
         skip("there is no redis-server")
     where = TMPFS if os.access(TMPFS, os.W_OK) else None
     with tempfile.TemporaryDirectory(prefix="holdfast-redis-", dir=where) as directory:
-        more, url = place(kind, directory)
-        server = start(directory, more)
-        status = subprocess.call(arguments, env=dict(os.environ, HOLDFAST_TEST_URL=url))
-        server.kill()
-        server.wait()
+        try:
+            if kind in FOLLOWERS:
+                port = free_port()
+                start(directory, ["--port", str(port)])
+                url = FOLLOWERS[kind](directory, port)
+            else:
+                more, url = place(kind, directory)
+                start(directory, more)
+            status = subprocess.call(arguments, env=dict(os.environ, HOLDFAST_TEST_URL=url))
+        finally:
+            for server in reversed(servers):
+                server.kill()
+                server.wait()
     sys.exit(status if status >= 0 else 128 - status)
 
 
