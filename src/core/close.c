@@ -138,9 +138,17 @@ static void engine_closed(void *arg)
     hf__drive_notify(&((struct engine_end *)arg)->done);
 }
 
+/* What is left of it is the store's matter. */
+static void still(struct hf_claim *claim, void *arg)
+{
+    (void)arg;
+    hf__claim_still(claim);
+}
+
 static void close_engine(struct hf_task *task)
 {
     struct engine_end *end = HF_CONTAINER(task, struct engine_end, task);
+    hf__claims_visit(end->client, still, NULL);
     end->client->ops->close(end->client->engine, engine_closed, end);
 }
 

@@ -235,6 +235,10 @@ void hf__op_wake(struct hf_op *op);
  * Silence, or a lost connection, is no word: do not call this then, and the deadline stands. */
 void hf__lease_renewed(struct hf_lease *lease, int64_t asked_at_ms, bool still_ours);
 
+/* The store has confirmed, on a question that left at asked_at_ms, a lease that has this length
+ * from now on, which may be less than before. */
+void hf__lease_resized(struct hf_lease *lease, int64_t asked_at_ms, int64_t lease_ms);
+
 /* This one grant is no longer ours, though what it rests on is (its node was deleted, say). Does
  * nothing for an op that is not held. `reason` is static. Loop only. */
 void hf__op_lost(struct hf_op *op, const char *reason);

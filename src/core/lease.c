@@ -166,6 +166,19 @@ void hf__lease_extended(struct hf_lease *lease, int64_t asked_at_ms, int64_t lea
     moved(lease);
 }
 
+void hf__lease_resized(struct hf_lease *lease, int64_t asked_at_ms, int64_t lease_ms)
+{
+    bool believed = hf__loop_now(&client_of(lease)->loop) < hf__lease_valid_until(lease);
+    if (lease->watched && !believed) {
+        lose(lease, "its lease could not be renewed in time");
+        return;
+    }
+    lease->asked_at_ms = asked_at_ms;
+    lease->lease_ms = lease_ms;
+    if (lease->watched)
+        moved(lease);
+}
+
 void hf__lease_renewed(struct hf_lease *lease, int64_t asked_at_ms, bool still_ours)
 {
     hf__client_heard(client_of(lease), true);

@@ -39,6 +39,10 @@ void hf__claim_begin(struct hf_claim *claim, const struct hf_ask *ask);
 /* Sets up the timers and tasks of a new claim. */
 void hf__claim_init_driver(struct hf_claim *claim);
 
+/* Nothing happens to the claim by itself any more, and no lease is watched for it: the engine is
+ * about to go. Loop only. */
+void hf__claim_still(struct hf_claim *claim);
+
 /* The driver on the calling thread: from the event, or from its place in the gate, to the answer.
  */
 struct hf_answer hf__claim_drive_here(struct hf_claim *claim, enum hf_claim_event event,

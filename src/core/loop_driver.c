@@ -49,6 +49,15 @@ void hf__claim_init_driver(struct hf_claim *claim)
     claim->op.woken = op_woken;
 }
 
+void hf__claim_still(struct hf_claim *claim)
+{
+    struct hf_loop *loop = &claim->client->loop;
+    hf__lease_unwatch(claim);
+    hf__timer_stop(loop, &claim->deadline);
+    hf__timer_stop(loop, &claim->retry);
+    hf__link_remove(&claim->op.answer.link);
+}
+
 struct hf_answer hf__claim_take_answer(struct hf_claim *claim)
 {
     struct hf_answer answer = { .code = claim->outcome, .error = claim->op.error };
