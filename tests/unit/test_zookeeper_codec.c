@@ -202,6 +202,9 @@ TEST(contenders_are_told_from_strangers)
     check_child("_c_x-__READ__0000000007", ZK_READER, 7);
     check_child("_c_x-__WRIT__2147483647", ZK_WRITER, 2147483647);
     check_child("_c_x-lock--2147483648", ZK_LOCK, -2147483648LL);
+    check_child("_c_x-lock--000000007", ZK_LOCK, -7);
+    check_child("_c_x-__READ__-999999999", ZK_READER, -999999999);
+    check_child("0123__lock__-1000000000", ZK_LOCK, -1000000000);
     check_child("2024-backup", ZK_STRANGER, 0);
     check_child("0000000001", ZK_STRANGER, 0);
     check_child("_c_x-lock-000000001", ZK_STRANGER, 0);
@@ -209,18 +212,24 @@ TEST(contenders_are_told_from_strangers)
     check_child("", ZK_STRANGER, 0);
 }
 
+static void write_list(struct zk_writer *writer, const char *const names[])
+{
+    int count = 0;
+
+    while (names[count])
+        count++;
+    hf__zk_write_int(writer, count);
+    for (int i = 0; i < count; i++)
+        hf__zk_write_text(writer, names[i]);
+}
+
 static void look_at(struct zk_view *view, const char *const *names, enum zk_family family,
                     const char *own)
 {
     static struct zk_writer writer;
-    int count = 0;
 
     writer.length = 0;
-    while (names[count])
-        count++;
-    hf__zk_write_int(&writer, count);
-    for (int i = 0; i < count; i++)
-        hf__zk_write_text(&writer, names[i]);
+    write_list(&writer, names);
     hf__zk_view(view, reader_of(&writer), family, own, hf__zk_child(own, strlen(own)).number);
 }
 
@@ -288,6 +297,28 @@ TEST(notes_are_read_back)
     CHECK(!read.ours);
 }
 
+/* What comes after the end of it may have been in front of us. */
+TEST(a_list_that_ends_too_early_is_none)
+{
+    static const char *const queue[] = { "_c_x-lock-0000000002", "_c_y-lock-0000000001", NULL };
+    struct zk_writer writer = { 0 };
+    struct zk_child child;
+
+    write_list(&writer, queue);
+    for (size_t length = 0; length < writer.length; length++) {
+        struct zk_reader cut = hf__zk_reader(writer.bytes, length);
+        struct zk_view view;
+        hf__zk_view(&view, cut, ZK_LOCK, queue[0], 2);
+        CHECK(view.bad);
+        CHECK(!hf__zk_find_stem(cut, "_c_z", &child));
+    }
+    CHECK(hf__zk_find_stem(reader_of(&writer), "_c_y-lock-", &child));
+    CHECK_INT(child.number, 1);
+    CHECK(hf__zk_find_stem(reader_of(&writer), "_c_z", &child));
+    CHECK_INT(child.length, 0);
+    hf__zk_writer_free(&writer);
+}
+
 /* ---- anything at all ---- */
 
 static uint64_t state;
@@ -307,6 +338,7 @@ static void read_anything(const struct zk_writer *said)
     struct zk_reply reply;
     struct zk_event event;
     struct zk_view view;
+    struct zk_child child;
     struct zk_stat stat;
     struct zk_note note;
     struct zk_welcome welcome;
@@ -323,7 +355,7 @@ static void read_anything(const struct zk_writer *said)
             if (!hf__zk_read_reply(&frame, &reply))
                 continue;
             hf__zk_view(&view, reply.body, ZK_LOCK, "own-lock-0000000005", 5);
-            hf__zk_find_stem(reply.body, "own-lock-");
+            hf__zk_find_stem(reply.body, "own-lock-", &child);
             struct zk_reader data = reply.body;
             const char *bytes = hf__zk_read_bytes(&data, &length);
             hf__zk_note_read(&note, bytes, length);

@@ -49,13 +49,21 @@ static void fail(struct zookeeper *zk, struct zk_place *place, const struct zk_r
     if (!reply && is_worth_another_look(place, request) && begin(zk, place))
         return;
     int code = hf__zk_explain(zk, request, reply, &place->op->error);
-    bool clean = !*place->node && !place->unknown && !place->earlier;
+    bool clean = !*place->node && !place->unknown && !hf__zk_place_has_past(place);
     finish(zk, place, code == HF_UNREACHABLE || !clean ? HF_NO_ANSWER : HF_FAILED);
 }
 
 static void no_memory(struct zookeeper *zk, struct zk_place *place)
 {
     hf__op_explain(place->op, HF_ENOMEM, 0, "out of memory for a request");
+    finish(zk, place, HF_NO_ANSWER);
+}
+
+/* What a server says that is none of ZooKeeper's proves nothing. */
+static void nonsense(struct zookeeper *zk, struct zk_place *place)
+{
+    hf__zk_connection_break(zk, HF_ECORRUPT, 0, "its answer cannot be read");
+    hf__op_explain(place->op, HF_UNREACHABLE, 0, "%s", zk->why.text);
     finish(zk, place, HF_NO_ANSWER);
 }
 
@@ -219,7 +227,9 @@ static void judge(struct zookeeper *zk, struct zk_place *place, struct zk_reader
 {
     struct zk_view view;
     hf__zk_view(&view, children, hf__zk_family_of(place->op->mode), place->node, place->number);
-    if (!view.own) {
+    if (view.bad) {
+        nonsense(zk, place);
+    } else if (!view.own) {
         begin_again(zk, place, true);
     } else if (place->number < 0) {
         hf__op_explain(place->op, HF_ELIMIT, 0,
@@ -278,24 +288,26 @@ static void take_node(struct zk_place *place, struct zk_reader *body)
     const char *path = hf__zk_read_bytes(body, &length);
     size_t before = strlen(place->path) + 1;
     hf__zk_read_stat(body, &stat);
-    if (body->bad || length <= before || length - before >= ZK_NODE_SIZE) {
-        place->create_error = ZK_UNIMPLEMENTED;
+    if (body->bad || length <= before || length - before >= ZK_NODE_SIZE ||
+        memcmp(path, place->path, before - 1) != 0)
         return;
-    }
     hf__zk_place_has_node(place, path + before, length - before);
     place->token = stat.czxid;
 }
 
+/* Until there is an answer that can be read, a node may have been made. */
 static void create_answered(struct zookeeper *zk, struct zk_request *request,
                             struct zk_reply *reply)
 {
     struct zk_place *place = request->place;
     (void)zk;
+    if (place->session != request->session)
+        return;
     place->create_error = reply ? reply->error : ZK_OK;
     if (reply && reply->error == ZK_OK)
         take_node(place, &reply->body);
-    else
-        place->unknown = !reply && request->sent && request->session->state != ZK_SESSION_OVER;
+    else if (reply || !request->sent || request->session->state == ZK_SESSION_OVER)
+        hf__zk_place_forget_node(place);
 }
 
 static void parent_answered(struct zookeeper *zk, struct zk_request *request,
@@ -345,6 +357,8 @@ static void node_answered(struct zookeeper *zk, struct zk_request *request, stru
     else if (place->create_error != ZK_OK) {
         struct zk_reply refusal = { .error = place->create_error };
         fail(zk, place, request, &refusal);
+    } else if (place->unknown) {
+        nonsense(zk, place);
     } else {
         list_answered(zk, request, reply);
     }
@@ -364,12 +378,12 @@ void hf__zk_describe(const struct zookeeper *zk, const struct hf_op *op, int64_t
 static void ask_for_node(struct zookeeper *zk, struct zk_place *place)
 {
     char data[400];
-    if (!hf__zk_place_has_room(place)) {
+    if (!hf__zk_place_reserve(place)) {
         hf__op_explain(place->op, HF_ELIMIT, 0,
                        "this client has as many nodes as one session can carry safely (%u KiB of "
                        "paths); open another client",
                        ZK_SESSION_PATHS_MAX >> 10);
-        finish(zk, place, place->earlier ? HF_NO_ANSWER : HF_FAILED);
+        finish(zk, place, hf__zk_place_has_past(place) ? HF_NO_ANSWER : HF_FAILED);
         return;
     }
     struct zk_request *request = hf__zk_place_request(zk, place, ZK_CREATE2, create_answered);
@@ -381,6 +395,7 @@ static void ask_for_node(struct zookeeper *zk, struct zk_place *place)
     hf__zk_write_child(&request->body, place->path, place->stem);
     hf__zk_write_create(&request->body, data, strlen(data), ZK_EPHEMERAL | ZK_SEQUENTIAL,
                         zk->settings.user != NULL);
+    place->unknown = true;
     hf__zk_ask(zk, request);
     ask_for_children(zk, place, node_answered);
 }
@@ -417,7 +432,9 @@ static void look_answered(struct zookeeper *zk, struct zk_request *request, stru
     }
     if (reply->error == ZK_OK)
         hf__zk_view(&view, reply->body, hf__zk_family_of(place->op->mode), "", INT64_MAX);
-    if (view.other_kind)
+    if (view.bad)
+        nonsense(zk, place);
+    else if (view.other_kind)
         wrong_kind(zk, place);
     else if (view.blocked)
         ask_about(zk, place, &view.in_front, false, holder_answered);
@@ -483,10 +500,12 @@ static void search_answered(struct zookeeper *zk, struct zk_request *request,
         fail(zk, place, request, reply);
         return;
     }
-    if (reply->error == ZK_OK)
-        child = hf__zk_find_stem(reply->body, place->stem);
-    if (child.length == 0 || child.length >= ZK_NODE_SIZE) {
-        place->unknown = false;
+    if (reply->error == ZK_OK && !hf__zk_find_stem(reply->body, place->stem, &child)) {
+        nonsense(zk, place);
+        return;
+    }
+    if (child.length == 0) {
+        hf__zk_place_forget_node(place);
         begin_again(zk, place, false);
         return;
     }

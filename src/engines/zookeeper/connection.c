@@ -248,7 +248,7 @@ static void beat_answered(struct zookeeper *zk, struct zk_request *request, stru
     zk->beating = false;
 }
 
-/* Through the leader: a server that is cut off from it answers pings all the same. */
+/* The leader answers that one: a server that is cut off from it answers pings all the same. */
 void hf__zk_connection_beat(struct zookeeper *zk)
 {
     if (zk->beating || zk->state != ZK_READY || zk->failing ||
@@ -309,7 +309,7 @@ static void ticked(struct hf_timer *timer)
 
 /* ---- hearing ---- */
 
-static bool went_through_a_quorum(const struct zk_request *request, const struct zk_reply *reply)
+static bool came_from_the_leader(const struct zk_request *request, const struct zk_reply *reply)
 {
     int32_t operation = request->operation;
     bool writes = operation == ZK_CREATE || operation == ZK_CREATE2 ||
@@ -331,7 +331,7 @@ static void take_answer(struct zookeeper *zk, struct zk_reply *reply)
         return;
     }
     hf__link_remove(first);
-    if (went_through_a_quorum(request, reply))
+    if (came_from_the_leader(request, reply))
         hf__zk_session_confirm(zk, request->session, request->sent_at_ms);
     answer(zk, request, reply);
 }
@@ -413,6 +413,9 @@ static void greeted(struct zookeeper *zk, struct zk_reader *frame)
 {
     struct zk_welcome welcome;
     struct zk_session *session = zk->greeted;
+    /* It comes too late; what it begins would not end. */
+    if (zk->closing)
+        return;
     if (!hf__zk_read_welcome(frame, &welcome)) {
         hf__zk_connection_break(zk, HF_ECORRUPT, 0, "its greeting cannot be read");
         return;

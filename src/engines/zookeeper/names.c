@@ -182,25 +182,27 @@ static bool ends_with(const char *name, size_t length, const char *marker)
     return length >= size && memcmp(name + length - size, marker, size) == 0;
 }
 
-/* The number is the last ten digits, and a minus before them belongs to it where a marker is left
- * without. */
+/* The number is the last ten characters. A minus may be the first of them, or stand before them:
+ * there it belongs to the number where a marker is left without. */
 struct zk_child hf__zk_child(const char *name, size_t length)
 {
     struct zk_child child = { .name = name, .length = length };
     if (length <= DIGITS)
         return child;
     size_t before = length - DIGITS;
-    for (size_t i = before; i < length; i++) {
+    bool minus = name[before] == '-';
+    for (size_t i = before + minus; i < length; i++) {
         if (name[i] < '0' || name[i] > '9')
             return child;
         child.number = child.number * 10 + (name[i] - '0');
     }
     for (unsigned i = 0; i < sizeof markers / sizeof *markers; i++) {
-        bool negative = name[before - 1] == '-' && ends_with(name, before - 1, markers[i].text);
-        if (!negative && !ends_with(name, before, markers[i].text))
+        bool longer =
+            !minus && name[before - 1] == '-' && ends_with(name, before - 1, markers[i].text);
+        if (!longer && !ends_with(name, before, markers[i].text))
             continue;
         child.family = markers[i].family;
-        child.number = negative ? -child.number : child.number;
+        child.number = minus || longer ? -child.number : child.number;
         return child;
     }
     return child;
@@ -246,19 +248,21 @@ void hf__zk_view(struct zk_view *view, struct zk_reader children, enum zk_family
             view->in_front = child;
         view->blocked = true;
     }
+    view->bad = children.bad;
 }
 
-struct zk_child hf__zk_find_stem(struct zk_reader children, const char *stem)
+bool hf__zk_find_stem(struct zk_reader children, const char *stem, struct zk_child *child)
 {
     size_t stem_length = strlen(stem);
     uint32_t count = hf__zk_read_count(&children);
+    *child = (struct zk_child){ .length = 0 };
     for (uint32_t i = 0; i < count && !children.bad; i++) {
         size_t length;
         const char *name = hf__zk_read_bytes(&children, &length);
-        if (length >= stem_length && memcmp(name, stem, stem_length) == 0)
-            return hf__zk_child(name, length);
+        if (length >= stem_length && length < ZK_NODE_SIZE && memcmp(name, stem, stem_length) == 0)
+            *child = hf__zk_child(name, length);
     }
-    return (struct zk_child){ .length = 0 };
+    return !children.bad;
 }
 
 /* ---- notes ---- */

@@ -44,6 +44,7 @@ bool hf__zk_is_other_kind(enum zk_family other, enum zk_family family);
 
 /* What a list of children says to a node called `own`, with this number: */
 struct zk_view {
+    bool bad;                 /* it is no list, and the rest of this is nothing */
     bool own;                 /* it is among them */
     bool other_kind;          /* and so is a node of another kind of lock */
     bool blocked;             /* a node in front stands against it: */
@@ -51,8 +52,8 @@ struct zk_view {
 };
 void hf__zk_view(struct zk_view *view, struct zk_reader children, enum zk_family family,
                  const char *own, int64_t number);
-/* The child that begins with this stem, or none (length 0). */
-struct zk_child hf__zk_find_stem(struct zk_reader children, const char *stem);
+/* The child that is called by this stem and a number, or none (length 0). False: it is no list. */
+bool hf__zk_find_stem(struct zk_reader children, const char *stem, struct zk_child *child);
 
 /* What we write into our nodes, for those who look: a line of words. */
 struct zk_note {

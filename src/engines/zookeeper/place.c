@@ -51,6 +51,11 @@ void hf__zk_place_drop(struct zk_place *place)
     free(place);
 }
 
+bool hf__zk_place_has_past(const struct zk_place *place)
+{
+    return place->earlier && place->earlier->state != ZK_SESSION_OVER;
+}
+
 static void rest(struct zookeeper *zk, struct zk_place *place)
 {
     hf__zk_watch_remove(place);
@@ -70,6 +75,12 @@ void hf__zk_place_leave(struct zookeeper *zk, struct zk_place *place)
     hf__zk_place_drop(place);
 }
 
+void hf__zk_places_close(struct zookeeper *zk)
+{
+    HF_LIST_FOREACH (link, following, &zk->places)
+        rest(zk, HF_CONTAINER(link, struct zk_place, link));
+}
+
 static size_t weight_of(const struct zk_place *place)
 {
     return strlen(place->path) + ZK_NODE_SIZE;
@@ -77,25 +88,30 @@ static size_t weight_of(const struct zk_place *place)
 
 void hf__zk_place_forget_node(struct zk_place *place)
 {
-    if (*place->node)
+    if (place->counted)
         place->session->paths -= weight_of(place);
+    place->counted = false;
     place->node[0] = place->second[0] = 0;
     place->unknown = place->held = place->unsure = false;
 }
 
 void hf__zk_place_has_node(struct zk_place *place, const char *name, size_t length)
 {
-    if (!*place->node)
-        place->session->paths += weight_of(place);
     memcpy(place->node, name, length);
     place->node[length] = 0;
     place->number = hf__zk_child(name, length).number;
     place->unknown = false;
 }
 
-bool hf__zk_place_has_room(const struct zk_place *place)
+bool hf__zk_place_reserve(struct zk_place *place)
 {
-    return place->session->paths + weight_of(place) <= ZK_SESSION_PATHS_MAX;
+    if (place->counted)
+        return true;
+    if (place->session->paths + weight_of(place) > ZK_SESSION_PATHS_MAX)
+        return false;
+    place->session->paths += weight_of(place);
+    place->counted = true;
+    return true;
 }
 
 void hf__zk_place_name(struct zookeeper *zk, struct zk_place *place)

@@ -154,6 +154,15 @@ static void lower(struct zookeeper *zk, struct zk_place *place)
     hf__zk_ask(zk, request);
 }
 
+static void cannot_lower(struct zookeeper *zk, struct zk_place *place)
+{
+    struct hf_op *op = place->op;
+    hf__op_explain(op, HF_ENOTSUP, 0, "\"%.200s\": a writer can become a reader, and nothing else",
+                   op->name);
+    op->verdict = HF_FAILED;
+    hf__op_done(&zk->base, op);
+}
+
 /* ---- a node that may be there ---- */
 
 static void search_answered(struct zookeeper *zk, struct zk_request *request,
@@ -168,9 +177,12 @@ static void search_answered(struct zookeeper *zk, struct zk_request *request,
         silent(zk, place, request, reply);
         return;
     }
-    if (reply && reply->error == ZK_OK)
-        child = hf__zk_find_stem(reply->body, place->stem);
-    if (child.length == 0 || child.length >= ZK_NODE_SIZE) {
+    if (reply && reply->error == ZK_OK && !hf__zk_find_stem(reply->body, place->stem, &child)) {
+        hf__zk_connection_break(zk, HF_ECORRUPT, 0, "its answer cannot be read");
+        silent(zk, place, request, NULL);
+        return;
+    }
+    if (child.length == 0) {
         gone(zk, place->op, false);
         return;
     }
@@ -238,9 +250,13 @@ void hf__zk_release(struct hf_engine *engine, struct hf_op *op)
         gone(zk, op, false);
         return;
     }
+    if (op->keep != HF_KEEP_NOTHING && (op->keep != HF_READ || !*place->node)) {
+        cannot_lower(zk, place);
+        return;
+    }
     hf__zk_watch_remove(place);
     place->leaving = true;
-    if (place->earlier && place->earlier->state != ZK_SESSION_OVER)
+    if (hf__zk_place_has_past(place))
         await_earlier(zk, place);
     else if (place->session->state == ZK_SESSION_OVER)
         gone(zk, op, place->held);
@@ -259,7 +275,7 @@ void hf__zk_release(struct hf_engine *engine, struct hf_op *op)
 static void quietly_answered(struct zookeeper *zk, struct zk_request *request,
                              struct zk_reply *reply)
 {
-    if (!reply && request->session->state != ZK_SESSION_OVER)
+    if (!reply && !zk->closing && request->session->state != ZK_SESSION_OVER)
         hf__zk_ask(zk, request);
 }
 

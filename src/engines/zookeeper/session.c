@@ -65,6 +65,18 @@ struct zk_session *hf__zk_session_wanted(struct zookeeper *zk)
     return needed ? zk->session : NULL;
 }
 
+static void resize(struct zookeeper *zk, struct zk_session *session, int64_t asked_at_ms)
+{
+    int64_t lease_ms = (int64_t)session->timeout_ms * 2 / 3;
+    lease_ms = lease_ms > 0 ? lease_ms : 1;
+    hf__lease_resized(&session->lease, asked_at_ms, lease_ms);
+    HF_LIST_FOREACH (link, following, &zk->leased) {
+        struct zk_place *place = HF_CONTAINER(link, struct zk_place, lease_link);
+        if (place->session == session)
+            hf__lease_resized(&place->lease, asked_at_ms, lease_ms);
+    }
+}
+
 void hf__zk_session_welcomed(struct zookeeper *zk, struct zk_session *session,
                              const struct zk_welcome *welcome, int64_t asked_at_ms)
 {
@@ -72,12 +84,15 @@ void hf__zk_session_welcomed(struct zookeeper *zk, struct zk_session *session,
         session->state = ZK_SESSION_ALIVE;
         session->id = welcome->session;
         session->timeout_ms = welcome->timeout_ms;
-        session->lease.lease_ms = (int64_t)welcome->timeout_ms * 2 / 3;
-        if (session->lease.lease_ms == 0)
-            session->lease.lease_ms = 1;
     }
     memcpy(session->password, welcome->password, sizeof session->password);
-    hf__zk_session_confirm(zk, session, asked_at_ms);
+    /* Servers may differ in how long they let a session be. A leader that is new counts from how
+     * long it was at first, so what was short stays short. */
+    if (welcome->timeout_ms < session->timeout_ms)
+        session->timeout_ms = welcome->timeout_ms;
+    hf__zk_contacts_begin(&session->contacts, asked_at_ms);
+    if (session->state == ZK_SESSION_ALIVE && !session->lease.lost)
+        resize(zk, session, asked_at_ms);
 }
 
 /* Those with an end of their own believe in it no longer than in the session. */
@@ -91,13 +106,15 @@ static void confirm_leased(struct zookeeper *zk, const struct zk_session *sessio
     }
 }
 
-/* Not at each answer: every lock that rests on the session is looked at. */
 void hf__zk_session_confirm(struct zookeeper *zk, struct zk_session *session, int64_t asked_at_ms)
 {
     struct hf_lease *lease = &session->lease;
-    if (session->state != ZK_SESSION_ALIVE || lease->lost)
+    struct zk_contacts *contacts = &session->contacts;
+    if (session->state != ZK_SESSION_ALIVE || lease->lost ||
+        !hf__zk_contacts_wants(contacts, asked_at_ms, session->timeout_ms))
         return;
-    if (lease->asked_at_ms != 0 && asked_at_ms < lease->asked_at_ms + session->timeout_ms / 12)
+    asked_at_ms = hf__zk_contacts_note(contacts, asked_at_ms, session->timeout_ms);
+    if (asked_at_ms <= lease->asked_at_ms)
         return;
     if (lease->watched)
         hf__lease_renewed(lease, asked_at_ms, true);

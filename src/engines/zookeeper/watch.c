@@ -175,6 +175,4 @@ void hf__zk_watch_open(struct zookeeper *zk)
 void hf__zk_watch_close(struct zookeeper *zk)
 {
     hf__timer_stop(hf__zk_loop(zk), &zk->watch_later);
-    HF_LIST_FOREACH (link, following, &zk->places)
-        hf__zk_watch_remove(HF_CONTAINER(link, struct zk_place, link));
 }

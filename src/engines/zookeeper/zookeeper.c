@@ -32,6 +32,7 @@ static void close_zookeeper(struct hf_engine *engine, void (*closed)(void *arg),
     struct zookeeper *zk = (struct zookeeper *)engine;
     zk->closed = closed;
     zk->closed_arg = arg;
+    hf__zk_places_close(zk);
     hf__zk_watch_close(zk);
     hf__zk_connection_close(zk);
 }

@@ -4,6 +4,7 @@
 #define HF_ENGINES_ZOOKEEPER_H
 
 #include "codec.h"
+#include "contact.h"
 #include "names.h"
 
 #include "base/list.h"
@@ -49,9 +50,10 @@ enum zk_session_state {
 
 struct zk_session {
     struct hf_lease lease;
+    struct zk_contacts contacts;
     enum zk_session_state state;
     int64_t id;
-    int32_t timeout_ms; /* as the server has settled it */
+    int32_t timeout_ms; /* the shortest that a server has settled */
     char password[ZK_PASSWORD_SIZE];
     size_t paths; /* bytes of the paths that end with it */
     unsigned uses;
@@ -67,7 +69,7 @@ struct zk_session *hf__zk_session_wanted(struct zookeeper *zk);
 void hf__zk_session_look(struct zookeeper *zk);
 void hf__zk_session_welcomed(struct zookeeper *zk, struct zk_session *session,
                              const struct zk_welcome *welcome, int64_t asked_at_ms);
-/* A quorum of the servers has had a message of ours that left then. */
+/* The leader has answered a message of ours that left then. */
 void hf__zk_session_confirm(struct zookeeper *zk, struct zk_session *session, int64_t asked_at_ms);
 void hf__zk_session_over(struct zookeeper *zk, struct zk_session *session);
 void hf__zk_renew(struct hf_engine *engine, struct hf_lease *lease);
@@ -144,6 +146,7 @@ struct zk_place {
     int64_t token;
     int create_error;        /* of the last question for a node; 0: none */
     unsigned tries;          /* in this attempt */
+    bool counted;            /* among the session's paths */
     bool unknown;            /* a node may have been made */
     bool held;               /* it was granted */
     bool missing;            /* a node of it was not there any more when it was given back */
@@ -160,14 +163,19 @@ struct zk_place *hf__zk_place_new(struct zookeeper *zk, struct hf_op *op);
 void hf__zk_place_drop(struct zk_place *place);
 /* The claim has nothing to do with it any more. */
 void hf__zk_place_leave(struct zookeeper *zk, struct zk_place *place);
+/* Nothing happens to any of them by itself any more. */
+void hf__zk_places_close(struct zookeeper *zk);
 /* The place is under this session from now on; under another one than before, it begins anew. */
 void hf__zk_place_begin(struct zookeeper *zk, struct zk_place *place, struct zk_session *session);
 /* Gives its next node a name that no node has had. */
 void hf__zk_place_name(struct zookeeper *zk, struct zk_place *place);
 void hf__zk_place_has_node(struct zk_place *place, const char *name, size_t length);
+/* There is no node, and none is asked for. */
 void hf__zk_place_forget_node(struct zk_place *place);
-/* Can the session carry one more? */
-bool hf__zk_place_has_room(const struct zk_place *place);
+/* Counts a node that is going to be asked for. False: the session cannot carry one more. */
+bool hf__zk_place_reserve(struct zk_place *place);
+/* May something be left of it under the session before? */
+bool hf__zk_place_has_past(const struct zk_place *place);
 /* "path/child", for a request. */
 void hf__zk_write_child(struct zk_writer *writer, const char *path, const char *child);
 

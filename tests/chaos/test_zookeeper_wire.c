@@ -1,0 +1,145 @@
+/* What servers say too rarely to wait for it, or never: by one that does as it is told. */
+#include "conformance.h"
+#include "zookeeper_script.h"
+
+#include <stdio.h>
+
+/* No test lasts as long; a belief in it is two thirds as long. */
+#define SESSION_MS 300000
+
+static hf_client *open_on(const struct script *script)
+{
+    char url[80];
+    hf_client *client = NULL;
+
+    snprintf(url, sizeof(url), "zk://127.0.0.1:%d/locks", script->port);
+    CHECK_CODE(hf_open(&client, url,
+                       &(hf_client_options){ HF_CLIENT_OPTIONS_INIT, .lease_ms = SESSION_MS }),
+               HF_OK);
+    return client;
+}
+
+static void end_scene(struct script *script, hf_client *client)
+{
+    hf_close(client);
+    script_end(script);
+}
+
+/* What is missing stands in front. */
+TEST(a_list_that_ends_too_early_grants_nothing)
+{
+    struct script script;
+    struct outcome outcome = { 0 };
+    script_start(&script, SESSION_MS);
+    hf_client *client = open_on(&script);
+
+    snprintf(script.nodes[SCRIPT_NODES - 1], sizeof(script.nodes[0]),
+             "/locks/one/_c_x-lock-0000000000");
+    script.bad_lists = 1;
+    CHECK_CODE(hf_lock_async(client, "one", HF_FOREVER, NULL, record_outcome, &outcome, NULL),
+               HF_OK);
+    EVENTUALLY(script.looks == 1, SOON_MS);
+    CHECK_INT(script.bad_lists, 0);
+    CHECK_INT(outcome.calls, 0);
+    CHECK_INT(script.creates, 1);
+    end_scene(&script, client);
+    CHECK_CODE(outcome.code, HF_ECLOSED);
+}
+
+TEST(a_node_whose_answer_says_nothing_is_found_again)
+{
+    struct script script;
+    hf_hold *hold = NULL;
+    script_start(&script, SESSION_MS);
+    hf_client *client = open_on(&script);
+
+    script.bad_creates = 1;
+    CHECK_CODE(hf_lock(client, "one", SOON_MS, NULL, &hold), HF_OK);
+    CHECK_INT(script.bad_creates, 0);
+    CHECK_INT(script.creates, 1);
+    CHECK_INT(hf_token(hold), 1);
+    CHECK_CODE(hf_unlock(hold), HF_OK);
+    give_back(take(client, "one", HF_MUTEX, 0));
+    CHECK_INT(script.creates, 2);
+    end_scene(&script, client);
+}
+
+TEST(a_bare_try_hears_of_nonsense)
+{
+    struct script script;
+    script_start(&script, SESSION_MS);
+    hf_client *client = open_on(&script);
+    hf_hold *hold = NULL;
+
+    snprintf(script.nodes[0], sizeof(script.nodes[0]), "/locks/one/_c_x-lock-0000000000");
+    script.bad_lists = 1;
+    CHECK_ERROR(hf_lock(client, "one", 0, NULL, &hold), HF_UNREACHABLE);
+    CHECK(strstr(hf_last_error()->text, "cannot be read") != NULL);
+    CHECK_INT(script.creates, 0);
+    end_scene(&script, client);
+}
+
+/* The next server lets sessions be for a tenth of the time. */
+TEST(a_session_that_became_shorter_is_believed_in_for_less)
+{
+    struct script script;
+    script_start(&script, SESSION_MS);
+    hf_client *client = open_on(&script);
+    hf_hold *hold = take(client, "one", HF_MUTEX, 0), *leased = NULL;
+
+    CHECK_CODE(hf_lock(client, "two", SOON_MS, LOCK_OPTIONS(.lease_ms = 100000), &leased), HF_OK);
+    CHECK(hf_remaining_ms(hold) > SESSION_MS / 15);
+    script.timeout_ms = SESSION_MS / 10;
+    script.cut = 1;
+    EVENTUALLY(script.cut == 0, SOON_MS);
+    give_back(take(client, "three", HF_MUTEX, 0));
+    CHECK(hf_remaining_ms(hold) <= SESSION_MS / 15);
+    CHECK(hf_remaining_ms(leased) <= SESSION_MS / 15);
+    /* It never becomes longer again: a leader that is new may know of the shorter time only. */
+    script.timeout_ms = SESSION_MS;
+    script.cut = 1;
+    EVENTUALLY(script.cut == 0, SOON_MS);
+    give_back(take(client, "three", HF_MUTEX, 0));
+    CHECK(hf_remaining_ms(hold) <= SESSION_MS / 15);
+    give_back(leased);
+    give_back(hold);
+    end_scene(&script, client);
+}
+
+/* Whatever was under the session before has gone with it, so a refusal is one. */
+TEST(a_refusal_in_a_new_session_is_definite)
+{
+    struct script script;
+    script_start(&script, SESSION_MS);
+    hf_client *client = open_on(&script);
+    struct outcome outcome = { 0 };
+    hf_hold *hold = take(client, "one", HF_MUTEX, 1);
+
+    snprintf(script.nodes[0], sizeof(script.nodes[0]), "/locks/two/_c_x-lock-0000000000");
+    CHECK_CODE(hf_lock_async(client, "two", HF_FOREVER, NULL, record_outcome, &outcome, NULL),
+               HF_OK);
+    EVENTUALLY(script.creates == 2, SOON_MS);
+    script.refused_creates = 1;
+    script.ended_sessions = 1;
+    script.cut = 1;
+    WAIT_OUTCOME(&outcome);
+    CHECK_CODE(outcome.code, HF_DENIED);
+    CHECK(!hf_held(hold));
+    CHECK_CODE(hf_unlock(hold), HF_LOST);
+    end_scene(&script, client);
+}
+
+/* The client gives up after a while, and so does everything that would have asked again. */
+TEST(closing_at_a_silent_server_ends)
+{
+    struct script script;
+    script_start(&script, SESSION_MS);
+    hf_client *client = open_on(&script);
+    hf_hold *leased = NULL;
+
+    take(client, "one", HF_MUTEX, 0);
+    /* Its end comes while the client says goodbye. */
+    CHECK_CODE(hf_lock(client, "two", SOON_MS, LOCK_OPTIONS(.lease_ms = 5500), &leased), HF_OK);
+    script.silent = 1;
+    end_scene(&script, client);
+}

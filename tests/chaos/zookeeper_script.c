@@ -1,0 +1,203 @@
+/* The server that does as it is told; see the header. */
+#include "zookeeper_script.h"
+
+#include "engines/zookeeper/codec.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <stdio.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#define FIRST_SESSION 4711
+
+/* Counts down what is asked of the script, and says whether this one is among it. */
+static bool one_of(_Atomic int *count)
+{
+    if (*count <= 0)
+        return false;
+    --*count;
+    return true;
+}
+
+static bool say(int fd, struct zk_writer *writer, size_t begun)
+{
+    hf__zk_frame_end(writer, begun);
+    CHECK(!writer->failed);
+    bool said = send(fd, writer->bytes, writer->length, MSG_NOSIGNAL) == (ssize_t)writer->length;
+    hf__zk_writer_free(writer);
+    return said;
+}
+
+static void write_stat(struct zk_writer *writer, const struct script *script, int64_t czxid)
+{
+    hf__zk_write_long(writer, czxid);
+    for (int i = 0; i < 3; i++)
+        hf__zk_write_long(writer, 1);
+    for (int i = 0; i < 3; i++)
+        hf__zk_write_int(writer, 0);
+    hf__zk_write_long(writer, script->session);
+    hf__zk_write_int(writer, 0);
+    hf__zk_write_int(writer, 0);
+    hf__zk_write_long(writer, 1);
+}
+
+static bool greet(struct script *script, int fd, struct zk_reader *hello)
+{
+    char password[ZK_PASSWORD_SIZE] = { 0 };
+    struct zk_writer writer = { 0 };
+    hf__zk_read_int(hello);
+    hf__zk_read_long(hello);
+    hf__zk_read_int(hello);
+    int64_t wanted = hf__zk_read_long(hello);
+    bool over = wanted != 0 && one_of(&script->ended_sessions);
+
+    if (over)
+        memset(script->nodes, 0, sizeof(script->nodes));
+    else if (wanted == 0)
+        script->session = script->session ? script->session + 1 : FIRST_SESSION;
+    size_t begun = hf__zk_frame_begin(&writer);
+    hf__zk_write_int(&writer, 0);
+    hf__zk_write_int(&writer, over ? 0 : script->timeout_ms);
+    hf__zk_write_long(&writer, over ? 0 : script->session);
+    hf__zk_write_bytes(&writer, password, sizeof(password));
+    hf__zk_write_bool(&writer, false);
+    return say(fd, &writer, begun);
+}
+
+static int write_create(struct script *script, struct zk_writer *writer, const char *path,
+                        size_t length)
+{
+    int number = ++script->creates;
+    char *node = script->nodes[number % SCRIPT_NODES];
+
+    if (one_of(&script->refused_creates))
+        return ZK_NO_AUTH;
+    snprintf(node, sizeof(script->nodes[0]), "%.*s%010d", (int)length, path, number);
+    if (one_of(&script->bad_creates))
+        return ZK_OK;
+    hf__zk_write_text(writer, node);
+    write_stat(writer, script, number);
+    return ZK_OK;
+}
+
+static void write_list(struct script *script, struct zk_writer *writer, const char *path,
+                       size_t length)
+{
+    size_t count_at = writer->length, last_at = count_at;
+    int count = 0;
+
+    hf__zk_write_int(writer, 0);
+    for (int i = 0; i < SCRIPT_NODES; i++)
+        if (strncmp(script->nodes[i], path, length) == 0 && script->nodes[i][length] == '/') {
+            last_at = writer->length;
+            hf__zk_write_text(writer, script->nodes[i] + length + 1);
+            count++;
+        }
+    hf__zk_put_int(writer, count_at, count);
+    if (one_of(&script->bad_lists))
+        writer->length = last_at;
+}
+
+static int write_body(struct script *script, struct zk_writer *writer, int32_t operation,
+                      struct zk_reader *question)
+{
+    size_t length = 0;
+    const char *path =
+        operation == ZK_CLOSE || operation == ZK_PING ? "" : hf__zk_read_bytes(question, &length);
+
+    if (operation == ZK_CREATE2)
+        return write_create(script, writer, path, length);
+    script->looks += operation == ZK_GET_DATA;
+    if (operation == ZK_GET_CHILDREN)
+        write_list(script, writer, path, length);
+    if (operation != ZK_EXISTS && operation != ZK_DELETE)
+        return ZK_OK;
+    for (int i = 0; i < SCRIPT_NODES; i++)
+        if (strlen(script->nodes[i]) == length && memcmp(script->nodes[i], path, length) == 0) {
+            if (operation == ZK_DELETE)
+                script->nodes[i][0] = '\0';
+            else
+                write_stat(writer, script, i);
+            return ZK_OK;
+        }
+    return ZK_NO_NODE;
+}
+
+static bool answer(struct script *script, int fd, struct zk_reader *question)
+{
+    struct zk_writer writer = { 0 };
+    int32_t xid = hf__zk_read_int(question), operation = hf__zk_read_int(question);
+    size_t begun = hf__zk_frame_begin(&writer);
+
+    hf__zk_write_int(&writer, xid);
+    hf__zk_write_long(&writer, 1);
+    size_t error_at = writer.length;
+    hf__zk_write_int(&writer, ZK_OK);
+    hf__zk_put_int(&writer, error_at, write_body(script, &writer, operation, question));
+    if (!script->silent)
+        return say(fd, &writer, begun);
+    hf__zk_writer_free(&writer);
+    return true;
+}
+
+static void serve(struct script *script, int fd)
+{
+    struct zk_frames frames = { 0 };
+    struct zk_reader question;
+    bool greeted = false, open = true;
+    char bytes[4096];
+
+    while (open && !script->ends && !script->cut) {
+        struct pollfd ready = { .fd = fd, .events = POLLIN };
+        if (poll(&ready, 1, 10) <= 0)
+            continue;
+        ssize_t count = read(fd, bytes, sizeof(bytes));
+        open = count > 0 && hf__zk_frames_add(&frames, bytes, (size_t)count);
+        while (open && hf__zk_frames_next(&frames, &question) > 0) {
+            open = greeted ? answer(script, fd, &question) : greet(script, fd, &question);
+            greeted = true;
+        }
+    }
+    script->cut = 0;
+    hf__zk_frames_free(&frames);
+}
+
+static void be_server(void *arg)
+{
+    struct script *script = arg;
+
+    while (!script->ends) {
+        struct pollfd ready = { .fd = script->listener, .events = POLLIN };
+        if (poll(&ready, 1, 10) <= 0)
+            continue;
+        int fd = accept(script->listener, NULL, NULL);
+        if (fd < 0)
+            continue;
+        serve(script, fd);
+        close(fd);
+    }
+}
+
+void script_start(struct script *script, int timeout_ms)
+{
+    struct sockaddr_in address = { .sin_family = AF_INET, .sin_addr = { htonl(INADDR_LOOPBACK) } };
+    socklen_t size = sizeof(address);
+
+    *script = (struct script){ .timeout_ms = timeout_ms };
+    script->listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    CHECK(script->listener >= 0);
+    CHECK(bind(script->listener, (struct sockaddr *)&address, size) == 0);
+    CHECK(getsockname(script->listener, (struct sockaddr *)&address, &size) == 0);
+    CHECK(listen(script->listener, 16) == 0);
+    script->port = ntohs(address.sin_port);
+    thread_start(&script->thread, be_server, script);
+}
+
+void script_end(struct script *script)
+{
+    script->ends = 1;
+    thread_join(&script->thread);
+    close(script->listener);
+}
