@@ -179,6 +179,61 @@ TEST(a_place_is_given_up_until_the_server_hears_of_it)
     processes_run(2, leave_unheard, servers);
 }
 
+/* A client of ours that was killed long before its place ends. */
+TEST(a_fair_place_that_nobody_listens_for_keeps_nobody_waiting)
+{
+    struct server server = { 0 };
+
+    server_start(&server);
+    hf_client *client = open_at(server_url(&server, 3000));
+    CHECK_INT(value(&server, "redis.call('zadd','redisson_lock_timeout:{one}',"
+                             "(redis.call('time')[1]+1000)*1000,'01234567-89ab-8def-8123:1')"),
+              1);
+    CHECK_INT(value(&server, "redis.call('rpush','redisson_lock_queue:{one}',"
+                             "'01234567-89ab-8def-8123:1')"),
+              1);
+    give_back(take(client, "one", HF_FAIR, 0));
+    CHECK_INT(places(&server, HF_FAIR), 0);
+    hf_close(client);
+    server_kill(&server);
+}
+
+/* Its user may not listen to the channel on which it would be told. */
+static void wait_unheard(void *arg, int index)
+{
+    static const char *const user[] = { "--user",        "deaf",        "on",    ">word", "~*",
+                                        "resetchannels", "&redisson_*", "+@all", NULL };
+    struct server *server = (struct server *)arg + index;
+    struct outcome outcome = { 0 };
+    hf_mode mode = index ? HF_FAIR : HF_MUTEX;
+    char url[100];
+
+    server->arguments = user;
+    server_start(server);
+    snprintf(url, sizeof(url), "redis://deaf:word@127.0.0.1:%d", server->port);
+    hf_client *client = open_at(url), *other = open_at(server_url(server, 3000));
+    hf_hold *hold = take(other, "one", mode, 0);
+    ask(client, mode, HF_FOREVER, &outcome);
+    EVENTUALLY(value(server, "tonumber(string.match(redis.call('info','commandstats'),"
+                             "'cmdstat_hkeys:calls=(%d+)') or '0')") > 1,
+               SOON_MS);
+    CHECK_INT(places(server, mode), 0);
+    give_back(hold);
+    WAIT_OUTCOME(&outcome);
+    CHECK_CODE(outcome.code, HF_OK);
+    give_back(outcome.hold);
+    hf_close(client);
+    hf_close(other);
+    server_kill(server);
+}
+
+TEST(who_cannot_be_told_takes_no_place)
+{
+    struct server servers[2] = { 0 };
+
+    processes_run(2, wait_unheard, servers);
+}
+
 /* ---- detached holds ---- */
 
 static const hf_mode kept[] = { HF_MUTEX, HF_FAIR, HF_READ, HF_WRITE, HF_PERMIT };
