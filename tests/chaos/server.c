@@ -69,8 +69,11 @@ static void be_server(void *arg)
 
 void server_start_again(struct server *server)
 {
+    char line[40];
+
     child_start(&server->process, be_server, server);
-    EVENTUALLY(server_tell(server, "PING", NULL, 0), PATIENCE_MS);
+    /* While it loads what it knew it says so. */
+    EVENTUALLY(server_tell(server, "PING", line, sizeof(line)) && line[0] == '+', PATIENCE_MS);
 }
 
 void server_start(struct server *server)

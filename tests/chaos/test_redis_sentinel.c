@@ -183,7 +183,11 @@ TEST(a_failover_keeps_what_was_replicated)
     ensemble_kill(&ensemble);
 }
 
+#define WORKERS 64
+#define CLIENTS 4
+
 struct work {
+    hf_client *clients[CLIENTS];
     struct ensemble *ensemble;
     _Atomic int stop, before, after, failed_over;
 };
@@ -192,10 +196,10 @@ struct work {
 static void work_on(void *arg, int index)
 {
     struct work *work = arg;
-    hf_client *client = open_main(work->ensemble, "");
+    hf_client *client = work->clients[index % CLIENTS];
     char name[20];
 
-    snprintf(name, sizeof(name), "lock-%d", index % 3);
+    snprintf(name, sizeof(name), "lock-%d", index % 7);
     while (!work->stop) {
         hf_hold *hold = NULL;
         bool afterwards = work->failed_over;
@@ -209,7 +213,6 @@ static void work_on(void *arg, int index)
         work->before += !afterwards && code == HF_OK;
         work->after += afterwards && code == HF_OK;
     }
-    hf_close(client);
 }
 
 static void break_down(void *arg)
@@ -233,9 +236,13 @@ TEST(a_master_that_dies_is_replaced_under_load)
     TEST_TIMEOUT(240);
     ensemble_start(&ensemble);
     work.ensemble = &ensemble;
+    for (int i = 0; i < CLIENTS; i++)
+        work.clients[i] = open_main(&ensemble, "");
     thread_start(&breaking, break_down, &work);
-    threads_run(6, work_on, &work);
+    threads_run(WORKERS, work_on, &work);
     thread_join(&breaking);
+    for (int i = 0; i < CLIENTS; i++)
+        hf_close(work.clients[i]);
     test_note("%d locks before, %d after", work.before, work.after);
     server_kill(&ensemble.sentinel);
     server_kill(&ensemble.servers[1]);
