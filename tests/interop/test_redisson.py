@@ -5,12 +5,11 @@ usage: test_redisson.py VERSION PEER POM DIRECTORY
 
 Keeps in DIRECTORY what it was told by Maven, which takes long to say it."""
 
-import os
 import pathlib
-import subprocess
 import sys
 import time
 
+from maven import java_command
 from sides import PATIENCE, Server, Side, Skip, equal, need, run, scratch, skip_all, wait_until
 
 # Of holds without a lease of their own, on both sides: renewed every two seconds.
@@ -18,8 +17,6 @@ LEASE_MS = 6000
 # Nobody who waits for this one to end by itself is done before its patience is.
 LONG_LEASE_MS = 1000 * (10 * PATIENCE)
 FOR_EVER = -1
-MAVEN_SECONDS = 150
-CLASSPATH_GOAL = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1:build-classpath"
 
 # (function, whether it is played with the sides exchanged, too)
 SCENES = []
@@ -282,40 +279,6 @@ def a_latch_opens_for_both(stage, one, other, name):
     stage.check_free(name)
 
 
-def ask_maven(version, pom, output, *more):
-    try:
-        subprocess.run(["mvn", "-B", "-q", *more, "-f", pom, f"-Dredisson.version={version}",
-                        f"-Dmdep.outputFile={output}", CLASSPATH_GOAL], timeout=MAVEN_SECONDS,
-                       stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, check=True)
-        return output.read_text()
-    except (subprocess.SubprocessError, OSError):
-        return None
-
-
-def find_classes(version, pom, directory):
-    """Where the classes are, or None: Maven cannot get them."""
-    output = pathlib.Path(directory, f"classpath-{version}")
-    known = output.read_text() if output.exists() else ""
-    if known and all(os.path.exists(path) for path in known.split(os.pathsep)):
-        return known
-    return ask_maven(version, pom, output, "-o") or ask_maven(version, pom, output)
-
-
-def java_command(version, pom, directory):
-    """Compiles our program against that Redisson."""
-    need("java", "javac", "mvn", "redis-server")
-    classpath = find_classes(version, pom, directory)
-    if not classpath:
-        raise Skip(f"Maven cannot get Redisson {version}")
-    classes = os.path.join(directory, f"classes-{version}")
-    source = pathlib.Path(pom).parent / "Peer.java"
-    subprocess.run(["javac", "-encoding", "UTF-8", "-cp", classpath, "-d", classes, str(source)],
-                   check=True)
-    return ["java", "-Xshare:auto", "-XX:TieredStopAtLevel=1", "-Xmx128m",
-            "-Dslf4j.internal.verbosity=ERROR", "-cp", os.pathsep.join([classes, classpath]),
-            "Peer"]
-
-
 def play_all(directory, version, peer, java):
     server = Server(directory)
     holdfast = Side("holdfast", [peer, server.url, str(LEASE_MS)])
@@ -338,7 +301,8 @@ def play_all(directory, version, peer, java):
 def main():
     version, peer, pom, kept = sys.argv[1:]
     try:
-        java = java_command(version, pom, kept)
+        need("redis-server")
+        java = java_command("Redisson", version, pom, kept)
     except Skip as reason:
         skip_all(reason)
     with scratch() as directory:

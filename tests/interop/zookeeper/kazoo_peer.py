@@ -1,0 +1,95 @@
+"""The side of kazoo in tests of sharing: a line an order, each done by the thread that it names.
+
+    THREAD VERB ARGUMENT...        is answered by        THREAD ANSWER
+
+The same orders as ../peer.c, so that every scene can be played with the sides exchanged.
+
+usage: kazoo_peer.py HOST:PORT ROOT SESSION_MS PATTERN...
+
+Each PATTERN is one more that marks a contender of a lock, beside kazoo's own."""
+
+import os
+import queue
+import sys
+import threading
+import time
+
+from kazoo.client import KazooClient
+from kazoo.exceptions import LockTimeout
+
+ADDRESS, ROOT, SESSION_MS, *PATTERNS = sys.argv[1:]
+
+saying = threading.Lock()
+
+
+def answer(thread, said):
+    with saying:
+        print(thread, said, flush=True)
+
+
+class Worker(threading.Thread):
+    """Does the orders for one name, in their order, with locks of its own."""
+
+    def __init__(self, client, name):
+        super().__init__(daemon=True)
+        self.client, self.called = client, name
+        self.orders, self.locks = queue.Queue(), {}
+        self.start()
+
+    def lock_of(self, kind, name):
+        if kind != "mutex":
+            raise ValueError(f"no such kind: {kind}")
+        if name not in self.locks:
+            self.locks[name] = self.client.Lock(f"{ROOT}/{name}", extra_lock_patterns=PATTERNS)
+        return self.locks[name]
+
+    def lock(self, kind, name, wait_ms, _lease_ms):
+        lock, wait_ms = self.lock_of(kind, name), int(wait_ms)
+        try:
+            if wait_ms == 0:
+                taken = lock.acquire(blocking=False)
+            else:
+                taken = lock.acquire(timeout=None if wait_ms < 0 else wait_ms / 1000)
+        except LockTimeout:
+            taken = False
+        return "ok" if taken else "busy"
+
+    def unlock(self, kind, name):
+        return "ok" if self.lock_of(kind, name).release() else "lost"
+
+    def count(self, kind, name, path, times):
+        """Nothing but the lock protects the number in the file."""
+        for _ in range(int(times)):
+            with self.lock_of(kind, name):
+                with open(path, encoding="ascii") as file:
+                    number = int(file.read())
+                time.sleep(0)
+                with open(path, "w", encoding="ascii") as file:
+                    file.write(str(number + 1))
+        return "ok"
+
+    def run(self):
+        verbs = {"lock": self.lock, "unlock": self.unlock, "count": self.count}
+        while True:
+            verb, *words = self.orders.get()
+            try:
+                answer(self.called, verbs[verb](*words))
+            except Exception as failure:  # whatever it is, the test hears of it
+                answer(self.called, f"failed: {type(failure).__name__}: {failure}")
+
+
+def main():
+    client = KazooClient(hosts=ADDRESS, timeout=int(SESSION_MS) / 1000)
+    client.start(timeout=120)
+    workers = {}
+    answer("main", "ready")
+    for line in sys.stdin:
+        name, *order = line.split()
+        if name not in workers:
+            workers[name] = Worker(client, name)
+        workers[name].orders.put(order)
+    # Whoever started us is gone, or wants us to be: locks go with the session.
+    os._exit(0)
+
+
+main()
