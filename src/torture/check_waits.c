@@ -41,51 +41,57 @@ static bool count_contended(struct torture_checking *checking, const struct tort
 
 /* ---- L1 ---- */
 
-static void found_late(struct torture_checking *checking, const struct torture_object *lock,
-                       const struct torture_record *freed, const struct torture_call *call)
+/* From then on the store knew that somebody waits. */
+static const struct torture_record *ready_at(const struct torture_call *call)
 {
-    int64_t late_ns = call->end->at_ns - freed->at_ns;
+    return call->enqueued ? call->enqueued : call->invoke;
+}
+
+static void found_late(struct torture_checking *checking, const struct torture_object *lock,
+                       const struct torture_record *freed, uint64_t holder,
+                       const struct torture_call *call)
+{
+    const struct torture_record *since = ready_at(call);
+    if (freed->number > since->number)
+        since = freed;
     struct torture_finding finding = {
         .rule = TORTURE_L1,
         .hold_count = 2,
-        .holds = { freed->hold, call->invoke->operation },
+        .holds = { call->invoke->operation, holder },
         .from = torture_smaller(freed->number, call->invoke->number),
         .to = call->end->number,
     };
     torture_found(checking, lock, &finding,
                   "%s was free from %s on, and client %u, who waited for it, went on after %.3f s",
-                  torture_lock_name(lock).text, torture_moment(checking, freed->number).text,
-                  call->invoke->client, (double)late_ns / 1e9);
+                  torture_lock_name(lock).text, torture_moment(checking, since->number).text,
+                  call->invoke->client, (double)(call->end->at_ns - since->at_ns) / 1e9);
 }
 
+/* `holder`: the operation that the lock was last granted to, or 0. */
 static void judge_wait(struct torture_checking *checking, const struct torture_object *lock,
-                       const struct torture_record *freed, const struct torture_call *call)
+                       const struct torture_record *freed, uint64_t holder,
+                       const struct torture_call *call)
 {
-    const struct torture_record *ready = call->enqueued ? call->enqueued : call->invoke;
-    int64_t since_ns = freed->at_ns > ready->at_ns ? freed->at_ns : ready->at_ns;
+    int64_t ready_ns = ready_at(call)->at_ns;
+    int64_t since_ns = freed->at_ns > ready_ns ? freed->at_ns : ready_ns;
     if (torture_was_faulty(checking, since_ns, call->end->at_ns, TORTURE_NOBODY))
         return;
     checking->report->checked[TORTURE_L1]++;
     if (call->end->at_ns - since_ns > checking->limits.hand_over_ns)
-        found_late(checking, lock, freed, call);
+        found_late(checking, lock, freed, holder, call);
 }
 
-/* One hold and the next one, of an exclusive lock. Whoever may have come in between, unseen, would
- * excuse it: then there is nothing to say. */
-static void look_at_hand_over(struct torture_checking *checking, const struct torture_object *lock,
-                              const struct torture_hold *before, const struct torture_hold *after)
+/* How long a lock was nobody's while somebody waited for it, as a figure: from one who gave it back
+ * to one who had asked before. */
+static void measure_hand_over(struct torture_checking *checking, const struct torture_hold *before,
+                              const struct torture_hold *after)
 {
-    const struct torture_record *given_back = before->release ? before->release->end : NULL;
-    if (!given_back || given_back->kind != TORTURE_OK || after->nested ||
-        before->owner == after->owner)
-        return;
-    const struct torture_record *asked = before->release->invoke;
-    if (after->call->invoke->number > asked->number)
+    const struct torture_record *asked = before->release ? before->release->invoke : NULL;
+    if (!asked || !torture_ended(before->release, TORTURE_OK) || before->owner == after->owner ||
+        after->call->invoke->number > asked->number)
         return;
     int64_t took_ns = after->call->end->at_ns - asked->at_ns;
     checking->hand_overs_ns[checking->hand_over_count++] = took_ns > 0 ? took_ns : 0;
-    if (given_back->number < after->call->end->number)
-        judge_wait(checking, lock, given_back, after->call);
 }
 
 /* Whether something without a clear end overlaps the time between two numbers. */
@@ -112,20 +118,68 @@ static bool build_unclear(struct torture_checking *checking, const struct tortur
     return built;
 }
 
+/* The record by whose number all holds so far were gone, or the lock's first one: that it was
+ * granted again shows that those before were. NULL: nobody knows when, or not before the end. */
+static const struct torture_record *freed_by(const struct torture_object *lock, uint64_t number)
+{
+    size_t low = 0, high = lock->record_count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (lock->records[middle]->number < number)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low < lock->record_count ? lock->records[low] : NULL;
+}
+
+/* Who had the lock last, and until when it may have been his. */
+struct former {
+    const struct torture_hold *hold; /* NULL: it is new */
+    uint64_t gone;
+};
+
+/* A grant shows that nothing of others was left before it. What its own owner had before may be
+ * below it, and stay for longer. */
+static void follow(struct torture_checking *checking, struct former *former,
+                   const struct torture_hold *hold)
+{
+    bool others = !former->hold || (!hold->nested && hold->owner != former->hold->owner);
+    former->gone =
+        torture_larger(others ? 0 : former->gone, torture_hold_forgotten(checking, hold));
+    former->hold = hold;
+}
+
+static void look_at_hand_over(struct torture_checking *checking, const struct torture_object *lock,
+                              const struct former *former, const struct torture_hold *after)
+{
+    const struct torture_record *freed = freed_by(lock, former->gone);
+    uint64_t holder = former->hold ? former->hold->call->invoke->operation : 0;
+    if (former->hold)
+        measure_hand_over(checking, former->hold, after);
+    if (freed && freed->number < after->call->end->number)
+        judge_wait(checking, lock, freed, holder, after->call);
+}
+
+/* Whoever may have come in between, unseen, would excuse a wait: then there is nothing to say. */
 static bool check_hand_overs(struct torture_checking *checking, const struct torture_object *lock)
 {
     struct torture_load unclear;
+    struct former former = { 0 };
+    uint64_t clear_from = 0;
     if (lock->form != TORTURE_MUTEX || lock->overlaps)
         return true;
     if (!build_unclear(checking, lock, &unclear))
         return false;
-    for (size_t i = 1; i < lock->belief_count; i++) {
-        const struct torture_hold *before = lock->beliefs[i - 1].hold;
-        const struct torture_hold *after = lock->beliefs[i].hold;
-        bool first = lock->beliefs[i].from == after->believed_from;
-        if (first && before != after &&
-            !torture_load_most(&unclear, lock->beliefs[i - 1].to, lock->beliefs[i].from))
-            look_at_hand_over(checking, lock, before, after);
+    for (size_t i = 0; i < lock->belief_count; i++) {
+        const struct torture_belief *belief = &lock->beliefs[i];
+        bool first = belief->from == belief->hold->believed_from;
+        bool clear = !torture_load_most(&unclear, clear_from, belief->from);
+        if (first && !belief->hold->nested && clear)
+            look_at_hand_over(checking, lock, &former, belief->hold);
+        if (first)
+            follow(checking, &former, belief->hold);
+        clear_from = belief->to;
     }
     torture_load_free(&unclear);
     return true;
@@ -141,7 +195,7 @@ static void check_latch_waits(struct torture_checking *checking, const struct to
         const struct torture_call *call = &lock->calls[i];
         if (call->invoke->verb == TORTURE_AWAIT && torture_ended(call, TORTURE_OK) &&
             call->end->number > opened->number)
-            judge_wait(checking, lock, opened, call);
+            judge_wait(checking, lock, opened, opened->hold, call);
     }
 }
 

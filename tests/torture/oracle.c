@@ -15,13 +15,14 @@ struct claim {
     uint64_t queued;          /* it stood in the queue by then */
     uint64_t patient;         /* it has not left the queue before */
     uint64_t kept;            /* the holder is sure up to here; 0: never */
+    uint64_t since;           /* and, after a gap, is again from here on */
     uint64_t forgotten;       /* it is gone by then */
-    uint64_t changing, changed;
+    uint64_t changing, changed, renewing;
     uint64_t owner, token, new_token, deadline;
     uint32_t weight;
     uint8_t kind; /* of the answer */
     uint8_t share, new_share;
-    bool try, given_back, over;
+    bool try, given_back, over, gap;
 };
 
 /* One possible state: what became of each claim, and the order of the queue. */
@@ -31,10 +32,13 @@ struct state {
     uint8_t status[STORY_CALLS];
     uint8_t queue[STORY_CALLS]; /* claims, plus one */
     bool changed[STORY_CALLS], met[STORY_CALLS];
+    /* Since when nobody has been inside; and what that was when each claim entered. */
+    uint8_t free_since, freed[STORY_CALLS];
 };
 
 struct oracle {
     const struct torture_record *description;
+    unsigned haste;
     struct claim claims[STORY_CALLS];
     unsigned count;
     struct state *states;
@@ -88,6 +92,7 @@ static void answer_claim(struct claim *claim, const struct torture_record *recor
     claim->token = record->token;
     claim->deadline = number_of(record->deadline_ns);
     claim->kept = 0;
+    claim->since = record->number;
     if (record->kind == TORTURE_UNKNOWN) {
         claim->forgotten = number_of(record->until_ns);
         claim->forgotten += claim->forgotten != NEVER_NUMBER;
@@ -105,7 +110,7 @@ static void end_belief(struct claim *claim, uint64_t number)
     claim->over = true;
     bool in_time = claim->deadline >= number;
     uint64_t end = in_time ? number : claim->deadline;
-    if (end > claim->kept && end >= claim->answered && (claim->given_back || !in_time))
+    if (end > claim->kept && end >= claim->since && (claim->given_back || !in_time))
         claim->kept = end;
 }
 
@@ -129,6 +134,32 @@ static void change_claim(struct claim *claim, const struct torture_record *recor
     }
 }
 
+/* What was renewed was there when that was asked for, so it had never left. Whether its holder was
+ * sure between a deadline and the answer is nobody's to say. */
+static void renew_claim(struct claim *claim, const struct torture_record *record)
+{
+    if (record->kind == TORTURE_INVOKE)
+        claim->renewing = record->number;
+    if (record->kind != TORTURE_OK || claim->over)
+        return;
+    if (claim->renewing > claim->kept)
+        claim->kept = claim->renewing;
+    if (claim->deadline < record->number) {
+        claim->gap = true;
+        claim->since = record->number;
+    }
+    claim->deadline = number_of(record->deadline_ns);
+}
+
+static void see_claim(struct claim *claim, const struct torture_record *record)
+{
+    if (claim->over)
+        return;
+    claim->kept = record->number;
+    if (record->deadline_ns)
+        claim->deadline = number_of(record->deadline_ns);
+}
+
 static bool acquires(const struct torture_record *record)
 {
     return record->verb == TORTURE_TRY || record->verb == TORTURE_ACQUIRE;
@@ -147,14 +178,15 @@ static void read_record(struct oracle *oracle, const struct torture_record *reco
     } else if (acquires(record)) {
         answer_claim(claim_of(oracle, records, record->operation), record);
     } else if (record->kind == TORTURE_STILL) {
-        struct claim *claim = claim_of(oracle, records, record->hold);
-        claim->kept = claim->over ? claim->kept : record->number;
+        see_claim(claim_of(oracle, records, record->hold), record);
     } else if (record->kind == TORTURE_LOST) {
         end_belief(claim_of(oracle, records, record->hold), record->number);
     } else if (record->verb == TORTURE_RELEASE && record->kind == TORTURE_INVOKE) {
         release_claim(claim_of(oracle, records, record->hold), record, count - i);
     } else if (record->verb == TORTURE_RELEASE) {
         claim_of(oracle, records, record->hold)->forgotten = record->number;
+    } else if (record->verb == TORTURE_RENEW) {
+        renew_claim(claim_of(oracle, records, record->hold), record);
     } else {
         change_claim(claim_of(oracle, records, record->hold), record);
     }
@@ -317,7 +349,18 @@ static void try_entering(struct oracle *oracle, struct state state, unsigned i, 
     if (state.status[i] == WAITING)
         leave_queue(&state, i);
     state.status[i] = INSIDE;
+    state.freed[i] = state.free_since;
     add_state(oracle, &state);
+}
+
+/* By the number of the next record: this one has been written. Where nobody asks for haste, times
+ * would only make more states of one. */
+static void leave(struct oracle *oracle, struct state *state, unsigned i, uint64_t now)
+{
+    state->status[i] = GONE;
+    if (oracle->haste)
+        state->free_since = (uint8_t)(now + 1);
+    add_state(oracle, state);
 }
 
 static void try_leaving(struct oracle *oracle, struct state state, unsigned i, uint64_t now)
@@ -327,8 +370,7 @@ static void try_leaving(struct oracle *oracle, struct state state, unsigned i, u
     bool may_go =
         claim->kind == TORTURE_OK ? now >= claim->kept : claim->kind != TORTURE_REFUSED || gives_up;
     if (state.status[i] == INSIDE && may_go) {
-        state.status[i] = GONE;
-        add_state(oracle, &state);
+        leave(oracle, &state, i, now);
     } else if (state.status[i] == WAITING && claim->kind != TORTURE_OK && may_go) {
         leave_queue(&state, i);
         state.status[i] = GONE;
@@ -361,12 +403,22 @@ static void try_others(struct oracle *oracle, struct state state, unsigned i, ui
 
 /* ---- from number to number ---- */
 
+/* Whoever waited had it soon enough after it was free, and after he had asked. */
+static bool is_in_time(const struct oracle *oracle, const struct state *state, unsigned i)
+{
+    const struct claim *claim = &oracle->claims[i];
+    uint64_t ready = claim->queued < claim->answered ? claim->queued : claim->asked;
+    uint64_t since = state->freed[i] > ready ? state->freed[i] : ready;
+    return !oracle->haste || claim->answered - since <= oracle->haste;
+}
+
 /* What has to be so by the record with this number. */
 static bool agrees(const struct oracle *oracle, const struct state *state, uint64_t number)
 {
     for (unsigned i = 0; i < oracle->count; i++) {
         const struct claim *claim = &oracle->claims[i];
-        if (number == claim->answered && claim->kind == TORTURE_OK && state->status[i] < INSIDE)
+        if (number == claim->answered && claim->kind == TORTURE_OK &&
+            (state->status[i] < INSIDE || !is_in_time(oracle, state, i)))
             return false;
         if (number == claim->answered && claim->try && claim->kind == TORTURE_REFUSED &&
             !state->met[i])
@@ -412,7 +464,7 @@ static bool is_plain(const struct oracle *oracle)
         const struct claim *claim = &oracle->claims[i];
         bool clear_no = claim->kind == TORTURE_REFUSED && claim->try;
         bool changed = claim->changed != NEVER_NUMBER;
-        if (!clear_no && (claim->kind != TORTURE_OK || claim->kept == 0))
+        if (claim->gap || (!clear_no && (claim->kind != TORTURE_OK || claim->kept == 0)))
             return false;
         if (changed && claim->kept < claim->changed)
             return false;
@@ -420,7 +472,7 @@ static bool is_plain(const struct oracle *oracle)
     return true;
 }
 
-bool oracle_allows(const struct torture_record *records, size_t count, bool *plain)
+bool oracle_allows(const struct torture_record *records, size_t count, unsigned haste, bool *plain)
 {
     static struct oracle oracle;
     if (!oracle.states) {
@@ -430,6 +482,7 @@ bool oracle_allows(const struct torture_record *records, size_t count, bool *pla
     }
     struct state start = { { OUTSIDE } };
     oracle.count = 0;
+    oracle.haste = haste;
     oracle.state_count = 0;
     for (size_t i = 0; i < count; i++)
         read_record(&oracle, records, i, count);

@@ -15,8 +15,9 @@ struct story_kind {
     uint8_t flags;
     uint32_t permits;
     unsigned clients, calls;
-    bool tries, leases, unknowns, nesting, changes, quitting;
+    bool tries, leases, renewals, unknowns, nesting, changes, quitting;
     unsigned errors; /* of a hundred things that the store does */
+    unsigned haste;  /* who waits for what is free has it after so many records; 0: at any time */
     /* The rules find whatever is impossible, in plain histories. Without this they may miss
      * something; what they find must be impossible always. */
     bool exact;
@@ -31,9 +32,10 @@ struct story {
 /* A history of this kind, by a store that errs now and then. The seed makes it. */
 void story_write(struct story *story, const struct story_kind *kind, uint64_t seed);
 
-/* Whether a correct store could have given these answers. `plain`: all calls have clear answers,
+/* Whether a correct store, in this haste, could have given these answers. `plain`: all calls have clear answers,
  * and all who were granted something were sure of it for a while. */
-bool oracle_allows(const struct torture_record *records, size_t count, bool *plain);
+bool oracle_allows(const struct torture_record *records, size_t count, unsigned haste,
+                   bool *plain);
 bool oracle_allows_latch(const struct torture_record *records, size_t count);
 
 #endif

@@ -8,7 +8,7 @@
 #define CLIENTS_MAX 4u
 #define ENTRIES_MAX STORY_CALLS
 
-enum phase { IDLE, ASKING, ANSWERED, RELEASING, RELEASED, CHANGING, CHANGED };
+enum phase { IDLE, ASKING, ANSWERED, RELEASING, RELEASED, CHANGING, CHANGED, RENEWING, RENEWED };
 
 struct entry {
     bool inside;
@@ -217,6 +217,9 @@ static void go_on_asking(struct play *play, struct actor *actor)
             say(play, *ask, TORTURE_ENQUEUED);
         return;
     }
+    /* Nobody tells him that it is free. */
+    if (play->kind->haste && chance(play, 50))
+        return;
     if (try_to_enter(play, actor)) {
         actor->phase = ANSWERED;
         return;
@@ -332,9 +335,44 @@ static void end_change(struct play *play, struct actor *actor)
     actor->phase = IDLE;
 }
 
-static void look_after_hold(struct play *play, struct actor *actor)
+/* Whoever knows that his lease is over does not ask for more of it. */
+static void begin_renewal(struct play *play, struct actor *actor)
 {
     const struct entry *entry = entry_of(play, actor->holds[0]);
+    if (entry->deadline_ns == TORTURE_NEVER || (entry->deadline_ns <= now_ns(play) && !errs(play)))
+        return;
+    begin_call(play, actor, TORTURE_RENEW, actor->holds[0]);
+    actor->phase = RENEWING;
+}
+
+/* A store that errs renews what is not there, or forgets what it has renewed. */
+static void renew(struct play *play, struct actor *actor)
+{
+    struct entry *entry = entry_of(play, actor->ask.hold);
+    actor->granted = entry->inside || errs(play);
+    if (actor->granted)
+        entry->deadline_ns = soon_ns(play);
+    if (errs(play))
+        entry->inside = false;
+    actor->phase = RENEWED;
+}
+
+static void end_renewal(struct play *play, struct actor *actor)
+{
+    struct torture_record record = actor->ask;
+    actor->phase = IDLE;
+    if (play->kind->unknowns && chance(play, 30)) {
+        say(play, record, TORTURE_UNKNOWN);
+        return;
+    }
+    if (actor->granted)
+        record.deadline_ns = entry_of(play, record.hold)->deadline_ns;
+    say(play, record, actor->granted ? TORTURE_OK : TORTURE_REFUSED);
+}
+
+static void look_after_hold(struct play *play, struct actor *actor)
+{
+    struct entry *entry = entry_of(play, actor->holds[0]);
     struct torture_record record = actor->ask;
     record.verb = TORTURE_NO_VERB;
     record.hold = actor->holds[0];
@@ -343,8 +381,12 @@ static void look_after_hold(struct play *play, struct actor *actor)
         say(play, record, TORTURE_LOST);
         return;
     }
-    if (entry->deadline_ns > now_ns(play) || errs(play))
-        say(play, record, TORTURE_STILL);
+    if (entry->deadline_ns <= now_ns(play) && !errs(play))
+        return;
+    /* Somebody may have renewed it meanwhile, whom nobody sees. */
+    if (play->kind->renewals && entry->inside && entry->deadline_ns != TORTURE_NEVER)
+        record.deadline_ns = entry->deadline_ns = soon_ns(play);
+    say(play, record, TORTURE_STILL);
 }
 
 static void be_idle(struct play *play, struct actor *actor, uint32_t client)
@@ -357,6 +399,8 @@ static void be_idle(struct play *play, struct actor *actor, uint32_t client)
         begin_asking(play, actor, client);
     } else if (actor->hold_count && kind->changes && chance(play, 40)) {
         begin_change(play, actor);
+    } else if (actor->hold_count && kind->renewals && chance(play, 40)) {
+        begin_renewal(play, actor);
     } else if (actor->hold_count && chance(play, 15)) {
         look_after_hold(play, actor);
     } else if (actor->hold_count) {
@@ -389,6 +433,12 @@ static void step(struct play *play, uint32_t client)
         break;
     case CHANGED:
         end_change(play, actor);
+        break;
+    case RENEWING:
+        renew(play, actor);
+        break;
+    case RENEWED:
+        end_renewal(play, actor);
         break;
     }
 }
