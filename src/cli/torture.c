@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 /* ---- judging ---- */
@@ -150,11 +151,14 @@ static void look_for_a_promise(struct cli_torture *torture)
     }
 }
 
-/* Reads the history, checks it, prints what there is to say. */
+/* Reads the history, checks and draws it, prints what there is to say. */
 static int judge(struct cli_torture *torture, const char *path)
 {
     struct torture_limits limits = { 0 };
+    int64_t begin_ns = torture_clock_ns();
+    clock_t begin = clock();
     char error[256];
+    bool drawn;
     int code;
 
     if (torture_history_read(&torture->history, path, error) != 0) {
@@ -168,12 +172,15 @@ static int judge(struct cli_torture *torture, const char *path)
     count_faults(torture);
     if (torture->report.verdict == TORTURE_VIOLATION)
         look_for_a_promise(torture);
+    drawn = draw(torture);
+    torture->verdict_ms = (torture_clock_ns() - begin_ns) / 1000000;
+    torture->verdict_cpu_ms = (int64_t)(clock() - begin) * 1000 / CLOCKS_PER_SEC;
     if (torture->settings->json)
         cli_torture_print_json(torture);
     else
         cli_torture_print_report(torture);
     code = exit_code(torture->report.verdict);
-    return draw(torture) || code == CLI_FINDINGS ? code : CLI_INTERNAL;
+    return drawn || code == CLI_FINDINGS ? code : CLI_INTERNAL;
 }
 
 /* ---- running ---- */

@@ -30,6 +30,7 @@ struct cli_torture {
     struct torture_outcome outcome;
     struct torture_history history;
     struct torture_report report;
+    int64_t verdict_ms, verdict_cpu_ms; /* from the end of the run, with the picture */
     struct cli_torture_fault faults[CLI_TORTURE_KINDS];
     unsigned fault_count;
 };

@@ -114,5 +114,7 @@ void cli_torture_print_json(const struct cli_torture *torture)
     print_findings(report);
     if (report->verdict == TORTURE_SAFE_SO_FAR)
         printf(",\n\"at_most_per_fault\":%.6f", cli_torture_bound(torture));
+    printf(",\n\"verdict_ms\":%lld,\"verdict_cpu_ms\":%lld", (long long)torture->verdict_ms,
+           (long long)torture->verdict_cpu_ms);
     puts("}");
 }

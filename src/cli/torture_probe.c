@@ -38,6 +38,16 @@ static unsigned all_caps(void)
     return caps;
 }
 
+static bool is_meant(const struct cli_torture *torture)
+{
+    if (torture->settings->yes || cli_torture_is_near(torture->url))
+        return true;
+    cli_complain("'%s' is not on this machine: torture keeps a store busy, and hooks may do worse. "
+                 "If that is meant, say --yes",
+                 torture->shown_url);
+    return false;
+}
+
 /* A client opens without a word to its store: only a lock shows that it is there, and lets us in.
  */
 static int try_it(const struct cli_torture *torture, struct found *found)
@@ -49,6 +59,10 @@ static int try_it(const struct cli_torture *torture, struct found *found)
 
     if (code != HF_OK)
         return cli_fail(torture->settings, code, hf_last_error());
+    if (!is_meant(torture)) {
+        hf_close(client);
+        return CLI_USAGE;
+    }
     found->caps = hf_caps(client);
     snprintf(name, sizeof(name), "holdfast:torture:probe:%llx-%llx",
              (unsigned long long)torture->plan.seed, (unsigned long long)torture_clock_ns());

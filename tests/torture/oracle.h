@@ -32,10 +32,9 @@ struct story {
 /* A history of this kind, by a store that errs now and then. The seed makes it. */
 void story_write(struct story *story, const struct story_kind *kind, uint64_t seed);
 
-/* Whether a correct store, in this haste, could have given these answers. `plain`: all calls have clear answers,
- * and all who were granted something were sure of it for a while. */
-bool oracle_allows(const struct torture_record *records, size_t count, unsigned haste,
-                   bool *plain);
+/* Whether a correct store, in this haste, could have given these answers. `plain`: all calls have
+ * clear answers, and all who were granted something were sure of it for a while. */
+bool oracle_allows(const struct torture_record *records, size_t count, unsigned haste, bool *plain);
 bool oracle_allows_latch(const struct torture_record *records, size_t count);
 
 #endif

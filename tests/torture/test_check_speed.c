@@ -72,14 +72,15 @@ TEST(a_million_holds_are_checked_in_about_a_second)
     write_holds(&writing, holds);
     clock_t begin = clock();
     torture_check(&writing.history, NULL, &report);
+    double processor_s = (double)(clock() - begin) / CLOCKS_PER_SEC;
     test_note("%llu holds in %.2f s, of which %.2f s on a processor",
-              (unsigned long long)report.grants, report.check_seconds,
-              (double)(clock() - begin) / CLOCKS_PER_SEC);
+              (unsigned long long)report.grants, report.check_seconds, processor_s);
     CHECK_INT(report.grants, holds);
     CHECK_INT(report.checked[TORTURE_S1], holds);
     CHECK_INT(report.checked[TORTURE_S3], holds);
     for (unsigned rule = 0; rule < TORTURE_RULES; rule++)
         CHECK_INT(report.broken[rule], 0);
-    CHECK(report.check_seconds < 30 * test_slow());
+    /* On a processor, since others may have it for as long as they like. */
+    CHECK(processor_s < 30 * test_slow());
     torture_history_free(&writing.history);
 }
