@@ -15,7 +15,7 @@ const char *torture_fault_name(enum torture_fault fault)
     static const char *const names[] = {
         "stop-holder", "stop-waiter", "kill-holder", "kill-waiter", "pause",
         "clock",       "reset",       "hole",        "mute",        "drip",
-        "server-stop", "server-kill", "failover",
+        "server-stop", "server-kill", "failover",    "store-clock",
     };
 
     return names[fault];
@@ -37,6 +37,7 @@ const char *torture_fault_text(enum torture_fault fault)
         "the server is stopped for longer than the lease",
         "the server is killed, and started again",
         "a replica replaces its primary, which has granted what the replica has not heard of",
+        "the wall clock of the server jumps ahead, by more than a lease",
     };
 
     return texts[fault];
@@ -261,6 +262,7 @@ static void strike_with(struct torture_driver *driver, unsigned fault)
     case TORTURE_SERVER_STOP:
     case TORTURE_SERVER_KILL:
     case TORTURE_FAILOVER:
+    case TORTURE_STORE_CLOCK:
         torture_nemesis_server(driver, fault);
         break;
     default:

@@ -100,6 +100,24 @@ static void kill_server(const struct blow *blow)
         hit(blow);
 }
 
+/* ---- a clock that jumps ---- */
+
+/* Never back: leases that were counted by the clock before would stay for longer than anybody
+ * waits. */
+static void set_clock(const struct blow *blow)
+{
+    struct torture_driver *driver = blow->driver;
+    struct torture_sandbox_clock *clock = driver->plan->sandbox->clock;
+    int64_t lease_ms = driver->plan->lease_ms;
+    int64_t by_ns = torture_between(&driver->dice, lease_ms * 11 / 10, lease_ms * 100) * MS;
+
+    bool held = wait_for_a_grant(driver, 0);
+    int64_t ahead_ns = atomic_fetch_add(&clock->ahead_ns, by_ns) + by_ns;
+    torture_driver_wait(driver, lease_ms);
+    if (held && atomic_load(&clock->seen_ns) == ahead_ns)
+        hit(blow);
+}
+
 /* ---- failing over ---- */
 
 /* Aimed: what the primary granted last, its replica has not heard of when it takes its place. */
@@ -139,6 +157,8 @@ void torture_nemesis_server(struct torture_driver *driver, enum torture_fault fa
         stop_server(&blow);
     else if (fault == TORTURE_SERVER_KILL)
         kill_server(&blow);
+    else if (fault == TORTURE_STORE_CLOCK)
+        set_clock(&blow);
     else
         fail_over(&blow);
     write_fault(&blow, TORTURE_FAULT_OFF);

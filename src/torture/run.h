@@ -27,6 +27,7 @@ enum torture_fault {
     TORTURE_SERVER_STOP, /* SIGSTOP, for longer than the lease */
     TORTURE_SERVER_KILL, /* SIGKILL, and again */
     TORTURE_FAILOVER,    /* the primary dies with a grant that its replica has not heard of */
+    TORTURE_STORE_CLOCK, /* the server's clock jumps ahead, and stays there */
     TORTURE_FAULTS
 };
 
@@ -37,7 +38,8 @@ enum torture_fault {
 #define TORTURE_CLIENT_FAULTS ((1u << TORTURE_RESET) - 1)
 
 #define TORTURE_SERVER_FAULTS                                                                      \
-    (1u << TORTURE_SERVER_STOP | 1u << TORTURE_SERVER_KILL | 1u << TORTURE_FAILOVER)
+    (1u << TORTURE_SERVER_STOP | 1u << TORTURE_SERVER_KILL | 1u << TORTURE_FAILOVER |              \
+     1u << TORTURE_STORE_CLOCK)
 
 /* Before the name of a fault, the text of a TORTURE_NOTE: over such, the store promises nothing. */
 #define TORTURE_UNPROMISED_NOTE "unpromised:"

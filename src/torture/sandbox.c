@@ -1,4 +1,4 @@
-/* Redis servers of a run's own: started, killed, and made primary. */
+/* Servers of a run's own: started, killed, and made primary. */
 #include "torture/sandbox.h"
 
 #include "torture/run.h"
@@ -19,19 +19,25 @@
 #include <unistd.h>
 
 #define PATIENCE_NS INT64_C(30000000000)
-enum { LOOK_AGAIN_MS = 5, TRIES = 5, ANSWER = 8192 };
+enum { LOOK_AGAIN_MS = 5, TRIES = 5, ANSWER = 8192, ANSWER_MS = 1000 };
 
-static const unsigned stop_and_kill = 1u << TORTURE_SERVER_STOP | 1u << TORTURE_SERVER_KILL;
+#define STOP (1u << TORTURE_SERVER_STOP)
+#define KILL (1u << TORTURE_SERVER_KILL)
+#define CLOCK (1u << TORTURE_STORE_CLOCK)
 
 const struct torture_deployment *torture_deployment(unsigned index)
 {
     static const struct torture_deployment all[] = {
-        { "redis", "one server that writes each change to disk before it answers", 1, true,
-          stop_and_kill, stop_and_kill },
-        { "redis-memory", "one server that keeps nothing on disk", 1, false, stop_and_kill,
-          1u << TORTURE_SERVER_STOP },
-        { "redis-failover", "a server and a replica that takes its place", 2, false,
-          1u << TORTURE_SERVER_STOP | 1u << TORTURE_FAILOVER, 1u << TORTURE_SERVER_STOP },
+        { "redis", "one server that writes each change to disk before it answers",
+          &torture_redis_server, 1, true, STOP | KILL, STOP | KILL },
+        { "redis-memory", "one server that keeps nothing on disk", &torture_redis_server, 1, false,
+          STOP | KILL, STOP },
+        { "redis-clock", "one server whose clock jumps ahead", &torture_redis_server, 1, false,
+          STOP | CLOCK, STOP },
+        { "redis-failover", "a server and a replica that takes its place", &torture_redis_server, 2,
+          false, STOP | 1u << TORTURE_FAILOVER, STOP },
+        { "zookeeper", "one ZooKeeper server that writes each change to disk before it answers",
+          &torture_zookeeper_server, 1, true, STOP | KILL | CLOCK, STOP | KILL | CLOCK },
     };
 
     return index < sizeof all / sizeof all[0] ? &all[index] : NULL;
@@ -39,48 +45,34 @@ const struct torture_deployment *torture_deployment(unsigned index)
 
 /* ---- speaking to a server ---- */
 
-static int connect_to(const struct torture_server *server)
-{
-    struct sockaddr_un address = { .sun_family = AF_UNIX };
-    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-
-    snprintf(address.sun_path, sizeof address.sun_path, "%s", server->socket);
-    if (fd >= 0 && connect(fd, (struct sockaddr *)&address, sizeof address) == 0)
-        return fd;
-    if (fd >= 0)
-        close(fd);
-    return -1;
-}
-
-/* One command, in words; true if its answer has `wanted` in it. */
-static bool tell(const struct torture_server *server, const char *command, const char *wanted)
+bool torture_sandbox_tell(int fd, const char *question, const char *wanted)
 {
     char answer[ANSWER] = "";
-    struct pollfd poll_for = { connect_to(server), POLLIN, 0 };
+    struct pollfd poll_for = { fd, POLLIN, 0 };
     size_t length = 0;
     bool found = false;
 
-    if (poll_for.fd < 0)
+    if (fd < 0)
         return false;
-    if (send(poll_for.fd, command, strlen(command), MSG_NOSIGNAL) == (ssize_t)strlen(command))
-        while (!found && length + 1 < sizeof answer && poll(&poll_for, 1, 1000) > 0) {
-            ssize_t count = recv(poll_for.fd, answer + length, sizeof answer - length - 1, 0);
+    if (send(fd, question, strlen(question), MSG_NOSIGNAL) == (ssize_t)strlen(question))
+        while (!found && length + 1 < sizeof answer && poll(&poll_for, 1, ANSWER_MS) > 0) {
+            ssize_t count = recv(fd, answer + length, sizeof answer - length - 1, 0);
             if (count <= 0)
                 break;
             length += (size_t)count;
             answer[length] = '\0';
             found = strstr(answer, wanted);
         }
-    close(poll_for.fd);
+    close(fd);
     return found;
 }
 
 /* False: it has ended, or takes too long. */
-static bool wait_until(struct torture_server *server, const char *command, const char *wanted)
+static bool wait_until_ready(const struct torture_sandbox *sandbox, struct torture_server *server)
 {
     int64_t until_ns = torture_clock_ns() + PATIENCE_NS;
 
-    while (!tell(server, command, wanted)) {
+    while (!sandbox->deployment->kind->is_ready(sandbox, server)) {
         if (torture_clock_ns() >= until_ns)
             return false;
         if (waitpid(server->pid, NULL, WNOHANG) != 0) {
@@ -97,8 +89,6 @@ static bool wait_until(struct torture_server *server, const char *command, const
 static _Noreturn void be_server(const struct torture_sandbox *sandbox,
                                 const struct torture_server *server, pid_t parent)
 {
-    const struct torture_server *primary = &sandbox->servers[sandbox->primary];
-    char port[8], primary_port[8];
     sigset_t none;
     int null = open("/dev/null", O_RDWR);
 
@@ -111,19 +101,12 @@ static _Noreturn void be_server(const struct torture_sandbox *sandbox,
     sigprocmask(SIG_SETMASK, &none, NULL);
     for (int fd = 0; fd < 3; fd++)
         dup2(null, fd);
-    snprintf(port, sizeof port, "%u", server->port);
-    snprintf(primary_port, sizeof primary_port, "%u", primary->port);
-    bool is_replica = server != primary;
-    execlp("redis-server", "redis-server", "--bind", "127.0.0.1", "--port", port, "--unixsocket",
-           server->socket, "--dir", server->directory, "--logfile", "log", "--save", "",
-           "--appendonly", sandbox->deployment->durable ? "yes" : "no", "--appendfsync", "always",
-           "--repl-diskless-sync", "yes", "--repl-diskless-sync-delay", "0",
-           is_replica ? "--replicaof" : (char *)NULL, "127.0.0.1", primary_port, (char *)NULL);
+    torture_sandbox_clock_use(sandbox->clock);
+    sandbox->deployment->kind->become(sandbox, server);
     _exit(127);
 }
 
-/* That nobody listened on a moment ago. Replication needs one. */
-static unsigned find_port(void)
+unsigned torture_sandbox_port(void)
 {
     struct sockaddr_in address = { .sin_family = AF_INET, .sin_addr = { htonl(INADDR_LOOPBACK) } };
     socklen_t size = sizeof address;
@@ -139,36 +122,24 @@ static unsigned find_port(void)
 bool torture_sandbox_restart(struct torture_sandbox *sandbox, unsigned number, char error[256])
 {
     struct torture_server *server = &sandbox->servers[number];
-    const char *wanted = number == sandbox->primary ? "role:master" : "master_link_status:up";
+    const struct torture_server_kind *kind = sandbox->deployment->kind;
     pid_t self = getpid();
 
     /* Somebody else may have taken the port meanwhile. */
     for (unsigned tries = 0; tries < TRIES; tries++) {
-        if (tries > 0 || server->port == 0)
-            server->port = find_port();
+        if ((tries > 0 || server->port == 0) && !kind->prepare(sandbox, server))
+            break;
         fflush(NULL);
         server->pid = fork();
         if (server->pid == 0)
             be_server(sandbox, server, self);
-        if (server->pid > 0 && wait_until(server, "INFO replication\r\n", wanted))
+        if (server->pid > 0 && wait_until_ready(sandbox, server))
             return true;
         torture_sandbox_kill(sandbox, number);
     }
-    snprintf(error, 256, "redis-server does not start: is it installed? %.120s/log may say why",
-             server->directory);
+    snprintf(error, 256, "%s does not start: is it installed? %.120s/log may say why",
+             kind->program, server->directory);
     return false;
-}
-
-/* ---- the way to the primary ---- */
-
-static bool lead_to_primary(const struct torture_sandbox *sandbox)
-{
-    char link[96], fresh[96];
-
-    snprintf(link, sizeof link, "%s/primary", sandbox->directory);
-    snprintf(fresh, sizeof fresh, "%s/next", sandbox->directory);
-    return symlink(sandbox->servers[sandbox->primary].socket, fresh) == 0 &&
-           rename(fresh, link) == 0;
 }
 
 static bool make_directories(struct torture_sandbox *sandbox)
@@ -187,8 +158,7 @@ static bool make_directories(struct torture_sandbox *sandbox)
         if (mkdir(server->directory, 0700) != 0)
             return false;
     }
-    snprintf(sandbox->url, sizeof sandbox->url, "redis+unix://%s/primary", sandbox->directory);
-    return lead_to_primary(sandbox);
+    return true;
 }
 
 bool torture_sandbox_start(struct torture_sandbox *sandbox,
@@ -198,10 +168,18 @@ bool torture_sandbox_start(struct torture_sandbox *sandbox,
     bool fine = make_directories(sandbox);
     if (!fine)
         snprintf(error, 256, "no directory for the servers of the sandbox: %s", strerror(errno));
+    if (fine && deployment->faults & 1u << TORTURE_STORE_CLOCK) {
+        sandbox->clock = torture_sandbox_clock_new();
+        fine = sandbox->clock != NULL;
+        if (!fine)
+            snprintf(error, 256, "no clock for the servers of the sandbox: %s", strerror(errno));
+    }
     for (unsigned i = 0; fine && i < deployment->servers; i++)
         fine = torture_sandbox_restart(sandbox, i, error);
     if (!fine)
         torture_sandbox_end(sandbox);
+    else
+        deployment->kind->lead(sandbox);
     return fine;
 }
 
@@ -234,6 +212,8 @@ void torture_sandbox_end(struct torture_sandbox *sandbox)
     if (sandbox->directory[0])
         nftw(sandbox->directory, take_away, 8, FTW_DEPTH | FTW_PHYS);
     sandbox->directory[0] = '\0';
+    torture_sandbox_clock_free(sandbox->clock);
+    sandbox->clock = NULL;
 }
 
 /* ---- failing over ---- */
@@ -244,16 +224,20 @@ bool torture_sandbox_cut_replica(struct torture_sandbox *sandbox)
 
     /* What it has been sent and has not read would still reach it: so its connection goes. */
     return kill(replica->pid, SIGSTOP) == 0 &&
-           tell(&sandbox->servers[sandbox->primary], "CLIENT KILL TYPE replica\r\n", ":1");
+           sandbox->deployment->kind->cut_replicas(&sandbox->servers[sandbox->primary]);
 }
 
 bool torture_sandbox_promote(struct torture_sandbox *sandbox)
 {
-    unsigned next = 1 - sandbox->primary;
+    unsigned next = 1 - sandbox->primary, was = sandbox->primary;
+    struct torture_server *server = &sandbox->servers[next];
 
-    kill(sandbox->servers[next].pid, SIGCONT);
-    if (!wait_until(&sandbox->servers[next], "REPLICAOF NO ONE\r\n", "+OK"))
-        return false;
+    kill(server->pid, SIGCONT);
     sandbox->primary = next;
-    return lead_to_primary(sandbox);
+    if (!sandbox->deployment->kind->promote(server) || !wait_until_ready(sandbox, server)) {
+        sandbox->primary = was;
+        return false;
+    }
+    sandbox->deployment->kind->lead(sandbox);
+    return true;
 }

@@ -2,6 +2,8 @@
 #ifndef HF_TORTURE_SANDBOX_H
 #define HF_TORTURE_SANDBOX_H
 
+#include "torture/sandbox_clock.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -9,10 +11,31 @@
 
 enum { TORTURE_SERVERS = 2 };
 
+struct torture_sandbox;
+struct torture_server;
+
+/* How the servers of a store are put up. */
+struct torture_server_kind {
+    const char *program; /* for who has to install it */
+    /* What a server needs besides its directory, before it starts for the first time. May be NULL.
+     */
+    bool (*prepare)(struct torture_sandbox *sandbox, struct torture_server *server);
+    /* In the process that is to be it. Does not return if it can be started. */
+    void (*become)(const struct torture_sandbox *sandbox, const struct torture_server *server);
+    /* Does it answer, as what it is to be? */
+    bool (*is_ready)(const struct torture_sandbox *sandbox, const struct torture_server *server);
+    void (*lead)(struct torture_sandbox *sandbox);        /* the URL to the primary */
+    bool (*promote)(const struct torture_server *server); /* asks it to be the primary; or NULL */
+    bool (*cut_replicas)(const struct torture_server *primary);
+};
+
+extern const struct torture_server_kind torture_redis_server, torture_zookeeper_server;
+
 /* What is put up, and what the store does not promise there. */
 struct torture_deployment {
-    const char *name;       /* the word of --sandbox */
-    const char *text;       /* one line */
+    const char *name; /* the word of --sandbox */
+    const char *text; /* one line */
+    const struct torture_server_kind *kind;
     unsigned servers;       /* the first is the primary, others are its replicas */
     bool durable;           /* every change is written to disk before it is answered */
     unsigned faults;        /* of its servers: bits 1u << torture_fault */
@@ -31,6 +54,7 @@ struct torture_sandbox {
     char url[120]; /* always leads to the primary */
     struct torture_server servers[TORTURE_SERVERS];
     unsigned primary;
+    struct torture_sandbox_clock *clock; /* of all servers; NULL: the kernel's */
 };
 
 /* All of them, one after the other; NULL: there are no more. */
@@ -51,5 +75,12 @@ bool torture_sandbox_restart(struct torture_sandbox *sandbox, unsigned server, c
 bool torture_sandbox_cut_replica(struct torture_sandbox *sandbox);
 /* The replica goes on as the primary, and clients are led to it. */
 bool torture_sandbox_promote(struct torture_sandbox *sandbox);
+
+/* ---- for the kinds ---- */
+
+/* A port of 127.0.0.1 that nobody listened on a moment ago; 0: there is none. */
+unsigned torture_sandbox_port(void);
+/* Says `question` to a server, until `wanted` is in its answer. False: it is not. */
+bool torture_sandbox_tell(int fd, const char *question, const char *wanted);
 
 #endif

@@ -166,12 +166,12 @@ def overlaps(report):
     return sum(rule['broken'] for rule in report['rules'] if rule['rule'] in about_beliefs)
 
 
-def is_caught(box, name, fault):
+def is_caught(box, name, fault, seconds=8):
     """A few tries, as an overlap is a matter of milliseconds on a machine with other work to do."""
     sandbox(box)
     for _ in range(5):
-        report = report_of(box, '--sandbox', name, '--time', '8s', '--lease', '500ms', '--faults',
-                           fault, '--history', 'run.hist')
+        report = report_of(box, '--sandbox', name, '--time', f'{seconds}s', '--lease',
+                           '500ms', '--faults', fault, '--history', 'run.hist')
         if overlaps(report):
             break
         os.unlink(box.file('run.hist'))
@@ -189,6 +189,11 @@ def a_failover_to_a_replica_is_caught(box):
 @test
 def a_restart_that_forgets_is_caught(box):
     is_caught(box, 'redis-memory', 'server-kill')
+
+
+@test
+def a_jump_of_the_servers_clock_is_caught(box):
+    is_caught(box, 'redis-clock', 'store-clock', 4)
 
 
 @test
