@@ -7,14 +7,19 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/random.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/time.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #define JAR "/usr/share/java/zookeeper.jar"
 /* A virtual machine on a loaded machine takes its time. */
 #define PATIENCE_MS 60000
 #define STARTS 5
+#define PORT_FIRST 16000
+#define PORT_COUNT 16000
 
 static struct sockaddr_in address_of(int port)
 {
@@ -52,6 +57,24 @@ static int connect_to(int port)
     return -1;
 }
 
+/* None that the system gives away by itself: it has to be free until the server gets to listening.
+ */
+static int free_port(void)
+{
+    for (;;) {
+        uint16_t salt;
+        CHECK(getrandom(&salt, sizeof(salt), 0) == sizeof(salt));
+        int port = PORT_FIRST + salt % PORT_COUNT;
+        struct sockaddr_in address = address_of(port);
+        int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        CHECK(fd >= 0);
+        bool is_free = bind(fd, (struct sockaddr *)&address, sizeof(address)) == 0;
+        close(fd);
+        if (is_free)
+            return port;
+    }
+}
+
 static void be_server(void *arg)
 {
     struct zookeeper_server *server = arg;
@@ -61,33 +84,64 @@ static void be_server(void *arg)
     if (!freopen("/dev/null", "w", stdout) || !freopen("/dev/null", "w", stderr))
         _exit(127);
     execlp("java", "java", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xmx256m",
-           "-Dzookeeper.forceSync=no", "-cp", JAR,
+           "-Dzookeeper.forceSync=no",
+           server->reaps ? "-Dznode.container.checkIntervalMs=100" : "-Dunused=", "-cp", JAR,
            "org.apache.zookeeper.server.quorum.QuorumPeerMain", config, (char *)NULL);
     _exit(127);
 }
 
-/* It answers "srvr" with its mode when it has read its data, and not before. */
-static bool is_ready(const struct zookeeper_server *server)
+/* What it says of itself; NULL if nothing. */
+static const char *ask(const struct zookeeper_server *server)
 {
-    char answer[4096];
+    static _Thread_local char answer[4096];
     ssize_t count, length = 0;
     int fd = connect_to(server->port);
 
     if (fd < 0)
-        return false;
+        return NULL;
     if (write(fd, "srvr", 4) == 4)
         while (length < (ssize_t)sizeof(answer) - 1 &&
                (count = read(fd, answer + length, sizeof(answer) - 1 - (size_t)length)) > 0)
             length += count;
     close(fd);
     answer[length] = '\0';
-    return strstr(answer, "Mode:") != NULL;
+    return answer;
 }
 
-void zookeeper_start_again(struct zookeeper_server *server)
+static bool says(const struct zookeeper_server *server, const char *words)
 {
-    child_start(&server->process, be_server, server);
-    EVENTUALLY(is_ready(server), PATIENCE_MS);
+    const char *answer = ask(server);
+
+    return answer && strstr(answer, words) != NULL;
+}
+
+int zookeeper_nodes(const struct zookeeper_server *server)
+{
+    const char *answer = ask(server), *at = answer ? strstr(answer, "Node count: ") : NULL;
+
+    return at ? (int)strtol(at + strlen("Node count: "), NULL, 10) : -1;
+}
+
+bool zookeeper_leads(const struct zookeeper_server *server)
+{
+    return says(server, "Mode: leader");
+}
+
+static bool has_ended(const struct zookeeper_server *server)
+{
+    siginfo_t info = { 0 };
+
+    return waitid(P_PID, (id_t)server->process.pid, &info, WEXITED | WNOHANG | WNOWAIT) == 0 &&
+           info.si_pid != 0;
+}
+
+/* It says its mode when it has read its data, and not before. */
+static bool becomes_ready(const struct zookeeper_server *server)
+{
+    bool ready = false;
+
+    EVENTUALLY((ready = says(server, "Mode:")) || has_ended(server), PATIENCE_MS);
+    return ready;
 }
 
 static void configure(const struct zookeeper_server *server)
@@ -98,22 +152,107 @@ static void configure(const struct zookeeper_server *server)
     FILE *file = fopen(path, "w");
     CHECK(file != NULL);
     fprintf(file,
-            "tickTime=2000\nminSessionTimeout=400\ndataDir=%s/data\nclientPort=%d\n"
-            "clientPortAddress=127.0.0.1\nadmin.enableServer=false\nmaxClientCnxns=0\n"
-            "4lw.commands.whitelist=srvr\n",
-            server->directory, server->port);
+            "dataDir=%s/data\nclientPort=%d\nclientPortAddress=127.0.0.1\n"
+            "admin.enableServer=false\nmaxClientCnxns=0\n4lw.commands.whitelist=srvr\n%s",
+            server->directory, server->port,
+            *server->more ? server->more : "tickTime=2000\nminSessionTimeout=400\n");
     CHECK(fclose(file) == 0);
 }
 
-void zookeeper_start(struct zookeeper_server *server)
+static void need_servers(void)
 {
     if (access(JAR, R_OK) != 0 || system("command -v java >/dev/null 2>&1") != 0)
-        SKIP("there is no ZooKeeper server: install Debian's package zookeeper");
-    TEST_TIMEOUT(240);
+        SKIP("there is no ZooKeeper server: install Debian's packages libzookeeper-java and "
+             "default-jre-headless");
+    TEST_TIMEOUT(400);
+}
+
+void zookeeper_start_again(struct zookeeper_server *server)
+{
+    child_start(&server->process, be_server, server);
+    CHECK(becomes_ready(server));
+}
+
+/* Somebody may take its port before it does. */
+void zookeeper_start(struct zookeeper_server *server)
+{
+    bool ready = false;
+
+    need_servers();
     snprintf(server->directory, sizeof(server->directory), "%s", temp_dir());
-    close(listen_somewhere(&server->port));
-    configure(server);
-    zookeeper_start_again(server);
+    for (int i = 0; i < STARTS && !ready; i++) {
+        server->port = free_port();
+        configure(server);
+        child_start(&server->process, be_server, server);
+        ready = becomes_ready(server);
+        if (!ready)
+            child_kill(&server->process);
+    }
+    CHECK(ready);
+}
+
+/* ---- three that are one ---- */
+
+static void name_member(struct zookeeper_server *server, const char *where, int number)
+{
+    char path[300];
+
+    snprintf(server->directory, sizeof(server->directory), "%.150s/%d", where, number);
+    CHECK(mkdir(server->directory, 0700) == 0);
+    snprintf(path, sizeof(path), "%s/data", server->directory);
+    CHECK(mkdir(path, 0700) == 0);
+    snprintf(path, sizeof(path), "%s/data/myid", server->directory);
+    FILE *file = fopen(path, "w");
+    CHECK(file != NULL);
+    fprintf(file, "%d\n", number);
+    CHECK(fclose(file) == 0);
+    server->port = free_port();
+}
+
+static bool starts(struct zookeeper_server servers[ENSEMBLE], int tick_ms)
+{
+    char members[300] = "";
+    const char *where = temp_dir();
+    bool ready = true;
+
+    for (int i = 0; i < ENSEMBLE; i++) {
+        size_t length = strlen(members);
+        name_member(&servers[i], where, i + 1);
+        snprintf(members + length, sizeof(members) - length, "server.%d=127.0.0.1:%d:%d\n", i + 1,
+                 free_port(), free_port());
+    }
+    for (int i = 0; i < ENSEMBLE; i++) {
+        snprintf(servers[i].more, sizeof(servers[i].more),
+                 "tickTime=%d\nmaxSessionTimeout=%d\ninitLimit=%d\nsyncLimit=%d\n%s", tick_ms,
+                 1000 * tick_ms, 120000 / tick_ms, 60000 / tick_ms, members);
+        configure(&servers[i]);
+        child_start(&servers[i].process, be_server, &servers[i]);
+    }
+    for (int i = 0; i < ENSEMBLE; i++)
+        ready = ready && becomes_ready(&servers[i]);
+    return ready;
+}
+
+void zookeeper_start_ensemble(struct zookeeper_server servers[ENSEMBLE], int tick_ms)
+{
+    bool ready = false;
+
+    need_servers();
+    for (int i = 0; i < STARTS && !ready; i++) {
+        ready = starts(servers, tick_ms);
+        for (int j = 0; j < ENSEMBLE && !ready; j++)
+            child_kill(&servers[j].process);
+    }
+    CHECK(ready);
+}
+
+const char *zookeeper_ensemble_url(const struct zookeeper_server servers[ENSEMBLE])
+{
+    static _Thread_local char url[160];
+
+    snprintf(url, sizeof(url), "zk://127.0.0.1:%d,127.0.0.1:%d,127.0.0.1:%d/chaos", servers[0].port,
+             servers[1].port, servers[2].port);
+    return url;
 }
 
 void zookeeper_kill(struct zookeeper_server *server)

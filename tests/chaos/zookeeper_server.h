@@ -7,18 +7,29 @@
 struct zookeeper_server {
     struct child process;
     int port;
+    bool reaps; /* empty containers at once, not within a minute */
     char directory[200];
+    char more[600]; /* lines of its configuration */
 };
 
 /* Starts one on a free port of this machine, and waits until it lets clients in. Sessions last as
  * long as their clients ask for, from 400 ms to 40 s. Skips the test where there is none. */
 void zookeeper_start(struct zookeeper_server *server);
+/* How many nodes there are, which it says to everybody; -1: it does not answer. */
+int zookeeper_nodes(const struct zookeeper_server *server);
+bool zookeeper_leads(const struct zookeeper_server *server);
 /* Kills it; and starts it again with the data that it had. */
 void zookeeper_kill(struct zookeeper_server *server);
 void zookeeper_start_again(struct zookeeper_server *server);
 
+#define ENSEMBLE 3
+
+/* Three that are one. Sessions last for two to a thousand ticks. */
+void zookeeper_start_ensemble(struct zookeeper_server servers[ENSEMBLE], int tick_ms);
+
 /* zk://127.0.0.1:PORT/chaos; valid until the thread asks again. */
 const char *zookeeper_url(int port);
+const char *zookeeper_ensemble_url(const struct zookeeper_server servers[ENSEMBLE]);
 
 /* One connection at a time is passed on to the server. */
 struct wire {

@@ -1,0 +1,146 @@
+/* Three ZooKeeper servers that lose each other, and a server that tidies up while we look away. */
+#include "conformance.h"
+#include "zookeeper_server.h"
+
+/* Sessions last so long that no election, however slow the machine, ends one. */
+#define TICK_MS 1000
+#define LONG_MS 600000
+/* An election among virtual machines that have a core for all of them. */
+#define ELECTION_MS 90000
+
+static hf_client *open_url(const char *url, int64_t lease_ms)
+{
+    hf_client *client = NULL;
+
+    CHECK_CODE(
+        hf_open(&client, url, &(hf_client_options){ HF_CLIENT_OPTIONS_INIT, .lease_ms = lease_ms }),
+        HF_OK);
+    return client;
+}
+
+static void count_loss(void *arg, const hf_loss *loss)
+{
+    (void)loss;
+    ++*(_Atomic int *)arg;
+}
+
+static int leader_of(const struct zookeeper_server servers[ENSEMBLE])
+{
+    int leader = -1;
+
+    for (int i = 0; i < ENSEMBLE; i++)
+        leader = zookeeper_leads(&servers[i]) ? i : leader;
+    return leader;
+}
+
+/* Both clients, one after the other: the later token is the larger one. */
+static void take_turns(hf_client *one, hf_client *other, uint64_t *token)
+{
+    hf_client *clients[] = { one, other };
+
+    for (int i = 0; i < 2; i++) {
+        hf_hold *hold = NULL;
+        CHECK_CODE(hf_lock(clients[i], "turns", (int64_t)ELECTION_MS * test_slow(), NULL, &hold),
+                   HF_OK);
+        CHECK(hf_token(hold) > *token);
+        *token = hf_token(hold);
+        hf_unlock_nowait(hold);
+    }
+}
+
+/* The leader is killed, and then every other: each client loses the server that it talks to. */
+TEST(locks_outlive_every_single_server)
+{
+    struct zookeeper_server servers[ENSEMBLE] = { 0 };
+    zookeeper_start_ensemble(servers, TICK_MS);
+    const char *url = zookeeper_ensemble_url(servers);
+    hf_client *client = open_url(url, LONG_MS), *other = open_url(url, LONG_MS);
+    _Atomic int losses = 0;
+    struct outcome outcome = { 0 };
+    hf_hold *hold = NULL;
+    uint64_t token = 0;
+    int first = leader_of(servers);
+
+    CHECK(first >= 0);
+    CHECK_CODE(hf_lock(client, "one", SOON_MS,
+                       LOCK_OPTIONS(.on_lost = count_loss, .lost_arg = &losses), &hold),
+               HF_OK);
+    CHECK_CODE(hf_lock_async(other, "one", HF_FOREVER, NULL, record_outcome, &outcome, NULL),
+               HF_OK);
+    EVENTUALLY(waiters(client, "one") == 1, SOON_MS);
+    for (int i = 0; i < ENSEMBLE; i++) {
+        struct zookeeper_server *server = &servers[(first + i) % ENSEMBLE];
+        zookeeper_kill(server);
+        take_turns(client, other, &token);
+        CHECK(hf_held(hold));
+        CHECK_INT(outcome.calls, 0);
+        if (i < ENSEMBLE - 1)
+            zookeeper_start_again(server);
+    }
+    CHECK_CODE(hf_unlock(hold), HF_OK);
+    EVENTUALLY(outcome.calls > 0, ELECTION_MS);
+    CHECK_CODE(outcome.code, HF_OK);
+    CHECK_INT(losses, 0);
+    give_back(outcome.hold);
+    check_nothing_left(client, "one");
+    hf_close(client);
+    hf_close(other);
+    for (int i = 0; i < ENSEMBLE - 1; i++)
+        zookeeper_kill(&servers[(first + i) % ENSEMBLE]);
+}
+
+/* A server without the others answers pings for a while, but nobody can rely on what it says. */
+TEST(a_server_that_is_cut_off_from_the_others_ends_the_belief)
+{
+    struct zookeeper_server servers[ENSEMBLE] = { 0 };
+    zookeeper_start_ensemble(servers, TICK_MS);
+    int left = (leader_of(servers) + 1) % ENSEMBLE;
+    hf_client *client = open_url(zookeeper_url(servers[left].port), 4000);
+    _Atomic int losses = 0;
+    hf_hold *hold = NULL, *next = NULL;
+
+    CHECK_CODE(hf_lock(client, "one", SOON_MS,
+                       LOCK_OPTIONS(.on_lost = count_loss, .lost_arg = &losses), &hold),
+               HF_OK);
+    uint64_t token = hf_token(hold);
+    for (int i = 0; i < ENSEMBLE; i++)
+        if (i != left)
+            child_stop(&servers[i].process);
+    EVENTUALLY(losses == 1, SOON_MS);
+    CHECK(!hf_held(hold));
+    for (int i = 0; i < ENSEMBLE; i++)
+        if (i != left)
+            child_continue(&servers[i].process);
+    hf_client *other = open_url(zookeeper_ensemble_url(servers), LONG_MS);
+    CHECK_CODE(hf_lock(other, "one", (int64_t)ELECTION_MS * test_slow(), NULL, &next), HF_OK);
+    CHECK(hf_token(next) > token && !hf_held(hold));
+    CHECK_CODE(hf_unlock(hold), HF_LOST);
+    CHECK(hf_held(next));
+    give_back(next);
+    hf_close(client);
+    hf_close(other);
+    for (int i = 0; i < ENSEMBLE; i++)
+        zookeeper_kill(&servers[i]);
+}
+
+/* Empty containers go, and with them the numbers of the queue; the tokens go on. */
+TEST(a_path_that_was_tidied_away_is_made_again)
+{
+    struct zookeeper_server server = { .reaps = true };
+    zookeeper_start(&server);
+    hf_client *client = open_url(zookeeper_url(server.port), LONG_MS);
+    int nodes = zookeeper_nodes(&server);
+    uint64_t token = 0;
+
+    for (int i = 0; i < 3; i++) {
+        hf_hold *hold = NULL;
+        CHECK_CODE(hf_lock(client, "a/deep/one", SOON_MS, NULL, &hold), HF_OK);
+        CHECK(hf_token(hold) > token);
+        token = hf_token(hold);
+        CHECK(zookeeper_nodes(&server) > nodes);
+        give_back(hold);
+        EVENTUALLY(zookeeper_nodes(&server) == nodes, SOON_MS);
+    }
+    hf_close(client);
+    zookeeper_kill(&server);
+}
