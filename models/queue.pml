@@ -4,7 +4,9 @@
  * store sees a death only by a lease that ends some time later. Until then a dead waiter may be
  * granted the lock like any other; afterwards whoever looks passes it on. A waiter sleeps until it
  * is told, or until the holder's lease has ended, and may give up at any moment: also when it has
- * just been granted the lock and does not know it yet.
+ * just been granted the lock and does not know it yet. A grant begins with a short lease, which
+ * only its heir makes longer: if he is held up for too long, the lock goes on to the next, and the
+ * word that he hears at last is too old to be believed.
  *
  * Shown: never two holders; the queue's order is kept; nobody is stalled by a death or by somebody
  * who gives up; a waiter that stays is served, if only every process goes on (ltl served).
@@ -12,6 +14,7 @@
  * BROKEN=1  Who gives up leaves the queue, but not the lock if that was granted meanwhile.
  * BROKEN=2  Waiters only listen: nobody looks when the lease of a dead holder has ended.
  * BROKEN=3  Word is sent to whom the lock is given, but a newcomer takes it if it is faster.
+ * BROKEN=4  Word of a grant is believed, however old it is.
  */
 #ifndef BROKEN
 #define BROKEN 0
@@ -20,11 +23,12 @@
 #define CLIENTS 3
 #define NOBODY CLIENTS
 #define DEATHS 1
+#define DELAYS 1
 
 chan queue = [CLIENTS] of { byte };
 byte holder = NOBODY, inside = NOBODY;
 bool told[CLIENTS], waits[CLIENTS], dead[CLIENTS], gone[CLIENTS];
-byte deaths;
+byte deaths, delays;
 
 #define holder_gone (holder != NOBODY && gone[holder])
 
@@ -87,7 +91,8 @@ again:  if
         atomic { select (patient : 0 .. 1) }
         do
         :: atomic { !waits[me] -> break }
-        :: atomic { waits[me] && told[me] -> attempt() }
+        :: atomic { waits[me] && told[me] && BROKEN != 4 -> attempt() }
+        :: atomic { waits[me] && told[me] && BROKEN == 4 -> told[me] = false; waits[me] = false }
         :: atomic { waits[me] && holder_gone && BROKEN != 2 -> attempt() }
         :: atomic { waits[me] && !patient -> goto out }
         od;
@@ -100,9 +105,14 @@ away:   skip
 
 active proctype Fate()
 {
-    byte p;
+    byte p, next;
 end:
     do
+    :: atomic {
+            delays < DELAYS && holder != NOBODY && told[holder] && waits[holder] ->
+            delays++;
+            pass_on()
+        }
     :: atomic {
             deaths < DEATHS -> select (p : 0 .. 2);
             deaths = deaths + !dead[p];

@@ -6,6 +6,7 @@ usage: test_redisson.py VERSION PEER POM DIRECTORY
 Keeps in DIRECTORY what it was told by Maven, which takes long to say it."""
 
 import pathlib
+import statistics
 import sys
 import time
 
@@ -126,19 +127,81 @@ def names_may_have_braces(stage, one, other, name):
     other.want("ok", "a", "unlock", "mutex", braced)
 
 
-@scene_of_both
-def both_count_to_the_same_number(stage, one, other, name):
-    """Three threads a side. Nothing but the lock protects the number."""
-    times, threads = 60, ("a", "b", "c")
+def count_on_both_sides(stage, sides, name, kind, threads, times):
+    """Nothing but the lock protects the number."""
     path = pathlib.Path(stage.directory, name.replace("/", "-"))
     path.write_text("0")
     for thread in threads:
-        for side in (one, other):
-            side.tell(thread, "count", "mutex", name, path, times)
+        for side in sides:
+            side.tell(thread, "count", kind, name, path, times)
     for thread in threads:
-        for side in (one, other):
+        for side in sides:
             equal(side.answer(thread), "ok", f"{side.what}, {thread}")
     equal(int(path.read_text()), times * 2 * len(threads), "the number")
+    stage.check_free(name)
+
+
+@scene_of_both
+def both_count_to_the_same_number(stage, one, other, name):
+    count_on_both_sides(stage, (one, other), name, "mutex", "abc", 60)
+
+
+@scene_of_both
+def both_count_fairly(stage, one, other, name):
+    count_on_both_sides(stage, (one, other), name, "fair", "abc", 40)
+
+
+def check_next(waiting, name):
+    """The first of those who wait has it, and nobody else."""
+    side, thread = waiting.pop(0)
+    equal(side.answer(thread), "ok", f"{side.what}, {thread}, whose turn it is")
+    for other, their in waiting:
+        equal(other.queue_of(their).empty(), True, f"{other.what}, {their}, still waits")
+    side.want("ok", thread, "unlock", "fair", name)
+
+
+@scene
+def a_fair_mutex_goes_to_who_came_first(stage, one, other, name):
+    """Whichever side that is: each has a place before the next one comes. Of the threads of one
+    client of holdfast one has a place, for all of them."""
+    ours, theirs = stage.holdfast, stage.redisson
+    for _ in range(2):
+        one.want("ok", "a", "lock", "fair", name, 0, LONG_LEASE_MS)
+        waiting = []
+        for side, thread in ((theirs, "b"), (ours, "c"), (theirs, "d"), (theirs, "e")):
+            side.tell(thread, "lock", "fair", name, FOR_EVER, LONG_LEASE_MS)
+            waiting.append((side, thread))
+            places = f":{len(waiting)}\r\n".encode()
+            wait_until(lambda p=places: stage.server.ask(
+                "LLEN", f"redisson_lock_queue:{{{name}}}") == p, f"{thread} has a place")
+        other.want("busy", "a", "lock", "fair", name, 0, 0)
+        one.want("ok", "a", "unlock", "fair", name)
+        while waiting:
+            check_next(waiting, name)
+        stage.check_free(name)
+
+
+@scene
+def a_fair_mutex_is_held_through_one_sides_nested_holds(stage, one, other, name):
+    one.want("ok", "a", "lock", "fair", name, 0, LONG_LEASE_MS)
+    one.want("ok", "a", "lock", "fair", name, 0, LONG_LEASE_MS)
+    other.want("busy", "a", "lock", "fair", name, 200, 0)
+    one.want("ok", "a", "unlock", "fair", name)
+    other.want("busy", "a", "lock", "fair", name, 0, 0)
+    one.want("ok", "a", "unlock", "fair", name)
+    other.want("ok", "a", "lock", "fair", name, FOR_EVER, 0)
+    other.want("ok", "a", "unlock", "fair", name)
+    stage.check_free(name)
+
+
+@scene
+def fair_and_plain_are_one_lock(stage, one, other, name):
+    one.want("ok", "a", "lock", "fair", name, 0, LONG_LEASE_MS)
+    other.want("busy", "a", "lock", "mutex", name, 0, 0)
+    one.want("ok", "a", "unlock", "fair", name)
+    one.want("ok", "a", "lock", "mutex", name, 0, LONG_LEASE_MS)
+    other.want("busy", "a", "lock", "fair", name, 0, 0)
+    one.want("ok", "a", "unlock", "mutex", name)
     stage.check_free(name)
 
 
@@ -185,6 +248,23 @@ def the_last_reader_wakes_a_writer(stage, one, other, name):
 
 
 @scene
+def many_readers_share_with_a_writer_behind_them(stage, one, other, name):
+    readers = [(side, f"r{number}") for number in range(8) for side in (one, other)]
+    for side, thread in readers:
+        side.want("ok", thread, "lock", "read", name, 0, LONG_LEASE_MS)
+    one.tell("w", "lock", "write", name, FOR_EVER, LONG_LEASE_MS)
+    stage.wait_for_a_listener(name, "redisson_rwlock")
+    for side, thread in readers:
+        equal(one.queue_of("w").empty(), True, f"{one.what} waits to write")
+        side.want("ok", thread, "unlock", "read", name)
+    equal(one.answer("w"), "ok", f"{one.what} who waits to write")
+    for side, thread in readers[:2]:
+        side.want("busy", thread, "lock", "read", name, 0, 0)
+    one.want("ok", "w", "unlock", "write", name)
+    stage.check_free(name)
+
+
+@scene
 def a_lost_reader_frees_it_for_writers(stage, one, other, name):
     one.want("ok", "a", "lock", "read", name, 0, 1000)
     other.want("ok", "a", "lock", "write", name, FOR_EVER, LONG_LEASE_MS)
@@ -210,17 +290,7 @@ def a_watchdog_keeps_what_is_read(stage, one, other, name):
 
 @scene_of_both
 def both_write_the_same_number(stage, one, other, name):
-    times, threads = 40, ("a", "b")
-    path = pathlib.Path(stage.directory, name.replace("/", "-"))
-    path.write_text("0")
-    for thread in threads:
-        for side in (one, other):
-            side.tell(thread, "count", "write", name, path, times)
-    for thread in threads:
-        for side in (one, other):
-            equal(side.answer(thread), "ok", f"{side.what}, {thread}")
-    equal(int(path.read_text()), times * 2 * len(threads), "the number")
-    stage.check_free(name)
+    count_on_both_sides(stage, (one, other), name, "write", "ab", 40)
 
 
 @scene
@@ -277,6 +347,29 @@ def a_latch_opens_for_both(stage, one, other, name):
         equal(side.answer("b"), "ok", f"{side.what} who waits")
         side.want("ok", "a", "await", name, 0)
     stage.check_free(name)
+
+
+@scene
+def how_long_a_wake_takes_is_noted(stage, one, other, name):
+    """From the order to unlock to the other's word that it has it."""
+    for kind in ("mutex", "fair"):
+        times = []
+        for _ in range(15):
+            one.want("ok", "a", "lock", kind, name, FOR_EVER, LONG_LEASE_MS)
+            other.tell("a", "lock", kind, name, FOR_EVER, LONG_LEASE_MS)
+            if kind == "mutex":
+                stage.wait_for_a_listener(name)
+            else:
+                wait_until(lambda: stage.server.ask(
+                    "LLEN", f"redisson_lock_queue:{{{name}}}") == b":1\r\n", "it has a place")
+            begun = time.monotonic()
+            one.tell("a", "unlock", kind, name)
+            equal(other.answer("a"), "ok", f"{other.what} who waits")
+            times.append(1000 * (time.monotonic() - begun))
+            equal(one.answer("a"), "ok", f"{one.what} who lets go")
+            other.want("ok", "a", "unlock", kind, name)
+        print(f"# {kind}, {one.what} wakes {other.what}: median "
+              f"{statistics.median(times):.1f} ms, longest {max(times):.1f} ms", flush=True)
 
 
 def play_all(directory, version, peer, java):
