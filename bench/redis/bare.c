@@ -30,7 +30,7 @@ struct bare_lock {
 static const struct {
     const char *name, *text;
 } scripts[] = {
-#define HF_SCRIPT(name, sha, body) { #name, body },
+#define HF_SCRIPT(name, sha, body, sharded_sha, sharded_body) { #name, body },
 #include "engines/redis/scripts.inc"
 #undef HF_SCRIPT
 };

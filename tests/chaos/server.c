@@ -187,7 +187,7 @@ bool server_hear(int fd, char *line, size_t size)
     return read_line(fd, line, size);
 }
 
-int server_listen(const struct server *server, const char *channel)
+static int listen_by(const struct server *server, const char *word, const char *channel)
 {
     struct timeval for_ever = { 0 };
     char line[200];
@@ -195,9 +195,19 @@ int server_listen(const struct server *server, const char *channel)
 
     CHECK(fd >= 0);
     CHECK(setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &for_ever, sizeof(for_ever)) == 0);
-    int length = snprintf(line, sizeof(line), "SUBSCRIBE %s\r\n", channel);
+    int length = snprintf(line, sizeof(line), "%s %s\r\n", word, channel);
     CHECK(write(fd, line, (size_t)length) == length);
     while (strcmp(line, ":1") != 0)
         CHECK(server_hear(fd, line, sizeof(line)));
     return fd;
+}
+
+int server_listen(const struct server *server, const char *channel)
+{
+    return listen_by(server, "SUBSCRIBE", channel);
+}
+
+int server_listen_sharded(const struct server *server, const char *channel)
+{
+    return listen_by(server, "SSUBSCRIBE", channel);
 }

@@ -37,6 +37,8 @@ bool server_ask(const struct server *server, const char *command, char *text, si
 /* A connection that listens to the channel, when it is confirmed; and the next line that comes on
  * it, whatever it is. */
 int server_listen(const struct server *server, const char *channel);
+/* The same for what is said at this server of a cluster alone. */
+int server_listen_sharded(const struct server *server, const char *channel);
 bool server_hear(int fd, char *line, size_t size);
 
 /* A port of this machine that nobody listens on, and that nobody gets by chance. */

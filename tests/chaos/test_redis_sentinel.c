@@ -149,7 +149,6 @@ TEST(urls_that_name_no_master_are_refused)
 
     CHECK_ERROR(hf_open(&client, "redis+sentinel://127.0.0.1", NULL), HF_EINVAL);
     CHECK_ERROR(hf_open(&client, "redis+sentinel:///main", NULL), HF_EINVAL);
-    CHECK_ERROR(hf_open(&client, "redis+cluster://127.0.0.1", NULL), HF_ENOTSUP);
     CHECK_ERROR(hf_open(&client, "redis+sentinel://127.0.0.1/main/3", NULL), HF_EINVAL);
 }
 

@@ -3,8 +3,8 @@
 
 usage: with_redis.py [--without-engine | --place KIND] PROGRAM...
 
-KIND is unix, tls, acl, simple, sentinel (the server is found by one) or sync (a replica has to
-confirm each grant).
+KIND is unix, tls, acl, simple, sentinel (the server is found by one), sync (a replica has to
+confirm each grant) or cluster.
 """
 
 import ctypes
@@ -17,6 +17,8 @@ import subprocess
 import sys
 import tempfile
 import time
+
+import redis_cluster
 
 PR_SET_PDEATHSIG = 1
 PATIENCE = 20 * int(os.environ.get("HOLDFAST_TEST_SLOW", "1"))
@@ -159,6 +161,8 @@ def main():
                 port = free_port()
                 start(directory, ["--port", str(port)])
                 url = FOLLOWERS[kind](directory, port)
+            elif kind == "cluster":
+                url = redis_cluster.start(directory, die_with_parent, servers)
             else:
                 more, url = place(kind, directory)
                 start(directory, more)

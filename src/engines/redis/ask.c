@@ -36,7 +36,7 @@ int64_t hf__redis_lease_ms(const struct redis *redis, const struct hf_op *op)
 static void set_lease(struct redis *redis, struct hf_op *op, int64_t asked_at_ms, int64_t lease_ms)
 {
     struct hf_lease *lease = &op->own_lease;
-    lease->engine = &redis->base;
+    lease->engine = &redis->front->base;
     lease->asked_at_ms = asked_at_ms;
     lease->lease_ms = lease_ms;
     lease->fixed = op->lease_ms > 0 || op->attach_key;
@@ -47,7 +47,7 @@ static void finish(struct redis *redis, struct question *question, enum hf_verdi
 {
     struct hf_op *op = question->op;
     if (verdict != HF_REFUSED && verdict != HF_NO_ANSWER)
-        hf__waiter_leave(redis, op);
+        hf__waiter_leave(op);
     hf__question_free(redis, question);
     op->verdict = verdict;
     hf__op_done(&redis->base, op);
@@ -103,7 +103,7 @@ static void queue_up(struct redis *redis, struct hf_op *op, bool others)
     if (others)
         hf__channel_join(redis, op);
     else
-        hf__channel_quit(redis, op);
+        hf__channel_quit(op);
 }
 
 /* Without a sure wake it looks again after a while, and when the wake becomes sure it is woken. */
@@ -220,6 +220,9 @@ static void send_attempt(struct connection *connection, struct question *questio
     struct hf_op *op = question->op;
     struct command command;
     const struct redis_kind *kind = hf__redis_kind(redis, op->mode);
+    const struct waiter *waiter = op->engine_pointer;
+    if (waiter && waiter->redis != redis)
+        hf__waiter_leave(op);
     question->listened = redis->inbox.confirmed;
     op->engine_word[1] &= ~(uint64_t)REDIS_LISTENS;
     op->engine_word[1] |= question->listened ? REDIS_LISTENS : 0;
@@ -307,13 +310,14 @@ static struct question *new_question(struct redis *redis, struct hf_op *op)
 
 /* What we were told of is taken without asking, if there is time enough to renew its lease. With a
  * lease that nobody renews, or a loop that may stand still, or with replicas to be heard, it is
- * asked for as always. */
+ * asked for as always; in a cluster, too, where word of a grant may come by another node than the
+ * one that the pulse is taken of. */
 static bool take_what_was_granted(struct redis *redis, struct hf_op *op)
 {
     const struct hf_host *host = redis->base.host;
     const struct waiter *waiter = op->engine_pointer;
-    if (op->lease_ms || host->turns_rarely || redis->settings.replicas || !waiter ||
-        !waiter->granted_token)
+    if (op->lease_ms || host->turns_rarely || redis->settings.replicas || redis->cluster ||
+        !waiter || !waiter->granted_token)
         return false;
     int64_t lease_ms = waiter->granted_ms < host->lease_ms ? waiter->granted_ms : host->lease_ms;
     if (hf__loop_now(host->loop) - waiter->not_before_ms > lease_ms / 2)
@@ -321,7 +325,7 @@ static bool take_what_was_granted(struct redis *redis, struct hf_op *op)
     op->token = waiter->granted_token;
     op->engine_word[1] = REDIS_HOLDS | REDIS_CONTENDED;
     set_lease(redis, op, waiter->not_before_ms, lease_ms);
-    hf__waiter_leave(redis, op);
+    hf__waiter_leave(op);
     op->verdict = HF_GRANTED;
     hf__op_done(&redis->base, op);
     return true;
@@ -346,10 +350,10 @@ void hf__redis_attempt(struct hf_engine *engine, struct hf_op *op)
         return;
     }
     if (!op->engine_word[0])
-        op->engine_word[0] = ++redis->claims;
+        op->engine_word[0] = ++redis->front->claims;
     question->send = op->attach_key ? send_attach : send_attempt;
     question->answered = op->attach_key ? attach_answered : attempt_answered;
-    hf__connection_ask(&redis->asking, question);
+    hf__redis_ask(redis, question, op->name, op->name_length);
 }
 
 /* ---- giving back ---- */
@@ -409,7 +413,7 @@ static void send_release(struct connection *connection, struct question *questio
 void hf__redis_release(struct hf_engine *engine, struct hf_op *op)
 {
     struct redis *redis = (struct redis *)engine;
-    hf__waiter_leave(redis, op);
+    hf__waiter_leave(op);
     hf__renewals_forget(redis, op);
     const struct redis_kind *kind = hf__redis_kind(redis, op->mode);
     bool taken = op->engine_word[1] & (REDIS_UNSURE | REDIS_HOLDS);
@@ -427,5 +431,5 @@ void hf__redis_release(struct hf_engine *engine, struct hf_op *op)
     }
     question->send = op->attach_key ? send_back : send_release;
     question->answered = release_answered;
-    hf__connection_ask(&redis->asking, question);
+    hf__redis_ask(redis, question, op->name, op->name_length);
 }

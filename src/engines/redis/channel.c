@@ -42,9 +42,14 @@ void hf__listening_say(struct redis *redis, const char *word, const char *channe
     hf__connection_write(&redis->listening, NULL, &command);
 }
 
-static void say(struct redis *redis, const char *word, const struct channel *channel)
+/* In a cluster that can, a channel belongs to the lock's own server. */
+enum word { SUBSCRIBE, UNSUBSCRIBE };
+
+static void say(struct redis *redis, enum word word, const struct channel *channel)
 {
-    hf__listening_say(redis, word, channel->name, channel->length);
+    static const char *const words[][2] = { [SUBSCRIBE] = { "SUBSCRIBE", "SSUBSCRIBE" },
+                                            [UNSUBSCRIBE] = { "UNSUBSCRIBE", "SUNSUBSCRIBE" } };
+    hf__listening_say(redis, words[word][redis->sharded], channel->name, channel->length);
 }
 
 /* ---- joining and leaving ---- */
@@ -61,7 +66,7 @@ static struct channel *add(struct redis *redis, const char *name, size_t length)
     channel->next = *bucket;
     *bucket = channel;
     hf__connection_want(&redis->listening);
-    say(redis, "SUBSCRIBE", channel);
+    say(redis, SUBSCRIBE, channel);
     return channel;
 }
 
@@ -74,7 +79,7 @@ struct waiter *hf__waiter_of(struct redis *redis, struct hf_op *op)
         link ? HF_CONTAINER(link, struct waiter, of_all) : hf__calloc(1, sizeof *waiter);
     if (!waiter)
         return NULL;
-    *waiter = (struct waiter){ .op = op };
+    *waiter = (struct waiter){ .op = op, .redis = redis };
     hf__link_init(&waiter->of_all);
     hf__link_init(&waiter->link);
     hf__link_init(&waiter->in_inbox);
@@ -108,26 +113,28 @@ static void drop(struct channel **at)
     free(channel);
 }
 
-void hf__channel_quit(struct redis *redis, struct hf_op *op)
+void hf__channel_quit(struct hf_op *op)
 {
     struct waiter *waiter = op->engine_pointer;
     struct channel *channel = waiter ? waiter->channel : NULL;
     if (!channel)
         return;
+    struct redis *redis = waiter->redis;
     waiter->channel = NULL;
     hf__link_remove(&waiter->link);
     if (!hf__list_empty(&channel->waiters))
         return;
-    say(redis, "UNSUBSCRIBE", channel);
+    say(redis, UNSUBSCRIBE, channel);
     drop(find(redis, channel->name, channel->length));
 }
 
-void hf__waiter_leave(struct redis *redis, struct hf_op *op)
+void hf__waiter_leave(struct hf_op *op)
 {
     struct waiter *waiter = op->engine_pointer;
     if (!waiter)
         return;
-    hf__channel_quit(redis, op);
+    struct redis *redis = waiter->redis;
+    hf__channel_quit(op);
     hf__link_remove(&waiter->in_inbox);
     hf__timer_stop(redis->base.host->loop, &waiter->look);
     op->engine_pointer = NULL;
@@ -153,6 +160,34 @@ static void wake_all(struct channel *channel)
     }
 }
 
+static bool is_either(const char *word, const char *plain, const char *sharded)
+{
+    return strcmp(word, plain) == 0 || strcmp(word, sharded) == 0;
+}
+
+/* They look for themselves until somebody listens again. */
+static void deafen(struct redis *redis, struct channel *channel)
+{
+    (void)redis;
+    channel->confirmed = false;
+    wake_all(channel);
+}
+
+static void listen_to(struct redis *redis, struct channel *channel)
+{
+    say(redis, SUBSCRIBE, channel);
+}
+
+/* The lock's slot has gone to another node, where its waiters will follow; or it comes back. */
+static void dismissed(struct redis *redis, const char *name)
+{
+    struct channel **found = find(redis, name, strlen(name));
+    if (!found)
+        return;
+    listen_to(redis, *found);
+    deafen(redis, *found);
+}
+
 static void pushed(struct connection *connection, const redisReply *reply)
 {
     struct redis *redis = connection->redis;
@@ -160,12 +195,15 @@ static void pushed(struct connection *connection, const redisReply *reply)
     bool whole = hf__reply_is_array(reply, 2);
     const char *word = hf__reply_text(whole ? reply->element[0] : reply);
     const char *name = whole ? hf__reply_text(reply->element[1]) : "";
-    bool confirmed = strcmp(word, "subscribe") == 0;
+    bool confirmed = is_either(word, "subscribe", "ssubscribe");
     struct channel **found;
     /* An error here is a refusal to let us listen: then waiting is looking again and again. */
     if (strcasecmp(word, "pong") == 0)
         hf__pulse_answered(redis);
-    else if (!confirmed && (strcmp(word, "message") != 0 || !hf__reply_is_array(reply, 3)))
+    else if (strcmp(word, "sunsubscribe") == 0)
+        dismissed(redis, name);
+    else if (!confirmed &&
+             (!is_either(word, "message", "smessage") || !hf__reply_is_array(reply, 3)))
         return;
     else if (strcmp(name, redis->inbox.channel) == 0 && confirmed)
         hf__inbox_confirmed(redis);
@@ -186,24 +224,11 @@ static void for_all(struct redis *redis, void (*act)(struct redis *, struct chan
         }
 }
 
-static void listen_to(struct redis *redis, struct channel *channel)
-{
-    say(redis, "SUBSCRIBE", channel);
-}
-
 static void ready(struct connection *connection)
 {
     for_all(connection->redis, listen_to);
     hf__inbox_ready(connection->redis);
     hf__pulse_begin(connection->redis);
-}
-
-/* They look for themselves until somebody listens again. */
-static void deafen(struct redis *redis, struct channel *channel)
-{
-    (void)redis;
-    channel->confirmed = false;
-    wake_all(channel);
 }
 
 static void lost(struct connection *connection)
@@ -228,7 +253,7 @@ void hf__channels_close(struct redis *redis)
     struct hf_link *link;
     hf__pulse_end(redis);
     while ((link = hf__list_first(&redis->waiters)))
-        hf__waiter_leave(redis, HF_CONTAINER(link, struct waiter, of_all)->op);
+        hf__waiter_leave(HF_CONTAINER(link, struct waiter, of_all)->op);
     while ((link = hf__list_pop(&redis->free_waiters)))
         free(HF_CONTAINER(link, struct waiter, of_all));
 }

@@ -3,7 +3,7 @@
  * next try waits a little longer each time, not at the same moment as everybody else's. */
 #include "base/error.h"
 #include "base/rand.h"
-#include "redis.h"
+#include "cluster.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -71,6 +71,8 @@ static void fail(struct connection *connection)
     leave_unanswered(connection, &connection->questions);
     if (was_ready && connection->lost)
         connection->lost(connection);
+    if (connection->redis->cluster)
+        hf__cluster_suspects(connection->redis->cluster);
 }
 
 /* The failure is told when whoever finds it has returned. */
@@ -125,10 +127,24 @@ static void await(struct connection *connection, struct question *question)
                         question->sent_at_ms + connection->redis->settings.timeout_ms);
 }
 
+/* It lets the next command into a slot that is on its way to this node. */
+static void say_asking(struct connection *connection)
+{
+    struct question *question = hf__question_new(connection->redis);
+    struct command command;
+    if (!question)
+        return;
+    question->answered = hf__question_ignored;
+    hf__command_begin(&command, "ASKING");
+    hf__connection_write(connection, question, &command);
+}
+
 void hf__connection_write(struct connection *connection, struct question *question,
                           struct command *command)
 {
     char *bytes = NULL;
+    if (question && question->asks)
+        say_asking(connection);
     if (question)
         await(connection, question);
     int length =
@@ -144,8 +160,9 @@ void hf__connection_write(struct connection *connection, struct question *questi
 #pragma GCC diagnostic ignored "-Woverlength-strings"
 static const struct {
     const char *digest, *text;
-} scripts[] = {
-#define HF_SCRIPT(name, sha, body) [REDIS_##name] = { sha, body },
+} scripts[][2] = {
+#define HF_SCRIPT(name, sha, body, sharded_sha, sharded_body)                                      \
+    [REDIS_##name] = { { sha, body }, { sharded_sha, sharded_body } },
 #include "engines/redis/scripts.inc"
 #undef HF_SCRIPT
 };
@@ -156,7 +173,8 @@ void hf__connection_script(struct connection *connection, struct command *comman
 {
     _Static_assert(REDIS_SCRIPTS <= 64, "a bit for each script");
     bool known = connection->known_scripts >> script & 1;
-    const char *body = known ? scripts[script].digest : scripts[script].text;
+    bool sharded = connection->redis->sharded;
+    const char *body = known ? scripts[script][sharded].digest : scripts[script][sharded].text;
     connection->known_scripts |= UINT64_C(1) << script;
     hf__command_begin(command, known ? "EVALSHA" : "EVAL");
     hf__command_add(command, body, strlen(body));
@@ -192,6 +210,9 @@ static void take_reply(struct connection *connection, const redisReply *reply)
         question->send(connection, question);
         return;
     }
+    if (question->send && reply->type == REDIS_REPLY_ERROR && connection->redis->cluster &&
+        hf__cluster_redirects(connection, question, reply))
+        return;
     question->answered(connection, question, reply);
     /* It was a master when we connected; where that is now is found by connecting again. */
     if (reply->type == REDIS_REPLY_ERROR && strstr(reply->str, "READONLY"))

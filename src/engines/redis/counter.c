@@ -83,7 +83,7 @@ static void settled(struct redis *redis, const struct hf_op *op)
     question->memory = record;
     question->send = send_forget;
     question->answered = forgotten;
-    hf__connection_ask(&redis->asking, question);
+    hf__redis_ask(redis, question, record, strlen(record));
 }
 
 const struct redis_kind hf__redis_counter = {

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""Turns Lua scripts into a table for C: HF_SCRIPT(name, "SHA-1", "text"), comments removed. A line
-"-- include FILE" stands for what that file, beside the script, says."""
+"""Turns Lua scripts into a table for C: HF_SCRIPT(name, "SHA-1", "text", "SHA-1", "text"), comments
+removed. A line "-- include FILE" stands for what that file, beside the script, says. The second
+text is for clusters, where what is published for a lock is heard at its own server alone."""
 
 import hashlib
 import json
@@ -8,6 +9,7 @@ import os
 import sys
 
 INCLUDE = "-- include "
+SHARDED = (("redis.call('publish'", "redis.call('spublish'"), ("'numsub'", "'shardnumsub'"))
 
 
 def lines_of(path, seen):
@@ -23,9 +25,19 @@ def lines_of(path, seen):
                 yield line
 
 
+def digest_of(text):
+    return hashlib.sha1(text.encode()).hexdigest()
+
+
+def literal(text):
+    return "\n          ".join(json.dumps(line + "\n") for line in text.split("\n"))[:-3] + '"'
+
+
 for script in sys.argv[1:]:
     name = os.path.splitext(os.path.basename(script))[0].upper()
-    text = "\n".join(lines_of(script, set()))
-    digest = hashlib.sha1(text.encode()).hexdigest()
-    pieces = "\n          ".join(json.dumps(line + "\n") for line in text.split("\n"))[:-3] + '"'
-    print(f'HF_SCRIPT({name}, "{digest}",\n          {pieces})')
+    plain = "\n".join(lines_of(script, set()))
+    sharded = plain
+    for word, instead in SHARDED:
+        sharded = sharded.replace(word, instead)
+    print(f'HF_SCRIPT({name}, "{digest_of(plain)}",\n          {literal(plain)},\n'
+          f'          "{digest_of(sharded)}",\n          {literal(sharded)})')

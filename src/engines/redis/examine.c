@@ -342,5 +342,5 @@ void hf__redis_examine(struct hf_engine *engine, struct hf_examination *examinat
     examiner->syncs = redis->settings.replicas > 0;
     examiner->began_ms = wall_ms();
     for (size_t i = 0; i < PROBES; i++)
-        hf__connection_ask(&redis->asking, questions[i]);
+        hf__redis_ask(redis, questions[i], NULL, 0);
 }

@@ -110,6 +110,28 @@ static void kill_last_one(struct connection *connection)
     greet(connection, &command, hf__question_ignored);
 }
 
+static void sharded_answered(struct connection *connection, struct question *question,
+                             const redisReply *reply)
+{
+    hf__question_free(connection->redis, question);
+    if (reply)
+        connection->redis->sharded = reply->type == REDIS_REPLY_ARRAY;
+    if (hf__reply_says(reply, "NOPERM"))
+        hf__connection_break(connection, HF_DENIED, 0, "in a cluster a user needs PUBSUB: %.150s",
+                             reply->str);
+}
+
+/* Before version 7 all messages went to all servers; Redisson asks in the same way. */
+static void ask_channels(struct connection *connection)
+{
+    struct command command;
+    if (!connection->redis->cluster)
+        return;
+    hf__command_begin(&command, "PUBSUB");
+    hf__command_print(&command, "SHARDNUMSUB");
+    greet(connection, &command, sharded_answered);
+}
+
 static void ask_id(struct connection *connection)
 {
     struct command command;
@@ -151,6 +173,7 @@ void hf__greeting_begin(struct connection *connection)
     authenticate(connection);
     select_database(connection);
     ask_role(connection);
+    ask_channels(connection);
     say_name(connection);
     ask_run(connection);
 }

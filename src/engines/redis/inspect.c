@@ -2,7 +2,7 @@
  * only, from those who listen for the release. What is locked at all is found by the tokens, which
  * every grant of ours leaves for a day. */
 #include "base/testing.h"
-#include "redis.h"
+#include "cluster.h"
 
 #include <string.h>
 
@@ -35,7 +35,8 @@ struct found {
 struct listing {
     struct hf_link link; /* in redis->listings */
     struct hf_query *query;
-    unsigned prefix; /* of the keys that are looked for now */
+    struct redis *at; /* the server that is looked through now; in a cluster, one after the other */
+    unsigned prefix;  /* of the keys that are looked for now */
     uint64_t cursor;
     unsigned looks_out;
     bool failed;
@@ -168,20 +169,32 @@ static void look_answered(struct connection *connection, struct question *questi
 
 /* ---- everything ---- */
 
-static void scan(struct redis *redis, struct listing *listing);
+static void scan(struct listing *listing);
 
-static void page_seen(struct redis *redis, struct listing *listing)
+/* Is there another server to look through? */
+static bool goes_on(struct listing *listing)
+{
+    struct cluster *cluster = listing->at->cluster;
+    struct redis *next = cluster ? hf__cluster_next(cluster, listing->at) : NULL;
+    if (next)
+        listing->at = next;
+    listing->prefix = 0;
+    return next != NULL;
+}
+
+static void page_seen(struct listing *listing)
 {
     struct hf_query *query = listing->query;
+    struct redis *front = listing->at->front;
     if (listing->cursor == 0)
         listing->prefix++;
-    if (listing->prefix < PREFIXES && !listing->failed) {
-        scan(redis, listing);
+    if (!listing->failed && (listing->prefix < PREFIXES || goes_on(listing))) {
+        scan(listing);
         return;
     }
     hf__link_remove(&listing->link);
     free(listing);
-    hf__query_done(&redis->base, query);
+    hf__query_done(&front->base, query);
 }
 
 /* What nobody holds or waits for is not in use. */
@@ -198,7 +211,7 @@ static void member_answered(struct connection *connection, struct question *ques
     }
     hf__question_free(redis, question);
     if (--listing->looks_out == 0)
-        page_seen(redis, listing);
+        page_seen(listing);
 }
 
 static void look_at(struct redis *redis, struct listing *listing, const char *name, size_t length)
@@ -213,7 +226,7 @@ static void look_at(struct redis *redis, struct listing *listing, const char *na
     }
     question->listing = listing;
     listing->looks_out++;
-    hf__connection_ask(&redis->asking, question);
+    hf__redis_ask(redis, question, name, length);
 }
 
 /* "{name}" belongs to the lock "name", and to a lock that is called "{name}". */
@@ -234,6 +247,7 @@ static void scan_answered(struct connection *connection, struct question *questi
 {
     struct redis *redis = connection->redis;
     struct listing *listing = question->listing;
+    listing->at = redis;
     bool whole = hf__reply_is_array(reply, 2) && reply->element[1]->type == REDIS_REPLY_ARRAY;
     listing->failed = !whole;
     /* It stays while the page is taken apart. */
@@ -248,7 +262,7 @@ static void scan_answered(struct connection *connection, struct question *questi
     }
     hf__question_free(redis, question);
     if (--listing->looks_out == 0)
-        page_seen(redis, listing);
+        page_seen(listing);
 }
 
 static void send_scan(struct connection *connection, struct question *question)
@@ -263,19 +277,25 @@ static void send_scan(struct connection *connection, struct question *question)
     hf__connection_write(connection, question, &command);
 }
 
-static void scan(struct redis *redis, struct listing *listing)
+/* The front of a cluster stands for the first server of it, which may not be known yet. */
+static void scan(struct listing *listing)
 {
+    struct redis *redis = listing->at;
     struct question *question = hf__question_new(redis);
     if (!question) {
         listing->query->code = HF_ENOMEM;
         listing->failed = true;
-        page_seen(redis, listing);
+        page_seen(listing);
         return;
     }
     question->listing = listing;
     question->send = send_scan;
     question->answered = scan_answered;
-    hf__connection_ask(&redis->asking, question);
+    question->slot = -1;
+    if (redis->cluster && redis == redis->front)
+        hf__redis_ask(redis, question, NULL, 0);
+    else
+        hf__connection_ask(&redis->asking, question);
 }
 
 void hf__redis_inspect(struct hf_engine *engine, struct hf_query *query)
@@ -286,11 +306,12 @@ void hf__redis_inspect(struct hf_engine *engine, struct hf_query *query)
         query->name ? ask(redis, query->name, query->name_length, look_answered) : NULL;
     if (listing) {
         listing->query = query;
+        listing->at = redis;
         hf__list_append(&redis->listings, &listing->link);
-        scan(redis, listing);
+        scan(listing);
     } else if (question) {
         question->query = query;
-        hf__connection_ask(&redis->asking, question);
+        hf__redis_ask(redis, question, query->name, query->name_length);
     } else {
         query->code = HF_ENOMEM;
         hf__query_done(engine, query);

@@ -4,7 +4,7 @@
 
 struct question *hf__question_new(struct redis *redis)
 {
-    struct hf_link *link = hf__list_pop(&redis->free_questions);
+    struct hf_link *link = hf__list_pop(&redis->front->free_questions);
     struct question *question =
         link ? HF_CONTAINER(link, struct question, link) : hf__calloc(1, sizeof *question);
     if (question) {
@@ -19,7 +19,7 @@ void hf__question_free(struct redis *redis, struct question *question)
     hf__link_remove(&question->link);
     free(question->memory);
     question->memory = NULL;
-    hf__list_append(&redis->free_questions, &question->link);
+    hf__list_append(&redis->front->free_questions, &question->link);
 }
 
 void hf__question_ignored(struct connection *connection, struct question *question,
@@ -30,8 +30,10 @@ void hf__question_ignored(struct connection *connection, struct question *questi
 }
 
 /* What the user is to do about an error of the server's. */
-static const char *advice(int code)
+static const char *advice(const struct redis *redis, int code)
 {
+    if (redis->cluster && code == HF_ENOTSUP)
+        return "this server is not part of a cluster; redis: is the URL for it";
     switch (code) {
     case HF_EKIND:
         return "the name is in use as another kind of thing";
@@ -40,12 +42,25 @@ static const char *advice(int code)
     case HF_ELIMIT:
         return "the server takes no more";
     case HF_ENOTSUP:
-        return "this server is part of a cluster, which this engine does not speak to";
+        return "this server is part of a cluster; redis+cluster: is the URL for it";
+    case HF_EINVAL:
+        return "in a cluster a name has either no braces at all or a pair with something inside, "
+               "and a latch's has none";
     case HF_UNREACHABLE:
         return "the server is not ready";
     default:
         return "the server's answer is not understood";
     }
+}
+
+/* What a cluster says has another meaning to who knows that it is one. */
+static int code_of(const struct redis *redis, const redisReply *reply)
+{
+    if (redis->cluster && (hf__reply_says(reply, "MOVED ") || hf__reply_says(reply, "ASK ")))
+        return HF_UNREACHABLE;
+    if (redis->cluster && hf__reply_says(reply, "CROSSSLOT"))
+        return HF_EINVAL;
+    return hf__reply_code(reply);
 }
 
 int hf__question_failed(const struct connection *connection, const struct question *question,
@@ -59,8 +74,9 @@ int hf__question_failed(const struct connection *connection, const struct questi
         hf__explain(error, code, connection->why.native, "%s", connection->why.text);
         return code;
     }
-    int code = hf__reply_code(reply);
-    hf__explain(error, code, 0, "Redis at %.100s: %s: %.150s", shown, advice(code),
+    int code = code_of(connection->redis, reply);
+    hf__explain(error, code, 0, "Redis at %.100s: %s: %.150s", shown,
+                advice(connection->redis, code),
                 reply->type == REDIS_REPLY_ERROR ? reply->str : "a reply of another shape");
     *definite = code != HF_UNREACHABLE;
     return code;

@@ -1,7 +1,7 @@
 /* The engine `redis:`: opening, closing, and its table. */
-#include "redis.h"
 #include "base/error.h"
 #include "base/testing.h"
+#include "cluster.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -17,21 +17,18 @@ static void write_uuid(struct redis *redis, const uint64_t id[2])
              (high >> 16) & 0xffff, high & 0xffff, low >> 48, low & UINT64_C(0xffffffffffff));
 }
 
-static int open_redis(struct hf_engine **ret, const struct hf_host *host, struct hf_url *url,
-                      hf_error *error)
+struct redis *hf__redis_new(const struct hf_host *host, struct redis *front)
 {
-    *ret = NULL;
     struct redis *redis = hf__calloc(1, sizeof *redis);
     if (!redis)
-        return hf__error_set(error, HF_ENOMEM, 0, "out of memory for a client of Redis");
-    int code = hf__redis_settings(&redis->settings, url, error);
-    if (code != HF_OK) {
-        hf__redis_settings_close(&redis->settings);
-        free(redis);
-        return code;
-    }
-    redis->base.ops = redis->settings.simple ? &hf__redis_plain : &hf__redis;
+        return NULL;
     redis->base.host = host;
+    redis->front = redis;
+    if (front) {
+        redis->base.ops = front->base.ops;
+        redis->settings = front->settings;
+        redis->front = front;
+    }
     write_uuid(redis, host->id);
     hf__link_init(&redis->free_questions);
     hf__link_init(&redis->listings);
@@ -42,36 +39,80 @@ static int open_redis(struct hf_engine **ret, const struct hf_host *host, struct
     hf__channels_open(redis);
     hf__inbox_init(redis);
     hf__renewals_open(redis);
-    *ret = &redis->base;
-    return HF_OK;
+    return redis;
 }
 
-static void close_redis(struct hf_engine *engine, void (*closed)(void *arg), void *arg)
+void hf__redis_disconnect(struct redis *redis)
 {
-    struct redis *redis = (struct redis *)engine;
-    hf__renewals_close(redis);
     hf__connection_close(&redis->asking);
     hf__connection_close(&redis->listening);
     hf__connection_close(&redis->syncing);
     hf__sync_close(redis);
     hf__channels_close(redis);
-    hf__inspect_close(redis);
+}
+
+static void free_redis(struct redis *redis)
+{
     struct hf_link *link;
+    hf__renewals_close(redis);
+    hf__redis_disconnect(redis);
+    if (redis->cluster)
+        hf__cluster_close(redis->cluster);
+    hf__inspect_close(redis);
     while ((link = hf__list_pop(&redis->free_questions)))
         free(HF_CONTAINER(link, struct question, link));
     hf__redis_settings_close(&redis->settings);
     free(redis);
+}
+
+static int open_redis(struct hf_engine **ret, const struct hf_host *host, struct hf_url *url,
+                      hf_error *error)
+{
+    *ret = NULL;
+    struct redis *redis = hf__redis_new(host, NULL);
+    if (!redis)
+        return hf__error_set(error, HF_ENOMEM, 0, "out of memory for a client of Redis");
+    int code = hf__redis_settings(&redis->settings, url, error);
+    redis->base.ops = redis->settings.simple ? &hf__redis_plain : &hf__redis;
+    if (code == HF_OK && redis->settings.seeds)
+        code = hf__cluster_open(redis, error);
+    if (code == HF_OK)
+        *ret = &redis->base;
+    else
+        free_redis(redis);
+    return code;
+}
+
+static void close_redis(struct hf_engine *engine, void (*closed)(void *arg), void *arg)
+{
+    free_redis((struct redis *)engine);
     closed(arg);
 }
 
-/* The child must not keep the parent's connections open, or speak on them. */
-static void forked(struct hf_engine *engine)
+void hf__redis_ask(struct redis *redis, struct question *question, const char *name, size_t length)
 {
-    struct redis *redis = (struct redis *)engine;
+    question->slot = name && redis->cluster ? (int)hf__slot_of(name, length) : -1;
+    if (redis->cluster)
+        hf__cluster_ask(redis->cluster, question);
+    else
+        hf__connection_ask(&redis->asking, question);
+}
+
+/* The child must not keep the parent's connections open, or speak on them. */
+static void let_go(struct redis *redis)
+{
     struct connection *connections[] = { &redis->asking, &redis->listening, &redis->syncing };
     for (unsigned i = 0; i < sizeof connections / sizeof *connections; i++)
         if (connections[i]->stream)
             hf__stream_forked(connections[i]->stream);
+}
+
+static void forked(struct hf_engine *engine)
+{
+    struct redis *redis = (struct redis *)engine;
+    let_go(redis);
+    if (redis->cluster)
+        hf__cluster_forked(redis->cluster, let_go);
 }
 
 static const char *const schemes[] = { "redis",           "rediss",

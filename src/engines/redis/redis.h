@@ -29,8 +29,9 @@
 #define REDIS_PLACE_MS 2000
 /* The server does nothing else while it gives out so many. */
 #define REDIS_PERMITS_MOST 10000u
+#define REDIS_PORT 6379
 #define REDIS_SENTINEL_PORT 26379
-/* The longest name of a host that a sentinel may answer, with its NUL. */
+/* The longest name of a host that a sentinel or a node may answer, with its NUL. */
 #define REDIS_HOST_SIZE 256
 /* A place in a fair queue lives so long without a sign of life. Whoever takes the lock by Redisson
  * brings the end of all other places nearer, by its own fairLockWaitTimeout: five minutes. */
@@ -53,9 +54,11 @@ struct redis_settings {
     const char *master; /* NULL: `place` is the server; else sentinels know it by this name */
     const struct hf_url_host *sentinels;
     unsigned sentinel_count;
-    const char *sentinel_password; /* NULL: none */
-    bool simple;                   /* format=simple: plain locks, as SET NX PX makes them */
-    char shown[280];               /* where it is, for sentences */
+    const char *sentinel_password;   /* NULL: none */
+    const struct hf_url_host *seeds; /* NULL: `place` is the server; else nodes of a cluster */
+    unsigned seed_count;
+    bool simple;     /* format=simple: plain locks, as SET NX PX makes them */
+    char shown[280]; /* where it is, for sentences */
 };
 
 /* What `settings` has got by then is given back by hf__redis_settings_close, also after a failure.
@@ -88,7 +91,7 @@ bool hf__reply_says(const redisReply *reply, const char *word);
 /* ---- command.c: what we say ---- */
 
 enum redis_script {
-#define HF_SCRIPT(name, sha, text) REDIS_##name,
+#define HF_SCRIPT(name, sha, text, sharded_sha, sharded_text) REDIS_##name,
 #include "engines/redis/scripts.inc"
 #undef HF_SCRIPT
     REDIS_SCRIPTS
@@ -152,6 +155,11 @@ struct question {
     bool sent;
     bool listened;    /* a grant could have been heard of when it was sent */
     unsigned opening; /* of the connection that answered it, where replicas are to confirm that */
+    /* In a cluster: -1 is any; how often it has gone on; whether the node is asked as an
+     * exception, while the slot is on its way there. */
+    int slot;
+    unsigned hops;
+    bool asks;
 };
 
 enum connection_state {
@@ -287,6 +295,7 @@ void hf__names_script(struct connection *connection, struct command *command,
 /* An op that waits. */
 struct waiter {
     struct hf_op *op;
+    struct redis *redis;     /* where it waits */
     struct channel *channel; /* NULL: it listens to none */
     struct hf_link link;     /* in the channel's */
     struct hf_link in_inbox;
@@ -302,7 +311,7 @@ struct waiter {
  */
 bool hf__channel_join(struct redis *redis, struct hf_op *op);
 /* No longer that, but it still waits. */
-void hf__channel_quit(struct redis *redis, struct hf_op *op);
+void hf__channel_quit(struct hf_op *op);
 /* Is the server known to tell us? */
 bool hf__channel_sure(const struct hf_op *op);
 void hf__channels_open(struct redis *redis);
@@ -311,7 +320,7 @@ void hf__channels_close(struct redis *redis);
 /* The op's place among those who wait, made if there is none. NULL: no memory. */
 struct waiter *hf__waiter_of(struct redis *redis, struct hf_op *op);
 /* It does not wait any more, for anything. */
-void hf__waiter_leave(struct redis *redis, struct hf_op *op);
+void hf__waiter_leave(struct hf_op *op);
 
 void hf__listening_say(struct redis *redis, const char *word, const char *channel, size_t length);
 
@@ -360,19 +369,27 @@ void hf__pulse_hurry(struct redis *redis);
 struct redis {
     struct hf_engine base;
     struct redis_settings settings;
+    /* What the core knows and all servers share; itself, if there is but one. */
+    struct redis *front;
+    struct cluster *cluster; /* NULL: there is but one */
+    /* A node's: where it is, its number, in which round it was asked for the map last, and whether
+     * it knows channels that are heard at one server alone. */
+    char host[REDIS_HOST_SIZE];
+    unsigned number, round;
+    bool sharded;
     char uuid[37];
     unsigned sentinel; /* the one to ask first */
-    uint64_t claims;   /* numbers given to claims so far */
+    uint64_t claims;   /* numbers given to claims so far; the front's */
     struct connection asking, listening, syncing;
-    struct hf_link free_questions;
+    struct hf_link free_questions; /* the front's */
     struct pulse pulse;
     struct channel *channels[REDIS_CHANNEL_BUCKETS];
     struct hf_link waiters, free_waiters;
     struct inbox inbox;
-    struct hf_link renewals;  /* asked for and not answered */
-    struct hf_link gathering; /* still open to more, in this turn */
+    /* The front's: renewals that are asked for and not answered; those still open to more, in this
+     * turn; listings of everything that are under way. */
+    struct hf_link renewals, gathering, listings;
     struct hf_task send_renewals;
-    struct hf_link listings; /* of everything, that are under way */
     /* Granted questions of which the replicas are to be asked; of which they are being asked. */
     struct hf_link sync_gathering, sync_asked;
     struct hf_task sync_begin;
@@ -397,6 +414,13 @@ int64_t hf__redis_lease_ms(const struct redis *redis, const struct hf_op *op);
 /* 0: it takes no place in a queue, 1: it does if it is refused, 2: it may have one already. Who
  * cannot be told of a grant takes none: it would be passed over. */
 unsigned hf__redis_waits(const struct hf_op *op);
+
+/* A client of one server, or, with a front, of one node. NULL: out of memory. */
+struct redis *hf__redis_new(const struct hf_host *host, struct redis *front);
+/* Ends what it has open; its memory is the caller's. */
+void hf__redis_disconnect(struct redis *redis);
+/* Asks the server, or in a cluster the one that has what is called so. NULL: any. */
+void hf__redis_ask(struct redis *redis, struct question *question, const char *name, size_t length);
 
 /* NULL: out of memory. */
 struct question *hf__question_new(struct redis *redis);

@@ -1,11 +1,16 @@
 /* Renewing: what falls due in one turn of the loop goes to the server together, in one call for
- * each kind's script. */
+ * each kind's script; in a cluster, for each slot. */
 #include "base/testing.h"
-#include "redis.h"
+#include "cluster.h"
+
+/* In a cluster, locks that were taken together mostly have slots of their own: it is not worth
+ * looking for company among more of them. */
+#define LOOK_BACK_MAX 16
 
 struct renewals {
     struct hf_link link; /* in redis->gathering, then in redis->renewals until they are answered */
     enum redis_script script;
+    unsigned slot; /* in a cluster, all are of one */
     unsigned count;
     struct hf_op *ops[REDIS_RENEWALS]; /* NULL: it has left meanwhile */
 };
@@ -26,28 +31,8 @@ void hf__renewals_forget(struct redis *redis, struct hf_op *op)
     if (!(op->engine_word[1] & REDIS_RENEWING))
         return;
     op->engine_word[1] &= ~(uint64_t)REDIS_RENEWING;
-    forget(&redis->renewals, op);
-    forget(&redis->gathering, op);
-}
-
-static void answered(struct connection *connection, struct question *question,
-                     const redisReply *reply)
-{
-    struct renewals *renewals = question->memory;
-    /* An error is no word on the leases, and neither is silence. */
-    bool whole = hf__reply_is_array(reply, renewals->count);
-    for (unsigned i = 0; whole && i < renewals->count; i++) {
-        struct hf_op *op = renewals->ops[i];
-        int64_t word = hf__reply_number(reply->element[i]);
-        if (!op || word < 0)
-            continue;
-        /* The lease that a grant began with is a short one. */
-        if (word == 1)
-            op->own_lease.lease_ms = hf__redis_lease_ms(connection->redis, op);
-        hf__lease_renewed(&op->own_lease, question->sent_at_ms, word == 1);
-    }
-    hf__link_remove(&renewals->link);
-    hf__question_free(connection->redis, question);
+    forget(&redis->front->renewals, op);
+    forget(&redis->front->gathering, op);
 }
 
 static void drop_those_who_left(struct renewals *renewals)
@@ -74,10 +59,14 @@ static void send(struct connection *connection, struct question *question)
     hf__connection_write(connection, question, &command);
 }
 
+static void answered(struct connection *connection, struct question *question,
+                     const redisReply *reply);
+
 static void flush(struct redis *redis, struct renewals *renewals)
 {
-    struct question *question = hf__question_new(redis);
     hf__link_remove(&renewals->link);
+    drop_those_who_left(renewals);
+    struct question *question = renewals->count > 0 ? hf__question_new(redis) : NULL;
     /* Without memory there is no word, and the watchdog asks again. */
     if (!question) {
         free(renewals);
@@ -87,7 +76,55 @@ static void flush(struct redis *redis, struct renewals *renewals)
     question->memory = renewals;
     question->send = send;
     question->answered = answered;
-    hf__connection_ask(&redis->asking, question);
+    hf__redis_ask(redis, question, renewals->ops[0]->name, renewals->ops[0]->name_length);
+}
+
+static struct renewals *new_renewals(struct redis *redis, enum redis_script script, unsigned slot)
+{
+    struct renewals *renewals = hf__calloc(1, sizeof *renewals);
+    if (!renewals)
+        return NULL;
+    renewals->script = script;
+    renewals->slot = slot;
+    hf__list_append(&redis->gathering, &renewals->link);
+    return renewals;
+}
+
+/* While a slot goes from one node to another, each has some of its locks, and a call that names
+ * several is not answered. */
+static void renew_one_by_one(struct redis *redis, const struct renewals *renewals)
+{
+    for (unsigned i = 0; i < renewals->count && renewals->count > 1; i++) {
+        struct renewals *one =
+            renewals->ops[i] ? new_renewals(redis->front, renewals->script, renewals->slot) : NULL;
+        if (!one)
+            continue;
+        one->ops[one->count++] = renewals->ops[i];
+        flush(redis->front, one);
+    }
+}
+
+static void answered(struct connection *connection, struct question *question,
+                     const redisReply *reply)
+{
+    struct redis *redis = connection->redis;
+    struct renewals *renewals = question->memory;
+    if (reply && hf__reply_says(reply, "TRYAGAIN"))
+        renew_one_by_one(redis, renewals);
+    /* An error is no word on the leases, and neither is silence. */
+    bool whole = hf__reply_is_array(reply, renewals->count);
+    for (unsigned i = 0; whole && i < renewals->count; i++) {
+        struct hf_op *op = renewals->ops[i];
+        int64_t word = hf__reply_number(reply->element[i]);
+        if (!op || word < 0)
+            continue;
+        /* The lease that a grant began with is a short one. */
+        if (word == 1)
+            op->own_lease.lease_ms = hf__redis_lease_ms(redis, op);
+        hf__lease_renewed(&op->own_lease, question->sent_at_ms, word == 1);
+    }
+    hf__link_remove(&renewals->link);
+    hf__question_free(redis, question);
 }
 
 static void turn_ends(struct hf_task *task)
@@ -97,26 +134,24 @@ static void turn_ends(struct hf_task *task)
         flush(redis, HF_CONTAINER(link, struct renewals, link));
 }
 
-static struct renewals *gathered_for(struct redis *redis, enum redis_script script)
+static struct renewals *gathered_for(struct redis *redis, const struct hf_op *op)
 {
-    HF_LIST_FOREACH (link, following, &redis->gathering) {
+    enum redis_script script = hf__redis_kind(redis, op->mode)->renew;
+    unsigned slot = redis->cluster ? hf__slot_of(op->name, op->name_length) : 0;
+    struct hf_link *link = redis->gathering.prev;
+    for (int i = 0; i < LOOK_BACK_MAX && link != &redis->gathering; i++, link = link->prev) {
         struct renewals *renewals = HF_CONTAINER(link, struct renewals, link);
-        if (renewals->script == script)
+        if (renewals->script == script && renewals->slot == slot)
             return renewals;
     }
-    struct renewals *renewals = hf__calloc(1, sizeof *renewals);
-    if (!renewals)
-        return NULL;
-    renewals->script = script;
-    hf__list_append(&redis->gathering, &renewals->link);
-    return renewals;
+    return new_renewals(redis, script, slot);
 }
 
 void hf__redis_renew(struct hf_engine *engine, struct hf_lease *lease)
 {
     struct redis *redis = (struct redis *)engine;
     struct hf_op *op = HF_CONTAINER(lease, struct hf_op, own_lease);
-    struct renewals *renewals = gathered_for(redis, hf__redis_kind(redis, op->mode)->renew);
+    struct renewals *renewals = gathered_for(redis, op);
     if (!renewals)
         return;
     op->engine_word[1] |= REDIS_RENEWING;

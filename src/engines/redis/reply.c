@@ -131,6 +131,8 @@ int hf__reply_code(const redisReply *error)
         { "CLUSTERDOWN", HF_UNREACHABLE },
         { "MOVED ", HF_ENOTSUP },
         { "CROSSSLOT", HF_ENOTSUP },
+        { "cluster support disabled", HF_ENOTSUP },
+        { "non local key", HF_UNREACHABLE }, /* its slot is on its way */
         { "max number of clients", HF_ELIMIT },
     };
     for (size_t i = 0; i < sizeof meanings / sizeof *meanings; i++)

@@ -1,6 +1,6 @@
 /* What a URL of Redis says: redis://[user[:password]@][host[:port]][/database][?timeout=MS],
- * rediss: for the same with TLS, redis+unix:///path[?db=N], or redis+sentinel://host,host/master.
- */
+ * rediss: for the same with TLS, redis+unix:///path[?db=N], redis+sentinel://host,host/master, or
+ * redis+cluster://host:port,host:port. */
 #include "base/error.h"
 #include "redis.h"
 
@@ -8,7 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define PORT_DEFAULT 6379
 #define TIMEOUT_DEFAULT "3000"
 #define TIMEOUT_LEAST 100
 #define TIMEOUT_MOST 3600000
@@ -50,11 +49,26 @@ static int read_sentinels(struct redis_settings *settings, struct hf_url *url, h
     return HF_OK;
 }
 
+/* Any of the cluster's servers will do; the others are asked when it is down. */
+static int read_seeds(struct redis_settings *settings, struct hf_url *url, hf_error *error)
+{
+    settings->seeds = url->hosts;
+    settings->seed_count = url->host_count;
+    if (!url->host_count || strlen(url->path) > 1)
+        return complain(url, error,
+                        "redis+cluster://host:port,host:port names some servers of the cluster, "
+                        "and no database: a cluster has but one");
+    snprintf(settings->shown, sizeof settings->shown, "cluster of %.200s", url->hosts[0].name);
+    return HF_OK;
+}
+
 static int read_place(struct redis_settings *settings, struct hf_url *url, hf_error *error)
 {
     struct hf_stream_place *place = &settings->place;
     if (by_sentinels(url))
         return read_sentinels(settings, url, error);
+    if (strstr(url->scheme, "+cluster"))
+        return read_seeds(settings, url, error);
     if (strcmp(url->scheme, "redis+unix") == 0) {
         place->path = url->path;
         snprintf(settings->shown, sizeof settings->shown, "%.250s", url->path);
@@ -70,7 +84,7 @@ static int read_place(struct redis_settings *settings, struct hf_url *url, hf_er
     if (url->user && !url->host_count)
         return complain(url, error, "the host is missing after the '@'");
     place->host = url->host_count ? url->hosts[0].name : "127.0.0.1";
-    place->port = url->host_count && url->hosts[0].port ? url->hosts[0].port : PORT_DEFAULT;
+    place->port = url->host_count && url->hosts[0].port ? url->hosts[0].port : REDIS_PORT;
     snprintf(settings->shown, sizeof settings->shown, "%.250s:%u", place->host, place->port);
     return HF_OK;
 }
@@ -82,6 +96,8 @@ static int read_database(struct redis_settings *settings, struct hf_url *url, hf
     long database;
     if (!parse_number(text, 0, DATABASE_MOST, &database))
         return complain(url, error, "a database is a number, such as redis://host/3");
+    if (settings->seeds && database != 0)
+        return complain(url, error, "a cluster has but one database: leave out db");
     settings->database = (unsigned)database;
     return HF_OK;
 }
@@ -116,6 +132,11 @@ static int read_sync(struct redis_settings *settings, struct hf_url *url, hf_err
     long replicas;
     if (!parse_number(hf__url_option(url, "sync", "0"), 0, 100, &replicas))
         return complain(url, error, "sync is a number of replicas, such as sync=1");
+    if (settings->seeds && replicas)
+        return hf__error_set(error, HF_ENOTSUP, 0,
+                             "URL \"%.150s\": in a cluster this version of holdfast cannot wait "
+                             "for replicas; leave out sync",
+                             url->redacted);
     settings->replicas = (unsigned)replicas;
     return HF_OK;
 }
@@ -135,11 +156,6 @@ void hf__redis_settings_close(struct redis_settings *settings)
 int hf__redis_settings(struct redis_settings *settings, struct hf_url *url, hf_error *error)
 {
     long timeout;
-    if (strstr(url->scheme, "+cluster"))
-        return hf__error_set(error, HF_ENOTSUP, 0,
-                             "URL \"%.150s\": this version of holdfast cannot lock in a Redis "
-                             "Cluster; use a server of its own, or one behind sentinels",
-                             url->redacted);
     settings->user = url->user && *url->user ? url->user : NULL;
     settings->password = url->password;
     if (settings->user && !settings->password)

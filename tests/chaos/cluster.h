@@ -1,0 +1,38 @@
+/* A Redis Cluster of a test's own: three masters, each with a replica. */
+#ifndef TESTS_CHAOS_CLUSTER_H
+#define TESTS_CHAOS_CLUSTER_H
+
+#include "server.h"
+
+#define CLUSTER_MASTERS 3
+#define CLUSTER_NODES (2 * CLUSTER_MASTERS)
+/* Replicas that were short of the processor try to be elected again and again. */
+#define CLUSTER_SETTLES_MS 90000
+
+struct cluster {
+    struct server nodes[CLUSTER_NODES]; /* the masters come first; a replica follows three later */
+    char bus[CLUSTER_NODES][8], file[CLUSTER_NODES][12], patience[12];
+    const char *arguments[CLUSTER_NODES][14];
+};
+
+/* `patience_ms`: how long a node is silent before the others replace it. Nobody is replaced by
+ * itself where that is 0. Call it in the thread that the test ends in. */
+void cluster_start(struct cluster *cluster, int patience_ms);
+/* Those that still live. */
+void cluster_kill(struct cluster *cluster);
+
+/* Names all masters; valid until the thread asks again. */
+const char *cluster_url(const struct cluster *cluster, int timeout_ms);
+
+/* Does the server answer this line to the command? */
+bool server_says(const struct server *server, const char *command, const char *line);
+bool is_master(const struct server *server);
+/* The node that has the name now, as the first one that answers says. */
+struct server *cluster_owner(struct cluster *cluster, const char *name);
+/* A name that begins with the stem and belongs to a slot from `first` to `last`. */
+void cluster_name(const struct cluster *cluster, const char *stem, long first, long last,
+                  char *name, size_t size);
+/* Moves so many of the first slots of one master to another, with what is in them, one by one. */
+void cluster_reshard(struct cluster *cluster, int from, int to, int slots);
+
+#endif
