@@ -1,4 +1,5 @@
 /* Taking and giving back: how an op becomes a script, and the script's answer a verdict. */
+#include "base/clock.h"
 #include "base/rand.h"
 #include "redis.h"
 
@@ -142,8 +143,8 @@ static void refused(struct redis *redis, struct question *question, const redisR
     if (op->enqueue && hf__redis_kind(redis, op->mode)->queues)
         op->engine_word[1] |= REDIS_QUEUED;
     /* At its last millisecond the key is still there. */
-    op->retry_at_ms = hf__loop_now(redis->base.host->loop) + 1 +
-                      pause_before_asking_again(redis, question, left_ms);
+    op->retry_at_ms = hf__clock_add(hf__loop_now(redis->base.host->loop) + 1,
+                                    pause_before_asking_again(redis, question, left_ms));
     finish(redis, question, HF_REFUSED);
 }
 
@@ -201,7 +202,7 @@ static void attempt_answered(struct connection *connection, struct question *que
     struct hf_op *op = question->op;
     int64_t word = hf__reply_is_array(reply, 1) ? hf__reply_number(reply->element[0]) : -2;
     int code;
-    if (word == 1 && hf__reply_is_array(reply, 2)) {
+    if (word == 1 && hf__reply_is_array(reply, 2) && hf__reply_number(reply->element[1]) >= 0) {
         granted(redis, question, hf__redis_lease_ms(redis, op), reply->element[1]);
     } else if (word == 0 && hf__reply_is_array(reply, 2)) {
         refused(redis, question, reply);

@@ -205,7 +205,8 @@ static void take_reply(struct connection *connection, const redisReply *reply)
         return;
     }
     struct question *question = HF_CONTAINER(first, struct question, link);
-    if (question->send && reply->type == REDIS_REPLY_ERROR && hf__reply_says(reply, "NOSCRIPT")) {
+    if (question->send && reply->type == REDIS_REPLY_ERROR && hf__reply_says(reply, "NOSCRIPT") &&
+        question->repeats++ < REDIS_REPEATS_MOST) {
         connection->known_scripts = 0;
         question->send(connection, question);
         return;

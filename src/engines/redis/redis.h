@@ -27,6 +27,8 @@
 #define REDIS_QUEUE_MS INT64_C(60000)
 /* Who has a place in line asks so often; a third of what queue.lua gives it. */
 #define REDIS_PLACE_MS 2000
+/* A server that has forgotten a script so often although it was just told is not Redis. */
+#define REDIS_REPEATS_MOST 10u
 /* The server does nothing else while it gives out so many. */
 #define REDIS_PERMITS_MOST 10000u
 #define REDIS_PORT 6379
@@ -154,6 +156,7 @@ struct question {
     int64_t sent_at_ms;
     bool sent;
     bool listened;    /* a grant could have been heard of when it was sent */
+    unsigned repeats; /* how often the server had forgotten the script */
     unsigned opening; /* of the connection that answered it, where replicas are to confirm that */
     /* In a cluster: -1 is any; how often it has gone on; whether the node is asked as an
      * exception, while the slot is on its way there. */
