@@ -1,5 +1,6 @@
 /* Faults of the user's own: a command that makes one, a command that ends it. */
 #include "torture/driver.h"
+#include "torture/guardian.h"
 #include "torture/nemesis.h"
 
 #include <errno.h>
@@ -74,9 +75,19 @@ static int run(struct torture_driver *driver, const char *command, bool heals)
     return exit_status(status);
 }
 
+/* Whoever is killed cannot heal what he has begun. */
+static void heal_alone(const void *arg)
+{
+    const struct torture_hook *hook = arg;
+
+    dup2(STDERR_FILENO, STDOUT_FILENO);
+    execl("/bin/sh", "sh", "-c", hook->heal, (char *)NULL);
+}
+
 void torture_nemesis_hook(struct torture_driver *driver, unsigned index)
 {
     const struct torture_hook *hook = &driver->plan->hooks[index];
+    pid_t guardian = hook->heal ? torture_guardian_post(heal_alone, hook) : 0;
     struct torture_outcome *outcome = driver->outcome;
     uint64_t number = torture_roll(&driver->dice);
     int64_t lease_ms = driver->plan->lease_ms;
@@ -95,6 +106,7 @@ void torture_nemesis_hook(struct torture_driver *driver, unsigned index)
     if (hook->heal && run(driver, hook->heal, true) != 0)
         torture_driver_fail(driver, "the hook %s could not be healed: '%s' has failed", hook->name,
                             hook->heal);
+    torture_guardian_dismiss(guardian);
     write_fault(driver, TORTURE_FAULT_OFF, hook->name, number);
     driver->now = NULL;
 }

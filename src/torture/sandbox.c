@@ -1,6 +1,7 @@
 /* Servers of a run's own: started, killed, and made primary. */
 #include "torture/sandbox.h"
 
+#include "torture/guardian.h"
 #include "torture/run.h"
 
 #include <arpa/inet.h>
@@ -20,6 +21,7 @@
 
 #define PATIENCE_NS INT64_C(30000000000)
 enum { LOOK_AGAIN_MS = 5, TRIES = 5, ANSWER = 8192, ANSWER_MS = 1000 };
+enum { TIDY_TRIES = 50, TIDY_AGAIN_MS = 100 };
 
 #define STOP (1u << TORTURE_SERVER_STOP)
 #define KILL (1u << TORTURE_SERVER_KILL)
@@ -161,6 +163,8 @@ static bool make_directories(struct torture_sandbox *sandbox)
     return true;
 }
 
+static void tidy_up(const void *arg);
+
 bool torture_sandbox_start(struct torture_sandbox *sandbox,
                            const struct torture_deployment *deployment, char error[256])
 {
@@ -168,6 +172,8 @@ bool torture_sandbox_start(struct torture_sandbox *sandbox,
     bool fine = make_directories(sandbox);
     if (!fine)
         snprintf(error, 256, "no directory for the servers of the sandbox: %s", strerror(errno));
+    if (fine)
+        sandbox->guardian = torture_guardian_post(tidy_up, sandbox->directory);
     if (fine && deployment->faults & 1u << TORTURE_STORE_CLOCK) {
         sandbox->clock = torture_sandbox_clock_new();
         fine = sandbox->clock != NULL;
@@ -205,12 +211,31 @@ static int take_away(const char *path, const struct stat *status, int type, stru
     return remove(path);
 }
 
+static void remove_directory(const char *directory)
+{
+    nftw(directory, take_away, 8, FTW_DEPTH | FTW_PHYS);
+}
+
+/* The servers were killed with us, a moment ago: until then they may write. */
+static void tidy_up(const void *arg)
+{
+    const char *directory = arg;
+
+    for (unsigned tries = 0; tries < TIDY_TRIES && access(directory, F_OK) == 0; tries++) {
+        if (tries > 0)
+            poll(NULL, 0, TIDY_AGAIN_MS);
+        remove_directory(directory);
+    }
+}
+
 void torture_sandbox_end(struct torture_sandbox *sandbox)
 {
     for (unsigned i = 0; i < TORTURE_SERVERS; i++)
         torture_sandbox_kill(sandbox, i);
     if (sandbox->directory[0])
-        nftw(sandbox->directory, take_away, 8, FTW_DEPTH | FTW_PHYS);
+        remove_directory(sandbox->directory);
+    torture_guardian_dismiss(sandbox->guardian);
+    sandbox->guardian = 0;
     sandbox->directory[0] = '\0';
     torture_sandbox_clock_free(sandbox->clock);
     sandbox->clock = NULL;
