@@ -54,14 +54,15 @@ struct torture_sandbox {
     char url[120]; /* always leads to the primary */
     struct torture_server servers[TORTURE_SERVERS];
     unsigned primary;
-    pid_t guardian; /* takes the directory away if we are killed */
+    pid_t guardian;                      /* takes the directory away if we are killed */
     struct torture_sandbox_clock *clock; /* of all servers; NULL: the kernel's */
 };
 
 /* All of them, one after the other; NULL: there are no more. */
 const struct torture_deployment *torture_deployment(unsigned index);
 
-/* Starts the servers; they die with this process, and what they wrote goes, too. False: nothing is left, and error says why. */
+/* Starts the servers; they die with this process, and what they wrote goes, too. False: nothing is
+ * left, and error says why. */
 bool torture_sandbox_start(struct torture_sandbox *sandbox,
                            const struct torture_deployment *deployment, char error[256]);
 /* Kills the servers, and removes all they have written. */
