@@ -8,6 +8,7 @@
 
 struct hf_tls;
 struct hf_tls_session;
+struct hf_url;
 
 struct hf_tls_settings {
     const char *authorities; /* a PEM file; NULL: whom this machine trusts */
@@ -19,6 +20,8 @@ struct hf_tls_settings {
 /* What all connections of a client trust, and show of themselves. HF_OK, or a code with *error
  * filled: a file cannot be used, or this build has no TLS. */
 int hf__tls_open(struct hf_tls **ret, const struct hf_tls_settings *settings, hf_error *error);
+/* The same, by the options of a URL. */
+int hf__tls_open_by_url(struct hf_tls **ret, struct hf_url *url, hf_error *error);
 void hf__tls_close(struct hf_tls *tls);
 
 enum hf_tls_state {

@@ -3,6 +3,7 @@
 
 #include "test.h"
 
+#include <openssl/ec.h>
 #include <openssl/evp.h>
 #include <openssl/pem.h>
 #include <openssl/x509v3.h>
@@ -10,10 +11,13 @@
 
 static EVP_PKEY *make_key(void)
 {
-    EVP_PKEY_CTX *context = EVP_PKEY_CTX_new_id(EVP_PKEY_ED25519, NULL);
+    /* Quick ones, of a kind that Java servers read from a file. */
+    EVP_PKEY_CTX *context = EVP_PKEY_CTX_new_id(EVP_PKEY_EC, NULL);
     EVP_PKEY *key = NULL;
 
-    CHECK(context && EVP_PKEY_keygen_init(context) == 1 && EVP_PKEY_keygen(context, &key) == 1);
+    CHECK(context && EVP_PKEY_keygen_init(context) == 1);
+    CHECK(EVP_PKEY_CTX_set_ec_paramgen_curve_nid(context, NID_X9_62_prime256v1) == 1);
+    CHECK(EVP_PKEY_keygen(context, &key) == 1);
     EVP_PKEY_CTX_free(context);
     return key;
 }
@@ -60,7 +64,7 @@ static void sign(X509 *certificate, const char *authority)
     EVP_PKEY *key = PEM_read_PrivateKey(file, NULL, NULL, NULL);
     fclose(file);
     CHECK(X509_set_issuer_name(certificate, X509_get_subject_name(signer)) == 1);
-    CHECK(X509_sign(certificate, key, NULL) > 0);
+    CHECK(X509_sign(certificate, key, EVP_sha256()) > 0);
     X509_free(signer);
     EVP_PKEY_free(key);
 }
@@ -77,7 +81,7 @@ void certificate_make(const char *name, const char *authority, const char *subje
     } else {
         extend(certificate, NID_basic_constraints, "critical,CA:TRUE");
         CHECK(X509_set_issuer_name(certificate, X509_get_subject_name(certificate)) == 1);
-        CHECK(X509_sign(certificate, key, NULL) > 0);
+        CHECK(X509_sign(certificate, key, EVP_sha256()) > 0);
     }
     FILE *file = open_part(name, "crt", "w");
     CHECK(PEM_write_X509(file, certificate) == 1);

@@ -14,10 +14,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define JAR "/usr/share/java/zookeeper.jar"
+#define JAVA "/usr/share/java/"
+#define JAR JAVA "zookeeper.jar"
+/* What Debian's jar forgets to name, and TLS needs. */
+#define JARS JAVA "netty-codec.jar:" JAVA "netty-resolver.jar:" JAR
 /* A virtual machine on a loaded machine takes its time. */
 #define PATIENCE_MS 60000
 #define STARTS 5
+#define PLAIN "tickTime=2000\nminSessionTimeout=400\n"
 #define PORT_FIRST 16000
 #define PORT_COUNT 16000
 
@@ -85,7 +89,7 @@ static void be_server(void *arg)
         _exit(127);
     execlp("java", "java", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xmx256m",
            "-Dzookeeper.forceSync=no",
-           server->reaps ? "-Dznode.container.checkIntervalMs=100" : "-Dunused=", "-cp", JAR,
+           server->reaps ? "-Dznode.container.checkIntervalMs=100" : "-Dunused=", "-cp", JARS,
            "org.apache.zookeeper.server.quorum.QuorumPeerMain", config, (char *)NULL);
     _exit(127);
 }
@@ -144,6 +148,37 @@ static bool becomes_ready(const struct zookeeper_server *server)
     return ready;
 }
 
+static void copy_into(FILE *to, const char *path)
+{
+    char bytes[4096];
+    FILE *from = fopen(path, "r");
+
+    CHECK(from != NULL);
+    size_t count = fread(bytes, 1, sizeof(bytes), from);
+    CHECK(count > 0 && fwrite(bytes, 1, count, to) == count);
+    fclose(from);
+}
+
+/* The key, the certificate and its authority in one file, as the server wants them. */
+static void secure(struct zookeeper_server *server)
+{
+    char store[240];
+
+    snprintf(store, sizeof(store), "%s/shown.pem", server->directory);
+    FILE *file = fopen(store, "w");
+    CHECK(file != NULL);
+    copy_into(file, temp_path("%s.key", server->shows));
+    copy_into(file, temp_path("%s.crt", server->shows));
+    CHECK(fclose(file) == 0);
+    server->secure_port = free_port();
+    snprintf(server->more, sizeof(server->more),
+             PLAIN "secureClientPort=%d\nsecureClientPortAddress=127.0.0.1\n"
+                   "serverCnxnFactory=org.apache.zookeeper.server.NettyServerCnxnFactory\n"
+                   "ssl.keyStore.location=%s\nssl.keyStore.type=PEM\n"
+                   "ssl.trustStore.location=%s\nssl.trustStore.type=PEM\nssl.clientAuth=%s\n",
+             server->secure_port, store, temp_path("ours.crt"), server->wants ? "need" : "none");
+}
+
 static void configure(const struct zookeeper_server *server)
 {
     char path[240];
@@ -154,8 +189,7 @@ static void configure(const struct zookeeper_server *server)
     fprintf(file,
             "dataDir=%s/data\nclientPort=%d\nclientPortAddress=127.0.0.1\n"
             "admin.enableServer=false\nmaxClientCnxns=0\n4lw.commands.whitelist=srvr\n%s",
-            server->directory, server->port,
-            *server->more ? server->more : "tickTime=2000\nminSessionTimeout=400\n");
+            server->directory, server->port, *server->more ? server->more : PLAIN);
     CHECK(fclose(file) == 0);
 }
 
@@ -182,6 +216,8 @@ void zookeeper_start(struct zookeeper_server *server)
     snprintf(server->directory, sizeof(server->directory), "%s", temp_dir());
     for (int i = 0; i < STARTS && !ready; i++) {
         server->port = free_port();
+        if (server->shows)
+            secure(server);
         configure(server);
         child_start(&server->process, be_server, server);
         ready = becomes_ready(server);

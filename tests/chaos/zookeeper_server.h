@@ -7,9 +7,12 @@
 struct zookeeper_server {
     struct child process;
     int port;
-    bool reaps; /* empty containers at once, not within a minute */
+    bool reaps;        /* empty containers at once, not within a minute */
+    int secure_port;   /* with TLS */
+    const char *shows; /* the certificate by that name, which it shows there; NULL: no TLS */
+    bool wants;        /* one that the authority "ours" has signed */
     char directory[200];
-    char more[600]; /* lines of its configuration */
+    char more[1400]; /* lines of its configuration */
 };
 
 /* Starts one on a free port of this machine, and waits until it lets clients in. Sessions last as

@@ -12,8 +12,6 @@
 #define TIMEOUT_LEAST 100
 #define TIMEOUT_MOST 3600000
 #define DATABASE_MOST 1000000
-/* Long enough that nobody writes it without knowing. */
-#define VERIFY_NOTHING "no-anybody-may-answer"
 
 static int complain(const struct hf_url *url, hf_error *error, const char *what)
 {
@@ -102,22 +100,6 @@ static int read_database(struct redis_settings *settings, struct hf_url *url, hf
     return HF_OK;
 }
 
-static int read_tls(struct redis_settings *settings, struct hf_url *url, hf_error *error)
-{
-    const char *verify = hf__url_option(url, "verify", "yes");
-    const struct hf_tls_settings tls = {
-        .authorities = hf__url_option(url, "ca", NULL),
-        .certificate = hf__url_option(url, "cert", NULL),
-        .key = hf__url_option(url, "key", NULL),
-        .any_server = strcmp(verify, VERIFY_NOTHING) == 0,
-    };
-    if (!tls.any_server && strcmp(verify, "yes") != 0)
-        return complain(url, error,
-                        "verify is yes, or, where whoever answers may have the password and the "
-                        "locks, " VERIFY_NOTHING);
-    return hf__tls_open(&settings->place.tls, &tls, error);
-}
-
 static int read_format(struct redis_settings *settings, struct hf_url *url, hf_error *error)
 {
     const char *format = hf__url_option(url, "format", "redisson");
@@ -172,6 +154,6 @@ int hf__redis_settings(struct redis_settings *settings, struct hf_url *url, hf_e
     if (code == HF_OK)
         code = read_sync(settings, url, error);
     if (code == HF_OK && wants_tls(url))
-        code = read_tls(settings, url, error);
+        code = hf__tls_open_by_url(&settings->place.tls, url, error);
     return code;
 }

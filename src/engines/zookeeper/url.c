@@ -1,5 +1,6 @@
 /* What a URL of ZooKeeper says: zk://[user:password@]host[:port][,host[:port]...][/path]
- * [?timeout=MS][&names=curator|kazoo][&parents=container|persistent][&auth=digest]. */
+ * [?timeout=MS][&names=curator|kazoo][&parents=container|persistent][&auth=digest], or zks: for the
+ * same with TLS. */
 #include "base/error.h"
 #include "base/rand.h"
 #include "zookeeper.h"
@@ -9,6 +10,7 @@
 #include <string.h>
 
 #define PORT_DEFAULT 2181
+#define PORT_TLS_DEFAULT 2281
 #define TIMEOUT_DEFAULT "5000"
 #define TIMEOUT_LEAST 100
 #define TIMEOUT_MOST 3600000
@@ -47,13 +49,20 @@ static void shuffle(struct zk_settings *settings)
     }
 }
 
+static bool wants_tls(const struct hf_url *url)
+{
+    return strcmp(url->scheme, "zks") == 0;
+}
+
 static void read_hosts(struct zk_settings *settings, const struct hf_url *url)
 {
     size_t used = 0;
+    unsigned port = wants_tls(url) ? PORT_TLS_DEFAULT : PORT_DEFAULT;
     for (unsigned i = 0; i < url->host_count; i++) {
         struct hf_stream_place *place = &settings->places[i];
         place->host = url->hosts[i].name;
-        place->port = url->hosts[i].port ? url->hosts[i].port : PORT_DEFAULT;
+        place->port = url->hosts[i].port ? url->hosts[i].port : port;
+        place->tls = settings->tls;
         if (used < sizeof settings->shown)
             used += (size_t)snprintf(settings->shown + used, sizeof settings->shown - used,
                                      "%s%.200s:%u", i ? "," : "", place->host, place->port);
@@ -92,6 +101,21 @@ static int read_user(struct zk_settings *settings, struct hf_url *url, hf_error 
     return HF_OK;
 }
 
+static int read_place(struct zk_settings *settings, struct hf_url *url, hf_error *error)
+{
+    int code = wants_tls(url) ? hf__tls_open_by_url(&settings->tls, url, error) : HF_OK;
+    if (code == HF_OK)
+        read_hosts(settings, url);
+    return code;
+}
+
+void hf__zk_settings_close(struct zk_settings *settings)
+{
+    if (settings->tls)
+        hf__tls_close(settings->tls);
+    settings->tls = NULL;
+}
+
 int hf__zk_settings(struct zk_settings *settings, struct hf_url *url, hf_error *error)
 {
     if (url->host_count == 0)
@@ -105,7 +129,8 @@ int hf__zk_settings(struct zk_settings *settings, struct hf_url *url, hf_error *
     if (!parse_choice(hf__url_option(url, "parents", parents), "container", "persistent",
                       &settings->persistent))
         return complain(url, error, "parents is \"container\" or \"persistent\"");
-    read_hosts(settings, url);
     int code = read_root(settings, url, error);
-    return code == HF_OK ? read_user(settings, url, error) : code;
+    if (code == HF_OK)
+        code = read_user(settings, url, error);
+    return code == HF_OK ? read_place(settings, url, error) : code;
 }

@@ -47,6 +47,7 @@ void hf__zk_connection_closed(struct zookeeper *zk)
     hf__zk_surveys_close(zk);
     while ((link = hf__list_first(&zk->places)))
         hf__zk_place_leave(zk, HF_CONTAINER(link, struct zk_place, link));
+    hf__zk_settings_close(&zk->settings);
     if (zk->session)
         hf__zk_session_drop(zk->session);
     if (zk->ending)
@@ -63,7 +64,7 @@ static void forked(struct hf_engine *engine)
         hf__stream_forked(zk->stream);
 }
 
-static const char *const schemes[] = { "zk", NULL };
+static const char *const schemes[] = { "zk", "zks", NULL };
 
 const struct hf_engine_ops hf__zookeeper = {
     .name = "zookeeper",

@@ -12,6 +12,7 @@
 #include "base/url.h"
 #include "core/engine.h"
 #include "net/stream.h"
+#include "net/tls.h"
 
 #define ZK_WATCH_BUCKETS 1024u
 /* The server writes the paths of all that ends with a session into one record, and cannot read one
@@ -29,6 +30,7 @@ extern const struct hf_engine_ops hf__zookeeper;
 struct zk_settings {
     struct hf_stream_place places[HF_URL_HOSTS_MAX];
     unsigned place_count;
+    struct hf_tls *tls;          /* NULL: without */
     char root[HF_URL_MAX];       /* in front of every path; "" or "/some/where" */
     const char *user, *password; /* NULL: none */
     int64_t timeout_ms;          /* how long a server may take to let us in */
@@ -38,6 +40,7 @@ struct zk_settings {
 };
 
 int hf__zk_settings(struct zk_settings *settings, struct hf_url *url, hf_error *error);
+void hf__zk_settings_close(struct zk_settings *settings);
 
 /* ---- session.c ---- */
 
