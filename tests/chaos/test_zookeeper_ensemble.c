@@ -24,12 +24,20 @@ static void count_loss(void *arg, const hf_loss *loss)
     ++*(_Atomic int *)arg;
 }
 
-static int leader_of(const struct zookeeper_server servers[ENSEMBLE])
+static int find_leader(const struct zookeeper_server servers[ENSEMBLE])
 {
     int leader = -1;
 
     for (int i = 0; i < ENSEMBLE; i++)
         leader = zookeeper_leads(&servers[i]) ? i : leader;
+    return leader;
+}
+
+static int leader_of(const struct zookeeper_server servers[ENSEMBLE])
+{
+    int leader = -1;
+
+    EVENTUALLY((leader = find_leader(servers)) >= 0, ELECTION_MS);
     return leader;
 }
 
@@ -61,7 +69,6 @@ TEST(locks_outlive_every_single_server)
     uint64_t token = 0;
     int first = leader_of(servers);
 
-    CHECK(first >= 0);
     CHECK_CODE(hf_lock(client, "one", SOON_MS,
                        LOCK_OPTIONS(.on_lost = count_loss, .lost_arg = &losses), &hold),
                HF_OK);
@@ -129,15 +136,16 @@ TEST(a_path_that_was_tidied_away_is_made_again)
     struct zookeeper_server server = { .reaps = true };
     zookeeper_start(&server);
     hf_client *client = open_url(zookeeper_url(server.port), LONG_MS);
-    int nodes = zookeeper_nodes(&server);
+    int nodes = -1;
     uint64_t token = 0;
 
+    EVENTUALLY((nodes = zookeeper_nodes(&server)) > 0, SOON_MS);
     for (int i = 0; i < 3; i++) {
         hf_hold *hold = NULL;
         CHECK_CODE(hf_lock(client, "a/deep/one", SOON_MS, NULL, &hold), HF_OK);
         CHECK(hf_token(hold) > token);
         token = hf_token(hold);
-        CHECK(zookeeper_nodes(&server) > nodes);
+        EVENTUALLY(zookeeper_nodes(&server) > nodes, SOON_MS);
         give_back(hold);
         EVENTUALLY(zookeeper_nodes(&server) == nodes, SOON_MS);
     }
