@@ -102,6 +102,26 @@ TEST(an_open_latch_lets_everybody_pass)
         peer_end(&peers[i]);
 }
 
+static void count_down(void *arg, int index)
+{
+    hf_client *client = open_client();
+
+    (void)arg, (void)index;
+    for (int i = 0; i < 25; i++)
+        CHECK_CODE(hf_latch_down(client, name_of("latch"), 1, NULL), HF_OK);
+    hf_close(client);
+}
+
+TEST(of_many_counts_at_once_none_is_lost)
+{
+    hf_client *client = open_with_latch(4 * 25 + 1);
+
+    TEST_TIMEOUT(120);
+    processes_run(4, count_down, NULL);
+    CHECK_INT(left(client), 1);
+    hf_close(client);
+}
+
 TEST(a_latch_outlives_who_set_it)
 {
     hf_client *client = open_with_latch(3);

@@ -4,6 +4,7 @@
  *
  * Other libraries' programs understand the same orders, so every scene can be played with the sides
  * exchanged. Usage: peer URL LEASE_MS */
+#include <dirent.h>
 #include <holdfast.h>
 #include <pthread.h>
 #include <sched.h>
@@ -170,6 +171,54 @@ static void count(const struct worker *worker, char **word)
     answer_code(worker, HF_OK);
 }
 
+static int entries_in(const char *directory)
+{
+    int count = 0;
+    DIR *open = opendir(directory);
+
+    if (!open)
+        return -1;
+    for (const struct dirent *entry; (entry = readdir(open));)
+        count += entry->d_name[0] != '.';
+    closedir(open);
+    return count;
+}
+
+/* Leaves a file where everybody inside has one, and looks how many there are. */
+static bool visit(const struct worker *worker, const char *directory, int64_t most)
+{
+    char path[LINE_SIZE + 60];
+
+    snprintf(path, sizeof(path), "%s/holdfast-%s", directory, worker->name);
+    FILE *file = fopen(path, "w");
+    if (!file || fclose(file) != 0)
+        return false;
+    int count = entries_in(directory);
+    sched_yield();
+    return unlink(path) == 0 && count > 0 && count <= most;
+}
+
+static void park(const struct worker *worker, char **word)
+{
+    hf_lock_options options = { HF_LOCK_OPTIONS_INIT, .mode = HF_PERMIT };
+
+    for (int64_t i = 0; i < number_of(word[3]); i++) {
+        hf_hold *hold;
+        int code = hf_lock(client, word[1], HF_FOREVER, &options, &hold);
+        if (code == HF_OK && !visit(worker, word[2], number_of(word[4]))) {
+            answer(worker->name, "failed: too many are inside");
+            return;
+        }
+        if (code == HF_OK)
+            code = hf_unlock(hold);
+        if (code != HF_OK) {
+            answer_code(worker, code);
+            return;
+        }
+    }
+    answer_code(worker, HF_OK);
+}
+
 static void say_units(const struct worker *worker, const char *name)
 {
     char text[20];
@@ -181,6 +230,16 @@ static void say_units(const struct worker *worker, const char *name)
         answer(worker->name, text);
     else
         answer_code(worker, code);
+}
+
+/* One at a time. */
+static void count_down(const struct worker *worker, const char *name, uint32_t times)
+{
+    int code = HF_OK;
+
+    for (uint32_t i = 0; i < times && code == HF_OK; i++)
+        code = hf_latch_down(client, name, 1, NULL);
+    answer_code(worker, code);
 }
 
 /* What has no owner. False: no such order. */
@@ -198,8 +257,8 @@ static bool change(const struct worker *worker, int words, char **word)
         say_units(worker, word[1]);
     else if (words == 3 && strcmp(word[0], "latch") == 0)
         answer_code(worker, hf_latch_set(client, word[1], number));
-    else if (words == 2 && strcmp(word[0], "down") == 0)
-        answer_code(worker, hf_latch_down(client, word[1], 1, NULL));
+    else if ((words == 2 || words == 3) && strcmp(word[0], "down") == 0)
+        count_down(worker, word[1], words == 3 ? number : 1);
     else if (words == 3 && strcmp(word[0], "await") == 0)
         answer_code(worker, hf_latch_wait(client, word[1], number_of(word[2])));
     else
@@ -224,6 +283,8 @@ static void obey(struct worker *worker, char *line)
         say_locked(worker, word[2]);
     else if (words == 5 && strcmp(word[0], "count") == 0)
         count(worker, word);
+    else if (words == 5 && strcmp(word[0], "park") == 0)
+        park(worker, word);
     else if (!change(worker, words, word))
         answer(worker->name, "failed: no such order");
 }

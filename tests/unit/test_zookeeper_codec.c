@@ -201,6 +201,7 @@ TEST(contenders_are_told_from_strangers)
     check_child("0123456789abcdef0123456789abcdef__lock__0000000003", ZK_LOCK, 3);
     check_child("_c_x-__READ__0000000007", ZK_READER, 7);
     check_child("_c_x-__WRIT__2147483647", ZK_WRITER, 2147483647);
+    check_child("_c_x-lease-0000000012", ZK_LEASE, 12);
     check_child("_c_x-lock--2147483648", ZK_LOCK, -2147483648LL);
     check_child("_c_x-lock--000000007", ZK_LOCK, -7);
     check_child("_c_x-__READ__-999999999", ZK_READER, -999999999);
@@ -277,6 +278,33 @@ TEST(curators_names_and_kazoos_are_one_queue)
 
     look_at(&view, queue, ZK_LOCK, "_c_x-lock-0000000002");
     CHECK(view.own && view.blocked && view.in_front.number == 1);
+}
+
+TEST(a_note_on_permits_says_how_many)
+{
+    struct zk_note note = { .mode = HF_PERMIT, .permits = UINT32_MAX, .pid = 1 }, read;
+    char text[400];
+
+    snprintf(note.host, sizeof(note.host), "somewhere");
+    hf__zk_note_write(&note, text, sizeof(text));
+    hf__zk_note_read(&read, text, strlen(text));
+    CHECK(read.ours && read.mode == HF_PERMIT);
+    CHECK_INT(read.permits, UINT32_MAX);
+    hf__zk_note_read(&read, "127.0.0.1", 9);
+    CHECK_INT(read.permits, 1);
+}
+
+/* A semaphore is no other kind to its own queue, and is one to a mutex at its path. */
+TEST(a_child_for_leases_is_another_kind)
+{
+    static const char *const queue[] = { "leases", "locks", NULL };
+    static const char *const leases[] = { "b-lease-0000000004", "a-lease-0000000003", NULL };
+    struct zk_view view;
+
+    look_at(&view, queue, ZK_LOCK, "");
+    CHECK(view.other_kind && !view.blocked);
+    look_at(&view, leases, ZK_LOCK, "b-lease-0000000004");
+    CHECK(view.own && !view.other_kind && !view.blocked);
 }
 
 TEST(notes_are_read_back)

@@ -11,7 +11,8 @@
  *
  *   asked again:  list; or, if it is not known whether there is a node: sync, list, and adopt it.
  */
-#include "zookeeper.h"
+#include "latch.h"
+#include "semaphore.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -21,12 +22,13 @@
 #define TRIES_MAX 8u
 #define LOOKS_MAX 2u
 
-static void finish(struct zookeeper *zk, struct zk_place *place, enum hf_verdict verdict)
+void hf__zk_finish(struct zookeeper *zk, struct zk_place *place, enum hf_verdict verdict)
 {
     struct hf_op *op = place->op;
     op->verdict = verdict;
     op->retry_at_ms = HF_NEVER;
-    if (verdict == HF_FAILED || (verdict == HF_REFUSED && !op->enqueue))
+    bool passed = verdict == HF_GRANTED && op->mode == HF_LATCH;
+    if (verdict == HF_FAILED || passed || (verdict == HF_REFUSED && !op->enqueue))
         hf__zk_place_leave(zk, place);
     hf__op_done(&zk->base, op);
 }
@@ -43,20 +45,21 @@ static bool is_worth_another_look(struct zk_place *place, const struct zk_reques
 }
 
 /* A definite no leaves nothing; where a node may be left, nothing is definite. */
-static void fail(struct zookeeper *zk, struct zk_place *place, const struct zk_request *request,
+void hf__zk_fail(struct zookeeper *zk, struct zk_place *place, const struct zk_request *request,
                  const struct zk_reply *reply)
 {
     if (!reply && is_worth_another_look(place, request) && begin(zk, place))
         return;
     int code = hf__zk_explain(zk, request, reply, &place->op->error);
-    bool clean = !*place->node && !place->unknown && !hf__zk_place_has_past(place);
-    finish(zk, place, code == HF_UNREACHABLE || !clean ? HF_NO_ANSWER : HF_FAILED);
+    bool clean = !*place->node && !place->unknown && !hf__zk_place_has_past(place) &&
+                 !(place->permits && place->permits->unknown);
+    hf__zk_finish(zk, place, code == HF_UNREACHABLE || !clean ? HF_NO_ANSWER : HF_FAILED);
 }
 
-static void no_memory(struct zookeeper *zk, struct zk_place *place)
+void hf__zk_no_memory(struct zookeeper *zk, struct zk_place *place)
 {
     hf__op_explain(place->op, HF_ENOMEM, 0, "out of memory for a request");
-    finish(zk, place, HF_NO_ANSWER);
+    hf__zk_finish(zk, place, HF_NO_ANSWER);
 }
 
 /* What a server says that is none of ZooKeeper's proves nothing. */
@@ -64,7 +67,7 @@ static void nonsense(struct zookeeper *zk, struct zk_place *place)
 {
     hf__zk_connection_break(zk, HF_ECORRUPT, 0, "its answer cannot be read");
     hf__op_explain(place->op, HF_UNREACHABLE, 0, "%s", zk->why.text);
-    finish(zk, place, HF_NO_ANSWER);
+    hf__zk_finish(zk, place, HF_NO_ANSWER);
 }
 
 static bool is_late(const struct zk_request *request)
@@ -80,23 +83,23 @@ static void withdrawn(struct zookeeper *zk, struct zk_request *request, struct z
     if (is_late(request))
         return;
     if (!reply || (reply->error != ZK_OK && reply->error != ZK_NO_NODE)) {
-        fail(zk, place, request, reply);
+        hf__zk_fail(zk, place, request, reply);
         return;
     }
     hf__zk_place_forget_node(place);
     hf__zk_place_name(zk, place);
-    finish(zk, place, place->verdict);
+    hf__zk_finish(zk, place, place->verdict);
 }
 
-static void withdraw(struct zookeeper *zk, struct zk_place *place, enum hf_verdict verdict)
+void hf__zk_withdraw(struct zookeeper *zk, struct zk_place *place, enum hf_verdict verdict)
 {
     if (!*place->node) {
-        finish(zk, place, verdict);
+        hf__zk_finish(zk, place, verdict);
         return;
     }
     struct zk_request *request = hf__zk_place_request(zk, place, ZK_DELETE, withdrawn);
     if (!request) {
-        no_memory(zk, place);
+        hf__zk_no_memory(zk, place);
         return;
     }
     place->verdict = verdict;
@@ -109,7 +112,7 @@ static void wrong_kind(struct zookeeper *zk, struct zk_place *place)
 {
     hf__op_explain(place->op, HF_EKIND, 0, "\"%.200s\" is in use as another kind of lock",
                    place->op->name);
-    withdraw(zk, place, HF_FAILED);
+    hf__zk_withdraw(zk, place, HF_FAILED);
 }
 
 /* ---- the verdict ---- */
@@ -130,16 +133,22 @@ static void rest_on_own_lease(struct zookeeper *zk, struct zk_place *place)
     op->rests_on = &place->lease;
 }
 
-static void grant(struct zookeeper *zk, struct zk_place *place)
+void hf__zk_grant(struct zookeeper *zk, struct zk_place *place)
 {
     struct hf_op *op = place->op;
+    if (place->permits && hf__zk_semaphore_turn(zk, place))
+        return;
+    if (op->mode == HF_LATCH) {
+        hf__zk_latch_turn(zk, place);
+        return;
+    }
     op->token = (uint64_t)place->token;
     op->rests_on = &place->session->lease;
     if (op->lease_ms > 0)
         rest_on_own_lease(zk, place);
     place->held = true;
     hf__zk_watch_own(zk, place);
-    finish(zk, place, HF_GRANTED);
+    hf__zk_finish(zk, place, HF_GRANTED);
 }
 
 /* A line of ours in the node in front says what it is; others do not distinguish the two. */
@@ -155,7 +164,6 @@ static bool is_of_my_kind(const struct hf_op *op, struct zk_reader *body)
 
 static void ask_for_list(struct zookeeper *zk, struct zk_place *place);
 static void ask_for_node(struct zookeeper *zk, struct zk_place *place);
-static void look_first(struct zookeeper *zk, struct zk_place *place);
 
 static void watch_answered(struct zookeeper *zk, struct zk_request *request, struct zk_reply *reply)
 {
@@ -165,13 +173,13 @@ static void watch_answered(struct zookeeper *zk, struct zk_request *request, str
     if (reply && reply->error == ZK_NO_NODE)
         ask_for_list(zk, place);
     else if (!reply || reply->error != ZK_OK)
-        fail(zk, place, request, reply);
+        hf__zk_fail(zk, place, request, reply);
     else if (!is_of_my_kind(place->op, &reply->body))
         wrong_kind(zk, place);
     else {
         hf__zk_watch_add(zk, place, place->watched);
         place->op->rests_on = &place->session->lease;
-        finish(zk, place, HF_REFUSED);
+        hf__zk_finish(zk, place, HF_REFUSED);
     }
 }
 
@@ -193,12 +201,12 @@ static void ask_about(struct zookeeper *zk, struct zk_place *place, const struct
         hf__op_explain(place->op, HF_ECORRUPT, 0,
                        "\"%.200s\": a node in its queue has a name of %zu bytes", place->op->name,
                        child->length);
-        withdraw(zk, place, HF_FAILED);
+        hf__zk_withdraw(zk, place, HF_FAILED);
         return;
     }
     struct zk_request *request = hf__zk_place_request(zk, place, ZK_GET_DATA, answered);
     if (!request) {
-        no_memory(zk, place);
+        hf__zk_no_memory(zk, place);
         return;
     }
     hf__zk_write_child(&request->body, place->path, place->watched);
@@ -207,7 +215,7 @@ static void ask_about(struct zookeeper *zk, struct zk_place *place, const struct
 }
 
 /* Our node was there, and is not any more: somebody has deleted it. */
-static void begin_again(struct zookeeper *zk, struct zk_place *place, bool there)
+void hf__zk_begin_again(struct zookeeper *zk, struct zk_place *place, bool there)
 {
     if (there) {
         hf__zk_place_forget_node(place);
@@ -220,7 +228,7 @@ static void begin_again(struct zookeeper *zk, struct zk_place *place, bool there
     hf__op_explain(place->op, HF_UNREACHABLE, 0,
                    "\"%.200s\": its node, or the path to it, is deleted again and again",
                    place->op->name);
-    finish(zk, place, HF_NO_ANSWER);
+    hf__zk_finish(zk, place, HF_NO_ANSWER);
 }
 
 static void judge(struct zookeeper *zk, struct zk_place *place, struct zk_reader children)
@@ -230,19 +238,19 @@ static void judge(struct zookeeper *zk, struct zk_place *place, struct zk_reader
     if (view.bad) {
         nonsense(zk, place);
     } else if (!view.own) {
-        begin_again(zk, place, true);
+        hf__zk_begin_again(zk, place, true);
     } else if (place->number < 0) {
         hf__op_explain(place->op, HF_ELIMIT, 0,
                        "\"%.200s\": the numbers of its queue are used up; they begin anew when "
                        "its node has been deleted",
                        place->op->name);
-        withdraw(zk, place, HF_FAILED);
+        hf__zk_withdraw(zk, place, HF_FAILED);
     } else if (view.other_kind) {
         wrong_kind(zk, place);
     } else if (!view.blocked) {
-        grant(zk, place);
+        hf__zk_grant(zk, place);
     } else if (!place->op->enqueue) {
-        withdraw(zk, place, HF_REFUSED);
+        hf__zk_withdraw(zk, place, HF_REFUSED);
     } else {
         ask_about(zk, place, &view.in_front, true, watch_answered);
     }
@@ -254,9 +262,9 @@ static void list_answered(struct zookeeper *zk, struct zk_request *request, stru
     if (is_late(request))
         return;
     if (reply && reply->error == ZK_NO_NODE)
-        begin_again(zk, place, true);
+        hf__zk_begin_again(zk, place, true);
     else if (!reply || reply->error != ZK_OK)
-        fail(zk, place, request, reply);
+        hf__zk_fail(zk, place, request, reply);
     else
         judge(zk, place, reply->body);
 }
@@ -265,7 +273,7 @@ static bool ask_for_children(struct zookeeper *zk, struct zk_place *place, zk_an
 {
     struct zk_request *request = hf__zk_place_request(zk, place, ZK_GET_CHILDREN, answered);
     if (!request) {
-        no_memory(zk, place);
+        hf__zk_no_memory(zk, place);
         return false;
     }
     hf__zk_write_text(&request->body, place->path);
@@ -349,14 +357,16 @@ static void node_answered(struct zookeeper *zk, struct zk_request *request, stru
     if (is_late(request))
         return;
     if (!reply)
-        fail(zk, place, request, reply);
+        hf__zk_fail(zk, place, request, reply);
+    else if (place->create_error == ZK_NO_NODE && place->op->mode == HF_LATCH)
+        hf__zk_finish(zk, place, HF_GRANTED); /* it was never set */
     else if (place->create_error == ZK_NO_NODE && !ask_for_parents(zk, place))
-        no_memory(zk, place);
+        hf__zk_no_memory(zk, place);
     else if (place->create_error == ZK_NO_NODE)
-        begin_again(zk, place, false);
+        hf__zk_begin_again(zk, place, false);
     else if (place->create_error != ZK_OK) {
         struct zk_reply refusal = { .error = place->create_error };
-        fail(zk, place, request, &refusal);
+        hf__zk_fail(zk, place, request, &refusal);
     } else if (place->unknown) {
         nonsense(zk, place);
     } else {
@@ -367,7 +377,9 @@ static void node_answered(struct zookeeper *zk, struct zk_request *request, stru
 void hf__zk_describe(const struct zookeeper *zk, const struct hf_op *op, int64_t lease_ms,
                      char *text, size_t size)
 {
-    struct zk_note note = { .mode = op->mode, .pid = getpid(), .lease_ms = lease_ms };
+    struct zk_note note = {
+        .mode = op->mode, .permits = op->permits, .pid = getpid(), .lease_ms = lease_ms
+    };
     const struct hf_host *host = zk->base.host;
     snprintf(note.host, sizeof note.host, "%.63s", *host->host_name ? host->host_name : "-");
     snprintf(note.owner, sizeof note.owner, "%.127s",
@@ -383,12 +395,12 @@ static void ask_for_node(struct zookeeper *zk, struct zk_place *place)
                        "this client has as many nodes as one session can carry safely (%u KiB of "
                        "paths); open another client",
                        ZK_SESSION_PATHS_MAX >> 10);
-        finish(zk, place, hf__zk_place_has_past(place) ? HF_NO_ANSWER : HF_FAILED);
+        hf__zk_finish(zk, place, hf__zk_place_has_past(place) ? HF_NO_ANSWER : HF_FAILED);
         return;
     }
     struct zk_request *request = hf__zk_place_request(zk, place, ZK_CREATE2, create_answered);
     if (!request) {
-        no_memory(zk, place);
+        hf__zk_no_memory(zk, place);
         return;
     }
     hf__zk_describe(zk, place->op, place->op->lease_ms, data, sizeof data);
@@ -409,15 +421,15 @@ static void holder_answered(struct zookeeper *zk, struct zk_request *request,
     if (is_late(request))
         return;
     if (reply && reply->error == ZK_NO_NODE && ++place->tries < TRIES_MAX)
-        look_first(zk, place);
+        hf__zk_look_first(zk, place);
     else if (reply && reply->error == ZK_NO_NODE)
-        finish(zk, place, HF_REFUSED);
+        hf__zk_finish(zk, place, HF_REFUSED);
     else if (!reply || reply->error != ZK_OK)
-        fail(zk, place, request, reply);
+        hf__zk_fail(zk, place, request, reply);
     else if (!is_of_my_kind(place->op, &reply->body))
         wrong_kind(zk, place);
     else
-        finish(zk, place, HF_REFUSED);
+        hf__zk_finish(zk, place, HF_REFUSED);
 }
 
 static void look_answered(struct zookeeper *zk, struct zk_request *request, struct zk_reply *reply)
@@ -427,7 +439,7 @@ static void look_answered(struct zookeeper *zk, struct zk_request *request, stru
     if (is_late(request))
         return;
     if (!reply || (reply->error != ZK_OK && reply->error != ZK_NO_NODE)) {
-        fail(zk, place, request, reply);
+        hf__zk_fail(zk, place, request, reply);
         return;
     }
     if (reply->error == ZK_OK)
@@ -452,7 +464,7 @@ static bool ask_to_sync(struct zookeeper *zk, struct zk_place *place)
 {
     struct zk_request *request = hf__zk_place_request(zk, place, ZK_SYNC, nothing);
     if (!request) {
-        no_memory(zk, place);
+        hf__zk_no_memory(zk, place);
         return false;
     }
     hf__zk_write_text(&request->body, place->path);
@@ -460,7 +472,7 @@ static bool ask_to_sync(struct zookeeper *zk, struct zk_place *place)
     return true;
 }
 
-static void look_first(struct zookeeper *zk, struct zk_place *place)
+void hf__zk_look_first(struct zookeeper *zk, struct zk_place *place)
 {
     if (ask_to_sync(zk, place))
         ask_for_children(zk, place, look_answered);
@@ -475,14 +487,14 @@ static void adopted(struct zookeeper *zk, struct zk_request *request, struct zk_
     if (is_late(request))
         return;
     if (!reply || (reply->error != ZK_OK && reply->error != ZK_NO_NODE)) {
-        fail(zk, place, request, reply);
+        hf__zk_fail(zk, place, request, reply);
         return;
     }
     if (reply->error == ZK_OK)
         hf__zk_read_stat(&reply->body, &stat);
     /* What an older session has made goes with that one. */
     if (reply->error == ZK_NO_NODE || reply->body.bad || stat.owner != place->session->id) {
-        begin_again(zk, place, true);
+        hf__zk_begin_again(zk, place, true);
         return;
     }
     place->token = stat.czxid;
@@ -497,7 +509,7 @@ static void search_answered(struct zookeeper *zk, struct zk_request *request,
     if (is_late(request))
         return;
     if (!reply || (reply->error != ZK_OK && reply->error != ZK_NO_NODE)) {
-        fail(zk, place, request, reply);
+        hf__zk_fail(zk, place, request, reply);
         return;
     }
     if (reply->error == ZK_OK && !hf__zk_find_stem(reply->body, place->stem, &child)) {
@@ -506,18 +518,31 @@ static void search_answered(struct zookeeper *zk, struct zk_request *request,
     }
     if (child.length == 0) {
         hf__zk_place_forget_node(place);
-        begin_again(zk, place, false);
+        hf__zk_begin_again(zk, place, false);
         return;
     }
     hf__zk_place_has_node(place, child.name, child.length);
     struct zk_request *next = hf__zk_place_request(zk, place, ZK_EXISTS, adopted);
     if (!next) {
-        no_memory(zk, place);
+        hf__zk_no_memory(zk, place);
         return;
     }
     hf__zk_write_child(&next->body, place->path, place->node);
     hf__zk_write_bool(&next->body, false);
     hf__zk_ask(zk, next);
+}
+
+void hf__zk_line_up(struct zookeeper *zk, struct zk_place *place)
+{
+    if (*place->node)
+        ask_for_list(zk, place);
+    else if (place->unknown) {
+        if (ask_to_sync(zk, place))
+            ask_for_children(zk, place, search_answered);
+    } else if (place->op->enqueue)
+        ask_for_node(zk, place);
+    else
+        hf__zk_look_first(zk, place);
 }
 
 /* False: out of memory, and nothing was asked. */
@@ -528,15 +553,10 @@ static bool begin(struct zookeeper *zk, struct zk_place *place)
         return false;
     hf__zk_place_begin(zk, place, session);
     place->leaving = false;
-    if (*place->node)
-        ask_for_list(zk, place);
-    else if (place->unknown) {
-        if (ask_to_sync(zk, place))
-            ask_for_children(zk, place, search_answered);
-    } else if (place->op->enqueue)
-        ask_for_node(zk, place);
-    else
-        look_first(zk, place);
+    if (place->permits && hf__zk_semaphore_begin(zk, place))
+        return true;
+    if (place->op->mode != HF_LATCH || !hf__zk_latch_begin(zk, place))
+        hf__zk_line_up(zk, place);
     return true;
 }
 

@@ -1,4 +1,6 @@
 /* The one-shot verbs: breaking, and what concerns a hold's own lease. */
+#include "latch.h"
+#include "semaphore.h"
 #include "survey.h"
 
 #include <string.h>
@@ -23,17 +25,18 @@ static void broken(struct zookeeper *zk, struct survey *survey)
 
 static void node_deleted(struct zookeeper *zk, struct zk_request *request, struct zk_reply *reply)
 {
-    struct survey *survey = request->arg;
+    const struct surveyed *node = request->arg;
+    struct survey *survey = node->survey;
     struct hf_change *change = survey->arg;
     if (reply && reply->error == ZK_OK)
-        change->result++;
+        change->result += hf__zk_survey_is_first(survey, node);
     else if ((!reply || reply->error != ZK_NO_NODE) && survey->code == HF_OK)
         survey->code = hf__zk_explain(zk, request, reply, &survey->error);
     if (--survey->out == 0)
         broken(zk, survey);
 }
 
-static void delete_node(struct zookeeper *zk, struct survey *survey, const char *node)
+static void delete_node(struct zookeeper *zk, struct survey *survey, struct surveyed *node)
 {
     struct zk_session *session = hf__zk_session_current(zk);
     struct zk_request *request =
@@ -42,9 +45,9 @@ static void delete_node(struct zookeeper *zk, struct survey *survey, const char 
         survey->code = HF_ENOMEM;
         return;
     }
-    request->arg = survey;
+    request->arg = node;
     survey->out++;
-    hf__zk_write_child(&request->body, survey->path, node);
+    hf__zk_write_child(&request->body, survey->path, node->name);
     hf__zk_write_int(&request->body, -1);
     hf__zk_ask(zk, request);
 }
@@ -53,15 +56,23 @@ static void holders_found(struct zookeeper *zk, struct survey *survey)
 {
     const struct hf_change *change = survey->arg;
     bool held = false, found = false;
+    if (survey->semaphore && survey->code == HF_OK) {
+        char *leases = hf__zk_join(survey->path, ZK_LEASES);
+        if (leases) {
+            hf__zk_survey_again(zk, survey, leases);
+            return;
+        }
+        survey->code = HF_ENOMEM;
+    }
     for (uint32_t i = 0; i < survey->count && survey->code == HF_OK; i++) {
-        const struct surveyed *node = &survey->nodes[i];
+        struct surveyed *node = &survey->nodes[i];
         if (!node->holds)
             continue;
         held = true;
-        if (change->key && strcmp(change->key, node->name) != 0)
+        if (change->key && !hf__zk_survey_same_claim(node, change->key))
             continue;
         found = true;
-        delete_node(zk, survey, node->name);
+        delete_node(zk, survey, node);
     }
     if (survey->code == HF_OK && held && !found)
         survey->code = HF_BUSY;
@@ -123,10 +134,35 @@ static void begin_renewal(struct zookeeper *zk, struct hf_change *change)
     hf__zk_ask(zk, request);
 }
 
+/* ---- how many permits there are ---- */
+
+static void total_set(struct zookeeper *zk, void *arg, int code, hf_error *error)
+{
+    struct hf_change *change = arg;
+    change->error = error;
+    finish(zk, change, code);
+}
+
+static void begin_setting(struct zookeeper *zk, struct hf_change *change)
+{
+    if (change->value > INT32_MAX) {
+        hf__explain(&change->error, HF_ELIMIT, 0, "a semaphore has %d permits at most", INT32_MAX);
+        finish(zk, change, HF_ELIMIT);
+        return;
+    }
+    hf__zk_total_set(zk, change->name, change->name_length, change->value, false, total_set, NULL,
+                     change);
+}
+
 void hf__zk_change(struct hf_engine *engine, struct hf_change *change)
 {
     struct zookeeper *zk = (struct zookeeper *)engine;
-    if (change->verb == HF_CHANGE_BREAK) {
+    if (change->verb == HF_CHANGE_SEMAPHORE_SET) {
+        begin_setting(zk, change);
+    } else if (change->verb == HF_CHANGE_LATCH_SET || change->verb == HF_CHANGE_LATCH_DOWN ||
+               change->verb == HF_CHANGE_LATCH_GET) {
+        hf__zk_latch_change(zk, change);
+    } else if (change->verb == HF_CHANGE_BREAK) {
         begin_break(zk, change);
     } else if (change->verb == HF_CHANGE_RENEW) {
         begin_renewal(zk, change);

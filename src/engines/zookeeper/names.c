@@ -8,8 +8,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#define DIGITS 10u
-
 /* ---- paths ---- */
 
 static bool is_allowed(uint32_t point)
@@ -142,10 +140,8 @@ static const struct {
     const char *text;
     enum zk_family family;
 } markers[] = {
-    { "-lock-", ZK_LOCK },
-    { "__lock__", ZK_LOCK },
-    { "-__READ__", ZK_READER },
-    { "-__WRIT__", ZK_WRITER },
+    { "-lock-", ZK_LOCK },      { "__lock__", ZK_LOCK }, { "-__READ__", ZK_READER },
+    { "-__WRIT__", ZK_WRITER }, { "-lease-", ZK_LEASE }, { "-await-", ZK_AWAIT },
 };
 
 void hf__zk_uuid(char uuid[ZK_UUID_SIZE])
@@ -166,6 +162,8 @@ void hf__zk_node_stem(char stem[ZK_NODE_SIZE], const char *uuid, enum zk_family 
         snprintf(stem, ZK_NODE_SIZE, "_c_%s%s", uuid,
                  family == ZK_LOCK     ? "-lock-"
                  : family == ZK_READER ? "-__READ__"
+                 : family == ZK_LEASE  ? "-lease-"
+                 : family == ZK_AWAIT  ? "-await-"
                                        : "-__WRIT__");
         return;
     }
@@ -187,9 +185,9 @@ static bool ends_with(const char *name, size_t length, const char *marker)
 struct zk_child hf__zk_child(const char *name, size_t length)
 {
     struct zk_child child = { .name = name, .length = length };
-    if (length <= DIGITS)
+    if (length <= ZK_DIGITS)
         return child;
-    size_t before = length - DIGITS;
+    size_t before = length - ZK_DIGITS;
     bool minus = name[before] == '-';
     for (size_t i = before + minus; i < length; i++) {
         if (name[i] < '0' || name[i] > '9')
@@ -210,6 +208,8 @@ struct zk_child hf__zk_child(const char *name, size_t length)
 
 enum zk_family hf__zk_family_of(hf_mode mode)
 {
+    if (mode == HF_LATCH)
+        return ZK_AWAIT;
     return mode == HF_READ ? ZK_READER : mode == HF_WRITE ? ZK_WRITER : ZK_LOCK;
 }
 
@@ -219,12 +219,33 @@ bool hf__zk_stands_against(enum zk_family other, enum zk_family family)
         return other == ZK_WRITER;
     if (family == ZK_WRITER)
         return other == ZK_WRITER || other == ZK_READER;
-    return other == ZK_LOCK;
+    return family == ZK_LOCK && other == ZK_LOCK;
 }
 
 bool hf__zk_is_other_kind(enum zk_family other, enum zk_family family)
 {
-    return other != ZK_STRANGER && (other == ZK_LOCK) != (family == ZK_LOCK);
+    static const unsigned char kinds[] = {
+        [ZK_LOCK] = 1, [ZK_READER] = 2, [ZK_WRITER] = 2, [ZK_LEASE] = 0, [ZK_AWAIT] = 3
+    };
+    return kinds[other] != 0 && kinds[other] != kinds[family];
+}
+
+/* What has such a child is a semaphore. */
+static bool is_leases(const struct zk_child *child)
+{
+    return child->length == 6 && memcmp(child->name, "leases", 6) == 0;
+}
+
+bool hf__zk_has_contender(struct zk_reader children)
+{
+    uint32_t count = hf__zk_read_count(&children);
+    for (uint32_t i = 0; i < count && !children.bad; i++) {
+        size_t length;
+        const char *name = hf__zk_read_bytes(&children, &length);
+        if (hf__zk_child(name, length).family != ZK_STRANGER)
+            return true;
+    }
+    return false;
 }
 
 void hf__zk_view(struct zk_view *view, struct zk_reader children, enum zk_family family,
@@ -241,7 +262,7 @@ void hf__zk_view(struct zk_view *view, struct zk_reader children, enum zk_family
             view->own = true;
             continue;
         }
-        view->other_kind |= hf__zk_is_other_kind(child.family, family);
+        view->other_kind |= hf__zk_is_other_kind(child.family, family) || is_leases(&child);
         if (!hf__zk_stands_against(child.family, family) || child.number >= number)
             continue;
         if (!view->blocked || child.number > view->in_front.number)
@@ -267,27 +288,36 @@ bool hf__zk_find_stem(struct zk_reader children, const char *stem, struct zk_chi
 
 /* ---- notes ---- */
 
-static const char *const words[] = { "mutex", "fair", "read", "upgrade", "write" };
+static const char *const words[] = { "mutex", "fair",   "read",    "upgrade",
+                                     "write", "permit", "counter", "latch" };
 
 void hf__zk_note_write(const struct zk_note *note, char *text, size_t size)
 {
-    snprintf(text, size, "holdfast %s pid=%" PRId64 " lease=%" PRId64 " host=%.63s owner=%.127s",
-             words[note->mode], note->pid, note->lease_ms, note->host, note->owner);
+    char many[12] = "";
+    if (note->mode == HF_PERMIT)
+        snprintf(many, sizeof many, "*%u", note->permits);
+    snprintf(text, size, "holdfast %s%s pid=%" PRId64 " lease=%" PRId64 " host=%.63s owner=%.127s",
+             words[note->mode], many, note->pid, note->lease_ms, note->host, note->owner);
 }
 
 void hf__zk_note_read(struct zk_note *note, const char *bytes, size_t length)
 {
-    char text[400], word[12];
+    char text[400], word[20];
     int used = 0;
-    *note = (struct zk_note){ .mode = HF_MUTEX };
+    *note = (struct zk_note){ .mode = HF_MUTEX, .permits = 1 };
     if (length >= sizeof text || memchr(bytes, 0, length))
         return;
     memcpy(text, bytes, length);
     text[length] = 0;
-    if (sscanf(text, "holdfast %11s pid=%" SCNd64 " lease=%" SCNd64 " host=%63s owner=%n", word,
+    if (sscanf(text, "holdfast %19s pid=%" SCNd64 " lease=%" SCNd64 " host=%63s owner=%n", word,
                &note->pid, &note->lease_ms, note->host, &used) != 4 ||
         used == 0)
         return;
+    char *many = strchr(word, '*');
+    if (many) {
+        *many = 0;
+        note->permits = (uint32_t)strtoul(many + 1, NULL, 10);
+    }
     for (unsigned i = 0; i < sizeof words / sizeof *words; i++)
         if (strcmp(word, words[i]) == 0) {
             note->mode = (hf_mode)i;

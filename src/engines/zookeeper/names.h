@@ -8,6 +8,8 @@
 #include <holdfast.h>
 
 #define ZK_UUID_SIZE 37
+/* Of a sequence number. */
+#define ZK_DIGITS 10u
 /* Of our own nodes, whose names are no longer than that; and of those that we look at. */
 #define ZK_NODE_SIZE 64
 #define ZK_CHILD_SIZE 160
@@ -15,8 +17,9 @@
 /* A sequence number above this one is near the end of its counter, which wraps. */
 #define ZK_NUMBER_MAX INT32_MAX
 
-/* What a node stands for: a place in a mutex' queue, or in a read-write lock's. */
-enum zk_family { ZK_STRANGER, ZK_LOCK, ZK_READER, ZK_WRITER };
+/* What a node stands for: a place in a mutex' queue, or in a read-write lock's, a permit, or
+ * one who waits for a latch. */
+enum zk_family { ZK_STRANGER, ZK_LOCK, ZK_READER, ZK_WRITER, ZK_LEASE, ZK_AWAIT };
 
 /* root + "/" + the name, with every byte that ZooKeeper does not take, or that would make one name
  * look like another, written as %XX. NULL: out of memory. The caller frees it. */
@@ -35,6 +38,8 @@ struct zk_child {
     int64_t number;
 };
 struct zk_child hf__zk_child(const char *name, size_t length);
+/* Is there any contender among them? */
+bool hf__zk_has_contender(struct zk_reader children);
 
 enum zk_family hf__zk_family_of(hf_mode mode);
 /* Does a node of `other`, in front of one of `family`, keep that from being granted? */
@@ -59,6 +64,7 @@ bool hf__zk_find_stem(struct zk_reader children, const char *stem, struct zk_chi
 struct zk_note {
     hf_mode mode;
     bool ours; /* it is a line of ours; else the rest is nothing */
+    uint32_t permits;
     int64_t pid, lease_ms;
     char host[64], owner[128];
 };

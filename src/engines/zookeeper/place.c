@@ -1,5 +1,5 @@
 /* Places: what a claim has in its queue at the store, and the end of a lease of its own. */
-#include "zookeeper.h"
+#include "semaphore.h"
 
 #include "base/testing.h"
 
@@ -24,12 +24,14 @@ struct zk_place *hf__zk_place_new(struct zookeeper *zk, struct hf_op *op)
     if (!place)
         return NULL;
     place->path = hf__zk_path_of(zk->settings.root, op->name, op->name_length);
-    if (!place->path) {
+    if (!place->path || (op->mode == HF_PERMIT && !hf__zk_permits_new(place))) {
+        free(place->path);
         free(place);
         return NULL;
     }
     hf__link_init(&place->watch_link);
     hf__link_init(&place->lease_link);
+    hf__link_init(&place->path_link);
     hf__list_append(&zk->places, &place->link);
     hf__timer_init(&place->end, lease_is_over);
     place->lease.engine = &zk->base;
@@ -47,6 +49,8 @@ void hf__zk_place_drop(struct zk_place *place)
     hf__zk_place_forget_node(place);
     hf__zk_session_drop(place->session);
     hf__zk_session_drop(place->earlier);
+    if (place->permits)
+        hf__zk_permits_free(place);
     free(place->path);
     free(place);
 }
@@ -93,6 +97,8 @@ void hf__zk_place_forget_node(struct zk_place *place)
     place->counted = false;
     place->node[0] = place->second[0] = 0;
     place->unknown = place->held = place->unsure = false;
+    if (place->permits && place->session)
+        hf__zk_permits_forget(place);
 }
 
 void hf__zk_place_has_node(struct zk_place *place, const char *name, size_t length)
@@ -118,7 +124,8 @@ void hf__zk_place_name(struct zookeeper *zk, struct zk_place *place)
 {
     char uuid[ZK_UUID_SIZE];
     hf__zk_uuid(uuid);
-    hf__zk_node_stem(place->stem, uuid, hf__zk_family_of(place->op->mode), zk->settings.kazoo);
+    hf__zk_node_stem(place->stem, uuid, hf__zk_family_of(place->op->mode),
+                     zk->settings.kazoo && !place->permits);
 }
 
 /* What was under the last session ends with that, before the next one begins. */

@@ -1,9 +1,9 @@
 /* Giving back: the node goes, and until that is known, nothing is. */
-#include "zookeeper.h"
+#include "semaphore.h"
 
 #include <string.h>
 
-static void gone(struct zookeeper *zk, struct hf_op *op, bool lost)
+void hf__zk_gone(struct zookeeper *zk, struct hf_op *op, bool lost)
 {
     struct zk_place *place = op->engine_pointer;
     op->verdict = HF_GONE;
@@ -19,7 +19,7 @@ static void take_second(struct zk_place *place)
     place->second[0] = 0;
 }
 
-static void silent(struct zookeeper *zk, struct zk_place *place, const struct zk_request *request,
+void hf__zk_silent(struct zookeeper *zk, struct zk_place *place, const struct zk_request *request,
                    const struct zk_reply *reply)
 {
     struct hf_op *op = place->op;
@@ -39,7 +39,7 @@ static void one_deleted(struct zookeeper *zk, struct zk_place *place, bool lost)
 {
     place->missing |= lost;
     if (!*place->second) {
-        gone(zk, place->op, place->missing);
+        hf__zk_gone(zk, place->op, place->missing);
         return;
     }
     take_second(place);
@@ -59,10 +59,10 @@ static void delete_answered(struct zookeeper *zk, struct zk_request *request,
     else if (reply && reply->error == ZK_NO_NODE)
         one_deleted(zk, place, place->held && !place->unsure);
     else if (!reply && request->session->state == ZK_SESSION_OVER)
-        gone(zk, place->op, place->held);
+        hf__zk_gone(zk, place->op, place->held);
     else {
         place->unsure |= request->sent;
-        silent(zk, place, request, reply);
+        hf__zk_silent(zk, place, request, reply);
     }
 }
 
@@ -80,7 +80,7 @@ static bool ask_to_delete(struct zookeeper *zk, struct zk_place *place, zk_answe
 static void remove_node(struct zookeeper *zk, struct zk_place *place)
 {
     if (!ask_to_delete(zk, place, delete_answered))
-        silent(zk, place, NULL, NULL);
+        hf__zk_silent(zk, place, NULL, NULL);
 }
 
 /* ---- a writer becomes a reader: Curator's way since 5.5, with the writer's own number ---- */
@@ -109,7 +109,7 @@ static void writer_deleted(struct zookeeper *zk, struct zk_request *request, str
         return;
     }
     place->unsure |= request->sent;
-    silent(zk, place, request, reply);
+    hf__zk_silent(zk, place, request, reply);
 }
 
 static void reader_made(struct zookeeper *zk, struct zk_request *request, struct zk_reply *reply)
@@ -119,13 +119,13 @@ static void reader_made(struct zookeeper *zk, struct zk_request *request, struct
         return;
     if (reply && (reply->error == ZK_OK || reply->error == ZK_NODE_EXISTS)) {
         if (!ask_to_delete(zk, place, writer_deleted))
-            silent(zk, place, NULL, NULL);
+            hf__zk_silent(zk, place, NULL, NULL);
         return;
     }
     if (reply)
         place->second[0] = 0;
     place->leaving = reply == NULL;
-    silent(zk, place, request, reply);
+    hf__zk_silent(zk, place, request, reply);
 }
 
 static void name_reader(struct zk_place *place)
@@ -144,7 +144,7 @@ static void lower(struct zookeeper *zk, struct zk_place *place)
         name_reader(place);
     struct zk_request *request = hf__zk_place_request(zk, place, ZK_CREATE, reader_made);
     if (!request) {
-        silent(zk, place, NULL, NULL);
+        hf__zk_silent(zk, place, NULL, NULL);
         return;
     }
     hf__zk_describe(zk, place->op, place->op->lease_ms, data, sizeof data);
@@ -174,16 +174,16 @@ static void search_answered(struct zookeeper *zk, struct zk_request *request,
         return;
     bool over = !reply && request->session->state == ZK_SESSION_OVER;
     if (!over && (!reply || (reply->error != ZK_OK && reply->error != ZK_NO_NODE))) {
-        silent(zk, place, request, reply);
+        hf__zk_silent(zk, place, request, reply);
         return;
     }
     if (reply && reply->error == ZK_OK && !hf__zk_find_stem(reply->body, place->stem, &child)) {
         hf__zk_connection_break(zk, HF_ECORRUPT, 0, "its answer cannot be read");
-        silent(zk, place, request, NULL);
+        hf__zk_silent(zk, place, request, NULL);
         return;
     }
     if (child.length == 0) {
-        gone(zk, place->op, false);
+        hf__zk_gone(zk, place->op, false);
         return;
     }
     hf__zk_place_has_node(place, child.name, child.length);
@@ -205,7 +205,7 @@ static void search(struct zookeeper *zk, struct zk_place *place)
         hf__zk_ask(zk, sync);
     }
     if (!list) {
-        silent(zk, place, NULL, NULL);
+        hf__zk_silent(zk, place, NULL, NULL);
         return;
     }
     hf__zk_write_text(&list->body, place->path);
@@ -224,7 +224,7 @@ static void earlier_answered(struct zookeeper *zk, struct zk_request *request,
     if (!reply && request->session->state == ZK_SESSION_OVER)
         hf__zk_release(&zk->base, place->op);
     else
-        silent(zk, place, request, reply);
+        hf__zk_silent(zk, place, request, reply);
 }
 
 /* Asked under that session, which nothing is sent under any more, it is answered when it is over.
@@ -233,7 +233,7 @@ static void await_earlier(struct zookeeper *zk, struct zk_place *place)
 {
     struct zk_request *request = hf__zk_place_request(zk, place, ZK_SYNC, earlier_answered);
     if (!request) {
-        silent(zk, place, NULL, NULL);
+        hf__zk_silent(zk, place, NULL, NULL);
         return;
     }
     hf__zk_session_drop(request->session);
@@ -247,7 +247,7 @@ void hf__zk_release(struct hf_engine *engine, struct hf_op *op)
     struct zk_place *place = op->engine_pointer;
     hf__zk_session_look(zk);
     if (!place || !place->session) {
-        gone(zk, op, false);
+        hf__zk_gone(zk, op, false);
         return;
     }
     if (op->keep != HF_KEEP_NOTHING && (op->keep != HF_READ || !*place->node)) {
@@ -259,15 +259,17 @@ void hf__zk_release(struct hf_engine *engine, struct hf_op *op)
     if (hf__zk_place_has_past(place))
         await_earlier(zk, place);
     else if (place->session->state == ZK_SESSION_OVER)
-        gone(zk, op, place->held);
+        hf__zk_gone(zk, op, place->held);
     else if (op->keep != HF_KEEP_NOTHING)
         lower(zk, place);
+    else if (place->permits && hf__zk_semaphore_release(zk, place))
+        return;
     else if (*place->node)
         remove_node(zk, place);
     else if (place->unknown)
         search(zk, place);
     else
-        gone(zk, op, false);
+        hf__zk_gone(zk, op, false);
 }
 
 /* ---- without anybody waiting ---- */
@@ -282,5 +284,8 @@ static void quietly_answered(struct zookeeper *zk, struct zk_request *request,
 void hf__zk_delete_quietly(struct zookeeper *zk, struct zk_place *place)
 {
     /* Without memory it stays until it is given back. */
-    ask_to_delete(zk, place, quietly_answered);
+    if (place->permits)
+        hf__zk_semaphore_delete_quietly(zk, place);
+    else
+        ask_to_delete(zk, place, quietly_answered);
 }

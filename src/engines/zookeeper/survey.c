@@ -1,6 +1,7 @@
 /* Surveys: one list, then what each node of it says, all at once. A node that goes meanwhile is not
  * in the picture. */
 #include "survey.h"
+#include "semaphore.h"
 
 #include "base/testing.h"
 
@@ -50,13 +51,13 @@ static void fail(struct zookeeper *zk, struct survey *survey, const struct zk_re
 /* Who holds: nobody in front stands against it. */
 static void judge(struct survey *survey)
 {
-    bool seen[ZK_WRITER + 1] = { false };
+    bool seen[ZK_AWAIT + 1] = { false };
     uint32_t in_front = 0;
     for (uint32_t i = 0; i < survey->count; i++) {
         struct surveyed *node = &survey->nodes[i];
         for (; survey->nodes[in_front].number < node->number; in_front++)
             seen[survey->nodes[in_front].family] |= survey->nodes[in_front].there;
-        node->holds = node->there;
+        node->holds = node->there && node->family != ZK_AWAIT;
         for (unsigned family = ZK_LOCK; family <= ZK_WRITER; family++)
             if (seen[family] && hf__zk_stands_against((enum zk_family)family, node->family))
                 node->holds = false;
@@ -141,6 +142,7 @@ static void read_children(struct survey *survey, struct zk_reader children)
         size_t length;
         const char *name = hf__zk_read_bytes(&children, &length);
         struct zk_child child = hf__zk_child(name, length);
+        survey->semaphore |= length == strlen(ZK_LEASES) && memcmp(name, ZK_LEASES, length) == 0;
         if (child.family == ZK_STRANGER || length >= ZK_NODE_SIZE) {
             if (survey->met)
                 survey->met(survey, name, length);
@@ -171,14 +173,36 @@ static void synced(struct zookeeper *zk, struct zk_request *request, struct zk_r
     one_less(zk, request->arg);
 }
 
+static void path_answered(struct zookeeper *zk, struct zk_request *request, struct zk_reply *reply)
+{
+    struct survey *survey = request->arg;
+    size_t length;
+    if (reply && reply->error == ZK_OK) {
+        const char *data = hf__zk_read_bytes(&reply->body, &length);
+        survey->total = hf__zk_total(data, length);
+    } else if (!reply || reply->error != ZK_NO_NODE) {
+        fail(zk, survey, request, reply);
+    }
+    one_less(zk, survey);
+}
+
 static void start(struct zookeeper *zk, struct survey *survey)
 {
     struct zk_request *sync = ask(zk, survey, ZK_SYNC, synced);
-    struct zk_request *list = sync ? ask(zk, survey, ZK_GET_CHILDREN, list_answered) : NULL;
+    struct zk_request *data = sync ? ask(zk, survey, ZK_GET_DATA, path_answered) : NULL;
+    struct zk_request *list = data ? ask(zk, survey, ZK_GET_CHILDREN, list_answered) : NULL;
+    survey->semaphore = false;
+    survey->total = -1;
     if (sync) {
         sync->arg = survey;
         hf__zk_write_text(&sync->body, *survey->path ? survey->path : "/");
         hf__zk_ask(zk, sync);
+    }
+    if (data) {
+        data->arg = survey;
+        hf__zk_write_text(&data->body, *survey->path ? survey->path : "/");
+        hf__zk_write_bool(&data->body, false);
+        hf__zk_ask(zk, data);
     }
     if (list) {
         list->arg = survey;
@@ -188,6 +212,28 @@ static void start(struct zookeeper *zk, struct survey *survey)
     }
     if (survey->out == 0)
         survey->done(zk, survey);
+}
+
+static size_t stem_of(const char *name)
+{
+    size_t length = strlen(name);
+    return length > ZK_DIGITS ? length - ZK_DIGITS : 0;
+}
+
+bool hf__zk_survey_same_claim(const struct surveyed *node, const char *name)
+{
+    size_t stem = stem_of(node->name);
+    if (node->family != ZK_LEASE)
+        return strcmp(node->name, name) == 0;
+    return stem_of(name) == stem && memcmp(node->name, name, stem) == 0;
+}
+
+bool hf__zk_survey_is_first(const struct survey *survey, const struct surveyed *node)
+{
+    for (const struct surveyed *each = survey->nodes; each < node; each++)
+        if (each->there && hf__zk_survey_same_claim(each, node->name))
+            return false;
+    return true;
 }
 
 void hf__zk_survey_begin(struct zookeeper *zk, struct survey *survey)

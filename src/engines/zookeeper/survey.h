@@ -21,7 +21,9 @@ struct survey {
     char *path;             /* owned */
     struct surveyed *nodes; /* in the order of the queue */
     uint32_t count, room, out;
-    int code; /* of the survey: HF_OK, or why it failed, with `error` */
+    bool semaphore; /* it has its permits below this path */
+    int64_t total;  /* what the path itself says of permits, or -1 */
+    int code;       /* of the survey: HF_OK, or why it failed, with `error` */
     hf_error *error;
     /* Of every other child; may be NULL. */
     void (*met)(struct survey *survey, const char *child, size_t length);
@@ -37,6 +39,10 @@ void hf__zk_survey_begin(struct zookeeper *zk, struct survey *survey);
 void hf__zk_survey_free(struct survey *survey);
 /* For another path, which it takes over. */
 void hf__zk_survey_again(struct zookeeper *zk, struct survey *survey, char *path);
+/* A claim for several permits has as many nodes. */
+bool hf__zk_survey_same_claim(const struct surveyed *node, const char *name);
+/* No other node of its claim is in front of it. */
+bool hf__zk_survey_is_first(const struct survey *survey, const struct surveyed *node);
 void hf__zk_surveys_close(struct zookeeper *zk);
 
 #endif

@@ -28,6 +28,7 @@ static bool is_watched_by(const struct zk_place *place, const char *whole, size_
 void hf__zk_watch_remove(struct zk_place *place)
 {
     hf__link_remove(&place->watch_link);
+    hf__link_remove(&place->path_link);
     place->watched[0] = 0;
 }
 
@@ -54,9 +55,57 @@ static void fire(struct zookeeper *zk, struct zk_place *place, int32_t type)
         hf__zk_watch_own(zk, place);
 }
 
+/* ---- paths, which others may watch, too ---- */
+
+void hf__zk_watch_path(struct zookeeper *zk, struct zk_place *place, const char *path)
+{
+    hf__link_remove(&place->path_link);
+    place->watched_path = path;
+    hf__list_append(&zk->paths, &place->path_link);
+}
+
+static void path_event(struct zookeeper *zk, const struct zk_event *event)
+{
+    struct hf_link due, *link;
+    hf__link_init(&due);
+    HF_LIST_FOREACH (each, following, &zk->paths) {
+        const char *path = HF_CONTAINER(each, struct zk_place, path_link)->watched_path;
+        if (strlen(path) != event->path_length ||
+            memcmp(path, event->path, event->path_length) != 0)
+            continue;
+        hf__link_remove(each);
+        hf__list_append(&due, each);
+    }
+    while ((link = hf__list_pop(&due))) {
+        const struct zk_place *place = HF_CONTAINER(link, struct zk_place, path_link);
+        if (place->op && !place->leaving)
+            hf__op_wake(place->op);
+    }
+}
+
+static void watch_paths_again(struct zookeeper *zk, struct zk_writer *writer)
+{
+    HF_LIST_FOREACH (link, following, &zk->paths) {
+        const struct zk_place *place = HF_CONTAINER(link, struct zk_place, path_link);
+        size_t begun = hf__zk_frame_begin(writer);
+        hf__zk_write_int(writer, ZK_XID_WATCHES);
+        hf__zk_write_int(writer, ZK_SET_WATCHES);
+        hf__zk_write_long(writer, zk->last_zxid);
+        hf__zk_write_int(writer, 1);
+        hf__zk_write_text(writer, place->watched_path);
+        hf__zk_write_int(writer, 0); /* of nodes to appear */
+        hf__zk_write_int(writer, place->permits ? 1 : 0);
+        if (place->permits)
+            hf__zk_write_text(writer, place->watched_path);
+        hf__zk_frame_end(writer, begun);
+        hf__zk_connection_write(zk, writer);
+    }
+}
+
 void hf__zk_watch_event(struct zookeeper *zk, const struct zk_event *event)
 {
     size_t parent = event->path_length;
+    path_event(zk, event);
     while (parent > 0 && event->path[parent - 1] != '/')
         parent--;
     if (parent == 0)
@@ -115,6 +164,7 @@ void hf__zk_watch_again(struct zookeeper *zk, struct zk_writer *writer)
         }
     if (count > 0)
         end_piece(zk, writer, begun, count_at, count);
+    watch_paths_again(zk, writer);
 }
 
 /* ---- what we hold ---- */

@@ -1,4 +1,6 @@
 /* The engine `zk:`: opening, closing, and its table. */
+#include "latch.h"
+#include "semaphore.h"
 #include "survey.h"
 
 #include "base/error.h"
@@ -20,6 +22,9 @@ static int open_zookeeper(struct hf_engine **ret, const struct hf_host *host, st
     zk->base.host = host;
     hf__link_init(&zk->places);
     hf__link_init(&zk->leased);
+    hf__link_init(&zk->paths);
+    hf__link_init(&zk->totals);
+    hf__link_init(&zk->countings);
     hf__link_init(&zk->surveys);
     hf__zk_connection_open(zk);
     hf__zk_watch_open(zk);
@@ -45,6 +50,8 @@ void hf__zk_connection_closed(struct zookeeper *zk)
     struct hf_link *link;
     hf__zk_connection_free_requests(zk);
     hf__zk_surveys_close(zk);
+    hf__zk_totals_close(zk);
+    hf__zk_latches_close(zk);
     while ((link = hf__list_first(&zk->places)))
         hf__zk_place_leave(zk, HF_CONTAINER(link, struct zk_place, link));
     hf__zk_settings_close(&zk->settings);
@@ -69,7 +76,8 @@ static const char *const schemes[] = { "zk", "zks", NULL };
 const struct hf_engine_ops hf__zookeeper = {
     .name = "zookeeper",
     .schemes = schemes,
-    .caps = HF_CAP_MUTEX | HF_CAP_FAIR | HF_CAP_RW | HF_CAP_TOKEN | HF_CAP_INSPECT | HF_CAP_BREAK,
+    .caps = HF_CAP_MUTEX | HF_CAP_FAIR | HF_CAP_RW | HF_CAP_PERMIT | HF_CAP_LATCH | HF_CAP_TOKEN |
+            HF_CAP_INSPECT | HF_CAP_BREAK,
     .open = open_zookeeper,
     .close = close_zookeeper,
     .attempt = hf__zk_attempt,

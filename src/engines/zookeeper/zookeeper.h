@@ -22,6 +22,7 @@
 struct zookeeper;
 struct zk_request;
 struct zk_place;
+struct zk_permits;
 
 extern const struct hf_engine_ops hf__zookeeper;
 
@@ -136,7 +137,10 @@ struct zk_place {
     struct hf_link link;       /* in zk->places */
     struct hf_link watch_link; /* in the bucket of what it watches, or in zk->unwatched */
     struct hf_link lease_link; /* in zk->leased */
-    struct hf_op *op;          /* NULL: the claim is over, but requests are out */
+    struct hf_link path_link; /* in zk->paths, while what happens to watched_path wakes the claim */
+    const char *watched_path;
+    struct hf_op *op;           /* NULL: the claim is over, but requests are out */
+    struct zk_permits *permits; /* NULL: it is for no semaphore */
     unsigned uses;
     struct zk_session *session; /* the node's; counted */
     struct zk_session *earlier; /* the one before, or NULL; counted */
@@ -186,6 +190,8 @@ void hf__zk_write_child(struct zk_writer *writer, const char *path, const char *
 
 void hf__zk_watch_add(struct zookeeper *zk, struct zk_place *place, const char *child);
 void hf__zk_watch_remove(struct zk_place *place);
+/* Its data, and a semaphore's leases: the server has been told. The path outlives the watch. */
+void hf__zk_watch_path(struct zookeeper *zk, struct zk_place *place, const char *path);
 void hf__zk_watch_event(struct zookeeper *zk, const struct zk_event *event);
 /* Tells a server that has not heard of it everything that is watched. */
 void hf__zk_watch_again(struct zookeeper *zk, struct zk_writer *writer);
@@ -193,6 +199,24 @@ void hf__zk_watch_again(struct zookeeper *zk, struct zk_writer *writer);
 void hf__zk_watch_own(struct zookeeper *zk, struct zk_place *place);
 void hf__zk_watch_open(struct zookeeper *zk);
 void hf__zk_watch_close(struct zookeeper *zk);
+
+/* ---- ask.c, release.c: what ends a question, or leads it on ---- */
+
+void hf__zk_finish(struct zookeeper *zk, struct zk_place *place, enum hf_verdict verdict);
+void hf__zk_fail(struct zookeeper *zk, struct zk_place *place, const struct zk_request *request,
+                 const struct zk_reply *reply);
+void hf__zk_no_memory(struct zookeeper *zk, struct zk_place *place);
+/* Deletes the node, if there is one, and answers then. */
+void hf__zk_withdraw(struct zookeeper *zk, struct zk_place *place, enum hf_verdict verdict);
+/* `there`: there was a node of ours, which is there no more. */
+void hf__zk_begin_again(struct zookeeper *zk, struct zk_place *place, bool there);
+/* A bare try: is anybody in the queue? */
+void hf__zk_look_first(struct zookeeper *zk, struct zk_place *place);
+void hf__zk_line_up(struct zookeeper *zk, struct zk_place *place);
+void hf__zk_grant(struct zookeeper *zk, struct zk_place *place);
+void hf__zk_gone(struct zookeeper *zk, struct hf_op *op, bool lost);
+void hf__zk_silent(struct zookeeper *zk, struct zk_place *place, const struct zk_request *request,
+                   const struct zk_reply *reply);
 
 /* ---- ask.c, release.c, change.c, inspect.c ---- */
 
@@ -233,6 +257,9 @@ struct zookeeper {
     void *closed_arg;
 
     struct hf_link places, unwatched, leased, surveys;
+    struct hf_link paths;     /* that are watched: by heads of semaphores' queues, and at latches */
+    struct hf_link totals;    /* that are being set */
+    struct hf_link countings; /* changes of latches */
     struct hf_timer watch_later;
     struct hf_link watches[ZK_WATCH_BUCKETS];
 };

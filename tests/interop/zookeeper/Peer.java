@@ -9,9 +9,12 @@ import java.io.InputStreamReader;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.ArrayDeque;
+import java.util.Deque;
 import java.util.HashMap;
 import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import java.util.concurrent.TimeUnit;
@@ -19,6 +22,13 @@ import org.apache.curator.framework.CuratorFramework;
 import org.apache.curator.framework.CuratorFrameworkFactory;
 import org.apache.curator.framework.recipes.locks.InterProcessMutex;
 import org.apache.curator.framework.recipes.locks.InterProcessReadWriteLock;
+import org.apache.curator.framework.recipes.locks.InterProcessSemaphoreV2;
+import org.apache.curator.framework.recipes.locks.Lease;
+import org.apache.curator.framework.recipes.shared.SharedCount;
+import org.apache.curator.framework.recipes.shared.SharedCountListener;
+import org.apache.curator.framework.recipes.shared.SharedCountReader;
+import org.apache.curator.framework.recipes.shared.VersionedValue;
+import org.apache.curator.framework.state.ConnectionState;
 import org.apache.curator.retry.RetryNTimes;
 
 public final class Peer {
@@ -76,7 +86,143 @@ public final class Peer {
         return "ok";
     }
 
+    /* How many permits there are is shared in the node that has the leases below it. */
+    private static final Map<String, SharedCount> totals = new ConcurrentHashMap<>();
+    private static final Map<String, InterProcessSemaphoreV2> semaphores =
+        new ConcurrentHashMap<>();
+    private static final ThreadLocal<Map<String, Deque<Lease>>> leases =
+        ThreadLocal.withInitial(HashMap::new);
+
+    private static SharedCount totalOf(String name) {
+        return totals.computeIfAbsent(root + "/" + name + "/leases", path -> {
+            SharedCount total = new SharedCount(client, path, 0);
+            try {
+                total.start();
+            } catch (Exception failure) {
+                throw new IllegalStateException(failure);
+            }
+            return total;
+        });
+    }
+
+    private static InterProcessSemaphoreV2 semaphoreOf(String name) {
+        return semaphores.computeIfAbsent(
+            name, each -> new InterProcessSemaphoreV2(client, root + "/" + each, totalOf(each)));
+    }
+
+    private static String takePermit(String name, long waitMs) throws Exception {
+        InterProcessSemaphoreV2 semaphore = semaphoreOf(name);
+        Lease lease = waitMs < 0 ? semaphore.acquire()
+                                 : semaphore.acquire(waitMs, TimeUnit.MILLISECONDS);
+        if (lease != null) {
+            leases.get().computeIfAbsent(name, each -> new ArrayDeque<>()).push(lease);
+        }
+        return lease != null ? "ok" : "busy";
+    }
+
+    private static String givePermit(String name) {
+        semaphoreOf(name).returnLease(leases.get().get(name).pop());
+        return "ok";
+    }
+
+    /* Leaves a file where everybody inside has one, and looks how many there are. */
+    private static String park(String name, Path directory, int times, int most) throws Exception {
+        Path mine = directory.resolve("Curator-" + Thread.currentThread().getId());
+        for (int i = 0; i < times; i++) {
+            Lease lease = semaphoreOf(name).acquire();
+            Files.createFile(mine);
+            int count = directory.toFile().list().length;
+            Thread.yield();
+            Files.delete(mine);
+            semaphoreOf(name).returnLease(lease);
+            if (count > most) {
+                return "failed: too many are inside";
+            }
+        }
+        return "ok";
+    }
+
+    private static SharedCount latchOf(String name) throws Exception {
+        SharedCount latch = new SharedCount(client, root + "/" + name, 0);
+        latch.start();
+        return latch;
+    }
+
+    private static String setLatch(String name, int count) throws Exception {
+        try (SharedCount latch = latchOf(name)) {
+            boolean free = latch.getCount() <= 0;
+            return free && latch.trySetCount(latch.getVersionedValue(), count) ? "ok" : "busy";
+        }
+    }
+
+    private static String countDown(String name, int times) throws Exception {
+        try (SharedCount latch = latchOf(name)) {
+            for (int i = 0; i < times; i++) {
+                VersionedValue<Integer> seen;
+                do {
+                    seen = latch.getVersionedValue();
+                } while (!latch.trySetCount(seen, Math.max(0, seen.getValue() - 1)));
+            }
+            return "ok";
+        }
+    }
+
+    private static String await(String name, long waitMs) throws Exception {
+        try (SharedCount latch = latchOf(name)) {
+            CountDownLatch open = new CountDownLatch(1);
+            latch.addListener(new SharedCountListener() {
+                @Override
+                public void countHasChanged(SharedCountReader reader, int count) {
+                    if (count <= 0) {
+                        open.countDown();
+                    }
+                }
+
+                @Override
+                public void stateChanged(CuratorFramework framework, ConnectionState state) {
+                }
+            });
+            if (latch.getCount() <= 0) {
+                return "ok";
+            }
+            if (waitMs < 0) {
+                open.await();
+                return "ok";
+            }
+            return open.await(waitMs, TimeUnit.MILLISECONDS) ? "ok" : "busy";
+        }
+    }
+
+    /* What has no owner; or null: no such order. */
+    private static String change(String[] word) throws Exception {
+        switch (word[0]) {
+        case "permits":
+            totalOf(word[1]).setCount(Integer.parseInt(word[2]));
+            return "ok";
+        case "latch":
+            return setLatch(word[1], Integer.parseInt(word[2]));
+        case "down":
+            return countDown(word[1], word.length > 2 ? Integer.parseInt(word[2]) : 1);
+        case "await":
+            return await(word[1], Long.parseLong(word[2]));
+        default:
+            return null;
+        }
+    }
+
     private static String obey(String[] word) throws Exception {
+        String changed = change(word);
+        if (changed != null) {
+            return changed;
+        }
+        if (word[0].equals("park")) {
+            return park(word[1], Path.of(word[2]), Integer.parseInt(word[3]),
+                        Integer.parseInt(word[4]));
+        }
+        if (word[1].equals("permit")) {
+            return word[0].equals("lock") ? takePermit(word[2], Long.parseLong(word[3]))
+                                          : givePermit(word[2]);
+        }
         InterProcessMutex lock = lockOf(word[1], word[2]);
         switch (word[0]) {
         case "lock":

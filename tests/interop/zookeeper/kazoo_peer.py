@@ -68,8 +68,34 @@ class Worker(threading.Thread):
                     file.write(str(number + 1))
         return "ok"
 
+    def latch(self, name, count):
+        latch = self.client.Counter(f"{ROOT}/{name}", support_curator=True)
+        if latch.value > 0:
+            return "busy"
+        latch += int(count)
+        return "ok"
+
+    def down(self, name, times=1):
+        latch = self.client.Counter(f"{ROOT}/{name}", support_curator=True)
+        for _ in range(int(times)):
+            latch -= 1
+        return "ok"
+
+    def wait_for(self, name, wait_ms):
+        opened = threading.Event()
+
+        def look(data, _stat):
+            if not data or int.from_bytes(data, "big") == 0:
+                opened.set()
+                return False
+            return True
+
+        self.client.DataWatch(f"{ROOT}/{name}", look)
+        return "ok" if opened.wait(None if int(wait_ms) < 0 else int(wait_ms) / 1000) else "busy"
+
     def run(self):
-        verbs = {"lock": self.lock, "unlock": self.unlock, "count": self.count}
+        verbs = {"lock": self.lock, "unlock": self.unlock, "count": self.count,
+                 "latch": self.latch, "down": self.down, "await": self.wait_for}
         while True:
             verb, *words = self.orders.get()
             try:

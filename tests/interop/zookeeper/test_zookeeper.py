@@ -217,6 +217,101 @@ def both_write_the_same_number(stage, one, other, name):
     count(stage, one, other, name, "write", 30, ("a", "b"))
 
 
+@scene("permit")
+def permits_are_shared(stage, one, other, name):
+    one.want("ok", "a", "permits", name, 2)
+    one.want("ok", "a", "lock", "permit", name, FOR_EVER, 0)
+    other.want("ok", "a", "lock", "permit", name, FOR_EVER, 0)
+    one.want("busy", "b", "lock", "permit", name, 0, 0)
+    other.want("busy", "b", "lock", "permit", name, 0, 0)
+    other.tell("b", "lock", "permit", name, FOR_EVER, 0)
+    stage.wait_for_queue(f"{name}/locks", 1)
+    one.want("ok", "a", "unlock", "permit", name)
+    equal(other.answer("b"), "ok", f"{other.what} who waits")
+    for thread in ("a", "b"):
+        other.want("ok", thread, "unlock", "permit", name)
+    stage.check_free(f"{name}/leases")
+    stage.check_free(f"{name}/locks")
+
+
+@scene("permit")
+def more_permits_let_the_other_in(stage, one, other, name):
+    one.want("ok", "a", "permits", name, 1)
+    one.want("ok", "a", "lock", "permit", name, FOR_EVER, 0)
+    other.tell("a", "lock", "permit", name, FOR_EVER, 0)
+    stage.wait_for_queue(f"{name}/locks", 1)
+    one.want("ok", "b", "permits", name, 2)
+    equal(other.answer("a"), "ok", f"{other.what} who waits")
+    for side in (one, other):
+        side.want("ok", "a", "unlock", "permit", name)
+    stage.check_free(f"{name}/leases")
+
+
+@scene("permit", exchanged=False)
+def a_car_park_is_never_overfull(stage, one, other, name):
+    threads, most = ("a", "b", "c"), 2
+    inside = pathlib.Path(stage.keeper.directory, name)
+    inside.mkdir()
+    one.want("ok", "a", "permits", name, most)
+    for thread in threads:
+        for side in (one, other):
+            side.tell(thread, "park", name, inside, 25, most)
+    for thread in threads:
+        for side in (one, other):
+            equal(side.answer(thread), "ok", f"{side.what}, {thread}")
+    stage.check_free(f"{name}/leases")
+    stage.check_free(f"{name}/locks")
+
+
+@scene("permit", exchanged=False)
+def the_deads_permits_come_back(stage, one, other, name):
+    victims = []
+    for dying, living in ((one, other), (other, one)):
+        mine = f"{name}-{dying.what}"
+        living.want("ok", "b", "permits", mine, 1)
+        victim = stage.another(dying.what, DYING_MS)
+        victim.want("ok", "a", "lock", "permit", mine, FOR_EVER, 0)
+        equal(len(stage.queue(f"{mine}/leases")), 1, f"leases of {dying.what}")
+        victim.stop()
+        living.tell("b", "lock", "permit", mine, FOR_EVER, 0)
+        victims.append((dying, living, mine))
+    for dying, living, mine in victims:
+        equal(living.answer("b"), "ok", f"{living.what} after the dead {dying.what}")
+        living.want("ok", "b", "unlock", "permit", mine)
+        stage.check_free(f"{mine}/leases")
+
+
+@scene("latch")
+def a_latch_opens_for_both(stage, one, other, name):
+    one.want("ok", "a", "latch", name, 2)
+    other.want("busy", "a", "latch", name, 2)
+    other.want("busy", "a", "await", name, 0)
+    for side in (one, other):
+        side.tell("b", "await", name, FOR_EVER)
+    one.want("ok", "a", "down", name)
+    equal(stage.keeper.data(f"{ROOT}/{name}"), bytes([0, 0, 0, 1]), "the count")
+    other.want("ok", "a", "down", name)
+    for side in (one, other):
+        equal(side.answer("b"), "ok", f"{side.what} who waits")
+        side.want("ok", "a", "await", name, FOR_EVER)
+    one.want("ok", "a", "latch", name, 3)
+    other.want("busy", "a", "await", name, 0)
+
+
+@scene("latch", exchanged=False)
+def both_count_down_to_the_last(stage, one, other, name):
+    """Each count is seen by the next: none is lost."""
+    threads, times = ("a", "b"), 20
+    one.want("ok", "a", "latch", name, 2 * len(threads) * times + 5)
+    for thread in threads:
+        for side in (one, other):
+            side.tell(thread, "down", name, times)
+    for thread in threads:
+        for side in (one, other):
+            equal(side.answer(thread), "ok", f"{side.what}, {thread}")
+    equal(stage.keeper.data(f"{ROOT}/{name}"), bytes([0, 0, 0, 5]), "the count")
+
+
 def tests_of(stage):
     first, second = stage.start
     tests = []
@@ -256,7 +351,7 @@ def curator_stages(version, peer, kept):
         "holdfast": holdfast_with(peer),
         "Curator": lambda keeper, session_ms: (
             [*java, f"127.0.0.1:{keeper.port}", ROOT, str(session_ms)],),
-    }, ("mutex", "reentrant", "rw"))]
+    }, ("mutex", "reentrant", "rw", "permit", "latch"))]
 
 
 def install_kazoo(version, kept):
@@ -287,7 +382,7 @@ def kazoo_stages(version, peer, kept):
 
     return lambda keeper: [
         Stage("plain", keeper, {"holdfast": holdfast_with(peer, "?names=kazoo"),
-                                "kazoo": kazoo_with()}, ("mutex",)),
+                                "kazoo": kazoo_with()}, ("mutex", "latch")),
         Stage("pattern", keeper, {"holdfast": holdfast_with(peer, "?parents=persistent"),
                                   "kazoo": kazoo_with("-lock-")}, ("mutex",)),
     ]

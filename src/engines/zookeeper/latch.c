@@ -1,0 +1,331 @@
+/* Latches: the data of the node at PATH is the count, four bytes as in Curator's SharedCount, and
+ * no count is as good as zero. Who waits has a node below it, for others to see, and watches the
+ * data. Whoever changes the count says which version of it he has seen: if there is a newer one,
+ * the question begins again. */
+#include "latch.h"
+#include "semaphore.h"
+
+#include "base/testing.h"
+
+#include <string.h>
+
+/* Each time somebody else was faster, and so got on. */
+#define TRIES_MAX 10000u
+
+/* ---- waiting ---- */
+
+static void look_answered(struct zookeeper *zk, struct zk_request *request, struct zk_reply *reply)
+{
+    struct zk_place *place = request->place;
+    int64_t count = 0;
+    if (!place->op || place->session != request->session)
+        return;
+    if (!reply || (reply->error != ZK_OK && reply->error != ZK_NO_NODE)) {
+        hf__zk_fail(zk, place, request, reply);
+        return;
+    }
+    if (reply->error == ZK_OK) {
+        size_t length;
+        const char *data = hf__zk_read_bytes(&reply->body, &length);
+        count = hf__zk_total(data, length);
+    }
+    if (count <= 0) {
+        hf__zk_withdraw(zk, place, HF_GRANTED);
+    } else if (!place->op->enqueue) {
+        hf__zk_withdraw(zk, place, HF_REFUSED);
+    } else {
+        hf__zk_watch_path(zk, place, place->path);
+        place->op->rests_on = &place->session->lease;
+        hf__zk_finish(zk, place, HF_REFUSED);
+    }
+}
+
+static void look(struct zookeeper *zk, struct zk_place *place, bool watch)
+{
+    struct zk_request *request = hf__zk_place_request(zk, place, ZK_GET_DATA, look_answered);
+    if (!request) {
+        hf__zk_no_memory(zk, place);
+        return;
+    }
+    hf__zk_write_text(&request->body, place->path);
+    hf__zk_write_bool(&request->body, watch);
+    hf__zk_ask(zk, request);
+}
+
+void hf__zk_latch_turn(struct zookeeper *zk, struct zk_place *place)
+{
+    look(zk, place, place->op->enqueue);
+}
+
+static void nothing(struct zookeeper *zk, struct zk_request *request, struct zk_reply *reply)
+{
+    (void)zk, (void)request, (void)reply;
+}
+
+/* A bare try writes nothing. */
+bool hf__zk_latch_begin(struct zookeeper *zk, struct zk_place *place)
+{
+    if (place->op->enqueue || *place->node || place->unknown)
+        return false;
+    struct zk_request *sync = hf__zk_place_request(zk, place, ZK_SYNC, nothing);
+    if (!sync) {
+        hf__zk_no_memory(zk, place);
+        return true;
+    }
+    hf__zk_write_text(&sync->body, place->path);
+    hf__zk_ask(zk, sync);
+    look(zk, place, false);
+    return true;
+}
+
+/* ---- changing ---- */
+
+struct counting {
+    struct hf_link link; /* in zk->countings */
+    struct hf_change *change;
+    char *path;
+    int64_t count; /* as it was seen, and its version; -1: there is none */
+    uint32_t wanted;
+    struct zk_stat stat;
+    unsigned tries;
+    bool there, other_kind;
+};
+
+static void free_counting(struct counting *counting)
+{
+    hf__link_remove(&counting->link);
+    free(counting->path);
+    free(counting);
+}
+
+void hf__zk_latches_close(struct zookeeper *zk)
+{
+    struct hf_link *link;
+    while ((link = hf__list_first(&zk->countings)))
+        free_counting(HF_CONTAINER(link, struct counting, link));
+}
+
+static void end(struct zookeeper *zk, struct counting *counting, int code)
+{
+    struct hf_change *change = counting->change;
+    change->code = code;
+    free_counting(counting);
+    hf__change_done(&zk->base, change);
+}
+
+static void fail(struct zookeeper *zk, const struct zk_request *request,
+                 const struct zk_reply *reply)
+{
+    struct counting *counting = request->arg;
+    end(zk, counting, hf__zk_explain(zk, request, reply, &counting->change->error));
+}
+
+static void wrong_kind(struct zookeeper *zk, struct counting *counting)
+{
+    hf__explain(&counting->change->error, HF_EKIND, 0,
+                "\"%.200s\" is in use as another kind of lock, or has locks below it",
+                counting->path);
+    end(zk, counting, HF_EKIND);
+}
+
+static struct zk_request *ask(struct zookeeper *zk, struct counting *counting, int32_t operation,
+                              const char *path, zk_answered *answered)
+{
+    struct zk_session *session = hf__zk_session_current(zk);
+    struct zk_request *request = session ? hf__zk_request(zk, session, operation, answered) : NULL;
+    if (!request)
+        return NULL;
+    request->arg = counting;
+    hf__zk_write_text(&request->body, path);
+    return request;
+}
+
+static void ask_or_end(struct zookeeper *zk, struct counting *counting, struct zk_request *request)
+{
+    if (request)
+        hf__zk_ask(zk, request);
+    else
+        end(zk, counting, HF_ENOMEM);
+}
+
+static void look_again(struct zookeeper *zk, struct counting *counting);
+
+static void changed(struct zookeeper *zk, struct zk_request *request, struct zk_reply *reply)
+{
+    struct counting *counting = request->arg;
+    bool again = reply && (reply->error == ZK_BAD_VERSION || reply->error == ZK_NO_NODE ||
+                           reply->error == ZK_NODE_EXISTS);
+    counting->change->result = counting->wanted;
+    if (reply && reply->error == ZK_OK)
+        end(zk, counting, HF_OK);
+    else if (reply && reply->error == ZK_NOT_EMPTY)
+        wrong_kind(zk, counting);
+    else if (again && ++counting->tries < TRIES_MAX)
+        look_again(zk, counting);
+    else
+        fail(zk, request, reply);
+}
+
+static void count_bytes(uint32_t count, char bytes[ZK_TOTAL_SIZE])
+{
+    for (unsigned i = 0; i < ZK_TOTAL_SIZE; i++)
+        bytes[i] = (char)(count >> (8 * (ZK_TOTAL_SIZE - 1 - i)));
+}
+
+static void write_count(struct zookeeper *zk, struct counting *counting)
+{
+    char bytes[ZK_TOTAL_SIZE];
+    struct zk_request *request = ask(zk, counting, ZK_SET_DATA, counting->path, changed);
+    count_bytes(counting->wanted, bytes);
+    if (request) {
+        hf__zk_write_bytes(&request->body, bytes, sizeof bytes);
+        hf__zk_write_int(&request->body, counting->stat.version);
+    }
+    ask_or_end(zk, counting, request);
+}
+
+/* The nodes above as anybody's; the latch's own stays, whatever is below it. */
+static void make(struct zookeeper *zk, struct counting *counting)
+{
+    char bytes[ZK_TOTAL_SIZE];
+    bool plain = zk->settings.persistent || zk->plain_parents;
+    for (char *slash = strchr(counting->path + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
+        *slash = 0;
+        struct zk_request *request =
+            ask(zk, counting, plain ? ZK_CREATE : ZK_CREATE_CONTAINER, counting->path, nothing);
+        *slash = '/';
+        if (!request)
+            continue;
+        hf__zk_write_create(&request->body, "", 0, plain ? ZK_PERSISTENT : ZK_CONTAINER,
+                            zk->settings.user != NULL);
+        hf__zk_ask(zk, request);
+    }
+    struct zk_request *request = ask(zk, counting, ZK_CREATE, counting->path, changed);
+    count_bytes(counting->wanted, bytes);
+    if (request)
+        hf__zk_write_create(&request->body, bytes, sizeof bytes, ZK_PERSISTENT,
+                            zk->settings.user != NULL);
+    ask_or_end(zk, counting, request);
+}
+
+/* Gone, or somebody needs it. */
+static void removed(struct zookeeper *zk, struct zk_request *request, struct zk_reply *reply)
+{
+    struct counting *counting = request->arg;
+    if (!reply)
+        fail(zk, request, reply);
+    else if (counting->wanted == 0)
+        end(zk, counting, HF_OK);
+    else if (reply->error == ZK_OK || reply->error == ZK_NO_NODE)
+        make(zk, counting);
+    else
+        changed(zk, request, reply);
+}
+
+static void set_count(struct zookeeper *zk, struct counting *counting)
+{
+    bool container = counting->there && counting->stat.owner == INT64_MIN;
+    if (counting->count > 0) {
+        end(zk, counting, HF_BUSY);
+    } else if (counting->there && (container || counting->wanted == 0)) {
+        /* The server would remove a container when it is empty, with the count in it. */
+        struct zk_request *request = ask(zk, counting, ZK_DELETE, counting->path, removed);
+        if (request)
+            hf__zk_write_int(&request->body, counting->stat.version);
+        ask_or_end(zk, counting, request);
+    } else if (counting->there) {
+        write_count(zk, counting);
+    } else if (counting->wanted == 0) {
+        end(zk, counting, HF_OK);
+    } else {
+        make(zk, counting);
+    }
+}
+
+static void decide(struct zookeeper *zk, struct counting *counting)
+{
+    struct hf_change *change = counting->change;
+    int64_t count = counting->count > 0 ? counting->count : 0;
+    change->result = (uint32_t)count;
+    if (counting->other_kind) {
+        wrong_kind(zk, counting);
+    } else if (change->verb == HF_CHANGE_LATCH_SET) {
+        counting->wanted = change->value;
+        set_count(zk, counting);
+    } else if (change->verb == HF_CHANGE_LATCH_GET || count == 0) {
+        end(zk, counting, HF_OK);
+    } else {
+        counting->wanted = count > change->value ? (uint32_t)count - change->value : 0;
+        write_count(zk, counting);
+    }
+}
+
+static void children_answered(struct zookeeper *zk, struct zk_request *request,
+                              struct zk_reply *reply)
+{
+    struct counting *counting = request->arg;
+    struct zk_view view = { .own = false };
+    (void)zk;
+    if (reply && reply->error == ZK_OK)
+        hf__zk_view(&view, reply->body, ZK_AWAIT, "", 0);
+    counting->other_kind = view.other_kind;
+}
+
+static void count_answered(struct zookeeper *zk, struct zk_request *request, struct zk_reply *reply)
+{
+    struct counting *counting = request->arg;
+    if (!reply || (reply->error != ZK_OK && reply->error != ZK_NO_NODE)) {
+        fail(zk, request, reply);
+        return;
+    }
+    counting->there = reply->error == ZK_OK;
+    counting->count = -1;
+    if (counting->there) {
+        size_t length;
+        const char *data = hf__zk_read_bytes(&reply->body, &length);
+        counting->count = hf__zk_total(data, length);
+        hf__zk_read_stat(&reply->body, &counting->stat);
+    }
+    decide(zk, counting);
+}
+
+static void look_again(struct zookeeper *zk, struct counting *counting)
+{
+    struct zk_request *sync = ask(zk, counting, ZK_SYNC, counting->path, nothing);
+    struct zk_request *list =
+        sync ? ask(zk, counting, ZK_GET_CHILDREN, counting->path, children_answered) : NULL;
+    struct zk_request *data =
+        list ? ask(zk, counting, ZK_GET_DATA, counting->path, count_answered) : NULL;
+    if (sync)
+        hf__zk_ask(zk, sync);
+    if (list) {
+        hf__zk_write_bool(&list->body, false);
+        hf__zk_ask(zk, list);
+    }
+    if (data)
+        hf__zk_write_bool(&data->body, false);
+    ask_or_end(zk, counting, data);
+}
+
+void hf__zk_latch_change(struct zookeeper *zk, struct hf_change *change)
+{
+    struct counting *counting = NULL;
+    char *path = NULL;
+    change->code = HF_ENOMEM;
+    if (change->verb == HF_CHANGE_LATCH_SET && change->value > INT32_MAX) {
+        hf__explain(&change->error, HF_ELIMIT, 0, "a latch begins at %d at most", INT32_MAX);
+        change->code = HF_ELIMIT;
+    } else {
+        path = hf__zk_path_of(zk->settings.root, change->name, change->name_length);
+        counting = path ? hf__calloc(1, sizeof *counting) : NULL;
+    }
+    if (!counting) {
+        free(path);
+        hf__change_done(&zk->base, change);
+        return;
+    }
+    counting->change = change;
+    counting->path = path;
+    hf__list_append(&zk->countings, &counting->link);
+    look_again(zk, counting);
+}

@@ -1,0 +1,14 @@
+/* Latches: a number in a node, as in Curator's SharedCount. */
+#ifndef HF_ENGINES_ZOOKEEPER_LATCH_H
+#define HF_ENGINES_ZOOKEEPER_LATCH_H
+
+#include "zookeeper.h"
+
+/* True: it has taken the question over. */
+bool hf__zk_latch_begin(struct zookeeper *zk, struct zk_place *place);
+/* The claim has a node that says that it waits. */
+void hf__zk_latch_turn(struct zookeeper *zk, struct zk_place *place);
+void hf__zk_latch_change(struct zookeeper *zk, struct hf_change *change);
+void hf__zk_latches_close(struct zookeeper *zk);
+
+#endif

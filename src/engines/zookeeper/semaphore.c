@@ -1,0 +1,571 @@
+/* Semaphores, in the layout of Curator's InterProcessSemaphoreV2. The queue at PATH/locks is a
+ * mutex'; who is its head takes leases at PATH/leases, one a permit, and gives the place up:
+ *
+ *   the head:  look: how many leases are there, and how many permits in all
+ *                | not enough: watch both, and wait as the head
+ *                v enough
+ *              make the leases, list them, delete the place in the queue, all in one go: GRANTED
+ *
+ * Only the head makes leases, so their number falls while it looks. From then on the claim's node
+ * is its first lease. What may have been made without our hearing of it is cleared away first. */
+#include "semaphore.h"
+
+#include "base/testing.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+char *hf__zk_join(const char *path, const char *child)
+{
+    size_t size = strlen(path) + 1 + strlen(child) + 1;
+    char *joined = hf__calloc(1, size);
+    if (joined)
+        snprintf(joined, size, "%s/%s", path, child);
+    return joined;
+}
+
+int64_t hf__zk_total(const char *data, size_t length)
+{
+    struct zk_reader reader = hf__zk_reader(data, length);
+    if (length != ZK_TOTAL_SIZE)
+        return -1;
+    int32_t total = hf__zk_read_int(&reader);
+    return total < 0 ? 0 : total;
+}
+
+/* ---- memory ---- */
+
+bool hf__zk_permits_new(struct zk_place *place)
+{
+    struct zk_permits *permits = hf__calloc(1, sizeof *permits);
+    if (!permits)
+        return false;
+    permits->locks = hf__zk_join(place->path, ZK_LOCKS);
+    permits->leases = hf__zk_join(place->path, ZK_LEASES);
+    if (!permits->locks || !permits->leases) {
+        free(permits->locks);
+        free(permits->leases);
+        free(permits);
+        return false;
+    }
+    free(place->path);
+    place->path = permits->locks;
+    place->permits = permits;
+    return true;
+}
+
+static size_t weight_of(const struct zk_permits *permits)
+{
+    return strlen(permits->leases) + ZK_NODE_SIZE;
+}
+
+static void unreserve(struct zk_place *place)
+{
+    place->session->paths -= place->permits->reserved * weight_of(place->permits);
+    place->permits->reserved = 0;
+}
+
+void hf__zk_permits_forget(struct zk_place *place)
+{
+    struct zk_permits *permits = place->permits;
+    unreserve(place);
+    place->path = permits->locks;
+    permits->count = 0;
+    permits->unknown = false;
+}
+
+void hf__zk_permits_free(struct zk_place *place)
+{
+    struct zk_permits *permits = place->permits;
+    free(permits->numbers);
+    free(permits->locks);
+    free(permits->leases);
+    free(permits);
+    place->path = NULL;
+}
+
+static void name_of(const struct zk_permits *permits, uint32_t index, char name[ZK_NODE_SIZE])
+{
+    snprintf(name, ZK_NODE_SIZE, "%.*s%010" PRId64, ZK_NODE_SIZE - 12, permits->stem,
+             permits->numbers[index]);
+}
+
+/* ---- asking ---- */
+
+static struct zk_request *ask(struct zookeeper *zk, struct zk_place *place, int32_t operation,
+                              zk_answered *answered)
+{
+    struct zk_request *request = hf__zk_place_request(zk, place, operation, answered);
+    if (!request)
+        hf__zk_no_memory(zk, place);
+    return request;
+}
+
+static void nothing(struct zookeeper *zk, struct zk_request *request, struct zk_reply *reply)
+{
+    (void)zk, (void)request, (void)reply;
+}
+
+/* Is there nobody any more who asked? */
+static bool is_late(const struct zk_request *request)
+{
+    return !request->place->op || request->place->session != request->session;
+}
+
+static bool is_error(const struct zk_reply *reply)
+{
+    return !reply || (reply->error != ZK_OK && reply->error != ZK_NO_NODE);
+}
+
+/* ---- clearing away what may have been made ---- */
+
+static void one_cleared(struct zookeeper *zk, struct zk_request *request, struct zk_reply *reply)
+{
+    struct zk_place *place = request->place;
+    struct zk_permits *permits = place->permits;
+    permits->out--;
+    if (is_late(request))
+        return;
+    permits->failed |= is_error(reply);
+    if (permits->out > 0)
+        return;
+    if (permits->failed) {
+        permits->cleared(zk, place, request, is_error(reply) ? reply : NULL);
+        return;
+    }
+    permits->unknown = false;
+    unreserve(place);
+    permits->cleared(zk, place, NULL, NULL);
+}
+
+static bool clear_one(struct zookeeper *zk, struct zk_place *place, const char *name, size_t length)
+{
+    struct zk_permits *permits = place->permits;
+    char child[ZK_NODE_SIZE];
+    struct zk_request *request = hf__zk_place_request(zk, place, ZK_DELETE, one_cleared);
+    if (!request)
+        return false;
+    memcpy(child, name, length);
+    child[length] = 0;
+    permits->out++;
+    hf__zk_write_child(&request->body, permits->leases, child);
+    hf__zk_write_int(&request->body, -1);
+    hf__zk_ask(zk, request);
+    return true;
+}
+
+/* The list counts as one of the answers, so that the last of them is the end. */
+static void clear_listed(struct zookeeper *zk, struct zk_request *request, struct zk_reply *reply)
+{
+    struct zk_place *place = request->place;
+    struct zk_permits *permits = place->permits;
+    if (!is_late(request) && reply && reply->error == ZK_OK) {
+        struct zk_reader children = reply->body;
+        size_t stem_length = strlen(permits->stem);
+        uint32_t count = hf__zk_read_count(&children);
+        for (uint32_t i = 0; i < count && !children.bad; i++) {
+            size_t length;
+            const char *name = hf__zk_read_bytes(&children, &length);
+            if (length < ZK_NODE_SIZE && length >= stem_length &&
+                memcmp(name, permits->stem, stem_length) == 0)
+                permits->failed |= !clear_one(zk, place, name, length);
+        }
+        permits->failed |= children.bad;
+    }
+    one_cleared(zk, request, reply);
+}
+
+static bool clear(struct zookeeper *zk, struct zk_place *place,
+                  void (*cleared)(struct zookeeper *zk, struct zk_place *place,
+                                  struct zk_request *failed, struct zk_reply *reply))
+{
+    struct zk_permits *permits = place->permits;
+    struct zk_request *sync = hf__zk_place_request(zk, place, ZK_SYNC, nothing);
+    struct zk_request *list =
+        sync ? hf__zk_place_request(zk, place, ZK_GET_CHILDREN, clear_listed) : NULL;
+    if (sync) {
+        hf__zk_write_text(&sync->body, permits->leases);
+        hf__zk_ask(zk, sync);
+    }
+    if (!list)
+        return false;
+    permits->cleared = cleared;
+    permits->failed = false;
+    permits->out++;
+    hf__zk_write_text(&list->body, permits->leases);
+    hf__zk_write_bool(&list->body, false);
+    hf__zk_ask(zk, list);
+    return true;
+}
+
+/* ---- the head's turn ---- */
+
+static void ask_for_total(struct zookeeper *zk, struct zk_place *place, bool watch);
+
+static void refuse(struct zookeeper *zk, struct zk_place *place)
+{
+    struct zk_permits *permits = place->permits;
+    if (!place->op->enqueue) {
+        hf__zk_withdraw(zk, place, HF_REFUSED);
+    } else if (!permits->watching) {
+        ask_for_total(zk, place, true);
+    } else {
+        hf__zk_watch_path(zk, place, permits->leases);
+        place->op->rests_on = &place->session->lease;
+        hf__zk_finish(zk, place, HF_REFUSED);
+    }
+}
+
+static void lease_made(struct zookeeper *zk, struct zk_request *request, struct zk_reply *reply)
+{
+    struct zk_place *place = request->place;
+    struct zk_permits *permits = place->permits;
+    struct zk_stat stat;
+    size_t length;
+    (void)zk;
+    if (is_late(request) || !reply || reply->error != ZK_OK)
+        return;
+    const char *path = hf__zk_read_bytes(&reply->body, &length);
+    hf__zk_read_stat(&reply->body, &stat);
+    if (reply->body.bad)
+        return;
+    permits->numbers[permits->count++] = hf__zk_child(path, length).number;
+    if (place->token < stat.czxid)
+        place->token = stat.czxid;
+}
+
+static void leases_listed(struct zookeeper *zk, struct zk_request *request, struct zk_reply *reply)
+{
+    (void)zk;
+    if (!is_late(request) && reply && reply->error == ZK_OK)
+        request->place->permits->seen = hf__zk_read_count(&reply->body);
+}
+
+/* Somebody has broken the queue, or removed the semaphore, while this was the head. */
+static void cleared_to_begin_again(struct zookeeper *zk, struct zk_place *place,
+                                   struct zk_request *failed, struct zk_reply *reply)
+{
+    if (failed)
+        hf__zk_fail(zk, place, failed, reply);
+    else
+        hf__zk_begin_again(zk, place, true);
+}
+
+static void turn_is_over(struct zookeeper *zk, struct zk_request *request, struct zk_reply *reply)
+{
+    struct zk_place *place = request->place;
+    struct zk_permits *permits = place->permits;
+    char name[ZK_NODE_SIZE];
+    if (is_late(request))
+        return;
+    if (is_error(reply)) {
+        hf__zk_fail(zk, place, request, reply);
+        return;
+    }
+    if (permits->count < place->op->permits || permits->seen > permits->total) {
+        permits->count = 0;
+        if (!clear(zk, place, cleared_to_begin_again))
+            hf__zk_no_memory(zk, place);
+        return;
+    }
+    uint32_t count = permits->count, reserved = permits->reserved;
+    permits->reserved = 0;
+    hf__zk_watch_remove(place);
+    hf__zk_place_forget_node(place);
+    permits->count = count;
+    permits->reserved = reserved;
+    place->path = permits->leases;
+    name_of(permits, 0, name);
+    hf__zk_place_has_node(place, name, strlen(name));
+    hf__zk_grant(zk, place);
+}
+
+static bool ask_for_lease(struct zookeeper *zk, struct zk_place *place)
+{
+    char data[400];
+    struct zk_request *request = ask(zk, place, ZK_CREATE2, lease_made);
+    if (!request)
+        return false;
+    hf__zk_describe(zk, place->op, place->op->lease_ms, data, sizeof data);
+    hf__zk_write_child(&request->body, place->permits->leases, place->permits->stem);
+    hf__zk_write_create(&request->body, data, strlen(data), ZK_EPHEMERAL | ZK_SEQUENTIAL,
+                        zk->settings.user != NULL);
+    hf__zk_ask(zk, request);
+    return true;
+}
+
+static void end_turn(struct zookeeper *zk, struct zk_place *place)
+{
+    struct zk_permits *permits = place->permits;
+    struct zk_request *list = ask(zk, place, ZK_GET_CHILDREN, leases_listed);
+    if (!list)
+        return;
+    hf__zk_write_text(&list->body, permits->leases);
+    hf__zk_write_bool(&list->body, false);
+    hf__zk_ask(zk, list);
+    struct zk_request *request = ask(zk, place, ZK_DELETE, turn_is_over);
+    if (!request)
+        return;
+    hf__zk_write_child(&request->body, permits->locks, place->node);
+    hf__zk_write_int(&request->body, -1);
+    hf__zk_ask(zk, request);
+}
+
+static void take(struct zookeeper *zk, struct zk_place *place)
+{
+    struct zk_permits *permits = place->permits;
+    uint32_t wanted = place->op->permits;
+    char uuid[ZK_UUID_SIZE];
+    if (place->session->paths + wanted * weight_of(permits) > ZK_SESSION_PATHS_MAX) {
+        hf__op_explain(place->op, HF_ELIMIT, 0,
+                       "this client has as many nodes as one session can carry safely (%u KiB of "
+                       "paths); take fewer permits, or open another client",
+                       ZK_SESSION_PATHS_MAX >> 10);
+        hf__zk_withdraw(zk, place, HF_FAILED);
+        return;
+    }
+    int64_t *numbers = hf__realloc(permits->numbers, wanted * sizeof *numbers);
+    if (!numbers) {
+        hf__zk_no_memory(zk, place);
+        return;
+    }
+    permits->numbers = numbers;
+    permits->reserved = wanted;
+    place->session->paths += wanted * weight_of(permits);
+    permits->seen = UINT32_MAX;
+    permits->unknown = true;
+    place->token = 0;
+    hf__zk_uuid(uuid);
+    hf__zk_node_stem(permits->stem, uuid, ZK_LEASE, false);
+    for (uint32_t i = 0; i < wanted; i++)
+        if (!ask_for_lease(zk, place))
+            return;
+    end_turn(zk, place);
+}
+
+/* ---- how many there are ---- */
+
+__attribute__((format(printf, 4, 5))) static void
+never(struct zookeeper *zk, struct zk_place *place, int code, const char *format, ...)
+{
+    char why[120];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(why, sizeof why, format, arguments);
+    va_end(arguments);
+    hf__op_explain(place->op, code, 0, "\"%.200s\" %s", place->op->name, why);
+    hf__zk_withdraw(zk, place, HF_FAILED);
+}
+
+static void discard(void *arg)
+{
+    hf__zk_place_drop(arg);
+}
+
+static void made(struct zookeeper *zk, void *arg, int code, hf_error *error)
+{
+    struct zk_place *place = arg;
+    if (place->op && code == HF_OK) {
+        ask_for_total(zk, place, false);
+    } else if (place->op) {
+        place->op->error = error;
+        error = NULL;
+        if (code == HF_UNREACHABLE || code == HF_ENOMEM)
+            hf__zk_finish(zk, place, HF_NO_ANSWER);
+        else
+            hf__zk_withdraw(zk, place, HF_FAILED);
+    }
+    free(error);
+    hf__zk_place_drop(place);
+}
+
+static void judge(struct zookeeper *zk, struct zk_place *place, int64_t total, int32_t taken)
+{
+    struct zk_permits *permits = place->permits;
+    const struct hf_op *op = place->op;
+    /* Java services that keep the number to themselves leave the node empty. */
+    if (total < 0 && op->limit > 0)
+        total = op->limit;
+    permits->total = total;
+    if (total < 0)
+        never(zk, place, HF_EKIND, "does not say how many permits it has; name a limit");
+    else if (op->limit > 0 && total != op->limit)
+        never(zk, place, HF_EKIND, "has %" PRId64 " permits, not %u", total, op->limit);
+    else if (op->permits > total)
+        never(zk, place, HF_EINVAL, "has %" PRId64 " permits: %u can never be had; ask for fewer",
+              total, op->permits);
+    else if (taken + (int64_t)op->permits > total)
+        refuse(zk, place);
+    else if (permits->first)
+        hf__zk_look_first(zk, place);
+    else
+        take(zk, place);
+}
+
+static void total_answered(struct zookeeper *zk, struct zk_request *request, struct zk_reply *reply)
+{
+    struct zk_place *place = request->place;
+    struct zk_stat stat;
+    size_t length;
+    if (is_late(request))
+        return;
+    if (is_error(reply)) {
+        hf__zk_fail(zk, place, request, reply);
+    } else if (reply->error == ZK_OK) {
+        const char *data = hf__zk_read_bytes(&reply->body, &length);
+        hf__zk_read_stat(&reply->body, &stat);
+        judge(zk, place, hf__zk_total(data, length), stat.child_count);
+    } else if (place->op->limit == 0) {
+        never(zk, place, HF_EKIND, "does not exist; set how many permits it has, or name a limit");
+    } else {
+        place->uses++;
+        hf__zk_total_set(zk, place->op->name, place->op->name_length, place->op->limit, true, made,
+                         discard, place);
+    }
+}
+
+/* The data is asked for last: it carries the number of leases, too. */
+static void ask_for_total(struct zookeeper *zk, struct zk_place *place, bool watch)
+{
+    struct zk_permits *permits = place->permits;
+    permits->watching = watch;
+    if (watch) {
+        struct zk_request *list = ask(zk, place, ZK_GET_CHILDREN, nothing);
+        if (!list)
+            return;
+        hf__zk_write_text(&list->body, permits->leases);
+        hf__zk_write_bool(&list->body, true);
+        hf__zk_ask(zk, list);
+    }
+    struct zk_request *request = ask(zk, place, ZK_GET_DATA, total_answered);
+    if (!request)
+        return;
+    hf__zk_write_text(&request->body, permits->leases);
+    hf__zk_write_bool(&request->body, watch);
+    hf__zk_ask(zk, request);
+}
+
+bool hf__zk_semaphore_turn(struct zookeeper *zk, struct zk_place *place)
+{
+    if (place->permits->count > 0)
+        return false;
+    place->permits->first = false;
+    ask_for_total(zk, place, false);
+    return true;
+}
+
+/* ---- beginning ---- */
+
+static void cleared_to_line_up(struct zookeeper *zk, struct zk_place *place,
+                               struct zk_request *failed, struct zk_reply *reply)
+{
+    if (failed)
+        hf__zk_fail(zk, place, failed, reply);
+    else
+        hf__zk_line_up(zk, place);
+}
+
+/* A bare try that finds all permits taken has written nothing. */
+bool hf__zk_semaphore_begin(struct zookeeper *zk, struct zk_place *place)
+{
+    struct zk_permits *permits = place->permits;
+    if (permits->unknown) {
+        permits->count = 0;
+        if (!clear(zk, place, cleared_to_line_up))
+            hf__zk_no_memory(zk, place);
+        return true;
+    }
+    if (*place->node || place->unknown || place->op->enqueue)
+        return false;
+    struct zk_request *sync = ask(zk, place, ZK_SYNC, nothing);
+    if (!sync)
+        return true;
+    hf__zk_write_text(&sync->body, permits->leases);
+    hf__zk_ask(zk, sync);
+    permits->first = true;
+    ask_for_total(zk, place, false);
+    return true;
+}
+
+/* ---- giving back ---- */
+
+static void lease_deleted(struct zookeeper *zk, struct zk_request *request, struct zk_reply *reply)
+{
+    struct zk_place *place = request->place;
+    struct zk_permits *permits = place->permits;
+    permits->out--;
+    if (!place->op)
+        return;
+    permits->failed |= is_error(reply);
+    place->missing |= reply && reply->error == ZK_NO_NODE && !place->unsure;
+    if (permits->out > 0)
+        return;
+    if (permits->failed && request->session->state == ZK_SESSION_OVER) {
+        hf__zk_gone(zk, place->op, place->held);
+    } else if (permits->failed) {
+        place->unsure = true;
+        hf__zk_silent(zk, place, request, is_error(reply) ? reply : NULL);
+    } else {
+        hf__zk_gone(zk, place->op, place->missing);
+    }
+}
+
+static bool delete_lease(struct zookeeper *zk, struct zk_place *place, uint32_t index,
+                         zk_answered *answered)
+{
+    char name[ZK_NODE_SIZE];
+    struct zk_request *request = hf__zk_place_request(zk, place, ZK_DELETE, answered);
+    if (!request)
+        return false;
+    name_of(place->permits, index, name);
+    hf__zk_write_child(&request->body, place->permits->leases, name);
+    hf__zk_write_int(&request->body, -1);
+    hf__zk_ask(zk, request);
+    return true;
+}
+
+static void cleared_to_release(struct zookeeper *zk, struct zk_place *place,
+                               struct zk_request *failed, struct zk_reply *reply)
+{
+    if (failed)
+        hf__zk_silent(zk, place, failed, reply);
+    else
+        hf__zk_release(&zk->base, place->op);
+}
+
+bool hf__zk_semaphore_release(struct zookeeper *zk, struct zk_place *place)
+{
+    struct zk_permits *permits = place->permits;
+    if (permits->unknown) {
+        permits->count = 0;
+        if (!clear(zk, place, cleared_to_release))
+            hf__zk_silent(zk, place, NULL, NULL);
+        return true;
+    }
+    if (permits->count == 0)
+        return false;
+    permits->failed = false;
+    permits->out = 1;
+    for (uint32_t i = 0; i < permits->count && !permits->failed; i++) {
+        permits->failed = !delete_lease(zk, place, i, lease_deleted);
+        permits->out += !permits->failed;
+    }
+    if (--permits->out == 0)
+        hf__zk_silent(zk, place, NULL, NULL);
+    return true;
+}
+
+static void quietly_answered(struct zookeeper *zk, struct zk_request *request,
+                             struct zk_reply *reply)
+{
+    if (!reply && request->session->state != ZK_SESSION_OVER)
+        hf__zk_ask(zk, request);
+}
+
+void hf__zk_semaphore_delete_quietly(struct zookeeper *zk, struct zk_place *place)
+{
+    for (uint32_t i = 0; i < place->permits->count; i++)
+        delete_lease(zk, place, i, quietly_answered);
+}

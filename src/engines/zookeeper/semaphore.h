@@ -1,0 +1,59 @@
+/* Semaphores: what a claim for permits has beside its place in a queue. */
+#ifndef HF_ENGINES_ZOOKEEPER_SEMAPHORE_H
+#define HF_ENGINES_ZOOKEEPER_SEMAPHORE_H
+
+#include "zookeeper.h"
+
+/* The node that has the leases below it, and the semaphore's total in it: four bytes, as in
+ * Curator's SharedCount. */
+#define ZK_LEASES "leases"
+#define ZK_LOCKS "locks"
+#define ZK_TOTAL_SIZE 4u
+
+struct zk_permits {
+    char *locks, *leases;    /* paths; place->path is one of them */
+    char stem[ZK_NODE_SIZE]; /* of the leases' names */
+    int64_t *numbers;        /* of the leases that are known */
+    uint32_t count;          /* of those */
+    uint32_t reserved;       /* leases that the session's paths are counted with */
+    uint32_t seen;           /* leases of everybody's when ours had been made */
+    uint32_t out;            /* answers that are missing */
+    int64_t total;
+    bool unknown;  /* there may be leases of ours that are not known */
+    bool watching; /* the question for the total set a watch */
+    bool first;    /* a bare try has not written yet */
+    bool failed;   /* one of the answers was none */
+    void (*cleared)(struct zookeeper *zk, struct zk_place *place, struct zk_request *failed,
+                    struct zk_reply *reply);
+};
+
+/* "path/child", in memory of its own. NULL: out of memory. */
+char *hf__zk_join(const char *path, const char *child);
+/* What the bytes in a leases' node say, or -1: nothing. */
+int64_t hf__zk_total(const char *data, size_t length);
+
+/* Replaces place->path. False: out of memory. */
+bool hf__zk_permits_new(struct zk_place *place);
+void hf__zk_permits_free(struct zk_place *place);
+/* No lease is left. */
+void hf__zk_permits_forget(struct zk_place *place);
+
+/* True: it has taken the question over. */
+bool hf__zk_semaphore_begin(struct zookeeper *zk, struct zk_place *place);
+bool hf__zk_semaphore_release(struct zookeeper *zk, struct zk_place *place);
+/* Nobody stands in front. True: it goes on here; false: the claim has its leases. */
+bool hf__zk_semaphore_turn(struct zookeeper *zk, struct zk_place *place);
+void hf__zk_semaphore_delete_quietly(struct zookeeper *zk, struct zk_place *place);
+/* ---- total.c: how many permits there are ---- */
+
+/* With an hf_code and, where that needs one, an explanation that is the callee's. */
+typedef void hf__zk_total_done(struct zookeeper *zk, void *arg, int code, hf_error *error);
+
+/* Makes the semaphore with so many permits, or changes how many it has; 0: it goes. One of `done`
+ * and `discard`, which may be NULL, is called once; `discard` when the engine closes. */
+void hf__zk_total_set(struct zookeeper *zk, const char *name, size_t length, uint32_t permits,
+                      bool only_new, hf__zk_total_done *done, void (*discard)(void *arg),
+                      void *arg);
+void hf__zk_totals_close(struct zookeeper *zk);
+
+#endif
