@@ -76,7 +76,8 @@ struct hf_op {
                             going to wait, so take a place in the queue and arm the wake */
     /* Out: set by the engine before the answer. */
     enum hf_verdict verdict;
-    bool lost; /* FAILED, GONE: what was held is known to be lost, without our giving it back */
+    bool lost;     /* FAILED, GONE: what was held is known to be lost, without our giving it back */
+    bool unplaced; /* REFUSED: the store's queue, where there is one, does not have it yet */
     int64_t retry_at_ms;       /* REFUSED: ask again then, woken or not. HF_NEVER: wakes are sure */
     uint64_t token;            /* GRANTED */
     struct hf_lease *rests_on; /* GRANTED, REFUSED: see sentence 7; NULL: on nothing that ends

@@ -207,7 +207,8 @@ static unsigned refused(struct hf_claim *claim, int64_t now_ms)
         return ask(claim, now_ms);
     move(claim, HF_CLAIM_WAITING);
     claim->retry_at_ms = claim->op.retry_at_ms;
-    say(claim, "queued");
+    if (!claim->op.unplaced)
+        say(claim, "queued");
     return HF_DO_SLEEP;
 }
 

@@ -4,6 +4,7 @@
 #include "relay.h"
 #include "server.h"
 
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -207,6 +208,13 @@ TEST(a_fair_place_that_nobody_listens_for_keeps_nobody_waiting)
     server_kill(&server);
 }
 
+static void count_queued(void *arg, const char *point, const char *name)
+{
+    (void)name;
+    if (strcmp(point, "queued") == 0)
+        atomic_fetch_add((_Atomic int *)arg, 1);
+}
+
 /* Its user may not listen to the channel on which it would be told. */
 static void wait_unheard(void *arg, int index)
 {
@@ -215,18 +223,24 @@ static void wait_unheard(void *arg, int index)
     struct server *server = (struct server *)arg + index;
     struct outcome outcome = { 0 };
     hf_mode mode = index ? HF_FAIR : HF_MUTEX;
+    _Atomic int queued = 0;
+    hf_client_options options = { HF_CLIENT_OPTIONS_INIT, .on_point = count_queued,
+                                  .point_arg = &queued };
+    hf_client *client = NULL;
     char url[100];
 
     server->arguments = user;
     server_start(server);
     snprintf(url, sizeof(url), "redis://deaf:word@127.0.0.1:%d", server->port);
-    hf_client *client = open_at(url), *other = open_at(server_url(server, 3000));
+    CHECK_CODE(hf_open(&client, url, &options), HF_OK);
+    hf_client *other = open_at(server_url(server, 3000));
     hf_hold *hold = take(other, "one", mode, 0);
     ask(client, mode, &outcome);
     EVENTUALLY(value(server, "tonumber(string.match(redis.call('info','commandstats'),"
                              "'cmdstat_hkeys:calls=(%d+)') or '0')") > 1,
                SOON_MS);
     CHECK_INT(places(server, mode), 0);
+    CHECK_INT(queued, 0);
     give_back(hold);
     WAIT_OUTCOME(&outcome);
     CHECK_CODE(outcome.code, HF_OK);

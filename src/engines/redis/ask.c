@@ -142,6 +142,7 @@ static void refused(struct redis *redis, struct question *question, const redisR
     }
     if (op->enqueue && hf__redis_kind(redis, op->mode)->queues)
         op->engine_word[1] |= REDIS_QUEUED;
+    op->unplaced = hf__redis_kind(redis, op->mode)->grants && !(op->engine_word[1] & REDIS_QUEUED);
     /* At its last millisecond the key is still there. */
     op->retry_at_ms = hf__clock_add(hf__loop_now(redis->base.host->loop) + 1,
                                     pause_before_asking_again(redis, question, left_ms));
