@@ -137,19 +137,19 @@ static struct lock *open_bare(const struct subject *subject, const char *name)
     add(take, "%s", name);
     add(take, "redisson_lock_token:{%s}", name);
     add(take, "holdfast_lock_queue:{%s}", name);
+    add(take, "86400000");
+    add(take, "60000");
     add_field(take, lock);
     add(take, "%d", LEASE_MS);
-    add(take, "86400000");
     add(take, "0");
-    add(take, "60000");
     begin_script(lock->asking, give, script("MUTEX_RELEASE"), 4);
     add(give, "%s", name);
     add(give, "redisson_lock__channel:{%s}", name);
     add(give, "redisson_lock_token:{%s}", name);
     add(give, "holdfast_lock_queue:{%s}", name);
-    add_field(give, lock);
     add(give, "86400000");
     add(give, "4000");
+    add_field(give, lock);
     return &lock->lock;
 }
 

@@ -3,6 +3,9 @@
 
 #include <assert.h>
 
+/* Timers of one turn: however many are due, what else the loop has to do comes in between. */
+#define FIRED_MOST 1000u
+
 void hf__loop_init(struct hf_loop *loop, int64_t (*clock)(void *), void (*wake)(void *), void *arg)
 {
     loop->clock = clock;
@@ -148,12 +151,17 @@ void hf__timer_start(struct hf_loop *loop, struct hf_timer *timer, int64_t at_ms
     loop->heap = meld(loop->heap, timer);
 }
 
+static bool is_due(const struct hf_loop *loop)
+{
+    return loop->heap && loop->heap->at_ms <= loop->now_ms;
+}
+
 int64_t hf__loop_turn(struct hf_loop *loop)
 {
     loop->now_ms = loop->clock(loop->arg);
     loop->turning = true;
     take_posted(loop);
-    while (loop->heap && loop->heap->at_ms <= loop->now_ms) {
+    for (unsigned fired = 0; fired < FIRED_MOST && is_due(loop); fired++) {
         struct hf_timer *timer = loop->heap;
         hf__timer_stop(loop, timer);
         timer->fire(timer);

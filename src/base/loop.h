@@ -61,7 +61,8 @@ void hf__timer_stop(struct hf_loop *loop, struct hf_timer *timer);
 
 /* Reads the clock, then runs what was posted, what is due and what became ready by that, and
  * returns when the next timer is due (HF_NEVER: none). Bounded: what is posted or becomes due
- * meanwhile waits for the next turn, and then the answer is now. */
+ * meanwhile waits for the next turn, and then the answer is now; so do timers after the first
+ * thousand, and the answer is when they were due. */
 int64_t hf__loop_turn(struct hf_loop *loop);
 
 #endif

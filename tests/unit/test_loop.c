@@ -166,6 +166,46 @@ TEST(the_time_of_a_turn)
     CHECK_INT(hf__loop_now(&loop), 205);
 }
 
+#define CROWD 2500
+
+static struct hf_timer crowd[CROWD];
+static unsigned crowd_fired, fired_before_the_task;
+
+static void count_fire(struct hf_timer *timer)
+{
+    (void)timer;
+    crowd_fired++;
+}
+
+static void count_before(struct hf_task *task)
+{
+    (void)task;
+    fired_before_the_task = crowd_fired;
+}
+
+/* However many are due, what is ready has its turn in between. */
+TEST(very_many_timers_are_several_turns)
+{
+    struct hf_loop loop;
+    struct hf_task task;
+    unsigned turns = 0;
+    clock_ms = 100;
+    hf__loop_init(&loop, read_clock, count_wake, NULL);
+    for (int i = 0; i < CROWD; i++) {
+        hf__timer_init(&crowd[i], count_fire);
+        hf__timer_start(&loop, &crowd[i], 50);
+    }
+    hf__task_init(&task, count_before);
+    hf__loop_defer(&loop, &task);
+    for (int64_t next_ms = 50; next_ms != HF_NEVER; turns++) {
+        CHECK_INT(next_ms, 50);
+        next_ms = hf__loop_turn(&loop);
+    }
+    CHECK_INT(turns, 3);
+    CHECK_INT(crowd_fired, CROWD);
+    CHECK_INT(fired_before_the_task, 1000);
+}
+
 #define POSTERS 4
 #define POSTS 5000
 

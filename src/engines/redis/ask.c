@@ -216,12 +216,10 @@ static void attempt_answered(struct connection *connection, struct question *que
     }
 }
 
-static void send_attempt(struct connection *connection, struct question *question)
+void hf__attempt_leaves(struct connection *connection, struct question *question)
 {
     struct redis *redis = connection->redis;
     struct hf_op *op = question->op;
-    struct command command;
-    const struct redis_kind *kind = hf__redis_kind(redis, op->mode);
     const struct waiter *waiter = op->engine_pointer;
     if (waiter && waiter->redis != redis)
         hf__waiter_leave(op);
@@ -229,9 +227,16 @@ static void send_attempt(struct connection *connection, struct question *questio
     op->engine_word[1] &= ~(uint64_t)REDIS_LISTENS;
     op->engine_word[1] |= question->listened ? REDIS_LISTENS : 0;
     /* The word of a grant may come before the refusal that it follows. */
-    if (question->listened && op->enqueue && kind->grants)
+    if (question->listened && op->enqueue && hf__redis_kind(redis, op->mode)->grants)
         hf__inbox_join(redis, op);
-    kind->acquire(connection, &command, op);
+}
+
+static void send_attempt(struct connection *connection, struct question *question)
+{
+    struct hf_op *op = question->op;
+    struct command command;
+    hf__attempt_leaves(connection, question);
+    hf__redis_kind(connection->redis, op->mode)->acquire(connection, &command, op);
     hf__connection_write(connection, question, &command);
 }
 
@@ -355,7 +360,8 @@ void hf__redis_attempt(struct hf_engine *engine, struct hf_op *op)
         op->engine_word[0] = ++redis->front->claims;
     question->send = op->attach_key ? send_attach : send_attempt;
     question->answered = op->attach_key ? attach_answered : attempt_answered;
-    hf__redis_ask(redis, question, op->name, op->name_length);
+    hf__together_ask(redis, question,
+                     op->attach_key ? NULL : hf__redis_kind(redis, op->mode)->take_many);
 }
 
 /* ---- giving back ---- */
@@ -398,12 +404,17 @@ static void let_the_waiter_be_first(struct connection *connection)
     hf__connection_write(connection, question, &command);
 }
 
+void hf__release_leaves(struct connection *connection, struct question *question)
+{
+    if (question->op->engine_word[1] & REDIS_CONTENDED)
+        let_the_waiter_be_first(connection);
+}
+
 static void send_release(struct connection *connection, struct question *question)
 {
     const struct hf_op *op = question->op;
     struct command command;
-    if (op->engine_word[1] & REDIS_CONTENDED)
-        let_the_waiter_be_first(connection);
+    hf__release_leaves(connection, question);
     hf__redis_kind(connection->redis, op->mode)->release(connection, &command, op);
     hf__connection_write(connection, question, &command);
 }
@@ -433,5 +444,5 @@ void hf__redis_release(struct hf_engine *engine, struct hf_op *op)
     }
     question->send = op->attach_key ? send_back : send_release;
     question->answered = release_answered;
-    hf__redis_ask(redis, question, op->name, op->name_length);
+    hf__together_ask(redis, question, op->attach_key ? NULL : kind->give_many);
 }

@@ -180,5 +180,6 @@ void hf__redis_change(struct hf_engine *engine, struct hf_change *change)
         return;
     }
     set_question(question, change);
+    hf__together_flush(redis);
     hf__redis_ask(redis, question, change->name, change->name_length);
 }

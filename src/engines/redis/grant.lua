@@ -17,7 +17,7 @@ end
 -- it makes it longer, and who has just died does not keep the lock.
 local function grant(lock, last, field, token_ms, grant_ms)
     local token = next_token(last, token_ms)
-    if not tell(field, token .. ' ' .. grant_ms) then
+    if not tell(field, string.format('%.0f ', token) .. grant_ms) then
         return false
     end
     redis.call('hset', lock, field, 1)

@@ -304,6 +304,7 @@ void hf__redis_inspect(struct hf_engine *engine, struct hf_query *query)
     struct listing *listing = query->name ? NULL : hf__calloc(1, sizeof *listing);
     struct question *question =
         query->name ? ask(redis, query->name, query->name_length, look_answered) : NULL;
+    hf__together_flush(redis);
     if (listing) {
         listing->query = query;
         listing->at = redis;

@@ -10,12 +10,16 @@ struct question *hf__question_new(struct redis *redis)
     if (question) {
         *question = (struct question){ .sent = false };
         hf__link_init(&question->link);
+        hf__link_init(&question->parts);
     }
     return question;
 }
 
 void hf__question_free(struct redis *redis, struct question *question)
 {
+    struct hf_link *part;
+    while ((part = hf__list_pop(&question->parts)))
+        hf__question_free(redis, HF_CONTAINER(part, struct question, link));
     hf__link_remove(&question->link);
     free(question->memory);
     question->memory = NULL;

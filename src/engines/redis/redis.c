@@ -39,11 +39,13 @@ struct redis *hf__redis_new(const struct hf_host *host, struct redis *front)
     hf__channels_open(redis);
     hf__inbox_init(redis);
     hf__renewals_open(redis);
+    hf__together_open(redis);
     return redis;
 }
 
 void hf__redis_disconnect(struct redis *redis)
 {
+    hf__together_close(redis);
     hf__connection_close(&redis->asking);
     hf__connection_close(&redis->listening);
     hf__connection_close(&redis->syncing);

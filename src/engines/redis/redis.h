@@ -105,13 +105,15 @@ enum redis_script {
 #define REDIS_RENEWAL_ARGUMENTS 4u
 #define REDIS_ARGUMENTS ((1u + REDIS_RENEWAL_ARGUMENTS) * REDIS_RENEWALS + 3u)
 
+#define REDIS_TEXT_SIZE 16384u
+
 /* The arguments are not copied, but for those that the command itself makes into text. */
 struct command {
     int count;
     const char *arguments[REDIS_ARGUMENTS];
     size_t lengths[REDIS_ARGUMENTS];
     size_t used;
-    char text[16384];
+    char text[REDIS_TEXT_SIZE];
 };
 
 void hf__command_begin(struct command *command, const char *word);
@@ -153,6 +155,8 @@ struct question {
         struct listing *listing;
     };
     void *memory; /* freed with the question */
+    const struct redis_many *many;
+    struct hf_link parts; /* the questions that this one asks together (together.c) */
     int64_t sent_at_ms;
     bool sent;
     bool listened;    /* a grant could have been heard of when it was sent */
@@ -239,6 +243,8 @@ void hf__connection_greeted(struct connection *connection);
  *   release   1, or 0: it was not this owner's (any more)
  *   extend    the same
  *   renew     for each lease the same. KEYS are the locks' names, ARGV what `renewal` adds */
+struct redis_many;
+
 struct redis_kind {
     bool leased; /* a grant is a hold, and rests on a lease */
     bool grants; /* the lock is given to who waits for it (inbox.c) */
@@ -246,6 +252,7 @@ struct redis_kind {
                     again every REDIS_PLACE_MS, and which `release` takes back */
     enum redis_script renew;
     void (*acquire)(struct connection *connection, struct command *command, const struct hf_op *op);
+    const struct redis_many *take_many, *give_many; /* NULL: each alone */
     /* NULL: attach.lua does it for any kind. Answers {1, token, ms left} and maybe the mode and the
        permits, or {0}: nobody has it under that key. `back`: undoes it. */
     void (*attach)(struct connection *connection, struct command *command, const struct hf_op *op,
@@ -263,6 +270,18 @@ struct redis_kind {
                       char key[HF_OWNER_KEY_SIZE]);
     /* The answer has been heard, and nobody asks for it again; may be NULL. */
     void (*settled)(struct redis *redis, const struct hf_op *op);
+};
+
+/* How questions of one kind are asked together, in one call of a script that answers an array: for
+ * each of them what it is answered alone, or nil, for it must be asked alone. */
+struct redis_many {
+    enum redis_script script;
+    unsigned keys; /* of each */
+    void (*leaves)(struct connection *connection, struct question *question);
+    void (*add_keys)(const struct redis *redis, struct command *command, const struct hf_op *op);
+    void (*add_common)(struct command *command);
+    void (*add_arguments)(const struct redis *redis, struct command *command,
+                          const struct hf_op *op);
 };
 
 const struct redis_kind *hf__redis_kind(const struct redis *redis, hf_mode mode);
@@ -389,10 +408,14 @@ struct redis {
     struct channel *channels[REDIS_CHANNEL_BUCKETS];
     struct hf_link waiters, free_waiters;
     struct inbox inbox;
-    /* The front's: renewals that are asked for and not answered; those still open to more, in this
-     * turn; listings of everything that are under way. */
+    /* The front's: renewals that are asked for and not answered; those that are to be asked for;
+     * listings of everything that are under way. */
     struct hf_link renewals, gathering, listings;
     struct hf_task send_renewals;
+    unsigned renewals_out;
+    /* Questions of this turn, which are asked together when it ends. */
+    struct hf_link giving, taking;
+    struct hf_task ask_together;
     /* Granted questions of which the replicas are to be asked; of which they are being asked. */
     struct hf_link sync_gathering, sync_asked;
     struct hf_task sync_begin;
@@ -435,6 +458,17 @@ void hf__question_ignored(struct connection *connection, struct question *questi
  * hf_code. `definite`: the server has done nothing, and will not. */
 int hf__question_failed(const struct connection *connection, const struct question *question,
                         const redisReply *reply, hf_error **error, bool *definite);
+
+/* together.c: like hf__connection_ask on `asking`, at the end of the turn; `many` may be NULL. */
+void hf__together_ask(struct redis *redis, struct question *question,
+                      const struct redis_many *many);
+/* What has been asked so far goes before what is asked next. */
+void hf__together_flush(struct redis *redis);
+void hf__together_open(struct redis *redis);
+void hf__together_close(struct redis *redis);
+/* ask.c: before a question is written, alone or together with others. */
+void hf__attempt_leaves(struct connection *connection, struct question *question);
+void hf__release_leaves(struct connection *connection, struct question *question);
 
 void hf__redis_attempt(struct hf_engine *engine, struct hf_op *op);
 void hf__redis_release(struct hf_engine *engine, struct hf_op *op);

@@ -1,11 +1,16 @@
 /* Renewing: what falls due in one turn of the loop goes to the server together, in one call for
- * each kind's script; in a cluster, for each slot. */
+ * each kind's script; in a cluster, for each slot. Of very many leases some wait for the answers of
+ * others, so that whoever wants a lock meanwhile does not wait for all of them; but not in a
+ * cluster, where a server that hangs must not keep those of others waiting. */
 #include "base/testing.h"
 #include "cluster.h"
 
 /* In a cluster, locks that were taken together mostly have slots of their own: it is not worth
  * looking for company among more of them. */
 #define LOOK_BACK_MAX 16
+
+/* Calls that are out at a time. */
+#define RENEWALS_OUT 64u
 
 struct renewals {
     struct hf_link link; /* in redis->gathering, then in redis->renewals until they are answered */
@@ -33,6 +38,18 @@ void hf__renewals_forget(struct redis *redis, struct hf_op *op)
     op->engine_word[1] &= ~(uint64_t)REDIS_RENEWING;
     forget(&redis->front->renewals, op);
     forget(&redis->front->gathering, op);
+}
+
+/* On one connection, asking again for what is out already would change nothing. */
+static bool asks_once(const struct redis *redis)
+{
+    return !redis->front->cluster;
+}
+
+static void may_be_asked_again(const struct redis *redis, struct hf_op *op)
+{
+    if (asks_once(redis))
+        op->engine_word[1] &= ~(uint64_t)REDIS_RENEWING;
 }
 
 static void drop_those_who_left(struct renewals *renewals)
@@ -69,9 +86,12 @@ static void flush(struct redis *redis, struct renewals *renewals)
     struct question *question = renewals->count > 0 ? hf__question_new(redis) : NULL;
     /* Without memory there is no word, and the watchdog asks again. */
     if (!question) {
+        for (unsigned i = 0; i < renewals->count; i++)
+            may_be_asked_again(redis, renewals->ops[i]);
         free(renewals);
         return;
     }
+    redis->renewals_out++;
     hf__list_append(&redis->renewals, &renewals->link);
     question->memory = renewals;
     question->send = send;
@@ -104,34 +124,50 @@ static void renew_one_by_one(struct redis *redis, const struct renewals *renewal
     }
 }
 
+static void take_word(const struct redis *redis, struct hf_op *op, int64_t asked_at_ms,
+                      int64_t word)
+{
+    if (word < 0)
+        return;
+    /* The lease that a grant began with is a short one. */
+    if (word == 1)
+        op->own_lease.lease_ms = hf__redis_lease_ms(redis, op);
+    hf__lease_renewed(&op->own_lease, asked_at_ms, word == 1);
+}
+
+/* Losing one may run callbacks that give back others of them, which leave the list then. */
 static void answered(struct connection *connection, struct question *question,
                      const redisReply *reply)
 {
-    struct redis *redis = connection->redis;
+    struct redis *redis = connection->redis, *front = redis->front;
     struct renewals *renewals = question->memory;
     if (reply && hf__reply_says(reply, "TRYAGAIN"))
         renew_one_by_one(redis, renewals);
     /* An error is no word on the leases, and neither is silence. */
     bool whole = hf__reply_is_array(reply, renewals->count);
-    for (unsigned i = 0; whole && i < renewals->count; i++) {
+    for (unsigned i = 0; i < renewals->count; i++) {
         struct hf_op *op = renewals->ops[i];
-        int64_t word = hf__reply_number(reply->element[i]);
-        if (!op || word < 0)
+        if (!op)
             continue;
-        /* The lease that a grant began with is a short one. */
-        if (word == 1)
-            op->own_lease.lease_ms = hf__redis_lease_ms(redis, op);
-        hf__lease_renewed(&op->own_lease, question->sent_at_ms, word == 1);
+        may_be_asked_again(redis, op);
+        if (whole)
+            take_word(redis, op, question->sent_at_ms, hf__reply_number(reply->element[i]));
     }
     hf__link_remove(&renewals->link);
     hf__question_free(redis, question);
+    front->renewals_out--;
+    if (!hf__list_empty(&front->gathering))
+        hf__loop_defer(front->base.host->loop, &front->send_renewals);
 }
 
 static void turn_ends(struct hf_task *task)
 {
     struct redis *redis = HF_CONTAINER(task, struct redis, send_renewals);
-    HF_LIST_FOREACH (link, following, &redis->gathering)
+    HF_LIST_FOREACH (link, following, &redis->gathering) {
+        if (asks_once(redis) && redis->renewals_out >= RENEWALS_OUT)
+            return;
         flush(redis, HF_CONTAINER(link, struct renewals, link));
+    }
 }
 
 static struct renewals *gathered_for(struct redis *redis, const struct hf_op *op)
@@ -141,7 +177,8 @@ static struct renewals *gathered_for(struct redis *redis, const struct hf_op *op
     struct hf_link *link = redis->gathering.prev;
     for (int i = 0; i < LOOK_BACK_MAX && link != &redis->gathering; i++, link = link->prev) {
         struct renewals *renewals = HF_CONTAINER(link, struct renewals, link);
-        if (renewals->script == script && renewals->slot == slot)
+        if (renewals->script == script && renewals->slot == slot &&
+            renewals->count < REDIS_RENEWALS)
             return renewals;
     }
     return new_renewals(redis, script, slot);
@@ -151,15 +188,14 @@ void hf__redis_renew(struct hf_engine *engine, struct hf_lease *lease)
 {
     struct redis *redis = (struct redis *)engine;
     struct hf_op *op = HF_CONTAINER(lease, struct hf_op, own_lease);
+    if (asks_once(redis) && (op->engine_word[1] & REDIS_RENEWING))
+        return;
     struct renewals *renewals = gathered_for(redis, op);
     if (!renewals)
         return;
     op->engine_word[1] |= REDIS_RENEWING;
     renewals->ops[renewals->count++] = op;
-    if (renewals->count == REDIS_RENEWALS)
-        flush(redis, renewals);
-    else
-        hf__loop_defer(redis->base.host->loop, &redis->send_renewals);
+    hf__loop_defer(redis->base.host->loop, &redis->send_renewals);
 }
 
 void hf__renewals_open(struct redis *redis)

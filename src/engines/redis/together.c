@@ -1,0 +1,138 @@
+/* What many threads ask in the same turn goes to the server as one call of a script, which costs
+ * it, and us, much less than as many calls. Each question is answered as if it had been asked
+ * alone; what makes the script of one of them fail is asked again alone, and told in the server's
+ * own words. */
+#include "redis.h"
+
+/* So many at a time: the server does nothing else meanwhile. */
+#define TOGETHER_MOST 32u
+/* What the keys and arguments of one take of a command's text, beside its name, and of the name. */
+#define ROOM_OF_ONE 192u
+#define NAMES_OF_ONE 3u
+
+static void send_whole(struct connection *connection, struct question *whole)
+{
+    const struct redis_many *many = whole->many;
+    const struct redis *redis = connection->redis;
+    struct command command;
+    unsigned count = 0;
+    HF_LIST_FOREACH (link, following, &whole->parts) {
+        many->leaves(connection, HF_CONTAINER(link, struct question, link));
+        count++;
+    }
+    hf__connection_script(connection, &command, many->script, count * many->keys);
+    HF_LIST_FOREACH (link, following, &whole->parts)
+        many->add_keys(redis, &command, HF_CONTAINER(link, struct question, link)->op);
+    many->add_common(&command);
+    HF_LIST_FOREACH (link, following, &whole->parts)
+        many->add_arguments(redis, &command, HF_CONTAINER(link, struct question, link)->op);
+    hf__connection_write(connection, whole, &command);
+    HF_LIST_FOREACH (link, following, &whole->parts) {
+        struct question *part = HF_CONTAINER(link, struct question, link);
+        part->sent = whole->sent;
+        part->sent_at_ms = whole->sent_at_ms;
+    }
+}
+
+static size_t count_of(const struct hf_link *head)
+{
+    size_t count = 0;
+    for (const struct hf_link *link = head->next; link != head; link = link->next)
+        count++;
+    return count;
+}
+
+/* An error is everybody's. */
+static void whole_answered(struct connection *connection, struct question *whole,
+                           const redisReply *reply)
+{
+    struct redis *redis = connection->redis;
+    struct hf_link parts, *link;
+    size_t count = count_of(&whole->parts), i = 0;
+    bool each = hf__reply_is_array(reply, count) && reply->elements == count;
+    if (reply && !each && reply->type != REDIS_REPLY_ERROR) {
+        hf__connection_break(connection, HF_ECORRUPT, 0, "its answer is not what was asked for");
+        reply = NULL;
+    }
+    hf__link_init(&parts);
+    while ((link = hf__list_pop(&whole->parts)))
+        hf__list_append(&parts, link);
+    while ((link = hf__list_pop(&parts))) {
+        struct question *part = HF_CONTAINER(link, struct question, link);
+        const redisReply *answer = each ? reply->element[i++] : reply;
+        if (answer && answer->type == REDIS_REPLY_NIL)
+            hf__connection_ask(&redis->asking, part);
+        else
+            part->answered(connection, part, answer);
+    }
+    hf__question_free(redis, whole);
+}
+
+/* Asks those that fit into one call; the rest is left. */
+static void ask_some(struct redis *redis, struct hf_link *questions)
+{
+    struct question *first = HF_CONTAINER(questions->next, struct question, link);
+    bool alone = first->link.next == questions || redis->asking.state != CONNECTION_READY;
+    struct question *whole = alone ? NULL : hf__question_new(redis);
+    if (!whole) {
+        hf__link_remove(&first->link);
+        hf__connection_ask(&redis->asking, first);
+        return;
+    }
+    size_t room = REDIS_TEXT_SIZE;
+    whole->many = first->many;
+    whole->send = send_whole;
+    whole->answered = whole_answered;
+    for (unsigned i = 0; i < TOGETHER_MOST && !hf__list_empty(questions); i++) {
+        struct question *next = HF_CONTAINER(questions->next, struct question, link);
+        size_t needed = NAMES_OF_ONE * next->op->name_length + ROOM_OF_ONE;
+        if (needed > room || next->many != whole->many)
+            break;
+        room -= needed;
+        hf__link_remove(&next->link);
+        hf__list_append(&whole->parts, &next->link);
+    }
+    hf__connection_ask(&redis->asking, whole);
+}
+
+/* What is free again may be what others ask for. */
+void hf__together_flush(struct redis *redis)
+{
+    while (!hf__list_empty(&redis->giving))
+        ask_some(redis, &redis->giving);
+    while (!hf__list_empty(&redis->taking))
+        ask_some(redis, &redis->taking);
+}
+
+static void turn_ends(struct hf_task *task)
+{
+    hf__together_flush(HF_CONTAINER(task, struct redis, ask_together));
+}
+
+void hf__together_ask(struct redis *redis, struct question *question, const struct redis_many *many)
+{
+    /* In a cluster, what is asked together hardly ever has one slot. */
+    if (!many || redis->cluster) {
+        hf__redis_ask(redis, question, question->op->name, question->op->name_length);
+        return;
+    }
+    bool takes = many == hf__redis_kind(redis, question->op->mode)->take_many;
+    question->many = many;
+    hf__list_append(takes ? &redis->taking : &redis->giving, &question->link);
+    hf__loop_defer(redis->base.host->loop, &redis->ask_together);
+}
+
+void hf__together_open(struct redis *redis)
+{
+    hf__link_init(&redis->giving);
+    hf__link_init(&redis->taking);
+    hf__task_init(&redis->ask_together, turn_ends);
+}
+
+void hf__together_close(struct redis *redis)
+{
+    struct hf_link *link;
+    hf__link_remove(&redis->ask_together.link);
+    while ((link = hf__list_pop(&redis->giving)) || (link = hf__list_pop(&redis->taking)))
+        hf__question_free(redis, HF_CONTAINER(link, struct question, link));
+}

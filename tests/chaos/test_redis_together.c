@@ -1,0 +1,294 @@
+/* What is asked of mutexes in the same turn goes to Redis in one call: each is told its own all the
+ * same, whatever becomes of the others. */
+#include "conformance.h"
+#include "server.h"
+
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { MANY = 70, CALLS_MOST = 20 };
+
+/* Far beyond any test's end: nothing goes by itself. */
+#define LEASE_MS 600000
+
+struct told {
+    int calls, code;
+    hf_hold *hold;
+};
+
+static void tell(void *arg, int code, hf_hold *hold, const hf_error *error)
+{
+    struct told *told = arg;
+
+    (void)error;
+    told->calls++;
+    told->code = code;
+    told->hold = hold;
+}
+
+/* Turns its loop itself, so that what we say before it turns is said in one turn. */
+static hf_client *open_at(const struct server *server, int timeout_ms)
+{
+    hf_client *client = NULL;
+
+    CHECK_CODE(hf_open(&client, server_url(server, timeout_ms),
+                       &(hf_client_options){ HF_CLIENT_OPTIONS_INIT, .driver = HF_DRIVE_MYSELF,
+                                             .lease_ms = LEASE_MS }),
+               HF_OK);
+    give_back(take(client, "warm", HF_MUTEX, 0));
+    return client;
+}
+
+static void turn(hf_client *client)
+{
+    struct pollfd pollfd = { .fd = hf_fd(client), .events = POLLIN };
+
+    poll(&pollfd, 1, 10);
+    CHECK_CODE(hf_dispatch(client), HF_OK);
+}
+
+static void turn_until_told(hf_client *client, const struct told *told, int count)
+{
+    int64_t until = monotonic_ms() + (int64_t)SOON_MS * test_slow();
+
+    for (int i = 0; i < count; i++)
+        while (told[i].calls == 0) {
+            CHECK(monotonic_ms() < until);
+            turn(client);
+        }
+}
+
+static void ask(hf_client *client, const char *name, int64_t wait_ms, struct told *told)
+{
+    CHECK_CODE(hf_lock_async(client, name, wait_ms, NULL, tell, told, NULL), HF_OK);
+}
+
+static void ask_all(hf_client *client, int64_t wait_ms, struct told *told)
+{
+    char name[32];
+
+    for (int i = 0; i < MANY; i++) {
+        snprintf(name, sizeof(name), "own/%d", i);
+        ask(client, name, wait_ms, &told[i]);
+    }
+}
+
+static void give_all(const struct told *told)
+{
+    for (int i = 0; i < MANY; i++) {
+        CHECK_INT(told[i].code, HF_OK);
+        CHECK(hf_token(told[i].hold) > 0);
+        hf_unlock_nowait(told[i].hold);
+    }
+}
+
+static void run(const struct server *server, const char *command)
+{
+    char line[100];
+
+    CHECK(server_tell(server, command, line, sizeof(line)));
+}
+
+static bool all_are_free(const struct server *server)
+{
+    char command[64], line[100];
+
+    for (int i = 0; i < MANY; i++) {
+        snprintf(command, sizeof(command), "EXISTS own/%d", i);
+        if (!server_tell(server, command, line, sizeof(line)) || strcmp(line, ":0") != 0)
+            return false;
+    }
+    return true;
+}
+
+/* How often the server has run a script since its statistics began anew. */
+static int script_calls(const struct server *server)
+{
+    static const char *const names[] = { "cmdstat_eval:calls=", "cmdstat_evalsha:calls=" };
+    char text[8192];
+    int calls = 0;
+
+    CHECK(server_ask(server, "INFO commandstats", text, sizeof(text)));
+    for (int i = 0; i < 2; i++) {
+        const char *found = strstr(text, names[i]);
+        if (found)
+            calls += (int)strtol(found + strlen(names[i]), NULL, 10);
+    }
+    return calls;
+}
+
+TEST(many_in_a_turn_are_few_calls)
+{
+    struct server server = { 0 };
+    struct told told[MANY] = { 0 };
+
+    server_start(&server);
+    hf_client *client = open_at(&server, 30000);
+    run(&server, "CONFIG RESETSTAT");
+    ask_all(client, 0, told);
+    turn_until_told(client, told, MANY);
+    /* The scripts are gone in between, as after SCRIPT FLUSH by whomsoever. */
+    run(&server, "SCRIPT FLUSH");
+    give_all(told);
+    give_back(take(client, "warm", HF_MUTEX, 0));
+    CHECK(all_are_free(&server));
+    CHECK(script_calls(&server) < CALLS_MOST);
+    hf_close(client);
+    server_kill(&server);
+}
+
+TEST(each_is_told_its_own)
+{
+    struct server server = { 0 };
+    struct told told[MANY] = { 0 }, text = { 0 }, rw = { 0 }, theirs = { 0 };
+
+    server_start(&server);
+    hf_client *client = open_at(&server, 30000);
+    run(&server, "SET a-text 1");
+    run(&server, "HSET a-rw mode read somebody 1");
+    run(&server, "HSET theirs somebody 1");
+    ask(client, "a-text", 0, &text);
+    ask(client, "theirs", 0, &theirs);
+    ask_all(client, 0, told);
+    ask(client, "a-rw", 0, &rw);
+    turn_until_told(client, told, MANY);
+    turn_until_told(client, &text, 1);
+    turn_until_told(client, &rw, 1);
+    turn_until_told(client, &theirs, 1);
+    CHECK_INT(text.code, HF_EKIND);
+    CHECK_INT(rw.code, HF_EKIND);
+    CHECK_INT(theirs.code, HF_BUSY);
+    /* One is something else by the time it is given back; the others are given back. */
+    run(&server, "SET own/7 1");
+    give_all(told);
+    give_back(take(client, "warm", HF_MUTEX, 0));
+    run(&server, "DEL own/7");
+    CHECK(all_are_free(&server));
+    hf_close(client);
+    server_kill(&server);
+}
+
+TEST(names_of_any_length_fit)
+{
+    struct server server = { 0 };
+    struct told told[MANY] = { 0 };
+    char name[HF_NAME_MAX + 1];
+
+    server_start(&server);
+    hf_client *client = open_at(&server, 30000);
+    for (int i = 0; i < MANY; i++) {
+        memset(name, 'n', HF_NAME_MAX);
+        name[i % 2 ? HF_NAME_MAX : HF_NAME_MAX / 2] = '\0';
+        name[i] = 'x';
+        ask(client, name, 0, &told[i]);
+    }
+    turn_until_told(client, told, MANY);
+    give_all(told);
+    hf_close(client);
+    server_kill(&server);
+}
+
+TEST(who_waits_is_given_what_goes_in_one_call)
+{
+    struct server server = { 0 };
+    struct told first[MANY] = { 0 }, second[MANY] = { 0 };
+    uint64_t tokens[MANY];
+
+    server_start(&server);
+    hf_client *one = open_at(&server, 30000), *other = open_at(&server, 30000);
+    ask_all(one, 0, first);
+    turn_until_told(one, first, MANY);
+    ask_all(other, HF_FOREVER, second);
+    for (int i = 0; i < 20; i++)
+        turn(other);
+    for (int i = 0; i < MANY; i++)
+        tokens[i] = hf_token(first[i].hold);
+    give_all(first);
+    turn(one);
+    turn_until_told(other, second, MANY);
+    for (int i = 0; i < MANY; i++)
+        CHECK(hf_token(second[i].hold) > tokens[i]);
+    give_all(second);
+    hf_close(other);
+    hf_close(one);
+    CHECK(all_are_free(&server));
+    server_kill(&server);
+}
+
+/* The call is out, and perhaps executed, when the connection is given up. */
+TEST(a_call_without_an_answer_leaves_nothing)
+{
+    struct server server = { 0 };
+    struct told told[MANY] = { 0 };
+
+    server_start(&server);
+    hf_client *client = open_at(&server, 500);
+    server_stop(&server);
+    ask_all(client, 100, told);
+    turn_until_told(client, told, MANY);
+    for (int i = 0; i < MANY; i++)
+        CHECK_INT(told[i].code, HF_UNREACHABLE);
+    /* By then it is given up, on most machines. */
+    for (int64_t until = monotonic_ms() + 1000; monotonic_ms() < until;)
+        turn(client);
+    server_continue(&server);
+    hf_hold *hold = NULL;
+    CHECK_CODE(hf_lock(client, "warm", SOON_MS * test_slow(), NULL, &hold), HF_OK);
+    give_back(hold);
+    EVENTUALLY((turn(client), all_are_free(&server)), SOON_MS);
+    hf_close(client);
+    server_kill(&server);
+}
+
+/* More than may be out at a time. All fall due at once, since the loop has stood still for so long.
+ */
+TEST(very_many_leases_are_renewed_one_after_the_other)
+{
+    enum { LEASES = 6000 };
+    struct server server = { 0 };
+    struct told *told = calloc(LEASES, sizeof(*told));
+    int64_t lease_ms = 15000 * (int64_t)test_slow();
+    hf_client *client = NULL;
+    char name[32];
+
+    TEST_TIMEOUT(60 + 30 * test_slow());
+    server_start(&server);
+    CHECK_CODE(hf_open(&client, server_url(&server, 30000),
+                       &(hf_client_options){ HF_CLIENT_OPTIONS_INIT, .driver = HF_DRIVE_MYSELF,
+                                             .lease_ms = lease_ms }),
+               HF_OK);
+    for (int i = 0; i < LEASES; i++) {
+        snprintf(name, sizeof(name), "lease/%d", i);
+        ask(client, name, 0, &told[i]);
+    }
+    turn_until_told(client, told, LEASES);
+    let_pass_ms(lease_ms / 3 + 10);
+    int64_t stood_still_until = monotonic_ms();
+    for (int i = 0; i < LEASES; i++) {
+        CHECK_INT(told[i].code, HF_OK);
+        while (hf_remaining_ms(told[i].hold) + monotonic_ms() - stood_still_until <
+               lease_ms - lease_ms / 50) {
+            CHECK(hf_held(told[i].hold));
+            turn(client);
+        }
+    }
+    hf_close(client);
+    server_kill(&server);
+    free(told);
+}
+
+TEST(closing_with_questions_in_hand_forgets_them)
+{
+    struct server server = { 0 };
+    struct told told[MANY] = { 0 };
+
+    server_start(&server);
+    hf_client *client = open_at(&server, 30000);
+    ask_all(client, HF_FOREVER, told);
+    hf_close(client);
+    for (int i = 0; i < MANY; i++)
+        CHECK_INT(told[i].code, HF_ECLOSED);
+    CHECK(all_are_free(&server));
+    server_kill(&server);
+}
