@@ -4,12 +4,16 @@
 
 #include <time.h>
 
+/* A figure of fewer says nothing, and connecting is no part of it. */
+enum { SAMPLES_MIN = 50, WARM_UP_MIN = 20 };
+
+/* The time that is allowed begins here: warming up may have taken longer than that. */
 static void time_batches(struct cli_bench_child *child)
 {
     struct cli_bench_shared *shared = child->bench->shared;
     const struct cli_bench_subject *subject = child->subject;
-    int64_t deadline_ns = atomic_load(&shared->deadline_ns);
     int64_t before_ns = cli_bench_now_ns(), after_ns;
+    int64_t deadline_ns = before_ns + child->run_ms * 1000000;
 
     do {
         for (unsigned i = 0; i < subject->batch; i++) {
@@ -19,12 +23,15 @@ static void time_batches(struct cli_bench_child *child)
         after_ns = cli_bench_now_ns();
         cli_bench_record(shared, after_ns - before_ns);
         before_ns = after_ns;
-    } while (before_ns < deadline_ns && shared->sample_count < CLI_BENCH_SAMPLES);
+    } while ((before_ns < deadline_ns || shared->sample_count < SAMPLES_MIN) &&
+             shared->sample_count < CLI_BENCH_SAMPLES);
 }
 
 static void warm_up(struct cli_bench_child *child)
 {
-    for (unsigned i = 0; i < 5 * child->subject->batch; i++) {
+    unsigned pairs = 5 * child->subject->batch;
+
+    for (unsigned i = 0; i < pairs || i < WARM_UP_MIN; i++) {
         child->subject->lock(child->lock, 0);
         child->subject->unlock(child->lock, 0);
     }

@@ -77,6 +77,7 @@ def figures_are_of_one_piece(box):
         else:
             times = [row[key] for key in ('min_ns', 'p50_ns', 'p99_ns', 'max_ns')]
             assert 0 < times[0] and times == sorted(times) and row['runs'] > 0, row
+            assert row['measure'] not in ('lock_unlock', 'reentry') or row['runs'] >= 50, row
     for measure, subjects in by_measure(report).items():
         if measure in ('lock_unlock', 'hand_over', 'takeover'):
             equal(subjects['flock'][0]['times_flock_speed'], 1.0, measure)

@@ -1,6 +1,6 @@
 /* Looking. The format keeps a holder's field and nothing else of it; who waits is known by number
  * only, from those who listen for the release. What is locked at all is found by the tokens, which
- * every grant of ours leaves for a day. */
+ * every grant of ours leaves for most of a day. */
 #include "base/testing.h"
 #include "cluster.h"
 
