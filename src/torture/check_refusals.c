@@ -115,14 +115,20 @@ static bool build(struct torture_checking *checking, struct torture_load *load,
                   const struct torture_object *lock, const struct presence *presences, size_t count,
                   unsigned share)
 {
-    struct torture_span *spans = torture_room(checking, count, sizeof *spans);
+    struct torture_span *spans = torture_room(checking, 2 * count, sizeof *spans);
     size_t used = 0;
     for (size_t i = 0; spans && i < count; i++) {
+        struct torture_span in_line = presences[i].span;
+        in_line.to = torture_smaller(in_line.to, presences[i].in_line_until);
         spans[used] = presences[i].span;
-        /* Who is in line may bar all who come later, whatever share it waits for. */
+        /* Who is in line may bar all who come later, whatever share it waits for, and however many
+         * permits there are for both. */
         if (lock->form == TORTURE_RW && !torture_shares_conflict(presences[i].share, share))
-            spans[used].to = torture_smaller(spans[used].to, presences[i].in_line_until);
+            spans[used] = in_line;
         used++;
+        in_line.weight = lock->permits;
+        if (lock->form == TORTURE_SEMAPHORE)
+            spans[used++] = in_line;
     }
     bool built = spans && torture_load_build(checking, load, spans, used);
     free(spans);

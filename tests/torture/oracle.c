@@ -378,13 +378,30 @@ static void try_leaving(struct oracle *oracle, struct state state, unsigned i, u
     }
 }
 
+/* A store that gives permits in the order of arrival refuses a try while somebody is in line, even
+ * if there are enough for both. */
+static bool is_behind(const struct oracle *oracle, const struct state *state, unsigned wanted,
+                      uint64_t now)
+{
+    if (state->queue[0])
+        return true;
+    for (unsigned i = 0; i < oracle->count; i++) {
+        const struct claim *other = &oracle->claims[i];
+        if (oracle->description->mode == TORTURE_SEMAPHORE && i != wanted && !other->try &&
+            state->status[i] == OUTSIDE && now >= other->asked && now < other->answered &&
+            now < other->forgotten)
+            return true;
+    }
+    return false;
+}
+
 static void try_others(struct oracle *oracle, struct state state, unsigned i, uint64_t now)
 {
     const struct claim *claim = &oracle->claims[i];
     bool asking = claim->try && claim->kind == TORTURE_REFUSED && now >= claim->asked &&
                   now < claim->answered;
     if (asking && !state.met[i] &&
-        (is_barred(oracle, &state, i, claim->share, true) || state.queue[0])) {
+        (is_barred(oracle, &state, i, claim->share, true) || is_behind(oracle, &state, i, now))) {
         struct state met = state;
         met.met[i] = true;
         add_state(oracle, &met);
