@@ -52,7 +52,7 @@ class Stage:
 def they_lock_each_other_out(stage, one, other, name):
     one.want("ok", "a", "lock", "mutex", name, 0, LONG_LEASE_MS)
     other.want("busy", "a", "lock", "mutex", name, 0, 0)
-    other.want("busy", "a", "lock", "mutex", name, 200, 0)
+    other.want("busy", "a", "lock", "mutex", name, 1500, 0)
     other.want("yes", "a", "locked", "mutex", name)
     one.want("ok", "a", "unlock", "mutex", name)
     other.want("no", "a", "locked", "mutex", name)
@@ -185,7 +185,7 @@ def a_fair_mutex_goes_to_who_came_first(stage, one, other, name):
 def a_fair_mutex_is_held_through_one_sides_nested_holds(stage, one, other, name):
     one.want("ok", "a", "lock", "fair", name, 0, LONG_LEASE_MS)
     one.want("ok", "a", "lock", "fair", name, 0, LONG_LEASE_MS)
-    other.want("busy", "a", "lock", "fair", name, 200, 0)
+    other.want("busy", "a", "lock", "fair", name, 1500, 0)
     one.want("ok", "a", "unlock", "fair", name)
     other.want("busy", "a", "lock", "fair", name, 0, 0)
     one.want("ok", "a", "unlock", "fair", name)
