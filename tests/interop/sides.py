@@ -90,6 +90,23 @@ class Server:
         self.process.wait()
 
 
+class Cluster(Server):
+    """A Redis Cluster of one server: slots, and messages that are heard at a lock's own server."""
+
+    def __init__(self, directory):
+        # A bus port that nobody gets who only connects, either.
+        bus = str(random.randrange(10000, 30000))
+        super().__init__(directory, "--cluster-enabled", "yes", "--cluster-port", bus,
+                         "--cluster-announce-ip", "127.0.0.1")
+        self.url = f"redis+cluster://127.0.0.1:{self.port}"
+        self.ask("CLUSTER", "ADDSLOTSRANGE", "0", "16383")
+        wait_until(lambda: b"cluster_state:ok" in self.ask("CLUSTER", "INFO"), "the cluster is up")
+
+    def listeners(self, channel):
+        answer = self.ask("PUBSUB", "SHARDNUMSUB", channel)
+        return int(answer.split(b"\r\n")[-2].lstrip(b":"))
+
+
 class Side:
     """A program that does what it is told, in threads that have names."""
 

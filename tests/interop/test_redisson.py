@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Sharing locks with Redisson: each scene is played twice, with the sides exchanged.
 
-usage: test_redisson.py VERSION PEER POM DIRECTORY
+usage: test_redisson.py VERSION PEER POM DIRECTORY [cluster]
 
 Keeps in DIRECTORY what it was told by Maven, which takes long to say it."""
 
@@ -11,7 +11,8 @@ import sys
 import time
 
 from maven import java_command
-from sides import PATIENCE, Server, Side, Skip, equal, need, run, scratch, skip_all, wait_until
+from sides import (PATIENCE, Cluster, Server, Side, Skip, equal, need, run, scratch, skip_all,
+                   wait_until)
 
 # Of holds without a lease of their own, on both sides: renewed every two seconds.
 LEASE_MS = 6000
@@ -372,13 +373,22 @@ def how_long_a_wake_takes_is_noted(stage, one, other, name):
               f"{statistics.median(times):.1f} ms, longest {max(times):.1f} ms", flush=True)
 
 
-def play_all(directory, version, peer, java):
-    server = Server(directory)
+# What is different in a cluster: who is woken, and by which message.
+IN_A_CLUSTER = (a_release_wakes_the_other, both_count_to_the_same_number,
+                a_fair_mutex_goes_to_who_came_first, a_writer_that_leaves_wakes_readers,
+                the_last_reader_wakes_a_writer, permits_are_shared, units_are_shared,
+                a_latch_opens_for_both, a_watchdog_keeps_what_is_held, names_may_have_braces)
+
+
+def play_all(directory, version, peer, java, cluster):
+    server = Cluster(directory) if cluster else Server(directory)
     holdfast = Side("holdfast", [peer, server.url, str(LEASE_MS)])
     redisson = Side(f"Redisson {version}", [*java, server.url, str(LEASE_MS)])
     stage = Stage(directory, server, holdfast, redisson)
     tests = []
     for act, exchanged in SCENES:
+        if cluster and act not in IN_A_CLUSTER:
+            continue
         orders = [(holdfast, redisson, "holdfast first"), (redisson, holdfast, "Redisson first")]
         for one, other, who in orders if exchanged else orders[:1]:
             name = f"{act.__name__}/{who.split()[0]}"
@@ -392,14 +402,14 @@ def play_all(directory, version, peer, java):
 
 
 def main():
-    version, peer, pom, kept = sys.argv[1:]
+    version, peer, pom, kept, *place = sys.argv[1:]
     try:
         need("redis-server")
         java = java_command("Redisson", version, pom, kept)
     except Skip as reason:
         skip_all(reason)
     with scratch() as directory:
-        sys.exit(play_all(directory, version, peer, java))
+        sys.exit(play_all(directory, version, peer, java, place == ["cluster"]))
 
 
 main()

@@ -178,8 +178,13 @@ public final class Peer {
         Config config = new Config();
         config.setLockWatchdogTimeout(Long.parseLong(arguments[1]));
         config.setThreads(4).setNettyThreads(4);
-        config.useSingleServer().setAddress(arguments[0]).setConnectionMinimumIdleSize(1)
-            .setConnectionPoolSize(16).setTimeout(30000);
+        if (arguments[0].startsWith("redis+cluster:"))
+            config.useClusterServers().addNodeAddress(arguments[0].replace("+cluster", ""))
+                .setMasterConnectionMinimumIdleSize(1).setMasterConnectionPoolSize(16)
+                .setTimeout(30000);
+        else
+            config.useSingleServer().setAddress(arguments[0]).setConnectionMinimumIdleSize(1)
+                .setConnectionPoolSize(16).setTimeout(30000);
         client = Redisson.create(config);
         Map<String, ExecutorService> threads = new HashMap<>();
         BufferedReader orders =
