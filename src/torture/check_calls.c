@@ -138,7 +138,8 @@ static void upgrade(const struct torture_checking *checking, struct torture_obje
 }
 
 /* A writer is a reader from the moment he asks to be one. Without a clear answer nothing is known
- * of the hold any more. */
+ * of the hold any more; and between a deadline and an answer that comes after it nobody believes.
+ */
 static void downgrade(const struct torture_checking *checking, struct torture_object *lock,
                       struct torture_hold *hold, const struct torture_call *call)
 {
@@ -146,9 +147,10 @@ static void downgrade(const struct torture_checking *checking, struct torture_ob
     hold->lowering = NULL;
     bool clear = torture_ended(call, TORTURE_OK);
     uint64_t reached = clear ? reach(checking, hold, asked) : hold->proof;
+    bool goes_on = torture_deadline_number(checking, hold->deadline_ns) > call->end->number;
     add_belief(lock, hold, reached);
     hold->bridge_from = 0;
-    hold->from = hold->proof = clear && reached == asked ? asked : call->end->number;
+    hold->from = hold->proof = clear && reached == asked && goes_on ? asked : call->end->number;
     hold->share = call->invoke->mode == TORTURE_UPGRADABLE ? TORTURE_UPGRADABLE : TORTURE_SHARED;
     hold->told = hold->told || !clear;
     if (call->end->deadline_ns)
