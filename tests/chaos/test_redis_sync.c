@@ -245,6 +245,61 @@ TEST(what_was_granted_on_another_connection_is_asked_for_again)
     pair_kill(&pair);
 }
 
+/* A user who may not publish leaves no mark, and WAIT speaks of what was written before it. */
+TEST(a_mark_that_is_refused_confirms_nothing)
+{
+    struct pair pair = { 0 };
+    hf_client *client = NULL;
+    hf_hold *hold = NULL;
+    char url[120], line[40] = "";
+    pair_start(&pair);
+    CHECK(server_tell(&pair.server, "ACL SETUSER mute on >word ~* resetchannels +@all", line,
+                      sizeof(line)));
+    CHECK_STR(line, "+OK");
+    server_stop(&pair.replica);
+    snprintf(url, sizeof(url), "redis://mute:word@127.0.0.1:%d?sync=1&timeout=%d", pair.server.port,
+             3000 * test_slow());
+    CHECK_CODE(hf_open(&client, url, NULL), HF_OK);
+    CHECK_CODE(hf_lock(client, "one", 0, NULL, &hold), HF_UNREACHABLE);
+    CHECK(strstr(hf_last_error()->text, "PUBLISH"));
+    hf_close(client);
+    pair_kill(&pair);
+}
+
+static bool has_refused_a_write(const struct server *server)
+{
+    return says(
+        server,
+        "EVAL \"return string.find(redis.call('info', 'errorstats'), 'NOREPLICAS') and 1 or "
+        "0\" 0",
+        ":1");
+}
+
+/* It may be there all the same, whatever the server says to the next question. */
+TEST(a_grant_that_was_not_confirmed_is_given_back_after_a_refusal)
+{
+    struct pair pair = { 0 };
+    struct outcome outcome = { 0 };
+    hf_request request = 0;
+    char line[40] = "";
+    pair_start(&pair);
+    hf_client *client = open_synced(&pair.server, 1, 3000);
+    server_stop(&pair.replica);
+    CHECK_CODE(hf_lock_async(client, "one", HF_FOREVER, NULL, record_outcome, &outcome, &request),
+               HF_OK);
+    EVENTUALLY(is_waited_for(&pair.server), SOON_MS);
+    CHECK(server_tell(&pair.server, "CONFIG SET min-replicas-to-write 3", line, sizeof(line)));
+    EVENTUALLY(has_refused_a_write(&pair.server), SOON_MS);
+    CHECK(server_tell(&pair.server, "CONFIG SET min-replicas-to-write 0", line, sizeof(line)));
+    CHECK_INT(outcome.calls, 0);
+    hf_cancel(client, request);
+    WAIT_OUTCOME(&outcome);
+    CHECK_CODE(outcome.code, HF_CANCELED);
+    EVENTUALLY(says(&pair.server, "EXISTS one", ":0"), SOON_MS);
+    hf_close(client);
+    pair_kill(&pair);
+}
+
 TEST(fewer_replicas_than_wanted_are_not_enough)
 {
     struct pair pair = { 0 };

@@ -80,6 +80,8 @@ void hf__attempt_confirmed(struct redis *redis, struct question *question, bool 
     const struct redis_kind *kind = hf__redis_kind(redis, question->op->mode);
     if (enough && kind->settled)
         kind->settled(redis, question->op);
+    if (!enough)
+        question->op->engine_word[1] |= REDIS_UNSURE;
     finish(redis, question, enough ? HF_GRANTED : HF_NO_ANSWER);
 }
 

@@ -93,17 +93,21 @@ static void again(struct hf_timer *timer)
     begin_round(HF_CONTAINER(timer, struct cluster, again));
 }
 
-/* Whoever is connected already answers soonest. */
+/* Whoever is connected already answers soonest; and each in turn, since one that is cut off, or has
+ * been taken out of the cluster, says what is not so. */
 static struct redis *next_to_ask(struct cluster *cluster)
 {
     struct redis *next = NULL;
+    bool next_ready = false;
     for (unsigned i = 0; i < cluster->node_count; i++) {
         struct redis *node = cluster->nodes[i];
         bool ready = node->asking.state == CONNECTION_READY && !node->asking.failing;
-        if (node->round != cluster->round && (!next || ready))
+        if (node->round == cluster->round)
+            continue;
+        if (!next || (ready && !next_ready) || (ready == next_ready && node->round < next->round)) {
             next = node;
-        if (next == node && ready)
-            break;
+            next_ready = ready;
+        }
     }
     return next;
 }

@@ -114,8 +114,11 @@ static void sharded_answered(struct connection *connection, struct question *que
                              const redisReply *reply)
 {
     hf__question_free(connection->redis, question);
-    if (reply)
+    /* An older server does not know the question; one that is busy says nothing about it. */
+    if (reply && (reply->type == REDIS_REPLY_ARRAY || hf__reply_says(reply, "ERR")))
         connection->redis->sharded = reply->type == REDIS_REPLY_ARRAY;
+    else if (reply && !hf__reply_says(reply, "NOPERM") && !connection->failing)
+        hf__connection_break(connection, HF_UNREACHABLE, 0, "%.150s", hf__reply_text(reply));
     if (hf__reply_says(reply, "NOPERM"))
         hf__connection_break(connection, HF_DENIED, 0, "in a cluster a user needs PUBSUB: %.150s",
                              reply->str);
@@ -154,6 +157,8 @@ static void run_answered(struct connection *connection, struct question *questio
         return;
     if (!*before || !*connection->server_run || strcmp(before, connection->server_run) == 0)
         kill_last_one(connection);
+    else
+        connection->server_id = 0;
     ask_id(connection);
 }
 

@@ -6,6 +6,17 @@
 
 #include <string.h>
 
+/* A mark that was refused is none: WAIT would speak of what was written before the grants. */
+static void mark_answered(struct connection *connection, struct question *question,
+                          const redisReply *reply)
+{
+    hf__question_free(connection->redis, question);
+    if (reply && reply->type == REDIS_REPLY_ERROR && !connection->failing)
+        hf__connection_break(connection, hf__reply_code(reply), 0,
+                             "sync needs PUBLISH on " REDIS_CHANNEL_PREFIX ":*: %.150s",
+                             reply->str);
+}
+
 /* WAIT speaks of what its own connection wrote: a message, after which it speaks of all before. */
 static void write_mark(struct connection *connection)
 {
@@ -15,7 +26,7 @@ static void write_mark(struct connection *connection)
         hf__connection_break(connection, HF_ENOMEM, 0, "out of memory for a question");
         return;
     }
-    question->answered = hf__question_ignored;
+    question->answered = mark_answered;
     hf__command_begin(&command, "PUBLISH");
     hf__command_print(&command, REDIS_CHANNEL_PREFIX ":{holdfast}:sync");
     hf__command_print(&command, "0");

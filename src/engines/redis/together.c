@@ -60,7 +60,11 @@ static void whole_answered(struct connection *connection, struct question *whole
     while ((link = hf__list_pop(&parts))) {
         struct question *part = HF_CONTAINER(link, struct question, link);
         const redisReply *answer = each ? reply->element[i++] : reply;
-        if (answer && answer->type == REDIS_REPLY_NIL)
+        bool failed = answer && answer->type == REDIS_REPLY_NIL;
+        /* What has failed may have given the lock back before. */
+        if (failed && part->many == hf__redis_kind(redis, part->op->mode)->give_many)
+            part->op->engine_word[1] |= REDIS_UNSURE;
+        if (failed)
             hf__connection_ask(&redis->asking, part);
         else
             part->answered(connection, part, answer);
