@@ -298,6 +298,9 @@ static void look_again(struct zookeeper *zk, struct counting *counting)
         list ? ask(zk, counting, ZK_GET_DATA, counting->path, count_answered) : NULL;
     if (sync)
         hf__zk_ask(zk, sync);
+    /* Without the last one `counting` is gone before the others are answered. */
+    if (list && !data)
+        list->answered = nothing;
     if (list) {
         hf__zk_write_bool(&list->body, false);
         hf__zk_ask(zk, list);

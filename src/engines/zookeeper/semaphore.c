@@ -136,6 +136,7 @@ static void one_cleared(struct zookeeper *zk, struct zk_request *request, struct
         return;
     }
     permits->unknown = false;
+    permits->count = 0;
     unreserve(place);
     permits->cleared(zk, place, NULL, NULL);
 }
@@ -432,6 +433,8 @@ static void ask_for_total(struct zookeeper *zk, struct zk_place *place, bool wat
     struct zk_permits *permits = place->permits;
     permits->watching = watch;
     if (watch) {
+        /* What happens between the two answers is told only once, and before the second. */
+        hf__zk_watch_path(zk, place, permits->leases);
         struct zk_request *list = ask(zk, place, ZK_GET_CHILDREN, nothing);
         if (!list)
             return;

@@ -237,6 +237,9 @@ void hf__zk_total_set(struct zookeeper *zk, const char *name, size_t length, uin
     }
     if (sync)
         hf__zk_ask(zk, sync);
+    /* Without the last one `setting` is gone before the others are answered. */
+    if (data && !list)
+        data->answered = nothing;
     if (data) {
         hf__zk_write_bool(&data->body, false);
         hf__zk_ask(zk, data);
