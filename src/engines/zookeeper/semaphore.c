@@ -213,7 +213,6 @@ static void refuse(struct zookeeper *zk, struct zk_place *place)
     } else if (!permits->watching) {
         ask_for_total(zk, place, true);
     } else {
-        hf__zk_watch_path(zk, place, permits->leases);
         place->op->rests_on = &place->session->lease;
         hf__zk_finish(zk, place, HF_REFUSED);
     }
