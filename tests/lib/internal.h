@@ -19,6 +19,9 @@ struct test_state {
 
 extern struct test_state *test_state;
 
+/* Chooses where temp_dir() is; nothing is made yet. */
+void test_name_temp_dir(void);
+
 /* Set in children that child_start made. */
 extern int parent_pipe_in, parent_pipe_out;
 

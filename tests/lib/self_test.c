@@ -2,6 +2,7 @@
 #include "test.h"
 
 #include <stdatomic.h>
+#include <sys/stat.h>
 
 TEST(passes)
 {
@@ -44,6 +45,26 @@ static void count_one(void *arg, int index)
 
     barrier_wait(&many->barrier);
     atomic_fetch_add(&many->count, index);
+}
+
+static void use_temp_dir(void *arg, int index)
+{
+    struct many *many = arg;
+    struct stat status;
+
+    barrier_wait(&many->barrier);
+    CHECK(mkdir(temp_path("%d", index), 0700) == 0);
+    barrier_wait(&many->barrier);
+    for (int i = 0; i < 8; i++)
+        CHECK(stat(temp_path("%d", i), &status) == 0);
+}
+
+TEST(all_processes_have_one_directory)
+{
+    struct many *many = shared_memory(sizeof(*many));
+
+    barrier_init(&many->barrier, 8);
+    processes_run(8, use_temp_dir, many);
 }
 
 TEST(runs_many)

@@ -163,6 +163,7 @@ static bool judge(const struct test *test, int number, bool in_time, int status)
 static bool run_test(const struct test *test, int number)
 {
     memset(test_state, 0, sizeof(*test_state));
+    test_name_temp_dir();
     test_set_timeout(DEFAULT_TIMEOUT_S);
     fflush(stdout);
     pid_t pid = fork();

@@ -4,10 +4,12 @@
 #include "internal.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -41,28 +43,34 @@ void let_pass_ms(int64_t ms)
         ;
 }
 
-static bool make_temp_dir_in(const char *parent)
+static bool is_directory(const char *path)
 {
     struct stat stat_buffer;
 
-    if (!parent || stat(parent, &stat_buffer) != 0 || !S_ISDIR(stat_buffer.st_mode))
-        return false;
-    int length =
-        snprintf(test_state->temp_dir, sizeof(test_state->temp_dir), "%s/hf-test-XXXXXX", parent);
-    if (length > 0 && (size_t)length < sizeof(test_state->temp_dir) &&
-        mkdtemp(test_state->temp_dir))
-        return true;
-    test_state->temp_dir[0] = '\0';
-    return false;
+    return path && stat(path, &stat_buffer) == 0 && S_ISDIR(stat_buffer.st_mode) &&
+           access(path, W_OK) == 0;
+}
+
+/* The name is there before the test runs, so that all its processes and threads agree on it. */
+void test_name_temp_dir(void)
+{
+    const char *parent = is_directory("/dev/shm") ? "/dev/shm" : getenv("TMPDIR");
+    uint64_t random = 0;
+
+    if (!is_directory(parent))
+        parent = "/tmp";
+    if (getrandom(&random, sizeof(random), 0) != sizeof(random))
+        perror("getrandom");
+    int length = snprintf(test_state->temp_dir, sizeof(test_state->temp_dir),
+                          "%s/hf-test-%016" PRIx64, parent, random);
+    if (length < 0 || (size_t)length >= sizeof(test_state->temp_dir))
+        test_state->temp_dir[0] = '\0';
 }
 
 const char *temp_dir(void)
 {
-    if (test_state->temp_dir[0])
-        return test_state->temp_dir;
-    if (!make_temp_dir_in("/dev/shm") && !make_temp_dir_in(getenv("TMPDIR")) &&
-        !make_temp_dir_in("/tmp"))
-        FAIL("cannot make a directory in /dev/shm, $TMPDIR or /tmp: %s", strerror(errno));
+    if (mkdir(test_state->temp_dir, 0700) != 0 && errno != EEXIST)
+        FAIL("cannot make a directory \"%s\": %s", test_state->temp_dir, strerror(errno));
     return test_state->temp_dir;
 }
 
