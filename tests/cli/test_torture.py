@@ -45,7 +45,10 @@ def faults_of(report):
 
 @test
 def a_short_run_is_safe_so_far(box):
-    report = json.loads(safe_run(box, SHORT_SECONDS, *SHORT, '--json'))
+    report = json.loads(safe_run(box, SHORT_SECONDS, *SHORT, '--json', '--html', 'run.html'))
+    # With the picture, in two seconds of a processor: by the clock, others may be in the way.
+    assert 0 <= report['verdict_cpu_ms'] < 2000 * SLOW, report
+    assert os.path.getsize(box.file('run.html')) > 10000
     equal((report['verdict'], report['reason'], report['findings']), ('SAFE-SO-FAR', '', []))
     faults = faults_of(report)
     equal(set(faults), {'stop-holder', 'stop-waiter', 'kill-holder', 'kill-waiter', 'pause',

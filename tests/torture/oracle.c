@@ -1,29 +1,12 @@
 /* An exhaustive search over what the store may have done between the records: all states that it
  * can be in are carried from number to number. */
-#include "oracle.h"
+#include "oracle_claims.h"
 
 #include "test.h"
 
 #include <stdlib.h>
 
-#define NEVER_NUMBER UINT64_MAX
 #define STATES_MAX 200000u
-
-/* An acquisition, and when it may have been in the store. */
-struct claim {
-    uint64_t asked, answered; /* numbers; answered: NEVER_NUMBER if there is no answer */
-    uint64_t queued;          /* it stood in the queue by then */
-    uint64_t patient;         /* it has not left the queue before */
-    uint64_t kept;            /* the holder is sure up to here; 0: never */
-    uint64_t since;           /* and, after a gap, is again from here on */
-    uint64_t forgotten;       /* it is gone by then */
-    uint64_t changing, changed, renewing;
-    uint64_t owner, token, new_token, deadline;
-    uint32_t weight;
-    uint8_t kind; /* of the answer */
-    uint8_t share, new_share;
-    bool try, given_back, over, gap;
-};
 
 /* One possible state: what became of each claim, and the order of the queue. */
 enum status { OUTSIDE, WAITING, INSIDE, GONE };
@@ -37,160 +20,14 @@ struct state {
 };
 
 struct oracle {
-    const struct torture_record *description;
+    struct oracle_claims claims;
     unsigned haste;
-    struct claim claims[STORY_CALLS];
-    unsigned count;
     struct state *states;
     size_t state_count;
     uint32_t *table; /* of states, by their bytes, plus one */
 };
 
 #define TABLE_SIZE (1u << 19)
-
-/* ---- what the records say of each claim ---- */
-
-static struct claim *claim_of(struct oracle *oracle, const struct torture_record *records,
-                              uint64_t operation)
-{
-    unsigned index = 0;
-    for (size_t i = 0; records[i].operation != operation || records[i].kind != TORTURE_INVOKE; i++)
-        index += records[i].kind == TORTURE_INVOKE &&
-                 (records[i].verb == TORTURE_TRY || records[i].verb == TORTURE_ACQUIRE);
-    return &oracle->claims[index];
-}
-
-/* Records are ten nanoseconds apart, and deadlines fall between them: the last number before. */
-static uint64_t number_of(int64_t at_ns)
-{
-    return at_ns == TORTURE_NEVER || at_ns == 0 ? NEVER_NUMBER : (uint64_t)at_ns / 10;
-}
-
-static void begin_claim(struct oracle *oracle, const struct torture_record *record)
-{
-    CHECK(oracle->count < STORY_CALLS);
-    oracle->claims[oracle->count++] = (struct claim){
-        .asked = record->number,
-        .answered = NEVER_NUMBER,
-        .queued = NEVER_NUMBER,
-        .patient = record->deadline_ns ? number_of(record->deadline_ns) : 0,
-        .kept = NEVER_NUMBER,
-        .forgotten = NEVER_NUMBER,
-        .changing = NEVER_NUMBER,
-        .changed = NEVER_NUMBER,
-        .owner = record->owner,
-        .weight = record->permits,
-        .share = record->mode,
-        .try = record->verb == TORTURE_TRY,
-    };
-}
-
-static void answer_claim(struct claim *claim, const struct torture_record *record)
-{
-    claim->answered = record->number;
-    claim->kind = record->kind;
-    claim->token = record->token;
-    claim->deadline = number_of(record->deadline_ns);
-    claim->kept = 0;
-    claim->since = record->number;
-    if (record->kind == TORTURE_UNKNOWN) {
-        claim->forgotten = number_of(record->until_ns);
-        claim->forgotten += claim->forgotten != NEVER_NUMBER;
-    }
-    if (record->kind == TORTURE_REFUSED)
-        claim->forgotten = record->number;
-}
-
-/* Whatever ends belief: up to here it was there if the deadline had not come, and if what follows
- * shows it. */
-static void end_belief(struct claim *claim, uint64_t number)
-{
-    if (claim->over)
-        return;
-    claim->over = true;
-    bool in_time = claim->deadline >= number;
-    uint64_t end = in_time ? number : claim->deadline;
-    if (end > claim->kept && end >= claim->since && (claim->given_back || !in_time))
-        claim->kept = end;
-}
-
-static void release_claim(struct claim *claim, const struct torture_record *invoke, size_t left)
-{
-    for (size_t i = 0; i < left; i++)
-        if (invoke[i].operation == invoke->operation && invoke[i].kind == TORTURE_OK)
-            claim->given_back = true;
-    end_belief(claim, invoke->number);
-}
-
-static void change_claim(struct claim *claim, const struct torture_record *record)
-{
-    if (record->kind == TORTURE_INVOKE) {
-        claim->changing = record->number;
-        claim->new_share = record->verb == TORTURE_UPGRADE ? TORTURE_EXCLUSIVE : record->mode;
-    } else {
-        claim->changed = record->number;
-        claim->new_token = record->token;
-        claim->kept = claim->changing;
-    }
-}
-
-/* What was renewed was there when that was asked for, so it had never left. Whether its holder was
- * sure between a deadline and the answer is nobody's to say. */
-static void renew_claim(struct claim *claim, const struct torture_record *record)
-{
-    if (record->kind == TORTURE_INVOKE)
-        claim->renewing = record->number;
-    if (record->kind != TORTURE_OK || claim->over)
-        return;
-    if (claim->renewing > claim->kept)
-        claim->kept = claim->renewing;
-    if (claim->deadline < record->number) {
-        claim->gap = true;
-        claim->since = record->number;
-    }
-    claim->deadline = number_of(record->deadline_ns);
-}
-
-static void see_claim(struct claim *claim, const struct torture_record *record)
-{
-    if (claim->over)
-        return;
-    claim->kept = record->number;
-    if (record->deadline_ns)
-        claim->deadline = number_of(record->deadline_ns);
-}
-
-static bool acquires(const struct torture_record *record)
-{
-    return record->verb == TORTURE_TRY || record->verb == TORTURE_ACQUIRE;
-}
-
-static void read_record(struct oracle *oracle, const struct torture_record *records, size_t i,
-                        size_t count)
-{
-    const struct torture_record *record = &records[i];
-    if (record->kind == TORTURE_LOCK) {
-        oracle->description = record;
-    } else if (record->kind == TORTURE_INVOKE && acquires(record)) {
-        begin_claim(oracle, record);
-    } else if (record->kind == TORTURE_ENQUEUED) {
-        claim_of(oracle, records, record->operation)->queued = record->number;
-    } else if (acquires(record)) {
-        answer_claim(claim_of(oracle, records, record->operation), record);
-    } else if (record->kind == TORTURE_STILL) {
-        see_claim(claim_of(oracle, records, record->hold), record);
-    } else if (record->kind == TORTURE_LOST) {
-        end_belief(claim_of(oracle, records, record->hold), record->number);
-    } else if (record->verb == TORTURE_RELEASE && record->kind == TORTURE_INVOKE) {
-        release_claim(claim_of(oracle, records, record->hold), record, count - i);
-    } else if (record->verb == TORTURE_RELEASE) {
-        claim_of(oracle, records, record->hold)->forgotten = record->number;
-    } else if (record->verb == TORTURE_RENEW) {
-        renew_claim(claim_of(oracle, records, record->hold), record);
-    } else {
-        change_claim(claim_of(oracle, records, record->hold), record);
-    }
-}
 
 /* ---- sets of states ---- */
 
@@ -229,7 +66,7 @@ static void clear_table(struct oracle *oracle)
 
 static unsigned share_now(const struct oracle *oracle, const struct state *state, unsigned i)
 {
-    const struct claim *claim = &oracle->claims[i];
+    const struct claim *claim = &oracle->claims.all[i];
     return state->changed[i] ? claim->new_share : claim->share;
 }
 
@@ -246,39 +83,39 @@ static bool shares_conflict(unsigned a, unsigned b)
 static bool is_barred(const struct oracle *oracle, const struct state *state, unsigned wanted,
                       unsigned share, bool by_own)
 {
-    const struct claim *claim = &oracle->claims[wanted];
+    const struct claim *claim = &oracle->claims.all[wanted];
     uint64_t out = 0;
-    for (unsigned i = 0; i < oracle->count; i++) {
-        const struct claim *other = &oracle->claims[i];
+    for (unsigned i = 0; i < oracle->claims.count; i++) {
+        const struct claim *other = &oracle->claims.all[i];
         if (i == wanted || state->status[i] != INSIDE)
             continue;
         out += other->weight;
         bool own = other->owner == claim->owner && !by_own;
-        if (oracle->description->mode == TORTURE_SEMAPHORE || own)
+        if (oracle->claims.description->mode == TORTURE_SEMAPHORE || own)
             continue;
-        if (oracle->description->mode == TORTURE_MUTEX ||
+        if (oracle->claims.description->mode == TORTURE_MUTEX ||
             shares_conflict(share_now(oracle, state, i), share))
             return true;
     }
-    return oracle->description->mode == TORTURE_SEMAPHORE &&
-           out + claim->weight > oracle->description->permits;
+    return oracle->claims.description->mode == TORTURE_SEMAPHORE &&
+           out + claim->weight > oracle->claims.description->permits;
 }
 
 static bool is_exclusive(const struct oracle *oracle, unsigned share)
 {
-    return oracle->description->mode == TORTURE_MUTEX || share == TORTURE_EXCLUSIVE;
+    return oracle->claims.description->mode == TORTURE_MUTEX || share == TORTURE_EXCLUSIVE;
 }
 
 /* Tokens rise from grant to grant, and stay the same within one. */
 static bool token_fits(const struct oracle *oracle, const struct state *state, unsigned wanted,
                        uint64_t token, bool exclusive)
 {
-    const struct claim *claim = &oracle->claims[wanted];
-    if (!(oracle->description->flags & TORTURE_FENCED) || !token)
+    const struct claim *claim = &oracle->claims.all[wanted];
+    if (!(oracle->claims.description->flags & TORTURE_FENCED) || !token)
         return true;
     uint64_t most = 0;
-    for (unsigned i = 0; i < oracle->count; i++) {
-        const struct claim *other = &oracle->claims[i];
+    for (unsigned i = 0; i < oracle->claims.count; i++) {
+        const struct claim *other = &oracle->claims.all[i];
         if (i == wanted || state->status[i] < INSIDE)
             continue;
         if (state->status[i] == INSIDE && other->owner == claim->owner && other->token)
@@ -293,14 +130,14 @@ static bool token_fits(const struct oracle *oracle, const struct state *state, u
 
 static bool has_queue(const struct oracle *oracle)
 {
-    return oracle->description->flags & TORTURE_FIFO;
+    return oracle->claims.description->flags & TORTURE_FIFO;
 }
 
 static bool is_nested(const struct oracle *oracle, const struct state *state, unsigned wanted)
 {
-    for (unsigned i = 0; i < oracle->count; i++)
+    for (unsigned i = 0; i < oracle->claims.count; i++)
         if (i != wanted && state->status[i] == INSIDE &&
-            oracle->claims[i].owner == oracle->claims[wanted].owner)
+            oracle->claims.all[i].owner == oracle->claims.all[wanted].owner)
             return true;
     return false;
 }
@@ -311,7 +148,7 @@ static bool is_next(const struct oracle *oracle, const struct state *state, unsi
         return true;
     if (state->status[wanted] == WAITING)
         return state->queue[0] == wanted + 1;
-    return oracle->claims[wanted].try && !state->queue[0];
+    return oracle->claims.all[wanted].try && !state->queue[0];
 }
 
 static void leave_queue(struct state *state, unsigned leaving)
@@ -328,7 +165,7 @@ static void leave_queue(struct state *state, unsigned leaving)
 
 static void try_entering(struct oracle *oracle, struct state state, unsigned i, uint64_t now)
 {
-    struct claim *claim = &oracle->claims[i];
+    struct claim *claim = &oracle->claims.all[i];
     bool refused_try = claim->try && claim->kind == TORTURE_REFUSED;
     bool late = claim->kind == TORTURE_OK && now >= claim->answered;
     if (now < claim->asked || late || now >= claim->forgotten || refused_try)
@@ -365,7 +202,7 @@ static void leave(struct oracle *oracle, struct state *state, unsigned i, uint64
 
 static void try_leaving(struct oracle *oracle, struct state state, unsigned i, uint64_t now)
 {
-    const struct claim *claim = &oracle->claims[i];
+    const struct claim *claim = &oracle->claims.all[i];
     bool gives_up = claim->kind == TORTURE_REFUSED && now >= claim->patient;
     bool may_go =
         claim->kind == TORTURE_OK ? now >= claim->kept : claim->kind != TORTURE_REFUSED || gives_up;
@@ -385,9 +222,9 @@ static bool is_behind(const struct oracle *oracle, const struct state *state, un
 {
     if (state->queue[0])
         return true;
-    for (unsigned i = 0; i < oracle->count; i++) {
-        const struct claim *other = &oracle->claims[i];
-        if (oracle->description->mode == TORTURE_SEMAPHORE && i != wanted && !other->try &&
+    for (unsigned i = 0; i < oracle->claims.count; i++) {
+        const struct claim *other = &oracle->claims.all[i];
+        if (oracle->claims.description->mode == TORTURE_SEMAPHORE && i != wanted && !other->try &&
             state->status[i] == OUTSIDE && now >= other->asked && now < other->answered &&
             now < other->forgotten)
             return true;
@@ -397,7 +234,7 @@ static bool is_behind(const struct oracle *oracle, const struct state *state, un
 
 static void try_others(struct oracle *oracle, struct state state, unsigned i, uint64_t now)
 {
-    const struct claim *claim = &oracle->claims[i];
+    const struct claim *claim = &oracle->claims.all[i];
     bool asking = claim->try && claim->kind == TORTURE_REFUSED && now >= claim->asked &&
                   now < claim->answered;
     if (asking && !state.met[i] &&
@@ -423,7 +260,7 @@ static void try_others(struct oracle *oracle, struct state state, unsigned i, ui
 /* Whoever waited had it soon enough after it was free, and after he had asked. */
 static bool is_in_time(const struct oracle *oracle, const struct state *state, unsigned i)
 {
-    const struct claim *claim = &oracle->claims[i];
+    const struct claim *claim = &oracle->claims.all[i];
     uint64_t ready = claim->queued < claim->answered ? claim->queued : claim->asked;
     uint64_t since = state->freed[i] > ready ? state->freed[i] : ready;
     return !oracle->haste || claim->answered - since <= oracle->haste;
@@ -432,8 +269,8 @@ static bool is_in_time(const struct oracle *oracle, const struct state *state, u
 /* What has to be so by the record with this number. */
 static bool agrees(const struct oracle *oracle, const struct state *state, uint64_t number)
 {
-    for (unsigned i = 0; i < oracle->count; i++) {
-        const struct claim *claim = &oracle->claims[i];
+    for (unsigned i = 0; i < oracle->claims.count; i++) {
+        const struct claim *claim = &oracle->claims.all[i];
         if (number == claim->answered && claim->kind == TORTURE_OK &&
             (state->status[i] < INSIDE || !is_in_time(oracle, state, i)))
             return false;
@@ -468,25 +305,11 @@ static void keep_agreeing(struct oracle *oracle, uint64_t number)
 static void take_steps(struct oracle *oracle, uint64_t now)
 {
     for (size_t s = 0; s < oracle->state_count; s++)
-        for (unsigned i = 0; i < oracle->count; i++) {
+        for (unsigned i = 0; i < oracle->claims.count; i++) {
             try_entering(oracle, oracle->states[s], i, now);
             try_leaving(oracle, oracle->states[s], i, now);
             try_others(oracle, oracle->states[s], i, now);
         }
-}
-
-static bool is_plain(const struct oracle *oracle)
-{
-    for (unsigned i = 0; i < oracle->count; i++) {
-        const struct claim *claim = &oracle->claims[i];
-        bool clear_no = claim->kind == TORTURE_REFUSED && claim->try;
-        bool changed = claim->changed != NEVER_NUMBER;
-        if (claim->gap || (!clear_no && (claim->kind != TORTURE_OK || claim->kept == 0)))
-            return false;
-        if (changed && claim->kept < claim->changed)
-            return false;
-    }
-    return true;
 }
 
 bool oracle_allows(const struct torture_record *records, size_t count, unsigned haste, bool *plain)
@@ -498,12 +321,10 @@ bool oracle_allows(const struct torture_record *records, size_t count, unsigned 
         CHECK(oracle.states && oracle.table);
     }
     struct state start = { { OUTSIDE } };
-    oracle.count = 0;
     oracle.haste = haste;
     oracle.state_count = 0;
-    for (size_t i = 0; i < count; i++)
-        read_record(&oracle, records, i, count);
-    *plain = is_plain(&oracle);
+    oracle_claims_read(&oracle.claims, records, count);
+    *plain = oracle_claims_are_plain(&oracle.claims);
     add_state(&oracle, &start);
     for (uint64_t number = 1; number <= count && oracle.state_count; number++) {
         keep_agreeing(&oracle, number);

@@ -114,6 +114,16 @@ static const struct story_kind kinds[] = {
       .errors = 4,
       .changes = true,
       .exact = true },
+    { .name = "rw_with_changes_and_leases",
+      .form = TORTURE_RW,
+      .flags = TORTURE_FENCED,
+      .clients = 4,
+      .calls = 6,
+      .errors = 5,
+      .leases = true,
+      .renewals = true,
+      .changes = true,
+      .exact = true },
     { .name = "rw_with_all",
       .form = TORTURE_RW,
       .flags = TORTURE_FENCED,
@@ -124,6 +134,7 @@ static const struct story_kind kinds[] = {
       .leases = true,
       .renewals = true,
       .unknowns = true,
+      .changes = true,
       .quitting = true },
     { .name = "semaphore",
       .form = TORTURE_SEMAPHORE,
@@ -255,9 +266,10 @@ ORACLE_TEST(10, fifo)
 ORACLE_TEST(11, fifo_with_quitting)
 ORACLE_TEST(12, rw)
 ORACLE_TEST(13, rw_with_changes)
-ORACLE_TEST(14, rw_with_all)
-ORACLE_TEST(15, semaphore)
-ORACLE_TEST(16, semaphore_with_all)
-ORACLE_TEST(17, latch)
+ORACLE_TEST(14, rw_with_changes_and_leases)
+ORACLE_TEST(15, rw_with_all)
+ORACLE_TEST(16, semaphore)
+ORACLE_TEST(17, semaphore_with_all)
+ORACLE_TEST(18, latch)
 
-_Static_assert(KINDS == 18, "each kind has a test");
+_Static_assert(KINDS == 19, "each kind has a test");
