@@ -1,16 +1,18 @@
 """What a run of the benchmark is made of: servers, workers, other libraries, what they cost."""
 
 import contextlib
-import ctypes
 import os
 import pathlib
 import shutil
-import signal
 import socket
 import subprocess
+import sys
 import time
 
 HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent.parent / "tests/lib"))
+from nothing_left import die_with_parent  # noqa: E402
+
 REDISSON, REDIS_PY, NODE = "4.7.0", "redis==5.0.8", ("redlock@4.2.0", "ioredis@5.4.1")
 INSTALL_SECONDS = 180
 # Nothing that is measured takes so long, however busy the machine is.
@@ -20,10 +22,6 @@ TICK_NS = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
 
 class Missing(Exception):
     """Another library cannot be had here; the text says why."""
-
-
-def die_with_parent():
-    ctypes.CDLL(None).prctl(1, signal.SIGKILL)
 
 
 def schedule_ns(pid):

@@ -2,6 +2,7 @@
 survive it, waiting for conditions with a deadline, and TAP output."""
 import json
 import os
+import pathlib
 import pty
 import re
 import shutil
@@ -11,6 +12,9 @@ import sys
 import tempfile
 import time
 import traceback
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / 'lib'))
+from nothing_left import scratch_place  # noqa: E402
 
 COMMAND = os.environ.get('HOLDFAST_COMMAND', 'holdfast')
 # How many times slower than usual all is, under a sanitizer say.
@@ -34,6 +38,24 @@ class Skip(Exception):
 def test(function):
     TESTS.append(function)
     return function
+
+
+def test_of_a_moment(function):
+    """For what shows only if the machine does not stand still at some moment: what fails is played
+    again, on a stage of its own. What is wrong fails each time."""
+    def play(box):
+        for attempt in range(3):
+            stage = Box()
+            try:
+                return function(stage)
+            except AssertionError as error:
+                print(f'# attempt {attempt + 1}: {error}', flush=True)
+                last = error
+            finally:
+                stage.close()
+        raise last
+    play.__name__ = function.__name__
+    return test(play)
 
 
 def equal(got, wanted, what=''):
@@ -118,8 +140,7 @@ class Box:
     """A directory on tmpfs with a store of its own."""
 
     def __init__(self):
-        parent = '/dev/shm' if os.access('/dev/shm', os.W_OK) else None
-        self.path = tempfile.mkdtemp(prefix='holdfast-cli-', dir=parent)
+        self.path = tempfile.mkdtemp(prefix='holdfast-cli-', dir=scratch_place())
         os.mkdir(self.file('store'), 0o700)
         self.environment = {key: value for key, value in os.environ.items()
                             if not key.startswith('HOLDFAST_')}

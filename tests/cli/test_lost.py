@@ -1,8 +1,9 @@
 """Losing the lock while the command runs: its whole group is gone before the deadline, and 121."""
+import os
 import signal
 import time
 
-from clitest import contains, equal, is_alive, main, test, wait_until
+from clitest import contains, equal, is_alive, main, test, test_of_a_moment, wait_until
 
 STUBBORN = '''
 trap "echo TERM >> heard" TERM
@@ -21,7 +22,7 @@ def heard(box):
         return ''
 
 
-@test
+@test_of_a_moment
 def a_stubborn_group_is_dead_before_the_next_owner(box):
     box.script('stubborn', STUBBORN)
     process = box.start('run', '--max-hold', '3s', '--grace', '2s', 'x', '--', './stubborn')
@@ -41,7 +42,7 @@ def a_stubborn_group_is_dead_before_the_next_owner(box):
         assert int(alive.read() or 0) < int(later.read()), 'it ran beside the next owner'
 
 
-@test
+@test_of_a_moment
 def a_command_that_obeys_ends_early_with_121(box):
     result = box.expect(121, 'run', '--max-hold', '2s', 'x', '--', 'sh', '-c',
                         'trap "echo bye; exit 0" TERM; while :; do sleep 0.05; done')
@@ -64,7 +65,7 @@ def a_break_stops_the_command(box):
     contains(result.err, "'x' is lost")
 
 
-@test
+@test_of_a_moment
 def a_break_kills_who_does_not_obey(box):
     box.script('stubborn', STUBBORN)
     process = box.start('run', '--grace', '300ms', 'x', '--', './stubborn')
@@ -120,12 +121,12 @@ def max_run_is_124(box):
     equal(box.count('holders', 'x'), 0)
 
 
-@test
+@test_of_a_moment
 def max_run_kills_who_does_not_obey(box):
     box.script('stubborn', STUBBORN)
-    process = box.start('run', '--max-run', '300ms', '--grace', '200ms', 'x', '--', './stubborn')
+    box.expect(124, 'run', '--max-run', '300ms', '--grace', '200ms', 'x', '--', './stubborn')
+    assert os.path.exists(box.file('child')), 'it was over before it had begun'
     child, grandchild = box.read_pid('child'), box.read_pid('grandchild')
-    equal(process.end().code, 124)
     wait_until(lambda: not is_alive(child) and not is_alive(grandchild), 'the group is dead')
 
 

@@ -2,8 +2,9 @@
 import json
 import os
 import signal
+import subprocess
 
-from clitest import COMMAND, Terminal, contains, equal, main, test
+from clitest import COMMAND, PATIENCE, Terminal, contains, equal, main, test
 
 
 @test
@@ -156,10 +157,8 @@ def long_names_are_cut_in_the_table_only(box):
 def a_closed_pipe_is_no_success(box):
     box.expect(0, 'counter', 'x', 'set', '3')
     with open('/dev/full', 'wb') as full:
-        import subprocess
-        from clitest import COMMAND
         done = subprocess.run([COMMAND, 'show'], stdout=full, stderr=subprocess.PIPE, check=False,
-                              cwd=box.path, env=box.environment, timeout=20)
+                              cwd=box.path, env=box.environment, timeout=PATIENCE)
     equal(done.returncode, 70)
     contains(done.stderr.decode(), 'could not be written')
 

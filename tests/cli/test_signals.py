@@ -4,7 +4,7 @@ import signal
 import subprocess
 import sys
 
-from clitest import COMMAND, Skip, equal, is_alive, main, state_of, test, wait_until
+from clitest import COMMAND, PATIENCE, Skip, equal, is_alive, main, state_of, test, wait_until
 
 # A shell's trap can come a moment before the read that it was to interrupt; sigwait misses none.
 LISTENER = '''
@@ -148,7 +148,7 @@ echo reaped
 """)
     done = subprocess.run([*contained, COMMAND, 'run', 'x', '--', './orphaner'], cwd=box.path,
                           env=box.environment, capture_output=True, text=True, check=False,
-                          timeout=20)
+                          timeout=PATIENCE)
     equal((done.returncode, done.stdout), (0, 'reaped\n'), done.stderr)
 
 

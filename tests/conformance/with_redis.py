@@ -7,11 +7,10 @@ KIND is unix, tls, acl, simple, sentinel (the server is found by one), sync (a r
 confirm each grant) or cluster.
 """
 
-import ctypes
 import os
+import pathlib
 import random
 import shutil
-import signal
 import socket
 import subprocess
 import sys
@@ -20,9 +19,10 @@ import time
 
 import redis_cluster
 
-PR_SET_PDEATHSIG = 1
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "lib"))
+from nothing_left import die_with_parent, scratch_place  # noqa: E402
+
 PATIENCE = 20 * int(os.environ.get("HOLDFAST_TEST_SLOW", "1"))
-TMPFS = "/dev/shm"
 # What docs/engines/redis.md says that a user needs.
 ACL_RULES = ("on >not-a-secret ~* resetchannels &redisson_* &holdfast:* -@all "
              "+eval +evalsha +subscribe +unsubscribe +ping +client +scan +select "
@@ -37,10 +37,6 @@ servers = []
 def skip(why):
     print(f"1..0 # SKIP {why}")
     sys.exit(0)
-
-
-def die_with_parent():
-    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def run(*arguments):
@@ -154,8 +150,7 @@ def main():
         kind, arguments = arguments[1], arguments[2:]
     if not shutil.which("redis-server"):
         skip("there is no redis-server")
-    where = TMPFS if os.access(TMPFS, os.W_OK) else None
-    with tempfile.TemporaryDirectory(prefix="holdfast-redis-", dir=where) as directory:
+    with tempfile.TemporaryDirectory(prefix="holdfast-redis-", dir=scratch_place()) as directory:
         try:
             if kind in FOLLOWERS:
                 port = free_port()

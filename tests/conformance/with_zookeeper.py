@@ -1,21 +1,21 @@
 #!/usr/bin/env python3
 """Runs a program with $HOLDFAST_TEST_URL naming a ZooKeeper server of its own, ended with it."""
 
-import ctypes
 import os
+import pathlib
 import random
 import shutil
-import signal
 import socket
 import subprocess
 import sys
 import tempfile
 import time
 
-PR_SET_PDEATHSIG = 1
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "lib"))
+from nothing_left import die_with_parent, scratch_place  # noqa: E402
+
 PATIENCE = 120
 STARTS = 5
-TMPFS = "/dev/shm"
 JAR = "/usr/share/java/zookeeper.jar"
 MAIN = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
 
@@ -23,10 +23,6 @@ MAIN = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
 def skip(why):
     print(f"1..0 # SKIP {why}")
     sys.exit(0)
-
-
-def die_with_parent():
-    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def free_port():
@@ -90,8 +86,8 @@ def main():
     if not os.path.exists(JAR) or not shutil.which("java"):
         skip("there is no ZooKeeper server: install Debian's packages libzookeeper-java and "
              "default-jre-headless")
-    where = TMPFS if os.access(TMPFS, os.W_OK) else None
-    with tempfile.TemporaryDirectory(prefix="holdfast-zookeeper-", dir=where) as directory:
+    with tempfile.TemporaryDirectory(prefix="holdfast-zookeeper-",
+                                     dir=scratch_place()) as directory:
         server, port = start_somewhere(directory)
         environment = dict(os.environ, HOLDFAST_TEST_URL=f"zk://127.0.0.1:{port}/holdfast")
         status = subprocess.call(sys.argv[1:], env=environment)

@@ -1,10 +1,14 @@
 """Runs the examples as a reader would, and holds them to what they say. Prints TAP."""
 
 import os
+import pathlib
 import re
 import subprocess
 import sys
 import tempfile
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "lib"))
+from nothing_left import scratch_place  # noqa: E402
 
 FOLDER = os.environ["HOLDFAST_EXAMPLES"]
 DEADLINE_S = 120
@@ -12,7 +16,7 @@ DEADLINE_S = 120
 
 def run(name, *arguments, url=None):
     """Runs one example against a store of its own."""
-    with tempfile.TemporaryDirectory(dir="/dev/shm" if os.path.isdir("/dev/shm") else None) as room:
+    with tempfile.TemporaryDirectory(dir=scratch_place()) as room:
         environment = dict(os.environ, HOLDFAST_DIR=room, TMPDIR=room)
         environment.pop("HOLDFAST_URL", None)
         if url:

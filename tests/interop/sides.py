@@ -1,12 +1,11 @@
 """What tests of sharing have in common: a server of their own, programs that do as they are told, a
 line an order, and TAP."""
 
-import ctypes
 import os
+import pathlib
 import queue
 import random
 import shutil
-import signal
 import socket
 import subprocess
 import sys
@@ -15,7 +14,9 @@ import threading
 import time
 import traceback
 
-PR_SET_PDEATHSIG = 1
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "lib"))
+from nothing_left import die_with_parent, scratch_place  # noqa: E402
+
 # Seconds; only a failure waits so long.
 PATIENCE = int(os.environ.get("HOLDFAST_PATIENCE", "60")) * int(
     os.environ.get("HOLDFAST_TEST_SLOW", "1"))
@@ -23,10 +24,6 @@ PATIENCE = int(os.environ.get("HOLDFAST_PATIENCE", "60")) * int(
 
 class Skip(Exception):
     """The test cannot run here; the text says why."""
-
-
-def die_with_parent():
-    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def equal(got, wanted, what):
@@ -153,8 +150,7 @@ class Side:
 
 def scratch():
     """A directory, on tmpfs where there is one, that goes when the program ends."""
-    where = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
-    return tempfile.TemporaryDirectory(prefix="holdfast-interop-", dir=where)
+    return tempfile.TemporaryDirectory(prefix="holdfast-interop-", dir=scratch_place())
 
 
 def need(*commands):

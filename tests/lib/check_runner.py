@@ -5,6 +5,7 @@ import os
 import re
 import subprocess
 import sys
+import tempfile
 
 EXPECTED = {
     "fails_a_check": "got 2, wanted 3",
@@ -16,8 +17,9 @@ EXPECTED = {
 }
 
 
-def run(program, *names):
-    return subprocess.run([program, *names], capture_output=True, text=True, timeout=60)
+def run(program, *names, **more):
+    return subprocess.run([program, *names], capture_output=True, text=True, timeout=60,
+                          env={**os.environ, **more}, check=False)
 
 
 def check_failure(program, name, said):
@@ -36,7 +38,10 @@ def check_skip(program):
 
 
 def check_nothing_left(program):
-    result = run(program, "leaves_a_child")
+    with tempfile.TemporaryDirectory() as directory:
+        result = run(program, "leaves_a_child", HOLDFAST_TEST_DIR=directory)
+        if f" in {directory}/" not in result.stdout:
+            return f"its files are not where they were wanted: {result.stdout!r}"
     found = re.search(r"left (\d+) in (\S+)", result.stdout)
     if result.returncode != 0 or not found:
         return f"did not run: {result.stdout!r}"

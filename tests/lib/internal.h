@@ -5,6 +5,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 struct test_state {
     _Atomic int64_t deadline_ms;
@@ -21,6 +22,9 @@ extern struct test_state *test_state;
 
 /* Chooses where temp_dir() is; nothing is made yet. */
 void test_name_temp_dir(void);
+
+/* In a process that has just begun: it ends with its parent, or at once if that is gone already. */
+void end_with(pid_t parent);
 
 /* Set in children that child_start made. */
 extern int parent_pipe_in, parent_pipe_out;

@@ -1,8 +1,13 @@
 /* What the runner offers, used by itself; misuse.c has the tests that must fail. */
 #include "test.h"
 
+#include "internal.h"
+
+#include <signal.h>
 #include <stdatomic.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 TEST(passes)
 {
@@ -32,6 +37,40 @@ TEST(talks_with_children)
     child_say(&child, "again");
     child_wait_for(&child, "you said again");
     child_kill(&child);
+}
+
+static int alive[2];
+
+/* Begins when its parent is dead already. */
+static void be_late(pid_t parent)
+{
+    while (getppid() == parent)
+        let_pass_ms(1);
+    end_with(parent);
+    _exit(write(alive[1], "!", 1) == 1);
+}
+
+static void fork_and_die(void *arg)
+{
+    pid_t parent = getpid();
+
+    (void)arg;
+    if (fork() == 0)
+        be_late(parent);
+    raise(SIGKILL);
+}
+
+TEST(ends_with_a_parent_that_was_quicker)
+{
+    struct child child;
+    char byte;
+
+    CHECK(pipe(alive) == 0);
+    child_start(&child, fork_and_die, NULL);
+    CHECK(WIFSIGNALED(child_wait(&child)));
+    close(alive[1]);
+    CHECK_INT(read(alive[0], &byte, 1), 0);
+    close(alive[0]);
 }
 
 struct many {

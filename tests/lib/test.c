@@ -72,10 +72,10 @@ static void report_fd_leak(int before, int after)
     FAIL("descriptors leaked (TEST_ALLOW_FD_LEAKS() if they must)");
 }
 
-static __attribute__((noreturn)) void run_in_child(const struct test *test)
+static __attribute__((noreturn)) void run_in_child(const struct test *test, pid_t runner)
 {
     setpgid(0, 0);
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    end_with(runner);
     int before = test_count_fds();
     test->run();
     int after = test_count_fds();
@@ -166,13 +166,13 @@ static bool run_test(const struct test *test, int number)
     test_name_temp_dir();
     test_set_timeout(DEFAULT_TIMEOUT_S);
     fflush(stdout);
-    pid_t pid = fork();
+    pid_t runner = getpid(), pid = fork();
     if (pid < 0) {
         printf("not ok %d - %s\n# cannot fork: %s\n", number, test->name, strerror(errno));
         return false;
     }
     if (pid == 0)
-        run_in_child(test);
+        run_in_child(test, runner);
     setpgid(pid, pid);
     bool in_time = wait_until_deadline(pid);
     int status = kill_group(pid);

@@ -91,7 +91,8 @@ void let_pass_ms(int64_t ms);
 
 /* ---- Files and memory ---- */
 
-/* A fresh directory, on tmpfs where there is one, removed when the test has ended. */
+/* A fresh directory, in $HOLDFAST_TEST_DIR or else on tmpfs where there is one, removed when the
+ * test has ended. */
 const char *temp_dir(void);
 /* A path in it, valid until the test ends. */
 __attribute__((format(printf, 1, 2))) const char *temp_path(const char *format, ...);

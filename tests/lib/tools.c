@@ -54,9 +54,11 @@ static bool is_directory(const char *path)
 /* The name is there before the test runs, so that all its processes and threads agree on it. */
 void test_name_temp_dir(void)
 {
-    const char *parent = is_directory("/dev/shm") ? "/dev/shm" : getenv("TMPDIR");
+    const char *parent = getenv("HOLDFAST_TEST_DIR");
     uint64_t random = 0;
 
+    if (!is_directory(parent))
+        parent = is_directory("/dev/shm") ? "/dev/shm" : getenv("TMPDIR");
     if (!is_directory(parent))
         parent = "/tmp";
     if (getrandom(&random, sizeof(random), 0) != sizeof(random))
