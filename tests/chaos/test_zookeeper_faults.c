@@ -107,6 +107,55 @@ TEST(a_server_that_stands_still_ends_the_belief)
     zookeeper_kill(&server);
 }
 
+/* Its newest data is older than what its clients have seen, so it lets none of them in who says so.
+ */
+TEST(a_server_that_lost_its_data_is_used_again)
+{
+    struct zookeeper_server server = { 0 };
+    zookeeper_start(&server);
+    hf_client *client = open_on(server.port, 2000), *idle = open_on(server.port, 2000);
+    _Atomic int losses = 0;
+
+    for (int i = 0; i < 20; i++)
+        give_back(take(idle, "one", HF_MUTEX, 0));
+    hf_hold *hold = take_watched(client, "one", &losses), *next = NULL;
+    zookeeper_kill(&server);
+    zookeeper_start_empty(&server);
+    EVENTUALLY(losses == 1, SOON_MS);
+    CHECK_CODE(hf_lock(client, "one", 2 * SOON_MS, NULL, &next), HF_OK);
+    give_back(next);
+    CHECK_CODE(hf_lock(idle, "one", 2 * SOON_MS, NULL, &next), HF_OK);
+    give_back(next);
+    CHECK_CODE(hf_unlock(hold), HF_LOST);
+    check_nothing_left(idle, "one");
+    hf_close(client);
+    hf_close(idle);
+    zookeeper_kill(&server);
+}
+
+/* Its session was let be for most of its length: what it takes next is as good as ever. */
+TEST(a_client_without_a_turn_for_long_takes_what_lasts)
+{
+    struct zookeeper_server server = { 0 };
+    int64_t lease_ms = (int64_t)4000 * test_slow();
+    hf_client *client = NULL;
+    _Atomic int losses = 0;
+    zookeeper_start(&server);
+
+    CHECK_CODE(hf_open(&client, zookeeper_url(server.port),
+                       &(hf_client_options){ HF_CLIENT_OPTIONS_INIT, .lease_ms = lease_ms,
+                                             .driver = HF_DRIVE_MYSELF }),
+               HF_OK);
+    give_back(take(client, "one", HF_MUTEX, 0));
+    let_pass_ms(lease_ms * 9 / 10);
+    hf_hold *hold = take_watched(client, "one", &losses);
+    CHECK(hf_remaining_ms(hold) > lease_ms / 8);
+    give_back(hold);
+    CHECK_INT(losses, 0);
+    hf_close(client);
+    zookeeper_kill(&server);
+}
+
 TEST(a_short_stop_is_not_noticed)
 {
     struct zookeeper_server server = { 0 };

@@ -49,7 +49,7 @@ static int listen_somewhere(int *ret_port)
 static int connect_to(int port)
 {
     struct sockaddr_in address = address_of(port);
-    struct timeval patience = { .tv_sec = 5 };
+    struct timeval patience = { .tv_sec = test_slow() };
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
     if (fd < 0)
@@ -205,6 +205,16 @@ void zookeeper_start_again(struct zookeeper_server *server)
 {
     child_start(&server->process, be_server, server);
     CHECK(becomes_ready(server));
+}
+
+void zookeeper_start_empty(struct zookeeper_server *server)
+{
+    char data[240], aside[240];
+
+    snprintf(data, sizeof(data), "%s/data", server->directory);
+    snprintf(aside, sizeof(aside), "%s/aside", server->directory);
+    CHECK(rename(data, aside) == 0);
+    zookeeper_start_again(server);
 }
 
 /* Somebody may take its port before it does. */

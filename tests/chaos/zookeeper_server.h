@@ -24,6 +24,8 @@ bool zookeeper_leads(const struct zookeeper_server *server);
 /* Kills it; and starts it again with the data that it had. */
 void zookeeper_kill(struct zookeeper_server *server);
 void zookeeper_start_again(struct zookeeper_server *server);
+/* As before it ever was started: its data is gone. */
+void zookeeper_start_empty(struct zookeeper_server *server);
 
 #define ENSEMBLE 3
 

@@ -1,6 +1,7 @@
 /* A connection that comes back by itself, to one server or another, for as long as there is a
  * session to keep or a request to send. It asks the servers something all the time, so that silence
- * means something, and gives a server up that has been silent for a third of the session's time. */
+ * means something, and gives a server up that has been silent for a quarter of the session's time.
+ */
 #include "zookeeper.h"
 
 #include "base/error.h"
@@ -89,6 +90,7 @@ static void begin_pause(struct zookeeper *zk)
 /* `why` is set. */
 static void fail(struct zookeeper *zk)
 {
+    bool let_in = zk->state == ZK_READY;
     drop_stream(zk);
     if (zk->closing) {
         hf__zk_connection_closed(zk);
@@ -102,7 +104,8 @@ static void fail(struct zookeeper *zk)
     hf__link_init(&unanswered);
     while ((link = hf__list_pop(&zk->out)))
         hf__list_append(&unanswered, link);
-    while (round_is_over(zk) && (link = hf__list_pop(&zk->waiting)))
+    /* A connection that ends says nothing about the servers, who let it in. */
+    while (!let_in && round_is_over(zk) && (link = hf__list_pop(&zk->waiting)))
         hf__list_append(&unanswered, link);
     leave_unanswered(zk, &unanswered);
 }
@@ -248,16 +251,19 @@ static void beat_answered(struct zookeeper *zk, struct zk_request *request, stru
     zk->beating = false;
 }
 
-/* The leader answers that one: a server that is cut off from it answers pings all the same. */
+/* Most servers have to agree to that one, though there is no such node: a server that is cut off
+ * from the leader answers pings all the same, and a leader that is cut off from the others a
+ * `sync`. */
 void hf__zk_connection_beat(struct zookeeper *zk)
 {
     if (zk->beating || zk->state != ZK_READY || zk->failing ||
         zk->greeted->state != ZK_SESSION_ALIVE)
         return;
-    struct zk_request *request = hf__zk_request(zk, zk->greeted, ZK_SYNC, beat_answered);
+    struct zk_request *request = hf__zk_request(zk, zk->greeted, ZK_DELETE, beat_answered);
     if (!request)
         return;
-    hf__zk_write_text(&request->body, "/");
+    hf__zk_write_text(&request->body, "/zookeeper/holdfast/beat");
+    hf__zk_write_int(&request->body, -1);
     zk->beating = true;
     zk->beat_at_ms = now_of(zk);
     hf__zk_ask(zk, request);
@@ -278,10 +284,16 @@ static int64_t at_least(int64_t value, int64_t least)
     return value > least ? value : least;
 }
 
+/* What was written meanwhile counts as much. */
+static int64_t next_beat(const struct zookeeper *zk)
+{
+    int64_t last_ms = at_least(zk->beat_at_ms, zk->greeted->contacts.newest_ms);
+    return last_ms + at_least(hf__zk_beat_ms(zk->greeted->timeout_ms), TICK_LEAST_MS);
+}
+
 static void schedule_tick(struct zookeeper *zk)
 {
-    int64_t pause_ms = at_least(zk->greeted->timeout_ms / 6, TICK_LEAST_MS);
-    int64_t at_ms = zk->beat_at_ms + pause_ms, nudge_at_ms = now_of(zk) + NUDGE_MS;
+    int64_t at_ms = next_beat(zk), nudge_at_ms = now_of(zk) + NUDGE_MS;
     if (!hf__list_empty(&zk->out) && nudge_at_ms < at_ms)
         at_ms = nudge_at_ms;
     hf__timer_start(hf__zk_loop(zk), &zk->tick, at_least(at_ms, now_of(zk) + TICK_LEAST_MS));
@@ -290,8 +302,8 @@ static void schedule_tick(struct zookeeper *zk)
 static void ticked(struct hf_timer *timer)
 {
     struct zookeeper *zk = HF_CONTAINER(timer, struct zookeeper, tick);
-    int64_t now_ms = now_of(zk), timeout_ms = zk->greeted->timeout_ms;
-    int64_t patience_ms = at_least(timeout_ms / 3, SILENCE_LEAST_MS);
+    int64_t now_ms = now_of(zk);
+    int64_t patience_ms = at_least(hf__zk_patience_ms(zk->greeted->timeout_ms), SILENCE_LEAST_MS);
     struct hf_link *first = hf__list_first(&zk->out);
     int64_t asked_at_ms = first ? HF_CONTAINER(first, struct zk_request, link)->sent_at_ms : now_ms;
     if (now_ms - asked_at_ms >= patience_ms) {
@@ -302,20 +314,22 @@ static void ticked(struct hf_timer *timer)
     hf__zk_session_look(zk);
     if (now_ms - asked_at_ms >= NUDGE_MS)
         send_ping(zk);
-    if (now_ms - zk->beat_at_ms >= timeout_ms / 6)
+    if (now_ms >= next_beat(zk))
         hf__zk_connection_beat(zk);
     schedule_tick(zk);
 }
 
 /* ---- hearing ---- */
 
-static bool came_from_the_leader(const struct zk_request *request, const struct zk_reply *reply)
+/* That nothing could be deleted is a change like any other, to the servers. */
+static bool was_agreed_to(const struct zk_request *request, const struct zk_reply *reply)
 {
     int32_t operation = request->operation;
     bool writes = operation == ZK_CREATE || operation == ZK_CREATE2 ||
                   operation == ZK_CREATE_CONTAINER || operation == ZK_DELETE ||
                   operation == ZK_SET_DATA;
-    return reply->error == ZK_OK && (writes || operation == ZK_SYNC);
+    return writes &&
+           (reply->error == ZK_OK || (operation == ZK_DELETE && reply->error == ZK_NO_NODE));
 }
 
 static void take_answer(struct zookeeper *zk, struct zk_reply *reply)
@@ -331,7 +345,7 @@ static void take_answer(struct zookeeper *zk, struct zk_reply *reply)
         return;
     }
     hf__link_remove(first);
-    if (came_from_the_leader(request, reply))
+    if (was_agreed_to(request, reply))
         hf__zk_session_confirm(zk, request->session, request->sent_at_ms);
     answer(zk, request, reply);
 }
@@ -344,8 +358,8 @@ static void take_frame(struct zookeeper *zk, struct zk_reader *frame)
         hf__zk_connection_break(zk, HF_ECORRUPT, 0, "its answer cannot be read");
         return;
     }
-    if (reply.zxid > zk->last_zxid)
-        zk->last_zxid = reply.zxid;
+    if (reply.zxid > zk->greeted->last_zxid)
+        zk->greeted->last_zxid = reply.zxid;
     if (reply.xid == ZK_XID_EVENT && hf__zk_read_event(&reply.body, &event))
         hf__zk_watch_event(zk, &event);
     else if (reply.xid == ZK_XID_AUTH && reply.error != ZK_OK)
@@ -435,10 +449,13 @@ static void greeted(struct zookeeper *zk, struct zk_reader *frame)
 static void opened(void *arg)
 {
     struct zookeeper *zk = arg;
-    struct zk_hello hello = { .last_zxid = zk->last_zxid,
-                              .session = zk->greeted->id,
-                              .timeout_ms = zk->greeted->timeout_ms };
-    memcpy(hello.password, zk->greeted->password, sizeof hello.password);
+    const struct zk_session *session = zk->greeted;
+    struct zk_hello hello = { .session = session->id, .timeout_ms = session->timeout_ms };
+    /* A server that was restored from older data lets nobody in who has seen newer; but it has to
+     * hear of a session's end, which does not depend on what was seen. */
+    if (session->state != ZK_SESSION_ENDING)
+        hello.last_zxid = session->last_zxid;
+    memcpy(hello.password, session->password, sizeof hello.password);
     zk->state = ZK_GREETING;
     zk->hello_at_ms = now_of(zk);
     hf__zk_write_hello(&zk->out_bytes, &hello);
@@ -459,7 +476,7 @@ static void broken(void *arg, int code, int native, const char *why)
 /* While locks rest on the session, no server gets so long that there is no time for the next. */
 static int64_t limit_of(const struct zookeeper *zk, const struct zk_session *session)
 {
-    int64_t share_ms = session->timeout_ms / (3 * (int64_t)zk->settings.place_count);
+    int64_t share_ms = hf__zk_patience_ms(session->timeout_ms) / (int64_t)zk->settings.place_count;
     int64_t limit_ms = session->id != 0 ? at_least(share_ms, SILENCE_LEAST_MS) : INT64_MAX;
     return limit_ms < zk->settings.timeout_ms ? limit_ms : zk->settings.timeout_ms;
 }

@@ -1,34 +1,68 @@
-/* What a server hears of us it reports to the leader, which ends sessions, twice a tick: an answer
- * of the leader's proves that the reports came through until shortly before it was asked, and no
- * more. A session lasts two ticks at least, so "shortly" is a quarter of it at most. Reads and
- * pings prove nothing: a server that is cut off from the leader answers them all the same. */
+/* A session ends when its length has passed since the leader last heard of it, or since there is a
+ * new leader. Two things have to be known for that.
+ *
+ * That there was no new leader: only what most servers had to agree to proves that, which is a
+ * write. A leader that was deposed, and does not know it yet, answers a `sync` and a greeting.
+ *
+ * When it last heard of us: the server that we talk to reports that twice a tick. An answer proves
+ * that the reports came through until some time before it was asked for: half a tick, and for as
+ * long as the leader may have stood still. A session lasts two ticks at least, so five twelfths of
+ * it are half a tick and a sixth of the session; and five ticks where it lasts twelve. */
 #include "contact.h"
 
 #include <string.h>
 
-void hf__zk_contacts_begin(struct zk_contacts *contacts, int64_t at_ms)
+int64_t hf__zk_belief_ms(int64_t timeout_ms)
 {
-    *contacts = (struct zk_contacts){ .known_ms = at_ms, .newest_ms = at_ms };
+    return timeout_ms > 2 ? timeout_ms / 2 : 1;
+}
+
+int64_t hf__zk_beat_ms(int64_t timeout_ms)
+{
+    return timeout_ms / 8;
+}
+
+int64_t hf__zk_patience_ms(int64_t timeout_ms)
+{
+    return timeout_ms / 4;
+}
+
+static int64_t earlier(int64_t one, int64_t other)
+{
+    return one < other ? one : other;
+}
+
+/* A belief is half of the session long, and never lasts beyond a whole one from either moment. */
+static int64_t counts_from(const struct zk_contacts *contacts, int64_t at_ms, int64_t timeout_ms)
+{
+    return earlier(at_ms, earlier(contacts->known_ms, contacts->agreed_ms) + timeout_ms / 2);
+}
+
+int64_t hf__zk_contacts_greet(struct zk_contacts *contacts, int64_t at_ms, int64_t timeout_ms,
+                              bool begun)
+{
+    int64_t agreed_ms = begun ? at_ms : contacts->agreed_ms;
+    *contacts =
+        (struct zk_contacts){ .known_ms = at_ms, .agreed_ms = agreed_ms, .newest_ms = at_ms };
+    return counts_from(contacts, at_ms, timeout_ms);
 }
 
 /* Every lock that rests on the session is looked at for each of them. */
 bool hf__zk_contacts_wants(const struct zk_contacts *contacts, int64_t at_ms, int64_t timeout_ms)
 {
-    return at_ms >= contacts->newest_ms + timeout_ms / 12;
+    return at_ms >= contacts->newest_ms + timeout_ms / 12 ||
+           contacts->agreed_ms < contacts->known_ms;
 }
 
-/* A belief is two thirds of the session long, so it may begin a third after what the leader knows.
- */
 int64_t hf__zk_contacts_note(struct zk_contacts *contacts, int64_t at_ms, int64_t timeout_ms)
 {
     unsigned reported = 0;
-    while (reported < contacts->count && contacts->at_ms[reported] <= at_ms - timeout_ms / 4)
+    while (reported < contacts->count && contacts->at_ms[reported] <= at_ms - timeout_ms * 5 / 12)
         contacts->known_ms = contacts->at_ms[reported++];
     contacts->count -= reported;
     memmove(contacts->at_ms, contacts->at_ms + reported, contacts->count * sizeof(int64_t));
     if (contacts->count < ZK_CONTACTS_MAX)
         contacts->at_ms[contacts->count++] = at_ms;
-    contacts->newest_ms = at_ms;
-    int64_t latest_ms = contacts->known_ms + timeout_ms / 3;
-    return at_ms < latest_ms ? at_ms : latest_ms;
+    contacts->newest_ms = contacts->agreed_ms = at_ms;
+    return counts_from(contacts, at_ms, timeout_ms);
 }

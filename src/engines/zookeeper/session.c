@@ -1,7 +1,8 @@
-/* Sessions: what our nodes live on. A session's lease is shorter than the session by a third: a
- * server may answer us that is itself cut off from the others, while these let the session run out.
- * A session whose lease was lost is ended by us, if the servers have not done so, before the next
- * one begins, so that what was in it is gone when somebody relies on that. */
+/* Sessions: what our nodes live on. A session's lease is half as long as the session, and is
+ * counted from what most servers have agreed to: one may answer us that is itself cut off from the
+ * others, while these let the session run out. A session whose lease was lost is ended by us, if
+ * the servers have not done so, before the next one begins, so that what was in it is gone when
+ * somebody relies on that. */
 #include "zookeeper.h"
 
 #include "base/testing.h"
@@ -36,10 +37,20 @@ static struct zk_session *new_session(struct zookeeper *zk)
     return hf__zk_session_use(session);
 }
 
+/* A lease that nothing rests on has nobody who watches it. */
+static bool is_lost(const struct zookeeper *zk, struct zk_session *session)
+{
+    struct hf_lease *lease = &session->lease;
+    int64_t over_at_ms = lease->asked_at_ms + lease->lease_ms;
+    if (!lease->watched && hf__loop_now(hf__zk_loop(zk)) >= over_at_ms)
+        lease->lost = true;
+    return lease->lost;
+}
+
 void hf__zk_session_look(struct zookeeper *zk)
 {
     struct zk_session *session = zk->session;
-    if (!session || !session->lease.lost || session->state != ZK_SESSION_ALIVE)
+    if (!session || session->state != ZK_SESSION_ALIVE || !is_lost(zk, session))
         return;
     session->state = ZK_SESSION_ENDING;
     zk->ending = session;
@@ -67,8 +78,7 @@ struct zk_session *hf__zk_session_wanted(struct zookeeper *zk)
 
 static void resize(struct zookeeper *zk, struct zk_session *session, int64_t asked_at_ms)
 {
-    int64_t lease_ms = (int64_t)session->timeout_ms * 2 / 3;
-    lease_ms = lease_ms > 0 ? lease_ms : 1;
+    int64_t lease_ms = hf__zk_belief_ms(session->timeout_ms);
     hf__lease_resized(&session->lease, asked_at_ms, lease_ms);
     HF_LIST_FOREACH (link, following, &zk->leased) {
         struct zk_place *place = HF_CONTAINER(link, struct zk_place, lease_link);
@@ -80,7 +90,8 @@ static void resize(struct zookeeper *zk, struct zk_session *session, int64_t ask
 void hf__zk_session_welcomed(struct zookeeper *zk, struct zk_session *session,
                              const struct zk_welcome *welcome, int64_t asked_at_ms)
 {
-    if (session->state == ZK_SESSION_NEW) {
+    bool begun = session->state == ZK_SESSION_NEW;
+    if (begun) {
         session->state = ZK_SESSION_ALIVE;
         session->id = welcome->session;
         session->timeout_ms = welcome->timeout_ms;
@@ -90,7 +101,8 @@ void hf__zk_session_welcomed(struct zookeeper *zk, struct zk_session *session,
      * long it was at first, so what was short stays short. */
     if (welcome->timeout_ms < session->timeout_ms)
         session->timeout_ms = welcome->timeout_ms;
-    hf__zk_contacts_begin(&session->contacts, asked_at_ms);
+    asked_at_ms =
+        hf__zk_contacts_greet(&session->contacts, asked_at_ms, session->timeout_ms, begun);
     if (session->state == ZK_SESSION_ALIVE && !session->lease.lost)
         resize(zk, session, asked_at_ms);
 }

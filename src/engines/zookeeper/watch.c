@@ -90,7 +90,7 @@ static void watch_paths_again(struct zookeeper *zk, struct zk_writer *writer)
         size_t begun = hf__zk_frame_begin(writer);
         hf__zk_write_int(writer, ZK_XID_WATCHES);
         hf__zk_write_int(writer, ZK_SET_WATCHES);
-        hf__zk_write_long(writer, zk->last_zxid);
+        hf__zk_write_long(writer, zk->greeted->last_zxid);
         hf__zk_write_int(writer, 1);
         hf__zk_write_text(writer, place->watched_path);
         hf__zk_write_int(writer, 0); /* of nodes to appear */
@@ -132,7 +132,7 @@ static void begin_piece(struct zookeeper *zk, struct zk_writer *writer, size_t *
     *begun = hf__zk_frame_begin(writer);
     hf__zk_write_int(writer, ZK_XID_WATCHES);
     hf__zk_write_int(writer, ZK_SET_WATCHES);
-    hf__zk_write_long(writer, zk->last_zxid);
+    hf__zk_write_long(writer, zk->greeted->last_zxid);
     *count_at = hf__zk_frame_begin(writer);
 }
 

@@ -57,6 +57,7 @@ struct zk_session {
     struct zk_contacts contacts;
     enum zk_session_state state;
     int64_t id;
+    int64_t last_zxid;  /* the newest state that it was shown */
     int32_t timeout_ms; /* the shortest that a server has settled */
     char password[ZK_PASSWORD_SIZE];
     size_t paths; /* bytes of the paths that end with it */
@@ -73,7 +74,7 @@ struct zk_session *hf__zk_session_wanted(struct zookeeper *zk);
 void hf__zk_session_look(struct zookeeper *zk);
 void hf__zk_session_welcomed(struct zookeeper *zk, struct zk_session *session,
                              const struct zk_welcome *welcome, int64_t asked_at_ms);
-/* The leader has answered a message of ours that left then. */
+/* Most servers have agreed to a message of ours that left then. */
 void hf__zk_session_confirm(struct zookeeper *zk, struct zk_session *session, int64_t asked_at_ms);
 void hf__zk_session_over(struct zookeeper *zk, struct zk_session *session);
 void hf__zk_renew(struct hf_engine *engine, struct hf_lease *lease);
@@ -250,7 +251,7 @@ struct zookeeper {
     struct hf_timer pause, tick, limit;
     unsigned place_at, failures;
     int32_t last_xid;
-    int64_t last_zxid, hello_at_ms, beat_at_ms;
+    int64_t hello_at_ms, beat_at_ms;
     bool beating, failing, closing;
     hf_error why;
     void (*closed)(void *arg);
