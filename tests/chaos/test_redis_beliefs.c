@@ -10,6 +10,8 @@
 #define ROUNDS_MAX 4000
 #define LEASE_MS 400
 #define STORM_MS 8000
+/* Fewer of them say little; a slow machine has a longer storm. */
+#define BELIEFS_MIN 60
 
 /* From the first to the last moment at which its owner was sure; in microseconds. */
 struct belief {
@@ -20,7 +22,7 @@ struct belief {
 struct storm {
     struct server server; /* a copy, for where it is */
     _Atomic int stop, lost;
-    _Atomic int count;
+    _Atomic int count, believed; /* not all of them for any time */
     struct belief beliefs[WORKERS * ROUNDS_MAX];
 };
 
@@ -37,6 +39,7 @@ static void believe(struct storm *storm, hf_hold *hold, int64_t for_us)
         still = hf_held(hold);
     }
     int place = storm->count++;
+    storm->believed += sure;
     if (sure && place < WORKERS * ROUNDS_MAX)
         storm->beliefs[place] = belief;
 }
@@ -73,12 +76,12 @@ static void work(void *arg)
     hf_close(client);
 }
 
-static void rage(struct server *server)
+static void rage(struct server *server, const struct storm *storm)
 {
     int64_t until_ms = monotonic_ms() + STORM_MS;
     unsigned seed = 99;
 
-    for (int i = 0; monotonic_ms() < until_ms; i++) {
+    while (monotonic_ms() < until_ms || storm->believed < BELIEFS_MIN) {
         let_pass_ms(50 + rand_r(&seed) % 200);
         switch (rand_r(&seed) % 4) {
         case 0:
@@ -119,7 +122,7 @@ TEST(no_two_beliefs_overlap_in_a_storm)
         workers[i] = (struct worker){ .storm = storm, .seed = i + 1 };
         child_start(&workers[i].child, work, &workers[i]);
     }
-    rage(&server);
+    rage(&server, storm);
     storm->stop = 1;
     for (unsigned i = 0; i < WORKERS; i++)
         child_join(&workers[i].child);
@@ -137,5 +140,5 @@ TEST(no_two_beliefs_overlap_in_a_storm)
                  (long long)belief->from_us);
     }
     test_note("%d beliefs, %d of them lost", count, storm->lost);
-    CHECK(count > 50);
+    CHECK(count >= BELIEFS_MIN);
 }
