@@ -138,18 +138,60 @@ struct server *cluster_owner(struct cluster *cluster, const char *name)
     FAIL("nobody knows who has \"%s\": %s", name, line);
 }
 
+unsigned cluster_slot(const struct cluster *cluster, const char *key)
+{
+    char command[200], line[40] = "";
+
+    snprintf(command, sizeof(command), "CLUSTER KEYSLOT %s", key);
+    CHECK(server_tell(&cluster->nodes[0], command, line, sizeof(line)) && line[0] == ':');
+    return (unsigned)strtoul(line + 1, NULL, 10);
+}
+
 void cluster_name(const struct cluster *cluster, const char *stem, long first, long last,
                   char *name, size_t size)
 {
-    char command[200], line[40] = "";
     long slot = -1;
 
     for (int i = 0; slot < first || slot > last; i++) {
         snprintf(name, size, "%s-%d", stem, i);
-        snprintf(command, sizeof(command), "CLUSTER KEYSLOT %s", name);
-        CHECK(server_tell(&cluster->nodes[0], command, line, sizeof(line)) && line[0] == ':');
-        slot = strtol(line + 1, NULL, 10);
+        slot = cluster_slot(cluster, name);
     }
+}
+
+void cluster_part(struct cluster *cluster, int from, int to, unsigned slot)
+{
+    char ids[2][48];
+
+    id_of(&cluster->nodes[from], ids[0]);
+    id_of(&cluster->nodes[to], ids[1]);
+    must(&cluster->nodes[to], "CLUSTER SETSLOT %u IMPORTING %s", slot, ids[0]);
+    must(&cluster->nodes[from], "CLUSTER SETSLOT %u MIGRATING %s", slot, ids[1]);
+}
+
+void cluster_move_key(struct cluster *cluster, int from, int to, const char *key)
+{
+    char command[300], line[100] = "";
+
+    snprintf(command, sizeof(command), "MIGRATE 127.0.0.1 %d %s 0 60000", cluster->nodes[to].port,
+             key);
+    CHECK(server_tell(&cluster->nodes[from], command, line, sizeof(line)));
+    CHECK_STR(line, "+OK");
+}
+
+void cluster_arrive(struct cluster *cluster, int from, int to, unsigned slot)
+{
+    char command[300], id[48];
+
+    /* Whatever is left is some keys: they go one by one, as nobody adds any meanwhile. */
+    snprintf(command, sizeof(command),
+             "redis-cli -p %d --raw cluster getkeysinslot %u 100 | "
+             "xargs -r redis-cli -p %d migrate 127.0.0.1 %d '' 0 60000 keys >%s 2>&1",
+             cluster->nodes[from].port, slot, cluster->nodes[from].port, cluster->nodes[to].port,
+             temp_path("migrate.log"));
+    CHECK_INT(system(command), 0);
+    id_of(&cluster->nodes[to], id);
+    must(&cluster->nodes[to], "CLUSTER SETSLOT %u NODE %s", slot, id);
+    must(&cluster->nodes[from], "CLUSTER SETSLOT %u NODE %s", slot, id);
 }
 
 void cluster_reshard(struct cluster *cluster, int from, int to, int slots)

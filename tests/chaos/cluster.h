@@ -32,6 +32,12 @@ struct server *cluster_owner(struct cluster *cluster, const char *name);
 /* A name that begins with the stem and belongs to a slot from `first` to `last`. */
 void cluster_name(const struct cluster *cluster, const char *stem, long first, long last,
                   char *name, size_t size);
+unsigned cluster_slot(const struct cluster *cluster, const char *key);
+/* The slot is on its way from one master to another, and each has what it has; one key goes; all
+ * that is left goes, and the slot has arrived. */
+void cluster_part(struct cluster *cluster, int from, int to, unsigned slot);
+void cluster_move_key(struct cluster *cluster, int from, int to, const char *key);
+void cluster_arrive(struct cluster *cluster, int from, int to, unsigned slot);
 /* Moves so many of the first slots of one master to another, with what is in them, one by one. */
 void cluster_reshard(struct cluster *cluster, int from, int to, int slots);
 

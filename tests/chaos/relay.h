@@ -10,8 +10,9 @@
 #define RELAY_PAIRS 64
 
 struct relay {
-    int port; /* where it listens */
-    int server_port, listener, wake[2];
+    int port;                /* where it listens */
+    _Atomic int server_port; /* of new connections */
+    int listener, wake[2];
     pthread_t thread;
     int pairs[RELAY_PAIRS][2]; /* a client's socket, and the server's for it; -1: none */
     bool held[RELAY_PAIRS];

@@ -211,6 +211,79 @@ TEST(what_is_held_moves_with_its_slot_and_is_renewed_there)
     cluster_kill(&cluster);
 }
 
+/* ---- a slot that moves for long ---- */
+
+static bool has_refused(struct cluster *cluster, int node, const char *word)
+{
+    char command[200];
+
+    snprintf(command, sizeof(command),
+             "EVAL \"return string.find(redis.call('info', 'errorstats'), '%s') and 1 or 0\" 0",
+             word);
+    return server_says(&cluster->nodes[node], command, ":1");
+}
+
+/* Which key of a hold goes first: the lock's own, or one that only this hold has. */
+static void split(struct cluster *cluster, hf_mode mode, const char *name)
+{
+    hf_client *client = open_on(cluster, 15000 * test_slow());
+    hf_hold *hold = NULL, *fixed = NULL;
+    hf_lock_options options = { HF_LOCK_OPTIONS_INIT, .mode = mode };
+    unsigned slot = cluster_slot(cluster, name);
+
+    options.limit = mode == HF_PERMIT ? 5 : 0;
+    CHECK_CODE(hf_lock(client, name, SOON_MS, &options, &hold), HF_OK);
+    options.lease_ms = 600000;
+    options.owner = 77;
+    CHECK_CODE(hf_lock(client, name, SOON_MS, &options, &fixed), HF_OK);
+    cluster_part(cluster, 0, 1, slot);
+    cluster_move_key(cluster, 0, 1, name);
+    CHECK(server_says(&cluster->nodes[0], "CONFIG RESETSTAT", "+OK"));
+    CHECK_CODE(hf_renew(fixed, 700000), HF_UNREACHABLE);
+    CHECK(server_says(&cluster->nodes[0], "CONFIG RESETSTAT", "+OK"));
+    EVENTUALLY(has_refused(cluster, 0, "TRYAGAIN") || !hf_held(hold), SOON_MS);
+    CHECK(hf_held(hold));
+    cluster_arrive(cluster, 0, 1, slot);
+    EVENTUALLY(hf_renew(fixed, 700000) == HF_OK, SOON_MS);
+    give_back(fixed);
+    give_back(hold);
+    hf_close(client);
+}
+
+/* A writer's lease is in one key, which is enough to be renewed. */
+static void part_under_a_writer(struct cluster *cluster, const char *name)
+{
+    int64_t lease_ms = 9000 * test_slow();
+    hf_client *client = open_on(cluster, lease_ms);
+    hf_hold *hold = NULL;
+    unsigned slot = cluster_slot(cluster, name);
+
+    CHECK_CODE(hf_lock(client, name, SOON_MS, LOCK_OPTIONS(.mode = HF_WRITE), &hold), HF_OK);
+    cluster_part(cluster, 0, 1, slot);
+    shorten(cluster, name, lease_ms * 2 / 3);
+    EVENTUALLY(left_ms(cluster, name) > lease_ms * 2 / 3, SOON_MS);
+    CHECK(hf_held(hold));
+    cluster_arrive(cluster, 0, 1, slot);
+    give_back(hold);
+    hf_close(client);
+}
+
+TEST(holds_whose_keys_are_at_two_servers_are_not_lost)
+{
+    struct cluster cluster = { 0 };
+    char name[40];
+
+    TEST_TIMEOUT(300);
+    cluster_start(&cluster, 0);
+    cluster_name(&cluster, "readers", 0, 5000, name, sizeof(name));
+    split(&cluster, HF_READ, name);
+    cluster_name(&cluster, "permits", 0, 5000, name, sizeof(name));
+    split(&cluster, HF_PERMIT, name);
+    cluster_name(&cluster, "writers", 0, 5000, name, sizeof(name));
+    part_under_a_writer(&cluster, name);
+    cluster_kill(&cluster);
+}
+
 /* ---- one that stands still ---- */
 
 static void count_loss(void *arg, const hf_loss *loss)

@@ -1,6 +1,7 @@
 /* sync=N on a server with a real replica: a lock is believed when the replica has it, and a replica
  * that hangs holds up nothing else. */
 #include "conformance.h"
+#include "relay.h"
 #include "server.h"
 
 #include <stdio.h>
@@ -242,6 +243,29 @@ TEST(what_was_granted_on_another_connection_is_asked_for_again)
     give_back(second.hold);
     hf_close(client);
     hf_close(other);
+    pair_kill(&pair);
+}
+
+/* Behind the address is another server now, which has all the replicas that one could wish for. */
+TEST(the_replicas_of_another_server_confirm_nothing)
+{
+    struct pair pair = { 0 };
+    struct server alone = { 0 };
+    struct relay relay = { 0 };
+    hf_hold *hold = NULL;
+    pair_start(&pair);
+    server_start(&alone);
+    relay_start(&relay, alone.port);
+    hf_client *client = open_synced(&(struct server){ .port = relay.port }, 1, PATIENT_MS);
+
+    CHECK_INT(holders(client, "one"), 0);
+    relay.server_port = pair.server.port;
+    CHECK_ERROR(hf_lock(client, "one", 0, NULL, &hold), HF_UNREACHABLE);
+    EVENTUALLY(says(&alone, "EXISTS one", ":0"), SOON_MS);
+    CHECK(says(&pair.server, "EXISTS one", ":0"));
+    hf_close(client);
+    relay_stop(&relay);
+    server_kill(&alone);
     pair_kill(&pair);
 }
 

@@ -19,6 +19,16 @@ const struct redis_kind *hf__redis_kind(const struct redis *redis, hf_mode mode)
     return kinds[mode];
 }
 
+void hf__redis_lease_script(struct connection *connection, struct command *command,
+                            enum redis_script script, const struct hf_op *op)
+{
+    const struct redis_kind *kind = hf__redis_kind(connection->redis, op->mode);
+    hf__connection_script(connection, command, script, kind->pair ? 2 : 1);
+    hf__command_add(command, op->name, op->name_length);
+    if (kind->pair)
+        kind->pair(connection->redis, command, op);
+}
+
 static const char *const modes[] = {
     [HF_MUTEX] = "mutex",     [HF_FAIR] = "fair",   [HF_READ] = "read",
     [HF_UPGRADE] = "upgrade", [HF_WRITE] = "write", [HF_PERMIT] = "permit",

@@ -16,7 +16,7 @@ void hf__names_channel(struct command *command, enum redis_channel channel, cons
         hf__command_derived(command, prefixes[channel], name, length);
 }
 
-static void add_permits(struct command *command, const char *name, uint32_t length)
+void hf__names_permits(struct command *command, const char *name, uint32_t length)
 {
     if (memchr(name, '{', length))
         hf__command_print(command, "%s:timeout", name);
@@ -34,6 +34,6 @@ void hf__names_script(struct connection *connection, struct command *command,
     hf__command_derived(command, "holdfast_queue", name, length);
     hf__command_derived(command, "holdfast_alive", name, length);
     hf__command_derived(command, REDIS_MARK_PREFIX, name, length);
-    add_permits(command, name, length);
+    hf__names_permits(command, name, length);
     hf__names_channel(command, channel, name, length);
 }

@@ -101,6 +101,8 @@ enum redis_script {
 
 /* Leases renewed by one call. */
 #define REDIS_RENEWALS 64u
+/* The same for leases of which a second key has to be named, in a cluster. */
+#define REDIS_PAIR_RENEWALS 8u
 /* Of those a kind may add to the call for each lease, beside the lock's name. */
 #define REDIS_RENEWAL_ARGUMENTS 4u
 #define REDIS_ARGUMENTS ((1u + REDIS_RENEWAL_ARGUMENTS) * REDIS_RENEWALS + 3u)
@@ -215,6 +217,9 @@ void hf__connection_ask(struct connection *connection, struct question *question
 /* For `send`: writes the command, to which `question` (or nobody) waits for the answer. */
 void hf__connection_write(struct connection *connection, struct question *question,
                           struct command *command);
+/* kinds.c: begins the command of a script that looks at one lease: of the lock, and its pair. */
+void hf__redis_lease_script(struct connection *connection, struct command *command,
+                            enum redis_script script, const struct hf_op *op);
 /* Begins a script's command: by its digest if this connection has sent it before. */
 void hf__connection_script(struct connection *connection, struct command *command,
                            enum redis_script script, unsigned keys);
@@ -242,7 +247,8 @@ void hf__connection_greeted(struct connection *connection);
  *             of it, or 0
  *   release   1, or 0: it was not this owner's (any more)
  *   extend    the same
- *   renew     for each lease the same. KEYS are the locks' names, ARGV what `renewal` adds */
+ *   renew     for each lease the same. KEYS are the locks' names, and then what `pair` adds for
+ *             each of them; ARGV what `renewal` adds */
 struct redis_many;
 
 struct redis_kind {
@@ -262,6 +268,9 @@ struct redis_kind {
                    int64_t lease_ms);
     /* Adds one lease's arguments, always as many, REDIS_RENEWAL_ARGUMENTS at most. */
     void (*renewal)(const struct redis *redis, struct command *command, const struct hf_op *op);
+    /* Adds the other key that a lease is in, or the lock's name again. NULL: there is none. Half a
+       lease, where the other key is at another server, would be taken for none. */
+    void (*pair)(const struct redis *redis, struct command *command, const struct hf_op *op);
     /* Adds the name of the channel on which waiters are woken. NULL: nobody tells of a release, and
        who waits looks. */
     void (*channel)(const struct redis *redis, struct command *command, const struct hf_op *op);
@@ -307,6 +316,7 @@ enum redis_channel {
 
 void hf__names_channel(struct command *command, enum redis_channel channel, const char *name,
                        uint32_t length);
+void hf__names_permits(struct command *command, const char *name, uint32_t length);
 /* Begins a script's command with all the keys that names.lua expects. */
 void hf__names_script(struct connection *connection, struct command *command,
                       enum redis_script script, enum redis_channel channel, const char *name,

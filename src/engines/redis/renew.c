@@ -61,18 +61,26 @@ static void drop_those_who_left(struct renewals *renewals)
     renewals->count = left;
 }
 
+/* Only a cluster may have one key of a lease here and the other there. */
+static bool names_pairs(const struct redis *redis, const struct hf_op *op)
+{
+    return redis->cluster && hf__redis_kind(redis, op->mode)->pair;
+}
+
 static void send(struct connection *connection, struct question *question)
 {
+    struct redis *redis = connection->redis;
     struct renewals *renewals = question->memory;
     struct command command;
     drop_those_who_left(renewals);
-    hf__connection_script(connection, &command, renewals->script, renewals->count);
+    bool pairs = renewals->count > 0 && names_pairs(redis, renewals->ops[0]);
+    hf__connection_script(connection, &command, renewals->script, renewals->count << pairs);
     for (unsigned i = 0; i < renewals->count; i++)
         hf__command_add(&command, renewals->ops[i]->name, renewals->ops[i]->name_length);
-    for (unsigned i = 0; i < renewals->count; i++) {
-        const struct hf_op *op = renewals->ops[i];
-        hf__redis_kind(connection->redis, op->mode)->renewal(connection->redis, &command, op);
-    }
+    for (unsigned i = 0; i < renewals->count && pairs; i++)
+        hf__redis_kind(redis, renewals->ops[i]->mode)->pair(redis, &command, renewals->ops[i]);
+    for (unsigned i = 0; i < renewals->count; i++)
+        hf__redis_kind(redis, renewals->ops[i]->mode)->renewal(redis, &command, renewals->ops[i]);
     hf__connection_write(connection, question, &command);
 }
 
@@ -175,11 +183,11 @@ static struct renewals *gathered_for(struct redis *redis, const struct hf_op *op
 {
     enum redis_script script = hf__redis_kind(redis, op->mode)->renew;
     unsigned slot = redis->cluster ? hf__slot_of(op->name, op->name_length) : 0;
+    unsigned most = names_pairs(redis, op) ? REDIS_PAIR_RENEWALS : REDIS_RENEWALS;
     struct hf_link *link = redis->gathering.prev;
     for (int i = 0; i < LOOK_BACK_MAX && link != &redis->gathering; i++, link = link->prev) {
         struct renewals *renewals = HF_CONTAINER(link, struct renewals, link);
-        if (renewals->script == script && renewals->slot == slot &&
-            renewals->count < REDIS_RENEWALS)
+        if (renewals->script == script && renewals->slot == slot && renewals->count < most)
             return renewals;
     }
     return new_renewals(redis, script, slot);

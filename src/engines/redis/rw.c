@@ -2,6 +2,8 @@
  * of its own that lives as long as its lease. rw_*.lua decide. */
 #include "redis.h"
 
+#include <string.h>
+
 static void begin(struct connection *connection, struct command *command, enum redis_script script,
                   const struct hf_op *op)
 {
@@ -33,8 +35,7 @@ static void channel(const struct redis *redis, struct command *command, const st
 static void extend(struct connection *connection, struct command *command, const struct hf_op *op,
                    int64_t lease_ms)
 {
-    hf__connection_script(connection, command, REDIS_RW_EXTEND, 1);
-    hf__command_add(command, op->name, op->name_length);
+    hf__redis_lease_script(connection, command, REDIS_RW_EXTEND, op);
     hf__redis_add_field(connection->redis, command, op);
     hf__command_print(command, "%lld", (long long)lease_ms);
 }
@@ -45,6 +46,21 @@ static void renewal(const struct redis *redis, struct command *command, const st
     hf__command_print(command, "%lld", (long long)op->own_lease.lease_ms);
 }
 
+/* A read hold's own lease. A writer has none, and would wait for it until the slot has arrived. */
+static void pair(const struct redis *redis, struct command *command, const struct hf_op *op)
+{
+    char field[REDIS_FIELD_SIZE];
+    if (op->mode == HF_WRITE && op->keep != HF_READ) {
+        hf__command_add(command, op->name, op->name_length);
+        return;
+    }
+    hf__redis_field(redis, op, field);
+    hf__command_print(command,
+                      memchr(op->name, '{', op->name_length) ? "%s:%s:rwlock_timeout:1"
+                                                             : "{%s}:%s:rwlock_timeout:1",
+                      op->name, field);
+}
+
 const struct redis_kind hf__redis_rw = {
     .leased = true,
     .queues = true,
@@ -53,5 +69,6 @@ const struct redis_kind hf__redis_rw = {
     .release = release,
     .extend = extend,
     .renewal = renewal,
+    .pair = pair,
     .channel = channel,
 };

@@ -1,5 +1,6 @@
 -- Renews many leases of read and write holds at once. One that went wrong does not stop the others.
--- KEYS: the locks. ARGV: for each the owner's field and the lease in ms.
+-- KEYS: the locks; in a cluster, then for each the other key of its lease, or the lock again. ARGV:
+-- for each the owner's field and the lease in ms.
 -- Answers for each 1, or 0: it is not this owner's (any more).
 local function renew(lock, field, lease)
     if redis.call('hexists', lock, field .. ':write') == 1 then
@@ -17,7 +18,8 @@ local function renew(lock, field, lease)
 end
 
 local renewed = {}
-for i, lock in ipairs(KEYS) do
+for i = 1, #ARGV / 2 do
+    local lock = KEYS[i]
     local is = redis.call('type', lock).ok
     renewed[i] = is == 'hash' and renew(lock, ARGV[2 * i - 1], tonumber(ARGV[2 * i])) or 0
 end

@@ -88,14 +88,19 @@ static void add_lease(const struct redis *redis, struct command *command, const 
 static void extend(struct connection *connection, struct command *command, const struct hf_op *op,
                    int64_t lease_ms)
 {
-    hf__connection_script(connection, command, REDIS_SEMAPHORE_EXTEND, 1);
-    hf__command_add(command, op->name, op->name_length);
+    hf__redis_lease_script(connection, command, REDIS_SEMAPHORE_EXTEND, op);
     add_lease(connection->redis, command, op, lease_ms, true);
 }
 
 static void renewal(const struct redis *redis, struct command *command, const struct hf_op *op)
 {
     add_lease(redis, command, op, op->own_lease.lease_ms, false);
+}
+
+static void pair(const struct redis *redis, struct command *command, const struct hf_op *op)
+{
+    (void)redis;
+    hf__names_permits(command, op->name, op->name_length);
 }
 
 const struct redis_kind hf__redis_semaphore = {
@@ -106,6 +111,7 @@ const struct redis_kind hf__redis_semaphore = {
     .release = release,
     .extend = extend,
     .renewal = renewal,
+    .pair = pair,
     .channel = channel,
     .owner_key = owner_key,
 };

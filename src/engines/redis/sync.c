@@ -44,12 +44,30 @@ static void send_round(struct connection *connection, struct question *question)
     hf__connection_write(connection, question, &command);
 }
 
+/* Do both connections go to one server, as far as it tells? One address may lead to several. */
+static bool at_one_server(const struct redis *redis)
+{
+    const struct connection *asking = &redis->asking, *syncing = &redis->syncing;
+    return asking->master_port == syncing->master_port &&
+           strcmp(asking->master_host, syncing->master_host) == 0 &&
+           strcmp(asking->server_run, syncing->server_run) == 0;
+}
+
 /* Did the server that granted it speak of its replicas, or another that has become the master? */
 static bool by_the_same(const struct redis *redis, const struct question *question)
 {
-    const struct connection *asking = &redis->asking, *syncing = &redis->syncing;
-    return asking->openings == question->opening && asking->master_port == syncing->master_port &&
-           strcmp(asking->master_host, syncing->master_host) == 0;
+    const struct connection *asking = &redis->asking;
+    return asking->state == CONNECTION_READY && !asking->failing &&
+           asking->openings == question->opening && at_one_server(redis);
+}
+
+/* The next round asks whoever is behind the address then. The other connection is left alone: what
+ * was granted on it is to be given back to the same server. */
+static void look_elsewhere(struct redis *redis)
+{
+    if (redis->asking.state == CONNECTION_READY && !at_one_server(redis))
+        hf__connection_break(&redis->syncing, HF_UNREACHABLE, 0,
+                             "its address leads to another server now");
 }
 
 static void begin_round(struct redis *redis);
@@ -74,11 +92,13 @@ static void end_round(struct redis *redis, struct question *round, int64_t count
                            redis->settings.shown, (long long)count, redis->settings.replicas);
         else if (!same)
             hf__op_explain(op, HF_UNREACHABLE, 0,
-                           "Redis at %.100s: the connection was lost before replicas had confirmed "
-                           "the lock",
+                           "Redis at %.100s: the connection to the server was lost, or leads to "
+                           "another one, before replicas had confirmed the lock",
                            redis->settings.shown);
         hf__attempt_confirmed(redis, question, same && count >= redis->settings.replicas);
     }
+    if (count >= 0)
+        look_elsewhere(redis);
     if (!hf__list_empty(&redis->sync_gathering))
         begin_round(redis);
 }
