@@ -19,6 +19,7 @@ enum zk_operation {
     ZK_EXISTS = 3,
     ZK_GET_DATA = 4,
     ZK_SET_DATA = 5,
+    ZK_GET_ACL = 6,
     ZK_GET_CHILDREN = 8,
     ZK_SYNC = 9,
     ZK_PING = 11,

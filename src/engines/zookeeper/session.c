@@ -21,7 +21,7 @@ void hf__zk_session_drop(struct zk_session *session)
         free(session);
 }
 
-static int32_t wanted_timeout(const struct zookeeper *zk)
+int32_t hf__zk_session_asks_ms(const struct zookeeper *zk)
 {
     int64_t lease_ms = zk->base.host->lease_ms;
     return lease_ms < INT32_MAX ? (int32_t)lease_ms : INT32_MAX;
@@ -33,7 +33,7 @@ static struct zk_session *new_session(struct zookeeper *zk)
     if (!session)
         return NULL;
     session->lease.engine = &zk->base;
-    session->timeout_ms = wanted_timeout(zk);
+    session->timeout_ms = hf__zk_session_asks_ms(zk);
     return hf__zk_session_use(session);
 }
 

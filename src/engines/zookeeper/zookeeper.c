@@ -1,4 +1,5 @@
 /* The engine `zk:`: opening, closing, and its table. */
+#include "examine.h"
 #include "latch.h"
 #include "semaphore.h"
 #include "survey.h"
@@ -26,6 +27,7 @@ static int open_zookeeper(struct hf_engine **ret, const struct hf_host *host, st
     hf__link_init(&zk->totals);
     hf__link_init(&zk->countings);
     hf__link_init(&zk->surveys);
+    hf__link_init(&zk->examiners);
     hf__zk_connection_open(zk);
     hf__zk_watch_open(zk);
     *ret = &zk->base;
@@ -50,6 +52,7 @@ void hf__zk_connection_closed(struct zookeeper *zk)
     struct hf_link *link;
     hf__zk_connection_free_requests(zk);
     hf__zk_surveys_close(zk);
+    hf__zk_examiners_close(zk);
     hf__zk_totals_close(zk);
     hf__zk_latches_close(zk);
     while ((link = hf__list_first(&zk->places)))
@@ -85,5 +88,6 @@ const struct hf_engine_ops hf__zookeeper = {
     .renew = hf__zk_renew,
     .change = hf__zk_change,
     .inspect = hf__zk_inspect,
+    .examine = hf__zk_examine,
     .forked = forked,
 };

@@ -66,6 +66,8 @@ struct zk_session {
 
 struct zk_session *hf__zk_session_use(struct zk_session *session);
 void hf__zk_session_drop(struct zk_session *session);
+/* How long a session is asked for; the servers may settle less, or more. */
+int32_t hf__zk_session_asks_ms(const struct zookeeper *zk);
 /* The session that something new may rest on. NULL: out of memory. */
 struct zk_session *hf__zk_session_current(struct zookeeper *zk);
 /* The one that the next connection is for, or NULL. */
@@ -257,7 +259,7 @@ struct zookeeper {
     void (*closed)(void *arg);
     void *closed_arg;
 
-    struct hf_link places, unwatched, leased, surveys;
+    struct hf_link places, unwatched, leased, surveys, examiners;
     struct hf_link paths;     /* that are watched: by heads of semaphores' queues, and at latches */
     struct hf_link totals;    /* that are being set */
     struct hf_link countings; /* changes of latches */
