@@ -126,7 +126,8 @@ struct server *cluster_owner(struct cluster *cluster, const char *name)
     snprintf(command, sizeof(command), "EXISTS %s", name);
     for (int i = 0; i < CLUSTER_NODES; i++) {
         struct server *node = &cluster->nodes[i];
-        if (node->process.pid <= 0 || !server_tell(node, command, line, sizeof(line)))
+        if (node->process.pid <= 0 || node->stopped ||
+            !server_tell(node, command, line, sizeof(line)))
             continue;
         if (line[0] == ':')
             return node;
@@ -198,6 +199,10 @@ void cluster_reshard(struct cluster *cluster, int from, int to, int slots)
 {
     char command[400], ids[2][48];
 
+    /* Nothing is moved as long as somebody has not heard of what was moved before. */
+    snprintf(command, sizeof(command), "redis-cli --cluster check 127.0.0.1:%d >%s 2>&1",
+             cluster->nodes[from].port, temp_path("check.log"));
+    EVENTUALLY(system(command) == 0, READY_MS);
     id_of(&cluster->nodes[from], ids[0]);
     id_of(&cluster->nodes[to], ids[1]);
     snprintf(command, sizeof(command),

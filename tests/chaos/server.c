@@ -88,16 +88,19 @@ void server_start(struct server *server)
 void server_kill(struct server *server)
 {
     child_kill(&server->process);
+    server->stopped = false;
 }
 
 void server_stop(struct server *server)
 {
     child_stop(&server->process);
+    server->stopped = true;
 }
 
 void server_continue(struct server *server)
 {
     child_continue(&server->process);
+    server->stopped = false;
 }
 
 const char *server_url(const struct server *server, int timeout_ms)

@@ -10,6 +10,7 @@ struct server {
     const char *password; /* NULL: none */
     /* More of the command line, ending with NULL; or NULL. */
     const char *const *arguments;
+    bool stopped; /* it stands still: who asks it waits for long */
     char directory[200];
 };
 

@@ -62,7 +62,7 @@ TEST(a_server_that_stops_ends_the_belief_before_the_lease)
 {
     struct server server = { 0 };
     server_start(&server);
-    hf_client *client = open_on(&server, 300, LEASE_MS), *other = open_on(&server, 300, LEASE_MS);
+    hf_client *client = open_on(&server, 300, LEASE_MS), *other = open_on(&server, 300, 30000);
     _Atomic int losses = 0;
     hf_hold *hold = take_watched(client, "one", &losses), *next = NULL;
     uint64_t token = hf_token(hold);
@@ -385,7 +385,7 @@ TEST(another_kind_of_thing_is_left_alone)
     tell(&server, "SET one text");
     tell(&server, "HSET rw mode read somebody:1 1");
     CHECK_ERROR(hf_lock(client, "one", 0, NULL, &hold), HF_EKIND);
-    CHECK_ERROR(hf_lock(client, "rw", 1000, NULL, &hold), HF_EKIND);
+    CHECK_ERROR(hf_lock(client, "rw", SOON_MS, NULL, &hold), HF_EKIND);
     CHECK_ERROR(hf_lock(client, "rw", 0, LOCK_OPTIONS(.mode = HF_PERMIT), &hold), HF_EKIND);
     CHECK_ERROR(hf_lock(client, "one", 0, LOCK_OPTIONS(.mode = HF_READ), &hold), HF_EKIND);
     CHECK_ERROR(hf_counter_add(client, "one", 1), HF_EKIND);

@@ -102,7 +102,7 @@ static hf_client *meet(struct actor *actor)
     actor->port = free_port();
     child_start(&actor->process, act, actor);
     child_wait_for(&actor->process, "ready");
-    CHECK_CODE(hf_open(&client, server_url(&(struct server){ .port = actor->port }, 3000), NULL),
+    CHECK_CODE(hf_open(&client, server_url(&(struct server){ .port = actor->port }, 20000), NULL),
                HF_OK);
     return client;
 }

@@ -88,12 +88,12 @@ static void ensemble_kill(struct ensemble *ensemble)
 }
 
 /* The first sentinel that is named is not there. */
-static const char *ensemble_url(const struct ensemble *ensemble, const char *master)
+static const char *ensemble_url(const struct ensemble *ensemble, const char *master, int timeout_ms)
 {
     static _Thread_local char url[160];
 
     snprintf(url, sizeof(url), "redis+sentinel://127.0.0.1:1,127.0.0.1:%d/%s?timeout=%d",
-             ensemble->sentinel.port, master, 3000 * test_slow());
+             ensemble->sentinel.port, master, timeout_ms * test_slow());
     return url;
 }
 
@@ -102,7 +102,7 @@ static hf_client *open_main(const struct ensemble *ensemble, const char *options
     hf_client *client = NULL;
     char url[200];
 
-    snprintf(url, sizeof(url), "%s%s", ensemble_url(ensemble, "main"), options);
+    snprintf(url, sizeof(url), "%s%s", ensemble_url(ensemble, "main", 3000), options);
     CHECK_CODE(
         hf_open(&client, url, &(hf_client_options){ HF_CLIENT_OPTIONS_INIT, .lease_ms = 120000 }),
         HF_OK);
@@ -133,10 +133,10 @@ TEST(the_master_is_found)
     CHECK(says(&ensemble.servers[0], "EXISTS one", ":1"));
     give_back(hold);
     hf_close(client);
-    meet(ensemble_url(&ensemble, "other"), HF_UNREACHABLE, "\"other\"");
+    meet(ensemble_url(&ensemble, "other", 60000), HF_UNREACHABLE, "\"other\"");
     /* A sentinel that says nothing, and none at all. */
     server_stop(&ensemble.sentinel);
-    meet(ensemble_url(&ensemble, "main"), HF_UNREACHABLE, "no sentinel names the master");
+    meet(ensemble_url(&ensemble, "main", 3000), HF_UNREACHABLE, "no sentinel names the master");
     server_continue(&ensemble.sentinel);
     snprintf(url, sizeof(url), "redis+sentinel://127.0.0.1:1,127.0.0.1:2/main");
     meet(url, HF_UNREACHABLE, "refused");

@@ -42,7 +42,7 @@ void check_error(const char *file, int line, const char *text, int got, int want
 
 #define LOCK_OPTIONS(...) (&(hf_lock_options){ HF_LOCK_OPTIONS_INIT, __VA_ARGS__ })
 
-/* Takes the name without waiting, or fails the test. Owner 0: the thread. */
+/* Takes the name without waiting for anybody, or fails the test. Owner 0: the thread. */
 hf_hold *take(hf_client *client, const char *name, hf_mode mode, uint64_t owner);
 /* What an attempt to take it now answers; gives it back at once if it could. */
 int probe(hf_client *client, const char *name, hf_mode mode, uint64_t owner);
