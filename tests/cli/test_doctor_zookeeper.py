@@ -8,9 +8,11 @@ import socket
 import struct
 import subprocess
 import sys
+import tempfile
+import time
 
 from clitest import Skip as CliSkip
-from clitest import contains, equal, main, test, wait_until
+from clitest import PATIENCE, contains, equal, main, test, wait_until
 
 TESTS = pathlib.Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(TESTS / 'interop'), str(TESTS / 'interop' / 'zookeeper')]
@@ -42,13 +44,16 @@ def greet(port):
         return None
 
 
+# Milliseconds, for servers that do not find each other at once.
+ELECTIONS = 'zookeeper.fastleader.maxNotificationInterval=500'
+
+
 class Server:
     """One server, which may be one of several."""
 
     def __init__(self, box, *settings, environment=None, properties=(), port=None, number=0):
         self.port = port or free_port()
-        self.directory = box.file(f'server-{self.port}')
-        os.mkdir(self.directory)
+        self.directory = tempfile.mkdtemp(prefix='server-', dir=box.path)
         if number:
             os.mkdir(f'{self.directory}/data')
             pathlib.Path(f'{self.directory}/data/myid').write_text(str(number))
@@ -67,7 +72,15 @@ class Server:
     def ends(self):
         return self.process.poll() is not None
 
+    def is_ready(self):
+        """A server of several may have a mode of its own before they have found each other."""
+        said = self.say_srvr()
+        return any(b'Mode: ' + mode in said for mode in (b'standalone', b'leader', b'follower'))
+
     def says(self, part):
+        return part in self.say_srvr()
+
+    def say_srvr(self):
         try:
             with socket.create_connection(('127.0.0.1', self.port), timeout=5) as stream:
                 stream.sendall(b'srvr')
@@ -75,8 +88,8 @@ class Server:
                 while more := stream.recv(4096):
                     said += more
         except OSError:
-            return False
-        return part in said
+            return b''
+        return said
 
     def stop(self):
         self.process.kill()
@@ -84,17 +97,19 @@ class Server:
 
 
 def start(box, make):
-    """The servers that `make` answers, when all are ready; somebody else may have a port."""
+    """The servers that `make` answers, when all are ready. Somebody else may have a port of theirs,
+    and an election may take very long: then others are tried."""
     try:
         need_a_server()
     except Skip as why:
         raise CliSkip(str(why)) from None
     for _ in range(STARTS):
         servers = make()
-        wait_until(lambda: any(each.ends() for each in servers) or
-                   all(each.says(b'Mode:') for each in servers), 'the servers are ready')
-        if not any(each.ends() for each in servers):
-            return servers
+        until = time.monotonic() + PATIENCE
+        while not any(each.ends() for each in servers) and time.monotonic() < until:
+            if all(each.is_ready() for each in servers):
+                return servers
+            time.sleep(0.05)
         for each in servers:
             each.stop()
     raise AssertionError('the ZooKeeper servers do not start')
@@ -196,7 +211,7 @@ def an_even_ensemble_and_what_is_left_of_it(box):
                   for n, role in ((1, ''), (2, ''), (3, ':observer'))]
         return [Server(box, *quorum, 'standaloneEnabled=false', 'initLimit=50', 'syncLimit=25',
                        'tickTime=1000', 'maxSessionTimeout=60000' if n == 2 else '', number=n,
-                       port=ports[n - 1], properties=['readonlymode.enabled=true'])
+                       port=ports[n - 1], properties=['readonlymode.enabled=true', ELECTIONS])
                 for n in (1, 2)]
     servers = start(box, make)
     first, second = (f'127.0.0.1:{each.port}' for each in servers)

@@ -125,6 +125,23 @@ TEST(a_frame_that_is_too_long_is_refused_before_it_comes)
     }
 }
 
+/* Each client has one such buffer, and there may be thousands of clients. */
+TEST(a_long_frame_leaves_no_memory_behind)
+{
+    static char long_frame[4 + 0x46000] = { 0, 4, 0x60, 0 };
+    static const char short_frame[5] = { 0, 0, 0, 1, 7 };
+    struct zk_frames frames = { 0 };
+    struct zk_reader reader;
+    CHECK(hf__zk_frames_add(&frames, long_frame, sizeof long_frame));
+    CHECK_INT(hf__zk_frames_next(&frames, &reader), 1);
+    CHECK_INT(reader.end - reader.at, sizeof long_frame - 4);
+    CHECK(hf__zk_frames_add(&frames, short_frame, sizeof short_frame));
+    CHECK(frames.room <= 65536);
+    CHECK_INT(hf__zk_frames_next(&frames, &reader), 1);
+    CHECK_INT(reader.end - reader.at, 1);
+    hf__zk_frames_free(&frames);
+}
+
 /* ---- paths ---- */
 
 static void check_path(const char *root, const char *name, const char *wanted)

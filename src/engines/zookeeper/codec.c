@@ -6,6 +6,7 @@
 #include <string.h>
 
 #define ALL_RIGHTS 31
+#define FRAMES_KEPT (64u << 10)
 
 /* ---- writing ---- */
 
@@ -256,6 +257,9 @@ void hf__zk_frames_free(struct zk_frames *frames)
 bool hf__zk_frames_add(struct zk_frames *frames, const char *bytes, size_t length)
 {
     size_t kept = frames->length - frames->begun;
+    /* The list of a long queue is not worth its memory until the next one. */
+    if (kept == 0 && frames->room > FRAMES_KEPT)
+        hf__zk_frames_free(frames);
     if (frames->begun > 0 && kept > 0)
         memmove(frames->bytes, frames->bytes + frames->begun, kept);
     frames->begun = 0;
