@@ -14,10 +14,14 @@ end
 -- are both, a coin decides whose turn it is, so that neither waits for ever. Should the others let
 -- their turn pass, the first of ours looks a little later.
 local function pass_on(lock, channel, queue, last, token_ms, grant_ms)
-    local first = redis.call('zrange', queue, 0, 0)[1]
-    if first and redis.call('time')[2] % 2 == 1 and redis.call('publish', channel, '0') > 0 then
-        tell(first, '0 0')
-    elseif not (first and grant_to_first(lock, queue, last, token_ms, grant_ms)) then
+    clock = clock or redis.call('time')
+    local others = clock[2] % 2 == 1 and redis.call('publish', channel, '0')
+    if others and others > 0 then
+        local first = redis.call('zrange', queue, 0, 0)[1]
+        if first then
+            tell(first, '0 0')
+        end
+    elseif not grant_to_first(lock, queue, last, token_ms, grant_ms) and not others then
         redis.call('publish', channel, '0')
     end
 end
