@@ -8,6 +8,7 @@ import time
 
 SLOTS = 16384
 MASTERS = 3
+STARTS = 10
 PATIENCE = 60 * int(os.environ.get("HOLDFAST_TEST_SLOW", "1"))
 
 
@@ -57,21 +58,27 @@ def free_port():
                 continue
 
 
-def start_node(directory, number, prepare, processes):
-    """Another port where somebody was quicker."""
-    while True:
-        port = free_port()
+def start_node(directory, number, prepare, processes, secured):
+    """The port that it announces, and the one where we ask. Others where somebody was quicker."""
+    for _ in range(STARTS):
+        port = door = free_port()
+        ports = ["--port", str(port)]
+        if secured:
+            door = free_port()
+            ports = ["--port", str(door), "--tls-port", str(port), "--tls-cluster", "yes",
+                     "--tls-replication", "yes", *secured]
         home = f"{directory}/{number}-{port}"
         os.mkdir(home)
         process = subprocess.Popen(
-            ["redis-server", "--bind", "127.0.0.1", "--port", str(port), "--cluster-enabled", "yes",
+            ["redis-server", "--bind", "127.0.0.1", *ports, "--cluster-enabled", "yes",
              "--cluster-node-timeout", "15000", "--save", "", "--appendonly", "no", "--dir", home,
              "--repl-diskless-sync-delay", "0", "--logfile", f"{home}/log"],
             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, preexec_fn=prepare)
         processes.append(process)
-        wait_until(lambda: process.poll() is not None or ask(port, "PING") == "+PONG", "PING")
+        wait_until(lambda: process.poll() is not None or ask(door, "PING") == "+PONG", "PING")
         if process.poll() is None:
-            return port
+            return port, door
+    sys.exit("with_redis: a server of the cluster does not start")
 
 
 def is_whole(port):
@@ -79,18 +86,21 @@ def is_whole(port):
     return "cluster_state:ok" in info and f"cluster_known_nodes:{2 * MASTERS}" in info
 
 
-def start(directory, prepare, processes):
-    """The URL that names all masters; all that is started is added to the processes."""
-    ports = [start_node(directory, number, prepare, processes) for number in range(2 * MASTERS)]
+def start(directory, prepare, processes, secured=()):
+    """All masters, as URLs name them. `secured`: more options for each server, which then has TLS,
+    too. All that is started is added to the processes."""
+    nodes = [start_node(directory, number, prepare, processes, secured)
+             for number in range(2 * MASTERS)]
+    ports, doors = [port for port, _ in nodes], [door for _, door in nodes]
     for number in range(MASTERS):
-        must(ports[number], "CLUSTER", "ADDSLOTSRANGE", str(number * SLOTS // MASTERS),
-             str((number + 1) * SLOTS // MASTERS - 1))
+        # One by one: servers before version 7 know no ranges.
+        must(doors[number], "CLUSTER", "ADDSLOTS",
+             *map(str, range(number * SLOTS // MASTERS, (number + 1) * SLOTS // MASTERS)))
     for port in ports[1:]:
-        must(ports[0], "CLUSTER", "MEET", "127.0.0.1", str(port))
-    ids = [ask(port, "CLUSTER", "MYID").splitlines()[-1] for port in ports]
+        must(doors[0], "CLUSTER", "MEET", "127.0.0.1", str(port))
+    ids = [ask(door, "CLUSTER", "MYID").splitlines()[-1] for door in doors]
     for number in range(MASTERS):
-        must(ports[MASTERS + number], "CLUSTER", "REPLICATE", ids[number])
-    for port in ports:
-        wait_until(lambda: is_whole(port), "CLUSTER INFO")
-    hosts = ",".join(f"127.0.0.1:{port}" for port in ports[:MASTERS])
-    return f"redis+cluster://{hosts}"
+        must(doors[MASTERS + number], "CLUSTER", "REPLICATE", ids[number])
+    for door in doors:
+        wait_until(lambda: is_whole(door), "CLUSTER INFO")
+    return ",".join(f"127.0.0.1:{port}" for port in ports[:MASTERS])

@@ -4,7 +4,7 @@
 usage: with_redis.py [--without-engine | --place KIND] PROGRAM...
 
 KIND is unix, tls, acl, simple, sentinel (the server is found by one), sync (a replica has to
-confirm each grant) or cluster.
+confirm each grant), cluster or secured-cluster (TLS and an ACL user).
 """
 
 import os
@@ -29,6 +29,11 @@ ACL_RULES = ("on >not-a-secret ~* resetchannels &redisson_* &holdfast:* -@all "
              "+type +hlen +hexists +hget +hgetall +hscan +hset +hdel +hkeys +del +exists +get +set "
              "+incrby +decrby +pttl +pexpire +rename +zadd +zrem +zcard +zrange +zrangebyscore "
              "+zscore +zpopmin +lindex +lpop +lrange +lrem +rpush +publish +pubsub +time")
+# No test here has a server that is silent, but machines are slow: looking at ten thousand readers
+# has taken more than the three seconds that are the default.
+PATIENT = "timeout=60000"
+# And the same for a cluster.
+ACL_RULES_OF_CLUSTERS = "+cluster|slots +asking +ssubscribe +sunsubscribe +spublish"
 
 
 servers = []
@@ -97,7 +102,7 @@ def sentinel(directory, master):
                    f"sentinel monitor main 127.0.0.1 {master} 1\n")
     run(f"{directory}/sentinel.conf", "--sentinel")
     await_answer(socket.AF_INET, ("127.0.0.1", port), b"PING", b"+PONG")
-    return f"redis+sentinel://127.0.0.1:{port}/main?timeout=30000"
+    return f"redis+sentinel://127.0.0.1:{port}/main?{PATIENT}"
 
 
 def replica(directory, master):
@@ -106,7 +111,7 @@ def replica(directory, master):
         "--dbfilename", "replica.rdb", "--save", "", "--logfile", f"{directory}/replica.log",
         "--replicaof", "127.0.0.1", str(master))
     await_answer(socket.AF_UNIX, f"{directory}/redis.sock", b"WAIT 1 1000", b":1")
-    return f"redis+unix://{directory}/redis.sock?sync=1&timeout=60000"
+    return f"redis+unix://{directory}/redis.sock?sync=1&{PATIENT}"
 
 
 # What begins when the server runs: given the directory and its port, answers the URL.
@@ -122,12 +127,30 @@ def place(kind, directory):
         certificate = f"{directory}/server.crt"
         return (["--tls-port", str(port), "--tls-cert-file", certificate, "--tls-key-file",
                  f"{directory}/server.key", "--tls-auth-clients", "no"],
-                f"rediss://127.0.0.1:{port}?ca={certificate}")
+                f"rediss://127.0.0.1:{port}?ca={certificate}&{PATIENT}")
     if kind == "acl":
         return (["--user", "locks", *ACL_RULES.split(), "--user", "default", "off"],
-                f"redis+unix://locks:not-a-secret@{path}")
-    options = "?format=simple" if kind == "simple" else ""
-    return [], f"redis+unix://{path}{options}"
+                f"redis+unix://locks:not-a-secret@{path}?{PATIENT}")
+    options = "&format=simple" if kind == "simple" else ""
+    return [], f"redis+unix://{path}?{PATIENT}{options}"
+
+
+def cluster(directory):
+    return f"redis+cluster://{redis_cluster.start(directory, die_with_parent, servers)}?{PATIENT}"
+
+
+def secured_cluster(directory):
+    """With TLS, and a user who may do what he needs."""
+    make_certificate(directory)
+    certificate = f"{directory}/server.crt"
+    options = ["--tls-cert-file", certificate, "--tls-key-file", f"{directory}/server.key",
+               "--tls-ca-cert-file", certificate, "--tls-auth-clients", "no",
+               "--user", "locks", *ACL_RULES.split(), *ACL_RULES_OF_CLUSTERS.split()]
+    hosts = redis_cluster.start(directory, die_with_parent, servers, options)
+    return f"rediss+cluster://locks:not-a-secret@{hosts}?ca={certificate}&{PATIENT}"
+
+
+CLUSTERS = {"cluster": cluster, "secured-cluster": secured_cluster}
 
 
 def start(directory, arguments):
@@ -156,8 +179,8 @@ def main():
                 port = free_port()
                 start(directory, ["--port", str(port)])
                 url = FOLLOWERS[kind](directory, port)
-            elif kind == "cluster":
-                url = redis_cluster.start(directory, die_with_parent, servers)
+            elif kind in CLUSTERS:
+                url = CLUSTERS[kind](directory)
             else:
                 more, url = place(kind, directory)
                 start(directory, more)
