@@ -74,6 +74,8 @@ static int write_create(struct script *script, struct zk_writer *writer, const c
 
     if (one_of(&script->refused_creates))
         return ZK_NO_AUTH;
+    if (memmem(path, length, "-lease-", strlen("-lease-")) && one_of(&script->refused_leases))
+        return ZK_NO_AUTH;
     snprintf(node, sizeof(script->nodes[0]), "%.*s%010d", (int)length, path, number);
     if (one_of(&script->bad_creates))
         return ZK_OK;
@@ -100,6 +102,40 @@ static void write_list(struct script *script, struct zk_writer *writer, const ch
         writer->length = last_at;
 }
 
+static bool ends_with(const char *path, size_t length, const char *end)
+{
+    size_t size = strlen(end);
+
+    return length >= size && memcmp(path + length - size, end, size) == 0;
+}
+
+static int write_data(struct script *script, struct zk_writer *writer, const char *path,
+                      size_t length)
+{
+    script->looks++;
+    if (one_of(&script->refused_reads))
+        return ZK_NO_AUTH;
+    if (!script->data || !ends_with(path, length, script->data_at))
+        return ZK_OK;
+    hf__zk_write_bytes(writer, script->data, (size_t)script->data_size);
+    write_stat(writer, script, 1);
+    return ZK_OK;
+}
+
+static int touch_node(struct script *script, struct zk_writer *writer, int node, int32_t operation,
+                      struct zk_reader *question)
+{
+    if (operation == ZK_EXISTS) {
+        script->watches += hf__zk_read_bool(question);
+        write_stat(writer, script, node);
+        return ZK_OK;
+    }
+    if (one_of(&script->refused_deletes))
+        return ZK_NO_AUTH;
+    script->nodes[node][0] = '\0';
+    return ZK_OK;
+}
+
 static int write_body(struct script *script, struct zk_writer *writer, int32_t operation,
                       struct zk_reader *question)
 {
@@ -107,21 +143,27 @@ static int write_body(struct script *script, struct zk_writer *writer, int32_t o
     const char *path =
         operation == ZK_CLOSE || operation == ZK_PING ? "" : hf__zk_read_bytes(question, &length);
 
+    if (operation == ZK_CREATE_CONTAINER)
+        return script->barred ? ZK_NO_AUTH : ZK_OK;
+    if (script->barred && operation != ZK_CLOSE && operation != ZK_PING)
+        return ZK_NO_NODE;
     if (operation == ZK_CREATE2)
         return write_create(script, writer, path, length);
-    script->looks += operation == ZK_GET_DATA;
+    if (operation == ZK_CREATE)
+        return one_of(&script->refused_creates) ? ZK_NO_AUTH : ZK_OK;
+    if (operation == ZK_SET_DATA) {
+        script->changes++;
+        return one_of(&script->old_versions) ? ZK_BAD_VERSION : ZK_OK;
+    }
+    if (operation == ZK_GET_DATA)
+        return write_data(script, writer, path, length);
     if (operation == ZK_GET_CHILDREN)
         write_list(script, writer, path, length);
     if (operation != ZK_EXISTS && operation != ZK_DELETE)
         return ZK_OK;
     for (int i = 0; i < SCRIPT_NODES; i++)
-        if (strlen(script->nodes[i]) == length && memcmp(script->nodes[i], path, length) == 0) {
-            if (operation == ZK_DELETE)
-                script->nodes[i][0] = '\0';
-            else
-                write_stat(writer, script, i);
-            return ZK_OK;
-        }
+        if (strlen(script->nodes[i]) == length && memcmp(script->nodes[i], path, length) == 0)
+            return touch_node(script, writer, i, operation, question);
     return ZK_NO_NODE;
 }
 
@@ -142,6 +184,23 @@ static bool answer(struct script *script, int fd, struct zk_reader *question)
     return true;
 }
 
+static void lose_node(struct script *script, int fd)
+{
+    struct zk_writer writer = { 0 };
+    char *node = script->nodes[script->lose - 1];
+    size_t begun = hf__zk_frame_begin(&writer);
+
+    script->lose = 0;
+    hf__zk_write_int(&writer, ZK_XID_EVENT);
+    hf__zk_write_long(&writer, -1);
+    hf__zk_write_int(&writer, 0);
+    hf__zk_write_int(&writer, ZK_DELETED);
+    hf__zk_write_int(&writer, 3);
+    hf__zk_write_text(&writer, node);
+    node[0] = '\0';
+    say(fd, &writer, begun);
+}
+
 static void serve(struct script *script, int fd)
 {
     struct zk_frames frames = { 0 };
@@ -151,6 +210,8 @@ static void serve(struct script *script, int fd)
 
     while (open && !script->ends && !script->cut) {
         struct pollfd ready = { .fd = fd, .events = POLLIN };
+        if (script->lose)
+            lose_node(script, fd);
         if (poll(&ready, 1, 10) <= 0)
             continue;
         ssize_t count = read(fd, bytes, sizeof(bytes));
@@ -164,10 +225,18 @@ static void serve(struct script *script, int fd)
     hf__zk_frames_free(&frames);
 }
 
+static _Thread_local bool is_here;
+
+bool script_is_here(void)
+{
+    return is_here;
+}
+
 static void be_server(void *arg)
 {
     struct script *script = arg;
 
+    is_here = true;
     while (!script->ends) {
         struct pollfd ready = { .fd = script->listener, .events = POLLIN };
         if (poll(&ready, 1, 10) <= 0)

@@ -13,19 +13,32 @@ struct script {
     struct thread thread;
     int64_t session; /* of the last client that was let in */
     char nodes[SCRIPT_NODES][300];
-    _Atomic int creates;    /* asked for */
-    _Atomic int looks;      /* at a node's data */
+    _Atomic int creates; /* asked for */
+    _Atomic int looks;   /* at a node's data */
+    _Atomic int watches; /* asked for, of nodes that are there */
+    _Atomic int changes; /* of data */
+    const char *data;    /* of nodes whose path ends like this: */
+    const char *data_at;
+    _Atomic int data_size;
     _Atomic int timeout_ms; /* what a session is let in with */
     /* What it does with the next so many: */
     _Atomic int bad_lists;       /* lists that end before their last node */
     _Atomic int bad_creates;     /* nodes that are made, with an answer that says nothing */
     _Atomic int refused_creates; /* nodes that it refuses, for want of rights */
+    _Atomic int refused_leases;  /* the same, of permits only */
+    _Atomic int refused_deletes; /* nodes that it does not delete */
+    _Atomic int refused_reads;   /* and whose data it keeps for itself */
+    _Atomic int old_versions;    /* changes that somebody else was faster with */
     _Atomic int ended_sessions;  /* sessions that it does not know any more */
+    _Atomic int barred;          /* while not 0: no node is there, and none may be made */
+    _Atomic int lose;            /* not 0: the node before this one goes, and its watcher is told */
     _Atomic int silent;          /* while not 0: it hears, and says nothing */
     _Atomic int cut;             /* ends the connection, once */
     _Atomic int ends;
 };
 
+/* Is it the server that runs on this thread? */
+bool script_is_here(void);
 void script_start(struct script *script, int timeout_ms);
 void script_end(struct script *script);
 

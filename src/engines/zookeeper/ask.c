@@ -44,16 +44,20 @@ static bool is_worth_another_look(struct zk_place *place, const struct zk_reques
            place->tries++ < LOOKS_MAX;
 }
 
-/* A definite no leaves nothing; where a node may be left, nothing is definite. */
+/* A definite no leaves nothing, so a node that is there goes first; where one may be left, nothing
+ * is definite. */
 void hf__zk_fail(struct zookeeper *zk, struct zk_place *place, const struct zk_request *request,
                  const struct zk_reply *reply)
 {
     if (!reply && is_worth_another_look(place, request) && begin(zk, place))
         return;
     int code = hf__zk_explain(zk, request, reply, &place->op->error);
-    bool clean = !*place->node && !place->unknown && !hf__zk_place_has_past(place) &&
-                 !(place->permits && place->permits->unknown);
-    hf__zk_finish(zk, place, code == HF_UNREACHABLE || !clean ? HF_NO_ANSWER : HF_FAILED);
+    bool unclear = place->unknown || hf__zk_place_has_past(place) ||
+                   (place->permits && place->permits->unknown) || (*place->node && !reply);
+    if (code == HF_UNREACHABLE || unclear)
+        hf__zk_finish(zk, place, HF_NO_ANSWER);
+    else
+        hf__zk_withdraw(zk, place, HF_FAILED);
 }
 
 void hf__zk_no_memory(struct zookeeper *zk, struct zk_place *place)
@@ -83,7 +87,8 @@ static void withdrawn(struct zookeeper *zk, struct zk_request *request, struct z
     if (is_late(request))
         return;
     if (!reply || (reply->error != ZK_OK && reply->error != ZK_NO_NODE)) {
-        hf__zk_fail(zk, place, request, reply);
+        hf__zk_explain(zk, request, reply, &place->op->error);
+        hf__zk_finish(zk, place, HF_NO_ANSWER);
         return;
     }
     hf__zk_place_forget_node(place);
@@ -321,32 +326,21 @@ static void create_answered(struct zookeeper *zk, struct zk_request *request,
 static void parent_answered(struct zookeeper *zk, struct zk_request *request,
                             struct zk_reply *reply)
 {
-    (void)request;
-    if (reply && reply->error == ZK_UNIMPLEMENTED)
-        zk->plain_parents = true;
+    struct zk_place *place = request->place;
+    hf__zk_parent_answered(zk, reply);
+    place->parent_error = hf__zk_parent_error(place->parent_error, reply);
 }
 
-/* Every node on the way, from the top: those that are there already say so, which is fine, and
- * what does not work shows when the node itself is made. */
-static bool ask_for_parents(struct zookeeper *zk, struct zk_place *place)
+static struct zk_request *new_parent(struct zookeeper *zk, void *arg, int32_t operation)
 {
-    bool plain = zk->settings.persistent || zk->plain_parents;
-    for (char *slash = place->path; slash;) {
-        slash = strchr(slash + 1, '/');
-        struct zk_request *request = hf__zk_place_request(
-            zk, place, plain ? ZK_CREATE : ZK_CREATE_CONTAINER, parent_answered);
-        if (!request)
-            return false;
-        if (slash)
-            *slash = 0;
-        hf__zk_write_text(&request->body, place->path);
-        if (slash)
-            *slash = '/';
-        hf__zk_write_create(&request->body, "", 0, plain ? ZK_PERSISTENT : ZK_CONTAINER,
-                            zk->settings.user != NULL);
-        hf__zk_ask(zk, request);
-    }
-    return true;
+    return hf__zk_place_request(zk, arg, operation, parent_answered);
+}
+
+static void refused(struct zookeeper *zk, struct zk_place *place, const struct zk_request *request,
+                    int error)
+{
+    struct zk_reply refusal = { .error = error };
+    hf__zk_fail(zk, place, request, &refusal);
 }
 
 /* The list was asked for behind the node, on the same connection: it is the later answer, and says
@@ -360,13 +354,15 @@ static void node_answered(struct zookeeper *zk, struct zk_request *request, stru
         hf__zk_fail(zk, place, request, reply);
     else if (place->create_error == ZK_NO_NODE && place->op->mode == HF_LATCH)
         hf__zk_finish(zk, place, HF_GRANTED); /* it was never set */
-    else if (place->create_error == ZK_NO_NODE && !ask_for_parents(zk, place))
+    else if (place->create_error == ZK_NO_NODE && place->parent_error != ZK_OK)
+        refused(zk, place, request, place->parent_error);
+    else if (place->create_error == ZK_NO_NODE &&
+             !hf__zk_ask_for_parents(zk, place->path, true, new_parent, place))
         hf__zk_no_memory(zk, place);
     else if (place->create_error == ZK_NO_NODE)
         hf__zk_begin_again(zk, place, false);
     else if (place->create_error != ZK_OK) {
-        struct zk_reply refusal = { .error = place->create_error };
-        hf__zk_fail(zk, place, request, &refusal);
+        refused(zk, place, request, place->create_error);
     } else if (place->unknown) {
         nonsense(zk, place);
     } else {
@@ -553,6 +549,7 @@ static bool begin(struct zookeeper *zk, struct zk_place *place)
         return false;
     hf__zk_place_begin(zk, place, session);
     place->leaving = false;
+    place->parent_error = ZK_OK;
     if (place->permits && hf__zk_semaphore_begin(zk, place))
         return true;
     if (place->op->mode != HF_LATCH || !hf__zk_latch_begin(zk, place))

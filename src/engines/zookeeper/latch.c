@@ -5,12 +5,22 @@
 #include "latch.h"
 #include "semaphore.h"
 
+#include "base/rand.h"
 #include "base/testing.h"
 
 #include <string.h>
 
-/* Each time somebody else was faster, and so got on. */
-#define TRIES_MAX 10000u
+/* Each time somebody else was faster, and so got on. After a few times all of them draw lots for
+ * when to try again. */
+#define TRIES_MAX 1000u
+#define TRIES_AT_ONCE 4u
+#define PAUSE_DOUBLINGS 6u
+
+/* Who has written something else there does not count. What is empty is nobody's. */
+static bool is_foreign(size_t length)
+{
+    return length != 0 && length != ZK_TOTAL_SIZE;
+}
 
 /* ---- waiting ---- */
 
@@ -18,6 +28,7 @@ static void look_answered(struct zookeeper *zk, struct zk_request *request, stru
 {
     struct zk_place *place = request->place;
     int64_t count = 0;
+    size_t length = 0;
     if (!place->op || place->session != request->session)
         return;
     if (!reply || (reply->error != ZK_OK && reply->error != ZK_NO_NODE)) {
@@ -25,11 +36,14 @@ static void look_answered(struct zookeeper *zk, struct zk_request *request, stru
         return;
     }
     if (reply->error == ZK_OK) {
-        size_t length;
         const char *data = hf__zk_read_bytes(&reply->body, &length);
         count = hf__zk_total(data, length);
     }
-    if (count <= 0) {
+    if (is_foreign(length)) {
+        hf__op_explain(place->op, HF_EKIND, 0, "\"%.200s\" is in use by another program",
+                       place->op->name);
+        hf__zk_withdraw(zk, place, HF_FAILED);
+    } else if (count <= 0) {
         hf__zk_withdraw(zk, place, HF_GRANTED);
     } else if (!place->op->enqueue) {
         hf__zk_withdraw(zk, place, HF_REFUSED);
@@ -82,20 +96,30 @@ bool hf__zk_latch_begin(struct zookeeper *zk, struct zk_place *place)
 
 struct counting {
     struct hf_link link; /* in zk->countings */
+    struct zookeeper *zk;
+    struct hf_timer pause;
     struct hf_change *change;
     char *path;
     int64_t count; /* as it was seen, and its version; -1: there is none */
     uint32_t wanted;
     struct zk_stat stat;
     unsigned tries;
+    int parent_error;
     bool there, other_kind;
 };
 
 static void free_counting(struct counting *counting)
 {
     hf__link_remove(&counting->link);
+    hf__timer_stop(hf__zk_loop(counting->zk), &counting->pause);
     free(counting->path);
     free(counting);
+}
+
+void hf__zk_latches_still(struct zookeeper *zk)
+{
+    HF_LIST_FOREACH (link, following, &zk->countings)
+        hf__timer_stop(hf__zk_loop(zk), &HF_CONTAINER(link, struct counting, link)->pause);
 }
 
 void hf__zk_latches_close(struct zookeeper *zk)
@@ -123,20 +147,27 @@ static void fail(struct zookeeper *zk, const struct zk_request *request,
 static void wrong_kind(struct zookeeper *zk, struct counting *counting)
 {
     hf__explain(&counting->change->error, HF_EKIND, 0,
-                "\"%.200s\" is in use as another kind of lock, or has locks below it",
+                "\"%.200s\" is in use as another kind of lock, or by another program",
                 counting->path);
     end(zk, counting, HF_EKIND);
 }
 
-static struct zk_request *ask(struct zookeeper *zk, struct counting *counting, int32_t operation,
-                              const char *path, zk_answered *answered)
+static struct zk_request *new_request(struct zookeeper *zk, struct counting *counting,
+                                      int32_t operation, zk_answered *answered)
 {
     struct zk_session *session = hf__zk_session_current(zk);
     struct zk_request *request = session ? hf__zk_request(zk, session, operation, answered) : NULL;
-    if (!request)
-        return NULL;
-    request->arg = counting;
-    hf__zk_write_text(&request->body, path);
+    if (request)
+        request->arg = counting;
+    return request;
+}
+
+static struct zk_request *ask(struct zookeeper *zk, struct counting *counting, int32_t operation,
+                              zk_answered *answered)
+{
+    struct zk_request *request = new_request(zk, counting, operation, answered);
+    if (request)
+        hf__zk_write_text(&request->body, counting->path);
     return request;
 }
 
@@ -150,18 +181,50 @@ static void ask_or_end(struct zookeeper *zk, struct counting *counting, struct z
 
 static void look_again(struct zookeeper *zk, struct counting *counting);
 
+static void pause_over(struct hf_timer *timer)
+{
+    struct counting *counting = HF_CONTAINER(timer, struct counting, pause);
+    look_again(counting->zk, counting);
+}
+
+static void try_again(struct zookeeper *zk, struct counting *counting)
+{
+    uint64_t salt;
+    if (++counting->tries == TRIES_MAX) {
+        hf__explain(&counting->change->error, HF_UNREACHABLE, 0,
+                    "\"%.200s\": others change its count again and again; try later",
+                    counting->path);
+        end(zk, counting, HF_UNREACHABLE);
+        return;
+    }
+    if (counting->tries <= TRIES_AT_ONCE) {
+        look_again(zk, counting);
+        return;
+    }
+    unsigned doublings = counting->tries - TRIES_AT_ONCE;
+    doublings = doublings < PAUSE_DOUBLINGS ? doublings : PAUSE_DOUBLINGS;
+    hf__random(&salt, sizeof salt);
+    hf__timer_start(hf__zk_loop(zk), &counting->pause,
+                    hf__loop_now(hf__zk_loop(zk)) + 1 + (int64_t)(salt % (1u << doublings)));
+}
+
 static void changed(struct zookeeper *zk, struct zk_request *request, struct zk_reply *reply)
 {
     struct counting *counting = request->arg;
     bool again = reply && (reply->error == ZK_BAD_VERSION || reply->error == ZK_NO_NODE ||
                            reply->error == ZK_NODE_EXISTS);
+    struct zk_reply refusal = { .error = counting->parent_error };
+    if (reply && reply->error == ZK_NO_NODE && counting->parent_error != ZK_OK) {
+        fail(zk, request, &refusal);
+        return;
+    }
     counting->change->result = counting->wanted;
     if (reply && reply->error == ZK_OK)
         end(zk, counting, HF_OK);
     else if (reply && reply->error == ZK_NOT_EMPTY)
         wrong_kind(zk, counting);
-    else if (again && ++counting->tries < TRIES_MAX)
-        look_again(zk, counting);
+    else if (again)
+        try_again(zk, counting);
     else
         fail(zk, request, reply);
 }
@@ -175,7 +238,7 @@ static void count_bytes(uint32_t count, char bytes[ZK_TOTAL_SIZE])
 static void write_count(struct zookeeper *zk, struct counting *counting)
 {
     char bytes[ZK_TOTAL_SIZE];
-    struct zk_request *request = ask(zk, counting, ZK_SET_DATA, counting->path, changed);
+    struct zk_request *request = ask(zk, counting, ZK_SET_DATA, changed);
     count_bytes(counting->wanted, bytes);
     if (request) {
         hf__zk_write_bytes(&request->body, bytes, sizeof bytes);
@@ -184,27 +247,31 @@ static void write_count(struct zookeeper *zk, struct counting *counting)
     ask_or_end(zk, counting, request);
 }
 
-/* The nodes above as anybody's; the latch's own stays, whatever is below it. */
+static void parent_answered(struct zookeeper *zk, struct zk_request *request,
+                            struct zk_reply *reply)
+{
+    struct counting *counting = request->arg;
+    hf__zk_parent_answered(zk, reply);
+    counting->parent_error = hf__zk_parent_error(counting->parent_error, reply);
+}
+
+static struct zk_request *new_parent(struct zookeeper *zk, void *arg, int32_t operation)
+{
+    return new_request(zk, arg, operation, parent_answered);
+}
+
+/* The nodes above as anybody's; the latch's own stays, whatever is below it. There is memory for
+ * that before the others are asked for, so `counting` is there when these are answered. */
 static void make(struct zookeeper *zk, struct counting *counting)
 {
     char bytes[ZK_TOTAL_SIZE];
-    bool plain = zk->settings.persistent || zk->plain_parents;
-    for (char *slash = strchr(counting->path + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
-        *slash = 0;
-        struct zk_request *request =
-            ask(zk, counting, plain ? ZK_CREATE : ZK_CREATE_CONTAINER, counting->path, nothing);
-        *slash = '/';
-        if (!request)
-            continue;
-        hf__zk_write_create(&request->body, "", 0, plain ? ZK_PERSISTENT : ZK_CONTAINER,
-                            zk->settings.user != NULL);
-        hf__zk_ask(zk, request);
-    }
-    struct zk_request *request = ask(zk, counting, ZK_CREATE, counting->path, changed);
-    count_bytes(counting->wanted, bytes);
-    if (request)
+    struct zk_request *request = ask(zk, counting, ZK_CREATE, changed);
+    if (request) {
+        count_bytes(counting->wanted, bytes);
         hf__zk_write_create(&request->body, bytes, sizeof bytes, ZK_PERSISTENT,
                             zk->settings.user != NULL);
+        hf__zk_ask_for_parents(zk, counting->path, false, new_parent, counting);
+    }
     ask_or_end(zk, counting, request);
 }
 
@@ -229,7 +296,7 @@ static void set_count(struct zookeeper *zk, struct counting *counting)
         end(zk, counting, HF_BUSY);
     } else if (counting->there && (container || counting->wanted == 0)) {
         /* The server would remove a container when it is empty, with the count in it. */
-        struct zk_request *request = ask(zk, counting, ZK_DELETE, counting->path, removed);
+        struct zk_request *request = ask(zk, counting, ZK_DELETE, removed);
         if (request)
             hf__zk_write_int(&request->body, counting->stat.version);
         ask_or_end(zk, counting, request);
@@ -284,6 +351,7 @@ static void count_answered(struct zookeeper *zk, struct zk_request *request, str
         size_t length;
         const char *data = hf__zk_read_bytes(&reply->body, &length);
         counting->count = hf__zk_total(data, length);
+        counting->other_kind |= is_foreign(length);
         hf__zk_read_stat(&reply->body, &counting->stat);
     }
     decide(zk, counting);
@@ -291,11 +359,10 @@ static void count_answered(struct zookeeper *zk, struct zk_request *request, str
 
 static void look_again(struct zookeeper *zk, struct counting *counting)
 {
-    struct zk_request *sync = ask(zk, counting, ZK_SYNC, counting->path, nothing);
-    struct zk_request *list =
-        sync ? ask(zk, counting, ZK_GET_CHILDREN, counting->path, children_answered) : NULL;
-    struct zk_request *data =
-        list ? ask(zk, counting, ZK_GET_DATA, counting->path, count_answered) : NULL;
+    struct zk_request *sync = ask(zk, counting, ZK_SYNC, nothing);
+    struct zk_request *list = sync ? ask(zk, counting, ZK_GET_CHILDREN, children_answered) : NULL;
+    struct zk_request *data = list ? ask(zk, counting, ZK_GET_DATA, count_answered) : NULL;
+    counting->parent_error = ZK_OK;
     if (sync)
         hf__zk_ask(zk, sync);
     /* Without the last one `counting` is gone before the others are answered. */
@@ -327,6 +394,8 @@ void hf__zk_latch_change(struct zookeeper *zk, struct hf_change *change)
         hf__change_done(&zk->base, change);
         return;
     }
+    counting->zk = zk;
+    hf__timer_init(&counting->pause, pause_over);
     counting->change = change;
     counting->path = path;
     hf__list_append(&zk->countings, &counting->link);

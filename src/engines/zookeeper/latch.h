@@ -9,6 +9,8 @@ bool hf__zk_latch_begin(struct zookeeper *zk, struct zk_place *place);
 /* The claim has a node that says that it waits. */
 void hf__zk_latch_turn(struct zookeeper *zk, struct zk_place *place);
 void hf__zk_latch_change(struct zookeeper *zk, struct hf_change *change);
+/* Nothing happens to any change by itself any more. */
+void hf__zk_latches_still(struct zookeeper *zk);
 void hf__zk_latches_close(struct zookeeper *zk);
 
 #endif

@@ -79,6 +79,24 @@ void hf__zk_place_leave(struct zookeeper *zk, struct zk_place *place)
     hf__zk_place_drop(place);
 }
 
+void hf__zk_place_leave_behind(struct zookeeper *zk, struct zk_place *place)
+{
+    place->left_behind = true;
+    place->uses++;
+    hf__zk_place_leave(zk, place);
+}
+
+void hf__zk_places_over(struct zookeeper *zk, const struct zk_session *session)
+{
+    HF_LIST_FOREACH (link, following, &zk->places) {
+        struct zk_place *place = HF_CONTAINER(link, struct zk_place, link);
+        if (!place->left_behind || place->session != session)
+            continue;
+        place->left_behind = false;
+        hf__zk_place_drop(place);
+    }
+}
+
 void hf__zk_places_close(struct zookeeper *zk)
 {
     HF_LIST_FOREACH (link, following, &zk->places)

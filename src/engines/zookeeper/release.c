@@ -19,6 +19,18 @@ static void take_second(struct zk_place *place)
     place->second[0] = 0;
 }
 
+/* The servers refuse it. A hold that was to be lowered goes on as it is; a claim that gives all
+ * back is over, and its node is nobody's. */
+static void stay(struct zookeeper *zk, struct zk_place *place)
+{
+    if (place->op->keep == HF_KEEP_NOTHING) {
+        hf__zk_place_leave_behind(zk, place);
+        return;
+    }
+    place->leaving = false;
+    hf__zk_watch_own(zk, place);
+}
+
 void hf__zk_silent(struct zookeeper *zk, struct zk_place *place, const struct zk_request *request,
                    const struct zk_reply *reply)
 {
@@ -29,6 +41,8 @@ void hf__zk_silent(struct zookeeper *zk, struct zk_place *place, const struct zk
     else
         hf__op_explain(op, code, 0, "out of memory for a request");
     op->verdict = reply && code != HF_UNREACHABLE ? HF_FAILED : HF_NO_ANSWER;
+    if (op->verdict == HF_FAILED)
+        stay(zk, place);
     hf__op_done(&zk->base, op);
 }
 
@@ -124,7 +138,6 @@ static void reader_made(struct zookeeper *zk, struct zk_request *request, struct
     }
     if (reply)
         place->second[0] = 0;
-    place->leaving = reply == NULL;
     hf__zk_silent(zk, place, request, reply);
 }
 

@@ -86,7 +86,7 @@ void hf__zk_permits_free(struct zk_place *place)
     place->path = NULL;
 }
 
-static void name_of(const struct zk_permits *permits, uint32_t index, char name[ZK_NODE_SIZE])
+void hf__zk_lease_name(const struct zk_permits *permits, uint32_t index, char name[ZK_NODE_SIZE])
 {
     snprintf(name, ZK_NODE_SIZE, "%.*s%010" PRId64, ZK_NODE_SIZE - 12, permits->stem,
              permits->numbers[index]);
@@ -225,8 +225,12 @@ static void lease_made(struct zookeeper *zk, struct zk_request *request, struct 
     struct zk_stat stat;
     size_t length;
     (void)zk;
-    if (is_late(request) || !reply || reply->error != ZK_OK)
+    if (is_late(request) || !reply)
         return;
+    if (reply->error != ZK_OK) {
+        permits->lease_error = reply->error;
+        return;
+    }
     const char *path = hf__zk_read_bytes(&reply->body, &length);
     hf__zk_read_stat(&reply->body, &stat);
     if (reply->body.bad)
@@ -253,6 +257,20 @@ static void cleared_to_begin_again(struct zookeeper *zk, struct zk_place *place,
         hf__zk_begin_again(zk, place, true);
 }
 
+/* It will not be better the next time. */
+static void cleared_to_fail(struct zookeeper *zk, struct zk_place *place, struct zk_request *failed,
+                            struct zk_reply *reply)
+{
+    struct zk_reply refusal = { .error = place->permits->lease_error };
+    if (failed) {
+        hf__zk_fail(zk, place, failed, reply);
+        return;
+    }
+    hf__zk_place_forget_node(place);
+    hf__zk_place_name(zk, place);
+    hf__zk_fail(zk, place, NULL, &refusal);
+}
+
 static void turn_is_over(struct zookeeper *zk, struct zk_request *request, struct zk_reply *reply)
 {
     struct zk_place *place = request->place;
@@ -265,8 +283,9 @@ static void turn_is_over(struct zookeeper *zk, struct zk_request *request, struc
         return;
     }
     if (permits->count < place->op->permits || permits->seen > permits->total) {
+        bool vain = permits->lease_error != ZK_OK && permits->lease_error != ZK_NO_NODE;
         permits->count = 0;
-        if (!clear(zk, place, cleared_to_begin_again))
+        if (!clear(zk, place, vain ? cleared_to_fail : cleared_to_begin_again))
             hf__zk_no_memory(zk, place);
         return;
     }
@@ -277,7 +296,7 @@ static void turn_is_over(struct zookeeper *zk, struct zk_request *request, struc
     permits->count = count;
     permits->reserved = reserved;
     place->path = permits->leases;
-    name_of(permits, 0, name);
+    hf__zk_lease_name(permits, 0, name);
     hf__zk_place_has_node(place, name, strlen(name));
     hf__zk_grant(zk, place);
 }
@@ -335,6 +354,7 @@ static void take(struct zookeeper *zk, struct zk_place *place)
     permits->reserved = wanted;
     place->session->paths += wanted * weight_of(permits);
     permits->seen = UINT32_MAX;
+    permits->lease_error = ZK_OK;
     permits->unknown = true;
     place->token = 0;
     hf__zk_uuid(uuid);
@@ -370,6 +390,7 @@ static void made(struct zookeeper *zk, void *arg, int code, hf_error *error)
     if (place->op && code == HF_OK) {
         ask_for_total(zk, place, false);
     } else if (place->op) {
+        free(place->op->error);
         place->op->error = error;
         error = NULL;
         if (code == HF_UNREACHABLE || code == HF_ENOMEM)
@@ -521,7 +542,7 @@ static bool delete_lease(struct zookeeper *zk, struct zk_place *place, uint32_t 
     struct zk_request *request = hf__zk_place_request(zk, place, ZK_DELETE, answered);
     if (!request)
         return false;
-    name_of(place->permits, index, name);
+    hf__zk_lease_name(place->permits, index, name);
     hf__zk_write_child(&request->body, place->permits->leases, name);
     hf__zk_write_int(&request->body, -1);
     hf__zk_ask(zk, request);

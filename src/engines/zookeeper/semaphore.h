@@ -18,6 +18,7 @@ struct zk_permits {
     uint32_t reserved;       /* leases that the session's paths are counted with */
     uint32_t seen;           /* leases of everybody's when ours had been made */
     uint32_t out;            /* answers that are missing */
+    int lease_error;         /* why one was not made; ZK_OK if all were */
     int64_t total;
     bool unknown;  /* there may be leases of ours that are not known */
     bool watching; /* the question for the total set a watch */
@@ -35,6 +36,8 @@ int64_t hf__zk_total(const char *data, size_t length);
 /* Replaces place->path. False: out of memory. */
 bool hf__zk_permits_new(struct zk_place *place);
 void hf__zk_permits_free(struct zk_place *place);
+/* What one of the leases that are known is called. */
+void hf__zk_lease_name(const struct zk_permits *permits, uint32_t index, char name[ZK_NODE_SIZE]);
 /* No lease is left. */
 void hf__zk_permits_forget(struct zk_place *place);
 

@@ -166,6 +166,7 @@ void hf__zk_session_over(struct zookeeper *zk, struct zk_session *session)
         hf__lease_renewed(&session->lease, 0, false);
     session->lease.lost = true;
     lose_leased(zk, session);
+    hf__zk_places_over(zk, session);
     hf__zk_session_drop(session);
 }
 

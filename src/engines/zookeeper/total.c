@@ -13,6 +13,7 @@ struct setting {
     char *path, *leases, *locks;
     uint32_t permits;
     unsigned tries;
+    int parent_error;
     bool only_new;
     bool latch; /* there is one at the path */
     hf__zk_total_done *done;
@@ -49,20 +50,31 @@ static void finish(struct zookeeper *zk, struct setting *setting, int code, hf_e
 static void fail(struct zookeeper *zk, const struct zk_request *request,
                  const struct zk_reply *reply)
 {
+    const struct setting *setting = request->arg;
+    struct zk_reply refusal = { .error = setting->parent_error };
     hf_error *error = NULL;
+    if (reply && reply->error == ZK_NO_NODE && setting->parent_error != ZK_OK)
+        reply = &refusal;
     int code = hf__zk_explain(zk, request, reply, &error);
     finish(zk, request->arg, code, error);
+}
+
+static struct zk_request *new_request(struct zookeeper *zk, struct setting *setting,
+                                      int32_t operation, zk_answered *answered)
+{
+    struct zk_session *session = hf__zk_session_current(zk);
+    struct zk_request *request = session ? hf__zk_request(zk, session, operation, answered) : NULL;
+    if (request)
+        request->arg = setting;
+    return request;
 }
 
 static struct zk_request *ask(struct zookeeper *zk, struct setting *setting, int32_t operation,
                               const char *path, zk_answered *answered)
 {
-    struct zk_session *session = hf__zk_session_current(zk);
-    struct zk_request *request = session ? hf__zk_request(zk, session, operation, answered) : NULL;
-    if (!request)
-        return NULL;
-    request->arg = setting;
-    hf__zk_write_text(&request->body, path);
+    struct zk_request *request = new_request(zk, setting, operation, answered);
+    if (request)
+        hf__zk_write_text(&request->body, path);
     return request;
 }
 
@@ -95,7 +107,8 @@ static void changed(struct zookeeper *zk, struct zk_request *request, struct zk_
     struct setting *setting = request->arg;
     if (reply && reply->error == ZK_OK)
         finish(zk, setting, HF_OK, NULL);
-    else if (reply && reply->error == ZK_NO_NODE && ++setting->tries < TRIES_MAX)
+    else if (reply && reply->error == ZK_NO_NODE && setting->parent_error == ZK_OK &&
+             ++setting->tries < TRIES_MAX)
         make(zk, setting);
     else
         fail(zk, request, reply);
@@ -124,30 +137,33 @@ static void created(struct zookeeper *zk, struct zk_request *request, struct zk_
         changed(zk, request, reply);
 }
 
-/* Every node on the way, from the top, and at last the one that stays. */
+static void parent_answered(struct zookeeper *zk, struct zk_request *request,
+                            struct zk_reply *reply)
+{
+    struct setting *setting = request->arg;
+    hf__zk_parent_answered(zk, reply);
+    setting->parent_error = hf__zk_parent_error(setting->parent_error, reply);
+}
+
+static struct zk_request *new_parent(struct zookeeper *zk, void *arg, int32_t operation)
+{
+    struct setting *setting = arg;
+    return new_request(zk, setting, operation, parent_answered);
+}
+
+/* Every node on the way, from the top, and at last the one that stays. There is memory for that
+ * before the others are asked for, so `setting` is there when these are answered. */
 static void make(struct zookeeper *zk, struct setting *setting)
 {
     char bytes[ZK_TOTAL_SIZE];
-    bool plain = zk->settings.persistent || zk->plain_parents;
-    for (char *slash = setting->path; slash;) {
-        slash = strchr(slash + 1, '/');
-        if (slash)
-            *slash = 0;
-        struct zk_request *request =
-            ask(zk, setting, plain ? ZK_CREATE : ZK_CREATE_CONTAINER, setting->path, nothing);
-        if (slash)
-            *slash = '/';
-        if (!request)
-            continue;
-        hf__zk_write_create(&request->body, "", 0, plain ? ZK_PERSISTENT : ZK_CONTAINER,
-                            zk->settings.user != NULL);
-        hf__zk_ask(zk, request);
-    }
     struct zk_request *request = ask(zk, setting, ZK_CREATE, setting->leases, created);
-    total_bytes(setting, bytes);
-    if (request)
+    if (request) {
+        total_bytes(setting, bytes);
         hf__zk_write_create(&request->body, bytes, sizeof bytes, ZK_PERSISTENT,
                             zk->settings.user != NULL);
+        setting->parent_error = ZK_OK;
+        hf__zk_ask_for_parents(zk, setting->path, true, new_parent, setting);
+    }
     ask_or_end(zk, setting, request);
 }
 

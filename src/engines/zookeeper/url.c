@@ -82,6 +82,8 @@ static int read_root(struct zk_settings *settings, const struct hf_url *url, hf_
     char name[HF_NAME_MAX + 1];
     size_t name_length = length ? hf__zk_name_of("", settings->root, name) : 0;
     char *again = name_length ? hf__zk_path_of("", name, name_length) : NULL;
+    if (name_length && !again)
+        return hf__error_set(error, HF_ENOMEM, 0, "out of memory for a client of ZooKeeper");
     bool good = length == 0 || (again && strcmp(again, settings->root) == 0);
     free(again);
     return good ? HF_OK

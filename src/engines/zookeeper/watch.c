@@ -1,7 +1,7 @@
 /* Watches: each waiting place watches the node in front of it, and what is held for longer than a
  * moment watches its own, which somebody may break. A watch works once, at one server; after a
  * reconnect the next server is told of all of them, in pieces that it takes. */
-#include "zookeeper.h"
+#include "semaphore.h"
 
 #include "base/rand.h"
 
@@ -16,13 +16,33 @@ static struct hf_link *bucket_of(struct zookeeper *zk, const char *path, size_t 
     return &zk->watches[hf__hash(path, length) % ZK_WATCH_BUCKETS];
 }
 
-/* "path/child" is `whole`? */
+static bool is_own(const struct zk_place *place)
+{
+    return strcmp(place->watched, place->node) == 0;
+}
+
+/* A hold of several permits has as many nodes, all of which are watched. */
+static uint32_t nodes_of(const struct zk_place *place)
+{
+    return place->permits && place->permits->count > 0 ? place->permits->count : 1;
+}
+
+static const char *node_of(const struct zk_place *place, uint32_t index, char name[ZK_NODE_SIZE])
+{
+    if (!place->permits || place->permits->count == 0)
+        return place->node;
+    hf__zk_lease_name(place->permits, index, name);
+    return name;
+}
+
+/* "path/child" is `whole`? Permits that were taken together differ by their numbers. */
 static bool is_watched_by(const struct zk_place *place, const char *whole, size_t length)
 {
     size_t path_length = strlen(place->path), child_length = strlen(place->watched);
+    size_t same = child_length - (nodes_of(place) > 1 && is_own(place) ? ZK_DIGITS : 0);
     return length == path_length + 1 + child_length &&
            memcmp(whole, place->path, path_length) == 0 && whole[path_length] == '/' &&
-           memcmp(whole + path_length + 1, place->watched, child_length) == 0;
+           memcmp(whole + path_length + 1, place->watched, same) == 0;
 }
 
 void hf__zk_watch_remove(struct zk_place *place)
@@ -43,7 +63,7 @@ void hf__zk_watch_add(struct zookeeper *zk, struct zk_place *place, const char *
 
 static void fire(struct zookeeper *zk, struct zk_place *place, int32_t type)
 {
-    bool own = strcmp(place->watched, place->node) == 0;
+    bool own = is_own(place);
     hf__zk_watch_remove(place);
     if (!place->op || place->leaving)
         return;
@@ -150,17 +170,22 @@ void hf__zk_watch_again(struct zookeeper *zk, struct zk_writer *writer)
 {
     size_t begun = 0, count_at = 0;
     int32_t count = 0;
+    char name[ZK_NODE_SIZE];
     for (unsigned i = 0; i < ZK_WATCH_BUCKETS; i++)
         HF_LIST_FOREACH (link, following, &zk->watches[i]) {
             const struct zk_place *place = HF_CONTAINER(link, struct zk_place, watch_link);
-            if (count == 0)
-                begin_piece(zk, writer, &begun, &count_at);
-            hf__zk_write_child(writer, place->path, place->watched);
-            count++;
-            if (writer->length < PIECE_BYTES)
-                continue;
-            end_piece(zk, writer, begun, count_at, count);
-            count = 0;
+            uint32_t nodes = is_own(place) ? nodes_of(place) : 1;
+            for (uint32_t node = 0; node < nodes; node++) {
+                if (count == 0)
+                    begin_piece(zk, writer, &begun, &count_at);
+                hf__zk_write_child(writer, place->path,
+                                   nodes > 1 ? node_of(place, node, name) : place->watched);
+                count++;
+                if (writer->length < PIECE_BYTES)
+                    continue;
+                end_piece(zk, writer, begun, count_at, count);
+                count = 0;
+            }
         }
     if (count > 0)
         end_piece(zk, writer, begun, count_at, count);
@@ -182,16 +207,26 @@ static void own_answered(struct zookeeper *zk, struct zk_request *request, struc
         hf__zk_watch_own(zk, place);
 }
 
-static void watch_now(struct zookeeper *zk, struct zk_place *place)
+static bool watch_node(struct zookeeper *zk, struct zk_place *place, const char *node)
 {
     struct zk_request *request = hf__zk_place_request(zk, place, ZK_EXISTS, own_answered);
-    if (!request) {
-        hf__zk_watch_own(zk, place);
-        return;
-    }
-    hf__zk_write_child(&request->body, place->path, place->node);
+    if (!request)
+        return false;
+    hf__zk_write_child(&request->body, place->path, node);
     hf__zk_write_bool(&request->body, true);
     hf__zk_ask(zk, request);
+    return true;
+}
+
+static void watch_now(struct zookeeper *zk, struct zk_place *place)
+{
+    char name[ZK_NODE_SIZE];
+    uint32_t count = nodes_of(place);
+    for (uint32_t i = 0; i < count; i++)
+        if (!watch_node(zk, place, node_of(place, i, name))) {
+            hf__zk_watch_own(zk, place);
+            return;
+        }
 }
 
 static void later(struct hf_timer *timer)

@@ -41,6 +41,7 @@ static void close_zookeeper(struct hf_engine *engine, void (*closed)(void *arg),
     zk->closed_arg = arg;
     hf__zk_places_close(zk);
     hf__zk_watch_close(zk);
+    hf__zk_latches_still(zk);
     hf__zk_connection_close(zk);
 }
 
@@ -55,8 +56,13 @@ void hf__zk_connection_closed(struct zookeeper *zk)
     hf__zk_examiners_close(zk);
     hf__zk_totals_close(zk);
     hf__zk_latches_close(zk);
-    while ((link = hf__list_first(&zk->places)))
-        hf__zk_place_leave(zk, HF_CONTAINER(link, struct zk_place, link));
+    while ((link = hf__list_first(&zk->places))) {
+        struct zk_place *place = HF_CONTAINER(link, struct zk_place, link);
+        if (place->left_behind)
+            hf__zk_place_drop(place);
+        else
+            hf__zk_place_leave(zk, place);
+    }
     hf__zk_settings_close(&zk->settings);
     if (zk->session)
         hf__zk_session_drop(zk->session);

@@ -155,6 +155,7 @@ struct zk_place {
     int64_t number;
     int64_t token;
     int create_error;        /* of the last question for a node; 0: none */
+    int parent_error;        /* of those for the nodes above it */
     unsigned tries;          /* in this attempt */
     bool counted;            /* among the session's paths */
     bool unknown;            /* a node may have been made */
@@ -162,6 +163,7 @@ struct zk_place {
     bool missing;            /* a node of it was not there any more when it was given back */
     bool leaving;            /* it is being given back */
     bool unsure;             /* it may have been deleted by us already */
+    bool left_behind;        /* the servers refuse to delete it: it stays for its session */
     enum hf_verdict verdict; /* what is answered when the node has been withdrawn */
     struct hf_lease lease;   /* of its own, where the claim asks for one */
     struct hf_timer end;     /* of that lease */
@@ -173,6 +175,9 @@ struct zk_place *hf__zk_place_new(struct zookeeper *zk, struct hf_op *op);
 void hf__zk_place_drop(struct zk_place *place);
 /* The claim has nothing to do with it any more. */
 void hf__zk_place_leave(struct zookeeper *zk, struct zk_place *place);
+/* The same, though its node stays at the servers, and counts, until its session is over. */
+void hf__zk_place_leave_behind(struct zookeeper *zk, struct zk_place *place);
+void hf__zk_places_over(struct zookeeper *zk, const struct zk_session *session);
 /* Nothing happens to any of them by itself any more. */
 void hf__zk_places_close(struct zookeeper *zk);
 /* The place is under this session from now on; under another one than before, it begins anew. */
@@ -188,6 +193,19 @@ bool hf__zk_place_reserve(struct zk_place *place);
 bool hf__zk_place_has_past(const struct zk_place *place);
 /* "path/child", for a request. */
 void hf__zk_write_child(struct zk_writer *writer, const char *path, const char *child);
+
+/* ---- parents.c ---- */
+
+/* Asks for every node above the last one of the path, and for that, too, if `itself`. False: out of
+ * memory, as `create` was (NULL), and not all of them were asked for. */
+bool hf__zk_ask_for_parents(struct zookeeper *zk, char *path, bool itself,
+                            struct zk_request *(*create)(struct zookeeper *zk, void *arg,
+                                                         int32_t operation),
+                            void *arg);
+void hf__zk_parent_answered(struct zookeeper *zk, const struct zk_reply *reply);
+/* Why there is none, after this answer and the ones before it; ZK_OK if nothing speaks against it.
+ */
+int hf__zk_parent_error(int before, const struct zk_reply *reply);
 
 /* ---- watch.c ---- */
 

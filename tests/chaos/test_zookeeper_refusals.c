@@ -1,0 +1,262 @@
+/* What a server refuses, or has no memory for us to ask: it is said as it is, and nothing stays. By
+ * one that does as it is told. */
+#include "conformance.h"
+#include "zookeeper_script.h"
+
+#include "base/testing.h"
+
+#include <stdio.h>
+
+/* No test lasts as long. */
+#define SESSION_MS 300000
+
+static hf_client *open_on(const struct script *script)
+{
+    char url[80];
+    hf_client *client = NULL;
+
+    snprintf(url, sizeof(url), "zk://127.0.0.1:%d/locks", script->port);
+    CHECK_CODE(hf_open(&client, url,
+                       &(hf_client_options){ HF_CLIENT_OPTIONS_INIT, .lease_ms = SESSION_MS }),
+               HF_OK);
+    return client;
+}
+
+static hf_client *begin_scene(struct script *script)
+{
+    script_start(script, SESSION_MS);
+    return open_on(script);
+}
+
+static void end_scene(struct script *script, hf_client *client)
+{
+    hf_close(client);
+    script_end(script);
+}
+
+static int nodes_of(const struct script *script)
+{
+    int count = 0;
+
+    for (int i = 0; i < SCRIPT_NODES; i++)
+        count += script->nodes[i][0] != '\0';
+    return count;
+}
+
+TEST(a_path_that_may_not_be_made_is_denied)
+{
+    static struct script script;
+    hf_client *client = begin_scene(&script);
+    hf_hold *hold = NULL;
+
+    script.barred = 1;
+    CHECK_ERROR(hf_lock(client, "a/one", SOON_MS, NULL, &hold), HF_DENIED);
+    CHECK(strstr(hf_last_error()->text, "refuses this user") != NULL);
+    CHECK_ERROR(hf_latch_set(client, "a/latch", 3), HF_DENIED);
+    CHECK_ERROR(hf_semaphore_set(client, "a/pool", 3), HF_DENIED);
+    script.barred = 0;
+    give_back(take(client, "a/one", HF_MUTEX, 0));
+    end_scene(&script, client);
+}
+
+TEST(permits_that_may_not_be_made_are_denied)
+{
+    static struct script script;
+    hf_client *client = begin_scene(&script);
+    hf_hold *hold = NULL;
+    const hf_lock_options *two = LOCK_OPTIONS(.mode = HF_PERMIT, .permits = 2, .limit = 2);
+
+    script.refused_leases = 1;
+    CHECK_ERROR(hf_lock(client, "pool", SOON_MS, two, &hold), HF_DENIED);
+    CHECK_INT(nodes_of(&script), 0);
+    CHECK_CODE(hf_lock(client, "pool", SOON_MS, two, &hold), HF_OK);
+    CHECK_INT(nodes_of(&script), 2);
+    give_back(hold);
+    CHECK_INT(nodes_of(&script), 0);
+    end_scene(&script, client);
+}
+
+/* Whoever is in front is somebody else's, who shows nobody what he has written. */
+TEST(a_queue_that_cannot_be_read_is_denied)
+{
+    static struct script script;
+    hf_client *client = begin_scene(&script);
+    hf_hold *hold = NULL;
+
+    snprintf(script.nodes[0], sizeof(script.nodes[0]), "/locks/one/_c_x-lock-0000000000");
+    script.refused_reads = 1;
+    CHECK_ERROR(hf_lock(client, "one", SOON_MS, NULL, &hold), HF_DENIED);
+    CHECK_INT(script.creates, 1);
+    CHECK_INT(nodes_of(&script), 1);
+    end_scene(&script, client);
+}
+
+/* Its claim is over, and what is taken next has nothing to do with it. */
+TEST(a_release_that_is_refused_is_said_once)
+{
+    static struct script script;
+    hf_client *client = begin_scene(&script);
+    hf_hold *first = take(client, "one", HF_MUTEX, 0);
+
+    script.refused_deletes = 1;
+    CHECK_ERROR(hf_unlock(first), HF_DENIED);
+    CHECK_INT(nodes_of(&script), 1);
+    for (int i = 0; i < 3; i++)
+        give_back(take(client, "two", HF_MUTEX, 0));
+    hf_hold *kept = take(client, "two", HF_MUTEX, 0);
+    script.ended_sessions = 1;
+    script.cut = 1;
+    EVENTUALLY(!hf_held(kept), SOON_MS);
+    CHECK_CODE(hf_unlock(kept), HF_LOST);
+    give_back(take(client, "one", HF_MUTEX, 0));
+    end_scene(&script, client);
+}
+
+/* It goes on writing, and hears of it if somebody breaks it. */
+TEST(a_downgrade_that_is_refused_leaves_a_writer)
+{
+    static struct script script;
+    hf_client *client = begin_scene(&script);
+    hf_hold *writer = take(client, "one", HF_WRITE, 0), *reader = NULL;
+
+    EVENTUALLY(script.watches == 1, SOON_MS);
+    CHECK_CODE(hf_lock(client, "one", 0, LOCK_OPTIONS(.mode = HF_READ), &reader), HF_OK);
+    script.refused_creates = 1;
+    CHECK_ERROR(hf_unlock(writer), HF_DENIED);
+    CHECK(hf_held(reader));
+    EVENTUALLY(script.watches == 2, SOON_MS);
+    give_back(reader);
+    CHECK_INT(nodes_of(&script), 0);
+    end_scene(&script, client);
+}
+
+static void count_loss(void *arg, const hf_loss *loss)
+{
+    CHECK(strlen(loss->reason) > 5);
+    ++*(_Atomic int *)arg;
+}
+
+TEST(the_loss_of_any_permit_is_heard_of)
+{
+    for (int lost = 1; lost <= 3; lost++) {
+        static struct script script;
+        _Atomic int losses = 0;
+        hf_hold *hold = NULL;
+        hf_client *client = begin_scene(&script);
+
+        CHECK_CODE(hf_lock(client, "pool", SOON_MS,
+                           LOCK_OPTIONS(.mode = HF_PERMIT, .permits = 3, .limit = 3,
+                                        .on_lost = count_loss, .lost_arg = &losses),
+                           &hold),
+                   HF_OK);
+        EVENTUALLY(script.watches == 3, SOON_MS);
+        CHECK(hf_held(hold));
+        /* The place in the queue came first, and is gone. */
+        script.lose = 1 + 1 + lost;
+        EVENTUALLY(losses == 1, SOON_MS);
+        CHECK(!hf_held(hold));
+        CHECK_CODE(hf_unlock(hold), HF_LOST);
+        CHECK_INT(nodes_of(&script), 0);
+        end_scene(&script, client);
+    }
+}
+
+TEST(a_node_of_another_program_is_no_latch)
+{
+    static struct script script;
+    hf_client *client = begin_scene(&script);
+    uint32_t count = 0;
+
+    script.data_at = "latch";
+    script.data_size = 5;
+    script.data = "hello";
+    CHECK_ERROR(hf_latch_set(client, "latch", 3), HF_EKIND);
+    CHECK_ERROR(hf_latch_down(client, "latch", 1, &count), HF_EKIND);
+    CHECK_ERROR(hf_latch_get(client, "latch", &count), HF_EKIND);
+    CHECK_ERROR(hf_latch_wait(client, "latch", 0), HF_EKIND);
+    CHECK_ERROR(hf_latch_wait(client, "latch", SOON_MS), HF_EKIND);
+    CHECK_INT(script.changes, 0);
+    CHECK_INT(nodes_of(&script), 0);
+    end_scene(&script, client);
+}
+
+TEST(a_count_that_others_change_is_tried_again)
+{
+    static struct script script;
+    hf_client *client = begin_scene(&script);
+    uint32_t count = 0;
+
+    script.data_at = "latch";
+    script.data_size = 4;
+    script.data = "\0\0\0\7";
+    script.old_versions = 20;
+    CHECK_CODE(hf_latch_down(client, "latch", 2, &count), HF_OK);
+    CHECK_INT(count, 5);
+    CHECK_INT(script.changes, 21);
+    end_scene(&script, client);
+}
+
+/* ---- out of memory ---- */
+
+static _Atomic int allocations, fail_at;
+
+static bool count_allocation(size_t size)
+{
+    (void)size;
+    return script_is_here() || ++allocations != fail_at;
+}
+
+/* Fine, or out of memory; which may end the connection, and then it is not known what became of it.
+ */
+static void went_well(int code)
+{
+    CHECK(code == HF_OK || code == HF_ENOMEM || code == HF_UNREACHABLE);
+}
+
+static void use_verbs(hf_client *client)
+{
+    hf_hold *hold = NULL;
+    uint32_t count;
+
+    went_well(hf_latch_down(client, "a/latch", 1, &count));
+    went_well(hf_semaphore_set(client, "a/pool", 7));
+    int code = hf_lock(client, "a/pool", SOON_MS,
+                       LOCK_OPTIONS(.mode = HF_PERMIT, .permits = 2, .limit = 7), &hold);
+    went_well(code);
+    if (code == HF_OK)
+        went_well(hf_unlock(hold));
+}
+
+/* Each allocation fails once; the address sanitizer looks at what is left. */
+TEST(verbs_out_of_memory_leave_nothing)
+{
+    static struct script script;
+    bool failed = true;
+    int n;
+
+    TEST_TIMEOUT(120);
+    script_start(&script, SESSION_MS);
+    script.data_at = "latch";
+    script.data_size = 4;
+    script.data = "\0\0\0\7";
+    for (n = 1; failed; n++) {
+        char url[80];
+        hf_client *client = NULL;
+        snprintf(url, sizeof(url), "zk://127.0.0.1:%d/locks", script.port);
+        allocations = 0;
+        fail_at = n;
+        hf__alloc_hook = count_allocation;
+        int code = hf_open(&client, url,
+                           &(hf_client_options){ HF_CLIENT_OPTIONS_INIT, .lease_ms = SESSION_MS });
+        went_well(code);
+        if (code == HF_OK) {
+            use_verbs(client);
+            hf_close(client);
+        }
+        hf__alloc_hook = NULL;
+        failed = allocations >= n;
+        CHECK_INT(nodes_of(&script), 0);
+    }
+    test_note("%d allocations failed, one by one", n - 2);
+    script_end(&script);
+}
