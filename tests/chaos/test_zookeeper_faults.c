@@ -116,7 +116,7 @@ TEST(a_server_that_lost_its_data_is_used_again)
     hf_client *client = open_on(server.port, 2000), *idle = open_on(server.port, 2000);
     _Atomic int losses = 0;
 
-    for (int i = 0; i < 20; i++)
+    for (int i = 0; i < 200; i++)
         give_back(take(idle, "one", HF_MUTEX, 0));
     hf_hold *hold = take_watched(client, "one", &losses), *next = NULL;
     zookeeper_kill(&server);
