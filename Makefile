@@ -5,7 +5,7 @@ PREFIX ?= /usr/local
 BUILD = build/release
 HOLDFAST = $(BUILD)/src/cli/holdfast
 
-.PHONY: all build demo check bench bench-redis mutants soak install format clean
+.PHONY: all build demo check bench bench-redis bench-zookeeper mutants soak install format clean
 
 all: build
 
@@ -33,6 +33,13 @@ bench-redis: build
 	tools/install-dependencies bench
 	ninja -C $(BUILD) bench/redis/bench-redis-worker
 	python3 bench/redis/bench_redis.py $(BUILD)/bench/redis/bench-redis-worker $(BUILD)/peers $(FLAGS)
+
+# Locks on ZooKeeper beside bare round trips and, where they can be installed, Curator and kazoo; on a
+# server of its own (Debian's libzookeeper-java), in about five minutes.
+bench-zookeeper: build
+	tools/install-dependencies bench-zookeeper
+	ninja -C $(BUILD) bench/zookeeper/bench-zookeeper-worker
+	python3 bench/zookeeper/bench_zookeeper.py $(BUILD)/bench/zookeeper/bench-zookeeper-worker $(BUILD)/peers $(FLAGS)
 
 # Breaks the code on purpose, one place after the other: each time a test has to notice. Then tortures
 # locks that are wrong on purpose.

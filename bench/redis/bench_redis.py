@@ -14,76 +14,15 @@ import sys
 import tempfile
 import time
 
-import things
+import things  # also says where the rest is
+from figures import Figures, Table, interleave, ratio
+from programs import Missing, processor_ns, schedule_ns
 
 ROUNDS, RUN_MS, CROWD_MS, HANDOVER_MS = 5, 700, 1500, 700
 # What is compiled while it runs needs that long.
 WARM_UP_MS = 2000
 THREADS, PROCESSES, RENEW_SECONDS = 64, 32, 10
 NOWHERE = "-"
-
-
-class Table:
-    """Prints rows as they come, and in the end which aims are missed."""
-
-    def __init__(self):
-        self.missed, self.met = [], 0
-
-    @staticmethod
-    def head(title, *columns):
-        print(f"\n{title:44}" + "".join(f"{column:>16}" for column in columns), flush=True)
-
-    @staticmethod
-    def row(title, *cells):
-        print(f"  {title:42}" + "".join(f"{cell:>16}" for cell in cells), flush=True)
-
-    def aim(self, what, figure, limit, at_most=True):
-        met = figure <= limit if at_most else figure >= limit
-        wanted = f"at {'most' if at_most else 'least'} {limit:g}"
-        print(f"  -> {what:50} {figure:8.2f}   {wanted:14} {'met' if met else 'NOT MET'}",
-              flush=True)
-        self.met += met
-        if not met:
-            self.missed.append(what)
-
-    def end(self):
-        print(f"\n{self.met} aims met, {len(self.missed)} missed"
-              + "".join(f"\n  missed: {what}" for what in self.missed))
-
-
-class Figures:
-    """What came out of the rounds, for one way to lock."""
-
-    def __init__(self, rounds):
-        self.rounds = rounds
-
-    def median(self, of):
-        return statistics.median(of(figures) for figures in self.rounds)
-
-    def us(self):
-        return self.median(lambda f: f["p50"]) / 1000
-
-    def rate(self):
-        return self.median(lambda f: f["pairs"] / f["ns"]) * 1e9
-
-    def per_pair(self, whose):
-        return self.median(lambda f: f[whose] / f["pairs"]) / 1000
-
-
-def ratio(ours, base, of):
-    """The median over the rounds of what each round says: noise is the same within a round."""
-    return statistics.median(of(a) / of(b) for a, b in zip(ours.rounds, base.rounds))
-
-
-def interleave(workers, rounds, *order):
-    """The first round warms up, and is thrown away."""
-    collected = {who: [] for who in workers}
-    for turn in range(rounds + 1):
-        for who, worker in workers.items():
-            figures = worker.order(*order)
-            if turn > 0:
-                collected[who].append(figures)
-    return {who: Figures(rounds) for who, rounds in collected.items()}
 
 
 class Bench:
@@ -115,7 +54,7 @@ class Bench:
                 found[who] = start(self.server, self.place)
                 self.started.append(found[who])
                 found[who].order("pairs", 4, WARM_UP_MS)
-            except things.Missing as reason:
+            except Missing as reason:
                 self.table.row(who, str(reason))
         return found
 
@@ -261,9 +200,9 @@ class Bench:
     # ---- many held locks ----
 
     def idle_cost(self):
-        before = things.schedule_ns(self.server.process.pid)
+        before = schedule_ns(self.server.process.pid)
         time.sleep(1)
-        return things.schedule_ns(self.server.process.pid) - before
+        return schedule_ns(self.server.process.pid) - before
 
     def held(self, count):
         self.table.head(f"{count:,} HELD LOCKS, renewed every {RENEW_SECONDS} s", "server ns each",
@@ -273,11 +212,11 @@ class Bench:
         worker = self.start("thread")
         figures = worker.order("hold", count)
         kept = (self.server.memory() - memory) / count
-        server, client = (things.schedule_ns(self.server.process.pid),
-                          things.processor_ns(worker.process.pid))
+        server, client = (schedule_ns(self.server.process.pid),
+                          processor_ns(worker.process.pid))
         time.sleep(RENEW_SECONDS)
-        server = things.schedule_ns(self.server.process.pid) - server - RENEW_SECONDS * idle
-        client = things.processor_ns(worker.process.pid) - client
+        server = schedule_ns(self.server.process.pid) - server - RENEW_SECONDS * idle
+        client = processor_ns(worker.process.pid) - client
         self.table.row("holdfast", f"{server / count:.0f}", f"{client / count:.0f}",
                        f"{figures['bytes_each']:.0f}", f"{kept:.0f}")
         beside = worker.order("beside", RENEW_SECONDS * 1000)

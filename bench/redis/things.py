@@ -1,7 +1,6 @@
-"""What a run of the benchmark is made of: servers, workers, other libraries, what they cost."""
+"""What a run of the benchmark is made of: its server, and the other libraries."""
 
 import contextlib
-import os
 import pathlib
 import shutil
 import socket
@@ -10,29 +9,12 @@ import sys
 import time
 
 HERE = pathlib.Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE.parent.parent / "tests/lib"))
-from nothing_left import die_with_parent  # noqa: E402
+sys.path.insert(0, str(HERE.parent / "lib"))
+
+from programs import (PATIENCE, Missing, Worker, die_with_parent, install,  # noqa: E402
+                      schedule_ns)
 
 REDISSON, REDIS_PY, NODE = "4.7.0", "redis==5.0.8", ("redlock@4.2.0", "ioredis@5.4.1")
-INSTALL_SECONDS = 180
-# Nothing that is measured takes so long, however busy the machine is.
-PATIENCE = 300
-TICK_NS = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
-
-
-class Missing(Exception):
-    """Another library cannot be had here; the text says why."""
-
-
-def schedule_ns(pid):
-    """What a process with one busy thread has had of the processors."""
-    return int(pathlib.Path(f"/proc/{pid}/schedstat").read_text().split()[0])
-
-
-def processor_ns(pid):
-    """The same with all threads, and all children that have ended."""
-    fields = pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
-    return sum(map(int, fields[11:15])) * TICK_NS
 
 
 class Server:
@@ -76,6 +58,9 @@ class Server:
         lines = self.ask("INFO", "memory").split("\r\n")
         return next(int(line[12:]) for line in lines if line.startswith("used_memory:"))
 
+    def spent_ns(self):
+        return schedule_ns(self.process.pid)
+
     def version(self):
         lines = self.ask("INFO", "server").split("\r\n")
         return next(line[14:] for line in lines if line.startswith("redis_version:"))
@@ -83,47 +68,6 @@ class Server:
     def stop(self):
         self.process.kill()
         self.process.wait()
-
-
-class Worker:
-    """A program that measures what it is told to: an order a line, and so the answers."""
-
-    def __init__(self, server, *command, quiet=False, **environment):
-        self.server = server
-        self.process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-            stderr=subprocess.DEVNULL if quiet else None, env=os.environ | environment,
-            preexec_fn=die_with_parent)
-
-    def order(self, *words):
-        """The figures of the answer, and what server and client had of the processors for it."""
-        server, client = schedule_ns(self.server.process.pid), processor_ns(self.process.pid)
-        print(*words, file=self.process.stdin, flush=True)
-        answer = self.process.stdout.readline().split()
-        if not answer:
-            raise SystemExit(f"bench-redis: {self.process.args} has ended before its time")
-        figures = {word: float(number) for word, number in (part.split("=") for part in answer)}
-        figures["server_ns"] = schedule_ns(self.server.process.pid) - server
-        figures["client_ns"] = processor_ns(self.process.pid) - client
-        return figures
-
-    def stop(self):
-        self.process.kill()
-        self.process.wait()
-
-
-def install(mark, what, *commands):
-    if mark.exists():
-        return
-    for command in commands:
-        try:
-            done = subprocess.run(command, capture_output=True, text=True, errors="replace",
-                                  timeout=INSTALL_SECONDS, check=False)
-        except (OSError, subprocess.TimeoutExpired) as error:
-            raise Missing(f"{what} cannot be installed: {type(error).__name__}") from error
-        if done.returncode != 0:
-            raise Missing(f"{what} cannot be installed: {command[0]} failed")
-    mark.touch()
 
 
 def redisson(server, place):

@@ -1,5 +1,5 @@
 /* Lock and unlock that nobody disputes: by one thread, or by many, each with a name of its own. */
-#include "worker.h"
+#include "measure.h"
 
 #include <pthread.h>
 #include <stdlib.h>

@@ -1,0 +1,197 @@
+#!/usr/bin/env python3
+"""What locks on ZooKeeper cost, beside what one would use instead: make bench-zookeeper.
+
+usage: bench_zookeeper.py WORKER DIRECTORY_FOR_OTHER_LIBRARIES [--quick] [--without-others]
+
+All rounds are interleaved on one server that this program starts; figures are medians of the
+rounds. Other work on the machine changes times, ratios much less."""
+
+import pathlib
+import resource
+import sys
+import tempfile
+
+import things  # also says where the rest is
+from figures import Figures, Table, interleave, ratio
+from programs import Missing
+
+ROUNDS, RUN_MS, HANDOVER_MS = 5, 1000, 1000
+# What is compiled while it runs needs that long.
+WARM_UP_MS = 4000
+CALLERS, WAITERS, RELEASES = 16, 5000, 200
+DESCRIPTORS_KEPT, DESCRIPTORS_EACH = 100, 8
+NOWHERE = "-"
+CURATOR, KAZOO = f"Curator {things.CURATOR}", things.KAZOO.replace("==", " ")
+
+
+def by_p50(figures):
+    return figures["p50"]
+
+
+def by_rate(figures):
+    return figures["pairs"] / figures["ns"]
+
+
+class Bench:
+    """One run: its server, its programs, its table."""
+
+    def __init__(self, worker, place, flags, directory):
+        self.worker, self.place = worker, pathlib.Path(place).resolve()
+        self.place.mkdir(parents=True, exist_ok=True)
+        self.quick = "--quick" in flags
+        self.rounds = 1 if self.quick else ROUNDS
+        self.others_wanted = "--without-others" not in flags
+        self.server, self.table = things.Server(directory), Table()
+        self.started = []
+        # Of every measurement beside the protocol itself: what, and how many times that.
+        self.ratios = []
+
+    def start(self, subject):
+        worker = things.Worker(self.server, self.worker, subject, self.server.address)
+        self.started.append(worker)
+        return worker
+
+    def start_others(self, *others):
+        """Those that can be had, warm; why not, for the rest."""
+        found = {}
+        for who, start in others if self.others_wanted else ():
+            try:
+                found[who] = start(self.server, self.place)
+                self.started.append(found[who])
+                found[who].order("pairs", 4, WARM_UP_MS)
+            except Missing as reason:
+                self.table.row(who, str(reason))
+        return found
+
+    def stop(self):
+        for worker in self.started:
+            worker.stop()
+        self.started.clear()
+
+    def compare(self, what, who, figures, base, of):
+        times = ratio(figures[who], figures[base], of)
+        self.ratios.append((what, times))
+        return times
+
+    def single(self):
+        self.table.head("LOCK + UNLOCK, one caller", "us", "x bare", "client us", "server us")
+        workers = {who: self.start(who) for who in ("bare", "self", "thread", "nowait")}
+        workers |= self.start_others((CURATOR, things.curator), (KAZOO, things.kazoo))
+        figures = interleave(workers, self.rounds, "pairs", 1, RUN_MS)
+        names = {"bare": "create+list, delete (blocking client)",
+                 "self": "holdfast, driven by the caller", "thread": "holdfast, thread of its own",
+                 "nowait": "holdfast, unlock not waited for"}
+        for who, one in figures.items():
+            times = self.compare(f"one caller, {names.get(who, who)}, x bare", who, figures,
+                                 "bare", by_p50)
+            self.table.row(names.get(who, who), f"{one.us():.1f}", f"{times:.2f}",
+                           f"{one.per_pair('client_ns'):.1f}", f"{one.per_pair('server_ns'):.1f}")
+        self.table.aim("one caller, driven by the caller, x bare",
+                       ratio(figures["self"], figures["bare"], by_p50), 1.15)
+        if CURATOR in figures:
+            for who in ("self", "thread"):
+                self.table.aim(f"one caller, Curator, x {names[who]}",
+                               ratio(figures[CURATOR], figures[who], by_p50), 2, False)
+        self.stop()
+
+    def callers(self):
+        self.table.head(f"LOCK + UNLOCK, {CALLERS} in flight", "pairs/s", "x bare", "client us",
+                        "server us")
+        workers = {who: self.start(who) for who in ("bare", "thread", "nowait")}
+        workers |= self.start_others((CURATOR, things.curator), (KAZOO, things.kazoo))
+        rounds = {who: [] for who in workers}
+        for turn in range(self.rounds + 1):
+            for who, worker in workers.items():
+                verb = "pipeline" if who == "bare" else "pairs"
+                answer = worker.order(verb, CALLERS, RUN_MS)
+                if turn > 0:
+                    rounds[who].append(answer)
+        figures = {who: Figures(of) for who, of in rounds.items()}
+        names = {"bare": "one connection, pipelined (bare)", "thread": "holdfast, 16 threads",
+                 "nowait": "holdfast, unlock not waited for"}
+        for who, one in figures.items():
+            times = self.compare(f"{CALLERS} in flight, pairs/s, {names.get(who, who)}, x bare",
+                                 who, figures, "bare", by_rate)
+            self.table.row(names.get(who, who), f"{one.rate():.0f}", f"{times:.2f}",
+                           f"{one.per_pair('client_ns'):.1f}", f"{one.per_pair('server_ns'):.1f}")
+        self.stop()
+
+    def handover(self):
+        self.table.head("HAND-OVER between two sessions", "us", "x floor", "p99 us")
+        workers = {"bare": self.start("bare"), "thread": self.start("thread")}
+        workers |= self.start_others((CURATOR, things.curator))
+        rounds = {who: [] for who in workers}
+        for turn in range(self.rounds + 1):
+            for who, worker in workers.items():
+                answer = worker.order("telling" if who == "bare" else "handover", HANDOVER_MS)
+                if turn > 0:
+                    rounds[who].append(answer)
+        figures = {who: Figures(of) for who, of in rounds.items()}
+        names = {"bare": "delete, event, list (blocking client)",
+                 "thread": "holdfast, two clients of a process"}
+        for who, one in figures.items():
+            times = self.compare(f"hand-over, {names.get(who, who)}, x floor", who, figures,
+                                 "bare", by_p50)
+            self.table.row(names.get(who, who), f"{one.us():.1f}", f"{times:.2f}",
+                           f"{one.median(lambda f: f['p99']) / 1000:.0f}")
+        self.stop()
+
+    def gather(self, count):
+        """In as many processes as their descriptors take; the first has the lock. What the last
+        one says of itself."""
+        limit = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+        resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limit))
+        most = max(1, (limit - DESCRIPTORS_KEPT) // DESCRIPTORS_EACH)
+        while count > 0:
+            figures = self.start("self").order("waiters", min(count, most))
+            count -= most
+        return figures
+
+    def waiters(self):
+        count = WAITERS // 10 if self.quick else WAITERS
+        self.table.head(f"{count:,} SESSIONS IN LINE for one lock", "us", "requests", "messages",
+                        "bytes each")
+        crowd = self.gather(count)
+        heard, said = self.server.counters()
+        released = self.started[0].order("releases", RELEASES)
+        heard_after, said_after = self.server.counters()
+        # The question itself is one; what else is heard are the beats of the crowd's sessions.
+        requests = (heard_after - heard - 1) / RELEASES
+        messages = (said_after - said) / RELEASES
+        self.table.row("holdfast, each release", f"{released['p50'] / 1000:.0f}",
+                       f"{requests:.2f}", f"{messages:.2f}", f"{crowd['bytes_each']:.0f}")
+        self.table.aim(f"{count:,} in line, wakes of {RELEASES} releases",
+                       released["woken"], RELEASES)
+        self.table.aim(f"{count:,} in line, requests a release (delete, list)", requests, 2.2)
+        self.stop()
+        local = self.start("thread").order("local", count)
+        self.table.row(f"holdfast, {count:,} requests of one client", NOWHERE, NOWHERE, NOWHERE,
+                       f"{local['bytes_each']:.0f}")
+        self.stop()
+
+    def run(self):
+        print(f"ZooKeeper {self.server.version()} on loopback, which syncs nothing; {self.rounds} "
+              f"rounds, medians; load {pathlib.Path('/proc/loadavg').read_text().split()[0]}")
+        self.single()
+        self.callers()
+        self.handover()
+        self.waiters()
+        self.table.head("RATIOS")
+        for what, times in self.ratios:
+            self.table.row(f"{what:80}", f"{times:.2f}")
+        self.table.end()
+
+
+def main():
+    worker, place, *flags = sys.argv[1:]
+    memory = "/dev/shm" if pathlib.Path("/dev/shm").is_dir() else None
+    with tempfile.TemporaryDirectory(prefix="holdfast-bench-", dir=memory) as directory:
+        bench = Bench(worker, place, flags, directory)
+        try:
+            bench.run()
+        finally:
+            bench.stop()
+            bench.server.stop()
+
+
+main()
