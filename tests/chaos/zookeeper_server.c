@@ -119,11 +119,21 @@ static bool says(const struct zookeeper_server *server, const char *words)
     return answer && strstr(answer, words) != NULL;
 }
 
+static long number_after(const struct zookeeper_server *server, const char *words)
+{
+    const char *answer = ask(server), *at = answer ? strstr(answer, words) : NULL;
+
+    return at ? strtol(at + strlen(words), NULL, 10) : -1;
+}
+
 int zookeeper_nodes(const struct zookeeper_server *server)
 {
-    const char *answer = ask(server), *at = answer ? strstr(answer, "Node count: ") : NULL;
+    return (int)number_after(server, "Node count: ");
+}
 
-    return at ? (int)strtol(at + strlen("Node count: "), NULL, 10) : -1;
+long zookeeper_heard(const struct zookeeper_server *server)
+{
+    return number_after(server, "Received: ");
 }
 
 bool zookeeper_leads(const struct zookeeper_server *server)

@@ -20,6 +20,8 @@ struct zookeeper_server {
 void zookeeper_start(struct zookeeper_server *server);
 /* How many nodes there are, which it says to everybody; -1: it does not answer. */
 int zookeeper_nodes(const struct zookeeper_server *server);
+/* How many messages it has received so far; -1: it does not answer. */
+long zookeeper_heard(const struct zookeeper_server *server);
 bool zookeeper_leads(const struct zookeeper_server *server);
 /* Kills it; and starts it again with the data that it had. */
 void zookeeper_kill(struct zookeeper_server *server);
