@@ -233,6 +233,8 @@ int hf__url_parse(struct hf_url *url, const char *text, hf_error *error)
         return HF_EINVAL;
     char *options = cut(parser.at, '?');
     char *path = parser.at;
+    /* URLs within the URL are decoded when they are parsed themselves. */
+    bool is_list = strncmp(path, "//", 2) != 0 && strstr(path, "://");
     if (strncmp(path, "//", 2) == 0) {
         /* The authority moves to the second half, so that its end can be cut off without losing
          * the slash that begins the path. */
@@ -245,7 +247,7 @@ int hf__url_parse(struct hf_url *url, const char *text, hf_error *error)
             return HF_EINVAL;
     }
     url->path = path;
-    if (decode(&parser, path) != HF_OK)
+    if (!is_list && decode(&parser, path) != HF_OK)
         return HF_EINVAL;
     return options ? parse_options(&parser, options) : HF_OK;
 }

@@ -23,7 +23,9 @@ struct hf_url {
     const char *user, *password; /* NULL: none */
     struct hf_url_host hosts[HF_URL_HOSTS_MAX];
     unsigned host_count;
-    const char *path; /* percent-decoded, with its leading slash; "" if there is none */
+    /* Percent-decoded, with its leading slash; "" if there is none. Other URLs, as in
+     * quorum:URL,URL,URL, stay as they are. */
+    const char *path;
     struct hf_url_option options[HF_URL_OPTIONS_MAX];
     unsigned option_count;
     char redacted[HF_URL_MAX + 8]; /* as given, with the password replaced */

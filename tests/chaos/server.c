@@ -153,6 +153,17 @@ const char *server_url(const struct server *server, int timeout_ms)
     return url;
 }
 
+const char *quorum_url(const struct server *servers, int timeout_ms)
+{
+    static _Thread_local char url[200];
+
+    _Static_assert(QUORUM_SERVERS == 3, "as many as are named here");
+    snprintf(url, sizeof(url),
+             "quorum:redis://127.0.0.1:%d,redis://127.0.0.1:%d,redis://127.0.0.1:%d?timeout=%d",
+             servers[0].port, servers[1].port, servers[2].port, timeout_ms * test_slow());
+    return url;
+}
+
 static int connect_to(const struct server *server)
 {
     struct sockaddr_in address = address_of(server->port);

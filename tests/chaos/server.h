@@ -28,6 +28,10 @@ void server_continue(struct server *server);
 /* redis://127.0.0.1:PORT?timeout=MS; valid until the thread asks again. */
 const char *server_url(const struct server *server, int timeout_ms);
 
+/* The same for a quorum of so many. */
+#define QUORUM_SERVERS 3
+const char *quorum_url(const struct server *servers, int timeout_ms);
+
 /* A command, words with blanks between them, on a connection of its own. `line` (may be NULL) gets
  * the first line of the answer. False: no connection, or no answer. */
 bool server_tell(const struct server *server, const char *command, char *line, size_t size);

@@ -20,7 +20,8 @@ struct belief {
 };
 
 struct storm {
-    struct server server; /* a copy, for where it is */
+    struct server servers[QUORUM_SERVERS]; /* copies, for where they are */
+    bool is_quorum;                        /* or there is but the first */
     _Atomic int stop, lost;
     _Atomic int count, believed; /* not all of them for any time */
     struct belief beliefs[WORKERS * ROUNDS_MAX];
@@ -57,7 +58,9 @@ static void work(void *arg)
     hf_client *client;
     unsigned seed = worker->seed;
 
-    CHECK_CODE(hf_open(&client, server_url(&storm->server, 150),
+    CHECK_CODE(hf_open(&client,
+                       storm->is_quorum ? quorum_url(storm->servers, 150)
+                                        : server_url(&storm->servers[0], 150),
                        &(hf_client_options){ HF_CLIENT_OPTIONS_INIT, .lease_ms = LEASE_MS }),
                HF_OK);
     for (int i = 0; i < ROUNDS_MAX && !storm->stop; i++) {
@@ -76,12 +79,14 @@ static void work(void *arg)
     hf_close(client);
 }
 
-static void rage(struct server *server, const struct storm *storm)
+/* One server at a time. */
+static void rage(struct server *servers, unsigned count, const struct storm *storm)
 {
     int64_t until_ms = monotonic_ms() + STORM_MS;
     unsigned seed = 99;
 
     while (monotonic_ms() < until_ms || storm->believed < BELIEFS_MIN) {
+        struct server *server = &servers[rand_r(&seed) % count];
         let_pass_ms(50 + rand_r(&seed) % 200);
         switch (rand_r(&seed) % 4) {
         case 0:
@@ -108,25 +113,29 @@ static int by_begin(const void *a, const void *b)
     return one->from_us < other->from_us ? -1 : one->from_us > other->from_us;
 }
 
-TEST(no_two_beliefs_overlap_in_a_storm)
+static void go_through(bool is_quorum)
 {
     struct storm *storm = shared_memory(sizeof(*storm));
-    struct server server = { 0 };
+    struct server servers[QUORUM_SERVERS] = { 0 };
     struct worker workers[WORKERS];
+    unsigned server_count = is_quorum ? QUORUM_SERVERS : 1;
     int count = 0;
 
     TEST_TIMEOUT(120);
-    server_start(&server);
-    storm->server = server;
+    for (unsigned i = 0; i < server_count; i++)
+        server_start(&servers[i]);
+    memcpy(storm->servers, servers, sizeof(servers));
+    storm->is_quorum = is_quorum;
     for (unsigned i = 0; i < WORKERS; i++) {
         workers[i] = (struct worker){ .storm = storm, .seed = i + 1 };
         child_start(&workers[i].child, work, &workers[i]);
     }
-    rage(&server, storm);
+    rage(servers, server_count, storm);
     storm->stop = 1;
     for (unsigned i = 0; i < WORKERS; i++)
         child_join(&workers[i].child);
-    server_kill(&server);
+    for (unsigned i = 0; i < server_count; i++)
+        server_kill(&servers[i]);
     qsort(storm->beliefs, (size_t)storm->count, sizeof(storm->beliefs[0]), by_begin);
     for (int i = 0; i < storm->count; i++) {
         const struct belief *belief = &storm->beliefs[i], *last = belief - 1;
@@ -142,3 +151,15 @@ TEST(no_two_beliefs_overlap_in_a_storm)
     test_note("%d beliefs, %d of them lost", count, storm->lost);
     CHECK(count >= BELIEFS_MIN);
 }
+
+TEST(no_two_beliefs_overlap_in_a_storm)
+{
+    go_through(false);
+}
+
+#ifdef HAS_QUORUM
+TEST(nor_do_they_at_a_quorum)
+{
+    go_through(true);
+}
+#endif

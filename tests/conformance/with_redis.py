@@ -4,7 +4,8 @@
 usage: with_redis.py [--without-engine | --place KIND] PROGRAM...
 
 KIND is unix, tls, acl, simple, sentinel (the server is found by one), sync (a replica has to
-confirm each grant), cluster or secured-cluster (TLS and an ACL user).
+confirm each grant), cluster, secured-cluster (TLS and an ACL user), quorum (of three servers) or
+two-of-three (the third is dead).
 """
 
 import os
@@ -165,6 +166,17 @@ def start(directory, arguments):
     return server
 
 
+def quorum(directory, dead):
+    """Three servers on their own, of which some are killed again; the URL of all."""
+    for number in range(3):
+        os.mkdir(f"{directory}/{number}")
+        start(f"{directory}/{number}", [])
+    for server in servers[:dead]:
+        server.kill()
+        server.wait()
+    return "quorum:" + ",".join(f"redis+unix://{directory}/{n}/redis.sock" for n in range(3))
+
+
 def main():
     arguments, kind = sys.argv[1:], "unix"
     if arguments[0] == "--without-engine":
@@ -181,6 +193,8 @@ def main():
                 url = FOLLOWERS[kind](directory, port)
             elif kind in CLUSTERS:
                 url = CLUSTERS[kind](directory)
+            elif kind in ("quorum", "two-of-three"):
+                url = quorum(directory, 0 if kind == "quorum" else 1)
             else:
                 more, url = place(kind, directory)
                 start(directory, more)

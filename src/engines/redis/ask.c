@@ -448,3 +448,14 @@ void hf__redis_release(struct hf_engine *engine, struct hf_op *op)
     question->answered = release_answered;
     hf__together_ask(redis, question, op->attach_key ? NULL : kind->give_many);
 }
+
+void hf__redis_dismiss(struct redis *redis, struct hf_op *op)
+{
+    struct question *question = hf__question_new(redis);
+    if (!question)
+        return;
+    question->op = op;
+    question->send = send_release;
+    question->answered = hf__question_ignored;
+    hf__redis_ask(redis, question, op->name, op->name_length);
+}

@@ -5,10 +5,15 @@
 
 static void finish(struct connection *connection, struct question *question, int code)
 {
+    struct redis *redis = connection->redis;
     struct hf_change *change = question->change;
-    hf__question_free(connection->redis, question);
+    hf__question_free(redis, question);
     change->code = code;
-    hf__change_done(&connection->redis->base, change);
+    /* One server of a quorum is not the store. */
+    if (redis->quorum)
+        hf__loop_defer(redis->base.host->loop, &change->answer);
+    else
+        hf__change_done(&redis->base, change);
 }
 
 /* ---- breaking ---- */

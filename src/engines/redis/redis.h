@@ -45,7 +45,7 @@
 
 /* ---- url.c: what the URL says ---- */
 
-extern const struct hf_engine_ops hf__redis, hf__redis_plain;
+extern const struct hf_engine_ops hf__redis, hf__redis_plain, hf__quorum;
 
 struct redis_settings {
     struct hf_stream_place place;
@@ -401,6 +401,7 @@ void hf__pulse_hurry(struct redis *redis);
 struct redis {
     struct hf_engine base;
     struct redis_settings settings;
+    struct quorum *quorum; /* NULL: it decides alone */
     /* What the core knows and all servers share; itself, if there is but one. */
     struct redis *front;
     struct cluster *cluster; /* NULL: there is but one */
@@ -482,6 +483,8 @@ void hf__release_leaves(struct connection *connection, struct question *question
 
 void hf__redis_attempt(struct hf_engine *engine, struct hf_op *op);
 void hf__redis_release(struct hf_engine *engine, struct hf_op *op);
+/* An attempt that is out is given back behind it, should nobody be there to hear its answer. */
+void hf__redis_dismiss(struct redis *redis, struct hf_op *op);
 /* sync.c: a granted question is kept until the replicas have been asked, and handed back. If they
  * have not got it, op->error says so. */
 void hf__sync_wait(struct redis *redis, struct question *question);
@@ -492,6 +495,9 @@ void hf__redis_renew(struct hf_engine *engine, struct hf_lease *lease);
 void hf__renewals_open(struct redis *redis);
 void hf__renewals_close(struct redis *redis);
 void hf__renewals_forget(struct redis *redis, struct hf_op *op);
+/* ballot.c: one server's word on a lease, and the least that its token may be. */
+void hf__vote_renewed(struct hf_op *op, int64_t asked_at_ms, bool still_ours);
+uint64_t hf__vote_least_token(const struct hf_op *op);
 void hf__redis_change(struct hf_engine *engine, struct hf_change *change);
 void hf__redis_inspect(struct hf_engine *engine, struct hf_query *query);
 void hf__redis_examine(struct hf_engine *engine, struct hf_examination *examination);

@@ -139,9 +139,12 @@ static void take_word(const struct redis *redis, struct hf_op *op, int64_t asked
         return;
     int64_t lease_ms = hf__redis_lease_ms(redis, op);
     /* The lease that a grant began with is a short one. */
-    if (word == 1 && op->own_lease.lease_ms != lease_ms)
+    if (word == 1 && !redis->quorum && op->own_lease.lease_ms != lease_ms)
         hf__lease_resized(&op->own_lease, asked_at_ms, lease_ms);
-    hf__lease_renewed(&op->own_lease, asked_at_ms, word == 1);
+    if (redis->quorum)
+        hf__vote_renewed(op, asked_at_ms, word == 1);
+    else
+        hf__lease_renewed(&op->own_lease, asked_at_ms, word == 1);
 }
 
 /* Losing one may run callbacks that give back others of them, which leave the list then. */

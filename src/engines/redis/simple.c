@@ -20,6 +20,8 @@ static void acquire(struct connection *connection, struct command *command, cons
     hf__redis_add_field(redis, command, op);
     hf__command_print(command, "%lld", (long long)hf__redis_lease_ms(redis, op));
     hf__command_print(command, "%lld", (long long)REDIS_TOKEN_MS);
+    if (redis->quorum)
+        hf__command_print(command, "%llu", (unsigned long long)hf__vote_least_token(op));
 }
 
 static void attach(struct connection *connection, struct command *command, const struct hf_op *op,

@@ -1,0 +1,107 @@
+/* The engine `quorum:` from the inside: a lock that most of several independent servers have
+ * granted.
+ *
+ * Each server is an engine of its own, a `struct redis` with format=simple that knows nothing of
+ * the others. A claim of the core's is a ballot; what it asks of each server is a vote, which is a
+ * claim of its own for that server. The ballot counts, and decides; it waits for nobody whose vote
+ * changes nothing any more. Everything here runs on the loop. */
+#ifndef HF_ENGINES_REDIS_QUORUM_H
+#define HF_ENGINES_REDIS_QUORUM_H
+
+#include "redis.h"
+
+#define QUORUM_LEAST 3u
+#define QUORUM_MOST 9u
+#define VOTE_NOT_HELD INT64_C(-1)
+
+struct ballot;
+
+enum vote_word {
+    VOTE_UNHEARD, /* a question is out, or will be when the one before it is answered */
+    VOTE_YES,
+    VOTE_NO,
+    VOTE_SILENT, /* no answer */
+    VOTE_NEVER,  /* it cannot be at this server */
+    VOTE_GONE    /* nothing of ours is there */
+};
+
+struct vote {
+    struct hf_op op; /* the server's claim; one question about it is out at a time */
+    struct ballot *ballot;
+    struct hf_timer again; /* giving back is said again then */
+    enum vote_word word;   /* on what the ballot wants now */
+    bool busy, giving;     /* a question is out; it gives back */
+    bool dismissed;        /* what is out is given back already */
+    bool levelled;         /* has been asked to raise its token */
+    bool lost;             /* it had granted the lock, and says that it is not ours any more */
+    int64_t held_since_ms; /* when the question left by which it was last confirmed, or NOT_HELD */
+    int64_t forgotten_ms;  /* what is there has ended by itself then */
+};
+
+struct ballot {
+    struct hf_link link; /* in quorum->ballots, or among the free ones */
+    struct quorum *quorum;
+    struct hf_op *op; /* the core's; NULL: it goes on without us, and what is left is given back */
+    uint64_t number;  /* of the claim at the servers; 0: the ballot is free */
+    bool taking;      /* what is wanted: the lock, or to be rid of it */
+    bool open;        /* the core waits for an answer */
+    unsigned held;    /* servers that had granted it when giving back began */
+    unsigned left;    /* servers that need not be heard for it to be given back */
+    unsigned pins;    /* changes that are out */
+    uint64_t token;   /* the servers are asked for one that is not below it; 0: any */
+    int64_t began_ms; /* of the round */
+    struct hf_timer limit; /* enough have answered, and the others are waited for until then */
+    char name[HF_NAME_MAX + 1];
+    struct vote votes[];
+};
+
+struct quorum {
+    struct hf_engine base;
+    unsigned count, majority;
+    uint64_t claims; /* numbers given so far */
+    struct hf_link ballots, free_ballots;
+    struct hf_link polls;    /* changes that are out (quorum_change.c) */
+    struct hf_timer leaving; /* closing waits for what is given back until then */
+    void (*closed)(void *arg);
+    void *closed_arg;
+    struct hf_url urls[QUORUM_MOST];
+    struct redis *members[QUORUM_MOST];
+};
+
+/* quorum_url.c: opens the servers that the URL names. HF_OK, or a code with *error filled. */
+int hf__quorum_open_members(struct quorum *quorum, struct hf_url *url, hf_error *error);
+
+/* vote.c: what one server is asked, and says. */
+void hf__vote_set(struct vote *vote, struct ballot *ballot);
+/* Asks for what the ballot wants, as soon as the question before it is answered. */
+void hf__vote_ask(struct vote *vote);
+/* Asks for nothing where nothing is. */
+void hf__vote_give_back(struct vote *vote);
+/* Something of ours is at the server, or may be. */
+bool hf__vote_is_there(const struct vote *vote);
+bool hf__vote_is_gone(const struct vote *vote);
+/* Where its token is below the ballot's it is asked once more. */
+void hf__vote_level(struct vote *vote);
+bool hf__vote_has_token(const struct vote *vote);
+void hf__vote_close(struct vote *vote);
+
+/* ballot.c */
+void hf__quorum_attempt(struct hf_engine *engine, struct hf_op *op);
+void hf__quorum_release(struct hf_engine *engine, struct hf_op *op);
+void hf__quorum_renew(struct hf_engine *engine, struct hf_lease *lease);
+/* A vote has been answered; has been renewed or lost. */
+void hf__ballot_judge(struct ballot *ballot, struct vote *vote);
+void hf__ballot_review(struct ballot *ballot);
+/* A change that was out is answered. */
+void hf__ballot_unpin(struct ballot *ballot);
+/* Frees all ballots, whatever is out. */
+void hf__ballots_close(struct quorum *quorum);
+
+/* quorum.c: a ballot is over, and closing may have waited for that. */
+void hf__quorum_settled(struct quorum *quorum);
+
+/* quorum_change.c */
+void hf__quorum_change(struct hf_engine *engine, struct hf_change *change);
+void hf__polls_close(struct quorum *quorum);
+
+#endif

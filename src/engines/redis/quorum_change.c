@@ -1,0 +1,160 @@
+/* One-shot verbs at a quorum: breaking, and a longer lease. All servers are asked at once. A lease
+ * is longer when most of them have made it so; breaking waits for all, so that nobody who can be
+ * reached is left out. */
+#include "base/testing.h"
+#include "quorum.h"
+
+struct poll;
+
+struct part {
+    struct hf_change change; /* what one server is asked */
+    struct poll *poll;
+};
+
+struct poll {
+    struct hf_link link; /* in quorum->polls */
+    struct quorum *quorum;
+    struct hf_change *change; /* the core's; NULL: it has been told */
+    struct ballot *ballot;    /* NULL: it is not about a claim */
+    unsigned out;
+    struct part parts[];
+};
+
+static unsigned count(const struct poll *poll, int code)
+{
+    unsigned found = 0;
+    for (unsigned i = 0; i < poll->quorum->count; i++)
+        found += poll->parts[i].change.code == code;
+    return found;
+}
+
+static const hf_error *first_error(const struct poll *poll)
+{
+    for (unsigned i = 0; i < poll->quorum->count; i++)
+        if (poll->parts[i].change.error)
+            return poll->parts[i].change.error;
+    return NULL;
+}
+
+static void tell(struct poll *poll, int code)
+{
+    struct hf_change *change = poll->change;
+    const hf_error *why = first_error(poll);
+    poll->change = NULL;
+    change->code = code;
+    if (code != HF_OK && code != HF_BUSY && code != HF_LOST)
+        hf__explain(&change->error, code, why ? why->native : 0, "%u servers are needed: %.300s",
+                    poll->quorum->majority, why ? why->text : "out of memory");
+    hf__change_done(&poll->quorum->base, change);
+}
+
+/* What went wrong where it did; HF_OK if most servers have done it. */
+static int failure(const struct poll *poll, unsigned done)
+{
+    const hf_error *why = first_error(poll);
+    if (done >= poll->quorum->majority)
+        return HF_OK;
+    return why ? why->code : HF_ENOMEM;
+}
+
+static void judge_lease(struct poll *poll)
+{
+    const struct quorum *quorum = poll->quorum;
+    unsigned longer = count(poll, HF_OK), lost = count(poll, HF_LOST);
+    if (longer >= quorum->majority)
+        tell(poll, HF_OK);
+    else if (lost > quorum->count - quorum->majority)
+        tell(poll, HF_LOST);
+    else if (poll->out == 0)
+        tell(poll, first_error(poll) ? failure(poll, longer) : HF_LOST);
+}
+
+/* The lock is one, however many servers had it. */
+static void judge_break(struct poll *poll)
+{
+    unsigned broken = 0;
+    int code = failure(poll, count(poll, HF_OK) + count(poll, HF_BUSY));
+    for (unsigned i = 0; i < poll->quorum->count; i++)
+        if (poll->parts[i].change.code == HF_OK && poll->parts[i].change.result > broken)
+            broken = poll->parts[i].change.result;
+    poll->change->result = broken;
+    tell(poll, code == HF_OK && broken == 0 && count(poll, HF_BUSY) > 0 ? HF_BUSY : code);
+}
+
+static void free_poll(struct poll *poll)
+{
+    hf__link_remove(&poll->link);
+    for (unsigned i = 0; i < poll->quorum->count; i++) {
+        hf__link_remove(&poll->parts[i].change.answer.link);
+        free(poll->parts[i].change.error);
+    }
+    free(poll);
+}
+
+static void answered(struct hf_task *task)
+{
+    struct hf_change *change = HF_CONTAINER(task, struct hf_change, answer);
+    struct poll *poll = HF_CONTAINER(change, struct part, change)->poll;
+    poll->out--;
+    if (poll->change && poll->ballot)
+        judge_lease(poll);
+    else if (poll->change && poll->out == 0)
+        judge_break(poll);
+    if (poll->out > 0)
+        return;
+    if (poll->ballot)
+        hf__ballot_unpin(poll->ballot);
+    free_poll(poll);
+}
+
+/* The answers come when this has returned. */
+static void ask(struct poll *poll, unsigned number)
+{
+    const struct hf_change *whole = poll->change;
+    struct hf_engine *server = &poll->quorum->members[number]->base;
+    struct part *part = &poll->parts[number];
+    part->poll = poll;
+    part->change = (struct hf_change){ .verb = whole->verb,
+                                       .name = poll->ballot ? poll->ballot->name : whole->name,
+                                       .name_length = whole->name_length,
+                                       .name_hash = whole->name_hash,
+                                       .key = whole->key,
+                                       .lease_ms = whole->lease_ms,
+                                       .asked_at_ms = whole->asked_at_ms,
+                                       .code = -1 };
+    if (poll->ballot) {
+        struct vote *vote = &poll->ballot->votes[number];
+        int64_t end_ms = whole->asked_at_ms + whole->lease_ms;
+        part->change.op = &vote->op;
+        vote->forgotten_ms = end_ms > vote->forgotten_ms ? end_ms : vote->forgotten_ms;
+    }
+    hf__task_init(&part->change.answer, answered);
+    server->ops->change(server, &part->change);
+}
+
+void hf__quorum_change(struct hf_engine *engine, struct hf_change *change)
+{
+    struct quorum *quorum = HF_CONTAINER(engine, struct quorum, base);
+    struct poll *poll = hf__calloc(1, sizeof *poll + quorum->count * sizeof *poll->parts);
+    if (!poll) {
+        change->code = HF_ENOMEM;
+        hf__change_done(engine, change);
+        return;
+    }
+    poll->quorum = quorum;
+    poll->change = change;
+    poll->ballot = change->op ? change->op->engine_pointer : NULL;
+    poll->out = quorum->count;
+    if (poll->ballot)
+        poll->ballot->pins++;
+    hf__list_append(&quorum->polls, &poll->link);
+    for (unsigned i = 0; i < quorum->count; i++)
+        ask(poll, i);
+}
+
+void hf__polls_close(struct quorum *quorum)
+{
+    struct hf_link *link;
+    while ((link = hf__list_pop(&quorum->polls)))
+        free_poll(HF_CONTAINER(link, struct poll, link));
+}

@@ -1,0 +1,196 @@
+/* Votes: what one server of a quorum is asked about a ballot, one question after the other, and
+ * what its answers mean. */
+#include "base/rand.h"
+#include "quorum.h"
+
+#include <string.h>
+
+/* Giving back is said again after so long, more or less. */
+#define SAY_AGAIN_MS 100
+
+static struct hf_loop *loop_of(const struct vote *vote)
+{
+    return vote->ballot->quorum->base.host->loop;
+}
+
+static struct redis *server_of(const struct vote *vote)
+{
+    return vote->ballot->quorum->members[vote - vote->ballot->votes];
+}
+
+bool hf__vote_is_there(const struct vote *vote)
+{
+    return vote->op.engine_word[1] & (REDIS_HOLDS | REDIS_UNSURE);
+}
+
+bool hf__vote_is_gone(const struct vote *vote)
+{
+    return !vote->busy && !hf__vote_is_there(vote);
+}
+
+/* ---- asking ---- */
+
+void hf__vote_ask(struct vote *vote)
+{
+    struct hf_engine *server = &server_of(vote)->base;
+    hf__timer_stop(loop_of(vote), &vote->again);
+    vote->word = VOTE_UNHEARD;
+    if (vote->busy)
+        return;
+    vote->busy = true;
+    vote->dismissed = vote->giving = !vote->ballot->taking;
+    vote->op.asked_at_ms = hf__loop_now(loop_of(vote));
+    if (vote->giving) {
+        server->ops->release(server, &vote->op);
+    } else {
+        vote->lost = false;
+        server->ops->attempt(server, &vote->op);
+    }
+}
+
+/* An attempt is given back twice: now, for the client may be closed before a server that hangs has
+ * answered; and when it has. */
+void hf__vote_give_back(struct vote *vote)
+{
+    if (vote->busy && !vote->dismissed)
+        hf__redis_dismiss(server_of(vote), &vote->op);
+    vote->dismissed |= vote->busy;
+    if (!vote->busy && hf__vote_is_there(vote))
+        hf__vote_ask(vote);
+    else if (!vote->busy)
+        vote->word = VOTE_GONE;
+}
+
+static void say_again(struct hf_timer *timer)
+{
+    struct vote *vote = HF_CONTAINER(timer, struct vote, again);
+    if (!vote->ballot->taking)
+        hf__vote_ask(vote);
+}
+
+/* ---- tokens ---- */
+
+bool hf__vote_has_token(const struct vote *vote)
+{
+    return vote->word == VOTE_YES && vote->op.token >= vote->ballot->token;
+}
+
+/* A server that does not raise it when it is asked to is of no use; one that is just renewing the
+ * lease is asked no second question. */
+void hf__vote_level(struct vote *vote)
+{
+    if (vote->word != VOTE_YES || hf__vote_has_token(vote) ||
+        (vote->op.engine_word[1] & REDIS_RENEWING))
+        return;
+    if (vote->levelled) {
+        vote->word = VOTE_SILENT;
+        return;
+    }
+    vote->levelled = true;
+    hf__vote_ask(vote);
+}
+
+uint64_t hf__vote_least_token(const struct hf_op *op)
+{
+    _Static_assert(offsetof(struct vote, op) == 0, "a server's claim is its vote");
+    return ((const struct vote *)op)->ballot->token;
+}
+
+/* ---- hearing ---- */
+
+static int64_t lease_end(const struct vote *vote)
+{
+    return hf__loop_now(loop_of(vote)) + hf__redis_lease_ms(server_of(vote), &vote->op);
+}
+
+static void note_taking(struct vote *vote)
+{
+    static const enum vote_word words[] = { [HF_GRANTED] = VOTE_YES,
+                                            [HF_REFUSED] = VOTE_NO,
+                                            [HF_NO_ANSWER] = VOTE_SILENT,
+                                            [HF_FAILED] = VOTE_NEVER };
+    vote->word = words[vote->op.verdict];
+    if (vote->dismissed)
+        vote->op.engine_word[1] |= REDIS_UNSURE; /* That it is not ours any more will be no loss. */
+    vote->forgotten_ms = lease_end(vote);
+    /* After silence, what was confirmed before is so still. */
+    if (vote->word == VOTE_YES)
+        vote->held_since_ms = vote->op.own_lease.asked_at_ms;
+    else if (vote->word != VOTE_SILENT)
+        vote->held_since_ms = VOTE_NOT_HELD;
+}
+
+static void note_giving(struct vote *vote)
+{
+    int64_t now_ms = hf__loop_now(loop_of(vote));
+    bool gone = vote->op.verdict == HF_GONE;
+    vote->lost |= gone && vote->op.lost;
+    if (gone || now_ms >= vote->forgotten_ms) {
+        vote->op.engine_word[1] = 0;
+        vote->held_since_ms = VOTE_NOT_HELD;
+        vote->word = VOTE_GONE;
+        return;
+    }
+    uint64_t salt;
+    hf__random(&salt, sizeof salt);
+    vote->word = VOTE_SILENT;
+    hf__timer_start(loop_of(vote), &vote->again,
+                    now_ms + SAY_AGAIN_MS / 2 + (int64_t)(salt % SAY_AGAIN_MS));
+}
+
+static void answered(struct hf_task *task)
+{
+    struct hf_op *op = HF_CONTAINER(task, struct hf_op, answer);
+    struct vote *vote = HF_CONTAINER(op, struct vote, op);
+    bool wanted = vote->giving != vote->ballot->taking;
+    vote->busy = false;
+    if (vote->giving)
+        note_giving(vote);
+    else
+        note_taking(vote);
+    if (!wanted && vote->ballot->taking)
+        hf__vote_ask(vote);
+    else if (!wanted)
+        hf__vote_give_back(vote);
+    hf__ballot_judge(vote->ballot, vote);
+}
+
+void hf__vote_renewed(struct hf_op *op, int64_t asked_at_ms, bool still_ours)
+{
+    struct vote *vote = HF_CONTAINER(op, struct vote, op);
+    vote->lost |= !still_ours;
+    if (!still_ours)
+        vote->held_since_ms = VOTE_NOT_HELD;
+    else if (vote->held_since_ms != VOTE_NOT_HELD && asked_at_ms > vote->held_since_ms)
+        vote->held_since_ms = asked_at_ms;
+    hf__ballot_review(vote->ballot);
+}
+
+/* ---- beginning and ending ---- */
+
+/* The name is the ballot's: what is left of it may outlive the core's claim. */
+void hf__vote_set(struct vote *vote, struct ballot *ballot)
+{
+    const struct hf_op *op = ballot->op;
+    memset(vote, 0, sizeof *vote);
+    vote->ballot = ballot;
+    vote->held_since_ms = VOTE_NOT_HELD;
+    vote->op.name = ballot->name;
+    vote->op.name_length = op->name_length;
+    vote->op.name_hash = op->name_hash;
+    vote->op.owner = op->owner;
+    vote->op.owner_text = "";
+    vote->op.keep = HF_KEEP_NOTHING;
+    vote->op.engine_word[0] = ballot->number;
+    hf__timer_init(&vote->again, say_again);
+    hf__task_init(&vote->op.answer, answered);
+}
+
+void hf__vote_close(struct vote *vote)
+{
+    hf__timer_stop(loop_of(vote), &vote->again);
+    hf__link_remove(&vote->op.answer.link);
+    hf__renewals_forget(server_of(vote), &vote->op);
+    free(vote->op.error);
+    vote->op.error = NULL;
+}

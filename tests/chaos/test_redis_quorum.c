@@ -1,0 +1,372 @@
+/* A quorum of three real servers, of which some die, hang, forget, or belong to somebody else. */
+#include "conformance.h"
+#include "server.h"
+
+#include <stdio.h>
+
+/* Nobody who waits for a server's time-out gets through the test. */
+#define NEVER_MS 600000
+
+static void start(struct server servers[QUORUM_SERVERS])
+{
+    for (int i = 0; i < QUORUM_SERVERS; i++)
+        server_start(&servers[i]);
+}
+
+static void end(struct server servers[QUORUM_SERVERS])
+{
+    for (int i = 0; i < QUORUM_SERVERS; i++)
+        server_kill(&servers[i]);
+}
+
+static hf_client *open_quorum(const struct server *servers, int timeout_ms, int64_t lease_ms)
+{
+    hf_client *client = NULL;
+
+    CHECK_CODE(hf_open(&client, quorum_url(servers, timeout_ms),
+                       &(hf_client_options){ HF_CLIENT_OPTIONS_INIT, .lease_ms = lease_ms }),
+               HF_OK);
+    return client;
+}
+
+static bool says(const struct server *server, const char *command, const char *line)
+{
+    char got[200] = "";
+
+    return server_tell(server, command, got, sizeof(got)) && strcmp(got, line) == 0;
+}
+
+static void expect(const struct server *server, const char *command, const char *line)
+{
+    char got[200] = "";
+
+    CHECK(server_tell(server, command, got, sizeof(got)));
+    if (strcmp(got, line) != 0)
+        FAIL("%s: \"%s\", not \"%s\"", command, got, line);
+}
+
+static void expect_nothing_left(struct server servers[QUORUM_SERVERS])
+{
+    for (int i = 0; i < QUORUM_SERVERS; i++)
+        EVENTUALLY(says(&servers[i], "EXISTS one two", ":0"), SOON_MS);
+}
+
+static void come_and_go(hf_client *client)
+{
+    hf_hold *hold = NULL;
+
+    for (int i = 0; i < 20; i++) {
+        CHECK_CODE(hf_lock(client, "one", SOON_MS, NULL, &hold), HF_OK);
+        give_back(hold);
+    }
+}
+
+static void count_loss(void *arg, const hf_loss *loss)
+{
+    (void)loss;
+    ++*(_Atomic int *)arg;
+}
+
+static hf_hold *take_watched(hf_client *client, _Atomic int *losses)
+{
+    hf_hold *hold = NULL;
+
+    CHECK_CODE(hf_lock(client, "one", SOON_MS,
+                       LOCK_OPTIONS(.on_lost = count_loss, .lost_arg = losses), &hold),
+               HF_OK);
+    return hold;
+}
+
+TEST(every_server_has_the_same_text_and_nothing_is_left_of_it)
+{
+    struct server servers[QUORUM_SERVERS] = { 0 };
+    start(servers);
+    hf_client *client = open_quorum(servers, 3000, 20000);
+    char first[100] = "", other[100] = "";
+    hf_hold *hold = take(client, "one", HF_MUTEX, 0);
+
+    for (int i = 0; i < QUORUM_SERVERS; i++)
+        EVENTUALLY(server_ask(&servers[i], "GET one", i ? other : first, sizeof(first)), SOON_MS);
+    CHECK_STR(other, first);
+    give_back(hold);
+    hf_close(client);
+    expect_nothing_left(servers);
+    end(servers);
+}
+
+TEST(one_that_hangs_or_is_dead_is_not_waited_for)
+{
+    struct server servers[QUORUM_SERVERS] = { 0 };
+    hf_client *client;
+    start(servers);
+
+    for (int i = 0; i < QUORUM_SERVERS; i++) {
+        client = open_quorum(servers, NEVER_MS, 0);
+        come_and_go(client);
+        server_stop(&servers[i]);
+        come_and_go(client);
+        hf_close(client);
+        client = open_quorum(servers, NEVER_MS, 0);
+        come_and_go(client);
+        server_continue(&servers[i]);
+        hf_close(client);
+        /* What it had not heard before it has been told, too. */
+        expect_nothing_left(servers);
+    }
+    server_kill(&servers[1]);
+    client = open_quorum(servers, 3000, 0);
+    come_and_go(client);
+    hf_close(client);
+    server_start_again(&servers[1]);
+    expect_nothing_left(servers);
+    end(servers);
+}
+
+/* At each grant another one cannot be heard, so that no two majorities follow each other that are
+ * the same. */
+TEST(tokens_rise_whichever_servers_grant)
+{
+    struct server servers[QUORUM_SERVERS] = { 0 };
+    uint64_t last = 0;
+    start(servers);
+
+    for (int i = 0; i < 12; i++) {
+        struct server *deaf = &servers[(i * 2 + i / 6) % QUORUM_SERVERS];
+        server_stop(deaf);
+        hf_client *client = open_quorum(servers, NEVER_MS, 500);
+        hf_hold *hold = NULL;
+        CHECK_CODE(hf_lock(client, "one", SOON_MS, NULL, &hold), HF_OK);
+        if (hf_token(hold) <= last)
+            FAIL("%llu after %llu", (unsigned long long)hf_token(hold), (unsigned long long)last);
+        last = hf_token(hold);
+        hf_unlock(hold);
+        hf_close(client);
+        server_continue(deaf);
+        EVENTUALLY(says(deaf, "PING", "+PONG"), SOON_MS);
+    }
+    end(servers);
+}
+
+TEST(one_that_forgets_is_done_without_and_two_are_a_loss)
+{
+    struct server servers[QUORUM_SERVERS] = { 0 };
+    _Atomic int losses = 0;
+    hf_hold *hold, *none = NULL;
+    start(servers);
+    hf_client *client = open_quorum(servers, 3000, 9000);
+
+    hold = take_watched(client, &losses);
+    for (int i = 0; i < QUORUM_SERVERS; i++)
+        EVENTUALLY(says(&servers[i], "EXISTS one", ":1"), SOON_MS);
+    server_kill(&servers[0]);
+    server_start_again(&servers[0]);
+    /* After the next renewal the other two have it still, and nobody else gets it. */
+    EVENTUALLY(hf_remaining_ms(hold) < 7000, SOON_MS);
+    EVENTUALLY(hf_remaining_ms(hold) > 7500, SOON_MS);
+    hf_client *other = open_quorum(servers, 3000, 3000);
+    CHECK_CODE(hf_lock(other, "one", 0, NULL, &none), HF_BUSY);
+    CHECK_INT(losses, 0);
+    server_kill(&servers[1]);
+    server_start_again(&servers[1]);
+    EVENTUALLY(losses == 1, SOON_MS);
+    CHECK(!hf_held(hold));
+    CHECK_CODE(hf_unlock(hold), HF_LOST);
+    expect_nothing_left(servers);
+    hf_close(client);
+    hf_close(other);
+    end(servers);
+}
+
+TEST(two_dead_are_too_many)
+{
+    struct server servers[QUORUM_SERVERS] = { 0 };
+    _Atomic int losses = 0;
+    hf_hold *hold, *none = NULL;
+    start(servers);
+    hf_client *client = open_quorum(servers, 1000, 2000);
+
+    hold = take_watched(client, &losses);
+    server_kill(&servers[0]);
+    server_kill(&servers[1]);
+    EVENTUALLY(losses == 1, SOON_MS);
+    CHECK(!hf_held(hold));
+    CHECK_CODE(hf_unlock(hold), HF_LOST);
+    CHECK_ERROR(hf_lock(client, "two", 0, NULL, &none), HF_UNREACHABLE);
+    CHECK(strstr(hf_last_error()->text, "2 of the quorum's 3 servers") != NULL);
+    CHECK_ERROR(hf_lock(client, "two", 300, NULL, &none), HF_UNREACHABLE);
+    EVENTUALLY(says(&servers[2], "EXISTS one two", ":0"), SOON_MS);
+    server_start_again(&servers[0]);
+    CHECK_CODE(hf_lock(client, "two", SOON_MS, NULL, &hold), HF_OK);
+    give_back(hold);
+    hf_close(client);
+    server_start_again(&servers[1]);
+    end(servers);
+}
+
+/* Whoever waits gets it only when the lease is over at two, and by then its holder knows. */
+TEST(who_is_cut_off_from_two_has_stopped_believing_before_the_next_one_begins)
+{
+    struct server servers[QUORUM_SERVERS] = { 0 };
+    _Atomic int losses = 0;
+    struct outcome outcome = { 0 };
+    hf_hold *hold;
+    start(servers);
+    hf_client *client = open_quorum(servers, NEVER_MS, 1500);
+    hf_client *other = open_quorum(servers, NEVER_MS, 1500);
+
+    hold = take_watched(client, &losses);
+    server_stop(&servers[1]);
+    server_stop(&servers[2]);
+    CHECK_CODE(hf_lock_async(other, "one", HF_FOREVER, NULL, record_outcome, &outcome, NULL),
+               HF_OK);
+    EVENTUALLY(!hf_held(hold), SOON_MS);
+    CHECK_INT(outcome.calls, 0);
+    server_continue(&servers[1]);
+    server_continue(&servers[2]);
+    EVENTUALLY(losses == 1, SOON_MS);
+    WAIT_OUTCOME(&outcome);
+    CHECK_CODE(outcome.code, HF_OK);
+    CHECK(!hf_held(hold));
+    CHECK_CODE(hf_unlock(hold), HF_LOST);
+    CHECK_CODE(hf_unlock(outcome.hold), HF_OK);
+    hf_close(client);
+    hf_close(other);
+    end(servers);
+}
+
+TEST(what_others_have_at_two_servers_is_theirs)
+{
+    struct server servers[QUORUM_SERVERS] = { 0 };
+    hf_hold *hold = NULL;
+    start(servers);
+    hf_client *client = open_quorum(servers, 3000, 20000);
+
+    expect(&servers[0], "SET one theirs NX PX 600000", "+OK");
+    give_back(take(client, "one", HF_MUTEX, 0));
+    expect(&servers[2], "SET one theirs NX PX 600000", "+OK");
+    CHECK_CODE(hf_lock(client, "one", 0, NULL, &hold), HF_BUSY);
+    CHECK_IN_VAIN(hf_lock(client, "one", 300, NULL, &hold));
+    EVENTUALLY(says(&servers[1], "EXISTS one", ":0"), SOON_MS);
+    expect(&servers[0], "DEL one", ":1");
+    CHECK_CODE(hf_lock(client, "one", SOON_MS, NULL, &hold), HF_OK);
+    give_back(hold);
+    expect(&servers[2], "GET one", "$6");
+    hf_close(client);
+    end(servers);
+}
+
+TEST(another_kind_of_thing_at_two_servers_cannot_be_locked)
+{
+    struct server servers[QUORUM_SERVERS] = { 0 };
+    hf_hold *hold = NULL;
+    start(servers);
+    hf_client *client = open_quorum(servers, 3000, 20000);
+
+    expect(&servers[0], "RPUSH one something", ":1");
+    give_back(take(client, "one", HF_MUTEX, 0));
+    expect(&servers[1], "RPUSH one something", ":1");
+    CHECK_ERROR(hf_lock(client, "one", SOON_MS, NULL, &hold), HF_EKIND);
+    EVENTUALLY(says(&servers[2], "EXISTS one", ":0"), SOON_MS);
+    CHECK_ERROR(hf_lock(client, "two", 0, LOCK_OPTIONS(.mode = HF_READ), &hold), HF_ENOTSUP);
+    hf_close(client);
+    end(servers);
+}
+
+TEST(breaking_takes_it_away_at_all_servers)
+{
+    struct server servers[QUORUM_SERVERS] = { 0 };
+    _Atomic int losses = 0;
+    uint32_t broken = 9;
+    start(servers);
+    hf_client *client = open_quorum(servers, 3000, 6000);
+
+    CHECK_CODE(hf_break(client, "one", NULL, &broken), HF_OK);
+    CHECK_INT(broken, 0);
+    hf_hold *hold = take_watched(client, &losses);
+    CHECK_CODE(hf_break(client, "one", "somebody", &broken), HF_BUSY);
+    CHECK(hf_held(hold));
+    CHECK_CODE(hf_break(client, "one", NULL, &broken), HF_OK);
+    CHECK_INT(broken, 1);
+    EVENTUALLY(losses == 1, SOON_MS);
+    CHECK_CODE(hf_unlock(hold), HF_LOST);
+    hf_close(client);
+    end(servers);
+}
+
+TEST(a_lease_of_its_own_is_longer_when_most_have_made_it_so)
+{
+    struct server servers[QUORUM_SERVERS] = { 0 };
+    hf_hold *hold = NULL;
+    start(servers);
+    hf_client *client = open_quorum(servers, 1000, 0);
+
+    CHECK_CODE(hf_lock(client, "one", SOON_MS, LOCK_OPTIONS(.lease_ms = 60000), &hold), HF_OK);
+    server_kill(&servers[1]);
+    CHECK_CODE(hf_renew(hold, 600000), HF_OK);
+    CHECK(hf_remaining_ms(hold) > 300000);
+    server_kill(&servers[0]);
+    CHECK_ERROR(hf_renew(hold, 900000), HF_UNREACHABLE);
+    CHECK(hf_held(hold));
+    server_start_again(&servers[0]);
+    server_start_again(&servers[1]);
+    EVENTUALLY(hf_renew(hold, 900000) == HF_LOST, SOON_MS);
+    CHECK(!hf_held(hold));
+    CHECK_CODE(hf_unlock(hold), HF_LOST);
+    hf_close(client);
+    end(servers);
+}
+
+TEST(urls_that_name_no_quorum_are_refused)
+{
+    static const struct {
+        const char *url, *words;
+    } refused[] = {
+        { "quorum:redis://a,redis://b", "odd number" },
+        { "quorum:redis://a", "odd number" },
+        { "quorum:redis://a,redis://b,redis://c,redis://d", "odd number" },
+        { "quorum://a,b,c", "odd number" },
+        { "quorum:", "odd number" },
+        { "quorum:redis://a,redis://b,redis://a", "each server but once" },
+        { "quorum:redis+unix:///a,redis+unix:///a,redis://a", "each server but once" },
+        { "quorum:redis://a,redis://b,redis+sentinel://c/main", "single servers" },
+        { "quorum:redis://a,redis://b,local:", "single servers" },
+        { "quorum:redis://a,redis://b,quorum:redis://c", "single servers" },
+        { "quorum:redis://a,redis://b,", "scheme" },
+        { "quorum:redis://a?timeout=500,redis://b,redis://c", "at the end" },
+        { "quorum:redis://a,redis://b,redis://c?format=redisson", "format" },
+        { "quorum:redis://a,redis://b,redis://c?sync=1", "sync" },
+        { "quorum:redis://a,redis://b,redis://c?colour=red", "colour" },
+        { "quorum:redis://a,redis://b/x,redis://c", "database" },
+    };
+    hf_client *client = NULL;
+
+    for (size_t i = 0; i < sizeof(refused) / sizeof(*refused); i++) {
+        CHECK_ERROR(hf_open(&client, refused[i].url, NULL), HF_EINVAL);
+        if (!strstr(hf_last_error()->text, refused[i].words))
+            FAIL("%s: %s", refused[i].url, hf_last_error()->text);
+    }
+    CHECK_ERROR(hf_open(&client, "quorum:redis://u:hush@a,redis://b,redis://v:hush@b", NULL),
+                HF_EINVAL);
+    CHECK(strstr(hf_last_error()->text, "hush") == NULL);
+}
+
+TEST(each_server_has_a_password_of_its_own)
+{
+    struct server servers[QUORUM_SERVERS] = { { .password = "a%b" }, { .password = "c,d" } };
+    char url[300];
+    hf_client *client = NULL;
+    start(servers);
+
+    snprintf(
+        url, sizeof(url),
+        "quorum:redis://:a%%25b@127.0.0.1:%d,redis://:c%%2Cd@127.0.0.1:%d/3,redis://127.0.0.1:%d",
+        servers[0].port, servers[1].port, servers[2].port);
+    CHECK_CODE(hf_open(&client, url, NULL), HF_OK);
+    hf_hold *hold = take(client, "one", HF_MUTEX, 0);
+    for (int i = 0; i < QUORUM_SERVERS; i++)
+        EVENTUALLY(says(&servers[i], i == 1 ? "DBSIZE" : "EXISTS one", i == 1 ? ":0" : ":1"),
+                   SOON_MS);
+    give_back(hold);
+    hf_close(client);
+    end(servers);
+}
