@@ -119,36 +119,16 @@ static void doubt_faults(struct cli_torture *torture)
                      "the fault \"%s\" never began: give the run more time",
                      torture_fault_name((enum torture_fault)i));
         }
+    if (report->verdict == TORTURE_SAFE_SO_FAR && torture->misses_partition) {
+        report->verdict = TORTURE_INCONCLUSIVE;
+        snprintf(report->reason, sizeof(report->reason),
+                 "the fault \"partition\" was asked for: %.180s", torture->sandbox.no_network);
+    }
     for (unsigned i = 0; i < torture->plan.hook_count; i++)
         if (outcome->hit[TORTURE_FAULTS + i] == 0 && outcome->hook_status[i])
             snprintf(report->reason, sizeof(report->reason),
                      "the hook \"%s\" never hit: its command ended with exit status %d",
                      torture->hooks[i].name, outcome->hook_status[i]);
-}
-
-/* All of it came after a fault over which this store promises nothing: no bug of the library, but a
- * reason not to trust the store with more than it promises. */
-static void look_for_a_promise(struct cli_torture *torture)
-{
-    const struct torture_history *history = &torture->history;
-    const struct torture_report *report = &torture->report;
-    const size_t prefix = strlen(TORTURE_UNPROMISED_NOTE);
-    char fault[32] = "";
-
-    for (size_t i = 0; i < history->count; i++) {
-        const struct torture_record *record = &history->records[i];
-        if (record->kind == TORTURE_NOTE &&
-            strncmp(record->text, TORTURE_UNPROMISED_NOTE, prefix) == 0)
-            snprintf(fault, sizeof(fault), "%.20s", record->text + prefix);
-        if (record->kind != TORTURE_FAULT_ON || !fault[0] ||
-            strncmp(record->text, fault, sizeof(record->text)) != 0)
-            continue;
-        memcpy(torture->unpromised, fault, sizeof(fault));
-        for (unsigned f = 0; f < report->finding_count; f++)
-            if (report->findings[f].to < record->number)
-                torture->unpromised[0] = '\0';
-        return;
-    }
 }
 
 /* Reads the history, checks and draws it, prints what there is to say. */
@@ -171,7 +151,7 @@ static int judge(struct cli_torture *torture, const char *path)
     doubt_faults(torture);
     count_faults(torture);
     if (torture->report.verdict == TORTURE_VIOLATION)
-        look_for_a_promise(torture);
+        cli_torture_look_for_a_promise(torture);
     drawn = draw(torture);
     torture->verdict_ms = (torture_clock_ns() - begin_ns) / 1000000;
     torture->verdict_cpu_ms = (int64_t)(clock() - begin) * 1000 / CLOCKS_PER_SEC;
@@ -289,7 +269,8 @@ static int run_in_sandbox(struct cli_torture *torture)
     char error[256];
     int code;
 
-    if (!torture_sandbox_start(&torture->sandbox, torture->deployment, error)) {
+    if (!torture_sandbox_start(&torture->sandbox, torture->deployment, torture->plan.faults,
+                               error)) {
         cli_complain("--sandbox %s: %s", torture->deployment->name, error);
         return CLI_UNREACHABLE;
     }

@@ -23,8 +23,9 @@ struct cli_torture {
     struct torture_subject subject;
     const struct torture_deployment *deployment; /* of the sandbox, or NULL */
     struct torture_sandbox sandbox;
-    char
-        unpromised[32]; /* the fault over which the store does not promise what was broken; or "" */
+    bool misses_partition; /* it was asked for by name, and sandbox.no_network says why not */
+    char unpromised[32];   /* the fault, or TORTURE_REMOVED_NOTE, over which the store does not
+                              promise what was broken; or "" */
     struct torture_plan plan;
     struct torture_hook hooks[TORTURE_HOOKS_MAX];
     struct torture_outcome outcome;
@@ -49,6 +50,11 @@ bool cli_torture_is_near(const char *url);
 int cli_torture_probe(struct cli_torture *torture);
 /* What the store has not, one after the other, NULL at the end: begin with *place = 0. */
 const char *cli_torture_left_out(const struct cli_torture *torture, unsigned *place);
+
+/* ---- torture_promise.c ---- */
+
+/* Fills `unpromised`. */
+void cli_torture_look_for_a_promise(struct cli_torture *torture);
 
 /* ---- torture_report.c, torture_json.c ---- */
 void cli_torture_print_list(FILE *out);

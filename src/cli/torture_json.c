@@ -35,7 +35,11 @@ static void print_plan(const struct cli_torture *torture)
         fputs(comma, stdout);
         cli_json_string(stdout, text, strlen(text));
     }
-    fputs("]},\n\"unfenced\":{", stdout);
+    fputs("],", stdout);
+    print_text("unavailable", torture->sandbox.no_network[0] ? "partition" : "");
+    putchar(',');
+    print_text("unavailable_why", torture->sandbox.no_network);
+    fputs("},\n\"unfenced\":{", stdout);
     printf("\"writes\":%" PRIu64, torture->outcome.plain_writes);
     print_number("written_over_unseen", torture->outcome.clobbers);
     putchar('}');

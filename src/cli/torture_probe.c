@@ -40,7 +40,7 @@ static unsigned all_caps(void)
 
 static bool is_meant(const struct cli_torture *torture)
 {
-    if (torture->settings->yes || cli_torture_is_near(torture->url))
+    if (torture->settings->yes || torture->deployment || cli_torture_is_near(torture->url))
         return true;
     cli_complain("'%s' is not on this machine: torture keeps a store busy, and hooks may do worse. "
                  "If that is meant, say --yes",
@@ -103,6 +103,10 @@ static int choose_faults(struct cli_torture *torture)
     unsigned impossible = torture->plan.faults & ~possible;
 
     torture->plan.faults &= possible;
+    if (torture->plan.faults & 1u << TORTURE_PARTITION && torture->sandbox.no_network[0]) {
+        torture->plan.faults &= ~(1u << TORTURE_PARTITION);
+        torture->misses_partition = faults && strstr(faults, "partition");
+    }
     if (!impossible || !faults || strstr(faults, "all"))
         return CLI_OK;
     if (impossible & TORTURE_WIRE_FAULTS)

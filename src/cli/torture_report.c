@@ -37,6 +37,7 @@ void cli_torture_print_list(FILE *out)
     fputs(
         "  --hook       yours\n"
         "  reset, hole, mute and drip need a store that is reached by connections: local: is not.\n"
+        "  The last five strike servers of a --sandbox; partition needs network namespaces.\n"
         "\nSANDBOXES\n",
         out);
     for (unsigned i = 0; torture_deployment(i); i++)
@@ -91,6 +92,8 @@ void cli_torture_print_plan(const struct cli_torture *torture)
     printf("faults          ");
     print_faults(plan);
     print_left_out(torture);
+    if (torture->sandbox.no_network[0])
+        cli_say(stdout, "\n", "unavailable     partition: %s", torture->sandbox.no_network);
     printf("seed            %" PRIu64 "\n", plan->seed);
     fflush(stdout);
 }
@@ -190,7 +193,14 @@ static void print_verdict(const struct cli_torture *torture)
                report->fault_hits, 100 * cli_torture_bound(torture));
     if (report->reason[0])
         cli_say(stdout, "\n", "why             %s", report->reason);
-    if (torture->unpromised[0])
+    if (strcmp(torture->unpromised, TORTURE_REMOVED_NOTE) == 0)
+        cli_say(
+            stdout, "\n",
+            "promise         none: a file of the store was removed, or another put in its place, "
+            "while clients had it%s%s; who has the old one and who has the new one know nothing "
+            "of each other; no bug of the library",
+            torture->outcome.removed[0] ? ": " : "", torture->outcome.removed);
+    else if (torture->unpromised[0])
         cli_say(
             stdout, "\n",
             "promise         none: all that was broken came after \"%s\", over which this store "

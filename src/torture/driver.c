@@ -50,8 +50,12 @@ static _Noreturn void live(const struct torture_driver *driver, unsigned number,
                                       .seat = seat,
                                       .number = number,
                                       .incarnation = atomic_load(&seat->incarnation) };
+    const struct torture_sandbox *sandbox = driver->plan->sandbox;
+    unsigned side = torture_sandbox_side(sandbox, number);
+    if (side > 0 && !torture_network_take_side(sandbox->network, side))
+        _exit(1);
     if (driver->relay)
-        torture_relay_through(&driver->arena->relay, number);
+        torture_relay_through(&driver->arena->relay, number, side);
     client.dice = torture_dice(driver->plan->seed, number, client.incarnation);
     torture_client_live(&client);
 }
@@ -222,6 +226,7 @@ static void attend(struct torture_driver *driver, int64_t ns)
 
     if (number > 0 && number != SIGCHLD && !driver->outcome->ended_by)
         driver->outcome->ended_by = number;
+    torture_look_for_removed_files(driver);
     collect(driver);
     make_room(driver);
     report_progress(driver);

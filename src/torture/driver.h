@@ -25,6 +25,7 @@ struct torture_driver {
     sigset_t before, original; /* as they were when the run began, and for other processes */
     const char *now;           /* what is just being done to whom */
     int64_t pauses_end_ns;     /* until then, some sync points pause */
+    int64_t looked_ns;         /* for removed files, last */
     unsigned next_fault;       /* goes round, so that every fault gets its chance */
     unsigned rounds;           /* of all faults, so far */
     bool late;                 /* some clients did not end when they were to */
@@ -49,6 +50,12 @@ bool torture_driver_wait_for_clients(struct torture_driver *driver, int64_t ms);
 /* The first failure is the one that is told. */
 __attribute__((format(printf, 2, 3))) void torture_driver_fail(struct torture_driver *driver,
                                                                const char *format, ...);
+
+/* ---- run_removed.c ---- */
+
+/* Notes, once, that a file which clients have in their memory is not there any more; looks only now
+ * and then. */
+void torture_look_for_removed_files(struct torture_driver *driver);
 
 /* ---- run_audit.c ---- */
 

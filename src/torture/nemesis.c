@@ -15,7 +15,7 @@ const char *torture_fault_name(enum torture_fault fault)
     static const char *const names[] = {
         "stop-holder", "stop-waiter", "kill-holder", "kill-waiter", "pause",
         "clock",       "reset",       "hole",        "mute",        "drip",
-        "server-stop", "server-kill", "failover",    "store-clock",
+        "server-stop", "server-kill", "failover",    "store-clock", "partition",
     };
 
     return names[fault];
@@ -38,6 +38,7 @@ const char *torture_fault_text(enum torture_fault fault)
         "the server is killed, and started again",
         "a replica replaces its primary, which has granted what the replica has not heard of",
         "the wall clock of the server jumps ahead, by more than a lease",
+        "the server that leads is cut off from the others, with half of the clients",
     };
 
     return texts[fault];
@@ -263,6 +264,7 @@ static void strike_with(struct torture_driver *driver, unsigned fault)
     case TORTURE_SERVER_KILL:
     case TORTURE_FAILOVER:
     case TORTURE_STORE_CLOCK:
+    case TORTURE_PARTITION:
         torture_nemesis_server(driver, fault);
         break;
     default:

@@ -37,8 +37,9 @@ struct pair {
 
 struct relay {
     struct torture_arena *arena;
+    const struct torture_network *network; /* NULL: there is one side only */
     struct pair *pairs;
-    struct pollfd polls[2 + 2 * PAIRS];
+    struct pollfd polls[TORTURE_LISTENERS + 2 * PAIRS];
     enum torture_wire wires[TORTURE_CLIENTS_MAX]; /* one picture for a whole turn */
     bool tick;                                    /* a drop may fall */
 };
@@ -78,13 +79,15 @@ static void cut(struct pair *pair)
 
 /* ---- a new connection ---- */
 
-static bool take_line(const struct relay *relay, uint64_t from, struct torture_line *ret)
+static bool take_line(const struct relay *relay, unsigned side, uint64_t from,
+                      struct torture_line *ret)
 {
     for (unsigned i = 0; i < TORTURE_LINES; i++) {
         struct torture_line *line = &relay->arena->relay.lines[i];
-        if (atomic_load(&line->state) != TO_BE_TAKEN || line->from != from)
+        if (atomic_load(&line->state) != TO_BE_TAKEN || line->from != from || line->side != side)
             continue;
         ret->client = line->client;
+        ret->side = side;
         ret->to_length = line->to_length;
         ret->to = line->to;
         atomic_store(&line->state, 0);
@@ -100,11 +103,15 @@ void torture_relay_forget(struct torture_relay *relay, uint32_t client)
             atomic_store(&relay->lines[i].state, 0);
 }
 
-static bool connect_pair(struct pair *pair, const struct torture_line *line)
+static bool connect_pair(const struct relay *relay, struct pair *pair,
+                         const struct torture_line *line)
 {
     const int yes = 1;
-    int fd = socket(line->to.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    int fd = -1;
 
+    /* A socket stays on the side where it was made. */
+    if (!relay->network || torture_network_take_side(relay->network, line->side))
+        fd = socket(line->to.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (fd < 0)
         return false;
     pair->fds[STORE] = fd;
@@ -115,7 +122,7 @@ static bool connect_pair(struct pair *pair, const struct torture_line *line)
            errno == EINPROGRESS || errno == EAGAIN;
 }
 
-static void take_connection(const struct relay *relay, int listener)
+static void take_connection(const struct relay *relay, int listener, unsigned side)
 {
     struct sockaddr_storage peer = { .ss_family = AF_UNSPEC };
     socklen_t length = sizeof peer;
@@ -128,12 +135,12 @@ static void take_connection(const struct relay *relay, int listener)
     for (unsigned i = 0; i < PAIRS && !pair; i++)
         if (relay->pairs[i].fds[CLIENT] < 0)
             pair = &relay->pairs[i];
-    if (!pair || !take_line(relay, torture_end_name(&peer, length), &line)) {
+    if (!pair || !take_line(relay, side, torture_end_name(&peer, length), &line)) {
         close(fd);
         return;
     }
     *pair = (struct pair){ .fds = { fd, -1 }, .client = line.client };
-    if (!connect_pair(pair, &line))
+    if (!connect_pair(relay, pair, &line))
         cut(pair);
 }
 
@@ -223,7 +230,7 @@ static void prepare(struct relay *relay)
 {
     for (unsigned i = 0; i < PAIRS; i++) {
         struct pair *pair = &relay->pairs[i];
-        struct pollfd *polls = &relay->polls[2 + 2 * i];
+        struct pollfd *polls = &relay->polls[TORTURE_LISTENERS + 2 * i];
         polls[CLIENT].fd = polls[STORE].fd = -1;
         if (pair->fds[CLIENT] < 0)
             continue;
@@ -293,29 +300,32 @@ static void end_resets(const struct relay *relay)
     }
 }
 
-static void turn(struct relay *relay, const int listeners[2], int patience_ms)
+static void turn(struct relay *relay, const int listeners[TORTURE_LISTENERS], int patience_ms)
 {
     look_at_wires(relay);
     prepare(relay);
-    for (unsigned i = 0; i < 2; i++)
+    for (unsigned i = 0; i < TORTURE_LISTENERS; i++)
         relay->polls[i] = (struct pollfd){ listeners[i], POLLIN, 0 };
-    poll(relay->polls, 2 + 2 * PAIRS, patience_ms);
+    poll(relay->polls, TORTURE_LISTENERS + 2 * PAIRS, patience_ms);
     look_at_wires(relay);
     for (unsigned i = 0; i < PAIRS; i++)
         if (relay->pairs[i].fds[CLIENT] >= 0)
-            serve(relay, &relay->pairs[i], &relay->polls[2 + 2 * i]);
+            serve(relay, &relay->pairs[i], &relay->polls[TORTURE_LISTENERS + 2 * i]);
     end_resets(relay);
-    for (unsigned i = 0; i < 2; i++)
+    for (unsigned i = 0; i < TORTURE_LISTENERS; i++)
         if (relay->polls[i].revents)
-            take_connection(relay, listeners[i]);
+            take_connection(relay, listeners[i], i / 2);
 }
 
-static _Noreturn void live(struct torture_arena *arena, const int listeners[2])
+_Noreturn void torture_relay_live(struct torture_arena *arena,
+                                  const struct torture_network *network,
+                                  const int listeners[TORTURE_LISTENERS])
 {
     static struct relay relay;
     int64_t tick_ns = 0;
 
     relay.arena = arena;
+    relay.network = network;
     relay.pairs = calloc(PAIRS, sizeof *relay.pairs);
     if (!relay.pairs)
         _exit(1);
@@ -328,56 +338,4 @@ static _Noreturn void live(struct torture_arena *arena, const int listeners[2])
             tick_ns = now_ns + TICK_MS * INT64_C(1000000);
         turn(&relay, listeners, relay.tick ? 0 : TICK_MS);
     }
-}
-
-/* ---- starting ---- */
-
-static int listen_at(struct sockaddr *address, socklen_t *length)
-{
-    int fd = socket(address->sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-
-    if (fd < 0 || bind(fd, address, *length) != 0 || listen(fd, PAIRS) != 0)
-        return -1;
-    *length = address->sa_family == AF_UNIX ? sizeof(struct sockaddr_un)
-                                            : sizeof(struct sockaddr_storage);
-    return getsockname(fd, address, length) == 0 ? fd : -1;
-}
-
-static bool begin_listening(struct torture_relay *relay, int listeners[2])
-{
-    struct sockaddr_in *tcp = (struct sockaddr_in *)&relay->tcp;
-    socklen_t length = sizeof *tcp;
-
-    tcp->sin_family = AF_INET;
-    tcp->sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    listeners[0] = listen_at((struct sockaddr *)tcp, &length);
-    relay->path.sun_family = AF_UNIX;
-    relay->path_length = sizeof relay->path.sun_family; /* the kernel finds a name */
-    listeners[1] = listen_at((struct sockaddr *)&relay->path, &relay->path_length);
-    return listeners[0] >= 0 && listeners[1] >= 0;
-}
-
-bool torture_relay_start(struct torture_driver *driver)
-{
-    static const int ignored[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGPIPE };
-    pid_t self = getpid();
-    int listeners[2] = { -1, -1 };
-
-    if (begin_listening(&driver->arena->relay, listeners))
-        driver->relay = fork();
-    if (driver->relay == 0 && listeners[1] >= 0) {
-        prctl(PR_SET_PDEATHSIG, SIGKILL);
-        for (size_t i = 0; i < sizeof ignored / sizeof ignored[0]; i++)
-            signal(ignored[i], SIG_IGN);
-        if (getppid() != self)
-            _exit(1);
-        live(driver->arena, listeners);
-    }
-    if (driver->relay <= 0)
-        torture_driver_fail(driver, "no relay can be started for the connections: %s",
-                            strerror(errno));
-    for (unsigned i = 0; i < 2; i++)
-        if (listeners[i] >= 0)
-            close(listeners[i]);
-    return driver->relay > 0;
 }

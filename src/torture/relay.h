@@ -3,6 +3,8 @@
 #ifndef HF_TORTURE_RELAY_H
 #define HF_TORTURE_RELAY_H
 
+#include "torture/sandbox_network.h"
+
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -11,6 +13,12 @@
 #include <sys/un.h>
 
 struct torture_driver;
+/* On each side of a network, the relay has a door; without a network there is one side. */
+struct torture_door {
+    struct sockaddr_storage tcp; /* where it listens */
+    struct sockaddr_un path;
+    socklen_t path_length;
+};
 
 /* What befalls the connections of a client just now. */
 enum torture_wire {
@@ -28,29 +36,41 @@ enum { TORTURE_LINES = 512 };
 struct torture_line {
     _Atomic uint32_t state; /* 0: nobody's; 1: being written; 2: to be taken */
     uint32_t client;
+    uint32_t side; /* of the network, on which it comes in and goes on */
     uint64_t from; /* the name of the client's end */
     socklen_t to_length;
     struct sockaddr_storage to;
 };
 
 struct torture_relay {
-    struct sockaddr_storage tcp; /* where it listens */
-    struct sockaddr_un path;
-    socklen_t path_length;
+    struct torture_door doors[TORTURE_SIDES];
     struct torture_line lines[TORTURE_LINES];
 };
 
-/* ---- relay.c: the driver ---- */
+/* Two at each door, by port and by path. */
+enum { TORTURE_LISTENERS = 2 * TORTURE_SIDES };
 
-/* Starts it, as a process that ends with the driver. False: the driver has failed. */
-bool torture_relay_start(struct torture_driver *driver);
+/* ---- relay.c ---- */
+
+struct torture_arena;
+
+/* Until the process is killed. */
+_Noreturn void torture_relay_live(struct torture_arena *arena,
+                                  const struct torture_network *network,
+                                  const int listeners[TORTURE_LISTENERS]);
+
 /* Lines that a client has left and will not use, since it is dead. */
 void torture_relay_forget(struct torture_relay *relay, uint32_t client);
 
+/* ---- relay_start.c ---- */
+
+/* Starts it, as a process that ends with the driver. False: the driver has failed. */
+bool torture_relay_start(struct torture_driver *driver);
+
 /* ---- relay_connect.c: a client ---- */
 
-/* From now on every connection of this process goes through the relay. */
-void torture_relay_through(struct torture_relay *relay, uint32_t client);
+/* From now on every connection of this process, which is on that side, goes through the relay. */
+void torture_relay_through(struct torture_relay *relay, uint32_t client, uint32_t side);
 /* How many byte streams this process has opened so far. */
 unsigned torture_connections(void);
 /* The name of a socket's end, by which client and relay mean the same connection; 0: none. */

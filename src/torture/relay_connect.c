@@ -13,7 +13,7 @@
 enum { NOBODYS, BEING_WRITTEN, TO_BE_TAKEN };
 
 static struct torture_relay *relay;
-static uint32_t client;
+static uint32_t client, side;
 static _Atomic unsigned connections;
 
 static int really_connect(int fd, const struct sockaddr *to, socklen_t length)
@@ -76,6 +76,7 @@ static bool leave_a_line(uint64_t from, const struct sockaddr *to, socklen_t len
         if (!atomic_compare_exchange_strong(&line->state, &nobodys, BEING_WRITTEN))
             continue;
         line->client = client;
+        line->side = side;
         line->from = from;
         line->to_length = length;
         memcpy(&line->to, to, length);
@@ -87,11 +88,12 @@ static bool leave_a_line(uint64_t from, const struct sockaddr *to, socklen_t len
 
 static int connect_to_relay(int fd, sa_family_t family)
 {
-    const struct sockaddr_in *tcp = (const struct sockaddr_in *)&relay->tcp;
+    const struct torture_door *door = &relay->doors[side];
+    const struct sockaddr_in *tcp = (const struct sockaddr_in *)&door->tcp;
     struct sockaddr_in6 mapped = { .sin6_family = AF_INET6, .sin6_port = tcp->sin_port };
 
     if (family == AF_UNIX)
-        return really_connect(fd, (const struct sockaddr *)&relay->path, relay->path_length);
+        return really_connect(fd, (const struct sockaddr *)&door->path, door->path_length);
     if (family == AF_INET)
         return really_connect(fd, (const struct sockaddr *)tcp, sizeof *tcp);
     inet_pton(AF_INET6, "::ffff:127.0.0.1", &mapped.sin6_addr);
@@ -113,10 +115,11 @@ int connect(int fd, __CONST_SOCKADDR_ARG address, socklen_t length)
     return connect_to_relay(fd, to->sa_family);
 }
 
-void torture_relay_through(struct torture_relay *through, uint32_t number)
+void torture_relay_through(struct torture_relay *through, uint32_t number, uint32_t where)
 {
     relay = through;
     client = number;
+    side = where;
 }
 
 unsigned torture_connections(void)

@@ -112,7 +112,7 @@ static void hear_signals(struct torture_driver *driver)
 
 static bool start_clients(struct torture_driver *driver)
 {
-    driver->begin_ns = torture_clock_ns();
+    driver->begin_ns = driver->looked_ns = torture_clock_ns();
     driver->end_ns = driver->begin_ns + driver->plan->time_ms * 1000000;
     driver->arena->begin_ns = driver->begin_ns;
     for (unsigned i = 0; i < driver->plan->clients; i++)

@@ -28,6 +28,7 @@ enum torture_fault {
     TORTURE_SERVER_KILL, /* SIGKILL, and again */
     TORTURE_FAILOVER,    /* the primary dies with a grant that its replica has not heard of */
     TORTURE_STORE_CLOCK, /* the server's clock jumps ahead, and stays there */
+    TORTURE_PARTITION,   /* who leads is cut off from the others, with half of the clients */
     TORTURE_FAULTS
 };
 
@@ -39,10 +40,13 @@ enum torture_fault {
 
 #define TORTURE_SERVER_FAULTS                                                                      \
     (1u << TORTURE_SERVER_STOP | 1u << TORTURE_SERVER_KILL | 1u << TORTURE_FAILOVER |              \
-     1u << TORTURE_STORE_CLOCK)
+     1u << TORTURE_STORE_CLOCK | 1u << TORTURE_PARTITION)
 
 /* Before the name of a fault, the text of a TORTURE_NOTE: over such, the store promises nothing. */
 #define TORTURE_UNPROMISED_NOTE "unpromised:"
+
+/* The text of a TORTURE_NOTE: a file of the store is gone, and was there at `until_ns`. */
+#define TORTURE_REMOVED_NOTE "removed"
 
 /* A fault of the user's: `start` makes it, `heal`, if there is one, ends it. Shell commands. */
 struct torture_hook {
@@ -91,6 +95,7 @@ struct torture_outcome {
     uint64_t writes, fenced_off;     /* at the resource that compares tokens */
     uint64_t plain_writes, clobbers; /* at the one that does not: written over what was not seen */
     uint64_t leftovers;              /* what the audit found */
+    char removed[256];               /* a file of the store that was taken away meanwhile; or "" */
 };
 
 /* "stop-holder", ...: the word of --faults, of the history and of the report. */

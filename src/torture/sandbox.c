@@ -26,6 +26,7 @@ enum { TIDY_TRIES = 50, TIDY_AGAIN_MS = 100 };
 #define STOP (1u << TORTURE_SERVER_STOP)
 #define KILL (1u << TORTURE_SERVER_KILL)
 #define CLOCK (1u << TORTURE_STORE_CLOCK)
+#define PARTITION (1u << TORTURE_PARTITION)
 
 const struct torture_deployment *torture_deployment(unsigned index)
 {
@@ -37,9 +38,11 @@ const struct torture_deployment *torture_deployment(unsigned index)
         { "redis-clock", "one server whose clock jumps ahead", &torture_redis_server, 1, false,
           STOP | CLOCK, STOP },
         { "redis-failover", "a server and a replica that takes its place", &torture_redis_server, 2,
-          false, STOP | 1u << TORTURE_FAILOVER, STOP },
+          false, STOP | 1u << TORTURE_FAILOVER | PARTITION, STOP },
         { "zookeeper", "one ZooKeeper server that writes each change to disk before it answers",
           &torture_zookeeper_server, 1, true, STOP | KILL | CLOCK, STOP | KILL | CLOCK },
+        { "zookeeper-ensemble", "three ZooKeeper servers, of which two are a majority",
+          &torture_zookeeper_server, 3, true, STOP | KILL | PARTITION, STOP | KILL | PARTITION },
     };
 
     return index < sizeof all / sizeof all[0] ? &all[index] : NULL;
@@ -104,8 +107,36 @@ static _Noreturn void be_server(const struct torture_sandbox *sandbox,
     for (int fd = 0; fd < 3; fd++)
         dup2(null, fd);
     torture_sandbox_clock_use(sandbox->clock);
+    if (sandbox->network &&
+        !torture_network_be_server(sandbox->network, (unsigned)(server - sandbox->servers)))
+        _exit(1);
     sandbox->deployment->kind->become(sandbox, server);
     _exit(127);
+}
+
+const char *torture_sandbox_address(const struct torture_sandbox *sandbox,
+                                    const struct torture_server *server)
+{
+    return sandbox->network ? torture_network_address((unsigned)(server - sandbox->servers))
+                            : "127.0.0.1";
+}
+
+int torture_sandbox_connect(const struct torture_sandbox *sandbox,
+                            const struct torture_server *server)
+{
+    struct sockaddr_in address = { .sin_family = AF_INET,
+                                   .sin_port = htons((uint16_t)server->port) };
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    struct pollfd poll_for = { fd, POLLOUT, 0 };
+
+    inet_pton(AF_INET, torture_sandbox_address(sandbox, server), &address.sin_addr);
+    if (fd < 0)
+        return -1;
+    if (connect(fd, (struct sockaddr *)&address, sizeof address) == 0 ||
+        (errno == EINPROGRESS && poll(&poll_for, 1, ANSWER_MS) > 0 && poll_for.revents == POLLOUT))
+        return fd;
+    close(fd);
+    return -1;
 }
 
 unsigned torture_sandbox_port(void)
@@ -121,27 +152,72 @@ unsigned torture_sandbox_port(void)
     return fine ? ntohs(address.sin_port) : 0;
 }
 
+static bool spawn(const struct torture_sandbox *sandbox, struct torture_server *server)
+{
+    pid_t self = getpid();
+
+    fflush(NULL);
+    server->pid = fork();
+    if (server->pid == 0)
+        be_server(sandbox, server, self);
+    return server->pid > 0;
+}
+
+static bool complain(const struct torture_sandbox *sandbox, const struct torture_server *server,
+                     char error[256])
+{
+    snprintf(error, 256, "%s does not start: is it installed? %.120s/log may say why",
+             sandbox->deployment->kind->program, server->directory);
+    return false;
+}
+
 bool torture_sandbox_restart(struct torture_sandbox *sandbox, unsigned number, char error[256])
 {
     struct torture_server *server = &sandbox->servers[number];
     const struct torture_server_kind *kind = sandbox->deployment->kind;
-    pid_t self = getpid();
 
     /* Somebody else may have taken the port meanwhile. */
     for (unsigned tries = 0; tries < TRIES; tries++) {
         if ((tries > 0 || server->port == 0) && !kind->prepare(sandbox, server))
             break;
-        fflush(NULL);
-        server->pid = fork();
-        if (server->pid == 0)
-            be_server(sandbox, server, self);
-        if (server->pid > 0 && wait_until_ready(sandbox, server))
+        if (spawn(sandbox, server) && wait_until_ready(sandbox, server))
             return true;
         torture_sandbox_kill(sandbox, number);
     }
-    snprintf(error, 256, "%s does not start: is it installed? %.120s/log may say why",
-             kind->program, server->directory);
-    return false;
+    return complain(sandbox, server, error);
+}
+
+/* Servers that choose a leader wait for one another, and know each other's ports. */
+static bool start_together(struct torture_sandbox *sandbox, char error[256])
+{
+    unsigned count = sandbox->deployment->servers, failed = 0;
+
+    for (unsigned tries = 0; tries < TRIES; tries++) {
+        bool fine = true;
+        for (unsigned i = 0; i < count; i++)
+            fine = sandbox->deployment->kind->prepare(sandbox, &sandbox->servers[i]) && fine;
+        for (unsigned i = 0; fine && i < count; i++)
+            fine = spawn(sandbox, &sandbox->servers[i]);
+        for (unsigned i = 0; fine && i < count; i++) {
+            fine = wait_until_ready(sandbox, &sandbox->servers[i]);
+            failed = fine ? failed : i;
+        }
+        if (fine)
+            return true;
+        for (unsigned i = 0; i < count; i++)
+            torture_sandbox_kill(sandbox, i);
+    }
+    return complain(sandbox, &sandbox->servers[failed], error);
+}
+
+static bool start_servers(struct torture_sandbox *sandbox, char error[256])
+{
+    if (sandbox->deployment->servers > 1 && sandbox->deployment->kind->find_leader)
+        return start_together(sandbox, error);
+    for (unsigned i = 0; i < sandbox->deployment->servers; i++)
+        if (!torture_sandbox_restart(sandbox, i, error))
+            return false;
+    return true;
 }
 
 static bool make_directories(struct torture_sandbox *sandbox)
@@ -166,7 +242,8 @@ static bool make_directories(struct torture_sandbox *sandbox)
 static void tidy_up(const void *arg);
 
 bool torture_sandbox_start(struct torture_sandbox *sandbox,
-                           const struct torture_deployment *deployment, char error[256])
+                           const struct torture_deployment *deployment, unsigned faults,
+                           char error[256])
 {
     *sandbox = (struct torture_sandbox){ .deployment = deployment };
     bool fine = make_directories(sandbox);
@@ -180,12 +257,13 @@ bool torture_sandbox_start(struct torture_sandbox *sandbox,
         if (!fine)
             snprintf(error, 256, "no clock for the servers of the sandbox: %s", strerror(errno));
     }
-    for (unsigned i = 0; fine && i < deployment->servers; i++)
-        fine = torture_sandbox_restart(sandbox, i, error);
+    if (fine && deployment->faults & faults & PARTITION)
+        sandbox->network = torture_network_new(deployment->servers, sandbox->no_network);
+    fine = fine && start_servers(sandbox, error);
     if (!fine)
         torture_sandbox_end(sandbox);
     else
-        deployment->kind->lead(sandbox);
+        sandbox->deployment->kind->lead(sandbox);
     return fine;
 }
 
@@ -239,6 +317,23 @@ void torture_sandbox_end(struct torture_sandbox *sandbox)
     sandbox->directory[0] = '\0';
     torture_sandbox_clock_free(sandbox->clock);
     sandbox->clock = NULL;
+    torture_network_free(sandbox->network);
+    sandbox->network = NULL;
+}
+
+/* ---- who leads, and where who is ---- */
+
+bool torture_sandbox_look_for_leader(struct torture_sandbox *sandbox)
+{
+    const struct torture_server_kind *kind = sandbox->deployment->kind;
+
+    return !kind->find_leader || sandbox->deployment->servers == 1 ||
+           kind->find_leader(sandbox, &sandbox->primary);
+}
+
+unsigned torture_sandbox_side(const struct torture_sandbox *sandbox, unsigned client)
+{
+    return sandbox && sandbox->network ? client % TORTURE_SIDES : 0;
 }
 
 /* ---- failing over ---- */
@@ -263,6 +358,5 @@ bool torture_sandbox_promote(struct torture_sandbox *sandbox)
         sandbox->primary = was;
         return false;
     }
-    sandbox->deployment->kind->lead(sandbox);
     return true;
 }

@@ -1,4 +1,5 @@
-/* Redis servers of a sandbox. Clients reach the primary by a link to its socket. */
+/* Redis servers of a sandbox. Clients reach the primary by a link to its socket; in a network of
+ * their own, by an address that leads to it. */
 #include "torture/run.h"
 
 #include <poll.h>
@@ -9,7 +10,7 @@
 #include <unistd.h>
 
 /* A replica that was stopped has first to notice that it goes on. */
-enum { TRIES = 100, LOOK_AGAIN_MS = 100 };
+enum { TRIES = 100, LOOK_AGAIN_MS = 100, PORT = 6379 };
 
 static int connect_to(const struct torture_server *server)
 {
@@ -32,8 +33,7 @@ static bool tell(const struct torture_server *server, const char *command, const
 /* Replication needs a port. */
 static bool prepare(struct torture_sandbox *sandbox, struct torture_server *server)
 {
-    (void)sandbox;
-    server->port = torture_sandbox_port();
+    server->port = sandbox->network ? PORT : torture_sandbox_port();
     snprintf(server->socket, sizeof server->socket, "%s/socket", server->directory);
     return server->port != 0;
 }
@@ -46,11 +46,13 @@ static void become(const struct torture_sandbox *sandbox, const struct torture_s
 
     snprintf(port, sizeof port, "%u", server->port);
     snprintf(primary_port, sizeof primary_port, "%u", primary->port);
-    execlp("redis-server", "redis-server", "--bind", "127.0.0.1", "--port", port, "--unixsocket",
-           server->socket, "--dir", server->directory, "--logfile", "log", "--save", "",
-           "--appendonly", sandbox->deployment->durable ? "yes" : "no", "--appendfsync", "always",
+    execlp("redis-server", "redis-server", "--bind", sandbox->network ? "0.0.0.0" : "127.0.0.1",
+           "--protected-mode", "no", "--port", port, "--unixsocket", server->socket, "--dir",
+           server->directory, "--logfile", "log", "--save", "", "--appendonly",
+           sandbox->deployment->durable ? "yes" : "no", "--appendfsync", "always",
            "--repl-diskless-sync", "yes", "--repl-diskless-sync-delay", "0",
-           is_replica ? "--replicaof" : (char *)NULL, "127.0.0.1", primary_port, (char *)NULL);
+           is_replica ? "--replicaof" : (char *)NULL, torture_sandbox_address(sandbox, primary),
+           primary_port, (char *)NULL);
 }
 
 static bool is_ready(const struct torture_sandbox *sandbox, const struct torture_server *server)
@@ -61,9 +63,22 @@ static bool is_ready(const struct torture_sandbox *sandbox, const struct torture
                 is_primary ? "role:master" : "master_link_status:up");
 }
 
+static void lead_sides(struct torture_sandbox *sandbox)
+{
+    snprintf(sandbox->url, sizeof sandbox->url, "redis://" TORTURE_NETWORK_LEADER ":%d", PORT);
+    for (unsigned side = 0; side < TORTURE_SIDES; side++)
+        if (!torture_network_lead(sandbox->network, side, sandbox->primary))
+            sandbox->url[0] = '\0';
+}
+
 static void lead(struct torture_sandbox *sandbox)
 {
     char link[96], fresh[96];
+
+    if (sandbox->network) {
+        lead_sides(sandbox);
+        return;
+    }
 
     snprintf(link, sizeof link, "%s/primary", sandbox->directory);
     snprintf(fresh, sizeof fresh, "%s/next", sandbox->directory);

@@ -1,20 +1,52 @@
 /* ZooKeeper servers of a sandbox, by the package of the distribution. */
 #include "torture/run.h"
 
-#include <arpa/inet.h>
-#include <netinet/in.h>
 #include <stdio.h>
-#include <string.h>
-#include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define JAR "/usr/share/java/zookeeper.jar"
 
-/* Sessions end within a tick of their time. */
-enum { TICK_MS = 100 };
+/* Sessions end within a tick of their time. Who leads notices within five that the others are gone,
+ * and they, that it is: on a busy machine, not too soon. */
+enum { TICK_MS = 100, ENSEMBLE_TICK_MS = 200, SYNC_TICKS = 5, START_TICKS = 100 };
+enum { PORT = 2181, PEER_PORT = 2888, ELECTION_PORT = 3888 };
 
-static bool configure(const struct torture_server *server)
+static unsigned number_of(const struct torture_sandbox *sandbox,
+                          const struct torture_server *server)
 {
+    return (unsigned)(server - sandbox->servers);
+}
+
+static bool write_own_number(const struct torture_sandbox *sandbox,
+                             const struct torture_server *server)
+{
+    char path[120];
+    FILE *file;
+
+    snprintf(path, sizeof path, "%s/data", server->directory);
+    mkdir(path, 0700);
+    snprintf(path, sizeof path, "%s/data/myid", server->directory);
+    file = fopen(path, "we");
+    if (!file)
+        return false;
+    fprintf(file, "%u\n", number_of(sandbox, server) + 1);
+    return fclose(file) == 0;
+}
+
+static void name_peers(const struct torture_sandbox *sandbox, FILE *file)
+{
+    fprintf(file, "initLimit=%d\nsyncLimit=%d\n", START_TICKS, SYNC_TICKS);
+    for (unsigned i = 0; i < sandbox->deployment->servers; i++)
+        fprintf(file, "server.%u=%s:%u:%u\n", i + 1,
+                torture_sandbox_address(sandbox, &sandbox->servers[i]),
+                sandbox->servers[i].peer_ports[0], sandbox->servers[i].peer_ports[1]);
+}
+
+static bool configure(const struct torture_sandbox *sandbox, const struct torture_server *server)
+{
+    bool alone = sandbox->deployment->servers == 1;
+    int tick_ms = alone ? TICK_MS : ENSEMBLE_TICK_MS;
     char path[120];
     FILE *file;
 
@@ -24,55 +56,67 @@ static bool configure(const struct torture_server *server)
         return false;
     fprintf(file,
             "tickTime=%d\nminSessionTimeout=%d\nmaxSessionTimeout=120000\ndataDir=%s/data\n"
-            "clientPort=%u\nclientPortAddress=127.0.0.1\nadmin.enableServer=false\n"
+            "clientPort=%u\nclientPortAddress=%s\nadmin.enableServer=false\n"
             "maxClientCnxns=0\n4lw.commands.whitelist=srvr\n",
-            TICK_MS, TICK_MS, server->directory, server->port);
-    return fclose(file) == 0;
+            tick_ms, tick_ms, server->directory, server->port,
+            torture_sandbox_address(sandbox, server));
+    if (!alone)
+        name_peers(sandbox, file);
+    return fclose(file) == 0 && (alone || write_own_number(sandbox, server));
 }
 
-/* The URL names the port, so it stays the same for as long as clients go by it. */
+/* The URL names the ports, so they stay the same for as long as clients go by it. */
 static bool prepare(struct torture_sandbox *sandbox, struct torture_server *server)
 {
-    if (!sandbox->url[0])
-        server->port = torture_sandbox_port();
-    return server->port != 0 && configure(server);
+    unsigned *ports[] = { &server->port, &server->peer_ports[0], &server->peer_ports[1] };
+    const unsigned usual[] = { PORT, PEER_PORT, ELECTION_PORT };
+    bool fine = true;
+
+    if (sandbox->url[0])
+        return true;
+    for (size_t i = 0; i < sizeof ports / sizeof ports[0]; i++) {
+        *ports[i] = sandbox->network ? usual[i] : torture_sandbox_port();
+        fine = fine && *ports[i] != 0;
+    }
+    return fine;
 }
 
 static void become(const struct torture_sandbox *sandbox, const struct torture_server *server)
 {
     char path[120];
 
-    (void)sandbox;
+    if (!configure(sandbox, server))
+        return;
     snprintf(path, sizeof path, "%s/zoo.cfg", server->directory);
     execlp("java", "java", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xmx256m", "-cp", JAR,
            "org.apache.zookeeper.server.quorum.QuorumPeerMain", path, (char *)NULL);
 }
 
-static int connect_to(const struct torture_server *server)
-{
-    struct sockaddr_in address = { .sin_family = AF_INET,
-                                   .sin_addr = { htonl(INADDR_LOOPBACK) },
-                                   .sin_port = htons((uint16_t)server->port) };
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-
-    if (fd >= 0 && connect(fd, (struct sockaddr *)&address, sizeof address) == 0)
-        return fd;
-    if (fd >= 0)
-        close(fd);
-    return -1;
-}
-
 /* It says its mode when it has read its data, and not before. */
 static bool is_ready(const struct torture_sandbox *sandbox, const struct torture_server *server)
 {
-    (void)sandbox;
-    return torture_sandbox_tell(connect_to(server), "srvr", "Mode:");
+    return torture_sandbox_tell(torture_sandbox_connect(sandbox, server), "srvr", "Mode:");
+}
+
+static bool find_leader(const struct torture_sandbox *sandbox, unsigned *ret)
+{
+    for (unsigned i = 0; i < sandbox->deployment->servers; i++)
+        if (torture_sandbox_tell(torture_sandbox_connect(sandbox, &sandbox->servers[i]), "srvr",
+                                 "Mode: leader")) {
+            *ret = i;
+            return true;
+        }
+    return false;
 }
 
 static void lead(struct torture_sandbox *sandbox)
 {
-    snprintf(sandbox->url, sizeof sandbox->url, "zk://127.0.0.1:%u",
-             sandbox->servers[sandbox->primary].port);
+    size_t length = (size_t)snprintf(sandbox->url, sizeof sandbox->url, "zk://");
+
+    for (unsigned i = 0; i < sandbox->deployment->servers; i++)
+        length += (size_t)snprintf(
+            sandbox->url + length, sizeof sandbox->url - length, "%s%s:%u", i ? "," : "",
+            torture_sandbox_address(sandbox, &sandbox->servers[i]), sandbox->servers[i].port);
 }
 
 const struct torture_server_kind torture_zookeeper_server = {
@@ -81,4 +125,5 @@ const struct torture_server_kind torture_zookeeper_server = {
     .become = become,
     .is_ready = is_ready,
     .lead = lead,
+    .find_leader = find_leader,
 };

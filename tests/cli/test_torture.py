@@ -158,6 +158,24 @@ def a_hook_is_healed_when_the_run_is_ended(box):
 
 
 @test
+def a_state_file_that_is_removed_is_named_as_the_cause(box):
+    """Clients that are killed come back to a new file, while the others have the old one."""
+    url = f'local:{box.file("state")}'
+    for _ in range(5):
+        result = box.run('torture', url, '--time', f'{4 * SLOW:.0f}s', '--lease', '200ms',
+                         '--faults', 'kill', '--history', 'run.hist',
+                         '--hook', f'remove=rm {box.file("state")}/*.hf')
+        again = box.run('torture', '--check', 'run.hist')
+        os.remove(box.file('run.hist'))
+        if result.code == 1:
+            break
+    equal((result.code, again.code), (1, 1), result)
+    contains(result.out, 'a file of the store was removed')
+    contains(result.out, '/state/default.hf; who has the old one')
+    contains(again.out, 'while clients had it; who has the old one')
+
+
+@test
 def a_hook_that_hangs_does_not_keep_the_run_from_healing(box):
     process = box.start('torture', '--time', '10m', '--lease', '100ms', '--faults', 'none',
                         '--hook', 'cut=echo $$ > pid; exec sleep 1000',
@@ -306,7 +324,7 @@ def wrong_words_are_refused(box):
 @test
 def the_list_names_faults_and_rules(box):
     result = box.expect(0, 'torture', '--list')
-    for word in ('stop-holder', 'pause', 'clock', 'S1', 'L4'):
+    for word in ('stop-holder', 'pause', 'clock', 'partition', 'zookeeper-ensemble', 'S1', 'L4'):
         contains(result.out, word)
 
 

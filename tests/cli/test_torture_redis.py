@@ -9,7 +9,7 @@ import socket
 import subprocess
 import sys
 
-from clitest import Skip, contains, equal, is_alive, main, test, wait_until
+from clitest import COMMAND, Skip, contains, equal, is_alive, main, test, wait_until
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / 'lib'))
 from nothing_left import die_with_parent  # noqa: E402
@@ -165,12 +165,12 @@ def overlaps(report):
     return sum(rule['broken'] for rule in report['rules'] if rule['rule'] in about_beliefs)
 
 
-def is_caught(box, name, fault, seconds=8):
+def is_caught(box, name, fault, seconds=5, others=''):
     """A few tries, as an overlap is a matter of milliseconds on a machine with other work to do."""
     sandbox(box)
     for _ in range(5):
         report = report_of(box, '--sandbox', name, '--time', f'{seconds}s', '--lease',
-                           '500ms', '--faults', fault, '--history', 'run.hist')
+                           '500ms', '--faults', fault + others, '--history', 'run.hist')
         if overlaps(report):
             break
         os.unlink(box.file('run.hist'))
@@ -193,6 +193,75 @@ def a_restart_that_forgets_is_caught(box):
 @test
 def a_jump_of_the_servers_clock_is_caught(box):
     is_caught(box, 'redis-clock', 'store-clock', 4)
+
+
+def in_a_network(box, name):
+    """Whether partitions can be made here at all."""
+    sandbox(box)
+    report = report_of(box, '--sandbox', name, '--time', '100ms', '--faults', 'partition')
+    if report['plan']['unavailable']:
+        raise Skip(report['plan']['unavailable_why'])
+
+
+@test
+def a_partition_with_a_primary_on_either_side_is_caught(box):
+    in_a_network(box, 'redis-failover')
+    # Also by a relay, which has to be on both sides.
+    is_caught(box, 'redis-failover', 'partition', others=',reset')
+
+
+def sides_that_were_hit(path):
+    """What is zero is not said in a record: neither is the first client."""
+    with open(path, encoding='utf-8') as file:
+        records = [json.loads(line) for line in file.read().splitlines()[1:]]
+    return {record.get('client', 0) % 2 for record in records
+            if record['kind'] == 'fault_hit' and record['text'] != 'partition'}
+
+
+@test
+def connections_are_broken_on_either_side_of_a_network(box):
+    in_a_network(box, 'redis-failover')
+    sides = set()
+    for _ in range(5):
+        report_of(box, '--sandbox', 'redis-failover', '--time', '5s', '--lease', '200ms',
+                  '--faults', 'reset,hole,mute,drip,partition', '--history', 'run.jsonl')
+        sides |= sides_that_were_hit(box.file('run.jsonl'))
+        os.unlink(box.file('run.jsonl'))
+        if len(sides) == 2:
+            break
+    equal(sides, {0, 1})
+
+
+@test
+def who_has_no_rights_has_partitions_or_is_told_why_not(box):
+    sandbox(box)
+    nobody = ['setpriv', '--reuid', '65534', '--regid', '65534', '--clear-groups', COMMAND]
+    asked = subprocess.run([*nobody, 'torture', '--list'], capture_output=True, cwd='/',
+                           check=False)
+    if os.geteuid() != 0 or asked.returncode != 0:
+        raise Skip('nobody may run this command')
+    result = subprocess.run([*nobody, 'torture', '--json', '--sandbox', 'redis-failover', '--time',
+                             '2s', '--faults', 'partition'], capture_output=True, text=True,
+                            timeout=LONG, check=False, cwd='/')
+    plan = json.loads(result.stdout)['plan']
+    faults = [fault['fault'] for fault in json.loads(result.stdout)['faults']]
+    equal(bool(plan['unavailable']), bool(plan['unavailable_why']), plan)
+    equal(bool(plan['unavailable']), 'partition' not in faults, result)
+
+
+@test
+def where_no_network_may_be_made_the_run_goes_on_without(box):
+    sandbox(box)
+    limit = 'echo 0 > /proc/sys/user/max_net_namespaces && exec "$@"'
+    command = ['unshare', '-Ur', 'sh', '-c', limit, 'sh']
+    if subprocess.run([*command, 'true'], capture_output=True, check=False).returncode != 0:
+        raise Skip('there is no way here to forbid namespaces')
+    result = subprocess.run([*command, COMMAND, 'torture', '--sandbox', 'redis-failover', '--time',
+                             '3s', '--lease', '200ms', '--faults', 'clock,partition'],
+                            capture_output=True, text=True, timeout=LONG, check=False)
+    equal((result.returncode, result.stdout.splitlines()[-1]), (2, 'INCONCLUSIVE'), result)
+    contains(result.stdout, 'unavailable     partition: no network namespaces may be made here')
+    contains(result.stdout, 'faults          clock')
 
 
 @test

@@ -55,6 +55,23 @@ def a_server_that_is_struck_keeps_its_promise(box):
 
 
 @test
+def an_ensemble_that_is_partitioned_keeps_its_promise(box):
+    sandbox(box)
+    code, out, err = end_of(box.start('torture', '--json', '--sandbox', 'zookeeper-ensemble',
+                                      '--time', '12s', '--lease', '1s', '--faults', 'partition'))
+    assert out, (code, err)
+    report = json.loads(out)
+    if report['plan']['unavailable']:
+        raise Skip(report['plan']['unavailable_why'])
+    partition, = report['faults']
+    assert partition['tried'] > 0, report
+    equal(report['promised'], True, report)
+    for rule in ('S1', 'S3', 'S9'):
+        looked, = (entry for entry in report['rules'] if entry['rule'] == rule)
+        assert looked['checked'] > 0 and looked['broken'] == 0, report
+
+
+@test
 def nothing_of_a_sandbox_is_left(box):
     sandbox(box)
     process = box.start('torture', '--sandbox', 'zookeeper', '--time', '10m')

@@ -78,7 +78,7 @@ static void listen_by_port(struct stage *stage)
 static int connect_as(struct stage *stage, uint32_t client)
 {
     int fd = socket(stage->address.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    torture_relay_through(&stage->driver.arena->relay, client);
+    torture_relay_through(&stage->driver.arena->relay, client, 0);
     CHECK_INT(connect(fd, (struct sockaddr *)&stage->address, stage->length), 0);
     return fd;
 }

@@ -245,7 +245,7 @@ static int try_in_sandbox(const struct options *options)
     sigaddset(&ends, SIGINT);
     sigaddset(&ends, SIGTERM);
     sigprocmask(SIG_BLOCK, &ends, NULL);
-    if (!torture_sandbox_start(&sandbox, deployment, error)) {
+    if (!torture_sandbox_start(&sandbox, deployment, 0, error)) {
         fprintf(stderr, "torture-mutants: --sandbox: %s\n", error);
         return 2;
     }
