@@ -183,7 +183,7 @@ TEST(a_question_without_an_answer_is_asked_again)
     hf_client *client = open_on(&server, 200, 30000);
     struct outcome outcome = { 0 };
 
-    give_back(take(client, "one", HF_MUTEX, 0));
+    give_back(take_patiently(client, "one"));
     server_stop(&server);
     CHECK_CODE(hf_lock_async(client, "one", HF_FOREVER, NULL, record_outcome, &outcome, NULL),
                HF_OK);
@@ -207,7 +207,7 @@ TEST(a_question_that_was_given_up_leaves_nothing)
     hf_client *client = open_on(&server, 200, 30000);
     hf_hold *hold = NULL;
 
-    give_back(take(client, "warm", HF_MUTEX, 0));
+    give_back(take_patiently(client, "warm"));
     for (int i = 0; i < 3; i++) {
         server_stop(&server);
         CHECK_CODE(hf_lock(client, "one", 100, NULL, &hold), HF_UNREACHABLE);
@@ -255,7 +255,7 @@ TEST(a_server_that_goes_away_kills_nobody)
                        &(hf_client_options){ HF_CLIENT_OPTIONS_INIT, .driver = HF_DRIVE_MYSELF }),
                HF_OK);
     for (int i = 0; i < 5; i++) {
-        give_back(take(client, "one", HF_MUTEX, 0));
+        give_back(take_patiently(client, "one"));
         server_kill(&server);
         for (int k = 0; k < 3; k++)
             CHECK_CODE(hf_lock(client, "one", 0, NULL, &hold), HF_UNREACHABLE);
@@ -306,7 +306,7 @@ TEST(closing_does_not_wait_for_a_silent_server)
     hf_client *client = open_on(&server, 300, 30000);
     struct outcome outcome = { 0 };
 
-    take(client, "one", HF_MUTEX, 0);
+    take_patiently(client, "one");
     CHECK_CODE(hf_lock_async(client, "one", HF_FOREVER, LOCK_OPTIONS(.owner = 7), record_outcome,
                              &outcome, NULL),
                HF_OK);
@@ -363,7 +363,8 @@ TEST(a_password_is_needed_and_never_shown)
                   { ":hunter2@", HF_OK },
                   { "default:hunter2@", HF_OK } };
     for (size_t i = 0; i < sizeof(tries) / sizeof(tries[0]); i++) {
-        snprintf(url, sizeof(url), "redis://%s127.0.0.1:%d/3", tries[i].who, server.port);
+        snprintf(url, sizeof(url), "redis://%s127.0.0.1:%d/3?timeout=60000", tries[i].who,
+                 server.port);
         CHECK_CODE(hf_open(&client, url, NULL), HF_OK);
         CHECK_CODE(hf_lock(client, "one", 0, NULL, &hold), tries[i].code);
         CHECK(strstr(hf_last_error()->text, "hunter2") == NULL);

@@ -82,7 +82,7 @@ static void begin_relayed(struct relayed *relayed)
 
     server_start(&relayed->server);
     relay_start(&relayed->relay, relayed->server.port);
-    snprintf(url, sizeof(url), "redis://127.0.0.1:%d", relayed->relay.port);
+    snprintf(url, sizeof(url), "redis://127.0.0.1:%d?timeout=20000", relayed->relay.port);
     relayed->client = open_at(url, 30000);
     CHECK_CODE(hf_semaphore_set(relayed->client, "sem", 5), HF_OK);
     CHECK_CODE(hf_counter_set(relayed->client, "count", 10), HF_OK);

@@ -45,7 +45,7 @@ TEST(a_question_that_was_given_up_is_never_executed)
     server_start(&server);
     relay_start(&relay, server.port);
     hf_client *client = open_behind(&relay, 300);
-    give_back(take(client, "warm", HF_MUTEX, 0));
+    give_back(take_patiently(client, "warm"));
     relay_hold(&relay);
     CHECK_CODE(hf_lock(client, "one", 100, NULL, &hold), HF_UNREACHABLE);
     CHECK_CODE(hf_lock(client, "another", SOON_MS, NULL, &hold), HF_OK);
@@ -312,7 +312,7 @@ TEST(an_attach_without_an_answer_has_not_been)
         hf_client *client = open_behind(&relay, 60000), *other = open_at(server_url(&server, 3000));
         struct attaching attaching = { .client = client, .key = key };
         leave_under_key(other, "one", kept[i], key);
-        give_back(take(client, "warm", HF_MUTEX, 0));
+        give_back(take_patiently(client, "warm"));
         relay_swallow(&relay);
         thread_start(&thread, attach, &attaching);
         EVENTUALLY(!is_held_under(other, key), SOON_MS);

@@ -103,8 +103,9 @@ TEST(locks_are_taken_waited_for_and_given_back)
     struct secured secured = { 0 };
     make_certificates();
     secured_start(&secured, "good", "no");
-    hf_client *client = open_url(secured_url(&secured, "127.0.0.1", trusting()), LEASE_MS);
-    hf_client *other = open_url(secured_url(&secured, "localhost", trusting()), LEASE_MS);
+    const int64_t lease_ms = LEASE_MS * test_slow();
+    hf_client *client = open_url(secured_url(&secured, "127.0.0.1", trusting()), lease_ms);
+    hf_client *other = open_url(secured_url(&secured, "localhost", trusting()), lease_ms);
     struct outcome outcome = { 0 };
 
     for (int i = 0; i < 3; i++) {
@@ -113,7 +114,7 @@ TEST(locks_are_taken_waited_for_and_given_back)
         CHECK_CODE(hf_lock_async(other, "one", HF_FOREVER, NULL, record_outcome, &outcome, NULL),
                    HF_OK);
         /* Longer than the lease: it is renewed. */
-        let_pass_ms(i ? 0 : LEASE_MS + 200);
+        let_pass_ms(i ? 0 : lease_ms + 200);
         CHECK_INT(outcome.calls, 0);
         CHECK(server_tell(&secured.server, "CLIENT KILL TYPE normal SKIPME yes", NULL, 0));
         give_back(hold);

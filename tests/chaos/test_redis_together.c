@@ -36,7 +36,7 @@ static hf_client *open_at(const struct server *server, int timeout_ms)
                        &(hf_client_options){ HF_CLIENT_OPTIONS_INIT, .driver = HF_DRIVE_MYSELF,
                                              .lease_ms = LEASE_MS }),
                HF_OK);
-    give_back(take(client, "warm", HF_MUTEX, 0));
+    give_back(take_patiently(client, "warm"));
     return client;
 }
 
@@ -131,7 +131,7 @@ TEST(many_in_a_turn_are_few_calls)
     /* The scripts are gone in between, as after SCRIPT FLUSH by whomsoever. */
     run(&server, "SCRIPT FLUSH");
     give_all(told);
-    give_back(take(client, "warm", HF_MUTEX, 0));
+    give_back(take_patiently(client, "warm"));
     CHECK(all_are_free(&server));
     CHECK(script_calls(&server) < CALLS_MOST);
     hf_close(client);
@@ -162,7 +162,7 @@ TEST(each_is_told_its_own)
     /* One is something else by the time it is given back; the others are given back. */
     run(&server, "SET own/7 1");
     give_all(told);
-    give_back(take(client, "warm", HF_MUTEX, 0));
+    give_back(take_patiently(client, "warm"));
     run(&server, "DEL own/7");
     CHECK(all_are_free(&server));
     hf_close(client);
@@ -260,7 +260,7 @@ TEST(very_many_leases_are_renewed_one_after_the_other)
                HF_OK);
     for (int i = 0; i < LEASES; i++) {
         snprintf(name, sizeof(name), "lease/%d", i);
-        ask(client, name, 0, &told[i]);
+        ask(client, name, HF_FOREVER, &told[i]);
     }
     turn_until_told(client, told, LEASES);
     let_pass_ms(lease_ms / 3 + 10);

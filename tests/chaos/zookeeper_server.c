@@ -249,11 +249,12 @@ void zookeeper_start(struct zookeeper_server *server)
 
 /* ---- three that are one ---- */
 
-static void name_member(struct zookeeper_server *server, const char *where, int number)
+static void name_member(struct zookeeper_server *server, int number, int start)
 {
     char path[300];
 
-    snprintf(server->directory, sizeof(server->directory), "%.150s/%d", where, number);
+    snprintf(server->directory, sizeof(server->directory), "%.150s/%d-%d", temp_dir(), number,
+             start);
     CHECK(mkdir(server->directory, 0700) == 0);
     snprintf(path, sizeof(path), "%s/data", server->directory);
     CHECK(mkdir(path, 0700) == 0);
@@ -265,15 +266,14 @@ static void name_member(struct zookeeper_server *server, const char *where, int 
     server->port = free_port();
 }
 
-static bool starts(struct zookeeper_server servers[ENSEMBLE], int tick_ms)
+static bool starts(struct zookeeper_server servers[ENSEMBLE], int tick_ms, int start)
 {
     char members[300] = "";
-    const char *where = temp_dir();
     bool ready = true;
 
     for (int i = 0; i < ENSEMBLE; i++) {
         size_t length = strlen(members);
-        name_member(&servers[i], where, i + 1);
+        name_member(&servers[i], i + 1, start);
         snprintf(members + length, sizeof(members) - length, "server.%d=127.0.0.1:%d:%d\n", i + 1,
                  free_port(), free_port());
     }
@@ -295,7 +295,7 @@ void zookeeper_start_ensemble(struct zookeeper_server servers[ENSEMBLE], int tic
 
     need_servers();
     for (int i = 0; i < STARTS && !ready; i++) {
-        ready = starts(servers, tick_ms);
+        ready = starts(servers, tick_ms, i);
         for (int j = 0; j < ENSEMBLE && !ready; j++)
             child_kill(&servers[j].process);
     }

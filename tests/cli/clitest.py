@@ -93,6 +93,15 @@ def is_alive(pid):
     return state_of(pid) not in ('', 'Z', 'X')
 
 
+def file_of(pid, name):
+    """What /proc says of a process; nothing if there is none."""
+    try:
+        with open(f'/proc/{pid}/{name}', encoding='utf-8', errors='replace') as file:
+            return file.read()
+    except OSError:
+        return ''
+
+
 class Result:
     def __init__(self, code, out, err):
         self.code, self.out, self.err = code, out, err
@@ -185,6 +194,11 @@ class Box:
         process.child = int(process.line())
         self.pids.append(process.child)
         return process
+
+    def inhabitants(self):
+        """The processes that run in it."""
+        return [pid for pid in os.listdir('/proc')
+                if pid.isdigit() and self.path in file_of(pid, 'environ')]
 
     def picture(self, *words):
         return json.loads(self.expect(0, 'show', '--json', *words).out)

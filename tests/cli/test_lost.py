@@ -1,5 +1,4 @@
 """Losing the lock while the command runs: its whole group is gone before the deadline, and 121."""
-import os
 import signal
 import time
 
@@ -25,7 +24,7 @@ def heard(box):
 @test_of_a_moment
 def a_stubborn_group_is_dead_before_the_next_owner(box):
     box.script('stubborn', STUBBORN)
-    process = box.start('run', '--max-hold', '3s', '--grace', '2s', 'x', '--', './stubborn')
+    process = box.start('run', '--max-hold', '11s', '--grace', '10s', 'x', '--', './stubborn')
     child, grandchild = box.read_pid('child'), box.read_pid('grandchild')
     second = box.start('run', 'x', '--', 'sh', '-c', 'date +%s%N > second_at; '
                        'cat /proc/$(cat child)/stat /proc/$(cat grandchild)/stat 2>&- | '
@@ -42,9 +41,9 @@ def a_stubborn_group_is_dead_before_the_next_owner(box):
         assert int(alive.read() or 0) < int(later.read()), 'it ran beside the next owner'
 
 
-@test_of_a_moment
+@test
 def a_command_that_obeys_ends_early_with_121(box):
-    result = box.expect(121, 'run', '--max-hold', '2s', 'x', '--', 'sh', '-c',
+    result = box.expect(121, 'run', '--max-hold', '62s', '--grace', '60s', 'x', '--', 'sh', '-c',
                         'trap "echo bye; exit 0" TERM; while :; do sleep 0.05; done')
     equal(result.out, 'bye\n')
 
@@ -65,10 +64,10 @@ def a_break_stops_the_command(box):
     contains(result.err, "'x' is lost")
 
 
-@test_of_a_moment
+@test
 def a_break_kills_who_does_not_obey(box):
     box.script('stubborn', STUBBORN)
-    process = box.start('run', '--grace', '300ms', 'x', '--', './stubborn')
+    process = box.start('run', '--grace', '3s', 'x', '--', './stubborn')
     child, grandchild = box.read_pid('child'), box.read_pid('grandchild')
     box.expect(0, 'break', '-y', 'x')
     equal(process.end().code, 121)
@@ -121,13 +120,12 @@ def max_run_is_124(box):
     equal(box.count('holders', 'x'), 0)
 
 
-@test_of_a_moment
+@test
 def max_run_kills_who_does_not_obey(box):
     box.script('stubborn', STUBBORN)
     box.expect(124, 'run', '--max-run', '300ms', '--grace', '200ms', 'x', '--', './stubborn')
-    assert os.path.exists(box.file('child')), 'it was over before it had begun'
-    child, grandchild = box.read_pid('child'), box.read_pid('grandchild')
-    wait_until(lambda: not is_alive(child) and not is_alive(grandchild), 'the group is dead')
+    # It may have been killed before it had written all that it wanted to.
+    wait_until(lambda: not box.inhabitants(), 'the group is dead')
 
 
 @test

@@ -3,7 +3,7 @@ import os
 import re
 import subprocess
 
-from clitest import COMMAND, Skip, equal, main, test
+from clitest import COMMAND, PATIENCE, Skip, equal, main, test
 
 MAN = os.environ['HOLDFAST_MAN']
 PAGES = ['holdfast.1.scd', 'libholdfast.3.scd', 'holdfast-url.7.scd']
@@ -28,8 +28,9 @@ def furnish(box):
 
 
 def shell(box, text):
-    done = subprocess.run(['sh', '-e', '-c', text], cwd=box.path, env=box.environment, timeout=30,
-                          stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+    done = subprocess.run(['sh', '-e', '-c', text], cwd=box.path, env=box.environment,
+                          timeout=PATIENCE, stdin=subprocess.DEVNULL, capture_output=True,
+                          text=True, check=False)
     assert done.returncode == 0, f'{text}\nexit {done.returncode}\n{done.stdout}{done.stderr}'
     return done
 
@@ -61,8 +62,8 @@ def c_examples_compile_and_run(box):
             file.write(text)
         subprocess.run([*compiler.split(), '-std=c17', '-Wall', '-Wextra', '-Wpedantic', '-Werror',
                         '-I', include, source, library, '-o', program,
-                        '-Wl,-rpath,' + os.path.dirname(library)], check=True, timeout=60)
-        done = subprocess.run([program], env=box.environment, timeout=20, capture_output=True,
+                        '-Wl,-rpath,' + os.path.dirname(library)], check=True, timeout=PATIENCE)
+        done = subprocess.run([program], env=box.environment, timeout=PATIENCE, capture_output=True,
                               text=True, check=False)
         assert done.returncode == 0 and done.stdout, (number, done)
 

@@ -4,7 +4,8 @@ import signal
 import subprocess
 import sys
 
-from clitest import COMMAND, PATIENCE, Skip, equal, is_alive, main, state_of, test, wait_until
+from clitest import (COMMAND, PATIENCE, Skip, equal, file_of, is_alive, main, state_of, test,
+                     wait_until)
 
 # A shell's trap can come a moment before the read that it was to interrupt; sigwait misses none.
 LISTENER = '''
@@ -36,8 +37,8 @@ def signals_reach_the_command(box):
 @test
 def signals_reach_the_whole_group(box):
     box.script('family', '''
-sleep 1000 & echo $! > grandchild
 trap : TERM
+sh -c 'echo $$ > grandchild; exec sleep 1000' &
 wait; wait
 exit 4
 ''')
@@ -155,18 +156,7 @@ echo reaped
 @test
 def nothing_of_ours_is_left_running(box):
     box.expect(0, 'run', 'x', '--', 'true')
-    guards = [pid for pid in os.listdir('/proc') if pid.isdigit()
-              and file_of(pid, 'comm') == 'holdfast-guard\n'
-              and box.path in file_of(pid, 'environ')]
-    equal(guards, [])
-
-
-def file_of(pid, name):
-    try:
-        with open(f'/proc/{pid}/{name}', encoding='utf-8', errors='replace') as file:
-            return file.read()
-    except OSError:
-        return ''
+    equal([file_of(pid, 'comm') for pid in box.inhabitants()], [])
 
 
 @test

@@ -85,7 +85,7 @@ def places_in_the_queue_are_kept_while_nobody_is_stopped(box):
 
 @test
 def a_fault_that_never_hits_is_inconclusive(box):
-    result = box.expect(2, 'torture', '--time', '3s', '--lease', '100ms', '--faults', 'kill',
+    result = box.expect(2, 'torture', '--time', '3s', '--lease', '100ms', '--faults', 'none',
                         '--hook', 'never=false')
     equal(result.out.splitlines()[-1], 'INCONCLUSIVE')
     contains(result.out, 'never: 0 of')
@@ -147,7 +147,8 @@ def a_hook_is_healed_when_the_run_is_ended(box):
                             '--hook', 'cut=echo cut >> log; until test -e go; do sleep 0.01; done',
                             '--hook', 'cut:heal=echo heal >> log')
         log, go = box.file('log'), box.file('go')
-        wait_until(lambda path=log: os.path.exists(path), 'the hook runs')
+        wait_until(lambda path=log: os.path.exists(path) and lines_of(path) == ['cut'],
+                   'the hook runs')
         process.signal(number)
         with open(go, 'w', encoding='utf-8'):
             pass
@@ -190,7 +191,7 @@ def a_hook_that_hangs_does_not_keep_the_run_from_healing(box):
 
 @test
 def a_heal_that_fails_is_said(box):
-    result = box.run('torture', '--time', '2s', '--lease', '100ms', '--faults', 'kill',
+    result = box.run('torture', '--time', '2s', '--lease', '100ms', '--faults', 'none',
                      '--hook', 'cut=true', '--hook', 'cut:heal=false')
     equal(result.code, 70, result)
     contains(result.err, 'could not be healed')
@@ -204,7 +205,7 @@ def a_history_is_judged_again(box):
     safe_run(box, 4, *KILLS, history='run.jsonl')
     with open(box.file('run.jsonl'), encoding='utf-8') as file:
         lines = file.read().splitlines()
-    assert len(lines) > 1000 and all(json.loads(line) for line in lines[:100])
+    assert len(lines) > 100 and all(json.loads(line) for line in lines[:100])
     report = json.loads(box.expect(0, 'torture', '--check', 'run.jsonl', '--json').out)
     equal(report['verdict'], 'SAFE-SO-FAR')
 

@@ -9,13 +9,13 @@ import socket
 import subprocess
 import sys
 
-from clitest import COMMAND, Skip, contains, equal, is_alive, main, test, wait_until
+from clitest import COMMAND, SLOW, Skip, contains, equal, is_alive, main, test, wait_until
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / 'lib'))
 from nothing_left import die_with_parent  # noqa: E402
 
 # For a run on a busy machine, or one that waits in vain for a silent store.
-LONG = 150
+LONG = int(150 * SLOW)
 UNKNOWN_SCHEME = 'knows no scheme'
 STRAYS = '''local strays = {}
 for _, key in ipairs(redis.call('keys', '*')) do

@@ -150,6 +150,14 @@ hf_hold *take(hf_client *client, const char *name, hf_mode mode, uint64_t owner)
     return hold;
 }
 
+hf_hold *take_patiently(hf_client *client, const char *name)
+{
+    hf_hold *hold = NULL;
+
+    CHECK_CODE(hf_lock(client, name, SOON_MS * test_slow(), NULL, &hold), HF_OK);
+    return hold;
+}
+
 int probe(hf_client *client, const char *name, hf_mode mode, uint64_t owner)
 {
     hf_hold *hold = NULL;

@@ -44,6 +44,8 @@ void check_error(const char *file, int line, const char *text, int got, int want
 
 /* Takes the name without waiting for anybody, or fails the test. Owner 0: the thread. */
 hf_hold *take(hf_client *client, const char *name, hf_mode mode, uint64_t owner);
+/* The same of a mutex where the store's answers have a limit that a machine may stand still for. */
+hf_hold *take_patiently(hf_client *client, const char *name);
 /* What an attempt to take it now answers; gives it back at once if it could. */
 int probe(hf_client *client, const char *name, hf_mode mode, uint64_t owner);
 void give_back(hf_hold *hold);

@@ -113,7 +113,7 @@ TEST(a_detached_hold_ends_with_its_lease)
     hf_client *client = open_detaching();
     hf_hold *hold, *late = NULL;
 
-    CHECK_CODE(hf_detach(take_leased(client, 200), key), HF_OK);
+    CHECK_CODE(hf_detach(take_leased(client, 2000), key), HF_OK);
     CHECK_CODE(hf_lock(client, name_of("one"), SOON_MS, NULL, &hold), HF_OK);
     CHECK_ERROR(hf_attach(client, name_of("one"), key, &late), HF_LOST);
     CHECK(late == NULL);

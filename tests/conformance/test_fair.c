@@ -112,28 +112,36 @@ TEST(threads_are_served_in_order)
 
 TEST(a_place_given_up_is_skipped)
 {
-    struct peer peers[3];
+    struct peer peers[2];
+    struct outcome outcome = { 0 };
     hf_client *client;
     hf_hold *hold;
+    hf_request request;
 
-    for (int i = 0; i < 3; i++)
+    for (int i = 0; i < 2; i++)
         peer_start(&peers[i]);
     client = open_client();
     need(client, HF_CAP_FAIR | HF_CAP_INSPECT);
-    hold = take(client, name_of("queue"), HF_FAIR, 0);
-    for (int i = 0; i < 3; i++) {
-        peer_begin(&peers[i], 0, name_of("queue"), i == 0 ? 2000 : HF_FOREVER,
-                   LOCK_OPTIONS(.mode = HF_FAIR));
-        EVENTUALLY(waiters(client, name_of("queue")) == i + 1, SOON_MS);
+    hold = take(client, name_of("queue"), HF_FAIR, 1);
+    CHECK_CODE(hf_lock_async(client, name_of("queue"), HF_FOREVER,
+                             LOCK_OPTIONS(.mode = HF_FAIR, .owner = 2), record_outcome, &outcome,
+                             &request),
+               HF_OK);
+    EVENTUALLY(waiters(client, name_of("queue")) == 1, SOON_MS);
+    for (int i = 0; i < 2; i++) {
+        peer_begin(&peers[i], 0, name_of("queue"), HF_FOREVER, LOCK_OPTIONS(.mode = HF_FAIR));
+        EVENTUALLY(waiters(client, name_of("queue")) == i + 2, SOON_MS);
     }
-    CHECK_CODE(peer_answer(&peers[0]), HF_BUSY);
+    hf_cancel(client, request);
+    WAIT_OUTCOME(&outcome);
+    CHECK_CODE(outcome.code, HF_CANCELED);
     EVENTUALLY(waiters(client, name_of("queue")) == 2, SOON_MS);
     give_back(hold);
-    CHECK_CODE(peer_answer(&peers[1]), HF_OK);
-    CHECK_CODE(peer_unlock(&peers[1], 0), HF_OK);
-    CHECK_CODE(peer_answer(&peers[2]), HF_OK);
-    CHECK_CODE(peer_unlock(&peers[2], 0), HF_OK);
+    for (int i = 0; i < 2; i++) {
+        CHECK_CODE(peer_answer(&peers[i]), HF_OK);
+        CHECK_CODE(peer_unlock(&peers[i], 0), HF_OK);
+    }
     hf_close(client);
-    for (int i = 0; i < 3; i++)
+    for (int i = 0; i < 2; i++)
         peer_end(&peers[i]);
 }

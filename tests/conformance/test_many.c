@@ -94,6 +94,7 @@ TEST(ten_thousand_readers_of_one_name)
     const int readers = store_has_sessions() ? 500 : 10000;
     hf_client *client = open_client(), *other = open_client();
 
+    TEST_TIMEOUT(240);
     need(client, HF_CAP_RW);
     for (int i = 0; i < readers; i++)
         holds[i] = take(client, name_of("rw"), HF_READ, (uint64_t)i + 1);
@@ -113,6 +114,7 @@ TEST(one_name_nested_a_hundred_thousand_deep)
     hf_hold **holds = calloc(DEPTH, sizeof(*holds));
     hf_client *client = open_client(), *other = open_client();
 
+    TEST_TIMEOUT(240);
     CHECK(holds != NULL);
     for (int i = 0; i < DEPTH; i++)
         holds[i] = take(client, name_of("one"), HF_MUTEX, 0);
@@ -140,6 +142,7 @@ TEST(requests_by_the_ten_thousand_at_once)
     hf_client *client = open_client();
     char name[40];
 
+    TEST_TIMEOUT(240);
     for (int i = 0; i < many() / 4; i++) {
         name_number(name, sizeof(name), i % 1000);
         CHECK_CODE(hf_lock_async(client, name, HF_FOREVER, NULL, count_done, &done, NULL), HF_OK);

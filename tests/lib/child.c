@@ -76,24 +76,29 @@ static bool all_others_are_at_rest(void)
 #endif
 
 /* The address sanitizer's allocator does not survive a fork() while another thread is inside it, as
- * one is that begins. */
-static void let_threads_come_to_rest(void)
+ * one is that begins, or that looks here at what the others do: so they come here one by one. */
+static pid_t fork_in_quiet(void)
 {
+    static pthread_mutex_t one_by_one = PTHREAD_MUTEX_INITIALIZER;
+
+    pthread_mutex_lock(&one_by_one);
 #ifdef FORK_NEEDS_QUIET_THREADS
-    for (int i = 0; i < 5000 && !all_others_are_at_rest(); i++)
+    int64_t until_ms = monotonic_ms() + 5000;
+    while (!all_others_are_at_rest() && monotonic_ms() < until_ms)
         sched_yield();
 #endif
+    pid_t pid = fork();
+    pthread_mutex_unlock(&one_by_one);
+    return pid;
 }
 
 void child_start(struct child *child, void (*run)(void *arg), void *arg)
 {
     int down[2], up[2];
 
-    let_threads_come_to_rest();
-
     if (pipe2(down, O_CLOEXEC) != 0 || pipe2(up, O_CLOEXEC) != 0)
         FAIL("pipe: %s", strerror(errno));
-    pid_t parent = getpid(), pid = fork();
+    pid_t parent = getpid(), pid = fork_in_quiet();
     if (pid < 0)
         FAIL("fork: %s", strerror(errno));
     if (pid == 0) {

@@ -411,6 +411,7 @@ TEST(what_is_parked_is_not_shown)
 
 struct crowd {
     struct local *local[2];
+    struct barrier both;
     _Atomic int inside;
     _Atomic uint64_t token;
     _Atomic unsigned at_once;
@@ -436,6 +437,7 @@ static void contend(void *arg, int index)
     struct crowd *crowd = arg;
     struct local *at = crowd->local[index];
     uint64_t word = 0;
+    barrier_wait(&crowd->both);
     for (unsigned i = 0; i < ROUNDS; i++) {
         struct hf_op op = op_for(HF_FAIR, (uint64_t)index + 1);
         lock_of(crowd, at, &op, &word);
@@ -456,6 +458,7 @@ TEST(two_sessions_take_turns_both_ways)
     TEST_TIMEOUT(20);
     begin();
     struct crowd crowd = { .local = { local, other } };
+    barrier_init(&crowd.both, 2);
     threads_run(2, contend, &crowd);
     test_note("%u of %u were taken at once", crowd.at_once, 2 * ROUNDS);
     CHECK(crowd.at_once > 0 && crowd.at_once < 2 * ROUNDS - 100);
