@@ -255,6 +255,39 @@ TEST(what_others_have_at_two_servers_is_theirs)
     end(servers);
 }
 
+/* A server answers late what it was asked in a round that has failed meanwhile: whatever it says,
+ * it has been told to forget it. */
+TEST(what_was_given_back_behind_a_question_is_no_vote)
+{
+    struct server servers[QUORUM_SERVERS] = { 0 };
+    start(servers);
+
+    for (int i = 0; i < 15; i++) {
+        hf_client *client = open_quorum(servers, NEVER_MS, 60000);
+        struct outcome outcome = { 0 };
+        char name[20], set[40], exists[40];
+
+        /* A new one each time, whose tokens are not known to any server. */
+        snprintf(name, sizeof(name), "new-%d", i);
+        snprintf(set, sizeof(set), "SET %s theirs", name);
+        snprintf(exists, sizeof(exists), "EXISTS %s", name);
+        give_back(take(client, "two", HF_MUTEX, 0));
+        expect(&servers[0], set, "+OK");
+        server_stop(&servers[2]);
+        CHECK_CODE(hf_lock_async(client, name, HF_FOREVER, NULL, record_outcome, &outcome, NULL),
+                   HF_OK);
+        let_pass_ms(60 + 17 * i);
+        server_continue(&servers[2]);
+        WAIT_OUTCOME(&outcome);
+        CHECK_CODE(outcome.code, HF_OK);
+        expect(&servers[1], exists, ":1");
+        expect(&servers[2], exists, ":1");
+        give_back(outcome.hold);
+        hf_close(client);
+    }
+    end(servers);
+}
+
 TEST(another_kind_of_thing_at_two_servers_cannot_be_locked)
 {
     struct server servers[QUORUM_SERVERS] = { 0 };

@@ -110,14 +110,17 @@ static void note_taking(struct vote *vote)
                                             [HF_NO_ANSWER] = VOTE_SILENT,
                                             [HF_FAILED] = VOTE_NEVER };
     vote->word = words[vote->op.verdict];
-    if (vote->dismissed)
-        vote->op.engine_word[1] |= REDIS_UNSURE; /* That it is not ours any more will be no loss. */
     vote->forgotten_ms = lease_end(vote);
-    /* After silence, what was confirmed before is so still. */
-    if (vote->word == VOTE_YES)
-        vote->held_since_ms = vote->op.own_lease.asked_at_ms;
-    else if (vote->word != VOTE_SILENT)
+    /* What has been given back behind it is no vote, and that it is not ours any more no loss.
+     * After silence, what was confirmed before is so still. */
+    if (vote->dismissed) {
+        vote->op.engine_word[1] |= REDIS_UNSURE;
         vote->held_since_ms = VOTE_NOT_HELD;
+    } else if (vote->word == VOTE_YES) {
+        vote->held_since_ms = vote->op.own_lease.asked_at_ms;
+    } else if (vote->word != VOTE_SILENT) {
+        vote->held_since_ms = VOTE_NOT_HELD;
+    }
 }
 
 static void note_giving(struct vote *vote)
@@ -142,7 +145,7 @@ static void answered(struct hf_task *task)
 {
     struct hf_op *op = HF_CONTAINER(task, struct hf_op, answer);
     struct vote *vote = HF_CONTAINER(op, struct vote, op);
-    bool wanted = vote->giving != vote->ballot->taking;
+    bool wanted = vote->giving ? !vote->ballot->taking : vote->ballot->taking && !vote->dismissed;
     vote->busy = false;
     if (vote->giving)
         note_giving(vote);
