@@ -27,6 +27,7 @@ static const struct feature features[] = {
 /* What the look found out, for the process that asked for it. */
 struct found {
     unsigned caps, connections;
+    bool lines;
 };
 
 static unsigned all_caps(void)
@@ -64,6 +65,8 @@ static int try_it(const struct cli_torture *torture, struct found *found)
         return CLI_USAGE;
     }
     found->caps = hf_caps(client);
+    /* Where locks are queues, and nothing else. */
+    found->lines = strncmp(hf_url(client), "zk", 2) == 0;
     snprintf(name, sizeof(name), "holdfast:torture:probe:%llx-%llx",
              (unsigned long long)torture->plan.seed, (unsigned long long)torture_clock_ns());
     code = hf_lock(client, name, 0, NULL, &hold);
@@ -135,6 +138,7 @@ int cli_torture_probe(struct cli_torture *torture)
     torture->caps = found->caps;
     torture->connects = found->connections > 0;
     torture->subject = torture_holdfast(found->caps);
+    torture->subject.lines = found->lines;
     munmap(found, sizeof(*found));
     return code == CLI_OK ? choose_faults(torture) : code;
 }

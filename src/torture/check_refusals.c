@@ -20,21 +20,40 @@ static uint64_t in_line_until(const struct torture_call *call, uint64_t end)
     return call->end ? torture_smaller(call->end->number, end) : end;
 }
 
+static bool is_refused_try(const struct torture_call *call)
+{
+    return call->invoke->verb == TORTURE_TRY && torture_ended(call, TORTURE_REFUSED);
+}
+
+/* A try that is refused comes into nobody's way, but where it has to stand in line first, and where
+ * something went wrong while it was asked: it may have been granted too late, and given back. */
+static bool never_was_there(const struct torture_checking *checking,
+                            const struct torture_object *lock, const struct torture_call *call)
+{
+    return is_refused_try(call) && !(lock->description->flags & TORTURE_LINE) &&
+           !torture_was_faulty(checking, call->invoke->at_ns, call->end->at_ns,
+                               call->invoke->client);
+}
+
+/* By when what this call brought to the store has gone. What was refused may have been granted too
+ * late, and given back a little after its caller was told. */
+static uint64_t gone_by(const struct torture_checking *checking, const struct torture_call *call)
+{
+    if (torture_ended(call, TORTURE_REFUSED) && call->end->until_ns == 0)
+        return call->end->number;
+    if (is_refused_try(call))
+        return torture_forgotten_number(checking, call->end->at_ns + checking->limits.grace_ns);
+    return call->hold ? torture_hold_forgotten(checking, call->hold)
+                      : torture_call_forgotten(checking, call);
+}
+
 static size_t add_call(const struct torture_checking *checking, const struct torture_object *lock,
                        const struct torture_call *call, struct presence *presence)
 {
     const struct torture_record *invoke = call->invoke;
-    if (!torture_is_acquisition(invoke))
+    if (!torture_is_acquisition(invoke) || never_was_there(checking, lock, call))
         return 0;
-    /* A try that was refused has never been there. A wait that was refused may have been granted
-     * too late, and given back, even a little after its caller was told. */
-    bool refused = torture_ended(call, TORTURE_REFUSED);
-    bool settled = refused && call->end->until_ns == 0;
-    if (refused && invoke->verb == TORTURE_TRY)
-        return 0;
-    uint64_t end = settled      ? call->end->number
-                   : call->hold ? torture_hold_forgotten(checking, call->hold)
-                                : torture_call_forgotten(checking, call);
+    uint64_t end = gone_by(checking, call);
     *presence = (struct presence){ { invoke->number, end, torture_weight(lock, invoke) },
                                    call->hold,
                                    call->hold ? call->hold->highest : invoke->mode,
@@ -153,9 +172,13 @@ static void found_refusal(struct torture_checking *checking, const struct tortur
                   torture_moment(checking, call->end->number).text);
 }
 
-static bool is_refused_try(const struct torture_call *call)
+/* What of the load is the try itself. */
+static uint64_t own_load(const struct torture_checking *checking, const struct torture_object *lock,
+                         const struct torture_call *call, unsigned share)
 {
-    return call->invoke->verb == TORTURE_TRY && torture_ended(call, TORTURE_REFUSED);
+    bool counted = lock->form != TORTURE_RW || torture_shares_conflict(call->invoke->mode, share);
+    return counted && !never_was_there(checking, lock, call) ? torture_weight(lock, call->invoke)
+                                                             : 0;
 }
 
 static void check_share(struct torture_checking *checking, const struct torture_object *lock,
@@ -168,7 +191,7 @@ static void check_share(struct torture_checking *checking, const struct torture_
         uint64_t most = torture_load_most(load, call->invoke->number, call->end->number);
         uint64_t asked = torture_weight(lock, call->invoke);
         checking->report->checked[TORTURE_S4]++;
-        if (most + asked <= lock->permits)
+        if (most - own_load(checking, lock, call, share) + asked <= lock->permits)
             found_refusal(checking, lock, call);
     }
 }

@@ -66,6 +66,7 @@ enum torture_share { TORTURE_EXCLUSIVE, TORTURE_SHARED, TORTURE_UPGRADABLE };
 /* Flags of a TORTURE_LOCK. */
 #define TORTURE_FENCED 1u /* exclusive grants carry rising tokens (0: unknown) */
 #define TORTURE_FIFO 2u   /* granted in the order of TORTURE_ENQUEUED */
+#define TORTURE_LINE 4u   /* whoever asks stands in line, if only until it is refused */
 
 /* Flag of a TORTURE_LOST: the store said so before the deadline; from when on the holder knew is
  * not in the history. */

@@ -44,6 +44,8 @@ unsigned torture_choose_locks(struct torture_arena *arena, const struct torture_
             continue;
         if (!subject->fences)
             lock.flags &= (uint8_t)~TORTURE_FENCED;
+        if (subject->lines)
+            lock.flags |= TORTURE_LINE;
         snprintf(lock.label, sizeof lock.label, "%s", kinds[i].label);
         name_lock(arena, &lock);
         arena->locks[count] = lock;

@@ -107,9 +107,10 @@ struct torture_subject {
     enum torture_answer (*look)(void *session, const struct torture_lock *lock);
 
     /* What it has: bits 1u << torture_form; mutexes that are handed on in the order of asking;
-     * rising tokens; and whether an owner that holds may ask again. */
+     * rising tokens; whether an owner that holds may ask again; and whether whoever asks has to
+     * stand in line. */
     unsigned forms;
-    bool fair, fences, reenters;
+    bool fair, fences, reenters, lines;
 
     /* After the last client is gone: what is left of a lock. May be NULL. */
     enum torture_answer (*inspect)(void *session, const struct torture_lock *lock,
