@@ -37,7 +37,8 @@ void hf__loop_post(struct hf_loop *loop, struct hf_task *task)
     struct hf_task *head = atomic_load_explicit(&loop->posted, memory_order_relaxed);
     do
         task->posted_next = head;
-    while (!atomic_compare_exchange_weak(&loop->posted, &head, task));
+    while (!atomic_compare_exchange_weak_explicit(&loop->posted, &head, task, memory_order_release,
+                                                  memory_order_relaxed));
     /* Whoever finds the stack empty wakes the loop; the others ride along. */
     if (!head)
         loop->wake(loop->arg);

@@ -122,8 +122,6 @@ static int read_options(struct hf_ask *ask, struct hf_client *client,
     ask->owner_text = options->owner_text;
     ask->on_lost = options->on_lost;
     ask->lost_arg = options->lost_arg;
-    if (ask->on_lost)
-        hf__drive_expect_callbacks(client);
     return HF_OK;
 }
 

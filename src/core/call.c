@@ -102,7 +102,6 @@ static struct hf_answer ask_on_loop(struct hf_claim *claim, struct hf_task *task
 {
     struct hf_waiter waiter = { 0 };
     claim->waiter = &waiter;
-    hf__drive_sit(claim->client);
     hf__call_post(claim, task);
     hf__drive_wait(claim->client, &waiter.answered);
     return waiter.answer;
@@ -254,7 +253,6 @@ static int lock_async(struct hf_client *client, struct hf_ask *ask, hf_done_cb *
                       hf_request *ret)
 {
     struct hf_entrance entrance;
-    hf__drive_expect_callbacks(client);
     hf__gate_admit(client, ask, &entrance);
     if (entrance.how == HF_ADMIT_NESTED)
         return answer_nested(client, ask->name_hash, entrance.answer.hold, done, arg);

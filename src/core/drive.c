@@ -1,16 +1,11 @@
 /* Turns the loop with libuv: one timerfd on a clock that goes on in suspend for all timers, one
- * async handle for what other threads post, and whatever handles the engine adds.
- *
- * One thread at a time turns it, the one that has the wheel: the client's, or a caller that blocks
- * and has the seat (seat.h), which keeps the wheel until it is answered. The client's thread has it
- * for what has happened, never while it waits. */
+ * async handle for what other threads post, and whatever handles the engine adds. */
 #include "core/drive.h"
 
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/futex.h"
 #include "base/testing.h"
-#include "core/seat.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -18,10 +13,6 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 #include <uv.h>
-
-/* Descriptors that a turn adds are watched by the next; more than one round more is a handle that
- * takes its time to close. */
-#define ROUNDS_MOST 4u
 
 struct hf_drive {
     struct hf_client *client;
@@ -34,10 +25,6 @@ struct hf_drive {
     int64_t timer_at_ms; /* what timer_fd is set to */
     bool thread_runs, stopping;
     pthread_t thread;
-    pthread_mutex_t wheel;
-    struct hf_seat seat;
-    atomic_bool calls_back;
-    _Atomic uint32_t *awaited; /* what the caller waits for who turns the loop (under the wheel) */
 };
 
 /* The loops that this thread is inside of: a callback of one client may turn another's. Asked at
@@ -48,8 +35,6 @@ struct turning {
     const struct turning *outer;
 };
 static _Thread_local const struct turning *inside __attribute__((tls_model("initial-exec")));
-/* The drive that this thread is going to turn before it sleeps, or turns. */
-static _Thread_local const struct hf_drive *sitting __attribute__((tls_model("initial-exec")));
 
 static int64_t read_clock(void *arg)
 {
@@ -60,10 +45,7 @@ static int64_t read_clock(void *arg)
 static void wake_loop(void *arg)
 {
     struct hf_drive *drive = arg;
-    if (sitting == drive)
-        return;
     uv_async_send(&drive->wake);
-    hf__seat_call(&drive->seat);
 }
 
 /* One that fires too early only makes the loop look again, which is cheaper than moving it at every
@@ -85,13 +67,9 @@ static void turn(struct hf_drive *drive)
     set_timer(drive, hf__loop_turn(&drive->client->loop));
 }
 
-/* What is answered without I/O needs no waiting for it. */
 static void on_before_io(uv_prepare_t *handle)
 {
-    struct hf_drive *drive = handle->data;
-    turn(drive);
-    if (drive->awaited && atomic_load(drive->awaited))
-        uv_stop(&drive->uv);
+    turn(handle->data);
 }
 
 static void on_after_io(uv_check_t *handle)
@@ -147,24 +125,7 @@ static void free_drive(struct hf_drive *drive)
     uv_run(&drive->uv, UV_RUN_DEFAULT);
     uv_loop_close(&drive->uv);
     close(drive->timer_fd);
-    hf__seat_close(&drive->seat);
-    pthread_mutex_destroy(&drive->wheel);
     free(drive);
-}
-
-/* The descriptors, and libuv's loop on them; 0, or a libuv code with nothing left behind. */
-static int open_descriptors(struct hf_drive *drive)
-{
-    drive->timer_fd = timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK);
-    bool seated = drive->timer_fd >= 0 && hf__seat_open(&drive->seat);
-    int code = seated ? uv_loop_init(&drive->uv) : -errno;
-    if (code == 0)
-        return 0;
-    if (seated)
-        hf__seat_close(&drive->seat);
-    if (drive->timer_fd >= 0)
-        close(drive->timer_fd);
-    return code;
 }
 
 int hf__drive_open(struct hf_client *client, enum hf_drive_kind kind, hf_error *error)
@@ -174,13 +135,15 @@ int hf__drive_open(struct hf_client *client, enum hf_drive_kind kind, hf_error *
         return hf__error_set(error, HF_ENOMEM, 0, "out of memory for the client's loop");
     drive->client = client;
     drive->timer_at_ms = HF_NEVER;
-    int code = open_descriptors(drive);
+    drive->timer_fd = timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK);
+    int code = drive->timer_fd < 0 ? -errno : uv_loop_init(&drive->uv);
     if (code != 0) {
+        if (drive->timer_fd >= 0)
+            close(drive->timer_fd);
         free(drive);
         return hf__error_set(error, HF_ELIMIT, -code, "cannot make an event loop: %s",
                              uv_strerror(code));
     }
-    pthread_mutex_init(&drive->wheel, NULL);
     code = open_handles(drive);
     if (code != 0) {
         free_drive(drive);
@@ -194,29 +157,14 @@ int hf__drive_open(struct hf_client *client, enum hf_drive_kind kind, hf_error *
     return HF_OK;
 }
 
-/* Afterwards the kernel watches all descriptors that the loop has by now. */
-static void settle(struct hf_drive *drive)
-{
-    for (unsigned round = 0; round < ROUNDS_MOST && uv_backend_timeout(&drive->uv) == 0; round++)
-        uv_run(&drive->uv, UV_RUN_NOWAIT);
-}
-
 static void *run_thread(void *arg)
 {
     struct hf_drive *drive = arg;
     struct turning turning = { drive->client, NULL };
-    bool stopping = false;
-    while (!stopping) {
-        pthread_mutex_lock(&drive->wheel);
-        inside = &turning;
-        uv_run(&drive->uv, UV_RUN_NOWAIT);
-        settle(drive);
-        inside = NULL;
-        stopping = drive->stopping;
-        pthread_mutex_unlock(&drive->wheel);
-        if (!stopping)
-            hf__seat_guard(&drive->seat, uv_backend_fd(&drive->uv), drive->timer_fd);
-    }
+    inside = &turning;
+    while (!drive->stopping)
+        uv_run(&drive->uv, UV_RUN_ONCE);
+    inside = NULL;
     return NULL;
 }
 
@@ -288,81 +236,31 @@ void hf__drive_dispatch(struct hf_client *client)
     inside = turning.outer;
 }
 
-void hf__drive_sit(struct hf_client *client)
-{
-    struct hf_drive *drive = client->drive;
-    bool turns = client->drive_kind == HF_DRIVE_KIND_MYSELF;
-    if (client->drive_kind == HF_DRIVE_KIND_THREAD && drive->thread_runs &&
-        !atomic_load(&drive->calls_back))
-        turns = hf__seat_take(&drive->seat);
-    if (turns)
-        sitting = drive;
-}
-
-/* The loop is the caller's to turn, until it has its answer, or `until`, too, is set. */
-static void turn_until(struct hf_drive *drive, _Atomic uint32_t *flag, const atomic_bool *until)
-{
-    struct turning turning = { drive->client, inside };
-    inside = &turning;
-    drive->awaited = flag;
-    while (!atomic_load(flag) && !(until && atomic_load(until)))
-        uv_run(&drive->uv, UV_RUN_ONCE);
-    drive->awaited = NULL;
-    settle(drive);
-    inside = turning.outer;
-}
-
-/* Cancelling a thread must not leave the loop half turned. */
-static void turn_from_seat(struct hf_drive *drive, _Atomic uint32_t *flag)
-{
-    int state;
-    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
-    pthread_mutex_lock(&drive->wheel);
-    turn_until(drive, flag, &drive->calls_back);
-    pthread_mutex_unlock(&drive->wheel);
-    sitting = NULL;
-    hf__seat_leave(&drive->seat);
-    /* Whoever has posted something just now has left it to us. */
-    if (atomic_load(&drive->client->loop.posted))
-        hf__seat_call(&drive->seat);
-    pthread_setcancelstate(state, NULL);
-}
-
 void hf__drive_wait(struct hf_client *client, _Atomic uint32_t *flag)
 {
-    struct hf_drive *drive = client->drive;
     if (client->drive_kind == HF_DRIVE_KIND_TEST) {
         while (!atomic_load(flag))
             client->test_pump(client);
-    } else if (!drive->thread_runs) {
-        turn_until(drive, flag, NULL);
-        sitting = NULL;
-    } else {
-        if (sitting == drive)
-            turn_from_seat(drive, flag);
-        if (!atomic_load(flag))
-            hf__seat_sleep(&drive->seat, flag);
+        return;
     }
+    if (client->drive->thread_runs) {
+        while (!atomic_load(flag))
+            hf__futex_wait(flag, 0, NULL);
+        return;
+    }
+    struct turning turning = { client, inside };
+    inside = &turning;
+    while (!atomic_load(flag))
+        uv_run(&client->drive->uv, UV_RUN_ONCE);
+    inside = turning.outer;
+    if (client->drive_kind == HF_DRIVE_KIND_MYSELF)
+        hf__drive_dispatch(client);
 }
 
-/* Who turns the loop sees it as soon as this turn ends. */
 void hf__drive_notify(_Atomic uint32_t *flag)
 {
-    struct hf_drive *drive = inside ? inside->client->drive : NULL;
     atomic_store(flag, 1);
-    if (drive && sitting == drive && drive->awaited == flag)
-        return;
     hf__futex_wake_all(flag);
-}
-
-void hf__drive_expect_callbacks(struct hf_client *client)
-{
-    struct hf_drive *drive = client->drive;
-    if (!drive || client->drive_kind != HF_DRIVE_KIND_THREAD ||
-        atomic_load_explicit(&drive->calls_back, memory_order_relaxed))
-        return;
-    if (!atomic_exchange(&drive->calls_back, true))
-        uv_async_send(&drive->wake);
 }
 
 int hf__drive_fd(const struct hf_client *client)

@@ -15,16 +15,10 @@ void hf__drive_abandon(struct hf_client *client);
 /* Is the calling thread inside this client's loop (in a callback)? */
 bool hf__drive_inside(const struct hf_client *client);
 
-/* Before something is posted whose answer hf__drive_wait waits for: the calling thread may be going
- * to turn the loop, and then wakes nobody else. hf__drive_wait has to follow. */
-void hf__drive_sit(struct hf_client *client);
 /* Blocks until *flag is not 0, turning the loop if that is the caller's job. */
 void hf__drive_wait(struct hf_client *client, _Atomic uint32_t *flag);
-/* Sets *flag and wakes who waits for it. On the loop. */
+/* Sets *flag and wakes who waits for it. */
 void hf__drive_notify(_Atomic uint32_t *flag);
-
-/* From now on there are callbacks, which a client's thread runs by itself, never a caller. */
-void hf__drive_expect_callbacks(struct hf_client *client);
 
 int hf__drive_fd(const struct hf_client *client);
 void hf__drive_dispatch(struct hf_client *client);

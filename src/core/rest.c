@@ -107,10 +107,8 @@ int hf__rest_await(struct hf_claim *claim, int64_t until_ms)
     struct hf_waiter waiter = { .until_ms = until_ms, .asks = true };
     hf__shard_lock(claim->shard);
     bool busy = (claim->driven || claim->raising) && !claim->forgotten;
-    if (busy) {
-        hf__drive_sit(claim->client);
+    if (busy)
         hf__rest_line_up(claim, &waiter);
-    }
     hf__shard_unlock(claim->shard);
     if (!busy)
         return HF_OK;

@@ -55,7 +55,6 @@ int hf__verb_run(struct hf_verb *verb)
     hf__link_init(&verb->link);
     hf__timer_init(&verb->patience, patience_over);
     hf__task_init(&verb->start, started);
-    hf__drive_sit(verb->client);
     hf__loop_post(&verb->client->loop, &verb->start);
     hf__drive_wait(verb->client, &waiter.answered);
     return waiter.answer.code;
