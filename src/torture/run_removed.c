@@ -59,8 +59,10 @@ void torture_look_for_removed_files(struct torture_driver *driver)
                                      .text = TORTURE_REMOVED_NOTE,
                                      .until_ns = driver->looked_ns };
     int64_t now_ns = torture_clock_ns();
+    const char *url = driver->plan->url;
+    bool in_a_file = url && strncmp(url, "local:", strlen("local:")) == 0;
 
-    if (driver->outcome->removed[0] ||
+    if (!in_a_file || driver->outcome->removed[0] ||
         now_ns - driver->looked_ns < LOOK_AGAIN_MS * INT64_C(1000000))
         return;
     for (unsigned i = 0; i < driver->plan->clients; i++)

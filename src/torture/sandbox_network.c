@@ -21,8 +21,8 @@
 #include <unistd.h>
 
 /* Servers come first, then the sides. The loopback has number 1 everywhere, and the link to a node
- * the node's number after FIRST_LINK. */
-enum { NODES_MAX = 3 + TORTURE_SIDES, LOOPBACK = 1, FIRST_LINK = 10, HARDWARE = 6 };
+ * the node's number after FIRST_LINK: the kernel may put tunnels of its own into each namespace. */
+enum { NODES_MAX = 3 + TORTURE_SIDES, LOOPBACK = 1, FIRST_LINK = 1000, HARDWARE = 6 };
 enum { FIRST_SIDE_ADDRESS = 101, LEADER_ADDRESS = 100 };
 
 struct node {
@@ -317,7 +317,7 @@ static bool may_be_made(unsigned servers)
     fflush(NULL);
     pid = fork();
     if (pid == 0)
-        _exit(make(servers) ? 0 : errno);
+        _exit(make(servers) ? 0 : errno ? errno : EIO);
     if (pid < 0)
         return false;
     while (waitpid(pid, &status, 0) < 0 && errno == EINTR)

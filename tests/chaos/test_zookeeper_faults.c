@@ -114,10 +114,13 @@ TEST(a_server_that_lost_its_data_is_used_again)
     struct zookeeper_server server = { 0 };
     zookeeper_start(&server);
     hf_client *client = open_on(server.port, 2000), *idle = open_on(server.port, 2000);
+    hf_client *busy = open_on(server.port, LONG_MS);
     _Atomic int losses = 0;
 
     for (int i = 0; i < 200; i++)
-        give_back(take(idle, "one", HF_MUTEX, 0));
+        give_back(take(busy, "one", HF_MUTEX, 0));
+    hf_close(busy);
+    check_nothing_left(idle, "one");
     hf_hold *hold = take_watched(client, "one", &losses), *next = NULL;
     zookeeper_kill(&server);
     zookeeper_start_empty(&server);

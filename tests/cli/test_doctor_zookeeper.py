@@ -191,6 +191,7 @@ def limits_that_are_too_low_are_findings(box):
     contains(value(facts, 'limits'), '; no messages of 1 MiB')
     contains(value(facts, 'its clock'), "ahead of this machine's")
     held = [greet(server.port) for _ in range(34)]
+    assert all(held), 'a connection that was not let in'
     consists_of(see(box, url)[1], 'of the 40 connections that', *usual)
     wait_until(lambda: server.says(b'Connections: 35\n'), 'doctor is gone')
     while more := greet(server.port):
@@ -247,6 +248,9 @@ def a_server_that_says_nothing_is_no_reason_to_wait_for_ever(box):
         findings = see(box, url)[1]
         contains(' '.join(findings), f'{silent} cannot be asked: it does not answer in time')
         contains(' '.join(findings), 'one server decides alone')
+        # With all the time that is usual, too: a caller waits for doctor no longer than that.
+        findings = see(box, f'zk://{silent},127.0.0.1:{server.port},{silent}')[1]
+        contains(' '.join(findings), f'{silent} cannot be asked: it does not answer in time')
         result = box.run('-e', f'zk://{silent}?timeout=1000', 'doctor')
         equal(result.code, 69, f'the exit status; {result}')
 

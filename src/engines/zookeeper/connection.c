@@ -18,6 +18,8 @@
 #define NUDGE_MS 300
 #define TICK_LEAST_MS 10
 #define SILENCE_LEAST_MS 50
+/* A connection, with TLS perhaps, and a greeting. */
+#define OPENING_LEAST_MS 1000
 #define GOODBYE_MS 1000
 
 static int64_t now_of(const struct zookeeper *zk)
@@ -473,11 +475,15 @@ static void broken(void *arg, int code, int native, const char *why)
     fail(zk);
 }
 
-/* While locks rest on the session, no server gets so long that there is no time for the next. */
+/* No server gets so long that there is no time for the next, before a caller has lost patience, and
+ * before what rests on the session is lost. */
 static int64_t limit_of(const struct zookeeper *zk, const struct zk_session *session)
 {
-    int64_t share_ms = hf__zk_patience_ms(session->timeout_ms) / (int64_t)zk->settings.place_count;
-    int64_t limit_ms = session->id != 0 ? at_least(share_ms, SILENCE_LEAST_MS) : INT64_MAX;
+    int64_t places = (int64_t)zk->settings.place_count;
+    int64_t limit_ms =
+        session->id != 0 && session->state == ZK_SESSION_ALIVE
+            ? at_least(hf__zk_patience_ms(session->timeout_ms) / places, SILENCE_LEAST_MS)
+            : at_least(zk->settings.timeout_ms / places, OPENING_LEAST_MS);
     return limit_ms < zk->settings.timeout_ms ? limit_ms : zk->settings.timeout_ms;
 }
 

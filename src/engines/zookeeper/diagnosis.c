@@ -138,7 +138,8 @@ static void judge_version(const struct patient *patient, const struct zk_intervi
 static void show_limits(const struct patient *patient, const struct zk_interview *server)
 {
     char now[64] = "", connections[96];
-    if (server->presence != ZK_THERE)
+    /* Who serves nobody says that whatever it is asked. */
+    if (server->presence != ZK_THERE || server->serves_nobody)
         return;
     const char *const large = !server->lets_in      ? ""
                               : server->takes_large ? "; messages of 1 MiB"

@@ -35,6 +35,7 @@ struct zk_interview {
     struct hf_stream_place place;
     struct hf_stream *stream;
     struct hf_timer limit;
+    int64_t over_ms; /* when it ends, however far it got */
     unsigned topic;
     char *heard;
     size_t length;

@@ -17,6 +17,10 @@
 #define SMALL 45u
 /* A greeting for a session that nobody has begins nothing: it is answered, and refused. */
 #define NOBODYS_SESSION 1
+/* For a connection, and for all of it: what the others say is told although one says nothing,
+ * before the caller has lost patience. */
+#define CONNECTING_MS 1500
+#define ALL_MS 4000
 
 static char *value_of(const char *text, const char *key, char *value, size_t size)
 {
@@ -61,10 +65,11 @@ static void hear_settings(struct zk_interview *interview)
     interview->per_address = number_of(interview->heard, "maxClientCnxns=");
 }
 
-/* How many lines " /ADDRESS:PORT[..." there are that have the address of this one. */
+/* How many lines " /ADDRESS:PORT[...](..." there are that have the address of this one, which has
+ * brackets of its own if it is one of IPv6. */
 static long count_like(const char *text, const char *line)
 {
-    size_t length = (size_t)(strstr(line, "[") - line);
+    size_t length = (size_t)(strstr(line, "](") - line);
     while (length > 0 && line[length - 1] != ':')
         length--;
     long count = 0;
@@ -78,7 +83,7 @@ static void hear_connections(struct zk_interview *interview)
     const char *text = interview->heard;
     for (const char *line = text; line; line = strchr(line + 1, '\n')) {
         const char *begun = line + (*line == '\n');
-        if (strncmp(begun, " /", 2) != 0 || !strchr(begun, '['))
+        if (strncmp(begun, " /", 2) != 0 || !strstr(begun, "]("))
             continue;
         long count = count_like(text, begun);
         if (count > interview->busiest)
@@ -222,8 +227,9 @@ static void ask(struct zk_interview *interview)
     const struct hf_host *host = interview->zk->base.host;
     interview->length = 0;
     interview->connected = false;
+    int64_t limit_ms = hf__loop_now(host->loop) + 2 * interview->place.limit_ms;
     hf__timer_start(host->loop, &interview->limit,
-                    hf__loop_now(host->loop) + 2 * interview->place.limit_ms);
+                    limit_ms < interview->over_ms ? limit_ms : interview->over_ms);
     interview->stream =
         hf__stream_open(host->uv, host->loop, &interview->place, &events, interview);
     if (!interview->stream)
@@ -237,7 +243,9 @@ void hf__zk_interview_begin(struct zk_interview *interview, struct zookeeper *zk
     interview->tick_ms = interview->least_ms = interview->most_ms = -1;
     interview->per_address = interview->busiest = -1;
     interview->place = zk->settings.places[place];
-    interview->place.limit_ms = zk->settings.timeout_ms;
+    interview->place.limit_ms =
+        zk->settings.timeout_ms < CONNECTING_MS ? zk->settings.timeout_ms : CONNECTING_MS;
+    interview->over_ms = hf__loop_now(hf__zk_loop(zk)) + ALL_MS;
     snprintf(interview->address, sizeof interview->address, "%.100s:%u", interview->place.host,
              interview->place.port);
     hf__timer_init(&interview->limit, limit_fired);
