@@ -40,7 +40,7 @@ struct sleeper {
 static void sleep_once(void *arg)
 {
     struct sleeper *sleeper = arg;
-    struct timespec limit = { .tv_sec = 60 };
+    struct timespec limit = { .tv_sec = 10 };
     sleeper->thread = gettid();
     sleeper->error =
         syscall(SYS_futex, sleeper->word, FUTEX_WAIT, sleeper->seen, &limit, NULL, 0) < 0 ? errno
