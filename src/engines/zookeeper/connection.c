@@ -18,8 +18,11 @@
 #define NUDGE_MS 300
 #define TICK_LEAST_MS 10
 #define SILENCE_LEAST_MS 50
-/* A connection, with TLS perhaps, and a greeting. */
-#define OPENING_LEAST_MS 1000
+/* For a connection, with TLS perhaps, and a greeting, while nothing rests on the session: what one
+ * round of all servers takes, which is less than a caller's patience, and the least for one. Who
+ * needs longer gets twice as long in the next round. */
+#define ROUND_MS 4000
+#define OPENING_LEAST_MS 500
 #define GOODBYE_MS 1000
 
 static int64_t now_of(const struct zookeeper *zk)
@@ -479,12 +482,14 @@ static void broken(void *arg, int code, int native, const char *why)
  * before what rests on the session is lost. */
 static int64_t limit_of(const struct zookeeper *zk, const struct zk_session *session)
 {
-    int64_t places = (int64_t)zk->settings.place_count;
+    int64_t places = (int64_t)zk->settings.place_count, most_ms = zk->settings.timeout_ms;
+    unsigned rounds = zk->failures / zk->settings.place_count;
     int64_t limit_ms =
         session->id != 0 && session->state == ZK_SESSION_ALIVE
             ? at_least(hf__zk_patience_ms(session->timeout_ms) / places, SILENCE_LEAST_MS)
-            : at_least(zk->settings.timeout_ms / places, OPENING_LEAST_MS);
-    return limit_ms < zk->settings.timeout_ms ? limit_ms : zk->settings.timeout_ms;
+            : at_least(ROUND_MS / places, OPENING_LEAST_MS)
+                  << (rounds < PAUSE_DOUBLINGS ? rounds : PAUSE_DOUBLINGS);
+    return limit_ms < most_ms ? limit_ms : most_ms;
 }
 
 static void open_stream(struct zookeeper *zk, struct zk_session *session)
@@ -494,8 +499,9 @@ static void open_stream(struct zookeeper *zk, struct zk_session *session)
     struct hf_stream_place place = zk->settings.places[zk->place_at];
     zk->greeted = hf__zk_session_use(session);
     zk->state = ZK_OPENING;
-    place.limit_ms = limit_of(zk, session);
-    hf__timer_start(host->loop, &zk->limit, now_of(zk) + 2 * place.limit_ms);
+    int64_t limit_ms = limit_of(zk, session);
+    place.limit_ms = limit_ms - limit_ms / 8; /* whoever cannot be reached is told as that */
+    hf__timer_start(host->loop, &zk->limit, now_of(zk) + limit_ms);
     zk->stream = hf__stream_open(host->uv, host->loop, &place, &events, zk);
     if (!zk->stream)
         hf__zk_connection_break(zk, HF_ENOMEM, 0, "out of memory for a connection");
