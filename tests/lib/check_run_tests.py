@@ -1,0 +1,92 @@
+#!/usr/bin/env python3
+"""What tools/run-tests makes of programs that fail: who is late may try again, who is wrong not."""
+
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "tidy"))
+import tap  # noqa: E402
+
+RUN_TESTS = pathlib.Path(__file__).resolve().parent.parent.parent / "tools" / "run-tests"
+LATE = "# test.c:7: still not so after 5000 ms: it has come"
+WRONG = "# test.c:7: got 2, wanted 1: how many are inside"
+
+# Fails with a sentence as often as a number says, and is right then; counts its runs in a file.
+PROGRAM = """
+import os, pathlib, sys
+name, times, sentence, crash = sys.argv[1], int(sys.argv[2]), sys.argv[3], sys.argv[4]
+runs = pathlib.Path(os.environ["RUNS"]) / name
+runs.write_text(runs.read_text() + "x" if runs.exists() else "x")
+print("1..1")
+if len(runs.read_text()) > times:
+    print("ok 1 - a test")
+    sys.exit()
+print(sentence)
+print("not ok 1 - a test", flush=True)
+if crash:
+    os.abort()
+sys.exit(1)
+"""
+
+ALWAYS = 100
+
+
+def run(*programs):
+    """Each is a name, how often it fails, what it says and whether it crashes; answers the last
+    line, all that was said, and how often each ran."""
+    with tempfile.TemporaryDirectory() as directory:
+        root = pathlib.Path(directory)
+        (root / "program.py").write_text(PROGRAM)
+        lines = ["project('p')", "python = find_program('python3')"]
+        for name, times, sentence, crash in programs:
+            lines.append(f"test('{name}', python, args: [files('program.py'), '{name}', "
+                         f"'{times}', '{sentence}', '{crash}'], protocol: 'tap', suite: 'some')")
+        (root / "meson.build").write_text("\n".join(lines) + "\n")
+        (root / "runs").mkdir()
+        subprocess.run(["meson", "setup", root / "build", root], check=True, timeout=60,
+                       stdout=subprocess.DEVNULL)
+        done = subprocess.run([RUN_TESTS, root / "build"], capture_output=True, text=True,
+                              timeout=60, check=False,
+                              env={**os.environ, "RUNS": str(root / "runs")})
+        ran = [len((root / "runs" / name).read_text()) for name, *_ in programs]
+        return done.stdout.splitlines()[-1], done.stdout, ran, done.returncode
+
+
+def judge(wanted, ran, code, *programs):
+    last, text, really_ran, really_code = run(*programs)
+    if (last, really_ran, really_code) == (wanted, ran, code):
+        return []
+    return [f"{last}, ran {really_ran}, status {really_code}; wanted {wanted}, {ran}, {code}",
+            *text.splitlines()]
+
+
+def late_once_is_skipped_and_shown():
+    last, text, ran, code = run(("late", 1, LATE, ""), ("good", 0, "", ""))
+    right = last == "1 passed, 0 failed, 1 skipped" and ran == [4, 1] and code == 0
+    return [] if right and "UNSTEADY" in text and LATE in text else [text]
+
+
+def late_twice_is_failed():
+    return judge("1 passed, 1 failed, 0 skipped", [2, 1], 1,
+                 ("late", 2, LATE, ""), ("good", 0, "", ""))
+
+
+def wrong_is_failed_at_once():
+    return judge("0 passed, 1 failed, 0 skipped", [1], 1, ("wrong", 1, WRONG, ""))
+
+
+def a_crash_is_failed_at_once():
+    return judge("0 passed, 1 failed, 0 skipped", [1], 1, ("crash", 1, LATE, "yes"))
+
+
+def three_that_are_late_are_failed():
+    return judge("0 passed, 3 failed, 0 skipped", [1, 1, 1], 1,
+                 *((name, 1, LATE, "") for name in ("one", "two", "three")))
+
+
+tap.run([(check.__name__.replace("_", " "), check) for check in (
+    late_once_is_skipped_and_shown, late_twice_is_failed, wrong_is_failed_at_once,
+    a_crash_is_failed_at_once, three_that_are_late_are_failed)])
