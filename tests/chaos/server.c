@@ -24,21 +24,36 @@ static struct sockaddr_in address_of(int port)
 }
 
 /* Below those that the kernel gives to whoever connects, so that it stays free while the server is
- * down for a moment. */
-int free_port(void)
+ * down for a moment. The socket is bound to it, and does not listen yet. */
+static int bind_somewhere(int *port)
 {
     for (;;) {
         unsigned salt;
         CHECK(getrandom(&salt, sizeof(salt), 0) == sizeof(salt));
-        int port = 10000 + (int)(salt % 20000);
-        struct sockaddr_in address = address_of(port);
+        *port = 10000 + (int)(salt % 20000);
+        struct sockaddr_in address = address_of(*port);
         int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
         CHECK(fd >= 0);
-        bool is_free = bind(fd, (struct sockaddr *)&address, sizeof(address)) == 0;
+        if (bind(fd, (struct sockaddr *)&address, sizeof(address)) == 0)
+            return fd;
         close(fd);
-        if (is_free)
-            return port;
     }
+}
+
+int free_port(void)
+{
+    int port;
+
+    close(bind_somewhere(&port));
+    return port;
+}
+
+int listen_somewhere(int *port)
+{
+    int fd = bind_somewhere(port);
+
+    CHECK(listen(fd, 64) == 0);
+    return fd;
 }
 
 static bool is_installed(void)

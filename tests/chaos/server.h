@@ -48,5 +48,7 @@ bool server_hear(int fd, char *line, size_t size);
 
 /* A port of this machine that nobody listens on, and that nobody gets by chance. */
 int free_port(void);
+/* Listens on such a port, which is nobody else's from then on. */
+int listen_somewhere(int *port);
 
 #endif

@@ -228,7 +228,7 @@ static bool has_refused(struct cluster *cluster, int node, const char *word)
 /* Which key of a hold goes first: the lock's own, or one that only this hold has. */
 static void split(struct cluster *cluster, hf_mode mode, const char *name)
 {
-    hf_client *client = open_on(cluster, 15000 * test_slow());
+    hf_client *client = open_on(cluster, 30000 * test_slow());
     hf_hold *hold = NULL, *fixed = NULL;
     hf_lock_options options = { HF_LOCK_OPTIONS_INIT, .mode = mode };
     unsigned slot = cluster_slot(cluster, name);

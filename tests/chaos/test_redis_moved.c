@@ -1,130 +1,49 @@
 /* Clusters that send a client about, played by a server that knows five commands: nothing hangs,
  * and what is asked has a limit. */
 #include "conformance.h"
-#include "server.h"
+#include "redis_script.h"
 
-#include <arpa/inet.h>
-#include <netinet/in.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <sys/socket.h>
-#include <unistd.h>
-
-struct counts {
-    _Atomic int scripts, asking, maps;
-};
 
 struct player {
-    struct child process;
-    int port;
-    struct counts *counts;
+    struct script script;
+    _Atomic int scripts, asking, maps;
     const char *map;    /* what CLUSTER SLOTS is answered; NULL: that it has all slots itself */
     const char *answer; /* to a script; an @ in it is its own port */
     const char *then;   /* to a script after ASKING; NULL: the same */
+    bool asked;         /* what comes now comes after ASKING */
+    char said[100];
 };
 
-struct visit {
-    const struct player *player;
-    int fd;
-};
-
-/* The command's first two words. False: nobody is there any more. */
-static bool read_request(FILE *from, char words[2][20])
-{
-    char line[40], byte;
-    long count, length;
-
-    words[0][0] = words[1][0] = '\0';
-    if (!fgets(line, sizeof(line), from) || line[0] != '*')
-        return false;
-    count = strtol(line + 1, NULL, 10);
-    for (long i = 0; i < count; i++) {
-        if (!fgets(line, sizeof(line), from) || line[0] != '$')
-            return false;
-        length = strtol(line + 1, NULL, 10);
-        for (long at = 0; at < length + 2; at++) {
-            if (fread(&byte, 1, 1, from) != 1)
-                return false;
-            if (i < 2 && at < length && at < 19) {
-                words[i][at] = byte;
-                words[i][at + 1] = '\0';
-            }
-        }
-    }
-    return true;
-}
-
-static const char *answer_to(const struct player *player, char words[2][20], bool *asking,
-                             char map[100])
-{
-    bool asked = *asking;
-
-    *asking = strcmp(words[0], "ASKING") == 0;
-    player->counts->asking += *asking;
-    if (strcmp(words[0], "CLUSTER") == 0) {
-        player->counts->maps++;
-        snprintf(map, 100, "*1\r\n*3\r\n:0\r\n:16383\r\n*2\r\n$0\r\n\r\n:%d\r\n", player->port);
-        return player->map ? player->map : map;
-    }
-    if (strcmp(words[0], "PUBSUB") == 0)
-        return "*0\r\n";
-    if (strcmp(words[0], "CLIENT") == 0)
-        return strcmp(words[1], "ID") == 0 ? ":7\r\n" : "+OK\r\n";
-    if (strcmp(words[0], "INFO") == 0)
-        return "$0\r\n\r\n";
-    if (strncmp(words[0], "EVAL", 4) != 0)
-        return "+OK\r\n";
-    player->counts->scripts++;
-    return asked && player->then ? player->then : player->answer;
-}
-
-static void say(const struct visit *visit, const char *answer)
+static const char *with_port(struct player *player, const char *answer)
 {
     size_t length = strcspn(answer, "@");
 
-    if (answer[length])
-        dprintf(visit->fd, "%.*s%d%s", (int)length, answer, visit->player->port,
-                answer + length + 1);
-    else
-        dprintf(visit->fd, "%s", answer);
+    if (!answer[length])
+        return answer;
+    snprintf(player->said, sizeof(player->said), "%.*s%d%s", (int)length, answer,
+             player->script.port, answer + length + 1);
+    return player->said;
 }
 
-static void *converse(void *arg)
+static const char *play(struct script *script, const struct script_call *call)
 {
-    struct visit visit = *(struct visit *)arg;
-    FILE *from = fdopen(visit.fd, "r");
-    char words[2][20], map[100];
-    bool asking = false;
+    struct player *player = script->arg;
+    const char *greeting = script_greeting(call);
+    bool asked = player->asked;
 
-    free(arg);
-    while (from && read_request(from, words))
-        say(&visit, answer_to(visit.player, words, &asking, map));
-    if (from)
-        fclose(from);
-    return NULL;
-}
-
-static void play(void *arg)
-{
-    const struct player *player = arg;
-    struct sockaddr_in address = { .sin_family = AF_INET,
-                                   .sin_port = htons((uint16_t)player->port),
-                                   .sin_addr = { htonl(INADDR_LOOPBACK) } };
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), yes = 1;
-
-    CHECK(setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes)) == 0);
-    CHECK(bind(fd, (struct sockaddr *)&address, sizeof(address)) == 0);
-    CHECK(listen(fd, 10) == 0);
-    parent_say("ready");
-    for (;;) {
-        struct visit *visit = malloc(sizeof(*visit));
-        pthread_t thread;
-        CHECK(visit != NULL);
-        *visit = (struct visit){ .player = player, .fd = accept(fd, NULL, NULL) };
-        CHECK(visit->fd >= 0);
-        CHECK(pthread_create(&thread, NULL, converse, visit) == 0);
-        CHECK(pthread_detach(thread) == 0);
+    player->asked = strcmp(call->words[0], "ASKING") == 0;
+    player->asking += player->asked;
+    if (strcmp(call->words[0], "CLUSTER") == 0) {
+        player->maps++;
+        return with_port(player, player->map
+                                     ? player->map
+                                     : "*1\r\n*3\r\n:0\r\n:16383\r\n*2\r\n$0\r\n\r\n:@\r\n");
     }
+    if (!script_is_called(call))
+        return greeting ? greeting : "+OK\r\n";
+    player->scripts++;
+    return with_port(player, asked && player->then ? player->then : player->answer);
 }
 
 static hf_client *open_on(struct player *player)
@@ -132,11 +51,9 @@ static hf_client *open_on(struct player *player)
     hf_client *client = NULL;
     char url[100];
 
-    player->port = free_port();
-    player->counts = shared_memory(sizeof(*player->counts));
-    child_start(&player->process, play, player);
-    child_wait_for(&player->process, "ready");
-    snprintf(url, sizeof(url), "redis+cluster://127.0.0.1:%d?timeout=%d", player->port,
+    player->script = (struct script){ .answer = play, .arg = player };
+    script_start(&player->script);
+    snprintf(url, sizeof(url), "redis+cluster://127.0.0.1:%d?timeout=%d", player->script.port,
              5000 * test_slow());
     CHECK_CODE(hf_open(&client, url, NULL), HF_OK);
     return client;
@@ -144,7 +61,7 @@ static hf_client *open_on(struct player *player)
 
 static void end(struct player *player, hf_client *client)
 {
-    child_kill(&player->process);
+    script_end(&player->script);
     hf_close(client);
 }
 
@@ -157,11 +74,11 @@ TEST(who_is_sent_in_circles_goes_slowly)
 
     CHECK_ERROR(hf_lock(client, "one", 0, NULL, &hold), HF_UNREACHABLE);
     CHECK(strstr(hf_last_error()->text, "MOVED") != NULL);
-    CHECK_INT(player.counts->scripts, 6);
+    CHECK_INT(player.scripts, 6);
     CHECK_CODE(hf_lock(client, "one", 2000, NULL, &hold), HF_UNREACHABLE);
-    test_note("%d scripts, %d maps", player.counts->scripts, player.counts->maps);
-    CHECK(player.counts->scripts < 400);
-    CHECK(player.counts->maps < 100);
+    test_note("%d scripts, %d maps", player.scripts, player.maps);
+    CHECK(player.scripts < 400);
+    CHECK(player.maps < 100);
     end(&player, client);
 }
 
@@ -173,9 +90,9 @@ TEST(an_exception_is_asked_for_and_does_not_change_the_map)
     hf_hold *hold = NULL;
 
     CHECK_CODE(hf_lock(client, "one", SOON_MS, NULL, &hold), HF_OK);
-    CHECK_INT(player.counts->asking, 1);
-    CHECK_INT(player.counts->scripts, 2);
-    CHECK_INT(player.counts->maps, 1);
+    CHECK_INT(player.asking, 1);
+    CHECK_INT(player.scripts, 2);
+    CHECK_INT(player.maps, 1);
     end(&player, client);
 }
 

@@ -1,116 +1,50 @@
 /* A server that answers word for word as the test says: what is in pieces is put together, what
  * passes by itself is asked again, what does not is told as what it is. */
 #include "conformance.h"
+#include "redis_script.h"
 #include "server.h"
-
-#include <arpa/inet.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 #define REPLIES 8
 #define GRANT "*2\r\n:1\r\n$2\r\n42\r\n"
 
 struct actor {
-    struct child process;
-    int port;
+    struct script script;
     bool in_pieces;
     /* To what comes after the greetings, on whichever connection; the last one again and again. */
     const char *says[REPLIES];
     int said;
 };
 
-static void say(const struct actor *actor, int fd, const char *text)
+static const char *reply_to(struct script *script, const struct script_call *call)
 {
-    size_t step = actor->in_pieces ? 1 : strlen(text);
+    struct actor *actor = script->arg;
+    const char *reply = script_greeting(call);
 
-    for (; *text; text += step)
-        if (send(fd, text, step, MSG_NOSIGNAL) < 0)
-            return;
-}
-
-/* The first two words of a command; false: there are no more. */
-static bool hear(FILE *from, char words[2][40])
-{
-    static char word[65536];
-    int count, length;
-
-    if (fscanf(from, "*%d\r\n", &count) != 1)
-        return false;
-    words[0][0] = words[1][0] = '\0';
-    for (int i = 0; i < count; i++) {
-        if (fscanf(from, "$%d\r\n", &length) != 1 || length + 2 > (int)sizeof(word) ||
-            fread(word, 1, (size_t)length + 2, from) != (size_t)length + 2)
-            return false;
-        if (i < 2)
-            snprintf(words[i], sizeof(words[i]), "%.*s", length < 39 ? length : 39, word);
-    }
-    return true;
-}
-
-static const char *reply_to(struct actor *actor, char words[2][40])
-{
-    if (strcmp(words[0], "INFO") == 0)
-        return "$-1\r\n";
-    if (strcmp(words[0], "CLIENT") == 0)
-        return strcmp(words[1], "ID") == 0 ? ":7\r\n" : "+OK\r\n";
-    const char *reply = actor->says[actor->said];
+    if (reply)
+        return reply;
+    reply = actor->says[actor->said];
     if (actor->said + 1 < REPLIES && actor->says[actor->said + 1])
         actor->said++;
     return reply;
-}
-
-static void serve(struct actor *actor, int fd)
-{
-    FILE *from = fdopen(fd, "r");
-    char words[2][40];
-    int yes = 1;
-
-    CHECK(from != NULL);
-    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof(yes));
-    while (hear(from, words))
-        say(actor, fd, reply_to(actor, words));
-    fclose(from);
-}
-
-static void act(void *arg)
-{
-    struct actor *actor = arg;
-    struct sockaddr_in address = { .sin_family = AF_INET,
-                                   .sin_port = htons((uint16_t)actor->port),
-                                   .sin_addr = { htonl(INADDR_LOOPBACK) } };
-    int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), yes = 1;
-
-    CHECK(setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes)) == 0);
-    CHECK(bind(listener, (struct sockaddr *)&address, sizeof(address)) == 0);
-    CHECK(listen(listener, 10) == 0);
-    parent_say("ready");
-    for (;;) {
-        int fd = accept(listener, NULL, NULL);
-        if (fd >= 0)
-            serve(actor, fd);
-    }
 }
 
 static hf_client *meet(struct actor *actor)
 {
     hf_client *client = NULL;
 
-    actor->port = free_port();
-    child_start(&actor->process, act, actor);
-    child_wait_for(&actor->process, "ready");
-    CHECK_CODE(hf_open(&client, server_url(&(struct server){ .port = actor->port }, 20000), NULL),
-               HF_OK);
+    actor->script =
+        (struct script){ .answer = reply_to, .arg = actor, .in_pieces = actor->in_pieces };
+    script_start(&actor->script);
+    CHECK_CODE(
+        hf_open(&client, server_url(&(struct server){ .port = actor->script.port }, 20000), NULL),
+        HF_OK);
     return client;
 }
 
 static void part(struct actor *actor, hf_client *client)
 {
     hf_close(client);
-    child_kill(&actor->process);
+    script_end(&actor->script);
 }
 
 TEST(an_answer_in_pieces_is_one)

@@ -2,9 +2,6 @@
 #include "conformance.h"
 #include "server.h"
 
-#include <arpa/inet.h>
-#include <errno.h>
-#include <netinet/in.h>
 #include <stdio.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -14,7 +11,7 @@
 
 struct impostor {
     struct child process;
-    int port;
+    int listener;
     const char *says;
     size_t length;
     bool endless;      /* says it again and again */
@@ -39,18 +36,10 @@ static void serve(const struct impostor *impostor, int fd)
 
 static void be_impostor(void *arg)
 {
-    struct impostor *impostor = arg;
-    struct sockaddr_in address = { .sin_family = AF_INET,
-                                   .sin_port = htons((uint16_t)impostor->port),
-                                   .sin_addr = { htonl(INADDR_LOOPBACK) } };
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), yes = 1;
+    const struct impostor *impostor = arg;
 
-    CHECK(setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes)) == 0);
-    CHECK(bind(fd, (struct sockaddr *)&address, sizeof(address)) == 0);
-    CHECK(listen(fd, 10) == 0);
-    parent_say("ready");
     for (;;) {
-        int connection = accept(fd, NULL, NULL);
+        int connection = accept(impostor->listener, NULL, NULL);
         if (connection < 0)
             continue;
         serve(impostor, connection);
@@ -65,9 +54,9 @@ static int meet(struct impostor *impostor)
     hf_client *client;
     hf_hold *hold = (hf_hold *)&hold;
 
-    place.port = impostor->port = free_port();
+    impostor->listener = listen_somewhere(&place.port);
     child_start(&impostor->process, be_impostor, impostor);
-    child_wait_for(&impostor->process, "ready");
+    close(impostor->listener);
     CHECK_CODE(hf_open(&client,
                        server_url(&place, impostor->timeout_ms ? impostor->timeout_ms : 500), NULL),
                HF_OK);
