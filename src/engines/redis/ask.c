@@ -449,13 +449,22 @@ void hf__redis_release(struct hf_engine *engine, struct hf_op *op)
     hf__together_ask(redis, question, op->attach_key ? NULL : kind->give_many);
 }
 
+/* Its answer is nobody's, and by then the op may be another claim's: so it is said but once, with
+ * the script's text. */
+static void send_dismissal(struct connection *connection, struct question *question)
+{
+    connection->known_scripts &= ~(UINT64_C(1) << REDIS_SIMPLE_RELEASE);
+    send_release(connection, question);
+    question->send = NULL;
+}
+
 void hf__redis_dismiss(struct redis *redis, struct hf_op *op)
 {
     struct question *question = hf__question_new(redis);
     if (!question)
         return;
     question->op = op;
-    question->send = send_release;
+    question->send = send_dismissal;
     question->answered = hf__question_ignored;
     hf__redis_ask(redis, question, op->name, op->name_length);
 }

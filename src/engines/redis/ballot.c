@@ -83,13 +83,18 @@ static struct ballot *new_ballot(struct quorum *quorum, struct hf_op *op)
     return ballot;
 }
 
-/* NULL: it has none, or what was left of it has been given back. */
-static struct ballot *ballot_of(struct hf_op *op)
+struct ballot *hf__ballot_of(const struct hf_op *op)
 {
     struct ballot *ballot = op->engine_pointer;
-    if (!ballot || ballot->number != op->engine_word[0])
-        return NULL;
-    ballot->op = op;
+    return ballot && ballot->number == op->engine_word[0] ? ballot : NULL;
+}
+
+/* The core comes again, maybe to what has gone on without it. */
+static struct ballot *ballot_for(struct hf_op *op)
+{
+    struct ballot *ballot = hf__ballot_of(op);
+    if (ballot)
+        ballot->op = op;
     return ballot;
 }
 
@@ -171,6 +176,18 @@ static void begin_giving(struct ballot *ballot)
     ballot->taking = false;
     for (unsigned i = 0; i < ballot->quorum->count; i++)
         hf__vote_give_back(&ballot->votes[i]);
+}
+
+void hf__ballots_abandon(struct quorum *quorum)
+{
+    HF_LIST_FOREACH (link, following, &quorum->ballots) {
+        struct ballot *ballot = HF_CONTAINER(link, struct ballot, link);
+        hf__timer_stop(loop_of(ballot), &ballot->limit);
+        ballot->op = NULL;
+        ballot->open = false;
+        begin_giving(ballot);
+        retire(ballot);
+    }
 }
 
 /* ---- taking ---- */
@@ -256,6 +273,8 @@ static void refuse(struct ballot *ballot)
     end_round(ballot, HF_REFUSED);
 }
 
+static void judge_taking(struct ballot *ballot);
+
 /* Enough have granted it. */
 static void carry(struct ballot *ballot)
 {
@@ -269,8 +288,13 @@ static void carry(struct ballot *ballot)
         count += hf__vote_has_token(&ballot->votes[i]);
     for (unsigned i = 0; i < quorum->count; i++)
         hf__vote_level(&ballot->votes[i]);
-    if (count < quorum->majority)
+    if (count < quorum->majority) {
+        /* Nobody is going to answer for a server that has not done it when it was asked to. */
+        if (count_words(ballot, VOTE_YES) < quorum->majority &&
+            count_words(ballot, VOTE_UNHEARD) == 0)
+            judge_taking(ballot);
         return;
+    }
     ballot->op->token = ballot->token;
     set_lease(ballot, confirmed_at(ballot));
     answer(ballot, HF_GRANTED);
@@ -359,7 +383,7 @@ void hf__ballot_review(struct ballot *ballot)
 void hf__quorum_attempt(struct hf_engine *engine, struct hf_op *op)
 {
     struct quorum *quorum = HF_CONTAINER(engine, struct quorum, base);
-    struct ballot *ballot = ballot_of(op);
+    struct ballot *ballot = ballot_for(op);
     if (!ballot)
         ballot = new_ballot(quorum, op);
     if (!ballot) {
@@ -383,7 +407,7 @@ void hf__quorum_attempt(struct hf_engine *engine, struct hf_op *op)
 
 void hf__quorum_release(struct hf_engine *engine, struct hf_op *op)
 {
-    struct ballot *ballot = ballot_of(op);
+    struct ballot *ballot = ballot_for(op);
     if (!ballot) {
         op->verdict = HF_GONE;
         hf__op_done(engine, op);
@@ -400,7 +424,7 @@ void hf__quorum_release(struct hf_engine *engine, struct hf_op *op)
 void hf__quorum_renew(struct hf_engine *engine, struct hf_lease *lease)
 {
     struct quorum *quorum = HF_CONTAINER(engine, struct quorum, base);
-    struct ballot *ballot = ballot_of(HF_CONTAINER(lease, struct hf_op, own_lease));
+    struct ballot *ballot = ballot_for(HF_CONTAINER(lease, struct hf_op, own_lease));
     for (unsigned i = 0; i < quorum->count && ballot && ballot->taking && !ballot->open; i++) {
         struct vote *vote = &ballot->votes[i];
         struct hf_engine *server = &quorum->members[i]->base;

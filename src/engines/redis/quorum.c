@@ -29,17 +29,9 @@ static void end(struct quorum *quorum)
     closed(arg);
 }
 
-static bool is_settled(const struct quorum *quorum)
-{
-    HF_LIST_FOREACH (link, following, &quorum->ballots)
-        if (!HF_CONTAINER(link, struct ballot, link)->op)
-            return false;
-    return true;
-}
-
 void hf__quorum_settled(struct quorum *quorum)
 {
-    if (quorum->closed && is_settled(quorum))
+    if (quorum->closed && hf__list_empty(&quorum->ballots))
         hf__timer_start(quorum->base.host->loop, &quorum->leaving,
                         hf__loop_now(quorum->base.host->loop));
 }
@@ -52,9 +44,11 @@ static void waited_enough(struct hf_timer *timer)
 static void close_quorum(struct hf_engine *engine, void (*closed)(void *arg), void *arg)
 {
     struct quorum *quorum = quorum_of(engine);
+    hf__ballots_abandon(quorum);
     quorum->closed = closed;
     quorum->closed_arg = arg;
-    if (is_settled(quorum))
+    /* What a change names goes with its caller. */
+    if (hf__list_empty(&quorum->ballots) || hf__polls_wanted(quorum))
         end(quorum);
     else
         hf__timer_start(engine->host->loop, &quorum->leaving,

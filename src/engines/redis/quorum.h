@@ -89,11 +89,15 @@ void hf__vote_close(struct vote *vote);
 void hf__quorum_attempt(struct hf_engine *engine, struct hf_op *op);
 void hf__quorum_release(struct hf_engine *engine, struct hf_op *op);
 void hf__quorum_renew(struct hf_engine *engine, struct hf_lease *lease);
+/* NULL: it has none, or what was left of it has been given back. */
+struct ballot *hf__ballot_of(const struct hf_op *op);
 /* A vote has been answered; has been renewed or lost. */
 void hf__ballot_judge(struct ballot *ballot, struct vote *vote);
 void hf__ballot_review(struct ballot *ballot);
 /* A change that was out is answered. */
 void hf__ballot_unpin(struct ballot *ballot);
+/* The core is not to hear of any of them any more: what is left is given back. */
+void hf__ballots_abandon(struct quorum *quorum);
 /* Frees all ballots, whatever is out. */
 void hf__ballots_close(struct quorum *quorum);
 
@@ -102,6 +106,8 @@ void hf__quorum_settled(struct quorum *quorum);
 
 /* quorum_change.c */
 void hf__quorum_change(struct hf_engine *engine, struct hf_change *change);
+/* The core waits for a change's answer. */
+bool hf__polls_wanted(const struct quorum *quorum);
 void hf__polls_close(struct quorum *quorum);
 
 #endif

@@ -135,21 +135,31 @@ static void ask(struct poll *poll, unsigned number)
 void hf__quorum_change(struct hf_engine *engine, struct hf_change *change)
 {
     struct quorum *quorum = HF_CONTAINER(engine, struct quorum, base);
-    struct poll *poll = hf__calloc(1, sizeof *poll + quorum->count * sizeof *poll->parts);
+    bool given_back = change->op && !hf__ballot_of(change->op);
+    struct poll *poll =
+        given_back ? NULL : hf__calloc(1, sizeof *poll + quorum->count * sizeof *poll->parts);
     if (!poll) {
-        change->code = HF_ENOMEM;
+        change->code = given_back ? HF_LOST : HF_ENOMEM;
         hf__change_done(engine, change);
         return;
     }
     poll->quorum = quorum;
     poll->change = change;
-    poll->ballot = change->op ? change->op->engine_pointer : NULL;
+    poll->ballot = change->op ? hf__ballot_of(change->op) : NULL;
     poll->out = quorum->count;
     if (poll->ballot)
         poll->ballot->pins++;
     hf__list_append(&quorum->polls, &poll->link);
     for (unsigned i = 0; i < quorum->count; i++)
         ask(poll, i);
+}
+
+bool hf__polls_wanted(const struct quorum *quorum)
+{
+    HF_LIST_FOREACH (link, following, &quorum->polls)
+        if (HF_CONTAINER(link, struct poll, link)->change)
+            return true;
+    return false;
 }
 
 void hf__polls_close(struct quorum *quorum)

@@ -52,6 +52,7 @@ void hf__vote_ask(struct vote *vote)
  * answered; and when it has. */
 void hf__vote_give_back(struct vote *vote)
 {
+    vote->held_since_ms = VOTE_NOT_HELD;
     if (vote->busy && !vote->dismissed)
         hf__redis_dismiss(server_of(vote), &vote->op);
     vote->dismissed |= vote->busy;
@@ -111,10 +112,12 @@ static void note_taking(struct vote *vote)
                                             [HF_FAILED] = VOTE_NEVER };
     vote->word = words[vote->op.verdict];
     vote->forgotten_ms = lease_end(vote);
-    /* What has been given back behind it is no vote, and that it is not ours any more no loss.
+    /* What has been given back behind it is no vote, and that it is not ours any more no loss. What
+     * never left us has put nothing there, and is not to be given back for as long as a lease.
      * After silence, what was confirmed before is so still. */
     if (vote->dismissed) {
-        vote->op.engine_word[1] |= REDIS_UNSURE;
+        if (vote->word == VOTE_YES)
+            vote->op.engine_word[1] |= REDIS_UNSURE;
         vote->held_since_ms = VOTE_NOT_HELD;
     } else if (vote->word == VOTE_YES) {
         vote->held_since_ms = vote->op.own_lease.asked_at_ms;
