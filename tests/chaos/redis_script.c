@@ -8,7 +8,6 @@
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <strings.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -68,6 +67,11 @@ static bool say(const struct script *script, int fd, const char *text)
     return true;
 }
 
+static bool subscribes(const struct script_call *call)
+{
+    return strcmp(call->words[0], "SUBSCRIBE") == 0 || strcmp(call->words[0], "SSUBSCRIBE") == 0;
+}
+
 /* All that is whole. False: the connection has ended. */
 static bool answer_all(struct script *script, struct script_visit *visit)
 {
@@ -76,8 +80,7 @@ static bool answer_all(struct script *script, struct script_visit *visit)
     bool goes_on = true;
 
     while (goes_on && at < end && (next = read_call(at, end, &call))) {
-        visit->listens |= strcasecmp(call.words[0], "SUBSCRIBE") == 0 ||
-                          strcasecmp(call.words[0], "SSUBSCRIBE") == 0;
+        visit->listens |= subscribes(&call);
         const char *answer = script->answer(script, &call);
         goes_on = answer && say(script, visit->fd, answer);
         forget(&call);
@@ -185,16 +188,39 @@ bool script_is_called(const struct script_call *call)
     return strncmp(call->words[0], "EVAL", 4) == 0;
 }
 
-const char *script_greeting(const struct script_call *call)
+static const char *confirm(const struct script_call *call)
+{
+    static _Thread_local char said[400];
+    const char *word = strcmp(call->words[0], "SUBSCRIBE") == 0 ? "subscribe" : "ssubscribe";
+
+    snprintf(said, sizeof(said), "*3\r\n$%zu\r\n%s\r\n$%zu\r\n%s\r\n:1\r\n", strlen(word), word,
+             strlen(call->words[1]), call->words[1]);
+    return said;
+}
+
+static const char *say_about_client(const struct script_call *call)
 {
     static _Thread_local char id[20];
 
-    if (strcmp(call->words[0], "INFO") == 0)
-        return "$-1\r\n";
-    if (strcmp(call->words[0], "PUBSUB") == 0)
-        return "*0\r\n";
-    if (strcmp(call->words[0], "CLIENT") != 0)
-        return NULL;
+    if (strcmp(call->words[1], "ID") != 0)
+        return "+OK\r\n";
     snprintf(id, sizeof(id), ":%d\r\n", 100 + call->connection);
-    return strcmp(call->words[1], "ID") == 0 ? id : "+OK\r\n";
+    return id;
+}
+
+const char *script_usual(const struct script_call *call)
+{
+    const char *word = call->words[0];
+
+    if (subscribes(call))
+        return confirm(call);
+    if (strcmp(word, "CLIENT") == 0)
+        return say_about_client(call);
+    if (strcmp(word, "INFO") == 0)
+        return "$-1\r\n";
+    if (strcmp(word, "PUBSUB") == 0)
+        return "*0\r\n";
+    if (strcmp(word, "PING") == 0)
+        return "+PONG\r\n";
+    return strstr(word, "UNSUBSCRIBE") ? "" : NULL;
 }

@@ -44,8 +44,8 @@ void script_push(struct script *script, const char *text);
 
 /* Is it a call of a script, whether by its text or its digest? */
 bool script_is_called(const struct script_call *call);
-/* What any server answers to what is said before; NULL: it is something else. The connection's
- * number is 100 and its own in a row. */
-const char *script_greeting(const struct script_call *call);
+/* What any server answers to all but scripts and maps; NULL: it is something else. A connection's
+ * number is 100 and its own in a row, and whoever subscribes is told that it is heard. */
+const char *script_usual(const struct script_call *call);
 
 #endif

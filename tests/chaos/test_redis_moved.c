@@ -29,7 +29,7 @@ static const char *with_port(struct player *player, const char *answer)
 static const char *play(struct script *script, const struct script_call *call)
 {
     struct player *player = script->arg;
-    const char *greeting = script_greeting(call);
+    const char *usual = script_usual(call);
     bool asked = player->asked;
 
     player->asked = strcmp(call->words[0], "ASKING") == 0;
@@ -41,7 +41,7 @@ static const char *play(struct script *script, const struct script_call *call)
                                      : "*1\r\n*3\r\n:0\r\n:16383\r\n*2\r\n$0\r\n\r\n:@\r\n");
     }
     if (!script_is_called(call))
-        return greeting ? greeting : "+OK\r\n";
+        return usual ? usual : "+OK\r\n";
     player->scripts++;
     return with_port(player, asked && player->then ? player->then : player->answer);
 }

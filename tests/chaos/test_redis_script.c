@@ -18,7 +18,7 @@ struct actor {
 static const char *reply_to(struct script *script, const struct script_call *call)
 {
     struct actor *actor = script->arg;
-    const char *reply = script_greeting(call);
+    const char *reply = script_usual(call);
 
     if (reply)
         return reply;

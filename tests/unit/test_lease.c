@@ -55,6 +55,24 @@ TEST(an_answer_that_comes_after_the_end_revives_nothing)
     CHECK_INT(hf_unlock(fixture.hold), HF_LOST);
 }
 
+/* The same for the answer that makes a short lease a long one. */
+TEST(a_longer_lease_that_is_confirmed_too_late_revives_nothing)
+{
+    fixture_begin();
+    fixture.leases = true;
+    fixture.answers_renewals = false;
+    CHECK_INT(fixture_take("a", HF_MUTEX, 1, HF_FOREVER, NULL), HF_OK);
+    struct hf_lease *lease = fixture.hold->claim->op.rests_on;
+    fixture_pass_ms(FIXTURE_LEASE_MS / 3);
+    int64_t asked_at_ms = fixture.now_ms;
+    fixture.now_ms += FIXTURE_LEASE_MS * 3 / 4;
+    CHECK(!hf_held(fixture.hold));
+    hf__lease_resized(lease, asked_at_ms, 10 * FIXTURE_LEASE_MS);
+    hf__lease_renewed(lease, asked_at_ms, true);
+    CHECK(!hf_held(fixture.hold));
+    CHECK_INT(hf_unlock(fixture.hold), HF_LOST);
+}
+
 TEST(what_is_given_back_is_not_renewed)
 {
     fixture_begin();

@@ -14,6 +14,8 @@
 #define HOPS_MAX 5
 /* The map is not asked for more often. */
 #define MAP_PAUSE_MS 200
+/* Whoever could not be reached is let alone for so many rounds: it may take long to say nothing. */
+#define ROUNDS_WITHOUT 8u
 
 static struct hf_loop *loop_of(const struct cluster *cluster)
 {
@@ -93,21 +95,29 @@ static void again(struct hf_timer *timer)
     begin_round(HF_CONTAINER(timer, struct cluster, again));
 }
 
-/* Whoever is connected already answers soonest; and each in turn, since one that is cut off, or has
- * been taken out of the cluster, says what is not so. */
+static bool is_ready(const struct redis *node)
+{
+    return node->asking.state == CONNECTION_READY && !node->asking.failing;
+}
+
+/* The round in which it is its turn. */
+static unsigned turn_of(const struct redis *node)
+{
+    return node->round + (node->asking.failures > 0 ? ROUNDS_WITHOUT : 0);
+}
+
+/* Each in turn, since one that is cut off, or has been taken out of the cluster, says what is not
+ * so; of those whose turn it is, one that is connected answers soonest. */
 static struct redis *next_to_ask(struct cluster *cluster)
 {
     struct redis *next = NULL;
-    bool next_ready = false;
     for (unsigned i = 0; i < cluster->node_count; i++) {
         struct redis *node = cluster->nodes[i];
-        bool ready = node->asking.state == CONNECTION_READY && !node->asking.failing;
         if (node->round == cluster->round)
             continue;
-        if (!next || (ready && !next_ready) || (ready == next_ready && node->round < next->round)) {
+        if (!next || turn_of(node) < turn_of(next) ||
+            (turn_of(node) == turn_of(next) && is_ready(node) && !is_ready(next)))
             next = node;
-            next_ready = ready;
-        }
     }
     return next;
 }
