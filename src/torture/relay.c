@@ -132,10 +132,11 @@ static void take_connection(const struct relay *relay, int listener, unsigned si
 
     if (fd < 0)
         return;
+    bool known = take_line(relay, side, torture_end_name(&peer, length), &line);
     for (unsigned i = 0; i < PAIRS && !pair; i++)
         if (relay->pairs[i].fds[CLIENT] < 0)
             pair = &relay->pairs[i];
-    if (!pair || !take_line(relay, side, torture_end_name(&peer, length), &line)) {
+    if (!known || !pair) {
         close(fd);
         return;
     }
@@ -215,8 +216,11 @@ static short wanted(const struct pair *pair, unsigned end, bool hole)
     const struct flow *in = &pair->flows[end], *out = &pair->flows[1 - end];
     short events = 0;
 
+    /* A client that has given up is noticed: a server that is cut off may not answer for long. */
+    if (pair->connecting && !hole)
+        return end == STORE ? POLLOUT : POLLRDHUP;
     if (pair->connecting)
-        return end == STORE && !hole ? POLLOUT : 0;
+        return 0;
     if (in->begun == in->length && !in->ended)
         events |= POLLIN;
     if (out->begun < out->length && !hole)

@@ -75,12 +75,17 @@ static void listen_by_port(struct stage *stage)
 
 /* ---- the client ---- */
 
+static int connect_to(const struct sockaddr_storage *address, socklen_t length)
+{
+    int fd = socket(address->ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    CHECK_INT(connect(fd, (const struct sockaddr *)address, length), 0);
+    return fd;
+}
+
 static int connect_as(struct stage *stage, uint32_t client)
 {
-    int fd = socket(stage->address.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
     torture_relay_through(&stage->driver.arena->relay, client, 0);
-    CHECK_INT(connect(fd, (struct sockaddr *)&stage->address, stage->length), 0);
-    return fd;
+    return connect_to(&stage->address, stage->length);
 }
 
 static void say(int fd, const char *text)
@@ -226,5 +231,73 @@ TEST(connections_by_port_are_broken_as_asked)
     static struct stage stage;
     begin(&stage, listen_by_port);
     try_all(&stage);
+    end(&stage);
+}
+
+/* ---- a server that does not answer whoever connects ---- */
+
+/* Nobody is let in, and one is waiting: the next ones do not even hear that they have to wait. */
+static void open_full_door(struct sockaddr_storage *address)
+{
+    struct sockaddr_in *at = (struct sockaddr_in *)address;
+    socklen_t length = sizeof *at;
+    int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    at->sin_family = AF_INET;
+    at->sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    CHECK_INT(bind(listener, (struct sockaddr *)at, length), 0);
+    CHECK_INT(listen(listener, 0), 0);
+    CHECK_INT(getsockname(listener, (struct sockaddr *)at, &length), 0);
+    torture_relay_through(NULL, 0, 0);
+    connect_to(address, length);
+}
+
+/* More than the relay has room for. */
+enum { MANY = 300 };
+
+static void expect_service(struct stage *stage)
+{
+    int fd = connect_as(stage, CLIENT);
+    say(fd, "fine");
+    expect_echo(fd, "fine");
+    close(fd);
+}
+
+TEST(who_gives_up_before_he_is_connected_leaves_his_place)
+{
+    static struct stage stage;
+    struct sockaddr_storage door = { .ss_family = AF_UNSPEC };
+    begin(&stage, listen_by_port);
+    open_full_door(&door);
+    torture_relay_through(&stage.driver.arena->relay, CLIENT, 0);
+    for (unsigned i = 0; i < MANY; i++)
+        close(connect_to(&door, sizeof(struct sockaddr_in)));
+    expect_service(&stage);
+    end(&stage);
+}
+
+static bool has_lines(const struct torture_relay *relay)
+{
+    for (unsigned i = 0; i < TORTURE_LINES; i++)
+        if (atomic_load(&relay->lines[i].state) != 0)
+            return true;
+    return false;
+}
+
+TEST(who_finds_no_place_leaves_no_line)
+{
+    static struct stage stage;
+    struct sockaddr_storage door = { .ss_family = AF_UNSPEC };
+    char bytes[64];
+    int fds[MANY];
+    begin(&stage, listen_by_port);
+    open_full_door(&door);
+    torture_relay_through(&stage.driver.arena->relay, CLIENT, 0);
+    for (unsigned i = 0; i < MANY; i++)
+        fds[i] = connect_to(&door, sizeof(struct sockaddr_in));
+    CHECK_INT(hear(fds[MANY - 1], bytes, 1), 0);
+    CHECK(!has_lines(&stage.driver.arena->relay));
+    for (unsigned i = 0; i < MANY; i++)
+        close(fds[i]);
+    expect_service(&stage);
     end(&stage);
 }
