@@ -85,8 +85,8 @@ def places_in_the_queue_are_kept_while_nobody_is_stopped(box):
 
 @test
 def a_fault_that_never_hits_is_inconclusive(box):
-    result = box.expect(2, 'torture', '--time', '3s', '--lease', '100ms', '--faults', 'none',
-                        '--hook', 'never=false')
+    result = box.expect(2, 'torture', '--time', f'{3 * SLOW:.0f}s', '--lease', '100ms', '--faults',
+                        'none', '--hook', 'never=false')
     equal(result.out.splitlines()[-1], 'INCONCLUSIVE')
     contains(result.out, 'never: 0 of')
     contains(result.out, 'its command ended with exit status 1')
@@ -191,8 +191,8 @@ def a_hook_that_hangs_does_not_keep_the_run_from_healing(box):
 
 @test
 def a_heal_that_fails_is_said(box):
-    result = box.run('torture', '--time', '2s', '--lease', '100ms', '--faults', 'none',
-                     '--hook', 'cut=true', '--hook', 'cut:heal=false')
+    result = box.run('torture', '--time', f'{3 * SLOW:.0f}s', '--lease', '100ms', '--faults',
+                     'none', '--hook', 'cut=true', '--hook', 'cut:heal=false')
     equal(result.code, 70, result)
     contains(result.err, 'could not be healed')
     nothing_is_left(box)

@@ -9,14 +9,14 @@ import socket
 import subprocess
 import sys
 
-from clitest import COMMAND, SLOW, Skip, contains, equal, is_alive, main, test, wait_until
+from clitest import COMMAND, Skip, contains, equal, is_alive, main, test, wait_until
+from torturing import (LONG, all_hit_and_it_is_safe, end_of, is_safe, need_engine, report_of,
+                       run_on, until_so)
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / 'lib'))
 from nothing_left import die_with_parent  # noqa: E402
 
-# For a run on a busy machine, or one that waits in vain for a silent store.
-LONG = int(150 * SLOW)
-UNKNOWN_SCHEME = 'knows no scheme'
+CONNECTIONS = ['reset', 'hole', 'mute', 'drip']
 STRAYS = '''local strays = {}
 for _, key in ipairs(redis.call('keys', '*')) do
     if redis.call('pttl', key) < 0 or not key:find('holdfast:torture:', 1, true) then
@@ -30,8 +30,7 @@ def sandbox(box):
     """For tests whose server the command starts itself."""
     if not shutil.which('redis-server'):
         raise Skip('there is no redis-server')
-    if UNKNOWN_SCHEME in box.run('show', '-e', 'redis+unix:///none').err:
-        raise Skip('this build has no engine for Redis')
+    need_engine(box, 'redis+unix:///none')
 
 
 def servers_of(pid):
@@ -69,8 +68,7 @@ class Server:
             raise Skip('there is no redis-server')
         self.socket = box.file('redis.sock')
         self.url = f'redis+unix://{self.socket}'
-        if UNKNOWN_SCHEME in box.run('show', '-e', self.url).err:
-            raise Skip('this build has no engine for Redis')
+        need_engine(box, self.url)
         # Somebody else may be quicker to take the port: another one then.
         for port in (free_port() if tcp else 0 for _ in range(10)):
             self.url = f'redis://127.0.0.1:{port}' if tcp else self.url
@@ -106,56 +104,63 @@ class Server:
         self.kill()
 
 
-def end_of(process):
-    signal.alarm(2 * LONG)
-    out, err = process.popen.communicate(timeout=LONG)
-    return process.popen.returncode, out.decode(), err.decode()
+# What is left out, and only that, is not looked at.
+FORMS = (('S5', 'read-write locks'), ('S6', 'semaphores'), ('S7', 'latches'))
 
 
-def report_of(box, *words):
-    """Of a run, to its end; with its exit code."""
-    code, out, err = end_of(box.start('torture', '--json', *words))
-    assert out, (code, err)
-    return {**json.loads(out), 'code': code}
+def looks_at_all(report):
+    """Every rule that a run has something to do for."""
+    checked = {rule['rule']: rule['checked'] for rule in report['rules']}
+    wanted = ['S1', 'S3', 'S9', 'L3'] + [rule for rule, thing in FORMS
+                                         if thing not in report['plan']['left_out']]
+    return all(checked[rule] > 0 for rule in wanted)
 
 
 @test
 def a_run_does_what_the_engine_has(box):
     with Server(box) as server:
         server.tell('set', 'somebody', 'else', 'ex', '1000')
-        report = report_of(box, server.url, '--time', '6s', '--lease', '200ms', '--faults',
-                           'kill,stop')
-        counts = {rule['rule']: rule for rule in report['rules']}
-        for rule in ('S1', 'S3', 'S9', 'L3'):
-            assert counts[rule]['checked'] > 0 and counts[rule]['broken'] == 0, report
-        # What is left out, and only that, has not been looked at.
-        for rule, thing in (('S5', 'read-write locks'), ('S6', 'semaphores'), ('S7', 'latches')):
-            equal(counts[rule]['checked'] == 0, thing in report['plan']['left_out'], thing)
+        report = until_so(looks_at_all, lambda: report_of(
+            box, server.url, '--time', '6s', '--lease', '200ms', '--faults', 'kill,stop'))
+        assert looks_at_all(report) and is_safe(report), report
+        rules = {rule['rule']: rule for rule in report['rules']}
+        equal(rules['L3']['broken'], 0, report)
+        for rule, thing in FORMS:
+            equal(rules[rule]['checked'] == 0, thing in report['plan']['left_out'], thing)
         equal(server.tell('eval', STRAYS, '0'), 'somebody', 'keys that are not of the run, or stay')
 
 
 @test
 def connections_are_broken_in_every_way(box):
     with Server(box, tcp=True) as server:
-        report = report_of(box, server.url, '--time', '10s', '--lease', '200ms', '--faults',
-                           'reset,hole,mute,drip')
-        faults = {fault['fault']: fault for fault in report['faults']}
-        equal(set(faults), {'reset', 'hole', 'mute', 'drip'})
-        assert sum(fault['hit'] for fault in faults.values()) > 0, report
-        for rule in report['rules']:
-            assert rule['rule'][0] == 'L' or rule['broken'] == 0, report
+        all_hit_and_it_is_safe(CONNECTIONS, lambda: report_of(
+            box, server.url, '--time', '5s', '--lease', '200ms', '--faults',
+            ','.join(CONNECTIONS)))
         equal(server.tell('eval', STRAYS, '0'), '', 'keys that are not of the run, or stay')
+
+
+def connections_are_broken_at(box, place):
+    sandbox(box)
+    all_hit_and_it_is_safe(CONNECTIONS, lambda: run_on(
+        box, ['with_redis.py', '--place', place], '--time', '5s', '--lease', '200ms',
+        '--faults', ','.join(CONNECTIONS)))
+
+
+@test
+def connections_are_broken_below_tls(box):
+    connections_are_broken_at(box, 'tls')
+
+
+@test
+def connections_to_who_was_found_by_a_sentinel_are_broken(box):
+    connections_are_broken_at(box, 'sentinel')
 
 
 @test
 def a_sandbox_that_keeps_its_promise_is_not_accused(box):
     sandbox(box)
-    report = report_of(box, '--sandbox', 'redis', '--time', '8s', '--lease', '300ms', '--faults',
-                       'server')
-    faults = {fault['fault']: fault for fault in report['faults']}
-    equal(set(faults), {'server-stop', 'server-kill'})
-    for rule in report['rules']:
-        assert rule['rule'][0] == 'L' or rule['broken'] == 0, report
+    report = all_hit_and_it_is_safe(['server-stop', 'server-kill'], lambda: report_of(
+        box, '--sandbox', 'redis', '--time', '8s', '--lease', '300ms', '--faults', 'server'))
     equal(report['promised'], True)
 
 
@@ -165,17 +170,20 @@ def overlaps(report):
     return sum(rule['broken'] for rule in report['rules'] if rule['rule'] in about_beliefs)
 
 
+def recorded(box, name, *words):
+    """A run in a sandbox, whose history takes the place of the last one's."""
+    pathlib.Path(box.file(name)).unlink(missing_ok=True)
+    return report_of(box, '--history', name, '--sandbox', *words)
+
+
 def is_caught(box, name, fault, seconds=5, others=''):
-    """A few tries, as an overlap is a matter of milliseconds on a machine with other work to do."""
+    """In some run: an overlap is a matter of milliseconds."""
     sandbox(box)
-    for _ in range(5):
-        report = report_of(box, '--sandbox', name, '--time', f'{seconds}s', '--lease',
-                           '500ms', '--faults', fault + others, '--history', 'run.hist')
-        if overlaps(report):
-            break
-        os.unlink(box.file('run.hist'))
-    equal((report['verdict'], report['promised'], report['code']), ('VIOLATION', False, 1), report)
+    report = until_so(overlaps, lambda: recorded(
+        box, 'run.hist', name, '--time', f'{seconds}s', '--lease', '500ms', '--faults',
+        fault + others))
     assert overlaps(report), report
+    equal((report['verdict'], report['promised'], report['code']), ('VIOLATION', False, 1), report)
     again = box.expect(1, 'torture', '--check', 'run.hist')
     contains(again.out, f'all that was broken came after "{fault}"')
 
@@ -222,13 +230,13 @@ def sides_that_were_hit(path):
 def connections_are_broken_on_either_side_of_a_network(box):
     in_a_network(box, 'redis-failover')
     sides = set()
-    for _ in range(5):
-        report_of(box, '--sandbox', 'redis-failover', '--time', '5s', '--lease', '200ms',
-                  '--faults', 'reset,hole,mute,drip,partition', '--history', 'run.jsonl')
-        sides |= sides_that_were_hit(box.file('run.jsonl'))
-        os.unlink(box.file('run.jsonl'))
-        if len(sides) == 2:
-            break
+
+    def are_both_hit(_):
+        sides.update(sides_that_were_hit(box.file('run.jsonl')))
+        return len(sides) == 2
+    until_so(are_both_hit, lambda: recorded(
+        box, 'run.jsonl', 'redis-failover', '--time', '5s', '--lease', '200ms', '--faults',
+        ','.join([*CONNECTIONS, 'partition'])))
     equal(sides, {0, 1})
 
 
