@@ -1,5 +1,6 @@
 /* S4: nobody is refused what is free. A refused try must have met a moment in which something was,
- * or may have been, in its way. */
+ * or may have been, in its way. Where whoever asks stands in line, that may be another refused try,
+ * but only from when something was in the way of that one: who is first in line is granted. */
 #include "torture/check.h"
 
 #include <stdlib.h>
@@ -25,14 +26,13 @@ static bool is_refused_try(const struct torture_call *call)
     return call->invoke->verb == TORTURE_TRY && torture_ended(call, TORTURE_REFUSED);
 }
 
-/* A try that is refused comes into nobody's way, but where it has to stand in line first, and where
- * something went wrong while it was asked: it may have been granted too late, and given back. */
+/* A try that is refused has not been at the store, but where something went wrong while it was
+ * asked: it may have been granted too late, and given back. */
 static bool never_was_there(const struct torture_checking *checking,
-                            const struct torture_object *lock, const struct torture_call *call)
+                            const struct torture_call *call)
 {
-    return is_refused_try(call) && !(lock->description->flags & TORTURE_LINE) &&
-           !torture_was_faulty(checking, call->invoke->at_ns, call->end->at_ns,
-                               call->invoke->client);
+    return is_refused_try(call) && !torture_was_faulty(checking, call->invoke->at_ns,
+                                                       call->end->at_ns, call->invoke->client);
 }
 
 /* By when what this call brought to the store has gone. What was refused may have been granted too
@@ -47,18 +47,21 @@ static uint64_t gone_by(const struct torture_checking *checking, const struct to
                       : torture_call_forgotten(checking, call);
 }
 
-static size_t add_call(const struct torture_checking *checking, const struct torture_object *lock,
-                       const struct torture_call *call, struct presence *presence)
+static bool comes(const struct torture_checking *checking, const struct torture_call *call)
+{
+    return torture_is_acquisition(call->invoke) && !never_was_there(checking, call);
+}
+
+static struct presence presence_of(const struct torture_checking *checking,
+                                   const struct torture_object *lock,
+                                   const struct torture_call *call)
 {
     const struct torture_record *invoke = call->invoke;
-    if (!torture_is_acquisition(invoke) || never_was_there(checking, lock, call))
-        return 0;
     uint64_t end = gone_by(checking, call);
-    *presence = (struct presence){ { invoke->number, end, torture_weight(lock, invoke) },
-                                   call->hold,
-                                   call->hold ? call->hold->highest : invoke->mode,
-                                   in_line_until(call, end) };
-    return 1;
+    return (struct presence){ { invoke->number, end, torture_weight(lock, invoke) },
+                              call->hold,
+                              call->hold ? call->hold->highest : invoke->mode,
+                              in_line_until(call, end) };
 }
 
 /* ---- mutexes: who believes, shows when the others cannot have been there ---- */
@@ -128,31 +131,175 @@ static bool cut_presences(struct torture_checking *checking, const struct tortur
     return !checking->no_memory;
 }
 
-/* ---- loads ---- */
+/* ---- from number to number: what is in the way of whom ---- */
 
-static bool build(struct torture_checking *checking, struct torture_load *load,
-                  const struct torture_object *lock, const struct presence *presences, size_t count,
-                  unsigned share)
+enum { SHARES = TORTURE_UPGRADABLE + 1 };
+
+/* A try that was refused, and whether anything can have been the reason. */
+struct refusal {
+    const struct torture_call *call;
+    struct presence in_line; /* from when it is excused on, if it stands in line */
+    bool was_there;          /* among the presences, too */
+    bool excused;
+};
+
+enum change_kind { GOES, GOES_OUT_OF_LINE, LEAVES_LINE, ANSWERED, COMES, ASKS };
+
+struct change {
+    uint64_t at;
+    enum change_kind kind;
+    size_t index;
+};
+
+struct sweep {
+    const struct torture_object *lock;
+    const struct presence *presences;
+    struct refusal *refusals;
+    size_t *asking; /* refusals that are under way without an excuse */
+    size_t asking_count;
+    uint64_t loads[SHARES]; /* what bars who asks for each */
+};
+
+/* What it adds to that which bars a share. Who is in line may bar all who come later, whatever
+ * share it waits for, and however many permits there are for both. */
+static uint64_t load_of(const struct torture_object *lock, const struct presence *presence,
+                        unsigned share, bool in_line)
 {
-    struct torture_span *spans = torture_room(checking, 2 * count, sizeof *spans);
-    size_t used = 0;
-    for (size_t i = 0; spans && i < count; i++) {
-        struct torture_span in_line = presences[i].span;
-        in_line.to = torture_smaller(in_line.to, presences[i].in_line_until);
-        spans[used] = presences[i].span;
-        /* Who is in line may bar all who come later, whatever share it waits for, and however many
-         * permits there are for both. */
-        if (lock->form == TORTURE_RW && !torture_shares_conflict(presences[i].share, share))
-            spans[used] = in_line;
-        used++;
-        in_line.weight = lock->permits;
-        if (lock->form == TORTURE_SEMAPHORE)
-            spans[used++] = in_line;
-    }
-    bool built = spans && torture_load_build(checking, load, spans, used);
-    free(spans);
-    return built;
+    uint64_t weight = presence->span.weight;
+    if (lock->form == TORTURE_SEMAPHORE)
+        return in_line ? weight + lock->permits : weight;
+    bool bars = lock->form != TORTURE_RW || torture_shares_conflict(presence->share, share);
+    return bars || in_line ? weight : 0;
 }
+
+static void add_load(struct sweep *sweep, const struct presence *presence, bool in_line)
+{
+    for (unsigned share = 0; share < SHARES; share++)
+        sweep->loads[share] += load_of(sweep->lock, presence, share, in_line);
+}
+
+static void take_load(struct sweep *sweep, const struct presence *presence, bool in_line)
+{
+    for (unsigned share = 0; share < SHARES; share++)
+        sweep->loads[share] -= load_of(sweep->lock, presence, share, in_line);
+}
+
+/* While it is asked: it has not gone, and tries are not in line. */
+static bool is_barred(const struct sweep *sweep, const struct refusal *refusal)
+{
+    unsigned share = refusal->in_line.share < SHARES ? refusal->in_line.share : 0;
+    uint64_t load = sweep->loads[share], weight = refusal->in_line.span.weight;
+    if (refusal->was_there)
+        load -= load_of(sweep->lock, &refusal->in_line, share, false);
+    return load + weight > sweep->lock->permits;
+}
+
+static bool stands_in_line(const struct sweep *sweep, const struct refusal *refusal)
+{
+    return sweep->lock->description->flags & TORTURE_LINE && !refusal->was_there;
+}
+
+static bool bars_all(const struct sweep *sweep)
+{
+    return sweep->lock->form == TORTURE_SEMAPHORE;
+}
+
+/* Whoever is excused may be the excuse of others. */
+static void excuse(struct sweep *sweep)
+{
+    for (size_t i = 0; i < sweep->asking_count;) {
+        struct refusal *refusal = &sweep->refusals[sweep->asking[i]];
+        if (!is_barred(sweep, refusal)) {
+            i++;
+            continue;
+        }
+        refusal->excused = true;
+        sweep->asking[i] = sweep->asking[--sweep->asking_count];
+        if (stands_in_line(sweep, refusal)) {
+            add_load(sweep, &refusal->in_line, bars_all(sweep));
+            i = 0;
+        }
+    }
+}
+
+static void stop_asking(struct sweep *sweep, size_t index)
+{
+    for (size_t i = 0; i < sweep->asking_count; i++)
+        if (sweep->asking[i] == index) {
+            sweep->asking[i] = sweep->asking[--sweep->asking_count];
+            return;
+        }
+}
+
+static void make_change(struct sweep *sweep, const struct change *change)
+{
+    size_t index = change->index;
+    const struct presence *presence = &sweep->presences[index];
+    if (change->kind == COMES) {
+        add_load(sweep, presence, presence->in_line_until > presence->span.from);
+    } else if (change->kind == LEAVES_LINE) {
+        take_load(sweep, presence, true);
+        add_load(sweep, presence, false);
+    } else if (change->kind == GOES) {
+        take_load(sweep, presence, presence->in_line_until >= presence->span.to);
+    } else if (change->kind == ASKS) {
+        sweep->asking[sweep->asking_count++] = index;
+    } else if (change->kind == ANSWERED) {
+        stop_asking(sweep, index);
+    } else if (sweep->refusals[index].excused && stands_in_line(sweep, &sweep->refusals[index])) {
+        take_load(sweep, &sweep->refusals[index].in_line, bars_all(sweep));
+    }
+}
+
+static int by_place(const void *a, const void *b)
+{
+    const struct change *left = a, *right = b;
+    return (left->at > right->at) - (left->at < right->at);
+}
+
+/* What a presence changes, and when: as many as three changes. */
+static size_t list_presence(struct change *changes, const struct presence *presence, size_t index)
+{
+    const struct torture_span *span = &presence->span;
+    size_t used = 0;
+    if (span->to <= span->from)
+        return 0;
+    changes[used++] = (struct change){ span->from, COMES, index };
+    if (presence->in_line_until > span->from && presence->in_line_until < span->to)
+        changes[used++] = (struct change){ presence->in_line_until, LEAVES_LINE, index };
+    changes[used++] = (struct change){ span->to, GOES, index };
+    return used;
+}
+
+static size_t list_refusal(struct change *changes, const struct refusal *refusal, size_t index)
+{
+    const struct torture_call *call = refusal->call;
+    changes[0] = (struct change){ call->invoke->number, ASKS, index };
+    changes[1] = (struct change){ call->end->number, ANSWERED, index };
+    changes[2] = (struct change){ refusal->in_line.span.to, GOES_OUT_OF_LINE, index };
+    return 3;
+}
+
+static void go_through(struct torture_checking *checking, struct sweep *sweep, size_t count,
+                       size_t refused)
+{
+    struct change *changes = torture_room(checking, 3 * (count + refused), sizeof *changes);
+    size_t used = 0;
+    for (size_t i = 0; changes && i < count; i++)
+        used += list_presence(changes + used, &sweep->presences[i], i);
+    for (size_t i = 0; changes && i < refused; i++)
+        used += list_refusal(changes + used, &sweep->refusals[i], i);
+    if (changes)
+        qsort(changes, used, sizeof *changes, by_place);
+    for (size_t i = 0; i < used; i++) {
+        make_change(sweep, &changes[i]);
+        if (i + 1 == used || changes[i + 1].at != changes[i].at)
+            excuse(sweep);
+    }
+    free(changes);
+}
+
+/* ---- findings ---- */
 
 static void found_refusal(struct torture_checking *checking, const struct torture_object *lock,
                           const struct torture_call *call)
@@ -172,58 +319,57 @@ static void found_refusal(struct torture_checking *checking, const struct tortur
                   torture_moment(checking, call->end->number).text);
 }
 
-/* What of the load is the try itself. */
-static uint64_t own_load(const struct torture_checking *checking, const struct torture_object *lock,
-                         const struct torture_call *call, unsigned share)
+static void judge(struct torture_checking *checking, const struct torture_object *lock,
+                  const struct presence *presences, size_t count, struct refusal *refusals,
+                  size_t refused)
 {
-    bool counted = lock->form != TORTURE_RW || torture_shares_conflict(call->invoke->mode, share);
-    return counted && !never_was_there(checking, lock, call) ? torture_weight(lock, call->invoke)
-                                                             : 0;
-}
-
-static void check_share(struct torture_checking *checking, const struct torture_object *lock,
-                        const struct torture_load *load, unsigned share)
-{
-    for (size_t i = 0; i < lock->call_count; i++) {
-        const struct torture_call *call = &lock->calls[i];
-        if (!is_refused_try(call) || (lock->form == TORTURE_RW && call->invoke->mode != share))
-            continue;
-        uint64_t most = torture_load_most(load, call->invoke->number, call->end->number);
-        uint64_t asked = torture_weight(lock, call->invoke);
+    struct sweep sweep = { .lock = lock, .presences = presences, .refusals = refusals };
+    sweep.asking = torture_room(checking, refused, sizeof *sweep.asking);
+    if (sweep.asking)
+        go_through(checking, &sweep, count, refused);
+    free(sweep.asking);
+    for (size_t i = 0; i < refused && !checking->no_memory; i++) {
         checking->report->checked[TORTURE_S4]++;
-        if (most - own_load(checking, lock, call, share) + asked <= lock->permits)
-            found_refusal(checking, lock, call);
+        if (!refusals[i].excused)
+            found_refusal(checking, lock, refusals[i].call);
     }
 }
 
-static bool has_refused_try(const struct torture_object *lock)
+static size_t collect_refusals(const struct torture_checking *checking,
+                               const struct torture_object *lock, struct refusal *refusals)
 {
-    for (size_t i = 0; i < lock->call_count; i++)
-        if (is_refused_try(&lock->calls[i]))
-            return true;
-    return false;
+    size_t count = 0;
+    for (size_t i = 0; i < lock->call_count; i++) {
+        const struct torture_call *call = &lock->calls[i];
+        if (!is_refused_try(call))
+            continue;
+        if (refusals)
+            refusals[count] = (struct refusal){ .call = call,
+                                                .in_line = presence_of(checking, lock, call),
+                                                .was_there = !never_was_there(checking, call) };
+        count++;
+    }
+    return count;
 }
 
 bool torture_check_refusals(struct torture_checking *checking, const struct torture_object *lock)
 {
-    if (lock->form == TORTURE_LATCH || !has_refused_try(lock))
+    size_t refused = collect_refusals(checking, lock, NULL), count = 0;
+    if (lock->form == TORTURE_LATCH || refused == 0)
         return true;
     struct presence *presences = torture_room(checking, lock->call_count, sizeof *presences);
-    size_t count = 0;
-    for (size_t i = 0; presences && i < lock->call_count; i++)
-        count += add_call(checking, lock, &lock->calls[i], &presences[count]);
-    /* Where exclusion is broken, beliefs say nothing about the others. */
-    if (presences && lock->form == TORTURE_MUTEX && !lock->overlaps)
-        cut_presences(checking, lock, presences, count);
-
-    unsigned shares = lock->form == TORTURE_RW ? TORTURE_UPGRADABLE + 1 : 1;
-    for (unsigned share = 0; share < shares && !checking->no_memory; share++) {
-        struct torture_load load;
-        if (build(checking, &load, lock, presences, count, share)) {
-            check_share(checking, lock, &load, share);
-            torture_load_free(&load);
-        }
+    struct refusal *refusals = torture_room(checking, refused, sizeof *refusals);
+    if (presences && refusals) {
+        for (size_t i = 0; i < lock->call_count; i++)
+            if (comes(checking, &lock->calls[i]))
+                presences[count++] = presence_of(checking, lock, &lock->calls[i]);
+        collect_refusals(checking, lock, refusals);
+        /* Where exclusion is broken, beliefs say nothing about the others. */
+        if (lock->form != TORTURE_MUTEX || lock->overlaps ||
+            cut_presences(checking, lock, presences, count))
+            judge(checking, lock, presences, count, refusals, refused);
     }
     free(presences);
+    free(refusals);
     return !checking->no_memory;
 }

@@ -215,6 +215,18 @@ static void try_leaving(struct oracle *oracle, struct state state, unsigned i, u
     }
 }
 
+/* Where whoever asks stands in line, a try that has met what is in its way may be in that of
+ * others, until it is answered; and the line for permits is one for all. */
+static bool is_in_line_before(const struct oracle *oracle, const struct state *state, unsigned i,
+                              unsigned wanted, uint64_t now)
+{
+    const struct torture_record *lock = oracle->claims.description;
+    const struct claim *claim = &oracle->claims.all[i];
+    return lock->flags & TORTURE_LINE && i != wanted && state->met[i] && now < claim->answered &&
+           (lock->mode != TORTURE_RW ||
+            shares_conflict(claim->share, oracle->claims.all[wanted].share));
+}
+
 /* A store that gives permits in the order of arrival refuses a try while somebody is in line, even
  * if there are enough for both. */
 static bool is_behind(const struct oracle *oracle, const struct state *state, unsigned wanted,
@@ -224,6 +236,8 @@ static bool is_behind(const struct oracle *oracle, const struct state *state, un
         return true;
     for (unsigned i = 0; i < oracle->claims.count; i++) {
         const struct claim *other = &oracle->claims.all[i];
+        if (is_in_line_before(oracle, state, i, wanted, now))
+            return true;
         if (oracle->claims.description->mode == TORTURE_SEMAPHORE && i != wanted && !other->try &&
             state->status[i] == OUTSIDE && now >= other->asked && now < other->answered &&
             now < other->forgotten)

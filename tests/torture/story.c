@@ -78,8 +78,8 @@ static bool try_to_enter(struct play *play, struct actor *actor)
     const struct torture_record *ask = &actor->ask;
     bool fifo = play->kind->flags & TORTURE_FIFO, nested = actor->hold_count > 0;
     bool my_turn = !fifo || nested || !play->queue_length || play->queue[0] == ask->operation;
-    bool enters =
-        story_is_free(play, ask->operation, ask->owner, ask->permits, ask->mode) && my_turn;
+    bool enters = story_is_free(play, ask->operation, ask->owner, ask->permits, ask->mode) &&
+                  my_turn && (nested || !story_is_behind(play, actor));
     if (story_errs(play))
         enters = !enters;
     if (enters) {

@@ -83,3 +83,15 @@ bool story_is_queued(const struct play *play, uint64_t operation)
             return true;
     return false;
 }
+
+bool story_is_behind(const struct play *play, const struct actor *actor)
+{
+    for (unsigned i = 0; i < play->kind->clients; i++) {
+        const struct actor *other = &play->actors[i];
+        if (play->kind->flags & TORTURE_LINE && other != actor && other->phase == ANSWERED &&
+            !other->granted && other->ask.verb == TORTURE_TRY &&
+            shares_conflict(play, other->ask.mode, actor->ask.mode))
+            return true;
+    }
+    return false;
+}

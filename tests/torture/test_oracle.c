@@ -105,6 +105,33 @@ static const struct story_kind kinds[] = {
       .tries = true,
       .leases = true,
       .quitting = true },
+    { .name = "line",
+      .form = TORTURE_MUTEX,
+      .flags = TORTURE_LINE,
+      .clients = 4,
+      .calls = 7,
+      .errors = 5,
+      .tries = true,
+      .leases = true,
+      .exact = true },
+    { .name = "line_for_permits",
+      .form = TORTURE_SEMAPHORE,
+      .flags = TORTURE_LINE,
+      .permits = 3,
+      .clients = 4,
+      .calls = 7,
+      .errors = 12,
+      .tries = true,
+      .quitting = true },
+    { .name = "line_of_readers_and_writers",
+      .form = TORTURE_RW,
+      .flags = TORTURE_LINE,
+      .clients = 4,
+      .calls = 7,
+      .errors = 6,
+      .tries = true,
+      .unknowns = true,
+      .changes = true },
     { .name = "rw", .form = TORTURE_RW, .clients = 4, .calls = 6, .errors = 4, .exact = true },
     { .name = "rw_with_changes",
       .form = TORTURE_RW,
@@ -231,7 +258,7 @@ static void compare(const struct story_kind *kind, uint64_t seed, struct tally *
 static void compare_many(const struct story_kind *kind)
 {
     uint64_t seed = number_from("TORTURE_SEED", 1);
-    uint64_t usual = (kind->haste ? 5000 : 34000) / (uint64_t)test_slow();
+    uint64_t usual = (kind->haste ? 5000 : 29000) / (uint64_t)test_slow();
     uint64_t count = number_from("TORTURE_HISTORIES", usual);
     struct tally tally = { 0, 0, 0 };
     TEST_TIMEOUT(600);
@@ -264,12 +291,15 @@ ORACLE_TEST(8, mutex_with_haste_and_all)
 ORACLE_TEST(9, fifo_with_haste)
 ORACLE_TEST(10, fifo)
 ORACLE_TEST(11, fifo_with_quitting)
-ORACLE_TEST(12, rw)
-ORACLE_TEST(13, rw_with_changes)
-ORACLE_TEST(14, rw_with_changes_and_leases)
-ORACLE_TEST(15, rw_with_all)
-ORACLE_TEST(16, semaphore)
-ORACLE_TEST(17, semaphore_with_all)
-ORACLE_TEST(18, latch)
+ORACLE_TEST(12, line)
+ORACLE_TEST(13, line_for_permits)
+ORACLE_TEST(14, line_of_readers_and_writers)
+ORACLE_TEST(15, rw)
+ORACLE_TEST(16, rw_with_changes)
+ORACLE_TEST(17, rw_with_changes_and_leases)
+ORACLE_TEST(18, rw_with_all)
+ORACLE_TEST(19, semaphore)
+ORACLE_TEST(20, semaphore_with_all)
+ORACLE_TEST(21, latch)
 
-_Static_assert(KINDS == 19, "each kind has a test");
+_Static_assert(KINDS == 22, "each kind has a test");
