@@ -5,7 +5,7 @@
 
 #include <inttypes.h>
 
-enum { COLUMNS = (PICTURE_RIGHT - PICTURE_LEFT) / 2, KINDS = 10 };
+enum { COLUMNS = (PICTURE_RIGHT - PICTURE_LEFT) / 2 };
 enum { KIND_ROW = 15, KIND_BAR = 9, FLAGS = 22, GAP = 3 };
 
 /* As many pixels as the share is worth, never nothing for something. */
@@ -168,7 +168,7 @@ int picture_svg_overview(FILE *file, const struct picture_model *model,
 {
     unsigned lanes =
         model->lane_count < PICTURE_OVERVIEW_LANES ? model->lane_count : PICTURE_OVERVIEW_LANES;
-    unsigned kinds = model->kind_count < KINDS ? model->kind_count : KINDS;
+    unsigned kinds = model->kind_count;
     int height = lanes > 12 ? 13 : 24, top = FLAGS + 4 + (int)kinds * KIND_ROW + (kinds ? 6 : 0);
     int bottom = top + (int)lanes * (height + GAP) - GAP;
     struct picture_density density;

@@ -96,16 +96,24 @@ static void draw_wait_end(FILE *file, double x, int middle, enum picture_end end
         fprintf(file, "<text class=\"mid\" x=\"%.1f\" y=\"%d\">?</text>", x, middle + 4);
 }
 
-/* A reader's belief is paler than a writer's. */
+/* The writer's part of a belief; what comes before and after it in other modes is paler. */
+static void bold_part(const struct picture_scene *scene, const struct picture_bar *bar,
+                      int64_t *from, int64_t *to)
+{
+    bool shares = picture_mode_name(scene->model, bar) != NULL;
+
+    *from = shares ? bar->raised : bar->granted;
+    *to = shares && bar->lowered < bar->ended ? bar->lowered : bar->ended;
+}
+
 static void draw_belief(FILE *file, const struct picture_scene *scene, const struct layout *layout,
                         const struct picture_bar *bar, int top)
 {
     const struct picture_axis *axis = &layout->axis;
-    bool shares = picture_mode_name(scene->model, bar) != NULL;
-    int64_t from = shares ? bar->raised : bar->granted;
-    int64_t to = shares && bar->lowered < bar->ended ? bar->lowered : bar->ended;
+    int64_t from, to;
 
-    if (shares && visible(layout, bar->granted, bar->ended))
+    bold_part(scene, bar, &from, &to);
+    if ((from > bar->granted || to < bar->ended) && visible(layout, bar->granted, bar->ended))
         draw_rect(file, "share", picture_x(axis, bar->granted), picture_x(axis, bar->ended), top,
                   BAR);
     if (from <= to && visible(layout, from, to))
@@ -190,25 +198,36 @@ static void clear_part(const struct picture_scene *scene, const struct layout *l
     }
 }
 
+/* Whether the middle of a text falls on the paler part. */
+static bool is_on_pale(const struct picture_scene *scene, const struct layout *layout,
+                       const struct picture_bar *bar, double middle)
+{
+    int64_t from, to;
+
+    bold_part(scene, bar, &from, &to);
+    return from > to || middle < picture_x(&layout->axis, from) ||
+           middle > picture_x(&layout->axis, to);
+}
+
 static void draw_token(FILE *file, const struct picture_scene *scene, const struct layout *layout,
                        const struct picture_item *item)
 {
     const struct picture_bar *bar = item->bar;
     double left, right, end = picture_x(&layout->axis, bar->ended);
     int baseline = row_top(layout, item) + BAR - 4;
-    bool pale = bar->raised != bar->granted && picture_mode_name(scene->model, bar);
     char text[32];
-    bool fits;
+    double width;
 
     if (bar->token == 0 || bar->granted == PICTURE_NEVER ||
         !visible(layout, bar->granted, bar->ended))
         return;
     clear_part(scene, layout, item, &left, &right);
     picture_scene_token(scene, bar->token, "…", text);
-    fits = right - left >= 7.0 * (double)picture_columns(text) + 12;
-    if (fits)
+    width = 7.0 * (double)picture_columns(text);
+    if (right - left >= width + 12)
         fprintf(file, "<text class=\"token%s\" x=\"%.1f\" y=\"%d\">%s</text>\n",
-                pale ? " pale" : "", left + 5, baseline, text);
+                is_on_pale(scene, layout, bar, left + 5 + width / 2) ? " pale" : "", left + 5,
+                baseline, text);
     else if (item->guilty && end < PICTURE_RIGHT - 60)
         fprintf(file, "<text class=\"bad\" x=\"%.1f\" y=\"%d\">%s</text>\n",
                 end > left ? end + 7 : left + 5, baseline, text);

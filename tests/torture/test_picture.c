@@ -197,6 +197,25 @@ TEST(a_clean_run_shows_a_fault_that_hit_and_no_overlap)
     example_free(&example);
 }
 
+TEST(every_kind_of_fault_has_a_row)
+{
+    struct example example;
+    unsigned kinds = 0;
+    char *page;
+
+    example_run(&example, &clean);
+    for (size_t i = 0; i < example.history.count && kinds < 20; i++)
+        if (example.history.records[i].kind == TORTURE_FAULT_ON)
+            snprintf(example.history.records[i].text, sizeof(example.history.records[i].text),
+                     "weather-%u", ++kinds);
+    CHECK_INT(kinds, 20);
+    page = draw_page(&example, "local:", temp_path("page.html"));
+    CHECK(strstr(page, "<title>weather-1: 1 times") != NULL);
+    CHECK(strstr(page, "<title>weather-20: 1 times") != NULL);
+    free(page);
+    example_free(&example);
+}
+
 TEST(an_inconclusive_run_says_why)
 {
     struct example_plan plan = clean;
