@@ -112,6 +112,39 @@ TEST(a_release_that_is_refused_is_said_once)
     end_scene(&script, client);
 }
 
+/* Of several permits the first is refused, and the others are not. */
+TEST(a_permit_that_is_not_taken_back_is_told)
+{
+    static struct script script;
+    hf_client *client = begin_scene(&script);
+    hf_hold *hold = NULL;
+
+    CHECK_CODE(hf_lock(client, "pool", SOON_MS,
+                       LOCK_OPTIONS(.mode = HF_PERMIT, .permits = 3, .limit = 3), &hold),
+               HF_OK);
+    script.refused_deletes = 1;
+    CHECK_ERROR(hf_unlock(hold), HF_DENIED);
+    CHECK_INT(nodes_of(&script), 1);
+    end_scene(&script, client);
+}
+
+/* What was taken is cleared away, as far as that is allowed; the rest stays, and is told. */
+TEST(a_turn_that_may_not_end_is_told)
+{
+    const hf_lock_options *two = LOCK_OPTIONS(.mode = HF_PERMIT, .permits = 2, .limit = 2);
+
+    for (int refused = 1; refused <= 3; refused++) {
+        static struct script script;
+        hf_client *client = begin_scene(&script);
+        hf_hold *hold = NULL;
+
+        script.refused_deletes = refused;
+        CHECK_ERROR(hf_lock(client, "pool", SOON_MS, two, &hold), HF_DENIED);
+        CHECK_INT(nodes_of(&script), refused);
+        end_scene(&script, client);
+    }
+}
+
 /* It goes on writing, and hears of it if somebody breaks it. */
 TEST(a_downgrade_that_is_refused_leaves_a_writer)
 {

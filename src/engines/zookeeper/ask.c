@@ -44,18 +44,21 @@ static bool is_worth_another_look(struct zk_place *place, const struct zk_reques
            place->tries++ < LOOKS_MAX;
 }
 
-/* A definite no leaves nothing, so a node that is there goes first; where one may be left, nothing
- * is definite. */
+/* A definite no leaves nothing that can be deleted, so a node that is there goes first; where one
+ * may be left, only a no to that is definite. */
 void hf__zk_fail(struct zookeeper *zk, struct zk_place *place, const struct zk_request *request,
                  const struct zk_reply *reply)
 {
     if (!reply && is_worth_another_look(place, request) && begin(zk, place))
         return;
     int code = hf__zk_explain(zk, request, reply, &place->op->error);
-    bool unclear = place->unknown || hf__zk_place_has_past(place) ||
-                   (place->permits && place->permits->unknown) || (*place->node && !reply);
-    if (code == HF_UNREACHABLE || unclear)
+    bool unclear =
+        place->unknown || (place->permits && place->permits->unknown) || (*place->node && !reply);
+    if (code == HF_UNREACHABLE || hf__zk_place_has_past(place) ||
+        (unclear && !hf__zk_is_refusal(reply)))
         hf__zk_finish(zk, place, HF_NO_ANSWER);
+    else if (unclear)
+        hf__zk_stay_behind(zk, place, reply);
     else
         hf__zk_withdraw(zk, place, HF_FAILED);
 }
@@ -86,6 +89,10 @@ static void withdrawn(struct zookeeper *zk, struct zk_request *request, struct z
     struct zk_place *place = request->place;
     if (is_late(request))
         return;
+    if (hf__zk_is_refusal(reply)) {
+        hf__zk_stay_behind(zk, place, reply);
+        return;
+    }
     if (!reply || (reply->error != ZK_OK && reply->error != ZK_NO_NODE)) {
         hf__zk_explain(zk, request, reply, &place->op->error);
         hf__zk_finish(zk, place, HF_NO_ANSWER);

@@ -19,30 +19,25 @@ static void take_second(struct zk_place *place)
     place->second[0] = 0;
 }
 
-/* The servers refuse it. A hold that was to be lowered goes on as it is; a claim that gives all
- * back is over, and its node is nobody's. */
-static void stay(struct zookeeper *zk, struct zk_place *place)
-{
-    if (place->op->keep == HF_KEEP_NOTHING) {
-        hf__zk_place_leave_behind(zk, place);
-        return;
-    }
-    place->leaving = false;
-    hf__zk_watch_own(zk, place);
-}
-
 void hf__zk_silent(struct zookeeper *zk, struct zk_place *place, const struct zk_request *request,
                    const struct zk_reply *reply)
 {
     struct hf_op *op = place->op;
     int code = HF_ENOMEM;
+    if (op->keep == HF_KEEP_NOTHING && hf__zk_is_refusal(reply)) {
+        hf__zk_stay_behind(zk, place, reply);
+        return;
+    }
     if (request)
         code = hf__zk_explain(zk, request, reply, &op->error);
     else
         hf__op_explain(op, code, 0, "out of memory for a request");
     op->verdict = reply && code != HF_UNREACHABLE ? HF_FAILED : HF_NO_ANSWER;
-    if (op->verdict == HF_FAILED)
-        stay(zk, place);
+    /* A hold that was to be lowered goes on as it is. */
+    if (op->verdict == HF_FAILED) {
+        place->leaving = false;
+        hf__zk_watch_own(zk, place);
+    }
     hf__op_done(&zk->base, op);
 }
 

@@ -67,6 +67,30 @@ static const char *words_of(int code)
     }
 }
 
+bool hf__zk_is_refusal(const struct zk_reply *reply)
+{
+    return reply && reply->error != ZK_OK && reply->error != ZK_NO_NODE &&
+           code_of(reply->error) != HF_UNREACHABLE;
+}
+
+static void explain_what_stays(const struct zookeeper *zk, struct zk_place *place, int error)
+{
+    int code = code_of(error);
+    hf__op_explain(place->op, code, error,
+                   "ZooKeeper at %.100s: \"%.100s\" keeps a node until this client's session has "
+                   "ended: %s (%d)",
+                   zk->settings.shown, place->op->name, words_of(code), error);
+}
+
+void hf__zk_stay_behind(struct zookeeper *zk, struct zk_place *place, const struct zk_reply *reply)
+{
+    struct hf_op *op = place->op;
+    explain_what_stays(zk, place, reply->error);
+    hf__zk_place_leave_behind(zk, place);
+    op->verdict = HF_FAILED;
+    hf__op_done(&zk->base, op);
+}
+
 int hf__zk_explain(struct zookeeper *zk, const struct zk_request *request,
                    const struct zk_reply *reply, hf_error **error)
 {

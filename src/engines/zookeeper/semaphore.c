@@ -61,7 +61,7 @@ static size_t weight_of(const struct zk_permits *permits)
     return strlen(permits->leases) + ZK_NODE_SIZE;
 }
 
-static void unreserve(struct zk_place *place)
+void hf__zk_permits_unreserve(struct zk_place *place)
 {
     place->session->paths -= place->permits->reserved * weight_of(place->permits);
     place->permits->reserved = 0;
@@ -70,7 +70,7 @@ static void unreserve(struct zk_place *place)
 void hf__zk_permits_forget(struct zk_place *place)
 {
     struct zk_permits *permits = place->permits;
-    unreserve(place);
+    hf__zk_permits_unreserve(place);
     place->path = permits->locks;
     permits->count = 0;
     permits->unknown = false;
@@ -108,99 +108,6 @@ static void nothing(struct zookeeper *zk, struct zk_request *request, struct zk_
     (void)zk, (void)request, (void)reply;
 }
 
-/* Is there nobody any more who asked? */
-static bool is_late(const struct zk_request *request)
-{
-    return !request->place->op || request->place->session != request->session;
-}
-
-static bool is_error(const struct zk_reply *reply)
-{
-    return !reply || (reply->error != ZK_OK && reply->error != ZK_NO_NODE);
-}
-
-/* ---- clearing away what may have been made ---- */
-
-static void one_cleared(struct zookeeper *zk, struct zk_request *request, struct zk_reply *reply)
-{
-    struct zk_place *place = request->place;
-    struct zk_permits *permits = place->permits;
-    permits->out--;
-    if (is_late(request))
-        return;
-    permits->failed |= is_error(reply);
-    if (permits->out > 0)
-        return;
-    if (permits->failed) {
-        permits->cleared(zk, place, request, is_error(reply) ? reply : NULL);
-        return;
-    }
-    permits->unknown = false;
-    permits->count = 0;
-    unreserve(place);
-    permits->cleared(zk, place, NULL, NULL);
-}
-
-static bool clear_one(struct zookeeper *zk, struct zk_place *place, const char *name, size_t length)
-{
-    struct zk_permits *permits = place->permits;
-    char child[ZK_NODE_SIZE];
-    struct zk_request *request = hf__zk_place_request(zk, place, ZK_DELETE, one_cleared);
-    if (!request)
-        return false;
-    memcpy(child, name, length);
-    child[length] = 0;
-    permits->out++;
-    hf__zk_write_child(&request->body, permits->leases, child);
-    hf__zk_write_int(&request->body, -1);
-    hf__zk_ask(zk, request);
-    return true;
-}
-
-/* The list counts as one of the answers, so that the last of them is the end. */
-static void clear_listed(struct zookeeper *zk, struct zk_request *request, struct zk_reply *reply)
-{
-    struct zk_place *place = request->place;
-    struct zk_permits *permits = place->permits;
-    if (!is_late(request) && reply && reply->error == ZK_OK) {
-        struct zk_reader children = reply->body;
-        size_t stem_length = strlen(permits->stem);
-        uint32_t count = hf__zk_read_count(&children);
-        for (uint32_t i = 0; i < count && !children.bad; i++) {
-            size_t length;
-            const char *name = hf__zk_read_bytes(&children, &length);
-            if (length < ZK_NODE_SIZE && length >= stem_length &&
-                memcmp(name, permits->stem, stem_length) == 0)
-                permits->failed |= !clear_one(zk, place, name, length);
-        }
-        permits->failed |= children.bad;
-    }
-    one_cleared(zk, request, reply);
-}
-
-static bool clear(struct zookeeper *zk, struct zk_place *place,
-                  void (*cleared)(struct zookeeper *zk, struct zk_place *place,
-                                  struct zk_request *failed, struct zk_reply *reply))
-{
-    struct zk_permits *permits = place->permits;
-    struct zk_request *sync = hf__zk_place_request(zk, place, ZK_SYNC, nothing);
-    struct zk_request *list =
-        sync ? hf__zk_place_request(zk, place, ZK_GET_CHILDREN, clear_listed) : NULL;
-    if (sync) {
-        hf__zk_write_text(&sync->body, permits->leases);
-        hf__zk_ask(zk, sync);
-    }
-    if (!list)
-        return false;
-    permits->cleared = cleared;
-    permits->failed = false;
-    permits->out++;
-    hf__zk_write_text(&list->body, permits->leases);
-    hf__zk_write_bool(&list->body, false);
-    hf__zk_ask(zk, list);
-    return true;
-}
-
 /* ---- the head's turn ---- */
 
 static void ask_for_total(struct zookeeper *zk, struct zk_place *place, bool watch);
@@ -225,10 +132,10 @@ static void lease_made(struct zookeeper *zk, struct zk_request *request, struct 
     struct zk_stat stat;
     size_t length;
     (void)zk;
-    if (is_late(request) || !reply)
+    if (hf__zk_is_late(request) || !reply)
         return;
     if (reply->error != ZK_OK) {
-        permits->lease_error = reply->error;
+        permits->vain_error = reply->error;
         return;
     }
     const char *path = hf__zk_read_bytes(&reply->body, &length);
@@ -243,7 +150,7 @@ static void lease_made(struct zookeeper *zk, struct zk_request *request, struct 
 static void leases_listed(struct zookeeper *zk, struct zk_request *request, struct zk_reply *reply)
 {
     (void)zk;
-    if (!is_late(request) && reply && reply->error == ZK_OK)
+    if (!hf__zk_is_late(request) && reply && reply->error == ZK_OK)
         request->place->permits->seen = hf__zk_read_count(&reply->body);
 }
 
@@ -261,7 +168,7 @@ static void cleared_to_begin_again(struct zookeeper *zk, struct zk_place *place,
 static void cleared_to_fail(struct zookeeper *zk, struct zk_place *place, struct zk_request *failed,
                             struct zk_reply *reply)
 {
-    struct zk_reply refusal = { .error = place->permits->lease_error };
+    struct zk_reply refusal = { .error = place->permits->vain_error };
     if (failed) {
         hf__zk_fail(zk, place, failed, reply);
         return;
@@ -271,21 +178,39 @@ static void cleared_to_fail(struct zookeeper *zk, struct zk_place *place, struct
     hf__zk_fail(zk, place, NULL, &refusal);
 }
 
+/* Nor will it be given up: what was taken meanwhile goes back. */
+static void cleared_to_stay(struct zookeeper *zk, struct zk_place *place, struct zk_request *failed,
+                            struct zk_reply *reply)
+{
+    struct zk_reply refusal = { .error = place->permits->vain_error };
+    if (failed)
+        hf__zk_fail(zk, place, failed, reply);
+    else
+        hf__zk_stay_behind(zk, place, &refusal);
+}
+
 static void turn_is_over(struct zookeeper *zk, struct zk_request *request, struct zk_reply *reply)
 {
     struct zk_place *place = request->place;
     struct zk_permits *permits = place->permits;
     char name[ZK_NODE_SIZE];
-    if (is_late(request))
+    if (hf__zk_is_late(request))
         return;
-    if (is_error(reply)) {
+    if (hf__zk_is_refusal(reply)) {
+        permits->vain_error = reply->error;
+        permits->count = 0;
+        if (!hf__zk_leases_clear(zk, place, cleared_to_stay))
+            hf__zk_no_memory(zk, place);
+        return;
+    }
+    if (hf__zk_is_error(reply)) {
         hf__zk_fail(zk, place, request, reply);
         return;
     }
     if (permits->count < place->op->permits || permits->seen > permits->total) {
-        bool vain = permits->lease_error != ZK_OK && permits->lease_error != ZK_NO_NODE;
+        bool vain = permits->vain_error != ZK_OK && permits->vain_error != ZK_NO_NODE;
         permits->count = 0;
-        if (!clear(zk, place, vain ? cleared_to_fail : cleared_to_begin_again))
+        if (!hf__zk_leases_clear(zk, place, vain ? cleared_to_fail : cleared_to_begin_again))
             hf__zk_no_memory(zk, place);
         return;
     }
@@ -354,7 +279,7 @@ static void take(struct zookeeper *zk, struct zk_place *place)
     permits->reserved = wanted;
     place->session->paths += wanted * weight_of(permits);
     permits->seen = UINT32_MAX;
-    permits->lease_error = ZK_OK;
+    permits->vain_error = ZK_OK;
     permits->unknown = true;
     place->token = 0;
     hf__zk_uuid(uuid);
@@ -430,9 +355,9 @@ static void total_answered(struct zookeeper *zk, struct zk_request *request, str
     struct zk_place *place = request->place;
     struct zk_stat stat;
     size_t length;
-    if (is_late(request))
+    if (hf__zk_is_late(request))
         return;
-    if (is_error(reply)) {
+    if (hf__zk_is_error(reply)) {
         hf__zk_fail(zk, place, request, reply);
     } else if (reply->error == ZK_OK) {
         const char *data = hf__zk_read_bytes(&reply->body, &length);
@@ -496,7 +421,7 @@ bool hf__zk_semaphore_begin(struct zookeeper *zk, struct zk_place *place)
     struct zk_permits *permits = place->permits;
     if (permits->unknown) {
         permits->count = 0;
-        if (!clear(zk, place, cleared_to_line_up))
+        if (!hf__zk_leases_clear(zk, place, cleared_to_line_up))
             hf__zk_no_memory(zk, place);
         return true;
     }
@@ -510,85 +435,4 @@ bool hf__zk_semaphore_begin(struct zookeeper *zk, struct zk_place *place)
     permits->first = true;
     ask_for_total(zk, place, false);
     return true;
-}
-
-/* ---- giving back ---- */
-
-static void lease_deleted(struct zookeeper *zk, struct zk_request *request, struct zk_reply *reply)
-{
-    struct zk_place *place = request->place;
-    struct zk_permits *permits = place->permits;
-    permits->out--;
-    if (!place->op)
-        return;
-    permits->failed |= is_error(reply);
-    place->missing |= reply && reply->error == ZK_NO_NODE && !place->unsure;
-    if (permits->out > 0)
-        return;
-    if (permits->failed && request->session->state == ZK_SESSION_OVER) {
-        hf__zk_gone(zk, place->op, place->held);
-    } else if (permits->failed) {
-        place->unsure = true;
-        hf__zk_silent(zk, place, request, is_error(reply) ? reply : NULL);
-    } else {
-        hf__zk_gone(zk, place->op, place->missing);
-    }
-}
-
-static bool delete_lease(struct zookeeper *zk, struct zk_place *place, uint32_t index,
-                         zk_answered *answered)
-{
-    char name[ZK_NODE_SIZE];
-    struct zk_request *request = hf__zk_place_request(zk, place, ZK_DELETE, answered);
-    if (!request)
-        return false;
-    hf__zk_lease_name(place->permits, index, name);
-    hf__zk_write_child(&request->body, place->permits->leases, name);
-    hf__zk_write_int(&request->body, -1);
-    hf__zk_ask(zk, request);
-    return true;
-}
-
-static void cleared_to_release(struct zookeeper *zk, struct zk_place *place,
-                               struct zk_request *failed, struct zk_reply *reply)
-{
-    if (failed)
-        hf__zk_silent(zk, place, failed, reply);
-    else
-        hf__zk_release(&zk->base, place->op);
-}
-
-bool hf__zk_semaphore_release(struct zookeeper *zk, struct zk_place *place)
-{
-    struct zk_permits *permits = place->permits;
-    if (permits->unknown) {
-        permits->count = 0;
-        if (!clear(zk, place, cleared_to_release))
-            hf__zk_silent(zk, place, NULL, NULL);
-        return true;
-    }
-    if (permits->count == 0)
-        return false;
-    permits->failed = false;
-    permits->out = 1;
-    for (uint32_t i = 0; i < permits->count && !permits->failed; i++) {
-        permits->failed = !delete_lease(zk, place, i, lease_deleted);
-        permits->out += !permits->failed;
-    }
-    if (--permits->out == 0)
-        hf__zk_silent(zk, place, NULL, NULL);
-    return true;
-}
-
-static void quietly_answered(struct zookeeper *zk, struct zk_request *request,
-                             struct zk_reply *reply)
-{
-    if (!reply && request->session->state != ZK_SESSION_OVER)
-        hf__zk_ask(zk, request);
-}
-
-void hf__zk_semaphore_delete_quietly(struct zookeeper *zk, struct zk_place *place)
-{
-    for (uint32_t i = 0; i < place->permits->count; i++)
-        delete_lease(zk, place, i, quietly_answered);
 }

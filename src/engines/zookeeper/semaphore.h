@@ -10,6 +10,10 @@
 #define ZK_LOCKS "locks"
 #define ZK_TOTAL_SIZE 4u
 
+/* `failed` NULL: nothing is left; else `reply` is what was said of it, or NULL. */
+typedef void hf__zk_cleared(struct zookeeper *zk, struct zk_place *place, struct zk_request *failed,
+                            struct zk_reply *reply);
+
 struct zk_permits {
     char *locks, *leases;    /* paths; place->path is one of them */
     char stem[ZK_NODE_SIZE]; /* of the leases' names */
@@ -18,15 +22,26 @@ struct zk_permits {
     uint32_t reserved;       /* leases that the session's paths are counted with */
     uint32_t seen;           /* leases of everybody's when ours had been made */
     uint32_t out;            /* answers that are missing */
-    int lease_error;         /* why one was not made; ZK_OK if all were */
+    int vain_error;          /* why it is in vain to go on: a refusal; ZK_OK if it is not */
+    int refusal;             /* the first error among the answers; ZK_OK: there was none */
     int64_t total;
     bool unknown;  /* there may be leases of ours that are not known */
     bool watching; /* the question for the total set a watch */
     bool first;    /* a bare try has not written yet */
     bool failed;   /* one of the answers was none */
-    void (*cleared)(struct zookeeper *zk, struct zk_place *place, struct zk_request *failed,
-                    struct zk_reply *reply);
+    hf__zk_cleared *cleared;
 };
+
+/* Is there nobody any more who asked? */
+static inline bool hf__zk_is_late(const struct zk_request *request)
+{
+    return !request->place->op || request->place->session != request->session;
+}
+
+static inline bool hf__zk_is_error(const struct zk_reply *reply)
+{
+    return !reply || (reply->error != ZK_OK && reply->error != ZK_NO_NODE);
+}
 
 /* "path/child", in memory of its own. NULL: out of memory. */
 char *hf__zk_join(const char *path, const char *child);
@@ -40,13 +55,20 @@ void hf__zk_permits_free(struct zk_place *place);
 void hf__zk_lease_name(const struct zk_permits *permits, uint32_t index, char name[ZK_NODE_SIZE]);
 /* No lease is left. */
 void hf__zk_permits_forget(struct zk_place *place);
+void hf__zk_permits_unreserve(struct zk_place *place);
 
 /* True: it has taken the question over. */
 bool hf__zk_semaphore_begin(struct zookeeper *zk, struct zk_place *place);
-bool hf__zk_semaphore_release(struct zookeeper *zk, struct zk_place *place);
 /* Nobody stands in front. True: it goes on here; false: the claim has its leases. */
 bool hf__zk_semaphore_turn(struct zookeeper *zk, struct zk_place *place);
+
+/* ---- leases.c: what was taken goes back ---- */
+
+/* Deletes whatever is there, known or not. False: out of memory. */
+bool hf__zk_leases_clear(struct zookeeper *zk, struct zk_place *place, hf__zk_cleared *cleared);
+bool hf__zk_semaphore_release(struct zookeeper *zk, struct zk_place *place);
 void hf__zk_semaphore_delete_quietly(struct zookeeper *zk, struct zk_place *place);
+
 /* ---- total.c: how many permits there are ---- */
 
 /* With an hf_code and, where that needs one, an explanation that is the callee's. */

@@ -133,6 +133,8 @@ hf__zk_connection_break(struct zookeeper *zk, int code, int native, const char *
 /* What an answer that is missing, or an error, means: an hf_code. Sets *error. */
 int hf__zk_explain(struct zookeeper *zk, const struct zk_request *request,
                    const struct zk_reply *reply, hf_error **error);
+/* A definite no, which will be the same the next time. */
+bool hf__zk_is_refusal(const struct zk_reply *reply);
 
 /* ---- place.c: a claim's node ---- */
 
@@ -227,6 +229,8 @@ void hf__zk_finish(struct zookeeper *zk, struct zk_place *place, enum hf_verdict
 void hf__zk_fail(struct zookeeper *zk, struct zk_place *place, const struct zk_request *request,
                  const struct zk_reply *reply);
 void hf__zk_no_memory(struct zookeeper *zk, struct zk_place *place);
+/* The servers refuse to delete what it has, or to show it: the claim is over all the same. */
+void hf__zk_stay_behind(struct zookeeper *zk, struct zk_place *place, const struct zk_reply *reply);
 /* Deletes the node, if there is one, and answers then. */
 void hf__zk_withdraw(struct zookeeper *zk, struct zk_place *place, enum hf_verdict verdict);
 /* `there`: there was a node of ours, which is there no more. */

@@ -1,0 +1,190 @@
+/* A server on which everybody may make nodes, and nobody may delete them: what cannot be given back
+ * is said, once, and goes with the session. */
+#include "conformance.h"
+#include "zookeeper_server.h"
+
+#include "engines/zookeeper/codec.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <unistd.h>
+
+/* So long that nothing here waits for its end. */
+#define LONG_MS 40000
+/* To read, to write, and to make nodes below; not to delete these. */
+#define NO_DELETION (1 | 2 | 4)
+#define ALL 31
+
+/* ---- making nodes with rights of their own ---- */
+
+struct maker {
+    int fd;
+    struct zk_frames frames;
+};
+
+static void say(const struct maker *maker, struct zk_writer *writer)
+{
+    CHECK(!writer->failed);
+    CHECK(send(maker->fd, writer->bytes, writer->length, MSG_NOSIGNAL) == (ssize_t)writer->length);
+    hf__zk_writer_free(writer);
+}
+
+static struct zk_reader hear(struct maker *maker)
+{
+    struct zk_reader frame;
+    char bytes[512];
+
+    while (hf__zk_frames_next(&maker->frames, &frame) <= 0) {
+        ssize_t count = read(maker->fd, bytes, sizeof(bytes));
+        CHECK(count > 0);
+        CHECK(hf__zk_frames_add(&maker->frames, bytes, (size_t)count));
+    }
+    return frame;
+}
+
+static void maker_begin(struct maker *maker, int port)
+{
+    struct sockaddr_in address = { .sin_family = AF_INET,
+                                   .sin_port = htons((uint16_t)port),
+                                   .sin_addr = { htonl(INADDR_LOOPBACK) } };
+    struct timeval patience = { .tv_sec = 60 * test_slow() };
+    struct zk_hello hello = { .timeout_ms = LONG_MS };
+    struct zk_writer writer = { 0 };
+    struct zk_welcome welcome;
+
+    *maker = (struct maker){ .fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0) };
+    CHECK(maker->fd >= 0);
+    setsockopt(maker->fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
+    CHECK(connect(maker->fd, (struct sockaddr *)&address, sizeof(address)) == 0);
+    hf__zk_write_hello(&writer, &hello);
+    say(maker, &writer);
+    struct zk_reader frame = hear(maker);
+    CHECK(hf__zk_read_welcome(&frame, &welcome) && welcome.session != 0);
+}
+
+static void make(struct maker *maker, const char *path, int rights)
+{
+    struct zk_writer writer = { 0 };
+    struct zk_reply reply;
+    size_t begun = hf__zk_frame_begin(&writer);
+
+    hf__zk_write_int(&writer, 1);
+    hf__zk_write_int(&writer, ZK_CREATE);
+    hf__zk_write_text(&writer, path);
+    hf__zk_write_bytes(&writer, "", 0);
+    hf__zk_write_int(&writer, 1);
+    hf__zk_write_int(&writer, rights);
+    hf__zk_write_text(&writer, "world");
+    hf__zk_write_text(&writer, "anyone");
+    hf__zk_write_int(&writer, ZK_PERSISTENT);
+    hf__zk_frame_end(&writer, begun);
+    say(maker, &writer);
+    struct zk_reader frame = hear(maker);
+    CHECK(hf__zk_read_reply(&frame, &reply));
+    CHECK_INT(reply.error, ZK_OK);
+}
+
+static void maker_end(struct maker *maker)
+{
+    hf__zk_frames_free(&maker->frames);
+    close(maker->fd);
+}
+
+/* ---- the scene ---- */
+
+struct scene {
+    struct zookeeper_server server;
+    hf_client *near, *far;
+    int nodes; /* that stay */
+};
+
+static hf_client *open_on(const struct scene *scene)
+{
+    hf_client *client = NULL;
+
+    CHECK_CODE(hf_open(&client, zookeeper_url(scene->server.port),
+                       &(hf_client_options){ HF_CLIENT_OPTIONS_INIT, .lease_ms = LONG_MS }),
+               HF_OK);
+    return client;
+}
+
+static void begin_scene(struct scene *scene)
+{
+    struct maker maker;
+
+    zookeeper_start(&scene->server);
+    maker_begin(&maker, scene->server.port);
+    make(&maker, "/chaos", ALL);
+    make(&maker, "/chaos/one", NO_DELETION);
+    make(&maker, "/chaos/latch", NO_DELETION);
+    make(&maker, "/chaos/heads", ALL);
+    make(&maker, "/chaos/heads/locks", NO_DELETION);
+    make(&maker, "/chaos/heads/leases", ALL);
+    make(&maker, "/chaos/stuck", ALL);
+    make(&maker, "/chaos/stuck/locks", NO_DELETION);
+    make(&maker, "/chaos/stuck/leases", NO_DELETION);
+    maker_end(&maker);
+    scene->nodes = zookeeper_nodes(&scene->server);
+    scene->near = open_on(scene);
+    scene->far = open_on(scene);
+}
+
+static void check_denied(int code)
+{
+    CHECK_ERROR(code, HF_DENIED);
+    CHECK(strstr(hf_last_error()->text, "until this client") != NULL);
+}
+
+/* Whoever waits for another kind of lock takes his node back. */
+static void wait_behind_another_kind(struct scene *scene)
+{
+    hf_hold *held = take(scene->far, "one", HF_FAIR, 0), *hold = NULL;
+
+    check_denied(hf_lock(scene->near, "one", SOON_MS, NULL, &hold));
+    check_denied(hf_unlock(held));
+}
+
+static void wait_at_a_latch(struct scene *scene)
+{
+    struct outcome outcome = { 0 };
+    uint32_t count = 0;
+
+    CHECK_CODE(hf_latch_set(scene->far, "latch", 1), HF_OK);
+    CHECK_CODE(hf_lock_async(scene->near, "latch", SOON_MS, LOCK_OPTIONS(.mode = HF_LATCH),
+                             record_outcome, &outcome, NULL),
+               HF_OK);
+    EVENTUALLY(waiters(scene->far, "latch") == 1, SOON_MS);
+    CHECK_CODE(hf_latch_down(scene->far, "latch", 1, &count), HF_OK);
+    WAIT_OUTCOME(&outcome);
+    CHECK_CODE(outcome.code, HF_DENIED);
+    CHECK(strstr(outcome.text, "until this client") != NULL);
+}
+
+/* What it has taken meanwhile comes back, if it may; and who failed does not hold. */
+static void take_permits(struct scene *scene, const char *name, int left)
+{
+    const hf_lock_options *two = LOCK_OPTIONS(.mode = HF_PERMIT, .permits = 2, .limit = 3);
+    hf_hold *hold = NULL;
+
+    check_denied(hf_lock(scene->near, name, SOON_MS, two, &hold));
+    CHECK_INT(holders(scene->far, name), left);
+}
+
+TEST(what_may_not_be_deleted_is_told_and_goes_with_the_session)
+{
+    static struct scene scene;
+    begin_scene(&scene);
+
+    wait_behind_another_kind(&scene);
+    wait_at_a_latch(&scene);
+    take_permits(&scene, "heads", 0);
+    take_permits(&scene, "stuck", 1);
+    give_back(take(scene.near, "elsewhere", HF_MUTEX, 0));
+    hf_close(scene.near);
+    hf_close(scene.far);
+    EVENTUALLY(zookeeper_nodes(&scene.server) <= scene.nodes + 1, SOON_MS);
+    zookeeper_kill(&scene.server);
+}
