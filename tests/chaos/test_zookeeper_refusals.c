@@ -4,6 +4,7 @@
 #include "zookeeper_script.h"
 
 #include "base/testing.h"
+#include "engines/zookeeper/zookeeper.h"
 
 #include <stdio.h>
 
@@ -291,5 +292,44 @@ TEST(verbs_out_of_memory_leave_nothing)
         CHECK_INT(nodes_of(&script), 0);
     }
     test_note("%d allocations failed, one by one", n - 2);
+    script_end(&script);
+}
+
+/* ---- out of time ---- */
+
+#define SHORT_MS 200
+
+static bool take_long(size_t size)
+{
+    if (!script_is_here() && size == sizeof(struct zk_request) && ++allocations == fail_at)
+        let_pass_ms(SHORT_MS);
+    return true;
+}
+
+/* A session's belief ends while a request is made, so that the rest of the verb would be for
+ * another session; the address sanitizer looks at what is answered to whom. */
+TEST(a_verb_whose_session_ends_meanwhile_is_answered_once)
+{
+    static struct script script;
+    bool taken = true;
+    int n;
+
+    TEST_TIMEOUT(120);
+    script_start(&script, SHORT_MS);
+    script.barred = 1;
+    for (n = 1; taken; n++) {
+        hf_client *client = open_on(&script);
+        allocations = 0;
+        fail_at = n;
+        hf__alloc_hook = take_long;
+        int latch = hf_latch_set(client, "a/b/latch", 3);
+        int pool = hf_semaphore_set(client, "a/b/pool", 3);
+        hf__alloc_hook = NULL;
+        CHECK(latch == HF_DENIED || latch == HF_UNREACHABLE);
+        CHECK(pool == HF_DENIED || pool == HF_UNREACHABLE);
+        taken = allocations >= n;
+        hf_close(client);
+    }
+    test_note("%d requests took long to make, one by one", n - 2);
     script_end(&script);
 }

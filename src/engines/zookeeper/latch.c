@@ -152,22 +152,24 @@ static void wrong_kind(struct zookeeper *zk, struct counting *counting)
     end(zk, counting, HF_EKIND);
 }
 
-static struct zk_request *new_request(struct zookeeper *zk, struct counting *counting,
-                                      int32_t operation, zk_answered *answered)
-{
-    struct zk_session *session = hf__zk_session_current(zk);
-    struct zk_request *request = session ? hf__zk_request(zk, session, operation, answered) : NULL;
-    if (request)
-        request->arg = counting;
-    return request;
-}
-
 static struct zk_request *ask(struct zookeeper *zk, struct counting *counting, int32_t operation,
                               zk_answered *answered)
 {
-    struct zk_request *request = new_request(zk, counting, operation, answered);
+    struct zk_session *session = hf__zk_session_current(zk);
+    struct zk_request *request = session ? hf__zk_request(zk, session, operation, answered) : NULL;
+    if (!request)
+        return NULL;
+    request->arg = counting;
+    hf__zk_write_text(&request->body, counting->path);
+    return request;
+}
+
+static struct zk_request *ask_beside(struct zookeeper *zk, const struct zk_request *other,
+                                     int32_t operation, zk_answered *answered)
+{
+    struct zk_request *request = hf__zk_request_beside(zk, other, operation, answered);
     if (request)
-        hf__zk_write_text(&request->body, counting->path);
+        hf__zk_write_text(&request->body, ((struct counting *)request->arg)->path);
     return request;
 }
 
@@ -257,11 +259,12 @@ static void parent_answered(struct zookeeper *zk, struct zk_request *request,
 
 static struct zk_request *new_parent(struct zookeeper *zk, void *arg, int32_t operation)
 {
-    return new_request(zk, arg, operation, parent_answered);
+    return hf__zk_request_beside(zk, arg, operation, parent_answered);
 }
 
 /* The nodes above as anybody's; the latch's own stays, whatever is below it. There is memory for
- * that before the others are asked for, so `counting` is there when these are answered. */
+ * that before the others are asked for, and it is answered last, so `counting` is there when these
+ * are. */
 static void make(struct zookeeper *zk, struct counting *counting)
 {
     char bytes[ZK_TOTAL_SIZE];
@@ -270,7 +273,7 @@ static void make(struct zookeeper *zk, struct counting *counting)
         count_bytes(counting->wanted, bytes);
         hf__zk_write_create(&request->body, bytes, sizeof bytes, ZK_PERSISTENT,
                             zk->settings.user != NULL);
-        hf__zk_ask_for_parents(zk, counting->path, false, new_parent, counting);
+        hf__zk_ask_for_parents(zk, counting->path, false, new_parent, request);
     }
     ask_or_end(zk, counting, request);
 }
@@ -360,8 +363,8 @@ static void count_answered(struct zookeeper *zk, struct zk_request *request, str
 static void look_again(struct zookeeper *zk, struct counting *counting)
 {
     struct zk_request *sync = ask(zk, counting, ZK_SYNC, nothing);
-    struct zk_request *list = sync ? ask(zk, counting, ZK_GET_CHILDREN, children_answered) : NULL;
-    struct zk_request *data = list ? ask(zk, counting, ZK_GET_DATA, count_answered) : NULL;
+    struct zk_request *list = ask_beside(zk, sync, ZK_GET_CHILDREN, children_answered);
+    struct zk_request *data = ask_beside(zk, list, ZK_GET_DATA, count_answered);
     counting->parent_error = ZK_OK;
     if (sync)
         hf__zk_ask(zk, sync);

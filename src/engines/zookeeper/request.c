@@ -33,6 +33,16 @@ struct zk_request *hf__zk_place_request(struct zookeeper *zk, struct zk_place *p
     return request;
 }
 
+struct zk_request *hf__zk_request_beside(struct zookeeper *zk, const struct zk_request *other,
+                                         int32_t operation, zk_answered *answered)
+{
+    struct zk_request *request =
+        other ? hf__zk_request(zk, other->session, operation, answered) : NULL;
+    if (request)
+        request->arg = other->arg;
+    return request;
+}
+
 static int code_of(int error)
 {
     switch (error) {

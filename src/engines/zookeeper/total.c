@@ -59,22 +59,24 @@ static void fail(struct zookeeper *zk, const struct zk_request *request,
     finish(zk, request->arg, code, error);
 }
 
-static struct zk_request *new_request(struct zookeeper *zk, struct setting *setting,
-                                      int32_t operation, zk_answered *answered)
-{
-    struct zk_session *session = hf__zk_session_current(zk);
-    struct zk_request *request = session ? hf__zk_request(zk, session, operation, answered) : NULL;
-    if (request)
-        request->arg = setting;
-    return request;
-}
-
 static struct zk_request *ask(struct zookeeper *zk, struct setting *setting, int32_t operation,
                               const char *path, zk_answered *answered)
 {
-    struct zk_request *request = new_request(zk, setting, operation, answered);
+    struct zk_session *session = hf__zk_session_current(zk);
+    struct zk_request *request = session ? hf__zk_request(zk, session, operation, answered) : NULL;
+    if (!request)
+        return NULL;
+    request->arg = setting;
+    hf__zk_write_text(&request->body, path);
+    return request;
+}
+
+static struct zk_request *ask_beside(struct zookeeper *zk, const struct zk_request *other,
+                                     int32_t operation, zk_answered *answered)
+{
+    struct zk_request *request = hf__zk_request_beside(zk, other, operation, answered);
     if (request)
-        hf__zk_write_text(&request->body, path);
+        hf__zk_write_text(&request->body, ((struct setting *)request->arg)->path);
     return request;
 }
 
@@ -147,12 +149,12 @@ static void parent_answered(struct zookeeper *zk, struct zk_request *request,
 
 static struct zk_request *new_parent(struct zookeeper *zk, void *arg, int32_t operation)
 {
-    struct setting *setting = arg;
-    return new_request(zk, setting, operation, parent_answered);
+    return hf__zk_request_beside(zk, arg, operation, parent_answered);
 }
 
 /* Every node on the way, from the top, and at last the one that stays. There is memory for that
- * before the others are asked for, so `setting` is there when these are answered. */
+ * before the others are asked for, and it is answered last, so `setting` is there when these are.
+ */
 static void make(struct zookeeper *zk, struct setting *setting)
 {
     char bytes[ZK_TOTAL_SIZE];
@@ -162,7 +164,7 @@ static void make(struct zookeeper *zk, struct setting *setting)
         hf__zk_write_create(&request->body, bytes, sizeof bytes, ZK_PERSISTENT,
                             zk->settings.user != NULL);
         setting->parent_error = ZK_OK;
-        hf__zk_ask_for_parents(zk, setting->path, true, new_parent, setting);
+        hf__zk_ask_for_parents(zk, setting->path, true, new_parent, request);
     }
     ask_or_end(zk, setting, request);
 }
@@ -248,8 +250,8 @@ void hf__zk_total_set(struct zookeeper *zk, const char *name, size_t length, uin
     struct zk_request *sync = NULL, *data = NULL, *list = NULL;
     if (setting->leases && setting->locks) {
         sync = ask(zk, setting, ZK_SYNC, setting->path, nothing);
-        data = sync ? ask(zk, setting, ZK_GET_DATA, setting->path, data_answered) : NULL;
-        list = data ? ask(zk, setting, ZK_GET_CHILDREN, setting->path, children_answered) : NULL;
+        data = ask_beside(zk, sync, ZK_GET_DATA, data_answered);
+        list = ask_beside(zk, data, ZK_GET_CHILDREN, children_answered);
     }
     if (sync)
         hf__zk_ask(zk, sync);

@@ -114,6 +114,10 @@ struct zk_request *hf__zk_request(struct zookeeper *zk, struct zk_session *sessi
                                   int32_t operation, zk_answered *answered);
 struct zk_request *hf__zk_place_request(struct zookeeper *zk, struct zk_place *place,
                                         int32_t operation, zk_answered *answered);
+/* For the same asker, under the same session: what is asked together is answered together, in that
+ * order, also if the session comes to its end just then. NULL: out of memory, or `other` was. */
+struct zk_request *hf__zk_request_beside(struct zookeeper *zk, const struct zk_request *other,
+                                         int32_t operation, zk_answered *answered);
 void hf__zk_ask(struct zookeeper *zk, struct zk_request *request);
 /* Answers what waits for a session that is over. */
 void hf__zk_orphans(struct zookeeper *zk);
