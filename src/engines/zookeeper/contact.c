@@ -19,7 +19,7 @@ int64_t hf__zk_belief_ms(int64_t timeout_ms)
 
 int64_t hf__zk_beat_ms(int64_t timeout_ms)
 {
-    return timeout_ms / 8;
+    return timeout_ms / 8 - timeout_ms / 800;
 }
 
 int64_t hf__zk_patience_ms(int64_t timeout_ms)
@@ -32,10 +32,13 @@ static int64_t earlier(int64_t one, int64_t other)
     return one < other ? one : other;
 }
 
-/* A belief is half of the session long, and never lasts beyond a whole one from either moment. */
+/* A belief is half of the session long, and never lasts beyond a whole one from either moment. The
+ * servers' clocks may be a hundredth faster than ours all that time, and what the core takes off
+ * for that (lease.c) is a hundredth of the half. */
 static int64_t counts_from(const struct zk_contacts *contacts, int64_t at_ms, int64_t timeout_ms)
 {
-    return earlier(at_ms, earlier(contacts->known_ms, contacts->agreed_ms) + timeout_ms / 2);
+    return earlier(at_ms, earlier(contacts->known_ms, contacts->agreed_ms) + timeout_ms / 2 -
+                              timeout_ms / 200);
 }
 
 int64_t hf__zk_contacts_greet(struct zk_contacts *contacts, int64_t at_ms, int64_t timeout_ms,
