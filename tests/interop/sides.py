@@ -22,6 +22,9 @@ PATIENCE = int(os.environ.get("HOLDFAST_PATIENCE", "60")) * int(
     os.environ.get("HOLDFAST_TEST_SLOW", "1"))
 
 
+MASTERS, SLOTS = 3, 16384
+
+
 class Skip(Exception):
     """The test cannot run here; the text says why."""
 
@@ -48,13 +51,17 @@ class Server:
             self.process = subprocess.Popen(
                 ["redis-server", "--port", str(self.port), "--bind", "127.0.0.1", "--save", "",
                  "--appendonly", "no", "--dir", directory, "--logfile", f"{directory}/log",
-                 *options],
+                 *options, *self.more()],
                 stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, env=environment,
                 preexec_fn=die_with_parent)
             if self.comes_up():
                 self.url = f"redis://127.0.0.1:{self.port}"
                 return
         raise AssertionError("redis-server does not start")
+
+    def more(self):
+        """Options that are others each time it is tried."""
+        return ()
 
     def comes_up(self):
         """False: it has ended, as it does when somebody else has the port."""
@@ -87,21 +94,57 @@ class Server:
         self.process.wait()
 
 
-class Cluster(Server):
-    """A Redis Cluster of one server: slots, and messages that are heard at a lock's own server."""
+class Node(Server):
+    def more(self):
+        # A bus port that nobody gets who only connects, either.
+        self.bus = str(random.randrange(10000, 30000))
+        return ("--cluster-enabled", "yes", "--cluster-port", self.bus,
+                "--cluster-announce-ip", "127.0.0.1")
+
+    def is_whole(self):
+        info = self.ask("CLUSTER", "INFO")
+        return b"cluster_state:ok" in info and b"cluster_known_nodes:%d" % MASTERS in info
+
+
+class Cluster:
+    """A Redis Cluster of masters: slots, and messages that are heard at a lock's own server."""
 
     def __init__(self, directory):
-        # A bus port that nobody gets who only connects, either.
-        bus = str(random.randrange(10000, 30000))
-        super().__init__(directory, "--cluster-enabled", "yes", "--cluster-port", bus,
-                         "--cluster-announce-ip", "127.0.0.1")
-        self.url = f"redis+cluster://127.0.0.1:{self.port}"
-        self.ask("CLUSTER", "ADDSLOTSRANGE", "0", "16383")
-        wait_until(lambda: b"cluster_state:ok" in self.ask("CLUSTER", "INFO"), "the cluster is up")
+        self.nodes = []
+        try:
+            self.bring_up(directory)
+        except BaseException:
+            self.stop()
+            raise
+        hosts = ",".join(f"127.0.0.1:{node.port}" for node in self.nodes)
+        self.url = f"redis+cluster://{hosts}"
+
+    def bring_up(self, directory):
+        for number in range(MASTERS):
+            os.mkdir(f"{directory}/{number}")
+            self.nodes.append(Node(f"{directory}/{number}"))
+        for number, node in enumerate(self.nodes):
+            node.ask("CLUSTER", "ADDSLOTSRANGE", str(number * SLOTS // MASTERS),
+                     str((number + 1) * SLOTS // MASTERS - 1))
+            self.nodes[0].ask("CLUSTER", "MEET", "127.0.0.1", str(node.port), node.bus)
+        for node in self.nodes:
+            wait_until(node.is_whole, "the cluster is up")
+
+    def ask(self, *words):
+        """What the server answers that has the key."""
+        for node in self.nodes:
+            answer = node.ask(*words)
+            if not answer.startswith(b"-MOVED"):
+                return answer
+        raise AssertionError(f"no server answers {words}")
 
     def listeners(self, channel):
-        answer = self.ask("PUBSUB", "SHARDNUMSUB", channel)
-        return int(answer.split(b"\r\n")[-2].lstrip(b":"))
+        answers = [node.ask("PUBSUB", "SHARDNUMSUB", channel) for node in self.nodes]
+        return sum(int(answer.split(b"\r\n")[-2].lstrip(b":")) for answer in answers)
+
+    def stop(self):
+        for node in self.nodes:
+            node.stop()
 
 
 class Side:

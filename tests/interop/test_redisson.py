@@ -35,11 +35,16 @@ def scene_of_both(function):
 
 
 class Stage:
-    """A server and both sides on it."""
+    """A server, or a cluster, and both sides on it."""
 
-    def __init__(self, directory, server, holdfast, redisson):
+    def __init__(self, directory, server, version, peer, java):
         self.directory, self.server = directory, server
-        self.holdfast, self.redisson = holdfast, redisson
+        self.holdfast = Side("holdfast", [peer, server.url, str(LEASE_MS)])
+        self.redisson = Side(f"Redisson {version}", [*java, server.url, str(LEASE_MS)])
+
+    def stop(self):
+        for thing in (self.holdfast, self.redisson, self.server):
+            thing.stop()
 
     def wait_for_a_listener(self, name, prefix="redisson_lock__channel"):
         channel = f"{prefix}:{{{name}}}"
@@ -380,25 +385,28 @@ IN_A_CLUSTER = (a_release_wakes_the_other, both_count_to_the_same_number,
                 a_latch_opens_for_both, a_watchdog_keeps_what_is_held, names_may_have_braces)
 
 
-def play_all(directory, version, peer, java, cluster):
-    server = Cluster(directory) if cluster else Server(directory)
-    holdfast = Side("holdfast", [peer, server.url, str(LEASE_MS)])
-    redisson = Side(f"Redisson {version}", [*java, server.url, str(LEASE_MS)])
-    stage = Stage(directory, server, holdfast, redisson)
-    tests = []
-    for act, exchanged in SCENES:
-        if cluster and act not in IN_A_CLUSTER:
-            continue
-        orders = [(holdfast, redisson, "holdfast first"), (redisson, holdfast, "Redisson first")]
-        for one, other, who in orders if exchanged else orders[:1]:
+def tests_on(stage, where, scenes):
+    one, other = stage.holdfast, stage.redisson
+    for act, exchanged in scenes:
+        orders = [(one, other, "holdfast first"), (other, one, "Redisson first")]
+        for first, second, who in orders if exchanged else orders[:1]:
             name = f"{act.__name__}/{who.split()[0]}"
-            tests.append((f"{act.__name__}: {who}" if exchanged else act.__name__,
-                          lambda a=act, o=one, p=other, n=name: a(stage, o, p, n)))
+            yield (f"{where}{act.__name__}: {who}" if exchanged else f"{where}{act.__name__}",
+                   lambda a=act, o=first, p=second, n=name: a(stage, o, p, n))
+
+
+def play_all(directory, cluster, *sides):
+    stages = [Stage(directory, Server(directory), *sides)]
+    tests = list(tests_on(stages[0], "", SCENES))
+    if cluster:
+        stages.append(Stage(directory, Cluster(directory), *sides))
+        tests += tests_on(stages[1], "cluster: ", [(act, exchanged) for act, exchanged in SCENES
+                                                   if act in IN_A_CLUSTER])
     try:
         return run(tests, lambda test: test())
     finally:
-        for thing in (holdfast, redisson, server):
-            thing.stop()
+        for stage in stages:
+            stage.stop()
 
 
 def main():
@@ -409,7 +417,7 @@ def main():
     except Skip as reason:
         skip_all(reason)
     with scratch() as directory:
-        sys.exit(play_all(directory, version, peer, java, place == ["cluster"]))
+        sys.exit(play_all(directory, place == ["cluster"], version, peer, java))
 
 
 main()

@@ -174,12 +174,19 @@ public final class Peer {
         }
     }
 
+    private static String[] hostsOf(String url) {
+        String[] hosts = url.substring("redis+cluster://".length()).split(",");
+        for (int i = 0; i < hosts.length; i++)
+            hosts[i] = "redis://" + hosts[i];
+        return hosts;
+    }
+
     public static void main(String[] arguments) throws Exception {
         Config config = new Config();
         config.setLockWatchdogTimeout(Long.parseLong(arguments[1]));
         config.setThreads(4).setNettyThreads(4);
         if (arguments[0].startsWith("redis+cluster:"))
-            config.useClusterServers().addNodeAddress(arguments[0].replace("+cluster", ""))
+            config.useClusterServers().addNodeAddress(hostsOf(arguments[0]))
                 .setMasterConnectionMinimumIdleSize(1).setMasterConnectionPoolSize(16)
                 .setTimeout(30000);
         else
