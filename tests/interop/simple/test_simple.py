@@ -1,12 +1,11 @@
 #!/usr/bin/env python3
-"""format=simple against the real redis-py and node-redlock: who holds is respected both ways.
+"""format=simple against the real redis-py, node-redlock and redsync: who holds is respected by all.
 
 usage: test_simple.py PEERS_DIRECTORY HOLDFAST COUNTER
 """
 
 import os
 import pathlib
-import shutil
 import subprocess
 import sys
 
@@ -56,12 +55,21 @@ class Peers:
         return [str(interpreter), str(HERE / "counter.py"), *arguments]
 
     def node(self, *arguments):
-        if not shutil.which("node"):
-            raise Skip("there is no node")
+        need("node")
         install(self.place / "node.done", NODE_PEERS[0],
                 ["npm", "install", "--prefix", str(self.place), "--no-audit", "--no-fund",
                  *NODE_PEERS])
         return ["node", str(HERE / "counter.js"), *arguments]
+
+
+    def go(self, *arguments):
+        need("go")
+        program = self.place / "redsync"
+        # Without what makes it fast, and slow to build.
+        install(self.place / "go.done", "redsync",
+                ["env", "GOTOOLCHAIN=local", "go", "build", "-C", str(HERE / "redsync"),
+                 "-gcflags=all=-N -l", "-buildvcs=false", "-o", str(program), "."])
+        return [str(program), *arguments]
 
 
 def status(command):
@@ -91,6 +99,12 @@ def a_counter_shared_with_node_redlock_is_exact(box):
                    lambda path: box.peers.node(box.port, NAME, str(path), str(ROUNDS)))
 
 
+def a_counter_shared_with_redsync_is_exact(box):
+    box.peers.go()
+    counts_exactly(box, box.ours,
+                   lambda path: box.peers.go(box.port, NAME, str(path), str(ROUNDS)))
+
+
 def each_sees_what_the_other_holds(box, peer):
     free = peer(box.port, NAME, "-", "0")
     assert status(free) == 0, "it is not free at the beginning"
@@ -104,6 +118,10 @@ def redis_py_is_refused_what_we_hold(box):
 
 def node_redlock_is_refused_what_we_hold(box):
     each_sees_what_the_other_holds(box, box.peers.node)
+
+
+def redsync_is_refused_what_we_hold(box):
+    each_sees_what_the_other_holds(box, box.peers.go)
 
 
 class Box:
@@ -121,7 +139,8 @@ class Box:
 
 
 TESTS = (a_counter_shared_with_redis_py_is_exact, redis_py_is_refused_what_we_hold,
-         a_counter_shared_with_node_redlock_is_exact, node_redlock_is_refused_what_we_hold)
+         a_counter_shared_with_node_redlock_is_exact, node_redlock_is_refused_what_we_hold,
+         a_counter_shared_with_redsync_is_exact, redsync_is_refused_what_we_hold)
 
 
 def main():
