@@ -330,6 +330,73 @@ TEST(a_silent_node_stops_nobody_elses_renewals)
     cluster_kill(&cluster);
 }
 
+/* ---- replicas that are waited for ---- */
+
+/* Less than a bare try waits for, which no slow machine gets more of: a third of it is for the
+ * replicas. */
+#define TRYING_MS 4000
+/* More than any machine needs to hear of a replica. */
+#define PATIENT_MS 300000
+
+static hf_client *open_synced(const struct cluster *cluster, int timeout_ms)
+{
+    hf_client *client = NULL;
+    char url[200];
+
+    snprintf(url, sizeof(url), "redis+cluster://127.0.0.1:%d,127.0.0.1:%d?timeout=%d&sync=1",
+             cluster->nodes[0].port, cluster->nodes[1].port, timeout_ms);
+    CHECK_CODE(
+        hf_open(&client, url, &(hf_client_options){ HF_CLIENT_OPTIONS_INIT, .lease_ms = 600000 }),
+        HF_OK);
+    return client;
+}
+
+static void take_and_give_back(hf_client *client, const char *name)
+{
+    hf_hold *hold = NULL;
+
+    CHECK_CODE(hf_lock(client, name, HF_FOREVER, NULL, &hold), HF_OK);
+    give_back(hold);
+}
+
+static bool is_gone(struct cluster *cluster, const char *name)
+{
+    char command[100];
+
+    snprintf(command, sizeof(command), "EXISTS %s", name);
+    return server_says(&cluster->nodes[0], command, ":0");
+}
+
+TEST(each_masters_own_replica_confirms_what_it_grants)
+{
+    struct cluster cluster = { 0 };
+    char names[CLUSTER_MASTERS][40], mark[60];
+    hf_hold *hold = NULL;
+
+    TEST_TIMEOUT(300);
+    cluster_start(&cluster, 0);
+    hf_client *patient = open_synced(&cluster, PATIENT_MS);
+    hf_client *trying = open_synced(&cluster, TRYING_MS);
+    for (int i = 0; i < CLUSTER_MASTERS; i++) {
+        cluster_name(&cluster, "synced", i * 5462, i * 5462 + 5000, names[i], sizeof(names[i]));
+        take_and_give_back(patient, names[i]);
+    }
+    take_and_give_back(trying, names[0]);
+    server_stop(&cluster.nodes[CLUSTER_MASTERS]);
+    CHECK_ERROR(hf_lock(trying, names[0], 0, NULL, &hold), HF_UNREACHABLE);
+    CHECK(strstr(hf_last_error()->text, "only 0 of 1 replicas") != NULL);
+    EVENTUALLY(is_gone(&cluster, names[0]), SOON_MS);
+    snprintf(mark, sizeof(mark), "holdfast_sync:{%s}", names[0]);
+    EVENTUALLY(is_gone(&cluster, mark), SOON_MS);
+    for (int i = 1; i < CLUSTER_MASTERS; i++)
+        take_and_give_back(patient, names[i]);
+    server_continue(&cluster.nodes[CLUSTER_MASTERS]);
+    take_and_give_back(patient, names[0]);
+    hf_close(patient);
+    hf_close(trying);
+    cluster_kill(&cluster);
+}
+
 /* ---- what Redisson's clients would see ---- */
 
 TEST(releases_are_said_and_heard_at_the_locks_own_server)
@@ -408,7 +475,6 @@ TEST(urls_that_name_no_cluster_are_refused)
     CHECK_ERROR(hf_open(&client, "redis+cluster://", NULL), HF_EINVAL);
     CHECK_ERROR(hf_open(&client, "redis+cluster://127.0.0.1/3", NULL), HF_EINVAL);
     CHECK_ERROR(hf_open(&client, "redis+cluster://127.0.0.1?db=3", NULL), HF_EINVAL);
-    CHECK_ERROR(hf_open(&client, "redis+cluster://127.0.0.1?sync=1", NULL), HF_ENOTSUP);
     CHECK_CODE(hf_open(&client, "redis+cluster://127.0.0.1:1,127.0.0.1:2", NULL), HF_OK);
     hf_hold *hold = NULL;
     CHECK_ERROR(hf_lock(client, "one", 0, NULL, &hold), HF_UNREACHABLE);

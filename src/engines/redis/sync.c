@@ -6,6 +6,8 @@
 
 #include <string.h>
 
+#define REDIS_MARK_KEY_PREFIX "holdfast_sync"
+
 /* A mark that was refused is none: WAIT would speak of what was written before the grants. */
 static void mark_answered(struct connection *connection, struct question *question,
                           const redisReply *reply)
@@ -13,11 +15,31 @@ static void mark_answered(struct connection *connection, struct question *questi
     hf__question_free(connection->redis, question);
     if (reply && reply->type == REDIS_REPLY_ERROR && !connection->failing)
         hf__connection_break(connection, hf__reply_code(reply), 0,
-                             "sync needs PUBLISH on " REDIS_CHANNEL_PREFIX ":*: %.150s",
+                             connection->redis->cluster
+                                 ? "sync needs to write " REDIS_MARK_KEY_PREFIX ":*: %.150s"
+                                 : "sync needs PUBLISH on " REDIS_CHANNEL_PREFIX ":*: %.150s",
                              reply->str);
 }
 
-/* WAIT speaks of what its own connection wrote: a message, after which it speaks of all before. */
+/* In a cluster messages do not go to replicas as what is written does, so there it is a key beside
+ * one of the locks, which is gone in a moment. A slot that has left refuses it. */
+static void mark(const struct redis *redis, struct command *command)
+{
+    if (!redis->cluster) {
+        hf__command_begin(command, "PUBLISH");
+        hf__command_print(command, REDIS_CHANNEL_PREFIX ":{holdfast}:sync");
+        hf__command_print(command, "0");
+        return;
+    }
+    const struct hf_op *op = HF_CONTAINER(redis->sync_asked.next, struct question, link)->op;
+    hf__command_begin(command, "SET");
+    hf__command_derived(command, REDIS_MARK_KEY_PREFIX, op->name, op->name_length);
+    hf__command_print(command, "sync");
+    hf__command_print(command, "PX");
+    hf__command_print(command, "1");
+}
+
+/* WAIT speaks of what its own connection wrote: a mark, after which it speaks of all before. */
 static void write_mark(struct connection *connection)
 {
     struct command command;
@@ -27,9 +49,7 @@ static void write_mark(struct connection *connection)
         return;
     }
     question->answered = mark_answered;
-    hf__command_begin(&command, "PUBLISH");
-    hf__command_print(&command, REDIS_CHANNEL_PREFIX ":{holdfast}:sync");
-    hf__command_print(&command, "0");
+    mark(connection->redis, &command);
     hf__connection_write(connection, question, &command);
 }
 

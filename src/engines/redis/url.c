@@ -114,11 +114,6 @@ static int read_sync(struct redis_settings *settings, struct hf_url *url, hf_err
     long replicas;
     if (!parse_number(hf__url_option(url, "sync", "0"), 0, 100, &replicas))
         return complain(url, error, "sync is a number of replicas, such as sync=1");
-    if (settings->seeds && replicas)
-        return hf__error_set(error, HF_ENOTSUP, 0,
-                             "URL \"%.150s\": in a cluster this version of holdfast cannot wait "
-                             "for replicas; leave out sync",
-                             url->redacted);
     settings->replicas = (unsigned)replicas;
     return HF_OK;
 }
