@@ -79,7 +79,9 @@ def start(directory, secured):
     port, secure_port = free_port(), free_port()
     url = f"zk://127.0.0.1:{port}/holdfast"
     if secured:
-        url = f"zks://127.0.0.1:{secure_port}/holdfast?ca={directory}/server.crt"
+        # The time is for a virtual machine that shakes hands for the first time.
+        url = (f"zks://127.0.0.1:{secure_port}/holdfast?timeout=60000"
+               f"&ca={directory}/server.crt")
     config = f"{directory}/zoo.cfg"
     with open(config, "w", encoding="utf-8") as file:
         file.write(f"tickTime=600\ndataDir={directory}/data\nclientPort={port}\n"
