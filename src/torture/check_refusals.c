@@ -13,10 +13,13 @@ struct presence {
     uint64_t in_line_until;
 };
 
-/* Only who waits is in line. */
-static uint64_t in_line_until(const struct torture_call *call, uint64_t end)
+/* Only who waits is in line; but where whoever asks stands in one, who tries for permits is, too.
+ */
+static uint64_t in_line_until(const struct torture_object *lock, const struct torture_call *call,
+                              uint64_t end)
 {
-    if (call->invoke->verb == TORTURE_TRY)
+    bool lines_up = lock->form == TORTURE_SEMAPHORE && lock->description->flags & TORTURE_LINE;
+    if (call->invoke->verb == TORTURE_TRY && !lines_up)
         return call->invoke->number;
     return call->end ? torture_smaller(call->end->number, end) : end;
 }
@@ -61,7 +64,7 @@ static struct presence presence_of(const struct torture_checking *checking,
     return (struct presence){ { invoke->number, end, torture_weight(lock, invoke) },
                               call->hold,
                               call->hold ? call->hold->highest : invoke->mode,
-                              in_line_until(call, end) };
+                              in_line_until(lock, call, end) };
 }
 
 /* ---- mutexes: who believes, shows when the others cannot have been there ---- */
@@ -172,6 +175,12 @@ static uint64_t load_of(const struct torture_object *lock, const struct presence
     return bars || in_line ? weight : 0;
 }
 
+/* When it comes. */
+static bool is_in_line(const struct presence *presence)
+{
+    return presence->in_line_until > presence->span.from;
+}
+
 static void add_load(struct sweep *sweep, const struct presence *presence, bool in_line)
 {
     for (unsigned share = 0; share < SHARES; share++)
@@ -184,24 +193,19 @@ static void take_load(struct sweep *sweep, const struct presence *presence, bool
         sweep->loads[share] -= load_of(sweep->lock, presence, share, in_line);
 }
 
-/* While it is asked: it has not gone, and tries are not in line. */
+/* While it is asked: it has not gone, and not left the line. */
 static bool is_barred(const struct sweep *sweep, const struct refusal *refusal)
 {
     unsigned share = refusal->in_line.share < SHARES ? refusal->in_line.share : 0;
     uint64_t load = sweep->loads[share], weight = refusal->in_line.span.weight;
     if (refusal->was_there)
-        load -= load_of(sweep->lock, &refusal->in_line, share, false);
+        load -= load_of(sweep->lock, &refusal->in_line, share, is_in_line(&refusal->in_line));
     return load + weight > sweep->lock->permits;
 }
 
 static bool stands_in_line(const struct sweep *sweep, const struct refusal *refusal)
 {
     return sweep->lock->description->flags & TORTURE_LINE && !refusal->was_there;
-}
-
-static bool bars_all(const struct sweep *sweep)
-{
-    return sweep->lock->form == TORTURE_SEMAPHORE;
 }
 
 /* Whoever is excused may be the excuse of others. */
@@ -216,7 +220,7 @@ static void excuse(struct sweep *sweep)
         refusal->excused = true;
         sweep->asking[i] = sweep->asking[--sweep->asking_count];
         if (stands_in_line(sweep, refusal)) {
-            add_load(sweep, &refusal->in_line, bars_all(sweep));
+            add_load(sweep, &refusal->in_line, is_in_line(&refusal->in_line));
             i = 0;
         }
     }
@@ -236,7 +240,7 @@ static void make_change(struct sweep *sweep, const struct change *change)
     size_t index = change->index;
     const struct presence *presence = &sweep->presences[index];
     if (change->kind == COMES) {
-        add_load(sweep, presence, presence->in_line_until > presence->span.from);
+        add_load(sweep, presence, is_in_line(presence));
     } else if (change->kind == LEAVES_LINE) {
         take_load(sweep, presence, true);
         add_load(sweep, presence, false);
@@ -247,7 +251,8 @@ static void make_change(struct sweep *sweep, const struct change *change)
     } else if (change->kind == ANSWERED) {
         stop_asking(sweep, index);
     } else if (sweep->refusals[index].excused && stands_in_line(sweep, &sweep->refusals[index])) {
-        take_load(sweep, &sweep->refusals[index].in_line, bars_all(sweep));
+        take_load(sweep, &sweep->refusals[index].in_line,
+                  is_in_line(&sweep->refusals[index].in_line));
     }
 }
 

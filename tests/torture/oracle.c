@@ -238,7 +238,9 @@ static bool is_behind(const struct oracle *oracle, const struct state *state, un
         const struct claim *other = &oracle->claims.all[i];
         if (is_in_line_before(oracle, state, i, wanted, now))
             return true;
-        if (oracle->claims.description->mode == TORTURE_SEMAPHORE && i != wanted && !other->try &&
+        bool lines_up = !other->try || (oracle->claims.description->flags & TORTURE_LINE &&
+                                        other->kind != TORTURE_REFUSED);
+        if (oracle->claims.description->mode == TORTURE_SEMAPHORE && i != wanted && lines_up &&
             state->status[i] == OUTSIDE && now >= other->asked && now < other->answered &&
             now < other->forgotten)
             return true;

@@ -54,7 +54,7 @@ bool story_is_free(const struct play *play, uint64_t operation, uint64_t owner, 
                    unsigned share);
 void story_admit(struct play *play, struct actor *actor);
 void story_leave_queue(struct play *play, uint64_t operation);
-/* A try that was refused stands in line until its client hears of it. */
+/* Whether somebody else stands in line, where whoever asks does. */
 bool story_is_behind(const struct play *play, const struct actor *actor);
 bool story_is_queued(const struct play *play, uint64_t operation);
 

@@ -84,12 +84,19 @@ bool story_is_queued(const struct play *play, uint64_t operation)
     return false;
 }
 
+/* A try that was refused stands there until its client hears of it. */
+static bool stands_in_line(const struct play *play, const struct actor *actor)
+{
+    bool asks = actor->phase == ASKING && play->kind->form == TORTURE_SEMAPHORE;
+    return play->kind->flags & TORTURE_LINE && actor->ask.verb == TORTURE_TRY &&
+           (asks || (actor->phase == ANSWERED && !actor->granted));
+}
+
 bool story_is_behind(const struct play *play, const struct actor *actor)
 {
     for (unsigned i = 0; i < play->kind->clients; i++) {
         const struct actor *other = &play->actors[i];
-        if (play->kind->flags & TORTURE_LINE && other != actor && other->phase == ANSWERED &&
-            !other->granted && other->ask.verb == TORTURE_TRY &&
+        if (other != actor && stands_in_line(play, other) &&
             shares_conflict(play, other->ask.mode, actor->ask.mode))
             return true;
     }
