@@ -2,7 +2,12 @@
 #include "conformance.h"
 #include "zookeeper_script.h"
 
+#include <arpa/inet.h>
+#include <netinet/in.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 /* No test lasts as long; a belief in it is two thirds as long. */
 #define SESSION_MS 300000
@@ -151,4 +156,67 @@ TEST(closing_at_a_silent_server_ends)
     CHECK_CODE(hf_lock(client, "two", SOON_MS, LOCK_OPTIONS(.lease_ms = 5500), &leased), HF_OK);
     script.silent = 1;
     end_scene(&script, client);
+}
+
+/* ---- a child of a process that is asking ---- */
+
+static bool hear_nothing(void *arg, const hf_remark *remark)
+{
+    (void)arg, (void)remark;
+    FAIL("nobody has said anything");
+}
+
+static void ask_around(void *arg)
+{
+    CHECK_CODE(hf_examine(arg, hear_nothing, NULL), HF_UNREACHABLE);
+}
+
+static void live_on(void *arg)
+{
+    (void)arg;
+    for (;;)
+        pause();
+}
+
+static bool has_ended(int fd)
+{
+    char bytes[64];
+
+    return recv(fd, bytes, sizeof(bytes), MSG_DONTWAIT) == 0;
+}
+
+/* Its parent's connections end with the parent's own: the session's, and the one that doctor asks
+ * on. */
+TEST(a_child_keeps_no_connection_of_doctors)
+{
+    struct sockaddr_in address = { .sin_family = AF_INET, .sin_addr = { htonl(INADDR_LOOPBACK) } };
+    socklen_t size = sizeof(address);
+    int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), heard[2];
+    struct thread thread;
+    struct child child;
+    char url[80], byte;
+    hf_client *client = NULL;
+
+    CHECK(bind(listener, (struct sockaddr *)&address, size) == 0);
+    CHECK(listen(listener, 16) == 0);
+    CHECK(getsockname(listener, (struct sockaddr *)&address, &size) == 0);
+    snprintf(url, sizeof(url), "zk://127.0.0.1:%d?timeout=1000", ntohs(address.sin_port));
+    setenv("HOLDFAST_TEST_URL", url, 1);
+    need_forks_at_any_time();
+    CHECK_CODE(hf_open(&client, url, NULL), HF_OK);
+    thread_start(&thread, ask_around, client);
+    /* Whoever says something knows that he is connected. */
+    for (int i = 0; i < 2; i++) {
+        CHECK((heard[i] = accept(listener, NULL, NULL)) >= 0);
+        CHECK(recv(heard[i], &byte, 1, MSG_PEEK) >= 0);
+    }
+    child_start(&child, live_on, NULL);
+    thread_join(&thread);
+    for (int i = 0; i < 2; i++) {
+        EVENTUALLY(has_ended(heard[i]), SOON_MS);
+        close(heard[i]);
+    }
+    child_kill(&child);
+    hf_close(client);
+    close(listener);
 }

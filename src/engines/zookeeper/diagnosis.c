@@ -145,8 +145,8 @@ static void show_limits(const struct patient *patient, const struct zk_interview
                               : server->takes_large ? "; messages of 1 MiB"
                                                     : "; no messages of 1 MiB";
     if (server->per_address < 0) {
-        fact(patient, "limits", "%s: not known: its 4lw.commands.whitelist has no conf%s",
-             server->address, large);
+        fact(patient, "limits", "%s: not known: %s%s", server->address,
+             *server->why ? server->why : "its 4lw.commands.whitelist has no conf", large);
         return;
     }
     if (server->busiest >= 0)
@@ -173,8 +173,9 @@ static void judge_limits(const struct patient *patient, const struct zk_intervie
     else if (most > 0 && server->busiest < 0 && server->connections * 5 >= most * 4)
         danger(patient, consequence, cure,
                "%s has %ld connections and allows %ld from one address; whose they are cannot be "
-               "seen, because its 4lw.commands.whitelist has no cons",
-               server->address, server->connections, most);
+               "seen: %s",
+               server->address, server->connections, most,
+               *server->why ? server->why : "its 4lw.commands.whitelist has no cons");
     if (server->presence == ZK_THERE && server->lets_in && !server->takes_large)
         danger(patient,
                "the end of a session with thousands of locks may be more than the servers can read "

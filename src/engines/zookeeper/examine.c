@@ -34,6 +34,15 @@ void hf__zk_examiners_close(struct zookeeper *zk)
         examiner_free(HF_CONTAINER(link, struct zk_examiner, link));
 }
 
+void hf__zk_examiners_forked(struct zookeeper *zk)
+{
+    HF_LIST_FOREACH (link, following, &zk->examiners) {
+        struct zk_examiner *examiner = HF_CONTAINER(link, struct zk_examiner, link);
+        for (unsigned i = 0; i < examiner->count; i++)
+            hf__zk_interview_forked(&examiner->interviews[i]);
+    }
+}
+
 static bool anybody_spoke(const struct zk_examiner *examiner)
 {
     for (unsigned i = 0; i < examiner->count; i++)

@@ -21,7 +21,7 @@ struct zk_interview {
     /* What it said. Texts are "" and numbers -1 where it did not, or may not, say. */
     enum zk_presence presence;
     char address[ZK_WORD_SIZE];
-    char why[ZK_WORD_SIZE];                         /* unless it is there */
+    char why[ZK_WORD_SIZE];                         /* unless it answered everything */
     char version[ZK_WORD_SIZE], mode[ZK_WORD_SIZE]; /* of "srvr" */
     long connections;
     bool serves_nobody;                           /* it answered "srvr" with that */
@@ -47,6 +47,8 @@ void hf__zk_interview_begin(struct zk_interview *interview, struct zookeeper *zk
                             void (*done)(struct zk_interview *interview));
 /* Nothing of it goes on. */
 void hf__zk_interview_end(struct zk_interview *interview);
+/* In the child after fork(): the connection is the parent's. */
+void hf__zk_interview_forked(struct zk_interview *interview);
 
 /* ---- examine.c ---- */
 
@@ -69,6 +71,7 @@ struct zk_examiner {
 
 void hf__zk_examine(struct hf_engine *engine, struct hf_examination *examination);
 void hf__zk_examiners_close(struct zookeeper *zk);
+void hf__zk_examiners_forked(struct zookeeper *zk);
 
 /* ---- diagnosis.c ---- */
 

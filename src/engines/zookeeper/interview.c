@@ -137,6 +137,12 @@ void hf__zk_interview_end(struct zk_interview *interview)
     interview->heard = NULL;
 }
 
+void hf__zk_interview_forked(struct zk_interview *interview)
+{
+    if (interview->stream)
+        hf__stream_forked(interview->stream);
+}
+
 static void end(struct zk_interview *interview, enum zk_presence presence, const char *why)
 {
     interview->presence = presence;
@@ -218,7 +224,13 @@ static void broken(void *arg, int code, int native, const char *why)
 static void limit_fired(struct hf_timer *timer)
 {
     struct zk_interview *interview = HF_CONTAINER(timer, struct zk_interview, limit);
-    end(interview, interview->connected ? ZK_SILENT : ZK_UNHEARD, "it does not answer in time");
+    enum zk_presence presence = interview->connected ? ZK_SILENT : ZK_UNHEARD;
+    /* Who has spoken is there. That a greeting is not answered in time says nothing about its
+     * length. */
+    if (interview->topic > 0)
+        presence = ZK_THERE;
+    interview->lets_in = false;
+    end(interview, presence, "it does not answer in time");
 }
 
 static void ask(struct zk_interview *interview)

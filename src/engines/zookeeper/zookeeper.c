@@ -72,12 +72,13 @@ void hf__zk_connection_closed(struct zookeeper *zk)
     closed(arg);
 }
 
-/* The child must not keep the parent's connection open, or speak on it. */
+/* The child must not keep the parent's connections open, or speak on them. */
 static void forked(struct hf_engine *engine)
 {
     struct zookeeper *zk = (struct zookeeper *)engine;
     if (zk->stream)
         hf__stream_forked(zk->stream);
+    hf__zk_examiners_forked(zk);
 }
 
 static const char *const schemes[] = { "zk", "zks", NULL };
