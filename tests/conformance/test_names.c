@@ -168,8 +168,8 @@ static bool same_kind(hf_mode one, hf_mode other)
 {
     bool one_rw = one == HF_READ || one == HF_UPGRADE || one == HF_WRITE;
     bool other_rw = other == HF_READ || other == HF_UPGRADE || other == HF_WRITE;
-    /* Other stores' formats have one kind of thing for both. */
-    bool mutexes = one <= HF_FAIR && other <= HF_FAIR && !store_is_local();
+    /* A format that leases each lock by itself has one kind of thing for both. */
+    bool mutexes = one <= HF_FAIR && other <= HF_FAIR && !store_is_local() && !store_has_sessions();
 
     return one == other || (one_rw && other_rw) || mutexes;
 }
