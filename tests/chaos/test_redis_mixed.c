@@ -1,0 +1,139 @@
+/* Locks that our clients and Redisson's wait for side by side, with Java's played by what the
+ * server would have of them: each side hears the other's releases, and has its turn. */
+#include "contenders.h"
+
+#define JAVA "f81d4fae-7dec-41d0-a765-00a0c91e6bf6:"
+
+/* A waiter of Java's, which only listens. */
+static void listen_for_a_release(void *arg)
+{
+    const struct server *server = arg;
+    int fd = server_listen(server, "redisson_lock__channel:{one}");
+    char line[80];
+
+    parent_say("listening");
+    while (server_hear(fd, line, sizeof(line)))
+        if (strcmp(line, "0") == 0)
+            parent_say("released");
+}
+
+TEST(other_clients_have_their_turns)
+{
+    struct scene *scene = begin(HF_MUTEX);
+    struct contender *holder = &scene->contenders[0], *heir = &scene->contenders[1];
+    struct child java;
+    char heard[20];
+
+    child_start(&java, listen_for_a_release, &scene->server);
+    child_wait_for(&java, "listening");
+    take_it(holder);
+    /* With every other release, on the average; the one that waits gets it in either case. */
+    for (int i = 0; i < 30; i++) {
+        struct contender *last = holder;
+        wait_for_it(scene, 1, heir);
+        let_go(holder);
+        EVENTUALLY(heir->state->holds, SOON_MS);
+        holder = heir;
+        heir = last;
+    }
+    CHECK(child_hear(&java, heard, sizeof(heard)));
+    let_go(holder);
+    child_kill(&java);
+    end(scene);
+}
+
+TEST(a_release_of_other_clients_is_heard)
+{
+    struct scene *scene = begin(HF_MUTEX);
+    struct contender *heir = &scene->contenders[1];
+
+    CHECK_INT(ask(scene, "redis.call('hset', 'one', '" JAVA "7', 1) "
+                         "return redis.call('pexpire', 'one', 600000)"),
+              1);
+    wait_for_it(scene, 1, heir);
+    EVENTUALLY(ask(scene, "return redis.call('pubsub', 'numsub', "
+                          "'redisson_lock__channel:{one}')[2]") == 1,
+               SOON_MS);
+    CHECK_INT(ask(scene, "redis.call('del', 'one') "
+                         "return redis.call('publish', 'redisson_lock__channel:{one}', '0')"),
+              1);
+    EVENTUALLY(heir->state->holds, SOON_MS);
+    let_go(heir);
+    end(scene);
+}
+
+/* ---- among fair clients of Redisson ---- */
+
+#define JAVA_QUEUES(seconds)                                                                       \
+    "redis.call('rpush', 'redisson_lock_queue:{one}', '" JAVA "7') "                               \
+    "return redis.call('zadd', 'redisson_lock_timeout:{one}', "                                    \
+    "(redis.call('time')[1] + " seconds ") * 1000, '" JAVA "7')"
+
+static void look_at_it(struct contender *contender, const char *answer)
+{
+    child_say(&contender->child, "look");
+    child_wait_for(&contender->child, answer);
+}
+
+TEST(a_queue_of_the_dead_does_not_keep_the_lock)
+{
+    struct scene *scene = begin(HF_FAIR);
+
+    CHECK_INT(ask(scene, JAVA_QUEUES("-1")), 1);
+    look_at_it(&scene->contenders[0], "free");
+    let_go(&scene->contenders[0]);
+    /* Without a time, as when that key was thrown away. */
+    CHECK_INT(ask(scene, "return redis.call('rpush', 'redisson_lock_queue:{one}', '" JAVA "8')"),
+              1);
+    look_at_it(&scene->contenders[0], "free");
+    let_go(&scene->contenders[0]);
+    end(scene);
+}
+
+TEST(a_java_client_before_us_is_served_first)
+{
+    struct scene *scene = begin(HF_FAIR);
+    struct contender *holder = &scene->contenders[0], *second = &scene->contenders[1];
+
+    take_it(holder);
+    CHECK_INT(ask(scene, JAVA_QUEUES("300")), 1);
+    child_say(&second->child, "lock");
+    EVENTUALLY(ask(scene, "return redis.call('llen', 'redisson_lock_queue:{one}')") == 2, SOON_MS);
+    let_go(holder);
+    look_at_it(holder, "busy");
+    CHECK_INT(ask(scene, "return redis.call('exists', 'one')"), 0);
+    CHECK(!second->state->holds);
+    /* What Redisson does when its client takes the lock: all others' times come nearer. */
+    CHECK_INT(ask(scene, "redis.call('lpop', 'redisson_lock_queue:{one}') local t = "
+                         "'redisson_lock_timeout:{one}' redis.call('zrem', t, '" JAVA "7') "
+                         "redis.call('zincrby', t, -300000, redis.call('zrange', t, 0, 0)[1]) "
+                         "return redis.call('hset', 'one', '" JAVA "7', 1)"),
+              1);
+    look_at_it(holder, "busy");
+    CHECK_INT(ask(scene, "return redis.call('llen', 'redisson_lock_queue:{one}')"), 1);
+    /* And when it gives it back. */
+    CHECK(ask(scene, "redis.call('del', 'one') local f = redis.call('lindex', "
+                     "'redisson_lock_queue:{one}', 0) return redis.call('publish', "
+                     "'redisson_lock__channel:{one}:' .. f, '0')") >= 0);
+    EVENTUALLY(second->state->holds, SOON_MS);
+    let_go(second);
+    end(scene);
+}
+
+TEST(a_dead_java_client_before_us_is_passed_over)
+{
+    struct scene *scene = begin(HF_FAIR);
+    struct contender *holder = &scene->contenders[0], *second = &scene->contenders[1];
+
+    take_it(holder);
+    CHECK_INT(ask(scene, JAVA_QUEUES("5")), 1);
+    child_say(&second->child, "lock");
+    /* Whether it was passed over before, does not matter. */
+    EVENTUALLY(ask(scene, "local q = 'redisson_lock_queue:{one}' return redis.call('llen', q) - "
+                          "(redis.call('lpos', q, '" JAVA "7') and 1 or 0)") == 1,
+               SOON_MS);
+    let_go(holder);
+    EVENTUALLY(second->state->holds, SOON_MS);
+    let_go(second);
+    end(scene);
+}
