@@ -189,6 +189,70 @@ TEST(a_place_that_may_have_been_given_is_given_up_until_that_is_heard)
     script_end(&scene.script);
 }
 
+/* ---- word that comes late ---- */
+
+#define SHORT_LEASE_MS 3000
+#define GRANT_AGAIN "*2\r\n:1\r\n$2\r\n50\r\n"
+
+/* The first answer takes longer than the lease that it grants, so it is given back and asked anew;
+ * then somebody else has it, until the test says otherwise. */
+static const char *grant_too_late(struct script *script, const struct script_call *call)
+{
+    struct scene *scene = script->arg;
+
+    if (!script_is_called(call))
+        return script_usual(call);
+    if (strcmp(call->words[2], "1") == 0)
+        return "*1\r\n:1\r\n";
+    if (strcmp(call->words[2], "3") != 0)
+        return ":1\r\n";
+    if (++scene->scripts == 1) {
+        let_pass_ms(SHORT_LEASE_MS + 100);
+        return GRANT;
+    }
+    /* In the queue it can be told; its field is a UUID and the claim's number. */
+    if (strcmp(call->words[call->count - 1], "1") == 0 && !scene->heard) {
+        snprintf(scene->said, sizeof(scene->said), "%s", call->words[call->count - 3]);
+        scene->heard = true;
+    }
+    return scene->barred ? "*3\r\n:0\r\n:600000\r\n:0\r\n" : GRANT_AGAIN;
+}
+
+static void push_grant(struct scene *scene, int token)
+{
+    const char *number = strrchr(scene->said, ':') + 1;
+    int length = (int)(number - 1 - scene->said);
+    char word[60], message[200];
+
+    snprintf(word, sizeof(word), "%s %d 600000", number, token);
+    snprintf(message, sizeof(message),
+             "*3\r\n$7\r\nmessage\r\n$%d\r\nholdfast:%.*s\r\n$%zu\r\n%s\r\n", length + 9, length,
+             scene->said, strlen(word), word);
+    script_push(&scene->script, message);
+}
+
+TEST(late_word_of_what_was_given_back_is_not_believed)
+{
+    struct scene scene = { .barred = true };
+    struct outcome outcome = { 0 };
+    hf_client *client = meet(&scene, grant_too_late, SHORT_LEASE_MS, HF_DRIVE_THREAD);
+
+    CHECK_CODE(hf_lock_async(client, "one", HF_FOREVER, NULL, record_outcome, &outcome, NULL),
+               HF_OK);
+    EVENTUALLY(scene.heard, SOON_MS);
+    push_grant(&scene, 42);
+    /* Should the word itself be too old by then, the question is answered like that. */
+    scene.barred = false;
+    push_grant(&scene, 50);
+    WAIT_OUTCOME(&outcome);
+    CHECK_CODE(outcome.code, HF_OK);
+    CHECK(hf_token(outcome.hold) == 50);
+    /* A machine that stands still for long may lose it again. */
+    hf_unlock(outcome.hold);
+    hf_close(client);
+    script_end(&scene.script);
+}
+
 /* ---- nodes of a cluster ---- */
 
 static const char *show_map(struct scene *scene)
