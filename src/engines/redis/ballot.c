@@ -18,6 +18,9 @@
 #define STRAGGLERS_MS 20
 /* However slow the servers are, the next round does not wait longer for it. */
 #define SLOW_MS 500
+/* For so long a lock goes from one to the next within this client, then others have a chance, too:
+ * nobody tells them when to look. */
+#define IN_A_ROW_MS 100
 
 static struct hf_loop *loop_of(const struct ballot *ballot)
 {
@@ -52,6 +55,15 @@ static unsigned spare(const struct ballot *ballot)
 
 /* ---- beginning and ending ---- */
 
+static void waited_enough(struct hf_timer *timer);
+
+static void ask_again(struct hf_task *task)
+{
+    struct ballot *ballot = HF_CONTAINER(task, struct ballot, handed);
+    if (hf__link_linked(&ballot->waiting))
+        hf__op_wake(ballot->op);
+}
+
 static struct ballot *allocate(struct quorum *quorum)
 {
     struct ballot *ballot = hf__calloc(1, sizeof *ballot + quorum->count * sizeof *ballot->votes);
@@ -59,11 +71,11 @@ static struct ballot *allocate(struct quorum *quorum)
         return NULL;
     ballot->quorum = quorum;
     hf__link_init(&ballot->link);
-    hf__timer_init(&ballot->limit, NULL);
+    hf__link_init(&ballot->waiting);
+    hf__timer_init(&ballot->limit, waited_enough);
+    hf__task_init(&ballot->handed, ask_again);
     return ballot;
 }
-
-static void waited_enough(struct hf_timer *timer);
 
 static struct ballot *new_ballot(struct quorum *quorum, struct hf_op *op)
 {
@@ -72,7 +84,7 @@ static struct ballot *new_ballot(struct quorum *quorum, struct hf_op *op)
     if (!ballot)
         return NULL;
     hf__list_append(&quorum->ballots, &ballot->link);
-    hf__timer_init(&ballot->limit, waited_enough);
+    ballot->is_next = false;
     ballot->op = op;
     ballot->number = op->engine_word[0] = ++quorum->claims;
     op->engine_pointer = ballot;
@@ -103,6 +115,8 @@ static void close_votes(struct ballot *ballot)
     for (unsigned i = 0; i < ballot->quorum->count; i++)
         hf__vote_close(&ballot->votes[i]);
     hf__timer_stop(loop_of(ballot), &ballot->limit);
+    hf__link_remove(&ballot->waiting);
+    hf__link_remove(&ballot->handed.link);
 }
 
 /* Once the core is out of it, and nothing is left, the ballot is free. */
@@ -146,6 +160,8 @@ static void answer(struct ballot *ballot, enum hf_verdict verdict)
     bool comes_back = verdict == HF_GRANTED || (ballot->taking && waits);
     hf__timer_stop(loop_of(ballot), &ballot->limit);
     ballot->open = false;
+    if (!waits)
+        hf__link_remove(&ballot->waiting);
     if (!comes_back)
         ballot->op = NULL;
     op->verdict = verdict;
@@ -183,6 +199,7 @@ void hf__ballots_abandon(struct quorum *quorum)
     HF_LIST_FOREACH (link, following, &quorum->ballots) {
         struct ballot *ballot = HF_CONTAINER(link, struct ballot, link);
         hf__timer_stop(loop_of(ballot), &ballot->limit);
+        hf__link_remove(&ballot->waiting);
         ballot->op = NULL;
         ballot->open = false;
         begin_giving(ballot);
@@ -330,6 +347,19 @@ static void waited_enough(struct hf_timer *timer)
 
 /* ---- giving back ---- */
 
+/* What is given back has left before whoever waits for it here asks again. */
+static void hand_on(const struct ballot *ballot)
+{
+    HF_LIST_FOREACH (link, following, &ballot->quorum->waiting) {
+        struct ballot *next = HF_CONTAINER(link, struct ballot, waiting);
+        if (strcmp(next->name, ballot->name) == 0) {
+            next->is_next = true;
+            next->here_since_ms = ballot->here_since_ms;
+            hf__loop_defer(loop_of(next), &next->handed);
+        }
+    }
+}
+
 static void judge_giving(struct ballot *ballot)
 {
     unsigned there = 0, silent = 0, lost = 0;
@@ -392,10 +422,16 @@ void hf__quorum_attempt(struct hf_engine *engine, struct hf_op *op)
         hf__op_done(engine, op);
         return;
     }
+    hf__link_remove(&ballot->waiting);
+    if (op->enqueue)
+        hf__list_append(&quorum->waiting, &ballot->waiting);
     ballot->taking = ballot->open = true;
     ballot->token = 0;
     ballot->held = 0;
     ballot->began_ms = now_of(ballot);
+    if (!ballot->is_next)
+        ballot->here_since_ms = ballot->began_ms;
+    ballot->is_next = false;
     for (unsigned i = 0; i < quorum->count; i++) {
         struct vote *vote = &ballot->votes[i];
         vote->levelled = false;
@@ -415,8 +451,11 @@ void hf__quorum_release(struct hf_engine *engine, struct hf_op *op)
     }
     for (unsigned i = 0; i < ballot->quorum->count && ballot->taking; i++)
         ballot->held += ballot->votes[i].held_since_ms != VOTE_NOT_HELD || ballot->votes[i].lost;
+    hf__link_remove(&ballot->waiting);
     ballot->open = true;
     begin_giving(ballot);
+    if (ballot->held > 0 && now_of(ballot) - ballot->here_since_ms < IN_A_ROW_MS)
+        hand_on(ballot);
     judge_giving(ballot);
 }
 

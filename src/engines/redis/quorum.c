@@ -65,6 +65,7 @@ static int open_quorum(struct hf_engine **ret, const struct hf_host *host, struc
     quorum->base = (struct hf_engine){ .ops = &hf__quorum, .host = host };
     hf__link_init(&quorum->ballots);
     hf__link_init(&quorum->free_ballots);
+    hf__link_init(&quorum->waiting);
     hf__link_init(&quorum->polls);
     hf__timer_init(&quorum->leaving, waited_enough);
     int code = hf__quorum_open_members(quorum, url, error);

@@ -50,7 +50,11 @@ struct ballot {
     unsigned pins;    /* changes that are out */
     uint64_t token;   /* the servers are asked for one that is not below it; 0: any */
     int64_t began_ms; /* of the round */
-    struct hf_timer limit; /* enough have answered, and the others are waited for until then */
+    struct hf_timer limit;  /* enough have answered, and the others are waited for until then */
+    struct hf_link waiting; /* in quorum->waiting from when it is asked for until it is granted */
+    struct hf_task handed;  /* somebody here has given the lock back */
+    bool is_next;           /* it follows that one */
+    int64_t here_since_ms;  /* the lock goes from one to the next here */
     char name[HF_NAME_MAX + 1];
     struct vote votes[];
 };
@@ -59,7 +63,7 @@ struct quorum {
     struct hf_engine base;
     unsigned count, majority;
     uint64_t claims; /* numbers given so far */
-    struct hf_link ballots, free_ballots;
+    struct hf_link ballots, free_ballots, waiting;
     struct hf_link polls;    /* changes that are out (quorum_change.c) */
     struct hf_timer leaving; /* closing waits for what is given back until then */
     void (*closed)(void *arg);
