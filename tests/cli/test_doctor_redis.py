@@ -126,4 +126,41 @@ def a_clock_that_is_far_off_is_a_finding(box):
     only(findings, "s ahead of this machine's")
 
 
+@test
+def a_quorum_is_judged_server_by_server_and_as_a_whole(box):
+    patients = [Patient(box, *DURABLE) for _ in range(3)]
+    ports = [patient.server.port for patient in patients]
+
+    def see(urls, code):
+        url = 'quorum:' + ','.join(urls)
+        result = box.run('-e', url, 'doctor', '--json')
+        if code is not None:
+            equal(result.code, code, f'the exit status; {result}')
+        said = json.loads(result.out) if result.out else []
+        return ({each['fact']: each['value'] for each in said if 'fact' in each},
+                [each['finding'] for each in said if 'finding' in each])
+
+    urls = [f'redis://127.0.0.1:{port}' for port in ports]
+    facts, findings = see(urls, 0)
+    equal(findings, [])
+    contains(facts['quorum'], '3 servers, of which 2 are needed')
+    for port in ports:
+        contains(facts[f'127.0.0.1:{port}: server'], 'Redis ')
+    patients[1].set('CONFIG', 'SET', 'appendfsync', 'no')
+    findings = see(urls, 1)[1]
+    only(findings, 'not synced before the server answers')
+    contains(findings[0], f'127.0.0.1:{ports[1]}: ')
+    patients[1].set('CONFIG', 'SET', 'appendfsync', 'always')
+    contains(''.join(see([urls[0], urls[1], f'redis://localhost:{ports[0]}'], None)[1]),
+             'are the same server')
+    patients[1].server.process.kill()
+    patients[1].server.process.wait()
+    facts, findings = see(urls, 1)
+    only(findings, f'127.0.0.1:{ports[1]} does not say what it is')
+    contains(facts[f'127.0.0.1:{ports[2]}: server'], 'Redis ')
+    patients[2].server.process.kill()
+    patients[2].server.process.wait()
+    see(urls, 69)
+
+
 main()

@@ -33,6 +33,7 @@ struct asked {
 struct examiner {
     struct asked last; /* comes first: this is the last question's memory, which goes with it */
     struct hf_examination *examination;
+    bool votes;              /* it is one of a quorum's servers */
     bool simple;             /* plain locks have no channels */
     bool syncs;              /* a grant waits for replicas */
     int64_t began_ms;        /* by the wall clock */
@@ -42,6 +43,14 @@ struct examiner {
 
 /* ---- saying ---- */
 
+static void remark_on(struct examiner *examiner, const hf_remark *remark)
+{
+    if (examiner->votes)
+        hf__quorum_remark(examiner->examination, remark);
+    else
+        hf__examination_add(examiner->examination, remark);
+}
+
 __attribute__((format(printf, 3, 4))) static void fact(struct examiner *examiner, const char *what,
                                                        const char *format, ...)
 {
@@ -50,17 +59,16 @@ __attribute__((format(printf, 3, 4))) static void fact(struct examiner *examiner
     va_start(arguments, format);
     vsnprintf(value, sizeof value, format, arguments);
     va_end(arguments);
-    hf__examination_add(examiner->examination,
-                        &(hf_remark){ .size = sizeof(hf_remark), .what = what, .value = value });
+    remark_on(examiner, &(hf_remark){ .size = sizeof(hf_remark), .what = what, .value = value });
 }
 
 static void danger(struct examiner *examiner, const char *what, const char *consequence,
                    const char *cure)
 {
-    hf__examination_add(examiner->examination, &(hf_remark){ .size = sizeof(hf_remark),
-                                                             .what = what,
-                                                             .consequence = consequence,
-                                                             .cure = cure });
+    remark_on(examiner, &(hf_remark){ .size = sizeof(hf_remark),
+                                      .what = what,
+                                      .consequence = consequence,
+                                      .cure = cure });
 }
 
 static bool is_error(const redisReply *reply)
@@ -120,16 +128,21 @@ static void judge_writing(struct examiner *examiner, bool appends)
          !examiner->saves_known ? "unknown"
          : examiner->saves      ? "now and then"
                                 : "none");
+    bool votes = examiner->votes;
     if (appends && !always)
         danger(examiner, "the append-only file is not synced before the server answers",
-               "a crash forgets the last locks that were granted: two may hold the same, until "
-               "the first one's next renewal",
+               votes ? "a crash forgets its last votes: two may hold the same lock if the servers "
+                       "that are left are no majority of those that granted it"
+                     : "a crash forgets the last locks that were granted: two may hold the same, "
+                       "until the first one's next renewal",
                "CONFIG SET appendfsync always, or start a crashed server again only when the "
                "longest lease is over");
     if (!appends)
         danger(examiner, "the server does not write what it is told to disk before it answers",
-               "a restart forgets locks that are held: two may hold the same, until the first "
-               "one's next renewal",
+               votes ? "a restart forgets its votes: two may hold the same lock if the servers "
+                       "that are left are no majority of those that granted it"
+                     : "a restart forgets locks that are held: two may hold the same, until the "
+                       "first one's next renewal",
                "appendonly yes and appendfsync always, or start it again only when the longest "
                "lease is over");
 }
@@ -162,8 +175,10 @@ static void judge_replicas(struct examiner *examiner, const redisReply *reply)
     danger(examiner, what,
            "a failover may forget a lock that was just granted, and give it, with the same token, "
            "to another",
-           "sync=1 in the URL makes that rarer; else use these locks for efficiency, not for "
-           "correctness, or let nothing fail over by itself");
+           examiner->votes
+               ? "a quorum needs no replicas: let none take the place of one of its servers"
+               : "sync=1 in the URL makes that rarer; else use these locks for efficiency, not "
+                 "for correctness, or let nothing fail over by itself");
 }
 
 static void judge_info(struct examiner *examiner, const redisReply *reply)
@@ -284,6 +299,15 @@ static void send(struct connection *connection, struct question *question)
     hf__connection_write(connection, question, &command);
 }
 
+/* One server of a quorum is not the store. */
+static void done(struct redis *redis, struct hf_examination *examination)
+{
+    if (redis->quorum)
+        hf__loop_defer(redis->base.host->loop, &examination->answer);
+    else
+        hf__examination_done(&redis->base, examination);
+}
+
 static void answered(struct connection *connection, struct question *question,
                      const redisReply *reply)
 {
@@ -299,7 +323,7 @@ static void answered(struct connection *connection, struct question *question,
         asked->probe->judge(examiner, reply);
     hf__question_free(redis, question);
     if (is_last)
-        hf__examination_done(&redis->base, examination);
+        done(redis, examination);
 }
 
 /* The last question's memory is the examiner itself. NULL: out of memory. */
@@ -334,10 +358,11 @@ void hf__redis_examine(struct hf_engine *engine, struct hf_examination *examinat
             hf__question_free(redis, questions[i]);
         free(examiner);
         examination->code = HF_ENOMEM;
-        hf__examination_done(engine, examination);
+        done(redis, examination);
         return;
     }
     examiner->examination = examination;
+    examiner->votes = redis->quorum != NULL;
     examiner->simple = redis->settings.simple;
     examiner->syncs = redis->settings.replicas > 0;
     examiner->began_ms = wall_ms();

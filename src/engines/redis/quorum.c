@@ -22,6 +22,7 @@ static void end(struct quorum *quorum)
     void *arg = quorum->closed_arg;
     hf__timer_stop(quorum->base.host->loop, &quorum->leaving);
     hf__polls_close(quorum);
+    hf__rounds_close(quorum);
     hf__ballots_close(quorum);
     for (unsigned i = 0; i < quorum->count; i++)
         quorum->members[i]->base.ops->close(&quorum->members[i]->base, nothing_to_do, NULL);
@@ -48,7 +49,8 @@ static void close_quorum(struct hf_engine *engine, void (*closed)(void *arg), vo
     quorum->closed = closed;
     quorum->closed_arg = arg;
     /* What a change names goes with its caller. */
-    if (hf__list_empty(&quorum->ballots) || hf__polls_wanted(quorum))
+    if (hf__list_empty(&quorum->ballots) || hf__polls_wanted(quorum) ||
+        !hf__list_empty(&quorum->rounds))
         end(quorum);
     else
         hf__timer_start(engine->host->loop, &quorum->leaving,
@@ -67,6 +69,7 @@ static int open_quorum(struct hf_engine **ret, const struct hf_host *host, struc
     hf__link_init(&quorum->free_ballots);
     hf__link_init(&quorum->waiting);
     hf__link_init(&quorum->polls);
+    hf__link_init(&quorum->rounds);
     hf__timer_init(&quorum->leaving, waited_enough);
     int code = hf__quorum_open_members(quorum, url, error);
     if (code == HF_OK)
@@ -95,5 +98,6 @@ const struct hf_engine_ops hf__quorum = {
     .release = hf__quorum_release,
     .renew = hf__quorum_renew,
     .change = hf__quorum_change,
+    .examine = hf__quorum_examine,
     .forked = forked,
 };

@@ -65,6 +65,7 @@ struct quorum {
     uint64_t claims; /* numbers given so far */
     struct hf_link ballots, free_ballots, waiting;
     struct hf_link polls;    /* changes that are out (quorum_change.c) */
+    struct hf_link rounds;   /* examinations that are (quorum_examine.c) */
     struct hf_timer leaving; /* closing waits for what is given back until then */
     void (*closed)(void *arg);
     void *closed_arg;
@@ -113,5 +114,9 @@ void hf__quorum_change(struct hf_engine *engine, struct hf_change *change);
 /* The core waits for a change's answer. */
 bool hf__polls_wanted(const struct quorum *quorum);
 void hf__polls_close(struct quorum *quorum);
+
+/* quorum_examine.c */
+void hf__quorum_examine(struct hf_engine *engine, struct hf_examination *examination);
+void hf__rounds_close(struct quorum *quorum);
 
 #endif

@@ -501,6 +501,8 @@ uint64_t hf__vote_least_token(const struct hf_op *op);
 void hf__redis_change(struct hf_engine *engine, struct hf_change *change);
 void hf__redis_inspect(struct hf_engine *engine, struct hf_query *query);
 void hf__redis_examine(struct hf_engine *engine, struct hf_examination *examination);
+/* quorum_examine.c: one server's remark. */
+void hf__quorum_remark(struct hf_examination *part, const hf_remark *remark);
 void hf__inspect_close(struct redis *redis);
 
 #endif
