@@ -157,9 +157,7 @@ TEST(no_two_beliefs_overlap_in_a_storm)
     go_through(false);
 }
 
-#ifdef HAS_QUORUM
 TEST(nor_do_they_at_a_quorum)
 {
     go_through(true);
 }
-#endif
