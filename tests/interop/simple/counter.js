@@ -1,4 +1,5 @@
-// Counts with node-redlock: counter.js PORT NAME FILE ROUNDS; with 0 rounds, is it free? 0 or 75.
+// Counts with node-redlock: counter.js PORT[,PORT...] NAME FILE ROUNDS; with 0 rounds, is it free? 0
+// or 75.
 'use strict';
 const fs = require('fs');
 const {createRequire} = require('module');
@@ -7,10 +8,10 @@ const Redis = peers('ioredis');
 const Redlock = peers('redlock');
 
 async function main() {
-    const [port, name, path, rounds] = process.argv.slice(2);
-    const client = new Redis(Number(port), '127.0.0.1');
-    const patient = new Redlock([client], {retryCount: -1, retryDelay: 30, retryJitter: 20});
-    const hasty = new Redlock([client], {retryCount: 0});
+    const [ports, name, path, rounds] = process.argv.slice(2);
+    const clients = ports.split(',').map(port => new Redis(Number(port), '127.0.0.1'));
+    const patient = new Redlock(clients, {retryCount: -1, retryDelay: 30, retryJitter: 20});
+    const hasty = new Redlock(clients, {retryCount: 0});
     if (Number(rounds) === 0) {
         try {
             await (await hasty.lock(name, 60000)).unlock();
@@ -26,7 +27,7 @@ async function main() {
         fs.writeFileSync(path, `${count + 1}\n`);
         await lock.unlock();
     }
-    client.disconnect();
+    clients.forEach(client => client.disconnect());
 }
 
 main().catch(error => {

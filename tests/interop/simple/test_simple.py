@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""format=simple against the real redis-py, node-redlock and redsync: who holds is respected by all.
+"""format=simple and a quorum beside redis-py, node-redlock and redsync: each respects the others.
 
 usage: test_simple.py PEERS_DIRECTORY HOLDFAST COUNTER
 """
@@ -105,10 +105,16 @@ def a_counter_shared_with_redsync_is_exact(box):
                    lambda path: box.peers.go(box.port, NAME, str(path), str(ROUNDS)))
 
 
-def each_sees_what_the_other_holds(box, peer):
-    free = peer(box.port, NAME, "-", "0")
+def a_counter_shared_with_node_redlock_at_a_quorum_is_exact(box):
+    box.peers.node()
+    counts_exactly(box, lambda path: box.ours(path, box.quorum_url),
+                   lambda path: box.peers.node(box.quorum_ports, NAME, str(path), str(ROUNDS)))
+
+
+def each_sees_what_the_other_holds(box, peer, ports=None, url=None):
+    free = peer(ports or box.port, NAME, "-", "0")
     assert status(free) == 0, "it is not free at the beginning"
-    assert status([box.holdfast, "-e", box.url, "try", NAME, "--", *free]) == BUSY
+    assert status([box.holdfast, "-e", url or box.url, "try", NAME, "--", *free]) == BUSY
     assert status(free) == 0, "it is not free afterwards"
 
 
@@ -124,6 +130,10 @@ def redsync_is_refused_what_we_hold(box):
     each_sees_what_the_other_holds(box, box.peers.go)
 
 
+def node_redlock_is_refused_what_we_hold_at_a_quorum(box):
+    each_sees_what_the_other_holds(box, box.peers.node, box.quorum_ports, box.quorum_url)
+
+
 class Box:
     """What a test needs."""
 
@@ -131,16 +141,20 @@ class Box:
         self.directory = directory
         self.peers = Peers(sys.argv[1])
         self.holdfast, self.counter = sys.argv[2:4]
-        self.server = Server(directory)
-        self.url, self.port = self.server.url + "?format=simple", str(self.server.port)
+        self.servers = [Server(directory) for _ in range(3)]
+        self.url, self.port = self.servers[0].url + "?format=simple", str(self.servers[0].port)
+        self.quorum_url = "quorum:" + ",".join(server.url for server in self.servers)
+        self.quorum_ports = ",".join(str(server.port) for server in self.servers)
 
-    def ours(self, path):
-        return [self.counter, self.url, NAME, str(path), str(ROUNDS)]
+    def ours(self, path, url=None):
+        return [self.counter, url or self.url, NAME, str(path), str(ROUNDS)]
 
 
 TESTS = (a_counter_shared_with_redis_py_is_exact, redis_py_is_refused_what_we_hold,
          a_counter_shared_with_node_redlock_is_exact, node_redlock_is_refused_what_we_hold,
-         a_counter_shared_with_redsync_is_exact, redsync_is_refused_what_we_hold)
+         a_counter_shared_with_redsync_is_exact, redsync_is_refused_what_we_hold,
+         a_counter_shared_with_node_redlock_at_a_quorum_is_exact,
+         node_redlock_is_refused_what_we_hold_at_a_quorum)
 
 
 def main():
@@ -154,7 +168,8 @@ def main():
         try:
             return run([(test.__name__, test) for test in TESTS], lambda test: test(box))
         finally:
-            box.server.stop()
+            for server in box.servers:
+                server.stop()
 
 
 sys.exit(main())
