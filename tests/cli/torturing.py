@@ -20,16 +20,15 @@ def end_of(process):
     return process.popen.returncode, out.decode(), err.decode()
 
 
-def judged(process):
-    """What it reports in the end, and its exit code."""
-    code, out, err = end_of(process)
+def judged(code, out, err):
+    """What was reported in the end, and the exit code."""
     assert out.startswith('{'), (code, out, err)
     return {**json.loads(out), 'code': code}
 
 
 def report_of(box, *words):
     """Of a run, to its end."""
-    return judged(box.start('torture', '--json', *words))
+    return judged(*end_of(box.start('torture', '--json', *words)))
 
 
 def until_so(is_so, run):
@@ -65,12 +64,14 @@ def all_hit_and_it_is_safe(faults, run):
 
 
 def run_on(box, server, *words):
-    """A run on what `server`, one of the programs with_*.py and its words, starts for it."""
+    """A run on what `server`, one of the programs with_*.py and its words, starts for it. Where it
+    does not answer in time it is no run, and nothing has hit."""
     script = f'exec "$0" torture "$HOLDFAST_TEST_URL" --json {" ".join(words)}'
     process = Process(box, ['python3', CONFORMANCE / server[0], *server[1:], 'sh', '-c', script,
                             os.environ['HOLDFAST_COMMAND']])
     box.processes.append(process)
-    return judged(process)
+    code, out, err = end_of(process)
+    return judged(code, out, err) if out or code != 69 else {'faults': [], 'rules': [], 'why': err}
 
 
 def need_engine(box, url):

@@ -9,6 +9,7 @@ import pathlib
 import random
 import shutil
 import socket
+import ssl
 import subprocess
 import sys
 import tempfile
@@ -43,10 +44,19 @@ def free_port():
             return port
 
 
-def is_ready(port):
+def connect(port, trusted):
+    """With TLS, a machine's first handshake takes long: clients are not to wait for that."""
+    connection = socket.create_connection(("127.0.0.1", port), timeout=5)
+    if not trusted:
+        return connection
+    context = ssl.create_default_context(cafile=trusted)
+    return context.wrap_socket(connection, server_hostname="127.0.0.1")
+
+
+def is_ready(port, trusted):
     """Whether the server has read its data: "ruok" is answered before that, "srvr" is not."""
     try:
-        with socket.create_connection(("127.0.0.1", port), timeout=5) as connection:
+        with connect(port, trusted) as connection:
             connection.sendall(b"srvr")
             answer = b""
             while chunk := connection.recv(4096):
@@ -76,12 +86,10 @@ def secure(directory, port):
 
 def start(directory, secured):
     """The server, or None if it has ended at once, and the URL by which it is reached."""
-    port, secure_port = free_port(), free_port()
+    port, secure_port, trusted = free_port(), free_port(), f"{directory}/server.crt"
     url = f"zk://127.0.0.1:{port}/holdfast"
     if secured:
-        # The time is for a virtual machine that shakes hands for the first time.
-        url = (f"zks://127.0.0.1:{secure_port}/holdfast?timeout=60000"
-               f"&ca={directory}/server.crt")
+        url = f"zks://127.0.0.1:{secure_port}/holdfast?ca={trusted}"
     config = f"{directory}/zoo.cfg"
     with open(config, "w", encoding="utf-8") as file:
         file.write(f"tickTime=600\ndataDir={directory}/data\nclientPort={port}\n"
@@ -94,7 +102,7 @@ def start(directory, secured):
         stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
         preexec_fn=die_with_parent)
     until = time.monotonic() + PATIENCE * float(os.environ.get("HOLDFAST_TEST_SLOW", "1"))
-    while not is_ready(port):
+    while not (is_ready(secure_port, trusted) if secured else is_ready(port, None)):
         if server.poll() is not None:
             return None, url
         if time.monotonic() > until:
