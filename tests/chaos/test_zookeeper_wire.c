@@ -158,6 +158,53 @@ TEST(closing_at_a_silent_server_ends)
     end_scene(&script, client);
 }
 
+/* ---- permits ---- */
+
+/* The one permit comes back when the head has begun to watch, and has not yet heard how many are
+ * free: it is told of that once, and before. */
+TEST(a_head_hears_of_what_happens_between_two_answers)
+{
+    struct script script;
+    struct outcome outcome = { 0 };
+    script_start(&script, SESSION_MS);
+    hf_client *client = open_on(&script);
+
+    script.data_at = "leases";
+    script.data_size = 4;
+    script.data = "\0\0\0\1";
+    script.taken = 2;
+    script.freed = 1;
+    CHECK_CODE(hf_lock_async(client, "pool", HF_FOREVER, LOCK_OPTIONS(.mode = HF_PERMIT),
+                             record_outcome, &outcome, NULL),
+               HF_OK);
+    WAIT_OUTCOME(&outcome);
+    CHECK_CODE(outcome.code, HF_OK);
+    CHECK_INT(script.freed, 0);
+    CHECK_INT(script.looks, 3);
+    give_back(outcome.hold);
+    end_scene(&script, client);
+}
+
+/* What was cleared away does not count for what is taken then. */
+TEST(permits_whose_answer_was_lost_are_taken_again)
+{
+    struct script script;
+    hf_hold *hold = NULL;
+    script_start(&script, SESSION_MS);
+    hf_client *client = open_on(&script);
+
+    script.last_lease = 2;
+    CHECK_CODE(hf_lock(client, "pool", SOON_MS,
+                       LOCK_OPTIONS(.mode = HF_PERMIT, .permits = 3, .limit = 3), &hold),
+               HF_OK);
+    CHECK_INT(script.last_lease, 0);
+    CHECK_INT(script.creates, 1 + 2 + 3);
+    CHECK_CODE(hf_unlock(hold), HF_OK);
+    for (int i = 0; i < SCRIPT_NODES; i++)
+        CHECK_STR(script.nodes[i], "");
+    end_scene(&script, client);
+}
+
 /* ---- a child of a process that is asking ---- */
 
 static bool hear_nothing(void *arg, const hf_remark *remark)

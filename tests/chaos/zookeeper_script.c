@@ -30,7 +30,8 @@ static bool say(int fd, struct zk_writer *writer, size_t begun)
     return said;
 }
 
-static void write_stat(struct zk_writer *writer, const struct script *script, int64_t czxid)
+static void write_stat(struct zk_writer *writer, const struct script *script, int64_t czxid,
+                       int children)
 {
     hf__zk_write_long(writer, czxid);
     for (int i = 0; i < 3; i++)
@@ -39,7 +40,7 @@ static void write_stat(struct zk_writer *writer, const struct script *script, in
         hf__zk_write_int(writer, 0);
     hf__zk_write_long(writer, script->session);
     hf__zk_write_int(writer, 0);
-    hf__zk_write_int(writer, 0);
+    hf__zk_write_int(writer, children);
     hf__zk_write_long(writer, 1);
 }
 
@@ -74,13 +75,16 @@ static int write_create(struct script *script, struct zk_writer *writer, const c
 
     if (one_of(&script->refused_creates))
         return ZK_NO_AUTH;
-    if (memmem(path, length, "-lease-", strlen("-lease-")) && one_of(&script->refused_leases))
+    bool lease = memmem(path, length, "-lease-", strlen("-lease-")) != NULL;
+    if (lease && one_of(&script->refused_leases))
         return ZK_NO_AUTH;
     snprintf(node, sizeof(script->nodes[0]), "%.*s%010d", (int)length, path, number);
+    if (lease && script->last_lease > 0 && --script->last_lease == 0)
+        script->cut = 1;
     if (one_of(&script->bad_creates))
         return ZK_OK;
     hf__zk_write_text(writer, node);
-    write_stat(writer, script, number);
+    write_stat(writer, script, number, 0);
     return ZK_OK;
 }
 
@@ -118,7 +122,7 @@ static int write_data(struct script *script, struct zk_writer *writer, const cha
     if (!script->data || !ends_with(path, length, script->data_at))
         return ZK_OK;
     hf__zk_write_bytes(writer, script->data, (size_t)script->data_size);
-    write_stat(writer, script, 1);
+    write_stat(writer, script, 1, one_of(&script->taken));
     return ZK_OK;
 }
 
@@ -127,13 +131,39 @@ static int touch_node(struct script *script, struct zk_writer *writer, int node,
 {
     if (operation == ZK_EXISTS) {
         script->watches += hf__zk_read_bool(question);
-        write_stat(writer, script, node);
+        write_stat(writer, script, node, 0);
         return ZK_OK;
     }
     if (one_of(&script->refused_deletes))
         return ZK_NO_AUTH;
     script->nodes[node][0] = '\0';
     return ZK_OK;
+}
+
+/* That something happened to it goes out behind the answer that sets the watch. */
+static bool tell(int fd, int32_t type, const char *path, size_t length)
+{
+    struct zk_writer writer = { 0 };
+    size_t begun = hf__zk_frame_begin(&writer);
+
+    hf__zk_write_int(&writer, ZK_XID_EVENT);
+    hf__zk_write_long(&writer, -1);
+    hf__zk_write_int(&writer, 0);
+    hf__zk_write_int(&writer, type);
+    hf__zk_write_int(&writer, 3);
+    hf__zk_write_bytes(&writer, path, length);
+    return say(fd, &writer, begun);
+}
+
+static bool tell_if_watched(struct script *script, int fd, struct zk_reader question)
+{
+    size_t length;
+    bool lists = hf__zk_read_int(&question) == ZK_GET_CHILDREN;
+    const char *path = lists ? hf__zk_read_bytes(&question, &length) : NULL;
+
+    if (!path || !hf__zk_read_bool(&question) || !one_of(&script->freed))
+        return true;
+    return tell(fd, ZK_CHILDREN, path, length);
 }
 
 static int write_body(struct script *script, struct zk_writer *writer, int32_t operation,
@@ -170,7 +200,9 @@ static int write_body(struct script *script, struct zk_writer *writer, int32_t o
 static bool answer(struct script *script, int fd, struct zk_reader *question)
 {
     struct zk_writer writer = { 0 };
-    int32_t xid = hf__zk_read_int(question), operation = hf__zk_read_int(question);
+    int32_t xid = hf__zk_read_int(question);
+    struct zk_reader asked = *question;
+    int32_t operation = hf__zk_read_int(question);
     size_t begun = hf__zk_frame_begin(&writer);
 
     hf__zk_write_int(&writer, xid);
@@ -178,27 +210,19 @@ static bool answer(struct script *script, int fd, struct zk_reader *question)
     size_t error_at = writer.length;
     hf__zk_write_int(&writer, ZK_OK);
     hf__zk_put_int(&writer, error_at, write_body(script, &writer, operation, question));
-    if (!script->silent)
-        return say(fd, &writer, begun);
+    if (!script->silent && !script->cut)
+        return say(fd, &writer, begun) && tell_if_watched(script, fd, asked);
     hf__zk_writer_free(&writer);
     return true;
 }
 
 static void lose_node(struct script *script, int fd)
 {
-    struct zk_writer writer = { 0 };
     char *node = script->nodes[script->lose - 1];
-    size_t begun = hf__zk_frame_begin(&writer);
 
     script->lose = 0;
-    hf__zk_write_int(&writer, ZK_XID_EVENT);
-    hf__zk_write_long(&writer, -1);
-    hf__zk_write_int(&writer, 0);
-    hf__zk_write_int(&writer, ZK_DELETED);
-    hf__zk_write_int(&writer, 3);
-    hf__zk_write_text(&writer, node);
+    tell(fd, ZK_DELETED, node, strlen(node));
     node[0] = '\0';
-    say(fd, &writer, begun);
 }
 
 static void serve(struct script *script, int fd)
@@ -216,7 +240,7 @@ static void serve(struct script *script, int fd)
             continue;
         ssize_t count = read(fd, bytes, sizeof(bytes));
         open = count > 0 && hf__zk_frames_add(&frames, bytes, (size_t)count);
-        while (open && hf__zk_frames_next(&frames, &question) > 0) {
+        while (open && !script->cut && hf__zk_frames_next(&frames, &question) > 0) {
             open = greeted ? answer(script, fd, &question) : greet(script, fd, &question);
             greeted = true;
         }

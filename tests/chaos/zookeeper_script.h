@@ -24,6 +24,9 @@ struct script {
     /* What it does with the next so many: */
     _Atomic int bad_lists;       /* lists that end before their last node */
     _Atomic int bad_creates;     /* nodes that are made, with an answer that says nothing */
+    _Atomic int last_lease;      /* not 0: the connection ends with this one, unanswered */
+    _Atomic int taken;           /* looks at data that tell of a child below it */
+    _Atomic int freed;           /* watched lists after which the watcher is told of a change */
     _Atomic int refused_creates; /* nodes that it refuses, for want of rights */
     _Atomic int refused_leases;  /* the same, of permits only */
     _Atomic int refused_deletes; /* nodes that it does not delete */

@@ -35,7 +35,6 @@ static void one_cleared(struct zookeeper *zk, struct zk_request *request, struct
         return;
     }
     permits->unknown = false;
-    permits->count = 0;
     hf__zk_permits_unreserve(place);
     permits->cleared(zk, place, NULL, NULL);
 }
@@ -83,6 +82,7 @@ bool hf__zk_leases_clear(struct zookeeper *zk, struct zk_place *place, hf__zk_cl
     struct zk_request *sync = hf__zk_place_request(zk, place, ZK_SYNC, nothing);
     struct zk_request *list =
         sync ? hf__zk_place_request(zk, place, ZK_GET_CHILDREN, clear_listed) : NULL;
+    permits->count = 0;
     if (sync) {
         hf__zk_write_text(&sync->body, permits->leases);
         hf__zk_ask(zk, sync);
@@ -150,7 +150,6 @@ bool hf__zk_semaphore_release(struct zookeeper *zk, struct zk_place *place)
 {
     struct zk_permits *permits = place->permits;
     if (permits->unknown) {
-        permits->count = 0;
         if (!hf__zk_leases_clear(zk, place, cleared_to_release))
             hf__zk_silent(zk, place, NULL, NULL);
         return true;

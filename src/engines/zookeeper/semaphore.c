@@ -198,7 +198,6 @@ static void turn_is_over(struct zookeeper *zk, struct zk_request *request, struc
         return;
     if (hf__zk_is_refusal(reply)) {
         permits->vain_error = reply->error;
-        permits->count = 0;
         if (!hf__zk_leases_clear(zk, place, cleared_to_stay))
             hf__zk_no_memory(zk, place);
         return;
@@ -209,7 +208,6 @@ static void turn_is_over(struct zookeeper *zk, struct zk_request *request, struc
     }
     if (permits->count < place->op->permits || permits->seen > permits->total) {
         bool vain = permits->vain_error != ZK_OK && permits->vain_error != ZK_NO_NODE;
-        permits->count = 0;
         if (!hf__zk_leases_clear(zk, place, vain ? cleared_to_fail : cleared_to_begin_again))
             hf__zk_no_memory(zk, place);
         return;
@@ -420,7 +418,6 @@ bool hf__zk_semaphore_begin(struct zookeeper *zk, struct zk_place *place)
 {
     struct zk_permits *permits = place->permits;
     if (permits->unknown) {
-        permits->count = 0;
         if (!hf__zk_leases_clear(zk, place, cleared_to_line_up))
             hf__zk_no_memory(zk, place);
         return true;
