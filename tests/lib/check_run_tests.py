@@ -12,21 +12,25 @@ import tap  # noqa: E402
 
 RUN_TESTS = pathlib.Path(__file__).resolve().parent.parent.parent / "tools" / "run-tests"
 LATE = "# test.c:7: still not so after 5000 ms: it has come"
-WRONG = "# test.c:7: got 2, wanted 1: how many are inside"
+WRONG = "# test.c:7: inside: got 2, wanted 1"
+WRONG_CODE = "# test.c:7: hf_lock: got HF_UNREACHABLE, wanted HF_LOST"
 
-# Fails with a sentence as often as a number says, and is right then; counts its runs in a file.
+# Fails with a sentence as often as a number says, and is right then; counts its runs in a file. What
+# else it is to do: "abort", "skip" (once it is right), or "kill" meson, which is its parent.
 PROGRAM = """
-import os, pathlib, sys
-name, times, sentence, crash = sys.argv[1], int(sys.argv[2]), sys.argv[3], sys.argv[4]
+import os, pathlib, signal, sys
+name, times, sentence, deed = sys.argv[1], int(sys.argv[2]), sys.argv[3], sys.argv[4]
 runs = pathlib.Path(os.environ["RUNS"]) / name
 runs.write_text(runs.read_text() + "x" if runs.exists() else "x")
-print("1..1")
+if deed == "kill":
+    os.kill(os.getppid(), signal.SIGKILL)
 if len(runs.read_text()) > times:
-    print("ok 1 - a test")
+    print("1..0 # SKIP there is no server" if deed == "skip" else "1..1\\nok 1 - a test")
     sys.exit()
-print(sentence)
+print("1..1")
+print(sentence.replace("; ", "\\n"))
 print("not ok 1 - a test", flush=True)
-if crash:
+if deed == "abort":
     os.abort()
 sys.exit(1)
 """
@@ -35,15 +39,16 @@ ALWAYS = 100
 
 
 def run(*programs):
-    """Each is a name, how often it fails, what it says and whether it crashes; answers the last
-    line, all that was said, and how often each ran."""
+    """Each is a name, how often it fails, what it says and what else it does; answers the last line,
+    all that was said, how often each ran, and the status."""
     with tempfile.TemporaryDirectory() as directory:
         root = pathlib.Path(directory)
         (root / "program.py").write_text(PROGRAM)
         lines = ["project('p')", "python = find_program('python3')"]
-        for name, times, sentence, crash in programs:
+        for name, times, sentence, deed in programs:
             lines.append(f"test('{name}', python, args: [files('program.py'), '{name}', "
-                         f"'{times}', '{sentence}', '{crash}'], protocol: 'tap', suite: 'some')")
+                         f"'{times}', '{sentence}', '{deed}'], protocol: 'tap', suite: 'some',"
+                         f"is_parallel: false, priority: {-len(lines)})")
         (root / "meson.build").write_text("\n".join(lines) + "\n")
         (root / "runs").mkdir()
         subprocess.run(["meson", "setup", root / "build", root], check=True, timeout=60,
@@ -51,7 +56,8 @@ def run(*programs):
         done = subprocess.run([RUN_TESTS, root / "build"], capture_output=True, text=True,
                               timeout=60, check=False,
                               env={**os.environ, "RUNS": str(root / "runs")})
-        ran = [len((root / "runs" / name).read_text()) for name, *_ in programs]
+        files = [root / "runs" / name for name, *_ in programs]
+        ran = [len(each.read_text()) if each.exists() else 0 for each in files]
         return done.stdout.splitlines()[-1], done.stdout, ran, done.returncode
 
 
@@ -78,8 +84,33 @@ def wrong_is_failed_at_once():
     return judge("0 passed, 1 failed, 0 skipped", [1], 1, ("wrong", 1, WRONG, ""))
 
 
+def a_wrong_code_is_failed_at_once():
+    return judge("0 passed, 1 failed, 0 skipped", [1], 1, ("wrong", 1, WRONG_CODE, ""))
+
+
+def wrong_after_late_is_failed_at_once():
+    return judge("0 passed, 1 failed, 0 skipped", [1], 1, ("wrong", 1, f"{LATE}; {WRONG}", ""))
+
+
+def wrong_before_late_is_failed_at_once():
+    return judge("0 passed, 1 failed, 0 skipped", [1], 1, ("wrong", 1, f"{WRONG}; {LATE}", ""))
+
+
+def a_hang_is_failed_at_once():
+    return judge("0 passed, 1 failed, 0 skipped", [1], 1, ("hang", 1, f"{LATE}; # timed out", ""))
+
+
 def a_crash_is_failed_at_once():
-    return judge("0 passed, 1 failed, 0 skipped", [1], 1, ("crash", 1, LATE, "yes"))
+    return judge("0 passed, 1 failed, 0 skipped", [1], 1, ("crash", 1, LATE, "abort"))
+
+
+def late_beside_wrong_is_failed_at_once():
+    return judge("0 passed, 2 failed, 0 skipped", [1, 1], 1,
+                 ("late", 1, LATE, ""), ("wrong", 1, WRONG, ""))
+
+
+def who_skips_when_tried_again_is_failed():
+    return judge("0 passed, 1 failed, 0 skipped", [4], 1, ("late", 1, LATE, "skip"))
 
 
 def three_that_are_late_are_failed():
@@ -87,6 +118,15 @@ def three_that_are_late_are_failed():
                  *((name, 1, LATE, "") for name in ("one", "two", "three")))
 
 
+def what_never_ran_is_failed():
+    last, text, ran, code = run(("late", 1, LATE, ""), ("killer", 0, "", "kill"),
+                                ("wrong", 1, WRONG, ""))
+    return [] if " 0 failed" not in last and ran[2] == 0 and code == 1 else [text]
+
+
 tap.run([(check.__name__.replace("_", " "), check) for check in (
     late_once_is_skipped_and_shown, late_twice_is_failed, wrong_is_failed_at_once,
-    a_crash_is_failed_at_once, three_that_are_late_are_failed)])
+    a_wrong_code_is_failed_at_once, wrong_after_late_is_failed_at_once,
+    wrong_before_late_is_failed_at_once, a_hang_is_failed_at_once, a_crash_is_failed_at_once,
+    late_beside_wrong_is_failed_at_once, who_skips_when_tried_again_is_failed,
+    three_that_are_late_are_failed, what_never_ran_is_failed)])
