@@ -15,8 +15,8 @@ LATE = "# test.c:7: still not so after 5000 ms: it has come"
 WRONG = "# test.c:7: inside: got 2, wanted 1"
 WRONG_CODE = "# test.c:7: hf_lock: got HF_UNREACHABLE, wanted HF_LOST"
 
-# Fails with a sentence as often as a number says, and is right then; counts its runs in a file. What
-# else it is to do: "abort", "skip" (once it is right), or "kill" meson, which is its parent.
+# Fails with a sentence as often as a number says, and is right then; counts its runs in a file.
+# What else it is to do: "abort", "skip" (once it is right), or "kill" meson, which is its parent.
 PROGRAM = """
 import os, pathlib, signal, sys
 name, times, sentence, deed = sys.argv[1], int(sys.argv[2]), sys.argv[3], sys.argv[4]
@@ -39,8 +39,8 @@ ALWAYS = 100
 
 
 def run(*programs):
-    """Each is a name, how often it fails, what it says and what else it does; answers the last line,
-    all that was said, how often each ran, and the status."""
+    """Each is a name, how often it fails, what it says and what else it does; answers the last
+    line, all that was said, how often each ran, and the status."""
     with tempfile.TemporaryDirectory() as directory:
         root = pathlib.Path(directory)
         (root / "program.py").write_text(PROGRAM)
