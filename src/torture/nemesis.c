@@ -278,15 +278,16 @@ static bool is_chosen(const struct torture_driver *driver, unsigned fault)
                                   : fault - TORTURE_FAULTS < driver->plan->hook_count;
 }
 
-/* Between two rounds of all faults there is none for a while: what is late then has no excuse. */
-static void rest_before_round(struct torture_driver *driver, unsigned round)
+/* Between two rounds of all faults there is none for a while: what is late then has no excuse.
+ * False: the time for faults is over. */
+static bool rest_before_round(struct torture_driver *driver, unsigned round)
 {
     if (round == driver->rounds || driver->plan->restless)
-        return;
+        return true;
     driver->rounds = round;
     torture_driver_wait(driver, (driver->pauses_end_ns - torture_clock_ns()) / 1000000);
     atomic_store(&driver->arena->pauses, 0);
-    torture_driver_wait(driver, driver->plan->lease_ms * REST_LEASES);
+    return torture_driver_wait(driver, driver->plan->lease_ms * REST_LEASES);
 }
 
 void torture_nemesis_strike(struct torture_driver *driver)
@@ -300,8 +301,8 @@ void torture_nemesis_strike(struct torture_driver *driver)
     for (unsigned i = 0; i < KINDS; i++) {
         unsigned fault = driver->next_fault++ % KINDS;
         if (is_chosen(driver, fault)) {
-            rest_before_round(driver, (driver->next_fault - 1) / KINDS);
-            strike_with(driver, fault);
+            if (rest_before_round(driver, (driver->next_fault - 1) / KINDS))
+                strike_with(driver, fault);
             return;
         }
     }
@@ -312,7 +313,7 @@ void torture_nemesis_heal(struct torture_driver *driver)
     atomic_store(&driver->arena->pauses, 0);
     for (unsigned i = 0; i < driver->plan->clients; i++) {
         atomic_store(&driver->arena->seats[i].clock_ns, 0);
-        atomic_store(&driver->arena->seats[i].wire, TORTURE_WIRE_FINE);
+        torture_nemesis_heal_wire(&driver->arena->seats[i]);
         if (driver->clients[i] > 0)
             kill(driver->clients[i], SIGCONT);
     }

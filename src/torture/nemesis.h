@@ -27,6 +27,9 @@ void torture_nemesis_server(struct torture_driver *driver, enum torture_fault fa
 
 /* One of the TORTURE_WIRE_FAULTS, from its beginning to its end. */
 void torture_nemesis_wire(struct torture_driver *driver, enum torture_fault fault);
+/* Ends what befalls its connections, but for a cut, which the relay is yet to make: after answers
+ * that were lost, nothing may come. */
+void torture_nemesis_heal_wire(struct torture_seat *seat);
 
 /* ---- nemesis_hook.c ---- */
 

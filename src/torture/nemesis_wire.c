@@ -3,7 +3,10 @@
 #include "torture/driver.h"
 #include "torture/nemesis.h"
 
+#include <poll.h>
 #include <stdio.h>
+
+enum { CUT_MS = 10000 };
 
 struct cut {
     struct torture_driver *driver;
@@ -39,6 +42,16 @@ static bool wait_for_a_bite(const struct cut *cut, int64_t ms)
     return atomic_load(&cut->seat->wire_hits) > 0;
 }
 
+/* Also when the run is over. A relay that does not get to it for so long does it later. */
+static void cut_now(const struct cut *cut)
+{
+    int64_t until_ns = torture_clock_ns() + CUT_MS * INT64_C(1000000);
+
+    make(cut, TORTURE_WIRE_RESET);
+    while (atomic_load(&cut->seat->wire) == TORTURE_WIRE_RESET && torture_clock_ns() < until_ns)
+        poll(NULL, 0, 1);
+}
+
 /* Bytes of a stream cannot be missing in its middle: answers that are lost are lost with all that
  * would have come after them. */
 static bool lose_answers(const struct cut *cut)
@@ -48,7 +61,7 @@ static bool lose_answers(const struct cut *cut)
     make(cut, TORTURE_WIRE_MUTE);
     bool bites = wait_for_a_bite(cut, lease_ms);
     torture_driver_wait(cut->driver, torture_between(&cut->driver->dice, 0, lease_ms / 2));
-    make(cut, TORTURE_WIRE_RESET);
+    cut_now(cut);
     return bites;
 }
 
@@ -97,4 +110,13 @@ void torture_nemesis_wire(struct torture_driver *driver, enum torture_fault faul
     }
     write_fault(&cut, TORTURE_FAULT_OFF);
     driver->now = NULL;
+}
+
+void torture_nemesis_heal_wire(struct torture_seat *seat)
+{
+    uint32_t wire = atomic_load(&seat->wire);
+
+    while (wire != TORTURE_WIRE_RESET &&
+           !atomic_compare_exchange_weak(&seat->wire, &wire, TORTURE_WIRE_FINE))
+        continue;
 }

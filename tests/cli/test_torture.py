@@ -103,6 +103,14 @@ def a_fault_that_never_begins_is_inconclusive(box):
 
 
 @test
+def no_fault_begins_when_the_time_is_over(box):
+    # Before the second one there is a rest, which would last for two seconds.
+    result = box.run('torture', '--json', '--time', '1500ms', '--lease', '500ms', '--faults',
+                     'clock')
+    assert faults_of(json.loads(result.out))['clock']['tried'] <= 1, result
+
+
+@test
 def too_little_is_inconclusive(box):
     result = box.expect(2, 'torture', '--time', '300ms', '--clients', '1', '--faults', 'none')
     equal(result.out.splitlines()[-1], 'INCONCLUSIVE')

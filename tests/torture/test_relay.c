@@ -1,6 +1,7 @@
 /* The relay between clients and their store: what is let through, held up, lost and cut, over a
  * store that says again whatever it hears. */
 #include "torture/driver.h"
+#include "torture/nemesis.h"
 
 #include "test.h"
 
@@ -153,6 +154,7 @@ static void begin(struct stage *stage, void (*choose_address)(struct stage *stag
     CHECK_INT(getsockname(listener, address, &stage->length), 0);
     stage->echo->listener = listener;
     child_start(&stage->store, repeat_what_is_heard, stage->echo);
+    stage->plan.clients = OTHER + 1;
     stage->driver.plan = &stage->plan;
     stage->driver.outcome = &stage->outcome;
     stage->driver.arena = shared_memory(sizeof *stage->driver.arena);
@@ -200,6 +202,21 @@ static void try_mute_and_reset(struct stage *stage, int fd)
     CHECK(has_bitten(stage));
 }
 
+/* Whoever heals does not wait for the relay: what was to be cut is cut all the same. */
+static void try_mute_and_heal_at_once(struct stage *stage)
+{
+    int fd = connect_as(stage, CLIENT);
+    char bytes[64];
+    begin_fault(stage, TORTURE_WIRE_MUTE);
+    say(fd, "m");
+    EVENTUALLY(has_bitten(stage), PATIENCE_MS);
+    begin_fault(stage, TORTURE_WIRE_RESET);
+    torture_nemesis_heal(&stage->driver);
+    CHECK_INT(hear(fd, bytes, 1), 0);
+    close(fd);
+    EVENTUALLY(atomic_load(&seat_of(stage, CLIENT)->wire) == TORTURE_WIRE_FINE, PATIENCE_MS);
+}
+
 static void try_all(struct stage *stage)
 {
     int fd = connect_as(stage, CLIENT), other = connect_as(stage, OTHER);
@@ -211,6 +228,7 @@ static void try_all(struct stage *stage)
     say(other, "still");
     expect_echo(other, "still");
     close(fd);
+    try_mute_and_heal_at_once(stage);
     fd = connect_as(stage, CLIENT);
     say(fd, "again");
     expect_echo(fd, "again");
