@@ -13,15 +13,22 @@ struct presence {
     uint64_t in_line_until;
 };
 
+/* What has no place at the store any more once its caller is told: it was granted, or is gone. */
+static bool is_settled(const struct torture_call *call)
+{
+    return torture_ended(call, TORTURE_OK) ||
+           (torture_ended(call, TORTURE_REFUSED) && call->end->until_ns == 0);
+}
+
 /* Only who waits is in line; but where whoever asks stands in one, who tries for permits is, too.
- */
+ * Nobody knows when that which has no clear answer leaves it. */
 static uint64_t in_line_until(const struct torture_object *lock, const struct torture_call *call,
                               uint64_t end)
 {
     bool lines_up = lock->form == TORTURE_SEMAPHORE && lock->description->flags & TORTURE_LINE;
     if (call->invoke->verb == TORTURE_TRY && !lines_up)
         return call->invoke->number;
-    return call->end ? torture_smaller(call->end->number, end) : end;
+    return is_settled(call) ? torture_smaller(call->end->number, end) : end;
 }
 
 static bool is_refused_try(const struct torture_call *call)

@@ -228,7 +228,7 @@ static bool is_in_line_before(const struct oracle *oracle, const struct state *s
 }
 
 /* A store that gives permits in the order of arrival refuses a try while somebody is in line, even
- * if there are enough for both. */
+ * if there are enough for both. What had no answer may stand there until it is forgotten. */
 static bool is_behind(const struct oracle *oracle, const struct state *state, unsigned wanted,
                       uint64_t now)
 {
@@ -241,8 +241,8 @@ static bool is_behind(const struct oracle *oracle, const struct state *state, un
         bool lines_up = !other->try || (oracle->claims.description->flags & TORTURE_LINE &&
                                         other->kind != TORTURE_REFUSED);
         if (oracle->claims.description->mode == TORTURE_SEMAPHORE && i != wanted && lines_up &&
-            state->status[i] == OUTSIDE && now >= other->asked && now < other->answered &&
-            now < other->forgotten)
+            state->status[i] == OUTSIDE && now >= other->asked && now < other->forgotten &&
+            (now < other->answered || other->kind == TORTURE_UNKNOWN))
             return true;
     }
     return false;
