@@ -7,6 +7,10 @@
 #include <time.h>
 
 #define CLIENTS 8u
+/* One hold of so many meets tries of all others, which are refused. */
+#define TRIED_EVERY 16u
+/* Numbers of calls from here on are those of tries. */
+#define TRIES (UINT64_C(1) << 40)
 
 struct writing {
     struct torture_history history;
@@ -33,20 +37,39 @@ static struct torture_record record_of(enum torture_kind kind, enum torture_verb
                                     .deadline_ns = TORTURE_NEVER };
 }
 
-/* One hold: everybody waits for the one before him, and a try is refused now and then. */
+/* All others, at once: what they ask for is free, and then it is not. */
+static void say_tries(struct writing *writing, enum torture_kind kind, uint64_t i)
+{
+    if (i % TRIED_EVERY)
+        return;
+    for (uint64_t client = i + 1; client < i + CLIENTS; client++) {
+        struct torture_record record = record_of(kind, TORTURE_TRY, client);
+        record.operation = record.hold = TRIES + i * CLIENTS + client % CLIENTS;
+        say(writing, record);
+    }
+}
+
+/* One hold: everybody waits for the one before him, and tries are refused now and then. */
 static void hold_once(struct writing *writing, uint64_t i)
 {
     struct torture_record acquire = record_of(TORTURE_INVOKE, TORTURE_ACQUIRE, i);
     struct torture_record release = record_of(TORTURE_INVOKE, TORTURE_RELEASE, i);
     acquire.operation = 2 * i + 1;
     release.operation = 2 * i + 2;
+    say_tries(writing, TORTURE_INVOKE, i);
     say(writing, acquire);
     acquire.kind = TORTURE_OK;
     acquire.token = i + 1;
     say(writing, acquire);
+    say_tries(writing, TORTURE_REFUSED, i);
     say(writing, release);
     release.kind = TORTURE_OK;
     say(writing, release);
+}
+
+static uint64_t tries_beside(uint64_t holds)
+{
+    return (holds + TRIED_EVERY - 1) / TRIED_EVERY * (CLIENTS - 1);
 }
 
 static void write_holds(struct writing *writing, uint64_t holds)
@@ -55,7 +78,7 @@ static void write_holds(struct writing *writing, uint64_t holds)
                                    .mode = TORTURE_MUTEX,
                                    .permits = 1,
                                    .flags = TORTURE_FENCED | TORTURE_FIFO };
-    writing->room = (size_t)holds * 4 + 1;
+    writing->room = (size_t)(holds * 4 + tries_beside(holds) * 2 + 1);
     writing->history.records = calloc(writing->room, sizeof *writing->history.records);
     CHECK(writing->history.records);
     say(writing, lock);
@@ -78,6 +101,7 @@ TEST(a_million_holds_are_checked_in_about_a_second)
     CHECK_INT(report.grants, holds);
     CHECK_INT(report.checked[TORTURE_S1], holds);
     CHECK_INT(report.checked[TORTURE_S3], holds);
+    CHECK_INT(report.checked[TORTURE_S4], tries_beside(holds));
     for (unsigned rule = 0; rule < TORTURE_RULES; rule++)
         CHECK_INT(report.broken[rule], 0);
     /* On a processor, since others may have it for as long as they like. */
