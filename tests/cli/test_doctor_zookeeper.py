@@ -261,9 +261,8 @@ def a_server_that_says_nothing_is_no_reason_to_wait_for_ever(box):
         findings = see(box, url)[1]
         contains(' '.join(findings), f'{silent} cannot be asked: it does not answer in time')
         contains(' '.join(findings), 'one server decides alone')
-        # With all the time that is usual, too: a caller waits for doctor no longer than that, and
-        # for a session no longer than a fraction of it at each server, whichever comes first.
-        others = ','.join([silent] * 4)
+        # A caller waits for a session no longer than a fraction of his patience at each server.
+        others = ','.join([silent] * 3)
         findings = see(box, f'zk://{others},127.0.0.1:{server.port}')[1]
         contains(' '.join(findings), f'{silent} cannot be asked: it does not answer in time')
         result = box.run('-e', f'zk://{silent}?timeout=1000', 'doctor')

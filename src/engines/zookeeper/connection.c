@@ -19,10 +19,10 @@
 #define TICK_LEAST_MS 10
 #define SILENCE_LEAST_MS 50
 /* For a connection, with TLS perhaps, and a greeting, while nothing rests on the session: what one
- * round of all servers takes, which is less than a caller's patience, and the least for one. Who
- * needs longer gets twice as long in the next round. */
+ * round of several servers takes, which is less than a caller's patience, and the least for one.
+ * Who needs longer gets twice as long in the next round. */
 #define ROUND_MS 4000
-#define OPENING_LEAST_MS 500
+#define OPENING_LEAST_MS 250
 #define GOODBYE_MS 1000
 
 static int64_t now_of(const struct zookeeper *zk)
@@ -478,18 +478,24 @@ static void broken(void *arg, int code, int native, const char *why)
     fail(zk);
 }
 
-/* No server gets so long that there is no time for the next, before a caller has lost patience, and
- * before what rests on the session is lost. */
+/* No server gets so long that there is no time for the next, before a caller has lost patience. */
+static int64_t opening_limit(const struct zookeeper *zk)
+{
+    unsigned places = zk->settings.place_count, rounds = zk->failures / places;
+    int64_t share_ms = at_least(ROUND_MS / (int64_t)places, OPENING_LEAST_MS);
+    return places == 1 ? INT64_MAX
+                       : share_ms << (rounds < PAUSE_DOUBLINGS ? rounds : PAUSE_DOUBLINGS);
+}
+
+/* Nor before what rests on the session is lost. */
 static int64_t limit_of(const struct zookeeper *zk, const struct zk_session *session)
 {
-    int64_t places = (int64_t)zk->settings.place_count, most_ms = zk->settings.timeout_ms;
-    unsigned rounds = zk->failures / zk->settings.place_count;
+    int64_t places = (int64_t)zk->settings.place_count;
     int64_t limit_ms =
         session->id != 0 && session->state == ZK_SESSION_ALIVE
             ? at_least(hf__zk_patience_ms(session->timeout_ms) / places, SILENCE_LEAST_MS)
-            : at_least(ROUND_MS / places, OPENING_LEAST_MS)
-                  << (rounds < PAUSE_DOUBLINGS ? rounds : PAUSE_DOUBLINGS);
-    return limit_ms < most_ms ? limit_ms : most_ms;
+            : opening_limit(zk);
+    return limit_ms < zk->settings.timeout_ms ? limit_ms : zk->settings.timeout_ms;
 }
 
 static void open_stream(struct zookeeper *zk, struct zk_session *session)
