@@ -114,7 +114,8 @@ class Process:
     """A command that runs beside the test."""
 
     def __init__(self, box, words, **options):
-        self.popen = subprocess.Popen(words, cwd=box.path, env=box.environment,
+        self.popen = subprocess.Popen(words, cwd=box.path,
+                                      env={**box.environment, **options.get('environment', {})},
                                       stdin=options.get('stdin', subprocess.DEVNULL),
                                       stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                                       start_new_session=True,
@@ -335,7 +336,8 @@ def told_to_end(*_):
     sys.exit('told to end')
 
 
-def main():
+def main(limit=4 * PATIENCE):
+    """Runs all tests, or those that are named; none may take more than `limit` seconds."""
     signal.signal(signal.SIGALRM, alarm)
     signal.signal(signal.SIGTERM, told_to_end)
     chosen = [function for function in TESTS
@@ -345,7 +347,7 @@ def main():
     for number, function in enumerate(chosen, 1):
         name = function.__name__.replace('_', ' ')
         box = Box()
-        signal.alarm(int(4 * PATIENCE))
+        signal.alarm(int(limit))
         try:
             function(box)
             print(f'ok {number} - {name}')

@@ -5,7 +5,10 @@ import shutil
 import signal
 
 from clitest import Skip, equal, is_alive, main, test, wait_until
-from torturing import all_hit_and_it_is_safe, end_of, need_engine, report_of, run_on
+from torturing import (LIMIT, all_hit_and_it_is_safe, end_of, need_engine, need_tls, report_of,
+                       run_on)
+
+NETTY = ('netty-codec.jar', 'netty-resolver.jar')
 
 
 def sandbox(box):
@@ -58,6 +61,10 @@ def an_ensemble_that_is_partitioned_keeps_its_promise(box):
 @test
 def connections_are_broken_below_tls(box):
     sandbox(box)
+    need_tls(box, 'zks')
+    missing = [jar for jar in NETTY if not os.path.exists(f'/usr/share/java/{jar}')]
+    if missing:
+        raise Skip(f'a ZooKeeper server has TLS only with {", ".join(missing)}')
     faults = ['reset', 'hole', 'mute', 'drip']
     all_hit_and_it_is_safe(faults, lambda: run_on(
         box, ['with_zookeeper.py', '--place', 'tls'], '--time', '10s', '--lease', '1s',
@@ -78,4 +85,4 @@ def nothing_of_a_sandbox_is_left(box):
 
 
 if __name__ == '__main__':
-    main()
+    main(LIMIT)

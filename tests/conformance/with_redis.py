@@ -198,7 +198,8 @@ def main():
             else:
                 more, url = place(kind, directory)
                 start(directory, more)
-            status = subprocess.call(arguments, env=dict(os.environ, HOLDFAST_TEST_URL=url))
+            status = subprocess.call(arguments, env=dict(os.environ, HOLDFAST_TEST_URL=url),
+                                     preexec_fn=die_with_parent)
         finally:
             for server in reversed(servers):
                 server.kill()

@@ -131,7 +131,8 @@ def main():
                                      dir=scratch_place()) as directory:
         server, url = start_somewhere(directory, secured)
         environment = dict(os.environ, HOLDFAST_TEST_URL=url)
-        status = subprocess.call(arguments[2:] if secured else arguments, env=environment)
+        status = subprocess.call(arguments[2:] if secured else arguments, env=environment,
+                                 preexec_fn=die_with_parent)
         server.kill()
         server.wait()
     sys.exit(status if status >= 0 else 128 - status)
