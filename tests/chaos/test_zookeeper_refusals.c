@@ -295,6 +295,66 @@ TEST(verbs_out_of_memory_leave_nothing)
     script_end(&script);
 }
 
+static bool fail_request(size_t size)
+{
+    return script_is_here() || size != sizeof(struct zk_request) || ++allocations != fail_at;
+}
+
+static int leases_of(const struct script *script)
+{
+    int count = 0;
+
+    for (int i = 0; i < SCRIPT_NODES; i++)
+        count += strstr(script->nodes[i], "-lease-") != NULL;
+    return count;
+}
+
+static void take_two(struct script *script, int64_t wait_ms, int nth)
+{
+    hf_hold *hold = NULL;
+    hf_client *client = open_on(script);
+
+    allocations = 0;
+    fail_at = nth;
+    int code = hf_lock(client, "pool", wait_ms,
+                       LOCK_OPTIONS(.mode = HF_PERMIT, .permits = 2, .limit = 7), &hold);
+    fail_at = 0;
+    went_well(code);
+    if (code == HF_OK) {
+        CHECK_INT(leases_of(script), 2);
+        CHECK_INT(nodes_of(script), 2);
+        CHECK_CODE(hf_unlock(hold), HF_OK);
+        CHECK_INT(nodes_of(script), 0);
+    }
+    hf_close(client);
+    CHECK_INT(nodes_of(script), 0);
+}
+
+/* There is no memory for a request while the permits before it are still on their way: they are
+ * made and told when they are already being cleared away, and none of them counts. */
+TEST(permits_that_are_told_late_do_not_count)
+{
+    static struct script script;
+    static const int64_t waits_ms[] = { 0, SOON_MS };
+
+    TEST_TIMEOUT(120);
+    hf__alloc_hook = fail_request; /* the server's thread looks at it, too */
+    script_start(&script, SESSION_MS);
+    script.data_at = "leases";
+    script.data_size = 4;
+    script.data = "\0\0\0\7";
+    script.late_leases = 1;
+    for (int i = 0; i < 2; i++) {
+        int n = 0;
+        do
+            take_two(&script, waits_ms[i], ++n);
+        while (allocations >= n);
+        test_note("%d requests, of which one failed", n - 1);
+    }
+    script_end(&script);
+    hf__alloc_hook = NULL;
+}
+
 /* ---- out of time ---- */
 
 #define SHORT_MS 200

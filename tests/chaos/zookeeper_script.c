@@ -67,6 +67,11 @@ static bool greet(struct script *script, int fd, struct zk_reader *hello)
     return say(fd, &writer, begun);
 }
 
+static bool is_lease(const char *path, size_t length)
+{
+    return memmem(path, length, "-lease-", strlen("-lease-")) != NULL;
+}
+
 static int write_create(struct script *script, struct zk_writer *writer, const char *path,
                         size_t length)
 {
@@ -75,7 +80,7 @@ static int write_create(struct script *script, struct zk_writer *writer, const c
 
     if (one_of(&script->refused_creates))
         return ZK_NO_AUTH;
-    bool lease = memmem(path, length, "-lease-", strlen("-lease-")) != NULL;
+    bool lease = is_lease(path, length);
     if (lease && one_of(&script->refused_leases))
         return ZK_NO_AUTH;
     snprintf(node, sizeof(script->nodes[0]), "%.*s%010d", (int)length, path, number);
@@ -216,6 +221,26 @@ static bool answer(struct script *script, int fd, struct zk_reader *question)
     return true;
 }
 
+/* What its client asks next, if ever it does. */
+static void hear_more(const struct script *script, int fd, const struct zk_frames *frames)
+{
+    struct pollfd ready = { .fd = fd, .events = POLLIN };
+
+    while (!script->ends && frames->begun == frames->length && poll(&ready, 1, 10) <= 0)
+        continue;
+}
+
+static bool asks_for_lease(struct zk_reader question)
+{
+    size_t length;
+
+    hf__zk_read_int(&question);
+    if (hf__zk_read_int(&question) != ZK_CREATE2)
+        return false;
+    const char *path = hf__zk_read_bytes(&question, &length);
+    return is_lease(path, length);
+}
+
 static void lose_node(struct script *script, int fd)
 {
     char *node = script->nodes[script->lose - 1];
@@ -241,6 +266,8 @@ static void serve(struct script *script, int fd)
         ssize_t count = read(fd, bytes, sizeof(bytes));
         open = count > 0 && hf__zk_frames_add(&frames, bytes, (size_t)count);
         while (open && !script->cut && hf__zk_frames_next(&frames, &question) > 0) {
+            if (script->late_leases && greeted && asks_for_lease(question))
+                hear_more(script, fd, &frames);
             open = greeted ? answer(script, fd, &question) : greet(script, fd, &question);
             greeted = true;
         }

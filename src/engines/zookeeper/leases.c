@@ -34,6 +34,8 @@ static void one_cleared(struct zookeeper *zk, struct zk_request *request, struct
         permits->cleared(zk, place, request, permits->failed ? NULL : &refusal);
         return;
     }
+    /* Not before: they may still be told while they are cleared away. */
+    permits->count = 0;
     permits->unknown = false;
     hf__zk_permits_unreserve(place);
     permits->cleared(zk, place, NULL, NULL);
@@ -82,7 +84,6 @@ bool hf__zk_leases_clear(struct zookeeper *zk, struct zk_place *place, hf__zk_cl
     struct zk_request *sync = hf__zk_place_request(zk, place, ZK_SYNC, nothing);
     struct zk_request *list =
         sync ? hf__zk_place_request(zk, place, ZK_GET_CHILDREN, clear_listed) : NULL;
-    permits->count = 0;
     if (sync) {
         hf__zk_write_text(&sync->body, permits->leases);
         hf__zk_ask(zk, sync);
