@@ -146,6 +146,36 @@ TEST(a_turn_that_may_not_end_is_told)
     }
 }
 
+/* What a server could not do just now is asked for again. */
+TEST(a_node_that_could_not_be_deleted_is_deleted_then)
+{
+    static struct script script;
+    hf_client *client = begin_scene(&script);
+    hf_hold *hold = NULL;
+
+    script.data_at = "leases";
+    script.data_size = 4;
+    script.data = "\0\0\0\7";
+    script.failed_deletes = 1;
+    CHECK_ERROR(
+        hf_lock(client, "pool", SOON_MS, LOCK_OPTIONS(.mode = HF_PERMIT, .limit = 3), &hold),
+        HF_EKIND);
+    CHECK_INT(script.failed_deletes, 0);
+    CHECK_INT(nodes_of(&script), 0);
+    /* Of three deletions of a turn with two permits, that have to begin anew. */
+    for (int failed = 1; failed <= 3; failed++) {
+        script.failed_deletes = failed;
+        CHECK_CODE(
+            hf_lock(client, "pool", SOON_MS, LOCK_OPTIONS(.mode = HF_PERMIT, .permits = 2), &hold),
+            HF_OK);
+        CHECK_INT(script.failed_deletes, 0);
+        CHECK_INT(nodes_of(&script), 2);
+        give_back(hold);
+        CHECK_INT(nodes_of(&script), 0);
+    }
+    end_scene(&script, client);
+}
+
 /* It goes on writing, and hears of it if somebody breaks it. */
 TEST(a_downgrade_that_is_refused_leaves_a_writer)
 {

@@ -11,6 +11,8 @@
 #include <unistd.h>
 
 #define FIRST_SESSION 4711
+/* What a server says of itself, not of what it was asked. */
+#define SYSTEM_ERROR (-1)
 
 /* Counts down what is asked of the script, and says whether this one is among it. */
 static bool one_of(_Atomic int *count)
@@ -141,6 +143,8 @@ static int touch_node(struct script *script, struct zk_writer *writer, int node,
     }
     if (one_of(&script->refused_deletes))
         return ZK_NO_AUTH;
+    if (one_of(&script->failed_deletes))
+        return SYSTEM_ERROR;
     script->nodes[node][0] = '\0';
     return ZK_OK;
 }

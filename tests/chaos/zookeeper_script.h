@@ -30,6 +30,7 @@ struct script {
     _Atomic int refused_creates; /* nodes that it refuses, for want of rights */
     _Atomic int refused_leases;  /* the same, of permits only */
     _Atomic int refused_deletes; /* nodes that it does not delete */
+    _Atomic int failed_deletes;  /* the same, for a reason of its own that may pass */
     _Atomic int refused_reads;   /* and whose data it keeps for itself */
     _Atomic int old_versions;    /* changes that somebody else was faster with */
     _Atomic int ended_sessions;  /* sessions that it does not know any more */

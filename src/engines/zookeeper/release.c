@@ -24,17 +24,18 @@ void hf__zk_silent(struct zookeeper *zk, struct zk_place *place, const struct zk
 {
     struct hf_op *op = place->op;
     int code = HF_ENOMEM;
-    if (op->keep == HF_KEEP_NOTHING && hf__zk_is_refusal(reply)) {
-        hf__zk_stay_behind(zk, place, reply);
-        return;
-    }
     if (request)
         code = hf__zk_explain(zk, request, reply, &op->error);
     else
         hf__op_explain(op, code, 0, "out of memory for a request");
-    op->verdict = reply && code != HF_UNREACHABLE ? HF_FAILED : HF_NO_ANSWER;
+    bool definite = reply && code != HF_UNREACHABLE;
+    if (definite && op->keep == HF_KEEP_NOTHING) {
+        hf__zk_stay_behind(zk, place, reply);
+        return;
+    }
+    op->verdict = definite ? HF_FAILED : HF_NO_ANSWER;
     /* A hold that was to be lowered goes on as it is. */
-    if (op->verdict == HF_FAILED) {
+    if (definite) {
         place->leaving = false;
         hf__zk_watch_own(zk, place);
     }

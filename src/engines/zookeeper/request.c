@@ -79,8 +79,8 @@ static const char *words_of(int code)
 
 bool hf__zk_is_refusal(const struct zk_reply *reply)
 {
-    return reply && reply->error != ZK_OK && reply->error != ZK_NO_NODE &&
-           code_of(reply->error) != HF_UNREACHABLE;
+    int code = reply ? code_of(reply->error) : HF_UNREACHABLE;
+    return code == HF_DENIED || code == HF_EKIND || code == HF_ENOTSUP;
 }
 
 static void explain_what_stays(const struct zookeeper *zk, struct zk_place *place, int error)
