@@ -4,6 +4,7 @@
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/socket.h>
@@ -266,4 +267,107 @@ TEST(a_child_keeps_no_connection_of_doctors)
     child_kill(&child);
     hf_close(client);
     close(listener);
+}
+
+/* ---- servers that answer words, and no greeting ---- */
+
+#define TALKERS 2
+#define SILENT_MAX 64
+
+struct talkers {
+    struct thread thread;
+    int listeners[TALKERS], silent[SILENT_MAX];
+    const char *const *answers[TALKERS]; /* to srvr, conf and cons */
+    int ports[TALKERS], silent_count;
+    _Atomic int ends;
+};
+
+static int listen_anywhere(int *port)
+{
+    struct sockaddr_in address = { .sin_family = AF_INET, .sin_addr = { htonl(INADDR_LOOPBACK) } };
+    socklen_t size = sizeof(address);
+    int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    CHECK(bind(listener, (struct sockaddr *)&address, size) == 0);
+    CHECK(listen(listener, 16) == 0);
+    CHECK(getsockname(listener, (struct sockaddr *)&address, &size) == 0);
+    *port = ntohs(address.sin_port);
+    return listener;
+}
+
+/* Whoever does not say one of the words hears nothing. */
+static void talk(struct talkers *talkers, int which, int fd)
+{
+    static const char *const words[] = { "srvr", "conf", "cons" };
+    char word[4];
+    bool whole = recv(fd, word, sizeof(word), MSG_WAITALL) == sizeof(word);
+
+    for (int i = 0; whole && i < 3; i++) {
+        const char *answer = talkers->answers[which][i];
+        if (memcmp(word, words[i], sizeof(word)) != 0)
+            continue;
+        CHECK(send(fd, answer, strlen(answer), MSG_NOSIGNAL) >= 0);
+        whole = false;
+    }
+    if (whole && talkers->silent_count < SILENT_MAX)
+        talkers->silent[talkers->silent_count++] = fd;
+    else
+        close(fd);
+}
+
+static void be_talkers(void *arg)
+{
+    struct talkers *talkers = arg;
+
+    while (!talkers->ends)
+        for (int i = 0; i < TALKERS; i++) {
+            struct pollfd ready = { .fd = talkers->listeners[i], .events = POLLIN };
+            int fd = poll(&ready, 1, 10) > 0 ? accept(ready.fd, NULL, NULL) : -1;
+            if (fd >= 0)
+                talk(talkers, i, fd);
+        }
+}
+
+static void talkers_end(struct talkers *talkers)
+{
+    talkers->ends = 1;
+    thread_join(&talkers->thread);
+    for (int i = 0; i < talkers->silent_count; i++)
+        close(talkers->silent[i]);
+    for (int i = 0; i < TALKERS; i++)
+        close(talkers->listeners[i]);
+}
+
+static bool note_remark(void *arg, const hf_remark *remark)
+{
+    char *said = arg;
+
+    snprintf(said + strlen(said), 4000 - strlen(said), "%s: %s\n", remark->what,
+             remark->value ? remark->value : remark->consequence);
+    return true;
+}
+
+/* That time ran out later is no reason for what was refused before. */
+TEST(what_a_whitelist_lacks_is_named_though_a_greeting_is_late)
+{
+    static const char refused[] = "It is not executed because it is not in the whitelist.\n";
+    static const char state[] = "Zookeeper version: 3.9.4-x, built on\nConnections: 9\n";
+    static const char *const of_no_word[] = { state, refused, refused };
+    static const char *const of_settings[] = { state, "maxClientCnxns=10\n", refused };
+    static char said[4000], url[80];
+    struct talkers talkers = { .answers = { of_no_word, of_settings } };
+    hf_client *client = NULL;
+
+    for (int i = 0; i < TALKERS; i++)
+        talkers.listeners[i] = listen_anywhere(&talkers.ports[i]);
+    thread_start(&talkers.thread, be_talkers, &talkers);
+    snprintf(url, sizeof(url), "zk://127.0.0.1:%d,127.0.0.1:%d?timeout=1500", talkers.ports[0],
+             talkers.ports[1]);
+    CHECK_CODE(hf_open(&client, url, NULL), HF_OK);
+    hf_examine(client, note_remark, said);
+    test_note("%s", said);
+    CHECK(strstr(said, "not known: its 4lw.commands.whitelist has no conf; whether it") != NULL);
+    CHECK(strstr(said, "cannot be seen: its 4lw.commands.whitelist has no cons") != NULL);
+    hf_close(client);
+    talkers_end(&talkers);
 }

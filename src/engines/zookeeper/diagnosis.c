@@ -135,18 +135,33 @@ static void judge_version(const struct patient *patient, const struct zk_intervi
                server->address, server->version);
 }
 
+/* What was asked before it fell silent was answered: with a no. */
+static const char *why_unknown(const struct zk_interview *server, enum zk_topic topic)
+{
+    if (*server->why && server->topic <= topic)
+        return server->why;
+    return topic == ZK_TOPIC_SETTINGS ? "its 4lw.commands.whitelist has no conf"
+                                      : "its 4lw.commands.whitelist has no cons";
+}
+
+static const char *large_messages_of(const struct zk_interview *server)
+{
+    if (server->lets_in)
+        return server->takes_large ? "; messages of 1 MiB" : "; no messages of 1 MiB";
+    bool late = *server->why && server->topic > ZK_TOPIC_CONNECTIONS;
+    return late ? "; whether it takes messages of 1 MiB it does not say in time" : "";
+}
+
 static void show_limits(const struct patient *patient, const struct zk_interview *server)
 {
     char now[64] = "", connections[96];
     /* Who serves nobody says that whatever it is asked. */
     if (server->presence != ZK_THERE || server->serves_nobody)
         return;
-    const char *const large = !server->lets_in      ? ""
-                              : server->takes_large ? "; messages of 1 MiB"
-                                                    : "; no messages of 1 MiB";
+    const char *const large = large_messages_of(server);
     if (server->per_address < 0) {
         fact(patient, "limits", "%s: not known: %s%s", server->address,
-             *server->why ? server->why : "its 4lw.commands.whitelist has no conf", large);
+             why_unknown(server, ZK_TOPIC_SETTINGS), large);
         return;
     }
     if (server->busiest >= 0)
@@ -175,7 +190,7 @@ static void judge_limits(const struct patient *patient, const struct zk_intervie
                "%s has %ld connections and allows %ld from one address; whose they are cannot be "
                "seen: %s",
                server->address, server->connections, most,
-               *server->why ? server->why : "its 4lw.commands.whitelist has no cons");
+               why_unknown(server, ZK_TOPIC_CONNECTIONS));
     if (server->presence == ZK_THERE && server->lets_in && !server->takes_large)
         danger(patient,
                "the end of a session with thousands of locks may be more than the servers can read "

@@ -17,11 +17,23 @@ enum zk_presence {
     ZK_THERE
 };
 
+/* What a server is asked, one after the other. */
+enum zk_topic {
+    ZK_TOPIC_STATE,
+    ZK_TOPIC_SETTINGS,
+    ZK_TOPIC_CONNECTIONS,
+    ZK_TOPIC_GREETING,
+    ZK_TOPIC_LARGE_GREETING,
+    ZK_TOPIC_GREETING_AGAIN,
+    ZK_TOPICS
+};
+
 struct zk_interview {
     /* What it said. Texts are "" and numbers -1 where it did not, or may not, say. */
     enum zk_presence presence;
     char address[ZK_WORD_SIZE];
-    char why[ZK_WORD_SIZE];                         /* unless it answered everything */
+    char why[ZK_WORD_SIZE]; /* it did not answer the topic, and was not asked what follows; or "" */
+    unsigned topic;
     char version[ZK_WORD_SIZE], mode[ZK_WORD_SIZE]; /* of "srvr" */
     long connections;
     bool serves_nobody;                           /* it answered "srvr" with that */
@@ -36,7 +48,6 @@ struct zk_interview {
     struct hf_stream *stream;
     struct hf_timer limit;
     int64_t over_ms; /* when it ends, however far it got */
-    unsigned topic;
     char *heard;
     size_t length;
     bool connected;

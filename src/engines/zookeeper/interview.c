@@ -106,15 +106,15 @@ static const struct topic {
     const char *word;
     size_t greets;
     void (*hear)(struct zk_interview *interview);
-} topics[] = {
-    { "srvr", 0, hear_state },
-    { "conf", 0, hear_settings },
-    { "cons", 0, hear_connections },
-    { NULL, SMALL, hear_greeting },
-    { NULL, LARGE, hear_large_greeting },
-    { NULL, SMALL, hear_greeting }, /* it was the length, and the server is still there */
+} topics[ZK_TOPICS] = {
+    [ZK_TOPIC_STATE] = { "srvr", 0, hear_state },
+    [ZK_TOPIC_SETTINGS] = { "conf", 0, hear_settings },
+    [ZK_TOPIC_CONNECTIONS] = { "cons", 0, hear_connections },
+    [ZK_TOPIC_GREETING] = { NULL, SMALL, hear_greeting },
+    [ZK_TOPIC_LARGE_GREETING] = { NULL, LARGE, hear_large_greeting },
+    /* It was the length, and the server is still there. */
+    [ZK_TOPIC_GREETING_AGAIN] = { NULL, SMALL, hear_greeting },
 };
-#define TOPICS (sizeof topics / sizeof *topics)
 
 /* ---- asking ---- */
 
@@ -155,7 +155,7 @@ static void end(struct zk_interview *interview, enum zk_presence presence, const
 static void heard_all(struct zk_interview *interview)
 {
     hang_up(interview);
-    if (interview->topic == 0 && interview->length == 0) {
+    if (interview->topic == ZK_TOPIC_STATE && interview->length == 0) {
         end(interview, ZK_SHUTS, "it closes the connection without a word");
         return;
     }
@@ -163,7 +163,7 @@ static void heard_all(struct zk_interview *interview)
     topics[interview->topic].hear(interview);
     /* Who answers no greeting, for whatever reason, says nothing about long ones. */
     bool over = topics[interview->topic].greets && !interview->lets_in;
-    if (over || ++interview->topic == TOPICS)
+    if (over || ++interview->topic == ZK_TOPICS)
         end(interview, ZK_THERE, "");
     else
         ask(interview);
@@ -227,7 +227,7 @@ static void limit_fired(struct hf_timer *timer)
     enum zk_presence presence = interview->connected ? ZK_SILENT : ZK_UNHEARD;
     /* Who has spoken is there. That a greeting is not answered in time says nothing about its
      * length. */
-    if (interview->topic > 0)
+    if (interview->topic > ZK_TOPIC_STATE)
         presence = ZK_THERE;
     interview->lets_in = false;
     end(interview, presence, "it does not answer in time");
