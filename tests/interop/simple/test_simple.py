@@ -25,18 +25,23 @@ NAME = "shared"
 BUSY = 75
 
 
+def fetch(what, command):
+    """A peer that cannot be had is a reason to skip."""
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, errors="replace",
+                              timeout=INSTALL_PATIENCE, check=False)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise Skip(f"{what} cannot be installed: {type(error).__name__}") from error
+    if done.returncode != 0:
+        raise Skip(f"{what} cannot be installed")
+
+
 def install(mark, what, *commands):
-    """Runs the commands once; a peer that cannot be had is a reason to skip."""
+    """Runs the commands once."""
     if mark.exists():
         return
     for command in commands:
-        try:
-            done = subprocess.run(command, capture_output=True, text=True, errors="replace",
-                                  timeout=INSTALL_PATIENCE, check=False)
-        except (OSError, subprocess.TimeoutExpired) as error:
-            raise Skip(f"{what} cannot be installed: {type(error).__name__}") from error
-        if done.returncode != 0:
-            raise Skip(f"{what} cannot be installed")
+        fetch(what, command)
     mark.touch()
 
 
@@ -46,6 +51,7 @@ class Peers:
     def __init__(self, place):
         self.place = pathlib.Path(place).resolve()
         self.place.mkdir(parents=True, exist_ok=True)
+        self.built = False
 
     def python(self, *arguments):
         interpreter = self.place / "venv/bin/python3"
@@ -61,14 +67,17 @@ class Peers:
                  *NODE_PEERS])
         return ["node", str(HERE / "counter.js"), *arguments]
 
-
     def go(self, *arguments):
         need("go")
-        program = self.place / "redsync"
-        # Without what makes it fast, and slow to build.
-        install(self.place / "go.done", "redsync",
-                ["env", "GOTOOLCHAIN=local", "go", "build", "-C", str(HERE / "redsync"),
-                 "-gcflags=all=-N -l", "-buildvcs=false", "-o", str(program), "."])
+        program, source = self.place / "redsync", str(HERE / "redsync")
+        if not self.built:
+            # What is there already is not fetched again: without a mark, the sources may change.
+            fetch("redsync", ["env", "GOTOOLCHAIN=local", "go", "mod", "download", "-C", source])
+            # Without what makes it fast, and slow to build.
+            subprocess.run(["env", "GOTOOLCHAIN=local", "go", "build", "-C", source,
+                            "-gcflags=all=-N -l", "-buildvcs=false", "-o", str(program), "."],
+                           timeout=LONG, check=True)
+            self.built = True
         return [str(program), *arguments]
 
 
