@@ -5,6 +5,7 @@
 #include "server.h"
 
 #include <stdio.h>
+#include <unistd.h>
 
 #define GRANT "*2\r\n:1\r\n$2\r\n42\r\n"
 /* Far beyond any test's end: nothing goes by itself. */
@@ -342,6 +343,33 @@ TEST(a_node_that_is_cut_off_is_not_the_only_one_to_be_asked)
     hf_close(client);
     script_end(&lonely.script);
     script_end(&other.script);
+}
+
+/* One takes connections and never says a word; the map is not awaited from it while another one is
+ * connected. The timeout is far beyond the test's end. */
+TEST(a_node_that_was_never_connected_is_not_waited_for)
+{
+    struct scene deposed = { 0 }, next = { 0 };
+    struct outcome outcome = { 0 };
+    int silent_port, silent = listen_somewhere(&silent_port);
+    char url[120];
+
+    be_node(&deposed, be_cut_off);
+    be_node(&next, be_member);
+    snprintf(url, sizeof(url), "redis+cluster://127.0.0.1:%d,127.0.0.1:%d?timeout=600000",
+             deposed.script.port, silent_port);
+    hf_client *client = open_at(url, LEASE_MS, HF_DRIVE_THREAD);
+    CHECK_CODE(hf_lock_async(client, "one", HF_FOREVER, NULL, record_outcome, &outcome, NULL),
+               HF_OK);
+    EVENTUALLY(deposed.maps > 3, SOON_MS);
+    deposed.owner = next.script.port;
+    WAIT_OUTCOME(&outcome);
+    CHECK_CODE(outcome.code, HF_OK);
+    give_back(outcome.hold);
+    hf_close(client);
+    close(silent);
+    script_end(&deposed.script);
+    script_end(&next.script);
 }
 
 /* ---- a channel that goes while it wakes ---- */

@@ -106,20 +106,32 @@ static unsigned turn_of(const struct redis *node)
     return node->round + (node->asking.failures > 0 ? ROUNDS_WITHOUT : 0);
 }
 
-/* Each in turn, since one that is cut off, or has been taken out of the cluster, says what is not
- * so; of those whose turn it is, one that is connected answers soonest. */
-static struct redis *next_to_ask(struct cluster *cluster)
+/* NULL: all of them have been asked in this round. */
+static struct redis *first_in_turn(const struct cluster *cluster, bool ready)
 {
-    struct redis *next = NULL;
+    struct redis *first = NULL;
     for (unsigned i = 0; i < cluster->node_count; i++) {
         struct redis *node = cluster->nodes[i];
-        if (node->round == cluster->round)
+        if (node->asked == cluster->round || (ready && !is_ready(node)))
             continue;
-        if (!next || turn_of(node) < turn_of(next) ||
-            (turn_of(node) == turn_of(next) && is_ready(node) && !is_ready(next)))
-            next = node;
+        if (!first || turn_of(node) < turn_of(first) ||
+            (turn_of(node) == turn_of(first) && is_ready(node) && !is_ready(first)))
+            first = node;
     }
-    return next;
+    return first;
+}
+
+/* Each in turn, since one that is cut off, or has been taken out of the cluster, says what is not
+ * so. Who is not connected may be silent for long, so while others are it is connected only, and
+ * is asked in a later round. */
+static struct redis *next_to_ask(struct cluster *cluster)
+{
+    struct redis *next = first_in_turn(cluster, false), *ready = first_in_turn(cluster, true);
+    if (!ready || next == ready)
+        return next;
+    next->round = cluster->round;
+    hf__connection_want(&next->asking);
+    return ready;
 }
 
 static void send_slots(struct connection *connection, struct question *question)
@@ -243,7 +255,7 @@ static void ask_next(struct cluster *cluster, struct connection *last, const red
         give_up(last ? last : &cluster->nodes[0]->asking, reply);
         return;
     }
-    node->round = cluster->round;
+    node->round = node->asked = cluster->round;
     question->slot = -1;
     question->send = send_slots;
     question->answered = slots_answered;

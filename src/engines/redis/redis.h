@@ -405,10 +405,11 @@ struct redis {
     /* What the core knows and all servers share; itself, if there is but one. */
     struct redis *front;
     struct cluster *cluster; /* NULL: there is but one */
-    /* A node's: where it is, its number, in which round it was asked for the map last, and whether
-     * it knows channels that are heard at one server alone. */
+    /* A node's: where it is, its number, in which round of asking for the map it had its turn last,
+     * in which it was asked last, and whether it knows channels that are heard at one server alone.
+     */
     char host[REDIS_HOST_SIZE];
-    unsigned number, round;
+    unsigned number, round, asked;
     bool sharded;
     char uuid[37];
     unsigned sentinel; /* the one to ask first */
