@@ -3,6 +3,7 @@ import json
 import os
 import pathlib
 import shutil
+import socket
 import sys
 
 from clitest import Skip, contains, equal, main, test, wait_until
@@ -161,6 +162,28 @@ def a_quorum_is_judged_server_by_server_and_as_a_whole(box):
     patients[2].server.process.kill()
     patients[2].server.process.wait()
     see(urls, 69)
+
+
+@test
+def servers_that_are_silent_do_not_add_up(box):
+    patients = [Patient(box, *DURABLE) for _ in range(3)]
+    silent = [socket.create_server(('127.0.0.1', 0)) for _ in range(2)]
+    ports = ([mute.getsockname()[1] for mute in silent]
+             + [patient.server.port for patient in patients])
+    url = 'quorum:' + ','.join(f'redis://127.0.0.1:{port}' for port in ports)
+    wanted = [f'127.0.0.1:{port} does not say what it is' for port in ports[:2]]
+
+    def both_are_found():
+        result = box.run('-e', url + '?timeout=2700', 'doctor', '--json')
+        said = json.loads(result.out) if result.out else []
+        found = [each['finding'] for each in said if 'finding' in each]
+        return len(found) == 2 and all(found[i].startswith(wanted[i]) for i in range(2))
+
+    # One after the other they are silent for longer than doctor waits, however often it is asked;
+    # a slow machine may have to be asked again.
+    wait_until(both_are_found, 'doctor has found both')
+    for mute in silent:
+        mute.close()
 
 
 main()

@@ -1,5 +1,6 @@
-/* What the servers of a quorum say about themselves, one after the other, and what about them
- * together endangers locks. A server that is silent does not spoil what the others say. */
+/* What the servers of a quorum say about themselves, and what about them together endangers locks.
+ * All are asked at once, since each may be silent for as long as the whole may take, and shown one
+ * after the other. A server that is silent does not spoil what the others say. */
 #include "base/testing.h"
 #include "quorum.h"
 
@@ -8,14 +9,27 @@
 
 #define TEXT_SIZE 600
 
+/* What a server has said, until all have. */
+struct held_remark {
+    struct hf_link link; /* in part->remarks */
+    hf_remark remark;
+    char what[TEXT_SIZE], value[TEXT_SIZE], consequence[TEXT_SIZE], cure[TEXT_SIZE];
+};
+
+/* What one server is asked. */
+struct part {
+    struct round *round;
+    struct hf_examination examination;
+    struct hf_link remarks;
+};
+
 struct round {
     struct hf_link link; /* in quorum->rounds */
     struct quorum *quorum;
     struct hf_examination *whole; /* the core's */
-    struct hf_examination part;   /* what one server is asked */
-    unsigned number;              /* of that server */
-    unsigned silent;
+    unsigned answered, silent;
     hf_error why; /* of the last one that was silent */
+    struct part parts[QUORUM_MOST];
 };
 
 static const char *shown(const struct quorum *quorum, unsigned number)
@@ -32,28 +46,56 @@ static void warn(const struct round *round, const char *what, const char *conseq
                                                     .cure = cure });
 }
 
-/* Whose it is has to be said: there are several. */
-void hf__quorum_remark(struct hf_examination *part, const hf_remark *remark)
+static const char *hold(char text[TEXT_SIZE], const char *from)
 {
-    const struct round *round = HF_CONTAINER(part, struct round, part);
-    char what[TEXT_SIZE];
-    hf_remark named = *remark;
-    snprintf(what, sizeof what, "%.280s: %.300s", shown(round->quorum, round->number),
-             remark->what);
-    named.what = what;
-    hf__examination_add(round->whole, &named);
+    if (!from)
+        return NULL;
+    snprintf(text, TEXT_SIZE, "%.599s", from);
+    return text;
 }
 
-static void note_silence(struct round *round)
+/* Whose it is has to be said: there are several. */
+void hf__quorum_remark(struct hf_examination *examination, const hf_remark *remark)
+{
+    struct part *part = HF_CONTAINER(examination, struct part, examination);
+    struct round *round = part->round;
+    struct held_remark *held = hf__calloc(1, sizeof *held);
+    if (!held) {
+        round->whole->code = HF_ENOMEM;
+        return;
+    }
+    snprintf(held->what, sizeof held->what, "%.280s: %.300s",
+             shown(round->quorum, (unsigned)(part - round->parts)), remark->what);
+    held->remark = (hf_remark){ .size = sizeof(hf_remark),
+                                .what = held->what,
+                                .value = hold(held->value, remark->value),
+                                .consequence = hold(held->consequence, remark->consequence),
+                                .cure = hold(held->cure, remark->cure) };
+    hf__list_append(&part->remarks, &held->link);
+}
+
+/* `whole` NULL: nobody wants to see them any more. */
+static void show(struct part *part, struct hf_examination *whole)
+{
+    struct hf_link *link;
+    while ((link = hf__list_pop(&part->remarks))) {
+        struct held_remark *held = HF_CONTAINER(link, struct held_remark, link);
+        if (whole)
+            hf__examination_add(whole, &held->remark);
+        free(held);
+    }
+}
+
+static void note_silence(struct round *round, const struct part *part)
 {
     const struct quorum *quorum = round->quorum;
     char what[TEXT_SIZE], consequence[TEXT_SIZE];
-    const hf_error *why = round->part.error;
+    const hf_error *why = part->examination.error;
     round->silent++;
     if (why)
         round->why = *why;
     snprintf(what, sizeof what, "%.280s does not say what it is: %.240s",
-             shown(quorum, round->number), why ? why->text : "out of memory");
+             shown(quorum, (unsigned)(part - round->parts)), why ? why->text : "out of memory");
     snprintf(consequence, sizeof consequence,
              "of the %u servers %u are needed, so %u more may fail before nobody gets a lock",
              quorum->count, quorum->majority,
@@ -62,8 +104,6 @@ static void note_silence(struct round *round)
                  : quorum->count - quorum->majority - round->silent);
     warn(round, what, consequence,
          "see to it; if it forgot its locks, start it again only when the longest lease is over");
-    free(round->part.error);
-    round->part.error = NULL;
 }
 
 /* By the number that each run of a server has. */
@@ -85,10 +125,27 @@ static void look_for_twins(const struct round *round)
         }
 }
 
+/* Takes it out of whatever list it is in. */
+static void free_round(struct round *round)
+{
+    hf__link_remove(&round->link);
+    for (unsigned i = 0; i < round->quorum->count; i++) {
+        hf__link_remove(&round->parts[i].examination.answer.link);
+        show(&round->parts[i], NULL);
+        free(round->parts[i].examination.error);
+    }
+    free(round);
+}
+
 static void end(struct round *round)
 {
     struct quorum *quorum = round->quorum;
     struct hf_examination *whole = round->whole;
+    for (unsigned i = 0; i < quorum->count; i++) {
+        show(&round->parts[i], whole);
+        if (round->parts[i].examination.code != HF_OK)
+            note_silence(round, &round->parts[i]);
+    }
     look_for_twins(round);
     if (round->silent > quorum->count - quorum->majority) {
         whole->code = HF_UNREACHABLE;
@@ -96,28 +153,24 @@ static void end(struct round *round)
                     "%u of the quorum's %u servers cannot be had, and %u are needed: %.240s",
                     round->silent, quorum->count, quorum->majority, round->why.text);
     }
-    hf__link_remove(&round->link);
-    free(round);
+    free_round(round);
     hf__examination_done(&quorum->base, whole);
-}
-
-static void ask(struct round *round)
-{
-    struct hf_engine *server = &round->quorum->members[round->number]->base;
-    round->part.code = HF_OK;
-    server->ops->examine(server, &round->part);
 }
 
 static void answered(struct hf_task *task)
 {
-    struct hf_examination *part = HF_CONTAINER(task, struct hf_examination, answer);
-    struct round *round = HF_CONTAINER(part, struct round, part);
-    if (part->code != HF_OK)
-        note_silence(round);
-    if (++round->number < round->quorum->count)
-        ask(round);
-    else
+    struct hf_examination *examination = HF_CONTAINER(task, struct hf_examination, answer);
+    struct round *round = HF_CONTAINER(examination, struct part, examination)->round;
+    if (++round->answered == round->quorum->count)
         end(round);
+}
+
+static void ask_all(struct round *round)
+{
+    for (unsigned i = 0; i < round->quorum->count; i++) {
+        struct hf_engine *server = &round->quorum->members[i]->base;
+        server->ops->examine(server, &round->parts[i].examination);
+    }
 }
 
 void hf__quorum_examine(struct hf_engine *engine, struct hf_examination *examination)
@@ -132,22 +185,22 @@ void hf__quorum_examine(struct hf_engine *engine, struct hf_examination *examina
     }
     round->quorum = quorum;
     round->whole = examination;
-    hf__task_init(&round->part.answer, answered);
+    for (unsigned i = 0; i < quorum->count; i++) {
+        round->parts[i].round = round;
+        hf__link_init(&round->parts[i].remarks);
+        hf__task_init(&round->parts[i].examination.answer, answered);
+    }
     hf__list_append(&quorum->rounds, &round->link);
     snprintf(text, sizeof text, "%u servers, of which %u are needed", quorum->count,
              quorum->majority);
     hf__examination_add(examination,
                         &(hf_remark){ .size = sizeof(hf_remark), .what = "quorum", .value = text });
-    ask(round);
+    ask_all(round);
 }
 
 void hf__rounds_close(struct quorum *quorum)
 {
     struct hf_link *link;
-    while ((link = hf__list_pop(&quorum->rounds))) {
-        struct round *round = HF_CONTAINER(link, struct round, link);
-        hf__link_remove(&round->part.answer.link);
-        free(round->part.error);
-        free(round);
-    }
+    while ((link = hf__list_first(&quorum->rounds)))
+        free_round(HF_CONTAINER(link, struct round, link));
 }
