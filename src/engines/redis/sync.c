@@ -8,16 +8,30 @@
 
 #define REDIS_MARK_KEY_PREFIX "holdfast_sync"
 
+static bool says_moving(const redisReply *error)
+{
+    return hf__reply_says(error, "MOVED ") || hf__reply_says(error, "ASK ") ||
+           hf__reply_says(error, "TRYAGAIN");
+}
+
 /* A mark that was refused is none: WAIT would speak of what was written before the grants. */
 static void mark_answered(struct connection *connection, struct question *question,
                           const redisReply *reply)
 {
+    bool in_cluster = connection->redis->cluster != NULL;
     hf__question_free(connection->redis, question);
-    if (reply && reply->type == REDIS_REPLY_ERROR && !connection->failing)
+    if (!reply || reply->type != REDIS_REPLY_ERROR || connection->failing)
+        return;
+    if (in_cluster && says_moving(reply))
+        hf__connection_break(connection, HF_UNREACHABLE, 0,
+                             "a slot is on its way to another node, and what is granted meanwhile "
+                             "may go unconfirmed: %.100s",
+                             reply->str);
+    else
         hf__connection_break(connection, hf__reply_code(reply), 0,
-                             connection->redis->cluster
-                                 ? "sync needs to write " REDIS_MARK_KEY_PREFIX ":*: %.150s"
-                                 : "sync needs PUBLISH on " REDIS_CHANNEL_PREFIX ":*: %.150s",
+                             in_cluster ? "sync needs to write " REDIS_MARK_KEY_PREFIX ":*: %.150s"
+                                        : "sync needs PUBLISH on " REDIS_CHANNEL_PREFIX
+                                          ":*: %.150s",
                              reply->str);
 }
 
