@@ -96,6 +96,10 @@ def wrong_before_late_is_failed_at_once():
     return judge("0 passed, 1 failed, 0 skipped", [1], 1, ("wrong", 1, f"{WRONG}; {LATE}", ""))
 
 
+def another_failure_after_late_is_failed_at_once():
+    return judge("0 passed, 1 failed, 0 skipped", [1], 1, ("other", 1, f"{LATE}; # lost it", ""))
+
+
 def a_hang_is_failed_at_once():
     return judge("0 passed, 1 failed, 0 skipped", [1], 1, ("hang", 1, f"{LATE}; # timed out", ""))
 
@@ -127,6 +131,7 @@ def what_never_ran_is_failed():
 tap.run([(check.__name__.replace("_", " "), check) for check in (
     late_once_is_skipped_and_shown, late_twice_is_failed, wrong_is_failed_at_once,
     a_wrong_code_is_failed_at_once, wrong_after_late_is_failed_at_once,
-    wrong_before_late_is_failed_at_once, a_hang_is_failed_at_once, a_crash_is_failed_at_once,
+    wrong_before_late_is_failed_at_once, another_failure_after_late_is_failed_at_once,
+    a_hang_is_failed_at_once, a_crash_is_failed_at_once,
     late_beside_wrong_is_failed_at_once, who_skips_when_tried_again_is_failed,
     three_that_are_late_are_failed, what_never_ran_is_failed)])
