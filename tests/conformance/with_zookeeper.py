@@ -1,12 +1,16 @@
 #!/usr/bin/env python3
-"""Runs a program with $HOLDFAST_TEST_URL naming a ZooKeeper server of its own, ended with it.
+"""Runs programs with $HOLDFAST_TEST_URL naming ZooKeeper servers of their own, ended with them.
 
-usage: with_zookeeper.py [--place tls] PROGRAM...
+usage: with_zookeeper.py [--place tls|ensemble] PROGRAM...
+
+The place is one server, one that is reached by TLS, or an ensemble of three. Several programs run one
+after another at the same servers, and what they print is one list of tests.
 """
 
 import os
 import pathlib
 import random
+import re
 import shutil
 import socket
 import ssl
@@ -24,6 +28,7 @@ JAVA = "/usr/share/java"
 JAR = f"{JAVA}/zookeeper.jar"
 # What Debian's jar forgets to name, and TLS needs.
 JARS = f"{JAVA}/netty-codec.jar:{JAVA}/netty-resolver.jar:{JAR}"
+MEMBERS = 3
 MAIN = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
 
 
@@ -84,57 +89,125 @@ def secure(directory, port):
             "ssl.clientAuth=none\n")
 
 
-def start(directory, secured):
-    """The server, or None if it has ended at once, and the URL by which it is reached."""
-    port, secure_port, trusted = free_port(), free_port(), f"{directory}/server.crt"
-    url = f"zk://127.0.0.1:{port}/holdfast"
-    if secured:
-        url = f"zks://127.0.0.1:{secure_port}/holdfast?ca={trusted}"
-    config = f"{directory}/zoo.cfg"
-    with open(config, "w", encoding="utf-8") as file:
-        file.write(f"tickTime=600\ndataDir={directory}/data\nclientPort={port}\n"
-                   "clientPortAddress=127.0.0.1\nadmin.enableServer=false\nmaxClientCnxns=0\n"
-                   "4lw.commands.whitelist=srvr\n")
-        file.write(secure(directory, secure_port) if secured else "")
-    server = subprocess.Popen(
-        ["java", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xmx256m",
-         "-Dzookeeper.forceSync=no", "-cp", JARS, MAIN, config],
-        stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-        preexec_fn=die_with_parent)
-    until = time.monotonic() + PATIENCE * float(os.environ.get("HOLDFAST_TEST_SLOW", "1"))
-    while not (is_ready(secure_port, trusted) if secured else is_ready(port, None)):
-        if server.poll() is not None:
-            return None, url
-        if time.monotonic() > until:
-            server.kill()
-            sys.exit(f"with_zookeeper: the server is not ready after {PATIENCE} s")
-        time.sleep(0.05)
-    return server, url
+class Server:
+    """One that is starting, with its own folder."""
+
+    def __init__(self, directory, secured=False, member=None):
+        self.port, self.secure_port = free_port(), free_port() if secured else None
+        self.directory, self.process = directory, None
+        self.trusted = f"{directory}/server.crt" if secured else None
+        os.makedirs(f"{directory}/data", exist_ok=True)
+        if member:
+            with open(f"{directory}/data/myid", "w", encoding="utf-8") as file:
+                file.write(f"{member}\n")
+
+    def start(self, more=""):
+        config = f"{self.directory}/zoo.cfg"
+        with open(config, "w", encoding="utf-8") as file:
+            file.write(f"tickTime=600\ndataDir={self.directory}/data\nclientPort={self.port}\n"
+                       "clientPortAddress=127.0.0.1\nadmin.enableServer=false\nmaxClientCnxns=0\n"
+                       f"4lw.commands.whitelist=srvr\n{more}")
+            file.write(secure(self.directory, self.secure_port) if self.trusted else "")
+        self.process = subprocess.Popen(
+            ["java", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xmx256m",
+             "-Dzookeeper.forceSync=no", "-cp", JARS, MAIN, config],
+            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+            preexec_fn=die_with_parent)
+
+    def becomes_ready(self):
+        """Whether it does, or ends instead."""
+        until = time.monotonic() + PATIENCE * float(os.environ.get("HOLDFAST_TEST_SLOW", "1"))
+        while not is_ready(self.secure_port or self.port, self.trusted):
+            if self.process.poll() is not None:
+                return False
+            if time.monotonic() > until:
+                sys.exit(f"with_zookeeper: a server is not ready after {PATIENCE} s")
+            time.sleep(0.05)
+        return True
+
+    def stop(self):
+        self.process.kill()
+        self.process.wait()
+
+    def url(self):
+        if self.trusted:
+            return f"zks://127.0.0.1:{self.secure_port}/holdfast?ca={self.trusted}"
+        return f"zk://127.0.0.1:{self.port}/holdfast"
 
 
-def start_somewhere(directory, secured):
-    """Somebody may take the port between our looking for it and the server's listening."""
-    for _ in range(STARTS):
-        server, url = start(directory, secured)
-        if server:
-            return server, url
+def start_one(directory, secured):
+    server = Server(directory, secured)
+    server.start()
+    return [server], server.url()
+
+
+def start_ensemble(directory):
+    servers = [Server(f"{directory}/{number + 1}", member=number + 1) for number in range(MEMBERS)]
+    # How many ticks a member may take to join, and to follow: a loaded machine is slow.
+    more = "initLimit=200\nsyncLimit=100\n" + "".join(
+        f"server.{number + 1}=127.0.0.1:{free_port()}:{free_port()}\n" for number in range(MEMBERS))
+    for server in servers:
+        server.start(more)
+    hosts = ",".join(f"127.0.0.1:{server.port}" for server in servers)
+    return servers, f"zk://{hosts}/holdfast"
+
+
+def start_somewhere(directory, place):
+    """Somebody may take a port between our looking for it and a server's listening."""
+    for turn in range(STARTS):
+        folder = f"{directory}/{turn}"
+        servers, url = (start_ensemble(folder) if place == "ensemble" else
+                        start_one(folder, place == "tls"))
+        if all(server.becomes_ready() for server in servers):
+            return servers, url
+        for server in servers:
+            server.stop()
     sys.exit("with_zookeeper: the server does not start")
 
 
+def run_all(programs, environment):
+    """One after another, as one program: the tests are counted through, under their topics."""
+    count, worst = 0, 0
+    for path in programs:
+        topic = pathlib.Path(path).name.removeprefix("conformance-")
+        with subprocess.Popen([path], env=environment, stdout=subprocess.PIPE, text=True,
+                              preexec_fn=die_with_parent) as program:
+            planned, seen = None, 0
+            for line in program.stdout:
+                plan = re.match(r"1\.\.(\d+)", line)
+                planned = int(plan[1]) if plan else planned
+                result = re.match(r"((?:not )?ok) \d+ - (.*)", line)
+                seen += bool(result)
+                count += bool(result)
+                if not plan:
+                    print(f"{result[1]} {count} - {topic}: {result[2]}" if result else line.rstrip(),
+                          flush=True)
+        if planned is None or seen < planned:
+            count += 1
+            print(f"not ok {count} - {topic}: ended by itself, with status {program.returncode}")
+        worst = worst or program.returncode
+    print(f"1..{count}")
+    return worst
+
+
 def main():
-    arguments = sys.argv[1:]
-    secured = arguments[:2] == ["--place", "tls"]
+    programs = sys.argv[1:]
+    place = None
+    if programs[0] == "--place":
+        place, *programs = programs[1:]
     if not os.path.exists(JAR) or not shutil.which("java"):
         skip("there is no ZooKeeper server: install Debian's packages libzookeeper-java and "
              "default-jre-headless")
     with tempfile.TemporaryDirectory(prefix="holdfast-zookeeper-",
                                      dir=scratch_place()) as directory:
-        server, url = start_somewhere(directory, secured)
+        servers, url = start_somewhere(directory, place)
         environment = dict(os.environ, HOLDFAST_TEST_URL=url)
-        status = subprocess.call(arguments[2:] if secured else arguments, env=environment,
-                                 preexec_fn=die_with_parent)
-        server.kill()
-        server.wait()
+        if len(programs) == 1:
+            status = subprocess.call(programs, env=environment, preexec_fn=die_with_parent)
+        else:
+            status = run_all(programs, environment)
+        for server in servers:
+            server.stop()
     sys.exit(status if status >= 0 else 128 - status)
 
 
