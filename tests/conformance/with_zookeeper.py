@@ -3,8 +3,8 @@
 
 usage: with_zookeeper.py [--place tls|ensemble] PROGRAM...
 
-The place is one server, one that is reached by TLS, or an ensemble of three. Several programs run one
-after another at the same servers, and what they print is one list of tests.
+The place is one server, one that is reached by TLS, or an ensemble of three. Several programs run
+one after another at the same servers, and what they print is one list of tests.
 """
 
 import os
@@ -180,8 +180,8 @@ def run_all(programs, environment):
                 seen += bool(result)
                 count += bool(result)
                 if not plan:
-                    print(f"{result[1]} {count} - {topic}: {result[2]}" if result else line.rstrip(),
-                          flush=True)
+                    named = f"{result[1]} {count} - {topic}: {result[2]}" if result else line
+                    print(named.rstrip(), flush=True)
         if planned is None or seen < planned:
             count += 1
             print(f"not ok {count} - {topic}: ended by itself, with status {program.returncode}")
