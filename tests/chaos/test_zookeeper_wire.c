@@ -70,6 +70,24 @@ TEST(a_node_whose_answer_says_nothing_is_found_again)
     end_scene(&script, client);
 }
 
+/* A server counts on below zero, which sorts in front of all that came before. */
+TEST(a_queue_whose_numbers_are_used_up_is_refused)
+{
+    struct script script;
+    script_start(&script, SESSION_MS);
+    hf_client *client = open_on(&script);
+    hf_hold *hold = NULL;
+
+    script.wrapped = 1;
+    CHECK_ERROR(hf_lock(client, "one", SOON_MS, NULL, &hold), HF_ELIMIT);
+    CHECK(strstr(hf_last_error()->text, "the numbers of its queue are used up") != NULL);
+    for (int i = 0; i < SCRIPT_NODES; i++)
+        CHECK_STR(script.nodes[i], "");
+    script.wrapped = 0;
+    give_back(take(client, "one", HF_MUTEX, 0));
+    end_scene(&script, client);
+}
+
 TEST(a_bare_try_hears_of_nonsense)
 {
     struct script script;

@@ -85,7 +85,8 @@ static int write_create(struct script *script, struct zk_writer *writer, const c
     bool lease = is_lease(path, length);
     if (lease && one_of(&script->refused_leases))
         return ZK_NO_AUTH;
-    snprintf(node, sizeof(script->nodes[0]), "%.*s%010d", (int)length, path, number);
+    snprintf(node, sizeof(script->nodes[0]), "%.*s%010d", (int)length, path,
+             script->wrapped ? INT32_MIN + number : number);
     if (lease && script->last_lease > 0 && --script->last_lease == 0)
         script->cut = 1;
     if (one_of(&script->bad_creates))

@@ -35,6 +35,7 @@ struct script {
     _Atomic int old_versions;    /* changes that somebody else was faster with */
     _Atomic int ended_sessions;  /* sessions that it does not know any more */
     _Atomic int barred;          /* while not 0: no node is there, and none may be made */
+    _Atomic int wrapped;         /* while not 0: the numbers of queues have come round */
     _Atomic int lose;            /* not 0: the node before this one goes, and its watcher is told */
     _Atomic int late_leases;     /* while not 0: it says nothing of a permit before it hears more */
     _Atomic int silent;          /* while not 0: it hears, and says nothing */
