@@ -257,7 +257,7 @@ void hf__zk_interview_begin(struct zk_interview *interview, struct zookeeper *zk
     interview->place = zk->settings.places[place];
     interview->place.limit_ms =
         zk->settings.timeout_ms < CONNECTING_MS ? zk->settings.timeout_ms : CONNECTING_MS;
-    interview->over_ms = hf__loop_now(hf__zk_loop(zk)) + ALL_MS;
+    interview->over_ms = hf__zk_now(zk) + ALL_MS;
     snprintf(interview->address, sizeof interview->address, "%.100s:%u", interview->place.host,
              interview->place.port);
     hf__timer_init(&interview->limit, limit_fired);
@@ -265,5 +265,5 @@ void hf__zk_interview_begin(struct zk_interview *interview, struct zookeeper *zk
     if (interview->heard)
         ask(interview);
     else /* told as a server that cannot be asked, and later, as every other answer */
-        hf__timer_start(hf__zk_loop(zk), &interview->limit, hf__loop_now(hf__zk_loop(zk)));
+        hf__timer_start(hf__zk_loop(zk), &interview->limit, hf__zk_now(zk));
 }

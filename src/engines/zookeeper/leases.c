@@ -4,11 +4,6 @@
 
 #include <string.h>
 
-static void nothing(struct zookeeper *zk, struct zk_request *request, struct zk_reply *reply)
-{
-    (void)zk, (void)request, (void)reply;
-}
-
 /* What has no answer is asked for again; of several that were refused the first is told. */
 static void note_answer(struct zk_permits *permits, const struct zk_reply *reply)
 {
@@ -81,7 +76,7 @@ static void clear_listed(struct zookeeper *zk, struct zk_request *request, struc
 bool hf__zk_leases_clear(struct zookeeper *zk, struct zk_place *place, hf__zk_cleared *cleared)
 {
     struct zk_permits *permits = place->permits;
-    struct zk_request *sync = hf__zk_place_request(zk, place, ZK_SYNC, nothing);
+    struct zk_request *sync = hf__zk_place_request(zk, place, ZK_SYNC, hf__zk_no_matter);
     struct zk_request *list =
         sync ? hf__zk_place_request(zk, place, ZK_GET_CHILDREN, clear_listed) : NULL;
     if (sync) {

@@ -199,14 +199,9 @@ static void search_answered(struct zookeeper *zk, struct zk_request *request,
     remove_node(zk, place);
 }
 
-static void nothing(struct zookeeper *zk, struct zk_request *request, struct zk_reply *reply)
-{
-    (void)zk, (void)request, (void)reply;
-}
-
 static void search(struct zookeeper *zk, struct zk_place *place)
 {
-    struct zk_request *sync = hf__zk_place_request(zk, place, ZK_SYNC, nothing);
+    struct zk_request *sync = hf__zk_place_request(zk, place, ZK_SYNC, hf__zk_no_matter);
     struct zk_request *list =
         sync ? hf__zk_place_request(zk, place, ZK_GET_CHILDREN, search_answered) : NULL;
     if (sync) {

@@ -17,81 +17,6 @@
 #include <stdio.h>
 #include <string.h>
 
-char *hf__zk_join(const char *path, const char *child)
-{
-    size_t size = strlen(path) + 1 + strlen(child) + 1;
-    char *joined = hf__calloc(1, size);
-    if (joined)
-        snprintf(joined, size, "%s/%s", path, child);
-    return joined;
-}
-
-int64_t hf__zk_total(const char *data, size_t length)
-{
-    struct zk_reader reader = hf__zk_reader(data, length);
-    if (length != ZK_TOTAL_SIZE)
-        return -1;
-    int32_t total = hf__zk_read_int(&reader);
-    return total < 0 ? 0 : total;
-}
-
-/* ---- memory ---- */
-
-bool hf__zk_permits_new(struct zk_place *place)
-{
-    struct zk_permits *permits = hf__calloc(1, sizeof *permits);
-    if (!permits)
-        return false;
-    permits->locks = hf__zk_join(place->path, ZK_LOCKS);
-    permits->leases = hf__zk_join(place->path, ZK_LEASES);
-    if (!permits->locks || !permits->leases) {
-        free(permits->locks);
-        free(permits->leases);
-        free(permits);
-        return false;
-    }
-    free(place->path);
-    place->path = permits->locks;
-    place->permits = permits;
-    return true;
-}
-
-static size_t weight_of(const struct zk_permits *permits)
-{
-    return strlen(permits->leases) + ZK_NODE_SIZE;
-}
-
-void hf__zk_permits_unreserve(struct zk_place *place)
-{
-    place->session->paths -= place->permits->reserved * weight_of(place->permits);
-    place->permits->reserved = 0;
-}
-
-void hf__zk_permits_forget(struct zk_place *place)
-{
-    struct zk_permits *permits = place->permits;
-    hf__zk_permits_unreserve(place);
-    place->path = permits->locks;
-    permits->count = 0;
-    permits->unknown = false;
-}
-
-void hf__zk_permits_free(struct zk_place *place)
-{
-    struct zk_permits *permits = place->permits;
-    free(permits->numbers);
-    free(permits->locks);
-    free(permits->leases);
-    free(permits);
-    place->path = NULL;
-}
-
-void hf__zk_lease_name(const struct zk_permits *permits, uint32_t index, char name[ZK_NODE_SIZE])
-{
-    snprintf(name, ZK_NODE_SIZE, "%.*s%010" PRId64, ZK_NODE_SIZE - 12, permits->stem,
-             permits->numbers[index]);
-}
-
 /* ---- asking ---- */
 
 static struct zk_request *ask(struct zookeeper *zk, struct zk_place *place, int32_t operation,
@@ -101,11 +26,6 @@ static struct zk_request *ask(struct zookeeper *zk, struct zk_place *place, int3
     if (!request)
         hf__zk_no_memory(zk, place);
     return request;
-}
-
-static void nothing(struct zookeeper *zk, struct zk_request *request, struct zk_reply *reply)
-{
-    (void)zk, (void)request, (void)reply;
 }
 
 /* ---- the head's turn ---- */
@@ -260,7 +180,13 @@ static void take(struct zookeeper *zk, struct zk_place *place)
     struct zk_permits *permits = place->permits;
     uint32_t wanted = place->op->permits;
     char uuid[ZK_UUID_SIZE];
-    if (place->session->paths + wanted * weight_of(permits) > ZK_SESSION_PATHS_MAX) {
+    int64_t *numbers = hf__realloc(permits->numbers, wanted * sizeof *numbers);
+    if (!numbers) {
+        hf__zk_no_memory(zk, place);
+        return;
+    }
+    permits->numbers = numbers;
+    if (!hf__zk_permits_reserve(place, wanted)) {
         hf__op_explain(place->op, HF_ELIMIT, 0,
                        "this client has as many nodes as one session can carry safely (%u KiB of "
                        "paths); take fewer permits, or open another client",
@@ -268,14 +194,6 @@ static void take(struct zookeeper *zk, struct zk_place *place)
         hf__zk_withdraw(zk, place, HF_FAILED);
         return;
     }
-    int64_t *numbers = hf__realloc(permits->numbers, wanted * sizeof *numbers);
-    if (!numbers) {
-        hf__zk_no_memory(zk, place);
-        return;
-    }
-    permits->numbers = numbers;
-    permits->reserved = wanted;
-    place->session->paths += wanted * weight_of(permits);
     permits->seen = UINT32_MAX;
     permits->vain_error = ZK_OK;
     permits->unknown = true;
@@ -378,7 +296,7 @@ static void ask_for_total(struct zookeeper *zk, struct zk_place *place, bool wat
     if (watch) {
         /* What happens between the two answers is told only once, and before the second. */
         hf__zk_watch_path(zk, place, permits->leases);
-        struct zk_request *list = ask(zk, place, ZK_GET_CHILDREN, nothing);
+        struct zk_request *list = ask(zk, place, ZK_GET_CHILDREN, hf__zk_no_matter);
         if (!list)
             return;
         hf__zk_write_text(&list->body, permits->leases);
@@ -424,7 +342,7 @@ bool hf__zk_semaphore_begin(struct zookeeper *zk, struct zk_place *place)
     }
     if (*place->node || place->unknown || place->op->enqueue)
         return false;
-    struct zk_request *sync = ask(zk, place, ZK_SYNC, nothing);
+    struct zk_request *sync = ask(zk, place, ZK_SYNC, hf__zk_no_matter);
     if (!sync)
         return true;
     hf__zk_write_text(&sync->body, permits->leases);

@@ -55,6 +55,8 @@ void hf__zk_permits_free(struct zk_place *place);
 void hf__zk_lease_name(const struct zk_permits *permits, uint32_t index, char name[ZK_NODE_SIZE]);
 /* No lease is left. */
 void hf__zk_permits_forget(struct zk_place *place);
+/* Counts leases that are going to be asked for. False: the session cannot carry them. */
+bool hf__zk_permits_reserve(struct zk_place *place, uint32_t leases);
 void hf__zk_permits_unreserve(struct zk_place *place);
 
 /* True: it has taken the question over. */

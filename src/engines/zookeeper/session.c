@@ -42,7 +42,7 @@ static bool is_lost(const struct zookeeper *zk, struct zk_session *session)
 {
     struct hf_lease *lease = &session->lease;
     int64_t over_at_ms = lease->asked_at_ms + lease->lease_ms;
-    if (!lease->watched && hf__loop_now(hf__zk_loop(zk)) >= over_at_ms)
+    if (!lease->watched && hf__zk_now(zk) >= over_at_ms)
         lease->lost = true;
     return lease->lost;
 }

@@ -89,11 +89,6 @@ static void ask_or_end(struct zookeeper *zk, struct setting *setting, struct zk_
         finish(zk, setting, HF_ENOMEM, NULL);
 }
 
-static void nothing(struct zookeeper *zk, struct zk_request *request, struct zk_reply *reply)
-{
-    (void)zk, (void)request, (void)reply;
-}
-
 /* ---- making and changing ---- */
 
 static void total_bytes(const struct setting *setting, char bytes[ZK_TOTAL_SIZE])
@@ -189,7 +184,7 @@ static void leases_removed(struct zookeeper *zk, struct zk_request *request, str
         fail(zk, request, reply);
         return;
     }
-    struct zk_request *locks = ask(zk, setting, ZK_DELETE, setting->locks, nothing);
+    struct zk_request *locks = ask(zk, setting, ZK_DELETE, setting->locks, hf__zk_no_matter);
     if (locks) {
         hf__zk_write_int(&locks->body, -1);
         hf__zk_ask(zk, locks);
@@ -249,7 +244,7 @@ void hf__zk_total_set(struct zookeeper *zk, const char *name, size_t length, uin
     setting->locks = setting->path ? hf__zk_join(setting->path, ZK_LOCKS) : NULL;
     struct zk_request *sync = NULL, *data = NULL, *list = NULL;
     if (setting->leases && setting->locks) {
-        sync = ask(zk, setting, ZK_SYNC, setting->path, nothing);
+        sync = ask(zk, setting, ZK_SYNC, setting->path, hf__zk_no_matter);
         data = ask_beside(zk, sync, ZK_GET_DATA, data_answered);
         list = ask_beside(zk, data, ZK_GET_CHILDREN, children_answered);
     }
@@ -257,7 +252,7 @@ void hf__zk_total_set(struct zookeeper *zk, const char *name, size_t length, uin
         hf__zk_ask(zk, sync);
     /* Without the last one `setting` is gone before the others are answered. */
     if (data && !list)
-        data->answered = nothing;
+        data->answered = hf__zk_no_matter;
     if (data) {
         hf__zk_write_bool(&data->body, false);
         hf__zk_ask(zk, data);

@@ -245,8 +245,7 @@ void hf__zk_watch_own(struct zookeeper *zk, struct zk_place *place)
     hf__zk_watch_remove(place);
     hf__list_append(&zk->unwatched, &place->watch_link);
     if (!zk->watch_later.started)
-        hf__timer_start(hf__zk_loop(zk), &zk->watch_later,
-                        hf__loop_now(hf__zk_loop(zk)) + OWN_WATCH_MS);
+        hf__timer_start(hf__zk_loop(zk), &zk->watch_later, hf__zk_now(zk) + OWN_WATCH_MS);
 }
 
 void hf__zk_watch_open(struct zookeeper *zk)

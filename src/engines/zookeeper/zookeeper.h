@@ -81,7 +81,7 @@ void hf__zk_session_confirm(struct zookeeper *zk, struct zk_session *session, in
 void hf__zk_session_over(struct zookeeper *zk, struct zk_session *session);
 void hf__zk_renew(struct hf_engine *engine, struct hf_lease *lease);
 
-/* ---- connection.c: a connection that comes back by itself, to one server or another ---- */
+/* ---- connection.h: a connection that comes back by itself, to one server or another ---- */
 
 enum zk_connection_state {
     ZK_DOWN,     /* nobody needs it, or it pauses after a failure */
@@ -109,6 +109,8 @@ struct zk_request {
 
 typedef void zk_answered(struct zookeeper *zk, struct zk_request *request, struct zk_reply *reply);
 
+/* What a question is answered is of no use to anybody. */
+void hf__zk_no_matter(struct zookeeper *zk, struct zk_request *request, struct zk_reply *reply);
 /* NULL: out of memory. */
 struct zk_request *hf__zk_request(struct zookeeper *zk, struct zk_session *session,
                                   int32_t operation, zk_answered *answered);
@@ -227,7 +229,7 @@ void hf__zk_watch_own(struct zookeeper *zk, struct zk_place *place);
 void hf__zk_watch_open(struct zookeeper *zk);
 void hf__zk_watch_close(struct zookeeper *zk);
 
-/* ---- ask.c, release.c: what ends a question, or leads it on ---- */
+/* ---- ask.c, judge.c, finish.c, release.c: what ends a question, or leads it on ---- */
 
 void hf__zk_finish(struct zookeeper *zk, struct zk_place *place, enum hf_verdict verdict);
 void hf__zk_fail(struct zookeeper *zk, struct zk_place *place, const struct zk_request *request,
@@ -296,6 +298,11 @@ struct zookeeper {
 static inline struct hf_loop *hf__zk_loop(const struct zookeeper *zk)
 {
     return zk->base.host->loop;
+}
+
+static inline int64_t hf__zk_now(const struct zookeeper *zk)
+{
+    return hf__loop_now(hf__zk_loop(zk));
 }
 
 #endif

@@ -1,0 +1,38 @@
+/* An attempt's parts, for each other: ask.c makes a node in the queue, or finds it again, judge.c
+ * says what its neighbours mean, and finish.c ends the question. */
+#ifndef HF_ENGINES_ZOOKEEPER_ATTEMPT_H
+#define HF_ENGINES_ZOOKEEPER_ATTEMPT_H
+
+#include "zookeeper.h"
+
+/* Parents come and go, and so may our node; somewhere it has to end. */
+#define ZK_TRIES_MAX 8u
+
+/* Has the claim left before the answer came? */
+static inline bool hf__zk_has_left(const struct zk_request *request)
+{
+    return !request->place->op;
+}
+
+/* ---- ask.c ---- */
+
+/* False: out of memory, and nothing was asked. */
+bool hf__zk_begin(struct zookeeper *zk, struct zk_place *place);
+void hf__zk_ask_for_node(struct zookeeper *zk, struct zk_place *place);
+/* False: out of memory, and the attempt has ended with that. */
+bool hf__zk_ask_for_children(struct zookeeper *zk, struct zk_place *place, zk_answered *answered);
+/* What the server shows next is what everybody has seen by now. */
+bool hf__zk_ask_to_sync(struct zookeeper *zk, struct zk_place *place);
+
+/* ---- judge.c ---- */
+
+void hf__zk_ask_for_list(struct zookeeper *zk, struct zk_place *place);
+void hf__zk_list_answered(struct zookeeper *zk, struct zk_request *request, struct zk_reply *reply);
+
+/* ---- finish.c ---- */
+
+/* What a server says that is none of ZooKeeper's proves nothing. */
+void hf__zk_nonsense(struct zookeeper *zk, struct zk_place *place);
+void hf__zk_wrong_kind(struct zookeeper *zk, struct zk_place *place);
+
+#endif
