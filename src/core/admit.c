@@ -1,6 +1,7 @@
 /* Entering a gate: what an owner that holds a name may have besides, and new claims for all others.
  */
 #include "base/clear.h"
+#include "base/testing.h"
 #include "core/at_once.h"
 #include "core/call.h"
 #include "core/gate.h"
@@ -126,18 +127,25 @@ static void fill_op(struct hf_claim *claim, const struct hf_ask *ask)
     op->keep = HF_KEEP_NOTHING;
     op->permits = ask->permits;
     op->limit = ask->limit;
-    op->owner_text = claim->client->owner_text;
-    /* The claim may outlive the call that brought these texts. */
-    const char *text = ask->attach_key ? ask->attach_key : ask->owner_text;
-    if (text) {
-        size_t length = strnlen(text, sizeof claim->owner_text - 1);
-        memcpy(claim->owner_text, text, length);
-        claim->owner_text[length] = 0;
-    }
     if (ask->attach_key)
-        op->attach_key = claim->owner_text;
-    else if (text)
-        op->owner_text = claim->owner_text;
+        op->attach_key = claim->text;
+    op->owner_text = ask->owner_text && !ask->attach_key ? claim->text : claim->client->owner_text;
+}
+
+/* The claim may outlive the call that brought a text. False: out of memory. */
+static bool copy_text(struct hf_claim *claim, const struct hf_ask *ask)
+{
+    const char *text = ask->attach_key ? ask->attach_key : ask->owner_text;
+    if (!text)
+        return true;
+    if (!claim->text)
+        claim->text = hf__calloc(1, HF_OWNER_KEY_SIZE);
+    if (!claim->text)
+        return false;
+    size_t length = strnlen(text, HF_OWNER_KEY_SIZE - 1);
+    memcpy(claim->text, text, length);
+    claim->text[length] = 0;
+    return true;
 }
 
 /* What lasts for all uses of a claim's memory. */
@@ -145,7 +153,6 @@ static void prepare_claim(struct hf_client *client, struct hf_shard *shard, stru
 {
     claim->client = client;
     claim->shard = shard;
-    hf__link_init(&claim->gate_link);
     hf__link_init(&claim->holds);
     hf__link_init(&claim->lease_link);
     hf__claim_init_driver(claim);
@@ -157,7 +164,8 @@ static void reset_claim(struct hf_client *client, struct hf_shard *shard, struct
     if (!claim->client)
         prepare_claim(client, shard, claim);
     size_t fresh = offsetof(struct hf_claim, gate);
-    hf__clear((char *)claim + fresh, offsetof(struct hf_claim, owner_text) - fresh);
+    hf__link_init(&claim->gate_link);
+    hf__clear((char *)claim + fresh, offsetof(struct hf_claim, text) - fresh);
     hf__clear(&claim->op, offsetof(struct hf_op, own_lease));
     claim->held_mode = claim->store_mode = HF_KEEP_NOTHING;
     atomic_store_explicit(&claim->valid_until_ms, HF_NEVER, memory_order_relaxed);
@@ -169,7 +177,9 @@ static struct hf_claim *make_claim(struct hf_client *client, struct hf_shard *sh
     struct hf_claim *claim = hf__pool_get_claim(shard);
     struct hf_hold *hold =
         claim && hf__mode_leaves_hold(ask->mode) ? hf__pool_get_hold(shard) : NULL;
-    if (!claim || (!hold && hf__mode_leaves_hold(ask->mode))) {
+    if (!claim || (!hold && hf__mode_leaves_hold(ask->mode)) || !copy_text(claim, ask)) {
+        if (hold)
+            hf__pool_put_hold(shard, hold);
         if (claim)
             hf__pool_put_claim(shard, claim);
         return NULL;

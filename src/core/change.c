@@ -314,7 +314,7 @@ static bool set_apart(struct hf_claim *claim)
 static void put_back(struct hf_claim *claim)
 {
     hf__shard_lock(claim->shard);
-    claim->held_mode = hf__gate_needed(claim);
+    claim->held_mode = (int8_t)hf__gate_needed(claim);
     hf__shard_unlock(claim->shard);
     hf__gate_rest(claim, false);
 }

@@ -63,25 +63,46 @@ struct hf_claim {
     uint32_t suspect_use;       /* the use that `lose` is under way for */
     uint32_t canceled_request;  /* the generation that `cancel` is under way for */
     uint32_t uses;              /* how often this memory has been another claim */
-    struct hf_claim *next_free;
-    struct hf_link gate_link; /* in gate->queue or gate->holders */
+    union {
+        struct hf_link gate_link; /* in gate->queue or gate->holders */
+        struct hf_claim *next_free;
+    };
     struct hf_link holds;
     struct hf_link lease_link; /* in the holders of `watched` */
     struct hf_lease *watched;  /* what op.rests_on was when the watchdog heard of it last */
     struct hf_timer deadline, retry;
     struct hf_task start, turn_task, unlock, cancel, lose;
 
-    /* From here on to owner_text, everything is zero at the begin of a use. */
+    /* From here on to text, everything is zero at the begin of a use. */
     struct hf_gate *gate;
     struct hf_hold *new_hold;    /* joins by the next grant; allocated before the first question */
     struct hf_hold *changing;    /* the hold that hf_upgrade raises; or NULL */
     struct hf_hold *answer_hold; /* what the caller is handed with HF_OK */
 
+    int64_t wait_until_ms, retry_at_ms;
+    int64_t leave_until_ms; /* by then a silent store has forgotten us by itself */
+
+    _Atomic int64_t valid_until_ms; /* HF_NEVER: no lease limits it */
+    _Atomic uint64_t token;         /* of the last grant: what any thread may read of it */
+    const char *lost_reason;
+
+    struct hf_waiter *waiter;        /* who hears the outcome; after lowering, maybe several */
+    struct hf_waiter *unlock_waiter; /* who waits until the claim is not driven any more, likewise
+                                        (under the shard's mutex) */
+    hf_done_cb *done;
+    void *done_arg;
+
     enum hf_claim_state state;
-    int held_mode;    /* what the owner may use: an hf_mode, or HF_KEEP_NOTHING before the grant and
-                         after the last unlock (under the shard's mutex) */
-    int store_mode;   /* what the store has for us, likewise */
-    int refused_keep; /* what the store has refused to lower it to, an hf_mode, or 0 (likewise) */
+    int outcome;           /* what the caller is told, an hf_code */
+    unsigned silences;     /* questions without an answer, in a row */
+    uint32_t tasks_out;    /* posted to the loop, not run yet, and pins (under the shard's mutex) */
+    _Atomic int ending;    /* HF_CANCELED or HF_ECLOSED asked for from another thread, or 0 */
+    _Atomic uint32_t turn; /* HF_TURN_... */
+    _Atomic uint32_t in_callback;
+    int8_t held_mode;    /* what the owner may use: an hf_mode, or HF_KEEP_NOTHING before the grant
+                            and after the last unlock (under the shard's mutex) */
+    int8_t store_mode;   /* what the store has for us, likewise */
+    int8_t refused_keep; /* what the store has refused to lower it to, or 0 (likewise) */
     bool driven; /* a driver is at it, and nobody else begins anything (under the shard's mutex) */
     bool here;   /* driven by the calling thread */
     bool told;   /* the caller has its answer */
@@ -93,40 +114,24 @@ struct hf_claim {
     bool raising;       /* asks for HF_WRITE while it holds HF_UPGRADE (under the shard's mutex) */
     bool started;       /* handed to the loop (under the shard's mutex) */
     bool unlock_posted; /* the unlock task is under way (under the shard's mutex) */
-    int outcome;        /* what the caller is told, an hf_code */
-    int64_t wait_until_ms, retry_at_ms;
-    int64_t leave_until_ms; /* by then a silent store has forgotten us by itself */
-    unsigned silences;      /* questions without an answer, in a row */
-    _Atomic int ending;     /* HF_CANCELED or HF_ECLOSED asked for from another thread, or 0 */
-    _Atomic uint32_t turn;  /* HF_TURN_... */
-
-    _Atomic int64_t valid_until_ms; /* HF_NEVER: no lease limits it */
-    _Atomic bool lost;
-    _Atomic bool fixed;     /* it rests on a fixed lease of its own, as of the last grant */
-    _Atomic uint64_t token; /* of the last grant: what any thread may read of it */
-    const char *lost_reason;
-    pthread_t calling_back;
-    _Atomic uint32_t in_callback;
-
-    uint32_t tasks_out; /* posted to the loop, not run yet, and pins (under the shard's mutex) */
     bool forgotten;     /* over, but tasks are out: the last of them frees it */
-    struct hf_waiter *waiter;        /* who hears the outcome; after lowering, maybe several */
-    struct hf_waiter *unlock_waiter; /* who waits until the claim is not driven any more, likewise
-                                        (under the shard's mutex) */
-    hf_done_cb *done;
-    void *done_arg;
+    _Atomic bool lost;
+    _Atomic bool fixed; /* it rests on a fixed lease of its own, as of the last grant */
 
-    char owner_text[64];
+    char *text; /* HF_OWNER_KEY_SIZE, made when a call first brings its owner's or an attach key,
+                   and kept with the memory */
 };
 
 struct hf_hold {
     struct hf_claim *claim;
-    struct hf_link link;
+    union {
+        struct hf_link link;
+        struct hf_hold *next_free;
+    };
     _Atomic hf_mode mode;
     bool announced; /* its on_lost has run */
     hf_lost_cb *on_lost;
     void *lost_arg;
-    struct hf_hold *next_free;
 };
 
 struct hf_gate {
@@ -134,15 +139,17 @@ struct hf_gate {
     uint64_t hash;
     struct hf_link queue;   /* claims that ask or are going to; the first one is the head */
     struct hf_link holders; /* claims that hold, or hold and ask for more, or leave */
-    _Atomic bool silent;    /* the store's last word to the head was silence */
-    uint32_t claims;        /* all of them, bare tries too, which are in neither list */
     uint64_t kept;          /* the engine's word on the name between two claims; 0: none */
-    uint32_t name_length, name_room;
-    char *name;
+    uint32_t claims;        /* all of them, bare tries too, which are in neither list */
+    uint16_t name_length;
+    uint8_t size;        /* which of the pool's sizes it has, by the room for its name */
+    _Atomic bool silent; /* the store's last word to the head was silence */
+    char name[];
 };
 
 #define HF_SHARDS 64u
 #define HF_CLAIM_CHUNK 64u
+#define HF_GATE_SIZES 5u
 
 struct hf_shard {
     pthread_mutex_t mutex;
@@ -151,7 +158,7 @@ struct hf_shard {
     uint32_t calls_begun; /* on names of this shard (under the mutex) */
     _Atomic uint32_t calls_ended;
     struct hf_gate *idle; /* stays for what its engine keeps in it, though no claim needs it now */
-    struct hf_gate *free_gates;
+    struct hf_gate *free_gates[HF_GATE_SIZES];
     struct hf_hold *free_holds;
     struct hf_claim *free_claims;
     struct hf_claim **chunks;
@@ -179,7 +186,8 @@ struct hf_client {
     void *event_arg;
     hf_point_cb *on_point;
     void *point_arg;
-    _Atomic bool silent; /* the store's last word was silence */
+    pthread_t calling_back; /* who runs an on_lost (under the mutex of its claim's shard) */
+    _Atomic bool silent;    /* the store's last word was silence */
     pthread_mutex_t silence_mutex;
     struct hf_link verbs; /* one-shot questions that are out (loop only) */
     struct hf_link link;  /* in the list of open clients (fork.c) */

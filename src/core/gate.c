@@ -171,7 +171,7 @@ static void join_holders(struct hf_claim *claim)
         leave_queue(claim);
         hf__list_append(&claim->gate->holders, &claim->gate_link);
     }
-    claim->held_mode = claim->store_mode = (int)claim->op.mode;
+    claim->held_mode = claim->store_mode = (int8_t)claim->op.mode;
     const struct hf_lease *lease = claim->op.rests_on;
     atomic_store_explicit(&claim->fixed, lease && lease->fixed, memory_order_relaxed);
     atomic_store_explicit(&claim->token, claim->op.token, memory_order_relaxed);
@@ -204,9 +204,9 @@ static void settle_lower(struct hf_shard *shard, struct hf_claim *claim)
     bool refused = claim->op.verdict == HF_FAILED && !claim->op.lost;
     put_back_new_hold(shard, claim);
     settle_loss(claim);
-    claim->refused_keep = refused ? claim->op.keep : 0;
+    claim->refused_keep = refused ? (int8_t)claim->op.keep : 0;
     if (!refused)
-        claim->store_mode = claim->op.keep;
+        claim->store_mode = (int8_t)claim->op.keep;
     else if (!hf__list_empty(&claim->holds))
         claim->held_mode = claim->store_mode;
 }
@@ -296,7 +296,7 @@ void hf__gate_follow(struct hf_claim *claim, enum hf_claim_state before)
     if (stopped)
         stop_asking(shard, claim);
     if (raised)
-        claim->store_mode = (int)claim->op.mode;
+        claim->store_mode = (int8_t)claim->op.mode;
     if (lowered)
         settle_lower(shard, claim);
     hf__shard_unlock(shard);
@@ -409,7 +409,7 @@ void hf__gate_drop_hold(struct hf_hold *hold)
     struct hf_claim *claim = hold->claim;
     struct hf_shard *shard = shard_of_claim(claim);
     while (atomic_load(&claim->in_callback) &&
-           !pthread_equal(claim->calling_back, pthread_self())) {
+           !pthread_equal(claim->client->calling_back, pthread_self())) {
         hf__shard_unlock(shard);
         hf__futex_wait(&claim->in_callback, 1, NULL);
         hf__shard_lock(shard);

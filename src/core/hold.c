@@ -151,7 +151,7 @@ static struct hf_answer lower(struct hf_claim *claim, bool wait)
     int needed = hf__gate_needed(claim);
     claim->refused_keep = 0;
     if (needed == HF_KEEP_NOTHING || needed < claim->held_mode)
-        claim->held_mode = needed;
+        claim->held_mode = (int8_t)needed;
     if (needed == claim->store_mode) {
         hf__shard_unlock(shard);
         return answer;

@@ -17,7 +17,7 @@ static bool announce(struct hf_shard *shard, struct hf_claim *claim, struct hf_h
     hold->announced = true;
     if (!on_lost)
         return true;
-    claim->calling_back = pthread_self();
+    claim->client->calling_back = pthread_self();
     atomic_store(&claim->in_callback, 1);
     hf__shard_unlock(shard);
     on_lost(arg, &loss);

@@ -7,9 +7,12 @@
 #include <string.h>
 
 #define HOLDS_PER_BLOCK 64u
-#define GATES_PER_BLOCK 32u
-#define NAME_ROOM_MIN 48u
+#define GATES_BLOCK_SIZE 2048u
 #define BUCKETS_MIN 16u
+
+/* A gate has one of these rooms for its name, with the NUL. */
+static const uint32_t name_rooms[HF_GATE_SIZES] = { 24, 48, 96, 256, HF_NAME_MAX + 8 };
+_Static_assert((HF_NAME_MAX + 8) % 8 == 0, "gates lie behind each other");
 
 /* Begins every allocation that lives until the client closes. */
 struct hf_block {
@@ -37,14 +40,11 @@ int hf__pool_open(struct hf_shard *shard)
 
 void hf__pool_close(struct hf_shard *shard)
 {
-    for (struct hf_gate *gate = shard->free_gates; gate; gate = gate->next)
-        free(gate->name);
-    for (uint32_t i = 0; i < shard->bucket_count; i++)
-        for (struct hf_gate *gate = shard->buckets[i]; gate; gate = gate->next)
-            free(gate->name);
     for (uint32_t c = 0; c < shard->chunk_count; c++)
-        for (uint32_t i = 0; i < HF_CLAIM_CHUNK; i++)
+        for (uint32_t i = 0; i < HF_CLAIM_CHUNK; i++) {
             free(shard->chunks[c][i].op.error);
+            free(shard->chunks[c][i].text);
+        }
     while (shard->blocks) {
         struct hf_block *next = shard->blocks->next;
         free(shard->blocks);
@@ -115,43 +115,40 @@ void hf__pool_put_hold(struct hf_shard *shard, struct hf_hold *hold)
     shard->free_holds = hold;
 }
 
-/* A recycled gate keeps its name's memory, so that names of usual length allocate nothing. */
-static bool take_name(struct hf_gate *gate, const char *name, uint32_t length)
+static bool add_gates(struct hf_shard *shard, uint8_t of_size)
 {
-    if (length >= gate->name_room) {
-        uint32_t room = length < NAME_ROOM_MIN ? NAME_ROOM_MIN : length + 1;
-        char *grown = hf__realloc(gate->name, room);
-        if (!grown)
-            return false;
-        gate->name = grown;
-        gate->name_room = room;
+    size_t size = sizeof(struct hf_gate) + name_rooms[of_size];
+    size_t count = GATES_BLOCK_SIZE / size > 1 ? GATES_BLOCK_SIZE / size : 1;
+    char *gates = new_block(shard, count, size);
+    if (!gates)
+        return false;
+    for (size_t i = 0; i < count; i++) {
+        struct hf_gate *gate = (struct hf_gate *)(void *)(gates + i * size);
+        gate->size = of_size;
+        hf__pool_put_gate(shard, gate);
     }
-    memcpy(gate->name, name, length);
-    gate->name[length] = 0;
-    gate->name_length = length;
     return true;
 }
 
 struct hf_gate *hf__pool_get_gate(struct hf_shard *shard, const char *name, uint32_t length)
 {
-    if (!shard->free_gates) {
-        struct hf_gate *gates = new_block(shard, GATES_PER_BLOCK, sizeof *gates);
-        if (!gates)
-            return NULL;
-        for (unsigned i = 0; i < GATES_PER_BLOCK; i++)
-            hf__pool_put_gate(shard, &gates[i]);
-    }
-    struct hf_gate *gate = shard->free_gates;
-    if (!take_name(gate, name, length))
+    uint8_t size = 0;
+    while (length >= name_rooms[size])
+        size++;
+    if (!shard->free_gates[size] && !add_gates(shard, size))
         return NULL;
-    shard->free_gates = gate->next;
+    struct hf_gate *gate = shard->free_gates[size];
+    shard->free_gates[size] = gate->next;
+    memcpy(gate->name, name, length);
+    gate->name[length] = 0;
+    gate->name_length = (uint16_t)length;
     return gate;
 }
 
 void hf__pool_put_gate(struct hf_shard *shard, struct hf_gate *gate)
 {
-    gate->next = shard->free_gates;
-    shard->free_gates = gate;
+    gate->next = shard->free_gates[gate->size];
+    shard->free_gates[gate->size] = gate;
 }
 
 void hf__pool_grow_buckets(struct hf_shard *shard)

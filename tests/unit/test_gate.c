@@ -5,6 +5,7 @@
 #include "fixture.h"
 
 #include <stdio.h>
+#include <string.h>
 
 enum { NESTS, ASKS, RAISES, DEADLOCK, KIND };
 
@@ -170,4 +171,43 @@ TEST(gates_of_many_names_come_and_go)
     }
     for (unsigned s = 0; s < HF_SHARDS; s++)
         CHECK_INT(fixture.client->shards[s].gate_count, 0);
+}
+
+static size_t allocated;
+
+static bool add_up(size_t size)
+{
+    allocated += size;
+    return true;
+}
+
+/* What the core takes for a lock with a lease of its own, its name and its place in the tables. */
+TEST(a_held_lock_takes_few_bytes)
+{
+    enum { LOCKS = 60000, BYTES_MOST = 1060 };
+    char name[24];
+    fixture_begin();
+    fixture.leases = true;
+    hf__alloc_hook = add_up;
+    for (unsigned i = 0; i < LOCKS; i++) {
+        snprintf(name, sizeof name, "lock:order:%08u", i);
+        CHECK_INT(fixture_take(name, HF_MUTEX, i + 1, HF_FOREVER, NULL), HF_OK);
+    }
+    hf__alloc_hook = NULL;
+    if (allocated / LOCKS > BYTES_MOST)
+        FAIL("a held lock takes %zu bytes, not %d", allocated / LOCKS, BYTES_MOST);
+}
+
+TEST(names_of_any_length_have_room)
+{
+    char name[HF_NAME_MAX + 1];
+    fixture_begin();
+    for (size_t length = 1; length <= HF_NAME_MAX; length++) {
+        memset(name, 'a' + (int)(length % 26), length);
+        name[length] = 0;
+        CHECK_INT(fixture_take(name, HF_MUTEX, 7, HF_FOREVER, NULL), HF_OK);
+        CHECK_STR(hf_hold_name(fixture.hold), name);
+        if (length % 3 == 0)
+            CHECK_INT(hf_unlock(fixture.hold), HF_OK);
+    }
 }
