@@ -8,13 +8,6 @@
 #define SLOTS 16384
 #define READY_MS 60000
 
-bool server_says(const struct server *server, const char *command, const char *line)
-{
-    char got[200] = "";
-
-    return server_tell(server, command, got, sizeof(got)) && strcmp(got, line) == 0;
-}
-
 /* A master answers with three parts, a replica with five. */
 bool is_master(const struct server *server)
 {

@@ -24,8 +24,6 @@ void cluster_kill(struct cluster *cluster);
 /* Names all masters; valid until the thread asks again. */
 const char *cluster_url(const struct cluster *cluster, int timeout_ms);
 
-/* Does the server answer this line to the command? */
-bool server_says(const struct server *server, const char *command, const char *line);
 bool is_master(const struct server *server);
 /* The node that has the name now, as the first one that answers says. */
 struct server *cluster_owner(struct cluster *cluster, const char *name);

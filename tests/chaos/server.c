@@ -251,6 +251,21 @@ bool server_ask(const struct server *server, const char *command, char *text, si
     return answered;
 }
 
+bool server_says(const struct server *server, const char *command, const char *line)
+{
+    char got[200] = "";
+
+    return server_tell(server, command, got, sizeof(got)) && strcmp(got, line) == 0;
+}
+
+bool server_awaits_replicas(const struct server *server)
+{
+    return server_says(server,
+                       "EVAL \"return tonumber(string.match(redis.call('info', 'clients'), "
+                       "'blocked_clients:(%d+)'))\" 0",
+                       ":1");
+}
+
 bool server_hear(int fd, char *line, size_t size)
 {
     line[0] = '\0';

@@ -39,6 +39,11 @@ bool server_tell(const struct server *server, const char *command, char *line, s
 /* The same for an answer that is one long text. */
 bool server_ask(const struct server *server, const char *command, char *text, size_t size);
 
+/* Does the server answer this line to the command? */
+bool server_says(const struct server *server, const char *command, const char *line);
+/* Somebody waits there for replicas (WAIT). */
+bool server_awaits_replicas(const struct server *server);
+
 /* A connection that listens to the channel, when it is confirmed; and the next line that comes on
  * it, whatever it is. */
 int server_listen(const struct server *server, const char *channel);

@@ -27,13 +27,6 @@ static hf_client *open_behind(const struct relay *relay, int timeout_ms)
     return open_at(server_url(&(struct server){ .port = relay->port }, timeout_ms));
 }
 
-static bool says(const struct server *server, const char *command, const char *line)
-{
-    char got[100] = "";
-
-    return server_tell(server, command, got, sizeof(got)) && strcmp(got, line) == 0;
-}
-
 /* Its connection is dead to us, and held up on the way; what was asked on it arrives when it has
  * been asked anew and given back. */
 TEST(a_question_that_was_given_up_is_never_executed)
@@ -52,7 +45,7 @@ TEST(a_question_that_was_given_up_is_never_executed)
     give_back(hold);
     hf_close(client);
     relay_let_go(&relay);
-    CHECK(says(&server, "EXISTS one", ":0"));
+    CHECK(server_says(&server, "EXISTS one", ":0"));
     relay_stop(&relay);
     server_kill(&server);
 }
@@ -75,7 +68,7 @@ TEST(nobody_loses_a_connection_that_was_never_ours)
     hf_hold *hold = NULL;
     CHECK_CODE(hf_lock(client, "one", SOON_MS, NULL, &hold), HF_OK);
     give_back(hold);
-    CHECK(says(&server, "PUBLISH news 1", ":30"));
+    CHECK(server_says(&server, "PUBLISH news 1", ":30"));
     for (int i = 0; i < STRANGERS; i++) {
         CHECK(server_hear(strangers[i], line, sizeof(line)));
         close(strangers[i]);
@@ -134,7 +127,7 @@ static void be_told_that_it_cannot_be(void *arg, int index)
     WAIT_OUTCOME(&outcome);
     CHECK_CODE(outcome.code, HF_EKIND);
     EVENTUALLY(places(server, mode) == 0, SOON_MS);
-    CHECK(says(server, "DEL one", ":1"));
+    CHECK(server_says(server, "DEL one", ":1"));
     CHECK_CODE(hf_unlock(hold), HF_LOST);
     hf_close(client);
     hf_close(other);
@@ -347,7 +340,7 @@ TEST(an_upgradeable_read_is_refused_in_a_sentence)
     CHECK_ERROR(hf_upgrade(hold, 0), HF_EDEADLK);
     CHECK(hf_held(hold));
     give_back(hold);
-    CHECK(says(&server, "EXISTS one", ":0"));
+    CHECK(server_says(&server, "EXISTS one", ":0"));
     hf_close(client);
     server_kill(&server);
 }

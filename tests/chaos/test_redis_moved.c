@@ -11,6 +11,7 @@ struct player {
     const char *map;    /* what CLUSTER SLOTS is answered; NULL: that it has all slots itself */
     const char *answer; /* to a script; an @ in it is its own port */
     const char *then;   /* to a script after ASKING; NULL: the same */
+    bool synced;        /* a replica is to confirm what is granted, and does so */
     bool asked;         /* what comes now comes after ASKING */
     char said[100];
 };
@@ -40,6 +41,10 @@ static const char *play(struct script *script, const struct script_call *call)
                                      ? player->map
                                      : "*1\r\n*3\r\n:0\r\n:16383\r\n*2\r\n$0\r\n\r\n:@\r\n");
     }
+    if (strcmp(call->words[0], "WAIT") == 0)
+        return ":1\r\n";
+    if (strcmp(call->words[0], "SET") == 0 && !asked)
+        return with_port(player, player->answer);
     if (!script_is_called(call))
         return usual ? usual : "+OK\r\n";
     player->scripts++;
@@ -53,8 +58,8 @@ static hf_client *open_on(struct player *player)
 
     player->script = (struct script){ .answer = play, .arg = player };
     script_start(&player->script);
-    snprintf(url, sizeof(url), "redis+cluster://127.0.0.1:%d?timeout=%d", player->script.port,
-             5000 * test_slow());
+    snprintf(url, sizeof(url), "redis+cluster://127.0.0.1:%d?timeout=%d%s", player->script.port,
+             5000 * test_slow(), player->synced ? "&sync=1" : "");
     CHECK_CODE(hf_open(&client, url, NULL), HF_OK);
     return client;
 }
@@ -93,6 +98,20 @@ TEST(an_exception_is_asked_for_and_does_not_change_the_map)
     CHECK_INT(player.asking, 1);
     CHECK_INT(player.scripts, 2);
     CHECK_INT(player.maps, 1);
+    end(&player, client);
+}
+
+TEST(what_was_granted_as_an_exception_is_confirmed_as_one)
+{
+    struct player player = { .answer = "-ASK 100 127.0.0.1:@\r\n",
+                             .then = "*2\r\n:1\r\n:12345\r\n",
+                             .synced = true };
+    hf_client *client = open_on(&player);
+    hf_hold *hold = NULL;
+
+    CHECK_CODE(hf_lock(client, "one", SOON_MS, NULL, &hold), HF_OK);
+    CHECK_INT(player.asking, 2);
+    CHECK_INT(player.scripts, 2);
     end(&player, client);
 }
 

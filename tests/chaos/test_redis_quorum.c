@@ -31,13 +31,6 @@ static hf_client *open_quorum(const struct server *servers, int timeout_ms, int6
     return client;
 }
 
-static bool says(const struct server *server, const char *command, const char *line)
-{
-    char got[200] = "";
-
-    return server_tell(server, command, got, sizeof(got)) && strcmp(got, line) == 0;
-}
-
 static void expect(const struct server *server, const char *command, const char *line)
 {
     char got[200] = "";
@@ -50,7 +43,7 @@ static void expect(const struct server *server, const char *command, const char 
 static void expect_nothing_left(struct server servers[QUORUM_SERVERS])
 {
     for (int i = 0; i < QUORUM_SERVERS; i++)
-        EVENTUALLY(says(&servers[i], "EXISTS one two", ":0"), SOON_MS);
+        EVENTUALLY(server_says(&servers[i], "EXISTS one two", ":0"), SOON_MS);
 }
 
 static void come_and_go(hf_client *client)
@@ -144,7 +137,7 @@ TEST(tokens_rise_whichever_servers_grant)
         hf_unlock(hold);
         hf_close(client);
         server_continue(deaf);
-        EVENTUALLY(says(deaf, "PING", "+PONG"), SOON_MS);
+        EVENTUALLY(server_says(deaf, "PING", "+PONG"), SOON_MS);
     }
     end(servers);
 }
@@ -159,7 +152,7 @@ TEST(one_that_forgets_is_done_without_and_two_are_a_loss)
 
     hold = take_watched(client, &losses);
     for (int i = 0; i < QUORUM_SERVERS; i++)
-        EVENTUALLY(says(&servers[i], "EXISTS one", ":1"), SOON_MS);
+        EVENTUALLY(server_says(&servers[i], "EXISTS one", ":1"), SOON_MS);
     server_kill(&servers[0]);
     server_start_again(&servers[0]);
     /* After the next renewal the other two have it still, and nobody else gets it. */
@@ -196,7 +189,7 @@ TEST(two_dead_are_too_many)
     CHECK_ERROR(hf_lock(client, "two", 0, NULL, &none), HF_UNREACHABLE);
     CHECK(strstr(hf_last_error()->text, "2 of the quorum's 3 servers") != NULL);
     CHECK_ERROR(hf_lock(client, "two", 300, NULL, &none), HF_UNREACHABLE);
-    EVENTUALLY(says(&servers[2], "EXISTS one two", ":0"), SOON_MS);
+    EVENTUALLY(server_says(&servers[2], "EXISTS one two", ":0"), SOON_MS);
     server_start_again(&servers[0]);
     CHECK_CODE(hf_lock(client, "two", SOON_MS, NULL, &hold), HF_OK);
     give_back(hold);
@@ -248,7 +241,7 @@ TEST(what_others_have_at_two_servers_is_theirs)
     expect(&servers[2], "SET one theirs NX PX 600000", "+OK");
     CHECK_CODE(hf_lock(client, "one", 0, NULL, &hold), HF_BUSY);
     CHECK_IN_VAIN(hf_lock(client, "one", 300, NULL, &hold));
-    EVENTUALLY(says(&servers[1], "EXISTS one", ":0"), SOON_MS);
+    EVENTUALLY(server_says(&servers[1], "EXISTS one", ":0"), SOON_MS);
     expect(&servers[0], "DEL one", ":1");
     CHECK_CODE(hf_lock(client, "one", SOON_MS, NULL, &hold), HF_OK);
     give_back(hold);
@@ -279,7 +272,7 @@ TEST(what_was_given_back_behind_a_question_is_no_vote)
     /* By then there is a round in which two are to be heard; if not, nothing is shown. */
     let_pass_ms(700);
     server_continue(&servers[2]);
-    EVENTUALLY(says(&servers[2], "PING", "+PONG"), SOON_MS);
+    EVENTUALLY(server_says(&servers[2], "PING", "+PONG"), SOON_MS);
     server_continue(&servers[1]);
     WAIT_OUTCOME(&outcome);
     CHECK_CODE(outcome.code, HF_OK);
@@ -327,7 +320,7 @@ TEST(another_kind_of_thing_at_two_servers_cannot_be_locked)
     give_back(take(client, "one", HF_MUTEX, 0));
     expect(&servers[1], "RPUSH one something", ":1");
     CHECK_ERROR(hf_lock(client, "one", SOON_MS, NULL, &hold), HF_EKIND);
-    EVENTUALLY(says(&servers[2], "EXISTS one", ":0"), SOON_MS);
+    EVENTUALLY(server_says(&servers[2], "EXISTS one", ":0"), SOON_MS);
     CHECK_ERROR(hf_lock(client, "two", 0, LOCK_OPTIONS(.mode = HF_READ), &hold), HF_ENOTSUP);
     hf_close(client);
     end(servers);
@@ -426,7 +419,7 @@ TEST(each_server_has_a_password_of_its_own)
     CHECK_CODE(hf_open(&client, url, NULL), HF_OK);
     hf_hold *hold = take(client, "one", HF_MUTEX, 0);
     for (int i = 0; i < QUORUM_SERVERS; i++)
-        EVENTUALLY(says(&servers[i], i == 1 ? "DBSIZE" : "EXISTS one", i == 1 ? ":0" : ":1"),
+        EVENTUALLY(server_says(&servers[i], i == 1 ? "DBSIZE" : "EXISTS one", i == 1 ? ":0" : ":1"),
                    SOON_MS);
     give_back(hold);
     hf_close(client);

@@ -43,22 +43,15 @@ static void sentinel_start(struct ensemble *ensemble)
     EVENTUALLY(server_tell(sentinel, "PING", NULL, 0), SOON_MS);
 }
 
-static bool says(const struct server *server, const char *command, const char *line)
-{
-    char got[100] = "";
-
-    return server_tell(server, command, got, sizeof(got)) && strcmp(got, line) == 0;
-}
-
 /* A master answers with three parts, a replica with five. */
 static bool is_master(const struct server *server)
 {
-    return says(server, "ROLE", "*3");
+    return server_says(server, "ROLE", "*3");
 }
 
 static bool knows_replica(const struct server *sentinel)
 {
-    return says(sentinel, "SENTINEL replicas main", "*1");
+    return server_says(sentinel, "SENTINEL replicas main", "*1");
 }
 
 static void ensemble_start(struct ensemble *ensemble)
@@ -75,7 +68,7 @@ static void ensemble_start(struct ensemble *ensemble)
     memcpy(ensemble->arguments, arguments, sizeof(arguments));
     servers[1].arguments = ensemble->arguments;
     server_start(&servers[1]);
-    EVENTUALLY(says(&servers[0], "WAIT 1 1000", ":1"), SOON_MS);
+    EVENTUALLY(server_says(&servers[0], "WAIT 1 1000", ":1"), SOON_MS);
     sentinel_start(ensemble);
     EVENTUALLY(knows_replica(&ensemble->sentinel), FAILOVER_MS);
 }
@@ -130,7 +123,7 @@ TEST(the_master_is_found)
     hf_client *client = open_main(&ensemble, "");
     hf_hold *hold = NULL;
     CHECK_CODE(hf_lock(client, "one", SOON_MS, NULL, &hold), HF_OK);
-    CHECK(says(&ensemble.servers[0], "EXISTS one", ":1"));
+    CHECK(server_says(&ensemble.servers[0], "EXISTS one", ":1"));
     give_back(hold);
     hf_close(client);
     meet(ensemble_url(&ensemble, "other", 60000), HF_UNREACHABLE, "\"other\"");
@@ -166,7 +159,7 @@ TEST(a_failover_keeps_what_was_replicated)
     uint64_t token = hf_token(hold);
     CHECK_CODE(hf_lock_async(other, "one", HF_FOREVER, NULL, record_outcome, &outcome, NULL),
                HF_OK);
-    EVENTUALLY(says(&ensemble.sentinel, "SENTINEL FAILOVER main", "+OK"), FAILOVER_MS);
+    EVENTUALLY(server_says(&ensemble.sentinel, "SENTINEL FAILOVER main", "+OK"), FAILOVER_MS);
     EVENTUALLY(is_master(&ensemble.servers[1]), FAILOVER_MS);
     EVENTUALLY(!is_master(&ensemble.servers[0]), FAILOVER_MS);
     CHECK_INT(outcome.calls, 0);
@@ -175,7 +168,7 @@ TEST(a_failover_keeps_what_was_replicated)
     WAIT_OUTCOME(&outcome);
     CHECK_CODE(outcome.code, HF_OK);
     CHECK(hf_token(outcome.hold) > token);
-    CHECK(says(&ensemble.servers[1], "EXISTS one", ":1"));
+    CHECK(server_says(&ensemble.servers[1], "EXISTS one", ":1"));
     give_back(outcome.hold);
     hf_close(client);
     hf_close(other);
@@ -271,7 +264,7 @@ TEST(a_replica_is_left_and_tried_again)
     server_start(&server);
     CHECK_CODE(hf_open(&client, server_url(&server, 3000), NULL), HF_OK);
     give_back(take(client, "one", HF_MUTEX, 0));
-    CHECK(says(&server, "REPLICAOF 127.0.0.1 1", "+OK"));
+    CHECK(server_says(&server, "REPLICAOF 127.0.0.1 1", "+OK"));
     long before = count_connections(&server);
     CHECK_ERROR(hf_lock(client, "one", 0, NULL, &hold), HF_UNREACHABLE);
     CHECK(strstr(hf_last_error()->text, "READONLY") != NULL);
@@ -279,7 +272,7 @@ TEST(a_replica_is_left_and_tried_again)
     CHECK(count_connections(&server) > before + 1);
     CHECK_CODE(hf_lock_async(client, "one", HF_FOREVER, NULL, record_outcome, &outcome, NULL),
                HF_OK);
-    CHECK(says(&server, "REPLICAOF NO ONE", "+OK"));
+    CHECK(server_says(&server, "REPLICAOF NO ONE", "+OK"));
     WAIT_OUTCOME(&outcome);
     CHECK_CODE(outcome.code, HF_OK);
     give_back(outcome.hold);

@@ -58,13 +58,6 @@ static hf_client *open_synced(const struct server *server, int replicas, int tim
     return client;
 }
 
-static bool says(const struct server *server, const char *command, const char *line)
-{
-    char got[100] = "";
-
-    return server_tell(server, command, got, sizeof(got)) && strcmp(got, line) == 0;
-}
-
 TEST(what_is_granted_is_at_the_replica)
 {
     struct pair pair = { 0 };
@@ -76,7 +69,7 @@ TEST(what_is_granted_is_at_the_replica)
         snprintf(name, sizeof(name), "lock-%d", i);
         snprintf(command, sizeof(command), "EXISTS lock-%d", i);
         hf_hold *hold = take_patiently(client, name);
-        CHECK(says(&pair.replica, command, ":1"));
+        CHECK(server_says(&pair.replica, command, ":1"));
         give_back(hold);
     }
     hf_close(client);
@@ -119,26 +112,17 @@ TEST(a_replica_that_hangs_means_no)
     for (int i = 0; i < 2; i++) {
         CHECK_ERROR(hf_lock(client, "one", 0, NULL, &hold), HF_UNREACHABLE);
         CHECK(strstr(hf_last_error()->text, "only 0 of 1 replicas") != NULL);
-        EVENTUALLY(says(&pair.server, "EXISTS one", ":0"), SOON_MS);
+        EVENTUALLY(server_says(&pair.server, "EXISTS one", ":0"), SOON_MS);
     }
     CHECK_CODE(hf_lock_async(client, "one", HF_FOREVER, NULL, record_outcome, &outcome, NULL),
                HF_OK);
     server_continue(&pair.replica);
     WAIT_OUTCOME(&outcome);
     CHECK_CODE(outcome.code, HF_OK);
-    CHECK(says(&pair.replica, "EXISTS one", ":1"));
+    CHECK(server_says(&pair.replica, "EXISTS one", ":1"));
     give_back(outcome.hold);
     hf_close(client);
     pair_kill(&pair);
-}
-
-/* Somebody waits for replicas at the server. */
-static bool is_waited_for(const struct server *server)
-{
-    return says(server,
-                "EVAL \"return tonumber(string.match(redis.call('info', 'clients'), "
-                "'blocked_clients:(%d+)'))\" 0",
-                ":1");
 }
 
 TEST(a_replica_that_hangs_holds_up_nothing_else)
@@ -152,9 +136,9 @@ TEST(a_replica_that_hangs_holds_up_nothing_else)
     server_stop(&pair.replica);
     CHECK_CODE(hf_lock_async(client, "one", HF_FOREVER, NULL, record_outcome, &outcome, NULL),
                HF_OK);
-    EVENTUALLY(is_waited_for(&pair.server), SOON_MS);
+    EVENTUALLY(server_awaits_replicas(&pair.server), SOON_MS);
     give_back(hold);
-    CHECK(is_waited_for(&pair.server));
+    CHECK(server_awaits_replicas(&pair.server));
     CHECK_INT(outcome.calls, 0);
     server_continue(&pair.replica);
     WAIT_OUTCOME(&outcome);
@@ -181,7 +165,7 @@ TEST(a_lock_that_is_handed_over_is_confirmed_first)
     CHECK(server_tell(&pair.server, "WAIT 1 20000", line, sizeof(line)));
     server_stop(&pair.replica);
     give_back(hold);
-    EVENTUALLY(is_waited_for(&pair.server), SOON_MS);
+    EVENTUALLY(server_awaits_replicas(&pair.server), SOON_MS);
     CHECK_INT(outcome.calls, 0);
     server_continue(&pair.replica);
     WAIT_OUTCOME(&outcome);
@@ -205,7 +189,7 @@ static void kill_asking(const struct server *server)
             id = strtol(line + strlen("id="), NULL, 10);
     }
     snprintf(command, sizeof(command), "CLIENT KILL ID %ld", id);
-    CHECK(says(server, command, ":1"));
+    CHECK(server_says(server, command, ":1"));
 }
 
 /* The replica has all that this server has now; but what was granted before the connection was lost
@@ -220,14 +204,14 @@ TEST(what_was_granted_on_another_connection_is_asked_for_again)
 
     server_stop(&pair.replica);
     CHECK_CODE(hf_lock_async(client, "one", HF_FOREVER, NULL, record_outcome, &first, NULL), HF_OK);
-    EVENTUALLY(is_waited_for(&pair.server), SOON_MS);
+    EVENTUALLY(server_awaits_replicas(&pair.server), SOON_MS);
     kill_asking(&pair.server);
-    CHECK(says(&pair.server, "DEL one", ":1"));
+    CHECK(server_says(&pair.server, "DEL one", ":1"));
     CHECK_CODE(hf_open(&other, server_url(&pair.server, PATIENT_MS), NULL), HF_OK);
     hf_hold *hold = take(other, "one", HF_MUTEX, 0);
     CHECK_CODE(hf_lock_async(client, "two", HF_FOREVER, NULL, record_outcome, &second, NULL),
                HF_OK);
-    EVENTUALLY(says(&pair.server, "EXISTS two", ":1"), SOON_MS);
+    EVENTUALLY(server_says(&pair.server, "EXISTS two", ":1"), SOON_MS);
     server_continue(&pair.replica);
     /* Its replicas are asked about in the round after that of the first. */
     WAIT_OUTCOME(&second);
@@ -258,8 +242,8 @@ TEST(the_replicas_of_another_server_confirm_nothing)
     CHECK_INT(holders(client, "one"), 0);
     relay.server_port = pair.server.port;
     CHECK_ERROR(hf_lock(client, "one", 0, NULL, &hold), HF_UNREACHABLE);
-    EVENTUALLY(says(&alone, "EXISTS one", ":0"), SOON_MS);
-    CHECK(says(&pair.server, "EXISTS one", ":0"));
+    EVENTUALLY(server_says(&alone, "EXISTS one", ":0"), SOON_MS);
+    CHECK(server_says(&pair.server, "EXISTS one", ":0"));
     hf_close(client);
     relay_stop(&relay);
     server_kill(&alone);
@@ -289,7 +273,7 @@ TEST(a_mark_that_is_refused_confirms_nothing)
 
 static bool has_refused_a_write(const struct server *server)
 {
-    return says(
+    return server_says(
         server,
         "EVAL \"return string.find(redis.call('info', 'errorstats'), 'NOREPLICAS') and 1 or "
         "0\" 0",
@@ -308,7 +292,7 @@ TEST(a_grant_that_was_not_confirmed_is_given_back_after_a_refusal)
     server_stop(&pair.replica);
     CHECK_CODE(hf_lock_async(client, "one", HF_FOREVER, NULL, record_outcome, &outcome, &request),
                HF_OK);
-    EVENTUALLY(is_waited_for(&pair.server), SOON_MS);
+    EVENTUALLY(server_awaits_replicas(&pair.server), SOON_MS);
     CHECK(server_tell(&pair.server, "CONFIG SET min-replicas-to-write 3", line, sizeof(line)));
     EVENTUALLY(has_refused_a_write(&pair.server), SOON_MS);
     CHECK(server_tell(&pair.server, "CONFIG SET min-replicas-to-write 0", line, sizeof(line)));
@@ -316,7 +300,7 @@ TEST(a_grant_that_was_not_confirmed_is_given_back_after_a_refusal)
     hf_cancel(client, request);
     WAIT_OUTCOME(&outcome);
     CHECK_CODE(outcome.code, HF_CANCELED);
-    EVENTUALLY(says(&pair.server, "EXISTS one", ":0"), SOON_MS);
+    EVENTUALLY(server_says(&pair.server, "EXISTS one", ":0"), SOON_MS);
     hf_close(client);
     pair_kill(&pair);
 }
@@ -330,7 +314,7 @@ TEST(fewer_replicas_than_wanted_are_not_enough)
 
     CHECK_ERROR(hf_lock(client, "one", 0, NULL, &hold), HF_UNREACHABLE);
     CHECK(strstr(hf_last_error()->text, "of 2 replicas") != NULL);
-    EVENTUALLY(says(&pair.server, "EXISTS one", ":0"), SOON_MS);
+    EVENTUALLY(server_says(&pair.server, "EXISTS one", ":0"), SOON_MS);
     hf_close(client);
     CHECK_ERROR(hf_open(&client, "redis://127.0.0.1?sync=most", NULL), HF_EINVAL);
     pair_kill(&pair);

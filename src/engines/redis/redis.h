@@ -155,6 +155,7 @@ struct question {
         struct hf_change *change;
         struct hf_query *query;
         struct listing *listing;
+        struct question *marked; /* the grant that a mark is written beside, or NULL (sync.c) */
     };
     void *memory; /* freed with the question */
     const struct redis_many *many;
@@ -163,7 +164,10 @@ struct question {
     bool sent;
     bool listened;    /* a grant could have been heard of when it was sent */
     unsigned repeats; /* how often the server had forgotten the script */
-    unsigned opening; /* of the connection that answered it, where replicas are to confirm that */
+    /* Where replicas are to confirm it: the opening of the connection that answered it; and whether
+     * it has got no mark, because its slot has left. */
+    unsigned opening;
+    bool unmarked;
     /* In a cluster: -1 is any; how often it has gone on; whether the node is asked as an
      * exception, while the slot is on its way there. */
     int slot;

@@ -14,47 +14,34 @@ static bool says_moving(const redisReply *error)
            hf__reply_says(error, "TRYAGAIN");
 }
 
-/* A mark that was refused is none: WAIT would speak of what was written before the grants. */
+/* A mark that was refused is none: WAIT would speak of what was written before the grants. Where a
+ * slot is not this node's any more, that concerns nobody else's. */
 static void mark_answered(struct connection *connection, struct question *question,
                           const redisReply *reply)
 {
     bool in_cluster = connection->redis->cluster != NULL;
+    struct question *granted = question->marked;
     hf__question_free(connection->redis, question);
     if (!reply || reply->type != REDIS_REPLY_ERROR || connection->failing)
         return;
-    if (in_cluster && says_moving(reply))
-        hf__connection_break(connection, HF_UNREACHABLE, 0,
-                             "a slot is on its way to another node, and what is granted meanwhile "
-                             "may go unconfirmed: %.100s",
-                             reply->str);
-    else
-        hf__connection_break(connection, hf__reply_code(reply), 0,
-                             in_cluster ? "sync needs to write " REDIS_MARK_KEY_PREFIX ":*: %.150s"
-                                        : "sync needs PUBLISH on " REDIS_CHANNEL_PREFIX
-                                          ":*: %.150s",
-                             reply->str);
-}
-
-/* In a cluster messages do not go to replicas as what is written does, so there it is a key beside
- * one of the locks, which is gone in a moment. A slot that has left refuses it. */
-static void mark(const struct redis *redis, struct command *command)
-{
-    if (!redis->cluster) {
-        hf__command_begin(command, "PUBLISH");
-        hf__command_print(command, REDIS_CHANNEL_PREFIX ":{holdfast}:sync");
-        hf__command_print(command, "0");
+    if (granted && says_moving(reply)) {
+        granted->unmarked = true;
+        hf__op_explain(granted->op, HF_UNREACHABLE, 0,
+                       "Redis at %.100s: the lock's slot is on its way to another node, whose "
+                       "replicas have to confirm it: %.100s",
+                       connection->redis->settings.shown, reply->str);
         return;
     }
-    const struct hf_op *op = HF_CONTAINER(redis->sync_asked.next, struct question, link)->op;
-    hf__command_begin(command, "SET");
-    hf__command_derived(command, REDIS_MARK_KEY_PREFIX, op->name, op->name_length);
-    hf__command_print(command, "sync");
-    hf__command_print(command, "PX");
-    hf__command_print(command, "1");
+    hf__connection_break(connection, hf__reply_code(reply), 0,
+                         in_cluster ? "sync needs to write " REDIS_MARK_KEY_PREFIX ":*: %.150s"
+                                    : "sync needs PUBLISH on " REDIS_CHANNEL_PREFIX ":*: %.150s",
+                         reply->str);
 }
 
-/* WAIT speaks of what its own connection wrote: a mark, after which it speaks of all before. */
-static void write_mark(struct connection *connection)
+/* WAIT speaks of what its own connection wrote: a mark, after which it speaks of all before. In a
+ * cluster messages do not go to replicas as what is written does, so there it is a key beside
+ * `granted`, which is gone in a moment, and which a slot that has left refuses. */
+static void write_mark(struct connection *connection, struct question *granted)
 {
     struct command command;
     struct question *question = hf__question_new(connection->redis);
@@ -63,18 +50,35 @@ static void write_mark(struct connection *connection)
         return;
     }
     question->answered = mark_answered;
-    mark(connection->redis, &command);
+    if (granted) {
+        question->marked = granted;
+        question->asks = granted->asks;
+        hf__command_begin(&command, "SET");
+        hf__command_derived(&command, REDIS_MARK_KEY_PREFIX, granted->op->name,
+                            granted->op->name_length);
+        hf__command_print(&command, "sync");
+        hf__command_print(&command, "PX");
+        hf__command_print(&command, "1");
+    } else {
+        hf__command_begin(&command, "PUBLISH");
+        hf__command_print(&command, REDIS_CHANNEL_PREFIX ":{holdfast}:sync");
+        hf__command_print(&command, "0");
+    }
     hf__connection_write(connection, question, &command);
 }
 
 static void send_round(struct connection *connection, struct question *question)
 {
-    const struct redis_settings *settings = &connection->redis->settings;
+    struct redis *redis = connection->redis;
     struct command command;
-    write_mark(connection);
+    if (!redis->cluster)
+        write_mark(connection, NULL);
+    else
+        HF_LIST_FOREACH (link, following, &redis->sync_asked)
+            write_mark(connection, HF_CONTAINER(link, struct question, link));
     hf__command_begin(&command, "WAIT");
-    hf__command_print(&command, "%u", settings->replicas);
-    hf__command_print(&command, "%lld", (long long)settings->timeout_ms / 3);
+    hf__command_print(&command, "%u", redis->settings.replicas);
+    hf__command_print(&command, "%lld", (long long)redis->settings.timeout_ms / 3);
     hf__connection_write(connection, question, &command);
 }
 
@@ -120,6 +124,8 @@ static void end_round(struct redis *redis, struct question *round, int64_t count
         bool definite, same = by_the_same(redis, question);
         if (count < 0)
             hf__question_failed(&redis->syncing, round, reply, &op->error, &definite);
+        else if (question->unmarked)
+            same = false;
         else if (count < redis->settings.replicas)
             hf__op_explain(op, HF_UNREACHABLE, 0,
                            "Redis at %.100s: only %lld of %u replicas have confirmed the lock",
