@@ -2,6 +2,9 @@
 #include "conformance.h"
 #include "zookeeper_server.h"
 
+#include <stdlib.h>
+#include <string.h>
+
 /* Sessions last so long that no election, however slow the machine, ends one. */
 #define TICK_MS 1000
 #define LONG_MS 600000
@@ -134,6 +137,41 @@ TEST(a_server_that_is_cut_off_from_the_others_ends_the_belief)
     leave_alone(servers, (leader_of(servers) + 1) % ENSEMBLE);
     for (int i = 0; i < ENSEMBLE; i++)
         zookeeper_kill(&servers[i]);
+}
+
+static bool look_no_further(void *arg, const hf_entry *entry)
+{
+    (void)arg, (void)entry;
+    return false;
+}
+
+static bool is_shown_out(hf_client *client)
+{
+    return hf_inspect(client, "one", look_no_further, NULL) == HF_UNREACHABLE &&
+           strstr(hf_last_error()->text, "closed the connection") != NULL;
+}
+
+/* What it shows is old, and it lets in who says that this will do. */
+TEST(a_server_that_may_only_be_read_from_is_no_server)
+{
+    struct zookeeper_server servers[ENSEMBLE] = { 0 };
+    CHECK(setenv("JAVA_TOOL_OPTIONS", "-Dreadonlymode.enabled=true", 1) == 0);
+    zookeeper_start_ensemble(servers, TICK_MS);
+    hf_client *client = open_url(zookeeper_url(servers[0].port), LONG_MS);
+    hf_hold *hold = NULL;
+
+    CHECK_CODE(hf_lock(client, "one", (int64_t)ELECTION_MS * test_slow(), NULL, &hold), HF_OK);
+    give_back(hold);
+    for (int i = 1; i < ENSEMBLE; i++)
+        zookeeper_kill(&servers[i]);
+    EVENTUALLY(zookeeper_is_read_only(&servers[0]), ELECTION_MS);
+    hf_client *other = open_url(zookeeper_url(servers[0].port), LONG_MS);
+    EVENTUALLY(is_shown_out(other), ELECTION_MS);
+    CHECK_ERROR(hf_lock(client, "one", 0, NULL, &hold), HF_UNREACHABLE);
+    CHECK_ERROR(hf_lock(other, "one", 1000, NULL, &hold), HF_UNREACHABLE);
+    hf_close(client);
+    hf_close(other);
+    zookeeper_kill(&servers[0]);
 }
 
 /* Empty containers go, and with them the numbers of the queue; the tokens go on. */

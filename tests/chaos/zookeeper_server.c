@@ -141,6 +141,11 @@ bool zookeeper_leads(const struct zookeeper_server *server)
     return says(server, "Mode: leader");
 }
 
+bool zookeeper_is_read_only(const struct zookeeper_server *server)
+{
+    return says(server, "Mode: read-only");
+}
+
 static bool has_ended(const struct zookeeper_server *server)
 {
     siginfo_t info = { 0 };

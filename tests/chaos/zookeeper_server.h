@@ -23,6 +23,8 @@ int zookeeper_nodes(const struct zookeeper_server *server);
 /* How many messages it has received so far; -1: it does not answer. */
 long zookeeper_heard(const struct zookeeper_server *server);
 bool zookeeper_leads(const struct zookeeper_server *server);
+/* Cut off from the others, it lets in whoever is content with that. */
+bool zookeeper_is_read_only(const struct zookeeper_server *server);
 /* Kills it; and starts it again with the data that it had. */
 void zookeeper_kill(struct zookeeper_server *server);
 void zookeeper_start_again(struct zookeeper_server *server);
