@@ -174,13 +174,13 @@ def servers_that_are_silent_do_not_add_up(box):
     wanted = [f'127.0.0.1:{port} does not say what it is' for port in ports[:2]]
 
     def both_are_found():
-        result = box.run('-e', url + '?timeout=2700', 'doctor', '--json')
+        result = box.run('-e', url + '?timeout=600000', 'doctor', '--json')
         said = json.loads(result.out) if result.out else []
         found = [each['finding'] for each in said if 'finding' in each]
         return len(found) == 2 and all(found[i].startswith(wanted[i]) for i in range(2))
 
-    # One after the other they are silent for longer than doctor waits, however often it is asked;
-    # a slow machine may have to be asked again.
+    # Each is silent for longer than doctor waits, however often it is asked; a slow machine may
+    # have to be asked again.
     wait_until(both_are_found, 'doctor has found both')
     for mute in silent:
         mute.close()

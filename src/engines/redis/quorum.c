@@ -49,8 +49,7 @@ static void close_quorum(struct hf_engine *engine, void (*closed)(void *arg), vo
     quorum->closed = closed;
     quorum->closed_arg = arg;
     /* What a change names goes with its caller. */
-    if (hf__list_empty(&quorum->ballots) || hf__polls_wanted(quorum) ||
-        !hf__list_empty(&quorum->rounds))
+    if (hf__list_empty(&quorum->ballots) || hf__polls_wanted(quorum) || hf__rounds_wanted(quorum))
         end(quorum);
     else
         hf__timer_start(engine->host->loop, &quorum->leaving,

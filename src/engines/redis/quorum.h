@@ -117,6 +117,8 @@ void hf__polls_close(struct quorum *quorum);
 
 /* quorum_examine.c */
 void hf__quorum_examine(struct hf_engine *engine, struct hf_examination *examination);
+/* The core waits for an examination. */
+bool hf__rounds_wanted(const struct quorum *quorum);
 void hf__rounds_close(struct quorum *quorum);
 
 #endif

@@ -1,6 +1,8 @@
 /* What the servers of a quorum say about themselves, and what about them together endangers locks.
  * All are asked at once, since each may be silent for as long as the whole may take, and shown one
- * after the other. A server that is silent does not spoil what the others say. */
+ * after the other. A server that is silent does not spoil what the others say: however long its
+ * timeout is, it is only waited for as long as whoever asks has the patience for. */
+#include "base/error.h"
 #include "base/testing.h"
 #include "quorum.h"
 
@@ -8,6 +10,8 @@
 #include <string.h>
 
 #define TEXT_SIZE 600
+/* Well below what whoever asks waits for. */
+#define LIMIT_MS 3000
 
 /* What a server has said, until all have. */
 struct held_remark {
@@ -21,12 +25,14 @@ struct part {
     struct round *round;
     struct hf_examination examination;
     struct hf_link remarks;
+    bool answered;
 };
 
 struct round {
     struct hf_link link; /* in quorum->rounds */
     struct quorum *quorum;
-    struct hf_examination *whole; /* the core's */
+    struct hf_examination *whole; /* the core's; NULL: it has been told */
+    struct hf_timer limit;
     unsigned answered, silent;
     hf_error why; /* of the last one that was silent */
     struct part parts[QUORUM_MOST];
@@ -61,7 +67,8 @@ void hf__quorum_remark(struct hf_examination *examination, const hf_remark *rema
     struct round *round = part->round;
     struct held_remark *held = hf__calloc(1, sizeof *held);
     if (!held) {
-        round->whole->code = HF_ENOMEM;
+        if (round->whole)
+            round->whole->code = HF_ENOMEM;
         return;
     }
     snprintf(held->what, sizeof held->what, "%.280s: %.300s",
@@ -89,13 +96,17 @@ static void show(struct part *part, struct hf_examination *whole)
 static void note_silence(struct round *round, const struct part *part)
 {
     const struct quorum *quorum = round->quorum;
+    const char *server = shown(quorum, (unsigned)(part - round->parts));
     char what[TEXT_SIZE], consequence[TEXT_SIZE];
-    const hf_error *why = part->examination.error;
     round->silent++;
-    if (why)
-        round->why = *why;
-    snprintf(what, sizeof what, "%.280s does not say what it is: %.240s",
-             shown(quorum, (unsigned)(part - round->parts)), why ? why->text : "out of memory");
+    if (!part->answered)
+        hf__error_set(&round->why, HF_UNREACHABLE, 0, "Redis at %.100s: no answer for %d ms",
+                      server, LIMIT_MS);
+    else if (part->examination.error)
+        round->why = *part->examination.error;
+    else
+        hf__error_set(&round->why, part->examination.code, 0, "out of memory");
+    snprintf(what, sizeof what, "%.280s does not say what it is: %.240s", server, round->why.text);
     snprintf(consequence, sizeof consequence,
              "of the %u servers %u are needed, so %u more may fail before nobody gets a lock",
              quorum->count, quorum->majority,
@@ -128,6 +139,7 @@ static void look_for_twins(const struct round *round)
 /* Takes it out of whatever list it is in. */
 static void free_round(struct round *round)
 {
+    hf__timer_stop(round->quorum->base.host->loop, &round->limit);
     hf__link_remove(&round->link);
     for (unsigned i = 0; i < round->quorum->count; i++) {
         hf__link_remove(&round->parts[i].examination.answer.link);
@@ -137,13 +149,14 @@ static void free_round(struct round *round)
     free(round);
 }
 
-static void end(struct round *round)
+/* Whoever has not answered by now is silent. */
+static void tell(struct round *round)
 {
     struct quorum *quorum = round->quorum;
     struct hf_examination *whole = round->whole;
     for (unsigned i = 0; i < quorum->count; i++) {
         show(&round->parts[i], whole);
-        if (round->parts[i].examination.code != HF_OK)
+        if (!round->parts[i].answered || round->parts[i].examination.code != HF_OK)
             note_silence(round, &round->parts[i]);
     }
     look_for_twins(round);
@@ -153,16 +166,26 @@ static void end(struct round *round)
                     "%u of the quorum's %u servers cannot be had, and %u are needed: %.240s",
                     round->silent, quorum->count, quorum->majority, round->why.text);
     }
-    free_round(round);
+    round->whole = NULL;
     hf__examination_done(&quorum->base, whole);
+}
+
+static void limit_over(struct hf_timer *timer)
+{
+    tell(HF_CONTAINER(timer, struct round, limit));
 }
 
 static void answered(struct hf_task *task)
 {
     struct hf_examination *examination = HF_CONTAINER(task, struct hf_examination, answer);
-    struct round *round = HF_CONTAINER(examination, struct part, examination)->round;
-    if (++round->answered == round->quorum->count)
-        end(round);
+    struct part *part = HF_CONTAINER(examination, struct part, examination);
+    struct round *round = part->round;
+    part->answered = true;
+    if (++round->answered < round->quorum->count)
+        return;
+    if (round->whole)
+        tell(round);
+    free_round(round);
 }
 
 static void ask_all(struct round *round)
@@ -191,11 +214,22 @@ void hf__quorum_examine(struct hf_engine *engine, struct hf_examination *examina
         hf__task_init(&round->parts[i].examination.answer, answered);
     }
     hf__list_append(&quorum->rounds, &round->link);
+    hf__timer_init(&round->limit, limit_over);
+    hf__timer_start(quorum->base.host->loop, &round->limit,
+                    hf__loop_now(quorum->base.host->loop) + LIMIT_MS);
     snprintf(text, sizeof text, "%u servers, of which %u are needed", quorum->count,
              quorum->majority);
     hf__examination_add(examination,
                         &(hf_remark){ .size = sizeof(hf_remark), .what = "quorum", .value = text });
     ask_all(round);
+}
+
+bool hf__rounds_wanted(const struct quorum *quorum)
+{
+    HF_LIST_FOREACH (link, following, &quorum->rounds)
+        if (HF_CONTAINER(link, struct round, link)->whole)
+            return true;
+    return false;
 }
 
 void hf__rounds_close(struct quorum *quorum)
