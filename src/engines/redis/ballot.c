@@ -1,5 +1,6 @@
 /* Ballots: a claim on a lock that most of several servers have to grant. All are asked at once.
- * What counts is decided as soon as enough have answered; the others are heard later, or never.
+ * What counts is decided as soon as enough have answered (tally.c); the others are heard later, or
+ * never.
  *
  *   - The lock is held while most servers have it, so its lease counts from the newest moment since
  *     which most of them have confirmed it.
@@ -8,16 +9,11 @@
  *   - A round that fails is given back everywhere, also where nobody knows whether there is
  * anything to give back. The core does not wait for that: what is left of a ballot goes on alone.
  */
-#include "base/rand.h"
 #include "base/testing.h"
 #include "quorum.h"
 
 #include <string.h>
 
-/* Where contenders have split the votes, whoever waits long for a last one holds up the others. */
-#define STRAGGLERS_MS 20
-/* However slow the servers are, the next round does not wait longer for it. */
-#define SLOW_MS 500
 /* For so long a lock goes from one to the next within this client, then others have a chance, too:
  * nobody tells them when to look. */
 #define IN_A_ROW_MS 100
@@ -32,30 +28,7 @@ static int64_t now_of(const struct ballot *ballot)
     return hf__loop_now(loop_of(ballot));
 }
 
-/* Twice what the round has taken so far. */
-static int64_t slowness_of(const struct ballot *ballot)
-{
-    int64_t twice_ms = 2 * (now_of(ballot) - ballot->began_ms);
-    return twice_ms < SLOW_MS ? twice_ms : SLOW_MS;
-}
-
-static unsigned count_words(const struct ballot *ballot, enum vote_word word)
-{
-    unsigned count = 0;
-    for (unsigned i = 0; i < ballot->quorum->count; i++)
-        count += ballot->votes[i].word == word;
-    return count;
-}
-
-/* So many may fail without harm. */
-static unsigned spare(const struct ballot *ballot)
-{
-    return ballot->quorum->count - ballot->quorum->majority;
-}
-
 /* ---- beginning and ending ---- */
-
-static void waited_enough(struct hf_timer *timer);
 
 static void ask_again(struct hf_task *task)
 {
@@ -72,7 +45,7 @@ static struct ballot *allocate(struct quorum *quorum)
     ballot->quorum = quorum;
     hf__link_init(&ballot->link);
     hf__link_init(&ballot->waiting);
-    hf__timer_init(&ballot->limit, waited_enough);
+    hf__timer_init(&ballot->limit, hf__tally_limit_over);
     hf__task_init(&ballot->handed, ask_again);
     return ballot;
 }
@@ -119,8 +92,7 @@ static void close_votes(struct ballot *ballot)
     hf__link_remove(&ballot->handed.link);
 }
 
-/* Once the core is out of it, and nothing is left, the ballot is free. */
-static void retire(struct ballot *ballot)
+void hf__ballot_retire(struct ballot *ballot)
 {
     if (ballot->op || ballot->pins > 0)
         return;
@@ -137,7 +109,7 @@ static void retire(struct ballot *ballot)
 void hf__ballot_unpin(struct ballot *ballot)
 {
     ballot->pins--;
-    retire(ballot);
+    hf__ballot_retire(ballot);
 }
 
 void hf__ballots_close(struct quorum *quorum)
@@ -153,7 +125,7 @@ void hf__ballots_close(struct quorum *quorum)
 
 /* After a release that nobody has heard of, the core may come again, or not: the op finds the
  * ballot by its number then. */
-static void answer(struct ballot *ballot, enum hf_verdict verdict)
+void hf__ballot_answer(struct ballot *ballot, enum hf_verdict verdict)
 {
     struct hf_op *op = ballot->op;
     bool waits = verdict == HF_NO_ANSWER || (verdict == HF_REFUSED && op->enqueue);
@@ -168,21 +140,11 @@ static void answer(struct ballot *ballot, enum hf_verdict verdict)
     hf__op_done(&ballot->quorum->base, op);
 }
 
-/* So many servers may be left with something of ours, and the next one can be granted the lock all
- * the same: by those that had granted it to us, for the others may be dead. */
-static unsigned may_be_left(const struct ballot *ballot)
-{
-    unsigned there = 0;
-    for (unsigned i = 0; i < ballot->quorum->count; i++)
-        there += !hf__vote_is_gone(&ballot->votes[i]);
-    return there > ballot->quorum->majority ? there - ballot->quorum->majority : 0;
-}
-
-static void begin_giving(struct ballot *ballot)
+void hf__ballot_give_back(struct ballot *ballot)
 {
     int64_t host_lease_ms = ballot->quorum->base.host->lease_ms;
     if (ballot->taking)
-        ballot->left = may_be_left(ballot);
+        ballot->left = hf__tally_may_be_left(ballot);
     for (unsigned i = 0; i < ballot->quorum->count && ballot->taking; i++) {
         struct vote *vote = &ballot->votes[i];
         int64_t lease_ms = vote->op.lease_ms ? vote->op.lease_ms : host_lease_ms;
@@ -202,147 +164,9 @@ void hf__ballots_abandon(struct quorum *quorum)
         hf__link_remove(&ballot->waiting);
         ballot->op = NULL;
         ballot->open = false;
-        begin_giving(ballot);
-        retire(ballot);
+        hf__ballot_give_back(ballot);
+        hf__ballot_retire(ballot);
     }
-}
-
-/* ---- taking ---- */
-
-/* The moment from which the lease counts: most servers have confirmed it since. */
-static int64_t confirmed_at(const struct ballot *ballot)
-{
-    const struct quorum *quorum = ballot->quorum;
-    int64_t best = VOTE_NOT_HELD;
-    for (unsigned i = 0; i < quorum->count; i++) {
-        int64_t candidate = ballot->votes[i].held_since_ms;
-        unsigned as_new = 0;
-        for (unsigned k = 0; k < quorum->count; k++)
-            as_new += ballot->votes[k].held_since_ms >= candidate;
-        if (candidate > best && as_new >= quorum->majority)
-            best = candidate;
-    }
-    return best;
-}
-
-static void set_lease(struct ballot *ballot, int64_t asked_at_ms)
-{
-    struct hf_op *op = ballot->op;
-    struct hf_lease *lease = &op->own_lease;
-    lease->engine = &ballot->quorum->base;
-    lease->asked_at_ms = asked_at_ms;
-    lease->lease_ms = op->lease_ms ? op->lease_ms : ballot->quorum->base.host->lease_ms;
-    lease->fixed = op->lease_ms > 0;
-    op->rests_on = lease;
-}
-
-static void end_round(struct ballot *ballot, enum hf_verdict verdict)
-{
-    ballot->held = 0;
-    answer(ballot, verdict);
-    begin_giving(ballot);
-    retire(ballot);
-}
-
-static const hf_error *error_of(const struct ballot *ballot, enum vote_word word)
-{
-    for (unsigned i = 0; i < ballot->quorum->count; i++)
-        if (ballot->votes[i].word == word && ballot->votes[i].op.error)
-            return ballot->votes[i].op.error;
-    return NULL;
-}
-
-static void explain(struct ballot *ballot, const hf_error *why, int code)
-{
-    unsigned silent = count_words(ballot, VOTE_SILENT), never = count_words(ballot, VOTE_NEVER);
-    hf__op_explain(ballot->op, code, why ? why->native : 0,
-                   "%u of the quorum's %u servers cannot be had, and %u are needed: %.240s",
-                   silent + never, ballot->quorum->count, ballot->quorum->majority,
-                   why ? why->text : "no answer");
-}
-
-static void fail(struct ballot *ballot)
-{
-    const hf_error *why = error_of(ballot, VOTE_NEVER);
-    explain(ballot, why, why ? why->code : HF_ENOMEM);
-    end_round(ballot, HF_FAILED);
-}
-
-/* What may be there ends by itself with the lease. */
-static void be_silent(struct ballot *ballot)
-{
-    const hf_error *why = error_of(ballot, VOTE_SILENT);
-    explain(ballot, why ? why : error_of(ballot, VOTE_NEVER), HF_UNREACHABLE);
-    set_lease(ballot, now_of(ballot));
-    end_round(ballot, HF_NO_ANSWER);
-}
-
-/* Contenders that have split the votes do not come again at the same time. */
-static void refuse(struct ballot *ballot)
-{
-    uint64_t salt;
-    hf__random(&salt, sizeof salt);
-    int64_t room_ms = REDIS_LOOK_MOST_MS - REDIS_LOOK_LEAST_MS + slowness_of(ballot);
-    ballot->op->rests_on = NULL;
-    ballot->op->unplaced = false;
-    ballot->op->retry_at_ms =
-        now_of(ballot) + REDIS_LOOK_LEAST_MS + (int64_t)(salt % (uint64_t)room_ms);
-    end_round(ballot, HF_REFUSED);
-}
-
-static void judge_taking(struct ballot *ballot);
-
-/* Enough have granted it. */
-static void carry(struct ballot *ballot)
-{
-    const struct quorum *quorum = ballot->quorum;
-    unsigned count = 0;
-    if (ballot->token == 0)
-        for (unsigned i = 0; i < quorum->count; i++)
-            if (ballot->votes[i].word == VOTE_YES && ballot->votes[i].op.token > ballot->token)
-                ballot->token = ballot->votes[i].op.token;
-    for (unsigned i = 0; i < quorum->count; i++)
-        count += hf__vote_has_token(&ballot->votes[i]);
-    for (unsigned i = 0; i < quorum->count; i++)
-        hf__vote_level(&ballot->votes[i]);
-    if (count < quorum->majority) {
-        /* Nobody is going to answer for a server that has not done it when it was asked to. */
-        if (count_words(ballot, VOTE_YES) < quorum->majority &&
-            count_words(ballot, VOTE_UNHEARD) == 0)
-            judge_taking(ballot);
-        return;
-    }
-    ballot->op->token = ballot->token;
-    set_lease(ballot, confirmed_at(ballot));
-    answer(ballot, HF_GRANTED);
-}
-
-static void judge_taking(struct ballot *ballot)
-{
-    unsigned majority = ballot->quorum->majority;
-    unsigned yes = count_words(ballot, VOTE_YES), no = count_words(ballot, VOTE_NO);
-    unsigned never = count_words(ballot, VOTE_NEVER), silent = count_words(ballot, VOTE_SILENT);
-    unsigned unheard = count_words(ballot, VOTE_UNHEARD);
-    if (yes >= majority)
-        carry(ballot);
-    else if (never > spare(ballot))
-        fail(ballot);
-    else if (silent > spare(ballot) || (no == 0 && unheard == 0))
-        be_silent(ballot);
-    else if (no == 0 || yes + no + never < majority)
-        return; /* Whoever is not heard yet decides. */
-    else if (yes + unheard < majority)
-        refuse(ballot);
-    else if (!ballot->limit.started && ballot->op->enqueue) /* A bare try does not come again. */
-        hf__timer_start(loop_of(ballot), &ballot->limit,
-                        now_of(ballot) + STRAGGLERS_MS + slowness_of(ballot));
-}
-
-static void waited_enough(struct hf_timer *timer)
-{
-    struct ballot *ballot = HF_CONTAINER(timer, struct ballot, limit);
-    if (ballot->open && ballot->taking && count_words(ballot, VOTE_NO) > 0)
-        refuse(ballot);
 }
 
 /* ---- giving back ---- */
@@ -360,37 +184,18 @@ static void hand_on(const struct ballot *ballot)
     }
 }
 
-static void judge_giving(struct ballot *ballot)
-{
-    unsigned there = 0, silent = 0, lost = 0;
-    for (unsigned i = 0; i < ballot->quorum->count; i++) {
-        const struct vote *vote = &ballot->votes[i];
-        there += !hf__vote_is_gone(vote);
-        silent += !hf__vote_is_gone(vote) && vote->word == VOTE_SILENT;
-        lost += vote->lost;
-    }
-    if (there <= ballot->left) {
-        ballot->op->lost = ballot->held > 0 && ballot->held < ballot->quorum->majority + lost;
-        answer(ballot, HF_GONE);
-        retire(ballot);
-    } else if (silent > ballot->left) {
-        explain(ballot, error_of(ballot, VOTE_SILENT), HF_UNREACHABLE);
-        answer(ballot, HF_NO_ANSWER);
-    }
-}
-
 /* ---- what the servers say ---- */
 
 void hf__ballot_judge(struct ballot *ballot, struct vote *vote)
 {
     if (ballot->open && ballot->taking) {
-        judge_taking(ballot);
+        hf__tally_taking(ballot);
     } else if (ballot->open) {
-        judge_giving(ballot);
+        hf__tally_giving(ballot);
     } else {
         if (ballot->taking)
             hf__vote_level(vote);
-        retire(ballot);
+        hf__ballot_retire(ballot);
         hf__ballot_review(ballot);
     }
 }
@@ -401,7 +206,7 @@ void hf__ballot_review(struct ballot *ballot)
     if (!ballot->op || ballot->open || !ballot->taking)
         return;
     struct hf_lease *lease = &ballot->op->own_lease;
-    int64_t asked_at_ms = confirmed_at(ballot);
+    int64_t asked_at_ms = hf__tally_confirmed_at(ballot);
     if (asked_at_ms == VOTE_NOT_HELD)
         hf__lease_renewed(lease, now_of(ballot), false);
     else if (!lease->fixed && asked_at_ms > lease->asked_at_ms)
@@ -453,10 +258,10 @@ void hf__quorum_release(struct hf_engine *engine, struct hf_op *op)
         ballot->held += ballot->votes[i].held_since_ms != VOTE_NOT_HELD || ballot->votes[i].lost;
     hf__link_remove(&ballot->waiting);
     ballot->open = true;
-    begin_giving(ballot);
+    hf__ballot_give_back(ballot);
     if (ballot->held > 0 && now_of(ballot) - ballot->here_since_ms < IN_A_ROW_MS)
         hand_on(ballot);
-    judge_giving(ballot);
+    hf__tally_giving(ballot);
 }
 
 /* Servers that have not granted it are asked again, unless they had, and have lost it. */

@@ -105,6 +105,23 @@ void hf__ballot_unpin(struct ballot *ballot);
 void hf__ballots_abandon(struct quorum *quorum);
 /* Frees all ballots, whatever is out. */
 void hf__ballots_close(struct quorum *quorum);
+/* Tells the core. */
+void hf__ballot_answer(struct ballot *ballot, enum hf_verdict verdict);
+/* Whatever is at the servers, or may be, is to go; the core does not wait for it. */
+void hf__ballot_give_back(struct ballot *ballot);
+/* Once the core is out of it, and nothing is left, the ballot is free. */
+void hf__ballot_retire(struct ballot *ballot);
+
+/* tally.c: does what most votes say by now, while the core waits to have the lock; to be rid of it.
+ */
+void hf__tally_taking(struct ballot *ballot);
+void hf__tally_giving(struct ballot *ballot);
+/* ballot->limit is over. */
+void hf__tally_limit_over(struct hf_timer *timer);
+/* Since when most servers have confirmed that they have the lock; or VOTE_NOT_HELD. */
+int64_t hf__tally_confirmed_at(const struct ballot *ballot);
+/* How many servers need not be heard when it is given back. */
+unsigned hf__tally_may_be_left(const struct ballot *ballot);
 
 /* quorum.c: a ballot is over, and closing may have waited for that. */
 void hf__quorum_settled(struct quorum *quorum);

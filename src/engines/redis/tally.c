@@ -1,0 +1,202 @@
+/* Counting a ballot's votes: what most of the servers have said, as soon as the rest cannot change
+ * it, and what follows from it. */
+#include "base/rand.h"
+#include "quorum.h"
+
+/* Where contenders have split the votes, whoever waits long for a last one holds up the others. */
+#define STRAGGLERS_MS 20
+/* However slow the servers are, the next round does not wait longer for it. */
+#define SLOW_MS 500
+
+static int64_t now_of(const struct ballot *ballot)
+{
+    return hf__loop_now(ballot->quorum->base.host->loop);
+}
+
+/* Twice what the round has taken so far. */
+static int64_t slowness_of(const struct ballot *ballot)
+{
+    int64_t twice_ms = 2 * (now_of(ballot) - ballot->began_ms);
+    return twice_ms < SLOW_MS ? twice_ms : SLOW_MS;
+}
+
+static unsigned count_words(const struct ballot *ballot, enum vote_word word)
+{
+    unsigned count = 0;
+    for (unsigned i = 0; i < ballot->quorum->count; i++)
+        count += ballot->votes[i].word == word;
+    return count;
+}
+
+/* So many may fail without harm. */
+static unsigned spare(const struct ballot *ballot)
+{
+    return ballot->quorum->count - ballot->quorum->majority;
+}
+
+/* So many servers may be left with something of ours, and the next one can be granted the lock all
+ * the same: by those that had granted it to us, for the others may be dead. */
+unsigned hf__tally_may_be_left(const struct ballot *ballot)
+{
+    unsigned there = 0;
+    for (unsigned i = 0; i < ballot->quorum->count; i++)
+        there += !hf__vote_is_gone(&ballot->votes[i]);
+    return there > ballot->quorum->majority ? there - ballot->quorum->majority : 0;
+}
+
+/* ---- taking ---- */
+
+/* The moment from which the lease counts: most servers have confirmed it since. */
+int64_t hf__tally_confirmed_at(const struct ballot *ballot)
+{
+    const struct quorum *quorum = ballot->quorum;
+    int64_t best = VOTE_NOT_HELD;
+    for (unsigned i = 0; i < quorum->count; i++) {
+        int64_t candidate = ballot->votes[i].held_since_ms;
+        unsigned as_new = 0;
+        for (unsigned k = 0; k < quorum->count; k++)
+            as_new += ballot->votes[k].held_since_ms >= candidate;
+        if (candidate > best && as_new >= quorum->majority)
+            best = candidate;
+    }
+    return best;
+}
+
+static void set_lease(struct ballot *ballot, int64_t asked_at_ms)
+{
+    struct hf_op *op = ballot->op;
+    struct hf_lease *lease = &op->own_lease;
+    lease->engine = &ballot->quorum->base;
+    lease->asked_at_ms = asked_at_ms;
+    lease->lease_ms = op->lease_ms ? op->lease_ms : ballot->quorum->base.host->lease_ms;
+    lease->fixed = op->lease_ms > 0;
+    op->rests_on = lease;
+}
+
+static void end_round(struct ballot *ballot, enum hf_verdict verdict)
+{
+    ballot->held = 0;
+    hf__ballot_answer(ballot, verdict);
+    hf__ballot_give_back(ballot);
+    hf__ballot_retire(ballot);
+}
+
+static const hf_error *error_of(const struct ballot *ballot, enum vote_word word)
+{
+    for (unsigned i = 0; i < ballot->quorum->count; i++)
+        if (ballot->votes[i].word == word && ballot->votes[i].op.error)
+            return ballot->votes[i].op.error;
+    return NULL;
+}
+
+static void explain(struct ballot *ballot, const hf_error *why, int code)
+{
+    unsigned silent = count_words(ballot, VOTE_SILENT), never = count_words(ballot, VOTE_NEVER);
+    hf__op_explain(ballot->op, code, why ? why->native : 0,
+                   "%u of the quorum's %u servers cannot be had, and %u are needed: %.240s",
+                   silent + never, ballot->quorum->count, ballot->quorum->majority,
+                   why ? why->text : "no answer");
+}
+
+static void fail(struct ballot *ballot)
+{
+    const hf_error *why = error_of(ballot, VOTE_NEVER);
+    explain(ballot, why, why ? why->code : HF_ENOMEM);
+    end_round(ballot, HF_FAILED);
+}
+
+/* What may be there ends by itself with the lease. */
+static void be_silent(struct ballot *ballot)
+{
+    const hf_error *why = error_of(ballot, VOTE_SILENT);
+    explain(ballot, why ? why : error_of(ballot, VOTE_NEVER), HF_UNREACHABLE);
+    set_lease(ballot, now_of(ballot));
+    end_round(ballot, HF_NO_ANSWER);
+}
+
+/* Contenders that have split the votes do not come again at the same time. */
+static void refuse(struct ballot *ballot)
+{
+    uint64_t salt;
+    hf__random(&salt, sizeof salt);
+    int64_t room_ms = REDIS_LOOK_MOST_MS - REDIS_LOOK_LEAST_MS + slowness_of(ballot);
+    ballot->op->rests_on = NULL;
+    ballot->op->unplaced = false;
+    ballot->op->retry_at_ms =
+        now_of(ballot) + REDIS_LOOK_LEAST_MS + (int64_t)(salt % (uint64_t)room_ms);
+    end_round(ballot, HF_REFUSED);
+}
+
+/* Enough have granted it. */
+static void carry(struct ballot *ballot)
+{
+    const struct quorum *quorum = ballot->quorum;
+    unsigned count = 0;
+    if (ballot->token == 0)
+        for (unsigned i = 0; i < quorum->count; i++)
+            if (ballot->votes[i].word == VOTE_YES && ballot->votes[i].op.token > ballot->token)
+                ballot->token = ballot->votes[i].op.token;
+    for (unsigned i = 0; i < quorum->count; i++)
+        count += hf__vote_has_token(&ballot->votes[i]);
+    for (unsigned i = 0; i < quorum->count; i++)
+        hf__vote_level(&ballot->votes[i]);
+    if (count < quorum->majority) {
+        /* Nobody is going to answer for a server that has not done it when it was asked to. */
+        if (count_words(ballot, VOTE_YES) < quorum->majority &&
+            count_words(ballot, VOTE_UNHEARD) == 0)
+            hf__tally_taking(ballot);
+        return;
+    }
+    ballot->op->token = ballot->token;
+    set_lease(ballot, hf__tally_confirmed_at(ballot));
+    hf__ballot_answer(ballot, HF_GRANTED);
+}
+
+void hf__tally_taking(struct ballot *ballot)
+{
+    unsigned majority = ballot->quorum->majority;
+    unsigned yes = count_words(ballot, VOTE_YES), no = count_words(ballot, VOTE_NO);
+    unsigned never = count_words(ballot, VOTE_NEVER), silent = count_words(ballot, VOTE_SILENT);
+    unsigned unheard = count_words(ballot, VOTE_UNHEARD);
+    if (yes >= majority)
+        carry(ballot);
+    else if (never > spare(ballot))
+        fail(ballot);
+    else if (silent > spare(ballot) || (no == 0 && unheard == 0))
+        be_silent(ballot);
+    else if (no == 0 || yes + no + never < majority)
+        return; /* Whoever is not heard yet decides. */
+    else if (yes + unheard < majority)
+        refuse(ballot);
+    else if (!ballot->limit.started && ballot->op->enqueue) /* A bare try does not come again. */
+        hf__timer_start(ballot->quorum->base.host->loop, &ballot->limit,
+                        now_of(ballot) + STRAGGLERS_MS + slowness_of(ballot));
+}
+
+void hf__tally_limit_over(struct hf_timer *timer)
+{
+    struct ballot *ballot = HF_CONTAINER(timer, struct ballot, limit);
+    if (ballot->open && ballot->taking && count_words(ballot, VOTE_NO) > 0)
+        refuse(ballot);
+}
+
+/* ---- giving back ---- */
+
+void hf__tally_giving(struct ballot *ballot)
+{
+    unsigned there = 0, silent = 0, lost = 0;
+    for (unsigned i = 0; i < ballot->quorum->count; i++) {
+        const struct vote *vote = &ballot->votes[i];
+        there += !hf__vote_is_gone(vote);
+        silent += !hf__vote_is_gone(vote) && vote->word == VOTE_SILENT;
+        lost += vote->lost;
+    }
+    if (there <= ballot->left) {
+        ballot->op->lost = ballot->held > 0 && ballot->held < ballot->quorum->majority + lost;
+        hf__ballot_answer(ballot, HF_GONE);
+        hf__ballot_retire(ballot);
+    } else if (silent > ballot->left) {
+        explain(ballot, error_of(ballot, VOTE_SILENT), HF_UNREACHABLE);
+        hf__ballot_answer(ballot, HF_NO_ANSWER);
+    }
+}
