@@ -5,6 +5,7 @@
 #include "base/testing.h"
 #include "net/tls.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -460,6 +461,32 @@ struct hf_stream *hf__stream_open(struct uv_loop_s *uv, struct hf_loop *loop,
     hf__timer_start(loop, &stream->limit, hf__loop_now(loop) + place->limit_ms);
     begin(stream);
     return stream;
+}
+
+static bool show_end(const struct sockaddr_storage *end, char text[HF_STREAM_END_SIZE])
+{
+    char address[INET6_ADDRSTRLEN];
+    const struct sockaddr_in *four = (const struct sockaddr_in *)end;
+    const struct sockaddr_in6 *six = (const struct sockaddr_in6 *)end;
+    if (end->ss_family == AF_INET && uv_ip4_name(four, address, sizeof address) == 0)
+        snprintf(text, HF_STREAM_END_SIZE, "%s:%u", address, ntohs(four->sin_port));
+    else if (end->ss_family == AF_INET6 && uv_ip6_name(six, address, sizeof address) == 0)
+        snprintf(text, HF_STREAM_END_SIZE, "[%s]:%u", address, ntohs(six->sin6_port));
+    else
+        return false;
+    return true;
+}
+
+bool hf__stream_ends(const struct hf_stream *stream, char ours[HF_STREAM_END_SIZE],
+                     char theirs[HF_STREAM_END_SIZE])
+{
+    struct sockaddr_storage one = { 0 }, other = { 0 };
+    int one_size = sizeof one, other_size = sizeof other;
+    if (!stream->is_open || !stream->place.host)
+        return false;
+    return uv_tcp_getsockname(&stream->socket.tcp, (struct sockaddr *)&one, &one_size) == 0 &&
+           uv_tcp_getpeername(&stream->socket.tcp, (struct sockaddr *)&other, &other_size) == 0 &&
+           show_end(&one, ours) && show_end(&other, theirs);
 }
 
 void hf__stream_forked(struct hf_stream *stream)

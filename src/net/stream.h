@@ -46,6 +46,12 @@ bool hf__stream_write(struct hf_stream *stream, const char *bytes, size_t length
 /* Ends it, with no word more. What was queued may or may not have been sent. */
 void hf__stream_close(struct hf_stream *stream);
 
+/* "ADDRESS:PORT", as of either end of an open stream; an IPv6 address in brackets. */
+#define HF_STREAM_END_SIZE 64
+/* False: it has none, as it is no TCP. */
+bool hf__stream_ends(const struct hf_stream *stream, char ours[HF_STREAM_END_SIZE],
+                     char theirs[HF_STREAM_END_SIZE]);
+
 /* In a child after fork(): lets go of the parent's connection. */
 void hf__stream_forked(struct hf_stream *stream);
 

@@ -5,6 +5,7 @@ import pathlib
 import shutil
 import socket
 import sys
+import threading
 
 from clitest import Skip, contains, equal, main, test, wait_until
 
@@ -125,6 +126,54 @@ def a_clock_that_is_far_off_is_a_finding(box):
     facts, findings = patient.see()
     contains(facts['its clock'], "ahead of this machine's")
     only(findings, "s ahead of this machine's")
+
+
+class Passer:
+    """Stands between, and passes on what both sides say, with words of the server's replaced."""
+
+    def __init__(self, port, replaced=b' ', by=b' '):
+        self.to, self.replaced, self.by = port, replaced, by
+        self.listener = socket.create_server(('127.0.0.1', 0))
+        self.url = f'redis://127.0.0.1:{self.listener.getsockname()[1]}'
+        threading.Thread(target=self.accept, daemon=True).start()
+
+    def accept(self):
+        while True:
+            client, _ = self.listener.accept()
+            server = socket.create_connection(('127.0.0.1', self.to))
+            for source, sink in (client, server), (server, client):
+                threading.Thread(target=self.pass_on, args=(source, sink), daemon=True).start()
+
+    def pass_on(self, source, sink):
+        try:
+            while said := source.recv(65536):
+                sink.sendall(said.replace(self.replaced, self.by))
+            sink.shutdown(socket.SHUT_WR)
+        except OSError:
+            pass
+
+
+@test
+def what_stands_between_is_a_finding(box):
+    patient = Patient(box, *DURABLE)
+    contains(patient.see()[0]['connection'], 'direct')
+    patient.server.url = Passer(patient.server.port).url
+    facts, findings = patient.see()
+    contains(facts['connection'], 'by way of something else')
+    only(findings, 'the server hears from 127.0.0.1:')
+    contains(findings[0], f'at 127.0.0.1:{patient.server.port}')
+
+
+@test
+def a_version_that_nobody_mends_is_a_finding(box):
+    patient = Patient(box, *DURABLE)
+    version = patient.see()[0]['server'].split()[1].strip(',')
+    old = '4' + '.' * (len(version) - 2) + '1'
+    patient.server.url = Passer(patient.server.port, f'redis_version:{version}'.encode(),
+                                f'redis_version:{old}'.encode()).url
+    findings = patient.see()[1]
+    equal(findings[0], f'this is Redis {old}')
+    equal(len(findings), 2, f'the number of {findings}')
 
 
 @test

@@ -1,0 +1,42 @@
+/* What the files that examine a server share: who examines, and how it says what it sees. */
+#ifndef HF_ENGINES_REDIS_EXAMINE_H
+#define HF_ENGINES_REDIS_EXAMINE_H
+
+#include "redis.h"
+
+#define TEXT_SIZE 200
+
+struct probe;
+struct examiner;
+
+/* A question's memory. */
+struct asked {
+    const struct probe *probe;
+    struct examiner *examiner;
+};
+
+struct examiner {
+    struct asked last; /* comes first: this is the last question's memory, which goes with it */
+    struct hf_examination *examination;
+    const struct connection *connection; /* of the answer that is judged */
+    bool votes;                          /* it is one of a quorum's servers */
+    bool simple;                         /* plain locks have no channels */
+    bool syncs;                          /* a grant waits for replicas */
+    int64_t began_ms;                    /* by the wall clock */
+    char fsync[TEXT_SIZE];               /* appendfsync, or "" where we may not know */
+    bool saves, saves_known;             /* snapshots are configured */
+};
+
+/* ---- examine.c ---- */
+
+__attribute__((format(printf, 3, 4))) void
+hf__redis_fact(struct examiner *examiner, const char *what, const char *format, ...);
+void hf__redis_danger(struct examiner *examiner, const char *what, const char *consequence,
+                      const char *cure);
+
+/* ---- examine_info.c ---- */
+
+/* Judges the answer to INFO. */
+void hf__redis_judge_info(struct examiner *examiner, const redisReply *reply);
+
+#endif

@@ -1,0 +1,131 @@
+/* What INFO says of a server, and what of that endangers locks. */
+#include "examine.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char *info(const redisReply *reply, const char *key, char value[TEXT_SIZE])
+{
+    return hf__reply_info(reply, key, value, TEXT_SIZE);
+}
+
+static long info_number(const redisReply *reply, const char *key)
+{
+    char value[TEXT_SIZE];
+    return strtol(info(reply, key, value), NULL, 10);
+}
+
+static void judge_version(struct examiner *examiner, const redisReply *reply)
+{
+    char version[TEXT_SIZE], mode[TEXT_SIZE], what[2 * TEXT_SIZE];
+    info(reply, "redis_version", version);
+    hf__redis_fact(examiner, "server", "Redis %s, %s", *version ? version : "of an unknown version",
+                   info(reply, "redis_mode", mode));
+    if (!*version || strtol(version, NULL, 10) >= 6)
+        return;
+    snprintf(what, sizeof what, "this is Redis %s", version);
+    hf__redis_danger(
+        examiner, what,
+        "its faults are not mended any more; before version 5 scripts cannot ask for the time, "
+        "and no lock is granted",
+        "use a server of a version that is still looked after");
+}
+
+static void judge_memory(struct examiner *examiner, const redisReply *reply)
+{
+    char policy[TEXT_SIZE], limit[TEXT_SIZE], what[2 * TEXT_SIZE];
+    info(reply, "maxmemory_policy", policy);
+    bool limited = info_number(reply, "maxmemory") > 0;
+    hf__redis_fact(examiner, "memory", "%s used, limit %s, then %s",
+                   info(reply, "used_memory_human", what),
+                   limited ? info(reply, "maxmemory_human", limit) : "none", policy);
+    if (!limited || strcmp(policy, "noeviction") == 0 || !*policy)
+        return;
+    snprintf(what, sizeof what, "maxmemory-policy is %s", policy);
+    hf__redis_danger(
+        examiner, what,
+        "when memory runs short the server throws away locks that are held, and gives them to "
+        "others",
+        "CONFIG SET maxmemory-policy noeviction, or a server for locks alone");
+}
+
+static void judge_writing(struct examiner *examiner, bool appends)
+{
+    const char *fsync = *examiner->fsync ? examiner->fsync : "unknown";
+    bool always = strcmp(examiner->fsync, "always") == 0;
+    hf__redis_fact(examiner, "on disk", "append-only file: %s, snapshots: %s",
+                   appends ? fsync : "none",
+                   !examiner->saves_known ? "unknown"
+                   : examiner->saves      ? "now and then"
+                                          : "none");
+    bool votes = examiner->votes;
+    if (appends && !always)
+        hf__redis_danger(
+            examiner, "the append-only file is not synced before the server answers",
+            votes ? "a crash forgets its last votes: two may hold the same lock if the servers "
+                    "that are left are no majority of those that granted it"
+                  : "a crash forgets the last locks that were granted: two may hold the same, "
+                    "until the first one's next renewal",
+            "CONFIG SET appendfsync always, or start a crashed server again only when the "
+            "longest lease is over");
+    if (!appends)
+        hf__redis_danger(
+            examiner, "the server does not write what it is told to disk before it answers",
+            votes ? "a restart forgets its votes: two may hold the same lock if the servers "
+                    "that are left are no majority of those that granted it"
+                  : "a restart forgets locks that are held: two may hold the same, until the "
+                    "first one's next renewal",
+            "appendonly yes and appendfsync always, or start it again only when the longest "
+            "lease is over");
+}
+
+static void judge_disk(struct examiner *examiner, const redisReply *reply)
+{
+    char value[TEXT_SIZE];
+    judge_writing(examiner, info_number(reply, "aof_enabled") == 1);
+    bool failing = strcmp(info(reply, "aof_last_write_status", value), "err") == 0 ||
+                   strcmp(info(reply, "rdb_last_bgsave_status", value), "err") == 0;
+    if (failing)
+        hf__redis_danger(
+            examiner, "the server failed to write to disk",
+            "it refuses to grant locks (HF_ELIMIT) as long as it is configured to stop then",
+            "see its log; free some space, or mend the permissions of its directory");
+}
+
+static void judge_replicas(struct examiner *examiner, const redisReply *reply)
+{
+    char role[TEXT_SIZE], what[2 * TEXT_SIZE];
+    long replicas = info_number(reply, "connected_slaves");
+    info(reply, "role", role);
+    hf__redis_fact(examiner, "replication", "%s, %ld replica%s", role, replicas,
+                   replicas == 1 ? "" : "s");
+    if (strcmp(role, "slave") == 0)
+        hf__redis_danger(examiner, "this server is a replica", "it grants no locks",
+                         "name the server that it follows");
+    if (replicas <= 0 || examiner->syncs)
+        return;
+    snprintf(what, sizeof what, "%ld replica%s, and the server does not wait for %s", replicas,
+             replicas == 1 ? " follows" : "s follow", replicas == 1 ? "it" : "them");
+    hf__redis_danger(
+        examiner, what,
+        "a failover may forget a lock that was just granted, and give it, with the same token, "
+        "to another",
+        examiner->votes
+            ? "a quorum needs no replicas: let none take the place of one of its servers"
+            : "sync=1 in the URL makes that rarer; else use these locks for efficiency, not "
+              "for correctness, or let nothing fail over by itself");
+}
+
+void hf__redis_judge_info(struct examiner *examiner, const redisReply *reply)
+{
+    if (reply->type == REDIS_REPLY_ERROR) {
+        hf__redis_danger(examiner, "this user may not use INFO",
+                         "what else endangers locks here cannot be seen", "ACL SETUSER ... +info");
+        return;
+    }
+    judge_version(examiner, reply);
+    judge_memory(examiner, reply);
+    judge_disk(examiner, reply);
+    judge_replicas(examiner, reply);
+}
