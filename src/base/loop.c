@@ -13,9 +13,11 @@ void hf__loop_init(struct hf_loop *loop, int64_t (*clock)(void *), void (*wake)(
     loop->arg = arg;
     loop->now_ms = clock(arg);
     loop->turning = false;
+    loop->watches_more = false;
     loop->heap = NULL;
     hf__link_init(&loop->ready);
     atomic_init(&loop->posted, NULL);
+    atomic_init(&loop->awake, false);
 }
 
 void hf__task_init(struct hf_task *task, void (*run)(struct hf_task *))
@@ -37,10 +39,10 @@ void hf__loop_post(struct hf_loop *loop, struct hf_task *task)
     struct hf_task *head = atomic_load_explicit(&loop->posted, memory_order_relaxed);
     do
         task->posted_next = head;
-    while (!atomic_compare_exchange_weak_explicit(&loop->posted, &head, task, memory_order_release,
+    while (!atomic_compare_exchange_weak_explicit(&loop->posted, &head, task, memory_order_seq_cst,
                                                   memory_order_relaxed));
     /* Whoever finds the stack empty wakes the loop; the others ride along. */
-    if (!head)
+    if (!head && !atomic_load(&loop->awake))
         loop->wake(loop->arg);
 }
 
@@ -178,4 +180,11 @@ int64_t hf__loop_turn(struct hf_loop *loop)
     if (atomic_load_explicit(&loop->posted, memory_order_relaxed))
         return loop->now_ms;
     return loop->heap ? loop->heap->at_ms : HF_NEVER;
+}
+
+/* Either who posts sees that nobody is awake, or what was posted is seen here. */
+bool hf__loop_rest(struct hf_loop *loop)
+{
+    atomic_store(&loop->awake, false);
+    return !atomic_load(&loop->posted) && !is_due(loop);
 }

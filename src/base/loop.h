@@ -32,9 +32,11 @@ struct hf_loop {
     void *arg;
     int64_t now_ms; /* read once a turn */
     bool turning;
+    bool watches_more; /* since this was cleared, somebody began to watch a descriptor */
     struct hf_link ready;
     struct hf_timer *heap;
     _Atomic(struct hf_task *) posted;
+    _Atomic bool awake; /* a turn comes before hf__loop_rest: nobody needs to wake it */
 };
 
 void hf__loop_init(struct hf_loop *loop, int64_t (*clock)(void *), void (*wake)(void *), void *arg);
@@ -64,5 +66,9 @@ void hf__timer_stop(struct hf_loop *loop, struct hf_timer *timer);
  * meanwhile waits for the next turn, and then the answer is now; so do timers after the first
  * thousand, and the answer is when they were due. */
 int64_t hf__loop_turn(struct hf_loop *loop);
+
+/* The thread that turns the loop, and has said so in `awake`, is about to sleep. False: there is
+ * something to do; it must not, or wake itself. */
+bool hf__loop_rest(struct hf_loop *loop);
 
 #endif

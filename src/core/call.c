@@ -102,6 +102,7 @@ static struct hf_answer ask_on_loop(struct hf_claim *claim, struct hf_task *task
 {
     struct hf_waiter waiter = { 0 };
     claim->waiter = &waiter;
+    hf__drive_begin_wait(claim->client);
     hf__call_post(claim, task);
     hf__drive_wait(claim->client, &waiter.answered);
     return waiter.answer;

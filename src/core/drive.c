@@ -24,6 +24,8 @@ struct hf_drive {
     int timer_fd;
     int64_t timer_at_ms; /* what timer_fd is set to */
     bool thread_runs, stopping;
+    bool thread_turns;       /* known to the thread itself */
+    _Atomic uint32_t *until; /* the loop is turned until this is set; or NULL */
     pthread_t thread;
 };
 
@@ -62,19 +64,34 @@ static void set_timer(struct hf_drive *drive, int64_t at_ms)
     timerfd_settime(drive->timer_fd, TFD_TIMER_ABSTIME, &when, NULL);
 }
 
+/* What is to be done at once needs no timer: see rest. */
 static void turn(struct hf_drive *drive)
 {
-    set_timer(drive, hf__loop_turn(&drive->client->loop));
+    struct hf_loop *loop = &drive->client->loop;
+    int64_t next_ms = hf__loop_turn(loop);
+    if (next_ms > loop->now_ms)
+        set_timer(drive, next_ms);
 }
 
 static void on_before_io(uv_prepare_t *handle)
 {
-    turn(handle->data);
+    struct hf_drive *drive = handle->data;
+    struct hf_loop *loop = &drive->client->loop;
+    if (drive->thread_turns)
+        atomic_store(&loop->awake, true);
+    turn(drive);
+    bool over = drive->stopping || (drive->until && atomic_load(drive->until));
+    /* Then libuv looks what has come meanwhile, and does not sleep. */
+    if (!hf__loop_rest(loop) || over)
+        uv_stop(&drive->uv);
 }
 
+/* The thread comes to before_io next; who else turns the loop may not. */
 static void on_after_io(uv_check_t *handle)
 {
-    turn(handle->data);
+    struct hf_drive *drive = handle->data;
+    if (!drive->thread_turns)
+        turn(drive);
 }
 
 /* The turn itself runs after the I/O. */
@@ -162,6 +179,7 @@ static void *run_thread(void *arg)
     struct hf_drive *drive = arg;
     struct turning turning = { drive->client, NULL };
     inside = &turning;
+    drive->thread_turns = true;
     while (!drive->stopping)
         uv_run(&drive->uv, UV_RUN_ONCE);
     inside = NULL;
@@ -226,13 +244,51 @@ bool hf__drive_inside(const struct hf_client *client)
     return false;
 }
 
+/* What has come up since the last turn makes the descriptor readable. */
+static void rest(struct hf_drive *drive)
+{
+    if (!hf__loop_rest(&drive->client->loop))
+        wake_loop(drive);
+}
+
 void hf__drive_dispatch(struct hf_client *client)
 {
     struct turning turning = { client, inside };
     inside = &turning;
-    /* The second round puts descriptors that the first one added under the kernel's watch. */
-    uv_run(&client->drive->uv, UV_RUN_NOWAIT);
-    uv_run(&client->drive->uv, UV_RUN_NOWAIT);
+    /* Descriptors that one round adds come under the kernel's watch in the next one. */
+    do {
+        client->loop.watches_more = false;
+        uv_run(&client->drive->uv, UV_RUN_NOWAIT);
+    } while (client->loop.watches_more);
+    inside = turning.outer;
+    rest(client->drive);
+}
+
+void hf__drive_begin_wait(struct hf_client *client)
+{
+    if (client->drive_kind == HF_DRIVE_KIND_MYSELF)
+        atomic_store(&client->loop.awake, true);
+}
+
+#define SET 1u
+#define SLEEPS 2u /* somebody waits for it to be set */
+
+static void sleep_until_set(_Atomic uint32_t *flag)
+{
+    for (uint32_t now = 0; now != SET; now = atomic_load(flag))
+        if (now == SLEEPS || atomic_compare_exchange_strong(flag, &now, SLEEPS))
+            hf__futex_wait(flag, SLEEPS, NULL);
+}
+
+static void turn_until_set(struct hf_client *client, _Atomic uint32_t *flag)
+{
+    struct hf_drive *drive = client->drive;
+    struct turning turning = { client, inside };
+    inside = &turning;
+    drive->until = flag;
+    while (!atomic_load(flag))
+        uv_run(&drive->uv, UV_RUN_ONCE);
+    drive->until = NULL;
     inside = turning.outer;
 }
 
@@ -244,23 +300,20 @@ void hf__drive_wait(struct hf_client *client, _Atomic uint32_t *flag)
         return;
     }
     if (client->drive->thread_runs) {
-        while (!atomic_load(flag))
-            hf__futex_wait(flag, 0, NULL);
+        sleep_until_set(flag);
         return;
     }
-    struct turning turning = { client, inside };
-    inside = &turning;
-    while (!atomic_load(flag))
-        uv_run(&client->drive->uv, UV_RUN_ONCE);
-    inside = turning.outer;
-    if (client->drive_kind == HF_DRIVE_KIND_MYSELF)
+    turn_until_set(client, flag);
+    if (client->drive_kind == HF_DRIVE_KIND_MYSELF && client->loop.watches_more)
         hf__drive_dispatch(client);
+    else
+        rest(client->drive);
 }
 
 void hf__drive_notify(_Atomic uint32_t *flag)
 {
-    atomic_store(flag, 1);
-    hf__futex_wake_all(flag);
+    if (atomic_exchange(flag, SET) == SLEEPS)
+        hf__futex_wake_all(flag);
 }
 
 int hf__drive_fd(const struct hf_client *client)

@@ -15,7 +15,9 @@ void hf__drive_abandon(struct hf_client *client);
 /* Is the calling thread inside this client's loop (in a callback)? */
 bool hf__drive_inside(const struct hf_client *client);
 
-/* Blocks until *flag is not 0, turning the loop if that is the caller's job. */
+/* Blocks until *flag is set, turning the loop if that is the caller's job. Who is sure to call it
+ * next, and says so before it posts, need not wake the loop. */
+void hf__drive_begin_wait(struct hf_client *client);
 void hf__drive_wait(struct hf_client *client, _Atomic uint32_t *flag);
 /* Sets *flag and wakes who waits for it. */
 void hf__drive_notify(_Atomic uint32_t *flag);

@@ -152,21 +152,31 @@ static void limit_fired(struct hf_timer *timer)
 
 /* ---- writing ---- */
 
-static bool append(struct buffer *buffer, const char *bytes, size_t length)
+/* Where the next bytes go, of which there may be so many. NULL: out of memory, or too much waits.
+ */
+static char *room_in(struct buffer *buffer, size_t length)
 {
     if (length > HF_STREAM_WRITE_MAX - buffer->length)
-        return false;
+        return NULL;
     if (buffer->length + length > buffer->room) {
         size_t room = buffer->room ? buffer->room : 4096;
         while (room < buffer->length + length)
             room *= 2;
         char *grown = hf__realloc(buffer->bytes, room);
         if (!grown)
-            return false;
+            return NULL;
         buffer->bytes = grown;
         buffer->room = room;
     }
-    memcpy(buffer->bytes + buffer->length, bytes, length);
+    return buffer->bytes + buffer->length;
+}
+
+static bool append(struct buffer *buffer, const char *bytes, size_t length)
+{
+    char *room = room_in(buffer, length);
+    if (!room)
+        return false;
+    memcpy(room, bytes, length);
     buffer->length += length;
     return true;
 }
@@ -250,12 +260,25 @@ static void full_fired(struct hf_timer *timer)
     flush_all(HF_CONTAINER(timer, struct hf_stream, full));
 }
 
-bool hf__stream_write(struct hf_stream *stream, const char *bytes, size_t length)
+char *hf__stream_room(struct hf_stream *stream, size_t length)
 {
-    if (!append(&stream->out, bytes, length))
-        return false;
+    return room_in(&stream->out, length);
+}
+
+void hf__stream_wrote(struct hf_stream *stream, size_t length)
+{
+    stream->out.length += length;
     if (!stream->full.started)
         hf__loop_defer(stream->loop, &stream->flush);
+}
+
+bool hf__stream_write(struct hf_stream *stream, const char *bytes, size_t length)
+{
+    char *room = hf__stream_room(stream, length);
+    if (!room)
+        return false;
+    memcpy(room, bytes, length);
+    hf__stream_wrote(stream, length);
     return true;
 }
 
@@ -311,6 +334,7 @@ static void try_next_address(struct hf_stream *stream);
 
 static void opened(struct hf_stream *stream)
 {
+    stream->loop->watches_more = true;
     int code = uv_read_start(&stream->socket.stream, give_room, has_read);
     if (code != 0) {
         break_off(stream, code);
@@ -364,6 +388,7 @@ static void connected(uv_connect_t *request, int status)
 
 static void connect_tcp(struct hf_stream *stream, const struct sockaddr *address)
 {
+    stream->loop->watches_more = true;
     int code = uv_tcp_init(stream->uv, &stream->socket.tcp);
     if (code == 0) {
         stream->has_socket = true;
@@ -415,6 +440,7 @@ static void look_up(struct hf_stream *stream)
 
 static void connect_path(struct hf_stream *stream)
 {
+    stream->loop->watches_more = true;
     int code = uv_pipe_init(stream->uv, &stream->socket.pipe, 0);
     if (code != 0) {
         break_soon(stream, code);

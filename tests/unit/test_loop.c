@@ -139,6 +139,43 @@ TEST(tasks_run_in_order_and_once)
     CHECK_INT(order[3], 9);
 }
 
+static unsigned crowd_fired;
+
+static void count_fire(struct hf_timer *timer)
+{
+    (void)timer;
+    crowd_fired++;
+}
+
+/* Who posts to a loop that is being turned need not wake it; what is posted before it rests keeps
+ * it from resting. */
+TEST(who_is_awake_is_not_woken)
+{
+    struct hf_loop loop;
+    struct numbered a = { .number = 1 }, b = { .number = 2 };
+    struct hf_timer timer;
+    wakes = order_count = 0;
+    clock_ms = 100;
+    hf__loop_init(&loop, read_clock, count_wake, NULL);
+    hf__task_init(&a.task, note);
+    hf__task_init(&b.task, note);
+    atomic_store(&loop.awake, true);
+    hf__loop_post(&loop, &a.task);
+    CHECK_INT(wakes, 0);
+    CHECK(!hf__loop_rest(&loop));
+    hf__loop_turn(&loop);
+    CHECK_INT(order_count, 1);
+    CHECK(hf__loop_rest(&loop));
+    hf__loop_post(&loop, &b.task);
+    CHECK_INT(wakes, 1);
+    hf__loop_turn(&loop);
+    hf__timer_init(&timer, count_fire);
+    hf__timer_start(&loop, &timer, 100);
+    CHECK(!hf__loop_rest(&loop));
+    hf__timer_stop(&loop, &timer);
+    CHECK(hf__loop_rest(&loop));
+}
+
 static int64_t seen_between, seen_within;
 
 static void look_at_time(struct hf_task *task)
@@ -169,13 +206,7 @@ TEST(the_time_of_a_turn)
 #define CROWD 2500
 
 static struct hf_timer crowd[CROWD];
-static unsigned crowd_fired, fired_before_the_task;
-
-static void count_fire(struct hf_timer *timer)
-{
-    (void)timer;
-    crowd_fired++;
-}
+static unsigned fired_before_the_task;
 
 static void count_before(struct hf_task *task)
 {

@@ -250,6 +250,7 @@ int hf__local_wake_open(struct local *local, hf_error *error)
     local->receiver_poll->data = local;
     local->handles++;
     uv_poll_start(local->receiver_poll, UV_READABLE, readable);
+    local->base.host->loop->watches_more = true;
     atomic_store(&local_session(local, local_session_slot(local->session))->socket, 1);
     return HF_OK;
 }

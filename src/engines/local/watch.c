@@ -112,6 +112,7 @@ static bool start(struct local *local, struct local_watch *watch, int fd, uint64
     watch->session = session;
     pthread_mutex_unlock(&local->watch_mutex);
     uv_poll_start(watch->poll, UV_READABLE, died);
+    local->base.host->loop->watches_more = true;
     return true;
 }
 

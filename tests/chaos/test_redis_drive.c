@@ -1,0 +1,69 @@
+/* A client that is driven by its caller: what a call begins is watched when it returns. */
+#include "conformance.h"
+#include "server.h"
+
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+
+/* Counts our sockets, and which of them the descriptor of the client's loop watches. */
+static int count_sockets(const hf_client *client, int *watched)
+{
+    char path[300], line[200];
+    bool watches[1024] = { false };
+    int sockets = 0, fd;
+    struct dirent *entry;
+    struct stat what;
+
+    snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", hf_fd(client));
+    FILE *info = fopen(path, "re");
+    CHECK(info != NULL);
+    while (fgets(line, sizeof(line), info))
+        if (sscanf(line, "tfd: %d", &fd) == 1 && fd >= 0 && fd < 1024)
+            watches[fd] = true;
+    fclose(info);
+    *watched = 0;
+    DIR *directory = opendir("/proc/self/fd");
+    CHECK(directory != NULL);
+    while ((entry = readdir(directory))) {
+        fd = (int)strtol(entry->d_name, NULL, 10);
+        if (entry->d_name[0] == '.' || fd >= 1024 || fstat(fd, &what) != 0 ||
+            !S_ISSOCK(what.st_mode))
+            continue;
+        sockets++;
+        *watched += watches[fd];
+    }
+    closedir(directory);
+    return sockets;
+}
+
+static void ignore(void *arg, int code, hf_hold *hold, const hf_error *error)
+{
+    (void)arg, (void)code, (void)hold, (void)error;
+}
+
+/* The refusal of one request, which is why the client opens a connection to be told of the release,
+ * comes together with the grant of the other, with which the call returns. */
+TEST(what_is_opened_in_a_call_is_watched_after_it)
+{
+    struct server server = { 0 };
+    hf_client *client = NULL;
+    char line[100];
+    int watched;
+
+    server_start(&server);
+    CHECK_CODE(hf_open(&client, server_url(&server, 30000),
+                       &(hf_client_options){ HF_CLIENT_OPTIONS_INIT, .driver = HF_DRIVE_MYSELF }),
+               HF_OK);
+    give_back(take_patiently(client, "warm"));
+    CHECK(server_tell(&server, "HSET theirs somebody 1", line, sizeof(line)));
+    int before = count_sockets(client, &watched);
+    CHECK_CODE(hf_lock_async(client, "theirs", HF_FOREVER, NULL, ignore, NULL, NULL), HF_OK);
+    hf_hold *hold = take_patiently(client, "one");
+    CHECK_INT(count_sockets(client, &watched), before + 1);
+    CHECK_INT(watched, 2);
+    give_back(hold);
+    hf_close(client);
+    server_kill(&server);
+}
