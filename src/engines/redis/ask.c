@@ -9,15 +9,19 @@
 void hf__redis_field(const struct redis *redis, const struct hf_op *op,
                      char field[REDIS_FIELD_SIZE])
 {
-    snprintf(field, REDIS_FIELD_SIZE, "%s:%llu", redis->uuid,
-             (unsigned long long)op->engine_word[0]);
+    const size_t length = sizeof redis->uuid - 1;
+    _Static_assert(sizeof redis->uuid + REDIS_DIGITS_MAX + 1 <= REDIS_FIELD_SIZE, "a field fits");
+    memcpy(field, redis->uuid, length);
+    field[length] = ':';
+    size_t digits = hf__write_number(field + length + 1, op->engine_word[0]);
+    field[length + 1 + digits] = 0;
 }
 
 void hf__redis_add_field(const struct redis *redis, struct command *command, const struct hf_op *op)
 {
     char field[REDIS_FIELD_SIZE];
     hf__redis_field(redis, op, field);
-    hf__command_print(command, "%s", field);
+    hf__command_copy(command, field, strlen(field));
 }
 
 unsigned hf__redis_waits(const struct hf_op *op)

@@ -48,8 +48,8 @@ static void add_break(struct connection *connection, struct command *command,
     hf__names_channel(command, REDIS_CHANNEL_RW, change->name, change->name_length);
     hf__command_derived(command, REDIS_FAIR_QUEUE_PREFIX, change->name, change->name_length);
     hf__command_derived(command, REDIS_FAIR_TIMES_PREFIX, change->name, change->name_length);
-    hf__command_print(command, "%lld", (long long)REDIS_TOKEN_MS);
-    hf__command_print(command, "%lld", (long long)REDIS_GRANT_MS);
+    hf__command_number(command, REDIS_TOKEN_MS);
+    hf__command_number(command, REDIS_GRANT_MS);
 }
 
 static void send_break(struct connection *connection, struct question *question)
@@ -92,7 +92,7 @@ static void send_value(struct connection *connection, struct question *question)
                      values[change->verb].channel, change->name, change->name_length);
     if (values[change->verb].word)
         hf__command_print(&command, "%s", values[change->verb].word);
-    hf__command_print(&command, "%u", change->value);
+    hf__command_number(&command, change->value);
     hf__connection_write(connection, question, &command);
 }
 

@@ -1,4 +1,5 @@
-/* Commands: a list of arguments, some of them made here. */
+/* Commands: a list of arguments, some of them made here; and how they are written. Made for every
+ * question, so without printf where questions are many. */
 #include "redis.h"
 
 #include <assert.h>
@@ -33,20 +34,91 @@ void hf__command_print(struct command *command, const char *format, ...)
     hf__command_add(command, at, (size_t)length);
 }
 
-void hf__command_copy(struct command *command, const void *bytes, size_t length)
+/* Room in the command's own text, which the next argument is going to be in. */
+static char *room_for(struct command *command, size_t length)
 {
-    char *at = command->text + command->used;
     assert(length <= sizeof command->text - command->used);
-    memcpy(at, bytes, length);
+    return command->text + command->used;
+}
+
+static void add_text(struct command *command, char *at, size_t length)
+{
     command->used += length;
     hf__command_add(command, at, length);
+}
+
+size_t hf__write_number(char *at, uint64_t number)
+{
+    char digits[REDIS_DIGITS_MAX];
+    size_t count = 0;
+    do
+        digits[count++] = (char)('0' + number % 10);
+    while ((number /= 10) > 0);
+    for (size_t i = 0; i < count; i++)
+        at[i] = digits[count - 1 - i];
+    return count;
+}
+
+void hf__command_number(struct command *command, int64_t number)
+{
+    char *at = room_for(command, REDIS_DIGITS_MAX);
+    assert(number >= 0);
+    add_text(command, at, hf__write_number(at, (uint64_t)number));
+}
+
+void hf__command_copy(struct command *command, const void *bytes, size_t length)
+{
+    add_text(command, memcpy(room_for(command, length), bytes, length), length);
 }
 
 void hf__command_derived(struct command *command, const char *prefix, const char *name,
                          uint32_t length)
 {
-    if (memchr(name, '{', length))
-        hf__command_print(command, "%s:%s", prefix, name);
-    else
-        hf__command_print(command, "%s:{%s}", prefix, name);
+    bool braced = memchr(name, '{', length);
+    size_t before = strlen(prefix);
+    char *begin = room_for(command, before + length + 3), *at = begin;
+    memcpy(at, prefix, before);
+    at += before;
+    *at++ = ':';
+    if (!braced)
+        *at++ = '{';
+    memcpy(at, name, length);
+    at += length;
+    if (!braced)
+        *at++ = '}';
+    add_text(command, begin, (size_t)(at - begin));
+}
+
+/* ---- on the wire ---- */
+
+/* A mark, a number, and the end of the line. */
+#define LINE_MAX (1u + REDIS_DIGITS_MAX + 2u)
+
+static char *write_line(char *at, char mark, size_t number)
+{
+    *at++ = mark;
+    at += hf__write_number(at, number);
+    *at++ = '\r';
+    *at++ = '\n';
+    return at;
+}
+
+bool hf__command_write(const struct command *command, struct hf_stream *stream)
+{
+    size_t most = LINE_MAX;
+    for (int i = 0; i < command->count; i++)
+        most += LINE_MAX + command->lengths[i] + 2;
+    char *begin = hf__stream_room(stream, most), *at = begin;
+    if (!begin)
+        return false;
+    at = write_line(at, '*', (size_t)command->count);
+    for (int i = 0; i < command->count; i++) {
+        at = write_line(at, '$', command->lengths[i]);
+        memcpy(at, command->arguments[i], command->lengths[i]);
+        at += command->lengths[i];
+        *at++ = '\r';
+        *at++ = '\n';
+    }
+    hf__stream_wrote(stream, (size_t)(at - begin));
+    return true;
 }

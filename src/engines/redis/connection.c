@@ -142,17 +142,12 @@ static void say_asking(struct connection *connection)
 void hf__connection_write(struct connection *connection, struct question *question,
                           struct command *command)
 {
-    char *bytes = NULL;
     if (question && question->asks)
         say_asking(connection);
     if (question)
         await(connection, question);
-    int length =
-        redisFormatCommandArgv(&bytes, command->count, command->arguments, command->lengths);
-    if (length < 0 || !hf__stream_write(connection->stream, bytes, (size_t)length))
+    if (!hf__command_write(command, connection->stream))
         hf__connection_break(connection, HF_ENOMEM, 0, "out of memory for a question");
-    if (bytes)
-        redisFreeCommand(bytes);
 }
 
 /* The standard asks compilers for strings of 4095 bytes, and ours take any. */
@@ -178,7 +173,7 @@ void hf__connection_script(struct connection *connection, struct command *comman
     connection->known_scripts |= UINT64_C(1) << script;
     hf__command_begin(command, known ? "EVALSHA" : "EVAL");
     hf__command_add(command, body, strlen(body));
-    hf__command_print(command, "%u", keys);
+    hf__command_number(command, keys);
 }
 
 void hf__connection_ask(struct connection *connection, struct question *question)

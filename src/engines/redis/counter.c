@@ -26,21 +26,21 @@ static void begin(struct connection *connection, struct command *command, enum r
                      op->name_length);
     hf__redis_add_field(connection->redis, command, op);
     add_record(connection->redis, command, op);
-    hf__command_print(command, "%lld", (long long)RECORD_MS);
+    hf__command_number(command, RECORD_MS);
 }
 
 static void acquire(struct connection *connection, struct command *command, const struct hf_op *op)
 {
     begin(connection, command, REDIS_COUNTER_TAKE, op);
-    hf__command_print(command, "%d", op->enqueue);
-    hf__command_print(command, "%u", op->permits);
+    hf__command_number(command, op->enqueue);
+    hf__command_number(command, op->permits);
 }
 
 static void release(struct connection *connection, struct command *command, const struct hf_op *op)
 {
     begin(connection, command, REDIS_COUNTER_RETURN, op);
-    hf__command_print(command, "%d", (op->engine_word[1] & REDIS_HOLDS) != 0);
-    hf__command_print(command, "%u", op->permits);
+    hf__command_number(command, (op->engine_word[1] & REDIS_HOLDS) != 0);
+    hf__command_number(command, op->permits);
 }
 
 static void channel(const struct redis *redis, struct command *command, const struct hf_op *op)

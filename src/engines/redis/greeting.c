@@ -65,7 +65,7 @@ static void select_database(struct connection *connection)
     if (!connection->redis->settings.database)
         return;
     hf__command_begin(&command, "SELECT");
-    hf__command_print(&command, "%u", connection->redis->settings.database);
+    hf__command_number(&command, connection->redis->settings.database);
     greet(connection, &command, must_be_ok);
 }
 

@@ -11,7 +11,7 @@ static void begin(struct connection *connection, struct command *command, enum r
 static void acquire(struct connection *connection, struct command *command, const struct hf_op *op)
 {
     begin(connection, command, REDIS_LATCH_PASS, op);
-    hf__command_print(command, "%d", op->enqueue);
+    hf__command_number(command, op->enqueue);
 }
 
 static void release(struct connection *connection, struct command *command, const struct hf_op *op)

@@ -25,16 +25,16 @@ static void add_take_keys(const struct redis *redis, struct command *command,
 
 static void add_take_times(struct command *command)
 {
-    hf__command_print(command, "%lld", (long long)REDIS_TOKEN_MS);
-    hf__command_print(command, "%lld", (long long)REDIS_QUEUE_MS);
+    hf__command_number(command, REDIS_TOKEN_MS);
+    hf__command_number(command, REDIS_QUEUE_MS);
 }
 
 static void add_take_arguments(const struct redis *redis, struct command *command,
                                const struct hf_op *op)
 {
     hf__redis_add_field(redis, command, op);
-    hf__command_print(command, "%lld", (long long)hf__redis_lease_ms(redis, op));
-    hf__command_print(command, "%u", hf__redis_waits(op));
+    hf__command_number(command, hf__redis_lease_ms(redis, op));
+    hf__command_number(command, hf__redis_waits(op));
 }
 
 static void acquire(struct connection *connection, struct command *command, const struct hf_op *op)
@@ -67,8 +67,8 @@ static void add_give_keys(const struct redis *redis, struct command *command,
 
 static void add_give_times(struct command *command)
 {
-    hf__command_print(command, "%lld", (long long)REDIS_TOKEN_MS);
-    hf__command_print(command, "%lld", (long long)REDIS_GRANT_MS);
+    hf__command_number(command, REDIS_TOKEN_MS);
+    hf__command_number(command, REDIS_GRANT_MS);
 }
 
 static void release(struct connection *connection, struct command *command, const struct hf_op *op)
@@ -96,13 +96,13 @@ static void extend(struct connection *connection, struct command *command, const
     hf__connection_script(connection, command, REDIS_MUTEX_EXTEND, 1);
     hf__command_add(command, op->name, op->name_length);
     hf__redis_add_field(connection->redis, command, op);
-    hf__command_print(command, "%lld", (long long)lease_ms);
+    hf__command_number(command, lease_ms);
 }
 
 static void renewal(const struct redis *redis, struct command *command, const struct hf_op *op)
 {
     hf__redis_add_field(redis, command, op);
-    hf__command_print(command, "%lld", (long long)hf__redis_lease_ms(redis, op));
+    hf__command_number(command, hf__redis_lease_ms(redis, op));
 }
 
 const struct redis_kind hf__redis_mutex = {

@@ -122,12 +122,19 @@ void hf__command_begin(struct command *command, const char *word);
 void hf__command_add(struct command *command, const char *bytes, size_t length);
 __attribute__((format(printf, 2, 3))) void hf__command_print(struct command *command,
                                                              const char *format, ...);
+void hf__command_number(struct command *command, int64_t number); /* not below 0 */
 /* The same with bytes that do not stay where they are. */
 void hf__command_copy(struct command *command, const void *bytes, size_t length);
 /* Redisson's rule for what belongs to a lock: "prefix:name" if the name has a brace, else
  * "prefix:{name}". */
 void hf__command_derived(struct command *command, const char *prefix, const char *name,
                          uint32_t length);
+
+/* False: out of memory, or too much waits; nothing was queued. */
+bool hf__command_write(const struct command *command, struct hf_stream *stream);
+#define REDIS_DIGITS_MAX 20u
+/* Writes its digits, without a NUL; returns how many they are. */
+size_t hf__write_number(char *at, uint64_t number);
 
 #define REDIS_TOKEN_PREFIX "redisson_lock_token"
 #define REDIS_CHANNEL_PREFIX "redisson_lock__channel"

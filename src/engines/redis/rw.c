@@ -14,9 +14,9 @@ static void begin(struct connection *connection, struct command *command, enum r
 static void acquire(struct connection *connection, struct command *command, const struct hf_op *op)
 {
     begin(connection, command, REDIS_RW_ACQUIRE, op);
-    hf__command_print(command, "%lld", (long long)hf__redis_lease_ms(connection->redis, op));
-    hf__command_print(command, "%lld", (long long)REDIS_TOKEN_MS);
-    hf__command_print(command, "%d", op->enqueue);
+    hf__command_number(command, hf__redis_lease_ms(connection->redis, op));
+    hf__command_number(command, REDIS_TOKEN_MS);
+    hf__command_number(command, op->enqueue);
     hf__command_print(command, "%s", hf__redis_mode_name(op->mode));
 }
 
@@ -37,13 +37,13 @@ static void extend(struct connection *connection, struct command *command, const
 {
     hf__redis_lease_script(connection, command, REDIS_RW_EXTEND, op);
     hf__redis_add_field(connection->redis, command, op);
-    hf__command_print(command, "%lld", (long long)lease_ms);
+    hf__command_number(command, lease_ms);
 }
 
 static void renewal(const struct redis *redis, struct command *command, const struct hf_op *op)
 {
     hf__redis_add_field(redis, command, op);
-    hf__command_print(command, "%lld", (long long)op->own_lease.lease_ms);
+    hf__command_number(command, op->own_lease.lease_ms);
 }
 
 /* A read hold's own lease. A writer has none, and would wait for it until the slot has arrived. */

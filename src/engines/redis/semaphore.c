@@ -53,12 +53,12 @@ static void acquire(struct connection *connection, struct command *command, cons
     char key[HF_OWNER_KEY_SIZE];
     owner_key(connection->redis, op, key);
     begin(connection, command, REDIS_SEMAPHORE_ACQUIRE, op);
-    hf__command_print(command, "%lld", (long long)hf__redis_lease_ms(connection->redis, op));
-    hf__command_print(command, "%lld", (long long)REDIS_TOKEN_MS);
-    hf__command_print(command, "%d", op->enqueue);
+    hf__command_number(command, hf__redis_lease_ms(connection->redis, op));
+    hf__command_number(command, REDIS_TOKEN_MS);
+    hf__command_number(command, op->enqueue);
     hf__command_print(command, "%s", key);
-    hf__command_print(command, "%u", op->permits);
-    hf__command_print(command, "%u", op->limit);
+    hf__command_number(command, op->permits);
+    hf__command_number(command, op->limit);
 }
 
 static void release(struct connection *connection, struct command *command, const struct hf_op *op)
@@ -67,7 +67,7 @@ static void release(struct connection *connection, struct command *command, cons
     owner_key(connection->redis, op, key);
     begin(connection, command, REDIS_SEMAPHORE_RELEASE, op);
     hf__command_print(command, "%s", key);
-    hf__command_print(command, "%u", op->permits);
+    hf__command_number(command, op->permits);
 }
 
 static void channel(const struct redis *redis, struct command *command, const struct hf_op *op)
@@ -80,9 +80,9 @@ static void add_lease(const struct redis *redis, struct command *command, const 
                       int64_t lease_ms, bool only_longer)
 {
     hf__semaphore_add_prefix(redis, command, op);
-    hf__command_print(command, "%u", op->permits);
-    hf__command_print(command, "%lld", (long long)lease_ms);
-    hf__command_print(command, "%d", only_longer);
+    hf__command_number(command, op->permits);
+    hf__command_number(command, lease_ms);
+    hf__command_number(command, only_longer);
 }
 
 static void extend(struct connection *connection, struct command *command, const struct hf_op *op,

@@ -35,13 +35,8 @@ static void try_next(struct connection *connection, const char *why)
 
 static void command_to(struct connection *connection, struct command *command)
 {
-    char *bytes = NULL;
-    int length =
-        redisFormatCommandArgv(&bytes, command->count, command->arguments, command->lengths);
-    if (length < 0 || !hf__stream_write(connection->stream, bytes, (size_t)length))
+    if (!hf__command_write(command, connection->stream))
         hf__connection_break(connection, HF_ENOMEM, 0, "out of memory for a question");
-    if (bytes)
-        redisFreeCommand(bytes);
 }
 
 static void opened(void *arg)

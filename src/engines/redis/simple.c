@@ -18,8 +18,8 @@ static void acquire(struct connection *connection, struct command *command, cons
     const struct redis *redis = connection->redis;
     begin(connection, command, REDIS_SIMPLE_ACQUIRE, op);
     hf__redis_add_field(redis, command, op);
-    hf__command_print(command, "%lld", (long long)hf__redis_lease_ms(redis, op));
-    hf__command_print(command, "%lld", (long long)REDIS_TOKEN_MS);
+    hf__command_number(command, hf__redis_lease_ms(redis, op));
+    hf__command_number(command, REDIS_TOKEN_MS);
     if (redis->quorum)
         hf__command_print(command, "%llu", (unsigned long long)hf__vote_least_token(op));
 }
@@ -46,13 +46,13 @@ static void extend(struct connection *connection, struct command *command, const
 {
     begin(connection, command, REDIS_SIMPLE_EXTEND, op);
     hf__redis_add_field(connection->redis, command, op);
-    hf__command_print(command, "%lld", (long long)lease_ms);
+    hf__command_number(command, lease_ms);
 }
 
 static void renewal(const struct redis *redis, struct command *command, const struct hf_op *op)
 {
     hf__redis_add_field(redis, command, op);
-    hf__command_print(command, "%lld", (long long)op->own_lease.lease_ms);
+    hf__command_number(command, op->own_lease.lease_ms);
 }
 
 const struct redis_kind hf__redis_simple = {

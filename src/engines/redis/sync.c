@@ -77,8 +77,8 @@ static void send_round(struct connection *connection, struct question *question)
         HF_LIST_FOREACH (link, following, &redis->sync_asked)
             write_mark(connection, HF_CONTAINER(link, struct question, link));
     hf__command_begin(&command, "WAIT");
-    hf__command_print(&command, "%u", redis->settings.replicas);
-    hf__command_print(&command, "%lld", (long long)redis->settings.timeout_ms / 3);
+    hf__command_number(&command, redis->settings.replicas);
+    hf__command_number(&command, redis->settings.timeout_ms / 3);
     hf__connection_write(connection, question, &command);
 }
 
