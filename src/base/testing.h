@@ -1,5 +1,6 @@
 /* Hooks that exist in the test build only: sync points, at which a test may pause or kill the
- * process, and an allocator that a test may make fail. In the product both cost nothing. */
+ * process, an allocator that a test may make fail, and bounds that a test may lower. In the product
+ * they cost nothing. */
 #ifndef HF_BASE_TESTING_H
 #define HF_BASE_TESTING_H
 
@@ -7,6 +8,8 @@
 #include <stdlib.h>
 
 #ifdef HF_TESTING
+
+#define HF_TUNABLE
 
 extern void (*hf__point_hook)(const char *name);
 extern bool (*hf__alloc_hook)(size_t size); /* false: fail */
@@ -21,6 +24,8 @@ void *hf__calloc(size_t count, size_t size);
 void *hf__realloc(void *old, size_t size);
 
 #else
+
+#define HF_TUNABLE const
 
 #define HF_POINT(name) ((void)0)
 

@@ -195,67 +195,6 @@ TEST(no_server_is_said_and_no_hang)
     hf_close(client);
 }
 
-/* ---- a session can carry so much ---- */
-
-#define BURST 800
-#define LONG_NAME 960
-#define PATHS_MAX (512 * 1024)
-
-static void count_answer(void *arg, int code, hf_hold *hold, const hf_error *error)
-{
-    _Atomic int *answers = arg;
-
-    (void)error;
-    CHECK(code == HF_OK || code == HF_ELIMIT);
-    ++answers[code == HF_OK ? 0 : 1];
-    if (hold)
-        hf_unlock_nowait(hold);
-}
-
-static hf_hold *kept[BURST];
-
-static void keep_answer(void *arg, int code, hf_hold *hold, const hf_error *error)
-{
-    _Atomic int *answers = arg;
-
-    kept[answers[0] + answers[1]] = hold;
-    count_answer(arg, code, NULL, error);
-}
-
-/* All of it is asked for before the first answer comes. */
-static void ask_for_too_much(hf_client *client, hf_done_cb *done, _Atomic int answers[2])
-{
-    for (int i = 0; i < BURST; i++) {
-        char name[LONG_NAME + 1];
-        memset(name, 'x', sizeof(name) - 1);
-        name[LONG_NAME] = '\0';
-        name[snprintf(name, sizeof(name), "%d", i)] = '-';
-        CHECK_CODE(hf_lock_async(client, name, HF_FOREVER, NULL, done, answers, NULL), HF_OK);
-    }
-    EVENTUALLY(answers[0] + answers[1] == BURST, 3 * SOON_MS);
-}
-
-TEST(a_burst_does_not_make_a_session_too_heavy)
-{
-    struct zookeeper_server server = { 0 };
-    _Atomic int answers[2] = { 0 }, again[2] = { 0 };
-    zookeeper_start(&server);
-    hf_client *client = open_on(server.port, LONG_MS);
-
-    ask_for_too_much(client, keep_answer, answers);
-    CHECK(answers[0] > 0 && answers[0] * LONG_NAME < PATHS_MAX);
-    for (int i = 0; i < BURST; i++)
-        if (kept[i])
-            give_back(kept[i]);
-    /* What was refused, or given back, does not count any more. */
-    for (int i = 0; i < 2 * BURST; i++)
-        give_back(take(client, "x", HF_MUTEX, 0));
-    ask_for_too_much(client, count_answer, again);
-    CHECK(again[0] >= answers[0]);
-    hf_close(client);
-    zookeeper_kill(&server);
-}
-
 /* ---- the node is made, and nobody is told ---- */
 
 struct scene {

@@ -1,93 +1,14 @@
 /* A server on which everybody may make nodes, and nobody may delete them: what cannot be given back
  * is said, once, and goes with the session. */
 #include "conformance.h"
+#include "zookeeper_raw.h"
 #include "zookeeper_server.h"
-
-#include "engines/zookeeper/codec.h"
-
-#include <arpa/inet.h>
-#include <netinet/in.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 /* So long that nothing here waits for its end. */
 #define LONG_MS 40000
 /* To read, to write, and to make nodes below; not to delete these. */
 #define NO_DELETION (1 | 2 | 4)
 #define ALL 31
-
-/* ---- making nodes with rights of their own ---- */
-
-struct maker {
-    int fd;
-    struct zk_frames frames;
-};
-
-static void say(const struct maker *maker, struct zk_writer *writer)
-{
-    CHECK(!writer->failed);
-    CHECK(send(maker->fd, writer->bytes, writer->length, MSG_NOSIGNAL) == (ssize_t)writer->length);
-    hf__zk_writer_free(writer);
-}
-
-static struct zk_reader hear(struct maker *maker)
-{
-    struct zk_reader frame;
-    char bytes[512];
-
-    while (hf__zk_frames_next(&maker->frames, &frame) <= 0) {
-        ssize_t count = recv(maker->fd, bytes, sizeof(bytes), 0);
-        CHECK(count > 0);
-        CHECK(hf__zk_frames_add(&maker->frames, bytes, (size_t)count));
-    }
-    return frame;
-}
-
-static void maker_begin(struct maker *maker, int port)
-{
-    struct sockaddr_in address = { .sin_family = AF_INET,
-                                   .sin_port = htons((uint16_t)port),
-                                   .sin_addr = { htonl(INADDR_LOOPBACK) } };
-    struct zk_hello hello = { .timeout_ms = LONG_MS };
-    struct zk_writer writer = { 0 };
-    struct zk_welcome welcome;
-
-    *maker = (struct maker){ .fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0) };
-    CHECK(maker->fd >= 0);
-    CHECK(connect(maker->fd, (struct sockaddr *)&address, sizeof(address)) == 0);
-    hf__zk_write_hello(&writer, &hello);
-    say(maker, &writer);
-    struct zk_reader frame = hear(maker);
-    CHECK(hf__zk_read_welcome(&frame, &welcome) && welcome.session != 0);
-}
-
-static void make(struct maker *maker, const char *path, int rights)
-{
-    struct zk_writer writer = { 0 };
-    struct zk_reply reply;
-    size_t begun = hf__zk_frame_begin(&writer);
-
-    hf__zk_write_int(&writer, 1);
-    hf__zk_write_int(&writer, ZK_CREATE);
-    hf__zk_write_text(&writer, path);
-    hf__zk_write_bytes(&writer, "", 0);
-    hf__zk_write_int(&writer, 1);
-    hf__zk_write_int(&writer, rights);
-    hf__zk_write_text(&writer, "world");
-    hf__zk_write_text(&writer, "anyone");
-    hf__zk_write_int(&writer, ZK_PERSISTENT);
-    hf__zk_frame_end(&writer, begun);
-    say(maker, &writer);
-    struct zk_reader frame = hear(maker);
-    CHECK(hf__zk_read_reply(&frame, &reply));
-    CHECK_INT(reply.error, ZK_OK);
-}
-
-static void maker_end(struct maker *maker)
-{
-    hf__zk_frames_free(&maker->frames);
-    close(maker->fd);
-}
 
 /* ---- the scene ---- */
 
@@ -118,20 +39,20 @@ static int nodes_of(const struct scene *scene)
 
 static void begin_scene(struct scene *scene)
 {
-    struct maker maker;
+    struct zookeeper_raw maker;
 
     zookeeper_start(&scene->server);
-    maker_begin(&maker, scene->server.port);
-    make(&maker, "/chaos", ALL);
-    make(&maker, "/chaos/one", NO_DELETION);
-    make(&maker, "/chaos/latch", NO_DELETION);
-    make(&maker, "/chaos/heads", ALL);
-    make(&maker, "/chaos/heads/locks", NO_DELETION);
-    make(&maker, "/chaos/heads/leases", ALL);
-    make(&maker, "/chaos/stuck", ALL);
-    make(&maker, "/chaos/stuck/locks", NO_DELETION);
-    make(&maker, "/chaos/stuck/leases", NO_DELETION);
-    maker_end(&maker);
+    raw_begin(&maker, scene->server.port);
+    raw_make(&maker, "/chaos", ALL);
+    raw_make(&maker, "/chaos/one", NO_DELETION);
+    raw_make(&maker, "/chaos/latch", NO_DELETION);
+    raw_make(&maker, "/chaos/heads", ALL);
+    raw_make(&maker, "/chaos/heads/locks", NO_DELETION);
+    raw_make(&maker, "/chaos/heads/leases", ALL);
+    raw_make(&maker, "/chaos/stuck", ALL);
+    raw_make(&maker, "/chaos/stuck/locks", NO_DELETION);
+    raw_make(&maker, "/chaos/stuck/leases", NO_DELETION);
+    raw_end(&maker);
     scene->nodes = nodes_of(scene);
     scene->near = open_on(scene);
     scene->far = open_on(scene);

@@ -136,6 +136,13 @@ long zookeeper_heard(const struct zookeeper_server *server)
     return number_after(server, "Received: ");
 }
 
+int zookeeper_connections(const struct zookeeper_server *server)
+{
+    long all = number_after(server, "Connections: ");
+
+    return all < 0 ? -1 : (int)all - 1;
+}
+
 bool zookeeper_leads(const struct zookeeper_server *server)
 {
     return says(server, "Mode: leader");

@@ -22,6 +22,8 @@ void zookeeper_start(struct zookeeper_server *server);
 int zookeeper_nodes(const struct zookeeper_server *server);
 /* How many messages it has received so far; -1: it does not answer. */
 long zookeeper_heard(const struct zookeeper_server *server);
+/* How many connections to it there are, but for the one that asks; -1: it does not answer. */
+int zookeeper_connections(const struct zookeeper_server *server);
 bool zookeeper_leads(const struct zookeeper_server *server);
 /* Cut off from the others, it lets in whoever is content with that. */
 bool zookeeper_is_read_only(const struct zookeeper_server *server);

@@ -140,14 +140,6 @@ void hf__zk_describe(const struct zookeeper *zk, const struct hf_op *op, int64_t
 void hf__zk_ask_for_node(struct zookeeper *zk, struct zk_place *place)
 {
     char data[400];
-    if (!hf__zk_place_reserve(place)) {
-        hf__op_explain(place->op, HF_ELIMIT, 0,
-                       "this client has as many nodes as one session can carry safely (%u KiB of "
-                       "paths); open another client",
-                       ZK_SESSION_PATHS_MAX >> 10);
-        hf__zk_finish(zk, place, hf__zk_place_has_past(place) ? HF_NO_ANSWER : HF_FAILED);
-        return;
-    }
     struct zk_request *request = hf__zk_place_request(zk, place, ZK_CREATE2, create_answered);
     if (!request) {
         hf__zk_no_memory(zk, place);
@@ -156,7 +148,7 @@ void hf__zk_ask_for_node(struct zookeeper *zk, struct zk_place *place)
     hf__zk_describe(zk, place->op, place->op->lease_ms, data, sizeof data);
     hf__zk_write_child(&request->body, place->path, place->stem);
     hf__zk_write_create(&request->body, data, strlen(data), ZK_EPHEMERAL | ZK_SEQUENTIAL,
-                        zk->settings.user != NULL);
+                        zk->settings->user != NULL);
     place->unknown = true;
     hf__zk_ask(zk, request);
     hf__zk_ask_for_children(zk, place, node_answered);
@@ -232,9 +224,15 @@ void hf__zk_line_up(struct zookeeper *zk, struct zk_place *place)
 bool hf__zk_begin(struct zookeeper *zk, struct zk_place *place)
 {
     struct zk_session *session = hf__zk_session_current(zk);
-    if (!session)
+    if (!session) {
+        hf__op_explain(place->op, HF_ENOMEM, 0, "out of memory for a session");
         return false;
-    hf__zk_place_begin(zk, place, session);
+    }
+    if (!hf__zk_place_begin(zk, place, session)) {
+        hf__op_explain(place->op, HF_ELIMIT, 0,
+                       "its session was lost, and the next one has no room for it yet");
+        return false;
+    }
     place->leaving = false;
     place->parent_error = ZK_OK;
     if (place->permits && hf__zk_semaphore_begin(zk, place))
@@ -244,17 +242,9 @@ bool hf__zk_begin(struct zookeeper *zk, struct zk_place *place)
     return true;
 }
 
-void hf__zk_attempt(struct hf_engine *engine, struct hf_op *op)
+void hf__zk_attempt(struct zookeeper *zk, struct zk_place *place)
 {
-    struct zookeeper *zk = (struct zookeeper *)engine;
-    struct zk_place *place = op->engine_pointer;
-    if (!place)
-        place = hf__zk_place_new(zk, op);
-    if (place)
-        place->tries = 0;
-    if (place && hf__zk_begin(zk, place))
-        return;
-    hf__op_explain(op, HF_ENOMEM, 0, "out of memory for a place in a queue");
-    op->verdict = place ? HF_NO_ANSWER : HF_FAILED;
-    hf__op_done(engine, op);
+    place->tries = 0;
+    if (!hf__zk_begin(zk, place))
+        hf__zk_finish(zk, place, HF_NO_ANSWER);
 }

@@ -16,7 +16,7 @@ static inline bool hf__zk_has_left(const struct zk_request *request)
 
 /* ---- ask.c ---- */
 
-/* False: out of memory, and nothing was asked. */
+/* False: nothing was asked, and the op says why. */
 bool hf__zk_begin(struct zookeeper *zk, struct zk_place *place);
 void hf__zk_ask_for_node(struct zookeeper *zk, struct zk_place *place);
 /* False: out of memory, and the attempt has ended with that. */

@@ -82,8 +82,8 @@ static void holders_found(struct zookeeper *zk, struct survey *survey)
 
 static void begin_break(struct zookeeper *zk, struct hf_change *change)
 {
-    struct survey *survey =
-        hf__zk_survey_new(zk, hf__zk_path_of(zk->settings.root, change->name, change->name_length));
+    struct survey *survey = hf__zk_survey_new(
+        zk, hf__zk_path_of(zk->settings->root, change->name, change->name_length));
     if (!survey) {
         finish(zk, change, HF_ENOMEM);
         return;
@@ -154,9 +154,8 @@ static void begin_setting(struct zookeeper *zk, struct hf_change *change)
                      change);
 }
 
-void hf__zk_change(struct hf_engine *engine, struct hf_change *change)
+void hf__zk_change(struct zookeeper *zk, struct hf_change *change)
 {
-    struct zookeeper *zk = (struct zookeeper *)engine;
     if (change->verb == HF_CHANGE_SEMAPHORE_SET) {
         begin_setting(zk, change);
     } else if (change->verb == HF_CHANGE_LATCH_SET || change->verb == HF_CHANGE_LATCH_DOWN ||

@@ -37,12 +37,12 @@ void hf__zk_connection_drop(struct zookeeper *zk)
 /* One server after another at once, then a pause, which is not everybody else's. */
 static bool round_is_over(const struct zookeeper *zk)
 {
-    return zk->failures % zk->settings.place_count == 0;
+    return zk->failures % zk->settings->place_count == 0;
 }
 
 static void begin_pause(struct zookeeper *zk)
 {
-    unsigned rounds = zk->failures / zk->settings.place_count;
+    unsigned rounds = zk->failures / zk->settings->place_count;
     unsigned doublings = rounds < PAUSE_DOUBLINGS ? rounds : PAUSE_DOUBLINGS;
     int64_t pause_ms = round_is_over(zk) ? (int64_t)PAUSE_FIRST_MS << doublings : PAUSE_FIRST_MS;
     uint64_t salt;
@@ -61,7 +61,7 @@ static void fail(struct zookeeper *zk)
         return;
     }
     zk->failures++;
-    zk->place_at = (zk->place_at + 1) % zk->settings.place_count;
+    zk->place_at = (zk->place_at + 1) % zk->settings->place_count;
     begin_pause(zk);
     /* What is asked anew meanwhile is for the next connection. */
     struct hf_link unanswered, *link;
@@ -84,7 +84,7 @@ void hf__zk_connection_break(struct zookeeper *zk, int code, int native, const c
     va_start(arguments, format);
     vsnprintf(what, sizeof what, format, arguments);
     va_end(arguments);
-    hf__error_set(&zk->why, code, native, "ZooKeeper at %.100s: %s", zk->settings.shown, what);
+    hf__error_set(&zk->why, code, native, "ZooKeeper at %.100s: %s", zk->settings->shown, what);
     zk->failing = true;
     hf__timer_start(hf__zk_loop(zk), &zk->limit, hf__zk_now(zk));
 }
@@ -128,7 +128,7 @@ static void broken(void *arg, int code, int native, const char *why)
     bool was_open = zk->state != ZK_OPENING;
     zk->stream = NULL;
     if (!zk->failing)
-        hf__error_set(&zk->why, code, native, "ZooKeeper at %.100s: %s%s", zk->settings.shown,
+        hf__error_set(&zk->why, code, native, "ZooKeeper at %.100s: %s%s", zk->settings->shown,
                       was_open ? "" : "cannot connect: ", why);
     fail(zk);
 }
@@ -136,7 +136,7 @@ static void broken(void *arg, int code, int native, const char *why)
 /* No server gets so long that there is no time for the next, before a caller has lost patience. */
 static int64_t opening_limit(const struct zookeeper *zk)
 {
-    unsigned places = zk->settings.place_count, rounds = zk->failures / places;
+    unsigned places = zk->settings->place_count, rounds = zk->failures / places;
     int64_t share_ms = hf__zk_at_least(ROUND_MS / (int64_t)places, OPENING_LEAST_MS);
     return places == 1 ? INT64_MAX
                        : share_ms << (rounds < PAUSE_DOUBLINGS ? rounds : PAUSE_DOUBLINGS);
@@ -145,19 +145,19 @@ static int64_t opening_limit(const struct zookeeper *zk)
 /* Nor before what rests on the session is lost. */
 static int64_t limit_of(const struct zookeeper *zk, const struct zk_session *session)
 {
-    int64_t places = (int64_t)zk->settings.place_count;
+    int64_t places = (int64_t)zk->settings->place_count;
     int64_t limit_ms =
         session->id != 0 && session->state == ZK_SESSION_ALIVE
             ? hf__zk_at_least(hf__zk_patience_ms(session->timeout_ms) / places, ZK_SILENCE_LEAST_MS)
             : opening_limit(zk);
-    return limit_ms < zk->settings.timeout_ms ? limit_ms : zk->settings.timeout_ms;
+    return limit_ms < zk->settings->timeout_ms ? limit_ms : zk->settings->timeout_ms;
 }
 
 static void open_stream(struct zookeeper *zk, struct zk_session *session)
 {
     static const struct hf_stream_events events = { opened, received, broken };
     const struct hf_host *host = zk->base.host;
-    struct hf_stream_place place = zk->settings.places[zk->place_at];
+    struct hf_stream_place place = zk->settings->places[zk->place_at];
     zk->greeted = hf__zk_session_use(session);
     zk->state = ZK_OPENING;
     int64_t limit_ms = limit_of(zk, session);

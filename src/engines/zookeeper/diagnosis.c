@@ -236,7 +236,7 @@ static void judge_ensemble(const struct patient *patient)
                "half have to run",
                "one server more or less; one that only observes does not count",
                "an even number of servers votes: %u", voters);
-    if (voters > 1 && patient->zk->settings.place_count == 1)
+    if (voters > 1 && patient->zk->settings->place_count == 1)
         danger(
             patient,
             "if that is the name of one server only, its end takes the locks with it, though the "
@@ -307,8 +307,8 @@ static void judge_session(const struct patient *patient)
 static void judge_rights(const struct patient *patient)
 {
     const struct zk_examiner *examiner = patient->examiner;
-    const char *root = *patient->zk->settings.root ? patient->zk->settings.root : "/";
-    bool named = patient->zk->settings.user != NULL;
+    const char *root = *patient->zk->settings->root ? patient->zk->settings->root : "/";
+    bool named = patient->zk->settings->user != NULL;
     if (examiner->code != HF_OK)
         return;
     if (!named)

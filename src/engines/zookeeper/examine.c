@@ -187,7 +187,7 @@ static struct zk_request *question(struct zookeeper *zk, struct zk_examiner *exa
  * with the session. */
 static void ask_for_rights(struct zookeeper *zk, struct zk_examiner *examiner)
 {
-    const char *root = zk->settings.root;
+    const char *root = zk->settings->root;
     char uuid[ZK_UUID_SIZE], child[ZK_NODE_SIZE] = "_c_";
     struct zk_request *create = question(zk, examiner, ZK_CREATE2, create_answered);
     struct zk_request *gone = create ? question(zk, examiner, ZK_DELETE, delete_answered) : NULL;
@@ -197,7 +197,7 @@ static void ask_for_rights(struct zookeeper *zk, struct zk_examiner *examiner)
     examiner->began_ms = wall_ms();
     if (create) {
         hf__zk_write_child(&create->body, root, child);
-        hf__zk_write_create(&create->body, "", 0, ZK_EPHEMERAL, zk->settings.user != NULL);
+        hf__zk_write_create(&create->body, "", 0, ZK_EPHEMERAL, zk->settings->user != NULL);
         hf__zk_ask(zk, create);
     }
     if (gone) {
@@ -209,7 +209,7 @@ static void ask_for_rights(struct zookeeper *zk, struct zk_examiner *examiner)
 
 static void ask_in_session(struct zookeeper *zk, struct zk_examiner *examiner)
 {
-    const char *root = *zk->settings.root ? zk->settings.root : "/";
+    const char *root = *zk->settings->root ? zk->settings->root : "/";
     struct zk_request *config = question(zk, examiner, ZK_GET_DATA, config_answered);
     if (config) {
         hf__zk_write_text(&config->body, CONFIG_PATH);
@@ -224,13 +224,12 @@ static void ask_in_session(struct zookeeper *zk, struct zk_examiner *examiner)
     ask_for_rights(zk, examiner);
 }
 
-void hf__zk_examine(struct hf_engine *engine, struct hf_examination *examination)
+void hf__zk_examine(struct zookeeper *zk, struct hf_examination *examination)
 {
-    struct zookeeper *zk = (struct zookeeper *)engine;
     struct zk_examiner *examiner = hf__calloc(1, sizeof *examiner);
     if (!examiner) {
         examination->code = HF_ENOMEM;
-        hf__examination_done(engine, examination);
+        hf__examination_done(&zk->base, examination);
         return;
     }
     examiner->examination = examination;
@@ -238,7 +237,7 @@ void hf__zk_examine(struct hf_engine *engine, struct hf_examination *examination
     hf__list_append(&zk->examiners, &examiner->link);
     examiner->out = 1;
     ask_in_session(zk, examiner);
-    for (unsigned i = 0; i < zk->settings.place_count; i++) {
+    for (unsigned i = 0; i < zk->settings->place_count; i++) {
         examiner->out++;
         examiner->count++;
         hf__zk_interview_begin(&examiner->interviews[i], zk, i, interviewed);

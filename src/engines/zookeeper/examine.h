@@ -80,7 +80,7 @@ struct zk_examiner {
     bool open_to_all;               /* anybody may make or delete nodes below the root */
 };
 
-void hf__zk_examine(struct hf_engine *engine, struct hf_examination *examination);
+void hf__zk_examine(struct zookeeper *zk, struct hf_examination *examination);
 void hf__zk_examiners_close(struct zookeeper *zk);
 void hf__zk_examiners_forked(struct zookeeper *zk);
 

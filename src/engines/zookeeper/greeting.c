@@ -54,7 +54,7 @@ bool hf__zk_say_last_goodbye(struct zookeeper *zk)
 static void send_auth(struct zookeeper *zk)
 {
     char credentials[HF_URL_MAX];
-    const struct zk_settings *settings = &zk->settings;
+    const struct zk_settings *settings = zk->settings;
     struct zk_writer *writer = &zk->out_bytes;
     if (!settings->user)
         return;

@@ -298,7 +298,7 @@ static void path_seen(struct zookeeper *zk, struct survey *survey)
     struct walk *walk = survey->arg;
     char name[HF_NAME_MAX + 1];
     const char *path = walk->semaphore ? walk->semaphore : survey->path;
-    size_t length = hf__zk_name_of(zk->settings.root, path, name);
+    size_t length = hf__zk_name_of(zk->settings->root, path, name);
     walk->seen++;
     if (survey->code != HF_OK || length == 0) {
         go_on(zk, survey);
@@ -316,7 +316,7 @@ static void path_seen(struct zookeeper *zk, struct survey *survey)
 /* Of one name, or of everything. */
 static struct survey *begin_walk(struct zookeeper *zk, struct hf_query *query)
 {
-    const char *root = zk->settings.root;
+    const char *root = zk->settings->root;
     char *path =
         query->name ? hf__zk_path_of(root, query->name, query->name_length) : copy_of(root);
     struct survey *survey = hf__zk_survey_new(zk, path);
@@ -334,14 +334,13 @@ static struct survey *begin_walk(struct zookeeper *zk, struct hf_query *query)
     return survey;
 }
 
-void hf__zk_inspect(struct hf_engine *engine, struct hf_query *query)
+void hf__zk_inspect(struct zookeeper *zk, struct hf_query *query)
 {
-    struct zookeeper *zk = (struct zookeeper *)engine;
     struct survey *survey = begin_walk(zk, query);
     if (survey) {
         hf__zk_survey_begin(zk, survey);
         return;
     }
     query->code = HF_ENOMEM;
-    hf__query_done(engine, query);
+    hf__query_done(&zk->base, query);
 }

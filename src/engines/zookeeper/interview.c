@@ -254,9 +254,9 @@ void hf__zk_interview_begin(struct zk_interview *interview, struct zookeeper *zk
     *interview = (struct zk_interview){ .zk = zk, .done = done, .connections = -1 };
     interview->tick_ms = interview->least_ms = interview->most_ms = -1;
     interview->per_address = interview->busiest = -1;
-    interview->place = zk->settings.places[place];
+    interview->place = zk->settings->places[place];
     interview->place.limit_ms =
-        zk->settings.timeout_ms < CONNECTING_MS ? zk->settings.timeout_ms : CONNECTING_MS;
+        zk->settings->timeout_ms < CONNECTING_MS ? zk->settings->timeout_ms : CONNECTING_MS;
     interview->over_ms = hf__zk_now(zk) + ALL_MS;
     snprintf(interview->address, sizeof interview->address, "%.100s:%u", interview->place.host,
              interview->place.port);

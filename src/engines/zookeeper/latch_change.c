@@ -192,7 +192,7 @@ static void make(struct zookeeper *zk, struct counting *counting)
     if (request) {
         count_bytes(counting->wanted, bytes);
         hf__zk_write_create(&request->body, bytes, sizeof bytes, ZK_PERSISTENT,
-                            zk->settings.user != NULL);
+                            zk->settings->user != NULL);
         hf__zk_ask_for_parents(zk, counting->path, false, new_parent, request);
     }
     ask_or_end(zk, counting, request);
@@ -309,7 +309,7 @@ void hf__zk_latch_change(struct zookeeper *zk, struct hf_change *change)
         hf__explain(&change->error, HF_ELIMIT, 0, "a latch begins at %d at most", INT32_MAX);
         change->code = HF_ELIMIT;
     } else {
-        path = hf__zk_path_of(zk->settings.root, change->name, change->name_length);
+        path = hf__zk_path_of(zk->settings->root, change->name, change->name_length);
         counting = path ? hf__calloc(1, sizeof *counting) : NULL;
     }
     if (!counting) {

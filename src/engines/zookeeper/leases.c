@@ -32,7 +32,6 @@ static void one_cleared(struct zookeeper *zk, struct zk_request *request, struct
     /* Not before: they may still be told while they are cleared away. */
     permits->count = 0;
     permits->unknown = false;
-    hf__zk_permits_unreserve(place);
     permits->cleared(zk, place, NULL, NULL);
 }
 
@@ -139,7 +138,7 @@ static void cleared_to_release(struct zookeeper *zk, struct zk_place *place,
     if (failed)
         hf__zk_silent(zk, place, failed, reply);
     else
-        hf__zk_release(&zk->base, place->op);
+        hf__zk_release(zk, place->op);
 }
 
 bool hf__zk_semaphore_release(struct zookeeper *zk, struct zk_place *place)

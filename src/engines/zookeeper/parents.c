@@ -22,7 +22,7 @@ bool hf__zk_ask_for_parents(struct zookeeper *zk, char *path, bool itself,
                                                          int32_t operation),
                             void *arg)
 {
-    bool plain = zk->settings.persistent || zk->plain_parents;
+    bool plain = zk->settings->persistent || zk->plain_parents;
     for (char *slash = strchr(path + 1, '/'); slash || itself;
          slash = slash ? strchr(slash + 1, '/') : NULL) {
         struct zk_request *request = create(zk, arg, plain ? ZK_CREATE : ZK_CREATE_CONTAINER);
@@ -36,7 +36,7 @@ bool hf__zk_ask_for_parents(struct zookeeper *zk, char *path, bool itself,
         if (slash)
             *slash = '/';
         hf__zk_write_create(&request->body, "", 0, plain ? ZK_PERSISTENT : ZK_CONTAINER,
-                            zk->settings.user != NULL);
+                            zk->settings->user != NULL);
         hf__zk_ask(zk, request);
     }
     return true;

@@ -1,4 +1,4 @@
-/* What a claim for permits keeps: where they are, which are its own, what the session counts. */
+/* What a claim for permits keeps: where they are, and which are its own. */
 #include "semaphore.h"
 
 #include "base/testing.h"
@@ -44,32 +44,9 @@ bool hf__zk_permits_new(struct zk_place *place)
     return true;
 }
 
-static size_t weight_of(const struct zk_permits *permits)
-{
-    return strlen(permits->leases) + ZK_NODE_SIZE;
-}
-
-bool hf__zk_permits_reserve(struct zk_place *place, uint32_t leases)
-{
-    struct zk_permits *permits = place->permits;
-    size_t weight = leases * weight_of(permits);
-    if (place->session->paths + weight > ZK_SESSION_PATHS_MAX)
-        return false;
-    permits->reserved = leases;
-    place->session->paths += weight;
-    return true;
-}
-
-void hf__zk_permits_unreserve(struct zk_place *place)
-{
-    place->session->paths -= place->permits->reserved * weight_of(place->permits);
-    place->permits->reserved = 0;
-}
-
 void hf__zk_permits_forget(struct zk_place *place)
 {
     struct zk_permits *permits = place->permits;
-    hf__zk_permits_unreserve(place);
     place->path = permits->locks;
     permits->count = 0;
     permits->unknown = false;

@@ -5,40 +5,57 @@
 
 #include <string.h>
 
-static struct zookeeper *engine_of(const struct zk_place *place)
-{
-    return (struct zookeeper *)place->lease.engine;
-}
-
 /* The holder has known since a moment ago; now the others may come. */
 static void lease_is_over(struct hf_timer *timer)
 {
     struct zk_place *place = HF_CONTAINER(timer, struct zk_place, end);
     hf__link_remove(&place->lease_link);
-    hf__zk_delete_quietly(engine_of(place), place);
+    hf__zk_delete_quietly(hf__zk_of(place), place);
 }
 
-struct zk_place *hf__zk_place_new(struct zookeeper *zk, struct hf_op *op)
+/* The paths of all nodes that it may have: one in a queue, and one for each permit. */
+static size_t weight_of(const struct zk_place *place)
+{
+    size_t weight = strlen(place->path) + ZK_NODE_SIZE;
+    if (place->permits)
+        weight += place->op->permits * (strlen(place->permits->leases) + ZK_NODE_SIZE);
+    return weight;
+}
+
+struct zk_place *hf__zk_place_new(const struct zk_settings *settings, struct hf_op *op)
 {
     struct zk_place *place = hf__calloc(1, sizeof *place);
     if (!place)
         return NULL;
-    place->path = hf__zk_path_of(zk->settings.root, op->name, op->name_length);
+    place->path = hf__zk_path_of(settings->root, op->name, op->name_length);
     if (!place->path || (op->mode == HF_PERMIT && !hf__zk_permits_new(place))) {
         free(place->path);
         free(place);
         return NULL;
     }
+    hf__link_init(&place->link);
     hf__link_init(&place->watch_link);
     hf__link_init(&place->lease_link);
     hf__link_init(&place->path_link);
-    hf__list_append(&zk->places, &place->link);
     hf__timer_init(&place->end, lease_is_over);
-    place->lease.engine = &zk->base;
     place->uses = 1;
     place->op = op;
+    place->weight = weight_of(place);
     op->engine_pointer = place;
     return place;
+}
+
+void hf__zk_place_join(struct zookeeper *zk, struct zk_place *place)
+{
+    hf__list_append(&zk->places, &place->link);
+    place->lease.engine = &zk->base;
+}
+
+static void unweigh(struct zk_place *place)
+{
+    if (place->session)
+        place->session->paths -= place->weight;
+    place->weight = 0;
 }
 
 void hf__zk_place_drop(struct zk_place *place)
@@ -46,7 +63,7 @@ void hf__zk_place_drop(struct zk_place *place)
     if (--place->uses > 0)
         return;
     hf__link_remove(&place->link);
-    hf__zk_place_forget_node(place);
+    unweigh(place);
     hf__zk_session_drop(place->session);
     hf__zk_session_drop(place->earlier);
     if (place->permits)
@@ -76,6 +93,9 @@ void hf__zk_place_leave(struct zookeeper *zk, struct zk_place *place)
     op->engine_pointer = NULL;
     op->rests_on = NULL;
     place->op = NULL;
+    /* Answers that are still on their way do not count. */
+    if (!place->left_behind)
+        unweigh(place);
     hf__zk_place_drop(place);
 }
 
@@ -103,19 +123,11 @@ void hf__zk_places_close(struct zookeeper *zk)
         rest(zk, HF_CONTAINER(link, struct zk_place, link));
 }
 
-static size_t weight_of(const struct zk_place *place)
-{
-    return strlen(place->path) + ZK_NODE_SIZE;
-}
-
 void hf__zk_place_forget_node(struct zk_place *place)
 {
-    if (place->counted)
-        place->session->paths -= weight_of(place);
-    place->counted = false;
     place->node[0] = place->second[0] = 0;
     place->unknown = place->held = place->unsure = false;
-    if (place->permits && place->session)
+    if (place->permits)
         hf__zk_permits_forget(place);
 }
 
@@ -127,39 +139,43 @@ void hf__zk_place_has_node(struct zk_place *place, const char *name, size_t leng
     place->unknown = false;
 }
 
-bool hf__zk_place_reserve(struct zk_place *place)
-{
-    if (place->counted)
-        return true;
-    if (place->session->paths + weight_of(place) > ZK_SESSION_PATHS_MAX)
-        return false;
-    place->session->paths += weight_of(place);
-    place->counted = true;
-    return true;
-}
-
 void hf__zk_place_name(struct zookeeper *zk, struct zk_place *place)
 {
     char uuid[ZK_UUID_SIZE];
     hf__zk_uuid(uuid);
     hf__zk_node_stem(place->stem, uuid, hf__zk_family_of(place->op->mode),
-                     zk->settings.kazoo && !place->permits);
+                     zk->settings->kazoo && !place->permits);
+}
+
+bool hf__zk_place_is_loose(const struct zk_place *place)
+{
+    const struct zk_permits *permits = place->permits;
+    if (hf__zk_place_has_past(place))
+        return false;
+    bool none = !*place->node && !place->unknown &&
+                (!permits || (permits->count == 0 && !permits->unknown));
+    return none || place->session->state == ZK_SESSION_OVER;
 }
 
 /* What was under the last session ends with that, before the next one begins. */
-void hf__zk_place_begin(struct zookeeper *zk, struct zk_place *place, struct zk_session *session)
+bool hf__zk_place_begin(struct zookeeper *zk, struct zk_place *place, struct zk_session *session)
 {
     if (place->session == session)
-        return;
+        return true;
     rest(zk, place);
+    place->op->rests_on = NULL;
+    if (!hf__zk_session_has_room(session, place->weight))
+        return false;
     if (place->session) {
         hf__zk_place_forget_node(place);
+        place->session->paths -= place->weight;
         hf__zk_session_drop(place->earlier);
         place->earlier = place->session;
     }
-    place->op->rests_on = NULL;
+    session->paths += place->weight;
     place->session = hf__zk_session_use(session);
     hf__zk_place_name(zk, place);
+    return true;
 }
 
 void hf__zk_write_child(struct zk_writer *writer, const char *path, const char *child)

@@ -159,7 +159,7 @@ static void lower(struct zookeeper *zk, struct zk_place *place)
     hf__zk_describe(zk, place->op, place->op->lease_ms, data, sizeof data);
     hf__zk_write_child(&request->body, place->path, place->second);
     hf__zk_write_create(&request->body, data, strlen(data), ZK_EPHEMERAL,
-                        zk->settings.user != NULL);
+                        zk->settings->user != NULL);
     hf__zk_ask(zk, request);
 }
 
@@ -226,7 +226,7 @@ static void earlier_answered(struct zookeeper *zk, struct zk_request *request,
     if (!place->op)
         return;
     if (!reply && request->session->state == ZK_SESSION_OVER)
-        hf__zk_release(&zk->base, place->op);
+        hf__zk_release(zk, place->op);
     else
         hf__zk_silent(zk, place, request, reply);
 }
@@ -245,9 +245,8 @@ static void await_earlier(struct zookeeper *zk, struct zk_place *place)
     hf__zk_ask(zk, request);
 }
 
-void hf__zk_release(struct hf_engine *engine, struct hf_op *op)
+void hf__zk_release(struct zookeeper *zk, struct hf_op *op)
 {
-    struct zookeeper *zk = (struct zookeeper *)engine;
     struct zk_place *place = op->engine_pointer;
     hf__zk_session_look(zk);
     if (!place || !place->session) {

@@ -94,7 +94,7 @@ static void explain_what_stays(const struct zookeeper *zk, struct zk_place *plac
     hf__op_explain(place->op, code, error,
                    "ZooKeeper at %.100s: \"%.100s\" keeps a node until this client's session has "
                    "ended: %s (%d)",
-                   zk->settings.shown, place->op->name, words_of(code), error);
+                   zk->settings->shown, place->op->name, words_of(code), error);
 }
 
 void hf__zk_stay_behind(struct zookeeper *zk, struct zk_place *place, const struct zk_reply *reply)
@@ -111,7 +111,7 @@ int hf__zk_explain(struct zookeeper *zk, const struct zk_request *request,
 {
     if (!reply && request->session->state == ZK_SESSION_OVER) {
         hf__explain(error, HF_UNREACHABLE, 0, "ZooKeeper at %s: the session has ended",
-                    zk->settings.shown);
+                    zk->settings->shown);
         return HF_UNREACHABLE;
     }
     if (!reply) {
@@ -121,7 +121,7 @@ int hf__zk_explain(struct zookeeper *zk, const struct zk_request *request,
         return code;
     }
     int code = code_of(reply->error);
-    hf__explain(error, code, reply->error, "ZooKeeper at %s: %s (%d)", zk->settings.shown,
+    hf__explain(error, code, reply->error, "ZooKeeper at %s: %s (%d)", zk->settings->shown,
                 words_of(code), (int)reply->error);
     return code;
 }

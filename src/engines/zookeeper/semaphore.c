@@ -132,12 +132,10 @@ static void turn_is_over(struct zookeeper *zk, struct zk_request *request, struc
             hf__zk_no_memory(zk, place);
         return;
     }
-    uint32_t count = permits->count, reserved = permits->reserved;
-    permits->reserved = 0;
+    uint32_t count = permits->count;
     hf__zk_watch_remove(place);
     hf__zk_place_forget_node(place);
     permits->count = count;
-    permits->reserved = reserved;
     place->path = permits->leases;
     hf__zk_lease_name(permits, 0, name);
     hf__zk_place_has_node(place, name, strlen(name));
@@ -153,7 +151,7 @@ static bool ask_for_lease(struct zookeeper *zk, struct zk_place *place)
     hf__zk_describe(zk, place->op, place->op->lease_ms, data, sizeof data);
     hf__zk_write_child(&request->body, place->permits->leases, place->permits->stem);
     hf__zk_write_create(&request->body, data, strlen(data), ZK_EPHEMERAL | ZK_SEQUENTIAL,
-                        zk->settings.user != NULL);
+                        zk->settings->user != NULL);
     hf__zk_ask(zk, request);
     return true;
 }
@@ -186,14 +184,6 @@ static void take(struct zookeeper *zk, struct zk_place *place)
         return;
     }
     permits->numbers = numbers;
-    if (!hf__zk_permits_reserve(place, wanted)) {
-        hf__op_explain(place->op, HF_ELIMIT, 0,
-                       "this client has as many nodes as one session can carry safely (%u KiB of "
-                       "paths); take fewer permits, or open another client",
-                       ZK_SESSION_PATHS_MAX >> 10);
-        hf__zk_withdraw(zk, place, HF_FAILED);
-        return;
-    }
     permits->seen = UINT32_MAX;
     permits->vain_error = ZK_OK;
     permits->unknown = true;

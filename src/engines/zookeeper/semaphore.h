@@ -19,7 +19,6 @@ struct zk_permits {
     char stem[ZK_NODE_SIZE]; /* of the leases' names */
     int64_t *numbers;        /* of the leases that are known */
     uint32_t count;          /* of those */
-    uint32_t reserved;       /* leases that the session's paths are counted with */
     uint32_t seen;           /* leases of everybody's when ours had been made */
     uint32_t out;            /* answers that are missing */
     int vain_error;          /* why it is in vain to go on: a refusal; ZK_OK if it is not */
@@ -55,9 +54,6 @@ void hf__zk_permits_free(struct zk_place *place);
 void hf__zk_lease_name(const struct zk_permits *permits, uint32_t index, char name[ZK_NODE_SIZE]);
 /* No lease is left. */
 void hf__zk_permits_forget(struct zk_place *place);
-/* Counts leases that are going to be asked for. False: the session cannot carry them. */
-bool hf__zk_permits_reserve(struct zk_place *place, uint32_t leases);
-void hf__zk_permits_unreserve(struct zk_place *place);
 
 /* True: it has taken the question over. */
 bool hf__zk_semaphore_begin(struct zookeeper *zk, struct zk_place *place);

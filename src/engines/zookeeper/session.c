@@ -60,6 +60,11 @@ void hf__zk_session_look(struct zookeeper *zk)
     hf__zk_connection_want(zk);
 }
 
+bool hf__zk_session_has_room(const struct zk_session *session, size_t weight)
+{
+    return weight <= hf__zk_bounds.paths && session->paths <= hf__zk_bounds.paths - weight;
+}
+
 struct zk_session *hf__zk_session_current(struct zookeeper *zk)
 {
     hf__zk_session_look(zk);

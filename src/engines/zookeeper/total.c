@@ -157,7 +157,7 @@ static void make(struct zookeeper *zk, struct setting *setting)
     if (request) {
         total_bytes(setting, bytes);
         hf__zk_write_create(&request->body, bytes, sizeof bytes, ZK_PERSISTENT,
-                            zk->settings.user != NULL);
+                            zk->settings->user != NULL);
         setting->parent_error = ZK_OK;
         hf__zk_ask_for_parents(zk, setting->path, true, new_parent, request);
     }
@@ -239,7 +239,7 @@ void hf__zk_total_set(struct zookeeper *zk, const char *name, size_t length, uin
         .permits = permits, .only_new = only_new, .done = done, .discard = discard, .arg = arg
     };
     hf__list_append(&zk->totals, &setting->link);
-    setting->path = hf__zk_path_of(zk->settings.root, name, length);
+    setting->path = hf__zk_path_of(zk->settings->root, name, length);
     setting->leases = setting->path ? hf__zk_join(setting->path, ZK_LEASES) : NULL;
     setting->locks = setting->path ? hf__zk_join(setting->path, ZK_LOCKS) : NULL;
     struct zk_request *sync = NULL, *data = NULL, *list = NULL;

@@ -9,22 +9,31 @@
 
 #include "base/list.h"
 #include "base/loop.h"
+#include "base/testing.h"
 #include "base/url.h"
 #include "core/engine.h"
 #include "net/stream.h"
 #include "net/tls.h"
 
 #define ZK_WATCH_BUCKETS 1024u
-/* The server writes the paths of all that ends with a session into one record, and cannot read one
- * back that is larger than a MiB or so. */
-#define ZK_SESSION_PATHS_MAX (512u << 10)
-
 struct zookeeper;
+struct zk_client;
 struct zk_request;
 struct zk_place;
 struct zk_permits;
 
 extern const struct hf_engine_ops hf__zookeeper;
+
+/* What a client may have, which a test may lower before it opens one. */
+struct zk_bounds {
+    /* Bytes: the server writes the paths of all that ends with a session into one record, and
+     * cannot read one back that is larger than a MiB or so. */
+    size_t paths;
+    unsigned sessions; /* fewer than a server lets in from one address, unless it was told to */
+    int64_t idle_ms;   /* a session that is not the first ends after that, or twice that */
+};
+
+extern HF_TUNABLE struct zk_bounds hf__zk_bounds;
 
 /* ---- url.c: what the URL says ---- */
 
@@ -60,7 +69,7 @@ struct zk_session {
     int64_t last_zxid;  /* the newest state that it was shown */
     int32_t timeout_ms; /* the shortest that a server has settled */
     char password[ZK_PASSWORD_SIZE];
-    size_t paths; /* bytes of the paths that end with it */
+    size_t paths; /* bytes of the paths that may be made under it */
     unsigned uses;
 };
 
@@ -70,6 +79,7 @@ void hf__zk_session_drop(struct zk_session *session);
 int32_t hf__zk_session_asks_ms(const struct zookeeper *zk);
 /* The session that something new may rest on. NULL: out of memory. */
 struct zk_session *hf__zk_session_current(struct zookeeper *zk);
+bool hf__zk_session_has_room(const struct zk_session *session, size_t weight);
 /* The one that the next connection is for, or NULL. */
 struct zk_session *hf__zk_session_wanted(struct zookeeper *zk);
 /* Ends the current one if its lease was lost; what rests on it is lost, and goes. */
@@ -165,7 +175,7 @@ struct zk_place {
     int create_error;        /* of the last question for a node; 0: none */
     int parent_error;        /* of those for the nodes above it */
     unsigned tries;          /* in this attempt */
-    bool counted;            /* among the session's paths */
+    size_t weight;           /* among the session's paths, until nothing of it is there */
     bool unknown;            /* a node may have been made */
     bool held;               /* it was granted */
     bool missing;            /* a node of it was not there any more when it was given back */
@@ -178,7 +188,11 @@ struct zk_place {
 };
 
 /* NULL: out of memory. */
-struct zk_place *hf__zk_place_new(struct zookeeper *zk, struct hf_op *op);
+struct zk_place *hf__zk_place_new(const struct zk_settings *settings, struct hf_op *op);
+/* The place is this one's from now on. */
+void hf__zk_place_join(struct zookeeper *zk, struct zk_place *place);
+/* Nothing of it is at the servers, nor will be. */
+bool hf__zk_place_is_loose(const struct zk_place *place);
 /* One use less. */
 void hf__zk_place_drop(struct zk_place *place);
 /* The claim has nothing to do with it any more. */
@@ -188,15 +202,14 @@ void hf__zk_place_leave_behind(struct zookeeper *zk, struct zk_place *place);
 void hf__zk_places_over(struct zookeeper *zk, const struct zk_session *session);
 /* Nothing happens to any of them by itself any more. */
 void hf__zk_places_close(struct zookeeper *zk);
-/* The place is under this session from now on; under another one than before, it begins anew. */
-void hf__zk_place_begin(struct zookeeper *zk, struct zk_place *place, struct zk_session *session);
+/* The place is under this session from now on, and counts there; under another one than before, it
+ * begins anew. False: that one has no room for it. */
+bool hf__zk_place_begin(struct zookeeper *zk, struct zk_place *place, struct zk_session *session);
 /* Gives its next node a name that no node has had. */
 void hf__zk_place_name(struct zookeeper *zk, struct zk_place *place);
 void hf__zk_place_has_node(struct zk_place *place, const char *name, size_t length);
 /* There is no node, and none is asked for. */
 void hf__zk_place_forget_node(struct zk_place *place);
-/* Counts a node that is going to be asked for. False: the session cannot carry one more. */
-bool hf__zk_place_reserve(struct zk_place *place);
 /* May something be left of it under the session before? */
 bool hf__zk_place_has_past(const struct zk_place *place);
 /* "path/child", for a request. */
@@ -251,19 +264,30 @@ void hf__zk_silent(struct zookeeper *zk, struct zk_place *place, const struct zk
 
 /* ---- ask.c, release.c, change.c, inspect.c ---- */
 
-void hf__zk_attempt(struct hf_engine *engine, struct hf_op *op);
-void hf__zk_release(struct hf_engine *engine, struct hf_op *op);
-void hf__zk_change(struct hf_engine *engine, struct hf_change *change);
-void hf__zk_inspect(struct hf_engine *engine, struct hf_query *query);
+void hf__zk_attempt(struct zookeeper *zk, struct zk_place *place);
+void hf__zk_release(struct zookeeper *zk, struct hf_op *op);
+void hf__zk_change(struct zookeeper *zk, struct hf_change *change);
+void hf__zk_inspect(struct zookeeper *zk, struct hf_query *query);
 /* What we write into our nodes. */
 void hf__zk_describe(const struct zookeeper *zk, const struct hf_op *op, int64_t lease_ms,
                      char *text, size_t size);
 /* The node goes, though nobody waits for that. */
 void hf__zk_delete_quietly(struct zookeeper *zk, struct zk_place *place);
 
+/* ---- member.c, sessions.c ---- */
+
+void hf__zk_open(struct zookeeper *zk);
+/* Calls hf__zk_has_closed in the end, when `zk` is not there any more; never from inside. */
+void hf__zk_close(struct zookeeper *zk);
+void hf__zk_has_closed(struct zk_client *client);
+
+/* One session of a client at a time, and its connection. */
 struct zookeeper {
     struct hf_engine base;
-    struct zk_settings settings;
+    struct hf_link link; /* in client->members, or client->leaving */
+    struct zk_client *client;
+    const struct zk_settings *settings;
+    bool idle;                  /* when it was looked at, nothing rested on it */
     struct zk_session *session; /* the current one, or NULL */
     struct zk_session *ending;  /* the one before it, or NULL */
     bool plain_parents;         /* the server knows no containers */
@@ -284,8 +308,6 @@ struct zookeeper {
     int64_t hello_at_ms, beat_at_ms;
     bool beating, failing, closing;
     hf_error why;
-    void (*closed)(void *arg);
-    void *closed_arg;
 
     struct hf_link places, unwatched, leased, surveys, examiners;
     struct hf_link paths;     /* that are watched: by heads of semaphores' queues, and at latches */
@@ -298,6 +320,12 @@ struct zookeeper {
 static inline struct hf_loop *hf__zk_loop(const struct zookeeper *zk)
 {
     return zk->base.host->loop;
+}
+
+/* Whose place it is. */
+static inline struct zookeeper *hf__zk_of(const struct zk_place *place)
+{
+    return (struct zookeeper *)place->lease.engine;
 }
 
 static inline int64_t hf__zk_now(const struct zookeeper *zk)
