@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""Runs programs with $HOLDFAST_TEST_URL naming ZooKeeper servers of their own, ended with them.
+"""Runs a program with $HOLDFAST_TEST_URL naming ZooKeeper servers of its own, ended with it.
 
-usage: with_zookeeper.py [--place tls|ensemble] PROGRAM...
+usage: with_zookeeper.py [--place tls|ensemble] PROGRAM [ARGUMENT...]
+       with_zookeeper.py [--place tls|ensemble] --each PROGRAM...
 
 The place is one server, one that is reached by TLS, or an ensemble of three. Several programs run
 one after another at the same servers, and what they print is one list of tests.
@@ -191,10 +192,10 @@ def run_all(programs, environment):
 
 
 def main():
-    programs = sys.argv[1:]
+    words = sys.argv[1:]
     place = None
-    if programs[0] == "--place":
-        place, *programs = programs[1:]
+    if words[0] == "--place":
+        place, *words = words[1:]
     if not os.path.exists(JAR) or not shutil.which("java"):
         skip("there is no ZooKeeper server: install Debian's packages libzookeeper-java and "
              "default-jre-headless")
@@ -202,10 +203,10 @@ def main():
                                      dir=scratch_place()) as directory:
         servers, url = start_somewhere(directory, place)
         environment = dict(os.environ, HOLDFAST_TEST_URL=url)
-        if len(programs) == 1:
-            status = subprocess.call(programs, env=environment, preexec_fn=die_with_parent)
+        if words[0] == "--each":
+            status = run_all(words[1:], environment)
         else:
-            status = run_all(programs, environment)
+            status = subprocess.call(words, env=environment, preexec_fn=die_with_parent)
         for server in servers:
             server.stop()
     sys.exit(status if status >= 0 else 128 - status)
