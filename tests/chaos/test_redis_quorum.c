@@ -1,35 +1,7 @@
 /* A quorum of three real servers, of which some die, hang, forget, or belong to somebody else. */
-#include "conformance.h"
-#include "server.h"
+#include "quorum.h"
 
 #include <stdio.h>
-
-/* Nobody who waits for a server's time-out gets through the test. */
-#define NEVER_MS 600000
-/* Where none hangs, one that is only slow is not to be given up. */
-#define SLOW_MS 60000
-
-static void start(struct server servers[QUORUM_SERVERS])
-{
-    for (int i = 0; i < QUORUM_SERVERS; i++)
-        server_start(&servers[i]);
-}
-
-static void end(struct server servers[QUORUM_SERVERS])
-{
-    for (int i = 0; i < QUORUM_SERVERS; i++)
-        server_kill(&servers[i]);
-}
-
-static hf_client *open_quorum(const struct server *servers, int timeout_ms, int64_t lease_ms)
-{
-    hf_client *client = NULL;
-
-    CHECK_CODE(hf_open(&client, quorum_url(servers, timeout_ms),
-                       &(hf_client_options){ HF_CLIENT_OPTIONS_INIT, .lease_ms = lease_ms }),
-               HF_OK);
-    return client;
-}
 
 static void expect(const struct server *server, const char *command, const char *line)
 {
@@ -38,12 +10,6 @@ static void expect(const struct server *server, const char *command, const char 
     CHECK(server_tell(server, command, got, sizeof(got)));
     if (strcmp(got, line) != 0)
         FAIL("%s: \"%s\", not \"%s\"", command, got, line);
-}
-
-static void expect_nothing_left(struct server servers[QUORUM_SERVERS])
-{
-    for (int i = 0; i < QUORUM_SERVERS; i++)
-        EVENTUALLY(server_says(&servers[i], "EXISTS one two", ":0"), SOON_MS);
 }
 
 static void come_and_go(hf_client *client)
@@ -56,27 +22,11 @@ static void come_and_go(hf_client *client)
     }
 }
 
-static void count_loss(void *arg, const hf_loss *loss)
-{
-    (void)loss;
-    ++*(_Atomic int *)arg;
-}
-
-static hf_hold *take_watched(hf_client *client, _Atomic int *losses)
-{
-    hf_hold *hold = NULL;
-
-    CHECK_CODE(hf_lock(client, "one", SOON_MS,
-                       LOCK_OPTIONS(.on_lost = count_loss, .lost_arg = losses), &hold),
-               HF_OK);
-    return hold;
-}
-
 TEST(every_server_has_the_same_text_and_nothing_is_left_of_it)
 {
     struct server servers[QUORUM_SERVERS] = { 0 };
-    start(servers);
-    hf_client *client = open_quorum(servers, SLOW_MS, 20000);
+    quorum_start(servers);
+    hf_client *client = quorum_open(servers, SLOW_MS, 20000);
     char first[100] = "", other[100] = "";
     hf_hold *hold = take(client, "one", HF_MUTEX, 0);
 
@@ -85,36 +35,36 @@ TEST(every_server_has_the_same_text_and_nothing_is_left_of_it)
     CHECK_STR(other, first);
     give_back(hold);
     hf_close(client);
-    expect_nothing_left(servers);
-    end(servers);
+    quorum_expect_nothing_left(servers);
+    quorum_end(servers);
 }
 
 TEST(one_that_hangs_or_is_dead_is_not_waited_for)
 {
     struct server servers[QUORUM_SERVERS] = { 0 };
     hf_client *client;
-    start(servers);
+    quorum_start(servers);
 
     for (int i = 0; i < QUORUM_SERVERS; i++) {
-        client = open_quorum(servers, NEVER_MS, 0);
+        client = quorum_open(servers, NEVER_MS, 0);
         come_and_go(client);
         server_stop(&servers[i]);
         come_and_go(client);
         hf_close(client);
-        client = open_quorum(servers, NEVER_MS, 0);
+        client = quorum_open(servers, NEVER_MS, 0);
         come_and_go(client);
         server_continue(&servers[i]);
         hf_close(client);
         /* What it had not heard before it has been told, too. */
-        expect_nothing_left(servers);
+        quorum_expect_nothing_left(servers);
     }
     server_kill(&servers[1]);
-    client = open_quorum(servers, SLOW_MS, 0);
+    client = quorum_open(servers, SLOW_MS, 0);
     come_and_go(client);
     hf_close(client);
     server_start_again(&servers[1]);
-    expect_nothing_left(servers);
-    end(servers);
+    quorum_expect_nothing_left(servers);
+    quorum_end(servers);
 }
 
 /* At each grant another one cannot be heard, so that no two majorities follow each other that are
@@ -123,12 +73,12 @@ TEST(tokens_rise_whichever_servers_grant)
 {
     struct server servers[QUORUM_SERVERS] = { 0 };
     uint64_t last = 0;
-    start(servers);
+    quorum_start(servers);
 
     for (int i = 0; i < 12; i++) {
         struct server *deaf = &servers[(i * 2 + i / 6) % QUORUM_SERVERS];
         server_stop(deaf);
-        hf_client *client = open_quorum(servers, NEVER_MS, 500);
+        hf_client *client = quorum_open(servers, NEVER_MS, 500);
         hf_hold *hold = NULL;
         CHECK_CODE(hf_lock(client, "one", SOON_MS, NULL, &hold), HF_OK);
         if (hf_token(hold) <= last)
@@ -139,37 +89,7 @@ TEST(tokens_rise_whichever_servers_grant)
         server_continue(deaf);
         EVENTUALLY(server_says(deaf, "PING", "+PONG"), SOON_MS);
     }
-    end(servers);
-}
-
-TEST(one_that_forgets_is_done_without_and_two_are_a_loss)
-{
-    struct server servers[QUORUM_SERVERS] = { 0 };
-    _Atomic int losses = 0;
-    hf_hold *hold, *none = NULL;
-    start(servers);
-    hf_client *client = open_quorum(servers, SLOW_MS, 9000);
-
-    hold = take_watched(client, &losses);
-    for (int i = 0; i < QUORUM_SERVERS; i++)
-        EVENTUALLY(server_says(&servers[i], "EXISTS one", ":1"), SOON_MS);
-    server_kill(&servers[0]);
-    server_start_again(&servers[0]);
-    /* After the next renewal the other two have it still, and nobody else gets it. */
-    EVENTUALLY(hf_remaining_ms(hold) < 7000, SOON_MS);
-    EVENTUALLY(hf_remaining_ms(hold) > 7500, SOON_MS);
-    hf_client *other = open_quorum(servers, SLOW_MS, 3000);
-    CHECK_CODE(hf_lock(other, "one", 0, NULL, &none), HF_BUSY);
-    CHECK_INT(losses, 0);
-    server_kill(&servers[1]);
-    server_start_again(&servers[1]);
-    EVENTUALLY(losses == 1, SOON_MS);
-    CHECK(!hf_held(hold));
-    CHECK_CODE(hf_unlock(hold), HF_LOST);
-    expect_nothing_left(servers);
-    hf_close(client);
-    hf_close(other);
-    end(servers);
+    quorum_end(servers);
 }
 
 TEST(two_dead_are_too_many)
@@ -177,10 +97,10 @@ TEST(two_dead_are_too_many)
     struct server servers[QUORUM_SERVERS] = { 0 };
     _Atomic int losses = 0;
     hf_hold *hold, *none = NULL;
-    start(servers);
-    hf_client *client = open_quorum(servers, SLOW_MS, 2000);
+    quorum_start(servers);
+    hf_client *client = quorum_open(servers, SLOW_MS, 2000);
 
-    hold = take_watched(client, &losses);
+    hold = quorum_take_watched(client, &losses);
     server_kill(&servers[0]);
     server_kill(&servers[1]);
     EVENTUALLY(losses == 1, SOON_MS);
@@ -195,7 +115,7 @@ TEST(two_dead_are_too_many)
     give_back(hold);
     hf_close(client);
     server_start_again(&servers[1]);
-    end(servers);
+    quorum_end(servers);
 }
 
 /* Whoever waits gets it only when the lease is over at two, and by then its holder knows. */
@@ -205,11 +125,11 @@ TEST(who_is_cut_off_from_two_has_stopped_believing_before_the_next_one_begins)
     _Atomic int losses = 0;
     struct outcome outcome = { 0 };
     hf_hold *hold;
-    start(servers);
-    hf_client *client = open_quorum(servers, NEVER_MS, 1500);
-    hf_client *other = open_quorum(servers, NEVER_MS, 60000);
+    quorum_start(servers);
+    hf_client *client = quorum_open(servers, NEVER_MS, 1500);
+    hf_client *other = quorum_open(servers, NEVER_MS, 60000);
 
-    hold = take_watched(client, &losses);
+    hold = quorum_take_watched(client, &losses);
     server_stop(&servers[1]);
     server_stop(&servers[2]);
     CHECK_CODE(hf_lock_async(other, "one", HF_FOREVER, NULL, record_outcome, &outcome, NULL),
@@ -226,15 +146,15 @@ TEST(who_is_cut_off_from_two_has_stopped_believing_before_the_next_one_begins)
     CHECK_CODE(hf_unlock(outcome.hold), HF_OK);
     hf_close(client);
     hf_close(other);
-    end(servers);
+    quorum_end(servers);
 }
 
 TEST(what_others_have_at_two_servers_is_theirs)
 {
     struct server servers[QUORUM_SERVERS] = { 0 };
     hf_hold *hold = NULL;
-    start(servers);
-    hf_client *client = open_quorum(servers, SLOW_MS, 60000);
+    quorum_start(servers);
+    hf_client *client = quorum_open(servers, SLOW_MS, 60000);
 
     expect(&servers[0], "SET one theirs NX PX 600000", "+OK");
     give_back(take(client, "one", HF_MUTEX, 0));
@@ -247,7 +167,7 @@ TEST(what_others_have_at_two_servers_is_theirs)
     give_back(hold);
     expect(&servers[2], "GET one", "$6");
     hf_close(client);
-    end(servers);
+    quorum_end(servers);
 }
 
 /* A server answers late what it was asked in a round that has failed meanwhile: whatever it says,
@@ -256,8 +176,8 @@ TEST(what_was_given_back_behind_a_question_is_no_vote)
 {
     struct server servers[QUORUM_SERVERS] = { 0 };
     struct outcome outcome = { 0 };
-    start(servers);
-    hf_client *client = open_quorum(servers, NEVER_MS, 60000);
+    quorum_start(servers);
+    hf_client *client = quorum_open(servers, NEVER_MS, 60000);
 
     give_back(take(client, "two", HF_MUTEX, 0));
     for (int i = 0; i < 2; i++)
@@ -280,7 +200,7 @@ TEST(what_was_given_back_behind_a_question_is_no_vote)
     expect(&servers[2], "EXISTS one", ":1");
     give_back(outcome.hold);
     hf_close(client);
-    end(servers);
+    quorum_end(servers);
 }
 
 /* Questions of all kinds are out at servers that hang; what they find later has an end. */
@@ -288,10 +208,10 @@ TEST(a_client_is_closed_while_most_servers_hang)
 {
     struct server servers[QUORUM_SERVERS] = { 0 };
     struct outcome outcome = { 0 };
-    start(servers);
+    quorum_start(servers);
 
     for (int stopped = 1; stopped <= 2; stopped++) {
-        hf_client *client = open_quorum(servers, 1000, 2000);
+        hf_client *client = quorum_open(servers, 1000, 2000);
         hf_hold *hold = take(client, "one", HF_MUTEX, 0);
         for (int i = 0; i < stopped; i++)
             server_stop(&servers[i]);
@@ -303,18 +223,18 @@ TEST(a_client_is_closed_while_most_servers_hang)
         CHECK(outcome.code == HF_ECLOSED || outcome.code == HF_OK);
         for (int i = 0; i < stopped; i++)
             server_continue(&servers[i]);
-        expect_nothing_left(servers);
+        quorum_expect_nothing_left(servers);
         outcome = (struct outcome){ 0 };
     }
-    end(servers);
+    quorum_end(servers);
 }
 
 TEST(another_kind_of_thing_at_two_servers_cannot_be_locked)
 {
     struct server servers[QUORUM_SERVERS] = { 0 };
     hf_hold *hold = NULL;
-    start(servers);
-    hf_client *client = open_quorum(servers, SLOW_MS, 20000);
+    quorum_start(servers);
+    hf_client *client = quorum_open(servers, SLOW_MS, 20000);
 
     expect(&servers[0], "RPUSH one something", ":1");
     give_back(take(client, "one", HF_MUTEX, 0));
@@ -323,7 +243,7 @@ TEST(another_kind_of_thing_at_two_servers_cannot_be_locked)
     EVENTUALLY(server_says(&servers[2], "EXISTS one", ":0"), SOON_MS);
     CHECK_ERROR(hf_lock(client, "two", 0, LOCK_OPTIONS(.mode = HF_READ), &hold), HF_ENOTSUP);
     hf_close(client);
-    end(servers);
+    quorum_end(servers);
 }
 
 TEST(breaking_takes_it_away_at_all_servers)
@@ -331,13 +251,13 @@ TEST(breaking_takes_it_away_at_all_servers)
     struct server servers[QUORUM_SERVERS] = { 0 };
     _Atomic int losses = 0;
     uint32_t broken = 9;
-    start(servers);
+    quorum_start(servers);
     /* So long that its end is not what is noticed, but what the servers say at the renewal. */
-    hf_client *client = open_quorum(servers, SLOW_MS, 30000);
+    hf_client *client = quorum_open(servers, SLOW_MS, 30000);
 
     CHECK_CODE(hf_break(client, "one", NULL, &broken), HF_OK);
     CHECK_INT(broken, 0);
-    hf_hold *hold = take_watched(client, &losses);
+    hf_hold *hold = quorum_take_watched(client, &losses);
     CHECK_CODE(hf_break(client, "one", "somebody", &broken), HF_BUSY);
     CHECK(hf_held(hold));
     CHECK_CODE(hf_break(client, "one", NULL, &broken), HF_OK);
@@ -345,15 +265,15 @@ TEST(breaking_takes_it_away_at_all_servers)
     EVENTUALLY(losses == 1, SOON_MS);
     CHECK_CODE(hf_unlock(hold), HF_LOST);
     hf_close(client);
-    end(servers);
+    quorum_end(servers);
 }
 
 TEST(a_lease_of_its_own_is_longer_when_most_have_made_it_so)
 {
     struct server servers[QUORUM_SERVERS] = { 0 };
     hf_hold *hold = NULL;
-    start(servers);
-    hf_client *client = open_quorum(servers, SLOW_MS, 0);
+    quorum_start(servers);
+    hf_client *client = quorum_open(servers, SLOW_MS, 0);
 
     CHECK_CODE(hf_lock(client, "one", SOON_MS, LOCK_OPTIONS(.lease_ms = 60000), &hold), HF_OK);
     server_kill(&servers[1]);
@@ -368,7 +288,7 @@ TEST(a_lease_of_its_own_is_longer_when_most_have_made_it_so)
     CHECK(!hf_held(hold));
     CHECK_CODE(hf_unlock(hold), HF_LOST);
     hf_close(client);
-    end(servers);
+    quorum_end(servers);
 }
 
 TEST(urls_that_name_no_quorum_are_refused)
@@ -410,7 +330,7 @@ TEST(each_server_has_a_password_of_its_own)
     struct server servers[QUORUM_SERVERS] = { { .password = "a%b" }, { .password = "c,d" } };
     char url[300];
     hf_client *client = NULL;
-    start(servers);
+    quorum_start(servers);
 
     snprintf(
         url, sizeof(url),
@@ -423,5 +343,5 @@ TEST(each_server_has_a_password_of_its_own)
                    SOON_MS);
     give_back(hold);
     hf_close(client);
-    end(servers);
+    quorum_end(servers);
 }

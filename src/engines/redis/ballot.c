@@ -264,7 +264,14 @@ void hf__quorum_release(struct hf_engine *engine, struct hf_op *op)
     hf__tally_giving(ballot);
 }
 
-/* Servers that have not granted it are asked again, unless they had, and have lost it. */
+/* A server that had it, and has lost it, is asked again only when most have confirmed it since:
+ * what is broken on purpose is gone from most of them by then, and is not held again. */
+static bool may_be_asked(const struct ballot *ballot, const struct vote *vote)
+{
+    return !vote->lost || hf__tally_confirmed_at(ballot) > vote->lost_at_ms;
+}
+
+/* Servers that do not have it are asked for it, too: they were down then, or have forgotten it. */
 void hf__quorum_renew(struct hf_engine *engine, struct hf_lease *lease)
 {
     struct quorum *quorum = HF_CONTAINER(engine, struct quorum, base);
@@ -272,11 +279,11 @@ void hf__quorum_renew(struct hf_engine *engine, struct hf_lease *lease)
     for (unsigned i = 0; i < quorum->count && ballot && ballot->taking && !ballot->open; i++) {
         struct vote *vote = &ballot->votes[i];
         struct hf_engine *server = &quorum->members[i]->base;
-        if (vote->busy || vote->lost)
+        if (vote->busy)
             continue;
         if (vote->held_since_ms != VOTE_NOT_HELD)
             server->ops->renew(server, &vote->op.own_lease);
-        else
+        else if (may_be_asked(ballot, vote))
             hf__vote_ask(vote);
     }
 }

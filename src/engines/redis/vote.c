@@ -164,11 +164,13 @@ static void answered(struct hf_task *task)
 void hf__vote_renewed(struct hf_op *op, int64_t asked_at_ms, bool still_ours)
 {
     struct vote *vote = HF_CONTAINER(op, struct vote, op);
-    vote->lost |= !still_ours;
-    if (!still_ours)
+    if (!still_ours) {
+        vote->lost = true;
+        vote->lost_at_ms = hf__loop_now(loop_of(vote));
         vote->held_since_ms = VOTE_NOT_HELD;
-    else if (vote->held_since_ms != VOTE_NOT_HELD && asked_at_ms > vote->held_since_ms)
+    } else if (vote->held_since_ms != VOTE_NOT_HELD && asked_at_ms > vote->held_since_ms) {
         vote->held_since_ms = asked_at_ms;
+    }
     hf__ballot_review(vote->ballot);
 }
 

@@ -1,0 +1,162 @@
+/* A quorum of which one server is odd: it forgets what it has granted, or its scripts, or it counts
+ * as no other does. */
+#include "quorum.h"
+#include "redis_script.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+/* ---- servers that forget ---- */
+
+/* It goes on with the connections that it has, and asks for each script anew. */
+static void forget(const struct server *server)
+{
+    CHECK(server_says(server, "FLUSHALL", "+OK"));
+    CHECK(server_says(server, "SCRIPT FLUSH", "+OK"));
+}
+
+static uint64_t token_at(const struct server *server)
+{
+    char text[40] = "";
+
+    CHECK(server_ask(server, "GET redisson_lock_token:{one}", text, sizeof(text)));
+    return strtoull(text, NULL, 10);
+}
+
+/* Each of three, and no two of them at a time: most have had it always. */
+TEST(servers_that_forget_one_after_the_other_take_nothing_away)
+{
+    struct server servers[QUORUM_SERVERS] = { 0 };
+    _Atomic int losses = 0;
+    hf_hold *none = NULL;
+    quorum_start(servers);
+    hf_client *client = quorum_open(servers, SLOW_MS, 9000);
+    hf_client *other = quorum_open(servers, SLOW_MS, 3000);
+    hf_hold *hold = quorum_take_watched(client, &losses);
+
+    quorum_expect_everywhere(servers);
+    forget(&servers[0]);
+    /* Where it counts from is far behind the others' by then. */
+    CHECK(server_says(&servers[0], "SET redisson_lock_token:{one} 5", "+OK"));
+    quorum_expect_everywhere(servers);
+    CHECK(token_at(&servers[0]) >= hf_token(hold));
+    server_kill(&servers[1]);
+    server_start_again(&servers[1]);
+    CHECK_CODE(hf_lock(other, "one", 0, NULL, &none), HF_BUSY);
+    quorum_expect_everywhere(servers);
+    CHECK_INT(losses, 0);
+    CHECK(hf_held(hold));
+    give_back(hold);
+    quorum_expect_nothing_left(servers);
+    hf_close(client);
+    hf_close(other);
+    quorum_end(servers);
+}
+
+/* The first one is not asked for it anew before the others have said once more that they have it:
+ * if somebody breaks the lock at one server after the other, it is broken. */
+TEST(two_servers_that_forget_soon_after_each_other_are_a_loss)
+{
+    struct server servers[QUORUM_SERVERS] = { 0 };
+    _Atomic int losses = 0;
+    quorum_start(servers);
+    hf_client *client = quorum_open(servers, SLOW_MS, 12000);
+    hf_hold *hold = quorum_take_watched(client, &losses);
+
+    quorum_expect_everywhere(servers);
+    forget(&servers[0]);
+    EVENTUALLY(hf_remaining_ms(hold) < 9500, SOON_MS);
+    EVENTUALLY(hf_remaining_ms(hold) > 10000, SOON_MS);
+    forget(&servers[1]);
+    EVENTUALLY(losses == 1, SOON_MS);
+    CHECK(!hf_held(hold));
+    CHECK_CODE(hf_unlock(hold), HF_LOST);
+    quorum_expect_nothing_left(servers);
+    hf_close(client);
+    quorum_end(servers);
+}
+
+/* What a server that hangs is told to forget it hears when nobody is there any more to say it in
+ * other words: so it is said with the script's text, though the script has been sent before. */
+TEST(what_is_given_back_behind_a_question_needs_no_script_that_is_there)
+{
+    struct server servers[QUORUM_SERVERS] = { 0 };
+    hf_client *alone = NULL;
+    char url[100];
+    quorum_start(servers);
+    hf_client *client = quorum_open(servers, NEVER_MS, 600000);
+
+    for (int i = 0; i < 2; i++)
+        give_back(take(client, "one", HF_MUTEX, 0));
+    quorum_expect_nothing_left(servers);
+    forget(&servers[2]);
+    snprintf(url, sizeof(url), "redis://127.0.0.1:%d?format=simple", servers[2].port);
+    CHECK_CODE(hf_open(&alone, url, NULL), HF_OK);
+    /* It has the one script again, and not the other. */
+    hf_hold *hold = take(alone, "three", HF_MUTEX, 0);
+    server_stop(&servers[2]);
+    give_back(take(client, "one", HF_MUTEX, 0));
+    hf_close(client);
+    server_continue(&servers[2]);
+    CHECK(server_says(&servers[2], "PING", "+PONG"));
+    EVENTUALLY(server_says(&servers[2], "EXISTS redisson_lock_token:{one}", ":1"), SOON_MS);
+    quorum_expect_nothing_left(servers);
+    give_back(hold);
+    hf_close(alone);
+    quorum_end(servers);
+}
+
+/* ---- a server that is played ---- */
+
+struct played {
+    struct script script;
+    _Atomic int grants, returns;
+    _Atomic uint64_t asked_for; /* the least token that it was asked for last */
+};
+
+/* It grants whatever it is asked for, always by the same token. */
+static const char *stand_still(struct script *script, const struct script_call *call)
+{
+    struct played *played = script->arg;
+    const char *usual = script_usual(call);
+
+    if (!script_is_called(call))
+        return usual ? usual : "+OK\r\n";
+    /* The script, how many keys, two keys, who, for how long, how long for the token, the least. */
+    if (call->count == 9) {
+        played->grants++;
+        played->asked_for = strtoull(call->words[8], NULL, 10);
+        return "*2\r\n:1\r\n$2\r\n42\r\n";
+    }
+    played->returns++;
+    return ":1\r\n";
+}
+
+/* With one of the others it would be a majority, whose token the next one might not go beyond. */
+TEST(a_server_whose_token_never_rises_is_of_no_use)
+{
+    struct server servers[QUORUM_SERVERS] = { 0 };
+    struct played played = { .script = { .answer = stand_still, .arg = &played } };
+    hf_hold *hold = NULL;
+    for (int i = 0; i < 2; i++)
+        server_start(&servers[i]);
+    script_start(&played.script);
+    servers[2].port = played.script.port;
+    hf_client *client = quorum_open(servers, SLOW_MS, 600000);
+
+    server_kill(&servers[1]);
+    CHECK_CODE(hf_lock(client, "one", 0, NULL, &hold), HF_UNREACHABLE);
+    CHECK(strstr(hf_last_error()->text, "2 of the quorum's 3 servers") != NULL);
+    CHECK_INT(played.grants, 2);
+    CHECK(played.asked_for == token_at(&servers[0]));
+    EVENTUALLY(played.returns > 0, SOON_MS);
+    EVENTUALLY(server_says(&servers[0], "EXISTS one", ":0"), SOON_MS);
+    server_start_again(&servers[1]);
+    CHECK_CODE(hf_lock(client, "one", SOON_MS, NULL, &hold), HF_OK);
+    CHECK(hf_token(hold) > 42);
+    give_back(hold);
+    hf_close(client);
+    script_end(&played.script);
+    server_kill(&servers[0]);
+    server_kill(&servers[1]);
+}
