@@ -128,10 +128,18 @@ def what_never_ran_is_failed():
     return [] if " 0 failed" not in last and ran[2] == 0 and code == 1 else [text]
 
 
+def what_never_ran_is_failed_beside_one_that_was_late():
+    # So long that meson has written it down when it is killed.
+    return judge("0 passed, 2 failed, 0 skipped", [1, 1, 0], 1,
+                 ("late", 1, f"# {'much ' * 4000}; {LATE}", ""), ("killer", 0, "", "kill"),
+                 ("wrong", 1, WRONG, ""))
+
+
 tap.run([(check.__name__.replace("_", " "), check) for check in (
     late_once_is_skipped_and_shown, late_twice_is_failed, wrong_is_failed_at_once,
     a_wrong_code_is_failed_at_once, wrong_after_late_is_failed_at_once,
     wrong_before_late_is_failed_at_once, another_failure_after_late_is_failed_at_once,
     a_hang_is_failed_at_once, a_crash_is_failed_at_once,
     late_beside_wrong_is_failed_at_once, who_skips_when_tried_again_is_failed,
-    three_that_are_late_are_failed, what_never_ran_is_failed)])
+    three_that_are_late_are_failed, what_never_ran_is_failed,
+    what_never_ran_is_failed_beside_one_that_was_late)])
