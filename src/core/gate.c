@@ -165,6 +165,12 @@ static void put_back_new_hold(struct hf_shard *shard, struct hf_claim *claim)
     claim->new_hold = NULL;
 }
 
+/* Engines may have numbers of their own, and no promise to go with them. */
+static uint64_t token_of(const struct hf_claim *claim)
+{
+    return claim->client->ops->caps & HF_CAP_TOKEN ? claim->op.token : 0;
+}
+
 static void join_holders(struct hf_claim *claim)
 {
     if (!claim->raising) {
@@ -174,7 +180,7 @@ static void join_holders(struct hf_claim *claim)
     claim->held_mode = claim->store_mode = (int8_t)claim->op.mode;
     const struct hf_lease *lease = claim->op.rests_on;
     atomic_store_explicit(&claim->fixed, lease && lease->fixed, memory_order_relaxed);
-    atomic_store_explicit(&claim->token, claim->op.token, memory_order_relaxed);
+    atomic_store_explicit(&claim->token, token_of(claim), memory_order_relaxed);
     if (claim->op.attach_key) {
         claim->new_hold->mode = claim->op.mode;
         claim->op.attach_key = NULL;
@@ -242,7 +248,7 @@ static bool is_asking(enum hf_claim_state state)
 static void say_granted(const struct hf_claim *claim)
 {
     if (hf__host_wants_events(&claim->client->host))
-        hf__host_event(&claim->client->host, HF_EVENT_GRANTED, claim->op.name, claim->op.token,
+        hf__host_event(&claim->client->host, HF_EVENT_GRANTED, claim->op.name, token_of(claim),
                        "granted");
 }
 

@@ -72,6 +72,7 @@ static void run_peer(void *arg)
 
 void peer_start(struct peer *peer)
 {
+    peer->token = 0;
     /* Both sides must mean the same directory. */
     store_url();
     child_start(&peer->child, run_peer, NULL);

@@ -3,9 +3,9 @@
 
 usage: with_redis.py [--without-engine | --place KIND] PROGRAM...
 
-KIND is unix, tls, acl, simple, sentinel (the server is found by one), sync (a replica has to
-confirm each grant), cluster, secured-cluster (TLS and an ACL user), quorum (of three servers) or
-two-of-three (the third is dead).
+KIND is unix, tcp, unfenced (no tokens), tls, acl, simple, sentinel (the server is found by one),
+sync (a replica has to confirm each grant), cluster, secured-cluster (TLS and an ACL user), quorum
+(of three servers) or two-of-three (the third is dead).
 """
 
 import os
@@ -132,6 +132,10 @@ def place(kind, directory):
     if kind == "acl":
         return (["--user", "locks", *ACL_RULES.split(), "--user", "default", "off"],
                 f"redis+unix://locks:not-a-secret@{path}?{PATIENT}")
+    if kind in ("tcp", "unfenced"):
+        port = free_port()
+        options = "&fence=off" if kind == "unfenced" else ""
+        return ["--port", str(port)], f"redis://127.0.0.1:{port}?{PATIENT}{options}"
     options = "&format=simple" if kind == "simple" else ""
     return [], f"redis+unix://{path}?{PATIENT}{options}"
 

@@ -18,6 +18,8 @@ static int check_options(struct hf_url *url, hf_error *error)
         return complain(url, error,
                         "the servers of a quorum have plain locks and no replicas; leave out "
                         "format and sync");
+    if (hf__url_option(url, "fence", NULL))
+        return complain(url, error, "a quorum counts its votes by tokens; leave out fence");
     for (unsigned i = 0; i < url->option_count; i++)
         if (strstr(url->options[i].value, "://"))
             return complain(url, error,

@@ -67,6 +67,8 @@ static void free_redis(struct redis *redis)
     free(redis);
 }
 
+static const struct hf_engine_ops unfenced, plain_unfenced;
+
 static int open_redis(struct hf_engine **ret, const struct hf_host *host, struct hf_url *url,
                       hf_error *error)
 {
@@ -75,7 +77,10 @@ static int open_redis(struct hf_engine **ret, const struct hf_host *host, struct
     if (!redis)
         return hf__error_set(error, HF_ENOMEM, 0, "out of memory for a client of Redis");
     int code = hf__redis_settings(&redis->settings, url, error);
-    redis->base.ops = redis->settings.simple ? &hf__redis_plain : &hf__redis;
+    if (redis->settings.simple)
+        redis->base.ops = redis->settings.unfenced ? &plain_unfenced : &hf__redis_plain;
+    else
+        redis->base.ops = redis->settings.unfenced ? &unfenced : &hf__redis;
     if (code == HF_OK && redis->settings.seeds)
         code = hf__cluster_open(redis, error);
     if (code == HF_OK)
@@ -127,15 +132,29 @@ static const char *const schemes[] = { "redis",           "rediss",
     .release = hf__redis_release, .renew = hf__redis_renew, .change = hf__redis_change,            \
     .inspect = hf__redis_inspect, .examine = hf__redis_examine, .forked = forked
 
+#define PLAIN_CAPS (HF_CAP_MUTEX | HF_CAP_DETACH | HF_CAP_INSPECT | HF_CAP_BREAK)
+#define CAPS (PLAIN_CAPS | HF_CAP_FAIR | HF_CAP_RW | HF_CAP_PERMIT | HF_CAP_COUNTER | HF_CAP_LATCH)
+
 const struct hf_engine_ops hf__redis = {
     .name = "redis",
-    .caps = HF_CAP_MUTEX | HF_CAP_FAIR | HF_CAP_RW | HF_CAP_PERMIT | HF_CAP_COUNTER | HF_CAP_LATCH |
-            HF_CAP_TOKEN | HF_CAP_DETACH | HF_CAP_INSPECT | HF_CAP_BREAK,
+    .caps = CAPS | HF_CAP_TOKEN,
+    COMMON,
+};
+
+static const struct hf_engine_ops unfenced = {
+    .name = "redis with fence=off",
+    .caps = CAPS,
     COMMON,
 };
 
 const struct hf_engine_ops hf__redis_plain = {
     .name = "redis with format=simple",
-    .caps = HF_CAP_MUTEX | HF_CAP_TOKEN | HF_CAP_DETACH | HF_CAP_INSPECT | HF_CAP_BREAK,
+    .caps = PLAIN_CAPS | HF_CAP_TOKEN,
+    COMMON,
+};
+
+static const struct hf_engine_ops plain_unfenced = {
+    .name = "redis with format=simple and fence=off",
+    .caps = PLAIN_CAPS,
     COMMON,
 };

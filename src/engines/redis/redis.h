@@ -60,6 +60,7 @@ struct redis_settings {
     const struct hf_url_host *seeds; /* NULL: `place` is the server; else nodes of a cluster */
     unsigned seed_count;
     bool simple;     /* format=simple: plain locks, as SET NX PX makes them */
+    bool unfenced;   /* fence=off: no tokens */
     char shown[280]; /* where it is, for sentences */
 };
 
@@ -299,7 +300,7 @@ struct redis_many {
     unsigned keys; /* of each */
     void (*leaves)(struct connection *connection, struct question *question);
     void (*add_keys)(const struct redis *redis, struct command *command, const struct hf_op *op);
-    void (*add_common)(struct command *command);
+    void (*add_common)(const struct redis *redis, struct command *command);
     void (*add_arguments)(const struct redis *redis, struct command *command,
                           const struct hf_op *op);
 };
@@ -456,6 +457,8 @@ struct redis {
 /* The field by which an op is known at the server. */
 void hf__redis_field(const struct redis *redis, const struct hf_op *op,
                      char field[REDIS_FIELD_SIZE]);
+/* How long a token is kept, or 0 where none is wanted: token.lua. */
+void hf__redis_add_token_ms(const struct redis *redis, struct command *command);
 void hf__redis_add_field(const struct redis *redis, struct command *command,
                          const struct hf_op *op);
 /* What the lease of its next grant is. */

@@ -118,6 +118,15 @@ static int read_sync(struct redis_settings *settings, struct hf_url *url, hf_err
     return HF_OK;
 }
 
+static int read_fence(struct redis_settings *settings, struct hf_url *url, hf_error *error)
+{
+    const char *fence = hf__url_option(url, "fence", "on");
+    settings->unfenced = strcmp(fence, "off") == 0;
+    if (!settings->unfenced && strcmp(fence, "on") != 0)
+        return complain(url, error, "fence is on or off");
+    return HF_OK;
+}
+
 static bool wants_tls(const struct hf_url *url)
 {
     return strncmp(url->scheme, "rediss", strlen("rediss")) == 0;
@@ -148,6 +157,8 @@ int hf__redis_settings(struct redis_settings *settings, struct hf_url *url, hf_e
         code = read_format(settings, url, error);
     if (code == HF_OK)
         code = read_sync(settings, url, error);
+    if (code == HF_OK)
+        code = read_fence(settings, url, error);
     if (code == HF_OK && wants_tls(url))
         code = hf__tls_open_by_url(&settings->place.tls, url, error);
     return code;
