@@ -208,8 +208,17 @@ class Bench:
         self.table.head(f"{count:,} HELD LOCKS, renewed every {RENEW_SECONDS} s", "server ns each",
                         "client ns each", "client bytes", "server bytes")
         idle = self.idle_cost()
+        batch = self.batches(count)
+        for words, kind in (("holdfast", None), ("holdfast, format=simple", "simple")):
+            server, bytes_each = self.hold(words, kind, count, idle)
+            self.table.aim(f"{count:,} held, {words}, server time a renewal, x Redisson's batch",
+                           server / batch, 0.6)
+        self.table.aim(f"{count:,} held, client bytes a lock", bytes_each, 256)
+
+    def hold(self, words, kind, count, idle):
+        """What a renewal costs the server, and a lock the client's memory."""
         memory = self.server.memory()
-        worker = self.start("thread")
+        worker = self.start("thread", **({"HOLDFAST_BENCH_FORMAT": kind} if kind else {}))
         figures = worker.order("hold", count)
         kept = (self.server.memory() - memory) / count
         server, client = (schedule_ns(self.server.process.pid),
@@ -217,7 +226,7 @@ class Bench:
         time.sleep(RENEW_SECONDS)
         server = schedule_ns(self.server.process.pid) - server - RENEW_SECONDS * idle
         client = processor_ns(worker.process.pid) - client
-        self.table.row("holdfast", f"{server / count:.0f}", f"{client / count:.0f}",
+        self.table.row(words, f"{server / count:.0f}", f"{client / count:.0f}",
                        f"{figures['bytes_each']:.0f}", f"{kept:.0f}")
         beside = worker.order("beside", RENEW_SECONDS * 1000)
         self.table.row("  another lock of that client meanwhile",
@@ -225,10 +234,7 @@ class Bench:
                        f"max {beside['max'] / 1e6:.0f} ms")
         self.stop()
         self.server.ask("FLUSHALL")
-        batches = self.batches(count)
-        self.table.aim(f"{count:,} held, server time a renewal, x Redisson's batch",
-                       server / count / batches, 0.6)
-        self.table.aim(f"{count:,} held, client bytes a lock", figures["bytes_each"], 256)
+        return server / count, figures["bytes_each"]
 
     def batches(self, count):
         """The same in the format and batches of Redisson, by hiredis."""
@@ -244,14 +250,6 @@ class Bench:
         self.server.ask("FLUSHALL")
         return each
 
-    def simple_memory(self, count):
-        memory = self.server.memory()
-        self.start("thread", HOLDFAST_BENCH_FORMAT="simple").order("hold", count)
-        kept = (self.server.memory() - memory) / count
-        self.table.row("holdfast, format=simple", NOWHERE, NOWHERE, NOWHERE, f"{kept:.0f}")
-        self.stop()
-        self.server.ask("FLUSHALL")
-
     def run(self):
         print(f"Redis {self.server.version()} on loopback; {self.rounds} rounds, medians; load "
               f"{pathlib.Path('/proc/loadavg').read_text().split()[0]}")
@@ -264,7 +262,6 @@ class Bench:
         self.handover()
         self.crowd()
         self.held(100_000)
-        self.simple_memory(100_000)
         if self.million:
             self.held(1_000_000)
         self.table.end()

@@ -241,41 +241,84 @@ TEST(a_call_without_an_answer_leaves_nothing)
     server_kill(&server);
 }
 
-/* More than may be out at a time. All fall due at once, since the loop has stood still for so long.
- */
-TEST(very_many_leases_are_renewed_one_after_the_other)
+enum { LEASES = 3000, STOLEN = 777, DELETED, IN_ANOTHER_USE };
+
+/* A client with many leases, all of which fall due at once. */
+struct holder {
+    const char *prefix;
+    hf_client *client;
+    struct told told[LEASES];
+};
+
+static void hold_many(struct holder *holder, const char *url, int64_t lease_ms)
 {
-    enum { LEASES = 6000 };
-    struct server server = { 0 };
-    struct told *told = calloc(LEASES, sizeof(*told));
-    int64_t lease_ms = 15000 * (int64_t)test_slow();
-    hf_client *client = NULL;
     char name[32];
 
-    TEST_TIMEOUT(60 + 30 * test_slow());
-    server_start(&server);
-    CHECK_CODE(hf_open(&client, server_url(&server, 30000),
+    CHECK_CODE(hf_open(&holder->client, url,
                        &(hf_client_options){ HF_CLIENT_OPTIONS_INIT, .driver = HF_DRIVE_MYSELF,
                                              .lease_ms = lease_ms }),
                HF_OK);
     for (int i = 0; i < LEASES; i++) {
-        snprintf(name, sizeof(name), "lease/%d", i);
-        ask(client, name, HF_FOREVER, &told[i]);
+        snprintf(name, sizeof(name), "%s/%d", holder->prefix, i);
+        ask(holder->client, name, HF_FOREVER, &holder->told[i]);
     }
-    turn_until_told(client, told, LEASES);
-    let_pass_ms(lease_ms / 3 + 10);
-    int64_t stood_still_until = monotonic_ms();
+    turn_until_told(holder->client, holder->told, LEASES);
+    for (int i = 0; i < LEASES; i++)
+        CHECK_INT(holder->told[i].code, HF_OK);
+}
+
+static void check_renewed(struct holder *holder, int64_t lease_ms, int64_t stood_still_until)
+{
     for (int i = 0; i < LEASES; i++) {
-        CHECK_INT(told[i].code, HF_OK);
-        while (hf_remaining_ms(told[i].hold) + monotonic_ms() - stood_still_until <
-               lease_ms - lease_ms / 50) {
-            CHECK(hf_held(told[i].hold));
-            turn(client);
+        hf_hold *hold = holder->told[i].hold;
+        bool lost = i >= STOLEN && i <= IN_ANOTHER_USE;
+        int64_t until = monotonic_ms() + (int64_t)SOON_MS * test_slow();
+        while (lost && hf_held(hold) && monotonic_ms() < until)
+            turn(holder->client);
+        CHECK(!lost || !hf_held(hold));
+        while (!lost && hf_remaining_ms(hold) + monotonic_ms() - stood_still_until <
+                            lease_ms - lease_ms / 50) {
+            CHECK(hf_held(hold));
+            turn(holder->client);
         }
     }
-    hf_close(client);
+}
+
+/* More than may be out at a time, and all fall due at once, since the loops have stood still for so
+ * long. What was taken away of them is lost, and nothing else is; whose it is now has it as long as
+ * he wants. */
+TEST(very_many_leases_are_renewed_one_after_the_other)
+{
+    struct server server = { 0 };
+    struct holder hashes = { .prefix = "hash" }, texts = { .prefix = "text" };
+    int64_t lease_ms = 15000 * (int64_t)test_slow();
+    char url[160], line[100];
+
+    TEST_TIMEOUT(60 + 30 * test_slow());
+    server_start(&server);
+    snprintf(url, sizeof(url), "%s&format=simple", server_url(&server, 30000));
+    hold_many(&hashes, server_url(&server, 30000), lease_ms);
+    hold_many(&texts, url, lease_ms);
+    run(&server, "DEL hash/777 text/777 hash/778 text/778");
+    run(&server, "HSET hash/777 somebody 1");
+    run(&server, "SET text/777 somebody");
+    run(&server, "SET hash/779 something-else");
+    run(&server, "DEL text/779");
+    run(&server, "HSET text/779 something else");
+    let_pass_ms(lease_ms / 3 + 10);
+    int64_t stood_still_until = monotonic_ms();
+    check_renewed(&hashes, lease_ms, stood_still_until);
+    check_renewed(&texts, lease_ms, stood_still_until);
+    for (int i = 0; i < 4; i++) {
+        static const char *const others[] = { "hash/777", "text/777", "hash/779", "text/779" };
+        char command[32];
+        snprintf(command, sizeof(command), "PTTL %s", others[i]);
+        CHECK(server_tell(&server, command, line, sizeof(line)));
+        CHECK_STR(line, ":-1");
+    }
+    hf_close(hashes.client);
+    hf_close(texts.client);
     server_kill(&server);
-    free(told);
 }
 
 TEST(closing_with_questions_in_hand_forgets_them)

@@ -72,7 +72,8 @@ static void granted(struct redis *redis, struct question *question, int64_t leas
     int64_t number = hf__reply_number(token);
     op->token = number > 0 ? (uint64_t)number : 0;
     const struct redis_kind *kind = hf__redis_kind(redis, op->mode);
-    op->engine_word[1] = REDIS_HOLDS | (op->engine_word[1] & REDIS_CONTENDED);
+    /* What is held already may just be renewed. */
+    op->engine_word[1] = REDIS_HOLDS | (op->engine_word[1] & (REDIS_CONTENDED | REDIS_RENEWING));
     op->rests_on = NULL;
     if (kind->leased)
         set_lease(redis, op, question->sent_at_ms, lease_ms);

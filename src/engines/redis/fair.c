@@ -52,11 +52,6 @@ static void extend(struct connection *connection, struct command *command, const
     hf__redis_mutex.extend(connection, command, op, lease_ms);
 }
 
-static void renewal(const struct redis *redis, struct command *command, const struct hf_op *op)
-{
-    hf__redis_mutex.renewal(redis, command, op);
-}
-
 const struct redis_kind hf__redis_fair = {
     .leased = true,
     .grants = true,
@@ -64,6 +59,6 @@ const struct redis_kind hf__redis_fair = {
     .acquire = acquire,
     .release = release,
     .extend = extend,
-    .renewal = renewal,
+    .renewal = hf__redis_add_field,
     .channel = channel,
 };

@@ -99,12 +99,6 @@ static void extend(struct connection *connection, struct command *command, const
     hf__command_number(command, lease_ms);
 }
 
-static void renewal(const struct redis *redis, struct command *command, const struct hf_op *op)
-{
-    hf__redis_add_field(redis, command, op);
-    hf__command_number(command, hf__redis_lease_ms(redis, op));
-}
-
 const struct redis_kind hf__redis_mutex = {
     .leased = true,
     .grants = true,
@@ -114,6 +108,6 @@ const struct redis_kind hf__redis_mutex = {
     .release = release,
     .give_many = &give_many,
     .extend = extend,
-    .renewal = renewal,
+    .renewal = hf__redis_add_field,
     .channel = channel,
 };

@@ -1,12 +1,13 @@
 -- Renews many leases at once. One that went wrong does not stop the others.
--- KEYS: the locks. ARGV: for each the owner's field and the lease in ms.
--- Answers for each 1, or 0: it is not this owner's (any more).
-local renewed = {}
-for i, lock in ipairs(KEYS) do
-    if redis.pcall('hexists', lock, ARGV[2 * i - 1]) == 1 then
-        renewed[i] = redis.call('pexpire', lock, ARGV[2 * i])
+-- KEYS: the locks. ARGV: the lease in ms of them all; for each the owner's field.
+-- Answers how many there are, and then the numbers of those that are not their owner's (any more).
+-- include lease_end.lua
+local call, pcall, answer = redis.call, redis.pcall, {#KEYS}
+for i = 1, #KEYS do
+    if pcall('hexists', KEYS[i], ARGV[i + 1]) == 1 then
+        call('pexpireat', KEYS[i], lease_end)
     else
-        renewed[i] = 0
+        answer[#answer + 1] = i
     end
 end
-return renewed
+return answer

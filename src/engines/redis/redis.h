@@ -101,12 +101,12 @@ enum redis_script {
 };
 
 /* Leases renewed by one call. */
-#define REDIS_RENEWALS 64u
+#define REDIS_RENEWALS 128u
 /* The same for leases of which a second key has to be named, in a cluster. */
 #define REDIS_PAIR_RENEWALS 8u
 /* Of those a kind may add to the call for each lease, beside the lock's name. */
-#define REDIS_RENEWAL_ARGUMENTS 4u
-#define REDIS_ARGUMENTS ((1u + REDIS_RENEWAL_ARGUMENTS) * REDIS_RENEWALS + 3u)
+#define REDIS_RENEWAL_ARGUMENTS 2u
+#define REDIS_ARGUMENTS ((1u + REDIS_RENEWAL_ARGUMENTS) * REDIS_RENEWALS + 4u)
 
 #define REDIS_TEXT_SIZE 16384u
 
@@ -259,8 +259,9 @@ void hf__connection_greeted(struct connection *connection);
  *             of it, or 0
  *   release   1, or 0: it was not this owner's (any more)
  *   extend    the same
- *   renew     for each lease the same. KEYS are the locks' names, and then what `pair` adds for
- *             each of them; ARGV what `renewal` adds */
+ *   renew     how many leases it was asked to renew, and then the numbers, from 1, of those that
+ *             are not their owner's (any more). KEYS are the locks' names, and then what `pair`
+ *             adds for each of them; ARGV the lease in ms of all, and then what `renewal` adds */
 struct redis_many;
 
 struct redis_kind {
@@ -436,6 +437,7 @@ struct redis {
      * listings of everything that are under way. */
     struct hf_link renewals, gathering, listings;
     struct hf_task send_renewals;
+    struct hf_timer renewals_due; /* until then, what has been gathered waits for company */
     unsigned renewals_out;
     /* Questions of this turn, which are asked together when it ends. */
     struct hf_link giving, taking;

@@ -1,16 +1,24 @@
-/* Renewing: what falls due in one turn of the loop goes to the server together, in one call for
- * each kind's script; in a cluster, for each slot. Of very many leases some wait for the answers of
- * others, so that whoever wants a lock meanwhile does not wait for all of them; but not in a
- * cluster, where a server that hangs must not keep those of others waiting. */
+/* Renewing: what falls due at about the same time goes to the server together, in one call for each
+ * kind's script. Of very many leases some wait for the answers of others, so that whoever wants a
+ * lock meanwhile does not wait for all of them. In a cluster neither waits: a call is for one slot,
+ * for which there is hardly ever company, and a server that hangs must not keep the leases of
+ * others waiting. All leases of a client that are renewed have its length. */
 #include "base/testing.h"
 #include "cluster.h"
+
+#include <string.h>
 
 /* In a cluster, locks that were taken together mostly have slots of their own: it is not worth
  * looking for company among more of them. */
 #define LOOK_BACK_MAX 16
 
 /* Calls that are out at a time. */
-#define RENEWALS_OUT 64u
+#define RENEWALS_OUT 32u
+
+/* A lease waits for company for such a part of its length, and no longer than this: to the server a
+ * call for one costs as much as ten in a call of many, and the lease has two thirds left. */
+#define COMPANY_PART 100
+#define COMPANY_MOST_MS 250
 
 struct renewals {
     struct hf_link link; /* in redis->gathering, then in redis->renewals until they are answered */
@@ -79,6 +87,7 @@ static void send(struct connection *connection, struct question *question)
         hf__command_add(&command, renewals->ops[i]->name, renewals->ops[i]->name_length);
     for (unsigned i = 0; i < renewals->count && pairs; i++)
         hf__redis_kind(redis, renewals->ops[i]->mode)->pair(redis, &command, renewals->ops[i]);
+    hf__command_number(&command, redis->base.host->lease_ms);
     for (unsigned i = 0; i < renewals->count; i++)
         hf__redis_kind(redis, renewals->ops[i]->mode)->renewal(redis, &command, renewals->ops[i]);
     hf__connection_write(connection, question, &command);
@@ -133,18 +142,32 @@ static void renew_one_by_one(struct redis *redis, const struct renewals *renewal
 }
 
 static void take_word(const struct redis *redis, struct hf_op *op, int64_t asked_at_ms,
-                      int64_t word)
+                      bool still_ours)
 {
-    if (word < 0)
-        return;
-    int64_t lease_ms = hf__redis_lease_ms(redis, op);
+    int64_t lease_ms = redis->base.host->lease_ms;
     /* The lease that a grant began with is a short one. */
-    if (word == 1 && !redis->quorum && op->own_lease.lease_ms != lease_ms)
+    if (still_ours && !redis->quorum && op->own_lease.lease_ms != lease_ms)
         hf__lease_resized(&op->own_lease, asked_at_ms, lease_ms);
     if (redis->quorum)
-        hf__vote_renewed(op, asked_at_ms, word == 1);
+        hf__vote_renewed(op, asked_at_ms, still_ours);
     else
-        hf__lease_renewed(&op->own_lease, asked_at_ms, word == 1);
+        hf__lease_renewed(&op->own_lease, asked_at_ms, still_ours);
+}
+
+/* Which of them are lost. False: the answer says nothing about them; neither does an error, or
+ * silence. */
+static bool read_word(const redisReply *reply, unsigned count, bool lost[REDIS_RENEWALS])
+{
+    if (!hf__reply_is_array(reply, 1) || hf__reply_number(reply->element[0]) != count)
+        return false;
+    memset(lost, 0, REDIS_RENEWALS * sizeof *lost);
+    for (size_t i = 1; i < reply->elements; i++) {
+        int64_t number = hf__reply_number(reply->element[i]);
+        if (number < 1 || number > count)
+            return false;
+        lost[number - 1] = true;
+    }
+    return true;
 }
 
 /* Losing one may run callbacks that give back others of them, which leave the list then. */
@@ -155,15 +178,14 @@ static void answered(struct connection *connection, struct question *question,
     struct renewals *renewals = question->memory;
     if (reply && hf__reply_says(reply, "TRYAGAIN"))
         renew_one_by_one(redis, renewals);
-    /* An error is no word on the leases, and neither is silence. */
-    bool whole = hf__reply_is_array(reply, renewals->count);
+    bool lost[REDIS_RENEWALS], told = read_word(reply, renewals->count, lost);
     for (unsigned i = 0; i < renewals->count; i++) {
         struct hf_op *op = renewals->ops[i];
         if (!op)
             continue;
         may_be_asked_again(redis, op);
-        if (whole)
-            take_word(redis, op, question->sent_at_ms, hf__reply_number(reply->element[i]));
+        if (told)
+            take_word(redis, op, question->sent_at_ms, !lost[i]);
     }
     hf__link_remove(&renewals->link);
     hf__question_free(redis, question);
@@ -172,14 +194,37 @@ static void answered(struct connection *connection, struct question *question,
         hf__loop_defer(front->base.host->loop, &front->send_renewals);
 }
 
+/* `all`: also those that have room for more. */
+static void send_gathered(struct redis *redis, bool all)
+{
+    HF_LIST_FOREACH (link, following, &redis->gathering) {
+        struct renewals *renewals = HF_CONTAINER(link, struct renewals, link);
+        if (asks_once(redis) && redis->renewals_out >= RENEWALS_OUT)
+            return;
+        if (all || renewals->count == REDIS_RENEWALS)
+            flush(redis, renewals);
+    }
+}
+
 static void turn_ends(struct hf_task *task)
 {
     struct redis *redis = HF_CONTAINER(task, struct redis, send_renewals);
-    HF_LIST_FOREACH (link, following, &redis->gathering) {
-        if (asks_once(redis) && redis->renewals_out >= RENEWALS_OUT)
-            return;
-        flush(redis, HF_CONTAINER(link, struct renewals, link));
-    }
+    send_gathered(redis, !redis->renewals_due.started);
+}
+
+static void due(struct hf_timer *timer)
+{
+    send_gathered(HF_CONTAINER(timer, struct redis, renewals_due), true);
+}
+
+static void await_company(struct redis *redis, int64_t lease_ms)
+{
+    struct hf_loop *loop = redis->base.host->loop;
+    int64_t wait_ms = lease_ms / COMPANY_PART;
+    if (!redis->renewals_due.started)
+        hf__timer_start(loop, &redis->renewals_due,
+                        hf__loop_now(loop) +
+                            (wait_ms < COMPANY_MOST_MS ? wait_ms : COMPANY_MOST_MS));
 }
 
 static struct renewals *gathered_for(struct redis *redis, const struct hf_op *op)
@@ -207,7 +252,10 @@ void hf__redis_renew(struct hf_engine *engine, struct hf_lease *lease)
         return;
     op->engine_word[1] |= REDIS_RENEWING;
     renewals->ops[renewals->count++] = op;
-    hf__loop_defer(redis->base.host->loop, &redis->send_renewals);
+    if (asks_once(redis))
+        await_company(redis, lease->lease_ms);
+    if (!redis->renewals_due.started || renewals->count == REDIS_RENEWALS)
+        hf__loop_defer(redis->base.host->loop, &redis->send_renewals);
 }
 
 void hf__renewals_open(struct redis *redis)
@@ -215,12 +263,14 @@ void hf__renewals_open(struct redis *redis)
     hf__link_init(&redis->renewals);
     hf__link_init(&redis->gathering);
     hf__task_init(&redis->send_renewals, turn_ends);
+    hf__timer_init(&redis->renewals_due, due);
 }
 
 void hf__renewals_close(struct redis *redis)
 {
     struct hf_link *link;
     hf__link_remove(&redis->send_renewals.link);
+    hf__timer_stop(redis->base.host->loop, &redis->renewals_due);
     while ((link = hf__list_pop(&redis->gathering)))
         free(HF_CONTAINER(link, struct renewals, link));
 }

@@ -40,12 +40,6 @@ static void extend(struct connection *connection, struct command *command, const
     hf__command_number(command, lease_ms);
 }
 
-static void renewal(const struct redis *redis, struct command *command, const struct hf_op *op)
-{
-    hf__redis_add_field(redis, command, op);
-    hf__command_number(command, op->own_lease.lease_ms);
-}
-
 /* A read hold's own lease. A writer has none, and would wait for it until the slot has arrived. */
 static void pair(const struct redis *redis, struct command *command, const struct hf_op *op)
 {
@@ -68,7 +62,7 @@ const struct redis_kind hf__redis_rw = {
     .acquire = acquire,
     .release = release,
     .extend = extend,
-    .renewal = renewal,
+    .renewal = hf__redis_add_field,
     .pair = pair,
     .channel = channel,
 };

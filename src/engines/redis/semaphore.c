@@ -76,25 +76,18 @@ static void channel(const struct redis *redis, struct command *command, const st
     hf__names_channel(command, REDIS_CHANNEL_SEMAPHORE, op->name, op->name_length);
 }
 
-static void add_lease(const struct redis *redis, struct command *command, const struct hf_op *op,
-                      int64_t lease_ms, bool only_longer)
+static void renewal(const struct redis *redis, struct command *command, const struct hf_op *op)
 {
     hf__semaphore_add_prefix(redis, command, op);
     hf__command_number(command, op->permits);
-    hf__command_number(command, lease_ms);
-    hf__command_number(command, only_longer);
 }
 
 static void extend(struct connection *connection, struct command *command, const struct hf_op *op,
                    int64_t lease_ms)
 {
     hf__redis_lease_script(connection, command, REDIS_SEMAPHORE_EXTEND, op);
-    add_lease(connection->redis, command, op, lease_ms, true);
-}
-
-static void renewal(const struct redis *redis, struct command *command, const struct hf_op *op)
-{
-    add_lease(redis, command, op, op->own_lease.lease_ms, false);
+    renewal(connection->redis, command, op);
+    hf__command_number(command, lease_ms);
 }
 
 static void pair(const struct redis *redis, struct command *command, const struct hf_op *op)

@@ -1,5 +1,5 @@
 -- Gives a fixed lease at least so long from now, never less than it has left.
--- KEYS: the semaphore, the set of what is taken. ARGV: the ids' prefix, how many, the lease in ms, 1.
+-- KEYS: the semaphore, the set of what is taken. ARGV: the ids' prefix, how many, the lease in ms.
 -- Answers 1, or 0: not all are this owner's.
 -- include semaphore_lease.lua
-return renew(KEYS[1], ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[4] == '1')
+return renew(KEYS[1], ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), true)

@@ -49,12 +49,6 @@ static void extend(struct connection *connection, struct command *command, const
     hf__command_number(command, lease_ms);
 }
 
-static void renewal(const struct redis *redis, struct command *command, const struct hf_op *op)
-{
-    hf__redis_add_field(redis, command, op);
-    hf__command_number(command, op->own_lease.lease_ms);
-}
-
 const struct redis_kind hf__redis_simple = {
     .leased = true,
     .renew = REDIS_SIMPLE_RENEW,
@@ -62,5 +56,5 @@ const struct redis_kind hf__redis_simple = {
     .attach = attach,
     .release = release,
     .extend = extend,
-    .renewal = renewal,
+    .renewal = hf__redis_add_field,
 };
