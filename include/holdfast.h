@@ -137,6 +137,7 @@ typedef void hf_event_cb(void *arg, const hf_event *event);
  *
  *     before_ask       the store is about to be asked
  *     queued           it has said no; the request has its place in the queue, and goes to sleep
+ *     displaced        the lease or session that the place rests on is lost; it asks for another
  *     after_answer     it has granted, and nobody has been told
  *     before_return    the caller is about to hear its answer
  *     before_renew     a lease is about to be asked to go on
@@ -145,9 +146,8 @@ typedef void hf_event_cb(void *arg, const hf_event *event);
  *     before_release   the store is about to be asked to take something back
  *     after_release    it has, and nobody has been told
  *
- * What nobody else wants may be taken, or given back, in one step that passes none of them. Runs on
- * whichever thread that is, and may block it; must not call the library. Names of points may be
- * added. `name` lives until the function returns. */
+ * What nobody else wants may be taken or given back, passing none. Points may be added. Runs on any
+ * thread, and may block it; must not call the library. `name` lives until the function returns. */
 typedef void hf_point_cb(void *arg, const char *point, const char *name);
 
 typedef struct hf_client_options {

@@ -259,8 +259,10 @@ static unsigned step_asking(struct hf_claim *claim, enum hf_claim_event event, i
         return answered(claim, now_ms);
     if (event == HF_ON_WAKE)
         claim->woken = true;
-    if (event == HF_ON_LEASE_LOST && !holds_something(claim))
+    if (event == HF_ON_LEASE_LOST && !holds_something(claim)) {
         claim->woken = true;
+        say(claim, "displaced");
+    }
     bool lost = event == HF_ON_LEASE_LOST && holds_something(claim);
     if (!lost && event != HF_ON_DEADLINE && event != HF_ON_END)
         return HF_DO_NOTHING;
@@ -275,6 +277,8 @@ static unsigned step_waiting(struct hf_claim *claim, enum hf_claim_event event, 
         claim->leaving = true;
         return tell(claim, why(claim, event, lost)) | leave(claim, now_ms);
     }
+    if (event == HF_ON_LEASE_LOST)
+        say(claim, "displaced");
     if (event == HF_ON_WAKE || event == HF_ON_RETRY || event == HF_ON_LEASE_LOST)
         return ask(claim, now_ms);
     return HF_DO_NOTHING;

@@ -240,6 +240,8 @@ static void enqueue(struct torture_checking *checking, struct torture_object *lo
     struct torture_call *call = find(table, lock, record->operation);
     if (!call)
         torture_malformed(checking, record, "nobody waits by that operation");
+    else if (!call->end && record->flags & TORTURE_DISPLACED)
+        call->enqueued = NULL;
     else if (!call->end && !call->enqueued)
         call->enqueued = record;
 }

@@ -68,6 +68,9 @@ enum torture_share { TORTURE_EXCLUSIVE, TORTURE_SHARED, TORTURE_UPGRADABLE };
 #define TORTURE_FIFO 2u   /* granted in the order of TORTURE_ENQUEUED */
 #define TORTURE_LINE 4u   /* whoever asks stands in line, if only until it is refused */
 
+/* Flag of a TORTURE_ENQUEUED: on the contrary, it has lost its place. */
+#define TORTURE_DISPLACED 1u
+
 /* Flag of a TORTURE_LOST: the store said so before the deadline; from when on the holder knew is
  * not in the history. */
 #define TORTURE_TOLD 1u

@@ -19,11 +19,11 @@ struct torture_client {
     uint32_t incarnation;
     int64_t next_at_ns;  /* keeps to the rate */
     uint32_t latch_seen; /* the last round that this client knows to be open */
-    /* An acquisition under way that has no place in the queue yet, as far as we know; or 0. Sync
-     * points may come on another thread. */
-    _Atomic uint64_t unplaced;
-    uint16_t unplaced_lock;
-    uint64_t unplaced_owner;
+    /* An acquisition under way whose place in the queue matters, and the same while it has none, as
+     * far as we know; or 0. Sync points may come on another thread. */
+    _Atomic uint64_t waiting, unplaced;
+    uint16_t waiting_lock;
+    uint64_t waiting_owner;
 };
 
 /* A child's life; does not return. */

@@ -108,13 +108,15 @@ static bool acquire(struct hold *hold)
     hold->record.hold = torture_begin(client, &record);
     record.deadline_ns = 0;
     if (wants_its_place(hold)) {
-        client->unplaced_lock = record.lock;
-        client->unplaced_owner = record.owner;
+        client->waiting_lock = record.lock;
+        client->waiting_owner = record.owner;
         atomic_store(&client->unplaced, record.operation);
+        atomic_store(&client->waiting, record.operation);
     }
     torture_at_point(client, "before_call");
     answer = client->subject->acquire(client->session, ask, &hold->grip);
     torture_at_point(client, "after_call");
+    atomic_store(&client->waiting, 0);
     atomic_store(&client->unplaced, 0);
     if (answer != TORTURE_GRANTED) {
         torture_end(client, &record, answer);

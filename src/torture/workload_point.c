@@ -64,15 +64,28 @@ static void pause_here(struct torture_client *client, const char *point, struct 
     write_fault(client, TORTURE_FAULT_OFF, fault);
 }
 
-static void note_place(struct torture_client *client)
+static void note_place(struct torture_client *client, uint64_t operation, uint8_t flags)
 {
-    struct torture_record record = torture_about(client, TORTURE_ACQUIRE, client->unplaced_lock);
+    struct torture_record record = torture_about(client, TORTURE_ACQUIRE, client->waiting_lock);
 
     record.kind = TORTURE_ENQUEUED;
-    record.operation = record.hold = atomic_exchange(&client->unplaced, 0);
-    record.owner = client->unplaced_owner;
-    if (record.operation)
+    record.flags = flags;
+    record.operation = record.hold = operation;
+    record.owner = client->waiting_owner;
+    if (operation)
         torture_write(client->writer, &record);
+}
+
+/* Who has lost his place gets another one. */
+static void follow_place(struct torture_client *client, const char *point)
+{
+    if (strcmp(point, "queued") == 0) {
+        note_place(client, atomic_exchange(&client->unplaced, 0), 0);
+    } else if (strcmp(point, "displaced") == 0) {
+        uint64_t operation = atomic_load(&client->waiting);
+        note_place(client, operation, TORTURE_DISPLACED);
+        atomic_store(&client->unplaced, operation);
+    }
 }
 
 void torture_at_point(void *arg, const char *point)
@@ -82,8 +95,8 @@ void torture_at_point(void *arg, const char *point)
     uint64_t pauses = atomic_load(&arena->pauses);
     struct torture_dice dice;
 
-    if (atomic_load(&client->unplaced) && strcmp(point, "queued") == 0)
-        note_place(client);
+    if (atomic_load(&client->waiting))
+        follow_place(client, point);
     if (!pauses || !is_active(client->plan, pauses, point))
         return;
     dice = torture_dice(client->plan->seed, UINT64_C(1000) + client->number,

@@ -238,6 +238,47 @@ TEST(who_waits_on_any_session_has_his_turn)
     end_scene();
 }
 
+static _Atomic int queued, displaced;
+
+static void count_points(void *arg, const char *point, const char *name)
+{
+    (void)arg, (void)name;
+    queued += strcmp(point, "queued") == 0;
+    displaced += strcmp(point, "displaced") == 0;
+}
+
+TEST(who_loses_his_place_is_told_and_gets_another)
+{
+    struct zookeeper_raw raw;
+    struct outcome outcome = { 0 };
+    hf_client *watched = NULL;
+    begin_scene(16, LONG_MS);
+    CHECK_CODE(hf_open(&watched, zookeeper_url(scene.server.port),
+                       &(hf_client_options){ HF_CLIENT_OPTIONS_INIT, .lease_ms = LONG_MS,
+                                             .on_point = count_points }),
+               HF_OK);
+    /* Which tells where the client's claims are. */
+    hf_hold *mine = take(watched, "mine", HF_MUTEX, 0);
+    hf_hold *hold = take(scene.client, "one", HF_MUTEX, 0);
+    CHECK_CODE(hf_lock_async(watched, "one", HF_FOREVER, NULL, record_outcome, &outcome, NULL),
+               HF_OK);
+    EVENTUALLY(queued == 1, SOON_MS);
+    CHECK_INT(displaced, 0);
+    raw_begin(&raw, scene.server.port);
+    raw_end_session(scene.server.port, raw_session_below(&raw, "/chaos/mine"));
+    raw_end(&raw);
+    EVENTUALLY(queued >= 2, SOON_MS);
+    CHECK_INT(displaced, 1);
+    CHECK_INT(waiters(scene.other, "one"), 1);
+    CHECK_CODE(hf_unlock(mine), HF_LOST);
+    give_back(hold);
+    WAIT_OUTCOME(&outcome);
+    CHECK_CODE(outcome.code, HF_OK);
+    give_back(outcome.hold);
+    hf_close(watched);
+    end_scene();
+}
+
 /* Claims of one semaphore, and readers who were writers, wherever they rest. */
 TEST(kinds_of_locks_do_not_mind_where_they_rest)
 {

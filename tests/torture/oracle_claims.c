@@ -141,7 +141,8 @@ static void read_record(struct oracle_claims *claims, const struct torture_recor
     } else if (record->kind == TORTURE_INVOKE && acquires(record)) {
         begin_claim(claims, record);
     } else if (record->kind == TORTURE_ENQUEUED) {
-        claim_of(claims, records, record->operation)->queued = record->number;
+        claim_of(claims, records, record->operation)->queued =
+            record->flags & TORTURE_DISPLACED ? 0 : record->number;
     } else if (acquires(record)) {
         answer_claim(claim_of(claims, records, record->operation), record);
     } else if (record->kind == TORTURE_STILL) {
