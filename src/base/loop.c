@@ -24,7 +24,6 @@ void hf__task_init(struct hf_task *task, void (*run)(struct hf_task *))
 {
     hf__link_init(&task->link);
     task->posted_next = NULL;
-    task->posted = false;
     task->run = run;
 }
 

@@ -15,7 +15,6 @@
 struct hf_task {
     struct hf_link link;
     struct hf_task *posted_next;
-    bool posted; /* for the poster's use: it is on its way */
     void (*run)(struct hf_task *task);
 };
 

@@ -156,7 +156,7 @@ static void prepare_claim(struct hf_client *client, struct hf_shard *shard, stru
     hf__link_init(&claim->holds);
     hf__link_init(&claim->lease_link);
     hf__claim_init_driver(claim);
-    hf__call_init_tasks(claim);
+    hf__call_init_errand(claim);
 }
 
 static void reset_claim(struct hf_client *client, struct hf_shard *shard, struct hf_claim *claim)

@@ -31,7 +31,7 @@ static bool is_last(const struct hf_claim *claim, const struct hf_hold *hold)
 /* Nothing is under way, and nobody else looks at it. */
 static bool is_at_rest(const struct hf_claim *claim)
 {
-    return claim->here && !claim->driven && !claim->raising && !claim->tasks_out &&
+    return claim->here && !claim->driven && !claim->raising && !claim->pins &&
            !claim->op.rests_on && !atomic_load_explicit(&claim->lost, memory_order_relaxed) &&
            !atomic_load_explicit(&claim->in_callback, memory_order_relaxed);
 }

@@ -18,25 +18,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- tasks that a claim's caller posts to the loop ---- */
+/* ---- errands: what a claim is sent to the loop for ---- */
 
-/* False, too, if by now a calling thread may be driving the claim: what the task is about was done
- * when an earlier one arrived. */
-static bool arrived_on_loop(struct hf_claim *claim, struct hf_task *task)
+static void start(struct hf_claim *claim)
 {
-    struct hf_shard *shard = claim->shard;
-    hf__shard_lock(shard);
-    bool mine = hf__claim_arrived_locked(claim, task) && !claim->here;
-    hf__shard_unlock(shard);
-    return mine;
-}
-
-/* A claim comes to the loop: to ask, to be watched, or to repeat a release. */
-static void start_arrived(struct hf_task *task)
-{
-    struct hf_claim *claim = HF_CONTAINER(task, struct hf_claim, start);
-    if (!arrived_on_loop(claim, task))
-        return;
     if (claim->state == HF_CLAIM_QUEUED && (atomic_load(&claim->turn) & HF_TURN_COME))
         hf__claim_drive(claim, HF_ON_TURN);
     else if (claim->state == HF_CLAIM_QUEUED && claim->wait_until_ms != HF_NEVER)
@@ -47,45 +32,69 @@ static void start_arrived(struct hf_task *task)
         hf__lease_follow(claim);
 }
 
-static void turn_arrived(struct hf_task *task)
+static void take_turn(struct hf_claim *claim)
 {
-    struct hf_claim *claim = HF_CONTAINER(task, struct hf_claim, turn_task);
-    if (!arrived_on_loop(claim, task))
-        return;
     if (claim->state == HF_CLAIM_QUEUED)
         hf__claim_drive(claim, HF_ON_TURN);
     else if (claim->state == HF_CLAIM_HELD && claim->raising)
         hf__claim_drive(claim, HF_ON_RAISE);
 }
 
-static void cancel_arrived(struct hf_task *task)
+/* With the shard locked: is the loop to do it? Not if by now a calling thread may be driving the
+ * claim: what it is about was done when an earlier one arrived. Nor what ends another request. */
+static bool is_for_loop(const struct hf_claim *claim, unsigned errand)
 {
-    struct hf_claim *claim = HF_CONTAINER(task, struct hf_claim, cancel);
-    if (hf__claim_arrived(claim, task) && hf__claim_may_cancel(claim) && !claim->told)
+    if (claim->forgotten)
+        return false;
+    if (errand == HF_ERRAND_LOSE || errand == HF_ERRAND_SETTLE)
+        return true;
+    return !claim->here &&
+           (errand != HF_ERRAND_CANCEL || claim->generation == claim->canceled_request);
+}
+
+/* With the shard unlocked. */
+static void run(struct hf_claim *claim, unsigned errand)
+{
+    if (errand == HF_ERRAND_START)
+        start(claim);
+    else if (errand == HF_ERRAND_TURN)
+        take_turn(claim);
+    else if (errand == HF_ERRAND_CANCEL && !claim->told)
         hf__claim_drive(claim, HF_ON_END);
+    else if (errand == HF_ERRAND_SETTLE)
+        hf__claim_drive(claim, HF_ON_LOWER);
 }
 
-static void lose_arrived(struct hf_task *task)
+/* One errand at a time: the others come in the same turn, and find what this one has left. */
+static void errand_arrived(struct hf_task *task)
 {
-    struct hf_claim *claim = HF_CONTAINER(task, struct hf_claim, lose);
-    if (hf__claim_arrived(claim, task))
+    struct hf_claim *claim = HF_CONTAINER(task, struct hf_claim, errand);
+    struct hf_shard *shard = claim->shard;
+    hf__shard_lock(shard);
+    unsigned errand = claim->errands & (0u - claim->errands);
+    bool runs = is_for_loop(claim, errand);
+    if (claim->forgotten && errand == HF_ERRAND_SETTLE)
+        hf__rest_tell(claim);
+    hf__claim_errand_done(claim, errand);
+    if (runs && errand == HF_ERRAND_LOSE)
         hf__claim_lose_suspect(claim);
+    if (runs && errand == HF_ERRAND_SETTLE)
+        runs = hf__hold_begin_to_lower(claim);
+    hf__shard_unlock(shard);
+    if (runs)
+        run(claim, errand);
 }
 
-void hf__call_init_tasks(struct hf_claim *claim)
+void hf__call_init_errand(struct hf_claim *claim)
 {
-    hf__task_init(&claim->lose, lose_arrived);
-    hf__task_init(&claim->start, start_arrived);
-    hf__task_init(&claim->turn_task, turn_arrived);
-    hf__task_init(&claim->cancel, cancel_arrived);
-    hf__task_init(&claim->unlock, hf__hold_unlock_arrived);
+    hf__task_init(&claim->errand, errand_arrived);
 }
 
-void hf__call_post(struct hf_claim *claim, struct hf_task *task)
+static void post(struct hf_claim *claim, unsigned errand)
 {
     struct hf_shard *shard = claim->shard;
     hf__shard_lock(shard);
-    hf__claim_post(claim, task);
+    hf__claim_post(claim, errand);
     hf__shard_unlock(shard);
 }
 
@@ -98,12 +107,12 @@ bool hf__call_may_drive_here(const struct hf_client *client, int64_t wait_ms)
     return client->here && (client->drive_kind == HF_DRIVE_KIND_THREAD || wait_ms == 0);
 }
 
-static struct hf_answer ask_on_loop(struct hf_claim *claim, struct hf_task *task)
+static struct hf_answer ask_on_loop(struct hf_claim *claim, unsigned errand)
 {
     struct hf_waiter waiter = { 0 };
     claim->waiter = &waiter;
     hf__drive_begin_wait(claim->client);
-    hf__call_post(claim, task);
+    post(claim, errand);
     hf__drive_wait(claim->client, &waiter.answered);
     return waiter.answer;
 }
@@ -117,7 +126,7 @@ struct hf_answer hf__call_raise(struct hf_claim *claim, struct hf_ask *ask)
     hf__claim_begin(claim, ask);
     claim->op.keep = HF_UPGRADE;
     struct hf_answer answer = claim->here ? hf__claim_drive_here(claim, HF_ON_RAISE, hf__clock_ms())
-                                          : ask_on_loop(claim, &claim->turn_task);
+                                          : ask_on_loop(claim, HF_ERRAND_TURN);
     hf__hold_settle(claim, shard, uses);
     return answer;
 }
@@ -134,7 +143,7 @@ static struct hf_answer drive_new(struct hf_claim *claim, const struct hf_ask *a
 {
     begin(claim, ask);
     if (!claim->here)
-        return ask_on_loop(claim, &claim->start);
+        return ask_on_loop(claim, HF_ERRAND_START);
     if (queued)
         return hf__claim_drive_queued(claim);
     return hf__claim_drive_here(claim, HF_ON_TURN, ask->now_ms);
@@ -247,7 +256,7 @@ static void start_async(struct hf_claim *claim, const struct hf_ask *ask, bool r
     claim->done_arg = arg;
     if (raise)
         claim->op.keep = HF_UPGRADE;
-    hf__call_post(claim, raise ? &claim->turn_task : &claim->start);
+    post(claim, raise ? HF_ERRAND_TURN : HF_ERRAND_START);
 }
 
 static int lock_async(struct hf_client *client, struct hf_ask *ask, hf_done_cb *done, void *arg,
@@ -294,7 +303,7 @@ void hf_cancel(hf_client *client, hf_request request)
     int none = 0;
     if (!claim->here && atomic_compare_exchange_strong(&claim->ending, &none, HF_CANCELED)) {
         claim->canceled_request = claim->generation;
-        hf__claim_post(claim, &claim->cancel);
+        hf__claim_post(claim, HF_ERRAND_CANCEL);
     }
     hf__shard_unlock(claim->shard);
 }

@@ -1,13 +1,10 @@
-/* Acquiring, and posting a claim's tasks to the loop. */
+/* Acquiring, and what the loop does for a claim that is sent to it. */
 #ifndef HF_CORE_CALL_H
 #define HF_CORE_CALL_H
 
 #include "core/claim.h"
 
-void hf__call_init_tasks(struct hf_claim *claim);
-
-/* Posts one of the claim's tasks, taking the shard's mutex for it. */
-void hf__call_post(struct hf_claim *claim, struct hf_task *task);
+void hf__call_init_errand(struct hf_claim *claim);
 
 /* The blocking call behind hf_lock and hf_attach: an hf_code, with its sentence in hf_last_error.
  */

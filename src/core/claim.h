@@ -49,6 +49,13 @@ struct hf_waiter {
         asks; /* it is going to raise the claim, and has its own limit, not the client's patience */
 };
 
+/* What a claim's caller, or its gate, has to say to the loop, which does the lowest first. */
+#define HF_ERRAND_START 1u   /* it comes to the loop: to ask, to be watched, to repeat a release */
+#define HF_ERRAND_LOSE 2u    /* what is held may be lost */
+#define HF_ERRAND_TURN 4u    /* it may ask, or raise */
+#define HF_ERRAND_CANCEL 8u  /* its caller does not want it any more */
+#define HF_ERRAND_SETTLE 16u /* its holds have changed, or somebody waits for it to be at rest */
+
 /* Bits of a claim's `turn`. */
 #define HF_TURN_COME 1u  /* it is the head of its gate's queue */
 #define HF_TURN_ENDED 2u /* `ending` has been set: do not sleep on */
@@ -60,8 +67,6 @@ struct hf_claim {
     struct hf_client *client;
     struct hf_shard *shard;
     uint32_t generation, index; /* of the request id */
-    uint32_t suspect_use;       /* the use that `lose` is under way for */
-    uint32_t canceled_request;  /* the generation that `cancel` is under way for */
     uint32_t uses;              /* how often this memory has been another claim */
     union {
         struct hf_link gate_link; /* in gate->queue or gate->holders */
@@ -71,7 +76,7 @@ struct hf_claim {
     struct hf_link lease_link; /* in the holders of `watched` */
     struct hf_lease *watched;  /* what op.rests_on was when the watchdog heard of it last */
     struct hf_timer deadline, retry;
-    struct hf_task start, turn_task, unlock, cancel, lose;
+    struct hf_task errand;
 
     /* From here on to text, everything is zero at the begin of a use. */
     struct hf_gate *gate;
@@ -93,11 +98,12 @@ struct hf_claim {
     void *done_arg;
 
     enum hf_claim_state state;
-    int outcome;           /* what the caller is told, an hf_code */
-    unsigned silences;     /* questions without an answer, in a row */
-    uint32_t tasks_out;    /* posted to the loop, not run yet, and pins (under the shard's mutex) */
-    _Atomic int ending;    /* HF_CANCELED or HF_ECLOSED asked for from another thread, or 0 */
-    _Atomic uint32_t turn; /* HF_TURN_... */
+    int outcome;               /* what the caller is told, an hf_code */
+    unsigned silences;         /* questions without an answer, in a row */
+    uint32_t pins;             /* with any, its memory stays (under the shard's mutex) */
+    uint32_t canceled_request; /* the generation that HF_ERRAND_CANCEL is under way for */
+    _Atomic int ending;        /* HF_CANCELED or HF_ECLOSED asked for from another thread, or 0 */
+    _Atomic uint32_t turn;     /* HF_TURN_... */
     _Atomic uint32_t in_callback;
     int8_t held_mode;    /* what the owner may use: an hf_mode, or HF_KEEP_NOTHING before the grant
                             and after the last unlock (under the shard's mutex) */
@@ -106,15 +112,15 @@ struct hf_claim {
     bool driven; /* a driver is at it, and nobody else begins anything (under the shard's mutex) */
     bool here;   /* driven by the calling thread */
     bool told;   /* the caller has its answer */
-    bool said_waiting;  /* the sink has heard that this call waits */
-    bool leaving;       /* the caller has given up: whatever is granted goes back */
-    bool woken;         /* a wake came while a question was out */
-    bool store_seen;    /* the store's last word was an answer, not silence */
-    bool again;         /* once released, it asks anew: the grant had come after its own end */
-    bool raising;       /* asks for HF_WRITE while it holds HF_UPGRADE (under the shard's mutex) */
-    bool started;       /* handed to the loop (under the shard's mutex) */
-    bool unlock_posted; /* the unlock task is under way (under the shard's mutex) */
-    bool forgotten;     /* over, but tasks are out: the last of them frees it */
+    bool said_waiting; /* the sink has heard that this call waits */
+    bool leaving;      /* the caller has given up: whatever is granted goes back */
+    bool woken;        /* a wake came while a question was out */
+    bool store_seen;   /* the store's last word was an answer, not silence */
+    bool again;        /* once released, it asks anew: the grant had come after its own end */
+    bool raising;      /* asks for HF_WRITE while it holds HF_UPGRADE (under the shard's mutex) */
+    bool started;      /* handed to the loop (under the shard's mutex) */
+    bool forgotten;    /* over, but pinned: the last pin frees it */
+    uint8_t errands; /* on their way to the loop, HF_ERRAND_...; a pin (under the shard's mutex) */
     _Atomic bool lost;
     _Atomic bool fixed; /* it rests on a fixed lease of its own, as of the last grant */
 

@@ -121,7 +121,7 @@ static void give_turn(struct hf_claim *claim)
     if (claim->here)
         hf__futex_wake_all(&claim->turn);
     else if (claim->started)
-        hf__claim_post(claim, &claim->turn_task);
+        hf__claim_post(claim, HF_ERRAND_TURN);
 }
 
 static void leave_queue(struct hf_claim *claim)
@@ -139,10 +139,8 @@ static void leave_queue(struct hf_claim *claim)
 static void settle_rest(struct hf_claim *claim)
 {
     bool rest = !hf__gate_is_settled(claim, hf__gate_needed(claim)) || claim->unlock_waiter;
-    if (claim->here || claim->unlock_posted || !rest)
-        return;
-    claim->unlock_posted = true;
-    hf__claim_post(claim, &claim->unlock);
+    if (!claim->here && rest)
+        hf__claim_post(claim, HF_ERRAND_SETTLE);
 }
 
 /* A claim that comes back from a change may have been lost under way: the answer says so, or a
@@ -154,8 +152,7 @@ static void settle_loss(struct hf_claim *claim)
     if (atomic_load(&claim->lost) || !(claim->op.lost || gone))
         return;
     atomic_store(&claim->valid_until_ms, 0);
-    claim->suspect_use = claim->uses;
-    hf__claim_post(claim, &claim->lose);
+    hf__claim_post(claim, HF_ERRAND_LOSE);
 }
 
 static void put_back_new_hold(struct hf_shard *shard, struct hf_claim *claim)
@@ -224,10 +221,10 @@ static void come_to_rest(struct hf_claim *claim, bool watch)
     claim->changing = NULL;
     claim->generation++; /* the request is over: its id must not reach a later one of this claim */
     /* With nothing to renew or to time out, any thread may end it without the loop. */
-    claim->here = claim->client->here && !claim->op.rests_on && !claim->unlock_posted &&
-                  !claim->unlock_waiter;
+    claim->here = claim->client->here && !claim->op.rests_on &&
+                  !(claim->errands & HF_ERRAND_SETTLE) && !claim->unlock_waiter;
     if (watch)
-        hf__claim_post(claim, &claim->start);
+        hf__claim_post(claim, HF_ERRAND_START);
     settle_rest(claim);
 }
 
@@ -332,32 +329,22 @@ void hf__gate_forget(struct hf_claim *claim)
     struct hf_shard *shard = shard_of_claim(claim);
     hf__shard_lock(shard);
     if (claim->unlock_waiter)
-        hf__claim_post(claim, &claim->unlock);
-    if (claim->tasks_out)
+        hf__claim_post(claim, HF_ERRAND_SETTLE);
+    if (claim->pins)
         claim->forgotten = true;
     else
         hf__gate_free(shard, claim);
     hf__shard_unlock(shard);
 }
 
-void hf__claim_post(struct hf_claim *claim, struct hf_task *task)
-{
-    if (task->posted)
-        return;
-    task->posted = true;
-    claim->tasks_out++;
-    claim->started |= task == &claim->start;
-    hf__loop_post(&claim->client->loop, task);
-}
-
 void hf__claim_pin(struct hf_claim *claim)
 {
-    claim->tasks_out++;
+    claim->pins++;
 }
 
 static void unpin(struct hf_shard *shard, struct hf_claim *claim)
 {
-    if (--claim->tasks_out == 0 && claim->forgotten)
+    if (--claim->pins == 0 && claim->forgotten)
         hf__gate_free(shard, claim);
 }
 
@@ -369,30 +356,24 @@ void hf__claim_unpin(struct hf_claim *claim)
     hf__shard_unlock(shard);
 }
 
-bool hf__claim_arrived_locked(struct hf_claim *claim, struct hf_task *task)
+void hf__claim_post(struct hf_claim *claim, unsigned errand)
 {
-    bool forgotten = claim->forgotten;
-    task->posted = false;
-    unpin(claim->shard, claim);
-    return !forgotten;
+    bool under_way = claim->errands != 0;
+    claim->errands |= (uint8_t)errand;
+    claim->started |= errand == HF_ERRAND_START;
+    if (under_way)
+        return;
+    hf__claim_pin(claim);
+    hf__loop_post(&claim->client->loop, &claim->errand);
 }
 
-bool hf__claim_arrived(struct hf_claim *claim, struct hf_task *task)
+void hf__claim_errand_done(struct hf_claim *claim, unsigned errand)
 {
-    struct hf_shard *shard = shard_of_claim(claim);
-    hf__shard_lock(shard);
-    bool is_there = hf__claim_arrived_locked(claim, task);
-    hf__shard_unlock(shard);
-    return is_there;
-}
-
-bool hf__claim_may_cancel(const struct hf_claim *claim)
-{
-    struct hf_shard *shard = shard_of_claim(claim);
-    hf__shard_lock(shard);
-    bool may = !claim->here && claim->generation == claim->canceled_request;
-    hf__shard_unlock(shard);
-    return may;
+    claim->errands &= (uint8_t)~errand;
+    if (claim->errands)
+        hf__loop_defer(&claim->client->loop, &claim->errand);
+    else
+        unpin(claim->shard, claim);
 }
 
 int hf__gate_needed(const struct hf_claim *claim)

@@ -88,18 +88,15 @@ static inline bool hf__gate_is_settled(const struct hf_claim *claim, int needed)
  * locked, which it may unlock for a while. */
 void hf__gate_drop_hold(struct hf_hold *hold);
 
-/* Posts one of the claim's tasks to the loop, unless it is on its way. With the shard locked. */
-void hf__claim_post(struct hf_claim *claim, struct hf_task *task);
-/* Every posted task begins with this: false if the claim was forgotten meanwhile. */
-bool hf__claim_arrived(struct hf_claim *claim, struct hf_task *task);
-/* The same with the shard locked. */
-bool hf__claim_arrived_locked(struct hf_claim *claim, struct hf_task *task);
+/* Sends the claim to the loop with an errand, which pins it. With the shard locked. */
+void hf__claim_post(struct hf_claim *claim, unsigned errand);
+/* On the loop, with the shard locked. The claim comes again if there is more to do; if not, it is
+ * unpinned. */
+void hf__claim_errand_done(struct hf_claim *claim, unsigned errand);
 /* Between the two, the claim's memory is not used for another claim. Pinning with the shard locked.
  */
 void hf__claim_pin(struct hf_claim *claim);
 void hf__claim_unpin(struct hf_claim *claim);
-/* Is the request that was to be canceled still under way, and the loop's? */
-bool hf__claim_may_cancel(const struct hf_claim *claim);
 
 /* A claim by its request id; the shard stays locked if it is found (unlock with hf__shard_unlock).
  */

@@ -54,7 +54,7 @@ static void leave_to_loop(struct hf_claim *claim)
     claim->retry_at_ms = hf__clock_ms();
     hf__shard_lock(shard);
     claim->here = false;
-    hf__claim_post(claim, &claim->start);
+    hf__claim_post(claim, HF_ERRAND_START);
     hf__shard_unlock(shard);
 }
 

@@ -98,18 +98,8 @@ static struct hf_answer settle_here(struct hf_claim *claim)
     return answer;
 }
 
-void hf__hold_unlock_arrived(struct hf_task *task)
+bool hf__hold_begin_to_lower(struct hf_claim *claim)
 {
-    struct hf_claim *claim = HF_CONTAINER(task, struct hf_claim, unlock);
-    struct hf_shard *shard = shard_of(claim);
-    hf__shard_lock(shard);
-    if (claim->forgotten)
-        hf__rest_tell(claim);
-    if (!hf__claim_arrived_locked(claim, task)) {
-        hf__shard_unlock(shard);
-        return;
-    }
-    claim->unlock_posted = false;
     hf__rest_begin_waits(claim);
     bool at_rest = !claim->driven && !claim->raising;
     bool lower = at_rest && claim->state == HF_CLAIM_HELD && take_on(claim);
@@ -121,9 +111,7 @@ void hf__hold_unlock_arrived(struct hf_task *task)
         /* What was given back while the claim was being changed needs nothing more. */
         hf__rest_tell(claim);
     }
-    hf__shard_unlock(shard);
-    if (lower)
-        hf__claim_drive(claim, HF_ON_LOWER);
+    return lower;
 }
 
 void hf__hold_settle(struct hf_claim *claim, struct hf_shard *shard, uint32_t uses)

@@ -4,8 +4,8 @@
 
 #include "core/claim.h"
 
-/* The loop's end of an unlock. */
-void hf__hold_unlock_arrived(struct hf_task *task);
+/* On the loop, with the shard locked: true if the claim is to be lowered now, to op.keep. */
+bool hf__hold_begin_to_lower(struct hf_claim *claim);
 
 /* Brings what the store has for a claim down to what its holds need, on the calling thread or,
  * where the loop must do it, on the loop; unless the claim has ended since it was in this use. */

@@ -77,11 +77,7 @@ void hf__claim_lose(struct hf_claim *claim, const char *reason)
 
 void hf__claim_lose_suspect(struct hf_claim *claim)
 {
-    struct hf_shard *shard = claim->shard;
-    hf__shard_lock(shard);
-    if (claim->gate && claim->uses == claim->suspect_use)
-        lose_locked(shard, claim, "it was broken, or the store has given it up");
-    hf__shard_unlock(shard);
+    lose_locked(claim->shard, claim, "it was broken, or the store has given it up");
 }
 
 static bool is_suspect(struct hf_client *client, const struct hf_claim *claim)

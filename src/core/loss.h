@@ -7,7 +7,8 @@
 /* Marks a held claim as lost and runs the on_lost of its holds. Loop only. `reason` is static. */
 void hf__claim_lose(struct hf_claim *claim, const char *reason);
 
-/* For a posted task: loses the claim that was suspected, unless its memory is another by now. */
+/* Loses what is suspected to be lost already. On the loop, with the shard locked, which it unlocks
+ * for a while. */
 void hf__claim_lose_suspect(struct hf_claim *claim);
 
 #endif

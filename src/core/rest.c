@@ -15,10 +15,7 @@ void hf__rest_line_up(struct hf_claim *claim, struct hf_waiter *waiter)
         waiter->next = claim->unlock_waiter;
         claim->unlock_waiter = waiter;
     }
-    if (claim->unlock_posted)
-        return;
-    claim->unlock_posted = true;
-    hf__claim_post(claim, &claim->unlock);
+    hf__claim_post(claim, HF_ERRAND_SETTLE);
 }
 
 static bool leave_line(struct hf_waiter **at, const struct hf_waiter *waiter)
