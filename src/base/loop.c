@@ -23,7 +23,6 @@ void hf__loop_init(struct hf_loop *loop, int64_t (*clock)(void *), void (*wake)(
 void hf__task_init(struct hf_task *task, void (*run)(struct hf_task *))
 {
     hf__link_init(&task->link);
-    task->posted_next = NULL;
     task->run = run;
 }
 
@@ -58,6 +57,7 @@ static void take_posted(struct hf_loop *loop)
     }
     while (in_order) {
         struct hf_task *next = in_order->posted_next;
+        hf__link_init(&in_order->link);
         hf__loop_defer(loop, in_order);
         in_order = next;
     }

@@ -13,8 +13,10 @@
 #define HF_NEVER INT64_MAX
 
 struct hf_task {
-    struct hf_link link;
-    struct hf_task *posted_next;
+    union {
+        struct hf_link link;         /* in line */
+        struct hf_task *posted_next; /* on its way from another thread */
+    };
     void (*run)(struct hf_task *task);
 };
 
@@ -51,8 +53,8 @@ static inline int64_t hf__loop_now(const struct hf_loop *loop)
 void hf__task_init(struct hf_task *task, void (*run)(struct hf_task *));
 void hf__loop_defer(struct hf_loop *loop, struct hf_task *task);
 
-/* The one function that crosses threads: runs `task` on the loop. A task must not be posted again
- * before it ran. */
+/* The one function that crosses threads: runs `task` on the loop. A task must not be posted again,
+ * or deferred, before it ran. */
 void hf__loop_post(struct hf_loop *loop, struct hf_task *task);
 
 /* Starting a started timer moves it. A timer that fires has been stopped. */

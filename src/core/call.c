@@ -24,10 +24,10 @@ static void start(struct hf_claim *claim)
 {
     if (claim->state == HF_CLAIM_QUEUED && (atomic_load(&claim->turn) & HF_TURN_COME))
         hf__claim_drive(claim, HF_ON_TURN);
-    else if (claim->state == HF_CLAIM_QUEUED && claim->wait_until_ms != HF_NEVER)
-        hf__timer_start(&claim->client->loop, &claim->deadline, claim->wait_until_ms);
+    else if (claim->state == HF_CLAIM_QUEUED)
+        hf__claim_await_deadline(claim);
     else if (claim->state == HF_CLAIM_LEAVING)
-        hf__timer_start(&claim->client->loop, &claim->retry, claim->retry_at_ms);
+        hf__claim_await_retry(claim);
     else if (claim->state == HF_CLAIM_HELD)
         hf__lease_follow(claim);
 }

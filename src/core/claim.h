@@ -75,7 +75,7 @@ struct hf_claim {
     struct hf_link holds;
     struct hf_link lease_link; /* in the holders of `watched` */
     struct hf_lease *watched;  /* what op.rests_on was when the watchdog heard of it last */
-    struct hf_timer deadline, retry;
+    struct hf_timer alarm;     /* for its deadline, or for when it asks again */
     struct hf_task errand;
 
     /* From here on to text, everything is zero at the begin of a use. */
@@ -119,7 +119,8 @@ struct hf_claim {
     bool again;        /* once released, it asks anew: the grant had come after its own end */
     bool raising;      /* asks for HF_WRITE while it holds HF_UPGRADE (under the shard's mutex) */
     bool started;      /* handed to the loop (under the shard's mutex) */
-    bool forgotten;    /* over, but pinned: the last pin frees it */
+    bool awaits_deadline, awaits_retry; /* what `alarm` is for (loop only) */
+    bool forgotten;                     /* over, but pinned: the last pin frees it */
     uint8_t errands; /* on their way to the loop, HF_ERRAND_...; a pin (under the shard's mutex) */
     _Atomic bool lost;
     _Atomic bool fixed; /* it rests on a fixed lease of its own, as of the last grant */
@@ -154,7 +155,7 @@ struct hf_gate {
 };
 
 #define HF_SHARDS 64u
-#define HF_CLAIM_CHUNK 64u
+#define HF_CLAIM_CHUNK 16u
 #define HF_GATE_SIZES 5u
 
 struct hf_shard {

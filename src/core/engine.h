@@ -47,11 +47,12 @@ struct hf_lease {
     int64_t asked_at_ms; /* when the question left that it was last confirmed by */
     int64_t ends_at_ms;  /* not 0: it may be believed in until then at the latest, however often it
                             is confirmed: a claim's own end on top of a session's */
-    bool fixed;          /* never renewed; has a deadline all the same */
     /* lease.c's own */
     struct hf_link holders;
     struct hf_timer timer;
     bool watched, lost, renewing;
+    /* The engine's again. */
+    bool fixed; /* never renewed; has a deadline all the same */
 };
 
 /* One owner's claim on one name, as the engine sees it. Embedded in the core's claim. */
@@ -75,9 +76,9 @@ struct hf_op {
     bool enqueue;        /* false: a bare try, which leaves nothing behind if refused; true: it is
                             going to wait, so take a place in the queue and arm the wake */
     /* Out: set by the engine before the answer. */
-    enum hf_verdict verdict;
     bool lost;     /* FAILED, GONE: what was held is known to be lost, without our giving it back */
     bool unplaced; /* REFUSED: the store's queue, where there is one, does not have it yet */
+    enum hf_verdict verdict;
     int64_t retry_at_ms;       /* REFUSED: ask again then, woken or not. HF_NEVER: wakes are sure */
     uint64_t token;            /* GRANTED */
     struct hf_lease *rests_on; /* GRANTED, REFUSED: see sentence 7; NULL: on nothing that ends

@@ -10,14 +10,42 @@
 
 #include <stdlib.h>
 
-static void deadline_fired(struct hf_timer *timer)
+/* Whichever comes first: its deadline, or when it asks again. */
+static void set_alarm(struct hf_claim *claim)
 {
-    hf__claim_drive(HF_CONTAINER(timer, struct hf_claim, deadline), HF_ON_DEADLINE);
+    struct hf_loop *loop = &claim->client->loop;
+    int64_t at_ms = claim->awaits_deadline ? claim->wait_until_ms : HF_NEVER;
+    if (claim->awaits_retry && claim->retry_at_ms < at_ms)
+        at_ms = claim->retry_at_ms;
+    if (at_ms == HF_NEVER)
+        hf__timer_stop(loop, &claim->alarm);
+    else if (!claim->alarm.started || claim->alarm.at_ms != at_ms)
+        hf__timer_start(loop, &claim->alarm, at_ms);
 }
 
-static void retry_fired(struct hf_timer *timer)
+/* The step that follows sets the alarm for what is left. */
+static void alarm_fired(struct hf_timer *timer)
 {
-    hf__claim_drive(HF_CONTAINER(timer, struct hf_claim, retry), HF_ON_RETRY);
+    struct hf_claim *claim = HF_CONTAINER(timer, struct hf_claim, alarm);
+    bool retry = claim->awaits_retry &&
+                 (!claim->awaits_deadline || claim->retry_at_ms < claim->wait_until_ms);
+    if (retry)
+        claim->awaits_retry = false;
+    else
+        claim->awaits_deadline = false;
+    hf__claim_drive(claim, retry ? HF_ON_RETRY : HF_ON_DEADLINE);
+}
+
+void hf__claim_await_deadline(struct hf_claim *claim)
+{
+    claim->awaits_deadline = claim->wait_until_ms != HF_NEVER;
+    set_alarm(claim);
+}
+
+void hf__claim_await_retry(struct hf_claim *claim)
+{
+    claim->awaits_retry = claim->retry_at_ms != HF_NEVER;
+    set_alarm(claim);
 }
 
 static void op_answered(struct hf_task *task)
@@ -43,8 +71,7 @@ void hf__op_wake(struct hf_op *op)
 
 void hf__claim_init_driver(struct hf_claim *claim)
 {
-    hf__timer_init(&claim->deadline, deadline_fired);
-    hf__timer_init(&claim->retry, retry_fired);
+    hf__timer_init(&claim->alarm, alarm_fired);
     hf__task_init(&claim->op.answer, op_answered);
     claim->op.woken = op_woken;
 }
@@ -53,8 +80,7 @@ void hf__claim_still(struct hf_claim *claim)
 {
     struct hf_loop *loop = &claim->client->loop;
     hf__lease_unwatch(claim);
-    hf__timer_stop(loop, &claim->deadline);
-    hf__timer_stop(loop, &claim->retry);
+    hf__timer_stop(loop, &claim->alarm);
     hf__link_remove(&claim->op.answer.link);
 }
 
@@ -121,16 +147,14 @@ static void follow_lease(struct hf_claim *claim, enum hf_claim_event event)
 
 static void set_timers(struct hf_claim *claim, unsigned actions)
 {
-    struct hf_loop *loop = &claim->client->loop;
+    bool waits = !claim->told && !(actions & HF_DO_FORGET);
+    claim->awaits_deadline = waits && claim->wait_until_ms != HF_NEVER;
     /* A step that only tells the caller leaves the pause before a repeated release as it is. */
     if (actions & (HF_DO_ASK | HF_DO_RELEASE | HF_DO_FORGET))
-        hf__timer_stop(loop, &claim->retry);
-    if (claim->told || (actions & HF_DO_FORGET))
-        hf__timer_stop(loop, &claim->deadline);
-    else if (!claim->deadline.started && claim->wait_until_ms != HF_NEVER)
-        hf__timer_start(loop, &claim->deadline, claim->wait_until_ms);
-    if ((actions & (HF_DO_SLEEP | HF_DO_PAUSE)) && claim->retry_at_ms != HF_NEVER)
-        hf__timer_start(loop, &claim->retry, claim->retry_at_ms);
+        claim->awaits_retry = false;
+    if (actions & (HF_DO_SLEEP | HF_DO_PAUSE))
+        claim->awaits_retry = claim->retry_at_ms != HF_NEVER;
+    set_alarm(claim);
 }
 
 /* The words on a silence stand until the store gives an answer: whoever loses patience while the

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define HOLDS_PER_BLOCK 64u
+#define HOLDS_PER_BLOCK 32u
 #define GATES_BLOCK_SIZE 2048u
 #define BUCKETS_MIN 16u
 
