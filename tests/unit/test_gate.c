@@ -131,6 +131,19 @@ TEST(an_old_request_reaches_nobody)
     CHECK_INT(fixture.answers, 1);
 }
 
+TEST(a_claim_that_is_sent_to_the_loop_for_two_things_does_both)
+{
+    fixture_begin();
+    fixture.attempt_verdict = HF_NO_ANSWER;
+    hf_request request = 0;
+    CHECK_INT(fixture_ask("a", HF_MUTEX, 1, HF_FOREVER, &request), HF_OK);
+    hf_cancel(fixture.client, request);
+    fixture_turn();
+    CHECK_INT(fixture.attempts, 1);
+    CHECK_INT(fixture.answers, 1);
+    CHECK_INT(fixture.code, HF_CANCELED);
+}
+
 static unsigned allocations;
 
 static bool count_allocation(size_t size)
