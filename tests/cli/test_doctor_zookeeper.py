@@ -238,15 +238,18 @@ def an_even_ensemble_and_what_is_left_of_it(box):
         contains(text_of_all, part)
 
 
-def say_one_word(listener):
-    """Answers "srvr", once; whatever else is asked, nothing."""
+def say_one_word(listener, stays=True):
+    """Answers "srvr", once; whatever else is asked, nothing, or that nobody is there any more."""
     heard, asked = [], b''
     while asked != b'srvr':
         heard.append(listener.accept()[0])
         asked = heard[-1].recv(4)
     with heard.pop() as stream:
+        if not stays:
+            listener.shutdown(socket.SHUT_RDWR)
+            listener.close()
         stream.sendall(b'Zookeeper version: 3.9.4-x, built on\nConnections: 1\nMode: standalone\n')
-    while True:
+    while stays:
         heard.append(listener.accept()[0])
 
 
@@ -267,14 +270,15 @@ def a_server_that_says_nothing_is_no_reason_to_wait_for_ever(box):
         contains(' '.join(findings), f'{silent} cannot be asked: it does not answer in time')
         result = box.run('-e', f'zk://{silent}?timeout=1000', 'doctor')
         equal(result.code, 69, f'the exit status; {result}')
-    with socket.create_server(('127.0.0.1', 0)) as terse:
-        threading.Thread(target=say_one_word, args=(terse,), daemon=True).start()
-        named = f'127.0.0.1:{terse.getsockname()[1]}'
-        facts, findings = see(box, f'zk://127.0.0.1:{server.port},{named}?timeout=1000')
+    for stays, why in (True, 'it does not answer in time'), (False, 'connection refused'):
+        with socket.create_server(('127.0.0.1', 0)) as terse:
+            threading.Thread(target=say_one_word, args=(terse, stays), daemon=True).start()
+            named = f'127.0.0.1:{terse.getsockname()[1]}'
+            facts, findings = see(box, f'zk://127.0.0.1:{server.port},{named}?timeout=1000')
         assert 'cannot be asked' not in ' '.join(findings), findings
         contains(' '.join(said for what, said in facts if what == 'server'), f'{named}: ZooKeeper')
         contains(' '.join(said for what, said in facts if what == 'limits'),
-                 f'{named}: not known: it does not answer in time')
+                 f'{named}: not known: {why}')
 
 
 main()

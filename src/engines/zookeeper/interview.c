@@ -209,6 +209,15 @@ static void opened(void *arg)
         write_greeting(interview, topic->greets + 4);
 }
 
+/* Who has spoken is there. That a greeting has no answer says nothing about its length. */
+static void give_up(struct zk_interview *interview, enum zk_presence presence, const char *why)
+{
+    if (interview->topic > ZK_TOPIC_STATE)
+        presence = ZK_THERE;
+    interview->lets_in = false;
+    end(interview, presence, why);
+}
+
 static void broken(void *arg, int code, int native, const char *why)
 {
     struct zk_interview *interview = arg;
@@ -218,19 +227,13 @@ static void broken(void *arg, int code, int native, const char *why)
     if (interview->connected || native == ECONNRESET || native == EPIPE)
         heard_all(interview);
     else
-        end(interview, ZK_UNHEARD, why);
+        give_up(interview, ZK_UNHEARD, why);
 }
 
 static void limit_fired(struct hf_timer *timer)
 {
     struct zk_interview *interview = HF_CONTAINER(timer, struct zk_interview, limit);
-    enum zk_presence presence = interview->connected ? ZK_SILENT : ZK_UNHEARD;
-    /* Who has spoken is there. That a greeting is not answered in time says nothing about its
-     * length. */
-    if (interview->topic > ZK_TOPIC_STATE)
-        presence = ZK_THERE;
-    interview->lets_in = false;
-    end(interview, presence, "it does not answer in time");
+    give_up(interview, interview->connected ? ZK_SILENT : ZK_UNHEARD, "it does not answer in time");
 }
 
 static void ask(struct zk_interview *interview)
