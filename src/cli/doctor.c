@@ -108,9 +108,10 @@ static void print_capabilities(struct cli_doctor *doctor)
                                      names[i]);
     cli_doctor_fact(doctor, "can do", "%s", text);
     if (!(caps & HF_CAP_TOKEN))
-        cli_doctor_finding(doctor, "this engine has no fencing tokens",
+        cli_doctor_finding(doctor, "there are no fencing tokens",
                            "a holder that pauses too long can write after it lost the lock",
-                           "use an engine with tokens for what must not be written twice");
+                           "use an engine with tokens for what must not be written twice, and "
+                           "leave out fence=off");
 }
 
 /* 'T' in the third field of /proc/PID/stat. */

@@ -85,6 +85,26 @@ TEST(who_waits_is_given_it_all_the_same)
     server_kill(&server);
 }
 
+/* Whoever lets go of it, wanting none: the next one wants to be able to go on from there. */
+TEST(who_wants_a_token_has_one_that_is_kept)
+{
+    static const hf_mode modes[] = { HF_MUTEX, HF_FAIR };
+    struct server server = { 0 };
+    server_start(&server);
+    hf_client *client = open_with(&server, "&fence=off"), *other = open_with(&server, "");
+
+    for (int i = 0; i < 2; i++) {
+        CHECK(server_says(&server, "FLUSHALL", "+OK"));
+        hf_hold *hold = hand_over(client, other, modes[i]);
+        CHECK(hf_token(hold) > 0);
+        CHECK(server_says(&server, "EXISTS " TOKEN, ":1"));
+        give_back(hold);
+    }
+    hf_close(client);
+    hf_close(other);
+    server_kill(&server);
+}
+
 /* Not even the clock, which is behind here, would say how far they are. */
 TEST(the_tokens_of_others_go_on_rising)
 {

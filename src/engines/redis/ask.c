@@ -24,11 +24,6 @@ void hf__redis_add_field(const struct redis *redis, struct command *command, con
     hf__command_copy(command, field, strlen(field));
 }
 
-void hf__redis_add_token_ms(const struct redis *redis, struct command *command)
-{
-    hf__command_number(command, redis->settings.unfenced ? 0 : REDIS_TOKEN_MS);
-}
-
 unsigned hf__redis_waits(const struct hf_op *op)
 {
     if (!op->enqueue)

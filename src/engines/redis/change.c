@@ -48,7 +48,7 @@ static void add_break(struct connection *connection, struct command *command,
     hf__names_channel(command, REDIS_CHANNEL_RW, change->name, change->name_length);
     hf__command_derived(command, REDIS_FAIR_QUEUE_PREFIX, change->name, change->name_length);
     hf__command_derived(command, REDIS_FAIR_TIMES_PREFIX, change->name, change->name_length);
-    hf__redis_add_token_ms(connection->redis, command);
+    hf__command_number(command, REDIS_TOKEN_MS);
     hf__command_number(command, REDIS_GRANT_MS);
 }
 

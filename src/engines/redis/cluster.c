@@ -41,7 +41,7 @@ static struct redis *node_at(struct cluster *cluster, const char *host, unsigned
     if (node || cluster->node_count == REDIS_NODES_MAX || !*host || port == 0 || port > 65535 ||
         strlen(host) >= REDIS_HOST_SIZE)
         return node;
-    node = hf__redis_new(cluster->front->base.host, cluster->front);
+    node = hf__redis_new(cluster->front->base.host, &cluster->front->settings, cluster->front);
     if (!node)
         return NULL;
     node->cluster = cluster;

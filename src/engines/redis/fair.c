@@ -19,7 +19,7 @@ static void acquire(struct connection *connection, struct command *command, cons
 {
     begin(connection, command, REDIS_FAIR_ACQUIRE, op);
     hf__command_number(command, hf__redis_lease_ms(connection->redis, op));
-    hf__redis_add_token_ms(connection->redis, command);
+    hf__command_number(command, REDIS_TOKEN_MS);
     hf__command_number(command, hf__redis_waits(op));
     hf__command_number(command, REDIS_FAIR_PLACE_MS);
     hf__command_number(command, REDIS_FAIR_OTHERS_MS);
@@ -30,7 +30,7 @@ static void acquire(struct connection *connection, struct command *command, cons
 static void release(struct connection *connection, struct command *command, const struct hf_op *op)
 {
     begin(connection, command, REDIS_FAIR_RELEASE, op);
-    hf__redis_add_token_ms(connection->redis, command);
+    hf__command_number(command, REDIS_TOKEN_MS);
     hf__command_number(command, REDIS_GRANT_MS);
     hf__command_derived(command, REDIS_CHANNEL_PREFIX, op->name, op->name_length);
 }

@@ -16,7 +16,7 @@ end
 -- Makes one of our claims the holder, if its client hears it. The lease is a short one: who hears of
 -- it makes it longer, and who has just died does not keep the lock.
 local function grant(lock, last, field, token_ms, grant_ms)
-    local token = next_token(last, token_ms)
+    local token = next_token(last, token_ms, field)
     if not tell(field, string.format('%.0f ', token) .. grant_ms) then
         return false
     end

@@ -23,9 +23,9 @@ static void add_take_keys(const struct redis *redis, struct command *command,
     add_queue(command, op);
 }
 
-static void add_take_times(const struct redis *redis, struct command *command)
+static void add_take_times(struct command *command)
 {
-    hf__redis_add_token_ms(redis, command);
+    hf__command_number(command, REDIS_TOKEN_MS);
     hf__command_number(command, REDIS_QUEUE_MS);
 }
 
@@ -41,7 +41,7 @@ static void acquire(struct connection *connection, struct command *command, cons
 {
     hf__connection_script(connection, command, REDIS_MUTEX_ACQUIRE, 3);
     add_take_keys(connection->redis, command, op);
-    add_take_times(connection->redis, command);
+    add_take_times(command);
     add_take_arguments(connection->redis, command, op);
 }
 
@@ -65,9 +65,9 @@ static void add_give_keys(const struct redis *redis, struct command *command,
     add_queue(command, op);
 }
 
-static void add_give_times(const struct redis *redis, struct command *command)
+static void add_give_times(struct command *command)
 {
-    hf__redis_add_token_ms(redis, command);
+    hf__command_number(command, REDIS_TOKEN_MS);
     hf__command_number(command, REDIS_GRANT_MS);
 }
 
@@ -75,7 +75,7 @@ static void release(struct connection *connection, struct command *command, cons
 {
     hf__connection_script(connection, command, REDIS_MUTEX_RELEASE, 4);
     add_give_keys(connection->redis, command, op);
-    add_give_times(connection->redis, command);
+    add_give_times(command);
     hf__redis_add_field(connection->redis, command, op);
 }
 

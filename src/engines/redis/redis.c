@@ -7,28 +7,31 @@
 #include <stdio.h>
 
 /* The client's random bits as a UUID, which is what Redisson calls a client by. Redisson's are of
- * version 4; by our version 8 the scripts know a client that can be told what it was granted. */
+ * version 4; by our version 8 the scripts know a client that can be told what it was granted, and
+ * by the bit below the variant one that wants no token, also where another client grants it the
+ * lock. */
 static void write_uuid(struct redis *redis, const uint64_t id[2])
 {
     uint64_t high = (id[0] & ~UINT64_C(0xf000)) | 0x8000;
-    uint64_t low = (id[1] & ~(UINT64_C(3) << 62)) | (UINT64_C(2) << 62);
+    uint64_t low = (id[1] & ~(UINT64_C(7) << 61)) | (UINT64_C(2) << 62);
+    if (redis->settings.unfenced)
+        low |= UINT64_C(1) << 61;
     snprintf(redis->uuid, sizeof redis->uuid,
              "%08" PRIx64 "-%04" PRIx64 "-%04" PRIx64 "-%04" PRIx64 "-%012" PRIx64, high >> 32,
              (high >> 16) & 0xffff, high & 0xffff, low >> 48, low & UINT64_C(0xffffffffffff));
 }
 
-struct redis *hf__redis_new(const struct hf_host *host, struct redis *front)
+struct redis *hf__redis_new(const struct hf_host *host, const struct redis_settings *settings,
+                            struct redis *front)
 {
     struct redis *redis = hf__calloc(1, sizeof *redis);
     if (!redis)
         return NULL;
     redis->base.host = host;
-    redis->front = redis;
-    if (front) {
+    redis->settings = *settings;
+    redis->front = front ? front : redis;
+    if (front)
         redis->base.ops = front->base.ops;
-        redis->settings = front->settings;
-        redis->front = front;
-    }
     write_uuid(redis, host->id);
     hf__link_init(&redis->free_questions);
     hf__link_init(&redis->listings);
@@ -73,15 +76,20 @@ static int open_redis(struct hf_engine **ret, const struct hf_host *host, struct
                       hf_error *error)
 {
     *ret = NULL;
-    struct redis *redis = hf__redis_new(host, NULL);
-    if (!redis)
-        return hf__error_set(error, HF_ENOMEM, 0, "out of memory for a client of Redis");
-    int code = hf__redis_settings(&redis->settings, url, error);
+    struct redis_settings settings = { 0 };
+    int code = hf__redis_settings(&settings, url, error);
+    struct redis *redis = code == HF_OK ? hf__redis_new(host, &settings, NULL) : NULL;
+    if (!redis) {
+        hf__redis_settings_close(&settings);
+        return code != HF_OK
+                   ? code
+                   : hf__error_set(error, HF_ENOMEM, 0, "out of memory for a client of Redis");
+    }
     if (redis->settings.simple)
         redis->base.ops = redis->settings.unfenced ? &plain_unfenced : &hf__redis_plain;
     else
         redis->base.ops = redis->settings.unfenced ? &unfenced : &hf__redis;
-    if (code == HF_OK && redis->settings.seeds)
+    if (redis->settings.seeds)
         code = hf__cluster_open(redis, error);
     if (code == HF_OK)
         *ret = &redis->base;

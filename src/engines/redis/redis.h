@@ -301,7 +301,7 @@ struct redis_many {
     unsigned keys; /* of each */
     void (*leaves)(struct connection *connection, struct question *question);
     void (*add_keys)(const struct redis *redis, struct command *command, const struct hf_op *op);
-    void (*add_common)(const struct redis *redis, struct command *command);
+    void (*add_common)(struct command *command);
     void (*add_arguments)(const struct redis *redis, struct command *command,
                           const struct hf_op *op);
 };
@@ -459,8 +459,6 @@ struct redis {
 /* The field by which an op is known at the server. */
 void hf__redis_field(const struct redis *redis, const struct hf_op *op,
                      char field[REDIS_FIELD_SIZE]);
-/* How long a token is kept, or 0 where none is wanted: token.lua. */
-void hf__redis_add_token_ms(const struct redis *redis, struct command *command);
 void hf__redis_add_field(const struct redis *redis, struct command *command,
                          const struct hf_op *op);
 /* What the lease of its next grant is. */
@@ -470,7 +468,8 @@ int64_t hf__redis_lease_ms(const struct redis *redis, const struct hf_op *op);
 unsigned hf__redis_waits(const struct hf_op *op);
 
 /* A client of one server, or, with a front, of one node. NULL: out of memory. */
-struct redis *hf__redis_new(const struct hf_host *host, struct redis *front);
+struct redis *hf__redis_new(const struct hf_host *host, const struct redis_settings *settings,
+                            struct redis *front);
 /* Ends what it has open; its memory is the caller's. */
 void hf__redis_disconnect(struct redis *redis);
 /* Asks the server, or in a cluster the one that has what is called so. NULL: any. */

@@ -15,7 +15,7 @@ static void acquire(struct connection *connection, struct command *command, cons
 {
     begin(connection, command, REDIS_RW_ACQUIRE, op);
     hf__command_number(command, hf__redis_lease_ms(connection->redis, op));
-    hf__redis_add_token_ms(connection->redis, command);
+    hf__command_number(command, REDIS_TOKEN_MS);
     hf__command_number(command, op->enqueue);
     hf__command_print(command, "%s", hf__redis_mode_name(op->mode));
 }

@@ -54,11 +54,12 @@ static void acquire(struct connection *connection, struct command *command, cons
     owner_key(connection->redis, op, key);
     begin(connection, command, REDIS_SEMAPHORE_ACQUIRE, op);
     hf__command_number(command, hf__redis_lease_ms(connection->redis, op));
-    hf__redis_add_token_ms(connection->redis, command);
+    hf__command_number(command, REDIS_TOKEN_MS);
     hf__command_number(command, op->enqueue);
     hf__command_print(command, "%s", key);
     hf__command_number(command, op->permits);
     hf__command_number(command, op->limit);
+    hf__redis_add_field(connection->redis, command, op);
 }
 
 static void release(struct connection *connection, struct command *command, const struct hf_op *op)

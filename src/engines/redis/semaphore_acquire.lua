@@ -5,7 +5,8 @@
 -- Takes permits for one owner, in the order of arrival, all of them or none. Asking twice is asking
 -- once.
 -- ARGV: the ids' prefix, the lease in ms, the token's time to live, 1 if it is going to wait, the
--- owner's key, how many permits, how many the semaphore is to have in all or 0.
+-- owner's key, how many permits, how many the semaphore is to have in all or 0, the owner's
+-- field.
 -- Answers {1, token}, {0, milliseconds until some may be free}, or {-1, why it cannot be}, or the
 -- same with -3 if it is the wish that cannot be.
 local prefix, lease, waits, key = ARGV[1], tonumber(ARGV[2]), ARGV[4] == '1', ARGV[5]
@@ -59,4 +60,4 @@ end
 if redis.call('exists', queue) == 1 then
     tell_free(free)
 end
-return {1, ours and redis.call('get', last) or next_token(last, ARGV[3])}
+return {1, ours and redis.call('get', last) or next_token(last, ARGV[3], ARGV[8])}

@@ -19,7 +19,7 @@ static void acquire(struct connection *connection, struct command *command, cons
     begin(connection, command, REDIS_SIMPLE_ACQUIRE, op);
     hf__redis_add_field(redis, command, op);
     hf__command_number(command, hf__redis_lease_ms(redis, op));
-    hf__redis_add_token_ms(redis, command);
+    hf__command_number(command, REDIS_TOKEN_MS);
     if (redis->quorum)
         hf__command_print(command, "%llu", (unsigned long long)hf__vote_least_token(op));
 }

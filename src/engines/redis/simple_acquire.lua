@@ -1,7 +1,6 @@
 -- Takes a lock of the plain kind, a text under a name that expires (SET NX PX), for one owner. Asking
 -- twice is asking once.
--- KEYS: the lock, its token. ARGV: the owner's text, the lease in ms, the token's time to live, 0: it is
--- not wanted; and
+-- KEYS: the lock, its token. ARGV: the owner's text, the lease in ms, the token's time to live; and
 -- for one server of several, the least that the token may be.
 -- Answers {1, token}, {0, milliseconds until it may be free}, or {-1, why it cannot be}.
 local lock, last = KEYS[1], KEYS[2]
@@ -24,10 +23,9 @@ if not (holder and token) then
     number = math.max(number + 1, clock)
 end
 number = string.format('%.0f', math.max(number, tonumber(ARGV[4] or '0')))
-if number ~= token and ARGV[3] ~= '0' then
+-- Who wants no token says so in its text, as token.lua has it.
+if number ~= token and (token or not string.find(ARGV[1], '^...................[ab]')) then
     redis.call('set', last, number, 'px', ARGV[3])
-elseif number ~= token and token then
-    redis.call('set', last, number, 'keepttl')
 end
 redis.call('set', lock, ARGV[1], 'px', ARGV[2])
 return {1, number}

@@ -23,7 +23,7 @@ static void send_whole(struct connection *connection, struct question *whole)
     hf__connection_script(connection, &command, many->script, count * many->keys);
     HF_LIST_FOREACH (link, following, &whole->parts)
         many->add_keys(redis, &command, HF_CONTAINER(link, struct question, link)->op);
-    many->add_common(redis, &command);
+    many->add_common(&command);
     HF_LIST_FOREACH (link, following, &whole->parts)
         many->add_arguments(redis, &command, HF_CONTAINER(link, struct question, link)->op);
     hf__connection_write(connection, whole, &command);

@@ -1,16 +1,21 @@
 -- Part of other scripts. The next token of a lock: above the last one, and following the clock, so
 -- that it goes on rising when the last one is forgotten. The clock is read once, when somebody needs
--- it: it stands still while a script runs. A time to live of 0 is of clients that want no tokens: they
--- leave nothing behind, and the number only tells one grant from the next; where others do want them,
--- theirs go on rising.
+-- it: it stands still while a script runs.
 local clock
 
-local function next_token(key, token_ms)
+-- Clients that want no tokens say so in their UUID.
+local function wants_token(field)
+    return not string.find(field, '^...................[ab]')
+end
+
+-- For who wants none no key is made, and the number only tells one grant from the next. A key that is
+-- there is somebody else's, whose tokens go on rising.
+local function next_token(key, token_ms, field)
     clock = clock or redis.call('time')
     local number = clock[1] * 1000000 + clock[2]
     local last = redis.call('get', key)
     if not last then
-        if token_ms ~= '0' then
+        if wants_token(field) then
             redis.call('set', key, string.format('%.0f', number), 'px', token_ms)
         end
         return number
@@ -19,8 +24,7 @@ local function next_token(key, token_ms)
     -- Its life begins anew four times a life, and at each grant as long as the clock is behind. A
     -- counter without an end is a Java client's, and must not begin again at 1 one day.
     local quarter = token_ms * 250
-    if token_ms ~= '0' and
-        (behind or math.floor(last / quarter) < math.floor(number / quarter)) and
+    if (behind or math.floor(last / quarter) < math.floor(number / quarter)) and
         redis.call('pttl', key) >= 0 then
         redis.call('pexpire', key, token_ms)
     end
