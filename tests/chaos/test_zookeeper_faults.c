@@ -6,6 +6,8 @@
 
 /* So long that no fault of these tests lasts as long. */
 #define LONG_MS 40000
+/* Short enough to wait for half of it, and long enough for a server to be silent for a second. */
+#define MEDIUM_MS 6000
 
 static hf_client *open_on(int port, int64_t lease_ms)
 {
@@ -113,7 +115,7 @@ TEST(a_server_that_lost_its_data_is_used_again)
 {
     struct zookeeper_server server = { 0 };
     zookeeper_start(&server);
-    hf_client *client = open_on(server.port, 2000), *idle = open_on(server.port, 2000);
+    hf_client *client = open_on(server.port, MEDIUM_MS), *idle = open_on(server.port, MEDIUM_MS);
     hf_client *busy = open_on(server.port, LONG_MS);
     _Atomic int losses = 0;
 

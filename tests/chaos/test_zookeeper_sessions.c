@@ -79,11 +79,13 @@ static void count_loss(void *arg, const hf_loss *loss)
     ++*(_Atomic int *)arg;
 }
 
+/* The first one of the second session has a lease of its own. */
 static void take_locks(void)
 {
     for (int i = 0; i < LOCKS; i++)
         CHECK_CODE(hf_lock(scene.client, lock_name(i), SOON_MS,
-                           LOCK_OPTIONS(.on_lost = count_loss, .lost_arg = &scene.losses[i]),
+                           LOCK_OPTIONS(.lease_ms = i == EACH ? LONG_MS : 0, .on_lost = count_loss,
+                                        .lost_arg = &scene.losses[i]),
                            &scene.holds[i]),
                    HF_OK);
 }
@@ -160,7 +162,9 @@ TEST(a_session_that_nothing_rests_on_ends)
         if (i != EACH)
             give_back(scene.holds[i]);
     EVENTUALLY(has_connections(3), SOON_MS);
+    let_pass_ms(400);
     CHECK(hf_held(scene.holds[EACH]));
+    CHECK_INT(holders(scene.other, lock_name(EACH)), 1);
     give_back(scene.holds[EACH]);
     EVENTUALLY(has_connections(2), SOON_MS);
     /* And the first one goes on as if nothing had been. */
