@@ -2,6 +2,9 @@
 """What locks on Redis cost, beside what one would use instead: make bench-redis.
 
 usage: bench_redis.py WORKER DIRECTORY_FOR_OTHER_LIBRARIES [--quick] [--million] [--without-others]
+                      [--only SECTION]
+
+SECTION is tcp, unix, threads, handover, crowd or held; several are separated by commas.
 
 All rounds are interleaved on one server that this program starts; figures are medians of the
 rounds. Other work on the machine changes times, ratios much less."""
@@ -34,8 +37,28 @@ class Bench:
         self.rounds = 1 if "--quick" in flags else ROUNDS
         self.million = "--million" in flags
         self.others_wanted = "--without-others" not in flags
+        self.only = self.wanted_sections(flags)
         self.server, self.table = things.Server(directory), Table()
         self.started = []
+
+    def sections(self):
+        others = {"Redisson": things.redisson, "redis-py": things.redis_py,
+                  "node-redlock": things.node_redlock}
+        return {"tcp": lambda: self.single("TCP", self.server.address, others),
+                "unix": lambda: self.single("Unix socket", self.server.path, {}),
+                "threads": self.threads, "handover": self.handover, "crowd": self.crowd,
+                "held": self.all_held}
+
+    def wanted_sections(self, flags):
+        wanted = list(self.sections())
+        if "--only" in flags:
+            place = flags.index("--only") + 1
+            wanted = flags[place].split(",") if place < len(flags) else []
+        unknown = [section for section in wanted if section not in self.sections()]
+        if unknown or not wanted:
+            raise SystemExit(f"bench-redis: --only takes some of {', '.join(self.sections())}"
+                             + "".join(f"; there is no {section}" for section in unknown))
+        return wanted
 
     def start(self, subject, address=None, **environment):
         worker = things.Worker(self.server, self.worker, subject, address or self.server.address,
@@ -250,20 +273,18 @@ class Bench:
         self.server.ask("FLUSHALL")
         return each
 
+    def all_held(self):
+        self.held(100_000)
+        if self.million:
+            self.held(1_000_000)
+
     def run(self):
         print(f"Redis {self.server.version()} on loopback; {self.rounds} rounds, medians; load "
               f"{pathlib.Path('/proc/loadavg').read_text().split()[0]}")
         self.learn_commands()
-        self.single("TCP", self.server.address,
-                    {"Redisson": things.redisson, "redis-py": things.redis_py,
-                     "node-redlock": things.node_redlock})
-        self.single("Unix socket", self.server.path, {})
-        self.threads()
-        self.handover()
-        self.crowd()
-        self.held(100_000)
-        if self.million:
-            self.held(1_000_000)
+        sections = self.sections()
+        for section in self.only:
+            sections[section]()
         self.table.end()
 
 
