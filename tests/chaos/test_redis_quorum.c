@@ -157,7 +157,7 @@ TEST(what_others_have_at_two_servers_is_theirs)
     struct server servers[QUORUM_SERVERS] = { 0 };
     hf_hold *hold = NULL;
     quorum_start(servers);
-    hf_client *client = quorum_open(servers, SLOW_MS, 60000);
+    hf_client *client = quorum_open(servers, SLOW_MS, LEASE_MS);
 
     expect(&servers[0], "SET one theirs NX PX 600000", "+OK");
     give_back(take(client, "one", HF_MUTEX, 0));
@@ -180,7 +180,7 @@ TEST(what_was_given_back_behind_a_question_is_no_vote)
     struct server servers[QUORUM_SERVERS] = { 0 };
     struct outcome outcome = { 0 };
     quorum_start(servers);
-    hf_client *client = quorum_open(servers, NEVER_MS, 60000);
+    hf_client *client = quorum_open(servers, NEVER_MS, LEASE_MS);
 
     give_back(take(client, "two", HF_MUTEX, 0));
     for (int i = 0; i < 2; i++)
@@ -237,7 +237,7 @@ TEST(another_kind_of_thing_at_two_servers_cannot_be_locked)
     struct server servers[QUORUM_SERVERS] = { 0 };
     hf_hold *hold = NULL;
     quorum_start(servers);
-    hf_client *client = quorum_open(servers, SLOW_MS, 20000);
+    hf_client *client = quorum_open(servers, SLOW_MS, LEASE_MS);
 
     expect(&servers[0], "RPUSH one something", ":1");
     give_back(take(client, "one", HF_MUTEX, 0));
