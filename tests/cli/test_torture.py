@@ -7,7 +7,7 @@ import signal
 import stat
 
 from clitest import (COMMAND, SLOW, Skip, Terminal, contains, equal, is_alive, main, state_of, test,
-                     test_of_a_moment, wait_until)
+                     wait_until)
 
 # Leases much longer than this machine's hiccups, and time for each fault to come several times.
 SHORT = ['--lease', '200ms', '--clients', '6']
@@ -102,7 +102,7 @@ def a_fault_that_never_begins_is_inconclusive(box):
     assert why and ('never' in why[0] or 'only' in why[0]), result
 
 
-@test_of_a_moment
+@test
 def no_fault_begins_when_the_time_is_over(box):
     # Before the second one there is a rest, which would last for two seconds.
     result = box.run('torture', '--json', '--time', '1500ms', '--lease', '500ms', '--faults',
