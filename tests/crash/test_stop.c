@@ -189,6 +189,27 @@ TEST(a_stopped_writer_is_passed_over)
     pass_over(HF_WRITE);
 }
 
+/* With nobody else waiting. Of the kinds with a line, only who waits passes it over. */
+TEST(a_stopped_waiter_for_a_mutex_is_passed_over_by_who_only_tries)
+{
+    struct child stopped;
+    hf_mode mode = HF_MUTEX;
+    directory = temp_path("state");
+    hf_client *client = mix_open(directory);
+    hf_hold *hold = lock(client, mode);
+    child_start(&stopped, wait_and_take, &mode);
+    EVENTUALLY(waiters(client) == 1, SOON_MS);
+    child_wait_for(&stopped, "asking");
+    child_stop(&stopped);
+    CHECK_INT(hf_unlock(hold), HF_OK);
+    EVENTUALLY(hf_lock(client, "it", 0, NULL, &hold) == HF_OK, SOON_MS);
+    CHECK_INT(hf_unlock(hold), HF_OK);
+    child_continue(&stopped);
+    child_wait_for(&stopped, "held");
+    child_join(&stopped);
+    hf_close(client);
+}
+
 /* ---- stopped while setting up ---- */
 
 static void stop_in_set_up(const char *name)
