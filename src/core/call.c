@@ -155,7 +155,9 @@ static void enter_later(struct hf_client *client, const struct hf_ask *ask,
 {
     struct hf_claim *claim = entrance->claim;
     int code = hf__rest_await(claim, ask->wait_until_ms);
+    hf__shard_lock(claim->shard);
     hf__claim_unpin(claim);
+    hf__shard_unlock(claim->shard);
     entrance->how = HF_ADMIT_NO;
     entrance->answer.code = code;
     if (code == HF_OK)

@@ -52,8 +52,12 @@ static void begin(struct hf_verb *verb)
 static void discard(struct hf_verb *verb)
 {
     struct change *whole = HF_CONTAINER(verb, struct change, verb);
-    if (whole->change.op)
-        hf__claim_unpin(claim_of(whole));
+    if (whole->change.op) {
+        struct hf_claim *claim = claim_of(whole);
+        hf__shard_lock(claim->shard);
+        hf__claim_unpin(claim);
+        hf__shard_unlock(claim->shard);
+    }
     free(whole->change.error);
     free(whole);
 }

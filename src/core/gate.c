@@ -342,18 +342,10 @@ void hf__claim_pin(struct hf_claim *claim)
     claim->pins++;
 }
 
-static void unpin(struct hf_shard *shard, struct hf_claim *claim)
-{
-    if (--claim->pins == 0 && claim->forgotten)
-        hf__gate_free(shard, claim);
-}
-
 void hf__claim_unpin(struct hf_claim *claim)
 {
-    struct hf_shard *shard = shard_of_claim(claim);
-    hf__shard_lock(shard);
-    unpin(shard, claim);
-    hf__shard_unlock(shard);
+    if (--claim->pins == 0 && claim->forgotten)
+        hf__gate_free(claim->shard, claim);
 }
 
 void hf__claim_post(struct hf_claim *claim, unsigned errand)
@@ -373,7 +365,7 @@ void hf__claim_errand_done(struct hf_claim *claim, unsigned errand)
     if (claim->errands)
         hf__loop_defer(&claim->client->loop, &claim->errand);
     else
-        unpin(claim->shard, claim);
+        hf__claim_unpin(claim);
 }
 
 int hf__gate_needed(const struct hf_claim *claim)

@@ -93,8 +93,8 @@ void hf__claim_post(struct hf_claim *claim, unsigned errand);
 /* On the loop, with the shard locked. The claim comes again if there is more to do; if not, it is
  * unpinned. */
 void hf__claim_errand_done(struct hf_claim *claim, unsigned errand);
-/* Between the two, the claim's memory is not used for another claim. Pinning with the shard locked.
- */
+/* Between the two, the claim's memory is not used for another claim, nor its gate's for another
+ * name. With the shard locked. */
 void hf__claim_pin(struct hf_claim *claim);
 void hf__claim_unpin(struct hf_claim *claim);
 

@@ -4,29 +4,23 @@
 #include "base/futex.h"
 #include "core/gate.h"
 
-#include <string.h>
-
 /* The shard is unlocked while the callback runs; in_callback keeps the claim's other holds from
- * being freed meanwhile. Returns false if the callback itself gave the claim back. */
-static bool announce(struct hf_shard *shard, struct hf_claim *claim, struct hf_hold *hold)
+ * being freed meanwhile. */
+static void announce(struct hf_shard *shard, struct hf_claim *claim, struct hf_hold *hold)
 {
     hf_lost_cb *on_lost = hold->on_lost;
     void *arg = hold->lost_arg;
-    uint32_t uses = claim->uses;
     hf_loss loss = { sizeof loss, claim->op.name, atomic_load(&claim->token), claim->lost_reason };
     hold->announced = true;
     if (!on_lost)
-        return true;
+        return;
     claim->client->calling_back = pthread_self();
     atomic_store(&claim->in_callback, 1);
     hf__shard_unlock(shard);
     on_lost(arg, &loss);
     hf__shard_lock(shard);
-    if (claim->uses != uses)
-        return false;
     atomic_store(&claim->in_callback, 0);
     hf__futex_wake_all(&claim->in_callback);
-    return true;
 }
 
 static struct hf_hold *next_to_announce(struct hf_claim *claim)
@@ -39,31 +33,30 @@ static struct hf_hold *next_to_announce(struct hf_claim *claim)
     return NULL;
 }
 
-/* With the shard unlocked, as for all that is the user's. False: the claim is another by now. */
-static bool say_lost(struct hf_shard *shard, struct hf_claim *claim)
+/* With the shard unlocked, as for all that is the user's. */
+static void say_lost(struct hf_shard *shard, const struct hf_claim *claim)
 {
     const struct hf_host *host = &claim->client->host;
     if (!hf__host_wants_events(host))
-        return true;
-    char name[HF_NAME_MAX + 1];
-    uint32_t uses = claim->uses;
-    uint64_t token = atomic_load(&claim->token);
-    memcpy(name, claim->op.name, claim->op.name_length + 1);
+        return;
     hf__shard_unlock(shard);
-    hf__host_event(host, HF_EVENT_LOST, name, token, claim->lost_reason);
+    hf__host_event(host, HF_EVENT_LOST, claim->op.name, atomic_load(&claim->token),
+                   claim->lost_reason);
     hf__shard_lock(shard);
-    return claim->uses == uses;
 }
 
+/* Who is told may give the claim back: the pin keeps its name and its reason. */
 static void lose_locked(struct hf_shard *shard, struct hf_claim *claim, const char *reason)
 {
     if (atomic_exchange(&claim->lost, true))
         return;
     claim->lost_reason = reason;
-    bool there = say_lost(shard, claim);
+    hf__claim_pin(claim);
+    say_lost(shard, claim);
     struct hf_hold *hold;
-    while (there && (hold = next_to_announce(claim)))
-        there = announce(shard, claim, hold);
+    while ((hold = next_to_announce(claim)))
+        announce(shard, claim, hold);
+    hf__claim_unpin(claim);
 }
 
 void hf__claim_lose(struct hf_claim *claim, const char *reason)

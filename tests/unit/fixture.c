@@ -96,6 +96,39 @@ static const struct hf_engine_ops ops = {
     .renew = renew,
 };
 
+/* ---- the same for an engine that answers on the calling thread ---- */
+
+static enum hf_verdict attempt_here(struct hf_engine *engine, struct hf_op *op)
+{
+    (void)engine, (void)op;
+    fixture.attempts++;
+    return fixture.attempt_verdict;
+}
+
+static enum hf_verdict release_here(struct hf_engine *engine, struct hf_op *op)
+{
+    (void)engine, (void)op;
+    fixture.releases++;
+    return fixture.release_verdict;
+}
+
+static bool held_here(struct hf_engine *engine, const struct hf_op *op)
+{
+    (void)engine, (void)op;
+    return !fixture.lost;
+}
+
+static const struct hf_engine_ops ops_here = {
+    .name = "fixture",
+    .caps = HF_CAP_MUTEX,
+    .close = end,
+    .attempt = attempt,
+    .release = release,
+    .attempt_here = attempt_here,
+    .release_here = release_here,
+    .held_here = held_here,
+};
+
 static int64_t read_clock(void *arg)
 {
     (void)arg;
@@ -117,7 +150,7 @@ static void pump(struct hf_client *client)
     hf__loop_turn(loop);
 }
 
-static void make_client(void)
+static void make_client(const struct hf_engine_ops *its_ops)
 {
     fixture = (struct fixture){ .attempt_verdict = HF_GRANTED,
                                 .release_verdict = HF_GONE,
@@ -125,23 +158,33 @@ static void make_client(void)
     fixture.client = hf__client_new(&(hf_client_options){
         HF_CLIENT_OPTIONS_INIT, .lease_ms = FIXTURE_LEASE_MS, .owner_text = "unit" });
     CHECK(fixture.client != NULL);
-    fixture.engine = (struct hf_engine){ &ops, &fixture.client->host };
+    fixture.engine = (struct hf_engine){ its_ops, &fixture.client->host };
     hf__client_set_engine(fixture.client, &fixture.engine);
     CHECK_INT(hf__fork_register(fixture.client), HF_OK);
 }
 
-void fixture_begin(void)
+static void begin(const struct hf_engine_ops *its_ops)
 {
-    make_client();
+    make_client(its_ops);
     hf__loop_init(&fixture.client->loop, read_clock, wake, NULL);
     fixture.client->drive_kind = HF_DRIVE_KIND_TEST;
     fixture.client->test_pump = pump;
 }
 
+void fixture_begin(void)
+{
+    begin(&ops);
+}
+
+void fixture_begin_here(void)
+{
+    begin(&ops_here);
+}
+
 void fixture_begin_threaded(void)
 {
     hf_error error;
-    make_client();
+    make_client(&ops);
     CHECK_INT(hf__drive_open(fixture.client, HF_DRIVE_KIND_THREAD, &error), HF_OK);
     CHECK_INT(hf__drive_start(fixture.client, &error), HF_OK);
 }

@@ -19,7 +19,8 @@ struct fixture {
     _Atomic unsigned changes;
     int change_code; /* what it answers to a change at once, or when the test says so */
     struct hf_change *last_change;
-    bool lost; /* it says, without a sentence, that what was held is lost */
+    bool
+        lost; /* what was held is lost, which it says without a sentence, or when it is looked at */
     unsigned attempts, renewals;
     _Atomic unsigned releases;
     struct hf_op *last_attempt, *last_release;
@@ -33,6 +34,8 @@ struct fixture {
 extern struct fixture fixture;
 
 void fixture_begin(void);
+/* With an engine that answers on the thread of who does not wait. */
+void fixture_begin_here(void);
 /* With a thread and a real clock. */
 void fixture_begin_threaded(void);
 /* Answers a question that it kept silent about. */

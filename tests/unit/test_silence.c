@@ -1,6 +1,10 @@
 /* What the core makes of a store that is silent, forgets, or says no: nothing diverges, nobody
  * waits longer than his patience. */
+#include "base/rand.h"
 #include "fixture.h"
+
+#include <stdio.h>
+#include <string.h>
 
 /* ---- what is lost ---- */
 
@@ -22,6 +26,41 @@ TEST(a_raise_that_meets_a_loss_ends_the_belief)
     CHECK(!hf_held(fixture.hold));
     fixture.lost = false;
     CHECK_INT(hf_unlock(fixture.hold), HF_LOST);
+}
+
+/* Takes a name whose gate may have the memory of the gate of "a". */
+static void take_in_its_place(void)
+{
+    char name[8] = "0";
+    for (unsigned i = 1; hf__hash(name, strlen(name)) >> 58 != hf__hash("a", 1) >> 58; i++)
+        snprintf(name, sizeof name, "%u", i);
+    CHECK_INT(hf_lock(fixture.client, name, 0, NULL, &fixture.hold), HF_OK);
+}
+
+static void give_back_at_once(void *arg, const hf_loss *loss)
+{
+    hf_unlock_nowait(*(hf_hold **)arg);
+    CHECK_INT(fixture.releases, 1);
+    fixture.lost = false;
+    take_in_its_place();
+    CHECK_STR(loss->name, "a");
+    CHECK_STR(loss->reason, "it was broken");
+}
+
+TEST(what_is_lost_keeps_its_name_while_it_is_told)
+{
+    fixture_begin_here();
+    hf_hold *hold = NULL;
+    hf_lock_options options = { HF_LOCK_OPTIONS_INIT, .on_lost = give_back_at_once,
+                                .lost_arg = &hold };
+    CHECK_INT(hf_lock(fixture.client, "a", 0, &options, &hold), HF_OK);
+    fixture.lost = true;
+    hf__holds_recheck(&fixture.client->host, "it was broken");
+    CHECK_INT(fixture.attempts, 2);
+    CHECK(hf_held(fixture.hold));
+    CHECK_INT(hf_unlock(fixture.hold), HF_OK);
+    for (unsigned s = 0; s < HF_SHARDS; s++)
+        CHECK_INT(fixture.client->shards[s].gate_count, 0);
 }
 
 /* ---- one question about a lease, and a caller who does not wait for ever ---- */
