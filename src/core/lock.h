@@ -44,7 +44,7 @@ void hf__claim_begin(struct hf_claim *claim, const struct hf_ask *ask);
 void hf__claim_init_driver(struct hf_claim *claim);
 
 /* Nothing happens to the claim by itself any more, and no lease is watched for it: the engine is
- * about to go. Loop only. */
+ * about to go. Loop only, with the shard locked. */
 void hf__claim_still(struct hf_claim *claim);
 
 /* The driver on the calling thread: from the event, or from its place in the gate, to the answer.

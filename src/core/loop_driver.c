@@ -82,6 +82,7 @@ void hf__claim_still(struct hf_claim *claim)
     hf__lease_unwatch(claim);
     hf__timer_stop(loop, &claim->alarm);
     hf__link_remove(&claim->op.answer.link);
+    claim->driven = true; /* so that what is on its way to the loop begins nothing */
 }
 
 struct hf_answer hf__claim_take_answer(struct hf_claim *claim)

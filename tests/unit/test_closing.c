@@ -1,4 +1,5 @@
 /* Closing a client while threads still wait for a store that does not answer. */
+#include "core/close.h"
 #include "core/gate.h"
 
 #include "fixture.h"
@@ -68,4 +69,17 @@ TEST(a_raise_behind_a_silent_lowering_ends_with_the_client)
     EVENTUALLY(somebody_waits(hold->claim), SOON_MS);
     hf_close(fixture.client);
     thread_join(&thread);
+}
+
+/* However much a claim has been sent to the loop for. */
+TEST(nothing_is_asked_of_an_engine_that_has_been_closed)
+{
+    fixture_begin();
+    hf_hold *hold = take(HF_MUTEX);
+    hf__shard_lock(hold->claim->shard);
+    hf__claim_post(hold->claim, HF_ERRAND_LOSE);
+    hf__shard_unlock(hold->claim->shard);
+    hf_unlock_nowait(hold);
+    hf__client_close_parts(fixture.client);
+    CHECK_INT(fixture.releases, 0);
 }
