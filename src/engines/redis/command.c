@@ -2,6 +2,10 @@
  * question, so without printf where questions are many. */
 #include "redis.h"
 
+#ifdef NDEBUG
+#error "assertions are all that bounds what is written here: build without NDEBUG"
+#endif
+
 #include <assert.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -92,7 +96,7 @@ void hf__command_derived(struct command *command, const char *prefix, const char
 /* ---- on the wire ---- */
 
 /* A mark, a number, and the end of the line. */
-#define LINE_MAX (1u + REDIS_DIGITS_MAX + 2u)
+#define LINE_SIZE (1u + REDIS_DIGITS_MAX + 2u)
 
 static char *write_line(char *at, char mark, size_t number)
 {
@@ -105,9 +109,9 @@ static char *write_line(char *at, char mark, size_t number)
 
 bool hf__command_write(const struct command *command, struct hf_stream *stream)
 {
-    size_t most = LINE_MAX;
+    size_t most = LINE_SIZE;
     for (int i = 0; i < command->count; i++)
-        most += LINE_MAX + command->lengths[i] + 2;
+        most += LINE_SIZE + command->lengths[i] + 2;
     char *begin = hf__stream_room(stream, most), *at = begin;
     if (!begin)
         return false;
