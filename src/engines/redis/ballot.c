@@ -264,11 +264,13 @@ void hf__quorum_release(struct hf_engine *engine, struct hf_op *op)
     hf__tally_giving(ballot);
 }
 
-/* A server that had it, and has lost it, is asked again only when most have confirmed it since:
- * what is broken on purpose is gone from most of them by then, and is not held again. */
+/* A server that had it, and has lost it, is asked again only when most have confirmed it a time-out
+ * later: what is broken on purpose is gone from most of them by then, also from those that hear of
+ * it late, and is not held again. */
 static bool may_be_asked(const struct ballot *ballot, const struct vote *vote)
 {
-    return !vote->lost || hf__tally_confirmed_at(ballot) > vote->lost_at_ms;
+    int64_t timeout_ms = ballot->quorum->members[vote - ballot->votes]->settings.timeout_ms;
+    return !vote->lost || hf__tally_confirmed_at(ballot) > vote->lost_at_ms + timeout_ms;
 }
 
 /* Servers that do not have it are asked for it, too: they were down then, or have forgotten it. */
