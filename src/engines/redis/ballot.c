@@ -239,7 +239,7 @@ void hf__quorum_attempt(struct hf_engine *engine, struct hf_op *op)
     ballot->is_next = false;
     for (unsigned i = 0; i < quorum->count; i++) {
         struct vote *vote = &ballot->votes[i];
-        vote->levelled = false;
+        vote->levelled = vote->lost = false;
         vote->op.mode = op->mode;
         vote->op.lease_ms = op->lease_ms;
         hf__vote_ask(vote);

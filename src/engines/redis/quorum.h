@@ -33,7 +33,8 @@ struct vote {
     bool busy, giving;     /* a question is out; it gives back */
     bool dismissed;        /* what is out is given back already */
     bool levelled;         /* has been asked to raise its token */
-    bool lost;             /* it had granted the lock, and says that it is not ours any more */
+    bool lost;             /* it had granted the lock, says it is not ours any more, and has not
+                            * granted it since */
     int64_t lost_at_ms;    /* when a renewal has said so */
     int64_t held_since_ms; /* when the question left by which it was last confirmed, or NOT_HELD */
     int64_t forgotten_ms;  /* what is there has ended by itself then */

@@ -40,12 +40,10 @@ void hf__vote_ask(struct vote *vote)
     vote->busy = true;
     vote->dismissed = vote->giving = !vote->ballot->taking;
     vote->op.asked_at_ms = hf__loop_now(loop_of(vote));
-    if (vote->giving) {
+    if (vote->giving)
         server->ops->release(server, &vote->op);
-    } else {
-        vote->lost = false;
+    else
         server->ops->attempt(server, &vote->op);
-    }
 }
 
 /* An attempt is given back twice: now, for the client may be closed before a server that hangs has
@@ -120,6 +118,7 @@ static void note_taking(struct vote *vote)
             vote->op.engine_word[1] |= REDIS_UNSURE;
         vote->held_since_ms = VOTE_NOT_HELD;
     } else if (vote->word == VOTE_YES) {
+        vote->lost = false;
         vote->held_since_ms = vote->op.own_lease.asked_at_ms;
     } else if (vote->word != VOTE_SILENT) {
         vote->held_since_ms = VOTE_NOT_HELD;
