@@ -12,7 +12,9 @@ struct player {
     const char *answer; /* to a script; an @ in it is its own port */
     const char *then;   /* to a script after ASKING; NULL: the same */
     bool synced;        /* a replica is to confirm what is granted, and does so */
-    bool asked;         /* what comes now comes after ASKING */
+    const char *_Atomic mark; /* to what marks a grant for replicas; NULL: as to a script */
+    _Atomic int waited_on;    /* the connection on which replicas were asked about last */
+    bool asked;               /* what comes now comes after ASKING */
     char said[100];
 };
 
@@ -31,6 +33,7 @@ static const char *play(struct script *script, const struct script_call *call)
 {
     struct player *player = script->arg;
     const char *usual = script_usual(call);
+    const char *mark = player->mark;
     bool asked = player->asked;
 
     player->asked = strcmp(call->words[0], "ASKING") == 0;
@@ -41,10 +44,12 @@ static const char *play(struct script *script, const struct script_call *call)
                                      ? player->map
                                      : "*1\r\n*3\r\n:0\r\n:16383\r\n*2\r\n$0\r\n\r\n:@\r\n");
     }
-    if (strcmp(call->words[0], "WAIT") == 0)
+    if (strcmp(call->words[0], "WAIT") == 0) {
+        player->waited_on = call->connection;
         return ":1\r\n";
+    }
     if (strcmp(call->words[0], "SET") == 0 && !asked)
-        return with_port(player, player->answer);
+        return with_port(player, mark ? mark : player->answer);
     if (!script_is_called(call))
         return usual ? usual : "+OK\r\n";
     player->scripts++;
@@ -113,6 +118,29 @@ TEST(what_was_granted_as_an_exception_is_confirmed_as_one)
     CHECK_INT(player.asking, 2);
     CHECK_INT(player.scripts, 2);
     end(&player, client);
+}
+
+/* What others wait for on the same connection is not to be asked for again. */
+TEST(a_slot_that_is_not_there_any_more_concerns_no_other_grant)
+{
+    static const char *const marks[] = { "-CLUSTERDOWN Hash slot not served\r\n",
+                                         "-MOVED 100 127.0.0.1:@\r\n" };
+    hf_hold *hold = NULL;
+
+    for (size_t i = 0; i < sizeof(marks) / sizeof(marks[0]); i++) {
+        struct player player = { .answer = "*2\r\n:1\r\n:12345\r\n", .synced = true };
+        hf_client *client = open_on(&player);
+        CHECK_CODE(hf_lock(client, "one", SOON_MS, NULL, &hold), HF_OK);
+        int connection = player.waited_on;
+        player.mark = marks[i];
+        CHECK_ERROR(hf_lock(client, "two", 0, NULL, &hold), HF_UNREACHABLE);
+        test_note("%s", hf_last_error()->text);
+        CHECK(strstr(hf_last_error()->text, "the lock's slot"));
+        player.mark = NULL;
+        CHECK_CODE(hf_lock(client, "three", SOON_MS, NULL, &hold), HF_OK);
+        CHECK_INT(player.waited_on, connection);
+        end(&player, client);
+    }
 }
 
 TEST(maps_that_are_nonsense_end_nothing_but_the_attempt)

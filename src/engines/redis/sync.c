@@ -8,10 +8,12 @@
 
 #define REDIS_MARK_KEY_PREFIX "holdfast_sync"
 
-static bool says_moving(const redisReply *error)
+/* It concerns one slot; of a cluster that is down as a whole the node speaks in other words. */
+static bool says_slot_is_not_there(const redisReply *error)
 {
     return hf__reply_says(error, "MOVED ") || hf__reply_says(error, "ASK ") ||
-           hf__reply_says(error, "TRYAGAIN");
+           hf__reply_says(error, "TRYAGAIN") ||
+           hf__reply_says(error, "CLUSTERDOWN Hash slot not served");
 }
 
 /* A mark that was refused is none: WAIT would speak of what was written before the grants. Where a
@@ -24,11 +26,11 @@ static void mark_answered(struct connection *connection, struct question *questi
     hf__question_free(connection->redis, question);
     if (!reply || reply->type != REDIS_REPLY_ERROR || connection->failing)
         return;
-    if (granted && says_moving(reply)) {
+    if (granted && says_slot_is_not_there(reply)) {
         granted->unmarked = true;
         hf__op_explain(granted->op, HF_UNREACHABLE, 0,
-                       "Redis at %.100s: the lock's slot is on its way to another node, whose "
-                       "replicas have to confirm it: %.100s",
+                       "Redis at %.100s: the lock's slot is not, or not for long, at this node, "
+                       "whose replicas therefore confirm nothing: %.100s",
                        connection->redis->settings.shown, reply->str);
         return;
     }
