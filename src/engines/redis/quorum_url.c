@@ -19,7 +19,8 @@ static int check_options(struct hf_url *url, hf_error *error)
                         "the servers of a quorum have plain locks and no replicas; leave out "
                         "format and sync");
     if (hf__url_option(url, "fence", NULL))
-        return complain(url, error, "a quorum counts its votes by tokens; leave out fence");
+        return complain(url, error,
+                        "a quorum's servers are kept in step by their tokens; leave out fence");
     for (unsigned i = 0; i < url->option_count; i++)
         if (strstr(url->options[i].value, "://"))
             return complain(url, error,
