@@ -113,12 +113,6 @@ static int64_t session_of(struct zookeeper_raw *raw, int number)
     return raw_session_below(raw, path);
 }
 
-static bool look_no_further(void *arg, const hf_entry *entry)
-{
-    (void)arg, (void)entry;
-    return false;
-}
-
 /* In the order in which they were taken, as many as there is room for. */
 TEST(what_one_session_cannot_carry_goes_to_the_next)
 {
@@ -283,6 +277,57 @@ TEST(who_loses_his_place_is_told_and_gets_another)
     end_scene();
 }
 
+/* A lease that runs out takes its node with it, and a renewal is asked for where that node is. */
+TEST(a_lease_of_ones_own_rests_on_any_session)
+{
+    struct zookeeper_raw raw;
+    hf_hold *renewed = NULL, *brief = NULL;
+    begin_scene(16, LONG_MS);
+    for (int i = 0; i < EACH; i++)
+        scene.holds[i] = take(scene.client, lock_name(i), HF_MUTEX, 0);
+    CHECK_CODE(hf_lock(scene.client, lock_name(EACH), SOON_MS, LOCK_OPTIONS(.lease_ms = LONG_MS),
+                       &renewed),
+               HF_OK);
+    raw_begin(&raw, scene.server.port);
+    CHECK(session_of(&raw, EACH) != session_of(&raw, 0));
+    raw_end(&raw);
+    CHECK_CODE(hf_renew(renewed, 2 * LONG_MS), HF_OK);
+    CHECK_CODE(hf_lock(scene.client, lock_name(EACH + 1), SOON_MS,
+                       LOCK_OPTIONS(.lease_ms = 1000, .on_lost = count_loss,
+                                    .lost_arg = &scene.losses[EACH + 1]),
+                       &brief),
+               HF_OK);
+    EVENTUALLY(scene.losses[EACH + 1] == 1, SOON_MS);
+    EVENTUALLY(holders(scene.other, lock_name(EACH + 1)) == 0, SOON_MS);
+    CHECK_CODE(hf_unlock(brief), HF_LOST);
+    CHECK(hf_held(renewed));
+    CHECK_INT(holders(scene.other, lock_name(EACH)), 1);
+    give_back(renewed);
+    for (int i = 0; i < EACH; i++)
+        give_back(scene.holds[i]);
+    end_scene();
+}
+
+/* For a moment he has both nodes. */
+TEST(a_writer_counts_for_the_reader_that_he_may_become)
+{
+    struct zookeeper_raw raw;
+    const int writers = EACH / 2 + 1;
+    begin_scene(16, LONG_MS);
+    for (int i = 0; i < writers; i++)
+        scene.holds[i] = take(scene.client, lock_name(i), HF_WRITE, 0);
+    raw_begin(&raw, scene.server.port);
+    CHECK(session_of(&raw, writers - 2) == session_of(&raw, 0));
+    CHECK(session_of(&raw, writers - 1) != session_of(&raw, 0));
+    raw_end(&raw);
+    for (int i = 0; i < writers; i++) {
+        CHECK_CODE(hf_downgrade(scene.holds[i], HF_READ), HF_OK);
+        give_back(take(scene.other, lock_name(i), HF_READ, 0));
+        give_back(scene.holds[i]);
+    }
+    end_scene();
+}
+
 /* Claims of one semaphore, and readers who were writers, wherever they rest. */
 TEST(kinds_of_locks_do_not_mind_where_they_rest)
 {
@@ -306,88 +351,4 @@ TEST(kinds_of_locks_do_not_mind_where_they_rest)
         CHECK_CODE(hf_unlock(permits[i]), HF_LOST);
     CHECK_CODE(hf_semaphore_set(scene.client, "pool", 0), HF_OK);
     end_scene();
-}
-
-/* ---- as many as there are ---- */
-
-#define BURST 700
-#define LONG_NAME 960
-/* With what is above it, and its own name. */
-#define LONG_WEIGHT (7 + LONG_NAME + 64)
-#define ONE_SESSION ((512 << 10) / LONG_WEIGHT)
-
-static struct {
-    hf_hold *holds[BURST];
-    _Atomic int answers;
-} burst;
-
-static const char *long_name(int number)
-{
-    static _Thread_local char name[LONG_NAME + 1];
-
-    memset(name, 'x', LONG_NAME);
-    name[snprintf(name, sizeof(name), "%d", number)] = '-';
-    return name;
-}
-
-static void keep_hold(void *arg, int code, hf_hold *hold, const hf_error *error)
-{
-    CHECK_STR(error ? error->text : "", "");
-    CHECK_INT(code, HF_OK);
-    *(hf_hold **)arg = hold;
-    burst.answers++;
-}
-
-/* All of it is asked for before the first answer comes. */
-static void take_burst(void)
-{
-    burst.answers = 0;
-    for (int i = 0; i < BURST; i++)
-        CHECK_CODE(hf_lock_async(scene.client, long_name(i), HF_FOREVER, NULL, keep_hold,
-                                 &burst.holds[i], NULL),
-                   HF_OK);
-    EVENTUALLY(burst.answers == BURST, 3 * SOON_MS);
-}
-
-static void unlock_burst(int wanted)
-{
-    for (int i = 0; i < BURST; i++)
-        CHECK_CODE(hf_unlock(burst.holds[i]), wanted);
-}
-
-static int64_t session_of_long(struct zookeeper_raw *raw, int number)
-{
-    char path[20 + LONG_NAME];
-
-    snprintf(path, sizeof(path), "/chaos/%s", long_name(number));
-    return raw_session_below(raw, path);
-}
-
-/* A server that cannot read the end of a session back does not start again. */
-TEST(the_end_of_a_full_session_can_be_read_back)
-{
-    struct zookeeper_raw raw;
-    int64_t sessions[2];
-    zookeeper_start(&scene.server);
-    scene.client = open_one();
-
-    take_burst();
-    unlock_burst(HF_OK);
-    take_burst();
-    raw_begin(&raw, scene.server.port);
-    sessions[0] = session_of_long(&raw, ONE_SESSION - 1);
-    sessions[1] = session_of_long(&raw, ONE_SESSION);
-    CHECK(sessions[0] != sessions[1]);
-    CHECK(sessions[0] == session_of_long(&raw, 0));
-    raw_end(&raw);
-    for (int i = 0; i < 2; i++)
-        raw_end_session(scene.server.port, sessions[i]);
-    unlock_burst(HF_LOST);
-    zookeeper_kill(&scene.server);
-    zookeeper_start_again(&scene.server);
-    scene.other = open_one();
-    EVENTUALLY(hf_inspect(scene.other, "one", look_no_further, NULL) == HF_OK, 2 * SOON_MS);
-    hf_close(scene.client);
-    hf_close(scene.other);
-    zookeeper_kill(&scene.server);
 }

@@ -12,8 +12,8 @@
 /* $HOLDFAST_TEST_URL, or an embedded store in the test's own directory. */
 const char *store_url(void);
 bool store_is_local(void);
-/* Does all that a client has rest on one session? That bounds how much it can be, and how far ahead
- * anything of it can be believed in. */
+/* Does what a client has rest on sessions? They bound how much it can be, and how far ahead any of
+ * it can be believed in. */
 bool store_has_sessions(void);
 
 /* A name nobody else uses, the same in all processes of one test. Valid until the test ends. */

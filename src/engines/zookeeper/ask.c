@@ -229,7 +229,7 @@ bool hf__zk_begin(struct zookeeper *zk, struct zk_place *place)
         return false;
     }
     if (!hf__zk_place_begin(zk, place, session)) {
-        hf__op_explain(place->op, HF_ELIMIT, 0,
+        hf__op_explain(place->op, HF_UNREACHABLE, 0,
                        "its session was lost, and the next one has no room for it yet");
         return false;
     }

@@ -321,7 +321,7 @@ static void judge_rights(const struct patient *patient)
                "setAcl, by whom that path belongs to: create, delete and read for this user",
                "this user may not make nodes below %.200s", root);
     else if (examiner->create_error == ZK_OK && examiner->delete_error == ZK_NO_AUTH)
-        danger(patient, "what is given back stays taken until the client is closed",
+        danger(patient, "what is given back stays taken until its session ends",
                "setAcl, by whom that path belongs to: create, delete and read for this user",
                "this user may not delete nodes below %.200s", root);
     if (named && examiner->open_to_all)

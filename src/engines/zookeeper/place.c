@@ -13,10 +13,12 @@ static void lease_is_over(struct hf_timer *timer)
     hf__zk_delete_quietly(hf__zk_of(place), place);
 }
 
-/* The paths of all nodes that it may have: one in a queue, and one for each permit. */
+/* The paths of all nodes that it may have: one in a queue, and one for each permit. A writer that
+ * becomes a reader has both nodes for a moment. */
 static size_t weight_of(const struct zk_place *place)
 {
-    size_t weight = strlen(place->path) + ZK_NODE_SIZE;
+    size_t queued = place->op->mode == HF_WRITE ? 2 : 1;
+    size_t weight = queued * (strlen(place->path) + ZK_NODE_SIZE);
     if (place->permits)
         weight += place->op->permits * (strlen(place->permits->leases) + ZK_NODE_SIZE);
     return weight;

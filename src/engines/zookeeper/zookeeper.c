@@ -45,7 +45,7 @@ const struct hf_engine_ops hf__zookeeper = {
     .close = close_zookeeper,
     .attempt = hf__zk_sessions_attempt,
     .release = hf__zk_sessions_release,
-    .renew = hf__zk_renew,
+    /* No `renew`: leases name the member that they are at. */
     .change = hf__zk_sessions_change,
     .inspect = hf__zk_sessions_inspect,
     .examine = hf__zk_sessions_examine,
