@@ -67,3 +67,38 @@ TEST(what_is_opened_in_a_call_is_watched_after_it)
     hf_close(client);
     server_kill(&server);
 }
+
+static long renewals_at(const struct server *server)
+{
+    char said[40] = "";
+
+    CHECK(server_tell(server,
+                      "EVAL \"return tonumber(string.match(redis.call('info','commandstats'),"
+                      "'cmdstat_pexpireat:calls=(%d+)')or'0')\" 0",
+                      said, sizeof(said)));
+    return strtol(said + 1, NULL, 10);
+}
+
+/* When there is another turn, nobody knows. */
+TEST(what_is_due_in_a_turn_is_renewed_in_it)
+{
+    struct server server = { 0 };
+    hf_client *client = NULL;
+    int64_t lease_ms = 12000 * (int64_t)test_slow();
+
+    server_start(&server);
+    CHECK_CODE(hf_open(&client, server_url(&server, 30000),
+                       &(hf_client_options){ HF_CLIENT_OPTIONS_INIT, .driver = HF_DRIVE_MYSELF,
+                                             .lease_ms = lease_ms }),
+               HF_OK);
+    hf_hold *hold = take_patiently(client, "one");
+    CHECK_INT(renewals_at(&server), 0);
+    let_pass_ms(lease_ms / 3 + 10);
+    CHECK_CODE(hf_dispatch(client), HF_OK);
+    EVENTUALLY(renewals_at(&server) == 1, SOON_MS);
+    CHECK_CODE(hf_dispatch(client), HF_OK);
+    CHECK(hf_remaining_ms(hold) > lease_ms / 2);
+    give_back(hold);
+    hf_close(client);
+    server_kill(&server);
+}

@@ -419,6 +419,28 @@ TEST(permits_of_the_dead_come_back)
     server_kill(&server);
 }
 
+/* They are renewed in one call, and one of them cannot be. */
+TEST(permits_that_went_wrong_do_not_take_others_with_them)
+{
+    struct server server = { 0 };
+    server_start(&server);
+    hf_client *client = open_on(&server, 9000 * (int64_t)test_slow());
+    CHECK_CODE(hf_semaphore_set(client, "one", 2), HF_OK);
+    CHECK_CODE(hf_semaphore_set(client, "two", 2), HF_OK);
+    hf_hold *one = take(client, "one", HF_PERMIT, 0), *two = take(client, "two", HF_PERMIT, 0);
+
+    tell(&server, "SET {one}:timeout something-else");
+    EVENTUALLY(!hf_held(one), SOON_MS);
+    int64_t ends_ms = monotonic_ms() + hf_remaining_ms(two);
+    EVENTUALLY(monotonic_ms() + hf_remaining_ms(two) > ends_ms + 100 || !hf_held(two), SOON_MS);
+    CHECK(hf_held(two));
+    tell(&server, "DEL {one}:timeout");
+    CHECK_CODE(hf_unlock(one), HF_LOST);
+    give_back(two);
+    hf_close(client);
+    server_kill(&server);
+}
+
 TEST(an_empty_server_is_noticed_by_all)
 {
     struct server server = { 0 };

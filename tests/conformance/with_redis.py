@@ -3,9 +3,10 @@
 
 usage: with_redis.py [--without-engine | --place KIND] PROGRAM...
 
-KIND is unix, tcp, unfenced (no tokens), tls, acl, simple, sentinel (the server is found by one),
-sync (a replica has to confirm each grant), cluster, secured-cluster (TLS and an ACL user), quorum
-(of three servers) or two-of-three (the third is dead).
+KIND is unix, tcp, unfenced (no tokens), tls, acl (a user who may do no more than he needs), simple
+(plain locks, as such a user), sentinel (the server is found by one), sync (a replica has to confirm
+each grant), cluster, secured-cluster (TLS and an ACL user), quorum (of three servers) or
+two-of-three (the third is dead).
 """
 
 import os
@@ -30,7 +31,7 @@ ACL_RULES = ("on >not-a-secret ~* resetchannels &redisson_* &holdfast:* -@all "
              "+type +hlen +hexists +hget +hgetall +hscan +hset +hdel +hkeys +del +exists +get +set "
              "+incrby +decrby +pttl +pexpire +pexpireat +rename +zadd +zrem +zcard +zrange "
              "+zrangebyscore +zscore +zpopmin +lindex +lpop +lrange +lrem +rpush +publish +pubsub "
-             "+time")
+             "+time +mget")
 # No test here has a server that is silent, but machines are slow: looking at ten thousand readers
 # has taken more than the three seconds that are the default.
 PATIENT = "timeout=60000"
@@ -130,15 +131,15 @@ def place(kind, directory):
         return (["--tls-port", str(port), "--tls-cert-file", certificate, "--tls-key-file",
                  f"{directory}/server.key", "--tls-auth-clients", "no"],
                 f"rediss://127.0.0.1:{port}?ca={certificate}&{PATIENT}")
-    if kind == "acl":
+    if kind in ("acl", "simple"):
+        options = "&format=simple" if kind == "simple" else ""
         return (["--user", "locks", *ACL_RULES.split(), "--user", "default", "off"],
-                f"redis+unix://locks:not-a-secret@{path}?{PATIENT}")
+                f"redis+unix://locks:not-a-secret@{path}?{PATIENT}{options}")
     if kind in ("tcp", "unfenced"):
         port = free_port()
         options = "&fence=off" if kind == "unfenced" else ""
         return ["--port", str(port)], f"redis://127.0.0.1:{port}?{PATIENT}{options}"
-    options = "&format=simple" if kind == "simple" else ""
-    return [], f"redis+unix://{path}?{PATIENT}{options}"
+    return [], f"redis+unix://{path}?{PATIENT}"
 
 
 def cluster(directory):

@@ -24,6 +24,7 @@ struct renewals {
     struct hf_link link; /* in redis->gathering, then in redis->renewals until they are answered */
     enum redis_script script;
     unsigned slot; /* in a cluster, all are of one */
+    bool ripe;     /* has waited for company as long as it may */
     unsigned count;
     struct hf_op *ops[REDIS_RENEWALS]; /* NULL: it has left meanwhile */
 };
@@ -194,14 +195,14 @@ static void answered(struct connection *connection, struct question *question,
         hf__loop_defer(front->base.host->loop, &front->send_renewals);
 }
 
-/* `all`: also those that have room for more. */
+/* Those that are full or ripe, in their order; or all. */
 static void send_gathered(struct redis *redis, bool all)
 {
     HF_LIST_FOREACH (link, following, &redis->gathering) {
         struct renewals *renewals = HF_CONTAINER(link, struct renewals, link);
         if (asks_once(redis) && redis->renewals_out >= RENEWALS_OUT)
             return;
-        if (all || renewals->count == REDIS_RENEWALS)
+        if (all || renewals->ripe || renewals->count == REDIS_RENEWALS)
             flush(redis, renewals);
     }
 }
@@ -214,7 +215,11 @@ static void turn_ends(struct hf_task *task)
 
 static void due(struct hf_timer *timer)
 {
-    send_gathered(HF_CONTAINER(timer, struct redis, renewals_due), true);
+    struct redis *redis = HF_CONTAINER(timer, struct redis, renewals_due);
+    /* Some may not go now, and what comes after them must not overtake them. */
+    HF_LIST_FOREACH (link, following, &redis->gathering)
+        HF_CONTAINER(link, struct renewals, link)->ripe = true;
+    send_gathered(redis, true);
 }
 
 static void await_company(struct redis *redis, int64_t lease_ms)
@@ -252,7 +257,8 @@ void hf__redis_renew(struct hf_engine *engine, struct hf_lease *lease)
         return;
     op->engine_word[1] |= REDIS_RENEWING;
     renewals->ops[renewals->count++] = op;
-    if (asks_once(redis))
+    /* Nobody knows when a loop that its program turns will have another turn. */
+    if (asks_once(redis) && !redis->base.host->turns_rarely)
         await_company(redis, lease->lease_ms);
     if (!redis->renewals_due.started || renewals->count == REDIS_RENEWALS)
         hf__loop_defer(redis->base.host->loop, &redis->send_renewals);

@@ -8,7 +8,8 @@ local function renew(lock, prefix, wanted, lease, longer)
     for number = 0, wanted - 1 do
         local id = prefix .. string.char(math.floor(number / 65536) % 256,
                                          math.floor(number / 256) % 256, number % 256)
-        local ends = tonumber(redis.call('zscore', permits, id) or nil)
+        local score = redis.pcall('zscore', permits, id)
+        local ends = type(score) == 'string' and tonumber(score)
         if not ends or ends <= now_ms then
             return 0
         end
