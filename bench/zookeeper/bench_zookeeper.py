@@ -89,7 +89,7 @@ class Bench:
         self.table.aim("one caller, driven by the caller, x bare",
                        ratio(figures["self"], figures["bare"], by_p50), 1.15)
         if CURATOR in figures:
-            for who in ("self", "thread"):
+            for who in ("self", "thread", "nowait"):
                 self.table.aim(f"one caller, Curator, x {names[who]}",
                                ratio(figures[CURATOR], figures[who], by_p50), 2, False)
         self.stop()
