@@ -115,7 +115,8 @@ typedef enum hf_event_type {
     HF_EVENT_RELEASED = 2,   /* a lock was given back */
     HF_EVENT_LOST = 3,       /* a lock was lost */
     HF_EVENT_TAKEOVER = 4,   /* what an owner that is gone had was taken back */
-    HF_EVENT_STORE_DOWN = 5, /* the store stopped answering: sent once, for all names ("") */
+    HF_EVENT_STORE_DOWN = 5, /* the store stopped answering: sent once, for all names (""); in turn
+                                with the next where only one of several connections is silent */
     HF_EVENT_STORE_UP = 6    /* it answers again, likewise */
 } hf_event_type;
 
