@@ -3,6 +3,7 @@
 -- KEYS: the lock, its token. ARGV: the owner's text, the lease in ms, the token's time to live; and
 -- for one server of several, the least that the token may be.
 -- Answers {1, token}, {0, milliseconds until it may be free}, or {-1, why it cannot be}.
+-- include wants_token.lua
 local lock, last = KEYS[1], KEYS[2]
 local is = redis.call('type', lock).ok
 if is ~= 'none' and is ~= 'string' then
@@ -23,8 +24,7 @@ if not (holder and token) then
     number = math.max(number + 1, clock)
 end
 number = string.format('%.0f', math.max(number, tonumber(ARGV[4] or '0')))
--- Who wants no token says so in its text, as token.lua has it.
-if number ~= token and (token or not string.find(ARGV[1], '^...................[ab]')) then
+if number ~= token and (token or wants_token(ARGV[1])) then
     redis.call('set', last, number, 'px', ARGV[3])
 end
 redis.call('set', lock, ARGV[1], 'px', ARGV[2])

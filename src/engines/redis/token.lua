@@ -1,12 +1,8 @@
 -- Part of other scripts. The next token of a lock: above the last one, and following the clock, so
 -- that it goes on rising when the last one is forgotten. The clock is read once, when somebody needs
 -- it: it stands still while a script runs.
+-- include wants_token.lua
 local clock
-
--- Clients that want no tokens say so in their UUID.
-local function wants_token(field)
-    return not string.find(field, '^...................[ab]')
-end
 
 -- For who wants none no key is made, and the number only tells one grant from the next. A key that is
 -- there is somebody else's, whose tokens go on rising.
