@@ -1,68 +1,11 @@
 /* What is asked of mutexes in the same turn goes to Redis in one call: each is told its own all the
  * same, whatever becomes of the others. */
-#include "conformance.h"
-#include "server.h"
+#include "turns.h"
 
-#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 enum { MANY = 70, CALLS_MOST = 20 };
-
-/* Far beyond any test's end: nothing goes by itself. */
-#define LEASE_MS 600000
-
-struct told {
-    int calls, code;
-    hf_hold *hold;
-};
-
-static void tell(void *arg, int code, hf_hold *hold, const hf_error *error)
-{
-    struct told *told = arg;
-
-    (void)error;
-    told->calls++;
-    told->code = code;
-    told->hold = hold;
-}
-
-/* Turns its loop itself, so that what we say before it turns is said in one turn. */
-static hf_client *open_at(const struct server *server, int timeout_ms)
-{
-    hf_client *client = NULL;
-
-    CHECK_CODE(hf_open(&client, server_url(server, timeout_ms),
-                       &(hf_client_options){ HF_CLIENT_OPTIONS_INIT, .driver = HF_DRIVE_MYSELF,
-                                             .lease_ms = LEASE_MS }),
-               HF_OK);
-    give_back(take_patiently(client, "warm"));
-    return client;
-}
-
-static void turn(hf_client *client)
-{
-    struct pollfd pollfd = { .fd = hf_fd(client), .events = POLLIN };
-
-    poll(&pollfd, 1, 10);
-    CHECK_CODE(hf_dispatch(client), HF_OK);
-}
-
-static void turn_until_told(hf_client *client, const struct told *told, int count)
-{
-    int64_t until = monotonic_ms() + (int64_t)SOON_MS * test_slow();
-
-    for (int i = 0; i < count; i++)
-        while (told[i].calls == 0) {
-            CHECK(monotonic_ms() < until);
-            turn(client);
-        }
-}
-
-static void ask(hf_client *client, const char *name, int64_t wait_ms, struct told *told)
-{
-    CHECK_CODE(hf_lock_async(client, name, wait_ms, NULL, tell, told, NULL), HF_OK);
-}
 
 static void ask_all(hf_client *client, int64_t wait_ms, struct told *told)
 {
@@ -81,13 +24,6 @@ static void give_all(const struct told *told)
         CHECK(hf_token(told[i].hold) > 0);
         hf_unlock_nowait(told[i].hold);
     }
-}
-
-static void run(const struct server *server, const char *command)
-{
-    char line[100];
-
-    CHECK(server_tell(server, command, line, sizeof(line)));
 }
 
 static bool all_are_free(const struct server *server)

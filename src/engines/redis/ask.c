@@ -203,15 +203,26 @@ static int never(const redisReply *reply)
     return word == -1 ? HF_EKIND : word == -3 ? HF_EINVAL : HF_OK;
 }
 
+/* What it says to be the token, or NULL: it is not granted. Where many are asked together, that
+ * alone is a grant. */
+static const redisReply *token_in(const struct question *question, const redisReply *reply)
+{
+    if (question->many && reply && reply->type == REDIS_REPLY_INTEGER)
+        return reply;
+    bool granted = hf__reply_is_array(reply, 2) && hf__reply_number(reply->element[0]) == 1;
+    return granted ? reply->element[1] : NULL;
+}
+
 static void attempt_answered(struct connection *connection, struct question *question,
                              const redisReply *reply)
 {
     struct redis *redis = connection->redis;
     struct hf_op *op = question->op;
+    const redisReply *token = token_in(question, reply);
     int64_t word = hf__reply_is_array(reply, 1) ? hf__reply_number(reply->element[0]) : -2;
     int code;
-    if (word == 1 && hf__reply_is_array(reply, 2) && hf__reply_number(reply->element[1]) >= 0) {
-        granted(redis, question, hf__redis_lease_ms(redis, op), reply->element[1]);
+    if (hf__reply_number(token) >= 0) {
+        granted(redis, question, hf__redis_lease_ms(redis, op), token);
     } else if (word == 0 && hf__reply_is_array(reply, 2)) {
         refused(redis, question, reply);
     } else if ((code = never(reply)) != HF_OK) {

@@ -20,7 +20,7 @@ local function grant(lock, last, field, token_ms, grant_ms)
     if not tell(field, string.format('%.0f ', token) .. grant_ms) then
         return false
     end
-    redis.call('hset', lock, field, 1)
+    redis.call('hset', lock, field, '1')
     redis.call('pexpire', lock, grant_ms)
     return true
 end

@@ -1,8 +1,21 @@
 /* The mutex: a hash with one field, the holder's. mutex_*.lua decide. */
 #include "redis.h"
 
-static void add_queue(struct command *command, const struct hf_op *op)
+static void add_lock(const struct redis *redis, struct command *command, const struct hf_op *op)
 {
+    (void)redis;
+    hf__command_add(command, op->name, op->name_length);
+}
+
+static void add_token(const struct redis *redis, struct command *command, const struct hf_op *op)
+{
+    (void)redis;
+    hf__command_derived(command, REDIS_TOKEN_PREFIX, op->name, op->name_length);
+}
+
+static void add_queue(const struct redis *redis, struct command *command, const struct hf_op *op)
+{
+    (void)redis;
     hf__command_derived(command, REDIS_QUEUE_PREFIX, op->name, op->name_length);
 }
 
@@ -12,16 +25,15 @@ static void channel(const struct redis *redis, struct command *command, const st
     hf__names_channel(command, REDIS_CHANNEL_MUTEX, op->name, op->name_length);
 }
 
-/* ---- taking ---- */
-
-static void add_take_keys(const struct redis *redis, struct command *command,
-                          const struct hf_op *op)
+/* What many are asked with is what one is asked with: the keys, one after the other. */
+static void add_keys(const struct redis *redis, struct command *command,
+                     const struct redis_many *many, const struct hf_op *op)
 {
-    (void)redis;
-    hf__command_add(command, op->name, op->name_length);
-    hf__command_derived(command, REDIS_TOKEN_PREFIX, op->name, op->name_length);
-    add_queue(command, op);
+    for (unsigned i = 0; i < many->keys; i++)
+        many->add_key[i](redis, command, op);
 }
+
+/* ---- taking ---- */
 
 static void add_take_times(struct command *command)
 {
@@ -29,64 +41,77 @@ static void add_take_times(struct command *command)
     hf__command_number(command, REDIS_QUEUE_MS);
 }
 
-static void add_take_arguments(const struct redis *redis, struct command *command,
-                               const struct hf_op *op)
+static void add_take_common(const struct redis *redis, struct command *command,
+                            const struct hf_op *op)
 {
-    hf__redis_add_field(redis, command, op);
     hf__command_number(command, hf__redis_lease_ms(redis, op));
+    add_take_times(command);
     hf__command_number(command, hf__redis_waits(op));
 }
 
-static void acquire(struct connection *connection, struct command *command, const struct hf_op *op)
+/* What hf__redis_waits says of both, once they leave, is the same. */
+static bool are_taken_alike(const struct hf_op *op, const struct hf_op *other)
 {
-    hf__connection_script(connection, command, REDIS_MUTEX_ACQUIRE, 3);
-    add_take_keys(connection->redis, command, op);
-    add_take_times(command);
-    add_take_arguments(connection->redis, command, op);
+    const uint64_t may_wait = REDIS_QUEUED | REDIS_UNSURE;
+    return op->lease_ms == other->lease_ms && op->enqueue == other->enqueue &&
+           !(op->engine_word[1] & may_wait) == !(other->engine_word[1] & may_wait);
 }
 
 static const struct redis_many take_many = {
     .script = REDIS_MUTEX_ACQUIRE_MANY,
     .keys = 3,
+    .add_key = { add_lock, add_token, add_queue },
+    .are_alike = are_taken_alike,
     .leaves = hf__attempt_leaves,
-    .add_keys = add_take_keys,
-    .add_common = add_take_times,
-    .add_arguments = add_take_arguments,
+    .add_common = add_take_common,
 };
+
+static void acquire(struct connection *connection, struct command *command, const struct hf_op *op)
+{
+    const struct redis *redis = connection->redis;
+    hf__connection_script(connection, command, REDIS_MUTEX_ACQUIRE, take_many.keys);
+    add_keys(redis, command, &take_many, op);
+    add_take_times(command);
+    hf__redis_add_field(redis, command, op);
+    hf__command_number(command, hf__redis_lease_ms(redis, op));
+    hf__command_number(command, hf__redis_waits(op));
+}
 
 /* ---- giving back ---- */
 
-static void add_give_keys(const struct redis *redis, struct command *command,
-                          const struct hf_op *op)
+static bool are_given_alike(const struct hf_op *op, const struct hf_op *other)
 {
-    hf__command_add(command, op->name, op->name_length);
-    channel(redis, command, op);
-    hf__command_derived(command, REDIS_TOKEN_PREFIX, op->name, op->name_length);
-    add_queue(command, op);
+    (void)op;
+    (void)other;
+    return true;
 }
 
-static void add_give_times(struct command *command)
+static void add_give_common(const struct redis *redis, struct command *command,
+                            const struct hf_op *op)
 {
+    (void)redis;
+    (void)op;
     hf__command_number(command, REDIS_TOKEN_MS);
     hf__command_number(command, REDIS_GRANT_MS);
-}
-
-static void release(struct connection *connection, struct command *command, const struct hf_op *op)
-{
-    hf__connection_script(connection, command, REDIS_MUTEX_RELEASE, 4);
-    add_give_keys(connection->redis, command, op);
-    add_give_times(command);
-    hf__redis_add_field(connection->redis, command, op);
 }
 
 static const struct redis_many give_many = {
     .script = REDIS_MUTEX_RELEASE_MANY,
     .keys = 4,
+    .add_key = { add_lock, channel, add_token, add_queue },
+    .are_alike = are_given_alike,
     .leaves = hf__release_leaves,
-    .add_keys = add_give_keys,
-    .add_common = add_give_times,
-    .add_arguments = hf__redis_add_field,
+    .add_common = add_give_common,
 };
+
+static void release(struct connection *connection, struct command *command, const struct hf_op *op)
+{
+    const struct redis *redis = connection->redis;
+    hf__connection_script(connection, command, REDIS_MUTEX_RELEASE, give_many.keys);
+    add_keys(redis, command, &give_many, op);
+    add_give_common(redis, command, op);
+    hf__redis_add_field(redis, command, op);
+}
 
 /* ---- leases ---- */
 

@@ -1,12 +1,35 @@
 -- Gives many mutexes back, each as if it were alone.
--- KEYS: for each those of mutex_release.lua. ARGV: the tokens' time to live, the lease in ms of who
--- is given one; for each the owner's field.
+-- KEYS: the locks, their channels, their tokens, the queues of our clients that wait. ARGV: the
+-- tokens' time to live, the lease in ms of who is given one; for each the owner's field.
 -- Answers for each what it is answered alone; or nothing, where that is an error: it has to ask alone.
 -- include mutex_give.lua
-local answers = {}
-for i = 1, #KEYS / 4 do
-    local fine, answer = pcall(give, KEYS[4 * i - 3], KEYS[4 * i - 2], KEYS[4 * i - 1], KEYS[4 * i],
-                               ARGV[1], ARGV[2], ARGV[2 + i])
-    answers[i] = fine and type(answer) == 'number' and answer
+local call, count = redis.call, #KEYS / 4
+
+-- One look at all queues is cheaper than as many looks, and mostly nobody of ours waits for any.
+local nobody_waits = redis.pcall('exists', unpack(KEYS, 3 * count + 1)) == 0
+
+local answers, i = {}, 0
+local function give_each()
+    while i < count do
+        i = i + 1
+        local lock, channel, field = KEYS[i], KEYS[count + i], ARGV[2 + i]
+        if not nobody_waits then
+            local answer = give(lock, channel, KEYS[2 * count + i], KEYS[3 * count + i], ARGV[1],
+                                ARGV[2], field)
+            answers[i] = type(answer) == 'number' and answer
+        elseif call('hdel', lock, field) == 1 then
+            call('publish', channel, '0')
+            answers[i] = 1
+        else
+            answers[i] = 0
+        end
+    end
+end
+
+-- Those behind what fails go on.
+while i < count do
+    if not pcall(give_each) then
+        answers[i] = false
+    end
 end
 return answers

@@ -24,15 +24,14 @@ local function take(lock, last, queue, token_ms, queue_ms, field, lease_ms, wait
         end
         if waits ~= '0' then
             clock = clock or redis.call('time')
-            local arrival = string.format('%.0f', clock[1] * 1000000 + clock[2])
-            redis.call('zadd', queue, 'nx', arrival, field)
+            redis.call('zadd', queue, 'nx', string.format('%.0f', microseconds(clock)), field)
             redis.call('pexpire', queue, queue_ms)
         end
         local others = is_ours(fields[1]) and 0 or 1
         return {0, redis.call('pttl', lock), others}
     end
     local token = ours and redis.call('get', last) or next_token(last, token_ms, field)
-    redis.call('hset', lock, field, 1)
+    redis.call('hset', lock, field, '1')
     redis.call('pexpire', lock, lease_ms)
     if waits == '2' then
         redis.call('zrem', queue, field)

@@ -165,9 +165,9 @@ struct question {
         struct listing *listing;
         struct question *marked; /* the grant that a mark is written beside, or NULL (sync.c) */
     };
-    void *memory; /* freed with the question */
-    const struct redis_many *many;
-    struct hf_link parts; /* the questions that this one asks together (together.c) */
+    void *memory;                  /* freed with the question */
+    const struct redis_many *many; /* NULL: it is asked alone */
+    struct hf_link parts;          /* the questions that this one asks together (together.c) */
     int64_t sent_at_ms;
     bool sent;
     bool listened;    /* a grant could have been heard of when it was sent */
@@ -294,16 +294,22 @@ struct redis_kind {
     void (*settled)(struct redis *redis, const struct hf_op *op);
 };
 
-/* How questions of one kind are asked together, in one call of a script that answers an array: for
- * each of them what it is answered alone, or nil, for it must be asked alone. */
+/* The keys of one lock that a script may need to know. */
+#define REDIS_KEYS_OF_ONE 4u
+
+/* How questions of one kind are asked together, in one call of a script. KEYS are the first key of
+ * each, then the second of each, and so on; ARGV what is common to all, then each one's field. It
+ * answers an array: for each of them what it is answered alone, or just the token that it is
+ * granted, or nil, for it must be asked alone. */
 struct redis_many {
     enum redis_script script;
     unsigned keys; /* of each */
+    void (*add_key[REDIS_KEYS_OF_ONE])(const struct redis *redis, struct command *command,
+                                       const struct hf_op *op);
+    /* Is what is common to all the same for both? */
+    bool (*are_alike)(const struct hf_op *op, const struct hf_op *other);
     void (*leaves)(struct connection *connection, struct question *question);
-    void (*add_keys)(const struct redis *redis, struct command *command, const struct hf_op *op);
-    void (*add_common)(struct command *command);
-    void (*add_arguments)(const struct redis *redis, struct command *command,
-                          const struct hf_op *op);
+    void (*add_common)(const struct redis *redis, struct command *command, const struct hf_op *op);
 };
 
 const struct redis_kind *hf__redis_kind(const struct redis *redis, hf_mode mode);

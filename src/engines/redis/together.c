@@ -6,27 +6,40 @@
 
 /* So many at a time: the server does nothing else meanwhile. */
 #define TOGETHER_MOST 32u
+/* Among so many it is looked for those that are alike. */
+#define LOOKED_AT_MOST 128u
 /* What the keys and arguments of one take of a command's text, beside its name, and of the name. */
 #define ROOM_OF_ONE 192u
 #define NAMES_OF_ONE 3u
 
-static void send_whole(struct connection *connection, struct question *whole)
+static const struct hf_op *op_of(struct hf_link *link)
+{
+    return HF_CONTAINER(link, struct question, link)->op;
+}
+
+static void write_whole(struct connection *connection, struct question *whole, unsigned count)
 {
     const struct redis_many *many = whole->many;
     const struct redis *redis = connection->redis;
     struct command command;
+    hf__connection_script(connection, &command, many->script, count * many->keys);
+    for (unsigned i = 0; i < many->keys; i++)
+        HF_LIST_FOREACH (link, following, &whole->parts)
+            many->add_key[i](redis, &command, op_of(link));
+    many->add_common(redis, &command, op_of(whole->parts.next));
+    HF_LIST_FOREACH (link, following, &whole->parts)
+        hf__redis_add_field(redis, &command, op_of(link));
+    hf__connection_write(connection, whole, &command);
+}
+
+static void send_whole(struct connection *connection, struct question *whole)
+{
     unsigned count = 0;
     HF_LIST_FOREACH (link, following, &whole->parts) {
-        many->leaves(connection, HF_CONTAINER(link, struct question, link));
+        whole->many->leaves(connection, HF_CONTAINER(link, struct question, link));
         count++;
     }
-    hf__connection_script(connection, &command, many->script, count * many->keys);
-    HF_LIST_FOREACH (link, following, &whole->parts)
-        many->add_keys(redis, &command, HF_CONTAINER(link, struct question, link)->op);
-    many->add_common(&command);
-    HF_LIST_FOREACH (link, following, &whole->parts)
-        many->add_arguments(redis, &command, HF_CONTAINER(link, struct question, link)->op);
-    hf__connection_write(connection, whole, &command);
+    write_whole(connection, whole, count);
     HF_LIST_FOREACH (link, following, &whole->parts) {
         struct question *part = HF_CONTAINER(link, struct question, link);
         part->sent = whole->sent;
@@ -40,6 +53,12 @@ static size_t count_of(const struct hf_link *head)
     for (const struct hf_link *link = head->next; link != head; link = link->next)
         count++;
     return count;
+}
+
+static void ask_alone(struct redis *redis, struct question *question)
+{
+    question->many = NULL;
+    hf__connection_ask(&redis->asking, question);
 }
 
 /* An error is everybody's. */
@@ -65,14 +84,14 @@ static void whole_answered(struct connection *connection, struct question *whole
         if (failed && part->many == hf__redis_kind(redis, part->op->mode)->give_many)
             part->op->engine_word[1] |= REDIS_UNSURE;
         if (failed)
-            hf__connection_ask(&redis->asking, part);
+            ask_alone(redis, part);
         else
             part->answered(connection, part, answer);
     }
     hf__question_free(redis, whole);
 }
 
-/* Asks those that fit into one call; the rest is left. */
+/* Asks those that fit into one call with the first; the rest is left. */
 static void ask_some(struct redis *redis, struct hf_link *questions)
 {
     struct question *first = HF_CONTAINER(questions->next, struct question, link);
@@ -80,21 +99,25 @@ static void ask_some(struct redis *redis, struct hf_link *questions)
     struct question *whole = alone ? NULL : hf__question_new(redis);
     if (!whole) {
         hf__link_remove(&first->link);
-        hf__connection_ask(&redis->asking, first);
+        ask_alone(redis, first);
         return;
     }
     size_t room = REDIS_TEXT_SIZE;
+    unsigned count = 0, looked_at = 0;
     whole->many = first->many;
     whole->send = send_whole;
     whole->answered = whole_answered;
-    for (unsigned i = 0; i < TOGETHER_MOST && !hf__list_empty(questions); i++) {
-        struct question *next = HF_CONTAINER(questions->next, struct question, link);
+    HF_LIST_FOREACH (link, following, questions) {
+        struct question *next = HF_CONTAINER(link, struct question, link);
         size_t needed = NAMES_OF_ONE * next->op->name_length + ROOM_OF_ONE;
-        if (needed > room || next->many != whole->many)
+        if (needed > room || count == TOGETHER_MOST || looked_at++ == LOOKED_AT_MOST)
             break;
+        if (next->many != whole->many || !next->many->are_alike(first->op, next->op))
+            continue;
+        count++;
         room -= needed;
-        hf__link_remove(&next->link);
-        hf__list_append(&whole->parts, &next->link);
+        hf__link_remove(link);
+        hf__list_append(&whole->parts, link);
     }
     hf__connection_ask(&redis->asking, whole);
 }

@@ -4,11 +4,20 @@
 -- include wants_token.lua
 local clock
 
+local function microseconds(time)
+    return time[1] * 1000000 + time[2]
+end
+
+-- When the quarter of a token's life began that a number falls into.
+local function quarter_of(number, token_ms)
+    return number - number % (token_ms * 250)
+end
+
 -- For who wants none no key is made, and the number only tells one grant from the next. A key that is
 -- there is somebody else's, whose tokens go on rising.
 local function next_token(key, token_ms, field)
     clock = clock or redis.call('time')
-    local number = clock[1] * 1000000 + clock[2]
+    local number = microseconds(clock)
     local last = redis.call('get', key)
     if not last then
         if wants_token(field) then
@@ -19,8 +28,7 @@ local function next_token(key, token_ms, field)
     local behind = tonumber(last) >= number
     -- Its life begins anew four times a life, and at each grant as long as the clock is behind. A
     -- counter without an end is a Java client's, and must not begin again at 1 one day.
-    local quarter = token_ms * 250
-    if (behind or math.floor(last / quarter) < math.floor(number / quarter)) and
+    if (behind or tonumber(last) < quarter_of(number, token_ms)) and
         redis.call('pttl', key) >= 0 then
         redis.call('pexpire', key, token_ms)
     end
