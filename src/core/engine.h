@@ -221,6 +221,10 @@ struct hf_engine_ops {
 struct hf_engine {
     const struct hf_engine_ops *ops;
     const struct hf_host *host;
+    /* NULL, or a sentence: why the store refused to renew leases, when it was last asked at
+     * refused_at_ms. It is the reason of those that end before they were renewed after that. */
+    const char *refusal;
+    int64_t refused_at_ms;
 };
 
 /* ---- How an engine answers (implemented by the core) ---- */

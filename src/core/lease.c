@@ -71,6 +71,15 @@ void hf__op_lost(struct hf_op *op, const char *reason)
     lose_claim(claim, reason);
 }
 
+static void lose_late(struct hf_lease *lease)
+{
+    const struct hf_engine *engine = lease->engine;
+    bool refused = engine->refusal && engine->refused_at_ms > lease->asked_at_ms;
+    lose(lease, lease->fixed ? "its lease is over"
+                : refused    ? engine->refusal
+                             : "its lease could not be renewed in time");
+}
+
 static void say(struct hf_lease *lease, const char *point)
 {
     struct hf_link *first = hf__list_first(&lease->holders);
@@ -88,7 +97,7 @@ static void look_at(struct hf_timer *timer)
     int64_t now_ms = hf__loop_now(loop);
     int64_t valid_until = hf__lease_valid_until(lease);
     if (now_ms >= valid_until) {
-        lose(lease, lease->fixed ? "its lease is over" : "its lease could not be renewed in time");
+        lose_late(lease);
         return;
     }
     int64_t again = now_ms + (lease->lease_ms / 6 > 5 ? lease->lease_ms / 6 : 5);
@@ -170,7 +179,7 @@ void hf__lease_resized(struct hf_lease *lease, int64_t asked_at_ms, int64_t leas
 {
     bool believed = hf__loop_now(&client_of(lease)->loop) < hf__lease_valid_until(lease);
     if (lease->watched && !believed) {
-        lose(lease, "its lease could not be renewed in time");
+        lose_late(lease);
         return;
     }
     lease->asked_at_ms = asked_at_ms;
@@ -190,7 +199,7 @@ void hf__lease_renewed(struct hf_lease *lease, int64_t asked_at_ms, bool still_o
     if (!still_ours) {
         lose(lease, "the store says that it is no longer ours");
     } else if (over) {
-        lose(lease, "its lease could not be renewed in time");
+        lose_late(lease);
     } else if (asked_at_ms > lease->asked_at_ms) {
         say(lease, "after_renew");
         lease->asked_at_ms = asked_at_ms;

@@ -102,3 +102,44 @@ TEST(what_is_due_in_a_turn_is_renewed_in_it)
     hf_close(client);
     server_kill(&server);
 }
+
+static long calls_by_digest(const struct server *server)
+{
+    char said[4000] = "";
+
+    CHECK(server_ask(server, "INFO commandstats", said, sizeof(said)));
+    const char *found = strstr(said, "cmdstat_evalsha:calls=");
+    return found ? strtol(found + strlen("cmdstat_evalsha:calls="), NULL, 10) : 0;
+}
+
+/* The first of the calls has the script's text, those behind it its digest. */
+TEST(very_many_permits_are_not_renewed_in_one_call)
+{
+    enum { CLAIMS = 4, PERMITS = 500 };
+    struct server server = { 0 };
+    hf_client *client = NULL;
+    hf_hold *holds[CLAIMS];
+    int64_t lease_ms = 12000 * (int64_t)test_slow();
+
+    server_start(&server);
+    CHECK_CODE(hf_open(&client, server_url(&server, 30000),
+                       &(hf_client_options){ HF_CLIENT_OPTIONS_INIT, .driver = HF_DRIVE_MYSELF,
+                                             .lease_ms = lease_ms }),
+               HF_OK);
+    CHECK_CODE(hf_semaphore_set(client, "sem", CLAIMS * PERMITS), HF_OK);
+    for (uint64_t i = 0; i < CLAIMS; i++)
+        CHECK_CODE(hf_lock(client, "sem", HF_FOREVER,
+                           LOCK_OPTIONS(.mode = HF_PERMIT, .permits = PERMITS, .owner = i + 1),
+                           &holds[i]),
+                   HF_OK);
+    long before = calls_by_digest(&server);
+    let_pass_ms(lease_ms / 3 + 10);
+    for (int i = 0; i < CLAIMS; i++)
+        while (hf_remaining_ms(holds[i]) < lease_ms / 4 * 3)
+            CHECK_CODE(hf_dispatch(client), HF_OK);
+    CHECK_INT(calls_by_digest(&server), before + 1);
+    for (int i = 0; i < CLAIMS; i++)
+        give_back(holds[i]);
+    hf_close(client);
+    server_kill(&server);
+}

@@ -1,13 +1,18 @@
--- Renews many leases at once. One that went wrong does not stop the others.
+-- Renews many leases at once.
 -- KEYS: the locks. ARGV: the lease in ms of them all; for each the owner's field.
--- Answers how many there are, and then the numbers of those that are not their owner's (any more).
 -- include lease_end.lua
-local call, pcall, answer = redis.call, redis.pcall, {#KEYS}
-for i = 1, #KEYS do
-    if pcall('hexists', KEYS[i], ARGV[i + 1]) == 1 then
-        call('pexpireat', KEYS[i], lease_end)
-    else
-        answer[#answer + 1] = i
+-- include renew_each.lua
+local function renew_the_rest()
+    local call, locks, arguments, lease_end = redis.call, KEYS, ARGV, lease_end
+    for number = at + 1, #locks do
+        at = number
+        local lock = locks[number]
+        if call('hexists', lock, arguments[number + 1]) == 1 then
+            call('pexpireat', lock, lease_end)
+        else
+            lost(number)
+        end
     end
 end
-return answer
+
+return renew_each(#KEYS, renew_the_rest)

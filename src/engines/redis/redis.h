@@ -260,7 +260,8 @@ void hf__connection_greeted(struct connection *connection);
  *   release   1, or 0: it was not this owner's (any more)
  *   extend    the same
  *   renew     how many leases it was asked to renew, and then the numbers, from 1, of those that
- *             are not their owner's (any more). KEYS are the locks' names, and then what `pair`
+ *             are not their owner's (any more), and, below 0, of those that the server refuses to
+ *             renew; if there are such, then why. KEYS are the locks' names, and then what `pair`
  *             adds for each of them; ARGV the lease in ms of all, and then what `renewal` adds */
 struct redis_many;
 
@@ -444,7 +445,8 @@ struct redis {
     struct hf_link renewals, gathering, listings;
     struct hf_task send_renewals;
     struct hf_timer renewals_due; /* until then, what has been gathered waits for company */
-    unsigned renewals_out;
+    unsigned renewals_out, renewals_out_most, renewals_full;
+    char refusal[400];
     /* Questions of this turn, which are asked together when it ends. */
     struct hf_link giving, taking;
     struct hf_task ask_together;

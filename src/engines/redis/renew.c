@@ -6,17 +6,31 @@
 #include "base/testing.h"
 #include "cluster.h"
 
+#include <stdio.h>
 #include <string.h>
 
 /* In a cluster, locks that were taken together mostly have slots of their own: it is not worth
  * looking for company among more of them. */
 #define LOOK_BACK_MAX 16
 
-/* Calls that are out at a time. */
-#define RENEWALS_OUT 32u
+/* Calls that are out at a time: as many as keep a server busy that is near, and answers one in two
+ * milliseconds at the least; more if the answers come from further away. */
+#define OUT_LEAST 4u
+#define OUT_MOST 32u
+#define OUT_EACH_MS 2
+
+/* So many that are full do not wait for more: all that wait are looked through when one leaves. */
+#define FULL_MOST 32u
+
+/* The server does nothing else while it renews so many permits. */
+#define PERMITS_MOST 1000u
+
+/* In a cluster a call is mostly for one. */
+#define FEW 4u
 
 /* A lease waits for company for such a part of its length, and no longer than this: to the server a
- * call for one costs as much as ten in a call of many, and the lease has two thirds left. */
+ * call for one costs as much as ten in a call of many, and calls that come one behind the other
+ * half as much as calls between which it has slept. The lease has two thirds left. */
 #define COMPANY_PART 100
 #define COMPANY_MOST_MS 250
 
@@ -25,9 +39,45 @@ struct renewals {
     enum redis_script script;
     unsigned slot; /* in a cluster, all are of one */
     bool ripe;     /* has waited for company as long as it may */
-    unsigned count;
-    struct hf_op *ops[REDIS_RENEWALS]; /* NULL: it has left meanwhile */
+    unsigned count, permits, room;
+    struct hf_op *ops[]; /* NULL: it has left meanwhile */
 };
+
+static struct renewals *new_renewals(struct redis *redis, enum redis_script script, unsigned slot,
+                                     unsigned room)
+{
+    struct renewals *renewals = hf__calloc(1, sizeof *renewals + room * sizeof renewals->ops[0]);
+    if (!renewals)
+        return NULL;
+    renewals->script = script;
+    renewals->slot = slot;
+    renewals->room = room;
+    hf__list_append(&redis->gathering, &renewals->link);
+    return renewals;
+}
+
+/* NULL: out of memory. */
+static struct renewals *with_room(struct redis *redis, struct renewals *renewals)
+{
+    if (!renewals || renewals->count < renewals->room)
+        return renewals;
+    struct renewals *wide = new_renewals(redis, renewals->script, renewals->slot, REDIS_RENEWALS);
+    if (!wide)
+        return NULL;
+    wide->ripe = renewals->ripe;
+    wide->count = renewals->count;
+    wide->permits = renewals->permits;
+    memcpy(wide->ops, renewals->ops, renewals->count * sizeof renewals->ops[0]);
+    hf__link_remove(&renewals->link);
+    free(renewals);
+    return wide;
+}
+
+static void add(struct renewals *renewals, struct hf_op *op)
+{
+    renewals->ops[renewals->count++] = op;
+    renewals->permits += op->permits;
+}
 
 static void forget(struct hf_link *list, const struct hf_op *op)
 {
@@ -117,28 +167,24 @@ static void flush(struct redis *redis, struct renewals *renewals)
     hf__redis_ask(redis, question, renewals->ops[0]->name, renewals->ops[0]->name_length);
 }
 
-static struct renewals *new_renewals(struct redis *redis, enum redis_script script, unsigned slot)
+/* While a slot goes from one node to another, each has some of its locks, and a call that names
+ * several is not answered; neither is one that names a lock of which this user may know nothing. */
+static bool says_nothing_of_all(const redisReply *reply)
 {
-    struct renewals *renewals = hf__calloc(1, sizeof *renewals);
-    if (!renewals)
-        return NULL;
-    renewals->script = script;
-    renewals->slot = slot;
-    hf__list_append(&redis->gathering, &renewals->link);
-    return renewals;
+    return reply && (hf__reply_says(reply, "TRYAGAIN") || hf__reply_says(reply, "NOPERM"));
 }
 
-/* While a slot goes from one node to another, each has some of its locks, and a call that names
- * several is not answered. */
-static void renew_one_by_one(struct redis *redis, const struct renewals *renewals)
+/* Those that are asked for anew are in other calls then. */
+static void renew_one_by_one(struct redis *front, struct renewals *renewals)
 {
-    for (unsigned i = 0; i < renewals->count && renewals->count > 1; i++) {
+    for (unsigned i = 0; i < renewals->count; i++) {
         struct renewals *one =
-            renewals->ops[i] ? new_renewals(redis->front, renewals->script, renewals->slot) : NULL;
+            renewals->ops[i] ? new_renewals(front, renewals->script, renewals->slot, 1) : NULL;
         if (!one)
             continue;
-        one->ops[one->count++] = renewals->ops[i];
-        flush(redis->front, one);
+        add(one, renewals->ops[i]);
+        one->ripe = true;
+        renewals->ops[i] = NULL;
     }
 }
 
@@ -155,20 +201,41 @@ static void take_word(const struct redis *redis, struct hf_op *op, int64_t asked
         hf__lease_renewed(&op->own_lease, asked_at_ms, still_ours);
 }
 
-/* Which of them are lost. False: the answer says nothing about them; neither does an error, or
- * silence. */
-static bool read_word(const redisReply *reply, unsigned count, bool lost[REDIS_RENEWALS])
+enum word { OURS, LOST, UNKNOWN };
+
+/* What the answer says of each; nothing, if it is an error, or there is none. Returns why the
+ * server refuses to renew some of them, "" if it does not. */
+static const char *read_words(const redisReply *reply, unsigned count, enum word words[])
 {
-    if (!hf__reply_is_array(reply, 1) || hf__reply_number(reply->element[0]) != count)
-        return false;
-    memset(lost, 0, REDIS_RENEWALS * sizeof *lost);
-    for (size_t i = 1; i < reply->elements; i++) {
-        int64_t number = hf__reply_number(reply->element[i]);
-        if (number < 1 || number > count)
-            return false;
-        lost[number - 1] = true;
+    bool told = hf__reply_is_array(reply, 1) && hf__reply_number(reply->element[0]) == count;
+    const char *refusal = reply && !told ? hf__reply_text(reply) : "";
+    for (unsigned i = 0; i < count; i++)
+        words[i] = told ? OURS : UNKNOWN;
+    for (size_t i = 1; told && i < reply->elements; i++) {
+        const redisReply *element = reply->element[i];
+        bool refused = element->type == REDIS_REPLY_INTEGER && element->integer < 0;
+        int64_t number = refused ? -element->integer : hf__reply_number(element);
+        if (number >= 1 && number <= count)
+            words[number - 1] = refused ? UNKNOWN : LOST;
+        else
+            refusal = hf__reply_text(element);
     }
-    return true;
+    return refusal;
+}
+
+static void note_refusal(struct redis *front, const char *refusal, int64_t asked_at_ms)
+{
+    snprintf(front->refusal, sizeof front->refusal,
+             "its lease could not be renewed in time: Redis at %.100s says: %.200s",
+             front->settings.shown, refusal);
+    front->base.refusal = front->refusal;
+    front->base.refused_at_ms = asked_at_ms;
+}
+
+static unsigned out_most(int64_t answer_took_ms)
+{
+    int64_t most = answer_took_ms / OUT_EACH_MS;
+    return most < OUT_LEAST ? OUT_LEAST : most < OUT_MOST ? (unsigned)most : OUT_MOST;
 }
 
 /* Losing one may run callbacks that give back others of them, which leave the list then. */
@@ -177,17 +244,23 @@ static void answered(struct connection *connection, struct question *question,
 {
     struct redis *redis = connection->redis, *front = redis->front;
     struct renewals *renewals = question->memory;
-    if (reply && hf__reply_says(reply, "TRYAGAIN"))
-        renew_one_by_one(redis, renewals);
-    bool lost[REDIS_RENEWALS], told = read_word(reply, renewals->count, lost);
+    if (renewals->count > 1 && says_nothing_of_all(reply))
+        renew_one_by_one(front, renewals);
+    enum word words[REDIS_RENEWALS];
+    const char *refusal = read_words(reply, renewals->count, words);
+    if (*refusal)
+        note_refusal(front, refusal, question->sent_at_ms);
     for (unsigned i = 0; i < renewals->count; i++) {
         struct hf_op *op = renewals->ops[i];
         if (!op)
             continue;
         may_be_asked_again(redis, op);
-        if (told)
-            take_word(redis, op, question->sent_at_ms, !lost[i]);
+        if (words[i] != UNKNOWN)
+            take_word(redis, op, question->sent_at_ms, words[i] == OURS);
     }
+    int64_t took_ms = hf__loop_now(front->base.host->loop) - question->sent_at_ms;
+    if (reply)
+        front->renewals_out_most = out_most(took_ms);
     hf__link_remove(&renewals->link);
     hf__question_free(redis, question);
     front->renewals_out--;
@@ -195,14 +268,14 @@ static void answered(struct connection *connection, struct question *question,
         hf__loop_defer(front->base.host->loop, &front->send_renewals);
 }
 
-/* Those that are full or ripe, in their order; or all. */
+/* Those that are ripe, in their order; or all. */
 static void send_gathered(struct redis *redis, bool all)
 {
     HF_LIST_FOREACH (link, following, &redis->gathering) {
         struct renewals *renewals = HF_CONTAINER(link, struct renewals, link);
-        if (asks_once(redis) && redis->renewals_out >= RENEWALS_OUT)
+        if (asks_once(redis) && redis->renewals_out >= redis->renewals_out_most)
             return;
-        if (all || renewals->ripe || renewals->count == REDIS_RENEWALS)
+        if (all || renewals->ripe)
             flush(redis, renewals);
     }
 }
@@ -213,12 +286,18 @@ static void turn_ends(struct hf_task *task)
     send_gathered(redis, !redis->renewals_due.started);
 }
 
+/* Some may not go now, and what comes after them must not overtake them. */
+static void ripen(struct redis *redis)
+{
+    redis->renewals_full = 0;
+    HF_LIST_FOREACH (link, following, &redis->gathering)
+        HF_CONTAINER(link, struct renewals, link)->ripe = true;
+}
+
 static void due(struct hf_timer *timer)
 {
     struct redis *redis = HF_CONTAINER(timer, struct redis, renewals_due);
-    /* Some may not go now, and what comes after them must not overtake them. */
-    HF_LIST_FOREACH (link, following, &redis->gathering)
-        HF_CONTAINER(link, struct renewals, link)->ripe = true;
+    ripen(redis);
     send_gathered(redis, true);
 }
 
@@ -240,10 +319,11 @@ static struct renewals *gathered_for(struct redis *redis, const struct hf_op *op
     struct hf_link *link = redis->gathering.prev;
     for (int i = 0; i < LOOK_BACK_MAX && link != &redis->gathering; i++, link = link->prev) {
         struct renewals *renewals = HF_CONTAINER(link, struct renewals, link);
-        if (renewals->script == script && renewals->slot == slot && renewals->count < most)
+        if (renewals->script == script && renewals->slot == slot && renewals->count < most &&
+            renewals->permits + op->permits <= PERMITS_MOST)
             return renewals;
     }
-    return new_renewals(redis, script, slot);
+    return new_renewals(redis, script, slot, FEW);
 }
 
 void hf__redis_renew(struct hf_engine *engine, struct hf_lease *lease)
@@ -252,15 +332,18 @@ void hf__redis_renew(struct hf_engine *engine, struct hf_lease *lease)
     struct hf_op *op = HF_CONTAINER(lease, struct hf_op, own_lease);
     if (asks_once(redis) && (op->engine_word[1] & REDIS_RENEWING))
         return;
-    struct renewals *renewals = gathered_for(redis, op);
+    struct renewals *renewals = with_room(redis, gathered_for(redis, op));
     if (!renewals)
         return;
+    add(renewals, op);
     op->engine_word[1] |= REDIS_RENEWING;
-    renewals->ops[renewals->count++] = op;
     /* Nobody knows when a loop that its program turns will have another turn. */
     if (asks_once(redis) && !redis->base.host->turns_rarely)
         await_company(redis, lease->lease_ms);
-    if (!redis->renewals_due.started || renewals->count == REDIS_RENEWALS)
+    bool enough = renewals->count == REDIS_RENEWALS && ++redis->renewals_full == FULL_MOST;
+    if (enough)
+        ripen(redis);
+    if (enough || !redis->renewals_due.started)
         hf__loop_defer(redis->base.host->loop, &redis->send_renewals);
 }
 
@@ -268,6 +351,7 @@ void hf__renewals_open(struct redis *redis)
 {
     hf__link_init(&redis->renewals);
     hf__link_init(&redis->gathering);
+    redis->renewals_out_most = OUT_LEAST;
     hf__task_init(&redis->send_renewals, turn_ends);
     hf__timer_init(&redis->renewals_due, due);
 }

@@ -1,8 +1,8 @@
--- Renews many leases of read and write holds at once. One that went wrong does not stop the others.
+-- Renews many leases of read and write holds at once.
 -- KEYS: the locks; in a cluster, then for each the other key of its lease, or the lock again. ARGV:
 -- the lease in ms of them all; for each the owner's field.
--- Answers how many there are, and then the numbers of those that are not their owner's (any more).
-local lease, answer = tonumber(ARGV[1]), {#ARGV - 1}
+-- include renew_each.lua
+local lease, count = tonumber(ARGV[1]), #ARGV - 1
 
 local function renew(lock, field)
     if redis.call('hexists', lock, field .. ':write') == 1 then
@@ -19,9 +19,13 @@ local function renew(lock, field)
     return true
 end
 
-for i = 1, #ARGV - 1 do
-    if redis.call('type', KEYS[i]).ok ~= 'hash' or not renew(KEYS[i], ARGV[i + 1]) then
-        answer[#answer + 1] = i
+local function renew_the_rest()
+    for number = at + 1, count do
+        at = number
+        if not renew(KEYS[number], ARGV[number + 1]) then
+            lost(number)
+        end
     end
 end
-return answer
+
+return renew_each(count, renew_the_rest)

@@ -8,9 +8,8 @@ local function renew(lock, prefix, wanted, lease, longer)
     for number = 0, wanted - 1 do
         local id = prefix .. string.char(math.floor(number / 65536) % 256,
                                          math.floor(number / 256) % 256, number % 256)
-        local score = redis.pcall('zscore', permits, id)
-        local ends = type(score) == 'string' and tonumber(score)
-        if not ends or ends <= now_ms then
+        local ends = tonumber(redis.call('zscore', permits, id) or 0)
+        if ends <= now_ms then
             return 0
         end
         if not longer or ends < now_ms + lease then

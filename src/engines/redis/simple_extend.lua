@@ -1,6 +1,7 @@
 -- Gives a fixed lease at least so long from now, never less than it has left.
 -- KEYS: the lock. ARGV: the owner's text, the lease in ms. Answers 1, or 0: it is not this owner's.
-if redis.pcall('get', KEYS[1]) ~= ARGV[1] then
+-- MGET reads what is no text as nothing.
+if redis.call('mget', KEYS[1])[1] ~= ARGV[1] then
     return 0
 end
 if redis.call('pttl', KEYS[1]) < tonumber(ARGV[2]) then

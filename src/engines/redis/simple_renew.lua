@@ -1,15 +1,23 @@
--- Renews many leases at once. One that went wrong does not stop the others.
+-- Renews many leases at once.
 -- KEYS: the locks. ARGV: the lease in ms of them all; for each the owner's text.
--- Answers how many there are, and then the numbers of those that are not their owner's (any more).
 -- include lease_end.lua
-local call, answer = redis.call, {#KEYS}
--- All are read at once, which costs less than one by one; what is no text reads as nothing.
-local holders = call('mget', unpack(KEYS))
-for i = 1, #KEYS do
-    if holders[i] == ARGV[i + 1] then
-        call('pexpireat', KEYS[i], lease_end)
-    else
-        answer[#answer + 1] = i
+-- include renew_each.lua
+-- All are read at once, which costs less than one by one, unless the server refuses one of them; what
+-- is no text reads as nothing.
+local readable, holders = pcall(redis.call, 'mget', unpack(KEYS))
+
+local function renew_the_rest()
+    local call, locks, arguments, lease_end = redis.call, KEYS, ARGV, lease_end
+    for number = at + 1, #locks do
+        at = number
+        local lock = locks[number]
+        local holder = readable and holders[number] or not readable and call('mget', lock)[1]
+        if holder == arguments[number + 1] then
+            call('pexpireat', lock, lease_end)
+        else
+            lost(number)
+        end
     end
 end
-return answer
+
+return renew_each(#KEYS, renew_the_rest)
