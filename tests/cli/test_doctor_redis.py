@@ -120,6 +120,23 @@ def what_a_user_may_not_do_is_a_finding(box):
 
 
 @test
+def what_scripts_may_not_call_is_a_finding(box):
+    patient = Patient(box, *DURABLE)
+    patient.set('ACL', 'SETUSER', 'bob', 'on', '>secret', '+@all', '-pexpireat', '-rpush', '~*',
+                '&*')
+    finding = patient.see(user='bob:secret@')[1]
+    only(finding, 'may not call what our scripts do: pexpireat rpush')
+    only(patient.see(user='bob:secret@', options='?format=simple')[1], 'scripts do: pexpireat')
+    patient.set('ACL', 'SETUSER', 'bob', '+pexpireat', '-del')
+    only(patient.see(user='bob:secret@')[1], 'scripts do: del')
+    patient.set('ACL', 'SETUSER', 'bob', '+del', '+rpush')
+    equal(patient.see(user='bob:secret@')[1], [])
+    equal(patient.server.ask('EXISTS', 'redisson_lock_token:{holdfast-doctor}'), b':0\r\n')
+    patient.set('ACL', 'SETUSER', 'bob', '-eval', '-evalsha')
+    only(patient.see(code=77, user='bob:secret@')[1], 'may not use EVAL')
+
+
+@test
 def a_clock_that_is_far_off_is_a_finding(box):
     skewed = {**os.environ, 'LD_PRELOAD': os.environ['HOLDFAST_SKEWED_CLOCK']}
     patient = Patient(box, *DURABLE, environment=skewed)

@@ -17,8 +17,9 @@
 
 /* A command, and what its answer means. */
 struct probe {
-    const char *words[WORDS_MAX]; /* ends with NULL */
+    const char *words[WORDS_MAX]; /* ends with NULL; or `begin` */
     void (*judge)(struct examiner *examiner, const redisReply *reply);
+    void (*begin)(struct connection *connection, struct command *command);
 };
 
 /* ---- saying ---- */
@@ -183,6 +184,7 @@ static const struct probe probes[] = {
     { { "CLIENT", "INFO" }, judge_path },
     { { "CLIENT", "KILL", "ID", "0" }, judge_killing },
     { { "SCAN", "0", "MATCH", REDIS_TOKEN_PREFIX ":none", "COUNT", "1" }, judge_scanning },
+    { .judge = hf__redis_judge_calls, .begin = hf__redis_try_calls },
     { { "SUBSCRIBE", TRIED_CHANNEL }, judge_listening },
     { { "UNSUBSCRIBE", TRIED_CHANNEL }, NULL },
     { { "SUBSCRIBE", TRIED_INBOX }, judge_inbox },
@@ -192,11 +194,14 @@ static const struct probe probes[] = {
 
 static void send(struct connection *connection, struct question *question)
 {
-    const struct asked *asked = question->memory;
+    const struct probe *probe = ((const struct asked *)question->memory)->probe;
     struct command command;
-    hf__command_begin(&command, asked->probe->words[0]);
-    for (unsigned i = 1; i < WORDS_MAX && asked->probe->words[i]; i++)
-        hf__command_add(&command, asked->probe->words[i], strlen(asked->probe->words[i]));
+    if (probe->begin)
+        probe->begin(connection, &command);
+    else
+        hf__command_begin(&command, probe->words[0]);
+    for (unsigned i = 1; i < WORDS_MAX && probe->words[i]; i++)
+        hf__command_add(&command, probe->words[i], strlen(probe->words[i]));
     hf__connection_write(connection, question, &command);
 }
 

@@ -39,4 +39,9 @@ void hf__redis_danger(struct examiner *examiner, const char *what, const char *c
 /* Judges the answer to INFO. */
 void hf__redis_judge_info(struct examiner *examiner, const redisReply *reply);
 
+/* ---- examine_calls.c ---- */
+
+void hf__redis_try_calls(struct connection *connection, struct command *command);
+void hf__redis_judge_calls(struct examiner *examiner, const redisReply *reply);
+
 #endif

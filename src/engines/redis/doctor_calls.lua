@@ -1,0 +1,69 @@
+-- Finds out which of the commands that our scripts call this user may not call. Each is called so that
+-- it changes nothing: a server looks at the user's rights before it looks at what is to be done.
+-- KEYS: a name that nobody uses. ARGV: 1 if only plain locks are of interest, or 0. Answers the names of
+-- those that may not be called.
+local none = KEYS[1]
+local plain = {
+    {'del', none},
+    {'get', none},
+    {'mget', none},
+    {'pexpire', none, 1},
+    {'pexpireat', none, 1},
+    {'pttl', none},
+    {'set', none, 'x', 'px', 0},
+    {'time'},
+    {'type', none},
+}
+local others = {
+    {'decrby', none, 'x'},
+    {'exists', none},
+    {'hdel', none, 'x'},
+    {'hexists', none, 'x'},
+    {'hget', none, 'x'},
+    {'hgetall', none},
+    {'hkeys', none},
+    {'hlen', none},
+    {'hscan', none, 0},
+    {'hset', none, 'x', 'x', 'x'},
+    {'incrby', none, 'x'},
+    {'lindex', none, 0},
+    {'lpop', none},
+    {'lrange', none, 0, 0},
+    {'lrem', none, 0, 'x'},
+    {'publish', none, ''},
+    {'pubsub', 'numsub'},
+    {'rename', none, none},
+    {'zadd', none, 'x', 'x'},
+    {'zcard', none},
+    {'zpopmin', none},
+    {'zrange', none, 0, 0},
+    {'zrangebyscore', none, 0, 0},
+    {'zrem', none, 'x'},
+    {'zscore', none, 'x'},
+}
+-- This one cannot go wrong, and is undone.
+local undone = {
+    {'rpush', none, 'x'},
+    {'del', none},
+}
+local refused = {}
+
+local function try(commands)
+    for _, words in ipairs(commands) do
+        local answer = redis.pcall(unpack(words))
+        local why = type(answer) == 'table' and answer.err or ''
+        if string.find(why, "can't run this command", 1, true) or
+            string.find(why, 'permissions to run', 1, true) then
+            refused[#refused + 1] = words[1]
+        end
+    end
+end
+
+try(plain)
+if ARGV[1] == '0' then
+    try(others)
+    if refused[1] ~= 'del' then
+        try(undone)
+    end
+end
+return refused
