@@ -32,12 +32,15 @@ static inline void hf__futex_wait_until(_Atomic uint32_t *word, uint32_t expecte
         hf__futex_wait(word, expected, NULL);
         return;
     }
-    int64_t left = until_ms - hf__clock_ms();
+    struct timespec now;
+    clock_gettime(CLOCK_BOOTTIME, &now);
+    int64_t left = until_ms - ((int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000);
     if (left <= 0)
         return;
     if (left > 60000)
         left = 60000;
-    struct timespec limit = { .tv_sec = left / 1000, .tv_nsec = (left % 1000) * 1000000 };
+    int64_t left_ns = left * 1000000 - now.tv_nsec % 1000000;
+    struct timespec limit = { .tv_sec = left_ns / 1000000000, .tv_nsec = left_ns % 1000000000 };
     hf__futex_wait(word, expected, &limit);
 }
 

@@ -14,6 +14,7 @@ void hf__loop_init(struct hf_loop *loop, int64_t (*clock)(void *), void (*wake)(
     loop->now_ms = clock(arg);
     loop->turning = false;
     loop->watches_more = false;
+    loop->until = NULL;
     loop->heap = NULL;
     hf__link_init(&loop->ready);
     atomic_init(&loop->posted, NULL);
@@ -44,10 +45,12 @@ void hf__loop_post(struct hf_loop *loop, struct hf_task *task)
         loop->wake(loop->arg);
 }
 
-/* Takes the whole stack and turns it round, so that tasks run in the order they were posted. */
-static void take_posted(struct hf_loop *loop)
+/* Takes the whole stack and turns it round, so that tasks run in the order they were posted. False:
+ * there was none. */
+static bool take_posted(struct hf_loop *loop)
 {
     struct hf_task *task = atomic_exchange_explicit(&loop->posted, NULL, memory_order_acquire);
+    bool some = task != NULL;
     struct hf_task *in_order = NULL;
     while (task) {
         struct hf_task *next = task->posted_next;
@@ -61,6 +64,7 @@ static void take_posted(struct hf_loop *loop)
         hf__loop_defer(loop, in_order);
         in_order = next;
     }
+    return some;
 }
 
 /* ---- timers: a pairing heap, intrusive, so that starting one cannot fail ---- */
@@ -161,7 +165,7 @@ int64_t hf__loop_turn(struct hf_loop *loop)
 {
     loop->now_ms = loop->clock(loop->arg);
     loop->turning = true;
-    take_posted(loop);
+    const _Atomic uint32_t *until = take_posted(loop) ? NULL : loop->until;
     for (unsigned fired = 0; fired < FIRED_MOST && is_due(loop); fired++) {
         struct hf_timer *timer = loop->heap;
         hf__timer_stop(loop, timer);
@@ -169,21 +173,21 @@ int64_t hf__loop_turn(struct hf_loop *loop)
     }
     /* What becomes ready by what runs here belongs to this turn; a task that defers itself for ever
      * would be a bug of ours, so there is a bound to make it visible. */
-    for (unsigned ran = 0; !hf__list_empty(&loop->ready); ran++) {
+    for (unsigned ran = 0; !hf__list_empty(&loop->ready) && !(until && *until); ran++) {
         assert(ran < 100000000u);
         struct hf_link *link = hf__list_pop(&loop->ready);
         struct hf_task *task = HF_CONTAINER(link, struct hf_task, link);
         task->run(task);
     }
     loop->turning = false;
-    if (atomic_load_explicit(&loop->posted, memory_order_relaxed))
+    if (atomic_load_explicit(&loop->posted, memory_order_relaxed) || !hf__list_empty(&loop->ready))
         return loop->now_ms;
-    return loop->heap ? loop->heap->at_ms : HF_NEVER;
+    return hf__loop_next(loop);
 }
 
 /* Either who posts sees that nobody is awake, or what was posted is seen here. */
 bool hf__loop_rest(struct hf_loop *loop)
 {
     atomic_store(&loop->awake, false);
-    return !atomic_load(&loop->posted) && !is_due(loop);
+    return !atomic_load(&loop->posted) && hf__list_empty(&loop->ready) && !is_due(loop);
 }

@@ -33,6 +33,8 @@ struct hf_loop {
     void *arg;
     int64_t now_ms; /* read once a turn */
     bool turning;
+    const _Atomic uint32_t *until; /* once it is set, the rest of a turn in which nothing was posted
+                                      waits for the next one; or NULL */
     bool watches_more; /* since this was cleared, somebody began to watch a descriptor */
     struct hf_link ready;
     struct hf_timer *heap;
@@ -67,6 +69,12 @@ void hf__timer_stop(struct hf_loop *loop, struct hf_timer *timer);
  * meanwhile waits for the next turn, and then the answer is now; so do timers after the first
  * thousand, and the answer is when they were due. */
 int64_t hf__loop_turn(struct hf_loop *loop);
+
+/* When the next timer is due; HF_NEVER: none is started. */
+static inline int64_t hf__loop_next(const struct hf_loop *loop)
+{
+    return loop->heap ? loop->heap->at_ms : HF_NEVER;
+}
 
 /* The thread that turns the loop, and has said so in `awake`, is about to sleep. False: there is
  * something to do; it must not, or wake itself. */

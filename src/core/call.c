@@ -46,7 +46,7 @@ static bool is_for_loop(const struct hf_claim *claim, unsigned errand)
 {
     if (claim->forgotten)
         return false;
-    if (errand == HF_ERRAND_LOSE || errand == HF_ERRAND_SETTLE)
+    if (errand == HF_ERRAND_LOSE || errand == HF_ERRAND_SETTLE || errand == HF_ERRAND_ANNOUNCE)
         return true;
     return !claim->here &&
            (errand != HF_ERRAND_CANCEL || claim->generation == claim->canceled_request);
@@ -65,19 +65,27 @@ static void run(struct hf_claim *claim, unsigned errand)
         hf__claim_drive(claim, HF_ON_LOWER);
 }
 
-/* One errand at a time: the others come in the same turn, and find what this one has left. */
+/* One errand at a time: the others come in the same turn, and find what this one has left. A
+ * request with a callback begins when the client's thread turns the loop, and it does so until the
+ * answer is there. */
 static void errand_arrived(struct hf_task *task)
 {
     struct hf_claim *claim = HF_CONTAINER(task, struct hf_claim, errand);
     struct hf_shard *shard = claim->shard;
     hf__shard_lock(shard);
     unsigned errand = claim->errands & (0u - claim->errands);
+    if ((claim->done || errand == HF_ERRAND_ANNOUNCE) && hf__drive_put_aside(claim->client, task)) {
+        hf__shard_unlock(shard);
+        return;
+    }
     bool runs = is_for_loop(claim, errand);
     if (claim->forgotten && errand == HF_ERRAND_SETTLE)
         hf__rest_tell(claim);
     hf__claim_errand_done(claim, errand);
     if (runs && errand == HF_ERRAND_LOSE)
         hf__claim_lose_suspect(claim);
+    if (runs && errand == HF_ERRAND_ANNOUNCE)
+        hf__claim_announce(claim);
     if (runs && errand == HF_ERRAND_SETTLE)
         runs = hf__hold_begin_to_lower(claim);
     hf__shard_unlock(shard);
@@ -111,9 +119,9 @@ static struct hf_answer ask_on_loop(struct hf_claim *claim, unsigned errand)
 {
     struct hf_waiter waiter = { 0 };
     claim->waiter = &waiter;
-    hf__drive_begin_wait(claim->client);
+    bool turns = hf__drive_begin_wait(claim->client);
     post(claim, errand);
-    hf__drive_wait(claim->client, &waiter.answered);
+    hf__drive_wait(claim->client, &waiter.answered, turns);
     return waiter.answer;
 }
 
@@ -222,6 +230,9 @@ struct messenger {
 static void deliver(struct hf_task *task)
 {
     struct messenger *messenger = HF_CONTAINER(task, struct messenger, task);
+    if (hf__drive_put_aside(messenger->client, task))
+        return;
+    hf__drive_before_callback(messenger->client);
     messenger->done(messenger->arg, HF_OK, messenger->hold, NULL);
     hf__gate_call_ended(messenger->client, messenger->name_hash);
     free(messenger);
@@ -254,11 +265,15 @@ static void start_async(struct hf_claim *claim, const struct hf_ask *ask, bool r
     if (raise)
         asked.lease_ms = claim->op.lease_ms;
     begin(claim, &asked);
+    hf__drive_request_begins(claim->client);
+    struct hf_shard *shard = claim->shard;
+    hf__shard_lock(shard);
     claim->done = done;
     claim->done_arg = arg;
     if (raise)
         claim->op.keep = HF_UPGRADE;
-    post(claim, raise ? HF_ERRAND_TURN : HF_ERRAND_START);
+    hf__claim_post(claim, raise ? HF_ERRAND_TURN : HF_ERRAND_START);
+    hf__shard_unlock(shard);
 }
 
 static int lock_async(struct hf_client *client, struct hf_ask *ask, hf_done_cb *done, void *arg,

@@ -55,6 +55,7 @@ struct hf_waiter {
 #define HF_ERRAND_TURN 4u    /* it may ask, or raise */
 #define HF_ERRAND_CANCEL 8u  /* its caller does not want it any more */
 #define HF_ERRAND_SETTLE 16u /* its holds have changed, or somebody waits for it to be at rest */
+#define HF_ERRAND_ANNOUNCE 32u /* it is lost, and its holds have not been told */
 
 /* Bits of a claim's `turn`. */
 #define HF_TURN_COME 1u  /* it is the head of its gate's queue */

@@ -108,9 +108,12 @@ static void looked(struct hf_timer *timer)
     look(HF_CONTAINER(timer, struct closing, timer));
 }
 
+/* From here on the client's thread does not park any more. */
 static void begun(struct hf_task *task)
 {
     struct closing *closing = HF_CONTAINER(task, struct closing, task);
+    if (hf__drive_put_aside(closing->client, task))
+        return;
     closing->give_up_ms =
         hf__clock_add(hf__loop_now(&closing->client->loop), closing->client->patience_ms);
     look(closing);
@@ -123,8 +126,9 @@ static void end_claims(struct hf_client *client)
     hf__claims_visit(client, rouse, client);
     hf__task_init(&closing.task, begun);
     hf__timer_init(&closing.timer, looked);
+    bool turns = hf__drive_begin_wait(client);
     hf__loop_post(&client->loop, &closing.task);
-    hf__drive_wait(client, &closing.done);
+    hf__drive_wait(client, &closing.done, turns);
 }
 
 struct engine_end {
@@ -157,8 +161,9 @@ static void end_engine(struct hf_client *client)
 {
     struct engine_end end = { .client = client };
     hf__task_init(&end.task, close_engine);
+    bool turns = hf__drive_begin_wait(client);
     hf__loop_post(&client->loop, &end.task);
-    hf__drive_wait(client, &end.done);
+    hf__drive_wait(client, &end.done, turns);
 }
 
 void hf__client_close_parts(struct hf_client *client)

@@ -1,4 +1,5 @@
-/* What turns the loop: libuv, in a thread of the client, or in the caller. */
+/* What turns the loop: libuv, in a thread of the client, or in the caller. Where there is a thread,
+ * a caller takes its place for as long as it waits, if it can (wheel.h). */
 #ifndef HF_CORE_DRIVE_H
 #define HF_CORE_DRIVE_H
 
@@ -15,12 +16,28 @@ void hf__drive_abandon(struct hf_client *client);
 /* Is the calling thread inside this client's loop (in a callback)? */
 bool hf__drive_inside(const struct hf_client *client);
 
-/* Blocks until *flag is set, turning the loop if that is the caller's job. Who is sure to call it
- * next, and says so before it posts, need not wake the loop. */
-void hf__drive_begin_wait(struct hf_client *client);
-void hf__drive_wait(struct hf_client *client, _Atomic uint32_t *flag);
+/* Whoever waits for the loop says so before it posts what the loop is to do, and then calls
+ * hf__drive_wait, with what hf__drive_begin_wait has answered: is the calling thread going to turn
+ * the loop? Blocks until *flag is set. */
+bool hf__drive_begin_wait(struct hf_client *client);
+void hf__drive_wait(struct hf_client *client, _Atomic uint32_t *flag, bool turns);
+/* The same for what nobody waits for: the loop is turned once, if it is the caller's to turn. */
+bool hf__drive_begin_push(struct hf_client *client);
+void hf__drive_push(struct hf_client *client, bool turns);
 /* Sets *flag and wakes who waits for it. */
 void hf__drive_notify(_Atomic uint32_t *flag);
+
+/* A request with a callback is about to be posted; it is answered. The client's thread stays at the
+ * loop in between. */
+void hf__drive_request_begins(struct hf_client *client);
+void hf__drive_request_ended(struct hf_client *client);
+/* In a task that may lead to a callback of the program: where a caller turns the loop, the task is
+ * run again by the client's thread, which is called at once. False: it may go on. */
+bool hf__drive_put_aside(struct hf_client *client, struct hf_task *task);
+/* In a loop that is turned by a caller, which must not run what the program wants to be told. */
+bool hf__drive_is_borrowed(const struct hf_client *client);
+/* What follows is a callback of the program, which may take its time. */
+void hf__drive_before_callback(struct hf_client *client);
 
 int hf__drive_fd(const struct hf_client *client);
 void hf__drive_dispatch(struct hf_client *client);

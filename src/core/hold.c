@@ -148,13 +148,14 @@ static struct hf_answer lower(struct hf_claim *claim, bool wait)
         return settle_here(claim);
     struct hf_waiter waiter = { 0 };
     bool waits = wait && !claim->raising && !hf__drive_inside(client);
-    if (waits)
-        hf__drive_begin_wait(client);
+    bool turns = waits ? hf__drive_begin_wait(client) : hf__drive_begin_push(client);
     hf__rest_line_up(claim, waits ? &waiter : NULL);
     hf__shard_unlock(shard);
     if (waits) {
-        hf__drive_wait(client, &waiter.answered);
+        hf__drive_wait(client, &waiter.answered, turns);
         answer = waiter.answer;
+    } else {
+        hf__drive_push(client, turns);
     }
     return answer;
 }

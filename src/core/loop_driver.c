@@ -1,6 +1,7 @@
 /* Drives claims on the loop: does what the wait loop says, with timers, the engine's asynchronous
  * slots, and the caller's thread or callback to tell. */
 #include "core/client.h"
+#include "core/drive.h"
 #include "core/gate.h"
 #include "core/lease.h"
 #include "core/lock.h"
@@ -98,7 +99,7 @@ struct hf_answer hf__claim_take_answer(struct hf_claim *claim)
 
 /* Who waits for the answer: taken out of the claim, which may be gone when it is told. */
 struct caller {
-    struct hf_loop *loop;
+    struct hf_client *client;
     struct hf_waiter *waiter;
     hf_done_cb *done;
     void *done_arg;
@@ -108,12 +109,14 @@ struct caller {
 
 static void take_caller(struct hf_claim *claim, struct caller *caller)
 {
-    caller->loop = &claim->client->loop;
+    caller->client = claim->client;
     caller->waiter = claim->waiter;
     caller->done = claim->done;
     caller->done_arg = claim->done_arg;
     caller->answer = hf__claim_take_answer(claim);
     claim->waiter = NULL;
+    if (claim->done)
+        hf__drive_request_ended(claim->client);
     claim->done = NULL;
     if (caller->done && caller->answer.code != HF_OK)
         hf__outcome_explain(&caller->sentence, claim->op.name, &caller->answer);
@@ -124,12 +127,14 @@ static void tell_caller(const struct caller *caller)
 {
     const struct hf_answer *answer = &caller->answer;
     if (caller->waiter) {
-        hf__waiters_tell(caller->loop, caller->waiter, *answer);
+        hf__waiters_tell(&caller->client->loop, caller->waiter, *answer);
         return;
     }
-    if (caller->done)
+    if (caller->done) {
+        hf__drive_before_callback(caller->client);
         caller->done(caller->done_arg, answer->code, answer->hold,
                      answer->code == HF_OK ? NULL : &caller->sentence);
+    }
     free(answer->error);
 }
 

@@ -2,6 +2,7 @@
 #include "core/loss.h"
 
 #include "base/futex.h"
+#include "core/drive.h"
 #include "core/gate.h"
 
 /* The shard is unlocked while the callback runs; in_callback keeps the claim's other holds from
@@ -17,6 +18,7 @@ static void announce(struct hf_shard *shard, struct hf_claim *claim, struct hf_h
     claim->client->calling_back = pthread_self();
     atomic_store(&claim->in_callback, 1);
     hf__shard_unlock(shard);
+    hf__drive_before_callback(claim->client);
     on_lost(arg, &loss);
     hf__shard_lock(shard);
     atomic_store(&claim->in_callback, 0);
@@ -46,6 +48,15 @@ static void say_lost(struct hf_shard *shard, const struct hf_claim *claim)
 }
 
 /* Who is told may give the claim back: the pin keeps its name and its reason. */
+void hf__claim_announce(struct hf_claim *claim)
+{
+    struct hf_hold *hold;
+    hf__claim_pin(claim);
+    while ((hold = next_to_announce(claim)))
+        announce(claim->shard, claim, hold);
+    hf__claim_unpin(claim);
+}
+
 static void lose_locked(struct hf_shard *shard, struct hf_claim *claim, const char *reason)
 {
     if (atomic_exchange(&claim->lost, true))
@@ -53,9 +64,10 @@ static void lose_locked(struct hf_shard *shard, struct hf_claim *claim, const ch
     claim->lost_reason = reason;
     hf__claim_pin(claim);
     say_lost(shard, claim);
-    struct hf_hold *hold;
-    while ((hold = next_to_announce(claim)))
-        announce(shard, claim, hold);
+    if (!hf__drive_is_borrowed(claim->client))
+        hf__claim_announce(claim);
+    else if (next_to_announce(claim))
+        hf__claim_post(claim, HF_ERRAND_ANNOUNCE);
     hf__claim_unpin(claim);
 }
 

@@ -4,11 +4,16 @@
 
 #include "core/claim.h"
 
-/* Marks a held claim as lost and runs the on_lost of its holds. Loop only. `reason` is static. */
+/* Marks a held claim as lost and runs the on_lost of its holds; where a caller turns the loop, the
+ * client's thread is called to do the latter. Loop only. `reason` is static. */
 void hf__claim_lose(struct hf_claim *claim, const char *reason);
 
 /* Loses what is suspected to be lost already. On the loop, with the shard locked, which it unlocks
  * for a while. */
 void hf__claim_lose_suspect(struct hf_claim *claim);
+
+/* Runs the on_lost of its holds that have not heard of it. On the loop of the client's thread, with
+ * the shard locked, which it unlocks for a while. */
+void hf__claim_announce(struct hf_claim *claim);
 
 #endif

@@ -104,12 +104,13 @@ int hf__rest_await(struct hf_claim *claim, int64_t until_ms)
     struct hf_waiter waiter = { .until_ms = until_ms, .asks = true };
     hf__shard_lock(claim->shard);
     bool busy = (claim->driven || claim->raising) && !claim->forgotten;
+    bool turns = busy && hf__drive_begin_wait(claim->client);
     if (busy)
         hf__rest_line_up(claim, &waiter);
     hf__shard_unlock(claim->shard);
     if (!busy)
         return HF_OK;
-    hf__drive_wait(claim->client, &waiter.answered);
+    hf__drive_wait(claim->client, &waiter.answered, turns);
     int code = waiter.answer.code;
     return code == HF_LOST ? HF_OK : code;
 }

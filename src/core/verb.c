@@ -55,8 +55,10 @@ int hf__verb_run(struct hf_verb *verb)
     hf__link_init(&verb->link);
     hf__timer_init(&verb->patience, patience_over);
     hf__task_init(&verb->start, started);
-    hf__loop_post(&verb->client->loop, &verb->start);
-    hf__drive_wait(verb->client, &waiter.answered);
+    struct hf_client *client = verb->client;
+    bool turns = hf__drive_begin_wait(client);
+    hf__loop_post(&client->loop, &verb->start);
+    hf__drive_wait(client, &waiter.answered, turns);
     return waiter.answer.code;
 }
 

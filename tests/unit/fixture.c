@@ -32,7 +32,7 @@ static void attempt(struct hf_engine *engine, struct hf_op *op)
     op->token = fixture.attempts;
     if (fixture.attempt_verdict == HF_GRANTED && fixture.leases) {
         op->own_lease.engine = engine;
-        op->own_lease.lease_ms = op->lease_ms ? op->lease_ms : FIXTURE_LEASE_MS;
+        op->own_lease.lease_ms = op->lease_ms ? op->lease_ms : fixture.lease_ms;
         op->own_lease.asked_at_ms = op->asked_at_ms;
         op->own_lease.fixed = op->lease_ms > 0;
         op->rests_on = &op->own_lease;
@@ -154,6 +154,7 @@ static void make_client(const struct hf_engine_ops *its_ops)
 {
     fixture = (struct fixture){ .attempt_verdict = HF_GRANTED,
                                 .release_verdict = HF_GONE,
+                                .lease_ms = FIXTURE_LEASE_MS,
                                 .answers_renewals = true };
     fixture.client = hf__client_new(&(hf_client_options){
         HF_CLIENT_OPTIONS_INIT, .lease_ms = FIXTURE_LEASE_MS, .owner_text = "unit" });

@@ -21,7 +21,9 @@ struct fixture {
     struct hf_change *last_change;
     bool
         lost; /* what was held is lost, which it says without a sentence, or when it is looked at */
-    unsigned attempts, renewals;
+    _Atomic unsigned attempts;
+    unsigned renewals;
+    int64_t lease_ms; /* of who wants none of its own */
     _Atomic unsigned releases;
     struct hf_op *last_attempt, *last_release;
     int last_keep;

@@ -1,0 +1,126 @@
+/* Hands the wheel to and fro. All of it is sequentially consistent: each side says what it does,
+ * then looks at what the others have said. */
+#include "core/wheel.h"
+
+#include "base/clock.h"
+#include "base/futex.h"
+
+HF_TUNABLE int64_t hf__wheel_grace_ms = 10;
+
+enum { AT_THREAD, AT_PARKED, AT_CALLER };
+
+enum { BELL_SLEEPS = 1, BELL_RUNG };
+
+void hf__wheel_init(struct hf_wheel *wheel, struct hf_loop *loop)
+{
+    *wheel = (struct hf_wheel){ .loop = loop };
+}
+
+void hf__wheel_enter(struct hf_wheel *wheel)
+{
+    uint32_t alone = atomic_load_explicit(&wheel->alone, memory_order_relaxed);
+    uint32_t now = atomic_fetch_add(&wheel->waiting, 1) != 0 ? 0 : alone + 1;
+    /* Where there are many, nobody writes to what all of them read. */
+    if (now != alone && now <= HF_WHEEL_ALONE)
+        atomic_store_explicit(&wheel->alone, now, memory_order_relaxed);
+}
+
+void hf__wheel_exit(struct hf_wheel *wheel)
+{
+    atomic_fetch_sub(&wheel->waiting, 1);
+}
+
+bool hf__wheel_take(struct hf_wheel *wheel)
+{
+    uint32_t parked = AT_PARKED;
+    if (atomic_load_explicit(&wheel->at, memory_order_relaxed) != AT_PARKED ||
+        !atomic_compare_exchange_strong(&wheel->at, &parked, AT_CALLER))
+        return false;
+    atomic_fetch_add(&wheel->taken, 1);
+    atomic_store(&wheel->loop->awake, true);
+    return true;
+}
+
+static void ring(struct hf_wheel *wheel)
+{
+    if (atomic_exchange(&wheel->bell, BELL_RUNG) == BELL_SLEEPS)
+        hf__futex_wake_all(&wheel->bell);
+}
+
+bool hf__wheel_call(struct hf_wheel *wheel)
+{
+    uint32_t parked = AT_PARKED;
+    if (!atomic_compare_exchange_strong(&wheel->at, &parked, AT_THREAD))
+        return false;
+    ring(wheel);
+    return true;
+}
+
+void hf__wheel_leave(struct hf_wheel *wheel, bool work_left)
+{
+    int64_t next_ms = hf__loop_next(wheel->loop);
+    atomic_store(&wheel->loop->awake, false);
+    if (work_left) {
+        atomic_store_explicit(&wheel->alone, 0, memory_order_relaxed);
+        atomic_store(&wheel->at, AT_THREAD);
+        ring(wheel);
+        return;
+    }
+    atomic_store(&wheel->at, AT_PARKED);
+    /* Who posted before that found somebody at the wheel, and woke nobody else. */
+    if (atomic_load(&wheel->loop->posted) || next_ms < atomic_load(&wheel->wakes_at_ms))
+        hf__wheel_call(wheel);
+}
+
+bool hf__wheel_may_park(const struct hf_wheel *wheel, unsigned told)
+{
+    return atomic_load_explicit(&wheel->alone, memory_order_relaxed) >= HF_WHEEL_ALONE &&
+           atomic_load(&wheel->waiting) == told && atomic_load(&wheel->requests) == 0 &&
+           !atomic_load(&wheel->loop->posted);
+}
+
+void hf__wheel_put_down(struct hf_wheel *wheel)
+{
+    int64_t next_ms = hf__loop_next(wheel->loop);
+    int64_t late_ms = hf__clock_ms() + hf__wheel_grace_ms;
+    atomic_store(&wheel->wanted, false);
+    atomic_store(&wheel->wakes_at_ms, next_ms < late_ms ? next_ms : late_ms);
+    atomic_store(&wheel->loop->awake, false);
+    atomic_store(&wheel->at, AT_PARKED);
+    if (atomic_load(&wheel->loop->posted))
+        hf__wheel_call(wheel);
+}
+
+/* True: the wheel is the thread's. */
+static bool sleep_on_bell(struct hf_wheel *wheel)
+{
+    atomic_store(&wheel->bell, BELL_SLEEPS);
+    if (atomic_load(&wheel->at) != AT_THREAD)
+        hf__futex_wait_until(&wheel->bell, BELL_SLEEPS, atomic_load(&wheel->wakes_at_ms));
+    return atomic_load(&wheel->at) == AT_THREAD;
+}
+
+void hf__wheel_get_back(struct hf_wheel *wheel)
+{
+    uint32_t seen = 0, often = 0;
+    while (!sleep_on_bell(wheel)) {
+        if (hf__clock_ms() < atomic_load(&wheel->wakes_at_ms))
+            continue;
+        uint32_t parked = AT_PARKED;
+        if (atomic_compare_exchange_strong(&wheel->at, &parked, AT_THREAD))
+            return;
+        uint32_t taken = atomic_load(&wheel->taken);
+        often = taken == seen ? often + 1 : 0;
+        seen = taken;
+        if (often >= HF_WHEEL_LOOKS) {
+            atomic_store(&wheel->wanted, true);
+            wheel->loop->wake(wheel->loop->arg);
+        }
+        /* A caller that leaves after this calls earlier if it must; one that has left before is
+         * seen here. */
+        atomic_store(&wheel->wakes_at_ms, hf__clock_ms() + hf__wheel_grace_ms);
+        parked = AT_PARKED;
+        if (atomic_compare_exchange_strong(&wheel->at, &parked, AT_THREAD))
+            return;
+    }
+}
