@@ -10,6 +10,14 @@
 enum { OUT_MAX = 1000 };
 
 static sem_t room;
+static _Atomic unsigned lost_count;
+
+static void lost(void *arg, const hf_loss *loss)
+{
+    (void)arg;
+    if (lost_count++ == 0)
+        fprintf(stderr, "bench-redis-worker: lost %s: %s\n", loss->name, loss->reason);
+}
 
 static size_t memory_in_use(void)
 {
@@ -31,12 +39,13 @@ static void granted(void *arg, int code, hf_hold *hold, const hf_error *error)
 
 static void take(hf_client *client, unsigned first, unsigned end)
 {
+    const hf_lock_options options = { HF_LOCK_OPTIONS_INIT, .on_lost = lost };
     char name[32];
     for (unsigned i = first; i < end; i++) {
         snprintf(name, sizeof name, "lock:order:%08u", i);
         while (sem_wait(&room) != 0)
             ;
-        if (hf_lock_async(client, name, HF_FOREVER, NULL, granted, NULL, NULL) != HF_OK)
+        if (hf_lock_async(client, name, HF_FOREVER, &options, granted, NULL, NULL) != HF_OK)
             die("%s", hf_last_error()->text);
     }
     for (unsigned i = 0; i < OUT_MAX; i++)
@@ -56,6 +65,11 @@ void hold_many(const struct subject *subject, unsigned count)
     take(client, OUT_MAX, count);
     printf("held=%u bytes_each=%.0f", count,
            (double)(memory_in_use() - before) / (count - OUT_MAX));
+}
+
+void count_lost(void)
+{
+    printf("lost=%u", lost_count);
 }
 
 /* A turn of the loop that renews very many must not keep others waiting for long. */

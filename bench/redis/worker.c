@@ -32,6 +32,8 @@ static void obey(const char *order)
         measure_crowd(subject, count, ms);
     else if (sscanf(order, "hold %u", &count) == 1)
         hold_many(subject, count);
+    else if (strncmp(order, "lost", 4) == 0)
+        count_lost();
     else if (sscanf(order, "beside %lld", &ms) == 1)
         measure_beside(subject, ms);
     else if (sscanf(order, "fill %u", &count) == 1)

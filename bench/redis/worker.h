@@ -35,6 +35,8 @@ void measure_handover(const struct subject *subject, int64_t ms);
 void measure_telling(int64_t ms);
 void measure_crowd(const struct subject *subject, unsigned processes, int64_t ms);
 void hold_many(const struct subject *subject, unsigned count);
+/* How many of those were lost; why the first of them was, is on stderr. */
+void count_lost(void);
 /* One more lock of the client that holds so many, over and over. */
 void measure_beside(const struct subject *subject, int64_t ms);
 
