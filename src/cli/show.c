@@ -132,6 +132,18 @@ static int screen_width(void)
     return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col ? size.ws_col : 100;
 }
 
+/* Without tokens the store knows of most locks only who asks for them by name. */
+static const char *nothing_to_show(const struct cli_session *session, const char *name)
+{
+    bool blind = session->client && !(hf_caps(session->client) & HF_CAP_TOKEN);
+
+    if (blind && (!name || is_pattern(name)))
+        return "Nothing is to be seen; without tokens (fence=off) mutexes and read-write locks are "
+               "shown by name only.";
+    return name ? "Of these, nothing is held, and nobody waits."
+                : "Nothing is held, and nobody waits.";
+}
+
 static int print_once(struct cli_session *session)
 {
     const struct cli_settings *settings = session->settings;
@@ -148,8 +160,7 @@ static int print_once(struct cli_session *session)
         if (settings->json)
             cli_picture_print_json(stdout, &picture, wanted);
         else if (empty && isatty(STDOUT_FILENO))
-            puts(name ? "Of these, nothing is held, and nobody waits."
-                      : "Nothing is held, and nobody waits.");
+            puts(nothing_to_show(session, name));
         else
             cli_table_print(stdout, &picture, wanted, screen_width());
         fflush(stdout);

@@ -1,10 +1,16 @@
 """show and break."""
 import json
 import os
+import pathlib
+import shutil
 import signal
 import subprocess
+import sys
 
-from clitest import COMMAND, PATIENCE, Terminal, contains, equal, main, test
+from clitest import COMMAND, PATIENCE, Skip, Terminal, contains, equal, main, test
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / 'interop'))
+from sides import Server  # noqa: E402
 
 
 @test
@@ -107,6 +113,26 @@ def a_person_is_told_that_there_is_nothing(box):
         screen.close()
         equal(box.expect(0, 'show', *words).out, '')
         equal(box.picture(*words), [])
+
+
+@test
+def a_person_is_told_what_cannot_be_seen_without_tokens(box):
+    if os.environ['HOLDFAST_REDIS'] != 'yes':
+        raise Skip('this build has no engine for Redis')
+    if not shutil.which('redis-server'):
+        raise Skip('there is no redis-server')
+    os.mkdir(box.file('server'))
+    server = Server(box.file('server'))
+    box.processes.append(server)
+    url = server.url + '?fence=off'
+    owner = box.expect(0, '-e', url, 'lock', 'x').out.strip()
+    for words in (), ('x*',):
+        screen = Terminal(box, COMMAND, '-e', url, 'show', *words)
+        contains(screen.next_report(), 'exit 0')
+        contains(screen.text, 'without tokens (fence=off)')
+        screen.close()
+    contains(box.expect(0, '-e', url, 'show', 'x').out, 'mutex')
+    box.expect(0, '-e', url, 'unlock', 'x', owner)
 
 
 @test
