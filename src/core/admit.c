@@ -2,6 +2,7 @@
  */
 #include "base/clear.h"
 #include "base/testing.h"
+#include "core/aside.h"
 #include "core/at_once.h"
 #include "core/call.h"
 #include "core/gate.h"
@@ -17,8 +18,8 @@
 static bool is_believed(const struct hf_claim *claim)
 {
     const struct hf_loop *loop = &claim->client->loop;
-    int64_t valid_until_ms = atomic_load(&claim->valid_until_ms);
-    return !atomic_load(&claim->lost) &&
+    int64_t valid_until_ms = atomic_load(&claim->grant->valid_until_ms);
+    return !atomic_load(&claim->grant->lost) &&
            (valid_until_ms == HF_NEVER || loop->clock(loop->arg) < valid_until_ms);
 }
 
@@ -77,8 +78,10 @@ static enum hf_admission how_to_nest(const struct hf_claim *claim, const struct 
     return HF_ADMIT_NO;
 }
 
-static void fill_hold(struct hf_hold *hold, const struct hf_ask *ask)
+static void fill_hold(struct hf_hold *hold, const struct hf_claim *claim, const struct hf_ask *ask)
 {
+    hold->grant = claim->grant;
+    hf__link_init(&hold->link);
     atomic_store_explicit(&hold->mode, ask->mode, memory_order_relaxed);
     hold->on_lost = ask->on_lost;
     hold->lost_arg = ask->lost_arg;
@@ -104,7 +107,7 @@ static void admit_nested(struct hf_shard *shard, struct hf_claim *claim, const s
         refuse(entrance, HF_ENOMEM);
         return;
     }
-    fill_hold(hold, ask);
+    fill_hold(hold, claim, ask);
     if (entrance->how == HF_ADMIT_NESTED) {
         hf__gate_add_hold(claim, hold);
         answer->hold = hold;
@@ -149,49 +152,58 @@ static bool copy_text(struct hf_claim *claim, const struct hf_ask *ask)
 }
 
 /* What lasts for all uses of a claim's memory. */
-static void prepare_claim(struct hf_client *client, struct hf_shard *shard, struct hf_claim *claim)
+static void prepare_claim(struct hf_shard *shard, struct hf_claim *claim)
 {
-    claim->client = client;
+    claim->client = shard->client;
     claim->shard = shard;
-    hf__link_init(&claim->holds);
+    hf__link_init(&claim->rest_link);
     hf__link_init(&claim->lease_link);
     hf__claim_init_driver(claim);
     hf__call_init_errand(claim);
 }
 
-static void reset_claim(struct hf_client *client, struct hf_shard *shard, struct hf_claim *claim)
+void hf__gate_reset_claim(struct hf_shard *shard, struct hf_claim *claim)
 {
     if (!claim->client)
-        prepare_claim(client, shard, claim);
+        prepare_claim(shard, claim);
     size_t fresh = offsetof(struct hf_claim, gate);
     hf__link_init(&claim->gate_link);
     hf__clear((char *)claim + fresh, offsetof(struct hf_claim, text) - fresh);
     hf__clear(&claim->op, offsetof(struct hf_op, own_lease));
     claim->held_mode = claim->store_mode = HF_KEEP_NOTHING;
-    atomic_store_explicit(&claim->valid_until_ms, HF_NEVER, memory_order_relaxed);
 }
 
-static struct hf_claim *make_claim(struct hf_client *client, struct hf_shard *shard,
-                                   struct hf_gate *gate, const struct hf_ask *ask)
+static void reset_grant(struct hf_claim *claim, struct hf_grant *grant)
 {
-    struct hf_claim *claim = hf__pool_get_claim(shard);
-    struct hf_hold *hold =
-        claim && hf__mode_leaves_hold(ask->mode) ? hf__pool_get_hold(shard) : NULL;
-    if (!claim || (!hold && hf__mode_leaves_hold(ask->mode)) || !copy_text(claim, ask)) {
-        if (hold)
-            hf__pool_put_hold(shard, hold);
+    claim->grant = grant;
+    grant->gate = claim->gate;
+    grant->claim = claim;
+    hf__link_init(&grant->holds);
+    atomic_store_explicit(&grant->valid_until_ms, HF_NEVER, memory_order_relaxed);
+    atomic_store_explicit(&grant->lost, false, memory_order_relaxed);
+}
+
+static struct hf_claim *make_claim(struct hf_shard *shard, struct hf_gate *gate,
+                                   const struct hf_ask *ask)
+{
+    struct hf_claim *claim = hf__pool_get_claim(shard, hf__aside_spares(shard));
+    struct hf_grant *grant = claim ? hf__pool_get_grant(shard) : NULL;
+    if (!grant || !copy_text(claim, ask)) {
+        if (grant)
+            hf__pool_put_grant(shard, grant);
         if (claim)
             hf__pool_put_claim(shard, claim);
         return NULL;
     }
-    reset_claim(client, shard, claim);
+    hf__gate_reset_claim(shard, claim);
     claim->gate = gate;
+    reset_grant(claim, grant);
     claim->here = ask->here;
     claim->driven = true;
     gate->claims++;
-    if (hold) {
-        fill_hold(hold, ask);
-        claim->new_hold = hold;
+    if (hf__mode_leaves_hold(ask->mode)) {
+        claim->new_hold = &grant->first;
+        fill_hold(&grant->first, claim, ask);
     }
     fill_op(claim, ask);
     return claim;
@@ -202,7 +214,7 @@ static void admit_new(struct hf_client *client, struct hf_shard *shard, struct h
 {
     if (!gate)
         gate = hf__gate_make(shard, ask);
-    struct hf_claim *claim = gate ? make_claim(client, shard, gate, ask) : NULL;
+    struct hf_claim *claim = gate ? make_claim(shard, gate, ask) : NULL;
     entrance->claim = claim;
     if (!claim) {
         if (gate && gate->claims == 0)
@@ -233,8 +245,12 @@ void hf__gate_admit(struct hf_client *client, const struct hf_ask *ask,
         refuse(entrance, HF_ECLOSED);
     } else {
         struct hf_gate *gate = hf__gate_find(shard, ask);
-        struct hf_claim *nest = gate ? find_nest(gate, ask) : NULL;
-        if (nest)
+        bool there =
+            !gate || !gate->is_aside || hf__aside_fetch(gate->aside.grant, HF_FETCH_TO_SHARE);
+        struct hf_claim *nest = gate && there ? find_nest(gate, ask) : NULL;
+        if (!there)
+            refuse(entrance, HF_ENOMEM);
+        else if (nest)
             admit_nested(shard, nest, ask, entrance);
         else
             admit_new(client, shard, gate, ask, entrance);

@@ -25,20 +25,21 @@ bool hf__take_at_once(struct hf_claim *claim, const struct hf_ask *ask, struct h
 
 static bool is_last(const struct hf_claim *claim, const struct hf_hold *hold)
 {
-    return claim->holds.next == &hold->link && claim->holds.prev == &hold->link;
+    return claim->grant->holds.next == &hold->link && claim->grant->holds.prev == &hold->link;
 }
 
 /* Nothing is under way, and nobody else looks at it. */
 static bool is_at_rest(const struct hf_claim *claim)
 {
     return claim->here && !claim->driven && !claim->raising && !claim->pins &&
-           !claim->op.rests_on && !atomic_load_explicit(&claim->lost, memory_order_relaxed) &&
+           !claim->op.rests_on &&
+           !atomic_load_explicit(&claim->grant->lost, memory_order_relaxed) &&
            !atomic_load_explicit(&claim->in_callback, memory_order_relaxed);
 }
 
 bool hf__leave_at_once(struct hf_shard *shard, struct hf_hold *hold)
 {
-    struct hf_claim *claim = hold->claim;
+    struct hf_claim *claim = hold->grant->claim;
     struct hf_client *client = claim->client;
     if (!client->ops->leave_at_once || !is_last(claim, hold) || !is_at_rest(claim) ||
         hf__host_wants_events(&client->host))

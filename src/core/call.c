@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/testing.h"
+#include "core/aside.h"
 #include "core/ask.h"
 #include "core/drive.h"
 #include "core/gate.h"
@@ -29,7 +30,7 @@ static void start(struct hf_claim *claim)
     else if (claim->state == HF_CLAIM_LEAVING)
         hf__claim_await_retry(claim);
     else if (claim->state == HF_CLAIM_HELD)
-        hf__lease_follow(claim);
+        hf__aside_watch(claim);
 }
 
 static void take_turn(struct hf_claim *claim)
@@ -84,8 +85,10 @@ static void errand_arrived(struct hf_task *task)
     hf__claim_errand_done(claim, errand);
     if (runs && errand == HF_ERRAND_LOSE)
         hf__claim_lose_suspect(claim);
-    if (runs && errand == HF_ERRAND_ANNOUNCE)
+    if (runs && errand == HF_ERRAND_ANNOUNCE) {
         hf__claim_announce(claim);
+        hf__aside_rests(claim);
+    }
     if (runs && errand == HF_ERRAND_SETTLE)
         runs = hf__hold_begin_to_lower(claim);
     hf__shard_unlock(shard);

@@ -211,17 +211,17 @@ static int check_lease_hold(hf_hold *hold)
 {
     if (!hold)
         return hf__outcome_fail(HF_EINVAL, "the hold is NULL");
-    int code = hf__ask_client(hold->claim->client, true);
+    int code = hf__ask_client(hold->grant->shard->client, true);
     if (code != HF_OK)
         return code;
-    struct hf_claim *claim = hold->claim;
-    if (!atomic_load(&claim->fixed))
+    const struct hf_grant *grant = hold->grant;
+    if (!atomic_load(&grant->fixed))
         return hf__outcome_fail(HF_EINVAL,
                                 "\"%.200s\" is held without a lease of its own; take it "
                                 "with lease_ms",
-                                claim->op.name);
-    if (atomic_load(&claim->lost))
-        return hf__outcome_fail(HF_LOST, "\"%.200s\": the lease is over", claim->op.name);
+                                grant->gate->name);
+    if (atomic_load(&grant->lost))
+        return hf__outcome_fail(HF_LOST, "\"%.200s\": the lease is over", grant->gate->name);
     return HF_OK;
 }
 
@@ -242,7 +242,7 @@ static void begin_on_lease(struct hf_verb *verb)
 {
     struct change *whole = HF_CONTAINER(verb, struct change, verb);
     struct hf_claim *claim = claim_of(whole);
-    if (!atomic_load(&claim->lost) && claim->op.rests_on) {
+    if (!atomic_load(&claim->grant->lost) && claim->op.rests_on) {
         hf__point(verb->client, "before_renew", claim->op.name);
         begin(verb);
         return;
@@ -271,7 +271,7 @@ int hf_renew(hf_hold *hold, int64_t lease_ms)
     if (lease_ms < 10)
         return hf__outcome_fail(HF_EINVAL, "lease_ms is %lld; use at least 10",
                                 (long long)lease_ms);
-    struct change *whole = new_lease_change(hold->claim, HF_CHANGE_RENEW);
+    struct change *whole = new_lease_change(hold->grant->claim, HF_CHANGE_RENEW);
     if (!whole)
         return hf__outcome_fail(HF_ENOMEM, "out of memory");
     whole->change.lease_ms = hf__ask_lease(lease_ms);
@@ -292,7 +292,7 @@ static void detached(struct hf_verb *verb)
     hf__lease_unwatch(claim);
     hf__shard_lock(shard);
     struct hf_link *link;
-    while ((link = hf__list_pop(&claim->holds)))
+    while ((link = hf__list_pop(&claim->grant->holds)))
         hf__pool_put_hold(shard, HF_CONTAINER(link, struct hf_hold, link));
     claim->held_mode = claim->store_mode = HF_KEEP_NOTHING;
     hf__shard_unlock(shard);
@@ -305,7 +305,8 @@ static void detached(struct hf_verb *verb)
 static bool set_apart(struct hf_claim *claim)
 {
     hf__shard_lock(claim->shard);
-    bool alone = claim->holds.next == claim->holds.prev && !claim->driven && !claim->raising;
+    bool alone =
+        claim->grant->holds.next == claim->grant->holds.prev && !claim->driven && !claim->raising;
     if (alone) {
         claim->driven = true;
         claim->held_mode = HF_KEEP_NOTHING;
@@ -328,7 +329,7 @@ int hf_detach(hf_hold *hold, char owner_key[HF_OWNER_KEY_SIZE])
     int code = check_lease_hold(hold);
     if (code != HF_OK)
         return code;
-    struct hf_claim *claim = hold->claim;
+    struct hf_claim *claim = hold->grant->claim;
     struct hf_client *client = claim->client;
     if (!owner_key || !(client->ops->caps & HF_CAP_DETACH))
         return hf__outcome_fail(owner_key ? HF_ENOTSUP : HF_EINVAL,

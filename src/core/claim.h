@@ -1,9 +1,10 @@
 /* What the core keeps: clients, gates, claims and holds.
  *
  * A *claim* is one owner's claim on one name, from the first question to the last; it embeds the
- * engine's op. A *hold* is what the user has in hand; several holds share the claim that they nest
- * in. A *gate* is a name that is in use in this process: its queue of claims that still ask, and
- * its list of claims that hold.
+ * engine's op. A *grant* is what a claim has been given, and keeps its place when the claim is set
+ * aside (aside.c). A *hold* is what the user has in hand; several holds share the grant that
+ * they nest in. A *gate* is a name that is in use in this process: its queue of claims that still
+ * ask, and its list of claims that hold.
  *
  * Who may touch what:
  *  - gates, the lists in them, holds, and a claim's `held_mode`: under the mutex of the gate's
@@ -73,7 +74,7 @@ struct hf_claim {
         struct hf_link gate_link; /* in gate->queue or gate->holders */
         struct hf_claim *next_free;
     };
-    struct hf_link holds;
+    struct hf_link rest_link;  /* in shard->resting, or in nothing */
     struct hf_link lease_link; /* in the holders of `watched` */
     struct hf_lease *watched;  /* what op.rests_on was when the watchdog heard of it last */
     struct hf_timer alarm;     /* for its deadline, or for when it asks again */
@@ -81,6 +82,7 @@ struct hf_claim {
 
     /* From here on to text, everything is zero at the begin of a use. */
     struct hf_gate *gate;
+    struct hf_grant *grant;
     struct hf_hold *new_hold;    /* joins by the next grant; allocated before the first question */
     struct hf_hold *changing;    /* the hold that hf_upgrade raises; or NULL */
     struct hf_hold *answer_hold; /* what the caller is handed with HF_OK */
@@ -88,8 +90,6 @@ struct hf_claim {
     int64_t wait_until_ms, retry_at_ms;
     int64_t leave_until_ms; /* by then a silent store has forgotten us by itself */
 
-    _Atomic int64_t valid_until_ms; /* HF_NEVER: no lease limits it */
-    _Atomic uint64_t token;         /* of the last grant: what any thread may read of it */
     const char *lost_reason;
 
     struct hf_waiter *waiter;        /* who hears the outcome; after lowering, maybe several */
@@ -122,16 +122,15 @@ struct hf_claim {
     bool started;      /* handed to the loop (under the shard's mutex) */
     bool awaits_deadline, awaits_retry; /* what `alarm` is for (loop only) */
     bool forgotten;                     /* over, but pinned: the last pin frees it */
+    bool fetched;    /* to be renewed or lost, and neither yet (under the shard's mutex) */
     uint8_t errands; /* on their way to the loop, HF_ERRAND_...; a pin (under the shard's mutex) */
-    _Atomic bool lost;
-    _Atomic bool fixed; /* it rests on a fixed lease of its own, as of the last grant */
 
     char *text; /* HF_OWNER_KEY_SIZE, made when a call first brings its owner's or an attach key,
                    and kept with the memory */
 };
 
 struct hf_hold {
-    struct hf_claim *claim;
+    struct hf_grant *grant;
     union {
         struct hf_link link;
         struct hf_hold *next_free;
@@ -142,16 +141,45 @@ struct hf_hold {
     void *lost_arg;
 };
 
+/* What any thread may read of a claim, at a place that stays when the claim is set aside. */
+struct hf_grant {
+    struct hf_hold first; /* of the holds, so that a claim needs one piece of memory for both */
+    struct hf_shard *shard;
+    struct hf_gate *gate;
+    struct hf_claim *claim; /* NULL: it is set aside (under the shard's mutex, as what follows) */
+    union {
+        struct hf_link holds;
+        struct hf_grant *next_free;
+    };
+    struct hf_link aside;           /* in one of the shard's lists of what is set aside */
+    _Atomic int64_t valid_until_ms; /* HF_NEVER: no lease limits it */
+    _Atomic uint64_t token;         /* of the last grant */
+    _Atomic bool lost;
+    _Atomic bool fixed; /* it rests on a fixed lease of its own, as of the last grant */
+    /* What of a claim that is set aside has no place in its gate. */
+    int8_t mode;
+    bool enqueue;
+};
+
 struct hf_gate {
     struct hf_gate *next; /* in the bucket, or in the pool */
     uint64_t hash;
-    struct hf_link queue;   /* claims that ask or are going to; the first one is the head */
-    struct hf_link holders; /* claims that hold, or hold and ask for more, or leave */
-    uint64_t kept;          /* the engine's word on the name between two claims; 0: none */
-    uint32_t claims;        /* all of them, bare tries too, which are in neither list */
+    union {
+        struct {
+            struct hf_link queue;   /* claims that ask or are going to; the first is the head */
+            struct hf_link holders; /* claims that hold, or hold and ask for more, or leave */
+        };
+        struct { /* while the only claim, which holds, is set aside */
+            struct hf_grant *grant;
+            uint64_t owner, engine_word[2];
+        } aside;
+    };
+    uint64_t kept;   /* the engine's word on the name between two claims; 0: none */
+    uint32_t claims; /* all of them, bare tries too, which are in neither list */
     uint16_t name_length;
-    uint8_t size;        /* which of the pool's sizes it has, by the room for its name */
-    _Atomic bool silent; /* the store's last word to the head was silence */
+    uint8_t size : 7;     /* which of the pool's sizes it has, by the room for its name */
+    uint8_t is_aside : 1; /* (under the shard's mutex) */
+    _Atomic bool silent;  /* the store's last word to the head was silence */
     char name[];
 };
 
@@ -161,14 +189,27 @@ struct hf_gate {
 
 struct hf_shard {
     pthread_mutex_t mutex;
+    struct hf_client *client;
     struct hf_gate **buckets;
     uint32_t bucket_count, gate_count;
     uint32_t calls_begun; /* on names of this shard (under the mutex) */
     _Atomic uint32_t calls_ended;
     struct hf_gate *idle; /* stays for what its engine keeps in it, though no claim needs it now */
     struct hf_gate *free_gates[HF_GATE_SIZES];
+    struct hf_grant *free_grants;
     struct hf_hold *free_holds;
     struct hf_claim *free_claims;
+    uint32_t free_claim_count;
+    struct hf_link resting; /* claims that may be set aside; who has rested longest comes first */
+    uint32_t resting_count;
+    uint32_t fetched_count;    /* of claims that are `fetched` */
+    uint32_t aside_count;      /* grants whose claim is set aside, in any of these lists */
+    struct hf_link aside;      /* grants whose claim is set aside; who is due next comes first */
+    struct hf_link aside_lost; /* the same of locks that are lost */
+    struct hf_link
+        aside_ended; /* the same without a hold: to be given back, once there is memory */
+    struct hf_task set_aside;
+    struct hf_timer aside_due; /* (loop only) */
     struct hf_claim **chunks;
     uint32_t chunk_count, chunk_room;
     struct hf_block *blocks; /* everything allocated for the pools, to be freed at the end */

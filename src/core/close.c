@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "base/futex.h"
+#include "core/aside.h"
 #include "core/at_once.h"
 #include "core/client.h"
 #include "core/drive.h"
@@ -42,8 +43,8 @@ static void rouse(struct hf_claim *claim, void *arg)
 
 static void drop_all_holds(struct hf_claim *claim)
 {
-    while (!hf__list_empty(&claim->holds))
-        hf__gate_drop_hold(HF_CONTAINER(claim->holds.next, struct hf_hold, link));
+    while (!hf__list_empty(&claim->grant->holds))
+        hf__gate_drop_hold(HF_CONTAINER(claim->grant->holds.next, struct hf_hold, link));
     claim->held_mode = HF_KEEP_NOTHING;
 }
 
@@ -77,6 +78,8 @@ static bool push_all_out(struct hf_client *client, bool holds_too)
     bool any = false;
     for (unsigned s = 0; s < HF_SHARDS; s++) {
         struct hf_shard *shard = &client->shards[s];
+        if (holds_too)
+            any |= hf__aside_fetch_some(shard);
         for (uint32_t c = 0; c < shard->chunk_count; c++)
             for (uint32_t i = 0; i < HF_CLAIM_CHUNK; i++)
                 any |= push_out(shard, &shard->chunks[c][i], holds_too);
@@ -153,6 +156,7 @@ static void close_engine(struct hf_task *task)
 {
     struct engine_end *end = HF_CONTAINER(task, struct engine_end, task);
     hf__claims_visit(end->client, still, NULL);
+    hf__aside_stop(end->client);
     end->client->ops->close(end->client->engine, engine_closed, end);
 }
 

@@ -189,6 +189,11 @@ struct hf_engine_ops {
      * means (hf__op_done on a reused op is the engine's mistake). */
     void (*release)(struct hf_engine *engine, struct hf_op *op);
     void (*renew)(struct hf_engine *engine, struct hf_lease *lease); /* -> hf__lease_renewed */
+    /* Optional: the op is held on a lease of its own, and nothing about it is out. True: the engine
+     * knows it by nothing but what it carries, so that its memory may serve another claim. Before
+     * it is asked about again, another op carries the same: the name, the owner, mode, token,
+     * enqueue, engine_word and the lease, with everything else as in a new one. */
+    bool (*set_aside)(struct hf_engine *engine, struct hf_op *op);
     void (*change)(struct hf_engine *engine, struct hf_change *change);
     void (*inspect)(struct hf_engine *engine, struct hf_query *query);
     /* Optional: what the store says about itself. */

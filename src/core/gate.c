@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 #include "base/futex.h"
+#include "core/aside.h"
 #include "core/at_once.h"
 #include "core/call.h"
 #include "core/lock.h"
@@ -24,9 +25,12 @@ static struct hf_shard *shard_of_claim(const struct hf_claim *claim)
 
 int hf__gates_open(struct hf_client *client)
 {
-    for (unsigned i = 0; i < HF_SHARDS; i++)
+    for (unsigned i = 0; i < HF_SHARDS; i++) {
+        client->shards[i].client = client;
+        hf__aside_init(&client->shards[i]);
         if (hf__pool_open(&client->shards[i]) != HF_OK)
             return HF_ENOMEM;
+    }
     return HF_OK;
 }
 
@@ -65,6 +69,7 @@ struct hf_gate *hf__gate_make(struct hf_shard *shard, const struct hf_ask *ask)
     hf__link_init(&gate->queue);
     hf__link_init(&gate->holders);
     gate->claims = 0;
+    gate->is_aside = false;
     gate->kept = 0;
     atomic_store_explicit(&gate->silent, false, memory_order_relaxed);
     hf__pool_grow_buckets(shard);
@@ -77,8 +82,8 @@ struct hf_gate *hf__gate_make(struct hf_shard *shard, const struct hf_ask *ask)
 
 void hf__gate_add_hold(struct hf_claim *claim, struct hf_hold *hold)
 {
-    hold->claim = claim;
-    hf__list_append(&claim->holds, &hold->link);
+    hold->grant = claim->grant;
+    hf__list_append(&claim->grant->holds, &hold->link);
 }
 
 bool hf__gate_call_begin(struct hf_client *client, uint64_t name_hash)
@@ -149,9 +154,9 @@ static void settle_loss(struct hf_claim *claim)
 {
     const struct hf_client *client = claim->client;
     bool gone = client->ops->held_here && !client->ops->held_here(client->engine, &claim->op);
-    if (atomic_load(&claim->lost) || !(claim->op.lost || gone))
+    if (atomic_load(&claim->grant->lost) || !(claim->op.lost || gone))
         return;
-    atomic_store(&claim->valid_until_ms, 0);
+    atomic_store(&claim->grant->valid_until_ms, 0);
     hf__claim_post(claim, HF_ERRAND_LOSE);
 }
 
@@ -176,8 +181,8 @@ static void join_holders(struct hf_claim *claim)
     }
     claim->held_mode = claim->store_mode = (int8_t)claim->op.mode;
     const struct hf_lease *lease = claim->op.rests_on;
-    atomic_store_explicit(&claim->fixed, lease && lease->fixed, memory_order_relaxed);
-    atomic_store_explicit(&claim->token, token_of(claim), memory_order_relaxed);
+    atomic_store_explicit(&claim->grant->fixed, lease && lease->fixed, memory_order_relaxed);
+    atomic_store_explicit(&claim->grant->token, token_of(claim), memory_order_relaxed);
     if (claim->op.attach_key) {
         claim->new_hold->mode = claim->op.mode;
         claim->op.attach_key = NULL;
@@ -210,7 +215,7 @@ static void settle_lower(struct hf_shard *shard, struct hf_claim *claim)
     claim->refused_keep = refused ? (int8_t)claim->op.keep : 0;
     if (!refused)
         claim->store_mode = (int8_t)claim->op.keep;
-    else if (!hf__list_empty(&claim->holds))
+    else if (!hf__list_empty(&claim->grant->holds))
         claim->held_mode = claim->store_mode;
 }
 
@@ -234,6 +239,7 @@ void hf__gate_rest(struct hf_claim *claim, bool watch)
     hf__shard_lock(shard);
     settle_loss(claim);
     come_to_rest(claim, watch);
+    hf__aside_rests(claim);
     hf__shard_unlock(shard);
 }
 
@@ -309,19 +315,27 @@ void hf__gate_follow(struct hf_claim *claim, enum hf_claim_state before)
 
 /* ---- the end ---- */
 
-void hf__gate_free(struct hf_shard *shard, struct hf_claim *claim)
+void hf__gate_put_claim(struct hf_shard *shard, struct hf_claim *claim)
 {
-    struct hf_gate *gate = claim->gate;
-    assert(hf__list_empty(&claim->holds));
-    leave_queue(claim);
-    if (claim->new_hold)
-        hf__pool_put_hold(shard, claim->new_hold);
+    hf__aside_leaves(claim);
     claim->generation++;
     claim->uses++;
     claim->gate = NULL;
     hf__pool_put_claim(shard, claim);
+}
+
+void hf__gate_free(struct hf_shard *shard, struct hf_claim *claim)
+{
+    struct hf_gate *gate = claim->gate;
+    assert(hf__list_empty(&claim->grant->holds));
+    leave_queue(claim);
+    if (claim->new_hold)
+        hf__pool_put_hold(shard, claim->new_hold);
+    hf__pool_put_grant(shard, claim->grant);
+    hf__gate_put_claim(shard, claim);
     if (--gate->claims == 0)
         hf__gate_left(claim->client, shard, gate);
+    hf__aside_end(shard);
 }
 
 void hf__gate_forget(struct hf_claim *claim)
@@ -371,7 +385,7 @@ void hf__claim_errand_done(struct hf_claim *claim, unsigned errand)
 int hf__gate_needed(const struct hf_claim *claim)
 {
     int needed = HF_KEEP_NOTHING;
-    HF_LIST_FOREACH (link, following, &claim->holds) {
+    HF_LIST_FOREACH (link, following, &claim->grant->holds) {
         const struct hf_hold *hold = HF_CONTAINER(link, struct hf_hold, link);
         if ((int)hold->mode > needed)
             needed = (int)hold->mode;
@@ -385,7 +399,7 @@ int hf__gate_needed(const struct hf_claim *claim)
 
 void hf__gate_drop_hold(struct hf_hold *hold)
 {
-    struct hf_claim *claim = hold->claim;
+    struct hf_claim *claim = hold->grant->claim;
     struct hf_shard *shard = shard_of_claim(claim);
     while (atomic_load(&claim->in_callback) &&
            !pthread_equal(claim->client->calling_back, pthread_self())) {

@@ -72,6 +72,10 @@ struct hf_answer hf__gate_grant(struct hf_claim *claim);
 
 /* The claim is over: out of the gate, memory back to the pool. */
 void hf__gate_forget(struct hf_claim *claim);
+/* With the shard locked: its memory may serve another claim. */
+void hf__gate_put_claim(struct hf_shard *shard, struct hf_claim *claim);
+/* With the shard locked: makes a new claim of memory from the pool. */
+void hf__gate_reset_claim(struct hf_shard *shard, struct hf_claim *claim);
 /* With the shard locked, for a claim that has no task out. */
 void hf__gate_free(struct hf_shard *shard, struct hf_claim *claim);
 

@@ -2,6 +2,7 @@
 #include "core/hold.h"
 
 #include "base/clock.h"
+#include "core/aside.h"
 #include "core/ask.h"
 #include "core/at_once.h"
 #include "core/call.h"
@@ -22,37 +23,41 @@ static struct hf_shard *shard_of(const struct hf_claim *claim)
 
 /* ---- what needs no question ---- */
 
+static struct hf_client *client_of(const struct hf_hold *hold)
+{
+    return hold->grant->shard->client;
+}
+
+static const char *name_of(const struct hf_hold *hold)
+{
+    return hold->grant->gate->name;
+}
+
 bool hf_held(const hf_hold *hold)
 {
-    if (!hold || hf__forked(hold->claim->client) || atomic_load(&hold->claim->lost))
-        return false;
-    int64_t valid_until = atomic_load(&hold->claim->valid_until_ms);
-    if (valid_until == HF_NEVER)
-        return true;
-    struct hf_loop *loop = &hold->claim->client->loop;
-    return loop->clock(loop->arg) < valid_until;
+    return hf_remaining_ms(hold) > 0;
 }
 
 int64_t hf_remaining_ms(const hf_hold *hold)
 {
-    if (!hold || hf__forked(hold->claim->client) || atomic_load(&hold->claim->lost))
+    if (!hold || hf__forked(client_of(hold)) || atomic_load(&hold->grant->lost))
         return 0;
-    int64_t valid_until = atomic_load(&hold->claim->valid_until_ms);
+    int64_t valid_until = atomic_load(&hold->grant->valid_until_ms);
     if (valid_until == HF_NEVER)
         return INT64_MAX;
-    struct hf_loop *loop = &hold->claim->client->loop;
+    struct hf_loop *loop = &client_of(hold)->loop;
     int64_t left = valid_until - loop->clock(loop->arg);
     return left > 0 ? left : 0;
 }
 
 uint64_t hf_token(const hf_hold *hold)
 {
-    return hold ? atomic_load(&hold->claim->token) : 0;
+    return hold ? atomic_load(&hold->grant->token) : 0;
 }
 
 const char *hf_hold_name(const hf_hold *hold)
 {
-    return hold ? hold->claim->op.name : "";
+    return hold ? name_of(hold) : "";
 }
 
 hf_mode hf_hold_mode(const hf_hold *hold)
@@ -82,7 +87,7 @@ static bool take_on(struct hf_claim *claim)
 static struct hf_answer settle_here(struct hf_claim *claim)
 {
     struct hf_shard *shard = shard_of(claim);
-    struct hf_answer answer = { .code = atomic_load(&claim->lost) ? HF_LOST : HF_OK };
+    struct hf_answer answer = { .code = atomic_load(&claim->grant->lost) ? HF_LOST : HF_OK };
     uint32_t uses = claim->uses;
     while (claim->uses == uses && take_on(claim)) {
         bool last = claim->op.keep == HF_KEEP_NOTHING;
@@ -135,7 +140,7 @@ static struct hf_answer lower(struct hf_claim *claim, bool wait)
 {
     struct hf_client *client = claim->client;
     struct hf_shard *shard = shard_of(claim);
-    struct hf_answer answer = { .code = atomic_load(&claim->lost) ? HF_LOST : HF_OK };
+    struct hf_answer answer = { .code = atomic_load(&claim->grant->lost) ? HF_LOST : HF_OK };
     int needed = hf__gate_needed(claim);
     claim->refused_keep = 0;
     if (needed == HF_KEEP_NOTHING || needed < claim->held_mode)
@@ -167,36 +172,41 @@ struct parting {
     char name[HF_NAME_MAX + 1];
 };
 
-static void remember(struct parting *parting, const struct hf_claim *claim)
+static void remember(struct parting *parting, const struct hf_grant *grant)
 {
-    parting->events = hf__host_wants_events(&claim->client->host);
-    size_t length = claim->op.name_length;
+    parting->events = hf__host_wants_events(&grant->shard->client->host);
+    size_t length = grant->gate->name_length;
     if (length > 47 && !parting->events)
         length = 47;
-    memcpy(parting->name, claim->op.name, length);
+    memcpy(parting->name, grant->gate->name, length);
     parting->name[length] = 0;
-    parting->token = atomic_load(&claim->token);
+    parting->token = atomic_load(&grant->token);
 }
 
 static int unlock(struct hf_hold *hold, bool wait)
 {
-    struct hf_claim *claim = hold->claim;
-    struct hf_client *client = claim->client;
-    struct hf_shard *shard = shard_of(claim);
-    uint64_t name_hash = claim->op.name_hash;
+    struct hf_shard *shard = hold->grant->shard;
+    struct hf_client *client = shard->client;
+    uint64_t name_hash = hold->grant->gate->hash;
     struct parting parting;
     hf__shard_lock(shard);
-    if (hf__leave_at_once(shard, hold)) {
+    struct hf_claim *claim = hf__aside_fetch(hold->grant, HF_FETCH_TO_UNLOCK);
+    if (claim && hf__leave_at_once(shard, hold)) {
         hf__shard_unlock(shard);
         return HF_OK;
     }
-    remember(&parting, claim);
+    remember(&parting, hold->grant);
+    if (!claim) {
+        struct hf_answer answer = { .code = hf__aside_drop_hold(hold) };
+        hf__shard_unlock(shard);
+        return hf__outcome_return(parting.name, &answer);
+    }
     /* Dropping it may wait for its on_lost, with the shard unlocked. */
     bool counted = atomic_load(&claim->in_callback) != 0;
     if (counted)
         hf__gate_count_in(shard);
     hf__gate_drop_hold(hold);
-    bool last = hf__list_empty(&claim->holds);
+    bool last = hf__list_empty(&claim->grant->holds);
     if (!counted && hf__gate_needed(claim) != claim->store_mode) {
         counted = true;
         hf__gate_count_in(shard);
@@ -213,13 +223,13 @@ int hf_unlock(hf_hold *hold)
 {
     if (!hold)
         return HF_OK;
-    int code = hf__ask_client(hold->claim->client, false);
+    int code = hf__ask_client(client_of(hold), false);
     return code == HF_OK ? unlock(hold, true) : code;
 }
 
 void hf_unlock_nowait(hf_hold *hold)
 {
-    if (hold && hf__ask_client(hold->claim->client, false) == HF_OK)
+    if (hold && hf__ask_client(client_of(hold), false) == HF_OK)
         unlock(hold, false);
 }
 
@@ -229,15 +239,14 @@ static int check_change(const struct hf_hold *hold)
 {
     if (!hold)
         return hf__outcome_fail(HF_EINVAL, "the hold is NULL");
-    int code = hf__ask_client(hold->claim->client, true);
+    int code = hf__ask_client(client_of(hold), true);
     if (code != HF_OK)
         return code;
     if (!hf__mode_is_rw(hold->mode))
         return hf__outcome_fail(HF_EINVAL, "\"%.200s\" is not held as a read-write lock",
-                                hold->claim->op.name);
-    if (atomic_load(&hold->claim->lost))
-        return hf__outcome_fail(HF_LOST, "\"%.200s\" was lost; give the hold back",
-                                hold->claim->op.name);
+                                name_of(hold));
+    if (atomic_load(&hold->grant->lost))
+        return hf__outcome_fail(HF_LOST, "\"%.200s\" was lost; give the hold back", name_of(hold));
     return HF_OK;
 }
 
@@ -250,10 +259,10 @@ int hf_downgrade(hf_hold *hold, hf_mode mode)
         return hf__outcome_fail(HF_EINVAL,
                                 "\"%.200s\": a hold goes down from HF_WRITE to "
                                 "HF_UPGRADE to HF_READ, not up; use hf_upgrade",
-                                hold->claim->op.name);
+                                name_of(hold));
     if (mode == hold->mode)
         return HF_OK;
-    struct hf_claim *claim = hold->claim;
+    struct hf_claim *claim = hold->grant->claim;
     struct hf_client *client = claim->client;
     if (mode == HF_UPGRADE && !(client->ops->caps & HF_CAP_UPGRADE))
         return hf__outcome_fail(HF_ENOTSUP,
@@ -278,10 +287,10 @@ enum raise { RAISE_DONE, RAISE_GO, RAISE_TOO_EARLY, RAISE_IMPOSSIBLE, RAISE_LOST
 
 static enum raise begin_raise(struct hf_shard *shard, struct hf_hold *hold, int64_t wait_ms)
 {
-    struct hf_claim *claim = hold->claim;
+    struct hf_claim *claim = hold->grant->claim;
     enum raise raise = RAISE_GO;
     hf__shard_lock(shard);
-    if (atomic_load(&claim->lost)) {
+    if (atomic_load(&claim->grant->lost)) {
         raise = RAISE_LOST;
     } else if (claim->held_mode == HF_WRITE) {
         hold->mode = HF_WRITE;
@@ -302,7 +311,7 @@ static enum raise begin_raise(struct hf_shard *shard, struct hf_hold *hold, int6
 /* What hf_upgrade answers, before it asks the store or after. */
 static struct hf_answer raise_hold(struct hf_hold *hold, struct hf_ask *ask)
 {
-    struct hf_claim *claim = hold->claim;
+    struct hf_claim *claim = hold->grant->claim;
     struct hf_answer answer = { .code = HF_OK };
     enum raise raise = begin_raise(shard_of(claim), hold, ask->wait_ms);
     while (raise == RAISE_TOO_EARLY && ask->wait_ms != 0 && answer.code == HF_OK) {
@@ -335,7 +344,7 @@ int hf_upgrade(hf_hold *hold, int64_t wait_ms)
         code = hf__ask_wait(wait_ms);
     if (code != HF_OK)
         return code;
-    struct hf_claim *claim = hold->claim;
+    struct hf_claim *claim = hold->grant->claim;
     struct hf_client *client = claim->client;
     struct hf_ask ask = { .wait_ms = wait_ms, .now_ms = client->loop.clock(client->loop.arg) };
     ask.wait_until_ms = hf__ask_until(ask.now_ms, wait_ms);

@@ -1,6 +1,7 @@
 /* The watchdog: a timer for each lease, in the loop's heap, so that watching one cannot fail. */
 #include "core/lease.h"
 
+#include "core/aside.h"
 #include "core/client.h"
 #include "core/lock.h"
 #include "core/loss.h"
@@ -18,6 +19,11 @@ int64_t hf__lease_valid_until(const struct hf_lease *lease)
 {
     int64_t until_ms = lease->asked_at_ms + lease->lease_ms - margin_of(lease->lease_ms);
     return lease->ends_at_ms != 0 && lease->ends_at_ms < until_ms ? lease->ends_at_ms : until_ms;
+}
+
+int64_t hf__lease_asked_at(int64_t valid_until_ms, int64_t lease_ms)
+{
+    return valid_until_ms - lease_ms + margin_of(lease_ms);
 }
 
 static struct hf_client *client_of(const struct hf_lease *lease)
@@ -48,6 +54,8 @@ static void lose_claim(struct hf_claim *claim, const char *reason)
     /* One that is held may just be prepared, on another thread, for being raised. */
     if (claim->state != HF_CLAIM_HELD)
         hf__claim_drive(claim, HF_ON_LEASE_LOST);
+    else
+        hf__aside_may_rest(claim);
 }
 
 static void lose(struct hf_lease *lease, const char *reason)
@@ -88,6 +96,16 @@ static void say(struct hf_lease *lease, const char *point)
                   HF_CONTAINER(first, struct hf_claim, lease_link)->op.name);
 }
 
+static void unheard(struct hf_lease *lease)
+{
+    hf__client_heard(client_of(lease), false);
+    HF_LIST_FOREACH (link, following, &lease->holders) {
+        struct hf_claim *claim = HF_CONTAINER(link, struct hf_claim, lease_link);
+        if (claim->fetched)
+            hf__aside_unheard(claim);
+    }
+}
+
 /* Asks for a renewal, and again a sixth of the lease later if there is silence, until it is over.
  */
 static void look_at(struct hf_timer *timer)
@@ -102,7 +120,7 @@ static void look_at(struct hf_timer *timer)
     }
     int64_t again = now_ms + (lease->lease_ms / 6 > 5 ? lease->lease_ms / 6 : 5);
     if (lease->renewing)
-        hf__client_heard(client_of(lease), false);
+        unheard(lease);
     lease->renewing = true;
     hf__timer_start(loop, timer, again < valid_until ? again : valid_until);
     say(lease, "before_renew");
@@ -151,10 +169,12 @@ static void moved(struct hf_lease *lease)
     HF_LIST_FOREACH (link, following, &lease->holders) {
         struct hf_claim *claim = HF_CONTAINER(link, struct hf_claim, lease_link);
         /* 0: it is lost, and on its way to be told. */
-        if (!atomic_load(&claim->lost) && atomic_load(&claim->valid_until_ms) != 0)
+        if (!atomic_load(&claim->grant->lost) && atomic_load(&claim->grant->valid_until_ms) != 0)
             hf__claim_set_validity(claim);
     }
     schedule_renewal(lease);
+    HF_LIST_FOREACH (link, following, &lease->holders)
+        hf__aside_may_rest(HF_CONTAINER(link, struct hf_claim, lease_link));
 }
 
 void hf__lease_extended(struct hf_lease *lease, int64_t asked_at_ms, int64_t lease_ms)

@@ -14,6 +14,9 @@ void hf__lease_unwatch(struct hf_claim *claim);
 /* Until when whatever rests on `lease` may be believed: its end, less the drift margin. */
 int64_t hf__lease_valid_until(const struct hf_lease *lease);
 
+/* When a lease of this length was asked for that may be believed in until then. */
+int64_t hf__lease_asked_at(int64_t valid_until_ms, int64_t lease_ms);
+
 /* The store has confirmed a lease of this length (hf_renew). It never shortens what was there. */
 void hf__lease_extended(struct hf_lease *lease, int64_t asked_at_ms, int64_t lease_ms);
 

@@ -187,7 +187,7 @@ static unsigned granted(struct hf_claim *claim, int64_t now_ms)
         move(claim, HF_CLAIM_OVER);
         return tell(claim, HF_OK) | HF_DO_FORGET;
     }
-    if (now_ms >= atomic_load(&claim->valid_until_ms)) {
+    if (now_ms >= atomic_load(&claim->grant->valid_until_ms)) {
         claim->again = now_ms < claim->wait_until_ms;
         return leave(claim, now_ms) | (claim->again ? 0u : tell(claim, HF_UNREACHABLE));
     }
@@ -287,7 +287,7 @@ static unsigned step_waiting(struct hf_claim *claim, enum hf_claim_event event, 
 static unsigned step_held(struct hf_claim *claim, enum hf_claim_event event, int64_t now_ms)
 {
     if (event == HF_ON_RAISE)
-        return atomic_load(&claim->lost) ? tell(claim, HF_LOST) : ask(claim, now_ms);
+        return atomic_load(&claim->grant->lost) ? tell(claim, HF_LOST) : ask(claim, now_ms);
     if (event == HF_ON_LOWER)
         return leave(claim, now_ms);
     return HF_DO_NOTHING;
@@ -296,7 +296,7 @@ static unsigned step_held(struct hf_claim *claim, enum hf_claim_event event, int
 /* What hf_unlock hears of a release that the store has confirmed. */
 static int farewell(const struct hf_claim *claim)
 {
-    return atomic_load(&claim->lost) || claim->op.lost ? HF_LOST : HF_OK;
+    return atomic_load(&claim->grant->lost) || claim->op.lost ? HF_LOST : HF_OK;
 }
 
 static unsigned gone(struct hf_claim *claim, int64_t now_ms)
@@ -347,7 +347,7 @@ static unsigned step_leaving(struct hf_claim *claim, enum hf_claim_event event, 
     if (claim->op.verdict == HF_GONE)
         return gone(claim, now_ms);
     /* What stays is renewed meanwhile, so the store does not forget the rest of it by itself. */
-    bool stays = claim->op.keep != HF_KEEP_NOTHING && !atomic_load(&claim->lost);
+    bool stays = claim->op.keep != HF_KEEP_NOTHING && !atomic_load(&claim->grant->lost);
     if (claim->op.verdict == HF_NO_ANSWER && (stays || !is_forgotten(claim, now_ms))) {
         claim->retry_at_ms = after_silence(claim, now_ms);
         return HF_DO_PAUSE;
@@ -387,7 +387,7 @@ void hf__claim_set_validity(struct hf_claim *claim)
 {
     const struct hf_lease *lease = claim->op.rests_on;
     int64_t until_ms = lease ? hf__lease_valid_until(lease) : HF_NEVER;
-    atomic_store_explicit(&claim->valid_until_ms, until_ms, memory_order_release);
+    atomic_store_explicit(&claim->grant->valid_until_ms, until_ms, memory_order_release);
 }
 
 void hf__claim_take_at_once(struct hf_claim *claim)

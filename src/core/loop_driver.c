@@ -143,7 +143,7 @@ static void tell_caller(const struct caller *caller)
 static void follow_lease(struct hf_claim *claim, enum hf_claim_event event)
 {
     bool going = claim->state == HF_CLAIM_LEAVING && claim->op.keep == HF_KEEP_NOTHING;
-    bool answered = event == HF_ON_ANSWER && !atomic_load(&claim->lost) &&
+    bool answered = event == HF_ON_ANSWER && !atomic_load(&claim->grant->lost) &&
                     (claim->op.verdict == HF_GRANTED || claim->op.verdict == HF_REFUSED);
     if (going || claim->state == HF_CLAIM_OVER)
         hf__lease_unwatch(claim);

@@ -11,7 +11,8 @@ static void announce(struct hf_shard *shard, struct hf_claim *claim, struct hf_h
 {
     hf_lost_cb *on_lost = hold->on_lost;
     void *arg = hold->lost_arg;
-    hf_loss loss = { sizeof loss, claim->op.name, atomic_load(&claim->token), claim->lost_reason };
+    hf_loss loss = { sizeof loss, claim->op.name, atomic_load(&claim->grant->token),
+                     claim->lost_reason };
     hold->announced = true;
     if (!on_lost)
         return;
@@ -27,7 +28,7 @@ static void announce(struct hf_shard *shard, struct hf_claim *claim, struct hf_h
 
 static struct hf_hold *next_to_announce(struct hf_claim *claim)
 {
-    HF_LIST_FOREACH (link, following, &claim->holds) {
+    HF_LIST_FOREACH (link, following, &claim->grant->holds) {
         struct hf_hold *hold = HF_CONTAINER(link, struct hf_hold, link);
         if (!hold->announced)
             return hold;
@@ -42,7 +43,7 @@ static void say_lost(struct hf_shard *shard, const struct hf_claim *claim)
     if (!hf__host_wants_events(host))
         return;
     hf__shard_unlock(shard);
-    hf__host_event(host, HF_EVENT_LOST, claim->op.name, atomic_load(&claim->token),
+    hf__host_event(host, HF_EVENT_LOST, claim->op.name, atomic_load(&claim->grant->token),
                    claim->lost_reason);
     hf__shard_lock(shard);
 }
@@ -59,7 +60,7 @@ void hf__claim_announce(struct hf_claim *claim)
 
 static void lose_locked(struct hf_shard *shard, struct hf_claim *claim, const char *reason)
 {
-    if (atomic_exchange(&claim->lost, true))
+    if (atomic_exchange(&claim->grant->lost, true))
         return;
     claim->lost_reason = reason;
     hf__claim_pin(claim);
@@ -88,7 +89,7 @@ void hf__claim_lose_suspect(struct hf_claim *claim)
 static bool is_suspect(struct hf_client *client, const struct hf_claim *claim)
 {
     return claim->gate && !claim->forgotten && claim->held_mode != HF_KEEP_NOTHING &&
-           !claim->raising && !claim->driven && !atomic_load(&claim->lost) &&
+           !claim->raising && !claim->driven && !atomic_load(&claim->grant->lost) &&
            !client->ops->held_here(client->engine, &claim->op);
 }
 

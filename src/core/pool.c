@@ -7,6 +7,7 @@
 #include <string.h>
 
 #define HOLDS_PER_BLOCK 32u
+#define GRANTS_PER_BLOCK 16u
 #define GATES_BLOCK_SIZE 2048u
 #define BUCKETS_MIN 16u
 
@@ -74,15 +75,17 @@ static bool add_chunk(struct hf_shard *shard)
         shard->free_claims = &chunk[i];
     }
     shard->chunks[shard->chunk_count++] = chunk;
+    shard->free_claim_count += HF_CLAIM_CHUNK;
     return true;
 }
 
-struct hf_claim *hf__pool_get_claim(struct hf_shard *shard)
+struct hf_claim *hf__pool_get_claim(struct hf_shard *shard, uint32_t spared)
 {
-    if (!shard->free_claims && !add_chunk(shard))
+    if (shard->free_claim_count <= spared && !add_chunk(shard))
         return NULL;
     struct hf_claim *claim = shard->free_claims;
     shard->free_claims = claim->next_free;
+    shard->free_claim_count--;
     return claim;
 }
 
@@ -92,6 +95,30 @@ void hf__pool_put_claim(struct hf_shard *shard, struct hf_claim *claim)
     claim->op.error = NULL;
     claim->next_free = shard->free_claims;
     shard->free_claims = claim;
+    shard->free_claim_count++;
+}
+
+struct hf_grant *hf__pool_get_grant(struct hf_shard *shard)
+{
+    if (!shard->free_grants) {
+        struct hf_grant *grants = new_block(shard, GRANTS_PER_BLOCK, sizeof *grants);
+        if (!grants)
+            return NULL;
+        for (unsigned i = 0; i < GRANTS_PER_BLOCK; i++) {
+            grants[i].shard = shard;
+            hf__link_init(&grants[i].aside);
+            hf__pool_put_grant(shard, &grants[i]);
+        }
+    }
+    struct hf_grant *grant = shard->free_grants;
+    shard->free_grants = grant->next_free;
+    return grant;
+}
+
+void hf__pool_put_grant(struct hf_shard *shard, struct hf_grant *grant)
+{
+    grant->next_free = shard->free_grants;
+    shard->free_grants = grant;
 }
 
 struct hf_hold *hf__pool_get_hold(struct hf_shard *shard)
@@ -111,6 +138,8 @@ struct hf_hold *hf__pool_get_hold(struct hf_shard *shard)
 
 void hf__pool_put_hold(struct hf_shard *shard, struct hf_hold *hold)
 {
+    if (hold->grant && hold == &hold->grant->first)
+        return;
     hold->next_free = shard->free_holds;
     shard->free_holds = hold;
 }
@@ -124,7 +153,7 @@ static bool add_gates(struct hf_shard *shard, uint8_t of_size)
         return false;
     for (size_t i = 0; i < count; i++) {
         struct hf_gate *gate = (struct hf_gate *)(void *)(gates + i * size);
-        gate->size = of_size;
+        gate->size = of_size & 127u;
         hf__pool_put_gate(shard, gate);
     }
     return true;

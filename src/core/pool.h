@@ -9,12 +9,15 @@
 int hf__pool_open(struct hf_shard *shard);
 void hf__pool_close(struct hf_shard *shard);
 
-/* NULL: out of memory. */
-struct hf_claim *hf__pool_get_claim(struct hf_shard *shard);
+/* NULL: out of memory; of claims, that there are no more free ones than are to be spared. */
+struct hf_claim *hf__pool_get_claim(struct hf_shard *shard, uint32_t spared);
+struct hf_grant *hf__pool_get_grant(struct hf_shard *shard);
 struct hf_hold *hf__pool_get_hold(struct hf_shard *shard);
 struct hf_gate *hf__pool_get_gate(struct hf_shard *shard, const char *name, uint32_t length);
 
 void hf__pool_put_claim(struct hf_shard *shard, struct hf_claim *claim);
+void hf__pool_put_grant(struct hf_shard *shard, struct hf_grant *grant);
+/* A grant's first hold stays with it. */
 void hf__pool_put_hold(struct hf_shard *shard, struct hf_hold *hold);
 void hf__pool_put_gate(struct hf_shard *shard, struct hf_gate *gate);
 

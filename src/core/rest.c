@@ -85,7 +85,7 @@ void hf__waiters_tell(struct hf_loop *loop, struct hf_waiter *first, struct hf_a
 
 void hf__rest_tell(struct hf_claim *claim)
 {
-    struct hf_answer answer = { .code = atomic_load(&claim->lost) ? HF_LOST : HF_OK };
+    struct hf_answer answer = { .code = atomic_load(&claim->grant->lost) ? HF_LOST : HF_OK };
     struct hf_waiter *first = claim->unlock_waiter;
     claim->unlock_waiter = NULL;
     hf__waiters_tell(&claim->client->loop, first, answer);

@@ -1,6 +1,7 @@
 /* Many: holds, names and requests by the hundred thousand in one process. */
 #include "conformance.h"
 
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -149,4 +150,115 @@ TEST(requests_by_the_ten_thousand_at_once)
     }
     EVENTUALLY(done == many() / 4, SOON_MS);
     hf_close(client);
+}
+
+/* ---- a crowd of holds on a lease that has to be renewed, several times ---- */
+
+enum { CROWD = 3000, BROKEN_EVERY = 101, NESTED_EVERY = 7, THREADS = 6 };
+
+struct crowd {
+    hf_hold *holds[CROWD], *nested[CROWD];
+    _Atomic int losses[CROWD];
+    _Atomic bool unlocked[CROWD];
+};
+
+static bool is_broken(int i)
+{
+    return i % BROKEN_EVERY == 5;
+}
+
+static void count_loss(void *arg, const hf_loss *loss)
+{
+    CHECK(loss->reason != NULL);
+    ++*(_Atomic int *)arg;
+}
+
+static void take_crowd(hf_client *client, struct crowd *crowd)
+{
+    char name[40];
+    for (int i = 0; i < CROWD; i++) {
+        const hf_lock_options *options =
+            LOCK_OPTIONS(.owner = (uint64_t)i + 1, .on_lost = count_loss,
+                         .lost_arg = &crowd->losses[i]);
+        name_number(name, sizeof(name), i);
+        CHECK_CODE(hf_lock(client, name, 0, options, &crowd->holds[i]), HF_OK);
+        if (i % NESTED_EVERY == 0)
+            crowd->nested[i] = take(client, name, HF_MUTEX, (uint64_t)i + 1);
+    }
+}
+
+static void break_some(hf_client *other)
+{
+    char name[40];
+    for (int i = 0; i < CROWD; i++) {
+        uint32_t count = 0;
+        name_number(name, sizeof(name), i);
+        if (!is_broken(i))
+            continue;
+        CHECK_CODE(hf_break(other, name, NULL, &count), HF_OK);
+        CHECK_INT(count, 1);
+    }
+}
+
+/* From different ends, and each in another order: every hold once. */
+static void unlock_some(void *arg, int thread)
+{
+    struct crowd *crowd = arg;
+    for (int n = 0; n < CROWD; n++) {
+        int i = (n * (2 * thread + 1) * 7 + thread * 500) % CROWD;
+        if (atomic_exchange(&crowd->unlocked[i], true))
+            continue;
+        int wanted = is_broken(i) ? HF_LOST : HF_OK;
+        CHECK_CODE(hf_unlock(crowd->holds[i]), wanted);
+        if (crowd->nested[i])
+            CHECK_CODE(hf_unlock(crowd->nested[i]), wanted);
+    }
+}
+
+static int count_held(const struct crowd *crowd)
+{
+    int held = 0;
+    for (int i = 0; i < CROWD; i++)
+        held += hf_held(crowd->holds[i]);
+    return held;
+}
+
+static int count_losses(const struct crowd *crowd)
+{
+    int losses = 0;
+    for (int i = 0; i < CROWD; i++)
+        losses += crowd->losses[i];
+    return losses;
+}
+
+TEST(a_crowd_of_holds_is_renewed_lost_and_given_back)
+{
+    static struct crowd crowd;
+    int broken = 0;
+    char name[40];
+    client_lease_ms = (int64_t)6000 * test_slow();
+    hf_client *client = open_client();
+    client_lease_ms = 0;
+    hf_client *other = open_client();
+
+    TEST_TIMEOUT(240);
+    if (store_is_local() || store_has_sessions())
+        SKIP("no lease of its own is behind each lock of this store");
+    need(client, HF_CAP_BREAK);
+    take_crowd(client, &crowd);
+    break_some(other);
+    for (int i = 0; i < CROWD; i++)
+        broken += is_broken(i);
+    let_pass_ms((int64_t)8000 * test_slow());
+    EVENTUALLY(count_losses(&crowd) == broken, SOON_MS);
+    CHECK_INT(count_held(&crowd), CROWD - broken);
+    threads_run(THREADS, unlock_some, &crowd);
+    for (int i = 0; i < CROWD; i++)
+        CHECK_INT(crowd.losses[i], is_broken(i));
+    for (int i = 0; i < CROWD; i += 97) {
+        name_number(name, sizeof(name), i);
+        CHECK_CODE(probe(other, name, HF_MUTEX, 0), HF_OK);
+    }
+    hf_close(client);
+    hf_close(other);
 }

@@ -248,11 +248,17 @@ static void change_grip(struct actor *actor, struct grip *grip)
     check_call(actor, up ? "hf_upgrade" : "hf_downgrade", code);
 }
 
+static uint64_t owner_number(const hf_hold *hold)
+{
+    const struct hf_grant *grant = hold->grant;
+    return grant->claim ? grant->claim->op.owner : grant->gate->aside.owner;
+}
+
 /* Somebody who asked as nobody in particular would wait for himself. */
 static bool may_nest(const struct actor *actor, const struct grip *grip)
 {
     return actor->grip_count < GRIPS_PER_ACTOR && hf_hold_mode(grip->hold) != HF_PERMIT &&
-           grip->hold->claim->op.owner == actor->owner;
+           owner_number(grip->hold) == actor->owner;
 }
 
 /* Asks for the same name again, or changes what it has, or gives something back. */

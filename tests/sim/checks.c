@@ -6,21 +6,23 @@
 
 #include <string.h>
 
-static const struct hf_claim *claim_of(const struct grip *grip)
+/* Its name at the store, also while its claim is set aside. */
+static uint64_t store_claim_of(const hf_hold *hold)
 {
-    return grip->hold->claim;
+    const struct hf_grant *grant = hold->grant;
+    return grant->claim ? CLAIM_OF(&grant->claim->op) : grant->gate->aside.engine_word[0];
 }
 
 static uint64_t store_claim(const struct grip *grip)
 {
-    return CLAIM_OF(&claim_of(grip)->op);
+    return store_claim_of(grip->hold);
 }
 
 /* ---- beliefs ---- */
 
 static void check_pair(const struct grip *a, const struct grip *b)
 {
-    if (a->name != b->name || claim_of(a) == claim_of(b))
+    if (a->name != b->name || a->hold->grant == b->hold->grant)
         return;
     hf_mode mode_a = hf_hold_mode(a->hold), mode_b = hf_hold_mode(b->hold);
     if (modes_conflict(mode_a, mode_b))
@@ -180,7 +182,7 @@ static void check_time(const struct actor *actor, int code)
 static void check_token(const struct actor *actor, const hf_hold *hold)
 {
     const struct request *request = &actor->request;
-    if (find_broken(actor->client->index, CLAIM_OF(&hold->claim->op)))
+    if (find_broken(actor->client->index, store_claim_of(hold)))
         return;
     uint64_t token = hf_token(hold), *last = &world.last_token[request->name];
     bool first = mode_is_exclusive(hf_hold_mode(hold)) && !request->nested;

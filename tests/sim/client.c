@@ -194,10 +194,23 @@ static void count(struct hf_claim *claim, void *arg)
     ++*(unsigned *)arg;
 }
 
+static unsigned count_aside(const struct hf_shard *shard)
+{
+    const struct hf_link *lists[] = { &shard->aside, &shard->aside_lost, &shard->aside_ended };
+    unsigned claims = 0;
+    for (unsigned i = 0; i < 3; i++)
+        for (const struct hf_link *link = lists[i]->next; link != lists[i]; link = link->next)
+            claims++;
+    return claims;
+}
+
 unsigned client_claims(struct sim_client *client)
 {
     unsigned claims = 0;
-    if (client->client)
-        hf__claims_visit(client->client, count, &claims);
+    if (!client->client)
+        return 0;
+    hf__claims_visit(client->client, count, &claims);
+    for (unsigned s = 0; s < HF_SHARDS; s++)
+        claims += count_aside(&client->client->shards[s]);
     return claims;
 }

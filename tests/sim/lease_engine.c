@@ -21,6 +21,15 @@ static void attempt(struct hf_engine *base, struct hf_op *op)
     engine_ask(engine, op, &message);
 }
 
+/* From here on the answers to what was asked about it come too late. */
+static bool set_aside(struct hf_engine *base, struct hf_op *op)
+{
+    uint64_t what = op->engine_word[1];
+    engine_forget(HF_CONTAINER(base, struct sim_engine, base), op);
+    op->engine_word[1] = what;
+    return true;
+}
+
 static void release(struct hf_engine *base, struct hf_op *op)
 {
     struct sim_engine *engine = HF_CONTAINER(base, struct sim_engine, base);
@@ -37,6 +46,7 @@ static void renew(struct hf_engine *base, struct hf_lease *lease)
     struct sim_engine *engine = HF_CONTAINER(base, struct sim_engine, base);
     struct hf_op *op = HF_CONTAINER(lease, struct hf_op, own_lease);
     struct message message = engine_message(engine, MESSAGE_RENEW, op);
+    engine_know(engine, op, OP_HOLDS);
     message.lease_ms = lease->lease_ms;
     message.asked_at_ms = hf__loop_now(base->host->loop);
     network_send_to_store(engine->client, &message);
@@ -121,6 +131,7 @@ static const struct hf_engine_ops lease_ops = {
     .attempt = attempt,
     .release = release,
     .renew = renew,
+    .set_aside = set_aside,
     .change = engine_change,
 };
 

@@ -188,10 +188,10 @@ static void detach(struct actor *actor, struct grip *grip)
 
 bool verbs_act_on(struct actor *actor, struct grip *grip)
 {
-    const struct hf_claim *claim = grip->hold->claim;
-    if (!atomic_load(&claim->fixed) || grip->unlock_when_lost)
+    const struct hf_grant *grant = grip->hold->grant;
+    if (!atomic_load(&grant->fixed) || grip->unlock_when_lost)
         return false;
-    bool only = claim->holds.next == claim->holds.prev && !claim->driven;
+    bool only = grant->holds.next == grant->holds.prev && !grant->claim->driven;
     if (only && chance(400))
         detach(actor, grip);
     else

@@ -1,6 +1,8 @@
 /* Virtual time: the heap of events, the random numbers, and the plan of one seed's history. */
 #include "world.h"
 
+#include "core/aside.h"
+
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -245,6 +247,10 @@ static void begin(const struct store *store, uint64_t seed)
 void world_run(const struct store *store, uint64_t seed)
 {
     begin(store, seed);
+    /* In every other world whatever comes to rest is set aside, and hardly any memory is spared. */
+    hf__aside_bounds.resting = seed % 2 ? 0 : 8;
+    hf__aside_bounds.fetched = 1 + (uint32_t)(seed % 3);
+    hf__aside_bounds.spared = 2;
     world.client_count = (unsigned)random_between(2, CLIENTS_MAX);
     world.name_count = (unsigned)random_between(1, LOCKS);
     world.think_ms = chance(500) ? 15 : 250;

@@ -26,6 +26,9 @@ static void attempt(struct hf_engine *engine, struct hf_op *op)
 {
     fixture.attempts++;
     fixture.last_attempt = op;
+    if (!op->engine_word[0])
+        op->engine_word[0] = fixture.attempts;
+    op->engine_word[1] = FIXTURE_WORD;
     if (fixture.attempt_verdict == HF_NO_ANSWER)
         return;
     op->retry_at_ms = HF_NEVER;
@@ -55,6 +58,12 @@ static void renew(struct hf_engine *engine, struct hf_lease *lease)
     fixture.renewals++;
     if (fixture.answers_renewals)
         hf__lease_renewed(lease, hf__loop_now(engine->host->loop), true);
+}
+
+static bool set_aside(struct hf_engine *engine, struct hf_op *op)
+{
+    (void)engine, (void)op;
+    return fixture.sets_aside;
 }
 
 void fixture_answer(struct hf_op *op, enum hf_verdict verdict)
@@ -94,6 +103,7 @@ static const struct hf_engine_ops ops = {
     .attempt = attempt,
     .release = release,
     .renew = renew,
+    .set_aside = set_aside,
 };
 
 /* ---- the same for an engine that answers on the calling thread ---- */

@@ -7,6 +7,8 @@
 #include "test.h"
 
 #define FIXTURE_LEASE_MS 30000
+/* In an op's engine_word[1] after its first question; engine_word[0] has the question's number. */
+#define FIXTURE_WORD 4711
 
 struct fixture {
     hf_client *client;
@@ -15,6 +17,7 @@ struct fixture {
     /* What it answers; HF_NO_ANSWER keeps silent altogether. */
     enum hf_verdict attempt_verdict, release_verdict;
     bool leases, answers_renewals;
+    bool sets_aside; /* it knows ops that rest by what they carry alone */
     bool silent_changes;
     _Atomic unsigned changes;
     int change_code; /* what it answers to a change at once, or when the test says so */

@@ -66,7 +66,7 @@ TEST(a_raise_behind_a_silent_lowering_ends_with_the_client)
     hf_unlock_nowait(write);
     EVENTUALLY(atomic_load(&fixture.releases) == 1, SOON_MS);
     thread_start(&thread, raise_in_silence, hold);
-    EVENTUALLY(somebody_waits(hold->claim), SOON_MS);
+    EVENTUALLY(somebody_waits(hold->grant->claim), SOON_MS);
     hf_close(fixture.client);
     thread_join(&thread);
 }
@@ -76,9 +76,9 @@ TEST(nothing_is_asked_of_an_engine_that_has_been_closed)
 {
     fixture_begin();
     hf_hold *hold = take(HF_MUTEX);
-    hf__shard_lock(hold->claim->shard);
-    hf__claim_post(hold->claim, HF_ERRAND_LOSE);
-    hf__shard_unlock(hold->claim->shard);
+    hf__shard_lock(hold->grant->claim->shard);
+    hf__claim_post(hold->grant->claim, HF_ERRAND_LOSE);
+    hf__shard_unlock(hold->grant->claim->shard);
     hf_unlock_nowait(hold);
     hf__client_close_parts(fixture.client);
     CHECK_INT(fixture.releases, 0);

@@ -50,7 +50,7 @@ TEST(an_answer_that_comes_after_the_end_revives_nothing)
     int64_t asked_at_ms = fixture.now_ms;
     fixture.now_ms += FIXTURE_LEASE_MS * 3 / 4;
     CHECK(!hf_held(fixture.hold));
-    hf__lease_renewed(fixture.hold->claim->op.rests_on, asked_at_ms, true);
+    hf__lease_renewed(fixture.hold->grant->claim->op.rests_on, asked_at_ms, true);
     CHECK(!hf_held(fixture.hold));
     CHECK_INT(hf_unlock(fixture.hold), HF_LOST);
 }
@@ -62,7 +62,7 @@ TEST(a_longer_lease_that_is_confirmed_too_late_revives_nothing)
     fixture.leases = true;
     fixture.answers_renewals = false;
     CHECK_INT(fixture_take("a", HF_MUTEX, 1, HF_FOREVER, NULL), HF_OK);
-    struct hf_lease *lease = fixture.hold->claim->op.rests_on;
+    struct hf_lease *lease = fixture.hold->grant->claim->op.rests_on;
     fixture_pass_ms(FIXTURE_LEASE_MS / 3);
     int64_t asked_at_ms = fixture.now_ms;
     fixture.now_ms += FIXTURE_LEASE_MS * 3 / 4;
@@ -87,11 +87,28 @@ TEST(what_is_given_back_is_not_renewed)
 /* ---- many leases, without claims around them ---- */
 
 static struct hf_claim *claims;
+static struct hf_grant *grants;
+
+static void make_claims(unsigned count)
+{
+    claims = calloc(count, sizeof *claims);
+    grants = calloc(count, sizeof *grants);
+    CHECK(claims && grants);
+}
+
+static void free_claims(void)
+{
+    free(claims);
+    free(grants);
+}
 
 static struct hf_claim *add_lease(unsigned index, int64_t lease_ms, bool fixed)
 {
     struct hf_claim *claim = &claims[index];
     claim->client = fixture.client;
+    claim->shard = fixture.client->shards;
+    hf__link_init(&claim->rest_link);
+    claim->grant = &grants[index];
     claim->store_mode = HF_KEEP_NOTHING;
     claim->state = HF_CLAIM_HELD;
     claim->told = true;
@@ -101,7 +118,7 @@ static struct hf_claim *add_lease(unsigned index, int64_t lease_ms, bool fixed)
                                              .fixed = fixed };
     claim->op.rests_on = &claim->op.own_lease;
     hf__link_init(&claim->lease_link);
-    hf__link_init(&claim->holds);
+    hf__link_init(&claim->grant->holds);
     hf__lease_follow(claim);
     return claim;
 }
@@ -111,8 +128,7 @@ static struct hf_claim *add_lease(unsigned index, int64_t lease_ms, bool fixed)
 TEST(many_leases_are_each_asked_for_once)
 {
     fixture_begin();
-    claims = calloc(MANY, sizeof *claims);
-    CHECK(claims != NULL);
+    make_claims(MANY);
     for (unsigned i = 0; i < MANY; i++) {
         add_lease(i, FIXTURE_LEASE_MS, false);
         if (i % 20 == 0)
@@ -127,15 +143,14 @@ TEST(many_leases_are_each_asked_for_once)
     CHECK(fixture.client->loop.heap == NULL);
     fixture_pass_ms(FIXTURE_LEASE_MS);
     CHECK_INT(fixture.renewals, renewals);
-    free(claims);
+    free_claims();
 }
 
 TEST(each_of_many_lengths_ends_in_time)
 {
     enum { LENGTHS = 60 };
     fixture_begin();
-    claims = calloc(LENGTHS, sizeof *claims);
-    CHECK(claims != NULL);
+    make_claims(LENGTHS);
     for (unsigned i = 0; i < LENGTHS; i++)
         add_lease(i, 100 + (int64_t)(i * 37 % LENGTHS) * 10, true);
     for (int64_t ms = 1; ms <= 800; ms++) {
@@ -146,7 +161,7 @@ TEST(each_of_many_lengths_ends_in_time)
         }
     }
     CHECK_INT(fixture.renewals, 0);
-    free(claims);
+    free_claims();
 }
 
 TEST(the_margin_is_a_hundredth_and_two_milliseconds)
@@ -162,7 +177,11 @@ TEST(the_margin_is_a_hundredth_and_two_milliseconds)
 TEST(an_end_of_its_own_is_kept_however_often_it_is_confirmed)
 {
     fixture_begin();
-    struct hf_claim claim = { .client = fixture.client, .store_mode = HF_KEEP_NOTHING };
+    struct hf_grant grant = { .valid_until_ms = HF_NEVER };
+    struct hf_claim claim = { .client = fixture.client,
+                              .shard = fixture.client->shards,
+                              .grant = &grant,
+                              .store_mode = HF_KEEP_NOTHING };
     struct hf_lease *lease = &claim.op.own_lease;
     claim.state = HF_CLAIM_HELD;
     *lease = (struct hf_lease){ .engine = &fixture.engine,
@@ -171,8 +190,9 @@ TEST(an_end_of_its_own_is_kept_however_often_it_is_confirmed)
                                 .ends_at_ms = fixture.now_ms + 2500,
                                 .fixed = true };
     claim.op.rests_on = lease;
+    hf__link_init(&claim.rest_link);
     hf__link_init(&claim.lease_link);
-    hf__link_init(&claim.holds);
+    hf__link_init(&grant.holds);
     hf__lease_follow(&claim);
     int64_t begin_ms = fixture.now_ms;
     for (int i = 0; i < 4; i++) {

@@ -55,11 +55,13 @@ enum {
 static struct hf_client *client;
 static struct hf_claim claim;
 static struct hf_gate gate;
+static struct hf_grant grant;
 static unsigned seen[HF_CLAIM_OVER + 1];
 
 static void prepare(enum hf_claim_state state, enum hf_verdict verdict, unsigned with)
 {
-    claim = (struct hf_claim){ .client = client, .gate = &gate, .state = state };
+    grant = (struct hf_grant){ .claim = &claim };
+    claim = (struct hf_claim){ .client = client, .gate = &gate, .grant = &grant, .state = state };
     claim.op.verdict = verdict;
     claim.op.mode = with & HOLDS ? HF_WRITE : HF_MUTEX;
     claim.op.keep = with & HOLDS ? HF_UPGRADE : HF_KEEP_NOTHING;
@@ -76,7 +78,7 @@ static void prepare(enum hf_claim_state state, enum hf_verdict verdict, unsigned
     claim.op.own_lease.lease_ms = 1000;
     claim.op.own_lease.asked_at_ms = with & LEASE_OVER ? 0 : 900;
     claim.op.rests_on = with & LEASED ? &claim.op.own_lease : NULL;
-    hf__link_init(&claim.holds);
+    hf__link_init(&grant.holds);
 }
 
 static void check_actions(enum hf_claim_state before, unsigned actions, unsigned with)

@@ -112,7 +112,7 @@ TEST(a_nested_write_waits_for_the_lowering_before_it)
     do_later(100, release_is_answered);
     hf_hold *write = take(HF_WRITE);
     CHECK_INT(passed_ms(), 100);
-    CHECK(write->claim == hold->claim);
+    CHECK(write->grant->claim == hold->grant->claim);
     CHECK_INT(hf_unlock(write), HF_OK);
     CHECK_INT(hf_unlock(hold), HF_OK);
 }
@@ -268,7 +268,7 @@ TEST(a_late_raise_that_cannot_go_back_is_remembered)
     fixture.release_verdict = HF_FAILED;
     fixture_answer(fixture.last_attempt, HF_GRANTED);
     fixture_turn();
-    CHECK_INT(hold->claim->store_mode, HF_WRITE);
+    CHECK_INT(hold->grant->claim->store_mode, HF_WRITE);
     CHECK(hf_held(hold));
     fixture.release_verdict = HF_GONE;
     CHECK_INT(hf_unlock(hold), HF_OK);

@@ -177,7 +177,7 @@ TEST(a_refused_detaching_changes_nothing)
     fixture.change_code = HF_DENIED;
     CHECK_INT(hf_detach(hold, key), HF_DENIED);
     CHECK_INT(hf_lock(fixture.client, "a", 0, NULL, &inner), HF_OK);
-    CHECK(inner->claim == hold->claim);
+    CHECK(inner->grant->claim == hold->grant->claim);
     CHECK_INT(hf_detach(hold, key), HF_EINVAL);
     CHECK_INT(hf_unlock(inner), HF_OK);
     CHECK_INT(hf_unlock(hold), HF_OK);
@@ -206,7 +206,7 @@ TEST(nobody_nests_in_what_is_being_detached)
     fixture.silent_changes = true;
     CHECK_INT(hf_detach(met_in_detaching, key), HF_UNREACHABLE);
     CHECK_INT(fixture.attempts, 2);
-    CHECK(fixture.hold && fixture.hold->claim != met_in_detaching->claim);
+    CHECK(fixture.hold && fixture.hold->grant->claim != met_in_detaching->grant->claim);
 }
 
 /* What is never answered is freed with the client, or the address sanitizer finds it. */

@@ -516,6 +516,7 @@ void hf__attempt_confirmed(struct redis *redis, struct question *question, bool 
 void hf__sync_open(struct redis *redis);
 void hf__sync_close(struct redis *redis);
 void hf__redis_renew(struct hf_engine *engine, struct hf_lease *lease);
+bool hf__redis_set_aside(struct hf_engine *engine, struct hf_op *op);
 void hf__renewals_open(struct redis *redis);
 void hf__renewals_close(struct redis *redis);
 void hf__renewals_forget(struct redis *redis, struct hf_op *op);
