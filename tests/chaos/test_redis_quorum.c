@@ -271,6 +271,30 @@ TEST(breaking_takes_it_away_at_all_servers)
     quorum_end(servers);
 }
 
+/* Most have done it: one that says nothing makes no failure of that. */
+TEST(breaking_does_not_wait_for_ever_for_one_that_hangs)
+{
+    struct server servers[QUORUM_SERVERS] = { 0 };
+    uint32_t broken = 9;
+    char word[100] = "";
+    quorum_start(servers);
+    hf_client *client = quorum_open(servers, NEVER_MS, LEASE_MS);
+
+    for (int i = 0; i < QUORUM_SERVERS; i++) {
+        snprintf(word, sizeof(word), "SET one somebody%d", i);
+        CHECK(server_tell(&servers[i], word, NULL, 0));
+    }
+    server_stop(&servers[1]);
+    CHECK_CODE(hf_break(client, "one", NULL, &broken), HF_OK);
+    CHECK_INT(broken, 1);
+    CHECK_CODE(hf_break(client, "one", NULL, &broken), HF_OK);
+    CHECK_INT(broken, 0);
+    server_continue(&servers[1]);
+    EVENTUALLY(server_says(&servers[1], "EXISTS one", ":0"), SOON_MS);
+    hf_close(client);
+    quorum_end(servers);
+}
+
 TEST(a_lease_of_its_own_is_longer_when_most_have_made_it_so)
 {
     struct server servers[QUORUM_SERVERS] = { 0 };

@@ -1,8 +1,14 @@
 /* One-shot verbs at a quorum: breaking, and a longer lease. All servers are asked at once. A lease
- * is longer when most of them have made it so; breaking waits for all, so that nobody who can be
- * reached is left out. */
+ * is longer when most of them have made it so; breaking waits a while for all, so that what it
+ * answers is what all who can be reached have said. */
 #include "base/testing.h"
 #include "quorum.h"
+
+#include <string.h>
+
+/* Most servers have broken the lock; the others are asked, and are waited for no longer than this.
+ */
+#define LAST_WORD_MS 1000
 
 struct poll;
 
@@ -17,6 +23,8 @@ struct poll {
     struct hf_change *change; /* the core's; NULL: it has been told */
     struct ballot *ballot;    /* NULL: it is not about a claim */
     unsigned out;
+    struct hf_timer last_word; /* runs while breaking waits for the rest */
+    char *name, *key;          /* copies (key may be NULL): the core's go when it has been told */
     struct part parts[];
 };
 
@@ -81,13 +89,38 @@ static void judge_break(struct poll *poll)
     tell(poll, code == HF_OK && broken == 0 && count(poll, HF_BUSY) > 0 ? HF_BUSY : code);
 }
 
+static struct hf_loop *loop_of(const struct poll *poll)
+{
+    return poll->quorum->base.host->loop;
+}
+
+static void wait_no_longer(struct hf_timer *timer)
+{
+    struct poll *poll = HF_CONTAINER(timer, struct poll, last_word);
+    if (poll->change)
+        judge_break(poll);
+}
+
+static void broken_at_one(struct poll *poll)
+{
+    unsigned done = count(poll, HF_OK) + count(poll, HF_BUSY);
+    if (poll->out == 0)
+        judge_break(poll);
+    else if (done >= poll->quorum->majority && !poll->last_word.started)
+        hf__timer_start(loop_of(poll), &poll->last_word,
+                        hf__loop_now(loop_of(poll)) + LAST_WORD_MS);
+}
+
 static void free_poll(struct poll *poll)
 {
+    hf__timer_stop(loop_of(poll), &poll->last_word);
     hf__link_remove(&poll->link);
     for (unsigned i = 0; i < poll->quorum->count; i++) {
         hf__link_remove(&poll->parts[i].change.answer.link);
         free(poll->parts[i].change.error);
     }
+    free(poll->name);
+    free(poll->key);
     free(poll);
 }
 
@@ -98,8 +131,8 @@ static void answered(struct hf_task *task)
     poll->out--;
     if (poll->change && poll->ballot)
         judge_lease(poll);
-    else if (poll->change && poll->out == 0)
-        judge_break(poll);
+    else if (poll->change)
+        broken_at_one(poll);
     if (poll->out > 0)
         return;
     if (poll->ballot)
@@ -115,10 +148,10 @@ static void ask(struct poll *poll, unsigned number)
     struct part *part = &poll->parts[number];
     part->poll = poll;
     part->change = (struct hf_change){ .verb = whole->verb,
-                                       .name = poll->ballot ? poll->ballot->name : whole->name,
+                                       .name = poll->name,
                                        .name_length = whole->name_length,
                                        .name_hash = whole->name_hash,
-                                       .key = whole->key,
+                                       .key = poll->key,
                                        .lease_ms = whole->lease_ms,
                                        .asked_at_ms = whole->asked_at_ms,
                                        .code = -1 };
@@ -132,24 +165,51 @@ static void ask(struct poll *poll, unsigned number)
     server->ops->change(server, &part->change);
 }
 
+/* NULL: out of memory. */
+static char *copy_of(const char *text)
+{
+    size_t size = strlen(text) + 1;
+    char *copy = hf__calloc(1, size);
+    if (copy)
+        memcpy(copy, text, size);
+    return copy;
+}
+
+/* NULL: out of memory. */
+static struct poll *new_poll(struct quorum *quorum, struct hf_change *change)
+{
+    struct ballot *ballot = change->op ? hf__ballot_of(change->op) : NULL;
+    struct poll *poll = hf__calloc(1, sizeof *poll + quorum->count * sizeof *poll->parts);
+    char *name = poll ? copy_of(ballot ? ballot->name : change->name) : NULL;
+    char *key = name && change->key ? copy_of(change->key) : NULL;
+    if (!name || (change->key && !key)) {
+        free(name);
+        free(poll);
+        return NULL;
+    }
+    poll->quorum = quorum;
+    poll->change = change;
+    poll->name = name;
+    poll->key = key;
+    poll->ballot = ballot;
+    poll->out = quorum->count;
+    hf__timer_init(&poll->last_word, wait_no_longer);
+    hf__list_append(&quorum->polls, &poll->link);
+    return poll;
+}
+
 void hf__quorum_change(struct hf_engine *engine, struct hf_change *change)
 {
     struct quorum *quorum = HF_CONTAINER(engine, struct quorum, base);
     bool given_back = change->op && !hf__ballot_of(change->op);
-    struct poll *poll =
-        given_back ? NULL : hf__calloc(1, sizeof *poll + quorum->count * sizeof *poll->parts);
+    struct poll *poll = given_back ? NULL : new_poll(quorum, change);
     if (!poll) {
         change->code = given_back ? HF_LOST : HF_ENOMEM;
         hf__change_done(engine, change);
         return;
     }
-    poll->quorum = quorum;
-    poll->change = change;
-    poll->ballot = change->op ? hf__ballot_of(change->op) : NULL;
-    poll->out = quorum->count;
     if (poll->ballot)
         poll->ballot->pins++;
-    hf__list_append(&quorum->polls, &poll->link);
     for (unsigned i = 0; i < quorum->count; i++)
         ask(poll, i);
 }
