@@ -5,12 +5,14 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 #include <unistd.h>
 
 #define TOKEN_MS INT64_C(86400000)
 #define DAY_US (TOKEN_MS * 1000)
 #define HALF_A_DAY_MS (TOKEN_MS / 2)
+#define BEHIND_US INT64_C(600000000)
 
 static int64_t clock_us(void)
 {
@@ -67,6 +69,22 @@ static void check_token(const struct server *server, const struct before *before
     CHECK(number(server, "INCRBY redisson_lock_token:{", before->name, "} 0") == token);
 }
 
+/* Plain locks have the same tokens: asks for all, in one turn. */
+static void check_tokens(const struct server *server, hf_client *client,
+                         const struct before *before, int64_t began_us, struct told *told,
+                         int count)
+{
+    for (int i = 0; i < count; i++)
+        prepare(server, &before[i]);
+    for (int i = 0; i < count; i++)
+        ask(client, before[i].name, 0, &told[i]);
+    turn_until_told(client, told, count);
+    for (int i = 0; i < count; i++) {
+        test_note("%s", before[i].name);
+        check_token(server, &before[i], began_us, &told[i]);
+    }
+}
+
 /* Without an end it stays so; it lives for another day if it is behind, or older than a quarter. */
 static void check_life(const struct server *server, const struct before *before, bool begins_anew)
 {
@@ -98,41 +116,49 @@ TEST(tokens_are_those_of_as_many_calls)
 
     server_start(&server);
     hf_client *client = open_at(&server, 30000);
-    for (int i = 0; i < COUNT; i++)
-        prepare(&server, &before[i]);
-    for (int i = 0; i < COUNT; i++)
-        ask(client, before[i].name, 0, &told[i]);
-    turn_until_told(client, told, COUNT);
+    check_tokens(&server, client, before, began_us, told, COUNT);
     for (int i = 0; i < COUNT; i++) {
         bool behind = before[i].last_us > began_us;
         bool ancient = before[i].last_us < began_us - DAY_US / 4;
-        test_note("%s", before[i].name);
-        check_token(&server, &before[i], began_us, &told[i]);
         check_life(&server, &before[i], before[i].life_ms && (behind || ancient));
         give_back(told[i].hold);
     }
     hf_close(client);
+    run(&server, "FLUSHALL");
+    client = open_plain_at(&server, 30000);
+    memset(told, 0, sizeof(told));
+    check_tokens(&server, client, before, began_us, told, COUNT);
+    for (int i = 0; i < COUNT; i++)
+        give_back(told[i].hold);
+    hf_close(client);
     server_kill(&server);
 }
 
-/* The clock stands still while a script runs. */
-TEST(two_names_with_one_token_have_two_numbers)
+/* What the last one is behind the clock would be added twice. */
+static void take_two_with_one_token(const struct server *server, hf_client *client)
 {
-    struct server server = { 0 };
     struct told told[3] = { 0 };
-    struct before before = { "one", clock_us() - 1000000, 1000000 };
+    struct before before = { "one", clock_us() - BEHIND_US, 1000000 };
 
-    server_start(&server);
-    hf_client *client = open_at(&server, 30000);
-    prepare(&server, &before);
+    prepare(server, &before);
     ask(client, "one", 0, &told[0]);
     ask(client, "{one}", 0, &told[1]);
     ask(client, "other", 0, &told[2]);
     turn_until_told(client, told, 3);
-    CHECK(hf_token(told[1].hold) == hf_token(told[0].hold) + 1);
+    CHECK(hf_token(told[1].hold) > hf_token(told[0].hold));
+    CHECK(hf_token(told[1].hold) < hf_token(told[0].hold) + BEHIND_US / 2);
     for (int i = 0; i < 3; i++)
         give_back(told[i].hold);
     hf_close(client);
+}
+
+TEST(two_names_with_one_token_have_two_numbers)
+{
+    struct server server = { 0 };
+
+    server_start(&server);
+    take_two_with_one_token(&server, open_at(&server, 30000));
+    take_two_with_one_token(&server, open_plain_at(&server, 30000));
     server_kill(&server);
 }
 
@@ -186,6 +212,71 @@ TEST(each_has_the_lease_that_it_was_asked_for)
         CHECK(left_ms <= leases_ms[i % LENGTHS] && left_ms > leases_ms[i % LENGTHS] / 2);
         give_back(told[i].hold);
     }
+    hf_close(client);
+    server_kill(&server);
+}
+
+/* ---- plain locks ---- */
+
+/* What is held by others, or no lock at all, is left alone, and what is taken and given back beside
+ * it is not; in one call of a script each. */
+TEST(plain_locks_are_taken_and_given_back_one_by_one)
+{
+    static const char *const names[] = { "before", "theirs", "between", "hash", "behind" };
+    struct server server = { 0 };
+    struct told told[5] = { 0 };
+
+    server_start(&server);
+    hf_client *client = open_plain_at(&server, 30000);
+    run(&server, "SET theirs somebody PX 100000");
+    run(&server, "HSET hash key value");
+    for (int i = 1; i < 5; i += 2)
+        prepare(&server, &(struct before){ names[i], clock_us() - 1000000, 1000000 });
+    for (int i = 0; i < 5; i++)
+        ask(client, names[i], 0, &told[i]);
+    turn_until_told(client, told, 5);
+    CHECK_INT(told[1].code, HF_BUSY);
+    CHECK_INT(told[3].code, HF_EKIND);
+    for (int i = 0; i < 5; i += 2) {
+        CHECK_INT(told[i].code, HF_OK);
+        int64_t left_ms = number(&server, "PTTL ", names[i], "");
+        CHECK(left_ms > 300000 && left_ms <= 600000);
+    }
+    /* One is somebody else's by the time it is given back. */
+    run(&server, "SET between somebody PX 100000");
+    for (int i = 0; i < 5; i += 2)
+        hf_unlock_nowait(told[i].hold);
+    give_back(take_patiently(client, "warm"));
+    CHECK_INT(number(&server, "EXISTS before behind warm", "", ""), 0);
+    CHECK_INT(number(&server, "EXISTS theirs between hash", "", ""), 3);
+    hf_close(client);
+    server_kill(&server);
+}
+
+/* The first time their tokens are made, the second time they are counted on from. */
+TEST(plain_locks_have_the_leases_that_they_were_asked_for)
+{
+    struct server server = { 0 };
+    struct told told[2 * OF_EACH] = { 0 };
+    char name[32];
+
+    server_start(&server);
+    hf_client *client = open_plain_at(&server, 30000);
+    for (int round = 0; round < 2; round++) {
+        memset(told, 0, sizeof(told));
+        for (int i = 0; i < 2 * OF_EACH; i++) {
+            snprintf(name, sizeof(name), "plain/%d", i);
+            ask_leased(client, name, i % 2 ? 200000 : 800000, &told[i]);
+        }
+        turn_until_told(client, told, 2 * OF_EACH);
+        for (int i = 0; i < 2 * OF_EACH; i++) {
+            snprintf(name, sizeof(name), "plain/%d", i);
+            int64_t left_ms = number(&server, "PTTL ", name, "");
+            CHECK(i % 2 ? left_ms <= 200000 && left_ms > 100000 : left_ms > 400000);
+            give_back(told[i].hold);
+        }
+    }
+    CHECK_INT(number(&server, "EXISTS plain/0 plain/1 plain/39", "", ""), 0);
     hf_close(client);
     server_kill(&server);
 }

@@ -2,6 +2,7 @@
 #include "turns.h"
 
 #include <poll.h>
+#include <stdio.h>
 
 #define LEASE_MS 600000
 
@@ -15,16 +16,29 @@ static void tell(void *arg, int code, hf_hold *hold, const hf_error *error)
     told->hold = hold;
 }
 
-hf_client *open_at(const struct server *server, int timeout_ms)
+static hf_client *open_url(const char *url)
 {
     hf_client *client = NULL;
 
-    CHECK_CODE(hf_open(&client, server_url(server, timeout_ms),
+    CHECK_CODE(hf_open(&client, url,
                        &(hf_client_options){ HF_CLIENT_OPTIONS_INIT, .driver = HF_DRIVE_MYSELF,
                                              .lease_ms = LEASE_MS }),
                HF_OK);
     give_back(take_patiently(client, "warm"));
     return client;
+}
+
+hf_client *open_at(const struct server *server, int timeout_ms)
+{
+    return open_url(server_url(server, timeout_ms));
+}
+
+hf_client *open_plain_at(const struct server *server, int timeout_ms)
+{
+    char url[160];
+
+    snprintf(url, sizeof(url), "%s&format=simple", server_url(server, timeout_ms));
+    return open_url(url);
 }
 
 void turn(hf_client *client)

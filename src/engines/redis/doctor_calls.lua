@@ -5,7 +5,9 @@
 local none = KEYS[1]
 local plain = {
     {'del', none},
+    {'exists', none},
     {'get', none},
+    {'incrby', none, 'x'},
     {'mget', none},
     {'pexpire', none, 1},
     {'pexpireat', none, 1},
@@ -16,7 +18,6 @@ local plain = {
 }
 local others = {
     {'decrby', none, 'x'},
-    {'exists', none},
     {'hdel', none, 'x'},
     {'hexists', none, 'x'},
     {'hget', none, 'x'},
@@ -25,7 +26,6 @@ local others = {
     {'hlen', none},
     {'hscan', none, 0},
     {'hset', none, 'x', 'x', 'x'},
-    {'incrby', none, 'x'},
     {'lindex', none, 0},
     {'lpop', none},
     {'lrange', none, 0, 0},

@@ -1,18 +1,6 @@
 /* The mutex: a hash with one field, the holder's. mutex_*.lua decide. */
 #include "redis.h"
 
-static void add_lock(const struct redis *redis, struct command *command, const struct hf_op *op)
-{
-    (void)redis;
-    hf__command_add(command, op->name, op->name_length);
-}
-
-static void add_token(const struct redis *redis, struct command *command, const struct hf_op *op)
-{
-    (void)redis;
-    hf__command_derived(command, REDIS_TOKEN_PREFIX, op->name, op->name_length);
-}
-
 static void add_queue(const struct redis *redis, struct command *command, const struct hf_op *op)
 {
     (void)redis;
@@ -60,7 +48,7 @@ static bool are_taken_alike(const struct hf_op *op, const struct hf_op *other)
 static const struct redis_many take_many = {
     .script = REDIS_MUTEX_ACQUIRE_MANY,
     .keys = 3,
-    .add_key = { add_lock, add_token, add_queue },
+    .add_key = { hf__redis_add_lock, hf__redis_add_token, add_queue },
     .are_alike = are_taken_alike,
     .leaves = hf__attempt_leaves,
     .add_common = add_take_common,
@@ -79,13 +67,6 @@ static void acquire(struct connection *connection, struct command *command, cons
 
 /* ---- giving back ---- */
 
-static bool are_given_alike(const struct hf_op *op, const struct hf_op *other)
-{
-    (void)op;
-    (void)other;
-    return true;
-}
-
 static void add_give_common(const struct redis *redis, struct command *command,
                             const struct hf_op *op)
 {
@@ -98,8 +79,7 @@ static void add_give_common(const struct redis *redis, struct command *command,
 static const struct redis_many give_many = {
     .script = REDIS_MUTEX_RELEASE_MANY,
     .keys = 4,
-    .add_key = { add_lock, channel, add_token, add_queue },
-    .are_alike = are_given_alike,
+    .add_key = { hf__redis_add_lock, channel, hf__redis_add_token, add_queue },
     .leaves = hf__release_leaves,
     .add_common = add_give_common,
 };

@@ -16,6 +16,18 @@ void hf__names_channel(struct command *command, enum redis_channel channel, cons
         hf__command_derived(command, prefixes[channel], name, length);
 }
 
+void hf__redis_add_lock(const struct redis *redis, struct command *command, const struct hf_op *op)
+{
+    (void)redis;
+    hf__command_add(command, op->name, op->name_length);
+}
+
+void hf__redis_add_token(const struct redis *redis, struct command *command, const struct hf_op *op)
+{
+    (void)redis;
+    hf__command_derived(command, REDIS_TOKEN_PREFIX, op->name, op->name_length);
+}
+
 void hf__names_permits(struct command *command, const char *name, uint32_t length)
 {
     if (memchr(name, '{', length))

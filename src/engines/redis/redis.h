@@ -307,9 +307,10 @@ struct redis_many {
     unsigned keys; /* of each */
     void (*add_key[REDIS_KEYS_OF_ONE])(const struct redis *redis, struct command *command,
                                        const struct hf_op *op);
-    /* Is what is common to all the same for both? */
+    /* Is what is common to all the same for both? NULL: always. */
     bool (*are_alike)(const struct hf_op *op, const struct hf_op *other);
     void (*leaves)(struct connection *connection, struct question *question);
+    /* NULL: nothing is. */
     void (*add_common)(const struct redis *redis, struct command *command, const struct hf_op *op);
 };
 
@@ -337,6 +338,10 @@ enum redis_channel {
 void hf__names_channel(struct command *command, enum redis_channel channel, const char *name,
                        uint32_t length);
 void hf__names_permits(struct command *command, const char *name, uint32_t length);
+/* The lock's own key, and its token's. */
+void hf__redis_add_lock(const struct redis *redis, struct command *command, const struct hf_op *op);
+void hf__redis_add_token(const struct redis *redis, struct command *command,
+                         const struct hf_op *op);
 /* Begins a script's command with all the keys that names.lua expects. */
 void hf__names_script(struct connection *connection, struct command *command,
                       enum redis_script script, enum redis_channel channel, const char *name,

@@ -9,17 +9,43 @@ static void begin(struct connection *connection, struct command *command, enum r
                   const struct hf_op *op)
 {
     hf__connection_script(connection, command, script, 2);
-    hf__command_add(command, op->name, op->name_length);
-    hf__command_derived(command, REDIS_TOKEN_PREFIX, op->name, op->name_length);
+    hf__redis_add_lock(connection->redis, command, op);
+    hf__redis_add_token(connection->redis, command, op);
 }
+
+static void add_common(const struct redis *redis, struct command *command, const struct hf_op *op)
+{
+    hf__command_number(command, hf__redis_lease_ms(redis, op));
+    hf__command_number(command, REDIS_TOKEN_MS);
+}
+
+static bool have_one_lease(const struct hf_op *op, const struct hf_op *other)
+{
+    return op->lease_ms == other->lease_ms;
+}
+
+static const struct redis_many take_many = {
+    .script = REDIS_SIMPLE_ACQUIRE_MANY,
+    .keys = 2,
+    .add_key = { hf__redis_add_lock, hf__redis_add_token },
+    .are_alike = have_one_lease,
+    .leaves = hf__attempt_leaves,
+    .add_common = add_common,
+};
+
+static const struct redis_many give_many = {
+    .script = REDIS_SIMPLE_RELEASE_MANY,
+    .keys = 1,
+    .add_key = { hf__redis_add_lock },
+    .leaves = hf__release_leaves,
+};
 
 static void acquire(struct connection *connection, struct command *command, const struct hf_op *op)
 {
     const struct redis *redis = connection->redis;
     begin(connection, command, REDIS_SIMPLE_ACQUIRE, op);
     hf__redis_add_field(redis, command, op);
-    hf__command_number(command, hf__redis_lease_ms(redis, op));
-    hf__command_number(command, REDIS_TOKEN_MS);
+    add_common(redis, command, op);
     if (redis->quorum)
         hf__command_print(command, "%llu", (unsigned long long)hf__vote_least_token(op));
 }
@@ -53,8 +79,10 @@ const struct redis_kind hf__redis_simple = {
     .leased = true,
     .renew = REDIS_SIMPLE_RENEW,
     .acquire = acquire,
+    .take_many = &take_many,
     .attach = attach,
     .release = release,
+    .give_many = &give_many,
     .extend = extend,
     .renewal = hf__redis_add_field,
 };

@@ -1,31 +1,5 @@
--- Takes a lock of the plain kind, a text under a name that expires (SET NX PX), for one owner. Asking
--- twice is asking once.
+-- Takes a lock of the plain kind. simple_take.lua says what it answers.
 -- KEYS: the lock, its token. ARGV: the owner's text, the lease in ms, the token's time to live; and
 -- for one server of several, the least that the token may be.
--- Answers {1, token}, {0, milliseconds until it may be free}, or {-1, why it cannot be}.
--- include wants_token.lua
-local lock, last = KEYS[1], KEYS[2]
-local is = redis.call('type', lock).ok
-if is ~= 'none' and is ~= 'string' then
-    return {-1, 'is in use as something of type ' .. is}
-end
-local holder = redis.call('get', lock)
-if holder and holder ~= ARGV[1] then
-    return {0, redis.call('pttl', lock)}
-end
-local token = redis.call('get', last)
-local number, clock = tonumber(token or '0'), 0
-if not (holder and token) then
-    -- Clocks differ, so several servers go on by their tokens alone, and those are soon the same.
-    if not (token and ARGV[4]) then
-        local now = redis.call('time')
-        clock = now[1] * 1000000 + now[2]
-    end
-    number = math.max(number + 1, clock)
-end
-number = string.format('%.0f', math.max(number, tonumber(ARGV[4] or '0')))
-if number ~= token and (token or wants_token(ARGV[1])) then
-    redis.call('set', last, number, 'px', ARGV[3])
-end
-redis.call('set', lock, ARGV[1], 'px', ARGV[2])
-return {1, number}
+-- include simple_take.lua
+return take(KEYS[1], KEYS[2], ARGV[1], ARGV[2], ARGV[3], ARGV[4])

@@ -26,7 +26,8 @@ static void write_whole(struct connection *connection, struct question *whole, u
     for (unsigned i = 0; i < many->keys; i++)
         HF_LIST_FOREACH (link, following, &whole->parts)
             many->add_key[i](redis, &command, op_of(link));
-    many->add_common(redis, &command, op_of(whole->parts.next));
+    if (many->add_common)
+        many->add_common(redis, &command, op_of(whole->parts.next));
     HF_LIST_FOREACH (link, following, &whole->parts)
         hf__redis_add_field(redis, &command, op_of(link));
     hf__connection_write(connection, whole, &command);
@@ -91,6 +92,12 @@ static void whole_answered(struct connection *connection, struct question *whole
     hf__question_free(redis, whole);
 }
 
+static bool are_alike(const struct question *question, const struct question *other)
+{
+    const struct redis_many *many = question->many;
+    return other->many == many && (!many->are_alike || many->are_alike(question->op, other->op));
+}
+
 /* Asks those that fit into one call with the first; the rest is left. */
 static void ask_some(struct redis *redis, struct hf_link *questions)
 {
@@ -112,7 +119,7 @@ static void ask_some(struct redis *redis, struct hf_link *questions)
         size_t needed = NAMES_OF_ONE * next->op->name_length + ROOM_OF_ONE;
         if (needed > room || count == TOGETHER_MOST || looked_at++ == LOOKED_AT_MOST)
             break;
-        if (next->many != whole->many || !next->many->are_alike(first->op, next->op))
+        if (!are_alike(first, next))
             continue;
         count++;
         room -= needed;
@@ -138,8 +145,9 @@ static void turn_ends(struct hf_task *task)
 
 void hf__together_ask(struct redis *redis, struct question *question, const struct redis_many *many)
 {
-    /* In a cluster, what is asked together hardly ever has one slot. */
-    if (!many || redis->cluster) {
+    /* In a cluster, what is asked together hardly ever has one slot; of a quorum's servers each has
+     * its own to say to each. */
+    if (!many || redis->cluster || redis->quorum) {
         hf__redis_ask(redis, question, question->op->name, question->op->name_length);
         return;
     }

@@ -13,6 +13,13 @@ local function quarter_of(number, token_ms)
     return number - number % (token_ms * 250)
 end
 
+-- The next token of a lock whose last one is known, where there is nothing to do but count on: it is
+-- of this quarter, and behind the clock. Else nothing.
+local function counted_on(key, last, now, quarter)
+    last = tonumber(last)
+    return last and last >= quarter and last < now and redis.call('incrby', key, now - last)
+end
+
 -- For who wants none no key is made, and the number only tells one grant from the next. A key that is
 -- there is somebody else's, whose tokens go on rising.
 local function next_token(key, token_ms, field)

@@ -1,0 +1,32 @@
+-- Part of other scripts.
+-- include wants_token.lua
+
+-- Takes a lock of the plain kind, a text under a name that expires (SET NX PX), for one owner. Asking
+-- twice is asking once. `least` is for one server of several: the least that the token may be.
+-- Answers {1, token}, {0, milliseconds until it may be free}, or {-1, why it cannot be}.
+local function take(lock, last, owner, lease_ms, token_ms, least)
+    local is = redis.call('type', lock).ok
+    if is ~= 'none' and is ~= 'string' then
+        return {-1, 'is in use as something of type ' .. is}
+    end
+    local holder = redis.call('get', lock)
+    if holder and holder ~= owner then
+        return {0, redis.call('pttl', lock)}
+    end
+    local token = redis.call('get', last)
+    local number, clock = tonumber(token or '0'), 0
+    if not (holder and token) then
+        -- Clocks differ, so several servers go on by their tokens alone, and those are soon the same.
+        if not (token and least) then
+            local now = redis.call('time')
+            clock = now[1] * 1000000 + now[2]
+        end
+        number = math.max(number + 1, clock)
+    end
+    number = string.format('%.0f', math.max(number, tonumber(least or '0')))
+    if number ~= token and (token or wants_token(owner)) then
+        redis.call('set', last, number, 'px', token_ms)
+    end
+    redis.call('set', lock, owner, 'px', lease_ms)
+    return {1, number}
+end
