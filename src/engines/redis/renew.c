@@ -32,7 +32,7 @@
 
 /* A lease waits for company for such a part of its length, and no longer than this: to the server a
  * call for one costs as much as ten in a call of many, and calls that come one behind the other
- * half as much as calls between which it has slept. The lease has two thirds left. */
+ * two thirds of calls between which it has slept. The lease has two thirds left. */
 #define COMPANY_PART 100
 #define COMPANY_MOST_MS 250
 
