@@ -98,12 +98,20 @@ static void put_into_gate(struct hf_claim *claim)
     grant->claim = NULL;
 }
 
+/* Will it be had back to be renewed, if no memory comes? One that joins others, or that is lost,
+ * leaves more than it takes: its own memory. */
+static bool may_come_back(const struct hf_shard *shard, const struct hf_grant *grant)
+{
+    return !hf__list_empty(&shard->aside) || is_lost(grant) ||
+           shard->free_claim_count >= TO_RENEW(hf__aside_bounds.spared);
+}
+
 static void set_aside(struct hf_shard *shard, struct hf_claim *claim)
 {
     struct hf_client *client = shard->client;
     struct hf_link *place = place_for(shard, claim->grant);
     if (!place || !is_plain(claim) || !is_idle(claim) || !lease_rests(claim) ||
-        !client->ops->set_aside(client->engine, &claim->op))
+        !may_come_back(shard, claim->grant) || !client->ops->set_aside(client->engine, &claim->op))
         return;
     hf__lease_unwatch(claim);
     put_into_gate(claim);

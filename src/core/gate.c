@@ -401,6 +401,8 @@ void hf__gate_drop_hold(struct hf_hold *hold)
 {
     struct hf_claim *claim = hold->grant->claim;
     struct hf_shard *shard = shard_of_claim(claim);
+    /* A lost claim is set aside as soon as all of it is told. */
+    hf__claim_pin(claim);
     while (atomic_load(&claim->in_callback) &&
            !pthread_equal(claim->client->calling_back, pthread_self())) {
         hf__shard_unlock(shard);
@@ -409,6 +411,7 @@ void hf__gate_drop_hold(struct hf_hold *hold)
     }
     hf__link_remove(&hold->link);
     hf__pool_put_hold(shard, hold);
+    hf__claim_unpin(claim);
 }
 
 /* ---- finding claims ---- */
