@@ -105,8 +105,9 @@ typedef struct hf_client hf_client;
 
 typedef enum hf_driver {
     HF_DRIVE_THREAD = 0, /* a thread of the client turns the loop: the default. A blocking call may
-                            do so in its place while it waits (it takes up to 128 KiB of stack),
-                            but callbacks of holds and requests run on the client's thread */
+                            do so in its place while it waits, and hf_unlock_nowait for a moment
+                            (they take up to 128 KiB of stack), but callbacks of holds and requests
+                            run on the client's thread */
     HF_DRIVE_MYSELF = 1  /* no thread: blocking calls turn the loop, hf_dispatch turns it between
                             them; such a client may be used by one thread at a time */
 } hf_driver;

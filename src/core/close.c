@@ -100,7 +100,7 @@ static void look(struct closing *closing)
     if (!closing->waiting_for_calls &&
         (!push_all_out(client, true) || !push_all_out(client, true) ||
          hf__loop_now(loop) >= closing->give_up_ms)) {
-        hf__drive_notify(&closing->done);
+        hf__drive_notify(client, &closing->done);
         return;
     }
     hf__timer_start(loop, &closing->timer, hf__loop_now(loop) + LOOK_EVERY_MS);
@@ -142,7 +142,8 @@ struct engine_end {
 
 static void engine_closed(void *arg)
 {
-    hf__drive_notify(&((struct engine_end *)arg)->done);
+    struct engine_end *end = arg;
+    hf__drive_notify(end->client, &end->done);
 }
 
 /* What is left of it is the store's matter. */

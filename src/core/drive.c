@@ -234,10 +234,10 @@ static void set(_Atomic uint32_t *flag)
 
 /* A caller that is told before the thread has parked may come back earlier than that, and then the
  * thread would never get to it. */
-void hf__drive_notify(_Atomic uint32_t *flag)
+void hf__drive_notify(struct hf_client *client, _Atomic uint32_t *flag)
 {
-    struct hf_drive *drive = inside ? inside->client->drive : NULL;
-    if (drive && may_tell_later(drive))
+    struct hf_drive *drive = client->drive;
+    if (drive && inside && inside->client == client && may_tell_later(drive))
         drive->told = flag;
     else
         set(flag);
@@ -283,7 +283,8 @@ static void *run_thread(void *arg)
     drive->turner = THREAD;
     while (!drive->stopping) {
         uv_run(&drive->uv, UV_RUN_ONCE);
-        while (may_park(drive) && !is_io_due(drive) && !is_due(drive))
+        /* Between two parks it looks at the descriptors: who only gives back does not. */
+        if (may_park(drive) && !is_io_due(drive) && !is_due(drive))
             park(drive);
         tell(drive);
     }
@@ -441,9 +442,18 @@ void hf__drive_wait(struct hf_client *client, _Atomic uint32_t *flag, bool turns
         rest(client->drive);
 }
 
+/* What is due besides is not for who does not even wait. A point may block. */
 bool hf__drive_begin_push(struct hf_client *client)
 {
-    return client->drive_kind == HF_DRIVE_KIND_THREAD && hf__wheel_take(&client->drive->wheel);
+    if (client->drive_kind != HF_DRIVE_KIND_THREAD || client->on_point)
+        return false;
+    struct hf_wheel *wheel = &client->drive->wheel;
+    if (!hf__wheel_take(wheel))
+        return false;
+    if (!is_due(client->drive))
+        return true;
+    hf__wheel_leave(wheel, true);
+    return false;
 }
 
 void hf__drive_push(struct hf_client *client, bool turns)

@@ -25,7 +25,7 @@ void hf__drive_wait(struct hf_client *client, _Atomic uint32_t *flag, bool turns
 bool hf__drive_begin_push(struct hf_client *client);
 void hf__drive_push(struct hf_client *client, bool turns);
 /* Sets *flag and wakes who waits for it. */
-void hf__drive_notify(_Atomic uint32_t *flag);
+void hf__drive_notify(struct hf_client *client, _Atomic uint32_t *flag);
 
 /* A request with a callback is about to be posted; it is answered. The client's thread stays at the
  * loop in between. */

@@ -127,7 +127,7 @@ static void tell_caller(const struct caller *caller)
 {
     const struct hf_answer *answer = &caller->answer;
     if (caller->waiter) {
-        hf__waiters_tell(&caller->client->loop, caller->waiter, *answer);
+        hf__waiters_tell(caller->client, caller->waiter, *answer);
         return;
     }
     if (caller->done) {

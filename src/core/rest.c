@@ -40,7 +40,7 @@ static void patience_over(struct hf_timer *timer)
     bool refused = waiter->asks && claim->raising && !atomic_load(&claim->gate->silent);
     hf__shard_unlock(claim->shard);
     waiter->answer.code = refused ? HF_BUSY : HF_UNREACHABLE;
-    hf__drive_notify(&waiter->answered);
+    hf__drive_notify(claim->client, &waiter->answered);
 }
 
 void hf__rest_begin_waits(struct hf_claim *claim)
@@ -72,14 +72,14 @@ struct hf_waiter *hf__rest_take_unlocks(struct hf_claim *claim)
     return taken;
 }
 
-void hf__waiters_tell(struct hf_loop *loop, struct hf_waiter *first, struct hf_answer answer)
+void hf__waiters_tell(struct hf_client *client, struct hf_waiter *first, struct hf_answer answer)
 {
     for (struct hf_waiter *waiter = first, *next; waiter; waiter = next) {
         next = waiter->next;
-        hf__timer_stop(loop, &waiter->patience);
+        hf__timer_stop(&client->loop, &waiter->patience);
         waiter->answer = answer;
         answer.error = NULL;
-        hf__drive_notify(&waiter->answered);
+        hf__drive_notify(client, &waiter->answered);
     }
 }
 
@@ -88,7 +88,7 @@ void hf__rest_tell(struct hf_claim *claim)
     struct hf_answer answer = { .code = atomic_load(&claim->grant->lost) ? HF_LOST : HF_OK };
     struct hf_waiter *first = claim->unlock_waiter;
     claim->unlock_waiter = NULL;
-    hf__waiters_tell(&claim->client->loop, first, answer);
+    hf__waiters_tell(claim->client, first, answer);
 }
 
 void hf__rest_end_waits(struct hf_claim *claim)
@@ -96,7 +96,7 @@ void hf__rest_end_waits(struct hf_claim *claim)
     struct hf_waiter *unlocks = hf__rest_take_unlocks(claim);
     struct hf_waiter *first = claim->unlock_waiter;
     claim->unlock_waiter = unlocks;
-    hf__waiters_tell(&claim->client->loop, first, (struct hf_answer){ .code = HF_ECLOSED });
+    hf__waiters_tell(claim->client, first, (struct hf_answer){ .code = HF_ECLOSED });
 }
 
 int hf__rest_await(struct hf_claim *claim, int64_t until_ms)

@@ -25,7 +25,7 @@ void hf__rest_end_waits(struct hf_claim *claim);
 int hf__rest_await(struct hf_claim *claim, int64_t until_ms);
 
 /* On the loop: tells everybody in line; the first one gets the engine's words. */
-void hf__waiters_tell(struct hf_loop *loop, struct hf_waiter *first, struct hf_answer answer);
+void hf__waiters_tell(struct hf_client *client, struct hf_waiter *first, struct hf_answer answer);
 
 /* For a bare try to raise what is just being changed. */
 #define HF_REST_TOO_EARLY                                                                          \

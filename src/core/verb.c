@@ -11,7 +11,7 @@ static void let_go(struct hf_verb *verb, int code)
     verb->waiter = NULL;
     hf__timer_stop(&verb->client->loop, &verb->patience);
     waiter->answer.code = code;
-    hf__drive_notify(&waiter->answered);
+    hf__drive_notify(verb->client, &waiter->answered);
 }
 
 static void abandon(struct hf_verb *verb, int code)

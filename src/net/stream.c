@@ -7,6 +7,7 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -430,8 +431,13 @@ static void look_up(struct hf_stream *stream)
     char port[8];
     snprintf(port, sizeof port, "%u", stream->place.port);
     stream->lookup.data = stream;
+    /* The first one of a process starts libuv's threads, which take no signals of the program's. */
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
     int code =
         uv_getaddrinfo(stream->uv, &stream->lookup, looked_up, stream->place.host, port, &hints);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (code == 0)
         stream->requests++;
     else

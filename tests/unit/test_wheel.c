@@ -142,7 +142,7 @@ TEST(a_lone_caller_does_not_wake_the_parked_thread)
     hf_close(fixture.client);
 }
 
-static _Atomic pthread_t asked_by, renewed_by;
+static _Atomic pthread_t asked_by, renewed_by, released_by;
 
 static void note_thread(void *arg, const char *point, const char *name)
 {
@@ -151,6 +151,8 @@ static void note_thread(void *arg, const char *point, const char *name)
         asked_by = pthread_self();
     if (strcmp(point, "before_renew") == 0)
         renewed_by = pthread_self();
+    if (strcmp(point, "before_release") == 0)
+        released_by = pthread_self();
 }
 
 static bool is_asked_by_another(void)
@@ -159,14 +161,29 @@ static bool is_asked_by_another(void)
     return !pthread_equal(asked_by, pthread_self());
 }
 
+/* Between two calls there is time enough to park, and none to come back. */
 TEST(the_thread_comes_back_when_nobody_calls)
 {
-    begin_with(1);
+    begin_with(50);
     fixture.client->on_point = note_thread;
-    for (int i = 0; i < 10; i++) {
+    for (int i = 0; i < 5; i++) {
         EVENTUALLY(!is_asked_by_another(), SOON_MS);
-        EVENTUALLY((let_pass_ms(5), is_asked_by_another()), SOON_MS);
+        EVENTUALLY((let_pass_ms(200), is_asked_by_another()), SOON_MS);
     }
+    hf_close(fixture.client);
+}
+
+TEST(who_does_not_wait_is_not_kept_at_a_point)
+{
+    begin_with(FOR_EVER_MS);
+    hf_hold *hold = take("one");
+    have_the_wheel();
+    hf__drive_push(fixture.client, true);
+    fixture.client->on_point = note_thread;
+    released_by = 0;
+    hf_unlock_nowait(hold);
+    EVENTUALLY(released_by != 0, SOON_MS);
+    CHECK(!pthread_equal(released_by, pthread_self()));
     hf_close(fixture.client);
 }
 
@@ -286,6 +303,7 @@ static void wait_in_vain(void *arg)
 static void wait_beside(struct waiter *waiter)
 {
     have_the_wheel();
+    fixture.client->on_point = note_thread;
     hf__drive_push(fixture.client, true);
     unsigned attempts = fixture.attempts;
     fixture.attempt_verdict = HF_REFUSED;
@@ -320,7 +338,6 @@ TEST(the_thread_renews_what_is_held_again_when_a_caller_waits_for_long)
     struct waiter waiter;
     begin_with(2);
     pthread_t mine = thread_of_the_client();
-    fixture.client->on_point = note_thread;
     /* Long enough for a machine that stands still for a while. */
     fixture.lease_ms = 3000;
     fixture.leases = true;
