@@ -167,13 +167,18 @@ void hf__aside_may_rest(struct hf_claim *claim)
     hf__shard_unlock(claim->shard);
 }
 
-void hf__aside_unheard(struct hf_claim *claim)
+void hf__aside_make_way(struct hf_claim *claim)
 {
     struct hf_shard *shard = claim->shard;
-    hf__shard_lock(shard);
     if (end_fetch(claim))
         hf__loop_defer(&shard->client->loop, &shard->set_aside);
-    hf__shard_unlock(shard);
+}
+
+void hf__aside_unheard(struct hf_claim *claim)
+{
+    hf__shard_lock(claim->shard);
+    hf__aside_make_way(claim);
+    hf__shard_unlock(claim->shard);
 }
 
 void hf__aside_watch(struct hf_claim *claim)

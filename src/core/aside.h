@@ -65,9 +65,9 @@ static inline uint32_t hf__aside_spares(const struct hf_shard *shard)
 void hf__aside_rests(struct hf_claim *claim);
 void hf__aside_may_rest(struct hf_claim *claim);
 
-/* On the loop: the store keeps silent about its lease, and others may be asked for. Locks the
- * shard.
- */
+/* On the loop: others may be renewed in its place, because it is being given back, or the store
+ * keeps silent about its lease. The second locks the shard. */
+void hf__aside_make_way(struct hf_claim *claim);
 void hf__aside_unheard(struct hf_claim *claim);
 
 /* Its memory goes back to the pool. */

@@ -73,6 +73,15 @@ static bool push_out(struct hf_shard *shard, struct hf_claim *claim, bool holds_
     return there;
 }
 
+/* Giving back may add chunks, on another thread. NULL: there are no more. */
+static struct hf_claim *chunk_of(struct hf_shard *shard, uint32_t number)
+{
+    hf__shard_lock(shard);
+    struct hf_claim *chunk = number < shard->chunk_count ? shard->chunks[number] : NULL;
+    hf__shard_unlock(shard);
+    return chunk;
+}
+
 static bool push_all_out(struct hf_client *client, bool holds_too)
 {
     bool any = false;
@@ -80,9 +89,10 @@ static bool push_all_out(struct hf_client *client, bool holds_too)
         struct hf_shard *shard = &client->shards[s];
         if (holds_too)
             any |= hf__aside_fetch_some(shard);
-        for (uint32_t c = 0; c < shard->chunk_count; c++)
+        struct hf_claim *chunk;
+        for (uint32_t c = 0; (chunk = chunk_of(shard, c)); c++)
             for (uint32_t i = 0; i < HF_CLAIM_CHUNK; i++)
-                any |= push_out(shard, &shard->chunks[c][i], holds_too);
+                any |= push_out(shard, &chunk[i], holds_too);
     }
     return any;
 }

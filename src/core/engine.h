@@ -246,6 +246,10 @@ void hf__op_wake(struct hf_op *op);
  * Silence, or a lost connection, is no word: do not call this then, and the deadline stands. */
 void hf__lease_renewed(struct hf_lease *lease, int64_t asked_at_ms, bool still_ours);
 
+/* There will be no word on what `renew` has last asked for: others need not wait for it. Optional;
+ * may be called from inside `renew`. */
+void hf__lease_unheard(struct hf_lease *lease);
+
 /* The store has confirmed, on a question that left at asked_at_ms, a lease that has this length
  * from now on, which may be less than before. */
 void hf__lease_resized(struct hf_lease *lease, int64_t asked_at_ms, int64_t lease_ms);

@@ -112,6 +112,8 @@ bool hf__hold_begin_to_lower(struct hf_claim *claim)
         /* Each who waits for it has a patience of its own. */
         claim->wait_until_ms = HF_NEVER;
         claim->waiter = hf__rest_take_unlocks(claim);
+        if (claim->op.keep == HF_KEEP_NOTHING)
+            hf__aside_make_way(claim);
     } else if (at_rest) {
         /* What was given back while the claim was being changed needs nothing more. */
         hf__rest_tell(claim);

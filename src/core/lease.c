@@ -96,9 +96,10 @@ static void say(struct hf_lease *lease, const char *point)
                   HF_CONTAINER(first, struct hf_claim, lease_link)->op.name);
 }
 
-static void unheard(struct hf_lease *lease)
+void hf__lease_unheard(struct hf_lease *lease)
 {
-    hf__client_heard(client_of(lease), false);
+    if (!lease->watched)
+        return;
     HF_LIST_FOREACH (link, following, &lease->holders) {
         struct hf_claim *claim = HF_CONTAINER(link, struct hf_claim, lease_link);
         if (claim->fetched)
@@ -119,8 +120,10 @@ static void look_at(struct hf_timer *timer)
         return;
     }
     int64_t again = now_ms + (lease->lease_ms / 6 > 5 ? lease->lease_ms / 6 : 5);
-    if (lease->renewing)
-        unheard(lease);
+    if (lease->renewing) {
+        hf__client_heard(client_of(lease), false);
+        hf__lease_unheard(lease);
+    }
     lease->renewing = true;
     hf__timer_start(loop, timer, again < valid_until ? again : valid_until);
     say(lease, "before_renew");

@@ -55,8 +55,11 @@ static void release(struct hf_engine *engine, struct hf_op *op)
 
 static void renew(struct hf_engine *engine, struct hf_lease *lease)
 {
+    const struct hf_op *op = HF_CONTAINER(lease, struct hf_op, own_lease);
     fixture.renewals++;
-    if (fixture.answers_renewals)
+    if (fixture.refuses_renewals_from && op->owner >= fixture.refuses_renewals_from)
+        hf__lease_unheard(lease);
+    else if (fixture.answers_renewals)
         hf__lease_renewed(lease, hf__loop_now(engine->host->loop), true);
 }
 

@@ -17,7 +17,8 @@ struct fixture {
     /* What it answers; HF_NO_ANSWER keeps silent altogether. */
     enum hf_verdict attempt_verdict, release_verdict;
     bool leases, answers_renewals;
-    bool sets_aside; /* it knows ops that rest by what they carry alone */
+    uint64_t refuses_renewals_from; /* at once, of this owner and those after it; 0: of none */
+    bool sets_aside;                /* it knows ops that rest by what they carry alone */
     bool silent_changes;
     _Atomic unsigned changes;
     int change_code; /* what it answers to a change at once, or when the test says so */

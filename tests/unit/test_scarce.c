@@ -63,6 +63,59 @@ TEST(without_memory_to_fetch_it_back_none_is_set_aside)
     hf__alloc_hook = NULL;
 }
 
+/* ---- answers ---- */
+
+static struct hf_shard *take_in_one_shard(hf_hold **holds, unsigned count, uint64_t owner,
+                                          unsigned *tried, struct hf_shard *shard)
+{
+    for (unsigned i = 0; i < count; i++) {
+        char name[24];
+        next_name(name, tried, &shard);
+        CHECK_INT(fixture_take(name, HF_MUTEX, owner, HF_FOREVER, NULL), HF_OK);
+        holds[i] = fixture.hold;
+    }
+    return shard;
+}
+
+TEST(who_is_given_back_does_not_keep_others_from_being_renewed)
+{
+    enum { LOCKS = 60 };
+    hf_hold *holds[LOCKS];
+    unsigned tried = 0;
+    begin(0);
+    struct hf_shard *shard = take_in_one_shard(holds, LOCKS, 3, &tried, NULL);
+    uint32_t fetched = hf__aside_bounds.fetched;
+    fixture.answers_renewals = false;
+    fixture.release_verdict = HF_NO_ANSWER;
+    fixture_pass_ms(FIXTURE_LEASE_MS / 3);
+    CHECK_INT(shard->fetched_count, fetched);
+    for (unsigned i = 0; i < fetched; i++)
+        hf_unlock_nowait(holds[i]);
+    fixture.answers_renewals = true;
+    fixture_pass_ms(FIXTURE_LEASE_MS / 10);
+    for (unsigned i = fetched; i < LOCKS; i++)
+        CHECK(hf_remaining_ms(holds[i]) > FIXTURE_LEASE_MS * 3 / 4);
+}
+
+TEST(who_is_refused_does_not_keep_others_from_being_renewed)
+{
+    enum { REFUSED = 150, LOCKS = 250 };
+    static hf_hold *refused[REFUSED], *holds[LOCKS];
+    unsigned tried = 0;
+    begin(0);
+    struct hf_shard *shard = take_in_one_shard(refused, REFUSED, 7, &tried, NULL);
+    take_in_one_shard(holds, LOCKS, 3, &tried, shard);
+    fixture.refuses_renewals_from = 7;
+    fixture_pass_ms(FIXTURE_LEASE_MS / 3 + FIXTURE_LEASE_MS / 10);
+    for (unsigned i = 0; i < LOCKS; i++)
+        CHECK(hf_remaining_ms(holds[i]) > FIXTURE_LEASE_MS * 3 / 4);
+    fixture_pass_ms(2 * FIXTURE_LEASE_MS);
+    for (unsigned i = 0; i < REFUSED; i++)
+        CHECK(!hf_held(refused[i]));
+    for (unsigned i = 0; i < LOCKS; i++)
+        CHECK(hf_held(holds[i]));
+}
+
 /* ---- time ---- */
 
 static _Atomic bool being_told;

@@ -113,6 +113,14 @@ static void may_be_asked_again(const struct redis *redis, struct hf_op *op)
         op->engine_word[1] &= ~(uint64_t)REDIS_RENEWING;
 }
 
+/* The watchdog asks again. */
+static void get_no_word(const struct redis *redis, struct hf_op *op)
+{
+    may_be_asked_again(redis, op);
+    if (!redis->quorum)
+        hf__lease_unheard(&op->own_lease);
+}
+
 static void drop_those_who_left(struct renewals *renewals)
 {
     unsigned left = 0;
@@ -154,10 +162,10 @@ static void flush(struct redis *redis, struct renewals *renewals)
     hf__link_remove(&renewals->link);
     drop_those_who_left(renewals);
     struct question *question = renewals->count > 0 ? hf__question_new(redis) : NULL;
-    /* Without memory there is no word, and the watchdog asks again. */
+    /* Without memory there is no word. */
     if (!question) {
         for (unsigned i = 0; i < renewals->count; i++)
-            may_be_asked_again(redis, renewals->ops[i]);
+            get_no_word(redis, renewals->ops[i]);
         free(renewals);
         return;
     }
@@ -256,9 +264,12 @@ static void answered(struct connection *connection, struct question *question,
         struct hf_op *op = renewals->ops[i];
         if (!op)
             continue;
+        if (words[i] == UNKNOWN) {
+            get_no_word(redis, op);
+            continue;
+        }
         may_be_asked_again(redis, op);
-        if (words[i] != UNKNOWN)
-            take_word(redis, op, question->sent_at_ms, words[i] == OURS);
+        take_word(redis, op, question->sent_at_ms, words[i] == OURS);
     }
     int64_t took_ms = hf__loop_now(front->base.host->loop) - question->sent_at_ms;
     if (reply)
@@ -335,8 +346,10 @@ void hf__redis_renew(struct hf_engine *engine, struct hf_lease *lease)
     if (asks_once(redis) && (op->engine_word[1] & REDIS_RENEWING))
         return;
     struct renewals *renewals = with_room(redis, gathered_for(redis, op));
-    if (!renewals)
+    if (!renewals) {
+        get_no_word(redis, op);
         return;
+    }
     add(renewals, op);
     op->engine_word[1] |= REDIS_RENEWING;
     /* Nobody knows when a loop that its program turns will have another turn. */
