@@ -203,6 +203,8 @@ static void send(struct connection *connection, struct question *question)
     for (unsigned i = 1; i < WORDS_MAX && probe->words[i]; i++)
         hf__command_add(&command, probe->words[i], strlen(probe->words[i]));
     hf__connection_write(connection, question, &command);
+    /* It is about this server, and the others go with the last: none is sent on or asked again. */
+    question->send = NULL;
 }
 
 /* One server of a quorum is not the store. */

@@ -1,17 +1,33 @@
 /* May this user call what our scripts call? Without some of them locks are lost that are held. */
+#include "cluster.h"
 #include "examine.h"
 
 #include <stdio.h>
 #include <string.h>
 
-/* Nobody locks what is called so. */
-#define NOBODYS_NAME REDIS_TOKEN_PREFIX ":{holdfast-doctor}"
 #define NAMES_SIZE 400
+#define NAMES_TRIED 20000u
 
+/* Nobody locks what is called so; in a cluster, it is one of the server's own. */
+static void name_nothing(const struct redis *redis, char *name, size_t size)
+{
+    const struct cluster *cluster = redis->cluster;
+    for (unsigned i = 0; i < NAMES_TRIED; i++) {
+        int length = snprintf(name, size, REDIS_TOKEN_PREFIX ":{holdfast-doctor-%u}", i);
+        unsigned node = cluster ? cluster->owner[hf__slot_of(name, (size_t)length)] : 0;
+        if (!cluster || (node > 0 && cluster->nodes[node - 1] == redis))
+            return;
+    }
+}
+
+/* It is asked once, so it goes with the script's text. */
 void hf__redis_try_calls(struct connection *connection, struct command *command)
 {
+    char name[80];
+    name_nothing(connection->redis, name, sizeof name);
+    connection->known_scripts &= ~(UINT64_C(1) << REDIS_DOCTOR_CALLS);
     hf__connection_script(connection, command, REDIS_DOCTOR_CALLS, 1);
-    hf__command_add(command, NOBODYS_NAME, strlen(NOBODYS_NAME));
+    hf__command_copy(command, name, strlen(name));
     hf__command_number(command, connection->redis->settings.simple);
 }
 
