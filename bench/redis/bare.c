@@ -129,9 +129,8 @@ static void add_field(struct words *words, const void *self)
 }
 
 /* What the engine sends for an uncontended mutex, word for word. */
-static struct lock *open_bare(const struct subject *subject, const char *name)
+static void write_mutex(struct bare_lock *lock, const char *name)
 {
-    struct bare_lock *lock = new_lock(subject, name);
     struct words *take = &lock->take, *give = &lock->give;
     begin_script(lock->asking, take, script("MUTEX_ACQUIRE"), 3);
     add(take, "%s", name);
@@ -150,6 +149,31 @@ static struct lock *open_bare(const struct subject *subject, const char *name)
     add(give, "86400000");
     add(give, "4000");
     add_field(give, lock);
+}
+
+/* The same with format=simple. */
+static void write_simple(struct bare_lock *lock, const char *name)
+{
+    struct words *take = &lock->take, *give = &lock->give;
+    begin_script(lock->asking, take, script("SIMPLE_ACQUIRE"), 2);
+    add(take, "%s", name);
+    add(take, "redisson_lock_token:{%s}", name);
+    add_field(take, lock);
+    add(take, "%d", LEASE_MS);
+    add(take, "86400000");
+    begin_script(lock->asking, give, script("SIMPLE_RELEASE"), 2);
+    add(give, "%s", name);
+    add(give, "redisson_lock_token:{%s}", name);
+    add_field(give, lock);
+}
+
+static struct lock *open_bare(const struct subject *subject, const char *name)
+{
+    struct bare_lock *lock = new_lock(subject, name);
+    if (worker_format())
+        write_simple(lock, name);
+    else
+        write_mutex(lock, name);
     return &lock->lock;
 }
 

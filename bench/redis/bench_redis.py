@@ -46,7 +46,7 @@ class Bench:
                   "node-redlock": things.node_redlock}
         return {"tcp": lambda: self.single("TCP", self.server.address, others),
                 "unix": lambda: self.single("Unix socket", self.server.path, {}),
-                "threads": self.threads, "handover": self.handover, "crowd": self.crowd,
+                "threads": self.all_threads, "handover": self.handover, "crowd": self.crowd,
                 "held": self.all_held}
 
     def wanted_sections(self, flags):
@@ -60,14 +60,15 @@ class Bench:
                              + "".join(f"; there is no {section}" for section in unknown))
         return wanted
 
-    def start(self, subject, address=None, **environment):
+    def start(self, subject, address=None, kind=None):
+        environment = {"HOLDFAST_BENCH_FORMAT": kind} if kind else {}
         worker = things.Worker(self.server, self.worker, subject, address or self.server.address,
                                **environment)
         self.started.append(worker)
         return worker
 
-    def start_all(self, *subjects, address=None):
-        return {subject: self.start(subject, address) for subject in subjects}
+    def start_all(self, *subjects, address=None, kind=None):
+        return {subject: self.start(subject, address, kind) for subject in subjects}
 
     def start_others(self, others):
         """Those that can be had; why not, for the rest."""
@@ -108,11 +109,11 @@ class Bench:
 
     # ---- many threads ----
 
-    def public_tool(self):
+    def public_tool(self, commands):
         """Pairs a second of redis-benchmark with 50 connections, one question out on each, on the
         scripts that the engine uses: lock and unlock apart, as it can do no other."""
         rates = []
-        for words in self.commands:
+        for words in commands:
             done = subprocess.run(
                 ["redis-benchmark", "-p", str(self.server.port), "-c", "50", "-P", "1", "-n",
                  "20000", "-r", "100000", "--csv", *words],
@@ -120,25 +121,30 @@ class Bench:
             rates.append(float(re.findall(r'"([\d.]+)"', done.stdout.splitlines()[-1])[0]))
         return 1 / sum(1 / rate for rate in rates)
 
-    def learn_commands(self):
+    def learn_commands(self, kind):
         """Loads the scripts, and says how the engine calls them, for redis-benchmark."""
-        bare = self.start("bare")
-        self.commands = []
+        bare = self.start("bare", kind=kind)
         print("scripts", file=bare.process.stdin, flush=True)
-        for line in bare.process.stdout.readline(), bare.process.stdout.readline():
-            self.commands.append(line.split())
+        commands = [bare.process.stdout.readline().split() for _ in range(2)]
         self.stop()
+        return commands
 
-    def threads(self):
-        self.table.head(f"LOCK + UNLOCK, {THREADS} threads", "pairs/s", "x benchmark",
-                        "client us", "server us")
-        workers = self.start_all("bare", "thread", "nowait")
-        workers |= self.start_others({"Redisson": things.redisson, "redis-py": things.redis_py,
-                                      "node-redlock": things.node_redlock})
+    def all_threads(self):
+        self.threads(None, {"Redisson": things.redisson, "redis-py": things.redis_py,
+                            "node-redlock": things.node_redlock})
+        self.threads("simple", {})
+
+    def threads(self, kind, others):
+        commands = self.learn_commands(kind)
+        words = f"{THREADS} threads" + (f", format={kind}" if kind else "")
+        self.table.head(f"LOCK + UNLOCK, {words}", "pairs/s", "x benchmark", "client us",
+                        "server us")
+        workers = self.start_all("bare", "thread", "nowait", kind=kind)
+        workers |= self.start_others(others)
         rounds = {who: [] for who in workers}
         tool = []
         for turn in range(self.rounds + 1):
-            tool.append(self.public_tool())
+            tool.append(self.public_tool(commands))
             for who, worker in workers.items():
                 figures = worker.order("pairs", THREADS, RUN_MS)
                 figures["x"] = figures["pairs"] / figures["ns"] * 1e9 / tool[-1]
@@ -153,20 +159,20 @@ class Bench:
             self.table.row(names.get(who, who), f"{one.rate():.0f}",
                            f"{one.median(lambda f: f['x']):.2f}",
                            f"{one.per_pair('client_ns'):.1f}", f"{one.per_pair('server_ns'):.1f}")
-        self.judge_threads(all_figures)
+        self.judge_threads(words, all_figures)
         self.stop()
 
-    def judge_threads(self, figures):
+    def judge_threads(self, words, figures):
         thread, relaxed, other = (figures.get(w) for w in ("thread", "nowait", "Redisson"))
-        self.table.aim(f"{THREADS} threads, waited for, x redis-benchmark",
+        self.table.aim(f"{words}, waited for, x redis-benchmark",
                        thread.median(lambda f: f["x"]), 2, False)
-        self.table.aim(f"{THREADS} threads, not waited for, x redis-benchmark",
+        self.table.aim(f"{words}, not waited for, x redis-benchmark",
                        relaxed.median(lambda f: f["x"]), 4, False)
         if not other:
             return
-        self.table.aim(f"{THREADS} threads, waited for, x Redisson",
+        self.table.aim(f"{words}, waited for, x Redisson",
                        ratio(thread, other, lambda f: f["pairs"] / f["ns"]), 3, False)
-        self.table.aim(f"{THREADS} threads, server time a pair, x Redisson",
+        self.table.aim(f"{words}, server time a pair, x Redisson",
                        ratio(thread, other, lambda f: f["server_ns"] / f["pairs"]), 0.65)
 
     # ---- one lock, several processes ----
@@ -243,7 +249,7 @@ class Bench:
     def hold(self, words, kind, count, idle):
         """What a renewal costs the server, and a lock the client's memory."""
         memory = self.server.memory()
-        worker = self.start("thread", **({"HOLDFAST_BENCH_FORMAT": kind} if kind else {}))
+        worker = self.start("thread", kind=kind)
         figures = worker.order("hold", count)
         kept = (self.server.memory() - memory) / count
         server, client = (schedule_ns(self.server.process.pid),
@@ -289,7 +295,6 @@ class Bench:
     def run(self):
         print(f"Redis {self.server.version()} on loopback; {self.rounds} rounds, medians; load "
               f"{pathlib.Path('/proc/loadavg').read_text().split()[0]}")
-        self.learn_commands()
         sections = self.sections()
         for section in self.only:
             sections[section]()

@@ -16,7 +16,7 @@ struct hf_client *ours_client(const struct subject *subject)
 {
     static hf_client *client;
     hf_client_options options = { HF_CLIENT_OPTIONS_INIT };
-    const char *plain = getenv("HOLDFAST_BENCH_FORMAT");
+    const char *format = worker_format();
     char url[256];
     if (client)
         return client;
@@ -24,7 +24,7 @@ struct hf_client *ours_client(const struct subject *subject)
     options.lease_ms = LEASE_MS;
     snprintf(url, sizeof url, "%s%s?timeout=30000%s%s",
              worker_address[0] == '/' ? "redis+unix://" : "redis://", worker_address,
-             plain ? "&format=" : "", plain ? plain : "");
+             format ? "&format=" : "", format ? format : "");
     if (hf_open(&client, url, &options) != HF_OK)
         die("%s", hf_last_error()->text);
     return client;

@@ -1,9 +1,15 @@
 /* Measures one way to lock through a Redis server: a line an order, a line of figures an answer. */
 #include "worker.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 const char *worker_address;
+
+const char *worker_format(void)
+{
+    return getenv("HOLDFAST_BENCH_FORMAT");
+}
 
 static const struct subject *const subjects[] = { &bare,     &retrying, &polling,
                                                   &threaded, &driven,   &relaxed };
