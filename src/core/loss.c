@@ -48,13 +48,18 @@ static void say_lost(struct hf_shard *shard, const struct hf_claim *claim)
     hf__shard_lock(shard);
 }
 
-/* Who is told may give the claim back: the pin keeps its name and its reason. */
-void hf__claim_announce(struct hf_claim *claim)
+/* Who is told may give the claim back: a pin of the caller's keeps its name and its reason. */
+static void announce_all(struct hf_claim *claim)
 {
     struct hf_hold *hold;
-    hf__claim_pin(claim);
     while ((hold = next_to_announce(claim)))
         announce(claim->shard, claim, hold);
+}
+
+void hf__claim_announce(struct hf_claim *claim)
+{
+    hf__claim_pin(claim);
+    announce_all(claim);
     hf__claim_unpin(claim);
 }
 
@@ -66,7 +71,7 @@ static void lose_locked(struct hf_shard *shard, struct hf_claim *claim, const ch
     hf__claim_pin(claim);
     say_lost(shard, claim);
     if (!hf__drive_is_borrowed(claim->client))
-        hf__claim_announce(claim);
+        announce_all(claim);
     else if (next_to_announce(claim))
         hf__claim_post(claim, HF_ERRAND_ANNOUNCE);
     hf__claim_unpin(claim);
