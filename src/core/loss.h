@@ -5,7 +5,7 @@
 #include "core/claim.h"
 
 /* Marks a held claim as lost and runs the on_lost of its holds; where a caller turns the loop, the
- * client's thread is called to do the latter. Loop only. `reason` is static. */
+ * client's thread is called to do the latter. Loop only. `reason` lives as long as the engine. */
 void hf__claim_lose(struct hf_claim *claim, const char *reason);
 
 /* Loses what is suspected to be lost already. On the loop, with the shard locked, which it unlocks
