@@ -1,48 +1,18 @@
 /* Turns the loop with libuv: one timerfd on a clock that goes on in suspend for all timers, one
  * async handle for what other threads post, and whatever handles the engine adds. */
-#include "core/drive.h"
+#include "core/borrow.h"
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "base/futex.h"
 #include "base/testing.h"
-#include "core/wheel.h"
 
 #include <assert.h>
 #include <errno.h>
 #include <signal.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
-#include <uv.h>
 
-enum turner { PROGRAM, THREAD, BORROWER }; /* the last: a caller, in the thread's place */
-
-struct hf_drive {
-    struct hf_client *client;
-    struct hf_wheel wheel;
-    enum turner turner;
-    struct hf_link aside;   /* tasks that only the thread may run */
-    _Atomic uint32_t *told; /* to be set when the thread has parked; or NULL */
-    uv_loop_t uv;
-    uv_async_t wake;
-    uv_prepare_t before_io;
-    uv_check_t after_io;
-    uv_poll_t timer;
-    int timer_fd;
-    int64_t timer_at_ms; /* what timer_fd is set to */
-    bool thread_runs, stopping;
-    _Atomic uint32_t *until; /* the loop is turned until this is set; or NULL */
-    pthread_t thread;
-};
-
-/* The loops that this thread is inside of: a callback of one client may turn another's. Asked at
- * every call, so found without a function call; a library that is loaded late may have a few words
- * of such storage. */
-struct turning {
-    const struct hf_client *client;
-    const struct turning *outer;
-};
-static _Thread_local const struct turning *inside __attribute__((tls_model("initial-exec")));
+_Thread_local const struct turning *hf__turning __attribute__((tls_model("initial-exec")));
 
 static int64_t read_clock(void *arg)
 {
@@ -71,54 +41,26 @@ static void set_timer(struct hf_drive *drive, int64_t at_ms)
     timerfd_settime(drive->timer_fd, TFD_TIMER_ABSTIME, &when, NULL);
 }
 
-/* A caller returns with its answer as soon as it is there: what follows from it (the grant that is
- * to be made longer, say) nobody waits for, and the next call takes it along, or the thread. */
-static bool may_stop_early(const struct hf_drive *drive)
-{
-    return drive->turner == BORROWER && atomic_load(&drive->wheel.waiting) <= 1 &&
-           atomic_load(&drive->wheel.requests) == 0;
-}
-
 /* What is to be done at once needs no timer: see rest. */
-static void turn(struct hf_drive *drive)
+void hf__drive_turn(struct hf_drive *drive)
 {
     struct hf_loop *loop = &drive->client->loop;
-    loop->until = may_stop_early(drive) ? drive->until : NULL;
+    loop->until = hf__borrow_ends_early(drive) ? drive->until : NULL;
     int64_t next_ms = hf__loop_turn(loop);
     if (next_ms > loop->now_ms)
         set_timer(drive, next_ms);
 }
 
-static bool must_leave(const struct hf_drive *drive)
-{
-    return drive->turner == BORROWER &&
-           (!hf__list_empty(&drive->aside) || atomic_load(&drive->wheel.wanted));
-}
-
 /* Has who turns the loop no reason to go on? */
 static bool is_over(const struct hf_drive *drive)
 {
-    return drive->stopping || (drive->until && atomic_load(drive->until)) || must_leave(drive);
+    return drive->stopping || (drive->until && atomic_load(drive->until)) ||
+           hf__borrow_is_over(drive);
 }
 
-/* Has libuv something to do that it would not sleep for? */
-static bool is_io_due(const struct hf_drive *drive)
+bool hf__drive_is_io_due(const struct hf_drive *drive)
 {
     return uv_backend_timeout(&drive->uv) == 0;
-}
-
-/* The program may be in no hurry to be told: it is, if it watches. */
-static bool may_tell_later(const struct hf_drive *drive)
-{
-    const struct hf_client *client = drive->client;
-    return drive->turner == THREAD && !drive->told && !client->on_point && !client->on_event &&
-           hf__wheel_may_park(&drive->wheel, 1);
-}
-
-static bool may_park(const struct hf_drive *drive)
-{
-    return drive->turner == THREAD && hf__wheel_may_park(&drive->wheel, drive->told != NULL) &&
-           !atomic_load(&drive->client->closing);
 }
 
 static void on_before_io(uv_prepare_t *handle)
@@ -127,9 +69,9 @@ static void on_before_io(uv_prepare_t *handle)
     struct hf_loop *loop = &drive->client->loop;
     if (drive->turner != PROGRAM)
         atomic_store(&loop->awake, true);
-    turn(drive);
+    hf__drive_turn(drive);
     /* Then libuv looks what has come meanwhile, and does not sleep. */
-    if (!hf__loop_rest(loop) || is_over(drive) || drive->told || may_park(drive))
+    if (!hf__loop_rest(loop) || is_over(drive) || drive->told || hf__borrow_may_park(drive))
         uv_stop(&drive->uv);
 }
 
@@ -138,7 +80,7 @@ static void on_after_io(uv_check_t *handle)
 {
     struct hf_drive *drive = handle->data;
     if (drive->turner != THREAD)
-        turn(drive);
+        hf__drive_turn(drive);
 }
 
 /* The turn itself runs after the I/O. */
@@ -223,72 +165,26 @@ int hf__drive_open(struct hf_client *client, enum hf_drive_kind kind, hf_error *
     return HF_OK;
 }
 
-#define SET 1u
-#define SLEEPS 2u /* somebody waits for it to be set */
-
-static void set(_Atomic uint32_t *flag)
-{
-    if (atomic_exchange(flag, SET) == SLEEPS)
-        hf__futex_wake_all(flag);
-}
-
-/* A caller that is told before the thread has parked may come back earlier than that, and then the
- * thread would never get to it. */
-void hf__drive_notify(struct hf_client *client, _Atomic uint32_t *flag)
-{
-    struct hf_drive *drive = client->drive;
-    if (drive && inside && inside->client == client && may_tell_later(drive))
-        drive->told = flag;
-    else
-        set(flag);
-}
-
-static void tell(struct hf_drive *drive)
-{
-    _Atomic uint32_t *told = drive->told;
-    drive->told = NULL;
-    if (told)
-        set(told);
-}
-
-static bool is_due(const struct hf_drive *drive)
+bool hf__drive_is_due(const struct hf_drive *drive)
 {
     const struct hf_loop *loop = &drive->client->loop;
     return !hf__list_empty(&loop->ready) || hf__loop_next(loop) <= hf__clock_ms();
-}
-
-static void park(struct hf_drive *drive)
-{
-    struct hf_wheel *wheel = &drive->wheel;
-    uint32_t taken = atomic_load(&wheel->taken);
-    _Atomic uint32_t *told = drive->told;
-    drive->told = NULL;
-    hf__wheel_put_down(wheel);
-    if (told)
-        set(told);
-    hf__wheel_get_back(wheel);
-    drive->turner = THREAD;
-    struct hf_link *link;
-    while ((link = hf__list_pop(&drive->aside)))
-        hf__loop_defer(&drive->client->loop, HF_CONTAINER(link, struct hf_task, link));
-    if (taken == atomic_load(&wheel->taken))
-        atomic_store(&wheel->alone, 0);
 }
 
 static void *run_thread(void *arg)
 {
     struct hf_drive *drive = arg;
     struct turning turning = { drive->client, NULL };
-    inside = &turning;
+    hf__turning = &turning;
     drive->turner = THREAD;
     while (!drive->stopping) {
         uv_run(&drive->uv, UV_RUN_ONCE);
         /* Between two parks it looks at the descriptors: who only gives back does not. */
-        if (may_park(drive) && !is_io_due(drive) && !is_due(drive))
-            park(drive);
-        tell(drive);
+        if (hf__borrow_may_park(drive) && !hf__drive_is_io_due(drive) && !hf__drive_is_due(drive))
+            hf__borrow_park(drive);
+        hf__borrow_tell(drive);
     }
-    inside = NULL;
+    hf__turning = NULL;
     return NULL;
 }
 
@@ -344,7 +240,7 @@ void hf__drive_abandon(struct hf_client *client)
 
 bool hf__drive_inside(const struct hf_client *client)
 {
-    for (const struct turning *at = inside; at; at = at->outer)
+    for (const struct turning *at = hf__turning; at; at = at->outer)
         if (at->client == client)
             return true;
     return false;
@@ -359,56 +255,26 @@ static void rest(struct hf_drive *drive)
 
 void hf__drive_dispatch(struct hf_client *client)
 {
-    struct turning turning = { client, inside };
-    inside = &turning;
+    struct turning turning = { client, hf__turning };
+    hf__turning = &turning;
     /* Descriptors that one round adds come under the kernel's watch in the next one. */
     do {
         client->loop.watches_more = false;
         uv_run(&client->drive->uv, UV_RUN_NOWAIT);
     } while (client->loop.watches_more);
-    inside = turning.outer;
+    hf__turning = turning.outer;
     rest(client->drive);
 }
 
-static void sleep_until_set(_Atomic uint32_t *flag)
+void hf__drive_turn_until(struct hf_drive *drive, _Atomic uint32_t *flag)
 {
-    for (uint32_t now = 0; now != SET; now = atomic_load(flag))
-        if (now == SLEEPS || atomic_compare_exchange_strong(flag, &now, SLEEPS))
-            hf__futex_wait(flag, SLEEPS, NULL);
-}
-
-static void turn_until_set(struct hf_client *client, _Atomic uint32_t *flag)
-{
-    struct hf_drive *drive = client->drive;
-    struct turning turning = { client, inside };
-    inside = &turning;
+    struct turning turning = { drive->client, hf__turning };
+    hf__turning = &turning;
     drive->until = flag;
     while (!is_over(drive))
         uv_run(&drive->uv, UV_RUN_ONCE);
     drive->until = NULL;
-    inside = turning.outer;
-}
-
-/* In the thread's place. */
-static void borrow(struct hf_client *client, _Atomic uint32_t *flag)
-{
-    struct hf_drive *drive = client->drive;
-    int cancel_state;
-    /* Waiting is no point of cancellation, and the loop must not be left in the middle. */
-    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
-    drive->turner = BORROWER;
-    if (flag) {
-        turn_until_set(client, flag);
-    } else {
-        struct turning turning = { client, inside };
-        inside = &turning;
-        turn(drive);
-        inside = turning.outer;
-    }
-    bool answered = !flag || atomic_load(flag);
-    bool others = atomic_load(&drive->wheel.waiting) > (flag ? 1u : 0u);
-    hf__wheel_leave(&drive->wheel, !answered || others || must_leave(drive) || is_io_due(drive));
-    pthread_setcancelstate(cancel_state, NULL);
+    hf__turning = turning.outer;
 }
 
 bool hf__drive_begin_wait(struct hf_client *client)
@@ -429,71 +295,14 @@ void hf__drive_wait(struct hf_client *client, _Atomic uint32_t *flag, bool turns
         return;
     }
     if (client->drive->thread_runs) {
-        if (turns)
-            borrow(client, flag);
-        sleep_until_set(flag);
-        hf__wheel_exit(&client->drive->wheel);
+        hf__borrow_wait(client->drive, flag, turns);
         return;
     }
-    turn_until_set(client, flag);
+    hf__drive_turn_until(client->drive, flag);
     if (client->drive_kind == HF_DRIVE_KIND_MYSELF && client->loop.watches_more)
         hf__drive_dispatch(client);
     else
         rest(client->drive);
-}
-
-/* What is due besides is not for who does not even wait. A point may block. */
-bool hf__drive_begin_push(struct hf_client *client)
-{
-    if (client->drive_kind != HF_DRIVE_KIND_THREAD || client->on_point)
-        return false;
-    struct hf_wheel *wheel = &client->drive->wheel;
-    if (!hf__wheel_take(wheel))
-        return false;
-    if (!is_due(client->drive))
-        return true;
-    hf__wheel_leave(wheel, true);
-    return false;
-}
-
-void hf__drive_push(struct hf_client *client, bool turns)
-{
-    if (turns)
-        borrow(client, NULL);
-}
-
-/* ---- what only the thread may do ---- */
-
-void hf__drive_request_begins(struct hf_client *client)
-{
-    if (client->drive)
-        atomic_fetch_add(&client->drive->wheel.requests, 1);
-}
-
-void hf__drive_request_ended(struct hf_client *client)
-{
-    if (client->drive)
-        atomic_fetch_sub(&client->drive->wheel.requests, 1);
-}
-
-bool hf__drive_is_borrowed(const struct hf_client *client)
-{
-    return client->drive && client->drive->turner == BORROWER;
-}
-
-bool hf__drive_put_aside(struct hf_client *client, struct hf_task *task)
-{
-    if (!hf__drive_is_borrowed(client))
-        return false;
-    hf__list_append(&client->drive->aside, &task->link);
-    return true;
-}
-
-void hf__drive_before_callback(struct hf_client *client)
-{
-    assert(!hf__drive_is_borrowed(client));
-    if (client->drive)
-        tell(client->drive);
 }
 
 int hf__drive_fd(const struct hf_client *client)
