@@ -1,6 +1,6 @@
 /* Whatever a server sends, in whatever pieces: nothing crashes, nothing is allocated beyond reason,
  * and the pieces make no difference (pieces.h). */
-#include "engines/redis/redis.h"
+#include "engines/redis/reply.h"
 
 #include "pieces.h"
 

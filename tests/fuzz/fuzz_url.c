@@ -1,7 +1,7 @@
 /* Whatever is given for a URL: it is refused with a sentence or taken apart, and a password is in
  * neither what is shown nor the sentence. */
 #include "base/url.h"
-#include "engines/redis/redis.h"
+#include "engines/redis/settings.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,8 @@
 /* Taking and giving back: how an op becomes a script, and the script's answer a verdict. */
 #include "base/clock.h"
 #include "base/rand.h"
+#include "kinds.h"
+#include "names.h"
 #include "redis.h"
 
 #include <stdio.h>

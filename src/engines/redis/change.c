@@ -1,4 +1,6 @@
 /* The one-shot verbs: breaking, values, and what concerns a hold's own lease. */
+#include "kinds.h"
+#include "names.h"
 #include "redis.h"
 
 #include <string.h>

@@ -3,6 +3,7 @@
  * before that moment was heard by nobody. */
 #include "base/rand.h"
 #include "base/testing.h"
+#include "kinds.h"
 #include "redis.h"
 
 #include <string.h>

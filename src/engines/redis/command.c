@@ -1,6 +1,7 @@
 /* Commands: a list of arguments, some of them made here; and how they are written. Made for every
  * question, so without printf where questions are many. */
-#include "redis.h"
+#include "command.h"
+#include "net/stream.h"
 
 #ifdef NDEBUG
 #error "assertions are all that bounds what is written here: build without NDEBUG"

@@ -1,5 +1,7 @@
 /* The plain counter: a number. What was taken has no owner, so a record of its own tells whether a
  * question that had no answer was executed. counter_*.lua decide. */
+#include "kinds.h"
+#include "names.h"
 #include "redis.h"
 
 #include "base/testing.h"

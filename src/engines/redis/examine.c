@@ -2,6 +2,7 @@
  * once; each answer is judged by itself, the last one ends it. */
 #include "examine.h"
 #include "base/testing.h"
+#include "names.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,6 +1,7 @@
 /* May this user call what our scripts call? Without some of them locks are lost that are held. */
 #include "cluster.h"
 #include "examine.h"
+#include "names.h"
 
 #include <stdio.h>
 #include <string.h>

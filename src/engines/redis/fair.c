@@ -1,6 +1,7 @@
 /* The fair mutex: the mutex's hash, and Redisson's queue of who waits, with the time until which
  * each is taken to be alive. fair_*.lua decide. */
-#include "redis.h"
+#include "kinds.h"
+#include "names.h"
 
 #include <string.h>
 

@@ -3,6 +3,8 @@
  * every grant of ours leaves for most of a day. */
 #include "base/testing.h"
 #include "cluster.h"
+#include "kinds.h"
+#include "names.h"
 
 #include <string.h>
 

@@ -1,4 +1,5 @@
 /* The kinds of locks, by what an op asks for. */
+#include "kinds.h"
 #include "redis.h"
 
 #include <assert.h>

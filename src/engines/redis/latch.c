@@ -1,5 +1,6 @@
 /* The count-down latch: a number, or nothing once it is open. latch_*.lua decide. */
-#include "redis.h"
+#include "kinds.h"
+#include "names.h"
 
 static void begin(struct connection *connection, struct command *command, enum redis_script script,
                   const struct hf_op *op)

@@ -1,4 +1,6 @@
 /* The mutex: a hash with one field, the holder's. mutex_*.lua decide. */
+#include "kinds.h"
+#include "names.h"
 #include "redis.h"
 
 static void add_queue(const struct redis *redis, struct command *command, const struct hf_op *op)

@@ -1,5 +1,6 @@
 /* The keys and channels that belong to a lock, as Redisson calls them; and a few of our own. */
-#include "redis.h"
+#include "names.h"
+#include "connection.h"
 
 #include <string.h>
 

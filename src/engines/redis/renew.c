@@ -5,6 +5,7 @@
  * others waiting. All leases of a client that are renewed have its length. */
 #include "base/testing.h"
 #include "cluster.h"
+#include "kinds.h"
 
 #include <stdio.h>
 #include <string.h>

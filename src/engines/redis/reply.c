@@ -1,5 +1,7 @@
 /* Replies: read by hiredis within limits of ours, and taken apart without trusting their shape. */
-#include "redis.h"
+#include "reply.h"
+
+#include <holdfast.h>
 
 #include <pthread.h>
 #include <stdio.h>

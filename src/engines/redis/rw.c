@@ -1,6 +1,7 @@
 /* The read-write lock: a hash with the mode and the holders' fields, and for each read hold a key
  * of its own that lives as long as its lease. rw_*.lua decide. */
-#include "redis.h"
+#include "kinds.h"
+#include "names.h"
 
 #include <string.h>
 

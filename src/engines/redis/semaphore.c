@@ -1,5 +1,7 @@
 /* The semaphore with leased permits: a number of free ones, and a sorted set of those that are
  * taken, by when their leases end. semaphore_*.lua decide. */
+#include "kinds.h"
+#include "names.h"
 #include "redis.h"
 
 #include <string.h>

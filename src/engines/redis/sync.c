@@ -2,6 +2,7 @@
  * because WAIT holds up whatever comes behind it, and a replica that hangs must not keep releases
  * and renewals from the server. What is granted while they are asked about goes into the next
  * round. */
+#include "names.h"
 #include "redis.h"
 
 #include <string.h>

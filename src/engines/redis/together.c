@@ -2,6 +2,7 @@
  * it, and us, much less than as many calls. Each question is answered as if it had been asked
  * alone; what makes the script of one of them fail is asked again alone, and told in the server's
  * own words. */
+#include "kinds.h"
 #include "redis.h"
 
 /* So many at a time: the server does nothing else meanwhile. */

@@ -2,7 +2,7 @@
  * rediss: for the same with TLS, redis+unix:///path[?db=N], redis+sentinel://host,host/master, or
  * redis+cluster://host:port,host:port. */
 #include "base/error.h"
-#include "redis.h"
+#include "settings.h"
 
 #include <stdio.h>
 #include <stdlib.h>

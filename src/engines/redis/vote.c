@@ -1,6 +1,7 @@
 /* Votes: what one server of a quorum is asked about a ballot, one question after the other, and
  * what its answers mean. */
 #include "base/rand.h"
+#include "kinds.h"
 #include "quorum.h"
 
 #include <string.h>

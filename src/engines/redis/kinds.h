@@ -1,0 +1,117 @@
+/* Kinds of locks: a mutex, a fair mutex, permits, and so on. Each is a file (mutex.c) that fills in
+ * a struct redis_kind; kinds.c finds it by the mode that is asked for. A kind says what the server
+ * is to do, in scripts of its own; when it is asked, and what follows from the answer, is not its
+ * matter (ask.c, renew.c). */
+#ifndef HF_ENGINES_REDIS_KINDS_H
+#define HF_ENGINES_REDIS_KINDS_H
+
+#include "connection.h"
+
+/* Tokens follow the server's clock, so one that nobody asked for in so long may be forgotten. */
+#define REDIS_TOKEN_MS INT64_C(86400000)
+/* A lock that is given to a waiter is its own for so long before it has said anything. */
+#define REDIS_GRANT_MS INT64_C(4000)
+/* A queue that nobody looks at any more may be forgotten. */
+#define REDIS_QUEUE_MS INT64_C(60000)
+/* Who has a place in line asks so often; a third of what queue.lua gives it. */
+#define REDIS_PLACE_MS 2000
+/* A place in a fair queue lives so long without a sign of life. Whoever takes the lock by Redisson
+ * brings the end of all other places nearer, by its own fairLockWaitTimeout: five minutes. */
+#define REDIS_FAIR_PLACE_MS INT64_C(10000)
+#define REDIS_FAIR_OTHERS_MS INT64_C(300000)
+/* The server does nothing else while it gives out so many. */
+#define REDIS_PERMITS_MOST 10000u
+/* uuid:number */
+#define REDIS_FIELD_SIZE HF_OWNER_KEY_SIZE
+
+/* What a mode is at the server: each function writes one command, which runs a script of the
+ * kind's. All kinds' scripts answer alike, so nothing else asks which kind it has before it:
+ *
+ *   acquire   {1, token}, {0, ms until it may be free, -1 where nobody knows}, or {-1, why it
+ *             cannot be: a sentence's end}, the same with -3 if it is asked for too much. With
+ *             op->enqueue, it is going to wait. Where it may be given the lock without asking
+ *             (inbox.c), the refusal has a third element, 1 if others than our clients may let go
+ *             of it, or 0
+ *   release   1, or 0: it was not this owner's (any more)
+ *   extend    the same
+ *   renew     how many leases it was asked to renew, and then the numbers, from 1, of those that
+ *             are not their owner's (any more), and, below 0, of those that the server refuses to
+ *             renew; if there are such, then why. KEYS are the locks' names, and then what `pair`
+ *             adds for each of them; ARGV the lease in ms of all, and then what `renewal` adds */
+struct redis_kind {
+    bool leased; /* a grant is a hold, and rests on a lease */
+    bool grants; /* the lock is given to who waits for it (inbox.c) */
+    bool queues; /* who is refused and waits has a place at the server, which it keeps by asking
+                    again every REDIS_PLACE_MS, and which `release` takes back */
+    enum redis_script renew;
+    void (*acquire)(struct connection *connection, struct command *command, const struct hf_op *op);
+    const struct redis_many *take_many, *give_many; /* NULL: each alone */
+    /* NULL: attach.lua does it for any kind. Answers {1, token, ms left} and maybe the mode and the
+       permits, or {0}: nobody has it under that key. `back`: undoes it. */
+    void (*attach)(struct connection *connection, struct command *command, const struct hf_op *op,
+                   bool back);
+    void (*release)(struct connection *connection, struct command *command, const struct hf_op *op);
+    void (*extend)(struct connection *connection, struct command *command, const struct hf_op *op,
+                   int64_t lease_ms);
+    /* Adds one lease's arguments, always as many, REDIS_RENEWAL_ARGUMENTS at most. */
+    void (*renewal)(const struct redis *redis, struct command *command, const struct hf_op *op);
+    /* Adds the other key that a lease is in, or the lock's name again. NULL: there is none. Half a
+       lease, where the other key is at another server, would be taken for none. */
+    void (*pair)(const struct redis *redis, struct command *command, const struct hf_op *op);
+    /* Adds the name of the channel on which waiters are woken. NULL: nobody tells of a release, and
+       who waits looks. */
+    void (*channel)(const struct redis *redis, struct command *command, const struct hf_op *op);
+    /* The key by which its owner is known to others; NULL: its field. */
+    void (*owner_key)(const struct redis *redis, const struct hf_op *op,
+                      char key[HF_OWNER_KEY_SIZE]);
+    /* The answer has been heard, and nobody asks for it again; may be NULL. */
+    void (*settled)(struct redis *redis, const struct hf_op *op);
+};
+
+/* The keys of one lock that a script may need to know. */
+#define REDIS_KEYS_OF_ONE 4u
+
+/* How questions of one kind are asked together, in one call of a script. KEYS are the first key of
+ * each, then the second of each, and so on; ARGV what is common to all, then each one's field. It
+ * answers an array: for each of them what it is answered alone, or just the token that it is
+ * granted, or nil, for it must be asked alone. */
+struct redis_many {
+    enum redis_script script;
+    unsigned keys; /* of each */
+    void (*add_key[REDIS_KEYS_OF_ONE])(const struct redis *redis, struct command *command,
+                                       const struct hf_op *op);
+    /* Is what is common to all the same for both? NULL: always. */
+    bool (*are_alike)(const struct hf_op *op, const struct hf_op *other);
+    void (*leaves)(struct connection *connection, struct question *question);
+    /* NULL: nothing is. */
+    void (*add_common)(const struct redis *redis, struct command *command, const struct hf_op *op);
+};
+
+const struct redis_kind *hf__redis_kind(const struct redis *redis, hf_mode mode);
+extern const struct redis_kind hf__redis_mutex, hf__redis_fair, hf__redis_rw, hf__redis_semaphore,
+    hf__redis_counter, hf__redis_latch, hf__redis_simple;
+
+/* How scripts call the modes: "mutex", "read". */
+const char *hf__redis_mode_name(hf_mode mode);
+hf_mode hf__redis_mode_of(const redisReply *name);
+
+/* ---- what kinds ask about an op ---- */
+
+/* The field by which an op is known at the server. */
+void hf__redis_field(const struct redis *redis, const struct hf_op *op,
+                     char field[REDIS_FIELD_SIZE]);
+void hf__redis_add_field(const struct redis *redis, struct command *command,
+                         const struct hf_op *op);
+/* What the lease of its next grant is. */
+int64_t hf__redis_lease_ms(const struct redis *redis, const struct hf_op *op);
+/* 0: it takes no place in a queue, 1: it does if it is refused, 2: it may have one already. Who
+ * cannot be told of a grant takes none: it would be passed over. */
+unsigned hf__redis_waits(const struct hf_op *op);
+/* Begins the command of a script that looks at one lease: of the lock, and its pair. */
+void hf__redis_lease_script(struct connection *connection, struct command *command,
+                            enum redis_script script, const struct hf_op *op);
+/* semaphore.c: what the ids of an op's permits begin with. */
+void hf__semaphore_add_prefix(const struct redis *redis, struct command *command,
+                              const struct hf_op *op);
+
+#endif

@@ -1,0 +1,38 @@
+/* The keys and channels of a lock: Redisson's, and a few of our own (names.c; names.lua is the same
+ * for scripts). */
+#ifndef HF_ENGINES_REDIS_NAMES_H
+#define HF_ENGINES_REDIS_NAMES_H
+
+#include "command.h"
+#include "core/engine.h"
+
+struct redis;
+struct connection;
+
+#define REDIS_TOKEN_PREFIX "redisson_lock_token"
+#define REDIS_CHANNEL_PREFIX "redisson_lock__channel"
+#define REDIS_MARK_PREFIX "holdfast_kind"
+#define REDIS_QUEUE_PREFIX "holdfast_lock_queue"
+#define REDIS_FAIR_QUEUE_PREFIX "redisson_lock_queue"
+#define REDIS_FAIR_TIMES_PREFIX "redisson_lock_timeout"
+
+enum redis_channel {
+    REDIS_CHANNEL_MUTEX,
+    REDIS_CHANNEL_RW,
+    REDIS_CHANNEL_SEMAPHORE, /* counters, too */
+    REDIS_CHANNEL_LATCH
+};
+
+void hf__names_channel(struct command *command, enum redis_channel channel, const char *name,
+                       uint32_t length);
+void hf__names_permits(struct command *command, const char *name, uint32_t length);
+/* The lock's own key, and its token's. */
+void hf__redis_add_lock(const struct redis *redis, struct command *command, const struct hf_op *op);
+void hf__redis_add_token(const struct redis *redis, struct command *command,
+                         const struct hf_op *op);
+/* Begins a script's command with all the keys that names.lua expects. */
+void hf__names_script(struct connection *connection, struct command *command,
+                      enum redis_script script, enum redis_channel channel, const char *name,
+                      uint32_t length);
+
+#endif

@@ -1,0 +1,31 @@
+/* What a server says, as text and numbers, whatever shape it came in; and what its errors mean
+ * (reply.c). Knows no connection. */
+#ifndef HF_ENGINES_REDIS_REPLY_H
+#define HF_ENGINES_REDIS_REPLY_H
+
+#include <hiredis/hiredis.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* A reader that refuses what no answer to us can be: too long, too deep, too many elements. */
+redisReader *hf__reply_reader(void);
+/* Feeds the bytes; false: the reader is out of order, or a limit is reached. `*unread` counts the
+ * bytes since the last whole reply. */
+bool hf__reply_feed(redisReader *reader, const char *bytes, size_t length, size_t *unread);
+
+/* Is it an array of at least `count` elements? */
+bool hf__reply_is_array(const redisReply *reply, size_t count);
+/* A number: an integer, or its digits. -1 for anything else. */
+int64_t hf__reply_number(const redisReply *reply);
+/* The text, or "" for what is none. */
+const char *hf__reply_text(const redisReply *reply);
+
+/* What INFO says, a line of "key:value"; "" where there is none. Returns `value`. */
+const char *hf__reply_info(const redisReply *reply, const char *key, char *value, size_t size);
+
+/* What an error reply means: an hf_code, HF_UNREACHABLE for those that pass by themselves. */
+int hf__reply_code(const redisReply *error);
+bool hf__reply_says(const redisReply *reply, const char *word);
+
+#endif
