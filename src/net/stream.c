@@ -1,60 +1,23 @@
 /* Byte streams on libuv. A stream frees itself when libuv has given back the last of its requests,
  * which may be long after it was closed: name resolution cannot be interrupted. */
-#include "net/stream.h"
+#include "net/connect.h"
 
 #include "base/testing.h"
 #include "net/tls.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
-#include <uv.h>
 
-/* Keeps a router between us and the store from forgetting a connection that is quiet. */
-#define KEEPALIVE_SECONDS 20u
 /* So much is under way to a store that is not reading that a few milliseconds more do not matter.
  */
 #define FULL_AGAIN_MS 5
 /* With TLS, so much at a time is made ready for the wire. */
 #define SEALED_MAX (64u << 10)
 
-struct buffer {
-    char *bytes;
-    size_t begun, length, room; /* what lies before `begun` has been sent */
-};
-
-struct hf_stream {
-    struct hf_loop *loop;
-    uv_loop_t *uv;
-    struct hf_stream_place place;
-    const struct hf_stream_events *events;
-    void *arg; /* the opener's, until it has been told the end */
-    union {
-        uv_handle_t handle;
-        uv_stream_t stream;
-        uv_tcp_t tcp;
-        uv_pipe_t pipe;
-    } socket;
-    uv_getaddrinfo_t lookup;
-    uv_connect_t connect;
-    struct addrinfo *addresses, *next_address;
-    struct hf_timer limit; /* for connecting; or a failure that is to be told */
-    struct hf_timer full;  /* the socket's buffer is full: look again */
-    struct hf_task flush;
-    struct buffer out;
-    struct hf_tls_session *session; /* with TLS, once connected */
-    struct buffer sealed;           /* what goes to the wire of `out`, then */
-    int failure;                    /* a libuv code */
-    bool has_socket, is_connected, is_open, closed;
-    unsigned requests; /* out at libuv, the socket's own closing included */
-    char input[16384];
-};
-
-static void let_go(struct hf_stream *stream)
+void hf__stream_let_go(struct hf_stream *stream)
 {
     if (!stream->closed || stream->requests > 0)
         return;
@@ -68,7 +31,7 @@ static void let_go(struct hf_stream *stream)
 static void request_done(struct hf_stream *stream)
 {
     stream->requests--;
-    let_go(stream);
+    hf__stream_let_go(stream);
 }
 
 static void socket_closed(uv_handle_t *handle)
@@ -94,7 +57,7 @@ void hf__stream_close(struct hf_stream *stream)
     hf__timer_stop(stream->loop, &stream->full);
     hf__link_remove(&stream->flush.link);
     close_socket(stream);
-    let_go(stream);
+    hf__stream_let_go(stream);
 }
 
 static const char *words(const struct hf_stream *stream, int failure)
@@ -119,8 +82,7 @@ static void end(struct hf_stream *stream, int code, int native, const char *why)
     events->broken(arg, code, native, kept);
 }
 
-/* From libuv's own callbacks, where the opener may hear of it at once. */
-static void break_off(struct hf_stream *stream, int failure)
+void hf__stream_break_off(struct hf_stream *stream, int failure)
 {
     end(stream, HF_UNREACHABLE, failure == UV_EOF ? 0 : -failure, words(stream, failure));
 }
@@ -131,15 +93,14 @@ static void break_off_session(struct hf_stream *stream)
     enum hf_tls_state state = hf__tls_session_state(stream->session);
     int code;
     if (state != HF_TLS_FAILED) {
-        break_off(stream, state == HF_TLS_ENDED ? UV_EOF : UV_ENOMEM);
+        hf__stream_break_off(stream, state == HF_TLS_ENDED ? UV_EOF : UV_ENOMEM);
         return;
     }
     const char *why = hf__tls_session_why(stream->session, &code);
     end(stream, code, 0, why);
 }
 
-/* From inside a call of the opener's: it hears of it in the loop's next turn. */
-static void break_soon(struct hf_stream *stream, int failure)
+void hf__stream_break_soon(struct hf_stream *stream, int failure)
 {
     stream->failure = failure;
     hf__timer_start(stream->loop, &stream->limit, hf__loop_now(stream->loop));
@@ -148,7 +109,7 @@ static void break_soon(struct hf_stream *stream, int failure)
 static void limit_fired(struct hf_timer *timer)
 {
     struct hf_stream *stream = HF_CONTAINER(timer, struct hf_stream, limit);
-    break_off(stream, stream->failure ? stream->failure : UV_ETIMEDOUT);
+    hf__stream_break_off(stream, stream->failure ? stream->failure : UV_ETIMEDOUT);
 }
 
 /* ---- writing ---- */
@@ -245,7 +206,7 @@ static void flush_all(struct hf_stream *stream)
             /* Reading ends as well, but first comes what the peer had to say about it. */
             stream->is_connected = false;
         } else if (count != -EINTR) {
-            break_off(stream, (int)count);
+            hf__stream_break_off(stream, (int)count);
             return;
         }
     }
@@ -326,19 +287,17 @@ static void has_read(uv_stream_t *socket, ssize_t count, const uv_buf_t *buffer)
     else if (count > 0)
         stream->events->received(stream->arg, buffer->base, (size_t)count);
     else if (count < 0 && !stream->closed)
-        break_off(stream, (int)count);
+        hf__stream_break_off(stream, (int)count);
 }
 
-/* ---- connecting ---- */
+/* ---- opening ---- */
 
-static void try_next_address(struct hf_stream *stream);
-
-static void opened(struct hf_stream *stream)
+void hf__stream_connected(struct hf_stream *stream)
 {
     stream->loop->watches_more = true;
     int code = uv_read_start(&stream->socket.stream, give_room, has_read);
     if (code != 0) {
-        break_off(stream, code);
+        hf__stream_break_off(stream, code);
         return;
     }
     stream->is_connected = true;
@@ -350,129 +309,7 @@ static void opened(struct hf_stream *stream)
     if (stream->session)
         flush_all(stream);
     else
-        break_off(stream, UV_ENOMEM);
-}
-
-static void refused_socket_closed(uv_handle_t *handle)
-{
-    struct hf_stream *stream = handle->data;
-    stream->requests--;
-    if (stream->closed)
-        let_go(stream);
-    else
-        try_next_address(stream);
-}
-
-/* A host may have several addresses, and the store listen on one of them. */
-static void not_connected(struct hf_stream *stream, int status)
-{
-    if (!stream->next_address || !stream->has_socket) {
-        break_soon(stream, status);
-        return;
-    }
-    stream->has_socket = false;
-    stream->requests++;
-    uv_close(&stream->socket.handle, refused_socket_closed);
-}
-
-static void connected(uv_connect_t *request, int status)
-{
-    struct hf_stream *stream = request->data;
-    stream->requests--;
-    if (stream->closed)
-        let_go(stream);
-    else if (status == 0)
-        opened(stream);
-    else
-        not_connected(stream, status);
-}
-
-static void connect_tcp(struct hf_stream *stream, const struct sockaddr *address)
-{
-    stream->loop->watches_more = true;
-    int code = uv_tcp_init(stream->uv, &stream->socket.tcp);
-    if (code == 0) {
-        stream->has_socket = true;
-        stream->socket.handle.data = stream;
-        uv_tcp_nodelay(&stream->socket.tcp, 1);
-        uv_tcp_keepalive(&stream->socket.tcp, 1, KEEPALIVE_SECONDS);
-        stream->connect.data = stream;
-        code = uv_tcp_connect(&stream->connect, &stream->socket.tcp, address, connected);
-    }
-    if (code == 0)
-        stream->requests++;
-    else
-        not_connected(stream, code);
-}
-
-static void try_next_address(struct hf_stream *stream)
-{
-    struct addrinfo *address = stream->next_address;
-    stream->next_address = address->ai_next;
-    connect_tcp(stream, address->ai_addr);
-}
-
-static void looked_up(uv_getaddrinfo_t *request, int status, struct addrinfo *addresses)
-{
-    struct hf_stream *stream = request->data;
-    stream->requests--;
-    stream->addresses = stream->next_address = addresses;
-    if (stream->closed)
-        let_go(stream);
-    else if (status != 0)
-        break_off(stream, status);
-    else
-        try_next_address(stream);
-}
-
-static void look_up(struct hf_stream *stream)
-{
-    const struct addrinfo hints = { .ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM };
-    char port[8];
-    snprintf(port, sizeof port, "%u", stream->place.port);
-    stream->lookup.data = stream;
-    /* The first one of a process starts libuv's threads, which take no signals of the program's. */
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    int code =
-        uv_getaddrinfo(stream->uv, &stream->lookup, looked_up, stream->place.host, port, &hints);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    if (code == 0)
-        stream->requests++;
-    else
-        break_soon(stream, code);
-}
-
-static void connect_path(struct hf_stream *stream)
-{
-    stream->loop->watches_more = true;
-    int code = uv_pipe_init(stream->uv, &stream->socket.pipe, 0);
-    if (code != 0) {
-        break_soon(stream, code);
-        return;
-    }
-    stream->has_socket = true;
-    stream->socket.handle.data = stream;
-    stream->connect.data = stream;
-    stream->requests++;
-    uv_pipe_connect(&stream->connect, &stream->socket.pipe, stream->place.path, connected);
-}
-
-/* An address that is written in digits needs no resolver, and no thread of libuv's. */
-static void begin(struct hf_stream *stream)
-{
-    const struct hf_stream_place *place = &stream->place;
-    struct sockaddr_in v4;
-    struct sockaddr_in6 v6;
-    if (!place->host)
-        connect_path(stream);
-    else if (uv_ip4_addr(place->host, (int)place->port, &v4) == 0)
-        connect_tcp(stream, (const struct sockaddr *)&v4);
-    else if (uv_ip6_addr(place->host, (int)place->port, &v6) == 0)
-        connect_tcp(stream, (const struct sockaddr *)&v6);
-    else
-        look_up(stream);
+        hf__stream_break_off(stream, UV_ENOMEM);
 }
 
 struct hf_stream *hf__stream_open(struct uv_loop_s *uv, struct hf_loop *loop,
@@ -491,34 +328,8 @@ struct hf_stream *hf__stream_open(struct uv_loop_s *uv, struct hf_loop *loop,
     hf__timer_init(&stream->full, full_fired);
     hf__task_init(&stream->flush, flush);
     hf__timer_start(loop, &stream->limit, hf__loop_now(loop) + place->limit_ms);
-    begin(stream);
+    hf__connect_begin(stream);
     return stream;
-}
-
-static bool show_end(const struct sockaddr_storage *end, char text[HF_STREAM_END_SIZE])
-{
-    char address[INET6_ADDRSTRLEN];
-    const struct sockaddr_in *four = (const struct sockaddr_in *)end;
-    const struct sockaddr_in6 *six = (const struct sockaddr_in6 *)end;
-    if (end->ss_family == AF_INET && uv_ip4_name(four, address, sizeof address) == 0)
-        snprintf(text, HF_STREAM_END_SIZE, "%s:%u", address, ntohs(four->sin_port));
-    else if (end->ss_family == AF_INET6 && uv_ip6_name(six, address, sizeof address) == 0)
-        snprintf(text, HF_STREAM_END_SIZE, "[%s]:%u", address, ntohs(six->sin6_port));
-    else
-        return false;
-    return true;
-}
-
-bool hf__stream_ends(const struct hf_stream *stream, char ours[HF_STREAM_END_SIZE],
-                     char theirs[HF_STREAM_END_SIZE])
-{
-    struct sockaddr_storage one = { 0 }, other = { 0 };
-    int one_size = sizeof one, other_size = sizeof other;
-    if (!stream->is_open || !stream->place.host)
-        return false;
-    return uv_tcp_getsockname(&stream->socket.tcp, (struct sockaddr *)&one, &one_size) == 0 &&
-           uv_tcp_getpeername(&stream->socket.tcp, (struct sockaddr *)&other, &other_size) == 0 &&
-           show_end(&one, ours) && show_end(&other, theirs);
 }
 
 void hf__stream_forked(struct hf_stream *stream)

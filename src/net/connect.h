@@ -1,0 +1,60 @@
+/* What stream.c, which moves bytes, and connect.c, which gets it there, know of each other. */
+#ifndef HF_NET_CONNECT_H
+#define HF_NET_CONNECT_H
+
+#include "net/stream.h"
+
+#include <uv.h>
+
+struct hf_tls_session;
+
+struct buffer {
+    char *bytes;
+    size_t begun, length, room; /* what lies before `begun` has been sent */
+};
+
+struct hf_stream {
+    struct hf_loop *loop;
+    uv_loop_t *uv;
+    struct hf_stream_place place;
+    const struct hf_stream_events *events;
+    void *arg; /* the opener's, until it has been told the end */
+    union {
+        uv_handle_t handle;
+        uv_stream_t stream;
+        uv_tcp_t tcp;
+        uv_pipe_t pipe;
+    } socket;
+    uv_getaddrinfo_t lookup;
+    uv_connect_t connect;
+    struct addrinfo *addresses, *next_address;
+    struct hf_timer limit; /* for connecting; or a failure that is to be told */
+    struct hf_timer full;  /* the socket's buffer is full: look again */
+    struct hf_task flush;
+    struct buffer out;
+    struct hf_tls_session *session; /* with TLS, once connected */
+    struct buffer sealed;           /* what goes to the wire of `out`, then */
+    int failure;                    /* a libuv code */
+    bool has_socket, is_connected, is_open, closed;
+    unsigned requests; /* out at libuv, the socket's own closing included */
+    char input[16384];
+};
+
+/* ---- connect.c ---- */
+
+/* hf__stream_connected follows, or the end. */
+void hf__connect_begin(struct hf_stream *stream);
+
+/* ---- stream.c ---- */
+
+/* There is a connection: bytes can go to and fro, those of TLS first. */
+void hf__stream_connected(struct hf_stream *stream);
+/* Ends it for a reason of libuv's, from libuv's own callbacks, where the opener may hear of it at
+ * once. */
+void hf__stream_break_off(struct hf_stream *stream, int failure);
+/* From inside a call of the opener's: it hears of it in the loop's next turn. */
+void hf__stream_break_soon(struct hf_stream *stream, int failure);
+/* One of libuv's requests has come back. Frees a closed stream that waits for no other. */
+void hf__stream_let_go(struct hf_stream *stream);
+
+#endif
