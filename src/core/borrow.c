@@ -123,7 +123,8 @@ void hf__borrow_wait(struct hf_drive *drive, _Atomic uint32_t *flag, bool turns)
     hf__wheel_exit(&drive->wheel);
 }
 
-/* What is due besides is not for who does not even wait. A point may block. */
+/* A timer that is due is not for who does not even wait; what the caller before has left is (see
+ * hf__borrow_ends_early). A point may block. */
 bool hf__drive_begin_push(struct hf_client *client)
 {
     if (client->drive_kind != HF_DRIVE_KIND_THREAD || client->on_point)
@@ -131,7 +132,7 @@ bool hf__drive_begin_push(struct hf_client *client)
     struct hf_wheel *wheel = &client->drive->wheel;
     if (!hf__wheel_take(wheel))
         return false;
-    if (!hf__drive_is_due(client->drive))
+    if (hf__loop_next(&client->loop) > hf__clock_ms())
         return true;
     hf__wheel_leave(wheel, true);
     return false;

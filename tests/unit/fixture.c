@@ -22,6 +22,14 @@ static void answer(struct hf_engine *engine, struct hf_op *op, enum hf_verdict v
     CHECK_INT(claim->state, before);
 }
 
+static void answer_in_time(struct hf_engine *engine, struct hf_op *op, enum hf_verdict verdict)
+{
+    if (fixture.answer_by)
+        fixture.answer_by(op, verdict);
+    else
+        answer(engine, op, verdict);
+}
+
 static void attempt(struct hf_engine *engine, struct hf_op *op)
 {
     fixture.attempts++;
@@ -40,7 +48,7 @@ static void attempt(struct hf_engine *engine, struct hf_op *op)
         op->own_lease.fixed = op->lease_ms > 0;
         op->rests_on = &op->own_lease;
     }
-    answer(engine, op, fixture.attempt_verdict);
+    answer_in_time(engine, op, fixture.attempt_verdict);
 }
 
 static void release(struct hf_engine *engine, struct hf_op *op)
@@ -50,7 +58,7 @@ static void release(struct hf_engine *engine, struct hf_op *op)
     fixture.last_keep = op->keep;
     if (fixture.release_verdict == HF_NO_ANSWER)
         return;
-    answer(engine, op, fixture.release_verdict);
+    answer_in_time(engine, op, fixture.release_verdict);
 }
 
 static void renew(struct hf_engine *engine, struct hf_lease *lease)

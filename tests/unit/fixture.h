@@ -16,6 +16,7 @@ struct fixture {
     int64_t now_ms;
     /* What it answers; HF_NO_ANSWER keeps silent altogether. */
     enum hf_verdict attempt_verdict, release_verdict;
+    void (*answer_by)(struct hf_op *op, enum hf_verdict verdict); /* NULL: at once */
     bool leases, answers_renewals;
     uint64_t refuses_renewals_from; /* at once, of this owner and those after it; 0: of none */
     bool sets_aside;                /* it knows ops that rest by what they carry alone */

@@ -1,7 +1,7 @@
 /* Who turns the loop of a client that has a thread: it, or who calls while it is parked. A parked
  * thread that nobody calls would stay so for as long as the test sets, which is for ever. */
-#include "core/drive.h"
-#include "core/wheel.h"
+#include "core/aside.h"
+#include "core/borrow.h"
 
 #include "fixture.h"
 
@@ -139,6 +139,85 @@ TEST(a_lone_caller_does_not_wake_the_parked_thread)
         hf_unlock_nowait(take("one"));
     /* It may just have been falling asleep, and a sanitizer may have a thread of its own. */
     CHECK(count_switches() - before < 200);
+    hf_close(fixture.client);
+}
+
+/* ---- an engine whose answers come by a descriptor, one at a time ---- */
+
+static struct late {
+    uv_async_t comes;
+    struct hf_op *op;
+    enum hf_verdict verdict;
+    _Atomic unsigned read;
+} late;
+
+static void answer_comes(uv_async_t *handle)
+{
+    (void)handle;
+    late.read++;
+    fixture_answer(late.op, late.verdict);
+}
+
+static void answer_late(struct hf_op *op, enum hf_verdict verdict)
+{
+    late.op = op;
+    late.verdict = verdict;
+    uv_async_send(&late.comes);
+}
+
+static void answer_by_descriptor(void)
+{
+    have_the_wheel();
+    CHECK_INT(uv_async_init(fixture.client->host.uv, &late.comes, answer_comes), 0);
+    fixture.answer_by = answer_late;
+    hf__drive_push(fixture.client, true);
+}
+
+/* Whatever comes to rest is set aside, as with very many locks. */
+TEST(a_lone_caller_with_many_locks_does_not_wake_it_either)
+{
+    begin_with(FOR_EVER_MS);
+    answer_by_descriptor();
+    fixture.leases = fixture.sets_aside = true;
+    hf__aside_bounds.resting = 0;
+    take("held");
+    long before = count_switches();
+    for (int i = 0; i < 1000; i++)
+        lock_and_unlock("one");
+    for (int i = 0; i < 5000; i++)
+        hf_unlock_nowait(take("one"));
+    CHECK(count_switches() - before < 200);
+    hf_close(fixture.client);
+}
+
+/* Gives back without waiting while the thread is parked. True: when it parks again, it has read the
+ * answer. */
+static bool reads_before_it_parks_again(void)
+{
+    const struct hf_wheel *wheel = &fixture.client->drive->wheel;
+    hf_hold *hold = take("one");
+    have_the_wheel();
+    hf__drive_push(fixture.client, true);
+    unsigned before = late.read;
+    hf_unlock_nowait(hold);
+    int64_t parked_until_ms = wheel->wakes_at_ms;
+    int64_t limit_ms = monotonic_ms() + SOON_MS * test_slow();
+    while (late.read == before && wheel->wakes_at_ms == parked_until_ms)
+        CHECK(monotonic_ms() < limit_ms);
+    return late.read != before;
+}
+
+/* It may look at its clock just while the wheel is not there to be had, and then seems to have
+ * parked again; hardly ever. */
+TEST(between_two_parks_the_thread_reads_what_has_come)
+{
+    enum { ROUNDS = 11 };
+    int read = 0;
+    begin_with(20);
+    answer_by_descriptor();
+    for (int i = 0; i < ROUNDS; i++)
+        read += reads_before_it_parks_again();
+    CHECK(read > ROUNDS / 2);
     hf_close(fixture.client);
 }
 
