@@ -9,7 +9,7 @@ import tap
 
 SCRIPTS = pathlib.Path(sys.argv[1]) / "src/engines/redis"
 ASKED = SCRIPTS / "doctor_calls.lua"
-CALL = re.compile(r"\bp?call\((?:redis\.p?call, )?'([a-z]+)'")
+CALL = re.compile(r"\b(?:p?call|try)\((?:redis\.p?call, )?'([a-z]+)'")
 INCLUDE = re.compile(r"^-- include (\S+)$", re.MULTILINE)
 
 

@@ -62,6 +62,11 @@ static void finish(struct redis *redis, struct question *question, enum hf_verdi
 
 /* ---- the answers of an attempt ---- */
 
+static void note_when_granted(const struct redis *redis, struct hf_op *op)
+{
+    op->engine_word[1] |= (uint64_t)hf__loop_now(redis->base.host->loop) << REDIS_GRANTED_SHIFT;
+}
+
 static void granted(struct redis *redis, struct question *question, int64_t lease_ms,
                     const redisReply *token)
 {
@@ -71,6 +76,8 @@ static void granted(struct redis *redis, struct question *question, int64_t leas
     const struct redis_kind *kind = hf__redis_kind(redis, op->mode);
     /* What is held already may just be renewed. */
     op->engine_word[1] = REDIS_HOLDS | (op->engine_word[1] & (REDIS_CONTENDED | REDIS_RENEWING));
+    if (!op->attach_key)
+        note_when_granted(redis, op);
     op->rests_on = NULL;
     if (kind->leased)
         set_lease(redis, op, question->sent_at_ms, lease_ms);
@@ -351,6 +358,7 @@ static bool take_what_was_granted(struct redis *redis, struct hf_op *op)
         return false;
     op->token = waiter->granted_token;
     op->engine_word[1] = REDIS_HOLDS | REDIS_CONTENDED;
+    note_when_granted(redis, op);
     set_lease(redis, op, waiter->not_before_ms, lease_ms);
     hf__waiter_leave(op);
     op->verdict = HF_GRANTED;

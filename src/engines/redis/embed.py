@@ -1,15 +1,24 @@
 #!/usr/bin/env python3
 """Turns Lua scripts into a table for C: HF_SCRIPT(name, "SHA-1", "text", "SHA-1", "text"), comments
-removed. A line "-- include FILE" stands for what that file, beside the script, says. The second
-text is for clusters, where what is published for a lock is heard at its own server alone."""
+removed. A line "-- include FILE" stands for what that file, beside the script, says, and a name
+like REDIS_GRANT_MS for the number that kinds.h has under it. The second text is for clusters, where
+what is published for a lock is heard at its own server alone."""
 
 import hashlib
 import json
 import os
+import re
 import sys
 
 INCLUDE = "-- include "
 SHARDED = (("redis.call('publish'", "redis.call('spublish'"), ("'numsub'", "'shardnumsub'"))
+
+TIME = re.compile(r"#define (REDIS_\w+_MS) (?:INT64_C\()?(\d+)")
+
+
+def times_of(header):
+    with open(header, encoding="utf-8") as file:
+        return dict(TIME.findall(file.read()))
 
 
 def lines_of(path, seen):
@@ -33,9 +42,11 @@ def literal(text):
     return "\n          ".join(json.dumps(line + "\n") for line in text.split("\n"))[:-3] + '"'
 
 
-for script in sys.argv[1:]:
+times = times_of(sys.argv[1])
+for script in sys.argv[2:]:
     name = os.path.splitext(os.path.basename(script))[0].upper()
     plain = "\n".join(lines_of(script, set()))
+    plain = re.sub(r"REDIS_\w+_MS", lambda word: times[word.group()], plain)
     sharded = plain
     for word, instead in SHARDED:
         sharded = sharded.replace(word, instead)

@@ -11,6 +11,8 @@
 #define REDIS_TOKEN_MS INT64_C(86400000)
 /* A lock that is given to a waiter is its own for so long before it has said anything. */
 #define REDIS_GRANT_MS INT64_C(4000)
+/* Who has held it for less than this may pass on the token after its own: mutex_release.lua. */
+#define REDIS_COUNT_ON_MS 1000
 /* A queue that nobody looks at any more may be forgotten. */
 #define REDIS_QUEUE_MS INT64_C(60000)
 /* Who has a place in line asks so often; a third of what queue.lua gives it. */

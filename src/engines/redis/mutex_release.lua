@@ -1,5 +1,47 @@
--- Gives a mutex back. mutex_give.lua says what it answers.
--- KEYS: the lock, its channel, its token, the queue of our clients that wait. ARGV: the token's time
--- to live, the lease in ms of who is given it; the owner's field.
--- include mutex_give.lua
-return give(KEYS[1], KEYS[2], KEYS[3], KEYS[4], ARGV[1], ARGV[2], ARGV[3])
+-- Gives a mutex back, if it is this owner's, and passes it on; or gives up its place in the queue. It
+-- has one field, so that it is free without this one.
+-- KEYS: the lock, its channel, its token, the queue of our clients that wait. ARGV: the owner's field;
+-- the token that follows its own, or nothing, where the clock is to say the next one.
+-- Answers 1, or 0: it was not this owner's; or an error, if the lock is something else by now.
+
+-- What happens nearly always stands before everything else: what is only defined costs time, too.
+local call, try = redis.call, redis.pcall
+local held = try('hdel', KEYS[1], ARGV[1])
+if held ~= 1 then
+    call('zrem', KEYS[4], ARGV[1])
+    return held
+end
+local first = call('zrange', KEYS[4], '0', '0')[1]
+if not first then
+    redis.call('publish', KEYS[2], '0')
+    return 1
+end
+
+-- Nobody has been granted the lock since this owner was, so that the last token is its own, and
+-- counting on needs no clock. Each fourth turn is the others', if there are any: then the first of
+-- ours looks a little later. With each 64th the clock is looked at again, and the token's life.
+local token = tonumber(ARGV[2])
+if token and token % 64 > 0 then
+    local inbox, claim = 'holdfast:' .. string.sub(first, 1, 36), string.sub(first, 38)
+    if token % 4 == 0 and redis.call('publish', KEYS[2], '0') > 0 then
+        try('publish', inbox, claim .. ' 0 0')
+        return 1
+    end
+    local counted = try('incrby', KEYS[3], '1')
+    if counted == token then
+        local told = try('publish', inbox, claim .. ' ' .. ARGV[2] .. ' REDIS_GRANT_MS')
+        if type(told) == 'number' and told > 0 then
+            call('hset', KEYS[1], first, '1')
+            call('pexpire', KEYS[1], 'REDIS_GRANT_MS')
+            call('zrem', KEYS[4], first)
+            return 1
+        end
+    elseif counted == 1 then
+        -- There was none, and one that is made like this would stay for ever.
+        call('del', KEYS[3])
+    end
+end
+
+-- include mutex_pass_on.lua
+pass_on(KEYS[1], KEYS[2], KEYS[4], KEYS[3], 'REDIS_TOKEN_MS', 'REDIS_GRANT_MS')
+return 1

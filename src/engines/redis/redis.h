@@ -58,13 +58,15 @@ struct redis {
 };
 
 /* What an op remembers. engine_word[0] is its claim's number, engine_pointer its waiter (or
- * NULL), engine_word[1] an OR of these. */
+ * NULL), engine_word[1] an OR of these, and above them the loop's ms when it was granted (0: nobody
+ * knows). */
 #define REDIS_HOLDS 1u  /* the server has granted it */
 #define REDIS_UNSURE 2u /* a question had no answer: the server may have granted it */
 #define REDIS_RENEWING 4u
 #define REDIS_QUEUED 8u     /* the server keeps a place for it, or has done so */
 #define REDIS_CONTENDED 16u /* it had to wait */
 #define REDIS_LISTENS 32u   /* it can be told of a grant, as of its last question */
+#define REDIS_GRANTED_SHIFT 8
 
 /* A client of one server, or, with a front, of one node. NULL: out of memory. */
 struct redis *hf__redis_new(const struct hf_host *host, const struct redis_settings *settings,

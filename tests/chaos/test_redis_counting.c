@@ -1,0 +1,257 @@
+/* A release that counts on from its own token: whatever becomes of the token's key, tokens rise and
+ * the key has the life that it should; and others than our clients have their turns. */
+#include "conformance.h"
+#include "server.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+/* Far beyond any test's end: nothing goes by itself. */
+#define LEASE_MS 600000
+#define TOKEN "redisson_lock_token:{one}"
+#define QUEUE "holdfast_lock_queue:{one}"
+#define CHANNEL "redisson_lock__channel:{one}"
+/* As if the clock had been set back by centuries: what is not counted is seen. It is a multiple of
+ * 64. */
+#define FAR_AHEAD "9000000000000000"
+#define A_SHORT_LIFE_MS 100000
+
+struct scene {
+    struct server server;
+    bool unfenced;
+    hf_client *clients[2];
+    int holder;
+    hf_hold *hold;
+    uint64_t token; /* the hold's */
+};
+
+static hf_client *open_one(const struct scene *scene)
+{
+    hf_client *client = NULL;
+    char url[160];
+
+    snprintf(url, sizeof(url), "%s%s", server_url(&scene->server, 20000),
+             scene->unfenced ? "&fence=off" : "");
+    CHECK_CODE(
+        hf_open(&client, url, &(hf_client_options){ HF_CLIENT_OPTIONS_INIT, .lease_ms = LEASE_MS }),
+        HF_OK);
+    return client;
+}
+
+static void tell(const struct scene *scene, const char *command)
+{
+    CHECK(server_tell(&scene->server, command, NULL, 0));
+}
+
+static int64_t answer(const struct scene *scene, const char *command)
+{
+    char line[60] = "";
+
+    CHECK(server_tell(&scene->server, command, line, sizeof(line)));
+    CHECK(line[0] == ':');
+    return strtoll(line + 1, NULL, 10);
+}
+
+static void note(struct scene *scene, hf_hold *hold)
+{
+    scene->hold = hold;
+    CHECK(scene->unfenced || hf_token(hold) > scene->token);
+    scene->token = hf_token(hold);
+}
+
+/* The first of the clients holds the lock; `before` is what the server is told before that. */
+static struct scene *begin_with(const char *before, bool unfenced)
+{
+    static struct scene scene;
+
+    TEST_TIMEOUT(120);
+    memset(&scene, 0, sizeof(scene));
+    scene.unfenced = unfenced;
+    server_start(&scene.server);
+    for (int i = 0; i < 2; i++)
+        scene.clients[i] = open_one(&scene);
+    if (before)
+        tell(&scene, before);
+    note(&scene, take_patiently(scene.clients[0], "one"));
+    return &scene;
+}
+
+static struct scene *begin(const char *before)
+{
+    return begin_with(before, false);
+}
+
+static void end(struct scene *scene)
+{
+    give_back(scene->hold);
+    CHECK(server_says(&scene->server, "EXISTS one " QUEUE, ":0"));
+    for (int i = 0; i < 2; i++)
+        hf_close(scene->clients[i]);
+    server_kill(&scene->server);
+}
+
+/* The other one waits, then is given it. `meanwhile` is what the server is told between. */
+static void hand_over(struct scene *scene, const char *meanwhile)
+{
+    struct outcome outcome = { 0 };
+
+    scene->holder = !scene->holder;
+    CHECK_CODE(hf_lock_async(scene->clients[scene->holder], "one", HF_FOREVER, NULL, record_outcome,
+                             &outcome, NULL),
+               HF_OK);
+    EVENTUALLY(answer(scene, "ZCARD " QUEUE) == 1, SOON_MS);
+    if (meanwhile)
+        tell(scene, meanwhile);
+    give_back(scene->hold);
+    WAIT_OUTCOME(&outcome);
+    CHECK_CODE(outcome.code, HF_OK);
+    note(scene, outcome.hold);
+}
+
+TEST(a_release_counts_on)
+{
+    struct scene *scene = begin(NULL);
+    int counted = 0;
+
+    for (int i = 0; i < 40; i++) {
+        uint64_t last = scene->token;
+        hand_over(scene, NULL);
+        counted += scene->token == last + 1;
+    }
+    CHECK(counted > 0);
+    CHECK(answer(scene, "PTTL " TOKEN) > A_SHORT_LIFE_MS);
+    end(scene);
+}
+
+TEST(who_has_held_it_for_long_does_not_count_on)
+{
+    struct scene *scene = begin(NULL);
+    uint64_t last = scene->token;
+
+    let_pass_ms(1100);
+    hand_over(scene, NULL);
+    CHECK(scene->token - last >= 1000000);
+    end(scene);
+}
+
+TEST(tokens_rise_when_their_key_is_deleted)
+{
+    struct scene *scene = begin(NULL);
+
+    for (int i = 0; i < 10; i++) {
+        hand_over(scene, "DEL " TOKEN);
+        CHECK(answer(scene, "PTTL " TOKEN) > A_SHORT_LIFE_MS);
+    }
+    end(scene);
+}
+
+/* A counter of Java's: it has no end, and keeps that. */
+TEST(tokens_rise_when_their_key_becomes_a_counter)
+{
+    struct scene *scene = begin(NULL);
+
+    for (int i = 0; i < 10; i++) {
+        hand_over(scene, "SET " TOKEN " 5");
+        CHECK_INT(answer(scene, "PTTL " TOKEN), -1);
+        CHECK(answer(scene, "INCRBY " TOKEN " 0") == (int64_t)scene->token);
+    }
+    end(scene);
+}
+
+/* Somebody else has counted: two names may share a key. */
+TEST(tokens_rise_beside_those_of_others)
+{
+    struct scene *scene = begin("SET " TOKEN " " FAR_AHEAD " PX 10000000");
+    uint64_t others = scene->token;
+
+    for (int i = 0; i < 10; i++) {
+        others += 1000;
+        hand_over(scene, "INCRBY " TOKEN " 1000");
+        CHECK(scene->token > others);
+        others = scene->token;
+    }
+    end(scene);
+}
+
+/* The clock says nothing for so long: each token is counted, whoever counts. */
+TEST(a_tokens_life_begins_anew_while_releases_count_on)
+{
+    struct scene *scene = begin("SET " TOKEN " " FAR_AHEAD " PX 100000");
+
+    CHECK_INT(answer(scene, "PEXPIRE " TOKEN " 100000"), 1);
+    for (int i = 0; i < 65; i++)
+        hand_over(scene, NULL);
+    CHECK(answer(scene, "PTTL " TOKEN) > A_SHORT_LIFE_MS);
+    end(scene);
+}
+
+/* ---- others than our clients ---- */
+
+/* How often they were told of a release. */
+static int times_told(const struct scene *scene, int fd)
+{
+    char line[100];
+    int times = 0;
+
+    tell(scene, "PUBLISH " CHANNEL " end");
+    do {
+        CHECK(server_hear(fd, line, sizeof(line)));
+        times += strcmp(line, "0") == 0;
+    } while (strcmp(line, "end") != 0);
+    return times;
+}
+
+static void check_turns(struct scene *scene)
+{
+    int fd = server_listen(&scene->server, CHANNEL);
+
+    for (int i = 0; i < 30; i++)
+        hand_over(scene, NULL);
+    int times = times_told(scene, fd);
+    CHECK(times > 0);
+    CHECK(times < 30);
+    close(fd);
+    end(scene);
+}
+
+TEST(others_have_some_of_the_turns)
+{
+    check_turns(begin("SET " TOKEN " " FAR_AHEAD " PX 10000000"));
+}
+
+/* By a coin, which may fall on the same side 30 times, but will not. */
+TEST(others_have_some_of_the_turns_where_nothing_is_counted)
+{
+    check_turns(begin_with(NULL, true));
+}
+
+TEST(others_are_told_of_each_release_that_nobody_of_ours_waits_for)
+{
+    struct scene *scene = begin(NULL);
+    int fd = server_listen(&scene->server, CHANNEL);
+
+    for (int i = 0; i < 8; i++) {
+        give_back(scene->hold);
+        note(scene, take_patiently(scene->clients[0], "one"));
+    }
+    CHECK_INT(times_told(scene, fd), 8);
+    close(fd);
+    end(scene);
+}
+
+/* ---- places of nobody ---- */
+
+/* The first is no field, the others' clients are not there. */
+TEST(places_of_nobody_are_passed_over)
+{
+    struct scene *scene = begin(NULL);
+    uint64_t last = scene->token;
+
+    hand_over(scene, "ZADD " QUEUE " 0 rubbish 1 f81d4fae-7dec-81d0-a765-00a0c91e6bf6:7 "
+                     "2 f81d4fae-7dec-81d0-a765-00a0c91e6bf6");
+    CHECK(scene->token > last);
+    CHECK_INT(answer(scene, "HLEN one"), 1);
+    CHECK_INT(answer(scene, "ZCARD " QUEUE), 0);
+    end(scene);
+}
