@@ -241,6 +241,7 @@ static void check_lock(struct torture_checking *checking, const struct torture_r
     free(lock.calls);
     free(lock.holds);
     free(lock.beliefs);
+    free(lock.places);
 }
 
 static void check_locks(struct torture_checking *checking)

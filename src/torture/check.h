@@ -10,9 +10,20 @@
 
 /* A call: its records, as far as there are any. */
 struct torture_call {
-    const struct torture_record *invoke, *enqueued, *end;
-    struct torture_hold *hold;  /* what it was granted, or NULL */
-    struct torture_hold *about; /* what it is to change, or NULL */
+    const struct torture_record *invoke, *end;
+    struct torture_place *place; /* its latest one, or NULL */
+    struct torture_hold *hold;   /* what it was granted, or NULL */
+    struct torture_hold *about;  /* what it is to change, or NULL */
+};
+
+/* A place in the store's queue. It may end before its call, with what it rests on, and the call
+ * then gets another one. */
+struct torture_place {
+    const struct torture_call *call;
+    const struct torture_record *enqueued;
+    const struct torture_record *displaced; /* NULL: it has it until the call ends */
+    struct torture_place *former;           /* the call's one before, or NULL */
+    uint64_t passed_over;                   /* L2: how often, if it has been displaced */
 };
 
 /* What an acquisition was granted. */
@@ -53,6 +64,8 @@ struct torture_object {
     size_t record_count;
     struct torture_call *calls; /* by the number of their invocation */
     size_t call_count;
+    struct torture_place *places; /* by the number of TORTURE_ENQUEUED */
+    size_t place_count;
     struct torture_hold *holds; /* by the number of their grant */
     size_t hold_count;
     struct torture_belief *beliefs; /* by where they begin */
@@ -127,6 +140,12 @@ static inline uint32_t torture_weight(const struct torture_object *lock,
 {
     bool counts = lock->form == TORTURE_SEMAPHORE || lock->form == TORTURE_LATCH;
     return counts && invoke->permits ? invoke->permits : 1;
+}
+
+/* Since when it has the place that it has. NULL: it has none, as far as anybody knows. */
+static inline const struct torture_record *torture_enqueued(const struct torture_call *call)
+{
+    return call->place && !call->place->displaced ? call->place->enqueued : NULL;
 }
 
 static inline bool torture_ended(const struct torture_call *call, enum torture_kind kind)

@@ -234,16 +234,26 @@ static void hear_of_hold(struct torture_checking *checking, struct torture_objec
     }
 }
 
+static void take_place(struct torture_object *lock, struct torture_call *call,
+                       const struct torture_record *record)
+{
+    struct torture_place *place = &lock->places[lock->place_count++];
+    *place = (struct torture_place){ .call = call, .enqueued = record, .former = call->place };
+    call->place = place;
+}
+
 static void enqueue(struct torture_checking *checking, struct torture_object *lock,
                     struct table *table, const struct torture_record *record)
 {
     struct torture_call *call = find(table, lock, record->operation);
     if (!call)
         torture_malformed(checking, record, "nobody waits by that operation");
-    else if (!call->end && record->flags & TORTURE_DISPLACED)
-        call->enqueued = NULL;
-    else if (!call->end && !call->enqueued)
-        call->enqueued = record;
+    else if (call->end)
+        return;
+    else if (!(record->flags & TORTURE_DISPLACED) && !torture_enqueued(call))
+        take_place(lock, call, record);
+    else if (record->flags & TORTURE_DISPLACED && torture_enqueued(call))
+        call->place->displaced = record;
 }
 
 static void take_record(struct torture_checking *checking, struct torture_object *lock,
@@ -262,17 +272,19 @@ static void take_record(struct torture_checking *checking, struct torture_object
 
 bool torture_lock_calls(struct torture_checking *checking, struct torture_object *lock)
 {
-    size_t calls = 0, ends = 0;
+    size_t calls = 0, ends = 0, places = 0;
     for (size_t i = 0; i < lock->record_count; i++) {
         calls += lock->records[i]->kind == TORTURE_INVOKE;
         ends += lock->records[i]->kind == TORTURE_OK || lock->records[i]->kind == TORTURE_UNKNOWN ||
                 lock->records[i]->kind == TORTURE_REFUSED;
+        places += lock->records[i]->kind == TORTURE_ENQUEUED;
     }
     struct table table = { .mask = 15 };
     while (table.mask < calls * 2)
         table.mask = table.mask * 2 + 1;
     table.places = torture_room(checking, table.mask + 1, sizeof *table.places);
     lock->calls = torture_room(checking, calls, sizeof *lock->calls);
+    lock->places = torture_room(checking, places, sizeof *lock->places);
     lock->holds = torture_room(checking, ends, sizeof *lock->holds);
     /* Each answer makes three pieces of belief at most, one of them in place of its hold's end. */
     lock->beliefs = torture_room(checking, 3 * ends, sizeof *lock->beliefs);

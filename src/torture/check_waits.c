@@ -44,7 +44,8 @@ static bool count_contended(struct torture_checking *checking, const struct tort
 /* From then on the store knew that somebody waits. */
 static const struct torture_record *ready_at(const struct torture_call *call)
 {
-    return call->enqueued ? call->enqueued : call->invoke;
+    const struct torture_record *enqueued = torture_enqueued(call);
+    return enqueued ? enqueued : call->invoke;
 }
 
 static void found_late(struct torture_checking *checking, const struct torture_object *lock,
