@@ -47,6 +47,11 @@ extern "C" {
 /* Wait without a limit. */
 #define HF_FOREVER ((int64_t)-1)
 
+/* How long a call that has no limit of its own waits for a store that does not answer: hf_unlock
+ * and hf_downgrade, everything that is done with wait_ms 0, the one-shot verbs of sections 5, 7
+ * and 8, and hf_close for all that it gives back together. */
+#define HF_PATIENCE_MS 5000
+
 /* The longest lock name, in bytes. A name is any bytes but NUL, at least one. */
 #define HF_NAME_MAX 1024
 
@@ -120,7 +125,7 @@ typedef enum hf_event_type {
     HF_EVENT_TAKEOVER = 4,   /* what an owner that is gone had was taken back */
     HF_EVENT_STORE_DOWN = 5, /* the store stopped answering: sent once, for all names (""); in turn
                                 with the next where only one of several connections is silent */
-    HF_EVENT_STORE_UP = 6    /* it answers again, likewise */
+    HF_EVENT_STORE_UP = 6    /* it has answered a question again, likewise */
 } hf_event_type;
 
 typedef struct hf_event {
@@ -177,8 +182,10 @@ HF_API int hf_open(hf_client **ret, const char *url, const hf_client_options *op
 
 /* Gives every hold back, ends every request with HF_ECLOSED (their callbacks run before hf_close
  * returns), and frees the client with all its holds. Threads that still block in a call on this
- * client come back with HF_ECLOSED first. No new call may begin once hf_close has begun. In a
- * forked child it frees memory only. Not from a callback. NULL is fine. */
+ * client come back with HF_ECLOSED first. No new call may begin once hf_close has begun. What a
+ * silent store does not confirm within HF_PATIENCE_MS is left to it, and ends with its lease or
+ * session; a store that did not answer the client's last question has a second. In a forked child
+ * it frees memory only. Not from a callback. NULL is fine. */
 HF_API void hf_close(hf_client *client);
 
 /* What the engine behind a client can do: an OR of these. */
@@ -269,13 +276,17 @@ typedef struct hf_lock_options {
  * HF_OK: *ret is yours, to be given to hf_unlock or hf_unlock_nowait (NULL for HF_COUNTER and
  *        HF_LATCH, where `ret` may be NULL too).
  * HF_BUSY, HF_UNREACHABLE, HF_DENIED, HF_E...: *ret is NULL, and nothing of yours is or will be
- * left at the store: no queue entry, no late grant. */
+ * left at the store: no queue entry, no late grant. The answer comes when wait_ms is over (with 0
+ * after HF_PATIENCE_MS at most), also from a store that hangs: HF_UNREACHABLE, if it was silent
+ * throughout the last second of the wait (behind another thread of this client that wants the same
+ * name: as far as that one has noticed). Cleaning up goes on behind your back, until hf_close. */
 HF_API int hf_lock(hf_client *client, const char *name, int64_t wait_ms,
                    const hf_lock_options *options, hf_hold **ret);
 
 /* Gives the hold back and frees it, whatever the answer; waits for the store's answer.
- * HF_OK: given back. HF_LOST: it had been lost before. HF_UNREACHABLE: no answer; it ends with its
- * lease at the latest, and the library keeps trying until then. NULL is fine. */
+ * HF_OK: given back. HF_LOST: it had been lost before. HF_UNREACHABLE: no answer within
+ * HF_PATIENCE_MS; it ends with its lease at the latest, and the library keeps trying until then.
+ * NULL is fine. */
 HF_API int hf_unlock(hf_hold *hold);
 
 /* The same without waiting for the store; what hf_unlock is in a callback. */

@@ -230,13 +230,14 @@ struct hf_client {
     _Atomic int closing;
     _Atomic uint64_t request_owners;
     int64_t suspended_ms; /* how far the clock was ahead of one that stops in suspend */
-    int64_t patience_ms;  /* how long a bare try, or an unlock, waits for a silent store */
+    int64_t patience_ms;  /* HF_PATIENCE_MS, but in simulations */
     hf_event_cb *on_event;
     void *event_arg;
     hf_point_cb *on_point;
     void *point_arg;
     pthread_t calling_back; /* who runs an on_lost (under the mutex of its claim's shard) */
     _Atomic bool silent;    /* the store's last word was silence */
+    _Atomic int64_t silent_since_ms;
     pthread_mutex_t silence_mutex;
     struct hf_link verbs; /* one-shot questions that are out (loop only) */
     struct hf_link link;  /* in the list of open clients (fork.c) */

@@ -17,7 +17,6 @@
 #include <string.h>
 
 #define LEASE_MS_DEFAULT 30000
-#define PATIENCE_MS 5000
 
 /* ---- events ---- */
 
@@ -41,6 +40,8 @@ void hf__client_heard(struct hf_client *client, bool answered)
     if (atomic_load_explicit(&client->silent, memory_order_relaxed) == !answered)
         return;
     pthread_mutex_lock(&client->silence_mutex);
+    if (!answered && !atomic_load(&client->silent))
+        atomic_store(&client->silent_since_ms, client->loop.clock(client->loop.arg));
     if (atomic_exchange(&client->silent, !answered) == answered)
         hf__host_event(&client->host, answered ? HF_EVENT_STORE_UP : HF_EVENT_STORE_DOWN, "", 0,
                        answered ? "the store answers again" : "the store does not answer");
@@ -65,7 +66,7 @@ struct hf_client *hf__client_new(const hf_client_options *options)
     hf__link_init(&client->link);
     hf__link_init(&client->verbs);
     pthread_mutex_init(&client->silence_mutex, NULL);
-    client->patience_ms = PATIENCE_MS;
+    client->patience_ms = HF_PATIENCE_MS;
     client->suspended_ms = suspended_ms();
     client->on_event = options ? options->on_event : NULL;
     client->event_arg = options ? options->event_arg : NULL;

@@ -18,12 +18,14 @@
 
 /* How often the loop looks whether the last claim is over. */
 #define LOOK_EVERY_MS 3
+/* How long a store that is silent has for hearing what is given back. */
+#define SILENT_MS 1000
 
 struct closing {
     struct hf_task task;
     struct hf_timer timer;
     struct hf_client *client;
-    int64_t give_up_ms;
+    int64_t began_ms;
     bool waiting_for_calls;
     _Atomic uint32_t done;
 };
@@ -97,6 +99,18 @@ static bool push_all_out(struct hf_client *client, bool holds_too)
     return any;
 }
 
+/* Who has waited for a silent store already does not wait for it once more in full; what falls
+ * silent for a moment only has that long to come back. */
+static bool is_patience_over(const struct closing *closing, int64_t now_ms)
+{
+    struct hf_client *client = closing->client;
+    int64_t since_ms = atomic_load(&client->silent_since_ms);
+    if (since_ms < closing->began_ms)
+        since_ms = closing->began_ms;
+    return now_ms >= hf__clock_add(closing->began_ms, client->patience_ms) ||
+           (atomic_load(&client->silent) && now_ms >= hf__clock_add(since_ms, SILENT_MS));
+}
+
 static void look(struct closing *closing)
 {
     struct hf_client *client = closing->client;
@@ -109,7 +123,7 @@ static void look(struct closing *closing)
     /* The second push only asks whether the first has sufficed. */
     if (!closing->waiting_for_calls &&
         (!push_all_out(client, true) || !push_all_out(client, true) ||
-         hf__loop_now(loop) >= closing->give_up_ms)) {
+         is_patience_over(closing, hf__loop_now(loop)))) {
         hf__drive_notify(client, &closing->done);
         return;
     }
@@ -127,8 +141,7 @@ static void begun(struct hf_task *task)
     struct closing *closing = HF_CONTAINER(task, struct closing, task);
     if (hf__drive_put_aside(closing->client, task))
         return;
-    closing->give_up_ms =
-        hf__clock_add(hf__loop_now(&closing->client->loop), closing->client->patience_ms);
+    closing->began_ms = hf__loop_now(&closing->client->loop);
     look(closing);
 }
 

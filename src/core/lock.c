@@ -34,6 +34,11 @@
 
 #include <assert.h>
 
+/* A question that is out for so long when its caller's wait ends was met with silence. */
+#define SILENCE_MS 500
+/* The last look comes early enough for its answer, or for the silence. */
+#define LAST_LOOK_MS (2 * SILENCE_MS)
+
 #define BIT(state) (1u << (state))
 
 /* From each state, where a claim may go. */
@@ -149,9 +154,25 @@ static bool patience_is_over(const struct hf_claim *claim, int64_t now_ms)
     return claim->leaving || now_ms >= claim->wait_until_ms;
 }
 
-static int what_was_seen(const struct hf_claim *claim)
+bool hf__claim_is_unanswered(const struct hf_claim *claim, int64_t now_ms)
 {
-    return claim->store_seen ? HF_BUSY : HF_UNREACHABLE;
+    return claim->state == HF_CLAIM_ASKING && now_ms - claim->op.asked_at_ms >= SILENCE_MS;
+}
+
+static int what_was_seen(const struct hf_claim *claim, int64_t now_ms)
+{
+    bool seen = claim->store_seen && !hf__claim_is_unanswered(claim, now_ms);
+    return seen ? HF_BUSY : HF_UNREACHABLE;
+}
+
+/* Who is refused looks once more before its wait ends, and knows then whether the store still
+ * answers: a refusal of long ago does not say that. */
+static int64_t next_look(const struct hf_claim *claim, int64_t now_ms)
+{
+    int64_t last_look_ms = claim->wait_until_ms - LAST_LOOK_MS;
+    bool looks = !claim->client->here && claim->wait_until_ms != HF_NEVER &&
+                 now_ms < last_look_ms && last_look_ms < claim->op.retry_at_ms;
+    return looks ? last_look_ms : claim->op.retry_at_ms;
 }
 
 static int why_it_ends(const struct hf_claim *claim)
@@ -161,11 +182,11 @@ static int why_it_ends(const struct hf_claim *claim)
 }
 
 /* What a caller hears whose wait ends without a grant. */
-static int why(const struct hf_claim *claim, enum hf_claim_event event, bool lost)
+static int why(const struct hf_claim *claim, enum hf_claim_event event, bool lost, int64_t now_ms)
 {
     if (lost)
         return HF_LOST;
-    return event == HF_ON_END ? why_it_ends(claim) : what_was_seen(claim);
+    return event == HF_ON_END ? why_it_ends(claim) : what_was_seen(claim, now_ms);
 }
 
 /* What the head hears of the store, those behind it hear too. */
@@ -206,7 +227,7 @@ static unsigned refused(struct hf_claim *claim, int64_t now_ms)
     if (claim->woken)
         return ask(claim, now_ms);
     move(claim, HF_CLAIM_WAITING);
-    claim->retry_at_ms = claim->op.retry_at_ms;
+    claim->retry_at_ms = next_look(claim, now_ms);
     if (!claim->op.unplaced)
         say(claim, "queued");
     return HF_DO_SLEEP;
@@ -267,7 +288,7 @@ static unsigned step_asking(struct hf_claim *claim, enum hf_claim_event event, i
     if (!lost && event != HF_ON_DEADLINE && event != HF_ON_END)
         return HF_DO_NOTHING;
     claim->leaving = true;
-    return tell(claim, why(claim, event, lost));
+    return tell(claim, why(claim, event, lost, now_ms));
 }
 
 static unsigned step_waiting(struct hf_claim *claim, enum hf_claim_event event, int64_t now_ms)
@@ -275,7 +296,7 @@ static unsigned step_waiting(struct hf_claim *claim, enum hf_claim_event event, 
     bool lost = event == HF_ON_LEASE_LOST && holds_something(claim);
     if (event == HF_ON_DEADLINE || event == HF_ON_END || lost) {
         claim->leaving = true;
-        return tell(claim, why(claim, event, lost)) | leave(claim, now_ms);
+        return tell(claim, why(claim, event, lost, now_ms)) | leave(claim, now_ms);
     }
     if (event == HF_ON_LEASE_LOST)
         say(claim, "displaced");
@@ -330,7 +351,7 @@ static unsigned step_impatient(struct hf_claim *claim, enum hf_claim_event event
                    : tell(claim, HF_UNREACHABLE);
     claim->again = false;
     claim->leaving = true;
-    return tell(claim, event == HF_ON_DEADLINE ? HF_UNREACHABLE : why(claim, event, lost));
+    return tell(claim, event == HF_ON_DEADLINE ? HF_UNREACHABLE : why(claim, event, lost, 0));
 }
 
 static unsigned step_leaving(struct hf_claim *claim, enum hf_claim_event event, int64_t now_ms)

@@ -53,6 +53,9 @@ struct hf_answer hf__claim_drive_here(struct hf_claim *claim, enum hf_claim_even
                                       int64_t now_ms);
 struct hf_answer hf__claim_drive_queued(struct hf_claim *claim);
 
+/* Is its question out for so long that the store seems to be silent? */
+bool hf__claim_is_unanswered(const struct hf_claim *claim, int64_t now_ms);
+
 /* Takes what the caller is told out of a claim, once. */
 struct hf_answer hf__claim_take_answer(struct hf_claim *claim);
 

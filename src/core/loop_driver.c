@@ -171,13 +171,27 @@ static void drop_words(struct hf_claim *claim)
     claim->op.error = NULL;
 }
 
+/* What a step says about the store as a whole. That a claim which never had anything is GONE, or
+ * that something cannot be, the engine may say without having asked. */
+static void note_store(struct hf_claim *claim, enum hf_claim_event event)
+{
+    struct hf_client *client = claim->client;
+    enum hf_verdict verdict = claim->op.verdict;
+    bool answered = event == HF_ON_ANSWER;
+    if ((answered && verdict == HF_NO_ANSWER) ||
+        (event == HF_ON_DEADLINE && hf__claim_is_unanswered(claim, hf__loop_now(&client->loop))))
+        hf__client_heard(client, false);
+    else if (answered && (verdict == HF_GRANTED || verdict == HF_REFUSED ||
+                          (verdict == HF_GONE && claim->store_mode != HF_KEEP_NOTHING)))
+        hf__client_heard(client, true);
+}
+
 void hf__claim_drive(struct hf_claim *claim, enum hf_claim_event event)
 {
     struct hf_client *client = claim->client;
     enum hf_claim_state before = claim->state;
     struct caller caller;
-    if (event == HF_ON_ANSWER)
-        hf__client_heard(client, claim->op.verdict != HF_NO_ANSWER);
+    note_store(claim, event);
     if (event == HF_ON_ANSWER &&
         (claim->op.verdict == HF_GRANTED || claim->op.verdict == HF_REFUSED))
         drop_words(claim);

@@ -3,6 +3,7 @@
 #include "core/rest.h"
 
 #include "base/clock.h"
+#include "core/client.h"
 #include "core/drive.h"
 #include "core/gate.h"
 
@@ -39,6 +40,8 @@ static void patience_over(struct hf_timer *timer)
         leave_line(&claim->waiter, waiter);
     bool refused = waiter->asks && claim->raising && !atomic_load(&claim->gate->silent);
     hf__shard_unlock(claim->shard);
+    if (!waiter->asks)
+        hf__client_heard(claim->client, false);
     waiter->answer.code = refused ? HF_BUSY : HF_UNREACHABLE;
     hf__drive_notify(claim->client, &waiter->answered);
 }

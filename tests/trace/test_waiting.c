@@ -127,6 +127,53 @@ TEST(the_deadline_is_kept_while_waiting)
               "[ 150] orders/42 #7: leaving, gone -> over\n");
 }
 
+/* A refusal of long ago does not say whether the store still answers. */
+TEST(who_has_waited_for_long_looks_once_more_before_the_end)
+{
+    story_begin();
+    ask(7, HF_MUTEX, 3000);
+    refused(7, FOR_EVER);
+    pass_ms(2100);
+    refused(7, 50);
+    pass_ms(60);
+    refused(7, FOR_EVER);
+    pass_ms(1000);
+    gone(7);
+    story_was("[   0] orders/42 #7: queued, turn -> asking\n"
+              "[   0] #7 attempts\n"
+              "[   0] orders/42 #7: asking, refused -> waiting\n"
+              "[2001] orders/42 #7: waiting, retry -> asking\n"
+              "[2001] #7 attempts\n"
+              "[2100] orders/42 #7: asking, refused -> waiting\n"
+              "[2150] orders/42 #7: waiting, retry -> asking\n"
+              "[2150] #7 attempts\n"
+              "[2160] orders/42 #7: asking, refused -> waiting\n"
+              "[3001] orders/42 #7: waiting, deadline -> leaving\n"
+              "[3001] #7 releases\n"
+              "[3001] #7 hears HF_BUSY\n"
+              "[3160] orders/42 #7: leaving, gone -> over\n");
+}
+
+TEST(a_store_that_is_silent_at_the_end_is_not_said_to_be_busy)
+{
+    story_begin();
+    ask(7, HF_MUTEX, 3000);
+    refused(7, FOR_EVER);
+    pass_ms(4000);
+    refused(7, FOR_EVER);
+    gone(7);
+    story_was("[   0] orders/42 #7: queued, turn -> asking\n"
+              "[   0] #7 attempts\n"
+              "[   0] orders/42 #7: asking, refused -> waiting\n"
+              "[2001] orders/42 #7: waiting, retry -> asking\n"
+              "[2001] #7 attempts\n"
+              "[3001] orders/42 #7: asking, deadline -> asking\n"
+              "[3001] #7 hears HF_UNREACHABLE\n"
+              "[4000] orders/42 #7: asking, refused -> leaving\n"
+              "[4000] #7 releases\n"
+              "[4000] orders/42 #7: leaving, gone -> over\n");
+}
+
 TEST(a_late_grant_is_given_back)
 {
     story_begin();

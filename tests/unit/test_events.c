@@ -121,6 +121,63 @@ TEST(a_silent_release_is_silence)
     check_store(1, 0);
 }
 
+/* Nothing has left for the store: so nobody has answered, either. */
+TEST(what_was_never_there_is_gone_without_an_answer)
+{
+    begin();
+    fixture.attempt_verdict = HF_NO_ANSWER;
+    fixture_take("a", HF_MUTEX, 1, 100, NULL);
+    fixture_answer(fixture.last_attempt, HF_NO_ANSWER);
+    fixture_pass_ms(200);
+    fixture_answer(fixture.last_attempt, HF_NO_ANSWER);
+    fixture_pass_ms(1000);
+    CHECK_INT(fixture.code, HF_UNREACHABLE);
+    CHECK_INT(fixture.releases, 1);
+    check_store(1, 0);
+    fixture.attempt_verdict = HF_GRANTED;
+    CHECK_INT(fixture_take("a", HF_MUTEX, 1, 100, NULL), HF_OK);
+    check_store(1, 1);
+}
+
+TEST(what_was_there_is_gone_by_an_answer)
+{
+    begin();
+    CHECK_INT(fixture_take("a", HF_MUTEX, 1, HF_FOREVER, NULL), HF_OK);
+    fixture.release_verdict = HF_NO_ANSWER;
+    hf_unlock_nowait(fixture.hold);
+    fixture_turn();
+    fixture.release_verdict = HF_GONE;
+    fixture_answer(fixture.last_release, HF_NO_ANSWER);
+    fixture_pass_ms(3000);
+    check_store(1, 1);
+}
+
+/* However long the engine lets it be. */
+TEST(a_question_that_outlives_its_caller_is_silence)
+{
+    begin();
+    fixture.attempt_verdict = HF_REFUSED;
+    fixture_take("a", HF_MUTEX, 1, 3000, NULL);
+    fixture.attempt_verdict = HF_NO_ANSWER;
+    fixture_pass_ms(2900);
+    CHECK_INT(fixture.attempts, 2);
+    check_store(0, 0);
+    fixture_pass_ms(200);
+    CHECK_INT(fixture.code, HF_UNREACHABLE);
+    check_store(1, 0);
+}
+
+TEST(a_release_that_is_not_waited_for_any_more_is_silence)
+{
+    begin();
+    CHECK_INT(hf_lock(fixture.client, "a", 0, NULL, &fixture.hold), HF_OK);
+    fixture.release_verdict = HF_NO_ANSWER;
+    int64_t began_ms = fixture.now_ms;
+    CHECK_INT(hf_unlock(fixture.hold), HF_UNREACHABLE);
+    CHECK_INT(fixture.now_ms, began_ms + HF_PATIENCE_MS);
+    check_store(1, 0);
+}
+
 TEST(a_silent_verb_is_silence)
 {
     begin();

@@ -222,3 +222,64 @@ TEST(a_client_closes_with_questions_out)
     hf_close(fixture.client);
     CHECK_INT(fixture.releases, 1);
 }
+
+/* ---- closing ---- */
+
+/* The loop looks every few milliseconds whether there is anything left. */
+static void check_closes_after_ms(int64_t ms)
+{
+    int64_t began_ms = fixture.now_ms;
+    hf_close(fixture.client);
+    CHECK(fixture.now_ms >= began_ms + ms);
+    CHECK(fixture.now_ms < began_ms + ms + 10);
+}
+
+static void take_from_a_store_that_falls_silent(void)
+{
+    fixture_begin();
+    CHECK_INT(hf_lock(fixture.client, "a", 0, NULL, &fixture.hold), HF_OK);
+    fixture.release_verdict = HF_NO_ANSWER;
+}
+
+TEST(closing_has_patience_with_a_store_that_has_answered_so_far)
+{
+    take_from_a_store_that_falls_silent();
+    check_closes_after_ms(HF_PATIENCE_MS);
+}
+
+TEST(closing_does_not_wait_once_more_for_a_store_that_was_waited_for)
+{
+    take_from_a_store_that_falls_silent();
+    CHECK_INT(hf_unlock(fixture.hold), HF_UNREACHABLE);
+    fixture_pass_ms(3000);
+    check_closes_after_ms(1000);
+}
+
+static int64_t silent_until_ms;
+
+static void answer_in_the_end(struct hf_op *op, enum hf_verdict verdict)
+{
+    fixture_answer(op, fixture.now_ms < silent_until_ms ? HF_NO_ANSWER : verdict);
+}
+
+TEST(closing_gives_up_what_falls_silent_meanwhile)
+{
+    take_from_a_store_that_falls_silent();
+    fixture.release_verdict = HF_GONE;
+    fixture.answer_by = answer_in_the_end;
+    silent_until_ms = HF_NEVER;
+    check_closes_after_ms(1000);
+    CHECK(fixture.releases > 2);
+}
+
+TEST(closing_waits_for_a_store_that_comes_back)
+{
+    take_from_a_store_that_falls_silent();
+    fixture.release_verdict = HF_GONE;
+    fixture.answer_by = answer_in_the_end;
+    silent_until_ms = fixture.now_ms + 500;
+    int64_t began_ms = fixture.now_ms;
+    hf_close(fixture.client);
+    CHECK(fixture.now_ms >= began_ms + 500);
+    CHECK(fixture.now_ms < began_ms + 1000);
+}
