@@ -51,6 +51,7 @@ struct hf_lease {
     struct hf_link holders;
     struct hf_timer timer;
     bool watched, lost, renewing;
+    const char *refusal; /* why the store has refused to renew it since it was confirmed, or NULL */
     /* The engine's again. */
     bool fixed; /* never renewed; has a deadline all the same */
 };
@@ -226,10 +227,6 @@ struct hf_engine_ops {
 struct hf_engine {
     const struct hf_engine_ops *ops;
     const struct hf_host *host;
-    /* NULL, or a sentence: why the store refused to renew leases, when it was last asked at
-     * refused_at_ms. It is the reason of those that end before they were renewed after that. */
-    const char *refusal;
-    int64_t refused_at_ms;
 };
 
 /* ---- How an engine answers (implemented by the core) ---- */
@@ -249,6 +246,11 @@ void hf__lease_renewed(struct hf_lease *lease, int64_t asked_at_ms, bool still_o
 /* There will be no word on what `renew` has last asked for: others need not wait for it. Optional;
  * may be called from inside `renew`. */
 void hf__lease_unheard(struct hf_lease *lease);
+
+/* Before that, where the store has said, to a question that left at asked_at_ms, why it does not
+ * renew this lease for now. `reason` is a sentence that lives as long as the engine: it is the
+ * loss's, if the lease ends before it is confirmed again. */
+void hf__lease_refused(struct hf_lease *lease, int64_t asked_at_ms, const char *reason);
 
 /* The store has confirmed, on a question that left at asked_at_ms, a lease that has this length
  * from now on, which may be less than before. */

@@ -38,6 +38,7 @@ static void schedule_renewal(struct hf_lease *lease)
     int64_t due_ms =
         lease->fixed ? hf__lease_valid_until(lease) : lease->asked_at_ms + lease->lease_ms / 3;
     lease->renewing = false;
+    lease->refusal = NULL;
     hf__timer_start(&client_of(lease)->loop, &lease->timer, due_ms);
 }
 
@@ -81,11 +82,9 @@ void hf__op_lost(struct hf_op *op, const char *reason)
 
 static void lose_late(struct hf_lease *lease)
 {
-    const struct hf_engine *engine = lease->engine;
-    bool refused = engine->refusal && engine->refused_at_ms > lease->asked_at_ms;
-    lose(lease, lease->fixed ? "its lease is over"
-                : refused    ? engine->refusal
-                             : "its lease could not be renewed in time");
+    lose(lease, lease->fixed     ? "its lease is over"
+                : lease->refusal ? lease->refusal
+                                 : "its lease could not be renewed in time");
 }
 
 static void say(struct hf_lease *lease, const char *point)
@@ -105,6 +104,12 @@ void hf__lease_unheard(struct hf_lease *lease)
         if (claim->fetched)
             hf__aside_unheard(claim);
     }
+}
+
+void hf__lease_refused(struct hf_lease *lease, int64_t asked_at_ms, const char *reason)
+{
+    if (asked_at_ms > lease->asked_at_ms)
+        lease->refusal = reason;
 }
 
 /* Asks for a renewal, and again a sixth of the lease later if there is silence, until it is over.

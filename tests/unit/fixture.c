@@ -65,12 +65,19 @@ static void release(struct hf_engine *engine, struct hf_op *op)
     answer_in_time(engine, op, fixture.release_verdict);
 }
 
+static void refuse(struct hf_lease *lease)
+{
+    if (fixture.refusal)
+        hf__lease_refused(lease, hf__loop_now(lease->engine->host->loop), fixture.refusal);
+    hf__lease_unheard(lease);
+}
+
 static void renew(struct hf_engine *engine, struct hf_lease *lease)
 {
     const struct hf_op *op = HF_CONTAINER(lease, struct hf_op, own_lease);
     fixture.renewals++;
     if (fixture.refuses_renewals_from && op->owner >= fixture.refuses_renewals_from)
-        hf__lease_unheard(lease);
+        refuse(lease);
     else if (fixture.answers_renewals)
         hf__lease_renewed(lease, hf__loop_now(engine->host->loop), true);
 }

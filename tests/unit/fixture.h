@@ -19,6 +19,7 @@ struct fixture {
     void (*answer_by)(struct hf_op *op, enum hf_verdict verdict); /* NULL: at once */
     bool leases, answers_renewals;
     uint64_t refuses_renewals_from; /* at once, of this owner and those after it; 0: of none */
+    const char *refusal;            /* why; NULL: there just is no word */
     bool sets_aside;                /* it knows ops that rest by what they carry alone */
     bool silent_changes;
     _Atomic unsigned changes;

@@ -39,6 +39,53 @@ TEST(silence_ends_it_before_the_store_does)
     CHECK_INT(fixture.releases, 1);
 }
 
+static void keep_reason(void *arg, const hf_loss *loss)
+{
+    *(const char **)arg = loss->reason;
+}
+
+static hf_hold *take_telling(const char *name, uint64_t owner, const char **reason)
+{
+    hf_hold *hold = NULL;
+    hf_lock_options options = { HF_LOCK_OPTIONS_INIT, .owner = owner, .on_lost = keep_reason,
+                                .lost_arg = reason };
+    CHECK_INT(hf_lock(fixture.client, name, HF_FOREVER, &options, &hold), HF_OK);
+    return hold;
+}
+
+TEST(a_loss_names_what_the_store_said_of_this_lock_alone)
+{
+    const char *silent = NULL, *refused = NULL;
+    fixture_begin();
+    fixture.leases = true;
+    fixture.answers_renewals = false;
+    fixture.refuses_renewals_from = 2;
+    fixture.refusal = "they are not yours to renew";
+    take_telling("silent", 1, &silent);
+    fixture_pass_ms(1);
+    take_telling("refused", 2, &refused);
+    fixture_pass_ms(FIXTURE_LEASE_MS);
+    CHECK_STR(refused, "they are not yours to renew");
+    CHECK_STR(silent, "its lease could not be renewed in time");
+}
+
+TEST(who_was_renewed_since_was_not_refused)
+{
+    const char *reason = NULL;
+    fixture_begin();
+    fixture.leases = true;
+    fixture.refuses_renewals_from = 1;
+    fixture.refusal = "this is not yours to renew";
+    take_telling("a", 1, &reason);
+    fixture_pass_ms(FIXTURE_LEASE_MS / 3);
+    fixture.refuses_renewals_from = 0;
+    fixture_pass_ms(FIXTURE_LEASE_MS / 3);
+    CHECK(fixture.renewals >= 2);
+    fixture.answers_renewals = false;
+    fixture_pass_ms(2 * FIXTURE_LEASE_MS);
+    CHECK_STR(reason, "its lease could not be renewed in time");
+}
+
 /* The process stood still, and nothing of it has run in between. */
 TEST(an_answer_that_comes_after_the_end_revives_nothing)
 {

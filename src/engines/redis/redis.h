@@ -20,6 +20,10 @@
 #include "settings.h"
 #include "waiting.h"
 
+/* Reasons of losses stay until the client is closed, so there may be so many different ones. */
+#define REDIS_REFUSALS_MOST 16u
+#define REDIS_REFUSAL_SIZE 400
+
 struct redis {
     struct hf_engine base;
     struct redis_settings settings;
@@ -48,7 +52,7 @@ struct redis {
     struct hf_task send_renewals;
     struct hf_timer renewals_due; /* until then, what has been gathered waits for company */
     unsigned renewals_out, renewals_out_most, renewals_full;
-    char refusal[400];
+    char refusals[REDIS_REFUSALS_MOST][REDIS_REFUSAL_SIZE]; /* see renew.c */
     /* Questions of this turn, which are asked together when it ends. */
     struct hf_link giving, taking;
     struct hf_task ask_together;

@@ -203,6 +203,7 @@ static void take_word(const struct redis *redis, struct hf_op *op, int64_t asked
                       bool still_ours)
 {
     int64_t lease_ms = redis->base.host->lease_ms;
+    may_be_asked_again(redis, op);
     /* The lease that a grant began with is a short one. */
     if (still_ours && !redis->quorum && op->own_lease.lease_ms != lease_ms)
         hf__lease_resized(&op->own_lease, asked_at_ms, lease_ms);
@@ -234,13 +235,24 @@ static const char *read_words(const redisReply *reply, unsigned count, enum word
     return refusal;
 }
 
-static void note_refusal(struct redis *front, const char *refusal, int64_t asked_at_ms)
+/* A loss may be told with these words at any time, so they stay. NULL: there are none, or others
+ * have taken all the room. */
+static const char *keep_refusal(struct redis *front, const char *words)
 {
-    snprintf(front->refusal, sizeof front->refusal,
+    char sentence[REDIS_REFUSAL_SIZE];
+    if (!*words)
+        return NULL;
+    snprintf(sentence, sizeof sentence,
              "its lease could not be renewed in time: Redis at %.100s says: %.200s",
-             front->settings.shown, refusal);
-    front->base.refusal = front->refusal;
-    front->base.refused_at_ms = asked_at_ms;
+             front->settings.shown, words);
+    for (unsigned i = 0; i < REDIS_REFUSALS_MOST; i++) {
+        char *kept = front->refusals[i];
+        if (!*kept)
+            memcpy(kept, sentence, strlen(sentence) + 1);
+        if (strcmp(kept, sentence) == 0)
+            return kept;
+    }
+    return NULL;
 }
 
 static unsigned out_most(int64_t answer_took_ms)
@@ -255,22 +267,23 @@ static void answered(struct connection *connection, struct question *question,
 {
     struct redis *redis = connection->redis, *front = redis->front;
     struct renewals *renewals = question->memory;
-    if (renewals->count > 1 && says_nothing_of_all(reply))
+    bool of_some = renewals->count > 1 && says_nothing_of_all(reply);
+    if (of_some)
         renew_one_by_one(front, renewals);
     enum word words[REDIS_RENEWALS];
-    const char *refusal = read_words(reply, renewals->count, words);
-    if (*refusal)
-        note_refusal(front, refusal, question->sent_at_ms);
+    const char *said = read_words(reply, renewals->count, words);
+    const char *why = of_some ? NULL : keep_refusal(front, said);
     for (unsigned i = 0; i < renewals->count; i++) {
         struct hf_op *op = renewals->ops[i];
         if (!op)
             continue;
-        if (words[i] == UNKNOWN) {
-            get_no_word(redis, op);
+        if (words[i] != UNKNOWN) {
+            take_word(redis, op, question->sent_at_ms, words[i] == OURS);
             continue;
         }
-        may_be_asked_again(redis, op);
-        take_word(redis, op, question->sent_at_ms, words[i] == OURS);
+        if (why)
+            hf__lease_refused(&op->own_lease, question->sent_at_ms, why);
+        get_no_word(redis, op);
     }
     int64_t took_ms = hf__loop_now(front->base.host->loop) - question->sent_at_ms;
     if (reply)
