@@ -433,7 +433,7 @@ typedef struct hf_entry {
     const char *owner_text; /* what the owner says of itself, or "" */
     const char *host;       /* or "" */
     int64_t pid;            /* as its owner sees it, or 0 */
-    int64_t since_ms;       /* how long ago the hold, or the wait, began */
+    int64_t since_ms;       /* how long ago the hold, or the wait, began; -1: nobody knows */
     int64_t lease_left_ms;  /* holder: -1 where no lease limits it */
 } hf_entry;
 

@@ -30,12 +30,15 @@ static void list_holders(const struct cli_picture *picture, const char *key)
 {
     for (size_t i = 0; i < picture->count; i++) {
         const hf_entry *entry = &picture->entries[i].entry;
-        char age[32];
+        char age[40];
         if (entry->role != HF_ROLE_HOLDER || (key && strcmp(key, entry->owner_key) != 0))
             continue;
-        cli_duration_format(age, sizeof(age), entry->since_ms);
-        cli_say(stderr, "\n", "  %s, for %s, on %s, pid %" PRId64, entry->owner_text, age,
-                entry->host, entry->pid);
+        cli_age_format(age, sizeof(age), entry->since_ms);
+        if (entry->pid)
+            cli_say(stderr, "\n", "  %s%s, on %s, pid %" PRId64, entry->owner_text, age,
+                    entry->host, entry->pid);
+        else
+            cli_say(stderr, "\n", "  %s%s", entry->owner_text, age);
     }
 }
 

@@ -116,6 +116,8 @@ int cli_options_parse(struct cli_settings *settings, int argc, char **argv,
 bool cli_duration_parse(const char *text, int64_t *ret_ms);
 bool cli_number_parse(const char *text, int64_t max, int64_t *ret);
 void cli_duration_format(char *buffer, size_t size, int64_t ms);
+/* ", for 5s", or "" where nobody knows. */
+void cli_age_format(char *buffer, size_t size, int64_t since_ms);
 int64_t cli_now_ms(void); /* a clock that goes on in suspend */
 /* What is left until `at_ms`, as poll takes it: a long time is cut short, so look again. */
 int cli_poll_ms(int64_t at_ms);

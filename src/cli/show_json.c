@@ -10,6 +10,14 @@ static void print_text(FILE *out, const char *key, const char *text)
     cli_json_string(out, text, strlen(text));
 }
 
+static void print_time(FILE *out, const char *key, int64_t ms)
+{
+    if (ms < 0)
+        fprintf(out, ",\"%s\":null", key);
+    else
+        fprintf(out, ",\"%s\":%" PRId64, key, ms);
+}
+
 static void print_owner(FILE *out, const hf_entry *entry)
 {
     fprintf(out, "{\"mode\":\"%s\"", cli_mode_name(entry->mode));
@@ -17,11 +25,10 @@ static void print_owner(FILE *out, const hf_entry *entry)
         fprintf(out, ",\"rank\":%" PRIu32, entry->rank);
     else
         fprintf(out, ",\"token\":%" PRIu64, entry->token);
-    fprintf(out, ",\"permits\":%" PRIu32 ",\"since_ms\":%" PRId64, entry->permits, entry->since_ms);
-    if (entry->role == HF_ROLE_HOLDER && entry->lease_left_ms >= 0)
-        fprintf(out, ",\"lease_left_ms\":%" PRId64, entry->lease_left_ms);
-    else if (entry->role == HF_ROLE_HOLDER)
-        fputs(",\"lease_left_ms\":null", out);
+    fprintf(out, ",\"permits\":%" PRIu32, entry->permits);
+    print_time(out, "since_ms", entry->since_ms);
+    if (entry->role == HF_ROLE_HOLDER)
+        print_time(out, "lease_left_ms", entry->lease_left_ms);
     print_text(out, "owner", entry->owner_key);
     print_text(out, "owner_text", entry->owner_text);
     print_text(out, "host", entry->host);

@@ -89,6 +89,14 @@ void cli_duration_format(char *buffer, size_t size, int64_t ms)
         snprintf(buffer, size, "%" PRId64 "d %" PRId64 "h", d, h % 24);
 }
 
+void cli_age_format(char *buffer, size_t size, int64_t since_ms)
+{
+    char age[32];
+
+    cli_duration_format(age, sizeof(age), since_ms);
+    snprintf(buffer, size, "%s%s", since_ms < 0 ? "" : ", for ", since_ms < 0 ? "" : age);
+}
+
 int64_t cli_now_ms(void)
 {
     struct timespec now;

@@ -123,12 +123,12 @@ static bool find_holder(void *arg, const hf_entry *entry)
 static bool blame_holder(const struct cli_session *session, const char *name)
 {
     struct holder holder = { "", 0 };
-    char age[32];
+    char age[40];
 
     if (hf_inspect(session->client, name, find_holder, &holder) != HF_OK || !holder.text[0])
         return false;
-    cli_duration_format(age, sizeof(age), holder.since_ms);
-    cli_complain("'%s' is held by %s, for %s now", name, holder.text, age);
+    cli_age_format(age, sizeof(age), holder.since_ms);
+    cli_complain("'%s' is held by %s%s%s", name, holder.text, age, *age ? " now" : "");
     return true;
 }
 

@@ -115,8 +115,7 @@ def a_person_is_told_that_there_is_nothing(box):
         equal(box.picture(*words), [])
 
 
-@test
-def a_person_is_told_what_cannot_be_seen_without_tokens(box):
+def start_redis(box):
     if os.environ['HOLDFAST_REDIS'] != 'yes':
         raise Skip('this build has no engine for Redis')
     if not shutil.which('redis-server'):
@@ -124,7 +123,30 @@ def a_person_is_told_what_cannot_be_seen_without_tokens(box):
     os.mkdir(box.file('server'))
     server = Server(box.file('server'))
     box.processes.append(server)
-    url = server.url + '?fence=off'
+    return server.url
+
+
+@test
+def an_age_that_nobody_knows_is_not_told(box):
+    url = start_redis(box)
+    owner = box.expect(0, '-e', url, 'lock', 'x').out.strip()
+    result = box.expect(75, '-e', url, 'try', 'x', 'true')
+    equal(result.err, f"holdfast: 'x' is held by {owner}\n")
+    equal(box.expect(0, '-e', url, 'show', 'x').out.splitlines()[1].split()[5], '-')
+    shown = json.loads(box.expect(0, '-e', url, 'show', '--json', 'x').out)
+    equal(shown[0]['holders'][0]['since_ms'], None)
+    screen = Terminal(box, COMMAND, '-e', url, 'break', 'x')
+    screen.wait_for('[y/N]')
+    contains(screen.text, f'  {owner}\r\n')
+    screen.type('n\n')
+    contains(screen.next_report(), 'exit 1')
+    screen.close()
+    box.expect(0, '-e', url, 'unlock', 'x', owner)
+
+
+@test
+def a_person_is_told_what_cannot_be_seen_without_tokens(box):
+    url = start_redis(box) + '?fence=off'
     owner = box.expect(0, '-e', url, 'lock', 'x').out.strip()
     for words in (), ('x*',):
         screen = Terminal(box, COMMAND, '-e', url, 'show', *words)

@@ -101,6 +101,7 @@ static void show(struct hf_query *query, const struct found *found, redisReply *
                         .owner_key = "",
                         .owner_text = "",
                         .host = "",
+                        .since_ms = -1,
                         .lease_left_ms = -1 };
     hf_entry person = object;
     object.total = small(parts[PART_TOTAL]);
