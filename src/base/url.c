@@ -262,6 +262,13 @@ const char *hf__url_option(struct hf_url *url, const char *key, const char *fall
     return fallback;
 }
 
+bool hf__url_choice(struct hf_url *url, const char *key, const char *no, const char *yes, bool *ret)
+{
+    const char *value = hf__url_option(url, key, *ret ? yes : no);
+    *ret = strcmp(value, yes) == 0;
+    return *ret || strcmp(value, no) == 0;
+}
+
 const char *hf__url_unused_option(const struct hf_url *url)
 {
     for (unsigned i = 0; i < url->option_count; i++)

@@ -38,6 +38,11 @@ int hf__url_parse(struct hf_url *url, const char *text, hf_error *error);
 /* The value of an option, or `fallback`; marks it as used. */
 const char *hf__url_option(struct hf_url *url, const char *key, const char *fallback);
 
+/* An option of two words: whether it is `yes`; *ret stays where it is not given. False: it is
+ * neither of them. */
+bool hf__url_choice(struct hf_url *url, const char *key, const char *no, const char *yes,
+                    bool *ret);
+
 /* The first option nobody asked for, or NULL. */
 const char *hf__url_unused_option(const struct hf_url *url);
 

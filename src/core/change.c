@@ -84,6 +84,14 @@ static int check(struct hf_client *client, unsigned cap, const char *what)
     return code;
 }
 
+static int check_named(struct hf_client *client, unsigned cap, const char *what, const char *name)
+{
+    uint32_t length;
+    uint64_t hash;
+    int code = check(client, cap, what);
+    return code == HF_OK ? hf__ask_name(name, &length, &hash) : code;
+}
+
 /* Runs the verb; copies out its result and its key; hf_last_error says why it failed. */
 static int run(struct change *whole, uint32_t *ret_result, char *ret_key)
 {
@@ -119,11 +127,7 @@ static int run(struct change *whole, uint32_t *ret_result, char *ret_key)
 static int change_value(hf_client *client, unsigned cap, const char *what, enum hf_change_verb verb,
                         const char *name, uint32_t value, uint32_t *ret_result)
 {
-    int code = check(client, cap, what);
-    uint32_t length;
-    uint64_t hash;
-    if (code == HF_OK)
-        code = hf__ask_name(name, &length, &hash);
+    int code = check_named(client, cap, what, name);
     if (code != HF_OK)
         return code;
     struct change *whole = new_change(client, verb, name);
@@ -185,11 +189,7 @@ int hf_latch_get(hf_client *client, const char *name, uint32_t *ret_left)
 
 int hf_break(hf_client *client, const char *name, const char *owner_key, uint32_t *ret_count)
 {
-    int code = check(client, HF_CAP_BREAK, "way to break a lock");
-    uint32_t length;
-    uint64_t hash;
-    if (code == HF_OK)
-        code = hf__ask_name(name, &length, &hash);
+    int code = check_named(client, HF_CAP_BREAK, "way to break a lock", name);
     if (code != HF_OK)
         return code;
     if (owner_key && strlen(owner_key) >= HF_OWNER_KEY_SIZE)

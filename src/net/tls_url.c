@@ -4,22 +4,18 @@
 #include "base/error.h"
 #include "base/url.h"
 
-#include <string.h>
-
 /* Long enough that nobody writes it without knowing. */
 #define VERIFY_NOTHING "no-anybody-may-answer"
 
 int hf__tls_open_by_url(struct hf_tls **ret, struct hf_url *url, hf_error *error)
 {
-    const char *verify = hf__url_option(url, "verify", "yes");
-    const struct hf_tls_settings settings = {
+    struct hf_tls_settings settings = {
         .authorities = hf__url_option(url, "ca", NULL),
         .certificate = hf__url_option(url, "cert", NULL),
         .key = hf__url_option(url, "key", NULL),
-        .any_server = strcmp(verify, VERIFY_NOTHING) == 0,
     };
     *ret = NULL;
-    if (!settings.any_server && strcmp(verify, "yes") != 0)
+    if (!hf__url_choice(url, "verify", "yes", VERIFY_NOTHING, &settings.any_server))
         return hf__error_set(error, HF_EINVAL, 0,
                              "URL \"%.150s\": verify is yes, or, where whoever answers may have "
                              "the password and the locks, " VERIFY_NOTHING,

@@ -69,6 +69,17 @@ TEST(options_nobody_asks_for_are_found)
     CHECK(hf__url_unused_option(&url) == NULL);
 }
 
+TEST(an_option_of_two_words)
+{
+    bool first = false, second = true, absent = true, neither = false;
+    parse("local:?a=no&b=no&c=maybe&d=yes");
+    CHECK(hf__url_choice(&url, "a", "no", "yes", &second) && !second);
+    CHECK(hf__url_choice(&url, "d", "no", "yes", &first) && first);
+    CHECK(hf__url_choice(&url, "e", "no", "yes", &absent) && absent);
+    CHECK(!hf__url_choice(&url, "c", "no", "yes", &neither));
+    CHECK_STR(hf__url_unused_option(&url), "b");
+}
+
 TEST(secrets_are_not_shown)
 {
     parse("redis://me:geheim@host/0?password=hush&ns=open");

@@ -100,12 +100,12 @@ static int read_database(struct redis_settings *settings, struct hf_url *url, hf
     return HF_OK;
 }
 
-static int read_format(struct redis_settings *settings, struct hf_url *url, hf_error *error)
+static int read_choices(struct redis_settings *settings, struct hf_url *url, hf_error *error)
 {
-    const char *format = hf__url_option(url, "format", "redisson");
-    settings->simple = strcmp(format, "simple") == 0;
-    if (!settings->simple && strcmp(format, "redisson") != 0)
+    if (!hf__url_choice(url, "format", "redisson", "simple", &settings->simple))
         return complain(url, error, "format is redisson or simple");
+    if (!hf__url_choice(url, "fence", "on", "off", &settings->unfenced))
+        return complain(url, error, "fence is on or off");
     return HF_OK;
 }
 
@@ -115,15 +115,6 @@ static int read_sync(struct redis_settings *settings, struct hf_url *url, hf_err
     if (!parse_number(hf__url_option(url, "sync", "0"), 0, 100, &replicas))
         return complain(url, error, "sync is a number of replicas, such as sync=1");
     settings->replicas = (unsigned)replicas;
-    return HF_OK;
-}
-
-static int read_fence(struct redis_settings *settings, struct hf_url *url, hf_error *error)
-{
-    const char *fence = hf__url_option(url, "fence", "on");
-    settings->unfenced = strcmp(fence, "off") == 0;
-    if (!settings->unfenced && strcmp(fence, "on") != 0)
-        return complain(url, error, "fence is on or off");
     return HF_OK;
 }
 
@@ -154,11 +145,9 @@ int hf__redis_settings(struct redis_settings *settings, struct hf_url *url, hf_e
     if (code == HF_OK)
         code = read_database(settings, url, error);
     if (code == HF_OK)
-        code = read_format(settings, url, error);
+        code = read_choices(settings, url, error);
     if (code == HF_OK)
         code = read_sync(settings, url, error);
-    if (code == HF_OK)
-        code = read_fence(settings, url, error);
     if (code == HF_OK && wants_tls(url))
         code = hf__tls_open_by_url(&settings->place.tls, url, error);
     return code;

@@ -29,13 +29,6 @@ static bool parse_timeout(const char *text, int64_t *ret)
     return !*end && *ret >= TIMEOUT_LEAST && *ret <= TIMEOUT_MOST;
 }
 
-/* One of two words. */
-static bool parse_choice(const char *text, const char *no, const char *yes, bool *ret)
-{
-    *ret = strcmp(text, yes) == 0;
-    return *ret || strcmp(text, no) == 0;
-}
-
 /* So that not every client comes to the first server of the list. */
 static void shuffle(struct zk_settings *settings)
 {
@@ -124,12 +117,10 @@ int hf__zk_settings(struct zk_settings *settings, struct hf_url *url, hf_error *
         return complain(url, error, "name at least one server, as in zk://host:2181");
     if (!parse_timeout(hf__url_option(url, "timeout", TIMEOUT_DEFAULT), &settings->timeout_ms))
         return complain(url, error, "timeout is a number of milliseconds from 100 to 3600000");
-    if (!parse_choice(hf__url_option(url, "names", "curator"), "curator", "kazoo",
-                      &settings->kazoo))
+    if (!hf__url_choice(url, "names", "curator", "kazoo", &settings->kazoo))
         return complain(url, error, "names is \"curator\" or \"kazoo\"");
-    const char *parents = settings->kazoo ? "persistent" : "container";
-    if (!parse_choice(hf__url_option(url, "parents", parents), "container", "persistent",
-                      &settings->persistent))
+    settings->persistent = settings->kazoo;
+    if (!hf__url_choice(url, "parents", "container", "persistent", &settings->persistent))
         return complain(url, error, "parents is \"container\" or \"persistent\"");
     int code = read_root(settings, url, error);
     if (code == HF_OK)
