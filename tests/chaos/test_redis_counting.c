@@ -1,6 +1,7 @@
 /* A release that counts on from its own token: whatever becomes of the token's key, tokens rise and
  * the key has the life that it should; and others than our clients have their turns. */
 #include "conformance.h"
+#include "relay.h"
 #include "server.h"
 
 #include <stdio.h>
@@ -26,13 +27,12 @@ struct scene {
     uint64_t token; /* the hold's */
 };
 
-static hf_client *open_one(const struct scene *scene)
+static hf_client *open_at(const struct server *server, bool unfenced)
 {
     hf_client *client = NULL;
     char url[160];
 
-    snprintf(url, sizeof(url), "%s%s", server_url(&scene->server, 20000),
-             scene->unfenced ? "&fence=off" : "");
+    snprintf(url, sizeof(url), "%s%s", server_url(server, 20000), unfenced ? "&fence=off" : "");
     CHECK_CODE(
         hf_open(&client, url, &(hf_client_options){ HF_CLIENT_OPTIONS_INIT, .lease_ms = LEASE_MS }),
         HF_OK);
@@ -70,7 +70,7 @@ static struct scene *begin_with(const char *before, bool unfenced)
     scene.unfenced = unfenced;
     server_start(&scene.server);
     for (int i = 0; i < 2; i++)
-        scene.clients[i] = open_one(&scene);
+        scene.clients[i] = open_at(&scene.server, unfenced);
     if (before)
         tell(&scene, before);
     note(&scene, take_patiently(scene.clients[0], "one"));
@@ -91,16 +91,20 @@ static void end(struct scene *scene)
     server_kill(&scene->server);
 }
 
+static void begin_to_wait(const struct scene *scene, hf_client *client, struct outcome *outcome)
+{
+    CHECK_CODE(hf_lock_async(client, "one", HF_FOREVER, NULL, record_outcome, outcome, NULL),
+               HF_OK);
+    EVENTUALLY(answer(scene, "ZCARD " QUEUE) == 1, SOON_MS);
+}
+
 /* The other one waits, then is given it. `meanwhile` is what the server is told between. */
 static void hand_over(struct scene *scene, const char *meanwhile)
 {
     struct outcome outcome = { 0 };
 
     scene->holder = !scene->holder;
-    CHECK_CODE(hf_lock_async(scene->clients[scene->holder], "one", HF_FOREVER, NULL, record_outcome,
-                             &outcome, NULL),
-               HF_OK);
-    EVENTUALLY(answer(scene, "ZCARD " QUEUE) == 1, SOON_MS);
+    begin_to_wait(scene, scene->clients[scene->holder], &outcome);
     if (meanwhile)
         tell(scene, meanwhile);
     give_back(scene->hold);
@@ -183,6 +187,48 @@ TEST(a_tokens_life_begins_anew_while_releases_count_on)
     for (int i = 0; i < 65; i++)
         hand_over(scene, NULL);
     CHECK(answer(scene, "PTTL " TOKEN) > A_SHORT_LIFE_MS);
+    end(scene);
+}
+
+/* As in a failover: the server that hears the release again knows nothing of the first time. */
+static void forget_the_release(const struct scene *scene, uint64_t token)
+{
+    char command[400];
+
+    snprintf(command, sizeof(command),
+             "EVAL \"redis.call('del','one') redis.call('rename','before','one') "
+             "return redis.call('set','" TOKEN "','%llu','px','10000000')\" 0",
+             (unsigned long long)token);
+    tell(scene, command);
+}
+
+TEST(a_release_that_is_said_again_does_not_count_on)
+{
+    struct scene *scene = begin(NULL);
+    struct outcome first = { 0 }, second = { 0 };
+    struct relay relay = { 0 };
+
+    give_back(scene->hold);
+    relay_start(&relay, scene->server.port);
+    hf_client *client = open_at(&(struct server){ .port = relay.port }, false);
+    hf_hold *hold = take_patiently(client, "one");
+    uint64_t token = hf_token(hold);
+    tell(scene, "EVAL \"redis.call('hset','before',redis.call('hkeys','one')[1],1)\" 0");
+    begin_to_wait(scene, scene->clients[0], &first);
+    relay_swallow(&relay);
+    hf_unlock_nowait(hold);
+    WAIT_OUTCOME(&first);
+    CHECK_CODE(first.code, HF_OK);
+    note(scene, first.hold);
+    begin_to_wait(scene, scene->clients[1], &second);
+    forget_the_release(scene, token);
+    relay_cut(&relay);
+    WAIT_OUTCOME(&second);
+    CHECK_CODE(second.code, HF_OK);
+    note(scene, second.hold);
+    CHECK_CODE(hf_unlock(first.hold), HF_LOST);
+    hf_close(client);
+    relay_stop(&relay);
     end(scene);
 }
 

@@ -91,12 +91,13 @@ static const struct redis_many give_many = {
 
 /* Is it held for so short a time that the token's key need not be looked after? Else the clock says
  * the next token: however long locks are held, a row of counted ones is over in minutes. Nothing
- * but the key's life hangs on it. */
+ * but the key's life hangs on that. A release that is said again may have been heard by a server
+ * that has forgotten it since, a failed one say, and have given the next number away there. */
 static bool may_count_on(const struct redis *redis, const struct hf_op *op)
 {
     int64_t granted_at_ms = (int64_t)(op->engine_word[1] >> REDIS_GRANTED_SHIFT);
-    return !redis->settings.unfenced && op->token > 0 && op->token < TOKEN_MOST &&
-           granted_at_ms > 0 &&
+    return !redis->settings.unfenced && !(op->engine_word[1] & REDIS_UNSURE) && op->token > 0 &&
+           op->token < TOKEN_MOST && granted_at_ms > 0 &&
            hf__loop_now(redis->base.host->loop) - granted_at_ms < REDIS_COUNT_ON_MS;
 }
 
