@@ -57,7 +57,8 @@ TEST(what_is_opened_in_a_call_is_watched_after_it)
                        &(hf_client_options){ HF_CLIENT_OPTIONS_INIT, .driver = HF_DRIVE_MYSELF }),
                HF_OK);
     give_back(take_patiently(client, "warm"));
-    CHECK(server_tell(&server, "HSET theirs somebody 1", line, sizeof(line)));
+    CHECK(server_tell(&server, "HSET theirs 12345678-1234-4123-8123-123456789012:7 1", line,
+                      sizeof(line)));
     int before = count_sockets(client, &watched);
     CHECK_CODE(hf_lock_async(client, "theirs", HF_FOREVER, NULL, ignore, NULL, NULL), HF_OK);
     hf_hold *hold = take_patiently(client, "one");

@@ -225,11 +225,11 @@ TEST(a_dead_reader_of_java_is_seen_through)
     server_start(&server);
     hf_client *client = open_on(&server, 0);
 
-    tell(&server, "HSET rw mode read dead:1 2");
+    tell(&server, "HSET rw mode read 12345678-1234-4123-8123-123456789012:1 2");
     tell(&server, "PEXPIRE rw 3600000");
-    tell(&server, "SET {rw}:dead:1:rwlock_timeout:2 1 PX 3600000");
+    tell(&server, "SET {rw}:12345678-1234-4123-8123-123456789012:1:rwlock_timeout:2 1 PX 3600000");
     CHECK_CODE(probe(client, "rw", HF_WRITE, 0), HF_BUSY);
-    tell(&server, "DEL {rw}:dead:1:rwlock_timeout:2");
+    tell(&server, "DEL {rw}:12345678-1234-4123-8123-123456789012:1:rwlock_timeout:2");
     CHECK_CODE(probe(client, "rw", HF_WRITE, 0), HF_OK);
     hf_close(client);
     server_kill(&server);
@@ -271,7 +271,7 @@ TEST(who_is_told_nothing_looks_again)
     tell(&server, "ZADD {sem}:timeout 99999999999999 0123456789abcdef");
     CHECK_CODE(hf_counter_set(client, "count", 0), HF_OK);
     CHECK_CODE(hf_latch_set(client, "latch", 1), HF_OK);
-    tell(&server, "HSET rw mode write somebody:1:write 1");
+    tell(&server, "HSET rw mode write 12345678-1234-4123-8123-123456789012:1:write 1");
     tell(&server, "PEXPIRE rw 3600000");
     ask(client, "sem", HF_PERMIT, 1, &permit, NULL);
     ask(client, "count", HF_COUNTER, 1, &units, NULL);
@@ -344,9 +344,9 @@ TEST(a_dead_writer_is_passed_over)
     struct child child;
     struct outcome outcome = { 0 };
     server_start(&server);
-    tell(&server, "HSET rw mode read somebody:1 1");
+    tell(&server, "HSET rw mode read 12345678-1234-4123-8123-123456789012:1 1");
     tell(&server, "PEXPIRE rw 3600000");
-    tell(&server, "SET {rw}:somebody:1:rwlock_timeout:1 1 PX 3600000");
+    tell(&server, "SET {rw}:12345678-1234-4123-8123-123456789012:1:rwlock_timeout:1 1 PX 3600000");
     child_start(&child, wait_to_write, &server);
     hf_client *client = open_on(&server, 0);
 

@@ -83,7 +83,7 @@ TEST(each_is_told_its_own)
     hf_client *client = open_at(&server, 30000);
     run(&server, "SET a-text 1");
     run(&server, "HSET a-rw mode read somebody 1");
-    run(&server, "HSET theirs somebody 1");
+    run(&server, "HSET theirs 12345678-1234-4123-8123-123456789012:7 1");
     ask(client, "a-text", 0, &text);
     ask(client, "theirs", 0, &theirs);
     ask_all(client, 0, told);

@@ -80,11 +80,13 @@ end
 
 if is == 'none' then
     return {0, 0}
-elseif is == 'string' then
+elseif is == 'string' and tonumber(redis.call('get', lock)) then
     return break_permits()
-elseif is ~= 'hash' then
-    return {-1, 'is in use as something that is no lock'}
-elseif redis.call('hexists', lock, 'mode') == 1 then
-    return break_rw()
 end
-return break_mutex()
+local kind = is == 'hash' and kind_of_hash(lock, true)
+if kind == 'a read-write lock' then
+    return break_rw()
+elseif kind then
+    return break_mutex()
+end
+return {-1, 'is there, but is no lock'}

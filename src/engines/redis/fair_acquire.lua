@@ -7,12 +7,17 @@
 -- Answers {1, token}, {0, milliseconds until it may be free, 1 if somebody else's client has it, or
 -- comes before, or 0}, or {-1, what it is in use as}.
 -- include fair_pass_on.lua
+-- include hash_kind.lua
 local lock, last, queue, times = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local me = ARGV[1]
 local ours = redis.call('hexists', lock, me) == 1
 local held = redis.call('exists', lock) == 1
-if held and not ours and redis.call('hexists', lock, 'mode') == 1 then
-    return {-1, 'is in use as a read-write lock, not as a mutex'}
+local kind = 'a mutex'
+if held and not ours then
+    kind = kind_of_hash(lock) or 'something that is no lock'
+end
+if kind ~= 'a mutex' then
+    return {-1, 'is in use as ' .. kind .. ', not as a mutex'}
 end
 local first = drop_the_dead(queue, times)
 if not held and first and first ~= me then

@@ -88,16 +88,18 @@ local function show_semaphore()
     return {'semaphore', total, free, token, holders, places(), 1}
 end
 
-if is == 'string' then
+if is == 'string' and tonumber(redis.call('get', lock)) then
     local kind = redis.call('get', mark)
     if redis.call('exists', permits) == 1 or kind == 'a semaphore' then
         return show_semaphore()
     end
     kind = kind and string.sub(kind, 3) or 'counter'
     return {kind, 0, redis.call('get', lock), '0', {}, places(), 1}
-elseif is ~= 'none' and is ~= 'hash' then
+end
+local kind_of_lock = is == 'hash' and kind_of_hash(lock, true)
+if is ~= 'none' and not kind_of_lock then
     return {'other'}
-elseif redis.call('hexists', lock, 'mode') == 1 then
+elseif kind_of_lock == 'a read-write lock' then
     return show_rw()
 end
 local waiting = is == 'none' and places() or {}

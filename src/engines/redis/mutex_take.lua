@@ -1,5 +1,6 @@
 -- Part of other scripts.
 -- include grant.lua
+-- include holder.lua
 
 local function has(fields, wanted)
     for _, field in ipairs(fields) do
@@ -21,6 +22,9 @@ local function take(lock, last, queue, token_ms, queue_ms, field, lease_ms, wait
     if fields[1] and not ours then
         if has(fields, 'mode') then
             return {-1, 'is in use as a read-write lock, not as a mutex'}
+        end
+        if not is_ours(fields[1]) and not string.find(fields[1], HOLDER) then
+            return {-1, 'is in use as something that is no lock, not as a mutex'}
         end
         if waits ~= '0' then
             clock = clock or redis.call('time')

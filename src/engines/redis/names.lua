@@ -1,4 +1,5 @@
 -- What belongs to a lock, in the order of KEYS (names.c), and what kind of thing it is.
+-- include hash_kind.lua
 local lock, last, queue, alive, mark, permits, channel = unpack(KEYS)
 
 -- What the lock is in use as, unless that is `wanted`: a sentence's end; or nil. A plain number may
@@ -10,7 +11,7 @@ local function in_use_as_another(wanted)
     end
     local kind = 'something that is no lock'
     if is == 'hash' then
-        kind = redis.call('hexists', lock, 'mode') == 1 and 'a read-write lock' or 'a mutex'
+        kind = kind_of_hash(lock) or kind
     elseif is == 'string' and tonumber(redis.call('get', lock)) then
         kind = redis.call('get', mark) or wanted
         if redis.call('exists', permits) == 1 then

@@ -1,5 +1,6 @@
+-- include simple_kind.lua
 -- Takes a lock away from one holder, or from whoever holds it.
--- KEYS: the lock. ARGV: the holder's text, or nothing.
+-- KEYS: as in names.lua. ARGV: the holder's text, or nothing.
 -- Answers how many held it, and how many of them lost it; or {-1, why it cannot be}.
 local is = redis.call('type', KEYS[1]).ok
 if is == 'none' then
@@ -8,7 +9,12 @@ end
 if is ~= 'string' then
     return {-1, 'is in use as something of type ' .. is}
 end
-if ARGV[1] and redis.call('get', KEYS[1]) ~= ARGV[1] then
+local holder = redis.call('get', KEYS[1])
+local kind = kind_of_number(holder, KEYS[5], KEYS[6])
+if kind then
+    return {-1, 'is in use as ' .. kind .. ', not as a mutex'}
+end
+if ARGV[1] and holder ~= ARGV[1] then
     return {1, 0}
 end
 return {1, redis.call('del', KEYS[1])}

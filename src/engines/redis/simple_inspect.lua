@@ -1,7 +1,9 @@
+-- include simple_kind.lua
 -- Shows a lock, in the shape that inspect.lua answers: nothing is changed. Who waits is not known.
--- KEYS: the lock, its token.
+-- KEYS: as in names.lua.
 local is = redis.call('type', KEYS[1]).ok
-if is ~= 'none' and is ~= 'string' then
+local text = is == 'string' and redis.call('get', KEYS[1])
+if is ~= 'none' and (not text or kind_of_number(text, KEYS[5], KEYS[6])) then
     return {'other'}
 end
 local token = redis.call('get', KEYS[2]) or '0'
@@ -9,5 +11,5 @@ local kind = (is ~= 'none' or token ~= '0') and 'mutex' or ''
 if is == 'none' then
     return {kind, 0, 0, token, {}, 0, 0}
 end
-local holder = {'mutex', 0, redis.call('get', KEYS[1]), redis.call('pttl', KEYS[1])}
+local holder = {'mutex', 0, text, redis.call('pttl', KEYS[1])}
 return {kind, 0, 0, token, {holder}, 0, 1}

@@ -1,5 +1,6 @@
 -- Part of other scripts.
 -- include wants_token.lua
+-- include simple_kind.lua
 
 -- Takes a lock of the plain kind, a text under a name that expires (SET NX PX), for one owner. Asking
 -- twice is asking once. `least` is for one server of several: the least that the token may be.
@@ -11,6 +12,11 @@ local function take(lock, last, owner, lease_ms, token_ms, least)
     end
     local holder = redis.call('get', lock)
     if holder and holder ~= owner then
+        local name = string.find(lock, '{', 1, true) and lock or '{' .. lock .. '}'
+        local kind = kind_of_number(holder, 'holdfast_kind:' .. name, name .. ':timeout')
+        if kind then
+            return {-1, 'is in use as ' .. kind .. ', not as a mutex'}
+        end
         return {0, redis.call('pttl', lock)}
     end
     local token = redis.call('get', last)

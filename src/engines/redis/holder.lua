@@ -1,0 +1,3 @@
+-- Part of other scripts. How a holder's field begins, Java's like ours: with a UUID and a colon. Other
+-- fields make a hash somebody's data.
+local HOLDER = '^%x+%-%x+%-%x+%-%x+%-%x+:'
