@@ -70,6 +70,21 @@ TEST(what_can_never_be_had_is_said_and_stands_in_nobodys_way)
     hf_close(client);
 }
 
+TEST(what_can_never_be_had_creates_no_semaphore)
+{
+    hf_client *client = open_with_permits(0);
+    hf_hold *five, *lock;
+
+    CHECK_ERROR(try_permits(client, 5, 2, &five), HF_EINVAL);
+    CHECK_ERROR(hf_lock(client, name_of("sem"), SOON_MS,
+                        LOCK_OPTIONS(.mode = HF_PERMIT, .permits = 5, .limit = 2), &five),
+                HF_EINVAL);
+    /* The name can be anything else. */
+    CHECK_CODE(hf_lock(client, name_of("sem"), 0, NULL, &lock), HF_OK);
+    give_back(lock);
+    hf_close(client);
+}
+
 TEST(a_limit_creates_the_semaphore)
 {
     hf_client *client = open_with_permits(0);

@@ -18,9 +18,8 @@ if not another then
     reap()
 end
 local free = not another and tonumber(redis.call('get', lock) or nil)
-if not another and not free and limit > 0 then
-    redis.call('set', lock, limit)
-    redis.call('set', mark, 'a semaphore')
+local is_new = not another and not free and limit > 0
+if is_new then
     free = limit
 elseif not another and not free then
     another = 'does not exist; set how many permits it has, or name a limit'
@@ -38,6 +37,11 @@ if not ours and wanted > free + taken then
     leave_line(place)
     return {-3, 'has ' .. (free + taken) .. ' permits: ' .. wanted ..
                 ' can never be had; ask for fewer'}
+end
+-- What can be had, now or later, makes the semaphore; a wish that cannot leaves nothing.
+if is_new then
+    redis.call('set', lock, limit)
+    redis.call('set', mark, 'a semaphore')
 end
 if not ours and (free < wanted or is_behind(place, '')) then
     if waits then
