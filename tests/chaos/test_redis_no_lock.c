@@ -125,6 +125,45 @@ TEST(a_lock_of_java_is_broken_and_shown)
     server_kill(&server);
 }
 
+/* ---- each format asks whether the other one is meant ---- */
+
+static void check_asks(hf_client *client, const char *name)
+{
+    hf_hold *hold = NULL;
+    int entries = 0;
+
+    CHECK_ERROR(hf_lock(client, name, HF_FOREVER, NULL, &hold), HF_EKIND);
+    CHECK(strstr(hf_last_error()->text, "format=simple") != NULL);
+    CHECK(strstr(hf_last_error()->text, "script") == NULL);
+    CHECK_ERROR(hf_break(client, name, NULL, NULL), HF_EKIND);
+    CHECK(strstr(hf_last_error()->text, "format=simple") != NULL);
+    CHECK_ERROR(hf_inspect(client, name, any_entry, &entries), HF_EKIND);
+    CHECK(strstr(hf_last_error()->text, "format=simple") != NULL);
+    CHECK_INT(entries, 0);
+}
+
+TEST(the_other_format_is_asked_for)
+{
+    static const hf_mode modes[] = { HF_FAIR, HF_READ, HF_PERMIT, HF_COUNTER, HF_LATCH };
+    hf_hold *hold = NULL;
+
+    server_start(&server);
+    hf_client *client = open_on(""), *simple = open_on("&format=simple");
+    tell("SET theirs 5c2e7a PX 600000");
+    check_asks(client, "theirs");
+    for (size_t i = 0; i < sizeof(modes) / sizeof(modes[0]); i++) {
+        CHECK_ERROR(hf_lock(client, "theirs", HF_FOREVER, LOCK_OPTIONS(.mode = modes[i]), &hold),
+                    HF_EKIND);
+        CHECK(strstr(hf_last_error()->text, "format=simple") != NULL);
+    }
+    tell("HSET java " JAVA ":7 1");
+    check_asks(simple, "java");
+    CHECK(server_says(&server, "EXISTS theirs java", ":2"));
+    hf_close(client);
+    hf_close(simple);
+    server_kill(&server);
+}
+
 /* ---- format=simple: any text may be a lock, but a number that says what it is ---- */
 
 TEST(a_number_of_ours_is_no_plain_lock)

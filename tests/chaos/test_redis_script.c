@@ -88,7 +88,7 @@ static const struct {
     { "-MISCONF Errors writing to the AOF file\r\n", "MISCONF", HF_ELIMIT },
     { "-NOREPLICAS Not enough good replicas to write.\r\n", "NOREPLICAS", HF_ELIMIT },
     { "-NOPERM this user has no permissions\r\n", "NOPERM", HF_DENIED },
-    { "-WRONGTYPE Operation against a key\r\n", "WRONGTYPE", HF_EKIND },
+    { "-WRONGTYPE Operation against a key\r\n", "format=simple", HF_EKIND },
     { "-ERR max number of clients reached\r\n", "max number", HF_ELIMIT },
     { "*2\r\n:1\r\n$-1\r\n", "another shape", HF_EINTERNAL },
     { "*2\r\n:1\r\n$3\r\nabc\r\n", "another shape", HF_EINTERNAL },

@@ -89,4 +89,4 @@ if kind == 'a read-write lock' then
 elseif kind then
     return break_mutex()
 end
-return {-1, 'is there, but is no lock'}
+return {-1, no_lock()}

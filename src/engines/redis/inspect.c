@@ -162,7 +162,8 @@ static void look_answered(struct connection *connection, struct question *questi
         show(query, question->memory, reply->element);
     } else if (hf__reply_is_array(reply, 1)) {
         query->code = HF_EKIND;
-        hf__explain(&query->error, HF_EKIND, 0, "\"%.200s\" is there, but is no lock", query->name);
+        hf__explain(&query->error, HF_EKIND, 0, "\"%.200s\" %.100s", query->name,
+                    hf__reply_text(reply->element[0]));
     } else {
         fail(connection, question, reply, query);
     }

@@ -6,7 +6,7 @@
 -- KEYS end with the mutex's channel. ARGV: the queue of our clients that wait for a mutex, the queue of
 -- a fair mutex.
 -- Answers {kind, total, value, the last token, holders, waiters, 1 if the name is in use or 0}, or
--- {'other'}: it is no lock. A holder is {mode, permits, its key, milliseconds left}; waiters are the
+-- {why}: it is no lock. A holder is {mode, permits, its key, milliseconds left}; waiters are the
 -- same, in order, or just their number.
 local is = redis.call('type', lock).ok
 local token = redis.call('get', last) or '0'
@@ -98,7 +98,7 @@ if is == 'string' and tonumber(redis.call('get', lock)) then
 end
 local kind_of_lock = is == 'hash' and kind_of_hash(lock, true)
 if is ~= 'none' and not kind_of_lock then
-    return {'other'}
+    return {no_lock()}
 elseif kind_of_lock == 'a read-write lock' then
     return show_rw()
 end

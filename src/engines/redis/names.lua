@@ -2,6 +2,14 @@
 -- include hash_kind.lua
 local lock, last, queue, alive, mark, permits, channel = unpack(KEYS)
 
+-- A sentence's end about something that is no lock of this format.
+local function no_lock()
+    if redis.call('type', lock).ok == 'string' then
+        return 'is a text, and no lock of this format; is format=simple meant?'
+    end
+    return 'is there, but is no lock'
+end
+
 -- What the lock is in use as, unless that is `wanted`: a sentence's end; or nil. A plain number may
 -- be a Java client's of any kind that is one; ours have a mark.
 local function in_use_as_another(wanted)
@@ -17,6 +25,8 @@ local function in_use_as_another(wanted)
         if redis.call('exists', permits) == 1 then
             kind = 'a semaphore'
         end
+    elseif is == 'string' then
+        return no_lock()
     end
     if kind == wanted then
         return nil

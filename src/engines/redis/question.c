@@ -40,7 +40,10 @@ static const char *advice(const struct redis *redis, int code)
         return "this server is not part of a cluster; redis: is the URL for it";
     switch (code) {
     case HF_EKIND:
-        return "the name is in use as another kind of thing";
+        return redis->settings.simple
+                   ? "the name is in use as another kind of thing; is format=simple meant?"
+                   : "the name is in use as another kind of thing; if that is a plain lock (SET NX "
+                     "PX, as redis-py's), say format=simple";
     case HF_DENIED:
         return "the server refuses this user; it needs the lock's keys and channels";
     case HF_ELIMIT:
@@ -79,9 +82,14 @@ int hf__question_failed(const struct connection *connection, const struct questi
         return code;
     }
     int code = code_of(connection->redis, reply);
+    *definite = code != HF_UNREACHABLE;
+    /* There the server's own words are of scripts and types. */
+    if (code == HF_EKIND) {
+        hf__explain(error, code, 0, "Redis at %.100s: %s", shown, advice(connection->redis, code));
+        return code;
+    }
     hf__explain(error, code, 0, "Redis at %.100s: %s: %.150s", shown,
                 advice(connection->redis, code),
                 reply->type == REDIS_REPLY_ERROR ? reply->str : "a reply of another shape");
-    *definite = code != HF_UNREACHABLE;
     return code;
 }

@@ -3,8 +3,12 @@
 -- KEYS: as in names.lua.
 local is = redis.call('type', KEYS[1]).ok
 local text = is == 'string' and redis.call('get', KEYS[1])
-if is ~= 'none' and (not text or kind_of_number(text, KEYS[5], KEYS[6])) then
-    return {'other'}
+if is ~= 'none' and not text then
+    return {'is there, but is no plain lock; is format=simple meant?'}
+end
+local other = text and kind_of_number(text, KEYS[5], KEYS[6])
+if other then
+    return {'is in use as ' .. other .. ', not as a mutex'}
 end
 local token = redis.call('get', KEYS[2]) or '0'
 local kind = (is ~= 'none' or token ~= '0') and 'mutex' or ''

@@ -8,7 +8,7 @@
 local function take(lock, last, owner, lease_ms, token_ms, least)
     local is = redis.call('type', lock).ok
     if is ~= 'none' and is ~= 'string' then
-        return {-1, 'is in use as something of type ' .. is}
+        return {-1, 'is there, but is no plain lock; is format=simple meant?'}
     end
     local holder = redis.call('get', lock)
     if holder and holder ~= owner then
