@@ -214,6 +214,25 @@ TEST(everything_is_shown_and_can_be_stopped)
     hf_close(client);
 }
 
+TEST(a_name_is_shown_once)
+{
+    hf_client *client = open_inspecting();
+    struct census census = { .wanted = name_of("sem") };
+    hf_hold *hold;
+
+    need(client, HF_CAP_PERMIT);
+    CHECK_CODE(hf_lock(client, name_of("sem"), 0,
+                       LOCK_OPTIONS(.mode = HF_PERMIT, .permits = 2, .limit = 5), &hold),
+               HF_OK);
+    CHECK_CODE(hf_inspect(client, NULL, count_entry, &census), HF_OK);
+    CHECK_INT(census.of_wanted, 2);
+    give_back(hold);
+    census = (struct census){ .wanted = name_of("sem") };
+    CHECK_CODE(hf_inspect(client, NULL, count_entry, &census), HF_OK);
+    CHECK_INT(census.of_wanted, 1);
+    hf_close(client);
+}
+
 static bool lock_inside(void *arg, const hf_entry *entry)
 {
     (void)entry;

@@ -5,6 +5,7 @@
 #include "cluster.h"
 #include "kinds.h"
 #include "names.h"
+#include "shown.h"
 
 #include <string.h>
 
@@ -42,6 +43,7 @@ struct listing {
     uint64_t cursor;
     unsigned looks_out;
     bool failed;
+    struct shown shown;
 };
 
 /* The script's words. */
@@ -186,6 +188,13 @@ static bool goes_on(struct listing *listing)
     return next != NULL;
 }
 
+static void free_listing(struct listing *listing)
+{
+    hf__link_remove(&listing->link);
+    hf__shown_release(&listing->shown);
+    free(listing);
+}
+
 static void page_seen(struct listing *listing)
 {
     struct hf_query *query = listing->query;
@@ -196,19 +205,32 @@ static void page_seen(struct listing *listing)
         scan(listing);
         return;
     }
-    hf__link_remove(&listing->link);
-    free(listing);
+    free_listing(listing);
     hf__query_done(&front->base, query);
 }
 
 /* What nobody holds or waits for is not in use. */
+static void show_member(struct listing *listing, const struct found *found,
+                        redisReply *const *parts)
+{
+    bool no_memory;
+    if (hf__reply_number(parts[PART_IN_USE]) != 1)
+        return;
+    if (hf__shown_add(&listing->shown, found->name, found->length, &no_memory)) {
+        show(listing->query, found, parts);
+    } else if (no_memory) {
+        listing->query->code = HF_ENOMEM;
+        listing->failed = true;
+    }
+}
+
 static void member_answered(struct connection *connection, struct question *question,
                             const redisReply *reply)
 {
     struct redis *redis = connection->redis;
     struct listing *listing = question->listing;
-    if (hf__reply_is_array(reply, PARTS) && hf__reply_number(reply->element[PART_IN_USE]) == 1)
-        show(listing->query, question->memory, reply->element);
+    if (hf__reply_is_array(reply, PARTS))
+        show_member(listing, question->memory, reply->element);
     if (!hf__reply_is_array(reply, 1) && !listing->failed) {
         listing->failed = true;
         fail(connection, question, reply, listing->query);
@@ -327,5 +349,5 @@ void hf__inspect_close(struct redis *redis)
 {
     struct hf_link *link;
     while ((link = hf__list_pop(&redis->listings)))
-        free(HF_CONTAINER(link, struct listing, link));
+        free_listing(HF_CONTAINER(link, struct listing, link));
 }
