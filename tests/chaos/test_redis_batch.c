@@ -365,11 +365,13 @@ TEST(who_comes_back_leaves_no_place_in_the_queue)
 
     server_start(&server);
     hf_client *client = open_at(&server, 30000);
+    /* Both go at the same moment, so that both are asked for in one turn. */
+    int64_t end_ms = clock_us() / 1000 + 500;
     for (int i = 0; i < 2; i++) {
         snprintf(words, sizeof(words), "HSET %s 01234567-89ab-8def-8123-456789abcdef:1 1",
                  names[i]);
         run(&server, words);
-        snprintf(words, sizeof(words), "PEXPIRE %s 500", names[i]);
+        snprintf(words, sizeof(words), "PEXPIREAT %s %" PRId64, names[i], end_ms);
         run(&server, words);
     }
     for (int i = 0; i < 2; i++)

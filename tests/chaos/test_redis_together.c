@@ -54,6 +54,18 @@ static int script_calls(const struct server *server)
     return calls;
 }
 
+/* How many clients have ever come, this one included. */
+static long connections(const struct server *server)
+{
+    static const char name[] = "total_connections_received:";
+    char text[8192];
+
+    CHECK(server_ask(server, "INFO stats", text, sizeof(text)));
+    const char *found = strstr(text, name);
+    CHECK(found != NULL);
+    return strtol(found + strlen(name), NULL, 10);
+}
+
 TEST(many_in_a_turn_are_few_calls)
 {
     struct server server = { 0 };
@@ -105,6 +117,24 @@ TEST(each_is_told_its_own)
     server_kill(&server);
 }
 
+/* What is said of one while others are given back with it is told it alone. */
+TEST(a_queue_that_is_none_spoils_no_other)
+{
+    struct server server = { 0 };
+    struct told told[MANY] = { 0 };
+
+    server_start(&server);
+    hf_client *client = open_at(&server, 30000);
+    ask_all(client, 0, told);
+    turn_until_told(client, told, MANY);
+    run(&server, "SET holdfast_lock_queue:{own/7} text");
+    give_all(told);
+    give_back(take_patiently(client, "warm"));
+    CHECK(all_are_free(&server));
+    hf_close(client);
+    server_kill(&server);
+}
+
 TEST(names_of_any_length_fit)
 {
     struct server server = { 0 };
@@ -135,6 +165,7 @@ TEST(who_waits_is_given_what_goes_in_one_call)
     hf_client *one = open_at(&server, 30000), *other = open_at(&server, 30000);
     ask_all(one, 0, first);
     turn_until_told(one, first, MANY);
+    long before = connections(&server);
     ask_all(other, HF_FOREVER, second);
     for (int i = 0; i < 20; i++)
         turn(other);
@@ -145,6 +176,8 @@ TEST(who_waits_is_given_what_goes_in_one_call)
     turn_until_told(other, second, MANY);
     for (int i = 0; i < MANY; i++)
         CHECK(hf_token(second[i].hold) > tokens[i]);
+    /* The one that listens, and this one: no answer was such that a connection was given up. */
+    CHECK(connections(&server) <= before + 2);
     give_all(second);
     hf_close(other);
     hf_close(one);

@@ -82,6 +82,9 @@ struct redis_many {
     unsigned keys; /* of each */
     void (*add_key[REDIS_KEYS_OF_ONE])(const struct redis *redis, struct command *command,
                                        const struct hf_op *op);
+    /* How many of these, from the first, what is asked now can need; the same for those that are
+       alike, once they leave. NULL: all. */
+    unsigned (*needs)(const struct hf_op *op);
     /* Is what is common to all the same for both? NULL: always. */
     bool (*are_alike)(const struct hf_op *op, const struct hf_op *other);
     void (*leaves)(struct connection *connection, struct question *question);

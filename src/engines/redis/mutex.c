@@ -47,10 +47,17 @@ static bool are_taken_alike(const struct hf_op *op, const struct hf_op *other)
            !(op->engine_word[1] & may_wait) == !(other->engine_word[1] & may_wait);
 }
 
+/* Without the queue, the last one, where nobody would get a place in it. */
+static unsigned keys_to_take(const struct hf_op *op)
+{
+    return hf__redis_waits(op) ? 3 : 2;
+}
+
 static const struct redis_many take_many = {
     .script = REDIS_MUTEX_ACQUIRE_MANY,
     .keys = 3,
     .add_key = { hf__redis_add_lock, hf__redis_add_token, add_queue },
+    .needs = keys_to_take,
     .are_alike = are_taken_alike,
     .leaves = hf__attempt_leaves,
     .add_common = add_take_common,

@@ -1,12 +1,14 @@
 -- Takes many mutexes, each as if it were alone.
--- KEYS: the locks, their tokens, the queues of our clients that wait. ARGV: the lease in ms of them
--- all, the tokens' time to live, the queues', whether they wait; for each the owner's field.
+-- KEYS: the locks, their tokens, and, of those that wait, the queues of our clients that do. ARGV: the
+-- lease in ms of them all, the tokens' time to live, the queues', whether they wait; for each the
+-- owner's field.
 -- Answers for each its token, or what mutex_take.lua says; or nothing, where that is an error: it
 -- has to ask alone.
--- include mutex_take.lua
+-- include token.lua
 -- include lease_end.lua
-local call, count = redis.call, #KEYS / 3
+local call = redis.call
 local lease_ms, token_ms, queue_ms, waits = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
+local count = #KEYS / (waits == '0' and 2 or 3)
 clock = time
 local now = microseconds(time)
 local quarter = quarter_of(now, token_ms)
@@ -17,19 +19,30 @@ local lasts = all_free and redis.pcall('mget', unpack(KEYS, count + 1, 2 * count
 
 -- Two names may share a token, as `a` and `{a}` do.
 local answers, taken, i = {}, {}, 0
+local function take_free()
+    while i < count and not taken[KEYS[count + i + 1]] do
+        i = i + 1
+        local lock, key, field = KEYS[i], KEYS[count + i], ARGV[4 + i]
+        taken[key] = true
+        answers[i] = counted_on(key, lasts[i], now, quarter) or next_token(key, token_ms, field)
+        call('hset', lock, field, '1')
+        call('pexpireat', lock, lease_end)
+    end
+end
+
+if all_free and not pcall(take_free) then
+    answers[i] = false
+end
+-- What is defined costs time each time, so what is hardly ever needed comes behind.
+if i == count then
+    return answers
+end
+-- include mutex_take.lua
 local function take_each()
     while i < count do
         i = i + 1
-        local lock, key, field = KEYS[i], KEYS[count + i], ARGV[4 + i]
-        if all_free and not taken[key] then
-            taken[key] = true
-            answers[i] = counted_on(key, lasts[i], now, quarter) or next_token(key, token_ms, field)
-            call('hset', lock, field, '1')
-            call('pexpireat', lock, lease_end)
-        else
-            answers[i] = take(lock, key, KEYS[2 * count + i], token_ms, queue_ms, field, lease_ms,
-                              waits)
-        end
+        answers[i] = take(KEYS[i], KEYS[count + i], KEYS[2 * count + i], token_ms, queue_ms,
+                          ARGV[4 + i], lease_ms, waits)
     end
 end
 

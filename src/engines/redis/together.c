@@ -23,8 +23,9 @@ static void write_whole(struct connection *connection, struct question *whole, u
     const struct redis_many *many = whole->many;
     const struct redis *redis = connection->redis;
     struct command command;
-    hf__connection_script(connection, &command, many->script, count * many->keys);
-    for (unsigned i = 0; i < many->keys; i++)
+    unsigned keys = many->needs ? many->needs(op_of(whole->parts.next)) : many->keys;
+    hf__connection_script(connection, &command, many->script, count * keys);
+    for (unsigned i = 0; i < keys; i++)
         HF_LIST_FOREACH (link, following, &whole->parts)
             many->add_key[i](redis, &command, op_of(link));
     if (many->add_common)
