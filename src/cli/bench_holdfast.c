@@ -63,6 +63,19 @@ static void holdfast_close(struct cli_bench_lock *base)
     free(lock);
 }
 
+/* A wait without a limit would not say that nobody is there. */
+static void expect_an_answer(const struct cli_bench_child *child)
+{
+    struct holdfast_lock *lock = (struct holdfast_lock *)child->lock;
+    hf_hold *hold;
+    int code = hf_lock(lock->client, lock->names[0], 0, &lock->options, &hold);
+
+    if (code == HF_OK)
+        code = hf_unlock(hold);
+    if (code != HF_OK && code != HF_BUSY)
+        die(child->bench, code);
+}
+
 void cli_bench_probe(struct cli_bench_child *child)
 {
     struct cli_bench_shared *shared = child->bench->shared;
@@ -70,6 +83,7 @@ void cli_bench_probe(struct cli_bench_child *child)
 
     snprintf(shared->url, sizeof(shared->url), "%s", hf_url(lock->client));
     shared->caps = hf_caps(lock->client);
+    expect_an_answer(child);
     holdfast_lock(child->lock, 0);
     shared->lease_free = hf_remaining_ms(lock->holds[0][0]) == INT64_MAX;
     holdfast_unlock(child->lock, 0);

@@ -160,6 +160,8 @@ struct cli_session {
     sigset_t original, watched; /* signal masks: as we got it, and what signal_fd reads */
     int ended_by;               /* the signal that ended a wait, or 0 */
     bool muted;                 /* --verbose has nothing to say for now */
+    int64_t silent_since_ms;    /* since when the store is known not to answer; 0: it does */
+    bool told_of_silence;       /* who waits has been told so */
 };
 
 /* CLI_OK, or an exit code having said why. `owner_text` may be NULL. */
@@ -172,7 +174,7 @@ void cli_session_close(struct cli_session *session);
 /* From now on signals only arrive here. False: that cannot be, which has been said. */
 bool cli_session_watch(struct cli_session *session);
 /* The next signal that has arrived, or 0. */
-int cli_session_signal(struct cli_session *session);
+int cli_session_signal(const struct cli_session *session);
 
 /* ---- wait.c ---- */
 

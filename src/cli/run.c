@@ -103,16 +103,20 @@ static void note_loss(void *arg, const hf_loss *loss)
 /* The last unlock says whether the lock was ours to the end. */
 static int give_back(struct cli_job *job)
 {
-    int result = HF_OK;
+    int result = HF_OK, code = HF_OK;
 
     for (unsigned i = job->count; i-- > 0;) {
-        int code = job->holds[i] ? hf_unlock(job->holds[i]) : HF_OK;
+        bool silent = code == HF_UNREACHABLE;
+        if (silent)
+            hf_unlock_nowait(job->holds[i]);
+        else
+            code = job->holds[i] ? hf_unlock(job->holds[i]) : HF_OK;
         job->holds[i] = NULL;
         if (code == HF_LOST)
             result = HF_LOST;
         else if (code != HF_OK)
             cli_complain("'%s' is given back, but the store did not confirm it: %s", job->names[i],
-                         hf_last_error()->text);
+                         silent ? "it is silent" : hf_last_error()->text);
     }
     return result;
 }

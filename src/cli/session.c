@@ -39,9 +39,13 @@ bool cli_session_watch(struct cli_session *session)
 
 static void report_event(void *arg, const hf_event *event)
 {
-    const struct cli_session *session = arg;
+    struct cli_session *session = arg;
 
-    if (session->muted)
+    if (event->type == HF_EVENT_STORE_DOWN)
+        session->silent_since_ms = cli_now_ms();
+    else if (event->type == HF_EVENT_STORE_UP)
+        session->silent_since_ms = 0;
+    if (session->muted || !session->settings->verbose)
         return;
     if (event->type == HF_EVENT_LOST)
         cli_complain("'%s': lost: %s", event->name, event->text);
@@ -55,12 +59,9 @@ static void report_event(void *arg, const hf_event *event)
 static int open_store(struct cli_session *session, const struct cli_settings *settings,
                       const char *url, const char *owner_text, bool existing_only)
 {
-    hf_client_options options = { HF_CLIENT_OPTIONS_INIT,
-                                  .driver = HF_DRIVE_MYSELF,
-                                  .lease_ms = settings->ttl_ms,
-                                  .owner_text = owner_text,
-                                  .on_event = settings->verbose ? report_event : NULL,
-                                  .event_arg = session,
+    hf_client_options options = { HF_CLIENT_OPTIONS_INIT,        .driver = HF_DRIVE_MYSELF,
+                                  .lease_ms = settings->ttl_ms,  .owner_text = owner_text,
+                                  .on_event = report_event,      .event_arg = session,
                                   .existing_only = existing_only };
 
     *session = (struct cli_session){ .settings = settings, .signal_fd = -1 };
@@ -101,14 +102,32 @@ int cli_session_look(struct cli_session *session, const struct cli_settings *set
     return code == HF_OK ? CLI_OK : cli_fail(settings, code, hf_last_error());
 }
 
+/* Who is asked to end for the second time, or while nobody answers, ends at once: what is left at
+ * the store ends with its lease. */
+static void let_signals_end_us(const struct cli_session *session)
+{
+    static const int ending[] = { SIGHUP, SIGINT, SIGQUIT, SIGTERM };
+    sigset_t set;
+
+    while (cli_session_signal(session))
+        continue;
+    sigemptyset(&set);
+    for (size_t i = 0; i < sizeof(ending) / sizeof(ending[0]); i++)
+        if (!sigismember(&session->original, ending[i]))
+            sigaddset(&set, ending[i]);
+    sigprocmask(SIG_UNBLOCK, &set, NULL);
+}
+
 void cli_session_close(struct cli_session *session)
 {
+    if (session->signal_fd >= 0 && (session->ended_by || session->silent_since_ms))
+        let_signals_end_us(session);
     hf_close(session->client);
     if (session->signal_fd >= 0)
         close(session->signal_fd);
 }
 
-int cli_session_signal(struct cli_session *session)
+int cli_session_signal(const struct cli_session *session)
 {
     struct signalfd_siginfo info;
 

@@ -7,6 +7,8 @@
 /* How long a cancelled request may take to say so before we leave all the same; hf_close then ends
  * it. */
 #define CANCEL_MS 2000
+/* How long the store may be silent until who waits is told that this is what he waits for. */
+#define SILENCE_MS 2000
 
 struct wait {
     struct cli_session *session;
@@ -49,18 +51,53 @@ static void heed_signals(struct wait *wait)
     }
 }
 
+/* With --verbose the events have said it. */
+static bool keeps_silence_to_himself(const struct cli_session *session)
+{
+    return session->settings->quiet || session->settings->verbose;
+}
+
+static void tell_of_silence(struct cli_session *session)
+{
+    bool silent = session->silent_since_ms != 0;
+
+    if (keeps_silence_to_himself(session) || silent == session->told_of_silence ||
+        (silent && cli_now_ms() < session->silent_since_ms + SILENCE_MS))
+        return;
+    session->told_of_silence = silent;
+    if (silent)
+        cli_complain("the store %s does not answer; still waiting for it", hf_url(session->client));
+    else
+        cli_complain("the store answers again");
+}
+
+/* -1: nothing is due before something comes. */
+static int poll_ms(const struct wait *wait)
+{
+    const struct cli_session *session = wait->session;
+
+    if (wait->give_up_at_ms)
+        return cli_poll_ms(wait->give_up_at_ms);
+    if (session->silent_since_ms && !session->told_of_silence && !keeps_silence_to_himself(session))
+        return cli_poll_ms(session->silent_since_ms + SILENCE_MS);
+    return -1;
+}
+
 static void wait_until_done(struct wait *wait)
 {
-    struct pollfd polled[] = { { hf_fd(wait->session->client), POLLIN, 0 },
-                               { wait->session->signal_fd, POLLIN, 0 } };
+    struct cli_session *session = wait->session;
+    struct pollfd polled[] = { { hf_fd(session->client), POLLIN, 0 },
+                               { session->signal_fd, POLLIN, 0 } };
 
-    for (hf_dispatch(wait->session->client); !wait->done; hf_dispatch(wait->session->client)) {
-        bool cancelled = wait->give_up_at_ms != 0;
-        if (cancelled && cli_now_ms() >= wait->give_up_at_ms)
+    for (hf_dispatch(session->client); !wait->done; hf_dispatch(session->client)) {
+        if (wait->give_up_at_ms && cli_now_ms() >= wait->give_up_at_ms)
             return;
-        poll(polled, 2, cancelled ? cli_poll_ms(wait->give_up_at_ms) : -1);
+        tell_of_silence(session);
+        poll(polled, 2, poll_ms(wait));
         heed_signals(wait);
     }
+    if (wait->code == HF_OK)
+        tell_of_silence(session);
 }
 
 /* An answer that we no longer wait for has nowhere to go: closing the client ends the request, with
@@ -190,8 +227,9 @@ int cli_acquire_failed(const struct cli_session *session, const char *name, int 
 {
     if (session->ended_by)
         return CLI_SIGNAL + session->ended_by;
+    /* Who does not answer one question is not asked the next. */
     if (code == HF_BUSY && !session->settings->quiet && !blame_holder(session, name) &&
-        !explain_number(session, name))
+        (session->silent_since_ms || !explain_number(session, name)))
         cli_complain("'%s' was not to be had in time", name);
     if (code == HF_BUSY)
         return CLI_BUSY;

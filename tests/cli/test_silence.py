@@ -1,0 +1,77 @@
+"""The command and a store that does not answer: what is said, and how long it takes."""
+import os
+import signal
+import socket
+
+from clitest import (PATIENCE, Skip, contains, equal, file_of, is_alive, main, test,
+                     test_of_a_moment, wait_until)
+
+
+def a_port(listens):
+    """A port on which nobody listens, or somebody who never says a word; nobody else gets it."""
+    if os.environ['HOLDFAST_REDIS'] != 'yes':
+        raise Skip('this build has no engine for Redis')
+    place = socket.socket()
+    place.bind(('127.0.0.1', 0))
+    if listens:
+        place.listen(16)
+    return place, f'redis://127.0.0.1:{place.getsockname()[1]}'
+
+
+@test
+def who_waits_for_a_store_that_is_gone_is_told_so(box):
+    place, url = a_port(listens=False)
+    with place:
+        discreet = box.start('-q', '-e', url, 'run', '-w', '4s', 'x', '--', 'true')
+        process = box.start('-e', url, 'run', '-w', f'{PATIENCE / 2}s', 'x', '--', 'true')
+        told = process.popen.stderr.readline().decode()
+        contains(told, f'{url} does not answer; still waiting')
+        process.signal(signal.SIGINT)
+        ended = process.end()
+        equal((ended.code, ended.err), (130, ''))
+        ended = discreet.end()
+        equal(ended.code, 69, ended)
+        assert 'still' not in ended.err, ended
+
+
+@test
+def who_never_answered_does_not_answer_again(box):
+    place, url = a_port(listens=False)
+    with place:
+        told = box.expect(69, '-v', '-e', url, 'run', '-w', '1s', 'x', '--', 'true').err
+        contains(told, 'the store does not answer\n')
+        contains(told, 'connection refused')
+        assert 'again' not in told, told
+
+
+@test
+def bench_says_that_nobody_is_there(box):
+    place, url = a_port(listens=False)
+    with place:
+        contains(box.expect(69, '-e', url, 'bench', '--quick').err, 'connection refused')
+
+
+def lets_itself_be_ended(pid):
+    """SIGINT is not blocked."""
+    for line in file_of(pid, 'status').splitlines():
+        if line.startswith('SigBlk:'):
+            return not int(line.split()[1], 16) >> (signal.SIGINT - 1) & 1
+    return False
+
+
+@test_of_a_moment
+def who_is_told_twice_to_end_does_not_wait_for_the_store(box):
+    place, url = a_port(listens=True)
+    with place:
+        process = box.start('-e', url + '?timeout=600000', 'run', 'x', '--', 'true')
+        wait_until(lambda: not lets_itself_be_ended(process.pid), 'it reads its signals itself')
+        with place.accept()[0]:
+            process.signal(signal.SIGINT)
+            wait_until(lambda: lets_itself_be_ended(process.pid) or not is_alive(process.pid),
+                       'it is cleaning up')
+            process.signal(signal.SIGINT)
+            equal(process.end().code, -signal.SIGINT)
+
+
+if __name__ == '__main__':
+    main()
