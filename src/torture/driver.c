@@ -49,7 +49,8 @@ static _Noreturn void live(const struct torture_driver *driver, unsigned number,
                                       .writer = driver->writer,
                                       .seat = seat,
                                       .number = number,
-                                      .incarnation = atomic_load(&seat->incarnation) };
+                                      .incarnation = atomic_load(&seat->incarnation),
+                                      .wait.mutex = PTHREAD_MUTEX_INITIALIZER };
     const struct torture_sandbox *sandbox = driver->plan->sandbox;
     unsigned side = torture_sandbox_side(sandbox, number);
     if (side > 0 && !torture_network_take_side(sandbox->network, side))

@@ -5,6 +5,18 @@
 #include "torture/run_arena.h"
 #include "torture/run_dice.h"
 
+#include <pthread.h>
+
+/* An acquisition under way whose place in the queue matters. Sync points may come on another
+ * thread. */
+struct torture_wait {
+    pthread_mutex_t mutex;
+    uint64_t operation; /* 0: there is none */
+    uint64_t owner;
+    uint16_t lock;
+    bool placed; /* it has a place, as far as we know */
+};
+
 /* One client, in its own process. */
 struct torture_client {
     const struct torture_plan *plan;
@@ -19,11 +31,7 @@ struct torture_client {
     uint32_t incarnation;
     int64_t next_at_ns;  /* keeps to the rate */
     uint32_t latch_seen; /* the last round that this client knows to be open */
-    /* An acquisition under way whose place in the queue matters, and the same while it has none, as
-     * far as we know; or 0. Sync points may come on another thread. */
-    _Atomic uint64_t waiting, unplaced;
-    uint16_t waiting_lock;
-    uint64_t waiting_owner;
+    struct torture_wait wait;
 };
 
 /* A child's life; does not return. */
@@ -49,6 +57,9 @@ void torture_end(struct torture_client *client, struct torture_record *record,
                  enum torture_answer answer);
 _Noreturn void torture_give_up(struct torture_client *client, const char *sentence);
 
+/* From here on, and no longer, sync points are about the place in the queue of this call. */
+void torture_wait_begin(struct torture_client *client, const struct torture_record *record);
+void torture_wait_end(struct torture_client *client);
 /* A sync point: may pause this thread, if the nemesis has chosen it. `arg` is the client. */
 void torture_at_point(void *arg, const char *point);
 /* Notes that this client has read its bent wall clock, if it is bent. */

@@ -107,17 +107,12 @@ static bool acquire(struct hold *hold)
         record.deadline_ns = (torture_clock_ns() / MS + ask->wait_ms) * MS;
     hold->record.hold = torture_begin(client, &record);
     record.deadline_ns = 0;
-    if (wants_its_place(hold)) {
-        client->waiting_lock = record.lock;
-        client->waiting_owner = record.owner;
-        atomic_store(&client->unplaced, record.operation);
-        atomic_store(&client->waiting, record.operation);
-    }
+    if (wants_its_place(hold))
+        torture_wait_begin(client, &record);
     torture_at_point(client, "before_call");
     answer = client->subject->acquire(client->session, ask, &hold->grip);
     torture_at_point(client, "after_call");
-    atomic_store(&client->waiting, 0);
-    atomic_store(&client->unplaced, 0);
+    torture_wait_end(client);
     if (answer != TORTURE_GRANTED) {
         torture_end(client, &record, answer);
         return false;

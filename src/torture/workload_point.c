@@ -64,29 +64,57 @@ static void pause_here(struct torture_client *client, const char *point, struct 
     write_fault(client, TORTURE_FAULT_OFF, fault);
 }
 
-static void note_place(struct torture_client *client, uint64_t operation, uint8_t flags)
+/* ---- places in a queue ---- */
+
+void torture_wait_begin(struct torture_client *client, const struct torture_record *record)
 {
-    struct torture_record record = torture_about(client, TORTURE_ACQUIRE, client->waiting_lock);
+    struct torture_wait *wait = &client->wait;
+
+    pthread_mutex_lock(&wait->mutex);
+    wait->operation = record->operation;
+    wait->owner = record->owner;
+    wait->lock = record->lock;
+    wait->placed = false;
+    pthread_mutex_unlock(&wait->mutex);
+}
+
+void torture_wait_end(struct torture_client *client)
+{
+    pthread_mutex_lock(&client->wait.mutex);
+    client->wait.operation = 0;
+    pthread_mutex_unlock(&client->wait.mutex);
+}
+
+static void note_place(struct torture_client *client, bool queued)
+{
+    const struct torture_wait *wait = &client->wait;
+    struct torture_record record = torture_about(client, TORTURE_ACQUIRE, wait->lock);
 
     record.kind = TORTURE_ENQUEUED;
-    record.flags = flags;
-    record.operation = record.hold = operation;
-    record.owner = client->waiting_owner;
-    if (operation)
-        torture_write(client->writer, &record);
+    if (!queued)
+        record.flags = TORTURE_DISPLACED;
+    record.operation = record.hold = wait->operation;
+    record.owner = wait->owner;
+    torture_write(client->writer, &record);
 }
 
 /* Who has lost his place gets another one. */
 static void follow_place(struct torture_client *client, const char *point)
 {
-    if (strcmp(point, "queued") == 0) {
-        note_place(client, atomic_exchange(&client->unplaced, 0), 0);
-    } else if (strcmp(point, "displaced") == 0) {
-        uint64_t operation = atomic_load(&client->waiting);
-        note_place(client, operation, TORTURE_DISPLACED);
-        atomic_store(&client->unplaced, operation);
+    struct torture_wait *wait = &client->wait;
+    bool queued = strcmp(point, "queued") == 0;
+
+    if (!queued && strcmp(point, "displaced") != 0)
+        return;
+    pthread_mutex_lock(&wait->mutex);
+    if (wait->operation && !(queued && wait->placed)) {
+        note_place(client, queued);
+        wait->placed = queued;
     }
+    pthread_mutex_unlock(&wait->mutex);
 }
+
+/* ---- all points ---- */
 
 void torture_at_point(void *arg, const char *point)
 {
@@ -95,8 +123,7 @@ void torture_at_point(void *arg, const char *point)
     uint64_t pauses = atomic_load(&arena->pauses);
     struct torture_dice dice;
 
-    if (atomic_load(&client->waiting))
-        follow_place(client, point);
+    follow_place(client, point);
     if (!pauses || !is_active(client->plan, pauses, point))
         return;
     dice = torture_dice(client->plan->seed, UINT64_C(1000) + client->number,
