@@ -56,7 +56,9 @@ static int prepare_command(struct cli_job *job, struct cli_settings *settings, c
 
 int cli_job_prepare(struct cli_job *job, struct cli_settings *settings, const char *verb)
 {
-    *job = (struct cli_job){ .settings = settings, .guard_fd = -1, .held_until_ms = CLI_NEVER };
+    *job = (struct cli_job){
+        .settings = settings, .proof_fd = -1, .guard_fd = -1, .held_until_ms = CLI_NEVER
+    };
     job->grace_ms = settings->grace_ms >= 0 ? settings->grace_ms : GRACE_MS;
     if (settings->name_count == 0)
         return cli_usage(settings, verb, "there is no name: say what to lock");
@@ -97,6 +99,7 @@ static void note_loss(void *arg, const hf_loss *loss)
     struct cli_job *job = arg;
 
     job->lost = true;
+    cli_environment_over(job);
     snprintf(job->loss_reason, sizeof(job->loss_reason), "%s", loss->reason ? loss->reason : "");
 }
 
@@ -105,6 +108,7 @@ static int give_back(struct cli_job *job)
 {
     int result = HF_OK, code = HF_OK;
 
+    cli_environment_over(job);
     for (unsigned i = job->count; i-- > 0;) {
         bool silent = code == HF_UNREACHABLE;
         if (silent)

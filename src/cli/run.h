@@ -31,8 +31,10 @@ struct cli_job {
     char *names[CLI_NAMES_MAX];
     hf_hold *holds[CLI_NAMES_MAX];
     unsigned count;
-    bool nested; /* an outer holdfast holds them for us */
-    bool lost;   /* set by the library */
+    bool nested;      /* an outer holdfast holds them for us */
+    char *outer_held; /* $HOLDFAST_HELD, as we found it */
+    int proof_fd;     /* exists as long as we hold them: for nested runs; -1: none */
+    bool lost;        /* set by the library */
     char loss_reason[200];
     int64_t grace_ms, lease_ms;           /* the shortest one's length */
     int64_t granted_at_ms, held_until_ms; /* CLI_NEVER: no lease limits it */
@@ -96,7 +98,9 @@ void cli_terminal_restore_modes(const struct cli_terminal *terminal);
 void cli_terminal_suspend(void);
 
 /* ---- run_environment.c ---- */
-void cli_environment_set(const struct cli_job *job);
+void cli_environment_set(struct cli_job *job);
+/* What is held ends, or is lost: no nested run counts on it from now on. */
+void cli_environment_over(struct cli_job *job);
 /* True if the names are held for us by a holdfast that runs us. *ret is CLI_OK, or CLI_USAGE if
  * what it holds does not suffice, which has been said. */
 bool cli_environment_nested(const struct cli_job *job, const hf_lock_options *options, int *ret);

@@ -3,13 +3,19 @@
 #include "run.h"
 
 #include <inttypes.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <time.h>
 #include <unistd.h>
 
 /* A name, percent-encoded, with its NUL. */
 #define ENCODED_SIZE (3 * HF_NAME_MAX + 1)
+/* 128 random bits in hexadecimal, with their NUL. */
+#define PROOF_SIZE 33
 
 static void set_number(const char *variable, int64_t value)
 {
@@ -34,20 +40,58 @@ static void set_lease(const struct cli_job *job)
     set_number("HOLDFAST_DEADLINE", (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000 + left);
 }
 
-/* One word a hold: pid:token:mode:url:name, the last two encoded; what was there before stays. */
-static void set_held(const struct cli_job *job)
+/* The proof that we hold something: a socket with this name exists, and the kernel takes it away
+ * with us. Nobody ever reads from it. */
+static socklen_t address_of(const char *proof, struct sockaddr_un *address)
+{
+    *address = (struct sockaddr_un){ .sun_family = AF_UNIX };
+    return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 +
+                       (size_t)snprintf(address->sun_path + 1, sizeof(address->sun_path) - 1,
+                                        "holdfast-held:%s", proof));
+}
+
+static bool open_proof(struct cli_job *job, char proof[PROOF_SIZE])
+{
+    struct sockaddr_un address;
+    uint64_t number[2];
+
+    if (getrandom(number, sizeof(number), 0) != sizeof(number))
+        return false;
+    snprintf(proof, PROOF_SIZE, "%016" PRIx64 "%016" PRIx64, number[0], number[1]);
+    job->proof_fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    return job->proof_fd >= 0 &&
+           bind(job->proof_fd, (struct sockaddr *)&address, address_of(proof, &address)) == 0;
+}
+
+void cli_environment_over(struct cli_job *job)
+{
+    if (job->proof_fd < 0)
+        return;
+    close(job->proof_fd);
+    job->proof_fd = -1;
+    if (job->outer_held)
+        setenv("HOLDFAST_HELD", job->outer_held, 1);
+    else
+        unsetenv("HOLDFAST_HELD");
+    free(job->outer_held);
+    job->outer_held = NULL;
+}
+
+/* One word a hold: proof:token:mode:url:name, the last two encoded; what was there before stays. */
+static void set_held(struct cli_job *job)
 {
     const char *outer = getenv("HOLDFAST_HELD");
-    char encoded[ENCODED_SIZE], url[ENCODED_SIZE], *held = NULL;
+    char encoded[ENCODED_SIZE], url[ENCODED_SIZE], proof[PROOF_SIZE], *held = NULL;
     size_t size = 0;
-    FILE *out = open_memstream(&held, &size);
+    FILE *out = open_proof(job, proof) ? open_memstream(&held, &size) : NULL;
 
     if (!out)
         return;
+    job->outer_held = outer ? strdup(outer) : NULL;
     cli_percent_encode(url, sizeof(url), hf_url(job->session->client));
     for (unsigned i = 0; i < job->count; i++) {
         cli_percent_encode(encoded, sizeof(encoded), job->names[i]);
-        fprintf(out, "%d:%" PRIu64 ":%d:%s:%s ", (int)getpid(), hf_token(job->holds[i]),
+        fprintf(out, "%s:%" PRIu64 ":%d:%s:%s ", proof, hf_token(job->holds[i]),
                 (int)hf_hold_mode(job->holds[i]), url, encoded);
     }
     fputs(outer ? outer : "", out);
@@ -57,10 +101,9 @@ static void set_held(const struct cli_job *job)
 }
 
 struct claim {
-    int64_t pid;
+    char proof[PROOF_SIZE];
     uint64_t token;
     int mode;
-    bool found;
 };
 
 /* The claim of the innermost holdfast that says it holds `name` for us. */
@@ -76,7 +119,7 @@ static bool find_claim(const struct cli_job *job, const char *name, struct claim
     for (; word && *word; word += strcspn(word, " "), word += *word == ' ') {
         int used = 0;
         *claim = (struct claim){ 0 };
-        if (sscanf(word, "%" SCNd64 ":%" SCNu64 ":%d:%n", &claim->pid, &claim->token, &claim->mode,
+        if (sscanf(word, "%32[0-9a-f]:%" SCNu64 ":%d:%n", claim->proof, &claim->token, &claim->mode,
                    &used) == 3 &&
             used > 0 && strncmp(word + used, wanted, strlen(wanted)) == 0 &&
             strchr(" ", word[(size_t)used + strlen(wanted)]))
@@ -85,20 +128,23 @@ static bool find_claim(const struct cli_job *job, const char *name, struct claim
     return false;
 }
 
-static bool compare_claim(void *arg, const hf_entry *entry)
-{
-    struct claim *claim = arg;
-
-    if (entry->role == HF_ROLE_HOLDER && entry->token == claim->token && entry->pid == claim->pid)
-        claim->found = true;
-    return !claim->found;
-}
-
-/* An environment can outlive the hold it speaks of, in a daemon say, so the store is asked. */
+/* An environment can outlive the hold it speaks of, in a daemon say. The outer holdfast is asked,
+ * and not the store: there are stores that do not tell who holds, and others that tell only by
+ * names of their own. */
 static bool is_held(const struct cli_job *job, const char *name, struct claim *claim)
 {
-    return find_claim(job, name, claim) &&
-           hf_inspect(job->session->client, name, compare_claim, claim) == HF_OK && claim->found;
+    struct sockaddr_un address;
+    bool alive;
+    int fd;
+
+    if (!find_claim(job, name, claim))
+        return false;
+    fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    alive = fd >= 0 &&
+            connect(fd, (struct sockaddr *)&address, address_of(claim->proof, &address)) == 0;
+    if (fd >= 0)
+        close(fd);
+    return alive;
 }
 
 /* As the library re-enters: whatever is exclusive suffices for all of its kind. */
@@ -162,7 +208,7 @@ static void set_tokens(const struct cli_job *job)
     set_number("HOLDFAST_TOKEN", (int64_t)token_of(job, job->settings->names[0]));
 }
 
-void cli_environment_set(const struct cli_job *job)
+void cli_environment_set(struct cli_job *job)
 {
     setenv("HOLDFAST_NAME", job->settings->names[0], 1);
     setenv("HOLDFAST_URL", hf_url(job->session->client), 1);

@@ -32,8 +32,10 @@ def one_rules_until_it_is_killed(box):
 
 @test
 def a_command_that_ends_makes_room_and_campaigns_again(box):
-    process = box.start('elect', 'boss', '--', 'sh', '-c', 'echo term >> elected; exit 3')
+    process = box.start('elect', 'boss', '--', 'sh', '-c',
+                        'echo $HOLDFAST_HELD | wc -w >> elected; exit 3')
     wait_until(lambda: len(elected(box)) >= 2, 'a second term')
+    equal(set(elected(box)), {'1'}, 'what each term says it holds')
     process.signal(signal.SIGTERM)
     result = process.end()
     assert result.code in (3, 128 + signal.SIGTERM), result
