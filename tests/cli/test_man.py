@@ -10,8 +10,26 @@ PAGES = ['holdfast.1.scd', 'libholdfast.3.scd', 'holdfast-url.7.scd']
 
 
 def blocks(page):
+    """The examples as a reader sees them, where there is what shows them: what is lost on the way
+    to the screen is lost here."""
     with open(os.path.join(MAN, page), encoding='utf-8') as file:
-        return re.findall(r'^```\n(.*?)^```$', file.read(), re.DOTALL | re.MULTILINE)
+        source = file.read()
+    examples = re.findall(r'^```\n(.*?)^```$', source, re.DOTALL | re.MULTILINE)
+    meant = [text.replace('\\\\', '\\') for text in examples]
+    try:
+        found = re.findall(r'^\.nf\n\.RS 4\n(.*?)^\.fi$', filtered(['scdoc'], source),
+                           re.DOTALL | re.MULTILINE)
+        shown = [filtered(['groff', '-Tascii', '-P-c'], f'.pl 1000\n.ll 200n\n.nf\n{text}').rstrip()
+                 + '\n' for text in found]
+    except FileNotFoundError:
+        return meant
+    equal(shown, meant, f'the examples of {page}')
+    return shown
+
+
+def filtered(words, text):
+    return subprocess.run(words, input=text, capture_output=True, text=True, check=True,
+                          timeout=PATIENCE).stdout
 
 
 def furnish(box):
