@@ -16,6 +16,8 @@
 #define ENCODED_SIZE (3 * HF_NAME_MAX + 1)
 /* 128 random bits in hexadecimal, with their NUL. */
 #define PROOF_SIZE 33
+/* How the library shows one. */
+#define HIDDEN_PASSWORD ":***"
 
 static void set_number(const char *variable, int64_t value)
 {
@@ -208,10 +210,34 @@ static void set_tokens(const struct cli_job *job)
     set_number("HOLDFAST_TOKEN", (int64_t)token_of(job, job->settings->names[0]));
 }
 
+/* The store, so that the command finds it, too. A password is not ours to hand on: the URL is
+ * without it, unless the command has the one that we have been given in the same way. */
+static void set_url(const struct cli_job *job)
+{
+    const struct cli_settings *settings = job->settings;
+    const char *own = getenv("HOLDFAST_URL");
+    char *url, *authority, *hidden;
+
+    if (own && own[0] && !settings->engine && !settings->url_file && !settings->space)
+        return;
+    url = strdup(hf_url(job->session->client));
+    if (!url)
+        return;
+    authority = strstr(url, "://");
+    hidden = authority ? strstr(authority + 3, HIDDEN_PASSWORD "@") : NULL;
+    if (hidden) {
+        const char *rest = hidden + strlen(HIDDEN_PASSWORD);
+        rest += hidden == authority + 3; /* there is no user either */
+        memmove(hidden, rest, strlen(rest) + 1);
+    }
+    setenv("HOLDFAST_URL", url, 1);
+    free(url);
+}
+
 void cli_environment_set(struct cli_job *job)
 {
     setenv("HOLDFAST_NAME", job->settings->names[0], 1);
-    setenv("HOLDFAST_URL", hf_url(job->session->client), 1);
+    set_url(job);
     set_tokens(job);
     if (job->nested)
         return;
