@@ -446,7 +446,9 @@ typedef bool hf_entry_cb(void *arg, const hf_entry *entry);
 HF_API int hf_inspect(hf_client *client, const char *name, hf_entry_cb *visit, void *arg);
 
 /* Takes `name` away from the holder with this owner key, or from all holders if NULL. Their holds
- * are lost, their tokens are fenced by the next grant. `ret_count` (may be NULL): how many.
+ * are lost, their tokens are fenced by the next grant. They hear of it at once where the store
+ * tells them (local:, zk:), and else with the next renewal, within a third of the lease; one with a
+ * lease of its own, by hf_unlock or when that ends. `ret_count` (may be NULL): how many.
  * HF_BUSY: the name is held, but not under this key. HF_OK with a count of 0: nobody held it. */
 HF_API int hf_break(hf_client *client, const char *name, const char *owner_key,
                     uint32_t *ret_count);

@@ -51,7 +51,7 @@ static unsigned count_holders(const struct cli_picture *picture)
     return count;
 }
 
-/* CLI_OK: go on. */
+/* CLI_OK: go on. `picture` NULL: nobody knows who holds it. */
 static int confirm(const struct cli_settings *settings, const struct cli_picture *picture,
                    const char *name, const char *key)
 {
@@ -66,8 +66,12 @@ static int confirm(const struct cli_settings *settings, const struct cli_picture
             name);
         return CLI_USAGE;
     }
-    cli_say(stderr, "\n", "'%s' is held by", name);
-    list_holders(picture, key);
+    if (picture) {
+        cli_say(stderr, "\n", "'%s' is held by", name);
+        list_holders(picture, key);
+    } else {
+        cli_say(stderr, "\n", "The engine does not show who holds '%s', if anybody does.", name);
+    }
     fputs("Take it away? [y/N] ", stderr);
     if (fgets(answer, sizeof(answer), stdin) && (answer[0] == 'y' || answer[0] == 'Y'))
         return CLI_OK;
@@ -114,6 +118,22 @@ static int look_and_break(struct cli_session *session, const char *name)
     return result;
 }
 
+/* Where the store does not show who holds: whoever it is. */
+static int break_blindly(struct cli_session *session, const char *name)
+{
+    const struct cli_settings *settings = session->settings;
+    int result;
+
+    if (settings->token >= 0) {
+        cli_complain("this engine does not show which tokens are held, so --token cannot choose a "
+                     "holder of '%s'; without it all are meant",
+                     name);
+        return CLI_USAGE;
+    }
+    result = confirm(settings, NULL, name, settings->owner_text);
+    return result == CLI_OK ? do_break(session, name, settings->owner_text) : result;
+}
+
 int cli_break(struct cli_settings *settings)
 {
     struct cli_session session;
@@ -126,7 +146,10 @@ int cli_break(struct cli_settings *settings)
     code = cli_session_look(&session, settings);
     if (code != CLI_OK)
         return code;
-    code = look_and_break(&session, settings->words[0]);
+    if (session.client && !(hf_caps(session.client) & HF_CAP_INSPECT))
+        code = break_blindly(&session, settings->words[0]);
+    else
+        code = look_and_break(&session, settings->words[0]);
     cli_session_close(&session);
     return code;
 }

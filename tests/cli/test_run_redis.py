@@ -1,4 +1,4 @@
-"""run on Redis: what a nested run makes of the outer one's hold, and what the command is told."""
+"""The command on Redis: nested runs, what the command is told, and break at a quorum."""
 import os
 import pathlib
 import shutil
@@ -72,6 +72,40 @@ def another_name_or_store_is_not_held(box):
                COMMAND, '-e', other, 'run', 'z', '--',
                COMMAND, '-e', one, 'run', 'y', '--',
                COMMAND, '-e', other, 'run', 'z', '--', 'true')
+
+
+@test
+def a_password_is_not_told_but_not_taken_away_either(box):
+    server = start_server(box)
+    equal(server.ask('CONFIG', 'SET', 'requirepass', 's3cret'), b'+OK\r\n')
+    for user in ('', 'default'):
+        url = server.url.replace('//', f'//{user}:s3cret@')
+        own = box.expect(0, 'run', 'x', '-c', f'echo $HOLDFAST_URL; {COMMAND} show x',
+                         environment={'HOLDFAST_URL': url})
+        equal(own.out.splitlines()[0], url)
+        contains(own.out, 'mutex')
+        told = box.expect(0, '-e', url, 'run', 'x', '-c', 'echo $HOLDFAST_URL').out
+        equal(told, server.url.replace('//', f'//{user}@' if user else '//') + '\n')
+
+
+@test
+def break_works_where_the_engine_does_not_show_who_holds(box):
+    url = 'quorum:' + ','.join(start_server(box).url for _ in range(3))
+    contains(box.expect(1, '-e', url, 'break', '-y', 'z').err, 'nobody holds')
+    holder = box.start('-e', url, 'run', '-t', '3s', 'z', '--', 'sh', '-c', 'echo; sleep 1000')
+    holder.line()
+    contains(box.expect(64, '-e', url, 'break', '-y', '--token', '1', 'z').err,
+             'does not show which tokens are held')
+    contains(box.expect(64, '-e', url, 'break', 'z').err, 'say -y')
+    box.expect(75, '-e', url, 'try', 'z', 'true')
+    contains(box.expect(0, '-e', url, 'break', '-y', 'z').err, 'taken away from 1 holder')
+    equal(holder.end().code, 121)
+
+
+@test
+def namespaces_are_for_local(box):
+    result = box.expect(64, '-N', 'blue', '-e', 'redis://127.0.0.1:1', 'run', 'x', 'true')
+    contains(result.err, '-N is for local: only')
 
 
 if __name__ == '__main__':
