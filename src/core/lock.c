@@ -280,7 +280,7 @@ static unsigned step_asking(struct hf_claim *claim, enum hf_claim_event event, i
         return answered(claim, now_ms);
     if (event == HF_ON_WAKE)
         claim->woken = true;
-    if (event == HF_ON_LEASE_LOST && !holds_something(claim)) {
+    if (event == HF_ON_LEASE_LOST && !claim->leaving && !holds_something(claim)) {
         claim->woken = true;
         say(claim, "displaced");
     }
