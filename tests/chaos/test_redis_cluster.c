@@ -332,6 +332,46 @@ TEST(a_silent_node_stops_nobody_elses_renewals)
 
 /* ---- what Redisson's clients would see ---- */
 
+/* The second master has the lock; a queue of ours stands. */
+static void check_turns(struct cluster *cluster, const char *name, const char *channel)
+{
+    struct server *master = &cluster->nodes[1];
+    hf_client *clients[2] = { open_on(cluster, 600000), open_on(cluster, 600000) };
+    char command[200], line[200] = "";
+    int turns = 0;
+
+    /* It is a multiple of 64: the next 63 tokens are counted. */
+    snprintf(command, sizeof(command), "SET redisson_lock_token:{%s} 9000000000000000 PX 10000000",
+             name);
+    CHECK(server_says(master, command, "+OK"));
+    int fd = server_listen_sharded(master, channel);
+    hf_hold *hold = take_patiently(clients[0], name);
+    for (int i = 1; i <= 30; i++) {
+        struct outcome outcome = { 0 };
+        CHECK_CODE(
+            hf_lock_async(clients[i % 2], name, HF_FOREVER, NULL, record_outcome, &outcome, NULL),
+            HF_OK);
+        snprintf(command, sizeof(command), "ZCARD holdfast_lock_queue:{%s}", name);
+        EVENTUALLY(server_says(master, command, ":1"), SOON_MS);
+        give_back(hold);
+        WAIT_OUTCOME(&outcome);
+        CHECK_CODE(outcome.code, HF_OK);
+        hold = outcome.hold;
+    }
+    snprintf(command, sizeof(command), "SPUBLISH %s end", channel);
+    CHECK(server_says(master, command, ":1"));
+    while (strcmp(line, "end") != 0) {
+        CHECK(server_hear(fd, line, sizeof(line)));
+        turns += strcmp(line, "0") == 0;
+    }
+    CHECK(turns > 0);
+    CHECK(turns < 30);
+    close(fd);
+    give_back(hold);
+    for (int i = 0; i < 2; i++)
+        hf_close(clients[i]);
+}
+
 TEST(releases_are_said_and_heard_at_the_locks_own_server)
 {
     struct cluster cluster = { 0 };
@@ -348,6 +388,7 @@ TEST(releases_are_said_and_heard_at_the_locks_own_server)
     while (strcmp(line, "smessage") != 0)
         CHECK(server_hear(listening, line, sizeof(line)));
     close(listening);
+    check_turns(&cluster, name, channel);
     /* Held by somebody of Redisson's, who has version 4 in his name. */
     snprintf(command, sizeof(command), "HSET %s 12345678-1234-4123-8123-123456789012:1 1", name);
     CHECK(server_says(&cluster.nodes[1], command, ":1"));

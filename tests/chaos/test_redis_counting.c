@@ -143,8 +143,10 @@ TEST(tokens_rise_when_their_key_is_deleted)
 {
     struct scene *scene = begin(NULL);
 
+    /* A release needs no right to that. */
+    tell(scene, "ACL SETUSER default -del");
     for (int i = 0; i < 10; i++) {
-        hand_over(scene, "DEL " TOKEN);
+        hand_over(scene, "UNLINK " TOKEN);
         CHECK(answer(scene, "PTTL " TOKEN) > A_SHORT_LIFE_MS);
     }
     end(scene);
@@ -234,29 +236,72 @@ TEST(a_release_that_is_said_again_does_not_count_on)
 
 /* ---- others than our clients ---- */
 
-/* How often they were told of a release. */
-static int times_told(const struct scene *scene, int fd)
+/* How often the channel said whose turn it is: others', or, by an inbox, not the first of ours. */
+static int turns_said(const struct scene *scene, int fd, const char *channel)
 {
-    char line[100];
+    char line[100], command[100];
     int times = 0;
 
-    tell(scene, "PUBLISH " CHANNEL " end");
+    snprintf(command, sizeof(command), "PUBLISH %s end", channel);
+    tell(scene, command);
     do {
         CHECK(server_hear(fd, line, sizeof(line)));
-        times += strcmp(line, "0") == 0;
+        times += strcmp(line, "0") == 0 || strstr(line, " 0 0") != NULL;
     } while (strcmp(line, "end") != 0);
     return times;
 }
 
+/* How often others were told of a release. */
+static int times_told(const struct scene *scene, int fd)
+{
+    return turns_said(scene, fd, CHANNEL);
+}
+
+/* What the server knows the holder by: its client's name, and the claim's number. */
+static void ask_for_holder(const struct scene *scene, char field[100])
+{
+    CHECK(server_ask(&scene->server, "EVAL \"return redis.call('hkeys','one')[1]\" 0", field, 100));
+    CHECK(strlen(field) > 37);
+}
+
+struct inbox {
+    char channel[60];
+    int fd;
+};
+
+/* Hears what the client is told that holds the lock now. */
+static struct inbox listen_beside_holder(const struct scene *scene)
+{
+    char field[100];
+    struct inbox inbox;
+
+    ask_for_holder(scene, field);
+    snprintf(inbox.channel, sizeof(inbox.channel), "holdfast:%.36s", field);
+    inbox.fd = server_listen(&scene->server, inbox.channel);
+    return inbox;
+}
+
+/* Each time that others have the turn, who is first of ours is told to look a little later. */
 static void check_turns(struct scene *scene)
 {
-    int fd = server_listen(&scene->server, CHANNEL);
+    struct inbox inboxes[2];
+    int looks = 0;
 
+    for (int i = 0; i < 2; i++) {
+        hand_over(scene, NULL);
+        inboxes[i] = listen_beside_holder(scene);
+    }
+    int fd = server_listen(&scene->server, CHANNEL);
     for (int i = 0; i < 30; i++)
         hand_over(scene, NULL);
     int times = times_told(scene, fd);
     CHECK(times > 0);
     CHECK(times < 30);
+    for (int i = 0; i < 2; i++) {
+        looks += turns_said(scene, inboxes[i].fd, inboxes[i].channel);
+        close(inboxes[i].fd);
+    }
+    CHECK_INT(looks, times);
     close(fd);
     end(scene);
 }
@@ -288,16 +333,43 @@ TEST(others_are_told_of_each_release_that_nobody_of_ours_waits_for)
 
 /* ---- places of nobody ---- */
 
-/* The first is no field, the others' clients are not there. */
+/* One is no field, the others' clients are not there. */
 TEST(places_of_nobody_are_passed_over)
 {
     struct scene *scene = begin(NULL);
     uint64_t last = scene->token;
 
-    hand_over(scene, "ZADD " QUEUE " 0 rubbish 1 f81d4fae-7dec-81d0-a765-00a0c91e6bf6:7 "
+    hand_over(scene, "ZADD " QUEUE " 0 f81d4fae-7dec-81d0-a765-00a0c91e6bf6:7 1 rubbish "
                      "2 f81d4fae-7dec-81d0-a765-00a0c91e6bf6");
     CHECK(scene->token > last);
     CHECK_INT(answer(scene, "HLEN one"), 1);
     CHECK_INT(answer(scene, "ZCARD " QUEUE), 0);
+    end(scene);
+}
+
+/* They begin with the name of a client that listens. */
+TEST(places_that_no_claim_has_are_passed_over)
+{
+    static const char *const endings[] = { "", ":", ":x", "x999999" };
+    struct scene *scene = begin("SET " TOKEN " " FAR_AHEAD " PX 10000000");
+
+    for (size_t i = 0; i < sizeof(endings) / sizeof(*endings); i++) {
+        struct inbox inbox = listen_beside_holder(scene);
+        char command[200], field[100], line[100];
+
+        hand_over(scene, NULL);
+        snprintf(command, sizeof(command), "ZADD " QUEUE " 0 %s%s",
+                 inbox.channel + strlen("holdfast:"), endings[i]);
+        hand_over(scene, command);
+        CHECK_INT(answer(scene, "ZCARD " QUEUE), 0);
+        ask_for_holder(scene, field);
+        do
+            CHECK(server_hear(inbox.fd, line, sizeof(line)));
+        while (!strstr(line, " 4000"));
+        /* To whom it was granted first. */
+        CHECK_INT(strtol(line, NULL, 10), strtol(field + 37, NULL, 10));
+        CHECK(line[0] != ' ');
+        close(inbox.fd);
+    }
     end(scene);
 }

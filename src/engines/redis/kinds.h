@@ -7,6 +7,8 @@
 
 #include "connection.h"
 
+/* The build reads these times out of here for the scripts (embed.py): each is a plain number. */
+
 /* Tokens follow the server's clock, so one that nobody asked for in so long may be forgotten. */
 #define REDIS_TOKEN_MS INT64_C(86400000)
 /* A lock that is given to a waiter is its own for so long before it has said anything. */

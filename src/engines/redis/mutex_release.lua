@@ -20,25 +20,26 @@ end
 -- Nobody has been granted the lock since this owner was, so that the last token is its own, and
 -- counting on needs no clock. Each fourth turn is the others', if there are any: then the first of
 -- ours looks a little later. With each 64th the clock is looked at again, and the token's life.
-local token = tonumber(ARGV[2])
-if token and token % 64 > 0 then
-    local inbox, claim = 'holdfast:' .. string.sub(first, 1, 36), string.sub(first, 38)
+-- What has not the form of a field, "UUID:NUMBER", is nobody's place.
+local token, claim = tonumber(ARGV[2]), string.sub(first, 38)
+if token and token % 64 > 0 and string.byte(first, 37) == 58 and tonumber(claim) then
+    local inbox = 'holdfast:' .. string.sub(first, 1, 36)
     if token % 4 == 0 and redis.call('publish', KEYS[2], '0') > 0 then
         try('publish', inbox, claim .. ' 0 0')
         return 1
     end
     local counted = try('incrby', KEYS[3], '1')
     if counted == token then
+        call('zrem', KEYS[4], first)
         local told = try('publish', inbox, claim .. ' ' .. ARGV[2] .. ' REDIS_GRANT_MS')
         if type(told) == 'number' and told > 0 then
             call('hset', KEYS[1], first, '1')
             call('pexpire', KEYS[1], 'REDIS_GRANT_MS')
-            call('zrem', KEYS[4], first)
             return 1
         end
     elseif counted == 1 then
         -- There was none, and one that is made like this would stay for ever.
-        call('del', KEYS[3])
+        call('pexpire', KEYS[3], '0')
     end
 end
 
