@@ -289,7 +289,9 @@ HF_API int hf_lock(hf_client *client, const char *name, int64_t wait_ms,
  * NULL is fine. */
 HF_API int hf_unlock(hf_hold *hold);
 
-/* The same without waiting for the store; what hf_unlock is in a callback. */
+/* The same without waiting for the store; what hf_unlock is in a callback. It may do a little of
+ * what is left over from other calls, and on_event may hear of that inside of it; no other callback
+ * runs there. */
 HF_API void hf_unlock_nowait(hf_hold *hold);
 
 /* ---- 4. What a hold knows ----------------------------------------------------------------
