@@ -233,6 +233,12 @@ static void made(struct zookeeper *zk, void *arg, int code, hf_error *error)
     hf__zk_place_drop(place);
 }
 
+static void never_so_many(struct zookeeper *zk, struct zk_place *place, int64_t total)
+{
+    never(zk, place, HF_EINVAL, "has %" PRId64 " permits: %u can never be had; ask for fewer",
+          total, place->op->permits);
+}
+
 static void judge(struct zookeeper *zk, struct zk_place *place, int64_t total, int32_t taken)
 {
     struct zk_permits *permits = place->permits;
@@ -246,8 +252,7 @@ static void judge(struct zookeeper *zk, struct zk_place *place, int64_t total, i
     else if (op->limit > 0 && total != op->limit)
         never(zk, place, HF_EKIND, "has %" PRId64 " permits, not %u", total, op->limit);
     else if (op->permits > total)
-        never(zk, place, HF_EINVAL, "has %" PRId64 " permits: %u can never be had; ask for fewer",
-              total, op->permits);
+        never_so_many(zk, place, total);
     else if (taken + (int64_t)op->permits > total)
         refuse(zk, place);
     else if (permits->first)
@@ -271,6 +276,9 @@ static void total_answered(struct zookeeper *zk, struct zk_request *request, str
         judge(zk, place, hf__zk_total(data, length), stat.child_count);
     } else if (place->op->limit == 0) {
         never(zk, place, HF_EKIND, "does not exist; set how many permits it has, or name a limit");
+    } else if (place->op->permits > place->op->limit) {
+        /* A wish that can never be had leaves no semaphore behind. */
+        never_so_many(zk, place, place->op->limit);
     } else {
         place->uses++;
         hf__zk_total_set(zk, place->op->name, place->op->name_length, place->op->limit, true, made,
