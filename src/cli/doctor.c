@@ -11,6 +11,23 @@
 #define ROUND_TRIPS 101
 #define LONG_WAIT_MS ((int64_t)3600 * 1000)
 
+/* Facts of one of several servers, "HOST: WHAT", stand under its name. */
+static void print_fact(struct cli_doctor *doctor, const char *key, const char *value)
+{
+    const char *colon = strstr(key, ": ");
+    size_t length = colon ? (size_t)(colon - key) : 0;
+
+    if (!colon) {
+        cli_say(stdout, "\n", "%-14s %s", key, value);
+        return;
+    }
+    if (strncmp(doctor->server, key, length) != 0 || doctor->server[length] != '\0') {
+        snprintf(doctor->server, sizeof(doctor->server), "%.*s", (int)length, key);
+        cli_say(stdout, "\n", "%s", doctor->server);
+    }
+    cli_say(stdout, "\n", "  %-12s %s", colon + 2, value);
+}
+
 /* JSON is one array, printed as things are found. */
 void cli_doctor_fact(struct cli_doctor *doctor, const char *key, const char *format, ...)
 {
@@ -27,7 +44,7 @@ void cli_doctor_fact(struct cli_doctor *doctor, const char *key, const char *for
         cli_json_string(stdout, text, strlen(text));
         putchar('}');
     } else {
-        cli_say(stdout, "\n", "%-14s %s", key, text);
+        print_fact(doctor, key, text);
     }
     doctor->facts++;
 }
@@ -46,12 +63,27 @@ void cli_doctor_finding(struct cli_doctor *doctor, const char *what, const char 
         }
         putchar('}');
     } else {
-        putchar('\n');
-        cli_say(stdout, "\n", "FINDING        %s", what);
-        cli_say(stdout, "\n", "  consequence  %s", consequence);
-        cli_say(stdout, "\n", "  cure         %s", cure);
+        FILE *out = doctor->told ? doctor->told : stdout;
+        fputc('\n', out);
+        cli_say(out, "\n", "FINDING        %s", what);
+        cli_say(out, "\n", "  consequence  %s", consequence);
+        cli_say(out, "\n", "  cure         %s", cure);
     }
     doctor->findings++;
+}
+
+/* What was found stands behind all facts, and is counted. */
+static void print_findings(struct cli_doctor *doctor, bool is_whole)
+{
+    if (doctor->told) {
+        fclose(doctor->told);
+        fwrite(doctor->text, 1, doctor->length, stdout);
+        free(doctor->text);
+    }
+    if (doctor->findings)
+        printf("\n%u finding%s.\n", doctor->findings, doctor->findings == 1 ? "" : "s");
+    else if (is_whole)
+        puts("\nNothing endangers locks here, as far as can be seen.");
 }
 
 static int64_t now_ns(void)
@@ -82,6 +114,12 @@ static int measure(struct cli_doctor *doctor)
         int code = hf_lock(doctor->session->client, name, 5000, NULL, &hold);
         if (code == HF_OK)
             code = hf_unlock(hold);
+        if (code == HF_LOST) {
+            cli_doctor_finding(doctor, "a lock was lost at once that nobody else had asked for",
+                               "no lock here is sure to keep anybody out",
+                               "mend what else was found, and look again");
+            return HF_OK;
+        }
         if (code != HF_OK)
             return code;
         times[i] = now_ns() - began;
@@ -239,11 +277,13 @@ int cli_doctor(struct cli_settings *settings)
         result = cli_session_open(&session, settings, NULL); /* else there is nothing to measure */
     if (result != CLI_OK)
         return result;
+    if (!settings->json)
+        doctor.told = open_memstream(&doctor.text, &doctor.length);
     code = examine(&doctor);
     if (settings->json)
         puts("\n]");
-    else if (code == HF_OK && doctor.findings == 0)
-        puts("\nNothing endangers locks here, as far as can be seen.");
+    else
+        print_findings(&doctor, code == HF_OK);
     result = code != HF_OK ? cli_fail(settings, code, hf_last_error())
                            : (doctor.findings ? CLI_FINDINGS : CLI_OK);
     cli_session_close(&session);

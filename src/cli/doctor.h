@@ -9,6 +9,11 @@
 struct cli_doctor {
     struct cli_session *session;
     unsigned facts, findings;
+    char server[256]; /* whose facts were printed last */
+    /* The findings as text, until all facts are printed; NULL: printed at once. */
+    FILE *told;
+    char *text;
+    size_t length;
 };
 
 /* A fact: what is so. */

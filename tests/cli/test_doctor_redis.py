@@ -201,8 +201,7 @@ def a_quorum_is_judged_server_by_server_and_as_a_whole(box):
     def see(urls, code):
         url = 'quorum:' + ','.join(urls)
         result = box.run('-e', url, 'doctor', '--json')
-        if code is not None:
-            equal(result.code, code, f'the exit status; {result}')
+        equal(result.code, code, f'the exit status; {result}')
         said = json.loads(result.out) if result.out else []
         return ({each['fact']: each['value'] for each in said if 'fact' in each},
                 [each['finding'] for each in said if 'finding' in each])
@@ -218,8 +217,9 @@ def a_quorum_is_judged_server_by_server_and_as_a_whole(box):
     only(findings, 'not synced before the server answers')
     contains(findings[0], f'127.0.0.1:{ports[1]}: ')
     patients[1].set('CONFIG', 'SET', 'appendfsync', 'always')
-    contains(''.join(see([urls[0], urls[1], f'redis://localhost:{ports[0]}'], None)[1]),
-             'are the same server')
+    for same in (urls[1], f'redis://127.1:{ports[0]}'):
+        contains(''.join(see([urls[0], same, f'redis://localhost:{ports[0]}'], 1)[1]),
+                 'are the same server')
     patients[1].server.process.kill()
     patients[1].server.process.wait()
     facts, findings = see(urls, 1)
@@ -228,6 +228,21 @@ def a_quorum_is_judged_server_by_server_and_as_a_whole(box):
     patients[2].server.process.kill()
     patients[2].server.process.wait()
     see(urls, 69)
+
+
+@test
+def what_is_found_stands_behind_what_is_so(box):
+    patients = [Patient(box, *DURABLE) for _ in range(3)]
+    ports = [patient.server.port for patient in patients]
+    patients[1].set('CONFIG', 'SET', 'appendfsync', 'no')
+    url = 'quorum:' + ','.join(f'redis://127.0.0.1:{port}' for port in ports)
+    facts, found, more = box.expect(1, '-e', url, 'doctor').out.partition('\nFINDING ')
+    contains(more, '\n1 finding.\n')
+    lines = (facts + found).splitlines()
+    for port in ports:
+        at = lines.index(f'127.0.0.1:{port}')
+        assert lines[at + 1].startswith('  server       Redis '), facts
+    assert any(line.startswith('lock + unlock  ') for line in lines), facts
 
 
 @test
