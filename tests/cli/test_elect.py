@@ -1,7 +1,8 @@
 """elect: one of many runs, and another one after it."""
+import os
 import signal
 
-from clitest import contains, equal, main, test, wait_until
+from clitest import COMMAND, contains, equal, main, test, wait_until
 
 
 def candidate(box, name, *options):
@@ -9,12 +10,16 @@ def candidate(box, name, *options):
                      f'echo {name} >> elected; echo $$ > pid-{name}; exec sleep 1000')
 
 
-def elected(box):
+def said(box, where):
     try:
-        with open(box.file('elected'), encoding='utf-8') as file:
+        with open(box.file(where), encoding='utf-8') as file:
             return file.read().split()
     except OSError:
         return []
+
+
+def elected(box):
+    return said(box, 'elected')
 
 
 @test
@@ -40,6 +45,24 @@ def a_command_that_ends_makes_room_and_campaigns_again(box):
     result = process.end()
     assert result.code in (3, 128 + signal.SIGTERM), result
     contains(result.err, 'ended with 3; campaigning again in 1 s')
+
+
+@test
+def what_outlives_its_term_is_no_part_of_the_next(box):
+    os.mkfifo(box.file('go'))
+    process = box.start('elect', 'boss', '--', 'sh', '-c', f"""
+        [ -e once ] && echo again >> elected && exec sleep 1000
+        touch once
+        setsid sh -c 'read line < go; "{COMMAND}" try boss true; echo $? > tried' \\
+            < /dev/null > /dev/null 2>&1 &
+        exit 3""")
+    wait_until(lambda: elected(box) == ['again'], 'a second term')
+    with open(box.file('go'), 'w', encoding='utf-8') as go:
+        go.write('on\n')
+    wait_until(lambda: said(box, 'tried'), 'what the first term left behind has tried')
+    equal(said(box, 'tried'), ['75'])
+    process.signal(signal.SIGTERM)
+    equal(process.end().code, 128 + signal.SIGTERM)
 
 
 @test
