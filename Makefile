@@ -18,7 +18,7 @@ $(BUILD)/build.ninja:
 
 # The flash sale, without a lock and with one. URL names the store: make demo URL=local:///run/shop
 demo: build
-	$(BUILD)/examples/flash_sale $(if $(URL),--url '$(URL)')
+	@$(BUILD)/examples/flash_sale $(if $(URL),--url '$(URL)')
 
 # Everything that is tested, in about half an hour. The last line says what came out.
 check:

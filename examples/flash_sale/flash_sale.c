@@ -168,11 +168,17 @@ static bool read_options(int argc, char **argv, struct plan *plan, bool *quiet)
  * the processes of the sale open theirs. */
 static int look_at_store(struct plan *plan)
 {
-    hf_client *client;
-    if (hf_open(&client, plan->url, NULL) != HF_OK) {
+    hf_client *client = NULL;
+    hf_hold *hold = NULL;
+    int code = hf_open(&client, plan->url, NULL);
+    if (code == HF_OK)
+        code = hf_lock(client, "flash-sale/look", 0, NULL, &hold);
+    if (code != HF_OK && code != HF_BUSY) {
         fprintf(stderr, "flash_sale: %s\n", hf_last_error()->text);
+        hf_close(client);
         return 1;
     }
+    hf_unlock(hold);
     snprintf(plan->store, sizeof(plan->store), "%s", hf_url(client));
     hf_close(client);
     return 0;

@@ -97,6 +97,10 @@ def sale_refuses_what_makes_no_sense():
 
 def sale_says_what_is_wrong_with_the_store():
     expect(run("flash_sale", "--url", "carrier-pigeon:", "--quiet"), 1, "carrier-pigeon")
+    # Nobody has this port. A build without an engine for Redis says that instead, as well at once.
+    result = run("flash_sale", "--url", "redis://127.0.0.1:1", "--quiet")
+    expect(result, 1, "^flash_sale: .*redis|^flash_sale: Redis at 127.0.0.1:1: ")
+    assert result.stdout == "" and result.stderr.count("\n") == 1, result
 
 
 def examples_say_what_is_wrong_with_the_store():
