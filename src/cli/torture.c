@@ -4,6 +4,7 @@
 #include "torture/picture.h"
 
 #include <errno.h>
+#include <libgen.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -324,6 +325,19 @@ static bool has_paths_apart(const struct cli_settings *settings)
     return false;
 }
 
+/* Who waits for the end of a long run should not hear only then that there is no such directory. */
+static bool has_place_for_picture(const struct cli_settings *settings)
+{
+    char *copy = settings->html ? strdup(settings->html) : NULL;
+    bool has = !settings->html || access(settings->html, W_OK) == 0 ||
+               (errno == ENOENT && copy && access(dirname(copy), W_OK) == 0);
+
+    if (!has)
+        cli_complain("--html '%s' cannot be written: %s", settings->html, strerror(errno));
+    free(copy);
+    return has;
+}
+
 static bool asks_for_a_run(const struct cli_settings *settings)
 {
     return settings->time_ms || settings->clients || settings->lease_ms || settings->rate ||
@@ -347,6 +361,8 @@ static int act(struct cli_torture *torture)
     if (settings->check && asks_for_a_run(settings))
         return cli_usage(settings, "torture",
                          "--check judges what has happened: only --html and --json go with it");
+    if (!has_place_for_picture(settings))
+        return CLI_INTERNAL;
     if (settings->check)
         return judge(torture, settings->check);
     code = cli_torture_plan(torture);

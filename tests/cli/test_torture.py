@@ -241,6 +241,8 @@ def nothing_is_written_over(box):
     for options in (['--check', 'notes'], ['--history', 'run.hist', '--time', '1s']):
         result = box.expect(64, 'torture', *options, '--html', options[1])
         contains(result.err, '--html')
+    result = box.expect(70, 'torture', '--time', '600s', '--html', 'no/such/run.html')
+    contains(result.err, "--html 'no/such/run.html' cannot be written")
 
 
 @test
