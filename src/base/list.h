@@ -47,6 +47,18 @@ static inline void hf__link_remove(struct hf_link *link)
     hf__link_init(link);
 }
 
+/* All that is in `from`, to the end of `head`. */
+static inline void hf__list_append_all(struct hf_link *head, struct hf_link *from)
+{
+    if (hf__list_empty(from))
+        return;
+    from->next->prev = head->prev;
+    from->prev->next = head;
+    head->prev->next = from->next;
+    head->prev = from->prev;
+    hf__link_init(from);
+}
+
 static inline struct hf_link *hf__list_first(struct hf_link *head)
 {
     return hf__list_empty(head) ? NULL : head->next;

@@ -5,6 +5,9 @@
 
 /* Timers of one turn: however many are due, what else the loop has to do comes in between. */
 #define FIRED_MOST 1000u
+/* Threads that are woken before it is looked for what they have posted. With fewer, the server is
+ * asked in smaller portions, which cost it more; with more, it waits longer for the first. */
+#define WOKEN_MOST 24u
 
 void hf__loop_init(struct hf_loop *loop, int64_t (*clock)(void *), void (*wake)(void *), void *arg)
 {
@@ -14,6 +17,7 @@ void hf__loop_init(struct hf_loop *loop, int64_t (*clock)(void *), void (*wake)(
     loop->now_ms = clock(arg);
     loop->turning = false;
     loop->watches_more = false;
+    loop->woken = 0;
     loop->until = NULL;
     loop->heap = NULL;
     hf__link_init(&loop->ready);
@@ -161,10 +165,30 @@ static bool is_due(const struct hf_loop *loop)
     return loop->heap && loop->heap->at_ms <= loop->now_ms;
 }
 
+static void run_first(struct hf_loop *loop)
+{
+    struct hf_link *link = hf__list_pop(&loop->ready);
+    struct hf_task *task = HF_CONTAINER(link, struct hf_task, link);
+    task->run(task);
+}
+
+/* With all that becomes ready by it, and before what is ready now. */
+static void run_posted(struct hf_loop *loop)
+{
+    struct hf_link later;
+    hf__link_init(&later);
+    hf__list_append_all(&later, &loop->ready);
+    take_posted(loop);
+    while (!hf__list_empty(&loop->ready))
+        run_first(loop);
+    hf__list_append_all(&loop->ready, &later);
+}
+
 int64_t hf__loop_turn(struct hf_loop *loop)
 {
     loop->now_ms = loop->clock(loop->arg);
     loop->turning = true;
+    loop->woken = 0;
     const _Atomic uint32_t *until = take_posted(loop) ? NULL : loop->until;
     for (unsigned fired = 0; fired < FIRED_MOST && is_due(loop); fired++) {
         struct hf_timer *timer = loop->heap;
@@ -175,9 +199,12 @@ int64_t hf__loop_turn(struct hf_loop *loop)
      * would be a bug of ours, so there is a bound to make it visible. */
     for (unsigned ran = 0; !hf__list_empty(&loop->ready) && !(until && *until); ran++) {
         assert(ran < 100000000u);
-        struct hf_link *link = hf__list_pop(&loop->ready);
-        struct hf_task *task = HF_CONTAINER(link, struct hf_task, link);
-        task->run(task);
+        run_first(loop);
+        if (loop->woken < WOKEN_MOST)
+            continue;
+        loop->woken = 0;
+        if (atomic_load_explicit(&loop->posted, memory_order_relaxed))
+            run_posted(loop);
     }
     loop->turning = false;
     if (atomic_load_explicit(&loop->posted, memory_order_relaxed) || !hf__list_empty(&loop->ready))

@@ -37,6 +37,7 @@ struct hf_loop {
                                       waits for the next one; or NULL */
     bool watches_more; /* since this was cleared, somebody began to watch a descriptor */
     struct hf_link ready;
+    unsigned woken; /* since something that was posted was last looked for */
     struct hf_timer *heap;
     _Atomic(struct hf_task *) posted;
     _Atomic bool awake; /* a turn comes before hf__loop_rest: nobody needs to wake it */
@@ -67,8 +68,17 @@ void hf__timer_stop(struct hf_loop *loop, struct hf_timer *timer);
 /* Reads the clock, then runs what was posted, what is due and what became ready by that, and
  * returns when the next timer is due (HF_NEVER: none). Bounded: what is posted or becomes due
  * meanwhile waits for the next turn, and then the answer is now; so do timers after the first
- * thousand, and the answer is when they were due. */
+ * thousand, and the answer is when they were due. But see hf__loop_woke. */
 int64_t hf__loop_turn(struct hf_loop *loop);
+
+/* Said by a task that has woken a thread. A turn that wakes many runs, after every few, what they
+ * have posted by then: so the server is at work again while the rest is told. Otherwise the answers
+ * of a crowd would bring the questions of a crowd, and of client and server one would always be
+ * waiting for the other. */
+static inline void hf__loop_woke(struct hf_loop *loop)
+{
+    loop->woken++;
+}
 
 /* When the next timer is due; HF_NEVER: none is started. */
 static inline int64_t hf__loop_next(const struct hf_loop *loop)

@@ -11,10 +11,13 @@
 #define SET 1u
 #define SLEEPS 2u /* somebody waits for it to be set */
 
-static void set(_Atomic uint32_t *flag)
+/* Was it slept for? */
+static bool set(_Atomic uint32_t *flag)
 {
-    if (atomic_exchange(flag, SET) == SLEEPS)
+    bool slept = atomic_exchange(flag, SET) == SLEEPS;
+    if (slept)
         hf__futex_wake_all(flag);
+    return slept;
 }
 
 static void sleep_until_set(_Atomic uint32_t *flag)
@@ -63,10 +66,11 @@ static bool may_tell_later(const struct hf_drive *drive)
 void hf__drive_notify(struct hf_client *client, _Atomic uint32_t *flag)
 {
     struct hf_drive *drive = client->drive;
-    if (drive && hf__turning && hf__turning->client == client && may_tell_later(drive))
+    bool in_turn = drive && hf__turning && hf__turning->client == client;
+    if (in_turn && may_tell_later(drive))
         drive->told = flag;
-    else
-        set(flag);
+    else if (set(flag) && in_turn)
+        hf__loop_woke(&client->loop);
 }
 
 void hf__borrow_tell(struct hf_drive *drive)

@@ -99,7 +99,7 @@ struct numbered {
     int number;
 };
 
-static int order[16];
+static int order[256];
 static unsigned order_count;
 static struct hf_loop *running;
 static struct numbered late;
@@ -137,6 +137,55 @@ TEST(tasks_run_in_order_and_once)
     CHECK_INT(order[1], 2);
     CHECK_INT(order[2], 3);
     CHECK_INT(order[3], 9);
+}
+
+#define WOKEN 60
+
+/* Its thread asks for more at once. */
+static void wake_and_post(struct hf_task *task)
+{
+    static struct numbered posted[WOKEN];
+    int number = HF_CONTAINER(task, struct numbered, task)->number;
+    note(task);
+    hf__loop_woke(running);
+    posted[number].number = WOKEN + number;
+    hf__task_init(&posted[number].task, note_and_defer);
+    hf__loop_post(running, &posted[number].task);
+}
+
+static int place_of(int number)
+{
+    for (unsigned i = 0; i < order_count; i++)
+        if (order[i] == number)
+            return (int)i;
+    return -1;
+}
+
+/* With all that follows from it; but what is posted then waits, so that a turn has an end. */
+TEST(who_is_woken_first_is_heard_before_the_last_is_woken)
+{
+    struct hf_loop loop;
+    struct numbered woken[WOKEN];
+    hf__loop_init(&loop, read_clock, count_wake, NULL);
+    running = &loop;
+    order_count = 0;
+    late.number = 1000;
+    hf__task_init(&late.task, note);
+    for (int i = 0; i < WOKEN; i++) {
+        woken[i].number = i;
+        hf__task_init(&woken[i].task, wake_and_post);
+        hf__loop_defer(&loop, &woken[i].task);
+    }
+    CHECK_INT(hf__loop_turn(&loop), clock_ms);
+    CHECK(place_of(WOKEN) > 0);
+    CHECK(place_of(WOKEN) < place_of(1000));
+    CHECK(place_of(1000) < place_of(WOKEN - 1));
+    CHECK(place_of(WOKEN - 1) == (int)order_count - 1);
+    CHECK(place_of(2 * WOKEN - 1) == -1);
+    hf__loop_turn(&loop);
+    CHECK(place_of(2 * WOKEN - 1) > 0);
+    for (int i = 1; i < WOKEN; i++)
+        CHECK(place_of(i - 1) < place_of(i) && place_of(WOKEN + i - 1) < place_of(WOKEN + i));
 }
 
 static unsigned crowd_fired;

@@ -114,10 +114,7 @@ static void release(struct connection *connection, struct command *command, cons
     hf__connection_script(connection, command, REDIS_MUTEX_RELEASE, give_many.keys);
     add_keys(redis, command, &give_many, op);
     hf__redis_add_field(redis, command, op);
-    if (may_count_on(redis, op))
-        hf__command_number(command, (int64_t)op->token + 1);
-    else
-        hf__command_add(command, "", 0);
+    hf__command_number(command, may_count_on(redis, op) ? (int64_t)op->token + 1 : 0);
 }
 
 /* ---- leases ---- */
