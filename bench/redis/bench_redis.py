@@ -2,13 +2,16 @@
 """What locks on Redis cost, beside what one would use instead: make bench-redis.
 
 usage: bench_redis.py WORKER DIRECTORY_FOR_OTHER_LIBRARIES [--quick] [--million] [--without-others]
-                      [--only SECTION]
+                      [--one-processor] [--only SECTION]
 
 SECTION is tcp, unix, threads, handover, crowd or held; several are separated by commas.
 
 All rounds are interleaved on one server that this program starts; figures are medians of the
-rounds. Other work on the machine changes times, ratios much less."""
+rounds. Other work on the machine changes times, ratios much less. How long the machine takes to
+wake a processor that sleeps changes ratios, too: with --one-processor, the server and all clients
+share one, which none of them has to wake, and what is compared is the work they do."""
 
+import os
 import pathlib
 import re
 import subprocess
@@ -293,7 +296,9 @@ class Bench:
             self.held(1_000_000)
 
     def run(self):
-        print(f"Redis {self.server.version()} on loopback; {self.rounds} rounds, medians; load "
+        processors = len(os.sched_getaffinity(0))
+        print(f"Redis {self.server.version()} on loopback; {self.rounds} rounds, medians; "
+              f"{processors} processor{'s' * (processors != 1)}, load "
               f"{pathlib.Path('/proc/loadavg').read_text().split()[0]}")
         sections = self.sections()
         for section in self.only:
@@ -303,6 +308,8 @@ class Bench:
 
 def main():
     worker, place, *flags = sys.argv[1:]
+    if "--one-processor" in flags:
+        os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
     memory = "/dev/shm" if pathlib.Path("/dev/shm").is_dir() else None
     with tempfile.TemporaryDirectory(prefix="holdfast-bench-", dir=memory) as directory:
         bench = Bench(worker, place, flags, directory)
