@@ -44,8 +44,6 @@ void hf__drive_turn(struct hf_drive *drive);
 void hf__drive_turn_until(struct hf_drive *drive, _Atomic uint32_t *flag);
 /* Has libuv something to do that it would not sleep for? */
 bool hf__drive_is_io_due(const struct hf_drive *drive);
-/* Has the loop? */
-bool hf__drive_is_due(const struct hf_drive *drive);
 
 /* ---- borrow.c ---- */
 

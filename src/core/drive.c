@@ -165,7 +165,7 @@ int hf__drive_open(struct hf_client *client, enum hf_drive_kind kind, hf_error *
     return HF_OK;
 }
 
-bool hf__drive_is_due(const struct hf_drive *drive)
+static bool is_due(const struct hf_drive *drive)
 {
     const struct hf_loop *loop = &drive->client->loop;
     return !hf__list_empty(&loop->ready) || hf__loop_next(loop) <= hf__clock_ms();
@@ -180,7 +180,7 @@ static void *run_thread(void *arg)
     while (!drive->stopping) {
         uv_run(&drive->uv, UV_RUN_ONCE);
         /* Between two parks it looks at the descriptors: who only gives back does not. */
-        if (hf__borrow_may_park(drive) && !hf__drive_is_io_due(drive) && !hf__drive_is_due(drive))
+        if (hf__borrow_may_park(drive) && !hf__drive_is_io_due(drive) && !is_due(drive))
             hf__borrow_park(drive);
         hf__borrow_tell(drive);
     }
