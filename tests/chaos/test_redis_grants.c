@@ -232,6 +232,34 @@ TEST(who_gives_up_waiting_for_a_fair_mutex_leaves_nothing)
     check_giving_up(HF_FAIR);
 }
 
+/* What comes in an inbox and does not say of a claim, with nothing before or after it, its token
+ * and how long the lease is. */
+TEST(what_is_no_word_of_a_grant_is_not_believed)
+{
+    struct scene *scene = begin(HF_MUTEX);
+    struct contender *holder = &scene->contenders[0], *heir = &scene->contenders[1];
+
+    take_it(holder);
+    wait_for_it(scene, 1, heir);
+    CHECK_INT(ask(scene, "local field = redis.call('zrange', " QUEUE ", 0, 0)[1] "
+                         "local inbox, claim = 'holdfast:' .. field:sub(1, 36), field:sub(38) "
+                         "local heard = 0 "
+                         "for _, message in ipairs({'', 'x', '@', '@ ', '@ 7', '@ 7 ', '@ 7 x', "
+                         "'@ 7 -4000', '@ +7 4000', '@ -7 4000', '@ 7 4000x', '@ 7 4000 ', "
+                         "' @ 7 4000', '@  7 4000', '@ 7  4000', '@,7,4000', '@ 7.5 4000', "
+                         "'@ 18446744073709551615 4000', '@ 99999999999999999999999 4000', "
+                         "'@ 9223372036854775807 99999999999999999999999'}) do "
+                         "heard = heard + redis.call('publish', inbox, (message:gsub('@', claim))) "
+                         "end return heard"),
+              20);
+    let_go(holder);
+    EVENTUALLY(heir->state->holds, SOON_MS);
+    CHECK_INT(ask(scene, "return redis.call('get', 'redisson_lock_token:{one}') % 1000000"),
+              (int)(heir->state->token % 1000000));
+    let_go(heir);
+    end(scene);
+}
+
 /* Nobody renews such a lease: it begins when the store has been asked. */
 TEST(a_fixed_lease_is_whole_when_it_was_waited_for)
 {

@@ -91,26 +91,27 @@ static struct waiter *find(struct redis *redis, uint64_t claim)
     return NULL;
 }
 
-/* False: no number stands there, or none that is followed by `end`. What scans by a format reads it
- * as well, in a tenth of what the whole hand-over takes this process when it has slept. */
-static bool read_number(const char **text, char end, uint64_t *number)
+/* False: no such number stands there, or none that is followed by `end`. What scans by a format
+ * costs more, as long as the one who is told waits. */
+static bool read_number(const char **text, char end, int64_t *number)
 {
     char *after;
     if (**text < '0' || **text > '9')
         return false;
-    *number = strtoull(*text, &after, 10);
+    unsigned long long read = strtoull(*text, &after, 10);
+    *number = (int64_t)read;
     *text = after + 1;
-    return *after == end;
+    return *after == end && read <= INT64_MAX;
 }
 
 void hf__inbox_heard(struct redis *redis, const char *message)
 {
     struct hf_loop *loop = redis->base.host->loop;
-    uint64_t claim, token, lease_ms;
+    int64_t claim, token, lease_ms;
     if (!read_number(&message, ' ', &claim) || !read_number(&message, ' ', &token) ||
-        !read_number(&message, 0, &lease_ms) || lease_ms > INT64_MAX)
+        !read_number(&message, 0, &lease_ms))
         return;
-    struct waiter *waiter = find(redis, claim);
+    struct waiter *waiter = find(redis, (uint64_t)claim);
     if (!waiter)
         return;
     if (token == 0) {
@@ -118,10 +119,10 @@ void hf__inbox_heard(struct redis *redis, const char *message)
         return;
     }
     /* That grant was given back because it came too late; this word of it comes later still. */
-    if (token <= waiter->op->token)
+    if ((uint64_t)token <= waiter->op->token)
         return;
-    waiter->granted_token = token;
-    waiter->granted_ms = (int64_t)lease_ms;
+    waiter->granted_token = (uint64_t)token;
+    waiter->granted_ms = lease_ms;
     waiter->not_before_ms = redis->pulse.not_before_ms;
     hf__op_wake(waiter->op);
 }
