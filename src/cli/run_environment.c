@@ -67,29 +67,31 @@ static bool open_proof(struct cli_job *job, char proof[PROOF_SIZE])
 
 void cli_environment_over(struct cli_job *job)
 {
-    if (job->proof_fd < 0)
-        return;
-    close(job->proof_fd);
+    if (job->proof_fd >= 0) {
+        close(job->proof_fd);
+        if (job->outer_held)
+            setenv("HOLDFAST_HELD", job->outer_held, 1);
+        else
+            unsetenv("HOLDFAST_HELD");
+    }
     job->proof_fd = -1;
-    if (job->outer_held)
-        setenv("HOLDFAST_HELD", job->outer_held, 1);
-    else
-        unsetenv("HOLDFAST_HELD");
     free(job->outer_held);
     job->outer_held = NULL;
 }
 
-/* One word a hold: proof:token:mode:url:name, the last two encoded; what was there before stays. */
+/* One word a hold: proof:token:mode:url:name, the last two encoded; what was there before stays,
+ * and is kept before anything can fail, so that it is there again when this is over. */
 static void set_held(struct cli_job *job)
 {
     const char *outer = getenv("HOLDFAST_HELD");
     char encoded[ENCODED_SIZE], url[ENCODED_SIZE], proof[PROOF_SIZE], *held = NULL;
     size_t size = 0;
-    FILE *out = open_proof(job, proof) ? open_memstream(&held, &size) : NULL;
+    FILE *out;
 
+    job->outer_held = outer ? strdup(outer) : NULL;
+    out = open_proof(job, proof) ? open_memstream(&held, &size) : NULL;
     if (!out)
         return;
-    job->outer_held = outer ? strdup(outer) : NULL;
     cli_percent_encode(url, sizeof(url), hf_url(job->session->client));
     for (unsigned i = 0; i < job->count; i++) {
         cli_percent_encode(encoded, sizeof(encoded), job->names[i]);

@@ -48,6 +48,19 @@ def a_command_that_ends_makes_room_and_campaigns_again(box):
 
 
 @test
+def what_is_held_around_it_is_told_to_each_term(box):
+    """Even where no socket can be had that would prove what it holds itself."""
+    unproven = {'LD_PRELOAD': os.environ['HOLDFAST_NO_PROOF'], 'HOLDFAST_HELD': 'outer',
+                'ASAN_OPTIONS': os.environ.get('ASAN_OPTIONS', '') + ':verify_asan_link_order=0'}
+    process = box.start('elect', 'boss', '--', 'sh', '-c', 'echo "[$HOLDFAST_HELD]" >> elected',
+                        environment=unproven)
+    wait_until(lambda: len(elected(box)) >= 2, 'a second term')
+    equal(elected(box)[:2], ['[outer]'] * 2, 'what each term is told')
+    process.signal(signal.SIGTERM)
+    process.end()
+
+
+@test
 def what_outlives_its_term_is_no_part_of_the_next(box):
     os.mkfifo(box.file('go'))
     process = box.start('elect', 'boss', '--', 'sh', '-c', f"""
