@@ -139,6 +139,57 @@ TEST(who_has_held_it_for_long_does_not_count_on)
     end(scene);
 }
 
+/* The holder gives it back, takes it for a lease of its own, and takes that over. */
+static void take_over(struct scene *scene)
+{
+    hf_client *client = scene->clients[scene->holder];
+    char key[HF_OWNER_KEY_SIZE];
+    hf_hold *hold = NULL;
+
+    give_back(scene->hold);
+    CHECK_CODE(
+        hf_lock(client, "one", SOON_MS * test_slow(), LOCK_OPTIONS(.lease_ms = LEASE_MS), &hold),
+        HF_OK);
+    CHECK_CODE(hf_detach(hold, key), HF_OK);
+    CHECK_CODE(hf_attach(client, "one", key, &hold), HF_OK);
+    note(scene, hold);
+}
+
+/* Nobody knows how long it has been held. */
+TEST(who_has_taken_it_over_does_not_count_on)
+{
+    struct scene *scene = begin(NULL);
+
+    for (int i = 0; i < 10; i++) {
+        take_over(scene);
+        uint64_t last = scene->token;
+        hand_over(scene, NULL);
+        CHECK(scene->token > last + 1);
+    }
+    end(scene);
+}
+
+/* Where nobody wants tokens, not even for a moment there is a key. */
+TEST(who_wants_no_token_does_not_count_on)
+{
+    struct scene *scene = begin_with(NULL, true);
+    char line[100];
+    int events = -1; /* but for our own word */
+
+    tell(scene, "CONFIG SET notify-keyspace-events KA");
+    int fd = server_listen(&scene->server, "__keyspace@0__:" TOKEN);
+    for (int i = 0; i < 10; i++)
+        hand_over(scene, NULL);
+    tell(scene, "PUBLISH __keyspace@0__:" TOKEN " end");
+    do {
+        CHECK(server_hear(fd, line, sizeof(line)));
+        events += strcmp(line, "message") == 0;
+    } while (strcmp(line, "end") != 0);
+    CHECK_INT(events, 0);
+    close(fd);
+    end(scene);
+}
+
 TEST(tokens_rise_when_their_key_is_deleted)
 {
     struct scene *scene = begin(NULL);

@@ -93,9 +93,6 @@ static const struct redis_many give_many = {
     .add_common = add_give_common,
 };
 
-/* The script's numbers are exact up to there. */
-#define TOKEN_MOST ((UINT64_C(1) << 53) - 1)
-
 /* Is it held for so short a time that the token's key need not be looked after? Else the clock says
  * the next token: however long locks are held, a row of counted ones is over in minutes. Nothing
  * but the key's life hangs on that. A release that is said again may have been heard by a server
@@ -104,7 +101,7 @@ static bool may_count_on(const struct redis *redis, const struct hf_op *op)
 {
     int64_t granted_at_ms = (int64_t)(op->engine_word[1] >> REDIS_GRANTED_SHIFT);
     return !redis->settings.unfenced && !(op->engine_word[1] & REDIS_UNSURE) && op->token > 0 &&
-           op->token < TOKEN_MOST && granted_at_ms > 0 &&
+           granted_at_ms > 0 &&
            hf__loop_now(redis->base.host->loop) - granted_at_ms < REDIS_COUNT_ON_MS;
 }
 
@@ -114,7 +111,7 @@ static void release(struct connection *connection, struct command *command, cons
     hf__connection_script(connection, command, REDIS_MUTEX_RELEASE, give_many.keys);
     add_keys(redis, command, &give_many, op);
     hf__redis_add_field(redis, command, op);
-    hf__command_number(command, may_count_on(redis, op) ? (int64_t)op->token + 1 : 0);
+    hf__command_number(command, may_count_on(redis, op) ? (int64_t)(op->token + 1) : 0);
 }
 
 /* ---- leases ---- */
