@@ -172,10 +172,13 @@ static void run_first(struct hf_loop *loop)
     task->run(task);
 }
 
-/* With all that becomes ready by it, and before what is ready now. */
+/* With all that becomes ready by it, and before what is ready now. There may have been callbacks of
+ * the program in this turn: what waits from here on for so long must not begin when the turn did.
+ */
 static void run_posted(struct hf_loop *loop)
 {
     struct hf_link later;
+    loop->now_ms = loop->clock(loop->arg);
     hf__link_init(&later);
     hf__list_append_all(&later, &loop->ready);
     take_posted(loop);

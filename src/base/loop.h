@@ -31,7 +31,7 @@ struct hf_loop {
     int64_t (*clock)(void *arg); /* milliseconds on a clock that goes on in suspend */
     void (*wake)(void *arg);     /* makes the turning thread turn again; callable anywhere */
     void *arg;
-    int64_t now_ms; /* read once a turn */
+    int64_t now_ms; /* read once a turn, and when it hears who was woken in it */
     bool turning;
     const _Atomic uint32_t *until; /* once it is set, the rest of a turn in which nothing was posted
                                       waits for the next one; or NULL */

@@ -252,6 +252,42 @@ TEST(the_time_of_a_turn)
     CHECK_INT(hf__loop_now(&loop), 205);
 }
 
+static struct hf_task heard;
+
+static void post_heard(struct hf_task *task)
+{
+    (void)task;
+    hf__loop_post(running, &heard);
+}
+
+static void wake_one(struct hf_task *task)
+{
+    (void)task;
+    clock_ms++;
+    hf__loop_woke(running);
+}
+
+/* What is heard from those who are woken does not begin in the past. */
+TEST(the_time_of_what_is_heard_in_a_turn)
+{
+    struct hf_loop loop;
+    struct hf_task poster, wakers[WOKEN];
+    clock_ms = 100;
+    hf__loop_init(&loop, read_clock, count_wake, NULL);
+    running = &loop;
+    hf__task_init(&heard, look_at_time);
+    hf__task_init(&poster, post_heard);
+    hf__loop_defer(&loop, &poster);
+    for (int i = 0; i < WOKEN; i++) {
+        hf__task_init(&wakers[i], wake_one);
+        hf__loop_defer(&loop, &wakers[i]);
+    }
+    seen_within = 0;
+    hf__loop_turn(&loop);
+    CHECK(seen_within > 100);
+    CHECK(seen_within < 100 + WOKEN);
+}
+
 #define CROWD 2500
 
 static struct hf_timer crowd[CROWD];
