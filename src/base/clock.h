@@ -12,6 +12,14 @@ static inline int64_t hf__clock_ms(void)
     return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
+/* The same one, finer. */
+static inline int64_t hf__clock_us(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_BOOTTIME, &now);
+    return (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000;
+}
+
 /* a + b for a >= 0, stopping at INT64_MAX. HF_FOREVER as `b` means never. */
 static inline int64_t hf__clock_add(int64_t at_ms, int64_t duration_ms)
 {

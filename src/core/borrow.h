@@ -3,6 +3,7 @@
 #ifndef HF_CORE_BORROW_H
 #define HF_CORE_BORROW_H
 
+#include "core/busy_poll.h"
 #include "core/drive.h"
 #include "core/wheel.h"
 
@@ -13,6 +14,7 @@ enum turner { PROGRAM, THREAD, BORROWER }; /* the last: a caller, in the thread'
 struct hf_drive {
     struct hf_client *client;
     struct hf_wheel wheel;
+    struct hf_busy_poll busy_poll;
     enum turner turner;
     struct hf_link aside;   /* tasks that only the thread may run */
     _Atomic uint32_t *told; /* to be set when the thread has parked; or NULL */

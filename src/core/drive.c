@@ -8,6 +8,7 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
@@ -158,6 +159,7 @@ int hf__drive_open(struct hf_client *client, enum hf_drive_kind kind, hf_error *
     }
     hf__loop_init(&client->loop, read_clock, wake_loop, drive);
     hf__wheel_init(&drive->wheel, &client->loop);
+    hf__busy_poll_init(&drive->busy_poll);
     hf__link_init(&drive->aside);
     client->host.uv = &drive->uv;
     client->drive = drive;
@@ -266,11 +268,23 @@ void hf__drive_dispatch(struct hf_client *client)
     rest(client->drive);
 }
 
+/* In between, the server may have the processor. */
+static void poll_for_a_while(struct hf_drive *drive)
+{
+    if (!hf__busy_poll_pays(&drive->busy_poll))
+        return;
+    for (int64_t end_us = hf__clock_us() + hf__busy_poll_us;
+         !is_over(drive) && hf__clock_us() < end_us; sched_yield())
+        uv_run(&drive->uv, UV_RUN_NOWAIT);
+    hf__busy_poll_ended(&drive->busy_poll, atomic_load(drive->until));
+}
+
 void hf__drive_turn_until(struct hf_drive *drive, _Atomic uint32_t *flag)
 {
     struct turning turning = { drive->client, hf__turning };
     hf__turning = &turning;
     drive->until = flag;
+    poll_for_a_while(drive);
     while (!is_over(drive))
         uv_run(&drive->uv, UV_RUN_ONCE);
     drive->until = NULL;

@@ -1,10 +1,13 @@
 /* A client that is driven by its caller: what a call begins is watched when it returns. */
+#include "core/busy_poll.h"
+
 #include "conformance.h"
 #include "server.h"
 
 #include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 
 /* Counts our sockets, and which of them the descriptor of the client's loop watches. */
@@ -143,4 +146,43 @@ TEST(very_many_permits_are_not_renewed_in_one_call)
         give_back(holds[i]);
     hf_close(client);
     server_kill(&server);
+}
+
+static long times_slept(void)
+{
+    struct rusage usage;
+    CHECK_INT(getrusage(RUSAGE_THREAD, &usage), 0);
+    return usage.ru_nvcsw;
+}
+
+/* However late the answers come here, nobody who looks again long enough sleeps until then. The
+ * first calls on a client with a thread are its thread's. */
+static void check_looks_again(hf_driver driver)
+{
+    struct server server = { 0 };
+    hf_client *client = NULL;
+
+    server_start(&server);
+    hf__busy_poll_us = 60000000;
+    CHECK_CODE(hf_open(&client, server_url(&server, 60000),
+                       &(hf_client_options){ HF_CLIENT_OPTIONS_INIT, .driver = driver }),
+               HF_OK);
+    for (int i = 0; i < 50; i++)
+        give_back(take_patiently(client, "warm"));
+    long before = times_slept();
+    for (int i = 0; i < 500; i++)
+        give_back(take_patiently(client, "one"));
+    CHECK(times_slept() - before < 250);
+    hf_close(client);
+    server_kill(&server);
+}
+
+TEST(a_caller_that_drives_looks_again_before_it_sleeps)
+{
+    check_looks_again(HF_DRIVE_MYSELF);
+}
+
+TEST(a_caller_in_the_threads_place_looks_again_before_it_sleeps)
+{
+    check_looks_again(HF_DRIVE_THREAD);
 }

@@ -1,0 +1,26 @@
+/* Keeps the account of what looking again has brought. */
+#include "core/busy_poll.h"
+
+HF_TUNABLE int64_t hf__busy_poll_us = 100;
+
+void hf__busy_poll_init(struct hf_busy_poll *poll)
+{
+    *poll = (struct hf_busy_poll){ .worth = HF_BUSY_POLL_MOST };
+}
+
+bool hf__busy_poll_pays(struct hf_busy_poll *poll)
+{
+    if (poll->worth > 0)
+        return true;
+    poll->passed_over = (poll->passed_over + 1) % HF_BUSY_POLL_EVERY;
+    return poll->passed_over == 0;
+}
+
+/* What is in vain costs as much as two that were not have saved. */
+void hf__busy_poll_ended(struct hf_busy_poll *poll, bool answered)
+{
+    if (answered && poll->worth < HF_BUSY_POLL_MOST)
+        poll->worth++;
+    else if (!answered)
+        poll->worth -= poll->worth < 2 ? poll->worth : 2;
+}
