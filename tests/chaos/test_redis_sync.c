@@ -148,6 +148,67 @@ TEST(a_replica_that_hangs_holds_up_nothing_else)
     pair_kill(&pair);
 }
 
+static void leave(hf_client *client, const char *name, char key[HF_OWNER_KEY_SIZE])
+{
+    hf_hold *hold = NULL;
+
+    CHECK_CODE(
+        hf_lock(client, name, SOON_MS * test_slow(), LOCK_OPTIONS(.lease_ms = 600000), &hold),
+        HF_OK);
+    CHECK_CODE(hf_detach(hold, key), HF_OK);
+}
+
+/* It was confirmed when it was granted: whoever has its key takes it over, prolongs it and gives it
+ * back whatever the replica does. */
+TEST(what_was_left_under_a_key_is_taken_over_without_the_replica)
+{
+    struct pair pair = { 0 };
+    char key[HF_OWNER_KEY_SIZE];
+    hf_hold *hold = NULL;
+    pair_start(&pair);
+    hf_client *client = open_synced(&pair.server, 1, PATIENT_MS);
+    leave(client, "left", key);
+
+    server_stop(&pair.replica);
+    hf_client *other = open_synced(&pair.server, 1, TRYING_MS);
+    CHECK_CODE(hf_attach(other, "left", key, &hold), HF_OK);
+    CHECK_CODE(hf_renew(hold, 900000), HF_OK);
+    CHECK_CODE(hf_detach(hold, key), HF_OK);
+    CHECK_CODE(hf_attach(other, "left", key, &hold), HF_OK);
+    give_back(hold);
+    CHECK(server_says(&pair.server, "EXISTS left", ":0"));
+    hf_close(other);
+    hf_close(client);
+    pair_kill(&pair);
+}
+
+/* The replica becomes the master before it has heard of the new key: nobody else has the lock
+ * there, and the key that it knows opens it. */
+TEST(a_failover_may_forget_the_new_key_but_not_the_lock)
+{
+    struct pair pair = { 0 };
+    char key[HF_OWNER_KEY_SIZE], line[40] = "";
+    hf_hold *hold = NULL, *again = NULL;
+    pair_start(&pair);
+    hf_client *client = open_synced(&pair.server, 1, PATIENT_MS), *after = NULL;
+    leave(client, "left", key);
+
+    server_stop(&pair.replica);
+    CHECK(server_says(&pair.server, "CLIENT KILL TYPE slave", ":1"));
+    CHECK_CODE(hf_attach(client, "left", key, &hold), HF_OK);
+    server_kill(&pair.server);
+    server_continue(&pair.replica);
+    CHECK(server_tell(&pair.replica, "REPLICAOF NO ONE", line, sizeof(line)));
+    CHECK_CODE(hf_open(&after, server_url(&pair.replica, PATIENT_MS), NULL), HF_OK);
+    CHECK_CODE(probe(after, "left", HF_MUTEX, 0), HF_BUSY);
+    CHECK_CODE(hf_attach(after, "left", key, &again), HF_OK);
+    give_back(again);
+    hf_unlock(hold);
+    hf_close(after);
+    hf_close(client);
+    server_kill(&pair.replica);
+}
+
 /* What another client's release gives to us is not believed before that either. */
 TEST(a_lock_that_is_handed_over_is_confirmed_first)
 {

@@ -81,7 +81,9 @@ static void granted(struct redis *redis, struct question *question, int64_t leas
     op->rests_on = NULL;
     if (kind->leased)
         set_lease(redis, op, question->sent_at_ms, lease_ms);
-    if (redis->settings.replicas)
+    /* Replicas have confirmed what is taken over when it was granted. If one has not heard of the
+     * new key, nobody else has the lock there. */
+    if (redis->settings.replicas && !op->attach_key)
         hf__sync_wait(redis, question);
     else
         hf__attempt_confirmed(redis, question, true);
