@@ -4,6 +4,7 @@
 #include "base/error.h"
 
 #include <ctype.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -14,12 +15,52 @@ struct parser {
     hf_error *error;
 };
 
+static const char *find(const char *from, char mark, const char *end)
+{
+    return memchr(from, mark, (size_t)(end - from));
+}
+
+/* The first colon that a password may stand behind. The one of "://" is none, nor is, in a list of
+ * URLs, "quorum:redis://...", the one of the list. */
+static const char *secret_colon(const char *text, const char *end)
+{
+    const char *first = find(text, ':', end), *second = first ? find(first + 1, ':', end) : NULL;
+    if (first && strncmp(first, "://", 3) == 0)
+        return second;
+    if (!second || strncmp(second, "://", 3) != 0)
+        return first;
+    const char *third = find(second + 1, ':', end);
+    return third ? third : first;
+}
+
+/* A slip, such as a "//" that is left out, must not show what was meant as a password; what is none
+ * may well be hidden with it. */
+static void redact_strictly(char *to, size_t size, const char *text)
+{
+    const char *at_sign = strrchr(text, '@');
+    const char *colon = at_sign ? secret_colon(text, at_sign) : NULL;
+    if (colon)
+        snprintf(to, size, "%.*s***%s", (int)(colon + 1 - text), text, at_sign);
+    else
+        snprintf(to, size, "%s", text);
+}
+
+int hf__url_refuse(const struct hf_url *url, hf_error *error, const char *format, ...)
+{
+    char shown[sizeof url->redacted + 8], what[sizeof error->text];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(what, sizeof what, format, arguments);
+    va_end(arguments);
+    redact_strictly(shown, sizeof shown, url->redacted);
+    return hf__error_set(error, HF_EINVAL, 0, "URL \"%.150s\": %s", shown, what);
+}
+
 static int complain(const struct parser *parser, const char *where, const char *what)
 {
     /* The authority is parsed at the same offset of the second half of the storage. */
     long offset = (long)(where - parser->url->storage) % HF_URL_MAX;
-    return hf__error_set(parser->error, HF_EINVAL, 0, "URL \"%s\": %s at position %ld",
-                         parser->url->redacted, what, offset + 1);
+    return hf__url_refuse(parser->url, parser->error, "%s at position %ld", what, offset + 1);
 }
 
 static int hex_digit(char c)

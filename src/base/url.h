@@ -35,6 +35,11 @@ struct hf_url {
 /* HF_OK or HF_EINVAL with *error saying what is wrong at which position. */
 int hf__url_parse(struct hf_url *url, const char *text, hf_error *error);
 
+/* HF_EINVAL with *error saying `URL "...": ` and what is wrong with it, without a password, even
+ * where the URL is not written as one. */
+__attribute__((format(printf, 3, 4))) int hf__url_refuse(const struct hf_url *url, hf_error *error,
+                                                         const char *format, ...);
+
 /* The value of an option, or `fallback`; marks it as used. */
 const char *hf__url_option(struct hf_url *url, const char *key, const char *fallback);
 

@@ -188,7 +188,7 @@ static bool choose_url(struct cli_torture *torture)
         return choose_deployment(torture);
     if (settings.word_count == 1) {
         if (settings.engine) {
-            cli_complain("two stores: '%s' and -e; give one", settings.words[0]);
+            cli_complain("two stores: the one after torture and the one after -e; give one");
             return false;
         }
         settings.engine = settings.words[0];

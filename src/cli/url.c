@@ -8,17 +8,27 @@
 /* More than the library takes, so that it says what is wrong with a longer one. */
 #define URL_LINE_SIZE 4096
 
-/* The password is what stands between the first ':' of user:password and the last '@' before the
- * path. */
+/* Where user:password@host begins in `url`, and its length. Without a "//" it may be anywhere but
+ * in a path. */
+static char *find_authority(char *url, size_t *length)
+{
+    char *authority = strstr(url, "://"), *path = strstr(url, ":/");
+
+    if (authority) {
+        *length = strcspn(authority + 3, "/?#");
+        return authority + 3;
+    }
+    *length = strlen(path ? path + 1 : url);
+    return path ? path + 1 : url;
+}
+
+/* The password is what stands between the first ':' of user:password and the last '@' of it. */
 void cli_url_hide_password(char *url)
 {
-    char *authority = strstr(url, "://"), *at = NULL, *colon;
+    char *at = NULL, *colon, *authority;
     size_t length;
 
-    if (!authority)
-        return;
-    authority += 3;
-    length = strcspn(authority, "/?#");
+    authority = find_authority(url, &length);
     for (size_t i = 0; i < length; i++)
         if (authority[i] == '@')
             at = authority + i;

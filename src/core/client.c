@@ -129,21 +129,19 @@ static int open_engine(struct hf_client *client)
     struct hf_engine *engine = NULL;
     const struct hf_engine_ops *ops = hf__engine_find(client->url.scheme);
     if (!ops)
-        return hf__outcome_fail(HF_EINVAL,
-                                "URL \"%.150s\": this build knows no scheme \"%.40s\"; "
-                                "it knows %s",
-                                client->url.redacted, client->url.scheme,
-                                hf__engine_list(known, sizeof known));
+        return hf__url_refuse(&client->url, error,
+                              "this build knows no scheme \"%.40s\"; it knows %s",
+                              client->url.scheme, hf__engine_list(known, sizeof known));
     int code = ops->open(&engine, &client->host, &client->url, error);
     if (code != HF_OK)
         return code;
     hf__client_set_engine(client, engine);
     const char *unused = hf__url_unused_option(&client->url);
     if (unused)
-        return hf__outcome_fail(HF_EINVAL,
-                                "URL \"%.150s\": the engine \"%s\" has no option "
-                                "\"%.40s\"; holdfast-url(7) lists them",
-                                client->url.redacted, ops->name, unused);
+        return hf__url_refuse(&client->url, error,
+                              "the engine \"%s\" has no option \"%.40s\"; holdfast-url(7) "
+                              "lists them",
+                              ops->name, unused);
     return HF_OK;
 }
 

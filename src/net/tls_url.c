@@ -1,7 +1,6 @@
 /* TLS as URLs ask for it, the same for every engine: ca=FILE, cert=FILE, key=FILE, verify=yes. */
 #include "net/tls.h"
 
-#include "base/error.h"
 #include "base/url.h"
 
 /* Long enough that nobody writes it without knowing. */
@@ -16,9 +15,8 @@ int hf__tls_open_by_url(struct hf_tls **ret, struct hf_url *url, hf_error *error
     };
     *ret = NULL;
     if (!hf__url_choice(url, "verify", "yes", VERIFY_NOTHING, &settings.any_server))
-        return hf__error_set(error, HF_EINVAL, 0,
-                             "URL \"%.150s\": verify is yes, or, where whoever answers may have "
-                             "the password and the locks, " VERIFY_NOTHING,
-                             url->redacted);
+        return hf__url_refuse(url, error,
+                              "verify is yes, or, where whoever answers may have "
+                              "the password and the locks, " VERIFY_NOTHING);
     return hf__tls_open(ret, &settings, error);
 }

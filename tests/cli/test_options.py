@@ -198,6 +198,13 @@ def a_password_shows_in_no_message(box):
     assert 's3cret' not in result.err + result.out, result
     result = box.run('doctor', environment={'HOLDFAST_URL': 'local://u:s3cret@/?ns=x'})
     assert 's3cret' not in result.err + result.out, result
+    for slip in ('redis:u:s3cret@h', 'redis:/u:s3cret@h', 'redis//u:s3cret@h', 'u:s3cret@h',
+                 'zk:u:s3cret@h', 'quorum:redis:u:s3cret@h', 'rediss://u:s3cret@h?verify=maybe'):
+        result = box.expect(64, '-e', slip, 'run', 'x', 'true')
+        assert 's3cret' not in result.err + result.out, result
+    for words in (('-e', 'local:', 'torture', 'redis://u:s3cret@h'), ('torture', 'redis:u:s3cret@h')):
+        result = box.expect(64, *words)
+        assert 's3cret' not in result.err + result.out, result
 
 
 if __name__ == '__main__':

@@ -98,6 +98,29 @@ TEST(secrets_are_not_shown)
     CHECK(!strstr(error.text, "geheim"));
 }
 
+TEST(slips_show_no_password)
+{
+    static const char *const slips[] = {
+        "redis:user:geheim@host",   "redis:/user:geheim@host",  "redis//user:geheim@host",
+        "user:geheim@host",         "redis:geheim@host",        "redis:user:ge:geheim@host",
+        "redis:u:se://geheim@host", "u:se://geheim@host",       "redis:/user:geheim@host?x=%",
+        "redis//user:geheim@h,h:1", "quorum:redis:u:geheim@h,", "quorum:redis://a,redis:geheim@h",
+    };
+    for (unsigned i = 0; i < sizeof slips / sizeof *slips; i++) {
+        error = (hf_error){ 0 };
+        if (hf__url_parse(&url, slips[i], &error) == HF_OK)
+            hf__url_refuse(&url, &error, "no");
+        if (strstr(error.text, "geheim"))
+            FAIL("%s: %s", slips[i], error.text);
+        CHECK(strstr(error.text, ":***@h") != NULL);
+    }
+    parse("redis://user@host");
+    hf__url_refuse(&url, &error, "a user needs a password");
+    CHECK_STR(error.text, "URL \"redis://user@host\": a user needs a password");
+    parse("local:/srv/a@b");
+    CHECK_STR(url.redacted, "local:/srv/a@b");
+}
+
 TEST(refusals_say_what_and_where)
 {
     refuse("", "scheme");

@@ -1,33 +1,28 @@
 /* What a URL of a quorum says: quorum:URL,URL,URL[?option=value...], each URL that of one server,
  * redis:, rediss: or redis+unix:. The options are for all of them. */
-#include "base/error.h"
 #include "quorum.h"
 
 #include <stdio.h>
 #include <string.h>
 
-static int complain(const struct hf_url *url, hf_error *error, const char *what)
-{
-    return hf__error_set(error, HF_EINVAL, 0, "URL \"%.150s\": %s", url->redacted, what);
-}
-
 /* Options of the whole that make no sense for it, or belong to a server in the middle. */
 static int check_options(struct hf_url *url, hf_error *error)
 {
     if (hf__url_option(url, "format", NULL) || hf__url_option(url, "sync", NULL))
-        return complain(url, error,
-                        "the servers of a quorum have plain locks and no replicas; leave out "
-                        "format and sync");
+        return hf__url_refuse(url, error,
+                              "the servers of a quorum have plain locks and no replicas; leave out "
+                              "format and sync");
     if (hf__url_option(url, "fence", NULL))
-        return complain(url, error,
-                        "a quorum's servers are kept in step by their tokens; leave out fence");
+        return hf__url_refuse(
+            url, error, "a quorum's servers are kept in step by their tokens; leave out fence");
     for (unsigned i = 0; i < url->option_count; i++)
         if (strstr(url->options[i].value, "://"))
-            return complain(url, error,
-                            "options stand at the end, after the last server, and are for all of "
-                            "them");
+            return hf__url_refuse(
+                url, error,
+                "options stand at the end, after the last server, and are for all of "
+                "them");
     return url->option_count < HF_URL_OPTIONS_MAX ? HF_OK
-                                                  : complain(url, error, "too many options");
+                                                  : hf__url_refuse(url, error, "too many options");
 }
 
 static bool is_one_server(const struct hf_url *url)
@@ -58,8 +53,8 @@ static int read_member(struct quorum *quorum, struct hf_url *whole, const char *
     if (hf__url_parse(url, copy, error) != HF_OK)
         return HF_EINVAL;
     if (!is_one_server(url))
-        return complain(url, error,
-                        "a quorum is of single servers, by redis:, rediss: or redis+unix:");
+        return hf__url_refuse(url, error,
+                              "a quorum is of single servers, by redis:, rediss: or redis+unix:");
     for (unsigned i = 0; i < whole->option_count; i++)
         url->options[i] = whole->options[i];
     url->options[whole->option_count] =
@@ -75,7 +70,7 @@ static int read_member(struct quorum *quorum, struct hf_url *whole, const char *
         whole->options[i].used |= url->options[i].used;
     for (unsigned i = 0; i + 1 < quorum->count; i++)
         if (is_same(&quorum->members[i]->settings.place, &member->settings.place))
-            return complain(url, error, "a quorum has each server but once");
+            return hf__url_refuse(url, error, "a quorum has each server but once");
     return HF_OK;
 }
 
@@ -90,7 +85,7 @@ int hf__quorum_open_members(struct quorum *quorum, struct hf_url *url, hf_error 
     int code = check_options(url, error);
     if (code == HF_OK &&
         (url->host_count || count < QUORUM_LEAST || count > QUORUM_MOST || count % 2 == 0))
-        code = complain(url, error, form);
+        code = hf__url_refuse(url, error, form);
     for (unsigned i = 0; i < count && code == HF_OK; i++) {
         size_t length = strcspn(text, ",");
         code = read_member(quorum, url, text, length, error);

@@ -1,7 +1,6 @@
 /* What a URL of Redis says: redis://[user[:password]@][host[:port]][/database][?timeout=MS],
  * rediss: for the same with TLS, redis+unix:///path[?db=N], redis+sentinel://host,host/master, or
  * redis+cluster://host:port,host:port. */
-#include "base/error.h"
 #include "settings.h"
 
 #include <stdio.h>
@@ -12,11 +11,6 @@
 #define TIMEOUT_LEAST 100
 #define TIMEOUT_MOST 3600000
 #define DATABASE_MOST 1000000
-
-static int complain(const struct hf_url *url, hf_error *error, const char *what)
-{
-    return hf__error_set(error, HF_EINVAL, 0, "URL \"%.150s\": %s", url->redacted, what);
-}
 
 static bool parse_number(const char *text, long least, long most, long *ret)
 {
@@ -40,9 +34,10 @@ static int read_sentinels(struct redis_settings *settings, struct hf_url *url, h
     settings->sentinel_count = url->host_count;
     settings->sentinel_password = hf__url_option(url, "sentinel_password", NULL);
     if (!url->host_count || !*settings->master || strchr(settings->master, '/'))
-        return complain(url, error,
-                        "redis+sentinel://host,host,host/master names the sentinels and the master "
-                        "that they know");
+        return hf__url_refuse(
+            url, error,
+            "redis+sentinel://host,host,host/master names the sentinels and the master "
+            "that they know");
     snprintf(settings->shown, sizeof settings->shown, "master \"%.60s\"", settings->master);
     return HF_OK;
 }
@@ -53,9 +48,10 @@ static int read_seeds(struct redis_settings *settings, struct hf_url *url, hf_er
     settings->seeds = url->hosts;
     settings->seed_count = url->host_count;
     if (!url->host_count || strlen(url->path) > 1)
-        return complain(url, error,
-                        "redis+cluster://host:port,host:port names some servers of the cluster, "
-                        "and no database: a cluster has but one");
+        return hf__url_refuse(
+            url, error,
+            "redis+cluster://host:port,host:port names some servers of the cluster, "
+            "and no database: a cluster has but one");
     snprintf(settings->shown, sizeof settings->shown, "cluster of %.200s", url->hosts[0].name);
     return HF_OK;
 }
@@ -71,16 +67,17 @@ static int read_place(struct redis_settings *settings, struct hf_url *url, hf_er
         place->path = url->path;
         snprintf(settings->shown, sizeof settings->shown, "%.250s", url->path);
         if (url->host_count || !*url->path)
-            return complain(url, error, "redis+unix:///path names the socket's path, and no host");
+            return hf__url_refuse(url, error,
+                                  "redis+unix:///path names the socket's path, and no host");
         /* What the kernel has room for. */
         if (strlen(url->path) > 107)
-            return complain(url, error, "a socket's path has at most 107 bytes");
+            return hf__url_refuse(url, error, "a socket's path has at most 107 bytes");
         return HF_OK;
     }
     if (url->host_count > 1)
-        return complain(url, error, "this engine speaks to one server; name one host");
+        return hf__url_refuse(url, error, "this engine speaks to one server; name one host");
     if (url->user && !url->host_count)
-        return complain(url, error, "the host is missing after the '@'");
+        return hf__url_refuse(url, error, "the host is missing after the '@'");
     place->host = url->host_count ? url->hosts[0].name : "127.0.0.1";
     place->port = url->host_count && url->hosts[0].port ? url->hosts[0].port : REDIS_PORT;
     snprintf(settings->shown, sizeof settings->shown, "%.250s:%u", place->host, place->port);
@@ -93,9 +90,9 @@ static int read_database(struct redis_settings *settings, struct hf_url *url, hf
     const char *text = in_path ? url->path + 1 : hf__url_option(url, "db", "0");
     long database;
     if (!parse_number(text, 0, DATABASE_MOST, &database))
-        return complain(url, error, "a database is a number, such as redis://host/3");
+        return hf__url_refuse(url, error, "a database is a number, such as redis://host/3");
     if (settings->seeds && database != 0)
-        return complain(url, error, "a cluster has but one database: leave out db");
+        return hf__url_refuse(url, error, "a cluster has but one database: leave out db");
     settings->database = (unsigned)database;
     return HF_OK;
 }
@@ -103,9 +100,9 @@ static int read_database(struct redis_settings *settings, struct hf_url *url, hf
 static int read_choices(struct redis_settings *settings, struct hf_url *url, hf_error *error)
 {
     if (!hf__url_choice(url, "format", "redisson", "simple", &settings->simple))
-        return complain(url, error, "format is redisson or simple");
+        return hf__url_refuse(url, error, "format is redisson or simple");
     if (!hf__url_choice(url, "fence", "on", "off", &settings->unfenced))
-        return complain(url, error, "fence is on or off");
+        return hf__url_refuse(url, error, "fence is on or off");
     return HF_OK;
 }
 
@@ -113,7 +110,7 @@ static int read_sync(struct redis_settings *settings, struct hf_url *url, hf_err
 {
     long replicas;
     if (!parse_number(hf__url_option(url, "sync", "0"), 0, 100, &replicas))
-        return complain(url, error, "sync is a number of replicas, such as sync=1");
+        return hf__url_refuse(url, error, "sync is a number of replicas, such as sync=1");
     settings->replicas = (unsigned)replicas;
     return HF_OK;
 }
@@ -136,10 +133,11 @@ int hf__redis_settings(struct redis_settings *settings, struct hf_url *url, hf_e
     settings->user = url->user && *url->user ? url->user : NULL;
     settings->password = url->password;
     if (settings->user && !settings->password)
-        return complain(url, error, "a user needs a password: redis://user:password@host");
+        return hf__url_refuse(url, error, "a user needs a password: redis://user:password@host");
     if (!parse_number(hf__url_option(url, "timeout", TIMEOUT_DEFAULT), TIMEOUT_LEAST, TIMEOUT_MOST,
                       &timeout))
-        return complain(url, error, "timeout is a number of milliseconds from 100 to 3600000");
+        return hf__url_refuse(url, error,
+                              "timeout is a number of milliseconds from 100 to 3600000");
     settings->timeout_ms = settings->place.limit_ms = timeout;
     int code = read_place(settings, url, error);
     if (code == HF_OK)

@@ -15,11 +15,6 @@
 #define TIMEOUT_LEAST 100
 #define TIMEOUT_MOST 3600000
 
-static int complain(const struct hf_url *url, hf_error *error, const char *what)
-{
-    return hf__error_set(error, HF_EINVAL, 0, "URL \"%.150s\": %s", url->redacted, what);
-}
-
 static bool parse_timeout(const char *text, int64_t *ret)
 {
     char *end;
@@ -80,8 +75,8 @@ static int read_root(struct zk_settings *settings, const struct hf_url *url, hf_
     bool good = length == 0 || (again && strcmp(again, settings->root) == 0);
     free(again);
     return good ? HF_OK
-                : complain(url, error,
-                           "the path is no path of ZooKeeper's, such as zk://host/locks");
+                : hf__url_refuse(url, error,
+                                 "the path is no path of ZooKeeper's, such as zk://host/locks");
 }
 
 static int read_user(struct zk_settings *settings, struct hf_url *url, hf_error *error)
@@ -90,9 +85,9 @@ static int read_user(struct zk_settings *settings, struct hf_url *url, hf_error 
     settings->user = url->user && *url->user ? url->user : NULL;
     settings->password = url->password;
     if (strcmp(scheme, "digest") != 0)
-        return complain(url, error, "auth=digest is the only way to show who one is");
+        return hf__url_refuse(url, error, "auth=digest is the only way to show who one is");
     if (settings->user && !settings->password)
-        return complain(url, error, "a user needs a password: zk://user:password@host");
+        return hf__url_refuse(url, error, "a user needs a password: zk://user:password@host");
     return HF_OK;
 }
 
@@ -114,14 +109,15 @@ void hf__zk_settings_close(struct zk_settings *settings)
 int hf__zk_settings(struct zk_settings *settings, struct hf_url *url, hf_error *error)
 {
     if (url->host_count == 0)
-        return complain(url, error, "name at least one server, as in zk://host:2181");
+        return hf__url_refuse(url, error, "name at least one server, as in zk://host:2181");
     if (!parse_timeout(hf__url_option(url, "timeout", TIMEOUT_DEFAULT), &settings->timeout_ms))
-        return complain(url, error, "timeout is a number of milliseconds from 100 to 3600000");
+        return hf__url_refuse(url, error,
+                              "timeout is a number of milliseconds from 100 to 3600000");
     if (!hf__url_choice(url, "names", "curator", "kazoo", &settings->kazoo))
-        return complain(url, error, "names is \"curator\" or \"kazoo\"");
+        return hf__url_refuse(url, error, "names is \"curator\" or \"kazoo\"");
     settings->persistent = settings->kazoo;
     if (!hf__url_choice(url, "parents", "container", "persistent", &settings->persistent))
-        return complain(url, error, "parents is \"container\" or \"persistent\"");
+        return hf__url_refuse(url, error, "parents is \"container\" or \"persistent\"");
     int code = read_root(settings, url, error);
     if (code == HF_OK)
         code = read_user(settings, url, error);
