@@ -202,7 +202,8 @@ def a_password_shows_in_no_message(box):
                  'zk:u:s3cret@h', 'quorum:redis:u:s3cret@h', 'rediss://u:s3cret@h?verify=maybe'):
         result = box.expect(64, '-e', slip, 'run', 'x', 'true')
         assert 's3cret' not in result.err + result.out, result
-    for words in (('-e', 'local:', 'torture', 'redis://u:s3cret@h'), ('torture', 'redis:u:s3cret@h')):
+    for words in (('-e', 'local:', 'torture', 'redis://u:s3cret@h'),
+                  ('torture', 'redis:u:s3cret@h')):
         result = box.expect(64, *words)
         assert 's3cret' not in result.err + result.out, result
 
