@@ -40,6 +40,13 @@ static int leave(const struct cli_settings *settings, hf_hold *hold, const char 
     return print_lease(settings, name, key, token, left) ? CLI_OK : CLI_INTERNAL;
 }
 
+/* What is said about it here need not be said again at the end. */
+static void give_up_output(void)
+{
+    __fpurge(stdout);
+    clearerr(stdout);
+}
+
 /* Nobody has read the key, so nobody could ever give the lock back. */
 static int take_back(struct cli_session *session, const char *name, const char *key)
 {
@@ -47,9 +54,7 @@ static int take_back(struct cli_session *session, const char *name, const char *
     hf_hold *hold;
     bool back = hf_attach(session->client, name, key, &hold) == HF_OK && hf_unlock(hold) == HF_OK;
 
-    /* It is said here, so that it need not be said again at the end. */
-    __fpurge(stdout);
-    clearerr(stdout);
+    give_up_output();
     cli_complain("the owner's key could not be written (%s), so '%s' %s", strerror(error), name,
                  back ? "has been given back" : "stays locked until its lease ends");
     return CLI_INTERNAL;
@@ -92,13 +97,27 @@ int cli_lock(struct cli_settings *settings)
     return code;
 }
 
+/* What the lock protects goes on, so the lock stays; but its key may be another one by now. */
+static int say_key(const char *name, const char *key)
+{
+    int error = errno;
+
+    give_up_output();
+    cli_complain("the owner's key could not be written (%s), but '%s' has its new lease; the key "
+                 "is %s",
+                 strerror(error), name, key);
+    return CLI_INTERNAL;
+}
+
 static int renew_and_leave(const struct cli_settings *settings, hf_hold *hold, const char *name)
 {
-    char key[HF_OWNER_KEY_SIZE];
+    char key[HF_OWNER_KEY_SIZE] = "";
     int code = hf_renew(hold, settings->ttl_ms ? settings->ttl_ms : LEASE_MS);
 
-    if (code == HF_OK)
-        return leave(settings, hold, name, key);
+    if (code == HF_OK) {
+        code = leave(settings, hold, name, key);
+        return code == CLI_INTERNAL && key[0] ? say_key(name, key) : code;
+    }
     code = cli_fail(settings, code, hf_last_error());
     hf_unlock_nowait(hold);
     return code;
@@ -137,6 +156,7 @@ static int with_attached(struct cli_settings *settings, const char *verb)
 
 int cli_renew(struct cli_settings *settings)
 {
+    signal(SIGPIPE, SIG_IGN); /* as for lock */
     return with_attached(settings, "renew");
 }
 

@@ -110,8 +110,8 @@ def a_broken_lock_is_lost(box):
     box.expect(121, 'unlock', 'x', key)
 
 
-def lock_printing_to(box, stdout, before=None):
-    return subprocess.run([COMMAND, 'lock', '-t', '1h', 'x'], cwd=box.path, env=box.environment,
+def printing_to(box, stdout, *words, before=None):
+    return subprocess.run([COMMAND, *words], cwd=box.path, env=box.environment,
                           stdout=stdout, stderr=subprocess.PIPE, text=True, check=False,
                           timeout=PATIENCE, preexec_fn=before)
 
@@ -119,12 +119,12 @@ def lock_printing_to(box, stdout, before=None):
 @test
 def a_key_that_nobody_can_read_leaves_no_lock(box):
     with open('/dev/full', 'wb') as full:
-        refused = [lock_printing_to(box, full)]
+        refused = [printing_to(box, full, 'lock', 'x')]
     reader, writer = os.pipe()
     os.close(reader)
-    refused.append(lock_printing_to(box, writer))
+    refused.append(printing_to(box, writer, 'lock', 'x'))
     os.close(writer)
-    refused.append(lock_printing_to(box, None, lambda: os.close(1)))
+    refused.append(printing_to(box, None, 'lock', 'x', before=lambda: os.close(1)))
     for result in refused:
         equal(result.returncode, 70, result)
         contains(result.stderr, "'x' has been given back")
@@ -135,11 +135,15 @@ def a_key_that_nobody_can_read_leaves_no_lock(box):
 @test
 def a_renewal_that_nobody_reads_is_one_all_the_same(box):
     key = lock(box, '-t', '60s', 'x')
+    reader, writer = os.pipe()
+    os.close(reader)
     with open('/dev/full', 'wb') as full:
-        done = subprocess.run([COMMAND, 'renew', '-t', '1h', 'x', key], stdout=full, cwd=box.path,
-                              env=box.environment, capture_output=False, check=False,
-                              stderr=subprocess.PIPE, timeout=PATIENCE)
-    equal(done.returncode, 70)
+        refused = [printing_to(box, each, 'renew', '-t', '1h', 'x', key) for each in (full, writer)]
+    os.close(writer)
+    for result in refused:
+        equal(result.returncode, 70, result)
+        contains(result.stderr, f'the key is {key}\n')
+        equal(result.stderr.count('\n'), 1, 'lines on stderr')
     assert left(box, 'x') > 3500000
     box.expect(0, 'unlock', 'x', key)
 

@@ -2,6 +2,7 @@
 import os
 import pathlib
 import shutil
+import subprocess
 import sys
 
 from clitest import COMMAND, PATIENCE, Skip, contains, equal, main, test
@@ -86,6 +87,18 @@ def a_password_is_not_told_but_not_taken_away_either(box):
         contains(own.out, 'mutex')
         told = box.expect(0, '-e', url, 'run', 'x', '-c', 'echo $HOLDFAST_URL').out
         equal(told, server.url.replace('//', f'//{user}@' if user else '//') + '\n')
+
+
+@test
+def a_renewal_that_nobody_reads_tells_its_key_all_the_same(box):
+    url = start_server(box).url
+    key = box.expect(0, '-e', url, 'lock', '-t', '1h', 'x').out.strip()
+    with open('/dev/full', 'wb') as full:
+        renewed = subprocess.run([COMMAND, '-e', url, 'renew', '-t', '1h', 'x', key], stdout=full,
+                                 stderr=subprocess.PIPE, env=box.environment, text=True,
+                                 check=False, timeout=PATIENCE)
+    equal(renewed.returncode, 70, renewed)
+    box.expect(0, '-e', url, 'unlock', 'x', renewed.stderr.split()[-1])
 
 
 @test
