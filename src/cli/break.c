@@ -6,6 +6,43 @@
 #include <string.h>
 #include <unistd.h>
 
+static unsigned count_holders(const struct cli_picture *picture)
+{
+    unsigned count = 0;
+
+    for (size_t i = 0; i < picture->count; i++)
+        count += picture->entries[i].entry.role == HF_ROLE_HOLDER;
+    return count;
+}
+
+static int report(const struct cli_settings *settings, const char *name, uint32_t count)
+{
+    if (settings->json)
+        printf("{\"broken\":%" PRIu32 "}\n", count);
+    else if (!settings->quiet && count == 0)
+        cli_complain("nobody holds '%s', so there is nothing to break; holdfast show tells what "
+                     "is held",
+                     name);
+    else if (!settings->quiet)
+        cli_complain("'%s' was taken away from %" PRIu32 " holder%s", name, count,
+                     count == 1 ? "" : "s");
+    return count == 0 ? CLI_FINDINGS : CLI_OK;
+}
+
+/* Somebody holds it, but not the one who is meant. */
+static int report_another(const struct cli_settings *settings, const char *name)
+{
+    if (settings->quiet)
+        return CLI_BUSY;
+    if (settings->owner_text)
+        cli_complain("'%s' is held, but not under the key '%s'; see holdfast show --json", name,
+                     settings->owner_text);
+    else
+        cli_complain("'%s' is held, but not with token %" PRId64 "; see holdfast show", name,
+                     settings->token);
+    return CLI_BUSY;
+}
+
 /* The key of the holder that --owner or --token means; NULL with *ret CLI_OK: all of them. */
 static const char *choose_key(const struct cli_settings *settings,
                               const struct cli_picture *picture, const char *name, int *ret)
@@ -20,9 +57,7 @@ static const char *choose_key(const struct cli_settings *settings,
         if (entry->role == HF_ROLE_HOLDER && entry->token == (uint64_t)settings->token)
             return entry->owner_key;
     }
-    cli_complain("nobody holds '%s' with token %" PRId64 "; see holdfast show", name,
-                 settings->token);
-    *ret = CLI_BUSY;
+    *ret = count_holders(picture) > 0 ? report_another(settings, name) : report(settings, name, 0);
     return NULL;
 }
 
@@ -40,15 +75,6 @@ static void list_holders(const struct cli_picture *picture, const char *key)
         else
             cli_say(stderr, "\n", "  %s%s", entry->owner_text, age);
     }
-}
-
-static unsigned count_holders(const struct cli_picture *picture)
-{
-    unsigned count = 0;
-
-    for (size_t i = 0; i < picture->count; i++)
-        count += picture->entries[i].entry.role == HF_ROLE_HOLDER;
-    return count;
 }
 
 /* CLI_OK: go on. `picture` NULL: nobody knows who holds it. */
@@ -84,18 +110,11 @@ static int do_break(struct cli_session *session, const char *name, const char *k
     uint32_t count = 0;
     int code = session->client ? hf_break(session->client, name, key, &count) : HF_OK;
 
+    if (code == HF_BUSY && key)
+        return report_another(settings, name);
     if (code != HF_OK)
         return cli_fail(settings, code, hf_last_error());
-    if (settings->json)
-        printf("{\"broken\":%" PRIu32 "}\n", count);
-    else if (!settings->quiet && count == 0)
-        cli_complain("nobody holds '%s', so there is nothing to break; holdfast show tells what "
-                     "is held",
-                     name);
-    else if (!settings->quiet)
-        cli_complain("'%s' was taken away from %" PRIu32 " holder%s", name, count,
-                     count == 1 ? "" : "s");
-    return count == 0 ? CLI_FINDINGS : CLI_OK;
+    return report(settings, name, count);
 }
 
 static int look_and_break(struct cli_session *session, const char *name)

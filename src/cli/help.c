@@ -127,7 +127,8 @@ const char cli_help_break[] =
     "  holdfast break --token 1789 -y nightly    # only the holder with this token\n"
     "\n"
     "The holder is told (its run stops the command and exits with 121), and the next owner's\n"
-    "token fences it off. Keys and tokens: holdfast show --json. Exit 1: nobody holds it, or no.\n";
+    "token fences it off. Keys and tokens: holdfast show --json. Exit 1: nobody holds it, or no;\n"
+    "75: another one holds it.\n";
 
 const char cli_help_sem[] =
     "holdfast sem NAME set M | get | rm\n"

@@ -253,9 +253,10 @@ def break_can_mean_one_of_several(box):
 @test
 def break_of_the_wrong_holder_is_75(box):
     holder = box.hold('x')
-    box.expect(75, 'break', '-y', '--token', '1', 'x')
-    result = box.run('break', '-y', '--owner', 'nobody', 'x')
-    assert result.code in (64, 75), result
+    contains(box.expect(75, 'break', '-y', '--token', '1', 'x').err, 'not with token 1')
+    contains(box.expect(75, 'break', '-y', '--owner', 'nobody', 'x').err,
+             "held, but not under the key 'nobody'")
+    equal(box.expect(75, '-q', 'break', '-y', '--owner', 'nobody', 'x').err, '')
     equal(box.count('holders', 'x'), 1)
     holder.stop()
 
@@ -263,7 +264,11 @@ def break_of_the_wrong_holder_is_75(box):
 @test
 def break_of_what_nobody_holds_is_1(box):
     contains(box.expect(1, 'break', 'x').err, 'nobody holds')
-    equal(json.loads(box.expect(1, '--json', 'break', '-y', 'x').out), {'broken': 0})
+    for words in ((), ('--token', '5'), ('--owner', 'nobody')):
+        contains(box.expect(1, 'break', '-y', *words, 'x').err, 'nobody holds')
+        equal(box.expect(1, '-q', 'break', '-y', *words, 'x').err, '')
+        told = box.expect(1, '--json', 'break', '-y', *words, 'x').out
+        equal(json.loads(told), {'broken': 0})
 
 
 @test
