@@ -42,6 +42,7 @@ struct cli_job {
     pid_t pid;
     int guard_fd;
     pid_t guard_pid;
+    int64_t guard_told_ms; /* when it is to kill the command; 0: it does not know of it yet */
     struct cli_terminal terminal;
     enum cli_stage stage;
     int cause; /* why it was ended: CLI_LOST, CLI_TIMED_OUT or 0 */
@@ -68,6 +69,8 @@ int cli_job_do(struct cli_job *job, struct cli_session *session);
 
 /* Runs the command until it and, after a loss, its process group have ended. */
 void cli_job_supervise(struct cli_job *job);
+/* Makes a timerfd on the clock of cli_now_ms readable then; CLI_NEVER: not at all. */
+void cli_timer_arm(int timer, int64_t at_ms);
 
 /* ---- run_child.c ---- */
 
@@ -81,9 +84,11 @@ void cli_child_shell(const struct cli_job *job, const char *command);
 
 /* ---- run_guard.c ---- */
 
-/* A small process that kills the command's group if holdfast itself is killed. */
+/* A small process that kills the command's group if holdfast itself is killed or, being stopped,
+ * does not do so in time. */
 bool cli_guard_start(struct cli_job *job);
-void cli_guard_watch(struct cli_job *job); /* once the child's pid is known */
+/* Once the child's pid is known, and whenever its last moment is another; or CLI_NEVER. */
+void cli_guard_watch(struct cli_job *job, int64_t kill_at_ms);
 void cli_guard_end(struct cli_job *job);
 
 /* ---- run_terminal.c ---- */

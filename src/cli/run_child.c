@@ -73,7 +73,7 @@ int cli_child_start(struct cli_job *job)
     if (!job->nested)
         setpgid(job->pid, job->pid);
     job->terminal.given = foreground;
-    cli_guard_watch(job);
+    cli_guard_watch(job, CLI_NEVER);
     error = exec_error(ends[0]);
     close(ends[0]);
     return error ? report_exec(job, error) : CLI_OK;

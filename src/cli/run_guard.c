@@ -1,15 +1,24 @@
-/* The guard: a process of our own that outlives a SIGKILL of holdfast just long enough to kill the
- * command's whole process group, which would otherwise go on without a lock. The kernel kills the
- * command itself (PR_SET_PDEATHSIG), but knows nothing of its children. */
+/* The guard: a process of our own that kills the command's whole process group, which would
+ * otherwise go on without a lock, when holdfast cannot: it outlives a SIGKILL of holdfast just long
+ * enough, and while holdfast is stopped it knows when the lock ends. The kernel kills the command
+ * itself (PR_SET_PDEATHSIG), but knows nothing of its children, nor of locks. */
 #include "run.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
+#include <sys/timerfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+/* What the guard is told, each time anew. */
+struct word {
+    pid_t group;        /* 0: there is nothing left to kill */
+    int64_t kill_at_ms; /* CLI_NEVER: only if holdfast ends without a word */
+};
 
 static bool read_all(int fd, void *buffer, size_t size)
 {
@@ -23,11 +32,9 @@ static bool read_all(int fd, void *buffer, size_t size)
 
 /* Nothing but the pipe stays open: whoever reads our output must not wait for the guard, and the
  * store must not see it. */
-static _Noreturn void guard(int fd)
+static void keep_nothing_but(int fd)
 {
     sigset_t all;
-    pid_t group;
-    char done;
 
     sigfillset(&all);
     sigprocmask(SIG_SETMASK, &all, NULL);
@@ -35,8 +42,32 @@ static _Noreturn void guard(int fd)
     prctl(PR_SET_NAME, "holdfast-guard");
     dup2(fd, 0);
     syscall(SYS_close_range, 1U, ~0U, 0U);
-    if (read_all(0, &group, sizeof(group)) && !read_all(0, &done, 1))
-        kill(-group, SIGKILL);
+}
+
+/* The last word. False: there will be no more. */
+static bool hear(struct word *told)
+{
+    struct pollfd words = { 0, POLLIN, 0 };
+
+    while (poll(&words, 1, 0) > 0)
+        if (!read_all(0, told, sizeof(*told)))
+            return false;
+    return true;
+}
+
+static _Noreturn void guard(int fd)
+{
+    struct word told = { 0, CLI_NEVER };
+
+    keep_nothing_but(fd);
+    int timer = timerfd_create(CLOCK_BOOTTIME, TFD_NONBLOCK);
+    while (hear(&told) && cli_now_ms() < told.kill_at_ms) {
+        struct pollfd polled[] = { { 0, POLLIN, 0 }, { timer, POLLIN, 0 } };
+        cli_timer_arm(timer, told.kill_at_ms);
+        poll(polled, 2, -1);
+    }
+    if (told.group)
+        kill(-told.group, SIGKILL);
     _exit(0);
 }
 
@@ -80,13 +111,14 @@ bool cli_guard_start(struct cli_job *job)
     if (job->guard_pid < 0)
         return false;
     close(ends[0]);
+    fcntl(ends[1], F_SETFL, O_NONBLOCK);
     job->guard_fd = ends[1];
     return true;
 }
 
-/* A write to a guard that somebody killed must not kill us: there is no guard then, but still the
- * kernel's own signal to the command. */
-static void tell(const struct cli_job *job, const void *what, size_t size)
+/* A write to a guard that somebody killed must not kill us, nor one to a guard that somebody
+ * stopped stop us: there is no guard then, but still the kernel's own signal to the command. */
+static void tell(const struct cli_job *job, struct word word)
 {
     sigset_t pipe_signal;
     struct timespec at_once = { 0 };
@@ -94,23 +126,25 @@ static void tell(const struct cli_job *job, const void *what, size_t size)
     sigemptyset(&pipe_signal);
     sigaddset(&pipe_signal, SIGPIPE);
     sigprocmask(SIG_BLOCK, &pipe_signal, NULL);
-    if (write(job->guard_fd, what, size) != (ssize_t)size)
+    if (write(job->guard_fd, &word, sizeof(word)) != (ssize_t)sizeof(word))
         sigtimedwait(&pipe_signal, NULL, &at_once);
     if (!sigismember(&job->session->original, SIGPIPE))
         sigprocmask(SIG_UNBLOCK, &pipe_signal, NULL);
 }
 
-void cli_guard_watch(struct cli_job *job)
+void cli_guard_watch(struct cli_job *job, int64_t kill_at_ms)
 {
-    if (job->guard_fd >= 0)
-        tell(job, &job->pid, sizeof(job->pid));
+    if (job->guard_fd < 0 || job->guard_told_ms == kill_at_ms)
+        return;
+    job->guard_told_ms = kill_at_ms;
+    tell(job, (struct word){ job->pid, kill_at_ms });
 }
 
 void cli_guard_end(struct cli_job *job)
 {
     if (job->guard_fd < 0)
         return;
-    tell(job, "", 1);
+    tell(job, (struct word){ 0, CLI_NEVER });
     close(job->guard_fd);
     job->guard_fd = -1;
     waitpid(job->guard_pid, NULL, 0);

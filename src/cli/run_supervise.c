@@ -110,6 +110,14 @@ static int64_t warn_at(const struct cli_job *job)
     return job->held_until_ms - (job->grace_ms > margin ? job->grace_ms : margin);
 }
 
+/* What the guard does if we cannot. Not before we would. */
+static int64_t guard_at(const struct cli_job *job)
+{
+    if (job->stage == CLI_ENDING)
+        return job->kill_at_ms;
+    return ignores_loss(job) ? CLI_NEVER : last_moment(job);
+}
+
 static void do_what_is_due(struct cli_job *job)
 {
     int64_t now = cli_now_ms();
@@ -125,6 +133,7 @@ static void do_what_is_due(struct cli_job *job)
         cli_child_signal(job, SIGKILL);
         job->stage = CLI_KILLED;
     }
+    cli_guard_watch(job, guard_at(job));
 }
 
 static int64_t next_due(const struct cli_job *job)
@@ -143,6 +152,8 @@ static void suspend_with_command(struct cli_job *job)
     bool had = job->terminal.given;
 
     cli_terminal_take_back(&job->terminal);
+    /* The command stands still as well. */
+    cli_guard_watch(job, CLI_NEVER);
     cli_terminal_suspend();
     hf_dispatch(job->session->client);
     do_what_is_due(job);
@@ -221,7 +232,7 @@ static bool is_over(struct cli_job *job)
     return job->stage != CLI_ENDING || !cli_child_group_alive(job);
 }
 
-static void arm(int timer, int64_t at_ms)
+void cli_timer_arm(int timer, int64_t at_ms)
 {
     struct itimerspec spec = { 0 };
 
@@ -239,7 +250,7 @@ static void turn(struct cli_job *job, int timer)
                                { job->session->signal_fd, POLLIN, 0 },
                                { timer, POLLIN, 0 } };
 
-    arm(timer, next_due(job));
+    cli_timer_arm(timer, next_due(job));
     poll(polled, 3, -1);
     hf_dispatch(job->session->client);
     forward_signals(job);
@@ -263,6 +274,7 @@ void cli_job_supervise(struct cli_job *job)
     int timer = timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK);
     bool had_terminal;
 
+    cli_guard_watch(job, guard_at(job));
     while (!is_over(job))
         turn(job, timer);
     had_terminal = job->terminal.given;

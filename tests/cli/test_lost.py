@@ -41,6 +41,26 @@ def a_stubborn_group_is_dead_before_the_next_owner(box):
         assert int(alive.read() or 0) < int(later.read()), 'it ran beside the next owner'
 
 
+@test_of_a_moment
+def who_is_stopped_leaves_nothing_beside_the_next_owner(box):
+    box.script('stubborn', STUBBORN)
+    process = box.start('run', '--max-hold', '6s', 'x', '--', './stubborn')
+    child, grandchild = box.read_pid('child'), box.read_pid('grandchild')
+    process.signal(signal.SIGSTOP)
+    second = box.start('run', 'x', '--', 'sh', '-c',
+                       'cat /proc/$(cat child)/stat /proc/$(cat grandchild)/stat 2>&- | '
+                       'cut -d" " -f3')
+    states = second.end().out.split()
+    assert all(state in 'ZX' for state in states), f'not alone, but with {states}'
+    wait_until(lambda: not is_alive(grandchild), 'the group is dead')
+    equal(heard(box), '')
+    process.signal(signal.SIGCONT)
+    result = process.end()
+    equal(result.code, 121)
+    contains(result.err, "'x' was lost while the command ran")
+    assert not is_alive(child)
+
+
 @test
 def a_command_that_obeys_ends_early_with_121(box):
     result = box.expect(121, 'run', '--max-hold', '62s', '--grace', '60s', 'x', '--', 'sh', '-c',

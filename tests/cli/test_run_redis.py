@@ -52,6 +52,12 @@ def a_nested_run_of_the_same_name_reenters(box):
 
 
 @test
+def a_lease_that_is_renewed_wakes_no_guard(box):
+    url = start_server(box).url
+    box.expect(7, '-e', url, 'run', '-t', '1s', 'x', '--', 'sh', '-c', 'sleep 3; exit 7')
+
+
+@test
 def a_nested_run_that_wants_more_is_refused(box):
     url = start_server(box).url
     for outer, inner in ((['-s', 'z'], ['-W', 'z']), (['z'], ['-s', 'z']),

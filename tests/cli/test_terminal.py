@@ -134,6 +134,24 @@ def a_stopped_job_whose_lock_is_broken_dies_when_continued(box):
 
 
 @test
+def a_stopped_job_whose_lease_ends_stays_stopped_until_it_is_continued(box):
+    screen = terminal(box, 'run', '--max-hold', '2s', 'x', '--', 'sh', '-c',
+                      'trap "echo heard; exit 0" TERM; echo $$ > child; echo ready; '
+                      'while :; do sleep 0.1; done')
+    screen.wait_for('ready')
+    child = box.read_pid('child')
+    screen.type('\x1a')
+    equal(screen.next_report(), 'stopped')
+    equal(box.expect(0, 'run', 'x', '--', 'sh', '-c', f'cut -d" " -f3 /proc/{child}/stat').out,
+          'T\n')
+    screen.order('fg')
+    contains(screen.next_report(), 'exit 121')
+    assert not is_alive(child)
+    assert 'heard' not in screen.text, screen.text
+    screen.close()
+
+
+@test
 def show_watch_ends_with_ctrl_c(box):
     holder = box.hold('x', '--owner', 'Somebody')
     screen = terminal(box, 'show', '--watch=100ms')
