@@ -171,6 +171,14 @@ static void drop_words(struct hf_claim *claim)
     claim->op.error = NULL;
 }
 
+/* Whoever loses patience before there are any words may hear from the engine who is silent. */
+static void find_words(struct hf_claim *claim)
+{
+    const struct hf_engine_ops *ops = claim->client->ops;
+    if (claim->outcome == HF_UNREACHABLE && !claim->op.error && ops->why_silent)
+        ops->why_silent(claim->client->engine, &claim->op);
+}
+
 /* What a step says about the store as a whole. That a claim which never had anything is GONE, or
  * that something cannot be, the engine may say without having asked. */
 static void note_store(struct hf_claim *claim, enum hf_claim_event event)
@@ -201,6 +209,8 @@ void hf__claim_drive(struct hf_claim *claim, enum hf_claim_event event)
     follow_lease(claim, event);
     if ((actions & HF_DO_TELL) && claim->done)
         hf__point(client, "before_return", claim->op.name);
+    if ((actions & HF_DO_TELL) && before == HF_CLAIM_ASKING && event == HF_ON_DEADLINE)
+        find_words(claim);
     if (actions & HF_DO_TELL)
         take_caller(claim, &caller);
     set_timers(claim, actions);

@@ -121,6 +121,25 @@ TEST(two_dead_are_too_many)
     quorum_end(servers);
 }
 
+/* Patience ends long before the servers' time-out does. */
+TEST(who_waits_in_vain_hears_how_many_are_silent)
+{
+    struct server servers[QUORUM_SERVERS] = { 0 };
+    hf_hold *none = NULL;
+    quorum_start(servers);
+    hf_client *client = quorum_open(servers, NEVER_MS, LEASE_MS);
+
+    come_and_go(client);
+    server_stop(&servers[0]);
+    server_stop(&servers[1]);
+    CHECK_ERROR(hf_lock(client, "one", 1000 * test_slow(), NULL, &none), HF_UNREACHABLE);
+    CHECK(strstr(hf_last_error()->text, "2 of the quorum's 3 servers") != NULL);
+    server_continue(&servers[0]);
+    server_continue(&servers[1]);
+    hf_close(client);
+    quorum_end(servers);
+}
+
 /* Whoever waits gets it only when the lease is over at two, and by then its holder knows. */
 TEST(who_is_cut_off_from_two_has_stopped_believing_before_the_next_one_begins)
 {

@@ -125,6 +125,23 @@ TEST(a_replica_that_hangs_means_no)
     pair_kill(&pair);
 }
 
+/* Patience ends long before the replicas' time does. */
+TEST(who_waits_in_vain_hears_of_the_replicas)
+{
+    struct pair pair = { 0 };
+    hf_hold *hold = NULL;
+    pair_start(&pair);
+    hf_client *client = open_synced(&pair.server, 1, PATIENT_MS);
+
+    give_back(take_patiently(client, "one"));
+    server_stop(&pair.replica);
+    CHECK_ERROR(hf_lock(client, "one", 1000 * test_slow(), NULL, &hold), HF_UNREACHABLE);
+    CHECK(strstr(hf_last_error()->text, "replicas have not confirmed it") != NULL);
+    server_continue(&pair.replica);
+    hf_close(client);
+    pair_kill(&pair);
+}
+
 TEST(a_replica_that_hangs_holds_up_nothing_else)
 {
     struct pair pair = { 0 };

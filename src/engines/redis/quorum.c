@@ -99,4 +99,5 @@ const struct hf_engine_ops hf__quorum = {
     .change = hf__quorum_change,
     .examine = hf__quorum_examine,
     .forked = forked,
+    .why_silent = hf__tally_why_silent,
 };

@@ -139,7 +139,7 @@ static const char *const schemes[] = { "redis",           "rediss",
     .schemes = schemes, .open = open_redis, .close = close_redis, .attempt = hf__redis_attempt,    \
     .release = hf__redis_release, .renew = hf__redis_renew, .set_aside = hf__redis_set_aside,      \
     .change = hf__redis_change, .inspect = hf__redis_inspect, .examine = hf__redis_examine,        \
-    .forked = forked
+    .forked = forked, .why_silent = hf__sync_why_silent
 
 #define PLAIN_CAPS (HF_CAP_MUTEX | HF_CAP_DETACH | HF_CAP_INSPECT | HF_CAP_BREAK)
 #define CAPS (PLAIN_CAPS | HF_CAP_FAIR | HF_CAP_RW | HF_CAP_PERMIT | HF_CAP_COUNTER | HF_CAP_LATCH)

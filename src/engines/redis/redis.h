@@ -67,9 +67,10 @@ struct redis {
 #define REDIS_HOLDS 1u  /* the server has granted it */
 #define REDIS_UNSURE 2u /* a question had no answer: the server may have granted it */
 #define REDIS_RENEWING 4u
-#define REDIS_QUEUED 8u     /* the server keeps a place for it, or has done so */
-#define REDIS_CONTENDED 16u /* it had to wait */
-#define REDIS_LISTENS 32u   /* it can be told of a grant, as of its last question */
+#define REDIS_QUEUED 8u      /* the server keeps a place for it, or has done so */
+#define REDIS_CONTENDED 16u  /* it had to wait */
+#define REDIS_LISTENS 32u    /* it can be told of a grant, as of its last question */
+#define REDIS_CONFIRMING 64u /* the server has granted it, and its replicas are being asked */
 #define REDIS_GRANTED_SHIFT 8
 
 /* A client of one server, or, with a front, of one node. NULL: out of memory. */
@@ -107,6 +108,7 @@ void hf__together_close(struct redis *redis);
 /* A granted question is kept until the replicas have been asked, and handed back. If they have not
  * got it, op->error says so. */
 void hf__sync_wait(struct redis *redis, struct question *question);
+void hf__sync_why_silent(struct hf_engine *engine, struct hf_op *op);
 void hf__sync_open(struct redis *redis);
 void hf__sync_close(struct redis *redis);
 

@@ -125,6 +125,7 @@ static void end_round(struct redis *redis, struct question *round, int64_t count
         struct question *question = HF_CONTAINER(link, struct question, link);
         struct hf_op *op = question->op;
         bool definite, same = by_the_same(redis, question);
+        op->engine_word[1] &= ~(uint64_t)REDIS_CONFIRMING;
         if (count < 0)
             hf__question_failed(&redis->syncing, round, reply, &op->error, &definite);
         else if (question->unmarked)
@@ -178,8 +179,19 @@ static void turn_ends(struct hf_task *task)
 void hf__sync_wait(struct redis *redis, struct question *question)
 {
     question->opening = redis->asking.openings;
+    question->op->engine_word[1] |= REDIS_CONFIRMING;
     hf__list_append(&redis->sync_gathering, &question->link);
     hf__loop_defer(redis->base.host->loop, &redis->sync_begin);
+}
+
+void hf__sync_why_silent(struct hf_engine *engine, struct hf_op *op)
+{
+    const struct redis *redis = (const struct redis *)engine;
+    if (op->engine_word[1] & REDIS_CONFIRMING)
+        hf__op_explain(op, HF_UNREACHABLE, 0,
+                       "\"%.200s\": the server has granted it, but sync=%u replicas have not "
+                       "confirmed it in time",
+                       op->name, redis->settings.replicas);
 }
 
 void hf__sync_open(struct redis *redis)

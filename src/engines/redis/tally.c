@@ -89,19 +89,22 @@ static const hf_error *error_of(const struct ballot *ballot, enum vote_word word
     return NULL;
 }
 
-static void explain(struct ballot *ballot, const hf_error *why, int code)
+static unsigned count_absent(const struct ballot *ballot)
 {
-    unsigned silent = count_words(ballot, VOTE_SILENT), never = count_words(ballot, VOTE_NEVER);
+    return count_words(ballot, VOTE_SILENT) + count_words(ballot, VOTE_NEVER);
+}
+
+static void explain(struct ballot *ballot, unsigned absent, const hf_error *why, int code)
+{
     hf__op_explain(ballot->op, code, why ? why->native : 0,
-                   "%u of the quorum's %u servers cannot be had, and %u are needed: %.240s",
-                   silent + never, ballot->quorum->count, ballot->quorum->majority,
-                   why ? why->text : "no answer");
+                   "%u of the quorum's %u servers cannot be had, and %u are needed: %.240s", absent,
+                   ballot->quorum->count, ballot->quorum->majority, why ? why->text : "no answer");
 }
 
 static void fail(struct ballot *ballot)
 {
     const hf_error *why = error_of(ballot, VOTE_NEVER);
-    explain(ballot, why, why ? why->code : HF_ENOMEM);
+    explain(ballot, count_absent(ballot), why, why ? why->code : HF_ENOMEM);
     end_round(ballot, HF_FAILED);
 }
 
@@ -109,7 +112,7 @@ static void fail(struct ballot *ballot)
 static void be_silent(struct ballot *ballot)
 {
     const hf_error *why = error_of(ballot, VOTE_SILENT);
-    explain(ballot, why ? why : error_of(ballot, VOTE_NEVER), HF_UNREACHABLE);
+    explain(ballot, count_absent(ballot), why ? why : error_of(ballot, VOTE_NEVER), HF_UNREACHABLE);
     set_lease(ballot, now_of(ballot));
     end_round(ballot, HF_NO_ANSWER);
 }
@@ -180,6 +183,19 @@ void hf__tally_limit_over(struct hf_timer *timer)
         refuse(ballot);
 }
 
+/* Who may still answer is as good as silent to whoever has no more patience. */
+void hf__tally_why_silent(struct hf_engine *engine, struct hf_op *op)
+{
+    (void)engine;
+    struct ballot *ballot = hf__ballot_of(op);
+    if (!ballot || !ballot->open || !ballot->taking)
+        return;
+    unsigned absent = count_absent(ballot) + count_words(ballot, VOTE_UNHEARD);
+    const hf_error *why = error_of(ballot, VOTE_SILENT);
+    if (absent > spare(ballot))
+        explain(ballot, absent, why ? why : error_of(ballot, VOTE_NEVER), HF_UNREACHABLE);
+}
+
 /* ---- giving back ---- */
 
 void hf__tally_giving(struct ballot *ballot)
@@ -196,7 +212,7 @@ void hf__tally_giving(struct ballot *ballot)
         hf__ballot_answer(ballot, HF_GONE);
         hf__ballot_retire(ballot);
     } else if (silent > ballot->left) {
-        explain(ballot, error_of(ballot, VOTE_SILENT), HF_UNREACHABLE);
+        explain(ballot, count_absent(ballot), error_of(ballot, VOTE_SILENT), HF_UNREACHABLE);
         hf__ballot_answer(ballot, HF_NO_ANSWER);
     }
 }
