@@ -9,7 +9,8 @@
 struct cli_doctor {
     struct cli_session *session;
     unsigned facts, findings;
-    char server[256]; /* whose facts were printed last */
+    unsigned store_findings; /* those that are about the store */
+    char server[256];        /* whose facts were printed last */
     /* The findings as text, until all facts are printed; NULL: printed at once. */
     FILE *told;
     char *text;

@@ -39,7 +39,7 @@ static int flushed(int code)
     if (fflush(stdout) == 0 && !ferror(stdout))
         return code;
     cli_complain("the output could not be written");
-    return code == CLI_OK ? CLI_INTERNAL : code;
+    return code == CLI_OK || code == CLI_FINDINGS ? CLI_INTERNAL : code;
 }
 
 static int dispatch(struct cli_settings *settings, const struct cli_verb *verb)

@@ -2,8 +2,9 @@
 import json
 import os
 import signal
+import subprocess
 
-from clitest import Skip, contains, equal, main, state_of, test, wait_until
+from clitest import COMMAND, PATIENCE, Skip, contains, equal, main, state_of, test, wait_until
 
 
 def state_file(box):
@@ -102,6 +103,16 @@ def a_password_in_the_environment_is_found_but_not_shown(box):
     equal(result.code, 1)
     contains(result.out, '--url-file')
     assert 's3cret' not in result.out + result.err
+
+
+@test
+def findings_that_nobody_can_read_are_an_error(box):
+    with open('/dev/full', 'wb') as full:
+        for words in ((), ('--json',)):
+            done = subprocess.run([COMMAND, '-e', 'local:', 'doctor', *words], stdout=full,
+                                  stderr=subprocess.PIPE, check=False, timeout=PATIENCE,
+                                  env={**box.environment, 'HOLDFAST_URL': 'redis://u:pw@h'})
+            equal(done.returncode, 70, done)
 
 
 def as_nobody():

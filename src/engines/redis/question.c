@@ -45,7 +45,7 @@ static const char *advice(const struct redis *redis, int code)
                    : "the name is in use as another kind of thing; if that is a plain lock (SET NX "
                      "PX, as redis-py's), say format=simple";
     case HF_DENIED:
-        return "the server refuses this user; it needs the lock's keys and channels";
+        return "the server refuses this user; it needs the lock's keys, channels and commands";
     case HF_ELIMIT:
         return "the server takes no more";
     case HF_ENOTSUP:
