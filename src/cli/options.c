@@ -219,6 +219,18 @@ static bool parse_letters(struct parse *parse, char *text)
     return true;
 }
 
+/* A "--" before the command may stand for itself: one before the name has ended the options. */
+static bool take_command(struct parse *parse, char *word)
+{
+    struct cli_settings *settings = parse->settings;
+
+    if (strcmp(word, "--") != 0)
+        settings->words[settings->word_count++] = word;
+    while (parse->arg < parse->end)
+        settings->words[settings->word_count++] = *parse->arg++;
+    return true;
+}
+
 /* The first word is the verb; the first one after it may be a NAME; a command begins after that. */
 static bool parse_word(struct parse *parse, char *word)
 {
@@ -240,10 +252,7 @@ static bool parse_word(struct parse *parse, char *word)
     }
     if (settings->name_count == 0)
         return store_name(settings, word);
-    settings->words[settings->word_count++] = word;
-    while (parse->arg < parse->end)
-        settings->words[settings->word_count++] = *parse->arg++;
-    return true;
+    return take_command(parse, word);
 }
 
 static bool check_verb(const struct parse *parse)

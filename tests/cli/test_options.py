@@ -153,6 +153,10 @@ def the_command_keeps_its_own_options(box):
     equal(box.expect(0, 'run', 'x', 'printf', '%s.', '-n', '-E', '3').out, '-n.-E.3.')
     equal(box.expect(0, 'run', 'x', '--', 'printf', '%s.', '--', '--wait').out, '--.--wait.')
     equal(box.expect(0, 'run', '--', '-odd', 'echo', '-q').out, '-q\n')
+    for words in (('--', '-odd', '--'), ('-l', '-odd', '--'), ('--', '-odd')):
+        equal(box.expect(0, 'run', *words, 'echo', '--', '-q').out, '-- -q\n', words)
+    equal(box.expect(0, 'run', '--', 'x', '--', 'printf', '%s.', '--').out, '--.')
+    refuses(box, 'no command', 'run', '--', 'x', '--')
 
 
 @test
