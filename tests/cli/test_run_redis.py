@@ -122,6 +122,16 @@ def break_works_where_the_engine_does_not_show_who_holds(box):
 
 
 @test
+def a_lock_of_the_other_format_is_not_answered_with_the_format_that_was_said(box):
+    url = start_server(box).url
+    box.expect(0, '-e', url, 'lock', '-t', '1h', 'x')
+    for words in (('try', 'x', 'true'), ('show', 'x'), ('break', '-y', 'x')):
+        told = box.run('-e', url + '?format=simple', *words)
+        contains(told.err, 'which format=simple and quorum: are for')
+        assert 'is format=simple meant' not in told.err, told
+
+
+@test
 def namespaces_are_for_local(box):
     result = box.expect(64, '-N', 'blue', '-e', 'redis://127.0.0.1:1', 'run', 'x', 'true')
     contains(result.err, '-N is for local: only')

@@ -41,7 +41,8 @@ static const char *advice(const struct redis *redis, int code)
     switch (code) {
     case HF_EKIND:
         return redis->settings.simple
-                   ? "the name is in use as another kind of thing; is format=simple meant?"
+                   ? "the name is in use as something else than a plain lock, which format=simple "
+                     "and quorum: are for"
                    : "the name is in use as another kind of thing; if that is a plain lock (SET NX "
                      "PX, as redis-py's), say format=simple";
     case HF_DENIED:

@@ -8,7 +8,7 @@
 local function take(lock, last, owner, lease_ms, token_ms, least)
     local is = redis.call('type', lock).ok
     if is ~= 'none' and is ~= 'string' then
-        return {-1, 'is there, but is no plain lock; is format=simple meant?'}
+        return {-1, 'is there, but is no plain lock, which format=simple and quorum: are for'}
     end
     local holder = redis.call('get', lock)
     if holder and holder ~= owner then
