@@ -132,6 +132,14 @@ def a_lock_of_the_other_format_is_not_answered_with_the_format_that_was_said(box
 
 
 @test
+def a_database_that_the_server_does_not_have_is_a_wrong_url(box):
+    url = start_server(box).url
+    box.expect(0, '-e', url + '/15', 'run', 'x', 'true')
+    for words in (('run', 'x', 'true'), ('lock', 'x'), ('show',), ('doctor',)):
+        contains(box.expect(64, '-e', url + '/99', *words).err, 'this server has no database 99')
+
+
+@test
 def namespaces_are_for_local(box):
     result = box.expect(64, '-N', 'blue', '-e', 'redis://127.0.0.1:1', 'run', 'x', 'true')
     contains(result.err, '-N is for local: only')

@@ -59,6 +59,17 @@ static void authenticate(struct connection *connection)
     greet(connection, &command, must_be_ok);
 }
 
+/* A server has 16 databases, or as many as its configuration says: the URL is wrong. */
+static void selected(struct connection *connection, struct question *question,
+                     const redisReply *reply)
+{
+    const char *said = hf__reply_text(reply);
+    if (strstr(said, "out of range") || strstr(said, "invalid DB index"))
+        hf__connection_break(connection, HF_EINVAL, 0, "this server has no database %u: %.150s",
+                             connection->redis->settings.database, said);
+    must_be_ok(connection, question, reply);
+}
+
 static void select_database(struct connection *connection)
 {
     struct command command;
@@ -66,7 +77,7 @@ static void select_database(struct connection *connection)
         return;
     hf__command_begin(&command, "SELECT");
     hf__command_number(&command, connection->redis->settings.database);
-    greet(connection, &command, must_be_ok);
+    greet(connection, &command, selected);
 }
 
 static void say_name(struct connection *connection)

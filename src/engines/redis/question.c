@@ -77,7 +77,8 @@ int hf__question_failed(const struct connection *connection, const struct questi
     const char *shown = connection->redis->settings.shown;
     if (!reply) {
         int code = connection->why.code;
-        *definite = !question->sent && (code == HF_DENIED || code == HF_ENOTSUP);
+        *definite =
+            !question->sent && (code == HF_DENIED || code == HF_EINVAL || code == HF_ENOTSUP);
         code = *definite ? code : HF_UNREACHABLE;
         hf__explain(error, code, connection->why.native, "%s", connection->why.text);
         return code;
