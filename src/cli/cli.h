@@ -149,6 +149,7 @@ int cli_usage(const struct cli_settings *settings, const char *verb, const char 
 char *cli_url_choose(const struct cli_settings *settings);
 /* Overwrites the password of a URL in argv, where ps would show it. */
 void cli_url_hide_password(char *url);
+bool cli_url_lost_password(const struct cli_settings *settings, const char *url);
 
 /* ---- session.c ---- */
 

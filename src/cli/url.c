@@ -37,6 +37,15 @@ void cli_url_hide_password(char *url)
         memset(colon + 1, 'x', (size_t)(at - colon - 1));
 }
 
+/* An outer holdfast hands its URL on without the password that -e or a file gave it. */
+bool cli_url_lost_password(const struct cli_settings *settings, const char *url)
+{
+    const char *authority = strstr(url, "://"), *at = authority ? strchr(authority, '@') : NULL;
+
+    return !settings->engine && !settings->url_file && getenv("HOLDFAST_HELD") && at &&
+           !memchr(authority + 3, ':', (size_t)(at - authority - 3));
+}
+
 static char *read_url_file(const char *path)
 {
     char line[URL_LINE_SIZE] = "";

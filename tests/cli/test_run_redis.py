@@ -93,6 +93,11 @@ def a_password_is_not_told_but_not_taken_away_either(box):
         contains(own.out, 'mutex')
         told = box.expect(0, '-e', url, 'run', 'x', '-c', 'echo $HOLDFAST_URL').out
         equal(told, server.url.replace('//', f'//{user}@' if user else '//') + '\n')
+    for verb in ('run -n y true', 'show'):
+        inner = box.expect(64, '-e', url, 'run', 'x', '-c', f'{COMMAND} {verb}')
+        contains(inner.err, 'put the URL into $HOLDFAST_URL')
+    alone = box.expect(64, 'show', environment={'HOLDFAST_URL': 'redis://bob@h'})
+    assert 'outer holdfast' not in alone.err, alone
 
 
 @test
