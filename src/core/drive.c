@@ -10,8 +10,12 @@
 #include <errno.h>
 #include <sched.h>
 #include <signal.h>
+#include <sys/eventfd.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
+
+/* A poll set, two pipes and an event. */
+#define LIBUV_DESCRIPTORS 6
 
 _Thread_local const struct turning *hf__turning __attribute__((tls_model("initial-exec")));
 
@@ -135,6 +139,19 @@ static void free_drive(struct hf_drive *drive)
     free(drive);
 }
 
+/* Without those that libuv keeps for itself from the first loop on, it ends the process. */
+static bool has_enough_descriptors(void)
+{
+    int descriptors[LIBUV_DESCRIPTORS], count = 0;
+    while (count < LIBUV_DESCRIPTORS && (descriptors[count] = eventfd(0, EFD_CLOEXEC)) >= 0)
+        count++;
+    int error = errno;
+    for (int i = 0; i < count; i++)
+        close(descriptors[i]);
+    errno = error;
+    return count == LIBUV_DESCRIPTORS;
+}
+
 int hf__drive_open(struct hf_client *client, enum hf_drive_kind kind, hf_error *error)
 {
     struct hf_drive *drive = hf__calloc(1, sizeof *drive);
@@ -143,7 +160,7 @@ int hf__drive_open(struct hf_client *client, enum hf_drive_kind kind, hf_error *
     drive->client = client;
     drive->timer_at_ms = HF_NEVER;
     drive->timer_fd = timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK);
-    int code = drive->timer_fd < 0 ? -errno : uv_loop_init(&drive->uv);
+    int code = drive->timer_fd < 0 || !has_enough_descriptors() ? -errno : uv_loop_init(&drive->uv);
     if (code != 0) {
         if (drive->timer_fd >= 0)
             close(drive->timer_fd);

@@ -1,6 +1,7 @@
 """run and try: what comes out, who waits, what the command is told."""
 import os
 import re
+import resource
 import signal
 
 from clitest import COMMAND, contains, equal, main, test, wait_until
@@ -17,6 +18,24 @@ def death_by_signal_is_128_and_its_number(box):
     for name in ('TERM', 'KILL', 'SEGV', 'USR1'):
         number = getattr(signal, 'SIG' + name)
         box.expect(128 + number, 'run', 'x', '--', 'sh', '-c', f'ulimit -c 0; kill -{name} $$')
+
+
+def with_descriptors(box, count):
+    limit = lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (count, count))  # noqa: E731
+    return box.start('run', 'x', '--', 'true', before=limit).end()
+
+
+@test
+def with_too_few_descriptors_it_says_so(box):
+    codes = []
+    # One more than the three that it is given is the least that the loader can do with.
+    for count in range(4, 40):
+        result = with_descriptors(box, count)
+        codes.append(result.code)
+        if result.code != 0:
+            assert result.code in (69, 70), f'{count}: {result}'
+            contains(result.err.lower(), 'too many open files')
+    assert codes[0] and not codes[-1], codes
 
 
 @test

@@ -53,6 +53,9 @@ static bool read_boot_id(char boot_id[40])
 /* Guessing would be to void what others use now. */
 static int no_boot_id(struct local *local, hf_error *error)
 {
+    if (errno == EMFILE || errno == ENFILE)
+        return hf__error_set(error, HF_ELIMIT, errno, "cannot read " BOOT_ID ": %s",
+                             strerror(errno));
     return hf__error_set(error, HF_DENIED, errno,
                          "cannot read " BOOT_ID ", so nobody can say whether '%s' is of this boot; "
                          "give this process the whole /proc",
