@@ -3,6 +3,7 @@ import json
 import os
 import signal
 import subprocess
+import sys
 
 from clitest import COMMAND, PATIENCE, Skip, contains, equal, main, state_of, test, wait_until
 
@@ -20,6 +21,26 @@ def a_healthy_store_has_no_findings(box):
                  'permissions', 'sessions', '1 open', 'lock + unlock', 'boot', 'Nothing endangers'):
         contains(result.out, part)
     assert 'FINDING' not in result.out, result.out
+
+
+LOCKS_COME_AND_GO = '''
+import fcntl
+with open('strange', 'w') as file:
+    while True:
+        for how in (fcntl.LOCK_EX, fcntl.LOCK_UN):
+            for byte in range(200):
+                fcntl.lockf(file, how, 1, 2 * byte)
+'''
+
+
+@test
+def sessions_are_counted_while_strangers_lock_and_unlock(box):
+    with subprocess.Popen([sys.executable, '-c', LOCKS_COME_AND_GO], cwd=box.path) as stranger:
+        try:
+            for _ in range(50):
+                contains(box.expect(0, 'doctor').out, '1 open')
+        finally:
+            stranger.kill()
 
 
 @test
