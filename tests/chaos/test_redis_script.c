@@ -61,7 +61,8 @@ TEST(an_answer_in_pieces_is_one)
 TEST(what_passes_by_itself_is_asked_again)
 {
     struct actor actor = {
-        .says = { "-LOADING Redis is loading the dataset in memory\r\n",
+        .says = { "-NOREPLICAS Not enough good replicas to write.\r\n",
+                  "-LOADING Redis is loading the dataset in memory\r\n",
                   "-BUSY Redis is busy running a script. You can only call SCRIPT KILL\r\n",
                   "-NOSCRIPT No matching script. Please use EVAL.\r\n",
                   "-READONLY You can't write against a read only replica.\r\n",
@@ -86,7 +87,7 @@ static const struct {
     { "-NOSCRIPT No matching script. Please use EVAL.\r\n", "NOSCRIPT", HF_EINTERNAL },
     { "-OOM command not allowed when used memory > 'maxmemory'.\r\n", "OOM", HF_ELIMIT },
     { "-MISCONF Errors writing to the AOF file\r\n", "MISCONF", HF_ELIMIT },
-    { "-NOREPLICAS Not enough good replicas to write.\r\n", "NOREPLICAS", HF_ELIMIT },
+    { "-NOREPLICAS Not enough good replicas to write.\r\n", "NOREPLICAS", HF_UNREACHABLE },
     { "-NOPERM this user has no permissions\r\n", "NOPERM", HF_DENIED },
     { "-WRONGTYPE Operation against a key\r\n", "format=simple", HF_EKIND },
     { "-ERR max number of clients reached\r\n", "max number", HF_ELIMIT },

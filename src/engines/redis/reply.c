@@ -124,7 +124,7 @@ int hf__reply_code(const redisReply *error)
         { "invalid password", HF_DENIED },
         { "OOM ", HF_ELIMIT },
         { "MISCONF", HF_ELIMIT },
-        { "NOREPLICAS", HF_ELIMIT },
+        { "NOREPLICAS", HF_UNREACHABLE },
         { "LOADING", HF_UNREACHABLE },
         { "BUSY ", HF_UNREACHABLE },
         { "MASTERDOWN", HF_UNREACHABLE },
