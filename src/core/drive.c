@@ -290,9 +290,13 @@ static void poll_for_a_while(struct hf_drive *drive)
 {
     if (!hf__busy_poll_pays(&drive->busy_poll))
         return;
-    for (int64_t end_us = hf__clock_us() + hf__busy_poll_us;
-         !is_over(drive) && hf__clock_us() < end_us; sched_yield())
+    int64_t end_us = hf__clock_us() + hf__busy_poll_us;
+    /* What is asked leaves; nothing can have come yet. */
+    hf__drive_turn(drive);
+    while (!is_over(drive) && hf__clock_us() < end_us) {
+        sched_yield();
         uv_run(&drive->uv, UV_RUN_NOWAIT);
+    }
     hf__busy_poll_ended(&drive->busy_poll, atomic_load(drive->until));
 }
 
