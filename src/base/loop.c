@@ -9,6 +9,9 @@
  * asked in smaller portions, which cost it more; with more, it waits longer for the first. */
 #define WOKEN_MOST 24u
 
+/* A task that defers itself for ever would be a bug of ours, which this bound makes visible. */
+#define RAN_MOST 100000000u
+
 void hf__loop_init(struct hf_loop *loop, int64_t (*clock)(void *), void (*wake)(void *), void *arg)
 {
     loop->clock = clock;
@@ -182,8 +185,10 @@ static void run_posted(struct hf_loop *loop)
     hf__link_init(&later);
     hf__list_append_all(&later, &loop->ready);
     take_posted(loop);
-    while (!hf__list_empty(&loop->ready))
+    for (unsigned ran = 0; !hf__list_empty(&loop->ready); ran++) {
+        assert(ran < RAN_MOST);
         run_first(loop);
+    }
     hf__list_append_all(&loop->ready, &later);
 }
 
@@ -198,10 +203,9 @@ int64_t hf__loop_turn(struct hf_loop *loop)
         hf__timer_stop(loop, timer);
         timer->fire(timer);
     }
-    /* What becomes ready by what runs here belongs to this turn; a task that defers itself for ever
-     * would be a bug of ours, so there is a bound to make it visible. */
+    /* What becomes ready by what runs here belongs to this turn. */
     for (unsigned ran = 0; !hf__list_empty(&loop->ready) && !(until && *until); ran++) {
-        assert(ran < 100000000u);
+        assert(ran < RAN_MOST);
         run_first(loop);
         if (loop->woken < WOKEN_MOST)
             continue;
