@@ -70,7 +70,8 @@ enum cli_verb_bit {
     CLI_DOCTOR = 0x400,
     CLI_BENCH = 0x800,
     CLI_TORTURE = 0x1000,
-    CLI_ANY = 0x1fff
+    CLI_TRY = 0x2000,
+    CLI_ANY = 0x3fff
 };
 
 struct cli_verb {

@@ -70,7 +70,7 @@ const char cli_help_try[] =
     "  holdfast try nightly -- ./backup.sh || [ $? -eq 75 ]   # busy is fine\n"
     "  holdfast try --skip nightly -- ./backup.sh             # the same\n"
     "\n"
-    "run without waiting; it has the options of run.\n";
+    "run without waiting; it has the options of run but for -w.\n";
 
 const char cli_help_elect[] =
     "holdfast elect [OPTIONS] NAME [--] COMMAND [ARGUMENT...]\n"

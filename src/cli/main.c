@@ -7,7 +7,7 @@
 
 const struct cli_verb cli_verbs[] = {
     { "run", CLI_RUN, true, cli_run, "run a command under a lock", cli_help_run },
-    { "try", CLI_RUN, true, cli_try, "the same, but do not wait", cli_help_try },
+    { "try", CLI_TRY, true, cli_try, "the same, but do not wait", cli_help_try },
     { "elect", CLI_ELECT, true, cli_elect, "keep one leader running among many", cli_help_elect },
     { "lock", CLI_LOCK, false, cli_lock, "take a lock that outlives this command", cli_help_lock },
     { "renew", CLI_RENEW, false, cli_renew, "give such a lock a new lease", cli_help_renew },

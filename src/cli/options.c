@@ -25,8 +25,9 @@ struct option {
     int64_t max; /* of numbers */
 };
 
-#define ACQUIRES (CLI_RUN | CLI_ELECT | CLI_LOCK)
-#define COMMANDS (CLI_RUN | CLI_ELECT)
+#define RUNS (CLI_RUN | CLI_TRY)
+#define COMMANDS (RUNS | CLI_ELECT)
+#define ACQUIRES (COMMANDS | CLI_LOCK)
 #define WAITS (CLI_RUN | CLI_LOCK | CLI_COUNTER | CLI_LATCH)
 #define AT(field) offsetof(struct cli_settings, field)
 
@@ -40,7 +41,7 @@ static const struct option options[] = {
     { 0,   "json",        FLAG,     AT(json),          CLI_ANY, 0 },
     { 'h', "help",        FLAG,     AT(help),          CLI_ANY, 0 },
     { 'V', "version",     FLAG,     AT(version),       CLI_ANY, 0 },
-    { 'n', "try",         FLAG,     AT(try_only),      WAITS, 0 },
+    { 'n', "try",         FLAG,     AT(try_only),      WAITS | CLI_TRY, 0 },
     { 'w', "wait",        DURATION, AT(wait_ms),       WAITS, 0 },
     { 't', "ttl",         LENGTH,   AT(ttl_ms),        ACQUIRES | CLI_RENEW, 0 },
     { 's', "shared",      FLAG,     AT(shared),        ACQUIRES, 0 },
@@ -52,8 +53,8 @@ static const struct option options[] = {
     { 'l', "lock",        NAME,     0,                 COMMANDS, 0 },
     { 0,   "owner",       TEXT,     AT(owner_text),    ACQUIRES | CLI_BREAK, 0 },
     { 'c', "command",     TEXT,     AT(shell_command), COMMANDS, 0 },
-    { 'E', "busy-exit",   NUMBER,   AT(busy_exit),     CLI_RUN, 255 },
-    { 0,   "skip",        FLAG,     AT(skip),          CLI_RUN, 0 },
+    { 'E', "busy-exit",   NUMBER,   AT(busy_exit),     RUNS, 255 },
+    { 0,   "skip",        FLAG,     AT(skip),          RUNS, 0 },
     { 0,   "on-lost",     TEXT,     AT(on_lost),       COMMANDS, 0 },
     { 0,   "grace",       DURATION, AT(grace_ms),      COMMANDS, 0 },
     { 0,   "max-run",     LENGTH,   AT(max_run_ms),    COMMANDS, 0 },
@@ -79,6 +80,9 @@ static const struct option options[] = {
 /* clang-format on */
 
 #define OPTION_COUNT (sizeof(options) / sizeof(options[0]))
+
+/* Each says what the other denies, whatever the verb. */
+static const char *const contraries[][2] = { { "try", "wait" }, { "skip", "busy-exit" } };
 
 struct parse {
     struct cli_settings *settings;
@@ -267,6 +271,27 @@ static bool check_verb(const struct parse *parse)
     return true;
 }
 
+static bool was_used(const struct parse *parse, const char *name)
+{
+    for (size_t i = 0; i < OPTION_COUNT; i++)
+        if (parse->used[i] && strcmp(options[i].name, name) == 0)
+            return true;
+    return false;
+}
+
+static bool check_contraries(const struct parse *parse)
+{
+    for (size_t i = 0; i < sizeof(contraries) / sizeof(contraries[0]); i++) {
+        const char *const *pair = contraries[i];
+        if (!was_used(parse, pair[0]) || !was_used(parse, pair[1]))
+            continue;
+        cli_complain("--%s and --%s exclude each other: choose one; see holdfast %s --help",
+                     pair[0], pair[1], parse->verb->name);
+        return false;
+    }
+    return true;
+}
+
 static bool parse_next(struct parse *parse)
 {
     char *text = *parse->arg++;
@@ -289,5 +314,7 @@ int cli_options_parse(struct cli_settings *settings, int argc, char **argv,
         if (!parse_next(&parse))
             return CLI_USAGE;
     *verb = parse.verb;
-    return !parse.verb || check_verb(&parse) ? CLI_OK : CLI_USAGE;
+    if (parse.verb && (!check_verb(&parse) || !check_contraries(&parse)))
+        return CLI_USAGE;
+    return CLI_OK;
 }

@@ -101,6 +101,14 @@ def contradictions_are_refused(box):
     refuses(box, 'choose one', 'run', '-t', '5s', '--max-hold', '5s', 'x', '--', 'true')
     refuses(box, '--grace must be shorter', 'run', '--grace', '5s', '--max-hold', '5s', 'x', 'true')
     refuses(box, 'exclude each other', 'break', '--owner', 'k', '--token', '3', 'x')
+    refuses(box, '--wait does not go with try', 'try', '-w', '5', 'x', '--', 'true')
+    for words in (('run', 'x', '--', 'true'), ('lock', 'x'), ('counter', 'x', 'take'),
+                  ('latch', 'x', 'wait')):
+        refuses(box, '--try and --wait exclude each other', '-n', '-w', '5', *words)
+        refuses(box, '--try and --wait exclude each other', '-w', '5', '-n', *words)
+    for verb in ('run', 'try'):
+        refuses(box, '--skip and --busy-exit exclude', verb, '--skip', '-E', '75', 'x', 'true')
+        refuses(box, '--skip and --busy-exit exclude', verb, '-E', '3', '--skip', 'x', 'true')
 
 
 @test
