@@ -28,10 +28,13 @@ struct hf_tls_session {
 
 /* ---- what a client trusts and shows ---- */
 
-/* The reason of OpenSSL's last error, in its own words; and forgets all errors of this thread. */
+/* The reason of OpenSSL's last error, in its own words or, as it may have none for it, the
+ * system's; and forgets all errors of this thread. */
 static const char *last_reason(void)
 {
-    const char *reason = ERR_reason_error_string(ERR_peek_error());
+    unsigned long error = ERR_peek_error();
+    const char *reason = ERR_GET_LIB(error) == ERR_LIB_SYS ? strerror(ERR_GET_REASON(error))
+                                                           : ERR_reason_error_string(error);
     ERR_clear_error();
     return reason ? reason : "no reason given";
 }

@@ -215,14 +215,14 @@ TEST(files_that_cannot_be_used_are_named)
     static const struct {
         const char *options, *words;
     } tries[] = {
-        { "ca=/nowhere/ca.pem", "/nowhere/ca.pem" },
+        { "ca=/nowhere/ca.pem", "/nowhere/ca.pem\" cannot be read (No such file or directory)" },
         { "ca=/dev/null", "/dev/null" },
-        { "cert=/nowhere/client.pem", "/nowhere/client.pem" },
+        { "cert=/nowhere/client.pem", "client.pem\" cannot be read (No such file or directory)" },
         { "key=/nowhere/client.key", "without its certificate" },
         { "verify=no", "no-anybody-may-answer" },
         { "verify=", "no-anybody-may-answer" },
     };
-    char url[300];
+    char url[1200];
     hf_client *client = NULL;
 
     for (size_t i = 0; i < sizeof(tries) / sizeof(tries[0]); i++) {
@@ -233,6 +233,9 @@ TEST(files_that_cannot_be_used_are_named)
         CHECK_ERROR(hf_open(&client, url, NULL), HF_EINVAL);
     }
     make_certificates();
+    snprintf(url, sizeof(url), "rediss://127.0.0.1?cert=%s&key=/nowhere", temp_path("guest.crt"));
+    CHECK_ERROR(hf_open(&client, url, NULL), HF_EINVAL);
+    CHECK(strstr(hf_last_error()->text, "cannot be used (No such file or directory)") != NULL);
     snprintf(url, sizeof(url), "rediss://127.0.0.1?cert=%s&key=%s", temp_path("guest.crt"),
              temp_path("good.key"));
     CHECK_ERROR(hf_open(&client, url, NULL), HF_EINVAL);
