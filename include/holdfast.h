@@ -428,7 +428,7 @@ typedef struct hf_entry {
     /* HF_ROLE_OBJECT */
     uint32_t total; /* semaphore: its permits in all */
     uint32_t value; /* semaphore: free permits; counter: its value; latch: its count */
-    uint64_t token; /* object: the last one granted; holder: its own */
+    uint64_t token; /* object: the last one granted; holder: its own. 0: none, or not known */
     /* HF_ROLE_HOLDER, HF_ROLE_WAITER */
     hf_mode mode;
     uint32_t permits;

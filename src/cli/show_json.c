@@ -23,8 +23,10 @@ static void print_owner(FILE *out, const hf_entry *entry)
     fprintf(out, "{\"mode\":\"%s\"", cli_mode_name(entry->mode));
     if (entry->role == HF_ROLE_WAITER)
         fprintf(out, ",\"rank\":%" PRIu32, entry->rank);
-    else
+    else if (entry->token)
         fprintf(out, ",\"token\":%" PRIu64, entry->token);
+    else
+        fputs(",\"token\":null", out);
     fprintf(out, ",\"permits\":%" PRIu32, entry->permits);
     print_time(out, "since_ms", entry->since_ms);
     if (entry->role == HF_ROLE_HOLDER)

@@ -154,6 +154,33 @@ TEST(permits_and_values_are_shown)
     hf_close(client);
 }
 
+/* Not the last one of the name, which is another holder's by then. */
+TEST(a_holders_token_is_its_own)
+{
+    hf_client *client = open_inspecting(), *other = open_client();
+    hf_hold *first, *second;
+
+    need(client, HF_CAP_PERMIT);
+    CHECK_CODE(
+        hf_lock(client, name_of("sem"), 0, LOCK_OPTIONS(.mode = HF_PERMIT, .limit = 2), &first),
+        HF_OK);
+    CHECK_CODE(
+        hf_lock(other, name_of("sem"), 0, LOCK_OPTIONS(.mode = HF_PERMIT, .limit = 2), &second),
+        HF_OK);
+    const struct picture *picture = look(client, name_of("sem"));
+    CHECK_INT(picture->holders, 2);
+    for (int i = 0; i < 2; i++) {
+        uint64_t token = find_role(picture, HF_ROLE_HOLDER, i)->token;
+        uint64_t the_other = find_role(picture, HF_ROLE_HOLDER, !i)->token;
+        CHECK(token == 0 || token == hf_token(first) || token == hf_token(second));
+        CHECK(token == 0 || token != the_other || hf_token(first) == hf_token(second));
+    }
+    give_back(first);
+    give_back(second);
+    hf_close(client);
+    hf_close(other);
+}
+
 TEST(modes_are_shown)
 {
     static const hf_mode modes[] = { HF_READ, HF_UPGRADE, HF_WRITE };

@@ -63,6 +63,15 @@ static uint32_t small(const redisReply *reply)
     return number < 0 ? 0 : number > UINT32_MAX ? UINT32_MAX : (uint32_t)number;
 }
 
+/* The store keeps the last token of a name, and not whose it is. It is a holder's own where nobody
+ * can have been granted one since, and where the holder is a client of ours that wants tokens. */
+static bool has_last_token(hf_mode mode, const char *owner_key)
+{
+    const char *colon = strchr(owner_key, ':');
+    return mode != HF_PERMIT && colon &&
+           hf__redis_is_fenced(owner_key, (size_t)(colon - owner_key));
+}
+
 /* {mode, permits, key, ms left}: a holder's or a waiter's. */
 static void show_person(struct hf_query *query, hf_entry entry, const redisReply *row)
 {
@@ -71,6 +80,8 @@ static void show_person(struct hf_query *query, hf_entry entry, const redisReply
     entry.mode = hf__redis_mode_of(row->element[0]);
     entry.permits = small(row->element[1]);
     entry.owner_key = entry.owner_text = hf__reply_text(row->element[2]);
+    if (!has_last_token(entry.mode, entry.owner_key))
+        entry.token = 0;
     if (entry.role == HF_ROLE_HOLDER)
         entry.lease_left_ms = hf__reply_number(row->element[3]);
     hf__query_add(query, &entry);

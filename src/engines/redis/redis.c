@@ -5,6 +5,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
 /* The client's random bits as a UUID, which is what Redisson calls a client by. Redisson's are of
  * version 4; by our version 8 the scripts know a client that can be told what it was granted, and
@@ -19,6 +20,12 @@ static void write_uuid(struct redis *redis, const uint64_t id[2])
     snprintf(redis->uuid, sizeof redis->uuid,
              "%08" PRIx64 "-%04" PRIx64 "-%04" PRIx64 "-%04" PRIx64 "-%012" PRIx64, high >> 32,
              (high >> 16) & 0xffff, high & 0xffff, low >> 48, low & UINT64_C(0xffffffffffff));
+}
+
+bool hf__redis_is_fenced(const char *uuid, size_t length)
+{
+    return length == sizeof((struct redis *)NULL)->uuid - 1 && uuid[14] == '8' &&
+           !strchr("ab", uuid[19]);
 }
 
 struct redis *hf__redis_new(const struct hf_host *host, const struct redis_settings *settings,

@@ -76,6 +76,8 @@ struct redis {
 /* A client of one server, or, with a front, of one node. NULL: out of memory. */
 struct redis *hf__redis_new(const struct hf_host *host, const struct redis_settings *settings,
                             struct redis *front);
+/* Does a UUID say that it is a client's of ours, and of one that wants tokens? */
+bool hf__redis_is_fenced(const char *uuid, size_t length);
 /* Ends what it has open; its memory is the caller's. */
 void hf__redis_disconnect(struct redis *redis);
 /* Asks the server, or in a cluster the one that has what is called so. NULL: any. */
