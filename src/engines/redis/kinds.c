@@ -1,4 +1,4 @@
-/* The kinds of locks, by what an op asks for. */
+/* The kinds of locks, by what an op asks for, and what they ask about an op. */
 #include "kinds.h"
 #include "redis.h"
 
@@ -18,6 +18,38 @@ const struct redis_kind *hf__redis_kind(const struct redis *redis, hf_mode mode)
     /* The core asks for nothing that is not among the engine's capabilities. */
     assert((unsigned)mode < sizeof kinds / sizeof *kinds && kinds[mode]);
     return kinds[mode];
+}
+
+void hf__redis_field(const struct redis *redis, const struct hf_op *op,
+                     char field[REDIS_FIELD_SIZE])
+{
+    const size_t length = sizeof redis->uuid - 1;
+    _Static_assert(sizeof redis->uuid + REDIS_DIGITS_MAX + 1 <= REDIS_FIELD_SIZE, "a field fits");
+    memcpy(field, redis->uuid, length);
+    field[length] = ':';
+    size_t digits = hf__write_number(field + length + 1, op->engine_word[0]);
+    field[length + 1 + digits] = 0;
+}
+
+void hf__redis_add_field(const struct redis *redis, struct command *command, const struct hf_op *op)
+{
+    char field[REDIS_FIELD_SIZE];
+    hf__redis_field(redis, op, field);
+    hf__command_copy(command, field, strlen(field));
+}
+
+unsigned hf__redis_waits(const struct hf_op *op)
+{
+    if (!op->enqueue)
+        return 0;
+    if (op->engine_word[1] & (REDIS_QUEUED | REDIS_UNSURE))
+        return 2;
+    return op->engine_word[1] & REDIS_LISTENS ? 1 : 0;
+}
+
+int64_t hf__redis_lease_ms(const struct redis *redis, const struct hf_op *op)
+{
+    return op->lease_ms ? op->lease_ms : redis->base.host->lease_ms;
 }
 
 void hf__redis_lease_script(struct connection *connection, struct command *command,

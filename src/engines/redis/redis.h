@@ -10,8 +10,9 @@
  *     kinds.h       what a mutex, a permit, ... is at the server
  *     waiting.h     hearing of releases and grants
  *
- * This file has the client, and what follows from an answer: attempts and releases (ask.c, several
- * together in together.c), replicas (sync.c), renewals, changes and questions about locks. */
+ * This file has the client, and what follows from an answer: attempts (ask.c, attach.c, finish.c)
+ * and releases (release.c), several together (together.c), replicas (sync.c), renewals, changes and
+ * questions about locks. */
 #ifndef HF_ENGINES_REDIS_H
 #define HF_ENGINES_REDIS_H
 
@@ -83,17 +84,46 @@ void hf__redis_disconnect(struct redis *redis);
 /* Asks the server, or in a cluster the one that has what is called so. NULL: any. */
 void hf__redis_ask(struct redis *redis, struct question *question, const char *name, size_t length);
 
-/* ---- ask.c: attempts and releases ---- */
+/* ---- ask.c: a lock is asked for ---- */
 
 void hf__redis_attempt(struct hf_engine *engine, struct hf_op *op);
+/* Before a question is written, alone or together with others. */
+void hf__attempt_leaves(struct connection *connection, struct question *question);
+
+/* ---- attach.c: a lock that was left under a key ---- */
+
+void hf__attach_send(struct connection *connection, struct question *question);
+/* Nobody has heard that it was taken over, so it goes back to where it was found. */
+void hf__attach_send_back(struct connection *connection, struct question *question);
+void hf__attach_answered(struct connection *connection, struct question *question,
+                         const redisReply *reply);
+
+/* ---- release.c: what was taken goes back ---- */
+
 void hf__redis_release(struct hf_engine *engine, struct hf_op *op);
 /* An attempt that is out is given back behind it, should nobody be there to hear its answer. */
 void hf__redis_dismiss(struct redis *redis, struct hf_op *op);
-/* Before a question is written, alone or together with others. */
-void hf__attempt_leaves(struct connection *connection, struct question *question);
+/* Like hf__attempt_leaves. */
 void hf__release_leaves(struct connection *connection, struct question *question);
+
+/* ---- finish.c: how an attempt ends, and any question about an op ---- */
+
+/* NULL: out of memory, and op->error says so. */
+struct question *hf__question_about(struct redis *redis, struct hf_op *op);
+void hf__redis_set_lease(struct redis *redis, struct hf_op *op, int64_t asked_at_ms,
+                         int64_t lease_ms);
+void hf__redis_note_when_granted(const struct redis *redis, struct hf_op *op);
+void hf__redis_finish(struct redis *redis, struct question *question, enum hf_verdict verdict);
+/* The server has granted it; where replicas are to confirm that, they are asked first. */
+void hf__attempt_granted(struct redis *redis, struct question *question, int64_t lease_ms,
+                         const redisReply *token);
 /* What hf__sync_wait was given comes back. */
 void hf__attempt_confirmed(struct redis *redis, struct question *question, bool enough);
+/* It is told that it cannot be; its place in the queue goes at the same time. */
+void hf__attempt_failed(struct connection *connection, struct question *question);
+/* For a reply that is missing, an error, or nonsense. */
+void hf__attempt_unanswered(struct connection *connection, struct question *question,
+                            const redisReply *reply);
 
 /* ---- together.c: what is asked in one turn goes in one call ---- */
 

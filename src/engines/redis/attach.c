@@ -1,0 +1,65 @@
+/* Attaching: a lock that was left under a key is taken over, or goes back under it. */
+#include "kinds.h"
+#include "names.h"
+#include "redis.h"
+
+#include <string.h>
+
+void hf__attach_answered(struct connection *connection, struct question *question,
+                         const redisReply *reply)
+{
+    struct hf_op *op = question->op;
+    int64_t word = hf__reply_is_array(reply, 1) ? hf__reply_number(reply->element[0]) : -2;
+    int64_t left_ms =
+        word == 1 && hf__reply_is_array(reply, 3) ? hf__reply_number(reply->element[2]) : -1;
+    if (left_ms > 0) {
+        if (hf__reply_is_array(reply, 5)) {
+            op->mode = hf__redis_mode_of(reply->element[3]);
+            op->permits = (uint32_t)hf__reply_number(reply->element[4]);
+        }
+        hf__attempt_granted(connection->redis, question, left_ms, reply->element[1]);
+    } else if (word == 0 || word == 1) {
+        op->lost = true;
+        hf__op_explain(op, HF_LOST, 0,
+                       "nobody holds \"%.200s\" under the key %s; its lease may have run out",
+                       op->name, op->attach_key);
+        hf__redis_finish(connection->redis, question, HF_FAILED);
+    } else {
+        hf__attempt_unanswered(connection, question, reply);
+    }
+}
+
+/* Whatever kind of thing was left under the key. */
+static void add_attach(struct connection *connection, struct command *command,
+                       const struct hf_op *op, bool back)
+{
+    hf__names_script(connection, command, REDIS_ATTACH, REDIS_CHANNEL_SEMAPHORE, op->name,
+                     op->name_length);
+    hf__command_add(command, op->attach_key, strlen(op->attach_key));
+    hf__redis_add_field(connection->redis, command, op);
+    hf__semaphore_add_prefix(connection->redis, command, op);
+    if (back)
+        hf__command_print(command, "back");
+}
+
+static void write_attach(struct connection *connection, struct question *question, bool back)
+{
+    const struct hf_op *op = question->op;
+    const struct redis_kind *kind = hf__redis_kind(connection->redis, op->mode);
+    struct command command;
+    if (kind->attach)
+        kind->attach(connection, &command, op, back);
+    else
+        add_attach(connection, &command, op, back);
+    hf__connection_write(connection, question, &command);
+}
+
+void hf__attach_send(struct connection *connection, struct question *question)
+{
+    write_attach(connection, question, false);
+}
+
+void hf__attach_send_back(struct connection *connection, struct question *question)
+{
+    write_attach(connection, question, true);
+}

@@ -1,0 +1,113 @@
+/* How an attempt ends, and what every question about an op ends with. */
+#include "kinds.h"
+#include "redis.h"
+
+struct question *hf__question_about(struct redis *redis, struct hf_op *op)
+{
+    struct question *question = hf__question_new(redis);
+    if (question) {
+        question->op = op;
+        return question;
+    }
+    hf__op_explain(op, HF_ENOMEM, 0, "out of memory for a question");
+    return NULL;
+}
+
+void hf__redis_set_lease(struct redis *redis, struct hf_op *op, int64_t asked_at_ms,
+                         int64_t lease_ms)
+{
+    struct hf_lease *lease = &op->own_lease;
+    lease->engine = &redis->front->base;
+    lease->asked_at_ms = asked_at_ms;
+    lease->lease_ms = lease_ms;
+    lease->fixed = op->lease_ms > 0 || op->attach_key;
+    op->rests_on = lease;
+}
+
+void hf__redis_finish(struct redis *redis, struct question *question, enum hf_verdict verdict)
+{
+    struct hf_op *op = question->op;
+    if (verdict != HF_REFUSED && verdict != HF_NO_ANSWER)
+        hf__waiter_leave(op);
+    hf__question_free(redis, question);
+    op->verdict = verdict;
+    hf__op_done(&redis->base, op);
+}
+
+void hf__redis_note_when_granted(const struct redis *redis, struct hf_op *op)
+{
+    op->engine_word[1] |= (uint64_t)hf__loop_now(redis->base.host->loop) << REDIS_GRANTED_SHIFT;
+}
+
+void hf__attempt_granted(struct redis *redis, struct question *question, int64_t lease_ms,
+                         const redisReply *token)
+{
+    struct hf_op *op = question->op;
+    int64_t number = hf__reply_number(token);
+    op->token = number > 0 ? (uint64_t)number : 0;
+    const struct redis_kind *kind = hf__redis_kind(redis, op->mode);
+    /* What is held already may just be renewed. */
+    op->engine_word[1] = REDIS_HOLDS | (op->engine_word[1] & (REDIS_CONTENDED | REDIS_RENEWING));
+    if (!op->attach_key)
+        hf__redis_note_when_granted(redis, op);
+    op->rests_on = NULL;
+    if (kind->leased)
+        hf__redis_set_lease(redis, op, question->sent_at_ms, lease_ms);
+    /* Replicas have confirmed what is taken over when it was granted. If one has not heard of the
+     * new key, nobody else has the lock there. */
+    if (redis->settings.replicas && !op->attach_key)
+        hf__sync_wait(redis, question);
+    else
+        hf__attempt_confirmed(redis, question, true);
+}
+
+/* A grant that may be forgotten in a failover is none yet: the core asks again, or gives it back.
+ */
+void hf__attempt_confirmed(struct redis *redis, struct question *question, bool enough)
+{
+    const struct redis_kind *kind = hf__redis_kind(redis, question->op->mode);
+    if (enough && kind->settled)
+        kind->settled(redis, question->op);
+    if (!enough)
+        question->op->engine_word[1] |= REDIS_UNSURE;
+    hf__redis_finish(redis, question, enough ? HF_GRANTED : HF_NO_ANSWER);
+}
+
+void hf__attempt_failed(struct connection *connection, struct question *question)
+{
+    struct redis *redis = connection->redis;
+    struct hf_op *op = question->op;
+    bool heard = connection->state == CONNECTION_READY && !connection->failing;
+    bool queued = op->engine_word[1] & REDIS_QUEUED;
+    struct question *farewell = heard && queued ? hf__question_new(redis) : NULL;
+    struct command command;
+    if (farewell) {
+        /* Nobody would say it again, so it goes with the script's text. */
+        connection->known_scripts = 0;
+        farewell->answered = hf__question_ignored;
+        hf__redis_kind(redis, op->mode)->release(connection, &command, op);
+        hf__connection_write(connection, farewell, &command);
+    }
+    hf__redis_finish(redis, question, HF_FAILED);
+}
+
+void hf__attempt_unanswered(struct connection *connection, struct question *question,
+                            const redisReply *reply)
+{
+    struct redis *redis = connection->redis;
+    struct hf_op *op = question->op;
+    bool definite;
+    hf__question_failed(connection, question, reply, &op->error, &definite);
+    if (definite && !(op->engine_word[1] & REDIS_UNSURE)) {
+        hf__attempt_failed(connection, question);
+        return;
+    }
+    /* Should it have been granted, it rests on a lease, after which the server has forgotten it.
+     * How long one is that was left under a key, the answer would have said. */
+    if (question->sent) {
+        op->engine_word[1] |= REDIS_UNSURE;
+        if (hf__redis_kind(redis, op->mode)->leased && !op->attach_key)
+            hf__redis_set_lease(redis, op, question->sent_at_ms, hf__redis_lease_ms(redis, op));
+    }
+    hf__redis_finish(redis, question, HF_NO_ANSWER);
+}

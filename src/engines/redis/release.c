@@ -1,0 +1,105 @@
+/* Giving back: a lock, a place in a queue, or what a question without an answer may have taken. */
+#include "kinds.h"
+#include "redis.h"
+
+static void release_answered(struct connection *connection, struct question *question,
+                             const redisReply *reply)
+{
+    struct hf_op *op = question->op;
+    if (op->attach_key && hf__reply_is_array(reply, 1)) {
+        hf__redis_finish(connection->redis, question, HF_GONE);
+        return;
+    }
+    if (reply && reply->type == REDIS_REPLY_INTEGER) {
+        /* Unless an earlier question of the same kind may have done it. */
+        op->lost = reply->integer == 0 && (op->engine_word[1] & REDIS_HOLDS) &&
+                   !(op->engine_word[1] & REDIS_UNSURE);
+        const struct redis_kind *kind = hf__redis_kind(connection->redis, op->mode);
+        if (kind->settled)
+            kind->settled(connection->redis, op);
+        hf__redis_finish(connection->redis, question, HF_GONE);
+        return;
+    }
+    bool definite;
+    hf__question_failed(connection, question, reply, &op->error, &definite);
+    if (question->sent)
+        op->engine_word[1] |= REDIS_UNSURE;
+    hf__redis_finish(connection->redis, question, definite ? HF_FAILED : HF_NO_ANSWER);
+}
+
+/* The server writes first to whom it has spoken last: with an answer of ours already on its way
+ * when the lock goes to a waiter, the waiter hears of it before we hear that we have let go. */
+static void let_the_waiter_be_first(struct connection *connection)
+{
+    struct question *question = hf__question_new(connection->redis);
+    struct command command;
+    if (!question)
+        return;
+    question->answered = hf__question_ignored;
+    hf__command_begin(&command, "PING");
+    hf__connection_write(connection, question, &command);
+}
+
+void hf__release_leaves(struct connection *connection, struct question *question)
+{
+    if (question->op->engine_word[1] & REDIS_CONTENDED)
+        let_the_waiter_be_first(connection);
+}
+
+static void send_release(struct connection *connection, struct question *question)
+{
+    const struct hf_op *op = question->op;
+    struct command command;
+    hf__release_leaves(connection, question);
+    hf__redis_kind(connection->redis, op->mode)->release(connection, &command, op);
+    hf__connection_write(connection, question, &command);
+}
+
+/* What was refused has left nothing at the server but an ear and perhaps a place in a queue. In a
+ * line that is kept up by asking again it is forgotten if the server hears nothing of us for so
+ * long. Where the lock is given to who waits it has no end: then the release is said until it is
+ * heard. */
+void hf__redis_release(struct hf_engine *engine, struct hf_op *op)
+{
+    struct redis *redis = (struct redis *)engine;
+    hf__waiter_leave(op);
+    hf__renewals_forget(redis, op);
+    const struct redis_kind *kind = hf__redis_kind(redis, op->mode);
+    bool taken = op->engine_word[1] & (REDIS_UNSURE | REDIS_HOLDS);
+    bool queued = op->engine_word[1] & REDIS_QUEUED;
+    if (kind->grants && (queued || ((op->engine_word[1] & REDIS_UNSURE) && hf__redis_waits(op))))
+        op->rests_on = NULL;
+    else if (queued && (kind->leased || !taken))
+        hf__redis_set_lease(redis, op, hf__loop_now(redis->base.host->loop),
+                            hf__redis_lease_ms(redis, op));
+    bool is_there = op->engine_word[1] & (REDIS_HOLDS | REDIS_UNSURE | REDIS_QUEUED);
+    struct question *question = is_there ? hf__question_about(redis, op) : NULL;
+    if (!question) {
+        op->verdict = is_there ? HF_NO_ANSWER : HF_GONE;
+        hf__op_done(engine, op);
+        return;
+    }
+    question->send = op->attach_key ? hf__attach_send_back : send_release;
+    question->answered = release_answered;
+    hf__together_ask(redis, question, op->attach_key ? NULL : kind->give_many);
+}
+
+/* Its answer is nobody's, and by then the op may be another claim's: so it is said but once, with
+ * the script's text. */
+static void send_dismissal(struct connection *connection, struct question *question)
+{
+    connection->known_scripts &= ~(UINT64_C(1) << REDIS_SIMPLE_RELEASE);
+    send_release(connection, question);
+    question->send = NULL;
+}
+
+void hf__redis_dismiss(struct redis *redis, struct hf_op *op)
+{
+    struct question *question = hf__question_new(redis);
+    if (!question)
+        return;
+    question->op = op;
+    question->send = send_dismissal;
+    question->answered = hf__question_ignored;
+    hf__redis_ask(redis, question, op->name, op->name_length);
+}
