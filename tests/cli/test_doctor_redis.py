@@ -10,7 +10,7 @@ import threading
 from clitest import Skip, contains, equal, main, test, wait_until
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / 'interop'))
-from sides import Server  # noqa: E402
+from sides import Cluster, Node, Server  # noqa: E402
 
 # What a server must be told so that nothing is wrong with it.
 DURABLE = ('--appendonly', 'yes', '--appendfsync', 'always')
@@ -197,6 +197,41 @@ def a_version_that_nobody_mends_is_a_finding(box):
     findings = patient.see()[1]
     equal(findings[0], f'this is Redis {old}')
     equal(len(findings), 2, f'the number of {findings}')
+
+
+def follower(box, master):
+    """A new server of the cluster, which follows the master, once the cluster shows it."""
+    name = master.ask('CLUSTER', 'MYID').split(b'\r\n')[1].decode()
+    directory = box.file(f'follower-{len(box.processes)}')
+    os.mkdir(directory)
+    node = Node(directory)
+    box.processes.append(node)
+    master.ask('CLUSTER', 'MEET', '127.0.0.1', str(node.port), node.bus)
+    wait_until(lambda: node.ask('CLUSTER', 'REPLICATE', name) == b'+OK\r\n', 'it may follow')
+    return node
+
+
+@test
+def a_cluster_that_is_down_without_one_master_is_a_finding(box):
+    patient = Patient(box)
+    os.mkdir(box.file('cluster'))
+    cluster = Cluster(box.file('cluster'))
+    box.processes += cluster.nodes
+    patient.server.url = cluster.url
+
+    def lame():
+        return [each for each in patient.see()[1] if 'full-coverage' in each]
+
+    only(lame(), 'a master has no replica (127.0.0.1:')
+    for node in cluster.nodes:
+        equal(node.ask('CONFIG', 'SET', 'cluster-require-full-coverage', 'no'), b'+OK\r\n')
+    equal(lame(), [])
+    for node in cluster.nodes:
+        equal(node.ask('CONFIG', 'SET', 'cluster-require-full-coverage', 'yes'), b'+OK\r\n')
+    followers = [follower(box, node) for node in cluster.nodes[1:]]
+    wait_until(lambda: f'(127.0.0.1:{cluster.nodes[0].port})' in lame()[0], 'one is left')
+    followers.append(follower(box, cluster.nodes[0]))
+    wait_until(lambda: not lame(), 'each master has a replica')
 
 
 @test

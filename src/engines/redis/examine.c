@@ -21,6 +21,7 @@ struct probe {
     const char *words[WORDS_MAX]; /* ends with NULL; or `begin` */
     void (*judge)(struct examiner *examiner, const redisReply *reply);
     void (*begin)(struct connection *connection, struct command *command);
+    bool of_a_cluster; /* no other server is asked */
 };
 
 /* ---- saying ---- */
@@ -181,6 +182,10 @@ static const struct probe probes[] = {
     { { "CONFIG", "GET", "appendfsync" }, judge_fsync },
     { { "CONFIG", "GET", "save" }, judge_snapshots },
     { { "INFO" }, hf__redis_judge_info },
+    { .words = { "CONFIG", "GET", "cluster-require-full-coverage" },
+      .judge = hf__redis_judge_coverage,
+      .of_a_cluster = true },
+    { .words = { "CLUSTER", "SLOTS" }, .judge = hf__redis_judge_map, .of_a_cluster = true },
     { { "TIME" }, judge_clock },
     { { "CLIENT", "INFO" }, judge_path },
     { { "CLIENT", "KILL", "ID", "0" }, judge_killing },
@@ -254,18 +259,24 @@ static struct question *new_question(struct redis *redis, struct examiner *exami
     return question;
 }
 
+static bool concerns(const struct redis *redis, const struct probe *probe)
+{
+    return redis->cluster || !probe->of_a_cluster;
+}
+
 void hf__redis_examine(struct hf_engine *engine, struct hf_examination *examination)
 {
     struct redis *redis = (struct redis *)engine;
     struct examiner *examiner = hf__calloc(1, sizeof *examiner);
     struct question *questions[PROBES] = { NULL };
-    size_t count = 0;
-    while (examiner && count < PROBES &&
-           (questions[count] = new_question(redis, examiner, count)) != NULL)
-        count++;
-    if (count < PROBES) {
-        for (size_t i = 0; i < count; i++)
-            hf__question_free(redis, questions[i]);
+    bool complete = examiner != NULL;
+    for (size_t i = 0; i < PROBES && complete; i++)
+        if (concerns(redis, &probes[i]))
+            complete = (questions[i] = new_question(redis, examiner, i)) != NULL;
+    if (!complete) {
+        for (size_t i = 0; i < PROBES; i++)
+            if (questions[i])
+                hf__question_free(redis, questions[i]);
         free(examiner);
         examination->code = HF_ENOMEM;
         done(redis, examination);
@@ -277,5 +288,6 @@ void hf__redis_examine(struct hf_engine *engine, struct hf_examination *examinat
     examiner->syncs = redis->settings.replicas > 0;
     examiner->began_ms = wall_ms();
     for (size_t i = 0; i < PROBES; i++)
-        hf__redis_ask(redis, questions[i], NULL, 0);
+        if (questions[i])
+            hf__redis_ask(redis, questions[i], NULL, 0);
 }

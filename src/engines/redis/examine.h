@@ -25,6 +25,7 @@ struct examiner {
     int64_t began_ms;                    /* by the wall clock */
     char fsync[TEXT_SIZE];               /* appendfsync, or "" where we may not know */
     bool saves, saves_known;             /* snapshots are configured */
+    bool all_or_nothing;                 /* a cluster without one of its masters is down */
 };
 
 /* ---- examine.c ---- */
@@ -38,6 +39,13 @@ void hf__redis_danger(struct examiner *examiner, const char *what, const char *c
 
 /* Judges the answer to INFO. */
 void hf__redis_judge_info(struct examiner *examiner, const redisReply *reply);
+
+/* ---- examine_cluster.c ---- */
+
+/* Judges the answer to CONFIG GET cluster-require-full-coverage. */
+void hf__redis_judge_coverage(struct examiner *examiner, const redisReply *reply);
+/* Judges the answer to CLUSTER SLOTS, which comes after that. */
+void hf__redis_judge_map(struct examiner *examiner, const redisReply *reply);
 
 /* ---- examine_calls.c ---- */
 
