@@ -3,7 +3,7 @@ import os
 import re
 import subprocess
 
-from clitest import COMMAND, PATIENCE, Skip, equal, main, test
+from clitest import COMMAND, PATIENCE, Skip, contains, equal, main, test
 
 MAN = os.environ['HOLDFAST_MAN']
 PAGES = ['holdfast.1.scd', 'libholdfast.3.scd', 'holdfast-url.7.scd']
@@ -111,6 +111,16 @@ def every_option_and_verb_is_in_the_manual(box):
         assert f'*holdfast {verb}*' in manual or f'*{verb}*' in manual or verb in manual, verb
     missing = [option for option in sorted(mentioned - {'help'}) if f'--{option}' not in manual]
     equal(missing, [])
+
+
+@test
+def the_manual_knows_how_many_names_there_may_be(box):
+    with open(os.path.join(MAN, 'holdfast.1.scd'), encoding='utf-8') as file:
+        limit = int(re.search(r'at most ([0-9]+) names', file.read()).group(1))
+    names = [word for number in range(limit) for word in ('-l', f'name {number}')]
+    box.expect(0, 'run', *names, '--', 'true')
+    contains(box.expect(64, 'run', *names, '-l', 'one more', '--', 'true').err,
+             f'more than {limit} names')
 
 
 @test
