@@ -93,3 +93,95 @@ TEST(a_plain_lock_of_others_is_shown_without_a_token)
     hf_close(client);
     server_kill(&server);
 }
+
+/* Names that differ in braces alone: Redisson's keys beside them are the same. */
+
+struct census {
+    int objects, holders, waiters, with_braces;
+};
+
+static bool count_entry(void *arg, const hf_entry *entry)
+{
+    struct census *census = arg;
+
+    census->objects += entry->role == HF_ROLE_OBJECT;
+    census->holders += entry->role == HF_ROLE_HOLDER;
+    census->waiters += entry->role == HF_ROLE_WAITER;
+    census->with_braces += entry->name[0] == '{';
+    return true;
+}
+
+static struct census count_all(hf_client *client)
+{
+    struct census census = { 0 };
+
+    CHECK_CODE(hf_inspect(client, NULL, count_entry, &census), HF_OK);
+    return census;
+}
+
+TEST(a_waiter_is_shown_under_its_own_name)
+{
+    static const hf_mode modes[] = { HF_MUTEX, HF_FAIR, HF_WRITE, HF_PERMIT };
+    static const char *const names[] = { "one", "{one}" };
+    server_start(&server);
+    hf_client *client = open_with(""), *other = open_with("");
+
+    for (size_t i = 0; i < 2 * sizeof(modes) / sizeof(modes[0]); i++) {
+        hf_lock_options options = { HF_LOCK_OPTIONS_INIT, .mode = modes[i / 2] };
+        struct outcome outcome = { 0 };
+        hf_hold *hold;
+        options.limit = options.mode == HF_PERMIT;
+        CHECK_CODE(hf_lock(client, names[i % 2], 0, &options, &hold), HF_OK);
+        CHECK_CODE(hf_lock_async(other, names[i % 2], HF_FOREVER, &options, record_outcome,
+                                 &outcome, NULL),
+                   HF_OK);
+        EVENTUALLY(waiters(client, names[i % 2]) == 1, SOON_MS);
+        struct census census = count_all(client);
+        CHECK_INT(census.objects, 1);
+        CHECK_INT(census.holders, 1);
+        CHECK_INT(census.waiters, 1);
+        CHECK_INT(census.with_braces, i % 2 ? 3 : 0);
+        give_back(hold);
+        WAIT_OUTCOME(&outcome);
+        give_back(outcome.hold);
+        CHECK(server_says(&server, "FLUSHALL", "+OK"));
+    }
+    hf_close(client);
+    hf_close(other);
+    server_kill(&server);
+}
+
+TEST(counters_and_latches_are_shown_under_their_own_names)
+{
+    server_start(&server);
+    hf_client *client = open_with("");
+
+    CHECK_CODE(hf_counter_set(client, "{one}", 1), HF_OK);
+    CHECK_CODE(hf_latch_set(client, "two", 1), HF_OK);
+    CHECK_INT(count_all(client).objects, 2);
+    CHECK_INT(count_all(client).with_braces, 1);
+    hf_close(client);
+    server_kill(&server);
+}
+
+TEST(a_release_is_for_who_waits_for_that_name)
+{
+    server_start(&server);
+    hf_client *client = open_with(""), *other = open_with("");
+    struct outcome outcome = { 0 };
+
+    hf_hold *hold = take(client, "{one}", HF_MUTEX, 0);
+    CHECK_CODE(hf_lock_async(other, "{one}", HF_FOREVER, NULL, record_outcome, &outcome, NULL),
+               HF_OK);
+    EVENTUALLY(waiters(client, "{one}") == 1, SOON_MS);
+    for (int i = 0; i < 3; i++)
+        give_back(take(client, "one", HF_MUTEX, 0));
+    CHECK(server_says(&server, "EXISTS one", ":0"));
+    give_back(hold);
+    WAIT_OUTCOME(&outcome);
+    CHECK_CODE(outcome.code, HF_OK);
+    give_back(outcome.hold);
+    hf_close(client);
+    hf_close(other);
+    server_kill(&server);
+}

@@ -46,7 +46,7 @@ static void add_break(struct connection *connection, struct command *command,
     hf__names_script(connection, command, REDIS_BREAK, REDIS_CHANNEL_SEMAPHORE, change->name,
                      change->name_length);
     hf__names_channel(command, REDIS_CHANNEL_MUTEX, change->name, change->name_length);
-    hf__command_derived(command, REDIS_QUEUE_PREFIX, change->name, change->name_length);
+    hf__command_own(command, REDIS_QUEUE_PREFIX, change->name, change->name_length);
     hf__names_channel(command, REDIS_CHANNEL_RW, change->name, change->name_length);
     hf__command_derived(command, REDIS_FAIR_QUEUE_PREFIX, change->name, change->name_length);
     hf__command_derived(command, REDIS_FAIR_TIMES_PREFIX, change->name, change->name_length);

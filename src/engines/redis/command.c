@@ -76,22 +76,31 @@ void hf__command_copy(struct command *command, const void *bytes, size_t length)
     add_text(command, memcpy(room_for(command, length), bytes, length), length);
 }
 
-void hf__command_derived(struct command *command, const char *prefix, const char *name,
-                         uint32_t length)
+/* With what stands between the prefix and a name that has a brace. */
+static void add_derived(struct command *command, const char *prefix, const char *braced_by,
+                        const char *name, uint32_t length)
 {
     bool braced = memchr(name, '{', length);
     size_t before = strlen(prefix);
     char *begin = room_for(command, before + length + 3), *at = begin;
     memcpy(at, prefix, before);
-    at += before;
-    *at++ = ':';
-    if (!braced)
-        *at++ = '{';
+    at = stpcpy(at + before, braced ? braced_by : ":{");
     memcpy(at, name, length);
     at += length;
     if (!braced)
         *at++ = '}';
     add_text(command, begin, (size_t)(at - begin));
+}
+
+void hf__command_derived(struct command *command, const char *prefix, const char *name,
+                         uint32_t length)
+{
+    add_derived(command, prefix, ":", name, length);
+}
+
+void hf__command_own(struct command *command, const char *prefix, const char *name, uint32_t length)
+{
+    add_derived(command, prefix, "::", name, length);
 }
 
 /* ---- on the wire ---- */

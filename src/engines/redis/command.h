@@ -46,6 +46,10 @@ void hf__command_copy(struct command *command, const void *bytes, size_t length)
  * "prefix:{name}". */
 void hf__command_derived(struct command *command, const char *prefix, const char *name,
                          uint32_t length);
+/* For what is ours alone, and need not be the same for "name" and "{name}": "prefix::name" if the
+ * name has a brace, else "prefix:{name}". */
+void hf__command_own(struct command *command, const char *prefix, const char *name,
+                     uint32_t length);
 
 /* False: out of memory, or too much waits; nothing was queued. */
 bool hf__command_write(const struct command *command, struct hf_stream *stream);

@@ -25,8 +25,10 @@ enum {
 };
 
 /* What is in use has one of these at least: a token, or the mark of a kind without tokens. */
-static const char *const prefixes[] = { REDIS_TOKEN_PREFIX, REDIS_MARK_PREFIX };
-#define PREFIXES (sizeof prefixes / sizeof *prefixes)
+enum { OF_TOKENS, OF_MARKS, PREFIXES };
+static const char *const prefixes[] = {
+    [OF_TOKENS] = REDIS_TOKEN_PREFIX, [OF_MARKS] = REDIS_MARK_PREFIX
+};
 
 /* A name found by its token: a question's memory. */
 struct found {
@@ -141,7 +143,7 @@ static void send_look(struct connection *connection, struct question *question)
     bool simple = connection->redis->settings.simple;
     hf__names_script(connection, &command, simple ? REDIS_SIMPLE_INSPECT : REDIS_INSPECT,
                      REDIS_CHANNEL_MUTEX, found->name, found->length);
-    hf__command_derived(&command, REDIS_QUEUE_PREFIX, found->name, found->length);
+    hf__command_own(&command, REDIS_QUEUE_PREFIX, found->name, found->length);
     hf__command_derived(&command, REDIS_FAIR_QUEUE_PREFIX, found->name, found->length);
     hf__connection_write(connection, question, &command);
 }
@@ -266,15 +268,19 @@ static void look_at(struct redis *redis, struct listing *listing, const char *na
     hf__redis_ask(redis, question, name, length);
 }
 
-/* "{name}" belongs to the lock "name", and to a lock that is called "{name}". */
-static void look_at_owners(struct redis *redis, struct listing *listing, const redisReply *token)
+/* A token at "{name}" is of the lock "name", and of a lock that is called "{name}": Redisson does
+ * not tell them apart. A mark there is of "name", and at ":{name}" of "{name}". */
+static void look_at_owners(struct redis *redis, struct listing *listing, const redisReply *key)
 {
     size_t prefix = strlen(prefixes[listing->prefix]) + 1;
-    if (token->type != REDIS_REPLY_STRING || (size_t)token->len < prefix)
+    if (key->type != REDIS_REPLY_STRING || (size_t)key->len <= prefix)
         return;
-    const char *rest = token->str + prefix;
-    size_t length = (size_t)token->len - prefix;
-    look_at(redis, listing, rest, length);
+    const char *rest = key->str + prefix;
+    size_t length = (size_t)key->len - prefix;
+    if (listing->prefix == OF_TOKENS)
+        look_at(redis, listing, rest, length);
+    else if (*rest == ':')
+        look_at(redis, listing, rest + 1, length - 1);
     if (length > 2 && *rest == '{' && rest[length - 1] == '}' && !memchr(rest + 1, '{', length - 1))
         look_at(redis, listing, rest + 1, length - 2);
 }

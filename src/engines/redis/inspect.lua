@@ -36,6 +36,8 @@ local function show_mutex()
     for i, field in ipairs(redis.call('zrange', ARGV[1], 0, 9999)) do
         waiters[i] = {'mutex', 0, field, 0}
     end
+    -- The other queue, and the channel, are those of "name" as well as of "{name}".
+    local in_use = #holders + #waiters > 0 and 1 or 0
     local listeners = redis.call('pubsub', 'numsub', channel)[2]
     if holders[1] and not is_ours(holders[1][3]) then
         listeners = listeners - #waiters
@@ -47,7 +49,7 @@ local function show_mutex()
         waiters[#waiters + 1] = {mode, 0, field, 0}
     end
     local kind = (is ~= 'none' or token ~= '0') and mode or ''
-    return {kind, 0, 0, token, holders, waiters, (#holders > 0 or #waiters > 0) and 1 or 0}
+    return {kind, 0, 0, token, holders, waiters, in_use}
 end
 
 local function show_rw()

@@ -6,7 +6,7 @@
 static void add_queue(const struct redis *redis, struct command *command, const struct hf_op *op)
 {
     (void)redis;
-    hf__command_derived(command, REDIS_QUEUE_PREFIX, op->name, op->name_length);
+    hf__command_own(command, REDIS_QUEUE_PREFIX, op->name, op->name_length);
 }
 
 static void channel(const struct redis *redis, struct command *command, const struct hf_op *op)

@@ -44,9 +44,9 @@ void hf__names_script(struct connection *connection, struct command *command,
     hf__connection_script(connection, command, script, 7);
     hf__command_add(command, name, length);
     hf__command_derived(command, REDIS_TOKEN_PREFIX, name, length);
-    hf__command_derived(command, "holdfast_queue", name, length);
-    hf__command_derived(command, "holdfast_alive", name, length);
-    hf__command_derived(command, REDIS_MARK_PREFIX, name, length);
+    hf__command_own(command, "holdfast_queue", name, length);
+    hf__command_own(command, "holdfast_alive", name, length);
+    hf__command_own(command, REDIS_MARK_PREFIX, name, length);
     hf__names_permits(command, name, length);
     hf__names_channel(command, channel, name, length);
 }
