@@ -258,7 +258,8 @@ typedef struct hf_lock_options {
     uint64_t owner;         /* 0: the calling thread (hf_lock), or the request itself, shared with
                                nobody (hf_lock_async). Else a number of your choice below
                                2^62: a task, a fibre */
-    const char *owner_text; /* shown by hf_inspect; NULL: the client's */
+    const char *owner_text; /* shown by hf_inspect where the store keeps it (Redis: the client's
+                               alone); NULL: the client's */
     hf_lost_cb *on_lost;    /* NULL: none */
     void *lost_arg;
 } hf_lock_options;

@@ -4,6 +4,7 @@
 #include "server.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #define THEIRS "12345678-1234-4123-8123-123456789012:7"
 
@@ -183,5 +184,90 @@ TEST(a_release_is_for_who_waits_for_that_name)
     give_back(outcome.hold);
     hf_close(client);
     hf_close(other);
+    server_kill(&server);
+}
+
+/* ---- who it is ---- */
+
+static const char *text_shown(hf_client *client, hf_role role)
+{
+    static char text[200];
+
+    snprintf(text, sizeof(text), "%s", find_role(look(client, "one"), role, 0)->owner_text);
+    return text;
+}
+
+TEST(an_owner_is_shown_by_what_it_says_of_itself)
+{
+    static const hf_mode modes[] = { HF_MUTEX, HF_WRITE, HF_PERMIT };
+    server_start(&server);
+    hf_client *client = open_with(""), *holder = NULL, *waiter = NULL;
+    const char *url = server_url(&server, 20000);
+
+    CHECK_CODE(
+        hf_open(&holder, url,
+                &(hf_client_options){ HF_CLIENT_OPTIONS_INIT, .owner_text = "100 % B\303\266b" }),
+        HF_OK);
+    CHECK_CODE(
+        hf_open(&waiter, url, &(hf_client_options){ HF_CLIENT_OPTIONS_INIT, .owner_text = "Eve" }),
+        HF_OK);
+    for (size_t i = 0; i < sizeof(modes) / sizeof(modes[0]); i++) {
+        hf_lock_options options = { HF_LOCK_OPTIONS_INIT, .mode = modes[i] };
+        struct outcome outcome = { 0 };
+        hf_hold *hold;
+        options.limit = modes[i] == HF_PERMIT;
+        CHECK_CODE(hf_lock(holder, "one", 0, &options, &hold), HF_OK);
+        CHECK_CODE(
+            hf_lock_async(waiter, "one", HF_FOREVER, &options, record_outcome, &outcome, NULL),
+            HF_OK);
+        EVENTUALLY(waiters(client, "one") == 1, SOON_MS);
+        CHECK_STR(text_shown(client, HF_ROLE_HOLDER), "100 % B\303\266b");
+        CHECK_STR(text_shown(client, HF_ROLE_WAITER), "Eve");
+        give_back(hold);
+        WAIT_OUTCOME(&outcome);
+        CHECK_STR(text_shown(client, HF_ROLE_HOLDER), "Eve");
+        give_back(outcome.hold);
+        CHECK(server_says(&server, "FLUSHALL", "+OK"));
+    }
+    hf_close(waiter);
+    hf_close(holder);
+    hf_close(client);
+    server_kill(&server);
+}
+
+TEST(who_is_not_connected_is_shown_by_its_key)
+{
+    server_start(&server);
+    hf_client *client = open_with(""), *holder = open_with("");
+    char key[HF_OWNER_KEY_SIZE];
+
+    hf_hold *hold;
+
+    CHECK_CODE(hf_lock(holder, "one", 0, LOCK_OPTIONS(.lease_ms = 60000), &hold), HF_OK);
+    CHECK_CODE(hf_detach(hold, key), HF_OK);
+    hf_close(holder);
+    CHECK_STR(text_shown(client, HF_ROLE_HOLDER), key);
+    hf_close(client);
+    server_kill(&server);
+}
+
+TEST(who_may_not_ask_is_shown_keys)
+{
+    char url[160];
+    server_start(&server);
+    hf_client *client = open_with(""), *poor = NULL;
+
+    CHECK(server_says(&server, "ACL SETUSER poor on >secret ~* &* +@all -client|list", "+OK"));
+    const char *address = strstr(server_url(&server, 20000), "://") + 3;
+    snprintf(url, sizeof(url), "redis://poor:secret@%s", address);
+    CHECK_CODE(hf_open(&poor, url, NULL), HF_OK);
+    hf_hold *hold = take(client, "one", HF_MUTEX, 0);
+    CHECK_INT(look(poor, "one")->holders, 1);
+    const struct seen *holder = find_role(look(poor, "one"), HF_ROLE_HOLDER, 0);
+    CHECK_STR(holder->owner_text, holder->owner_key);
+    CHECK_CODE(hf_inspect(poor, NULL, count_entry, &(struct census){ 0 }), HF_OK);
+    give_back(hold);
+    hf_close(poor);
+    hf_close(client);
     server_kill(&server);
 }

@@ -1,11 +1,21 @@
 /* Whatever a server sends, in whatever pieces: nothing crashes, nothing is allocated beyond reason,
  * and the pieces make no difference (pieces.h). */
-#include "engines/redis/reply.h"
+#include "engines/redis/owners.h"
 
 #include "pieces.h"
 
 #include <stdlib.h>
 #include <string.h>
+
+static size_t look_for_owners(const redisReply *reply)
+{
+    struct owners owners = { 0 };
+    hf__owners_read(&owners, reply);
+    const char *text = hf__owners_find(&owners, hf__reply_text(reply));
+    size_t sum = owners.count + (text ? strlen(text) : 0);
+    hf__owners_release(&owners);
+    return sum;
+}
 
 static size_t look_at(const redisReply *reply, unsigned depth)
 {
@@ -15,6 +25,7 @@ static size_t look_at(const redisReply *reply, unsigned depth)
         sum += (size_t)hf__reply_code(reply);
     if (depth > 32)
         abort();
+    sum += look_for_owners(reply);
     for (size_t i = 0; hf__reply_is_array(reply, i + 1); i++)
         sum += look_at(reply->element[i], depth + 1);
     return sum;

@@ -2,6 +2,7 @@
  * this one is dead. That one may still have questions of ours in the server's buffers; a question
  * that is executed after its answer was given up could leave something behind. A server that was
  * started anew has none of that, and may have given the old connection's number to a stranger. */
+#include "owners.h"
 #include "redis.h"
 
 #include <string.h>
@@ -82,10 +83,13 @@ static void select_database(struct connection *connection)
 
 static void say_name(struct connection *connection)
 {
+    const struct redis *redis = connection->redis;
+    char name[REDIS_CONNECTION_NAME_SIZE];
     struct command command;
+    hf__owners_write_name(name, redis->uuid, redis->base.host->owner_text);
     hf__command_begin(&command, "CLIENT");
     hf__command_print(&command, "SETNAME");
-    hf__command_print(&command, "holdfast");
+    hf__command_print(&command, "%s", name);
     greet(connection, &command, hf__question_ignored);
 }
 

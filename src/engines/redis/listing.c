@@ -1,0 +1,167 @@
+/* Showing everything that is in use. What is locked at all is found by the tokens, which every
+ * grant of ours leaves for most of a day; what has none, by the mark of its kind. */
+#include "listing.h"
+#include "cluster.h"
+#include "names.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define SCAN_COUNT "500"
+
+/* What is in use has one of these at least: a token, or the mark of a kind without tokens. */
+enum { OF_TOKENS, OF_MARKS, PREFIXES };
+static const char *const prefixes[] = {
+    [OF_TOKENS] = REDIS_TOKEN_PREFIX, [OF_MARKS] = REDIS_MARK_PREFIX
+};
+
+/* Is there another server to look through? */
+static bool goes_on(struct listing *listing)
+{
+    struct cluster *cluster = listing->at->cluster;
+    struct redis *next = cluster ? hf__cluster_next(cluster, listing->at) : NULL;
+    if (next)
+        listing->at = next;
+    listing->prefix = 0;
+    return next != NULL;
+}
+
+static void free_listing(struct listing *listing)
+{
+    hf__link_remove(&listing->link);
+    hf__owners_release(&listing->owners);
+    hf__shown_release(&listing->shown);
+    free(listing);
+}
+
+void hf__listing_end(struct listing *listing)
+{
+    struct hf_query *query = listing->query;
+    struct redis *front = listing->at->front;
+    free_listing(listing);
+    hf__query_done(&front->base, query);
+}
+
+static void page_seen(struct listing *listing)
+{
+    if (listing->cursor == 0)
+        listing->prefix++;
+    if (listing->failed)
+        hf__listing_end(listing);
+    else if (listing->prefix < PREFIXES)
+        hf__listing_scan(listing);
+    else if (goes_on(listing))
+        hf__listing_begin(listing);
+    else
+        hf__listing_end(listing);
+}
+
+/* What nobody holds or waits for is not in use. */
+static void show_member(struct listing *listing, const struct found *found,
+                        redisReply *const *parts)
+{
+    bool no_memory;
+    if (hf__reply_number(parts[PART_IN_USE]) != 1)
+        return;
+    if (hf__shown_add(&listing->shown, found->name, found->length, &no_memory)) {
+        hf__listing_show(listing, found, parts);
+    } else if (no_memory) {
+        listing->query->code = HF_ENOMEM;
+        listing->failed = true;
+    }
+}
+
+static void member_answered(struct connection *connection, struct question *question,
+                            const redisReply *reply)
+{
+    struct redis *redis = connection->redis;
+    struct listing *listing = question->listing;
+    if (hf__reply_is_array(reply, PARTS))
+        show_member(listing, question->memory, reply->element);
+    if (!hf__reply_is_array(reply, 1) && !listing->failed)
+        hf__listing_fail(connection, question, reply, listing);
+    hf__question_free(redis, question);
+    if (--listing->looks_out == 0)
+        page_seen(listing);
+}
+
+static void look_at(struct redis *redis, struct listing *listing, const char *name, size_t length)
+{
+    if (length == 0 || length > HF_NAME_MAX || memchr(name, 0, length))
+        return;
+    struct question *question = hf__listing_look(listing, name, length, member_answered);
+    if (!question)
+        return;
+    listing->looks_out++;
+    hf__redis_ask(redis, question, name, length);
+}
+
+/* A token at "{name}" is of the lock "name", and of a lock that is called "{name}": Redisson does
+ * not tell them apart. A mark there is of "name", and at ":{name}" of "{name}". */
+static void look_at_owners(struct redis *redis, struct listing *listing, const redisReply *key)
+{
+    size_t prefix = strlen(prefixes[listing->prefix]) + 1;
+    if (key->type != REDIS_REPLY_STRING || (size_t)key->len <= prefix)
+        return;
+    const char *rest = key->str + prefix;
+    size_t length = (size_t)key->len - prefix;
+    if (listing->prefix == OF_TOKENS)
+        look_at(redis, listing, rest, length);
+    else if (*rest == ':')
+        look_at(redis, listing, rest + 1, length - 1);
+    if (length > 2 && *rest == '{' && rest[length - 1] == '}' && !memchr(rest + 1, '{', length - 1))
+        look_at(redis, listing, rest + 1, length - 2);
+}
+
+static void scan_answered(struct connection *connection, struct question *question,
+                          const redisReply *reply)
+{
+    struct redis *redis = connection->redis;
+    struct listing *listing = question->listing;
+    listing->at = redis;
+    bool whole = hf__reply_is_array(reply, 2) && reply->element[1]->type == REDIS_REPLY_ARRAY;
+    /* It stays while the page is taken apart. */
+    listing->looks_out = 1;
+    if (whole) {
+        int64_t cursor = hf__reply_number(reply->element[0]);
+        listing->cursor = cursor > 0 ? (uint64_t)cursor : 0;
+        for (size_t i = 0; i < reply->element[1]->elements; i++)
+            look_at_owners(redis, listing, reply->element[1]->element[i]);
+    } else {
+        hf__listing_fail(connection, question, reply, listing);
+    }
+    hf__question_free(redis, question);
+    if (--listing->looks_out == 0)
+        page_seen(listing);
+}
+
+static void send_scan(struct connection *connection, struct question *question)
+{
+    struct command command;
+    hf__command_begin(&command, "SCAN");
+    hf__command_print(&command, "%llu", (unsigned long long)question->listing->cursor);
+    hf__command_print(&command, "MATCH");
+    hf__command_print(&command, "%s:*", prefixes[question->listing->prefix]);
+    hf__command_print(&command, "COUNT");
+    hf__command_print(&command, SCAN_COUNT);
+    hf__connection_write(connection, question, &command);
+}
+
+void hf__listing_scan(struct listing *listing)
+{
+    struct question *question = hf__question_new(listing->at);
+    if (!question) {
+        listing->query->code = HF_ENOMEM;
+        listing->failed = true;
+        page_seen(listing);
+        return;
+    }
+    hf__listing_ask(listing, question, send_scan, scan_answered);
+}
+
+void hf__inspect_close(struct redis *redis)
+{
+    struct hf_link *link;
+    while ((link = hf__list_pop(&redis->listings)))
+        free_listing(HF_CONTAINER(link, struct listing, link));
+}
