@@ -30,13 +30,17 @@ static bool is_plain(char byte)
 void hf__owners_write_name(char name[REDIS_CONNECTION_NAME_SIZE], const char *uuid,
                            const char *text)
 {
+    static const char digits[] = "0123456789abcdef";
     char *at = name + snprintf(name, REDIS_CONNECTION_NAME_SIZE, NAME_PREFIX "%s:", uuid);
     const char *end = name + REDIS_CONNECTION_NAME_SIZE - sizeof "%00";
     for (; *text && at < end; text++) {
-        if (is_plain(*text))
+        if (is_plain(*text)) {
             *at++ = *text;
-        else
-            at += sprintf(at, "%%%02x", (unsigned char)*text);
+            continue;
+        }
+        *at++ = '%';
+        *at++ = digits[(unsigned char)*text >> 4];
+        *at++ = digits[(unsigned char)*text & 15];
     }
     *at = 0;
 }

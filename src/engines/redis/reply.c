@@ -23,31 +23,26 @@ static void *create_limited_array(const redisReadTask *task, int elements)
     return elements > REPLY_ELEMENTS_MAX ? NULL : create_array(task, elements);
 }
 
-static void learn_functions(void)
+/* The functions are the same for all readers. Nothing is allocated to learn them: what failed once
+ * would have failed for the process. */
+static void limit(redisReader *reader)
 {
-    redisReader *reader = redisReaderCreate();
-    if (!reader)
-        return;
-    create_array = reader->fn->createArray;
-    limited = *reader->fn;
-    limited.createArray = create_limited_array;
-    redisReaderFree(reader);
-}
-
-static bool limit(redisReader *reader)
-{
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-    pthread_once(&once, learn_functions);
+    static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+    pthread_mutex_lock(&mutex);
+    if (!create_array) {
+        create_array = reader->fn->createArray;
+        limited = *reader->fn;
+        limited.createArray = create_limited_array;
+    }
+    pthread_mutex_unlock(&mutex);
     reader->fn = &limited;
-    return create_array != NULL;
 }
 
 #else
 
-static bool limit(redisReader *reader)
+static void limit(redisReader *reader)
 {
     reader->maxelements = REPLY_ELEMENTS_MAX;
-    return true;
 }
 
 #endif
@@ -55,10 +50,9 @@ static bool limit(redisReader *reader)
 redisReader *hf__reply_reader(void)
 {
     redisReader *reader = redisReaderCreate();
-    if (!reader || limit(reader))
-        return reader;
-    redisReaderFree(reader);
-    return NULL;
+    if (reader)
+        limit(reader);
+    return reader;
 }
 
 bool hf__reply_feed(redisReader *reader, const char *bytes, size_t length, size_t *unread)
