@@ -271,3 +271,37 @@ TEST(who_may_not_ask_is_shown_keys)
     hf_close(client);
     server_kill(&server);
 }
+
+TEST(how_long_it_has_waited_is_shown)
+{
+    static const hf_mode modes[] = { HF_MUTEX, HF_READ, HF_PERMIT };
+    server_start(&server);
+    hf_client *client = open_with(""), *waiter = open_with("");
+
+    for (size_t i = 0; i < sizeof(modes) / sizeof(modes[0]); i++) {
+        hf_lock_options options = { HF_LOCK_OPTIONS_INIT, .mode = modes[i] };
+        struct outcome outcome = { 0 };
+        hf_hold *hold;
+        options.limit = modes[i] == HF_PERMIT;
+        CHECK_CODE(hf_lock(client, "one", 0,
+                           LOCK_OPTIONS(.mode = modes[i] == HF_READ ? HF_WRITE : modes[i],
+                                        .limit = options.limit),
+                           &hold),
+                   HF_OK);
+        CHECK_CODE(
+            hf_lock_async(waiter, "one", HF_FOREVER, &options, record_outcome, &outcome, NULL),
+            HF_OK);
+        EVENTUALLY(waiters(client, "one") == 1, SOON_MS);
+        int64_t before = find_role(look(client, "one"), HF_ROLE_WAITER, 0)->since_ms;
+        CHECK(before >= 0 && before < SOON_MS);
+        EVENTUALLY(find_role(look(client, "one"), HF_ROLE_WAITER, 0)->since_ms > before + 50,
+                   SOON_MS);
+        give_back(hold);
+        WAIT_OUTCOME(&outcome);
+        give_back(outcome.hold);
+        CHECK(server_says(&server, "FLUSHALL", "+OK"));
+    }
+    hf_close(waiter);
+    hf_close(client);
+    server_kill(&server);
+}

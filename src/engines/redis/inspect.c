@@ -40,7 +40,7 @@ static bool has_last_token(hf_mode mode, const char *owner_key)
            hf__redis_is_fenced(owner_key, (size_t)(colon - owner_key));
 }
 
-/* {mode, permits, key, ms left}: a holder's or a waiter's. */
+/* {mode, permits, key, ms left}: a holder's, or with the ms that it has waited, a waiter's. */
 static void show_person(const struct listing *listing, hf_entry entry, const redisReply *row)
 {
     if (!hf__reply_is_array(row, 4))
@@ -54,6 +54,8 @@ static void show_person(const struct listing *listing, hf_entry entry, const red
         entry.token = 0;
     if (entry.role == HF_ROLE_HOLDER)
         entry.lease_left_ms = hf__reply_number(row->element[3]);
+    else
+        entry.since_ms = hf__reply_number(row->element[3]);
     hf__query_add(listing->query, &entry);
 }
 

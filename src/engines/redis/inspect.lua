@@ -7,17 +7,23 @@
 -- a fair mutex.
 -- Answers {kind, total, value, the last token, holders, waiters, 1 if the name is in use or 0}, or
 -- {why}: it is no lock. A holder is {mode, permits, its key, milliseconds left}; waiters are the
--- same, in order, or just their number.
+-- same, in order, with how long they have waited, -1 where that is not known, or just their number.
 local is = redis.call('type', lock).ok
 local token = redis.call('get', last) or '0'
 
+-- Places are in line by when they came, in microseconds.
+local function age_of(score)
+    return math.max(0, now_ms - math.floor(tonumber(score) / 1000))
+end
+
 local function places()
     local waiters = {}
-    for _, place in ipairs(redis.call('zrange', queue, 0, 9999)) do
-        local ends = tonumber(redis.call('zscore', alive, place) or '0')
+    local all = redis.call('zrange', queue, 0, 9999, 'withscores')
+    for i = 1, #all, 2 do
+        local ends = tonumber(redis.call('zscore', alive, all[i]) or '0')
         if ends > now_ms then
-            local mode, wanted, owner = string.match(place, '^(%a+) (%d+) (.*)$')
-            waiters[#waiters + 1] = {mode, wanted, owner, 0}
+            local mode, wanted, owner = string.match(all[i], '^(%a+) (%d+) (.*)$')
+            waiters[#waiters + 1] = {mode, wanted, owner, age_of(all[i + 1])}
         end
     end
     return waiters
@@ -33,8 +39,9 @@ local function show_mutex()
     end
     -- Ours stand in the queue. They listen, too, as all the others do, if somebody else's client
     -- has it.
-    for i, field in ipairs(redis.call('zrange', ARGV[1], 0, 9999)) do
-        waiters[i] = {'mutex', 0, field, 0}
+    local ours = redis.call('zrange', ARGV[1], 0, 9999, 'withscores')
+    for i = 1, #ours, 2 do
+        waiters[#waiters + 1] = {'mutex', 0, ours[i], age_of(ours[i + 1])}
     end
     -- The other queue, and the channel, are those of "name" as well as of "{name}".
     local in_use = #holders + #waiters > 0 and 1 or 0
@@ -43,10 +50,10 @@ local function show_mutex()
         listeners = listeners - #waiters
     end
     for i = 1, math.min(listeners, 1000) do
-        waiters[#waiters + 1] = {'mutex', 0, '', 0}
+        waiters[#waiters + 1] = {'mutex', 0, '', -1}
     end
     for _, field in ipairs(fair) do
-        waiters[#waiters + 1] = {mode, 0, field, 0}
+        waiters[#waiters + 1] = {mode, 0, field, -1}
     end
     local kind = (is ~= 'none' or token ~= '0') and mode or ''
     return {kind, 0, 0, token, holders, waiters, in_use}
