@@ -47,6 +47,8 @@ struct cli_job {
     enum cli_stage stage;
     int cause; /* why it was ended: CLI_LOST, CLI_TIMED_OUT or 0 */
     int64_t kill_at_ms;
+    int64_t
+        continue_at_ms; /* CLI_NEVER: it was sent no TSTP that it has not answered by stopping */
     bool ended;
     int status;    /* as an exit code */
     int forwarded; /* the last signal that we were sent to end by, or 0 */
@@ -99,8 +101,9 @@ bool cli_terminal_interactive(const struct cli_terminal *terminal);
 bool cli_terminal_give(struct cli_terminal *terminal, pid_t group);
 void cli_terminal_take_back(struct cli_terminal *terminal);
 void cli_terminal_restore_modes(const struct cli_terminal *terminal);
-/* Stops this process and its group, as Ctrl-Z does; returns when continued. */
-void cli_terminal_suspend(void);
+/* Stops this process, as Ctrl-Z does, and with a terminal its group too unless it is the outer
+ * holdfast's; returns when continued. */
+void cli_terminal_suspend(const struct cli_terminal *terminal, bool nested);
 
 /* ---- run_environment.c ---- */
 void cli_environment_set(struct cli_job *job);

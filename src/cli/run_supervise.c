@@ -13,6 +13,9 @@
 #define KILL_MARGIN_MS 50
 /* How often a group that is ending is looked at; the kernel does not tell of its end. */
 #define GROUP_CHECK_MS 10
+/* How long a command that was sent a TSTP may take to stop. One in the middle of a vfork never
+ * does, though its child has: without us it would stand still for ever, and the lock with it. */
+#define STOP_MS 200
 
 static int64_t least(int64_t a, int64_t b)
 {
@@ -133,6 +136,10 @@ static void do_what_is_due(struct cli_job *job)
         cli_child_signal(job, SIGKILL);
         job->stage = CLI_KILLED;
     }
+    if (now >= job->continue_at_ms) {
+        cli_child_signal(job, SIGCONT);
+        job->continue_at_ms = CLI_NEVER;
+    }
     cli_guard_watch(job, guard_at(job));
 }
 
@@ -142,11 +149,13 @@ static int64_t next_due(const struct cli_job *job)
         return job->ended ? least(job->kill_at_ms, cli_now_ms() + GROUP_CHECK_MS) : job->kill_at_ms;
     if (job->stage == CLI_KILLED || job->ended)
         return CLI_NEVER;
-    return job->cause ? run_limit(job) : least(warn_at(job), run_limit(job));
+    return least(job->continue_at_ms,
+                 job->cause ? run_limit(job) : least(warn_at(job), run_limit(job)));
 }
 
-/* After Ctrl-Z: let the shell have the terminal, stop with our job, and once continued look at the
- * lock before the command may go on. */
+/* After Ctrl-Z, or a TSTP that was passed on: let the shell have the terminal, stop with our job,
+ * and once continued look at the lock before the command may go on. A lock that is renewed for a
+ * command that stands still would be nobody's. */
 static void suspend_with_command(struct cli_job *job)
 {
     bool had = job->terminal.given;
@@ -154,7 +163,7 @@ static void suspend_with_command(struct cli_job *job)
     cli_terminal_take_back(&job->terminal);
     /* The command stands still as well. */
     cli_guard_watch(job, CLI_NEVER);
-    cli_terminal_suspend();
+    cli_terminal_suspend(&job->terminal, job->nested);
     hf_dispatch(job->session->client);
     do_what_is_due(job);
     if (job->stage != CLI_RUNNING)
@@ -168,7 +177,8 @@ static void command_stopped(struct cli_job *job, int signal)
 {
     bool wants_terminal = signal == SIGTTIN || signal == SIGTTOU;
 
-    if (job->terminal.fd < 0 || job->nested || signal == SIGSTOP)
+    job->continue_at_ms = CLI_NEVER;
+    if (signal == SIGSTOP || (wants_terminal && (job->terminal.fd < 0 || job->nested)))
         return;
     if (wants_terminal && cli_terminal_give(&job->terminal, job->pid))
         cli_child_signal(job, SIGCONT);
@@ -218,6 +228,8 @@ static void forward_signals(struct cli_job *job)
             continue;
         if (signal == SIGINT || signal == SIGTERM || signal == SIGHUP || signal == SIGQUIT)
             job->forwarded = signal;
+        if (signal == SIGTSTP)
+            job->continue_at_ms = cli_now_ms() + STOP_MS;
         if (!job->ended)
             cli_child_signal(job, signal);
     }
@@ -274,6 +286,7 @@ void cli_job_supervise(struct cli_job *job)
     int timer = timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK);
     bool had_terminal;
 
+    job->continue_at_ms = CLI_NEVER;
     cli_guard_watch(job, guard_at(job));
     while (!is_over(job))
         turn(job, timer);

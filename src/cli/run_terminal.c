@@ -55,15 +55,19 @@ void cli_terminal_restore_modes(const struct cli_terminal *terminal)
         tcsetattr(terminal->fd, TCSADRAIN, &terminal->modes);
 }
 
-/* The rest of our job (a script that called us) stops too. Where nobody could continue us the
- * kernel ignores SIGTSTP, and we go on at once. */
-void cli_terminal_suspend(void)
+/* On a terminal the rest of our job (a script that called us) stops too; a nested one leaves that
+ * to the outer one. Where nobody could continue us the kernel ignores SIGTSTP, and we go on at
+ * once. To stop would be to forget a SIGCONT that has arrived already. */
+void cli_terminal_suspend(const struct cli_terminal *terminal, bool nested)
 {
-    sigset_t stop;
+    sigset_t stop, pending;
 
+    sigpending(&pending);
+    if (sigismember(&pending, SIGCONT))
+        return;
     sigemptyset(&stop);
     sigaddset(&stop, SIGTSTP);
-    kill(0, SIGTSTP);
+    kill(terminal->fd >= 0 && !nested ? 0 : getpid(), SIGTSTP);
     sigprocmask(SIG_UNBLOCK, &stop, NULL);
     sigprocmask(SIG_BLOCK, &stop, NULL);
 }

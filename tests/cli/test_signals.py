@@ -4,8 +4,8 @@ import signal
 import subprocess
 import sys
 
-from clitest import (COMMAND, PATIENCE, Skip, equal, file_of, is_alive, main, state_of, test,
-                     wait_until)
+from clitest import (COMMAND, PATIENCE, Process, Skip, equal, file_of, is_alive, main, state_of,
+                     test, wait_until)
 
 # A shell's trap can come a moment before the read that it was to interrupt; sigwait misses none.
 LISTENER = '''
@@ -19,6 +19,26 @@ while True:
     print("got", number.name, flush=True)
     if number == signal.SIGTERM:
         sys.exit(9)
+'''
+
+# A session leader that starts one job in a group of its own, which the kernel therefore lets stop.
+SHELL_WITHOUT_TERMINAL = '''
+import os, sys
+job = os.fork()
+if job == 0:
+    os.setpgid(0, 0)
+    print(os.getpid(), flush=True)
+    os.execv(sys.argv[1], sys.argv[1:])
+sys.exit(os.waitstatus_to_exitcode(os.waitpid(job, 0)[1]))
+'''
+
+# Ends once it has been stopped and continued.
+CONTINUED = '''
+import signal, sys
+signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCONT})
+print("ready", flush=True)
+signal.sigwait({signal.SIGCONT})
+sys.exit(3)
 '''
 
 
@@ -50,14 +70,39 @@ exit 4
 
 
 @test
-def stop_and_continue_are_forwarded(box):
-    process = box.hold('x')
+def who_may_stop_does_so_with_the_command(box):
+    process = Process(box, [sys.executable, '-c', SHELL_WITHOUT_TERMINAL, COMMAND, 'run', 'x',
+                            '--', 'sh', '-c', 'echo $$; read line; echo $line'],
+                      stdin=subprocess.PIPE)
+    box.processes.append(process)
+    holder, child = int(process.line()), int(process.line())
+    box.pids += [holder, child]
+    os.kill(holder, signal.SIGTSTP)
+    wait_until(lambda: state_of(holder) == 'T', 'holdfast is stopped')
+    equal(state_of(child), 'T', 'the command')
+    os.kill(holder, signal.SIGCONT)
+    wait_until(lambda: state_of(child) == 'S', 'the command goes on')
+    process.popen.stdin.write(b'done\n')
+    process.popen.stdin.close()
+    equal((process.line(), process.popen.wait(PATIENCE)), ('done', 0))
+
+
+@test
+def who_may_not_stop_lets_no_command_stand_still(box):
+    nested = [COMMAND, 'run', 'x', '--']
+    for more in ([], nested, ['sh', '-c', '"$@"; exit $?', 'outer', *nested]):
+        process = box.start('run', 'x', '--', *more, sys.executable, '-c', CONTINUED)
+        equal(process.line(), 'ready')
+        process.signal(signal.SIGTSTP)
+        equal(process.end().code, 3, more)
+
+
+@test
+def nor_half_of_it(box):
+    process = box.start('run', 'x', '--', os.environ['HOLDFAST_HALF_STOPPED'])
+    equal(process.line(), 'ready')
     process.signal(signal.SIGTSTP)
-    wait_until(lambda: state_of(process.child) == 'T', 'the command is stopped')
-    process.signal(signal.SIGCONT)
-    wait_until(lambda: state_of(process.child) in ('S', 'R'), 'the command goes on')
-    process.signal(signal.SIGTERM)
-    equal(process.end().code, 128 + signal.SIGTERM)
+    equal(process.end().code, 3)
 
 
 @test

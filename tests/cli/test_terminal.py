@@ -71,6 +71,23 @@ def ctrl_z_stops_the_job_and_fg_continues_it(box):
 
 
 @test
+def ctrl_z_stops_a_nested_run_too(box):
+    screen = terminal(box, 'run', 'x', '--', COMMAND, 'run', 'x', '--', 'sh', '-c',
+                      'echo $$ > child; echo ready; read line; echo got $line')
+    screen.wait_for('ready')
+    child = box.read_pid('child')
+    screen.type('\x1a')
+    equal(screen.next_report(), 'stopped')
+    wait_until(lambda: state_of(child) == 'T', 'the command is stopped too')
+    screen.order('fg')
+    wait_until(lambda: state_of(child) == 'S', 'the command goes on')
+    screen.type('again\n')
+    screen.wait_for('got again')
+    equal(screen.next_report(), 'exit 0, terminal ours')
+    screen.close()
+
+
+@test
 def ctrl_z_while_waiting_stops_and_fg_goes_on_waiting(box):
     holder = box.hold('x')
     screen = terminal(box, 'run', 'x', '--', 'echo', 'ran')
