@@ -263,7 +263,7 @@ static void kill_asking(const struct server *server)
     CHECK(server_ask(server, "CLIENT LIST", all, sizeof(all)));
     for (char *line = all, *end; (end = strchr(line, '\n')) != NULL; line = end + 1) {
         *end = '\0';
-        if (strstr(line, " name=holdfast ") && strstr(line, " cmd=eval"))
+        if (strstr(line, " name=holdfast:") && strstr(line, " cmd=eval"))
             id = strtol(line + strlen("id="), NULL, 10);
     }
     snprintf(command, sizeof(command), "CLIENT KILL ID %ld", id);

@@ -44,6 +44,38 @@ TEST(detached_and_attached_by_another_client)
     hf_close(other);
 }
 
+TEST(what_is_attached_is_what_was_detached)
+{
+    static const struct {
+        hf_mode mode;
+        unsigned cap;
+    } kinds[] = { { HF_MUTEX, 0 },
+                  { HF_FAIR, HF_CAP_FAIR },
+                  { HF_READ, HF_CAP_RW },
+                  { HF_WRITE, HF_CAP_RW },
+                  { HF_PERMIT, HF_CAP_PERMIT } };
+    char key[HF_OWNER_KEY_SIZE];
+    hf_client *client = open_detaching();
+    hf_hold *hold;
+
+    for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+        uint32_t broken = 0;
+        const char *name = kinds[i].mode == HF_PERMIT ? name_of("sem") : name_of("one");
+        hf_lock_options options = { HF_LOCK_OPTIONS_INIT, .mode = kinds[i].mode, .lease_ms = 60000,
+                                    .limit = kinds[i].mode == HF_PERMIT };
+        if ((hf_caps(client) & kinds[i].cap) != kinds[i].cap)
+            continue;
+        CHECK_CODE(hf_lock(client, name, 0, &options, &hold), HF_OK);
+        CHECK_CODE(hf_detach(hold, key), HF_OK);
+        CHECK_CODE(hf_attach(client, name, key, &hold), HF_OK);
+        CHECK_INT(hf_hold_mode(hold), kinds[i].mode);
+        CHECK_CODE(hf_detach(hold, key), HF_OK);
+        CHECK_CODE(hf_break(client, name, key, &broken), HF_OK);
+        CHECK_INT(broken, 1);
+    }
+    hf_close(client);
+}
+
 TEST(an_attached_hold_goes_up_and_down)
 {
     char key[HF_OWNER_KEY_SIZE];

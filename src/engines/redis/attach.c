@@ -15,6 +15,8 @@ void hf__attach_answered(struct connection *connection, struct question *questio
     if (left_ms > 0) {
         if (hf__reply_is_array(reply, 5)) {
             op->mode = hf__redis_mode_of(reply->element[3]);
+            if (op->mode == HF_MUTEX && op->attach_key[hf__fair_field_length(op->attach_key)])
+                op->mode = HF_FAIR;
             op->permits = (uint32_t)hf__reply_number(reply->element[4]);
         }
         hf__attempt_granted(connection->redis, question, left_ms, reply->element[1]);
@@ -35,7 +37,7 @@ static void add_attach(struct connection *connection, struct command *command,
 {
     hf__names_script(connection, command, REDIS_ATTACH, REDIS_CHANNEL_SEMAPHORE, op->name,
                      op->name_length);
-    hf__command_add(command, op->attach_key, strlen(op->attach_key));
+    hf__command_add(command, op->attach_key, hf__fair_field_length(op->attach_key));
     hf__redis_add_field(connection->redis, command, op);
     hf__semaphore_add_prefix(connection->redis, command, op);
     if (back)

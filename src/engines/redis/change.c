@@ -65,7 +65,7 @@ static void send_break(struct connection *connection, struct question *question)
         add_break(connection, &command, change);
     }
     if (change->key)
-        hf__command_add(&command, change->key, strlen(change->key));
+        hf__command_add(&command, change->key, hf__fair_field_length(change->key));
     hf__connection_write(connection, question, &command);
 }
 

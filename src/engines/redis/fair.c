@@ -2,6 +2,7 @@
  * each is taken to be alive. fair_*.lua decide. */
 #include "kinds.h"
 #include "names.h"
+#include "redis.h"
 
 #include <string.h>
 
@@ -53,6 +54,26 @@ static void extend(struct connection *connection, struct command *command, const
     hf__redis_mutex.extend(connection, command, op, lease_ms);
 }
 
+/* Nothing at the server tells a fair mutex that nobody waits for from another one. So the key under
+ * which it is left does. */
+#define KEY_END ":fair"
+
+static void owner_key(const struct redis *redis, const struct hf_op *op,
+                      char key[HF_OWNER_KEY_SIZE])
+{
+    _Static_assert(sizeof redis->uuid + REDIS_DIGITS_MAX + sizeof KEY_END <= HF_OWNER_KEY_SIZE,
+                   "a key fits");
+    hf__redis_field(redis, op, key);
+    memcpy(key + strlen(key), KEY_END, sizeof KEY_END);
+}
+
+size_t hf__fair_field_length(const char *key)
+{
+    const size_t length = strlen(key), end = sizeof KEY_END - 1;
+    bool is_fair = length > end && strcmp(key + length - end, KEY_END) == 0;
+    return is_fair ? length - end : length;
+}
+
 const struct redis_kind hf__redis_fair = {
     .leased = true,
     .grants = true,
@@ -62,4 +83,5 @@ const struct redis_kind hf__redis_fair = {
     .extend = extend,
     .renewal = hf__redis_add_field,
     .channel = channel,
+    .owner_key = owner_key,
 };

@@ -117,6 +117,9 @@ unsigned hf__redis_waits(const struct hf_op *op);
 /* Begins the command of a script that looks at one lease: of the lock, and its pair. */
 void hf__redis_lease_script(struct connection *connection, struct command *command,
                             enum redis_script script, const struct hf_op *op);
+/* fair.c: how much of a key that something was left under is its field: a fair mutex's says behind
+ * it what it is the key of. */
+size_t hf__fair_field_length(const char *key);
 /* semaphore.c: what the ids of an op's permits begin with. */
 void hf__semaphore_add_prefix(const struct redis *redis, struct command *command,
                               const struct hf_op *op);
