@@ -2,11 +2,6 @@
  * one that tells the program what it wants to be told. */
 #include "conformance.h"
 
-#include <dirent.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <unistd.h>
-
 #define LEASE_MS 3000
 
 static hf_client *open_threaded(void)
@@ -24,46 +19,15 @@ static void warm_up(hf_client *client)
         give_back(take_patiently(client, name_of("warm")));
 }
 
-static long switches_of(const char *task)
-{
-    char path[300], line[200];
-    long count = 0, some;
-
-    snprintf(path, sizeof(path), "/proc/self/task/%s/status", task);
-    FILE *file = fopen(path, "re");
-    if (!file)
-        return 0;
-    while (fgets(line, sizeof(line), file))
-        if (sscanf(line, "voluntary_ctxt_switches: %ld", &some) == 1)
-            count = some;
-    fclose(file);
-    return count;
-}
-
-/* Of all threads but this one. */
-static long count_switches(void)
-{
-    DIR *directory = opendir("/proc/self/task");
-    struct dirent *entry;
-    long count = 0;
-
-    CHECK(directory != NULL);
-    while ((entry = readdir(directory)))
-        if (entry->d_name[0] != '.' && strtol(entry->d_name, NULL, 10) != gettid())
-            count += switches_of(entry->d_name);
-    closedir(directory);
-    return count;
-}
-
 static bool leaves_the_thread_alone(hf_client *client)
 {
-    long before = count_switches();
+    long before = switches_of_others();
 
     for (int i = 0; i < 50; i++)
         give_back(take_patiently(client, name_of("one")));
     for (int i = 0; i < 50; i++)
         hf_unlock_nowait(take_patiently(client, name_of("one")));
-    return count_switches() - before < 40;
+    return switches_of_others() - before < 40;
 }
 
 /* The thread looks after them now and then, a hundred times a second; so it matters how long they

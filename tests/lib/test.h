@@ -154,5 +154,7 @@ struct thread {
 };
 void thread_start(struct thread *thread, void (*run)(void *arg), void *arg);
 void thread_join(struct thread *thread);
+/* How often the threads of this process have gone to sleep so far, but for this one. */
+long switches_of_others(void);
 
 #endif

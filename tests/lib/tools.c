@@ -3,6 +3,7 @@
 
 #include "internal.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdarg.h>
@@ -137,6 +138,36 @@ void thread_join(struct thread *thread)
 {
     if (pthread_join(thread->id, NULL) != 0)
         FAIL("pthread_join failed");
+}
+
+static long switches_of(const char *task)
+{
+    char path[300], line[200];
+    long count = 0, some;
+
+    snprintf(path, sizeof(path), "/proc/self/task/%s/status", task);
+    FILE *file = fopen(path, "re");
+    if (!file)
+        return 0;
+    while (fgets(line, sizeof(line), file))
+        if (sscanf(line, "voluntary_ctxt_switches: %ld", &some) == 1)
+            count = some;
+    fclose(file);
+    return count;
+}
+
+long switches_of_others(void)
+{
+    DIR *directory = opendir("/proc/self/task");
+    struct dirent *entry;
+    long count = 0;
+
+    CHECK(directory != NULL);
+    while ((entry = readdir(directory)))
+        if (entry->d_name[0] != '.' && strtol(entry->d_name, NULL, 10) != gettid())
+            count += switches_of(entry->d_name);
+    closedir(directory);
+    return count;
 }
 
 struct one_of_many {

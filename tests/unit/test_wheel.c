@@ -5,7 +5,6 @@
 
 #include "fixture.h"
 
-#include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -99,46 +98,18 @@ static hf_hold *take_leased(struct answer *loss, int64_t lease_ms)
 
 /* ---- the calling thread takes the place of a parked one ---- */
 
-static long switches_of(const char *task)
-{
-    char path[300], line[200];
-    long count = 0, some;
-    snprintf(path, sizeof path, "/proc/self/task/%s/status", task);
-    FILE *file = fopen(path, "re");
-    CHECK(file != NULL);
-    while (fgets(line, sizeof line, file))
-        if (sscanf(line, "voluntary_ctxt_switches: %ld", &some) == 1)
-            count = some;
-    fclose(file);
-    return count;
-}
-
-/* Of all threads but this one. */
-static long count_switches(void)
-{
-    DIR *directory = opendir("/proc/self/task");
-    struct dirent *entry;
-    long count = 0;
-    CHECK(directory != NULL);
-    while ((entry = readdir(directory)))
-        if (entry->d_name[0] != '.' && strtol(entry->d_name, NULL, 10) != gettid())
-            count += switches_of(entry->d_name);
-    closedir(directory);
-    return count;
-}
-
 TEST(a_lone_caller_does_not_wake_the_parked_thread)
 {
     begin_with(FOR_EVER_MS);
     have_the_wheel();
     hf__drive_push(fixture.client, true);
-    long before = count_switches();
+    long before = switches_of_others();
     for (int i = 0; i < 1000; i++)
         lock_and_unlock("one");
     for (int i = 0; i < 1000; i++)
         hf_unlock_nowait(take("one"));
     /* It may just have been falling asleep, and a sanitizer may have a thread of its own. */
-    CHECK(count_switches() - before < 200);
+    CHECK(switches_of_others() - before < 200);
     hf_close(fixture.client);
 }
 
@@ -181,12 +152,12 @@ TEST(a_lone_caller_with_many_locks_does_not_wake_it_either)
     fixture.leases = fixture.sets_aside = true;
     hf__aside_bounds.resting = 0;
     take("held");
-    long before = count_switches();
+    long before = switches_of_others();
     for (int i = 0; i < 1000; i++)
         lock_and_unlock("one");
     for (int i = 0; i < 5000; i++)
         hf_unlock_nowait(take("one"));
-    CHECK(count_switches() - before < 200);
+    CHECK(switches_of_others() - before < 200);
     hf_close(fixture.client);
 }
 
