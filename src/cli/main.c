@@ -33,13 +33,17 @@ const struct cli_verb *cli_verb_find(const char *name)
     return NULL;
 }
 
-/* What was printed must have arrived: a full disk or a closed pipe is not success. */
-static int flushed(int code)
+/* What was printed must have arrived: a full disk or a closed pipe is not success. What doctor
+ * finds is nothing to whoever cannot read it; the verdicts of torture and the answers of break are
+ * the number itself. */
+static int flushed(const struct cli_verb *verb, int code)
 {
+    bool is_told = code != CLI_OK && !(verb && verb->bit == CLI_DOCTOR && code == CLI_FINDINGS);
+
     if (fflush(stdout) == 0 && !ferror(stdout))
         return code;
     cli_complain("the output could not be written");
-    return code == CLI_OK || code == CLI_FINDINGS ? CLI_INTERNAL : code;
+    return is_told ? code : CLI_INTERNAL;
 }
 
 static int dispatch(struct cli_settings *settings, const struct cli_verb *verb)
@@ -80,7 +84,7 @@ static int act(struct cli_settings *settings, int argc, char **argv)
         return code;
     if (!take_url(settings))
         return CLI_INTERNAL;
-    code = flushed(dispatch(settings, verb));
+    code = flushed(verb, dispatch(settings, verb));
     free(settings->engine);
     return code;
 }

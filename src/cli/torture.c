@@ -206,7 +206,7 @@ static int judge_run(struct cli_torture *torture, bool done, const char *path)
     if (torture->outcome.is_full)
         cli_complain("the history has no room for more, so the run ended early");
     code = judge(torture, path);
-    if (keeps_text && keep_as_text(torture) != CLI_OK)
+    if (keeps_text && keep_as_text(torture) != CLI_OK && code != CLI_FINDINGS)
         return CLI_INTERNAL;
     if (torture->settings->history && !keeps_text)
         cut_to_size(&torture->history, path);

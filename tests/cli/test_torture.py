@@ -2,9 +2,11 @@
 what is asked for wrongly is said."""
 import json
 import os
+import pathlib
 import re
 import signal
 import stat
+import subprocess
 
 from clitest import (COMMAND, SLOW, Skip, Terminal, contains, equal, is_alive, main, state_of, test,
                      wait_until)
@@ -12,6 +14,7 @@ from clitest import (COMMAND, SLOW, Skip, Terminal, contains, equal, is_alive, m
 # Leases much longer than this machine's hiccups, and time for each fault to come several times.
 SHORT = ['--lease', '200ms', '--clients', '6']
 SHORT_SECONDS = 6 + 2 * SLOW
+HISTORIES = pathlib.Path(__file__).resolve().parent.parent / 'torture' / 'histories'
 KILLS = ['--lease', '150ms', '--faults', 'kill']
 
 
@@ -167,14 +170,17 @@ def a_hook_is_healed_when_the_run_is_ended(box):
         os.remove(go)
 
 
+def run_that_loses_its_store(box, *words):
+    """Clients that are killed come back to a new file, while the others have the old one."""
+    return box.run('torture', f'local:{box.file("state")}', '--time', f'{4 * SLOW:.0f}s', '--lease',
+                   '200ms', '--faults', 'kill', *words,
+                   '--hook', f'remove=rm {box.file("state")}/*.hf')
+
+
 @test
 def a_state_file_that_is_removed_is_named_as_the_cause(box):
-    """Clients that are killed come back to a new file, while the others have the old one."""
-    url = f'local:{box.file("state")}'
     for _ in range(5):
-        result = box.run('torture', url, '--time', f'{4 * SLOW:.0f}s', '--lease', '200ms',
-                         '--faults', 'kill', '--history', 'run.hist',
-                         '--hook', f'remove=rm {box.file("state")}/*.hf')
+        result = run_that_loses_its_store(box, '--history', 'run.hist')
         again = box.run('torture', '--check', 'run.hist')
         os.remove(box.file('run.hist'))
         if result.code == 1:
@@ -183,6 +189,23 @@ def a_state_file_that_is_removed_is_named_as_the_cause(box):
     contains(result.out, 'a file of the store was removed')
     contains(result.out, '/state/default.hf; who has the old one')
     contains(again.out, 'while clients had it; who has the old one')
+
+
+@test
+def a_violation_is_one_even_if_nobody_can_read_of_it(box):
+    overlap = str(HISTORIES / 'S1-bad-overlap.jsonl')
+    for words in ((), ('--json',), ('--html', '/dev/full')):
+        with open('/dev/full', 'wb') as full:
+            done = subprocess.run([COMMAND, 'torture', '--check', overlap, *words], stdout=full,
+                                  stderr=subprocess.PIPE, check=False, env=box.environment)
+        equal(done.returncode, 1, done)
+        contains(done.stderr, b'the output could not be written')
+    for _ in range(5):
+        result = run_that_loses_its_store(box, '--history', 'no/such/place.jsonl')
+        if 'VIOLATION' in result.out:
+            break
+    equal(result.code, 1, result)
+    contains(result.err, 'no/such/place.jsonl')
 
 
 @test
