@@ -6,8 +6,9 @@ import shutil
 import socket
 import sys
 import threading
+import time
 
-from clitest import Skip, contains, equal, main, test, wait_until
+from clitest import Skip, contains, equal, main, test, test_of_a_moment, wait_until
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / 'interop'))
 from sides import Cluster, Node, Server  # noqa: E402
@@ -99,6 +100,15 @@ def replicas_are_a_finding(box):
     facts, findings = replica.see()
     only(findings, 'this server is a replica')
     contains(facts['lock + unlock'], 'not known: ')
+
+
+@test_of_a_moment
+def what_a_replica_cannot_do_is_not_waited_for(box):
+    patient = Patient(box)
+    replica = Patient(box, '--replicaof', '127.0.0.1', str(patient.server.port))
+    began = time.monotonic()
+    contains(replica.see()[1][1], 'this server is a replica')
+    assert time.monotonic() - began < 5, 'it has waited for the replica to become a master'
 
 
 @test
