@@ -176,7 +176,8 @@ static void enter_later(struct hf_client *client, const struct hf_ask *ask,
     hf__gate_call_ended(client, ask->name_hash);
 }
 
-int hf__call_lock(struct hf_client *client, struct hf_ask *ask, hf_hold **ret)
+/* What blocks in hf_lock and hf_attach: an hf_code, with its sentence in hf_last_error. */
+static int lock_blocking(struct hf_client *client, struct hf_ask *ask, hf_hold **ret)
 {
     struct hf_entrance entrance;
     struct hf_answer *answer = &entrance.answer;
@@ -215,7 +216,7 @@ int hf_lock(hf_client *client, const char *name, int64_t wait_ms, const hf_lock_
                                 name);
     if (!ask.owner)
         ask.owner = hf__owner_thread();
-    return hf__call_lock(client, &ask, ret);
+    return lock_blocking(client, &ask, ret);
 }
 
 /* ---- asynchronous ---- */
@@ -349,7 +350,7 @@ int hf_attach(hf_client *client, const char *name, const char *owner_key, hf_hol
     ask.now_ms = client->loop.clock(client->loop.arg);
     ask.attach_key = owner_key;
     ask.owner = hf__owner_request(client);
-    return hf__call_lock(client, &ask, ret);
+    return lock_blocking(client, &ask, ret);
 }
 
 int hf_counter_take(hf_client *client, const char *name, uint32_t amount, int64_t wait_ms)

@@ -6,10 +6,6 @@
 
 void hf__call_init_errand(struct hf_claim *claim);
 
-/* The blocking call behind hf_lock and hf_attach: an hf_code, with its sentence in hf_last_error.
- */
-int hf__call_lock(struct hf_client *client, struct hf_ask *ask, hf_hold **ret);
-
 /* May the calling thread drive a question that waits so long? With a loop of its own to turn, only
  * what never waits. */
 bool hf__call_may_drive_here(const struct hf_client *client, int64_t wait_ms);

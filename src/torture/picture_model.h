@@ -99,7 +99,6 @@ const struct picture_bar *picture_find_bar(const struct picture_model *model, ui
 int64_t picture_time_of(const struct picture_model *model, uint64_t number);
 /* The name that the history gives, or "lock 7". */
 void picture_lock_name(const struct picture_model *model, uint16_t lock, char name[40]);
-const char *picture_end_name(const struct picture_bar *bar);
 /* The last moment at which the bar is something to draw. */
 int64_t picture_bar_last(const struct picture_bar *bar);
 

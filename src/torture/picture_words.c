@@ -169,7 +169,7 @@ void picture_count(char text[32], uint64_t count)
     text[out] = '\0';
 }
 
-const char *picture_end_name(const struct picture_bar *bar)
+static const char *end_name(const struct picture_bar *bar)
 {
     static const char *const names[] = {
         [PICTURE_OPEN] = "still so when the history ends",
@@ -211,7 +211,7 @@ void picture_describe(char *text, size_t size, const struct picture_bar *bar)
     if (bar->granted == PICTURE_NEVER) {
         picture_duration(lasted, bar->ended - bar->asked);
         snprintf(text, size, "%s at %s; after %s: %s", begin_name(bar), asked, lasted,
-                 picture_end_name(bar));
+                 end_name(bar));
         return;
     }
     picture_moment(granted, bar->granted, 1000);
@@ -219,7 +219,7 @@ void picture_describe(char *text, size_t size, const struct picture_bar *bar)
     if (bar->token)
         snprintf(token, sizeof(token), "token %" PRIu64 ", ", bar->token);
     snprintf(text, size, "%sasked at %s, held from %s for %s: %s", token, asked, granted, lasted,
-             picture_end_name(bar));
+             end_name(bar));
 }
 
 const char *picture_mode_name(const struct picture_model *model, const struct picture_bar *bar)

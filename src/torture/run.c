@@ -19,11 +19,6 @@ enum { PART_OF_MEMORY = 4 };
 /* For the last turn, which waits for leases, and for clients to end. */
 enum { CALM_MS = 30000, CALM_LEASES = 6 };
 
-void torture_prefix(char *buffer, size_t size, uint64_t run)
-{
-    snprintf(buffer, size, "holdfast:torture:%016llx:", (unsigned long long)run);
-}
-
 /* ---- the beginning ---- */
 
 static bool share_memory(struct torture_driver *driver)
@@ -173,7 +168,8 @@ static void count(struct torture_driver *driver)
 
 static void run(struct torture_driver *driver)
 {
-    torture_prefix(driver->arena->prefix, sizeof driver->arena->prefix, driver->run);
+    snprintf(driver->arena->prefix, sizeof driver->arena->prefix,
+             "holdfast:torture:%016llx:", (unsigned long long)driver->run);
     torture_choose_locks(driver->arena, driver->subject);
     write_lease(driver);
     write_promises(driver);

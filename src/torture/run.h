@@ -103,9 +103,6 @@ const char *torture_fault_name(enum torture_fault fault);
 /* One line of what it does. */
 const char *torture_fault_text(enum torture_fault fault);
 
-/* The run's number, and with it the prefix of its names, come from the seed and the clock. */
-void torture_prefix(char *buffer, size_t size, uint64_t run);
-
 /* Runs it all in processes of its own, of which none is left when it returns, and writes the
  * history. False: outcome->sentence says why there is none. The caller has no threads, and blocks
  * none of SIGINT, SIGTERM, SIGHUP, which end the run in good order. */

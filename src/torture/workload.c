@@ -49,7 +49,7 @@ uint64_t torture_begin(struct torture_client *client, struct torture_record *rec
     return record->operation;
 }
 
-void torture_give_up(struct torture_client *client, const char *sentence)
+static _Noreturn void give_up(struct torture_client *client, const char *sentence)
 {
     snprintf(client->seat->sentence, sizeof client->seat->sentence, "%s", sentence);
     atomic_store(&client->seat->broken, true);
@@ -67,7 +67,7 @@ void torture_end(struct torture_client *client, struct torture_record *record,
     bool settled = !client->subject->settled || client->subject->settled(client->session);
 
     if (answer == TORTURE_BROKEN)
-        torture_give_up(client, client->subject->complain(client->session));
+        give_up(client, client->subject->complain(client->session));
     record->kind = kinds[answer];
     record->at_ns = torture_clock_ns();
     if (answer == TORTURE_SILENT || (record->kind == TORTURE_REFUSED && !settled))
@@ -94,7 +94,7 @@ static void begin(struct torture_client *client)
                                             .memory_size = sizeof client->arena->memory };
     client->session = client->subject->open(&client->setup);
     if (!client->session)
-        torture_give_up(client, client->subject->complain(NULL));
+        give_up(client, client->subject->complain(NULL));
 }
 
 static bool is_rough(const struct torture_client *client)

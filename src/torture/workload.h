@@ -55,7 +55,6 @@ uint64_t torture_begin(struct torture_client *client, struct torture_record *rec
 /* Writes how a call has ended. BROKEN ends the process. */
 void torture_end(struct torture_client *client, struct torture_record *record,
                  enum torture_answer answer);
-_Noreturn void torture_give_up(struct torture_client *client, const char *sentence);
 
 /* From here on, and no longer, sync points are about the place in the queue of this call. */
 void torture_wait_begin(struct torture_client *client, const struct torture_record *record);

@@ -28,7 +28,7 @@ struct blocked {
     hf_client *client;
     const char *name;
     hf_mode mode;
-    _Atomic int back, code;
+    _Atomic int code;
     struct thread thread;
 };
 
@@ -40,7 +40,6 @@ static void block(void *arg)
     blocked->code = hf_lock(blocked->client, blocked->name, HF_FOREVER,
                             LOCK_OPTIONS(.mode = blocked->mode), &hold);
     CHECK(hold == NULL);
-    blocked->back = 1;
 }
 
 static void count_waiting(void *arg, const hf_event *event)

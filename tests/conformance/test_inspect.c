@@ -204,7 +204,6 @@ TEST(modes_are_shown)
 struct census {
     const char *wanted;
     int objects, entries, stop_after, of_wanted;
-    bool in_object;
 };
 
 static bool count_entry(void *arg, const hf_entry *entry)

@@ -20,7 +20,6 @@ struct example_client {
     int64_t next; /* when it goes on; TORTURE_NEVER: when it is granted something */
     uint64_t hold, release, token;
     int64_t deadline, stopped_until;
-    bool cut_off;
     uint16_t lock;
 };
 

@@ -208,6 +208,16 @@ static int check_file(const struct local *local, const struct stat *about, hf_er
         local->path, (unsigned)about->st_uid);
 }
 
+static void close_descriptors(struct local *local)
+{
+    int *descriptors[] = { &local->file, &local->liveness };
+    for (unsigned i = 0; i < 2; i++) {
+        if (*descriptors[i] >= 0)
+            close(*descriptors[i]);
+        *descriptors[i] = -1;
+    }
+}
+
 /* Two descriptions of one file: the mapping keeps the first alive, in forked children too; the
  * second carries the locks by which others see us live, and must end with us. */
 static int open_both(struct local *local, hf_error *error)
@@ -224,7 +234,7 @@ static int open_both(struct local *local, hf_error *error)
         if (!fstat(local->file, &one) && local->liveness >= 0 && !fstat(local->liveness, &two) &&
             one.st_ino == two.st_ino && one.st_dev == two.st_dev)
             return check_file(local, &one, error);
-        hf__local_file_close_descriptors(local);
+        close_descriptors(local);
     }
     return cannot_open(local, error);
 }
@@ -281,16 +291,6 @@ int hf__local_file_open(struct local *local, struct hf_url *url, hf_error *error
     return code;
 }
 
-void hf__local_file_close_descriptors(struct local *local)
-{
-    int *descriptors[] = { &local->file, &local->liveness };
-    for (unsigned i = 0; i < 2; i++) {
-        if (*descriptors[i] >= 0)
-            close(*descriptors[i]);
-        *descriptors[i] = -1;
-    }
-}
-
 void hf__local_file_close(struct local *local)
 {
     /* Not by closing alone: a child that was forked meanwhile may have a copy of the descriptor. */
@@ -301,7 +301,7 @@ void hf__local_file_close(struct local *local)
         fcntl(local->liveness, F_OFD_SETLK, &all);
     if (local->map)
         munmap(local->map, local_segment_at(local->segments_limit));
-    hf__local_file_close_descriptors(local);
+    close_descriptors(local);
     if (local->directory >= 0)
         close(local->directory);
     local->directory = -1;

@@ -52,7 +52,6 @@ struct local {
     struct uv_poll_s *receiver_poll;
     _Atomic(_Atomic(void *) *)
         waiting[LOCAL_SEGMENTS]; /* by node: its op, or a mark for a sleeper */
-    _Atomic bool recheck;
 
     /* watch.c */
     pthread_mutex_t watch_mutex;
@@ -73,7 +72,6 @@ struct local {
 
 int hf__local_file_open(struct local *local, struct hf_url *url, hf_error *error);
 void hf__local_file_close(struct local *local);
-void hf__local_file_close_descriptors(struct local *local);
 bool hf__local_map_range(struct local *local, uint64_t from, uint64_t to);
 /* 0 or an errno. */
 int hf__local_allocate(struct local *local, uint64_t from, uint64_t to);
@@ -321,8 +319,6 @@ void hf__local_watch_open(struct local *local);
 void hf__local_watch_close(struct local *local);
 /* Any thread: watch these, if possible. True: all of them are watched already. */
 bool hf__local_watch(struct local *local, const uint64_t *sessions, unsigned count);
-/* Loop only. */
-void hf__local_watch_now(struct local *local, uint64_t session);
 /* Whom this op waits for: sessions of holders and of those before it. Any of them dead, or a hold
  * expired, or the op granted: *due. */
 unsigned hf__local_blockers(struct local *local, struct hf_op *op, uint64_t sessions[LOCAL_WANTED],

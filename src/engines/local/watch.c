@@ -116,7 +116,7 @@ static bool start(struct local *local, struct local_watch *watch, int fd, uint64
     return true;
 }
 
-void hf__local_watch_now(struct local *local, uint64_t session)
+static void watch_now(struct local *local, uint64_t session)
 {
     int pid = hf__local_session_pid(local, session);
     struct local_watch *watch = pid ? free_watch(local) : NULL;
@@ -146,7 +146,7 @@ static void run_wanted(struct hf_task *task)
     local->watch_posted = false;
     pthread_mutex_unlock(&local->watch_mutex);
     for (unsigned i = 0; i < count && !local->closing; i++)
-        hf__local_watch_now(local, wanted[i]);
+        watch_now(local, wanted[i]);
     if (local->closing)
         hf__local_finish(local);
 }

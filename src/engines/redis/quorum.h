@@ -84,8 +84,6 @@ void hf__vote_set(struct vote *vote, struct ballot *ballot);
 void hf__vote_ask(struct vote *vote);
 /* Asks for nothing where nothing is. */
 void hf__vote_give_back(struct vote *vote);
-/* Something of ours is at the server, or may be. */
-bool hf__vote_is_there(const struct vote *vote);
 bool hf__vote_is_gone(const struct vote *vote);
 /* Where its token is below the ballot's it is asked once more. */
 void hf__vote_level(struct vote *vote);

@@ -19,14 +19,15 @@ static struct redis *server_of(const struct vote *vote)
     return vote->ballot->quorum->members[vote - vote->ballot->votes];
 }
 
-bool hf__vote_is_there(const struct vote *vote)
+/* Something of ours is at the server, or may be. */
+static bool is_there(const struct vote *vote)
 {
     return vote->op.engine_word[1] & (REDIS_HOLDS | REDIS_UNSURE);
 }
 
 bool hf__vote_is_gone(const struct vote *vote)
 {
-    return !vote->busy && !hf__vote_is_there(vote);
+    return !vote->busy && !is_there(vote);
 }
 
 /* ---- asking ---- */
@@ -55,7 +56,7 @@ void hf__vote_give_back(struct vote *vote)
     if (vote->busy && !vote->dismissed)
         hf__redis_dismiss(server_of(vote), &vote->op);
     vote->dismissed |= vote->busy;
-    if (!vote->busy && hf__vote_is_there(vote))
+    if (!vote->busy && is_there(vote))
         hf__vote_ask(vote);
     else if (!vote->busy)
         vote->word = VOTE_GONE;

@@ -203,7 +203,7 @@ uint32_t hf__zk_read_count(struct zk_reader *reader)
 void hf__zk_read_stat(struct zk_reader *reader, struct zk_stat *stat)
 {
     stat->czxid = hf__zk_read_long(reader);
-    stat->mzxid = hf__zk_read_long(reader);
+    hf__zk_read_long(reader); /* the zxid of the last change */
     stat->ctime_ms = hf__zk_read_long(reader);
     stat->mtime_ms = hf__zk_read_long(reader);
     stat->version = hf__zk_read_int(reader);

@@ -107,7 +107,7 @@ const char *hf__zk_read_bytes(struct zk_reader *reader, size_t *length);
 uint32_t hf__zk_read_count(struct zk_reader *reader);
 
 struct zk_stat {
-    int64_t czxid, mzxid, ctime_ms, mtime_ms, owner;
+    int64_t czxid, ctime_ms, mtime_ms, owner;
     int32_t version, child_count;
 };
 void hf__zk_read_stat(struct zk_reader *reader, struct zk_stat *stat);

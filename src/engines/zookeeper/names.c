@@ -222,7 +222,8 @@ bool hf__zk_stands_against(enum zk_family other, enum zk_family family)
     return family == ZK_LOCK && other == ZK_LOCK;
 }
 
-bool hf__zk_is_other_kind(enum zk_family other, enum zk_family family)
+/* Can the two not be on one name? */
+static bool is_other_kind(enum zk_family other, enum zk_family family)
 {
     static const unsigned char kinds[] = {
         [ZK_LOCK] = 1, [ZK_READER] = 2, [ZK_WRITER] = 2, [ZK_LEASE] = 0, [ZK_AWAIT] = 3
@@ -262,7 +263,7 @@ void hf__zk_view(struct zk_view *view, struct zk_reader children, enum zk_family
             view->own = true;
             continue;
         }
-        view->other_kind |= hf__zk_is_other_kind(child.family, family) || is_leases(&child);
+        view->other_kind |= is_other_kind(child.family, family) || is_leases(&child);
         if (!hf__zk_stands_against(child.family, family) || child.number >= number)
             continue;
         if (!view->blocked || child.number > view->in_front.number)

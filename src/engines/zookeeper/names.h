@@ -14,9 +14,6 @@
 #define ZK_NODE_SIZE 64
 #define ZK_CHILD_SIZE 160
 
-/* A sequence number above this one is near the end of its counter, which wraps. */
-#define ZK_NUMBER_MAX INT32_MAX
-
 /* What a node stands for: a place in a mutex' queue, or in a read-write lock's, a permit, or
  * one who waits for a latch. */
 enum zk_family { ZK_STRANGER, ZK_LOCK, ZK_READER, ZK_WRITER, ZK_LEASE, ZK_AWAIT };
@@ -44,8 +41,6 @@ bool hf__zk_has_contender(struct zk_reader children);
 enum zk_family hf__zk_family_of(hf_mode mode);
 /* Does a node of `other`, in front of one of `family`, keep that from being granted? */
 bool hf__zk_stands_against(enum zk_family other, enum zk_family family);
-/* Can the two not be on one name? */
-bool hf__zk_is_other_kind(enum zk_family other, enum zk_family family);
 
 /* What a list of children says to a node called `own`, with this number: */
 struct zk_view {
