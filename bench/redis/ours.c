@@ -2,7 +2,6 @@
 #include "worker.h"
 
 #include <holdfast.h>
-#include <stdlib.h>
 #include <string.h>
 
 struct our_lock {

@@ -2,8 +2,6 @@
  * replacement character, and names then also appear in hexadecimal. */
 #include "cli.h"
 
-#include <string.h>
-
 static bool is_continuation(unsigned char c)
 {
     return (c & 0xc0) == 0x80;

@@ -1,7 +1,6 @@
 /* From options to a plan; and which stores are near enough to be tortured without a second word. */
 #include "torture.h"
 
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 

@@ -2,9 +2,7 @@
  * Each is one question on the loop; the caller waits for its answer, but not longer than its
  * patience. */
 #include "core/ask.h"
-#include "core/call.h"
 #include "core/client.h"
-#include "core/drive.h"
 #include "core/gate.h"
 #include "core/lease.h"
 #include "core/lock.h"
@@ -12,7 +10,6 @@
 #include "core/pool.h"
 #include "core/verb.h"
 
-#include "base/clock.h"
 #include "base/testing.h"
 
 #include <string.h>

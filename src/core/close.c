@@ -12,7 +12,6 @@
 #include "core/lock.h"
 #include "core/outcome.h"
 #include "core/owner.h"
-#include "core/pool.h"
 #include "core/rest.h"
 #include "core/verb.h"
 

@@ -1,11 +1,9 @@
 /* Gates: the local queue per name, what each owner holds, and whose turn it is to ask the store. */
 #include "core/gate.h"
 
-#include "base/error.h"
 #include "base/futex.h"
 #include "core/aside.h"
 #include "core/at_once.h"
-#include "core/call.h"
 #include "core/lock.h"
 #include "core/pool.h"
 

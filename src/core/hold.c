@@ -1,7 +1,6 @@
 /* Holds: what they know, giving them back, raising and lowering them. */
 #include "core/hold.h"
 
-#include "base/clock.h"
 #include "core/aside.h"
 #include "core/ask.h"
 #include "core/at_once.h"

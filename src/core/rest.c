@@ -7,8 +7,6 @@
 #include "core/drive.h"
 #include "core/gate.h"
 
-#include <stdlib.h>
-
 void hf__rest_line_up(struct hf_claim *claim, struct hf_waiter *waiter)
 {
     if (waiter) {

@@ -3,7 +3,6 @@
 #include "torture/nemesis.h"
 
 #include <dlfcn.h>
-#include <stddef.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
 #include <time.h>

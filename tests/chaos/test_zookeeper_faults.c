@@ -2,8 +2,6 @@
 #include "conformance.h"
 #include "zookeeper_server.h"
 
-#include <stdio.h>
-
 /* So long that no fault of these tests lasts as long. */
 #define LONG_MS 40000
 /* Short enough to wait for half of it, and long enough for a server to be silent for a second. */

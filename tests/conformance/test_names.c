@@ -1,8 +1,6 @@
 /* Names: any bytes but NUL, 1 to 1024 of them, and different names are different things. */
 #include "conformance.h"
 
-#include <stdio.h>
-
 static void check_usable(hf_client *client, hf_client *other, const char *name)
 {
     hf_hold *hold = take(client, name, HF_MUTEX, 0);

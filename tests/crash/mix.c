@@ -6,8 +6,6 @@
 #include "test.h"
 
 #include <stdio.h>
-#include <stdlib.h>
-#include <unistd.h>
 
 /* libuv keeps a pipe of its own from the first loop on. */
 __attribute__((constructor)) static void keep_fds(void)

@@ -5,10 +5,8 @@
 #include "state.h"
 #include "test.h"
 
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 enum { SOON_MS = 20000 };
 

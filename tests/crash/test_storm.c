@@ -4,7 +4,6 @@
 #include "state.h"
 #include "test.h"
 
-#include <signal.h>
 #include <stdlib.h>
 #include <sys/wait.h>
 #include <unistd.h>

@@ -2,7 +2,6 @@
  * these calls blocks, so there is one of them at a time in the world. */
 #include "world.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #define DETACHED_MAX 8

@@ -1,8 +1,6 @@
 /* The exhaustive search for latches: every order in which the countdowns may have counted. */
 #include "oracle.h"
 
-#include "test.h"
-
 struct countdown {
     uint64_t begun, done; /* done: UINT64_MAX if it may never have counted */
     uint32_t weight;

@@ -5,10 +5,7 @@
 #include "test.h"
 
 #include <errno.h>
-#include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <unistd.h>
 
 static struct torture_writer *create(const char *path, uint64_t room)
 {

@@ -5,7 +5,6 @@
 #include "test.h"
 
 #include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 static const struct story_kind kinds[] = {

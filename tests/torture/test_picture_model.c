@@ -5,8 +5,6 @@
 #include "torture/picture_scene.h"
 #include "torture/picture_words.h"
 
-#include <stdio.h>
-
 enum { SECOND = 1000000000 };
 
 #define START INT64_C(1000)

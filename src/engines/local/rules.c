@@ -2,10 +2,7 @@
  *   semaphore  value: permits that are taken   total: permits in all
  *   counter    value: its value                total: 1 if it exists
  *   latch      value: its count                total: 0 */
-#include "base/testing.h"
 #include "local.h"
-
-#include <time.h>
 
 hf_kind hf__mode_kind(hf_mode mode)
 {

@@ -1,7 +1,6 @@
 /* Finding the master by asking sentinels, one after the other, beginning with the one that knew it
  * last time. Each time that a connection is opened it is asked for anew, so a failover is noticed
  * by the connection that breaks in it; the greeting then makes sure that it is a master. */
-#include "base/error.h"
 #include "redis.h"
 
 #include <stdio.h>

@@ -5,7 +5,6 @@
 
 #include "base/testing.h"
 
-#include <stdio.h>
 #include <string.h>
 #include <time.h>
 

@@ -4,7 +4,6 @@
 #include "session.h"
 
 #include <poll.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
 #include <unistd.h>
