@@ -178,7 +178,7 @@ static bool find_object(void *arg, const hf_entry *entry)
 }
 
 /* The library speaks of calls; here is what to type. False: it knows better than we. */
-static bool explain_semaphore(const struct cli_session *session, const char *name)
+static bool explain_object(const struct cli_session *session, const char *name, int code)
 {
     const struct cli_settings *settings = session->settings;
     hf_entry object = { .kind = HF_KIND_FREE };
@@ -201,6 +201,9 @@ static bool explain_semaphore(const struct cli_session *session, const char *nam
         cli_complain("'%s' is a semaphore of %u permits; take some with run -k, choose another "
                      "name, or remove it with `holdfast sem NAME rm`",
                      name, (unsigned)object.total);
+    else if (code == HF_EKIND && (object.kind == HF_KIND_COUNTER || object.kind == HF_KIND_LATCH))
+        cli_complain("'%s' is in use as a %s; use it as that, or choose another name", name,
+                     object.kind == HF_KIND_COUNTER ? "counter" : "latch");
     else
         return false;
     return true;
@@ -233,7 +236,7 @@ int cli_acquire_failed(const struct cli_session *session, const char *name, int 
         cli_complain("'%s' was not to be had in time", name);
     if (code == HF_BUSY)
         return CLI_BUSY;
-    if ((code == HF_EINVAL || code == HF_EKIND) && explain_semaphore(session, name))
+    if ((code == HF_EINVAL || code == HF_EKIND) && explain_object(session, name, code))
         return cli_exit_code(code);
     return cli_fail(session->settings, code, error);
 }

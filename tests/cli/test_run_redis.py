@@ -52,6 +52,19 @@ def a_nested_run_of_the_same_name_reenters(box):
 
 
 @test
+def a_number_is_no_plain_lock(box):
+    url = start_server(box).url
+    for kind in ('latch', 'counter'):
+        box.expect(0, '-e', url, kind, f'a {kind}', 'set', '3')
+        for words in (('run', '-n'), ('run', '-n', '-F'), ('run', '-n', '-s')):
+            told = box.expect(64, '-e', url, *words, f'a {kind}', 'true').err
+            equal(told, f"holdfast: 'a {kind}' is in use as a {kind}; use it as that, or choose "
+                  'another name\n', words)
+    box.processes[-1].ask('SET', 'text', 'mine', 'PX', '600000')
+    contains(box.expect(64, '-e', url, 'run', '-n', 'text', 'true').err, 'say format=simple')
+
+
+@test
 def a_lease_that_is_renewed_wakes_no_guard(box):
     url = start_server(box).url
     box.expect(7, '-e', url, 'run', '-t', '1s', 'x', '--', 'sh', '-c', 'sleep 3; exit 7')
