@@ -87,7 +87,7 @@ static long asking_replicas(const struct cluster *cluster)
     CHECK(server_ask(&cluster->nodes[0], "CLIENT LIST", all, sizeof(all)));
     for (char *line = all, *end; (end = strchr(line, '\n')) != NULL; line = end + 1) {
         *end = '\0';
-        if (strstr(line, " name=holdfast ") && strstr(line, " cmd=wait "))
+        if (strstr(line, " name=holdfast:") && strstr(line, " cmd=wait "))
             id = strtol(line + strlen("id="), NULL, 10);
     }
     return id;
