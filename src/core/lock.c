@@ -189,7 +189,7 @@ static int why(const struct hf_claim *claim, enum hf_claim_event event, bool los
     return event == HF_ON_END ? why_it_ends(claim) : what_was_seen(claim, now_ms);
 }
 
-/* What the head hears of the store, those behind it hear too. */
+/* What the head hears of the store, or was told of it, those behind it hear too. */
 static void note_silence(struct hf_claim *claim, bool silent)
 {
     claim->store_seen = !silent;
@@ -262,13 +262,28 @@ static unsigned answered(struct hf_claim *claim, int64_t now_ms)
     return HF_DO_NOTHING;
 }
 
+/* Does the head of the queue wait for an answer that does not come? */
+static bool is_behind_silence(const struct hf_claim *claim, int64_t now_ms)
+{
+    bool silent = atomic_load(&claim->gate->silent);
+    /* There the head may be another thread's to drive. */
+    if (silent || claim->client->here)
+        return silent;
+    hf__shard_lock(claim->shard);
+    struct hf_link *first = hf__list_first(&claim->gate->queue);
+    silent =
+        first && hf__claim_is_unanswered(HF_CONTAINER(first, struct hf_claim, gate_link), now_ms);
+    hf__shard_unlock(claim->shard);
+    return silent;
+}
+
 static unsigned step_queued(struct hf_claim *claim, enum hf_claim_event event, int64_t now_ms)
 {
     if (event == HF_ON_TURN)
         return ask(claim, now_ms);
     if (event != HF_ON_DEADLINE && event != HF_ON_END)
         return HF_DO_NOTHING;
-    int seen = atomic_load(&claim->gate->silent) ? HF_UNREACHABLE : HF_BUSY;
+    int seen = is_behind_silence(claim, now_ms) ? HF_UNREACHABLE : HF_BUSY;
     unsigned actions = tell(claim, event == HF_ON_END ? why_it_ends(claim) : seen);
     move(claim, HF_CLAIM_OVER);
     return actions | HF_DO_FORGET;
@@ -323,6 +338,7 @@ static int farewell(const struct hf_claim *claim)
 static unsigned gone(struct hf_claim *claim, int64_t now_ms)
 {
     say(claim, "after_release");
+    note_silence(claim, false);
     if (claim->again)
         return ask(claim, now_ms);
     unsigned actions = tell(claim, farewell(claim));
@@ -385,7 +401,7 @@ static unsigned step_leaving(struct hf_claim *claim, enum hf_claim_event event, 
     return actions | HF_DO_FORGET;
 }
 
-unsigned hf__claim_step(struct hf_claim *claim, enum hf_claim_event event, int64_t now_ms)
+static unsigned step(struct hf_claim *claim, enum hf_claim_event event, int64_t now_ms)
 {
     switch (claim->state) {
     case HF_CLAIM_QUEUED:
@@ -402,6 +418,14 @@ unsigned hf__claim_step(struct hf_claim *claim, enum hf_claim_event event, int64
         break;
     }
     return HF_DO_NOTHING;
+}
+
+unsigned hf__claim_step(struct hf_claim *claim, enum hf_claim_event event, int64_t now_ms)
+{
+    unsigned actions = step(claim, event, now_ms);
+    if (event == HF_ON_DEADLINE && (actions & HF_DO_TELL) && claim->outcome == HF_UNREACHABLE)
+        note_silence(claim, true);
+    return actions;
 }
 
 void hf__claim_set_validity(struct hf_claim *claim)

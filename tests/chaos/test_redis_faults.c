@@ -222,6 +222,25 @@ TEST(a_question_that_was_given_up_leaves_nothing)
     server_kill(&server);
 }
 
+/* Also while what an earlier call asked for the same name is still out. */
+TEST(a_silent_server_is_never_said_to_be_busy)
+{
+    static const int64_t waits_ms[] = { 10, 100, 100, 600, 300, 1100, 100 };
+    struct server server = { 0 };
+    server_start(&server);
+    hf_client *client = open_on(&server, 60000, 30000);
+    hf_hold *hold = NULL;
+
+    give_back(take(client, "one", HF_MUTEX, 0));
+    server_stop(&server);
+    for (size_t i = 0; i < sizeof(waits_ms) / sizeof(waits_ms[0]); i++)
+        CHECK_CODE(hf_lock(client, "never-held", waits_ms[i], NULL, &hold), HF_UNREACHABLE);
+    server_continue(&server);
+    EVENTUALLY(probe(client, "never-held", HF_MUTEX, 0) == HF_OK, SOON_MS);
+    hf_close(client);
+    server_kill(&server);
+}
+
 TEST(a_server_that_is_down_is_said_so_and_waited_for)
 {
     struct server server = { 0 };

@@ -233,6 +233,55 @@ TEST(silence_to_the_end)
               "[ 130] orders/42 #7: leaving, gone -> over\n");
 }
 
+/* The first one's caller has left, and what it asked is still out. */
+TEST(silence_is_told_to_those_behind_too)
+{
+    story_begin();
+    ask(7, HF_MUTEX, 50);
+    pass_ms(60);
+    ask(8, HF_MUTEX, 50);
+    pass_ms(60);
+    ask(9, HF_MUTEX, 300);
+    refused(7, FOR_EVER);
+    gone(7);
+    refused(9, FOR_EVER);
+    pass_ms(301);
+    gone(9);
+    story_was("[   0] orders/42 #7: queued, turn -> asking\n"
+              "[   0] #7 attempts\n"
+              "[  51] orders/42 #7: asking, deadline -> asking\n"
+              "[  51] #7 hears HF_UNREACHABLE\n"
+              "[ 111] orders/42 #8: queued, deadline -> over\n"
+              "[ 111] #8 hears HF_UNREACHABLE\n"
+              "[ 120] orders/42 #7: asking, refused -> leaving\n"
+              "[ 120] #7 releases\n"
+              "[ 120] orders/42 #9: queued, turn -> asking\n"
+              "[ 120] #9 attempts\n"
+              "[ 120] orders/42 #7: leaving, gone -> over\n"
+              "[ 120] orders/42 #9: asking, refused -> waiting\n"
+              "[ 421] orders/42 #9: waiting, deadline -> leaving\n"
+              "[ 421] #9 releases\n"
+              "[ 421] #9 hears HF_BUSY\n"
+              "[ 421] orders/42 #9: leaving, gone -> over\n");
+}
+
+/* Nor has the first one's own wait to be over. */
+TEST(a_question_that_is_out_for_long_is_silence_to_those_behind)
+{
+    story_begin();
+    ask(7, HF_MUTEX, 3000);
+    ask(8, HF_MUTEX, 300);
+    ask(9, HF_MUTEX, 700);
+    pass_ms(701);
+    CHECK(strstr(sentence_of(8), "not to be had now") != NULL);
+    CHECK(strstr(sentence_of(9), "did not answer") != NULL);
+    granted_for_ever(7);
+    ask(8, HF_MUTEX, 300);
+    refused(8, FOR_EVER);
+    pass_ms(301);
+    CHECK(strstr(sentence_of(8), "not to be had now") != NULL);
+}
+
 /* The store's last words on why there was no answer stand until it gives one. */
 TEST(the_last_silence_is_explained_to_the_end)
 {
