@@ -135,7 +135,7 @@ typedef struct hf_event {
     hf_event_type type;
     const char *name; /* the lock's name, or "" */
     uint64_t token;   /* or 0 */
-    const char *text; /* one line for a log */
+    const char *text; /* one line for a log; of STORE_DOWN, the reason where it is known */
 } hf_event;
 
 /* Called on whichever thread the event happens; must not block, fork or call the library. The

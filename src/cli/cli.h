@@ -163,6 +163,7 @@ struct cli_session {
     int ended_by;               /* the signal that ended a wait, or 0 */
     bool muted;                 /* --verbose has nothing to say for now */
     int64_t silent_since_ms;    /* since when the store is known not to answer; 0: it does */
+    char silence[360];          /* what is known of the reason */
     bool told_of_silence;       /* who waits has been told so */
 };
 

@@ -41,10 +41,12 @@ static void report_event(void *arg, const hf_event *event)
 {
     struct cli_session *session = arg;
 
-    if (event->type == HF_EVENT_STORE_DOWN)
+    if (event->type == HF_EVENT_STORE_DOWN) {
         session->silent_since_ms = cli_now_ms();
-    else if (event->type == HF_EVENT_STORE_UP)
+        snprintf(session->silence, sizeof(session->silence), "%s", event->text);
+    } else if (event->type == HF_EVENT_STORE_UP) {
         session->silent_since_ms = 0;
+    }
     if (session->muted || !session->settings->verbose)
         return;
     if (event->type == HF_EVENT_LOST)

@@ -66,7 +66,7 @@ static void tell_of_silence(struct cli_session *session)
         return;
     session->told_of_silence = silent;
     if (silent)
-        cli_complain("the store %s does not answer; still waiting for it", hf_url(session->client));
+        cli_complain("still waiting for %s: %s", hf_url(session->client), session->silence);
     else
         cli_complain("the store answers again");
 }

@@ -35,7 +35,7 @@ void hf__host_event(const struct hf_host *host, hf_event_type type, const char *
 }
 
 /* Under a mutex, so that the sink hears of each change once, and in order. */
-void hf__client_heard(struct hf_client *client, bool answered)
+static void heard(struct hf_client *client, bool answered, const char *text)
 {
     if (atomic_load_explicit(&client->silent, memory_order_relaxed) == !answered)
         return;
@@ -44,8 +44,21 @@ void hf__client_heard(struct hf_client *client, bool answered)
         atomic_store(&client->silent_since_ms, client->loop.clock(client->loop.arg));
     if (atomic_exchange(&client->silent, !answered) == answered)
         hf__host_event(&client->host, answered ? HF_EVENT_STORE_UP : HF_EVENT_STORE_DOWN, "", 0,
-                       answered ? "the store answers again" : "the store does not answer");
+                       text);
     pthread_mutex_unlock(&client->silence_mutex);
+}
+
+void hf__client_heard(struct hf_client *client, bool answered)
+{
+    heard(client, answered, answered ? "the store answers again" : "the store does not answer");
+}
+
+void hf__client_heard_why(struct hf_client *client, const hf_error *why)
+{
+    if (why)
+        heard(client, false, why->text);
+    else
+        hf__client_heard(client, false);
 }
 
 /* ---- making one ---- */

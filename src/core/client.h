@@ -14,5 +14,7 @@ void hf__client_set_engine(struct hf_client *client, struct hf_engine *engine);
 
 /* What the store has to say for itself: an answer to any question, or silence. Any thread. */
 void hf__client_heard(struct hf_client *client, bool answered);
+/* Silence, and what is known of its reason; NULL: nothing. */
+void hf__client_heard_why(struct hf_client *client, const hf_error *why);
 
 #endif

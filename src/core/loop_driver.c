@@ -188,7 +188,7 @@ static void note_store(struct hf_claim *claim, enum hf_claim_event event)
     bool answered = event == HF_ON_ANSWER;
     if ((answered && verdict == HF_NO_ANSWER) ||
         (event == HF_ON_DEADLINE && hf__claim_is_unanswered(claim, hf__loop_now(&client->loop))))
-        hf__client_heard(client, false);
+        hf__client_heard_why(client, claim->op.error);
     else if (answered && (verdict == HF_GRANTED || verdict == HF_REFUSED ||
                           (verdict == HF_GONE && claim->store_mode != HF_KEEP_NOTHING)))
         hf__client_heard(client, true);
