@@ -61,6 +61,7 @@ struct hf_waiter {
 /* Bits of a claim's `turn`. */
 #define HF_TURN_COME 1u  /* it is the head of its gate's queue */
 #define HF_TURN_ENDED 2u /* `ending` has been set: do not sleep on */
+#define HF_TURN_HEARD 4u /* who was the head before had an answer of the store */
 
 struct hf_claim {
     struct hf_op op;

@@ -115,9 +115,10 @@ uint64_t hf__gate_calls(struct hf_client *client)
 
 /* ---- the queue's turn ---- */
 
-static void give_turn(struct hf_claim *claim)
+static void give_turn(struct hf_claim *claim, bool heard)
 {
-    uint32_t before = atomic_fetch_or(&claim->turn, HF_TURN_COME);
+    uint32_t heard_too = heard && !claim->here ? HF_TURN_HEARD : 0;
+    uint32_t before = atomic_fetch_or(&claim->turn, HF_TURN_COME | heard_too);
     if (before & HF_TURN_COME)
         return;
     /* A claim whose caller is still preparing it finds its turn when it starts. */
@@ -134,7 +135,7 @@ static void leave_queue(struct hf_claim *claim)
     hf__link_remove(&claim->gate_link);
     struct hf_link *next = hf__list_first(&gate->queue);
     if (in_queue && next)
-        give_turn(HF_CONTAINER(next, struct hf_claim, gate_link));
+        give_turn(HF_CONTAINER(next, struct hf_claim, gate_link), claim->store_seen);
 }
 
 /* While the claim was being changed, holds may have been given back, and somebody may wait for it.

@@ -279,8 +279,10 @@ static bool is_behind_silence(const struct hf_claim *claim, int64_t now_ms)
 
 static unsigned step_queued(struct hf_claim *claim, enum hf_claim_event event, int64_t now_ms)
 {
-    if (event == HF_ON_TURN)
+    if (event == HF_ON_TURN) {
+        claim->store_seen = atomic_load(&claim->turn) & HF_TURN_HEARD;
         return ask(claim, now_ms);
+    }
     if (event != HF_ON_DEADLINE && event != HF_ON_END)
         return HF_DO_NOTHING;
     int seen = is_behind_silence(claim, now_ms) ? HF_UNREACHABLE : HF_BUSY;

@@ -282,6 +282,29 @@ TEST(a_question_that_is_out_for_long_is_silence_to_those_behind)
     CHECK(strstr(sentence_of(8), "not to be had now") != NULL);
 }
 
+/* It has asked by itself for a moment only, but the one before it had its answers. */
+TEST(who_comes_to_the_head_late_knows_that_the_store_answers)
+{
+    story_begin();
+    ask(7, HF_MUTEX, 900);
+    ask(8, HF_MUTEX, 910);
+    refused(7, FOR_EVER);
+    pass_ms(901);
+    gone(7);
+    CHECK(strstr(sentence_of(7), "not to be had now") != NULL);
+    pass_ms(10);
+    CHECK(strstr(sentence_of(8), "not to be had now") != NULL);
+    refused(8, FOR_EVER);
+    gone(8);
+    ask(7, HF_MUTEX, 600);
+    ask(8, HF_MUTEX, 610);
+    pass_ms(601);
+    silent(7);
+    pass_ms(10);
+    CHECK(strstr(sentence_of(7), "did not answer") != NULL);
+    CHECK(strstr(sentence_of(8), "did not answer") != NULL);
+}
+
 /* The store's last words on why there was no answer stand until it gives one. */
 TEST(the_last_silence_is_explained_to_the_end)
 {
