@@ -1,6 +1,7 @@
 -- Part of other scripts. The queue of a fair mutex, in Redisson's format: a list of who waits, the
 -- first in front, and for each the time in ms after which it is dead.
 -- include grant.lua
+-- include ours.lua
 
 local function now_ms()
     local now = redis.call('time')

@@ -1,11 +1,6 @@
 -- Part of other scripts. Giving a free lock to somebody who waits for it.
 -- include token.lua
 
--- Our clients are known by the version in their UUID; Redisson's have version 4.
-local function is_ours(field)
-    return string.sub(field, 15, 15) == '8'
-end
-
 -- Tells the client of one of our claims. Answers whether it can still hear it.
 local function tell(field, what)
     local client, number = string.match(field, '^(.*):(%d+)$')

@@ -1,7 +1,7 @@
 -- include names.lua
 -- include queue.lua
 -- include permits.lua
--- include grant.lua
+-- include ours.lua
 -- Shows a lock: nothing is changed.
 -- KEYS end with the mutex's channel. ARGV: the queue of our clients that wait for a mutex, the queue of
 -- a fair mutex.

@@ -1,6 +1,7 @@
 -- Part of other scripts.
--- include grant.lua
+-- include token.lua
 -- include holder.lua
+-- include ours.lua
 
 local function has(fields, wanted)
     for _, field in ipairs(fields) do
