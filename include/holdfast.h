@@ -20,7 +20,10 @@
  *    the comment says until when they live.
  *  - Every function may be called from any thread unless its comment says otherwise.
  *  - Callbacks run on the client's loop, never inside the call that asked for them. They must not
- *    block: blocking calls on the same client answer HF_EDEADLK there.
+ *    block: blocking calls on the same client answer HF_EDEADLK there, and while one runs no other
+ *    does, on_lost of other holds included. Another client may be called.
+ *  - A hold belongs to no thread: any may use it and give it back. A NULL hold or client is no
+ *    crash: giving it back does nothing, and all else answers "no", 0, "" or HF_EINVAL.
  *  - The library never prints, never exits and installs no signal handlers.
  */
 #ifndef HOLDFAST_H
@@ -227,7 +230,8 @@ typedef enum hf_mode {
 } hf_mode;
 
 /* A name is one thing at a time: a mutex, a fair mutex, a read-write lock, a semaphore, a counter
- * or a latch. Asking for another while it is in use answers HF_EKIND. */
+ * or a latch. Asking for another while it is in use answers HF_EKIND, as far as the store's format
+ * tells them apart (Redisson's, on Redis, does not tell a fair mutex from a plain one). */
 
 /* Why and what was lost. Lives until the callback returns. */
 typedef struct hf_loss {
@@ -240,9 +244,14 @@ typedef struct hf_loss {
 /* Runs once per hold, on the client's loop, when the hold is lost, unless hf_unlock finds that out
  * first. It is due before any other owner can exist, with a margin of 2 ms and a hundredth of the
  * lease for the loop to get a processor; hf_held is false by then in any case. (A forced break
- * takes the lock at once: there the token fences you.) Once hf_unlock has returned, it is neither
- * running nor going to; so do not hold, around hf_unlock, a mutex that on_lost takes. It may itself
- * call hf_unlock_nowait on the hold. */
+ * takes the lock at once, and so does a store that forgets what it was told or whose clock jumps,
+ * see docs/guarantees.md: there the token fences you.) Once hf_unlock has returned, it is neither
+ * running nor going to; so do not hold, around hf_unlock, a mutex that on_lost takes, and mind that
+ * hf_unlock_nowait waits for one that runs.
+ *
+ * It may itself call hf_unlock_nowait on the hold, if it has it: it may run before hf_lock has
+ * returned on another thread, so what it reads there needs a mutex or an atomic of yours. What a
+ * `done` has put down it can read: both run on the loop, in this order. */
 typedef void hf_lost_cb(void *arg, const hf_loss *loss);
 
 typedef struct hf_lock_options {
@@ -273,8 +282,10 @@ typedef struct hf_lock_options {
  * second hold on the same grant; the last hf_unlock gives it back. A reader that holds HF_WRITE or
  * HF_UPGRADE may take HF_READ (so "take read, unlock write" is a downgrade), HF_UPGRADE may take
  * HF_WRITE (waits for the readers to leave), but HF_READ that asks for HF_WRITE or HF_UPGRADE is
- * answered HF_EDEADLK: two such readers would wait for each other. Leases of nested holds never
- * shorten the outer one. Permits are never re-entered: each call takes its own.
+ * answered HF_EDEADLK: two such readers would wait for each other. All holds on a grant have the
+ * lease that its first one was taken with, whatever `lease_ms` a nested one asks for, so it may end
+ * under a nested hold that was to be held until it is given back. Permits are never re-entered:
+ * each call takes its own.
  *
  * HF_OK: *ret is yours, to be given to hf_unlock or hf_unlock_nowait (NULL for HF_COUNTER and
  *        HF_LATCH, where `ret` may be NULL too).
@@ -303,8 +314,9 @@ HF_API void hf_unlock_nowait(hf_hold *hold);
  * used after it was given back. */
 
 /* True only while no other owner can exist, by a clock that goes on in suspend, counted from before
- * the question left. Once false it stays false. Between hf_held and your write a pause can still
- * happen: only a resource that compares tokens is safe from that. */
+ * the question left; that is, as long as the store keeps what it was told, and nobody breaks the
+ * lock by force (docs/guarantees.md). Once false it stays false. Between hf_held and your write a
+ * pause can still happen: only a resource that compares tokens is safe from that. */
 HF_API bool hf_held(const hf_hold *hold);
 
 /* How long hf_held stays true without renewal: >= 0; INT64_MAX where no lease limits it. */
@@ -329,7 +341,8 @@ HF_API hf_mode hf_hold_mode(const hf_hold *hold);
  * hold is HF_READ. HF_EINVAL: it is no read-write hold. */
 HF_API int hf_upgrade(hf_hold *hold, int64_t wait_ms);
 
-/* HF_WRITE or HF_UPGRADE to the weaker `mode`, in place, at once, letting nobody in between.
+/* HF_WRITE or HF_UPGRADE to the weaker `mode`, in place, at once, letting nobody in between. The
+ * strongest of the owner's holds counts: another HF_WRITE of its keeps readers out as before.
  * HF_UNREACHABLE: no answer; it is repeated until there is one. HF_DENIED, HF_E...: the store
  * refuses; the hold is what it was. */
 HF_API int hf_downgrade(hf_hold *hold, hf_mode mode);
@@ -387,7 +400,8 @@ HF_API int hf_semaphore_set(hf_client *client, const char *name, uint32_t permit
 
 /* The plain counter: a number that anybody may add to and take from, and that no death gives back.
  * hf_counter_set creates it or overwrites its value; hf_counter_add creates it at 0 first;
- * hf_counter_remove forgets it. Taking is hf_lock with HF_COUNTER, or hf_counter_take. */
+ * hf_counter_remove forgets it; who waits for some of it waits on. Taking is hf_lock with
+ * HF_COUNTER, or hf_counter_take. */
 HF_API int hf_counter_set(hf_client *client, const char *name, uint32_t value);
 HF_API int hf_counter_add(hf_client *client, const char *name, uint32_t amount);
 HF_API int hf_counter_take(hf_client *client, const char *name, uint32_t amount, int64_t wait_ms);
@@ -395,8 +409,8 @@ HF_API int hf_counter_get(hf_client *client, const char *name, uint32_t *ret_val
 HF_API int hf_counter_remove(hf_client *client, const char *name);
 
 /* A latch is set to a count, counted down, and opens at zero, which is also what a latch that was
- * never set is at. hf_latch_set answers HF_BUSY while the latch is above zero. `ret_left` may be
- * NULL. */
+ * never set is at. hf_latch_set answers HF_BUSY while the latch is above zero: count it down first.
+ * `ret_left` may be NULL. */
 HF_API int hf_latch_set(hf_client *client, const char *name, uint32_t count);
 HF_API int hf_latch_down(hf_client *client, const char *name, uint32_t amount, uint32_t *ret_left);
 HF_API int hf_latch_get(hf_client *client, const char *name, uint32_t *ret_left);

@@ -103,8 +103,8 @@ static int read_options(struct hf_ask *ask, struct hf_client *client,
 {
     if (options->size != sizeof *options)
         return hf__outcome_fail(HF_EINVAL,
-                                "the options' size is %zu; begin them with "
-                                "HF_LOCK_OPTIONS_INIT",
+                                "the options' size is %zu; begin them with HF_LOCK_OPTIONS_INIT, "
+                                "of the header of this library's version",
                                 options->size);
     if (options->owner > HF_OWNER_USER_MAX)
         return hf__outcome_fail(HF_EINVAL, "the owner number %" PRIu64 " is above 2^62 - 1",

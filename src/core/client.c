@@ -123,8 +123,8 @@ static int check_options(const hf_client_options *options)
         return HF_OK;
     if (options->size != sizeof *options)
         return hf__outcome_fail(HF_EINVAL,
-                                "the options' size is %zu; begin them with "
-                                "HF_CLIENT_OPTIONS_INIT",
+                                "the options' size is %zu; begin them with HF_CLIENT_OPTIONS_INIT, "
+                                "of the header of this library's version",
                                 options->size);
     if ((unsigned)options->driver > HF_DRIVE_MYSELF)
         return hf__outcome_fail(HF_EINVAL, "driver %d is none; use an hf_driver",
