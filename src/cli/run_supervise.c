@@ -52,8 +52,9 @@ static int64_t last_moment(const struct cli_job *job)
     return job->held_until_ms == CLI_NEVER ? CLI_NEVER : job->held_until_ms - kill_margin(job);
 }
 
-/* A stopped command is continued, for it could not end otherwise. */
-static void ask_to_end(struct cli_job *job)
+/* A stopped command is continued, for it could not end otherwise; but not where it is going to be
+ * killed at once, since it would run on for a moment. */
+static void ask_to_end(struct cli_job *job, int64_t now)
 {
     const char *on_lost = job->settings->on_lost;
 
@@ -62,7 +63,7 @@ static void ask_to_end(struct cli_job *job)
         job->kill_at_ms = 0;
     } else if (job->cause == CLI_LOST && on_lost && strcmp(on_lost, "term") != 0) {
         cli_child_shell(job, on_lost);
-    } else {
+    } else if (now < job->kill_at_ms) {
         cli_child_signal(job, SIGTERM);
         cli_child_signal(job, SIGCONT);
     }
@@ -84,7 +85,7 @@ static void end_lost(struct cli_job *job, int64_t now)
     job->kill_at_ms = job->held_until_ms == CLI_NEVER || (job->lost && now < last_moment(job))
                           ? now + job->grace_ms
                           : last_moment(job);
-    ask_to_end(job);
+    ask_to_end(job, now);
 }
 
 static void end_timed_out(struct cli_job *job, int64_t now)
@@ -95,7 +96,7 @@ static void end_timed_out(struct cli_job *job, int64_t now)
     job->kill_at_ms = now + job->grace_ms;
     if (!ignores_loss(job))
         job->kill_at_ms = least(job->kill_at_ms, last_moment(job));
-    ask_to_end(job);
+    ask_to_end(job, now);
 }
 
 static int64_t run_limit(const struct cli_job *job)
