@@ -150,7 +150,11 @@ int cli_usage(const struct cli_settings *settings, const char *verb, const char 
 char *cli_url_choose(const struct cli_settings *settings);
 /* Overwrites the password of a URL in argv, where ps would show it. */
 void cli_url_hide_password(char *url);
-bool cli_url_lost_password(const struct cli_settings *settings, const char *url);
+/* How the library shows one. */
+#define CLI_URL_HIDDEN_PASSWORD ":***"
+/* Whether the store refuses us, or the URL is wrong, because an outer holdfast hands its URL on
+ * without the password that -e or a file gave it. A URL is wrong only if it still has a user. */
+bool cli_url_lost_password(const struct cli_settings *settings, int code);
 
 /* ---- session.c ---- */
 

@@ -69,9 +69,15 @@ void cli_say(FILE *out, const char *end, const char *format, ...)
 int cli_fail(const struct cli_settings *settings, int code, const hf_error *error)
 {
     bool expected = code == HF_BUSY || code == HF_CANCELED;
+    const char *sentence = error && error->text[0] ? error->text : hf_code_text(code);
+    bool denied = code == HF_DENIED || code == HF_EINVAL;
 
-    if (!expected || !settings->quiet)
-        cli_complain("%s", error && error->text[0] ? error->text : hf_code_text(code));
+    if (denied && cli_url_lost_password(settings, code))
+        cli_complain("%s (the outer holdfast hands on no password that it has by -e or "
+                     "--url-file: put the URL into $HOLDFAST_URL)",
+                     sentence);
+    else if (!expected || !settings->quiet)
+        cli_complain("%s", sentence);
     return cli_exit_code(code);
 }
 

@@ -16,8 +16,6 @@
 #define ENCODED_SIZE (3 * HF_NAME_MAX + 1)
 /* 128 random bits in hexadecimal, with their NUL. */
 #define PROOF_SIZE 33
-/* How the library shows one. */
-#define HIDDEN_PASSWORD ":***"
 
 static void set_number(const char *variable, int64_t value)
 {
@@ -226,9 +224,9 @@ static void set_url(const struct cli_job *job)
     if (!url)
         return;
     authority = strstr(url, "://");
-    hidden = authority ? strstr(authority + 3, HIDDEN_PASSWORD "@") : NULL;
+    hidden = authority ? strstr(authority + 3, CLI_URL_HIDDEN_PASSWORD "@") : NULL;
     if (hidden) {
-        const char *rest = hidden + strlen(HIDDEN_PASSWORD);
+        const char *rest = hidden + strlen(CLI_URL_HIDDEN_PASSWORD);
         rest += hidden == authority + 3; /* there is no user either */
         memmove(hidden, rest, strlen(rest) + 1);
     }

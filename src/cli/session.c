@@ -71,14 +71,9 @@ static int open_store(struct cli_session *session, const struct cli_settings *se
 }
 
 /* An exit code. */
-static int opened(const struct cli_settings *settings, const char *url, int code)
+static int opened(const struct cli_settings *settings, int code)
 {
-    if (code != HF_EINVAL || !cli_url_lost_password(settings, url))
-        return code == HF_OK ? CLI_OK : cli_fail(settings, code, hf_last_error());
-    cli_complain("%s (the outer holdfast hands on no password that it has by -e or --url-file: put "
-                 "the URL into $HOLDFAST_URL)",
-                 hf_last_error()->text);
-    return cli_exit_code(code);
+    return code == HF_OK ? CLI_OK : cli_fail(settings, code, hf_last_error());
 }
 
 int cli_session_open(struct cli_session *session, const struct cli_settings *settings,
@@ -95,7 +90,7 @@ int cli_session_open(struct cli_session *session, const struct cli_settings *set
     url = cli_url_choose(settings);
     if (!url)
         return CLI_USAGE;
-    code = opened(settings, url, open_store(session, settings, url, owner_text, false));
+    code = opened(settings, open_store(session, settings, url, owner_text, false));
     free(url);
     return code;
 }
@@ -111,7 +106,7 @@ int cli_session_look(struct cli_session *session, const struct cli_settings *set
     if (code == HF_UNREACHABLE && hf_last_error()->native == ENOENT &&
         strcmp(url, CLI_URL_DEFAULT) == 0)
         code = HF_OK;
-    code = opened(settings, url, code);
+    code = opened(settings, code);
     free(url);
     return code;
 }

@@ -37,13 +37,17 @@ void cli_url_hide_password(char *url)
         memset(colon + 1, 'x', (size_t)(at - colon - 1));
 }
 
-/* An outer holdfast hands its URL on without the password that -e or a file gave it. */
-bool cli_url_lost_password(const struct cli_settings *settings, const char *url)
+bool cli_url_lost_password(const struct cli_settings *settings, int code)
 {
-    const char *authority = strstr(url, "://"), *at = authority ? strchr(authority, '@') : NULL;
+    const char *url = getenv("HOLDFAST_URL"), *held = getenv("HOLDFAST_HELD");
+    const char *authority = url ? strstr(url, "://") : NULL;
+    const char *at = authority ? strchr(authority, '@') : NULL;
+    char hidden[32];
 
-    return !settings->engine && !settings->url_file && getenv("HOLDFAST_HELD") && at &&
-           !memchr(authority + 3, ':', (size_t)(at - authority - 3));
+    cli_percent_encode(hidden, sizeof(hidden), CLI_URL_HIDDEN_PASSWORD "@");
+    if (settings->engine || settings->url_file || !held || !strstr(held, hidden) || !authority)
+        return false;
+    return at ? !memchr(authority + 3, ':', (size_t)(at - authority - 3)) : code == HF_DENIED;
 }
 
 static char *read_url_file(const char *path)

@@ -109,6 +109,17 @@ def a_password_is_not_told_but_not_taken_away_either(box):
     for verb in ('run -n y true', 'show'):
         inner = box.expect(64, '-e', url, 'run', 'x', '-c', f'{COMMAND} {verb}')
         contains(inner.err, 'put the URL into $HOLDFAST_URL')
+    url = server.url.replace('//', '//:s3cret@')
+    pathlib.Path(box.file('url')).write_text(url + '\n', encoding='utf-8')
+    for store in (('-e', url), ('--url-file', box.file('url'))):
+        for verb in ('run -n y true', 'show', 'sem z set 1'):
+            inner = box.expect(77, *store, 'run', 'x', '-c', f'{COMMAND} {verb}')
+            contains(inner.err, 'put the URL into $HOLDFAST_URL')
+    other = f'{COMMAND} -e {server.url} show; HOLDFAST_URL={server.url.replace("//", "//:x@")} ' \
+            f'{COMMAND} show'
+    assert 'outer holdfast' not in box.expect(77, '-e', url, 'run', 'x', '-c', other).err, other
+    alone = box.expect(77, 'show', environment={'HOLDFAST_URL': server.url})
+    assert 'outer holdfast' not in alone.err, alone
     alone = box.expect(64, 'show', environment={'HOLDFAST_URL': 'redis://bob@h'})
     assert 'outer holdfast' not in alone.err, alone
 
