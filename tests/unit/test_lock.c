@@ -54,6 +54,7 @@ enum {
 
 static struct hf_client *client;
 static struct hf_claim claim;
+static struct hf_shard shard = { .mutex = PTHREAD_MUTEX_INITIALIZER };
 static struct hf_gate gate;
 static struct hf_grant grant;
 static unsigned seen[HF_CLAIM_OVER + 1];
@@ -68,7 +69,10 @@ static void hear(void *arg, const char *point, const char *name)
 static void prepare(enum hf_claim_state state, enum hf_verdict verdict, unsigned with)
 {
     grant = (struct hf_grant){ .claim = &claim };
-    claim = (struct hf_claim){ .client = client, .gate = &gate, .grant = &grant, .state = state };
+    claim = (struct hf_claim){
+        .client = client, .shard = &shard, .gate = &gate, .grant = &grant, .state = state
+    };
+    hf__link_init(&gate.queue);
     claim.op.verdict = verdict;
     claim.op.mode = with & HOLDS ? HF_WRITE : HF_MUTEX;
     claim.op.keep = with & HOLDS ? HF_UPGRADE : HF_KEEP_NOTHING;
