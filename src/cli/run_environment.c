@@ -157,31 +157,50 @@ static bool suffices(int held, hf_mode wanted)
     return both_rw ? held >= (int)wanted : held == (int)wanted;
 }
 
+/* The first name of each sort, or NULL. */
+struct reach {
+    const char *held, *weak, *missing;
+};
+
+static struct reach reach_of(const struct cli_job *job, hf_mode wanted)
+{
+    struct reach reach = { NULL, NULL, NULL };
+    struct claim claim;
+
+    for (unsigned i = job->count; i-- > 0;) {
+        const char *name = job->names[i];
+        if (!is_held(job, name, &claim)) {
+            reach.missing = name;
+            continue;
+        }
+        reach.held = name;
+        if (!suffices(claim.mode, wanted))
+            reach.weak = name;
+    }
+    return reach;
+}
+
 bool cli_environment_nested(const struct cli_job *job, const hf_lock_options *options, int *ret)
 {
-    unsigned held = 0;
-    bool enough = true;
+    struct reach reach;
 
     *ret = CLI_OK;
     if (options->mode == HF_PERMIT)
         return false;
-    for (unsigned i = 0; i < job->count; i++) {
-        struct claim claim;
-        if (!is_held(job, job->names[i], &claim))
-            continue;
-        held++;
-        enough = enough && suffices(claim.mode, options->mode);
-    }
-    if (held == job->count && enough)
-        return true;
-    if (held > 0) {
-        *ret = CLI_USAGE;
-        cli_complain(
-            "'%s' is held by the holdfast that runs this command, but not as it is asked for "
-            "now, so waiting would never end: let the outer command take all it needs",
-            job->names[0]);
-    }
-    return held > 0;
+    reach = reach_of(job, options->mode);
+    if (!reach.held || (!reach.weak && !reach.missing))
+        return reach.held != NULL;
+    *ret = CLI_USAGE;
+    if (reach.weak)
+        cli_complain("'%s' is held by the holdfast that runs this command, but not as it is asked "
+                     "for now, so waiting would never end: let the outer command take all it needs",
+                     reach.weak);
+    else
+        cli_complain("'%s' is not held by the holdfast that runs this command, which has '%s', so "
+                     "waiting would never end: let the outer command take all it needs, or take "
+                     "'%s' by a run of its own",
+                     reach.missing, reach.held, reach.missing);
+    return true;
 }
 
 /* A nested command goes by the tokens of the outer one. */

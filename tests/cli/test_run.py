@@ -219,6 +219,11 @@ def a_nested_run_that_wants_more_is_refused(box):
     command = os.environ['HOLDFAST_COMMAND']
     contains(box.expect(64, 'run', '-s', 'x', '--', command, 'run', '-W', 'x', 'true').err,
              'waiting would never end')
+    told = box.expect(64, 'run', 'n1', '--', command, 'run', '-l', 'n1', '-l', 'n3', 'true').err
+    contains(told, "'n3' is not held by the holdfast that runs this command, which has 'n1'")
+    told = box.expect(64, 'run', '-s', 'n2', '--',
+                      command, 'run', '-W', '-l', 'n1', '-l', 'n2', 'true').err
+    contains(told, "'n2' is held by the holdfast that runs this command, but not as it is asked")
 
 
 def held_of(pid):
