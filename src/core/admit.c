@@ -1,12 +1,9 @@
 /* Entering a gate: what an owner that holds a name may have besides, and new claims for all others.
  */
-#include "base/clear.h"
 #include "base/testing.h"
 #include "core/aside.h"
 #include "core/at_once.h"
-#include "core/call.h"
 #include "core/gate.h"
-#include "core/lock.h"
 #include "core/pool.h"
 #include "core/rest.h"
 
@@ -151,28 +148,6 @@ static bool copy_text(struct hf_claim *claim, const struct hf_ask *ask)
     return true;
 }
 
-/* What lasts for all uses of a claim's memory. */
-static void prepare_claim(struct hf_shard *shard, struct hf_claim *claim)
-{
-    claim->client = shard->client;
-    claim->shard = shard;
-    hf__link_init(&claim->rest_link);
-    hf__link_init(&claim->lease_link);
-    hf__claim_init_driver(claim);
-    hf__call_init_errand(claim);
-}
-
-void hf__gate_reset_claim(struct hf_shard *shard, struct hf_claim *claim)
-{
-    if (!claim->client)
-        prepare_claim(shard, claim);
-    size_t fresh = offsetof(struct hf_claim, gate);
-    hf__link_init(&claim->gate_link);
-    hf__clear((char *)claim + fresh, offsetof(struct hf_claim, text) - fresh);
-    hf__clear(&claim->op, offsetof(struct hf_op, own_lease));
-    claim->held_mode = claim->store_mode = HF_KEEP_NOTHING;
-}
-
 static void reset_grant(struct hf_claim *claim, struct hf_grant *grant)
 {
     claim->grant = grant;
@@ -195,7 +170,7 @@ static struct hf_claim *make_claim(struct hf_shard *shard, struct hf_gate *gate,
             hf__pool_put_claim(shard, claim);
         return NULL;
     }
-    hf__gate_reset_claim(shard, claim);
+    hf__claim_reset(shard, claim);
     claim->gate = gate;
     reset_grant(claim, grant);
     claim->here = ask->here;

@@ -117,7 +117,7 @@ static void set_aside(struct hf_shard *shard, struct hf_claim *claim)
     put_into_gate(claim);
     hf__list_append(place, &claim->grant->aside);
     shard->aside_count++;
-    hf__gate_put_claim(shard, claim);
+    hf__claim_put(shard, claim);
 }
 
 /* ---- who rests ---- */
@@ -229,7 +229,7 @@ static void refill_op(struct hf_op *op, const struct hf_grant *grant)
 
 static struct hf_claim *refill(struct hf_claim *claim, struct hf_grant *grant)
 {
-    hf__gate_reset_claim(grant->shard, claim);
+    hf__claim_reset(grant->shard, claim);
     take_out_of_gate(claim, grant);
     refill_op(&claim->op, grant);
     claim->state = HF_CLAIM_HELD;

@@ -51,7 +51,7 @@ bool hf__leave_at_once(struct hf_shard *shard, struct hf_hold *hold)
     claim->held_mode = claim->store_mode = HF_KEEP_NOTHING;
     hf__link_remove(&hold->link);
     hf__pool_put_hold(shard, hold);
-    hf__gate_free(shard, claim);
+    hf__claim_free(shard, claim);
     return true;
 }
 

@@ -294,7 +294,7 @@ static void detached(struct hf_verb *verb)
     claim->held_mode = claim->store_mode = HF_KEEP_NOTHING;
     hf__shard_unlock(shard);
     hf__claim_abandon(claim);
-    hf__gate_forget(claim);
+    hf__claim_forget(claim);
 }
 
 /* Takes the claim out of everybody's reach until the answer is there: nobody nests in it, raises or

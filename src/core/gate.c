@@ -3,22 +3,15 @@
 
 #include "base/futex.h"
 #include "core/aside.h"
-#include "core/at_once.h"
 #include "core/lock.h"
 #include "core/pool.h"
 
-#include <assert.h>
 #include <string.h>
 
 struct hf_shard *hf__shard_of(struct hf_client *client, uint64_t name_hash)
 {
     /* The high bits choose the shard, the low ones the bucket. */
     return &client->shards[name_hash >> 58];
-}
-
-static struct hf_shard *shard_of_claim(const struct hf_claim *claim)
-{
-    return claim->shard;
 }
 
 int hf__gates_open(struct hf_client *client)
@@ -128,7 +121,7 @@ static void give_turn(struct hf_claim *claim, bool heard)
         hf__claim_post(claim, HF_ERRAND_TURN);
 }
 
-static void leave_queue(struct hf_claim *claim)
+void hf__gate_leave_queue(struct hf_claim *claim)
 {
     struct hf_gate *gate = claim->gate;
     bool in_queue = hf__link_linked(&claim->gate_link);
@@ -175,7 +168,7 @@ static uint64_t token_of(const struct hf_claim *claim)
 static void join_holders(struct hf_claim *claim)
 {
     if (!claim->raising) {
-        leave_queue(claim);
+        hf__gate_leave_queue(claim);
         hf__list_append(&claim->gate->holders, &claim->gate_link);
     }
     claim->held_mode = claim->store_mode = (int8_t)claim->op.mode;
@@ -199,7 +192,7 @@ static void stop_asking(struct hf_shard *shard, struct hf_claim *claim)
 {
     put_back_new_hold(shard, claim);
     if (!claim->raising)
-        leave_queue(claim);
+        hf__gate_leave_queue(claim);
     else if (claim->state == HF_CLAIM_HELD)
         settle_loss(claim);
 }
@@ -234,7 +227,7 @@ static void come_to_rest(struct hf_claim *claim, bool watch)
 
 void hf__gate_rest(struct hf_claim *claim, bool watch)
 {
-    struct hf_shard *shard = shard_of_claim(claim);
+    struct hf_shard *shard = claim->shard;
     hf__shard_lock(shard);
     settle_loss(claim);
     come_to_rest(claim, watch);
@@ -264,7 +257,7 @@ struct hf_answer hf__gate_grant(struct hf_claim *claim)
 
 struct hf_answer hf__gate_grant_here(struct hf_claim *claim)
 {
-    struct hf_shard *shard = shard_of_claim(claim);
+    struct hf_shard *shard = claim->shard;
     say_granted(claim);
     hf__shard_lock(shard);
     struct hf_answer answer = hf__gate_grant(claim);
@@ -297,7 +290,7 @@ void hf__gate_follow(struct hf_claim *claim, enum hf_claim_state before)
     bool raised = claim->raising && asked && !granted && claim->op.verdict == HF_GRANTED;
     if (!granted && !stopped && !lowered && !raised)
         return;
-    struct hf_shard *shard = shard_of_claim(claim);
+    struct hf_shard *shard = claim->shard;
     hf__shard_lock(shard);
     if (granted)
         join_holders(claim);
@@ -312,74 +305,7 @@ void hf__gate_follow(struct hf_claim *claim, enum hf_claim_state before)
         say_granted(claim);
 }
 
-/* ---- the end ---- */
-
-void hf__gate_put_claim(struct hf_shard *shard, struct hf_claim *claim)
-{
-    hf__aside_leaves(claim);
-    claim->generation++;
-    claim->uses++;
-    claim->gate = NULL;
-    hf__pool_put_claim(shard, claim);
-}
-
-void hf__gate_free(struct hf_shard *shard, struct hf_claim *claim)
-{
-    struct hf_gate *gate = claim->gate;
-    assert(hf__list_empty(&claim->grant->holds));
-    leave_queue(claim);
-    if (claim->new_hold)
-        hf__pool_put_hold(shard, claim->new_hold);
-    hf__pool_put_grant(shard, claim->grant);
-    hf__gate_put_claim(shard, claim);
-    if (--gate->claims == 0)
-        hf__gate_left(claim->client, shard, gate);
-    hf__aside_end(shard);
-}
-
-void hf__gate_forget(struct hf_claim *claim)
-{
-    struct hf_shard *shard = shard_of_claim(claim);
-    hf__shard_lock(shard);
-    if (claim->unlock_waiter)
-        hf__claim_post(claim, HF_ERRAND_SETTLE);
-    if (claim->pins)
-        claim->forgotten = true;
-    else
-        hf__gate_free(shard, claim);
-    hf__shard_unlock(shard);
-}
-
-void hf__claim_pin(struct hf_claim *claim)
-{
-    claim->pins++;
-}
-
-void hf__claim_unpin(struct hf_claim *claim)
-{
-    if (--claim->pins == 0 && claim->forgotten)
-        hf__gate_free(claim->shard, claim);
-}
-
-void hf__claim_post(struct hf_claim *claim, unsigned errand)
-{
-    bool under_way = claim->errands != 0;
-    claim->errands |= (uint8_t)errand;
-    claim->started |= errand == HF_ERRAND_START;
-    if (under_way)
-        return;
-    hf__claim_pin(claim);
-    hf__loop_post(&claim->client->loop, &claim->errand);
-}
-
-void hf__claim_errand_done(struct hf_claim *claim, unsigned errand)
-{
-    claim->errands &= (uint8_t)~errand;
-    if (claim->errands)
-        hf__loop_defer(&claim->client->loop, &claim->errand);
-    else
-        hf__claim_unpin(claim);
-}
+/* ---- holds ---- */
 
 int hf__gate_needed(const struct hf_claim *claim)
 {
@@ -399,7 +325,7 @@ int hf__gate_needed(const struct hf_claim *claim)
 void hf__gate_drop_hold(struct hf_hold *hold)
 {
     struct hf_claim *claim = hold->grant->claim;
-    struct hf_shard *shard = shard_of_claim(claim);
+    struct hf_shard *shard = claim->shard;
     /* A lost claim is set aside as soon as all of it is told. */
     hf__claim_pin(claim);
     while (atomic_load(&claim->in_callback) &&
@@ -411,39 +337,4 @@ void hf__gate_drop_hold(struct hf_hold *hold)
     hf__link_remove(&hold->link);
     hf__pool_put_hold(shard, hold);
     hf__claim_unpin(claim);
-}
-
-/* ---- finding claims ---- */
-
-hf_request hf__claim_id(const struct hf_claim *claim)
-{
-    uint64_t shard = claim->op.name_hash >> 58;
-    return (uint64_t)claim->generation << 32 | shard << 26 | (claim->index + 1u);
-}
-
-struct hf_claim *hf__claim_find(struct hf_client *client, hf_request id)
-{
-    struct hf_shard *shard = &client->shards[(id >> 26) & (HF_SHARDS - 1)];
-    uint32_t index = (uint32_t)(id & ((1u << 26) - 1)) - 1u;
-    hf__shard_lock(shard);
-    if (index / HF_CLAIM_CHUNK < shard->chunk_count) {
-        struct hf_claim *claim = &shard->chunks[index / HF_CLAIM_CHUNK][index % HF_CLAIM_CHUNK];
-        if (claim->gate && claim->generation == (uint32_t)(id >> 32))
-            return claim;
-    }
-    hf__shard_unlock(shard);
-    return NULL;
-}
-
-void hf__claims_visit(struct hf_client *client, void (*visit)(struct hf_claim *, void *), void *arg)
-{
-    for (unsigned s = 0; s < HF_SHARDS; s++) {
-        struct hf_shard *shard = &client->shards[s];
-        hf__shard_lock(shard);
-        for (uint32_t c = 0; c < shard->chunk_count; c++)
-            for (uint32_t i = 0; i < HF_CLAIM_CHUNK; i++)
-                if (shard->chunks[c][i].gate && !shard->chunks[c][i].forgotten)
-                    visit(&shard->chunks[c][i], arg);
-        hf__shard_unlock(shard);
-    }
 }

@@ -70,14 +70,8 @@ struct hf_answer hf__gate_grant_here(struct hf_claim *claim);
  * caller. */
 struct hf_answer hf__gate_grant(struct hf_claim *claim);
 
-/* The claim is over: out of the gate, memory back to the pool. */
-void hf__gate_forget(struct hf_claim *claim);
-/* With the shard locked: its memory may serve another claim. */
-void hf__gate_put_claim(struct hf_shard *shard, struct hf_claim *claim);
-/* With the shard locked: makes a new claim of memory from the pool. */
-void hf__gate_reset_claim(struct hf_shard *shard, struct hf_claim *claim);
-/* With the shard locked, for a claim that has no task out. */
-void hf__gate_free(struct hf_shard *shard, struct hf_claim *claim);
+/* With the shard locked. */
+void hf__gate_leave_queue(struct hf_claim *claim);
 
 /* The strongest mode among the claim's holds, or HF_KEEP_NOTHING. With the shard locked. */
 int hf__gate_needed(const struct hf_claim *claim);
@@ -91,25 +85,6 @@ static inline bool hf__gate_is_settled(const struct hf_claim *claim, int needed)
 /* Takes `hold` out of its claim and frees it, after its on_lost has returned. With the shard
  * locked, which it may unlock for a while. */
 void hf__gate_drop_hold(struct hf_hold *hold);
-
-/* Sends the claim to the loop with an errand, which pins it. With the shard locked. */
-void hf__claim_post(struct hf_claim *claim, unsigned errand);
-/* On the loop, with the shard locked. The claim comes again if there is more to do; if not, it is
- * unpinned. */
-void hf__claim_errand_done(struct hf_claim *claim, unsigned errand);
-/* Between the two, the claim's memory is not used for another claim, nor its gate's for another
- * name. With the shard locked. */
-void hf__claim_pin(struct hf_claim *claim);
-void hf__claim_unpin(struct hf_claim *claim);
-
-/* A claim by its request id; the shard stays locked if it is found (unlock with hf__shard_unlock).
- */
-hf_request hf__claim_id(const struct hf_claim *claim);
-struct hf_claim *hf__claim_find(struct hf_client *client, hf_request id);
-
-/* Calls `visit` for every claim that is not over, shard by shard, under the shard's mutex. */
-void hf__claims_visit(struct hf_client *client, void (*visit)(struct hf_claim *claim, void *arg),
-                      void *arg);
 
 static inline void hf__shard_lock(struct hf_shard *shard)
 {

@@ -100,7 +100,7 @@ struct hf_answer hf__claim_drive_here(struct hf_claim *claim, enum hf_claim_even
                 answer = hf__claim_take_answer(claim);
             }
             if (actions & HF_DO_FORGET)
-                hf__gate_forget(claim);
+                hf__claim_forget(claim);
             else if (actions & HF_DO_PAUSE)
                 leave_to_loop(claim);
             else

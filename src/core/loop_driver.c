@@ -221,7 +221,7 @@ void hf__claim_drive(struct hf_claim *claim, enum hf_claim_event event)
     if (actions & HF_DO_RELEASE)
         client->ops->release(client->engine, &claim->op);
     if (actions & HF_DO_FORGET)
-        hf__gate_forget(claim);
+        hf__claim_forget(claim);
     else if (claim->state == HF_CLAIM_HELD && (before != HF_CLAIM_HELD || event == HF_ON_RAISE))
         hf__gate_rest(claim, false);
     if (actions & HF_DO_TELL)
