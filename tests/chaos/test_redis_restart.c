@@ -149,7 +149,7 @@ TEST(detached_holds_survive_the_server)
     for (int i = 0; i < COUNT; i++) {
         snprintf(name, sizeof(name), "name-%d", i);
         CHECK_CODE(hf_attach(client, name, keys[i], &hold), HF_OK);
-        CHECK_INT(hf_hold_mode(hold), modes[i] == HF_FAIR ? HF_MUTEX : modes[i]);
+        CHECK_INT(hf_hold_mode(hold), modes[i]);
         CHECK(hf_token(hold) == tokens[i] || modes[i] == HF_READ);
         CHECK(hf_held(hold));
         give_back(hold);
