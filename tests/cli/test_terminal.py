@@ -153,8 +153,8 @@ def a_stopped_job_whose_lock_is_broken_dies_when_continued(box):
 @test
 def a_stopped_job_whose_lease_ends_stays_stopped_until_it_is_continued(box):
     screen = terminal(box, 'run', '--max-hold', '2s', 'x', '--', 'sh', '-c',
-                      'trap "echo heard; exit 0" TERM; echo $$ > child; echo ready; '
-                      'while :; do sleep 0.1; done')
+                      'trap "echo heard; exit 0" TERM; echo $$ > child; sleep 1000 & '
+                      'echo ready; wait')
     screen.wait_for('ready')
     child = box.read_pid('child')
     screen.type('\x1a')
