@@ -9,6 +9,7 @@
 #include "core/rest.h"
 #include "core/trace.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
 /* Whichever comes first: its deadline, or when it asks again. */
@@ -80,6 +81,8 @@ void hf__claim_init_driver(struct hf_claim *claim)
 void hf__claim_still(struct hf_claim *claim)
 {
     struct hf_loop *loop = &claim->client->loop;
+    /* What waits in line has been ended: its turn would ask, driven or not (call.c). */
+    assert(claim->state != HF_CLAIM_QUEUED);
     hf__lease_unwatch(claim);
     hf__timer_stop(loop, &claim->alarm);
     hf__link_remove(&claim->op.answer.link);

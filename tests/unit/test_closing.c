@@ -71,6 +71,31 @@ TEST(a_raise_behind_a_silent_lowering_ends_with_the_client)
     thread_join(&thread);
 }
 
+static void hear_the_end(void *arg, int code, hf_hold *hold, const hf_error *error)
+{
+    (void)hold, (void)error;
+    expect_closed(code);
+    ++*(_Atomic int *)arg;
+}
+
+TEST(who_waits_in_line_behind_silence_is_told_and_does_not_ask)
+{
+    _Atomic int told = 0;
+    fixture_begin_threaded();
+    fixture.client->patience_ms = 200;
+    fixture.attempt_verdict = HF_NO_ANSWER;
+    for (uint64_t owner = 1; owner <= 2; owner++) {
+        hf_lock_options options = { HF_LOCK_OPTIONS_INIT, .owner = owner };
+        CHECK_INT(
+            hf_lock_async(fixture.client, "a", HF_FOREVER, &options, hear_the_end, &told, NULL),
+            HF_OK);
+    }
+    EVENTUALLY(atomic_load(&fixture.attempts) == 1, SOON_MS);
+    hf_close(fixture.client);
+    CHECK_INT(told, 2);
+    CHECK_INT(fixture.attempts, 1);
+}
+
 /* However much a claim has been sent to the loop for. */
 TEST(nothing_is_asked_of_an_engine_that_has_been_closed)
 {
