@@ -60,6 +60,21 @@ static int take_back(struct cli_session *session, const char *name, const char *
     return CLI_INTERNAL;
 }
 
+/* Not everywhere does a lock live on without its process; nobody need wait for it first. */
+static int open_session(struct cli_session *session, const struct cli_settings *settings,
+                        const char *verb, const char *owner_text)
+{
+    int code = cli_session_open(session, settings, owner_text);
+
+    if (code != CLI_OK || hf_caps(session->client) & HF_CAP_DETACH)
+        return code;
+    cli_complain("'%s': locks of %s end with their process, so there is no '%s'; 'holdfast run' "
+                 "keeps one while a command runs",
+                 settings->words[0], hf_url(session->client), verb);
+    cli_session_close(session);
+    return CLI_USAGE;
+}
+
 static int acquire_and_leave(struct cli_session *session, const char *name,
                              hf_lock_options *options)
 {
@@ -88,7 +103,7 @@ int cli_lock(struct cli_settings *settings)
     if (!cli_lock_options(settings, &options))
         return CLI_USAGE;
     options.lease_ms = settings->ttl_ms ? settings->ttl_ms : LEASE_MS;
-    code = cli_session_open(&session, settings, settings->owner_text);
+    code = open_session(&session, settings, "lock", settings->owner_text);
     if (code != CLI_OK)
         return code;
     signal(SIGPIPE, SIG_IGN); /* so that a reader who is gone makes a failed write */
@@ -140,7 +155,7 @@ static int with_attached(struct cli_settings *settings, const char *verb)
         return cli_usage(settings, verb, "the name and the owner that lock printed are needed");
     if (!settings->words[1][0] || strlen(settings->words[1]) >= HF_OWNER_KEY_SIZE)
         return cli_usage(settings, verb, "the owner must be the key that lock printed");
-    code = cli_session_open(&session, settings, NULL);
+    code = open_session(&session, settings, verb, NULL);
     if (code != CLI_OK)
         return code;
     code = hf_attach(session.client, settings->words[0], settings->words[1], &hold);

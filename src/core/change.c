@@ -328,9 +328,10 @@ int hf_detach(hf_hold *hold, char owner_key[HF_OWNER_KEY_SIZE])
         return code;
     struct hf_claim *claim = hold->grant->claim;
     struct hf_client *client = claim->client;
-    if (!owner_key || !(client->ops->caps & HF_CAP_DETACH))
-        return hf__outcome_fail(owner_key ? HF_ENOTSUP : HF_EINVAL,
-                                owner_key ? "this engine cannot detach" : "owner_key is NULL");
+    if (!owner_key)
+        return hf__outcome_fail(HF_EINVAL, "owner_key is NULL");
+    if (!(client->ops->caps & HF_CAP_DETACH))
+        return hf__outcome_fail(HF_ENOTSUP, "the engine \"%s\" cannot detach", client->ops->name);
     uint64_t name_hash = claim->op.name_hash;
     struct change *whole = new_lease_change(claim, HF_CHANGE_DETACH);
     if (!whole)

@@ -2,6 +2,7 @@
 import os
 import pathlib
 import shutil
+import signal
 import subprocess
 import sys
 
@@ -83,6 +84,18 @@ def a_nested_run_at_a_quorum_reenters(box):
     servers = [start_server(box) for _ in range(3)]
     url = 'quorum:' + ','.join(server.url for server in servers)
     equal(box.expect(0, *nested(url, ['z'], ['z'])).out, 'inner\n')
+
+
+@test
+def where_no_lock_outlives_its_process_run_is_named(box):
+    url = 'quorum:' + ','.join(start_server(box).url for _ in range(3))
+    holder = box.start('-e', url, 'run', 'z', '--', 'sh', '-c', 'echo; sleep 1000')
+    holder.line()
+    for words in (('lock', 'z'), ('renew', 'z', 'key'), ('unlock', 'z', 'key')):
+        told = box.expect(64, '-e', url, *words).err
+        contains(told, f"there is no '{words[0]}'; 'holdfast run' keeps one")
+    holder.signal(signal.SIGTERM)
+    equal(holder.end().code, 128 + signal.SIGTERM)
 
 
 @test
