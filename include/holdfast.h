@@ -85,7 +85,8 @@ typedef enum hf_code {
     HF_EFORKED = 10,  /* the client was opened in the parent of this process */
     HF_ECLOSED = 11,  /* the client is being closed */
     HF_ENOMEM = 12,   /* out of memory; nothing has changed */
-    HF_ELIMIT = 13,   /* a limit of the store is reached: sessions, names, disk space */
+    HF_ELIMIT = 13,   /* a limit is reached: of the store (sessions, names, disk space), or of this
+                         process (descriptors, threads) */
     HF_ECORRUPT = 14, /* the store's state is damaged, foreign, or of another version */
     HF_EINTERNAL = 15 /* the library found itself in a state that cannot be; please report it */
 } hf_code;

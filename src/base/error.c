@@ -18,7 +18,7 @@
     X(HF_EFORKED, "the client was opened before fork(); open a new one in the child")              \
     X(HF_ECLOSED, "the client is being closed")                                                    \
     X(HF_ENOMEM, "out of memory")                                                                  \
-    X(HF_ELIMIT, "a limit of the store is reached")                                                \
+    X(HF_ELIMIT, "a limit of the store or of this process is reached")                             \
     X(HF_ECORRUPT, "the store's state is damaged, foreign or of another version")                  \
     X(HF_EINTERNAL, "internal error of holdfast; please report it")
 

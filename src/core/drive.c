@@ -152,6 +152,13 @@ static bool has_enough_descriptors(void)
     return count == LIBUV_DESCRIPTORS;
 }
 
+static int refuse_loop(hf_error *error, int code)
+{
+    bool descriptors = code == UV_EMFILE;
+    return hf__error_set(error, HF_ELIMIT, -code, "cannot make an event loop: %s%s",
+                         uv_strerror(code), descriptors ? "; raise 'ulimit -n'" : "");
+}
+
 int hf__drive_open(struct hf_client *client, enum hf_drive_kind kind, hf_error *error)
 {
     struct hf_drive *drive = hf__calloc(1, sizeof *drive);
@@ -165,14 +172,12 @@ int hf__drive_open(struct hf_client *client, enum hf_drive_kind kind, hf_error *
         if (drive->timer_fd >= 0)
             close(drive->timer_fd);
         free(drive);
-        return hf__error_set(error, HF_ELIMIT, -code, "cannot make an event loop: %s",
-                             uv_strerror(code));
+        return refuse_loop(error, code);
     }
     code = open_handles(drive);
     if (code != 0) {
         free_drive(drive);
-        return hf__error_set(error, HF_ELIMIT, -code, "cannot make an event loop: %s",
-                             uv_strerror(code));
+        return refuse_loop(error, code);
     }
     hf__loop_init(&client->loop, read_clock, wake_loop, drive);
     hf__wheel_init(&drive->wheel, &client->loop);
@@ -222,8 +227,10 @@ int hf__drive_start(struct hf_client *client, hf_error *error)
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     client->drive->thread_runs = code == 0;
     if (code != 0)
-        return hf__error_set(error, HF_ELIMIT, code, "cannot start the client's thread (errno %d)",
-                             code);
+        return hf__error_set(error, HF_ELIMIT, code,
+                             "cannot start the client's thread: %s; raise 'ulimit -u' (threads), "
+                             "'ulimit -v' (memory) or the control group's pids.max",
+                             uv_strerror(-code));
     return HF_OK;
 }
 

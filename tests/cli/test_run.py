@@ -27,7 +27,7 @@ def with_descriptors(box, count):
 
 @test
 def with_too_few_descriptors_it_says_so(box):
-    codes = []
+    codes, raised = [], 0
     # One more than the three that it is given is the least that the loader can do with.
     for count in range(4, 40):
         result = with_descriptors(box, count)
@@ -35,6 +35,8 @@ def with_too_few_descriptors_it_says_so(box):
         if result.code != 0:
             assert result.code in (69, 70), f'{count}: {result}'
             contains(result.err.lower(), 'too many open files')
+            raised += "raise 'ulimit -n'" in result.err
+    assert raised, 'nobody says what to raise'
     assert codes[0] and not codes[-1], codes
 
 

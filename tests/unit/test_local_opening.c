@@ -4,9 +4,11 @@
 #include "test.h"
 
 #include <fcntl.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -153,5 +155,28 @@ TEST(the_mode_of_the_socket_is_not_set_through_a_link)
     CHECK_INT(fstat(file, &about), 0);
     CHECK_INT(about.st_mode & 0777, 0600);
     close(file);
+    hf_close(client);
+}
+
+/* ---- there is no room for a thread ---- */
+
+/* More than the processor can address. */
+#define NO_ROOM ((size_t)1 << 60)
+
+TEST(who_cannot_have_a_thread_hears_what_to_raise)
+{
+    hf_client *client;
+    pthread_attr_t usual, greedy;
+    char url[300];
+    test_fds_kept = 2;
+    snprintf(url, sizeof(url), "local://%s", temp_dir());
+    CHECK_INT(pthread_getattr_default_np(&usual), 0);
+    CHECK_INT(pthread_attr_init(&greedy), 0);
+    CHECK_INT(pthread_attr_setstacksize(&greedy, NO_ROOM), 0);
+    CHECK_INT(pthread_setattr_default_np(&greedy), 0);
+    CHECK_INT(hf_open(&client, url, NULL), HF_ELIMIT);
+    CHECK(strstr(hf_last_error()->text, "raise 'ulimit -u'") != NULL);
+    CHECK_INT(pthread_setattr_default_np(&usual), 0);
+    CHECK_INT(hf_open(&client, url, NULL), HF_OK);
     hf_close(client);
 }
