@@ -6,6 +6,7 @@
 
 #include <stdbool.h>
 #include <stdlib.h>
+#include <string.h>
 
 #ifdef HF_TESTING
 
@@ -40,4 +41,13 @@ static inline void *hf__realloc(void *old, size_t size)
 }
 
 #endif
+
+/* NULL: out of memory. */
+static inline char *hf__copy_text(const char *text)
+{
+    size_t size = strlen(text) + 1;
+    char *copy = hf__calloc(1, size);
+    return copy ? memcpy(copy, text, size) : NULL;
+}
+
 #endif

@@ -166,22 +166,12 @@ static void ask(struct poll *poll, unsigned number)
 }
 
 /* NULL: out of memory. */
-static char *copy_of(const char *text)
-{
-    size_t size = strlen(text) + 1;
-    char *copy = hf__calloc(1, size);
-    if (copy)
-        memcpy(copy, text, size);
-    return copy;
-}
-
-/* NULL: out of memory. */
 static struct poll *new_poll(struct quorum *quorum, struct hf_change *change)
 {
     struct ballot *ballot = change->op ? hf__ballot_of(change->op) : NULL;
     struct poll *poll = hf__calloc(1, sizeof *poll + quorum->count * sizeof *poll->parts);
-    char *name = poll ? copy_of(ballot ? ballot->name : change->name) : NULL;
-    char *key = name && change->key ? copy_of(change->key) : NULL;
+    char *name = poll ? hf__copy_text(ballot ? ballot->name : change->name) : NULL;
+    char *key = name && change->key ? hf__copy_text(change->key) : NULL;
     if (!name || (change->key && !key)) {
         free(name);
         free(poll);

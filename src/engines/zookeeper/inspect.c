@@ -169,15 +169,6 @@ static void show_line(struct hf_query *query, const struct survey *survey, const
 
 /* ---- walking ---- */
 
-static char *copy_of(const char *text)
-{
-    size_t size = strlen(text) + 1;
-    char *copy = hf__calloc(1, size);
-    if (copy)
-        memcpy(copy, text, size);
-    return copy;
-}
-
 static void met(struct survey *survey, const char *child, size_t length)
 {
     struct walk *walk = survey->arg;
@@ -264,7 +255,7 @@ static void look_at_part(struct zookeeper *zk, struct survey *survey, const char
 static void semaphore_seen(struct zookeeper *zk, struct survey *survey)
 {
     struct walk *walk = survey->arg;
-    char *path = copy_of(survey->path);
+    char *path = hf__copy_text(survey->path);
     walk->out_of_memory |= !path;
     if (!path) {
         end_walk(zk, survey);
@@ -317,7 +308,7 @@ static struct survey *begin_walk(struct zookeeper *zk, struct hf_query *query)
 {
     const char *root = zk->settings->root;
     char *path =
-        query->name ? hf__zk_path_of(root, query->name, query->name_length) : copy_of(root);
+        query->name ? hf__zk_path_of(root, query->name, query->name_length) : hf__copy_text(root);
     struct survey *survey = hf__zk_survey_new(zk, path);
     struct walk *walk = survey ? hf__calloc(1, sizeof *walk) : NULL;
     if (!walk) {
