@@ -23,22 +23,6 @@ hf_client *quorum_open(const struct server *servers, int timeout_ms, int64_t lea
     return client;
 }
 
-static void count_loss(void *arg, const hf_loss *loss)
-{
-    (void)loss;
-    ++*(_Atomic int *)arg;
-}
-
-hf_hold *quorum_take_watched(hf_client *client, _Atomic int *losses)
-{
-    hf_hold *hold = NULL;
-
-    CHECK_CODE(hf_lock(client, "one", SOON_MS,
-                       LOCK_OPTIONS(.on_lost = count_loss, .lost_arg = losses), &hold),
-               HF_OK);
-    return hold;
-}
-
 void quorum_expect_everywhere(const struct server servers[QUORUM_SERVERS])
 {
     for (int i = 0; i < QUORUM_SERVERS; i++)

@@ -14,8 +14,6 @@ void quorum_start(struct server servers[QUORUM_SERVERS]);
 void quorum_end(struct server servers[QUORUM_SERVERS]);
 hf_client *quorum_open(const struct server *servers, int timeout_ms, int64_t lease_ms);
 
-/* Counts losses of "one". */
-hf_hold *quorum_take_watched(hf_client *client, _Atomic int *losses);
 /* "one" is at all servers. */
 void quorum_expect_everywhere(const struct server servers[QUORUM_SERVERS]);
 /* Neither "one" nor "two" is at any. */

@@ -288,12 +288,6 @@ TEST(holds_whose_keys_are_at_two_servers_are_not_lost)
 
 /* ---- one that stands still ---- */
 
-static void count_loss(void *arg, const hf_loss *loss)
-{
-    CHECK(strlen(loss->reason) > 5);
-    ++*(_Atomic int *)arg;
-}
-
 TEST(a_silent_node_stops_nobody_elses_renewals)
 {
     struct cluster cluster = { 0 };

@@ -42,22 +42,6 @@ static bool is_listened_to(const struct server *server)
            strcmp(line, ":1") == 0;
 }
 
-static void count_loss(void *arg, const hf_loss *loss)
-{
-    CHECK(strlen(loss->reason) > 5);
-    ++*(_Atomic int *)arg;
-}
-
-static hf_hold *take_watched(hf_client *client, const char *name, _Atomic int *losses)
-{
-    hf_hold *hold = NULL;
-
-    CHECK_CODE(hf_lock(client, name, SOON_MS,
-                       LOCK_OPTIONS(.on_lost = count_loss, .lost_arg = losses), &hold),
-               HF_OK);
-    return hold;
-}
-
 TEST(a_server_that_stops_ends_the_belief_before_the_lease)
 {
     struct server server = { 0 };

@@ -103,7 +103,7 @@ TEST(two_dead_are_too_many)
     quorum_start(servers);
     hf_client *client = quorum_open(servers, SLOW_MS, 2000);
 
-    hold = quorum_take_watched(client, &losses);
+    hold = take_watched(client, "one", &losses);
     server_kill(&servers[0]);
     server_kill(&servers[1]);
     EVENTUALLY(losses == 1, SOON_MS);
@@ -151,7 +151,7 @@ TEST(who_is_cut_off_from_two_has_stopped_believing_before_the_next_one_begins)
     hf_client *client = quorum_open(servers, NEVER_MS, 1500);
     hf_client *other = quorum_open(servers, NEVER_MS, 60000);
 
-    hold = quorum_take_watched(client, &losses);
+    hold = take_watched(client, "one", &losses);
     server_stop(&servers[1]);
     server_stop(&servers[2]);
     CHECK_CODE(hf_lock_async(other, "one", HF_FOREVER, NULL, record_outcome, &outcome, NULL),
@@ -279,7 +279,7 @@ TEST(breaking_takes_it_away_at_all_servers)
 
     CHECK_CODE(hf_break(client, "one", NULL, &broken), HF_OK);
     CHECK_INT(broken, 0);
-    hf_hold *hold = quorum_take_watched(client, &losses);
+    hf_hold *hold = take_watched(client, "one", &losses);
     CHECK_CODE(hf_break(client, "one", "somebody", &broken), HF_BUSY);
     CHECK(hf_held(hold));
     CHECK_CODE(hf_break(client, "one", NULL, &broken), HF_OK);

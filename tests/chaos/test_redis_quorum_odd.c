@@ -33,7 +33,7 @@ TEST(servers_that_forget_one_after_the_other_take_nothing_away)
     /* Who has forgotten it is asked for it anew after its time-out. */
     hf_client *client = quorum_open(servers, 2000, 9000);
     hf_client *other = quorum_open(servers, SLOW_MS, 3000);
-    hf_hold *hold = quorum_take_watched(client, &losses);
+    hf_hold *hold = take_watched(client, "one", &losses);
 
     quorum_expect_everywhere(servers);
     forget(&servers[0]);
@@ -70,7 +70,7 @@ TEST(two_servers_that_forget_within_a_time_out_are_a_loss)
     int64_t lease_ms = (int64_t)6000 * test_slow();
     quorum_start(servers);
     hf_client *client = quorum_open(servers, NEVER_MS, lease_ms);
-    hf_hold *hold = quorum_take_watched(client, &losses);
+    hf_hold *hold = take_watched(client, "one", &losses);
 
     quorum_expect_everywhere(servers);
     forget(&servers[0]);

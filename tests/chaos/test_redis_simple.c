@@ -88,12 +88,6 @@ TEST(a_lock_of_somebody_else_is_waited_for_and_left_alone)
     server_kill(&server);
 }
 
-static void count_loss(void *arg, const hf_loss *loss)
-{
-    (void)loss;
-    ++*(_Atomic int *)arg;
-}
-
 TEST(what_somebody_else_has_taken_over_is_lost_and_not_given_back)
 {
     struct server server = { 0 };

@@ -21,12 +21,6 @@ static hf_client *open_url(const char *url, int64_t lease_ms)
     return client;
 }
 
-static void count_loss(void *arg, const hf_loss *loss)
-{
-    (void)loss;
-    ++*(_Atomic int *)arg;
-}
-
 static int find_leader(const struct zookeeper_server servers[ENSEMBLE])
 {
     int leader = -1;

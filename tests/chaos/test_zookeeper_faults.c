@@ -17,22 +17,6 @@ static hf_client *open_on(int port, int64_t lease_ms)
     return client;
 }
 
-static void count_loss(void *arg, const hf_loss *loss)
-{
-    CHECK(strlen(loss->reason) > 5);
-    ++*(_Atomic int *)arg;
-}
-
-static hf_hold *take_watched(hf_client *client, const char *name, _Atomic int *losses)
-{
-    hf_hold *hold = NULL;
-
-    CHECK_CODE(hf_lock(client, name, SOON_MS,
-                       LOCK_OPTIONS(.on_lost = count_loss, .lost_arg = losses), &hold),
-               HF_OK);
-    return hold;
-}
-
 static bool look_no_further(void *arg, const hf_entry *entry)
 {
     (void)arg, (void)entry;

@@ -104,12 +104,6 @@ TEST(a_head_that_missed_its_wake_gets_its_turn)
     end_scene(&scene);
 }
 
-static void count_loss(void *arg, const hf_loss *loss)
-{
-    CHECK(strlen(loss->reason) > 5);
-    ++*(_Atomic int *)arg;
-}
-
 TEST(a_session_that_ends_takes_its_permits_with_it)
 {
     static struct scene scene;

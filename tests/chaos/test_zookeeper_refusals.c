@@ -194,12 +194,6 @@ TEST(a_downgrade_that_is_refused_leaves_a_writer)
     end_scene(&script, client);
 }
 
-static void count_loss(void *arg, const hf_loss *loss)
-{
-    CHECK(strlen(loss->reason) > 5);
-    ++*(_Atomic int *)arg;
-}
-
 TEST(the_loss_of_any_permit_is_heard_of)
 {
     for (int lost = 1; lost <= 3; lost++) {

@@ -73,12 +73,6 @@ static const char *lock_name(int number)
     return name;
 }
 
-static void count_loss(void *arg, const hf_loss *loss)
-{
-    CHECK(strlen(loss->reason) > 5);
-    ++*(_Atomic int *)arg;
-}
-
 /* The first one of the second session has a lease of its own. */
 static void take_locks(void)
 {

@@ -32,22 +32,6 @@ static const char *name_at(int i)
     return name;
 }
 
-static void count_loss(void *arg, const hf_loss *loss)
-{
-    (void)loss;
-    ++*(_Atomic int *)arg;
-}
-
-static hf_hold *take_watched(hf_client *client, int i, _Atomic int *losses)
-{
-    hf_hold *hold = NULL;
-
-    CHECK_CODE(hf_lock(client, name_at(i), SOON_MS,
-                       LOCK_OPTIONS(.on_lost = count_loss, .lost_arg = losses), &hold),
-               HF_OK);
-    return hold;
-}
-
 /* The holder hears of it by a watch on its node. */
 static void break_and_hear(hf_client *other, int i, _Atomic int *losses)
 {
@@ -70,7 +54,7 @@ TEST(all_that_is_watched_is_watched_at_the_next_server)
     hf_client *client = open_on(&server), *other = open_on(&server);
 
     for (int i = 0; i < NAMES; i++)
-        holds[i] = take_watched(client, i, &losses);
+        holds[i] = take_watched(client, name_at(i), &losses);
     /* The last one is watched, and so are those before it. */
     break_and_hear(other, NAMES - 1, &losses);
     zookeeper_kill(&server);

@@ -175,6 +175,22 @@ void give_back(hf_hold *hold)
     CHECK_CODE(hf_unlock(hold), HF_OK);
 }
 
+void count_loss(void *arg, const hf_loss *loss)
+{
+    CHECK(strlen(loss->reason) > 5);
+    ++*(_Atomic int *)arg;
+}
+
+hf_hold *take_watched(hf_client *client, const char *name, _Atomic int *losses)
+{
+    hf_hold *hold = NULL;
+
+    CHECK_CODE(hf_lock(client, name, SOON_MS,
+                       LOCK_OPTIONS(.on_lost = count_loss, .lost_arg = losses), &hold),
+               HF_OK);
+    return hold;
+}
+
 static bool add_to_picture(void *arg, const hf_entry *entry)
 {
     struct picture *picture = arg;

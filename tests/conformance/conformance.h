@@ -49,6 +49,10 @@ hf_hold *take_patiently(hf_client *client, const char *name);
 /* What an attempt to take it now answers; gives it back at once if it could. */
 int probe(hf_client *client, const char *name, hf_mode mode, uint64_t owner);
 void give_back(hf_hold *hold);
+/* An hf_lost_cb for an _Atomic int. */
+void count_loss(void *arg, const hf_loss *loss);
+/* Takes a mutex, and counts its losses. */
+hf_hold *take_watched(hf_client *client, const char *name, _Atomic int *losses);
 
 /* ---- Looking ---- */
 

@@ -8,12 +8,6 @@
  * is there for machines that are slow to renew. */
 #define HEARS_SOON_MS 6000
 
-static void count_loss(void *arg, const hf_loss *loss)
-{
-    CHECK(loss->reason != NULL);
-    atomic_fetch_add((_Atomic int *)arg, 1);
-}
-
 static hf_client *open_breaking(void)
 {
     hf_client *client = open_client();
@@ -22,7 +16,8 @@ static hf_client *open_breaking(void)
     return client;
 }
 
-static hf_hold *take_watched(hf_client *client, hf_mode mode, uint64_t owner, _Atomic int *losses)
+static hf_hold *take_watched_as(hf_client *client, hf_mode mode, uint64_t owner,
+                                _Atomic int *losses)
 {
     hf_hold *hold;
 
@@ -41,7 +36,7 @@ TEST(the_holder_loses_it_and_hears_of_it)
     hf_client *client = open_client(), *breaker = open_breaking();
     _Atomic int losses = 0;
     uint32_t count = 0;
-    hf_hold *hold = take_watched(client, HF_MUTEX, 0, &losses), *next;
+    hf_hold *hold = take_watched_as(client, HF_MUTEX, 0, &losses), *next;
     uint64_t token = hf_token(hold);
 
     CHECK_CODE(hf_break(breaker, name_of("one"), NULL, &count), HF_OK);
@@ -80,7 +75,7 @@ TEST(a_holder_may_break_itself)
     client_lease_ms = HEARS_SOON_MS;
     hf_client *client = open_breaking();
     _Atomic int losses = 0;
-    hf_hold *hold = take_watched(client, HF_MUTEX, 0, &losses);
+    hf_hold *hold = take_watched_as(client, HF_MUTEX, 0, &losses);
 
     CHECK_CODE(hf_break(client, name_of("one"), NULL, NULL), HF_OK);
     EVENTUALLY(losses == 1 && !hf_held(hold), SOON_MS);
@@ -112,7 +107,7 @@ TEST(a_key_picks_the_holder)
 
     need(breaker, HF_CAP_RW);
     for (int i = 0; i < 3; i++) {
-        readers[i] = take_watched(client, HF_READ, (uint64_t)i + 1, &losses[i]);
+        readers[i] = take_watched_as(client, HF_READ, (uint64_t)i + 1, &losses[i]);
         if (i == 0)
             snprintf(key, sizeof(key), "%s",
                      find_role(look(breaker, name_of("one")), HF_ROLE_HOLDER, 0)->owner_key);
@@ -136,7 +131,7 @@ TEST(a_wrong_key_breaks_nothing)
 {
     hf_client *client = open_client(), *breaker = open_breaking();
     _Atomic int losses = 0;
-    hf_hold *hold = take_watched(client, HF_MUTEX, 0, &losses);
+    hf_hold *hold = take_watched_as(client, HF_MUTEX, 0, &losses);
 
     CHECK_ERROR(hf_break(breaker, name_of("one"), "00000000000000000000000000000001:1", NULL),
                 HF_BUSY);
@@ -156,7 +151,7 @@ TEST(waiters_move_up)
 
     need(client, HF_CAP_FAIR);
     _Atomic int losses = 0;
-    hf_hold *hold = take_watched(client, HF_FAIR, 0, &losses);
+    hf_hold *hold = take_watched_as(client, HF_FAIR, 0, &losses);
     peer_begin(&peer, 0, name_of("one"), HF_FOREVER, LOCK_OPTIONS(.mode = HF_FAIR));
     EVENTUALLY(waiters(client, name_of("one")) == 1, SOON_MS);
     CHECK_CODE(hf_break(client, name_of("one"), NULL, NULL), HF_OK);
@@ -179,7 +174,7 @@ TEST(permits_are_broken_too)
 
     need(client, HF_CAP_PERMIT);
     for (int i = 0; i < 2; i++)
-        holds[i] = take_watched(client, HF_PERMIT, 0, &losses);
+        holds[i] = take_watched_as(client, HF_PERMIT, 0, &losses);
     CHECK_CODE(hf_break(client, name_of("one"), NULL, &count), HF_OK);
     CHECK_INT(count, 2);
     CHECK_CODE(hf_lock(client, name_of("one"), SOON_MS,
@@ -215,8 +210,8 @@ TEST(nested_holds_are_lost_together)
     client_lease_ms = HEARS_SOON_MS;
     hf_client *client = open_breaking();
     _Atomic int losses = 0;
-    hf_hold *outer = take_watched(client, HF_MUTEX, 0, &losses);
-    hf_hold *inner = take_watched(client, HF_MUTEX, 0, &losses);
+    hf_hold *outer = take_watched_as(client, HF_MUTEX, 0, &losses);
+    hf_hold *inner = take_watched_as(client, HF_MUTEX, 0, &losses);
 
     CHECK_CODE(hf_break(client, name_of("one"), NULL, NULL), HF_OK);
     EVENTUALLY(losses == 2, SOON_MS);

@@ -9,12 +9,6 @@ static hf_client *open_all(void)
     return client;
 }
 
-static void count_loss(void *arg, const hf_loss *loss)
-{
-    CHECK(loss->reason != NULL);
-    ++*(_Atomic int *)arg;
-}
-
 static void break_the_upgrader(hf_client *client)
 {
     const struct picture *picture = look(client, name_of("rw"));

@@ -132,12 +132,6 @@ TEST(fresh_requests_are_answered_once)
     hf_close(other);
 }
 
-static void count_loss(void *arg, const hf_loss *loss)
-{
-    (void)loss;
-    ++*(_Atomic int *)arg;
-}
-
 TEST(giving_back_is_no_loss)
 {
     _Atomic int losses = 0;

@@ -12,12 +12,6 @@ static hf_client *open_all(void)
     return client;
 }
 
-static void count_loss(void *arg, const hf_loss *loss)
-{
-    CHECK(loss->reason != NULL);
-    ++*(_Atomic int *)arg;
-}
-
 /* Threads read the name while others ask for more of them. */
 static void keep_name(char name[128], const char *stem)
 {

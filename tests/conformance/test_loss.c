@@ -1,12 +1,6 @@
 /* Losses in odd places: an expired hold is not re-entered, and on_lost may give holds back. */
 #include "conformance.h"
 
-static void count_loss(void *arg, const hf_loss *loss)
-{
-    CHECK(loss->reason != NULL);
-    ++*(_Atomic int *)arg;
-}
-
 /* Owner 1 of `client` has a lease that runs out, and somebody else is granted the name. */
 static void check_no_reentry(hf_client *client)
 {

@@ -167,12 +167,6 @@ static bool is_broken(int i)
     return i % BROKEN_EVERY == 5;
 }
 
-static void count_loss(void *arg, const hf_loss *loss)
-{
-    CHECK(loss->reason != NULL);
-    ++*(_Atomic int *)arg;
-}
-
 static void take_crowd(hf_client *client, struct crowd *crowd)
 {
     char name[40];
