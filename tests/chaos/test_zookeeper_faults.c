@@ -209,16 +209,6 @@ static void lose_the_answer(struct scene *scene, int64_t wait_ms)
     EVENTUALLY(waiters(scene->holder, "one") == 1, SOON_MS);
 }
 
-static void mend_the_wire(struct scene *scene)
-{
-    int before = scene->wire.connections;
-
-    scene->wire.cut = 1;
-    EVENTUALLY(scene->wire.cut == 0, SOON_MS);
-    scene->wire.mute = 0;
-    EVENTUALLY(scene->wire.connections > before, SOON_MS);
-}
-
 static void end_scene(struct scene *scene)
 {
     check_nothing_left(scene->holder, "one");
@@ -233,7 +223,7 @@ TEST(a_node_whose_answer_was_lost_is_found_again)
     static struct scene scene;
     begin_scene(&scene);
     lose_the_answer(&scene, HF_FOREVER);
-    mend_the_wire(&scene);
+    wire_mend(&scene.wire);
     /* A second node would wait behind the first for ever. */
     give_back(scene.hold);
     WAIT_OUTCOME(&scene.outcome);
@@ -252,7 +242,7 @@ TEST(a_node_whose_answer_was_lost_does_not_stay)
     WAIT_OUTCOME(&scene.outcome);
     CHECK_CODE(scene.outcome.code, HF_UNREACHABLE);
     CHECK_INT(waiters(scene.holder, "one"), 1);
-    mend_the_wire(&scene);
+    wire_mend(&scene.wire);
     EVENTUALLY(waiters(scene.holder, "one") == 0, SOON_MS);
     give_back(scene.hold);
     end_scene(&scene);
@@ -268,7 +258,7 @@ TEST(a_release_whose_answer_was_lost_is_repeated)
     scene.wire.mute = 1;
     hf_unlock_nowait(hold);
     EVENTUALLY(holders(scene.holder, "two") == 0, SOON_MS);
-    mend_the_wire(&scene);
+    wire_mend(&scene.wire);
     CHECK_CODE(hf_lock(scene.waiter, "two", SOON_MS, NULL, &hold), HF_OK);
     give_back(hold);
     give_back(scene.hold);

@@ -42,16 +42,6 @@ static void begin_scene(struct scene *scene, int64_t far_lease_ms)
     give_back(take_permits(scene->far, PERMITS));
 }
 
-static void mend_the_wire(struct scene *scene)
-{
-    int before = scene->wire.connections;
-
-    scene->wire.cut = 1;
-    EVENTUALLY(scene->wire.cut == 0, SOON_MS);
-    scene->wire.mute = 0;
-    EVENTUALLY(scene->wire.connections > before, SOON_MS);
-}
-
 /* All permits are there, and no more than that. */
 static void end_scene(struct scene *scene)
 {
@@ -75,7 +65,7 @@ TEST(permits_whose_return_was_not_heard_of_come_back)
     scene.wire.mute = 1;
     hf_unlock_nowait(hold);
     EVENTUALLY(holders(scene.near, "pool") == 0, SOON_MS);
-    mend_the_wire(&scene);
+    wire_mend(&scene.wire);
     end_scene(&scene);
 }
 
@@ -96,7 +86,7 @@ TEST(a_head_that_missed_its_wake_gets_its_turn)
     let_pass_ms(300);
     scene.wire.mute = 1;
     give_back(hold);
-    mend_the_wire(&scene);
+    wire_mend(&scene.wire);
     WAIT_OUTCOME(&outcome);
     CHECK_CODE(outcome.code, HF_OK);
     CHECK_INT(holders(scene.near, "pool"), 1);

@@ -392,6 +392,16 @@ void wire_start(struct wire *wire, int to_port)
     thread_start(&wire->thread, be_wire, wire);
 }
 
+void wire_mend(struct wire *wire)
+{
+    int before = wire->connections;
+
+    wire->cut = 1;
+    EVENTUALLY(wire->cut == 0, PATIENCE_MS);
+    wire->mute = 0;
+    EVENTUALLY(wire->connections > before, PATIENCE_MS);
+}
+
 void wire_end(struct wire *wire)
 {
     wire->ends = 1;

@@ -53,6 +53,8 @@ struct wire {
 };
 
 void wire_start(struct wire *wire, int to_port);
+/* Ends a connection that was mute, and returns when there is another one, which is not. */
+void wire_mend(struct wire *wire);
 void wire_end(struct wire *wire);
 
 #endif
