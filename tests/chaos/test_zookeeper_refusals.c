@@ -11,22 +11,10 @@
 /* No test lasts as long. */
 #define SESSION_MS 300000
 
-static hf_client *open_on(const struct script *script)
-{
-    char url[80];
-    hf_client *client = NULL;
-
-    snprintf(url, sizeof(url), "zk://127.0.0.1:%d/locks", script->port);
-    CHECK_CODE(hf_open(&client, url,
-                       &(hf_client_options){ HF_CLIENT_OPTIONS_INIT, .lease_ms = SESSION_MS }),
-               HF_OK);
-    return client;
-}
-
 static hf_client *begin_scene(struct script *script)
 {
     script_start(script, SESSION_MS);
-    return open_on(script);
+    return script_open(script, SESSION_MS);
 }
 
 static void end_scene(struct script *script, hf_client *client)
@@ -336,7 +324,7 @@ static int leases_of(const struct script *script)
 static void take_two(struct script *script, int64_t wait_ms, int nth)
 {
     hf_hold *hold = NULL;
-    hf_client *client = open_on(script);
+    hf_client *client = script_open(script, SESSION_MS);
 
     allocations = 0;
     fail_at = nth;
@@ -403,7 +391,7 @@ TEST(a_verb_whose_session_ends_meanwhile_is_answered_once)
     script_start(&script, SHORT_MS);
     script.barred = 1;
     for (n = 1; taken; n++) {
-        hf_client *client = open_on(&script);
+        hf_client *client = script_open(&script, SESSION_MS);
         allocations = 0;
         fail_at = n;
         int latch = hf_latch_set(client, "a/b/latch", 3);

@@ -13,18 +13,6 @@
 /* No test lasts as long; a belief in it is two thirds as long. */
 #define SESSION_MS 300000
 
-static hf_client *open_on(const struct script *script)
-{
-    char url[80];
-    hf_client *client = NULL;
-
-    snprintf(url, sizeof(url), "zk://127.0.0.1:%d/locks", script->port);
-    CHECK_CODE(hf_open(&client, url,
-                       &(hf_client_options){ HF_CLIENT_OPTIONS_INIT, .lease_ms = SESSION_MS }),
-               HF_OK);
-    return client;
-}
-
 static void end_scene(struct script *script, hf_client *client)
 {
     hf_close(client);
@@ -37,7 +25,7 @@ TEST(a_list_that_ends_too_early_grants_nothing)
     struct script script;
     struct outcome outcome = { 0 };
     script_start(&script, SESSION_MS);
-    hf_client *client = open_on(&script);
+    hf_client *client = script_open(&script, SESSION_MS);
 
     snprintf(script.nodes[SCRIPT_NODES - 1], sizeof(script.nodes[0]),
              "/locks/one/_c_x-lock-0000000000");
@@ -57,7 +45,7 @@ TEST(a_node_whose_answer_says_nothing_is_found_again)
     struct script script;
     hf_hold *hold = NULL;
     script_start(&script, SESSION_MS);
-    hf_client *client = open_on(&script);
+    hf_client *client = script_open(&script, SESSION_MS);
 
     script.bad_creates = 1;
     CHECK_CODE(hf_lock(client, "one", SOON_MS, NULL, &hold), HF_OK);
@@ -75,7 +63,7 @@ TEST(a_queue_whose_numbers_are_used_up_is_refused)
 {
     struct script script;
     script_start(&script, SESSION_MS);
-    hf_client *client = open_on(&script);
+    hf_client *client = script_open(&script, SESSION_MS);
     hf_hold *hold = NULL;
 
     script.wrapped = 1;
@@ -92,7 +80,7 @@ TEST(a_bare_try_hears_of_nonsense)
 {
     struct script script;
     script_start(&script, SESSION_MS);
-    hf_client *client = open_on(&script);
+    hf_client *client = script_open(&script, SESSION_MS);
     hf_hold *hold = NULL;
 
     snprintf(script.nodes[0], sizeof(script.nodes[0]), "/locks/one/_c_x-lock-0000000000");
@@ -117,7 +105,7 @@ TEST(a_session_that_became_shorter_is_believed_in_for_less)
 {
     struct script script;
     script_start(&script, SESSION_MS);
-    hf_client *client = open_on(&script);
+    hf_client *client = script_open(&script, SESSION_MS);
     hf_hold *hold = take(client, "one", HF_MUTEX, 0), *leased = NULL;
 
     CHECK_CODE(hf_lock(client, "two", SOON_MS, LOCK_OPTIONS(.lease_ms = 100000), &leased), HF_OK);
@@ -144,7 +132,7 @@ TEST(a_refusal_in_a_new_session_is_definite)
 {
     struct script script;
     script_start(&script, SESSION_MS);
-    hf_client *client = open_on(&script);
+    hf_client *client = script_open(&script, SESSION_MS);
     struct outcome outcome = { 0 };
     hf_hold *hold = take(client, "one", HF_MUTEX, 1);
 
@@ -167,7 +155,7 @@ TEST(closing_at_a_silent_server_ends)
 {
     struct script script;
     script_start(&script, SESSION_MS);
-    hf_client *client = open_on(&script);
+    hf_client *client = script_open(&script, SESSION_MS);
     hf_hold *leased = NULL;
 
     take(client, "one", HF_MUTEX, 0);
@@ -186,7 +174,7 @@ TEST(a_head_hears_of_what_happens_between_two_answers)
     struct script script;
     struct outcome outcome = { 0 };
     script_start(&script, SESSION_MS);
-    hf_client *client = open_on(&script);
+    hf_client *client = script_open(&script, SESSION_MS);
 
     script.data_at = "leases";
     script.data_size = 4;
@@ -210,7 +198,7 @@ TEST(permits_whose_answer_was_lost_are_taken_again)
     struct script script;
     hf_hold *hold = NULL;
     script_start(&script, SESSION_MS);
-    hf_client *client = open_on(&script);
+    hf_client *client = script_open(&script, SESSION_MS);
 
     script.last_lease = 2;
     CHECK_CODE(hf_lock(client, "pool", SOON_MS,

@@ -320,6 +320,18 @@ void script_start(struct script *script, int timeout_ms)
     thread_start(&script->thread, be_server, script);
 }
 
+hf_client *script_open(const struct script *script, int64_t lease_ms)
+{
+    char url[80];
+    hf_client *client = NULL;
+
+    snprintf(url, sizeof(url), "zk://127.0.0.1:%d/locks", script->port);
+    CHECK_CODE(
+        hf_open(&client, url, &(hf_client_options){ HF_CLIENT_OPTIONS_INIT, .lease_ms = lease_ms }),
+        HF_OK);
+    return client;
+}
+
 void script_end(struct script *script)
 {
     script->ends = 1;

@@ -4,7 +4,7 @@
 #ifndef TESTS_CHAOS_ZOOKEEPER_SCRIPT_H
 #define TESTS_CHAOS_ZOOKEEPER_SCRIPT_H
 
-#include "test.h"
+#include "conformance.h"
 
 #define SCRIPT_NODES 8
 
@@ -46,6 +46,8 @@ struct script {
 /* Is it the server that runs on this thread? */
 bool script_is_here(void);
 void script_start(struct script *script, int timeout_ms);
+/* A client of it; its locks are below /locks. */
+hf_client *script_open(const struct script *script, int64_t lease_ms);
 void script_end(struct script *script);
 
 #endif
