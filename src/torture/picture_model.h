@@ -105,8 +105,17 @@ int64_t picture_bar_last(const struct picture_bar *bar);
 /* ---- While the model is built ---- */
 
 int64_t picture_when(const struct picture_model *model, int64_t ns);
+/* A time that can be reckoned with, whatever the record says. */
+int64_t picture_clamp(int64_t ns);
 /* PICTURE_NONE: nobody that asked for anything. */
 uint32_t picture_lane_of(const struct picture_model *model, uint32_t client);
+bool picture_begins_bar(const struct torture_record *record);
+/* All of them, before what they are told. */
+void picture_begin_bars(struct picture_model *model);
+void picture_tell_bar(struct picture_model *model, const struct torture_record *record);
+void picture_crash(struct picture_model *model, const struct torture_record *record);
+/* Those that are open at the end of the history. */
+void picture_end_bars(struct picture_model *model);
 void picture_fault_on(struct picture_model *model, const struct torture_record *record);
 void picture_fault_hit(struct picture_model *model, const struct torture_record *record);
 void picture_fault_off(struct picture_model *model, const struct torture_record *record);
