@@ -36,3 +36,33 @@ void end(void)
     state_check(local);
     state_close(local);
 }
+
+/* ---- breaks ---- */
+
+static int64_t read_clock(void *arg)
+{
+    (void)arg;
+    return hf__clock_ms();
+}
+
+static void wake(void *arg)
+{
+    (void)arg;
+}
+
+static void answer(struct hf_task *task)
+{
+    (void)task;
+}
+
+struct hf_change break_all(struct local *breaker)
+{
+    struct hf_change change = {
+        .verb = HF_CHANGE_BREAK, .name = "name", .name_length = 4, .name_hash = hf__hash("name", 4)
+    };
+    hf__loop_init(breaker->base.host->loop, read_clock, wake, NULL);
+    hf__task_init(&change.answer, answer);
+    hf__local.change(&breaker->base, &change);
+    hf__loop_turn(breaker->base.host->loop);
+    return change;
+}

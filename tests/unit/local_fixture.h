@@ -14,6 +14,8 @@ extern struct local *local;
 struct hf_op local_op(hf_mode mode, uint64_t owner, uint32_t limit);
 enum hf_verdict ask(struct hf_op *op);
 void give(struct hf_op *op);
+/* Takes "name" away from all who hold it, and answers when that is done. */
+struct hf_change break_all(struct local *breaker);
 /* Nothing may be left, and the file must be sound. */
 void end(void);
 

@@ -114,34 +114,6 @@ TEST(a_dead_waiter_that_asks_for_too_much_is_skipped)
 
 /* ---- breaks ---- */
 
-static int64_t read_clock(void *arg)
-{
-    (void)arg;
-    return hf__clock_ms();
-}
-
-static void wake(void *arg)
-{
-    (void)arg;
-}
-
-static void answer(struct hf_task *task)
-{
-    (void)task;
-}
-
-static struct hf_change break_all(void)
-{
-    struct hf_change change = {
-        .verb = HF_CHANGE_BREAK, .name = "name", .name_length = 4, .name_hash = hf__hash("name", 4)
-    };
-    hf__loop_init(local->base.host->loop, read_clock, wake, NULL);
-    hf__task_init(&change.answer, answer);
-    hf__local.change(&local->base, &change);
-    hf__loop_turn(local->base.host->loop);
-    return change;
-}
-
 /* More than one round tells of. */
 TEST(a_break_takes_from_those_who_hold_and_not_from_those_who_come_after)
 {
@@ -155,7 +127,7 @@ TEST(a_break_takes_from_those_who_hold_and_not_from_those_who_come_after)
         waiters[i] = op_for(HF_PERMIT, 1000 + i);
         CHECK_INT(ask(&waiters[i]), HF_REFUSED);
     }
-    struct hf_change change = break_all();
+    struct hf_change change = break_all(local);
     CHECK_INT(change.code, HF_OK);
     CHECK_INT(change.result, MANY);
     for (unsigned i = 0; i < MANY; i++) {

@@ -173,39 +173,15 @@ TEST(a_loop_that_is_told_too_much_looks_at_everything)
 
 /* ---- breaks ---- */
 
-static int64_t read_clock(void *arg)
-{
-    (void)arg;
-    return hf__clock_ms();
-}
-
-static void wake(void *arg)
-{
-    (void)arg;
-}
-
-static void answer(struct hf_task *task)
-{
-    (void)task;
-}
-
 TEST(a_break_tells_the_victims_loop)
 {
     struct hf_op holder = op_for(HF_FAIR, 1);
-    struct hf_change change = { .verb = HF_CHANGE_BREAK,
-                                .name = holder.name,
-                                .name_length = holder.name_length,
-                                .name_hash = holder.name_hash };
     uint32_t told = 1;
     local = state_open(temp_dir());
     struct local *other = state_open(temp_dir());
     int receiver = listen_here();
     CHECK_INT(hf__local.attempt_here(&local->base, &holder), HF_GRANTED);
-    hf__loop_init(other->base.host->loop, read_clock, wake, NULL);
-    hf__task_init(&change.answer, answer);
-    hf__local.change(&other->base, &change);
-    hf__loop_turn(other->base.host->loop);
-    CHECK_INT(change.result, 1);
+    CHECK_INT(break_all(other).result, 1);
     CHECK_INT(recv(receiver, &told, sizeof(told), 0), sizeof(told));
     CHECK_INT(told, 0);
     CHECK_INT(hf__local.release_here(&local->base, &holder), HF_GONE);
