@@ -107,7 +107,7 @@ static int run(struct change *whole, uint32_t *ret_result, char *ret_key)
         discard(&whole->verb);
         return hf__outcome_fail(HF_ECLOSED, "the client is being closed");
     }
-    struct hf_answer answer = { .code = hf__verb_run(&whole->verb) };
+    struct hf_answer answer = hf__verb_run(&whole->verb);
     if (answer.code == HF_OK) {
         answer = (struct hf_answer){ .code = change->code, .error = change->error };
         change->error = NULL;

@@ -221,9 +221,10 @@ struct hf_engine_ops {
     bool (*give_up)(struct hf_engine *engine, uint64_t *kept);
     /* In the child after fork(): lets go of what the kernel would otherwise keep for the parent. */
     void (*forked)(struct hf_engine *engine);
-    /* Optional: patience ends while an attempt is out. The engine may hf__op_explain, with
-     * HF_UNREACHABLE, what it knows of the answers that are missing. */
-    void (*why_silent)(struct hf_engine *engine, struct hf_op *op);
+    /* Optional: patience ends while an attempt is out, or a question that is no op's (NULL). The
+     * engine may hf__explain, with HF_UNREACHABLE, what it knows of the answers that are missing.
+     */
+    void (*why_silent)(struct hf_engine *engine, struct hf_op *op, hf_error **error);
 };
 
 /* Every engine's own struct begins with this. */

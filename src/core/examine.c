@@ -111,7 +111,7 @@ static int finish(struct asked *asked, hf_remark_cb *visit, void *arg)
         for (struct copied_remark *at = asked->first; at && visit(arg, &at->remark);)
             at = at->next;
     discard(&asked->verb);
-    return hf__outcome_return("*", &answer);
+    return hf__outcome_return(NULL, &answer);
 }
 
 int hf_examine(hf_client *client, hf_remark_cb *visit, void *arg)
@@ -130,7 +130,7 @@ int hf_examine(hf_client *client, hf_remark_cb *visit, void *arg)
         discard(&asked->verb);
         return hf__outcome_fail(HF_ECLOSED, "the client is being closed");
     }
-    struct hf_answer silence = { .code = hf__verb_run(&asked->verb) };
+    struct hf_answer silence = hf__verb_run(&asked->verb);
     hf__gate_call_ended(client, 0);
-    return silence.code == HF_OK ? finish(asked, visit, arg) : hf__outcome_return("*", &silence);
+    return silence.code == HF_OK ? finish(asked, visit, arg) : hf__outcome_return(NULL, &silence);
 }

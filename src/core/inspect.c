@@ -115,7 +115,7 @@ static int finish(struct inspection *inspection, const char *name)
     if (answer.code == HF_OK && inspection->out_of_memory)
         answer.code = HF_ENOMEM;
     discard(&inspection->verb);
-    return hf__outcome_return(name ? name : "*", &answer);
+    return hf__outcome_return(name, &answer);
 }
 
 int hf_inspect(hf_client *client, const char *name, hf_entry_cb *visit, void *arg)
@@ -139,8 +139,8 @@ int hf_inspect(hf_client *client, const char *name, hf_entry_cb *visit, void *ar
         discard(&inspection->verb);
         return hf__outcome_fail(HF_ECLOSED, "the client is being closed");
     }
-    code = hf__verb_run(&inspection->verb);
-    bool in_time = code == HF_OK;
+    struct hf_answer silence = hf__verb_run(&inspection->verb);
+    bool in_time = silence.code == HF_OK;
     hf__gate_call_ended(client, hash);
     /* The entries are the caller's from here on, and the visitor may take its time. */
     if (in_time && inspection->query.code == HF_OK && !inspection->out_of_memory)
@@ -148,6 +148,5 @@ int hf_inspect(hf_client *client, const char *name, hf_entry_cb *visit, void *ar
             at = at->next;
     if (in_time)
         return finish(inspection, name);
-    struct hf_answer silence = { .code = code };
-    return hf__outcome_return(name ? name : "*", &silence);
+    return hf__outcome_return(name, &silence);
 }

@@ -179,7 +179,7 @@ static void find_words(struct hf_claim *claim)
 {
     const struct hf_engine_ops *ops = claim->client->ops;
     if (claim->outcome == HF_UNREACHABLE && !claim->op.error && ops->why_silent)
-        ops->why_silent(claim->client->engine, &claim->op);
+        ops->why_silent(claim->client->engine, &claim->op, &claim->op.error);
 }
 
 /* What a step says about the store as a whole. That a claim which never had anything is GONE, or

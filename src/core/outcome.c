@@ -27,6 +27,8 @@ void hf__outcome_explain(hf_error *error, const char *name, const struct hf_answ
 {
     if (answer->error && answer->error->code == answer->code)
         *error = *answer->error;
+    else if (!name)
+        hf__error_set(error, answer->code, 0, "%s", advice(answer->code));
     else
         hf__error_set(error, answer->code, 0, "\"%.200s\": %s", name, advice(answer->code));
 }

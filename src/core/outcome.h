@@ -6,7 +6,8 @@
 
 #include <stdarg.h>
 
-/* Fills *error with the engine's words, or with what the code means for `name`. */
+/* Fills *error with the engine's words, or with what the code means for `name` (NULL: for
+ * nothing in particular). */
 void hf__outcome_explain(hf_error *error, const char *name, const struct hf_answer *answer);
 
 /* The same into hf_last_error; frees the engine's words; returns the code. For public functions. */

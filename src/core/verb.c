@@ -23,7 +23,15 @@ static void abandon(struct hf_verb *verb, int code)
 static void patience_over(struct hf_timer *timer)
 {
     struct hf_verb *verb = HF_CONTAINER(timer, struct hf_verb, patience);
-    hf__client_heard(verb->client, false);
+    struct hf_client *client = verb->client;
+    hf_error *why = NULL;
+    if (client->ops->why_silent)
+        client->ops->why_silent(client->engine, NULL, &why);
+    hf__client_heard_why(client, why);
+    /* It holds nothing, so nothing of it is left there. */
+    if (!why)
+        hf__explain(&why, HF_UNREACHABLE, 0, "the store did not answer in time");
+    verb->waiter->answer.error = why;
     abandon(verb, HF_UNREACHABLE);
 }
 
@@ -48,7 +56,7 @@ void hf__verb_answered(struct hf_verb *verb)
         let_go(verb, HF_OK);
 }
 
-int hf__verb_run(struct hf_verb *verb)
+struct hf_answer hf__verb_run(struct hf_verb *verb)
 {
     struct hf_waiter waiter = { 0 };
     verb->waiter = &waiter;
@@ -59,7 +67,7 @@ int hf__verb_run(struct hf_verb *verb)
     bool turns = hf__drive_begin_wait(client);
     hf__loop_post(&client->loop, &verb->start);
     hf__drive_wait(client, &waiter.answered, turns);
-    return waiter.answer.code;
+    return waiter.answer;
 }
 
 void hf__verbs_end(struct hf_client *client)

@@ -19,7 +19,7 @@ struct hf_verb {
 
 /* HF_OK: answered, and the verb is the caller's again. HF_UNREACHABLE, HF_ECLOSED: not in time, or
  * not before hf_close, and the verb is not the caller's any more. */
-int hf__verb_run(struct hf_verb *verb);
+struct hf_answer hf__verb_run(struct hf_verb *verb);
 
 /* On the loop: the answer is there. */
 void hf__verb_answered(struct hf_verb *verb);

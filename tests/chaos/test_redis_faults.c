@@ -225,6 +225,34 @@ TEST(a_silent_server_is_never_said_to_be_busy)
     server_kill(&server);
 }
 
+static bool see_nothing(void *arg, const hf_entry *entry)
+{
+    (void)arg, (void)entry;
+    return true;
+}
+
+/* Before the connection is given up. */
+TEST(a_silent_server_is_named)
+{
+    struct server server = { 0 };
+    char said[80];
+    server_start(&server);
+    hf_client *client = open_on(&server, 60000, 30000);
+    hf_hold *hold = NULL;
+
+    snprintf(said, sizeof(said), "Redis at 127.0.0.1:%d: no answer for ", server.port);
+    give_back(take(client, "one", HF_MUTEX, 0));
+    server_stop(&server);
+    CHECK_CODE(hf_lock(client, "one", 100, NULL, &hold), HF_UNREACHABLE);
+    CHECK(strstr(hf_last_error()->text, said) == hf_last_error()->text);
+    CHECK_CODE(hf_inspect(client, NULL, see_nothing, NULL), HF_UNREACHABLE);
+    CHECK(strstr(hf_last_error()->text, said) == hf_last_error()->text);
+    server_continue(&server);
+    EVENTUALLY(probe(client, "one", HF_MUTEX, 0) == HF_OK, SOON_MS);
+    hf_close(client);
+    server_kill(&server);
+}
+
 TEST(a_server_that_is_down_is_said_so_and_waited_for)
 {
     struct server server = { 0 };

@@ -150,6 +150,37 @@ TEST(a_refusal_in_a_new_session_is_definite)
     end_scene(&script, client);
 }
 
+static bool see_nothing(void *arg, const hf_entry *entry)
+{
+    (void)arg, (void)entry;
+    return true;
+}
+
+/* The last answer names the server, and what is missing. */
+static void check_that_it_is_named(const struct script *script)
+{
+    char place[80];
+    snprintf(place, sizeof(place), "ZooKeeper at 127.0.0.1:%d: no answer for ", script->port);
+    if (strncmp(hf_last_error()->text, place, strlen(place)) != 0)
+        FAIL("it is said: %s", hf_last_error()->text);
+}
+
+TEST(a_silent_server_is_named)
+{
+    struct script script;
+    script_start(&script, SESSION_MS);
+    hf_client *client = script_open(&script, SESSION_MS);
+    hf_hold *hold = NULL;
+
+    give_back(take(client, "one", HF_MUTEX, 0));
+    script.silent = 1;
+    CHECK_CODE(hf_lock(client, "one", 1100, NULL, &hold), HF_UNREACHABLE);
+    check_that_it_is_named(&script);
+    CHECK_CODE(hf_inspect(client, NULL, see_nothing, NULL), HF_UNREACHABLE);
+    check_that_it_is_named(&script);
+    end_scene(&script, client);
+}
+
 /* The client gives up after a while, and so does everything that would have asked again. */
 TEST(closing_at_a_silent_server_ends)
 {

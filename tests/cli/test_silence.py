@@ -73,6 +73,17 @@ def bench_says_that_nobody_is_there(box):
         contains(box.expect(69, '-e', url, 'bench', '--quick').err, 'connection refused')
 
 
+@test
+def who_only_looks_hears_which_server_says_nothing(box):
+    place, url = a_port(listens=True)
+    with place:
+        for scheme, who in (('redis', 'Redis'), ('zk', 'ZooKeeper')):
+            store = url.replace('redis', scheme) + '?timeout=600000'
+            told = box.expect(69, '-e', store, 'show').err
+            contains(told, f'{who} at {url.rsplit("/", 1)[1]}: ')
+            assert 'cleaned up' not in told and '*' not in told, told
+
+
 def lets_itself_be_ended(pid):
     """SIGINT is not blocked."""
     for line in file_of(pid, 'status').splitlines():

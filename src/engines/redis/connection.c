@@ -115,6 +115,21 @@ static void limit_fired(struct hf_timer *timer)
                              (long long)timeout_ms);
 }
 
+void hf__connection_why_silent(struct connection *connection, hf_error **error)
+{
+    struct hf_link *first = hf__list_first(&connection->out);
+    if (connection->state == CONNECTION_READY && first)
+        hf__explain(error, HF_UNREACHABLE, 0, "Redis at %.100s: no answer for %lld ms",
+                    connection->redis->settings.shown,
+                    (long long)(hf__loop_now(loop_of(connection)) -
+                                HF_CONTAINER(first, struct question, link)->sent_at_ms));
+    else if (connection->why.code != HF_OK)
+        hf__explain(error, HF_UNREACHABLE, connection->why.native, "%s", connection->why.text);
+    else if (connection->state != CONNECTION_DOWN && connection->state != CONNECTION_READY)
+        hf__explain(error, HF_UNREACHABLE, 0, "Redis at %.100s: no connection in time",
+                    connection->redis->settings.shown);
+}
+
 /* ---- writing ---- */
 
 static void await(struct connection *connection, struct question *question)

@@ -55,6 +55,8 @@ void hf__connection_open_at(struct connection *connection);
 void hf__connection_want(struct connection *connection);
 /* Sends the question as soon as the connection is ready. */
 void hf__connection_ask(struct connection *connection, struct question *question);
+/* What is known of answers that are missing, before the connection is given up for it. */
+void hf__connection_why_silent(struct connection *connection, hf_error **error);
 /* For `send`: writes the command, to which `question` (or nobody) waits for the answer. */
 void hf__connection_write(struct connection *connection, struct question *question,
                           struct command *command);

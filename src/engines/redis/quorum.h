@@ -117,7 +117,7 @@ void hf__ballot_retire(struct ballot *ballot);
 void hf__tally_taking(struct ballot *ballot);
 void hf__tally_giving(struct ballot *ballot);
 /* The core's patience is over: which servers have not answered. */
-void hf__tally_why_silent(struct hf_engine *engine, struct hf_op *op);
+void hf__tally_why_silent(struct hf_engine *engine, struct hf_op *op, hf_error **error);
 /* ballot->limit is over. */
 void hf__tally_limit_over(struct hf_timer *timer);
 /* Since when most servers have confirmed that they have the lock; or VOTE_NOT_HELD. */

@@ -140,7 +140,7 @@ void hf__together_close(struct redis *redis);
 /* A granted question is kept until the replicas have been asked, and handed back. If they have not
  * got it, op->error says so. */
 void hf__sync_wait(struct redis *redis, struct question *question);
-void hf__sync_why_silent(struct hf_engine *engine, struct hf_op *op);
+void hf__sync_why_silent(struct hf_engine *engine, struct hf_op *op, hf_error **error);
 void hf__sync_open(struct redis *redis);
 void hf__sync_close(struct redis *redis);
 

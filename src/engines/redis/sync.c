@@ -184,14 +184,16 @@ void hf__sync_wait(struct redis *redis, struct question *question)
     hf__loop_defer(redis->base.host->loop, &redis->sync_begin);
 }
 
-void hf__sync_why_silent(struct hf_engine *engine, struct hf_op *op)
+void hf__sync_why_silent(struct hf_engine *engine, struct hf_op *op, hf_error **error)
 {
-    const struct redis *redis = (const struct redis *)engine;
-    if (op->engine_word[1] & REDIS_CONFIRMING)
-        hf__op_explain(op, HF_UNREACHABLE, 0,
-                       "\"%.200s\": the server has granted it, but sync=%u replicas have not "
-                       "confirmed it in time",
-                       op->name, redis->settings.replicas);
+    struct redis *redis = (struct redis *)engine;
+    if (op && op->engine_word[1] & REDIS_CONFIRMING)
+        hf__explain(error, HF_UNREACHABLE, 0,
+                    "\"%.200s\": the server has granted it, but sync=%u replicas have not "
+                    "confirmed it in time",
+                    op->name, redis->settings.replicas);
+    else
+        hf__connection_why_silent(&redis->asking, error);
 }
 
 void hf__sync_open(struct redis *redis)

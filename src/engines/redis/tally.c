@@ -184,10 +184,10 @@ void hf__tally_limit_over(struct hf_timer *timer)
 }
 
 /* Who may still answer is as good as silent to whoever has no more patience. */
-void hf__tally_why_silent(struct hf_engine *engine, struct hf_op *op)
+void hf__tally_why_silent(struct hf_engine *engine, struct hf_op *op, hf_error **error)
 {
-    (void)engine;
-    struct ballot *ballot = hf__ballot_of(op);
+    (void)engine, (void)error; /* which is the op's */
+    struct ballot *ballot = op ? hf__ballot_of(op) : NULL;
     if (!ballot || !ballot->open || !ballot->taking)
         return;
     unsigned absent = count_absent(ballot) + count_words(ballot, VOTE_UNHEARD);

@@ -125,3 +125,21 @@ int hf__zk_explain(struct zookeeper *zk, const struct zk_request *request,
                 words_of(code), (int)reply->error);
     return code;
 }
+
+void hf__zk_why_silent(struct zookeeper *zk, hf_error **error)
+{
+    const struct hf_stream_place *place = &zk->settings->places[zk->place_at];
+    struct hf_link *first = hf__list_first(&zk->out);
+    if (zk->state == ZK_READY && first)
+        hf__explain(
+            error, HF_UNREACHABLE, 0, "ZooKeeper at %.200s:%u: no answer for %lld ms", place->host,
+            place->port,
+            (long long)(hf__zk_now(zk) - HF_CONTAINER(first, struct zk_request, link)->sent_at_ms));
+    else if (zk->why.code != HF_OK)
+        hf__explain(error, HF_UNREACHABLE, zk->why.native, "%s", zk->why.text);
+    else if (zk->state == ZK_OPENING || zk->state == ZK_GREETING)
+        hf__explain(error, HF_UNREACHABLE, 0, "ZooKeeper at %.200s:%u: %s", place->host,
+                    place->port,
+                    zk->state == ZK_OPENING ? "no connection in time"
+                                            : "it does not let us in, and says nothing");
+}

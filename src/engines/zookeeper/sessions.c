@@ -185,6 +185,11 @@ static struct zookeeper *that_has(struct zk_client *client, const struct hf_op *
     return op && op->engine_pointer ? hf__zk_of(op->engine_pointer) : first_of(client);
 }
 
+void hf__zk_sessions_why_silent(struct hf_engine *engine, struct hf_op *op, hf_error **error)
+{
+    hf__zk_why_silent(that_has((struct zk_client *)engine, op), error);
+}
+
 void hf__zk_sessions_release(struct hf_engine *engine, struct hf_op *op)
 {
     hf__zk_release(that_has((struct zk_client *)engine, op), op);

@@ -32,5 +32,6 @@ void hf__zk_sessions_change(struct hf_engine *engine, struct hf_change *change);
 void hf__zk_sessions_inspect(struct hf_engine *engine, struct hf_query *query);
 void hf__zk_sessions_examine(struct hf_engine *engine, struct hf_examination *examination);
 void hf__zk_sessions_forked(struct hf_engine *engine);
+void hf__zk_sessions_why_silent(struct hf_engine *engine, struct hf_op *op, hf_error **error);
 
 #endif

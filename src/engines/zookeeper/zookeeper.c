@@ -50,4 +50,5 @@ const struct hf_engine_ops hf__zookeeper = {
     .inspect = hf__zk_sessions_inspect,
     .examine = hf__zk_sessions_examine,
     .forked = hf__zk_sessions_forked,
+    .why_silent = hf__zk_sessions_why_silent,
 };

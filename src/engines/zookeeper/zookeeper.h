@@ -149,6 +149,8 @@ hf__zk_connection_break(struct zookeeper *zk, int code, int native, const char *
 /* What an answer that is missing, or an error, means: an hf_code. Sets *error. */
 int hf__zk_explain(struct zookeeper *zk, const struct zk_request *request,
                    const struct zk_reply *reply, hf_error **error);
+/* What is known of answers that are missing, before the connection is given up for it. */
+void hf__zk_why_silent(struct zookeeper *zk, hf_error **error);
 /* A definite no, which will be the same the next time. */
 bool hf__zk_is_refusal(const struct zk_reply *reply);
 
