@@ -1,7 +1,6 @@
 /* Owner numbers and texts, and noticing fork(). */
 #include "core/owner.h"
 
-
 #include <errno.h>
 #include <pwd.h>
 #include <stdio.h>
