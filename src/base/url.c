@@ -118,6 +118,71 @@ static void redact_options(char *text)
     }
 }
 
+/* A URL of one server, in a list of them: what may be shown of it, before and after the password;
+ * without one, all is before. */
+struct list_part {
+    const char *text, *colon, *at_sign, *end;
+};
+
+/* host[:port][/path], in which nothing can be a piece of a password that was not escaped. */
+static bool is_place(const char *from, const char *end)
+{
+    static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
+    const char *host = from;
+    while (from < end && (strchr(letters, *from) || strchr(".-_[]", *from)))
+        from++;
+    if (*host == '[')
+        from += strspn(from, "0123456789abcdefABCDEF:.]");
+    if (from == host)
+        return false;
+    if (from < end && *from == ':')
+        from += 1 + strspn(from + 1, "0123456789");
+    return from == end || (*from == '/' && !find(from, ':', end) && !find(from, '@', end));
+}
+
+/* False: it has marks where none belong, so that nobody knows where its password ends. */
+static bool read_part(struct list_part *part)
+{
+    const char *mark = find(part->text, ':', part->end);
+    if (!mark || part->end - mark < 3 || strncmp(mark, "://", 3) != 0)
+        return false;
+    const char *authority = mark + 3, *at_sign = find(authority, '@', part->end);
+    if (!at_sign)
+        return is_place(authority, part->end);
+    part->at_sign = at_sign;
+    part->colon = find(authority, ':', at_sign);
+    return !find(authority, '/', at_sign) && is_place(at_sign + 1, part->end);
+}
+
+/* "quorum:URL,URL,URL?options" with stars for each password. False: it is no such list, or not
+ * written as one. */
+static bool redact_list(struct hf_url *url, const char *text)
+{
+    struct list_part parts[HF_URL_HOSTS_MAX];
+    const char *first = strchr(text, ':'), *end = text + strcspn(text, "?");
+    unsigned count = 0;
+    if (!first || strncmp(first, "://", 3) == 0 || strchr(end, '@'))
+        return false;
+    for (const char *at = first + 1; at < end; at = parts[count++].end + 1) {
+        if (count == HF_URL_HOSTS_MAX)
+            return false;
+        const char *comma = find(at, ',', end);
+        parts[count] = (struct list_part){ at, NULL, NULL, comma ? comma : end };
+        if (!read_part(&parts[count]))
+            return false;
+    }
+    const char *shown = text;
+    size_t used = 0;
+    for (unsigned i = 0; i < count; i++)
+        if (parts[i].colon) {
+            used += (size_t)snprintf(url->redacted + used, sizeof url->redacted - used, "%.*s***",
+                                     (int)(parts[i].colon + 1 - shown), shown);
+            shown = parts[i].at_sign;
+        }
+    memcpy(url->redacted + used, shown, strlen(shown) + 1);
+    return count > 0;
+}
+
 /* Replaces the password of `text` by stars, before anything can print it: all from the first colon
  * to the last '@', wherever that is, for a password may hold a '/' that should have been escaped.
  */
@@ -127,6 +192,8 @@ static void redact_user(struct hf_url *url, const char *text)
     const char *colon = authority ? strchr(authority + 3, ':') : NULL;
     const char *at_sign = colon ? strrchr(colon, '@') : NULL;
     size_t length = strlen(text);
+    if (redact_list(url, text))
+        return;
     if (!at_sign) {
         memcpy(url->redacted, text, length + 1);
         return;

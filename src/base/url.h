@@ -28,7 +28,7 @@ struct hf_url {
     const char *path;
     struct hf_url_option options[HF_URL_OPTIONS_MAX];
     unsigned option_count;
-    char redacted[HF_URL_MAX + 8]; /* as given, with the password replaced */
+    char redacted[HF_URL_MAX + 4 * HF_URL_HOSTS_MAX]; /* as given, with the passwords replaced */
     char storage[2 * HF_URL_MAX];
 };
 

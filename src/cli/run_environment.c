@@ -235,18 +235,16 @@ static void set_url(const struct cli_job *job)
 {
     const struct cli_settings *settings = job->settings;
     const char *own = getenv("HOLDFAST_URL");
-    char *url, *authority, *hidden;
+    char *url, *hidden;
 
     if (own && own[0] && !settings->engine && !settings->url_file && !settings->space)
         return;
     url = strdup(hf_url(job->session->client));
     if (!url)
         return;
-    authority = strstr(url, "://");
-    hidden = authority ? strstr(authority + 3, CLI_URL_HIDDEN_PASSWORD "@") : NULL;
-    if (hidden) {
+    for (hidden = url; (hidden = strstr(hidden, CLI_URL_HIDDEN_PASSWORD "@"));) {
         const char *rest = hidden + strlen(CLI_URL_HIDDEN_PASSWORD);
-        rest += hidden == authority + 3; /* there is no user either */
+        rest += hidden > url && hidden[-1] == '/'; /* there is no user either */
         memmove(hidden, rest, strlen(rest) + 1);
     }
     setenv("HOLDFAST_URL", url, 1);

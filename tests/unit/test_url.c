@@ -98,6 +98,32 @@ TEST(secrets_are_not_shown)
     CHECK(!strstr(error.text, "geheim"));
 }
 
+TEST(each_password_of_a_list_is_hidden)
+{
+    parse("quorum:redis://:pw1@127.0.0.1:1,rediss://[::1]:2/3,redis://u:pw%2c@h-3.x?timeout=1");
+    CHECK_STR(url.redacted,
+              "quorum:redis://:***@127.0.0.1:1,rediss://[::1]:2/3,redis://u:***@h-3.x?timeout=1");
+    parse("quorum:redis://:@a,redis://:@b,redis://:@c,redis://:@d,redis://:@e,redis://:@f");
+    CHECK(strstr(url.redacted, ":***@a,") && strstr(url.redacted, ":***@f"));
+    /* Nobody knows where these passwords begin and end. */
+    static const char *const careless[] = {
+        "quorum:redis://:ge,heim@a,redis://b",
+        "quorum:redis://:ge,redis://b:heim@c",
+        "quorum:redis://:ge?heim@a,redis://b",
+        "quorum:redis://a,redis://u:ge/heim@b,redis://c",
+        "quorum:redis://a,redis://u:ge@heim@b,redis://c",
+        "quorum:redis://:ge#,redis://b:heim@c",
+        "quorum:redis://a,redis://:12,redis:ge:heim@c",
+        "quorum:redis://:1,2:heim@a,redis://b",
+        "quorum:redis://a/x:ge,redis://u:heim@b",
+    };
+    for (unsigned i = 0; i < sizeof careless / sizeof *careless; i++) {
+        hf__url_parse(&url, careless[i], &error);
+        if (strstr(url.redacted, "ge") || strstr(url.redacted, "heim"))
+            FAIL("%s: %s", careless[i], url.redacted);
+    }
+}
+
 TEST(slips_show_no_password)
 {
     static const char *const slips[] = {
