@@ -35,6 +35,9 @@ void cli_url_hide_password(char *url)
     colon = at ? memchr(authority, ':', (size_t)(at - authority)) : NULL;
     if (colon)
         memset(colon + 1, 'x', (size_t)(at - colon - 1));
+    /* In a list of URLs another one follows, of which only the scheme has been passed by. */
+    if (length > 0 && strstr(authority + length - 1, "://"))
+        cli_url_hide_password(authority + length - 1);
 }
 
 bool cli_url_lost_password(const struct cli_settings *settings, int code)

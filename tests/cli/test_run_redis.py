@@ -87,6 +87,22 @@ def a_nested_run_at_a_quorum_reenters(box):
 
 
 @test
+def no_password_of_a_quorum_is_told(box):
+    servers = [start_server(box) for _ in range(3)]
+    for number, server in enumerate(servers):
+        equal(server.ask('CONFIG', 'SET', 'requirepass', f's3cret{number}'), b'+OK\r\n')
+    users = ('', '', 'default')
+    url = 'quorum:' + ','.join(server.url.replace('//', f'//{users[number]}:s3cret{number}@')
+                               for number, server in enumerate(servers))
+    told = box.expect(0, '-e', url, 'run', 'x', '-c',
+                      'echo $HOLDFAST_URL; tr "\\0" " " < /proc/$PPID/cmdline; echo; env').out
+    assert 's3cret' not in told, told
+    equal(told.splitlines()[0], 'quorum:' + ','.join(
+        server.url.replace('//', '//default@' if number > 1 else '//')
+        for number, server in enumerate(servers)))
+
+
+@test
 def where_no_lock_outlives_its_process_run_is_named(box):
     url = 'quorum:' + ','.join(start_server(box).url for _ in range(3))
     holder = box.start('-e', url, 'run', 'z', '--', 'sh', '-c', 'echo; sleep 1000')
