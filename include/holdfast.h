@@ -171,7 +171,8 @@ typedef struct hf_client_options {
     int64_t lease_ms;       /* lease of holds without one of their own; 0: 30,000. At least 100,
                                else HF_EINVAL. Engines whose store sees a process die (local:) need
                                no lease and ignore it */
-    const char *owner_text; /* who you are, for hf_inspect; NULL: user@host:pid program */
+    const char *owner_text; /* who you are, for hf_inspect; NULL: user@host:pid program, for which
+                               the system looks up the user, maybe in a directory far away */
     hf_event_cb *on_event;  /* where events go; NULL: nowhere */
     void *event_arg;
     bool existing_only;    /* where the store is missing, do not make one: HF_UNREACHABLE instead */
@@ -395,8 +396,9 @@ HF_API int hf_dispatch(hf_client *client);
 /* ---- 7. Semaphores, counters, latches ---------------------------------------------------- */
 
 /* Sets how many permits semaphore `name` has in all; creates it. Fewer than are taken now is fine:
- * nobody gets one until enough came back. 0 removes it, once nobody holds a permit (else HF_BUSY).
- */
+ * nobody gets one until enough came back. Who waits for more than there are from then on waits in
+ * vain: the answer is HF_EINVAL where the engine looks again meanwhile, else HF_BUSY. 0 removes it,
+ * once nobody holds a permit (else HF_BUSY). */
 HF_API int hf_semaphore_set(hf_client *client, const char *name, uint32_t permits);
 
 /* The plain counter: a number that anybody may add to and take from, and that no death gives back.
