@@ -123,7 +123,7 @@ void hf__connection_why_silent(struct connection *connection, hf_error **error)
                     connection->redis->settings.shown,
                     (long long)(hf__loop_now(loop_of(connection)) -
                                 HF_CONTAINER(first, struct question, link)->sent_at_ms));
-    else if (connection->why.code != HF_OK)
+    else if (connection->state != CONNECTION_READY && connection->why.code != HF_OK)
         hf__explain(error, HF_UNREACHABLE, connection->why.native, "%s", connection->why.text);
     else if (connection->state != CONNECTION_DOWN && connection->state != CONNECTION_READY)
         hf__explain(error, HF_UNREACHABLE, 0, "Redis at %.100s: no connection in time",

@@ -135,7 +135,7 @@ void hf__zk_why_silent(struct zookeeper *zk, hf_error **error)
             error, HF_UNREACHABLE, 0, "ZooKeeper at %.200s:%u: no answer for %lld ms", place->host,
             place->port,
             (long long)(hf__zk_now(zk) - HF_CONTAINER(first, struct zk_request, link)->sent_at_ms));
-    else if (zk->why.code != HF_OK)
+    else if (zk->state != ZK_READY && zk->why.code != HF_OK)
         hf__explain(error, HF_UNREACHABLE, zk->why.native, "%s", zk->why.text);
     else if (zk->state == ZK_OPENING || zk->state == ZK_GREETING)
         hf__explain(error, HF_UNREACHABLE, 0, "ZooKeeper at %.200s:%u: %s", place->host,
