@@ -136,7 +136,7 @@ def an_age_that_nobody_knows_is_not_told(box):
     shown = json.loads(box.expect(0, '-e', url, 'show', '--json', 'x').out)
     equal(shown[0]['holders'][0]['since_ms'], None)
     screen = Terminal(box, COMMAND, '-e', url, 'break', 'x')
-    screen.wait_for('[y/N]')
+    screen.wait_for(r'\[y/N\]')
     contains(screen.text, f'  {owner}\r\n')
     screen.type('n\n')
     contains(screen.next_report(), 'exit 1')
