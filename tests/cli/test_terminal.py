@@ -52,6 +52,15 @@ def ctrl_c_reaches_a_script_that_called_us(box):
     screen.close()
 
 
+def go_on_and_end(screen, child):
+    screen.order('fg')
+    wait_until(lambda: state_of(child) == 'S', 'the command goes on')
+    screen.type('again\n')
+    screen.wait_for('got again')
+    equal(screen.next_report(), 'exit 0, terminal ours')
+    screen.close()
+
+
 @test
 def ctrl_z_stops_the_job_and_fg_continues_it(box):
     screen = terminal(box, 'run', 'x', '--', 'sh', '-c',
@@ -62,12 +71,7 @@ def ctrl_z_stops_the_job_and_fg_continues_it(box):
     equal(screen.next_report(), 'stopped')
     wait_until(lambda: state_of(child) == 'T', 'the command is stopped too')
     equal(box.count('holders', 'x'), 1)
-    screen.order('fg')
-    wait_until(lambda: state_of(child) == 'S', 'the command goes on')
-    screen.type('again\n')
-    screen.wait_for('got again')
-    equal(screen.next_report(), 'exit 0, terminal ours')
-    screen.close()
+    go_on_and_end(screen, child)
 
 
 @test
@@ -79,12 +83,7 @@ def ctrl_z_stops_a_nested_run_too(box):
     screen.type('\x1a')
     equal(screen.next_report(), 'stopped')
     wait_until(lambda: state_of(child) == 'T', 'the command is stopped too')
-    screen.order('fg')
-    wait_until(lambda: state_of(child) == 'S', 'the command goes on')
-    screen.type('again\n')
-    screen.wait_for('got again')
-    equal(screen.next_report(), 'exit 0, terminal ours')
-    screen.close()
+    go_on_and_end(screen, child)
 
 
 @test
