@@ -222,5 +222,7 @@ const char *script_usual(const struct script_call *call)
         return "*0\r\n";
     if (strcmp(word, "PING") == 0)
         return "+PONG\r\n";
+    if (strcmp(word, "TIME") == 0)
+        return "*2\r\n$10\r\n1800000000\r\n$6\r\n123456\r\n";
     return strstr(word, "UNSUBSCRIBE") ? "" : NULL;
 }

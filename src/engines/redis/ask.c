@@ -48,12 +48,27 @@ static int64_t pause_before_asking_again(struct redis *redis, const struct quest
     return queued && left_ms > REDIS_QUEUE_LOOK_MS ? REDIS_QUEUE_LOOK_MS : left_ms;
 }
 
+static void look_later(struct redis *redis, struct question *question, int64_t left_ms)
+{
+    struct hf_op *op = question->op;
+    op->rests_on = NULL;
+    op->unplaced = hf__redis_kind(redis, op->mode)->grants && !(op->engine_word[1] & REDIS_QUEUED);
+    /* At its last millisecond the key is still there. */
+    op->retry_at_ms = hf__clock_add(hf__loop_now(redis->base.host->loop) + 1,
+                                    pause_before_asking_again(redis, question, left_ms));
+    hf__redis_finish(redis, question, HF_REFUSED);
+}
+
+void hf__attempt_placed(struct redis *redis, struct question *question, int64_t left_ms)
+{
+    queue_up(redis, question->op, false);
+    look_later(redis, question, left_ms);
+}
+
 static void refused(struct redis *redis, struct question *question, const redisReply *reply)
 {
     struct hf_op *op = question->op;
     const redisReply *left = reply->element[1];
-    int64_t left_ms = left->type == REDIS_REPLY_INTEGER ? left->integer : -1;
-    op->rests_on = NULL;
     if (op->enqueue && hf__reply_is_array(reply, 3)) {
         queue_up(redis, op, hf__reply_number(reply->element[2]) == 1);
     } else {
@@ -63,11 +78,7 @@ static void refused(struct redis *redis, struct question *question, const redisR
     }
     if (op->enqueue && hf__redis_kind(redis, op->mode)->queues)
         op->engine_word[1] |= REDIS_QUEUED;
-    op->unplaced = hf__redis_kind(redis, op->mode)->grants && !(op->engine_word[1] & REDIS_QUEUED);
-    /* At its last millisecond the key is still there. */
-    op->retry_at_ms = hf__clock_add(hf__loop_now(redis->base.host->loop) + 1,
-                                    pause_before_asking_again(redis, question, left_ms));
-    hf__redis_finish(redis, question, HF_REFUSED);
+    look_later(redis, question, left->type == REDIS_REPLY_INTEGER ? left->integer : -1);
 }
 
 /* The code of an answer that says that it cannot be at all, else HF_OK. */
@@ -128,6 +139,9 @@ static void send_attempt(struct connection *connection, struct question *questio
     struct hf_op *op = question->op;
     struct command command;
     hf__attempt_leaves(connection, question);
+    if (hf__place_ask(connection, question))
+        return;
+    question->answered = attempt_answered;
     hf__redis_kind(connection->redis, op->mode)->acquire(connection, &command, op);
     hf__connection_write(connection, question, &command);
 }

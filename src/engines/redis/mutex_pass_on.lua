@@ -12,7 +12,7 @@ end
 
 -- One of our clients that waits gets it, without asking. Others listen for a release: where there
 -- are both, a coin decides whose turn it is, so that neither waits for ever. Should the others let
--- their turn pass, the first of ours looks a little later.
+-- their turn pass, the first of ours looks a little later. Answers 2 if it was given to one, else 1.
 local function pass_on(lock, channel, queue, last, token_ms, grant_ms)
     clock = clock or redis.call('time')
     local others = clock[2] % 2 == 1 and redis.call('publish', channel, '0')
@@ -21,7 +21,13 @@ local function pass_on(lock, channel, queue, last, token_ms, grant_ms)
         if first then
             tell(first, '0 0')
         end
-    elseif not grant_to_first(lock, queue, last, token_ms, grant_ms) and not others then
+        return 1
+    end
+    if grant_to_first(lock, queue, last, token_ms, grant_ms) then
+        return 2
+    end
+    if not others then
         redis.call('publish', channel, '0')
     end
+    return 1
 end

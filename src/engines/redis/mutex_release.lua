@@ -2,7 +2,7 @@
 -- has one field, so that it is free without this one.
 -- KEYS: the lock, its channel, its token, the queue of our clients that wait. ARGV: the owner's field;
 -- the token that follows its own, or 0, where the clock is to say the next one.
--- Answers 1, or 0: it was not this owner's; or an error, if the lock is something else by now.
+-- Answers 1, or 2: and gave it to who waited, or 0: it was not this owner's; or an error, if the lock is something else by now.
 
 -- What happens nearly always stands before everything else: what is only defined costs time, too.
 -- Nor are the names of strings' functions looked up, which would cost as much as some calls.
@@ -37,7 +37,7 @@ if token % 64 > 0 and colon == 58 and digit and digit > 47 and digit < 58 then
         if told == 1 or type(told) == 'number' and told > 0 then
             call('hset', KEYS[1], first, '1')
             call('pexpire', KEYS[1], 'REDIS_GRANT_MS')
-            return 1
+            return 2
         end
     elseif counted == 1 then
         -- There was none, and one that is made like this would stay for ever.
@@ -46,5 +46,4 @@ if token % 64 > 0 and colon == 58 and digit and digit > 47 and digit < 58 then
 end
 
 -- include mutex_pass_on.lua
-pass_on(KEYS[1], KEYS[2], KEYS[4], KEYS[3], 'REDIS_TOKEN_MS', 'REDIS_GRANT_MS')
-return 1
+return pass_on(KEYS[1], KEYS[2], KEYS[4], KEYS[3], 'REDIS_TOKEN_MS', 'REDIS_GRANT_MS')

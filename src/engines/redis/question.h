@@ -26,6 +26,8 @@ struct question {
         struct hf_query *query;
         struct listing *listing;
         struct question *marked; /* the grant that a mark is written beside, or NULL (sync.c) */
+        struct question
+            *place_of; /* who asks, and looks next, for whether it has got it (place.c) */
     };
     void *memory;                  /* freed with the question */
     const struct redis_many *many; /* NULL: it is asked alone */
@@ -33,6 +35,7 @@ struct question {
     int64_t sent_at_ms;
     bool sent;
     bool listened;    /* a grant could have been heard of when it was sent */
+    bool placed;      /* it has its place in the queue (place.c) */
     unsigned repeats; /* how often the server had forgotten the script */
     /* Where replicas are to confirm it: the opening of the connection that answered it; and whether
      * it has got no mark, because its slot has left. */

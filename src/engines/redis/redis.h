@@ -10,9 +10,9 @@
  *     kinds.h       what a mutex, a permit, ... is at the server
  *     waiting.h     hearing of releases and grants
  *
- * This file has the client, and what follows from an answer: attempts (ask.c, attach.c, finish.c)
- * and releases (release.c), several together (together.c), replicas (sync.c), renewals, changes and
- * questions about locks. */
+ * This file has the client, and what follows from an answer: attempts (ask.c, place.c, attach.c,
+ * finish.c) and releases (release.c), several together (together.c), replicas (sync.c), renewals,
+ * changes and questions about locks. */
 #ifndef HF_ENGINES_REDIS_H
 #define HF_ENGINES_REDIS_H
 
@@ -20,6 +20,17 @@
 #include "core/engine.h"
 #include "settings.h"
 #include "waiting.h"
+
+/* Names that a release of ours has just given to others are remembered, so many at least. */
+#define REDIS_HANDED_ON 16u
+/* What such a release answers. */
+#define REDIS_HAS_HANDED_ON 2
+
+/* When that was, by our clock and by the server's. */
+struct handed_on {
+    uint64_t name; /* its hash */
+    int64_t at_us, server_us;
+};
 
 /* Reasons of losses stay until the client is closed, so there may be so many different ones. */
 #define REDIS_REFUSALS_MOST 16u
@@ -47,6 +58,10 @@ struct redis {
     struct channel *channels[REDIS_CHANNEL_BUCKETS];
     struct hf_link waiters, free_waiters;
     struct inbox inbox;
+    /* The last ones by their names' hashes; and what the server has just said of its clock, or 0.
+     */
+    struct handed_on handed_on[REDIS_HANDED_ON];
+    int64_t server_us;
     /* The front's: renewals that are asked for and not answered; those that are to be asked for;
      * listings of everything that are under way. */
     struct hf_link renewals, gathering, listings;
@@ -89,6 +104,19 @@ void hf__redis_ask(struct redis *redis, struct question *question, const char *n
 void hf__redis_attempt(struct hf_engine *engine, struct hf_op *op);
 /* Before a question is written, alone or together with others. */
 void hf__attempt_leaves(struct connection *connection, struct question *question);
+
+/* It is refused, has its place in the queue, and is told by who holds the lock. */
+void hf__attempt_placed(struct redis *redis, struct question *question, int64_t left_ms);
+
+/* ---- place.c: a place in a queue without a script ---- */
+
+/* A release has been answered; has it given the lock to another? */
+void hf__place_note(struct redis *redis, const struct hf_op *op, bool handed_on);
+/* For the answer to TIME, which is asked just before such a release. */
+void hf__place_clock_answered(struct connection *connection, struct question *question,
+                              const redisReply *reply);
+/* Writes the attempt, if it is surely refused; else false, and nothing is written. */
+bool hf__place_ask(struct connection *connection, struct question *question);
 
 /* ---- attach.c: a lock that was left under a key ---- */
 

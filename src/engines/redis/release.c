@@ -17,6 +17,7 @@ static void release_answered(struct connection *connection, struct question *que
         const struct redis_kind *kind = hf__redis_kind(connection->redis, op->mode);
         if (kind->settled)
             kind->settled(connection->redis, op);
+        hf__place_note(connection->redis, op, reply->integer == REDIS_HAS_HANDED_ON);
         hf__redis_finish(connection->redis, question, HF_GONE);
         return;
     }
@@ -28,15 +29,16 @@ static void release_answered(struct connection *connection, struct question *que
 }
 
 /* The server writes first to whom it has spoken last: with an answer of ours already on its way
- * when the lock goes to a waiter, the waiter hears of it before we hear that we have let go. */
+ * when the lock goes to a waiter, the waiter hears of it before we hear that we have let go. What
+ * the clock says may be of use when we come back (place.c). */
 static void let_the_waiter_be_first(struct connection *connection)
 {
     struct question *question = hf__question_new(connection->redis);
     struct command command;
     if (!question)
         return;
-    question->answered = hf__question_ignored;
-    hf__command_begin(&command, "PING");
+    question->answered = hf__place_clock_answered;
+    hf__command_begin(&command, "TIME");
     hf__connection_write(connection, question, &command);
 }
 
