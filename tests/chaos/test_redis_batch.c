@@ -125,7 +125,7 @@ TEST(tokens_are_those_of_as_many_calls)
     }
     hf_close(client);
     run(&server, "FLUSHALL");
-    client = open_plain_at(&server, 30000);
+    client = open_with(&server, "&format=simple");
     memset(told, 0, sizeof(told));
     check_tokens(&server, client, before, began_us, told, COUNT);
     for (int i = 0; i < COUNT; i++)
@@ -158,7 +158,7 @@ TEST(two_names_with_one_token_have_two_numbers)
 
     server_start(&server);
     take_two_with_one_token(&server, open_at(&server, 30000));
-    take_two_with_one_token(&server, open_plain_at(&server, 30000));
+    take_two_with_one_token(&server, open_with(&server, "&format=simple"));
     server_kill(&server);
 }
 
@@ -227,7 +227,7 @@ TEST(plain_locks_are_taken_and_given_back_one_by_one)
     struct told told[5] = { 0 };
 
     server_start(&server);
-    hf_client *client = open_plain_at(&server, 30000);
+    hf_client *client = open_with(&server, "&format=simple");
     run(&server, "SET theirs somebody PX 100000");
     run(&server, "HSET hash key value");
     for (int i = 1; i < 5; i += 2)
@@ -261,7 +261,7 @@ TEST(plain_locks_have_the_leases_that_they_were_asked_for)
     char name[32];
 
     server_start(&server);
-    hf_client *client = open_plain_at(&server, 30000);
+    hf_client *client = open_with(&server, "&format=simple");
     for (int round = 0; round < 2; round++) {
         memset(told, 0, sizeof(told));
         for (int i = 0; i < 2 * OF_EACH; i++) {
@@ -355,33 +355,40 @@ TEST(others_are_told_once_whoever_waits_for_what)
     server_kill(&server);
 }
 
-/* A place in the queue that outlives its claim would be given the lock. */
-TEST(who_comes_back_leaves_no_place_in_the_queue)
+static void come_back(const struct server *server, hf_client *client)
 {
     static const char *const names[] = { "ours", "theirs" };
-    struct server server = { 0 };
     struct told told[2] = { 0 };
     char words[100];
 
-    server_start(&server);
-    hf_client *client = open_at(&server, 30000);
     /* Both go at the same moment, so that both are asked for in one turn. */
     int64_t end_ms = clock_us() / 1000 + 500;
     for (int i = 0; i < 2; i++) {
         snprintf(words, sizeof(words), "HSET %s 01234567-89ab-8def-8123-456789abcdef:1 1",
                  names[i]);
-        run(&server, words);
+        run(server, words);
         snprintf(words, sizeof(words), "PEXPIREAT %s %" PRId64, names[i], end_ms);
-        run(&server, words);
+        run(server, words);
     }
     for (int i = 0; i < 2; i++)
         ask(client, names[i], HF_FOREVER, &told[i]);
     turn_until_told(client, told, 2);
     for (int i = 0; i < 2; i++) {
         CHECK_INT(told[i].code, HF_OK);
-        CHECK_INT(number(&server, "EXISTS holdfast_lock_queue:{", names[i], "}"), 0);
+        CHECK_INT(number(server, "EXISTS holdfast_lock_queue:{", names[i], "}"), 0);
         give_back(told[i].hold);
     }
     hf_close(client);
+}
+
+/* A place in the queue that outlives its claim would be given the lock. */
+TEST(who_comes_back_leaves_no_place_in_the_queue)
+{
+    struct server server = { 0 };
+
+    server_start(&server);
+    come_back(&server, open_at(&server, 30000));
+    run(&server, "FLUSHALL");
+    come_back(&server, open_with(&server, "&fence=off"));
     server_kill(&server);
 }

@@ -33,11 +33,11 @@ hf_client *open_at(const struct server *server, int timeout_ms)
     return open_url(server_url(server, timeout_ms));
 }
 
-hf_client *open_plain_at(const struct server *server, int timeout_ms)
+hf_client *open_with(const struct server *server, const char *options)
 {
     char url[160];
 
-    snprintf(url, sizeof(url), "%s&format=simple", server_url(server, timeout_ms));
+    snprintf(url, sizeof(url), "%s%s", server_url(server, 30000), options);
     return open_url(url);
 }
 

@@ -15,8 +15,8 @@ struct told {
 /* With leases far beyond any test's end: nothing goes by itself. It has taken and given back the
  * name "warm". */
 hf_client *open_at(const struct server *server, int timeout_ms);
-/* The same with format=simple. */
-hf_client *open_plain_at(const struct server *server, int timeout_ms);
+/* The same with more in its URL, as in "&format=simple". */
+hf_client *open_with(const struct server *server, const char *options);
 void turn(hf_client *client);
 /* Until the first `count` have been told; each is told once. */
 void turn_until_told(hf_client *client, const struct told *told, int count);

@@ -13,9 +13,13 @@ clock = time
 local now = microseconds(time)
 local quarter = quarter_of(now, token_ms)
 
--- One look at them all is cheaper than as many looks, and nearly always they are all free.
-local all_free = waits ~= '2' and redis.pcall('exists', unpack(KEYS, 1, count)) == 0
-local lasts = all_free and redis.pcall('mget', unpack(KEYS, count + 1, 2 * count)) or {}
+-- One look at them all is cheaper than as many looks, and nearly always they are all free; and where
+-- nobody wants tokens there are none, so that there is nothing to count on from.
+local no_tokens = waits ~= '2' and not wants_token(ARGV[5]) and
+    redis.pcall('exists', unpack(KEYS, 1, 2 * count)) == 0
+local all_free = no_tokens or waits ~= '2' and redis.pcall('exists', unpack(KEYS, 1, count)) == 0
+local lasts = all_free and not no_tokens and
+    redis.pcall('mget', unpack(KEYS, count + 1, 2 * count)) or {}
 
 -- Two names may share a token, as `a` and `{a}` do.
 local answers, taken, i = {}, {}, 0
@@ -24,7 +28,8 @@ local function take_free()
         i = i + 1
         local lock, key, field = KEYS[i], KEYS[count + i], ARGV[4 + i]
         taken[key] = true
-        answers[i] = counted_on(key, lasts[i], now, quarter) or next_token(key, token_ms, field)
+        answers[i] = no_tokens and now or counted_on(key, lasts[i], now, quarter) or
+            next_token(key, token_ms, field)
         call('hset', lock, field, '1')
         call('pexpireat', lock, lease_end)
     end

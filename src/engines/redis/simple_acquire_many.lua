@@ -10,9 +10,11 @@ local lease_ms, token_ms = ARGV[1], ARGV[2]
 local now = microseconds(call('time'))
 local quarter = quarter_of(now, token_ms)
 
--- One look at them all is cheaper than as many looks, and nearly always they are all free.
-local all_free = redis.pcall('exists', unpack(KEYS, 1, count)) == 0
-local lasts = all_free and redis.pcall('mget', unpack(KEYS, count + 1)) or {}
+-- One look at them all is cheaper than as many looks, and nearly always they are all free; and where
+-- nobody wants tokens there are none, so that there is nothing to count on from.
+local no_tokens = not wants_token(ARGV[3]) and redis.pcall('exists', unpack(KEYS)) == 0
+local all_free = no_tokens or redis.pcall('exists', unpack(KEYS, 1, count)) == 0
+local lasts = all_free and not no_tokens and redis.pcall('mget', unpack(KEYS, count + 1)) or {}
 
 -- Two names may share a token, as `a` and `{a}` do.
 local answers, taken, i = {}, {}, 0
@@ -20,7 +22,8 @@ local function take_each()
     while i < count do
         i = i + 1
         local lock, key, owner = KEYS[i], KEYS[count + i], ARGV[2 + i]
-        local token = not taken[key] and counted_on(key, lasts[i], now, quarter)
+        local token = not taken[key] and
+            (no_tokens and now or counted_on(key, lasts[i], now, quarter))
         taken[key] = true
         if token then
             call('set', lock, owner, 'px', lease_ms)
