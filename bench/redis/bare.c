@@ -121,10 +121,17 @@ static struct bare_lock *new_lock(const struct subject *subject, const char *nam
     return lock;
 }
 
-/* Unlike any other thread's or process's, and as long as a UUID and a number. */
+static bool is_asked_for(const char *option)
+{
+    return strstr(worker_options(), option) != NULL;
+}
+
+/* Unlike any other thread's or process's, and as long as a UUID and a number; who wants no tokens
+ * is known by it. */
 static void add_field(struct words *words, const void *self)
 {
-    add(words, "%08x-0000-8000-8000-%012llx:1", (unsigned)getpid(),
+    add(words, "%08x-0000-8000-%c000-%012llx:1", (unsigned)getpid(),
+        is_asked_for("fence=off") ? 'a' : '8',
         (unsigned long long)(uintptr_t)self & 0xffffffffffff);
 }
 
@@ -172,7 +179,7 @@ static void write_simple(struct bare_lock *lock, const char *name)
 static struct lock *open_bare(const struct subject *subject, const char *name)
 {
     struct bare_lock *lock = new_lock(subject, name);
-    if (worker_format())
+    if (is_asked_for("format=simple"))
         write_simple(lock, name);
     else
         write_mutex(lock, name);

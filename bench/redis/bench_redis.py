@@ -63,15 +63,15 @@ class Bench:
                              + "".join(f"; there is no {section}" for section in unknown))
         return wanted
 
-    def start(self, subject, address=None, kind=None):
-        environment = {"HOLDFAST_BENCH_FORMAT": kind} if kind else {}
+    def start(self, subject, address=None, options=""):
+        """The options are those of the URL, with & between them."""
         worker = things.Worker(self.server, self.worker, subject, address or self.server.address,
-                               **environment)
+                               HOLDFAST_BENCH_OPTIONS=options)
         self.started.append(worker)
         return worker
 
-    def start_all(self, *subjects, address=None, kind=None):
-        return {subject: self.start(subject, address, kind) for subject in subjects}
+    def start_all(self, *subjects, address=None, options=""):
+        return {subject: self.start(subject, address, options) for subject in subjects}
 
     def start_others(self, others):
         """Those that can be had; why not, for the rest."""
@@ -124,25 +124,29 @@ class Bench:
             rates.append(float(re.findall(r'"([\d.]+)"', done.stdout.splitlines()[-1])[0]))
         return 1 / sum(1 / rate for rate in rates)
 
-    def learn_commands(self, kind):
+    def learn_commands(self, options):
         """Loads the scripts, and says how the engine calls them, for redis-benchmark."""
-        bare = self.start("bare", kind=kind)
+        bare = self.start("bare", options=options)
         print("scripts", file=bare.process.stdin, flush=True)
         commands = [bare.process.stdout.readline().split() for _ in range(2)]
         self.stop()
         return commands
 
     def all_threads(self):
-        self.threads(None, {"Redisson": things.redisson, "redis-py": things.redis_py,
-                            "node-redlock": things.node_redlock})
-        self.threads("simple", {})
+        self.threads("", {"Redisson": things.redisson, "redis-py": things.redis_py,
+                          "node-redlock": things.node_redlock})
+        self.threads("format=simple", {})
+        # As redis-py, redsync and node-redlock have them.
+        self.threads("format=simple&fence=off", {})
 
-    def threads(self, kind, others):
-        commands = self.learn_commands(kind)
-        words = f"{THREADS} threads" + (f", format={kind}" if kind else "")
+    def threads(self, options, others):
+        # Tokens that others have left are counted on by those, too, who want none.
+        self.server.ask("FLUSHALL")
+        commands = self.learn_commands(options)
+        words = ", ".join([f"{THREADS} threads", *filter(None, options.split("&"))])
         self.table.head(f"LOCK + UNLOCK, {words}", "pairs/s", "x benchmark", "client us",
                         "server us")
-        workers = self.start_all("bare", "thread", "nowait", kind=kind)
+        workers = self.start_all("bare", "thread", "nowait", options=options)
         workers |= self.start_others(others)
         rounds = {who: [] for who in workers}
         tool = []
@@ -164,6 +168,9 @@ class Bench:
                            f"{one.per_pair('client_ns'):.1f}", f"{one.per_pair('server_ns'):.1f}")
         self.judge_threads(words, all_figures)
         self.stop()
+        if "fence=off" in options and self.server.ask("KEYS", "redisson_lock_token:*") != "*0\r\n":
+            raise SystemExit(f"bench-redis: {words}: tokens were kept that nobody wanted, and what"
+                             " is said of locks without them is worth nothing")
 
     def judge_threads(self, words, figures):
         thread, relaxed, other = (figures.get(w) for w in ("thread", "nowait", "Redisson"))
@@ -242,17 +249,17 @@ class Bench:
         idle = self.idle_cost()
         # How fast the machine is changes within a minute: ours are between two of theirs.
         batches = [self.batches(count)]
-        for words, kind in (("holdfast", None), ("holdfast, format=simple", "simple")):
-            server, bytes_each = self.hold(words, kind, count, idle)
+        for words, options in (("holdfast", ""), ("holdfast, format=simple", "format=simple")):
+            server, bytes_each = self.hold(words, options, count, idle)
             batches.append(self.batches(count))
             self.table.aim(f"{count:,} held, {words}, server time a renewal, x Redisson's batch",
                            server / statistics.mean(batches[-2:]), 0.6)
         self.table.aim(f"{count:,} held, client bytes a lock", bytes_each, 256)
 
-    def hold(self, words, kind, count, idle):
+    def hold(self, words, options, count, idle):
         """What a renewal costs the server, and a lock the client's memory."""
         memory = self.server.memory()
-        worker = self.start("thread", kind=kind)
+        worker = self.start("thread", options=options)
         figures = worker.order("hold", count)
         kept = (self.server.memory() - memory) / count
         server, client = (schedule_ns(self.server.process.pid),

@@ -15,7 +15,7 @@ struct hf_client *ours_client(const struct subject *subject)
 {
     static hf_client *client;
     hf_client_options options = { HF_CLIENT_OPTIONS_INIT };
-    const char *format = worker_format();
+    const char *asked = worker_options();
     char url[256];
     if (client)
         return client;
@@ -23,7 +23,7 @@ struct hf_client *ours_client(const struct subject *subject)
     options.lease_ms = LEASE_MS;
     snprintf(url, sizeof url, "%s%s?timeout=30000%s%s",
              worker_address[0] == '/' ? "redis+unix://" : "redis://", worker_address,
-             format ? "&format=" : "", format ? format : "");
+             *asked ? "&" : "", asked);
     if (hf_open(&client, url, &options) != HF_OK)
         die("%s", hf_last_error()->text);
     return client;

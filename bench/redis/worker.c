@@ -6,9 +6,10 @@
 
 const char *worker_address;
 
-const char *worker_format(void)
+const char *worker_options(void)
 {
-    return getenv("HOLDFAST_BENCH_FORMAT");
+    const char *options = getenv("HOLDFAST_BENCH_OPTIONS");
+    return options ? options : "";
 }
 
 static const struct subject *const subjects[] = { &bare,     &retrying, &polling,

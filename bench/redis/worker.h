@@ -10,8 +10,8 @@
 
 /* Where the server is: "HOST:PORT", or the path of a Unix socket. */
 extern const char *worker_address;
-/* "simple", or NULL: Redisson's. */
-const char *worker_format(void);
+/* What the URL asks for behind its address, as in "format=simple&fence=off"; or "". */
+const char *worker_options(void);
 
 /* ---- bare.c: what one writes in an afternoon with blocking hiredis ---- */
 
