@@ -3,9 +3,14 @@
 
 #include "internal.h"
 
+#include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/timerfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -114,4 +119,50 @@ TEST(runs_many)
     processes_run(8, count_one, many);
     threads_run(8, count_one, many);
     CHECK_INT(many->count, 56);
+}
+
+enum { DESCRIPTORS = 8 };
+
+static bool open_and_close_sockets(void)
+{
+    int sockets[DESCRIPTORS];
+    bool good = true;
+
+    for (int i = 0; i < DESCRIPTORS; i++)
+        good &= (sockets[i] = socket(AF_UNIX, SOCK_STREAM, 0)) >= 0;
+    for (int i = 0; i < DESCRIPTORS; i++)
+        good &= syscall(SYS_close, sockets[i]) == 0;
+    return good;
+}
+
+static bool use_timer(void)
+{
+    struct epoll_event event = { .events = EPOLLIN };
+    uint64_t fired;
+    int timer = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK), poll = epoll_create1(0);
+
+    return epoll_ctl(poll, EPOLL_CTL_ADD, timer, &event) == 0 &&
+           read(timer, &fired, sizeof(fired)) < 0 && close(timer) == 0 && close(poll) == 0;
+}
+
+/* One thread's sockets are closed as libuv closes them, and the other's timer has such a number
+ * afterwards. They wait for each other in a way that the thread sanitizer takes for none, and no
+ * check stands in between, which it would take for one. */
+static void reuse_number(void *arg, int index)
+{
+    atomic_int *closed = arg;
+    bool good = index == 1 || open_and_close_sockets();
+
+    atomic_fetch_add_explicit(closed, index == 0, memory_order_relaxed);
+    while (!atomic_load_explicit(closed, memory_order_relaxed))
+        sched_yield();
+    good &= index == 0 || use_timer();
+    CHECK(good);
+}
+
+TEST(a_number_that_another_threads_descriptor_had_is_no_race)
+{
+    atomic_int closed = 0;
+
+    threads_run(2, reuse_number, &closed);
 }
