@@ -23,6 +23,17 @@ static inline void hf__futex_wake_all(_Atomic uint32_t *word)
     syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, INT32_MAX, NULL, NULL, 0);
 }
 
+/* The same, until one of these bits is woken. */
+static inline void hf__futex_wait_bits(_Atomic uint32_t *word, uint32_t expected, uint32_t bits)
+{
+    syscall(SYS_futex, word, FUTEX_WAIT_BITSET_PRIVATE, expected, NULL, NULL, bits);
+}
+
+static inline void hf__futex_wake_bits(_Atomic uint32_t *word, uint32_t bits)
+{
+    syscall(SYS_futex, word, FUTEX_WAKE_BITSET_PRIVATE, INT32_MAX, NULL, NULL, bits);
+}
+
 /* Sleeps while *word == expected, until woken or until_ms on hf__clock_ms (INT64_MAX: for ever).
  * The kernel measures the sleep on a clock that stops in suspend, so a long one is taken in slices.
  */

@@ -5,10 +5,6 @@
 
 /* Timers of one turn: however many are due, what else the loop has to do comes in between. */
 #define FIRED_MOST 1000u
-/* Threads that are woken before it is looked for what they have posted. With fewer, the server is
- * asked in smaller portions, which cost it more; with more, it waits longer for the first. */
-#define WOKEN_MOST 24u
-
 /* A task that defers itself for ever would be a bug of ours, which this bound makes visible. */
 #define RAN_MOST 100000000u
 
@@ -207,7 +203,7 @@ int64_t hf__loop_turn(struct hf_loop *loop)
     for (unsigned ran = 0; !hf__list_empty(&loop->ready) && !(until && *until); ran++) {
         assert(ran < RAN_MOST);
         run_first(loop);
-        if (loop->woken < WOKEN_MOST)
+        if (loop->woken < HF_LOOP_WOKEN_MOST)
             continue;
         loop->woken = 0;
         if (atomic_load_explicit(&loop->posted, memory_order_relaxed))

@@ -4,28 +4,8 @@
 #include "core/borrow.h"
 
 #include "base/clock.h"
-#include "base/futex.h"
 
 #include <assert.h>
-
-#define SET 1u
-#define SLEEPS 2u /* somebody waits for it to be set */
-
-/* Was it slept for? */
-static bool set(_Atomic uint32_t *flag)
-{
-    bool slept = atomic_exchange(flag, SET) == SLEEPS;
-    if (slept)
-        hf__futex_wake_all(flag);
-    return slept;
-}
-
-static void sleep_until_set(_Atomic uint32_t *flag)
-{
-    for (uint32_t now = 0; now != SET; now = atomic_load(flag))
-        if (now == SLEEPS || atomic_compare_exchange_strong(flag, &now, SLEEPS))
-            hf__futex_wait(flag, SLEEPS, NULL);
-}
 
 /* ---- the thread's side ---- */
 
@@ -43,7 +23,7 @@ void hf__borrow_park(struct hf_drive *drive)
     drive->told = NULL;
     hf__wheel_put_down(wheel);
     if (told)
-        set(told);
+        hf__sleepers_set(&drive->sleepers, told);
     hf__wheel_get_back(wheel);
     drive->turner = THREAD;
     struct hf_link *link;
@@ -53,12 +33,24 @@ void hf__borrow_park(struct hf_drive *drive)
         atomic_store(&wheel->alone, 0);
 }
 
-/* The program may be in no hurry to be told: it is, if it watches. */
+/* If it watches, it may block where it is told something, and then nobody may be waiting for a word
+ * that is still to come. */
+static bool is_watched(const struct hf_client *client)
+{
+    return client->on_point || client->on_event;
+}
+
 static bool may_tell_later(const struct hf_drive *drive)
 {
-    const struct hf_client *client = drive->client;
-    return drive->turner == THREAD && !drive->told && !client->on_point && !client->on_event &&
+    return drive->turner == THREAD && !drive->told && !is_watched(drive->client) &&
            hf__wheel_may_park(&drive->wheel, 1);
+}
+
+static void tell_soon(struct hf_drive *drive, _Atomic uint32_t *flag)
+{
+    bool slept = hf__sleepers_set_soon(&drive->sleepers, flag);
+    if ((slept && hf__loop_woke(&drive->client->loop)) || is_watched(drive->client))
+        hf__sleepers_wake(&drive->sleepers);
 }
 
 /* A caller that is told before the thread has parked may come back earlier than that, and then the
@@ -67,10 +59,12 @@ void hf__drive_notify(struct hf_client *client, _Atomic uint32_t *flag)
 {
     struct hf_drive *drive = client->drive;
     bool in_turn = drive && hf__turning && hf__turning->client == client;
-    if (in_turn && may_tell_later(drive))
+    if (!in_turn)
+        hf__sleepers_set(drive ? &drive->sleepers : NULL, flag);
+    else if (may_tell_later(drive))
         drive->told = flag;
-    else if (set(flag) && in_turn)
-        hf__loop_woke(&client->loop);
+    else
+        tell_soon(drive, flag);
 }
 
 void hf__borrow_tell(struct hf_drive *drive)
@@ -78,7 +72,7 @@ void hf__borrow_tell(struct hf_drive *drive)
     _Atomic uint32_t *told = drive->told;
     drive->told = NULL;
     if (told)
-        set(told);
+        hf__sleepers_set(&drive->sleepers, told);
 }
 
 /* ---- the caller's side ---- */
@@ -123,7 +117,7 @@ void hf__borrow_wait(struct hf_drive *drive, _Atomic uint32_t *flag, bool turns)
 {
     if (turns)
         borrow(drive, flag);
-    sleep_until_set(flag);
+    hf__sleepers_wait(&drive->sleepers, flag);
     hf__wheel_exit(&drive->wheel);
 }
 
@@ -178,6 +172,8 @@ bool hf__drive_put_aside(struct hf_client *client, struct hf_task *task)
 void hf__drive_before_callback(struct hf_client *client)
 {
     assert(!hf__drive_is_borrowed(client));
-    if (client->drive)
-        hf__borrow_tell(client->drive);
+    if (!client->drive)
+        return;
+    hf__borrow_tell(client->drive);
+    hf__sleepers_wake(&client->drive->sleepers);
 }

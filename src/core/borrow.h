@@ -5,6 +5,7 @@
 
 #include "core/busy_poll.h"
 #include "core/drive.h"
+#include "core/sleepers.h"
 #include "core/wheel.h"
 
 #include <uv.h>
@@ -15,6 +16,7 @@ struct hf_drive {
     struct hf_client *client;
     struct hf_wheel wheel;
     struct hf_busy_poll busy_poll;
+    struct hf_sleepers sleepers;
     enum turner turner;
     struct hf_link aside;   /* tasks that only the thread may run */
     _Atomic uint32_t *told; /* to be set when the thread has parked; or NULL */

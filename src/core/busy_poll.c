@@ -10,15 +10,29 @@ void hf__busy_poll_init(struct hf_busy_poll *poll)
 
 bool hf__busy_poll_pays(struct hf_busy_poll *poll)
 {
+    poll->refused = false;
+    poll->crowded -= poll->crowded > 0;
     if (poll->worth > 0)
         return true;
     poll->passed_over = (poll->passed_over + 1) % HF_BUSY_POLL_EVERY;
     return poll->passed_over == 0;
 }
 
+int64_t hf__busy_poll_time_us(const struct hf_busy_poll *poll)
+{
+    return poll->crowded > 0 ? 2 * hf__busy_poll_us : hf__busy_poll_us;
+}
+
+void hf__busy_poll_refused(struct hf_busy_poll *poll)
+{
+    poll->refused = true;
+    poll->crowded = HF_BUSY_POLL_CROWDED;
+}
+
 /* What is in vain costs as much as two that were not have saved. */
 void hf__busy_poll_ended(struct hf_busy_poll *poll, bool answered)
 {
+    answered = answered || poll->refused;
     if (answered && poll->worth < HF_BUSY_POLL_MOST)
         poll->worth++;
     else if (!answered)

@@ -6,23 +6,31 @@
 
 #include "base/testing.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 
-/* For so long at most, in microseconds. */
+/* For so long at most, in microseconds, and twice as long by who has just met others. */
 extern HF_TUNABLE int64_t hf__busy_poll_us;
 
 #define HF_BUSY_POLL_MOST                                                                          \
     8u /* worth that much, it is given up after four waits without an answer */
-#define HF_BUSY_POLL_EVERY 64u /* worth nothing, it is tried each so manieth time */
+#define HF_BUSY_POLL_EVERY 64u  /* worth nothing, it is tried each so manieth time */
+#define HF_BUSY_POLL_CROWDED 4u /* one refusal, and so many waits are longer */
 
 struct hf_busy_poll {
-    unsigned worth, passed_over;
+    unsigned worth, passed_over, crowded;
+    bool refused; /* in this wait */
 };
 
 void hf__busy_poll_init(struct hf_busy_poll *poll);
 /* Somebody is going to wait: does it look again first? */
 bool hf__busy_poll_pays(struct hf_busy_poll *poll);
-/* It did; was the answer there by then? */
+/* For how long; asked again when the time is over, as a refusal makes it longer. */
+int64_t hf__busy_poll_time_us(const struct hf_busy_poll *poll);
+/* The store has answered that somebody else has what is waited for. That is an answer, too; and
+ * what many want may change hands at any moment, so that it is worth looking on. */
+void hf__busy_poll_refused(struct hf_busy_poll *poll);
+/* It did; was what is waited for there by then? */
 void hf__busy_poll_ended(struct hf_busy_poll *poll, bool answered);
 
 #endif

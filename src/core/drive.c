@@ -52,6 +52,7 @@ void hf__drive_turn(struct hf_drive *drive)
     struct hf_loop *loop = &drive->client->loop;
     loop->until = hf__borrow_ends_early(drive) ? drive->until : NULL;
     int64_t next_ms = hf__loop_turn(loop);
+    hf__sleepers_wake(&drive->sleepers);
     if (next_ms > loop->now_ms)
         set_timer(drive, next_ms);
 }
@@ -182,6 +183,7 @@ int hf__drive_open(struct hf_client *client, enum hf_drive_kind kind, hf_error *
     hf__loop_init(&client->loop, read_clock, wake_loop, drive);
     hf__wheel_init(&drive->wheel, &client->loop);
     hf__busy_poll_init(&drive->busy_poll);
+    hf__sleepers_init(&drive->sleepers);
     hf__link_init(&drive->aside);
     client->host.uv = &drive->uv;
     client->drive = drive;
@@ -203,6 +205,7 @@ static void *run_thread(void *arg)
     drive->turner = THREAD;
     while (!drive->stopping) {
         uv_run(&drive->uv, UV_RUN_ONCE);
+        hf__sleepers_wake(&drive->sleepers);
         /* Between two parks it looks at the descriptors: who only gives back does not. */
         if (hf__borrow_may_park(drive) && !hf__drive_is_io_due(drive) && !is_due(drive))
             hf__borrow_park(drive);
@@ -288,6 +291,7 @@ void hf__drive_dispatch(struct hf_client *client)
         client->loop.watches_more = false;
         uv_run(&client->drive->uv, UV_RUN_NOWAIT);
     } while (client->loop.watches_more);
+    hf__sleepers_wake(&client->drive->sleepers);
     hf__turning = turning.outer;
     rest(client->drive);
 }
@@ -297,14 +301,21 @@ static void poll_for_a_while(struct hf_drive *drive)
 {
     if (!hf__busy_poll_pays(&drive->busy_poll))
         return;
-    int64_t end_us = hf__clock_us() + hf__busy_poll_us;
+    int64_t began_us = hf__clock_us();
     /* What is asked leaves; nothing can have come yet. */
     hf__drive_turn(drive);
-    while (!is_over(drive) && hf__clock_us() < end_us) {
+    while (!is_over(drive) &&
+           hf__clock_us() - began_us < hf__busy_poll_time_us(&drive->busy_poll)) {
         sched_yield();
         uv_run(&drive->uv, UV_RUN_NOWAIT);
     }
     hf__busy_poll_ended(&drive->busy_poll, atomic_load(drive->until));
+}
+
+void hf__drive_refused(struct hf_client *client)
+{
+    if (client->drive)
+        hf__busy_poll_refused(&client->drive->busy_poll);
 }
 
 void hf__drive_turn_until(struct hf_drive *drive, _Atomic uint32_t *flag)
@@ -315,6 +326,7 @@ void hf__drive_turn_until(struct hf_drive *drive, _Atomic uint32_t *flag)
     poll_for_a_while(drive);
     while (!is_over(drive))
         uv_run(&drive->uv, UV_RUN_ONCE);
+    hf__sleepers_wake(&drive->sleepers);
     drive->until = NULL;
     hf__turning = turning.outer;
 }

@@ -25,6 +25,8 @@ void hf__drive_wait(struct hf_client *client, _Atomic uint32_t *flag, bool turns
 /* The same for what nobody waits for: the loop is turned once, if it is the caller's to turn. */
 bool hf__drive_begin_push(struct hf_client *client);
 void hf__drive_push(struct hf_client *client, bool turns);
+/* What somebody waits for, the store has answered, is somebody else's. In the loop. */
+void hf__drive_refused(struct hf_client *client);
 /* Sets *flag and wakes who waits for it. */
 void hf__drive_notify(struct hf_client *client, _Atomic uint32_t *flag);
 

@@ -53,7 +53,10 @@ void hf__claim_await_retry(struct hf_claim *claim)
 static void op_answered(struct hf_task *task)
 {
     struct hf_op *op = HF_CONTAINER(task, struct hf_op, answer);
-    hf__claim_drive(HF_CONTAINER(op, struct hf_claim, op), HF_ON_ANSWER);
+    struct hf_claim *claim = HF_CONTAINER(op, struct hf_claim, op);
+    if (op->verdict == HF_REFUSED)
+        hf__drive_refused(claim->client);
+    hf__claim_drive(claim, HF_ON_ANSWER);
 }
 
 static void op_woken(struct hf_op *op)

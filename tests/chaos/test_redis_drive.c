@@ -186,3 +186,33 @@ TEST(a_caller_in_the_threads_place_looks_again_before_it_sleeps)
 {
     check_looks_again(HF_DRIVE_THREAD);
 }
+
+/* Who has waited in vain for what others have goes on looking for answers, since those come soon.
+ */
+TEST(who_was_refused_looks_again_before_it_sleeps)
+{
+    enum { TIMES = 20 };
+    struct server server = { 0 };
+    hf_client *client = NULL, *other = NULL;
+    hf_hold *hold;
+
+    server_start(&server);
+    hf__busy_poll_us = 20000;
+    CHECK_CODE(hf_open(&other, server_url(&server, 60000), NULL), HF_OK);
+    hf_hold *held = take_patiently(other, "one");
+    CHECK_CODE(hf_open(&client, server_url(&server, 60000),
+                       &(hf_client_options){ HF_CLIENT_OPTIONS_INIT, .driver = HF_DRIVE_MYSELF }),
+               HF_OK);
+    for (int i = 0; i < TIMES; i++)
+        give_back(take_patiently(client, "warm"));
+    for (int i = 0; i < 8; i++)
+        CHECK_CODE(hf_lock(client, "one", 60, NULL, &hold), HF_BUSY);
+    long before = times_slept();
+    for (int i = 0; i < TIMES; i++)
+        give_back(take_patiently(client, "two"));
+    CHECK(times_slept() - before < TIMES);
+    give_back(held);
+    hf_close(client);
+    hf_close(other);
+    server_kill(&server);
+}

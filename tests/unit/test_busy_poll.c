@@ -52,7 +52,6 @@ TEST(one_answer_is_enough_to_begin_again)
     CHECK_INT(poll.worth, HF_BUSY_POLL_MOST);
 }
 
-/* A lock that is contended and given back: each second answer comes soon. */
 TEST(half_of_it_in_vain_does_not_pay)
 {
     struct hf_busy_poll poll;
@@ -62,4 +61,45 @@ TEST(half_of_it_in_vain_does_not_pay)
         if (hf__busy_poll_pays(&poll))
             hf__busy_poll_ended(&poll, tried++ % 2 == 0);
     CHECK(tried < 10 * HF_BUSY_POLL_EVERY);
+}
+
+/* A lock that is contended and given back: no grant comes soon, and all answers do. */
+TEST(a_refusal_is_an_answer)
+{
+    struct hf_busy_poll poll;
+    hf__busy_poll_init(&poll);
+    for (int i = 0; i < 1000; i++) {
+        CHECK(hf__busy_poll_pays(&poll));
+        if (i % 2 == 0)
+            hf__busy_poll_refused(&poll);
+        hf__busy_poll_ended(&poll, i % 2 == 1);
+    }
+}
+
+TEST(a_refusal_is_no_answer_to_the_next_question)
+{
+    struct hf_busy_poll poll;
+    hf__busy_poll_init(&poll);
+    hf__busy_poll_refused(&poll);
+    for (unsigned i = 0; i < HF_BUSY_POLL_MOST / 2; i++) {
+        CHECK(hf__busy_poll_pays(&poll));
+        hf__busy_poll_ended(&poll, false);
+    }
+    CHECK(!hf__busy_poll_pays(&poll));
+}
+
+TEST(who_has_just_been_refused_looks_for_longer)
+{
+    struct hf_busy_poll poll;
+    hf__busy_poll_init(&poll);
+    CHECK(hf__busy_poll_pays(&poll));
+    CHECK_INT(hf__busy_poll_time_us(&poll), hf__busy_poll_us);
+    hf__busy_poll_refused(&poll);
+    CHECK_INT(hf__busy_poll_time_us(&poll), 2 * hf__busy_poll_us);
+    for (unsigned i = 1; i < HF_BUSY_POLL_CROWDED; i++) {
+        CHECK(hf__busy_poll_pays(&poll));
+        CHECK_INT(hf__busy_poll_time_us(&poll), 2 * hf__busy_poll_us);
+    }
+    CHECK(hf__busy_poll_pays(&poll));
+    CHECK_INT(hf__busy_poll_time_us(&poll), hf__busy_poll_us);
 }

@@ -88,6 +88,61 @@ TEST(who_turns_the_loop_in_its_place_runs_no_on_lost)
     hf_close(fixture.client);
 }
 
+/* ---- a callback that takes its time ---- */
+
+static struct hf_op *_Atomic asked_for[2];
+static _Atomic bool is_back;
+
+static void keep_question(struct hf_op *op, enum hf_verdict verdict)
+{
+    (void)verdict;
+    asked_for[asked_for[0] ? 1 : 0] = op;
+}
+
+static void *take_and_say_so(void *arg)
+{
+    hf_hold *hold = take("one");
+    is_back = true;
+    CHECK_INT(hf_unlock(hold), HF_OK);
+    return arg;
+}
+
+static void wait_for_who_was_told(void *arg, int code, hf_hold *hold, const hf_error *error)
+{
+    EVENTUALLY(is_back, SOON_MS);
+    keep_answer(arg, code, hold, error);
+}
+
+static void answer_both(struct hf_task *task)
+{
+    (void)task;
+    fixture.answer_by = NULL;
+    fixture_answer(asked_for[0], HF_GRANTED);
+    fixture_answer(asked_for[1], HF_GRANTED);
+}
+
+/* Callers are told together with others; but a callback may wait for one of them. */
+TEST(who_is_told_before_a_callback_need_not_wait_for_its_end)
+{
+    struct answer answer = { 0 };
+    struct hf_task both;
+    pthread_t caller;
+    begin_with(FOR_EVER_MS);
+    fixture.answer_by = keep_question;
+    CHECK_INT(pthread_create(&caller, NULL, take_and_say_so, NULL), 0);
+    EVENTUALLY(asked_for[0], SOON_MS);
+    CHECK_INT(hf_lock_async(fixture.client, "two", HF_FOREVER, NULL, wait_for_who_was_told, &answer,
+                            NULL),
+              HF_OK);
+    EVENTUALLY(asked_for[1], SOON_MS);
+    hf__task_init(&both, answer_both);
+    hf__loop_post(&fixture.client->loop, &both);
+    EVENTUALLY(answer.calls == 1, SOON_MS);
+    CHECK_INT(pthread_join(caller, NULL), 0);
+    CHECK_INT(hf_unlock(answer.hold), HF_OK);
+    hf_close(fixture.client);
+}
+
 /* ---- what is due while the thread is parked ---- */
 
 /* The lease is over earlier than the parked thread would look. */
