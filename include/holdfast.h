@@ -207,6 +207,7 @@ HF_API void hf_close(hf_client *client);
 #define HF_CAP_DETACH 0x100u /* hf_detach, hf_attach */
 #define HF_CAP_INSPECT 0x200u
 #define HF_CAP_BREAK 0x400u
+#define HF_CAP_INSPECT_ALL 0x800u /* hf_inspect without a name misses nothing that is in use */
 HF_API unsigned hf_caps(const hf_client *client);
 
 /* The URL the client was opened with, password removed. Lives as long as the client. */
@@ -396,9 +397,10 @@ HF_API int hf_dispatch(hf_client *client);
 /* ---- 7. Semaphores, counters, latches ---------------------------------------------------- */
 
 /* Sets how many permits semaphore `name` has in all; creates it. Fewer than are taken now is fine:
- * nobody gets one until enough came back. Who waits for more than there are from then on waits in
- * vain: the answer is HF_EINVAL where the engine looks again meanwhile, else HF_BUSY. 0 removes it,
- * once nobody holds a permit (else HF_BUSY). */
+ * nobody gets one until enough came back. Who waits for more than there are from then on is told so
+ * within seconds: HF_EINVAL, or HF_EKIND if it named another limit. It stands in nobody's way then.
+ * Of what waits for the name in one client, only the first is told; the others are when it is their
+ * turn. 0 removes it, once nobody holds a permit (else HF_BUSY). */
 HF_API int hf_semaphore_set(hf_client *client, const char *name, uint32_t permits);
 
 /* The plain counter: a number that anybody may add to and take from, and that no death gives back.
@@ -464,7 +466,9 @@ typedef struct hf_entry {
 typedef bool hf_entry_cb(void *arg, const hf_entry *entry);
 
 /* Shows `name`, or every name in use if it is NULL: for each its object, holders, waiters in order.
- * A name is a consistent picture of one moment; several names are several moments. */
+ * Without HF_CAP_INSPECT_ALL (Redis) that is only what this library took within 12 hours, has set,
+ * or waits for: what others hold is shown when it is asked for by its name. A name is a consistent
+ * picture of one moment; several names are several moments. */
 HF_API int hf_inspect(hf_client *client, const char *name, hf_entry_cb *visit, void *arg);
 
 /* Takes `name` away from the holder with this owner key, or from all holders if NULL. Their holds

@@ -5,12 +5,19 @@
 #include <holdfast.h>
 
 #include <stdarg.h>
+#include <stdint.h>
 
 /* Fills *error (NULL is fine) and returns `code`, so that it can end a function. */
 __attribute__((format(printf, 4, 5))) int hf__error_set(hf_error *error, int code, int native,
                                                         const char *format, ...);
 __attribute__((format(printf, 4, 0))) int hf__error_vset(hf_error *error, int code, int native,
                                                          const char *format, va_list arguments);
+
+/* "1 permit", "2 permits": what the noun ends with. */
+static inline const char *hf__plural(int64_t count)
+{
+    return count == 1 ? "" : "s";
+}
 
 /* What hf_last_error returns: written by the public entry points only. */
 hf_error *hf__error_last(void);

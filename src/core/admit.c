@@ -49,6 +49,16 @@ static bool same_lock(hf_mode held, hf_mode wanted)
     return held == wanted || (hf__mode_is_rw(held) && hf__mode_is_rw(wanted));
 }
 
+/* Not every engine has what a reader that means to write should have taken. */
+static void tell_reader(const struct hf_claim *claim, hf_error **error)
+{
+    bool upgradeable = claim->client->ops->caps & HF_CAP_UPGRADE;
+    hf__explain(error, HF_EDEADLK, 0,
+                "\"%.200s\": a reader that asks for more would wait for itself; %sgive the read "
+                "hold back first",
+                claim->op.name, upgradeable ? "take HF_UPGRADE instead of HF_READ, or " : "");
+}
+
 /* READ < UPGRADE < WRITE, and what is held covers what is weaker. Says why not. */
 static enum hf_admission how_to_nest(const struct hf_claim *claim, const struct hf_ask *ask,
                                      hf_error **error)
@@ -61,11 +71,7 @@ static enum hf_admission how_to_nest(const struct hf_claim *claim, const struct 
     else if (wanted <= held)
         return HF_ADMIT_NESTED;
     else if (held == HF_READ)
-        hf__explain(
-            error, HF_EDEADLK, 0,
-            "\"%.200s\": a reader that asks for more would wait for itself; take HF_UPGRADE "
-            "instead of HF_READ, or give the read hold back first",
-            name);
+        tell_reader(claim, error);
     else if (!claim->driven && !claim->raising)
         return HF_ADMIT_RAISE;
     else if (ask->blocks && ask->wait_ms != 0)

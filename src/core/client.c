@@ -144,7 +144,7 @@ static int open_engine(struct hf_client *client)
     if (!ops)
         return hf__url_refuse(&client->url, error,
                               "this build knows no scheme \"%.40s\"; it knows %s",
-                              client->url.scheme, hf__engine_list(known, sizeof known));
+                              client->url.scheme, hf__engine_schemes(known, sizeof known));
     int code = ops->open(&engine, &client->host, &client->url, error);
     if (code != HF_OK)
         return code;

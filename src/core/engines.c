@@ -24,12 +24,12 @@ const struct hf_engine_ops *hf__engine_find(const char *scheme)
     return NULL;
 }
 
-const char *hf__engine_list(char *buffer, size_t size)
+const char *hf__engine_schemes(char *buffer, size_t size)
 {
     size_t used = 0;
     buffer[0] = 0;
-    for (const struct hf_engine_ops *const *engine = engines; *engine && used < size; engine++)
-        used += (size_t)snprintf(buffer + used, size - used, "%s%s:", used ? ", " : "",
-                                 (*engine)->schemes[0]);
+    for (const struct hf_engine_ops *const *engine = engines; *engine; engine++)
+        for (const char *const *known = (*engine)->schemes; *known && used < size; known++)
+            used += (size_t)snprintf(buffer + used, size - used, "%s%s:", used ? ", " : "", *known);
     return buffer;
 }

@@ -7,7 +7,7 @@
 /* The engine for a URL scheme, or NULL. */
 const struct hf_engine_ops *hf__engine_find(const char *scheme);
 
-/* "local, redis": for sentences. */
-const char *hf__engine_list(char *buffer, size_t size);
+/* All schemes, "local:, redis:, rediss:", for sentences. */
+const char *hf__engine_schemes(char *buffer, size_t size);
 
 #endif

@@ -235,6 +235,31 @@ TEST(a_dead_reader_of_java_is_seen_through)
     server_kill(&server);
 }
 
+/* One thread of theirs: for an hour, and then once more for less. */
+TEST(a_reader_of_java_is_shown_by_its_longest_hold)
+{
+    struct server server = { 0 };
+    server_start(&server);
+    hf_client *client = open_on(&server, 0);
+
+    tell(&server, "HSET rw mode read 12345678-1234-4123-8123-123456789012:1 2");
+    tell(&server, "PEXPIRE rw 3600000");
+    tell(&server, "SET {rw}:12345678-1234-4123-8123-123456789012:1:rwlock_timeout:1 1 PX 3600000");
+    tell(&server, "SET {rw}:12345678-1234-4123-8123-123456789012:1:rwlock_timeout:2 1 PX 60000");
+    for (int round = 0; round < 2; round++) {
+        CHECK_CODE(probe(client, "rw", HF_WRITE, 0), HF_BUSY);
+        const struct picture *picture = look(client, "rw");
+        CHECK_INT(picture->holders, 1);
+        CHECK(find_role(picture, HF_ROLE_HOLDER, 0)->lease_left_ms > 3000000);
+        tell(&server, "DEL {rw}:12345678-1234-4123-8123-123456789012:1:rwlock_timeout:2");
+    }
+    tell(&server, "DEL {rw}:12345678-1234-4123-8123-123456789012:1:rwlock_timeout:1");
+    CHECK_INT(holders(client, "rw"), 0);
+    CHECK_CODE(probe(client, "rw", HF_WRITE, 0), HF_OK);
+    hf_close(client);
+    server_kill(&server);
+}
+
 TEST(nobody_writes_while_a_reader_believes)
 {
     struct server server = { 0 };

@@ -95,7 +95,7 @@ static const char *fail_for_one(struct script *script, const struct script_call 
         return script_usual(call);
     if (strcmp(call->words[2], "3") == 0)
         return GRANT;
-    if (strcmp(call->words[2], "8") != 0)
+    if (strcmp(call->words[2], "6") != 0)
         return ":0\r\n";
     scene->heard = true;
     return "*2\r\n:1\r\n$-1\r\n";

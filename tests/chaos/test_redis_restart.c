@@ -159,27 +159,27 @@ TEST(detached_holds_survive_the_server)
     server_kill(&server);
 }
 
-static uint64_t next_token(hf_client *client)
+static uint64_t next_token(hf_client *client, hf_mode mode)
 {
     hf_hold *hold = NULL;
 
-    CHECK_CODE(hf_lock(client, "one", SOON_MS, NULL, &hold), HF_OK);
+    CHECK_CODE(hf_lock(client, "one", SOON_MS, LOCK_OPTIONS(.mode = mode), &hold), HF_OK);
     uint64_t token = hf_token(hold);
     give_back(hold);
     return token;
 }
 
-static void check_it_rises(uint64_t *token, hf_client *client)
+static void check_it_rises(uint64_t *token, hf_client *client, hf_mode mode)
 {
     uint64_t before = *token;
 
-    *token = next_token(client);
+    *token = next_token(client, mode);
     CHECK(*token > before);
 }
 
-/* Whatever the server has forgotten of them. */
-TEST(tokens_rise_through_all_of_it)
+static void go_through_all_of_it(void *arg, int index)
 {
+    const hf_mode mode = ((const hf_mode *)arg)[index];
     struct server server = { 0 }, replica = { 0 };
     char port[8], line[40];
     const char *const arguments[] = {
@@ -189,12 +189,12 @@ TEST(tokens_rise_through_all_of_it)
     server_start(&server);
     snprintf(port, sizeof(port), "%d", server.port);
     hf_client *client = open_on(&server, LEASE_MS);
-    uint64_t token = next_token(client);
+    uint64_t token = next_token(client, mode);
     CHECK(server_tell(&server, "FLUSHALL", NULL, 0));
-    check_it_rises(&token, client);
+    check_it_rises(&token, client, mode);
     server_kill(&server);
     server_start_again(&server);
-    check_it_rises(&token, client);
+    check_it_rises(&token, client, mode);
     replica.arguments = arguments;
     server_start(&replica);
     EVENTUALLY(server_tell(&server, "WAIT 1 1000", line, sizeof(line)) && strcmp(line, ":1") == 0,
@@ -202,10 +202,18 @@ TEST(tokens_rise_through_all_of_it)
     hf_client *other = open_on(&replica, LEASE_MS);
     /* The last grant of the old master is one that the next one has never heard of. */
     CHECK(server_tell(&replica, "REPLICAOF NO ONE", NULL, 0));
-    check_it_rises(&token, client);
+    check_it_rises(&token, client, mode);
     server_kill(&server);
-    check_it_rises(&token, other);
+    check_it_rises(&token, other, mode);
     hf_close(client);
     hf_close(other);
     server_kill(&replica);
+}
+
+/* Whatever the server has forgotten of them. */
+TEST(tokens_rise_through_all_of_it)
+{
+    hf_mode modes[] = { HF_MUTEX, HF_FAIR, HF_WRITE };
+
+    processes_run(3, go_through_all_of_it, modes);
 }

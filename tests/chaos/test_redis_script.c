@@ -77,6 +77,9 @@ TEST(what_passes_by_itself_is_asked_again)
     part(&actor, client);
 }
 
+#define KEYS "keys ~NAME ~{NAME}:* ~redisson_* ~holdfast_*"
+#define CHANNELS "channels &redisson_* &holdfast:*"
+
 static const struct {
     const char *says, *word;
     int code;
@@ -88,7 +91,31 @@ static const struct {
     { "-OOM command not allowed when used memory > 'maxmemory'.\r\n", "OOM", HF_ELIMIT },
     { "-MISCONF Errors writing to the AOF file\r\n", "MISCONF", HF_ELIMIT },
     { "-NOREPLICAS Not enough good replicas to write.\r\n", "NOREPLICAS", HF_UNREACHABLE },
-    { "-NOPERM this user has no permissions\r\n", "NOPERM", HF_DENIED },
+    { "-NOPERM this user has no permissions\r\n", "refuses this user: NOPERM", HF_DENIED },
+    /* Of what, in the words of 6.2, 7.0 and 7.2, and of their scripts. */
+    { "-NOPERM this user has no permissions to run the 'eval' command or its subcommand\r\n",
+      "doctor", HF_DENIED },
+    { "-NOPERM this user has no permissions to run the 'eval' command\r\n", "doctor", HF_DENIED },
+    { "-NOPERM User a key has no permissions to run the 'eval' command\r\n", "doctor", HF_DENIED },
+    { "-ERR The user executing the script can't run this command or subcommand\r\n", "doctor",
+      HF_DENIED },
+    { "-NOPERM ACL failure in script: User bob has no permissions to run the 'get' command\r\n",
+      "doctor", HF_DENIED },
+    { "-NOPERM this user has no permissions to access one of the keys used as arguments\r\n", KEYS,
+      HF_DENIED },
+    { "-NOPERM No permissions to access a key\r\n", KEYS, HF_DENIED },
+    { "-ERR The user executing the script can't access at least one of the keys mentioned in the "
+      "command arguments\r\n",
+      KEYS, HF_DENIED },
+    { "-NOPERM ACL failure in script: No permissions to access a key\r\n", KEYS, HF_DENIED },
+    { "-NOPERM this user has no permissions to access one of the channels used as arguments\r\n",
+      CHANNELS, HF_DENIED },
+    { "-NOPERM No permissions to access a channel\r\n", CHANNELS, HF_DENIED },
+    { "-ERR The user executing the script can't publish to the channel mentioned in the "
+      "command\r\n",
+      CHANNELS, HF_DENIED },
+    { "-NOPERM ACL failure in script: No permissions to access a channel\r\n", CHANNELS,
+      HF_DENIED },
     { "-WRONGTYPE Operation against a key\r\n", "format=simple", HF_EKIND },
     { "-ERR max number of clients reached\r\n", "max number", HF_ELIMIT },
     { "*2\r\n:1\r\n$-1\r\n", "another shape", HF_EINTERNAL },

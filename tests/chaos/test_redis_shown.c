@@ -152,6 +152,51 @@ TEST(a_waiter_is_shown_under_its_own_name)
     server_kill(&server);
 }
 
+/* Ours have never had it, so there is no token and no mark of it. */
+TEST(what_ours_wait_for_is_listed_whoever_has_it)
+{
+    static const struct {
+        hf_mode mode;
+        const char *verb, *theirs; /* what makes a name a Java client's */
+    } wishes[] = {
+        { HF_MUTEX, "HSET", THEIRS " 1" },
+        { HF_FAIR, "HSET", THEIRS " 1" },
+        { HF_READ, "HSET", "mode write " THEIRS ":write 1" },
+        { HF_WRITE, "HSET", "mode write " THEIRS ":write 1" },
+        { HF_COUNTER, "SET", "0" },
+        { HF_LATCH, "SET", "1" },
+    };
+    static const char *const names[] = { "one", "{one}" };
+    server_start(&server);
+    hf_client *client = open_with(""), *waiter = open_with("&fence=off");
+
+    for (size_t i = 0; i < 2 * sizeof(wishes) / sizeof(wishes[0]); i++) {
+        const char *name = names[i % 2];
+        struct outcome outcome = { 0 };
+        hf_request request;
+        char command[120];
+        snprintf(command, sizeof(command), "%s %s %s", wishes[i / 2].verb, name,
+                 wishes[i / 2].theirs);
+        CHECK(server_tell(&server, command, NULL, 0));
+        CHECK_INT(count_all(client).objects, 0);
+        CHECK_CODE(hf_lock_async(waiter, name, HF_FOREVER, LOCK_OPTIONS(.mode = wishes[i / 2].mode),
+                                 record_outcome, &outcome, &request),
+                   HF_OK);
+        EVENTUALLY(waiters(client, name) == 1, SOON_MS);
+        struct census census = count_all(client);
+        CHECK_INT(census.objects, 1);
+        CHECK_INT(census.holders, wishes[i / 2].mode < HF_PERMIT);
+        CHECK_INT(census.waiters, 1);
+        CHECK_INT(census.with_braces, i % 2 ? census.objects + census.holders + 1 : 0);
+        hf_cancel(waiter, request);
+        WAIT_OUTCOME(&outcome);
+        CHECK(server_says(&server, "FLUSHALL", "+OK"));
+    }
+    hf_close(waiter);
+    hf_close(client);
+    server_kill(&server);
+}
+
 TEST(counters_and_latches_are_shown_under_their_own_names)
 {
     server_start(&server);

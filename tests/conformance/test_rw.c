@@ -1,6 +1,8 @@
 /* Read-write locks: readers together, writers alone, downgrade without a gap, nobody starves. */
 #include "conformance.h"
 
+#include <string.h>
+
 #define PEERS 4
 
 TEST(readers_share)
@@ -198,6 +200,16 @@ TEST(downgrading_lets_readers_in_but_no_writer)
     peer_end(&reader);
 }
 
+/* The advice is one that can be followed on this engine. */
+static void check_advice(const hf_client *client)
+{
+    bool upgradeable = hf_caps(client) & HF_CAP_UPGRADE;
+
+    test_note("%s", hf_last_error()->text);
+    CHECK(strstr(hf_last_error()->text, "give the read hold back first") != NULL);
+    CHECK_INT(strstr(hf_last_error()->text, "take HF_UPGRADE") != NULL, upgradeable);
+}
+
 TEST(a_reader_that_would_write_is_told_so)
 {
     hf_client *client = open_client();
@@ -210,6 +222,7 @@ TEST(a_reader_that_would_write_is_told_so)
         hf_lock(client, name_of("rw"), HF_FOREVER, LOCK_OPTIONS(.mode = HF_WRITE), &refused),
         HF_EDEADLK);
     CHECK(refused == NULL);
+    check_advice(client);
     if (hf_caps(client) & HF_CAP_UPGRADE)
         CHECK_ERROR(
             hf_lock(client, name_of("rw"), HF_FOREVER, LOCK_OPTIONS(.mode = HF_UPGRADE), &refused),

@@ -2,6 +2,7 @@
 #include "conformance.h"
 
 #include <stdatomic.h>
+#include <string.h>
 
 static int try_permits(hf_client *client, uint32_t permits, uint32_t limit, hf_hold **ret)
 {
@@ -17,6 +18,15 @@ static hf_client *open_with_permits(uint32_t permits)
     if (permits)
         CHECK_CODE(hf_semaphore_set(client, name_of("sem"), permits), HF_OK);
     return client;
+}
+
+/* It waits for so many permits, as so manieth. */
+static void line_up(hf_client *client, int place, struct peer *peer, uint32_t permits,
+                    int64_t wait_ms)
+{
+    peer_begin(peer, 0, name_of("sem"), wait_ms,
+               LOCK_OPTIONS(.mode = HF_PERMIT, .permits = permits));
+    EVENTUALLY(waiters(client, name_of("sem")) == place, SOON_MS);
 }
 
 TEST(so_many_permits_and_no_more)
@@ -104,6 +114,16 @@ TEST(a_limit_creates_the_semaphore)
     hf_close(client);
 }
 
+TEST(one_permit_is_not_one_permits)
+{
+    hf_client *client = open_with_permits(1);
+    hf_hold *hold;
+
+    CHECK_ERROR(try_permits(client, 1, 2, &hold), HF_EKIND);
+    CHECK(strstr(hf_last_error()->text, "has 1 permit, not 2") != NULL);
+    hf_close(client);
+}
+
 TEST(more_permits_let_waiters_in)
 {
     struct peer peer;
@@ -113,8 +133,7 @@ TEST(more_permits_let_waiters_in)
 
     need(client, HF_CAP_INSPECT);
     CHECK_CODE(try_permits(client, 1, 0, &hold), HF_OK);
-    peer_begin(&peer, 0, name_of("sem"), HF_FOREVER, LOCK_OPTIONS(.mode = HF_PERMIT));
-    EVENTUALLY(waiters(client, name_of("sem")) == 1, SOON_MS);
+    line_up(client, 1, &peer, 1, HF_FOREVER);
     CHECK_CODE(hf_semaphore_set(client, name_of("sem"), 2), HF_OK);
     CHECK_CODE(peer_answer(&peer), HF_OK);
     CHECK_CODE(peer_unlock(&peer, 0), HF_OK);
@@ -143,6 +162,71 @@ TEST(fewer_permits_than_taken_let_nobody_in)
     hf_close(client);
 }
 
+/* Without word of it a wait would end with HF_BUSY. */
+#define TOLD_MS 10000
+
+TEST(who_waits_for_more_than_there_are_by_now_holds_nobody_up)
+{
+    struct peer large, small;
+    peer_start(&large);
+    peer_start(&small);
+    hf_client *client = open_with_permits(3);
+    hf_hold *hold;
+
+    need(client, HF_CAP_INSPECT);
+    CHECK_CODE(try_permits(client, 1, 0, &hold), HF_OK);
+    line_up(client, 1, &large, 3, TOLD_MS);
+    line_up(client, 2, &small, 1, TOLD_MS);
+    CHECK_CODE(hf_semaphore_set(client, name_of("sem"), 2), HF_OK);
+    CHECK_CODE(peer_answer(&large), HF_EINVAL);
+    CHECK_CODE(peer_answer(&small), HF_OK);
+    CHECK_CODE(peer_unlock(&small, 0), HF_OK);
+    give_back(hold);
+    hf_close(client);
+    peer_end(&large);
+    peer_end(&small);
+}
+
+/* Without an end to the wait, there is no last look before it either. */
+static void begin_to_wait(hf_client *client, uint32_t permits, struct outcome *outcome)
+{
+    CHECK_CODE(hf_lock_async(client, name_of("sem"), HF_FOREVER,
+                             LOCK_OPTIONS(.mode = HF_PERMIT, .permits = permits), record_outcome,
+                             outcome, NULL),
+               HF_OK);
+}
+
+TEST(who_waits_for_too_many_behind_others_is_told_as_well)
+{
+    enum { COUNT = 3 };
+    static const uint32_t wanted[COUNT] = { 3, 4, 1 };
+    struct outcome outcomes[COUNT] = { 0 };
+    hf_client *client = open_with_permits(4), *others[COUNT];
+    hf_hold *hold;
+
+    need(client, HF_CAP_INSPECT);
+    CHECK_CODE(try_permits(client, 3, 0, &hold), HF_OK);
+    for (int i = 0; i < COUNT; i++) {
+        others[i] = open_client();
+        begin_to_wait(others[i], wanted[i], &outcomes[i]);
+        EVENTUALLY(waiters(client, name_of("sem")) == i + 1, SOON_MS);
+    }
+    CHECK_CODE(hf_semaphore_set(client, name_of("sem"), 3), HF_OK);
+    WAIT_OUTCOME(&outcomes[1]);
+    CHECK_CODE(outcomes[1].code, HF_EINVAL);
+    CHECK(strstr(outcomes[1].text, "can never be had") != NULL);
+    CHECK(!outcomes[0].calls && !outcomes[2].calls);
+    give_back(hold);
+    for (int i = 0; i < COUNT; i += 2) {
+        WAIT_OUTCOME(&outcomes[i]);
+        CHECK_CODE(outcomes[i].code, HF_OK);
+        give_back(outcomes[i].hold);
+    }
+    for (int i = 0; i < COUNT; i++)
+        hf_close(others[i]);
+    hf_close(client);
+}
+
 TEST(a_semaphore_can_be_removed)
 {
     hf_client *client = open_with_permits(2);
@@ -167,12 +251,8 @@ TEST(permits_are_given_in_order_not_by_size)
 
     need(client, HF_CAP_INSPECT);
     CHECK_CODE(try_permits(client, 3, 0, &hold), HF_OK);
-    peer_begin(&large, 0, name_of("sem"), HF_FOREVER,
-               LOCK_OPTIONS(.mode = HF_PERMIT, .permits = 3));
-    EVENTUALLY(waiters(client, name_of("sem")) == 1, SOON_MS);
-    peer_begin(&small, 0, name_of("sem"), HF_FOREVER,
-               LOCK_OPTIONS(.mode = HF_PERMIT, .permits = 2));
-    EVENTUALLY(waiters(client, name_of("sem")) == 2, SOON_MS);
+    line_up(client, 1, &large, 3, HF_FOREVER);
+    line_up(client, 2, &small, 2, HF_FOREVER);
     give_back(hold);
     CHECK_CODE(peer_answer(&large), HF_OK);
     CHECK_INT(waiters(client, name_of("sem")), 1);
@@ -193,9 +273,7 @@ TEST(a_small_wish_does_not_overtake_a_large_one)
 
     need(client, HF_CAP_INSPECT);
     CHECK_CODE(try_permits(client, 2, 0, &hold), HF_OK);
-    peer_begin(&large, 0, name_of("sem"), HF_FOREVER,
-               LOCK_OPTIONS(.mode = HF_PERMIT, .permits = 4));
-    EVENTUALLY(waiters(client, name_of("sem")) == 1, SOON_MS);
+    line_up(client, 1, &large, 4, HF_FOREVER);
     CHECK_CODE(try_permits(client, 1, 0, &small), HF_BUSY);
     give_back(hold);
     CHECK_CODE(peer_answer(&large), HF_OK);

@@ -137,6 +137,42 @@ static void counted(hf_client *client)
     CHECK_INT(hf_latch_wait(client, "latch", WAIT_MS), HF_OK);
 }
 
+static bool count_waiter(void *arg, const hf_entry *entry)
+{
+    *(bool *)arg |= entry->role == HF_ROLE_WAITER;
+    return true;
+}
+
+static void end_wait(void *arg, int code, hf_hold *hold, const hf_error *error)
+{
+    (void)error;
+    if (code == HF_OK)
+        hf_unlock_nowait(hold);
+    atomic_store((_Atomic bool *)arg, true);
+}
+
+/* Somebody waits for more than there are after a change. */
+static void resized(hf_client *client)
+{
+    hf_lock_options four = { HF_LOCK_OPTIONS_INIT, .mode = HF_PERMIT, .permits = 4 };
+    hf_lock_options all = { HF_LOCK_OPTIONS_INIT, .mode = HF_PERMIT, .permits = 5 };
+    _Atomic bool ended = false;
+    bool waits = false;
+    hf_hold *hold;
+    CHECK_INT(hf_semaphore_set(client, "resized", 5), HF_OK);
+    if (hf_lock(client, "resized", BRIEFLY_MS, &four, &hold) != HF_OK)
+        return;
+    CHECK_INT(hf_lock_async(client, "resized", WAIT_MS, &all, end_wait, &ended, NULL), HF_OK);
+    for (int look = 0; look < 2000 && !waits && !ended; look++) {
+        CHECK_INT(hf_inspect(client, "resized", count_waiter, &waits), HF_OK);
+        sched_yield();
+    }
+    CHECK_INT(hf_semaphore_set(client, "resized", 4), HF_OK);
+    give(hold);
+    while (!ended)
+        sched_yield();
+}
+
 static bool look(void *arg, const hf_entry *entry)
 {
     unsigned *count = arg;
@@ -191,6 +227,7 @@ void mix_round(hf_client *client, struct mix_seen *seen)
     leased(client);
     broken(client);
     counted(client);
+    resized(client);
     CHECK_INT(hf_inspect(client, NULL, look, &shown), HF_OK);
     CHECK(shown > 0);
     give(permits);
@@ -208,12 +245,6 @@ struct contender {
     struct contender *other;
     _Atomic int turn; /* how many locks it has had */
 };
-
-static bool count_waiter(void *arg, const hf_entry *entry)
-{
-    *(bool *)arg |= entry->role == HF_ROLE_WAITER;
-    return true;
-}
 
 /* Holds until the other waits, unless it has had this turn already. */
 static void hold_until_wanted(struct contender *contender, const char *name)

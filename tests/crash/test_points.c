@@ -147,12 +147,23 @@ static void kill_at_all(void (*run)(void *), const char *const *wanted)
 TEST(killed_anywhere_in_a_round_of_everything)
 {
     TEST_TIMEOUT(240);
-    static const char *const wanted[] = {
-        "local:set",      "local:forget:hash", "local:name:cell",    "local:pending",
-        "local:detached", "local:attached",    "local:broken",       "local:numbers",
-        "local:kind",     "local:forget:end",  "local:node:taken",   "local:parked",
-        "local:unpark",   "local:unparked",    "local:pinned:token", NULL
-    };
+    static const char *const wanted[] = { "local:set",
+                                          "local:forget:hash",
+                                          "local:name:cell",
+                                          "local:pending",
+                                          "local:detached",
+                                          "local:attached",
+                                          "local:broken",
+                                          "local:numbers",
+                                          "local:kind",
+                                          "local:forget:end",
+                                          "local:node:taken",
+                                          "local:parked",
+                                          "local:unpark",
+                                          "local:unparked",
+                                          "local:pinned:token",
+                                          "local:turned_away",
+                                          NULL };
     kill_at_all(alone, wanted);
 }
 

@@ -37,7 +37,7 @@ void end(void)
     state_close(local);
 }
 
-/* ---- breaks ---- */
+/* ---- changes ---- */
 
 static int64_t read_clock(void *arg)
 {
@@ -55,14 +55,26 @@ static void answer(struct hf_task *task)
     (void)task;
 }
 
+static struct hf_change change_name(struct local *changer, enum hf_change_verb verb, uint32_t value)
+{
+    struct hf_change change = { .verb = verb,
+                                .name = "name",
+                                .name_length = 4,
+                                .name_hash = hf__hash("name", 4),
+                                .value = value };
+    hf__loop_init(changer->base.host->loop, read_clock, wake, NULL);
+    hf__task_init(&change.answer, answer);
+    hf__local.change(&changer->base, &change);
+    hf__loop_turn(changer->base.host->loop);
+    return change;
+}
+
 struct hf_change break_all(struct local *breaker)
 {
-    struct hf_change change = {
-        .verb = HF_CHANGE_BREAK, .name = "name", .name_length = 4, .name_hash = hf__hash("name", 4)
-    };
-    hf__loop_init(breaker->base.host->loop, read_clock, wake, NULL);
-    hf__task_init(&change.answer, answer);
-    hf__local.change(&breaker->base, &change);
-    hf__loop_turn(breaker->base.host->loop);
-    return change;
+    return change_name(breaker, HF_CHANGE_BREAK, 0);
+}
+
+struct hf_change set_permits(struct local *setter, uint32_t total)
+{
+    return change_name(setter, HF_CHANGE_SEMAPHORE_SET, total);
 }

@@ -94,6 +94,44 @@ TEST(an_offer_that_was_fetched_is_a_hold_like_any)
     end();
 }
 
+/* ---- a semaphore becomes smaller ---- */
+
+/* Nor does it have to look again before the others have their turn: it may be stopped. */
+TEST(who_waits_for_more_than_there_are_by_now_is_taken_out_of_the_queue)
+{
+    struct hf_op holder = op_for(HF_PERMIT, 1), stopped = op_for(HF_PERMIT, 2),
+                 next = op_for(HF_PERMIT, 3);
+    local = state_open(temp_dir());
+    CHECK_INT(ask(&holder), HF_GRANTED);
+    stopped.limit = next.limit = 0;
+    stopped.permits = MANY;
+    CHECK_INT(ask(&stopped), HF_REFUSED);
+    CHECK_INT(ask(&next), HF_REFUSED);
+    CHECK_INT(set_permits(local, 2).code, HF_OK);
+    CHECK_INT(ask(&next), HF_GRANTED);
+    CHECK_INT(ask(&stopped), HF_FAILED);
+    CHECK_INT(stopped.error->code, HF_EINVAL);
+    CHECK(!stopped.lost);
+    free(stopped.error);
+    give(&next);
+    give(&holder);
+    end();
+}
+
+TEST(who_was_taken_out_of_the_queue_may_give_up_instead)
+{
+    struct hf_op holder = op_for(HF_PERMIT, 1), waiter = op_for(HF_PERMIT, 2);
+    local = state_open(temp_dir());
+    CHECK_INT(ask(&holder), HF_GRANTED);
+    waiter.permits = MANY;
+    CHECK_INT(ask(&waiter), HF_REFUSED);
+    CHECK_INT(set_permits(local, 1).code, HF_OK);
+    give(&waiter);
+    CHECK(!waiter.lost && !waiter.error);
+    give(&holder);
+    end();
+}
+
 /* ---- the dead ---- */
 
 TEST(a_dead_waiter_that_asks_for_too_much_is_skipped)

@@ -1,5 +1,6 @@
 /* Attempt and release: what an owner has on a name is raised, and lowered. */
 #include "base/clock.h"
+#include "base/error.h"
 #include "base/testing.h"
 #include "local.h"
 
@@ -107,8 +108,8 @@ static int admit_permits(struct visit *visit, struct hf_op *op)
     }
     if (total && op->limit && total != op->limit) {
         hf__explain(&op->error, HF_EKIND, 0,
-                    "semaphore '%.80s' has %u permits, not %u; agree on a number", op->name, total,
-                    op->limit);
+                    "semaphore '%.80s' has %u permit%s, not %u; agree on a number", op->name, total,
+                    hf__plural(total), op->limit);
         return HF_EKIND;
     }
     if (op_permits(op) > (total ? total : op->limit)) {
@@ -293,8 +294,8 @@ static enum hf_verdict ask_held(struct visit *visit, struct hf_op *op, struct lo
     return granted_anew(visit->local, op, node);
 }
 
-/* What had been offered was broken before it was fetched: nothing was lost, the wait begins anew.
- */
+/* What had been offered was broken before it was fetched, or the semaphore has become too small:
+ * nothing was lost, the wait begins anew. */
 static enum hf_verdict ask_lost(struct local *local, struct hf_op *op, struct local_node *node,
                                 bool asynchronous)
 {

@@ -55,6 +55,7 @@ static int semaphore_set(struct visit *visit, struct hf_change *change)
         if (local_get(&visit->lock->holders))
             return HF_BUSY;
     }
+    hf__visit_turn_away(visit, change->value);
     set_numbers(visit, value_of(visit), change->value);
     return HF_OK;
 }

@@ -139,7 +139,8 @@ enum local_state {
     LOCAL_FREE = 0,
     LOCAL_WAITING = 1, /* in the lock's waiters */
     LOCAL_HELD = 2,    /* in the lock's holders */
-    LOCAL_LOST = 3, /* was held, and was expired or broken: in no list, its owner has yet to hear */
+    LOCAL_LOST = 3,   /* was held, and was expired or broken: in no list, its owner has yet to hear;
+                         with LOCAL_OFFERED, a place in the queue was all that it lost */
     LOCAL_TAKEN = 4,  /* a counter or latch has been granted: in no list, nothing is held */
     LOCAL_PARKED = 5, /* was given back, and lies in the lock's holders for its owner to take again
                          or anybody to take out; parked.c */

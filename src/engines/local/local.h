@@ -238,8 +238,9 @@ bool hf__visit_raise(struct visit *visit, struct local_node *node);
  */
 void hf__visit_drop(struct visit *visit, struct local_node *node, enum local_state state,
                     unsigned flags);
-/* Takes a waiting node out of the queue. */
-void hf__visit_leave_queue(struct visit *visit, struct local_node *node);
+/* Takes a waiting node out of the queue; it goes on as `state`. */
+void hf__visit_leave_queue(struct visit *visit, struct local_node *node, enum local_state state,
+                           unsigned flags);
 /* Lowers WRITE or UPGRADE to `mode`, and withdraws a pending upgrade. */
 void hf__visit_lower(struct visit *visit, struct local_node *node, hf_mode mode);
 
@@ -263,6 +264,9 @@ bool hf__local_give_up(struct hf_engine *engine, uint64_t *kept);
 /* ---- pump.c: what is due is given, what is dead is cleared away ---- */
 
 void hf__visit_pump(struct visit *visit);
+/* Before there are only `total` permits: who waits for more loses its place, and has to ask anew.
+ */
+void hf__visit_turn_away(struct visit *visit, uint32_t total);
 /* Takes a dead or detached owner's node out of the lock and frees it. */
 void hf__visit_clear(struct visit *visit, struct local_node *node);
 /* Expired and dead holders, and dead waiters at the head. */

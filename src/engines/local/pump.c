@@ -37,7 +37,7 @@ void hf__visit_clear(struct visit *visit, struct local_node *node)
             remember_name(visit);
         hf__visit_drop(visit, node, LOCAL_FREE, 0);
     } else if (local_state_state(state) == LOCAL_WAITING) {
-        hf__visit_leave_queue(visit, node);
+        hf__visit_leave_queue(visit, node, LOCAL_FREE, 0);
     }
     HF_POINT("local:clear");
     if (!visit->damaged)
@@ -140,6 +140,21 @@ void hf__visit_pump(struct visit *visit)
         continue;
 }
 
+void hf__visit_turn_away(struct visit *visit, uint32_t total)
+{
+    struct local_node *node = hf__queue_first(visit, &visit->lock->waiters), *next;
+    for (; node; node = next) {
+        next = hf__queue_next(visit, node);
+        if (node->permits <= total)
+            continue;
+        unsigned flags = local_state_flags(local_get(&node->state)) & LOCAL_ASYNCHRONOUS;
+        hf__visit_leave_queue(visit, node, LOCAL_LOST, flags | LOCAL_OFFERED);
+        HF_POINT("local:turned_away");
+        if (!visit->damaged)
+            hf__visit_wake(visit, node);
+    }
+}
+
 /* Past its deadline: an offer goes back to the queue's end, a detached hold goes for good, and of
  * any other the owner has yet to hear. */
 static void expire(struct visit *visit, struct local_node *node)
@@ -168,7 +183,7 @@ void hf__visit_reap(struct visit *visit)
         if (deadline_ms && (int64_t)deadline_ms <= hf__visit_now(visit))
             expire(visit, node);
     }
-    /* A dead waiter at the head may ask for what can never be had. */
+    /* A dead waiter at the head may ask for more than is free for long. */
     while ((node = hf__queue_first(visit, &visit->lock->waiters)) != NULL)
         if (!cleared_if_dead(visit, node))
             break;

@@ -22,7 +22,7 @@ static void let_go(struct visit *visit, struct hf_op *op, struct local_node *nod
         hf__visit_drop(visit, node, LOCAL_FREE, 0);
         break;
     case LOCAL_WAITING:
-        hf__visit_leave_queue(visit, node);
+        hf__visit_leave_queue(visit, node, LOCAL_FREE, 0);
         break;
     case LOCAL_TAKEN:
         if (local_state_mode(state) == HF_COUNTER)

@@ -180,11 +180,12 @@ void hf__visit_evict(struct visit *visit, struct local_node *node)
                   local_state(visit->reference, local_state_mode(state), LOCAL_EVICTED, 0));
 }
 
-void hf__visit_leave_queue(struct visit *visit, struct local_node *node)
+void hf__visit_leave_queue(struct visit *visit, struct local_node *node, enum local_state state,
+                           unsigned flags)
 {
     unsigned mode = local_state_mode(local_get(&node->state));
     hf__queue_remove(visit, &visit->lock->waiters, node);
-    hf__visit_set(visit, &node->state, local_state(visit->reference, mode, LOCAL_FREE, 0));
+    hf__visit_set(visit, &node->state, local_state(visit->reference, mode, state, flags));
     hf__visit_commit(visit);
 }
 

@@ -1,18 +1,21 @@
--- Finds out which of the commands that our scripts call this user may not call. Each is called so that
--- it changes nothing: a server looks at the user's rights before it looks at what is to be done.
--- KEYS: a name that nobody uses. ARGV: 1 if only plain locks are of interest, or 0. Answers the names of
--- those that may not be called.
+-- Finds out which of the commands that our scripts call this user may not call, and whether the server
+-- refuses all that takes memory, or all that it would have to write to disk or to replicas. Each is called
+-- so that it changes nothing: a server looks at the user's rights before it looks at what is to be done.
+-- KEYS: a name that nobody uses; perhaps another, which only the server looks at. ARGV: 1 if only plain
+-- locks are of interest, or 0. Answers the server's words for such a refusal, or nothing, and the names of
+-- the commands that may not be called.
 local none = KEYS[1]
+-- What takes memory comes first: a script that has written, or tried to, may go on without.
 local plain = {
+    {'incrby', none, 'x'},
+    {'set', none, 'x', 'px', 0},
     {'del', none},
     {'exists', none},
     {'get', none},
-    {'incrby', none, 'x'},
     {'mget', none},
     {'pexpire', none, 1},
     {'pexpireat', none, 1},
     {'pttl', none},
-    {'set', none, 'x', 'px', 0},
     {'time'},
     {'type', none},
 }
@@ -46,7 +49,7 @@ local undone = {
     {'rpush', none, 'x'},
     {'del', none},
 }
-local refused = {}
+local refused, full = {}, ''
 
 local function try(commands)
     for _, words in ipairs(commands) do
@@ -55,15 +58,27 @@ local function try(commands)
         if string.find(why, "can't run this command", 1, true) or
             string.find(why, 'permissions to run', 1, true) then
             refused[#refused + 1] = words[1]
+        elseif string.find(why, 'OOM ', 1, true) or string.find(why, 'MISCONF', 1, true) or
+            string.find(why, 'NOREPLICAS', 1, true) then
+            full = why
         end
     end
+end
+
+local function may_delete()
+    for _, name in ipairs(refused) do
+        if name == 'del' then
+            return false
+        end
+    end
+    return true
 end
 
 try(plain)
 if ARGV[1] == '0' then
     try(others)
-    if refused[1] ~= 'del' then
+    if may_delete() then
         try(undone)
     end
 end
-return refused
+return {full, refused}

@@ -107,6 +107,13 @@ static void judge_snapshots(struct examiner *examiner, const redisReply *reply)
     examiner->saves = examiner->saves_known && *hf__reply_text(reply->element[1]);
 }
 
+static void judge_replicas_wanted(struct examiner *examiner, const redisReply *reply)
+{
+    if (hf__reply_is_array(reply, 2))
+        snprintf(examiner->replicas_wanted, sizeof examiner->replicas_wanted, "%.20s",
+                 hf__reply_text(reply->element[1]));
+}
+
 static int64_t wall_ms(void)
 {
     struct timespec now;
@@ -140,13 +147,19 @@ static void judge_clock(struct examiner *examiner, const redisReply *reply)
         "set both by NTP, the server's without jumps");
 }
 
+static bool lacks_channels(const redisReply *reply)
+{
+    return hf__reply_denial(reply) == REPLY_DENIES_CHANNELS;
+}
+
 static void judge_listening(struct examiner *examiner, const redisReply *reply)
 {
     if (is_error(reply) && !examiner->simple)
         hf__redis_danger(
             examiner, "this user may not listen to the locks' channels",
             "whoever waits for a Java client looks once a second instead of being woken",
-            "ACL SETUSER ... +subscribe +unsubscribe &redisson_*");
+            lacks_channels(reply) ? "ACL SETUSER ... &redisson_*"
+                                  : "ACL SETUSER ... +subscribe +unsubscribe &redisson_*");
 }
 
 static void judge_inbox(struct examiner *examiner, const redisReply *reply)
@@ -154,7 +167,9 @@ static void judge_inbox(struct examiner *examiner, const redisReply *reply)
     if (is_error(reply) && !examiner->simple)
         hf__redis_danger(examiner, "this user may not listen to a channel of its own",
                          "nobody can be given a lock, and whoever waits looks once a second",
-                         "ACL SETUSER ... +subscribe +unsubscribe &" REDIS_INBOX_PREFIX "*");
+                         lacks_channels(reply)
+                             ? "ACL SETUSER ... &" REDIS_INBOX_PREFIX "*"
+                             : "ACL SETUSER ... +subscribe +unsubscribe &" REDIS_INBOX_PREFIX "*");
 }
 
 static void judge_killing(struct examiner *examiner, const redisReply *reply)
@@ -181,6 +196,7 @@ static void judge_scanning(struct examiner *examiner, const redisReply *reply)
 static const struct probe probes[] = {
     { { "CONFIG", "GET", "appendfsync" }, judge_fsync },
     { { "CONFIG", "GET", "save" }, judge_snapshots },
+    { { "CONFIG", "GET", "min-replicas-to-write" }, judge_replicas_wanted },
     { { "INFO" }, hf__redis_judge_info },
     { .words = { "CONFIG", "GET", "cluster-require-full-coverage" },
       .judge = hf__redis_judge_coverage,

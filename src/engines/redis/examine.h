@@ -5,6 +5,7 @@
 #include "redis.h"
 
 #define TEXT_SIZE 200
+#define NUMBER_SIZE 24
 
 struct probe;
 struct examiner;
@@ -25,6 +26,9 @@ struct examiner {
     int64_t began_ms;                    /* by the wall clock */
     char fsync[TEXT_SIZE];               /* appendfsync, or "" where we may not know */
     bool saves, saves_known;             /* snapshots are configured */
+    char replicas_wanted[NUMBER_SIZE];   /* min-replicas-to-write, and how many good ones there */
+    char replicas_good[NUMBER_SIZE];     /* are; or "" where we may not know */
+    bool fails_to_write;                 /* to disk, as INFO says */
     bool all_or_nothing;                 /* a cluster without one of its masters is down */
 };
 

@@ -84,9 +84,9 @@ static void judge_disk(struct examiner *examiner, const redisReply *reply)
 {
     char value[TEXT_SIZE];
     judge_writing(examiner, info_number(reply, "aof_enabled") == 1);
-    bool failing = strcmp(info(reply, "aof_last_write_status", value), "err") == 0 ||
-                   strcmp(info(reply, "rdb_last_bgsave_status", value), "err") == 0;
-    if (failing)
+    examiner->fails_to_write = strcmp(info(reply, "aof_last_write_status", value), "err") == 0 ||
+                               strcmp(info(reply, "rdb_last_bgsave_status", value), "err") == 0;
+    if (examiner->fails_to_write)
         hf__redis_danger(
             examiner, "the server failed to write to disk",
             "it refuses to grant locks (HF_ELIMIT) as long as it is configured to stop then",
@@ -98,6 +98,9 @@ static void judge_replicas(struct examiner *examiner, const redisReply *reply)
     char role[TEXT_SIZE], what[2 * TEXT_SIZE];
     long replicas = info_number(reply, "connected_slaves");
     info(reply, "role", role);
+    /* It says so where it wants some. */
+    hf__reply_info(reply, "min_slaves_good_slaves", examiner->replicas_good,
+                   sizeof examiner->replicas_good);
     hf__redis_fact(examiner, "replication", "%s, %ld replica%s", role, replicas,
                    replicas == 1 ? "" : "s");
     if (strcmp(role, "slave") == 0)

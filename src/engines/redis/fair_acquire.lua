@@ -10,6 +10,20 @@
 -- include hash_kind.lua
 local lock, last, queue, times = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local me = ARGV[1]
+
+-- Before 3.32, a client of Redisson sleeps until the one before it is dead, and if that time is over,
+-- until somebody tells it. Our time is short, and begins anew while we wait: theirs go with it.
+local function keep_distance(waiting, place, ends)
+    for i = place + 1, #waiting do
+        local time = tonumber(redis.call('zscore', times, waiting[i]) or '')
+        if time and not is_ours(waiting[i]) and time < ends + ARGV[6] then
+            time = ends + ARGV[6]
+            redis.call('zadd', times, time, waiting[i])
+        end
+        ends = time or ends
+    end
+end
+
 local ours = redis.call('hexists', lock, me) == 1
 local held = redis.call('exists', lock) == 1
 local kind = 'a mutex'
@@ -37,19 +51,17 @@ if ours or not held and (not first or first == me) then
 end
 local others = held and not is_ours(redis.call('hkeys', lock)[1])
 if ARGV[4] ~= '0' then
-    local others_before, waits = 0, false
-    for _, field in ipairs(redis.call('lrange', queue, 0, -1)) do
-        if field == me then
-            waits = true
-            break
-        elseif not is_ours(field) then
-            others_before = others_before + 1
-        end
+    local waiting, place, others_before = redis.call('lrange', queue, 0, -1), 1, 0
+    while waiting[place] and waiting[place] ~= me do
+        others_before = others_before + (is_ours(waiting[place]) and 0 or 1)
+        place = place + 1
     end
-    if not waits then
+    if not waiting[place] then
         redis.call('rpush', queue, me)
     end
-    redis.call('zadd', times, now_ms() + ARGV[5] + others_before * ARGV[6], me)
+    local ends = now_ms() + ARGV[5] + others_before * ARGV[6]
+    redis.call('zadd', times, ends, me)
+    keep_distance(waiting, place, ends)
     others = others or others_before > 0
 end
 local left = held and redis.call('pttl', lock) or redis.call('zscore', times, first) - now_ms()

@@ -23,6 +23,17 @@ local function drop_the_dead(queue, times)
     end
 end
 
+-- Somebody else's client was told that it is its turn, and nobody heard it. If it has just begun to
+-- wait, or listens elsewhere, it still comes at once, as the lock is free; if it is dead, it is not
+-- waited for as long as it was going to wait itself.
+local UNHEARD_MS = 10000
+local function expect_soon(times, first)
+    local latest = now_ms() + UNHEARD_MS
+    if tonumber(redis.call('zscore', times, first)) > latest then
+        redis.call('zadd', times, latest, first)
+    end
+end
+
 -- What becomes of a fair mutex that is free now: the first in the queue is given it if it is ours,
 -- and told to take it if it is somebody else's. Nothing if that is `asker`, who is here.
 local function pass_on_fairly(lock, queue, times, channel, last, asker, token_ms, grant_ms)
@@ -32,7 +43,9 @@ local function pass_on_fairly(lock, queue, times, channel, last, asker, token_ms
             return
         end
         if not is_ours(first) then
-            redis.call('publish', channel .. ':' .. first, '0')
+            if redis.call('publish', channel .. ':' .. first, '0') == 0 then
+                expect_soon(times, first)
+            end
             return
         end
         redis.call('lpop', queue)

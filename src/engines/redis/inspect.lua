@@ -2,6 +2,7 @@
 -- include queue.lua
 -- include permits.lua
 -- include ours.lua
+-- include reader_life.lua
 -- Shows a lock: nothing is changed.
 -- KEYS end with the mutex's channel. ARGV: the queue of our clients that wait for a mutex, the queue of
 -- a fair mutex.
@@ -62,13 +63,12 @@ end
 local function show_rw()
     local holders, waiters = {}, places()
     local all = redis.call('hgetall', lock)
-    local base = string.find(lock, '{', 1, true) and lock or '{' .. lock .. '}'
     for i = 1, #all, 2 do
         local field, holds = all[i], tonumber(all[i + 1])
         if string.sub(field, -6) == ':write' then
             holders[#holders + 1] = {'write', 0, string.sub(field, 1, -7), redis.call('pttl', lock)}
         elseif holds then
-            local left = redis.call('pttl', base .. ':' .. field .. ':rwlock_timeout:' .. holds)
+            local left = left_of(field, holds)
             if left > 0 then
                 holders[#holders + 1] = {'read', 0, field, left}
             end

@@ -72,7 +72,7 @@ struct redis_kind {
 };
 
 /* The keys of one lock that a script may need to know. */
-#define REDIS_KEYS_OF_ONE 4u
+#define REDIS_KEYS_OF_ONE 3u
 
 /* How questions of one kind are asked together, in one call of a script. KEYS are the first key of
  * each, then the second of each, and so on; ARGV what is common to all, then each one's field. It

@@ -1,5 +1,5 @@
-/* Showing everything that is in use. What is locked at all is found by the tokens, which every
- * grant of ours leaves for most of a day; what has none, by the mark of its kind. */
+/* Showing everything that is in use, as far as it can be found: by the tokens, which every grant of
+ * ours leaves for most of a day; by the mark of a kind that has none; and by the queues. */
 #include "listing.h"
 #include "cluster.h"
 #include "names.h"
@@ -9,10 +9,20 @@
 
 #define SCAN_COUNT "500"
 
-/* What is in use has one of these at least: a token, or the mark of a kind without tokens. */
-enum { OF_TOKENS, OF_MARKS, PREFIXES };
-static const char *const prefixes[] = {
-    [OF_TOKENS] = REDIS_TOKEN_PREFIX, [OF_MARKS] = REDIS_MARK_PREFIX
+/* Two walks through all keys, each of which finds those of several prefixes. */
+static const char *const patterns[] = { "redisson_lock_*:*", "holdfast_*:*" };
+enum { PATTERNS = sizeof patterns / sizeof *patterns };
+
+/* What is behind one of these, and a colon, is a name. */
+static const struct {
+    const char *text;
+    bool own; /* as hf__command_own makes it, or else hf__command_derived */
+} prefixes[] = {
+    { REDIS_TOKEN_PREFIX, false },      /* a grant of ours, within hours */
+    { REDIS_FAIR_QUEUE_PREFIX, false }, /* anybody's wait for a fair mutex */
+    { REDIS_MARK_PREFIX, true },        /* a semaphore, a counter or a latch of ours */
+    { REDIS_QUEUE_PREFIX, true },       /* our waits for a mutex */
+    { REDIS_PLACES_PREFIX, true },      /* and for anything else */
 };
 
 /* Is there another server to look through? */
@@ -22,7 +32,7 @@ static bool goes_on(struct listing *listing)
     struct redis *next = cluster ? hf__cluster_next(cluster, listing->at) : NULL;
     if (next)
         listing->at = next;
-    listing->prefix = 0;
+    listing->pattern = 0;
     return next != NULL;
 }
 
@@ -45,10 +55,10 @@ void hf__listing_end(struct listing *listing)
 static void page_seen(struct listing *listing)
 {
     if (listing->cursor == 0)
-        listing->prefix++;
+        listing->pattern++;
     if (listing->failed)
         hf__listing_end(listing);
-    else if (listing->prefix < PREFIXES)
+    else if (listing->pattern < PATTERNS)
         hf__listing_scan(listing);
     else if (goes_on(listing))
         hf__listing_begin(listing);
@@ -98,19 +108,28 @@ static void look_at(struct redis *redis, struct listing *listing, const char *na
 
 /* A token at "{name}" is of the lock "name", and of a lock that is called "{name}": Redisson does
  * not tell them apart. A mark there is of "name", and at ":{name}" of "{name}". */
-static void look_at_owners(struct redis *redis, struct listing *listing, const redisReply *key)
+static void look_at_owners(struct redis *redis, struct listing *listing, const char *rest,
+                           size_t length, bool own)
 {
-    size_t prefix = strlen(prefixes[listing->prefix]) + 1;
-    if (key->type != REDIS_REPLY_STRING || (size_t)key->len <= prefix)
-        return;
-    const char *rest = key->str + prefix;
-    size_t length = (size_t)key->len - prefix;
-    if (listing->prefix == OF_TOKENS)
+    if (!own)
         look_at(redis, listing, rest, length);
     else if (*rest == ':')
         look_at(redis, listing, rest + 1, length - 1);
     if (length > 2 && *rest == '{' && rest[length - 1] == '}' && !memchr(rest + 1, '{', length - 1))
         look_at(redis, listing, rest + 1, length - 2);
+}
+
+static void look_behind_prefix(struct redis *redis, struct listing *listing, const redisReply *key)
+{
+    if (key->type != REDIS_REPLY_STRING)
+        return;
+    for (size_t i = 0; i < sizeof prefixes / sizeof *prefixes; i++) {
+        size_t before = strlen(prefixes[i].text);
+        if ((size_t)key->len > before + 1 && key->str[before] == ':' &&
+            memcmp(key->str, prefixes[i].text, before) == 0)
+            look_at_owners(redis, listing, key->str + before + 1, (size_t)key->len - before - 1,
+                           prefixes[i].own);
+    }
 }
 
 static void scan_answered(struct connection *connection, struct question *question,
@@ -126,7 +145,7 @@ static void scan_answered(struct connection *connection, struct question *questi
         int64_t cursor = hf__reply_number(reply->element[0]);
         listing->cursor = cursor > 0 ? (uint64_t)cursor : 0;
         for (size_t i = 0; i < reply->element[1]->elements; i++)
-            look_at_owners(redis, listing, reply->element[1]->element[i]);
+            look_behind_prefix(redis, listing, reply->element[1]->element[i]);
     } else {
         hf__listing_fail(connection, question, reply, listing);
     }
@@ -141,7 +160,7 @@ static void send_scan(struct connection *connection, struct question *question)
     hf__command_begin(&command, "SCAN");
     hf__command_print(&command, "%llu", (unsigned long long)question->listing->cursor);
     hf__command_print(&command, "MATCH");
-    hf__command_print(&command, "%s:*", prefixes[question->listing->prefix]);
+    hf__command_print(&command, "%s", patterns[question->listing->pattern]);
     hf__command_print(&command, "COUNT");
     hf__command_print(&command, SCAN_COUNT);
     hf__connection_write(connection, question, &command);

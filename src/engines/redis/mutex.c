@@ -87,8 +87,8 @@ static void add_give_common(const struct redis *redis, struct command *command,
 
 static const struct redis_many give_many = {
     .script = REDIS_MUTEX_RELEASE_MANY,
-    .keys = 4,
-    .add_key = { hf__redis_add_lock, channel, hf__redis_add_token, add_queue },
+    .keys = 3,
+    .add_key = { hf__redis_add_lock, channel, add_queue },
     .leaves = hf__release_leaves,
     .add_common = add_give_common,
 };
@@ -108,8 +108,11 @@ static bool may_count_on(const struct redis *redis, const struct hf_op *op)
 static void release(struct connection *connection, struct command *command, const struct hf_op *op)
 {
     const struct redis *redis = connection->redis;
-    hf__connection_script(connection, command, REDIS_MUTEX_RELEASE, give_many.keys);
-    add_keys(redis, command, &give_many, op);
+    hf__connection_script(connection, command, REDIS_MUTEX_RELEASE, 4);
+    hf__redis_add_lock(redis, command, op);
+    channel(redis, command, op);
+    hf__redis_add_token(redis, command, op);
+    add_queue(redis, command, op);
     hf__redis_add_field(redis, command, op);
     hf__command_number(command, may_count_on(redis, op) ? (int64_t)(op->token + 1) : 0);
 }

@@ -1,4 +1,4 @@
--- Takes many mutexes, each as if it were alone.
+-- Takes many mutexes, each as if it were alone. No two of them have one token.
 -- KEYS: the locks, their tokens, and, of those that wait, the queues of our clients that do. ARGV: the
 -- lease in ms of them all, the tokens' time to live, the queues', whether they wait; for each the
 -- owner's field.
@@ -6,7 +6,7 @@
 -- has to ask alone.
 -- include token.lua
 -- include lease_end.lua
-local call = redis.call
+local call, KEYS, ARGV = redis.call, KEYS, ARGV
 local lease_ms, token_ms, queue_ms, waits = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 local count = #KEYS / (waits == '0' and 2 or 3)
 clock = time
@@ -21,13 +21,11 @@ local all_free = no_tokens or waits ~= '2' and redis.pcall('exists', unpack(KEYS
 local lasts = all_free and not no_tokens and
     redis.pcall('mget', unpack(KEYS, count + 1, 2 * count)) or {}
 
--- Two names may share a token, as `a` and `{a}` do.
-local answers, taken, i = {}, {}, 0
+local answers, i = {}, 0
 local function take_free()
-    while i < count and not taken[KEYS[count + i + 1]] do
+    while i < count do
         i = i + 1
         local lock, key, field = KEYS[i], KEYS[count + i], ARGV[4 + i]
-        taken[key] = true
         answers[i] = no_tokens and now or counted_on(key, lasts[i], now, quarter) or
             next_token(key, token_ms, field)
         call('hset', lock, field, '1')

@@ -1,8 +1,9 @@
 -- Gives many mutexes back, each as if it were alone.
--- KEYS: the locks, their channels, their tokens, the queues of our clients that wait. ARGV: the
+-- KEYS: the locks, their channels, the queues of our clients that wait. ARGV: the
 -- tokens' time to live, the lease in ms of who is given one; for each the owner's field.
 -- Answers for each what it is answered alone; or nothing, where that is an error: it has to ask alone.
-local call, count = redis.call, #KEYS / 4
+local call, KEYS, ARGV = redis.call, KEYS, ARGV
+local count = #KEYS / 3
 local answers, i = {}, 0
 local function give_unwanted()
     while i < count do
@@ -15,7 +16,7 @@ local function give_unwanted()
 end
 
 -- One look at all queues is cheaper than as many looks, and mostly nobody of ours waits for any.
-local nobody_waits = redis.pcall('exists', unpack(KEYS, 3 * count + 1)) == 0
+local nobody_waits = redis.pcall('exists', unpack(KEYS, 2 * count + 1)) == 0
 if nobody_waits and not pcall(give_unwanted) then
     answers[i] = false
 end
@@ -23,12 +24,14 @@ end
 if i == count then
     return answers
 end
+-- So are the tokens' names, which end as the channels' do.
 -- include mutex_give.lua
 local function give_each()
     while i < count do
         i = i + 1
-        local answer = give(KEYS[i], KEYS[count + i], KEYS[2 * count + i], KEYS[3 * count + i],
-                            ARGV[1], ARGV[2], ARGV[2 + i])
+        local channel = KEYS[count + i]
+        local token = 'redisson_lock_token' .. string.sub(channel, 1 + #'redisson_lock__channel')
+        local answer = give(KEYS[i], channel, token, KEYS[2 * count + i], ARGV[1], ARGV[2], ARGV[2 + i])
         answers[i] = type(answer) == 'number' and answer
     end
 end

@@ -29,6 +29,11 @@ void hf__redis_add_token(const struct redis *redis, struct command *command, con
     hf__command_derived(command, REDIS_TOKEN_PREFIX, op->name, op->name_length);
 }
 
+bool hf__names_may_share_token(const struct hf_op *op)
+{
+    return op->name[0] == '{' && op->name[op->name_length - 1] == '}';
+}
+
 void hf__names_permits(struct command *command, const char *name, uint32_t length)
 {
     if (memchr(name, '{', length))
@@ -44,7 +49,7 @@ void hf__names_script(struct connection *connection, struct command *command,
     hf__connection_script(connection, command, script, 7);
     hf__command_add(command, name, length);
     hf__command_derived(command, REDIS_TOKEN_PREFIX, name, length);
-    hf__command_own(command, "holdfast_queue", name, length);
+    hf__command_own(command, REDIS_PLACES_PREFIX, name, length);
     hf__command_own(command, "holdfast_alive", name, length);
     hf__command_own(command, REDIS_MARK_PREFIX, name, length);
     hf__names_permits(command, name, length);

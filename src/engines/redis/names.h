@@ -13,6 +13,7 @@ struct connection;
 #define REDIS_CHANNEL_PREFIX "redisson_lock__channel"
 #define REDIS_MARK_PREFIX "holdfast_kind"
 #define REDIS_QUEUE_PREFIX "holdfast_lock_queue"
+#define REDIS_PLACES_PREFIX "holdfast_queue"
 #define REDIS_FAIR_QUEUE_PREFIX "redisson_lock_queue"
 #define REDIS_FAIR_TIMES_PREFIX "redisson_lock_timeout"
 
@@ -30,6 +31,8 @@ void hf__names_permits(struct command *command, const char *name, uint32_t lengt
 void hf__redis_add_lock(const struct redis *redis, struct command *command, const struct hf_op *op);
 void hf__redis_add_token(const struct redis *redis, struct command *command,
                          const struct hf_op *op);
+/* `a` and `{a}` have one token. */
+bool hf__names_may_share_token(const struct hf_op *op);
 /* Begins a script's command with all the keys that names.lua expects. */
 void hf__names_script(struct connection *connection, struct command *command,
                       enum redis_script script, enum redis_channel channel, const char *name,

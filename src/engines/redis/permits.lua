@@ -12,6 +12,10 @@ local function hex(id)
     end))
 end
 
+local function has_in_all(total)
+    return 'has ' .. total .. (total == 1 and ' permit' or ' permits')
+end
+
 local function tell_free(free)
     if free > 0 then
         redis.call('publish', channel, free)

@@ -1,6 +1,14 @@
 /* Questions: their memory, and what it means when one is not answered as hoped. */
 #include "base/testing.h"
+#include "names.h"
 #include "redis.h"
+
+#include <string.h>
+
+/* Of the server's words, which may be long. */
+#define WORDS_MAX 150
+/* A script's, in hexadecimal digits. */
+#define DIGEST_LENGTH 40
 
 struct question *hf__question_new(struct redis *redis)
 {
@@ -33,8 +41,26 @@ void hf__question_ignored(struct connection *connection, struct question *questi
     hf__question_free(connection->redis, question);
 }
 
+/* What a user who is refused something has to be given (ACL). */
+static const char *right_that_lacks(const struct redis *redis, const redisReply *reply)
+{
+    switch (hf__reply_denial(reply)) {
+    case REPLY_DENIES_COMMAND:
+        return "this user may not call a command that it needs; `holdfast doctor` lists them";
+    case REPLY_DENIES_KEYS:
+        return redis->settings.simple
+                   ? "this user needs the keys ~NAME ~" REDIS_TOKEN_PREFIX ":* of a lock"
+                   : "this user needs the keys ~NAME ~{NAME}:* ~redisson_* ~holdfast_* of a lock";
+    case REPLY_DENIES_CHANNELS:
+        return "this user needs the channels &redisson_* &" REDIS_INBOX_PREFIX "*";
+    case REPLY_DENIES_NOTHING:
+    default:
+        return "the server refuses this user";
+    }
+}
+
 /* What the user is to do about an error of the server's. */
-static const char *advice(const struct redis *redis, int code)
+static const char *advice(const struct redis *redis, int code, const redisReply *reply)
 {
     if (redis->cluster && code == HF_ENOTSUP)
         return "this server is not part of a cluster; redis: is the URL for it";
@@ -46,7 +72,7 @@ static const char *advice(const struct redis *redis, int code)
                    : "the name is in use as another kind of thing; if that is a plain lock (SET NX "
                      "PX, as redis-py's), say format=simple";
     case HF_DENIED:
-        return "the server refuses this user; it needs the lock's keys, channels and commands";
+        return right_that_lacks(redis, reply);
     case HF_ELIMIT:
         return "the server takes no more";
     case HF_ENOTSUP:
@@ -55,7 +81,10 @@ static const char *advice(const struct redis *redis, int code)
         return "in a cluster a name has either no braces at all or a pair with something inside, "
                "and a latch's has none";
     case HF_UNREACHABLE:
-        return "the server is not ready";
+        return hf__reply_says(reply, "NOREPLICAS")
+                   ? "too few replicas follow the server, so it writes nothing "
+                     "(min-replicas-to-write)"
+                   : "the server is not ready";
     default:
         return "the server's answer is not understood";
     }
@@ -69,6 +98,17 @@ static int code_of(const struct redis *redis, const redisReply *reply)
     if (redis->cluster && hf__reply_says(reply, "CROSSSLOT"))
         return HF_EINVAL;
     return hf__reply_code(reply);
+}
+
+/* The server's words, without what Redis 7 adds to them: "... script: DIGEST, on LINE." says
+ * nothing to who wants a lock. */
+static int length_of_words(const char *words)
+{
+    static const char begin[] = " script: ";
+    const char *added = strstr(words, begin);
+    if (added && strspn(added + sizeof begin - 1, "0123456789abcdef") == DIGEST_LENGTH)
+        return (int)(added - words);
+    return (int)strlen(words);
 }
 
 int hf__question_failed(const struct connection *connection, const struct question *question,
@@ -87,11 +127,14 @@ int hf__question_failed(const struct connection *connection, const struct questi
     *definite = code != HF_UNREACHABLE;
     /* There the server's own words are of scripts and types. */
     if (code == HF_EKIND) {
-        hf__explain(error, code, 0, "Redis at %.100s: %s", shown, advice(connection->redis, code));
+        hf__explain(error, code, 0, "Redis at %.100s: %s", shown,
+                    advice(connection->redis, code, reply));
         return code;
     }
-    hf__explain(error, code, 0, "Redis at %.100s: %s: %.150s", shown,
-                advice(connection->redis, code),
-                reply->type == REDIS_REPLY_ERROR ? reply->str : "a reply of another shape");
+    const char *words = reply->type == REDIS_REPLY_ERROR ? reply->str : "a reply of another shape";
+    int length = length_of_words(words);
+    hf__explain(error, code, 0, "Redis at %.100s: %s: %.*s", shown,
+                advice(connection->redis, code, reply), length < WORDS_MAX ? length : WORDS_MAX,
+                words);
     return code;
 }

@@ -136,3 +136,17 @@ int hf__reply_code(const redisReply *error)
             return meanings[i].code;
     return HF_EINTERNAL;
 }
+
+/* The sentences differ between versions, and between scripts and commands; these words do not. The
+ * sentence about a command is looked for first: it may name a user who is called "key". */
+enum reply_denial hf__reply_denial(const redisReply *error)
+{
+    const char *text = hf__reply_text(error);
+    if (hf__reply_code(error) != HF_DENIED)
+        return REPLY_DENIES_NOTHING;
+    if (strstr(text, "permissions to run") || strstr(text, "can't run this command"))
+        return REPLY_DENIES_COMMAND;
+    if (strstr(text, " channel"))
+        return REPLY_DENIES_CHANNELS;
+    return strstr(text, " key") ? REPLY_DENIES_KEYS : REPLY_DENIES_NOTHING;
+}

@@ -28,4 +28,13 @@ const char *hf__reply_info(const redisReply *reply, const char *key, char *value
 int hf__reply_code(const redisReply *error);
 bool hf__reply_says(const redisReply *reply, const char *word);
 
+/* What an error reply says that the user may not use. */
+enum reply_denial {
+    REPLY_DENIES_NOTHING,
+    REPLY_DENIES_COMMAND,
+    REPLY_DENIES_KEYS,
+    REPLY_DENIES_CHANNELS
+};
+enum reply_denial hf__reply_denial(const redisReply *error);
+
 #endif

@@ -1,19 +1,5 @@
--- A read hold lives as long as its own key. Java's may have several, numbered from 1; ours have one.
-local base = string.find(lock, '{', 1, true) and lock or '{' .. lock .. '}'
-
-local function life_of(reader, number)
-    return base .. ':' .. reader .. ':rwlock_timeout:' .. number
-end
-
--- The longest life of a reader's holds in ms; 0: it is dead.
-local function left_of(reader, holds)
-    local most = 0
-    for number = math.min(holds, 1000), 1, -1 do
-        most = math.max(most, redis.call('pttl', life_of(reader, number)))
-    end
-    return most
-end
-
+-- Part of the scripts that change read-write locks.
+-- include reader_life.lua
 -- How long the first reader that is found alive has left; 0: there is none. The dead are removed.
 local function living_reader()
     local cursor = '0'

@@ -26,7 +26,7 @@ elseif not another and not free then
 end
 local taken = redis.call('zcard', permits)
 if not another and limit > 0 and free + taken ~= limit then
-    another = 'has ' .. (free + taken) .. ' permits, not ' .. limit
+    another = has_in_all(free + taken) .. ', not ' .. limit
 end
 if another then
     leave_line(place)
@@ -34,9 +34,11 @@ if another then
 end
 local ours = count_of(prefix, wanted) == wanted
 if not ours and wanted > free + taken then
-    leave_line(place)
-    return {-3, 'has ' .. (free + taken) .. ' permits: ' .. wanted ..
-                ' can never be had; ask for fewer'}
+    -- The semaphore may have become smaller while this one stood in the way of others.
+    if leave_line(place) then
+        tell_free(free)
+    end
+    return {-3, has_in_all(free + taken) .. ': ' .. wanted .. ' can never be had; ask for fewer'}
 end
 -- What can be had, now or later, makes the semaphore; a wish that cannot leaves nothing.
 if is_new then

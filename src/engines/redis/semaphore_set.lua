@@ -18,10 +18,12 @@ if wanted == 0 then
     return {1}
 end
 if free then
-    tell_free(redis.call('incrby', lock, wanted - taken - free))
+    free = redis.call('incrby', lock, wanted - taken - free)
 else
-    redis.call('set', lock, wanted - taken)
-    tell_free(wanted - taken)
+    free = wanted - taken
+    redis.call('set', lock, free)
 end
 redis.call('set', mark, 'a semaphore')
+-- All who wait look again, also if none is free: who waits for more than there are by now is told.
+redis.call('publish', channel, math.max(0, free))
 return {1}

@@ -3,6 +3,7 @@
  * alone; what makes the script of one of them fail is asked again alone, and told in the server's
  * own words. */
 #include "kinds.h"
+#include "names.h"
 #include "redis.h"
 
 /* So many at a time: the server does nothing else meanwhile. */
@@ -148,8 +149,8 @@ static void turn_ends(struct hf_task *task)
 void hf__together_ask(struct redis *redis, struct question *question, const struct redis_many *many)
 {
     /* In a cluster, what is asked together hardly ever has one slot; of a quorum's servers each has
-     * its own to say to each. */
-    if (!many || redis->cluster || redis->quorum) {
+     * its own to say to each. What has another's token must not be counted on together with it. */
+    if (!many || redis->cluster || redis->quorum || hf__names_may_share_token(question->op)) {
         hf__redis_ask(redis, question, question->op->name, question->op->name_length);
         return;
     }

@@ -14,10 +14,12 @@ local function quarter_of(number, token_ms)
 end
 
 -- The next token of a lock whose last one is known, where there is nothing to do but count on: it is
--- of this quarter, and behind the clock. Else nothing.
+-- of this quarter, and behind the clock. Else nothing. Redis would make a text of the number as of one
+-- with a fraction, which costs it as much as half a call.
 local function counted_on(key, last, now, quarter)
     last = tonumber(last)
-    return last and last >= quarter and last < now and redis.call('incrby', key, now - last)
+    return last and last >= quarter and last < now and
+        redis.call('incrby', key, string.format('%d', now - last))
 end
 
 -- For who wants none no key is made, and the number only tells one grant from the next. A key that is

@@ -56,6 +56,13 @@ static int read_seeds(struct redis_settings *settings, struct hf_url *url, hf_er
     return HF_OK;
 }
 
+/* redis:6379, or redis:/host: what was meant as a host would be taken for a database. */
+static bool lacks_slashes(const struct hf_url *url)
+{
+    return !url->host_count && *url->path &&
+           (*url->path != '/' || url->path[1 + strspn(url->path + 1, "0123456789")]);
+}
+
 static int read_place(struct redis_settings *settings, struct hf_url *url, hf_error *error)
 {
     struct hf_stream_place *place = &settings->place;
@@ -78,6 +85,9 @@ static int read_place(struct redis_settings *settings, struct hf_url *url, hf_er
         return hf__url_refuse(url, error, "this engine speaks to one server; name one host");
     if (url->user && !url->host_count)
         return hf__url_refuse(url, error, "the host is missing after the '@'");
+    if (lacks_slashes(url))
+        return hf__url_refuse(url, error, "the host stands behind \"//\": %s://host:port/database",
+                              url->scheme);
     place->host = url->host_count ? url->hosts[0].name : "127.0.0.1";
     place->port = url->host_count && url->hosts[0].port ? url->hosts[0].port : REDIS_PORT;
     snprintf(settings->shown, sizeof settings->shown, "%.250s:%u", place->host, place->port);

@@ -63,7 +63,7 @@ static void watch_answered(struct zookeeper *zk, struct zk_request *request, str
         hf__zk_fail(zk, place, request, reply);
     else if (!is_of_my_kind(place->op, &reply->body))
         hf__zk_wrong_kind(zk, place);
-    else {
+    else if (!place->permits || !hf__zk_semaphore_is_in_vain(zk, place)) {
         hf__zk_watch_add(zk, place, place->watched);
         place->op->rests_on = &place->session->lease;
         hf__zk_finish(zk, place, HF_REFUSED);
@@ -91,6 +91,8 @@ static void ask_about(struct zookeeper *zk, struct zk_place *place, const struct
         hf__zk_withdraw(zk, place, HF_FAILED);
         return;
     }
+    if (watch && place->permits && !hf__zk_semaphore_look(zk, place))
+        return;
     struct zk_request *request = hf__zk_place_request(zk, place, ZK_GET_DATA, answered);
     if (!request) {
         hf__zk_no_memory(zk, place);

@@ -10,6 +10,7 @@
  * is its first lease. What may have been made without our hearing of it is cleared away first. */
 #include "semaphore.h"
 
+#include "base/error.h"
 #include "base/testing.h"
 
 #include <inttypes.h>
@@ -235,8 +236,24 @@ static void made(struct zookeeper *zk, void *arg, int code, hf_error *error)
 
 static void never_so_many(struct zookeeper *zk, struct zk_place *place, int64_t total)
 {
-    never(zk, place, HF_EINVAL, "has %" PRId64 " permits: %u can never be had; ask for fewer",
-          total, place->op->permits);
+    never(zk, place, HF_EINVAL, "has %" PRId64 " permit%s: %u can never be had; ask for fewer",
+          total, hf__plural(total), place->op->permits);
+}
+
+bool hf__zk_semaphore_is_in_vain(struct zookeeper *zk, struct zk_place *place)
+{
+    const struct hf_op *op = place->op;
+    int64_t total = place->permits->total;
+    if (total < 0)
+        return false;
+    if (op->limit > 0 && total != op->limit)
+        never(zk, place, HF_EKIND, "has %" PRId64 " permit%s, not %u", total, hf__plural(total),
+              op->limit);
+    else if (op->permits > total)
+        never_so_many(zk, place, total);
+    else
+        return false;
+    return true;
 }
 
 static void judge(struct zookeeper *zk, struct zk_place *place, int64_t total, int32_t taken)
@@ -249,10 +266,8 @@ static void judge(struct zookeeper *zk, struct zk_place *place, int64_t total, i
     permits->total = total;
     if (total < 0)
         never(zk, place, HF_EKIND, "does not say how many permits it has; name a limit");
-    else if (op->limit > 0 && total != op->limit)
-        never(zk, place, HF_EKIND, "has %" PRId64 " permits, not %u", total, op->limit);
-    else if (op->permits > total)
-        never_so_many(zk, place, total);
+    else if (hf__zk_semaphore_is_in_vain(zk, place))
+        return;
     else if (taken + (int64_t)op->permits > total)
         refuse(zk, place);
     else if (permits->first)
@@ -315,6 +330,40 @@ bool hf__zk_semaphore_turn(struct zookeeper *zk, struct zk_place *place)
         return false;
     place->permits->first = false;
     ask_for_total(zk, place, false);
+    return true;
+}
+
+/* ---- further back ---- */
+
+static void total_noted(struct zookeeper *zk, struct zk_request *request, struct zk_reply *reply)
+{
+    size_t length;
+    (void)zk;
+    if (hf__zk_is_late(request) || !reply || reply->error != ZK_OK)
+        return;
+    const char *data = hf__zk_read_bytes(&reply->body, &length);
+    request->place->permits->total = hf__zk_total(data, length);
+}
+
+/* A semaphore that is not there has no data, but can be watched until it is. */
+bool hf__zk_semaphore_look(struct zookeeper *zk, struct zk_place *place)
+{
+    struct zk_permits *permits = place->permits;
+    static const struct {
+        int32_t operation;
+        zk_answered *answered;
+        bool watch;
+    } looks[] = { { ZK_EXISTS, hf__zk_no_matter, true }, { ZK_GET_DATA, total_noted, false } };
+    permits->total = -1;
+    hf__zk_watch_path(zk, place, permits->leases);
+    for (unsigned i = 0; i < sizeof looks / sizeof looks[0]; i++) {
+        struct zk_request *request = ask(zk, place, looks[i].operation, looks[i].answered);
+        if (!request)
+            return false;
+        hf__zk_write_text(&request->body, permits->leases);
+        hf__zk_write_bool(&request->body, looks[i].watch);
+        hf__zk_ask(zk, request);
+    }
     return true;
 }
 

@@ -23,11 +23,11 @@ struct zk_permits {
     uint32_t out;            /* answers that are missing */
     int vain_error;          /* why it is in vain to go on: a refusal; ZK_OK if it is not */
     int refusal;             /* the first error among the answers; ZK_OK: there was none */
-    int64_t total;
-    bool unknown;  /* there may be leases of ours that are not known */
-    bool watching; /* the question for the total set a watch */
-    bool first;    /* a bare try has not written yet */
-    bool failed;   /* one of the answers was none */
+    int64_t total;           /* below 0: not known */
+    bool unknown;            /* there may be leases of ours that are not known */
+    bool watching;           /* the question for the total set a watch */
+    bool first;              /* a bare try has not written yet */
+    bool failed;             /* one of the answers was none */
     hf__zk_cleared *cleared;
 };
 
@@ -59,6 +59,11 @@ void hf__zk_permits_forget(struct zk_place *place);
 bool hf__zk_semaphore_begin(struct zookeeper *zk, struct zk_place *place);
 /* Nobody stands in front. True: it goes on here; false: the claim has its leases. */
 bool hf__zk_semaphore_turn(struct zookeeper *zk, struct zk_place *place);
+/* Somebody does, and the node in front is asked about next: how many permits are there in all, now
+ * and when that changes? False: out of memory, and the attempt has ended with that. */
+bool hf__zk_semaphore_look(struct zookeeper *zk, struct zk_place *place);
+/* After both answers. True: it waits in vain, and the attempt has ended with that. */
+bool hf__zk_semaphore_is_in_vain(struct zookeeper *zk, struct zk_place *place);
 
 /* ---- leases.c: what was taken goes back ---- */
 

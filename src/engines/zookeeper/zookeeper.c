@@ -40,7 +40,7 @@ const struct hf_engine_ops hf__zookeeper = {
     .name = "zookeeper",
     .schemes = schemes,
     .caps = HF_CAP_MUTEX | HF_CAP_FAIR | HF_CAP_RW | HF_CAP_PERMIT | HF_CAP_LATCH | HF_CAP_TOKEN |
-            HF_CAP_INSPECT | HF_CAP_BREAK,
+            HF_CAP_INSPECT | HF_CAP_INSPECT_ALL | HF_CAP_BREAK,
     .open = open_zookeeper,
     .close = close_zookeeper,
     .attempt = hf__zk_sessions_attempt,

@@ -1,0 +1,16 @@
+-- Part of other scripts, those that show a lock among them: nothing is changed here.
+-- A read hold lives as long as its own key. Java's may have several, numbered from 1; ours have one.
+local base = string.find(lock, '{', 1, true) and lock or '{' .. lock .. '}'
+
+local function life_of(reader, number)
+    return base .. ':' .. reader .. ':rwlock_timeout:' .. number
+end
+
+-- The longest life of a reader's holds in ms; 0: it is dead.
+local function left_of(reader, holds)
+    local most = 0
+    for number = math.min(holds, 1000), 1, -1 do
+        most = math.max(most, redis.call('pttl', life_of(reader, number)))
+    end
+    return most
+end
