@@ -90,7 +90,7 @@ void cli_bench_print_rows(const struct cli_bench *bench, enum cli_bench_measure 
         else
             print_times(bench, &bench->rows[i]);
     }
-    fflush(stdout);
+    cli_flush();
 }
 
 static void print_aims(const struct cli_bench *bench)
@@ -118,7 +118,7 @@ static void print_notes(const struct cli_bench *bench)
     for (unsigned i = 0; i < bench->row_count; i++)
         sqlite = sqlite || strcmp(bench->rows[i].subject->key, "sqlite") == 0;
     printf("\nTimes     p50 and p99 of each round; of those the median over %u round%s.\n", rounds,
-           rounds == 1 ? "" : "s");
+           cli_plural(rounds));
     if (bench->plain.batch > 1)
         printf("Pairs     The clock is read every %u of them%s, so p99 is that of their means.\n",
                bench->plain.batch, sqlite ? " (SQLite: each)" : "");
@@ -130,7 +130,7 @@ static void print_notes(const struct cli_bench *bench)
     puts("Takeover  From the kill to the return from lock, in which the other has been for 30 ms.");
     printf(
         "Crowd     %u run%s of %.1f s each, the one of middling evenness (least / mean) shown.\n",
-        runs, runs == 1 ? "" : "s", (double)bench->plan.crowd_ms / 1000);
+        runs, cli_plural(runs), (double)bench->plan.crowd_ms / 1000);
     puts("          Each turn also reads the clock. The lock guards a plain number, which takes "
          "0.1 us\n"
          "          to change, and no change was lost.");

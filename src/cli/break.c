@@ -25,7 +25,7 @@ static int report(const struct cli_settings *settings, const char *name, uint32_
                      name);
     else if (!settings->quiet)
         cli_complain("'%s' was taken away from %" PRIu32 " holder%s", name, count,
-                     count == 1 ? "" : "s");
+                     cli_plural(count));
     return count == 0 ? CLI_FINDINGS : CLI_OK;
 }
 

@@ -122,6 +122,9 @@ void cli_age_format(char *buffer, size_t size, int64_t since_ms);
 int64_t cli_now_ms(void); /* a clock that goes on in suspend */
 /* What is left until `at_ms`, as poll takes it: a long time is cut short, so look again. */
 int cli_poll_ms(int64_t at_ms);
+/* The name as part of a command that a sentence shows, or "NAME" if a shell would not take it as it
+ * is, or the command take it for an option. */
+const char *cli_typed_name(const char *name);
 /* Percent-encodes all but letters, digits and "-._~/" into `buffer`, cutting what does not fit. */
 void cli_percent_encode(char *buffer, size_t size, const char *text);
 
@@ -133,6 +136,14 @@ void cli_make_printable(char *buffer, size_t size, const char *text, size_t leng
 int cli_exit_code(int code);
 /* One line on standard error, made printable: names and owner texts may be anybody's. */
 __attribute__((format(printf, 1, 2))) void cli_complain(const char *format, ...);
+/* What the noun after a number ends with. */
+static inline const char *cli_plural(uint64_t count)
+{
+    return count == 1 ? "" : "s";
+}
+/* Writes out what was printed: 0, or why the first time failed that did, since what is lost then
+ * leaves nothing to try again with. */
+int cli_flush(void);
 /* A line, or the beginning of one, made printable: `end` follows as it is. */
 __attribute__((format(printf, 3, 4))) void cli_say(FILE *out, const char *end, const char *format,
                                                    ...);

@@ -83,7 +83,7 @@ static void print_findings(struct cli_doctor *doctor, bool is_whole)
         free(doctor->text);
     }
     if (doctor->findings)
-        printf("\n%u finding%s.\n", doctor->findings, doctor->findings == 1 ? "" : "s");
+        printf("\n%u finding%s.\n", doctor->findings, cli_plural(doctor->findings));
     else if (is_whole)
         puts("\nNothing endangers locks here, as far as can be seen.");
 }
@@ -215,7 +215,10 @@ static int check_locks(struct cli_doctor *doctor)
             check_waiter(doctor, entry);
     }
     if (code == HF_OK)
-        cli_doctor_fact(doctor, "in use", "%u held, %u waiting", holders, waiters);
+        cli_doctor_fact(doctor, "in use", "%u held, %u waiting%s", holders, waiters,
+                        hf_caps(doctor->session->client) & HF_CAP_INSPECT_ALL
+                            ? ""
+                            : ", of what holdfast took or waits for");
     cli_picture_release(&picture);
     return code;
 }
@@ -257,6 +260,17 @@ static int excuse(struct cli_doctor *doctor, const char *key, int code)
     return HF_OK;
 }
 
+/* By a lock a store may find out that it cannot write it: that is said when it is asked again. */
+static int try_lock(struct cli_doctor *doctor)
+{
+    int measured = measure(doctor);
+    int code = excuse(doctor, "lock + unlock", measured);
+
+    if (measured == HF_ELIMIT && code == HF_OK)
+        cli_doctor_check_store_again(doctor);
+    return code;
+}
+
 static int examine(struct cli_doctor *doctor)
 {
     unsigned findings;
@@ -271,7 +285,7 @@ static int examine(struct cli_doctor *doctor)
     doctor->store_findings = doctor->findings - findings;
     doctor->session->muted = true; /* our own locks are no news */
     if (code == HF_OK)
-        code = excuse(doctor, "lock + unlock", measure(doctor));
+        code = try_lock(doctor);
     doctor->session->muted = false;
     if (code == HF_OK && (hf_caps(doctor->session->client) & HF_CAP_INSPECT))
         code = excuse(doctor, "in use", check_locks(doctor));
@@ -296,6 +310,7 @@ int cli_doctor(struct cli_settings *settings)
     if (!settings->json)
         doctor.told = open_memstream(&doctor.text, &doctor.length);
     code = examine(&doctor);
+    cli_doctor_forget(&doctor);
     if (settings->json)
         puts("\n]");
     else

@@ -6,11 +6,18 @@
 
 #include <sys/stat.h>
 
+#define CLI_DOCTOR_KNOWN 32
+
 struct cli_doctor {
     struct cli_session *session;
     unsigned facts, findings;
     unsigned store_findings; /* those that are about the store */
-    char server[256];        /* whose facts were printed last */
+    /* The findings about the store that were told, and whether it is asked once more: then only
+     * others are. */
+    char *known[CLI_DOCTOR_KNOWN];
+    unsigned known_count;
+    bool asks_again;
+    char server[256]; /* whose facts were printed last */
     /* The findings as text, until all facts are printed; NULL: printed at once. */
     FILE *told;
     char *text;
@@ -33,5 +40,8 @@ void cli_doctor_check_file(struct cli_doctor *doctor);
 
 /* What the store says about itself. An hf_code. */
 int cli_doctor_check_store(struct cli_doctor *doctor);
+/* What it found out about itself since then: the findings that are new. */
+void cli_doctor_check_store_again(struct cli_doctor *doctor);
+void cli_doctor_forget(struct cli_doctor *doctor);
 
 #endif

@@ -1,6 +1,7 @@
 /* The library's answers as exit codes, in one table, and how the command complains. */
 #include "cli.h"
 
+#include <errno.h>
 #include <stdarg.h>
 #include <stdlib.h>
 
@@ -64,6 +65,15 @@ void cli_say(FILE *out, const char *end, const char *format, ...)
     va_start(args, format);
     say(out, "", end, format, args);
     va_end(args);
+}
+
+int cli_flush(void)
+{
+    static int first;
+
+    if (fflush(stdout) != 0 && !first)
+        first = errno;
+    return first;
 }
 
 int cli_fail(const struct cli_settings *settings, int code, const hf_error *error)

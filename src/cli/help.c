@@ -92,7 +92,9 @@ const char cli_help_lock[] =
     "\n"
     "The lock lives by its lease alone. Prefer run where you can: it notices when things end.\n"
     "\n" HOW_TO_WAIT "  -t, --ttl DUR         the lease (30s); give it a new one with: holdfast "
-    "renew\n" HOW_TO_ACQUIRE "      --owner TEXT      what `show` shows of us\n"
+    "renew\n" HOW_TO_ACQUIRE
+    "      --owner TEXT      what `show` shows of us (not on Redis: there it "
+    "is the process')\n"
     "      --json            name, owner, token and lease_ms\n";
 
 const char cli_help_renew[] =
@@ -117,7 +119,10 @@ const char cli_help_show[] =
     "  holdfast show 'orders/*'          # a pattern as in the shell, for the shell to leave "
     "alone\n"
     "  holdfast show --watch nightly     # again each second; --watch=5s for another rhythm\n"
-    "  holdfast show --json              # for programs\n";
+    "  holdfast show --json              # for programs\n"
+    "\n"
+    "On Redis a list has what holdfast took within 12 hours, has set, or waits for. Other locks,\n"
+    "a Java client's for example, are shown by name only.\n";
 
 const char cli_help_break[] =
     "holdfast break [--owner KEY | --token T] [-y] NAME\n"

@@ -39,10 +39,12 @@ const struct cli_verb *cli_verb_find(const char *name)
 static int flushed(const struct cli_verb *verb, int code)
 {
     bool is_told = code != CLI_OK && !(verb && verb->bit == CLI_DOCTOR && code == CLI_FINDINGS);
+    int error = cli_flush();
 
-    if (fflush(stdout) == 0 && !ferror(stdout))
+    if (error == 0 && !ferror(stdout))
         return code;
-    cli_complain("the output could not be written");
+    cli_complain("the output could not be written%s%s", error ? ": " : "",
+                 error ? strerror(error) : "");
     return is_told ? code : CLI_INTERNAL;
 }
 

@@ -47,6 +47,7 @@ struct cli_job {
     enum cli_stage stage;
     int cause; /* why it was ended: CLI_LOST, CLI_TIMED_OUT or 0 */
     int64_t kill_at_ms;
+    int64_t term_at_ms;     /* if --on-lost has not ended it by then; or CLI_NEVER */
     int64_t continue_at_ms; /* if it has not answered a TSTP by then by stopping; or CLI_NEVER */
     bool ended;
     int status;    /* as an exit code */

@@ -52,8 +52,17 @@ static int64_t last_moment(const struct cli_job *job)
     return job->held_until_ms == CLI_NEVER ? CLI_NEVER : job->held_until_ms - kill_margin(job);
 }
 
-/* A stopped command is continued, for it could not end otherwise; but not where it is going to be
- * killed at once, since it would run on for a moment. */
+/* A stopped command is continued, for it could not end otherwise. */
+static void terminate(struct cli_job *job)
+{
+    job->term_at_ms = CLI_NEVER;
+    cli_child_signal(job, SIGTERM);
+    cli_child_signal(job, SIGCONT);
+}
+
+/* A command line of the user's has the first half of the time for its own way of ending the
+ * command. One that is going to be killed at once gets no SIGTERM, since it would run on for a
+ * moment. */
 static void ask_to_end(struct cli_job *job, int64_t now)
 {
     const char *on_lost = job->settings->on_lost;
@@ -63,10 +72,24 @@ static void ask_to_end(struct cli_job *job, int64_t now)
         job->kill_at_ms = 0;
     } else if (job->cause == CLI_LOST && on_lost && strcmp(on_lost, "term") != 0) {
         cli_child_shell(job, on_lost);
+        job->term_at_ms = now + (job->kill_at_ms - now) / 2;
     } else if (now < job->kill_at_ms) {
-        cli_child_signal(job, SIGTERM);
-        cli_child_signal(job, SIGCONT);
+        terminate(job);
     }
+}
+
+/* The guard has the same moment, and may have been faster. The sentence comes last: who reads it
+ * may be slow, and the lock does not wait. */
+static void kill_group(struct cli_job *job)
+{
+    bool was_there =
+        !job->ended || job->status == CLI_SIGNAL + SIGKILL || cli_child_group_alive(job);
+    bool was_asked = job->kill_at_ms > 0;
+
+    cli_child_signal(job, SIGKILL);
+    job->stage = CLI_KILLED;
+    if (was_there && was_asked && !(job->settings->quiet && job->cause == CLI_TIMED_OUT))
+        cli_complain("the command has not ended in time: what is left of it is killed");
 }
 
 static bool ignores_loss(const struct cli_job *job)
@@ -133,10 +156,10 @@ static void do_what_is_due(struct cli_job *job)
         end_timed_out(job, now);
     if (job->cause == CLI_TIMED_OUT && job->lost && !ignores_loss(job))
         job->kill_at_ms = least(job->kill_at_ms, last_moment(job));
-    if (job->stage == CLI_ENDING && now >= job->kill_at_ms) {
-        cli_child_signal(job, SIGKILL);
-        job->stage = CLI_KILLED;
-    }
+    if (job->stage == CLI_ENDING && now >= job->kill_at_ms)
+        kill_group(job);
+    if (job->stage == CLI_ENDING && now >= job->term_at_ms)
+        terminate(job);
     if (now >= job->continue_at_ms) {
         cli_child_signal(job, SIGCONT);
         job->continue_at_ms = CLI_NEVER;
@@ -147,7 +170,8 @@ static void do_what_is_due(struct cli_job *job)
 static int64_t next_due(const struct cli_job *job)
 {
     if (job->stage == CLI_ENDING)
-        return job->ended ? least(job->kill_at_ms, cli_now_ms() + GROUP_CHECK_MS) : job->kill_at_ms;
+        return least(least(job->kill_at_ms, job->term_at_ms),
+                     job->ended ? cli_now_ms() + GROUP_CHECK_MS : CLI_NEVER);
     if (job->stage == CLI_KILLED || job->ended)
         return CLI_NEVER;
     return least(job->continue_at_ms,
@@ -287,6 +311,7 @@ void cli_job_supervise(struct cli_job *job)
     int timer = timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK);
     bool had_terminal;
 
+    job->term_at_ms = CLI_NEVER;
     job->continue_at_ms = CLI_NEVER;
     cli_guard_watch(job, guard_at(job));
     while (!is_over(job))

@@ -37,6 +37,24 @@ static int sem_set(const struct call *call)
     return answered(call, hf_semaphore_set(call->session->client, call->name, call->number));
 }
 
+/* Who is told to create one must not be led to overwrite a stranger's number. */
+static int is_no_semaphore(const char *name, hf_kind kind)
+{
+    const char *typed = cli_typed_name(name);
+
+    if (kind == HF_KIND_COUNTER)
+        cli_complain("'%s' is a number without a mark: a counter, or, on Redis, a semaphore that "
+                     "another client made, whose permits are taken with run -k; see `holdfast "
+                     "counter %s get`",
+                     name, typed);
+    else if (kind == HF_KIND_LATCH)
+        cli_complain("'%s' is in use as a latch; use it as that, or choose another name", name);
+    else
+        cli_complain("there is no semaphore '%s'; create it with `holdfast sem %s set M`", name,
+                     typed);
+    return CLI_USAGE;
+}
+
 static int sem_get(const struct call *call)
 {
     hf_entry object = { .kind = HF_KIND_FREE };
@@ -44,11 +62,8 @@ static int sem_get(const struct call *call)
 
     if (code != HF_OK)
         return answered(call, code);
-    if (object.kind != HF_KIND_SEMAPHORE || object.total == 0) {
-        cli_complain("there is no semaphore '%s'; create it with: holdfast sem NAME set M",
-                     call->name);
-        return CLI_USAGE;
-    }
+    if (object.kind != HF_KIND_SEMAPHORE || object.total == 0)
+        return is_no_semaphore(call->name, object.kind);
     if (!call->settings->json) {
         printf("%" PRIu32 "\n", object.value);
         return CLI_OK;

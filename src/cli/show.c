@@ -132,14 +132,20 @@ static int screen_width(void)
     return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col ? size.ws_col : 100;
 }
 
-/* Without tokens the store knows of most locks only who asks for them by name. */
+/* Redis is searched for what this library left there. Without tokens that is little. */
 static const char *nothing_to_show(const struct cli_session *session, const char *name)
 {
-    bool blind = session->client && !(hf_caps(session->client) & HF_CAP_TOKEN);
+    bool listed = session->client && (!name || is_pattern(name));
+    unsigned caps = listed ? hf_caps(session->client) : HF_CAP_INSPECT_ALL | HF_CAP_TOKEN;
 
-    if (blind && (!name || is_pattern(name)))
-        return "Nothing is to be seen; without tokens (fence=off) mutexes and read-write locks are "
-               "shown by name only.";
+    if (!(caps & HF_CAP_TOKEN))
+        return "Nothing is to be seen; without tokens (fence=off) mutexes and read-write locks "
+               "that nobody waits for are shown by name only.";
+    if (!(caps & HF_CAP_INSPECT_ALL))
+        return name ? "Of these, nothing is to be seen that holdfast took within 12 hours or waits "
+                      "for; other locks (a Java client's, say) are shown by name only."
+                    : "Nothing is to be seen of what holdfast took within 12 hours or waits for; "
+                      "other locks (a Java client's, say) are shown by name only.";
     return name ? "Of these, nothing is held, and nobody waits."
                 : "Nothing is held, and nobody waits.";
 }
@@ -163,7 +169,7 @@ static int print_once(struct cli_session *session)
             puts(nothing_to_show(session, name));
         else
             cli_table_print(stdout, &picture, wanted, screen_width());
-        fflush(stdout);
+        cli_flush();
     }
     free(wanted);
     cli_picture_release(&picture);

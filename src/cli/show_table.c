@@ -76,12 +76,15 @@ static void format_mode(char *buffer, size_t size, const hf_entry *entry)
         snprintf(buffer, size, "%s", cli_mode_name(entry->mode));
 }
 
+/* A client that only listens for its turn has said nothing of itself. */
 static void format_owner(char *buffer, size_t size, const hf_entry *entry)
 {
     char text[512];
 
     if (entry->owner_text[0])
         snprintf(text, sizeof(text), "%s", entry->owner_text);
+    else if (!entry->host[0] && !entry->pid)
+        snprintf(text, sizeof(text), "another client");
     else
         snprintf(text, sizeof(text), "%s:%" PRId64, entry->host, entry->pid);
     cli_make_printable(buffer, size, text, strlen(text));

@@ -95,7 +95,7 @@ void cli_torture_print_plan(const struct cli_torture *torture)
     if (torture->sandbox.no_network[0])
         cli_say(stdout, "\n", "unavailable     partition: %s", torture->sandbox.no_network);
     printf("seed            %" PRIu64 "\n", plan->seed);
-    fflush(stdout);
+    cli_flush();
 }
 
 /* ---- meanwhile ---- */

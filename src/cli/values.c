@@ -120,6 +120,16 @@ static bool is_plain(unsigned char c)
            (c && strchr("-._~/", c));
 }
 
+const char *cli_typed_name(const char *name)
+{
+    static const char special[] = "-~";
+    const char *end = name;
+
+    while (is_plain((unsigned char)*end))
+        end++;
+    return end > name && !*end && !strchr(special, *name) ? name : "NAME";
+}
+
 void cli_percent_encode(char *buffer, size_t size, const char *text)
 {
     size_t used = 0;

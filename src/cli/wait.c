@@ -181,6 +181,7 @@ static bool find_object(void *arg, const hf_entry *entry)
 static bool explain_object(const struct cli_session *session, const char *name, int code)
 {
     const struct cli_settings *settings = session->settings;
+    const char *typed = cli_typed_name(name);
     hf_entry object = { .kind = HF_KIND_FREE };
     bool exists;
 
@@ -189,18 +190,18 @@ static bool explain_object(const struct cli_session *session, const char *name, 
     exists = object.kind == HF_KIND_SEMAPHORE && object.total > 0;
     if (!exists && (object.kind == HF_KIND_SEMAPHORE || object.kind == HF_KIND_FREE) &&
         settings->take && !settings->slots)
-        cli_complain("there is no semaphore '%s'; create it with `holdfast sem NAME set M`, or say "
+        cli_complain("there is no semaphore '%s'; create it with `holdfast sem %s set M`, or say "
                      "-j M as well",
-                     name);
+                     name, typed);
     else if (exists && settings->slots && (uint32_t)settings->slots != object.total)
-        cli_complain("semaphore '%s' has %u permits, not %u; resize it with `holdfast sem NAME set "
-                     "%u`, or remove it with `holdfast sem NAME rm`",
-                     name, (unsigned)object.total, (unsigned)settings->slots,
-                     (unsigned)settings->slots);
+        cli_complain("semaphore '%s' has %u permit%s, not %u; resize it with `holdfast sem %s set "
+                     "%u`, or remove it with `holdfast sem %s rm`",
+                     name, (unsigned)object.total, cli_plural(object.total),
+                     (unsigned)settings->slots, typed, (unsigned)settings->slots, typed);
     else if (exists && !settings->slots && !settings->take)
-        cli_complain("'%s' is a semaphore of %u permits; take some with run -k, choose another "
-                     "name, or remove it with `holdfast sem NAME rm`",
-                     name, (unsigned)object.total);
+        cli_complain("'%s' is a semaphore of %u permit%s; take some with run -k, choose another "
+                     "name, or remove it with `holdfast sem %s rm`",
+                     name, (unsigned)object.total, cli_plural(object.total), typed);
     else if (code == HF_EKIND && (object.kind == HF_KIND_COUNTER || object.kind == HF_KIND_LATCH))
         cli_complain("'%s' is in use as a %s; use it as that, or choose another name", name,
                      object.kind == HF_KIND_COUNTER ? "counter" : "latch");

@@ -36,6 +36,11 @@ class Patient:
 
     def see(self, code=None, user='', options=''):
         """The facts by name, and the findings."""
+        facts, findings = self.see_all(code, user, options)
+        return facts, [each['finding'] for each in findings]
+
+    def see_all(self, code=None, user='', options=''):
+        """The facts by name, and the findings with their consequences and cures."""
         url = self.server.url.replace('//', f'//{user}') + options
         result = self.box.run('-e', url, 'doctor', '--json')
         said = json.loads(result.out)
@@ -44,8 +49,7 @@ class Patient:
         equal(result.code, wanted, f'the exit status; {result}')
         for each in findings:
             assert each['consequence'] and each['cure'], each
-        return ({each['fact']: each['value'] for each in said if 'fact' in each},
-                [each['finding'] for each in findings])
+        return {each['fact']: each['value'] for each in said if 'fact' in each}, findings
 
 
 def only(findings, part):
@@ -61,6 +65,7 @@ def a_durable_server_of_its_own_is_healthy(box):
     contains(facts['server'], 'Redis ')
     contains(facts['on disk'], 'always')
     contains(facts['replication'], 'master, 0 replicas')
+    equal(facts['in use'], '0 held, 0 waiting, of what holdfast took or waits for')
     contains(box.expect(0, '-e', patient.server.url, 'doctor').out, 'Nothing endangers')
 
 
@@ -72,6 +77,86 @@ def eviction_is_a_finding_where_memory_is_limited(box):
     patient.set('CONFIG', 'SET', 'maxmemory', '100mb')
     only(patient.see()[1], 'maxmemory-policy is volatile-lru')
     patient.set('CONFIG', 'SET', 'maxmemory-policy', 'noeviction')
+    equal(patient.see()[1], [])
+
+
+@test
+def memory_that_is_full_is_a_finding(box):
+    patient = Patient(box, *DURABLE)
+    patient.set('CONFIG', 'SET', 'maxmemory', '100kb')
+    for options in '', '?format=simple':
+        facts, findings = patient.see(options=options)
+        only(findings, 'memory is full')
+        contains(facts['lock + unlock'], 'not known: ')
+    patient.set('ACL', 'SETUSER', 'bob', 'on', '>secret', '+@all', '-incrby', '~*', '&*')
+    findings = patient.see(user='bob:secret@')[1]
+    contains(findings[0], 'memory is full')
+    only(findings[1:], 'may not call what our scripts do: incrby')
+    patient.set('CONFIG', 'SET', 'maxmemory', '100mb')
+    equal(patient.see()[1], [])
+
+
+@test
+def a_server_that_cannot_save_is_a_finding(box):
+    patient = Patient(box, *DURABLE, '--save', '3600', '1000000')
+    os.makedirs(os.path.join(patient.directory, 'dump.rdb', 'in-the-way'))
+    patient.server.ask('BGSAVE')
+    wait_until(lambda: b'rdb_last_bgsave_status:err' in patient.server.ask('INFO', 'persistence'),
+               'the snapshot has failed')
+    only(patient.see()[1], 'failed to write to disk')
+    patient.set('ACL', 'SETUSER', 'bob', 'on', '>secret', '+@all', '-info', '~*', '&*')
+    findings = patient.see(user='bob:secret@')[1]
+    contains(findings[0], 'may not use INFO')
+    only(findings[1:], 'refuses all writes, as it failed to write to disk')
+
+
+@test
+def a_full_disk_that_our_lock_brings_to_light_is_a_finding(box):
+    patient = Patient(box)
+    directory = os.path.join(patient.directory, 'appendonlydir')
+    grows = os.path.join(directory, 'appendonly.aof.1.incr.aof')
+    os.makedirs(directory, exist_ok=True)
+    os.symlink('/dev/full', os.path.join(directory, 'temp-appendonly.aof.incr'))
+    patient.set('CONFIG', 'SET', 'appendonly', 'yes')
+    wait_until(lambda: b'aof_rewrite_in_progress:0' in patient.server.ask('INFO', 'persistence'),
+               'the file has begun')
+    if os.path.realpath(grows) != '/dev/full':
+        raise Skip('this server names its files otherwise')
+    facts, findings = patient.see()
+    contains(facts['lock + unlock'], 'MISCONF')
+    equal(len(findings), 2, f'the number of {findings}')
+    contains(findings[0], 'not synced before the server answers')
+    contains(findings[1], 'failed to write to disk')
+
+
+def is_for_want_of_replicas(box, patient, number, user='', options=''):
+    """What doctor finds, and what who wants a lock hears."""
+    facts, findings = patient.see_all(user=user, options=options)
+    equal(len(findings), 1, f'the number of {findings}')
+    contains(findings[0]['finding'], f'min-replicas-to-write{number}')
+    contains(findings[0]['consequence'], 'no lock is granted, renewed or given back')
+    contains(findings[0]['cure'], 'CONFIG SET min-replicas-to-write')
+    contains(facts['lock + unlock'], 'not known: ')
+    url = patient.server.url.replace('//', f'//{user}') + options
+    said = box.expect(69, '-e', url, 'run', '-n', 'x', 'true').err
+    contains(said, 'too few replicas follow the server, so it writes nothing (min-replicas-')
+    assert said.endswith('NOREPLICAS Not enough good replicas to write.\n'), said
+
+
+@test
+def a_server_with_too_few_replicas_is_a_finding(box):
+    patient = Patient(box, *DURABLE)
+    patient.set('CONFIG', 'SET', 'min-replicas-to-write', '1')
+    if b'NOREPLICAS' not in patient.server.ask('EVAL', "return redis.pcall('set', KEYS[1], 1)",
+                                               '1', 'any'):
+        raise Skip('this server lets scripts write all the same')
+    for options in '', '?format=simple':
+        is_for_want_of_replicas(box, patient, ' is 1', options=options)
+    patient.set('ACL', 'SETUSER', 'bob', 'on', '>secret', '+@all', '-config', '-info', '~*', '&*')
+    findings = patient.see(user='bob:secret@')[1]
+    contains(findings[0], 'may not use INFO')
+    only(findings[1:], 'min-replicas-to-write')
+    patient.set('CONFIG', 'SET', 'min-replicas-to-write', '0')
     equal(patient.see()[1], [])
 
 
@@ -152,6 +237,51 @@ def what_scripts_may_not_call_is_a_finding(box):
     contains(facts['in use'], 'NOPERM')
 
 
+# How newer servers put it.
+REWORDED = {b'NOPERM this user has no permissions to access one of the keys used as arguments':
+            b'NOPERM No permissions to access a key',
+            b'NOPERM this user has no permissions to access one of the channels used as arguments':
+            b'NOPERM No permissions to access a channel'}
+
+
+def see_keys_and_channels(patient, options=''):
+    """What is found of a user who may call everything: each finding and its cure, in one line."""
+    return [each['finding'] + ': ' + each['cure']
+            for each in patient.see_all(user='bob:secret@', options=options)[1]]
+
+
+def need_keys(patient):
+    found = see_keys_and_channels(patient)
+    equal(len(found), 3, f'the number of {found}')
+    contains(found[0], "may not use all of the locks' keys")
+    contains(found[0], 'ACL SETUSER ... ~NAME ~{NAME}:* ~redisson_* ~holdfast_*')
+    contains(found[1], "locks' channels: ACL SETUSER ... &redisson_*")
+    contains(found[2], 'channel of its own: ACL SETUSER ... &holdfast:*')
+
+
+@test
+def keys_and_channels_that_a_user_may_not_use_are_no_commands(box):
+    patient = Patient(box, *DURABLE)
+    patient.set('ACL', 'SETUSER', 'bob', 'on', '>secret', '+@all', '~orders*', 'resetchannels')
+    need_keys(patient)
+    found = see_keys_and_channels(patient, '?format=simple')
+    equal(len(found), 1, f'the number of {found}')
+    contains(found[0], "may not use the locks' keys redisson_lock_token:*")
+    contains(found[0], 'ACL SETUSER ... ~NAME ~redisson_lock_token:*')
+    url = patient.server.url
+    patient.server.url = Passer(patient.server.port, REWORDED).url
+    found = see_keys_and_channels(patient)
+    contains(found.pop(0), 'the server hears from')
+    contains(found[0], 'ACL SETUSER ... ~NAME ~{NAME}:* ~redisson_* ~holdfast_*')
+    contains(found[1], 'ACL SETUSER ... &redisson_*')
+    contains(found[2], 'ACL SETUSER ... &holdfast:*')
+    patient.server.url = url
+    patient.set('ACL', 'SETUSER', 'bob', '~redisson_*')
+    need_keys(patient)
+    patient.set('ACL', 'SETUSER', 'bob', '~*', '&redisson_*', '&holdfast:*')
+    equal(see_keys_and_channels(patient), [])
+
+
 @test
 def a_clock_that_is_far_off_is_a_finding(box):
     skewed = {**os.environ, 'LD_PRELOAD': os.environ['HOLDFAST_SKEWED_CLOCK']}
@@ -164,8 +294,8 @@ def a_clock_that_is_far_off_is_a_finding(box):
 class Passer:
     """Stands between, and passes on what both sides say, with words of the server's replaced."""
 
-    def __init__(self, port, replaced=b' ', by=b' '):
-        self.to, self.replaced, self.by = port, replaced, by
+    def __init__(self, port, replaced=None):
+        self.to, self.replaced = port, replaced or {}
         self.listener = socket.create_server(('127.0.0.1', 0))
         self.url = f'redis://127.0.0.1:{self.listener.getsockname()[1]}'
         threading.Thread(target=self.accept, daemon=True).start()
@@ -180,7 +310,9 @@ class Passer:
     def pass_on(self, source, sink):
         try:
             while said := source.recv(65536):
-                sink.sendall(said.replace(self.replaced, self.by))
+                for words, others in self.replaced.items():
+                    said = said.replace(words, others)
+                sink.sendall(said)
             sink.shutdown(socket.SHUT_WR)
         except OSError:
             pass
@@ -202,8 +334,8 @@ def a_version_that_nobody_mends_is_a_finding(box):
     patient = Patient(box, *DURABLE)
     version = patient.see()[0]['server'].split()[1].strip(',')
     old = '4' + '.' * (len(version) - 2) + '1'
-    patient.server.url = Passer(patient.server.port, f'redis_version:{version}'.encode(),
-                                f'redis_version:{old}'.encode()).url
+    patient.server.url = Passer(patient.server.port, {f'redis_version:{version}'.encode():
+                                                      f'redis_version:{old}'.encode()}).url
     findings = patient.see()[1]
     equal(findings[0], f'this is Redis {old}')
     equal(len(findings), 2, f'the number of {findings}')

@@ -84,15 +84,22 @@ def a_break_stops_the_command(box):
     contains(result.err, "'x' is lost")
 
 
-@test
-def a_break_kills_who_does_not_obey(box):
+def break_under_the_stubborn(box, *options):
+    """SIGTERM first, then SIGKILL for all, which is said."""
     box.script('stubborn', STUBBORN)
-    process = box.start('run', '--grace', '3s', 'x', '--', './stubborn')
+    process = box.start('run', *options, 'x', '--', './stubborn')
     child, grandchild = box.read_pid('child'), box.read_pid('grandchild')
     box.expect(0, 'break', '-y', 'x')
-    equal(process.end().code, 121)
+    result = process.end()
+    equal(result.code, 121)
+    contains(result.err, 'what is left of it is killed')
     wait_until(lambda: not is_alive(child) and not is_alive(grandchild), 'the group is dead')
     equal(heard(box), 'TERM\n')
+
+
+@test
+def a_break_kills_who_does_not_obey(box):
+    break_under_the_stubborn(box, '--grace', '3s')
 
 
 @test
@@ -101,7 +108,9 @@ def on_lost_kill_does_not_ask(box):
     process = box.start('run', '--on-lost', 'kill', 'x', '--', './stubborn')
     child, grandchild = box.read_pid('child'), box.read_pid('grandchild')
     box.expect(0, 'break', '-y', 'x')
-    equal(process.end().code, 121)
+    result = process.end()
+    equal(result.code, 121)
+    assert 'killed' not in result.err, result.err
     wait_until(lambda: not is_alive(child) and not is_alive(grandchild), 'the group is dead')
     equal(heard(box), '')
 
@@ -129,6 +138,22 @@ def on_lost_may_be_a_command(box):
     equal(process.end().code, 121)
     with open(box.file('told'), encoding='utf-8') as file:
         equal(file.read(), 'x\n')
+
+
+@test_of_a_moment
+def a_command_that_on_lost_does_not_end_is_asked_before_it_is_killed(box):
+    process = box.start('run', '--grace', '4s', '--on-lost', 'echo LOST', 'x', '--', 'sh', '-c',
+                        'trap "echo TERM; exit 3" TERM; echo ready; while :; do sleep 0.05; done')
+    equal(process.line(), 'ready')
+    box.expect(0, 'break', '-y', 'x')
+    result = process.end()
+    equal((result.code, result.out), (121, 'LOST\nTERM\n'))
+    assert 'killed' not in result.err, result.err
+
+
+@test_of_a_moment
+def a_command_that_obeys_neither_on_lost_nor_term_is_killed(box):
+    break_under_the_stubborn(box, '--grace', '4s', '--on-lost', 'echo LOST')
 
 
 @test

@@ -26,14 +26,29 @@ def semaphores_are_set_and_looked_at(box):
 
 @test
 def permits_of_a_missing_semaphore_are_refused(box):
-    contains(box.expect(64, 'try', '-k', '2', 's', 'true').err, 'holdfast sem NAME set M')
+    for name, typed in (('s', 's'), ('a/b-c_d.1', 'a/b-c_d.1'), ('two words', 'NAME')):
+        hint = f'holdfast sem {typed} set M'
+        contains(box.expect(64, 'try', '-k', '2', name, 'true').err, hint)
+        contains(box.expect(64, 'sem', name, 'get').err, hint)
+
+
+@test
+def what_is_no_semaphore_is_not_to_be_made_one(box):
+    box.expect(0, 'counter', 'c', 'set', '4')
+    told = box.expect(64, 'sem', 'c', 'get').err
+    contains(told, '`holdfast counter c get`')
+    box.expect(0, 'latch', 'l', 'set', '4')
+    contains(box.expect(64, 'sem', 'l', 'get').err, "'l' is in use as a latch")
+    box.expect(0, 'try', 'm', 'true')
+    contains(box.expect(64, 'sem', 'm', 'get').err, '`holdfast sem m set M`')
+    box.expect(0, 'sem', 'm', 'set', '4')
 
 
 @test
 def a_semaphore_of_another_size_names_the_cure(box):
     box.expect(0, 'try', '-j', '4', 's', 'true')
-    contains(box.expect(64, 'try', '-j', '5', 's', 'true').err, 'holdfast sem NAME set 5')
-    contains(box.expect(64, 'try', 's', 'true').err, 'holdfast sem NAME rm')
+    contains(box.expect(64, 'try', '-j', '5', 's', 'true').err, 'holdfast sem s set 5')
+    contains(box.expect(64, 'try', 's', 'true').err, 'holdfast sem s rm')
     box.expect(0, 'sem', 's', 'set', '5')
     box.expect(0, 'try', '-j', '5', 's', 'true')
     box.expect(0, 'sem', 's', 'rm')

@@ -1,5 +1,7 @@
 """Options, help, and everything that can be written wrongly."""
-from clitest import contains, equal, main, test
+import os
+
+from clitest import Skip, contains, equal, main, test
 
 VERBS = ['run', 'try', 'elect', 'lock', 'renew', 'unlock', 'show', 'break', 'sem', 'counter',
          'latch', 'doctor']
@@ -109,6 +111,28 @@ def contradictions_are_refused(box):
     for verb in ('run', 'try'):
         refuses(box, '--skip and --busy-exit exclude', verb, '--skip', '-E', '75', 'x', 'true')
         refuses(box, '--skip and --busy-exit exclude', verb, '-E', '3', '--skip', 'x', 'true')
+
+
+@test
+def a_url_that_lacks_its_slashes_is_told_so(box):
+    if os.environ['HOLDFAST_REDIS'] != 'yes':
+        raise Skip('this build has no engine for Redis')
+    for url in ('redis:127.0.0.1:17391', 'redis:/127.0.0.1', 'redis:17391', 'redis:localhost/3'):
+        refuses(box, 'the host stands behind "//": redis://host:port/database', 'show', '-e', url)
+    refuses(box, 'behind "//": rediss://host', 'show', '-e', 'rediss:127.0.0.1')
+    refuses(box, 'a database is a number', 'show', '-e', 'redis://127.0.0.1/x')
+
+
+@test
+def an_unknown_scheme_is_told_all_that_there_are(box):
+    told = box.expect(64, 'show', '-e', '127.0.0.1:17391').err
+    known = told.split('it knows ')[1].strip().split(', ')
+    assert 'local:' in known, known
+    if os.environ['HOLDFAST_REDIS'] == 'yes':
+        for scheme in ('redis:', 'rediss:', 'redis+unix:', 'redis+sentinel:', 'rediss+sentinel:',
+                       'redis+cluster:', 'rediss+cluster:', 'quorum:'):
+            assert scheme in known, (scheme, known)
+    equal('zk:' in known, 'zks:' in known)
 
 
 @test

@@ -66,6 +66,18 @@ def a_number_is_no_plain_lock(box):
 
 
 @test
+def a_semaphore_of_a_stranger_is_not_called_missing(box):
+    url = start_server(box).url
+    box.processes[-1].ask('SET', 's3', '4')
+    told = box.expect(64, '-e', url, 'sem', 's3', 'get').err
+    contains(told, 'or, on Redis, a semaphore that another client made')
+    contains(told, '`holdfast counter s3 get`')
+    assert ' set ' not in told, told
+    box.expect(0, '-e', url, 'try', '-k', '2', 's3', 'true')
+    equal(box.processes[-1].ask('GET', 's3'), b'$1\r\n4\r\n')
+
+
+@test
 def a_lease_that_is_renewed_wakes_no_guard(box):
     url = start_server(box).url
     box.expect(7, '-e', url, 'run', '-t', '1s', 'x', '--', 'sh', '-c', 'sleep 3; exit 7')

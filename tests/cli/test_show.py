@@ -4,10 +4,11 @@ import os
 import pathlib
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 
-from clitest import COMMAND, PATIENCE, Skip, Terminal, contains, equal, main, test
+from clitest import COMMAND, PATIENCE, Skip, Terminal, contains, equal, main, test, wait_until
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / 'interop'))
 from sides import Server  # noqa: E402
@@ -115,7 +116,7 @@ def a_person_is_told_that_there_is_nothing(box):
         equal(box.picture(*words), [])
 
 
-def start_redis(box):
+def start_server(box):
     if os.environ['HOLDFAST_REDIS'] != 'yes':
         raise Skip('this build has no engine for Redis')
     if not shutil.which('redis-server'):
@@ -123,7 +124,43 @@ def start_redis(box):
     os.mkdir(box.file('server'))
     server = Server(box.file('server'))
     box.processes.append(server)
-    return server.url
+    return server
+
+
+def start_redis(box):
+    return start_server(box).url
+
+
+@test
+def a_person_is_told_what_was_not_looked_for(box):
+    server = start_server(box)
+    url = server.url
+    equal(server.ask('HSET', 'theirs', '12345678-1234-4123-8123-123456789012:7', '1'), b':1\r\n')
+    for words, beginning in (((), 'Nothing is to be seen of what holdfast took'),
+                             (('th*',), 'Of these, nothing is to be seen that holdfast took')):
+        screen = Terminal(box, COMMAND, '-e', url, 'show', *words)
+        contains(screen.next_report(), 'exit 0')
+        contains(screen.text, beginning)
+        contains(screen.text, 'shown by name only')
+        screen.close()
+    contains(box.expect(0, '-e', url, 'show', 'theirs').out, 'held')
+    waiting = box.start('-e', url, 'run', 'theirs', 'true')
+    wait_until(lambda: 'waits' in box.expect(0, '-e', url, 'show').out, 'it waits')
+    contains(box.expect(0, '-e', url, 'show', 'th*').out, 'held')
+    server.ask('DEL', 'theirs')
+    equal(waiting.end().code, 0)
+
+
+@test
+def a_waiter_that_only_listens_has_no_name(box):
+    server = start_server(box)
+    with socket.create_connection(('127.0.0.1', server.port), timeout=PATIENCE) as listener:
+        listener.sendall(b'SUBSCRIBE redisson_lock__channel:{x}\r\n')
+        contains(listener.recv(100), b'redisson_lock__channel')
+        server.ask('HSET', 'x', '12345678-1234-4123-8123-123456789012:7', '1')
+        waits, = [line for line in box.expect(0, '-e', server.url, 'show', 'x').out.splitlines()
+                  if 'waits' in line]
+        assert waits.endswith('another client'), waits
 
 
 @test
@@ -208,7 +245,7 @@ def a_closed_pipe_is_no_success(box):
         done = subprocess.run([COMMAND, 'show'], stdout=full, stderr=subprocess.PIPE, check=False,
                               cwd=box.path, env=box.environment, timeout=PATIENCE)
     equal(done.returncode, 70)
-    contains(done.stderr.decode(), 'could not be written')
+    contains(done.stderr.decode(), 'could not be written: No space left on device')
 
 
 @test
