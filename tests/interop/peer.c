@@ -6,6 +6,7 @@
  * exchanged. Usage: peer URL LEASE_MS */
 #include <dirent.h>
 #include <holdfast.h>
+#include <inttypes.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdio.h>
@@ -63,7 +64,7 @@ static hf_mode mode_of(const char *kind)
         hf_mode mode;
     } modes[] = {
         { "mutex", HF_MUTEX }, { "fair", HF_FAIR },     { "read", HF_READ },
-        { "write", HF_WRITE }, { "permit", HF_PERMIT },
+        { "write", HF_WRITE }, { "permit", HF_PERMIT }, { "fenced", HF_MUTEX },
     };
 
     for (size_t i = 0; i < sizeof(modes) / sizeof(modes[0]); i++)
@@ -73,21 +74,41 @@ static hf_mode mode_of(const char *kind)
     exit(64);
 }
 
+static int take(struct worker *worker, const char *name, int64_t wait_ms,
+                const hf_lock_options *options)
+{
+    hf_hold *hold;
+    int code =
+        worker->held_count < HOLDS ? hf_lock(client, name, wait_ms, options, &hold) : HF_ELIMIT;
+
+    if (code == HF_OK) {
+        snprintf(worker->held[worker->held_count].name, sizeof(worker->held[0].name), "%s", name);
+        worker->held[worker->held_count++].hold = hold;
+    }
+    return code;
+}
+
 static void lock(struct worker *worker, char **word)
 {
     hf_lock_options options = { HF_LOCK_OPTIONS_INIT, .mode = mode_of(word[1]),
                                 .lease_ms = number_of(word[4]) };
-    hf_hold *hold;
-    int code = worker->held_count < HOLDS
-                   ? hf_lock(client, word[2], number_of(word[3]), &options, &hold)
-                   : HF_ELIMIT;
 
-    if (code == HF_OK) {
-        snprintf(worker->held[worker->held_count].name, sizeof(worker->held[0].name), "%s",
-                 word[2]);
-        worker->held[worker->held_count++].hold = hold;
+    answer_code(worker, take(worker, word[2], number_of(word[3]), &options));
+}
+
+/* Waits for ever, and answers the token. */
+static void fence(struct worker *worker, char **word)
+{
+    hf_lock_options options = { HF_LOCK_OPTIONS_INIT, .lease_ms = number_of(word[2]) };
+    char text[24];
+    int code = take(worker, word[1], HF_FOREVER, &options);
+
+    if (code != HF_OK) {
+        answer_code(worker, code);
+        return;
     }
-    answer_code(worker, code);
+    snprintf(text, sizeof(text), "%" PRIu64, hf_token(worker->held[worker->held_count - 1].hold));
+    answer(worker->name, text);
 }
 
 /* The last one of that name. */
@@ -114,6 +135,32 @@ static void say_holds(const struct worker *worker, const char *name)
         count += strcmp(worker->held[i].name, name) == 0 && hf_held(worker->held[i].hold);
     snprintf(text, sizeof(text), "%d", count);
     answer(worker->name, text);
+}
+
+struct owner {
+    char key[200];
+};
+
+static bool note_owner(void *arg, const hf_entry *entry)
+{
+    struct owner *owner = arg;
+
+    if (entry->role != HF_ROLE_HOLDER)
+        return true;
+    snprintf(owner->key, sizeof(owner->key), "%s", entry->owner_key);
+    return false;
+}
+
+/* Takes it away from its holder, whoever that is. */
+static void force(const struct worker *worker, const char *name)
+{
+    struct owner owner = { "" };
+    uint32_t broken = 0;
+    int code = hf_inspect(client, name, note_owner, &owner);
+
+    if (code == HF_OK)
+        code = hf_break(client, name, owner.key, &broken);
+    answer_code(worker, code == HF_OK && broken != 1 ? HF_LOST : code);
 }
 
 static bool is_holder(void *arg, const hf_entry *entry)
@@ -275,8 +322,12 @@ static void obey(struct worker *worker, char *line)
         words++;
     if (words == 5 && strcmp(word[0], "lock") == 0)
         lock(worker, word);
+    else if (words == 3 && strcmp(word[0], "fence") == 0)
+        fence(worker, word);
     else if (words == 3 && strcmp(word[0], "unlock") == 0)
         unlock(worker, word[2]);
+    else if (words == 3 && strcmp(word[0], "force") == 0)
+        force(worker, word[2]);
     else if (words == 3 && strcmp(word[0], "holds") == 0)
         say_holds(worker, word[2]);
     else if (words == 3 && strcmp(word[0], "locked") == 0)

@@ -18,8 +18,11 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "lib"))
 from nothing_left import die_with_parent, scratch_place  # noqa: E402
 
 # Seconds; only a failure waits so long.
-PATIENCE = int(os.environ.get("HOLDFAST_PATIENCE", "60")) * int(
-    os.environ.get("HOLDFAST_TEST_SLOW", "1"))
+SLOW = int(os.environ.get("HOLDFAST_TEST_SLOW", "1"))
+PATIENCE = int(os.environ.get("HOLDFAST_PATIENCE", "60")) * SLOW
+# Nobody who waits for this lease to end by itself is done before its patience is.
+LONG_LEASE_MS = 1000 * (10 * PATIENCE)
+FOR_EVER = -1
 
 
 MASTERS, SLOTS = 3, 16384
@@ -189,6 +192,12 @@ class Side:
     def stop(self):
         self.process.kill()
         self.process.wait()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *what):
+        self.stop()
 
 
 def scratch():

@@ -10,15 +10,14 @@ import statistics
 import sys
 import time
 
+import holders
+import killed
 from maven import java_command
-from sides import (PATIENCE, Cluster, Server, Side, Skip, equal, need, run, scratch, skip_all,
-                   wait_until)
+from sides import (FOR_EVER, LONG_LEASE_MS, Cluster, Server, Side, Skip, equal, need, run, scratch,
+                   skip_all, wait_until)
 
 # Of holds without a lease of their own, on both sides: renewed every two seconds.
 LEASE_MS = 6000
-# Nobody who waits for this one to end by itself is done before its patience is.
-LONG_LEASE_MS = 1000 * (10 * PATIENCE)
-FOR_EVER = -1
 
 # (function, whether it is played with the sides exchanged, too)
 SCENES = []
@@ -39,8 +38,14 @@ class Stage:
 
     def __init__(self, directory, server, version, peer, java):
         self.directory, self.server = directory, server
-        self.holdfast = Side("holdfast", [peer, server.url, str(LEASE_MS)])
-        self.redisson = Side(f"Redisson {version}", [*java, server.url, str(LEASE_MS)])
+        self.version, self.peer, self.java = version, peer, java
+        self.holdfast, self.redisson = self.another_holdfast(), self.another_redisson()
+
+    def another_holdfast(self):
+        return Side("holdfast", [self.peer, self.server.url, str(LEASE_MS)])
+
+    def another_redisson(self):
+        return Side(f"Redisson {self.version}", [*self.java, self.server.url, str(LEASE_MS)])
 
     def stop(self):
         for thing in (self.holdfast, self.redisson, self.server):
@@ -378,6 +383,8 @@ def how_long_a_wake_takes_is_noted(stage, one, other, name):
               f"{statistics.median(times):.1f} ms, longest {max(times):.1f} ms", flush=True)
 
 
+SCENES += killed.SCENES
+
 # What is different in a cluster: who is woken, and by which message.
 IN_A_CLUSTER = (a_release_wakes_the_other, both_count_to_the_same_number,
                 a_fair_mutex_goes_to_who_came_first, a_writer_that_leaves_wakes_readers,
@@ -397,7 +404,8 @@ def tests_on(stage, where, scenes):
 
 def play_all(directory, cluster, *sides):
     stages = [Stage(directory, Server(directory), *sides)]
-    tests = list(tests_on(stages[0], "", SCENES))
+    scenes = SCENES + holders.scenes_with(stages[0].version)
+    tests = list(tests_on(stages[0], "", scenes))
     if cluster:
         stages.append(Stage(directory, Cluster(directory), *sides))
         tests += tests_on(stages[1], "cluster: ", [(act, exchanged) for act, exchanged in SCENES

@@ -22,7 +22,20 @@ import org.redisson.config.Config;
 public final class Peer {
     private static RedissonClient client;
 
-    private static RLock lockOf(String kind, String name) {
+    /* By name: the older versions do not have it. */
+    private static RLock fencedLock(String name) throws ReflectiveOperationException {
+        return (RLock) RedissonClient.class.getMethod("getFencedLock", String.class)
+            .invoke(client, name);
+    }
+
+    /* Waits for ever, and answers the token. */
+    private static String fence(String name, long leaseMs) throws ReflectiveOperationException {
+        return Class.forName("org.redisson.api.RFencedLock")
+            .getMethod("lockAndGetToken", long.class, TimeUnit.class)
+            .invoke(fencedLock(name), leaseMs, TimeUnit.MILLISECONDS).toString();
+    }
+
+    private static RLock lockOf(String kind, String name) throws ReflectiveOperationException {
         switch (kind) {
         case "mutex":
             return client.getLock(name);
@@ -32,6 +45,8 @@ public final class Peer {
             return client.getReadWriteLock(name).readLock();
         case "write":
             return client.getReadWriteLock(name).writeLock();
+        case "fenced":
+            return fencedLock(name);
         default:
             throw new IllegalArgumentException("no such kind: " + kind);
         }
@@ -144,10 +159,14 @@ public final class Peer {
                 : givePermit(word[2]);
         }
         switch (word[0]) {
+        case "fence":
+            return fence(word[1], Long.parseLong(word[2]));
         case "lock":
             return lock(lockOf(word[1], word[2]), Long.parseLong(word[3]), Long.parseLong(word[4]));
         case "unlock":
             return unlock(lockOf(word[1], word[2]));
+        case "force":
+            return lockOf(word[1], word[2]).forceUnlock() ? "ok" : "lost";
         case "holds":
             return Integer.toString(lockOf(word[1], word[2]).getHoldCount());
         case "locked":

@@ -1,0 +1,135 @@
+"""Scenes in which a process is killed that waits in a fair lock's queue, between a holder before it
+and a waiter of the other library behind it: the lock is not lost with it."""
+
+import time
+
+from sides import FOR_EVER, LONG_LEASE_MS, SLOW, Skip, equal, wait_until
+
+# A Java client that was told of its turn, and did not hear it, has ten seconds to come.
+UNHEARD_AT_LEAST_S, UNHEARD_AT_MOST_S = 9, 20 * SLOW
+# So long is the time of ours in the queue, each time it is set.
+PLACE_MS = 10000
+# What is promised to be at once is over long before any timer of either side.
+AT_ONCE_S = 5 * SLOW
+# About a hundred are needed in that time; who spins asks thousands.
+COMMANDS_AT_MOST = 500
+
+
+def queue_of(name):
+    return f"redisson_lock_queue:{{{name}}}"
+
+
+def listens(stage, side, name, field):
+    """Where the waiter hears that it is its turn: ours in one place for all locks."""
+    if side.what == stage.holdfast.what:
+        return "holdfast:" + field.split(":")[0]
+    return f"redisson_lock__channel:{{{name}}}:{field}"
+
+
+def take_a_place(stage, side, thread, name, places):
+    """Answers the channel on which it can be told."""
+    side.tell(thread, "lock", "fair", name, FOR_EVER, LONG_LEASE_MS)
+    wait_until(lambda: stage.server.ask("LLEN", queue_of(name)) == b":%d\r\n" % places,
+               f"{side.what}, {thread}, has a place")
+    field = stage.server.ask("LINDEX", queue_of(name), "-1").split(b"\r\n")[1].decode()
+    channel = listens(stage, side, name, field)
+    wait_until(lambda: stage.server.listeners(channel) == 1, f"{side.what}, {thread}, listens")
+    return channel
+
+
+def line_up_and_kill(stage, holder, victim, heir, name):
+    """The holder has it, the first in the queue is dead, and the heir is behind that one."""
+    holder.want("ok", "a", "lock", "fair", name, 0, LONG_LEASE_MS)
+    channel = take_a_place(stage, victim, "v", name, 1)
+    take_a_place(stage, heir, "h", name, 2)
+    victim.stop()
+    wait_until(lambda: stage.server.listeners(channel) == 0, f"{victim.what} is gone")
+    equal(stage.server.ask("LLEN", queue_of(name)), b":2\r\n", "the places, with the dead one's")
+
+
+def wait_for_the_heir(heir, begun, at_most_s):
+    equal(heir.answer("h"), "ok", f"{heir.what}, behind the dead")
+    seconds = time.monotonic() - begun
+    print(f"# {heir.what} has it after {seconds:.1f} s", flush=True)
+    equal(seconds <= at_most_s, True, f"after {seconds:.1f} s, whether it is {at_most_s} at most")
+    return seconds
+
+
+def check_nothing_left(stage, heir, name):
+    for key in (queue_of(name), f"redisson_lock_timeout:{{{name}}}"):
+        equal(stage.server.ask("EXISTS", key), b":0\r\n", f"whether {key} is left")
+    heir.want("ok", "h", "unlock", "fair", name)
+    stage.check_free(name)
+
+
+def commands_of(server):
+    """How many it has executed, those inside of scripts among them."""
+    stats = server.ask("INFO", "stats").split(b"total_commands_processed:")[1]
+    return int(stats.split(b"\r\n")[0])
+
+
+def a_killed_redisson_keeps_a_fair_mutex_for_ten_seconds(stage, one, other, name):
+    """Whoever lets go. It is not thrown out sooner: a living one may not listen yet."""
+    del other
+    heir = stage.holdfast
+    with stage.another_redisson() as victim:
+        line_up_and_kill(stage, one, victim, heir, name)
+    before, begun = commands_of(stage.server), time.monotonic()
+    one.want("ok", "a", "unlock", "fair", name)
+    seconds = wait_for_the_heir(heir, begun, UNHEARD_AT_MOST_S)
+    commands = commands_of(stage.server) - before
+    print(f"# in {commands} commands", flush=True)
+    equal(seconds >= UNHEARD_AT_LEAST_S, True, f"after {seconds:.1f} s, whether the dead had time")
+    equal(commands <= COMMANDS_AT_MOST, True, f"of {commands} commands, whether they are few")
+    check_nothing_left(stage, heir, name)
+
+
+def a_killed_holdfast_is_passed_over_when_we_let_go(stage, one, other, name):
+    with stage.another_holdfast() as victim:
+        line_up_and_kill(stage, one, victim, other, name)
+    begun = time.monotonic()
+    one.want("ok", "a", "unlock", "fair", name)
+    wait_for_the_heir(other, begun, AT_ONCE_S)
+    check_nothing_left(stage, other, name)
+
+
+def a_killed_holdfast_is_passed_over_when_one_of_ours_comes(stage, one, other, name):
+    """Redisson lets go, and tells the dead one, which it takes to be alive until its place ends.
+    When its own waiters look again, is its own affair; but ours who comes by tells them."""
+    with stage.another_holdfast() as victim:
+        line_up_and_kill(stage, other, victim, other, name)
+    other.want("ok", "a", "unlock", "fair", name)
+    begun = time.monotonic()
+    one.want("busy", "a", "lock", "fair", name, 0, 0)
+    wait_for_the_heir(other, begun, AT_ONCE_S)
+    check_nothing_left(stage, other, name)
+
+
+def score(stage, name, place):
+    field = stage.server.ask("LINDEX", queue_of(name), place).split(b"\r\n")[1].decode()
+    return float(stage.server.ask("ZSCORE", f"redisson_lock_timeout:{{{name}}}",
+                                  field).split(b"\r\n")[1])
+
+
+def who_has_waited_for_long_behind_us_looks_when_our_place_is_over(stage, one, other, name):
+    """Redisson lets go, tells ours, who is dead, and nobody of ours comes by. Our place is shorter
+    than its wait, and began anew all the time: it has to know when that would have ended."""
+    if tuple(map(int, other.what.split()[1].split("."))) >= (3, 32):
+        raise Skip("this Redisson sleeps for as long as the lease that it has seen")
+    with stage.another_holdfast() as victim:
+        other.want("ok", "a", "lock", "fair", name, 0, LONG_LEASE_MS)
+        take_a_place(stage, victim, "v", name, 1)
+        take_a_place(stage, other, "h", name, 2)
+        lived_ms = score(stage, name, "0") + PLACE_MS
+        wait_until(lambda: score(stage, name, "0") > lived_ms, "its first place would be over")
+        victim.stop()
+    other.want("ok", "a", "unlock", "fair", name)
+    wait_for_the_heir(other, time.monotonic(), UNHEARD_AT_MOST_S)
+    check_nothing_left(stage, other, name)
+
+
+# (function, whether it is played with the sides exchanged, too)
+SCENES = [(a_killed_redisson_keeps_a_fair_mutex_for_ten_seconds, True),
+          (a_killed_holdfast_is_passed_over_when_we_let_go, False),
+          (a_killed_holdfast_is_passed_over_when_one_of_ours_comes, False),
+          (who_has_waited_for_long_behind_us_looks_when_our_place_is_over, False)]
