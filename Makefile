@@ -28,7 +28,7 @@ bench: build
 	$(HOLDFAST) $(if $(URL),-e '$(URL)') bench
 
 # Locks on Redis beside bare round trips, hand-made locks and, where they can be installed, Redisson,
-# redis-py and node-redlock; on servers of its own, in about five minutes. FLAGS="--only threads,unix"
+# redis-py and node-redlock; on a server of its own, in about eight minutes. FLAGS="--only threads,unix"
 # measures less, in less time; the head of bench_redis.py has the others.
 bench-redis: build
 	tools/install-dependencies bench

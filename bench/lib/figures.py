@@ -8,6 +8,7 @@ class Table:
 
     def __init__(self):
         self.missed, self.met = [], 0
+        self.where = ""  # what all aims from now on begin with
 
     @staticmethod
     def head(title, *columns):
@@ -18,6 +19,7 @@ class Table:
         print(f"  {title:42}" + "".join(f"{cell:>16}" for cell in cells), flush=True)
 
     def aim(self, what, figure, limit, at_most=True):
+        what = self.where + what
         met = figure <= limit if at_most else figure >= limit
         wanted = f"at {'most' if at_most else 'least'} {limit:g}"
         print(f"  -> {what:50} {figure:8.2f}   {wanted:14} {'met' if met else 'NOT MET'}",

@@ -8,8 +8,9 @@ SECTION is tcp, unix, threads, handover, crowd or held; several are separated by
 
 All rounds are interleaved on one server that this program starts; figures are medians of the
 rounds. Other work on the machine changes times, ratios much less. How long the machine takes to
-wake a processor that sleeps changes ratios, too: with --one-processor, the server and all clients
-share one, which none of them has to wake, and what is compared is the work they do."""
+wake a processor that sleeps changes ratios, too: so what hangs on it is measured once more while
+the server and all clients share one, which none of them has to wake, and what is compared is the
+work they do. With --one-processor, only that is done."""
 
 import os
 import pathlib
@@ -28,6 +29,8 @@ ROUNDS, RUN_MS, CROWD_MS, HANDOVER_MS = 5, 700, 1500, 700
 # What is compiled while it runs needs that long.
 WARM_UP_MS = 2000
 THREADS, PROCESSES, RENEW_SECONDS = 64, 32, 10
+# What is also measured on one processor.
+WAKING = ("tcp", "unix", "threads", "handover", "crowd")
 NOWHERE = "-"
 
 
@@ -40,6 +43,7 @@ class Bench:
         self.rounds = 1 if "--quick" in flags else ROUNDS
         self.million = "--million" in flags
         self.others_wanted = "--without-others" not in flags
+        self.one_only = "--one-processor" in flags
         self.only = self.wanted_sections(flags)
         self.server, self.table = things.Server(directory), Table()
         self.started = []
@@ -302,21 +306,35 @@ class Bench:
         if self.million:
             self.held(1_000_000)
 
+    # ---- all of it ----
+
+    def share_one_processor(self):
+        """From now on all do: what is started is where we are."""
+        one = {max(os.sched_getaffinity(0))}
+        for process in (0, self.server.process.pid):
+            os.sched_setaffinity(process, one)
+        self.others_wanted = False
+        self.table.where = "one processor: "
+        print("\nON ONE PROCESSOR, server and clients")
+
     def run(self):
         processors = len(os.sched_getaffinity(0))
         print(f"Redis {self.server.version()} on loopback; {self.rounds} rounds, medians; "
               f"{processors} processor{'s' * (processors != 1)}, load "
               f"{pathlib.Path('/proc/loadavg').read_text().split()[0]}")
         sections = self.sections()
-        for section in self.only:
+        for section in self.only if not self.one_only else ():
             sections[section]()
+        if self.one_only or processors > 1:
+            self.share_one_processor()
+            for section in self.only:
+                if section in WAKING or self.one_only:
+                    sections[section]()
         self.table.end()
 
 
 def main():
     worker, place, *flags = sys.argv[1:]
-    if "--one-processor" in flags:
-        os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
     memory = "/dev/shm" if pathlib.Path("/dev/shm").is_dir() else None
     with tempfile.TemporaryDirectory(prefix="holdfast-bench-", dir=memory) as directory:
         bench = Bench(worker, place, flags, directory)
