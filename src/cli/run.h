@@ -48,7 +48,7 @@ struct cli_job {
     int cause; /* why it was ended: CLI_LOST, CLI_TIMED_OUT or 0 */
     int64_t kill_at_ms;
     int64_t term_at_ms;     /* if --on-lost has not ended it by then; or CLI_NEVER */
-    int64_t continue_at_ms; /* if it has not answered a TSTP by then by stopping; or CLI_NEVER */
+    int64_t continue_at_ms; /* unless it has stopped, or stopped again, by then; or CLI_NEVER */
     bool ended;
     int status;    /* as an exit code */
     int forwarded; /* the last signal that we were sent to end by, or 0 */

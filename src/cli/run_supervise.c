@@ -14,7 +14,10 @@
 /* How often a group that is ending is looked at; the kernel does not tell of its end. */
 #define GROUP_CHECK_MS 10
 /* How long a command that was sent a TSTP may take to stop. One in the middle of a vfork never
- * does, though its child has: without us it would stand still for ever, and the lock with it. */
+ * does, though its child has: without us it would stand still for ever, and the lock with it. So
+ * long after it went on it is told once more, for one of its group (a nested holdfast) may have
+ * been about to stop when it was told first: a stop makes the kernel forget a SIGCONT that is
+ * pending. */
 #define STOP_MS 200
 
 static int64_t least(int64_t a, int64_t b)
@@ -196,6 +199,7 @@ static void suspend_with_command(struct cli_job *job)
     if (had)
         cli_terminal_give(&job->terminal, job->pid);
     cli_child_signal(job, SIGCONT);
+    job->continue_at_ms = cli_now_ms() + STOP_MS;
 }
 
 static void command_stopped(struct cli_job *job, int signal)

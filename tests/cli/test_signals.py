@@ -98,6 +98,16 @@ def who_may_not_stop_lets_no_command_stand_still(box):
 
 
 @test
+def nor_does_one_of_it_that_was_stopping_when_the_others_went_on(box):
+    late = ['env', 'LD_PRELOAD=' + os.environ['HOLDFAST_LATE_CONTINUE']]
+    process = box.start('run', 'x', '--', 'sh', '-c', '"$@"; exit $?', 'outer', *late, COMMAND,
+                        'run', 'x', '--', sys.executable, '-c', CONTINUED)
+    equal(process.line(), 'ready')
+    process.signal(signal.SIGTSTP)
+    equal(process.end().code, 3)
+
+
+@test
 def nor_half_of_it(box):
     process = box.start('run', 'x', '--', os.environ['HOLDFAST_HALF_STOPPED'])
     equal(process.line(), 'ready')
