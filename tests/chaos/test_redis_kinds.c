@@ -1,24 +1,16 @@
 /* Read-write locks, permits, counters and latches on Redis, each broken at its worst moment. */
-#include "conformance.h"
-#include "relay.h"
-#include "server.h"
+#include "relayed.h"
 
 #include <stdio.h>
-#include <stdlib.h>
-
-static hf_client *open_at(const char *url, int64_t lease_ms)
-{
-    hf_client *client = NULL;
-
-    CHECK_CODE(
-        hf_open(&client, url, &(hf_client_options){ HF_CLIENT_OPTIONS_INIT, .lease_ms = lease_ms }),
-        HF_OK);
-    return client;
-}
 
 static hf_client *open_on(const struct server *server, int64_t lease_ms)
 {
-    return open_at(server_url(server, 3000), lease_ms);
+    hf_client *client = NULL;
+
+    CHECK_CODE(hf_open(&client, server_url(server, 3000),
+                       &(hf_client_options){ HF_CLIENT_OPTIONS_INIT, .lease_ms = lease_ms }),
+               HF_OK);
+    return client;
 }
 
 static void tell(const struct server *server, const char *command)
@@ -26,30 +18,11 @@ static void tell(const struct server *server, const char *command)
     CHECK(server_tell(server, command, NULL, 0));
 }
 
-/* What a Lua expression is at the server: a number. */
-static long value(const struct server *server, const char *expression)
-{
-    char command[400], line[40] = "";
-
-    snprintf(command, sizeof(command), "EVAL \"return %s\" 0", expression);
-    CHECK(server_tell(server, command, line, sizeof(line)));
-    CHECK(line[0] == ':');
-    return strtol(line + 1, NULL, 10);
-}
-
 static long number(const struct server *server, const char *key)
 {
     char expression[200];
 
     snprintf(expression, sizeof(expression), "tonumber(redis.call('get','%s') or '-1')", key);
-    return value(server, expression);
-}
-
-static long keys_like(const struct server *server, const char *pattern)
-{
-    char expression[200];
-
-    snprintf(expression, sizeof(expression), "#redis.call('keys','%s')", pattern);
     return value(server, expression);
 }
 
@@ -69,31 +42,6 @@ static void ask(hf_client *client, const char *name, hf_mode mode, uint32_t perm
 }
 
 /* ---- answers that get lost after the server has done what was asked ---- */
-
-struct relayed {
-    struct server server;
-    struct relay relay;
-    hf_client *client;
-};
-
-static void begin_relayed(struct relayed *relayed)
-{
-    char url[100];
-
-    server_start(&relayed->server);
-    relay_start(&relayed->relay, relayed->server.port);
-    snprintf(url, sizeof(url), "redis://127.0.0.1:%d?timeout=20000", relayed->relay.port);
-    relayed->client = open_at(url, 30000);
-    CHECK_CODE(hf_semaphore_set(relayed->client, "sem", 5), HF_OK);
-    CHECK_CODE(hf_counter_set(relayed->client, "count", 10), HF_OK);
-}
-
-static void end_relayed(struct relayed *relayed)
-{
-    hf_close(relayed->client);
-    relay_stop(&relayed->relay);
-    server_kill(&relayed->server);
-}
 
 TEST(a_permit_whose_answer_was_lost_is_taken_once)
 {

@@ -1,12 +1,9 @@
 /* What comes late at Redis, or twice, or to the wrong one: questions that were given up, numbers of
  * connections that are no longer ours, answers of a server that has changed meanwhile. */
-#include "conformance.h"
-#include "relay.h"
-#include "server.h"
+#include "relayed.h"
 
 #include <stdatomic.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <unistd.h>
 
 /* Far beyond any test's end: nothing goes by itself. */
@@ -75,17 +72,6 @@ TEST(nobody_loses_a_connection_that_was_never_ours)
     }
     hf_close(client);
     server_kill(&server);
-}
-
-/* A number that a Lua expression is at the server. */
-static long value(const struct server *server, const char *expression)
-{
-    char command[400], line[60] = "";
-
-    snprintf(command, sizeof(command), "EVAL \"return %s\" 0", expression);
-    CHECK(server_tell(server, command, line, sizeof(line)));
-    CHECK(line[0] == ':');
-    return strtol(line + 1, NULL, 10);
 }
 
 static long places(const struct server *server, hf_mode mode)
