@@ -251,6 +251,16 @@ bool server_ask(const struct server *server, const char *command, char *text, si
     return answered;
 }
 
+long server_counts(const struct server *server, const char *section, const char *what)
+{
+    char command[60], text[8192] = "";
+
+    snprintf(command, sizeof(command), "INFO %s", section);
+    CHECK(server_ask(server, command, text, sizeof(text)));
+    const char *found = strstr(text, what);
+    return found ? strtol(found + strlen(what), NULL, 10) : 0;
+}
+
 bool server_says(const struct server *server, const char *command, const char *line)
 {
     char got[200] = "";

@@ -39,6 +39,9 @@ bool server_tell(const struct server *server, const char *command, char *line, s
 /* The same for an answer that is one long text. */
 bool server_ask(const struct server *server, const char *command, char *text, size_t size);
 
+/* A number of INFO's section that stands behind `what`; 0, if it says nothing of it. */
+long server_counts(const struct server *server, const char *section, const char *what);
+
 /* Does the server answer this line to the command? */
 bool server_says(const struct server *server, const char *command, const char *line);
 /* Somebody waits there for replicas (WAIT). */

@@ -109,11 +109,7 @@ TEST(what_is_due_in_a_turn_is_renewed_in_it)
 
 static long calls_by_digest(const struct server *server)
 {
-    char said[4000] = "";
-
-    CHECK(server_ask(server, "INFO commandstats", said, sizeof(said)));
-    const char *found = strstr(said, "cmdstat_evalsha:calls=");
-    return found ? strtol(found + strlen("cmdstat_evalsha:calls="), NULL, 10) : 0;
+    return server_counts(server, "commandstats", "cmdstat_evalsha:calls=");
 }
 
 /* The first of the calls has the script's text, those behind it its digest. */

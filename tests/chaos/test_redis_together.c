@@ -39,31 +39,16 @@ static bool all_are_free(const struct server *server)
 }
 
 /* How often the server has run a script since its statistics began anew. */
-static int script_calls(const struct server *server)
+static long script_calls(const struct server *server)
 {
-    static const char *const names[] = { "cmdstat_eval:calls=", "cmdstat_evalsha:calls=" };
-    char text[8192];
-    int calls = 0;
-
-    CHECK(server_ask(server, "INFO commandstats", text, sizeof(text)));
-    for (int i = 0; i < 2; i++) {
-        const char *found = strstr(text, names[i]);
-        if (found)
-            calls += (int)strtol(found + strlen(names[i]), NULL, 10);
-    }
-    return calls;
+    return server_counts(server, "commandstats", "cmdstat_eval:calls=") +
+           server_counts(server, "commandstats", "cmdstat_evalsha:calls=");
 }
 
 /* How many clients have ever come, this one included. */
 static long connections(const struct server *server)
 {
-    static const char name[] = "total_connections_received:";
-    char text[8192];
-
-    CHECK(server_ask(server, "INFO stats", text, sizeof(text)));
-    const char *found = strstr(text, name);
-    CHECK(found != NULL);
-    return strtol(found + strlen(name), NULL, 10);
+    return server_counts(server, "stats", "total_connections_received:");
 }
 
 TEST(many_in_a_turn_are_few_calls)

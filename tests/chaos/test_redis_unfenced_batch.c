@@ -20,12 +20,10 @@ static const struct format {
 /* How often the server has called it since its statistics began anew. */
 static int calls_of(const struct server *server, const char *command)
 {
-    char text[8192], name[40];
+    char name[40];
 
-    CHECK(server_ask(server, "INFO commandstats", text, sizeof(text)));
     snprintf(name, sizeof(name), "cmdstat_%s:calls=", command);
-    const char *found = strstr(text, name);
-    return found ? (int)strtol(found + strlen(name), NULL, 10) : 0;
+    return (int)server_counts(server, "commandstats", name);
 }
 
 static int64_t last_token(const struct server *server, const char *name)
