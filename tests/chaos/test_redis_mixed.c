@@ -220,6 +220,12 @@ TEST(a_dead_java_client_before_us_is_passed_over)
     "return math.floor(redis.call('zscore', 'redisson_lock_timeout:{one}', '" JAVA "7') / 1000) "  \
     "- redis.call('time')[1]"
 
+/* By the scripts' digests, as clients call them but the first time. */
+static long script_calls(const struct scene *scene)
+{
+    return server_counts(&scene->server, "commandstats", "cmdstat_evalsha:calls=");
+}
+
 /* It was going to wait for long, and has been killed. */
 TEST(a_java_client_that_nobody_can_tell_does_not_keep_a_free_lock)
 {
@@ -236,7 +242,10 @@ TEST(a_java_client_that_nobody_can_tell_does_not_keep_a_free_lock)
     int left_s = ask(scene, JAVAS_SECONDS);
     CHECK(left_s > 5);
     CHECK(left_s <= 11);
+    long before = script_calls(scene);
     EVENTUALLY(second->state->holds, SOON_MS);
+    /* It looks once a second at most in all that time. */
+    CHECK(script_calls(scene) - before <= left_s + 3);
     let_go(second);
     end(scene);
 }
