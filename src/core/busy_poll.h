@@ -19,7 +19,7 @@ extern HF_TUNABLE int64_t hf__busy_poll_us;
 
 struct hf_busy_poll {
     unsigned worth, passed_over, crowded;
-    bool refused; /* in this wait */
+    bool refused, stands_aside; /* in this wait */
 };
 
 void hf__busy_poll_init(struct hf_busy_poll *poll);
@@ -30,6 +30,9 @@ int64_t hf__busy_poll_time_us(const struct hf_busy_poll *poll);
 /* The store has answered that somebody else has what is waited for. That is an answer, too; and
  * what many want may change hands at any moment, so that it is worth looking on. */
 void hf__busy_poll_refused(struct hf_busy_poll *poll);
+/* What is asked lets another process go on, and looking would keep it from a processor. This wait
+ * says nothing of whether looking pays. */
+void hf__busy_poll_stand_aside(struct hf_busy_poll *poll);
 /* It did; was what is waited for there by then? */
 void hf__busy_poll_ended(struct hf_busy_poll *poll, bool answered);
 

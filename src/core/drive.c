@@ -318,6 +318,13 @@ void hf__drive_refused(struct hf_client *client)
         hf__busy_poll_refused(&client->drive->busy_poll);
 }
 
+void hf__host_stand_aside(const struct hf_host *host)
+{
+    const struct hf_client *client = host->core;
+    if (client->drive)
+        hf__busy_poll_stand_aside(&client->drive->busy_poll);
+}
+
 void hf__drive_turn_until(struct hf_drive *drive, _Atomic uint32_t *flag)
 {
     struct turning turning = { drive->client, hf__turning };

@@ -267,6 +267,11 @@ void hf__op_lost(struct hf_op *op, const char *reason);
 /* Some grants may no longer be ours (a break, say): the core asks held_here of each. Loop only. */
 void hf__holds_recheck(const struct hf_host *host, const char *reason);
 
+/* A release that is leaving lets another process go on, of which the engine expects nothing but to
+ * give the lock back to us: who waits for the release's answer should sleep, so that the other has
+ * a processor. A hint. Loop only. */
+void hf__host_stand_aside(const struct hf_host *host);
+
 /* Like hf__op_done. */
 void hf__change_done(struct hf_engine *engine, struct hf_change *change);
 void hf__query_add(struct hf_query *query, const hf_entry *entry); /* any thread that answers it */

@@ -1,5 +1,5 @@
 /* A client that is driven by its caller: what a call begins is watched when it returns. */
-#include "core/busy_poll.h"
+#include "core/borrow.h"
 
 #include "conformance.h"
 #include "server.h"
@@ -211,4 +211,58 @@ TEST(who_was_refused_looks_again_before_it_sleeps)
     hf_close(client);
     hf_close(other);
     server_kill(&server);
+}
+
+/* Clients that pass a lock round, each in a thread of its own. */
+struct round {
+    const struct server *server;
+    int clients;
+    _Atomic int stood_aside;
+};
+
+enum { ROUNDS = 10 };
+
+/* Nobody lets go before all others wait. */
+static void pass_round(void *arg, int index)
+{
+    struct round *round = arg;
+    hf_client *client;
+    char all[20];
+    (void)index;
+
+    CHECK_CODE(hf_open(&client, server_url(round->server, 60000), NULL), HF_OK);
+    snprintf(all, sizeof(all), ":%d", round->clients - 1);
+    for (int left = ROUNDS; left-- > 0;) {
+        hf_hold *hold = take_patiently(client, "one");
+        if (left > 0)
+            EVENTUALLY(server_says(round->server, "ZCARD holdfast_lock_queue:{one}", all), SOON_MS);
+        client->drive->busy_poll.stands_aside = false;
+        give_back(hold);
+        round->stood_aside += client->drive->busy_poll.stands_aside;
+    }
+    hf_close(client);
+}
+
+static int times_stood_aside(int clients)
+{
+    struct server server = { 0 };
+    struct round round = { &server, clients, 0 };
+
+    TEST_TIMEOUT(120);
+    server_start(&server);
+    threads_run(clients, pass_round, &round);
+    server_kill(&server);
+    return round.stood_aside;
+}
+
+/* Whose turn it is next should have a processor. Now and then the clock says a token instead. */
+TEST(of_two_who_take_turns_who_lets_go_does_not_look_for_its_answer)
+{
+    CHECK(times_stood_aside(2) >= ROUNDS);
+}
+
+/* Of many, all but the next have time. */
+TEST(of_many_who_take_turns_who_lets_go_looks_for_its_answer)
+{
+    CHECK_INT(times_stood_aside(3), 0);
 }

@@ -103,3 +103,18 @@ TEST(who_has_just_been_refused_looks_for_longer)
     CHECK(hf__busy_poll_pays(&poll));
     CHECK_INT(hf__busy_poll_time_us(&poll), hf__busy_poll_us);
 }
+
+/* That says nothing of whether looking pays. */
+TEST(who_stands_aside_does_not_look_and_is_not_counted)
+{
+    struct hf_busy_poll poll;
+    hf__busy_poll_init(&poll);
+    for (unsigned i = 0; i < 2 * HF_BUSY_POLL_MOST; i++) {
+        CHECK(hf__busy_poll_pays(&poll));
+        CHECK(hf__busy_poll_time_us(&poll) > 0);
+        hf__busy_poll_stand_aside(&poll);
+        CHECK_INT(hf__busy_poll_time_us(&poll), 0);
+        hf__busy_poll_ended(&poll, false);
+    }
+    CHECK_INT(poll.worth, HF_BUSY_POLL_MOST);
+}

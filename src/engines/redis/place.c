@@ -42,10 +42,19 @@ void hf__place_note(struct redis *redis, const struct hf_op *op, bool handed_on)
     uint64_t name;
     struct handed_on *note = note_of(redis, op, &name);
     if (handed_on && redis->server_us)
-        *note = (struct handed_on){ name, hf__clock_us(), redis->server_us };
+        *note = (struct handed_on){ name, hf__clock_us(), redis->server_us, op->token };
     else if (note->name == name)
         note->name = 0;
     redis->server_us = 0;
+}
+
+/* Has one other client at most had it since we last handed it on? The tokens of a lock that is
+ * handed on are counted; where the clock has said one, the answer is no. */
+bool hf__place_is_between_two(struct redis *redis, const struct hf_op *op)
+{
+    uint64_t name;
+    const struct handed_on *note = note_of(redis, op, &name);
+    return note->name == name && op->token > note->token && op->token - note->token <= 2;
 }
 
 /* The server's clock, if it is surely held by somebody, else 0. */

@@ -30,6 +30,7 @@
 struct handed_on {
     uint64_t name; /* its hash */
     int64_t at_us, server_us;
+    uint64_t token; /* of who has handed it on */
 };
 
 /* Reasons of losses stay until the client is closed, so there may be so many different ones. */
@@ -110,6 +111,8 @@ void hf__attempt_placed(struct redis *redis, struct question *question, int64_t 
 
 /* ---- place.c: a place in a queue without a script ---- */
 
+/* Is a lock that two clients hand to each other about to be let go? */
+bool hf__place_is_between_two(struct redis *redis, const struct hf_op *op);
 /* A release has been answered; has it given the lock to another? */
 void hf__place_note(struct redis *redis, const struct hf_op *op, bool handed_on);
 /* For the answer to TIME, which is asked just before such a release. */
