@@ -67,6 +67,9 @@ static void start_node(struct cluster *cluster, int index, int patience_ms)
     snprintf(cluster->bus[index], sizeof(cluster->bus[index]), "%d", free_port());
     snprintf(cluster->file[index], sizeof(cluster->file[index]), "nodes-%d", index);
     memcpy(cluster->arguments[index], arguments, sizeof(arguments));
+    const char **end = cluster->arguments[index] + sizeof(arguments) / sizeof(arguments[0]) - 1;
+    for (const char *const *more = cluster->more; more && *more; more++)
+        *end++ = *more;
     cluster->nodes[index].arguments = cluster->arguments[index];
     server_start(&cluster->nodes[index]);
 }

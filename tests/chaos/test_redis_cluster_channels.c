@@ -1,0 +1,204 @@
+/* redis+cluster: where channels do not belong to a lock's own server, since the servers are older
+ * than that or the user may not use them: waiters are woken, or look in time. */
+#include "cluster.h"
+#include "conformance.h"
+
+#include <stdio.h>
+#include <unistd.h>
+
+#define JAVA "12345678-1234-4123-8123-123456789012:1"
+
+/* The lock's own server; what is asked of the others as well must reach it. */
+#define OWNER 1
+#define ANOTHER 0
+
+struct scene {
+    struct cluster cluster;
+    struct server *owner, *another;
+    char name[40], channel[80];
+};
+
+static void begin(struct scene *scene)
+{
+    TEST_TIMEOUT(200);
+    cluster_start(&scene->cluster, 0);
+    scene->owner = &scene->cluster.nodes[OWNER];
+    scene->another = &scene->cluster.nodes[ANOTHER];
+    cluster_name(&scene->cluster, "one", 6000, 10000, scene->name, sizeof(scene->name));
+    snprintf(scene->channel, sizeof(scene->channel), "redisson_lock__channel:{%s}", scene->name);
+}
+
+static hf_client *open_by(const char *url)
+{
+    hf_client *client = NULL;
+
+    CHECK_CODE(
+        hf_open(&client, url, &(hf_client_options){ HF_CLIENT_OPTIONS_INIT, .lease_ms = 600000 }),
+        HF_OK);
+    return client;
+}
+
+static void begin_to_wait(const struct scene *scene, hf_client *client, struct outcome *outcome)
+{
+    CHECK_CODE(hf_lock_async(client, scene->name, HF_FOREVER, NULL, record_outcome, outcome, NULL),
+               HF_OK);
+}
+
+/* The command has the lock's name, or what is made of it, in the middle. */
+static bool says(const struct server *server, const char *before, const char *name,
+                 const char *after, const char *line)
+{
+    char command[300];
+
+    snprintf(command, sizeof(command), "%s%s%s", before, name, after);
+    return server_says(server, command, line);
+}
+
+static bool is_queued(const struct scene *scene)
+{
+    return says(scene->owner, "ZCARD holdfast_lock_queue:{", scene->name, "}", ":1");
+}
+
+static void java_takes_it(const struct scene *scene)
+{
+    CHECK(says(scene->owner, "HSET ", scene->name, " " JAVA " 1", ":1"));
+    CHECK(says(scene->owner, "PEXPIRE ", scene->name, " 600000", ":1"));
+}
+
+static void java_lets_go(const struct scene *scene)
+{
+    CHECK(says(scene->owner, "DEL ", scene->name, "", ":1"));
+}
+
+static void check_granted(struct outcome *outcome)
+{
+    WAIT_OUTCOME(outcome);
+    CHECK_CODE(outcome->code, HF_OK);
+    give_back(outcome->hold);
+}
+
+/* ---- servers of before version 7 ---- */
+
+/* To the question for a lock's own channels they answer an error, too. What has the other name is
+ * for the test. */
+static const char *const older[] = { "--rename-command", "PUBSUB", "HEARD", NULL };
+
+static bool is_heard_everywhere(const struct scene *scene)
+{
+    return says(scene->owner, "EVAL \"return redis.call('heard', 'numsub', '", scene->channel,
+                "')[2]\" 0", ":1");
+}
+
+static long looks(const struct scene *scene)
+{
+    return server_counts(scene->owner, "commandstats", "cmdstat_evalsha:calls=");
+}
+
+/* By looking alone it would take twice as long. */
+static void check_wakes(const struct scene *scene)
+{
+    enum { WAKES = 20 };
+    int64_t until = monotonic_ms() + WAKES / 2 * 3000;
+
+    for (int i = 0; i < WAKES; i++) {
+        long before = looks(scene);
+        says(scene->another, "PUBLISH ", scene->channel, " 0", "");
+        EVENTUALLY(looks(scene) > before, SOON_MS);
+    }
+    CHECK(monotonic_ms() < until);
+}
+
+static void check_tells(const struct scene *scene, hf_client *client)
+{
+    char line[200] = "";
+    int words = 0;
+    int fd = server_listen(scene->another, scene->channel);
+
+    give_back(take_patiently(client, scene->name));
+    says(scene->owner, "PUBLISH ", scene->channel, " end", "");
+    while (strcmp(line, "end") != 0) {
+        CHECK(server_hear(fd, line, sizeof(line)));
+        words += strcmp(line, "0") == 0;
+    }
+    CHECK_INT(words, 1);
+    close(fd);
+}
+
+TEST(older_servers_say_and_hear_releases_everywhere)
+{
+    static struct scene scene = { .cluster.more = older };
+    struct outcome outcome = { 0 };
+
+    begin(&scene);
+    hf_client *client = open_by(cluster_url(&scene.cluster, 3000));
+    check_tells(&scene, client);
+    java_takes_it(&scene);
+    begin_to_wait(&scene, client, &outcome);
+    EVENTUALLY(is_heard_everywhere(&scene), SOON_MS);
+    check_wakes(&scene);
+    CHECK_INT(outcome.calls, 0);
+    java_lets_go(&scene);
+    says(scene.another, "PUBLISH ", scene.channel, " 0", "");
+    check_granted(&outcome);
+    hf_close(client);
+    cluster_kill(&scene.cluster);
+}
+
+/* ---- users who may not ---- */
+
+static hf_client *open_as(const struct scene *scene, const char *user, const char *forbidden)
+{
+    char url[200];
+
+    for (int i = 0; i < CLUSTER_NODES; i++)
+        CHECK(says(&scene->cluster.nodes[i], "ACL SETUSER ", user, forbidden, "+OK"));
+    snprintf(url, sizeof(url), "redis+cluster://%s:word@127.0.0.1:%d?timeout=%d", user,
+             scene->another->port, 3000 * test_slow());
+    return open_by(url);
+}
+
+#define MAY_ALL_BUT " on >word ~* &* +@all "
+
+TEST(who_may_not_listen_in_a_cluster_looks)
+{
+    static struct scene scene;
+    struct outcome outcome = { 0 };
+    hf_hold *hold = NULL;
+
+    begin(&scene);
+    hf_client *client = open_as(&scene, "unasking", MAY_ALL_BUT "-pubsub");
+    CHECK_ERROR(hf_lock(client, scene.name, SOON_MS, NULL, &hold), HF_DENIED);
+    CHECK(strstr(hf_last_error()->text, "in a cluster a user needs PUBSUB") != NULL);
+    hf_close(client);
+    client = open_as(&scene, "deaf", MAY_ALL_BUT "-ssubscribe");
+    java_takes_it(&scene);
+    begin_to_wait(&scene, client, &outcome);
+    EVENTUALLY(is_queued(&scene), SOON_MS);
+    CHECK_INT(outcome.calls, 0);
+    java_lets_go(&scene);
+    check_granted(&outcome);
+    hf_close(client);
+    cluster_kill(&scene.cluster);
+}
+
+/* What it gives back is free, though it may tell nobody, and is told so itself. */
+TEST(who_may_not_say_in_a_cluster_keeps_nobody_waiting)
+{
+    static struct scene scene;
+
+    begin(&scene);
+    hf_client *client = open_as(&scene, "mute", MAY_ALL_BUT "-spublish -publish");
+    hf_client *other = open_by(cluster_url(&scene.cluster, 3000));
+    for (int i = 0; i < 3; i++) {
+        struct outcome outcome = { 0 };
+        hf_hold *hold = take_patiently(client, scene.name);
+        begin_to_wait(&scene, other, &outcome);
+        EVENTUALLY(is_queued(&scene), SOON_MS);
+        CHECK_ERROR(hf_unlock(hold), HF_DENIED);
+        check_granted(&outcome);
+        CHECK(says(scene.owner, "EXISTS ", scene.name, "", ":0"));
+    }
+    hf_close(client);
+    hf_close(other);
+    cluster_kill(&scene.cluster);
+}
