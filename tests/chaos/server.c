@@ -268,6 +268,17 @@ bool server_says(const struct server *server, const char *command, const char *l
     return server_tell(server, command, got, sizeof(got)) && strcmp(got, line) == 0;
 }
 
+bool server_has_in(const struct server *server, int database, const char *key)
+{
+    char command[300];
+
+    snprintf(command, sizeof(command),
+             "EVAL \"redis.call('select', %d) local there = redis.call('exists', '%s') "
+             "redis.call('select', 0) return there - redis.call('exists', '%s')\" 0",
+             database, key, key);
+    return server_says(server, command, ":1");
+}
+
 bool server_awaits_replicas(const struct server *server)
 {
     return server_says(server,

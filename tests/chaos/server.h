@@ -44,6 +44,8 @@ long server_counts(const struct server *server, const char *section, const char 
 
 /* Does the server answer this line to the command? */
 bool server_says(const struct server *server, const char *command, const char *line);
+/* Is the key in this database of the server, and not in its first one? */
+bool server_has_in(const struct server *server, int database, const char *key);
 /* Somebody waits there for replicas (WAIT). */
 bool server_awaits_replicas(const struct server *server);
 

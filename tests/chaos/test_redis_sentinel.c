@@ -136,6 +136,27 @@ TEST(the_master_is_found)
     ensemble_kill(&ensemble);
 }
 
+/* The path names the master, so that an option names the database; at the next master, too. */
+TEST(the_database_is_the_masters)
+{
+    struct ensemble ensemble = { 0 };
+    hf_hold *hold = NULL;
+
+    TEST_TIMEOUT(200);
+    ensemble_start(&ensemble);
+    hf_client *client = open_main(&ensemble, "&db=3&sync=1");
+    CHECK_CODE(hf_lock(client, "one", SOON_MS, NULL, &hold), HF_OK);
+    CHECK(server_has_in(&ensemble.servers[0], 3, "one"));
+    EVENTUALLY(server_says(&ensemble.sentinel, "SENTINEL FAILOVER main", "+OK"), FAILOVER_MS);
+    EVENTUALLY(is_master(&ensemble.servers[1]), FAILOVER_MS);
+    EVENTUALLY(!is_master(&ensemble.servers[0]), FAILOVER_MS);
+    CHECK(server_has_in(&ensemble.servers[1], 3, "one"));
+    CHECK_CODE(hf_unlock(hold), HF_OK);
+    CHECK(!server_has_in(&ensemble.servers[1], 3, "one"));
+    hf_close(client);
+    ensemble_kill(&ensemble);
+}
+
 TEST(urls_that_name_no_master_are_refused)
 {
     hf_client *client = NULL;
@@ -143,6 +164,7 @@ TEST(urls_that_name_no_master_are_refused)
     CHECK_ERROR(hf_open(&client, "redis+sentinel://127.0.0.1", NULL), HF_EINVAL);
     CHECK_ERROR(hf_open(&client, "redis+sentinel:///main", NULL), HF_EINVAL);
     CHECK_ERROR(hf_open(&client, "redis+sentinel://127.0.0.1/main/3", NULL), HF_EINVAL);
+    CHECK_ERROR(hf_open(&client, "redis+sentinel://127.0.0.1/main?db=three", NULL), HF_EINVAL);
 }
 
 /* Asked for while it still works: what is held goes over to the next master. */
