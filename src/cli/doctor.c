@@ -103,13 +103,11 @@ static int by_value(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Takes and gives back a lock of our own. An hf_code. */
-static int measure(struct cli_doctor *doctor)
+/* Takes and gives back a lock that nobody else asks for. An hf_code. */
+static int measure_as(struct cli_doctor *doctor, const char *name)
 {
     int64_t times[ROUND_TRIPS];
-    char name[64];
 
-    snprintf(name, sizeof(name), "holdfast-doctor/%d", (int)getpid());
     for (int i = 0; i < ROUND_TRIPS; i++) {
         int64_t began = now_ns();
         hf_hold *hold;
@@ -133,6 +131,22 @@ static int measure(struct cli_doctor *doctor)
                     (double)times[ROUND_TRIPS / 2] / 1000, (double)times[ROUND_TRIPS - 1] / 1000,
                     ROUND_TRIPS);
     return HF_OK;
+}
+
+/* Who may use some names only may lock one that belongs to such a name, by Redisson's rule. */
+static int measure(struct cli_doctor *doctor)
+{
+    char name[HF_NAME_MAX + 64];
+    int code;
+
+    snprintf(name, sizeof(name), "holdfast-doctor/%d", (int)getpid());
+    code = measure_as(doctor, name);
+    if (code != HF_DENIED || !doctor->name || strlen(doctor->name) > HF_NAME_MAX - 32)
+        return code;
+    snprintf(name, sizeof(name),
+             strchr(doctor->name, '{') ? "%s:holdfast-doctor/%d" : "{%s}:holdfast-doctor/%d",
+             doctor->name, (int)getpid());
+    return measure_as(doctor, name);
 }
 
 static void print_capabilities(struct cli_doctor *doctor)
@@ -203,7 +217,7 @@ static int check_locks(struct cli_doctor *doctor)
 {
     struct cli_picture picture;
     unsigned holders = 0, waiters = 0;
-    int code = cli_picture_take(&picture, doctor->session->client, NULL);
+    int code = cli_picture_take(&picture, doctor->session->client, doctor->name);
 
     for (size_t i = 0; code == HF_OK && i < picture.count; i++) {
         const hf_entry *entry = &picture.entries[i].entry;
@@ -216,9 +230,15 @@ static int check_locks(struct cli_doctor *doctor)
     }
     if (code == HF_OK)
         cli_doctor_fact(doctor, "in use", "%u held, %u waiting%s", holders, waiters,
-                        hf_caps(doctor->session->client) & HF_CAP_INSPECT_ALL
+                        doctor->name ? ", of this name"
+                        : hf_caps(doctor->session->client) & HF_CAP_INSPECT_ALL
                             ? ""
                             : ", of what holdfast took or waits for");
+    if (code == HF_EKIND && doctor->name) {
+        cli_doctor_finding(doctor, hf_last_error()->text, "no lock of this name is granted",
+                           "give one of the two another name");
+        code = HF_OK;
+    }
     cli_picture_release(&picture);
     return code;
 }
@@ -251,10 +271,13 @@ static void check_environment(struct cli_doctor *doctor)
     free(hidden);
 }
 
-/* What the store's findings explain is no error beside them: it is so, and they say why. */
+/* What the store's findings explain is no error beside them: it is so, and they say why. Neither is
+ * that a user of one name may not do what only doctor does. */
 static int excuse(struct cli_doctor *doctor, const char *key, int code)
 {
-    if (code == HF_OK || doctor->store_findings == 0)
+    bool limited = code == HF_DENIED && doctor->name;
+
+    if (code == HF_OK || (doctor->store_findings == 0 && !limited))
         return code;
     cli_doctor_fact(doctor, key, "not known: %s", hf_last_error()->text);
     return HF_OK;
@@ -294,14 +317,30 @@ static int examine(struct cli_doctor *doctor)
     return code;
 }
 
+/* Facts are printed before the library sees it. */
+static bool is_name(const char *name)
+{
+    size_t length = strlen(name);
+
+    if (length == 0)
+        cli_complain("the lock's name is empty; give it 1 to %d bytes", HF_NAME_MAX);
+    else if (length > HF_NAME_MAX)
+        cli_complain("the lock's name has %zu bytes (\"%.40s...\"); %d are the limit", length, name,
+                     HF_NAME_MAX);
+    return length > 0 && length <= HF_NAME_MAX;
+}
+
 int cli_doctor(struct cli_settings *settings)
 {
     struct cli_session session;
     struct cli_doctor doctor = { .session = &session };
     int code, result;
 
-    if (settings->word_count != 0)
-        return cli_usage(settings, "doctor", "doctor takes no names");
+    if (settings->word_count > 1)
+        return cli_usage(settings, "doctor", "doctor takes one name, or none");
+    doctor.name = settings->word_count ? settings->words[0] : NULL;
+    if (doctor.name && !is_name(doctor.name))
+        return CLI_USAGE;
     result = cli_session_look(&session, settings);
     if (result == CLI_OK && !session.client)
         result = cli_session_open(&session, settings, NULL); /* else there is nothing to measure */

@@ -10,6 +10,7 @@
 
 struct cli_doctor {
     struct cli_session *session;
+    const char *name; /* the locks that are looked at; NULL: all */
     unsigned facts, findings;
     unsigned store_findings; /* those that are about the store */
     /* The findings about the store that were told, and whether it is asked once more: then only

@@ -35,14 +35,14 @@ static bool show(void *arg, const hf_remark *remark)
 
 int cli_doctor_check_store(struct cli_doctor *doctor)
 {
-    return hf_examine(doctor->session->client, show, doctor);
+    return hf_examine(doctor->session->client, doctor->name, show, doctor);
 }
 
 /* Should it be silent by now, what it said before is told all the same. */
 void cli_doctor_check_store_again(struct cli_doctor *doctor)
 {
     doctor->asks_again = true;
-    (void)hf_examine(doctor->session->client, show, doctor);
+    (void)hf_examine(doctor->session->client, doctor->name, show, doctor);
 }
 
 void cli_doctor_forget(struct cli_doctor *doctor)

@@ -168,9 +168,10 @@ const char cli_help_latch[] =
     "\n" HOW_TO_WAIT;
 
 const char cli_help_doctor[] =
-    "holdfast doctor\n"
+    "holdfast doctor [NAME]\n"
     "\n"
     "  holdfast doctor              # where the locks are, and what endangers them\n"
+    "  holdfast doctor nightly      # the same, of the locks of one name\n"
     "  holdfast doctor --json\n"
     "\n"
     "Exit 0: all is well. 1: there are findings, each with its consequence and cure.\n";

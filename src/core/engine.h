@@ -150,6 +150,8 @@ struct hf_query {
 /* "What are you, and what endangers locks on you": the engine calls hf__examination_add for each
  * remark, then hf__examination_done once, never from inside the question. */
 struct hf_examination {
+    const char *name; /* the locks that it is about; NULL: all */
+    uint32_t name_length;
     int code;
     hf_error *error;
     struct hf_task answer;

@@ -21,6 +21,7 @@ struct asked {
     struct hf_examination examination;
     struct copied_remark *first, **end;
     bool out_of_memory;
+    char name[HF_NAME_MAX + 1];
 };
 
 static size_t size_of(const char *string)
@@ -88,7 +89,7 @@ static void discard(struct hf_verb *verb)
     free(asked);
 }
 
-static struct asked *new_question(struct hf_client *client)
+static struct asked *new_question(struct hf_client *client, const char *name, uint32_t length)
 {
     struct asked *asked = hf__calloc(1, sizeof *asked);
     if (!asked)
@@ -96,6 +97,10 @@ static struct asked *new_question(struct hf_client *client)
     asked->verb = (struct hf_verb){ .client = client, .begin = begin, .discard = discard };
     asked->end = &asked->first;
     hf__task_init(&asked->examination.answer, answered);
+    if (name) {
+        asked->examination.name = memcpy(asked->name, name, length + 1);
+        asked->examination.name_length = length;
+    }
     return asked;
 }
 
@@ -114,16 +119,20 @@ static int finish(struct asked *asked, hf_remark_cb *visit, void *arg)
     return hf__outcome_return(NULL, &answer);
 }
 
-int hf_examine(hf_client *client, hf_remark_cb *visit, void *arg)
+int hf_examine(hf_client *client, const char *name, hf_remark_cb *visit, void *arg)
 {
+    uint32_t length = 0;
+    uint64_t hash = 0;
     int code = hf__ask_client(client, true);
+    if (code == HF_OK && name)
+        code = hf__ask_name(name, &length, &hash);
     if (code != HF_OK)
         return code;
     if (!visit)
         return hf__outcome_fail(HF_EINVAL, "visit is NULL: nobody would see the remarks");
     if (!client->ops->examine)
         return HF_OK;
-    struct asked *asked = new_question(client);
+    struct asked *asked = new_question(client, name, length);
     if (!asked)
         return hf__outcome_fail(HF_ENOMEM, "out of memory");
     if (!hf__gate_call_begin(client, 0)) {

@@ -253,7 +253,7 @@ static bool hear_nothing(void *arg, const hf_remark *remark)
 
 static void ask_around(void *arg)
 {
-    CHECK_CODE(hf_examine(arg, hear_nothing, NULL), HF_UNREACHABLE);
+    CHECK_CODE(hf_examine(arg, NULL, hear_nothing, NULL), HF_UNREACHABLE);
 }
 
 static void live_on(void *arg)
@@ -401,7 +401,7 @@ TEST(what_a_whitelist_lacks_is_named_though_a_greeting_is_late)
     snprintf(url, sizeof(url), "zk://127.0.0.1:%d,127.0.0.1:%d?timeout=1500", talkers.ports[0],
              talkers.ports[1]);
     CHECK_CODE(hf_open(&client, url, NULL), HF_OK);
-    hf_examine(client, note_remark, said);
+    hf_examine(client, NULL, note_remark, said);
     test_note("%s", said);
     CHECK(strstr(said, "not known: its 4lw.commands.whitelist has no conf; whether it") != NULL);
     CHECK(strstr(said, "cannot be seen: its 4lw.commands.whitelist has no cons") != NULL);

@@ -119,6 +119,17 @@ def a_stopped_holder_is_found(box):
 
 
 @test
+def a_name_is_looked_at_alone(box):
+    holders = [box.hold(name) for name in ('x', 'y')]
+    os.kill(holders[0].pid, signal.SIGSTOP)
+    wait_until(lambda: state_of(holders[0].pid) == 'T', 'it is stopped')
+    contains(box.expect(1, 'doctor', 'x').out, f'pid {holders[0].pid} holds')
+    told = json.loads(box.expect(0, 'doctor', '--json', 'y').out)
+    equal([each['value'] for each in told if each['fact'] == 'in use'],
+          ['1 held, 0 waiting, of this name'])
+
+
+@test
 def a_password_in_the_environment_is_found_but_not_shown(box):
     result = box.run('-e', 'local:', 'doctor', environment={'HOLDFAST_URL': 'redis://u:s3cret@h/'})
     equal(result.code, 1)

@@ -1,61 +1,12 @@
 """doctor on Redis servers with something wrong with them, one thing at a time."""
 import json
 import os
-import pathlib
-import shutil
 import socket
-import sys
-import threading
 import time
 
 from clitest import Skip, contains, equal, main, test, test_of_a_moment, wait_until
-
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / 'interop'))
-from sides import Cluster, Node, Server  # noqa: E402
-
-# What a server must be told so that nothing is wrong with it.
-DURABLE = ('--appendonly', 'yes', '--appendfsync', 'always')
-
-
-class Patient:
-    """A server, and what doctor says of it."""
-
-    def __init__(self, box, *options, environment=None):
-        if os.environ['HOLDFAST_REDIS'] != 'yes':
-            raise Skip('this build has no engine for Redis')
-        if not shutil.which('redis-server'):
-            raise Skip('there is no redis-server')
-        self.box = box
-        self.directory = box.file(f'server-{len(box.processes)}')
-        os.mkdir(self.directory)
-        self.server = Server(self.directory, *options, environment=environment)
-        box.processes.append(self.server)
-
-    def set(self, *words):
-        equal(self.server.ask(*words), b'+OK\r\n', ' '.join(words))
-
-    def see(self, code=None, user='', options=''):
-        """The facts by name, and the findings."""
-        facts, findings = self.see_all(code, user, options)
-        return facts, [each['finding'] for each in findings]
-
-    def see_all(self, code=None, user='', options=''):
-        """The facts by name, and the findings with their consequences and cures."""
-        url = self.server.url.replace('//', f'//{user}') + options
-        result = self.box.run('-e', url, 'doctor', '--json')
-        said = json.loads(result.out)
-        findings = [each for each in said if 'finding' in each]
-        wanted = code if code is not None else 1 if findings else 0
-        equal(result.code, wanted, f'the exit status; {result}')
-        for each in findings:
-            assert each['consequence'] and each['cure'], each
-        return {each['fact']: each['value'] for each in said if 'fact' in each}, findings
-
-
-def only(findings, part):
-    equal(len(findings), 1, f'the number of {findings}')
-    contains(findings[0], part)
-
+from patients import DURABLE, Passer, Patient, only
+from sides import Cluster, Node
 
 @test
 def a_durable_server_of_its_own_is_healthy(box):
@@ -197,125 +148,12 @@ def what_a_replica_cannot_do_is_not_waited_for(box):
 
 
 @test
-def what_a_user_may_not_do_is_a_finding(box):
-    patient = Patient(box, *DURABLE)
-    patient.set('ACL', 'SETUSER', 'bob', 'on', '>secret', '+@all', '-subscribe', '-client',
-                '~*', '&*')
-    findings = patient.see(user='bob:secret@')[1]
-    equal(len(findings), 3, f'the number of {findings}')
-    contains(findings[0], 'CLIENT KILL')
-    contains(findings[1], "may not listen to the locks' channels")
-    contains(findings[2], 'may not listen to a channel of its own')
-    patient.set('ACL', 'SETUSER', 'bob', '+subscribe', '+client')
-    equal(patient.see(user='bob:secret@')[1], [])
-    patient.set('ACL', 'SETUSER', 'bob', 'resetchannels', '&redisson_*')
-    only(patient.see(user='bob:secret@')[1], 'may not listen to a channel of its own')
-    patient.set('ACL', 'SETUSER', 'bob', 'resetchannels', '&holdfast:*')
-    only(patient.see(user='bob:secret@')[1], "may not listen to the locks' channels")
-    patient.set('ACL', 'SETUSER', 'bob', '&*', '-info', '-config')
-    only(patient.see(user='bob:secret@')[1], 'may not use INFO')
-
-
-@test
-def what_scripts_may_not_call_is_a_finding(box):
-    patient = Patient(box, *DURABLE)
-    patient.set('ACL', 'SETUSER', 'bob', 'on', '>secret', '+@all', '-pexpireat', '-rpush', '~*',
-                '&*')
-    finding = patient.see(user='bob:secret@')[1]
-    only(finding, 'may not call what our scripts do: pexpireat rpush')
-    only(patient.see(user='bob:secret@', options='?format=simple')[1], 'scripts do: pexpireat')
-    patient.set('ACL', 'SETUSER', 'bob', '+pexpireat', '-del')
-    only(patient.see(user='bob:secret@')[1], 'scripts do: del')
-    patient.set('ACL', 'SETUSER', 'bob', '+del', '+rpush')
-    equal(patient.see(user='bob:secret@')[1], [])
-    equal(patient.server.ask('EXISTS', 'redisson_lock_token:{holdfast-doctor}'), b':0\r\n')
-    patient.set('ACL', 'SETUSER', 'bob', '-eval', '-evalsha')
-    only(patient.see(user='bob:secret@')[1], 'may not use EVAL')
-    patient.set('ACL', 'SETUSER', 'bob', '+eval', '+evalsha', '-scan')
-    facts, findings = patient.see(user='bob:secret@')
-    only(findings, 'may not use SCAN')
-    contains(facts['in use'], 'NOPERM')
-
-
-# How newer servers put it.
-REWORDED = {b'NOPERM this user has no permissions to access one of the keys used as arguments':
-            b'NOPERM No permissions to access a key',
-            b'NOPERM this user has no permissions to access one of the channels used as arguments':
-            b'NOPERM No permissions to access a channel'}
-
-
-def see_keys_and_channels(patient, options=''):
-    """What is found of a user who may call everything: each finding and its cure, in one line."""
-    return [each['finding'] + ': ' + each['cure']
-            for each in patient.see_all(user='bob:secret@', options=options)[1]]
-
-
-def need_keys(patient):
-    found = see_keys_and_channels(patient)
-    equal(len(found), 3, f'the number of {found}')
-    contains(found[0], "may not use all of the locks' keys")
-    contains(found[0], 'ACL SETUSER ... ~NAME ~{NAME}:* ~redisson_* ~holdfast_*')
-    contains(found[1], "locks' channels: ACL SETUSER ... &redisson_*")
-    contains(found[2], 'channel of its own: ACL SETUSER ... &holdfast:*')
-
-
-@test
-def keys_and_channels_that_a_user_may_not_use_are_no_commands(box):
-    patient = Patient(box, *DURABLE)
-    patient.set('ACL', 'SETUSER', 'bob', 'on', '>secret', '+@all', '~orders*', 'resetchannels')
-    need_keys(patient)
-    found = see_keys_and_channels(patient, '?format=simple')
-    equal(len(found), 1, f'the number of {found}')
-    contains(found[0], "may not use the locks' keys redisson_lock_token:*")
-    contains(found[0], 'ACL SETUSER ... ~NAME ~redisson_lock_token:*')
-    url = patient.server.url
-    patient.server.url = Passer(patient.server.port, REWORDED).url
-    found = see_keys_and_channels(patient)
-    contains(found.pop(0), 'the server hears from')
-    contains(found[0], 'ACL SETUSER ... ~NAME ~{NAME}:* ~redisson_* ~holdfast_*')
-    contains(found[1], 'ACL SETUSER ... &redisson_*')
-    contains(found[2], 'ACL SETUSER ... &holdfast:*')
-    patient.server.url = url
-    patient.set('ACL', 'SETUSER', 'bob', '~redisson_*')
-    need_keys(patient)
-    patient.set('ACL', 'SETUSER', 'bob', '~*', '&redisson_*', '&holdfast:*')
-    equal(see_keys_and_channels(patient), [])
-
-
-@test
 def a_clock_that_is_far_off_is_a_finding(box):
     skewed = {**os.environ, 'LD_PRELOAD': os.environ['HOLDFAST_SKEWED_CLOCK']}
     patient = Patient(box, *DURABLE, environment=skewed)
     facts, findings = patient.see()
     contains(facts['its clock'], "ahead of this machine's")
     only(findings, "s ahead of this machine's")
-
-
-class Passer:
-    """Stands between, and passes on what both sides say, with words of the server's replaced."""
-
-    def __init__(self, port, replaced=None):
-        self.to, self.replaced = port, replaced or {}
-        self.listener = socket.create_server(('127.0.0.1', 0))
-        self.url = f'redis://127.0.0.1:{self.listener.getsockname()[1]}'
-        threading.Thread(target=self.accept, daemon=True).start()
-
-    def accept(self):
-        while True:
-            client, _ = self.listener.accept()
-            server = socket.create_connection(('127.0.0.1', self.to))
-            for source, sink in (client, server), (server, client):
-                threading.Thread(target=self.pass_on, args=(source, sink), daemon=True).start()
-
-    def pass_on(self, source, sink):
-        try:
-            while said := source.recv(65536):
-                for words, others in self.replaced.items():
-                    said = said.replace(words, others)
-                sink.sendall(said)
-            sink.shutdown(socket.SHUT_WR)
-        except OSError:
-            pass
 
 
 @test

@@ -165,7 +165,9 @@ def missing_words_are_refused(box):
     refuses(box, 'key that lock printed', 'renew', 'x', 'k' * 500)
     refuses(box, 'are needed', 'latch', 'x', 'set')
     refuses(box, 'whole one', 'latch', 'x', 'down', 'two')
-    refuses(box, 'takes no names', 'doctor', 'x')
+    refuses(box, 'takes one name, or none', 'doctor', 'x', 'y')
+    refuses(box, "the lock's name is empty; give it 1 to 1024 bytes", 'doctor', '')
+    refuses(box, "the lock's name has 1025 bytes", 'doctor', 'n' * 1025)
     refuses(box, 'one name or pattern', 'show', 'a', 'b')
 
 

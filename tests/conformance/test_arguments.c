@@ -15,7 +15,7 @@ TEST(null_where_something_is_needed)
     CHECK_ERROR(hf_attach(client, NULL, "key", &hold), HF_EINVAL);
     CHECK_ERROR(hf_inspect(client, NULL, NULL, NULL), HF_EINVAL);
     CHECK_ERROR(hf_inspect(NULL, NULL, NULL, NULL), HF_EINVAL);
-    CHECK_ERROR(hf_examine(NULL, NULL, NULL), HF_EINVAL);
+    CHECK_ERROR(hf_examine(NULL, NULL, NULL, NULL), HF_EINVAL);
     CHECK_ERROR(hf_break(client, NULL, NULL, &value), HF_EINVAL);
     CHECK_ERROR(hf_break(NULL, "name", NULL, &value), HF_EINVAL);
     CHECK_ERROR(hf_counter_get(client, "name", NULL), HF_EINVAL);

@@ -52,7 +52,7 @@ static void use_everything(void *arg)
     CHECK_ERROR(hf_downgrade(family->hold, HF_READ), HF_EFORKED);
     if (family->driver == HF_DRIVE_MYSELF)
         CHECK_ERROR(hf_dispatch(client), HF_EFORKED);
-    CHECK_ERROR(hf_examine(client, NULL, NULL), HF_EFORKED);
+    CHECK_ERROR(hf_examine(client, NULL, NULL, NULL), HF_EFORKED);
     CHECK(strlen(hf_url(client)) > 0);
     CHECK_ERROR(hf_unlock(family->hold), HF_EFORKED);
     hf_close(client);

@@ -293,12 +293,14 @@ TEST(a_store_says_what_endangers_it)
     hf_client *client = open_client();
     int wanted = 1000;
 
-    CHECK_CODE(hf_examine(client, note_remark, &wanted), HF_OK);
+    CHECK_CODE(hf_examine(client, NULL, note_remark, &wanted), HF_OK);
     int said = 1000 - wanted;
     test_note("%d remarks", said);
     wanted = 1;
-    CHECK_CODE(hf_examine(client, note_remark, &wanted), HF_OK);
+    CHECK_CODE(hf_examine(client, NULL, note_remark, &wanted), HF_OK);
     CHECK_INT(wanted, said > 0 ? 0 : 1);
-    CHECK_ERROR(hf_examine(client, NULL, NULL), HF_EINVAL);
+    CHECK_CODE(hf_examine(client, name_of("one"), note_remark, &wanted), HF_OK);
+    CHECK_ERROR(hf_examine(client, NULL, NULL, NULL), HF_EINVAL);
+    CHECK_ERROR(hf_examine(client, "", note_remark, &wanted), HF_EINVAL);
     hf_close(client);
 }

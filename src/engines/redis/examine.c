@@ -9,20 +9,10 @@
 #include <string.h>
 #include <time.h>
 
-#define WORDS_MAX 7
 /* Clocks that differ by less are as good as the same. */
 #define CLOCK_TOLERANCE_MS 2000
 /* Nobody listens here but whoever tries whether it is allowed. */
-#define TRIED_CHANNEL REDIS_CHANNEL_PREFIX ":{holdfast-doctor}"
 #define TRIED_INBOX REDIS_INBOX_PREFIX "doctor"
-
-/* A command, and what its answer means. */
-struct probe {
-    const char *words[WORDS_MAX]; /* ends with NULL; or `begin` */
-    void (*judge)(struct examiner *examiner, const redisReply *reply);
-    void (*begin)(struct connection *connection, struct command *command);
-    bool of_a_cluster; /* no other server is asked */
-};
 
 /* ---- saying ---- */
 
@@ -147,27 +137,12 @@ static void judge_clock(struct examiner *examiner, const redisReply *reply)
         "set both by NTP, the server's without jumps");
 }
 
-static bool lacks_channels(const redisReply *reply)
-{
-    return hf__reply_denial(reply) == REPLY_DENIES_CHANNELS;
-}
-
-static void judge_listening(struct examiner *examiner, const redisReply *reply)
-{
-    if (is_error(reply) && !examiner->simple)
-        hf__redis_danger(
-            examiner, "this user may not listen to the locks' channels",
-            "whoever waits for a Java client looks once a second instead of being woken",
-            lacks_channels(reply) ? "ACL SETUSER ... &redisson_*"
-                                  : "ACL SETUSER ... +subscribe +unsubscribe &redisson_*");
-}
-
 static void judge_inbox(struct examiner *examiner, const redisReply *reply)
 {
     if (is_error(reply) && !examiner->simple)
         hf__redis_danger(examiner, "this user may not listen to a channel of its own",
                          "nobody can be given a lock, and whoever waits looks once a second",
-                         lacks_channels(reply)
+                         hf__reply_denial(reply) == REPLY_DENIES_CHANNELS
                              ? "ACL SETUSER ... &" REDIS_INBOX_PREFIX "*"
                              : "ACL SETUSER ... +subscribe +unsubscribe &" REDIS_INBOX_PREFIX "*");
 }
@@ -190,6 +165,13 @@ static void judge_scanning(struct examiner *examiner, const redisReply *reply)
                          "ACL SETUSER ... +scan");
 }
 
+static void judge_marking(struct examiner *examiner, const redisReply *reply)
+{
+    if (hf__reply_says(reply, "NOPERM"))
+        hf__redis_danger(examiner, "this user may not publish what sync needs to say to replicas",
+                         "no lock is granted", "ACL SETUSER ... +publish &" REDIS_SYNC_CHANNEL);
+}
+
 /* ---- asking ---- */
 
 /* What INFO is judged by comes before it; UNSUBSCRIBE goes with SUBSCRIBE, in one go. */
@@ -200,15 +182,26 @@ static const struct probe probes[] = {
     { { "INFO" }, hf__redis_judge_info },
     { .words = { "CONFIG", "GET", "cluster-require-full-coverage" },
       .judge = hf__redis_judge_coverage,
-      .of_a_cluster = true },
-    { .words = { "CLUSTER", "SLOTS" }, .judge = hf__redis_judge_map, .of_a_cluster = true },
+      .when = IN_A_CLUSTER },
+    { .words = { "CLUSTER", "SLOTS" }, .judge = hf__redis_judge_map, .when = IN_A_CLUSTER },
     { { "TIME" }, judge_clock },
     { { "CLIENT", "INFO" }, judge_path },
     { { "CLIENT", "KILL", "ID", "0" }, judge_killing },
     { { "SCAN", "0", "MATCH", REDIS_TOKEN_PREFIX ":none", "COUNT", "1" }, judge_scanning },
     { .judge = hf__redis_judge_calls, .begin = hf__redis_try_calls },
-    { { "SUBSCRIBE", TRIED_CHANNEL }, judge_listening },
-    { { "UNSUBSCRIBE", TRIED_CHANNEL }, NULL },
+    { .judge = hf__redis_judge_keys, .begin = hf__redis_try_keys, .group = KEYS_OWN },
+    { .judge = hf__redis_judge_keys,
+      .begin = hf__redis_try_keys,
+      .group = KEYS_BRACED,
+      .when = IN_REDISSONS_FORMAT },
+    { .judge = hf__redis_judge_keys, .begin = hf__redis_try_keys, .group = KEYS_REDISSON },
+    { .judge = hf__redis_judge_keys,
+      .begin = hf__redis_try_keys,
+      .group = KEYS_HOLDFAST,
+      .when = IN_REDISSONS_FORMAT },
+    { .judge = hf__redis_judge_listening, .begin = hf__redis_try_listening },
+    { .judge = hf__redis_judge_names, .begin = hf__redis_end_listening },
+    { .words = { "PUBLISH", REDIS_SYNC_CHANNEL, "0" }, .judge = judge_marking, .when = WITH_MARKS },
     { { "SUBSCRIBE", TRIED_INBOX }, judge_inbox },
     { { "UNSUBSCRIBE", TRIED_INBOX }, NULL },
 };
@@ -216,10 +209,11 @@ static const struct probe probes[] = {
 
 static void send(struct connection *connection, struct question *question)
 {
-    const struct probe *probe = ((const struct asked *)question->memory)->probe;
+    const struct asked *asked = question->memory;
+    const struct probe *probe = asked->probe;
     struct command command;
     if (probe->begin)
-        probe->begin(connection, &command);
+        probe->begin(asked, connection, &command);
     else
         hf__command_begin(&command, probe->words[0]);
     for (unsigned i = 1; i < WORDS_MAX && probe->words[i]; i++)
@@ -250,6 +244,7 @@ static void answered(struct connection *connection, struct question *question,
         examination->code =
             hf__question_failed(connection, question, NULL, &examination->error, &definite);
     examiner->connection = connection;
+    examiner->probe = asked->probe;
     if (reply && asked->probe->judge)
         asked->probe->judge(examiner, reply);
     hf__question_free(redis, question);
@@ -277,7 +272,17 @@ static struct question *new_question(struct redis *redis, struct examiner *exami
 
 static bool concerns(const struct redis *redis, const struct probe *probe)
 {
-    return redis->cluster || !probe->of_a_cluster;
+    switch (probe->when) {
+    case IN_A_CLUSTER:
+        return redis->cluster != NULL;
+    case IN_REDISSONS_FORMAT:
+        return !redis->settings.simple;
+    case WITH_MARKS:
+        return redis->settings.replicas > 0 && !redis->cluster;
+    case ALWAYS:
+    default:
+        return true;
+    }
 }
 
 void hf__redis_examine(struct hf_engine *engine, struct hf_examination *examination)
@@ -302,8 +307,9 @@ void hf__redis_examine(struct hf_engine *engine, struct hf_examination *examinat
     examiner->votes = redis->quorum != NULL;
     examiner->simple = redis->settings.simple;
     examiner->syncs = redis->settings.replicas > 0;
+    examiner->marks = examiner->syncs && !redis->cluster;
     examiner->began_ms = wall_ms();
     for (size_t i = 0; i < PROBES; i++)
         if (questions[i])
-            hf__redis_ask(redis, questions[i], NULL, 0);
+            hf__redis_ask(redis, questions[i], examination->name, examination->name_length);
 }

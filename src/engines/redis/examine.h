@@ -6,9 +6,27 @@
 
 #define TEXT_SIZE 200
 #define NUMBER_SIZE 24
+#define UNUSED_NAME_SIZE (HF_NAME_MAX + 40)
 
-struct probe;
+#define WORDS_MAX 7
+
+struct asked;
 struct examiner;
+
+/* The keys that belong to a name, by the patterns that allow them. */
+enum key_group { KEYS_OWN, KEYS_BRACED, KEYS_REDISSON, KEYS_HOLDFAST, KEY_GROUPS };
+
+enum occasion { ALWAYS, IN_A_CLUSTER, IN_REDISSONS_FORMAT, WITH_MARKS };
+
+/* A command, and what its answer means. */
+struct probe {
+    const char *words[WORDS_MAX]; /* ends with NULL; or `begin` */
+    void (*judge)(struct examiner *examiner, const redisReply *reply);
+    void (*begin)(const struct asked *asked, struct connection *connection,
+                  struct command *command);
+    enum occasion when;
+    enum key_group group;
+};
 
 /* A question's memory. */
 struct asked {
@@ -20,16 +38,20 @@ struct examiner {
     struct asked last; /* comes first: this is the last question's memory, which goes with it */
     struct hf_examination *examination;
     const struct connection *connection; /* of the answer that is judged */
-    bool votes;                          /* it is one of a quorum's servers */
-    bool simple;                         /* plain locks have no channels */
-    bool syncs;                          /* a grant waits for replicas */
-    int64_t began_ms;                    /* by the wall clock */
-    char fsync[TEXT_SIZE];               /* appendfsync, or "" where we may not know */
-    bool saves, saves_known;             /* snapshots are configured */
-    char replicas_wanted[NUMBER_SIZE];   /* min-replicas-to-write, and how many good ones there */
-    char replicas_good[NUMBER_SIZE];     /* are; or "" where we may not know */
-    bool fails_to_write;                 /* to disk, as INFO says */
-    bool all_or_nothing;                 /* a cluster without one of its masters is down */
+    const struct probe *probe;           /* likewise */
+    unsigned lacks_keys;                 /* a bit for each group that this user may not use */
+    bool lacks_channels;
+    bool votes;                        /* it is one of a quorum's servers */
+    bool simple;                       /* plain locks have no channels */
+    bool syncs;                        /* a grant waits for replicas */
+    bool marks;                        /* which hear what is said on a channel */
+    int64_t began_ms;                  /* by the wall clock */
+    char fsync[TEXT_SIZE];             /* appendfsync, or "" where we may not know */
+    bool saves, saves_known;           /* snapshots are configured */
+    char replicas_wanted[NUMBER_SIZE]; /* min-replicas-to-write, and how many good ones there */
+    char replicas_good[NUMBER_SIZE];   /* are; or "" where we may not know */
+    bool fails_to_write;               /* to disk, as INFO says */
+    bool all_or_nothing;               /* a cluster without one of its masters is down */
 };
 
 /* ---- examine.c ---- */
@@ -51,9 +73,27 @@ void hf__redis_judge_coverage(struct examiner *examiner, const redisReply *reply
 /* Judges the answer to CLUSTER SLOTS, which comes after that. */
 void hf__redis_judge_map(struct examiner *examiner, const redisReply *reply);
 
+/* ---- examine_names.c ---- */
+
+/* A name that nobody locks, beside the one that is examined, or far from all others if it is none.
+ * In a cluster its keys are at this server. */
+void hf__redis_unused_name(const struct asked *asked, const struct redis *redis,
+                           char name[UNUSED_NAME_SIZE]);
+void hf__redis_try_keys(const struct asked *asked, struct connection *connection,
+                        struct command *command);
+void hf__redis_judge_keys(struct examiner *examiner, const redisReply *reply);
+void hf__redis_try_listening(const struct asked *asked, struct connection *connection,
+                             struct command *command);
+void hf__redis_end_listening(const struct asked *asked, struct connection *connection,
+                             struct command *command);
+void hf__redis_judge_listening(struct examiner *examiner, const redisReply *reply);
+/* Says what the answers to those say about the user, whatever the last one is. */
+void hf__redis_judge_names(struct examiner *examiner, const redisReply *reply);
+
 /* ---- examine_calls.c ---- */
 
-void hf__redis_try_calls(struct connection *connection, struct command *command);
+void hf__redis_try_calls(const struct asked *asked, struct connection *connection,
+                         struct command *command);
 void hf__redis_judge_calls(struct examiner *examiner, const redisReply *reply);
 
 #endif

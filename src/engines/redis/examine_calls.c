@@ -1,5 +1,4 @@
 /* May this user call what our scripts call? Without some of them locks are lost that are held. */
-#include "cluster.h"
 #include "examine.h"
 #include "names.h"
 
@@ -7,42 +6,18 @@
 #include <string.h>
 
 #define NAMES_SIZE 400
-#define NAME_SIZE 40
-#define KEY_SIZE 80
-#define NAMES_TRIED 20000u
 
-/* Nobody locks what is called so; in a cluster, it is one of the server's own. */
-static void name_nothing(const struct redis *redis, char *name, size_t size)
+/* It is asked once, so it goes with the script's text. No key is announced: a server that refuses
+ * one would not look at the script at all, and what a script calls is refused before its key. */
+void hf__redis_try_calls(const struct asked *asked, struct connection *connection,
+                         struct command *command)
 {
-    const struct cluster *cluster = redis->cluster;
-    for (unsigned i = 0; i < NAMES_TRIED; i++) {
-        int length = snprintf(name, size, "{holdfast-doctor-%u}", i);
-        unsigned node = cluster ? cluster->owner[hf__slot_of(name, (size_t)length)] : 0;
-        if (!cluster || (node > 0 && cluster->nodes[node - 1] == redis))
-            return;
-    }
-}
-
-static void add_key(struct command *command, const char *prefix, const char *name)
-{
-    char key[KEY_SIZE];
-    int length = snprintf(key, sizeof key, "%s:%s", prefix, name);
-    hf__command_copy(command, key, (size_t)length);
-}
-
-/* It is asked once, so it goes with the script's text. A server looks at the keys that are
- * announced before it looks at the script: one of each pattern that a lock of any name needs. */
-void hf__redis_try_calls(struct connection *connection, struct command *command)
-{
-    char name[NAME_SIZE];
-    bool simple = connection->redis->settings.simple;
-    name_nothing(connection->redis, name, sizeof name);
+    char name[UNUSED_NAME_SIZE];
+    hf__redis_unused_name(asked, connection->redis, name);
     connection->known_scripts &= ~(UINT64_C(1) << REDIS_DOCTOR_CALLS);
-    hf__connection_script(connection, command, REDIS_DOCTOR_CALLS, simple ? 1 : 2);
-    add_key(command, REDIS_TOKEN_PREFIX, name);
-    if (!simple)
-        add_key(command, REDIS_MARK_PREFIX, name);
-    hf__command_number(command, simple);
+    hf__connection_script(connection, command, REDIS_DOCTOR_CALLS, 0);
+    hf__command_number(command, connection->redis->settings.simple);
+    hf__command_print(command, REDIS_TOKEN_PREFIX ":%s", name);
 }
 
 /* "what" and the names, each with `mark` before it, as far as there is room. */
@@ -53,26 +28,6 @@ static void list_names(char *text, size_t size, const char *what, const redisRep
     for (size_t i = 0; i < names->elements && used < size; i++)
         used += (size_t)snprintf(text + used, size - used, " %s%s", mark,
                                  hf__reply_text(names->element[i]));
-}
-
-/* No script was run at all. */
-static void judge_denial(struct examiner *examiner, enum reply_denial denial)
-{
-    static const char consequence[] = "no lock can be taken, renewed or given back";
-    if (denial == REPLY_DENIES_KEYS && examiner->simple)
-        hf__redis_danger(examiner, "this user may not use the locks' keys " REDIS_TOKEN_PREFIX ":*",
-                         consequence,
-                         "ACL SETUSER ... ~NAME ~" REDIS_TOKEN_PREFIX ":*, for each NAME of a "
-                         "lock");
-    else if (denial == REPLY_DENIES_KEYS)
-        hf__redis_danger(examiner,
-                         "this user may not use all of the locks' keys redisson_* and holdfast_*",
-                         consequence,
-                         "ACL SETUSER ... ~NAME ~{NAME}:* ~redisson_* ~holdfast_*, for each NAME "
-                         "of a lock");
-    else
-        hf__redis_danger(examiner, "this user may not use EVAL or EVALSHA", consequence,
-                         "ACL SETUSER ... +eval +evalsha, with the keys that the manual names");
 }
 
 /* How many there are is only known to who may use INFO, and how many it wants by CONFIG. */
@@ -116,7 +71,9 @@ void hf__redis_judge_calls(struct examiner *examiner, const redisReply *reply)
 {
     char what[NAMES_SIZE], cure[NAMES_SIZE];
     if (hf__reply_says(reply, "NOPERM")) {
-        judge_denial(examiner, hf__reply_denial(reply));
+        hf__redis_danger(examiner, "this user may not use EVAL or EVALSHA",
+                         "no lock can be taken, renewed or given back",
+                         "ACL SETUSER ... +eval +evalsha, with the keys that the manual names");
         return;
     }
     if (!hf__reply_is_array(reply, 2))

@@ -50,7 +50,7 @@ void hf__names_script(struct connection *connection, struct command *command,
     hf__command_add(command, name, length);
     hf__command_derived(command, REDIS_TOKEN_PREFIX, name, length);
     hf__command_own(command, REDIS_PLACES_PREFIX, name, length);
-    hf__command_own(command, "holdfast_alive", name, length);
+    hf__command_own(command, REDIS_ALIVE_PREFIX, name, length);
     hf__command_own(command, REDIS_MARK_PREFIX, name, length);
     hf__names_permits(command, name, length);
     hf__names_channel(command, channel, name, length);

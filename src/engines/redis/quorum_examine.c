@@ -36,6 +36,7 @@ struct round {
     unsigned answered, silent;
     hf_error why; /* of the last one that was silent */
     struct part parts[QUORUM_MOST];
+    char name[HF_NAME_MAX + 1]; /* that all are asked about, for longer than whoever asks waits */
 };
 
 static const char *shown(const struct quorum *quorum, unsigned number)
@@ -208,8 +209,12 @@ void hf__quorum_examine(struct hf_engine *engine, struct hf_examination *examina
     }
     round->quorum = quorum;
     round->whole = examination;
+    if (examination->name)
+        memcpy(round->name, examination->name, examination->name_length + 1);
     for (unsigned i = 0; i < quorum->count; i++) {
         round->parts[i].round = round;
+        round->parts[i].examination.name = examination->name ? round->name : NULL;
+        round->parts[i].examination.name_length = examination->name_length;
         hf__link_init(&round->parts[i].remarks);
         hf__task_init(&round->parts[i].examination.answer, answered);
     }

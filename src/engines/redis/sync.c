@@ -64,7 +64,7 @@ static void write_mark(struct connection *connection, struct question *granted)
         hf__command_print(&command, "1");
     } else {
         hf__command_begin(&command, "PUBLISH");
-        hf__command_print(&command, REDIS_CHANNEL_PREFIX ":{holdfast}:sync");
+        hf__command_print(&command, REDIS_SYNC_CHANNEL);
         hf__command_print(&command, "0");
     }
     hf__connection_write(connection, question, &command);

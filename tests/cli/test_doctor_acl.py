@@ -1,0 +1,230 @@
+"""doctor, and what the ACL of a Redis server lets this user do."""
+import json
+import os
+
+from clitest import contains, equal, main, test
+from patients import DURABLE, Passer, Patient, only
+from sides import Cluster
+
+
+@test
+def what_a_user_may_not_do_is_a_finding(box):
+    patient = Patient(box, *DURABLE)
+    patient.set('ACL', 'SETUSER', 'bob', 'on', '>secret', '+@all', '-subscribe', '-client',
+                '~*', '&*')
+    findings = patient.see(user='bob:secret@')[1]
+    equal(len(findings), 3, f'the number of {findings}')
+    contains(findings[0], 'CLIENT KILL')
+    contains(findings[1], "may not listen to the locks' channels")
+    contains(findings[2], 'may not listen to a channel of its own')
+    patient.set('ACL', 'SETUSER', 'bob', '+subscribe', '+client')
+    equal(patient.see(user='bob:secret@')[1], [])
+    patient.set('ACL', 'SETUSER', 'bob', 'resetchannels', '&redisson_*')
+    only(patient.see(user='bob:secret@')[1], 'may not listen to a channel of its own')
+    patient.set('ACL', 'SETUSER', 'bob', 'resetchannels', '&holdfast:*')
+    only(patient.see(user='bob:secret@')[1], 'may use the channels of some names only')
+    patient.set('ACL', 'SETUSER', 'bob', '&*', '-info', '-config')
+    only(patient.see(user='bob:secret@')[1], 'may not use INFO')
+
+
+@test
+def what_scripts_may_not_call_is_a_finding(box):
+    patient = Patient(box, *DURABLE)
+    patient.set('ACL', 'SETUSER', 'bob', 'on', '>secret', '+@all', '-pexpireat', '-rpush', '~*',
+                '&*')
+    finding = patient.see(user='bob:secret@')[1]
+    only(finding, 'may not call what our scripts do: pexpireat rpush')
+    only(patient.see(user='bob:secret@', options='?format=simple')[1], 'scripts do: pexpireat')
+    patient.set('ACL', 'SETUSER', 'bob', '+pexpireat', '-del')
+    only(patient.see(user='bob:secret@')[1], 'scripts do: del')
+    patient.set('ACL', 'SETUSER', 'bob', '+del', '+rpush')
+    equal(patient.see(user='bob:secret@')[1], [])
+    equal(patient.server.ask('EXISTS', 'redisson_lock_token:{holdfast-doctor}'), b':0\r\n')
+    patient.set('ACL', 'SETUSER', 'bob', '-eval', '-evalsha')
+    only(patient.see(user='bob:secret@')[1], 'may not use EVAL')
+    patient.set('ACL', 'SETUSER', 'bob', '+eval', '+evalsha', '-scan')
+    facts, findings = patient.see(user='bob:secret@')
+    only(findings, 'may not use SCAN')
+    contains(facts['in use'], 'NOPERM')
+
+
+# How newer servers put it.
+REWORDED = {b'NOPERM this user has no permissions to access one of the keys used as arguments':
+            b'NOPERM No permissions to access a key',
+            b'NOPERM this user has no permissions to access one of the channels used as arguments':
+            b'NOPERM No permissions to access a channel'}
+
+
+def see_rights(patient, name=None, options=''):
+    """What is found of a user who may call everything: each finding and its cure, in one line."""
+    return [each['finding'] + ': ' + each['cure']
+            for each in patient.see_all(user='bob:secret@', options=options, name=name)[1]]
+
+
+def is_limited(found, whose, needs='~NAME ~{NAME}:* ~redisson_*{NAME}* ~holdfast_*{NAME}* '
+               '&redisson_*{NAME}* &holdfast:*'):
+    only(found, f'this user may use the {whose} of some names only: run `holdfast doctor NAME` '
+         'with a name that your program locks; a user needs ')
+    assert found[0].endswith(f' a user needs {needs} for it'), found
+
+
+# What the manual says that a user needs for one name.
+KEYS = ('~app', '~{app}:*', '~redisson_*{app}*', '~holdfast_*{app}*')
+CHANNELS = ('&redisson_*{app}*', '&holdfast:*')
+
+
+def let_bob(patient, *rights):
+    patient.set('ACL', 'SETUSER', 'bob', 'reset', 'on', '>secret', '+@all', *rights)
+
+
+@test
+def a_user_of_some_names_is_sent_for_one(box):
+    patient = Patient(box, *DURABLE)
+    let_bob(patient, *KEYS, *CHANNELS)
+    is_limited(see_rights(patient), 'keys and channels')
+    let_bob(patient, *KEYS, *CHANNELS, '&redisson_lock__channel:{holdfast}:sync')
+    is_limited(see_rights(patient, options='?sync=1'), 'keys and channels',
+               '~NAME ~{NAME}:* ~redisson_*{NAME}* ~holdfast_*{NAME}* &redisson_*{NAME}* '
+               '&holdfast:* &redisson_lock__channel:{holdfast}:sync')
+    is_limited(see_rights(patient, options='?format=simple'), 'keys',
+               '~NAME ~redisson_lock_token:{NAME}')
+    url = patient.server.url
+    patient.server.url = Passer(patient.server.port, REWORDED).url
+    found = see_rights(patient)
+    contains(found.pop(0), 'the server hears from')
+    is_limited(found, 'keys and channels')
+    patient.server.url = url
+    let_bob(patient, '~*', *CHANNELS)
+    is_limited(see_rights(patient), 'channels')
+    prefixes = '~redisson_*', '~holdfast_*', '~{*}:*'
+    for few in ('~orders*',), ('~redisson_*',), (*prefixes, '~orders*'):
+        let_bob(patient, *few, '&*')
+        is_limited(see_rights(patient), 'keys')
+
+
+@test
+def a_name_that_a_user_may_use_is_healthy(box):
+    patient = Patient(box, *DURABLE)
+    box.expect(0, '-e', patient.server.url, 'run', 'orders', 'true')
+    let_bob(patient, *KEYS, *CHANNELS)
+    holder = box.expect(0, '-e', patient.server.url, 'lock', '-t', '1h', 'app').out.strip()
+    facts, findings = patient.see(code=0, user='bob:secret@', name='app')
+    equal(findings, [])
+    equal(facts['in use'], '1 held, 0 waiting, of this name')
+    contains(facts['lock + unlock'], 'us median')
+    url = patient.server.url.replace('//', '//bob:secret@')
+    contains(box.expect(0, '-e', url, 'doctor', 'app').out, 'Nothing endangers')
+    box.expect(0, '-e', url, 'unlock', 'app', holder)
+    for words in (('-F',), ('-s',), ('-W',), ()):
+        box.expect(0, '-e', url, 'run', *words, 'app', 'true')
+    patient.server.ask('DEL', 'app')
+    box.expect(0, '-e', url, 'sem', 'app', 'set', '2')
+    box.expect(0, '-e', url, 'run', '-j', '2', 'app', 'true')
+    patient.server.ask('DEL', 'app', 'holdfast_kind:{app}')
+    box.expect(0, '-e', url, 'latch', 'app', 'set', '1')
+    box.expect(0, '-e', url, 'latch', 'app', 'down')
+    equal(patient.see(code=0, user='bob:secret@', name='app')[1], [])
+    let_bob(patient, *KEYS, *CHANNELS, '-rpush')
+    only(patient.see(user='bob:secret@', name='app')[1], 'may not call what our scripts do: rpush')
+
+
+@test
+def what_lacks_for_a_name_is_named(box):
+    patient = Patient(box, *DURABLE)
+    for lacks in KEYS:
+        let_bob(patient, *(each for each in KEYS if each != lacks), *CHANNELS)
+        found = see_rights(patient, 'app')
+        only(found, "this user may not use all keys of 'app': ACL SETUSER ... ")
+        assert found[0].endswith(f' ... {lacks}'), found
+    let_bob(patient, '~app', *CHANNELS)
+    contains(see_rights(patient, 'app')[0], '... ~{app}:* ~redisson_*{app}* ~holdfast_*{app}*')
+    let_bob(patient, *KEYS, '&holdfast:*')
+    found = see_rights(patient, 'app')
+    only(found, "this user may not listen to the channels of 'app': ")
+    assert found[0].endswith(': ACL SETUSER ... &redisson_*{app}*'), found
+    let_bob(patient, *KEYS, '&redisson_*{app}*')
+    only(see_rights(patient, 'app'), 'a channel of its own: ACL SETUSER ... &holdfast:*')
+    let_bob(patient, *KEYS, *CHANNELS)
+    found = see_rights(patient, 'app', '?sync=1')
+    only(found, 'this user may not publish what sync needs to say to replicas: ')
+    assert found[0].endswith(' +publish &redisson_lock__channel:{holdfast}:sync'), found
+
+
+@test
+def a_name_of_plain_locks_needs_less(box):
+    patient = Patient(box, *DURABLE)
+    needs = '~app', '~redisson_lock_token:{app}'
+    for lacks in needs:
+        let_bob(patient, *(each for each in needs if each != lacks))
+        found = see_rights(patient, 'app', '?format=simple')
+        only(found, "this user may not use all keys of 'app': ")
+        assert found[0].endswith(f' ... {lacks}'), found
+    let_bob(patient, *needs)
+    equal(see_rights(patient, 'app', '?format=simple'), [])
+
+
+@test
+def a_name_is_no_pattern(box):
+    patient = Patient(box, *DURABLE)
+    let_bob(patient, '&*')
+    for name, lacks in (('a*b', '~a\\*b ~{a\\*b}:*'), ('{a}b', '~{a}b ~{a}b:* ~redisson_*{a}b* '),
+                        ('a b', '~a?b ~{a?b}:*'), ('n' * 1024, '~NAME ~{NAME}:* ')):
+        contains(see_rights(patient, name)[0], f'ACL SETUSER ... {lacks}')
+    let_bob(patient, '~{a}b', '~{a}b:*', '~redisson_*{a}b*', '~holdfast_*{a}b*', '&*')
+    equal(see_rights(patient, '{a}b'), [])
+
+
+@test
+def a_user_without_limits_is_asked_nothing_about_names(box):
+    patient = Patient(box, *DURABLE)
+    let_bob(patient, '~*', '&redisson_*', '&holdfast:*')
+    for name in None, 'app', 'n' * 1024:
+        equal(see_rights(patient, name), [])
+        equal(see_rights(patient, name, '?format=simple'), [])
+
+
+@test
+def the_servers_of_a_quorum_are_asked_for_a_name(box):
+    patients = [Patient(box, *DURABLE) for _ in range(3)]
+    for patient in patients:
+        let_bob(patient, '~app', '~redisson_lock_token:{app}')
+    let_bob(patients[1], '~app')
+    patients[0].server.url = 'quorum:' + ','.join(each.server.url.replace('//', '//bob:secret@')
+                                                  for each in patients)
+    found = [each['finding'] for each in patients[0].see_all(name='app')[1]]
+    only(found, f"127.0.0.1:{patients[1].server.port}: this user may not use all keys of 'app'")
+    equal(len(patients[0].see_all()[1]), 3)
+
+
+@test
+def a_name_of_a_cluster_is_asked_about_where_it_is(box):
+    Patient(box)
+    os.mkdir(box.file('cluster'))
+    cluster = Cluster(box.file('cluster'))
+    box.processes += cluster.nodes
+    url = cluster.url.replace('//', '//bob:secret@')
+
+    def see(name, missing):
+        result = box.run('-e', url, 'doctor', '--json', name)
+        found = [each['cure'] for each in json.loads(result.out) if 'finding' in each]
+        equal([each for each in found if each.startswith('ACL ')], missing, result.err)
+
+    for name in 'one', 'two', 'three', 'four':
+        for node in cluster.nodes:
+            rights = [each.replace('app', name) for each in KEYS + CHANNELS]
+            node.ask('ACL', 'SETUSER', 'bob', 'reset', 'on', '>secret', '+@all', *rights)
+        see(name, [])
+        for node in cluster.nodes:
+            node.ask('ACL', 'SETUSER', 'bob', 'resetkeys', *rights[1:4])
+        see(name, [f'ACL SETUSER ... ~{name}'])
+
+
+@test
+def an_applications_value_under_the_name_is_a_finding(box):
+    patient = Patient(box, *DURABLE)
+    patient.server.ask('SET', 'app', 'tea')
+    only(patient.see(name='app')[1], '"app" is a text, and no lock of this format')
+    equal(patient.see()[1], [])
+
+
+main()
