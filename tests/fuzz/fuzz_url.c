@@ -3,6 +3,8 @@
 #include "base/url.h"
 #include "engines/redis/settings.h"
 
+#include "core_side.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -37,6 +39,20 @@ static void read_settings(struct hf_url *url)
     hf__redis_settings_close(&settings);
 }
 
+/* A quorum's URLs are taken apart when its servers are opened; nobody connects to one yet. */
+static void open_quorum(struct hf_url *url, const char *text)
+{
+    struct core_side core;
+    hf_error error = { 0 };
+    if (strcmp(url->scheme, "quorum") != 0 || strstr(text, "rediss"))
+        return;
+    core_side_init(&core);
+    core_side_open(&core, &hf__quorum, url, &error);
+    core_side_close(&core);
+    if (strstr(error.text, ":geHeim@"))
+        abort();
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static struct hf_url url;
@@ -49,6 +65,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (hf__url_parse(&url, text, &error) == HF_OK) {
         check(&url);
         read_settings(&url);
+        open_quorum(&url, text);
     } else if (!*error.text) {
         abort();
     }

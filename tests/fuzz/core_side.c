@@ -1,0 +1,257 @@
+/* The core as an engine sees it, in a few lines; see the header. It insists on what the engine
+ * promises: an answer for each question, once, with words where something is wrong. */
+#include "core_side.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define QUESTIONS_MOST 12u
+
+static void must(bool so)
+{
+    if (!so)
+        abort();
+}
+
+static int64_t read_clock(void *arg)
+{
+    const struct core_side *core = arg;
+    return core->now_ms;
+}
+
+static void wake_nobody(void *arg)
+{
+    (void)arg;
+}
+
+void core_side_init(struct core_side *core)
+{
+    *core = (struct core_side){ .now_ms = 1000, .closed = true };
+    hf__loop_init(&core->loop, read_clock, wake_nobody, core);
+    core->host = (struct hf_host){ .loop = &core->loop,
+                                   .id = { 1, 2 },
+                                   .owner_text = "me",
+                                   .host_name = "here",
+                                   .lease_ms = 30000,
+                                   .core = core };
+}
+
+int core_side_open(struct core_side *core, const struct hf_engine_ops *ops, struct hf_url *url,
+                   hf_error *error)
+{
+    int code = ops->open(&core->engine, &core->host, url, error);
+    must(code == HF_OK ? core->engine != NULL : *error->text != 0);
+    core->closed = code != HF_OK;
+    return code;
+}
+
+static void note_closed(void *arg)
+{
+    struct core_side *core = arg;
+    must(!core->closed);
+    core->closed = true;
+}
+
+void core_side_close(struct core_side *core)
+{
+    if (!core->closed)
+        core->engine->ops->close(core->engine, note_closed, core);
+    while (!core->closed) {
+        core_side_turn(core);
+        core_side_pass(core, HF_NEVER);
+    }
+    free(core->op.error);
+    free(core->query.error);
+    free(core->examination.error);
+}
+
+void core_side_turn(struct core_side *core)
+{
+    hf__loop_turn(&core->loop);
+}
+
+void core_side_pass(struct core_side *core, int64_t most_ms)
+{
+    int64_t next_ms = hf__loop_next(&core->loop);
+    int64_t end_ms = most_ms == HF_NEVER ? HF_NEVER : core->now_ms + most_ms;
+    if (next_ms > end_ms)
+        next_ms = end_ms;
+    if (next_ms != HF_NEVER && next_ms > core->now_ms)
+        core->now_ms = next_ms;
+}
+
+/* ---- the lock ---- */
+
+static void ask(struct core_side *core)
+{
+    struct hf_op *op = &core->op;
+    if (core->out || core->questions++ >= QUESTIONS_MOST)
+        return;
+    core->out = true;
+    hf__timer_stop(&core->loop, &core->again);
+    op->asked_at_ms = hf__loop_now(&core->loop);
+    if (core->releasing)
+        core->engine->ops->release(core->engine, op);
+    else
+        core->engine->ops->attempt(core->engine, op);
+}
+
+static void ask_again(struct hf_timer *timer)
+{
+    ask(HF_CONTAINER(timer, struct core_side, again));
+}
+
+static void op_woken(struct hf_op *op)
+{
+    struct core_side *core = HF_CONTAINER(op, struct core_side, op);
+    if (!core->releasing)
+        hf__timer_start(&core->loop, &core->again, hf__loop_now(&core->loop));
+}
+
+static void op_answered(struct hf_task *task)
+{
+    struct core_side *core = HF_CONTAINER(task, struct core_side, op.answer);
+    struct hf_op *op = &core->op;
+    int64_t now_ms = hf__loop_now(&core->loop);
+    must(core->out);
+    core->out = false;
+    if (op->verdict == HF_NO_ANSWER || op->verdict == HF_FAILED)
+        must(op->error && *op->error->text);
+    if (op->verdict == HF_GONE || op->verdict == HF_FAILED)
+        return;
+    must(op->verdict != (core->releasing ? HF_REFUSED : HF_GONE));
+    core->releasing = core->releasing || op->verdict == HF_GRANTED;
+    if (op->verdict == HF_REFUSED && op->retry_at_ms != HF_NEVER)
+        hf__timer_start(&core->loop, &core->again, op->retry_at_ms);
+    else if (op->verdict != HF_REFUSED)
+        hf__timer_start(&core->loop, &core->again, now_ms + 10);
+}
+
+void core_side_want(struct core_side *core, hf_mode mode)
+{
+    core->op = (struct hf_op){ .name = "one",
+                               .name_length = 3,
+                               .name_hash = 1,
+                               .owner = 7,
+                               .owner_text = "me",
+                               .mode = mode,
+                               .keep = HF_KEEP_NOTHING,
+                               .permits = 1,
+                               .enqueue = true,
+                               .woken = op_woken };
+    hf__task_init(&core->op.answer, op_answered);
+    hf__timer_init(&core->again, ask_again);
+    ask(core);
+}
+
+void hf__op_done(struct hf_engine *engine, struct hf_op *op)
+{
+    hf__loop_defer(engine->host->loop, &op->answer);
+}
+
+void hf__op_wake(struct hf_op *op)
+{
+    op->woken(op);
+}
+
+void hf__host_stand_aside(const struct hf_host *host)
+{
+    (void)host;
+}
+
+/* ---- leases: nobody renews them here ---- */
+
+void hf__lease_renewed(struct hf_lease *lease, int64_t asked_at_ms, bool still_ours)
+{
+    (void)lease;
+    (void)asked_at_ms;
+    (void)still_ours;
+}
+
+void hf__lease_unheard(struct hf_lease *lease)
+{
+    (void)lease;
+}
+
+void hf__lease_refused(struct hf_lease *lease, int64_t asked_at_ms, const char *reason)
+{
+    (void)lease;
+    (void)asked_at_ms;
+    must(*reason != 0);
+}
+
+void hf__lease_resized(struct hf_lease *lease, int64_t asked_at_ms, int64_t lease_ms)
+{
+    (void)lease;
+    (void)asked_at_ms;
+    must(lease_ms >= 0);
+}
+
+void hf__change_done(struct hf_engine *engine, struct hf_change *change)
+{
+    (void)engine;
+    (void)change;
+    abort();
+}
+
+/* ---- what is shown ---- */
+
+static size_t length_of(const char *text)
+{
+    return text ? strlen(text) : 0;
+}
+
+void hf__query_add(struct hf_query *query, const hf_entry *entry)
+{
+    struct core_side *core = HF_CONTAINER(query, struct core_side, query);
+    must(entry->name_length > 0 && entry->name_length <= HF_NAME_MAX);
+    must(strnlen(entry->name, entry->name_length) == entry->name_length);
+    core->seen +=
+        length_of(entry->owner_key) + length_of(entry->owner_text) + length_of(entry->host) + 1;
+}
+
+static void query_answered(struct hf_task *task)
+{
+    const struct hf_query *query = HF_CONTAINER(task, struct hf_query, answer);
+    must(query->code == HF_OK || query->code == HF_ENOMEM || (query->error && *query->error->text));
+}
+
+void hf__query_done(struct hf_engine *engine, struct hf_query *query)
+{
+    hf__loop_defer(engine->host->loop, &query->answer);
+}
+
+void core_side_inspect(struct core_side *core, const char *name)
+{
+    core->query =
+        (struct hf_query){ .name = name, .name_length = name ? (uint32_t)strlen(name) : 0 };
+    hf__task_init(&core->query.answer, query_answered);
+    core->engine->ops->inspect(core->engine, &core->query);
+}
+
+void hf__examination_add(struct hf_examination *examination, const hf_remark *remark)
+{
+    struct core_side *core = HF_CONTAINER(examination, struct core_side, examination);
+    must(*remark->what != 0);
+    core->seen +=
+        length_of(remark->value) + length_of(remark->consequence) + length_of(remark->cure) + 1;
+}
+
+static void examination_answered(struct hf_task *task)
+{
+    struct hf_examination *examination = HF_CONTAINER(task, struct hf_examination, answer);
+    must(examination->code == HF_OK || examination->code == HF_ENOMEM ||
+         (examination->error && *examination->error->text));
+}
+
+void hf__examination_done(struct hf_engine *engine, struct hf_examination *examination)
+{
+    hf__loop_defer(engine->host->loop, &examination->answer);
+}
+
+void core_side_examine(struct core_side *core)
+{
+    core->examination = (struct hf_examination){ 0 };
+    hf__task_init(&core->examination.answer, examination_answered);
+    core->engine->ops->examine(core->engine, &core->examination);
+}
