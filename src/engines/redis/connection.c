@@ -64,6 +64,8 @@ static void leave_unanswered(struct connection *connection, struct hf_link *ques
 static void fail(struct connection *connection)
 {
     bool was_ready = connection->state == CONNECTION_READY;
+    if (connection->redis->settings.master && connection->state != CONNECTION_FINDING && !was_ready)
+        hf__sentinel_doubt(connection);
     drop_stream(connection);
     connection->state = CONNECTION_DOWN;
     begin_pause(connection);

@@ -38,8 +38,9 @@ struct connection {
     hf_error why;                 /* of the last failure */
     bool failing;                 /* `why` is set, and is to be told */
     struct hf_stream_place place; /* where it goes now */
-    /* With sentinels: how many may still be asked this time; the master they named last. */
-    unsigned sentinels_left, master_port;
+    /* With sentinels: how many may still be asked this time; which one has named the master last,
+     * and what it named. */
+    unsigned sentinels_left, named_by, master_port;
     char master_host[REDIS_HOST_SIZE];
     /* For the one that listens: the connection is ready; is lost; a reply that answers nothing. */
     void (*ready)(struct connection *connection);
@@ -70,6 +71,9 @@ hf__connection_break(struct connection *connection, int code, int native, const 
 void hf__sentinel_find(struct connection *connection);
 /* The limit of the one that is being asked has passed. */
 void hf__sentinel_silent(struct connection *connection);
+/* The master that was named cannot be had: whoever named it may be cut off from the others, so the
+ * next one is asked first next time. */
+void hf__sentinel_doubt(struct connection *connection);
 
 /* greeting.c: what is said first on each connection. Calls hf__connection_greeted, or breaks. */
 void hf__greeting_begin(struct connection *connection);

@@ -16,6 +16,11 @@ static struct hf_loop *loop_of(const struct connection *connection)
 
 static void ask_one(struct connection *connection);
 
+static void go_past(struct redis *redis)
+{
+    redis->sentinel = (redis->sentinel + 1) % redis->settings.sentinel_count;
+}
+
 /* `why`: of the one that was asked last. */
 static void try_next(struct connection *connection, const char *why)
 {
@@ -24,7 +29,7 @@ static void try_next(struct connection *connection, const char *why)
         hf__stream_close(connection->stream);
     connection->stream = NULL;
     hf__timer_stop(loop_of(connection), &connection->limit);
-    redis->sentinel = (redis->sentinel + 1) % redis->settings.sentinel_count;
+    go_past(redis);
     if (--connection->sentinels_left > 0)
         ask_one(connection);
     else
@@ -64,6 +69,7 @@ static bool is_address(const redisReply *reply)
 
 static void found(struct connection *connection, const redisReply *reply)
 {
+    connection->named_by = connection->redis->sentinel;
     struct redis_settings *settings = &connection->redis->settings;
     struct hf_stream_place *place = &connection->place;
     const char *host = hf__reply_text(reply->element[0]);
@@ -90,8 +96,10 @@ static void take(struct connection *connection, const redisReply *reply)
         found(connection, reply);
     else if (reply->type == REDIS_REPLY_ERROR)
         try_next(connection, reply->str);
-    else if (reply->type != REDIS_REPLY_STATUS)
+    else if (reply->type == REDIS_REPLY_NIL)
         try_next(connection, "it does not know that name");
+    else if (reply->type != REDIS_REPLY_STATUS)
+        try_next(connection, "its answer names no host and port");
 }
 
 static void received(void *arg, const char *bytes, size_t length)
@@ -124,6 +132,14 @@ static void broken(void *arg, int code, int native, const char *why)
 void hf__sentinel_silent(struct connection *connection)
 {
     try_next(connection, "it does not answer");
+}
+
+/* Another connection may have turned away from it already. */
+void hf__sentinel_doubt(struct connection *connection)
+{
+    struct redis *redis = connection->redis;
+    if (redis->sentinel == connection->named_by)
+        go_past(redis);
 }
 
 static void ask_one(struct connection *connection)
