@@ -77,8 +77,8 @@ TEST(what_passes_by_itself_is_asked_again)
     part(&actor, client);
 }
 
-#define KEYS "keys ~NAME ~{NAME}:* ~redisson_* ~holdfast_*"
-#define CHANNELS "channels &redisson_* &holdfast:*"
+#define KEYS "keys ~NAME ~{NAME}:* ~redisson_*{NAME}* ~holdfast_*{NAME}*"
+#define CHANNELS "channels &redisson_*{NAME}* &holdfast:*"
 
 static const struct {
     const char *says, *word;

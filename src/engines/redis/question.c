@@ -48,11 +48,12 @@ static const char *right_that_lacks(const struct redis *redis, const redisReply 
     case REPLY_DENIES_COMMAND:
         return "this user may not call a command that it needs; `holdfast doctor` lists them";
     case REPLY_DENIES_KEYS:
-        return redis->settings.simple
-                   ? "this user needs the keys ~NAME ~" REDIS_TOKEN_PREFIX ":* of a lock"
-                   : "this user needs the keys ~NAME ~{NAME}:* ~redisson_* ~holdfast_* of a lock";
+        return redis->settings.simple ? "this user needs the keys ~NAME ~" REDIS_TOKEN_PREFIX
+                                        ":{NAME} of a lock"
+                                      : "this user needs the keys ~NAME ~{NAME}:* "
+                                        "~redisson_*{NAME}* ~holdfast_*{NAME}* of a lock";
     case REPLY_DENIES_CHANNELS:
-        return "this user needs the channels &redisson_* &" REDIS_INBOX_PREFIX "*";
+        return "this user needs the channels &redisson_*{NAME}* &" REDIS_INBOX_PREFIX "*";
     case REPLY_DENIES_NOTHING:
     default:
         return "the server refuses this user";
