@@ -6,6 +6,9 @@
 #include <string.h>
 #include <sys/random.h>
 
+#define BACKOFF_FIRST_MS 20
+#define BACKOFF_DOUBLINGS 6u
+
 void hf__random(void *out, size_t length)
 {
     unsigned char *at = out;
@@ -18,6 +21,19 @@ void hf__random(void *out, size_t length)
             length -= (size_t)got;
         }
     }
+}
+
+int64_t hf__about_ms(int64_t ms)
+{
+    uint64_t salt;
+    hf__random(&salt, sizeof salt);
+    return ms / 2 + (int64_t)(salt % (uint64_t)ms);
+}
+
+int64_t hf__backoff_ms(unsigned failures)
+{
+    unsigned doublings = failures < BACKOFF_DOUBLINGS ? failures : BACKOFF_DOUBLINGS;
+    return hf__about_ms((int64_t)BACKOFF_FIRST_MS << doublings);
 }
 
 static uint64_t mix(uint64_t a, uint64_t b)

@@ -1,8 +1,10 @@
-/* Random numbers differ; the hash is fixed for ever, and spreads what differs little. */
+/* Random numbers differ, and so do the pauses of those who have lost the same server; the hash is
+ * fixed for ever, and spreads what differs little. */
 #include "base/rand.h"
 
 #include "test.h"
 
+#include <limits.h>
 #include <stdio.h>
 
 TEST(random_numbers_differ)
@@ -28,6 +30,27 @@ static void check_spread(const unsigned *buckets, unsigned count, unsigned keys)
     for (unsigned i = 0; i < count; i++)
         if (buckets[i] < mean / 2 || buckets[i] > mean * 2)
             FAIL("bucket %u of %u has %u of %u keys", i, count, buckets[i], keys);
+}
+
+static void check_pauses(unsigned failures, int64_t mean_ms)
+{
+    enum { DRAWS = 8192, PARTS = 10 };
+    unsigned parts[PARTS] = { 0 };
+    for (int i = 0; i < DRAWS; i++) {
+        int64_t over_ms = hf__backoff_ms(failures) - mean_ms / 2;
+        CHECK(over_ms >= 0);
+        CHECK(over_ms < mean_ms);
+        parts[over_ms * PARTS / mean_ms]++;
+    }
+    check_spread(parts, PARTS, DRAWS);
+}
+
+TEST(pauses_are_spread_and_grow_up_to_a_limit)
+{
+    for (unsigned failures = 0; failures <= 6; failures++)
+        check_pauses(failures, INT64_C(20) << failures);
+    check_pauses(7, 1280);
+    check_pauses(UINT_MAX, 1280);
 }
 
 /* The high bits choose the shard, the low ones the bucket: both must spread. */

@@ -9,9 +9,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#define PAUSE_FIRST_MS 20
-#define PAUSE_DOUBLINGS 6u
-
 static struct hf_loop *loop_of(const struct connection *connection)
 {
     return connection->redis->base.host->loop;
@@ -35,13 +32,7 @@ static void drop_stream(struct connection *connection)
 
 static void begin_pause(struct connection *connection)
 {
-    unsigned doublings =
-        connection->failures < PAUSE_DOUBLINGS ? connection->failures : PAUSE_DOUBLINGS;
-    int64_t pause_ms = (int64_t)PAUSE_FIRST_MS << doublings;
-    uint64_t salt;
-    hf__random(&salt, sizeof salt);
-    pause_ms = pause_ms / 2 + (int64_t)(salt % (uint64_t)pause_ms);
-    connection->failures++;
+    int64_t pause_ms = hf__backoff_ms(connection->failures++);
     hf__timer_start(loop_of(connection), &connection->pause,
                     hf__loop_now(loop_of(connection)) + pause_ms);
 }

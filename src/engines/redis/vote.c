@@ -138,11 +138,8 @@ static void note_giving(struct vote *vote)
         vote->word = VOTE_GONE;
         return;
     }
-    uint64_t salt;
-    hf__random(&salt, sizeof salt);
     vote->word = VOTE_SILENT;
-    hf__timer_start(loop_of(vote), &vote->again,
-                    now_ms + SAY_AGAIN_MS / 2 + (int64_t)(salt % SAY_AGAIN_MS));
+    hf__timer_start(loop_of(vote), &vote->again, now_ms + hf__about_ms(SAY_AGAIN_MS));
 }
 
 static void answered(struct hf_task *task)

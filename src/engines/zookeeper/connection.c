@@ -8,13 +8,12 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-#define PAUSE_FIRST_MS 20
-#define PAUSE_DOUBLINGS 6u
 /* For a connection, with TLS perhaps, and a greeting, while nothing rests on the session: what one
  * round of several servers takes, which is less than a caller's patience, and the least for one.
  * Who needs longer gets twice as long in the next round. */
 #define ROUND_MS 4000
 #define OPENING_LEAST_MS 250
+#define OPENING_DOUBLINGS 6u
 #define GOODBYE_MS 1000
 
 /* ---- ending ---- */
@@ -43,11 +42,7 @@ static bool round_is_over(const struct zookeeper *zk)
 static void begin_pause(struct zookeeper *zk)
 {
     unsigned rounds = zk->failures / zk->settings->place_count;
-    unsigned doublings = rounds < PAUSE_DOUBLINGS ? rounds : PAUSE_DOUBLINGS;
-    int64_t pause_ms = round_is_over(zk) ? (int64_t)PAUSE_FIRST_MS << doublings : PAUSE_FIRST_MS;
-    uint64_t salt;
-    hf__random(&salt, sizeof salt);
-    pause_ms = pause_ms / 2 + (int64_t)(salt % (uint64_t)pause_ms);
+    int64_t pause_ms = hf__backoff_ms(round_is_over(zk) ? rounds : 0);
     hf__timer_start(hf__zk_loop(zk), &zk->pause, hf__zk_now(zk) + pause_ms);
 }
 
@@ -139,7 +134,7 @@ static int64_t opening_limit(const struct zookeeper *zk)
     unsigned places = zk->settings->place_count, rounds = zk->failures / places;
     int64_t share_ms = hf__zk_at_least(ROUND_MS / (int64_t)places, OPENING_LEAST_MS);
     return places == 1 ? INT64_MAX
-                       : share_ms << (rounds < PAUSE_DOUBLINGS ? rounds : PAUSE_DOUBLINGS);
+                       : share_ms << (rounds < OPENING_DOUBLINGS ? rounds : OPENING_DOUBLINGS);
 }
 
 /* Nor before what rests on the session is lost. */
