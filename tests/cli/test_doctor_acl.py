@@ -169,6 +169,14 @@ def a_name_of_plain_locks_needs_less(box):
         assert found[0].endswith(f' ... {lacks}'), found
     let_bob(patient, *needs)
     equal(see_rights(patient, 'app', '?format=simple'), [])
+    url = patient.server.url.replace('//', '//bob:secret@') + '?format=simple'
+    # Another client's text may be a number, as a semaphore is.
+    for text in 'mine', '7':
+        patient.set('SET', 'app', text, 'PX', '3600000')
+        equal(patient.see(user='bob:secret@', name='app', options='?format=simple')[0]['in use'],
+              '1 held, 0 waiting, of this name')
+        contains(box.expect(0, '-e', url, 'show', 'app').out, 'held')
+        box.expect(0, '-e', url, 'break', '-y', 'app')
 
 
 @test

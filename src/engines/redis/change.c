@@ -59,8 +59,8 @@ static void send_break(struct connection *connection, struct question *question)
     const struct hf_change *change = question->change;
     struct command command;
     if (connection->redis->settings.simple) {
-        hf__names_script(connection, &command, REDIS_SIMPLE_BREAK, REDIS_CHANNEL_MUTEX,
-                         change->name, change->name_length);
+        hf__connection_script(connection, &command, REDIS_SIMPLE_BREAK, 1);
+        hf__command_add(&command, change->name, change->name_length);
     } else {
         add_break(connection, &command, change);
     }

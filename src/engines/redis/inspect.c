@@ -112,11 +112,16 @@ static void send_look(struct connection *connection, struct question *question)
 {
     const struct found *found = question->memory;
     struct command command;
-    bool simple = connection->redis->settings.simple;
-    hf__names_script(connection, &command, simple ? REDIS_SIMPLE_INSPECT : REDIS_INSPECT,
-                     REDIS_CHANNEL_MUTEX, found->name, found->length);
-    hf__command_own(&command, REDIS_QUEUE_PREFIX, found->name, found->length);
-    hf__command_derived(&command, REDIS_FAIR_QUEUE_PREFIX, found->name, found->length);
+    if (connection->redis->settings.simple) {
+        hf__connection_script(connection, &command, REDIS_SIMPLE_INSPECT, 2);
+        hf__command_add(&command, found->name, found->length);
+        hf__command_derived(&command, REDIS_TOKEN_PREFIX, found->name, found->length);
+    } else {
+        hf__names_script(connection, &command, REDIS_INSPECT, REDIS_CHANNEL_MUTEX, found->name,
+                         found->length);
+        hf__command_own(&command, REDIS_QUEUE_PREFIX, found->name, found->length);
+        hf__command_derived(&command, REDIS_FAIR_QUEUE_PREFIX, found->name, found->length);
+    }
     hf__connection_write(connection, question, &command);
 }
 

@@ -1,6 +1,6 @@
 -- include simple_kind.lua
 -- Takes a lock away from one holder, or from whoever holds it.
--- KEYS: as in names.lua. ARGV: the holder's text, or nothing.
+-- KEYS: the lock. ARGV: the holder's text, or nothing.
 -- Answers how many held it, and how many of them lost it; or {-1, why it cannot be}.
 local is = redis.call('type', KEYS[1]).ok
 if is == 'none' then
@@ -10,7 +10,7 @@ if is ~= 'string' then
     return {-1, 'is there, but is no plain lock, which format=simple and quorum: are for'}
 end
 local holder = redis.call('get', KEYS[1])
-local kind = kind_of_number(holder, KEYS[5], KEYS[6])
+local kind = kind_of_number(holder, KEYS[1])
 if kind then
     return {-1, 'is in use as ' .. kind .. ', not as a mutex'}
 end

@@ -1,12 +1,12 @@
 -- include simple_kind.lua
 -- Shows a lock, in the shape that inspect.lua answers: nothing is changed. Who waits is not known.
--- KEYS: as in names.lua.
+-- KEYS: the lock, its token.
 local is = redis.call('type', KEYS[1]).ok
 local text = is == 'string' and redis.call('get', KEYS[1])
 if is ~= 'none' and not text then
     return {'is there, but is no plain lock, which format=simple and quorum: are for'}
 end
-local other = text and kind_of_number(text, KEYS[5], KEYS[6])
+local other = text and kind_of_number(text, KEYS[1])
 if other then
     return {'is in use as ' .. other .. ', not as a mutex'}
 end

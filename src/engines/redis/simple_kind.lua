@@ -1,9 +1,13 @@
 -- Part of other scripts. Any text may be somebody's lock, but a number that is marked, or has permits
--- beside it, is something else: what, or nothing. `permits` and `mark` are its keys.
-local function kind_of_number(text, mark, permits)
+-- beside it, is something else: what, or nothing. The keys of those are not announced: whoever uses plain
+-- locks alone may not be allowed to use them.
+local function kind_of_number(text, lock)
     if not tonumber(text) then
         return nil
     end
+    local braced = string.find(lock, '{', 1, true)
+    local name = braced and lock or '{' .. lock .. '}'
+    local permits, mark = name .. ':timeout', 'holdfast_kind:' .. (braced and ':' or '') .. name
     -- A user who may not look there has no such things.
     local has_permits = redis.pcall('exists', permits) == 1
     local kind = redis.pcall('get', mark)

@@ -12,10 +12,7 @@ local function take(lock, last, owner, lease_ms, token_ms, least)
     end
     local holder = redis.call('get', lock)
     if holder and holder ~= owner then
-        local braced = string.find(lock, '{', 1, true)
-        local name = braced and lock or '{' .. lock .. '}'
-        local mark = 'holdfast_kind:' .. (braced and ':' or '') .. name
-        local kind = kind_of_number(holder, mark, name .. ':timeout')
+        local kind = kind_of_number(holder, lock)
         if kind then
             return {-1, 'is in use as ' .. kind .. ', not as a mutex'}
         end
