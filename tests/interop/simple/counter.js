@@ -1,5 +1,5 @@
 // Counts with node-redlock: counter.js PORT[,PORT...] NAME FILE ROUNDS; with 0 rounds, is it free? 0
-// or 75.
+// or 75. With "hold" for them, takes the lock, says so, and gives it back when a line comes.
 'use strict';
 const fs = require('fs');
 const {createRequire} = require('module');
@@ -12,6 +12,13 @@ async function main() {
     const clients = ports.split(',').map(port => new Redis(Number(port), '127.0.0.1'));
     const patient = new Redlock(clients, {retryCount: -1, retryDelay: 30, retryJitter: 20});
     const hasty = new Redlock(clients, {retryCount: 0});
+    if (rounds === 'hold') {
+        const lock = await hasty.lock(name, 60000);
+        console.log('held');
+        await new Promise(resolve => process.stdin.once('data', resolve));
+        await lock.unlock();
+        process.stdin.destroy();
+    }
     if (Number(rounds) === 0) {
         try {
             await (await hasty.lock(name, 60000)).unlock();

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Counts with redis-py: counter.py PORT NAME FILE ROUNDS; with 0 rounds, is it free? 0 or 75."""
+"""Counts with redis-py: counter.py PORT NAME FILE ROUNDS; with 0 rounds, is it free? 0 or 75. With
+"hold" for them, takes the lock, says so, and gives it back when a line comes."""
 
 import sys
 
@@ -9,6 +10,11 @@ import redis
 def main():
     port, name, path, rounds = sys.argv[1:]
     client = redis.Redis(port=int(port))
+    if rounds == "hold":
+        with client.lock(name, timeout=60):
+            print("held", flush=True)
+            sys.stdin.readline()
+        return
     if rounds == "0":
         lock = client.lock(name, timeout=60)
         if not lock.acquire(blocking=False):

@@ -12,7 +12,7 @@ import sys
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent))
 
-from sides import (PATIENCE, Server, Skip, die_with_parent, need, run, scratch,  # noqa: E402
+from sides import (PATIENCE, Server, Skip, die_with_parent, equal, need, run, scratch,  # noqa: E402
                    skip_all)
 
 PYTHON_PEER = "redis==5.0.8"
@@ -143,6 +143,37 @@ def node_redlock_is_refused_what_we_hold_at_a_quorum(box):
     each_sees_what_the_other_holds(box, box.peers.node, box.quorum_ports, box.quorum_url)
 
 
+def we_are_refused_what_they_hold(box, peer, ports=None, url=None):
+    """And whoever waits for it has it when they give it back."""
+    ours = [box.holdfast, "-e", url or box.url]
+    took = [*ours, "try", NAME, "--", "true"]
+    assert status(took) == 0, "it is not free at the beginning"
+    holder = subprocess.Popen(peer(ports or box.port, NAME, "-", "hold"), stdin=subprocess.PIPE,
+                              stdout=subprocess.PIPE, text=True, preexec_fn=die_with_parent)
+    equal(holder.stdout.readline(), "held\n", "what the holder says")
+    assert status(took) == BUSY, "it is not refused"
+    waiter = subprocess.Popen([*ours, "run", "-w", f"{LONG}s", NAME, "--", "true"],
+                              preexec_fn=die_with_parent)
+    assert status(took) == BUSY, "it is not refused any more"
+    assert waiter.poll() is None, "who waits has it too early"
+    holder.communicate("\n", timeout=LONG)
+    equal(holder.returncode, 0, "how the holder ends")
+    equal(waiter.wait(LONG), 0, "how the waiter ends")
+    assert status(took) == 0, "it is not free afterwards"
+
+
+def we_are_refused_what_redis_py_holds(box):
+    we_are_refused_what_they_hold(box, box.peers.python)
+
+
+def we_are_refused_what_node_redlock_holds(box):
+    we_are_refused_what_they_hold(box, box.peers.node)
+
+
+def we_are_refused_what_node_redlock_holds_at_a_quorum(box):
+    we_are_refused_what_they_hold(box, box.peers.node, box.quorum_ports, box.quorum_url)
+
+
 class Box:
     """What a test needs."""
 
@@ -160,10 +191,13 @@ class Box:
 
 
 TESTS = (a_counter_shared_with_redis_py_is_exact, redis_py_is_refused_what_we_hold,
+         we_are_refused_what_redis_py_holds,
          a_counter_shared_with_node_redlock_is_exact, node_redlock_is_refused_what_we_hold,
+         we_are_refused_what_node_redlock_holds,
          a_counter_shared_with_redsync_is_exact, redsync_is_refused_what_we_hold,
          a_counter_shared_with_node_redlock_at_a_quorum_is_exact,
-         node_redlock_is_refused_what_we_hold_at_a_quorum)
+         node_redlock_is_refused_what_we_hold_at_a_quorum,
+         we_are_refused_what_node_redlock_holds_at_a_quorum)
 
 
 def main():
