@@ -22,6 +22,7 @@ import time
 import redis_cluster
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "lib"))
+from certificate import make_certificate  # noqa: E402
 from nothing_left import die_with_parent, scratch_place  # noqa: E402
 
 PATIENCE = 20 * int(os.environ.get("HOLDFAST_TEST_SLOW", "1"))
@@ -71,17 +72,6 @@ def await_answer(family, address, question, answer):
         if time.monotonic() > until:
             sys.exit(f"with_redis: the server at {address} does not answer as it must")
         time.sleep(0.05)
-
-
-def openssl(directory, *arguments):
-    subprocess.run(["openssl", *arguments], cwd=directory, check=True,
-                   stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-
-
-def make_certificate(directory):
-    openssl(directory, "req", "-x509", "-newkey", "ed25519", "-nodes", "-days", "2", "-subj",
-            "/CN=server", "-addext", "subjectAltName=IP:127.0.0.1", "-keyout", "server.key",
-            "-out", "server.crt")
 
 
 def free_port():

@@ -21,6 +21,7 @@ import tempfile
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "lib"))
+from certificate import make_certificate  # noqa: E402
 from nothing_left import die_with_parent, scratch_place  # noqa: E402
 
 PATIENCE = 120
@@ -74,11 +75,7 @@ def is_ready(port, trusted):
 
 def secure(directory, port):
     """What the server has to be told to listen at that port with TLS."""
-    subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt",
-                    "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2", "-subj", "/CN=server",
-                    "-addext", "subjectAltName=IP:127.0.0.1", "-keyout", f"{directory}/server.key",
-                    "-out", f"{directory}/server.crt"], check=True, stdin=subprocess.DEVNULL,
-                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    make_certificate(directory)
     with open(f"{directory}/shown.pem", "w", encoding="utf-8") as shown:
         for part in ("key", "crt"):
             with open(f"{directory}/server.{part}", encoding="utf-8") as file:
