@@ -26,6 +26,7 @@ FOR_EVER = -1
 
 
 MASTERS, SLOTS = 3, 16384
+DONE = b"+OK\r\n"
 
 
 class Skip(Exception):
@@ -45,22 +46,37 @@ def wait_until(condition, what):
         time.sleep(0.01)
 
 
+def command_of(words):
+    parts = [f"*{len(words)}"]
+    for word in words:
+        parts += [f"${len(word.encode())}", word]
+    return "".join(f"{part}\r\n" for part in parts).encode()
+
+
 class Server:
     """A Redis server on a port that the kernel gives to nobody who only connects."""
 
+    # What the test says before it asks anything, and what Java has to be told to come here.
+    before, java_options = (), ()
+    # What the test says at last, and the answer to that.
+    last, farewell = "QUIT", DONE
+
     def __init__(self, directory, *options, environment=None):
+        self.directory, self.options = directory, options
         for _ in range(20):
             self.port = random.randrange(10000, 30000)
             self.process = subprocess.Popen(
-                ["redis-server", "--port", str(self.port), "--bind", "127.0.0.1", "--save", "",
-                 "--appendonly", "no", "--dir", directory, "--logfile", f"{directory}/log",
-                 *options, *self.more()],
-                stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, env=environment,
-                preexec_fn=die_with_parent)
+                self.command(), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                env=environment, preexec_fn=die_with_parent)
             if self.comes_up():
                 self.url = f"redis://127.0.0.1:{self.port}"
                 return
         raise AssertionError("redis-server does not start")
+
+    def command(self):
+        return ["redis-server", "--port", str(self.port), "--bind", "127.0.0.1", "--save", "",
+                "--appendonly", "no", "--dir", self.directory, "--logfile",
+                f"{self.directory}/log", *self.options, *self.more()]
 
     def more(self):
         """Options that are others each time it is tried."""
@@ -81,13 +97,15 @@ class Server:
 
     def ask(self, *words):
         """What the server answers, as it comes."""
-        command = f"*{len(words)}\r\n" + "".join(f"${len(w.encode())}\r\n{w}\r\n" for w in words)
+        commands = b"".join(map(command_of, (*self.before, words, (self.last,))))
         with socket.create_connection(("127.0.0.1", self.port), timeout=PATIENCE) as stream:
-            stream.sendall(command.encode() + b"*1\r\n$4\r\nQUIT\r\n")
+            stream.sendall(commands)
             answer = b""
             while more := stream.recv(65536):
                 answer += more
-        return answer.removesuffix(b"+OK\r\n")
+                if self.last != "QUIT" and answer.endswith(self.farewell):
+                    break
+        return answer.removeprefix(DONE * len(self.before)).removesuffix(self.farewell)
 
     def listeners(self, channel):
         return int(self.ask("PUBSUB", "NUMSUB", channel).split(b"\r\n")[-2].lstrip(b":"))
@@ -111,6 +129,8 @@ class Node(Server):
 
 class Cluster:
     """A Redis Cluster of masters: slots, and messages that are heard at a lock's own server."""
+
+    java_options = ()
 
     def __init__(self, directory):
         self.nodes = []

@@ -1,17 +1,21 @@
 #!/usr/bin/env python3
 """Sharing locks with Redisson: each scene is played twice, with the sides exchanged.
 
-usage: test_redisson.py VERSION PEER POM DIRECTORY [cluster]
+usage: test_redisson.py VERSION PEER POM DIRECTORY [cluster | tls | sentinel]
 
+On a plain server, and with `cluster` in a cluster, too; else only where the last argument says.
 Keeps in DIRECTORY what it was told by Maven, which takes long to say it."""
 
+import os
 import pathlib
 import statistics
 import sys
 import time
 
+import failover
 import holders
 import killed
+import places
 from maven import java_command
 from sides import (FOR_EVER, LONG_LEASE_MS, Cluster, Server, Side, Skip, equal, need, run, scratch,
                    skip_all, wait_until)
@@ -45,7 +49,8 @@ class Stage:
         return Side("holdfast", [self.peer, self.server.url, str(LEASE_MS)])
 
     def another_redisson(self):
-        return Side(f"Redisson {self.version}", [*self.java, self.server.url, str(LEASE_MS)])
+        return Side(f"Redisson {self.version}", [self.java[0], *self.server.java_options,
+                                                *self.java[1:], self.server.url, str(LEASE_MS)])
 
     def stop(self):
         for thing in (self.holdfast, self.redisson, self.server):
@@ -383,13 +388,15 @@ def how_long_a_wake_takes_is_noted(stage, one, other, name):
               f"{statistics.median(times):.1f} ms, longest {max(times):.1f} ms", flush=True)
 
 
-SCENES += killed.SCENES
-
 # What is different in a cluster: who is woken, and by which message.
 IN_A_CLUSTER = (a_release_wakes_the_other, both_count_to_the_same_number,
                 a_fair_mutex_goes_to_who_came_first, a_writer_that_leaves_wakes_readers,
                 the_last_reader_wakes_a_writer, permits_are_shared, units_are_shared,
                 a_latch_opens_for_both, a_watchdog_keeps_what_is_held, names_may_have_braces)
+
+# What is so at one place is so at any, and on either side of a failover.
+ANYWHERE = [(they_lock_each_other_out, True), (failover.who_waits_is_told, True)]
+FAILOVER = [*ANYWHERE, (failover.holders_and_waiters_go_on, False), *ANYWHERE]
 
 
 def tests_on(stage, where, scenes):
@@ -402,15 +409,25 @@ def tests_on(stage, where, scenes):
                    lambda a=act, o=first, p=second, n=name: a(stage, o, p, n))
 
 
-def play_all(directory, cluster, *sides):
-    stages = [Stage(directory, Server(directory), *sides)]
-    scenes = SCENES + holders.scenes_with(stages[0].version)
-    tests = list(tests_on(stages[0], "", scenes))
-    if cluster:
-        stages.append(Stage(directory, Cluster(directory), *sides))
-        tests += tests_on(stages[1], "cluster: ", [(act, exchanged) for act, exchanged in SCENES
-                                                   if act in IN_A_CLUSTER])
+def plays(place, version):
+    """(how the place is made, what its tests begin with, which scenes are played there)"""
+    if place == "tls":
+        return [(places.Secured, "", SCENES + ANYWHERE[1:]),
+                (lambda directory: places.Watched(directory, tls=True), "sentinel: ", FAILOVER)]
+    if place == "sentinel":
+        return [(places.Watched, "", SCENES + FAILOVER[1:])]
+    plain = (Server, "", SCENES + killed.SCENES + holders.scenes_with(version))
+    cluster = (Cluster, "cluster: ", [entry for entry in SCENES if entry[0] in IN_A_CLUSTER])
+    return [plain, cluster] if place == "cluster" else [plain]
+
+
+def play_all(directory, place, version, peer, java):
+    tests, stages = [], []
     try:
+        for number, (make, where, scenes) in enumerate(plays(place, version)):
+            os.mkdir(f"{directory}/{number}")
+            stages.append(Stage(directory, make(f"{directory}/{number}"), version, peer, java))
+            tests += tests_on(stages[-1], where, scenes)
         return run(tests, lambda test: test())
     finally:
         for stage in stages:
@@ -418,14 +435,17 @@ def play_all(directory, cluster, *sides):
 
 
 def main():
-    version, peer, pom, kept, *place = sys.argv[1:]
+    version, peer, pom, kept, place = (*sys.argv[1:], "")[:5]
     try:
         need("redis-server")
+        if place == "tls":
+            places.need_tls()
+        os.makedirs(kept, exist_ok=True)
         java = java_command("Redisson", version, pom, kept)
     except Skip as reason:
         skip_all(reason)
     with scratch() as directory:
-        sys.exit(play_all(directory, place == ["cluster"], version, peer, java))
+        sys.exit(play_all(directory, place, version, peer, java))
 
 
 main()

@@ -5,6 +5,7 @@
  * The same orders as peer.c, so that every scene can be played with the sides exchanged. */
 import java.io.BufferedReader;
 import java.io.InputStreamReader;
+import java.net.URI;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -17,7 +18,11 @@ import org.redisson.Redisson;
 import org.redisson.api.RLock;
 import org.redisson.api.RPermitExpirableSemaphore;
 import org.redisson.api.RedissonClient;
+import org.redisson.config.BaseConfig;
+import org.redisson.config.BaseMasterSlaveServersConfig;
 import org.redisson.config.Config;
+import org.redisson.config.ReadMode;
+import org.redisson.config.SentinelServersConfig;
 
 public final class Peer {
     private static RedissonClient client;
@@ -193,24 +198,70 @@ public final class Peer {
         }
     }
 
-    private static String[] hostsOf(String url) {
-        String[] hosts = url.substring("redis+cluster://".length()).split(",");
+    private static String option(URI uri, String name, String otherwise) {
+        for (String part : uri.getQuery() == null ? new String[0] : uri.getQuery().split("&"))
+            if (part.startsWith(name + "="))
+                return part.substring(name.length() + 1);
+        return otherwise;
+    }
+
+    /* What stands between the scheme's slashes and the host: nothing, or USER:PASSWORD, of which
+     * the user may be missing. */
+    private static void identify(BaseConfig<?> config, URI uri) {
+        String[] word = uri.getAuthority().split("[:@]");
+        if (!uri.getAuthority().contains("@"))
+            return;
+        config.setPassword(word[1]);
+        if (!word[0].isEmpty())
+            config.setUsername(word[0]);
+    }
+
+    /* A replica may be behind, and Redisson 3.20 may find none after a failover. */
+    private static void limit(BaseMasterSlaveServersConfig<?> config) {
+        config.setReadMode(ReadMode.MASTER).setMasterConnectionMinimumIdleSize(1).setMasterConnectionPoolSize(16)
+            .setSlaveConnectionMinimumIdleSize(1).setSlaveConnectionPoolSize(16).setTimeout(30000);
+    }
+
+    private static void useSentinels(Config config, URI uri, String[] hosts) throws Exception {
+        SentinelServersConfig servers = config.useSentinelServers().addSentinelAddress(hosts)
+            .setMasterName(uri.getPath().substring(1)).setCheckSentinelsList(false)
+            .setDatabase(Integer.parseInt(option(uri, "db", "0")));
+        String password = option(uri, "sentinel_password", null);
+        /* By name: the oldest version does not have it. */
+        if (password != null)
+            SentinelServersConfig.class.getMethod("setSentinelPassword", String.class)
+                .invoke(servers, password);
+        identify(servers, uri);
+        limit(servers);
+    }
+
+    private static void useOneServer(Config config, URI uri, String host) {
+        String database = uri.getPath().isEmpty() ? "0" : uri.getPath().substring(1);
+        identify(config.useSingleServer(), uri);
+        config.useSingleServer().setAddress(host).setDatabase(Integer.parseInt(database))
+            .setConnectionMinimumIdleSize(1).setConnectionPoolSize(16).setTimeout(30000);
+    }
+
+    /* The URL is holdfast's; but whom to trust is told to Java itself. */
+    private static void use(Config config, String url) throws Exception {
+        URI uri = URI.create(url);
+        String[] scheme = uri.getScheme().split("\\+");
+        String[] hosts = uri.getAuthority().replaceFirst(".*@", "").split(",");
         for (int i = 0; i < hosts.length; i++)
-            hosts[i] = "redis://" + hosts[i];
-        return hosts;
+            hosts[i] = scheme[0] + "://" + hosts[i];
+        if (scheme.length == 1)
+            useOneServer(config, uri, hosts[0]);
+        else if (scheme[1].equals("sentinel"))
+            useSentinels(config, uri, hosts);
+        else
+            limit(config.useClusterServers().addNodeAddress(hosts));
     }
 
     public static void main(String[] arguments) throws Exception {
         Config config = new Config();
         config.setLockWatchdogTimeout(Long.parseLong(arguments[1]));
         config.setThreads(4).setNettyThreads(4);
-        if (arguments[0].startsWith("redis+cluster:"))
-            config.useClusterServers().addNodeAddress(hostsOf(arguments[0]))
-                .setMasterConnectionMinimumIdleSize(1).setMasterConnectionPoolSize(16)
-                .setTimeout(30000);
-        else
-            config.useSingleServer().setAddress(arguments[0]).setConnectionMinimumIdleSize(1)
-                .setConnectionPoolSize(16).setTimeout(30000);
+        use(config, arguments[0]);
         client = Redisson.create(config);
         Map<String, ExecutorService> threads = new HashMap<>();
         BufferedReader orders =
