@@ -3,6 +3,8 @@
 
 #include <signal.h>
 
+#define LEASE_MS ((int64_t)3000 * test_slow())
+
 static void need_death_seen(void)
 {
     store_url();
@@ -223,5 +225,80 @@ TEST(a_dead_readers_share_is_freed)
     CHECK_CODE(hf_lock(client, name_of("one"), SOON_MS, LOCK_OPTIONS(.mode = HF_WRITE), &hold),
                HF_OK);
     give_back(hold);
+    hf_close(client);
+}
+
+/* ---- leases that end with their holders ---- */
+
+/* Somebody holds a name, and is waited for. */
+struct contest {
+    const char *stem;
+    hf_mode held, wanted;
+    unsigned cap;
+    struct peer holder;
+    struct outcome next;
+};
+
+static bool is_had(const hf_client *client, const struct contest *contest)
+{
+    return hf_caps(client) & contest->cap;
+}
+
+static void contend(hf_client *client, struct contest *contest)
+{
+    CHECK_CODE(peer_lock(&contest->holder, 0, name_of(contest->stem), 0,
+                         LOCK_OPTIONS(.mode = contest->held)),
+               HF_OK);
+    CHECK_CODE(hf_lock_async(client, name_of(contest->stem), HF_FOREVER,
+                             LOCK_OPTIONS(.mode = contest->wanted), record_outcome, &contest->next,
+                             NULL),
+               HF_OK);
+}
+
+static void kill_holder(struct contest *contest)
+{
+    CHECK_INT(contest->next.calls, 0);
+    CHECK(peer_held(&contest->holder, 0));
+    child_kill(&contest->holder.child);
+}
+
+static void check_succession(hf_client *client, struct contest *contest)
+{
+    EVENTUALLY(contest->next.calls > 0, LEASE_MS + 8000);
+    CHECK_CODE(contest->next.code, HF_OK);
+    CHECK(contest->held == HF_READ || hf_token(contest->next.hold) > contest->holder.token ||
+          !(hf_caps(client) & HF_CAP_TOKEN));
+    give_back(contest->next.hold);
+}
+
+/* What is renewed is held for as long as its holder lives, and not much longer. */
+TEST(a_lease_is_renewed_until_the_holder_dies)
+{
+    static struct contest contests[] = {
+        { .stem = "mutex", .held = HF_MUTEX, .wanted = HF_MUTEX, .cap = HF_CAP_MUTEX },
+        { .stem = "fair", .held = HF_FAIR, .wanted = HF_FAIR, .cap = HF_CAP_FAIR },
+        { .stem = "write", .held = HF_WRITE, .wanted = HF_WRITE, .cap = HF_CAP_RW },
+        { .stem = "read", .held = HF_READ, .wanted = HF_WRITE, .cap = HF_CAP_RW },
+    };
+    enum { CONTESTS = sizeof(contests) / sizeof(contests[0]) };
+
+    TEST_TIMEOUT(60 + 60 * test_slow());
+    client_lease_ms = LEASE_MS;
+    for (int i = 0; i < CONTESTS; i++)
+        peer_start(&contests[i].holder);
+    hf_client *client = open_client();
+    for (int i = 0; i < CONTESTS; i++) {
+        if (is_had(client, &contests[i]))
+            contend(client, &contests[i]);
+        else
+            peer_end(&contests[i].holder);
+    }
+    let_pass_ms(3 * LEASE_MS);
+    for (int i = 0; i < CONTESTS; i++)
+        if (is_had(client, &contests[i]))
+            kill_holder(&contests[i]);
+    for (int i = 0; i < CONTESTS; i++)
+        if (is_had(client, &contests[i]))
+            check_succession(client, &contests[i]);
     hf_close(client);
 }
