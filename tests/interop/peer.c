@@ -126,6 +126,17 @@ static void unlock(struct worker *worker, const char *name)
     answer(worker->name, "failed: nothing to unlock");
 }
 
+/* The last one of that name goes on as a reader's. */
+static void downgrade(const struct worker *worker, const char *name)
+{
+    for (int i = worker->held_count - 1; i >= 0; i--)
+        if (strcmp(worker->held[i].name, name) == 0) {
+            answer_code(worker, hf_downgrade(worker->held[i].hold, HF_READ));
+            return;
+        }
+    answer(worker->name, "failed: nothing to downgrade");
+}
+
 static void say_holds(const struct worker *worker, const char *name)
 {
     char text[20];
@@ -197,19 +208,32 @@ static bool add_one(const char *path)
     return fclose(file) == 0;
 }
 
+/* A lock of that kind, or a unit of a counter, which has no hold: NULL. */
+static int enter(const char *kind, const char *name, hf_hold **hold)
+{
+    *hold = NULL;
+    if (strcmp(kind, "unit") == 0)
+        return hf_counter_take(client, name, 1, HF_FOREVER);
+    hf_lock_options options = { HF_LOCK_OPTIONS_INIT, .mode = mode_of(kind) };
+    return hf_lock(client, name, HF_FOREVER, &options, hold);
+}
+
+static int leave(const char *name, hf_hold *hold)
+{
+    return hold ? hf_unlock(hold) : hf_counter_add(client, name, 1);
+}
+
 static void count(const struct worker *worker, char **word)
 {
-    hf_lock_options options = { HF_LOCK_OPTIONS_INIT, .mode = mode_of(word[1]) };
-
     for (int64_t i = 0; i < number_of(word[4]); i++) {
         hf_hold *hold;
-        int code = hf_lock(client, word[2], HF_FOREVER, &options, &hold);
+        int code = enter(word[1], word[2], &hold);
         if (code == HF_OK && !add_one(word[3])) {
             answer(worker->name, "failed: the file cannot be counted in");
             return;
         }
         if (code == HF_OK)
-            code = hf_unlock(hold);
+            code = leave(word[2], hold);
         if (code != HF_OK) {
             answer_code(worker, code);
             return;
@@ -326,6 +350,8 @@ static void obey(struct worker *worker, char *line)
         fence(worker, word);
     else if (words == 3 && strcmp(word[0], "unlock") == 0)
         unlock(worker, word[2]);
+    else if (words == 3 && strcmp(word[0], "downgrade") == 0)
+        downgrade(worker, word[1]);
     else if (words == 3 && strcmp(word[0], "force") == 0)
         force(worker, word[2]);
     else if (words == 3 && strcmp(word[0], "holds") == 0)

@@ -7,7 +7,6 @@ On a plain server, and with `cluster` in a cluster, too; else only where the las
 Keeps in DIRECTORY what it was told by Maven, which takes long to say it."""
 
 import os
-import pathlib
 import statistics
 import sys
 import time
@@ -16,6 +15,7 @@ import failover
 import holders
 import killed
 import places
+import shared
 from maven import java_command
 from sides import (FOR_EVER, LONG_LEASE_MS, Cluster, Server, Side, Skip, equal, need, run, scratch,
                    skip_all, wait_until)
@@ -144,16 +144,7 @@ def names_may_have_braces(stage, one, other, name):
 
 
 def count_on_both_sides(stage, sides, name, kind, threads, times):
-    """Nothing but the lock protects the number."""
-    path = pathlib.Path(stage.directory, name.replace("/", "-"))
-    path.write_text("0")
-    for thread in threads:
-        for side in sides:
-            side.tell(thread, "count", kind, name, path, times)
-    for thread in threads:
-        for side in sides:
-            equal(side.answer(thread), "ok", f"{side.what}, {thread}")
-    equal(int(path.read_text()), times * 2 * len(threads), "the number")
+    shared.count_up(stage, sides, name, kind, threads, times)
     stage.check_free(name)
 
 
@@ -416,7 +407,8 @@ def plays(place, version):
                 (lambda directory: places.Watched(directory, tls=True), "sentinel: ", FAILOVER)]
     if place == "sentinel":
         return [(places.Watched, "", SCENES + FAILOVER[1:])]
-    plain = (Server, "", SCENES + killed.SCENES + holders.scenes_with(version))
+    more = killed.SCENES + shared.SCENES + holders.scenes_with(version)
+    plain = (Server, "", SCENES + more)
     cluster = (Cluster, "cluster: ", [entry for entry in SCENES if entry[0] in IN_A_CLUSTER])
     return [plain, cluster] if place == "cluster" else [plain]
 

@@ -17,6 +17,7 @@ import java.util.concurrent.TimeUnit;
 import org.redisson.Redisson;
 import org.redisson.api.RLock;
 import org.redisson.api.RPermitExpirableSemaphore;
+import org.redisson.api.RReadWriteLock;
 import org.redisson.api.RedissonClient;
 import org.redisson.config.BaseConfig;
 import org.redisson.config.BaseMasterSlaveServersConfig;
@@ -138,16 +139,43 @@ public final class Peer {
         }
     }
 
+    /* As Redisson does it: who writes may read, too, and then stops writing. */
+    private static String downgrade(RReadWriteLock lock, long leaseMs) {
+        lock.readLock().lock(leaseMs, TimeUnit.MILLISECONDS);
+        return unlock(lock.writeLock());
+    }
+
+    /* A permit has a lease, which nobody renews: longer than anybody's patience. */
+    private static void enter(String kind, String name) throws Exception {
+        if (kind.equals("permit")) {
+            takePermit(name, -1, 3600000);
+        } else if (kind.equals("unit")) {
+            take(name, 1, -1);
+        } else {
+            lockOf(kind, name).lock();
+        }
+    }
+
+    private static void leave(String kind, String name) throws Exception {
+        if (kind.equals("permit")) {
+            givePermit(name);
+        } else if (kind.equals("unit")) {
+            client.getSemaphore(name).release();
+        } else {
+            lockOf(kind, name).unlock();
+        }
+    }
+
     /* Nothing but the lock protects the number in the file. */
-    private static String count(RLock lock, Path file, int times) throws Exception {
+    private static String count(String kind, String name, Path file, int times) throws Exception {
         for (int i = 0; i < times; i++) {
-            lock.lock();
+            enter(kind, name);
             try {
                 long number = Long.parseLong(Files.readString(file));
                 Thread.yield();
                 Files.writeString(file, Long.toString(number + 1));
             } finally {
-                lock.unlock();
+                leave(kind, name);
             }
         }
         return "ok";
@@ -157,6 +185,9 @@ public final class Peer {
         String changed = change(word);
         if (changed != null) {
             return changed;
+        }
+        if (word[0].equals("count")) {
+            return count(word[1], word[2], Path.of(word[3]), Integer.parseInt(word[4]));
         }
         if (word[1].equals("permit")) {
             return word[0].equals("lock")
@@ -170,14 +201,14 @@ public final class Peer {
             return lock(lockOf(word[1], word[2]), Long.parseLong(word[3]), Long.parseLong(word[4]));
         case "unlock":
             return unlock(lockOf(word[1], word[2]));
+        case "downgrade":
+            return downgrade(client.getReadWriteLock(word[1]), Long.parseLong(word[2]));
         case "force":
             return lockOf(word[1], word[2]).forceUnlock() ? "ok" : "lost";
         case "holds":
             return Integer.toString(lockOf(word[1], word[2]).getHoldCount());
         case "locked":
             return lockOf(word[1], word[2]).isLocked() ? "yes" : "no";
-        case "count":
-            return count(lockOf(word[1], word[2]), Path.of(word[3]), Integer.parseInt(word[4]));
         default:
             throw new IllegalArgumentException("no such verb: " + word[0]);
         }
