@@ -119,7 +119,7 @@ static int give_back(struct cli_job *job)
         if (code == HF_LOST)
             result = HF_LOST;
         else if (code != HF_OK)
-            cli_complain("'%s' is given back, but the store did not confirm it: %s", job->names[i],
+            cli_complain("it is not sure that '%s' was given back: %s", job->names[i],
                          silent ? "it is silent" : hf_last_error()->text);
     }
     return result;

@@ -48,6 +48,18 @@ def what_scripts_may_not_call_is_a_finding(box):
     contains(facts['in use'], 'NOPERM')
 
 
+@test
+def what_only_doctor_needs_is_a_finding_too(box):
+    patient = Patient(box, *DURABLE)
+    for right, finding in (('unsubscribe', 'UNSUBSCRIBE'), ('evalsha', 'EVALSHA'),
+                           ('config', 'CONFIG GET')):
+        patient.set('ACL', 'SETUSER', 'bob', 'reset', 'on', '>secret', '+@all', f'-{right}',
+                    '~*', '&*')
+        findings = patient.see_all(user='bob:secret@')[1]
+        only([each['finding'] for each in findings], f'this user may not use {finding}')
+        contains(findings[0]['cure'], f'+{right}')
+
+
 # How newer servers put it.
 REWORDED = {b'NOPERM this user has no permissions to access one of the keys used as arguments':
             b'NOPERM No permissions to access a key',

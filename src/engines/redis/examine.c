@@ -139,12 +139,32 @@ static void judge_clock(struct examiner *examiner, const redisReply *reply)
 
 static void judge_inbox(struct examiner *examiner, const redisReply *reply)
 {
-    if (is_error(reply) && !examiner->simple)
+    examiner->listens = !is_error(reply);
+    if (!examiner->listens && !examiner->simple)
         hf__redis_danger(examiner, "this user may not listen to a channel of its own",
-                         "nobody can be given a lock, and whoever waits looks once a second",
+                         "no release hands a lock to who waits, and whoever waits looks once a "
+                         "second",
                          hf__reply_denial(reply) == REPLY_DENIES_CHANNELS
                              ? "ACL SETUSER ... &" REDIS_INBOX_PREFIX "*"
                              : "ACL SETUSER ... +subscribe +unsubscribe &" REDIS_INBOX_PREFIX "*");
+}
+
+/* While it listens, a connection is good for nothing else: the answers that follow would be errors.
+ */
+static void judge_leaving(struct examiner *examiner, const redisReply *reply)
+{
+    if (!is_error(reply) || !examiner->listens)
+        return;
+    if (!examiner->simple)
+        hf__redis_danger(examiner, "this user may not use UNSUBSCRIBE",
+                         "a client goes on hearing of locks that it does not wait for any more",
+                         "ACL SETUSER ... +unsubscribe");
+    hf__connection_break(examiner->connection, HF_DENIED, 0, "this user may not use UNSUBSCRIBE");
+}
+
+static void judge_digests(struct examiner *examiner, const redisReply *reply)
+{
+    examiner->lacks_digests = hf__reply_says(reply, "NOPERM");
 }
 
 static void judge_killing(struct examiner *examiner, const redisReply *reply)
@@ -188,6 +208,7 @@ static const struct probe probes[] = {
     { { "CLIENT", "INFO" }, judge_path },
     { { "CLIENT", "KILL", "ID", "0" }, judge_killing },
     { { "SCAN", "0", "MATCH", REDIS_TOKEN_PREFIX ":none", "COUNT", "1" }, judge_scanning },
+    { { "EVALSHA", "0000000000000000000000000000000000000000", "0" }, judge_digests },
     { .judge = hf__redis_judge_calls, .begin = hf__redis_try_calls },
     { .judge = hf__redis_judge_keys, .begin = hf__redis_try_keys, .group = KEYS_OWN },
     { .judge = hf__redis_judge_keys,
@@ -203,7 +224,7 @@ static const struct probe probes[] = {
     { .judge = hf__redis_judge_names, .begin = hf__redis_end_listening },
     { .words = { "PUBLISH", REDIS_SYNC_CHANNEL, "0" }, .judge = judge_marking, .when = WITH_MARKS },
     { { "SUBSCRIBE", TRIED_INBOX }, judge_inbox },
-    { { "UNSUBSCRIBE", TRIED_INBOX }, NULL },
+    { { "UNSUBSCRIBE", TRIED_INBOX }, judge_leaving },
 };
 #define PROBES (sizeof probes / sizeof *probes)
 

@@ -37,10 +37,11 @@ struct asked {
 struct examiner {
     struct asked last; /* comes first: this is the last question's memory, which goes with it */
     struct hf_examination *examination;
-    const struct connection *connection; /* of the answer that is judged */
-    const struct probe *probe;           /* likewise */
-    unsigned lacks_keys;                 /* a bit for each group that this user may not use */
-    bool lacks_channels;
+    struct connection *connection; /* of the answer that is judged */
+    const struct probe *probe;     /* likewise */
+    unsigned lacks_keys;           /* a bit for each group that this user may not use */
+    bool lacks_channels, lacks_digests;
+    bool listens;                      /* a channel of its own was allowed */
     bool votes;                        /* it is one of a quorum's servers */
     bool simple;                       /* plain locks have no channels */
     bool syncs;                        /* a grant waits for replicas */

@@ -76,6 +76,11 @@ void hf__redis_judge_calls(struct examiner *examiner, const redisReply *reply)
                          "ACL SETUSER ... +eval +evalsha, with the keys that the manual names");
         return;
     }
+    if (examiner->lacks_digests)
+        hf__redis_danger(examiner, "this user may not use EVALSHA",
+                         "a lock is neither renewed nor, later, given back, and is lost when its "
+                         "first lease ends",
+                         "ACL SETUSER ... +evalsha");
     if (!hf__reply_is_array(reply, 2))
         return;
     judge_room(examiner, reply->element[0]);

@@ -60,7 +60,13 @@ static void judge_writing(struct examiner *examiner, bool appends)
                    : examiner->saves      ? "now and then"
                                           : "none");
     bool votes = examiner->votes;
-    if (appends && !always)
+    if (appends && !*examiner->fsync)
+        hf__redis_danger(examiner, "this user may not use CONFIG GET",
+                         "whether the append-only file is synced before the server answers is not "
+                         "seen; if it is not, a crash forgets the last locks that were granted",
+                         "ACL SETUSER ... +config|get, or see for yourself that appendfsync is "
+                         "always");
+    else if (appends && !always)
         hf__redis_danger(
             examiner, "the append-only file is not synced before the server answers",
             votes ? "a crash forgets its last votes: two may hold the same lock if the servers "

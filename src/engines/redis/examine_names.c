@@ -200,7 +200,12 @@ void hf__redis_judge_keys(struct examiner *examiner, const redisReply *reply)
 static void say_deaf(struct examiner *examiner, const char *what, const char *cure)
 {
     hf__redis_danger(examiner, what,
-                     "whoever waits for a Java client looks once a second instead of being woken",
+                     examiner->lacks_channels
+                         ? "whoever waits for a Java client looks once a second instead of being "
+                           "woken; and who gives back, breaks or sets something that others wait "
+                           "for hears HF_DENIED, although it is done"
+                         : "whoever waits for a Java client looks once a second instead of being "
+                           "woken",
                      cure);
 }
 
