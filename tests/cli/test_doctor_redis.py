@@ -192,6 +192,17 @@ def follower(box, master):
 
 
 @test
+def a_plain_url_to_a_server_of_a_cluster_is_a_finding(box):
+    Patient(box)
+    os.mkdir(box.file('cluster'))
+    cluster = Cluster(box.file('cluster'))
+    box.processes += cluster.nodes
+    for node in cluster.nodes:
+        contains(box.expect(1, '-e', node.url, 'doctor', 'app').out,
+                 'part of a cluster, and the URL')
+
+
+@test
 def a_cluster_that_is_down_without_one_master_is_a_finding(box):
     patient = Patient(box)
     os.mkdir(box.file('cluster'))

@@ -325,6 +325,7 @@ void hf__redis_examine(struct hf_engine *engine, struct hf_examination *examinat
         return;
     }
     examiner->examination = examination;
+    examiner->clustered = redis->cluster != NULL;
     examiner->votes = redis->quorum != NULL;
     examiner->simple = redis->settings.simple;
     examiner->syncs = redis->settings.replicas > 0;

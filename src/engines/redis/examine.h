@@ -42,6 +42,7 @@ struct examiner {
     unsigned lacks_keys;           /* a bit for each group that this user may not use */
     bool lacks_channels, lacks_digests;
     bool listens;                      /* a channel of its own was allowed */
+    bool clustered;                    /* the URL is a cluster's */
     bool votes;                        /* it is one of a quorum's servers */
     bool simple;                       /* plain locks have no channels */
     bool syncs;                        /* a grant waits for replicas */

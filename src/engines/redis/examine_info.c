@@ -22,6 +22,10 @@ static void judge_version(struct examiner *examiner, const redisReply *reply)
     info(reply, "redis_version", version);
     hf__redis_fact(examiner, "server", "Redis %s, %s", *version ? version : "of an unknown version",
                    info(reply, "redis_mode", mode));
+    if (!examiner->clustered && strcmp(mode, "cluster") == 0)
+        hf__redis_danger(examiner, "this server is part of a cluster, and the URL is no cluster's",
+                         "names that another server of the cluster has cannot be locked",
+                         "say redis+cluster: in the URL instead of redis:");
     if (!*version || strtol(version, NULL, 10) >= 6)
         return;
     snprintf(what, sizeof what, "this is Redis %s", version);
