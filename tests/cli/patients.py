@@ -10,20 +10,24 @@ import threading
 from clitest import Skip, contains, equal
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / 'interop'))
-from sides import Server  # noqa: E402
+from sides import Cluster, Server  # noqa: E402
 
 # What a server must be told so that nothing is wrong with it.
 DURABLE = ('--appendonly', 'yes', '--appendfsync', 'always')
+
+
+def need_redis():
+    if os.environ['HOLDFAST_REDIS'] != 'yes':
+        raise Skip('this build has no engine for Redis')
+    if not shutil.which('redis-server'):
+        raise Skip('there is no redis-server')
 
 
 class Patient:
     """A server, and what doctor says of it."""
 
     def __init__(self, box, *options, environment=None):
-        if os.environ['HOLDFAST_REDIS'] != 'yes':
-            raise Skip('this build has no engine for Redis')
-        if not shutil.which('redis-server'):
-            raise Skip('there is no redis-server')
+        need_redis()
         self.box = box
         self.directory = box.file(f'server-{len(box.processes)}')
         os.mkdir(self.directory)
@@ -54,6 +58,15 @@ class Patient:
 def only(findings, part):
     equal(len(findings), 1, f'the number of {findings}')
     contains(findings[0], part)
+
+
+def start_cluster(box):
+    need_redis()
+    directory = box.file('cluster')
+    os.mkdir(directory)
+    cluster = Cluster(directory)
+    box.processes += cluster.nodes
+    return cluster
 
 
 class Passer:

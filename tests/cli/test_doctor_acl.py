@@ -1,10 +1,8 @@
 """doctor, and what the ACL of a Redis server lets this user do."""
 import json
-import os
 
 from clitest import contains, equal, main, test
-from patients import DURABLE, Passer, Patient, only
-from sides import Cluster
+from patients import DURABLE, Passer, Patient, only, start_cluster
 
 
 @test
@@ -226,10 +224,7 @@ def the_servers_of_a_quorum_are_asked_for_a_name(box):
 
 @test
 def a_name_of_a_cluster_is_asked_about_where_it_is(box):
-    Patient(box)
-    os.mkdir(box.file('cluster'))
-    cluster = Cluster(box.file('cluster'))
-    box.processes += cluster.nodes
+    cluster = start_cluster(box)
     url = cluster.url.replace('//', '//bob:secret@')
 
     def lacks(name):

@@ -5,8 +5,8 @@ import socket
 import time
 
 from clitest import Skip, contains, equal, main, test, test_of_a_moment, wait_until
-from patients import DURABLE, Passer, Patient, only
-from sides import Cluster, Node
+from patients import DURABLE, Passer, Patient, only, start_cluster
+from sides import Node
 
 @test
 def a_durable_server_of_its_own_is_healthy(box):
@@ -193,10 +193,7 @@ def follower(box, master):
 
 @test
 def a_plain_url_to_a_server_of_a_cluster_is_a_finding(box):
-    Patient(box)
-    os.mkdir(box.file('cluster'))
-    cluster = Cluster(box.file('cluster'))
-    box.processes += cluster.nodes
+    cluster = start_cluster(box)
     for node in cluster.nodes:
         contains(box.expect(1, '-e', node.url, 'doctor', 'app').out,
                  'part of a cluster, and the URL')
@@ -204,10 +201,7 @@ def a_plain_url_to_a_server_of_a_cluster_is_a_finding(box):
 
 @test
 def a_cluster_that_is_down_without_one_master_is_a_finding(box):
-    patient = Patient(box)
-    os.mkdir(box.file('cluster'))
-    cluster = Cluster(box.file('cluster'))
-    box.processes += cluster.nodes
+    patient, cluster = Patient(box), start_cluster(box)
     patient.server.url = cluster.url
 
     def lame():
