@@ -53,8 +53,9 @@ def what_only_doctor_needs_is_a_finding_too(box):
                            ('config', 'CONFIG GET')):
         patient.set('ACL', 'SETUSER', 'bob', 'reset', 'on', '>secret', '+@all', f'-{right}',
                     '~*', '&*')
-        findings = patient.see_all(user='bob:secret@')[1]
+        facts, findings = patient.see_all(user='bob:secret@')
         only([each['finding'] for each in findings], f'this user may not use {finding}')
+        contains(facts['lock + unlock'], 'NOPERM' if right == 'evalsha' else 'us median')
         contains(findings[0]['cure'], f'+{right}')
 
 
