@@ -200,6 +200,20 @@ def a_plain_url_to_a_server_of_a_cluster_is_a_finding(box):
 
 
 @test
+def what_refuses_the_map_of_a_cluster_is_no_finding(box):
+    patient = Patient(box, *DURABLE)
+    patient.set('ACL', 'SETUSER', 'bob', 'on', '>secret', '+@all', '-cluster', '~*', '&*')
+    url = patient.server.url.replace('redis:', 'redis+cluster:')
+    for words in ('doctor',), ('doctor', 'app'), ('show',), ('show', 'app'), ('try', 'app', 'true'):
+        for user, code, why in (('', 64, 'not part of a cluster; redis: is the URL for it'),
+                                ('bob:secret@', 77, 'NOPERM')):
+            said = box.expect(code, '-e', url.replace('//', f'//{user}'), *words)
+            contains(said.err, why)
+            equal(said.err.count('\n'), 1, said.err)
+            assert 'FINDING' not in said.out and 'in use' not in said.out, said.out
+
+
+@test
 def a_cluster_that_is_down_without_one_master_is_a_finding(box):
     patient, cluster = Patient(box), start_cluster(box)
     patient.server.url = cluster.url

@@ -261,12 +261,15 @@ static void answered(struct connection *connection, struct question *question,
     struct examiner *examiner = asked->examiner;
     struct hf_examination *examination = examiner->examination;
     bool is_last = asked == &examiner->last, definite;
-    if (!reply && examination->code == HF_OK)
+    /* What was not sent has the answer to another question: who refuses a cluster's map says
+     * nothing of what this user may do. */
+    bool failed = !reply || !question->sent;
+    if (failed && examination->code == HF_OK)
         examination->code =
-            hf__question_failed(connection, question, NULL, &examination->error, &definite);
+            hf__question_failed(connection, question, reply, &examination->error, &definite);
     examiner->connection = connection;
     examiner->probe = asked->probe;
-    if (reply && asked->probe->judge)
+    if (!failed && asked->probe->judge)
         asked->probe->judge(examiner, reply);
     hf__question_free(redis, question);
     if (is_last)

@@ -227,14 +227,14 @@ static void send_clients(struct connection *connection, struct question *questio
     hf__connection_write(connection, question, &command);
 }
 
-/* Who may not ask does without the names. */
+/* Who may not ask does without the names; but where a cluster's map is refused, it is not asked. */
 static void count_answered(struct connection *connection, struct question *question,
                            const redisReply *reply)
 {
     struct redis *redis = connection->redis;
     struct listing *listing = question->listing;
     char count[24];
-    if (!reply)
+    if (!reply || !question->sent)
         hf__listing_fail(connection, question, reply, listing);
     hf__reply_info(reply, "connected_clients", count, sizeof count);
     hf__question_free(redis, question);
