@@ -89,6 +89,21 @@ static int check_named(struct hf_client *client, unsigned cap, const char *what,
     return code == HF_OK ? hf__ask_name(name, &length, &hash) : code;
 }
 
+/* Nothing was to be taken, so nothing was "not to be had". */
+static void explain_busy(struct hf_change *change)
+{
+    static const char *const sentences[HF_CHANGE_DETACH + 1] = {
+        [HF_CHANGE_SEMAPHORE_SET] = "permits of it are out, so it is not removed; hf_inspect or "
+                                    "`holdfast show` tells who has them",
+        [HF_CHANGE_LATCH_SET] = "it is not set: it is above 0, and is to be counted down first",
+        [HF_CHANGE_BREAK] = "it is held, but not under that key; hf_inspect or `holdfast show` "
+                            "tells who has it",
+    };
+    if (!change->error && sentences[change->verb])
+        hf__explain(&change->error, HF_BUSY, 0, "\"%.200s\": %s", change->name,
+                    sentences[change->verb]);
+}
+
 /* Runs the verb; copies out its result and its key; hf_last_error says why it failed. */
 static int run(struct change *whole, uint32_t *ret_result, char *ret_key)
 {
@@ -109,6 +124,8 @@ static int run(struct change *whole, uint32_t *ret_result, char *ret_key)
     }
     struct hf_answer answer = hf__verb_run(&whole->verb);
     if (answer.code == HF_OK) {
+        if (change->code == HF_BUSY)
+            explain_busy(change);
         answer = (struct hf_answer){ .code = change->code, .error = change->error };
         change->error = NULL;
         if (ret_result)

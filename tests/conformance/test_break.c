@@ -3,6 +3,7 @@
 
 #include <stdatomic.h>
 #include <stdio.h>
+#include <string.h>
 
 /* Where a store tells the holder at its next renewal, that comes after a third of this; all of it
  * is there for machines that are slow to renew. */
@@ -117,6 +118,7 @@ TEST(a_key_picks_the_holder)
     EVENTUALLY(losses[0] == 1, SOON_MS);
     CHECK(!hf_held(readers[0]) && hf_held(readers[1]) && hf_held(readers[2]));
     CHECK_ERROR(hf_break(breaker, name_of("one"), key, &count), HF_BUSY);
+    CHECK(strstr(hf_last_error()->text, "held, but not under that key") != NULL);
     CHECK_INT(holders(breaker, name_of("one")), 2);
     CHECK_CODE(hf_break(breaker, name_of("one"), NULL, &count), HF_OK);
     CHECK_INT(count, 2);

@@ -1,6 +1,8 @@
 /* Latches: counted down to zero, and open from then on for everybody. */
 #include "conformance.h"
 
+#include <string.h>
+
 #define PEERS 4
 
 static uint32_t left(hf_client *client)
@@ -72,6 +74,7 @@ TEST(a_latch_above_zero_is_not_set_again)
     hf_client *client = open_with_latch(2);
 
     CHECK_ERROR(hf_latch_set(client, name_of("latch"), 5), HF_BUSY);
+    CHECK(strstr(hf_last_error()->text, "is not set: it is above 0") != NULL);
     CHECK_INT(left(client), 2);
     CHECK_CODE(hf_latch_down(client, name_of("latch"), 2, NULL), HF_OK);
     CHECK_CODE(hf_latch_set(client, name_of("latch"), 5), HF_OK);
