@@ -54,7 +54,7 @@ local function break_rw()
         else
             redis.call('hset', lock, 'mode', written and 'write' or 'read')
         end
-        redis.call('publish', ARGV[3], '1')
+        redis.pcall('spublish', ARGV[3], '1')
     end
     return {held, broken}
 end

@@ -23,6 +23,6 @@ end
 redis.call('set', lock, string.format('%.0f', number))
 redis.call('set', mark, 'a counter')
 if number > 0 then
-    redis.call('publish', channel, string.format('%.0f', number))
+    redis.pcall('spublish', channel, string.format('%.0f', number))
 end
 return {1, number}

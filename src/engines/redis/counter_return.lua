@@ -14,6 +14,6 @@ if was == 'taken' or (ARGV[4] == '1' and not was) then
 end
 local value = tonumber(redis.call('get', lock) or '0')
 if waited and value > 0 then
-    redis.call('publish', channel, value)
+    redis.pcall('spublish', channel, value)
 end
 return 1

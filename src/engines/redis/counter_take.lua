@@ -27,6 +27,6 @@ redis.call('set', record, 'taken', 'px', ARGV[3])
 leave_line(place)
 -- The next in line may have been refused before this one came.
 if value > 0 and redis.call('exists', queue) == 1 then
-    redis.call('publish', channel, value)
+    redis.pcall('spublish', channel, value)
 end
 return {1, 0}

@@ -33,7 +33,8 @@ local others = {
     {'lrange', none, 0, 0},
     {'lrem', none, 0, 'x'},
     {'publish', none, ''},
-    {'pubsub', 'numsub'},
+    {'spublish', none, ''},
+    {'pubsub', 'shardnumsub'},
     {'rename', none, none},
     {'zadd', none, 'x', 'x'},
     {'zcard', none},
@@ -56,7 +57,9 @@ local function try(commands)
         local why = type(answer) == 'table' and answer.err or ''
         if string.find(why, "can't run this command", 1, true) or
             string.find(why, 'permissions to run', 1, true) then
-            refused[#refused + 1] = words[1]
+            if refused[#refused] ~= words[1] then
+                refused[#refused + 1] = words[1]
+            end
         elseif string.find(why, 'OOM ', 1, true) or string.find(why, 'MISCONF', 1, true) or
             string.find(why, 'NOREPLICAS', 1, true) then
             full = why

@@ -2,8 +2,10 @@
 """Turns Lua scripts into a table for C: HF_SCRIPT(name, "SHA-1", "text", "SHA-1", "text"), comments
 removed. A line "-- include FILE" stands for what that file, beside the script, says, and a name
 like REDIS_GRANT_MS for the number that kinds.h has under it. The second text is for clusters, where
-what is published for a lock is heard at its own server alone. That is what redis.call publishes;
-with redis.pcall a client's inbox is told, which is heard at every server."""
+what is said for a lock, by 'spublish', is heard at its own server alone; in the first, that is
+'publish', too. A client's inbox is told by 'publish' in both: it is heard at every server. Whoever
+says something has done something before, and the caller hears that it is done, even if the user may
+not publish: redis.pcall says it, which does not end the script."""
 
 import hashlib
 import json
@@ -12,8 +14,11 @@ import re
 import sys
 
 INCLUDE = "-- include "
-SHARDED = ((r"(?<!p)call\('publish'", "call('spublish'"), (r"'numsub'", "'shardnumsub'"))
-NOT_SHARDED = re.compile(r"^.*\('publish'(?!, (?:inbox,|'holdfast:')).*$", re.MULTILINE)
+NOT_SHARDED = (("'spublish'", "'publish'"), ("'shardnumsub'", "'numsub'"))
+INBOX = r"(?:inbox,|'holdfast:')"
+WRONG = ((rf"\('publish'(?!, {INBOX})", "no inbox, and in a cluster heard at all servers"),
+         (rf"\('spublish', {INBOX}", "an inbox, and in a cluster heard at one server only"),
+         (r"(?<!p)call\('s?publish'", "who may not publish would hear that nothing was done"))
 
 TIME = re.compile(r"^#define (REDIS_\w+_MS)\b(.*)$", re.MULTILINE)
 NUMBER = re.compile(r"\s+(?:(\d+)|INT64_C\((\d+)\))\s*")
@@ -30,13 +35,14 @@ def times_of(header):
     return times
 
 
-def sharded_of(script, text):
-    for word, instead in SHARDED:
-        text = re.sub(word, instead, text)
-    left = NOT_SHARDED.search(text)
-    if left:
-        sys.exit(f"{script}: in a cluster this would be heard at all servers, since it is neither "
-                 f"redis.call nor to an inbox: {left.group()}")
+def plain_of(script, text):
+    """What servers outside of clusters are asked, and those of clusters before version 7."""
+    for pattern, why in WRONG:
+        for line in text.splitlines():
+            if re.search(pattern, line):
+                sys.exit(f"{script}: {why}: {line}")
+    for word, instead in NOT_SHARDED:
+        text = text.replace(word, instead)
     return text
 
 
@@ -64,8 +70,8 @@ def literal(text):
 times = times_of(sys.argv[1])
 for script in sys.argv[2:]:
     name = os.path.splitext(os.path.basename(script))[0].upper()
-    plain = "\n".join(lines_of(script, set()))
-    plain = re.sub(r"REDIS_\w+_MS", lambda word: times[word.group()], plain)
-    sharded = sharded_of(script, plain)
+    sharded = "\n".join(lines_of(script, set()))
+    sharded = re.sub(r"REDIS_\w+_MS", lambda word: times[word.group()], sharded)
+    plain = plain_of(script, sharded)
     print(f'HF_SCRIPT({name}, "{digest_of(plain)}",\n          {literal(plain)},\n'
           f'          "{digest_of(sharded)}",\n          {literal(sharded)})')

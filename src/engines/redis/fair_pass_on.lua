@@ -43,7 +43,8 @@ local function pass_on_fairly(lock, queue, times, channel, last, asker, token_ms
             return
         end
         if not is_ours(first) then
-            if redis.call('publish', channel .. ':' .. first, '0') == 0 then
+            local heard = redis.pcall('spublish', channel .. ':' .. first, '0')
+            if heard == 0 or type(heard) == 'table' then
                 expect_soon(times, first)
             end
             return

@@ -46,7 +46,7 @@ local function show_mutex()
     end
     -- The other queue, and the channel, are those of "name" as well as of "{name}".
     local in_use = #holders + #waiters > 0 and 1 or 0
-    local listeners = redis.call('pubsub', 'numsub', channel)[2]
+    local listeners = redis.call('pubsub', 'shardnumsub', channel)[2]
     if holders[1] and not is_ours(holders[1][3]) then
         listeners = listeners - #waiters
     end

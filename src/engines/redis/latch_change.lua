@@ -21,8 +21,8 @@ else
     redis.call('del', lock, mark)
 end
 if verb == 'set' and left > 0 then
-    redis.call('publish', channel, '1')
+    redis.pcall('spublish', channel, '1')
 elseif verb == 'down' and left == 0 then
-    redis.call('publish', channel, '0')
+    redis.pcall('spublish', channel, '0')
 end
 return {1, left}

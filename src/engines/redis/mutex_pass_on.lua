@@ -15,8 +15,8 @@ end
 -- their turn pass, the first of ours looks a little later. Answers 2 if it was given to one, else 1.
 local function pass_on(lock, channel, queue, last, token_ms, grant_ms)
     clock = clock or redis.call('time')
-    local others = clock[2] % 2 == 1 and redis.call('publish', channel, '0')
-    if others and others > 0 then
+    local others = clock[2] % 2 == 1 and redis.pcall('spublish', channel, '0')
+    if type(others) == 'number' and others > 0 then
         local first = redis.call('zrange', queue, 0, 0)[1]
         if first then
             tell(first, '0 0')
@@ -27,7 +27,7 @@ local function pass_on(lock, channel, queue, last, token_ms, grant_ms)
         return 2
     end
     if not others then
-        redis.call('publish', channel, '0')
+        redis.pcall('spublish', channel, '0')
     end
     return 1
 end

@@ -14,7 +14,7 @@ if held ~= 1 then
 end
 local first = call('zrange', KEYS[4], '0', '0')[1]
 if not first then
-    redis.call('publish', KEYS[2], '0')
+    try('spublish', KEYS[2], '0')
     return 1
 end
 
@@ -26,7 +26,8 @@ local token = ARGV[2] + 0
 local colon, digit = first:byte(37, 38)
 if token % 64 > 0 and colon == 58 and digit and digit > 47 and digit < 58 then
     local inbox, claim = 'holdfast:' .. first:sub(1, 36), first:sub(38)
-    if token % 4 == 0 and redis.call('publish', KEYS[2], '0') > 0 then
+    local others = token % 4 == 0 and try('spublish', KEYS[2], '0')
+    if others and others ~= 0 and type(others) == 'number' then
         try('publish', inbox, claim .. ' 0 0')
         return 1
     end

@@ -10,7 +10,7 @@ local function give_unwanted()
         i = i + 1
         answers[i] = call('hdel', KEYS[i], ARGV[2 + i])
         if answers[i] == 1 then
-            call('publish', KEYS[count + i], '0')
+            redis.pcall('spublish', KEYS[count + i], '0')
         end
     end
 end

@@ -18,7 +18,7 @@ end
 
 local function tell_free(free)
     if free > 0 then
-        redis.call('publish', channel, free)
+        redis.pcall('spublish', channel, free)
     end
 end
 

@@ -32,7 +32,7 @@ local function writer_leaves()
     else
         redis.call('hset', lock, 'mode', 'read')
     end
-    redis.call('publish', channel, '1')
+    redis.pcall('spublish', channel, '1')
     return 1
 end
 
@@ -44,7 +44,7 @@ local function reader_leaves()
     end
     if living_reader() == 0 then
         redis.call('del', lock)
-        redis.call('publish', channel, '0')
+        redis.pcall('spublish', channel, '0')
     else
         shorten()
     end
@@ -64,6 +64,6 @@ elseif redis.call('hexists', lock, field) == 1 then
     released = reader_leaves()
 end
 if waited and redis.call('exists', queue) == 1 then
-    redis.call('publish', channel, '1')
+    redis.pcall('spublish', channel, '1')
 end
 return released

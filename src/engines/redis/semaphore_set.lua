@@ -25,5 +25,5 @@ else
 end
 redis.call('set', mark, 'a semaphore')
 -- All who wait look again, also if none is free: who waits for more than there are by now is told.
-redis.call('publish', channel, math.max(0, free))
+redis.pcall('spublish', channel, math.max(0, free))
 return {1}

@@ -1,0 +1,11 @@
+/* Everything by which a client says something at its Redis server, done while others wait for it.
+ */
+#ifndef TESTS_CHAOS_DEEDS_H
+#define TESTS_CHAOS_DEEDS_H
+
+#include "conformance.h"
+
+/* Each succeeds, has been done once, and who waits for it, a claim of `other`, goes on soon. */
+void deeds_do(hf_client *doer, hf_client *other);
+
+#endif
