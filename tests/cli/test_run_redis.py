@@ -99,6 +99,24 @@ def a_nested_run_at_a_quorum_reenters(box):
 
 
 @test
+def a_password_that_is_wrong_is_said_to_be_wrong(box):
+    server = start_server(box)
+
+    def refused(user):
+        url = server.url.replace('//', f'//{user}')
+        said = box.expect(77, '-e', url, 'try', 'x', 'true').err
+        assert 's3cret' not in said, said
+        return said
+
+    contains(refused(':s3cret@'), 'the URL has a password, and the server has none: ERR ')
+    equal(server.ask('CONFIG', 'SET', 'requirepass', 'another'), b'+OK\r\n')
+    contains(refused(''), 'it wants a password: NOAUTH ')
+    contains(refused(':s3cret@'), ': the password is wrong: WRONGPASS ')
+    contains(refused('bob:s3cret@'),
+             ': the user name or the password is wrong, or that user is off: WRONGPASS ')
+
+
+@test
 def no_password_of_a_quorum_is_told(box):
     servers = [start_server(box) for _ in range(3)]
     for number, server in enumerate(servers):

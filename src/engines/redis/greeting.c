@@ -31,6 +31,22 @@ static void must_be_ok(struct connection *connection, struct question *question,
     hf__connection_break(connection, code, 0, "it refuses the greeting: %.150s", reply->str);
 }
 
+/* Before version 6 there are no users, and the words are others. */
+static void authenticated(struct connection *connection, struct question *question,
+                          const redisReply *reply)
+{
+    const char *said = hf__reply_text(reply), *why = NULL;
+    if (hf__reply_says(reply, "WRONGPASS") || strstr(said, "invalid password"))
+        why = connection->redis->settings.user
+                  ? "the user name or the password is wrong, or that user is off"
+                  : "the password is wrong";
+    else if (strstr(said, "without any password configured") || strstr(said, "no password is set"))
+        why = "the URL has a password, and the server has none";
+    if (why)
+        hf__connection_break(connection, HF_DENIED, 0, "%s: %.150s", why, said);
+    must_be_ok(connection, question, reply);
+}
+
 static void last_answered(struct connection *connection, struct question *question,
                           const redisReply *reply)
 {
@@ -57,7 +73,7 @@ static void authenticate(struct connection *connection)
     if (settings->user)
         hf__command_add(&command, settings->user, strlen(settings->user));
     hf__command_add(&command, settings->password, strlen(settings->password));
-    greet(connection, &command, must_be_ok);
+    greet(connection, &command, authenticated);
 }
 
 /* A server has 16 databases, or as many as its configuration says: the URL is wrong. */
