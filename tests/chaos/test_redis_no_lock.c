@@ -97,6 +97,38 @@ TEST(what_is_no_lock_is_not_waited_for)
     server_kill(&server);
 }
 
+/* Only a text may be somebody's lock in the other format. */
+TEST(a_type_that_no_lock_has_is_named)
+{
+    static const char *const types[] = { "list", "set", "zset", "stream" };
+    static const char *const made[] = { "RPUSH user a", "SADD user a", "ZADD user 1 a",
+                                        "XADD user 1-1 a b" };
+    static const hf_mode modes[] = { HF_MUTEX,  HF_FAIR,    HF_READ, HF_WRITE,
+                                     HF_PERMIT, HF_COUNTER, HF_LATCH };
+    char type[40];
+    hf_hold *hold = NULL;
+
+    server_start(&server);
+    hf_client *client = open_on("");
+    for (size_t i = 0; i < sizeof(made) / sizeof(made[0]); i++) {
+        tell("DEL user");
+        tell(made[i]);
+        snprintf(type, sizeof(type), "type %s", types[i]);
+        for (size_t j = 0; j < sizeof(modes) / sizeof(modes[0]); j++) {
+            test_note("%s, mode %d", made[i], (int)modes[j]);
+            CHECK_ERROR(hf_lock(client, "user", HF_FOREVER, LOCK_OPTIONS(.mode = modes[j]), &hold),
+                        HF_EKIND);
+            CHECK(strstr(hf_last_error()->text, type) != NULL);
+            CHECK(strstr(hf_last_error()->text, "\"user\"") != NULL);
+            CHECK(strstr(hf_last_error()->text, "format=simple") == NULL);
+        }
+        CHECK_ERROR(hf_break(client, "user", NULL, NULL), HF_EKIND);
+        CHECK(strstr(hf_last_error()->text, type) != NULL);
+    }
+    hf_close(client);
+    server_kill(&server);
+}
+
 TEST(a_lock_of_java_is_broken_and_shown)
 {
     static const char *const made[] = {
@@ -133,6 +165,7 @@ static void check_asks(hf_client *client, const char *name)
     int entries = 0;
 
     CHECK_ERROR(hf_lock(client, name, HF_FOREVER, NULL, &hold), HF_EKIND);
+    CHECK(strstr(hf_last_error()->text, name) != NULL);
     CHECK(strstr(hf_last_error()->text, "format=simple") != NULL);
     CHECK(strstr(hf_last_error()->text, "script") == NULL);
     CHECK_ERROR(hf_break(client, name, NULL, NULL), HF_EKIND);

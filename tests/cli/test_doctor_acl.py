@@ -170,6 +170,18 @@ def what_lacks_for_a_name_is_named(box):
 
 
 @test
+def who_is_refused_a_name_is_sent_to_doctor(box):
+    patient = Patient(box, *DURABLE)
+    let_bob(patient, '~orders', '&*')
+    url = patient.server.url.replace('//', '//bob:secret@')
+    for words in ('show', 'app'), ('try', 'app', 'true'), ('break', '-y', 'app'):
+        for options in '', '?format=simple':
+            said = box.expect(77, '-e', url + options, *words).err
+            contains(said, ': "app": this user needs the keys ~NAME ')
+            contains(said, '; `holdfast doctor NAME` says what lacks: NOPERM ')
+
+
+@test
 def a_name_of_plain_locks_needs_less(box):
     patient = Patient(box, *DURABLE)
     needs = '~app', '~redisson_lock_token:{app}'

@@ -36,7 +36,8 @@ static void break_answered(struct connection *connection, struct question *quest
         finish(connection, question, HF_EKIND);
     } else {
         finish(connection, question,
-               hf__question_failed(connection, question, reply, &change->error, &definite));
+               hf__question_failed(connection, question, reply, change->name, &change->error,
+                                   &definite));
     }
 }
 
@@ -119,7 +120,8 @@ static void value_answered(struct connection *connection, struct question *quest
         hf__explain(&change->error, code, 0, "the counter \"%.200s\" would exceed %u; add less",
                     change->name, UINT32_MAX);
     } else if (word < 0) {
-        code = hf__question_failed(connection, question, reply, &change->error, &definite);
+        code = hf__question_failed(connection, question, reply, change->name, &change->error,
+                                   &definite);
     }
     finish(connection, question, code);
 }
@@ -132,8 +134,8 @@ static void extend_answered(struct connection *connection, struct question *ques
     bool definite;
     int code = HF_OK;
     if (!reply || reply->type != REDIS_REPLY_INTEGER)
-        code =
-            hf__question_failed(connection, question, reply, &question->change->error, &definite);
+        code = hf__question_failed(connection, question, reply, question->change->name,
+                                   &question->change->error, &definite);
     else if (reply->integer == 0)
         code = HF_LOST;
     finish(connection, question, code);

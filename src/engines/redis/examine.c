@@ -266,7 +266,7 @@ static void answered(struct connection *connection, struct question *question,
     bool failed = !reply || !question->sent;
     if (failed && examination->code == HF_OK)
         examination->code =
-            hf__question_failed(connection, question, reply, &examination->error, &definite);
+            hf__question_failed(connection, question, reply, NULL, &examination->error, &definite);
     examiner->connection = connection;
     examiner->probe = asked->probe;
     if (!failed && asked->probe->judge)

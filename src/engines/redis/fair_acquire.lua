@@ -8,6 +8,7 @@
 -- comes before, or 0}, or {-1, what it is in use as}.
 -- include fair_pass_on.lua
 -- include hash_kind.lua
+-- include no_hash.lua
 local lock, last, queue, times = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local me = ARGV[1]
 
@@ -24,7 +25,12 @@ local function keep_distance(waiting, place, ends)
     end
 end
 
-local ours = redis.call('hexists', lock, me) == 1
+local field = redis.pcall('hexists', lock, me)
+if type(field) == 'table' then
+    local why = why_no_hash(lock)
+    return why and {-1, why} or field
+end
+local ours = field == 1
 local held = redis.call('exists', lock) == 1
 local kind = 'a mutex'
 if held and not ours then

@@ -97,7 +97,7 @@ void hf__attempt_unanswered(struct connection *connection, struct question *ques
     struct redis *redis = connection->redis;
     struct hf_op *op = question->op;
     bool definite;
-    hf__question_failed(connection, question, reply, &op->error, &definite);
+    hf__question_failed(connection, question, reply, op->name, &op->error, &definite);
     if (definite && !(op->engine_word[1] & REDIS_UNSURE)) {
         hf__attempt_failed(connection, question);
         return;

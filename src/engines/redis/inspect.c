@@ -105,7 +105,8 @@ void hf__listing_fail(struct connection *connection, const struct question *ques
     struct hf_query *query = listing->query;
     bool definite;
     listing->failed = true;
-    query->code = hf__question_failed(connection, question, reply, &query->error, &definite);
+    query->code =
+        hf__question_failed(connection, question, reply, query->name, &query->error, &definite);
 }
 
 static void send_look(struct connection *connection, struct question *question)

@@ -2,6 +2,7 @@
 -- include token.lua
 -- include holder.lua
 -- include ours.lua
+-- include no_hash.lua
 
 local function has(fields, wanted)
     for _, field in ipairs(fields) do
@@ -18,7 +19,11 @@ end
 -- Answers {1, token}, {0, milliseconds until it may be free, 1 if somebody else's client has it or
 -- 0}, or {-1, why it cannot be}.
 local function take(lock, last, queue, token_ms, queue_ms, field, lease_ms, waits)
-    local fields = redis.call('hkeys', lock)
+    local fields = redis.pcall('hkeys', lock)
+    if fields.err then
+        local why = why_no_hash(lock)
+        return why and {-1, why} or fields
+    end
     local ours = has(fields, field)
     if fields[1] and not ours then
         if has(fields, 'mode') then

@@ -4,10 +4,11 @@ local lock, last, queue, alive, mark, permits, channel = unpack(KEYS)
 
 -- A sentence's end about something that is no lock of this format.
 local function no_lock()
-    if redis.call('type', lock).ok == 'string' then
+    local is = redis.call('type', lock).ok
+    if is == 'string' then
         return 'is a text, and no lock of this format; is format=simple meant?'
     end
-    return 'is there, but is no lock'
+    return 'is there, but is no lock: it has the type ' .. is
 end
 
 -- What the lock is in use as, unless that is `wanted`: a sentence's end; or nil. A plain number may
@@ -17,7 +18,7 @@ local function in_use_as_another(wanted)
     if is == 'none' then
         return nil
     end
-    local kind = 'something that is no lock'
+    local kind = 'something that is no lock (of the type ' .. is .. ')'
     if is == 'hash' then
         kind = kind_of_hash(lock) or kind
     elseif is == 'string' and tonumber(redis.call('get', lock)) then

@@ -3,10 +3,12 @@
 #include "names.h"
 #include "redis.h"
 
+#include <stdio.h>
 #include <string.h>
 
 /* Of the server's words, which may be long. */
 #define WORDS_MAX 150
+#define PREFIX_SIZE 90
 /* A script's, in hexadecimal digits. */
 #define DIGEST_LENGTH 40
 
@@ -41,6 +43,8 @@ void hf__question_ignored(struct connection *connection, struct question *questi
     hf__question_free(connection->redis, question);
 }
 
+#define SEE "; `holdfast doctor NAME` says what lacks"
+
 /* What a user who is refused something has to be given (ACL). */
 static const char *right_that_lacks(const struct redis *redis, const redisReply *reply)
 {
@@ -48,12 +52,12 @@ static const char *right_that_lacks(const struct redis *redis, const redisReply 
     case REPLY_DENIES_COMMAND:
         return "this user may not call a command that it needs; `holdfast doctor` lists them";
     case REPLY_DENIES_KEYS:
-        return redis->settings.simple ? "this user needs the keys ~NAME ~" REDIS_TOKEN_PREFIX
-                                        ":{NAME} of a lock"
-                                      : "this user needs the keys ~NAME ~{NAME}:* "
-                                        "~redisson_*{NAME}* ~holdfast_*{NAME}* of a lock";
+        return redis->settings.simple
+                   ? "this user needs the keys ~NAME ~" REDIS_TOKEN_PREFIX ":{NAME} of a lock" SEE
+                   : "this user needs the keys ~NAME ~{NAME}:* ~redisson_*{NAME}* "
+                     "~holdfast_*{NAME}* of a lock" SEE;
     case REPLY_DENIES_CHANNELS:
-        return "this user needs the channels &redisson_*{NAME}* &" REDIS_INBOX_PREFIX "*";
+        return "this user needs the channels &redisson_*{NAME}* &" REDIS_INBOX_PREFIX "*" SEE;
     case REPLY_DENIES_NOTHING:
     default:
         return "the server refuses this user";
@@ -112,10 +116,19 @@ static int length_of_words(const char *words)
     return (int)strlen(words);
 }
 
+/* `"NAME": ` where it matters which one it is, or "". */
+static void write_prefix(int code, const char *name, char prefix[PREFIX_SIZE])
+{
+    *prefix = '\0';
+    if (name && (code == HF_EKIND || code == HF_DENIED))
+        snprintf(prefix, PREFIX_SIZE, "\"%.80s\": ", name);
+}
+
 int hf__question_failed(const struct connection *connection, const struct question *question,
-                        const redisReply *reply, hf_error **error, bool *definite)
+                        const redisReply *reply, const char *name, hf_error **error, bool *definite)
 {
     const char *shown = connection->redis->settings.shown;
+    char prefix[PREFIX_SIZE];
     if (!reply) {
         int code = connection->why.code;
         *definite =
@@ -126,15 +139,16 @@ int hf__question_failed(const struct connection *connection, const struct questi
     }
     int code = code_of(connection->redis, reply);
     *definite = code != HF_UNREACHABLE;
+    write_prefix(code, name, prefix);
     /* There the server's own words are of scripts and types. */
     if (code == HF_EKIND) {
-        hf__explain(error, code, 0, "Redis at %.100s: %s", shown,
+        hf__explain(error, code, 0, "Redis at %.100s: %s%s", shown, prefix,
                     advice(connection->redis, code, reply));
         return code;
     }
     const char *words = reply->type == REDIS_REPLY_ERROR ? reply->str : "a reply of another shape";
     int length = length_of_words(words);
-    hf__explain(error, code, 0, "Redis at %.100s: %s: %.*s", shown,
+    hf__explain(error, code, 0, "Redis at %.100s: %s%s: %.*s", shown, prefix,
                 advice(connection->redis, code, reply), length < WORDS_MAX ? length : WORDS_MAX,
                 words);
     return code;

@@ -55,8 +55,10 @@ void hf__question_free(struct redis *redis, struct question *question);
 void hf__question_ignored(struct connection *connection, struct question *question,
                           const redisReply *reply);
 /* Sets *error for a reply that is missing, an error, or nonsense, and says what it means: an
- * hf_code. `definite`: the server has done nothing, and will not. */
+ * hf_code. `name`: of the lock that it was about, or NULL. `definite`: the server has done nothing,
+ * and will not. */
 int hf__question_failed(const struct connection *connection, const struct question *question,
-                        const redisReply *reply, hf_error **error, bool *definite);
+                        const redisReply *reply, const char *name, hf_error **error,
+                        bool *definite);
 
 #endif

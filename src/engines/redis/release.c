@@ -22,7 +22,7 @@ static void release_answered(struct connection *connection, struct question *que
         return;
     }
     bool definite;
-    hf__question_failed(connection, question, reply, &op->error, &definite);
+    hf__question_failed(connection, question, reply, op->name, &op->error, &definite);
     if (question->sent)
         op->engine_word[1] |= REDIS_UNSURE;
     hf__redis_finish(connection->redis, question, definite ? HF_FAILED : HF_NO_ANSWER);

@@ -127,7 +127,7 @@ static void end_round(struct redis *redis, struct question *round, int64_t count
         bool definite, same = by_the_same(redis, question);
         op->engine_word[1] &= ~(uint64_t)REDIS_CONFIRMING;
         if (count < 0)
-            hf__question_failed(&redis->syncing, round, reply, &op->error, &definite);
+            hf__question_failed(&redis->syncing, round, reply, NULL, &op->error, &definite);
         else if (question->unmarked)
             same = false;
         else if (count < redis->settings.replicas)
