@@ -4,13 +4,11 @@ or the waiter's own looking."""
 import time
 
 from sides import FOR_EVER, LONG_LEASE_MS, equal
+from waiting import CHANNELS
 
 # Where no message comes, a waiter of ours looks every three seconds, and Redisson's for as good as
 # never: it sleeps for as long as the lease goes.
 TOLD_S = 2
-
-# By what each kind's waiters are woken.
-CHANNELS = {"mutex": "redisson_lock__channel", "write": "redisson_rwlock", "permit": "redisson_sc"}
 
 
 def who_waits_is_told(stage, one, other, name):

@@ -1,6 +1,7 @@
 """Scenes about what a holder gets, and what is taken from it: fencing tokens, and locks that are
 broken."""
 
+from shared import count_up
 from sides import FOR_EVER, LONG_LEASE_MS, equal, wait_until
 
 # The version of Redisson with which RFencedLock came.
@@ -34,6 +35,11 @@ def tokens_rise_across_both(stage, one, other, name):
     stage.check_free(name)
 
 
+def both_count_with_tokens(stage, one, other, name):
+    count_up(stage, (one, other), name, "fenced", "abc", 40)
+    stage.check_free(name)
+
+
 def what_is_taken_away_goes_to_who_waits(stage, one, other, name):
     """The holder renews its lease, and would have it for ever. It is told by its next renewal, or
     by its unlock at the latest, which leaves the new holder alone."""
@@ -51,6 +57,7 @@ def what_is_taken_away_goes_to_who_waits(stage, one, other, name):
 
 def scenes_with(version):
     """(function, whether it is played with the sides exchanged, too)"""
-    fenced = tuple(map(int, version.split("."))) >= FENCED_SINCE
     scenes = [(what_is_taken_away_goes_to_who_waits, True)]
-    return scenes + [(tokens_rise_across_both, True)] if fenced else scenes
+    if tuple(map(int, version.split("."))) >= FENCED_SINCE:
+        scenes += [(tokens_rise_across_both, True), (both_count_with_tokens, False)]
+    return scenes

@@ -1,9 +1,11 @@
-"""Scenes in which a process is killed that waits in a fair lock's queue, between a holder before it
-and a waiter of the other library behind it: the lock is not lost with it."""
+"""Scenes in which a process is killed: one that waits in a fair lock's queue, between a holder
+before it and a waiter of the other library behind it; or one that holds. The lock is not lost with
+it."""
 
 import time
 
-from sides import FOR_EVER, LONG_LEASE_MS, SLOW, Skip, equal, wait_until
+from sides import FOR_EVER, LEASE_MS, LONG_LEASE_MS, SLOW, Skip, equal, wait_until
+from waiting import CHANNELS, queue_of, take_a_place
 
 # A Java client that was told of its turn, and did not hear it, has ten seconds to come.
 UNHEARD_AT_LEAST_S, UNHEARD_AT_MOST_S = 9, 20 * SLOW
@@ -11,30 +13,10 @@ UNHEARD_AT_LEAST_S, UNHEARD_AT_MOST_S = 9, 20 * SLOW
 PLACE_MS = 10000
 # What is promised to be at once is over long before any timer of either side.
 AT_ONCE_S = 5 * SLOW
+# A lease, and then some for who looks only now and then.
+BURIED_AT_MOST_S = LEASE_MS / 1000 + 6 * SLOW
 # About a hundred are needed in that time; who spins asks thousands.
 COMMANDS_AT_MOST = 500
-
-
-def queue_of(name):
-    return f"redisson_lock_queue:{{{name}}}"
-
-
-def listens(stage, side, name, field):
-    """Where the waiter hears that it is its turn: ours in one place for all locks."""
-    if side.what == stage.holdfast.what:
-        return "holdfast:" + field.split(":")[0]
-    return f"redisson_lock__channel:{{{name}}}:{field}"
-
-
-def take_a_place(stage, side, thread, name, places):
-    """Answers the channel on which it can be told."""
-    side.tell(thread, "lock", "fair", name, FOR_EVER, LONG_LEASE_MS)
-    wait_until(lambda: stage.server.ask("LLEN", queue_of(name)) == b":%d\r\n" % places,
-               f"{side.what}, {thread}, has a place")
-    field = stage.server.ask("LINDEX", queue_of(name), "-1").split(b"\r\n")[1].decode()
-    channel = listens(stage, side, name, field)
-    wait_until(lambda: stage.server.listeners(channel) == 1, f"{side.what}, {thread}, listens")
-    return channel
 
 
 def line_up_and_kill(stage, holder, victim, heir, name):
@@ -128,8 +110,42 @@ def who_has_waited_for_long_behind_us_looks_when_our_place_is_over(stage, one, o
     check_nothing_left(stage, other, name)
 
 
-# (function, whether it is played with the sides exchanged, too)
-SCENES = [(a_killed_redisson_keeps_a_fair_mutex_for_ten_seconds, True),
-          (a_killed_holdfast_is_passed_over_when_we_let_go, False),
-          (a_killed_holdfast_is_passed_over_when_one_of_ours_comes, False),
+def hold_and_let_wait(stage, dead, heir, name):
+    """(who waits, kind, name), for each kind. The permit of a Redisson is renewed by nobody."""
+    bargains = [(heir, kind, f"{name}/{kind}/{heir.what.split()[0]}")
+                for kind in (*CHANNELS, "fair")]
+    for _, kind, held in bargains:
+        if kind == "permit":
+            dead.want("ok", kind, "permits", held, 1)
+        lease = LEASE_MS if kind == "permit" else 0
+        dead.want("ok", kind, "lock", kind, held, 0, lease)
+        if kind == "fair":
+            take_a_place(stage, heir, kind, held, 1)
+            continue
+        heir.tell(kind, "lock", kind, held, FOR_EVER, LONG_LEASE_MS)
+        stage.wait_for_a_listener(held, CHANNELS[kind])
+    return bargains
+
+
+def what_the_dead_held_is_free_when_their_leases_end(stage, one, other, name):
+    """They are killed together. Nobody tells those who wait: they have to know when to look."""
+    with stage.another_holdfast() as ours, stage.another_redisson() as theirs:
+        bargains = hold_and_let_wait(stage, ours, other, name)
+        bargains += hold_and_let_wait(stage, theirs, one, name)
+        begun = time.monotonic()
+    for heir, kind, held in bargains:
+        equal(heir.queue_of(kind).empty(), True, f"{heir.what} still waits for {held}")
+    for heir, kind, held in bargains:
+        equal(heir.answer(kind), "ok", f"{heir.what} who waits for {held}")
+        seconds = time.monotonic() - begun
+        equal(seconds <= BURIED_AT_MOST_S, True, f"{held}, {seconds:.1f} s, whether it is soon")
+        heir.want("ok", kind, "unlock", kind, held)
+
+
+# What is played wherever both sides may meet: (function, whether with the sides exchanged, too)
+ANYWHERE = [(a_killed_redisson_keeps_a_fair_mutex_for_ten_seconds, False),
+            (a_killed_holdfast_is_passed_over_when_we_let_go, False),
+            (a_killed_holdfast_is_passed_over_when_one_of_ours_comes, False),
+            (what_the_dead_held_is_free_when_their_leases_end, False)]
+SCENES = [(a_killed_redisson_keeps_a_fair_mutex_for_ten_seconds, True), *ANYWHERE[1:],
           (who_has_waited_for_long_behind_us_looks_when_our_place_is_over, False)]

@@ -88,5 +88,5 @@ def what_is_broken_wakes_who_waits(stage, one, other, name):
 
 
 # (function, whether it is played with the sides exchanged, too)
-SCENES = [(both_count_with_one_permit, False), (both_count_with_one_unit, False),
-          (a_downgrade_lets_readers_in, True), (what_is_broken_wakes_who_waits, True)]
+COUNTS = [(both_count_with_one_permit, False), (both_count_with_one_unit, False)]
+SCENES = [*COUNTS, (a_downgrade_lets_readers_in, True), (what_is_broken_wakes_who_waits, True)]

@@ -23,6 +23,8 @@ PATIENCE = int(os.environ.get("HOLDFAST_PATIENCE", "60")) * SLOW
 # Nobody who waits for this lease to end by itself is done before its patience is.
 LONG_LEASE_MS = 1000 * (10 * PATIENCE)
 FOR_EVER = -1
+# Of holds without a lease of their own, on both sides: renewed every two seconds.
+LEASE_MS = 6000
 
 
 MASTERS, SLOTS = 3, 16384

@@ -17,11 +17,9 @@ import killed
 import places
 import shared
 from maven import java_command
-from sides import (FOR_EVER, LONG_LEASE_MS, Cluster, Server, Side, Skip, equal, need, run, scratch,
-                   skip_all, wait_until)
-
-# Of holds without a lease of their own, on both sides: renewed every two seconds.
-LEASE_MS = 6000
+from sides import (FOR_EVER, LEASE_MS, LONG_LEASE_MS, Cluster, Server, Side, Skip, equal, need, run,
+                   scratch, skip_all, wait_until)
+from waiting import check_next, wait_for_places
 
 # (function, whether it is played with the sides exchanged, too)
 SCENES = []
@@ -158,15 +156,6 @@ def both_count_fairly(stage, one, other, name):
     count_on_both_sides(stage, (one, other), name, "fair", "abc", 40)
 
 
-def check_next(waiting, name):
-    """The first of those who wait has it, and nobody else."""
-    side, thread = waiting.pop(0)
-    equal(side.answer(thread), "ok", f"{side.what}, {thread}, whose turn it is")
-    for other, their in waiting:
-        equal(other.queue_of(their).empty(), True, f"{other.what}, {their}, still waits")
-    side.want("ok", thread, "unlock", "fair", name)
-
-
 @scene
 def a_fair_mutex_goes_to_who_came_first(stage, one, other, name):
     """Whichever side that is: each has a place before the next one comes. Of the threads of one
@@ -178,9 +167,7 @@ def a_fair_mutex_goes_to_who_came_first(stage, one, other, name):
         for side, thread in ((theirs, "b"), (ours, "c"), (theirs, "d"), (theirs, "e")):
             side.tell(thread, "lock", "fair", name, FOR_EVER, LONG_LEASE_MS)
             waiting.append((side, thread))
-            places = f":{len(waiting)}\r\n".encode()
-            wait_until(lambda p=places: stage.server.ask(
-                "LLEN", f"redisson_lock_queue:{{{name}}}") == p, f"{thread} has a place")
+            wait_for_places(stage, name, len(waiting), f"{thread} has a place")
         other.want("busy", "a", "lock", "fair", name, 0, 0)
         one.want("ok", "a", "unlock", "fair", name)
         while waiting:
@@ -367,8 +354,7 @@ def how_long_a_wake_takes_is_noted(stage, one, other, name):
             if kind == "mutex":
                 stage.wait_for_a_listener(name)
             else:
-                wait_until(lambda: stage.server.ask(
-                    "LLEN", f"redisson_lock_queue:{{{name}}}") == b":1\r\n", "it has a place")
+                wait_for_places(stage, name, 1, "it has a place")
             begun = time.monotonic()
             one.tell("a", "unlock", kind, name)
             equal(other.answer("a"), "ok", f"{other.what} who waits")
@@ -388,6 +374,8 @@ IN_A_CLUSTER = (a_release_wakes_the_other, both_count_to_the_same_number,
 # What is so at one place is so at any, and on either side of a failover.
 ANYWHERE = [(they_lock_each_other_out, True), (failover.who_waits_is_told, True)]
 FAILOVER = [*ANYWHERE, (failover.holders_and_waiters_go_on, False), *ANYWHERE]
+NEWEST = "4.7.0"
+EVERYWHERE = killed.ANYWHERE + shared.COUNTS + [(holders.both_count_with_tokens, False)]
 
 
 def tests_on(stage, where, scenes):
@@ -402,11 +390,13 @@ def tests_on(stage, where, scenes):
 
 def plays(place, version):
     """(how the place is made, what its tests begin with, which scenes are played there)"""
+    # Those take long, so of the versions only the newest is tried with them at other places.
+    again = EVERYWHERE if version == NEWEST else []
     if place == "tls":
-        return [(places.Secured, "", SCENES + ANYWHERE[1:]),
+        return [(places.Secured, "", SCENES + ANYWHERE[1:] + again),
                 (lambda directory: places.Watched(directory, tls=True), "sentinel: ", FAILOVER)]
     if place == "sentinel":
-        return [(places.Watched, "", SCENES + FAILOVER[1:])]
+        return [(places.Watched, "", SCENES + FAILOVER[1:] + again)]
     more = killed.SCENES + shared.SCENES + holders.scenes_with(version)
     plain = (Server, "", SCENES + more)
     cluster = (Cluster, "cluster: ", [entry for entry in SCENES if entry[0] in IN_A_CLUSTER])
