@@ -373,7 +373,8 @@ IN_A_CLUSTER = (a_release_wakes_the_other, both_count_to_the_same_number,
 
 # What is so at one place is so at any, and on either side of a failover.
 ANYWHERE = [(they_lock_each_other_out, True), (failover.who_waits_is_told, True)]
-FAILOVER = [*ANYWHERE, (failover.holders_and_waiters_go_on, False), *ANYWHERE]
+FAILOVER = [*ANYWHERE, (failover.holders_and_waiters_go_on, False),
+            (failover.fair_queues_go_on, False), *ANYWHERE]
 NEWEST = "4.7.0"
 EVERYWHERE = killed.ANYWHERE + shared.COUNTS + [(holders.both_count_with_tokens, False)]
 

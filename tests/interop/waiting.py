@@ -26,12 +26,17 @@ def wait_for_a_listener_at(stage, side, thread, channel):
     wait_until(lambda: stage.server.listeners(channel) == 1, f"{side.what}, {thread}, listens")
 
 
+def fields_in_line(stage, name):
+    """The waiters by the names that they have in the queue, the first in front."""
+    lines = stage.server.ask("LRANGE", queue_of(name), "0", "-1").decode().split("\r\n")
+    return lines[2::2]
+
+
 def take_a_place(stage, side, thread, name, places):
     """Answers the channel on which it can be told."""
     side.tell(thread, "lock", "fair", name, FOR_EVER, LONG_LEASE_MS)
     wait_for_places(stage, name, places, f"{side.what}, {thread}, has a place")
-    field = stage.server.ask("LINDEX", queue_of(name), "-1").split(b"\r\n")[1].decode()
-    channel = listens(stage, side, name, field)
+    channel = listens(stage, side, name, fields_in_line(stage, name)[-1])
     wait_for_a_listener_at(stage, side, thread, channel)
     return channel
 
