@@ -60,7 +60,7 @@ local function break_rw()
 end
 
 local function break_permits()
-    local held, broken, back, seen = 0, 0, 0, {}
+    local held, broken, back, seen = 0, 0, {}, {}
     reap()
     for _, id in ipairs(redis.call('zrange', permits, 0, -1)) do
         local prefix = string.sub(id, 1, 13)
@@ -68,13 +68,12 @@ local function break_permits()
         held = held + (seen[prefix] and 0 or 1)
         if hit then
             broken = broken + (seen[prefix] and 0 or 1)
-            back = back + redis.call('zrem', permits, id)
+            redis.call('zrem', permits, id)
+            back[#back + 1] = id
         end
         seen[prefix] = true
     end
-    if back > 0 then
-        tell_free(redis.call('incrby', lock, back))
-    end
+    set_free(back)
     return {held, broken}
 end
 

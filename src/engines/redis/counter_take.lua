@@ -22,11 +22,18 @@ if value < wanted or is_behind(place, '') then
     end
     return {0, -1}
 end
-value = redis.call('decrby', lock, wanted)
-redis.call('set', record, 'taken', 'px', ARGV[3])
+-- The server does not undo what a script has done that it stops: so what it may stop comes before
+-- what counts, and units that are not taken are on record as if they had gone back.
 leave_line(place)
+local others_wait = redis.call('exists', queue) == 1
+redis.call('set', record, 'taken', 'px', ARGV[3])
+local left = redis.pcall('decrby', lock, wanted)
+if type(left) ~= 'number' then
+    redis.call('set', record, 'returned', 'px', ARGV[3])
+    return left
+end
 -- The next in line may have been refused before this one came.
-if value > 0 and redis.call('exists', queue) == 1 then
-    redis.pcall('spublish', channel, value)
+if left > 0 and others_wait then
+    redis.pcall('spublish', channel, left)
 end
 return {1, 0}

@@ -73,22 +73,54 @@ void hf__attempt_confirmed(struct redis *redis, struct question *question, bool 
     hf__redis_finish(redis, question, enough ? HF_GRANTED : HF_NO_ANSWER);
 }
 
-void hf__attempt_failed(struct connection *connection, struct question *question)
+/* ---- what cannot be ---- */
+
+static void send_undoing(struct connection *connection, struct question *question)
+{
+    const struct hf_op *op = question->op;
+    struct command command;
+    if (op->attach_key) {
+        hf__attach_send_back(connection, question);
+        return;
+    }
+    hf__redis_kind(connection->redis, op->mode)->release(connection, &command, op);
+    hf__connection_write(connection, question, &command);
+}
+
+/* Who may not give back either has nothing more to say. */
+static void undone(struct connection *connection, struct question *question,
+                   const redisReply *reply)
 {
     struct redis *redis = connection->redis;
     struct hf_op *op = question->op;
-    bool heard = connection->state == CONNECTION_READY && !connection->failing;
-    bool queued = op->engine_word[1] & REDIS_QUEUED;
-    struct question *farewell = heard && queued ? hf__question_new(redis) : NULL;
-    struct command command;
-    if (farewell) {
-        /* Nobody would say it again, so it goes with the script's text. */
-        connection->known_scripts = 0;
-        farewell->answered = hf__question_ignored;
-        hf__redis_kind(redis, op->mode)->release(connection, &command, op);
-        hf__connection_write(connection, farewell, &command);
+    const struct redis_kind *kind = hf__redis_kind(redis, op->mode);
+    if (!reply || hf__reply_code(reply) == HF_UNREACHABLE) {
+        hf__attempt_unanswered(connection, question, reply);
+        return;
     }
+    if (kind->settled && reply->type == REDIS_REPLY_INTEGER)
+        kind->settled(redis, op);
     hf__redis_finish(redis, question, HF_FAILED);
+}
+
+/* Nothing is left when the failure is told. Should the undoing not be answered, it is said until it
+ * is, as after silence. */
+static void undo(struct connection *connection, struct question *question)
+{
+    question->op->engine_word[1] |= REDIS_UNSURE;
+    question->many = NULL;
+    question->repeats = 0;
+    question->send = send_undoing;
+    question->answered = undone;
+    hf__connection_ask(connection, question);
+}
+
+void hf__attempt_failed(struct connection *connection, struct question *question)
+{
+    if (question->op->engine_word[1] & REDIS_QUEUED)
+        undo(connection, question);
+    else
+        hf__redis_finish(connection->redis, question, HF_FAILED);
 }
 
 void hf__attempt_unanswered(struct connection *connection, struct question *question,
@@ -98,8 +130,13 @@ void hf__attempt_unanswered(struct connection *connection, struct question *ques
     struct hf_op *op = question->op;
     bool definite;
     hf__question_failed(connection, question, reply, op->name, &op->error, &definite);
+    /* The server does not roll back a script that it stops on its way. */
+    if (definite && reply) {
+        undo(connection, question);
+        return;
+    }
     if (definite && !(op->engine_word[1] & REDIS_UNSURE)) {
-        hf__attempt_failed(connection, question);
+        hf__redis_finish(redis, question, HF_FAILED);
         return;
     }
     /* Should it have been granted, it rests on a lease, after which the server has forgotten it.

@@ -22,6 +22,20 @@ local function tell_free(free)
     end
 end
 
+-- What is nobody's any more is free. Where it may not be counted, it is left to who may, as something
+-- that has run out.
+local function set_free(ids)
+    local free = #ids > 0 and redis.pcall('incrby', lock, #ids) or 0
+    if type(free) == 'number' then
+        tell_free(free)
+        return
+    end
+    for _, id in ipairs(ids) do
+        redis.call('zadd', permits, 0, id)
+    end
+    error(free.err, 0)
+end
+
 -- Takes back what has run out.
 local function reap()
     repeat
@@ -29,9 +43,7 @@ local function reap()
         for _, id in ipairs(over) do
             redis.call('zrem', permits, id)
         end
-        if #over > 0 then
-            tell_free(redis.call('incrby', lock, #over))
-        end
+        set_free(over)
     until #over < 1000
 end
 
@@ -50,12 +62,13 @@ end
 
 -- Gives back what the owner has of so many; answers how many that were.
 local function give_back(prefix, wanted)
-    local count = 0
+    local ids = {}
     for number = 0, wanted - 1 do
-        count = count + redis.call('zrem', permits, id_of(prefix, number))
+        local id = id_of(prefix, number)
+        if redis.call('zrem', permits, id) == 1 then
+            ids[#ids + 1] = id
+        end
     end
-    if count > 0 then
-        tell_free(redis.call('incrby', lock, count))
-    end
-    return count
+    set_free(ids)
+    return #ids
 end

@@ -40,30 +40,54 @@ if not ours and wanted > free + taken then
     end
     return {-3, has_in_all(free + taken) .. ': ' .. wanted .. ' can never be had; ask for fewer'}
 end
--- What can be had, now or later, makes the semaphore; a wish that cannot leaves nothing.
-if is_new then
-    redis.call('set', lock, limit)
+
+local function make(number)
+    redis.call('set', lock, number)
     redis.call('set', mark, 'a semaphore')
+    return number
 end
+
 if not ours and (free < wanted or is_behind(place, '')) then
+    local first = redis.call('zrange', permits, 0, 0, 'withscores')[2]
     if waits then
         line_up(place)
     end
-    local first = redis.call('zrange', permits, 0, 0, 'withscores')[2]
+    -- What can be had later makes the semaphore, too; a wish that cannot leaves nothing.
+    if is_new then
+        make(limit)
+    end
     return {0, first and math.max(0, tonumber(first) - now_ms) or -1}
 end
-if not ours then
-    free = redis.call('decrby', lock, wanted)
-end
+
+-- The server does not undo what a script has done that it stops. So what it may stop comes before
+-- what counts, and that is undone here: the permits are taken and counted, or neither.
 leave_line(place)
-for number = 0, wanted - 1 do
-    redis.call('zadd', permits, now_ms + lease, id_of(prefix, number))
+local token = ours and redis.call('get', last) or next_token(last, ARGV[3], ARGV[8])
+local others_wait, left = redis.call('exists', queue) == 1, redis.call('pttl', lock)
+
+local function take()
+    for number = 0, wanted - 1 do
+        redis.call('zadd', permits, now_ms + lease, id_of(prefix, number))
+    end
+    if is_new then
+        free = make(limit - wanted)
+    elseif not ours then
+        free = redis.call('decrby', lock, wanted)
+    end
 end
-if redis.call('pttl', lock) > 0 then
-    redis.call('pexpire', permits, redis.call('pttl', lock))
+
+local fine, why = pcall(take)
+if not fine then
+    for number = 0, ours and -1 or wanted - 1 do
+        redis.call('zrem', permits, id_of(prefix, number))
+    end
+    return type(why) == 'table' and why or {err = why}
+end
+if left > 0 then
+    redis.call('pexpire', permits, left)
 end
 -- The next in line may have been refused before this one came.
-if redis.call('exists', queue) == 1 then
+if others_wait then
     tell_free(free)
 end
-return {1, ours and redis.call('get', last) or next_token(last, ARGV[3], ARGV[8])}
+return {1, token}
