@@ -37,13 +37,31 @@ def what_scripts_may_not_call_is_a_finding(box):
     only(patient.see(user='bob:secret@')[1], 'scripts do: del')
     patient.set('ACL', 'SETUSER', 'bob', '+del', '+rpush')
     equal(patient.see(user='bob:secret@')[1], [])
-    equal(patient.server.ask('EXISTS', 'redisson_lock_token:{holdfast-doctor}'), b':0\r\n')
     patient.set('ACL', 'SETUSER', 'bob', '-eval', '-evalsha')
     only(patient.see(user='bob:secret@')[1], 'may not use EVAL')
     patient.set('ACL', 'SETUSER', 'bob', '+eval', '+evalsha', '-scan')
     facts, findings = patient.see(user='bob:secret@')
     only(findings, 'may not use SCAN')
     contains(facts['in use'], 'NOPERM')
+
+
+@test
+def all_that_scripts_may_not_call_is_found_at_once(box):
+    patient = Patient(box, *DURABLE)
+    # A rpush that is tried has to be undone by one of these; by none, it is allowed with the rest.
+    undoes = 'del', 'pexpire', 'lpop', 'lrem'
+    for allowed in None, *undoes:
+        for right in '-rpush', '+rpush':
+            denied = [each for each in undoes if each != allowed]
+            let_bob(patient, '~*', '&*', right, *(f'-{each}' for each in denied))
+            findings = patient.see_all(user='bob:secret@')[1]
+            denied += ['rpush'] * (right == '-rpush' and allowed is not None)
+            only([each['finding'] for each in findings], f'scripts do: {" ".join(denied)}')
+            cure = findings[0]['cure'].removeprefix('ACL SETUSER ... ').split()
+            equal(cure, [f'+{each}' for each in denied] + ['+rpush'] * (allowed is None))
+            patient.set('ACL', 'SETUSER', 'bob', *cure)
+            equal(patient.see(user='bob:secret@')[1], [])
+            equal(patient.server.ask('KEYS', '*{holdfast-doctor-*'), b'*0\r\n')
 
 
 @test

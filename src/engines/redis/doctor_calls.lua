@@ -2,7 +2,8 @@
 -- refuses all that takes memory, or all that it would have to write to disk or to replicas. Each is called
 -- so that it changes nothing: a server looks at the user's rights before it looks at what is to be done.
 -- ARGV: 1 if only plain locks are of interest, or 0; a name that nobody uses. Answers the server's words
--- for such a refusal, or nothing, and the names of the commands that may not be called.
+-- for such a refusal, or nothing; the names of the commands that may not be called; and of those that
+-- could not be tried.
 local none = ARGV[2]
 -- What takes memory comes first: a script that has written, or tried to, may go on without.
 local plain = {
@@ -44,43 +45,55 @@ local others = {
     {'zrem', none, 'x'},
     {'zscore', none, 'x'},
 }
--- This one cannot go wrong, and is undone.
+-- This one cannot go wrong, and is undone by the first of those below that may be called.
 local undone = {
     {'rpush', none, 'x'},
-    {'del', none},
 }
-local refused, full = {}, ''
+local undoing = {
+    {'del', none},
+    {'lpop', none},
+    {'lrem', none, 0, 'x'},
+    {'pexpire', none, 0},
+}
+local refused, is_refused, untried, full = {}, {}, {}, ''
 
-local function try(commands)
+local function try(words)
+    local answer = redis.pcall(unpack(words))
+    local why = type(answer) == 'table' and answer.err or ''
+    if string.find(why, "can't run this command", 1, true) or
+        string.find(why, 'permissions to run', 1, true) then
+        refused[#refused + 1] = not is_refused[words[1]] and words[1] or nil
+        is_refused[words[1]] = true
+    elseif string.find(why, 'OOM ', 1, true) or string.find(why, 'MISCONF', 1, true) or
+        string.find(why, 'NOREPLICAS', 1, true) then
+        full = why
+    end
+end
+
+local function try_all(commands)
     for _, words in ipairs(commands) do
-        local answer = redis.pcall(unpack(words))
-        local why = type(answer) == 'table' and answer.err or ''
-        if string.find(why, "can't run this command", 1, true) or
-            string.find(why, 'permissions to run', 1, true) then
-            if refused[#refused] ~= words[1] then
-                refused[#refused + 1] = words[1]
-            end
-        elseif string.find(why, 'OOM ', 1, true) or string.find(why, 'MISCONF', 1, true) or
-            string.find(why, 'NOREPLICAS', 1, true) then
-            full = why
+        try(words)
+    end
+end
+
+local function try_undone(commands)
+    local undo
+    for _, words in ipairs(undoing) do
+        undo = undo or not is_refused[words[1]] and words
+    end
+    for _, words in ipairs(commands) do
+        if undo then
+            try(words)
+            try(undo)
+        else
+            untried[#untried + 1] = words[1]
         end
     end
 end
 
-local function may_delete()
-    for _, name in ipairs(refused) do
-        if name == 'del' then
-            return false
-        end
-    end
-    return true
-end
-
-try(plain)
+try_all(plain)
 if ARGV[1] == '0' then
-    try(others)
-    if may_delete() then
-        try(undone)
-    end
+    try_all(others)
+    try_undone(undone)
 end
-return {full, refused}
+return {full, refused, untried}

@@ -20,13 +20,12 @@ void hf__redis_try_calls(const struct asked *asked, struct connection *connectio
     hf__command_print(command, REDIS_TOKEN_PREFIX ":%s", name);
 }
 
-/* "what" and the names, each with `mark` before it, as far as there is room. */
-static void list_names(char *text, size_t size, const char *what, const redisReply *names,
-                       const char *mark)
+/* The names behind the text, each with `mark` before it, as far as there is room. */
+static void add_names(char text[NAMES_SIZE], const redisReply *names, const char *mark)
 {
-    size_t used = (size_t)snprintf(text, size, "%s", what);
-    for (size_t i = 0; i < names->elements && used < size; i++)
-        used += (size_t)snprintf(text + used, size - used, " %s%s", mark,
+    size_t used = strlen(text);
+    for (size_t i = 0; hf__reply_is_array(names, i + 1) && used < NAMES_SIZE; i++)
+        used += (size_t)snprintf(text + used, NAMES_SIZE - used, " %s%s", mark,
                                  hf__reply_text(names->element[i]));
 }
 
@@ -69,7 +68,8 @@ static void judge_room(struct examiner *examiner, const redisReply *words)
 
 void hf__redis_judge_calls(struct examiner *examiner, const redisReply *reply)
 {
-    char what[NAMES_SIZE], cure[NAMES_SIZE];
+    char what[NAMES_SIZE] = "this user may not call what our scripts do:";
+    char cure[NAMES_SIZE] = "ACL SETUSER ...";
     if (hf__reply_says(reply, "NOPERM")) {
         hf__redis_danger(examiner, "this user may not use EVAL or EVALSHA",
                          "no lock can be taken, renewed or given back",
@@ -81,14 +81,15 @@ void hf__redis_judge_calls(struct examiner *examiner, const redisReply *reply)
                          "a lock is neither renewed nor, later, given back, and is lost when its "
                          "first lease ends",
                          "ACL SETUSER ... +evalsha");
-    if (!hf__reply_is_array(reply, 2))
+    if (!hf__reply_is_array(reply, 3))
         return;
     judge_room(examiner, reply->element[0]);
     const redisReply *names = reply->element[1];
     if (!hf__reply_is_array(names, 1))
         return;
-    list_names(what, sizeof what, "this user may not call what our scripts do:", names, "");
-    list_names(cure, sizeof cure, "ACL SETUSER ...", names, "+");
+    add_names(what, names, "");
+    add_names(cure, names, "+");
+    add_names(cure, reply->element[2], "+");
     hf__redis_danger(examiner, what,
                      "what needs them fails: locks are not taken, are not given back, or are lost "
                      "when their first lease ends",
