@@ -495,7 +495,8 @@ typedef bool hf_remark_cb(void *arg, const hf_remark *remark);
 /* Asks the store about itself, for whoever looks after it: what `holdfast doctor` says. An engine
  * that has nothing to say about its store says nothing, and HF_OK. Where a user may be limited to
  * some names (Redis), whether this one may do what the locks called `name` need is part of it;
- * NULL: what the locks of all names need. Neither touches a lock that is called so. */
+ * NULL: what the locks of all names need. Neither touches a lock that is called so. What was said
+ * before it failed is shown all the same. */
 HF_API int hf_examine(hf_client *client, const char *name, hf_remark_cb *visit, void *arg);
 
 #ifdef __cplusplus

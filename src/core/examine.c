@@ -104,7 +104,8 @@ static struct asked *new_question(struct hf_client *client, const char *name, ui
     return asked;
 }
 
-/* Shows what was said, and ends the call: the sentence, and the memory. */
+/* Shows what was said, even if the whole failed after it: who looks for the reason wants to see it.
+ * Ends the call: the sentence, and the memory. */
 static int finish(struct asked *asked, hf_remark_cb *visit, void *arg)
 {
     struct hf_answer answer = { .code = asked->examination.code,
@@ -112,9 +113,8 @@ static int finish(struct asked *asked, hf_remark_cb *visit, void *arg)
     asked->examination.error = NULL;
     if (answer.code == HF_OK && asked->out_of_memory)
         answer.code = HF_ENOMEM;
-    if (answer.code == HF_OK)
-        for (struct copied_remark *at = asked->first; at && visit(arg, &at->remark);)
-            at = at->next;
+    for (struct copied_remark *at = asked->first; at && visit(arg, &at->remark);)
+        at = at->next;
     discard(&asked->verb);
     return hf__outcome_return(NULL, &answer);
 }

@@ -265,9 +265,14 @@ def a_quorum_is_judged_server_by_server_and_as_a_whole(box):
     facts, findings = see(urls, 1)
     only(findings, f'127.0.0.1:{ports[1]} does not say what it is')
     contains(facts[f'127.0.0.1:{ports[2]}: server'], 'Redis ')
+    contains(box.expect(1, '-e', 'quorum:' + ','.join(urls), 'doctor').out,
+             'of the 3 servers 2 are needed, so 0 more may fail before nobody gets a lock')
     patients[2].server.process.kill()
     patients[2].server.process.wait()
-    see(urls, 69)
+    equal(len(see(urls, 69)[1]), 2)
+    said = box.expect(69, '-e', 'quorum:' + ','.join(urls), 'doctor').out
+    equal(said.count('nobody gets a lock: of the 3 servers 2 are needed, and 1 answers\n'), 2, said)
+    assert 'may fail' not in said, said
 
 
 @test

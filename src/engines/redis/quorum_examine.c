@@ -94,12 +94,39 @@ static void show(struct part *part, struct hf_examination *whole)
     }
 }
 
+static bool is_silent(const struct part *part)
+{
+    return !part->answered || part->examination.code != HF_OK;
+}
+
+static unsigned count_silent(const struct round *round)
+{
+    unsigned count = 0;
+    for (unsigned i = 0; i < round->quorum->count; i++)
+        count += is_silent(&round->parts[i]);
+    return count;
+}
+
+/* What all that are silent mean together. */
+static void write_consequence(const struct round *round, char text[TEXT_SIZE])
+{
+    const struct quorum *quorum = round->quorum;
+    unsigned left = quorum->count - round->silent;
+    if (left < quorum->majority)
+        snprintf(text, TEXT_SIZE,
+                 "nobody gets a lock: of the %u servers %u are needed, and %u answer%s",
+                 quorum->count, quorum->majority, left, left == 1 ? "s" : "");
+    else
+        snprintf(text, TEXT_SIZE,
+                 "of the %u servers %u are needed, so %u more may fail before nobody gets a lock",
+                 quorum->count, quorum->majority, left - quorum->majority);
+}
+
 static void note_silence(struct round *round, const struct part *part)
 {
     const struct quorum *quorum = round->quorum;
     const char *server = shown(quorum, (unsigned)(part - round->parts));
     char what[TEXT_SIZE], consequence[TEXT_SIZE];
-    round->silent++;
     if (!part->answered)
         hf__error_set(&round->why, HF_UNREACHABLE, 0, "Redis at %.100s: no answer for %d ms",
                       server, LIMIT_MS);
@@ -108,12 +135,7 @@ static void note_silence(struct round *round, const struct part *part)
     else
         hf__error_set(&round->why, part->examination.code, 0, "out of memory");
     snprintf(what, sizeof what, "%.280s does not say what it is: %.240s", server, round->why.text);
-    snprintf(consequence, sizeof consequence,
-             "of the %u servers %u are needed, so %u more may fail before nobody gets a lock",
-             quorum->count, quorum->majority,
-             quorum->count - quorum->majority < round->silent
-                 ? 0
-                 : quorum->count - quorum->majority - round->silent);
+    write_consequence(round, consequence);
     warn(round, what, consequence,
          "see to it; if it forgot its locks, start it again only when the longest lease is over");
 }
@@ -155,9 +177,10 @@ static void tell(struct round *round)
 {
     struct quorum *quorum = round->quorum;
     struct hf_examination *whole = round->whole;
+    round->silent = count_silent(round);
     for (unsigned i = 0; i < quorum->count; i++) {
         show(&round->parts[i], whole);
-        if (!round->parts[i].answered || round->parts[i].examination.code != HF_OK)
+        if (is_silent(&round->parts[i]))
             note_silence(round, &round->parts[i]);
     }
     look_for_twins(round);
