@@ -210,6 +210,12 @@ def a_name_of_plain_locks_needs_less(box):
         assert found[0].endswith(f' ... {lacks}'), found
     let_bob(patient, *needs)
     equal(see_rights(patient, 'app', '?format=simple'), [])
+    # No other lock is measured, and what that would need is nothing that lacks.
+    for fsync in 'always', 'no':
+        patient.set('CONFIG', 'SET', 'appendfsync', fsync)
+        equal(patient.see(user='bob:secret@', options='?format=simple', name='app')[0]
+              ['lock + unlock'],
+              'not measured: it takes a lock of another name, which this user may not have')
     url = patient.server.url.replace('//', '//bob:secret@') + '?format=simple'
     # Another client's text may be a number, as a semaphore is.
     for text in 'mine', '7':
