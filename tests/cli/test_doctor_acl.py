@@ -171,13 +171,13 @@ def what_lacks_for_a_name_is_named(box):
     for lacks in KEYS:
         let_bob(patient, *(each for each in KEYS if each != lacks), *CHANNELS)
         found = see_rights(patient, 'app')
-        only(found, "this user may not use all keys of 'app': ACL SETUSER ... ")
+        only(found, 'this user may not use all keys of "app": ACL SETUSER ... ')
         assert found[0].endswith(f' ... {lacks}'), found
     let_bob(patient, '~app', *CHANNELS)
     contains(see_rights(patient, 'app')[0], '... ~{app}:* ~redisson_*{app}* ~holdfast_*{app}*')
     let_bob(patient, *KEYS, '&holdfast:*')
     found = see_rights(patient, 'app')
-    only(found, "this user may not listen to the channels of 'app': ")
+    only(found, 'this user may not listen to the channels of "app": ')
     assert found[0].endswith(': ACL SETUSER ... &redisson_*{app}*'), found
     let_bob(patient, *KEYS, '&redisson_*{app}*')
     only(see_rights(patient, 'app'), 'a channel of its own: ACL SETUSER ... &holdfast:*')
@@ -206,7 +206,7 @@ def a_name_of_plain_locks_needs_less(box):
     for lacks in needs:
         let_bob(patient, *(each for each in needs if each != lacks))
         found = see_rights(patient, 'app', '?format=simple')
-        only(found, "this user may not use all keys of 'app': ")
+        only(found, 'this user may not use all keys of "app": ')
         assert found[0].endswith(f' ... {lacks}'), found
     let_bob(patient, *needs)
     equal(see_rights(patient, 'app', '?format=simple'), [])
@@ -255,7 +255,7 @@ def the_servers_of_a_quorum_are_asked_for_a_name(box):
     patients[0].server.url = 'quorum:' + ','.join(each.server.url.replace('//', '//bob:secret@')
                                                   for each in patients)
     found = [each['finding'] for each in patients[0].see_all(name='app')[1]]
-    only(found, f"127.0.0.1:{patients[1].server.port}: this user may not use all keys of 'app'")
+    only(found, f'127.0.0.1:{patients[1].server.port}: this user may not use all keys of "app"')
     equal(len(patients[0].see_all()[1]), 3)
 
 

@@ -71,9 +71,11 @@ void hf__redis_judge_calls(struct examiner *examiner, const redisReply *reply)
     char what[NAMES_SIZE] = "this user may not call what our scripts do:";
     char cure[NAMES_SIZE] = "ACL SETUSER ...";
     if (hf__reply_says(reply, "NOPERM")) {
-        hf__redis_danger(examiner, "this user may not use EVAL or EVALSHA",
-                         "no lock can be taken, renewed or given back",
-                         "ACL SETUSER ... +eval +evalsha, with the keys that the manual names");
+        hf__redis_danger(
+            examiner, "this user may not use EVAL or EVALSHA",
+            "no lock can be taken, renewed or given back",
+            "ACL SETUSER ... +eval +evalsha, with the keys that the manual names; then "
+            "look again: what scripts may not call is seen by a script");
         return;
     }
     if (examiner->lacks_digests)

@@ -259,7 +259,7 @@ static void say_what_lacks(struct examiner *examiner)
     const char *name = examiner->examination->name;
     if (examiner->lacks_keys) {
         write_keys(examiner, examiner->lacks_keys, lacks);
-        snprintf(what, sizeof what, "this user may not use all keys of '%.100s'", name);
+        snprintf(what, sizeof what, "this user may not use all keys of \"%.100s\"", name);
         snprintf(cure, sizeof cure, "ACL SETUSER ...%s", lacks);
         hf__redis_danger(examiner, what,
                          "locks of this name, of some kinds or of all, cannot be taken, renewed or "
@@ -268,7 +268,7 @@ static void say_what_lacks(struct examiner *examiner)
     }
     if (examiner->lacks_channels) {
         write_channels(examiner, lacks, sizeof lacks);
-        snprintf(what, sizeof what, "this user may not listen to the channels of '%.100s'", name);
+        snprintf(what, sizeof what, "this user may not listen to the channels of \"%.100s\"", name);
         snprintf(cure, sizeof cure, "ACL SETUSER ...%s", lacks);
         say_deaf(examiner, what, cure);
     }
