@@ -85,12 +85,14 @@ TEST(a_number_of_an_earlier_run_is_nobodys_in_this_one)
 
 /* ---- a release that is asked again alone ---- */
 
-/* The call for two locks says of the second one that its script has failed; asked alone, it says
- * that there was nothing. */
+/* Both are given back by plain commands, and somebody waits. The call for two then says of the
+ * second one that its script has failed; asked alone, it says that there was nothing. */
 static const char *fail_for_one(struct script *script, const struct script_call *call)
 {
     struct scene *scene = script->arg;
 
+    if (strcmp(call->words[0], "HDEL") == 0 || strcmp(call->words[0], "EXISTS") == 0)
+        return ":1\r\n";
     if (!script_is_called(call))
         return script_usual(call);
     if (strcmp(call->words[2], "3") == 0)

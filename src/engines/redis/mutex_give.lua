@@ -6,7 +6,10 @@ local function give(lock, channel, last, queue, token_ms, grant_ms, field)
     local held = redis.pcall('hdel', lock, field)
     if held ~= 1 then
         redis.call('zrem', queue, field)
-        return held
+        -- Where many were given back at once, the look at who waits may never have come.
+        if held ~= 0 or redis.call('exists', lock) == 1 or redis.call('exists', queue) == 0 then
+            return held
+        end
     end
-    return pass_on(lock, channel, queue, last, token_ms, grant_ms)
+    return held * pass_on(lock, channel, queue, last, token_ms, grant_ms)
 end

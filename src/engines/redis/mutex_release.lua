@@ -10,12 +10,17 @@ local call, try = redis.call, redis.pcall
 local held = try('hdel', KEYS[1], ARGV[1])
 if held ~= 1 then
     call('zrem', KEYS[4], ARGV[1])
-    return held
+    -- Where many were given back at once, the look at who waits may never have come.
+    if held ~= 0 or call('exists', KEYS[1]) == 1 then
+        return held
+    end
 end
 local first = call('zrange', KEYS[4], '0', '0')[1]
 if not first then
-    try('spublish', KEYS[2], '0')
-    return 1
+    if held == 1 then
+        try('spublish', KEYS[2], '0')
+    end
+    return held
 end
 
 -- Nobody has been granted the lock since this owner was, so that the last token is its own, and
@@ -29,7 +34,7 @@ if token % 64 > 0 and colon == 58 and digit and digit > 47 and digit < 58 then
     local others = token % 4 == 0 and try('spublish', KEYS[2], '0')
     if others and others ~= 0 and type(others) == 'number' then
         try('publish', inbox, claim .. ' 0 0')
-        return 1
+        return held
     end
     local counted = try('incrby', KEYS[3], '1')
     if counted == token then
@@ -38,7 +43,7 @@ if token % 64 > 0 and colon == 58 and digit and digit > 47 and digit < 58 then
         if told == 1 or type(told) == 'number' and told > 0 then
             call('hset', KEYS[1], first, '1')
             call('pexpire', KEYS[1], 'REDIS_GRANT_MS')
-            return 2
+            return 2 * held
         end
     elseif counted == 1 then
         -- There was none, and one that is made like this would stay for ever.
@@ -47,4 +52,4 @@ if token % 64 > 0 and colon == 58 and digit and digit > 47 and digit < 58 then
 end
 
 -- include mutex_pass_on.lua
-return pass_on(KEYS[1], KEYS[2], KEYS[4], KEYS[3], 'REDIS_TOKEN_MS', 'REDIS_GRANT_MS')
+return held * pass_on(KEYS[1], KEYS[2], KEYS[4], KEYS[3], 'REDIS_TOKEN_MS', 'REDIS_GRANT_MS')

@@ -32,6 +32,7 @@ struct question {
     void *memory;                  /* freed with the question */
     const struct redis_many *many; /* NULL: it is asked alone */
     struct hf_link parts;          /* the questions that this one asks together (together.c) */
+    struct question *whole;        /* the one that this one is a part of, and asked for itself */
     int64_t sent_at_ms;
     bool sent;
     bool listened;    /* a grant could have been heard of when it was sent */

@@ -63,6 +63,7 @@ struct redis {
      */
     struct handed_on handed_on[REDIS_HANDED_ON];
     int64_t server_us;
+    int64_t by_script_until_ms; /* somebody was seen to wait (plainly.c) */
     /* The front's: renewals that are asked for and not answered; those that are to be asked for;
      * listings of everything that are under way. */
     struct hf_link renewals, gathering, listings;
@@ -136,6 +137,13 @@ void hf__redis_release(struct hf_engine *engine, struct hf_op *op);
 void hf__redis_dismiss(struct redis *redis, struct hf_op *op);
 /* Like hf__attempt_leaves. */
 void hf__release_leaves(struct connection *connection, struct question *question);
+void hf__release_answered(struct connection *connection, struct question *question,
+                          const redisReply *reply);
+
+/* ---- plainly.c: many mutexes go back without a script ---- */
+
+/* For redis_many: by plain commands, or by the script where somebody may wait. */
+void hf__plainly_send(struct connection *connection, struct question *whole);
 
 /* ---- finish.c: how an attempt ends, and any question about an op ---- */
 
@@ -163,6 +171,8 @@ void hf__together_ask(struct redis *redis, struct question *question,
                       const struct redis_many *many);
 /* What has been asked so far goes before what is asked next. */
 void hf__together_flush(struct redis *redis);
+/* As one call of the script. */
+void hf__together_send(struct connection *connection, struct question *whole);
 void hf__together_open(struct redis *redis);
 void hf__together_close(struct redis *redis);
 

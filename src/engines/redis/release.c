@@ -2,8 +2,8 @@
 #include "kinds.h"
 #include "redis.h"
 
-static void release_answered(struct connection *connection, struct question *question,
-                             const redisReply *reply)
+void hf__release_answered(struct connection *connection, struct question *question,
+                          const redisReply *reply)
 {
     struct hf_op *op = question->op;
     if (op->attach_key && hf__reply_is_array(reply, 1)) {
@@ -84,7 +84,7 @@ void hf__redis_release(struct hf_engine *engine, struct hf_op *op)
         return;
     }
     question->send = op->attach_key ? hf__attach_send_back : send_release;
-    question->answered = release_answered;
+    question->answered = hf__release_answered;
     hf__together_ask(redis, question, op->attach_key ? NULL : kind->give_many);
 }
 

@@ -1,7 +1,7 @@
-/* What many threads ask in the same turn goes to the server as one call of a script, which costs
- * it, and us, much less than as many calls. Each question is answered as if it had been asked
- * alone; what makes the script of one of them fail is asked again alone, and told in the server's
- * own words. */
+/* What many threads ask in the same turn goes to the server as one call of a script, or as plain
+ * commands, which costs it, and us, much less than as many calls of scripts. Each question is
+ * answered as if it had been asked alone; what makes the script of one of them fail is asked again
+ * alone, and told in the server's own words. */
 #include "kinds.h"
 #include "names.h"
 #include "redis.h"
@@ -36,7 +36,7 @@ static void write_whole(struct connection *connection, struct question *whole, u
     hf__connection_write(connection, whole, &command);
 }
 
-static void send_whole(struct connection *connection, struct question *whole)
+void hf__together_send(struct connection *connection, struct question *whole)
 {
     unsigned count = 0;
     HF_LIST_FOREACH (link, following, &whole->parts) {
@@ -115,7 +115,7 @@ static void ask_some(struct redis *redis, struct hf_link *questions)
     size_t room = REDIS_TEXT_SIZE;
     unsigned count = 0, looked_at = 0;
     whole->many = first->many;
-    whole->send = send_whole;
+    whole->send = whole->many->send ? whole->many->send : hf__together_send;
     whole->answered = whole_answered;
     HF_LIST_FOREACH (link, following, questions) {
         struct question *next = HF_CONTAINER(link, struct question, link);
