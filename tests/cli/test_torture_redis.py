@@ -10,8 +10,8 @@ import subprocess
 import sys
 
 from clitest import COMMAND, Skip, contains, equal, is_alive, main, test, wait_until
-from torturing import (LIMIT, LONG, all_hit_and_it_is_safe, end_of, is_safe, need_engine, need_tls,
-                       report_of, run_on, until_so)
+from torturing import (LIMIT, LONG, all_hit_and_it_is_safe, end_of, is_safe, need_engine,
+                       need_redis, need_tls, report_of, run_on, until_so)
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / 'lib'))
 from nothing_left import die_with_parent  # noqa: E402
@@ -24,13 +24,6 @@ for _, key in ipairs(redis.call('keys', '*')) do
     end
 end
 return strays'''
-
-
-def sandbox(box):
-    """For tests whose server the command starts itself."""
-    if not shutil.which('redis-server'):
-        raise Skip('there is no redis-server')
-    need_engine(box, 'redis+unix:///none')
 
 
 def servers_of(pid):
@@ -139,7 +132,7 @@ def connections_are_broken_in_every_way(box):
 
 
 def connections_are_broken_at(box, place):
-    sandbox(box)
+    need_redis(box)
     all_hit_and_it_is_safe(CONNECTIONS, lambda: run_on(
         box, ['with_redis.py', '--place', place], '--time', '5s', '--lease', '200ms',
         '--faults', ','.join(CONNECTIONS)))
@@ -147,7 +140,7 @@ def connections_are_broken_at(box, place):
 
 @test
 def connections_are_broken_below_tls(box):
-    sandbox(box)
+    need_redis(box)
     need_tls(box, 'rediss')
     connections_are_broken_at(box, 'tls')
 
@@ -159,7 +152,7 @@ def connections_to_who_was_found_by_a_sentinel_are_broken(box):
 
 @test
 def a_sandbox_that_keeps_its_promise_is_not_accused(box):
-    sandbox(box)
+    need_redis(box)
     report = all_hit_and_it_is_safe(['server-stop', 'server-kill'], lambda: report_of(
         box, '--sandbox', 'redis', '--time', '8s', '--lease', '300ms', '--faults', 'server'))
     equal(report['promised'], True)
@@ -179,7 +172,7 @@ def recorded(box, name, *words):
 
 def is_caught(box, name, fault, seconds=5, others=''):
     """In some run: an overlap is a matter of milliseconds."""
-    sandbox(box)
+    need_redis(box)
     report = until_so(overlaps, lambda: recorded(
         box, 'run.hist', name, '--time', f'{seconds}s', '--lease', '500ms', '--faults',
         fault + others))
@@ -206,7 +199,7 @@ def a_jump_of_the_servers_clock_is_caught(box):
 
 def in_a_network(box, name):
     """Whether partitions can be made here at all."""
-    sandbox(box)
+    need_redis(box)
     report = report_of(box, '--sandbox', name, '--time', '100ms', '--faults', 'partition')
     if report['plan']['unavailable']:
         raise Skip(report['plan']['unavailable_why'])
@@ -243,7 +236,7 @@ def connections_are_broken_on_either_side_of_a_network(box):
 
 @test
 def who_has_no_rights_has_partitions_or_is_told_why_not(box):
-    sandbox(box)
+    need_redis(box)
     nobody = ['setpriv', '--reuid', '65534', '--regid', '65534', '--clear-groups', COMMAND]
     asked = subprocess.run([*nobody, 'torture', '--list'], capture_output=True, cwd='/',
                            check=False)
@@ -260,7 +253,7 @@ def who_has_no_rights_has_partitions_or_is_told_why_not(box):
 
 @test
 def where_no_network_may_be_made_the_run_goes_on_without(box):
-    sandbox(box)
+    need_redis(box)
     limit = 'echo 0 > /proc/sys/user/max_net_namespaces && exec "$@"'
     command = ['unshare', '-Ur', 'sh', '-c', limit, 'sh']
     if subprocess.run([*command, 'true'], capture_output=True, check=False).returncode != 0:
@@ -275,7 +268,7 @@ def where_no_network_may_be_made_the_run_goes_on_without(box):
 
 @test
 def nothing_of_a_sandbox_is_left(box):
-    sandbox(box)
+    need_redis(box)
     for number in (signal.SIGINT, signal.SIGKILL):
         process = box.start('torture', '--sandbox', 'redis-failover', '--time', '10m')
         servers = wait_until(lambda pid=process.pid: servers_of(pid), 'both servers run')

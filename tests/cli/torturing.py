@@ -4,6 +4,7 @@ import json
 import os
 import pathlib
 import re
+import shlex
 import shutil
 import signal
 import sys
@@ -113,7 +114,7 @@ class Session(Process):
 def run_on(box, server, *words):
     """A run on what `server`, one of the programs with_*.py and its words, starts for it. Where it
     does not answer in time it is no run, and nothing has hit."""
-    script = f'exec "$0" torture "$HOLDFAST_TEST_URL" --json {" ".join(words)}'
+    script = f'exec "$0" torture "$HOLDFAST_TEST_URL" --json {shlex.join(words)}'
     process = Session(box, ['python3', CONFORMANCE / server[0], *server[1:], 'sh', '-c', script,
                             os.environ['HOLDFAST_COMMAND']])
     box.processes.append(process)
@@ -125,6 +126,13 @@ def run_on(box, server, *words):
 def need_engine(box, url):
     if UNKNOWN_SCHEME in box.run('show', '-e', url).err:
         raise Skip(f'this build has no engine for {url}')
+
+
+def need_redis(box):
+    """For tests whose server is started by the command itself, or by with_redis.py."""
+    if not shutil.which('redis-server'):
+        raise Skip('there is no redis-server')
+    need_engine(box, 'redis+unix:///none')
 
 
 def need_tls(box, scheme):
