@@ -77,6 +77,20 @@ def what_only_doctor_needs_is_a_finding_too(box):
         contains(findings[0]['cure'], f'+{right}')
 
 
+@test
+def who_may_not_wait_for_replicas_is_found(box):
+    patient, cluster = Patient(box, *DURABLE), start_cluster(box)
+    let_bob(patient, '~*', '&*', '-wait')
+    found = see_rights(patient, options='?sync=1')
+    only(found, 'this user may not use WAIT: ACL SETUSER ... +wait')
+    equal(see_rights(patient), [])
+    for node in cluster.nodes:
+        equal(node.ask('ACL', 'SETUSER', 'bob', 'on', '>secret', '+@all', '-wait', '~*', '&*'),
+              b'+OK\r\n')
+    patient.server.url = cluster.url
+    contains('\n'.join(see_rights(patient, options='?sync=1')), found[0])
+
+
 # How newer servers put it.
 REWORDED = {b'NOPERM this user has no permissions to access one of the keys used as arguments':
             b'NOPERM No permissions to access a key',

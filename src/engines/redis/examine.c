@@ -192,6 +192,14 @@ static void judge_marking(struct examiner *examiner, const redisReply *reply)
                          "no lock is granted", "ACL SETUSER ... +publish &" REDIS_SYNC_CHANNEL);
 }
 
+static void judge_waiting(struct examiner *examiner, const redisReply *reply)
+{
+    if (hf__reply_says(reply, "NOPERM"))
+        hf__redis_danger(examiner, "this user may not use WAIT",
+                         "with sync no lock is granted: nobody says how many replicas have it",
+                         "ACL SETUSER ... +wait");
+}
+
 /* ---- asking ---- */
 
 /* What INFO is judged by comes before it; UNSUBSCRIBE goes with SUBSCRIBE, in one go. */
@@ -223,6 +231,7 @@ static const struct probe probes[] = {
     { .judge = hf__redis_judge_listening, .begin = hf__redis_try_listening },
     { .judge = hf__redis_judge_names, .begin = hf__redis_end_listening },
     { .words = { "PUBLISH", REDIS_SYNC_CHANNEL, "0" }, .judge = judge_marking, .when = WITH_MARKS },
+    { .words = { "WAIT", "0", "0" }, .judge = judge_waiting, .when = WITH_REPLICAS },
     { { "SUBSCRIBE", TRIED_INBOX }, judge_inbox },
     { { "UNSUBSCRIBE", TRIED_INBOX }, judge_leaving },
 };
@@ -301,6 +310,8 @@ static bool concerns(const struct redis *redis, const struct probe *probe)
         return redis->cluster != NULL;
     case IN_REDISSONS_FORMAT:
         return !redis->settings.simple;
+    case WITH_REPLICAS:
+        return redis->settings.replicas > 0;
     case WITH_MARKS:
         return redis->settings.replicas > 0 && !redis->cluster;
     case ALWAYS:

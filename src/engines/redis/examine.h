@@ -16,7 +16,7 @@ struct examiner;
 /* The keys that belong to a name, by the patterns that allow them. */
 enum key_group { KEYS_OWN, KEYS_BRACED, KEYS_REDISSON, KEYS_HOLDFAST, KEY_GROUPS };
 
-enum occasion { ALWAYS, IN_A_CLUSTER, IN_REDISSONS_FORMAT, WITH_MARKS };
+enum occasion { ALWAYS, IN_A_CLUSTER, IN_REDISSONS_FORMAT, WITH_REPLICAS, WITH_MARKS };
 
 /* A command, and what its answer means. */
 struct probe {
