@@ -83,9 +83,18 @@ TEST(what_nobody_can_be_told_of_is_done_all_the_same)
 
 #define PLACE "01234567-89ab-8def-8123-0123456789ab:1"
 
-static void queue_somebody(const struct scene *scene)
+/* Whose client is dead. */
+static hf_hold *take_and_queue_another(const struct scene *scene)
 {
-    number(scene, "ZADD holdfast_lock_queue:{one} 1 " PLACE);
+    hf_hold *hold = take(scene->mute, "one", HF_MUTEX, 0);
+
+    CHECK_INT(number(scene, "ZADD holdfast_lock_queue:{one} 1 " PLACE), 1);
+    return hold;
+}
+
+static void check_free(const struct scene *scene)
+{
+    CHECK_INT(number(scene, "EXISTS one holdfast_lock_queue:{one}"), 0);
 }
 
 /* Each fourth turn is the others', or that of each second microsecond. */
@@ -96,15 +105,13 @@ TEST(a_turn_that_others_cannot_be_told_of_is_no_error)
     begin(&scene);
     for (int i = 0; i < 40; i++) {
         uint32_t broken = 0;
-        hf_hold *hold = take(scene.mute, "one", HF_MUTEX, 0);
-        queue_somebody(&scene);
-        CHECK_CODE(hf_unlock(hold), HF_OK);
-        hold = take(scene.mute, "one", HF_MUTEX, 0);
-        queue_somebody(&scene);
+        give_back(take_and_queue_another(&scene));
+        check_free(&scene);
+        hf_hold *hold = take_and_queue_another(&scene);
         CHECK_CODE(hf_break(scene.mute, "one", NULL, &broken), HF_OK);
         CHECK_INT(broken, 1);
         CHECK_CODE(hf_unlock(hold), HF_LOST);
-        CHECK_INT(number(&scene, "EXISTS one holdfast_lock_queue:{one}"), 0);
+        check_free(&scene);
     }
     end(&scene);
 }

@@ -65,6 +65,39 @@ def all_that_scripts_may_not_call_is_found_at_once(box):
 
 
 @test
+def what_a_user_may_not_say_is_not_said_to_fail(box):
+    patient = Patient(box, *DURABLE)
+    patient.set('ACL', 'SETUSER', 'bob', 'on', '>secret', '+@all', '-publish', '~*', '&*')
+    [found] = patient.see_all(user='bob:secret@')[1]
+    contains(found['finding'], 'may not call what our scripts do: publish')
+    contains(found['consequence'], 'is not told of it')
+    assert 'fails' not in found['consequence'], found
+    patient.set('ACL', 'SETUSER', 'bob', '-rpush')
+    [found] = patient.see_all(user='bob:secret@')[1]
+    contains(found['finding'], 'may not call what our scripts do: publish rpush')
+    contains(found['consequence'], 'what needs them fails')
+    patient.set('ACL', 'SETUSER', 'bob', '+@all', 'resetchannels', '&holdfast:*')
+    [found] = patient.see_all(user='bob:secret@', name='app')[1]
+    contains(found['finding'], 'may not listen to the channels')
+    contains(found['consequence'], 'is not told of it')
+    assert 'HF_DENIED' not in found['consequence'], found
+
+
+@test
+def what_a_user_may_not_say_in_a_cluster_is_a_finding(box):
+    cluster = start_cluster(box)
+    url = cluster.url.replace('//', '//bob:secret@')
+    for lacks in 'publish', 'spublish':
+        for node in cluster.nodes:
+            equal(node.ask('ACL', 'SETUSER', 'bob', 'reset', 'on', '>secret', '+@all',
+                           f'-{lacks}', '~*', '&*'), b'+OK\r\n')
+        said = json.loads(box.run('-e', url, 'doctor', '--json').out)
+        found = [each for each in said if 'our scripts do' in each.get('finding', '')]
+        equal([each['cure'] for each in found], [f'ACL SETUSER ... +{lacks}'])
+        contains(found[0]['consequence'], 'is not told of it')
+
+
+@test
 def what_only_doctor_needs_is_a_finding_too(box):
     patient = Patient(box, *DURABLE)
     for right, finding in (('unsubscribe', 'UNSUBSCRIBE'), ('evalsha', 'EVALSHA'),

@@ -66,6 +66,27 @@ def a_number_is_no_plain_lock(box):
 
 
 @test
+def what_nobody_can_be_told_of_is_done_once(box):
+    server = start_server(box)
+    server.ask('ACL', 'SETUSER', 'mute', 'on', '>word', '~*', 'resetchannels', '+@all')
+    url = server.url.replace('//', '//mute:word@')
+    for words in (('counter', 'c', 'set', '2'), ('counter', 'c', 'add', '3'),
+                  ('counter', 'c', 'take', '1'), ('latch', 'l', 'set', '2'), ('latch', 'l', 'down'),
+                  ('sem', 's', 'set', '3'), ('run', '-k', '2', 's', 'true'), ('run', 'm', 'true'),
+                  ('run', '-F', 'm', 'true'), ('run', '-s', 'rw', 'true'),
+                  ('run', '-W', 'rw', 'true')):
+        box.expect(0, '-e', url, *words)
+    for name, number in ('c', b'4'), ('l', b'1'), ('s', b'3'):
+        equal(server.ask('GET', name), b'$1\r\n' + number + b'\r\n', name)
+    box.expect(0, '-e', url, 'latch', 'l', 'down')
+    holder = box.expect(0, '-e', url, 'lock', '-t', '1h', 'm').out.strip()
+    box.expect(0, '-e', url, 'unlock', 'm', holder)
+    box.expect(0, '-e', url, 'lock', '-t', '1h', 'm')
+    box.expect(0, '-e', url, 'break', '-y', 'm')
+    equal(server.ask('EXISTS', 'l', 'm', 'rw'), b':0\r\n')
+
+
+@test
 def a_semaphore_of_a_stranger_is_not_called_missing(box):
     url = start_server(box).url
     box.processes[-1].ask('SET', 's3', '4')

@@ -10,6 +10,11 @@
 
 #define WORDS_MAX 7
 
+/* Where a user may not publish; nothing fails for it. */
+#define NOBODY_IS_TOLD                                                                             \
+    "who waits for what this user gives back, breaks or sets is not told of it: ours look within " \
+    "3 seconds, Java's clients when a lease is over, or at a latch or a semaphore perhaps never"
+
 struct asked;
 struct examiner;
 

@@ -66,6 +66,16 @@ static void judge_room(struct examiner *examiner, const redisReply *words)
         judge_followers(examiner);
 }
 
+static bool are_for_telling(const redisReply *names)
+{
+    for (size_t i = 0; i < names->elements; i++) {
+        const char *name = hf__reply_text(names->element[i]);
+        if (strcmp(name, "publish") != 0 && strcmp(name, "spublish") != 0)
+            return false;
+    }
+    return true;
+}
+
 void hf__redis_judge_calls(struct examiner *examiner, const redisReply *reply)
 {
     char what[NAMES_SIZE] = "this user may not call what our scripts do:";
@@ -93,7 +103,9 @@ void hf__redis_judge_calls(struct examiner *examiner, const redisReply *reply)
     add_names(cure, names, "+");
     add_names(cure, reply->element[2], "+");
     hf__redis_danger(examiner, what,
-                     "what needs them fails: locks are not taken, are not given back, or are lost "
-                     "when their first lease ends",
+                     are_for_telling(names)
+                         ? NOBODY_IS_TOLD
+                         : "what needs them fails: locks are not taken, are not given back, or are "
+                           "lost when their first lease ends",
                      cure);
 }

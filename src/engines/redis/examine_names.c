@@ -202,9 +202,7 @@ static void say_deaf(struct examiner *examiner, const char *what, const char *cu
     hf__redis_danger(examiner, what,
                      examiner->lacks_channels
                          ? "whoever waits for a Java client looks once a second instead of being "
-                           "woken; and who waits for what this user gives back, breaks or sets is "
-                           "not told of it: ours look within 3 seconds, Java's clients when a "
-                           "lease is over, or at a latch or a semaphore perhaps never"
+                           "woken; and " NOBODY_IS_TOLD
                          : "whoever waits for a Java client looks once a second instead of being "
                            "woken",
                      cure);
