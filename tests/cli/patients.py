@@ -2,37 +2,27 @@
 import json
 import os
 import pathlib
-import shutil
 import socket
 import sys
 import threading
 
-from clitest import Skip, contains, equal
+from clitest import contains, equal
+from servers import need_redis, start_redis
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / 'interop'))
-from sides import Cluster, Server  # noqa: E402
+from sides import Cluster  # noqa: E402
 
 # What a server must be told so that nothing is wrong with it.
 DURABLE = ('--appendonly', 'yes', '--appendfsync', 'always')
-
-
-def need_redis():
-    if os.environ['HOLDFAST_REDIS'] != 'yes':
-        raise Skip('this build has no engine for Redis')
-    if not shutil.which('redis-server'):
-        raise Skip('there is no redis-server')
 
 
 class Patient:
     """A server, and what doctor says of it."""
 
     def __init__(self, box, *options, environment=None):
-        need_redis()
         self.box = box
-        self.directory = box.file(f'server-{len(box.processes)}')
-        os.mkdir(self.directory)
-        self.server = Server(self.directory, *options, environment=environment)
-        box.processes.append(self.server)
+        self.server = start_redis(box, *options, environment=environment)
+        self.directory = self.server.directory
 
     def set(self, *words):
         equal(self.server.ask(*words), b'+OK\r\n', ' '.join(words))

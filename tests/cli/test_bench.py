@@ -3,17 +3,12 @@ figure is judged: machines differ, and this one may be busy."""
 import contextlib
 import json
 import os
-import pathlib
 import re
-import shutil
 import signal
-import sys
 import threading
 
-from clitest import Skip, contains, equal, main, state_of, test, wait_until
-
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / 'interop'))
-from sides import Server  # noqa: E402
+from clitest import contains, equal, main, state_of, test, wait_until
+from servers import start_redis
 
 HEADINGS = ('LOCK + UNLOCK', 'RE-ENTRY', 'HAND-OVER', 'TAKEOVER', 'CROWD', 'AIMS')
 BASELINES = {'flock', 'flock_open', 'ofd', 'robust_mutex'}
@@ -124,14 +119,8 @@ def seldom_running(process):
 @test
 def a_few_pairs_are_no_figure(box):
     """Hardly any fits into the time of a quick look."""
-    if os.environ['HOLDFAST_REDIS'] != 'yes':
-        raise Skip('this build has no engine for Redis')
-    if not shutil.which('redis-server'):
-        raise Skip('there is no redis-server')
+    server = start_redis(box)
     furnish(box)
-    os.mkdir(box.file('server'))
-    server = Server(box.file('server'))
-    box.processes.append(server)
     with seldom_running(server.process):
         result = box.expect(0, '-e', server.url, 'bench', '--quick', '--json')
     rows = by_measure(json.loads(result.out))['lock_unlock']

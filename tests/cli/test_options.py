@@ -1,7 +1,8 @@
 """Options, help, and everything that can be written wrongly."""
 import os
 
-from clitest import Skip, contains, equal, main, test
+from clitest import contains, equal, main, test
+from servers import need_redis_engine
 
 VERBS = ['run', 'try', 'elect', 'lock', 'renew', 'unlock', 'show', 'break', 'sem', 'counter',
          'latch', 'doctor']
@@ -115,8 +116,7 @@ def contradictions_are_refused(box):
 
 @test
 def a_url_that_lacks_its_slashes_is_told_so(box):
-    if os.environ['HOLDFAST_REDIS'] != 'yes':
-        raise Skip('this build has no engine for Redis')
+    need_redis_engine()
     for url in ('redis:127.0.0.1:17391', 'redis:/127.0.0.1', 'redis:17391', 'redis:localhost/3'):
         refuses(box, 'the host stands behind "//": redis://host:port/database', 'show', '-e', url)
     refuses(box, 'behind "//": rediss://host', 'show', '-e', 'rediss:127.0.0.1')

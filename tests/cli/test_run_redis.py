@@ -1,32 +1,16 @@
 """The command on Redis: nested runs, what the command is told, and break at a quorum."""
 import os
 import pathlib
-import shutil
 import signal
 import subprocess
-import sys
 
-from clitest import COMMAND, PATIENCE, Skip, contains, equal, main, test
-
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / 'interop'))
-from sides import Server  # noqa: E402
+from clitest import COMMAND, PATIENCE, contains, equal, main, test
+from servers import start_redis
 
 # Nobody waits so long whose test is all right.
 LONG = f'{PATIENCE / 2}s'
 # What a nested run goes by has to hold where the store tells less, too.
 STORES = ('', '?format=simple', '?fence=off')
-
-
-def start_server(box, *options):
-    if os.environ['HOLDFAST_REDIS'] != 'yes':
-        raise Skip('this build has no engine for Redis')
-    if not shutil.which('redis-server'):
-        raise Skip('there is no redis-server')
-    directory = box.file(f'server-{len(box.processes)}')
-    os.mkdir(directory)
-    server = Server(directory, *options)
-    box.processes.append(server)
-    return server
 
 
 def nested(url, outer, inner, command='run'):
@@ -37,7 +21,7 @@ def nested(url, outer, inner, command='run'):
 
 @test
 def a_nested_run_of_the_same_name_reenters(box):
-    url = start_server(box).url
+    url = start_redis(box).url
     for store in STORES:
         told = box.expect(0, *nested(url + store, ['z'], ['z']))
         equal(told.out, 'inner\n', store)
@@ -54,7 +38,7 @@ def a_nested_run_of_the_same_name_reenters(box):
 
 @test
 def a_number_is_no_plain_lock(box):
-    url = start_server(box).url
+    url = start_redis(box).url
     for kind in ('latch', 'counter'):
         box.expect(0, '-e', url, kind, f'a {kind}', 'set', '3')
         for words in (('run', '-n'), ('run', '-n', '-F'), ('run', '-n', '-s')):
@@ -88,7 +72,7 @@ def what_nobody_can_be_told_of_is_done_once(box):
 
 @test
 def a_semaphore_of_a_stranger_is_not_called_missing(box):
-    url = start_server(box).url
+    url = start_redis(box).url
     box.processes[-1].ask('SET', 's3', '4')
     told = box.expect(64, '-e', url, 'sem', 's3', 'get').err
     contains(told, 'or, on Redis, a semaphore that another client made')
@@ -100,13 +84,13 @@ def a_semaphore_of_a_stranger_is_not_called_missing(box):
 
 @test
 def a_lease_that_is_renewed_wakes_no_guard(box):
-    url = start_server(box).url
+    url = start_redis(box).url
     box.expect(7, '-e', url, 'run', '-t', '1s', 'x', '--', 'sh', '-c', 'sleep 3; exit 7')
 
 
 @test
 def a_nested_run_that_wants_more_is_refused(box):
-    url = start_server(box).url
+    url = start_redis(box).url
     for outer, inner in ((['-s', 'z'], ['-W', 'z']), (['z'], ['-s', 'z']),
                          (['-l', 'a'], ['-l', 'a', '-l', 'b'])):
         contains(box.expect(64, *nested(url, outer, inner)).err, 'waiting would never end')
@@ -114,14 +98,14 @@ def a_nested_run_that_wants_more_is_refused(box):
 
 @test
 def a_nested_run_at_a_quorum_reenters(box):
-    servers = [start_server(box) for _ in range(3)]
+    servers = [start_redis(box) for _ in range(3)]
     url = 'quorum:' + ','.join(server.url for server in servers)
     equal(box.expect(0, *nested(url, ['z'], ['z'])).out, 'inner\n')
 
 
 @test
 def a_password_that_is_wrong_is_said_to_be_wrong(box):
-    server = start_server(box)
+    server = start_redis(box)
 
     def refused(user):
         url = server.url.replace('//', f'//{user}')
@@ -139,7 +123,7 @@ def a_password_that_is_wrong_is_said_to_be_wrong(box):
 
 @test
 def no_password_of_a_quorum_is_told(box):
-    servers = [start_server(box) for _ in range(3)]
+    servers = [start_redis(box) for _ in range(3)]
     for number, server in enumerate(servers):
         equal(server.ask('CONFIG', 'SET', 'requirepass', f's3cret{number}'), b'+OK\r\n')
     users = ('', '', 'default')
@@ -155,7 +139,7 @@ def no_password_of_a_quorum_is_told(box):
 
 @test
 def where_no_lock_outlives_its_process_run_is_named(box):
-    url = 'quorum:' + ','.join(start_server(box).url for _ in range(3))
+    url = 'quorum:' + ','.join(start_redis(box).url for _ in range(3))
     holder = box.start('-e', url, 'run', 'z', '--', 'sh', '-c', 'echo; sleep 1000')
     holder.line()
     for words in (('lock', 'z'), ('renew', 'z', 'key'), ('unlock', 'z', 'key')):
@@ -167,7 +151,7 @@ def where_no_lock_outlives_its_process_run_is_named(box):
 
 @test
 def another_name_or_store_is_not_held(box):
-    one, other = start_server(box).url, start_server(box).url
+    one, other = start_redis(box).url, start_redis(box).url
     box.expect(0, '-e', one, 'run', 'z', '--',
                COMMAND, '-e', other, 'run', 'z', '--',
                COMMAND, '-e', one, 'run', 'y', '--',
@@ -176,7 +160,7 @@ def another_name_or_store_is_not_held(box):
 
 @test
 def a_password_is_not_told_but_not_taken_away_either(box):
-    server = start_server(box)
+    server = start_redis(box)
     equal(server.ask('CONFIG', 'SET', 'requirepass', 's3cret'), b'+OK\r\n')
     for user in ('', 'default'):
         url = server.url.replace('//', f'//{user}:s3cret@')
@@ -206,7 +190,7 @@ def a_password_is_not_told_but_not_taken_away_either(box):
 
 @test
 def a_renewal_that_nobody_reads_tells_its_key_all_the_same(box):
-    url = start_server(box).url
+    url = start_redis(box).url
     key = box.expect(0, '-e', url, 'lock', '-t', '1h', 'x').out.strip()
     with open('/dev/full', 'wb') as full:
         renewed = subprocess.run([COMMAND, '-e', url, 'renew', '-t', '1h', 'x', key], stdout=full,
@@ -218,7 +202,7 @@ def a_renewal_that_nobody_reads_tells_its_key_all_the_same(box):
 
 @test
 def break_works_where_the_engine_does_not_show_who_holds(box):
-    url = 'quorum:' + ','.join(start_server(box).url for _ in range(3))
+    url = 'quorum:' + ','.join(start_redis(box).url for _ in range(3))
     contains(box.expect(1, '-e', url, 'break', '-y', 'z').err, 'nobody holds')
     holder = box.start('-e', url, 'run', '-t', '3s', 'z', '--', 'sh', '-c', 'echo; sleep 1000')
     holder.line()
@@ -232,7 +216,7 @@ def break_works_where_the_engine_does_not_show_who_holds(box):
 
 @test
 def a_lock_of_the_other_format_is_not_answered_with_the_format_that_was_said(box):
-    url = start_server(box).url
+    url = start_redis(box).url
     box.expect(0, '-e', url, 'lock', '-t', '1h', 'x')
     for words in (('try', 'x', 'true'), ('show', 'x'), ('break', '-y', 'x')):
         told = box.run('-e', url + '?format=simple', *words)
@@ -242,7 +226,7 @@ def a_lock_of_the_other_format_is_not_answered_with_the_format_that_was_said(box
 
 @test
 def a_database_that_the_server_does_not_have_is_a_wrong_url(box):
-    url = start_server(box).url
+    url = start_redis(box).url
     box.expect(0, '-e', url + '/15', 'run', 'x', 'true')
     for words in (('run', 'x', 'true'), ('lock', 'x'), ('show',), ('doctor',)):
         contains(box.expect(64, '-e', url + '/99', *words).err, 'this server has no database 99')

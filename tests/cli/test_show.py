@@ -1,17 +1,12 @@
 """show and break."""
 import json
 import os
-import pathlib
-import shutil
 import signal
 import socket
 import subprocess
-import sys
 
-from clitest import COMMAND, PATIENCE, Skip, Terminal, contains, equal, main, test, wait_until
-
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / 'interop'))
-from sides import Server  # noqa: E402
+from clitest import COMMAND, PATIENCE, Terminal, contains, equal, main, test, wait_until
+from servers import start_redis
 
 
 @test
@@ -116,24 +111,9 @@ def a_person_is_told_that_there_is_nothing(box):
         equal(box.picture(*words), [])
 
 
-def start_server(box):
-    if os.environ['HOLDFAST_REDIS'] != 'yes':
-        raise Skip('this build has no engine for Redis')
-    if not shutil.which('redis-server'):
-        raise Skip('there is no redis-server')
-    os.mkdir(box.file('server'))
-    server = Server(box.file('server'))
-    box.processes.append(server)
-    return server
-
-
-def start_redis(box):
-    return start_server(box).url
-
-
 @test
 def a_person_is_told_what_was_not_looked_for(box):
-    server = start_server(box)
+    server = start_redis(box)
     url = server.url
     equal(server.ask('HSET', 'theirs', '12345678-1234-4123-8123-123456789012:7', '1'), b':1\r\n')
     for words, beginning in (((), 'Nothing is to be seen of what holdfast took'),
@@ -153,7 +133,7 @@ def a_person_is_told_what_was_not_looked_for(box):
 
 @test
 def a_waiter_that_only_listens_has_no_name(box):
-    server = start_server(box)
+    server = start_redis(box)
     with socket.create_connection(('127.0.0.1', server.port), timeout=PATIENCE) as listener:
         listener.sendall(b'SUBSCRIBE redisson_lock__channel:{x}\r\n')
         contains(listener.recv(100), b'redisson_lock__channel')
@@ -165,7 +145,7 @@ def a_waiter_that_only_listens_has_no_name(box):
 
 @test
 def an_age_that_nobody_knows_is_not_told(box):
-    url = start_redis(box)
+    url = start_redis(box).url
     owner = box.expect(0, '-e', url, 'lock', 'x').out.strip()
     result = box.expect(75, '-e', url, 'try', 'x', 'true')
     equal(result.err, f"holdfast: 'x' is held by {owner}\n")
@@ -183,7 +163,7 @@ def an_age_that_nobody_knows_is_not_told(box):
 
 @test
 def a_person_is_told_what_cannot_be_seen_without_tokens(box):
-    url = start_redis(box) + '?fence=off'
+    url = start_redis(box).url + '?fence=off'
     owner = box.expect(0, '-e', url, 'lock', 'x').out.strip()
     for words in (), ('x*',):
         screen = Terminal(box, COMMAND, '-e', url, 'show', *words)

@@ -1,22 +1,15 @@
 """The command and a store that does not answer: what is said, and how long it takes."""
-import os
-import pathlib
-import shutil
 import signal
 import socket
-import sys
 
-from clitest import (PATIENCE, Skip, contains, equal, file_of, is_alive, main, test,
-                     test_of_a_moment, wait_until)
-
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / 'interop'))
-from sides import Server  # noqa: E402
+from clitest import (PATIENCE, contains, equal, file_of, is_alive, main, test, test_of_a_moment,
+                     wait_until)
+from servers import need_redis_engine, start_redis
 
 
 def a_port(listens):
     """A port on which nobody listens, or somebody who never says a word; nobody else gets it."""
-    if os.environ['HOLDFAST_REDIS'] != 'yes':
-        raise Skip('this build has no engine for Redis')
+    need_redis_engine()
     place = socket.socket()
     place.bind(('127.0.0.1', 0))
     if listens:
@@ -43,12 +36,7 @@ def who_waits_for_a_store_that_is_gone_is_told_so(box):
 
 @test
 def who_waits_for_replicas_is_not_told_that_the_store_is_silent(box):
-    if os.environ['HOLDFAST_REDIS'] != 'yes':
-        raise Skip('this build has no engine for Redis')
-    if not shutil.which('redis-server'):
-        raise Skip('there is no redis-server')
-    server = Server(box.path)
-    box.processes.append(server)
+    server = start_redis(box)
     process = box.start('-e', server.url + '?sync=1', 'run', '-w', f'{PATIENCE / 2}s', 'x', 'true')
     told = process.popen.stderr.readline().decode()
     contains(told, f'still waiting for {server.url}?sync=1: ')
