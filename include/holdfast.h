@@ -131,7 +131,10 @@ typedef enum hf_event_type {
     HF_EVENT_TAKEOVER = 4,   /* what an owner that is gone had was taken back */
     HF_EVENT_STORE_DOWN = 5, /* the store stopped answering: sent once, for all names (""); in turn
                                 with the next where only one of several connections is silent */
-    HF_EVENT_STORE_UP = 6    /* it has answered a question again, likewise */
+    HF_EVENT_STORE_UP = 6,   /* it has answered a question again, likewise */
+    HF_EVENT_NOT_RENEWED = 7 /* the store answers, but refuses to renew a lock (you may no longer do
+                                it, say), which is yours until its lease is over: sent once for each
+                                reason, until it is renewed again */
 } hf_event_type;
 
 typedef struct hf_event {
@@ -139,7 +142,8 @@ typedef struct hf_event {
     hf_event_type type;
     const char *name; /* the lock's name, or "" */
     uint64_t token;   /* or 0 */
-    const char *text; /* one line for a log; of STORE_DOWN, the reason where it is known */
+    const char *text; /* one line for a log; of STORE_DOWN, the reason where it is known; of
+                         NOT_RENEWED, what will be the loss's */
 } hf_event;
 
 /* Called on whichever thread the event happens; must not block, fork or call the library. The
@@ -241,7 +245,7 @@ typedef struct hf_loss {
     size_t size;
     const char *name;
     uint64_t token;
-    const char *reason; /* one line */
+    const char *reason; /* one line; the store's words, where it has refused to renew it */
 } hf_loss;
 
 /* Runs once per hold, on the client's loop, when the hold is lost, unless hf_unlock finds that out

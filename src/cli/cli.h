@@ -180,6 +180,8 @@ struct cli_session {
     int64_t silent_since_ms;    /* since when the store is known not to answer; 0: it does */
     char silence[360];          /* what is known of the reason */
     bool told_of_silence;       /* who waits has been told so */
+    int64_t refused_at_ms;      /* when the store has last begun to refuse to renew a lock */
+    char refusal[360];          /* in its words */
 };
 
 /* CLI_OK, or an exit code having said why. `owner_text` may be NULL. */

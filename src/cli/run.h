@@ -35,7 +35,7 @@ struct cli_job {
     char *outer_held; /* $HOLDFAST_HELD, as we found it */
     int proof_fd;     /* exists as long as we hold them: for nested runs; -1: none */
     bool lost;        /* set by the library */
-    char loss_reason[200];
+    char loss_reason[360];
     int64_t grace_ms, lease_ms;           /* the shortest one's length */
     int64_t granted_at_ms, held_until_ms; /* CLI_NEVER: no lease limits it */
     /* The command. */

@@ -100,11 +100,25 @@ static bool ignores_loss(const struct cli_job *job)
     return job->settings->on_lost && strcmp(job->settings->on_lost, "ignore") == 0;
 }
 
+/* Before it is lost that is what has kept it from being renewed, since it was renewed last. */
+static const char *reason_of_loss(const struct cli_job *job)
+{
+    const struct cli_session *session = job->session;
+
+    if (job->lost)
+        return job->loss_reason;
+    if (session->silent_since_ms)
+        return session->silence;
+    return session->refused_at_ms > job->held_until_ms - job->lease_ms ? session->refusal : "";
+}
+
 static void end_lost(struct cli_job *job, int64_t now)
 {
+    const char *reason = reason_of_loss(job);
+
     job->cause = CLI_LOST;
     cli_complain("'%s' %s%s%s", job->names[0], job->lost ? "is lost" : "is about to be lost",
-                 job->loss_reason[0] ? ": " : "", job->loss_reason);
+                 *reason ? ": " : "", reason);
     if (ignores_loss(job))
         return;
     /* A break leaves the lease as it was: then the grace is all there is. */

@@ -46,6 +46,9 @@ static void report_event(void *arg, const hf_event *event)
         snprintf(session->silence, sizeof(session->silence), "%s", event->text);
     } else if (event->type == HF_EVENT_STORE_UP) {
         session->silent_since_ms = 0;
+    } else if (event->type == HF_EVENT_NOT_RENEWED) {
+        session->refused_at_ms = cli_now_ms();
+        snprintf(session->refusal, sizeof(session->refusal), "%s", event->text);
     }
     if (session->muted || !session->settings->verbose)
         return;

@@ -254,8 +254,9 @@ void hf__lease_renewed(struct hf_lease *lease, int64_t asked_at_ms, bool still_o
 void hf__lease_unheard(struct hf_lease *lease);
 
 /* Before that, where the store has said, to a question that left at asked_at_ms, why it does not
- * renew this lease for now. `reason` is a sentence that lives as long as the engine: it is the
- * loss's, if the lease ends before it is confirmed again. */
+ * renew this lease for now. `reason` is a sentence that lives as long as the engine, the same
+ * pointer for the same words: its holders are told, and it is the loss's, if the lease ends before
+ * it is confirmed again. */
 void hf__lease_refused(struct hf_lease *lease, int64_t asked_at_ms, const char *reason);
 
 /* The store has confirmed, on a question that left at asked_at_ms, a lease that has this length

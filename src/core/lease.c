@@ -106,10 +106,26 @@ void hf__lease_unheard(struct hf_lease *lease)
     }
 }
 
+static void say_refused(const struct hf_claim *claim, const char *reason)
+{
+    if (claim->store_mode != HF_KEEP_NOTHING)
+        hf__host_event(&claim->client->host, HF_EVENT_NOT_RENEWED, claim->op.name,
+                       atomic_load(&claim->grant->token), reason);
+}
+
+/* A refusal is an answer, too. */
 void hf__lease_refused(struct hf_lease *lease, int64_t asked_at_ms, const char *reason)
 {
-    if (asked_at_ms > lease->asked_at_ms)
-        lease->refusal = reason;
+    if (!lease->watched || asked_at_ms <= lease->asked_at_ms)
+        return;
+    bool known = lease->refusal == reason;
+    lease->refusal = reason;
+    lease->renewing = false;
+    hf__client_heard(client_of(lease), true);
+    if (known)
+        return;
+    HF_LIST_FOREACH (link, following, &lease->holders)
+        say_refused(HF_CONTAINER(link, struct hf_claim, lease_link), reason);
 }
 
 /* Asks for a renewal, and again a sixth of the lease later if there is silence, until it is over.

@@ -71,7 +71,7 @@ static void check_lost_for(const hf_hold *hold, const struct told *told, const c
 {
     EVENTUALLY(told->losses > 0, SOON_MS);
     CHECK(!hf_held(hold));
-    CHECK(strstr(told->reason, "could not be renewed in time: Redis at 127.0.0.1"));
+    CHECK(strstr(told->reason, "its lease could not be renewed: Redis at 127.0.0.1"));
     CHECK(strstr(told->reason, why));
 }
 
@@ -117,21 +117,73 @@ TEST(a_renewal_that_is_refused_is_no_loss_before_its_lease_is_over)
     server_kill(&server);
 }
 
-/* Of what a script calls the server says itself that it may not be called. */
-TEST(a_loss_says_which_words_the_server_had_for_it)
+/* ---- reasons ---- */
+
+struct heard {
+    _Atomic int refusals, silences;
+    char text[400];
+};
+
+static void hear(void *arg, const hf_event *event)
+{
+    struct heard *heard = arg;
+
+    heard->silences += event->type == HF_EVENT_STORE_DOWN;
+    if (event->type != HF_EVENT_NOT_RENEWED)
+        return;
+    CHECK_STR(event->name, "one");
+    CHECK(event->token > 0);
+    snprintf(heard->text, sizeof(heard->text), "%s", event->text);
+    heard->refusals++;
+}
+
+/* Whatever keeps it from being renewed, the server answers: so it is not said to be silent. */
+static void check_reason(const char *command, const char *why)
 {
     struct server server = { 0 };
     struct told told = { 0 };
-    /* It is refused several times before it ends. */
-    int64_t lease_ms = 6000 * (int64_t)test_slow();
+    struct heard heard = { 0 };
+    hf_client *client = NULL;
+    char url[120];
 
-    TEST_TIMEOUT(60 + 30 * test_slow());
     server_start(&server);
-    tell(&server, "ACL SETUSER bob on >word ~* &* +@all -pexpireat");
-    hf_client *client = open_as_bob(&server, lease_ms, "");
+    tell(&server, "ACL SETUSER bob on >word ~* &* +@all");
+    snprintf(url, sizeof(url), "redis://bob:word@127.0.0.1:%d?timeout=30000", server.port);
+    /* It is refused several times before it ends. */
+    CHECK_CODE(hf_open(&client, url,
+                       &(hf_client_options){ HF_CLIENT_OPTIONS_INIT,
+                                             .lease_ms = 6000 * (int64_t)test_slow(),
+                                             .on_event = hear, .event_arg = &heard }),
+               HF_OK);
     hf_hold *hold = take_telling(client, "one", HF_MUTEX, &told);
-    check_lost_for(hold, &told, "can't run this command");
-    CHECK_CODE(hf_unlock(hold), HF_LOST);
+    tell(&server, command);
+    EVENTUALLY(heard.refusals > 0, SOON_MS);
+    CHECK(hf_held(hold));
+    CHECK(strstr(heard.text, why));
+    check_lost_for(hold, &told, why);
+    CHECK_STR(told.reason, heard.text);
+    CHECK_INT(heard.refusals, 1);
+    CHECK_INT(heard.silences, 0);
+    hf_unlock(hold);
     hf_close(client);
     server_kill(&server);
+}
+
+/* Of what a script calls the server says itself that it may not be called. */
+TEST(a_loss_says_which_words_the_server_had_for_it)
+{
+    TEST_TIMEOUT(60 + 30 * test_slow());
+    check_reason("ACL SETUSER bob -pexpireat", "can't run this command");
+}
+
+TEST(a_server_that_writes_nothing_is_not_silent)
+{
+    TEST_TIMEOUT(60 + 30 * test_slow());
+    check_reason("CONFIG SET min-replicas-to-write 1", "NOREPLICAS");
+}
+
+TEST(a_server_that_has_become_a_replica_is_not_silent)
+{
+    TEST_TIMEOUT(60 + 30 * test_slow());
+    check_reason("REPLICAOF 127.0.0.1 1", "READONLY");
 }

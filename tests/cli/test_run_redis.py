@@ -37,6 +37,25 @@ def a_nested_run_of_the_same_name_reenters(box):
 
 
 @test
+def who_may_not_renew_is_told_so(box):
+    """The store answers: it is not said to be silent, and what it says is the reason."""
+    server = start_server(box)
+    equal(server.ask('ACL', 'SETUSER', 'bob', 'on', '>word', '~*', '&*', '+@all'), b'+OK\r\n')
+    url = server.url.replace('//', '//bob:word@')
+    process = box.start('-v', '-e', url, 'run', '-t', '9s', 'x', '--', 'sh', '-c',
+                        'trap "exit 0" TERM; echo ready; while :; do sleep 0.05; done')
+    equal(process.line(), 'ready')
+    equal(server.ask('ACL', 'SETUSER', 'bob', '-pexpireat'), b'+OK\r\n')
+    result = process.end()
+    equal(result.code, 121)
+    why = f'its lease could not be renewed: Redis at {server.url.split("//")[1]}'
+    contains(result.err, f"'x': {why}")
+    contains(result.err, f"'x' is about to be lost: {why}")
+    contains(result.err, "can't run this command")
+    assert 'not answer' not in result.err, result.err
+
+
+@test
 def a_number_is_no_plain_lock(box):
     url = start_redis(box).url
     for kind in ('latch', 'counter'):

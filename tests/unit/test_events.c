@@ -1,9 +1,8 @@
-/* Events of the core: who has to wait, and a store that falls silent and comes back, each told
- * once.
- */
+/* Events of the core: who has to wait, a store that falls silent and comes back, and one that
+ * refuses to renew, each told once. */
 #include "fixture.h"
 
-static unsigned counts[HF_EVENT_STORE_UP + 1];
+static unsigned counts[HF_EVENT_NOT_RENEWED + 1];
 
 static void count(void *arg, const hf_event *event)
 {
@@ -222,5 +221,43 @@ TEST(a_silent_renewal_is_silence)
     fixture.answers_renewals = true;
     fixture_pass_ms(FIXTURE_LEASE_MS / 6);
     CHECK_INT(fixture.renewals, 3);
+    check_store(1, 1);
+}
+
+/* ---- a store that answers, but does not renew ---- */
+
+TEST(a_refusal_to_renew_is_no_silence_and_told_once)
+{
+    begin();
+    fixture.leases = true;
+    fixture.refuses_renewals_from = 1;
+    fixture.refusal = "it is not yours to renew";
+    CHECK_INT(fixture_take("a", HF_MUTEX, 1, HF_FOREVER, NULL), HF_OK);
+    fixture_pass_ms(FIXTURE_LEASE_MS * 3 / 4);
+    CHECK(fixture.renewals >= 3);
+    CHECK_INT(counts[HF_EVENT_NOT_RENEWED], 1);
+    check_store(0, 0);
+    fixture.refusal = "it is nobody's to renew";
+    fixture.refuses_renewals_from = 0;
+    fixture.answers_renewals = true;
+    fixture_pass_ms(FIXTURE_LEASE_MS / 2);
+    fixture.refuses_renewals_from = 1;
+    fixture_pass_ms(2 * FIXTURE_LEASE_MS);
+    CHECK_INT(counts[HF_EVENT_NOT_RENEWED], 2);
+    CHECK_INT(counts[HF_EVENT_LOST], 1);
+    check_store(0, 0);
+}
+
+TEST(who_refuses_after_silence_answers_again)
+{
+    begin();
+    fixture.leases = true;
+    fixture.answers_renewals = false;
+    CHECK_INT(fixture_take("a", HF_MUTEX, 1, HF_FOREVER, NULL), HF_OK);
+    fixture_pass_ms(FIXTURE_LEASE_MS * 2 / 3);
+    check_store(1, 0);
+    fixture.refuses_renewals_from = 1;
+    fixture.refusal = "it is not yours to renew";
+    fixture_pass_ms(FIXTURE_LEASE_MS);
     check_store(1, 1);
 }

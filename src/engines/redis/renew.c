@@ -235,16 +235,15 @@ static const char *read_words(const redisReply *reply, unsigned count, enum word
     return refusal;
 }
 
-/* A loss may be told with these words at any time, so they stay. NULL: there are none, or others
- * have taken all the room. */
+/* A loss may be told with these words at any time, so they stay. NULL: there are none. */
 static const char *keep_refusal(struct redis *front, const char *words)
 {
     char sentence[REDIS_REFUSAL_SIZE];
     if (!*words)
         return NULL;
     snprintf(sentence, sizeof sentence,
-             "its lease could not be renewed in time: Redis at %.100s says: %.200s",
-             front->settings.shown, words);
+             "its lease could not be renewed: Redis at %.100s says: %.200s", front->settings.shown,
+             words);
     for (unsigned i = 0; i < REDIS_REFUSALS_MOST; i++) {
         char *kept = front->refusals[i];
         if (!*kept)
@@ -252,7 +251,8 @@ static const char *keep_refusal(struct redis *front, const char *words)
         if (strcmp(kept, sentence) == 0)
             return kept;
     }
-    return NULL;
+    /* Others have taken all the room. */
+    return "its lease could not be renewed: the server refuses it";
 }
 
 static unsigned out_most(int64_t answer_took_ms)
