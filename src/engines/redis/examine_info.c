@@ -103,6 +103,18 @@ static void judge_disk(struct examiner *examiner, const redisReply *reply)
             "see its log; free some space, or mend the permissions of its directory");
 }
 
+static void judge_number_for_sync(struct examiner *examiner, long replicas)
+{
+    char what[TEXT_SIZE];
+    unsigned wanted = examiner->connection->redis->settings.replicas;
+    if (replicas >= (long)wanted)
+        return;
+    snprintf(what, sizeof what, "sync=%u waits for more replicas than follow (%ld)", wanted,
+             replicas);
+    hf__redis_danger(examiner, what, "no lock is granted (HF_UNREACHABLE)",
+                     "bring back the replicas, or say sync with as many as there are");
+}
+
 static void judge_replicas(struct examiner *examiner, const redisReply *reply)
 {
     char role[TEXT_SIZE], what[2 * TEXT_SIZE];
@@ -116,6 +128,8 @@ static void judge_replicas(struct examiner *examiner, const redisReply *reply)
     if (strcmp(role, "slave") == 0)
         hf__redis_danger(examiner, "this server is a replica", "it grants no locks",
                          "name the server that it follows");
+    else
+        judge_number_for_sync(examiner, replicas);
     if (replicas <= 0 || examiner->syncs)
         return;
     snprintf(what, sizeof what, "%ld replica%s, and the server does not wait for %s", replicas,
