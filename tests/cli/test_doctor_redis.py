@@ -209,7 +209,7 @@ def what_refuses_the_map_of_a_cluster_is_no_finding(box):
     url = patient.server.url.replace('redis:', 'redis+cluster:')
     for words in ('doctor',), ('doctor', 'app'), ('show',), ('show', 'app'), ('try', 'app', 'true'):
         for user, code, why in (('', 64, 'not part of a cluster; redis: is the URL for it'),
-                                ('bob:secret@', 77, 'NOPERM')):
+                                ('bob:secret@', 77, 'a user needs +cluster|slots: NOPERM')):
             said = box.expect(code, '-e', url.replace('//', f'//{user}'), *words)
             contains(said.err, why)
             equal(said.err.count('\n'), 1, said.err)

@@ -45,11 +45,15 @@ void hf__question_ignored(struct connection *connection, struct question *questi
 
 #define SEE "; `holdfast doctor NAME` says what lacks"
 
-/* What a user who is refused something has to be given (ACL). */
-static const char *right_that_lacks(const struct redis *redis, const redisReply *reply)
+/* What a user who is refused something has to be given (ACL). What was not sent is what waited for
+ * a cluster's map. */
+static const char *right_that_lacks(const struct redis *redis, const struct question *question,
+                                    const redisReply *reply)
 {
     switch (hf__reply_denial(reply)) {
     case REPLY_DENIES_COMMAND:
+        if (redis->cluster && !question->sent)
+            return "in a cluster a user needs +cluster|slots";
         return "this user may not call a command that it needs; `holdfast doctor` lists them";
     case REPLY_DENIES_KEYS:
         return redis->settings.simple
@@ -65,7 +69,8 @@ static const char *right_that_lacks(const struct redis *redis, const redisReply 
 }
 
 /* What the user is to do about an error of the server's. */
-static const char *advice(const struct redis *redis, int code, const redisReply *reply)
+static const char *advice(const struct redis *redis, const struct question *question, int code,
+                          const redisReply *reply)
 {
     if (redis->cluster && code == HF_ENOTSUP)
         return "this server is not part of a cluster; redis: is the URL for it";
@@ -77,7 +82,7 @@ static const char *advice(const struct redis *redis, int code, const redisReply 
                    : "the name is in use as another kind of thing; if that is a plain lock (SET NX "
                      "PX, as redis-py's), say format=simple";
     case HF_DENIED:
-        return right_that_lacks(redis, reply);
+        return right_that_lacks(redis, question, reply);
     case HF_ELIMIT:
         return "the server takes no more";
     case HF_ENOTSUP:
@@ -143,13 +148,13 @@ int hf__question_failed(const struct connection *connection, const struct questi
     /* There the server's own words are of scripts and types. */
     if (code == HF_EKIND) {
         hf__explain(error, code, 0, "Redis at %.100s: %s%s", shown, prefix,
-                    advice(connection->redis, code, reply));
+                    advice(connection->redis, question, code, reply));
         return code;
     }
     const char *words = reply->type == REDIS_REPLY_ERROR ? reply->str : "a reply of another shape";
     int length = length_of_words(words);
     hf__explain(error, code, 0, "Redis at %.100s: %s%s: %.*s", shown, prefix,
-                advice(connection->redis, code, reply), length < WORDS_MAX ? length : WORDS_MAX,
-                words);
+                advice(connection->redis, question, code, reply),
+                length < WORDS_MAX ? length : WORDS_MAX, words);
     return code;
 }
