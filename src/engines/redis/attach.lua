@@ -17,13 +17,13 @@ if ARGV[4] == 'back' then
 end
 local token = redis.call('get', last) or '0'
 
+-- The server does not undo what a script has done that it stops: who may not take away must not add.
+-- So what is going to be added is taken away first, which changes nothing.
 local function move(old, new)
-    if redis.call('hexists', lock, new) == 1 then
-        return true
-    end
     if old == 'mode' or redis.call('hexists', lock, old) == 0 then
-        return false
+        return redis.call('hexists', lock, new) == 1
     end
+    redis.call('hdel', lock, new)
     -- In this order: without any field the key would end, and its lease with it.
     redis.call('hset', lock, new, 1)
     redis.call('hdel', lock, old)
@@ -31,7 +31,7 @@ local function move(old, new)
 end
 
 local function attach_permits()
-    local count = 0
+    local count, first = 0, nil
     if not has_ids then
         return {0}
     end
@@ -40,18 +40,23 @@ local function attach_permits()
         if not ends then
             break
         end
-        redis.call('zrem', permits, id_of(from_ids, count))
+        if not first then
+            redis.call('zrem', permits, id_of(to_ids, count))
+        end
         redis.call('zadd', permits, ends, id_of(to_ids, count))
+        redis.call('zrem', permits, id_of(from_ids, count))
+        first = first or ends
         count = count + 1
     end
-    while count == 0 or redis.call('zscore', permits, id_of(to_ids, count)) do
-        if not redis.call('zscore', permits, id_of(to_ids, count)) then
+    -- Nothing, or they have been taken over before.
+    while not first or redis.call('zscore', permits, id_of(to_ids, count)) do
+        first = first or redis.call('zscore', permits, id_of(to_ids, 0))
+        if not first then
             return {0}
         end
         count = count + 1
     end
-    local ends = tonumber(redis.call('zscore', permits, id_of(to_ids, 0)))
-    return {1, token, ends - now_ms, 'permit', count}
+    return {1, token, tonumber(first) - now_ms, 'permit', count}
 end
 
 local function attach_rw()

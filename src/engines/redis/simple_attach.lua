@@ -7,6 +7,8 @@ local left = redis.call('pttl', KEYS[1])
 if holder == ARGV[1] and left > 0 then
     redis.call('set', KEYS[1], ARGV[2], 'px', left)
 elseif holder ~= ARGV[2] then
-    return {0}
+    -- Who may not look does not know.
+    local unknown = type(holder) == 'table' and not string.find(holder.err, 'WRONGTYPE', 1, true)
+    return unknown and holder or {0}
 end
 return {1, redis.call('get', KEYS[2]) or '0', left}
