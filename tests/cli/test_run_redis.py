@@ -39,7 +39,7 @@ def a_nested_run_of_the_same_name_reenters(box):
 @test
 def who_may_not_renew_is_told_so(box):
     """The store answers: it is not said to be silent, and what it says is the reason."""
-    server = start_server(box)
+    server = start_redis(box)
     equal(server.ask('ACL', 'SETUSER', 'bob', 'on', '>word', '~*', '&*', '+@all'), b'+OK\r\n')
     url = server.url.replace('//', '//bob:word@')
     process = box.start('-v', '-e', url, 'run', '-t', '9s', 'x', '--', 'sh', '-c',
@@ -70,7 +70,7 @@ def a_number_is_no_plain_lock(box):
 
 @test
 def what_nobody_can_be_told_of_is_done_once(box):
-    server = start_server(box)
+    server = start_redis(box)
     server.ask('ACL', 'SETUSER', 'mute', 'on', '>word', '~*', 'resetchannels', '+@all')
     url = server.url.replace('//', '//mute:word@')
     for words in (('counter', 'c', 'set', '2'), ('counter', 'c', 'add', '3'),
