@@ -1,7 +1,6 @@
 /* Renewals that the server refuses, by its access control lists: that is no loss before the lease
  * is over, the reason of the loss then says why, and nobody else's renewals fail with them. */
-#include "conformance.h"
-#include "server.h"
+#include "quorum.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -186,4 +185,26 @@ TEST(a_server_that_has_become_a_replica_is_not_silent)
 {
     TEST_TIMEOUT(60 + 30 * test_slow());
     check_reason("REPLICAOF 127.0.0.1 1", "READONLY");
+}
+
+/* One of three is no reason to lose it, two are. */
+TEST(a_loss_at_a_quorum_says_what_its_servers_say)
+{
+    struct server servers[QUORUM_SERVERS] = { 0 };
+    struct told told = { 0 };
+    int64_t lease_ms = 6000 * (int64_t)test_slow();
+
+    TEST_TIMEOUT(60 + 30 * test_slow());
+    quorum_start(servers);
+    hf_client *client = quorum_open(servers, SLOW_MS, lease_ms);
+    hf_hold *hold = take_telling(client, "one", HF_MUTEX, &told);
+    int64_t before_ms = monotonic_ms() + hf_remaining_ms(hold);
+    tell(&servers[1], "ACL SETUSER default -pexpireat");
+    EVENTUALLY(is_renewed(hold, before_ms) && refusals(&servers[1]) > 0, SOON_MS);
+    CHECK_INT(told.losses, 0);
+    tell(&servers[2], "ACL SETUSER default -pexpireat");
+    check_lost_for(hold, &told, "can't run this command");
+    hf_unlock(hold);
+    hf_close(client);
+    quorum_end(servers);
 }

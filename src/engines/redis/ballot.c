@@ -213,6 +213,26 @@ void hf__ballot_review(struct ballot *ballot)
         hf__lease_renewed(lease, asked_at_ms, true);
 }
 
+/* A loss is on its way when so many refuse that the others are no majority. They may do so for
+ * different reasons; the first one's is told. */
+void hf__ballot_note_refusal(struct ballot *ballot, int64_t asked_at_ms)
+{
+    const struct quorum *quorum = ballot->quorum;
+    const char *reason = NULL;
+    unsigned refused = 0;
+    if (!ballot->op || ballot->open || !ballot->taking)
+        return;
+    for (unsigned i = quorum->count; i-- > 0;) {
+        const struct vote *vote = &ballot->votes[i];
+        if (!vote->refusal || vote->refused_at_ms <= vote->held_since_ms)
+            continue;
+        reason = vote->refusal;
+        refused++;
+    }
+    if (quorum->count - refused < quorum->majority)
+        hf__lease_refused(&ballot->op->own_lease, asked_at_ms, reason);
+}
+
 /* ---- what the core asks ---- */
 
 void hf__quorum_attempt(struct hf_engine *engine, struct hf_op *op)

@@ -38,6 +38,8 @@ struct vote {
     int64_t lost_at_ms;    /* when a renewal has said so */
     int64_t held_since_ms; /* when the question left by which it was last confirmed, or NOT_HELD */
     int64_t forgotten_ms;  /* what is there has ended by itself then */
+    const char *refusal;   /* why it was refused to be renewed last, or NULL */
+    int64_t refused_at_ms; /* when that question left */
 };
 
 struct ballot {
@@ -99,6 +101,8 @@ struct ballot *hf__ballot_of(const struct hf_op *op);
 /* A vote has been answered; has been renewed or lost. */
 void hf__ballot_judge(struct ballot *ballot, struct vote *vote);
 void hf__ballot_review(struct ballot *ballot);
+/* One has refused, to a question that left then, to be renewed. */
+void hf__ballot_note_refusal(struct ballot *ballot, int64_t asked_at_ms);
 /* A change that was out is answered. */
 void hf__ballot_unpin(struct ballot *ballot);
 /* The core is not to hear of any of them any more: what is left is given back. */

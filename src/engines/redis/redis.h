@@ -204,6 +204,7 @@ void hf__redis_examine(struct hf_engine *engine, struct hf_examination *examinat
 
 /* ballot.c: its word on a lease, and the least that its token may be. */
 void hf__vote_renewed(struct hf_op *op, int64_t asked_at_ms, bool still_ours);
+void hf__vote_refused(struct hf_op *op, int64_t asked_at_ms, const char *reason);
 uint64_t hf__vote_least_token(const struct hf_op *op);
 /* quorum_examine.c: its remark. */
 void hf__quorum_remark(struct hf_examination *part, const hf_remark *remark);

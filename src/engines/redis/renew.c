@@ -281,7 +281,9 @@ static void answered(struct connection *connection, struct question *question,
             take_word(redis, op, question->sent_at_ms, words[i] == OURS);
             continue;
         }
-        if (why)
+        if (why && redis->quorum)
+            hf__vote_refused(op, question->sent_at_ms, why);
+        else if (why)
             hf__lease_refused(&op->own_lease, question->sent_at_ms, why);
         get_no_word(redis, op);
     }

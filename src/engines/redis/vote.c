@@ -172,6 +172,14 @@ void hf__vote_renewed(struct hf_op *op, int64_t asked_at_ms, bool still_ours)
     hf__ballot_review(vote->ballot);
 }
 
+void hf__vote_refused(struct hf_op *op, int64_t asked_at_ms, const char *reason)
+{
+    struct vote *vote = HF_CONTAINER(op, struct vote, op);
+    vote->refusal = reason;
+    vote->refused_at_ms = asked_at_ms;
+    hf__ballot_note_refusal(vote->ballot, asked_at_ms);
+}
+
 /* ---- beginning and ending ---- */
 
 /* The name is the ballot's: what is left of it may outlive the core's claim. */
