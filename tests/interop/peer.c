@@ -2,7 +2,7 @@
  *
  *     THREAD VERB ARGUMENT...        is answered by        THREAD ANSWER
  *
- * Other libraries' programs understand the same orders, so every scene can be played with the sides
+ * Other libraries' programs understand the same orders, so most scenes can be played with the sides
  * exchanged. Usage: peer URL LEASE_MS */
 #include <dirent.h>
 #include <holdfast.h>

@@ -2,9 +2,8 @@
 protects; and about who is let in by nothing but a message."""
 
 import pathlib
-import socket
 
-from sides import FOR_EVER, LONG_LEASE_MS, PATIENCE, equal
+from sides import FOR_EVER, LONG_LEASE_MS, equal
 
 
 def count_up(stage, sides, name, kind, threads, times):
@@ -33,7 +32,7 @@ def both_count_with_one_unit(stage, one, other, name):
     other.want("1", "a", "units", name)
 
 
-def a_downgrade_lets_readers_in(stage, one, other, name):
+def a_downgrade_of_ours_lets_readers_in(stage, one, other, name):
     """The lease is longer than anybody's patience, so nothing but the message ends the wait of a
     Redisson in time."""
     for _ in range(3):
@@ -48,45 +47,45 @@ def a_downgrade_lets_readers_in(stage, one, other, name):
     stage.check_free(name)
 
 
-class Ear:
-    """Hears what is said on a channel."""
-
-    def __init__(self, server, channel):
-        self.stream = socket.create_connection(("127.0.0.1", server.port), timeout=PATIENCE)
-        self.heard = b""
-        self.stream.sendall(f"SUBSCRIBE {channel}\r\n".encode())
-        self.hear(b":1\r\n")
-
-    def hear(self, what):
-        while what not in self.heard:
-            more = self.stream.recv(4096)
-            equal(more != b"", True, "whether the server goes on")
-            self.heard += more
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *what):
-        self.stream.close()
+def a_redisson_that_reads_what_it_writes_is_a_writer_to_us(stage, one, other, name):
+    """Until it stops writing, which is how it downgrades: it tells nobody, so ours has to look. From
+    then on it is a reader, also when ours has come and gone."""
+    other.want("ok", "a", "lock", "write", name, 0, LONG_LEASE_MS)
+    other.want("ok", "a", "lock", "read", name, 0, LONG_LEASE_MS)
+    one.want("busy", "b", "lock", "read", name, 0, 0)
+    one.want("busy", "b", "lock", "write", name, 0, 0)
+    one.tell("b", "lock", "read", name, FOR_EVER, LONG_LEASE_MS)
+    stage.wait_for_a_listener(name, "redisson_rwlock")
+    other.want("ok", "a", "unlock", "write", name)
+    equal(one.answer("b"), "ok", f"{one.what} who waits to read")
+    one.want("busy", "c", "lock", "write", name, 0, 0)
+    one.want("ok", "b", "unlock", "read", name)
+    one.want("busy", "c", "lock", "write", name, 0, 0)
+    other.want("ok", "a", "unlock", "read", name)
+    one.want("ok", "c", "lock", "write", name, 0, LONG_LEASE_MS)
+    one.want("ok", "c", "unlock", "write", name)
+    stage.check_free(name)
 
 
-def what_is_broken_wakes_who_waits(stage, one, other, name):
-    """The lease is longer than anybody's patience. A Redisson waits for the message alone; ours
-    looks from time to time, so that what it is told is heard here."""
+def what_we_break_wakes_who_waits(stage, one, other, name):
+    """Whoever holds it. The lease is longer than anybody's patience, and a Redisson waits for the
+    message alone."""
+    del other
+    ours, theirs = stage.holdfast, stage.redisson
     for _ in range(3):
         one.want("ok", "a", "lock", "mutex", name, 0, LONG_LEASE_MS)
-        other.tell("b", "lock", "mutex", name, FOR_EVER, LONG_LEASE_MS)
+        theirs.tell("b", "lock", "mutex", name, FOR_EVER, LONG_LEASE_MS)
         stage.wait_for_a_listener(name)
-        with Ear(stage.server, f"redisson_lock__channel:{{{name}}}") as ear:
-            one.want("ok", "x", "force", "mutex", name)
-            ear.hear(b"$7\r\nmessage\r\n")
-        equal(other.answer("b"), "ok", f"{other.what} who waits")
+        ours.want("ok", "x", "force", "mutex", name)
+        equal(theirs.answer("b"), "ok", f"{theirs.what} who waits")
         one.want("lost", "a", "unlock", "mutex", name)
-        other.want("1", "b", "holds", "mutex", name)
-        other.want("ok", "b", "unlock", "mutex", name)
+        theirs.want("1", "b", "holds", "mutex", name)
+        theirs.want("ok", "b", "unlock", "mutex", name)
     stage.check_free(name)
 
 
 # (function, whether it is played with the sides exchanged, too)
 COUNTS = [(both_count_with_one_permit, False), (both_count_with_one_unit, False)]
-SCENES = [*COUNTS, (a_downgrade_lets_readers_in, True), (what_is_broken_wakes_who_waits, True)]
+SCENES = [*COUNTS, (a_downgrade_of_ours_lets_readers_in, False),
+          (a_redisson_that_reads_what_it_writes_is_a_writer_to_us, False),
+          (what_we_break_wakes_who_waits, True)]

@@ -2,7 +2,7 @@
  *
  *     THREAD VERB ARGUMENT...        is answered by        THREAD ANSWER
  *
- * The same orders as peer.c, so that every scene can be played with the sides exchanged. */
+ * The same orders as peer.c, so that most scenes can be played with the sides exchanged. */
 import java.io.BufferedReader;
 import java.io.InputStreamReader;
 import java.net.URI;
@@ -17,7 +17,6 @@ import java.util.concurrent.TimeUnit;
 import org.redisson.Redisson;
 import org.redisson.api.RLock;
 import org.redisson.api.RPermitExpirableSemaphore;
-import org.redisson.api.RReadWriteLock;
 import org.redisson.api.RedissonClient;
 import org.redisson.config.BaseConfig;
 import org.redisson.config.BaseMasterSlaveServersConfig;
@@ -139,12 +138,6 @@ public final class Peer {
         }
     }
 
-    /* As Redisson does it: who writes may read, too, and then stops writing. */
-    private static String downgrade(RReadWriteLock lock, long leaseMs) {
-        lock.readLock().lock(leaseMs, TimeUnit.MILLISECONDS);
-        return unlock(lock.writeLock());
-    }
-
     /* A permit has a lease, which nobody renews: longer than anybody's patience. */
     private static void enter(String kind, String name) throws Exception {
         if (kind.equals("permit")) {
@@ -201,8 +194,6 @@ public final class Peer {
             return lock(lockOf(word[1], word[2]), Long.parseLong(word[3]), Long.parseLong(word[4]));
         case "unlock":
             return unlock(lockOf(word[1], word[2]));
-        case "downgrade":
-            return downgrade(client.getReadWriteLock(word[1]), Long.parseLong(word[2]));
         case "force":
             return lockOf(word[1], word[2]).forceUnlock() ? "ok" : "lost";
         case "holds":
