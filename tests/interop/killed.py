@@ -15,8 +15,15 @@ PLACE_MS = 10000
 AT_ONCE_S = 5 * SLOW
 # A lease, and then some for who looks only now and then.
 BURIED_AT_MOST_S = LEASE_MS / 1000 + 6 * SLOW
+# Since this version, who waits in a fair queue looks when the lease is over that it saw last;
+# before, it may sleep until it is told.
+LOOKING_SINCE = (3, 32)
 # About a hundred are needed in that time; who spins asks thousands.
 COMMANDS_AT_MOST = 500
+
+
+def version_of(redisson):
+    return tuple(map(int, redisson.what.split()[1].split(".")))
 
 
 def line_up_and_kill(stage, holder, victim, heir, name):
@@ -96,7 +103,7 @@ def score(stage, name, place):
 def who_has_waited_for_long_behind_us_looks_when_our_place_is_over(stage, one, other, name):
     """Redisson lets go, tells ours, who is dead, and nobody of ours comes by. Our place is shorter
     than its wait, and began anew all the time: it has to know when that would have ended."""
-    if tuple(map(int, other.what.split()[1].split("."))) >= (3, 32):
+    if version_of(other) >= LOOKING_SINCE:
         raise Skip("this Redisson sleeps for as long as the lease that it has seen")
     with stage.another_holdfast() as victim:
         other.want("ok", "a", "lock", "fair", name, 0, LONG_LEASE_MS)
@@ -112,8 +119,9 @@ def who_has_waited_for_long_behind_us_looks_when_our_place_is_over(stage, one, o
 
 def hold_and_let_wait(stage, dead, heir, name):
     """(who waits, kind, name), for each kind. The permit of a Redisson is renewed by nobody."""
+    looks = heir is stage.holdfast or version_of(heir) >= LOOKING_SINCE
     bargains = [(heir, kind, f"{name}/{kind}/{heir.what.split()[0]}")
-                for kind in (*CHANNELS, "fair")]
+                for kind in (*CHANNELS, *(["fair"] if looks else []))]
     for _, kind, held in bargains:
         if kind == "permit":
             dead.want("ok", kind, "permits", held, 1)

@@ -48,8 +48,8 @@ def a_downgrade_of_ours_lets_readers_in(stage, one, other, name):
 
 
 def a_redisson_that_reads_what_it_writes_is_a_writer_to_us(stage, one, other, name):
-    """Until it stops writing, which is how it downgrades: it tells nobody, so ours has to look. From
-    then on it is a reader, also when ours has come and gone."""
+    """Until it stops writing, which is how it downgrades: it tells nobody, so ours has to look.
+    From then on it is a reader, also when ours has come and gone."""
     other.want("ok", "a", "lock", "write", name, 0, LONG_LEASE_MS)
     other.want("ok", "a", "lock", "read", name, 0, LONG_LEASE_MS)
     one.want("busy", "b", "lock", "read", name, 0, 0)
