@@ -180,7 +180,7 @@ TEST(a_token_that_is_none_spoils_no_other)
         CHECK_INT(told[i].code, HF_OK);
         give_back(told[i].hold);
     }
-    CHECK_INT(told[1].code, HF_EINTERNAL);
+    CHECK_INT(told[1].code, HF_EKIND);
     CHECK_INT(told[3].code, HF_EKIND);
     for (int i = 0; i < 5; i++)
         CHECK_INT(number(&server, "EXISTS ", names[i], ""), 0);

@@ -129,6 +129,48 @@ TEST(a_type_that_no_lock_has_is_named)
     server_kill(&server);
 }
 
+/* What an application keeps where a lock has its token. */
+static void refuse_for_its_token(hf_client *client, hf_mode mode)
+{
+    hf_hold *hold = NULL;
+
+    CHECK_ERROR(hf_lock(client, "user", HF_FOREVER, LOCK_OPTIONS(.mode = mode, .limit = 3), &hold),
+                HF_EKIND);
+    CHECK(strstr(hf_last_error()->text, "\"user\"") != NULL);
+    /* The lock beside it, its token, and this. */
+    CHECK(server_says(&server, "DBSIZE", ":3"));
+}
+
+TEST(a_token_that_is_none_is_that_locks_matter)
+{
+    static const char *const made[] = { "SET redisson_lock_token:{user} text",
+                                        "RPUSH redisson_lock_token:{user} a" };
+    static const hf_mode modes[] = { HF_MUTEX, HF_FAIR, HF_READ, HF_WRITE, HF_PERMIT };
+    int of_beside = 0;
+
+    server_start(&server);
+    hf_client *client = open_on(""), *simple = open_on("&format=simple");
+    hf_hold *beside = take(client, "beside", HF_MUTEX, 0);
+    CHECK_CODE(hf_inspect(client, NULL, any_entry, &of_beside), HF_OK);
+    CHECK(of_beside > 0);
+    for (size_t i = 0; i < sizeof(made) / sizeof(made[0]); i++) {
+        tell("DEL redisson_lock_token:{user}");
+        tell(made[i]);
+        for (size_t j = 0; j < sizeof(modes) / sizeof(modes[0]); j++) {
+            test_note("%s, mode %d", made[i], (int)modes[j]);
+            refuse_for_its_token(client, modes[j]);
+        }
+        refuse_for_its_token(simple, HF_MUTEX);
+        int entries = 0;
+        CHECK_CODE(hf_inspect(client, NULL, any_entry, &entries), HF_OK);
+        CHECK_INT(entries, of_beside);
+    }
+    give_back(beside);
+    hf_close(simple);
+    hf_close(client);
+    server_kill(&server);
+}
+
 TEST(a_lock_of_java_is_broken_and_shown)
 {
     static const char *const made[] = {

@@ -46,7 +46,7 @@ if not held and first and first ~= me then
     first = redis.call('lindex', queue, 0)
 end
 if ours or not held and (not first or first == me) then
-    local token = ours and redis.call('get', last) or next_token(last, ARGV[3], me)
+    local token = ours and last_token(last) or next_token(last, ARGV[3], me)
     redis.call('hset', lock, me, 1)
     redis.call('pexpire', lock, ARGV[2])
     if ARGV[4] == '2' then

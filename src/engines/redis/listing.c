@@ -86,9 +86,10 @@ static void member_answered(struct connection *connection, struct question *ques
 {
     struct redis *redis = connection->redis;
     struct listing *listing = question->listing;
+    bool is_no_lock = hf__reply_is_array(reply, 1) || (reply && hf__reply_code(reply) == HF_EKIND);
     if (hf__reply_is_array(reply, PARTS))
         show_member(listing, question->memory, reply->element);
-    if (!hf__reply_is_array(reply, 1) && !listing->failed)
+    else if (!is_no_lock && !listing->failed)
         hf__listing_fail(connection, question, reply, listing);
     hf__question_free(redis, question);
     if (--listing->looks_out == 0)

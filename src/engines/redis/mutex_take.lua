@@ -40,7 +40,7 @@ local function take(lock, last, queue, token_ms, queue_ms, field, lease_ms, wait
         local others = is_ours(fields[1]) and 0 or 1
         return {0, redis.call('pttl', lock), others}
     end
-    local token = ours and redis.call('get', last) or next_token(last, token_ms, field)
+    local token = ours and last_token(last) or next_token(last, token_ms, field)
     redis.call('hset', lock, field, '1')
     redis.call('pexpire', lock, lease_ms)
     if waits == '2' then

@@ -76,6 +76,8 @@ static const char *advice(const struct redis *redis, const struct question *ques
         return "this server is not part of a cluster; redis: is the URL for it";
     switch (code) {
     case HF_EKIND:
+        if (strstr(hf__reply_text(reply), "last token"))
+            return "the key of its token, " REDIS_TOKEN_PREFIX ":{NAME}, has something else in it";
         return redis->settings.simple
                    ? "the name is in use as something else than a plain lock, which format=simple "
                      "and quorum: are for"

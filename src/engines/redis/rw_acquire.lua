@@ -39,7 +39,7 @@ if not ours and (left ~= 0 or is_behind(place, mode == 'read' and 'write ' or ''
     return {0, left ~= 0 and left or -1}
 end
 leave_line(place)
-local token = (ours or mode == 'read') and redis.call('get', last) or next_token(last, ARGV[3], field)
+local token = (ours or mode == 'read') and last_token(last) or next_token(last, ARGV[3], field)
 if mode == 'write' then
     redis.call('hset', lock, 'mode', 'write', writer, 1)
     redis.call('pexpire', lock, lease)

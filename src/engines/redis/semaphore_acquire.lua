@@ -62,7 +62,7 @@ end
 -- The server does not undo what a script has done that it stops. So what it may stop comes before
 -- what counts, and that is undone here: the permits are taken and counted, or neither.
 leave_line(place)
-local token = ours and redis.call('get', last) or next_token(last, ARGV[3], ARGV[8])
+local token = ours and last_token(last) or next_token(last, ARGV[3], ARGV[8])
 local others_wait, left = redis.call('exists', queue) == 1, redis.call('pttl', lock)
 
 local function take()

@@ -20,6 +20,9 @@ local function take(lock, last, owner, lease_ms, token_ms, least)
     end
     local token = redis.call('get', last)
     local number, clock = tonumber(token or '0'), 0
+    if not number then
+        error('WRONGTYPE its last token is no number', 0)
+    end
     if not (holder and token) then
         -- Clocks differ, so several servers go on by their tokens alone, and those are soon the same.
         if not (token and least) then

@@ -22,22 +22,28 @@ local function counted_on(key, last, now, quarter)
         redis.call('incrby', key, string.format('%d', now - last))
 end
 
+-- Or false: there is none.
+local function last_token(key)
+    local last = redis.call('get', key)
+    return last and (tonumber(last) or error('WRONGTYPE its last token is no number', 0))
+end
+
 -- For who wants none no key is made, and the number only tells one grant from the next. A key that is
 -- there is somebody else's, whose tokens go on rising.
 local function next_token(key, token_ms, field)
     clock = clock or redis.call('time')
     local number = microseconds(clock)
-    local last = redis.call('get', key)
+    local last = last_token(key)
     if not last then
         if wants_token(field) then
             redis.call('set', key, string.format('%.0f', number), 'px', token_ms)
         end
         return number
     end
-    local behind = tonumber(last) >= number
+    local behind = last >= number
     -- Its life begins anew four times a life, and at each grant as long as the clock is behind. A
     -- counter without an end is a Java client's, and must not begin again at 1 one day.
-    if (behind or tonumber(last) < quarter_of(number, token_ms)) and
+    if (behind or last < quarter_of(number, token_ms)) and
         redis.call('pttl', key) >= 0 then
         redis.call('pexpire', key, token_ms)
     end
