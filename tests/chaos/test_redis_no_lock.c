@@ -137,6 +137,7 @@ static void refuse_for_its_token(hf_client *client, hf_mode mode)
     CHECK_ERROR(hf_lock(client, "user", HF_FOREVER, LOCK_OPTIONS(.mode = mode, .limit = 3), &hold),
                 HF_EKIND);
     CHECK(strstr(hf_last_error()->text, "\"user\"") != NULL);
+    CHECK(strstr(hf_last_error()->text, "WRONGTYPE") == NULL);
     /* The lock beside it, its token, and this. */
     CHECK(server_says(&server, "DBSIZE", ":3"));
 }
