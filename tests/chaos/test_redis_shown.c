@@ -296,16 +296,24 @@ TEST(who_is_not_connected_is_shown_by_its_key)
     server_kill(&server);
 }
 
-TEST(who_may_not_ask_is_shown_keys)
+static hf_client *open_without(const char *right)
 {
-    char url[160];
-    server_start(&server);
-    hf_client *client = open_with(""), *poor = NULL;
+    char words[120], url[160];
+    hf_client *client = NULL;
 
-    CHECK(server_says(&server, "ACL SETUSER poor on >secret ~* &* +@all -client|list", "+OK"));
+    snprintf(words, sizeof(words), "ACL SETUSER poor on >secret ~* &* +@all -%s", right);
+    CHECK(server_says(&server, words, "+OK"));
     const char *address = strstr(server_url(&server, 20000), "://") + 3;
     snprintf(url, sizeof(url), "redis://poor:secret@%s", address);
-    CHECK_CODE(hf_open(&poor, url, NULL), HF_OK);
+    CHECK_CODE(hf_open(&client, url, NULL), HF_OK);
+    return client;
+}
+
+TEST(who_may_not_ask_is_shown_keys)
+{
+    server_start(&server);
+    hf_client *client = open_with(""), *poor = open_without("client|list");
+
     hf_hold *hold = take(client, "one", HF_MUTEX, 0);
     CHECK_INT(look(poor, "one")->holders, 1);
     const struct seen *holder = find_role(look(poor, "one"), HF_ROLE_HOLDER, 0);
@@ -313,6 +321,43 @@ TEST(who_may_not_ask_is_shown_keys)
     CHECK_CODE(hf_inspect(poor, NULL, count_entry, &(struct census){ 0 }), HF_OK);
     give_back(hold);
     hf_close(poor);
+    hf_close(client);
+    server_kill(&server);
+}
+
+static void wait_for_ever(void *arg)
+{
+    hf_hold *hold;
+
+    (void)arg;
+    parent_wait_for("wait");
+    hf_lock(open_with(""), "one", HF_FOREVER, NULL, &hold);
+}
+
+/* The queue lives on with who still waits in it. */
+TEST(a_killed_waiter_is_shown_no_more)
+{
+    struct child dying;
+    struct outcome outcome = { 0 };
+    server_start(&server);
+    child_start(&dying, wait_for_ever, NULL);
+    hf_client *client = open_with(""), *other = open_with(""), *poor = open_without("pubsub");
+
+    hf_hold *hold = take(client, "one", HF_MUTEX, 0);
+    child_say(&dying, "wait");
+    EVENTUALLY(waiters(client, "one") == 1, SOON_MS);
+    CHECK_CODE(hf_lock_async(other, "one", HF_FOREVER, NULL, record_outcome, &outcome, NULL),
+               HF_OK);
+    EVENTUALLY(waiters(client, "one") == 2, SOON_MS);
+    child_kill(&dying);
+    EVENTUALLY(waiters(client, "one") == 1, SOON_MS);
+    CHECK_INT(waiters(poor, "one"), 2);
+    CHECK(server_says(&server, "EXISTS holdfast_lock_queue:{one}", ":1"));
+    give_back(hold);
+    WAIT_OUTCOME(&outcome);
+    give_back(outcome.hold);
+    hf_close(poor);
+    hf_close(other);
     hf_close(client);
     server_kill(&server);
 }

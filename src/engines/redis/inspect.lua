@@ -30,6 +30,18 @@ local function places()
     return waiters
 end
 
+-- Before it has a place a client of ours listens to its inbox at this server, as who grants it the lock
+-- relies on, too. Who may not ask is shown all of them.
+local lives = {}
+local function may_live(field)
+    local client = string.sub(field, 1, 36)
+    if lives[client] == nil then
+        local counts = is_ours(field) and redis.pcall('pubsub', 'numsub', 'holdfast:' .. client)
+        lives[client] = not counts or counts[2] ~= 0
+    end
+    return lives[client]
+end
+
 local function show_mutex()
     local holders, waiters = {}, {}
     local fair = redis.call('lrange', ARGV[2], 0, 9999)
@@ -42,11 +54,13 @@ local function show_mutex()
     -- has it.
     local ours = redis.call('zrange', ARGV[1], 0, 9999, 'withscores')
     for i = 1, #ours, 2 do
-        waiters[#waiters + 1] = {'mutex', 0, ours[i], age_of(ours[i + 1])}
+        if may_live(ours[i]) then
+            waiters[#waiters + 1] = {'mutex', 0, ours[i], age_of(ours[i + 1])}
+        end
     end
     -- The other queue, and the channel, are those of "name" as well as of "{name}".
     local in_use = #holders + #waiters > 0 and 1 or 0
-    local listeners = redis.call('pubsub', 'shardnumsub', channel)[2]
+    local listeners = redis.pcall('pubsub', 'shardnumsub', channel)[2] or 0
     if holders[1] and not is_ours(holders[1][3]) then
         listeners = listeners - #waiters
     end
