@@ -20,13 +20,34 @@ static long count(const struct server *server, const char *command)
     return strtol(line + 1, NULL, 10);
 }
 
-static void take_two(hf_client *client, struct told *told)
+/* A client that has taken "beside" and "one". */
+struct scene {
+    struct server server;
+    hf_client *client;
+    struct told told[2];
+};
+
+static void take_two(struct scene *scene)
 {
-    ask(client, "beside", 0, &told[0]);
-    ask(client, "one", 0, &told[1]);
-    turn_until_told(client, told, 2);
-    CHECK_INT(told[0].code, HF_OK);
-    CHECK_INT(told[1].code, HF_OK);
+    struct told *told = scene->told;
+
+    told[0] = told[1] = (struct told){ 0 };
+    ask(scene->client, "beside", 0, &told[0]);
+    ask(scene->client, "one", 0, &told[1]);
+    turn_until_told(scene->client, told, 2);
+}
+
+static void begin(struct scene *scene)
+{
+    server_start(&scene->server);
+    scene->client = open_at(&scene->server, 30000);
+    take_two(scene);
+}
+
+static void end(struct scene *scene)
+{
+    hf_close(scene->client);
+    server_kill(&scene->server);
 }
 
 static int begin_to_wait(const struct server *server)
@@ -55,134 +76,118 @@ static long scripts(const struct server *server)
            server_counts(server, "commandstats", "cmdstat_evalsha:calls=");
 }
 
+static void check_is_the_waiters(const struct server *server)
+{
+    CHECK_INT(count(server, "HLEN one"), 1);
+    CHECK_INT(count(server, "HEXISTS one " WAITER ":7"), 1);
+    CHECK_INT(count(server, "EXISTS holdfast_lock_queue:{one}"), 0);
+}
+
 TEST(what_nobody_waits_for_is_given_back_without_a_script)
 {
-    struct server server = { 0 };
-    struct told told[2] = { 0 };
+    struct scene scene = { 0 };
 
-    server_start(&server);
-    hf_client *client = open_at(&server, 30000);
-    take_two(client, told);
-    long before = scripts(&server);
-    hf_unlock_nowait(told[0].hold);
-    CHECK_CODE(hf_unlock(told[1].hold), HF_OK);
-    CHECK_INT(scripts(&server), before);
-    CHECK_INT(count(&server, "EXISTS one beside"), 0);
-    hf_close(client);
-    server_kill(&server);
+    begin(&scene);
+    long before = scripts(&scene.server);
+    hf_unlock_nowait(scene.told[0].hold);
+    CHECK_CODE(hf_unlock(scene.told[1].hold), HF_OK);
+    CHECK_INT(scripts(&scene.server), before);
+    CHECK_INT(count(&scene.server, "EXISTS one beside"), 0);
+    end(&scene);
 }
 
 TEST(who_began_to_wait_meanwhile_is_given_it)
 {
-    struct server server = { 0 };
-    struct told told[2] = { 0 };
+    struct scene scene = { 0 };
 
-    server_start(&server);
-    hf_client *client = open_at(&server, 30000);
-    take_two(client, told);
-    uint64_t token = hf_token(told[1].hold);
-    int fd = begin_to_wait(&server);
-    hf_unlock_nowait(told[0].hold);
-    CHECK_CODE(hf_unlock(told[1].hold), HF_OK);
+    begin(&scene);
+    uint64_t token = hf_token(scene.told[1].hold);
+    int fd = begin_to_wait(&scene.server);
+    hf_unlock_nowait(scene.told[0].hold);
+    CHECK_CODE(hf_unlock(scene.told[1].hold), HF_OK);
     CHECK(hear_grant(fd) > token);
-    CHECK_INT(count(&server, "HEXISTS one " WAITER ":7"), 1);
-    CHECK_INT(count(&server, "EXISTS beside"), 0);
+    check_is_the_waiters(&scene.server);
+    CHECK_INT(count(&scene.server, "EXISTS beside"), 0);
     close(fd);
-    hf_close(client);
-    server_kill(&server);
+    end(&scene);
 }
 
 /* Who takes both again in the turn in which it gives them back is before him once. */
 TEST(who_waits_is_before_who_comes_again_and_again)
 {
-    struct server server = { 0 };
-    struct told told[2] = { 0 };
+    struct scene scene = { 0 };
 
-    server_start(&server);
-    hf_client *client = open_at(&server, 30000);
-    take_two(client, told);
-    int fd = begin_to_wait(&server);
+    begin(&scene);
+    int fd = begin_to_wait(&scene.server);
     for (int i = 0; i < 2; i++) {
-        CHECK_INT(told[1].code, HF_OK);
-        hf_unlock_nowait(told[0].hold);
-        hf_unlock_nowait(told[1].hold);
-        told[0] = told[1] = (struct told){ 0 };
-        ask(client, "beside", 0, &told[0]);
-        ask(client, "one", 0, &told[1]);
-        turn_until_told(client, told, 2);
+        CHECK_INT(scene.told[1].code, HF_OK);
+        hf_unlock_nowait(scene.told[0].hold);
+        hf_unlock_nowait(scene.told[1].hold);
+        take_two(&scene);
     }
-    CHECK_INT(told[1].code, HF_BUSY);
+    CHECK_INT(scene.told[1].code, HF_BUSY);
     CHECK(hear_grant(fd) > 0);
-    CHECK_INT(count(&server, "HEXISTS one " WAITER ":7"), 1);
-    give_back(told[0].hold);
+    check_is_the_waiters(&scene.server);
+    give_back(scene.told[0].hold);
     close(fd);
-    hf_close(client);
-    server_kill(&server);
+    end(&scene);
 }
 
 /* The server has taken the fields out and looked, and nobody has heard what it saw. */
 TEST(who_waits_is_given_it_where_the_answers_were_lost)
 {
-    struct server server = { 0 }, behind;
+    struct scene scene = { 0 };
     struct relay relay = { 0 };
-    struct told told[2] = { 0 };
 
-    server_start(&server);
-    relay_start(&relay, server.port);
-    behind = server;
+    server_start(&scene.server);
+    relay_start(&relay, scene.server.port);
+    struct server behind = scene.server;
     behind.port = relay.port;
-    hf_client *client = open_at(&behind, 20000);
-    take_two(client, told);
-    uint64_t token = hf_token(told[1].hold);
-    int fd = begin_to_wait(&server);
+    scene.client = open_at(&behind, 20000);
+    take_two(&scene);
+    uint64_t token = hf_token(scene.told[1].hold);
+    int fd = begin_to_wait(&scene.server);
     relay_swallow(&relay);
-    hf_unlock_nowait(told[0].hold);
-    hf_unlock_nowait(told[1].hold);
-    EVENTUALLY((turn(client), count(&server, "EXISTS one beside") == 0), SOON_MS);
+    hf_unlock_nowait(scene.told[0].hold);
+    hf_unlock_nowait(scene.told[1].hold);
+    EVENTUALLY((turn(scene.client), count(&scene.server, "EXISTS one beside") == 0), SOON_MS);
     relay_cut(&relay);
-    EVENTUALLY((turn(client), count(&server, "EXISTS one") == 1), SOON_MS);
+    EVENTUALLY((turn(scene.client), count(&scene.server, "EXISTS one") == 1), SOON_MS);
     CHECK(hear_grant(fd) > token);
+    check_is_the_waiters(&scene.server);
     close(fd);
-    hf_close(client);
     relay_stop(&relay);
-    server_kill(&server);
+    end(&scene);
 }
 
 TEST(what_was_lost_is_lost_whoever_else_is_given_back)
 {
-    struct server server = { 0 };
-    struct told told[2] = { 0 };
+    struct scene scene = { 0 };
 
-    server_start(&server);
-    hf_client *client = open_at(&server, 30000);
-    take_two(client, told);
-    run(&server, "DEL one");
-    hf_unlock_nowait(told[0].hold);
-    CHECK_CODE(hf_unlock(told[1].hold), HF_LOST);
-    CHECK_INT(count(&server, "EXISTS one beside"), 0);
-    hf_close(client);
-    server_kill(&server);
+    begin(&scene);
+    run(&scene.server, "DEL one");
+    hf_unlock_nowait(scene.told[0].hold);
+    CHECK_CODE(hf_unlock(scene.told[1].hold), HF_LOST);
+    CHECK_INT(count(&scene.server, "EXISTS one beside"), 0);
+    end(&scene);
 }
 
 /* Alone, by the script, which passes on what it finds free: with the token after the last one, or
  * with the clock's where that is not known. */
 static void lose_one_for_who_waits(const char *loss)
 {
-    struct server server = { 0 };
-    struct told told[2] = { 0 };
+    struct scene scene = { 0 };
 
-    server_start(&server);
-    hf_client *client = open_at(&server, 30000);
-    take_two(client, told);
-    uint64_t token = hf_token(told[1].hold);
-    run(&server, loss);
-    int fd = begin_to_wait(&server);
-    CHECK_CODE(hf_unlock(told[1].hold), HF_LOST);
+    begin(&scene);
+    uint64_t token = hf_token(scene.told[1].hold);
+    run(&scene.server, loss);
+    int fd = begin_to_wait(&scene.server);
+    CHECK_CODE(hf_unlock(scene.told[1].hold), HF_LOST);
     CHECK(hear_grant(fd) > token);
-    give_back(told[0].hold);
+    check_is_the_waiters(&scene.server);
+    give_back(scene.told[0].hold);
     close(fd);
-    hf_close(client);
-    server_kill(&server);
+    end(&scene);
 }
 
 TEST(what_was_lost_is_lost_though_it_is_passed_on)
@@ -192,47 +197,38 @@ TEST(what_was_lost_is_lost_though_it_is_passed_on)
 }
 
 /* Just after somebody was seen to wait, many are given back by the script. */
-static hf_client *begin_by_script(const struct server *server)
+static void begin_by_script(struct scene *scene)
 {
-    struct told told[2] = { 0 };
-    hf_client *client = open_at(server, 30000);
-
-    take_two(client, told);
-    run(server, "ZADD holdfast_lock_queue:{one} 1 " WAITER ":7");
-    hf_unlock_nowait(told[0].hold);
-    give_back(told[1].hold);
-    CHECK_INT(count(server, "EXISTS one beside"), 0);
-    return client;
+    begin(scene);
+    run(&scene->server, "ZADD holdfast_lock_queue:{one} 1 " WAITER ":7");
+    hf_unlock_nowait(scene->told[0].hold);
+    give_back(scene->told[1].hold);
+    CHECK_INT(count(&scene->server, "EXISTS one beside"), 0);
+    take_two(scene);
 }
 
 /* What is said of the other one is not said of this one, for which others wait, or one of ours. */
 static void give_back_beside(const char *nonsense, bool ours_waits, bool is_last)
 {
-    struct server server = { 0 };
-    struct told told[2] = { 0 };
+    struct scene scene = { 0 };
     char line[100];
 
-    server_start(&server);
-    hf_client *client = begin_by_script(&server);
-    take_two(client, told);
-    run(&server, nonsense);
-    int fd = ours_waits ? begin_to_wait(&server)
-                        : server_listen(&server, "redisson_lock__channel:{one}");
-    long before = scripts(&server);
-    hf_unlock_nowait(told[!is_last].hold);
+    begin_by_script(&scene);
+    run(&scene.server, nonsense);
+    int fd = ours_waits ? begin_to_wait(&scene.server)
+                        : server_listen(&scene.server, "redisson_lock__channel:{one}");
+    hf_unlock_nowait(scene.told[!is_last].hold);
     if (is_last)
-        CHECK_CODE(hf_unlock(told[1].hold), HF_OK);
+        CHECK_CODE(hf_unlock(scene.told[1].hold), HF_OK);
     else
-        CHECK_CODE(hf_unlock(told[0].hold), HF_EKIND);
-    CHECK(scripts(&server) > before);
+        CHECK_CODE(hf_unlock(scene.told[0].hold), HF_EKIND);
     if (ours_waits)
         CHECK(hear_grant(fd) > 0);
     for (int i = 0; !ours_waits && i < 7; i++)
         CHECK(server_hear(fd, line, sizeof(line)));
-    CHECK_INT(count(&server, "EXISTS one"), ours_waits);
+    CHECK_INT(count(&scene.server, "EXISTS one"), ours_waits);
     close(fd);
-    hf_close(client);
-    server_kill(&server);
+    end(&scene);
 }
 
 TEST(by_the_script_as_well_an_error_is_ones_own)
