@@ -391,9 +391,11 @@ TEST(releases_are_said_and_heard_at_the_locks_own_server)
     snprintf(command, sizeof(command),
              "EVAL \"return redis.call('pubsub', 'shardnumsub', KEYS[1])[2]\" 1 %s", channel);
     EVENTUALLY(server_says(&cluster.nodes[1], command, ":1"), SOON_MS);
-    snprintf(command, sizeof(command), "DEL %s", name);
-    CHECK(server_says(&cluster.nodes[1], command, ":1"));
-    snprintf(command, sizeof(command), "SPUBLISH %s 0", channel);
+    /* At once, or it might look in between and stop listening. */
+    snprintf(command, sizeof(command),
+             "EVAL \"redis.call('del', KEYS[1]) return redis.call('spublish', KEYS[2], '0')\" 2 "
+             "%s %s",
+             name, channel);
     CHECK(server_says(&cluster.nodes[1], command, ":1"));
     WAIT_OUTCOME(&outcome);
     CHECK_CODE(outcome.code, HF_OK);

@@ -213,3 +213,19 @@ TEST(who_may_not_say_in_a_cluster_keeps_nobody_waiting)
     check_done_by(&scene, "deaf-mute", " on >word ~* resetchannels +@all");
     cluster_kill(&scene.cluster);
 }
+
+/* Nobody asks the servers for the lock without it, or they would say where it is. */
+TEST(who_may_not_have_the_map_has_no_lock_the_next_time_either)
+{
+    static struct scene scene;
+    hf_hold *hold = NULL;
+
+    begin(&scene);
+    hf_client *client = open_as(&scene, "lost", MAY_ALL_BUT "-cluster");
+    for (int i = 0; i < 3; i++) {
+        CHECK_ERROR(hf_lock(client, scene.name, 0, NULL, &hold), HF_DENIED);
+        CHECK(strstr(hf_last_error()->text, "+cluster|slots") != NULL);
+    }
+    hf_close(client);
+    cluster_kill(&scene.cluster);
+}

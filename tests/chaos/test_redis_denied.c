@@ -88,6 +88,47 @@ TEST(who_may_not_wait_leaves_nothing)
     server_kill(&server);
 }
 
+/* ---- a server whose memory is full ---- */
+
+/* A script that has written before is let go on by the server. Answers how often it was refused. */
+static int try_when_full(const struct server *server, const struct kind *kind)
+{
+    hf_client *client = open_as_bob(server, kind->more, HF_DRIVE_THREAD);
+    hf_hold *hold = NULL;
+    int refused = 0;
+
+    for (int known = 0; known < 2; known++) {
+        set_up(server, kind->free, known);
+        const char *before = snapshot(server);
+        CHECK(server_says(server, "CONFIG SET maxmemory 1", "+OK"));
+        test_note("%s", kind->name);
+        int code = ask_for(client, kind, 0, &hold);
+        CHECK(server_says(server, "CONFIG SET maxmemory 0", "+OK"));
+        if (code == HF_ELIMIT)
+            check_unchanged(kind, "memory", before, snapshot(server));
+        else
+            CHECK_CODE(code, HF_OK);
+        if (hold)
+            give_back(hold);
+        refused += code == HF_ELIMIT;
+    }
+    hf_close(client);
+    return refused;
+}
+
+TEST(what_there_is_no_memory_for_is_refused_and_leaves_nothing)
+{
+    struct server server = { 0 };
+    int refused = 0;
+
+    server_start(&server);
+    let_bob(&server, "");
+    for (size_t i = 0; i < KINDS; i++)
+        refused += try_when_full(&server, &kinds[i]);
+    CHECK(refused > 0);
+    server_kill(&server);
+}
+
 /* ---- after silence ---- */
 
 static void note_silence(void *arg, const hf_event *event)

@@ -171,3 +171,31 @@ TEST(a_server_whose_token_never_rises_is_of_no_use)
     server_kill(&servers[0]);
     server_kill(&servers[1]);
 }
+
+/* ---- one that refuses ---- */
+
+static long scripts(const struct server *server)
+{
+    return server_counts(server, "commandstats", "cmdstat_eval:calls=") +
+           server_counts(server, "commandstats", "cmdstat_evalsha:calls=");
+}
+
+/* It was asked to take back what it may have begun when it refused, and is not asked again and
+ * again when the lock is given back. */
+TEST(a_server_that_refuses_is_not_asked_to_give_back)
+{
+    struct server servers[QUORUM_SERVERS] = { 0 };
+    quorum_start(servers);
+    CHECK(server_says(&servers[2], "ACL SETUSER default -get", "+OK"));
+    hf_client *client = quorum_open(servers, NEVER_MS, 600000);
+
+    give_back(take(client, "one", HF_MUTEX, 0));
+    quorum_expect_nothing_left(servers);
+    let_pass_ms(500);
+    long asked = scripts(&servers[2]);
+    CHECK(asked > 0);
+    let_pass_ms(500);
+    CHECK_INT(scripts(&servers[2]), asked);
+    hf_close(client);
+    quorum_end(servers);
+}

@@ -202,13 +202,13 @@ static void give_up(struct connection *connection, const redisReply *reply)
     struct cluster *cluster = connection->redis->cluster;
     struct hf_link parked, *link;
     hf__link_init(&parked);
-    while ((link = hf__list_pop(&cluster->parked)))
-        hf__list_append(&parked, link);
+    hf__list_append_all(&parked, &cluster->parked);
     /* Its own connections that failed are no reason to begin again. */
     cluster->wanted = false;
     end_round(cluster);
     while ((link = hf__list_pop(&parked))) {
         struct question *question = HF_CONTAINER(link, struct question, link);
+        question->unmapped = true;
         question->answered(connection, question, reply);
     }
 }

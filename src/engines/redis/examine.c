@@ -270,9 +270,8 @@ static void answered(struct connection *connection, struct question *question,
     struct examiner *examiner = asked->examiner;
     struct hf_examination *examination = examiner->examination;
     bool is_last = asked == &examiner->last, definite;
-    /* What was not sent has the answer to another question: who refuses a cluster's map says
-     * nothing of what this user may do. */
-    bool failed = !reply || !question->sent;
+    /* Who refuses a cluster's map says nothing of what this user may do. */
+    bool failed = !reply || question->unmapped;
     if (failed && examination->code == HF_OK)
         examination->code =
             hf__question_failed(connection, question, reply, NULL, &examination->error, &definite);

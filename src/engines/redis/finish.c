@@ -94,12 +94,13 @@ static void undone(struct connection *connection, struct question *question,
     struct redis *redis = connection->redis;
     struct hf_op *op = question->op;
     const struct redis_kind *kind = hf__redis_kind(redis, op->mode);
-    if (!reply || hf__reply_code(reply) == HF_UNREACHABLE) {
+    if (!reply || hf__question_code(redis, reply) == HF_UNREACHABLE) {
         hf__attempt_unanswered(connection, question, reply);
         return;
     }
     if (kind->settled && reply->type == REDIS_REPLY_INTEGER)
         kind->settled(redis, op);
+    op->engine_word[1] = 0;
     hf__redis_finish(redis, question, HF_FAILED);
 }
 
@@ -109,7 +110,8 @@ static void undo(struct connection *connection, struct question *question)
 {
     question->op->engine_word[1] |= REDIS_UNSURE;
     question->many = NULL;
-    question->repeats = 0;
+    question->repeats = question->hops = 0;
+    question->asks = false;
     question->send = send_undoing;
     question->answered = undone;
     hf__connection_ask(connection, question);
@@ -131,7 +133,7 @@ void hf__attempt_unanswered(struct connection *connection, struct question *ques
     bool definite;
     hf__question_failed(connection, question, reply, op->name, &op->error, &definite);
     /* The server does not roll back a script that it stops on its way. */
-    if (definite && reply) {
+    if (definite && reply && !question->unmapped) {
         undo(connection, question);
         return;
     }

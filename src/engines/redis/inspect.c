@@ -235,7 +235,7 @@ static void count_answered(struct connection *connection, struct question *quest
     struct redis *redis = connection->redis;
     struct listing *listing = question->listing;
     char count[24];
-    if (!reply || !question->sent)
+    if (!reply || question->unmapped)
         hf__listing_fail(connection, question, reply, listing);
     hf__reply_info(reply, "connected_clients", count, sizeof count);
     hf__question_free(redis, question);

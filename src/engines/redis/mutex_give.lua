@@ -1,6 +1,4 @@
--- Part of other scripts. Gives a mutex back, if it is this owner's, and passes it on; or gives up its
--- place in the queue. It has one field, so that it is free without this one.
--- Answers 1, or 2: and gave it to who waited, or 0: it was not this owner's; or an error, if the lock is something else by now.
+-- Part of other scripts. Gives a mutex back as mutex_release.lua does, and answers as that does.
 -- include mutex_pass_on.lua
 local function give(lock, channel, last, queue, token_ms, grant_ms, field)
     local held = redis.pcall('hdel', lock, field)

@@ -1,8 +1,9 @@
--- Gives a mutex back, if it is this owner's, and passes it on; or gives up its place in the queue. It
--- has one field, so that it is free without this one.
+-- Gives a mutex back, if it is this owner's, or gives up its place in the queue; and passes it on, if it
+-- is free then. It has one field, so that it is free without this one.
 -- KEYS: the lock, its channel, its token, the queue of our clients that wait. ARGV: the owner's field;
 -- the token that follows its own, or 0, where the clock is to say the next one.
--- Answers 1, or 2: and gave it to who waited, or 0: it was not this owner's; or an error, if the lock is something else by now.
+-- Answers 1, or 2: and gave it to who waited, or 0: it was not this owner's, whatever has become of it
+-- now; or an error, if the lock is something else by now.
 
 -- What happens nearly always stands before everything else: what is only defined costs time, too.
 -- Nor are the names of strings' functions looked up, which would cost as much as some calls.
@@ -23,8 +24,8 @@ if not first then
     return held
 end
 
--- Nobody has been granted the lock since this owner was, so that the last token is its own, and
--- counting on needs no clock. Each fourth turn is the others', if there are any: then the first of
+-- Where it was this owner's, nobody has been granted the lock since, so that the last token is its
+-- own, and counting on needs no clock; else it may be another. Each fourth turn is the others', if there are any: then the first of
 -- ours looks a little later. With each 64th the clock is looked at again, and the token's life.
 -- What has not the form of a field, "UUID:NUMBER", is nobody's place.
 local token = ARGV[2] + 0

@@ -33,6 +33,10 @@ local function set_free(ids)
     for _, id in ipairs(ids) do
         redis.call('zadd', permits, 0, id)
     end
+    local left = redis.call('pttl', lock)
+    if left > 0 then
+        redis.call('pexpire', permits, left)
+    end
     error(free.err, 0)
 end
 

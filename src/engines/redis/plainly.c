@@ -7,19 +7,22 @@
 #include "names.h"
 #include "redis.h"
 
-/* Where somebody was seen to wait, the script is asked at once for so long: behind the plain
- * commands, who takes the lock in the same turn would be before him each time. */
-#define SCRIPT_MS 1000
+/* Where somebody was seen to wait, or could not be seen, the script is asked at once for so long:
+ * behind the plain commands, who takes the lock in the same turn would be before him each time. */
+#define SCRIPT_MS 10000
 
 /* ---- answers ---- */
 
-/* What was not ours any more is nothing that we pass on. */
+/* What was not ours any more is told as that at once. Should it be free, and somebody wait for it,
+ * he looks by himself. */
 static void field_answered(struct connection *connection, struct question *part,
                            const redisReply *reply)
 {
+    struct question *whole = part->whole;
+    part->whole = NULL;
     part->answered = hf__release_answered;
     if (reply && reply->type == REDIS_REPLY_INTEGER && reply->integer == 1)
-        hf__list_append(&part->whole->parts, &part->link);
+        hf__list_append(&whole->parts, &part->link);
     else
         hf__release_answered(connection, part, reply);
 }
@@ -30,7 +33,7 @@ static void queues_answered(struct connection *connection, struct question *whol
     struct redis *redis = connection->redis;
     const redisReply given = { .type = REDIS_REPLY_INTEGER, .integer = 1 };
     bool nobody = reply && reply->type == REDIS_REPLY_INTEGER && reply->integer == 0;
-    if (!nobody)
+    if (reply && !nobody)
         redis->by_script_until_ms = hf__loop_now(redis->base.host->loop) + SCRIPT_MS;
     struct hf_link *link;
     while ((link = hf__list_pop(&whole->parts))) {
@@ -75,18 +78,20 @@ static void send_plainly(struct connection *connection, struct question *whole)
     struct hf_link parts, *link;
     struct command queues;
     hf__link_init(&parts);
-    while ((link = hf__list_pop(&whole->parts)))
-        hf__list_append(&parts, link);
+    hf__list_append_all(&parts, &whole->parts);
     hf__command_begin(&queues, "EXISTS");
     while ((link = hf__list_pop(&parts))) {
         struct question *part = HF_CONTAINER(link, struct question, link);
         struct question *word = hf__question_new(connection->redis);
+        if (!word) {
+            part->send(connection, part);
+            continue;
+        }
         part->whole = whole;
         hf__command_own(&queues, REDIS_QUEUE_PREFIX, part->op->name, part->op->name_length);
         hf__release_leaves(connection, part);
         write_field(connection, part);
-        if (word)
-            write_word(connection, word, part->op);
+        write_word(connection, word, part->op);
     }
     whole->answered = queues_answered;
     hf__connection_write(connection, whole, &queues);

@@ -45,14 +45,13 @@ void hf__question_ignored(struct connection *connection, struct question *questi
 
 #define SEE "; `holdfast doctor NAME` says what lacks"
 
-/* What a user who is refused something has to be given (ACL). What was not sent is what waited for
- * a cluster's map. */
+/* What a user who is refused something has to be given (ACL). */
 static const char *right_that_lacks(const struct redis *redis, const struct question *question,
                                     const redisReply *reply)
 {
     switch (hf__reply_denial(reply)) {
     case REPLY_DENIES_COMMAND:
-        if (redis->cluster && !question->sent)
+        if (question->unmapped)
             return "in a cluster a user needs +cluster|slots";
         return "this user may not call a command that it needs; `holdfast doctor` lists them";
     case REPLY_DENIES_KEYS:
@@ -102,8 +101,7 @@ static const char *advice(const struct redis *redis, const struct question *ques
     }
 }
 
-/* What a cluster says has another meaning to who knows that it is one. */
-static int code_of(const struct redis *redis, const redisReply *reply)
+int hf__question_code(const struct redis *redis, const redisReply *reply)
 {
     if (redis->cluster && (hf__reply_says(reply, "MOVED ") || hf__reply_says(reply, "ASK ")))
         return HF_UNREACHABLE;
@@ -144,7 +142,7 @@ int hf__question_failed(const struct connection *connection, const struct questi
         hf__explain(error, code, connection->why.native, "%s", connection->why.text);
         return code;
     }
-    int code = code_of(connection->redis, reply);
+    int code = hf__question_code(connection->redis, reply);
     *definite = code != HF_UNREACHABLE;
     write_prefix(code, name, prefix);
     /* There the server's own words are of scripts and types. */

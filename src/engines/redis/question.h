@@ -35,6 +35,7 @@ struct question {
     struct question *whole;        /* the one that this one is a part of, and asked for itself */
     int64_t sent_at_ms;
     bool sent;
+    bool unmapped;    /* what is answered was said to who asked for the cluster's map */
     bool listened;    /* a grant could have been heard of when it was sent */
     bool placed;      /* it has its place in the queue (place.c) */
     unsigned repeats; /* how often the server had forgotten the script */
@@ -55,6 +56,9 @@ void hf__question_free(struct redis *redis, struct question *question);
 /* For `answered`: whatever the answer is, the question has done what it could. */
 void hf__question_ignored(struct connection *connection, struct question *question,
                           const redisReply *reply);
+/* What an error means, an hf_code: what a cluster says has another meaning to who knows that it is
+ * one. */
+int hf__question_code(const struct redis *redis, const redisReply *reply);
 /* Sets *error for a reply that is missing, an error, or nonsense, and says what it means: an
  * hf_code. `name`: of the lock that it was about, or NULL. `definite`: the server has done nothing,
  * and will not. */

@@ -63,7 +63,7 @@ struct redis {
      */
     struct handed_on handed_on[REDIS_HANDED_ON];
     int64_t server_us;
-    int64_t by_script_until_ms; /* somebody was seen to wait (plainly.c) */
+    int64_t by_script_until_ms; /* for somebody may wait (plainly.c) */
     /* The front's: renewals that are asked for and not answered; those that are to be asked for;
      * listings of everything that are under way. */
     struct hf_link renewals, gathering, listings;

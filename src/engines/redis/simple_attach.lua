@@ -2,13 +2,11 @@
 -- can be taken over once. Asking twice is asking once.
 -- KEYS: the lock, its token. ARGV: the text it was left under, the owner's text.
 -- Answers {1, token, milliseconds left}, or {0}: nobody holds it under that text.
-local holder = redis.pcall('get', KEYS[1])
+-- include plain_holder.lua
 local left = redis.call('pttl', KEYS[1])
 if holder == ARGV[1] and left > 0 then
     redis.call('set', KEYS[1], ARGV[2], 'px', left)
 elseif holder ~= ARGV[2] then
-    -- Who may not look does not know.
-    local unknown = type(holder) == 'table' and not string.find(holder.err, 'WRONGTYPE', 1, true)
-    return unknown and holder or {0}
+    return {0}
 end
 return {1, redis.call('get', KEYS[2]) or '0', left}
