@@ -194,9 +194,9 @@ HF_API int hf_open(hf_client **ret, const char *url, const hf_client_options *op
 /* Gives every hold back, ends every request with HF_ECLOSED (their callbacks run before hf_close
  * returns), and frees the client with all its holds. Threads that still block in a call on this
  * client come back with HF_ECLOSED first. No new call may begin once hf_close has begun. What a
- * silent store does not confirm within HF_PATIENCE_MS is left to it, and ends with its lease or
- * session; a store that did not answer the client's last question has a second. In a forked child
- * it frees memory only. Not from a callback. NULL is fine. */
+ * silent store does not confirm within HF_PATIENCE_MS is left to it, be it held or just asked for,
+ * and ends with its lease or session; a store that did not answer the client's last question has a
+ * second. In a forked child it frees memory only. Not from a callback. NULL is fine. */
 HF_API void hf_close(hf_client *client);
 
 /* What the engine behind a client can do: an OR of these. */
@@ -297,7 +297,8 @@ typedef struct hf_lock_options {
  * HF_OK: *ret is yours, to be given to hf_unlock or hf_unlock_nowait (NULL for HF_COUNTER and
  *        HF_LATCH, where `ret` may be NULL too).
  * HF_BUSY, HF_UNREACHABLE, HF_DENIED, HF_E...: *ret is NULL, and nothing of yours is or will be
- * left at the store: no queue entry, no late grant. The answer comes when wait_ms is over (with 0
+ * left at the store: no queue entry, no late grant (unless you close the client, or exit, before
+ * the store answers: then for up to a lease). The answer comes when wait_ms is over (with 0
  * after HF_PATIENCE_MS at most), also from a store that hangs: HF_UNREACHABLE, if it was silent
  * throughout the last second of the wait (behind another thread of this client that wants the same
  * name: as far as that one has noticed). Cleaning up goes on behind your back, until hf_close. */
