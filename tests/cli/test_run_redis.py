@@ -102,6 +102,15 @@ def a_semaphore_of_a_stranger_is_not_called_missing(box):
 
 
 @test
+def more_permits_than_are_taken_at_once_are_a_mistake_like_more_than_there_are(box):
+    url = start_redis(box).url
+    box.expect(0, '-e', url, 'sem', 's', 'set', '20000')
+    box.expect(64, '-e', url, 'try', '-k', '20001', 's', 'true')
+    contains(box.expect(64, '-e', url, 'try', '-k', '10001', 's', 'true').err, 'take up to 10000')
+    box.expect(0, '-e', url, 'try', '-k', '10000', 's', 'true')
+
+
+@test
 def a_lease_that_is_renewed_wakes_no_guard(box):
     url = start_redis(box).url
     box.expect(7, '-e', url, 'run', '-t', '1s', 'x', '--', 'sh', '-c', 'sleep 3; exit 7')

@@ -179,7 +179,7 @@ void hf__redis_attempt(struct hf_engine *engine, struct hf_op *op)
         return;
     struct question *question = hf__question_about(redis, op);
     if (question && op->mode == HF_PERMIT && op->permits > REDIS_PERMITS_MOST) {
-        hf__op_explain(op, HF_ELIMIT, 0,
+        hf__op_explain(op, HF_EINVAL, 0,
                        "\"%.200s\": %u permits at once are too many; take up to %u", op->name,
                        op->permits, REDIS_PERMITS_MOST);
         hf__redis_finish(redis, question, HF_FAILED);
