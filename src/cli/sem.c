@@ -58,7 +58,13 @@ static int is_no_semaphore(const char *name, hf_kind kind)
 static int sem_get(const struct call *call)
 {
     hf_entry object = { .kind = HF_KIND_FREE };
-    int code = hf_inspect(call->session->client, call->name, keep_object, &object);
+    int code;
+
+    if (!(hf_caps(call->session->client) & HF_CAP_PERMIT)) {
+        cli_complain("the store at %s has no semaphores", hf_url(call->session->client));
+        return CLI_USAGE;
+    }
+    code = hf_inspect(call->session->client, call->name, keep_object, &object);
 
     if (code != HF_OK)
         return answered(call, code);

@@ -110,7 +110,7 @@ TEST(two_dead_are_too_many)
     CHECK(!hf_held(hold));
     CHECK_CODE(hf_unlock(hold), HF_LOST);
     CHECK_ERROR(hf_lock(client, "two", 0, NULL, &none), HF_UNREACHABLE);
-    CHECK(strstr(hf_last_error()->text, "2 of the quorum's 3 servers") != NULL);
+    CHECK(strstr(hf_last_error()->text, "2 of the quorum's 3 servers cannot be had") != NULL);
     CHECK_ERROR(hf_lock(client, "two", 300, NULL, &none), HF_UNREACHABLE);
     EVENTUALLY(server_says(&servers[2], "EXISTS one two", ":0"), SOON_MS);
     server_start_again(&servers[0]);
@@ -262,6 +262,7 @@ TEST(another_kind_of_thing_at_two_servers_cannot_be_locked)
     give_back(take(client, "one", HF_MUTEX, 0));
     expect(&servers[1], "RPUSH one something", ":1");
     CHECK_ERROR(hf_lock(client, "one", SOON_MS, NULL, &hold), HF_EKIND);
+    CHECK(strstr(hf_last_error()->text, "2 of the quorum's 3 servers refuse") != NULL);
     EVENTUALLY(server_says(&servers[2], "EXISTS one", ":0"), SOON_MS);
     CHECK_ERROR(hf_lock(client, "two", 0, LOCK_OPTIONS(.mode = HF_READ), &hold), HF_ENOTSUP);
     hf_close(client);

@@ -111,6 +111,13 @@ def more_permits_than_are_taken_at_once_are_a_mistake_like_more_than_there_are(b
 
 
 @test
+def what_has_no_semaphores_says_so(box):
+    urls = [start_redis(box).url for _ in range(3)]
+    for store in ('quorum:' + ','.join(urls), urls[0] + '?format=simple'):
+        contains(box.expect(64, '-e', store, 'sem', 's', 'get').err, 'has no semaphores')
+
+
+@test
 def a_lease_that_is_renewed_wakes_no_guard(box):
     url = start_redis(box).url
     box.expect(7, '-e', url, 'run', '-t', '1s', 'x', '--', 'sh', '-c', 'sleep 3; exit 7')

@@ -94,17 +94,41 @@ static unsigned count_absent(const struct ballot *ballot)
     return count_words(ballot, VOTE_SILENT) + count_words(ballot, VOTE_NEVER);
 }
 
-static void explain(struct ballot *ballot, unsigned absent, const hf_error *why, int code)
+static void explain_as(struct ballot *ballot, unsigned absent, const char *how, const hf_error *why,
+                       int code)
 {
     hf__op_explain(ballot->op, code, why ? why->native : 0,
-                   "%u of the quorum's %u servers cannot be had, and %u are needed: %.240s", absent,
-                   ballot->quorum->count, ballot->quorum->majority, why ? why->text : "no answer");
+                   "%u of the quorum's %u servers %s, and %u are needed: %.240s", absent,
+                   ballot->quorum->count, how, ballot->quorum->majority,
+                   why ? why->text : "no answer");
+}
+
+static void explain(struct ballot *ballot, unsigned absent, const hf_error *why, int code)
+{
+    explain_as(ballot, absent, "cannot be had", why, code);
+}
+
+/* Those that have answered that it cannot be; others fail because they cannot be reached. */
+static unsigned count_refusing(const struct ballot *ballot)
+{
+    unsigned count = 0;
+    for (unsigned i = 0; i < ballot->quorum->count; i++) {
+        const hf_error *error = ballot->votes[i].op.error;
+        count += ballot->votes[i].word == VOTE_NEVER && error && error->code != HF_UNREACHABLE &&
+                 error->code != HF_ENOMEM;
+    }
+    return count;
 }
 
 static void fail(struct ballot *ballot)
 {
     const hf_error *why = error_of(ballot, VOTE_NEVER);
-    explain(ballot, count_absent(ballot), why, why ? why->code : HF_ENOMEM);
+    unsigned refusing = count_refusing(ballot);
+    int code = why ? why->code : HF_ENOMEM;
+    if (refusing > spare(ballot))
+        explain_as(ballot, refusing, "refuse", why, code);
+    else
+        explain(ballot, count_absent(ballot), why, code);
     end_round(ballot, HF_FAILED);
 }
 
