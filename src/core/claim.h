@@ -48,6 +48,7 @@ struct hf_waiter {
     int64_t until_ms;
     bool
         asks; /* it is going to raise the claim, and has its own limit, not the client's patience */
+    bool lost; /* it knows what it will be told, and gives a silent store little time */
 };
 
 /* What a claim's caller, or its gate, has to say to the loop, which does the lowest first. */

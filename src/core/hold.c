@@ -32,6 +32,18 @@ static const char *name_of(const struct hf_hold *hold)
     return hold->grant->gate->name;
 }
 
+static int64_t left_ms(const struct hf_grant *grant)
+{
+    if (atomic_load(&grant->lost))
+        return 0;
+    int64_t valid_until = atomic_load(&grant->valid_until_ms);
+    if (valid_until == HF_NEVER)
+        return INT64_MAX;
+    struct hf_loop *loop = &grant->shard->client->loop;
+    int64_t left = valid_until - loop->clock(loop->arg);
+    return left > 0 ? left : 0;
+}
+
 bool hf_held(const hf_hold *hold)
 {
     return hf_remaining_ms(hold) > 0;
@@ -39,14 +51,9 @@ bool hf_held(const hf_hold *hold)
 
 int64_t hf_remaining_ms(const hf_hold *hold)
 {
-    if (!hold || hf__forked(client_of(hold)) || atomic_load(&hold->grant->lost))
+    if (!hold || hf__forked(client_of(hold)))
         return 0;
-    int64_t valid_until = atomic_load(&hold->grant->valid_until_ms);
-    if (valid_until == HF_NEVER)
-        return INT64_MAX;
-    struct hf_loop *loop = &client_of(hold)->loop;
-    int64_t left = valid_until - loop->clock(loop->arg);
-    return left > 0 ? left : 0;
+    return left_ms(hold->grant);
 }
 
 uint64_t hf_token(const hf_hold *hold)
@@ -136,12 +143,13 @@ void hf__hold_settle(struct hf_claim *claim, struct hf_shard *shard, uint32_t us
 /* ---- giving back ---- */
 
 /* Lowers a claim whose holds have changed. With the shard locked; returns with it unlocked, and the
- * claim possibly gone. */
+ * claim possibly gone. A hold that was lost stays so, whatever the store has to say, or has not. */
 static struct hf_answer lower(struct hf_claim *claim, bool wait)
 {
     struct hf_client *client = claim->client;
     struct hf_shard *shard = shard_of(claim);
-    struct hf_answer answer = { .code = atomic_load(&claim->grant->lost) ? HF_LOST : HF_OK };
+    bool lost = left_ms(claim->grant) == 0;
+    struct hf_answer answer = { .code = lost ? HF_LOST : HF_OK };
     int needed = hf__gate_needed(claim);
     claim->refused_keep = 0;
     if (needed == HF_KEEP_NOTHING || needed < claim->held_mode)
@@ -152,7 +160,7 @@ static struct hf_answer lower(struct hf_claim *claim, bool wait)
     }
     if (claim->here)
         return settle_here(claim);
-    struct hf_waiter waiter = { 0 };
+    struct hf_waiter waiter = { .lost = lost };
     bool waits = wait && !claim->raising && !hf__drive_inside(client);
     bool turns = waits ? hf__drive_begin_wait(client) : hf__drive_begin_push(client);
     hf__rest_line_up(claim, waits ? &waiter : NULL);
@@ -160,6 +168,8 @@ static struct hf_answer lower(struct hf_claim *claim, bool wait)
     if (waits) {
         hf__drive_wait(client, &waiter.answered, turns);
         answer = waiter.answer;
+        if (lost && answer.code != HF_OK)
+            answer.code = HF_LOST;
     } else {
         hf__drive_push(client, turns);
     }

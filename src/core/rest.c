@@ -17,6 +17,20 @@ void hf__rest_line_up(struct hf_claim *claim, struct hf_waiter *waiter)
     hf__claim_post(claim, HF_ERRAND_SETTLE);
 }
 
+/* Who knows that it is lost waits for a store that answers, so that the name is free there when the
+ * call returns. After so long the store is silent, and cleaning up goes on without the caller. */
+#define LOST_PATIENCE_MS 500
+
+static int64_t patience_of(const struct hf_waiter *waiter)
+{
+    struct hf_client *client = waiter->claim->client;
+    if (!waiter->lost)
+        return client->patience_ms;
+    if (atomic_load(&client->silent))
+        return 0;
+    return client->patience_ms < LOST_PATIENCE_MS ? client->patience_ms : LOST_PATIENCE_MS;
+}
+
 static bool leave_line(struct hf_waiter **at, const struct hf_waiter *waiter)
 {
     while (*at && *at != waiter)
@@ -51,7 +65,7 @@ void hf__rest_begin_waits(struct hf_claim *claim)
         if (waiter->patience.fire)
             continue;
         if (!waiter->asks)
-            waiter->until_ms = hf__clock_add(hf__loop_now(loop), claim->client->patience_ms);
+            waiter->until_ms = hf__clock_add(hf__loop_now(loop), patience_of(waiter));
         hf__timer_init(&waiter->patience, patience_over);
         hf__timer_start(loop, &waiter->patience, waiter->until_ms);
     }

@@ -49,6 +49,7 @@ TEST(a_server_that_stops_ends_the_belief_before_the_lease)
     hf_client *client = open_on(&server, 300, LEASE_MS), *other = open_on(&server, 300, 30000);
     _Atomic int losses = 0;
     hf_hold *hold = take_watched(client, "one", &losses), *next = NULL;
+    hf_hold *second = take_watched(client, "two", &losses);
     uint64_t token = hf_token(hold);
 
     /* No renewal that the server confirms is asked for after this moment. */
@@ -58,7 +59,8 @@ TEST(a_server_that_stops_ends_the_belief_before_the_lease)
     while (monotonic_ms() < stopped_at + LEASE_MS)
         let_pass_ms(5);
     CHECK(!hf_held(hold));
-    EVENTUALLY(losses == 1, SOON_MS);
+    EVENTUALLY(losses == 2, SOON_MS);
+    CHECK_CODE(hf_unlock(second), HF_LOST);
     server_continue(&server);
     CHECK_CODE(hf_lock(other, "one", SOON_MS, NULL, &next), HF_OK);
     CHECK(hf_token(next) > token);

@@ -6,6 +6,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#define LEASE_MS 60000
+#define LONGER_MS 600000
+
 /* ---- what is lost ---- */
 
 TEST(a_loss_needs_no_sentence)
@@ -26,6 +29,49 @@ TEST(a_raise_that_meets_a_loss_ends_the_belief)
     CHECK(!hf_held(fixture.hold));
     fixture.lost = false;
     CHECK_INT(hf_unlock(fixture.hold), HF_LOST);
+}
+
+/* Gives back what is lost while the store says nothing, and has it cleaned up all the same. */
+static void check_loss_is_told_within_ms(hf_hold *hold, int64_t ms)
+{
+    unsigned releases = fixture.releases;
+    fixture.release_verdict = HF_NO_ANSWER;
+    CHECK(!hf_held(hold));
+    int64_t asked_ms = fixture.now_ms;
+    CHECK_INT(hf_unlock(hold), HF_LOST);
+    CHECK_INT(fixture.now_ms - asked_ms, ms);
+    CHECK_INT(fixture.releases, releases + 1);
+    fixture_answer(fixture.last_release, HF_GONE);
+    fixture_turn();
+    for (unsigned s = 0; s < HF_SHARDS; s++)
+        CHECK_INT(fixture.client->shards[s].gate_count, 0);
+}
+
+TEST(what_is_lost_already_is_not_what_a_silent_store_hides)
+{
+    fixture_begin();
+    hf_hold *hold = fixture_take_leased("a", LEASE_MS);
+    fixture_pass_ms(LEASE_MS);
+    check_loss_is_told_within_ms(hold, 500);
+}
+
+/* The process stood still, and nothing of it has run in between. */
+TEST(what_nobody_was_told_of_is_lost_all_the_same)
+{
+    fixture_begin();
+    hf_hold *hold = fixture_take_leased("a", LEASE_MS);
+    fixture.now_ms += LEASE_MS;
+    check_loss_is_told_within_ms(hold, 500);
+}
+
+TEST(who_lost_it_by_silence_does_not_wait_for_the_silent_store)
+{
+    fixture_begin();
+    fixture.leases = true;
+    fixture.answers_renewals = false;
+    CHECK_INT(fixture_take("a", HF_MUTEX, 1, HF_FOREVER, NULL), HF_OK);
+    fixture_pass_ms(FIXTURE_LEASE_MS);
+    check_loss_is_told_within_ms(fixture.hold, 0);
 }
 
 /* Takes a name whose gate may have the memory of the gate of "a". */
@@ -64,9 +110,6 @@ TEST(what_is_lost_keeps_its_name_while_it_is_told)
 }
 
 /* ---- one question about a lease, and a caller who does not wait for ever ---- */
-
-#define LEASE_MS 60000
-#define LONGER_MS 600000
 
 TEST(a_late_renewal_still_counts)
 {
