@@ -46,6 +46,16 @@ def what_scripts_may_not_call_is_a_finding(box):
 
 
 @test
+def what_a_name_needs_besides_scripts_is_named(box):
+    patient = Patient(box, *DURABLE)
+    let_bob(patient, '-eval', '-evalsha', '&holdfast:*', '&redisson_*')
+    [found] = patient.see_all(user='bob:secret@', name='app')[1]
+    contains(found['cure'], f'+eval +evalsha, with {" ".join(KEYS + CHANNELS)}, unless it may')
+    patient.set('ACL', 'SETUSER', 'bob', '+eval', '+evalsha', *KEYS)
+    equal(see_rights(patient, 'app'), [])
+
+
+@test
 def all_that_scripts_may_not_call_is_found_at_once(box):
     patient = Patient(box, *DURABLE)
     # A rpush that is tried has to be undone by one of these; by none, it is allowed with the rest.
@@ -57,6 +67,8 @@ def all_that_scripts_may_not_call_is_found_at_once(box):
             findings = patient.see_all(user='bob:secret@')[1]
             denied += ['rpush'] * (right == '-rpush' and allowed is not None)
             only([each['finding'] for each in findings], f'scripts do: {" ".join(denied)}')
+            equal(findings[0]['finding'].endswith('; what could not be tried: rpush'),
+                  allowed is None)
             cure = findings[0]['cure'].removeprefix('ACL SETUSER ... ').split()
             equal(cure, [f'+{each}' for each in denied] + ['+rpush'] * (allowed is None))
             patient.set('ACL', 'SETUSER', 'bob', *cure)

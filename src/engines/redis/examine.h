@@ -5,6 +5,7 @@
 #include "redis.h"
 
 #define TEXT_SIZE 200
+#define PATTERNS_SIZE 1400
 #define NUMBER_SIZE 24
 #define UNUSED_NAME_SIZE (HF_NAME_MAX + 40)
 
@@ -96,6 +97,8 @@ void hf__redis_end_listening(const struct asked *asked, struct connection *conne
 void hf__redis_judge_listening(struct examiner *examiner, const redisReply *reply);
 /* Says what the answers to those say about the user, whatever the last one is. */
 void hf__redis_judge_names(struct examiner *examiner, const redisReply *reply);
+/* The patterns of all that a user of the name needs, a space before each. */
+void hf__redis_write_needs(const struct examiner *examiner, char text[PATTERNS_SIZE]);
 
 /* ---- examine_calls.c ---- */
 

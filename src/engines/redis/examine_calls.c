@@ -76,16 +76,27 @@ static bool are_for_telling(const redisReply *names)
     return true;
 }
 
+/* Nor is it seen then which keys it may use; and who may use all cannot be given some. */
+static void say_no_scripts(struct examiner *examiner)
+{
+    char needs[PATTERNS_SIZE] = " the keys that the manual names", cure[PATTERNS_SIZE + TEXT_SIZE];
+    bool named = examiner->examination->name;
+    if (named)
+        hf__redis_write_needs(examiner, needs);
+    snprintf(cure, sizeof cure,
+             "ACL SETUSER ... +eval +evalsha, with%s%s; then look again: what scripts may not call "
+             "is seen by a script",
+             needs, named ? ", unless it may use all keys and channels" : "");
+    hf__redis_danger(examiner, "this user may not use EVAL or EVALSHA",
+                     "no lock can be taken, renewed or given back", cure);
+}
+
 void hf__redis_judge_calls(struct examiner *examiner, const redisReply *reply)
 {
     char what[NAMES_SIZE] = "this user may not call what our scripts do:";
     char cure[NAMES_SIZE] = "ACL SETUSER ...";
     if (hf__reply_says(reply, "NOPERM")) {
-        hf__redis_danger(
-            examiner, "this user may not use EVAL or EVALSHA",
-            "no lock can be taken, renewed or given back",
-            "ACL SETUSER ... +eval +evalsha, with the keys that the manual names; then "
-            "look again: what scripts may not call is seen by a script");
+        say_no_scripts(examiner);
         return;
     }
     if (examiner->lacks_digests)
@@ -100,6 +111,11 @@ void hf__redis_judge_calls(struct examiner *examiner, const redisReply *reply)
     if (!hf__reply_is_array(names, 1))
         return;
     add_names(what, names, "");
+    if (hf__reply_is_array(reply->element[2], 1)) {
+        size_t used = strlen(what);
+        snprintf(what + used, sizeof what - used, "; what could not be tried:");
+        add_names(what, reply->element[2], "");
+    }
     add_names(cure, names, "+");
     add_names(cure, reply->element[2], "+");
     hf__redis_danger(examiner, what,

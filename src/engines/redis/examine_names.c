@@ -13,7 +13,6 @@
 /* A longer name is not put into sentences. */
 #define SHOWN_MOST 100u
 #define SHOWN_SIZE (2 * SHOWN_MOST + 1)
-#define PATTERNS_SIZE 1400
 
 /* The patterns that a user needs are made of these. */
 struct shown_name {
@@ -222,7 +221,7 @@ void hf__redis_judge_listening(struct examiner *examiner, const redisReply *repl
     say_deaf(examiner, "this user may not listen to the locks' channels", cure);
 }
 
-static void write_all(const struct examiner *examiner, char text[PATTERNS_SIZE])
+void hf__redis_write_needs(const struct examiner *examiner, char text[PATTERNS_SIZE])
 {
     unsigned plain = 1u << KEYS_OWN | 1u << KEYS_REDISSON;
     size_t used = write_keys(examiner, examiner->simple ? plain : ~0u, text);
@@ -238,7 +237,7 @@ static void write_all(const struct examiner *examiner, char text[PATTERNS_SIZE])
 static void say_limited(struct examiner *examiner)
 {
     char what[TEXT_SIZE], cure[PATTERNS_SIZE + TEXT_SIZE], needs[PATTERNS_SIZE];
-    write_all(examiner, needs);
+    hf__redis_write_needs(examiner, needs);
     snprintf(what, sizeof what, "this user may use the %s of some names only",
              !examiner->lacks_keys       ? "channels"
              : !examiner->lacks_channels ? "keys"
