@@ -147,45 +147,77 @@ TEST(word_of_a_grant_may_come_before_the_confirmation_of_its_channel)
 
 struct sentinel {
     struct script script;
-    const char *says; /* where the master is; NULL: here */
+    const char *says;  /* where the master is; NULL: here */
+    const char *later; /* the same, to whoever asks again on the same connection; NULL: `says` */
     char said[100];
+    bool asked_before[SCRIPT_VISITS];
+    /* How often it was asked for a master, and asked again; and greeted as one. */
+    _Atomic int asked, asked_again, greeted;
 };
 
-static const char *point_somewhere(struct script *script, const struct script_call *call)
+#define NOWHERE "*2\r\n$9\r\n127.0.0.1\r\n$1\r\n1\r\n"
+
+static const char *name_master(struct sentinel *sentinel, int connection)
 {
-    struct sentinel *sentinel = script->arg;
     char port[8];
 
-    if (script_is_called(call))
-        return strcmp(call->words[2], "3") == 0 ? GRANT : ":1\r\n";
-    if (strcmp(call->words[0], "ROLE") == 0)
-        return "*3\r\n$6\r\nmaster\r\n:0\r\n*0\r\n";
-    if (strcmp(call->words[0], "SENTINEL") != 0)
-        return script_usual(call);
+    CHECK(connection < SCRIPT_VISITS);
+    bool again = sentinel->asked_before[connection];
+    sentinel->asked_before[connection] = true;
+    sentinel->asked++;
+    sentinel->asked_again += again;
+    if (again && sentinel->later)
+        return sentinel->later;
     if (sentinel->says)
         return sentinel->says;
-    int length = snprintf(port, sizeof(port), "%d", script->port);
+    int length = snprintf(port, sizeof(port), "%d", sentinel->script.port);
     snprintf(sentinel->said, sizeof(sentinel->said), "*2\r\n$9\r\n127.0.0.1\r\n$%d\r\n%s\r\n",
              length, port);
     return sentinel->said;
 }
 
+static const char *point_somewhere(struct script *script, const struct script_call *call)
+{
+    struct sentinel *sentinel = script->arg;
+
+    if (script_is_called(call) && strcmp(call->words[2], "1") == 0)
+        return "*1\r\n:1\r\n"; /* a renewal */
+    if (script_is_called(call))
+        return strcmp(call->words[2], "3") == 0 ? GRANT : ":1\r\n";
+    if (strcmp(call->words[0], "SENTINEL") == 0)
+        return name_master(sentinel, call->connection);
+    if (strcmp(call->words[0], "ROLE") != 0)
+        return script_usual(call);
+    sentinel->greeted++;
+    return "*3\r\n$6\r\nmaster\r\n:0\r\n*0\r\n";
+}
+
 static void sentinel_start(struct sentinel *sentinel, const char *says)
 {
-    sentinel->says = says;
+    *sentinel = (struct sentinel){ .says = says };
     sentinel->script = (struct script){ .answer = point_somewhere, .arg = sentinel };
     script_start(&sentinel->script);
 }
 
-static int lock_by(const struct sentinel *first, const struct sentinel *second, int64_t wait_ms)
+static hf_client *open_by(const struct sentinel *first, const struct sentinel *second,
+                          int64_t lease_ms)
 {
     char url[200];
     hf_client *client = NULL;
-    hf_hold *hold = NULL;
 
     snprintf(url, sizeof(url), "redis+sentinel://127.0.0.1:%d,127.0.0.1:%d/main?timeout=1500",
              first->script.port, second->script.port);
-    CHECK_CODE(hf_open(&client, url, NULL), HF_OK);
+    CHECK_CODE(
+        hf_open(&client, url, &(hf_client_options){ HF_CLIENT_OPTIONS_INIT, .lease_ms = lease_ms }),
+        HF_OK);
+    return client;
+}
+
+static int lock_by(const struct sentinel *first, const struct sentinel *second, int64_t wait_ms)
+{
+    hf_client *client = open_by(first, second, 30000);
+    hf_hold *hold = NULL;
+
     int code = hf_lock(client, "one", wait_ms, NULL, &hold);
     if (code == HF_OK)
         give_back(hold);
@@ -215,7 +247,7 @@ static const struct {
     { "-ERR not here\r\n", "not here" },
     { "+OK\r\n", "does not answer" },
     { "@#!\r\n", "cannot be read" },
-    { "*2\r\n$9\r\n127.0.0.1\r\n$1\r\n1\r\n", "cannot connect" },
+    { NOWHERE, "cannot connect" },
     { "*2\r\n$12\r\nno such host\r\n$4\r\n6379\r\n", "no such host" },
 };
 
@@ -242,4 +274,46 @@ TEST(a_sentinel_that_talks_nonsense_is_told_and_left_for_another)
     snprintf(long_host + length + 10000, sizeof(long_host) - (size_t)length - 10000,
              "\r\n$4\r\n6379\r\n");
     processes_run(sizeof(impostors) / sizeof(impostors[0]), meet_impostor, NULL);
+}
+
+/* Sentinels behind one address that do not agree: the client follows the other one's word once, and
+ * comes back. The lease is so short that it would soon be seen to leave again. */
+TEST(a_master_is_left_once_for_the_same_word)
+{
+    struct sentinel sentinel;
+    hf_hold *hold = NULL;
+
+    sentinel_start(&sentinel, NULL);
+    sentinel.later = NOWHERE;
+    hf_client *client = open_by(&sentinel, &sentinel, 3000 * (int64_t)test_slow());
+    CHECK_CODE(hf_lock(client, "one", SOON_MS, NULL, &hold), HF_OK);
+    EVENTUALLY(sentinel.greeted > 1, SOON_MS);
+    int asked = sentinel.asked_again;
+    EVENTUALLY(sentinel.asked_again > asked + 4, SOON_MS);
+    CHECK_INT(sentinel.greeted, 2);
+    CHECK_CODE(hf_unlock(hold), HF_OK);
+    hf_close(client);
+    script_end(&sentinel.script);
+}
+
+/* A sentinel that is cut off knows a master of long ago. Who has never heard the true one from it
+ * stays where it is. */
+TEST(a_sentinel_that_always_named_another_master_does_not_disturb)
+{
+    struct sentinel sentinel, cut_off, master;
+    hf_hold *hold = NULL;
+
+    sentinel_start(&master, NULL);
+    sentinel_start(&sentinel, name_master(&master, 0));
+    sentinel_start(&cut_off, NOWHERE);
+    hf_client *client = open_by(&sentinel, &cut_off, 30000);
+    CHECK_CODE(hf_lock(client, "one", SOON_MS, NULL, &hold), HF_OK);
+    EVENTUALLY(sentinel.asked_again > 0, SOON_MS);
+    script_end(&sentinel.script);
+    EVENTUALLY(cut_off.asked_again > 2, SOON_MS);
+    CHECK_CODE(hf_unlock(hold), HF_OK);
+    CHECK_INT(master.greeted, 1);
+    hf_close(client);
+    script_end(&cut_off.script);
+    script_end(&master.script);
 }

@@ -3,6 +3,7 @@
 #include "conformance.h"
 #include "server.h"
 
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -15,6 +16,7 @@ struct ensemble {
     struct server sentinel;   /* its place, and who it is */
     char port[8];
     const char *arguments[6];
+    bool stubborn; /* the first server cannot be made a replica */
 };
 
 static void be_sentinel(void *arg)
@@ -58,8 +60,11 @@ static void ensemble_start(struct ensemble *ensemble)
 {
     struct server *servers = ensemble->servers;
     static const char *const at_once[] = { "--repl-diskless-sync-delay", "0", NULL };
+    static const char *const stubborn[] = {
+        "--repl-diskless-sync-delay", "0", "--rename-command", "SLAVEOF", "UNHEARD", NULL
+    };
 
-    servers[0].arguments = at_once;
+    servers[0].arguments = ensemble->stubborn ? stubborn : at_once;
     server_start(&servers[0]);
     snprintf(ensemble->port, sizeof(ensemble->port), "%d", servers[0].port);
     const char *const arguments[] = {
@@ -90,16 +95,22 @@ static const char *ensemble_url(const struct ensemble *ensemble, const char *mas
     return url;
 }
 
-static hf_client *open_main(const struct ensemble *ensemble, const char *options)
+static hf_client *open_with_lease(const struct ensemble *ensemble, const char *options,
+                                  int64_t lease_ms)
 {
     hf_client *client = NULL;
     char url[200];
 
     snprintf(url, sizeof(url), "%s%s", ensemble_url(ensemble, "main", 3000), options);
     CHECK_CODE(
-        hf_open(&client, url, &(hf_client_options){ HF_CLIENT_OPTIONS_INIT, .lease_ms = 120000 }),
+        hf_open(&client, url, &(hf_client_options){ HF_CLIENT_OPTIONS_INIT, .lease_ms = lease_ms }),
         HF_OK);
     return client;
+}
+
+static hf_client *open_main(const struct ensemble *ensemble, const char *options)
+{
+    return open_with_lease(ensemble, options, 120000);
 }
 
 static void meet(const char *url, int code, const char *words)
@@ -192,6 +203,53 @@ TEST(a_failover_keeps_what_was_replicated)
     CHECK(hf_token(outcome.hold) > token);
     CHECK(server_says(&ensemble.servers[1], "EXISTS one", ":1"));
     give_back(outcome.hold);
+    hf_close(client);
+    hf_close(other);
+    ensemble_kill(&ensemble);
+}
+
+/* Has somebody renewed it there since the least that was seen of it? */
+static bool is_renewed(const struct server *server, const char *name, long *least_ms)
+{
+    char command[40], line[40] = "";
+
+    snprintf(command, sizeof(command), "PTTL %s", name);
+    CHECK(server_tell(server, command, line, sizeof(line)));
+    long left_ms = strtol(line + 1, NULL, 10);
+    CHECK(line[0] == ':' && left_ms > 0);
+    bool renewed = left_ms > *least_ms;
+    *least_ms = renewed ? *least_ms : left_ms;
+    return renewed;
+}
+
+/* Sentinel demotes the old master long after it has named the new one, and here it never does: the
+ * old one goes on answering as a master. */
+TEST(an_old_master_that_still_answers_is_left)
+{
+    struct ensemble ensemble = { .stubborn = true };
+    struct server *old = &ensemble.servers[0], *new = &ensemble.servers[1];
+    long least_ms = LONG_MAX;
+    hf_hold *kept = NULL, *forgotten = NULL, *third = NULL;
+
+    TEST_TIMEOUT(200);
+    ensemble_start(&ensemble);
+    hf_client *client = open_with_lease(&ensemble, "&sync=1", 15000 * (int64_t)test_slow());
+    CHECK_CODE(hf_lock(client, "kept", SOON_MS, NULL, &kept), HF_OK);
+    CHECK_CODE(hf_lock(client, "forgotten", SOON_MS, NULL, &forgotten), HF_OK);
+    EVENTUALLY(server_says(&ensemble.sentinel, "SENTINEL FAILOVER main", "+OK"), FAILOVER_MS);
+    EVENTUALLY(is_master(new), FAILOVER_MS);
+    CHECK(server_says(new, "DEL forgotten", ":1"));
+    EVENTUALLY(is_renewed(new, "kept", &least_ms), SOON_MS);
+    EVENTUALLY(!hf_held(forgotten), SOON_MS);
+    CHECK(hf_held(kept));
+    CHECK(is_master(old));
+    hf_client *other = open_main(&ensemble, "");
+    CHECK_CODE(hf_lock(other, "kept", 0, NULL, &third), HF_BUSY);
+    CHECK_CODE(hf_unlock(forgotten), HF_LOST);
+    CHECK_CODE(hf_unlock(kept), HF_OK);
+    CHECK_CODE(hf_lock(other, "kept", SOON_MS, NULL, &third), HF_OK);
+    CHECK(server_says(new, "EXISTS kept", ":1"));
+    give_back(third);
     hf_close(client);
     hf_close(other);
     ensemble_kill(&ensemble);

@@ -51,11 +51,17 @@ static void leave_unanswered(struct connection *connection, struct hf_link *ques
     }
 }
 
+static bool goes_to_sentinel(const struct connection *connection)
+{
+    return connection == &connection->redis->watching;
+}
+
 /* `why` is set. */
 static void fail(struct connection *connection)
 {
     bool was_ready = connection->state == CONNECTION_READY;
-    if (connection->redis->settings.master && connection->state != CONNECTION_FINDING && !was_ready)
+    if (connection->redis->settings.master && connection->state != CONNECTION_FINDING &&
+        !was_ready && !goes_to_sentinel(connection))
         hf__sentinel_doubt(connection);
     drop_stream(connection);
     connection->state = CONNECTION_DOWN;
@@ -250,7 +256,10 @@ static void opened(void *arg)
 {
     struct connection *connection = arg;
     connection->state = CONNECTION_GREETING;
-    hf__greeting_begin(connection);
+    if (goes_to_sentinel(connection))
+        hf__watch_greet(connection);
+    else
+        hf__greeting_begin(connection);
 }
 
 void hf__connection_greeted(struct connection *connection)
@@ -265,6 +274,8 @@ void hf__connection_greeted(struct connection *connection)
     }
     if (connection->ready)
         connection->ready(connection);
+    if (!goes_to_sentinel(connection))
+        hf__watch_begin(connection->redis);
 }
 
 static void broken(void *arg, int code, int native, const char *why)
@@ -298,7 +309,9 @@ void hf__connection_want(struct connection *connection)
     if (connection->state != CONNECTION_DOWN || connection->pause.started)
         return;
     connection->place = connection->redis->settings.place;
-    if (connection->redis->settings.master)
+    if (goes_to_sentinel(connection))
+        hf__watch_place(connection);
+    if (connection->redis->settings.master && !goes_to_sentinel(connection))
         hf__sentinel_find(connection);
     else
         hf__connection_open_at(connection);

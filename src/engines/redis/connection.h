@@ -74,6 +74,12 @@ void hf__sentinel_silent(struct connection *connection);
 /* The master that was named cannot be had: whoever named it may be cut off from the others, so the
  * next one is asked first next time. */
 void hf__sentinel_doubt(struct connection *connection);
+/* The way to one of them, and what is said to it. */
+void hf__sentinel_place(struct connection *connection, unsigned sentinel);
+void hf__sentinel_authenticate(const struct redis *redis, struct command *command);
+void hf__sentinel_question(const struct redis *redis, struct command *command);
+/* Is the answer {host, port}? */
+bool hf__sentinel_names(const redisReply *reply);
 
 /* greeting.c: what is said first on each connection. Calls hf__connection_greeted, or breaks. */
 void hf__greeting_begin(struct connection *connection);

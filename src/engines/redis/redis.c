@@ -45,6 +45,7 @@ struct redis *hf__redis_new(const struct hf_host *host, const struct redis_setti
     hf__connection_init(&redis->asking, redis);
     hf__connection_init(&redis->listening, redis);
     hf__connection_init(&redis->syncing, redis);
+    hf__watch_open(redis);
     hf__sync_open(redis);
     hf__channels_open(redis);
     hf__inbox_init(redis);
@@ -56,6 +57,7 @@ struct redis *hf__redis_new(const struct hf_host *host, const struct redis_setti
 void hf__redis_disconnect(struct redis *redis)
 {
     hf__together_close(redis);
+    hf__watch_close(redis);
     hf__connection_close(&redis->asking);
     hf__connection_close(&redis->listening);
     hf__connection_close(&redis->syncing);
@@ -123,7 +125,8 @@ void hf__redis_ask(struct redis *redis, struct question *question, const char *n
 /* The child must not keep the parent's connections open, or speak on them. */
 static void let_go(struct redis *redis)
 {
-    struct connection *connections[] = { &redis->asking, &redis->listening, &redis->syncing };
+    struct connection *connections[] = { &redis->asking, &redis->listening, &redis->syncing,
+                                         &redis->watching };
     for (unsigned i = 0; i < sizeof connections / sizeof *connections; i++)
         if (connections[i]->stream)
             hf__stream_forked(connections[i]->stream);

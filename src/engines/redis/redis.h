@@ -54,6 +54,11 @@ struct redis {
     unsigned sentinel; /* the one to ask first */
     uint64_t claims;   /* numbers given to claims so far; the front's */
     struct connection asking, listening, syncing;
+    /* With sentinels: the connection to one of them (watch.c), whether it has named the master
+     * where we are, whether it is being asked, and until when it is not. */
+    struct connection watching;
+    bool watch_agreed, watch_asks;
+    struct hf_timer watch;
     struct hf_link free_questions; /* the front's */
     struct pulse pulse;
     struct channel *channels[REDIS_CHANNEL_BUCKETS];
@@ -184,6 +189,16 @@ void hf__sync_wait(struct redis *redis, struct question *question);
 void hf__sync_why_silent(struct hf_engine *engine, struct hf_op *op, hf_error **error);
 void hf__sync_open(struct redis *redis);
 void hf__sync_close(struct redis *redis);
+
+/* ---- watch.c: have the sentinels another master now? ---- */
+
+/* There is a connection to the master. */
+void hf__watch_begin(struct redis *redis);
+/* Where the watching connection goes next; and what it says first. */
+void hf__watch_place(struct connection *watching);
+void hf__watch_greet(struct connection *watching);
+void hf__watch_open(struct redis *redis);
+void hf__watch_close(struct redis *redis);
 
 /* ---- renew.c: leases, and what rests ---- */
 

@@ -1,6 +1,7 @@
 /* Finding the master by asking sentinels, one after the other, beginning with the one that knew it
- * last time. Each time that a connection is opened it is asked for anew, so a failover is noticed
- * by the connection that breaks in it; the greeting then makes sure that it is a master. */
+ * last time. Each time that a connection is opened it is asked for anew; the greeting then makes
+ * sure that it is a master. As an old master may answer as one for long after a failover, a
+ * sentinel is asked again and again meanwhile (watch.c). */
 #include "redis.h"
 
 #include <stdio.h>
@@ -37,30 +38,34 @@ static void try_next(struct connection *connection, const char *why)
                              "no sentinel names the master; the last one: %.150s", why);
 }
 
-static void command_to(struct connection *connection, struct command *command)
+void hf__sentinel_authenticate(const struct redis *redis, struct command *command)
 {
-    if (!hf__command_write(command, connection->stream))
-        hf__connection_break(connection, HF_ENOMEM, 0, "out of memory for a question");
+    const char *password = redis->settings.sentinel_password;
+    hf__command_begin(command, "AUTH");
+    hf__command_add(command, password, strlen(password));
+}
+
+void hf__sentinel_question(const struct redis *redis, struct command *command)
+{
+    hf__command_begin(command, "SENTINEL");
+    hf__command_print(command, "get-master-addr-by-name");
+    hf__command_add(command, redis->settings.master, strlen(redis->settings.master));
 }
 
 static void opened(void *arg)
 {
     struct connection *connection = arg;
-    const struct redis_settings *settings = &connection->redis->settings;
+    const struct redis *redis = connection->redis;
     struct command command;
-    if (settings->sentinel_password) {
-        hf__command_begin(&command, "AUTH");
-        hf__command_add(&command, settings->sentinel_password, strlen(settings->sentinel_password));
-        command_to(connection, &command);
+    if (redis->settings.sentinel_password) {
+        hf__sentinel_authenticate(redis, &command);
+        hf__connection_write(connection, NULL, &command);
     }
-    hf__command_begin(&command, "SENTINEL");
-    hf__command_print(&command, "get-master-addr-by-name");
-    hf__command_add(&command, settings->master, strlen(settings->master));
-    command_to(connection, &command);
+    hf__sentinel_question(redis, &command);
+    hf__connection_write(connection, NULL, &command);
 }
 
-/* {host, port} */
-static bool is_address(const redisReply *reply)
+bool hf__sentinel_names(const redisReply *reply)
 {
     return hf__reply_is_array(reply, 2) && hf__reply_number(reply->element[1]) > 0 &&
            hf__reply_number(reply->element[1]) <= 65535 && *hf__reply_text(reply->element[0]) &&
@@ -92,7 +97,7 @@ static void found(struct connection *connection, const redisReply *reply)
 
 static void take(struct connection *connection, const redisReply *reply)
 {
-    if (is_address(reply))
+    if (hf__sentinel_names(reply))
         found(connection, reply);
     else if (reply->type == REDIS_REPLY_ERROR)
         try_next(connection, reply->str);
@@ -142,27 +147,32 @@ void hf__sentinel_doubt(struct connection *connection)
         go_past(redis);
 }
 
+void hf__sentinel_place(struct connection *connection, unsigned sentinel)
+{
+    const struct redis_settings *settings = &connection->redis->settings;
+    connection->place = settings->place;
+    connection->place.host = settings->sentinels[sentinel].name;
+    connection->place.port = settings->sentinels[sentinel].port;
+    if (!connection->place.port)
+        connection->place.port = REDIS_SENTINEL_PORT;
+    connection->place.limit_ms = settings->timeout_ms / SENTINEL_SHARE;
+}
+
 static void ask_one(struct connection *connection)
 {
     static const struct hf_stream_events events = { opened, received, broken };
     const struct redis *redis = connection->redis;
     const struct hf_host *host = redis->base.host;
-    int64_t share_ms = redis->settings.timeout_ms / SENTINEL_SHARE;
     redisReaderFree(connection->reader);
     connection->reader = hf__reply_reader();
     connection->unread = 0;
-    connection->place = redis->settings.place;
-    connection->place.host = redis->settings.sentinels[redis->sentinel].name;
-    connection->place.port = redis->settings.sentinels[redis->sentinel].port;
-    if (!connection->place.port)
-        connection->place.port = REDIS_SENTINEL_PORT;
-    connection->place.limit_ms = share_ms;
+    hf__sentinel_place(connection, redis->sentinel);
     if (connection->reader)
         connection->stream =
             hf__stream_open(host->uv, host->loop, &connection->place, &events, connection);
     if (connection->stream)
         hf__timer_start(loop_of(connection), &connection->limit,
-                        hf__loop_now(loop_of(connection)) + share_ms);
+                        hf__loop_now(loop_of(connection)) + connection->place.limit_ms);
     else
         hf__connection_break(connection, HF_ENOMEM, 0, "out of memory for a connection");
 }
