@@ -195,8 +195,8 @@ HF_API int hf_open(hf_client **ret, const char *url, const hf_client_options *op
  * returns), and frees the client with all its holds. Threads that still block in a call on this
  * client come back with HF_ECLOSED first. No new call may begin once hf_close has begun. What a
  * silent store does not confirm within HF_PATIENCE_MS is left to it, be it held or just asked for,
- * and ends with its lease or session; a store that did not answer the client's last question has a
- * second. In a forked child it frees memory only. Not from a callback. NULL is fine. */
+ * and ends with its lease or session; a store that is known to be silent (HF_EVENT_STORE_DOWN) has
+ * a second. In a forked child it frees memory only. Not from a callback. NULL is fine. */
 HF_API void hf_close(hf_client *client);
 
 /* What the engine behind a client can do: an OR of these. */
