@@ -214,6 +214,42 @@ TEST(who_may_not_say_in_a_cluster_keeps_nobody_waiting)
     cluster_kill(&scene.cluster);
 }
 
+static void wait_for_ever(void *arg)
+{
+    const struct scene *scene = arg;
+    hf_hold *hold;
+
+    parent_wait_for("wait");
+    hf_lock(open_by(cluster_url(&scene->cluster, 3000)), scene->name, HF_FOREVER, NULL, &hold);
+}
+
+/* Who lives listens to its inbox at the lock's own server. */
+TEST(of_waiters_the_living_are_shown)
+{
+    struct scene scene = { 0 };
+    struct outcome outcome = { 0 };
+    struct child dying;
+    begin(&scene);
+    child_start(&dying, wait_for_ever, &scene);
+    hf_client *holder = open_by(cluster_url(&scene.cluster, 3000));
+    hf_client *waiter = open_by(cluster_url(&scene.cluster, 3000));
+
+    hf_hold *hold = take(holder, scene.name, HF_MUTEX, 0);
+    child_say(&dying, "wait");
+    EVENTUALLY(waiters(holder, scene.name) == 1, SOON_MS);
+    begin_to_wait(&scene, waiter, &outcome);
+    EVENTUALLY(waiters(holder, scene.name) == 2, SOON_MS);
+    child_kill(&dying);
+    EVENTUALLY(waiters(holder, scene.name) == 1, SOON_MS);
+    CHECK(says(scene.owner, "ZCARD holdfast_lock_queue:{", scene.name, "}", ":2"));
+    give_back(hold);
+    WAIT_OUTCOME(&outcome);
+    give_back(outcome.hold);
+    hf_close(waiter);
+    hf_close(holder);
+    cluster_kill(&scene.cluster);
+}
+
 /* Nobody asks the servers for the lock without it, or they would say where it is. */
 TEST(who_may_not_have_the_map_has_no_lock_the_next_time_either)
 {
