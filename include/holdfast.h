@@ -308,8 +308,8 @@ HF_API int hf_lock(hf_client *client, const char *name, int64_t wait_ms,
 /* Gives the hold back and frees it, whatever the answer; waits for the store's answer.
  * HF_OK: given back. HF_LOST: it had been lost before; where hf_held was false, a store that does
  * not answer has half a second, and is cleaned up behind your back. HF_UNREACHABLE: no answer
- * within HF_PATIENCE_MS; it ends with its lease at the latest, and the library keeps trying until
- * then. NULL is fine. */
+ * within HF_PATIENCE_MS, or before its lease was over; it ends with that at the latest, and the
+ * library keeps trying until then. NULL is fine. */
 HF_API int hf_unlock(hf_hold *hold);
 
 /* The same without waiting for the store; what hf_unlock is in a callback. It may do a little of

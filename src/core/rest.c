@@ -17,18 +17,27 @@ void hf__rest_line_up(struct hf_claim *claim, struct hf_waiter *waiter)
     hf__claim_post(claim, HF_ERRAND_SETTLE);
 }
 
-/* Who knows that it is lost waits for a store that answers, so that the name is free there when the
- * call returns. After so long the store is silent, and cleaning up goes on without the caller. */
-#define LOST_PATIENCE_MS 500
+/* After so long without an answer the store is silent. */
+#define SILENCE_MS 500
 
-static int64_t patience_of(const struct hf_waiter *waiter)
+/* Who knows that it is lost waits for a store that answers, so that the name is free there when the
+ * call returns; the rest is cleaned up without the caller. What is given back altogether is not
+ * renewed any more: if its lease is its own, it is over then, whether or not the store has heard.
+ */
+static int64_t patience_of(const struct hf_claim *claim, const struct hf_waiter *waiter,
+                           int64_t now_ms)
 {
-    struct hf_client *client = waiter->claim->client;
-    if (!waiter->lost)
-        return client->patience_ms;
-    if (atomic_load(&client->silent))
+    const struct hf_client *client = claim->client;
+    int64_t left_ms = atomic_load(&claim->grant->valid_until_ms) - now_ms;
+    bool ends =
+        claim->op.rests_on == &claim->op.own_lease && hf__gate_needed(claim) == HF_KEEP_NOTHING;
+    if (waiter->lost && atomic_load(&client->silent))
         return 0;
-    return client->patience_ms < LOST_PATIENCE_MS ? client->patience_ms : LOST_PATIENCE_MS;
+    if (waiter->lost || (ends && left_ms < SILENCE_MS))
+        left_ms = SILENCE_MS;
+    else if (!ends)
+        return client->patience_ms;
+    return left_ms < client->patience_ms ? left_ms : client->patience_ms;
 }
 
 static bool leave_line(struct hf_waiter **at, const struct hf_waiter *waiter)
@@ -65,7 +74,8 @@ void hf__rest_begin_waits(struct hf_claim *claim)
         if (waiter->patience.fire)
             continue;
         if (!waiter->asks)
-            waiter->until_ms = hf__clock_add(hf__loop_now(loop), patience_of(waiter));
+            waiter->until_ms =
+                hf__clock_add(hf__loop_now(loop), patience_of(claim, waiter, hf__loop_now(loop)));
         hf__timer_init(&waiter->patience, patience_over);
         hf__timer_start(loop, &waiter->patience, waiter->until_ms);
     }

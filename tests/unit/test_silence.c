@@ -74,6 +74,20 @@ TEST(who_lost_it_by_silence_does_not_wait_for_the_silent_store)
     check_loss_is_told_within_ms(fixture.hold, 0);
 }
 
+/* It ends by itself there, and the caller hears no more by waiting on. */
+TEST(giving_back_ends_with_the_lease_at_the_latest)
+{
+    fixture_begin();
+    hf_hold *hold = fixture_take_leased("a", 1000);
+    int64_t left_ms = hf_remaining_ms(hold), asked_ms = fixture.now_ms;
+    CHECK(left_ms > 0 && left_ms <= 1000);
+    fixture.release_verdict = HF_NO_ANSWER;
+    CHECK_INT(hf_unlock(hold), HF_UNREACHABLE);
+    CHECK_INT(fixture.now_ms - asked_ms, left_ms);
+    fixture_answer(fixture.last_release, HF_GONE);
+    fixture_turn();
+}
+
 /* Takes a name whose gate may have the memory of the gate of "a". */
 static void take_in_its_place(void)
 {
