@@ -103,6 +103,21 @@ static void note_loss(void *arg, const hf_loss *loss)
     snprintf(job->loss_reason, sizeof(job->loss_reason), "%s", loss->reason ? loss->reason : "");
 }
 
+static void tell_left(const struct cli_session *session, const char *name, int code)
+{
+    const char *sentence = hf_last_error()->text;
+
+    if (code == HF_DENIED)
+        cli_complain("'%s' was not given back, and stays until its lease is over: %s", name,
+                     sentence);
+    else if (code == HF_UNREACHABLE && session->silence[0])
+        /* The library's own sentence says that it goes on cleaning up, and we are about to end. */
+        cli_complain("it is not sure that '%s' was given back; it ends with its lease: %s", name,
+                     session->silence);
+    else
+        cli_complain("it is not sure that '%s' was given back: %s", name, sentence);
+}
+
 /* The last unlock says whether the lock was ours to the end. */
 static int give_back(struct cli_job *job)
 {
@@ -119,8 +134,7 @@ static int give_back(struct cli_job *job)
         if (code == HF_LOST)
             result = HF_LOST;
         else if (code != HF_OK)
-            cli_complain("it is not sure that '%s' was given back: %s", job->names[i],
-                         silent ? "it is silent" : hf_last_error()->text);
+            tell_left(job->session, job->names[i], code);
     }
     return result;
 }

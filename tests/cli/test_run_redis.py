@@ -56,6 +56,19 @@ def who_may_not_renew_is_told_so(box):
 
 
 @test
+def who_may_not_give_back_is_told_that_he_has_not(box):
+    server = start_redis(box)
+    equal(server.ask('ACL', 'SETUSER', 'bob', 'on', '>word', '~*', '&*', '+@all', '-hdel'),
+          b'+OK\r\n')
+    url = server.url.replace('//', '//bob:word@')
+    told = box.expect(0, '-e', url, 'try', '-t', '1h', 'x', '--', 'echo', 'ok').err
+    contains(told, "'x' was not given back, and stays until its lease is over: ")
+    contains(told, "can't run this command")
+    assert 'not sure' not in told, told
+    box.expect(75, '-e', server.url, 'try', 'x', 'true')
+
+
+@test
 def a_number_is_no_plain_lock(box):
     url = start_redis(box).url
     for kind in ('latch', 'counter'):

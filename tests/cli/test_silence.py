@@ -1,4 +1,6 @@
 """The command and a store that does not answer: what is said, and how long it takes."""
+import os
+import pathlib
 import signal
 import socket
 
@@ -70,6 +72,21 @@ def who_only_looks_hears_which_server_says_nothing(box):
             told = box.expect(69, '-e', store, 'show').err
             contains(told, f'{who} at {url.rsplit("/", 1)[1]}: ')
             assert 'cleaned up' not in told and '*' not in told, told
+
+
+@test
+def who_cannot_give_back_is_not_told_that_anything_is_cleaned_up(box):
+    server = start_redis(box)
+    process = box.start('-e', server.url, 'run', '-t', '3s', '-l', 'x', '-l', 'y', '--', 'sh', '-c',
+                        'echo; until [ -e go ]; do sleep 0.02; done')
+    process.line()
+    os.kill(server.process.pid, signal.SIGSTOP)
+    pathlib.Path(box.file('go')).touch()
+    ended = process.end()
+    equal(ended.code, 0, ended)
+    for name in 'xy':
+        contains(ended.err, f"it is not sure that '{name}' was given back; it ends with its lease: ")
+    assert 'cleaned up' not in ended.err, ended
 
 
 def lets_itself_be_ended(pid):
