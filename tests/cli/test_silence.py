@@ -85,7 +85,8 @@ def who_cannot_give_back_is_not_told_that_anything_is_cleaned_up(box):
     ended = process.end()
     equal(ended.code, 0, ended)
     for name in 'xy':
-        contains(ended.err, f"it is not sure that '{name}' was given back; it ends with its lease: ")
+        contains(ended.err,
+                 f"it is not sure that '{name}' was given back; it ends with its lease: ")
     assert 'cleaned up' not in ended.err, ended
 
 
