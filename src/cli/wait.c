@@ -229,12 +229,14 @@ static bool explain_number(const struct cli_session *session, const char *name)
 int cli_acquire_failed(const struct cli_session *session, const char *name, int code,
                        const hf_error *error)
 {
+    bool waits = !session->settings->try_only && session->settings->wait_ms != 0;
+
     if (session->ended_by)
         return CLI_SIGNAL + session->ended_by;
     /* Who does not answer one question is not asked the next. */
     if (code == HF_BUSY && !session->settings->quiet && !blame_holder(session, name) &&
         (session->silent_since_ms || !explain_number(session, name)))
-        cli_complain("'%s' was not to be had in time", name);
+        cli_complain("'%s' was not to be had%s", name, waits ? " in time" : "");
     if (code == HF_BUSY)
         return CLI_BUSY;
     if ((code == HF_EINVAL || code == HF_EKIND) && explain_object(session, name, code))

@@ -245,6 +245,7 @@ def a_renewal_that_nobody_reads_tells_its_key_all_the_same(box):
                                  stderr=subprocess.PIPE, env=box.environment, text=True,
                                  check=False, timeout=PATIENCE)
     equal(renewed.returncode, 70, renewed)
+    box.expect(121, '-e', url, 'unlock', 'x', key)
     box.expect(0, '-e', url, 'unlock', 'x', renewed.stderr.split()[-1])
 
 
@@ -257,7 +258,9 @@ def break_works_where_the_engine_does_not_show_who_holds(box):
     contains(box.expect(64, '-e', url, 'break', '-y', '--token', '1', 'z').err,
              'does not show which tokens are held')
     contains(box.expect(64, '-e', url, 'break', 'z').err, 'say -y')
-    box.expect(75, '-e', url, 'try', 'z', 'true')
+    told = box.expect(75, '-e', url, 'try', 'z', 'true').err
+    equal(told, "holdfast: 'z' was not to be had\n")
+    contains(box.expect(75, '-e', url, 'run', '-w', '10ms', 'z', 'true').err, ' in time')
     contains(box.expect(0, '-e', url, 'break', '-y', 'z').err, 'taken away from 1 holder')
     equal(holder.end().code, 121)
 
