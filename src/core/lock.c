@@ -34,10 +34,8 @@
 
 #include <assert.h>
 
-/* A question that is out for so long when its caller's wait ends was met with silence. */
-#define SILENCE_MS 500
 /* The last look comes early enough for its answer, or for the silence. */
-#define LAST_LOOK_MS (2 * SILENCE_MS)
+#define LAST_LOOK_MS (2 * HF_SILENCE_MS)
 
 #define BIT(state) (1u << (state))
 
@@ -156,7 +154,7 @@ static bool patience_is_over(const struct hf_claim *claim, int64_t now_ms)
 
 bool hf__claim_is_unanswered(const struct hf_claim *claim, int64_t now_ms)
 {
-    return claim->state == HF_CLAIM_ASKING && now_ms - claim->op.asked_at_ms >= SILENCE_MS;
+    return claim->state == HF_CLAIM_ASKING && now_ms - claim->op.asked_at_ms >= HF_SILENCE_MS;
 }
 
 static int what_was_seen(const struct hf_claim *claim, int64_t now_ms)

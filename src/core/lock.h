@@ -53,6 +53,9 @@ struct hf_answer hf__claim_drive_here(struct hf_claim *claim, enum hf_claim_even
                                       int64_t now_ms);
 struct hf_answer hf__claim_drive_queued(struct hf_claim *claim);
 
+/* A question that is out for so long when its caller's wait ends was met with silence. */
+#define HF_SILENCE_MS 500
+
 /* Is its question out for so long that the store seems to be silent? */
 bool hf__claim_is_unanswered(const struct hf_claim *claim, int64_t now_ms);
 

@@ -6,6 +6,7 @@
 #include "core/client.h"
 #include "core/drive.h"
 #include "core/gate.h"
+#include "core/lock.h"
 
 void hf__rest_line_up(struct hf_claim *claim, struct hf_waiter *waiter)
 {
@@ -16,9 +17,6 @@ void hf__rest_line_up(struct hf_claim *claim, struct hf_waiter *waiter)
     }
     hf__claim_post(claim, HF_ERRAND_SETTLE);
 }
-
-/* After so long without an answer the store is silent. */
-#define SILENCE_MS 500
 
 /* Who knows that it is lost waits for a store that answers, so that the name is free there when the
  * call returns; the rest is cleaned up without the caller. What is given back altogether is not
@@ -33,8 +31,8 @@ static int64_t patience_of(const struct hf_claim *claim, const struct hf_waiter 
         claim->op.rests_on == &claim->op.own_lease && hf__gate_needed(claim) == HF_KEEP_NOTHING;
     if (waiter->lost && atomic_load(&client->silent))
         return 0;
-    if (waiter->lost || (ends && left_ms < SILENCE_MS))
-        left_ms = SILENCE_MS;
+    if (waiter->lost || (ends && left_ms < HF_SILENCE_MS))
+        left_ms = HF_SILENCE_MS;
     else if (!ends)
         return client->patience_ms;
     return left_ms < client->patience_ms ? left_ms : client->patience_ms;
