@@ -18,7 +18,8 @@ REDISSON, REDIS_PY, NODE = "4.7.0", "redis==5.0.8", ("redlock@4.2.0", "ioredis@5
 
 
 class Server:
-    """A Redis server of our own, which keeps nothing."""
+    """A Redis server of our own, which keeps nothing. As any daemon it has a session to itself: the
+    kernel shares processors out by sessions, and would count it as one of the clients."""
 
     def __init__(self, directory):
         if not shutil.which("redis-server"):
@@ -33,7 +34,7 @@ class Server:
             ["redis-server", "--port", str(self.port), "--bind", "127.0.0.1", "--unixsocket",
              self.path, "--save", "", "--appendonly", "no", "--dir", directory, "--logfile",
              f"{directory}/log"], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-            preexec_fn=die_with_parent)
+            preexec_fn=die_with_parent, start_new_session=True)
         until = time.monotonic() + PATIENCE
         while not self.answers():
             if self.process.poll() is not None or time.monotonic() > until:
