@@ -147,7 +147,7 @@ TEST(word_of_a_grant_may_come_before_the_confirmation_of_its_channel)
 
 struct sentinel {
     struct script script;
-    const char *says;  /* where the master is; NULL: here */
+    const char *_Atomic says; /* where the master is; NULL: here */
     const char *later; /* the same, to whoever asks again on the same connection; NULL: `says` */
     char said[100];
     bool asked_before[SCRIPT_VISITS];
@@ -194,7 +194,8 @@ static const char *point_somewhere(struct script *script, const struct script_ca
 
 static void sentinel_start(struct sentinel *sentinel, const char *says)
 {
-    *sentinel = (struct sentinel){ .says = says };
+    *sentinel = (struct sentinel){ .asked = 0 };
+    sentinel->says = says;
     sentinel->script = (struct script){ .answer = point_somewhere, .arg = sentinel };
     script_start(&sentinel->script);
 }
@@ -310,10 +311,36 @@ TEST(a_sentinel_that_always_named_another_master_does_not_disturb)
     CHECK_CODE(hf_lock(client, "one", SOON_MS, NULL, &hold), HF_OK);
     EVENTUALLY(sentinel.asked_again > 0, SOON_MS);
     script_end(&sentinel.script);
-    EVENTUALLY(cut_off.asked_again > 2, SOON_MS);
+    EVENTUALLY(cut_off.asked > 2, SOON_MS);
     CHECK_CODE(hf_unlock(hold), HF_OK);
     CHECK_INT(master.greeted, 1);
     hf_close(client);
     script_end(&cut_off.script);
     script_end(&master.script);
+}
+
+/* One that is cut off has named the master before the last one, and still does: that is no word
+ * on the last one. The other sentinel is asked from then on. */
+TEST(a_sentinel_that_named_the_master_before_does_not_lead_back_to_it)
+{
+    struct sentinel behind, ahead, old, new;
+    hf_hold *hold = NULL;
+
+    sentinel_start(&old, NULL);
+    sentinel_start(&new, NULL);
+    sentinel_start(&behind, name_master(&old, 0));
+    sentinel_start(&ahead, name_master(&old, 0));
+    hf_client *client = open_by(&behind, &ahead, 3000 * (int64_t)test_slow());
+    CHECK_CODE(hf_lock(client, "one", SOON_MS, NULL, &hold), HF_OK);
+    EVENTUALLY(behind.asked_again > 0, SOON_MS);
+    ahead.says = name_master(&new, 0);
+    script_end(&old.script);
+    EVENTUALLY(new.greeted > 0, SOON_MS);
+    EVENTUALLY(ahead.asked_again > 2, SOON_MS);
+    CHECK_INT(new.greeted, 1);
+    CHECK_CODE(hf_unlock(hold), HF_OK);
+    hf_close(client);
+    script_end(&behind.script);
+    script_end(&ahead.script);
+    script_end(&new.script);
 }

@@ -79,9 +79,13 @@ static void found(struct connection *connection, const redisReply *reply)
     struct hf_stream_place *place = &connection->place;
     const char *host = hf__reply_text(reply->element[0]);
     unsigned port = (unsigned)hf__reply_number(reply->element[1]);
-    /* The last connection's number means nothing to another server. */
-    if (strcmp(host, connection->master_host) != 0 || port != connection->master_port)
+    /* The last connection's number means nothing to another server, nor does what a sentinel has
+     * said of the last one. */
+    if (strcmp(host, connection->master_host) != 0 || port != connection->master_port) {
         connection->server_id = 0;
+        if (connection == &connection->redis->asking)
+            connection->redis->watch_agreed = false;
+    }
     snprintf(connection->master_host, sizeof connection->master_host, "%s", host);
     connection->master_port = port;
     *place = settings->place;

@@ -5,7 +5,7 @@
  *
  * A sentinel that is cut off may name a master of long ago. So a master is left only on the word of
  * a sentinel that has named it before, and once for each other address: whoever then finds the way
- * back to the same master stays there. */
+ * back to the same master stays there. A sentinel that is not believed is left for the next one. */
 #include "redis.h"
 
 #include <stdio.h>
@@ -54,7 +54,10 @@ static void named(struct redis *redis, const char *host, unsigned port)
         return;
     }
     bool changed_its_mind = redis->watch_agreed || asking->named_by == watching->named_by;
-    if (changed_its_mind && !is_at(watching, host, port))
+    if (!changed_its_mind)
+        hf__connection_break(watching, HF_UNREACHABLE, 0, "it names another master, %.100s:%u",
+                             host, port);
+    else if (!is_at(watching, host, port))
         leave_for(redis, host, port);
 }
 
