@@ -190,6 +190,20 @@ static void lose_one_for_who_waits(const char *loss)
     end(&scene);
 }
 
+/* Who may not look whether somebody waits has given them back all the same. */
+TEST(who_may_not_look_gives_back_all_the_same)
+{
+    struct scene scene = { 0 };
+
+    begin(&scene);
+    run(&scene.server, "ACL SETUSER default -exists");
+    hf_unlock_nowait(scene.told[0].hold);
+    CHECK_CODE(hf_unlock(scene.told[1].hold), HF_OK);
+    run(&scene.server, "ACL SETUSER default +exists");
+    CHECK_INT(count(&scene.server, "EXISTS one beside"), 0);
+    end(&scene);
+}
+
 TEST(what_was_lost_is_lost_though_it_is_passed_on)
 {
     lose_one_for_who_waits("DEL one");

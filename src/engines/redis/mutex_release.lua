@@ -11,8 +11,9 @@ local call, try = redis.call, redis.pcall
 local held = try('hdel', KEYS[1], ARGV[1])
 if held ~= 1 then
     call('zrem', KEYS[4], ARGV[1])
-    -- Where many were given back at once, the look at who waits may never have come.
-    if held ~= 0 or call('exists', KEYS[1]) == 1 then
+    -- Where many were given back at once, the look at who waits may never have come. Who may not look
+    -- has given it back all the same.
+    if held ~= 0 or try('exists', KEYS[1]) ~= 0 then
         return held
     end
 end
