@@ -256,8 +256,9 @@ void hf__lease_unheard(struct hf_lease *lease);
 /* Before that, where the store has said, to a question that left at asked_at_ms, why it does not
  * renew this lease for now. `reason` is a sentence that lives as long as the engine, the same
  * pointer for the same words: its holders are told, and it is the loss's, if the lease ends before
- * it is confirmed again. */
-void hf__lease_refused(struct hf_lease *lease, int64_t asked_at_ms, const char *reason);
+ * it is confirmed again. `ready`: the store does not just say that it is not ready for anything,
+ * which attempts answer by NO_ANSWER; after a silence, only then it is said to answer again. */
+void hf__lease_refused(struct hf_lease *lease, int64_t asked_at_ms, const char *reason, bool ready);
 
 /* The store has confirmed, on a question that left at asked_at_ms, a lease that has this length
  * from now on, which may be less than before. */

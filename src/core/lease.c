@@ -113,15 +113,16 @@ static void say_refused(const struct hf_claim *claim, const char *reason)
                        atomic_load(&claim->grant->token), reason);
 }
 
-/* A refusal is an answer, too. */
-void hf__lease_refused(struct hf_lease *lease, int64_t asked_at_ms, const char *reason)
+/* A refusal is an answer, too: nobody says that it is silent. */
+void hf__lease_refused(struct hf_lease *lease, int64_t asked_at_ms, const char *reason, bool ready)
 {
     if (!lease->watched || asked_at_ms <= lease->asked_at_ms)
         return;
     bool known = lease->refusal == reason;
     lease->refusal = reason;
     lease->renewing = false;
-    hf__client_heard(client_of(lease), true);
+    if (ready)
+        hf__client_heard(client_of(lease), true);
     if (known)
         return;
     HF_LIST_FOREACH (link, following, &lease->holders)

@@ -119,7 +119,7 @@ TEST(a_renewal_that_is_refused_is_no_loss_before_its_lease_is_over)
 /* ---- reasons ---- */
 
 struct heard {
-    _Atomic int refusals, silences;
+    _Atomic int refusals, silences, answers;
     char text[400];
 };
 
@@ -128,6 +128,7 @@ static void hear(void *arg, const hf_event *event)
     struct heard *heard = arg;
 
     heard->silences += event->type == HF_EVENT_STORE_DOWN;
+    heard->answers += event->type == HF_EVENT_STORE_UP;
     if (event->type != HF_EVENT_NOT_RENEWED)
         return;
     CHECK_STR(event->name, "one");
@@ -185,6 +186,40 @@ TEST(a_server_that_has_become_a_replica_is_not_silent)
 {
     TEST_TIMEOUT(60 + 30 * test_slow());
     check_reason("REPLICAOF 127.0.0.1 1", "READONLY");
+}
+
+/* To who waits meanwhile it is as good as silent, and its word to renewals is no other answer. */
+TEST(who_holds_and_waits_is_told_once_that_the_server_is_not_ready)
+{
+    struct server server = { 0 };
+    struct told told = { 0 };
+    struct heard heard = { 0 };
+    struct outcome outcome = { 0 };
+    hf_client *client = NULL;
+
+    TEST_TIMEOUT(60 + 30 * test_slow());
+    server_start(&server);
+    CHECK_CODE(hf_open(&client, server_url(&server, 30000),
+                       &(hf_client_options){ HF_CLIENT_OPTIONS_INIT,
+                                             .lease_ms = 6000 * (int64_t)test_slow(),
+                                             .on_event = hear, .event_arg = &heard }),
+               HF_OK);
+    hf_hold *hold = take_telling(client, "one", HF_MUTEX, &told);
+    tell(&server, "CONFIG SET min-replicas-to-write 1");
+    CHECK_CODE(hf_lock_async(client, "two", HF_FOREVER, NULL, record_outcome, &outcome, NULL),
+               HF_OK);
+    EVENTUALLY(heard.silences > 0 && heard.refusals > 0, SOON_MS);
+    check_lost_for(hold, &told, "NOREPLICAS");
+    CHECK_INT(heard.silences, 1);
+    CHECK_INT(heard.answers, 0);
+    tell(&server, "CONFIG SET min-replicas-to-write 0");
+    WAIT_OUTCOME(&outcome);
+    CHECK_CODE(outcome.code, HF_OK);
+    CHECK_INT(heard.answers, 1);
+    hf_unlock(outcome.hold);
+    hf_unlock(hold);
+    hf_close(client);
+    server_kill(&server);
 }
 
 /* One of three is no reason to lose it, two are. */

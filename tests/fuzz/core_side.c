@@ -173,10 +173,11 @@ void hf__lease_unheard(struct hf_lease *lease)
     (void)lease;
 }
 
-void hf__lease_refused(struct hf_lease *lease, int64_t asked_at_ms, const char *reason)
+void hf__lease_refused(struct hf_lease *lease, int64_t asked_at_ms, const char *reason, bool ready)
 {
     (void)lease;
     (void)asked_at_ms;
+    (void)ready;
     must(*reason != 0);
 }
 

@@ -68,7 +68,8 @@ static void release(struct hf_engine *engine, struct hf_op *op)
 static void refuse(struct hf_lease *lease)
 {
     if (fixture.refusal)
-        hf__lease_refused(lease, hf__loop_now(lease->engine->host->loop), fixture.refusal);
+        hf__lease_refused(lease, hf__loop_now(lease->engine->host->loop), fixture.refusal,
+                          !fixture.not_ready);
     hf__lease_unheard(lease);
 }
 

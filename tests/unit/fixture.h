@@ -20,6 +20,7 @@ struct fixture {
     bool leases, answers_renewals;
     uint64_t refuses_renewals_from; /* at once, of this owner and those after it; 0: of none */
     const char *refusal;            /* why; NULL: there just is no word */
+    bool not_ready;                 /* it refuses as it would refuse anything */
     bool sets_aside;                /* it knows ops that rest by what they carry alone */
     bool silent_changes;
     _Atomic unsigned changes;

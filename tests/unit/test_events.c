@@ -248,6 +248,23 @@ TEST(a_refusal_to_renew_is_no_silence_and_told_once)
     check_store(0, 0);
 }
 
+TEST(who_is_not_ready_after_silence_does_not_answer_again)
+{
+    begin();
+    fixture.leases = true;
+    fixture.answers_renewals = false;
+    CHECK_INT(fixture_take("a", HF_MUTEX, 1, HF_FOREVER, NULL), HF_OK);
+    fixture_pass_ms(FIXTURE_LEASE_MS * 2 / 3);
+    check_store(1, 0);
+    fixture.refuses_renewals_from = 1;
+    fixture.refusal = "it is loading";
+    fixture.not_ready = true;
+    fixture_pass_ms(FIXTURE_LEASE_MS);
+    CHECK_INT(counts[HF_EVENT_NOT_RENEWED], 1);
+    CHECK_INT(counts[HF_EVENT_LOST], 1);
+    check_store(1, 0);
+}
+
 TEST(who_refuses_after_silence_answers_again)
 {
     begin();

@@ -229,8 +229,9 @@ void hf__ballot_note_refusal(struct ballot *ballot, int64_t asked_at_ms)
         reason = vote->refusal;
         refused++;
     }
+    /* Whether they are ready for anything else, attempts tell. */
     if (quorum->count - refused < quorum->majority)
-        hf__lease_refused(&ballot->op->own_lease, asked_at_ms, reason);
+        hf__lease_refused(&ballot->op->own_lease, asked_at_ms, reason, false);
 }
 
 /* ---- what the core asks ---- */

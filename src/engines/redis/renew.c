@@ -215,12 +215,12 @@ static void take_word(const struct redis *redis, struct hf_op *op, int64_t asked
 
 enum word { OURS, LOST, UNKNOWN };
 
-/* What the answer says of each; nothing, if it is an error, or there is none. Returns why the
- * server refuses to renew some of them, "" if it does not. */
-static const char *read_words(const redisReply *reply, unsigned count, enum word words[])
+/* What the answer says of each; nothing, if it is an error, or there is none. Returns what says why
+ * the server refuses to renew some of them, NULL if it does not. */
+static const redisReply *read_words(const redisReply *reply, unsigned count, enum word words[])
 {
     bool told = hf__reply_is_array(reply, 1) && hf__reply_number(reply->element[0]) == count;
-    const char *refusal = reply && !told ? hf__reply_text(reply) : "";
+    const redisReply *refusal = told ? NULL : reply;
     for (unsigned i = 0; i < count; i++)
         words[i] = told ? OURS : UNKNOWN;
     for (size_t i = 1; told && i < reply->elements; i++) {
@@ -230,7 +230,7 @@ static const char *read_words(const redisReply *reply, unsigned count, enum word
         if (number >= 1 && number <= count)
             words[number - 1] = refused ? UNKNOWN : LOST;
         else
-            refusal = hf__reply_text(element);
+            refusal = element;
     }
     return refusal;
 }
@@ -271,8 +271,9 @@ static void answered(struct connection *connection, struct question *question,
     if (of_some)
         renew_one_by_one(front, renewals);
     enum word words[REDIS_RENEWALS];
-    const char *said = read_words(reply, renewals->count, words);
-    const char *why = of_some ? NULL : keep_refusal(front, said);
+    const redisReply *said = read_words(reply, renewals->count, words);
+    const char *why = of_some ? NULL : keep_refusal(front, hf__reply_text(said));
+    bool ready = said && hf__question_code(redis, said) != HF_UNREACHABLE;
     for (unsigned i = 0; i < renewals->count; i++) {
         struct hf_op *op = renewals->ops[i];
         if (!op)
@@ -284,7 +285,7 @@ static void answered(struct connection *connection, struct question *question,
         if (why && redis->quorum)
             hf__vote_refused(op, question->sent_at_ms, why);
         else if (why)
-            hf__lease_refused(&op->own_lease, question->sent_at_ms, why);
+            hf__lease_refused(&op->own_lease, question->sent_at_ms, why, ready);
         get_no_word(redis, op);
     }
     int64_t took_ms = hf__loop_now(front->base.host->loop) - question->sent_at_ms;
