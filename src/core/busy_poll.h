@@ -11,14 +11,18 @@
 
 /* For so long at most, in microseconds, and twice as long by who has just met others. */
 extern HF_TUNABLE int64_t hf__busy_poll_us;
+/* Who had it back sooner has given its processor to nobody. */
+extern HF_TUNABLE int64_t hf__busy_poll_away_us;
 
 #define HF_BUSY_POLL_MOST                                                                          \
     8u /* worth that much, it is given up after four waits without an answer */
-#define HF_BUSY_POLL_EVERY 64u  /* worth nothing, it is tried each so manieth time */
-#define HF_BUSY_POLL_CROWDED 4u /* one refusal, and so many waits are longer */
+#define HF_BUSY_POLL_EVERY 64u    /* worth nothing, it is tried each so manieth time */
+#define HF_BUSY_POLL_RARELY 4096u /* the same where other programs want our processor */
+#define HF_BUSY_POLL_CROWDED 4u   /* one refusal, and so many waits are longer */
 
 struct hf_busy_poll {
-    unsigned worth, passed_over, crowded;
+    unsigned worth, passed_over, crowded, every;
+    int64_t gave_away_us;       /* when it looked last */
     bool refused, stands_aside; /* in this wait */
 };
 
@@ -33,6 +37,8 @@ void hf__busy_poll_refused(struct hf_busy_poll *poll);
 /* What is asked lets another process go on, and looking would keep it from a processor. This wait
  * says nothing of whether looking pays. */
 void hf__busy_poll_stand_aside(struct hf_busy_poll *poll);
+/* Before it looked this time, it gave its processor away, and had it back after so long. */
+void hf__busy_poll_gave_away(struct hf_busy_poll *poll, int64_t us);
 /* It did; was what is waited for there by then? */
 void hf__busy_poll_ended(struct hf_busy_poll *poll, bool answered);
 

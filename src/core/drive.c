@@ -301,12 +301,13 @@ static void poll_for_a_while(struct hf_drive *drive)
 {
     if (!hf__busy_poll_pays(&drive->busy_poll))
         return;
-    int64_t began_us = hf__clock_us();
+    int64_t now_us, began_us = hf__clock_us();
     /* What is asked leaves; nothing can have come yet. */
     hf__drive_turn(drive);
     while (!is_over(drive) &&
-           hf__clock_us() - began_us < hf__busy_poll_time_us(&drive->busy_poll)) {
+           (now_us = hf__clock_us()) - began_us < hf__busy_poll_time_us(&drive->busy_poll)) {
         sched_yield();
+        hf__busy_poll_gave_away(&drive->busy_poll, hf__clock_us() - now_us);
         uv_run(&drive->uv, UV_RUN_NOWAIT);
     }
     hf__busy_poll_ended(&drive->busy_poll, atomic_load(drive->until));

@@ -104,6 +104,83 @@ TEST(who_has_just_been_refused_looks_for_longer)
     CHECK_INT(hf__busy_poll_time_us(&poll), hf__busy_poll_us);
 }
 
+/* Where the server has no processor but ours, a sleeper hears as soon as who gives it away. */
+TEST(an_answer_of_who_had_our_processor_is_in_vain)
+{
+    struct hf_busy_poll poll;
+    hf__busy_poll_init(&poll);
+    for (unsigned i = 0; i < HF_BUSY_POLL_MOST / 2; i++) {
+        CHECK(hf__busy_poll_pays(&poll));
+        hf__busy_poll_gave_away(&poll, 0);
+        hf__busy_poll_gave_away(&poll, 15);
+        hf__busy_poll_ended(&poll, true);
+    }
+    CHECK(!hf__busy_poll_pays(&poll));
+}
+
+static unsigned worth_after(int64_t first_us, int64_t last_us)
+{
+    struct hf_busy_poll poll;
+    hf__busy_poll_init(&poll);
+    for (unsigned i = 0; i < 2 * HF_BUSY_POLL_MOST && hf__busy_poll_pays(&poll); i++) {
+        hf__busy_poll_gave_away(&poll, first_us);
+        hf__busy_poll_gave_away(&poll, last_us);
+        hf__busy_poll_ended(&poll, true);
+    }
+    return poll.worth;
+}
+
+/* Nobody else wanted it; it was more than a server does; or it was somebody else, earlier. */
+TEST(an_answer_from_another_processor_is_none_in_vain)
+{
+    CHECK_INT(worth_after(0, 1), HF_BUSY_POLL_MOST);
+    CHECK_INT(worth_after(0, 300), HF_BUSY_POLL_MOST);
+    CHECK_INT(worth_after(15, 0), HF_BUSY_POLL_MOST);
+    CHECK_INT(worth_after(0, 15), 0);
+}
+
+/* A program that wants the processor for itself has it for milliseconds, whoever is met. */
+TEST(where_programs_have_the_processor_it_is_tried_ever_more_rarely)
+{
+    struct hf_busy_poll poll;
+    unsigned tried = 0;
+    hf__busy_poll_init(&poll);
+    for (unsigned i = 0; i < 100 * HF_BUSY_POLL_RARELY; i++) {
+        if (!hf__busy_poll_pays(&poll))
+            continue;
+        tried++;
+        if (i % 2 == 0)
+            hf__busy_poll_refused(&poll);
+        hf__busy_poll_gave_away(&poll, 2800);
+        hf__busy_poll_ended(&poll, true);
+    }
+    CHECK(tried >= 100);
+    CHECK(tried < 120);
+    while (!hf__busy_poll_pays(&poll))
+        ;
+    hf__busy_poll_ended(&poll, true);
+    hf__busy_poll_ended(&poll, false);
+    CHECK_INT(poll.worth, 0);
+    for (unsigned i = 1; i < HF_BUSY_POLL_EVERY; i++)
+        CHECK(!hf__busy_poll_pays(&poll));
+    CHECK(hf__busy_poll_pays(&poll));
+}
+
+/* Among many the processor may have been another client's. */
+TEST(who_has_just_met_others_does_not_ask_who_had_its_processor)
+{
+    struct hf_busy_poll poll;
+    hf__busy_poll_init(&poll);
+    for (unsigned i = 0; i < 2 * HF_BUSY_POLL_MOST; i++) {
+        CHECK(hf__busy_poll_pays(&poll));
+        if (i % (HF_BUSY_POLL_CROWDED - 1) == 0)
+            hf__busy_poll_refused(&poll);
+        hf__busy_poll_gave_away(&poll, 15);
+        hf__busy_poll_ended(&poll, true);
+    }
+    CHECK_INT(poll.worth, HF_BUSY_POLL_MOST);
+}
+
 /* That says nothing of whether looking pays. */
 TEST(who_stands_aside_does_not_look_and_is_not_counted)
 {
