@@ -62,6 +62,31 @@ TEST(a_permit_whose_answer_was_lost_is_taken_once)
     end_relayed(&relayed);
 }
 
+/* Asked again, it does not hear of the size that the semaphore has got meanwhile. */
+TEST(a_permit_whose_answer_was_lost_is_had_though_the_semaphore_has_grown)
+{
+    struct relayed relayed = { 0 };
+    struct outcome outcome = { 0 };
+
+    begin_relayed(&relayed);
+    hf_client *other = open_on(&relayed.server, 0);
+    relay_swallow(&relayed.relay);
+    CHECK_CODE(hf_lock_async(relayed.client, "sem", HF_FOREVER,
+                             LOCK_OPTIONS(.mode = HF_PERMIT, .limit = 5), record_outcome, &outcome,
+                             NULL),
+               HF_OK);
+    EVENTUALLY(number(&relayed.server, "sem") == 4, SOON_MS);
+    CHECK_CODE(hf_semaphore_set(other, "sem", 7), HF_OK);
+    relay_cut(&relayed.relay);
+    WAIT_OUTCOME(&outcome);
+    CHECK_CODE(outcome.code, HF_OK);
+    CHECK_INT(number(&relayed.server, "sem"), 6);
+    give_back(outcome.hold);
+    CHECK_INT(number(&relayed.server, "sem"), 7);
+    hf_close(other);
+    end_relayed(&relayed);
+}
+
 TEST(units_whose_answer_was_lost_are_taken_once)
 {
     struct relayed relayed = { 0 };
@@ -388,6 +413,27 @@ TEST(permits_of_the_dead_come_back)
     CHECK_INT(number(&server, "sem"), 0);
     give_back(hold);
     CHECK_INT(number(&server, "sem"), 2);
+    hf_close(client);
+    server_kill(&server);
+}
+
+TEST(a_semaphore_that_is_gone_does_not_come_back_with_its_permits)
+{
+    struct server server = { 0 };
+    server_start(&server);
+    hf_client *client = open_on(&server, 0);
+    hf_hold *hold;
+
+    CHECK_CODE(hf_semaphore_set(client, "sem", 5), HF_OK);
+    CHECK_CODE(hf_lock(client, "sem", 0, LOCK_OPTIONS(.mode = HF_PERMIT, .permits = 2), &hold),
+               HF_OK);
+    tell(&server, "DEL sem");
+    CHECK_CODE(hf_unlock(hold), HF_OK);
+    CHECK_INT(value(&server, "redis.call('exists', 'sem')"), 0);
+    CHECK_CODE(hf_lock(client, "sem", 0, LOCK_OPTIONS(.mode = HF_PERMIT, .limit = 5), &hold),
+               HF_OK);
+    give_back(hold);
+    CHECK_INT(number(&server, "sem"), 5);
     hf_close(client);
     server_kill(&server);
 }

@@ -16,7 +16,7 @@ if another then
     return {-1, another}
 end
 local value = tonumber(redis.call('get', lock) or '0')
-if value < wanted or is_behind(place, '') then
+if value < wanted or is_behind(place) then
     if waits then
         line_up(place)
     end

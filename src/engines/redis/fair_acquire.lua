@@ -15,13 +15,22 @@ local me = ARGV[1]
 -- Before 3.32, a client of Redisson sleeps until the one before it is dead, and if that time is over,
 -- until somebody tells it. Our time is short, and begins anew while we wait: theirs go with it.
 local function keep_distance(waiting, place, ends)
+    local function time_of(i)
+        return tonumber(redis.call('zscore', times, waiting[i]) or '')
+    end
     for i = place + 1, #waiting do
-        local time = tonumber(redis.call('zscore', times, waiting[i]) or '')
-        if time and not is_ours(waiting[i]) and time < ends + ARGV[6] then
-            time = ends + ARGV[6]
-            redis.call('zadd', times, time, waiting[i])
+        -- Where there are only ours, no time is looked at, however many they are.
+        if not is_ours(waiting[i]) then
+            if i > place + 1 and is_ours(waiting[i - 1]) then
+                ends = time_of(i - 1) or ends
+            end
+            local time = time_of(i)
+            if time and time < ends + ARGV[6] then
+                time = ends + ARGV[6]
+                redis.call('zadd', times, time, waiting[i])
+            end
+            ends = time or ends
         end
-        ends = time or ends
     end
 end
 

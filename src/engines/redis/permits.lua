@@ -22,10 +22,11 @@ local function tell_free(free)
     end
 end
 
--- What is nobody's any more is free. Where it may not be counted, it is left to who may, as something
--- that has run out.
+-- What is nobody's any more is free, unless the semaphore is gone. Where it may not be counted, it is
+-- left to who may, as something that has run out.
 local function set_free(ids)
-    local free = #ids > 0 and redis.pcall('incrby', lock, #ids) or 0
+    local counts = #ids > 0 and redis.pcall('exists', lock) ~= 0
+    local free = counts and redis.pcall('incrby', lock, #ids) or 0
     if type(free) == 'number' then
         tell_free(free)
         return

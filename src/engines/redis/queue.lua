@@ -25,15 +25,27 @@ local function leave_line(place)
     return redis.call('zrem', queue, place) == 1
 end
 
--- Is somebody before it in line, of those whose place begins with `what`?
-local function is_behind(place, what)
-    for _, other in ipairs(redis.call('zrange', queue, 0, -1)) do
-        if other == place then
-            return false
+-- Is somebody before it in line?
+local function is_behind(place)
+    local first = redis.call('zrange', queue, 0, 0)[1]
+    return first ~= nil and first ~= place
+end
+
+-- Of those whose place begins with `what`? Mostly it is one of the first, or nobody. All that wait ask
+-- one after the other, so nobody looks further than he must.
+local function is_behind_some(place, what)
+    local PAGE, from = 64, 0
+    repeat
+        local page = redis.call('zrange', queue, from, from + PAGE - 1)
+        for _, other in ipairs(page) do
+            if other == place then
+                return false
+            end
+            if string.sub(other, 1, #what) == what then
+                return true
+            end
         end
-        if string.sub(other, 1, #what) == what then
-            return true
-        end
-    end
+        from = from + PAGE
+    until #page < PAGE
     return false
 end

@@ -32,7 +32,14 @@ if not ours and held and (mode == 'write' or held == 'write') then
         redis.call('del', lock)
     end
 end
-if not ours and (left ~= 0 or is_behind(place, mode == 'read' and 'write ' or '')) then
+local function must_wait()
+    if left ~= 0 or mode == 'write' then
+        return left ~= 0 or is_behind(place)
+    end
+    return is_behind_some(place, 'write ')
+end
+
+if not ours and must_wait() then
     if waits then
         line_up(place)
     end

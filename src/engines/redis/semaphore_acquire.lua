@@ -25,14 +25,14 @@ elseif not another and not free then
     another = 'does not exist; set how many permits it has, or name a limit'
 end
 local taken = redis.call('zcard', permits)
-if not another and limit > 0 and free + taken ~= limit then
+local ours = not another and count_of(prefix, wanted) == wanted
+if not another and not ours and limit > 0 and free + taken ~= limit then
     another = has_in_all(free + taken) .. ', not ' .. limit
 end
 if another then
     leave_line(place)
     return {-1, another}
 end
-local ours = count_of(prefix, wanted) == wanted
 if not ours and wanted > free + taken then
     -- The semaphore may have become smaller while this one stood in the way of others.
     if leave_line(place) then
@@ -47,7 +47,7 @@ local function make(number)
     return number
 end
 
-if not ours and (free < wanted or is_behind(place, '')) then
+if not ours and (free < wanted or is_behind(place)) then
     local first = redis.call('zrange', permits, 0, 0, 'withscores')[2]
     if waits then
         line_up(place)
