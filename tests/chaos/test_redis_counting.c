@@ -384,6 +384,34 @@ TEST(others_are_told_of_each_release_that_nobody_of_ours_waits_for)
 
 /* ---- places of nobody ---- */
 
+#define DEAD "f81d4fae-7dec-81d0-a765-00a0c91e6bf6"
+#define LIVING "01234567-89ab-8def-8123-456789abcdef"
+
+/* Others are told that it is their turn, and of ours one looks whether they have taken it. */
+TEST(of_ours_the_first_that_lives_looks_after_others)
+{
+    struct server server = { 0 };
+    char line[100];
+
+    server_start(&server);
+    hf_client *client = open_at(&server, false);
+    int others = server_listen(&server, "redisson_lock__channel:{one}");
+    int fd = server_listen(&server, "holdfast:" LIVING);
+    for (int i = 0; i < 24; i++) {
+        hf_hold *hold = take_patiently(client, "one");
+        CHECK(server_tell(&server, "ZADD " QUEUE " 1 " DEAD ":7 2 " LIVING ":8", NULL, 0));
+        give_back(hold);
+        do
+            CHECK(server_hear(fd, line, sizeof(line)));
+        while (strncmp(line, "8 ", 2) != 0);
+        CHECK(server_tell(&server, "DEL one " QUEUE, NULL, 0));
+    }
+    close(fd);
+    close(others);
+    hf_close(client);
+    server_kill(&server);
+}
+
 /* One is no field, the others' clients are not there. */
 TEST(places_of_nobody_are_passed_over)
 {

@@ -18,8 +18,9 @@ local function pass_on(lock, channel, queue, last, token_ms, grant_ms)
     local others = clock[2] % 2 == 1 and redis.pcall('spublish', channel, '0')
     if type(others) == 'number' and others > 0 then
         local first = redis.call('zrange', queue, 0, 0)[1]
-        if first then
-            tell(first, '0 0')
+        while first and not tell(first, '0 0') do
+            redis.call('zrem', queue, first)
+            first = redis.call('zrange', queue, 0, 0)[1]
         end
         return 1
     end

@@ -35,21 +35,24 @@ if token % 64 > 0 and colon == 58 and digit and digit > 47 and digit < 58 then
     local inbox, claim = 'holdfast:' .. first:sub(1, 36), first:sub(38)
     local others = token % 4 == 0 and try('spublish', KEYS[2], '0')
     if others and others ~= 0 and type(others) == 'number' then
-        try('publish', inbox, claim .. ' 0 0')
-        return held
-    end
-    local counted = try('incrby', KEYS[3], '1')
-    if counted == token then
-        call('zrem', KEYS[4], first)
-        local told = try('publish', inbox, claim .. ' ' .. ARGV[2] .. ' REDIS_GRANT_MS')
-        if told == 1 or type(told) == 'number' and told > 0 then
-            call('hset', KEYS[1], first, '1')
-            call('pexpire', KEYS[1], 'REDIS_GRANT_MS')
-            return 2 * held
+        if try('publish', inbox, claim .. ' 0 0') ~= 0 then
+            return held
         end
-    elseif counted == 1 then
-        -- There was none, and one that is made like this would stay for ever.
-        call('pexpire', KEYS[3], '0')
+        -- It is dead, and what follows finds the next one.
+    else
+        local counted = try('incrby', KEYS[3], '1')
+        if counted == token then
+            call('zrem', KEYS[4], first)
+            local told = try('publish', inbox, claim .. ' ' .. ARGV[2] .. ' REDIS_GRANT_MS')
+            if told == 1 or type(told) == 'number' and told > 0 then
+                call('hset', KEYS[1], first, '1')
+                call('pexpire', KEYS[1], 'REDIS_GRANT_MS')
+                return 2 * held
+            end
+        elseif counted == 1 then
+            -- There was none, and one that is made like this would stay for ever.
+            call('pexpire', KEYS[3], '0')
+        end
     end
 end
 
