@@ -362,6 +362,31 @@ TEST(a_killed_waiter_is_shown_no_more)
     server_kill(&server);
 }
 
+/* Their places stay in the queue until somebody comes by. */
+TEST(whose_place_in_a_fair_queue_is_over_is_shown_no_more)
+{
+    char command[200];
+    server_start(&server);
+    hf_client *client = open_with("");
+
+    for (int i = 1; i <= 3; i++) {
+        snprintf(command, sizeof(command),
+                 "RPUSH redisson_lock_queue:{one} f81d4fae-7dec-41d0-a765-00a0c91e6bf6:%d", i);
+        CHECK(server_tell(&server, command, NULL, 0));
+        /* One is dead, one lives, one has no time. */
+        snprintf(command, sizeof(command),
+                 "ZADD redisson_lock_timeout:{one} %s "
+                 "f81d4fae-7dec-41d0-a765-00a0c91e6bf6:%d",
+                 i == 1 ? "1000" : "1e15", i);
+        if (i < 3)
+            CHECK(server_tell(&server, command, NULL, 0));
+    }
+    CHECK_INT(waiters(client, "one"), 1);
+    CHECK(server_tell(&server, "FLUSHALL", NULL, 0));
+    hf_close(client);
+    server_kill(&server);
+}
+
 TEST(how_long_it_has_waited_is_shown)
 {
     static const hf_mode modes[] = { HF_MUTEX, HF_READ, HF_PERMIT };

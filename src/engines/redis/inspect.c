@@ -122,6 +122,7 @@ static void send_look(struct connection *connection, struct question *question)
                          found->length);
         hf__command_own(&command, REDIS_QUEUE_PREFIX, found->name, found->length);
         hf__command_derived(&command, REDIS_FAIR_QUEUE_PREFIX, found->name, found->length);
+        hf__command_derived(&command, REDIS_FAIR_TIMES_PREFIX, found->name, found->length);
     }
     hf__connection_write(connection, question, &command);
 }

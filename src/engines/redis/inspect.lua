@@ -5,7 +5,7 @@
 -- include reader_life.lua
 -- Shows a lock: nothing is changed.
 -- KEYS end with the mutex's channel. ARGV: the queue of our clients that wait for a mutex, the queue of
--- a fair mutex.
+-- a fair mutex, and its times.
 -- Answers {kind, total, value, the last token, holders, waiters, 1 if the name is in use or 0}, or
 -- {why}: it is no lock. A holder is {mode, permits, its key, milliseconds left}; waiters are the
 -- same, in order, with how long they have waited, -1 where that is not known, or just their number.
@@ -67,8 +67,12 @@ local function show_mutex()
     for i = 1, math.min(listeners, 1000) do
         waiters[#waiters + 1] = {'mutex', 0, '', -1}
     end
+    -- The dead stay until somebody comes by.
     for _, field in ipairs(fair) do
-        waiters[#waiters + 1] = {mode, 0, field, -1}
+        local ends = redis.call('zscore', ARGV[3], field)
+        if ends and tonumber(ends) > now_ms then
+            waiters[#waiters + 1] = {mode, 0, field, -1}
+        end
     end
     local kind = (is ~= 'none' or token ~= '0') and mode or ''
     return {kind, 0, 0, token, holders, waiters, in_use}
