@@ -297,3 +297,23 @@ TEST(a_plain_lock_may_be_a_number)
     hf_close(simple);
     server_kill(&server);
 }
+
+/* What has no end is not what was left: it stays under its key. */
+TEST(what_somebody_has_taken_the_end_away_from_is_not_taken_over)
+{
+    hf_client *client = NULL;
+    hf_hold *hold;
+    char key[HF_OWNER_KEY_SIZE];
+
+    server_start(&server);
+    CHECK_CODE(hf_open(&client, server_url(&server, 20000), NULL), HF_OK);
+    CHECK_CODE(hf_lock(client, "one", 0, LOCK_OPTIONS(.lease_ms = 600000), &hold), HF_OK);
+    CHECK_CODE(hf_detach(hold, key), HF_OK);
+    CHECK(server_says(&server, "PERSIST one", ":1"));
+    CHECK_ERROR(hf_attach(client, "one", key, &hold), HF_LOST);
+    CHECK(server_says(&server, "PEXPIRE one 600000", ":1"));
+    CHECK_CODE(hf_attach(client, "one", key, &hold), HF_OK);
+    give_back(hold);
+    hf_close(client);
+    server_kill(&server);
+}

@@ -77,6 +77,9 @@ if is == 'string' then
     return attach_permits()
 elseif is ~= 'hash' then
     return {0}
+elseif ARGV[4] ~= 'back' and redis.call('pttl', lock) < 0 then
+    -- Somebody has taken its end away: it is not what was left.
+    return {0}
 elseif redis.call('hexists', lock, 'mode') == 1 then
     return attach_rw()
 elseif move(from, to) then
