@@ -199,3 +199,27 @@ TEST(a_server_that_refuses_is_not_asked_to_give_back)
     hf_close(client);
     quorum_end(servers);
 }
+
+/* ---- one that is down, and one that can never say yes ---- */
+
+TEST(what_two_servers_cannot_give_is_not_busy_as_the_third_is_held)
+{
+    struct server servers[QUORUM_SERVERS] = { 0 };
+    hf_client *alone = NULL;
+    hf_hold *hold = NULL;
+
+    quorum_start(servers);
+    CHECK_CODE(hf_open(&alone, server_url(&servers[0], SLOW_MS), NULL), HF_OK);
+    hf_hold *held = take(alone, "one", HF_MUTEX, 0);
+    CHECK(server_says(&servers[2], "SET one text", "+OK"));
+    server_kill(&servers[1]);
+    hf_client *client = quorum_open(servers, SLOW_MS, 600000);
+    CHECK_ERROR(hf_lock(client, "one", 0, NULL, &hold), HF_UNREACHABLE);
+    test_note("%s", hf_last_error()->text);
+    CHECK(strstr(hf_last_error()->text, "2 of the quorum's 3 servers") != NULL);
+    give_back(held);
+    hf_close(client);
+    hf_close(alone);
+    server_kill(&servers[0]);
+    server_kill(&servers[2]);
+}

@@ -189,7 +189,7 @@ void hf__tally_taking(struct ballot *ballot)
         carry(ballot);
     else if (never > spare(ballot))
         fail(ballot);
-    else if (silent > spare(ballot) || (no == 0 && unheard == 0))
+    else if (silent + never > spare(ballot) || (no == 0 && unheard == 0))
         be_silent(ballot);
     else if (no == 0 || yes + no + never < majority)
         return; /* Whoever is not heard yet decides. */
