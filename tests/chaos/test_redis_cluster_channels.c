@@ -265,3 +265,21 @@ TEST(who_may_not_have_the_map_has_no_lock_the_next_time_either)
     hf_close(client);
     cluster_kill(&scene.cluster);
 }
+
+/* It is the first question of a greeting there that says so. */
+TEST(who_lacks_the_password_of_a_cluster_is_denied)
+{
+    struct server server = { 0 };
+    hf_client *client = NULL;
+    hf_hold *hold = NULL;
+    char url[80];
+
+    server_start(&server);
+    CHECK(server_says(&server, "CONFIG SET requirepass secret", "+OK"));
+    snprintf(url, sizeof(url), "redis+cluster://127.0.0.1:%d", server.port);
+    CHECK_CODE(hf_open(&client, url, NULL), HF_OK);
+    CHECK_ERROR(hf_lock(client, "one", HF_FOREVER, NULL, &hold), HF_DENIED);
+    CHECK(strstr(hf_last_error()->text, "password") != NULL);
+    hf_close(client);
+    server_kill(&server);
+}

@@ -145,14 +145,16 @@ static void sharded_answered(struct connection *connection, struct question *que
                              const redisReply *reply)
 {
     hf__question_free(connection->redis, question);
-    /* An older server does not know the question; one that is busy says nothing about it. */
-    if (reply && (reply->type == REDIS_REPLY_ARRAY || hf__reply_says(reply, "ERR")))
+    /* An older server does not know the question ("Unknown", or "unknown", subcommand); one that is
+     * busy, or full, says nothing about it. Who wants a password is told so at last. */
+    bool unknown = hf__reply_says(reply, "ERR") && strstr(hf__reply_text(reply), "nknown");
+    if (reply && (reply->type == REDIS_REPLY_ARRAY || unknown))
         connection->redis->sharded = reply->type == REDIS_REPLY_ARRAY;
-    else if (reply && !hf__reply_says(reply, "NOPERM") && !connection->failing)
-        hf__connection_break(connection, HF_UNREACHABLE, 0, "%.150s", hf__reply_text(reply));
-    if (hf__reply_says(reply, "NOPERM"))
+    else if (hf__reply_says(reply, "NOPERM"))
         hf__connection_break(connection, HF_DENIED, 0, "in a cluster a user needs PUBSUB: %.150s",
                              reply->str);
+    else if (reply && !hf__reply_says(reply, "NOAUTH"))
+        hf__connection_break(connection, HF_UNREACHABLE, 0, "%.150s", hf__reply_text(reply));
 }
 
 /* Before version 7 all messages went to all servers; Redisson asks in the same way. */
