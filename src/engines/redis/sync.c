@@ -159,7 +159,12 @@ static void begin_round(struct redis *redis)
 {
     struct question *round = hf__question_new(redis);
     struct hf_link *link;
-    /* Without memory they wait for the next grant, or for the core to lose patience with it. */
+    /* Nobody has asked the replicas: it is not believed. */
+    while (!round && (link = hf__list_pop(&redis->sync_gathering))) {
+        struct question *question = HF_CONTAINER(link, struct question, link);
+        question->op->engine_word[1] &= ~(uint64_t)REDIS_CONFIRMING;
+        hf__attempt_confirmed(redis, question, false);
+    }
     if (!round)
         return;
     while ((link = hf__list_pop(&redis->sync_gathering)))
