@@ -197,42 +197,6 @@ TEST(a_place_that_may_have_been_given_is_given_up_until_that_is_heard)
     script_end(&scene.script);
 }
 
-/* A unit was taken, which nobody has heard; then the server can write nothing for a while. */
-static const char *take_and_break_down(struct script *script, const struct script_call *call)
-{
-    struct scene *scene = script->arg;
-
-    if (!script_is_called(call))
-        return script_usual(call);
-    scene->scripts++;
-    if (scene->scripts == 1)
-        return NULL;
-    /* Each has been said in full by then, and it is asked before it is undone. */
-    if (scene->scripts == 4)
-        snprintf(scene->said, sizeof(scene->said), "%s", call->words[1]);
-    if (scene->barred)
-        return "-MISCONF Redis is configured to save RDB snapshots\r\n";
-    return strcmp(call->words[1], scene->said) == 0 ? "*2\r\n:1\r\n:0\r\n" : ":1\r\n";
-}
-
-TEST(what_may_have_been_taken_is_not_forgotten_as_the_server_cannot_write)
-{
-    struct scene scene = { .barred = true };
-    struct outcome outcome = { 0 };
-    hf_client *client = meet(&scene, take_and_break_down, LEASE_MS, HF_DRIVE_THREAD);
-    hf_lock_options options = { HF_LOCK_OPTIONS_INIT, .mode = HF_COUNTER };
-
-    CHECK_CODE(hf_lock_async(client, "one", HF_FOREVER, &options, record_outcome, &outcome, NULL),
-               HF_OK);
-    EVENTUALLY(scene.scripts > 4, SOON_MS);
-    CHECK_INT(outcome.calls, 0);
-    scene.barred = false;
-    WAIT_OUTCOME(&outcome);
-    CHECK_CODE(outcome.code, HF_OK);
-    hf_close(client);
-    script_end(&scene.script);
-}
-
 /* ---- word that comes late ---- */
 
 #define SHORT_LEASE_MS 3000

@@ -87,19 +87,7 @@ static void send_undoing(struct connection *connection, struct question *questio
     hf__connection_write(connection, question, &command);
 }
 
-/* Should it have been granted, it rests on a lease, after which the server has forgotten it. How
- * long one is that was left under a key, the answer would have said. */
-static void stay_unsure(struct redis *redis, struct question *question)
-{
-    struct hf_op *op = question->op;
-    op->engine_word[1] |= REDIS_UNSURE;
-    if (hf__redis_kind(redis, op->mode)->leased && !op->attach_key)
-        hf__redis_set_lease(redis, op, question->sent_at_ms, hf__redis_lease_ms(redis, op));
-    hf__redis_finish(redis, question, HF_NO_ANSWER);
-}
-
-/* Who may not give back either has nothing more to say. But what an earlier attempt may have taken
- * is not forgotten for what keeps the server from writing today. */
+/* Who may not give back either has nothing more to say. */
 static void undone(struct connection *connection, struct question *question,
                    const redisReply *reply)
 {
@@ -108,10 +96,6 @@ static void undone(struct connection *connection, struct question *question,
     const struct redis_kind *kind = hf__redis_kind(redis, op->mode);
     if (!reply || hf__question_code(redis, reply) == HF_UNREACHABLE) {
         hf__attempt_unanswered(connection, question, reply);
-        return;
-    }
-    if (question->doubted && hf__question_code(redis, reply) == HF_ELIMIT) {
-        stay_unsure(redis, question);
         return;
     }
     if (kind->settled && reply->type == REDIS_REPLY_INTEGER)
@@ -124,7 +108,6 @@ static void undone(struct connection *connection, struct question *question,
  * is, as after silence. */
 static void undo(struct connection *connection, struct question *question)
 {
-    question->doubted = question->op->engine_word[1] & (REDIS_HOLDS | REDIS_UNSURE);
     question->op->engine_word[1] |= REDIS_UNSURE;
     question->many = NULL;
     question->repeats = question->hops = 0;
@@ -158,8 +141,12 @@ void hf__attempt_unanswered(struct connection *connection, struct question *ques
         hf__redis_finish(redis, question, HF_FAILED);
         return;
     }
-    if (question->sent)
-        stay_unsure(redis, question);
-    else
-        hf__redis_finish(redis, question, HF_NO_ANSWER);
+    /* Should it have been granted, it rests on a lease, after which the server has forgotten it.
+     * How long one is that was left under a key, the answer would have said. */
+    if (question->sent) {
+        op->engine_word[1] |= REDIS_UNSURE;
+        if (hf__redis_kind(redis, op->mode)->leased && !op->attach_key)
+            hf__redis_set_lease(redis, op, question->sent_at_ms, hf__redis_lease_ms(redis, op));
+    }
+    hf__redis_finish(redis, question, HF_NO_ANSWER);
 }

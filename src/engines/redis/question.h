@@ -38,7 +38,6 @@ struct question {
     bool unmapped;    /* what is answered was said to who asked for the cluster's map */
     bool listened;    /* a grant could have been heard of when it was sent */
     bool placed;      /* it has its place in the queue (place.c) */
-    bool doubted;     /* it undoes what an attempt before the last one may have done, too */
     unsigned repeats; /* how often the server had forgotten the script */
     /* Where replicas are to confirm it: the opening of the connection that answered it; and whether
      * it has got no mark, because its slot has left. */
