@@ -163,6 +163,8 @@ static void begin_round(struct redis *redis)
     while (!round && (link = hf__list_pop(&redis->sync_gathering))) {
         struct question *question = HF_CONTAINER(link, struct question, link);
         question->op->engine_word[1] &= ~(uint64_t)REDIS_CONFIRMING;
+        hf__op_explain(question->op, HF_UNREACHABLE, 0,
+                       "Redis at %.100s: out of memory to ask its replicas", redis->settings.shown);
         hf__attempt_confirmed(redis, question, false);
     }
     if (!round)
