@@ -1,11 +1,12 @@
 -- Part of other scripts. Giving a free lock to somebody who waits for it.
 -- include token.lua
 
--- Tells the client of one of our claims. Answers whether it can still hear it.
+-- Tells the client of one of our claims. Answers whether it can still hear it, and whether that may not
+-- be tried.
 local function tell(field, what)
     local client, number = string.match(field, '^(.*):(%d+)$')
     local told = client and redis.pcall('publish', 'holdfast:' .. client, number .. ' ' .. what)
-    return type(told) == 'number' and told > 0
+    return type(told) == 'number' and told > 0, type(told) == 'table'
 end
 
 -- Makes one of our claims the holder, if its client hears it. The lease is a short one: who hears of

@@ -18,7 +18,11 @@ local function pass_on(lock, channel, queue, last, token_ms, grant_ms)
     local others = clock[2] % 2 == 1 and redis.pcall('spublish', channel, '0')
     if type(others) == 'number' and others > 0 then
         local first = redis.call('zrange', queue, 0, 0)[1]
-        while first and not tell(first, '0 0') do
+        while first do
+            local heard, denied = tell(first, '0 0')
+            if heard or denied then
+                break
+            end
             redis.call('zrem', queue, first)
             first = redis.call('zrange', queue, 0, 0)[1]
         end
