@@ -59,8 +59,7 @@ static void patience_over(struct hf_timer *timer)
         leave_line(&claim->waiter, waiter);
     bool refused = waiter->asks && claim->raising && !atomic_load(&claim->gate->silent);
     hf__shard_unlock(claim->shard);
-    /* Who knows that it is lost has not waited long enough to say so. */
-    if (!waiter->asks && !waiter->lost)
+    if (!waiter->asks)
         hf__client_heard(claim->client, false);
     waiter->answer.code = refused ? HF_BUSY : HF_UNREACHABLE;
     hf__drive_notify(claim->client, &waiter->answered);
