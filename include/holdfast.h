@@ -113,7 +113,8 @@ HF_API const hf_error *hf_last_error(void);
 typedef struct hf_client hf_client;
 
 /* A caller that turns the loop looks for its answer for up to a tenth of a millisecond before it
- * sleeps, giving the processor away in between, as long as answers come that soon. */
+ * sleeps, giving the processor away in between, as long as answers come that soon from another
+ * processor than its own. */
 typedef enum hf_driver {
     HF_DRIVE_THREAD = 0, /* a thread of the client turns the loop: the default. A blocking call may
                             do so in its place while it waits, and hf_unlock_nowait for a moment
