@@ -248,7 +248,7 @@ TEST(a_refusal_to_renew_is_no_silence_and_told_once)
     check_store(0, 0);
 }
 
-TEST(who_is_not_ready_after_silence_does_not_answer_again)
+static void refuse_after_silence(void)
 {
     begin();
     fixture.leases = true;
@@ -257,6 +257,11 @@ TEST(who_is_not_ready_after_silence_does_not_answer_again)
     fixture_pass_ms(FIXTURE_LEASE_MS * 2 / 3);
     check_store(1, 0);
     fixture.refuses_renewals_from = 1;
+}
+
+TEST(who_is_not_ready_after_silence_does_not_answer_again)
+{
+    refuse_after_silence();
     fixture.refusal = "it is loading";
     fixture.not_ready = true;
     fixture_pass_ms(FIXTURE_LEASE_MS);
@@ -267,13 +272,7 @@ TEST(who_is_not_ready_after_silence_does_not_answer_again)
 
 TEST(who_refuses_after_silence_answers_again)
 {
-    begin();
-    fixture.leases = true;
-    fixture.answers_renewals = false;
-    CHECK_INT(fixture_take("a", HF_MUTEX, 1, HF_FOREVER, NULL), HF_OK);
-    fixture_pass_ms(FIXTURE_LEASE_MS * 2 / 3);
-    check_store(1, 0);
-    fixture.refuses_renewals_from = 1;
+    refuse_after_silence();
     fixture.refusal = "it is not yours to renew";
     fixture_pass_ms(FIXTURE_LEASE_MS);
     check_store(1, 1);
