@@ -315,7 +315,8 @@ HF_API int hf_unlock(hf_hold *hold);
 
 /* The same without waiting for the store; what hf_unlock is in a callback. It may do a little of
  * what is left over from other calls, and on_event may hear of that inside of it; no other callback
- * runs there. */
+ * runs there. The release may leave a little later: a process that ends before it does, and without
+ * hf_close, keeps others waiting until the lease is over. */
 HF_API void hf_unlock_nowait(hf_hold *hold);
 
 /* ---- 4. What a hold knows ----------------------------------------------------------------
