@@ -6,6 +6,8 @@
 #include "names.h"
 #include "redis.h"
 
+#include <string.h>
+
 /* So many at a time: the server does nothing else meanwhile. */
 #define TOGETHER_MOST 32u
 /* Among so many it is looked for those that are alike. */
@@ -101,6 +103,41 @@ static bool are_alike(const struct question *question, const struct question *ot
     return other->many == many && (!many->are_alike || many->are_alike(question->op, other->op));
 }
 
+/* A batch that is being filled. */
+struct filling {
+    struct question *whole;
+    size_t room;
+    unsigned count;
+    const struct hf_op *ops[TOGETHER_MOST];
+    uint64_t name_hashes[TOGETHER_MOST]; /* the ops', side by side for a quick comparison */
+};
+
+static bool is_same_name(const struct hf_op *op, const struct hf_op *other)
+{
+    return op->name_length == other->name_length &&
+           memcmp(op->name, other->name, op->name_length) == 0;
+}
+
+/* The scripts check once whether all locks of a batch are free, and then take each of them. So a
+ * name must not be in a batch twice: each request for it would be granted. */
+static bool has_name(const struct filling *filling, const struct hf_op *op)
+{
+    for (unsigned i = 0; i < filling->count; i++)
+        if (filling->name_hashes[i] == op->name_hash && is_same_name(filling->ops[i], op))
+            return true;
+    return false;
+}
+
+/* Moves a question from its list into the batch. */
+static void add_question(struct filling *filling, struct question *question, size_t needed)
+{
+    filling->ops[filling->count] = question->op;
+    filling->name_hashes[filling->count++] = question->op->name_hash;
+    filling->room -= needed;
+    hf__link_remove(&question->link);
+    hf__list_append(&filling->whole->parts, &question->link);
+}
+
 /* Asks those that fit into one call with the first; the rest is left. */
 static void ask_some(struct redis *redis, struct hf_link *questions)
 {
@@ -112,22 +149,22 @@ static void ask_some(struct redis *redis, struct hf_link *questions)
         ask_alone(redis, first);
         return;
     }
-    size_t room = REDIS_TEXT_SIZE;
-    unsigned count = 0, looked_at = 0;
+    struct filling filling;
+    filling.whole = whole;
+    filling.room = REDIS_TEXT_SIZE;
+    filling.count = 0;
+    unsigned looked_at = 0;
     whole->many = first->many;
     whole->send = whole->many->send ? whole->many->send : hf__together_send;
     whole->answered = whole_answered;
     HF_LIST_FOREACH (link, following, questions) {
         struct question *next = HF_CONTAINER(link, struct question, link);
         size_t needed = NAMES_OF_ONE * next->op->name_length + ROOM_OF_ONE;
-        if (needed > room || count == TOGETHER_MOST || looked_at++ == LOOKED_AT_MOST)
+        if (needed > filling.room || filling.count == TOGETHER_MOST ||
+            looked_at++ == LOOKED_AT_MOST)
             break;
-        if (!are_alike(first, next))
-            continue;
-        count++;
-        room -= needed;
-        hf__link_remove(link);
-        hf__list_append(&whole->parts, link);
+        if (are_alike(first, next) && !has_name(&filling, next->op))
+            add_question(&filling, next, needed);
     }
     hf__connection_ask(&redis->asking, whole);
 }
