@@ -3,7 +3,7 @@
 -- include simple_kind.lua
 
 -- Takes a lock of the plain kind, a text under a name that expires (SET NX PX), for one owner. Asking
--- twice is asking once. `least` is for one server of several: the least that the token may be.
+-- twice is asking once, and never makes the lease shorter. `least` is for one server of several: the least that the token may be.
 -- Answers {1, token}, {0, milliseconds until it may be free}, or {-1, why it cannot be}.
 local function take(lock, last, owner, lease_ms, token_ms, least)
     local is = redis.call('type', lock).ok
@@ -35,6 +35,9 @@ local function take(lock, last, owner, lease_ms, token_ms, least)
     if number ~= token and (token or wants_token(owner)) then
         redis.call('set', last, number, 'px', token_ms)
     end
-    redis.call('set', lock, owner, 'px', lease_ms)
+    -- A server of several is asked again after the lease was made longer.
+    if not holder or redis.call('pttl', lock) < tonumber(lease_ms) then
+        redis.call('set', lock, owner, 'px', lease_ms)
+    end
     return {1, number}
 end

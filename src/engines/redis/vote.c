@@ -111,7 +111,8 @@ static void note_taking(struct vote *vote)
                                             [HF_NO_ANSWER] = VOTE_SILENT,
                                             [HF_FAILED] = VOTE_NEVER };
     vote->word = words[vote->op.verdict];
-    vote->forgotten_ms = lease_end(vote);
+    if (vote->forgotten_ms < lease_end(vote))
+        vote->forgotten_ms = lease_end(vote);
     /* What has been given back behind it is no vote, and that it is not ours any more no loss. What
      * never left us has put nothing there, and is not to be given back for as long as a lease.
      * After silence, what was confirmed before is so still. */
