@@ -48,7 +48,10 @@ static bool load(char value[VALUE_SIZE])
     return true;
 }
 
-/* By a rename, so that those who read without the lock see all of it or nothing. */
+/* By a rename, so that readers without the lock see all of the value or nothing. Not fenced: a
+ * loader that is paused past its lease may put its older value over a newer one. Where that
+ * matters, claim the cache with the token before the load, and compare it at the rename
+ * (docs/fencing.md). */
 static bool write_cache(const char *value)
 {
     FILE *file = fopen(fresh_path, "w");

@@ -62,8 +62,9 @@ static bool keep_receipt(const char *request, const char *receipt)
 }
 
 /* The lock makes "look, charge, remember" one step for everybody who uses the request's name: the
- * second submit waits for the first, and answers with its receipt. If the first died between charge
- * and receipt, the charge itself has to be idempotent: no lock can help there. */
+ * second submit waits for the first, and answers with its receipt. If the first dies between charge
+ * and receipt, or is paused past its lease before the charge, the card is charged twice unless the
+ * charge itself is idempotent: send `request` to the payment service as the idempotency key. */
 static bool submit(hf_client *client, const char *request, char receipt[RECEIPT_SIZE])
 {
     char name[64];

@@ -38,8 +38,10 @@ static void on_deposed(void *arg, const hf_loss *loss)
         _exit(1); /* better no leader than one that was not told */
 }
 
-/* The leader's work, in small pieces, each after a look at whether it is still the leader. What it
- * writes elsewhere should carry hf_token(hold), the term, so that a late write can be told. */
+/* The leader's work, in small pieces, each after a look at whether it is still the leader. A
+ * resource that it writes to is claimed with hf_token(hold), the term, before the first read, and
+ * compares the term at each write (docs/fencing.md): only that refuses the write of a leader that
+ * was paused. */
 static void lead(const hf_hold *hold, int deposed)
 {
     struct pollfd look = { .fd = deposed, .events = POLLIN };

@@ -7,7 +7,9 @@
  *     if (hf_open(&client, "local:", NULL) != HF_OK)
  *         return complain(hf_last_error()->text);
  *     if (hf_lock(client, "orders/42", 1000, NULL, &hold) == HF_OK) {
- *         write_order(order, hf_token(hold));      // the resource compares tokens
+ *         // claim_order and write_order give the token to the resource, see section 4
+ *         if (claim_order(42, hf_token(hold)) && read_order(42, &order))
+ *             write_order(42, change(order), hf_token(hold));
  *         hf_unlock(hold);
  *     }
  *     hf_close(client);
@@ -327,15 +329,25 @@ HF_API void hf_unlock_nowait(hf_hold *hold);
 /* True only while no other owner can exist, by a clock that goes on in suspend, counted from before
  * the question left; that is, as long as the store keeps what it was told, and nobody breaks the
  * lock by force (docs/guarantees.md). Once false it stays false. Between hf_held and your write a
- * pause can still happen: only a resource that compares tokens is safe from that. */
+ * pause can still happen. Only a fenced resource refuses the late write: see hf_token. */
 HF_API bool hf_held(const hf_hold *hold);
 
 /* How long hf_held stays true without renewal: >= 0; INT64_MAX where no lease limits it. */
 HF_API int64_t hf_remaining_ms(const hf_hold *hold);
 
-/* The fencing token: larger than that of every earlier exclusive grant of this name. Shared holds
- * carry the token of the last exclusive one, or a larger one of their own. 0 on engines without
- * HF_CAP_TOKEN. */
+/* The fencing token: larger than that of every earlier exclusive grant of this name at this store.
+ * Shared holds carry the token of the last exclusive one, or a larger one of their own. 0 on
+ * engines without HF_CAP_TOKEN. How a resource uses it:
+ *
+ *  1. Claim: the first request after the grant gives the token to the resource. In one atomic step
+ *     the resource refuses the token if it has stored a larger one, else stores it.
+ *  2. Read only after the claim was accepted.
+ *  3. Write with the token: the resource compares it in the same transaction as the write, and
+ *     refuses the write if it has stored a larger one.
+ *
+ * Comparing tokens at the write alone loses updates: an owner that wakes late may write after the
+ * next owner has read and before it has written. docs/fencing.md has snippets for SQL, Redis, files
+ * and HTTP. */
 HF_API uint64_t hf_token(const hf_hold *hold);
 
 /* The name, as you gave it; lives as long as the hold. */

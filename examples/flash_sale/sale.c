@@ -77,7 +77,8 @@ static int attempt(const struct seller *seller, int buyer)
     }
     if (answer == SALE_STALE || answer == SALE_FAILED) {
         fprintf(stderr, "flash_sale: the shop's files: %s\n",
-                answer == SALE_STALE ? "a newer token has been here" : strerror(errno));
+                answer == SALE_STALE ? "a holder with a newer token has claimed them"
+                                     : strerror(errno));
         return -1;
     }
     return 0;
@@ -180,7 +181,7 @@ static int gather(const struct plan *plan, const struct shop *shop, struct recor
 
 static int run_in(const char *directory, const struct plan *plan, struct result *ret)
 {
-    struct shop shop = { .think_ns = plan->think_ns };
+    struct shop shop = { .directory = -1, .stock = -1, .orders = -1, .think_ns = plan->think_ns };
     size_t size = sizeof(struct record) + (size_t)plan_attempts(plan) * sizeof(struct stay);
     struct record *record =
         mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -202,8 +203,8 @@ static int run_in(const char *directory, const struct plan *plan, struct result 
 static void remove_shop(const char *directory)
 {
     char path[4096];
-    const char *const names[] = { "stock", "orders" };
-    for (int i = 0; i < 2; i++) {
+    const char *const names[] = { "fence", "stock", "orders" };
+    for (int i = 0; i < 3; i++) {
         snprintf(path, sizeof(path), "%s/%s", directory, names[i]);
         unlink(path);
     }

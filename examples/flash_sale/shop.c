@@ -1,4 +1,4 @@
-/* The shop: read the files, think a moment, write them back, as programs everywhere do. */
+/* The shop: claim the files, read them, think a moment, write them back if no newer holder came. */
 #include "shop.h"
 
 #include <errno.h>
@@ -7,26 +7,23 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <time.h>
 #include <unistd.h>
 
 /* Every record is one line of a fixed length, so that a write replaces it whole. */
 #define STOCK_LINE 12
 #define ORDER_LINE 32
+#define FENCE_LINE 21
 
 struct order {
     int buyer;
     uint64_t token;
 };
 
-static int open_new(const char *directory, const char *name, int flags)
+static int open_new(const struct shop *shop, const char *name, int flags)
 {
-    char path[4096];
-    if (snprintf(path, sizeof(path), "%s/%s", directory, name) >= (int)sizeof(path)) {
-        errno = ENAMETOOLONG;
-        return -1;
-    }
-    return open(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC | flags, 0600);
+    return openat(shop->directory, name, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC | flags, 0600);
 }
 
 static int write_stock(const struct shop *shop, int stock)
@@ -73,10 +70,71 @@ static void think(int64_t think_ns)
     clock_nanosleep(CLOCK_MONOTONIC, 0, &moment, NULL);
 }
 
+/* Begins a transaction on the fence, the file with the newest token. A descriptor to close, which
+ * ends the transaction; -1 with errno. flock(2) excludes only separate openings of the file, so
+ * each transaction opens it. */
+static int lock_fence(const struct shop *shop, uint64_t *newest)
+{
+    char line[FENCE_LINE + 1] = { 0 };
+    int fence = openat(shop->directory, "fence", O_RDWR | O_CLOEXEC);
+    if (fence < 0)
+        return -1;
+    if (flock(fence, LOCK_EX) != 0 || pread(fence, line, FENCE_LINE, 0) < 0) {
+        close(fence);
+        return -1;
+    }
+    *newest = strtoull(line, NULL, 10);
+    return fence;
+}
+
+/* First, before anything is read: from here on no holder with a smaller token can write. SALE_SOLD:
+ * go on. */
+static enum sale claim(const struct shop *shop, uint64_t token)
+{
+    char line[FENCE_LINE + 1];
+    uint64_t newest;
+    int fence = lock_fence(shop, &newest);
+    enum sale answer = SALE_SOLD;
+    if (fence < 0)
+        return SALE_FAILED;
+    snprintf(line, sizeof(line), "%20" PRIu64 "\n", token);
+    if (token < newest)
+        answer = SALE_STALE;
+    else if (pwrite(fence, line, FENCE_LINE, 0) != FENCE_LINE)
+        answer = SALE_FAILED;
+    close(fence);
+    return answer;
+}
+
+/* Last: compares and writes in one transaction. A holder that slept through the end of its lock
+ * finds the claim of the next one here, however long it slept and wherever. */
+static enum sale write_sale(const struct shop *shop, int stock, int buyer, uint64_t token)
+{
+    uint64_t newest;
+    int fence = lock_fence(shop, &newest);
+    enum sale answer = SALE_SOLD;
+    if (fence < 0)
+        return SALE_FAILED;
+    if (token < newest)
+        answer = SALE_STALE;
+    else if (write_stock(shop, stock) != 0 || append_order(shop, buyer, token) != 0)
+        answer = SALE_FAILED;
+    close(fence);
+    return answer;
+}
+
 int shop_open(struct shop *shop, const char *directory, int items)
 {
-    shop->stock = open_new(directory, "stock", 0);
-    shop->orders = open_new(directory, "orders", O_APPEND);
+    *shop = (struct shop){ .stock = -1, .orders = -1, .think_ns = shop->think_ns };
+    shop->directory = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (shop->directory < 0)
+        return -1;
+    int fence = open_new(shop, "fence", 0);
+    if (fence < 0)
+        return -1;
+    close(fence);
+    shop->stock = open_new(shop, "stock", 0);
+    shop->orders = open_new(shop, "orders", O_APPEND);
     if (shop->stock < 0 || shop->orders < 0)
         return -1;
     return write_stock(shop, items);
@@ -86,19 +144,16 @@ void shop_close(struct shop *shop)
 {
     close(shop->stock);
     close(shop->orders);
+    close(shop->directory);
 }
 
-/* May this buyer order now? The resource compares tokens: a holder that slept through the end of
- * its lock comes back with a token below the last order's, and is sent away. */
-static enum sale look_through_orders(const struct shop *shop, int buyer, uint64_t token)
+static enum sale look_through_orders(const struct shop *shop, int buyer)
 {
     struct order order;
     int found;
     for (int at = 0; (found = read_order(shop, at, &order)) > 0; at++) {
         if (order.buyer == buyer)
             return SALE_ALREADY_ORDERED;
-        if (order.token > token)
-            return SALE_STALE;
     }
     return found < 0 ? SALE_FAILED : SALE_SOLD;
 }
@@ -106,17 +161,18 @@ static enum sale look_through_orders(const struct shop *shop, int buyer, uint64_
 enum sale shop_sell(const struct shop *shop, int buyer, uint64_t token)
 {
     int stock;
+    enum sale answer = claim(shop, token);
+    if (answer != SALE_SOLD)
+        return answer;
     if (read_stock(shop, &stock) != 0)
         return SALE_FAILED;
     if (stock <= 0)
         return SALE_SOLD_OUT;
-    enum sale answer = look_through_orders(shop, buyer, token);
+    answer = look_through_orders(shop, buyer);
     if (answer != SALE_SOLD)
         return answer;
     think(shop->think_ns);
-    if (write_stock(shop, stock - 1) != 0 || append_order(shop, buyer, token) != 0)
-        return SALE_FAILED;
-    return SALE_SOLD;
+    return write_sale(shop, stock - 1, buyer, token);
 }
 
 int shop_audit(const struct shop *shop, int items, int buyers, struct books *ret)

@@ -1,4 +1,4 @@
-/* A shop whose stock and orders are ordinary files that protect nothing. */
+/* A shop whose stock and orders are ordinary files, fenced by the token of the lock. */
 #ifndef SHOP_H
 #define SHOP_H
 
@@ -8,11 +8,12 @@ enum sale {
     SALE_SOLD,
     SALE_SOLD_OUT,
     SALE_ALREADY_ORDERED,
-    SALE_STALE, /* somebody with a newer token has been here */
+    SALE_STALE, /* a holder with a newer token has claimed the shop: nothing was written */
     SALE_FAILED /* the files could not be used */
 };
 
 struct shop {
+    int directory;
     int stock;        /* a file with one number */
     int orders;       /* a file with one line an order */
     int64_t think_ns; /* between reading and writing back */
@@ -30,7 +31,8 @@ struct books {
 int shop_open(struct shop *shop, const char *directory, int items);
 void shop_close(struct shop *shop);
 
-/* Reads, thinks, writes back. `token` fences: 0 is the token of those who have no lock. */
+/* Claims, reads, thinks, and writes if no larger token has claimed the shop since. Without a lock
+ * `token` is 0: then every claim is equal, and the fence refuses nothing. */
 enum sale shop_sell(const struct shop *shop, int buyer, uint64_t token);
 
 /* 0, or -1 with errno. */
