@@ -19,7 +19,7 @@ static const struct cli_bench_plan quick = {
 /* In memory if possible: that is where the locks of this machine lie by default. */
 static bool make_directory(struct cli_bench *bench)
 {
-    const char *parent = getenv("TMPDIR");
+    const char *parent = secure_getenv("TMPDIR");
 
     if (!parent || !parent[0])
         parent = access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp";
@@ -52,7 +52,7 @@ static void remove_directory(const struct cli_bench *bench)
 static bool choose_store(struct cli_bench *bench)
 {
     struct cli_settings settings = *bench->settings;
-    const char *from_environment = getenv("HOLDFAST_URL");
+    const char *from_environment = secure_getenv("HOLDFAST_URL");
     char fresh[sizeof(bench->directory) * 3 + 16] = "local://";
 
     if (!settings.engine && !settings.url_file && !(from_environment && from_environment[0])) {

@@ -37,6 +37,13 @@ void cli_doctor_finding(struct cli_doctor *doctor, const char *what, const char 
 /* The state file of the embedded engine, if the client has one mapped. */
 void cli_doctor_check_file(struct cli_doctor *doctor);
 
+/* ---- doctor_places.c ---- */
+
+/* How many clients have the state file `name` of a directory open. False: it is no such file. */
+bool cli_doctor_count_sessions(int directory, const char *name, unsigned *count);
+/* Names the other directories that this user's clients may use; `own_path` is the store's own. */
+void cli_doctor_check_places(struct cli_doctor *doctor, const char *own_path);
+
 /* ---- doctor_store.c ---- */
 
 /* What the store says about itself. An hf_code. */

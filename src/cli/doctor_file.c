@@ -128,54 +128,6 @@ static void check_mode(struct cli_doctor *doctor, const char *path, const struct
                        cure);
 }
 
-/* The URL and $HOLDFAST_DIR may as well name the very same directory, which then is a choice. */
-static void check_choice(struct cli_doctor *doctor, const char *path)
-{
-    const char *chosen = getenv("HOLDFAST_DIR"), *runtime = getenv("XDG_RUNTIME_DIR");
-    const struct cli_settings *settings = doctor->session->settings;
-    char *url, wanted[PATH_MAX];
-    bool by_url;
-
-    if (settings->quiet || geteuid() == 0 || (chosen && chosen[0]) || !runtime || runtime[0] != '/')
-        return;
-    url = cli_url_choose(settings);
-    by_url = !url || strstr(url, "://");
-    free(url);
-    snprintf(wanted, sizeof(wanted), "%s/holdfast/", runtime);
-    if (by_url || strncmp(path, wanted, strlen(wanted)) != 0)
-        return;
-    cli_doctor_finding(doctor, "the locks are in $XDG_RUNTIME_DIR, which belongs to this login",
-                       "cron jobs, services and other users look elsewhere and do not see them; "
-                       "the directory goes when the last session of this user ends",
-                       "set HOLDFAST_DIR, or one URL such as local:///dir, for all that share "
-                       "locks; doctor --quiet leaves this finding out");
-}
-
-/* Whose locks they are does not matter, and in which order the kernel names them. */
-static unsigned count_locks(int file, off_t begin, off_t end)
-{
-    struct flock lock = {
-        .l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = begin, .l_len = end - begin
-    };
-
-    if (begin >= end || fcntl(file, F_OFD_GETLK, &lock) != 0 || lock.l_type == F_UNLCK)
-        return 0;
-    return 1 + count_locks(file, begin, lock.l_start) +
-           count_locks(file, lock.l_len ? lock.l_start + lock.l_len : end, end);
-}
-
-/* A session of a client is a locked byte behind the file's end. */
-static void count_sessions(struct cli_doctor *doctor, const char *path, const struct stat *about)
-{
-    int file = open(path, O_RDONLY | O_CLOEXEC);
-    unsigned count = file >= 0 ? count_locks(file, about->st_size, INT64_MAX) : 0;
-
-    if (file < 0)
-        return;
-    close(file);
-    cli_doctor_fact(doctor, "sessions", "%u open, this one included", count);
-}
-
 static void print_boot(struct cli_doctor *doctor)
 {
     char id[64] = "";
@@ -192,15 +144,19 @@ static void print_boot(struct cli_doctor *doctor)
 void cli_doctor_check_file(struct cli_doctor *doctor)
 {
     char path[PATH_MAX];
+    char parent[PATH_MAX];
     struct stat file;
+    unsigned sessions;
 
     if (!find_state_file(path) || stat(path, &file) != 0)
         return;
+    snprintf(parent, sizeof(parent), "%s", path);
     cli_doctor_fact(doctor, "state file", "%s, %lld kB", path, (long long)file.st_size >> 10);
     check_file_system(doctor, path);
     check_permissions(doctor, path, &file);
     check_mode(doctor, path, &file);
-    check_choice(doctor, path);
-    count_sessions(doctor, path, &file);
+    if (cli_doctor_count_sessions(AT_FDCWD, path, &sessions))
+        cli_doctor_fact(doctor, "sessions", "%u open, this one included", sessions);
+    cli_doctor_check_places(doctor, dirname(parent));
     print_boot(doctor);
 }

@@ -234,7 +234,7 @@ static void set_tokens(const struct cli_job *job)
 static void set_url(const struct cli_job *job)
 {
     const struct cli_settings *settings = job->settings;
-    const char *own = getenv("HOLDFAST_URL");
+    const char *own = secure_getenv("HOLDFAST_URL");
     char *url, *hidden;
 
     if (own && own[0] && !settings->engine && !settings->url_file && !settings->space)

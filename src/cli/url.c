@@ -76,7 +76,7 @@ static char *read_url_file(const char *path)
 
 static char *chosen(const struct cli_settings *settings)
 {
-    const char *from_environment = getenv("HOLDFAST_URL");
+    const char *from_environment = secure_getenv("HOLDFAST_URL");
 
     if (settings->engine && !settings->engine[0]) {
         cli_complain("the URL after -e is empty; leave -e out for the default");

@@ -193,7 +193,7 @@ int hf_open(hf_client **ret, const char *url, const hf_client_options *options)
     if (code != HF_OK)
         return code;
     if (!url)
-        url = getenv("HOLDFAST_URL");
+        url = secure_getenv("HOLDFAST_URL"); /* no caller of a set-uid program chooses its store */
     if (!url)
         url = "local:";
     struct hf_client *client = hf__client_new(options);

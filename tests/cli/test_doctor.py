@@ -76,21 +76,52 @@ def doctor_does_not_report_its_own_measurements(box):
 
 
 @test
-def a_directory_of_the_login_is_found(box):
-    runtime = box.file('runtime')
-    os.mkdir(runtime)
-    box.environment.update(HOLDFAST_DIR='', XDG_RUNTIME_DIR=runtime)
-    before = None
-    if os.getuid() == 0:
-        os.chmod(box.path, 0o755)
-        os.chown(runtime, 65534, 65534)
-        before = as_nobody
-    result = box.start('doctor', before=before).end()
-    equal(result.code, 1, repr(result))
-    for part in ('XDG_RUNTIME_DIR', 'cron', 'HOLDFAST_DIR'):
+def doctor_another_store_of_this_user_is_named(box):
+    os.mkdir(box.file('runtime'))
+    box.environment['XDG_RUNTIME_DIR'] = box.file('runtime')
+    place = box.file('runtime/holdfast')
+    box.expect(0, '-e', f'local://{place}', 'run', 'nightly', 'true')
+    contains(box.expect(0, 'doctor').out, f'{place}, 1 namespace, 0 clients')
+    holder = box.hold('nightly', '-e', f'local://{place}')
+    result = box.expect(1, 'doctor')
+    for part in (f'1 client of this machine uses another store, {place}', 'both can run at once',
+                 'HOLDFAST_DIR'):
         contains(result.out, part)
-    equal(box.start('-q', 'doctor', before=before).end().code, 0)
-    equal(box.start('-e', f'local://{runtime}/holdfast', 'doctor', before=before).end().code, 0)
+    box.expect(0, '-q', 'doctor')
+    told = box.expect(0, '-e', f'local://{place}', '-q', 'doctor').out
+    assert f'other store    {place}' not in told, told
+    holder.stop()
+
+
+@test
+def doctor_root_by_sudo_is_told_of_the_login_users_store(box):
+    if os.getuid() != 0:
+        raise Skip('this needs root, to mount a /tmp of its own')
+    os.mkdir(box.file('tmp'))
+    script = (f'mount --bind {box.file("tmp")} /tmp && chmod 1777 /tmp && '
+              f'{COMMAND} -e local:///tmp/holdfast-2010 run x true && {COMMAND} doctor')
+    told = subprocess.run(['unshare', '-m', 'sh', '-c', script], capture_output=True, text=True,
+                          env={**box.environment, 'SUDO_UID': '2010'}, timeout=PATIENCE,
+                          check=False)
+    if 'unshare' in told.stderr or 'mount' in told.stderr:
+        raise Skip('no mount namespaces here: ' + told.stderr)
+    contains(told.stdout, 'other store    /tmp/holdfast-2010, 1 namespace, 0 clients')
+
+
+@test
+def doctor_a_private_tmp_is_a_finding(box):
+    if os.getuid() != 0:
+        raise Skip('this needs root, to mount a /tmp of its own')
+    private = box.file('systemd-private-0123-cron.service/tmp')
+    os.makedirs(private)
+    script = (f'mount --bind {private} /tmp && export HOLDFAST_DIR=/tmp/locks && '
+              f'{COMMAND} run x true && {COMMAND} doctor')
+    told = subprocess.run(['unshare', '-m', 'sh', '-c', script], env=box.environment,
+                          capture_output=True, text=True, timeout=PATIENCE, check=False)
+    if 'unshare' in told.stderr or 'mount' in told.stderr:
+        raise Skip('no mount namespaces here: ' + told.stderr)
+    equal(told.returncode, 1, told.stderr)
+    contains(told.stdout, 'PrivateTmp=')
 
 
 @test

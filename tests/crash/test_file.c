@@ -1,5 +1,6 @@
 /* Files and directories that are not as they should be: each gets its answer, none a crash or a
  * hang. */
+#include "base/testing.h"
 #include "mix.h"
 #include "state.h"
 #include "test.h"
@@ -10,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -231,17 +233,134 @@ TEST(somebody_elses_file_is_shared_only_if_meant)
     hf_close(client);
 }
 
-TEST(the_default_directory_must_be_ours)
+/* ---- the default directory ---- */
+
+/* A /tmp that no other process sees. */
+static void mount_tmp(void)
 {
-    begin();
     if (geteuid() != 0)
-        SKIP("this needs root, to become somebody else");
-    CHECK_INT(chmod(temp_dir(), 0755), 0);
-    CHECK_INT(mkdir(temp_path("holdfast"), 0755), 0);
-    CHECK_INT(setenv("XDG_RUNTIME_DIR", temp_dir(), 1), 0);
+        SKIP("this needs root, to mount and to become another user");
+    if (unshare(CLONE_NEWNS) || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) ||
+        mount("none", "/tmp", "tmpfs", 0, "mode=1777"))
+        SKIP("no mount namespaces here: %s", strerror(errno));
     CHECK_INT(unsetenv("HOLDFAST_DIR"), 0);
+    CHECK_INT(unsetenv("HOLDFAST_URL"), 0);
+}
+
+TEST(default_directory_of_another_user_is_denied)
+{
+    mount_tmp();
+    CHECK_INT(mkdir("/tmp/holdfast-65534", 0777), 0);
     as_nobody();
     refuses("local:", HF_DENIED, "not yours alone");
+}
+
+TEST(default_directory_is_the_same_in_cron_and_in_a_login_session)
+{
+    hf_client *cron, *login;
+    hf_hold *hold;
+    mount_tmp();
+    CHECK_INT(chown(temp_dir(), NOBODY, NOBODY), 0);
+    as_nobody();
+    CHECK_INT(unsetenv("XDG_RUNTIME_DIR"), 0);
+    CHECK_INT(hf_open(&cron, "local:", NULL), HF_OK);
+    CHECK_INT(hf_lock(cron, "nightly", 0, NULL, &hold), HF_OK);
+    CHECK_INT(setenv("XDG_RUNTIME_DIR", temp_dir(), 1), 0);
+    CHECK_INT(hf_open(&login, "local:", NULL), HF_OK);
+    CHECK_INT(hf_lock(login, "nightly", 0, NULL, &hold), HF_BUSY);
+    hf_close(login);
+    hf_close(cron);
+}
+
+/* Runs before any test, in a process that was executed with raised privileges. */
+__attribute__((constructor)) static void open_with_privileges(void)
+{
+    hf_client *client;
+    if (!getauxval(AT_SECURE) || !getenv("HOLDFAST_TEST_PRIVILEGED"))
+        return;
+    int code = hf_open(&client, NULL, NULL);
+    _exit(code == HF_OK && strstr(hf_url(client), "local:") == hf_url(client) ? 0 : 1);
+}
+
+static void execute_with_privileges(void *arg)
+{
+    (void)arg;
+    CHECK_INT(setenv("HOLDFAST_TEST_PRIVILEGED", "yes", 1), 0);
+    CHECK_INT(setresuid(NOBODY, 0, 0), 0);
+    execl("/proc/self/exe", "test", (char *)NULL);
+    FAIL("the test program cannot be executed: %s", strerror(errno));
+}
+
+static void open_by_environment(const char *variable, const char *value)
+{
+    struct child child;
+    CHECK_INT(setenv(variable, value, 1), 0);
+    child_start(&child, execute_with_privileges, NULL);
+    child_join(&child);
+    CHECK_INT(unsetenv(variable), 0);
+    CHECK(access(state_path(), F_OK) != 0);
+    CHECK(access("/run/holdfast/default.hf", F_OK) == 0);
+}
+
+TEST(environment_of_a_privileged_program_chooses_no_store)
+{
+    directory = temp_path("state");
+    mount_tmp();
+    if (mount("none", "/run", "tmpfs", 0, "mode=0755"))
+        SKIP("/run cannot be mounted here: %s", strerror(errno));
+    open_by_environment("HOLDFAST_DIR", directory);
+    open_by_environment("HOLDFAST_URL", mix_url(directory));
+}
+
+static void replace_directory(const char *name)
+{
+    if (strcmp(name, "local:directory:made"))
+        return;
+    CHECK_INT(rmdir(directory), 0);
+    CHECK_INT(symlink(temp_path("victim"), directory), 0);
+}
+
+static void replace_directory_by_another_users(const char *name)
+{
+    if (!strcmp(name, "local:directory:made"))
+        CHECK_INT(chown(directory, NOBODY, NOBODY), 0);
+}
+
+TEST(directory_replaced_while_it_is_made_is_refused)
+{
+    char url[700];
+    struct stat about;
+    directory = temp_path("state");
+    snprintf(url, sizeof(url), "%s?mode=0666", mix_url(directory));
+    write_file(temp_path("victim"), "secret\n");
+    hf__point_hook = replace_directory;
+    refuses(url, HF_EINVAL, "cannot open directory");
+    CHECK_INT(unlink(temp_path("victim")), 0);
+    CHECK_INT(unlink(directory), 0);
+    CHECK_INT(mkdir(temp_path("victim"), 0700), 0);
+    refuses(url, HF_EINVAL, "cannot open directory");
+    CHECK_INT(stat(temp_path("victim"), &about), 0);
+    CHECK_INT(about.st_mode & 07777, 0700);
+    CHECK_INT(unlink(directory), 0);
+    if (geteuid() == 0) {
+        hf__point_hook = replace_directory_by_another_users;
+        refuses(url, HF_DENIED, "was replaced");
+    }
+    hf__point_hook = NULL;
+}
+
+TEST(new_directory_gets_its_mode_whatever_the_umask)
+{
+    char url[700];
+    struct stat about;
+    hf_client *client;
+    directory = temp_path("state");
+    snprintf(url, sizeof(url), "%s?mode=0660", mix_url(directory));
+    umask(0077);
+    CHECK_INT(hf_open(&client, url, NULL), HF_OK);
+    CHECK_INT(stat(directory, &about), 0);
+    CHECK_INT(about.st_mode & 0777, 0770);
+    hf_close(client);
 }
 
 /* ---- no room ---- */

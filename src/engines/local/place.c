@@ -1,5 +1,6 @@
 /* Where the state file lies: the URL's options, the default directories, and what is refused. */
 #include "base/error.h"
+#include "base/testing.h"
 #include "local.h"
 
 #include <errno.h>
@@ -75,10 +76,13 @@ static bool set_path(struct local *local, const char *format, const char *a, uns
     return length > 0 && (size_t)length < sizeof(local->directory_path);
 }
 
-/* *own: the default, which must be ours alone. */
+/* One default place for a user on a machine. It depends on the effective user alone: cron,
+ * services, login sessions and sudo have different environments. *own: it is the default, which
+ * must belong to this user alone. */
 static bool choose_directory(struct local *local, const struct hf_url *url, bool *own)
 {
-    const char *chosen = getenv("HOLDFAST_DIR"), *runtime = getenv("XDG_RUNTIME_DIR");
+    /* A program with raised privileges does not let its caller choose the store. */
+    const char *chosen = secure_getenv("HOLDFAST_DIR");
     *own = false;
     if (url->path && url->path[0])
         return set_path(local, "", url->path, (unsigned)-1);
@@ -87,12 +91,10 @@ static bool choose_directory(struct local *local, const struct hf_url *url, bool
     *own = true;
     if (geteuid() == 0)
         return set_path(local, "", "/run/holdfast", (unsigned)-1);
-    if (runtime && runtime[0] == '/')
-        return set_path(local, "/holdfast", runtime, (unsigned)-1);
     return set_path(local, "", "/tmp/holdfast-", geteuid());
 }
 
-/* Whoever may use the file must be able to reach it. */
+/* Every user that may use the file must be able to reach it. */
 static mode_t directory_mode(const struct local *local)
 {
     return 0700 | (local->mode & 0060 ? 0070 : 0) | (local->mode & 0006 ? 0007 : 0);
@@ -140,20 +142,54 @@ int hf__local_missing(const struct local *local, hf_error *error)
                          local->path);
 }
 
-static int make_directory(const struct local *local, mode_t mode, hf_error *error)
+/* Sets the mode of the directory that was just made. The umask may have taken bits away. The parent
+ * may belong to another user, who can put something else in its place meanwhile: therefore the
+ * descriptor is changed, never the name. */
+static int finish_directory(const struct local *local, mode_t mode, hf_error *error)
+{
+    struct stat about;
+    if (fstat(local->directory, &about) || about.st_uid != geteuid() ||
+        (about.st_mode & 01777 & ~mode))
+        return hf__error_set(error, HF_DENIED, 0,
+                             "directory '%s' was replaced while it was made; choose one in a "
+                             "directory that no other user may write to",
+                             local->directory_path);
+    if (fchmod(local->directory, mode | (about.st_mode & S_ISGID)))
+        return hf__error_set(error, hf__local_errno_code(errno), errno,
+                             "cannot set the mode of directory '%s' (%s)", local->directory_path,
+                             strerror(errno));
+    return HF_OK;
+}
+
+static int cannot_open(const struct local *local, int native, hf_error *error)
+{
+    if (native == ENOENT && local->base.host->existing_only)
+        return hf__local_missing(local, error);
+    return hf__error_set(error, native == ENOTDIR ? HF_EINVAL : hf__local_errno_code(native),
+                         native,
+                         "cannot open directory '%s' (%s); check its owner and mode, or choose "
+                         "another by HOLDFAST_DIR or the URL",
+                         local->directory_path, strerror(native));
+}
+
+static int open_directory(struct local *local, bool own, hf_error *error)
 {
     const char *path = local->directory_path;
-    if (local->base.host->existing_only)
-        return HF_OK;
-    if (mkdir(path, mode) == 0)
-        chmod(path, mode);
-    else if (errno != EEXIST)
+    mode_t mode = own ? 0700 : directory_mode(local);
+    bool made = !local->base.host->existing_only && mkdir(path, mode) == 0;
+    if (!made && !local->base.host->existing_only && errno != EEXIST)
         return hf__error_set(error, errno == ENOENT ? HF_EINVAL : hf__local_errno_code(errno),
                              errno,
                              "cannot create directory '%s' (%s); create it, or choose another by "
                              "HOLDFAST_DIR or the URL",
                              path, strerror(errno));
-    return HF_OK;
+    HF_POINT("local:directory:made");
+    local->directory =
+        open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC | (own || made ? O_NOFOLLOW : 0));
+    if (local->directory < 0)
+        return cannot_open(local, errno, error);
+    int code = made ? finish_directory(local, mode, error) : HF_OK;
+    return code == HF_OK && own ? check_owner(local, error) : code;
 }
 
 int hf__local_place(struct local *local, struct hf_url *url, hf_error *error)
@@ -180,18 +216,6 @@ int hf__local_place(struct local *local, struct hf_url *url, hf_error *error)
                              "local:///run/myapp or HOLDFAST_DIR=/run/myapp",
                              path);
     snprintf(local->path, sizeof(local->path), "%s/%s", path, local->file_name);
-    code = make_directory(local, own ? 0700 : directory_mode(local), error);
-    if (code)
-        return code;
-    local->directory = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC | (own ? O_NOFOLLOW : 0));
-    if (local->directory < 0 && errno == ENOENT && local->base.host->existing_only)
-        return hf__local_missing(local, error);
-    if (local->directory < 0)
-        return hf__error_set(error, errno == ENOTDIR ? HF_EINVAL : hf__local_errno_code(errno),
-                             errno,
-                             "cannot open directory '%s' (%s); check its owner and mode, or choose "
-                             "another by HOLDFAST_DIR or the URL",
-                             path, strerror(errno));
-    code = own ? check_owner(local, error) : HF_OK;
+    code = open_directory(local, own, error);
     return code ? code : check_file_system(local, error);
 }
