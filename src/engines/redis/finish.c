@@ -144,7 +144,7 @@ void hf__attempt_unanswered(struct connection *connection, struct question *ques
     /* Should it have been granted, it rests on a lease, after which the server has forgotten it.
      * How long one is that was left under a key, the answer would have said. */
     if (question->sent) {
-        op->engine_word[1] |= REDIS_UNSURE;
+        op->engine_word[1] |= REDIS_UNSURE | REDIS_OUTSTANDING;
         if (hf__redis_kind(redis, op->mode)->leased && !op->attach_key)
             hf__redis_set_lease(redis, op, question->sent_at_ms, hf__redis_lease_ms(redis, op));
     }

@@ -37,7 +37,7 @@ struct vote {
                             * granted it since */
     int64_t lost_at_ms;    /* when a renewal has said so */
     int64_t held_since_ms; /* when the question left by which it was last confirmed, or NOT_HELD */
-    int64_t forgotten_ms;  /* what is there has ended by itself then */
+    int64_t forgotten_ms;  /* what was executed there has ended by itself then */
     const char *refusal;   /* why it was refused to be renewed last, or NULL */
     int64_t refused_at_ms; /* when that question left */
 };

@@ -94,6 +94,8 @@ struct redis {
 #define REDIS_CONTENDED 16u  /* it had to wait */
 #define REDIS_LISTENS 32u    /* it can be told of a grant, as of its last question */
 #define REDIS_CONFIRMING 64u /* the server has granted it, and its replicas are being asked */
+/* An attempt had no answer, and none since had one: a server that was only slow executes it yet. */
+#define REDIS_OUTSTANDING 128u
 #define REDIS_GRANTED_SHIFT 8
 
 /* A client of one server, or, with a front, of one node. NULL: out of memory. */

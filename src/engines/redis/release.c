@@ -25,6 +25,9 @@ void hf__release_answered(struct connection *connection, struct question *questi
     hf__question_failed(connection, question, reply, op->name, &op->error, &definite);
     if (question->sent)
         op->engine_word[1] |= REDIS_UNSURE;
+    /* The server that answers has ended the connection on which an earlier attempt was sent. */
+    if (reply)
+        op->engine_word[1] &= ~(uint64_t)REDIS_OUTSTANDING;
     hf__redis_finish(connection->redis, question, definite ? HF_FAILED : HF_NO_ANSWER);
 }
 
@@ -62,7 +65,8 @@ static void send_release(struct connection *connection, struct question *questio
 /* What was refused has left nothing at the server but an ear and perhaps a place in a queue. In a
  * line that is kept up by asking again it is forgotten if the server hears nothing of us for so
  * long. Where the lock is given to who waits it has no end: then the release is said until it is
- * heard. */
+ * heard. The same holds for an attempt without an answer. A server that was paused for longer than
+ * a lease executes it when it goes on, and would grant a lock that no thread asks for any more. */
 void hf__redis_release(struct hf_engine *engine, struct hf_op *op)
 {
     struct redis *redis = (struct redis *)engine;
@@ -71,7 +75,8 @@ void hf__redis_release(struct hf_engine *engine, struct hf_op *op)
     const struct redis_kind *kind = hf__redis_kind(redis, op->mode);
     bool taken = op->engine_word[1] & (REDIS_UNSURE | REDIS_HOLDS);
     bool queued = op->engine_word[1] & REDIS_QUEUED;
-    if (kind->grants && (queued || ((op->engine_word[1] & REDIS_UNSURE) && hf__redis_waits(op))))
+    bool outstanding = op->engine_word[1] & REDIS_OUTSTANDING;
+    if (outstanding || (kind->grants && queued))
         op->rests_on = NULL;
     else if (queued && (kind->leased || !taken))
         hf__redis_set_lease(redis, op, hf__loop_now(redis->base.host->loop),

@@ -6,8 +6,9 @@
 
 #include <string.h>
 
-/* Giving back is said again after so long, more or less. */
+/* Giving back is said again after so long, more or less; and less often once a lease has passed. */
 #define SAY_AGAIN_MS 100
+#define SAY_AGAIN_LATE_MS 2000
 
 static struct hf_loop *loop_of(const struct vote *vote)
 {
@@ -132,15 +133,17 @@ static void note_giving(struct vote *vote)
 {
     int64_t now_ms = hf__loop_now(loop_of(vote));
     bool gone = vote->op.verdict == HF_GONE;
+    bool lease_is_over = now_ms >= vote->forgotten_ms;
     vote->lost |= gone && vote->op.lost;
-    if (gone || now_ms >= vote->forgotten_ms) {
+    if (gone || (lease_is_over && !(vote->op.engine_word[1] & REDIS_OUTSTANDING))) {
         vote->op.engine_word[1] = 0;
         vote->held_since_ms = VOTE_NOT_HELD;
         vote->word = VOTE_GONE;
         return;
     }
     vote->word = VOTE_SILENT;
-    hf__timer_start(loop_of(vote), &vote->again, now_ms + hf__about_ms(SAY_AGAIN_MS));
+    int64_t pause_ms = lease_is_over ? SAY_AGAIN_LATE_MS : SAY_AGAIN_MS;
+    hf__timer_start(loop_of(vote), &vote->again, now_ms + hf__about_ms(pause_ms));
 }
 
 static void answered(struct hf_task *task)

@@ -1,0 +1,107 @@
+/* Redis servers that stand still for longer than a client's patience and a lease, and then go on:
+ * they execute what they were sent before. No lock may be left to a request that has ended. */
+#include "quorum.h"
+
+#include <stdio.h>
+
+#define LEASE_MS 1000
+
+static long script_calls(const struct server *server)
+{
+    return server_counts(server, "commandstats", "cmdstat_eval:calls=") +
+           server_counts(server, "commandstats", "cmdstat_evalsha:calls=");
+}
+
+/* The first call is the attempt, which was sent before the pause, the second one its release. */
+static void check_given_back(const struct server *server, const char *key)
+{
+    char command[64];
+
+    EVENTUALLY(script_calls(server) >= 2, SOON_MS);
+    snprintf(command, sizeof(command), "EXISTS %s", key);
+    CHECK(server_says(server, command, ":0"));
+}
+
+/* ---- one server ---- */
+
+struct late {
+    hf_mode mode;
+    const char *options;
+};
+
+static const struct late lates[] = {
+    { HF_MUTEX, "" }, { HF_FAIR, "" },   { HF_READ, "" },
+    { HF_WRITE, "" }, { HF_PERMIT, "" }, { HF_MUTEX, "&format=simple" },
+};
+enum { LATES = sizeof(lates) / sizeof(lates[0]) };
+
+static hf_client *open_for(const struct server *server, const struct late *late)
+{
+    hf_client *client = NULL;
+    char url[100];
+
+    snprintf(url, sizeof(url), "%s%s", server_url(server, 1000), late->options);
+    CHECK_CODE(
+        hf_open(&client, url, &(hf_client_options){ HF_CLIENT_OPTIONS_INIT, .lease_ms = LEASE_MS }),
+        HF_OK);
+    return client;
+}
+
+static hf_lock_options options_of(const struct late *late)
+{
+    return (hf_lock_options){ HF_LOCK_OPTIONS_INIT, .mode = late->mode,
+                              .limit = late->mode == HF_PERMIT ? 3 : 0 };
+}
+
+static void try_at_a_paused_server(void *arg, int index)
+{
+    const struct late *late = &lates[index];
+    const hf_lock_options options = options_of(late);
+    struct server server = { 0 };
+    hf_hold *hold = NULL;
+
+    (void)arg;
+    server_start(&server);
+    hf_client *client = open_for(&server, late);
+    CHECK_CODE(hf_lock(client, "warm", SOON_MS, &options, &hold), HF_OK);
+    give_back(hold);
+    CHECK(server_says(&server, "CONFIG RESETSTAT", "+OK"));
+    server_stop(&server);
+    CHECK_CODE(hf_lock(client, "late", 0, &options, &hold), HF_UNREACHABLE);
+    /* The client still gives it back for a lease; afterwards the server has forgotten it, if it
+     * had executed it at once. */
+    let_pass_ms(4 * LEASE_MS);
+    server_continue(&server);
+    check_given_back(&server, late->mode == HF_PERMIT ? "{late}:timeout" : "late");
+    hf_close(client);
+    server_kill(&server);
+}
+
+TEST(an_attempt_at_a_paused_server_is_given_back_when_it_goes_on)
+{
+    processes_run(LATES, try_at_a_paused_server, NULL);
+}
+
+/* ---- a quorum ---- */
+
+TEST(an_attempt_at_two_paused_servers_of_a_quorum_is_given_back)
+{
+    struct server servers[QUORUM_SERVERS] = { 0 };
+    hf_hold *hold = NULL;
+
+    quorum_start(servers);
+    hf_client *client = quorum_open(servers, 1000, LEASE_MS);
+    give_back(take_patiently(client, "warm"));
+    for (int i = 1; i < QUORUM_SERVERS; i++) {
+        CHECK(server_says(&servers[i], "CONFIG RESETSTAT", "+OK"));
+        server_stop(&servers[i]);
+    }
+    CHECK_CODE(hf_lock(client, "late", 0, NULL, &hold), HF_UNREACHABLE);
+    let_pass_ms(4 * LEASE_MS);
+    for (int i = 1; i < QUORUM_SERVERS; i++)
+        server_continue(&servers[i]);
+    for (int i = 1; i < QUORUM_SERVERS; i++)
+        check_given_back(&servers[i], "late");
+    hf_close(client);
+    quorum_end(servers);
+}
