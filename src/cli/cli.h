@@ -152,6 +152,15 @@ int cli_fail(const struct cli_settings *settings, int code, const hf_error *erro
 /* For a verb that was given the wrong words. Answers CLI_USAGE. */
 int cli_usage(const struct cli_settings *settings, const char *verb, const char *sentence);
 
+/* ---- messages.c ---- */
+
+/* From now on no message blocks its caller, however long standard error does. */
+void cli_messages_begin(void);
+/* Waits at most 2 s until what was said is written; then messages are written directly again. */
+void cli_messages_end(void);
+/* One message with its newline, as it is. The bytes are copied. */
+void cli_messages_write(const char *text, size_t length);
+
 /* ---- url.c ---- */
 
 #define CLI_URL_DEFAULT "local:"

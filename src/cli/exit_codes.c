@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdarg.h>
 #include <stdlib.h>
+#include <string.h>
 
 static const unsigned char exit_codes[] = {
     [HF_OK] = CLI_OK,
@@ -33,38 +34,49 @@ int cli_exit_code(int code)
     return exit_codes[code];
 }
 
-__attribute__((format(printf, 4, 0))) static void
-say(FILE *out, const char *beginning, const char *end, const char *format, va_list args)
+/* To be freed; NULL: out of memory. */
+__attribute__((format(printf, 3, 0))) static char *make_line(const char *beginning, const char *end,
+                                                             const char *format, va_list args)
 {
-    char *text = NULL, *printable;
+    char *text = NULL, *printable = NULL, *line = NULL;
     int length = vasprintf(&text, format, args);
     size_t size = length < 0 ? 0 : 4 * (size_t)length + 8; /* \xNN for each byte */
 
-    printable = length < 0 ? NULL : malloc(size);
-    if (printable)
-        cli_make_printable(printable, size, text, (size_t)length);
-    fprintf(out, "%s%s%s", beginning, printable ? printable : "out of memory", end);
-    free(printable);
-    if (length >= 0)
+    if (length >= 0) {
+        printable = malloc(size);
+        if (printable)
+            cli_make_printable(printable, size, text, (size_t)length);
         free(text);
+    }
+    if (asprintf(&line, "%s%s%s", beginning, printable ? printable : "out of memory", end) < 0)
+        line = NULL;
+    free(printable);
+    return line;
 }
 
 void cli_complain(const char *format, ...)
 {
     va_list args;
+    char *line;
 
     va_start(args, format);
-    say(stderr, "holdfast: ", "\n", format, args);
+    line = make_line("holdfast: ", "\n", format, args);
     va_end(args);
+    if (line)
+        cli_messages_write(line, strlen(line));
+    free(line);
 }
 
 void cli_say(FILE *out, const char *end, const char *format, ...)
 {
     va_list args;
+    char *line;
 
     va_start(args, format);
-    say(out, "", end, format, args);
+    line = make_line("", end, format, args);
     va_end(args);
+    fputs(line ? line : "", out);
+    free(line);
 }
 
 int cli_flush(void)

@@ -98,8 +98,13 @@ static void note_loss(void *arg, const hf_loss *loss)
 {
     struct cli_job *job = arg;
 
+    if (job->lost)
+        return;
     job->lost = true;
     cli_environment_over(job);
+    for (unsigned i = 0; i < job->count; i++)
+        if (strcmp(job->names[i], loss->name) == 0)
+            job->lost_name = job->names[i];
     snprintf(job->loss_reason, sizeof(job->loss_reason), "%s", loss->reason ? loss->reason : "");
 }
 
@@ -131,6 +136,8 @@ static int give_back(struct cli_job *job)
         else
             code = job->holds[i] ? hf_unlock(job->holds[i]) : HF_OK;
         job->holds[i] = NULL;
+        if (code == HF_LOST && result != HF_LOST && !job->lost)
+            job->lost_name = job->names[i];
         if (code == HF_LOST)
             result = HF_LOST;
         else if (code != HF_OK)
@@ -246,7 +253,7 @@ int cli_job_do(struct cli_job *job, struct cli_session *session)
     if (job->settings->min_hold_ms && !job->cause)
         hold_on(job);
     if (give_back(job) == HF_LOST && job->cause == 0) {
-        cli_complain("'%s' was lost while the command ran", job->names[0]);
+        cli_complain("'%s' was lost while the command ran", job->lost_name);
         return CLI_LOST;
     }
     return code;

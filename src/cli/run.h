@@ -36,6 +36,7 @@ struct cli_job {
     int proof_fd;     /* exists as long as we hold them: for nested runs; -1: none */
     bool lost;        /* set by the library */
     char loss_reason[360];
+    const char *lost_name;                /* the first lock that was lost, or that ends next */
     int64_t grace_ms, lease_ms;           /* the shortest one's length */
     int64_t granted_at_ms, held_until_ms; /* CLI_NEVER: no lease limits it */
     /* The command. */

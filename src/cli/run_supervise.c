@@ -40,7 +40,10 @@ static void refresh_deadline(struct cli_job *job, int64_t now)
         return;
     for (unsigned i = 0; i < job->count; i++) {
         int64_t left = hf_remaining_ms(job->holds[i]);
-        until = least(until, left == INT64_MAX ? CLI_NEVER : now + left);
+        if (left == INT64_MAX || now + left >= until)
+            continue;
+        until = now + left;
+        job->lost_name = job->names[i];
     }
     job->held_until_ms = until;
 }
@@ -112,31 +115,32 @@ static const char *reason_of_loss(const struct cli_job *job)
     return session->refused_at_ms > job->held_until_ms - job->lease_ms ? session->refusal : "";
 }
 
+/* The command is asked to end before anything is said. */
 static void end_lost(struct cli_job *job, int64_t now)
 {
     const char *reason = reason_of_loss(job);
 
     job->cause = CLI_LOST;
-    cli_complain("'%s' %s%s%s", job->names[0], job->lost ? "is lost" : "is about to be lost",
+    if (!ignores_loss(job)) {
+        /* A break leaves the lease as it was: then the grace is all there is. */
+        job->kill_at_ms = job->held_until_ms == CLI_NEVER || (job->lost && now < last_moment(job))
+                              ? now + job->grace_ms
+                              : last_moment(job);
+        ask_to_end(job, now);
+    }
+    cli_complain("'%s' %s%s%s", job->lost_name, job->lost ? "is lost" : "is about to be lost",
                  *reason ? ": " : "", reason);
-    if (ignores_loss(job))
-        return;
-    /* A break leaves the lease as it was: then the grace is all there is. */
-    job->kill_at_ms = job->held_until_ms == CLI_NEVER || (job->lost && now < last_moment(job))
-                          ? now + job->grace_ms
-                          : last_moment(job);
-    ask_to_end(job, now);
 }
 
 static void end_timed_out(struct cli_job *job, int64_t now)
 {
     job->cause = CLI_TIMED_OUT;
-    if (!job->settings->quiet)
-        cli_complain("the command has run for its --max-run, and is being ended");
     job->kill_at_ms = now + job->grace_ms;
     if (!ignores_loss(job))
         job->kill_at_ms = least(job->kill_at_ms, last_moment(job));
     ask_to_end(job, now);
+    if (!job->settings->quiet)
+        cli_complain("the command has run for its --max-run, and is being ended");
 }
 
 static int64_t run_limit(const struct cli_job *job)

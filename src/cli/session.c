@@ -23,6 +23,7 @@ bool cli_session_watch(struct cli_session *session)
 
     if (session->signal_fd >= 0)
         return true;
+    cli_messages_begin();
     sigemptyset(&session->watched);
     signal(SIGCHLD, SIG_DFL);
     for (size_t i = 0; i < sizeof(signals) / sizeof(signals[0]); i++)
@@ -137,6 +138,7 @@ void cli_session_close(struct cli_session *session)
     hf_close(session->client);
     if (session->signal_fd >= 0)
         close(session->signal_fd);
+    cli_messages_end();
 }
 
 int cli_session_signal(const struct cli_session *session)

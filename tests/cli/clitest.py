@@ -117,7 +117,8 @@ class Process:
         self.popen = subprocess.Popen(words, cwd=box.path,
                                       env={**box.environment, **options.get('environment', {})},
                                       stdin=options.get('stdin', subprocess.DEVNULL),
-                                      stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                      stdout=subprocess.PIPE,
+                                      stderr=options.get('stderr', subprocess.PIPE),
                                       start_new_session=True,
                                       preexec_fn=options.get('before'))
         self.pid = self.popen.pid
@@ -136,14 +137,50 @@ class Process:
         except subprocess.TimeoutExpired:
             raise AssertionError(f'{self.popen.args} has not ended') from None
         code = self.popen.returncode
-        return Result(code, out.decode(errors='surrogateescape'), err.decode(errors='replace'))
+        return Result(code, out.decode(errors='surrogateescape'),
+                      (err or b'').decode(errors='replace'))
 
     def stop(self):
         if self.popen.poll() is None:
             self.popen.kill()
             self.popen.wait()
         for stream in (self.popen.stdout, self.popen.stderr):
-            stream.close()
+            if stream:
+                stream.close()
+
+
+class FullPipe:
+    """A pipe without room for one more byte, until it is read."""
+
+    def __init__(self):
+        self.reader, self.writer = os.pipe()
+        os.set_blocking(self.writer, False)
+        for size in (4096, 1):
+            try:
+                while True:
+                    os.write(self.writer, b'.' * size)
+            except BlockingIOError:
+                pass
+        os.set_blocking(self.writer, True)
+
+    def read_until(self, part):
+        """Reads until `part` has come; answers everything."""
+        os.set_blocking(self.reader, False)
+        text = b''
+
+        def look():
+            nonlocal text
+            try:
+                text += os.read(self.reader, 65536)
+            except BlockingIOError:
+                pass
+            return part in text
+        wait_until(look, f'{part!r} in the pipe')
+        return text.lstrip(b'.').decode()
+
+    def close(self):
+        os.close(self.reader)
+        os.close(self.writer)
 
 
 class Box:

@@ -1,8 +1,11 @@
 """Losing the lock while the command runs: its whole group is gone before the deadline, and 121."""
+import os
+import re
 import signal
 import time
 
-from clitest import contains, equal, is_alive, main, test, test_of_a_moment, wait_until
+from clitest import (FullPipe, contains, equal, is_alive, main, state_of, test, test_of_a_moment,
+                     wait_until)
 
 STUBBORN = '''
 trap "echo TERM >> heard" TERM
@@ -184,14 +187,79 @@ def a_stopped_command_is_stopped_for_good(box):
     assert not is_alive(process.child)
 
 
+def states_of_children(pid):
+    with open(f'/proc/{pid}/task/{pid}/children', encoding='utf-8') as file:
+        return [state_of(child) for child in file.read().split()]
+
+
+def start_with_blocked_stderr(box, *words):
+    pipe = FullPipe()
+    process = box.start(*words, '--', 'sh', '-c', 'echo $$; exec sleep 1000', stderr=pipe.writer)
+    child = int(process.line())
+    box.pids.append(child)
+    return pipe, process, child
+
+
+@test
+def blocked_stderr_break_ends_the_command(box):
+    pipe, process, child = start_with_blocked_stderr(box, '-v', 'run', 'x')
+    box.expect(0, 'break', '-y', 'x')
+    wait_until(lambda: not is_alive(child), 'the command has ended')
+    contains(pipe.read_until(b"'x' is lost"), "'x': lost: ")
+    equal(process.end().code, 121)
+    pipe.close()
+
+
+@test
+def blocked_stderr_max_run_ends_the_command_and_holdfast(box):
+    pipe, process, child = start_with_blocked_stderr(box, 'run', '--max-run', '1s', 'x')
+    wait_until(lambda: not is_alive(child), 'the command has ended')
+    equal(process.end().code, 124)
+    equal(box.count('holders', 'x'), 0)
+    pipe.close()
+
+
+@test
+def blocked_stderr_counts_the_messages_it_drops(box):
+    names = [f'{number:02}' + 'n' * 1000 for number in range(40)]
+    words = [word for name in names for word in ('-l', name)]
+    pipe, process, child = start_with_blocked_stderr(box, '-v', 'run', '--on-lost', 'ignore',
+                                                     *words)
+    told = pipe.read_until(b'dropped here')
+    dropped = int(re.search(r'holdfast: (\d+) messages were dropped here', told).group(1))
+    equal(dropped + told.count("': granted"), len(names), told[-200:])
+    box.expect(0, 'break', '-y', names[7])
+    pipe.read_until(f"'{names[7]}': lost".encode())
+    os.kill(child, signal.SIGKILL)
+    equal(process.end().code, 121)
+    pipe.close()
+
+
 @test
 def one_lost_name_of_several_ends_it(box):
     process = box.start('run', '-l', 'a', '-l', 'b', '--', 'sh', '-c',
                         'echo ready; exec sleep 1000')
     process.line()
     box.expect(0, 'break', '-y', 'b')
-    equal(process.end().code, 121)
+    result = process.end()
+    equal(result.code, 121)
+    contains(result.err, "'b' is lost: ")
+    assert "'a'" not in result.err, result.err
     equal(box.count('holders', 'a'), 0)
+
+
+@test
+def loss_found_at_the_end_names_the_lost_lock(box):
+    process = box.start('run', '-l', 'a', '-l', 'b', '--', 'sh', '-c', 'echo ready; exec sleep 1')
+    process.line()
+    process.signal(signal.SIGSTOP)
+    box.expect(0, 'break', '-y', 'b')
+    wait_until(lambda: 'Z' in states_of_children(process.pid), 'the command has ended')
+    process.signal(signal.SIGCONT)
+    result = process.end()
+    equal(result.code, 121)
+    contains(result.err, "'b' ")
+    assert "'a'" not in result.err, result.err
 
 
 if __name__ == '__main__':
