@@ -395,6 +395,10 @@ enum hf_verdict hf__local_attempt(struct local *local, struct hf_op *op, bool as
 {
     uint32_t reference = local_op_node(op);
     struct local_node *node = reference ? hf__local_node(local, reference) : NULL;
+    if (hf__local_is_removed(local, op->asked_at_ms)) {
+        hf__local_explain_removed(local, &op->error);
+        return op->verdict = HF_FAILED;
+    }
     enum hf_verdict verdict = node             ? ask_again(local, op, node, asynchronous)
                               : op->attach_key ? attach(local, op)
                                                : ask_first(local, op, asynchronous);

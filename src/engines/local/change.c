@@ -262,7 +262,9 @@ static int change_name(struct local *local, struct hf_change *change)
 void hf__local_change(struct hf_engine *engine, struct hf_change *change)
 {
     struct local *local = (struct local *)engine;
-    if (change->verb == HF_CHANGE_BREAK)
+    if (hf__local_is_removed(local, hf__clock_ms()))
+        change->code = hf__local_explain_removed(local, &change->error);
+    else if (change->verb == HF_CHANGE_BREAK)
         change->code = change_break(local, change);
     else if (change->verb == HF_CHANGE_RENEW || change->verb == HF_CHANGE_DETACH)
         change->code = change_hold(local, change);

@@ -229,6 +229,8 @@ static int open_both(struct local *local, hf_error *error)
             continue;
         if (local->file < 0)
             return cannot_open(local, error);
+        hf__local_keep(local->file);
+        /* Found under its name after that: a clean-up leaves it alone from now on. */
         local->liveness =
             openat(local->directory, local->file_name, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
         if (!fstat(local->file, &one) && local->liveness >= 0 && !fstat(local->liveness, &two) &&

@@ -1,4 +1,5 @@
 /* Who holds, who waits. A name's picture is copied inside its guard and shown outside. */
+#include "base/clock.h"
 #include "base/testing.h"
 #include "local.h"
 
@@ -222,6 +223,9 @@ void hf__local_inspect(struct hf_engine *engine, struct hf_query *query)
     if (!picture) {
         query->code = HF_ENOMEM;
         hf__explain(&query->error, HF_ENOMEM, 0, "out of memory");
+    } else if (hf__local_is_removed(local, hf__clock_ms())) {
+        query->code = hf__local_explain_removed(local, &query->error);
+        free(picture);
     } else {
         query->code =
             query->name ? inspect_name(local, query, picture) : inspect_all(local, query, picture);

@@ -40,6 +40,7 @@ static int open_local(struct hf_engine **ret, const struct hf_host *host, struct
     local->directory = local->file = local->liveness = local->sender = local->receiver = -1;
     pthread_mutex_init(&local->map_mutex, NULL);
     hf__local_watch_open(local);
+    hf__local_removed_open(local);
     int code = hf__local_file_open(local, url, error);
     if (code == HF_OK) {
         hf__local_session_open(local);
@@ -59,7 +60,7 @@ void hf__local_finish(struct local *local)
     pthread_mutex_lock(&local->watch_mutex);
     bool posted = local->watch_posted;
     pthread_mutex_unlock(&local->watch_mutex);
-    if (!local->closing || local->handles || posted)
+    if (!local->closing || local->handles || posted || atomic_load(&local->removed_posted))
         return;
     void (*closed)(void *arg) = local->closed;
     void *arg = local->closed_arg;
@@ -137,7 +138,8 @@ static bool held_here(struct hf_engine *engine, const struct hf_op *op)
     /* The node is the op's until that is released, and what was lost is never held again. Its token
      * may have risen: somebody who left let a waiting upgrade through, and the op has yet to hear.
      */
-    return node && local_get(&node->session) == local->session &&
+    return node && !atomic_load_explicit(&local->removed, memory_order_relaxed) &&
+           local_get(&node->session) == local->session &&
            local_state_state(local_get(&node->state)) == LOCAL_HELD;
 }
 

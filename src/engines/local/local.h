@@ -61,6 +61,12 @@ struct local {
     struct hf_task watch_task;
     bool watch_posted;
 
+    /* removed.c */
+    _Atomic bool removed, removed_posted;
+    _Atomic int64_t next_look_ms;
+    struct hf_task removed_task;
+    bool begun; /* this client has begun the file */
+
     /* local.c */
     unsigned handles; /* that libuv has yet to close */
     void (*closed)(void *arg);
@@ -142,6 +148,19 @@ int hf__local_place(struct local *local, struct hf_url *url, hf_error *error);
 /* Says that there is no such store, to who must not make one. */
 int hf__local_missing(const struct local *local, hf_error *error);
 int hf__local_errno_code(int native);
+
+/* ---- removed.c: other programs that remove the file ---- */
+
+#define LOCAL_REMOVED "its state file was removed"
+
+/* Protects a directory or file against clean-up as long as the descriptor is open. */
+void hf__local_keep(int descriptor);
+void hf__local_removed_open(struct local *local);
+/* Has the file been removed or replaced? Looks now; if so, all holds are checked. Any thread. */
+bool hf__local_look_for_file(struct local *local);
+/* The same, but looks once in a second at most. */
+bool hf__local_is_removed(struct local *local, int64_t now_ms);
+int hf__local_explain_removed(const struct local *local, hf_error **error);
 
 /* ---- session.c: who lives ---- */
 
@@ -306,6 +325,8 @@ void hf__local_wake_close(struct local *local);
 void hf__visit_wake(struct visit *visit, struct local_node *node);
 /* After the visit. */
 void hf__local_tell(struct local *local, const uint32_t *nodes, unsigned count);
+/* After a new file was begun: tells the clients of an older one, if there are any. */
+void hf__local_tell_predecessors(struct local *local);
 /* Tells a session that some of its holds may be gone. */
 void hf__local_tell_recheck(struct local *local, uint64_t session);
 /* Notes who waits on a node: an op (wake it on the loop), or LOCAL_SLEEPER; NULL: nobody. */

@@ -118,6 +118,8 @@ bool hf__local_take_at_once(struct hf_engine *engine, struct hf_op *op, uint64_t
     struct local_node *node = kept_node(local, *kept);
     uint64_t state = node ? atomic_load_explicit(&node->state, memory_order_acquire) : 0;
     uint32_t lock = local_state_lock(state);
+    if (hf__local_is_removed(local, op->asked_at_ms))
+        return false;
     if (state != local_state(lock, op->mode, LOCAL_PARKED, 0)) {
         if (is(state, LOCAL_EVICTED))
             hf__local_give_up(engine, kept);

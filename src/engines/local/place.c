@@ -12,6 +12,8 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
+enum { KEEP_ROUNDS = 100 };
+
 int hf__local_errno_code(int native)
 {
     switch (native) {
@@ -192,6 +194,29 @@ static int open_directory(struct local *local, bool own, hf_error *error)
     return code == HF_OK && own ? check_owner(local, error) : code;
 }
 
+/* A clean-up may have removed it after it was opened and before it was protected. */
+static bool is_in_place(const struct local *local)
+{
+    struct stat own, there;
+    return !fstat(local->directory, &own) && !stat(local->directory_path, &there) &&
+           own.st_ino == there.st_ino && own.st_dev == there.st_dev;
+}
+
+static int keep_directory(struct local *local, bool own, hf_error *error)
+{
+    for (unsigned round = 0; round < KEEP_ROUNDS; round++) {
+        int code = open_directory(local, own, error);
+        if (code)
+            return code;
+        hf__local_keep(local->directory);
+        if (is_in_place(local))
+            return HF_OK;
+        close(local->directory);
+        local->directory = -1;
+    }
+    return cannot_open(local, ENOENT, error);
+}
+
 int hf__local_place(struct local *local, struct hf_url *url, hf_error *error)
 {
     bool own;
@@ -216,6 +241,6 @@ int hf__local_place(struct local *local, struct hf_url *url, hf_error *error)
                              "local:///run/myapp or HOLDFAST_DIR=/run/myapp",
                              path);
     snprintf(local->path, sizeof(local->path), "%s/%s", path, local->file_name);
-    code = open_directory(local, own, error);
+    code = keep_directory(local, own, error);
     return code ? code : check_file_system(local, error);
 }

@@ -95,6 +95,7 @@ static int begin_file(struct local *local, uint64_t floor, hf_error *error)
     local_put(&header->segments, 1);
     HF_POINT("local:begin:header");
     local_put(&header->magic, LOCAL_MAGIC);
+    local->begun = true;
     return HF_OK;
 }
 

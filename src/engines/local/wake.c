@@ -33,18 +33,22 @@ static struct sockaddr_un address(const struct local *local, unsigned slot)
     return at;
 }
 
+static ssize_t send_once(struct local *local, unsigned slot, uint32_t reference)
+{
+    struct sockaddr_un to = address(local, slot);
+    return sendto(local->sender, &reference, sizeof(reference), MSG_DONTWAIT | MSG_NOSIGNAL,
+                  (struct sockaddr *)&to, sizeof(to));
+}
+
 static void send_to(struct local *local, unsigned slot, uint32_t reference)
 {
     struct local_session *session = local_session(local, slot);
     if (local->sender < 0 || !slot || !atomic_load(&session->socket))
         return;
-    struct sockaddr_un to = address(local, slot);
     /* If it is full, it has plenty to read, and looks at everything afterwards. It may have read
      * all of it by the time that is written down; hence the second try. */
     for (unsigned tries = 0; tries < 2; tries++) {
-        ssize_t sent = sendto(local->sender, &reference, sizeof(reference),
-                              MSG_DONTWAIT | MSG_NOSIGNAL, (struct sockaddr *)&to, sizeof(to));
-        if (sent >= 0 || (errno != EAGAIN && errno != ENOBUFS))
+        if (send_once(local, slot, reference) >= 0 || (errno != EAGAIN && errno != ENOBUFS))
             return;
         atomic_store(&session->overflow, 1);
     }
@@ -150,6 +154,13 @@ void hf__local_tell(struct local *local, const uint32_t *nodes, unsigned count)
     }
 }
 
+/* Where the file alone was removed, their sockets are still there. */
+void hf__local_tell_predecessors(struct local *local)
+{
+    for (unsigned slot = 1; slot < LOCAL_SESSIONS; slot++)
+        send_once(local, slot, 0);
+}
+
 void hf__local_tell_recheck(struct local *local, uint64_t session)
 {
     if (session && session != LOCAL_DETACHED)
@@ -179,7 +190,8 @@ static void readable(uv_poll_t *poll, int status, int events)
         if (got < 0)
             break;
         if (got != sizeof(reference) || !reference) {
-            hf__holds_recheck(local->base.host, "the lock was broken");
+            if (!hf__local_look_for_file(local))
+                hf__holds_recheck(local->base.host, "the lock was broken");
             continue;
         }
         struct local_node *node = hf__local_node(local, reference);
@@ -232,6 +244,8 @@ static void clear_dead_sockets(struct local *local)
 int hf__local_wake_open(struct local *local, hf_error *error)
 {
     local->sender = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (local->begun)
+        hf__local_tell_predecessors(local);
     clear_dead_sockets(local);
     if (!local->base.host->uv)
         return HF_OK;
