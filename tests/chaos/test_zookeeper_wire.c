@@ -58,6 +58,53 @@ TEST(a_node_whose_answer_says_nothing_is_found_again)
     end_scene(&script, client);
 }
 
+/* The answer to the create is lost, and then the answer about the node that was found. */
+TEST(a_node_found_again_is_granted_with_its_token_after_two_lost_answers)
+{
+    struct script script;
+    hf_hold *hold = NULL;
+    script_start(&script, SESSION_MS);
+    hf_client *client = script_open(&script, SESSION_MS);
+
+    script.lost_creates = 1;
+    script.lost_exists = 1;
+    CHECK_CODE(hf_lock(client, "one", SOON_MS, NULL, &hold), HF_OK);
+    CHECK_INT(script.lost_creates, 0);
+    CHECK_INT(script.lost_exists, 0);
+    CHECK_INT(script.creates, 1);
+    CHECK_INT(hf_token(hold), 1);
+    CHECK_CODE(hf_unlock(hold), HF_OK);
+    end_scene(&script, client);
+}
+
+/* The first node is deleted while it waits. The token of the second one is larger than those that
+ * were granted in between. */
+TEST(a_second_node_is_never_granted_with_the_token_of_the_first)
+{
+    struct script script;
+    struct outcome outcome = { 0 };
+    script_start(&script, SESSION_MS);
+    hf_client *client = script_open(&script, SESSION_MS);
+
+    snprintf(script.nodes[SCRIPT_NODES - 1], sizeof(script.nodes[0]),
+             "/locks/one/_c_x-lock-0000000000");
+    CHECK_CODE(hf_lock_async(client, "one", HF_FOREVER, NULL, record_outcome, &outcome, NULL),
+               HF_OK);
+    EVENTUALLY(script.looks == 1, SOON_MS);
+    script.lost_creates = 1;
+    script.lost_exists = 1;
+    script.nodes[1][0] = '\0';
+    script.lose = SCRIPT_NODES;
+    WAIT_OUTCOME(&outcome);
+    CHECK_CODE(outcome.code, HF_OK);
+    CHECK_INT(script.lost_creates, 0);
+    CHECK_INT(script.lost_exists, 0);
+    CHECK_INT(script.creates, 2);
+    CHECK_INT(hf_token(outcome.hold), 2);
+    give_back(outcome.hold);
+    end_scene(&script, client);
+}
+
 /* A server counts on below zero, which sorts in front of all that came before. */
 TEST(a_queue_whose_numbers_are_used_up_is_refused)
 {

@@ -87,6 +87,8 @@ static int write_create(struct script *script, struct zk_writer *writer, const c
         return ZK_NO_AUTH;
     snprintf(node, sizeof(script->nodes[0]), "%.*s%010d", (int)length, path,
              script->wrapped ? INT32_MIN + number : number);
+    if (one_of(&script->lost_creates))
+        script->cut = 1;
     if (lease && script->last_lease > 0 && --script->last_lease == 0)
         script->cut = 1;
     if (one_of(&script->bad_creates))
@@ -138,6 +140,8 @@ static int touch_node(struct script *script, struct zk_writer *writer, int node,
                       struct zk_reader *question)
 {
     if (operation == ZK_EXISTS) {
+        if (one_of(&script->lost_exists))
+            script->cut = 1;
         script->watches += hf__zk_read_bool(question);
         write_stat(writer, script, node, 0);
         return ZK_OK;

@@ -24,6 +24,8 @@ struct script {
     /* What it does with the next so many: */
     _Atomic int bad_lists;       /* lists that end before their last node */
     _Atomic int bad_creates;     /* nodes that are made, with an answer that says nothing */
+    _Atomic int lost_creates;    /* nodes that are made: the connection ends without an answer */
+    _Atomic int lost_exists;     /* questions for a node: the connection ends without an answer */
     _Atomic int last_lease;      /* not 0: the connection ends with this one, unanswered */
     _Atomic int taken;           /* looks at data that tell of a child below it */
     _Atomic int freed;           /* watched lists after which the watcher is told of a change */

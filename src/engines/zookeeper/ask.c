@@ -55,11 +55,10 @@ static void take_node(struct zk_place *place, struct zk_reader *body)
     const char *path = hf__zk_read_bytes(body, &length);
     size_t before = strlen(place->path) + 1;
     hf__zk_read_stat(body, &stat);
-    if (body->bad || length <= before || length - before >= ZK_NODE_SIZE ||
+    if (body->bad || stat.czxid <= 0 || length <= before || length - before >= ZK_NODE_SIZE ||
         memcmp(path, place->path, before - 1) != 0)
         return;
-    hf__zk_place_has_node(place, path + before, length - before);
-    place->token = stat.czxid;
+    hf__zk_place_has_node(place, path + before, length - before, stat.czxid);
 }
 
 /* Until there is an answer that can be read, a node may have been made. */
@@ -171,10 +170,24 @@ static void adopted(struct zookeeper *zk, struct zk_request *request, struct zk_
     /* What an older session has made goes with that one. */
     if (reply->error == ZK_NO_NODE || reply->body.bad || stat.owner != place->session->id) {
         hf__zk_begin_again(zk, place, true);
+    } else if (stat.czxid <= 0) {
+        hf__zk_nonsense(zk, place);
+    } else {
+        place->token = stat.czxid;
+        hf__zk_ask_for_list(zk, place);
+    }
+}
+
+void hf__zk_adopt(struct zookeeper *zk, struct zk_place *place)
+{
+    struct zk_request *request = hf__zk_place_request(zk, place, ZK_EXISTS, adopted);
+    if (!request) {
+        hf__zk_no_memory(zk, place);
         return;
     }
-    place->token = stat.czxid;
-    hf__zk_ask_for_list(zk, place);
+    hf__zk_write_child(&request->body, place->path, place->node);
+    hf__zk_write_bool(&request->body, false);
+    hf__zk_ask(zk, request);
 }
 
 static void search_answered(struct zookeeper *zk, struct zk_request *request,
@@ -197,15 +210,8 @@ static void search_answered(struct zookeeper *zk, struct zk_request *request,
         hf__zk_begin_again(zk, place, false);
         return;
     }
-    hf__zk_place_has_node(place, child.name, child.length);
-    struct zk_request *next = hf__zk_place_request(zk, place, ZK_EXISTS, adopted);
-    if (!next) {
-        hf__zk_no_memory(zk, place);
-        return;
-    }
-    hf__zk_write_child(&next->body, place->path, place->node);
-    hf__zk_write_bool(&next->body, false);
-    hf__zk_ask(zk, next);
+    hf__zk_place_has_node(place, child.name, child.length, 0);
+    hf__zk_adopt(zk, place);
 }
 
 void hf__zk_line_up(struct zookeeper *zk, struct zk_place *place)

@@ -19,6 +19,9 @@ static inline bool hf__zk_has_left(const struct zk_request *request)
 /* False: nothing was asked, and the op says why. */
 bool hf__zk_begin(struct zookeeper *zk, struct zk_place *place);
 void hf__zk_ask_for_node(struct zookeeper *zk, struct zk_place *place);
+/* Asks for the token of a node that was found in the queue, and whether this session has made it.
+ */
+void hf__zk_adopt(struct zookeeper *zk, struct zk_place *place);
 /* False: out of memory, and the attempt has ended with that. */
 bool hf__zk_ask_for_children(struct zookeeper *zk, struct zk_place *place, zk_answered *answered);
 /* What the server shows next is what everybody has seen by now. */

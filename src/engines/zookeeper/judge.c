@@ -32,6 +32,10 @@ void hf__zk_grant(struct zookeeper *zk, struct zk_place *place)
         hf__zk_latch_turn(zk, place);
         return;
     }
+    if (place->token <= 0) {
+        hf__zk_nonsense(zk, place);
+        return;
+    }
     op->token = (uint64_t)place->token;
     op->rests_on = &place->session->lease;
     if (op->lease_ms > 0)
@@ -128,6 +132,9 @@ static void judge(struct zookeeper *zk, struct zk_place *place, struct zk_reader
         hf__zk_nonsense(zk, place);
     } else if (!view.own) {
         hf__zk_begin_again(zk, place, true);
+    } else if (place->token == 0) {
+        /* It was found in a queue before, and the answer about the node itself was lost. */
+        hf__zk_adopt(zk, place);
     } else if (place->number < 0) {
         hf__op_explain(place->op, HF_ELIMIT, 0,
                        "\"%.200s\": the numbers of its queue are used up; they begin anew when "

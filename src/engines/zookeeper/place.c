@@ -133,10 +133,11 @@ void hf__zk_place_forget_node(struct zk_place *place)
         hf__zk_permits_forget(place);
 }
 
-void hf__zk_place_has_node(struct zk_place *place, const char *name, size_t length)
+void hf__zk_place_has_node(struct zk_place *place, const char *name, size_t length, int64_t token)
 {
     memcpy(place->node, name, length);
     place->node[length] = 0;
+    place->token = token;
     place->number = hf__zk_child(name, length).number;
     place->unknown = false;
 }

@@ -195,7 +195,7 @@ static void search_answered(struct zookeeper *zk, struct zk_request *request,
         hf__zk_gone(zk, place->op, false);
         return;
     }
-    hf__zk_place_has_node(place, child.name, child.length);
+    hf__zk_place_has_node(place, child.name, child.length, 0);
     remove_node(zk, place);
 }
 

@@ -139,7 +139,7 @@ static void turn_is_over(struct zookeeper *zk, struct zk_request *request, struc
     permits->count = count;
     place->path = permits->leases;
     hf__zk_lease_name(permits, 0, name);
-    hf__zk_place_has_node(place, name, strlen(name));
+    hf__zk_place_has_node(place, name, strlen(name), place->token);
     hf__zk_grant(zk, place);
 }
 

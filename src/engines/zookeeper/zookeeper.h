@@ -173,7 +173,7 @@ struct zk_place {
     char second[ZK_NODE_SIZE];  /* a reader's node that is taking a writer's place, or "" */
     char watched[ZK_CHILD_SIZE];
     int64_t number;
-    int64_t token;
+    int64_t token;           /* of `node`, or of a claim's newest permit; 0: not known */
     int create_error;        /* of the last question for a node; 0: none */
     int parent_error;        /* of those for the nodes above it */
     unsigned tries;          /* in this attempt */
@@ -209,7 +209,9 @@ void hf__zk_places_close(struct zookeeper *zk);
 bool hf__zk_place_begin(struct zookeeper *zk, struct zk_place *place, struct zk_session *session);
 /* Gives its next node a name that no node has had. */
 void hf__zk_place_name(struct zookeeper *zk, struct zk_place *place);
-void hf__zk_place_has_node(struct zk_place *place, const char *name, size_t length);
+/* `token` 0: neither its number of creation is known, nor which session has made it. Such a node is
+ * asked about before it is granted anything. */
+void hf__zk_place_has_node(struct zk_place *place, const char *name, size_t length, int64_t token);
 /* There is no node, and none is asked for. */
 void hf__zk_place_forget_node(struct zk_place *place);
 /* May something be left of it under the session before? */
