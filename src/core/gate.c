@@ -217,8 +217,11 @@ static void come_to_rest(struct hf_claim *claim, bool watch)
     claim->driven = claim->raising = false;
     claim->changing = NULL;
     claim->generation++; /* the request is over: its id must not reach a later one of this claim */
+    /* A calling thread lowers afterwards what was released meanwhile. After the loop nobody does,
+     * so the claim stays with the loop until it is settled. */
+    bool settled = claim->here || hf__gate_is_settled(claim, hf__gate_needed(claim));
     /* With nothing to renew or to time out, any thread may end it without the loop. */
-    claim->here = claim->client->here && !claim->op.rests_on &&
+    claim->here = claim->client->here && !claim->op.rests_on && settled &&
                   !(claim->errands & HF_ERRAND_SETTLE) && !claim->unlock_waiter;
     if (watch)
         hf__claim_post(claim, HF_ERRAND_START);

@@ -233,6 +233,62 @@ TEST(nobody_writes_between_reading_and_upgrading)
     hf_close(client);
 }
 
+/* ---- released or lowered during an asynchronous upgrade ---- */
+
+/* Begins an asynchronous upgrade that fails, because `other` reads. `outcome` gets the answer. */
+static hf_hold *begin_failing_upgrade(hf_client *client, hf_client *other, hf_hold **reader,
+                                      struct outcome *outcome)
+{
+    *reader = take(other, name_of("rw"), HF_READ, 1);
+    hf_hold *upgrader = take(client, name_of("rw"), HF_UPGRADE, 5);
+    CHECK_CODE(hf_lock_async(client, name_of("rw"), 2000,
+                             LOCK_OPTIONS(.mode = HF_WRITE, .owner = 5), record_outcome, outcome,
+                             NULL),
+               HF_OK);
+    /* The upgrade has reached the store once it keeps new readers out. */
+    EVENTUALLY(probe(other, name_of("rw"), HF_READ, 2) == HF_BUSY, SOON_MS);
+    return upgrader;
+}
+
+TEST(hold_released_during_async_upgrade_is_free_after_the_upgrade_fails)
+{
+    hf_client *client = open_client(), *other = open_client();
+    struct outcome outcome = { 0 };
+    hf_hold *reader;
+
+    need_upgrade(client);
+    hf_hold *upgrader = begin_failing_upgrade(client, other, &reader, &outcome);
+    CHECK_CODE(hf_unlock(upgrader), HF_OK);
+    WAIT_OUTCOME(&outcome);
+    CHECK_CODE(outcome.code, HF_BUSY);
+    EVENTUALLY(probe(other, name_of("rw"), HF_UPGRADE, 9) == HF_OK, SOON_MS);
+    give_back(reader);
+    check_nothing_left(other, name_of("rw"));
+    hf_close(client);
+    hf_close(other);
+}
+
+TEST(hold_lowered_during_async_upgrade_stays_lowered_after_the_upgrade_fails)
+{
+    hf_client *client = open_client(), *other = open_client();
+    struct outcome outcome = { 0 };
+    hf_hold *reader;
+
+    need_upgrade(client);
+    hf_hold *upgrader = begin_failing_upgrade(client, other, &reader, &outcome);
+    CHECK_CODE(hf_downgrade(upgrader, HF_READ), HF_OK);
+    WAIT_OUTCOME(&outcome);
+    CHECK_CODE(outcome.code, HF_BUSY);
+    EVENTUALLY(probe(other, name_of("rw"), HF_UPGRADE, 9) == HF_OK, SOON_MS);
+    CHECK(hf_held(upgrader));
+    CHECK_INT(hf_hold_mode(upgrader), HF_READ);
+    give_back(reader);
+    give_back(upgrader);
+    check_nothing_left(other, name_of("rw"));
+    hf_close(client);
+    hf_close(other);
+}
+
 TEST(a_store_without_upgrades_says_so)
 {
     hf_client *client = open_client();

@@ -68,17 +68,16 @@ static void stop_here(const char *name)
 
 static void stop_inside(void *arg)
 {
-    (void)arg;
     hf_client *client = mix_open(directory);
     hf__point_hook = stop_here;
-    hf_hold *hold = lock(client, HF_MUTEX);
+    hf_hold *hold = lock(client, *(hf_mode *)arg);
     CHECK_INT(hf_unlock(hold), HF_OK);
     hf_close(client);
 }
 
-static void start_stopped(struct child *child)
+static void start_stopped(struct child *child, hf_mode mode)
 {
-    child_start(child, stop_inside, NULL);
+    child_start(child, stop_inside, &mode);
     child_wait_for(child, "inside");
     child_stop(child);
 }
@@ -91,7 +90,7 @@ TEST(whoever_stopped_inside_a_change_is_named)
     directory = temp_path("state");
     hf_client *client = mix_open(directory);
     CHECK_INT(hf_unlock(lock(client, HF_MUTEX)), HF_OK);
-    start_stopped(&child);
+    start_stopped(&child, HF_MUTEX);
     CHECK_INT(hf_lock(client, "it", 0, NULL, &hold), HF_UNREACHABLE);
     snprintf(pid, sizeof(pid), "process %d ", (int)child.pid);
     if (!strstr(hf_last_error()->text, pid))
@@ -107,13 +106,32 @@ TEST(whoever_stopped_inside_a_change_is_named)
     hf_close(client);
 }
 
+/* The loop repeats the downgrade that was not answered, and finds that the hold has gone too. */
+TEST(hold_released_during_unanswered_downgrade_is_free_once_the_store_answers)
+{
+    struct child child;
+    hf_hold *hold;
+    directory = temp_path("state");
+    hf_client *client = mix_open(directory), *other = mix_open(directory);
+    hold = lock(client, HF_WRITE);
+    start_stopped(&child, HF_READ);
+    CHECK_INT(hf_downgrade(hold, HF_READ), HF_UNREACHABLE);
+    hf_unlock_nowait(hold);
+    child_continue(&child);
+    child_say(&child, "go on");
+    child_join(&child);
+    CHECK_INT(hf_unlock(lock(other, HF_WRITE)), HF_OK);
+    hf_close(client);
+    hf_close(other);
+}
+
 TEST(whoever_stopped_inside_a_change_and_died_is_undone)
 {
     struct child child;
     directory = temp_path("state");
     seen = shared_memory(sizeof(*seen));
     hf_client *client = mix_open(directory);
-    start_stopped(&child);
+    start_stopped(&child, HF_MUTEX);
     child_kill(&child);
     hf_hold *hold;
     CHECK_INT(hf_lock(client, "it", 0, NULL, &hold), HF_OK);
