@@ -1,11 +1,12 @@
-# A thin cover over meson and ninja, for those who want one word a task. Each target sets up what it
-# needs, on a fresh Debian 12 too (as root, or with sudo).
+# A thin cover over meson and ninja: one word for each task. `make` and `make install` install no
+# packages: they say what is missing. `make deps` installs it on Debian 12 (as root, or with sudo);
+# demo, check, bench-* and mutants begin with what they need of it.
 
 PREFIX ?= /usr/local
 BUILD = build/release
 HOLDFAST = $(BUILD)/src/cli/holdfast
 
-.PHONY: all build demo check bench bench-redis bench-zookeeper mutants soak install format clean
+.PHONY: all build deps demo check check-all bench bench-redis bench-zookeeper mutants soak install format clean
 
 all: build
 
@@ -13,16 +14,27 @@ build: $(BUILD)/build.ninja
 	ninja -C $(BUILD)
 
 $(BUILD)/build.ninja:
-	tools/install-dependencies build
+	@tools/install-dependencies --look build
 	meson setup --buildtype=release -Db_lto=true -Dtests=false $(BUILD)
 
+# Installs what the build and the tests need; WHAT=build only what the build needs.
+deps:
+	tools/install-dependencies $(or $(WHAT),check)
+
 # The flash sale, without a lock and with one. URL names the store: make demo URL=local:///run/shop
-demo: build
+demo:
+	@tools/install-dependencies build
+	$(MAKE) build
 	@$(BUILD)/examples/flash_sale $(if $(URL),--url '$(URL)')
 
-# Everything that is tested, in about half an hour. The last line says what came out.
-check:
+# The tests of every engine and every promise, in at most 25 minutes on two processors. The last line
+# has the result, the one before what was left out.
+check: deps
 	tools/check
+
+# The same, and what check leaves out: more versions of other libraries, more builds, longer runs.
+check-all: deps
+	tools/check --all
 
 bench: build
 	$(HOLDFAST) $(if $(URL),-e '$(URL)') bench
@@ -30,15 +42,17 @@ bench: build
 # Locks on Redis beside bare round trips, hand-made locks and, where they can be installed, Redisson,
 # redis-py and node-redlock; on a server of its own, in about eight minutes. FLAGS="--only threads,unix"
 # measures less, in less time; the head of bench_redis.py has the others.
-bench-redis: build
+bench-redis:
 	tools/install-dependencies bench
+	$(MAKE) build
 	ninja -C $(BUILD) bench/redis/bench-redis-worker
 	python3 bench/redis/bench_redis.py $(BUILD)/bench/redis/bench-redis-worker $(BUILD)/peers $(FLAGS)
 
 # Locks on ZooKeeper beside bare round trips and, where they can be installed, Curator and kazoo; on a
 # server of its own (Debian's libzookeeper-java), in about five minutes.
-bench-zookeeper: build
+bench-zookeeper:
 	tools/install-dependencies bench-zookeeper
+	$(MAKE) build
 	ninja -C $(BUILD) bench/zookeeper/bench-zookeeper-worker
 	python3 bench/zookeeper/bench_zookeeper.py $(BUILD)/bench/zookeeper/bench-zookeeper-worker $(BUILD)/peers $(FLAGS)
 
