@@ -4,28 +4,36 @@ import os
 import pathlib
 import subprocess
 
-from sides import Skip, need
+from registry import fetch
+from sides import need
 
 SECONDS = 150
+CONNECT_MS = 10000
 CLASSPATH_GOAL = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1:build-classpath"
 
 
-def ask(setting, pom, output, *more):
-    try:
-        subprocess.run(["mvn", "-B", "-q", *more, "-f", pom, f"-D{setting}",
-                        f"-Dmdep.outputFile={output}", CLASSPATH_GOAL], timeout=SECONDS,
-                       stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, check=True)
-        return output.read_text()
-    except (subprocess.SubprocessError, OSError):
-        return None
+def question(setting, pom, output, *more):
+    return ["mvn", "-B", "-q", *more, f"-Daether.connector.connectTimeout={CONNECT_MS}", "-f", pom,
+            f"-D{setting}", f"-Dmdep.outputFile={output}", CLASSPATH_GOAL]
 
 
 def find_classes(setting, pom, output):
-    """Where the classes are, or None: Maven cannot get them."""
+    """Where the classes are."""
     known = output.read_text() if output.exists() else ""
     if known and all(os.path.exists(path) for path in known.split(os.pathsep)):
         return known
-    return ask(setting, pom, output, "-o") or ask(setting, pom, output)
+
+    def is_in_the_local_repository():
+        try:
+            subprocess.run(question(setting, pom, output, "-o"), timeout=SECONDS, check=True,
+                           stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+            return True
+        except (subprocess.SubprocessError, OSError):
+            return False
+
+    fetch("Maven's repository", [question(setting, pom, output)], SECONDS,
+          is_in_the_local_repository)
+    return output.read_text()
 
 
 def java_command(what, version, pom, directory):
@@ -35,8 +43,6 @@ def java_command(what, version, pom, directory):
     name = f"{what.lower()}-{version}"
     classpath = find_classes(f"{what.lower()}.version={version}", pom,
                              pathlib.Path(directory, f"classpath-{name}"))
-    if not classpath:
-        raise Skip(f"Maven cannot get {what} {version}")
     classes = os.path.join(directory, f"classes-{name}")
     source = pathlib.Path(pom).parent / "Peer.java"
     subprocess.run(["javac", "-encoding", "UTF-8", "-cp", classpath, "-d", classes, str(source)],

@@ -12,6 +12,7 @@ import sys
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent))
 
+from registry import fetch  # noqa: E402
 from sides import (PATIENCE, Server, Skip, die_with_parent, equal, need, run, scratch,  # noqa: E402
                    skip_all)
 
@@ -25,24 +26,11 @@ NAME = "shared"
 BUSY = 75
 
 
-def fetch(what, command):
-    """A peer that cannot be had is a reason to skip."""
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, errors="replace",
-                              timeout=INSTALL_PATIENCE, check=False)
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise Skip(f"{what} cannot be installed: {type(error).__name__}") from error
-    if done.returncode != 0:
-        raise Skip(f"{what} cannot be installed")
-
-
-def install(mark, what, *commands):
+def install(mark, registry, *commands):
     """Runs the commands once."""
-    if mark.exists():
-        return
-    for command in commands:
-        fetch(what, command)
-    mark.touch()
+    if not mark.exists():
+        fetch(registry, commands, INSTALL_PATIENCE)
+        mark.touch()
 
 
 class Peers:
@@ -55,16 +43,17 @@ class Peers:
 
     def python(self, *arguments):
         interpreter = self.place / "venv/bin/python3"
-        install(self.place / "python.done", PYTHON_PEER,
+        install(self.place / "python.done", "PyPI",
                 [sys.executable, "-m", "venv", str(self.place / "venv")],
-                [str(interpreter), "-m", "pip", "install", "-q", PYTHON_PEER])
+                [str(interpreter), "-m", "pip", "install", "-q", "--retries", "0", "--timeout",
+                 "15", PYTHON_PEER])
         return [str(interpreter), str(HERE / "counter.py"), *arguments]
 
     def node(self, *arguments):
         need("node")
-        install(self.place / "node.done", NODE_PEERS[0],
+        install(self.place / "node.done", "npm's registry",
                 ["npm", "install", "--prefix", str(self.place), "--no-audit", "--no-fund",
-                 *NODE_PEERS])
+                 "--fetch-retries=0", "--fetch-timeout=30000", *NODE_PEERS])
         return ["node", str(HERE / "counter.js"), *arguments]
 
     def go(self, *arguments):
@@ -72,7 +61,8 @@ class Peers:
         program, source = self.place / "redsync", str(HERE / "redsync")
         if not self.built:
             # What is there already is not fetched again: without a mark, the sources may change.
-            fetch("redsync", ["env", "GOTOOLCHAIN=local", "go", "mod", "download", "-C", source])
+            fetch("Go's module proxy", [["env", "GOTOOLCHAIN=local", "go", "mod", "download", "-C",
+                                         source]], INSTALL_PATIENCE)
             # Without what makes it fast, and slow to build.
             subprocess.run(["env", "GOTOOLCHAIN=local", "go", "build", "-C", source,
                             "-gcflags=all=-N -l", "-buildvcs=false", "-o", str(program), "."],

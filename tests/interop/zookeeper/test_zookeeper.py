@@ -8,7 +8,6 @@ Keeps the other library in DIRECTORY, or what Maven said about it."""
 
 import os
 import pathlib
-import subprocess
 import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -16,6 +15,7 @@ sys.path.insert(0, str(HERE.parent))
 
 from keeper import Keeper, need_a_server  # noqa: E402
 from maven import java_command  # noqa: E402
+from registry import fetch  # noqa: E402
 from sides import (Side, Skip, equal, run, scratch, skip_all,  # noqa: E402
                    wait_until)
 
@@ -359,13 +359,9 @@ def install_kazoo(version, kept):
     place = pathlib.Path(kept, f"kazoo-{version}")
     mark = place / "done"
     if not mark.exists():
-        command = [sys.executable, "-m", "pip", "install", "-q", "--disable-pip-version-check",
-                   "--target", str(place), f"kazoo=={version}"]
-        try:
-            subprocess.run(command, timeout=INSTALL_SECONDS, stdin=subprocess.DEVNULL,
-                           stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=True)
-        except (subprocess.SubprocessError, OSError):
-            raise Skip(f"pip cannot get kazoo {version}") from None
+        fetch("PyPI", [[sys.executable, "-m", "pip", "install", "-q", "--retries", "0",
+                        "--timeout", "15", "--disable-pip-version-check", "--target", str(place),
+                        f"kazoo=={version}"]], INSTALL_SECONDS)
         mark.touch()
     return str(place)
 
