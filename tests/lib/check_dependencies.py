@@ -1,4 +1,4 @@
-"""`make` says which packages are missing and installs none; `make deps` installs them. Prints TAP."""
+"""`make` says which packages are missing; only `make deps` installs them. Prints TAP."""
 
 import os
 import pathlib

@@ -41,4 +41,16 @@ def what_is_to_be_broken_is_there_once():
             for problem in problems_of(program, path)]
 
 
-tap.run([(check.__name__, check) for check in [what_is_to_be_broken_is_there_once]])
+def what_the_check_tries_is_in_the_lists():
+    program = load(ROOT / "tools/run-mutants")
+    mutants = [mutant for path in sorted(LISTS.glob("*.list"))
+               for mutant in program.read_list(path)]
+    try:
+        program.choose(mutants, program.read_names(program.IN_CHECK))
+    except program.Broken as reason:
+        return [str(reason)]
+    return []
+
+
+tap.run([(check.__name__, check) for check in [what_is_to_be_broken_is_there_once,
+                                               what_the_check_tries_is_in_the_lists]])
