@@ -37,7 +37,7 @@ static int64_t pause_before_asking_again(struct redis *redis, const struct quest
     const struct redis_kind *kind = hf__redis_kind(redis, op->mode);
     bool queued = kind->grants && (op->engine_word[1] & REDIS_CONTENDED);
     /* From now on it can have a place. */
-    if (queued && redis->inbox.confirmed && !question->listened)
+    if (queued && hf__inbox_is_sure(redis) && !question->listened)
         return 0;
     if (kind->queues && waiter && waiter->channel && hf__channel_sure(op))
         return left_ms >= 0 && left_ms < REDIS_PLACE_MS ? left_ms : REDIS_PLACE_MS;
@@ -126,7 +126,7 @@ void hf__attempt_leaves(struct connection *connection, struct question *question
     const struct waiter *waiter = op->engine_pointer;
     if (waiter && waiter->redis != redis)
         hf__waiter_leave(op);
-    question->listened = redis->inbox.confirmed;
+    question->listened = hf__inbox_is_sure(redis);
     op->engine_word[1] &= ~(uint64_t)REDIS_LISTENS;
     op->engine_word[1] |= question->listened ? REDIS_LISTENS : 0;
     /* The word of a grant may come before the refusal that it follows. */
@@ -151,13 +151,15 @@ static void send_attempt(struct connection *connection, struct question *questio
 /* What we were told of is taken without asking, if there is time enough to renew its lease. With a
  * lease that nobody renews, or a loop that may stand still, or with replicas to be heard, it is
  * asked for as always; in a cluster, too, where word of a grant may come by another node than the
- * one that the pulse is taken of. */
+ * one that the pulse is taken of. After a failover the listening connection may still lead to the
+ * old master, whose grants count no more. */
 static bool take_what_was_granted(struct redis *redis, struct hf_op *op)
 {
     const struct hf_host *host = redis->base.host;
     const struct waiter *waiter = op->engine_pointer;
     if (op->lease_ms || host->turns_rarely || redis->settings.replicas || redis->cluster ||
-        !waiter || !waiter->granted_token)
+        !waiter || !waiter->granted_token ||
+        !hf__connections_surely_match(&redis->asking, &redis->listening))
         return false;
     int64_t lease_ms = waiter->granted_ms < host->lease_ms ? waiter->granted_ms : host->lease_ms;
     if (hf__loop_now(host->loop) - waiter->not_before_ms > lease_ms / 2)

@@ -33,6 +33,11 @@ static struct channel **find(struct redis *redis, const char *name, size_t lengt
     return NULL;
 }
 
+bool hf__listening_is_there(const struct redis *redis)
+{
+    return hf__connections_match(&redis->asking, &redis->listening);
+}
+
 void hf__listening_say(struct redis *redis, const char *word, const char *channel, size_t length)
 {
     struct command command;
@@ -146,7 +151,7 @@ void hf__waiter_leave(struct hf_op *op)
 bool hf__channel_sure(const struct hf_op *op)
 {
     const struct waiter *waiter = op->engine_pointer;
-    return waiter->channel->confirmed;
+    return waiter->channel->confirmed && hf__listening_is_there(waiter->redis);
 }
 
 /* ---- what the server says ---- */

@@ -51,6 +51,23 @@ static void leave_unanswered(struct connection *connection, struct hf_link *ques
     }
 }
 
+bool hf__connection_is_ready(const struct connection *connection)
+{
+    return connection->state == CONNECTION_READY && !connection->failing;
+}
+
+bool hf__connections_match(const struct connection *a, const struct connection *b)
+{
+    return a->master_port == b->master_port && strcmp(a->master_host, b->master_host) == 0 &&
+           strcmp(a->server_run, b->server_run) == 0;
+}
+
+bool hf__connections_surely_match(const struct connection *a, const struct connection *b)
+{
+    return hf__connection_is_ready(a) && hf__connection_is_ready(b) && *a->server_run &&
+           hf__connections_match(a, b);
+}
+
 static bool goes_to_sentinel(const struct connection *connection)
 {
     return connection == &connection->redis->watching;
@@ -262,11 +279,23 @@ static void opened(void *arg)
         hf__greeting_begin(connection);
 }
 
+/* The asking connection may have come back to another server. The listening one would stay at the
+ * old server for as long as that lives: grants at the new one would not be heard. */
+static void follow(struct redis *redis)
+{
+    if (hf__connection_is_ready(&redis->listening) &&
+        !hf__connections_surely_match(&redis->asking, &redis->listening))
+        hf__connection_break(&redis->listening, HF_UNREACHABLE, 0,
+                             "requests go to another server now");
+}
+
 void hf__connection_greeted(struct connection *connection)
 {
     connection->state = CONNECTION_READY;
     connection->failures = 0;
     connection->openings++;
+    if (connection == &connection->redis->asking)
+        follow(connection->redis);
     struct hf_link *link;
     while (!connection->failing && (link = hf__list_pop(&connection->questions))) {
         struct question *question = HF_CONTAINER(link, struct question, link);

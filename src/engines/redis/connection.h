@@ -54,6 +54,11 @@ void hf__connection_close(struct connection *connection);
 void hf__connection_open_at(struct connection *connection);
 /* Opens it unless it is open, or pauses. */
 void hf__connection_want(struct connection *connection);
+bool hf__connection_is_ready(const struct connection *connection);
+/* Do both lead to one server, as far as the server tells? One address may lead to several. */
+bool hf__connections_match(const struct connection *a, const struct connection *b);
+/* Both are ready, and the server has told which run of itself both lead to. */
+bool hf__connections_surely_match(const struct connection *a, const struct connection *b);
 /* Sends the question as soon as the connection is ready. */
 void hf__connection_ask(struct connection *connection, struct question *question);
 /* What is known of answers that are missing, before the connection is given up for it. */

@@ -67,11 +67,19 @@ void hf__inbox_ready(struct redis *redis)
         hf__listening_say(redis, "SUBSCRIBE", inbox->channel, strlen(inbox->channel));
 }
 
-/* What was granted meanwhile is found by asking. */
+/* What was granted meanwhile is found by asking. So is a grant that was heard of and not taken
+ * yet: the next connection may lead to another server. */
 void hf__inbox_lost(struct redis *redis)
 {
     redis->inbox.confirmed = false;
+    HF_LIST_FOREACH (link, following, &redis->waiters)
+        HF_CONTAINER(link, struct waiter, of_all)->granted_token = 0;
     wake_all(redis);
+}
+
+bool hf__inbox_is_sure(const struct redis *redis)
+{
+    return redis->inbox.confirmed && hf__listening_is_there(redis);
 }
 
 void hf__inbox_confirmed(struct redis *redis)

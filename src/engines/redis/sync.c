@@ -85,28 +85,24 @@ static void send_round(struct connection *connection, struct question *question)
     hf__connection_write(connection, question, &command);
 }
 
-/* Do both connections go to one server, as far as it tells? One address may lead to several. */
 static bool at_one_server(const struct redis *redis)
 {
-    const struct connection *asking = &redis->asking, *syncing = &redis->syncing;
-    return asking->master_port == syncing->master_port &&
-           strcmp(asking->master_host, syncing->master_host) == 0 &&
-           strcmp(asking->server_run, syncing->server_run) == 0;
+    return hf__connections_match(&redis->asking, &redis->syncing);
 }
 
 /* Did the server that granted it speak of its replicas, or another that has become the master? */
 static bool by_the_same(const struct redis *redis, const struct question *question)
 {
     const struct connection *asking = &redis->asking;
-    return asking->state == CONNECTION_READY && !asking->failing &&
-           asking->openings == question->opening && at_one_server(redis);
+    return hf__connection_is_ready(asking) && asking->openings == question->opening &&
+           at_one_server(redis);
 }
 
 /* The next round asks whoever is behind the address then. The other connection is left alone: what
  * was granted on it is to be given back to the same server. */
 static void look_elsewhere(struct redis *redis)
 {
-    if (redis->asking.state == CONNECTION_READY && !at_one_server(redis))
+    if (hf__connection_is_ready(&redis->asking) && !at_one_server(redis))
         hf__connection_break(&redis->syncing, HF_UNREACHABLE, 0,
                              "its address leads to another server now");
 }

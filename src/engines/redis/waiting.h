@@ -47,6 +47,9 @@ struct waiter *hf__waiter_of(struct redis *redis, struct hf_op *op);
 /* It does not wait any more, for anything. */
 void hf__waiter_leave(struct hf_op *op);
 
+/* Does what is asked about reach the server that the listening connection hears? A waiter that is
+ * told by another server is not told. */
+bool hf__listening_is_there(const struct redis *redis);
 void hf__listening_say(struct redis *redis, const char *word, const char *channel, size_t length);
 
 /* ---- inbox.c: hearing of grants ---- */
@@ -64,6 +67,8 @@ struct inbox {
 void hf__inbox_init(struct redis *redis);
 /* The op may be granted its lock from now on. */
 void hf__inbox_join(struct redis *redis, struct hf_op *op);
+/* A grant is heard of. */
+bool hf__inbox_is_sure(const struct redis *redis);
 /* The listening connection is ready; is lost; the server says that it tells us; has told us. */
 void hf__inbox_ready(struct redis *redis);
 void hf__inbox_lost(struct redis *redis);

@@ -18,25 +18,26 @@ static struct hf_loop *loop_of(const struct redis *redis)
     return redis->base.host->loop;
 }
 
-static bool is_ready(const struct connection *connection)
-{
-    return connection->state == CONNECTION_READY && !connection->failing;
-}
-
 static bool is_at(const struct connection *connection, const char *host, unsigned port)
 {
     return connection->master_port == port && strcmp(connection->master_host, host) == 0;
+}
+
+/* A connection that is opened during a failover may lead to the old master, and stay there. */
+static void leave_other_masters(struct redis *redis, const char *host, unsigned port)
+{
+    struct connection *connections[] = { &redis->asking, &redis->listening, &redis->syncing };
+    for (unsigned i = 0; i < sizeof connections / sizeof *connections; i++)
+        if (hf__connection_is_ready(connections[i]) && !is_at(connections[i], host, port))
+            hf__connection_break(connections[i], HF_UNREACHABLE, 0,
+                                 "the sentinels name another master now, %.100s:%u", host, port);
 }
 
 /* The watching connection's own master is the one for which another was left last. */
 static void leave_for(struct redis *redis, const char *host, unsigned port)
 {
     struct connection *watching = &redis->watching;
-    struct connection *connections[] = { &redis->asking, &redis->listening, &redis->syncing };
-    for (unsigned i = 0; i < sizeof connections / sizeof *connections; i++)
-        if (is_ready(connections[i]) && !is_at(connections[i], host, port))
-            hf__connection_break(connections[i], HF_UNREACHABLE, 0,
-                                 "the sentinels name another master now, %.100s:%u", host, port);
+    leave_other_masters(redis, host, port);
     snprintf(watching->master_host, sizeof watching->master_host, "%s", host);
     watching->master_port = port;
     redis->sentinel = watching->named_by;
@@ -46,9 +47,10 @@ static void named(struct redis *redis, const char *host, unsigned port)
 {
     struct connection *watching = &redis->watching;
     const struct connection *asking = &redis->asking;
-    if (!is_ready(asking))
+    if (!hf__connection_is_ready(asking))
         return;
     if (is_at(asking, host, port)) {
+        leave_other_masters(redis, host, port);
         redis->watch_agreed = true;
         watching->master_port = 0;
         return;
@@ -85,7 +87,7 @@ static void look(struct hf_timer *timer)
 {
     struct redis *redis = HF_CONTAINER(timer, struct redis, watch);
     struct question *question;
-    if (!is_ready(&redis->asking) && !is_ready(&redis->listening))
+    if (!hf__connection_is_ready(&redis->asking) && !hf__connection_is_ready(&redis->listening))
         return;
     hf__timer_start(loop_of(redis), timer, hf__loop_now(loop_of(redis)) + WATCH_MS);
     if (redis->watch_asks || !(question = hf__question_new(redis)))
