@@ -181,6 +181,15 @@ void script_push(struct script *script, const char *text)
     pthread_mutex_unlock(&script->mutex);
 }
 
+void script_cut(struct script *script)
+{
+    pthread_mutex_lock(&script->mutex);
+    for (int i = 0; i < SCRIPT_VISITS; i++)
+        if (script->visits[i].fd >= 0)
+            shutdown(script->visits[i].fd, SHUT_RDWR);
+    pthread_mutex_unlock(&script->mutex);
+}
+
 /* ---- what is common ---- */
 
 bool script_is_called(const struct script_call *call)

@@ -41,6 +41,8 @@ void script_start(struct script *script);
 void script_end(struct script *script);
 /* Says it to all who have subscribed to something, without having been asked. */
 void script_push(struct script *script, const char *text);
+/* Ends all connections there are. */
+void script_cut(struct script *script);
 
 /* Is it a call of a script, whether by its text or its digest? */
 bool script_is_called(const struct script_call *call);

@@ -15,6 +15,8 @@ struct player {
     const char *_Atomic mark; /* to what marks a grant for replicas; NULL: as to a script */
     _Atomic int waited_on;    /* the connection on which replicas were asked about last */
     bool asked;               /* what comes now comes after ASKING */
+    _Atomic bool down;        /* every connection ends at its first word */
+    _Atomic int refused;      /* how many have ended that way */
     char said[100];
 };
 
@@ -36,6 +38,10 @@ static const char *play(struct script *script, const struct script_call *call)
     const char *mark = player->mark;
     bool asked = player->asked;
 
+    if (player->down) {
+        player->refused++;
+        return NULL;
+    }
     player->asked = strcmp(call->words[0], "ASKING") == 0;
     player->asking += player->asked;
     if (strcmp(call->words[0], "CLUSTER") == 0) {
@@ -89,6 +95,33 @@ TEST(who_is_sent_in_circles_goes_slowly)
     test_note("%d scripts, %d maps", player.scripts, player.maps);
     CHECK(player.scripts < 400);
     CHECK(player.maps < 100);
+    end(&player, client);
+}
+
+/* Longer than the pause between two tries to connect. */
+#define QUIET_MS 3000
+
+static bool is_quiet(const struct player *player)
+{
+    int refused = player->refused;
+
+    let_pass_ms(QUIET_MS);
+    return player->refused == refused;
+}
+
+TEST(idle_client_stops_connecting_while_every_server_is_down)
+{
+    struct player player = { .answer = "*2\r\n:0\r\n:1000\r\n" };
+    hf_client *client = open_on(&player);
+    hf_hold *hold = NULL;
+
+    CHECK_CODE(hf_lock(client, "one", 0, NULL, &hold), HF_BUSY);
+    player.down = true;
+    script_cut(&player.script);
+    EVENTUALLY(player.refused > 0, SOON_MS);
+    EVENTUALLY(is_quiet(&player), SOON_MS);
+    player.down = false;
+    EVENTUALLY(hf_lock(client, "one", 0, NULL, &hold) == HF_BUSY, SOON_MS);
     end(&player, client);
 }
 

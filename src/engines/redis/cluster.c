@@ -246,6 +246,20 @@ static void slots_answered(struct connection *connection, struct question *quest
         ask_next(cluster, connection, reply);
 }
 
+/* A try to connect that only the map was wanted for is no reason to want the map: a client that is
+ * idle would try for ever while every server is down. */
+bool hf__cluster_is_concerned(const struct connection *connection)
+{
+    bool ready = connection->state == CONNECTION_READY;
+    HF_LIST_FOREACH (link, following, &connection->questions)
+        if (HF_CONTAINER(link, struct question, link)->answered != slots_answered)
+            return true;
+    HF_LIST_FOREACH (link, following, &connection->out)
+        if (ready && HF_CONTAINER(link, struct question, link)->answered != slots_answered)
+            return true;
+    return ready && hf__list_empty(&connection->out);
+}
+
 /* `last` has not told; NULL: nobody has been asked yet. */
 static void ask_next(struct cluster *cluster, struct connection *last, const redisReply *reply)
 {

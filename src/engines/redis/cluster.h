@@ -36,7 +36,10 @@ void hf__cluster_ask(struct cluster *cluster, struct question *question);
 /* After an error: does the question go on to another node? */
 bool hf__cluster_redirects(struct connection *connection, struct question *question,
                            const redisReply *error);
-/* A connection has failed: somebody else may have its slots by now. */
+/* Does the connection's failure say anything of its slots? Call it before its questions are
+ * answered. */
+bool hf__cluster_is_concerned(const struct connection *connection);
+/* A connection has failed: another node may have its slots by now. */
 void hf__cluster_suspects(struct cluster *cluster);
 /* The node that has slots and comes after `node`, or the first one; NULL: there is none. */
 struct redis *hf__cluster_next(struct cluster *cluster, const struct redis *node);

@@ -77,6 +77,7 @@ static bool goes_to_sentinel(const struct connection *connection)
 static void fail(struct connection *connection)
 {
     bool was_ready = connection->state == CONNECTION_READY;
+    bool concerns_cluster = connection->redis->cluster && hf__cluster_is_concerned(connection);
     if (connection->redis->settings.master && connection->state != CONNECTION_FINDING &&
         !was_ready && !goes_to_sentinel(connection))
         hf__sentinel_doubt(connection);
@@ -87,7 +88,7 @@ static void fail(struct connection *connection)
     leave_unanswered(connection, &connection->questions);
     if (was_ready && connection->lost)
         connection->lost(connection);
-    if (connection->redis->cluster)
+    if (concerns_cluster)
         hf__cluster_suspects(connection->redis->cluster);
 }
 
