@@ -314,6 +314,16 @@ static enum hf_verdict ask_lost(struct local *local, struct hf_op *op, struct lo
     return ask_first(local, op, asynchronous);
 }
 
+/* What an op that was asked about may find its node in. Any other state is damage; to ask again
+ * would change nothing. */
+static void check_state(struct visit *visit, const struct local_node *node)
+{
+    unsigned state = local_state_state(local_get(&node->state));
+    if (state != LOCAL_WAITING && state != LOCAL_HELD && state != LOCAL_TAKEN &&
+        state != LOCAL_LOST)
+        visit->damaged = true;
+}
+
 static enum hf_verdict ask_again(struct local *local, struct hf_op *op, struct local_node *node,
                                  bool asynchronous)
 {
@@ -326,6 +336,8 @@ static enum hf_verdict ask_again(struct local *local, struct hf_op *op, struct l
     enum hf_verdict verdict = HF_REFUSED;
     if (local_state_state(local_get(&node->state)) == LOCAL_WAITING)
         verdict = ask_waiting(&visit, op, node, asynchronous);
+    if (verdict != HF_GRANTED)
+        check_state(&visit, node);
     /* Looking may have changed it: it was granted, or found expired. */
     unsigned state = local_state_state(local_get(&node->state));
     bool lost = state == LOCAL_LOST;

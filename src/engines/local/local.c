@@ -9,6 +9,9 @@ static struct local *of(struct hf_engine *engine)
     return (struct local *)engine;
 }
 
+/* How often an op is asked about again in one turn of the loop because something seems due. */
+enum { DUES_MOST = 16, DUE_AGAIN_MS = 1 };
+
 /* ---- opening and closing ---- */
 
 static void free_local(struct local *local)
@@ -151,10 +154,16 @@ static void watch_blockers(struct local *local, struct hf_op *op)
     uint64_t sessions[LOCAL_WANTED];
     bool due = true;
     unsigned count = hf__local_blockers(local, op, sessions, &due);
-    if (due)
+    uint64_t dues = __atomic_load_n(&op->engine_word[1], __ATOMIC_RELAXED);
+    __atomic_store_n(&op->engine_word[1], due && dues < DUES_MOST ? dues + 1 : 0, __ATOMIC_RELAXED);
+    if (due && dues < DUES_MOST) {
         hf__op_wake(op);
-    else
-        hf__local_watch(local, sessions, count);
+        return;
+    }
+    /* In a damaged file something may seem due for ever: the rest of the loop has its turn. */
+    if (due)
+        op->retry_at_ms = op->asked_at_ms + DUE_AGAIN_MS;
+    hf__local_watch(local, sessions, count);
 }
 
 static void attempt(struct hf_engine *engine, struct hf_op *op)
