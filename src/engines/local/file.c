@@ -9,6 +9,7 @@
 #include <poll.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -123,14 +124,30 @@ bool hf__local_map(struct local *local, unsigned k)
     return k < local->segments_limit && map_more(local, k);
 }
 
+/* Would the kernel send SIGXFSZ, which ends a process that does not expect it? */
+static bool exceeds_limit(const struct local *local, uint64_t to)
+{
+    struct rlimit limit;
+    struct stat about;
+    return !getrlimit(RLIMIT_FSIZE, &limit) && limit.rlim_cur != RLIM_INFINITY &&
+           to > limit.rlim_cur && !fstat(local->file, &about) && to > (uint64_t)about.st_size;
+}
+
 /* The space is taken from the disk now: later it would be a SIGBUS instead of an answer. */
 int hf__local_allocate(struct local *local, uint64_t from, uint64_t to)
 {
     int native;
+    if (exceeds_limit(local, to))
+        return EFBIG;
     do
         native = posix_fallocate(local->file, (off_t)from, (off_t)(to - from));
     while (native == EINTR);
     return native;
+}
+
+const char *hf__local_room_cure(int native)
+{
+    return native == EFBIG ? "raise 'ulimit -f' (RLIMIT_FSIZE)" : "make room on its file system";
 }
 
 int hf__local_grow(struct local *local, hf_error **error)
@@ -149,10 +166,8 @@ int hf__local_grow(struct local *local, hf_error **error)
     int native =
         hf__local_allocate(local, local_segment_at((unsigned)k), local_segment_at((unsigned)k + 1));
     if (native) {
-        hf__explain(error, HF_ELIMIT, native,
-                    "cannot make '%s' larger (%s); make room on its file "
-                    "system",
-                    local->path, strerror(native));
+        hf__explain(error, HF_ELIMIT, native, "cannot make '%s' larger (%s); %s", local->path,
+                    strerror(native), hf__local_room_cure(native));
         return HF_ELIMIT;
     }
     HF_POINT("local:grow:allocated");

@@ -64,12 +64,12 @@ static int no_boot_id(struct local *local, hf_error *error)
 
 static int no_space(struct local *local, int native, hf_error *error)
 {
-    return hf__error_set(error,
-                         native == ENOSPC || native == EDQUOT || native == EFBIG
-                             ? HF_ELIMIT
-                             : hf__local_errno_code(native),
-                         native, "cannot make '%s' of %u KiB (%s); make room on its file system",
-                         local->path, (unsigned)(local_segment_at(1) / 1024), strerror(native));
+    return hf__error_set(
+        error,
+        native == ENOSPC || native == EDQUOT || native == EFBIG ? HF_ELIMIT
+                                                                : hf__local_errno_code(native),
+        native, "cannot make '%s' of %u KiB (%s); %s", local->path,
+        (unsigned)(local_segment_at(1) / 1024), strerror(native), hf__local_room_cure(native));
 }
 
 /* The magic number comes last: without it, a file is begun anew. */
