@@ -13,6 +13,7 @@
 #include <string.h>
 #include <sys/auxv.h>
 #include <sys/mount.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -413,6 +414,130 @@ TEST(a_file_system_that_fills_up_is_an_answer)
     seen = shared_memory(sizeof(*seen));
     mix_goes_on(client, seen);
     hf_close(client);
+}
+
+static void limit_file_size(rlim_t bytes)
+{
+    struct rlimit limit = { .rlim_cur = bytes, .rlim_max = RLIM_INFINITY };
+    CHECK_INT(setrlimit(RLIMIT_FSIZE, &limit), 0);
+}
+
+TEST(file_size_limit_below_a_new_state_file_is_an_answer)
+{
+    directory = temp_path("state");
+    limit_file_size(1000 * 1024);
+    for (int i = 0; i < 3; i++)
+        refuses(mix_url(directory), HF_ELIMIT, "ulimit -f");
+    limit_file_size(RLIM_INFINITY);
+    hf_close(mix_open(directory));
+    limit_file_size(1024);
+    hf_close(mix_open(directory));
+    limit_file_size(RLIM_INFINITY);
+}
+
+TEST(file_size_limit_reached_by_growth_is_an_answer)
+{
+    directory = temp_path("state");
+    limit_file_size(3 * 1024 * 1024);
+    hf_client *client = mix_open(directory);
+    CHECK_STR(hf_code_name(crowd_until_refused(client)), "HF_ELIMIT");
+    CHECK(strstr(hf_last_error()->text, "ulimit -f") != NULL);
+    hf_close(client);
+    limit_file_size(RLIM_INFINITY);
+}
+
+/* ---- no socket ---- */
+
+static void say_lost(void *arg, const hf_loss *loss)
+{
+    (void)arg;
+    parent_say("lost: %s", loss->reason);
+}
+
+static void hold_as_nobody(void *arg)
+{
+    hf_lock_options options = { HF_LOCK_OPTIONS_INIT, .on_lost = say_lost };
+    hf_client *client;
+    hf_hold *hold;
+    as_nobody();
+    CHECK_INT(hf_open(&client, arg, NULL), HF_OK);
+    CHECK_INT(hf_lock(client, "it", 0, &options, &hold), HF_OK);
+    parent_say("held");
+    parent_wait_for("never");
+}
+
+/* A store that NOBODY may use, in a directory of this mode. */
+static void share(char url[700], mode_t mode)
+{
+    if (geteuid() != 0)
+        SKIP("this needs root, to share a store with another user");
+    begin();
+    snprintf(url, 700, "%s?mode=0666", mix_url(directory));
+    CHECK_INT(chmod(temp_dir(), 0755), 0);
+    CHECK_INT(chmod(directory, mode), 0);
+    CHECK_INT(chmod(state_path(), 0666), 0);
+}
+
+static unsigned sockets_of(uid_t user)
+{
+    unsigned count = 0;
+    struct stat about;
+    for (unsigned slot = 1; slot < LOCAL_SESSIONS; slot++) {
+        char path[700];
+        snprintf(path, sizeof(path), "%s/default.%u.sock", directory, slot);
+        if (!lstat(path, &about) && S_ISSOCK(about.st_mode) && about.st_uid == user)
+            count++;
+    }
+    return count;
+}
+
+TEST(break_reaches_a_client_that_cannot_make_its_socket)
+{
+    char url[700];
+    struct child holder;
+    share(url, 0755);
+    child_start(&holder, hold_as_nobody, url);
+    child_wait_for(&holder, "held");
+    CHECK_INT(sockets_of(NOBODY), 0);
+    hf_client *client = mix_open(directory);
+    CHECK_INT(hf_break(client, "it", NULL, NULL), HF_OK);
+    child_wait_for(&holder, "lost: the lock was broken");
+    hf_close(client);
+    child_kill(&holder);
+}
+
+static void make_dead_sockets(unsigned but)
+{
+    for (unsigned slot = 1; slot < LOCAL_SESSIONS; slot++) {
+        char path[700];
+        snprintf(path, sizeof(path), "%s/default.%u.sock", directory, slot);
+        if (slot != but)
+            CHECK_INT(mknod(path, S_IFSOCK | 0600, 0), 0);
+    }
+}
+
+TEST(client_takes_a_slot_in_which_it_can_make_its_socket)
+{
+    char url[700];
+    struct child holder;
+    share(url, 01777);
+    make_dead_sockets(77);
+    child_start(&holder, hold_as_nobody, url);
+    child_wait_for(&holder, "held");
+    CHECK_INT(sockets_of(NOBODY), 1);
+    child_kill(&holder);
+}
+
+TEST(client_works_where_no_slot_is_left_for_its_socket)
+{
+    char url[700];
+    struct child holder;
+    share(url, 01777);
+    make_dead_sockets(0);
+    child_start(&holder, hold_as_nobody, url);
+    child_wait_for(&holder, "held");
+    CHECK_INT(sockets_of(NOBODY), 0);
+    child_kill(&holder);
 }
 
 /* ---- other pid namespaces ---- */

@@ -3,6 +3,7 @@
 #include "base/testing.h"
 #include "local.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -214,6 +215,25 @@ static int inspect_all(struct local *local, struct hf_query *query, struct pictu
         }
     }
     return HF_OK;
+}
+
+/* Doctor's own client is as good as any of this user. */
+void hf__local_examine(struct hf_engine *engine, struct hf_examination *examination)
+{
+    struct local *local = (struct local *)engine;
+    char what[600];
+    snprintf(what, sizeof(what), "this client cannot make its socket in '%s'",
+             local->directory_path);
+    if (local->looks)
+        hf__examination_add(
+            examination,
+            &(hf_remark){ .size = sizeof(hf_remark),
+                          .what = what,
+                          .consequence = "it looks for what happened 20 times a second, so it gets "
+                                         "a lock, and hears of a break, up to 50 ms late",
+                          .cure = "let its user write to the directory (chmod g+w)" });
+    examination->code = HF_OK;
+    hf__examination_done(engine, examination);
 }
 
 void hf__local_inspect(struct hf_engine *engine, struct hf_query *query)

@@ -210,6 +210,7 @@ const struct hf_engine_ops hf__local = {
     .renew = renew,
     .change = hf__local_change,
     .inspect = hf__local_inspect,
+    .examine = hf__local_examine,
     .attempt_here = attempt_here,
     .release_here = release_here,
     .sleep_here = sleep_here,

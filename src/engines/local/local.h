@@ -83,6 +83,8 @@ void hf__local_file_close(struct local *local);
 bool hf__local_map_range(struct local *local, uint64_t from, uint64_t to);
 /* 0 or an errno. */
 int hf__local_allocate(struct local *local, uint64_t from, uint64_t to);
+/* What to do after it failed. */
+const char *hf__local_room_cure(int native);
 /* Sees to it that segment `k` is mapped here. */
 bool hf__local_map(struct local *local, unsigned k);
 /* Makes one more segment; under the guard of names. */
@@ -323,6 +325,8 @@ static inline void local_op_set(struct hf_op *op, uint32_t node, uint32_t seen)
 
 int hf__local_wake_open(struct local *local, hf_error *error);
 void hf__local_wake_close(struct local *local);
+/* Removes the socket that a dead client of a slot has left. False: this user may not. */
+bool hf__local_remove_socket(struct local *local, unsigned slot);
 /* Inside a visit: changes the futex word now, tells after the visit. */
 void hf__visit_wake(struct visit *visit, struct local_node *node);
 /* After the visit. */
@@ -362,6 +366,7 @@ void hf__local_finish(struct local *local);
 
 void hf__local_change(struct hf_engine *engine, struct hf_change *change);
 void hf__local_inspect(struct hf_engine *engine, struct hf_query *query);
+void hf__local_examine(struct hf_engine *engine, struct hf_examination *examination);
 void hf__local_key(const struct local_node *node, char key[HF_OWNER_KEY_SIZE]);
 bool hf__local_key_parse(const char *key, uint64_t id[2], uint64_t *owner);
 

@@ -109,12 +109,17 @@ void hf__local_session_open(struct local *local)
 
 int hf__local_session_take(struct local *local, hf_error *error)
 {
-    unsigned first = (unsigned)getpid() % (LOCAL_SESSIONS - 1);
+    unsigned first = (unsigned)getpid() % (LOCAL_SESSIONS - 1), spare = 0;
     for (unsigned i = 0; i < LOCAL_SESSIONS - 1; i++) {
         unsigned slot = 1 + (first + i) % (LOCAL_SESSIONS - 1);
         if (hf__local_session_seize(local, slot)) {
-            local->slot = slot;
-            return HF_OK;
+            if (hf__local_remove_socket(local, slot)) {
+                local->slot = slot;
+                return HF_OK;
+            }
+            hf__local_session_let_go(local, slot);
+            spare = slot;
+            continue;
         }
         if (errno == EAGAIN || errno == EACCES)
             continue;
@@ -122,6 +127,11 @@ int hf__local_session_take(struct local *local, hf_error *error)
                              "the file system of '%s' does not lock bytes of files (%s); choose "
                              "another directory by HOLDFAST_DIR or the URL",
                              local->path, strerror(errno));
+    }
+    /* One in which another user has left a socket that we may not remove: without a socket. */
+    if (spare && hf__local_session_seize(local, spare)) {
+        local->slot = spare;
+        return HF_OK;
     }
     return hf__error_set(
         error, HF_ELIMIT, 0,

@@ -1,5 +1,6 @@
 /* Telling waiters: a futex in the file for those who sleep, a datagram for those who turn a loop.
  */
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/testing.h"
 #include "local.h"
@@ -16,7 +17,7 @@
 #include <unistd.h>
 #include <uv.h>
 
-enum { READ_MOST = 64 };
+enum { READ_MOST = 64, LOOK_MS = 50 };
 
 /* ---- addresses ---- */
 
@@ -206,6 +207,12 @@ static void readable(uv_poll_t *poll, int status, int events)
     }
 }
 
+bool hf__local_remove_socket(struct local *local, unsigned slot)
+{
+    struct sockaddr_un at = address(local, slot);
+    return unlink(at.sun_path) == 0 || errno == ENOENT;
+}
+
 static int bind_receiver(struct local *local)
 {
     unsigned slot = local_session_slot(local->session);
@@ -232,15 +239,31 @@ static void clear_dead_sockets(struct local *local)
         if (slot == local_session_slot(local->session) || !atomic_load(&place->socket) ||
             !hf__local_session_seize(local, slot))
             continue;
-        struct sockaddr_un at = address(local, slot);
-        unlink(at.sun_path);
-        atomic_store(&place->socket, 0);
+        if (hf__local_remove_socket(local, slot))
+            atomic_store(&place->socket, 0);
         HF_POINT("local:socket:cleared");
         hf__local_session_let_go(local, slot);
     }
 }
 
-/* Without a socket, waiting goes on by retry_at_ms, only more slowly. */
+/* What a datagram would have said: everything may have changed. */
+static void look_at_everything(struct hf_timer *timer)
+{
+    struct local *local = HF_CONTAINER(timer, struct local, look_timer);
+    struct hf_loop *loop = local->base.host->loop;
+    hf__local_wake_all(local);
+    if (!hf__local_look_for_file(local))
+        hf__holds_recheck(local->base.host, "the lock was broken");
+    hf__timer_start(loop, timer, loop->now_ms + LOOK_MS);
+}
+
+/* A client that cannot have a socket (its user may not write to the directory) looks often. */
+static void look_instead(struct local *local)
+{
+    hf__timer_start(local->base.host->loop, &local->look_timer, hf__clock_ms() + LOOK_MS);
+    local->looks = true;
+}
+
 int hf__local_wake_open(struct local *local, hf_error *error)
 {
     local->sender = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -249,15 +272,19 @@ int hf__local_wake_open(struct local *local, hf_error *error)
     clear_dead_sockets(local);
     if (!local->base.host->uv)
         return HF_OK;
+    hf__timer_init(&local->look_timer, look_at_everything);
     local->receiver = bind_receiver(local);
-    if (local->receiver < 0)
+    if (local->receiver < 0) {
+        look_instead(local);
         return HF_OK;
+    }
     local->receiver_poll = hf__calloc(1, sizeof(*local->receiver_poll));
     if (!local->receiver_poll)
         return hf__error_set(error, HF_ENOMEM, 0, "out of memory");
     if (uv_poll_init(local->base.host->uv, local->receiver_poll, local->receiver)) {
         free(local->receiver_poll);
         local->receiver_poll = NULL;
+        look_instead(local);
         return HF_OK;
     }
     local->receiver_poll->data = local;
@@ -284,6 +311,8 @@ void hf__local_wake_close(struct local *local)
         unlink(at.sun_path);
     }
     clear_dead_sockets(local);
+    if (local->looks)
+        hf__timer_stop(local->base.host->loop, &local->look_timer);
     if (local->receiver_poll) {
         uv_poll_stop(local->receiver_poll);
         uv_close((uv_handle_t *)local->receiver_poll, receiver_closed);
