@@ -228,11 +228,27 @@ static int parse_port(struct parser *parser, char *text, uint16_t *ret)
     return HF_OK;
 }
 
+/* What cannot be part of a host. Such a character is a slip, and the name of no server. */
+static int check_host(const struct parser *parser, const char *text)
+{
+    for (; *text; text++) {
+        if ((unsigned char)*text <= ' ' || *text == 0x7f)
+            return complain(parser, text,
+                            "no blank or control character is part of a host; one is");
+        if (*text == '@')
+            return complain(parser, text,
+                            "the user stands once, before the first host; another one");
+    }
+    return HF_OK;
+}
+
 static int parse_host(struct parser *parser, char *text)
 {
     struct hf_url *url = parser->url;
     if (url->host_count == HF_URL_HOSTS_MAX)
         return complain(parser, text, "more than 16 hosts");
+    if (check_host(parser, text) != HF_OK)
+        return HF_EINVAL;
     struct hf_url_host *host = &url->hosts[url->host_count];
     char *port = NULL;
     if (*text == '[') {
@@ -269,10 +285,33 @@ static int parse_user(struct parser *parser, char *text)
     return decode(parser, text);
 }
 
+/* Splits off what follows the first `mark`, or returns NULL. */
+static char *cut(char *text, char mark)
+{
+    char *at = strchr(text, mark);
+    if (!at)
+        return NULL;
+    *at = 0;
+    return at + 1;
+}
+
+/* Is the user written before each host? Then the '@' of the first stands before a comma. */
+static const char *second_user(const char *text, const char *last_at_sign)
+{
+    const char *first = strchr(text, '@');
+    const char *comma = first < last_at_sign ? find(first, ',', last_at_sign) : NULL;
+    return comma ? comma + 1 : NULL;
+}
+
 static int parse_authority(struct parser *parser, char *text)
 {
     char *at_sign = strrchr(text, '@');
     if (at_sign) {
+        const char *second = second_user(text, at_sign);
+        if (second)
+            return complain(parser, second,
+                            "the user stands once, before the first host (a '@' of the password is "
+                            "%40); another one");
         *at_sign = 0;
         if (parse_user(parser, text) != HF_OK)
             return HF_EINVAL;
@@ -281,10 +320,36 @@ static int parse_authority(struct parser *parser, char *text)
     if (!*text)
         return HF_OK;
     for (char *next; text; text = next) {
-        char *comma = strchr(text, ',');
-        next = comma ? comma + 1 : NULL;
-        if (comma)
-            *comma = 0;
+        next = cut(text, ',');
+        if (parse_host(parser, text) != HF_OK)
+            return HF_EINVAL;
+    }
+    return HF_OK;
+}
+
+/* Slashes at its end do not count. */
+static size_t length_of_path(const char *path)
+{
+    size_t length = strlen(path);
+    while (length > 0 && path[length - 1] == '/')
+        length--;
+    return length;
+}
+
+/* "a/path,b/path": hosts that follow the path of the one before. All must have the same path. */
+static int parse_hosts_in_path(struct parser *parser, char *path)
+{
+    char *text = cut(path, ',');
+    size_t length = length_of_path(path);
+    for (char *next; text; text = next) {
+        next = cut(text, ',');
+        char *own = text + strcspn(text, "/");
+        if (length_of_path(own) != length || memcmp(own, path, length) != 0)
+            return complain(
+                parser, text,
+                "the path stands once, behind the last host, or is the same behind each "
+                "(a ',' in it is %2C); not so");
+        *own = 0;
         if (parse_host(parser, text) != HF_OK)
             return HF_EINVAL;
     }
@@ -316,16 +381,6 @@ static int parse_options(struct parser *parser, char *text)
     return HF_OK;
 }
 
-/* Splits off what follows the first `mark`, or returns NULL. */
-static char *cut(char *text, char mark)
-{
-    char *at = strchr(text, mark);
-    if (!at)
-        return NULL;
-    *at = 0;
-    return at + 1;
-}
-
 int hf__url_parse(struct hf_url *url, const char *text, hf_error *error)
 {
     memset(url, 0, sizeof *url);
@@ -352,6 +407,8 @@ int hf__url_parse(struct hf_url *url, const char *text, hf_error *error)
         copy[authority] = 0;
         path += 2 + authority;
         if (parse_authority(&parser, copy) != HF_OK)
+            return HF_EINVAL;
+        if (url->host_count > 0 && parse_hosts_in_path(&parser, path) != HF_OK)
             return HF_EINVAL;
     }
     url->path = path;

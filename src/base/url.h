@@ -1,4 +1,5 @@
-/* Store URLs: scheme:[//[user[:password]@]host[:port][,host[:port]...]][/path][?key=value&...]. */
+/* Store URLs: scheme:[//[user[:password]@]host[:port][,host[:port]...]][/path][?key=value&...].
+ * The path may stand behind each host instead, if it is the same each time. */
 #ifndef HF_BASE_URL_H
 #define HF_BASE_URL_H
 

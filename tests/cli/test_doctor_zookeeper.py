@@ -238,6 +238,16 @@ def an_even_ensemble_and_what_is_left_of_it(box):
         contains(text_of_all, part)
 
 
+@test
+def a_path_behind_each_host_is_the_path_of_all(box):
+    port = one(box).port
+    there, other = f'127.0.0.1:{port}', f'localhost:{port}'
+    box.hold('nightly', '-e', f'zk://{there}/locks,{other}/locks')
+    for url in (f'{other}/locks,{there}/locks', f'{other}/locks,{there}/locks/', f'{there}/locks'):
+        box.expect(75, '-e', f'zk://{url}', 'try', 'nightly', '--', 'true')
+    box.expect(0, '-e', f'zk://{there}', 'try', 'nightly', '--', 'true')
+
+
 def say_one_word(listener, stays=True):
     """Answers "srvr", once; whatever else is asked, nothing, or that nobody is there any more."""
     heard, asked = [], b''

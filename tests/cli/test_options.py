@@ -124,6 +124,16 @@ def a_url_that_lacks_its_slashes_is_told_so(box):
 
 
 @test
+def different_paths_behind_the_hosts_of_a_url_are_refused(box):
+    for scheme in ('zk', 'zks', 'redis+sentinel'):
+        for hosts in ('a/one,b/two', 'a/one,b'):
+            refuses(box, 'the path stands once, behind the last host, or is the same behind each',
+                    'show', '-e', f'{scheme}://{hosts}')
+        refuses(box, 'no blank or control character is part of a host', 'show', '-e',
+                f'{scheme}://a, b/one')
+
+
+@test
 def an_unknown_scheme_is_told_all_that_there_are(box):
     told = box.expect(64, 'show', '-e', '127.0.0.1:17391').err
     known = told.split('it knows ')[1].strip().split(', ')

@@ -53,6 +53,57 @@ TEST(every_part_is_found)
     CHECK_STR(hf__url_option(&url, "y", "none"), "none");
 }
 
+TEST(a_path_behind_each_host_is_one_path)
+{
+    static const char *const texts[] = {
+        "zk://a/locks,b:7/locks,[::1]/locks", "zk://a/locks,b:7/locks/,[::1]/locks",
+        "zks://a,b:7/locks,[::1]/locks", "redis+sentinel://u:p@a/locks,b:7/locks,[::1]/locks?db=2"
+    };
+    for (int i = 0; i < 4; i++) {
+        parse(texts[i]);
+        CHECK_INT(url.host_count, 3);
+        CHECK_STR(url.hosts[0].name, "a");
+        CHECK_STR(url.hosts[1].name, "b");
+        CHECK_INT(url.hosts[1].port, 7);
+        CHECK_STR(url.hosts[2].name, "::1");
+        CHECK_STR(url.path, "/locks");
+    }
+    parse("redis+cluster://a/,b/");
+    CHECK_INT(url.host_count, 2);
+    CHECK_STR(url.path, "/");
+    parse("zk://a/with%2Ccomma,b/with%2Ccomma");
+    CHECK_STR(url.path, "/with,comma");
+    parse("local:///run/a,b/c");
+    CHECK_STR(url.path, "/run/a,b/c");
+}
+
+TEST(different_paths_behind_hosts_are_refused)
+{
+    refuse("zk://a/locks,b/other", "the path stands once, behind the last host, or is the same "
+                                   "behind each (a ',' in it is %2C); not so at position 14");
+    refuse("zk://a/locks,b", "not so at position 14");
+    refuse("zk://a/locks,b/locks,c/lock", "not so at position 22");
+    refuse("zk://a/locks,b/locksmith", "not so at position 14");
+    refuse("zk://a/,b/locks", "not so at position 9");
+    refuse("redis+sentinel://a/one,b/two", "not so at position 24");
+    refuse("zk://a/locks,/locks", "a host is missing at position 14");
+    refuse("zk://a/locks,b:x/locks", "a port is a number from 1 to 65535; not so at position 16");
+}
+
+TEST(what_cannot_be_part_of_a_host_is_refused)
+{
+    refuse("zk://a, b/locks",
+           "no blank or control character is part of a host; one is at position 8");
+    refuse("zk://a /locks", "one is at position 7");
+    refuse("zk://a/locks, b/locks", "one is at position 14");
+    refuse("redis://a\n", "one is at position 10");
+    refuse("redis+sentinel://a,\tb/one", "one is at position 20");
+    refuse("redis://[::1 ]", "one is at position 13");
+    refuse("zk://u:p@a,u:p@b/locks", "the user stands once, before the first host");
+    refuse("zk://u:p@a/locks,u:p@b/locks", "the user stands once, before the first host");
+    CHECK(strstr(error.text, "u:***@b") != NULL);
+}
+
 TEST(an_empty_authority_has_no_hosts)
 {
     parse("local:///run/myapp?ns=jobs");
