@@ -154,6 +154,38 @@ TEST(a_reader_whose_answer_was_lost_is_one_reader)
     end_relayed(&relayed);
 }
 
+/* ---- latches that Java counts down ---- */
+
+/* At zero, Redisson's script deletes the number alone. */
+TEST(the_mark_of_a_latch_has_an_end_that_its_use_moves)
+{
+    struct server server = { 0 };
+    uint32_t number_got = 0;
+    server_start(&server);
+    hf_client *client = open_on(&server, 0);
+
+    CHECK_CODE(hf_latch_set(client, "batch", 2), HF_OK);
+    CHECK(value(&server, "redis.call('pttl','holdfast_kind:{batch}')") > 1800000);
+    for (int i = 0; i < 3; i++) {
+        tell(&server, "PEXPIRE holdfast_kind:{batch} 60000");
+        if (i == 0)
+            CHECK_CODE(hf_latch_get(client, "batch", &number_got), HF_OK);
+        else if (i == 1)
+            CHECK_CODE(hf_latch_wait(client, "batch", 0), HF_BUSY);
+        else
+            CHECK_CODE(hf_latch_down(client, "batch", 1, NULL), HF_OK);
+        CHECK(value(&server, "redis.call('pttl','holdfast_kind:{batch}')") > 1800000);
+    }
+    tell(&server, "DEL batch");
+    tell(&server, "PEXPIRE holdfast_kind:{batch} 1");
+    EVENTUALLY(keys_like(&server, "*") == 0, SOON_MS);
+    tell(&server, "SET batch 5");
+    CHECK_CODE(hf_counter_get(client, "batch", &number_got), HF_OK);
+    CHECK_INT(number_got, 5);
+    hf_close(client);
+    server_kill(&server);
+}
+
 /* ---- readers that die ---- */
 
 static void read_until_killed(void *arg)

@@ -34,6 +34,7 @@ struct connection {
     unsigned openings;            /* how often it was ready */
     uint64_t known_scripts;       /* a bit for each that this connection has sent in full */
     uint64_t server_id;           /* the server's number for this connection, or for the last one */
+    bool last_one_ended;          /* what was sent on the last one is executed no more */
     char server_run[41];          /* which run of the server gave it; "" where it does not say */
     hf_error why;                 /* of the last failure */
     bool failing;                 /* `why` is set, and is to be told */

@@ -43,6 +43,7 @@ static void release(struct connection *connection, struct command *command, cons
     begin(connection, command, REDIS_COUNTER_RETURN, op);
     hf__command_number(command, (op->engine_word[1] & REDIS_HOLDS) != 0);
     hf__command_number(command, op->permits);
+    hf__command_number(command, (op->engine_word[1] & REDIS_OUTSTANDING) != 0);
 }
 
 static void channel(const struct redis *redis, struct command *command, const struct hf_op *op)

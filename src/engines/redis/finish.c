@@ -47,7 +47,8 @@ void hf__attempt_granted(struct redis *redis, struct question *question, int64_t
     op->token = number > 0 ? (uint64_t)number : 0;
     const struct redis_kind *kind = hf__redis_kind(redis, op->mode);
     /* What is held already may just be renewed. */
-    op->engine_word[1] = REDIS_HOLDS | (op->engine_word[1] & (REDIS_CONTENDED | REDIS_RENEWING));
+    uint64_t kept = REDIS_CONTENDED | REDIS_RENEWING | (kind->settled ? REDIS_OUTSTANDING : 0u);
+    op->engine_word[1] = REDIS_HOLDS | (op->engine_word[1] & kept);
     if (!op->attach_key)
         hf__redis_note_when_granted(redis, op);
     op->rests_on = NULL;
@@ -61,14 +62,23 @@ void hf__attempt_granted(struct redis *redis, struct question *question, int64_t
         hf__attempt_confirmed(redis, question, true);
 }
 
+/* An attempt that is still on its way to the server finds by the record that it is too late.
+ * Without the right to end the connection that it is on, the record stays until it expires. */
+void hf__redis_settle(struct redis *redis, const struct hf_op *op)
+{
+    const struct redis_kind *kind = hf__redis_kind(redis, op->mode);
+    bool may_come = (op->engine_word[1] & REDIS_OUTSTANDING) && !redis->asking.last_one_ended;
+    if (kind->settled && !may_come)
+        kind->settled(redis, op);
+}
+
 /* A grant that may be forgotten in a failover is none yet: the core asks again, or gives it back.
  */
 void hf__attempt_confirmed(struct redis *redis, struct question *question, bool enough)
 {
-    const struct redis_kind *kind = hf__redis_kind(redis, question->op->mode);
-    if (enough && kind->settled)
-        kind->settled(redis, question->op);
-    if (!enough)
+    if (enough)
+        hf__redis_settle(redis, question->op);
+    else
         question->op->engine_word[1] |= REDIS_UNSURE;
     hf__redis_finish(redis, question, enough ? HF_GRANTED : HF_NO_ANSWER);
 }
@@ -93,13 +103,12 @@ static void undone(struct connection *connection, struct question *question,
 {
     struct redis *redis = connection->redis;
     struct hf_op *op = question->op;
-    const struct redis_kind *kind = hf__redis_kind(redis, op->mode);
     if (!reply || hf__question_code(redis, reply) == HF_UNREACHABLE) {
         hf__attempt_unanswered(connection, question, reply);
         return;
     }
-    if (kind->settled && reply->type == REDIS_REPLY_INTEGER)
-        kind->settled(redis, op);
+    if (reply->type == REDIS_REPLY_INTEGER)
+        hf__redis_settle(redis, op);
     op->engine_word[1] = 0;
     hf__redis_finish(redis, question, HF_FAILED);
 }

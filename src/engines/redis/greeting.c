@@ -131,6 +131,16 @@ static void ask_role(struct connection *connection)
     greet(connection, &command, role_answered);
 }
 
+/* Where the user may not call CLIENT, it is not known whether the last connection has ended. */
+static void kill_answered(struct connection *connection, struct question *question,
+                          const redisReply *reply)
+{
+    bool killed =
+        reply && (reply->type == REDIS_REPLY_STATUS || reply->type == REDIS_REPLY_INTEGER);
+    connection->last_one_ended = killed || strstr(hf__reply_text(reply), "No such client");
+    hf__question_free(connection->redis, question);
+}
+
 static void kill_last_one(struct connection *connection)
 {
     struct command command;
@@ -138,7 +148,7 @@ static void kill_last_one(struct connection *connection)
     hf__command_print(&command, "KILL");
     hf__command_print(&command, "ID");
     hf__command_print(&command, "%llu", (unsigned long long)connection->server_id);
-    greet(connection, &command, hf__question_ignored);
+    greet(connection, &command, kill_answered);
 }
 
 static void sharded_answered(struct connection *connection, struct question *question,
@@ -188,10 +198,12 @@ static void run_answered(struct connection *connection, struct question *questio
     hf__reply_info(reply, "run_id", connection->server_run, sizeof connection->server_run);
     if (!connection->server_id)
         return;
-    if (!*before || !*connection->server_run || strcmp(before, connection->server_run) == 0)
-        kill_last_one(connection);
-    else
+    connection->last_one_ended =
+        *before && *connection->server_run && strcmp(before, connection->server_run) != 0;
+    if (connection->last_one_ended)
         connection->server_id = 0;
+    else
+        kill_last_one(connection);
     ask_id(connection);
 }
 
@@ -208,6 +220,7 @@ static void ask_run(struct connection *connection)
 
 void hf__greeting_begin(struct connection *connection)
 {
+    connection->last_one_ended = false;
     authenticate(connection);
     select_database(connection);
     ask_role(connection);

@@ -17,6 +17,9 @@
 #define REDIS_COUNT_ON_MS 1000
 /* A queue that nobody looks at any more may be forgotten. */
 #define REDIS_QUEUE_MS INT64_C(60000)
+/* Java deletes a latch at zero, and knows nothing of the mark beside it. So the mark ends when our
+ * clients have not used the latch for so long. */
+#define REDIS_LATCH_MARK_MS INT64_C(3600000)
 /* Who has a place in line asks so often; a third of what queue.lua gives it. */
 #define REDIS_PLACE_MS 2000
 /* A place in a fair queue lives so long without a sign of life. Whoever takes the lock by Redisson

@@ -165,6 +165,8 @@ void hf__attempt_granted(struct redis *redis, struct question *question, int64_t
                          const redisReply *token);
 /* What hf__sync_wait was given comes back. */
 void hf__attempt_confirmed(struct redis *redis, struct question *question, bool enough);
+/* The answer has been heard: what the kind keeps for an answer that gets lost is not needed. */
+void hf__redis_settle(struct redis *redis, const struct hf_op *op);
 /* It is told that it cannot be; its place in the queue goes at the same time. */
 void hf__attempt_failed(struct connection *connection, struct question *question);
 /* For a reply that is missing, an error, or nonsense. */

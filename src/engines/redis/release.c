@@ -2,6 +2,14 @@
 #include "kinds.h"
 #include "redis.h"
 
+/* Units of a counter have no lease. So while the server takes no writes (MISCONF, OOM), their
+ * release is repeated. */
+static bool is_lost_without_release(const struct redis *redis, const struct hf_op *op)
+{
+    return hf__redis_kind(redis, op->mode)->settled &&
+           (op->engine_word[1] & (REDIS_HOLDS | REDIS_UNSURE));
+}
+
 void hf__release_answered(struct connection *connection, struct question *question,
                           const redisReply *reply)
 {
@@ -14,19 +22,19 @@ void hf__release_answered(struct connection *connection, struct question *questi
         /* Unless an earlier question of the same kind may have done it. */
         op->lost = reply->integer == 0 && (op->engine_word[1] & REDIS_HOLDS) &&
                    !(op->engine_word[1] & REDIS_UNSURE);
-        const struct redis_kind *kind = hf__redis_kind(connection->redis, op->mode);
-        if (kind->settled)
-            kind->settled(connection->redis, op);
+        hf__redis_settle(connection->redis, op);
         hf__place_note(connection->redis, op, reply->integer == REDIS_HAS_HANDED_ON);
         hf__redis_finish(connection->redis, question, HF_GONE);
         return;
     }
     bool definite;
-    hf__question_failed(connection, question, reply, op->name, &op->error, &definite);
+    int code = hf__question_failed(connection, question, reply, op->name, &op->error, &definite);
     if (question->sent)
         op->engine_word[1] |= REDIS_UNSURE;
+    if (code == HF_ELIMIT && is_lost_without_release(connection->redis, op))
+        definite = false;
     /* The server that answers has ended the connection on which an earlier attempt was sent. */
-    if (reply)
+    else if (reply)
         op->engine_word[1] &= ~(uint64_t)REDIS_OUTSTANDING;
     hf__redis_finish(connection->redis, question, definite ? HF_FAILED : HF_NO_ANSWER);
 }
