@@ -1,5 +1,6 @@
 """What the tests of the command share: a fresh store for each test, processes that do not
 survive it, waiting for conditions with a deadline, and TAP output."""
+import glob
 import json
 import os
 import pathlib
@@ -203,6 +204,19 @@ class Box:
             file.write('#!/bin/sh\n' + text)
         os.chmod(self.file(name), 0o755)
 
+    def command_for_all_users(self):
+        """A copy of the command, and of its library, that any user can reach: the build may be in a
+        directory that only its owner may enter."""
+        os.chmod(self.path, 0o755)
+        place = self.file('bin')
+        os.makedirs(place, exist_ok=True)
+        library = os.environ.get('HOLDFAST_LIBRARY', '')
+        for path in (COMMAND, *(glob.glob(f'{os.path.dirname(library)}/lib*.so*'))):
+            if os.path.isfile(path):
+                shutil.copy(path, place)
+        self.environment['LD_LIBRARY_PATH'] = place
+        return os.path.join(place, os.path.basename(COMMAND))
+
     def run(self, *words, stdin=b'', environment=None):
         """Runs holdfast to its end."""
         try:
@@ -222,7 +236,7 @@ class Box:
 
     def start(self, *words, **options):
         """Starts holdfast."""
-        process = Process(self, [COMMAND, *words], **options)
+        process = Process(self, [options.pop('command', COMMAND), *words], **options)
         self.processes.append(process)
         return process
 
@@ -274,12 +288,21 @@ class Box:
         shutil.rmtree(self.path, ignore_errors=True)
 
 
+def need_terminals():
+    try:
+        for fd in os.openpty():
+            os.close(fd)
+    except OSError as error:
+        raise Skip(f'there are no pseudo-terminals here: {error.strerror}') from None
+
+
 class Terminal:
     """A pseudo-terminal with a little shell in it: a session leader that runs one job with job
     control, and reports what becomes of it: "stopped" or "exit N". """
 
     def __init__(self, box, *words):
         self.text = ''
+        need_terminals()
         self.report, report = os.pipe()
         self.orders, orders = os.pipe()
         self.orders, orders = orders, self.orders

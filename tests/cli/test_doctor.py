@@ -98,8 +98,9 @@ def doctor_root_by_sudo_is_told_of_the_login_users_store(box):
     if os.getuid() != 0:
         raise Skip('this needs root, to mount a /tmp of its own')
     os.mkdir(box.file('tmp'))
+    command = box.command_for_all_users()
     script = (f'mount --bind {box.file("tmp")} /tmp && chmod 1777 /tmp && '
-              f'{COMMAND} -e local:///tmp/holdfast-2010 run x true && {COMMAND} doctor')
+              f'{command} -e local:///tmp/holdfast-2010 run x true && {command} doctor')
     told = subprocess.run(['unshare', '-m', 'sh', '-c', script], capture_output=True, text=True,
                           env={**box.environment, 'SUDO_UID': '2010'}, timeout=PATIENCE,
                           check=False)
@@ -114,8 +115,9 @@ def doctor_a_private_tmp_is_a_finding(box):
         raise Skip('this needs root, to mount a /tmp of its own')
     private = box.file('systemd-private-0123-cron.service/tmp')
     os.makedirs(private)
+    command = box.command_for_all_users()
     script = (f'mount --bind {private} /tmp && export HOLDFAST_DIR=/tmp/locks && '
-              f'{COMMAND} run x true && {COMMAND} doctor')
+              f'{command} run x true && {command} doctor')
     told = subprocess.run(['unshare', '-m', 'sh', '-c', script], env=box.environment,
                           capture_output=True, text=True, timeout=PATIENCE, check=False)
     if 'unshare' in told.stderr or 'mount' in told.stderr:
@@ -204,9 +206,9 @@ def doctor_a_directory_without_room_for_sockets_is_a_finding(box):
 @test
 def a_directory_that_may_not_be_written_is_denied(box):
     if os.getuid() == 0:
-        os.chmod(box.path, 0o755)
+        command = box.command_for_all_users()
         os.chmod(box.file('store'), 0o755)
-        process = box.start('run', 'x', '--', 'echo', 'ran', before=as_nobody)
+        process = box.start('run', 'x', '--', 'echo', 'ran', before=as_nobody, command=command)
         result = process.end()
     else:
         os.chmod(box.file('store'), 0o500)

@@ -237,14 +237,15 @@ def connections_are_broken_on_either_side_of_a_network(box):
 @test
 def who_has_no_rights_has_partitions_or_is_told_why_not(box):
     need_redis(box)
-    nobody = ['setpriv', '--reuid', '65534', '--regid', '65534', '--clear-groups', COMMAND]
+    nobody = ['setpriv', '--reuid', '65534', '--regid', '65534', '--clear-groups',
+              box.command_for_all_users()]
     asked = subprocess.run([*nobody, 'torture', '--list'], capture_output=True, cwd='/',
-                           check=False)
+                           env=box.environment, check=False)
     if os.geteuid() != 0 or asked.returncode != 0:
         raise Skip('nobody may run this command')
     result = subprocess.run([*nobody, 'torture', '--json', '--sandbox', 'redis-failover', '--time',
                              '2s', '--faults', 'partition'], capture_output=True, text=True,
-                            timeout=LONG, check=False, cwd='/')
+                            timeout=LONG, check=False, cwd='/', env=box.environment)
     plan = json.loads(result.stdout)['plan']
     faults = [fault['fault'] for fault in json.loads(result.stdout)['faults']]
     equal(bool(plan['unavailable']), bool(plan['unavailable_why']), plan)
