@@ -157,10 +157,17 @@ bool hf__claim_is_unanswered(const struct hf_claim *claim, int64_t now_ms)
     return claim->state == HF_CLAIM_ASKING && now_ms - claim->op.asked_at_ms >= HF_SILENCE_MS;
 }
 
+/* A store that has no room for another client has said so. */
+static int code_of_silence(const struct hf_claim *claim)
+{
+    bool full = claim->op.error && claim->op.error->code == HF_ELIMIT;
+    return full ? HF_ELIMIT : HF_UNREACHABLE;
+}
+
 static int what_was_seen(const struct hf_claim *claim, int64_t now_ms)
 {
     bool seen = claim->store_seen && !hf__claim_is_unanswered(claim, now_ms);
-    return seen ? HF_BUSY : HF_UNREACHABLE;
+    return seen ? HF_BUSY : code_of_silence(claim);
 }
 
 /* Who is refused looks once more before its wait ends, and knows then whether the store still
@@ -235,7 +242,7 @@ static unsigned unanswered(struct hf_claim *claim, int64_t now_ms)
 {
     note_silence(claim, true);
     if (patience_is_over(claim, now_ms) || !claim->op.enqueue)
-        return tell(claim, HF_UNREACHABLE) | leave(claim, now_ms);
+        return tell(claim, code_of_silence(claim)) | leave(claim, now_ms);
     move(claim, HF_CLAIM_WAITING);
     claim->retry_at_ms = after_silence(claim, now_ms);
     return HF_DO_SLEEP;

@@ -226,7 +226,7 @@ const char *script_usual(const struct script_call *call)
     if (strcmp(word, "CLIENT") == 0)
         return say_about_client(call);
     if (strcmp(word, "INFO") == 0)
-        return "$-1\r\n";
+        return "$59\r\n# Server\r\nrun_id:0123456789abcdef0123456789abcdef01234567\r\n\r\n";
     if (strcmp(word, "PUBSUB") == 0)
         return "*0\r\n";
     if (strcmp(word, "PUBLISH") == 0)

@@ -141,6 +141,30 @@ void server_start(struct server *server)
     CHECK(up);
 }
 
+static void be_sentinel(void *arg)
+{
+    execlp("redis-server", "redis-server", (const char *)arg, "--sentinel", (char *)NULL);
+    _exit(127);
+}
+
+void server_start_sentinel(struct server *sentinel, const char *lines)
+{
+    char *path = strdup(temp_path("sentinel.conf"));
+    FILE *file;
+
+    if (!is_installed())
+        SKIP("there is no redis-server");
+    file = path ? fopen(path, "w") : NULL;
+    CHECK(file != NULL);
+    sentinel->port = free_port();
+    fprintf(file, "port %d\nbind 127.0.0.1\ndir %s\nlogfile %s\n%s", sentinel->port, temp_dir(),
+            temp_path("sentinel.log"), lines);
+    CHECK(fclose(file) == 0);
+    child_start(&sentinel->process, be_sentinel, path);
+    free(path);
+    EVENTUALLY(server_tell(sentinel, "PING", NULL, 0), PATIENCE_MS);
+}
+
 void server_kill(struct server *server)
 {
     child_kill(&server->process);

@@ -21,6 +21,8 @@ void server_start(struct server *server);
 void server_kill(struct server *server);
 /* A new and empty one at the same place. */
 void server_start_again(struct server *server);
+/* A sentinel on a free port, with these lines of its own in its configuration. */
+void server_start_sentinel(struct server *sentinel, const char *lines);
 /* It stands still, with its connections open; and goes on. */
 void server_stop(struct server *server);
 void server_continue(struct server *server);

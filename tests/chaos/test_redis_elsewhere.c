@@ -6,7 +6,6 @@
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 /* A claim that is granted by the wrong server would be granted within this. */
 #define WRONG_GRANT_MS 700
@@ -137,12 +136,6 @@ TEST(waiter_follows_a_moved_address_with_both_connections)
 
 /* ---- failovers ---- */
 
-static void be_sentinel(void *arg)
-{
-    execlp("redis-server", "redis-server", (const char *)arg, "--sentinel", (char *)NULL);
-    _exit(127);
-}
-
 static void name_master(const struct server *sentinel, const struct server *master)
 {
     char command[80];
@@ -154,17 +147,9 @@ static void name_master(const struct server *sentinel, const struct server *mast
 static void begin_with_sentinel(struct masters *masters)
 {
     struct server *sentinel = &masters->sentinel;
-    char url[100], *path = strdup(temp_path("sentinel.conf"));
-    FILE *file = path ? fopen(path, "w") : NULL;
+    char url[100];
     begin(masters);
-    CHECK(file != NULL);
-    sentinel->port = free_port();
-    fprintf(file, "port %d\nbind 127.0.0.1\ndir %s\nlogfile %s\n", sentinel->port, temp_dir(),
-            temp_path("sentinel.log"));
-    CHECK(fclose(file) == 0);
-    child_start(&sentinel->process, be_sentinel, path);
-    free(path);
-    EVENTUALLY(server_tell(sentinel, "PING", NULL, 0), SOON_MS);
+    server_start_sentinel(sentinel, "");
     name_master(sentinel, &masters->old);
     snprintf(url, sizeof url, "redis+sentinel://127.0.0.1:%d/main?timeout=60000", sentinel->port);
     masters->client = open_url(url);

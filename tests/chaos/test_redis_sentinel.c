@@ -19,30 +19,16 @@ struct ensemble {
     bool stubborn; /* the first server cannot be made a replica */
 };
 
-static void be_sentinel(void *arg)
+static void start_sentinel(struct ensemble *ensemble)
 {
-    execlp("redis-server", "redis-server", (const char *)arg, "--sentinel", (char *)NULL);
-    _exit(127);
-}
+    char lines[240];
 
-static void sentinel_start(struct ensemble *ensemble)
-{
-    struct server *sentinel = &ensemble->sentinel;
-    char *path = strdup(temp_path("sentinel.conf"));
-    FILE *file = path ? fopen(path, "w") : NULL;
-
-    CHECK(file != NULL);
-    sentinel->port = free_port();
-    fprintf(file,
-            "port %d\nbind 127.0.0.1\ndir %s\nlogfile %s\n"
-            "sentinel monitor main 127.0.0.1 %d 1\n"
-            "sentinel down-after-milliseconds main 1000\n"
-            "sentinel failover-timeout main 10000\n",
-            sentinel->port, temp_dir(), temp_path("sentinel.log"), ensemble->servers[0].port);
-    CHECK(fclose(file) == 0);
-    child_start(&sentinel->process, be_sentinel, path);
-    free(path);
-    EVENTUALLY(server_tell(sentinel, "PING", NULL, 0), SOON_MS);
+    snprintf(lines, sizeof(lines),
+             "sentinel monitor main 127.0.0.1 %d 1\n"
+             "sentinel down-after-milliseconds main 1000\n"
+             "sentinel failover-timeout main 10000\n",
+             ensemble->servers[0].port);
+    server_start_sentinel(&ensemble->sentinel, lines);
 }
 
 /* A master answers with three parts, a replica with five. */
@@ -74,7 +60,7 @@ static void ensemble_start(struct ensemble *ensemble)
     servers[1].arguments = ensemble->arguments;
     server_start(&servers[1]);
     EVENTUALLY(server_says(&servers[0], "WAIT 1 1000", ":1"), SOON_MS);
-    sentinel_start(ensemble);
+    start_sentinel(ensemble);
     EVENTUALLY(knows_replica(&ensemble->sentinel), FAILOVER_MS);
 }
 

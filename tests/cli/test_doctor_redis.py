@@ -195,6 +195,37 @@ def follower(box, master):
 
 
 @test
+def server_that_does_not_know_eval_is_a_finding(box):
+    for name in 'EVAL', 'EVALSHA':
+        patient = Patient(box, *DURABLE, '--rename-command', name, 'UNHEARD')
+        facts, findings = patient.see()
+        only(findings, 'does not know EVAL or EVALSHA')
+        if name == 'EVAL':
+            contains(facts['lock + unlock'], "rename-command), or this is not Redis: ERR unknown "
+                                             "command 'EVAL'")
+
+
+@test
+def server_that_does_not_know_config_is_not_said_to_forbid_it(box):
+    patient = Patient(box, *DURABLE, '--rename-command', 'CONFIG', '')
+    only(patient.see()[1], 'the server does not know CONFIG GET')
+
+
+@test
+def server_whose_connections_run_out_is_a_finding(box):
+    patient = Patient(box, *DURABLE)
+    if b'maxclients:' not in patient.server.ask('INFO', 'clients'):
+        raise Skip('this server does not say how many clients it takes')
+    patient.set('CONFIG', 'SET', 'maxclients', '10')
+    kept = [socket.create_connection(('127.0.0.1', patient.server.port)) for _ in range(8)]
+    wait_until(lambda: b'connected_clients:9' in patient.server.ask('INFO', 'clients'),
+               'eight are connected')
+    contains(' '.join(patient.see()[1]), 'of maxclients 10 connections are in use')
+    for each in kept:
+        each.close()
+
+
+@test
 def a_plain_url_to_a_server_of_a_cluster_is_a_finding(box):
     cluster = start_cluster(box)
     for node in cluster.nodes:

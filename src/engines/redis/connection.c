@@ -232,6 +232,8 @@ static void take_reply(struct connection *connection, const redisReply *reply)
         return;
     }
     struct question *question = HF_CONTAINER(first, struct question, link);
+    if (connection->state == CONNECTION_GREETING && reply->type == REDIS_REPLY_ERROR)
+        hf__greeting_check_door(connection, reply);
     if (question->send && reply->type == REDIS_REPLY_ERROR && hf__reply_says(reply, "NOSCRIPT") &&
         question->repeats++ < REDIS_REPEATS_MOST) {
         connection->known_scripts = 0;

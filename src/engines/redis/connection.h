@@ -89,6 +89,9 @@ bool hf__sentinel_names(const redisReply *reply);
 
 /* greeting.c: what is said first on each connection. Calls hf__connection_greeted, or breaks. */
 void hf__greeting_begin(struct connection *connection);
+/* The server may refuse the client before it reads anything, which looks like the answer to the
+ * first command, whatever that is. Breaks the connection then. */
+void hf__greeting_check_door(struct connection *connection, const redisReply *reply);
 void hf__connection_greeted(struct connection *connection);
 
 #endif

@@ -87,6 +87,7 @@ static void judge_path(struct examiner *examiner, const redisReply *reply)
 
 static void judge_fsync(struct examiner *examiner, const redisReply *reply)
 {
+    examiner->unknown_config = hf__reply_lacks_command(reply);
     if (hf__reply_is_array(reply, 2))
         snprintf(examiner->fsync, sizeof examiner->fsync, "%s", hf__reply_text(reply->element[1]));
 }
@@ -165,6 +166,7 @@ static void judge_leaving(struct examiner *examiner, const redisReply *reply)
 static void judge_digests(struct examiner *examiner, const redisReply *reply)
 {
     examiner->lacks_digests = hf__reply_says(reply, "NOPERM");
+    examiner->unknown_digests = hf__reply_lacks_command(reply);
 }
 
 static void judge_killing(struct examiner *examiner, const redisReply *reply)

@@ -47,19 +47,20 @@ struct examiner {
     const struct probe *probe;     /* likewise */
     unsigned lacks_keys;           /* a bit for each group that this user may not use */
     bool lacks_channels, lacks_digests;
-    bool listens;                      /* a channel of its own was allowed */
-    bool clustered;                    /* the URL is a cluster's */
-    bool votes;                        /* it is one of a quorum's servers */
-    bool simple;                       /* plain locks have no channels */
-    bool syncs;                        /* a grant waits for replicas */
-    bool marks;                        /* which hear what is said on a channel */
-    int64_t began_ms;                  /* by the wall clock */
-    char fsync[TEXT_SIZE];             /* appendfsync, or "" where we may not know */
-    bool saves, saves_known;           /* snapshots are configured */
-    char replicas_wanted[NUMBER_SIZE]; /* min-replicas-to-write, and how many good ones there */
-    char replicas_good[NUMBER_SIZE];   /* are; or "" where we may not know */
-    bool fails_to_write;               /* to disk, as INFO says */
-    bool all_or_nothing;               /* a cluster without one of its masters is down */
+    bool unknown_digests, unknown_config; /* such a command is not known there */
+    bool listens;                         /* a channel of its own was allowed */
+    bool clustered;                       /* the URL is a cluster's */
+    bool votes;                           /* it is one of a quorum's servers */
+    bool simple;                          /* plain locks have no channels */
+    bool syncs;                           /* a grant waits for replicas */
+    bool marks;                           /* which hear what is said on a channel */
+    int64_t began_ms;                     /* by the wall clock */
+    char fsync[TEXT_SIZE];                /* appendfsync, or "" where we may not know */
+    bool saves, saves_known;              /* snapshots are configured */
+    char replicas_wanted[NUMBER_SIZE];    /* min-replicas-to-write, and how many good ones there */
+    char replicas_good[NUMBER_SIZE];      /* are; or "" where we may not know */
+    bool fails_to_write;                  /* to disk, as INFO says */
+    bool all_or_nothing;                  /* a cluster without one of its masters is down */
 };
 
 /* ---- examine.c ---- */

@@ -99,6 +99,13 @@ void hf__redis_judge_calls(struct examiner *examiner, const redisReply *reply)
         say_no_scripts(examiner);
         return;
     }
+    if (hf__reply_lacks_command(reply) || examiner->unknown_digests) {
+        hf__redis_danger(examiner, "the server does not know EVAL or EVALSHA",
+                         "no lock can be taken, renewed or given back (HF_ENOTSUP)",
+                         "take rename-command for them out of its configuration; if others must "
+                         "not use them, forbid that by ACL");
+        return;
+    }
     if (examiner->lacks_digests)
         hf__redis_danger(examiner, "this user may not use EVALSHA",
                          "a lock is neither renewed nor, later, given back, and is lost when its "

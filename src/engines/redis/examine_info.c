@@ -54,6 +54,22 @@ static void judge_memory(struct examiner *examiner, const redisReply *reply)
         "CONFIG SET maxmemory-policy noeviction, or a server for locks alone");
 }
 
+/* A server before version 6.2 does not say how many it takes. */
+static void judge_clients(struct examiner *examiner, const redisReply *reply)
+{
+    char what[TEXT_SIZE];
+    long connected = info_number(reply, "connected_clients"),
+         most = info_number(reply, "maxclients");
+    if (most <= 0 || connected < most - most / 10)
+        return;
+    snprintf(what, sizeof what, "%ld of maxclients %ld connections are in use", connected, most);
+    hf__redis_danger(examiner, what,
+                     "the server soon refuses clients (HF_ELIMIT), also those whose connection "
+                     "broke: locks that they hold are lost when their leases end",
+                     "CONFIG SET maxclients to more, or end connections that nobody needs "
+                     "(CLIENT LIST shows them)");
+}
+
 static void judge_writing(struct examiner *examiner, bool appends)
 {
     const char *fsync = *examiner->fsync ? examiner->fsync : "unknown";
@@ -65,11 +81,15 @@ static void judge_writing(struct examiner *examiner, bool appends)
                                           : "none");
     bool votes = examiner->votes;
     if (appends && !*examiner->fsync)
-        hf__redis_danger(examiner, "this user may not use CONFIG GET",
+        hf__redis_danger(examiner,
+                         examiner->unknown_config ? "the server does not know CONFIG GET"
+                                                  : "this user may not use CONFIG GET",
                          "whether the append-only file is synced before the server answers is not "
                          "seen; if it is not, a crash forgets the last locks that were granted",
-                         "ACL SETUSER ... +config|get, or see for yourself that appendfsync is "
-                         "always");
+                         examiner->unknown_config
+                             ? "see for yourself that appendfsync is always"
+                             : "ACL SETUSER ... +config|get, or see for yourself that appendfsync "
+                               "is always");
     else if (appends && !always)
         hf__redis_danger(
             examiner, "the append-only file is not synced before the server answers",
@@ -147,12 +167,17 @@ static void judge_replicas(struct examiner *examiner, const redisReply *reply)
 void hf__redis_judge_info(struct examiner *examiner, const redisReply *reply)
 {
     if (reply->type == REDIS_REPLY_ERROR) {
-        hf__redis_danger(examiner, "this user may not use INFO",
-                         "what else endangers locks here cannot be seen", "ACL SETUSER ... +info");
+        bool unknown = hf__reply_lacks_command(reply);
+        hf__redis_danger(examiner,
+                         unknown ? "the server does not know INFO" : "this user may not use INFO",
+                         "what else endangers locks here cannot be seen",
+                         unknown ? "take rename-command for it out of its configuration"
+                                 : "ACL SETUSER ... +info");
         return;
     }
     judge_version(examiner, reply);
     judge_memory(examiner, reply);
+    judge_clients(examiner, reply);
     judge_disk(examiner, reply);
     judge_replicas(examiner, reply);
 }

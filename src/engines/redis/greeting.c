@@ -19,6 +19,20 @@ static void greet(struct connection *connection, struct command *command,
     hf__connection_write(connection, question, command);
 }
 
+void hf__greeting_check_door(struct connection *connection, const redisReply *reply)
+{
+    if (strstr(reply->str, "max number of clients"))
+        hf__connection_break(connection, HF_ELIMIT, 0,
+                             "it has as many clients as its maxclients allows; raise maxclients, "
+                             "or end connections that nobody needs: %.80s",
+                             reply->str);
+    else if (strstr(reply->str, "protected mode"))
+        hf__connection_break(connection, HF_DENIED, 0,
+                             "it is in protected mode, and so refuses clients on other machines; "
+                             "set a password there (requirepass), or protected-mode no where its "
+                             "network is trusted");
+}
+
 static void must_be_ok(struct connection *connection, struct question *question,
                        const redisReply *reply)
 {
@@ -190,12 +204,19 @@ static void ask_id(struct connection *connection)
 static void run_answered(struct connection *connection, struct question *question,
                          const redisReply *reply)
 {
-    char before[sizeof connection->server_run];
+    char before[sizeof connection->server_run], mode[16];
     hf__question_free(connection->redis, question);
     if (!reply || connection->failing)
         return;
     memcpy(before, connection->server_run, sizeof before);
     hf__reply_info(reply, "run_id", connection->server_run, sizeof connection->server_run);
+    hf__reply_info(reply, "redis_mode", mode, sizeof mode);
+    if (strcmp(mode, "sentinel") == 0) {
+        hf__connection_break(connection, HF_ENOTSUP, 0,
+                             "this is a Sentinel, which keeps no locks; the URL for it is "
+                             "redis+sentinel://HOST:PORT/MASTER");
+        return;
+    }
     if (!connection->server_id)
         return;
     connection->last_one_ended =

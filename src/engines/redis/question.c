@@ -71,6 +71,9 @@ static const char *right_that_lacks(const struct redis *redis, const struct ques
 static const char *advice(const struct redis *redis, const struct question *question, int code,
                           const redisReply *reply)
 {
+    if (hf__reply_lacks_command(reply))
+        return "the server does not know a command that locks need; it is renamed there "
+               "(rename-command), or this is not Redis";
     if (redis->cluster && code == HF_ENOTSUP)
         return "this server is not part of a cluster; redis: is the URL for it";
     switch (code) {
@@ -111,10 +114,14 @@ int hf__question_code(const struct redis *redis, const redisReply *reply)
 }
 
 /* The server's words, without what Redis 7 adds to them: "... script: DIGEST, on LINE." says
- * nothing to who wants a lock. */
+ * nothing to a caller who wants a lock. Nor do the arguments of a command that is not known, which
+ * may be a whole script. */
 static int length_of_words(const char *words)
 {
     static const char begin[] = " script: ";
+    const char *arguments = strstr(words, ", with args");
+    if (arguments && strstr(words, "nknown command"))
+        return (int)(arguments - words);
     const char *added = strstr(words, begin);
     if (added && strspn(added + sizeof begin - 1, "0123456789abcdef") == DIGEST_LENGTH)
         return (int)(added - words);
@@ -138,7 +145,9 @@ int hf__question_failed(const struct connection *connection, const struct questi
         int code = connection->why.code;
         *definite =
             !question->sent && (code == HF_DENIED || code == HF_EINVAL || code == HF_ENOTSUP);
-        code = *definite ? code : HF_UNREACHABLE;
+        /* A server that is full may have room soon. */
+        bool full = !question->sent && code == HF_ELIMIT;
+        code = *definite || full ? code : HF_UNREACHABLE;
         hf__explain(error, code, connection->why.native, "%s", connection->why.text);
         return code;
     }

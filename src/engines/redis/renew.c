@@ -235,15 +235,29 @@ static const redisReply *read_words(const redisReply *reply, unsigned count, enu
     return refusal;
 }
 
+/* Why the server does not let this client in, or NULL: it is only silent. */
+static const char *why_shut_out(const struct connection *connection)
+{
+    int code = connection->why.code;
+    bool refused =
+        code == HF_DENIED || code == HF_ELIMIT || code == HF_EINVAL || code == HF_ENOTSUP;
+    return connection->state != CONNECTION_READY && refused ? connection->why.text : NULL;
+}
+
 /* A loss may be told with these words at any time, so they stay. NULL: there are none. */
-static const char *keep_refusal(struct redis *front, const char *words)
+static const char *keep_refusal(struct redis *front, const struct connection *connection,
+                                const redisReply *said)
 {
     char sentence[REDIS_REFUSAL_SIZE];
-    if (!*words)
+    const char *words = hf__reply_text(said), *shut_out = said ? NULL : why_shut_out(connection);
+    if (!*words && !shut_out)
         return NULL;
-    snprintf(sentence, sizeof sentence,
-             "its lease could not be renewed: Redis at %.100s says: %.200s", front->settings.shown,
-             words);
+    if (shut_out)
+        snprintf(sentence, sizeof sentence, "its lease could not be renewed: %.340s", shut_out);
+    else
+        snprintf(sentence, sizeof sentence,
+                 "its lease could not be renewed: Redis at %.100s says: %.200s",
+                 front->settings.shown, words);
     for (unsigned i = 0; i < REDIS_REFUSALS_MOST; i++) {
         char *kept = front->refusals[i];
         if (!*kept)
@@ -272,8 +286,10 @@ static void answered(struct connection *connection, struct question *question,
         renew_one_by_one(front, renewals);
     enum word words[REDIS_RENEWALS];
     const redisReply *said = read_words(reply, renewals->count, words);
-    const char *why = of_some ? NULL : keep_refusal(front, hf__reply_text(said));
+    const char *why = of_some ? NULL : keep_refusal(front, connection, said);
     bool ready = said && hf__question_code(redis, said) != HF_UNREACHABLE;
+    int64_t now_ms = hf__loop_now(front->base.host->loop);
+    int64_t asked_at_ms = question->sent ? question->sent_at_ms : now_ms;
     for (unsigned i = 0; i < renewals->count; i++) {
         struct hf_op *op = renewals->ops[i];
         if (!op)
@@ -283,14 +299,13 @@ static void answered(struct connection *connection, struct question *question,
             continue;
         }
         if (why && redis->quorum)
-            hf__vote_refused(op, question->sent_at_ms, why);
+            hf__vote_refused(op, asked_at_ms, why);
         else if (why)
-            hf__lease_refused(&op->own_lease, question->sent_at_ms, why, ready);
+            hf__lease_refused(&op->own_lease, asked_at_ms, why, ready);
         get_no_word(redis, op);
     }
-    int64_t took_ms = hf__loop_now(front->base.host->loop) - question->sent_at_ms;
     if (reply)
-        front->renewals_out_most = out_most(took_ms);
+        front->renewals_out_most = out_most(now_ms - question->sent_at_ms);
     hf__link_remove(&renewals->link);
     hf__question_free(redis, question);
     front->renewals_out--;

@@ -130,11 +130,20 @@ int hf__reply_code(const redisReply *error)
         { "cluster support disabled", HF_ENOTSUP },
         { "non local key", HF_UNREACHABLE }, /* its slot is on its way */
         { "max number of clients", HF_ELIMIT },
+        { "protected mode", HF_DENIED },
+        { "nknown command", HF_ENOTSUP }, /* also where a script calls it */
+        { "Unknown Redis command", HF_ENOTSUP },
     };
     for (size_t i = 0; i < sizeof meanings / sizeof *meanings; i++)
         if (strstr(hf__reply_text(error), meanings[i].word))
             return meanings[i].code;
     return HF_EINTERNAL;
+}
+
+bool hf__reply_lacks_command(const redisReply *error)
+{
+    const char *text = hf__reply_text(error);
+    return strstr(text, "nknown command") || strstr(text, "Unknown Redis command");
 }
 
 /* The sentences differ between versions, and between scripts and commands; these words do not. The

@@ -26,6 +26,8 @@ const char *hf__reply_info(const redisReply *reply, const char *key, char *value
 
 /* What an error reply means: an hf_code, HF_UNREACHABLE for those that pass by themselves. */
 int hf__reply_code(const redisReply *error);
+/* Is a command missing at the server, as it is renamed or was never there? */
+bool hf__reply_lacks_command(const redisReply *error);
 bool hf__reply_says(const redisReply *reply, const char *word);
 
 /* What an error reply says that the user may not use. */
