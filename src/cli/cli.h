@@ -185,6 +185,7 @@ struct cli_session {
     int signal_fd;              /* -1: signals act as they do by default */
     sigset_t original, watched; /* signal masks: as we got it, and what signal_fd reads */
     int ended_by;               /* the signal that ended a wait, or 0 */
+    const bool *lost;           /* a wait is over once this is true; NULL: nothing can be lost */
     bool muted;                 /* --verbose has nothing to say for now */
     int64_t silent_since_ms;    /* since when the store is known not to answer; 0: it does */
     char silence[360];          /* what is known of the reason */

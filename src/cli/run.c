@@ -56,9 +56,11 @@ static int prepare_command(struct cli_job *job, struct cli_settings *settings, c
 
 int cli_job_prepare(struct cli_job *job, struct cli_settings *settings, const char *verb)
 {
-    *job = (struct cli_job){
-        .settings = settings, .proof_fd = -1, .guard_fd = -1, .held_until_ms = CLI_NEVER
-    };
+    *job = (struct cli_job){ .settings = settings,
+                             .proof_fd = -1,
+                             .exec_fd = -1,
+                             .guard_fd = -1,
+                             .held_until_ms = CLI_NEVER };
     job->grace_ms = settings->grace_ms >= 0 ? settings->grace_ms : GRACE_MS;
     if (settings->name_count == 0)
         return cli_usage(settings, verb, "there is no name: say what to lock");
@@ -155,6 +157,18 @@ static int64_t wait_left(int64_t wait_ms, int64_t began_ms)
     return left > 0 ? left : 0;
 }
 
+/* The first locks are worth nothing without the one that was lost. The exit code is the same as if
+ * it had been lost a moment later. */
+static int lost_meanwhile(struct cli_job *job, const char *waited_for)
+{
+    cli_complain("'%s' was lost while waiting for '%s': %s", job->lost_name, waited_for,
+                 job->loss_reason);
+    job->cause = CLI_LOST;
+    if (job->session->client)
+        give_back(job);
+    return CLI_LOST;
+}
+
 /* All or nothing. One wait for all of them together. */
 static int acquire_all(struct cli_job *job, const hf_lock_options *options)
 {
@@ -165,6 +179,8 @@ static int acquire_all(struct cli_job *job, const hf_lock_options *options)
     for (unsigned i = 0; i < job->count; i++) {
         int64_t wait = wait_left(settings->try_only ? 0 : settings->wait_ms, began_ms);
         int code = cli_acquire(job->session, job->names[i], wait, options, &job->holds[i], &error);
+        if (job->lost && !job->session->ended_by)
+            return lost_meanwhile(job, job->names[i]);
         if (code == HF_OK)
             continue;
         if (job->session->client)
@@ -203,10 +219,10 @@ static int run_command(struct cli_job *job)
     if (!job->nested && !cli_guard_start(job))
         return CLI_INTERNAL;
     cli_terminal_open(&job->terminal);
-    code = cli_child_start(job);
+    code = cli_job_may_start(job) ? cli_child_start(job) : CLI_LOST;
     if (code == CLI_OK) {
         cli_job_supervise(job);
-        code = job->cause ? job->cause : job->status;
+        code = job->cause ? job->cause : cli_child_report(job);
     }
     cli_terminal_close(&job->terminal);
     cli_guard_end(job);
@@ -237,6 +253,7 @@ int cli_job_do(struct cli_job *job, struct cli_session *session)
     int code;
 
     job->session = session;
+    session->lost = &job->lost;
     if (!cli_lock_options(job->settings, &options))
         return CLI_USAGE;
     options.on_lost = note_loss;

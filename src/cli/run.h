@@ -41,6 +41,8 @@ struct cli_job {
     int64_t granted_at_ms, held_until_ms; /* CLI_NEVER: no lease limits it */
     /* The command. */
     pid_t pid;
+    int exec_fd;    /* closes when exec has worked; -1: it has, or nothing was started */
+    int exec_error; /* why it has not; 0: nothing is known against it */
     int guard_fd;
     pid_t guard_pid;
     int64_t guard_told_ms; /* when it is to kill the command; 0: it does not know of it yet */
@@ -70,6 +72,13 @@ int cli_job_do(struct cli_job *job, struct cli_session *session);
 
 /* ---- run_supervise.c ---- */
 
+/* Whether all locks are still held. False: one is not, which has been said, and is job->cause. */
+bool cli_job_may_start(struct cli_job *job);
+/* The moment just before the lease ends at which none of the command may be left; or CLI_NEVER. */
+int64_t cli_job_last_moment(const struct cli_job *job);
+/* When the guard has to kill the command's group; or CLI_NEVER. */
+int64_t cli_job_guard_at(const struct cli_job *job);
+
 /* Runs the command until it and, after a loss, its process group have ended. */
 void cli_job_supervise(struct cli_job *job);
 /* Makes a timerfd on the clock of cli_now_ms readable then; CLI_NEVER: not at all. */
@@ -77,8 +86,12 @@ void cli_timer_arm(int timer, int64_t at_ms);
 
 /* ---- run_child.c ---- */
 
-/* CLI_OK, CLI_CANNOT_EXEC, CLI_NOT_FOUND or CLI_INTERNAL. */
+/* Forks, tells the guard, and lets the child go on to exec. CLI_OK or CLI_INTERNAL. */
 int cli_child_start(struct cli_job *job);
+/* Reads from exec_fd what there is. Does not block. */
+void cli_child_look_at_exec(struct cli_job *job);
+/* The exit code of a child that has ended, having said why exec failed if it did. */
+int cli_child_report(struct cli_job *job);
 void cli_child_signal(const struct cli_job *job, int signal);
 /* Is anything of the command's process group left? */
 bool cli_child_group_alive(const struct cli_job *job);

@@ -9,10 +9,33 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* Between fork and exec. A nested command stays in the outer one's group, which the outer holdfast
- * ends as a whole. */
-static _Noreturn void become_command(struct cli_job *job, pid_t parent, int report, bool foreground)
+/* What the child reports instead of an errno: the lock's last moment came before exec. */
+#define TOO_LATE (-1)
+
+/* False: holdfast has gone. */
+static bool read_last_moment(int fd, int64_t *ret_ms)
 {
+    ssize_t got;
+
+    do
+        got = read(fd, ret_ms, sizeof(*ret_ms));
+    while (got < 0 && errno == EINTR);
+    return got == sizeof(*ret_ms);
+}
+
+static _Noreturn void report(int fd, int error, int exit_code)
+{
+    if (write(fd, &error, sizeof(error)) != sizeof(error))
+        _exit(CLI_INTERNAL);
+    _exit(exit_code);
+}
+
+/* Between fork and exec. A nested command stays in the outer one's group, which the outer holdfast
+ * ends as a whole. The guard knows the last moment before the child does. */
+static _Noreturn void become_command(struct cli_job *job, pid_t parent, int start_fd, int report_fd,
+                                     bool foreground)
+{
+    int64_t last_moment_ms;
     int error;
 
     if (!job->nested)
@@ -20,65 +43,101 @@ static _Noreturn void become_command(struct cli_job *job, pid_t parent, int repo
     if (foreground)
         cli_terminal_give(&job->terminal, getpid());
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (getppid() != parent)
+    if (getppid() != parent || !read_last_moment(start_fd, &last_moment_ms))
         _exit(CLI_SIGNAL + SIGKILL);
     sigprocmask(SIG_SETMASK, &job->session->original, NULL);
+    if (cli_now_ms() >= last_moment_ms)
+        report(report_fd, TOO_LATE, CLI_LOST);
     execvp(job->command[0], job->command);
     error = errno;
-    if (write(report, &error, sizeof(error)) != sizeof(error))
-        _exit(CLI_INTERNAL);
-    _exit(error == ENOENT ? CLI_NOT_FOUND : CLI_CANNOT_EXEC);
+    report(report_fd, error, error == ENOENT ? CLI_NOT_FOUND : CLI_CANNOT_EXEC);
 }
 
-/* What exec had to say: nothing if it worked, for then the pipe closed by itself. */
-static int exec_error(int fd)
+/* A pair of pipes: the child waits at the first, and reports at the second. */
+static bool open_pipes(int start[2], int reports[2])
 {
-    int error = 0;
-    ssize_t got;
-
-    do
-        got = read(fd, &error, sizeof(error));
-    while (got < 0 && errno == EINTR);
-    return got == sizeof(error) ? error : 0;
+    if (pipe2(start, O_CLOEXEC) != 0)
+        return false;
+    if (pipe2(reports, O_CLOEXEC) == 0)
+        return true;
+    close(start[0]);
+    close(start[1]);
+    return false;
 }
 
-static int report_exec(struct cli_job *job, int error)
+/* A child that was killed before it could read has no use for the moment. */
+static void let_child_start(int fd, int64_t last_moment_ms)
 {
-    waitpid(job->pid, NULL, 0);
-    cli_terminal_take_back(&job->terminal);
-    cli_complain("cannot run '%s': %s", job->command[0], strerror(error));
-    return error == ENOENT ? CLI_NOT_FOUND : CLI_CANNOT_EXEC;
+    struct sigaction ignore = { .sa_handler = SIG_IGN }, before;
+
+    sigaction(SIGPIPE, &ignore, &before);
+    if (write(fd, &last_moment_ms, sizeof(last_moment_ms)) != sizeof(last_moment_ms))
+        last_moment_ms = 0;
+    sigaction(SIGPIPE, &before, NULL);
 }
 
 int cli_child_start(struct cli_job *job)
 {
     bool foreground = !job->nested && cli_terminal_interactive(&job->terminal);
     pid_t parent = getpid();
-    int ends[2], error;
+    int start[2], reports[2], error;
 
-    if (pipe2(ends, O_CLOEXEC) != 0) {
+    if (!open_pipes(start, reports)) {
         cli_complain("no pipe for the command: %s", strerror(errno));
         return CLI_INTERNAL;
     }
     job->pid = fork();
-    if (job->pid == 0)
-        become_command(job, parent, ends[1], foreground);
-    error = errno;
-    close(ends[1]);
-    if (job->pid < 0) {
-        close(ends[0]);
-        cli_complain("no process for the command: %s", strerror(error));
-        return CLI_INTERNAL;
+    if (job->pid == 0) {
+        close(start[1]);
+        become_command(job, parent, start[0], reports[1], foreground);
     }
-    if (!job->nested)
-        setpgid(job->pid, job->pid);
-    job->terminal.given = foreground;
-    cli_guard_watch(job, CLI_NEVER);
-    error = exec_error(ends[0]);
-    close(ends[0]);
-    return error ? report_exec(job, error) : CLI_OK;
+    error = errno;
+    close(start[0]);
+    close(reports[1]);
+    job->exec_fd = reports[0];
+    fcntl(job->exec_fd, F_SETFL, O_NONBLOCK);
+    if (job->pid > 0) {
+        if (!job->nested)
+            setpgid(job->pid, job->pid);
+        job->terminal.given = foreground;
+        cli_guard_watch(job, cli_job_guard_at(job));
+        let_child_start(start[1], cli_job_last_moment(job));
+    } else {
+        cli_complain("no process for the command: %s", strerror(error));
+    }
+    close(start[1]);
+    return job->pid > 0 ? CLI_OK : CLI_INTERNAL;
 }
 
+/* The pipe closes by itself when exec works. */
+void cli_child_look_at_exec(struct cli_job *job)
+{
+    int error;
+    ssize_t got;
+
+    if (job->exec_fd < 0)
+        return;
+    got = read(job->exec_fd, &error, sizeof(error));
+    if (got < 0 && (errno == EAGAIN || errno == EINTR))
+        return;
+    close(job->exec_fd);
+    job->exec_fd = -1;
+    if (got == sizeof(error))
+        job->exec_error = error;
+}
+
+int cli_child_report(struct cli_job *job)
+{
+    if (job->exec_error == 0)
+        return job->status;
+    if (job->exec_error == TOO_LATE) {
+        job->cause = CLI_LOST;
+        cli_complain("'%s' is about to be lost, so the command was not started", job->lost_name);
+        return CLI_LOST;
+    }
+    cli_complain("cannot run '%s': %s", job->command[0], strerror(job->exec_error));
+    return job->exec_error == ENOENT ? CLI_NOT_FOUND : CLI_CANNOT_EXEC;
+}
 void cli_child_signal(const struct cli_job *job, int signal)
 {
     if (!job->nested)

@@ -53,7 +53,7 @@ static int64_t kill_margin(const struct cli_job *job)
     return least(KILL_MARGIN_MS, job->lease_ms / 20);
 }
 
-static int64_t last_moment(const struct cli_job *job)
+int64_t cli_job_last_moment(const struct cli_job *job)
 {
     return job->held_until_ms == CLI_NEVER ? CLI_NEVER : job->held_until_ms - kill_margin(job);
 }
@@ -123,9 +123,10 @@ static void end_lost(struct cli_job *job, int64_t now)
     job->cause = CLI_LOST;
     if (!ignores_loss(job)) {
         /* A break leaves the lease as it was: then the grace is all there is. */
-        job->kill_at_ms = job->held_until_ms == CLI_NEVER || (job->lost && now < last_moment(job))
-                              ? now + job->grace_ms
-                              : last_moment(job);
+        job->kill_at_ms =
+            job->held_until_ms == CLI_NEVER || (job->lost && now < cli_job_last_moment(job))
+                ? now + job->grace_ms
+                : cli_job_last_moment(job);
         ask_to_end(job, now);
     }
     cli_complain("'%s' %s%s%s", job->lost_name, job->lost ? "is lost" : "is about to be lost",
@@ -137,10 +138,29 @@ static void end_timed_out(struct cli_job *job, int64_t now)
     job->cause = CLI_TIMED_OUT;
     job->kill_at_ms = now + job->grace_ms;
     if (!ignores_loss(job))
-        job->kill_at_ms = least(job->kill_at_ms, last_moment(job));
+        job->kill_at_ms = least(job->kill_at_ms, cli_job_last_moment(job));
     ask_to_end(job, now);
     if (!job->settings->quiet)
         cli_complain("the command has run for its --max-run, and is being ended");
+}
+
+bool cli_job_may_start(struct cli_job *job)
+{
+    if (job->nested)
+        return true;
+    hf_dispatch(job->session->client);
+    refresh_deadline(job, cli_now_ms());
+    for (unsigned i = 0; i < job->count && !job->lost; i++) {
+        job->lost = !hf_held(job->holds[i]);
+        if (job->lost)
+            job->lost_name = job->names[i];
+    }
+    if (!job->lost && cli_now_ms() < cli_job_last_moment(job))
+        return true;
+    job->cause = CLI_LOST;
+    cli_complain("'%s' was lost before the command could start%s%s", job->lost_name,
+                 *job->loss_reason ? ": " : "", job->loss_reason);
+    return false;
 }
 
 static int64_t run_limit(const struct cli_job *job)
@@ -159,11 +179,11 @@ static int64_t warn_at(const struct cli_job *job)
 }
 
 /* What the guard does if we cannot. Not before we would. */
-static int64_t guard_at(const struct cli_job *job)
+int64_t cli_job_guard_at(const struct cli_job *job)
 {
     if (job->stage == CLI_ENDING)
         return job->kill_at_ms;
-    return ignores_loss(job) ? CLI_NEVER : last_moment(job);
+    return ignores_loss(job) ? CLI_NEVER : cli_job_last_moment(job);
 }
 
 static void do_what_is_due(struct cli_job *job)
@@ -176,7 +196,7 @@ static void do_what_is_due(struct cli_job *job)
     if (job->stage == CLI_RUNNING && !job->ended && now >= run_limit(job))
         end_timed_out(job, now);
     if (job->cause == CLI_TIMED_OUT && job->lost && !ignores_loss(job))
-        job->kill_at_ms = least(job->kill_at_ms, last_moment(job));
+        job->kill_at_ms = least(job->kill_at_ms, cli_job_last_moment(job));
     if (job->stage == CLI_ENDING && now >= job->kill_at_ms)
         kill_group(job);
     if (job->stage == CLI_ENDING && now >= job->term_at_ms)
@@ -185,7 +205,7 @@ static void do_what_is_due(struct cli_job *job)
         cli_child_signal(job, SIGCONT);
         job->continue_at_ms = CLI_NEVER;
     }
-    cli_guard_watch(job, guard_at(job));
+    cli_guard_watch(job, cli_job_guard_at(job));
 }
 
 static int64_t next_due(const struct cli_job *job)
@@ -307,11 +327,13 @@ static void turn(struct cli_job *job, int timer)
 {
     struct pollfd polled[] = { { hf_fd(job->session->client), POLLIN, 0 },
                                { job->session->signal_fd, POLLIN, 0 },
-                               { timer, POLLIN, 0 } };
+                               { timer, POLLIN, 0 },
+                               { job->exec_fd, POLLIN, 0 } };
 
     cli_timer_arm(timer, next_due(job));
-    poll(polled, 3, -1);
+    poll(polled, 4, -1);
     hf_dispatch(job->session->client);
+    cli_child_look_at_exec(job);
     forward_signals(job);
     do_what_is_due(job);
 }
@@ -335,9 +357,10 @@ void cli_job_supervise(struct cli_job *job)
 
     job->term_at_ms = CLI_NEVER;
     job->continue_at_ms = CLI_NEVER;
-    cli_guard_watch(job, guard_at(job));
+    cli_guard_watch(job, cli_job_guard_at(job));
     while (!is_over(job))
         turn(job, timer);
+    cli_child_look_at_exec(job);
     had_terminal = job->terminal.given;
     cli_terminal_take_back(&job->terminal);
     if (job->status >= CLI_SIGNAL && had_terminal)

@@ -36,6 +36,12 @@ static bool ends_a_wait(int signal)
     return signal != SIGCHLD && signal != SIGCONT && signal != SIGWINCH && signal != SIGTSTP;
 }
 
+static void cancel(struct wait *wait)
+{
+    wait->give_up_at_ms = cli_now_ms() + CANCEL_MS;
+    hf_cancel(wait->session->client, wait->request);
+}
+
 static void heed_signals(struct wait *wait)
 {
     int signal;
@@ -46,8 +52,7 @@ static void heed_signals(struct wait *wait)
         if (!ends_a_wait(signal) || wait->session->ended_by)
             continue;
         wait->session->ended_by = signal;
-        wait->give_up_at_ms = cli_now_ms() + CANCEL_MS;
-        hf_cancel(wait->session->client, wait->request);
+        cancel(wait);
     }
 }
 
@@ -92,6 +97,8 @@ static void wait_until_done(struct wait *wait)
     for (hf_dispatch(session->client); !wait->done; hf_dispatch(session->client)) {
         if (wait->give_up_at_ms && cli_now_ms() >= wait->give_up_at_ms)
             return;
+        if (!wait->give_up_at_ms && session->lost && *session->lost)
+            cancel(wait);
         tell_of_silence(session);
         poll(polled, 2, poll_ms(wait));
         heed_signals(wait);
