@@ -4,15 +4,22 @@
  * itself (PR_SET_PDEATHSIG), but knows nothing of its children, nor of locks. */
 #include "run.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/timerfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+/* The most descriptors that are closed one by one, where neither close_range(2) nor /proc is there.
+ */
+#define FDS_MAX (1 << 20)
 
 /* What the guard is told, each time anew. */
 struct word {
@@ -30,9 +37,39 @@ static bool read_all(int fd, void *buffer, size_t size)
     return got == (ssize_t)size;
 }
 
+/* Each descriptor that /proc lists, but the listing's own. False: there is no /proc. */
+static bool close_listed(void)
+{
+    DIR *directory = opendir("/proc/self/fd");
+    const struct dirent *entry;
+
+    if (!directory)
+        return false;
+    while ((entry = readdir(directory))) {
+        int fd = (int)strtol(entry->d_name, NULL, 10);
+        if (fd > 0 && fd != dirfd(directory))
+            close(fd);
+    }
+    closedir(directory);
+    return true;
+}
+
+/* Linux before 5.9 has no close_range(2), and some containers refuse it. */
+static void close_all_but_first(void)
+{
+    struct rlimit limit = { FDS_MAX, FDS_MAX };
+
+    if (syscall(SYS_close_range, 1U, ~0U, 0U) == 0 || close_listed())
+        return;
+    getrlimit(RLIMIT_NOFILE, &limit);
+    for (int fd = 1; fd < FDS_MAX && (rlim_t)fd < limit.rlim_cur; fd++)
+        close(fd);
+}
+
 /* Nothing but the pipe stays open: whoever reads our output must not wait for the guard, and the
- * store must not see it. */
-static void keep_nothing_but(int fd)
+ * store must not see it. `ready` is closed by its number in any case, as holdfast waits for that.
+ */
+static void keep_nothing_but(int fd, int ready)
 {
     sigset_t all;
 
@@ -41,7 +78,8 @@ static void keep_nothing_but(int fd)
     setsid();
     prctl(PR_SET_NAME, "holdfast-guard");
     dup2(fd, 0);
-    syscall(SYS_close_range, 1U, ~0U, 0U);
+    close_all_but_first();
+    close(ready);
 }
 
 /* The last word. False: there will be no more. */
@@ -55,11 +93,11 @@ static bool hear(struct word *told)
     return true;
 }
 
-static _Noreturn void guard(int fd)
+static _Noreturn void guard(int fd, int ready)
 {
     struct word told = { 0, CLI_NEVER };
 
-    keep_nothing_but(fd);
+    keep_nothing_but(fd, ready);
     int timer = timerfd_create(CLOCK_BOOTTIME, TFD_NONBLOCK);
     while (hear(&told) && cli_now_ms() < told.kill_at_ms) {
         struct pollfd polled[] = { { 0, POLLIN, 0 }, { timer, POLLIN, 0 } };
@@ -101,7 +139,7 @@ bool cli_guard_start(struct cli_job *job)
     job->guard_pid = fork();
     if (job->guard_pid == 0) {
         close(ends[1]);
-        guard(ends[0]);
+        guard(ends[0], ready[1]);
     }
     if (job->guard_pid < 0) {
         guard_cannot_start(ends, "the guard process cannot be started");

@@ -6,6 +6,7 @@ import sys
 
 from clitest import (COMMAND, PATIENCE, Process, Skip, equal, file_of, is_alive, main, state_of,
                      test, wait_until)
+from servers import start_redis
 
 # A shell's trap can come a moment before the read that it was to interrupt; sigwait misses none.
 LISTENER = '''
@@ -248,6 +249,43 @@ def guard_of(pid):
                 if name.read() == 'holdfast-guard\n':
                     return int(child)
     return 0
+
+
+def start_without_close_range(box, error, *words):
+    wrapper = os.environ['HOLDFAST_NO_CLOSE_RANGE']
+    if subprocess.run([wrapper, error, 'true'], check=False).returncode != 0:
+        raise Skip('system calls cannot be filtered here')
+    libraries = os.path.dirname(os.environ['HOLDFAST_LIBRARY'])
+    process = Process(box, [wrapper, error, *words], environment={'LD_LIBRARY_PATH': libraries})
+    box.processes.append(process)
+    return process
+
+
+def check_guard_without_close_range(box, *words):
+    """`words` end with the command of holdfast and its options."""
+    for error in ('ENOSYS', 'EPERM'):
+        process = start_without_close_range(box, error, *words, 'run', 'x', '--', 'sh', '-c',
+                                            'echo ready; exec sleep 1000')
+        equal(process.line(), 'ready')
+        guard = wait_until(lambda: guard_of(process.pid), 'there is a guard')
+        wait_until(lambda: sorted(os.listdir(f'/proc/{guard}/fd')) == ['0', '1'],
+                   'the guard has a pipe and a timer, and nothing else')
+        process.signal(signal.SIGTERM)
+        equal(process.end().code, 128 + signal.SIGTERM)
+
+
+@test
+def guard_without_close_range_keeps_nothing_open(box):
+    check_guard_without_close_range(box, COMMAND)
+
+
+@test
+def guard_without_close_range_and_proc_keeps_nothing_open(box):
+    server = start_redis(box)
+    hidden = ['unshare', '--mount', 'sh', '-c', 'mount -t tmpfs none /proc && exec "$@"', 'sh']
+    if subprocess.run([*hidden, 'true'], capture_output=True, check=False).returncode != 0:
+        raise Skip('mounting over /proc is not permitted here')
+    check_guard_without_close_range(box, *hidden, COMMAND, '-e', server.url)
 
 
 @test
