@@ -88,6 +88,65 @@ TEST(an_earlier_client_of_a_slot_is_dead)
     end();
 }
 
+/* ---- a slot that changes hands ---- */
+
+static uint64_t dead_session;
+static const char *moment;
+static unsigned looks;
+
+static void look_at_the_dead(const char *name)
+{
+    if (strcmp(name, moment))
+        return;
+    looks++;
+    CHECK(!hf__local_alive(one, dead_session));
+}
+
+/* As the end of its process does. */
+static uint64_t end_process_of(struct local *local)
+{
+    close(local->liveness);
+    local->liveness = -1;
+    return local->session;
+}
+
+static struct local *open_watched(const char *point)
+{
+    moment = point;
+    looks = 0;
+    hf__point_hook = look_at_the_dead;
+    struct local *newcomer = state_open(temp_dir());
+    hf__point_hook = NULL;
+    CHECK(looks > 0);
+    return newcomer;
+}
+
+TEST(dead_client_stays_dead_while_a_newcomer_takes_its_slot)
+{
+    begin();
+    dead_session = end_process_of(other);
+    struct local *newcomer = open_watched("local:session:locked");
+    CHECK_INT(newcomer->slot, local_session_slot(dead_session));
+    CHECK(newcomer->session != dead_session);
+    CHECK(hf__local_alive(one, newcomer->session));
+    state_close(newcomer);
+    end();
+}
+
+TEST(dead_client_stays_dead_while_its_socket_is_removed)
+{
+    begin();
+    struct local *third = state_open(temp_dir());
+    atomic_store(&local_session(one, third->slot)->socket, 1);
+    end_process_of(other); /* Its slot is the newcomer's. */
+    dead_session = end_process_of(third);
+    struct local *newcomer = open_watched("local:socket:cleared");
+    CHECK(newcomer->slot != local_session_slot(dead_session));
+    state_close(newcomer);
+    state_close(third);
+    end();
+}
+
 TEST(processes_of_unknown_namespaces_have_no_pid_here)
 {
     begin();

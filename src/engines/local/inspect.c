@@ -196,7 +196,8 @@ static int inspect_name(struct local *local, struct hf_query *query, struct pict
 
 static bool worth_a_visit(const struct local_lock *lock)
 {
-    return local_get(&lock->hash) > LOCAL_HASH_RENAMED &&
+    /* Acquired: the name was written before the hash, outside of the lock's guard. */
+    return atomic_load_explicit(&lock->hash, memory_order_acquire) > LOCAL_HASH_RENAMED &&
            (local_get(&lock->holders) || local_get(&lock->waiters) || local_get(&lock->numbers));
 }
 

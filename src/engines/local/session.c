@@ -72,13 +72,18 @@ static void raise_floor_to_clock(struct local *local)
                                          (uint64_t)now.tv_nsec * (LOCAL_TICKS / 1000000) / 1000);
 }
 
+static uint64_t next_epoch(uint64_t epoch)
+{
+    epoch = (epoch + 1) & (UINT64_MAX >> (LOCAL_SESSION_BITS + 1));
+    return epoch + !epoch;
+}
+
 /* The new epoch makes whatever the last client of this slot left recognisable as a dead one's, so
  * that the sweep may come after it, or never. */
 static void claim(struct local *local, unsigned slot)
 {
     struct local_session *place = local_session(local, slot);
-    uint64_t epoch = (local_get(&place->epoch) + 1) & (UINT64_MAX >> (LOCAL_SESSION_BITS + 1));
-    epoch += !epoch;
+    uint64_t epoch = next_epoch(local_get(&place->epoch));
     HF_POINT("local:session:locked");
     introduce(local, place);
     HF_POINT("local:session:introduced");
@@ -89,9 +94,22 @@ static void claim(struct local *local, unsigned slot)
     hf__local_sweep(local, slot);
 }
 
+/* The epoch of a dead client ends before its byte is locked: else it would seem to live again, for
+ * as long as this process is stopped. By exchange: a newcomer may have raised it by now. */
 bool hf__local_session_seize(struct local *local, unsigned slot)
 {
+    struct local_session *place = local_session(local, slot);
+    uint64_t epoch = local_get(&place->epoch);
     struct flock lock = byte_lock(slot, F_WRLCK);
+    if (!fcntl(local->liveness, F_OFD_GETLK, &lock)) {
+        if (lock.l_type != F_UNLCK) {
+            errno = EAGAIN;
+            return false;
+        }
+        atomic_compare_exchange_strong(&place->epoch, &epoch, next_epoch(epoch));
+    }
+    HF_POINT("local:session:seize");
+    lock = byte_lock(slot, F_WRLCK);
     return !fcntl(local->liveness, F_OFD_SETLK, &lock);
 }
 
