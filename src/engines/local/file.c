@@ -283,6 +283,9 @@ static int set_up_alone(struct local *local, hf_error *error)
         poll(NULL, 0, SET_UP_LOOK_MS);
     }
     int code = hf__local_set_up(local, error);
+    /* Before we take the slot, and with it the socket, of one of them. */
+    if (local->begun)
+        hf__local_tell_predecessors(local);
     /* Before anybody else can set up, who might find that nobody lives, and begin the file anew. */
     if (code == HF_OK)
         code = hf__local_session_take(local, error);

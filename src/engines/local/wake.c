@@ -155,9 +155,16 @@ void hf__local_tell(struct local *local, const uint32_t *nodes, unsigned count)
     }
 }
 
+static void open_sender(struct local *local)
+{
+    if (local->sender < 0)
+        local->sender = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+}
+
 /* Where the file alone was removed, their sockets are still there. */
 void hf__local_tell_predecessors(struct local *local)
 {
+    open_sender(local);
     for (unsigned slot = 1; slot < LOCAL_SESSIONS; slot++)
         send_once(local, slot, 0);
 }
@@ -266,9 +273,7 @@ static void look_instead(struct local *local)
 
 int hf__local_wake_open(struct local *local, hf_error *error)
 {
-    local->sender = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (local->begun)
-        hf__local_tell_predecessors(local);
+    open_sender(local);
     clear_dead_sockets(local);
     if (!local->base.host->uv)
         return HF_OK;
