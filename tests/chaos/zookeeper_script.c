@@ -98,6 +98,28 @@ static int write_create(struct script *script, struct zk_writer *writer, const c
     return ZK_OK;
 }
 
+static int write_reader(struct script *script, const char *path, size_t length)
+{
+    int room = -1;
+
+    if (one_of(&script->refused_creates))
+        return ZK_NO_AUTH;
+    if (script->lost_readers == 0 && one_of(&script->busy_readers))
+        return ZK_THROTTLED;
+    for (int i = 0; i < SCRIPT_NODES; i++) {
+        if (strlen(script->nodes[i]) == length && memcmp(script->nodes[i], path, length) == 0)
+            return ZK_NODE_EXISTS;
+        if (!script->nodes[i][0])
+            room = i;
+    }
+    CHECK(room >= 0 && length < sizeof(script->nodes[0]));
+    memcpy(script->nodes[room], path, length);
+    script->nodes[room][length] = '\0';
+    if (one_of(&script->lost_readers))
+        script->cut = 1;
+    return ZK_OK;
+}
+
 static void write_list(struct script *script, struct zk_writer *writer, const char *path,
                        size_t length)
 {
@@ -194,7 +216,7 @@ static int write_body(struct script *script, struct zk_writer *writer, int32_t o
     if (operation == ZK_CREATE2)
         return write_create(script, writer, path, length);
     if (operation == ZK_CREATE)
-        return one_of(&script->refused_creates) ? ZK_NO_AUTH : ZK_OK;
+        return write_reader(script, path, length);
     if (operation == ZK_SET_DATA) {
         script->changes++;
         return one_of(&script->old_versions) ? ZK_BAD_VERSION : ZK_OK;
@@ -250,6 +272,32 @@ static bool asks_for_lease(struct zk_reader question)
     return is_lease(path, length);
 }
 
+/* Until its client asks for a deletion. A ping may come before. */
+static void hear_deletion(const struct script *script, int fd)
+{
+    char bytes[4096];
+
+    while (!script->ends) {
+        struct pollfd ready = { .fd = fd, .events = POLLIN };
+        ssize_t length = poll(&ready, 1, 10) > 0 ? recv(fd, bytes, sizeof(bytes), MSG_PEEK) : 0;
+        for (ssize_t at = 0; at + 12 <= length;) {
+            uint32_t words[3];
+            memcpy(words, bytes + at, sizeof(words));
+            if (ntohl(words[2]) == ZK_DELETE)
+                return;
+            at += 4 + (ssize_t)ntohl(words[0]);
+        }
+    }
+}
+
+static bool is_late(struct script *script, struct zk_reader question)
+{
+    hf__zk_read_int(&question);
+    int32_t operation = hf__zk_read_int(&question);
+    return (operation == ZK_CREATE && one_of(&script->late_readers)) ||
+           (operation == ZK_DELETE && one_of(&script->late_deletes));
+}
+
 static void lose_node(struct script *script, int fd)
 {
     char *node = script->nodes[script->lose - 1];
@@ -277,6 +325,8 @@ static void serve(struct script *script, int fd)
         while (open && !script->cut && hf__zk_frames_next(&frames, &question) > 0) {
             if (script->late_leases && greeted && asks_for_lease(question))
                 hear_more(script, fd, &frames);
+            if (greeted && is_late(script, question))
+                hear_deletion(script, fd);
             open = greeted ? answer(script, fd, &question) : greet(script, fd, &question);
             greeted = true;
         }

@@ -39,9 +39,13 @@ struct script {
     _Atomic int barred;          /* while not 0: no node is there, and none may be made */
     _Atomic int wrapped;         /* while not 0: the numbers of queues have come round */
     _Atomic int lose;            /* not 0: the node before this one goes, and its watcher is told */
-    _Atomic int late_leases;     /* while not 0: it says nothing of a permit before it hears more */
-    _Atomic int silent;          /* while not 0: it hears, and says nothing */
-    _Atomic int cut;             /* ends the connection, once */
+    _Atomic int lost_readers; /* nodes without a number that are made: the connection ends then */
+    _Atomic int busy_readers; /* the same, which it has no time to make just now */
+    _Atomic int late_readers; /* the same, which are made when it hears of a deletion */
+    _Atomic int late_deletes; /* deletions that it does when it hears of another one */
+    _Atomic int late_leases;  /* while not 0: it says nothing of a permit before it hears more */
+    _Atomic int silent;       /* while not 0: it hears, and says nothing */
+    _Atomic int cut;          /* ends the connection, once */
     _Atomic int ends;
 };
 

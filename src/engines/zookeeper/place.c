@@ -10,6 +10,7 @@ static void lease_is_over(struct hf_timer *timer)
 {
     struct zk_place *place = HF_CONTAINER(timer, struct zk_place, end);
     hf__link_remove(&place->lease_link);
+    place->over = true;
     hf__zk_delete_quietly(hf__zk_of(place), place);
 }
 
@@ -128,7 +129,7 @@ void hf__zk_places_close(struct zookeeper *zk)
 void hf__zk_place_forget_node(struct zk_place *place)
 {
     place->node[0] = place->second[0] = 0;
-    place->unknown = place->held = place->unsure = false;
+    place->unknown = place->held = place->unsure = place->over = place->second_unsure = false;
     if (place->permits)
         hf__zk_permits_forget(place);
 }

@@ -17,6 +17,7 @@ static void take_second(struct zk_place *place)
 {
     memcpy(place->node, place->second, sizeof place->node);
     place->second[0] = 0;
+    place->second_unsure = false;
 }
 
 void hf__zk_silent(struct zookeeper *zk, struct zk_place *place, const struct zk_request *request,
@@ -71,7 +72,7 @@ static void delete_answered(struct zookeeper *zk, struct zk_request *request,
     else if (!reply && request->session->state == ZK_SESSION_OVER)
         hf__zk_gone(zk, place->op, place->held);
     else {
-        place->unsure |= request->sent;
+        place->unsure |= !reply && request->sent;
         hf__zk_silent(zk, place, request, reply);
     }
 }
@@ -95,15 +96,18 @@ static void remove_node(struct zookeeper *zk, struct zk_place *place)
 
 /* ---- a writer becomes a reader: Curator's way since 5.5, with the writer's own number ---- */
 
+/* At the end of its own lease the claim may have had the writer's node only. */
 static void lowered(struct zookeeper *zk, struct zk_place *place, bool lost)
 {
     struct hf_op *op = place->op;
     take_second(place);
     place->leaving = place->unsure = false;
     op->verdict = HF_GONE;
-    op->lost = lost;
+    op->lost = lost || place->over;
     if (lost)
         hf__op_lost(op, "it was broken: somebody has deleted its node");
+    if (op->lost)
+        hf__zk_delete_quietly(zk, place);
     else
         hf__zk_watch_own(zk, place);
     hf__op_done(&zk->base, op);
@@ -118,7 +122,7 @@ static void writer_deleted(struct zookeeper *zk, struct zk_request *request, str
         lowered(zk, place, reply->error == ZK_NO_NODE && !place->unsure);
         return;
     }
-    place->unsure |= request->sent;
+    place->unsure |= !reply && request->sent;
     hf__zk_silent(zk, place, request, reply);
 }
 
@@ -132,7 +136,9 @@ static void reader_made(struct zookeeper *zk, struct zk_request *request, struct
             hf__zk_silent(zk, place, NULL, NULL);
         return;
     }
-    if (reply)
+    place->second_unsure |= !reply && request->sent;
+    /* An error says nothing about an earlier request for the same node that was not answered. */
+    if (!place->second_unsure)
         place->second[0] = 0;
     hf__zk_silent(zk, place, request, reply);
 }

@@ -173,17 +173,19 @@ struct zk_place {
     char second[ZK_NODE_SIZE];  /* a reader's node that is taking a writer's place, or "" */
     char watched[ZK_CHILD_SIZE];
     int64_t number;
-    int64_t token;           /* of `node`, or of a claim's newest permit; 0: not known */
-    int create_error;        /* of the last question for a node; 0: none */
-    int parent_error;        /* of those for the nodes above it */
-    unsigned tries;          /* in this attempt */
-    size_t weight;           /* among the session's paths, until nothing of it is there */
-    bool unknown;            /* a node may have been made */
-    bool held;               /* it was granted */
-    bool missing;            /* a node of it was not there any more when it was given back */
-    bool leaving;            /* it is being given back */
-    bool unsure;             /* it may have been deleted by us already */
-    bool left_behind;        /* the servers refuse to delete it: it stays for its session */
+    int64_t token;      /* of `node`, or of a claim's newest permit; 0: not known */
+    int create_error;   /* of the last question for a node; 0: none */
+    int parent_error;   /* of those for the nodes above it */
+    unsigned tries;     /* in this attempt */
+    size_t weight;      /* among the session's paths, until nothing of it is there */
+    bool unknown;       /* a node may have been made */
+    bool held;          /* it was granted */
+    bool missing;       /* a node of it was not there any more when it was given back */
+    bool leaving;       /* it is being given back */
+    bool unsure;        /* it may have been deleted by us already */
+    bool second_unsure; /* `second` may have been made by a request that was not answered */
+    bool over;          /* its own lease has ended: a node that it gets after that goes at once */
+    bool left_behind;   /* the servers refuse to delete it: it stays for its session */
     enum hf_verdict verdict; /* what is answered when the node has been withdrawn */
     struct hf_lease lease;   /* of its own, where the claim asks for one */
     struct hf_timer end;     /* of that lease */
