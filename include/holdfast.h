@@ -488,7 +488,8 @@ typedef bool hf_entry_cb(void *arg, const hf_entry *entry);
 /* Shows `name`, or every name in use if it is NULL: for each its object, holders, waiters in order.
  * Without HF_CAP_INSPECT_ALL (Redis) that is only what this library took within 12 hours, has set,
  * or waits for: what others hold is shown when it is asked for by its name. A name is a consistent
- * picture of one moment; several names are several moments. */
+ * picture of one moment; several names are several moments. It ends when the store has said nothing
+ * for HF_PATIENCE_MS. Where it does not return HF_OK, what was shown until then may be a part. */
 HF_API int hf_inspect(hf_client *client, const char *name, hf_entry_cb *visit, void *arg);
 
 /* Takes `name` away from the holder with this owner key, or from all holders if NULL. Their holds

@@ -219,7 +219,7 @@ static int check_locks(struct cli_doctor *doctor)
     unsigned holders = 0, waiters = 0;
     int code = cli_picture_take(&picture, doctor->session->client, doctor->name);
 
-    for (size_t i = 0; code == HF_OK && i < picture.count; i++) {
+    for (size_t i = 0; i < picture.count; i++) {
         const hf_entry *entry = &picture.entries[i].entry;
         holders += entry->role == HF_ROLE_HOLDER;
         waiters += entry->role == HF_ROLE_WAITER;
@@ -228,8 +228,9 @@ static int check_locks(struct cli_doctor *doctor)
         if (entry->role == HF_ROLE_WAITER)
             check_waiter(doctor, entry);
     }
-    if (code == HF_OK)
-        cli_doctor_fact(doctor, "in use", "%u held, %u waiting%s", holders, waiters,
+    if (code == HF_OK || picture.count > 0)
+        cli_doctor_fact(doctor, "in use", "%s%u held, %u waiting%s",
+                        code == HF_OK ? "" : "at least ", holders, waiters,
                         doctor->name ? ", of this name"
                         : hf_caps(doctor->session->client) & HF_CAP_INSPECT_ALL
                             ? ""

@@ -8,6 +8,9 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+/* A watched store is looked at for no more than one part of so many of the time. */
+#define PAUSES 10
+
 const char *cli_kind_name(hf_kind kind)
 {
     static const char *const names[] = { "free",      "mutex",   "fair", "rw",
@@ -161,7 +164,7 @@ static int print_once(struct cli_session *session)
     wanted = calloc(picture.count + 1, sizeof(*wanted));
     if (code == HF_OK && !wanted)
         code = HF_ENOMEM;
-    if (code == HF_OK) {
+    if (wanted && (code == HF_OK || picture.count > 0)) {
         bool empty = !choose(settings, &picture, wanted);
         if (settings->json)
             cli_picture_print_json(stdout, &picture, wanted);
@@ -171,15 +174,18 @@ static int print_once(struct cli_session *session)
             cli_table_print(stdout, &picture, wanted, screen_width());
         cli_flush();
     }
+    if (code != HF_OK && picture.count > 0)
+        cli_complain("what is shown is not all: the store has not been looked through to its end");
     free(wanted);
     cli_picture_release(&picture);
     return code == HF_OK ? CLI_OK : cli_fail(settings, code, hf_last_error());
 }
 
-/* False: a signal says that it is enough. */
-static bool pause_until_next(struct cli_session *session)
+/* A large store is not looked through all the time. False: a signal says that it is enough. */
+static bool pause_until_next(struct cli_session *session, int64_t took_ms)
 {
-    int64_t until = cli_now_ms() + session->settings->watch_ms;
+    int64_t pause_ms = session->settings->watch_ms;
+    int64_t until = cli_now_ms() + (pause_ms > PAUSES * took_ms ? pause_ms : PAUSES * took_ms);
     struct pollfd polled = { session->signal_fd, POLLIN, 0 };
     int signal = 0;
 
@@ -198,6 +204,7 @@ static bool pause_until_next(struct cli_session *session)
 static int watch(struct cli_session *session)
 {
     bool terminal = isatty(STDOUT_FILENO);
+    int64_t took_ms;
     int code;
 
     if (!cli_session_watch(session))
@@ -205,12 +212,14 @@ static int watch(struct cli_session *session)
     do {
         if (terminal)
             fputs("\033[H\033[2J", stdout);
+        took_ms = cli_now_ms();
         code = print_once(session);
+        took_ms = cli_now_ms() - took_ms;
         if (!terminal && !session->settings->json)
             putchar('\n');
         if (ferror(stdout))
             return CLI_INTERNAL;
-    } while (code == CLI_OK && pause_until_next(session));
+    } while (code == CLI_OK && pause_until_next(session, took_ms));
     return code;
 }
 

@@ -144,6 +144,7 @@ struct hf_query {
     uint64_t name_hash;
     int code;
     hf_error *error;
+    bool unwanted; /* the caller has left: the engine ends the query as soon as it can */
     struct hf_task answer;
 };
 
@@ -279,6 +280,8 @@ void hf__host_stand_aside(const struct hf_host *host);
 /* Like hf__op_done. */
 void hf__change_done(struct hf_engine *engine, struct hf_change *change);
 void hf__query_add(struct hf_query *query, const hf_entry *entry); /* any thread that answers it */
+/* On the loop: the store has answered a part of it, and is not silent. */
+void hf__query_goes_on(struct hf_query *query);
 void hf__query_done(struct hf_engine *engine, struct hf_query *query);
 /* Copies the remark. */
 void hf__examination_add(struct hf_examination *examination, const hf_remark *remark);

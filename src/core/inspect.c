@@ -20,6 +20,7 @@ struct inspection {
     struct hf_verb verb;
     struct hf_query query;
     struct copied_entry *first, **end;
+    struct copied_entry **found; /* the caller's: where the entries go in the end */
     bool out_of_memory;
     char name[HF_NAME_MAX + 1];
 };
@@ -65,6 +66,11 @@ static void answered(struct hf_task *task)
     hf__verb_answered(&HF_CONTAINER(query, struct inspection, query)->verb);
 }
 
+void hf__query_goes_on(struct hf_query *query)
+{
+    hf__verb_goes_on(&HF_CONTAINER(query, struct inspection, query)->verb);
+}
+
 void hf__query_done(struct hf_engine *engine, struct hf_query *query)
 {
     hf__client_heard(engine->host->core, query->code != HF_UNREACHABLE);
@@ -77,14 +83,33 @@ static void begin(struct hf_verb *verb)
     verb->client->ops->inspect(verb->client->engine, &inspection->query);
 }
 
+static void free_entries(struct copied_entry *first)
+{
+    while (first) {
+        struct copied_entry *next = first->next;
+        free(first);
+        first = next;
+    }
+}
+
+static void hand_over(struct inspection *inspection)
+{
+    *inspection->found = inspection->first;
+    inspection->first = NULL;
+    inspection->end = &inspection->first;
+}
+
+static void left(struct hf_verb *verb)
+{
+    struct inspection *inspection = HF_CONTAINER(verb, struct inspection, verb);
+    inspection->query.unwanted = true;
+    hand_over(inspection);
+}
+
 static void discard(struct hf_verb *verb)
 {
     struct inspection *inspection = HF_CONTAINER(verb, struct inspection, verb);
-    while (inspection->first) {
-        struct copied_entry *next = inspection->first->next;
-        free(inspection->first);
-        inspection->first = next;
-    }
+    free_entries(inspection->first);
     free(inspection->query.error);
     free(inspection);
 }
@@ -95,7 +120,8 @@ static struct inspection *new_inspection(struct hf_client *client, const char *n
     struct inspection *inspection = hf__calloc(1, sizeof *inspection);
     if (!inspection)
         return NULL;
-    inspection->verb = (struct hf_verb){ .client = client, .begin = begin, .discard = discard };
+    inspection->verb =
+        (struct hf_verb){ .client = client, .begin = begin, .left = left, .discard = discard };
     inspection->end = &inspection->first;
     hf__task_init(&inspection->query.answer, answered);
     if (name) {
@@ -116,6 +142,14 @@ static int finish(struct inspection *inspection, const char *name)
         answer.code = HF_ENOMEM;
     discard(&inspection->verb);
     return hf__outcome_return(name, &answer);
+}
+
+/* The entries are the caller's from here on, and the visitor may take its time. */
+static void show(struct copied_entry *found, hf_entry_cb *visit, void *arg)
+{
+    for (struct copied_entry *at = found; at && visit(arg, &at->entry);)
+        at = at->next;
+    free_entries(found);
 }
 
 int hf_inspect(hf_client *client, const char *name, hf_entry_cb *visit, void *arg)
@@ -139,14 +173,13 @@ int hf_inspect(hf_client *client, const char *name, hf_entry_cb *visit, void *ar
         discard(&inspection->verb);
         return hf__outcome_fail(HF_ECLOSED, "the client is being closed");
     }
+    struct copied_entry *found = NULL;
+    inspection->found = &found;
     struct hf_answer silence = hf__verb_run(&inspection->verb);
     bool in_time = silence.code == HF_OK;
     hf__gate_call_ended(client, hash);
-    /* The entries are the caller's from here on, and the visitor may take its time. */
-    if (in_time && inspection->query.code == HF_OK && !inspection->out_of_memory)
-        for (struct copied_entry *at = inspection->first; at && visit(arg, &at->entry);)
-            at = at->next;
     if (in_time)
-        return finish(inspection, name);
-    return hf__outcome_return(name, &silence);
+        hand_over(inspection);
+    show(found, visit, arg);
+    return in_time ? finish(inspection, name) : hf__outcome_return(name, &silence);
 }

@@ -17,6 +17,8 @@ static void let_go(struct hf_verb *verb, int code)
 static void abandon(struct hf_verb *verb, int code)
 {
     verb->abandoned = true;
+    if (verb->left)
+        verb->left(verb);
     let_go(verb, code);
 }
 
@@ -35,14 +37,25 @@ static void patience_over(struct hf_timer *timer)
     abandon(verb, HF_UNREACHABLE);
 }
 
+static void be_patient(struct hf_verb *verb)
+{
+    struct hf_client *client = verb->client;
+    hf__timer_start(&client->loop, &verb->patience,
+                    hf__clock_add(hf__loop_now(&client->loop), client->patience_ms));
+}
+
 static void started(struct hf_task *task)
 {
     struct hf_verb *verb = HF_CONTAINER(task, struct hf_verb, start);
-    struct hf_client *client = verb->client;
-    hf__list_append(&client->verbs, &verb->link);
-    hf__timer_start(&client->loop, &verb->patience,
-                    hf__clock_add(hf__loop_now(&client->loop), client->patience_ms));
+    hf__list_append(&verb->client->verbs, &verb->link);
+    be_patient(verb);
     verb->begin(verb);
+}
+
+void hf__verb_goes_on(struct hf_verb *verb)
+{
+    if (verb->waiter)
+        be_patient(verb);
 }
 
 void hf__verb_answered(struct hf_verb *verb)

@@ -7,8 +7,10 @@
 
 struct hf_verb {
     struct hf_client *client;
-    void (*begin)(struct hf_verb *verb);   /* on the loop: asks */
-    void (*ended)(struct hf_verb *verb);   /* on the loop, once answered, however late; or NULL */
+    void (*begin)(struct hf_verb *verb); /* on the loop: asks */
+    void (*ended)(struct hf_verb *verb); /* on the loop, once answered, however late; or NULL */
+    void (*left)(
+        struct hf_verb *verb); /* on the loop: the caller goes without an answer; or NULL */
     void (*discard)(struct hf_verb *verb); /* frees it */
     struct hf_link link;                   /* in client->verbs, until it is answered */
     struct hf_task start;
@@ -20,6 +22,9 @@ struct hf_verb {
 /* HF_OK: answered, and the verb is the caller's again. HF_UNREACHABLE, HF_ECLOSED: not in time, or
  * not before hf_close, and the verb is not the caller's any more. */
 struct hf_answer hf__verb_run(struct hf_verb *verb);
+
+/* On the loop: a part of the answer is there, so the client's patience begins anew. */
+void hf__verb_goes_on(struct hf_verb *verb);
 
 /* On the loop: the answer is there. */
 void hf__verb_answered(struct hf_verb *verb);

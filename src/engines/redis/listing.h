@@ -31,7 +31,6 @@ struct listing {
     struct hf_query *query;
     struct redis *at; /* the server that is looked through now; in a cluster, one after the other */
     struct owners owners; /* who is connected to it */
-    unsigned pattern;     /* of the keys that are looked for now */
     uint64_t cursor;
     unsigned looks_out;
     bool failed;
