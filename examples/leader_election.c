@@ -57,7 +57,7 @@ static int campaign(int candidate, int audience)
 {
     hf_client *client;
     int deposed = eventfd(0, EFD_CLOEXEC);
-    hf_lock_options options = { HF_LOCK_OPTIONS_INIT, .on_lost = on_deposed, .lost_arg = &deposed };
+    hf_lock_options options = HF_LOCK_OPTIONS(.on_lost = on_deposed, .lost_arg = &deposed);
     if (deposed < 0 || hf_open(&client, NULL, NULL) != HF_OK) {
         fprintf(stderr, "leader_election: %s\n", hf_last_error()->text);
         return 1;

@@ -187,7 +187,30 @@ typedef struct hf_client_options {
     void *point_arg;
 } hf_client_options;
 
-#define HF_CLIENT_OPTIONS_INIT .size = sizeof(hf_client_options)
+/* The defaults, in C from C99 on and in C++ from C++11 on:
+ *
+ *     hf_client_options options = HF_CLIENT_OPTIONS_INIT;
+ *     options.driver = HF_DRIVE_MYSELF;
+ *
+ * HF_CLIENT_OPTIONS(.driver = HF_DRIVE_MYSELF) is the same as one expression, in C only. Its
+ * address may be given to a call; like every compound literal it lives until the block ends.
+ */
+#ifdef __cplusplus
+#define HF_CLIENT_OPTIONS_INIT hf_client_options_init()
+static inline hf_client_options hf_client_options_init(void)
+{
+    hf_client_options options = {};
+    options.size = sizeof(options);
+    return options;
+}
+#else
+#define HF_CLIENT_OPTIONS_INIT                                                                     \
+    {                                                                                              \
+        .size = sizeof(hf_client_options)                                                          \
+    }
+#define HF_CLIENT_OPTIONS(...)                                                                     \
+    ((hf_client_options){ .size = sizeof(hf_client_options), __VA_ARGS__ })
+#endif
 
 /* Opens the store that `url` names: "local:", "local:///run/myapp?ns=jobs". NULL: $HOLDFAST_URL,
  * or "local:" where that is not set. `options` may be NULL. holdfast-url(7) lists schemes and
@@ -283,7 +306,22 @@ typedef struct hf_lock_options {
     void *lost_arg;
 } hf_lock_options;
 
-#define HF_LOCK_OPTIONS_INIT .size = sizeof(hf_lock_options)
+/* As HF_CLIENT_OPTIONS_INIT and HF_CLIENT_OPTIONS. */
+#ifdef __cplusplus
+#define HF_LOCK_OPTIONS_INIT hf_lock_options_init()
+static inline hf_lock_options hf_lock_options_init(void)
+{
+    hf_lock_options options = {};
+    options.size = sizeof(options);
+    return options;
+}
+#else
+#define HF_LOCK_OPTIONS_INIT                                                                       \
+    {                                                                                              \
+        .size = sizeof(hf_lock_options)                                                            \
+    }
+#define HF_LOCK_OPTIONS(...) ((hf_lock_options){ .size = sizeof(hf_lock_options), __VA_ARGS__ })
+#endif
 
 /* Acquires `name`, waiting at most `wait_ms` (HF_FOREVER, 0: do not wait). `options` may be NULL: a
  * mutex for the calling thread, without a lease of its own.

@@ -39,7 +39,7 @@ static void granted(void *arg, int code, hf_hold *hold, const hf_error *error)
 
 static void take(hf_client *client, unsigned first, unsigned end)
 {
-    const hf_lock_options options = { HF_LOCK_OPTIONS_INIT, .on_lost = lost };
+    const hf_lock_options options = HF_LOCK_OPTIONS(.on_lost = lost);
     char name[32];
     for (unsigned i = first; i < end; i++) {
         snprintf(name, sizeof name, "lock:order:%08u", i);

@@ -14,7 +14,7 @@ struct our_lock {
 struct hf_client *ours_client(const struct subject *subject)
 {
     static hf_client *client;
-    hf_client_options options = { HF_CLIENT_OPTIONS_INIT };
+    hf_client_options options = HF_CLIENT_OPTIONS_INIT;
     const char *asked = worker_options();
     char url[256];
     if (client)

@@ -55,7 +55,7 @@ static long resident_bytes(void)
 static void join(void)
 {
     struct epoll_event event = { .events = EPOLLIN };
-    hf_client_options options = { HF_CLIENT_OPTIONS_INIT };
+    hf_client_options options = HF_CLIENT_OPTIONS_INIT;
     hf_client *client;
     char url[256];
     options.driver = HF_DRIVE_MYSELF;

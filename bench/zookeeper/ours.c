@@ -14,7 +14,7 @@ struct our_lock {
 
 struct hf_client *ours_open(bool drives_itself, int64_t lease_ms)
 {
-    hf_client_options options = { HF_CLIENT_OPTIONS_INIT };
+    hf_client_options options = HF_CLIENT_OPTIONS_INIT;
     hf_client *client;
     char url[256];
     options.driver = drives_itself ? HF_DRIVE_MYSELF : HF_DRIVE_THREAD;

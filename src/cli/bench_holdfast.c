@@ -26,7 +26,7 @@ static struct cli_bench_lock *holdfast_open(struct cli_bench *bench,
     if (!lock)
         cli_bench_die(bench, CLI_INTERNAL, "out of memory");
     lock->base = (struct cli_bench_lock){ bench, subject };
-    lock->options = (hf_lock_options){ HF_LOCK_OPTIONS_INIT, .mode = subject->mode };
+    lock->options = HF_LOCK_OPTIONS(.mode = subject->mode);
     for (unsigned i = 0; i < CLI_BENCH_NAMES; i++)
         snprintf(lock->names[i], sizeof(lock->names[i]), "holdfast-bench/%s/%u",
                  subject->mode == HF_FAIR ? "fair" : "mutex", i);

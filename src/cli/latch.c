@@ -22,7 +22,7 @@ static int print_left(const struct cli_settings *settings, const char *name, int
 static int await(struct cli_session *session, const char *name)
 {
     const struct cli_settings *settings = session->settings;
-    hf_lock_options options = { HF_LOCK_OPTIONS_INIT, .mode = HF_LATCH };
+    hf_lock_options options = HF_LOCK_OPTIONS(.mode = HF_LATCH);
     hf_error error;
     int code = cli_acquire(session, name, settings->try_only ? 0 : settings->wait_ms, &options,
                            NULL, &error);

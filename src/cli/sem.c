@@ -103,8 +103,7 @@ static int counter_add(const struct call *call)
 static int counter_take(const struct call *call)
 {
     const struct cli_settings *settings = call->settings;
-    hf_lock_options options = { HF_LOCK_OPTIONS_INIT, .mode = HF_COUNTER,
-                                .permits = number_or_one(call) };
+    hf_lock_options options = HF_LOCK_OPTIONS(.mode = HF_COUNTER, .permits = number_or_one(call));
     hf_error error;
     int code;
 

@@ -65,10 +65,10 @@ static void report_event(void *arg, const hf_event *event)
 static int open_store(struct cli_session *session, const struct cli_settings *settings,
                       const char *url, const char *owner_text, bool existing_only)
 {
-    hf_client_options options = { HF_CLIENT_OPTIONS_INIT,        .driver = HF_DRIVE_MYSELF,
-                                  .lease_ms = settings->ttl_ms,  .owner_text = owner_text,
-                                  .on_event = report_event,      .event_arg = session,
-                                  .existing_only = existing_only };
+    hf_client_options options =
+        HF_CLIENT_OPTIONS(.driver = HF_DRIVE_MYSELF, .lease_ms = settings->ttl_ms,
+                          .owner_text = owner_text, .on_event = report_event, .event_arg = session,
+                          .existing_only = existing_only);
 
     *session = (struct cli_session){ .settings = settings, .signal_fd = -1 };
     return hf_open(&session->client, url, &options);

@@ -256,17 +256,15 @@ bool cli_lock_options(const struct cli_settings *settings, hf_lock_options *opti
     int modes = settings->shared + settings->upgradeable + settings->exclusive + settings->fair +
                 (settings->slots || settings->take);
 
-    *options = (hf_lock_options){ HF_LOCK_OPTIONS_INIT,
-                                  .mode = settings->shared        ? HF_READ
-                                          : settings->upgradeable ? HF_UPGRADE
-                                          : settings->exclusive   ? HF_WRITE
-                                          : settings->fair        ? HF_FAIR
-                                          : modes                 ? HF_PERMIT
-                                                                  : HF_MUTEX,
-                                  .permits = (uint32_t)settings->take,
-                                  .limit = (uint32_t)settings->slots,
-                                  .lease_ms = settings->max_hold_ms,
-                                  .owner_text = settings->owner_text };
+    *options =
+        HF_LOCK_OPTIONS(.mode = settings->shared        ? HF_READ
+                                : settings->upgradeable ? HF_UPGRADE
+                                : settings->exclusive   ? HF_WRITE
+                                : settings->fair        ? HF_FAIR
+                                : modes                 ? HF_PERMIT
+                                                        : HF_MUTEX,
+                        .permits = (uint32_t)settings->take, .limit = (uint32_t)settings->slots,
+                        .lease_ms = settings->max_hold_ms, .owner_text = settings->owner_text);
     if (modes <= 1)
         return true;
     cli_complain("a lock is of one kind: choose one of -s, -U, -W, -F, and -j with -k");

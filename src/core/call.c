@@ -355,13 +355,11 @@ int hf_counter_take(hf_client *client, const char *name, uint32_t amount, int64_
 {
     if (amount == 0)
         return hf__outcome_fail(HF_EINVAL, "taking 0 from a counter is nothing; take at least 1");
-    return hf_lock(
-        client, name, wait_ms,
-        &(hf_lock_options){ HF_LOCK_OPTIONS_INIT, .mode = HF_COUNTER, .permits = amount }, NULL);
+    return hf_lock(client, name, wait_ms, &HF_LOCK_OPTIONS(.mode = HF_COUNTER, .permits = amount),
+                   NULL);
 }
 
 int hf_latch_wait(hf_client *client, const char *name, int64_t wait_ms)
 {
-    return hf_lock(client, name, wait_ms,
-                   &(hf_lock_options){ HF_LOCK_OPTIONS_INIT, .mode = HF_LATCH }, NULL);
+    return hf_lock(client, name, wait_ms, &HF_LOCK_OPTIONS(.mode = HF_LATCH), NULL);
 }

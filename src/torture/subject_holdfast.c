@@ -86,9 +86,9 @@ static void *open_session(const struct torture_setup *setup)
 {
     struct session *session = calloc(1, sizeof *session);
     pthread_condattr_t steady;
-    hf_client_options options = { HF_CLIENT_OPTIONS_INIT, .lease_ms = setup->lease_ms,
-                                  .on_point = setup->point ? at_point : NULL,
-                                  .point_arg = session };
+    hf_client_options options =
+        HF_CLIENT_OPTIONS(.lease_ms = setup->lease_ms, .on_point = setup->point ? at_point : NULL,
+                          .point_arg = session);
 
     if (!session) {
         broken("out of memory");
@@ -195,10 +195,9 @@ static enum torture_answer acquire(void *arg, const struct torture_ask *ask,
 {
     struct session *session = arg;
     struct torture_grip *grip = calloc(1, sizeof *grip);
-    hf_lock_options options = { HF_LOCK_OPTIONS_INIT,    .mode = mode_of(ask),
-                                .permits = ask->permits, .lease_ms = ask->lease_ms,
-                                .owner = ask->owner,     .on_lost = lost,
-                                .lost_arg = grip };
+    hf_lock_options options =
+        HF_LOCK_OPTIONS(.mode = mode_of(ask), .permits = ask->permits, .lease_ms = ask->lease_ms,
+                        .owner = ask->owner, .on_lost = lost, .lost_arg = grip);
     int code;
 
     *ret = NULL;

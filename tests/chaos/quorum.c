@@ -17,9 +17,9 @@ hf_client *quorum_open(const struct server *servers, int timeout_ms, int64_t lea
 {
     hf_client *client = NULL;
 
-    CHECK_CODE(hf_open(&client, quorum_url(servers, timeout_ms),
-                       &(hf_client_options){ HF_CLIENT_OPTIONS_INIT, .lease_ms = lease_ms }),
-               HF_OK);
+    CHECK_CODE(
+        hf_open(&client, quorum_url(servers, timeout_ms), &HF_CLIENT_OPTIONS(.lease_ms = lease_ms)),
+        HF_OK);
     return client;
 }
 

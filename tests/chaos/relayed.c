@@ -11,9 +11,7 @@ void begin_relayed(struct relayed *relayed)
     server_start(&relayed->server);
     relay_start(&relayed->relay, relayed->server.port);
     snprintf(url, sizeof(url), "redis://127.0.0.1:%d?timeout=20000", relayed->relay.port);
-    CHECK_CODE(hf_open(&relayed->client, url,
-                       &(hf_client_options){ HF_CLIENT_OPTIONS_INIT, .lease_ms = 30000 }),
-               HF_OK);
+    CHECK_CODE(hf_open(&relayed->client, url, &HF_CLIENT_OPTIONS(.lease_ms = 30000)), HF_OK);
     CHECK_CODE(hf_semaphore_set(relayed->client, "sem", 5), HF_OK);
     CHECK_CODE(hf_counter_set(relayed->client, "count", 10), HF_OK);
 }

@@ -82,9 +82,7 @@ hf_client *open_as_bob(const struct server *server, const char *more, hf_driver 
 
     snprintf(url, sizeof(url), "redis://bob:word@127.0.0.1:%d?timeout=30000%s", server->port,
              more ? more : "");
-    CHECK_CODE(hf_open(&client, url,
-                       &(hf_client_options){ HF_CLIENT_OPTIONS_INIT, .lease_ms = LEASE_MS,
-                                             .driver = driver }),
+    CHECK_CODE(hf_open(&client, url, &HF_CLIENT_OPTIONS(.lease_ms = LEASE_MS, .driver = driver)),
                HF_OK);
     return client;
 }

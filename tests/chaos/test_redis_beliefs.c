@@ -61,7 +61,7 @@ static void work(void *arg)
     CHECK_CODE(hf_open(&client,
                        storm->is_quorum ? quorum_url(storm->servers, 150)
                                         : server_url(&storm->servers[0], 150),
-                       &(hf_client_options){ HF_CLIENT_OPTIONS_INIT, .lease_ms = LEASE_MS }),
+                       &HF_CLIENT_OPTIONS(.lease_ms = LEASE_MS)),
                HF_OK);
     for (int i = 0; i < ROUNDS_MAX && !storm->stop; i++) {
         hf_hold *hold;

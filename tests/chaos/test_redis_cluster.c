@@ -15,9 +15,9 @@ static hf_client *open_on(const struct cluster *cluster, int64_t lease_ms)
 {
     hf_client *client = NULL;
 
-    CHECK_CODE(hf_open(&client, cluster_url(cluster, 3000),
-                       &(hf_client_options){ HF_CLIENT_OPTIONS_INIT, .lease_ms = lease_ms }),
-               HF_OK);
+    CHECK_CODE(
+        hf_open(&client, cluster_url(cluster, 3000), &HF_CLIENT_OPTIONS(.lease_ms = lease_ms)),
+        HF_OK);
     return client;
 }
 
@@ -230,7 +230,7 @@ static void split(struct cluster *cluster, hf_mode mode, const char *name)
 {
     hf_client *client = open_on(cluster, 30000 * test_slow());
     hf_hold *hold = NULL, *fixed = NULL;
-    hf_lock_options options = { HF_LOCK_OPTIONS_INIT, .mode = mode };
+    hf_lock_options options = HF_LOCK_OPTIONS(.mode = mode);
     unsigned slot = cluster_slot(cluster, name);
 
     options.limit = mode == HF_PERMIT ? 5 : 0;

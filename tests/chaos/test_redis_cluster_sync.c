@@ -19,9 +19,7 @@ static hf_client *open_synced(const struct cluster *cluster, int timeout_ms)
 
     snprintf(url, sizeof(url), "redis+cluster://127.0.0.1:%d,127.0.0.1:%d?timeout=%d&sync=1",
              cluster->nodes[0].port, cluster->nodes[1].port, timeout_ms);
-    CHECK_CODE(
-        hf_open(&client, url, &(hf_client_options){ HF_CLIENT_OPTIONS_INIT, .lease_ms = 600000 }),
-        HF_OK);
+    CHECK_CODE(hf_open(&client, url, &HF_CLIENT_OPTIONS(.lease_ms = 600000)), HF_OK);
     return client;
 }
 

@@ -33,9 +33,7 @@ static hf_client *open_at(const struct server *server, bool unfenced)
     char url[160];
 
     snprintf(url, sizeof(url), "%s%s", server_url(server, 20000), unfenced ? "&fence=off" : "");
-    CHECK_CODE(
-        hf_open(&client, url, &(hf_client_options){ HF_CLIENT_OPTIONS_INIT, .lease_ms = LEASE_MS }),
-        HF_OK);
+    CHECK_CODE(hf_open(&client, url, &HF_CLIENT_OPTIONS(.lease_ms = LEASE_MS)), HF_OK);
     return client;
 }
 

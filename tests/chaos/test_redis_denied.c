@@ -150,8 +150,8 @@ TEST(who_is_refused_after_silence_is_told_so)
     let_bob(&server, "");
     snprintf(url, sizeof(url), "redis://bob:word@127.0.0.1:%d?timeout=500", server.port);
     CHECK_CODE(hf_open(&client, url,
-                       &(hf_client_options){ HF_CLIENT_OPTIONS_INIT, .lease_ms = LEASE_MS,
-                                             .on_event = note_silence, .event_arg = &silences }),
+                       &HF_CLIENT_OPTIONS(.lease_ms = LEASE_MS, .on_event = note_silence,
+                                          .event_arg = &silences)),
                HF_OK);
     give_back(take_patiently(client, "one"));
     forbid(&server, "pexpire");

@@ -56,9 +56,9 @@ TEST(what_is_opened_in_a_call_is_watched_after_it)
     int watched;
 
     server_start(&server);
-    CHECK_CODE(hf_open(&client, server_url(&server, 30000),
-                       &(hf_client_options){ HF_CLIENT_OPTIONS_INIT, .driver = HF_DRIVE_MYSELF }),
-               HF_OK);
+    CHECK_CODE(
+        hf_open(&client, server_url(&server, 30000), &HF_CLIENT_OPTIONS(.driver = HF_DRIVE_MYSELF)),
+        HF_OK);
     give_back(take_patiently(client, "warm"));
     CHECK(server_tell(&server, "HSET theirs 12345678-1234-4123-8123-123456789012:7 1", line,
                       sizeof(line)));
@@ -92,8 +92,7 @@ TEST(what_is_due_in_a_turn_is_renewed_in_it)
 
     server_start(&server);
     CHECK_CODE(hf_open(&client, server_url(&server, 30000),
-                       &(hf_client_options){ HF_CLIENT_OPTIONS_INIT, .driver = HF_DRIVE_MYSELF,
-                                             .lease_ms = lease_ms }),
+                       &HF_CLIENT_OPTIONS(.driver = HF_DRIVE_MYSELF, .lease_ms = lease_ms)),
                HF_OK);
     hf_hold *hold = take_patiently(client, "one");
     CHECK_INT(renewals_at(&server), 0);
@@ -123,8 +122,7 @@ TEST(very_many_permits_are_not_renewed_in_one_call)
 
     server_start(&server);
     CHECK_CODE(hf_open(&client, server_url(&server, 30000),
-                       &(hf_client_options){ HF_CLIENT_OPTIONS_INIT, .driver = HF_DRIVE_MYSELF,
-                                             .lease_ms = lease_ms }),
+                       &HF_CLIENT_OPTIONS(.driver = HF_DRIVE_MYSELF, .lease_ms = lease_ms)),
                HF_OK);
     CHECK_CODE(hf_semaphore_set(client, "sem", CLAIMS * PERMITS), HF_OK);
     for (uint64_t i = 0; i < CLAIMS; i++)
@@ -161,8 +159,7 @@ static void check_looks_again(hf_driver driver)
     server_start(&server);
     hf__busy_poll_us = 60000000;
     hf__busy_poll_away_us = INT64_MAX;
-    CHECK_CODE(hf_open(&client, server_url(&server, 60000),
-                       &(hf_client_options){ HF_CLIENT_OPTIONS_INIT, .driver = driver }),
+    CHECK_CODE(hf_open(&client, server_url(&server, 60000), &HF_CLIENT_OPTIONS(.driver = driver)),
                HF_OK);
     for (int i = 0; i < 50; i++)
         give_back(take_patiently(client, "warm"));
@@ -198,9 +195,9 @@ TEST(who_was_refused_looks_again_before_it_sleeps)
     hf__busy_poll_away_us = INT64_MAX;
     CHECK_CODE(hf_open(&other, server_url(&server, 60000), NULL), HF_OK);
     hf_hold *held = take_patiently(other, "one");
-    CHECK_CODE(hf_open(&client, server_url(&server, 60000),
-                       &(hf_client_options){ HF_CLIENT_OPTIONS_INIT, .driver = HF_DRIVE_MYSELF }),
-               HF_OK);
+    CHECK_CODE(
+        hf_open(&client, server_url(&server, 60000), &HF_CLIENT_OPTIONS(.driver = HF_DRIVE_MYSELF)),
+        HF_OK);
     for (int i = 0; i < TIMES; i++)
         give_back(take_patiently(client, "warm"));
     for (int i = 0; i < 8; i++)

@@ -10,9 +10,9 @@ static hf_client *open_on(const struct server *server, int timeout_ms, int64_t l
 {
     hf_client *client = NULL;
 
-    CHECK_CODE(hf_open(&client, server_url(server, timeout_ms),
-                       &(hf_client_options){ HF_CLIENT_OPTIONS_INIT, .lease_ms = lease_ms }),
-               HF_OK);
+    CHECK_CODE(
+        hf_open(&client, server_url(server, timeout_ms), &HF_CLIENT_OPTIONS(.lease_ms = lease_ms)),
+        HF_OK);
     return client;
 }
 
@@ -284,9 +284,9 @@ TEST(a_server_that_goes_away_kills_nobody)
     hf_client *client = NULL;
     hf_hold *hold = NULL;
 
-    CHECK_CODE(hf_open(&client, server_url(&server, 300),
-                       &(hf_client_options){ HF_CLIENT_OPTIONS_INIT, .driver = HF_DRIVE_MYSELF }),
-               HF_OK);
+    CHECK_CODE(
+        hf_open(&client, server_url(&server, 300), &HF_CLIENT_OPTIONS(.driver = HF_DRIVE_MYSELF)),
+        HF_OK);
     for (int i = 0; i < 5; i++) {
         give_back(take_patiently(client, "one"));
         server_kill(&server);

@@ -11,9 +11,9 @@ static hf_client *open_on(const struct server *server)
 {
     hf_client *client = NULL;
 
-    CHECK_CODE(hf_open(&client, server_url(server, 60000),
-                       &(hf_client_options){ HF_CLIENT_OPTIONS_INIT, .lease_ms = LEASE_MS }),
-               HF_OK);
+    CHECK_CODE(
+        hf_open(&client, server_url(server, 60000), &HF_CLIENT_OPTIONS(.lease_ms = LEASE_MS)),
+        HF_OK);
     return client;
 }
 

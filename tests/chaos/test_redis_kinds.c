@@ -7,8 +7,7 @@ static hf_client *open_on(const struct server *server, int64_t lease_ms)
 {
     hf_client *client = NULL;
 
-    CHECK_CODE(hf_open(&client, server_url(server, 3000),
-                       &(hf_client_options){ HF_CLIENT_OPTIONS_INIT, .lease_ms = lease_ms }),
+    CHECK_CODE(hf_open(&client, server_url(server, 3000), &HF_CLIENT_OPTIONS(.lease_ms = lease_ms)),
                HF_OK);
     return client;
 }

@@ -13,9 +13,7 @@ static hf_client *open_at(const char *url)
 {
     hf_client *client = NULL;
 
-    CHECK_CODE(
-        hf_open(&client, url, &(hf_client_options){ HF_CLIENT_OPTIONS_INIT, .lease_ms = LEASE_MS }),
-        HF_OK);
+    CHECK_CODE(hf_open(&client, url, &HF_CLIENT_OPTIONS(.lease_ms = LEASE_MS)), HF_OK);
     return client;
 }
 
@@ -139,7 +137,7 @@ static void leave_unheard(void *arg, int index)
     server_start(server);
     relay_start(&relay, server->port);
     CHECK_CODE(hf_open(&client, server_url(&(struct server){ .port = relay.port }, 300),
-                       &(hf_client_options){ HF_CLIENT_OPTIONS_INIT, .lease_ms = 1000 }),
+                       &HF_CLIENT_OPTIONS(.lease_ms = 1000)),
                HF_OK);
     hf_client *other = open_at(server_url(server, 60000));
     hf_hold *hold = take(other, "one", mode, 0);
@@ -203,8 +201,7 @@ static void wait_unheard(void *arg, int index)
     struct outcome outcome = { 0 };
     hf_mode mode = index ? HF_FAIR : HF_MUTEX;
     _Atomic int queued = 0;
-    hf_client_options options = { HF_CLIENT_OPTIONS_INIT, .on_point = count_queued,
-                                  .point_arg = &queued };
+    hf_client_options options = HF_CLIENT_OPTIONS(.on_point = count_queued, .point_arg = &queued);
     hf_client *client = NULL;
     char url[100];
 

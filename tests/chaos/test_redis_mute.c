@@ -10,9 +10,7 @@ static hf_client *open_at(const char *url)
 {
     hf_client *client = NULL;
 
-    CHECK_CODE(
-        hf_open(&client, url, &(hf_client_options){ HF_CLIENT_OPTIONS_INIT, .lease_ms = 600000 }),
-        HF_OK);
+    CHECK_CODE(hf_open(&client, url, &HF_CLIENT_OPTIONS(.lease_ms = 600000)), HF_OK);
     return client;
 }
 

@@ -208,9 +208,7 @@ static hf_client *open_by(const struct sentinel *first, const struct sentinel *s
 
     snprintf(url, sizeof(url), "redis+sentinel://127.0.0.1:%d,127.0.0.1:%d/main?timeout=1500",
              first->script.port, second->script.port);
-    CHECK_CODE(
-        hf_open(&client, url, &(hf_client_options){ HF_CLIENT_OPTIONS_INIT, .lease_ms = lease_ms }),
-        HF_OK);
+    CHECK_CODE(hf_open(&client, url, &HF_CLIENT_OPTIONS(.lease_ms = lease_ms)), HF_OK);
     return client;
 }
 

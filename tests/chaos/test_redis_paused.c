@@ -41,16 +41,13 @@ static hf_client *open_for(const struct server *server, const struct late *late)
     char url[100];
 
     snprintf(url, sizeof(url), "%s%s", server_url(server, 1000), late->options);
-    CHECK_CODE(
-        hf_open(&client, url, &(hf_client_options){ HF_CLIENT_OPTIONS_INIT, .lease_ms = LEASE_MS }),
-        HF_OK);
+    CHECK_CODE(hf_open(&client, url, &HF_CLIENT_OPTIONS(.lease_ms = LEASE_MS)), HF_OK);
     return client;
 }
 
 static hf_lock_options options_of(const struct late *late)
 {
-    return (hf_lock_options){ HF_LOCK_OPTIONS_INIT, .mode = late->mode,
-                              .limit = late->mode == HF_PERMIT ? 3 : 0 };
+    return HF_LOCK_OPTIONS(.mode = late->mode, .limit = late->mode == HF_PERMIT ? 3 : 0);
 }
 
 static void try_at_a_paused_server(void *arg, int index)

@@ -30,9 +30,7 @@ static hf_client *open_at(const char *url, int64_t lease_ms, hf_driver driver)
 {
     hf_client *client = NULL;
 
-    CHECK_CODE(hf_open(&client, url,
-                       &(hf_client_options){ HF_CLIENT_OPTIONS_INIT, .lease_ms = lease_ms,
-                                             .driver = driver }),
+    CHECK_CODE(hf_open(&client, url, &HF_CLIENT_OPTIONS(.lease_ms = lease_ms, .driver = driver)),
                HF_OK);
     return client;
 }

@@ -29,9 +29,7 @@ static hf_client *open_as_bob(const struct server *server, int64_t lease_ms, con
     char url[120];
 
     snprintf(url, sizeof(url), "redis://bob:word@127.0.0.1:%d?timeout=30000%s", server->port, more);
-    CHECK_CODE(
-        hf_open(&client, url, &(hf_client_options){ HF_CLIENT_OPTIONS_INIT, .lease_ms = lease_ms }),
-        HF_OK);
+    CHECK_CODE(hf_open(&client, url, &HF_CLIENT_OPTIONS(.lease_ms = lease_ms)), HF_OK);
     return client;
 }
 
@@ -151,9 +149,8 @@ static void check_reason(const char *command, const char *why)
     snprintf(url, sizeof(url), "redis://bob:word@127.0.0.1:%d?timeout=30000", server.port);
     /* It is refused several times before it ends. */
     CHECK_CODE(hf_open(&client, url,
-                       &(hf_client_options){ HF_CLIENT_OPTIONS_INIT,
-                                             .lease_ms = 6000 * (int64_t)test_slow(),
-                                             .on_event = hear, .event_arg = &heard }),
+                       &HF_CLIENT_OPTIONS(.lease_ms = 6000 * (int64_t)test_slow(), .on_event = hear,
+                                          .event_arg = &heard)),
                HF_OK);
     hf_hold *hold = take_telling(client, "one", HF_MUTEX, &told);
     tell(&server, command);
@@ -200,9 +197,8 @@ TEST(who_holds_and_waits_is_told_once_that_the_server_is_not_ready)
     TEST_TIMEOUT(60 + 30 * test_slow());
     server_start(&server);
     CHECK_CODE(hf_open(&client, server_url(&server, 30000),
-                       &(hf_client_options){ HF_CLIENT_OPTIONS_INIT,
-                                             .lease_ms = 6000 * (int64_t)test_slow(),
-                                             .on_event = hear, .event_arg = &heard }),
+                       &HF_CLIENT_OPTIONS(.lease_ms = 6000 * (int64_t)test_slow(), .on_event = hear,
+                                          .event_arg = &heard)),
                HF_OK);
     hf_hold *hold = take_telling(client, "one", HF_MUTEX, &told);
     tell(&server, "CONFIG SET min-replicas-to-write 1");

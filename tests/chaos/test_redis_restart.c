@@ -16,8 +16,7 @@ static hf_client *open_on(const struct server *server, int64_t lease_ms)
 {
     hf_client *client = NULL;
 
-    CHECK_CODE(hf_open(&client, server_url(server, 3000),
-                       &(hf_client_options){ HF_CLIENT_OPTIONS_INIT, .lease_ms = lease_ms }),
+    CHECK_CODE(hf_open(&client, server_url(server, 3000), &HF_CLIENT_OPTIONS(.lease_ms = lease_ms)),
                HF_OK);
     return client;
 }
@@ -136,7 +135,7 @@ TEST(detached_holds_survive_the_server)
     hf_client *client = open_on(&server, LEASE_MS);
     for (int i = 0; i < COUNT; i++) {
         snprintf(name, sizeof(name), "name-%d", i);
-        hf_lock_options options = { HF_LOCK_OPTIONS_INIT, .mode = modes[i], .lease_ms = LEASE_MS };
+        hf_lock_options options = HF_LOCK_OPTIONS(.mode = modes[i], .lease_ms = LEASE_MS);
         options.limit = options.permits = modes[i] == HF_PERMIT ? 3 : 0;
         CHECK_CODE(hf_lock(client, name, 0, &options, &hold), HF_OK);
         tokens[i] = hf_token(hold);

@@ -88,9 +88,7 @@ static hf_client *open_with_lease(const struct ensemble *ensemble, const char *o
     char url[200];
 
     snprintf(url, sizeof(url), "%s%s", ensemble_url(ensemble, "main", 3000), options);
-    CHECK_CODE(
-        hf_open(&client, url, &(hf_client_options){ HF_CLIENT_OPTIONS_INIT, .lease_ms = lease_ms }),
-        HF_OK);
+    CHECK_CODE(hf_open(&client, url, &HF_CLIENT_OPTIONS(.lease_ms = lease_ms)), HF_OK);
     return client;
 }
 

@@ -128,7 +128,7 @@ TEST(a_waiter_is_shown_under_its_own_name)
     hf_client *client = open_with(""), *other = open_with("");
 
     for (size_t i = 0; i < 2 * sizeof(modes) / sizeof(modes[0]); i++) {
-        hf_lock_options options = { HF_LOCK_OPTIONS_INIT, .mode = modes[i / 2] };
+        hf_lock_options options = HF_LOCK_OPTIONS(.mode = modes[i / 2]);
         struct outcome outcome = { 0 };
         hf_hold *hold;
         options.limit = options.mode == HF_PERMIT;
@@ -251,15 +251,10 @@ TEST(an_owner_is_shown_by_what_it_says_of_itself)
     hf_client *client = open_with(""), *holder = NULL, *waiter = NULL;
     const char *url = server_url(&server, 20000);
 
-    CHECK_CODE(
-        hf_open(&holder, url,
-                &(hf_client_options){ HF_CLIENT_OPTIONS_INIT, .owner_text = "100 % B\303\266b" }),
-        HF_OK);
-    CHECK_CODE(
-        hf_open(&waiter, url, &(hf_client_options){ HF_CLIENT_OPTIONS_INIT, .owner_text = "Eve" }),
-        HF_OK);
+    CHECK_CODE(hf_open(&holder, url, &HF_CLIENT_OPTIONS(.owner_text = "100 % B\303\266b")), HF_OK);
+    CHECK_CODE(hf_open(&waiter, url, &HF_CLIENT_OPTIONS(.owner_text = "Eve")), HF_OK);
     for (size_t i = 0; i < sizeof(modes) / sizeof(modes[0]); i++) {
-        hf_lock_options options = { HF_LOCK_OPTIONS_INIT, .mode = modes[i] };
+        hf_lock_options options = HF_LOCK_OPTIONS(.mode = modes[i]);
         struct outcome outcome = { 0 };
         hf_hold *hold;
         options.limit = modes[i] == HF_PERMIT;
@@ -396,7 +391,7 @@ TEST(how_long_it_has_waited_is_shown)
     hf_client *client = open_with(""), *waiter = open_with("");
 
     for (size_t i = 0; i < sizeof(modes) / sizeof(modes[0]); i++) {
-        hf_lock_options options = { HF_LOCK_OPTIONS_INIT, .mode = modes[i] };
+        hf_lock_options options = HF_LOCK_OPTIONS(.mode = modes[i]);
         struct outcome outcome = { 0 };
         hf_hold *hold;
         options.limit = modes[i] == HF_PERMIT;

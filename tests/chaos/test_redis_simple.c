@@ -17,8 +17,7 @@ static hf_client *open_simple(const struct server *server, int64_t lease_ms)
 {
     hf_client *client = NULL;
 
-    CHECK_CODE(hf_open(&client, simple_url(server),
-                       &(hf_client_options){ HF_CLIENT_OPTIONS_INIT, .lease_ms = lease_ms }),
+    CHECK_CODE(hf_open(&client, simple_url(server), &HF_CLIENT_OPTIONS(.lease_ms = lease_ms)),
                HF_OK);
     return client;
 }

@@ -52,9 +52,7 @@ static hf_client *open_synced(const struct server *server, int replicas, int tim
 
     snprintf(url, sizeof(url), "redis://127.0.0.1:%d?timeout=%d&sync=%d", server->port, timeout_ms,
              replicas);
-    CHECK_CODE(
-        hf_open(&client, url, &(hf_client_options){ HF_CLIENT_OPTIONS_INIT, .lease_ms = 600000 }),
-        HF_OK);
+    CHECK_CODE(hf_open(&client, url, &HF_CLIENT_OPTIONS(.lease_ms = 600000)), HF_OK);
     return client;
 }
 

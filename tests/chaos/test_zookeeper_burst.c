@@ -28,9 +28,9 @@ static hf_client *open_one(void)
 {
     hf_client *client = NULL;
 
-    CHECK_CODE(hf_open(&client, zookeeper_url(burst.server.port),
-                       &(hf_client_options){ HF_CLIENT_OPTIONS_INIT, .lease_ms = LONG_MS }),
-               HF_OK);
+    CHECK_CODE(
+        hf_open(&client, zookeeper_url(burst.server.port), &HF_CLIENT_OPTIONS(.lease_ms = LONG_MS)),
+        HF_OK);
     return client;
 }
 

@@ -56,8 +56,8 @@ static void come(const struct zookeeper_server *server)
     struct epoll_event event = { .events = EPOLLIN };
 
     CHECK_CODE(hf_open(client, zookeeper_url(server->port),
-                       &(hf_client_options){ HF_CLIENT_OPTIONS_INIT, .driver = HF_DRIVE_MYSELF,
-                                             .lease_ms = SESSION_MS, .on_event = count_waiting }),
+                       &HF_CLIENT_OPTIONS(.driver = HF_DRIVE_MYSELF, .lease_ms = SESSION_MS,
+                                          .on_event = count_waiting)),
                HF_OK);
     event.data.ptr = *client;
     CHECK(epoll_ctl(crowd.poll, EPOLL_CTL_ADD, hf_fd(*client), &event) == 0);

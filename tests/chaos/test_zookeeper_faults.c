@@ -11,8 +11,7 @@ static hf_client *open_on(int port, int64_t lease_ms)
 {
     hf_client *client = NULL;
 
-    CHECK_CODE(hf_open(&client, zookeeper_url(port),
-                       &(hf_client_options){ HF_CLIENT_OPTIONS_INIT, .lease_ms = lease_ms }),
+    CHECK_CODE(hf_open(&client, zookeeper_url(port), &HF_CLIENT_OPTIONS(.lease_ms = lease_ms)),
                HF_OK);
     return client;
 }
@@ -130,8 +129,7 @@ TEST(a_client_without_a_turn_for_long_takes_what_lasts)
     zookeeper_start(&server);
 
     CHECK_CODE(hf_open(&client, zookeeper_url(server.port),
-                       &(hf_client_options){ HF_CLIENT_OPTIONS_INIT, .lease_ms = lease_ms,
-                                             .driver = HF_DRIVE_MYSELF }),
+                       &HF_CLIENT_OPTIONS(.lease_ms = lease_ms, .driver = HF_DRIVE_MYSELF)),
                HF_OK);
     give_back(take(client, "one", HF_MUTEX, 0));
     let_pass_ms(lease_ms * 9 / 10);

@@ -28,8 +28,7 @@ static hf_client *open_one(hf_driver driver)
     hf_client *client = NULL;
 
     CHECK_CODE(hf_open(&client, zookeeper_url(scene.server.port),
-                       &(hf_client_options){ HF_CLIENT_OPTIONS_INIT, .lease_ms = LONG_MS,
-                                             .driver = driver }),
+                       &HF_CLIENT_OPTIONS(.lease_ms = LONG_MS, .driver = driver)),
                HF_OK);
     return client;
 }

@@ -16,8 +16,7 @@ static hf_client *open_on(int port, int64_t lease_ms)
 {
     hf_client *client = NULL;
 
-    CHECK_CODE(hf_open(&client, zookeeper_url(port),
-                       &(hf_client_options){ HF_CLIENT_OPTIONS_INIT, .lease_ms = lease_ms }),
+    CHECK_CODE(hf_open(&client, zookeeper_url(port), &HF_CLIENT_OPTIONS(.lease_ms = lease_ms)),
                HF_OK);
     return client;
 }

@@ -292,8 +292,7 @@ TEST(verbs_out_of_memory_leave_nothing)
         allocations = 0;
         fail_at = n;
         hf__alloc_hook = count_allocation;
-        int code = hf_open(&client, url,
-                           &(hf_client_options){ HF_CLIENT_OPTIONS_INIT, .lease_ms = SESSION_MS });
+        int code = hf_open(&client, url, &HF_CLIENT_OPTIONS(.lease_ms = SESSION_MS));
         went_well(code);
         if (code == HF_OK) {
             use_verbs(client);

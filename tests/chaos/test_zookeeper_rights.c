@@ -23,7 +23,7 @@ static hf_client *open_on(const struct scene *scene)
     hf_client *client = NULL;
 
     CHECK_CODE(hf_open(&client, zookeeper_url(scene->server.port),
-                       &(hf_client_options){ HF_CLIENT_OPTIONS_INIT, .lease_ms = LONG_MS }),
+                       &HF_CLIENT_OPTIONS(.lease_ms = LONG_MS)),
                HF_OK);
     return client;
 }

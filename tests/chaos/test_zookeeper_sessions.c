@@ -30,9 +30,9 @@ static hf_client *open_one(void)
 {
     hf_client *client = NULL;
 
-    CHECK_CODE(hf_open(&client, zookeeper_url(scene.server.port),
-                       &(hf_client_options){ HF_CLIENT_OPTIONS_INIT, .lease_ms = LONG_MS }),
-               HF_OK);
+    CHECK_CODE(
+        hf_open(&client, zookeeper_url(scene.server.port), &HF_CLIENT_OPTIONS(.lease_ms = LONG_MS)),
+        HF_OK);
     return client;
 }
 
@@ -246,8 +246,7 @@ TEST(who_loses_his_place_is_told_and_gets_another)
     hf_client *watched = NULL;
     begin_scene(16, LONG_MS);
     CHECK_CODE(hf_open(&watched, zookeeper_url(scene.server.port),
-                       &(hf_client_options){ HF_CLIENT_OPTIONS_INIT, .lease_ms = LONG_MS,
-                                             .on_point = count_points }),
+                       &HF_CLIENT_OPTIONS(.lease_ms = LONG_MS, .on_point = count_points)),
                HF_OK);
     /* Which tells where the client's claims are. */
     hf_hold *mine = take(watched, "mine", HF_MUTEX, 0);

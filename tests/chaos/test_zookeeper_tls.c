@@ -22,9 +22,7 @@ static hf_client *open_secured(const struct zookeeper_server *server, const char
 
     snprintf(url, sizeof(url), "zks://%s:%d/locks?timeout=60000%s", host, server->secure_port,
              options);
-    CHECK_CODE(
-        hf_open(&client, url, &(hf_client_options){ HF_CLIENT_OPTIONS_INIT, .lease_ms = 40000 }),
-        HF_OK);
+    CHECK_CODE(hf_open(&client, url, &HF_CLIENT_OPTIONS(.lease_ms = 40000)), HF_OK);
     return client;
 }
 

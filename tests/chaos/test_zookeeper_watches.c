@@ -17,9 +17,9 @@ static hf_client *open_on(const struct zookeeper_server *server)
 {
     hf_client *client = NULL;
 
-    CHECK_CODE(hf_open(&client, zookeeper_url(server->port),
-                       &(hf_client_options){ HF_CLIENT_OPTIONS_INIT, .lease_ms = LONG_MS }),
-               HF_OK);
+    CHECK_CODE(
+        hf_open(&client, zookeeper_url(server->port), &HF_CLIENT_OPTIONS(.lease_ms = LONG_MS)),
+        HF_OK);
     return client;
 }
 

@@ -20,10 +20,9 @@ static hf_client *open_url(const char *url)
 {
     hf_client *client = NULL;
 
-    CHECK_CODE(hf_open(&client, url,
-                       &(hf_client_options){ HF_CLIENT_OPTIONS_INIT, .driver = HF_DRIVE_MYSELF,
-                                             .lease_ms = LEASE_MS }),
-               HF_OK);
+    CHECK_CODE(
+        hf_open(&client, url, &HF_CLIENT_OPTIONS(.driver = HF_DRIVE_MYSELF, .lease_ms = LEASE_MS)),
+        HF_OK);
     give_back(take_patiently(client, "warm"));
     return client;
 }

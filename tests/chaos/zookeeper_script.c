@@ -380,9 +380,7 @@ hf_client *script_open(const struct script *script, int64_t lease_ms)
     hf_client *client = NULL;
 
     snprintf(url, sizeof(url), "zk://127.0.0.1:%d/locks", script->port);
-    CHECK_CODE(
-        hf_open(&client, url, &(hf_client_options){ HF_CLIENT_OPTIONS_INIT, .lease_ms = lease_ms }),
-        HF_OK);
+    CHECK_CODE(hf_open(&client, url, &HF_CLIENT_OPTIONS(.lease_ms = lease_ms)), HF_OK);
     return client;
 }
 

@@ -90,7 +90,7 @@ hf_client *open_client_with(hf_client_options options)
 
 hf_client *open_client(void)
 {
-    return open_client_with((hf_client_options){ HF_CLIENT_OPTIONS_INIT });
+    return open_client_with((hf_client_options)HF_CLIENT_OPTIONS_INIT);
 }
 
 void need(const hf_client *client, unsigned caps)

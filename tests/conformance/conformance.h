@@ -40,7 +40,7 @@ void check_error(const char *file, int line, const char *text, int got, int want
 /* Also that hf_last_error says so in a proper sentence. */
 #define CHECK_ERROR(call, wanted) check_error(__FILE__, __LINE__, #call, (call), (wanted))
 
-#define LOCK_OPTIONS(...) (&(hf_lock_options){ HF_LOCK_OPTIONS_INIT, __VA_ARGS__ })
+#define LOCK_OPTIONS(...) (&HF_LOCK_OPTIONS(__VA_ARGS__))
 
 /* Takes the name without waiting for anybody, or fails the test. Owner 0: the thread. */
 hf_hold *take(hf_client *client, const char *name, hf_mode mode, uint64_t owner);

@@ -80,7 +80,7 @@ void peer_start(struct peer *peer)
 void peer_begin(struct peer *peer, int slot, const char *name, int64_t wait_ms,
                 const hf_lock_options *options)
 {
-    hf_lock_options none = { HF_LOCK_OPTIONS_INIT };
+    hf_lock_options none = HF_LOCK_OPTIONS_INIT;
 
     if (!options)
         options = &none;

@@ -57,9 +57,9 @@ TEST(negative_times_are_refused)
         CHECK_ERROR(hf_lock(client, name_of("one"), bad[i], NULL, &refused), HF_EINVAL);
         CHECK_ERROR(hf_latch_wait(client, name_of("latch"), bad[i]), HF_EINVAL);
         CHECK_ERROR(hf_counter_take(client, name_of("count"), 1, bad[i]), HF_EINVAL);
-        CHECK_ERROR(hf_open(&(hf_client *){ NULL }, store_url(),
-                            &(hf_client_options){ HF_CLIENT_OPTIONS_INIT, .lease_ms = bad[i] }),
-                    HF_EINVAL);
+        CHECK_ERROR(
+            hf_open(&(hf_client *){ NULL }, store_url(), &HF_CLIENT_OPTIONS(.lease_ms = bad[i])),
+            HF_EINVAL);
     }
     give_back(hold);
     hf_close(client);
@@ -120,8 +120,7 @@ TEST(options_without_their_size_are_refused)
     CHECK_ERROR(hf_lock(client, name_of("one"), 0, &options, &hold), HF_EINVAL);
     CHECK_ERROR(hf_open(&second, store_url(), &(hf_client_options){ .driver = HF_DRIVE_THREAD }),
                 HF_EINVAL);
-    CHECK_ERROR(hf_open(&second, store_url(),
-                        &(hf_client_options){ HF_CLIENT_OPTIONS_INIT, .driver = (hf_driver)7 }),
+    CHECK_ERROR(hf_open(&second, store_url(), &HF_CLIENT_OPTIONS(.driver = (hf_driver)7)),
                 HF_EINVAL);
     hf_close(client);
 }

@@ -5,7 +5,7 @@ static const hf_lock_options *mutex_of(uint64_t owner)
 {
     static _Thread_local hf_lock_options options;
 
-    options = (hf_lock_options){ HF_LOCK_OPTIONS_INIT, .owner = owner };
+    options = HF_LOCK_OPTIONS(.owner = owner);
     return &options;
 }
 

@@ -28,8 +28,8 @@ static void check_refused(int code)
 
 static hf_lock_options options_of(hf_mode mode)
 {
-    return (hf_lock_options){ HF_LOCK_OPTIONS_INIT, .mode = mode, .permits = 1,
-                              .limit = mode == HF_PERMIT ? ACCOUNT_LIMIT : 0 };
+    return HF_LOCK_OPTIONS(.mode = mode, .permits = 1,
+                           .limit = mode == HF_PERMIT ? ACCOUNT_LIMIT : 0);
 }
 
 /* ---- bare tries of threads ---- */

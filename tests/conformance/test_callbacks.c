@@ -22,10 +22,9 @@ static void call_back(void *arg, int code, hf_hold *hold, const hf_error *error)
 
 static hf_lock_options any_options(struct caller *caller)
 {
-    return (hf_lock_options){ HF_LOCK_OPTIONS_INIT,
-                              .mode = (hf_mode)(HF_READ + rand_r(&caller->seed) % 3),
-                              .owner = (uint64_t)rand_r(&caller->seed) % 3,
-                              .lease_ms = rand_r(&caller->seed) % 4 ? 0 : 30 };
+    return HF_LOCK_OPTIONS(.mode = (hf_mode)(HF_READ + rand_r(&caller->seed) % 3),
+                           .owner = (uint64_t)rand_r(&caller->seed) % 3,
+                           .lease_ms = rand_r(&caller->seed) % 4 ? 0 : 30);
 }
 
 static void ask(struct caller *caller, const char *name)

@@ -204,12 +204,11 @@ static void storm_on(void *arg, int index)
 
     while (!storm->stop) {
         const char *name = storm->names[rand_r(&seed) % 2];
-        hf_lock_options options = { HF_LOCK_OPTIONS_INIT,
-                                    .mode = (hf_mode)(HF_READ + rand_r(&seed) % 3),
-                                    .owner = rand_r(&seed) % 2 ? 0 : 7,
-                                    .lease_ms = rand_r(&seed) % 4 ? 0 : 50,
-                                    .on_lost = count_loss,
-                                    .lost_arg = &storm->losses };
+        hf_lock_options options =
+            HF_LOCK_OPTIONS(.mode = (hf_mode)(HF_READ + rand_r(&seed) % 3),
+                            .owner = rand_r(&seed) % 2 ? 0 : 7,
+                            .lease_ms = rand_r(&seed) % 4 ? 0 : 50, .on_lost = count_loss,
+                            .lost_arg = &storm->losses);
         switch (rand_r(&seed) % 6) {
         case 0:
             ask_without_waiting(storm, name, &seed, &options);
@@ -338,10 +337,10 @@ static void close_and_release(hf_client *other, const char *name, hf_lock_option
 TEST(closing_while_the_lock_becomes_free)
 {
     static const hf_lock_options kinds[] = {
-        { HF_LOCK_OPTIONS_INIT, .mode = HF_MUTEX },
-        { HF_LOCK_OPTIONS_INIT, .mode = HF_FAIR },
-        { HF_LOCK_OPTIONS_INIT, .mode = HF_READ },
-        { HF_LOCK_OPTIONS_INIT, .mode = HF_MUTEX, .lease_ms = 5000 },
+        { .size = sizeof(hf_lock_options), .mode = HF_MUTEX },
+        { .size = sizeof(hf_lock_options), .mode = HF_FAIR },
+        { .size = sizeof(hf_lock_options), .mode = HF_READ },
+        { .size = sizeof(hf_lock_options), .mode = HF_MUTEX, .lease_ms = 5000 },
     };
     hf_client *other = open_all();
     char name[128];

@@ -61,8 +61,8 @@ TEST(what_is_attached_is_what_was_detached)
     for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
         uint32_t broken = 0;
         const char *name = kinds[i].mode == HF_PERMIT ? name_of("sem") : name_of("one");
-        hf_lock_options options = { HF_LOCK_OPTIONS_INIT, .mode = kinds[i].mode, .lease_ms = 60000,
-                                    .limit = kinds[i].mode == HF_PERMIT };
+        hf_lock_options options = HF_LOCK_OPTIONS(.mode = kinds[i].mode, .lease_ms = 60000,
+                                                  .limit = kinds[i].mode == HF_PERMIT);
         if ((hf_caps(client) & kinds[i].cap) != kinds[i].cap)
             continue;
         CHECK_CODE(hf_lock(client, name, 0, &options, &hold), HF_OK);

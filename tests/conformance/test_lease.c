@@ -311,9 +311,9 @@ TEST(leases_work_in_every_mode)
     need(client, HF_CAP_FAIR | HF_CAP_RW | HF_CAP_UPGRADE | HF_CAP_PERMIT);
     for (size_t i = 0; i < sizeof(modes) / sizeof(modes[0]); i++) {
         struct losing losing = { 0 };
-        hf_lock_options options = { HF_LOCK_OPTIONS_INIT, .mode = modes[i],
-                                    .lease_ms = 50,       .limit = modes[i] == HF_PERMIT,
-                                    .on_lost = note_loss, .lost_arg = &losing };
+        hf_lock_options options =
+            HF_LOCK_OPTIONS(.mode = modes[i], .lease_ms = 50, .limit = modes[i] == HF_PERMIT,
+                            .on_lost = note_loss, .lost_arg = &losing);
         hf_mode rival = modes[i] == HF_READ ? HF_WRITE : modes[i];
         const char *name = modes[i] == HF_PERMIT ? name_of("sem") : name_of("one");
         hf_hold *hold, *next;

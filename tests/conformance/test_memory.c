@@ -30,8 +30,7 @@ static bool went_well(int code)
 
 static int open_failing(hf_client **ret, hf_driver driver)
 {
-    return hf_open(ret, store_url(),
-                   &(hf_client_options){ HF_CLIENT_OPTIONS_INIT, .driver = driver });
+    return hf_open(ret, store_url(), &HF_CLIENT_OPTIONS(.driver = driver));
 }
 
 static void drop(hf_hold *hold)

@@ -161,7 +161,7 @@ TEST(who_only_looks_makes_no_store)
 {
     char url[600];
     const char *directory = temp_path("missing");
-    const hf_client_options looking = { HF_CLIENT_OPTIONS_INIT, .existing_only = true };
+    const hf_client_options looking = HF_CLIENT_OPTIONS(.existing_only = true);
     hf_client *client = (hf_client *)&client;
 
     if (!store_is_local())

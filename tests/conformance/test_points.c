@@ -39,7 +39,7 @@ TEST(points_are_passed_in_order)
     struct path path = PATH_INIT;
     hf_client *client =
         open_client_with((hf_client_options){ .on_point = note_point, .point_arg = &path });
-    hf_lock_options options = { HF_LOCK_OPTIONS_INIT, .lease_ms = 60000 };
+    hf_lock_options options = HF_LOCK_OPTIONS(.lease_ms = 60000);
     hf_hold *hold;
 
     CHECK_CODE(hf_lock(client, name_of("one"), 0, &options, &hold), HF_OK);

@@ -53,9 +53,8 @@ static void note_token(struct mix_seen *seen, int i, const hf_hold *hold)
 
 static hf_lock_options options_for(int i)
 {
-    return (hf_lock_options){ HF_LOCK_OPTIONS_INIT, .mode = modes[i],
-                              .permits = modes[i] == HF_PERMIT ? 2 : 0,
-                              .limit = modes[i] == HF_PERMIT ? 3 : 0 };
+    return HF_LOCK_OPTIONS(.mode = modes[i], .permits = modes[i] == HF_PERMIT ? 2 : 0,
+                           .limit = modes[i] == HF_PERMIT ? 3 : 0);
 }
 
 static hf_hold *take(hf_client *client, int i, struct mix_seen *seen)
@@ -81,7 +80,7 @@ static void give(hf_hold *hold)
 
 static void read_and_write(hf_client *client, struct mix_seen *seen)
 {
-    hf_lock_options options = { HF_LOCK_OPTIONS_INIT, .mode = HF_READ, .owner = 1 };
+    hf_lock_options options = HF_LOCK_OPTIONS(.mode = HF_READ, .owner = 1);
     hf_hold *reader, *upgrader;
     if (hf_lock(client, mix_name(2), WAIT_MS, &options, &reader) != HF_OK)
         FAIL("%s", hf_last_error()->text);
@@ -101,7 +100,7 @@ static void read_and_write(hf_client *client, struct mix_seen *seen)
 
 static void leased(hf_client *client)
 {
-    hf_lock_options options = { HF_LOCK_OPTIONS_INIT, .lease_ms = 60000, .owner = 3 };
+    hf_lock_options options = HF_LOCK_OPTIONS(.lease_ms = 60000, .owner = 3);
     char key[HF_OWNER_KEY_SIZE];
     hf_hold *hold;
     if (hf_lock(client, "leased", BRIEFLY_MS, &options, &hold) != HF_OK)
@@ -113,7 +112,7 @@ static void leased(hf_client *client)
 
 static void broken(hf_client *client)
 {
-    hf_lock_options options = { HF_LOCK_OPTIONS_INIT, .owner = 4 };
+    hf_lock_options options = HF_LOCK_OPTIONS(.owner = 4);
     uint32_t count;
     hf_hold *hold;
     if (hf_lock(client, "broken", BRIEFLY_MS, &options, &hold) != HF_OK)
@@ -154,8 +153,8 @@ static void end_wait(void *arg, int code, hf_hold *hold, const hf_error *error)
 /* Somebody waits for more than there are after a change. */
 static void resized(hf_client *client)
 {
-    hf_lock_options four = { HF_LOCK_OPTIONS_INIT, .mode = HF_PERMIT, .permits = 4 };
-    hf_lock_options all = { HF_LOCK_OPTIONS_INIT, .mode = HF_PERMIT, .permits = 5 };
+    hf_lock_options four = HF_LOCK_OPTIONS(.mode = HF_PERMIT, .permits = 4);
+    hf_lock_options all = HF_LOCK_OPTIONS(.mode = HF_PERMIT, .permits = 5);
     _Atomic bool ended = false;
     bool waits = false;
     hf_hold *hold;
@@ -261,7 +260,7 @@ static void hold_until_wanted(struct contender *contender, const char *name)
 /* Once an upgrade waits, there are no new readers. */
 static void read_until_wanted(hf_client *client)
 {
-    hf_lock_options options = { HF_LOCK_OPTIONS_INIT, .mode = HF_READ, .owner = 9 };
+    hf_lock_options options = HF_LOCK_OPTIONS(.mode = HF_READ, .owner = 9);
     hf_hold *hold;
     while (hf_lock(client, mix_name(2), 0, &options, &hold) == HF_OK) {
         give(hold);
@@ -272,8 +271,7 @@ static void read_until_wanted(hf_client *client)
 /* One reads, the other has UPGRADE and waits until it may write. */
 static void raise_past(struct contender *contender)
 {
-    hf_lock_options options = { HF_LOCK_OPTIONS_INIT,
-                                .mode = contender->raises ? HF_UPGRADE : HF_READ };
+    hf_lock_options options = HF_LOCK_OPTIONS(.mode = contender->raises ? HF_UPGRADE : HF_READ);
     hf_hold *hold;
     barrier_wait(contender->barrier);
     if (hf_lock(contender->client, mix_name(2), WAIT_MS, &options, &hold) != HF_OK)

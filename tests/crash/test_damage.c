@@ -48,8 +48,8 @@ static void use_damaged(void *arg)
         return;
     for (int i = 0; i < MIX_NAMES; i++) {
         for (hf_mode mode = HF_MUTEX; mode <= HF_LATCH; mode++) {
-            hf_lock_options options = { HF_LOCK_OPTIONS_INIT, .mode = mode,
-                                        .limit = mode == HF_PERMIT ? 3 : 0 };
+            hf_lock_options options =
+                HF_LOCK_OPTIONS(.mode = mode, .limit = mode == HF_PERMIT ? 3 : 0);
             hf_hold *hold = NULL;
             if (hf_lock(client, mix_name(i), 1, &options, &hold) == HF_OK)
                 hf_unlock(hold);
@@ -73,7 +73,7 @@ static void hold_all(void *arg)
     hf_client *client = mix_open(directory);
     hf_hold *hold;
     for (int i = 0; i < MIX_NAMES; i++) {
-        hf_lock_options options = { HF_LOCK_OPTIONS_INIT, .mode = HF_READ, .owner = 1 };
+        hf_lock_options options = HF_LOCK_OPTIONS(.mode = HF_READ, .owner = 1);
         hf_lock(client, mix_name(i), 0, &options, &hold);
         options.owner = 2;
         hf_lock(client, mix_name(i), 0, &options, &hold);
@@ -146,7 +146,7 @@ static void overwrite_waiting(struct local *local, unsigned state)
 
 static void damage_waiter(unsigned state)
 {
-    hf_lock_options fair = { HF_LOCK_OPTIONS_INIT, .mode = HF_FAIR };
+    hf_lock_options fair = HF_LOCK_OPTIONS(.mode = HF_FAIR);
     struct answer damaged = { .given = false }, sound = { .given = false };
     hf_hold *hold, *other;
     directory = temp_path("state-%u", state);
@@ -181,8 +181,8 @@ enum { LIVING_ROUNDS = 30, USE_MS = 150, LIVING_FLIPS = 20, USED_MOST = 20000 };
 static void use_briefly(hf_client *client)
 {
     for (int i = 0; i < MIX_NAMES; i++) {
-        hf_lock_options options = { HF_LOCK_OPTIONS_INIT, .mode = (hf_mode)(HF_MUTEX + i % 6),
-                                    .limit = HF_MUTEX + i % 6 == HF_PERMIT ? 3 : 0 };
+        hf_lock_options options = HF_LOCK_OPTIONS(.mode = (hf_mode)(HF_MUTEX + i % 6),
+                                                  .limit = HF_MUTEX + i % 6 == HF_PERMIT ? 3 : 0);
         hf_hold *hold = NULL;
         if (hf_lock(client, mix_name(i), 1, &options, &hold) == HF_OK)
             hf_unlock(hold);
@@ -196,8 +196,7 @@ static void live_on(void *arg)
     hf_hold *hold;
     (void)arg;
     for (int i = 0; i < MIX_NAMES; i++) {
-        hf_lock_options options = { HF_LOCK_OPTIONS_INIT, .mode = i % 2 ? HF_MUTEX : HF_READ,
-                                    .owner = 1 };
+        hf_lock_options options = HF_LOCK_OPTIONS(.mode = i % 2 ? HF_MUTEX : HF_READ, .owner = 1);
         hf_lock(client, mix_name(i), 0, &options, &hold);
         options.mode = i % 2 ? HF_MUTEX : HF_WRITE;
         for (options.owner = 2; options.owner < 5; options.owner++)

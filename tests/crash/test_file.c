@@ -162,7 +162,7 @@ static void far_tokens(unsigned char *bytes, size_t size)
 
 static void hold_detached(void *arg)
 {
-    hf_lock_options options = { HF_LOCK_OPTIONS_INIT, .lease_ms = 3600000 };
+    hf_lock_options options = HF_LOCK_OPTIONS(.lease_ms = 3600000);
     hf_hold *hold;
     hf_client *client = mix_open(directory);
     CHECK_INT(hf_lock(client, mix_name(0), 0, &options, &hold), HF_OK);
@@ -456,7 +456,7 @@ static void say_lost(void *arg, const hf_loss *loss)
 
 static void hold_as_nobody(void *arg)
 {
-    hf_lock_options options = { HF_LOCK_OPTIONS_INIT, .on_lost = say_lost };
+    hf_lock_options options = HF_LOCK_OPTIONS(.on_lost = say_lost);
     hf_client *client;
     hf_hold *hold;
     as_nobody();

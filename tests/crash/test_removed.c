@@ -164,7 +164,7 @@ static void note_loss(void *arg, const hf_loss *loss)
 static hf_client *hold_it(struct told *told, hf_hold **hold)
 {
     hf_client *client = mix_open(directory);
-    hf_lock_options options = { HF_LOCK_OPTIONS_INIT, .on_lost = note_loss, .lost_arg = told };
+    hf_lock_options options = HF_LOCK_OPTIONS(.on_lost = note_loss, .lost_arg = told);
     CHECK_INT(hf_lock(client, "it", 0, &options, hold), HF_OK);
     CHECK(hf_held(*hold));
     return client;

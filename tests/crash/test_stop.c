@@ -15,7 +15,7 @@ static struct mix_seen *seen;
 
 static hf_hold *lock(hf_client *client, hf_mode mode)
 {
-    hf_lock_options options = { HF_LOCK_OPTIONS_INIT, .mode = mode };
+    hf_lock_options options = HF_LOCK_OPTIONS(.mode = mode);
     hf_hold *hold;
     int code = hf_lock(client, "it", SOON_MS, &options, &hold);
     if (code != HF_OK)

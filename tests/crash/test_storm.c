@@ -26,8 +26,7 @@ static const char *const names[LOCKS] = { "mutex", "fair", "write", "permit" };
 
 static void go_inside(hf_client *client, int i, int life)
 {
-    hf_lock_options options = { HF_LOCK_OPTIONS_INIT, .mode = modes[i],
-                                .limit = modes[i] == HF_PERMIT };
+    hf_lock_options options = HF_LOCK_OPTIONS(.mode = modes[i], .limit = modes[i] == HF_PERMIT);
     hf_hold *hold;
     int code = hf_lock(client, names[i], 20000, &options, &hold);
     if (code != HF_OK)
@@ -47,15 +46,15 @@ static void work(void *arg)
 {
     int life = *(int *)arg;
     unsigned seed = (unsigned)life;
-    hf_client_options options = { HF_CLIENT_OPTIONS_INIT,
-                                  .driver = life % 3 ? HF_DRIVE_THREAD : HF_DRIVE_MYSELF };
+    hf_client_options options =
+        HF_CLIENT_OPTIONS(.driver = life % 3 ? HF_DRIVE_THREAD : HF_DRIVE_MYSELF);
     hf_client *client;
     if (hf_open(&client, mix_url(directory), &options) != HF_OK)
         FAIL("%s", hf_last_error()->text);
     for (;;) {
         go_inside(client, rand_r(&seed) % LOCKS, life);
         if (rand_r(&seed) % 8 == 0) {
-            hf_lock_options reader = { HF_LOCK_OPTIONS_INIT, .mode = HF_READ };
+            hf_lock_options reader = HF_LOCK_OPTIONS(.mode = HF_READ);
             hf_hold *hold;
             CHECK_INT(hf_lock(client, "write", 20000, &reader, &hold), HF_OK);
             CHECK_INT(hf_unlock(hold), HF_OK);

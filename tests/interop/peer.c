@@ -90,8 +90,8 @@ static int take(struct worker *worker, const char *name, int64_t wait_ms,
 
 static void lock(struct worker *worker, char **word)
 {
-    hf_lock_options options = { HF_LOCK_OPTIONS_INIT, .mode = mode_of(word[1]),
-                                .lease_ms = number_of(word[4]) };
+    hf_lock_options options =
+        HF_LOCK_OPTIONS(.mode = mode_of(word[1]), .lease_ms = number_of(word[4]));
 
     answer_code(worker, take(worker, word[2], number_of(word[3]), &options));
 }
@@ -99,7 +99,7 @@ static void lock(struct worker *worker, char **word)
 /* Waits for ever, and answers the token. */
 static void fence(struct worker *worker, char **word)
 {
-    hf_lock_options options = { HF_LOCK_OPTIONS_INIT, .lease_ms = number_of(word[2]) };
+    hf_lock_options options = HF_LOCK_OPTIONS(.lease_ms = number_of(word[2]));
     char text[24];
     int code = take(worker, word[1], HF_FOREVER, &options);
 
@@ -214,7 +214,7 @@ static int enter(const char *kind, const char *name, hf_hold **hold)
     *hold = NULL;
     if (strcmp(kind, "unit") == 0)
         return hf_counter_take(client, name, 1, HF_FOREVER);
-    hf_lock_options options = { HF_LOCK_OPTIONS_INIT, .mode = mode_of(kind) };
+    hf_lock_options options = HF_LOCK_OPTIONS(.mode = mode_of(kind));
     return hf_lock(client, name, HF_FOREVER, &options, hold);
 }
 
@@ -271,7 +271,7 @@ static bool visit(const struct worker *worker, const char *directory, int64_t mo
 
 static void park(const struct worker *worker, char **word)
 {
-    hf_lock_options options = { HF_LOCK_OPTIONS_INIT, .mode = HF_PERMIT };
+    hf_lock_options options = HF_LOCK_OPTIONS(.mode = HF_PERMIT);
 
     for (int64_t i = 0; i < number_of(word[3]); i++) {
         hf_hold *hold;
@@ -399,7 +399,7 @@ int main(int argc, char **argv)
 
     if (argc != 3)
         return 64;
-    hf_client_options options = { HF_CLIENT_OPTIONS_INIT, .lease_ms = number_of(argv[2]) };
+    hf_client_options options = HF_CLIENT_OPTIONS(.lease_ms = number_of(argv[2]));
     if (hf_open(&client, argv[1], &options) != HF_OK) {
         fprintf(stderr, "peer: %s\n", hf_last_error()->text);
         return 69;

@@ -144,9 +144,9 @@ void client_open(struct sim_client *client, unsigned index)
     client->clock_offset_ms = random_between(1, 1000000);
     client->clock_drift_ppm = (int)random_between(-8000, 8000);
     client->turn_us = INT64_MAX;
-    client->client = hf__client_new(&(hf_client_options){
-        HF_CLIENT_OPTIONS_INIT, .lease_ms = LEASE_MS, .owner_text = "simulated",
-        .on_event = take_event, .event_arg = client });
+    client->client =
+        hf__client_new(&HF_CLIENT_OPTIONS(.lease_ms = LEASE_MS, .owner_text = "simulated",
+                                          .on_event = take_event, .event_arg = client));
     if (!client->client)
         violation("out of memory for a client");
     hf__loop_init(&client->client->loop, read_clock, wake, client);

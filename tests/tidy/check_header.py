@@ -14,7 +14,7 @@ CASES = [
     (compiler, standard, os.path.join(ROOT, "tests", "unit", source))
     for source, compilers, standards in (
         ("test_header.c", ("gcc", "clang"), ("c99", "c11", "c17")),
-        ("test_header.cpp", ("g++", "clang++"), ("c++11", "c++17")),
+        ("test_header.cpp", ("g++", "clang++"), ("c++11", "c++17", "c++20")),
     )
     for compiler in compilers
     for standard in standards

@@ -114,8 +114,7 @@ static void turn(void)
 
 void story_begin(void)
 {
-    client = hf__client_new(&(hf_client_options){ HF_CLIENT_OPTIONS_INIT, .lease_ms = LEASE_MS,
-                                                  .owner_text = "story" });
+    client = hf__client_new(&HF_CLIENT_OPTIONS(.lease_ms = LEASE_MS, .owner_text = "story"));
     CHECK(client != NULL);
     hf__loop_init(&client->loop, read_clock, wake_loop, NULL);
     client->drive_kind = HF_DRIVE_KIND_TEST;
@@ -177,13 +176,9 @@ static void lost(void *arg, const hf_loss *loss)
 
 void ask_leased(uint64_t owner, hf_mode mode, int64_t wait_ms, int64_t lease_ms)
 {
-    hf_lock_options options = { HF_LOCK_OPTIONS_INIT,
-                                .mode = mode,
-                                .owner = owner,
-                                .lease_ms = lease_ms,
-                                .on_lost = lost,
-                                .lost_arg = player(owner),
-                                .limit = 1 };
+    hf_lock_options options =
+        HF_LOCK_OPTIONS(.mode = mode, .owner = owner, .lease_ms = lease_ms, .on_lost = lost,
+                        .lost_arg = player(owner), .limit = 1);
     CHECK_INT(hf_lock_async(client, "orders/42", wait_ms, &options, done, player(owner),
                             &player(owner)->request),
               HF_OK);

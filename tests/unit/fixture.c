@@ -189,8 +189,8 @@ static void make_client(const struct hf_engine_ops *its_ops)
                                 .release_verdict = HF_GONE,
                                 .lease_ms = FIXTURE_LEASE_MS,
                                 .answers_renewals = true };
-    fixture.client = hf__client_new(&(hf_client_options){
-        HF_CLIENT_OPTIONS_INIT, .lease_ms = FIXTURE_LEASE_MS, .owner_text = "unit" });
+    fixture.client =
+        hf__client_new(&HF_CLIENT_OPTIONS(.lease_ms = FIXTURE_LEASE_MS, .owner_text = "unit"));
     CHECK(fixture.client != NULL);
     fixture.engine = (struct hf_engine){ its_ops, &fixture.client->host };
     hf__client_set_engine(fixture.client, &fixture.engine);
@@ -251,7 +251,7 @@ int fixture_ask(const char *name, hf_mode mode, uint64_t owner, int64_t wait_ms,
                 hf_request *request)
 {
     fixture.hold = NULL;
-    hf_lock_options options = { HF_LOCK_OPTIONS_INIT, .mode = mode, .owner = owner };
+    hf_lock_options options = HF_LOCK_OPTIONS(.mode = mode, .owner = owner);
     return hf_lock_async(fixture.client, name, wait_ms, &options, done, NULL, request);
 }
 
@@ -266,7 +266,7 @@ int fixture_take(const char *name, hf_mode mode, uint64_t owner, int64_t wait_ms
 hf_hold *fixture_take_leased(const char *name, int64_t lease_ms)
 {
     hf_hold *hold = NULL;
-    hf_lock_options options = { HF_LOCK_OPTIONS_INIT, .lease_ms = lease_ms };
+    hf_lock_options options = HF_LOCK_OPTIONS(.lease_ms = lease_ms);
     fixture.leases = true;
     CHECK_INT(hf_lock(fixture.client, name, 0, &options, &hold), HF_OK);
     return hold;

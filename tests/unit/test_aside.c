@@ -101,7 +101,7 @@ TEST(what_is_no_plain_mutex_is_not_set_aside)
     CHECK(!is_aside(fixture.hold));
     CHECK_INT(fixture_take("permit", HF_PERMIT, 7, 0, NULL), HF_OK);
     CHECK(!is_aside(fixture.hold));
-    hf_lock_options options = { HF_LOCK_OPTIONS_INIT, .owner_text = "somebody" };
+    hf_lock_options options = HF_LOCK_OPTIONS(.owner_text = "somebody");
     CHECK_INT(hf_lock(fixture.client, "text", 0, &options, &hold), HF_OK);
     fixture_turn();
     CHECK(!is_aside(hold));
@@ -111,7 +111,7 @@ TEST(its_owner_nests_in_it)
 {
     begin(0);
     hf_hold *outer = take("a", 7);
-    hf_lock_options options = { HF_LOCK_OPTIONS_INIT, .owner = 7 };
+    hf_lock_options options = HF_LOCK_OPTIONS(.owner = 7);
     hf_hold *inner;
     CHECK_INT(hf_lock(fixture.client, "a", 0, &options, &inner), HF_OK);
     CHECK_INT(fixture.attempts, 1);
@@ -177,7 +177,7 @@ TEST(who_was_fetched_in_between_has_its_old_place_in_the_line)
     begin(0);
     hf_hold *holds[2], *inner;
     take_two(holds);
-    hf_lock_options options = { HF_LOCK_OPTIONS_INIT, .owner = 1 };
+    hf_lock_options options = HF_LOCK_OPTIONS(.owner = 1);
     CHECK_INT(hf_lock(fixture.client, hf_hold_name(holds[0]), 0, &options, &inner), HF_OK);
     fixture_turn();
     CHECK(is_aside(holds[0]) && is_aside(holds[1]));
@@ -199,7 +199,7 @@ static void count_loss(void *arg, const hf_loss *loss)
 static hf_hold *take_telling(const char *name)
 {
     hf_hold *hold = NULL;
-    hf_lock_options options = { HF_LOCK_OPTIONS_INIT, .owner = 7, .on_lost = count_loss };
+    hf_lock_options options = HF_LOCK_OPTIONS(.owner = 7, .on_lost = count_loss);
     CHECK_INT(hf_lock(fixture.client, name, 0, &options, &hold), HF_OK);
     fixture_turn();
     return hold;
@@ -368,7 +368,7 @@ static void use_locks(void *arg)
     for (unsigned round = 0; round < ROUNDS / NAMES; round++) {
         for (unsigned i = 0; i < NAMES; i++) {
             char name[24];
-            hf_lock_options options = { HF_LOCK_OPTIONS_INIT, .owner = owner };
+            hf_lock_options options = HF_LOCK_OPTIONS(.owner = owner);
             snprintf(name, sizeof name, "%u/%u", (unsigned)owner, i);
             CHECK_INT(hf_lock(fixture.client, name, HF_FOREVER, &options, &holds[i]), HF_OK);
             if (i % 3 == 0) {

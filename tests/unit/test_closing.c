@@ -37,7 +37,7 @@ TEST(a_question_that_is_out_ends_with_the_client)
 static hf_hold *take(hf_mode mode)
 {
     hf_hold *hold = NULL;
-    hf_lock_options options = { HF_LOCK_OPTIONS_INIT, .mode = mode, .owner = 7 };
+    hf_lock_options options = HF_LOCK_OPTIONS(.mode = mode, .owner = 7);
     CHECK_INT(hf_lock(fixture.client, "a", HF_FOREVER, &options, &hold), HF_OK);
     return hold;
 }
@@ -85,7 +85,7 @@ TEST(who_waits_in_line_behind_silence_is_told_and_does_not_ask)
     fixture.client->patience_ms = 200;
     fixture.attempt_verdict = HF_NO_ANSWER;
     for (uint64_t owner = 1; owner <= 2; owner++) {
-        hf_lock_options options = { HF_LOCK_OPTIONS_INIT, .owner = owner };
+        hf_lock_options options = HF_LOCK_OPTIONS(.owner = owner);
         CHECK_INT(
             hf_lock_async(fixture.client, "a", HF_FOREVER, &options, hear_the_end, &told, NULL),
             HF_OK);

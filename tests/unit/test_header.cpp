@@ -9,13 +9,13 @@ static bool visit(void *arg, const hf_entry *entry)
 
 int main()
 {
-    hf_lock_options options = hf_lock_options();
+    const hf_client_options client_options = HF_CLIENT_OPTIONS_INIT;
+    hf_lock_options options = HF_LOCK_OPTIONS_INIT;
     hf_client *client = nullptr;
     hf_hold *hold = nullptr;
 
-    options.size = sizeof(options);
     options.mode = HF_WRITE;
-    if (hf_open(&client, nullptr, nullptr) != HF_OK)
+    if (hf_open(&client, nullptr, &client_options) != HF_OK)
         return hf_last_error()->code;
     if (hf_lock(client, "name", HF_FOREVER, &options, &hold) == HF_OK)
         hf_unlock(hold);

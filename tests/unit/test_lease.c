@@ -47,8 +47,8 @@ static void keep_reason(void *arg, const hf_loss *loss)
 static hf_hold *take_telling(const char *name, uint64_t owner, const char **reason)
 {
     hf_hold *hold = NULL;
-    hf_lock_options options = { HF_LOCK_OPTIONS_INIT, .owner = owner, .on_lost = keep_reason,
-                                .lost_arg = reason };
+    hf_lock_options options =
+        HF_LOCK_OPTIONS(.owner = owner, .on_lost = keep_reason, .lost_arg = reason);
     CHECK_INT(hf_lock(fixture.client, name, HF_FOREVER, &options, &hold), HF_OK);
     return hold;
 }

@@ -353,9 +353,7 @@ static unsigned nodes_in_use(void)
 static void lock_and_unlock(hf_client *client, const char *name, hf_mode mode)
 {
     hf_hold *hold;
-    CHECK_INT(hf_lock(client, name, HF_FOREVER,
-                      &(hf_lock_options){ HF_LOCK_OPTIONS_INIT, .mode = mode }, &hold),
-              HF_OK);
+    CHECK_INT(hf_lock(client, name, HF_FOREVER, &HF_LOCK_OPTIONS(.mode = mode), &hold), HF_OK);
     CHECK_INT(hf_unlock(hold), HF_OK);
 }
 

@@ -7,7 +7,7 @@
 static hf_hold *take(hf_mode mode)
 {
     hf_hold *hold = NULL;
-    hf_lock_options options = { HF_LOCK_OPTIONS_INIT, .mode = mode, .owner = 7 };
+    hf_lock_options options = HF_LOCK_OPTIONS(.mode = mode, .owner = 7);
     CHECK_INT(hf_lock(fixture.client, "a", HF_FOREVER, &options, &hold), HF_OK);
     return hold;
 }
@@ -121,7 +121,7 @@ TEST(a_raise_behind_silence_ends_in_its_own_time)
 {
     fixture_begin();
     hf_hold *hold = lowered_in_silence(), *write;
-    hf_lock_options options = { HF_LOCK_OPTIONS_INIT, .mode = HF_WRITE, .owner = 7 };
+    hf_lock_options options = HF_LOCK_OPTIONS(.mode = HF_WRITE, .owner = 7);
     CHECK_INT(hf_upgrade(hold, 0), HF_BUSY);
     CHECK_INT(hf_lock(fixture.client, "a", 0, &options, &write), HF_BUSY);
     CHECK_INT(passed_ms(), 0);

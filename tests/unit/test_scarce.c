@@ -149,7 +149,7 @@ static void give_back_what_is_told(void *arg)
 static hf_hold *take_as(const char *name, uint64_t owner, hf_lost_cb *on_lost)
 {
     hf_hold *hold;
-    hf_lock_options options = { HF_LOCK_OPTIONS_INIT, .owner = owner, .on_lost = on_lost };
+    hf_lock_options options = HF_LOCK_OPTIONS(.owner = owner, .on_lost = on_lost);
     CHECK_INT(hf_lock(fixture.client, name, HF_FOREVER, &options, &hold), HF_OK);
     return hold;
 }

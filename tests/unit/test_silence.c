@@ -111,8 +111,7 @@ TEST(what_is_lost_keeps_its_name_while_it_is_told)
 {
     fixture_begin_here();
     hf_hold *hold = NULL;
-    hf_lock_options options = { HF_LOCK_OPTIONS_INIT, .on_lost = give_back_at_once,
-                                .lost_arg = &hold };
+    hf_lock_options options = HF_LOCK_OPTIONS(.on_lost = give_back_at_once, .lost_arg = &hold);
     CHECK_INT(hf_lock(fixture.client, "a", 0, &options, &hold), HF_OK);
     fixture.lost = true;
     hf__holds_recheck(&fixture.client->host, "it was broken");
@@ -255,7 +254,7 @@ TEST(nobody_nests_in_what_is_being_detached)
     char key[HF_OWNER_KEY_SIZE];
     fixture_begin();
     fixture.leases = true;
-    hf_lock_options options = { HF_LOCK_OPTIONS_INIT, .owner = 7, .lease_ms = LEASE_MS };
+    hf_lock_options options = HF_LOCK_OPTIONS(.owner = 7, .lease_ms = LEASE_MS);
     CHECK_INT(hf_lock(fixture.client, "a", 0, &options, &met_in_detaching), HF_OK);
     struct hf_timer timer;
     hf__timer_init(&timer, nest);

@@ -13,8 +13,8 @@ static void keep_loss(void *arg, const hf_loss *loss)
 static hf_hold *take_leased(struct answer *loss, int64_t lease_ms)
 {
     hf_hold *hold = NULL;
-    hf_lock_options options = { HF_LOCK_OPTIONS_INIT, .lease_ms = lease_ms, .on_lost = keep_loss,
-                                .lost_arg = loss };
+    hf_lock_options options =
+        HF_LOCK_OPTIONS(.lease_ms = lease_ms, .on_lost = keep_loss, .lost_arg = loss);
     fixture.leases = true;
     CHECK_INT(hf_lock(fixture.client, "leased", HF_FOREVER, &options, &hold), HF_OK);
     fixture.leases = false;

@@ -111,8 +111,8 @@ static void do_something(unsigned what, const char *name)
         break;
     case 1:
         CHECK_INT(hf_lock_async(fixture.client, name, HF_FOREVER,
-                                &(hf_lock_options){ HF_LOCK_OPTIONS_INIT }, wait_for_answer,
-                                &answer, NULL),
+                                &(hf_lock_options)HF_LOCK_OPTIONS_INIT, wait_for_answer, &answer,
+                                NULL),
                   HF_OK);
         EVENTUALLY(answer.calls == 1, SOON_MS);
         break;

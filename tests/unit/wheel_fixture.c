@@ -10,7 +10,7 @@ __attribute__((constructor)) static void keep_descriptors(void)
 hf_hold *take_as(const char *name, uint64_t owner)
 {
     hf_hold *hold = NULL;
-    hf_lock_options options = { HF_LOCK_OPTIONS_INIT, .owner = owner };
+    hf_lock_options options = HF_LOCK_OPTIONS(.owner = owner);
     CHECK_INT(hf_lock(fixture.client, name, HF_FOREVER, &options, &hold), HF_OK);
     return hold;
 }
@@ -53,7 +53,7 @@ void keep_answer(void *arg, int code, hf_hold *hold, const hf_error *error)
 
 void request(struct answer *answer, const char *name)
 {
-    hf_lock_options options = { HF_LOCK_OPTIONS_INIT, .owner = OWNER };
+    hf_lock_options options = HF_LOCK_OPTIONS(.owner = OWNER);
     CHECK_INT(hf_lock_async(fixture.client, name, HF_FOREVER, &options, keep_answer, answer, NULL),
               HF_OK);
 }
