@@ -13,6 +13,7 @@ struct parser {
     struct hf_url *url;
     char *at; /* in url->storage */
     hf_error *error;
+    bool cut_short; /* an '@' stands behind the authority: the password may have ended it */
 };
 
 static const char *find(const char *from, char mark, const char *end)
@@ -34,11 +35,13 @@ static const char *secret_colon(const char *text, const char *end)
 }
 
 /* A slip, such as a "//" that is left out, must not show what was meant as a password; what is none
- * may well be hidden with it. */
+ * may well be hidden with it. A user alone may be meant as one. */
 static void redact_strictly(char *to, size_t size, const char *text)
 {
-    const char *at_sign = strrchr(text, '@');
+    const char *at_sign = strrchr(text, '@'), *authority = strstr(text, "://");
     const char *colon = at_sign ? secret_colon(text, at_sign) : NULL;
+    if (!colon && authority && at_sign && authority + 3 <= at_sign && authority[3] != '/')
+        colon = authority + 2;
     if (colon)
         snprintf(to, size, "%.*s***%s", (int)(colon + 1 - text), text, at_sign);
     else
@@ -118,8 +121,8 @@ static void redact_options(char *text)
     }
 }
 
-/* A URL of one server, in a list of them: what may be shown of it, before and after the password;
- * without one, all is before. */
+/* A URL of one server, in a list of them: what may be shown of it, up to `colon` and from `at_sign`
+ * on; without a user, all may be. */
 struct list_part {
     const char *text, *colon, *at_sign, *end;
 };
@@ -151,6 +154,8 @@ static bool read_part(struct list_part *part)
         return is_place(authority, part->end);
     part->at_sign = at_sign;
     part->colon = find(authority, ':', at_sign);
+    if (!part->colon)
+        part->colon = authority - 1;
     return !find(authority, '/', at_sign) && is_place(at_sign + 1, part->end);
 }
 
@@ -192,6 +197,11 @@ static void redact_user(struct hf_url *url, const char *text)
     const char *colon = authority ? strchr(authority + 3, ':') : NULL;
     const char *at_sign = colon ? strrchr(colon, '@') : NULL;
     size_t length = strlen(text);
+    /* A password may stand where the user belongs. */
+    if (authority && !at_sign) {
+        at_sign = find(authority, '@', authority + 3 + strcspn(authority + 3, "/?"));
+        colon = authority + 2;
+    }
     if (redact_list(url, text))
         return;
     if (!at_sign) {
@@ -218,12 +228,19 @@ static int parse_scheme(struct parser *parser)
     return HF_OK;
 }
 
+/* What looks like a wrong host may be the begin of a password. */
+static const char *slip(const struct parser *parser, const char *otherwise)
+{
+    return parser->cut_short ? "a '/' of a password is written %2F, and a '?' %3F; not so"
+                             : otherwise;
+}
+
 static int parse_port(struct parser *parser, char *text, uint16_t *ret)
 {
     char *end;
     unsigned long port = strtoul(text, &end, 10);
     if (!isdigit((unsigned char)*text) || *end || port == 0 || port > 65535)
-        return complain(parser, text, "a port is a number from 1 to 65535; not so");
+        return complain(parser, text, slip(parser, "a port is a number from 1 to 65535; not so"));
     *ret = (uint16_t)port;
     return HF_OK;
 }
@@ -242,6 +259,14 @@ static int check_host(const struct parser *parser, const char *text)
     return HF_OK;
 }
 
+/* "fe80::1%25eth0" is how a URL has the zone of an address (RFC 6874). */
+static void decode_zone(char *address)
+{
+    char *zone = strstr(address, "%25");
+    if (zone && zone[3])
+        memmove(zone + 1, zone + 3, strlen(zone + 3) + 1);
+}
+
 static int parse_host(struct parser *parser, char *text)
 {
     struct hf_url *url = parser->url;
@@ -258,6 +283,7 @@ static int parse_host(struct parser *parser, char *text)
                             "an IPv6 address ends with ']', and maybe a port, after '['");
         port = close[1] ? close + 2 : NULL;
         *close = 0;
+        decode_zone(text + 1);
         host->name = text + 1;
     } else {
         char *colon = strchr(text, ':');
@@ -267,7 +293,7 @@ static int parse_host(struct parser *parser, char *text)
         host->name = text;
     }
     if (!*host->name)
-        return complain(parser, text, "a host is missing");
+        return complain(parser, text, slip(parser, "a host is missing"));
     url->host_count++;
     return port ? parse_port(parser, port, &host->port) : HF_OK;
 }
@@ -381,6 +407,17 @@ static int parse_options(struct parser *parser, char *text)
     return HF_OK;
 }
 
+/* A newline comes from a file that the URL was read from. */
+static int check_characters(const struct parser *parser)
+{
+    for (const char *at = parser->at; *at; at++)
+        if ((unsigned char)*at < ' ' || *at == 0x7f)
+            return complain(parser, at,
+                            at[1] ? "no blank or control character is part of a URL; one is"
+                                  : "no newline or control character ends a URL; one is");
+    return HF_OK;
+}
+
 int hf__url_parse(struct hf_url *url, const char *text, hf_error *error)
 {
     memset(url, 0, sizeof *url);
@@ -392,7 +429,7 @@ int hf__url_parse(struct hf_url *url, const char *text, hf_error *error)
     redact_user(url, text);
     redact_options(url->redacted);
     memcpy(url->storage, text, length + 1);
-    if (parse_scheme(&parser) != HF_OK)
+    if (check_characters(&parser) != HF_OK || parse_scheme(&parser) != HF_OK)
         return HF_EINVAL;
     char *options = cut(parser.at, '?');
     char *path = parser.at;
@@ -405,6 +442,9 @@ int hf__url_parse(struct hf_url *url, const char *text, hf_error *error)
         char *copy = url->storage + HF_URL_MAX + (path + 2 - url->storage);
         memcpy(copy, path + 2, authority);
         copy[authority] = 0;
+        const char *end = text + length;
+        parser.cut_short =
+            !strchr(copy, '@') && find(text + (path + 2 - url->storage) + authority, '@', end);
         path += 2 + authority;
         if (parse_authority(&parser, copy) != HF_OK)
             return HF_EINVAL;
@@ -415,6 +455,12 @@ int hf__url_parse(struct hf_url *url, const char *text, hf_error *error)
     if (!is_list && decode(&parser, path) != HF_OK)
         return HF_EINVAL;
     return options ? parse_options(&parser, options) : HF_OK;
+}
+
+void hf__url_write_place(char *text, size_t size, const char *host, unsigned port)
+{
+    bool brackets = strchr(host, ':') != NULL;
+    snprintf(text, size, "%s%.200s%s:%u", brackets ? "[" : "", host, brackets ? "]" : "", port);
 }
 
 const char *hf__url_option(struct hf_url *url, const char *key, const char *fallback)

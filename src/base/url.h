@@ -41,6 +41,9 @@ int hf__url_parse(struct hf_url *url, const char *text, hf_error *error);
 __attribute__((format(printf, 3, 4))) int hf__url_refuse(const struct hf_url *url, hf_error *error,
                                                          const char *format, ...);
 
+/* host:port for people, with brackets around an IPv6 address. */
+void hf__url_write_place(char *text, size_t size, const char *host, unsigned port);
+
 /* The value of an option, or `fallback`; marks it as used. */
 const char *hf__url_option(struct hf_url *url, const char *key, const char *fallback);
 

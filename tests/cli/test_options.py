@@ -256,5 +256,21 @@ def a_password_shows_in_no_message(box):
         assert 's3cret' not in result.err + result.out, result
 
 
+@test
+def password_in_the_wrong_place_is_not_shown(box):
+    need_redis_engine()
+    for url in ('redis://geheim@127.0.0.1:1', 'redis://geheim/x@127.0.0.1:1',
+                'redis+unix:u:geheim@/x', 'redis://u:geh/geheim@127.0.0.1:1'):
+        told = box.run('-e', url, 'try', 'a', 'true')
+        equal(told.code, 64, url)
+        assert 'geheim' not in told.err and told.err, told.err
+
+
+@test
+def address_is_shown_in_brackets(box):
+    need_redis_engine()
+    contains(box.run('-e', 'redis://[::1]:1', 'try', 'a', 'true').err, 'Redis at [::1]:1: ')
+
+
 if __name__ == '__main__':
     main()

@@ -149,6 +149,40 @@ TEST(secrets_are_not_shown)
     CHECK(!strstr(error.text, "geheim"));
 }
 
+TEST(password_with_a_raw_slash_is_refused_with_its_escape)
+{
+    refuse("redis://me:geh/eim@host/0", "a '/' of a password is written %2F");
+    CHECK(!strstr(error.text, "geh") && !strstr(error.text, "eim"));
+    refuse("redis://:geh/eim@host", "a '/' of a password is written %2F");
+    refuse("redis://me:geh?eim@host", "a '?' %3F");
+    refuse("redis://host:/path", "a port is a number");
+}
+
+TEST(control_characters_are_refused)
+{
+    refuse("redis://host/0\n", "no newline or control character ends a URL; one is at position 15");
+    refuse("local:?ns=a\tb",
+           "no blank or control character is part of a URL; one is at position 12");
+}
+
+TEST(zone_of_an_address_is_decoded)
+{
+    parse("redis://[fe80::1%25eth0]:7000");
+    CHECK_STR(url.hosts[0].name, "fe80::1%eth0");
+    CHECK_INT(url.hosts[0].port, 7000);
+    parse("redis://[fe80::1%eth0]");
+    CHECK_STR(url.hosts[0].name, "fe80::1%eth0");
+}
+
+TEST(place_of_an_address_has_brackets)
+{
+    char text[60];
+    hf__url_write_place(text, sizeof text, "::1", 2181);
+    CHECK_STR(text, "[::1]:2181");
+    hf__url_write_place(text, sizeof text, "host", 6379);
+    CHECK_STR(text, "host:6379");
+}
+
 TEST(each_password_of_a_list_is_hidden)
 {
     parse("quorum:redis://:pw1@127.0.0.1:1,rediss://[::1]:2/3,redis://u:pw%2c@h-3.x?timeout=1");
@@ -193,7 +227,15 @@ TEST(slips_show_no_password)
     }
     parse("redis://user@host");
     hf__url_refuse(&url, &error, "a user needs a password");
-    CHECK_STR(error.text, "URL \"redis://user@host\": a user needs a password");
+    CHECK_STR(error.text, "URL \"redis://***@host\": a user needs a password");
+    CHECK_STR(url.redacted, "redis://***@host");
+    parse("redis://secret@host:6379/2?timeout=500");
+    CHECK_STR(url.redacted, "redis://***@host:6379/2?timeout=500");
+    parse("quorum:redis://secret@a,redis://b,redis://:pw@c");
+    CHECK_STR(url.redacted, "quorum:redis://***@a,redis://b,redis://:***@c");
+    parse("redis://secret/more@host");
+    hf__url_refuse(&url, &error, "no");
+    CHECK(!strstr(error.text, "secret"));
     parse("local:/srv/a@b");
     CHECK_STR(url.redacted, "local:/srv/a@b");
 }

@@ -49,7 +49,7 @@ static struct redis *node_at(struct cluster *cluster, const char *host, unsigned
     snprintf(node->host, sizeof node->host, "%s", host);
     node->settings.place.host = node->host;
     node->settings.place.port = port;
-    snprintf(node->settings.shown, sizeof node->settings.shown, "%.250s:%u", host, port);
+    hf__url_write_place(node->settings.shown, sizeof node->settings.shown, host, port);
     cluster->nodes[cluster->node_count++] = node;
     return node;
 }

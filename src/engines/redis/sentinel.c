@@ -91,8 +91,10 @@ static void found(struct connection *connection, const redisReply *reply)
     *place = settings->place;
     place->host = connection->master_host;
     place->port = port;
-    snprintf(settings->shown, sizeof settings->shown, "%.180s:%u (master \"%.60s\")", place->host,
-             place->port, settings->master);
+    char shown[REDIS_HOST_SIZE];
+    hf__url_write_place(shown, sizeof shown, place->host, place->port);
+    snprintf(settings->shown, sizeof settings->shown, "%.190s (master \"%.60s\")", shown,
+             settings->master);
     hf__stream_close(connection->stream);
     connection->stream = NULL;
     hf__timer_stop(loop_of(connection), &connection->limit);

@@ -73,7 +73,7 @@ static int read_place(struct redis_settings *settings, struct hf_url *url, hf_er
     if (strcmp(url->scheme, "redis+unix") == 0) {
         place->path = url->path;
         snprintf(settings->shown, sizeof settings->shown, "%.250s", url->path);
-        if (url->host_count || !*url->path)
+        if (url->host_count || *url->path != '/')
             return hf__url_refuse(url, error,
                                   "redis+unix:///path names the socket's path, and no host");
         /* What the kernel has room for. */
@@ -90,7 +90,7 @@ static int read_place(struct redis_settings *settings, struct hf_url *url, hf_er
                               url->scheme);
     place->host = url->host_count ? url->hosts[0].name : "127.0.0.1";
     place->port = url->host_count && url->hosts[0].port ? url->hosts[0].port : REDIS_PORT;
-    snprintf(settings->shown, sizeof settings->shown, "%.250s:%u", place->host, place->port);
+    hf__url_write_place(settings->shown, sizeof settings->shown, place->host, place->port);
     return HF_OK;
 }
 
