@@ -545,6 +545,7 @@ typedef struct hf_remark {
     const char *value;       /* of a plain fact; NULL: this is a danger */
     const char *consequence; /* of a danger: what may come of it ... */
     const char *cure;        /* ... and what to do about it; else NULL */
+    const char *id;          /* of a danger: its name, the same in all later versions; else NULL */
 } hf_remark;
 
 /* Return false to stop. Runs on the calling thread, inside hf_examine; may call the library. The

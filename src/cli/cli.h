@@ -46,7 +46,7 @@ struct cli_settings {
     bool watch, yes;
     /* bench. */
     bool quick;
-    /* torture; its hooks are in `names`. */
+    /* torture; its hooks are in `names`, as are the findings that doctor ignores. */
     int64_t time_ms, clients, lease_ms, rate, seed;
     char *faults, *history, *html, *check, *sandbox;
     bool list;

@@ -31,6 +31,11 @@ static void print_fact(struct cli_doctor *doctor, const char *key, const char *v
 }
 
 /* JSON is one array, printed as things are found. */
+static bool has_printed(const struct cli_doctor *doctor)
+{
+    return doctor->facts + doctor->findings + doctor->ignored > 0;
+}
+
 void cli_doctor_fact(struct cli_doctor *doctor, const char *key, const char *format, ...)
 {
     char text[1024];
@@ -40,7 +45,7 @@ void cli_doctor_fact(struct cli_doctor *doctor, const char *key, const char *for
     vsnprintf(text, sizeof(text), format, args);
     va_end(args);
     if (doctor->session->settings->json) {
-        printf("%s{\"fact\":", doctor->facts + doctor->findings ? ",\n" : "[\n");
+        printf("%s{\"fact\":", has_printed(doctor) ? ",\n" : "[\n");
         cli_json_string(stdout, key, strlen(key));
         fputs(",\"value\":", stdout);
         cli_json_string(stdout, text, strlen(text));
@@ -51,27 +56,49 @@ void cli_doctor_fact(struct cli_doctor *doctor, const char *key, const char *for
     doctor->facts++;
 }
 
-void cli_doctor_finding(struct cli_doctor *doctor, const char *what, const char *consequence,
-                        const char *cure)
+static bool is_ignored(const struct cli_doctor *doctor, const char *id)
 {
-    const char *const keys[] = { "finding", "consequence", "cure" };
-    const char *const texts[] = { what, consequence, cure };
+    const struct cli_settings *settings = doctor->session->settings;
+
+    for (unsigned i = 0; i < settings->name_count; i++)
+        if (strcmp(settings->names[i], id) == 0)
+            return true;
+    return false;
+}
+
+static void print_finding_json(const struct cli_doctor *doctor, const char *const texts[4],
+                               bool ignored)
+{
+    static const char *const keys[] = { "finding", "consequence", "cure", "id" };
+
+    fputs(has_printed(doctor) ? ",\n" : "[\n", stdout);
+    for (int i = 0; i < 4; i++) {
+        printf("%s\"%s\":", i ? "," : "{", ignored && i == 0 ? "ignored" : keys[i]);
+        cli_json_string(stdout, texts[i], strlen(texts[i]));
+    }
+    putchar('}');
+}
+
+/* An engine that gives no name cannot be told to be silent. */
+void cli_doctor_finding(struct cli_doctor *doctor, const char *id, const char *what,
+                        const char *consequence, const char *cure)
+{
+    const char *const texts[] = { what, consequence, cure, id ? id : "" };
+    bool ignored = id && is_ignored(doctor, id);
+    FILE *out = doctor->told ? doctor->told : stdout;
 
     if (doctor->session->settings->json) {
-        fputs(doctor->facts + doctor->findings ? ",\n" : "[\n", stdout);
-        for (int i = 0; i < 3; i++) {
-            printf("%s\"%s\":", i ? "," : "{", keys[i]);
-            cli_json_string(stdout, texts[i], strlen(texts[i]));
-        }
-        putchar('}');
-    } else {
-        FILE *out = doctor->told ? doctor->told : stdout;
+        print_finding_json(doctor, texts, ignored);
+    } else if (!ignored) {
         fputc('\n', out);
         cli_say(out, "\n", "FINDING        %s", what);
         cli_say(out, "\n", "  consequence  %s", consequence);
         cli_say(out, "\n", "  cure         %s", cure);
+        if (id)
+            cli_say(out, "\n", "  id           %s", id);
     }
-    doctor->findings++;
+    doctor->findings += !ignored;
+    doctor->ignored += ignored;
 }
 
 /* What was found stands behind all facts, and is counted. */
@@ -82,9 +109,11 @@ static void print_findings(struct cli_doctor *doctor, bool is_whole)
         fwrite(doctor->text, 1, doctor->length, stdout);
         free(doctor->text);
     }
+    if (doctor->ignored)
+        printf("\n%u finding%s ignored.\n", doctor->ignored, cli_plural(doctor->ignored));
     if (doctor->findings)
         printf("\n%u finding%s.\n", doctor->findings, cli_plural(doctor->findings));
-    else if (is_whole)
+    else if (is_whole && !doctor->ignored)
         puts("\nNothing endangers locks here, as far as can be seen.");
 }
 
@@ -117,7 +146,8 @@ static int measure_as(struct cli_doctor *doctor, const char *name)
         if (code == HF_OK)
             code = hf_unlock(hold);
         if (code == HF_LOST) {
-            cli_doctor_finding(doctor, "a lock was lost at once that nobody else had asked for",
+            cli_doctor_finding(doctor, "lost-at-once",
+                               "a lock was lost at once that nobody else had asked for",
                                "no lock here is sure to keep anybody out",
                                "mend what else was found, and look again");
             return HF_OK;
@@ -164,7 +194,7 @@ static void print_capabilities(struct cli_doctor *doctor)
                                      names[i]);
     cli_doctor_fact(doctor, "can do", "%s", text);
     if (!(caps & HF_CAP_TOKEN))
-        cli_doctor_finding(doctor, "there are no fencing tokens",
+        cli_doctor_finding(doctor, "no-tokens", "there are no fencing tokens",
                            "a holder that pauses too long can write after it lost the lock",
                            "use an engine with tokens for what must not be written twice, and "
                            "leave out fence=off");
@@ -196,7 +226,8 @@ static void check_holder(struct cli_doctor *doctor, const hf_entry *entry)
         return;
     snprintf(what, sizeof(what), "pid %" PRId64 " holds '%.200s' and is stopped", entry->pid,
              entry->name);
-    cli_doctor_finding(doctor, what, "nobody else gets the lock until it goes on or dies",
+    cli_doctor_finding(doctor, "holder-stopped", what,
+                       "nobody else gets the lock until it goes on or dies",
                        "continue it (kill -CONT), or take the lock away with: holdfast break");
 }
 
@@ -209,7 +240,7 @@ static void check_waiter(struct cli_doctor *doctor, const hf_entry *entry)
     cli_duration_format(age, sizeof(age), entry->since_ms);
     snprintf(what, sizeof(what), "pid %" PRId64 " has waited %s for '%.200s'", entry->pid, age,
              entry->name);
-    cli_doctor_finding(doctor, what, "it may be waiting for somebody who waits for it",
+    cli_doctor_finding(doctor, "long-wait", what, "it may be waiting for somebody who waits for it",
                        "see who holds it with: holdfast show; give waits a limit with -w");
 }
 
@@ -236,8 +267,8 @@ static int check_locks(struct cli_doctor *doctor)
                             ? ""
                             : ", of what holdfast took or waits for");
     if (code == HF_EKIND && doctor->name) {
-        cli_doctor_finding(doctor, hf_last_error()->text, "no lock of this name is granted",
-                           "give one of the two another name");
+        cli_doctor_finding(doctor, "another-kind", hf_last_error()->text,
+                           "no lock of this name is granted", "give one of the two another name");
         code = HF_OK;
     }
     cli_picture_release(&picture);
@@ -253,7 +284,7 @@ static void check_clock(struct cli_doctor *doctor)
     clock_gettime(CLOCK_REALTIME, &now);
     if (now.tv_sec < 1577836800)
         cli_doctor_finding(
-            doctor, "the system's clock is before the year 2020",
+            doctor, "clock-before-2020", "the system's clock is before the year 2020",
             "after the loss of the state file, tokens could fall back below older ones",
             "set the clock, with NTP for example");
 }
@@ -266,7 +297,7 @@ static void check_environment(struct cli_doctor *doctor)
     if (hidden)
         cli_url_hide_password(hidden);
     if (hidden && strcmp(hidden, url) != 0)
-        cli_doctor_finding(doctor, "$HOLDFAST_URL contains a password",
+        cli_doctor_finding(doctor, "password-in-environment", "$HOLDFAST_URL contains a password",
                            "every process of this user, and their crash dumps, can read it",
                            "put the URL into a file of mode 0600 and use --url-file");
     free(hidden);
@@ -311,9 +342,9 @@ static int examine(struct cli_doctor *doctor)
     cli_doctor_fact(doctor, "store", "%s", hf_url(doctor->session->client));
     print_capabilities(doctor);
     cli_doctor_check_file(doctor);
-    findings = doctor->findings;
+    findings = doctor->findings + doctor->ignored;
     code = cli_doctor_check_store(doctor);
-    doctor->store_findings = doctor->findings - findings;
+    doctor->store_findings = doctor->findings + doctor->ignored - findings;
     doctor->session->muted = true; /* our own locks are no news */
     if (code == HF_OK)
         code = try_lock(doctor);

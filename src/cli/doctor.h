@@ -12,7 +12,8 @@ struct cli_doctor {
     struct cli_session *session;
     const char *name; /* the locks that are looked at; NULL: all */
     unsigned facts, findings;
-    unsigned store_findings; /* those that are about the store */
+    unsigned ignored;        /* by --ignore, and not in `findings` */
+    unsigned store_findings; /* those that are about the store, ignored or not */
     /* The findings about the store that were told, and whether it is asked once more: then only
      * others are. */
     char *known[CLI_DOCTOR_KNOWN];
@@ -28,9 +29,9 @@ struct cli_doctor {
 /* A fact: what is so. */
 __attribute__((format(printf, 3, 4))) void
 cli_doctor_fact(struct cli_doctor *doctor, const char *key, const char *format, ...);
-/* A finding: what is wrong, what comes of it, what to do. */
-void cli_doctor_finding(struct cli_doctor *doctor, const char *what, const char *consequence,
-                        const char *cure);
+/* A finding: its name for --ignore, what is wrong, what comes of it, what to do. */
+void cli_doctor_finding(struct cli_doctor *doctor, const char *id, const char *what,
+                        const char *consequence, const char *cure);
 
 /* ---- doctor_file.c ---- */
 

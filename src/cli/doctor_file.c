@@ -72,7 +72,8 @@ static void check_file_system(struct cli_doctor *doctor, const char *path)
         cli_doctor_fact(doctor, "hint",
                         "on tmpfs (/run, /dev/shm) the state causes no disk writes");
     if (space < LITTLE_SPACE)
-        cli_doctor_finding(doctor, "the state file's file system is nearly full",
+        cli_doctor_finding(doctor, "disk-nearly-full",
+                           "the state file's file system is nearly full",
                            "new names can be refused (exit 69); locks that are held stay safe",
                            "free some space, or choose another directory with $HOLDFAST_DIR");
 }
@@ -91,12 +92,13 @@ static void check_permissions(struct cli_doctor *doctor, const char *path, const
                     (unsigned)file->st_mode & 07777, (unsigned)file->st_uid,
                     (unsigned)directory.st_mode & 07777, (unsigned)directory.st_uid);
     if (file->st_mode & S_IWOTH)
-        cli_doctor_finding(doctor, "everybody may write to the state file",
+        cli_doctor_finding(doctor, "file-open-to-all", "everybody may write to the state file",
                            "any user of this machine can take, break or damage every lock in it",
                            "chmod o-w the file, and share it by group with ?mode=0660");
     if ((directory.st_mode & S_IWOTH) && !(directory.st_mode & S_ISVTX))
         cli_doctor_finding(
-            doctor, "everybody may rename files in the state file's directory",
+            doctor, "directory-open-to-all",
+            "everybody may rename files in the state file's directory",
             "a replaced state file makes two lots of holders that do not see each other",
             "chmod o-w the directory, or give it the sticky bit");
 }
@@ -122,7 +124,7 @@ static void check_mode(struct cli_doctor *doctor, const char *path, const struct
              (unsigned long)wanted, (unsigned long)mode);
     snprintf(cure, sizeof(cure), "chmod %04lo %s, or say mode=%04lo", (unsigned long)wanted, path,
              (unsigned long)mode);
-    cli_doctor_finding(doctor, what,
+    cli_doctor_finding(doctor, "mode-differs", what,
                        "mode= counts when the file is made, and changes none that exists: others "
                        "may be let in, or kept out, against what it says",
                        cure);

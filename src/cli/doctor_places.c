@@ -47,14 +47,13 @@ static void tell(struct cli_doctor *doctor, const char *path, unsigned files, un
 
     cli_doctor_fact(doctor, "other store", "%s, %u namespace%s, %u client%s", path, files,
                     cli_plural(files), clients, cli_plural(clients));
-    if (clients == 0 || doctor->session->settings->quiet)
+    if (clients == 0)
         return;
     snprintf(what, sizeof(what), "%u client%s of this machine use%s another store, %s", clients,
              cli_plural(clients), clients == 1 ? "s" : "", path);
-    cli_doctor_finding(doctor, what,
+    cli_doctor_finding(doctor, "other-store", what,
                        "a lock that they hold is free in this store, so both can run at once",
-                       "use one store for all of them: the same user, HOLDFAST_DIR and URL; doctor "
-                       "--quiet leaves this finding out");
+                       "use one store for all of them: the same user, HOLDFAST_DIR and URL");
 }
 
 /* A directory that is this store's own, is missing, or has no state file is not mentioned. */
@@ -131,7 +130,8 @@ void cli_doctor_check_places(struct cli_doctor *doctor, const char *own_path)
         check_place(doctor, &own, path);
     }
     if (strncmp(own_path, "/tmp/", 5) == 0 && has_private_tmp())
-        cli_doctor_finding(doctor, "the store is in a /tmp of this service alone (PrivateTmp=)",
+        cli_doctor_finding(doctor, "private-tmp",
+                           "the store is in a /tmp of this service alone (PrivateTmp=)",
                            "processes outside of the service use another store in their own /tmp",
                            "name a directory outside of /tmp for all of them, by HOLDFAST_DIR or "
                            "the URL; RuntimeDirectory= makes one in /run");

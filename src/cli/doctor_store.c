@@ -27,7 +27,7 @@ static bool show(void *arg, const hf_remark *remark)
     if (remark->value && !doctor->asks_again) {
         cli_doctor_fact(doctor, remark->what, "%s", remark->value);
     } else if (!remark->value && !is_known(doctor, remark->what)) {
-        cli_doctor_finding(doctor, remark->what, remark->consequence, remark->cure);
+        cli_doctor_finding(doctor, remark->id, remark->what, remark->consequence, remark->cure);
         remember(doctor, remark->what);
     }
     return true;

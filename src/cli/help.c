@@ -173,6 +173,9 @@ const char cli_help_doctor[] =
     "  holdfast doctor              # where the locks are, and what endangers them\n"
     "  holdfast doctor nightly      # the same, of the locks of one name\n"
     "  holdfast doctor --json\n"
+    "  holdfast doctor --ignore aof-not-always   # a finding that is known and accepted\n"
+    "\n"
+    "      --ignore ID           leave out the finding with this id; repeatable\n"
     "\n"
     "Exit 0: all is well. 1: there are findings, each with its consequence and cure.\n";
 

@@ -63,6 +63,7 @@ static const struct option options[] = {
     { 0,   "token",       NUMBER,   AT(token),         CLI_BREAK, INT64_MAX },
     { 'y', "yes",         FLAG,     AT(yes),           CLI_BREAK | CLI_TORTURE, 0 },
     { 0,   "watch",       OPTIONAL_LENGTH, AT(watch_ms), CLI_SHOW, 0 },
+    { 0,   "ignore",      NAME,     0,                 CLI_DOCTOR, 0 },
     { 0,   "quick",       FLAG,     AT(quick),         CLI_BENCH, 0 },
     { 0,   "time",        LENGTH,   AT(time_ms),       CLI_TORTURE, 0 },
     { 0,   "clients",     COUNT,    AT(clients),       CLI_TORTURE, 64 },

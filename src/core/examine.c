@@ -43,7 +43,7 @@ void hf__examination_add(struct hf_examination *examination, const hf_remark *re
 {
     struct asked *asked = HF_CONTAINER(examination, struct asked, examination);
     size_t room = size_of(remark->what) + size_of(remark->value) + size_of(remark->consequence) +
-                  size_of(remark->cure);
+                  size_of(remark->cure) + size_of(remark->id);
     struct copied_remark *copied = hf__calloc(1, sizeof *copied + room);
     if (!copied) {
         asked->out_of_memory = true;
@@ -55,6 +55,7 @@ void hf__examination_add(struct hf_examination *examination, const hf_remark *re
     copied->remark.value = copy_string(&at, remark->value);
     copied->remark.consequence = copy_string(&at, remark->consequence);
     copied->remark.cure = copy_string(&at, remark->cure);
+    copied->remark.id = copy_string(&at, remark->id);
     *asked->end = copied;
     asked->end = &copied->next;
 }

@@ -41,7 +41,7 @@ class Patient:
         wanted = code if code is not None else 1 if findings else 0
         equal(result.code, wanted, f'the exit status; {result}')
         for each in findings:
-            assert each['consequence'] and each['cure'], each
+            assert each['consequence'] and each['cure'] and each['id'], each
         return {each['fact']: each['value'] for each in said if 'fact' in each}, findings
 
 

@@ -87,8 +87,8 @@ def doctor_another_store_of_this_user_is_named(box):
     for part in (f'1 client of this machine uses another store, {place}', 'both can run at once',
                  'HOLDFAST_DIR'):
         contains(result.out, part)
-    box.expect(0, '-q', 'doctor')
-    told = box.expect(0, '-e', f'local://{place}', '-q', 'doctor').out
+    box.expect(0, 'doctor', '--ignore', 'other-store')
+    told = box.expect(0, '-e', f'local://{place}', 'doctor', '--ignore', 'other-store').out
     assert f'other store    {place}' not in told, told
     holder.stop()
 
@@ -136,6 +136,22 @@ def loose_permissions_are_found(box):
     equal(result.code, 1, repr(result))
     for part in ('everybody may write', 'consequence', 'cure', 'chmod'):
         contains(result.out, part)
+
+
+@test
+def doctor_an_ignored_finding_is_no_finding(box):
+    box.expect(0, 'run', 'x', 'true')
+    url = 'local:?mode=0660'
+    told = box.expect(1, '-e', url, 'doctor').out
+    contains(told, 'id           mode-differs')
+    told = box.expect(0, '-e', url, 'doctor', '--ignore', 'mode-differs').out
+    contains(told, '1 finding ignored.')
+    assert 'FINDING' not in told and 'Nothing endangers' not in told, told
+    said = json.loads(box.expect(0, '-e', url, 'doctor', '--json', '--ignore', 'mode-differs').out)
+    equal([each['id'] for each in said if 'ignored' in each], ['mode-differs'])
+    equal([each for each in said if 'finding' in each], [])
+    box.expect(1, '-e', url, 'doctor', '--ignore', 'aof-off', '--ignore', 'other-store')
+    box.expect(0, '-e', url, 'doctor', '--ignore', 'aof-off', '--ignore', 'mode-differs')
 
 
 @test

@@ -32,6 +32,15 @@ def eviction_is_a_finding_where_memory_is_limited(box):
 
 
 @test
+def doctor_an_ignored_finding_of_a_server_is_no_finding(box):
+    patient = Patient(box)
+    findings = patient.see_all()[1]
+    equal([each['id'] for each in findings], ['aof-off'])
+    box.expect(1, '-e', patient.server.url, 'doctor')
+    box.expect(0, '-e', patient.server.url, 'doctor', '--ignore', 'aof-off')
+
+
+@test
 def memory_that_is_full_is_a_finding(box):
     patient = Patient(box, *DURABLE)
     patient.set('CONFIG', 'SET', 'maxmemory', '100kb')

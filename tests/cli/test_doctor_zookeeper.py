@@ -127,7 +127,7 @@ def see(box, url):
     findings = [each for each in said if 'finding' in each]
     assert result.code == (1 if findings else 0), result
     for each in findings:
-        assert each['consequence'] and each['cure'], each
+        assert each['consequence'] and each['cure'] and each['id'], each
     return ([(each['fact'], each['value']) for each in said if 'fact' in each],
             [each['finding'] for each in findings])
 

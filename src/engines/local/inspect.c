@@ -232,7 +232,8 @@ void hf__local_examine(struct hf_engine *engine, struct hf_examination *examinat
                           .what = what,
                           .consequence = "it looks for what happened 20 times a second, so it gets "
                                          "a lock, and hears of a break, up to 50 ms late",
-                          .cure = "let its user write to the directory (chmod g+w)" });
+                          .cure = "let its user write to the directory (chmod g+w)",
+                          .id = "no-socket" });
     examination->code = HF_OK;
     hf__examination_done(engine, examination);
 }

@@ -34,13 +34,14 @@ void hf__redis_fact(struct examiner *examiner, const char *what, const char *for
     remark_on(examiner, &(hf_remark){ .size = sizeof(hf_remark), .what = what, .value = value });
 }
 
-void hf__redis_danger(struct examiner *examiner, const char *what, const char *consequence,
-                      const char *cure)
+void hf__redis_danger(struct examiner *examiner, const char *id, const char *what,
+                      const char *consequence, const char *cure)
 {
     remark_on(examiner, &(hf_remark){ .size = sizeof(hf_remark),
                                       .what = what,
                                       .consequence = consequence,
-                                      .cure = cure });
+                                      .cure = cure,
+                                      .id = id });
 }
 
 static bool is_error(const redisReply *reply)
@@ -77,7 +78,7 @@ static void judge_path(struct examiner *examiner, const redisReply *reply)
     snprintf(what, sizeof what,
              "something stands between: we speak from %s to %s, the server hears from %s at %s",
              ours, theirs, from, to);
-    hf__redis_danger(examiner, what,
+    hf__redis_danger(examiner, "proxy", what,
                      "a proxy, or an address of several servers, may lead to another one without a "
                      "word: it knows nothing of locks that are held, and sync=N confirms nothing "
                      "there until the connection ends",
@@ -132,7 +133,7 @@ static void judge_clock(struct examiner *examiner, const redisReply *reply)
     snprintf(what, sizeof what, "the server's clock is %lld s %s this machine's",
              (long long)off / 1000, ahead > 0 ? "ahead of" : "behind");
     hf__redis_danger(
-        examiner, what,
+        examiner, "clock", what,
         "one of them is wrong, and will jump when it is set right: a jump of the server's ends "
         "leases early or late. Java clients go by their own clocks in fair locks",
         "set both by NTP, the server's without jumps");
@@ -142,7 +143,8 @@ static void judge_inbox(struct examiner *examiner, const redisReply *reply)
 {
     examiner->listens = !is_error(reply);
     if (!examiner->listens && !examiner->simple)
-        hf__redis_danger(examiner, "this user may not listen to a channel of its own",
+        hf__redis_danger(examiner, "channel-denied",
+                         "this user may not listen to a channel of its own",
                          "no release hands a lock to who waits, and whoever waits looks once a "
                          "second",
                          hf__reply_denial(reply) == REPLY_DENIES_CHANNELS
@@ -157,7 +159,7 @@ static void judge_leaving(struct examiner *examiner, const redisReply *reply)
     if (!is_error(reply) || !examiner->listens)
         return;
     if (!examiner->simple)
-        hf__redis_danger(examiner, "this user may not use UNSUBSCRIBE",
+        hf__redis_danger(examiner, "unsubscribe-denied", "this user may not use UNSUBSCRIBE",
                          "a client goes on hearing of locks that it does not wait for any more",
                          "ACL SETUSER ... +unsubscribe");
     hf__connection_break(examiner->connection, HF_DENIED, 0, "this user may not use UNSUBSCRIBE");
@@ -173,7 +175,7 @@ static void judge_killing(struct examiner *examiner, const redisReply *reply)
 {
     if (hf__reply_says(reply, "NOPERM"))
         hf__redis_danger(
-            examiner, "this user may not use CLIENT KILL",
+            examiner, "client-kill-denied", "this user may not use CLIENT KILL",
             "what was asked for on a connection that broke may be done later, and hold a lock "
             "that nobody believes in until its lease is over",
             "ACL SETUSER ... +client");
@@ -182,7 +184,7 @@ static void judge_killing(struct examiner *examiner, const redisReply *reply)
 static void judge_scanning(struct examiner *examiner, const redisReply *reply)
 {
     if (hf__reply_says(reply, "NOPERM"))
-        hf__redis_danger(examiner, "this user may not use SCAN",
+        hf__redis_danger(examiner, "scan-denied", "this user may not use SCAN",
                          "`holdfast show` and hf_inspect without a name fail",
                          "ACL SETUSER ... +scan");
 }
@@ -190,14 +192,15 @@ static void judge_scanning(struct examiner *examiner, const redisReply *reply)
 static void judge_marking(struct examiner *examiner, const redisReply *reply)
 {
     if (hf__reply_says(reply, "NOPERM"))
-        hf__redis_danger(examiner, "this user may not publish what sync needs to say to replicas",
+        hf__redis_danger(examiner, "sync-channel-denied",
+                         "this user may not publish what sync needs to say to replicas",
                          "no lock is granted", "ACL SETUSER ... +publish &" REDIS_SYNC_CHANNEL);
 }
 
 static void judge_waiting(struct examiner *examiner, const redisReply *reply)
 {
     if (hf__reply_says(reply, "NOPERM"))
-        hf__redis_danger(examiner, "this user may not use WAIT",
+        hf__redis_danger(examiner, "wait-denied", "this user may not use WAIT",
                          "with sync no lock is granted: nobody says how many replicas have it",
                          "ACL SETUSER ... +wait");
 }

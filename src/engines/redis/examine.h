@@ -67,8 +67,8 @@ struct examiner {
 
 __attribute__((format(printf, 3, 4))) void
 hf__redis_fact(struct examiner *examiner, const char *what, const char *format, ...);
-void hf__redis_danger(struct examiner *examiner, const char *what, const char *consequence,
-                      const char *cure);
+void hf__redis_danger(struct examiner *examiner, const char *id, const char *what,
+                      const char *consequence, const char *cure);
 
 /* ---- examine_info.c ---- */
 

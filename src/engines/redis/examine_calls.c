@@ -42,7 +42,7 @@ static void judge_followers(struct examiner *examiner)
              "min-replicas-to-write%s",
              there, wanted);
     hf__redis_danger(
-        examiner, what,
+        examiner, "replicas-missing", what,
         "no lock is granted, renewed or given back (HF_UNREACHABLE), and one that is held is lost "
         "when its lease ends",
         "bring back replicas that lag by no more than min-replicas-max-lag, or CONFIG SET "
@@ -54,12 +54,13 @@ static void judge_room(struct examiner *examiner, const redisReply *words)
 {
     if (strstr(hf__reply_text(words), "OOM "))
         hf__redis_danger(
-            examiner, "the server's memory is full: more than maxmemory is used",
+            examiner, "memory-full", "the server's memory is full: more than maxmemory is used",
             "no lock is granted (HF_ELIMIT), neither to who asks nor to who waits",
             "CONFIG SET maxmemory to more, or free memory: delete what is not needed, or use a "
             "server for locks alone");
     else if (strstr(hf__reply_text(words), "MISCONF") && !examiner->fails_to_write)
-        hf__redis_danger(examiner, "the server refuses all writes, as it failed to write to disk",
+        hf__redis_danger(examiner, "writes-stopped",
+                         "the server refuses all writes, as it failed to write to disk",
                          "no lock is granted, renewed or given back (HF_ELIMIT)",
                          "see its log; free some space, or mend the permissions of its directory");
     else if (strstr(hf__reply_text(words), "NOREPLICAS"))
@@ -87,7 +88,7 @@ static void say_no_scripts(struct examiner *examiner)
              "ACL SETUSER ... +eval +evalsha, with%s%s; then look again: what scripts may not call "
              "is seen by a script",
              needs, named ? ", unless it may use all keys and channels" : "");
-    hf__redis_danger(examiner, "this user may not use EVAL or EVALSHA",
+    hf__redis_danger(examiner, "eval-denied", "this user may not use EVAL or EVALSHA",
                      "no lock can be taken, renewed or given back", cure);
 }
 
@@ -100,14 +101,14 @@ void hf__redis_judge_calls(struct examiner *examiner, const redisReply *reply)
         return;
     }
     if (hf__reply_lacks_command(reply) || examiner->unknown_digests) {
-        hf__redis_danger(examiner, "the server does not know EVAL or EVALSHA",
+        hf__redis_danger(examiner, "eval-unknown", "the server does not know EVAL or EVALSHA",
                          "no lock can be taken, renewed or given back (HF_ENOTSUP)",
                          "take rename-command for them out of its configuration; if others must "
                          "not use them, forbid that by ACL");
         return;
     }
     if (examiner->lacks_digests)
-        hf__redis_danger(examiner, "this user may not use EVALSHA",
+        hf__redis_danger(examiner, "evalsha-denied", "this user may not use EVALSHA",
                          "a lock is neither renewed nor, later, given back, and is lost when its "
                          "first lease ends",
                          "ACL SETUSER ... +evalsha");
@@ -125,7 +126,7 @@ void hf__redis_judge_calls(struct examiner *examiner, const redisReply *reply)
     }
     add_names(cure, names, "+");
     add_names(cure, reply->element[2], "+");
-    hf__redis_danger(examiner, what,
+    hf__redis_danger(examiner, "scripts-denied", what,
                      are_for_telling(names)
                          ? NOBODY_IS_TOLD
                          : "what needs them fails: locks are not taken, are not given back, or are "

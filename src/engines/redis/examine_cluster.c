@@ -47,7 +47,7 @@ void hf__redis_judge_map(struct examiner *examiner, const redisReply *reply)
     snprintf(what, sizeof what,
              "cluster-require-full-coverage is yes, and a master has no replica (%.150s:%lld)",
              hf__reply_text(bare->element[0]), (long long)hf__reply_number(bare->element[1]));
-    hf__redis_danger(examiner, what,
+    hf__redis_danger(examiner, "cluster-coverage", what,
                      "when it is down for longer than cluster-node-timeout no master answers any "
                      "more (CLUSTERDOWN): the others' locks are lost, too, when their leases end",
                      "CONFIG SET cluster-require-full-coverage no on all servers, or a replica for "

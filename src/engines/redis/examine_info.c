@@ -23,14 +23,15 @@ static void judge_version(struct examiner *examiner, const redisReply *reply)
     hf__redis_fact(examiner, "server", "Redis %s, %s", *version ? version : "of an unknown version",
                    info(reply, "redis_mode", mode));
     if (!examiner->clustered && strcmp(mode, "cluster") == 0)
-        hf__redis_danger(examiner, "this server is part of a cluster, and the URL is no cluster's",
+        hf__redis_danger(examiner, "cluster-server",
+                         "this server is part of a cluster, and the URL is no cluster's",
                          "names that another server of the cluster has cannot be locked",
                          "say redis+cluster: in the URL instead of redis:");
     if (!*version || strtol(version, NULL, 10) >= 6)
         return;
     snprintf(what, sizeof what, "this is Redis %s", version);
     hf__redis_danger(
-        examiner, what,
+        examiner, "old-version", what,
         "its faults are not mended any more; before version 5 scripts cannot ask for the time, "
         "and no lock is granted",
         "use a server of a version that is still looked after");
@@ -48,7 +49,7 @@ static void judge_memory(struct examiner *examiner, const redisReply *reply)
         return;
     snprintf(what, sizeof what, "maxmemory-policy is %s", policy);
     hf__redis_danger(
-        examiner, what,
+        examiner, "eviction", what,
         "when memory runs short the server throws away locks that are held, and gives them to "
         "others",
         "CONFIG SET maxmemory-policy noeviction, or a server for locks alone");
@@ -63,7 +64,7 @@ static void judge_clients(struct examiner *examiner, const redisReply *reply)
     if (most <= 0 || connected < most - most / 10)
         return;
     snprintf(what, sizeof what, "%ld of maxclients %ld connections are in use", connected, most);
-    hf__redis_danger(examiner, what,
+    hf__redis_danger(examiner, "clients-full", what,
                      "the server soon refuses clients (HF_ELIMIT), also those whose connection "
                      "broke: locks that they hold are lost when their leases end",
                      "CONFIG SET maxclients to more, or end connections that nobody needs "
@@ -81,7 +82,7 @@ static void judge_writing(struct examiner *examiner, bool appends)
                                           : "none");
     bool votes = examiner->votes;
     if (appends && !*examiner->fsync)
-        hf__redis_danger(examiner,
+        hf__redis_danger(examiner, "config-denied",
                          examiner->unknown_config ? "the server does not know CONFIG GET"
                                                   : "this user may not use CONFIG GET",
                          "whether the append-only file is synced before the server answers is not "
@@ -92,7 +93,8 @@ static void judge_writing(struct examiner *examiner, bool appends)
                                "is always");
     else if (appends && !always)
         hf__redis_danger(
-            examiner, "the append-only file is not synced before the server answers",
+            examiner, "aof-not-always",
+            "the append-only file is not synced before the server answers",
             votes ? "a crash forgets its last votes: two may hold the same lock if the servers "
                     "that are left are no majority of those that granted it"
                   : "a crash forgets the last locks that were granted: two may hold the same, "
@@ -101,7 +103,8 @@ static void judge_writing(struct examiner *examiner, bool appends)
             "longest lease is over");
     if (!appends)
         hf__redis_danger(
-            examiner, "the server does not write what it is told to disk before it answers",
+            examiner, "aof-off",
+            "the server does not write what it is told to disk before it answers",
             votes ? "a restart forgets its votes: two may hold the same lock if the servers "
                     "that are left are no majority of those that granted it"
                   : "a restart forgets locks that are held: two may hold the same, until the "
@@ -118,7 +121,7 @@ static void judge_disk(struct examiner *examiner, const redisReply *reply)
                                strcmp(info(reply, "rdb_last_bgsave_status", value), "err") == 0;
     if (examiner->fails_to_write)
         hf__redis_danger(
-            examiner, "the server failed to write to disk",
+            examiner, "disk-write-failed", "the server failed to write to disk",
             "it refuses to grant locks (HF_ELIMIT) as long as it is configured to stop then",
             "see its log; free some space, or mend the permissions of its directory");
 }
@@ -131,7 +134,7 @@ static void judge_number_for_sync(struct examiner *examiner, long replicas)
         return;
     snprintf(what, sizeof what, "sync=%u waits for more replicas than follow (%ld)", wanted,
              replicas);
-    hf__redis_danger(examiner, what, "no lock is granted (HF_UNREACHABLE)",
+    hf__redis_danger(examiner, "sync-replicas-missing", what, "no lock is granted (HF_UNREACHABLE)",
                      "bring back the replicas, or say sync with as many as there are");
 }
 
@@ -146,7 +149,7 @@ static void judge_replicas(struct examiner *examiner, const redisReply *reply)
     hf__redis_fact(examiner, "replication", "%s, %ld replica%s", role, replicas,
                    replicas == 1 ? "" : "s");
     if (strcmp(role, "slave") == 0)
-        hf__redis_danger(examiner, "this server is a replica", "it grants no locks",
+        hf__redis_danger(examiner, "replica", "this server is a replica", "it grants no locks",
                          "name the server that it follows");
     else
         judge_number_for_sync(examiner, replicas);
@@ -155,7 +158,7 @@ static void judge_replicas(struct examiner *examiner, const redisReply *reply)
     snprintf(what, sizeof what, "%ld replica%s, and the server does not wait for %s", replicas,
              replicas == 1 ? " follows" : "s follow", replicas == 1 ? "it" : "them");
     hf__redis_danger(
-        examiner, what,
+        examiner, "failover-forgets", what,
         "a failover may forget a lock that was just granted, and give it, with the same token, "
         "to another",
         examiner->votes
@@ -168,7 +171,7 @@ void hf__redis_judge_info(struct examiner *examiner, const redisReply *reply)
 {
     if (reply->type == REDIS_REPLY_ERROR) {
         bool unknown = hf__reply_lacks_command(reply);
-        hf__redis_danger(examiner,
+        hf__redis_danger(examiner, "info-denied",
                          unknown ? "the server does not know INFO" : "this user may not use INFO",
                          "what else endangers locks here cannot be seen",
                          unknown ? "take rename-command for it out of its configuration"

@@ -198,7 +198,7 @@ void hf__redis_judge_keys(struct examiner *examiner, const redisReply *reply)
 
 static void say_deaf(struct examiner *examiner, const char *what, const char *cure)
 {
-    hf__redis_danger(examiner, what,
+    hf__redis_danger(examiner, "channels-denied", what,
                      examiner->lacks_channels
                          ? "whoever waits for a Java client looks once a second instead of being "
                            "woken; and " NOBODY_IS_TOLD
@@ -246,7 +246,7 @@ static void say_limited(struct examiner *examiner)
              "run `holdfast doctor NAME` with a name that your program locks; a user needs%s for "
              "it",
              needs);
-    hf__redis_danger(examiner, what,
+    hf__redis_danger(examiner, "some-names-only", what,
                      "whether it may do what the locks of those names need is not seen", cure);
 }
 
@@ -258,7 +258,7 @@ static void say_what_lacks(struct examiner *examiner)
         write_keys(examiner, examiner->lacks_keys, lacks);
         snprintf(what, sizeof what, "this user may not use all keys of \"%.100s\"", name);
         snprintf(cure, sizeof cure, "ACL SETUSER ...%s", lacks);
-        hf__redis_danger(examiner, what,
+        hf__redis_danger(examiner, "name-denied", what,
                          "locks of this name, of some kinds or of all, cannot be taken, renewed or "
                          "given back",
                          cure);

@@ -44,13 +44,14 @@ static const char *shown(const struct quorum *quorum, unsigned number)
     return quorum->members[number]->settings.shown;
 }
 
-static void warn(const struct round *round, const char *what, const char *consequence,
-                 const char *cure)
+static void warn(const struct round *round, const char *id, const char *what,
+                 const char *consequence, const char *cure)
 {
     hf__examination_add(round->whole, &(hf_remark){ .size = sizeof(hf_remark),
                                                     .what = what,
                                                     .consequence = consequence,
-                                                    .cure = cure });
+                                                    .cure = cure,
+                                                    .id = id });
 }
 
 static const char *hold(char text[TEXT_SIZE], const char *from)
@@ -78,7 +79,8 @@ void hf__quorum_remark(struct hf_examination *examination, const hf_remark *rema
                                 .what = held->what,
                                 .value = hold(held->value, remark->value),
                                 .consequence = hold(held->consequence, remark->consequence),
-                                .cure = hold(held->cure, remark->cure) };
+                                .cure = hold(held->cure, remark->cure),
+                                .id = remark->id };
     hf__list_append(&part->remarks, &held->link);
 }
 
@@ -136,7 +138,7 @@ static void note_silence(struct round *round, const struct part *part)
         hf__error_set(&round->why, part->examination.code, 0, "out of memory");
     snprintf(what, sizeof what, "%.280s does not say what it is: %.240s", server, round->why.text);
     write_consequence(round, consequence);
-    warn(round, what, consequence,
+    warn(round, "server-silent", what, consequence,
          "see to it; if it forgot its locks, start it again only when the longest lease is over");
 }
 
@@ -152,7 +154,7 @@ static void look_for_twins(const struct round *round)
                 continue;
             snprintf(what, sizeof what, "%.280s and %.280s are the same server", shown(quorum, k),
                      shown(quorum, i));
-            warn(round, what,
+            warn(round, "one-server-twice", what,
                  "it has several votes, and when it fails or forgets, so does more than one of "
                  "the quorum",
                  "name each server once, and give each a machine of its own");

@@ -31,9 +31,9 @@ __attribute__((format(printf, 3, 4))) static void fact(const struct patient *pat
                         &(hf_remark){ .size = sizeof(hf_remark), .what = what, .value = value });
 }
 
-__attribute__((format(printf, 4, 5))) static void danger(const struct patient *patient,
-                                                         const char *consequence, const char *cure,
-                                                         const char *format, ...)
+__attribute__((format(printf, 5, 6))) static void danger(const struct patient *patient,
+                                                         const char *id, const char *consequence,
+                                                         const char *cure, const char *format, ...)
 {
     char what[TEXT_SIZE];
     va_list arguments;
@@ -43,7 +43,8 @@ __attribute__((format(printf, 4, 5))) static void danger(const struct patient *p
     hf__examination_add(patient->examiner->examination, &(hf_remark){ .size = sizeof(hf_remark),
                                                                       .what = what,
                                                                       .consequence = consequence,
-                                                                      .cure = cure });
+                                                                      .cure = cure,
+                                                                      .id = id });
 }
 
 /* ---- one server ---- */
@@ -60,20 +61,20 @@ static void judge_presence(const struct patient *patient, const struct zk_interv
     const char *const consequence =
         "as long as it is like that, locks rest on one server less, or on none";
     if (server->presence == ZK_SHUTS)
-        danger(patient, consequence,
+        danger(patient, "server-closes", consequence,
                "if this address has as many connections as maxClientCnxns allows, 60 by default, "
                "raise that or share clients: one of them carries thousands of locks",
                "the server %s closes connections without a word", server->address);
     else if (server->presence != ZK_THERE)
-        danger(patient, consequence, "start it, or take it out of the URL",
+        danger(patient, "server-silent", consequence, "start it, or take it out of the URL",
                "the server %s cannot be asked: %s", server->address, server->why);
     else if (server->serves_nobody)
-        danger(patient, consequence,
+        danger(patient, "server-cut-off", consequence,
                "let it reach the others: more than half of the ensemble's servers have to run",
                "the server %s serves nobody: it is cut off from the others, or they elect a leader",
                server->address);
     else if (strcmp(server->mode, "read-only") == 0)
-        danger(patient, consequence,
+        danger(patient, "server-read-only", consequence,
                "let it reach the others: more than half of the ensemble's servers have to run",
                "the server %s is in read-only mode: it is cut off from the majority and grants "
                "nothing",
@@ -111,14 +112,15 @@ static void judge_version(const struct patient *patient, const struct zk_intervi
     if (version == 0)
         return;
     if (version < VERSION(3, 8, 0))
-        danger(patient, "its faults are not mended any more; before 3.5.3 no lock can be taken",
+        danger(patient, "old-version",
+               "its faults are not mended any more; before 3.5.3 no lock can be taken",
                "use a server of a version that is still looked after", "%s is ZooKeeper %s",
                server->address, server->version);
     bool stalls = (version >= VERSION(3, 6, 0) && version < VERSION(3, 6, 4)) ||
                   (version >= VERSION(3, 7, 0) && version < VERSION(3, 7, 2)) ||
                   version == VERSION(3, 8, 0);
     if (several && stalls)
-        danger(patient,
+        danger(patient, "stalls",
                "a lock may be granted 0.3 s late, which is when holdfast asks once more; clients "
                "that do not, lose their connection",
                "3.8.1 or later, where this is mended (ZOOKEEPER-4537)",
@@ -128,7 +130,7 @@ static void judge_version(const struct patient *patient, const struct zk_intervi
                  (version >= VERSION(3, 9, 0) && version < VERSION(3, 9, 2)) ||
                  version == VERSION(3, 9, 3);
     if (several && loses)
-        danger(patient,
+        danger(patient, "loses-confirmed",
                "after a change of the leader a lock that is held may be free, and two hold it",
                "3.8.4, 3.9.2 or 3.9.4, where this is mended (ZOOKEEPER-4785, ZOOKEEPER-4925)",
                "%s, ZooKeeper %s, may lose what was confirmed, when it catches up with a leader",
@@ -182,17 +184,17 @@ static void judge_limits(const struct patient *patient, const struct zk_intervie
         "of locks";
     long most = server->per_address;
     if (most > 0 && server->busiest * 5 >= most * 4)
-        danger(patient, consequence, cure,
+        danger(patient, "connections-full", consequence, cure,
                "one address has %ld of the %ld connections that %s allows it", server->busiest,
                most, server->address);
     else if (most > 0 && server->busiest < 0 && server->connections * 5 >= most * 4)
-        danger(patient, consequence, cure,
+        danger(patient, "connections-full", consequence, cure,
                "%s has %ld connections and allows %ld from one address; whose they are cannot be "
                "seen: %s",
                server->address, server->connections, most,
                why_unknown(server, ZK_TOPIC_CONNECTIONS));
     if (server->presence == ZK_THERE && server->lets_in && !server->takes_large)
-        danger(patient,
+        danger(patient, "small-messages",
                "the end of a session with thousands of locks may be more than the servers can read "
                "again: they do not start any more (ZOOKEEPER-4306)",
                "leave jute.maxbuffer at its 1048575 bytes, or raise it, on all servers",
@@ -226,19 +228,19 @@ static void judge_ensemble(const struct patient *patient)
              voters == 1 ? "" : "s", voters == 1 ? "s" : "", examiner->observers,
              examiner->observers == 1 ? "s" : "");
     if (voters <= 1)
-        danger(patient,
+        danger(patient, "one-server",
                "while it is down no lock can be taken; if its disk is lost, so are the locks, and "
                "tokens begin anew",
                "three servers, of which one may be down", "one server decides alone");
     else if (voters % 2 == 0)
-        danger(patient,
+        danger(patient, "even-servers",
                "there is one server more that can fail, but not one more of them may: more than "
                "half have to run",
                "one server more or less; one that only observes does not count",
                "an even number of servers votes: %u", voters);
     if (voters > 1 && patient->zk->settings->place_count == 1)
         danger(
-            patient,
+            patient, "one-address",
             "if that is the name of one server only, its end takes the locks with it, though the "
             "others go on",
             "name all of them: zk://one,two,three", "the URL names one server, of %u", voters);
@@ -255,7 +257,7 @@ static void judge_bounds(const struct patient *patient)
         first = first ? first : server;
         if (server->most_ms == first->most_ms && server->least_ms == first->least_ms)
             continue;
-        danger(patient,
+        danger(patient, "sessions-differ",
                "where a session moves from one to the other it may end sooner than its client "
                "believes",
                "the same tickTime, minSessionTimeout and maxSessionTimeout on all servers",
@@ -284,18 +286,20 @@ static void judge_session(const struct patient *patient)
     fact(patient, "session", "%d ms asked for, %d ms settled; believed in for %d ms", (int)asked_ms,
          (int)settled_ms, (int)hf__zk_belief_ms(settled_ms));
     if (settled_ms < asked_ms)
-        danger(patient,
+        danger(patient, "session-shorter",
                "a shorter pause or cut than was asked for is enough to lose all locks of a client",
                "raise maxSessionTimeout on all servers, or ask for no more than they settle",
                "%d ms were asked for as the length of a session, and %d ms settled", (int)asked_ms,
                (int)settled_ms);
     if (settled_ms > asked_ms)
-        danger(patient, "the locks of a client that dies stay for longer than was asked for",
+        danger(patient, "session-longer",
+               "the locks of a client that dies stay for longer than was asked for",
                "lower minSessionTimeout on all servers, or ask for no less than they settle",
                "%d ms were asked for as the length of a session, and %d ms settled", (int)asked_ms,
                (int)settled_ms);
     if (tick_ms > 0 && settled_ms < 2 * tick_ms)
-        danger(patient, "the leader may end a session that its client still believes in",
+        danger(patient, "session-below-ticks",
+               "the leader may end a session that its client still believes in",
                "leave minSessionTimeout at its two ticks, or lower tickTime",
                "a session of %d ms is fewer than two of the servers' ticks of %ld ms",
                (int)settled_ms, tick_ms);
@@ -317,15 +321,15 @@ static void judge_rights(const struct patient *patient)
         fact(patient, "access", "as the URL's user%s",
              examiner->create_error == ZK_NO_NODE ? "; not tried: the path is not there yet" : "");
     if (examiner->create_error == ZK_NO_AUTH || examiner->create_error == ZK_INVALID_ACL)
-        danger(patient, "no lock can be taken: HF_DENIED",
+        danger(patient, "create-denied", "no lock can be taken: HF_DENIED",
                "setAcl, by whom that path belongs to: create, delete and read for this user",
                "this user may not make nodes below %.200s", root);
     else if (examiner->create_error == ZK_OK && examiner->delete_error == ZK_NO_AUTH)
-        danger(patient, "what is given back stays taken until its session ends",
+        danger(patient, "delete-denied", "what is given back stays taken until its session ends",
                "setAcl, by whom that path belongs to: create, delete and read for this user",
                "this user may not delete nodes below %.200s", root);
     if (named && examiner->open_to_all)
-        danger(patient,
+        danger(patient, "open-to-all",
                "whoever reaches the servers can keep this user out, by making a lock's path first",
                "a path of this user's own in the URL, made with an ACL for nobody else",
                "everybody may make or delete nodes below %.200s", root);
@@ -344,7 +348,7 @@ static void judge_clock(const struct patient *patient)
     fact(patient, "its clock", "%" PRId64 ".%03" PRId64 " s %s this machine's", off / 1000,
          off % 1000, how);
     if (off >= CLOCK_TOLERANCE_MS)
-        danger(patient,
+        danger(patient, "clock",
                "what `holdfast show` says of how long a lock is held is wrong by that; no lock "
                "rests on it",
                "set both by NTP", "the leader's clock is %" PRId64 " s %s this machine's",
@@ -361,7 +365,7 @@ void hf__zk_diagnose(const struct zk_examiner *examiner, const struct zookeeper 
     judge_rights(&patient);
     judge_clock(&patient);
     if (examiner->code != HF_OK)
-        danger(&patient, "no lock can be taken, and nothing more is seen from here",
+        danger(&patient, "no-session", "no lock can be taken, and nothing more is seen from here",
                "mend what is found above, and look again", "no session can be had: %.250s",
                examiner->error ? examiner->error->text : "out of memory for the reason");
 }
