@@ -99,6 +99,14 @@ def no_sleeping():
     return problems
 
 
+def environment_is_read_securely():
+    """The library may be used by a set-user-ID program, whose caller must not choose the store."""
+    library = ("src/base/", "src/core/", "src/net/", "src/engines/")
+    return [f"{path}:{line}: {name}: say secure_getenv"
+            for path in C_FILES if path.startswith(library)
+            for line, name in calls(path, ("getenv",))]
+
+
 def may_include(path, included):
     """Whether the file may include "included" (a name in quotes)."""
     room = path.split("/")
@@ -173,6 +181,7 @@ tap.run([
     ("files_begin_with_their_purpose", purpose),
     ("no_banned_calls", banned_calls),
     ("nobody_sleeps_to_wait", no_sleeping),
+    ("library_reads_the_environment_by_secure_getenv", environment_is_read_securely),
     ("includes_point_the_right_way", include_directions),
     ("comments_are_block_comments", no_line_comments),
     ("struct_tags_and_no_typedefs", no_typedefs_inside),
