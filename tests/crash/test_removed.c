@@ -189,6 +189,21 @@ TEST(holder_hears_when_another_client_begins_a_new_file)
     hf_close(newer);
 }
 
+TEST(holder_without_calls_notices_that_all_was_removed)
+{
+    struct told told = { .lost = false };
+    char command[700];
+    hf_hold *hold;
+    begin();
+    hf_client *client = hold_it(&told, &hold);
+    snprintf(command, sizeof(command), "rm -r '%s'", directory);
+    CHECK_INT(system(command), 0);
+    EVENTUALLY(atomic_load(&told.lost), 40000);
+    CHECK(!hf_held(hold));
+    hf_close(client);
+    CHECK_STR(told.reason, "its state file was removed");
+}
+
 static int lock_another(hf_client *client)
 {
     hf_hold *other;

@@ -225,7 +225,7 @@ void hf__local_examine(struct hf_engine *engine, struct hf_examination *examinat
     char what[600];
     snprintf(what, sizeof(what), "this client cannot make its socket in '%s'",
              local->directory_path);
-    if (local->looks)
+    if (local->looks && !local->receiver_poll)
         hf__examination_add(
             examination,
             &(hf_remark){ .size = sizeof(hf_remark),

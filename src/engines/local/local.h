@@ -50,7 +50,7 @@ struct local {
     /* wake.c */
     int sender, receiver;
     struct uv_poll_s *receiver_poll;
-    struct hf_timer look_timer; /* instead of a receiver */
+    struct hf_timer look_timer;
     bool looks;
     _Atomic(_Atomic(void *) *)
         waiting[LOCAL_SEGMENTS]; /* by node: its op, or a mark for a sleeper */

@@ -17,7 +17,7 @@
 #include <unistd.h>
 #include <uv.h>
 
-enum { READ_MOST = 64, LOOK_MS = 50 };
+enum { READ_MOST = 64, LOOK_MS = 50, LOOK_FOR_FILE_MS = 5000 };
 
 /* ---- addresses ---- */
 
@@ -253,43 +253,38 @@ static void clear_dead_sockets(struct local *local)
     }
 }
 
-/* What a datagram would have said: everything may have changed. */
-static void look_at_everything(struct hf_timer *timer)
+static void start_looking(struct local *local, int64_t now_ms)
+{
+    hf__timer_start(local->base.host->loop, &local->look_timer,
+                    now_ms + (local->receiver_poll ? LOOK_FOR_FILE_MS : LOOK_MS));
+}
+
+/* A client that cannot have a socket (its user may not write to the directory, say) looks often for
+ * what a datagram would have said. Any client looks from time to time whether its file is still
+ * there: a holder may make no call for days. */
+static void look(struct hf_timer *timer)
 {
     struct local *local = HF_CONTAINER(timer, struct local, look_timer);
-    struct hf_loop *loop = local->base.host->loop;
-    hf__local_wake_all(local);
-    if (!hf__local_look_for_file(local))
-        hf__holds_recheck(local->base.host, "the lock was broken");
-    hf__timer_start(loop, timer, loop->now_ms + LOOK_MS);
-}
-
-/* A client that cannot have a socket (its user may not write to the directory) looks often. */
-static void look_instead(struct local *local)
-{
-    hf__timer_start(local->base.host->loop, &local->look_timer, hf__clock_ms() + LOOK_MS);
-    local->looks = true;
-}
-
-int hf__local_wake_open(struct local *local, hf_error *error)
-{
-    open_sender(local);
-    clear_dead_sockets(local);
-    if (!local->base.host->uv)
-        return HF_OK;
-    hf__timer_init(&local->look_timer, look_at_everything);
-    local->receiver = bind_receiver(local);
-    if (local->receiver < 0) {
-        look_instead(local);
-        return HF_OK;
+    bool removed = hf__local_look_for_file(local);
+    if (!local->receiver_poll) {
+        hf__local_wake_all(local);
+        if (!removed)
+            hf__holds_recheck(local->base.host, "the lock was broken");
     }
+    start_looking(local, local->base.host->loop->now_ms);
+}
+
+static int listen_to_others(struct local *local, hf_error *error)
+{
+    local->receiver = bind_receiver(local);
+    if (local->receiver < 0)
+        return HF_OK;
     local->receiver_poll = hf__calloc(1, sizeof(*local->receiver_poll));
     if (!local->receiver_poll)
         return hf__error_set(error, HF_ENOMEM, 0, "out of memory");
     if (uv_poll_init(local->base.host->uv, local->receiver_poll, local->receiver)) {
         free(local->receiver_poll);
         local->receiver_poll = NULL;
-        look_instead(local);
         return HF_OK;
     }
     local->receiver_poll->data = local;
@@ -298,6 +293,21 @@ int hf__local_wake_open(struct local *local, hf_error *error)
     local->base.host->loop->watches_more = true;
     atomic_store(&local_session(local, local_session_slot(local->session))->socket, 1);
     return HF_OK;
+}
+
+int hf__local_wake_open(struct local *local, hf_error *error)
+{
+    open_sender(local);
+    clear_dead_sockets(local);
+    if (!local->base.host->uv)
+        return HF_OK;
+    int code = listen_to_others(local, error);
+    if (code == HF_OK) {
+        hf__timer_init(&local->look_timer, look);
+        start_looking(local, hf__clock_ms());
+        local->looks = true;
+    }
+    return code;
 }
 
 static void receiver_closed(uv_handle_t *handle)
