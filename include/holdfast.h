@@ -26,6 +26,9 @@
  *    does, on_lost of other holds included. Another client may be called.
  *  - A hold belongs to no thread: any may use it and give it back. A NULL hold or client is no
  *    crash: giving it back does nothing, and all else answers "no", 0, "" or HF_EINVAL.
+ *  - No function is a cancellation point. A thread that is cancelled (pthread_cancel) inside one,
+ *    or in a callback that runs there, ends after the function has returned. A lock that it was
+ *    granted by then is still its own to release (pthread_cleanup_push).
  *  - The library never prints, never exits and installs no signal handlers.
  */
 #ifndef HOLDFAST_H

@@ -94,9 +94,6 @@ bool hf__borrow_is_over(const struct hf_drive *drive)
 /* In the thread's place. */
 static void borrow(struct hf_drive *drive, _Atomic uint32_t *flag)
 {
-    int cancel_state;
-    /* Waiting is no point of cancellation, and the loop must not be left in the middle. */
-    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
     drive->turner = BORROWER;
     if (flag) {
         hf__drive_turn_until(drive, flag);
@@ -110,7 +107,6 @@ static void borrow(struct hf_drive *drive, _Atomic uint32_t *flag)
     bool others = atomic_load(&drive->wheel.waiting) > (flag ? 1u : 0u);
     hf__wheel_leave(&drive->wheel,
                     !answered || others || hf__borrow_is_over(drive) || hf__drive_is_io_due(drive));
-    pthread_setcancelstate(cancel_state, NULL);
 }
 
 void hf__borrow_wait(struct hf_drive *drive, _Atomic uint32_t *flag, bool turns)

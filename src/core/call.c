@@ -1,6 +1,7 @@
 /* Acquiring: hf_lock and what is built on it, hf_lock_async, hf_cancel. */
 #include "core/call.h"
 
+#include "base/cancel.h"
 #include "base/clock.h"
 #include "base/testing.h"
 #include "core/aside.h"
@@ -199,6 +200,7 @@ static int lock_blocking(struct hf_client *client, struct hf_ask *ask, hf_hold *
 int hf_lock(hf_client *client, const char *name, int64_t wait_ms, const hf_lock_options *options,
             hf_hold **ret)
 {
+    HF_NO_CANCELLATION;
     if (ret)
         *ret = NULL;
     struct hf_ask ask;
@@ -297,6 +299,7 @@ static int lock_async(struct hf_client *client, struct hf_ask *ask, hf_done_cb *
 int hf_lock_async(hf_client *client, const char *name, int64_t wait_ms,
                   const hf_lock_options *options, hf_done_cb *done, void *arg, hf_request *ret)
 {
+    HF_NO_CANCELLATION;
     if (ret)
         *ret = 0;
     struct hf_ask ask;
@@ -314,6 +317,7 @@ int hf_lock_async(hf_client *client, const char *name, int64_t wait_ms,
 
 void hf_cancel(hf_client *client, hf_request request)
 {
+    HF_NO_CANCELLATION;
     if (hf__ask_client(client, false) != HF_OK)
         return;
     struct hf_claim *claim = hf__claim_find(client, request);
@@ -331,6 +335,7 @@ void hf_cancel(hf_client *client, hf_request request)
 
 int hf_attach(hf_client *client, const char *name, const char *owner_key, hf_hold **ret)
 {
+    HF_NO_CANCELLATION;
     if (ret)
         *ret = NULL;
     struct hf_ask ask;

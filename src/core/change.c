@@ -1,6 +1,7 @@
 /* One-shot verbs: semaphores, counters, latches, breaking, and what concerns a hold's own lease.
  * Each is one question on the loop; the caller waits for its answer, but not longer than its
  * patience. */
+#include "base/cancel.h"
 #include "core/ask.h"
 #include "core/client.h"
 #include "core/gate.h"
@@ -107,6 +108,7 @@ static void explain_busy(struct hf_change *change)
 /* Runs the verb; copies out its result and its key; hf_last_error says why it failed. */
 static int run(struct change *whole, uint32_t *ret_result, char *ret_key)
 {
+    HF_NO_CANCELLATION;
     struct hf_client *client = whole->verb.client;
     struct hf_change *change = &whole->change;
     int code = hf__ask_name(change->name, &change->name_length, &change->name_hash);
@@ -203,6 +205,7 @@ int hf_latch_get(hf_client *client, const char *name, uint32_t *ret_left)
 
 int hf_break(hf_client *client, const char *name, const char *owner_key, uint32_t *ret_count)
 {
+    HF_NO_CANCELLATION;
     int code = check_named(client, HF_CAP_BREAK, "way to break a lock", name);
     if (code != HF_OK)
         return code;
@@ -279,6 +282,7 @@ static void renewed(struct hf_verb *verb)
 
 int hf_renew(hf_hold *hold, int64_t lease_ms)
 {
+    HF_NO_CANCELLATION;
     int code = check_lease_hold(hold);
     if (code != HF_OK)
         return code;
@@ -340,6 +344,7 @@ static void put_back(struct hf_claim *claim)
 
 int hf_detach(hf_hold *hold, char owner_key[HF_OWNER_KEY_SIZE])
 {
+    HF_NO_CANCELLATION;
     int code = check_lease_hold(hold);
     if (code != HF_OK)
         return code;

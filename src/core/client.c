@@ -1,6 +1,7 @@
 /* Opening clients, and what they know of themselves. */
 #include "core/client.h"
 
+#include "base/cancel.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/rand.h"
@@ -186,6 +187,7 @@ static int open_parts(struct hf_client *client, const char *url, const hf_client
 
 int hf_open(hf_client **ret, const char *url, const hf_client_options *options)
 {
+    HF_NO_CANCELLATION;
     if (!ret)
         return hf__outcome_fail(HF_EINVAL, "ret is NULL: there is nowhere to put the client");
     *ret = NULL;
@@ -230,6 +232,7 @@ int hf_fd(const hf_client *client)
 
 int hf_dispatch(hf_client *client)
 {
+    HF_NO_CANCELLATION;
     int code = hf__ask_client(client, true);
     if (code != HF_OK)
         return code;

@@ -1,6 +1,7 @@
 /* Closing: everybody who waits is told, everything that is held goes back, then the parts end. */
 #include "core/close.h"
 
+#include "base/cancel.h"
 #include "base/clock.h"
 #include "base/futex.h"
 #include "core/aside.h"
@@ -209,6 +210,7 @@ void hf__client_close_parts(struct hf_client *client)
 
 void hf_close(hf_client *client)
 {
+    HF_NO_CANCELLATION;
     if (!client)
         return;
     if (hf__forked(client)) {

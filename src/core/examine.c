@@ -1,4 +1,5 @@
 /* hf_examine: the engine's remarks are copied on the loop, and shown on the calling thread. */
+#include "base/cancel.h"
 #include "core/ask.h"
 #include "core/client.h"
 #include "core/gate.h"
@@ -122,6 +123,7 @@ static int finish(struct asked *asked, hf_remark_cb *visit, void *arg)
 
 int hf_examine(hf_client *client, const char *name, hf_remark_cb *visit, void *arg)
 {
+    HF_NO_CANCELLATION;
     uint32_t length = 0;
     uint64_t hash = 0;
     int code = hf__ask_client(client, true);

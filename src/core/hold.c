@@ -1,6 +1,7 @@
 /* Holds: what they know, giving them back, raising and lowering them. */
 #include "core/hold.h"
 
+#include "base/cancel.h"
 #include "core/aside.h"
 #include "core/ask.h"
 #include "core/at_once.h"
@@ -232,6 +233,7 @@ static int unlock(struct hf_hold *hold, bool wait)
 
 int hf_unlock(hf_hold *hold)
 {
+    HF_NO_CANCELLATION;
     if (!hold)
         return HF_OK;
     int code = hf__ask_client(client_of(hold), false);
@@ -240,6 +242,7 @@ int hf_unlock(hf_hold *hold)
 
 void hf_unlock_nowait(hf_hold *hold)
 {
+    HF_NO_CANCELLATION;
     if (hold && hf__ask_client(client_of(hold), false) == HF_OK)
         unlock(hold, false);
 }
@@ -263,6 +266,7 @@ static int check_change(const struct hf_hold *hold)
 
 int hf_downgrade(hf_hold *hold, hf_mode mode)
 {
+    HF_NO_CANCELLATION;
     int code = check_change(hold);
     if (code != HF_OK)
         return code;
@@ -350,6 +354,7 @@ static struct hf_answer raise_hold(struct hf_hold *hold, struct hf_ask *ask)
 
 int hf_upgrade(hf_hold *hold, int64_t wait_ms)
 {
+    HF_NO_CANCELLATION;
     int code = check_change(hold);
     if (code == HF_OK)
         code = hf__ask_wait(wait_ms);

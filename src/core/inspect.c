@@ -1,4 +1,5 @@
 /* hf_inspect: the engine's entries are copied on the loop, and shown on the calling thread. */
+#include "base/cancel.h"
 #include "core/ask.h"
 #include "core/client.h"
 #include "core/gate.h"
@@ -154,6 +155,7 @@ static void show(struct copied_entry *found, hf_entry_cb *visit, void *arg)
 
 int hf_inspect(hf_client *client, const char *name, hf_entry_cb *visit, void *arg)
 {
+    HF_NO_CANCELLATION;
     uint32_t length = 0;
     uint64_t hash = 0;
     int code = hf__ask_client(client, true);

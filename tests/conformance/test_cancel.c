@@ -1,4 +1,5 @@
-/* Cancelling: early and late in a request, in races, and after its end. */
+/* Cancelling a request: early and late, in races, and after its end. Cancelling a thread that is
+ * inside a call. */
 #include "conformance.h"
 
 static hf_request ask(hf_client *client, int64_t wait_ms, struct outcome *outcome)
@@ -227,4 +228,149 @@ TEST(callbacks_may_cancel)
     CHECK_CODE(waiting.code, HF_CANCELED);
     give_back(hold);
     hf_close(client);
+}
+
+/* ---- pthread_cancel ---- */
+
+/* A thread that has been cancelled before it calls the library. */
+struct canceled {
+    hf_client *client;
+    hf_driver driver;
+    _Atomic int reached; /* the last call that has returned */
+    int lock_code, unlock_code;
+};
+
+static bool see_nothing(void *arg, const hf_entry *entry)
+{
+    (void)arg, (void)entry;
+    return true;
+}
+
+/* Calls that change a hold, as far as the store has them. */
+static void change_while_canceled(hf_client *client)
+{
+    char key[HF_OWNER_KEY_SIZE];
+    hf_hold *hold;
+    if ((hf_caps(client) & HF_CAP_UPGRADE) &&
+        hf_lock(client, name_of("rw"), 0, LOCK_OPTIONS(.mode = HF_UPGRADE), &hold) == HF_OK) {
+        hf_upgrade(hold, 0);
+        hf_downgrade(hold, HF_READ);
+        hf_unlock(hold);
+    }
+    if ((hf_caps(client) & HF_CAP_DETACH) &&
+        hf_lock(client, name_of("leased"), 0, LOCK_OPTIONS(.lease_ms = SOON_MS), &hold) == HF_OK) {
+        hf_renew(hold, SOON_MS);
+        if (hf_detach(hold, key) == HF_OK &&
+            hf_attach(client, name_of("leased"), key, &hold) == HF_OK)
+            hf_unlock(hold);
+    }
+}
+
+static void ask_while_canceled(hf_client *client)
+{
+    struct outcome outcome = { 0 };
+    hf_request request;
+    if (hf_caps(client) & HF_CAP_INSPECT)
+        hf_inspect(client, name_of("one"), see_nothing, NULL);
+    if (hf_caps(client) & HF_CAP_BREAK)
+        hf_break(client, name_of("one"), NULL, NULL);
+    if (hf_caps(client) & HF_CAP_COUNTER)
+        hf_counter_set(client, name_of("counter"), 1);
+    if (hf_lock_async(client, name_of("two"), 0, NULL, record_outcome, &outcome, &request) != HF_OK)
+        return;
+    hf_cancel(client, request);
+    while (!outcome.calls)
+        hf_dispatch(client);
+    if (outcome.hold)
+        hf_unlock_nowait(outcome.hold);
+}
+
+static void call_while_canceled(void *arg)
+{
+    struct canceled *canceled = arg;
+    hf_client *own;
+    hf_hold *hold;
+    pthread_cancel(pthread_self());
+    canceled->lock_code = hf_lock(canceled->client, name_of("one"), 0, NULL, &hold);
+    canceled->reached = 1;
+    canceled->unlock_code = hf_unlock(hold);
+    canceled->reached = 2;
+    change_while_canceled(canceled->client);
+    canceled->reached = 3;
+    ask_while_canceled(canceled->client);
+    canceled->reached = 4;
+    if (hf_open(&own, store_url(),
+                &(hf_client_options){ HF_CLIENT_OPTIONS_INIT, .driver = canceled->driver }) ==
+        HF_OK) {
+        if (hf_lock(own, name_of("three"), 0, NULL, &hold) == HF_OK)
+            hf_unlock(hold);
+        hf_close(own);
+    }
+    canceled->reached = 5;
+    pthread_testcancel();
+    canceled->reached = 6;
+}
+
+static void check_canceled_thread_finishes(hf_driver driver)
+{
+    hf_client *client = open_client_with((hf_client_options){ .driver = driver });
+    struct canceled canceled = { .client = client, .driver = driver };
+    struct thread thread;
+    thread_start(&thread, call_while_canceled, &canceled);
+    thread_join(&thread);
+    CHECK_INT(canceled.reached, 5);
+    CHECK_CODE(canceled.lock_code, HF_OK);
+    CHECK_CODE(canceled.unlock_code, HF_OK);
+    give_back(take(client, name_of("one"), HF_MUTEX, 0));
+    hf_close(client);
+}
+
+TEST(canceled_thread_ends_after_its_calls_with_a_driven_client)
+{
+    check_canceled_thread_finishes(HF_DRIVE_MYSELF);
+}
+
+TEST(canceled_thread_ends_after_its_calls_with_a_threaded_client)
+{
+    check_canceled_thread_finishes(HF_DRIVE_THREAD);
+}
+
+static void hand_over_while_canceled(void *arg)
+{
+    struct canceled *canceled = arg;
+    hf_hold *hold = take(canceled->client, name_of("one"), HF_FAIR, 3);
+    canceled->reached = 1;
+    while (canceled->reached != 2)
+        let_pass_ms(1);
+    pthread_cancel(pthread_self());
+    hf_unlock(hold);
+    canceled->reached = 3;
+    pthread_testcancel();
+    canceled->reached = 4;
+}
+
+/* A release that wakes another client calls the system. */
+TEST(canceled_thread_hands_the_lock_over)
+{
+    hf_client *client = open_client(), *other = open_client();
+    struct canceled canceled = { .client = client };
+    struct outcome outcome = { 0 };
+    struct thread thread;
+    need(client, HF_CAP_FAIR);
+    thread_start(&thread, hand_over_while_canceled, &canceled);
+    EVENTUALLY(canceled.reached == 1, SOON_MS);
+    CHECK_CODE(hf_lock_async(other, name_of("one"), HF_FOREVER, LOCK_OPTIONS(.mode = HF_FAIR),
+                             record_outcome, &outcome, NULL),
+               HF_OK);
+    if (hf_caps(client) & HF_CAP_INSPECT)
+        EVENTUALLY(waiters(client, name_of("one")) == 1, SOON_MS);
+    canceled.reached = 2;
+    thread_join(&thread);
+    CHECK_INT(canceled.reached, 3);
+    WAIT_OUTCOME(&outcome);
+    CHECK_CODE(outcome.code, HF_OK);
+    give_back(outcome.hold);
+    give_back(take(client, name_of("one"), HF_FAIR, 0));
+    hf_close(client);
+    hf_close(other);
 }
