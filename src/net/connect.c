@@ -2,8 +2,9 @@
  * a Unix socket. */
 #include "net/connect.h"
 
+#include "net/lookup.h"
+
 #include <arpa/inet.h>
-#include <signal.h>
 #include <stdio.h>
 
 /* Keeps a router between us and the store from forgetting a connection that is quiet. */
@@ -11,7 +12,7 @@
 
 static void try_next_address(struct hf_stream *stream);
 
-static void refused_socket_closed(uv_handle_t *handle)
+static void dropped_socket_closed(uv_handle_t *handle)
 {
     struct hf_stream *stream = handle->data;
     stream->requests--;
@@ -21,28 +22,45 @@ static void refused_socket_closed(uv_handle_t *handle)
         try_next_address(stream);
 }
 
+static void drop_socket(struct hf_stream *stream)
+{
+    stream->has_socket = false;
+    stream->requests++;
+    uv_close(&stream->socket.handle, dropped_socket_closed);
+}
+
 /* A host may have several addresses, and the store listen on one of them. */
 static void not_connected(struct hf_stream *stream, int status)
 {
-    if (!stream->next_address || !stream->has_socket) {
+    hf__timer_stop(stream->loop, &stream->share);
+    if (stream->untried && stream->has_socket)
+        drop_socket(stream);
+    else
         hf__stream_break_soon(stream, status);
-        return;
-    }
-    stream->has_socket = false;
-    stream->requests++;
-    uv_close(&stream->socket.handle, refused_socket_closed);
+}
+
+/* Without this, one silent address would use up the time of all others. */
+static void share_is_over(struct hf_timer *timer)
+{
+    struct hf_stream *stream = HF_CONTAINER(timer, struct hf_stream, share);
+    if (stream->has_socket)
+        drop_socket(stream);
 }
 
 static void connected(uv_connect_t *request, int status)
 {
     struct hf_stream *stream = request->data;
     stream->requests--;
-    if (stream->closed)
+    if (stream->closed) {
         hf__stream_let_go(stream);
-    else if (status == 0)
+    } else if (!stream->has_socket) {
+        return; /* dropped: the next address follows when the socket is closed */
+    } else if (status == 0) {
+        hf__timer_stop(stream->loop, &stream->share);
         hf__stream_connected(stream);
-    else
+    } else {
         not_connected(stream, status);
+    }
 }
 
 static void connect_tcp(struct hf_stream *stream, const struct sockaddr *address)
@@ -53,53 +71,86 @@ static void connect_tcp(struct hf_stream *stream, const struct sockaddr *address
         stream->has_socket = true;
         stream->socket.handle.data = stream;
         uv_tcp_nodelay(&stream->socket.tcp, 1);
-        uv_tcp_keepalive(&stream->socket.tcp, 1, KEEPALIVE_SECONDS);
         stream->connect.data = stream;
         code = uv_tcp_connect(&stream->connect, &stream->socket.tcp, address, connected);
     }
-    if (code == 0)
-        stream->requests++;
-    else
+    if (code != 0) {
         not_connected(stream, code);
+        return;
+    }
+    /* There is a socket by now; before, libuv would take a delay of its own choice. */
+    uv_tcp_keepalive(&stream->socket.tcp, 1, KEEPALIVE_SECONDS);
+    stream->requests++;
 }
 
 static void try_next_address(struct hf_stream *stream)
 {
-    struct addrinfo *address = stream->next_address;
-    stream->next_address = address->ai_next;
+    const struct addrinfo *address = stream->next_address;
+    int64_t now_ms = hf__loop_now(stream->loop);
+    stream->address = stream->next;
+    stream->next_address = address->ai_next ? address->ai_next : stream->addresses;
+    stream->next = address->ai_next ? stream->address + 1 : 0;
+    /* Until this server has said something, the route's next stream begins with the one after. */
+    stream->route->first = stream->next;
+    if (--stream->untried > 0) {
+        int64_t share_ms = (stream->limit.at_ms - now_ms) / (stream->untried + 1);
+        hf__timer_start(stream->loop, &stream->share, now_ms + share_ms);
+    }
     connect_tcp(stream, address->ai_addr);
 }
 
-static void looked_up(uv_getaddrinfo_t *request, int status, struct addrinfo *addresses)
+void hf__connect_proved(struct hf_stream *stream)
 {
-    struct hf_stream *stream = request->data;
+    stream->route->first = stream->address;
+}
+
+static void listener_closed(uv_handle_t *handle)
+{
+    struct hf_stream *stream = handle->data;
     stream->requests--;
-    stream->addresses = stream->next_address = addresses;
-    if (stream->closed)
-        hf__stream_let_go(stream);
-    else if (status != 0)
+    hf__stream_let_go(stream);
+}
+
+static void stop_listening(struct hf_stream *stream)
+{
+    stream->lookup = NULL;
+    uv_close((uv_handle_t *)&stream->looked_up, listener_closed);
+}
+
+static void looked_up(uv_async_t *handle)
+{
+    struct hf_stream *stream = handle->data;
+    int status = hf__lookup_take(&stream->route->lookups, stream->lookup, &stream->addresses);
+    stop_listening(stream);
+    if (status != 0) {
         hf__stream_break_off(stream, status);
-    else
-        try_next_address(stream);
+        return;
+    }
+    for (const struct addrinfo *at = stream->addresses; at; at = at->ai_next)
+        stream->untried++;
+    stream->next = stream->route->first % stream->untried;
+    stream->next_address = stream->addresses;
+    for (unsigned i = 0; i < stream->next; i++)
+        stream->next_address = stream->next_address->ai_next;
+    try_next_address(stream);
 }
 
 static void look_up(struct hf_stream *stream)
 {
-    const struct addrinfo hints = { .ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM };
-    char port[8];
-    snprintf(port, sizeof port, "%u", stream->place.port);
-    stream->lookup.data = stream;
-    /* The first one of a process starts libuv's threads, which take no signals of the program's. */
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    int code =
-        uv_getaddrinfo(stream->uv, &stream->lookup, looked_up, stream->place.host, port, &hints);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    const struct hf_stream_place *place = &stream->place;
+    struct hf_lookup *lookup;
+    int code = hf__lookup_begin(&stream->route->lookups, place->host, place->port, &lookup);
     if (code == 0)
-        stream->requests++;
-    else
+        code = uv_async_init(stream->uv, &stream->looked_up, looked_up);
+    if (code != 0) {
         hf__stream_break_soon(stream, code);
+        return;
+    }
+    stream->loop->watches_more = true;
+    stream->looked_up.data = stream;
+    stream->requests++;
+    stream->lookup = lookup;
+    hf__lookup_listen(lookup, &stream->looked_up);
 }
 
 static void connect_path(struct hf_stream *stream)
@@ -117,9 +168,10 @@ static void connect_path(struct hf_stream *stream)
     uv_pipe_connect(&stream->connect, &stream->socket.pipe, stream->place.path, connected);
 }
 
-/* An address that is written in digits needs no resolver, and no thread of libuv's. */
+/* An address that is written in digits needs no look-up, and no thread for it. */
 void hf__connect_begin(struct hf_stream *stream)
 {
+    hf__timer_init(&stream->share, share_is_over);
     const struct hf_stream_place *place = &stream->place;
     struct sockaddr_in v4;
     struct sockaddr_in6 v6;
@@ -131,6 +183,21 @@ void hf__connect_begin(struct hf_stream *stream)
         connect_tcp(stream, (const struct sockaddr *)&v6);
     else
         look_up(stream);
+}
+
+void hf__connect_end(struct hf_stream *stream)
+{
+    hf__timer_stop(stream->loop, &stream->share);
+    if (stream->lookup) {
+        hf__lookup_listen(stream->lookup, NULL);
+        stop_listening(stream);
+    }
+    hf__route_end(&stream->own_route);
+}
+
+void hf__route_end(struct hf_route *route)
+{
+    hf__lookups_drop(&route->lookups);
 }
 
 /* ---- both ends ---- */

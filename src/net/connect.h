@@ -25,11 +25,16 @@ struct hf_stream {
         uv_tcp_t tcp;
         uv_pipe_t pipe;
     } socket;
-    uv_getaddrinfo_t lookup;
+    struct hf_route *route, own_route; /* the opener's; or, without one, its own */
+    struct hf_lookup *lookup;          /* NULL: it waits for none; in the route's list */
+    uv_async_t looked_up;              /* open as long as there is a look-up */
     uv_connect_t connect;
     struct addrinfo *addresses, *next_address;
-    struct hf_timer limit; /* for connecting; or a failure that is to be told */
-    struct hf_timer full;  /* the socket's buffer is full: look again */
+    unsigned address, next; /* which of them it is at, and which follows; the first is 0 */
+    unsigned untried;       /* how many it has not been at */
+    struct hf_timer share;  /* of `limit`, for one address of several */
+    struct hf_timer limit;  /* for connecting; or a failure that is to be told */
+    struct hf_timer full;   /* the socket's buffer is full: look again */
     struct hf_task flush;
     struct buffer out;
     struct hf_tls_session *session; /* with TLS, once connected */
@@ -44,6 +49,10 @@ struct hf_stream {
 
 /* hf__stream_connected follows, or the end. */
 void hf__connect_begin(struct hf_stream *stream);
+/* Nothing of it goes on; a look-up stays with the route. */
+void hf__connect_end(struct hf_stream *stream);
+/* The server at this address has said something: the route's next stream begins with it. */
+void hf__connect_proved(struct hf_stream *stream);
 
 /* ---- stream.c ---- */
 

@@ -1,5 +1,5 @@
 /* Byte streams on libuv. A stream frees itself when libuv has given back the last of its requests,
- * which may be long after it was closed: name resolution cannot be interrupted. */
+ * a few turns of the loop after it was closed. */
 #include "net/connect.h"
 
 #include "base/testing.h"
@@ -21,7 +21,8 @@ void hf__stream_let_go(struct hf_stream *stream)
 {
     if (!stream->closed || stream->requests > 0)
         return;
-    uv_freeaddrinfo(stream->addresses);
+    if (stream->addresses)
+        freeaddrinfo(stream->addresses);
     free(stream->out.bytes);
     free(stream->sealed.bytes);
     hf__tls_session_free(stream->session);
@@ -56,6 +57,7 @@ void hf__stream_close(struct hf_stream *stream)
     hf__timer_stop(stream->loop, &stream->limit);
     hf__timer_stop(stream->loop, &stream->full);
     hf__link_remove(&stream->flush.link);
+    hf__connect_end(stream);
     close_socket(stream);
     hf__stream_let_go(stream);
 }
@@ -102,6 +104,7 @@ static void break_off_session(struct hf_stream *stream)
 
 void hf__stream_break_soon(struct hf_stream *stream, int failure)
 {
+    hf__timer_stop(stream->loop, &stream->share);
     stream->failure = failure;
     hf__timer_start(stream->loop, &stream->limit, hf__loop_now(stream->loop));
 }
@@ -282,6 +285,8 @@ static void has_read_sealed(struct hf_stream *stream, const char *bytes, size_t 
 static void has_read(uv_stream_t *socket, ssize_t count, const uv_buf_t *buffer)
 {
     struct hf_stream *stream = socket->data;
+    if (count > 0)
+        hf__connect_proved(stream);
     if (count > 0 && stream->session)
         has_read_sealed(stream, buffer->base, (size_t)count);
     else if (count > 0)
@@ -322,6 +327,7 @@ struct hf_stream *hf__stream_open(struct uv_loop_s *uv, struct hf_loop *loop,
     stream->uv = uv;
     stream->loop = loop;
     stream->place = *place;
+    stream->route = place->route ? place->route : &stream->own_route;
     stream->events = events;
     stream->arg = arg;
     hf__timer_init(&stream->limit, limit_fired);

@@ -11,6 +11,15 @@
 struct uv_loop_s;
 struct hf_stream;
 struct hf_tls;
+struct hf_lookup;
+
+/* What a connection that comes back keeps from one stream to the next. Zero at first. */
+struct hf_route {
+    struct hf_lookup *lookups; /* of its hosts: still out, or answered and not used yet */
+    unsigned first;            /* which of the host's addresses the next stream begins with */
+};
+/* After its last stream was closed. A look-up that is out ends by itself. */
+void hf__route_end(struct hf_route *route);
 
 /* What waits to be written may be so large; a peer that reads so slowly is given up. */
 #define HF_STREAM_WRITE_MAX (64u << 20)
@@ -18,9 +27,10 @@ struct hf_tls;
 struct hf_stream_place {
     const char *host; /* a name or an address; or NULL */
     unsigned port;
-    const char *path;   /* of a Unix socket, where `host` is NULL */
-    int64_t limit_ms;   /* for finding the address and connecting, all in all */
-    struct hf_tls *tls; /* NULL: without */
+    const char *path;       /* of a Unix socket, where `host` is NULL */
+    int64_t limit_ms;       /* for finding the address and connecting; several addresses share it */
+    struct hf_tls *tls;     /* NULL: without */
+    struct hf_route *route; /* NULL: none; a host with several addresses begins at the first */
 };
 
 /* All run on the loop, never inside a call of the stream's. `arg` is the opener's. */

@@ -57,6 +57,11 @@ struct hf_stream *hf__stream_open(struct uv_loop_s *uv, struct hf_loop *loop,
     return NULL;
 }
 
+void hf__route_end(struct hf_route *route)
+{
+    (void)route;
+}
+
 void hf__stream_close(struct hf_stream *stream)
 {
     free(stream->room);

@@ -326,6 +326,7 @@ void hf__connection_open_at(struct connection *connection)
     static const struct hf_stream_events events = { opened, received, broken };
     const struct hf_host *host = connection->redis->base.host;
     connection->state = CONNECTION_OPENING;
+    connection->place.route = &connection->route;
     redisReaderFree(connection->reader);
     connection->reader = hf__reply_reader();
     connection->unread = 0;
@@ -383,6 +384,7 @@ void hf__connection_close(struct connection *connection)
     drop_stream(connection);
     connection->state = CONNECTION_DOWN;
     hf__timer_stop(loop_of(connection), &connection->pause);
+    hf__route_end(&connection->route);
     free_questions(connection, &connection->out);
     free_questions(connection, &connection->questions);
 }

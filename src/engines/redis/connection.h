@@ -39,6 +39,7 @@ struct connection {
     hf_error why;                 /* of the last failure */
     bool failing;                 /* `why` is set, and is to be told */
     struct hf_stream_place place; /* where it goes now */
+    struct hf_route route;
     /* With sentinels: how many may still be asked this time; which one has named the master last,
      * and what it named. */
     unsigned sentinels_left, named_by, master_port;

@@ -173,6 +173,7 @@ static void ask_one(struct connection *connection)
     connection->reader = hf__reply_reader();
     connection->unread = 0;
     hf__sentinel_place(connection, redis->sentinel);
+    connection->place.route = &connection->route;
     if (connection->reader)
         connection->stream =
             hf__stream_open(host->uv, host->loop, &connection->place, &events, connection);

@@ -153,6 +153,7 @@ static void open_stream(struct zookeeper *zk, struct zk_session *session)
     static const struct hf_stream_events events = { opened, received, broken };
     const struct hf_host *host = zk->base.host;
     struct hf_stream_place place = zk->settings->places[zk->place_at];
+    place.route = &zk->route;
     zk->greeted = hf__zk_session_use(session);
     zk->state = ZK_OPENING;
     int64_t limit_ms = limit_of(zk, session);

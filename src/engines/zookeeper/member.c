@@ -47,6 +47,7 @@ void hf__zk_connection_closed(struct zookeeper *zk)
     if (zk->ending)
         hf__zk_session_drop(zk->ending);
     hf__link_remove(&zk->link);
+    hf__route_end(&zk->route);
     free(zk);
     hf__zk_has_closed(client);
 }

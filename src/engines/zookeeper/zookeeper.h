@@ -301,6 +301,7 @@ struct zookeeper {
     enum zk_connection_state state;
     struct zk_session *greeted; /* whose connection it is; counted */
     struct hf_stream *stream;
+    struct hf_route route;
     struct zk_frames frames;
     struct zk_writer out_bytes;
     struct hf_link waiting; /* for the connection, or for their session */
