@@ -34,9 +34,13 @@ static inline void hf__futex_wake_bits(_Atomic uint32_t *word, uint32_t bits)
     syscall(SYS_futex, word, FUTEX_WAKE_BITSET_PRIVATE, INT32_MAX, NULL, NULL, bits);
 }
 
-/* Sleeps while *word == expected, until woken or until_ms on hf__clock_ms (INT64_MAX: for ever).
- * The kernel measures the sleep on a clock that stops in suspend, so a long one is taken in slices.
+/* The kernel measures a sleep on a clock that stops in suspend. A long sleep is taken in slices of
+ * this length, so it ends at most so long after its time when the machine was suspended meanwhile.
  */
+#define HF_FUTEX_SLICE_MS 1000
+
+/* Sleeps while *word == expected, until woken or until_ms on hf__clock_ms (INT64_MAX: for ever).
+ * May return early. */
 static inline void hf__futex_wait_until(_Atomic uint32_t *word, uint32_t expected, int64_t until_ms)
 {
     if (until_ms == INT64_MAX) {
@@ -48,8 +52,8 @@ static inline void hf__futex_wait_until(_Atomic uint32_t *word, uint32_t expecte
     int64_t left = until_ms - ((int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000);
     if (left <= 0)
         return;
-    if (left > 60000)
-        left = 60000;
+    if (left > HF_FUTEX_SLICE_MS)
+        left = HF_FUTEX_SLICE_MS;
     int64_t left_ns = left * 1000000 - now.tv_nsec % 1000000;
     struct timespec limit = { .tv_sec = left_ns / 1000000000, .tv_nsec = left_ns % 1000000000 };
     hf__futex_wait(word, expected, &limit);

@@ -231,8 +231,10 @@ struct hf_client {
     uint32_t fork_number;
     _Atomic int closing;
     _Atomic uint64_t request_owners;
-    int64_t suspended_ms; /* how far the clock was ahead of one that stops in suspend */
-    int64_t patience_ms;  /* HF_PATIENCE_MS, but in simulations */
+    /* How far the clock is ahead of one that stops in suspend, and when that was found out, by the
+     * latter. */
+    _Atomic int64_t suspended_ms, suspended_at_ms;
+    int64_t patience_ms; /* HF_PATIENCE_MS, but in simulations */
     hf_event_cb *on_event;
     void *event_arg;
     hf_point_cb *on_point;

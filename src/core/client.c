@@ -64,13 +64,6 @@ void hf__client_heard_why(struct hf_client *client, const hf_error *why)
 
 /* ---- making one ---- */
 
-static int64_t suspended_ms(void)
-{
-    struct timespec running;
-    clock_gettime(CLOCK_MONOTONIC, &running);
-    return hf__clock_ms() - ((int64_t)running.tv_sec * 1000 + running.tv_nsec / 1000000);
-}
-
 struct hf_client *hf__client_new(const hf_client_options *options)
 {
     struct hf_client *client = NULL;
@@ -81,7 +74,7 @@ struct hf_client *hf__client_new(const hf_client_options *options)
     hf__link_init(&client->verbs);
     pthread_mutex_init(&client->silence_mutex, NULL);
     client->patience_ms = HF_PATIENCE_MS;
-    client->suspended_ms = suspended_ms();
+    atomic_init(&client->suspended_at_ms, INT64_MIN / 2);
     client->on_event = options ? options->on_event : NULL;
     client->event_arg = options ? options->event_arg : NULL;
     client->on_point = options ? options->on_point : NULL;

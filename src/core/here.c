@@ -5,9 +5,8 @@
 #include "core/client.h"
 #include "core/gate.h"
 #include "core/lock.h"
+#include "core/pool.h"
 #include "core/trace.h"
-
-#include <stdlib.h>
 
 static enum hf_claim_event what_happened(struct hf_claim *claim, enum hf_claim_event otherwise)
 {
@@ -58,14 +57,6 @@ static void leave_to_loop(struct hf_claim *claim)
     hf__shard_unlock(shard);
 }
 
-static void discard_error(struct hf_claim *claim)
-{
-    if (!claim->op.error)
-        return;
-    free(claim->op.error);
-    claim->op.error = NULL;
-}
-
 struct hf_answer hf__claim_drive_here(struct hf_claim *claim, enum hf_claim_event event,
                                       int64_t now_ms)
 {
@@ -85,11 +76,11 @@ struct hf_answer hf__claim_drive_here(struct hf_claim *claim, enum hf_claim_even
         if (actions & HF_DO_TELL)
             answer = hf__claim_take_answer(claim);
         if (actions & HF_DO_ASK) {
-            discard_error(claim);
+            hf__drop_error(&claim->op);
             claim->op.verdict = ops->attempt_here(engine, &claim->op);
             event = HF_ON_ANSWER;
         } else if (actions & HF_DO_RELEASE) {
-            discard_error(claim);
+            hf__drop_error(&claim->op);
             claim->op.verdict = ops->release_here(engine, &claim->op);
             event = HF_ON_ANSWER;
         } else if (actions & HF_DO_SLEEP) {

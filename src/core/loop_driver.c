@@ -6,6 +6,7 @@
 #include "core/lease.h"
 #include "core/lock.h"
 #include "core/outcome.h"
+#include "core/pool.h"
 #include "core/rest.h"
 #include "core/trace.h"
 
@@ -169,14 +170,6 @@ static void set_timers(struct hf_claim *claim, unsigned actions)
     set_alarm(claim);
 }
 
-/* The words on a silence stand until the store gives an answer: whoever loses patience while the
- * question is out again hears them. */
-static void drop_words(struct hf_claim *claim)
-{
-    free(claim->op.error);
-    claim->op.error = NULL;
-}
-
 /* Whoever loses patience before there are any words may hear from the engine who is silent. */
 static void find_words(struct hf_claim *claim)
 {
@@ -206,9 +199,11 @@ void hf__claim_drive(struct hf_claim *claim, enum hf_claim_event event)
     enum hf_claim_state before = claim->state;
     struct caller caller;
     note_store(claim, event);
+    /* The words on a silence stand until the store gives an answer: a caller that times out while
+     * the question is out again gets them. */
     if (event == HF_ON_ANSWER &&
         (claim->op.verdict == HF_GRANTED || claim->op.verdict == HF_REFUSED))
-        drop_words(claim);
+        hf__drop_error(&claim->op);
     unsigned actions = hf__claim_step(claim, event, hf__loop_now(&client->loop));
     hf__trace_step(claim, event, before);
     hf__gate_follow(claim, before);
@@ -221,7 +216,7 @@ void hf__claim_drive(struct hf_claim *claim, enum hf_claim_event event)
         take_caller(claim, &caller);
     set_timers(claim, actions);
     if (actions & HF_DO_RELEASE)
-        drop_words(claim);
+        hf__drop_error(&claim->op);
     if (actions & HF_DO_ASK)
         client->ops->attempt(client->engine, &claim->op);
     if (actions & HF_DO_RELEASE)

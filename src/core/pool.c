@@ -60,10 +60,14 @@ static bool add_chunk(struct hf_shard *shard)
 {
     if (shard->chunk_count == shard->chunk_room) {
         uint32_t room = shard->chunk_room ? shard->chunk_room * 2 : 4;
-        void *grown = hf__realloc(shard->chunks, room * sizeof *shard->chunks);
+        struct hf_claim **grown = hf__calloc(room, sizeof *grown);
         if (!grown)
             return false;
+        if (shard->chunks)
+            memcpy(grown, shard->chunks, shard->chunk_count * sizeof *grown);
+        struct hf_claim **old = shard->chunks;
         shard->chunks = grown;
+        hf__free_replaced(old);
         shard->chunk_room = room;
     }
     struct hf_claim *chunk = new_block(shard, HF_CLAIM_CHUNK, sizeof *chunk);
@@ -91,8 +95,7 @@ struct hf_claim *hf__pool_get_claim(struct hf_shard *shard, uint32_t spared)
 
 void hf__pool_put_claim(struct hf_shard *shard, struct hf_claim *claim)
 {
-    free(claim->op.error);
-    claim->op.error = NULL;
+    hf__drop_error(&claim->op);
     claim->next_free = shard->free_claims;
     shard->free_claims = claim;
     shard->free_claim_count++;
@@ -194,7 +197,8 @@ void hf__pool_grow_buckets(struct hf_shard *shard)
             gate->next = grown[gate->hash & (count - 1)];
             grown[gate->hash & (count - 1)] = gate;
         }
-    free(shard->buckets);
+    struct hf_gate **old = shard->buckets;
     shard->buckets = grown;
+    hf__free_replaced(old);
     shard->bucket_count = count;
 }

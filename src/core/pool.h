@@ -4,7 +4,25 @@
 #ifndef HF_CORE_POOL_H
 #define HF_CORE_POOL_H
 
+#include "base/testing.h"
 #include "core/claim.h"
+
+/* Frees what a pointer of a shard or a claim pointed to, after the pointer was changed. A fork() of
+ * another thread may come at any moment, and hf_close in the child frees what it finds. */
+static inline void hf__free_replaced(void *old)
+{
+    atomic_signal_fence(memory_order_seq_cst);
+    free(old);
+    HF_POINT("core:freed");
+}
+
+static inline void hf__drop_error(struct hf_op *op)
+{
+    hf_error *old = op->error;
+    op->error = NULL;
+    if (old)
+        hf__free_replaced(old);
+}
 
 int hf__pool_open(struct hf_shard *shard);
 void hf__pool_close(struct hf_shard *shard);

@@ -117,12 +117,25 @@ static void limit_fired(struct hf_timer *timer)
 
 /* ---- writing ---- */
 
-/* Where the next bytes go, of which there may be so many. NULL: out of memory, or too much waits.
- */
+/* Moves what waits to the begin, once that is no more than what has been sent: so each byte is
+ * moved once on average. */
+static void move_to_begin(struct buffer *buffer)
+{
+    size_t waiting = buffer->length - buffer->begun;
+    if (buffer->begun < waiting)
+        return;
+    memmove(buffer->bytes, buffer->bytes + buffer->begun, waiting);
+    buffer->begun = 0;
+    buffer->length = waiting;
+}
+
+/* Where the next `length` bytes go. NULL: out of memory, or too much waits. */
 static char *room_in(struct buffer *buffer, size_t length)
 {
-    if (length > HF_STREAM_WRITE_MAX - buffer->length)
+    if (length > HF_STREAM_WRITE_MAX - (buffer->length - buffer->begun))
         return NULL;
+    if (buffer->begun > 0 && buffer->length + length > buffer->room)
+        move_to_begin(buffer);
     if (buffer->length + length > buffer->room) {
         size_t room = buffer->room ? buffer->room : 4096;
         while (room < buffer->length + length)
