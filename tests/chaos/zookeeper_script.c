@@ -98,12 +98,15 @@ static int write_create(struct script *script, struct zk_writer *writer, const c
     return ZK_OK;
 }
 
+/* Of the nodes without a number it knows those of readers. */
 static int write_reader(struct script *script, const char *path, size_t length)
 {
     int room = -1;
 
     if (one_of(&script->refused_creates))
         return ZK_NO_AUTH;
+    if (!memmem(path, length, "__READ__", strlen("__READ__")))
+        return ZK_OK;
     if (script->lost_readers == 0 && one_of(&script->busy_readers))
         return ZK_THROTTLED;
     for (int i = 0; i < SCRIPT_NODES; i++) {
