@@ -48,6 +48,35 @@ TEST(a_path_that_may_not_be_made_is_denied)
     end_scene(&script, client);
 }
 
+/* Each is told by its own code, and not asked for again. */
+TEST(a_refusal_is_told_by_its_own_code_and_sentence)
+{
+    static const struct {
+        int error, code;
+        const char *part;
+    } refusals[] = {
+        { ZK_LOCAL_SESSION, HF_ENOTSUP, "its sessions are local" },
+        { ZK_QUOTA_EXCEEDED, HF_ELIMIT, "a quota allows no more" },
+        { ZK_USER_REQUIRED, HF_DENIED, "it serves authenticated users only" },
+        { -99, HF_EINTERNAL, "unknown error" },
+    };
+    static struct script script;
+    hf_client *client = begin_scene(&script);
+
+    for (size_t i = 0; i < sizeof(refusals) / sizeof(refusals[0]); i++) {
+        hf_hold *hold = NULL;
+        script.refusal = refusals[i].error;
+        script.refused_creates = 1;
+        CHECK_ERROR(hf_lock(client, "one", SOON_MS, NULL, &hold), refusals[i].code);
+        CHECK(strstr(hf_last_error()->text, refusals[i].part) != NULL);
+        CHECK_INT(script.refused_creates, 0);
+        CHECK_INT(nodes_of(&script), 0);
+    }
+    script.refusal = 0;
+    give_back(take(client, "one", HF_MUTEX, 0));
+    end_scene(&script, client);
+}
+
 TEST(permits_that_may_not_be_made_are_denied)
 {
     static struct script script;

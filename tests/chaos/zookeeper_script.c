@@ -81,7 +81,7 @@ static int write_create(struct script *script, struct zk_writer *writer, const c
     char *node = script->nodes[number % SCRIPT_NODES];
 
     if (one_of(&script->refused_creates))
-        return ZK_NO_AUTH;
+        return script->refusal ? script->refusal : ZK_NO_AUTH;
     bool lease = is_lease(path, length);
     if (lease && one_of(&script->refused_leases))
         return ZK_NO_AUTH;

@@ -30,6 +30,7 @@ struct script {
     _Atomic int taken;           /* looks at data that tell of a child below it */
     _Atomic int freed;           /* watched lists after which the watcher is told of a change */
     _Atomic int refused_creates; /* nodes that it refuses, for want of rights */
+    _Atomic int refusal;         /* not 0: the error that it refuses them with instead */
     _Atomic int refused_leases;  /* the same, of permits only */
     _Atomic int refused_deletes; /* nodes that it does not delete */
     _Atomic int failed_deletes;  /* the same, for a reason of its own that may pass */

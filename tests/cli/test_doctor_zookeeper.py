@@ -178,6 +178,40 @@ def a_server_that_keeps_its_words_to_itself_is_asked_in_other_ways(box):
     contains(value(facts, 'limits'), 'its 4lw.commands.whitelist has no conf; messages of 1 MiB')
 
 
+def make_node(port, path, data=b''):
+    with Connection(port) as connection:
+        assert connection.ask(CREATE, text(path) + struct.pack('>i', len(data)) + data +
+                              struct.pack('>ii', 1, EVERYTHING) + text('world') + text('anyone') +
+                              struct.pack('>i', 0))
+
+
+@test
+def servers_that_demand_a_user_are_denied_and_a_finding(box):
+    port = one(box, 'enforce.auth.enabled=true', 'enforce.auth.schemes=digest').port
+    url, reason = f'zk://127.0.0.1:{port}', 'it serves authenticated users only'
+    for words in ('run', '-w', '5'), ('try',):
+        contains(box.expect(77, '-e', url, *words, 'x', '--', 'true').err, reason)
+    contains(box.expect(77, '-e', url, 'show').err, reason)
+    contains(' '.join(see(box, url)[1]), f'makes no node below /: {reason}')
+    url = f'zk://bob:secret@127.0.0.1:{port}'
+    box.expect(0, '-e', url, 'try', 'x', '--', 'true')
+    assert reason not in ' '.join(see(box, url)[1])
+
+
+@test
+def a_quota_that_is_used_up_is_a_limit_and_a_finding(box):
+    port = one(box, 'enforceQuota=true').port
+    url, reason = f'zk://127.0.0.1:{port}/q', 'a quota allows no more nodes or bytes'
+    for path, data in (('/q', b''), ('/zookeeper/quota/q', b''), (
+            '/zookeeper/quota/q/zookeeper_limits',
+            b'count=1,bytes=-1=;byteHardLimit=-1;countHardLimit=3'),
+                       ('/zookeeper/quota/q/zookeeper_stats', b'count=1,bytes=0')):
+        make_node(port, path, data)
+    box.hold('y', '-e', url)
+    contains(box.expect(69, '-e', url, 'run', '-w', '5', 'y', '--', 'true').err, reason)
+    contains(' '.join(see(box, url)[1]), f'makes no node below /q: {reason}')
+
+
 @test
 def limits_that_are_too_low_are_findings(box):
     skewed = {**os.environ, 'LD_PRELOAD': os.environ['HOLDFAST_SKEWED_CLOCK']}

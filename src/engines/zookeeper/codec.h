@@ -45,6 +45,9 @@ enum zk_error {
     ZK_INVALID_ACL = -114,
     ZK_AUTH_FAILED = -115,
     ZK_MOVED = -118,
+    ZK_LOCAL_SESSION = -120,
+    ZK_USER_REQUIRED = -124,
+    ZK_QUOTA_EXCEEDED = -125,
     ZK_THROTTLED = -127
 };
 

@@ -308,6 +308,16 @@ static void judge_session(const struct patient *patient)
 
 /* ---- rights, and the clock ---- */
 
+static void judge_refusal(const struct patient *patient, const char *root, int error)
+{
+    const struct zk_meaning *meaning = hf__zk_meaning(error);
+    char consequence[80];
+    snprintf(consequence, sizeof consequence, "no lock can be taken: %s",
+             hf_code_name(meaning->code));
+    danger(patient, consequence, meaning->cure, "a server makes no node below %.200s: %s (%d)",
+           root, meaning->what, error);
+}
+
 static void judge_rights(const struct patient *patient)
 {
     const struct zk_examiner *examiner = patient->examiner;
@@ -315,7 +325,9 @@ static void judge_rights(const struct patient *patient)
     bool named = patient->zk->settings->user != NULL;
     if (examiner->code != HF_OK)
         return;
-    if (!named)
+    if (examiner->create_error == ZK_USER_REQUIRED)
+        fact(patient, "access", "not allowed");
+    else if (!named)
         fact(patient, "access", "without a user: whoever reaches the servers may take and break");
     else
         fact(patient, "access", "as the URL's user%s",
@@ -324,6 +336,9 @@ static void judge_rights(const struct patient *patient)
         danger(patient, "create-denied", "no lock can be taken: HF_DENIED",
                "setAcl, by whom that path belongs to: create, delete and read for this user",
                "this user may not make nodes below %.200s", root);
+    else if (examiner->create_error != ZK_OK && examiner->create_error != ZK_NO_NODE &&
+             examiner->create_error != ZK_THROTTLED)
+        judge_refusal(patient, root, examiner->create_error);
     else if (examiner->create_error == ZK_OK && examiner->delete_error == ZK_NO_AUTH)
         danger(patient, "delete-denied", "what is given back stays taken until its session ends",
                "setAcl, by whom that path belongs to: create, delete and read for this user",

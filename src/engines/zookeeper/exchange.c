@@ -124,6 +124,21 @@ static bool was_agreed_to(const struct zk_request *request, const struct zk_repl
            (reply->error == ZK_OK || (operation == ZK_DELETE && reply->error == ZK_NO_NODE));
 }
 
+/* The server reads nothing more on this connection, so what was sent behind the first request that
+ * it refuses is refused as well. Its session is not over, though it refuses to end that, too. */
+static void take_refusal(struct zookeeper *zk, const struct zk_reply *refusal)
+{
+    struct hf_link *link;
+    const struct zk_meaning *meaning = hf__zk_meaning(refusal->error);
+    hf__zk_connection_break(zk, meaning->code, refusal->error, "%s; %s", meaning->what,
+                            meaning->cure);
+    while ((link = hf__list_pop(&zk->out))) {
+        struct zk_request *request = HF_CONTAINER(link, struct zk_request, link);
+        struct zk_reply reply = { .xid = request->xid, .error = refusal->error };
+        answer(zk, request, request->operation == ZK_CLOSE ? NULL : &reply);
+    }
+}
+
 static void take_answer(struct zookeeper *zk, struct zk_reply *reply)
 {
     struct hf_link *first = hf__list_first(&zk->out);
@@ -134,6 +149,10 @@ static void take_answer(struct zookeeper *zk, struct zk_reply *reply)
     }
     if (reply->error == ZK_MOVED || reply->error == ZK_EXPIRED) {
         hf__zk_connection_break(zk, HF_UNREACHABLE, 0, "the session is not here any more");
+        return;
+    }
+    if (reply->error == ZK_USER_REQUIRED) {
+        take_refusal(zk, reply);
         return;
     }
     hf__link_remove(first);

@@ -48,53 +48,57 @@ void hf__zk_no_matter(struct zookeeper *zk, struct zk_request *request, struct z
     (void)zk, (void)request, (void)reply;
 }
 
-static int code_of(int error)
-{
-    switch (error) {
-    case ZK_NO_AUTH:
-    case ZK_AUTH_FAILED:
-    case ZK_INVALID_ACL:
-        return HF_DENIED;
-    case ZK_EPHEMERAL_PARENT:
-        return HF_EKIND;
-    case ZK_UNIMPLEMENTED:
-        return HF_ENOTSUP;
-    case ZK_THROTTLED:
-        return HF_UNREACHABLE;
-    default:
-        return HF_EINTERNAL;
-    }
-}
+#define NO_RIGHTS                                                                                  \
+    HF_DENIED, "it refuses this user", "a lock needs to create, read and delete below its path"
 
-static const char *words_of(int code)
+static const struct meaning {
+    int error;
+    struct zk_meaning means;
+} meanings[] = {
+    { ZK_NO_AUTH, { NO_RIGHTS } },
+    { ZK_AUTH_FAILED, { NO_RIGHTS } },
+    { ZK_INVALID_ACL, { NO_RIGHTS } },
+    { ZK_USER_REQUIRED,
+      { HF_DENIED,
+        "it serves authenticated users only (enforce.auth.enabled, sessionRequireClientSASLAuth)",
+        "name one, zk://user:password@host, where it accepts digest" } },
+    { ZK_EPHEMERAL_PARENT,
+      { HF_EKIND, "the path leads through a node that ends with its session",
+        "take a path of nodes that stay" } },
+    { ZK_UNIMPLEMENTED,
+      { HF_ENOTSUP, "this server is too old", "3.5.3 is the oldest that will do" } },
+    { ZK_LOCAL_SESSION,
+      { HF_ENOTSUP, "its sessions are local, and a local session holds no lock",
+        "set localSessionsUpgradingEnabled=true on all servers" } },
+    { ZK_QUOTA_EXCEEDED,
+      { HF_ELIMIT, "a quota allows no more nodes or bytes below this path",
+        "raise it with setquota" } },
+    { ZK_THROTTLED, { HF_UNREACHABLE, "it has too much to do just now", "try again later" } },
+};
+
+const struct zk_meaning *hf__zk_meaning(int error)
 {
-    switch (code) {
-    case HF_DENIED:
-        return "it refuses this user; a lock needs to create, read and delete below its path";
-    case HF_EKIND:
-        return "the path leads through a node that ends with its session";
-    case HF_ENOTSUP:
-        return "this server is too old; 3.5.3 is the oldest that will do";
-    case HF_UNREACHABLE:
-        return "it has too much to do just now";
-    default:
-        return "it answers with an error that is not understood";
-    }
+    static const struct zk_meaning unknown = { HF_EINTERNAL, "it answers with an unknown error",
+                                               "please report it with the server's version" };
+    for (size_t i = 0; i < sizeof meanings / sizeof *meanings; i++)
+        if (meanings[i].error == error)
+            return &meanings[i].means;
+    return &unknown;
 }
 
 bool hf__zk_is_refusal(const struct zk_reply *reply)
 {
-    int code = reply ? code_of(reply->error) : HF_UNREACHABLE;
+    int code = reply ? hf__zk_meaning(reply->error)->code : HF_UNREACHABLE;
     return code == HF_DENIED || code == HF_EKIND || code == HF_ENOTSUP;
 }
 
 static void explain_what_stays(const struct zookeeper *zk, struct zk_place *place, int error)
 {
-    int code = code_of(error);
-    hf__op_explain(place->op, code, error,
+    const struct zk_meaning *meaning = hf__zk_meaning(error);
+    hf__op_explain(place->op, meaning->code, error,
                    "ZooKeeper at %.100s: \"%.100s\" keeps a node until this client's session has "
-                   "ended: %s (%d)",
-                   zk->settings->shown, place->op->name, words_of(code), error);
+                   "ended: %s; %s (%d)",
+                   zk->settings->shown, place->op->name, meaning->what, meaning->cure, error);
 }
 
 void hf__zk_stay_behind(struct zookeeper *zk, struct zk_place *place, const struct zk_reply *reply)
@@ -120,10 +124,10 @@ int hf__zk_explain(struct zookeeper *zk, const struct zk_request *request,
         hf__explain(error, code, zk->why.native, "%s", zk->why.text);
         return code;
     }
-    int code = code_of(reply->error);
-    hf__explain(error, code, reply->error, "ZooKeeper at %s: %s (%d)", zk->settings->shown,
-                words_of(code), (int)reply->error);
-    return code;
+    const struct zk_meaning *meaning = hf__zk_meaning(reply->error);
+    hf__explain(error, meaning->code, reply->error, "ZooKeeper at %s: %s; %s (%d)",
+                zk->settings->shown, meaning->what, meaning->cure, (int)reply->error);
+    return meaning->code;
 }
 
 void hf__zk_why_silent(struct zookeeper *zk, hf_error **error)

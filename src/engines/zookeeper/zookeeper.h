@@ -151,6 +151,13 @@ int hf__zk_explain(struct zookeeper *zk, const struct zk_request *request,
                    const struct zk_reply *reply, hf_error **error);
 /* What is known of answers that are missing, before the connection is given up for it. */
 void hf__zk_why_silent(struct zookeeper *zk, hf_error **error);
+/* What a server's error means, and what to do about it. */
+struct zk_meaning {
+    int code;
+    const char *what, *cure;
+};
+
+const struct zk_meaning *hf__zk_meaning(int error);
 /* A definite no, which will be the same the next time. */
 bool hf__zk_is_refusal(const struct zk_reply *reply);
 
