@@ -47,7 +47,7 @@ struct cli_settings {
     /* bench. */
     bool quick;
     /* torture; its hooks are in `names`, as are the findings that doctor ignores. */
-    int64_t time_ms, clients, lease_ms, rate, seed;
+    int64_t time_ms, clients, threads, lease_ms, rate, seed;
     char *faults, *history, *html, *check, *sandbox;
     bool list;
     /* The words that are no options, after the verb. */

@@ -67,6 +67,7 @@ static const struct option options[] = {
     { 0,   "quick",       FLAG,     AT(quick),         CLI_BENCH, 0 },
     { 0,   "time",        LENGTH,   AT(time_ms),       CLI_TORTURE, 0 },
     { 0,   "clients",     COUNT,    AT(clients),       CLI_TORTURE, 64 },
+    { 0,   "threads",     COUNT,    AT(threads),       CLI_TORTURE, 16 },
     { 0,   "lease",       LENGTH,   AT(lease_ms),      CLI_TORTURE, 0 },
     { 0,   "faults",      TEXT,     AT(faults),        CLI_TORTURE, 0 },
     { 0,   "hook",        NAME,     0,                 CLI_TORTURE, 0 },

@@ -340,9 +340,9 @@ static bool has_place_for_picture(const struct cli_settings *settings)
 
 static bool asks_for_a_run(const struct cli_settings *settings)
 {
-    return settings->time_ms || settings->clients || settings->lease_ms || settings->rate ||
-           settings->seed >= 0 || settings->faults || settings->history || settings->sandbox ||
-           settings->name_count || settings->yes;
+    return settings->time_ms || settings->clients || settings->threads || settings->lease_ms ||
+           settings->rate || settings->seed >= 0 || settings->faults || settings->history ||
+           settings->sandbox || settings->name_count || settings->yes;
 }
 
 static int act(struct cli_torture *torture)

@@ -29,6 +29,7 @@ static void print_plan(const struct cli_torture *torture)
     print_number("time_ms", (uint64_t)plan->time_ms);
     print_number("lease_ms", (uint64_t)plan->lease_ms);
     print_number("clients", plan->clients);
+    print_number("threads", plan->threads);
     print_number("rate", plan->rate);
     fputs(",\"left_out\":[", stdout);
     for (unsigned place = 0; (text = cli_torture_left_out(torture, &place)); comma = ",") {

@@ -7,10 +7,12 @@
 enum {
     TIME_MS = 60000,
     CLIENTS = 8,
+    THREADS = 4,
     LEASE_MS = 500,
     LEASE_MIN_MS = 100,
     LEASE_MAX_MS = 60000,
-    RATE = 2000,
+    RATE = 10000, /* what a store on this machine takes, in the time that a check takes */
+    RATE_AFAR = 2000,
     OPERATIONS_MAX = 50000000 /* what a history has room for */
 };
 
@@ -231,7 +233,8 @@ int cli_torture_plan(struct cli_torture *torture)
     plan->time_ms = or_default(settings->time_ms, TIME_MS);
     plan->clients = (unsigned)or_default(settings->clients, CLIENTS);
     plan->lease_ms = or_default(settings->lease_ms, LEASE_MS);
-    plan->rate = (unsigned)or_default(settings->rate, RATE);
+    plan->threads = (unsigned)or_default(settings->threads, THREADS);
+    plan->rate = (unsigned)or_default(settings->rate, settings->yes ? RATE_AFAR : RATE);
     /* Short enough to be typed again. */
     plan->seed = settings->seed >= 0
                      ? (uint64_t)settings->seed

@@ -87,8 +87,9 @@ void cli_torture_print_plan(const struct cli_torture *torture)
     cli_duration_format(time, sizeof(time), plan->time_ms);
     cli_duration_format(lease, sizeof(lease), plan->lease_ms);
     cli_say(stdout, "\n", "store           %s, under holdfast:torture:*", torture->shown_url);
-    printf("plan            %s, %u clients, leases about %s, at most %u operations a second\n",
-           time, plan->clients, lease, plan->rate);
+    printf("plan            %s, %u clients of %u threads, leases about %s, at most %u operations a "
+           "second\n",
+           time, plan->clients, plan->threads, lease, plan->rate);
     printf("faults          ");
     print_faults(plan);
     print_left_out(torture);

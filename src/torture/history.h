@@ -94,12 +94,14 @@ struct torture_record {
                             0: it was not */
     uint32_t client;     /* the lane in the picture */
     uint32_t process;
-    uint32_t permits; /* weight; 1 for all but semaphores and latches */
+    uint32_t permits; /* weight; 1 for all but semaphores and latches. CLIENT: its threads; 0 is 1
+                       */
     uint16_t lock;
     uint8_t kind, verb, mode, flags;
-    int16_t code;  /* an hf_code, for the reader */
-    char text[32]; /* a name; ends with a NUL unless it is full */
-    uint32_t reserved[2];
+    int16_t code;    /* an hf_code, for the reader */
+    char text[32];   /* a name; ends with a NUL unless it is full */
+    uint32_t thread; /* which of the client's threads; 0 in histories of one thread */
+    uint32_t reserved;
     uint32_t check; /* over all the bytes before it: a torn record does not match */
 };
 

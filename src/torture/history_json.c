@@ -67,6 +67,7 @@ static void put_record(FILE *file, const struct torture_record *record)
     put_unsigned(file, "hold", record->hold);
     put_unsigned(file, "owner", record->owner);
     put_mode(file, record);
+    put_unsigned(file, "thread", record->thread);
     put_unsigned(file, "permits", record->permits);
     put_unsigned(file, "token", record->token);
     put_time(file, "deadline", record->deadline_ns);

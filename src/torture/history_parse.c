@@ -272,6 +272,8 @@ static bool use_number(struct line *line, const struct pair *pair, struct tortur
         record->token = get_unsigned(line, pair, UINT64_MAX);
     else if (strcmp(pair->key, "process") == 0)
         record->process = (uint32_t)get_unsigned(line, pair, UINT32_MAX);
+    else if (strcmp(pair->key, "thread") == 0)
+        record->thread = (uint32_t)get_unsigned(line, pair, UINT32_MAX);
     else if (strcmp(pair->key, "permits") == 0)
         record->permits = (uint32_t)get_unsigned(line, pair, UINT32_MAX);
     else if (strcmp(pair->key, "lock") == 0)

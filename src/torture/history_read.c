@@ -54,6 +54,9 @@ static void drop_duplicates(struct torture_history *history)
 
 /* ---- numbers that died with their client ---- */
 
+/* A file that claims more threads of a client than this is not believed. */
+#define TORTURE_PENS_MAX 64u
+
 /* Missing numbers, rising, and for each the next one that no crash has taken yet. */
 struct gaps {
     uint64_t *numbers;
@@ -96,37 +99,68 @@ static void find_gaps(const struct torture_history *history, uint64_t drawn, str
         gaps->next[i] = i;
 }
 
-/* A client that was killed has been writing one record at most, between its beginning and the
- * number of its crash. Taking the earliest number that is left gives as many crashes as possible
- * one, since crashes come in the order in which their time is up. */
+/* When a client began, and how many records it can have been writing at once. */
+struct beginning {
+    uint64_t number;
+    uint32_t pens;
+};
+
+static uint32_t pens_of(const struct torture_record *client)
+{
+    if (client->permits > TORTURE_PENS_MAX)
+        return TORTURE_PENS_MAX;
+    return client->permits ? client->permits : 1;
+}
+
+static uint64_t take_gaps(struct gaps *gaps, const struct beginning *beginning, uint64_t crash)
+{
+    uint64_t taken = 0;
+    while (taken < beginning->pens) {
+        size_t gap = untaken(gaps, first_after(gaps, beginning->number));
+        if (gap >= gaps->count || gaps->numbers[gap] >= crash)
+            break;
+        gaps->next[gap] = gap + 1;
+        taken++;
+    }
+    return taken;
+}
+
+/* Each thread of a client that was killed has been writing one record at most, between the client's
+ * beginning and the number of its crash. Taking the earliest numbers that are left gives as many
+ * crashes as possible theirs, since crashes come in the order in which their time is up. */
 static uint64_t explain_gaps(const struct torture_history *history, struct gaps *gaps,
-                             uint64_t *begun)
+                             struct beginning *begun)
 {
     uint64_t explained = 0;
     for (size_t i = 0; i < history->count; i++) {
         const struct torture_record *record = &history->records[i];
         if (record->client >= TORTURE_CLIENTS)
             continue;
+        struct beginning *beginning = &begun[record->client];
         if (record->kind == TORTURE_CLIENT)
-            begun[record->client] = record->number;
+            *beginning = (struct beginning){ record->number, pens_of(record) };
         if (record->kind != TORTURE_CRASH)
             continue;
-        size_t gap = untaken(gaps, first_after(gaps, begun[record->client]));
-        if (gap < gaps->count && gaps->numbers[gap] < record->number) {
-            gaps->next[gap] = gap + 1;
-            explained++;
-        }
-        begun[record->client] = record->number;
+        if (beginning->pens == 0)
+            beginning->pens = 1;
+        explained += take_gaps(gaps, beginning, record->number);
+        beginning->number = record->number;
     }
     return explained;
 }
 
-static uint64_t count_crashes(const struct torture_history *history)
+/* No more numbers than this can have died with their clients. */
+static uint64_t count_pens_of_the_dead(const struct torture_history *history)
 {
     uint64_t crashes = 0;
-    for (size_t i = 0; i < history->count; i++)
-        crashes += history->records[i].kind == TORTURE_CRASH;
-    return crashes;
+    uint32_t most = 1;
+    for (size_t i = 0; i < history->count; i++) {
+        const struct torture_record *record = &history->records[i];
+        crashes += record->kind == TORTURE_CRASH;
+        if (record->kind == TORTURE_CLIENT && pens_of(record) > most)
+            most = pens_of(record);
+    }
+    return crashes * most;
 }
 
 int torture_history_settle(struct torture_history *history, uint64_t drawn, char error[256])
@@ -135,14 +169,14 @@ int torture_history_settle(struct torture_history *history, uint64_t drawn, char
     drop_duplicates(history);
     if (history->count && history->records[history->count - 1].number > drawn)
         drawn = history->records[history->count - 1].number;
-    uint64_t missing = drawn - history->count, crashes = count_crashes(history);
+    uint64_t missing = drawn - history->count, pens = count_pens_of_the_dead(history);
     history->missing = missing > history->torn ? missing - history->torn : 0;
-    if (history->missing == 0 || history->missing > crashes || history->torn)
+    if (history->missing == 0 || history->missing > pens || history->torn)
         return 0;
 
-    struct gaps gaps = { calloc(crashes, sizeof *gaps.numbers),
-                         calloc(crashes + 1, sizeof *gaps.next), crashes };
-    uint64_t *begun = calloc(TORTURE_CLIENTS, sizeof *begun);
+    struct gaps gaps = { calloc(pens, sizeof *gaps.numbers), calloc(pens + 1, sizeof *gaps.next),
+                         pens };
+    struct beginning *begun = calloc(TORTURE_CLIENTS, sizeof *begun);
     if (gaps.numbers && gaps.next && begun) {
         find_gaps(history, drawn, &gaps);
         history->last_words = explain_gaps(history, &gaps, begun);

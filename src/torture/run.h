@@ -8,6 +8,7 @@
 #include <signal.h>
 
 #define TORTURE_CLIENTS_MAX 64u
+#define TORTURE_THREADS_MAX 16u
 #define TORTURE_HOOKS_MAX 16u
 
 /* The faults that need nothing but the clients' processes. */
@@ -65,8 +66,9 @@ struct torture_plan {
     uint64_t seed;
     int64_t time_ms, lease_ms;
     unsigned clients;
-    unsigned rate;   /* operations a second, of all clients together */
-    unsigned faults; /* bits 1u << torture_fault */
+    unsigned threads; /* of each client; 0 is 1 */
+    unsigned rate;    /* operations a second, of all threads of all clients together */
+    unsigned faults;  /* bits 1u << torture_fault */
     const struct torture_hook *hooks;
     unsigned hook_count;
     const char *history;             /* where to */

@@ -21,11 +21,11 @@ struct torture_seat {
     _Atomic uint32_t incarnation;
     /* torture_doing, lock and operation in one word, so that it is one picture. */
     _Atomic uint64_t doing;
-    _Atomic bool in_resource; /* whom others would have to wait for, lock or no lock */
-    _Atomic uint64_t points;  /* sync points passed, all threads together */
-    _Atomic int64_t clock_ns; /* how far its wall clock is bent */
-    _Atomic bool clock_seen;  /* it has read the bent clock while it held or asked */
-    _Atomic uint32_t wire;    /* a torture_wire: what befalls its connections */
+    _Atomic uint32_t in_resource; /* threads that others would have to wait for, lock or no lock */
+    _Atomic uint64_t points;      /* sync points passed, all threads together */
+    _Atomic int64_t clock_ns;     /* how far its wall clock is bent */
+    _Atomic bool clock_seen;      /* it has read the bent clock while it held or asked */
+    _Atomic uint32_t wire;        /* a torture_wire: what befalls its connections */
     _Atomic uint32_t wire_hits;
     _Atomic bool broken; /* `sentence` says why it cannot go on */
     char sentence[360];
@@ -67,6 +67,11 @@ static inline enum torture_doing torture_doing_of(uint64_t word)
 static inline unsigned torture_doing_lock(uint64_t word)
 {
     return (unsigned)(word >> 8 & 0xffff);
+}
+
+static inline unsigned torture_threads(const struct torture_plan *plan)
+{
+    return plan->threads ? plan->threads : 1;
 }
 
 /* What the locks of this run are. Returns how many. */

@@ -2,8 +2,9 @@
  * workload and faults can be turned on the library and, in the tests, on locks that are wrong on
  * purpose.
  *
- * Every client of a run is a process of its own with a session of its own. Nothing is called
- * before the fork; a session is used by one thread at a time. */
+ * Every client of a run is a process of its own. Nothing is called before the fork. Its first
+ * thread has a session of its own; its other threads share a second one, at the same time, if the
+ * plan gives a client more than one thread. */
 #ifndef HF_TORTURE_SUBJECT_H
 #define HF_TORTURE_SUBJECT_H
 
@@ -48,7 +49,7 @@ struct torture_ask {
     const struct torture_lock *lock;
     enum torture_share share; /* of a TORTURE_RW */
     uint32_t permits;         /* of a TORTURE_SEMAPHORE: how many, else 1 */
-    int64_t wait_ms;          /* 0: a bare try; -1: for ever */
+    int64_t wait_ms;          /* 0: a bare try; -1: no limit */
     int64_t cancel_ms;        /* > 0: takes the question back after so long: TORTURE_BUSY then */
     int64_t lease_ms;         /* > 0: ends by itself. 0: for as long as the session renews it */
     uint64_t owner;           /* who asks again while he holds, re-enters; never 0 */
@@ -80,6 +81,10 @@ struct torture_subject {
     /* GRANTED: *ret is to be given to release(). All other answers: *ret is NULL. */
     enum torture_answer (*acquire)(void *session, const struct torture_ask *ask,
                                    struct torture_grip **ret);
+    /* Asks for all of them before it waits for the first answer, and returns when all are answered.
+     * NULL: it cannot. */
+    void (*acquire_several)(void *session, const struct torture_ask *asks, unsigned count,
+                            enum torture_answer *answers, struct torture_grip **grips);
     /* Has the store answered all that was asked of it? A wait may be over, and a hold be known to
      * be lost, before it has: something may be there a little longer. NULL: it always has. */
     bool (*settled)(void *session);
@@ -91,6 +96,10 @@ struct torture_subject {
     int64_t (*remaining_ms)(void *session, const struct torture_grip *grip);
     uint64_t (*token)(void *session, const struct torture_grip *grip); /* 0: there is none */
 
+    /* Leaves a grip with a lease of its own to the store, and takes it over again. GONE: it was
+     * lost in between, and the grip is of no more use but for release(). May be NULL. */
+    enum torture_answer (*leave_and_return)(void *session, const struct torture_lock *lock,
+                                            struct torture_grip *grip);
     /* Of a grip with a lease of its own: so long from now. May be NULL. */
     enum torture_answer (*renew)(void *session, struct torture_grip *grip, int64_t lease_ms);
     /* TORTURE_UPGRADABLE to TORTURE_EXCLUSIVE, in place; BUSY: it stays what it was. May be NULL.

@@ -11,11 +11,17 @@
 struct session {
     hf_client *client;
     const struct torture_setup *setup;
-    /* A question that can be taken back is asked on the client's loop. */
+    /* Of the questions that are asked on the client's loop. */
     pthread_mutex_t mutex;
     pthread_cond_t answered;
-    bool has_answer;
     _Atomic bool asking; /* a question is out at the store, as the sync points tell */
+};
+
+/* One that is asked there. */
+struct question {
+    struct session *session;
+    hf_request request;
+    bool has_answer;
     int code;
     hf_hold *hold;
 };
@@ -26,8 +32,8 @@ struct torture_grip {
     void *lost_arg;
 };
 
-/* The last sentence: a client's process has one session, and complains once. */
-static char complaint[sizeof((hf_error *)0)->text];
+/* The last sentence of a thread. */
+static _Thread_local char complaint[sizeof((hf_error *)0)->text];
 
 static enum torture_answer broken(const char *text)
 {
@@ -140,14 +146,39 @@ static hf_mode mode_of(const struct torture_ask *ask)
 
 static void done(void *arg, int code, hf_hold *hold, const hf_error *error)
 {
-    struct session *session = arg;
+    struct question *question = arg;
+    struct session *session = question->session;
 
     pthread_mutex_lock(&session->mutex);
-    session->code = code;
-    session->hold = hold;
-    session->has_answer = true;
+    question->code = code;
+    question->hold = hold;
+    question->has_answer = true;
     (void)error;
-    pthread_cond_signal(&session->answered);
+    pthread_cond_broadcast(&session->answered);
+    pthread_mutex_unlock(&session->mutex);
+}
+
+static int begin(struct question *question, struct session *session, const struct torture_ask *ask,
+                 const hf_lock_options *options)
+{
+    *question = (struct question){ .session = session };
+    int code = hf_lock_async(session->client, ask->lock->name, ask->wait_ms, options, done,
+                             question, &question->request);
+    /* Else the answer may have come already, on the loop. */
+    if (code != HF_OK) {
+        question->code = code;
+        question->has_answer = true;
+    }
+    return code;
+}
+
+static void wait_for_answer(struct question *question)
+{
+    struct session *session = question->session;
+
+    pthread_mutex_lock(&session->mutex);
+    while (!question->has_answer)
+        pthread_cond_wait(&session->answered, &session->mutex);
     pthread_mutex_unlock(&session->mutex);
 }
 
@@ -168,45 +199,54 @@ static int ask_and_cancel(struct session *session, const struct torture_ask *ask
                           const hf_lock_options *options, hf_hold **ret)
 {
     struct timespec limit = after_ms(ask->cancel_ms);
-    hf_request request;
-    int code;
+    struct question question;
+    int code = begin(&question, session, ask, options);
 
-    session->has_answer = false;
-    code = hf_lock_async(session->client, ask->lock->name, ask->wait_ms, options, done, session,
-                         &request);
     if (code != HF_OK)
         return code;
     pthread_mutex_lock(&session->mutex);
-    while (!session->has_answer &&
+    while (!question.has_answer &&
            pthread_cond_timedwait(&session->answered, &session->mutex, &limit) == 0)
         continue;
     pthread_mutex_unlock(&session->mutex);
-    hf_cancel(session->client, request);
-    pthread_mutex_lock(&session->mutex);
-    while (!session->has_answer)
-        pthread_cond_wait(&session->answered, &session->mutex);
-    pthread_mutex_unlock(&session->mutex);
-    *ret = session->hold;
-    return session->code;
+    hf_cancel(session->client, question.request);
+    wait_for_answer(&question);
+    *ret = question.hold;
+    return question.code;
+}
+
+static struct torture_grip *new_grip(const struct torture_ask *ask)
+{
+    struct torture_grip *grip = calloc(1, sizeof *grip);
+
+    if (grip) {
+        grip->on_lost = ask->on_lost;
+        grip->lost_arg = ask->lost_arg;
+    }
+    return grip;
+}
+
+static hf_lock_options options_of(const struct torture_ask *ask, struct torture_grip *grip)
+{
+    hf_mode mode = mode_of(ask);
+
+    return HF_LOCK_OPTIONS(.mode = mode, .permits = ask->permits,
+                           .limit = mode == HF_PERMIT ? ask->lock->permits : 0,
+                           .lease_ms = ask->lease_ms, .owner = ask->owner, .on_lost = lost,
+                           .lost_arg = grip);
 }
 
 static enum torture_answer acquire(void *arg, const struct torture_ask *ask,
                                    struct torture_grip **ret)
 {
     struct session *session = arg;
-    struct torture_grip *grip = calloc(1, sizeof *grip);
-    hf_lock_options options =
-        HF_LOCK_OPTIONS(.mode = mode_of(ask), .permits = ask->permits, .lease_ms = ask->lease_ms,
-                        .owner = ask->owner, .on_lost = lost, .lost_arg = grip);
+    struct torture_grip *grip = new_grip(ask);
+    hf_lock_options options = options_of(ask, grip);
     int code;
 
     *ret = NULL;
     if (!grip)
         return broken("out of memory");
-    if (options.mode == HF_PERMIT)
-        options.limit = ask->lock->permits;
-    grip->on_lost = ask->on_lost;
-    grip->lost_arg = ask->lost_arg;
     /* A bare try that was refused passes no further point. */
     atomic_store(&session->asking, false);
     code = ask->cancel_ms > 0
@@ -220,9 +260,51 @@ static enum torture_answer acquire(void *arg, const struct torture_ask *ask,
     return TORTURE_GRANTED;
 }
 
+/* At most as many as a thread asks for. */
+enum { SEVERAL_MAX = 8 };
+
+static void acquire_several(void *arg, const struct torture_ask *asks, unsigned count,
+                            enum torture_answer *answers, struct torture_grip **grips)
+{
+    struct question questions[SEVERAL_MAX];
+
+    for (unsigned i = 0; i < count; i++) {
+        grips[i] = new_grip(&asks[i]);
+        hf_lock_options options = options_of(&asks[i], grips[i]);
+        questions[i] = (struct question){ .code = HF_ENOMEM, .has_answer = true };
+        if (grips[i])
+            begin(&questions[i], arg, &asks[i], &options);
+    }
+    for (unsigned i = 0; i < count; i++) {
+        if (questions[i].session)
+            wait_for_answer(&questions[i]);
+        answers[i] = answer_saying(questions[i].code, hf_code_text(questions[i].code));
+        if (answers[i] == TORTURE_GRANTED) {
+            grips[i]->hold = questions[i].hold;
+            continue;
+        }
+        free(grips[i]);
+        grips[i] = NULL;
+    }
+}
+
+/* What was lost in between has no hold any more. */
+static enum torture_answer leave_and_return(void *arg, const struct torture_lock *lock,
+                                            struct torture_grip *grip)
+{
+    const struct session *session = arg;
+    char key[HF_OWNER_KEY_SIZE];
+    int code = hf_detach(grip->hold, key);
+
+    if (code != HF_OK)
+        return answer(code);
+    code = hf_attach(session->client, lock->name, key, &grip->hold);
+    return answer(code);
+}
+
 static enum torture_answer release(void *session, struct torture_grip *grip)
 {
-    int code = hf_unlock(grip->hold);
+    int code = grip->hold ? hf_unlock(grip->hold) : HF_LOST;
 
     (void)session;
     free(grip);
@@ -232,25 +314,25 @@ static enum torture_answer release(void *session, struct torture_grip *grip)
 static bool still(void *session, const struct torture_grip *grip)
 {
     (void)session;
-    return hf_held(grip->hold);
+    return grip->hold && hf_held(grip->hold);
 }
 
 static int64_t remaining_ms(void *session, const struct torture_grip *grip)
 {
     (void)session;
-    return hf_remaining_ms(grip->hold);
+    return grip->hold ? hf_remaining_ms(grip->hold) : 0;
 }
 
 static uint64_t token(void *session, const struct torture_grip *grip)
 {
     (void)session;
-    return hf_token(grip->hold);
+    return grip->hold ? hf_token(grip->hold) : 0;
 }
 
 static enum torture_answer renew(void *session, struct torture_grip *grip, int64_t lease_ms)
 {
     (void)session;
-    return answer(hf_renew(grip->hold, lease_ms));
+    return grip->hold ? answer(hf_renew(grip->hold, lease_ms)) : TORTURE_GONE;
 }
 
 static enum torture_answer upgrade(void *session, struct torture_grip *grip, int64_t wait_ms)
@@ -345,11 +427,13 @@ struct torture_subject torture_holdfast(unsigned caps)
         .close = close_session,
         .complain = complain,
         .acquire = acquire,
+        .acquire_several = acquire_several,
         .settled = settled,
         .release = release,
         .still = still,
         .remaining_ms = remaining_ms,
         .token = token,
+        .leave_and_return = caps & HF_CAP_DETACH ? leave_and_return : NULL,
         .renew = renew,
         .upgrade = caps & HF_CAP_UPGRADE ? upgrade : NULL,
         .downgrade = downgrade,

@@ -17,7 +17,8 @@ struct torture_wait {
     bool placed; /* it has a place, as far as we know */
 };
 
-/* One client, in its own process. */
+/* One thread of a client. The client is a process of its own; its first thread has a session of its
+ * own, and the others have one together. */
 struct torture_client {
     const struct torture_plan *plan;
     const struct torture_subject *subject;
@@ -27,14 +28,15 @@ struct torture_client {
     struct torture_setup setup;
     void *session;
     struct torture_dice dice;
-    unsigned number;
+    unsigned number, thread;
     uint32_t incarnation;
     int64_t next_at_ns;  /* keeps to the rate */
+    bool tries;          /* its next question is a bare try */
     uint32_t latch_seen; /* the last round that this client knows to be open */
     struct torture_wait wait;
 };
 
-/* A child's life; does not return. */
+/* A child's life, in its first thread; does not return. */
 _Noreturn void torture_client_live(struct torture_client *client);
 
 /* ---- between the files of the workload ---- */
@@ -42,6 +44,8 @@ _Noreturn void torture_client_live(struct torture_client *client);
 /* Takes on one of the locks, once, with all that may be done with it. `calm`: no cancelling, no
  * bare try, and patience: for the grant that everybody is to get in the end. True: granted. */
 bool torture_use_lock(struct torture_client *client, uint16_t number, bool calm);
+/* Tries for several locks, mostly for one of them several times, before it looks at any answer. */
+void torture_use_several(struct torture_client *client);
 /* Counts down, looks, waits, or makes the next latch. False: there is none to use just now. */
 bool torture_use_latch(struct torture_client *client);
 

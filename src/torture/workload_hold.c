@@ -8,7 +8,11 @@
 enum { NO_NEWS, GRANTED, LATE };
 
 /* For the last grant: whoever is in the way has a lease, or has been told to end. */
-enum { CALM_WAIT_MS = 20000, CALM_LEASES = 4, OWNERS = 3 };
+enum { CALM_WAIT_MS = 20000, CALM_LEASES = 4 };
+
+/* Of each thread: those it goes by when it asks for one lock, and one for each of several requests.
+ */
+enum { OWNERS = 3, SEVERAL_MAX = 4, OWNERS_OF_THREAD = 8 };
 
 struct hold {
     struct torture_client *client;
@@ -64,8 +68,11 @@ static struct torture_record about(const struct hold *hold, enum torture_verb ve
     return record;
 }
 
+/* The nemesis aims at the first thread. */
 static void be(const struct hold *hold, enum torture_doing doing)
 {
+    if (hold->client->thread > 0)
+        return;
     atomic_store(&hold->client->seat->doing,
                  torture_doing_word(doing, hold->record.lock, hold->record.hold));
 }
@@ -80,8 +87,8 @@ static bool is_exclusive(const struct torture_ask *ask)
 
 static bool wants_its_place(const struct hold *hold)
 {
-    return hold->lock->flags & TORTURE_FIFO && hold->ask.wait_ms != 0 &&
-           torture_keeps_order(hold->client->plan);
+    return hold->client->thread == 0 && hold->lock->flags & TORTURE_FIFO &&
+           hold->ask.wait_ms != 0 && torture_keeps_order(hold->client->plan);
 }
 
 static void write_grant(struct hold *hold, struct torture_record *record)
@@ -95,34 +102,50 @@ static void write_grant(struct hold *hold, struct torture_record *record)
     hold->record.token = record->token;
 }
 
-/* A hold whose grip, or whose refusal, is on record. */
-static bool acquire(struct hold *hold)
+static struct torture_record begin_acquire(struct hold *hold)
 {
     struct torture_client *client = hold->client;
     const struct torture_ask *ask = &hold->ask;
     struct torture_record record = about(hold, ask->wait_ms == 0 ? TORTURE_TRY : TORTURE_ACQUIRE);
-    enum torture_answer answer;
 
     if (ask->wait_ms > 0 && ask->cancel_ms == 0)
         record.deadline_ns = (torture_clock_ns() / MS + ask->wait_ms) * MS;
     hold->record.hold = torture_begin(client, &record);
     record.deadline_ns = 0;
-    if (wants_its_place(hold))
-        torture_wait_begin(client, &record);
-    torture_at_point(client, "before_call");
-    answer = client->subject->acquire(client->session, ask, &hold->grip);
-    torture_at_point(client, "after_call");
-    torture_wait_end(client);
+    return record;
+}
+
+static bool end_acquire(struct hold *hold, struct torture_record *record,
+                        enum torture_answer answer)
+{
+    struct torture_client *client = hold->client;
+
     if (answer != TORTURE_GRANTED) {
-        torture_end(client, &record, answer);
+        torture_end(client, record, answer);
         return false;
     }
-    write_grant(hold, &record);
+    write_grant(hold, record);
     if (!atomic_compare_exchange_strong(&hold->news, &(int){ NO_NEWS }, GRANTED))
         write_loss(hold);
     atomic_fetch_add(&client->arena->grants, 1);
-    hold->exclusive = is_exclusive(ask);
+    hold->exclusive = is_exclusive(&hold->ask);
     return true;
+}
+
+/* A hold whose grip, or whose refusal, is on record. */
+static bool acquire(struct hold *hold)
+{
+    struct torture_client *client = hold->client;
+    struct torture_record record = begin_acquire(hold);
+    enum torture_answer answer;
+
+    if (wants_its_place(hold))
+        torture_wait_begin(client, &record);
+    torture_at_point(client, "before_call");
+    answer = client->subject->acquire(client->session, &hold->ask, &hold->grip);
+    torture_at_point(client, "after_call");
+    torture_wait_end(client);
+    return end_acquire(hold, &record, answer);
 }
 
 static void release(struct hold *hold)
@@ -173,9 +196,9 @@ static void write_fenced(struct hold *hold)
     if (!(hold->lock->flags & TORTURE_FENCED) || !record.token || !about_to_write(hold))
         return;
     record.operation = atomic_fetch_add(&client->arena->operations, 1) + 1;
-    atomic_store(&client->seat->in_resource, true);
+    atomic_fetch_add(&client->seat->in_resource, 1);
     torture_resource_write(&client->arena->resources[record.lock], client->writer, &record);
-    atomic_store(&client->seat->in_resource, false);
+    atomic_fetch_sub(&client->seat->in_resource, 1);
 }
 
 static void write_plain(struct hold *hold)
@@ -195,6 +218,24 @@ static void renew(struct hold *hold)
         return;
     torture_begin(client, &record);
     answer = client->subject->renew(client->session, hold->grip, hold->ask.lease_ms);
+    if (answer == TORTURE_GRANTED)
+        record.deadline_ns = deadline_of(hold);
+    torture_end(client, &record, answer);
+}
+
+/* To the records it is a renewal that makes nothing longer. Only what is exclusive or a permit: an
+ * upgrade that was refused may still be being taken back. */
+static void leave_and_return(struct hold *hold)
+{
+    struct torture_client *client = hold->client;
+    struct torture_record record = about(hold, TORTURE_RENEW);
+    enum torture_answer answer;
+
+    if (!client->subject->leave_and_return || hold->ask.lease_ms == 0 ||
+        hold->lock->form == TORTURE_RW)
+        return;
+    torture_begin(client, &record);
+    answer = client->subject->leave_and_return(client->session, hold->lock, hold->grip);
     if (answer == TORTURE_GRANTED)
         record.deadline_ns = deadline_of(hold);
     torture_end(client, &record, answer);
@@ -272,18 +313,22 @@ static void nest(struct hold *outer)
 static void work(struct hold *hold)
 {
     struct torture_client *client = hold->client;
-    int64_t lease_ns = client->plan->lease_ms * MS;
-    /* Some keep it across whatever hits it; leases run out that way, too. */
-    int64_t length_ns = torture_chance(&client->dice, 3)
-                            ? torture_between(&client->dice, lease_ns / 2, lease_ns * 3 / 2)
-                            : torture_between(&client->dice, 0, 3 * MS);
+    int64_t lease_ns = client->plan->lease_ms * MS, length_ns;
 
+    /* Some keep it across whatever hits it; leases run out that way, too. In a crowd nobody keeps a
+     * lock for long, so that it is asked for as often as possible. */
+    if (client->thread > 0)
+        length_ns = torture_between(&client->dice, 0, MS / 4);
+    else if (torture_chance(&client->dice, 3))
+        length_ns = torture_between(&client->dice, lease_ns / 2, lease_ns * 3 / 2);
+    else
+        length_ns = torture_between(&client->dice, 0, 3 * MS);
     torture_sleep_in_phase(client->arena, TORTURE_ROUGH, torture_clock_ns() + length_ns);
 }
 
 static void do_something(struct hold *hold)
 {
-    switch (torture_between(&hold->client->dice, 0, 7)) {
+    switch (torture_between(&hold->client->dice, 0, hold->client->thread > 0 ? 8 : 7)) {
     case 0:
         renew(hold);
         break;
@@ -300,6 +345,9 @@ static void do_something(struct hold *hold)
     case 5:
         still_holds(hold);
         break;
+    case 8:
+        leave_and_return(hold);
+        break;
     default:
         work(hold);
     }
@@ -312,13 +360,27 @@ static void use(struct hold *hold)
 
     hold->seen = torture_resource_read(resource);
     write_fenced(hold);
-    for (int64_t left = torture_between(&client->dice, 0, 4); left > 0; left--)
+    for (int64_t left = torture_between(&client->dice, 0, client->thread > 0 ? 1 : 4); left > 0;
+         left--)
         do_something(hold);
     torture_look_at_clock(client);
     write_plain(hold);
 }
 
 /* ---- the whole ---- */
+
+/* How a wait in a crowd that ended without the lock is left at the store is not known for a while,
+ * and excuses what is refused meanwhile. So every other lock is spared such waits. */
+static int64_t choose_wait_in_crowd(struct torture_client *client, const struct torture_ask *ask)
+{
+    bool limited = (ask->lock - client->arena->locks) % 2 == 1;
+
+    if (client->tries || torture_chance(&client->dice, 50))
+        return 0;
+    if (!limited || torture_chance(&client->dice, 50))
+        return -1;
+    return torture_between(&client->dice, 1, client->plan->lease_ms / 8);
+}
 
 static int64_t choose_wait(struct torture_client *client, struct torture_ask *ask)
 {
@@ -353,7 +415,7 @@ static void choose(struct hold *hold, bool calm)
 
     ask->lock = hold->lock;
     ask->permits = 1;
-    ask->owner = (uint64_t)torture_between(dice, 1, OWNERS);
+    ask->owner = client->thread * OWNERS_OF_THREAD + (uint64_t)torture_between(dice, 1, OWNERS);
     ask->on_lost = lost;
     ask->lost_arg = hold;
     if (hold->lock->form == TORTURE_RW)
@@ -367,7 +429,19 @@ static void choose(struct hold *hold, bool calm)
         ask->wait_ms =
             (client->plan->calm_ms ? client->plan->calm_ms : CALM_WAIT_MS) + lease_ms * CALM_LEASES;
     else
-        ask->wait_ms = choose_wait(client, ask);
+        ask->wait_ms =
+            client->thread > 0 ? choose_wait_in_crowd(client, ask) : choose_wait(client, ask);
+}
+
+static void describe(struct hold *hold)
+{
+    struct torture_client *client = hold->client;
+
+    hold->record =
+        torture_about(client, TORTURE_NO_VERB, (uint16_t)(hold->lock - client->arena->locks));
+    hold->record.owner = hold->record.owner << 8 | hold->ask.owner;
+    hold->record.mode = (uint8_t)hold->ask.share;
+    hold->record.permits = hold->ask.permits;
 }
 
 bool torture_use_lock(struct torture_client *client, uint16_t number, bool calm)
@@ -376,11 +450,9 @@ bool torture_use_lock(struct torture_client *client, uint16_t number, bool calm)
     bool granted;
 
     choose(&hold, calm);
-    hold.record = torture_about(client, TORTURE_NO_VERB, number);
-    hold.record.owner = hold.record.owner << 4 | hold.ask.owner;
-    hold.record.mode = (uint8_t)hold.ask.share;
-    hold.record.permits = hold.ask.permits;
-    torture_keep_to_the_rate(client);
+    describe(&hold);
+    if (!client->tries)
+        torture_keep_to_the_rate(client);
     be(&hold, TORTURE_ASKING);
     granted = acquire(&hold);
     if (granted) {
@@ -391,4 +463,52 @@ bool torture_use_lock(struct torture_client *client, uint16_t number, bool calm)
     }
     be(&hold, TORTURE_IDLE);
     return granted;
+}
+
+/* ---- several at once ---- */
+
+static void choose_several(struct torture_client *client, struct hold *holds, unsigned count)
+{
+    int64_t last = client->arena->lock_count - 1;
+    const struct torture_lock *one = &client->arena->locks[torture_between(&client->dice, 0, last)];
+
+    for (unsigned i = 0; i < count; i++) {
+        struct hold *hold = &holds[i];
+        bool same = torture_chance(&client->dice, 70);
+        *hold = (struct hold){
+            .client = client,
+            .lock = same ? one : &client->arena->locks[torture_between(&client->dice, 0, last)]
+        };
+        choose(hold, false);
+        hold->ask.wait_ms = hold->ask.cancel_ms = 0;
+        hold->ask.owner = client->thread * OWNERS_OF_THREAD + OWNERS + 1 + i;
+        describe(hold);
+    }
+}
+
+/* None is released before all are answered. */
+void torture_use_several(struct torture_client *client)
+{
+    struct hold holds[SEVERAL_MAX];
+    struct torture_record records[SEVERAL_MAX];
+    struct torture_ask asks[SEVERAL_MAX];
+    enum torture_answer answers[SEVERAL_MAX];
+    struct torture_grip *grips[SEVERAL_MAX];
+    unsigned count = (unsigned)torture_between(&client->dice, 2, SEVERAL_MAX);
+
+    choose_several(client, holds, count);
+    torture_keep_to_the_rate(client);
+    for (unsigned i = 0; i < count; i++) {
+        asks[i] = holds[i].ask;
+        records[i] = begin_acquire(&holds[i]);
+    }
+    client->subject->acquire_several(client->session, asks, count, answers, grips);
+    for (unsigned i = 0; i < count; i++) {
+        holds[i].grip = grips[i];
+        if (end_acquire(&holds[i], &records[i], answers[i]))
+            write_fenced(&holds[i]);
+    }
+    for (unsigned i = 0; i < count; i++)
+        if (holds[i].grip)
+            release(&holds[i]);
 }

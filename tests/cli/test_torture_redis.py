@@ -10,8 +10,8 @@ import subprocess
 import sys
 
 from clitest import COMMAND, Skip, contains, equal, is_alive, main, test, wait_until
-from torturing import (LIMIT, LONG, all_hit_and_it_is_safe, end_of, is_safe, need_engine,
-                       need_redis, need_tls, report_of, run_on, until_so)
+from torturing import (LIMIT, LONG, all_hit_and_it_is_safe, end_of, is_conclusive, is_safe,
+                       need_engine, need_redis, need_tls, report_of, run_on, until_so)
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / 'lib'))
 from nothing_left import die_with_parent  # noqa: E402
@@ -151,6 +151,14 @@ def connections_to_who_was_found_by_a_sentinel_are_broken(box):
 
 
 @test
+def threads_that_ask_at_once_are_safe_so_far(box):
+    need_redis(box)
+    report = until_so(is_conclusive, lambda: report_of(
+        box, '--sandbox', 'redis', '--time', '6s', '--faults', 'none'))
+    assert is_safe(report), report
+
+
+@test
 def a_sandbox_that_keeps_its_promise_is_not_accused(box):
     need_redis(box)
     report = all_hit_and_it_is_safe(['server-stop', 'server-kill'], lambda: report_of(
@@ -168,6 +176,16 @@ def recorded(box, name, *words):
     """A run in a sandbox, whose history takes the place of the last one's."""
     pathlib.Path(box.file(name)).unlink(missing_ok=True)
     return report_of(box, '--history', name, '--sandbox', *words)
+
+
+@test
+def a_violation_is_one_even_if_its_history_cannot_be_written(box):
+    need_redis(box)
+    report = until_so(lambda report: report['verdict'] == 'VIOLATION', lambda: report_of(
+        box, '--sandbox', 'redis-memory', '--time', '5s', '--faults', 'server-kill', '--history',
+        'no/such/place.jsonl'))
+    equal(report['code'], 1)
+    contains(report['err'], 'no/such/place.jsonl')
 
 
 def is_caught(box, name, fault, seconds=5, others=''):

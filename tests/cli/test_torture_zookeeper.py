@@ -5,8 +5,8 @@ import shutil
 import signal
 
 from clitest import Skip, equal, is_alive, main, test, wait_until
-from torturing import (LIMIT, all_hit_and_it_is_safe, end_of, need_engine, need_tls, report_of,
-                       run_on)
+from torturing import (LIMIT, all_hit_and_it_is_safe, end_of, is_conclusive, is_safe, need_engine,
+                       need_tls, report_of, run_on, until_so)
 
 # Who believes to hold what, and the tokens of grants and of accepted writes.
 RULES = ('S1', 'S3', 'S9')
@@ -32,6 +32,14 @@ def servers_of(pid):
 def command_of(pid):
     with open(f'/proc/{pid}/cmdline', encoding='utf-8') as file:
         return file.read()
+
+
+@test
+def threads_that_ask_at_once_are_safe_so_far(box):
+    sandbox(box)
+    report = until_so(is_conclusive, lambda: report_of(
+        box, '--sandbox', 'zookeeper', '--time', '10s', '--faults', 'none'))
+    assert is_safe(report), report
 
 
 @test

@@ -46,6 +46,7 @@ static struct torture_record full_record(uint64_t i)
         .client = i % 5 ? (uint32_t)i : TORTURE_NOBODY,
         .process = (uint32_t)i * 7,
         .permits = UINT32_MAX,
+        .thread = (uint32_t)i % 9,
         .lock = (uint16_t)i,
         .kind = (uint8_t)(1 + i % (TORTURE_KINDS - 1)),
         .verb = (uint8_t)(i % TORTURE_VERBS),
@@ -268,6 +269,28 @@ TEST(a_crash_explains_one_number_before_it)
     say(writer, TORTURE_CLIENT, 1);
     say(writer, TORTURE_CRASH, 1);
     check_gaps(path, 1, 1); /* the second client began after the number was drawn */
+    torture_writer_close(writer);
+}
+
+TEST(a_crash_explains_a_number_of_each_thread)
+{
+    const char *path = temp_path("history");
+    struct torture_writer *writer = create(path, 100);
+    struct torture_record client = { .kind = TORTURE_CLIENT, .client = 1, .permits = 3 };
+    CHECK(torture_write(writer, &client));
+    for (int i = 0; i < 3; i++)
+        lose_a_record(writer);
+    check_gaps(path, 0, 3);
+    say(writer, TORTURE_CRASH, 1);
+    check_gaps(path, 3, 0);
+    lose_a_record(writer);
+    say(writer, TORTURE_CRASH, 1);
+    check_gaps(path, 4, 0);
+    say(writer, TORTURE_CLIENT, 1); /* of one thread */
+    lose_a_record(writer);
+    lose_a_record(writer);
+    say(writer, TORTURE_CRASH, 1);
+    check_gaps(path, 5, 1);
     torture_writer_close(writer);
 }
 
