@@ -39,6 +39,9 @@ struct torture_setup {
     void (*point)(void *arg, const char *point);
     void *point_arg;
 
+    /* What the session has of a lock of this name is about to be marked as lost. On any thread. */
+    void (*losing)(void *arg, const char *name);
+
     /* Shared among all clients of the run, zeroed before the first one starts, for subjects that
      * keep their store in memory. Pointers into it mean the same in every client. */
     void *memory;

@@ -73,7 +73,8 @@ static void at_point(void *arg, const char *point, const char *name)
 {
     struct session *session = arg;
 
-    (void)name;
+    if (strcmp(point, "before_loss") == 0 && session->setup->losing)
+        session->setup->losing(session->setup->point_arg, name);
     if (strcmp(point, "before_ask") == 0 || strcmp(point, "before_release") == 0)
         atomic_store(&session->asking, true);
     else if (strcmp(point, "queued") == 0 || strncmp(point, "after_", 6) == 0)

@@ -106,6 +106,7 @@ static void open_session(struct torture_client *client)
                                             .client = client->number,
                                             .lease_ms = client->plan->lease_ms,
                                             .point = torture_at_point,
+                                            .losing = torture_note_loss,
                                             .point_arg = client,
                                             .memory = client->arena->memory,
                                             .memory_size = sizeof client->arena->memory };

@@ -63,6 +63,8 @@ void torture_end(struct torture_client *client, struct torture_record *record,
 /* From here on, and no longer, sync points are about the place in the queue of this call. */
 void torture_wait_begin(struct torture_client *client, const struct torture_record *record);
 void torture_wait_end(struct torture_client *client);
+/* Something that is held under this name is about to be lost. `arg` is the client. */
+void torture_note_loss(void *arg, const char *name);
 /* A sync point: may pause this thread, if the nemesis has chosen it. `arg` is the client. */
 void torture_at_point(void *arg, const char *point);
 /* Notes that this client has read its bent wall clock, if it is bent. */
