@@ -73,6 +73,46 @@ static size_t collect(const struct torture_object *lock, struct ticket *tickets)
 
 /* ---- the rules ---- */
 
+static bool is_exclusive_grant(const struct torture_object *lock, const struct torture_call *call)
+{
+    if (!torture_ended(call, TORTURE_OK))
+        return false;
+    if (call->about && call->invoke->verb == TORTURE_UPGRADE)
+        return true;
+    return call->hold && !call->hold->nested &&
+           (lock->form == TORTURE_MUTEX || call->invoke->mode == TORTURE_EXCLUSIVE);
+}
+
+static void found_no_token(struct torture_checking *checking, const struct torture_object *lock,
+                           const struct torture_call *call)
+{
+    const struct torture_call *granted = call->hold ? call : call->about->call;
+    struct torture_finding finding = {
+        .rule = TORTURE_S3,
+        .hold_count = 1,
+        .holds = { granted->invoke->operation },
+        .from = call->invoke->number,
+        .to = call->end->number,
+    };
+    torture_found(checking, lock, &finding,
+                  "client %u was granted %s at %s without a token: a resource that compares tokens "
+                  "cannot tell it from an old owner",
+                  call->invoke->client, torture_lock_name(lock).text,
+                  torture_moment(checking, call->end->number).text);
+}
+
+/* Where tokens fence, each exclusive grant has one. */
+static void check_presence(struct torture_checking *checking, const struct torture_object *lock)
+{
+    for (size_t i = 0; i < lock->call_count; i++) {
+        const struct torture_call *call = &lock->calls[i];
+        if (!is_exclusive_grant(lock, call) || call->end->token)
+            continue;
+        checking->report->checked[TORTURE_S3]++;
+        found_no_token(checking, lock, call);
+    }
+}
+
 static void found_old(struct torture_checking *checking, const struct torture_object *lock,
                       const struct ticket *first, const struct ticket *second)
 {
@@ -188,6 +228,7 @@ bool torture_check_tokens(struct torture_checking *checking, const struct tortur
     bool has_tokens = lock->form == TORTURE_MUTEX || lock->form == TORTURE_RW;
     if (!has_tokens || !(lock->description->flags & TORTURE_FENCED))
         return true;
+    check_presence(checking, lock);
     size_t room = lock->call_count;
     struct ticket *granted = torture_room(checking, room, sizeof *granted);
     struct ticket *asking = torture_room(checking, room, sizeof *asking);

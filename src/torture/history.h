@@ -64,7 +64,7 @@ enum torture_share { TORTURE_EXCLUSIVE, TORTURE_SHARED, TORTURE_UPGRADABLE };
 #define TORTURE_LEASE_NOTE "lease"
 
 /* Flags of a TORTURE_LOCK. */
-#define TORTURE_FENCED 1u /* exclusive grants carry rising tokens (0: unknown) */
+#define TORTURE_FENCED 1u /* each exclusive grant carries a token, and they rise */
 #define TORTURE_FIFO 2u   /* granted in the order of TORTURE_ENQUEUED */
 #define TORTURE_LINE 4u   /* whoever asks stands in line, if only until it is refused */
 
@@ -86,7 +86,7 @@ struct torture_record {
     uint64_t operation;  /* which call; the same in all records of one call */
     uint64_t hold;       /* the acquisition's `operation` that this is about (its own, for one) */
     uint64_t owner;      /* who re-enters: same owner, same claim */
-    uint64_t token;      /* OK of an acquisition, WRITE; 0: unknown */
+    uint64_t token;      /* OK of an acquisition, WRITE; 0: there is none */
     int64_t deadline_ns; /* OK, STILL: belief ends here at the latest; TORTURE_NEVER: no lease.
                             INVOKE of a wait: it will not give up earlier; 0: it may */
     int64_t until_ns;    /* UNKNOWN, LOST, CRASH: the store has forgotten it by then; 0: who knows.

@@ -106,13 +106,16 @@ static bool is_exclusive(const struct oracle *oracle, unsigned share)
     return oracle->claims.description->mode == TORTURE_MUTEX || share == TORTURE_EXCLUSIVE;
 }
 
-/* Tokens rise from grant to grant, and stay the same within one. */
+/* Tokens rise from grant to grant, and stay the same within one. Each exclusive grant has one; only
+ * that of a call without an answer is not known. */
 static bool token_fits(const struct oracle *oracle, const struct state *state, unsigned wanted,
-                       uint64_t token, bool exclusive)
+                       uint64_t token, bool exclusive, bool answered)
 {
     const struct claim *claim = &oracle->claims.all[wanted];
-    if (!(oracle->claims.description->flags & TORTURE_FENCED) || !token)
+    if (!(oracle->claims.description->flags & TORTURE_FENCED))
         return true;
+    if (!token)
+        return !exclusive || !answered;
     uint64_t most = 0;
     for (unsigned i = 0; i < oracle->claims.count; i++) {
         const struct claim *other = &oracle->claims.all[i];
@@ -181,7 +184,8 @@ static void try_entering(struct oracle *oracle, struct state state, unsigned i, 
     }
     if (state.status[i] >= INSIDE || is_barred(oracle, &state, i, claim->share, false) ||
         !is_next(oracle, &state, i) ||
-        !token_fits(oracle, &state, i, claim->token, is_exclusive(oracle, claim->share)))
+        !token_fits(oracle, &state, i, claim->token, is_exclusive(oracle, claim->share),
+                    claim->kind == TORTURE_OK))
         return;
     if (state.status[i] == WAITING)
         leave_queue(&state, i);
@@ -265,7 +269,8 @@ static void try_others(struct oracle *oracle, struct state state, unsigned i, ui
     bool exclusive = claim->new_share == TORTURE_EXCLUSIVE;
     if (exclusive && is_barred(oracle, &state, i, claim->new_share, false))
         return;
-    if (exclusive && !token_fits(oracle, &state, i, claim->new_token, true))
+    if (exclusive &&
+        !token_fits(oracle, &state, i, claim->new_token, true, claim->changed != NEVER_NUMBER))
         return;
     state.changed[i] = true;
     add_state(oracle, &state);
