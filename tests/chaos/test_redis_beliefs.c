@@ -7,7 +7,8 @@
 #include <stdlib.h>
 
 #define WORKERS 4
-#define ROUNDS_MAX 4000
+#define THREADS 4
+#define BELIEFS_MAX 16000
 #define LEASE_MS 400
 #define STORM_MS 8000
 /* Fewer of them say little; a slow machine has a longer storm. */
@@ -24,7 +25,7 @@ struct storm {
     bool is_quorum;                        /* or there is but the first */
     _Atomic int stop, lost;
     _Atomic int count, believed; /* not all of them for any time */
-    struct belief beliefs[WORKERS * ROUNDS_MAX];
+    struct belief beliefs[BELIEFS_MAX + WORKERS * THREADS];
 };
 
 /* The clock is read before asking: who is sure now was sure then. */
@@ -41,7 +42,7 @@ static void believe(struct storm *storm, hf_hold *hold, int64_t for_us)
     }
     int place = storm->count++;
     storm->believed += sure;
-    if (sure && place < WORKERS * ROUNDS_MAX)
+    if (sure)
         storm->beliefs[place] = belief;
 }
 
@@ -51,22 +52,24 @@ struct worker {
     unsigned seed;
 };
 
-static void work(void *arg)
-{
-    const struct worker *worker = arg;
-    struct storm *storm = worker->storm;
+struct shift {
+    struct storm *storm;
     hf_client *client;
-    unsigned seed = worker->seed;
+    unsigned seed;
+};
 
-    CHECK_CODE(hf_open(&client,
-                       storm->is_quorum ? quorum_url(storm->servers, 150)
-                                        : server_url(&storm->servers[0], 150),
-                       &HF_CLIENT_OPTIONS(.lease_ms = LEASE_MS)),
-               HF_OK);
-    for (int i = 0; i < ROUNDS_MAX && !storm->stop; i++) {
+/* Several threads of a client wait, with and without a limit, and try. */
+static void work_in_a_thread(void *arg, int index)
+{
+    static const int64_t waits_ms[] = { HF_FOREVER, 50, 0 };
+    const struct shift *shift = arg;
+    struct storm *storm = shift->storm;
+    unsigned seed = shift->seed * THREADS + (unsigned)index;
+
+    while (!storm->stop && storm->count < BELIEFS_MAX) {
         hf_hold *hold;
         int64_t lease_ms = rand_r(&seed) % 3 ? 0 : 30 + rand_r(&seed) % 300;
-        int code = hf_lock(client, "hot", rand_r(&seed) % 2 ? HF_FOREVER : 50,
+        int code = hf_lock(shift->client, "hot", waits_ms[rand_r(&seed) % 3],
                            LOCK_OPTIONS(.lease_ms = lease_ms), &hold);
         if (code != HF_OK) {
             CHECK(code == HF_BUSY || code == HF_UNREACHABLE);
@@ -76,7 +79,21 @@ static void work(void *arg)
         believe(storm, hold, rand_r(&seed) % 10 ? 1000 : 2000 * LEASE_MS);
         storm->lost += hf_unlock(hold) == HF_LOST;
     }
-    hf_close(client);
+}
+
+static void work(void *arg)
+{
+    const struct worker *worker = arg;
+    struct shift shift = { .storm = worker->storm, .seed = worker->seed };
+    const struct server *servers = worker->storm->servers;
+
+    CHECK_CODE(
+        hf_open(&shift.client,
+                worker->storm->is_quorum ? quorum_url(servers, 150) : server_url(&servers[0], 150),
+                &HF_CLIENT_OPTIONS(.lease_ms = LEASE_MS)),
+        HF_OK);
+    threads_run(THREADS, work_in_a_thread, &shift);
+    hf_close(shift.client);
 }
 
 /* One server at a time. */
