@@ -116,6 +116,52 @@ TEST(tries_for_permits_at_once_stay_within_the_limit)
     try_one_name(HF_PERMIT);
 }
 
+/* ---- lone callers ---- */
+
+static void try_again_and_again(void *arg, int index)
+{
+    struct tries *tries = arg;
+    hf_lock_options options = options_of(tries->mode);
+
+    while (monotonic_ms() < tries->until_ms) {
+        hf_hold *hold;
+        int code = hf_lock(tries->clients[index], tries->account.name, 0, &options, &hold);
+        if (code != HF_OK) {
+            check_refused(code);
+            continue;
+        }
+        account_enter(&tries->account, hold, tries->mode, 1);
+        account_leave(&tries->account, hold);
+        give_back(hold);
+    }
+}
+
+/* Each client has one caller, so each may keep what it has released, and take it again in one step.
+ */
+static void try_from_lone_callers(hf_mode mode)
+{
+    struct tries tries = { .clients = { open_client(), open_client() }, .mode = mode };
+
+    need_mode(tries.clients[0], mode);
+    account_open(&tries.account, tries.clients[0], "one");
+    tries.until_ms = monotonic_ms() + TRIES_FOR_MS;
+    threads_run(2, try_again_and_again, &tries);
+    CHECK(tries.account.grants > 0);
+    check_nothing_left(tries.clients[0], tries.account.name);
+    hf_close(tries.clients[0]);
+    hf_close(tries.clients[1]);
+}
+
+TEST(lone_callers_of_two_clients_exclude_each_other)
+{
+    try_from_lone_callers(HF_MUTEX);
+}
+
+TEST(lone_writers_of_two_clients_exclude_each_other)
+{
+    try_from_lone_callers(HF_WRITE);
+}
+
 /* ---- asynchronous requests ---- */
 
 enum { ASKED = 0, IN = 1, ENDED = 2 };
