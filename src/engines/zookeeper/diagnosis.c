@@ -314,8 +314,8 @@ static void judge_refusal(const struct patient *patient, const char *root, int e
     char consequence[80];
     snprintf(consequence, sizeof consequence, "no lock can be taken: %s",
              hf_code_name(meaning->code));
-    danger(patient, consequence, meaning->cure, "a server makes no node below %.200s: %s (%d)",
-           root, meaning->what, error);
+    danger(patient, "refuses-nodes", consequence, meaning->cure,
+           "a server makes no node below %.200s: %s (%d)", root, meaning->what, error);
 }
 
 static void judge_rights(const struct patient *patient)
