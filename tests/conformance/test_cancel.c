@@ -299,9 +299,7 @@ static void call_while_canceled(void *arg)
     canceled->reached = 3;
     ask_while_canceled(canceled->client);
     canceled->reached = 4;
-    if (hf_open(&own, store_url(),
-                &(hf_client_options){ HF_CLIENT_OPTIONS_INIT, .driver = canceled->driver }) ==
-        HF_OK) {
+    if (hf_open(&own, store_url(), &HF_CLIENT_OPTIONS(.driver = canceled->driver)) == HF_OK) {
         if (hf_lock(own, name_of("three"), 0, NULL, &hold) == HF_OK)
             hf_unlock(hold);
         hf_close(own);
