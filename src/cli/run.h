@@ -92,11 +92,21 @@ int cli_child_start(struct cli_job *job);
 void cli_child_look_at_exec(struct cli_job *job);
 /* The exit code of a child that has ended, having said why exec failed if it did. */
 int cli_child_report(struct cli_job *job);
-void cli_child_signal(const struct cli_job *job, int signal);
-/* Is anything of the command's process group left? */
-bool cli_child_group_alive(const struct cli_job *job);
+/* To the whole group. 0, or the errno of kill(2): EPERM if all of it belong to another user. */
+int cli_child_signal(const struct cli_job *job, int signal);
 /* Runs `command` by the shell, without waiting for it. */
 void cli_child_shell(const struct cli_job *job, const char *command);
+
+/* ---- run_group.c ---- */
+
+enum cli_group {
+    CLI_GROUP_GONE, /* or nothing but zombies */
+    CLI_GROUP_ALIVE,
+    CLI_GROUP_UNKNOWN /* there is something, but /proc does not show what */
+};
+
+/* What is left of the command's process group. A nested run does not look: GONE. */
+enum cli_group cli_group_state(const struct cli_job *job);
 
 /* ---- run_guard.c ---- */
 
@@ -112,6 +122,8 @@ void cli_terminal_open(struct cli_terminal *terminal);
 void cli_terminal_close(struct cli_terminal *terminal);
 /* Ought the command to have the terminal from the start? */
 bool cli_terminal_interactive(const struct cli_terminal *terminal);
+/* Whether this process's group, or the command's, reads from it. */
+bool cli_terminal_is_ours(const struct cli_terminal *terminal);
 bool cli_terminal_give(struct cli_terminal *terminal, pid_t group);
 void cli_terminal_take_back(struct cli_terminal *terminal);
 void cli_terminal_restore_modes(const struct cli_terminal *terminal);

@@ -138,18 +138,15 @@ int cli_child_report(struct cli_job *job)
     cli_complain("cannot run '%s': %s", job->command[0], strerror(job->exec_error));
     return job->exec_error == ENOENT ? CLI_NOT_FOUND : CLI_CANNOT_EXEC;
 }
-void cli_child_signal(const struct cli_job *job, int signal)
+int cli_child_signal(const struct cli_job *job, int signal)
 {
-    if (!job->nested)
-        kill(-job->pid, signal);
-    else if (!job->ended)
-        kill(job->pid, signal);
-}
+    int result = 0;
 
-/* Zombies of the group count until somebody reaps them; the caller has a deadline anyway. */
-bool cli_child_group_alive(const struct cli_job *job)
-{
-    return !job->nested && kill(-job->pid, 0) == 0;
+    if (!job->nested)
+        result = kill(-job->pid, signal);
+    else if (!job->ended)
+        result = kill(job->pid, signal);
+    return result == 0 ? 0 : errno;
 }
 
 void cli_child_shell(const struct cli_job *job, const char *command)

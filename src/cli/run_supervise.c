@@ -2,6 +2,7 @@
  * in which nothing blocks. */
 #include "run.h"
 
+#include <errno.h>
 #include <poll.h>
 #include <string.h>
 #include <sys/timerfd.h>
@@ -88,13 +89,15 @@ static void ask_to_end(struct cli_job *job, int64_t now)
  * may be slow, and the lock does not wait. */
 static void kill_group(struct cli_job *job)
 {
-    bool was_there =
-        !job->ended || job->status == CLI_SIGNAL + SIGKILL || cli_child_group_alive(job);
+    bool was_there = !job->ended || job->status == CLI_SIGNAL + SIGKILL ||
+                     cli_group_state(job) != CLI_GROUP_GONE;
     bool was_asked = job->kill_at_ms > 0;
+    bool is_foreign = cli_child_signal(job, SIGKILL) == EPERM;
 
-    cli_child_signal(job, SIGKILL);
     job->stage = CLI_KILLED;
-    if (was_there && was_asked && !(job->settings->quiet && job->cause == CLI_TIMED_OUT))
+    if (is_foreign && was_there)
+        cli_complain("what is left of the command belongs to another user and cannot be killed");
+    else if (was_there && was_asked && !(job->settings->quiet && job->cause == CLI_TIMED_OUT))
         cli_complain("the command has not ended in time: what is left of it is killed");
 }
 
@@ -213,6 +216,8 @@ static int64_t next_due(const struct cli_job *job)
     if (job->stage == CLI_ENDING)
         return least(least(job->kill_at_ms, job->term_at_ms),
                      job->ended ? cli_now_ms() + GROUP_CHECK_MS : CLI_NEVER);
+    if (job->stage == CLI_KILLED && job->ended)
+        return cli_now_ms() + GROUP_CHECK_MS;
     if (job->stage == CLI_KILLED || job->ended)
         return CLI_NEVER;
     return least(job->continue_at_ms,
@@ -245,7 +250,11 @@ static void command_stopped(struct cli_job *job, int signal)
     bool wants_terminal = signal == SIGTTIN || signal == SIGTTOU;
 
     job->continue_at_ms = CLI_NEVER;
-    if (signal == SIGSTOP || (wants_terminal && (job->terminal.fd < 0 || job->nested)))
+    /* An editor stops itself by SIGSTOP. Without us the terminal would be nobody's then. */
+    if (signal == SIGSTOP &&
+        !(job->nested ? cli_terminal_is_ours(&job->terminal) : job->terminal.given))
+        return;
+    if (wants_terminal && (job->terminal.fd < 0 || job->nested))
         return;
     if (wants_terminal && cli_terminal_give(&job->terminal, job->pid))
         cli_child_signal(job, SIGCONT);
@@ -304,11 +313,18 @@ static void forward_signals(struct cli_job *job)
     reap_strangers(job);
 }
 
-static bool is_over(struct cli_job *job)
+/* Once it was asked to end, the lock is kept for what is left of the group, if that can be seen. A
+ * lock that is lost protects nothing any more. */
+static bool is_over(const struct cli_job *job)
 {
-    if (!job->ended)
-        return false;
-    return job->stage != CLI_ENDING || !cli_child_group_alive(job);
+    enum cli_group group;
+
+    if (!job->ended || job->stage == CLI_RUNNING)
+        return job->ended;
+    group = cli_group_state(job);
+    if (job->stage == CLI_KILLED)
+        return group != CLI_GROUP_ALIVE || job->lost;
+    return group == CLI_GROUP_GONE;
 }
 
 void cli_timer_arm(int timer, int64_t at_ms)

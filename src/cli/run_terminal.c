@@ -32,6 +32,11 @@ bool cli_terminal_interactive(const struct cli_terminal *terminal)
     return in_foreground(terminal) && isatty(STDIN_FILENO) && isatty(STDOUT_FILENO);
 }
 
+bool cli_terminal_is_ours(const struct cli_terminal *terminal)
+{
+    return terminal->given || in_foreground(terminal);
+}
+
 bool cli_terminal_give(struct cli_terminal *terminal, pid_t group)
 {
     if (!in_foreground(terminal) || tcsetpgrp(terminal->fd, group) != 0)

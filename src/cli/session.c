@@ -10,16 +10,25 @@
 /* The shortest lease that a client may have. */
 #define TTL_MIN_MS 100
 
-/* Each is passed on to the child, and most end a wait. */
-static const int signals[] = { SIGHUP,  SIGINT,   SIGQUIT, SIGTERM, SIGUSR1,
-                               SIGUSR2, SIGWINCH, SIGTSTP, SIGCONT, SIGCHLD };
+/* Each is passed on to the child, and most end a wait; so are the real-time signals. */
+static const int signals[] = { SIGHUP,  SIGINT,   SIGQUIT,   SIGTERM, SIGUSR1,
+                               SIGUSR2, SIGALRM,  SIGVTALRM, SIGPROF, SIGIO,
+                               SIGPWR,  SIGWINCH, SIGTSTP,   SIGCONT, SIGCHLD };
 
-/* What was ignored when we were started (nohup, a shell's background job) stays ignored, by the
- * child too. SIGTTOU is blocked but not read: we hand the terminal around from the background. */
+/* Unless it was ignored when we were started (nohup, a shell's background job): then it stays
+ * ignored, by the child too. */
+static void add_watched(struct cli_session *session, int number)
+{
+    struct sigaction action;
+
+    if (sigaction(number, NULL, &action) == 0 && action.sa_handler != SIG_IGN)
+        sigaddset(&session->watched, number);
+}
+
+/* SIGTTOU is blocked but not read: we hand the terminal around from the background. */
 bool cli_session_watch(struct cli_session *session)
 {
     sigset_t blocked;
-    struct sigaction action;
 
     if (session->signal_fd >= 0)
         return true;
@@ -27,8 +36,9 @@ bool cli_session_watch(struct cli_session *session)
     sigemptyset(&session->watched);
     signal(SIGCHLD, SIG_DFL);
     for (size_t i = 0; i < sizeof(signals) / sizeof(signals[0]); i++)
-        if (sigaction(signals[i], NULL, &action) == 0 && action.sa_handler != SIG_IGN)
-            sigaddset(&session->watched, signals[i]);
+        add_watched(session, signals[i]);
+    for (int number = SIGRTMIN; number <= SIGRTMAX; number++)
+        add_watched(session, number);
     blocked = session->watched;
     sigaddset(&blocked, SIGTTOU);
     sigprocmask(SIG_BLOCK, &blocked, &session->original);

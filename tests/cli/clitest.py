@@ -306,7 +306,10 @@ class Terminal:
         self.report, report = os.pipe()
         self.orders, orders = os.pipe()
         self.orders, orders = orders, self.orders
-        self.pid, self.fd = pty.fork()
+        try:
+            self.pid, self.fd = pty.fork()
+        except OSError as error:
+            raise Skip(f'there is no pseudo-terminal: {error.strerror}') from None
         if self.pid == 0:
             try:
                 os.close(self.report)

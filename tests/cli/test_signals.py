@@ -4,15 +4,16 @@ import signal
 import subprocess
 import sys
 
-from clitest import (COMMAND, PATIENCE, Process, Skip, equal, file_of, is_alive, main, state_of,
-                     test, wait_until)
+from clitest import (COMMAND, PATIENCE, Process, Skip, contains, equal, file_of, is_alive, main,
+                     state_of, test, wait_until)
 from servers import start_redis
 
 # A shell's trap can come a moment before the read that it was to interrupt; sigwait misses none.
 LISTENER = '''
 import signal, sys
 names = {signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2,
-         signal.SIGWINCH, signal.SIGTERM}
+         signal.SIGWINCH, signal.SIGTERM, signal.SIGALRM, signal.SIGVTALRM, signal.SIGPROF,
+         signal.SIGIO, signal.SIGPWR, signal.SIGRTMIN, signal.SIGRTMAX}
 signal.pthread_sigmask(signal.SIG_BLOCK, names)
 print("ready", flush=True)
 while True:
@@ -47,9 +48,10 @@ sys.exit(3)
 def signals_reach_the_command(box):
     process = box.start('run', 'x', '--', sys.executable, '-c', LISTENER)
     equal(process.line(), 'ready')
-    for name in ('HUP', 'INT', 'QUIT', 'USR1', 'USR2', 'WINCH'):
+    for name in ('HUP', 'INT', 'QUIT', 'USR1', 'USR2', 'WINCH', 'ALRM', 'VTALRM', 'PROF', 'IO',
+                 'PWR', 'RTMIN', 'RTMAX'):
         process.signal(getattr(signal, 'SIG' + name))
-        equal(process.line(), f'got SIG{name}')
+        equal(process.line(), f'got {getattr(signal, "SIG" + name).name}')
     process.signal(signal.SIGTERM)
     equal(process.line(), 'got SIGTERM')
     equal(process.end().code, 9)
@@ -119,7 +121,7 @@ def nor_half_of_it(box):
 @test
 def signals_end_a_wait_and_leave_nothing(box):
     holder = box.hold('x')
-    for name in ('INT', 'TERM', 'HUP', 'QUIT', 'USR1', 'USR2'):
+    for name in ('INT', 'TERM', 'HUP', 'QUIT', 'USR1', 'USR2', 'ALRM', 'PWR', 'RTMIN'):
         number = getattr(signal, 'SIG' + name)
         for words in (('run', 'x', '--', 'echo', 'ran'), ('lock', 'x')):
             waiting = box.start(*words)
@@ -207,6 +209,48 @@ echo reaped
                           env=box.environment, capture_output=True, text=True, check=False,
                           timeout=PATIENCE)
     equal((done.returncode, done.stdout), (0, 'reaped\n'), done.stderr)
+
+
+# The first process of a PID namespace: runs one process, and waits for no other.
+REAPS_NOTHING = '''
+import os, sys
+pid = os.posix_spawn(sys.argv[1], sys.argv[1:], os.environ)
+sys.exit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+'''
+
+
+@test
+def zombies_of_the_group_do_not_count_as_alive(box):
+    contained = ['unshare', '--pid', '--fork', '--mount-proc']
+    if subprocess.run([*contained, 'true'], capture_output=True, check=False).returncode != 0:
+        raise Skip('making a PID namespace is not permitted here')
+    process = Process(box, [*contained, sys.executable, '-c', REAPS_NOTHING, COMMAND, 'run',
+                            '--max-run', '1s', '--grace', '1h', 'x', '--', 'sh', '-c',
+                            'sleep 1000; echo done'])
+    box.processes.append(process)
+    result = process.end()
+    equal((result.code, result.out), (124, ''), result.err)
+
+
+@test
+def lock_is_kept_while_another_users_process_of_the_group_runs(box):
+    may_not_kill = ['setpriv', '--inh-caps=-kill', '--bounding-set=-kill']
+    if os.geteuid() != 0 or subprocess.run([*may_not_kill, 'true'], capture_output=True,
+                                           check=False).returncode != 0:
+        raise Skip('only root can start a process of another user')
+    script = ('exec 4<&0; setpriv --reuid=65534 --clear-groups sh -c '
+              '\'trap "" TERM; echo $$ >&3; read line <&4\' 3>stranger & wait')
+    process = Process(box, [*may_not_kill, COMMAND, 'run', '--max-run', '1s', '--grace', '500ms',
+                            'x', '--', 'sh', '-c', script], stdin=subprocess.PIPE)
+    box.processes.append(process)
+    stranger = box.read_pid('stranger')
+    contains(process.popen.stderr.readline().decode(), '--max-run')
+    contains(process.popen.stderr.readline().decode(), 'belongs to another user')
+    box.expect(75, 'try', 'x', '--', 'true')
+    assert is_alive(stranger), 'it has ended too early'
+    result = process.end()
+    equal(result.code, 124, result)
+    equal(box.count('holders', 'x'), 0)
 
 
 @test

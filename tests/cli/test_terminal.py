@@ -86,6 +86,35 @@ def ctrl_z_stops_a_nested_run_too(box):
     go_on_and_end(screen, child)
 
 
+def command_that_stops_itself(box, *words):
+    screen = terminal(box, *words, 'sh', '-c', 'echo $$ > child; echo ready; kill -STOP 0; '
+                      'read line; echo got $line')
+    child = box.read_pid('child')
+    equal(screen.next_report(), 'stopped')
+    equal(state_of(child), 'T', 'the command')
+    equal(box.count('holders', 'x'), 1)
+    go_on_and_end(screen, child)
+
+
+@test
+def editor_that_stops_its_group_gives_the_terminal_back(box):
+    command_that_stops_itself(box, 'run', 'x', '--')
+
+
+@test
+def editor_in_a_nested_run_that_stops_its_group_gives_the_terminal_back(box):
+    command_that_stops_itself(box, 'run', 'x', '--', COMMAND, 'run', 'x', '--')
+
+
+@test
+def editor_in_a_nested_run_that_stops_alone_gives_the_terminal_back(box):
+    screen = terminal(box, 'run', 'x', '--', COMMAND, 'run', 'x', '--', 'sh', '-c',
+                      'echo $$ > child; echo ready; kill -STOP $$; read line; echo got $line')
+    child = box.read_pid('child')
+    equal(screen.next_report(), 'stopped')
+    go_on_and_end(screen, child)
+
+
 @test
 def ctrl_z_while_waiting_stops_and_fg_goes_on_waiting(box):
     holder = box.hold('x')
