@@ -214,6 +214,15 @@ int cli_acquire(struct cli_session *session, const char *name, int64_t wait_ms,
                 const hf_lock_options *options, hf_hold **ret, hf_error *error);
 /* What the settings ask for. False: they contradict each other, which has been said. */
 bool cli_lock_options(const struct cli_settings *settings, hf_lock_options *options);
+
+/* ---- busy.c ---- */
+
+#define CLI_CLAUSE_SIZE (HF_NAME_MAX + 400)
+
+/* Who holds `name`, or how much of it is free, without a full stop. Asks the store, which takes at
+ * most 5 s. False: that is not known. */
+bool cli_busy_clause(const struct cli_session *session, const char *name,
+                     char clause[CLI_CLAUSE_SIZE]);
 /* The exit code for what cli_acquire answered, having said what there is to say. */
 int cli_acquire_failed(const struct cli_session *session, const char *name, int code,
                        const hf_error *error);

@@ -3,15 +3,21 @@
 
 #include <poll.h>
 #include <string.h>
+#include <unistd.h>
 
 /* How long a cancelled request may take to say so before we leave all the same; hf_close then ends
  * it. */
 #define CANCEL_MS 2000
 /* How long the store may be silent until who waits is told that this is what he waits for. */
 #define SILENCE_MS 2000
+/* How long a wait may take before a person at a terminal is told of it. */
+#define NOTICE_MS 1000
 
 struct wait {
     struct cli_session *session;
+    const char *name;
+    int64_t began_ms;
+    bool told_of_wait; /* a person has been told who holds it */
     bool done;
     int code;
     hf_hold *hold;
@@ -76,6 +82,39 @@ static void tell_of_silence(struct cli_session *session)
         cli_complain("the store answers again");
 }
 
+/* The store is asked who holds it, which a silent store would only hold up. */
+static bool notice_is_due(const struct wait *wait)
+{
+    const struct cli_settings *settings = wait->session->settings;
+
+    return !wait->told_of_wait && !settings->quiet && !wait->give_up_at_ms &&
+           (settings->verbose || isatty(STDERR_FILENO)) && !wait->session->silent_since_ms;
+}
+
+static void tell_of_wait(struct wait *wait)
+{
+    char clause[CLI_CLAUSE_SIZE];
+    bool known;
+
+    if (!notice_is_due(wait) || cli_now_ms() < wait->began_ms + NOTICE_MS)
+        return;
+    wait->told_of_wait = true;
+    known = cli_busy_clause(wait->session, wait->name, clause);
+    if (!wait->done)
+        cli_complain("waiting%s%s%s", known ? ": " : " for '", known ? clause : wait->name,
+                     known ? "" : "'");
+}
+
+static void tell_of_grant(const struct wait *wait)
+{
+    char waited[40];
+
+    if (!wait->told_of_wait)
+        return;
+    cli_duration_format(waited, sizeof(waited), cli_now_ms() - wait->began_ms);
+    cli_complain("'%s' was granted after %s", wait->name, waited);
+}
+
 /* -1: nothing is due before something comes. */
 static int poll_ms(const struct wait *wait)
 {
@@ -85,6 +124,8 @@ static int poll_ms(const struct wait *wait)
         return cli_poll_ms(wait->give_up_at_ms);
     if (session->silent_since_ms && !session->told_of_silence && !keeps_silence_to_himself(session))
         return cli_poll_ms(session->silent_since_ms + SILENCE_MS);
+    if (notice_is_due(wait))
+        return cli_poll_ms(wait->began_ms + NOTICE_MS);
     return -1;
 }
 
@@ -100,11 +141,16 @@ static void wait_until_done(struct wait *wait)
         if (!wait->give_up_at_ms && session->lost && *session->lost)
             cancel(wait);
         tell_of_silence(session);
+        tell_of_wait(wait);
+        if (wait->done)
+            break;
         poll(polled, 2, poll_ms(wait));
         heed_signals(wait);
     }
-    if (wait->code == HF_OK)
-        tell_of_silence(session);
+    if (wait->code != HF_OK)
+        return;
+    tell_of_silence(session);
+    tell_of_grant(wait);
 }
 
 /* An answer that we no longer wait for has nowhere to go: closing the client ends the request, with
@@ -122,7 +168,9 @@ static void abandon(struct wait *wait)
 int cli_acquire(struct cli_session *session, const char *name, int64_t wait_ms,
                 const hf_lock_options *options, hf_hold **ret, hf_error *error)
 {
-    struct wait wait = { .session = session, .error = error };
+    struct wait wait = {
+        .session = session, .name = name, .began_ms = cli_now_ms(), .error = error
+    };
     int code;
 
     memset(error, 0, sizeof(*error));
@@ -145,110 +193,6 @@ int cli_acquire(struct cli_session *session, const char *name, int64_t wait_ms,
     if (ret)
         *ret = wait.hold;
     return wait.code;
-}
-
-struct holder {
-    char text[160];
-    int64_t since_ms;
-};
-
-static bool find_holder(void *arg, const hf_entry *entry)
-{
-    struct holder *holder = arg;
-
-    if (entry->role != HF_ROLE_HOLDER)
-        return true;
-    snprintf(holder->text, sizeof(holder->text), "%s", entry->owner_text);
-    holder->since_ms = entry->since_ms;
-    return false;
-}
-
-/* Whoever is kept waiting wants to know by whom. False: nobody is to be seen any more. */
-static bool blame_holder(const struct cli_session *session, const char *name)
-{
-    struct holder holder = { "", 0 };
-    char age[40];
-
-    if (hf_inspect(session->client, name, find_holder, &holder) != HF_OK || !holder.text[0])
-        return false;
-    cli_age_format(age, sizeof(age), holder.since_ms);
-    cli_complain("'%s' is held by %s%s%s", name, holder.text, age, *age ? " now" : "");
-    return true;
-}
-
-static bool find_object(void *arg, const hf_entry *entry)
-{
-    if (entry->role != HF_ROLE_OBJECT)
-        return true;
-    *(hf_entry *)arg = *entry;
-    return false;
-}
-
-/* The library speaks of calls; here is what to type. False: it knows better than we. */
-static bool explain_object(const struct cli_session *session, const char *name, int code)
-{
-    const struct cli_settings *settings = session->settings;
-    const char *typed = cli_typed_name(name);
-    hf_entry object = { .kind = HF_KIND_FREE };
-    bool exists;
-
-    if (hf_inspect(session->client, name, find_object, &object) != HF_OK)
-        return false;
-    exists = object.kind == HF_KIND_SEMAPHORE && object.total > 0;
-    if (!exists && (object.kind == HF_KIND_SEMAPHORE || object.kind == HF_KIND_FREE) &&
-        settings->take && !settings->slots)
-        cli_complain("there is no semaphore '%s'; create it with `holdfast sem %s set M`, or say "
-                     "-j M as well",
-                     name, typed);
-    else if (exists && settings->slots && (uint32_t)settings->slots != object.total)
-        cli_complain("semaphore '%s' has %u permit%s, not %u; resize it with `holdfast sem %s set "
-                     "%u`, or remove it with `holdfast sem %s rm`",
-                     name, (unsigned)object.total, cli_plural(object.total),
-                     (unsigned)settings->slots, typed, (unsigned)settings->slots, typed);
-    else if (exists && !settings->slots && !settings->take)
-        cli_complain("'%s' is a semaphore of %u permit%s; take some with run -k, choose another "
-                     "name, or remove it with `holdfast sem %s rm`",
-                     name, (unsigned)object.total, cli_plural(object.total), typed);
-    else if (code == HF_EKIND && (object.kind == HF_KIND_COUNTER || object.kind == HF_KIND_LATCH))
-        cli_complain("'%s' is in use as a %s; use it as that, or choose another name", name,
-                     object.kind == HF_KIND_COUNTER ? "counter" : "latch");
-    else
-        return false;
-    return true;
-}
-
-/* What is asked for is a number that is not there, rather than somebody's. */
-static bool explain_number(const struct cli_session *session, const char *name)
-{
-    hf_entry object = { .kind = HF_KIND_FREE };
-
-    if (hf_inspect(session->client, name, find_object, &object) != HF_OK)
-        return false;
-    if (object.kind == HF_KIND_COUNTER)
-        cli_complain("counter '%s' is at %u, and that is not enough", name, (unsigned)object.value);
-    else if (object.kind == HF_KIND_LATCH)
-        cli_complain("latch '%s' is at %u, and opens at 0", name, (unsigned)object.value);
-    else
-        return false;
-    return true;
-}
-
-int cli_acquire_failed(const struct cli_session *session, const char *name, int code,
-                       const hf_error *error)
-{
-    bool waits = !session->settings->try_only && session->settings->wait_ms != 0;
-
-    if (session->ended_by)
-        return CLI_SIGNAL + session->ended_by;
-    /* Who does not answer one question is not asked the next. */
-    if (code == HF_BUSY && !session->settings->quiet && !blame_holder(session, name) &&
-        (session->silent_since_ms || !explain_number(session, name)))
-        cli_complain("'%s' was not to be had%s", name, waits ? " in time" : "");
-    if (code == HF_BUSY)
-        return CLI_BUSY;
-    if ((code == HF_EINVAL || code == HF_EKIND) && explain_object(session, name, code))
-        return cli_exit_code(code);
-    return cli_fail(session->settings, code, error);
 }
 
 bool cli_lock_options(const struct cli_settings *settings, hf_lock_options *options)

@@ -65,6 +65,7 @@ def a_busy_lock_is_75(box):
     equal(result.out, '')
     contains(result.err, "holdfast: 'x' is held by ")
     contains(result.err, f':{holder.pid} sh, for ')
+    contains(result.err, " now; 'holdfast show x' shows more\n")
     box.expect(75, 'try', 'x', '--', 'echo', 'ran')
     box.expect(75, 'run', '-w', '50ms', 'x', '--', 'true')
     equal(box.expect(75, '-q', 'try', 'x', 'true').err, '', 'quiet')
@@ -298,6 +299,35 @@ def name_of(pid):
             return file.read().strip()
     except OSError:
         return ''
+
+
+@test
+def busy_semaphore_says_how_many_permits_are_free(box):
+    holder = box.hold('e', '-j', '4', '-k', '3')
+    equal(box.expect(75, 'try', '-k', '2', 'e', '--', 'true').err,
+          "holdfast: semaphore 'e' has 1 free permit of 4, and 2 are asked for; "
+          "'holdfast show e' shows more\n")
+    holder.stop()
+
+
+@test
+def busy_readers_are_named_and_counted(box):
+    holders = [box.hold('x', '-s', '--owner', 'Ada') for _ in range(3)]
+    contains(box.expect(75, 'try', '-W', 'x', '--', 'true').err, "'x' is held by Ada, for ")
+    contains(box.expect(75, 'try', '-W', 'x', '--', 'true').err, ' now, and 2 others; ')
+    for holder in holders:
+        holder.stop()
+
+
+@test
+def long_wait_is_told_with_verbose_only_unless_on_a_terminal(box):
+    holder = box.hold('x', '--owner', 'Ada')
+    told = box.expect(75, '-v', 'run', '-w', '1500ms', 'x', '--', 'true').err
+    contains(told, "holdfast: waiting: 'x' is held by Ada, for ")
+    told = box.expect(75, 'run', '-w', '1500ms', 'x', '--', 'true').err
+    equal(told.count('\n'), 1, told)
+    assert 'waiting' not in told, told
+    holder.stop()
 
 
 @test

@@ -116,6 +116,18 @@ def editor_in_a_nested_run_that_stops_alone_gives_the_terminal_back(box):
 
 
 @test
+def long_wait_is_told_on_a_terminal(box):
+    holder = box.hold('x', '--owner', 'Ada')
+    screen = terminal(box, 'run', 'x', '--', 'echo', 'ran')
+    screen.wait_for("holdfast: waiting: 'x' is held by Ada, for ")
+    holder.signal(signal.SIGTERM)
+    screen.wait_for("holdfast: 'x' was granted after [1-9]")
+    screen.wait_for('ran')
+    equal(screen.next_report(), 'exit 0, terminal ours')
+    screen.close()
+
+
+@test
 def ctrl_z_while_waiting_stops_and_fg_goes_on_waiting(box):
     holder = box.hold('x')
     screen = terminal(box, 'run', 'x', '--', 'echo', 'ran')
