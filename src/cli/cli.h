@@ -203,6 +203,8 @@ int cli_session_look(struct cli_session *session, const struct cli_settings *set
 void cli_session_close(struct cli_session *session);
 /* From now on signals only arrive here. False: that cannot be, which has been said. */
 bool cli_session_watch(struct cli_session *session);
+/* Ends the process by a HUP, INT, QUIT or TERM that has been read; does nothing for others. */
+void cli_session_end_by(const struct cli_session *session, int signal);
 /* The next signal that has arrived, or 0. */
 int cli_session_signal(const struct cli_session *session);
 

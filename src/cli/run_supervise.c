@@ -226,14 +226,13 @@ static int64_t next_due(const struct cli_job *job)
 
 /* After Ctrl-Z, or a TSTP that was passed on: let the shell have the terminal, stop with our job,
  * and once continued look at the lock before the command may go on. A lock that is renewed for a
- * command that stands still would be nobody's. */
+ * command that stands still would be nobody's. The guard keeps its moment: the command's group may
+ * be continued alone, while holdfast stays stopped. */
 static void suspend_with_command(struct cli_job *job)
 {
     bool had = job->terminal.given;
 
     cli_terminal_take_back(&job->terminal);
-    /* The command stands still as well. */
-    cli_guard_watch(job, CLI_NEVER);
     cli_terminal_suspend(&job->terminal, job->nested);
     hf_dispatch(job->session->client);
     do_what_is_due(job);

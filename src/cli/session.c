@@ -125,15 +125,11 @@ int cli_session_look(struct cli_session *session, const struct cli_settings *set
     return code;
 }
 
-/* Who is asked to end for the second time, or while nobody answers, ends at once: what is left at
- * the store ends with its lease. */
 static void let_signals_end_us(const struct cli_session *session)
 {
     static const int ending[] = { SIGHUP, SIGINT, SIGQUIT, SIGTERM };
     sigset_t set;
 
-    while (cli_session_signal(session))
-        continue;
     sigemptyset(&set);
     for (size_t i = 0; i < sizeof(ending) / sizeof(ending[0]); i++)
         if (!sigismember(&session->original, ending[i]))
@@ -141,10 +137,30 @@ static void let_signals_end_us(const struct cli_session *session)
     sigprocmask(SIG_UNBLOCK, &set, NULL);
 }
 
+void cli_session_end_by(const struct cli_session *session, int signal)
+{
+    if (signal != SIGHUP && signal != SIGINT && signal != SIGQUIT && signal != SIGTERM)
+        return;
+    let_signals_end_us(session);
+    raise(signal);
+}
+
+/* A second request to end, or one while the store does not answer, ends holdfast at once: what is
+ * left at the store ends with its lease. */
+static void heed_second_signal(const struct cli_session *session)
+{
+    int signal;
+
+    while ((signal = cli_session_signal(session)) != 0)
+        if (session->ended_by)
+            cli_session_end_by(session, signal);
+    let_signals_end_us(session);
+}
+
 void cli_session_close(struct cli_session *session)
 {
     if (session->signal_fd >= 0 && (session->ended_by || session->silent_since_ms))
-        let_signals_end_us(session);
+        heed_second_signal(session);
     hf_close(session->client);
     if (session->signal_fd >= 0)
         close(session->signal_fd);

@@ -55,6 +55,8 @@ static void heed_signals(struct wait *wait)
     while ((signal = cli_session_signal(wait->session)) != 0) {
         if (signal == SIGTSTP)
             raise(SIGSTOP);
+        if (wait->session->ended_by)
+            cli_session_end_by(wait->session, signal);
         if (!ends_a_wait(signal) || wait->session->ended_by)
             continue;
         wait->session->ended_by = signal;

@@ -4,8 +4,8 @@ import pathlib
 import signal
 import socket
 
-from clitest import (PATIENCE, contains, equal, file_of, is_alive, main, test, test_of_a_moment,
-                     wait_until)
+from clitest import (PATIENCE, contains, equal, file_of, is_alive, main, state_of, test,
+                     test_of_a_moment, wait_until)
 from servers import need_redis_engine, start_redis
 
 
@@ -54,6 +54,21 @@ def who_never_answered_does_not_answer_again(box):
         told = box.expect(69, '-v', '-e', url, 'run', '-w', '1s', 'x', '--', 'true').err
         equal(told.count('connection refused\n'), 2, told)
         assert 'again' not in told, told
+
+
+@test
+def second_signal_in_the_same_moment_ends_a_wait_at_once(box):
+    place, url = a_port(listens=True)
+    with place:
+        process = box.start('-e', url, 'run', 'x', '--', 'true')
+        wait_until(lambda: 'SigBlk:\t0000000000000000' not in file_of(process.pid, 'status') and
+                   state_of(process.pid) == 'S', 'it waits')
+        process.signal(signal.SIGSTOP)
+        wait_until(lambda: state_of(process.pid) == 'T', 'it is stopped')
+        process.signal(signal.SIGINT)
+        process.signal(signal.SIGTERM)
+        process.signal(signal.SIGCONT)
+        equal(process.end().code, -signal.SIGTERM)
 
 
 @test

@@ -191,20 +191,20 @@ def a_stopped_job_whose_lock_is_broken_dies_when_continued(box):
 
 
 @test
-def a_stopped_job_whose_lease_ends_stays_stopped_until_it_is_continued(box):
+def stopped_job_continued_alone_is_dead_before_the_next_owner(box):
     screen = terminal(box, 'run', '--max-hold', '2s', 'x', '--', 'sh', '-c',
                       'trap "echo heard; exit 0" TERM; echo $$ > child; sleep 1000 & '
-                      'echo ready; wait')
+                      'echo ready; wait; echo went on')
     screen.wait_for('ready')
     child = box.read_pid('child')
     screen.type('\x1a')
     equal(screen.next_report(), 'stopped')
-    equal(box.expect(0, 'run', 'x', '--', 'sh', '-c', f'cut -d" " -f3 /proc/{child}/stat').out,
-          'T\n')
+    equal(box.expect(0, 'run', 'x', '--', 'sh', '-c',
+                     f'kill -CONT -{child}; cut -d" " -f3 /proc/{child}/stat').out, 'Z\n')
     screen.order('fg')
     contains(screen.next_report(), 'exit 121')
     assert not is_alive(child)
-    assert 'heard' not in screen.text, screen.text
+    assert 'heard' not in screen.text and 'went on' not in screen.text, screen.text
     screen.close()
 
 
