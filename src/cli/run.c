@@ -138,6 +138,9 @@ static int give_back(struct cli_job *job)
         else
             code = job->holds[i] ? hf_unlock(job->holds[i]) : HF_OK;
         job->holds[i] = NULL;
+        /* What the name is now is no lock of this kind. */
+        if (code == HF_EKIND)
+            code = HF_LOST;
         if (code == HF_LOST && result != HF_LOST && !job->lost)
             job->lost_name = job->names[i];
         if (code == HF_LOST)
