@@ -9,8 +9,8 @@
 /* How the command ends, where it does not end as its child did. holdfast(1) explains each. */
 enum cli_exit {
     CLI_OK = 0,
-    CLI_FINDINGS = 1,     /* doctor found something; break had nothing to break, or was told no;
-                             torture found a violation */
+    CLI_FINDINGS = 1,     /* doctor found something; held found the name free; break had nothing to
+                             break, or was told no;     torture found a violation */
     CLI_INCONCLUSIVE = 2, /* torture has seen too little to say anything */
     CLI_USAGE = 64,
     CLI_UNREACHABLE = 69,
@@ -71,7 +71,8 @@ enum cli_verb_bit {
     CLI_BENCH = 0x800,
     CLI_TORTURE = 0x1000,
     CLI_TRY = 0x2000,
-    CLI_ANY = 0x3fff
+    CLI_HELD = 0x4000,
+    CLI_ANY = 0x7fff
 };
 
 struct cli_verb {
@@ -93,6 +94,7 @@ int cli_lock(struct cli_settings *settings);
 int cli_renew(struct cli_settings *settings);
 int cli_unlock(struct cli_settings *settings);
 int cli_show(struct cli_settings *settings);
+int cli_held(struct cli_settings *settings);
 int cli_break(struct cli_settings *settings);
 int cli_sem(struct cli_settings *settings);
 int cli_counter(struct cli_settings *settings);
@@ -103,8 +105,9 @@ int cli_bench(struct cli_settings *settings);
 int cli_torture(struct cli_settings *settings);
 
 extern const char cli_help_run[], cli_help_try[], cli_help_lock[], cli_help_renew[],
-    cli_help_unlock[], cli_help_show[], cli_help_break[], cli_help_sem[], cli_help_counter[],
-    cli_help_latch[], cli_help_elect[], cli_help_doctor[], cli_help_bench[], cli_help_torture[];
+    cli_help_unlock[], cli_help_show[], cli_help_held[], cli_help_break[], cli_help_sem[],
+    cli_help_counter[], cli_help_latch[], cli_help_elect[], cli_help_doctor[], cli_help_bench[],
+    cli_help_torture[];
 
 /* ---- options.c ---- */
 

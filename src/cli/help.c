@@ -124,6 +124,14 @@ const char cli_help_show[] =
     "On Redis a list has what holdfast took within 12 hours, has set, or waits for. Other locks,\n"
     "a Java client's for example, are shown by name only.\n";
 
+const char cli_help_held[] =
+    "holdfast held NAME\n"
+    "\n"
+    "  holdfast held nightly || echo free   # exit code 0: held; 1: free\n"
+    "\n"
+    "Prints nothing. The lock may change hands at any moment: to run a command only while it is\n"
+    "free, use 'holdfast try'.\n";
+
 const char cli_help_break[] =
     "holdfast break [--owner KEY | --token T] [-y] NAME\n"
     "\n"

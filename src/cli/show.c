@@ -166,7 +166,9 @@ static int print_once(struct cli_session *session)
         code = HF_ENOMEM;
     if (wanted && (code == HF_OK || picture.count > 0)) {
         bool empty = !choose(settings, &picture, wanted);
-        if (settings->json)
+        if (settings->json && settings->watch)
+            cli_picture_print_json_line(stdout, &picture, wanted);
+        else if (settings->json)
             cli_picture_print_json(stdout, &picture, wanted);
         else if (empty && isatty(STDOUT_FILENO))
             puts(nothing_to_show(session, name));
@@ -221,6 +223,36 @@ static int watch(struct cli_session *session)
             return CLI_INTERNAL;
     } while (code == CLI_OK && pause_until_next(session, took_ms));
     return code;
+}
+
+static bool find_holder(void *arg, const hf_entry *entry)
+{
+    bool *held = arg;
+
+    *held = entry->role == HF_ROLE_HOLDER;
+    return !*held;
+}
+
+int cli_held(struct cli_settings *settings)
+{
+    struct cli_session session;
+    bool held = false;
+    int code;
+
+    if (settings->word_count != 1)
+        return cli_usage(settings, "held", "held takes one name");
+    code = cli_session_look(&session, settings);
+    if (code != CLI_OK)
+        return code;
+    if (session.client) {
+        code = hf_inspect(session.client, settings->words[0], find_holder, &held);
+        if (code != HF_OK)
+            code = cli_fail(settings, code, hf_last_error());
+    }
+    cli_session_close(&session);
+    if (code != CLI_OK)
+        return code;
+    return held ? CLI_OK : CLI_FINDINGS;
 }
 
 int cli_show(struct cli_settings *settings)

@@ -29,5 +29,7 @@ const char *cli_mode_name(hf_mode mode);
 /* Entries for which `wanted` is false are left out. */
 void cli_table_print(FILE *out, const struct cli_picture *picture, const bool *wanted, int width);
 void cli_picture_print_json(FILE *out, const struct cli_picture *picture, const bool *wanted);
+/* One object on one line, with the wall-clock time of now. */
+void cli_picture_print_json_line(FILE *out, const struct cli_picture *picture, const bool *wanted);
 
 #endif

@@ -3,6 +3,7 @@
 
 #include <inttypes.h>
 #include <string.h>
+#include <time.h>
 
 static void print_text(FILE *out, const char *key, const char *text)
 {
@@ -64,9 +65,11 @@ static size_t print_role(FILE *out, const struct cli_picture *picture, size_t i,
     return i;
 }
 
-void cli_picture_print_json(FILE *out, const struct cli_picture *picture, const bool *wanted)
+/* `between` separates the objects, `edge` the first and the last from the brackets. */
+static void print_array(FILE *out, const struct cli_picture *picture, const bool *wanted,
+                        const char *edge, const char *between)
 {
-    const char *separator = "\n";
+    const char *separator = edge;
     size_t i = 0;
 
     fputc('[', out);
@@ -80,7 +83,24 @@ void cli_picture_print_json(FILE *out, const struct cli_picture *picture, const 
         i = print_role(out, picture, i + 1, HF_ROLE_HOLDER, "holders");
         i = print_role(out, picture, i, HF_ROLE_WAITER, "waiters");
         fputc('}', out);
-        separator = ",\n";
+        separator = between;
     }
-    fputs("\n]\n", out);
+    fprintf(out, "%s]", edge);
+}
+
+void cli_picture_print_json(FILE *out, const struct cli_picture *picture, const bool *wanted)
+{
+    print_array(out, picture, wanted, "\n", ",\n");
+    fputc('\n', out);
+}
+
+void cli_picture_print_json_line(FILE *out, const struct cli_picture *picture, const bool *wanted)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_REALTIME, &now);
+    fprintf(out, "{\"at_ms\":%" PRId64 ",\"locks\":",
+            (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000);
+    print_array(out, picture, wanted, "", ",");
+    fputs("}\n", out);
 }

@@ -4,6 +4,7 @@ import os
 import signal
 import socket
 import subprocess
+import time
 
 from clitest import COMMAND, PATIENCE, Terminal, contains, equal, main, test, wait_until
 from servers import start_redis
@@ -79,9 +80,41 @@ def what_is_idle_is_shown_only_when_asked_for(box):
 
 
 @test
+def held_tells_by_its_exit_code(box):
+    box.expect(1, 'held', 'x')
+    holder = box.hold('x')
+    result = box.expect(0, 'held', 'x')
+    equal((result.out, result.err), ('', ''))
+    box.expect(1, 'held', 'y')
+    box.expect(64, 'held')
+    box.expect(64, 'held', 'x', 'y')
+    holder.stop()
+    wait_until(lambda: box.run('held', 'x').code == 1, 'it is free')
+
+
+@test
+def held_tells_of_permits_that_are_out(box):
+    box.expect(0, 'sem', 'e', 'set', '2')
+    box.expect(1, 'held', 'e')
+    holder = box.hold('e', '-k', '1')
+    box.expect(0, 'held', 'e')
+    holder.stop()
+
+
+@test
+def held_works_on_redis_and_not_at_a_quorum(box):
+    url = start_redis(box).url
+    box.expect(1, '-e', url, 'held', 'x')
+    box.expect(0, '-e', url, 'lock', 'x')
+    box.expect(0, '-e', url, 'held', 'x')
+    quorum = 'quorum:' + ','.join(start_redis(box).url for _ in range(3))
+    box.expect(64, '-e', quorum, 'held', 'x')
+
+
+@test
 def looking_makes_no_store(box):
     missing = box.file('misspelt')
-    looks = (('show',), ('show', '--json', 'x'), ('break', '-y', 'x'))
+    looks = (('held', 'x'), ('show',), ('show', '--json', 'x'), ('break', '-y', 'x'))
     for words in looks + (('doctor',), ('show', '--watch')):
         for chosen in (('-e', f'local://{missing}'), ('-N', 'misspelt')):
             result = box.expect(69, *chosen, *words)
@@ -232,8 +265,14 @@ def a_closed_pipe_is_no_success(box):
 def watch_shows_again_and_ends_by_signal(box):
     holder = box.hold('x')
     watching = box.start('show', '--watch=50ms', '--json')
+    before = int(time.time() * 1000) - 1
+    times = []
     for _ in range(3):
-        equal([watching.line(), watching.line()[:8], watching.line()], ['[', '{"name":', ']'])
+        picture = json.loads(watching.line())
+        equal([lock['name'] for lock in picture['locks']], ['x'])
+        times.append(picture['at_ms'])
+    equal(times, sorted(times))
+    assert before <= times[0] and times[-1] <= int(time.time() * 1000), (before, times)
     watching.signal(signal.SIGINT)
     equal(watching.end().code, 0)
     holder.stop()
