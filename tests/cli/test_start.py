@@ -30,11 +30,22 @@ def comm(pid):
         return ''
 
 
+def supervises(pid):
+    """Whether it has told the guard and the child all that it had to: its own timer follows."""
+    def target(fd):
+        try:
+            return os.readlink(f'/proc/{pid}/fd/{fd}')
+        except OSError:
+            return ''
+    return any(target(fd) == 'anon_inode:[timerfd]' for fd in os.listdir(f'/proc/{pid}/fd'))
+
+
 def guard_and_child(holder):
     """The pids of the guard and of the child that has not become the command yet."""
     def look():
         found = {comm(pid): pid for pid in children(holder.pid)}
-        return 'holdfast-guard' in found and 'holdfast' in found and found
+        return ('holdfast-guard' in found and 'holdfast' in found and supervises(holder.pid) and
+                found)
     found = wait_until(look, 'a guard and a child')
     return found['holdfast-guard'], found['holdfast']
 
