@@ -48,8 +48,12 @@ extern "C" {
 
 #if defined(__GNUC__)
 #define HF_API __attribute__((visibility("default")))
+/* The answer has to be looked at: without HF_OK there is no hold, or not the one that was asked
+ * for. */
+#define HF_LOOK __attribute__((warn_unused_result))
 #else
 #define HF_API
+#define HF_LOOK
 #endif
 
 /* Wait without a limit. */
@@ -218,7 +222,7 @@ static inline hf_client_options hf_client_options_init(void)
 /* Opens the store that `url` names: "local:", "local:///run/myapp?ns=jobs". NULL: $HOLDFAST_URL,
  * or "local:" where that is not set. `options` may be NULL. holdfast-url(7) lists schemes and
  * options. HF_OK: *ret is yours, to be given to hf_close. Else *ret is NULL. */
-HF_API int hf_open(hf_client **ret, const char *url, const hf_client_options *options);
+HF_API HF_LOOK int hf_open(hf_client **ret, const char *url, const hf_client_options *options);
 
 /* Gives every hold back, ends every request with HF_ECLOSED (their callbacks run before hf_close
  * returns), and frees the client with all its holds. Threads that still block in a call on this
@@ -346,8 +350,8 @@ static inline hf_lock_options hf_lock_options_init(void)
  * after HF_PATIENCE_MS at most), also from a store that hangs: HF_UNREACHABLE, if it was silent
  * throughout the last second of the wait (behind another thread of this client that wants the same
  * name: as far as that one has noticed). Cleaning up goes on behind your back, until hf_close. */
-HF_API int hf_lock(hf_client *client, const char *name, int64_t wait_ms,
-                   const hf_lock_options *options, hf_hold **ret);
+HF_API HF_LOOK int hf_lock(hf_client *client, const char *name, int64_t wait_ms,
+                           const hf_lock_options *options, hf_hold **ret);
 
 /* Gives the hold back and frees it, whatever the answer; waits for the store's answer.
  * HF_OK: given back. HF_LOST: it had been lost before; where hf_held was false, a store that does
@@ -403,7 +407,7 @@ HF_API hf_mode hf_hold_mode(const hf_hold *hold);
  * the answer is HF_OK; a lease of its own (lease_ms) goes on as it was. An earlier HF_WRITE of this
  * owner that is still asked for, or being given back, comes first, within wait_ms. HF_EDEADLK: the
  * hold is HF_READ. HF_EINVAL: it is no read-write hold. */
-HF_API int hf_upgrade(hf_hold *hold, int64_t wait_ms);
+HF_API HF_LOOK int hf_upgrade(hf_hold *hold, int64_t wait_ms);
 
 /* HF_WRITE or HF_UPGRADE to the weaker `mode`, in place, at once, letting nobody in between. The
  * strongest of the owner's holds counts: another HF_WRITE of its keeps readers out as before.
@@ -415,7 +419,7 @@ HF_API int hf_downgrade(hf_hold *hold, hf_mode mode);
  * HF_LOST: too late. HF_EINVAL: less than 10, or the hold has no lease of its own. HF_UNREACHABLE:
  * the hold is what it was, and its lease as long as it was; it becomes longer if the answer still
  * comes. */
-HF_API int hf_renew(hf_hold *hold, int64_t lease_ms);
+HF_API HF_LOOK int hf_renew(hf_hold *hold, int64_t lease_ms);
 
 /* Lets a hold with a lease of its own live on without this process: frees `hold`, leaves the lock
  * with its lease, and writes the key by which hf_attach finds it again. For scripts that lock in
@@ -424,10 +428,11 @@ HF_API int hf_renew(hf_hold *hold, int64_t lease_ms);
  * With any answer but HF_OK, `hold` is still yours, and held for as long as it was. After
  * HF_UNREACHABLE the store may have detached it or not: ask again for the key, or give it back with
  * hf_unlock, or leave it to its lease; each works in either case. */
-HF_API int hf_detach(hf_hold *hold, char owner_key[HF_OWNER_KEY_SIZE]);
+HF_API HF_LOOK int hf_detach(hf_hold *hold, char owner_key[HF_OWNER_KEY_SIZE]);
 
 /* Takes over what hf_detach left. HF_LOST: nobody holds `name` under this key (any more). */
-HF_API int hf_attach(hf_client *client, const char *name, const char *owner_key, hf_hold **ret);
+HF_API HF_LOOK int hf_attach(hf_client *client, const char *name, const char *owner_key,
+                             hf_hold **ret);
 
 /* ---- 6. Without blocking -----------------------------------------------------------------
  *
@@ -441,9 +446,9 @@ typedef void hf_done_cb(void *arg, int code, hf_hold *hold, const hf_error *erro
 /* Begins what hf_lock does. HF_OK: `done` will be called once. Else it will not, and the answer
  * says why; HF_BUSY: an earlier HF_WRITE of this owner is still asked for, or being given back.
  * `ret` may be NULL. */
-HF_API int hf_lock_async(hf_client *client, const char *name, int64_t wait_ms,
-                         const hf_lock_options *options, hf_done_cb *done, void *arg,
-                         hf_request *ret);
+HF_API HF_LOOK int hf_lock_async(hf_client *client, const char *name, int64_t wait_ms,
+                                 const hf_lock_options *options, hf_done_cb *done, void *arg,
+                                 hf_request *ret);
 
 /* Asks a request to end with HF_CANCELED; it may still end otherwise, if its answer was on the way.
  * Harmless at any time, also for requests that have ended. */
@@ -470,7 +475,8 @@ HF_API int hf_semaphore_set(hf_client *client, const char *name, uint32_t permit
  * HF_COUNTER, or hf_counter_take. */
 HF_API int hf_counter_set(hf_client *client, const char *name, uint32_t value);
 HF_API int hf_counter_add(hf_client *client, const char *name, uint32_t amount);
-HF_API int hf_counter_take(hf_client *client, const char *name, uint32_t amount, int64_t wait_ms);
+HF_API HF_LOOK int hf_counter_take(hf_client *client, const char *name, uint32_t amount,
+                                   int64_t wait_ms);
 HF_API int hf_counter_get(hf_client *client, const char *name, uint32_t *ret_value);
 HF_API int hf_counter_remove(hf_client *client, const char *name);
 
@@ -480,7 +486,7 @@ HF_API int hf_counter_remove(hf_client *client, const char *name);
 HF_API int hf_latch_set(hf_client *client, const char *name, uint32_t count);
 HF_API int hf_latch_down(hf_client *client, const char *name, uint32_t amount, uint32_t *ret_left);
 HF_API int hf_latch_get(hf_client *client, const char *name, uint32_t *ret_left);
-HF_API int hf_latch_wait(hf_client *client, const char *name, int64_t wait_ms);
+HF_API HF_LOOK int hf_latch_wait(hf_client *client, const char *name, int64_t wait_ms);
 
 /* ---- 8. Looking and breaking ------------------------------------------------------------- */
 

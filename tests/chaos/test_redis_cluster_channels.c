@@ -218,7 +218,8 @@ static void wait_for_ever(void *arg)
     hf_hold *hold;
 
     parent_wait_for("wait");
-    hf_lock(open_by(cluster_url(&scene->cluster, 3000)), scene->name, HF_FOREVER, NULL, &hold);
+    any_code(
+        hf_lock(open_by(cluster_url(&scene->cluster, 3000)), scene->name, HF_FOREVER, NULL, &hold));
 }
 
 /* Who lives listens to its inbox at the lock's own server. */

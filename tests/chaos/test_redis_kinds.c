@@ -364,7 +364,7 @@ static void wait_to_write(void *arg)
     hf_client *client = open_on(arg, 0);
     hf_hold *hold;
 
-    hf_lock(client, "rw", HF_FOREVER, LOCK_OPTIONS(.mode = HF_WRITE), &hold);
+    any_code(hf_lock(client, "rw", HF_FOREVER, LOCK_OPTIONS(.mode = HF_WRITE), &hold));
 }
 
 TEST(a_dead_writer_is_passed_over)

@@ -328,7 +328,7 @@ static void wait_for_ever(void *arg)
 
     (void)arg;
     parent_wait_for("wait");
-    hf_lock(open_with(""), "one", HF_FOREVER, NULL, &hold);
+    any_code(hf_lock(open_with(""), "one", HF_FOREVER, NULL, &hold));
 }
 
 /* The queue lives on with who still waits in it. */

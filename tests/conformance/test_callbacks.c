@@ -65,8 +65,8 @@ static void lock_briefly(struct caller *caller, const char *name)
     if (hf_lock(caller->client, name, rand_r(&caller->seed) % 3, &options, &hold) != HF_OK)
         return;
     if (options.lease_ms)
-        hf_renew(hold, 40);
-    hf_upgrade(hold, rand_r(&caller->seed) % 3);
+        any_code(hf_renew(hold, 40));
+    any_code(hf_upgrade(hold, rand_r(&caller->seed) % 3));
     hf_unlock(hold);
 }
 

@@ -179,7 +179,7 @@ static void lock_and_change(struct storm *storm, const char *name, unsigned *see
         return;
     CHECK(hold != NULL);
     if (options.mode == HF_UPGRADE && rand_r(seed) % 2)
-        hf_upgrade(hold, rand_r(seed) % 5);
+        any_code(hf_upgrade(hold, rand_r(seed) % 5));
     options.mode = HF_READ;
     if (rand_r(seed) % 2)
         CHECK((hf_lock(storm->client, name, 0, &options, &nested) == HF_OK) == (nested != NULL));
@@ -187,7 +187,7 @@ static void lock_and_change(struct storm *storm, const char *name, unsigned *see
     hf_remaining_ms(hold);
     hf_token(hold);
     if (options.lease_ms)
-        hf_renew(hold, 60);
+        any_code(hf_renew(hold, 60));
     if (hf_hold_mode(hold) == HF_WRITE && rand_r(seed) % 2)
         hf_downgrade(hold, HF_READ);
     if (rand_r(seed) % 2)

@@ -74,12 +74,12 @@ static void hold_all(void *arg)
     hf_hold *hold;
     for (int i = 0; i < MIX_NAMES; i++) {
         hf_lock_options options = HF_LOCK_OPTIONS(.mode = HF_READ, .owner = 1);
-        hf_lock(client, mix_name(i), 0, &options, &hold);
+        any_code(hf_lock(client, mix_name(i), 0, &options, &hold));
         options.owner = 2;
-        hf_lock(client, mix_name(i), 0, &options, &hold);
+        any_code(hf_lock(client, mix_name(i), 0, &options, &hold));
         options.mode = HF_WRITE;
         options.owner = 3;
-        hf_lock_async(client, mix_name(i), HF_FOREVER, &options, ignore, NULL, NULL);
+        any_code(hf_lock_async(client, mix_name(i), HF_FOREVER, &options, ignore, NULL, NULL));
     }
     parent_say("held");
     parent_wait_for("never");
@@ -197,11 +197,11 @@ static void live_on(void *arg)
     (void)arg;
     for (int i = 0; i < MIX_NAMES; i++) {
         hf_lock_options options = HF_LOCK_OPTIONS(.mode = i % 2 ? HF_MUTEX : HF_READ, .owner = 1);
-        hf_lock(client, mix_name(i), 0, &options, &hold);
+        any_code(hf_lock(client, mix_name(i), 0, &options, &hold));
         options.mode = i % 2 ? HF_MUTEX : HF_WRITE;
         for (options.owner = 2; options.owner < 5; options.owner++)
-            hf_lock_async(client, mix_name(i), i == 3 ? 200 : HF_FOREVER, &options, ignore, NULL,
-                          NULL);
+            any_code(hf_lock_async(client, mix_name(i), i == 3 ? 200 : HF_FOREVER, &options, ignore,
+                                   NULL, NULL));
     }
     parent_say("waits");
     parent_wait_for("use");

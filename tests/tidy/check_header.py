@@ -31,5 +31,19 @@ def compiles(compiler, standard, source):
     return result.stderr.splitlines()[:10] if result.returncode else []
 
 
-tap.run([(f"{os.path.basename(case[2])}_with_{case[0]}_{case[1]}",
-          lambda case=case: compiles(*case)) for case in CASES])
+def an_ignored_answer_is_warned_of():
+    if not shutil.which("gcc"):
+        raise tap.Skip("gcc is not installed")
+    program = """#include <holdfast.h>
+void f(hf_client *c, hf_hold **h) { hf_lock(c, "n", 0, 0, h); }
+"""
+    result = subprocess.run(
+        ["gcc", *WARNINGS, f"-I{os.path.join(ROOT, 'include')}", "-c", "-o", "/dev/null", "-x", "c",
+         "-"],
+        input=program, capture_output=True, text=True, timeout=120)
+    return [] if "unused-result" in result.stderr else ["gcc says nothing of it"]
+
+
+tap.run([("an_ignored_answer_is_warned_of", an_ignored_answer_is_warned_of)]
+        + [(f"{os.path.basename(case[2])}_with_{case[0]}_{case[1]}",
+            lambda case=case: compiles(*case)) for case in CASES])

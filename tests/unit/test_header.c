@@ -15,16 +15,17 @@ int main(void)
     hf_client *client;
     hf_hold *hold;
     char key[HF_OWNER_KEY_SIZE];
+    int code = HF_OK;
 
     client_options.lease_ms = 1000;
     if (hf_open(&client, NULL, &client_options) != HF_OK)
         return hf_last_error()->code;
     if (hf_lock(client, "name", HF_FOREVER, &lock_options, &hold) == HF_OK)
-        hf_detach(hold, key);
+        code = hf_detach(hold, key);
     if (hf_lock(client, "name", 0, &defaults, &hold) == HF_OK ||
         hf_lock(client, "name", 0, &HF_LOCK_OPTIONS(.mode = HF_FAIR), &hold) == HF_OK)
         hf_unlock(hold);
     hf_inspect(client, NULL, visit, NULL);
     hf_close(client);
-    return (hf_caps(client) & HF_CAP_MUTEX) != 0u;
+    return code != HF_OK || (hf_caps(client) & HF_CAP_MUTEX) != 0u;
 }
