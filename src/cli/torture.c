@@ -60,10 +60,20 @@ static int exit_code(enum torture_verdict verdict)
 static bool draw(const struct cli_torture *torture)
 {
     const char *path = torture->settings->html;
-    const char *title = torture->url ? torture->shown_url : torture->settings->check;
-    char error[256];
+    bool violation = torture->report.verdict == TORTURE_VIOLATION;
+    char error[256], facts[1000], promise[600], sentence[620];
+    struct torture_picture_about about = {
+        .title = torture->url ? torture->shown_url : torture->settings->check,
+        .promise = violation ? sentence : NULL,
+        .facts = facts,
+    };
 
-    if (!path || torture_picture_html(&torture->history, &torture->report, title, path, error) == 0)
+    if (!path)
+        return true;
+    cli_torture_describe_promise(torture, promise, sizeof(promise));
+    snprintf(sentence, sizeof(sentence), "Promise %s.", promise);
+    cli_torture_describe_run(torture, facts, sizeof(facts));
+    if (torture_picture_html(&torture->history, &torture->report, &about, path, error) == 0)
         return true;
     cli_complain("%s", error);
     return false;

@@ -55,6 +55,10 @@ const char *cli_torture_left_out(const struct cli_torture *torture, unsigned *pl
 
 /* Fills `unpromised`. */
 void cli_torture_look_for_a_promise(struct cli_torture *torture);
+/* Of a violation: does the store promise what was broken? */
+void cli_torture_describe_promise(const struct cli_torture *torture, char *text, size_t size);
+/* Version, date and plan, in one line. */
+void cli_torture_describe_run(const struct cli_torture *torture, char *text, size_t size);
 
 /* ---- torture_report.c, torture_json.c ---- */
 void cli_torture_print_list(FILE *out);

@@ -194,19 +194,11 @@ static void print_verdict(const struct cli_torture *torture)
                report->fault_hits, 100 * cli_torture_bound(torture));
     if (report->reason[0])
         cli_say(stdout, "\n", "why             %s", report->reason);
-    if (strcmp(torture->unpromised, TORTURE_REMOVED_NOTE) == 0)
-        cli_say(
-            stdout, "\n",
-            "promise         none: a file of the store was removed, or another put in its place, "
-            "while clients had it%s%s; who has the old one and who has the new one know nothing "
-            "of each other; no bug of the library",
-            torture->outcome.removed[0] ? ": " : "", torture->outcome.removed);
-    else if (torture->unpromised[0])
-        cli_say(
-            stdout, "\n",
-            "promise         none: all that was broken came after \"%s\", over which this store "
-            "promises nothing; no bug of the library",
-            torture->unpromised);
+    if (torture->unpromised[0]) {
+        char promise[600];
+        cli_torture_describe_promise(torture, promise, sizeof(promise));
+        cli_say(stdout, "\n", "promise         %s", promise);
+    }
     printf("%s\n", torture_verdict_name(report->verdict));
 }
 

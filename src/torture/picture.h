@@ -10,11 +10,18 @@
 
 #define TORTURE_PICTURE_COLUMNS 100u
 
-/* Writes one page that needs nothing else: no script, no other file, no network. The title is for
- * the reader, such as the store's URL; texts may be hostile. 0, or -1 with a sentence in error, and
- * then a regular file at `path` is removed. */
+/* What a page says of a run besides what its history shows. Texts may be hostile. */
+struct torture_picture_about {
+    const char *title;   /* such as the store's URL */
+    const char *promise; /* a sentence: does the store promise what was broken? NULL: nothing was */
+    const char *facts;   /* one line: version, date and plan. NULL: not known */
+};
+
+/* Writes one page that needs nothing else: no script, no other file, no network. 0, or -1 with a
+ * sentence in error, and then a regular file at `path` is removed. */
 int torture_picture_html(const struct torture_history *history, const struct torture_report *report,
-                         const char *title, const char *path, char error[256]);
+                         const struct torture_picture_about *about, const char *path,
+                         char error[256]);
 
 /* Draws at most `width` columns (60 to TORTURE_PICTURE_COLUMNS; others are brought into that range)
  * in UTF-8 or in ASCII. 0, or -1: no memory, or the stream does not take it; errno says which. */

@@ -60,6 +60,26 @@ static void write_holds(struct picture_page *page, const struct torture_finding 
     fputs("</table>\n", page->file);
 }
 
+/* What a reader looks for first, and may lie far outside of a close-up. */
+static void write_cause(struct picture_page *page, const struct picture_scene *scene)
+{
+    const struct picture_model *model = page->model;
+    const struct picture_fault *cause = NULL;
+    char before[24];
+
+    for (uint32_t i = 0; i < model->fault_count; i++) {
+        const struct picture_fault *fault = &model->faults[i];
+        if (fault->hits && fault->on <= scene->key_from && (!cause || fault->on > cause->on))
+            cause = fault;
+    }
+    if (!scene->finding || !cause)
+        return;
+    picture_duration(before, scene->key_from - cause->on);
+    fputs(" The last fault that hit before it: <b>", page->file);
+    picture_escape(page->file, model->kinds[cause->kind].name);
+    fprintf(page->file, "</b>, begun %s earlier.", before);
+}
+
 static void write_drawing(struct picture_page *page, const struct picture_scene *scene)
 {
     char name[40], count[32];
@@ -76,6 +96,7 @@ static void write_drawing(struct picture_page *page, const struct picture_scene 
         picture_count(count, scene->left_out);
         fprintf(page->file, " %s more calls in this window are not drawn.", count);
     }
+    write_cause(page, scene);
     fputs("</figcaption></figure>\n", page->file);
 }
 
@@ -103,17 +124,74 @@ static void write_rest(struct picture_page *page)
             count);
 }
 
-void picture_page_findings(struct picture_page *page)
+/* ---- findings about one hold ---- */
+
+/* The operation of the hold that was granted first; 0: there is none. */
+static uint64_t older_hold(const struct picture_page *page, const struct torture_finding *finding)
+{
+    uint64_t older = 0;
+    int64_t granted = PICTURE_NEVER;
+
+    for (unsigned i = 0; i < finding->hold_count && i < 3; i++) {
+        const struct picture_bar *bar = picture_find_bar(page->model, finding->holds[i]);
+        if (bar && bar->granted < granted) {
+            granted = bar->granted;
+            older = finding->holds[i];
+        }
+    }
+    return older;
+}
+
+static bool is_about(const struct picture_page *page, unsigned finding, uint64_t hold)
+{
+    return hold && older_hold(page, &page->report->findings[finding]) == hold;
+}
+
+static void choose_heads(struct picture_page *page)
+{
+    for (unsigned i = 0; i < page->report->finding_count; i++) {
+        uint64_t hold = older_hold(page, &page->report->findings[i]);
+        bool known = false;
+
+        for (unsigned j = 0; j < page->head_count; j++)
+            known |= is_about(page, page->heads[j], hold);
+        if (!known)
+            page->heads[page->head_count++] = i;
+    }
+}
+
+static void write_others(struct picture_page *page, unsigned head)
 {
     const struct torture_report *report = page->report;
+    uint64_t hold = older_hold(page, &report->findings[head]);
+    unsigned count = 0;
 
+    for (unsigned i = head + 1; i < report->finding_count; i++)
+        count += is_about(page, i, hold);
+    if (count == 0)
+        return;
+    fprintf(page->file, "<details><summary>%u more %s the same hold, call %" PRIu64 "</summary>\n",
+            count, count == 1 ? "finding accuses" : "findings accuse", hold);
+    for (unsigned i = head + 1; i < report->finding_count; i++)
+        if (is_about(page, i, hold)) {
+            write_sentence(page, &report->findings[i]);
+            write_holds(page, &report->findings[i]);
+        }
+    fputs("</details>\n", page->file);
+}
+
+void picture_page_findings(struct picture_page *page)
+{
     fputs("<h2>What was found</h2>\n", page->file);
-    for (unsigned i = 0; i < report->finding_count; i++) {
+    for (unsigned i = 0; i < page->head_count; i++) {
+        const struct torture_finding *finding = &page->report->findings[page->heads[i]];
+
         fprintf(page->file, "<section id=\"near-%u\">\n", i + 1);
-        write_sentence(page, &report->findings[i]);
+        write_sentence(page, finding);
         if (i < page->scene_count && page->scenes[i].item_count > 0)
             write_drawing(page, &page->scenes[i]);
-        write_holds(page, &report->findings[i]);
+        write_holds(page, finding);
+        write_others(page, page->heads[i]);
         if (i == 0)
             write_legend(page);
         fputs("</section>\n", page->file);
@@ -143,9 +221,10 @@ void picture_page_scenes(struct picture_page *page)
 {
     const struct torture_report *report = page->report;
 
-    for (unsigned i = 0; i < report->finding_count && i < PICTURE_PAGE_SCENES; i++)
+    choose_heads(page);
+    for (unsigned i = 0; i < page->head_count && i < PICTURE_PAGE_SCENES; i++)
         picture_scene_of_finding(&page->scenes[page->scene_count++], page->model,
-                                 &report->findings[i]);
+                                 &report->findings[page->heads[i]]);
     if (report->finding_count == 0 && picture_scene_of_clean_run(&page->scenes[0], page->model))
         page->scene_count = 1;
 }

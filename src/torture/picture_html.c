@@ -36,7 +36,7 @@ static void write_head(struct picture_page *page)
           "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\n<title>",
           page->file);
     fprintf(page->file, "%s: ", torture_verdict_name(page->report->verdict));
-    picture_escape(page->file, page->title);
+    picture_escape(page->file, page->about->title);
     fputs("</title>\n<style>\n", page->file);
     picture_svg_style(page->file);
     fputs("</style>\n</head>\n<body>\n", page->file);
@@ -59,6 +59,15 @@ static void write_lead(struct picture_page *page)
         picture_escape(page->file, bound + 1);
     } else
         fputs("No rule was broken, and no fault was there to break it.", page->file);
+    fputs("</p>\n", page->file);
+}
+
+static void write_paragraph(struct picture_page *page, const char *class, const char *text)
+{
+    if (!text)
+        return;
+    fprintf(page->file, "<p class=\"%s\">", class);
+    picture_escape(page->file, text);
     fputs("</p>\n", page->file);
 }
 
@@ -107,7 +116,7 @@ static void write_verdict(struct picture_page *page)
     const struct picture_model *model = page->model;
 
     fputs("<header>\n<div class=\"run\">", page->file);
-    picture_escape(page->file, page->title);
+    picture_escape(page->file, page->about->title);
     fprintf(page->file, " &#183; run %016" PRIx64 " &#183; %" PRIu32 " %s &#183; %.1f s</div>\n",
             model->history->run, model->lane_count, model->lane_count == 1 ? "client" : "clients",
             model->history->count ? (double)model->length / 1e9 : 0.0);
@@ -115,7 +124,9 @@ static void write_verdict(struct picture_page *page)
             torture_verdict_name(verdict), verdict_shape(verdict));
     fprintf(page->file, "%s</h1>\n", torture_verdict_name(verdict));
     write_lead(page);
+    write_paragraph(page, "finding", page->about->promise);
     write_damage(page);
+    write_paragraph(page, "note", page->about->facts);
     write_figures(page);
     fputs("</header>\n", page->file);
 }
@@ -247,7 +258,8 @@ static int finish(FILE *file, bool written)
 }
 
 int torture_picture_html(const struct torture_history *history, const struct torture_report *report,
-                         const char *title, const char *path, char error[256])
+                         const struct torture_picture_about *about, const char *path,
+                         char error[256])
 {
     struct picture_model model;
     struct picture_page *page = calloc(1, sizeof(*page));
@@ -260,7 +272,7 @@ int torture_picture_html(const struct torture_history *history, const struct tor
         free(page);
         return fail(error, path, ENOMEM);
     }
-    *page = (struct picture_page){ .model = &model, .report = report, .title = title };
+    *page = (struct picture_page){ .model = &model, .report = report, .about = about };
     page->file = fopen(path, "we");
     if (page->file) {
         bool regular = fstat(fileno(page->file), &status) == 0 && S_ISREG(status.st_mode);

@@ -179,6 +179,21 @@ def recorded(box, name, *words):
 
 
 @test
+def the_page_of_a_violation_says_what_was_promised_and_what_the_run_was(box):
+    need_redis(box)
+    report = until_so(lambda report: report['verdict'] == 'VIOLATION', lambda: report_of(
+        box, '--sandbox', 'redis-memory', '--time', '5s', '--lease', '400ms', '--faults',
+        'server-kill', '--html', 'run.html'))
+    equal((report['code'], report['promised']), (1, False))
+    page = pathlib.Path(box.file('run.html')).read_text(encoding='utf-8')
+    contains(page, 'Promise none: all that was broken came after &quot;server-kill&quot;, over '
+                   'which this store promises nothing; no bug of the library.')
+    contains(page, f'; seed {report["plan"]["seed"]}; leases about 400ms; 8 clients of 4 threads; '
+                   'sandbox redis-memory; faults: server-kill<')
+    contains(page, 'The last fault that hit before it: <b>server-kill</b>')
+
+
+@test
 def a_violation_is_one_even_if_its_history_cannot_be_written(box):
     need_redis(box)
     report = until_so(lambda report: report['verdict'] == 'VIOLATION', lambda: report_of(

@@ -36,9 +36,10 @@ static char *read_all(const char *path)
 
 static char *draw_page(const struct example *example, const char *title, const char *path)
 {
+    struct torture_picture_about about = { .title = title };
     char error[256];
 
-    if (torture_picture_html(&example->history, &example->report, title, path, error))
+    if (torture_picture_html(&example->history, &example->report, &about, path, error))
         FAIL("%s", error);
     return read_all(path);
 }
@@ -122,6 +123,70 @@ TEST(every_finding_is_on_the_page_with_its_holds)
     CHECK(strstr(page, ">VIOLATION<") != NULL);
     CHECK(strstr(page, "overlap, ") != NULL);
     CHECK(strstr(page, "per fault at 95 %") == NULL);
+    free(page);
+    example_free(&example);
+}
+
+static unsigned count_words(const char *text, const char *words)
+{
+    unsigned count = 0;
+
+    for (; (text = strstr(text, words)); text += strlen(words))
+        count++;
+    return count;
+}
+
+/* All findings of a page accuse this one hold. */
+TEST(findings_about_one_hold_are_one_group)
+{
+    struct example example;
+    char *page, summary[64];
+
+    example_run(&example, &broken);
+    struct torture_report *report = &example.report;
+    for (unsigned i = 1; i < report->finding_count; i++)
+        report->findings[i] = report->findings[0];
+    page = draw_page(&example, "local:", temp_path("page.html"));
+    snprintf(summary, sizeof(summary), ">%u more findings accuse the same hold, call ",
+             report->finding_count - 1);
+    CHECK_INT(count_words(page, "<section id="), 1);
+    CHECK_INT(count_words(page, summary), 1);
+    CHECK_INT(count_words(page, "<p class=\"finding\"><b>S"), report->finding_count);
+    free(page);
+    example_free(&example);
+}
+
+TEST(a_close_up_names_the_fault_that_hit_before_it)
+{
+    struct example example;
+    char *page;
+
+    example_run(&example, &broken);
+    page = draw_page(&example, "local:", temp_path("page.html"));
+    CHECK(strstr(page, " The last fault that hit before it: <b>") != NULL);
+    free(page);
+    example_run(&example, &clean);
+    page = draw_page(&example, "local:", temp_path("page.html"));
+    CHECK(strstr(page, " The last fault that hit before it: <b>") == NULL);
+    free(page);
+    example_free(&example);
+}
+
+TEST(a_page_says_what_was_promised_and_what_the_run_was)
+{
+    struct torture_picture_about about = {
+        .title = "local:", .promise = "No promise was <broken>.", .facts = "version 1, seed 2"
+    };
+    struct example example;
+    char error[256], *page;
+
+    example_run(&example, &broken);
+    CHECK_INT(torture_picture_html(&example.history, &example.report, &about,
+                                   temp_path("page.html"), error),
+              0);
+    page = read_all(temp_path("page.html"));
+    CHECK(strstr(page, ">No promise was &lt;broken&gt;.<") != NULL);
+    CHECK(strstr(page, ">version 1, seed 2<") != NULL);
     free(page);
     example_free(&example);
 }
@@ -415,15 +480,16 @@ TEST(an_empty_history_is_said_to_be_empty)
 
 TEST(a_page_that_cannot_be_written_is_a_sentence)
 {
+    struct torture_picture_about about = { .title = "local:" };
     struct example example;
     char error[256];
 
     example_run(&example, &clean);
-    CHECK_INT(torture_picture_html(&example.history, &example.report,
-                                   "local:", temp_path("no/such/page.html"), error),
+    CHECK_INT(torture_picture_html(&example.history, &example.report, &about,
+                                   temp_path("no/such/page.html"), error),
               -1);
     CHECK(strstr(error, "no/such/page.html: No such file or directory") != NULL);
-    CHECK_INT(torture_picture_html(&example.history, &example.report, "local:", "/dev/full", error),
+    CHECK_INT(torture_picture_html(&example.history, &example.report, &about, "/dev/full", error),
               -1);
     CHECK_STR(error, "cannot write the picture /dev/full: No space left on device");
     CHECK_INT(access("/dev/full", F_OK), 0);

@@ -130,11 +130,11 @@ static void explain(const struct torture_report *report, const struct torture_fi
 static void draw(const struct attempt *attempt, const struct torture_history *history,
                  const char *picture)
 {
+    struct torture_picture_about about = { .title = attempt->trial->sentence };
     char error[256];
 
     if (picture && attempt->trial->mutant &&
-        torture_picture_html(history, &attempt->report, attempt->trial->sentence, picture, error) !=
-            0)
+        torture_picture_html(history, &attempt->report, &about, picture, error) != 0)
         fprintf(stderr, "torture-mutants: %s\n", error);
 }
 
