@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # A thin cover over meson and ninja: one word for each task. `make` and `make install` install no
 # packages: they say what is missing. `make deps` installs it on Debian 12 (as root, or with sudo);
 # demo, check, bench-* and mutants begin with what they need of it.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A cache refill: twelve processes miss at once, one loads, the others wait and take its result. */
 #include <errno.h>
 #include <holdfast.h>

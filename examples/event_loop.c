@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Locking inside an event loop of your own: poll(2), a timer, a pipe, and the client's descriptor.
  */
 #include <errno.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Takes a lock, works, gives it back. */
 #include <holdfast.h>
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* An idempotent submit: the client sends the same order again and again, and is charged once. */
 #include <errno.h>
 #include <holdfast.h>

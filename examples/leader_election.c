@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A leader election: one candidate leads; it is killed, or deposed, and another one takes over. */
 #include <errno.h>
 #include <holdfast.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* holdfast: distributed locks with one API and one set of guarantees over many stores.
  *
  * This header is the contract, and it reads from top to bottom as a tutorial:

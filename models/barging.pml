@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The embedded engine's mutex: who waits is told that it is free, and a newcomer may be faster.
  *
  * A visit inside the guard is one step. A waiter notes its futex's word there, leaves, sets the

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A count-down latch: whoever waits goes on when the count has come to nothing.
  *
  * The store counts, and publishes when the count becomes zero; a message reaches those who listen

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A lock that rests on a lease: compare-and-delete, a deadline of our own, and a fence.
  *
  * The store grants the name for LEASE ticks. A question leaves, arrives and is answered in three

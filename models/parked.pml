@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A mutex of the embedded engine whose last holder takes it and gives it back without the guard.
  *
  * A lock has a guard, a list of holders and a list of waiters. A claim is a node with one state

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* ZooKeeper's recipe: numbered nodes, and each waiter watches the one before its own.
  *
  * A client creates a node, which gets the next number, and lists them all. The lowest has the lock.

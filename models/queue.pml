@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A fair lock: a queue in the store, and a release that hands the lock to the next waiter itself.
  *
  * Whoever gives back makes the first in the queue the holder, in one step, and sends word. The

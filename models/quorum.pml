@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A lock that two of three servers have granted, its lease, and a token made of three counters.
  *
  * Each server has an owner, what is left of its lease, and a counter. A client asks each server in

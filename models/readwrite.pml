@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A read-write lock with an upgradeable read: counts, a queue, raising and lowering.
  *
  * Readers share. One upgradeable reader may be among them, and may be raised to the writer: it

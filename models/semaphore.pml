@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A semaphore whose permits are leased, several units at a time.
  *
  * The store has a number of free units, a record of each permit that is out, and a queue. A permit

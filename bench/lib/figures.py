@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Figures of several rounds, their ratios, and the table that is printed of them."""
 
 import statistics

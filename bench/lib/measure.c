@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The benchmarks' own ground: time, memory, samples, and orders that come as lines. */
 #include "measure.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the benchmarks of all stores share: ways to lock, and measurements of them. */
 #ifndef HF_BENCH_MEASURE_H
 #define HF_BENCH_MEASURE_H

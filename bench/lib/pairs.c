@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Lock and unlock that nobody disputes: by one thread, or by many, each with a name of its own. */
 #include "measure.h"
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Programs that are measured, what they cost, and how other libraries are had."""
 
 import os

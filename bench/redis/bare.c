@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Locks by blocking hiredis, a connection each: the engine's own scripts with nothing around them,
  * a lock whose waiters are told and try again, and one whose waiters look now and then. */
 #include "worker.h"

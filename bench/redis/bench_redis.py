@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """What locks on Redis cost, beside what one would use instead: make bench-redis.
 
 usage: bench_redis.py WORKER DIRECTORY_FOR_OTHER_LIBRARIES [--quick] [--million] [--without-others]

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Many locks that are held at the same time, renewed as long as the program goes on. */
 #include "worker.h"
 

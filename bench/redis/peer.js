@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 // node-redlock on one server, measured: peer.js PORT <ORDERS; knows the order "pairs FLOWS MS".
 const Redis = require('ioredis');
 const Redlock = require('redlock');

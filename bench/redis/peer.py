@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """redis-py's Lock, measured: usage peer.py PORT <ORDERS; knows the order "pairs THREADS MS"."""
 
 import sys

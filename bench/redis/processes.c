@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* One lock and several processes: how fast it changes hands, and how often among many. */
 #include "worker.h"
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a run of the benchmark is made of: its server, and the other libraries."""
 
 import contextlib

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Measures one way to lock through a Redis server: a line an order, a line of figures an answer. */
 #include "worker.h"
 

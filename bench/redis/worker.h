@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the files of the worker share: ways to lock through a Redis server, and measurements of
  * them.
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Curator, measured: a line an order, a line of figures an answer.
  *
  *     pairs THREADS MS     lock and unlock, each thread its own path

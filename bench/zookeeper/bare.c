@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the protocol allows at best: a place, a look at the queue and the place's end, in two round
  * trips, of one caller or of many on one connection; and how soon one hears that another is gone.
  */

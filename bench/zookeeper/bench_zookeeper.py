@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """What locks on ZooKeeper cost, beside what one would use instead: make bench-zookeeper.
 
 usage: bench_zookeeper.py WORKER DIRECTORY_FOR_OTHER_LIBRARIES [--quick] [--without-others]

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Very many sessions in one process, each in line for one lock, which goes from each to the next.
  * One thread turns all their loops. */
 #include "worker.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* holdfast as a subject: its public header, as any program would use it. */
 #include "worker.h"
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """kazoo's Lock, measured: usage peer.py PORT <ORDERS; knows the order "pairs THREADS MS"."""
 
 import sys

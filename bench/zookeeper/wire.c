@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The blocking client: what the protocol itself costs, without anything that a lock needs around
  * it. */
 #include "wire.h"

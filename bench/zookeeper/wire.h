@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A blocking client of ZooKeeper's, no more than a benchmark needs: what is asked is written in one
  * go, and answered in the order of asking. Whatever goes wrong ends the program. */
 #ifndef HF_BENCH_ZOOKEEPER_WIRE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the files of the worker share: ways to lock through a ZooKeeper server, and measurements of
  * them. */
 #ifndef HF_BENCH_ZOOKEEPER_WORKER_H

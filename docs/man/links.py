@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Manual pages of single functions: each refers to the library's page.
 
 usage: links.py HEADER              lists the pages that the header's functions need

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A flash sale, first without a lock, then with one: oversold, then exact. */
 #include "sale.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Draws stays at the till as lanes of characters, one lane for each process. */
 #include "picture.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Who was at the till when: recorded by all processes, drawn for a terminal. */
 #ifndef PICTURE_H
 #define PICTURE_H

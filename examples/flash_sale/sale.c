@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Runs one sale: forks the processes, lets them begin at once, and gathers what they recorded. */
 #include "sale.h"
 

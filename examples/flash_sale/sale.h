@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* One sale: processes that serve all buyers at once, with a lock or without. */
 #ifndef SALE_H
 #define SALE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The shop: claim the files, read them, think a moment, write them back if no newer holder came. */
 #include "shop.h"
 

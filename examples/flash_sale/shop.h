@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A shop whose stock and orders are ordinary files, fenced by the token of the lock. */
 #ifndef SHOP_H
 #define SHOP_H

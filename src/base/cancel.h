@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* No call into the library is a cancellation point. A thread that ended inside one would leave a
  * mutex locked, or a claim that nobody drives. */
 #ifndef HF_BASE_CANCEL_H

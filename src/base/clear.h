@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Setting memory to zero on paths where nanoseconds count. */
 #ifndef HF_BASE_CLEAR_H
 #define HF_BASE_CLEAR_H

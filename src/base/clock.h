@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The one clock that deadlines are judged on: it goes on while the machine is suspended. */
 #ifndef HF_BASE_CLOCK_H
 #define HF_BASE_CLOCK_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Errors: the one list of codes, names and texts. */
 #include "base/error.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Errors: the one list of codes, and the calling thread's last sentence. */
 #ifndef HF_BASE_ERROR_H
 #define HF_BASE_ERROR_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Sleeping on a word of this process. (Words shared with other processes are an engine's matter.)
  */
 #ifndef HF_BASE_FUTEX_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Intrusive doubly linked list: a circle through a head. An unlinked link points to itself. */
 #ifndef HF_BASE_LIST_H
 #define HF_BASE_LIST_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The loop's ready list, timers and posted tasks. */
 #include "base/loop.h"
 

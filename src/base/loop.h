@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The loop's own matter, without a system call in it: tasks that are ready, timers that are due,
  * and tasks posted by other threads. What turns it (libuv, or a test with a virtual clock) comes
  * from outside. Everything but hf__loop_post belongs to the one thread that turns the loop. */

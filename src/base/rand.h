@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Random numbers from the kernel, and one hash for everything. */
 #ifndef HF_BASE_RAND_H
 #define HF_BASE_RAND_H

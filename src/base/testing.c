@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The test build's hooks. Empty in the product. */
 #include "base/testing.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Hooks that exist in the test build only: sync points, at which a test may pause or kill the
  * process, an allocator that a test may make fail, and bounds that a test may lower. In the product
  * they cost nothing. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Store URLs: one forward pass over a copy of the text, errors with their position. */
 #include "base/url.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Store URLs: scheme:[//[user[:password]@]host[:port][,host[:port]...]][/path][?key=value&...].
  * The path may stand behind each host instead, if it is the same each time. */
 #ifndef HF_BASE_URL_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* bench: how fast is it here? holdfast beside what one would use instead, in one run. */
 #include "bench.h"
 

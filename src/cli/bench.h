@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What bench's files share: the subjects (ways to lock), the processes that try them, the figures.
  */
 #ifndef HF_CLI_BENCH_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What holdfast aims at, judged by the figures of this run. All times are medians. */
 #include "bench.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Many processes on one lock, each in a loop: how much gets done, and how evenly. */
 #include "bench.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* From samples to figures: percentiles of a run, medians over the rounds. */
 #include "bench.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Hand-over between two processes: from the moment at which the holder begins to unlock, or is
  * killed, to the moment at which the other one holds. */
 #include "bench.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* holdfast as a subject of bench: the public API, as any program would call it. */
 #include "bench.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Figures for programs: one object. Times are nanoseconds. */
 #include "bench.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The baselines that a program on Linux has without a library: flock, OFD locks, a robust mutex. */
 #include "bench.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Lock and unlock that nobody disputes, and re-entry: many pairs by one process, while another one
  * has the store open too. */
 #include "bench.h"

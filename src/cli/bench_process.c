@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The processes that measure: forked before any store is open, started together, never left behind.
  */
 #include "bench.h"

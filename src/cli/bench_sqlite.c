@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* SQLite as a baseline: a table of locks with owner and expiry, as one builds it in an afternoon.
  */
 #include "bench.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Figures for people: one table, a section a measurement, and in the end what was aimed at. */
 #include "bench.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* break: takes a lock away from its holder. The holder hears of it, and its token is out of date
  * with the next grant. */
 #include "show.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Why a lock was not granted, in words: who holds it, or how much of it is free. */
 #include "cli.h"
 

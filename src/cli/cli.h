@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the files of the command share. The command knows the library by <holdfast.h> alone. */
 #ifndef HF_CLI_CLI_H
 #define HF_CLI_CLI_H

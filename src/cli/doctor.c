@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* doctor: what the store looks like from here, and what endangers locks on it. */
 #include "doctor.h"
 

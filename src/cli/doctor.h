@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What doctor's files share: facts and findings, and who prints them. */
 #ifndef HF_CLI_DOCTOR_H
 #define HF_CLI_DOCTOR_H

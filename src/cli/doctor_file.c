@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The state file of the embedded engine: found among our own descriptors, so that doctor need not
  * know the rules by which the engine chooses it. */
 #include "doctor.h"

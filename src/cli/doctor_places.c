@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The other directories in which this user may have state files, and who uses them now. */
 #include "doctor.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* elect: among all that campaign one runs its command; when it ends or loses, somebody else does.
  */
 #include "run.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The library's answers as exit codes, in one table, and how the command complains. */
 #include "cli.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Help: it teaches by example. Each example can be copied and run. */
 #include "cli.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* JSON strings. A name may be any bytes but NUL; JSON can only carry UTF-8, so what is not gets a
  * replacement character, and names then also appear in hexadecimal. */
 #include "cli.h"

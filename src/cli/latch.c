@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* latch: sets, counts down, waits for zero. */
 #include "cli.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* lock, renew, unlock: locks with a fixed lease that live on without a process, for scripts. */
 #include "cli.h"
 

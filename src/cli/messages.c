@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Messages that never block: while a command runs, or a lock is waited for, a helper thread writes
  * them. A standard error that nobody reads must not keep holdfast from its lock. */
 #include "cli.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Options: one table, one parser. They may stand before and after the verb; "--" ends them, and so
  * does the first word of a command to run. */
 #include "cli.h"

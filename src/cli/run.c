@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* run and try: acquires, runs the command, gives back. */
 #include "run.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A command under a lock: what the files run*.c share. */
 #ifndef HF_CLI_RUN_H
 #define HF_CLI_RUN_H

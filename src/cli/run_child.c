@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The command's process: a group of its own, its signals as they were, dead if we die. */
 #include "run.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What a command is told by its environment, and how a nested holdfast finds out that the lock it
  * is asked for is held for it already. */
 #include "run.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Whether anything of the command's process group still runs. kill(2) alone does not tell: it
  * counts zombies, which stay for ever below a first process that reaps nothing. */
 #include "run.h"

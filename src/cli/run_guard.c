@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The guard: a process of our own that kills the command's whole process group, which would
  * otherwise go on without a lock, when holdfast cannot: it outlives a SIGKILL of holdfast just long
  * enough, and while holdfast is stopped it knows when the lock ends. The kernel kills the command

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Watches over a running command: its end, its stops, our signals, the lock's deadline. One loop,
  * in which nothing blocks. */
 #include "run.h"

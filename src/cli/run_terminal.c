@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Job control: handing the terminal to the command and taking it back. A command that talks to a
  * person has it from the start; one in a pipeline only once it asks (SIGTTIN, SIGTTOU), so that a
  * pager beside us keeps it. */

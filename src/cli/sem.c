@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* sem and counter: numbers at the store that bound how many, or count what is there. */
 #include "cli.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A client without a thread, and the signals that the command listens to through a descriptor. */
 #include "cli.h"
 

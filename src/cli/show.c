@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* show: who holds and who waits. */
 #include "show.h"
 

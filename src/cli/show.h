@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A picture of the store, as show, break and doctor look at it. */
 #ifndef HF_CLI_SHOW_H
 #define HF_CLI_SHOW_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The picture as JSON: an array with one object a name, its holders and its waiters inside. */
 #include "show.h"
 

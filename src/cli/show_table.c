@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The picture as a table: columns as wide as what stands in them, the owner last. */
 #include "show.h"
 

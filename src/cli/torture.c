@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* torture: a run against a store, or a history that was kept; and the verdict as an exit code. */
 #include "torture.h"
 

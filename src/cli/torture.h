@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What torture's files share: the plan as the options make it, and what is printed of a run. */
 #ifndef HF_CLI_TORTURE_H
 #define HF_CLI_TORTURE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The same report for programs: one object. */
 #include "torture.h"
 

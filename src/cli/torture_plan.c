@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* From options to a plan; and which stores are near enough to be tortured without a second word. */
 #include "torture.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A first look at the store that is to be tortured: whether it answers, and what it has. */
 #include "torture.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Whether what was broken in a run is anything that its store had promised. */
 #include "torture.h"
 

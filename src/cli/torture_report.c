@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What torture prints: the plan before, a line while it runs, the report at the end. */
 #include "torture.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Which store: from -e, --url-file, $HOLDFAST_URL or the default, without showing its password. */
 #include "cli.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Durations, numbers and percent-encoding, as they are written on the command line, and text as it
  * may be shown. */
 #include "cli.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Waiting for a lock so that signals end the wait, and nothing is left in the queue. */
 #include "cli.h"
 

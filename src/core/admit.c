@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Entering a gate: what an owner that holds a name may have besides, and new claims for all others.
  */
 #include "base/testing.h"

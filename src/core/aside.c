@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Setting claims aside, and fetching them back. */
 #include "core/aside.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Of very many locks that are held, most have nothing going on for a long time. Their claims are
  * set aside: what they carry goes into the gate and the grant, and their memory serves other
  * claims. Whoever needs such a claim fetches it back. A few claims' memory is kept for that, so

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Argument checks: every refusal says which argument, what it was, and what is accepted. */
 #include "core/ask.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Checks what a caller passes in, and turns it into what the core asks for. */
 #ifndef HF_CORE_ASK_H
 #define HF_CORE_ASK_H

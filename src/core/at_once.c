@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Locks that nobody else wants are taken and left in one step. What the wait loop does for the
  * others is not needed: nobody queues, nothing is out at the store. */
 #include "core/at_once.h"

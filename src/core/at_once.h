@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The short way for an exclusive claim on a name that nobody else wants: granted, or given back, in
  * one step under the shard's mutex, where the engine can do that. */
 #ifndef HF_CORE_AT_ONCE_H

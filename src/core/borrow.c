@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Lends the loop of a client's thread to who waits for it. The thread parks when one caller at a
  * time needs it (wheel.h counts them), and the next one turns the loop itself until it has its
  * answer. What a program wants to be told, only the thread tells: it is put aside until then. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What drive.c, which turns the loop, and borrow.c, which says when a caller may do so in the
  * thread's place, know of each other. Everything here belongs to who turns the loop. */
 #ifndef HF_CORE_BORROW_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Keeps the account of what looking again has brought. */
 #include "core/busy_poll.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Whether a caller that turns the loop looks again for a while before it sleeps. A processor that
  * sleeps takes longer to wake than many an answer takes to come, so it pays where answers come
  * soon; elsewhere it is only tried now and then. Belongs to who turns the loop. */

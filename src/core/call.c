@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Acquiring: hf_lock and what is built on it, hf_lock_async, hf_cancel. */
 #include "core/call.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Acquiring, and what the loop does for a claim that is sent to it. */
 #ifndef HF_CORE_CALL_H
 #define HF_CORE_CALL_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* One-shot verbs: semaphores, counters, latches, breaking, and what concerns a hold's own lease.
  * Each is one question on the loop; the caller waits for its answer, but not longer than its
  * patience. */

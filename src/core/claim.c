@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A claim's memory: made anew, pinned, sent to the loop with errands, free for another claim in the
  * end; and how claims are found. */
 #include "base/clear.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the core keeps: clients, gates, claims and holds.
  *
  * A *claim* is one owner's claim on one name, from the first question to the last; it embeds the

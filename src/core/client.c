@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Opening clients, and what they know of themselves. */
 #include "core/client.h"
 

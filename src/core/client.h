@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Clients: opening in two steps, so that a simulation can put its own engine and clock in between.
  */
 #ifndef HF_CORE_CLIENT_H

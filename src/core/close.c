@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Closing: everybody who waits is told, everything that is held goes back, then the parts end. */
 #include "core/close.h"
 

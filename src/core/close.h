@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Closing clients. */
 #ifndef HF_CORE_CLOSE_H
 #define HF_CORE_CLOSE_H

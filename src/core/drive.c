@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Turns the loop with libuv: one timerfd on a clock that goes on in suspend for all timers, one
  * async handle for what other threads post, and whatever handles the engine adds. */
 #include "core/borrow.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What turns the loop: libuv, in a thread of the client, or in the caller. Where there is a thread,
  * a caller takes its place for as long as it waits, if it can (wheel.h). What is declared here is
  * defined in drive.c and borrow.c. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What a store promises to the core, in nine sentences:
  *
  *  1. Everything runs on the loop, and nothing blocks (the optional *_here slots are the exception,

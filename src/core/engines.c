@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The table of engines, made from the build's list. */
 #include "core/engines.h"
 

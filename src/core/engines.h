@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The table of engines that this build has. */
 #ifndef HF_CORE_ENGINES_H
 #define HF_CORE_ENGINES_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Gates: the local queue per name, what each owner holds, and whose turn it is to ask the store. */
 #include "core/gate.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The local queue per name: threads of one process that want the same name line up here, and only
  * the head asks the store. Also the place where an owner finds what it already holds. */
 #ifndef HF_CORE_GATE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Drives claims on the calling thread, for engines that answer without I/O: the same wait loop,
  * with the engine's own futex to sleep on instead of timers. */
 #include "base/clock.h"

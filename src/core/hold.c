@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Holds: what they know, giving them back, raising and lowering them. */
 #include "core/hold.h"
 

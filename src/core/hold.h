@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What holds do: giving back, lowering, raising. */
 #ifndef HF_CORE_HOLD_H
 #define HF_CORE_HOLD_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* hf_inspect: the engine's entries are copied on the loop, and shown on the calling thread. */
 #include "base/cancel.h"
 #include "core/ask.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The watchdog: a timer for each lease, in the loop's heap, so that watching one cannot fail. */
 #include "core/lease.h"
 

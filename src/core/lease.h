@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The watchdog: renews leases at a third of their length, counts them from the question, and
  * declares them lost by our own clock. One for every store. Loop only, but for
  * hf__lease_valid_until. */

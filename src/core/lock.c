@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The wait loop. Every claim, on every engine, goes this way:
  *
  *                  TURN

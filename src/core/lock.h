@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The wait loop: one state machine for every claim, on every engine, whoever drives it. */
 #ifndef HF_CORE_LOCK_H
 #define HF_CORE_LOCK_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Drives claims on the loop: does what the wait loop says, with timers, the engine's asynchronous
  * slots, and the caller's thread or callback to tell. */
 #include "core/client.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Losing a lock: marking the claim, and running each hold's on_lost once. */
 #include "core/loss.h"
 

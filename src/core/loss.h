@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Telling a holder that it has lost: once per hold, on the loop. */
 #ifndef HF_CORE_LOSS_H
 #define HF_CORE_LOSS_H

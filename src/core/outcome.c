@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The sentences that callers read, and how an engine explains itself. */
 #include "core/outcome.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Turns a code into the sentence that the caller reads. */
 #ifndef HF_CORE_OUTCOME_H
 #define HF_CORE_OUTCOME_H

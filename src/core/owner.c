@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Owner numbers and texts, and noticing fork(). */
 #include "core/owner.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Who we are: the calling thread's number, the client's texts, and whether we are still the process
  * that opened the client. */
 #ifndef HF_CORE_OWNER_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Pools: free lists over blocks that only grow. */
 #include "core/pool.h"
 

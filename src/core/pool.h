@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Memory of a shard: claims, holds and gates come from pools, so that acquiring and releasing
  * allocate nothing once the pools are warm. With the shard locked. Nothing is returned to the
  * system before the client closes; a stale pointer therefore never reaches foreign memory. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Who waits for a claim that is being changed. Each has a patience of its own, and a timer for it
  * on the loop: the change itself may be repeated for as long as the store is silent. */
 #include "core/rest.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Waiting for a claim that is being changed: to have it lowered, or to raise it next. */
 #ifndef HF_CORE_REST_H
 #define HF_CORE_REST_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Puts callers to sleep, and wakes those whose flags were set, a room at a time. */
 #include "core/sleepers.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Callers that sleep until their flag is set. Those who fall asleep one after the other are mostly
  * answered one after the other, too: so they sleep in rooms of 32, and the kernel is told once for
  * all of a room whom it is to wake, instead of once for each. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The trace of the wait loop, in the test build only. */
 #include "core/trace.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* One line for each step of the wait loop, for tests. In the product this is nothing. */
 #ifndef HF_CORE_TRACE_H
 #define HF_CORE_TRACE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Waiting for one answer with limited patience. */
 #include "core/verb.h"
 

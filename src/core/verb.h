@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* One question on the loop that a thread waits for, but not longer than the client's patience: then
  * the question goes on without it, and frees itself. */
 #ifndef HF_CORE_VERB_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Hands the wheel to and fro. All of it is sequentially consistent: each side says what it does,
  * then looks at what the others have said. */
 #include "core/wheel.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Who turns the loop of a client that has a thread: that thread, or a thread that calls while the
  * client's is parked. One of them at a time, and all that the loop owns goes with it.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Gets a stream its connection: finds the host's addresses, and tries one after the other; or opens
  * a Unix socket. */
 #include "net/connect.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What stream.c, which moves bytes, and connect.c, which gets it there, know of each other. */
 #ifndef HF_NET_CONNECT_H
 #define HF_NET_CONNECT_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Name look-ups, each on a detached thread of its own. getaddrinfo cannot be interrupted, and takes
  * as long as a dead name server lets it. So nothing waits for the thread: it outlives the client
  * that asked, and frees the look-up if that has gone. */

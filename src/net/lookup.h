@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Name look-ups that may take as long as they like: nothing waits for one but its listener. */
 #ifndef HF_NET_LOOKUP_H
 #define HF_NET_LOOKUP_H

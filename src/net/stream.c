@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Byte streams on libuv. A stream frees itself when libuv has given back the last of its requests,
  * a few turns of the loop after it was closed. */
 #include "net/connect.h"

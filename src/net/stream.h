@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Byte streams over TCP, with TLS or without, and Unix sockets: bytes out, bytes in, and one word
  * when it is over. */
 #ifndef HF_NET_STREAM_H

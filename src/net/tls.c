@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* TLS by OpenSSL, between two buffers in memory: `in` has what came from the wire, `out` what is to
  * go there. */
 #include "net/tls.h"

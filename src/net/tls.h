@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* TLS as a codec: what is said becomes bytes for the wire, bytes from the wire become what was
  * heard. There is no socket in it. The other side's certificate is verified, its name included,
  * unless the settings say in so many words that anybody may answer. */

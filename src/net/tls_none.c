@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* TLS in a build that has none: opening it says so, and nothing else is ever called. */
 #include "net/tls.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* TLS as URLs ask for it, the same for every engine: ca=FILE, cert=FILE, key=FILE, verify=yes. */
 #include "net/tls.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The checker: takes a history apart, lock by lock, and lets each rule look at it. */
 #include "torture/check.h"
 

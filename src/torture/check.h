@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The inside of the checker: one lock's history as calls, holds and beliefs. Everything is said in
  * numbers of records, and deadlines are turned into numbers first, so that no rule looks at a
  * clock. */

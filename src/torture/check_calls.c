@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* From the records of one lock to its calls: who belongs to whom. */
 #include "torture/check.h"
 

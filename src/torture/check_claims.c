@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* S2: the nested holds of one owner are one claim, which lasts until the last of them is given back
  * and has one token. */
 #include "torture/check.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* S1, S5, S6: whose beliefs may not meet, and how much may be believed at a time. */
 #include "torture/check.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The faults of a run as stretches of time, in which liveness is nobody's promise. */
 #include "torture/check.h"
 

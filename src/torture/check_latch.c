@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* S7: there is a moment at which the latch opens: when enough has been counted down, not before and
  * not after; and everybody's answers agree with it. */
 #include "torture/check.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* How much of a lock is in use from number to number: a step function, and the most of it within a
  * window. */
 #include "torture/check.h"

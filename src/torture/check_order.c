@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* S8 and L2: first come, first served, where the lock promises it. */
 #include "torture/check.h"
 

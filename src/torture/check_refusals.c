@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* S4: nobody is refused what is free. A refused try must have met a moment in which something was,
  * or may have been, in its way. Where whoever asks stands in line, that may be another refused try,
  * but only from when something was in the way of that one: who is first in line is granted. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* S3, S9 and the second half of S5: tokens of exclusive grants rise, a reader's is not older than
  * the last writer's, and a resource that compares them accepts no old one. */
 #include "torture/check.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* L1, and the figures: how long people waited, how often they had to, and how soon a lock that came
  * free was in the next hands. */
 #include "torture/check.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Client processes: started, started again, watched, ended. None is left behind. */
 #include "torture/driver.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The process that starts the clients, hits them, and sees them end. */
 #ifndef HF_TORTURE_DRIVER_H
 #define HF_TORTURE_DRIVER_H

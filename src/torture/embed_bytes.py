@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Prints a file's bytes as the numbers of an array in C."""
 import sys
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What is begun and has to be ended, also if nobody is left who could: the kernel tells a child of
  * its parent's death, and the child does it. */
 #include "torture/guardian.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A process that does what has to be done if the one that started it is killed. */
 #ifndef HF_TORTURE_GUARDIAN_H
 #define HF_TORTURE_GUARDIAN_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Writing a history: one counter hands out numbers, and each number has its place in the file. */
 #include "torture/history_file.h"
 

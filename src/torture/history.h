@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What happened in a run, as its clients saw it: fixed-size records in a file that all processes of
  * the run map, so that a client's last words outlive its SIGKILL.
  *

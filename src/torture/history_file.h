@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The bytes of a history: the file's head, and the check of a record. */
 #ifndef HF_TORTURE_HISTORY_FILE_H
 #define HF_TORTURE_HISTORY_FILE_H

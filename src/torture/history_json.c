@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A history as JSON lines, for other programs and for histories written by hand: a first line about
  * the file, then one record a line, of which only what is not zero is said. */
 #include "torture/history_file.h"

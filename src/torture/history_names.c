@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The words for kinds, verbs and modes. */
 #include "torture/history_file.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Reading JSON lines: flat objects of integers and strings, with the keys that history_json.c
  * writes. A line that says anything else is refused, with its number. */
 #include "torture/history_file.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Reading a history: nothing of the file is trusted, and what is wrong with it is counted. */
 #include "torture/history_file.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Faults that need nothing but the clients' processes, one after another, aimed. */
 #include "torture/nemesis.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Faults, aimed: at whoever holds, at whoever is next. */
 #ifndef HF_TORTURE_NEMESIS_H
 #define HF_TORTURE_NEMESIS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A wall clock that jumps, for one process, without any rights: the C library's functions, as this
  * program and its shared libraries find them first. */
 #include "torture/nemesis.h"

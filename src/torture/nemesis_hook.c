@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Faults of the user's own: a command that makes one, a command that ends it. */
 #include "torture/driver.h"
 #include "torture/guardian.h"

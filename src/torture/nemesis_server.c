@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Faults of the sandbox's servers: the store itself stands still, dies, or is replaced. */
 #include "torture/driver.h"
 #include "torture/nemesis.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Faults of a client's connections, aimed at whoever holds or whoever waits. The relay does them,
  * and counts when they bite. */
 #include "torture/driver.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A run to look at: one page for a browser, and the same idea in characters for a terminal.
  *
  * Both draw what a report found and what a history recorded, and judge nothing themselves. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Gathers the bars, one an acquisition: what it was asked for, when it was granted, and how it
  * ended. */
 #include "torture/picture_model.h"

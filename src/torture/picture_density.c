@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Adds up, for each lane and column, for how long somebody held or waited. */
 #include "torture/picture_density.h"
 

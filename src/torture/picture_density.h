@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* How busy each lane was, column by column: the whole run in a few hundred numbers. */
 #ifndef HF_TORTURE_PICTURE_DENSITY_H
 #define HF_TORTURE_PICTURE_DENSITY_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Gathers the faults: when each was on, whom it was aimed at, and whether it hit. */
 #include "torture/picture_model.h"
 

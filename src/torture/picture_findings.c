@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The part of the page that shows what was found: a sentence, a close-up, and the calls in words.
  */
 #include "torture/picture_page.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Finds the hand-overs: each grant that waited, and the belief that ended before it. */
 #include "torture/picture_handover.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* How long a lock belonged to nobody while somebody waited for it. */
 #ifndef HF_TORTURE_PICTURE_HANDOVER_H
 #define HF_TORTURE_PICTURE_HANDOVER_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The page: the verdict, what it is made of, the close-ups, the whole run, and the tables. */
 #include "torture/picture.h"
 #include "torture/picture_page.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Gathers a history's records into what is drawn: one walk, in the order of the numbers. */
 #include "torture/picture_model.h"
 

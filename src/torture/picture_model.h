@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What there is to draw: a history's records gathered into bars, marks and faults. */
 #ifndef HF_TORTURE_PICTURE_MODEL_H
 #define HF_TORTURE_PICTURE_MODEL_H

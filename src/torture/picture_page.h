@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The page while it is written. */
 #ifndef HF_TORTURE_PICTURE_PAGE_H
 #define HF_TORTURE_PICTURE_PAGE_H

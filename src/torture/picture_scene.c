@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Fills a close-up: the bars in a stretch of time, in lanes and rows. */
 #include "torture/picture_scene.h"
 

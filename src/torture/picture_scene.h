@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* One moment of a run, seen from near: which stretch of time, which lanes, which bars. */
 #ifndef HF_TORTURE_PICTURE_SCENE_H
 #define HF_TORTURE_PICTURE_SCENE_H

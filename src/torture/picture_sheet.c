@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Puts sentences and rows of cells on lines that are never too long. */
 #include "torture/picture_sheet.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Lines of at most so many columns: sentences, and rows of cells below a name and an axis. */
 #ifndef HF_TORTURE_PICTURE_SHEET_H
 #define HF_TORTURE_PICTURE_SHEET_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The page's style, light and dark, and the patterns: no meaning hangs on a colour alone. */
 #include "torture/picture_svg.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What all drawings of the page share: the scale, the axis of time, the bands of faults. */
 #include "torture/picture_svg.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The drawings of the page: each is one SVG element inside the HTML. */
 #ifndef HF_TORTURE_PICTURE_SVG_H
 #define HF_TORTURE_PICTURE_SVG_H

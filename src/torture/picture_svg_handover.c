@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Draws how long hand-overs took, each where it happened, on a logarithmic scale. */
 #include "torture/picture_handover.h"
 #include "torture/picture_svg.h"

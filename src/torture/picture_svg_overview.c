@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Draws the whole run: how busy each client was, the faults above, and where the close-ups lie. */
 #include "torture/picture_density.h"
 #include "torture/picture_svg.h"

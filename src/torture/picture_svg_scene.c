@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Draws a close-up: lanes of waits and beliefs, faults behind them, and what broke a rule. */
 #include "torture/picture_svg.h"
 

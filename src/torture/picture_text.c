@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The picture in characters: the whole run, and close-ups of what was found. */
 #include "torture/picture.h"
 #include "torture/picture_density.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Puts a close-up on lines: a row of cells for each lane, and what was aimed at it below. */
 #include "torture/picture_sheet.h"
 #include "torture/picture_words.h"

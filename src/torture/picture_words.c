@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Times, counts and names as people read them. */
 #include "torture/picture_words.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The words of both pictures: times, sentences about bars, and texts made harmless. */
 #ifndef HF_TORTURE_PICTURE_WORDS_H
 #define HF_TORTURE_PICTURE_WORDS_H

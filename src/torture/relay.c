@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The relay: takes the clients' connections, makes one to the store for each, and carries bytes
  * both ways, or does not. */
 #include "torture/relay.h"

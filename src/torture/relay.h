@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A process between the clients and their store, through which their connections go, so that they
  * can be cut, held up and robbed of answers: below TLS, byte by byte, without any rights. */
 #ifndef HF_TORTURE_RELAY_H

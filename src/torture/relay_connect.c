@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Connections that lead somewhere else, for one process, without any rights: connect() of the C
  * library, as this program and its shared libraries find it first. The library under torture and
  * its TLS know nothing of it. */

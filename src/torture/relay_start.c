@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The relay's doors, and the process behind them. */
 #include "torture/relay.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The resource that compares tokens, and the one that does not. */
 #include "torture/resource.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the locks protect: witnesses of what an overlap of two owners would do to real data. */
 #ifndef HF_TORTURE_RESOURCE_H
 #define HF_TORTURE_RESOURCE_H

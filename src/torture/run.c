@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A run from its beginning to its end: clients, faults, healing, the last turn, the audit. */
 #include "torture/run.h"
 

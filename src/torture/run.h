@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A run: clients that fight for locks while faults hit them, and what they saw as a history. */
 #ifndef HF_TORTURE_RUN_H
 #define HF_TORTURE_RUN_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The things that are fought for, and sleeping until it is time or the run changes. */
 #include "torture/run_arena.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the driver and its clients share while a run goes on: memory that all of them map. */
 #ifndef HF_TORTURE_RUN_ARENA_H
 #define HF_TORTURE_RUN_ARENA_H

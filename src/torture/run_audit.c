@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The last look: nothing is held or waited for, and everything can be had, but not more. */
 #include "torture/driver.h"
 

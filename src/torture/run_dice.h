@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Random numbers that one printed seed gives again: SplitMix64. */
 #ifndef HF_TORTURE_RUN_DICE_H
 #define HF_TORTURE_RUN_DICE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Servers of a run's own: started, killed, and made primary. */
 #include "torture/sandbox.h"
 

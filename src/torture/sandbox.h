@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Servers of a run's own, thrown away at its end, so that faults may strike them, too. */
 #ifndef HF_TORTURE_SANDBOX_H
 #define HF_TORTURE_SANDBOX_H

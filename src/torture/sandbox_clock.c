@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Gives the servers of a sandbox a wall clock of the run's: a small library, which is kept in the
  * program and loaded into them from memory, since a directory may be one that nothing is run from.
  */

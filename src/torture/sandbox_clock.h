@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The wall clock of a sandbox's servers, which a run may set forward. */
 #ifndef HF_TORTURE_SANDBOX_CLOCK_H
 #define HF_TORTURE_SANDBOX_CLOCK_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Loaded into a server of a sandbox, before its C library: its wall clock is ahead by what the run
  * says. Clocks that count from boot stay as they are. Allocates nothing, as some allocators ask for
  * the time. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Namespaces, the links between them, and who is cut off. The kernel is asked by rtnetlink, so that
  * no program needs to be installed for it. */
 #include "torture/sandbox_network.h"

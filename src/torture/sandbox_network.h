@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A network of a sandbox's own, in which any part of it can be cut off from the rest: each server
  * and each side of the clients is a network namespace, with a link to every other one. Nothing of
  * it is named anywhere, so it ends with the last process in it. */

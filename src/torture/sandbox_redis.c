@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Redis servers of a sandbox. Clients reach the primary by a link to its socket; in a network of
  * their own, by an address that leads to it. */
 #include "torture/run.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* ZooKeeper servers of a sandbox, by the package of the distribution. */
 #include "torture/run.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What is tortured: a locking service behind a small table of functions, so that the same driver,
  * workload and faults can be turned on the library and, in the tests, on locks that are wrong on
  * purpose.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The library as something to be tortured, by its public interface. */
 #include "torture/subject.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The words of a verdict: rules by name, and findings with their sentences. */
 #include "torture/check.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What a history proves: the rules, what broke them, and the sentence at the end. */
 #ifndef HF_TORTURE_VERDICT_H
 #define HF_TORTURE_VERDICT_H

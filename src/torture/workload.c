@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A client's life: it opens a session, fights for one thing after another, and gets one more grant
  * when the faults are over. */
 #include "torture/workload.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What a client of a run does: everything that the API has, at random, and a record of it all. */
 #ifndef HF_TORTURE_WORKLOAD_H
 #define HF_TORTURE_WORKLOAD_H

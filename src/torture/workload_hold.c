@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* One acquisition, and what its owner does until it gives it back. */
 #include "torture/workload.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Latches: rounds of counting down and waiting, each on a new one. */
 #include "torture/workload.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Sync points, as a client passes them: pausing there finds what no pause at random does. */
 #include "torture/nemesis.h"
 #include "torture/workload.h"

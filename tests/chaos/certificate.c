@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Making certificates with OpenSSL, small and quick ones. */
 #include "certificate.h"
 

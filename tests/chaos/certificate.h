@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Certificates of a test's own: authorities, and what they sign. */
 #ifndef TESTS_CHAOS_CERTIFICATE_H
 #define TESTS_CHAOS_CERTIFICATE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Starting a cluster, and asking it without the library. */
 #include "cluster.h"
 

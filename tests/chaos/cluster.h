@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A Redis Cluster of a test's own: three masters, each with a replica. */
 #ifndef TESTS_CHAOS_CLUSTER_H
 #define TESTS_CHAOS_CLUSTER_H

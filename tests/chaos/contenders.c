@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Who contends, and what it is told to do; see the header. */
 #include "contenders.h"
 

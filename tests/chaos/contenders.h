@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Processes that contend for one lock of a Redis server, each with a client of its own, and look at
  * what the server has of them. */
 #ifndef TESTS_CHAOS_CONTENDERS_H

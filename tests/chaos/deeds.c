@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Everything by which a client says something at its Redis server, done while others wait for it.
  */
 #include "deeds.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A quorum of real servers; see the header. */
 #include "quorum.h"
 

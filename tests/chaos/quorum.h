@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A quorum of real servers, of a test's own. */
 #ifndef TESTS_CHAOS_QUORUM_H
 #define TESTS_CHAOS_QUORUM_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The server that answers what a test wants; see the header. */
 #include "redis_script.h"
 

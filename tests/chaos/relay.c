@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* One thread moves bytes both ways until it is told otherwise. */
 #include "relay.h"
 

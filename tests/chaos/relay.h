@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A relay between a client and a server of this machine, which can swallow the server's answers,
  * and hold up what clients say. */
 #ifndef TESTS_CHAOS_RELAY_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Beginning and ending, and numbers that the server tells; see the header. */
 #include "relayed.h"
 

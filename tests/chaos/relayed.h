@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A client that reaches its Redis server through a relay, and what the server has meanwhile. */
 #ifndef TESTS_CHAOS_RELAYED_H
 #define TESTS_CHAOS_RELAYED_H

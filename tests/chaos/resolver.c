@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* See resolver.h. The answers are made like those of getaddrinfo: freeaddrinfo frees them. */
 #include "resolver.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A resolver of a test's own: in this program getaddrinfo answers for "store.test" what the test
  * says, when it says so. */
 #ifndef TESTS_CHAOS_RESOLVER_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Bob, what there is to be had, and what is at the server. */
 #include "rights.h"
 

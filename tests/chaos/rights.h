@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A user of a Redis server who may not call each of the commands that our scripts call: bob. */
 #ifndef TESTS_CHAOS_RIGHTS_H
 #define TESTS_CHAOS_RIGHTS_H

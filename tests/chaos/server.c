@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Starting a Redis server, and speaking to it without the library. */
 #include "server.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What one call of a script does for many mutexes is what as many calls would do: to their tokens,
  * their leases, and whoever else looks at them or waits for them. */
 #include "turns.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Beliefs under a storm: whatever the server and the connections suffer, as long as the server
  * keeps what it has, no two owners believe at the same time, and tokens rise from owner to owner.
  */

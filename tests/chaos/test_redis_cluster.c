@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* redis+cluster: on real servers: locks that are held and waited for while masters are replaced,
  * die, stand still, and give their slots away. */
 #include "cluster.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* redis+cluster: where channels do not belong to a lock's own server, since the servers are older
  * than that or the user may not use them: waiters are woken, or look in time. */
 #include "cluster.h"

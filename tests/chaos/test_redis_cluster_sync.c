@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* redis+cluster: with sync=1: each master's own replicas are heard about what it grants, and what
  * they say of a lock whose slot has left meanwhile is not believed. */
 #include "cluster.h"

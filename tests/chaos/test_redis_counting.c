@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A release that counts on from its own token: whatever becomes of the token's key, tokens rise and
  * the key has the life that it should; and others than our clients have their turns. */
 #include "conformance.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The database that a URL of Redis names, in its path or behind a socket's path: all is there, on
  * new connections as well, and nothing is elsewhere. */
 #include "conformance.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* An attempt whose script the server stops half way, because its user may not call one of the
  * commands: nothing is left of it, whichever command that is, and whatever is asked for. */
 #include "rights.h"

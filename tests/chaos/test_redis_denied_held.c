@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Who holds something, and may not call one of the commands any more: it is not lost, nor had
  * twice, and what has run out is there for others. */
 #include "rights.h"

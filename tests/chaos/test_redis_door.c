@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A server that refuses a client before it reads what the client wants, or that is not the server
  * that the URL needs. Each refusal has its code, and a sentence that says what to do. */
 #include "conformance.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A client that is driven by its caller: what a call begins is watched when it returns. */
 #include "core/borrow.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A client whose two connections lead to different servers: an address that moves, and a failover
  * that one connection has missed. The servers are real, and so is the sentinel. */
 #include "conformance.h"

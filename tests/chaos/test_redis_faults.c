@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Redis under faults that are aimed: each test breaks one thing at the worst moment. */
 #include "conformance.h"
 #include "server.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What a client of Redis does without: questions about what it holds already, and more connections
  * than one to ask on and one to hear on. */
 #include "conformance.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Locks that a release gives to who waits for them: whoever is killed, stopped, or does not hear of
  * it at the wrong moment keeps nobody else waiting for long, and never believes too much. */
 #include "contenders.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Read-write locks, permits, counters and latches on Redis, each broken at its worst moment. */
 #include "relayed.h"
 

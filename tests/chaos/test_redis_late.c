@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What comes late at Redis, or twice, or to the wrong one: questions that were given up, numbers of
  * connections that are no longer ours, answers of a server that has changed meanwhile. */
 #include "relayed.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Answers that get lost after Redis has done what was asked of an exclusive lock: it is done once,
  * and nothing is left of it. */
 #include "relayed.h"

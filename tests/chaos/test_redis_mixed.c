@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Locks that our clients and Redisson's wait for side by side, with Java's played by what the
  * server would have of them: each side hears the other's releases, and has its turn. */
 #include "contenders.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Clusters that send a client about, played by a server that knows five commands: nothing hangs,
  * and what is asked has a limit. */
 #include "conformance.h"

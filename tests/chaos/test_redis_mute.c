@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A user who may not publish: what it does is done, its caller is told so, and who waits finds out
  * by looking. */
 #include "deeds.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A Redis server that is found by its host's name: slow look-ups, and hosts with several addresses.
  */
 #include "conformance.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What is no lock, though it stands under a name that somebody asks about: it is not broken, not
  * shown as held, and not waited for. What is one in the eyes of any client can still be broken. */
 #include "conformance.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Servers that say what does not belong there, on the connection that listens and as sentinels:
  * whoever waits goes on, elsewhere if there is somewhere else, or is told in a sentence. */
 #include "conformance.h"

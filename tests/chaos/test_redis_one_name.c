@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* One client asks for one name many times at the same moment. The requests leave in the same turn
  * of the loop, and exactly one of them may be granted. */
 #include "turns.h"

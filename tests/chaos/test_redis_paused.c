@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Redis servers that stand still for longer than a client's patience and a lease, and then go on:
  * they execute what they were sent before. No lock may be left to a request that has ended. */
 #include "quorum.h"

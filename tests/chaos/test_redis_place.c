@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Who has just given a mutex to another, and comes back, takes its place in the queue by plain
  * commands, without a script that looks first. Whatever has become of the lock meanwhile, that is
  * found at once. */

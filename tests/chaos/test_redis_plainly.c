@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Mutexes that are given back in one turn go by plain commands, and the look at who waits comes
  * behind them: who is still there is given his all the same, and what was lost is lost. */
 #include "relay.h"

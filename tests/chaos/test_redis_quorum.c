@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A quorum of three real servers, of which some die, hang, forget, or belong to somebody else. */
 #include "quorum.h"
 

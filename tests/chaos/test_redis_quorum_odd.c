@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A quorum of which one server is odd: it forgets what it has granted, or its scripts, or it counts
  * as no other does. */
 #include "quorum.h"

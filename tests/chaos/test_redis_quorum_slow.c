@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A server of a quorum that answers an attempt long after the others have granted the lock. */
 #include "quorum.h"
 #include "relay.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What a real server says too rarely for a test, said by one that answers word for word: answers
  * that come after another run of the server, from the wrong node, or not at all. */
 #include "conformance.h"

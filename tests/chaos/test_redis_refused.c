@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Renewals that the server refuses, by its access control lists: that is no loss before the lease
  * is over, the reason of the loss then says why, and nobody else's renewals fail with them. */
 #include "quorum.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A Redis server that is started anew while locks are held and waited for: with all that it knew,
  * with nothing of it, and with all but the last of it. */
 #include "conformance.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A server that answers word for word as the test says: what is in pieces is put together, what
  * passes by itself is asked again, what does not is told as what it is. */
 #include "conformance.h"

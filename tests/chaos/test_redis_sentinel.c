@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* redis+sentinel: on real servers with a real sentinel: the master is found, and found again after
  * a failover, while locks are held and waited for. */
 #include "conformance.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What inspecting says of holders: whose token it shows. The store keeps the last one of a name,
  * and not whose it is. */
 #include "conformance.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* format=simple on a real server: what others who take a lock by SET NX PX see, and what of theirs
  * we respect. */
 #include "conformance.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* sync=N on a server with a real replica: a lock is believed when the replica has it, and a replica
  * that hangs holds up nothing else. */
 #include "conformance.h"

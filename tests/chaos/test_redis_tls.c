@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* TLS to a real server: what is trusted, what is refused, in which words, and what happens when the
  * server is slow, gone, or somebody else. */
 #include "certificate.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What is asked of mutexes in the same turn goes to Redis in one call: each is told its own all the
  * same, whatever becomes of the others. */
 #include "turns.h"

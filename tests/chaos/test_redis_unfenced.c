@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* fence=off: nothing is kept for tokens, and whoever does want them is not disturbed. */
 #include "conformance.h"
 #include "server.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* fence=off: what many threads ask for in one turn costs the server no look at tokens, but where
  * somebody else has some; and each is told what it would be told alone. */
 #include "turns.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Units of a counter have neither owner nor lease: nothing brings them back but their own release.
  */
 #include "relayed.h"

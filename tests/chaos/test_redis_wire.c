@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A server that says what no Redis says: nothing crashes, nothing hangs, and somebody is told. */
 #include "conformance.h"
 #include "server.h"

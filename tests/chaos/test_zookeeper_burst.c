@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A burst of claims is shared out among sessions before the first answer comes, so that a server
  * can read the end of each back. */
 #include "conformance.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A crowd of sessions in line for one lock: each release wakes the next one, and nobody else. The
  * server counts what it is asked: who is woken asks, and who is not says nothing. */
 #include "conformance.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A writer becomes a reader while its lease ends, or while answers are lost: no node is left. */
 #include "conformance.h"
 #include "zookeeper_script.h"

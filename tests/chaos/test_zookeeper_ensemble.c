@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Three ZooKeeper servers that lose each other, and a server that tidies up while we look away. */
 #include "conformance.h"
 #include "zookeeper_server.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A client's further sessions in the process that has them: a child keeps none of the connections,
  * and where there is no memory for one, nothing stays. Here each lock has a session of its own. */
 #include "conformance.h"

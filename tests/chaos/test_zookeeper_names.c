@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A ZooKeeper server that is found by its host's name. */
 #include "conformance.h"
 #include "resolver.h"

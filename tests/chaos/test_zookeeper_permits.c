@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Permits at ZooKeeper under faults that are aimed: they come back, all of them, and once. */
 #include "conformance.h"
 #include "zookeeper_server.h"

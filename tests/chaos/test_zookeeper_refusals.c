@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What a server refuses, or has no memory for us to ask: it is said as it is, and nothing stays. By
  * one that does as it is told. */
 #include "conformance.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A server on which everybody may make nodes, and nobody may delete them: what cannot be given back
  * is said, once, and goes with the session. */
 #include "conformance.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* One client with more than one session can carry: the next session takes what the last one has no
  * room for, and what becomes of one of them is nothing to the others. */
 #include "conformance.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* TLS to a real ZooKeeper server: who is trusted, who is refused, and in which words. */
 #include "certificate.h"
 #include "conformance.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Watches end with a connection, and a client that has many tells the next server of all of them,
  * in messages that are no longer than servers take. */
 #include "conformance.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What servers say too rarely to wait for it, or never: by one that does as it is told. */
 #include "conformance.h"
 #include "zookeeper_script.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A client that turns its loop itself. */
 #include "turns.h"
 

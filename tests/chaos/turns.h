@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A client that turns its loop itself, so that what it is asked before it turns is asked in one
  * turn. */
 #ifndef TESTS_CHAOS_TURNS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Speaking to a ZooKeeper server without the engine. */
 #include "zookeeper_raw.h"
 

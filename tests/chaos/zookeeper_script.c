@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The server that does as it is told; see the header. */
 #include "zookeeper_script.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A server that speaks ZooKeeper's protocol just as a test wants it: what a real one says too
  * rarely, or never. It has one connection at a time, and knows the nodes that its clients have
  * made. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Starting a ZooKeeper server, and a wire that loses messages. */
 #include "zookeeper_server.h"
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the tests of the command share: a fresh store for each test, processes that do not
 survive it, waiting for conditions with a deadline, and TAP output."""
 import glob

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A command that is in the middle of a vfork, as shells are for moments: when its group is stopped
  * the child stops, and the parent, which cannot before the child has gone on, does not. */
 #include <signal.h>

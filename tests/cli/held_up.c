@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Preloaded into a holdfast, holds its child up between fork and exec until the FIFO
  * $HOLDFAST_TEST_GO is opened for writing: at the function that $HOLDFAST_TEST_AT names. As when
  * the command's file is on a network file system that hangs. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Preloaded into a nested holdfast that is about to stop, has the SIGCONT of the outer one arrive
  * between its last look at what is pending and the stop, which makes the kernel forget it. */
 #include <sched.h>

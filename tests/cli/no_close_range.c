@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* no_close_range ENOSYS|EPERM COMMAND...: runs the command where close_range(2) fails: a kernel
  * before 5.9, or a container whose system call filter does not know it. */
 #include <errno.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Preloaded into a holdfast, refuses the socket that proves what it holds, as a security module
  * may. */
 /* GNU's bind takes a union, which no function of ours can be defined with. */

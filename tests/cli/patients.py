@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Redis servers that doctor looks at."""
 import json
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A Redis server of a test's own, where there can be one."""
 import os
 import pathlib

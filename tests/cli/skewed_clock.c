@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Preloaded into a server, makes its wall clock an hour fast. */
 #include <sys/syscall.h>
 #include <sys/time.h>

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """bench: what it prints is complete, readable and of one piece, and nothing is left behind. No
 figure is judged: machines differ, and this one may be busy."""
 import contextlib

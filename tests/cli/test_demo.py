@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`make demo` on a real server: it sells, and leaves none of its locks there."""
 import pathlib
 import shutil

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """doctor, and stores that are not as they should be."""
 import json
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """doctor, and what the ACL of a Redis server lets this user do."""
 import json
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """doctor on Redis servers with something wrong with them, one thing at a time."""
 import json
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """doctor on ZooKeeper servers with something wrong with them: several things at a time, since each
 server costs a second."""
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """elect: one of many runs, and another one after it."""
 import os
 import signal

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """lock, renew, unlock: locks that live on without a process."""
 import json
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Losing the lock while the command runs: its whole group is gone before the deadline, and 121."""
 import os
 import re

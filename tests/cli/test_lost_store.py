@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A lock that goes away in the store while the command runs is lost, whatever took it: exit 121."""
 import os
 import pathlib

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The examples in the manual and in --help are run, and the pages are formatted."""
 import os
 import re

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """sem, counter, latch."""
 import json
 import signal

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Options, help, and everything that can be written wrongly."""
 import os
 

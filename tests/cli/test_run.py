@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """run and try: what comes out, who waits, what the command is told."""
 import os
 import re

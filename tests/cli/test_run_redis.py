@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The command on Redis: nested runs, what the command is told, and break at a quorum."""
 import os
 import pathlib

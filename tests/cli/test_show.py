@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """show and break."""
 import json
 import os

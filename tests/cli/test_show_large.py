@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """show and doctor on a large Redis store of other programs: keys are found page by page."""
 import signal
 import threading

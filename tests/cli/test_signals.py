@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Signals: forwarded to the command, ending a wait, and what a SIGKILL leaves behind."""
 import os
 import signal

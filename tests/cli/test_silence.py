@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The command and a store that does not answer: what is said, and how long it takes."""
 import os
 import pathlib

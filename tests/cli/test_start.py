@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Between the grant and exec: no command starts once one of its locks is lost."""
 import os
 import signal

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Job control on a real pseudo-terminal, under a little shell: Ctrl-C, Ctrl-Z, who may read."""
 import signal
 

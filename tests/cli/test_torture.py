@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """torture: a run is judged and leaves nothing behind, however it ends; histories are judged again;
 what is asked for wrongly is said."""
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """torture where several Redis servers make one place: each is struck by what it is there to
 withstand, and keeps what a single one promises."""
 from clitest import main, test

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """torture on a Redis server of the test's own: it runs what the engine has and says what it leaves
 out; a server that is not there, or dies, is no violation."""
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """torture on a ZooKeeper server that the command starts itself, and strikes: it keeps its promise,
 and nothing of it is left."""
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the tests of `holdfast torture` on servers share: runs to their end, again where a machine
 with other work to do was in the way, and servers of every kind."""
 import json

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Exclusion is a sum: each hold has a weight, and the weights of those that believe in their hold
  * at the same moment must not exceed what the name can carry. */
 #include "account.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* An account of who believes to hold one name, in one process: it fails the test where beliefs
  * overlap that must not. A hold counts only while hf_held is true of it. */
 #ifndef TESTS_CONFORMANCE_ACCOUNT_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The store under test, checks of answers, and looking at who holds and waits. */
 #include "conformance.h"
 

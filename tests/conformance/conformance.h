@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the conformance tests share: a client on the store under test, looking, and peers. */
 #ifndef TESTS_CONFORMANCE_H
 #define TESTS_CONFORMANCE_H

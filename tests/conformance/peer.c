@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A peer: a process with a client of its own, told over a pipe what to lock and to give back. */
 #include "conformance.h"
 

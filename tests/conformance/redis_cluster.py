@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Starts a Redis Cluster of three masters, with a replica each, for with_redis.py."""
 
 import os

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Wrong arguments are refused with a sentence that says which, and nothing happens. */
 #include "conformance.h"
 

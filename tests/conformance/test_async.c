@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Requests without blocking: answered exactly once, on the loop, never inside the call. */
 #include "conformance.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Few names, asked for by many threads at the same instant and in all ways of asking. What the core
  * and the engines put together for speed must still grant each name as often as it may be held. */
 #include "account.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Breaking: taking a name away from its holder, who hears of it, and whose token is fenced. */
 #include "conformance.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Upgrades that something comes in between of: a break, or the hold being given back. */
 #include "conformance.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Callbacks and visitors that call the library, and close other clients. */
 #include "conformance.h"
 

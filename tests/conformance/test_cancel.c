@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Cancelling a request: early and late, in races, and after its end. Cancelling a thread that is
  * inside a call. */
 #include "conformance.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Closing: everything is given back, everybody who waits is told, and nothing is left. */
 #include "conformance.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The plain counter: numbers that anybody adds and takes, and that no death gives back. */
 #include "conformance.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Crowds: many threads and requests of one client that come, change and close at the same time. */
 #include "conformance.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Processes that die or stand still: their things are freed, and nobody waits for the dead. */
 #include "conformance.h"
 

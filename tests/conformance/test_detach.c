@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Detaching: a hold that lives on without its process, and is taken over by its key. */
 #include "conformance.h"
 

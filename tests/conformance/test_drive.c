@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Clients without a thread: hf_fd and hf_dispatch in a loop of the program's own. */
 #include "conformance.h"
 

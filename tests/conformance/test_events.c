@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Events: granted, waiting, released, lost, each where it happens and told to whoever asked. */
 #include "conformance.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Fair order: first come, first served, among threads and among processes. */
 #include "conformance.h"
 

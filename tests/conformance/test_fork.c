@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* fork(): the child's copies answer HF_EFORKED, and neither hold nor release what is the parent's.
  */
 #include "conformance.h"

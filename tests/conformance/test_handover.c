@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Quiet hand-over between two parties, many times: a lost wake-up shows as a stall of seconds. */
 #include "conformance.h"
 

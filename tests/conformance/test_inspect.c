@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Looking: who holds, who waits, in which order, since when, and what kind of thing it is. */
 #include "conformance.h"
 

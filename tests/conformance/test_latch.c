@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Latches: counted down to zero, and open from then on for everybody. */
 #include "conformance.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Leases of a hold's own: they end by themselves, and the holder knows before anybody else can be.
  */
 #include "conformance.h"

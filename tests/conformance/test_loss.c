@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Losses in odd places: an expired hold is not re-entered, and on_lost may give holds back. */
 #include "conformance.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Many: holds, names and requests by the hundred thousand in one process. */
 #include "conformance.h"
 

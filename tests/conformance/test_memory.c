@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Memory: every allocation may fail, and locking that has warmed up allocates nothing. */
 #include "conformance.h"
 

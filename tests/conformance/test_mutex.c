@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The mutex: one owner at a time, whatever the number of threads and processes. */
 #include "conformance.h"
 

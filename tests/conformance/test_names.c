@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Names: any bytes but NUL, 1 to 1024 of them, and different names are different things. */
 #include "conformance.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Opening and closing: URLs that work, URLs that are refused and how, and what a client says. */
 #include "conformance.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Points: passed in order, on the way to a grant, a refusal, a renewal and a loss. */
 #include "conformance.h"
 

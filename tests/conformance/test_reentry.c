@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Re-entry: the owner that holds a name gets it again at once; the last unlock gives it back. */
 #include "conformance.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Read-write locks: readers together, writers alone, downgrade without a gap, nobody starves. */
 #include "conformance.h"
 

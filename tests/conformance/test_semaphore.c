@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Semaphores: so many permits and no more, in order, by weight, and back when their owner dies. */
 #include "conformance.h"
 

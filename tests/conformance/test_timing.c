@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Time limits: never too early, and a try does not wait. */
 #include "conformance.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Fencing tokens: every exclusive grant of a name has a larger one than all before it. */
 #include "conformance.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Upgradeable reading: one at a time among readers, on to writing with nobody in between. */
 #include "conformance.h"
 

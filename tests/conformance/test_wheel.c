@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Calls that turn the loop in the place of the client's thread: it sleeps meanwhile, and yet is the
  * one that tells the program what it wants to be told. */
 #include "conformance.h"

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Runs a program with $HOLDFAST_TEST_URL naming a Redis server of its own, which ends with it.
 
 usage: with_redis.py [--without-engine | --place KIND] PROGRAM...

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Runs a program with $HOLDFAST_TEST_URL naming ZooKeeper servers of its own, ended with it.
 
 usage: with_zookeeper.py [--place tls|ensemble] PROGRAM [ARGUMENT...]

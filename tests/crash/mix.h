@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A mix of everything that can be asked of the embedded engine, by the public interface. */
 #ifndef TESTS_CRASH_MIX_H
 #define TESTS_CRASH_MIX_H

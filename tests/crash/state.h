@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Looking into a state file: opening the engine by itself, and checking that everything fits. */
 #ifndef TESTS_CRASH_STATE_H
 #define TESTS_CRASH_STATE_H

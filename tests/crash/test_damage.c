@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Bits that flip in the file: whatever the engine answers, it neither crashes nor hangs. */
 #include "mix.h"
 #include "state.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Files and directories that are not as they should be: each gets its answer, none a crash or a
  * hang. */
 #include "base/testing.h"

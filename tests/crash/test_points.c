@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A process is killed at each point of each transaction, again and again; those who live on find a
  * file that fits, no lock that is stuck, and tokens that rise. */
 #include "base/testing.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Other programs that clean up: what is in use is protected, and what is removed all the same is
  * noticed. */
 #include "base/testing.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Processes that are stopped: a holder keeps what it holds, a stopped waiter stalls nobody for
  * long, and whoever stopped inside a change is named. */
 #include "base/testing.h"

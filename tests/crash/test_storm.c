@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Processes are killed at random while all of them fight for few locks, in several threads and in
  * all ways of asking: no two are inside at once, no lock gets stuck, tokens rise, and in the end
  * nothing is left. */

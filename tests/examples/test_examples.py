@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Runs the examples as a reader would, and holds them to what they say. Prints TAP."""
 
 import os

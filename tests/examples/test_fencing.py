@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Runs the snippets of docs/fencing.md against real stores, as the page tells to use them. TAP."""
 
 import ctypes

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The flash sale's shop under a holder that sleeps past the end of its lock. */
 #include "../../examples/flash_sale/shop.h"
 #include "test.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The core as an engine sees it, in a few lines; see the header. It insists on what the engine
  * promises: an answer for each question, once, with words where something is wrong. */
 #include "core_side.h"

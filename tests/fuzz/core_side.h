@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* For fuzzers of a whole engine: the core's side of core/engine.h, on a clock of its own, with one
  * lock that is wanted and one question about locks. */
 #ifndef TESTS_FUZZ_CORE_SIDE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Whatever a ZooKeeper server sends, in whatever pieces: nothing crashes, nothing is read beyond
  * its frame, and the pieces make no difference (pieces.h). */
 #include "engines/zookeeper/codec.h"

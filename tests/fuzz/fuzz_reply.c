@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Whatever a server sends, in whatever pieces: nothing crashes, nothing is allocated beyond reason,
  * and the pieces make no difference (pieces.h). */
 #include "engines/redis/owners.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Whatever servers say of where locks are and who has them: a whole engine, opened on one server, a
  * cluster, sentinels or a quorum, asks and hears it. The first byte of an input says which of them
  * and the second what is asked; the rest is what the servers say, one answer after the other, with

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Whatever is given for a URL: it is refused with a sentence or taken apart, and a password is in
  * neither what is shown nor the sentence. */
 #include "base/url.h"

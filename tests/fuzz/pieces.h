@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* For fuzzers of what comes on a connection: it must make no difference in what pieces it comes.
  * The first byte says how long they are. Whoever includes this says how it hears. */
 #ifndef TESTS_FUZZ_PIECES_H

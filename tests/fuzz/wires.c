@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Connections that end at the fuzzer; see the header. */
 #include "wires.h"
 

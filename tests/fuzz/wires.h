@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* In place of net/stream.c: connections whose other end is the fuzzer. Each question that is
  * written waits there for its answer, in the order in which they were written. */
 #ifndef TESTS_FUZZ_WIRES_H

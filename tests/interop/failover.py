@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Scenes in which one server takes another's place, and one that tells whether a wake is a message
 or the waiter's own looking."""
 

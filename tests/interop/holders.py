@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Scenes about what a holder gets, and what is taken from it: fencing tokens, and locks that are
 broken."""
 

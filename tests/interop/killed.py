@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Scenes in which a process is killed: one that waits in a fair lock's queue, between a holder
 before it and a waiter of the other library behind it; or one that holds. The lock is not lost with
 it."""

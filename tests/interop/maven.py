@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Programs in Java against a library at one version, which Maven gets where it can."""
 
 import os

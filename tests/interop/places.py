@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Where both sides may meet but on a plain server: with TLS, as a user with a password, in another
 database than the first, and where a sentinel says who the master is."""
 

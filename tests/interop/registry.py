@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Fetches libraries from registries. One that failed is not asked again for ten minutes."""
 
 import contextlib

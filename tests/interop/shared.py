@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Scenes about what two sides share without a mutex: a number that a single permit or unit
 protects; and about who is let in by nothing but a message."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What tests of sharing have in common: a server of their own, programs that do as they are told, a
 line an order, and TAP."""
 

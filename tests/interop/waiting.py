@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How it is seen that somebody waits: by the channel that is listened to, and for a fair lock by a
 place in its queue."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Makes the certificate of a server at 127.0.0.1, which is its own authority."""
 import subprocess
 

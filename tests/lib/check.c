@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Checks: what they say when they fail, and how a test says that it cannot run. */
 #include "test.h"
 

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """What make bench-redis measures with goes on working: what it sends without the library, to
 compare, are the words that the library sends."""
 

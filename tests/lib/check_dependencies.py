@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`make` says which packages are missing; only `make deps` installs them. Prints TAP."""
 
 import os

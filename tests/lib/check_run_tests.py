@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """What tools/run-tests makes of programs that fail: who is late may try again, who is wrong not."""
 
 import os

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Runs the tests that must fail (misuse.c): the runner must say so, and leave nothing."""
 
 import os

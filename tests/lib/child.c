@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Children that a test starts, and the pipes by which they go step by step. */
 #include "test.h"
 

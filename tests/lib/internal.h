@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the runner and its helpers share: one page that outlives the test's process. */
 #ifndef TESTS_LIB_INTERNAL_H
 #define TESTS_LIB_INTERNAL_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Tests that fail, each in its own way: check_runner.py expects the runner to notice. */
 #include "test.h"
 

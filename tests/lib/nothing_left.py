@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What lets a test or a tool end without a trace: processes that end with it, a place for files."""
 import ctypes
 import os

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the thread sanitizer does not see, and has to be shown. It remembers for each descriptor
  * what made it, and takes a new one of the same number for the old one unless it has seen the old
  * one closed or the new one made. libuv closes its sockets by a bare system call, and

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the runner offers, used by itself; misuse.c has the tests that must fail. */
 #include "test.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Runs each test in a process of its own and prints what became of it as TAP. */
 #include "test.h"
 

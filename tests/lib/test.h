@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The test runner: each test is a process of its own, with a deadline, and leaves nothing behind.
  *
  *     TEST(a_second_owner_is_refused)

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Clocks, directories, shared memory, and many threads or processes at a time. */
 #include "test.h"
 

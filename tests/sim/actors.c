@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* People who lock and unlock: what they ask for, and when, is chance. */
 #include "world.h"
 

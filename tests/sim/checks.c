@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What must be true at every event, and what must come true in time. */
 #include "world.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Simulated clients: a real hf_client on a virtual clock, turned by events instead of a thread. */
 #include "world.h"
 

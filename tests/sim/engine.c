@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Questions, their timeouts, and the operations that an engine has to remember. */
 #include "engine.h"
 

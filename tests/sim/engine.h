@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the simulated engines share: questions with numbers and timeouts, and the operations that
  * are to be woken or renewed. */
 #ifndef TESTS_SIM_ENGINE_H

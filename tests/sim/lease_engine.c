@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The lease store's engine: every grant rests on a lease of its own. */
 #include "lease_store.h"
 

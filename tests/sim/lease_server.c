@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The lease store's server: grants with an end, queues of places with an end, and subscribers. */
 #include "lease_store.h"
 

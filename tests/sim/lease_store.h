@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The lease store: each lock has a lease of its own, a release compares and deletes, waiters are
  * told by messages of which one in five gets lost. */
 #ifndef TESTS_SIM_LEASE_STORE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The network: each client has a connection whose messages never overtake each other, but get lost,
  * come twice, or meet a cut. */
 #include "world.h"

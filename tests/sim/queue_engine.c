@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The queue store's engine: grants and places rest on the session, which is opened with the first
  * question and anew when it was lost. */
 #include "queue_store.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The queue store's server: a node is granted what no node in front of it stands against. Nodes go
  * with the session that made them. */
 #include "queue_store.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The simulation's command: one seed with its trace, or a range of seeds as TAP. */
 #include "world.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What both stores have besides locks: a counter, and a latch. Their changes come once each,
  * however often a message does; an attempt is remembered by its claim, so asking twice is taking
  * once. */

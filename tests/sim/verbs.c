@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What people do besides locking: count, wait for latches, renew, detach, attach, break. Each of
  * these calls blocks, so there is one of them at a time in the world. */
 #include "world.h"

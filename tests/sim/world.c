@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Virtual time: the heap of events, the random numbers, and the plan of one seed's history. */
 #include "world.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A world in virtual time: clients, a network that fails, a store, people who lock and unlock, and
  * checks after every event. One seed is one history, the same each time.
  *

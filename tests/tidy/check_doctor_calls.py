@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """doctor asks whether a user may call what scripts for Redis call: all of it, nothing else."""
 
 import pathlib

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """What embeds the scripts for Redis sees what is said to whom, and refuses what cannot be meant."""
 
 import pathlib

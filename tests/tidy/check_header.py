@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """The public header compiles by itself as old C and old C++, with every compiler that is here."""
 
 import os

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Every list of mutants, also those that are run on demand only, fits the code as it is."""
 
 import importlib.machinery

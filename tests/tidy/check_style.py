@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """House rules no compiler knows: lengths, purposes, banned calls, include directions."""
 
 import re
@@ -11,6 +12,7 @@ ROOT = sys.argv[1]
 LINE_MAX = 100
 FUNCTION_MAX = 60
 FILE_MAX = 620
+LICENCE = "SPDX-" "License-Identifier: Apache-2.0"
 
 C_FILES = sources.files(ROOT, sources.C_ENDINGS)
 TEXT_FILES = C_FILES + sources.files(ROOT, (".py", ".pml", "meson.build"))
@@ -58,22 +60,34 @@ def function_length():
 def file_length():
     problems = []
     for path in C_FILES:
-        count = sources.read(ROOT, path).count("\n")
+        count = sources.read(ROOT, path).count("\n") - 1
         if count > FILE_MAX:
             problems.append(f"{path}: {count} lines, more than {FILE_MAX}: split it")
     return problems
 
 
+def head_of(path):
+    """The first line but for the interpreter's and the licence's."""
+    for line in sources.read(ROOT, path).splitlines():
+        if not line.startswith("#!") and LICENCE not in line:
+            return line
+    return ""
+
+
+def licence():
+    paths = TEXT_FILES + sources.files(ROOT, (".pml", ".lua", ".java", ".js"))
+    return [f"{path}: has no line '{LICENCE}' before its purpose" for path in paths
+            if LICENCE not in "".join(sources.read(ROOT, path).splitlines(True)[:2])]
+
+
 def purpose():
     problems = []
     for path in C_FILES + sources.files(ROOT, (".pml",)):
-        first = sources.read(ROOT, path).split("\n", 1)[0]
+        first = head_of(path)
         if not re.match(r"/\* \S.{15,}", first):
             problems.append(f"{path}:1: does not begin with a comment that says what it is for")
     for path in sources.files(ROOT, (".py",)):
-        lines = sources.read(ROOT, path).splitlines()
-        start = lines[1] if lines and lines[0].startswith("#!") else (lines or [""])[0]
-        if not re.match(r'(""")\S.{10,}', start):
+        if not re.match(r'(""")\S.{10,}', head_of(path)):
             problems.append(f"{path}:1: does not begin with a line that says what it is for")
     return problems
 
@@ -179,6 +193,7 @@ tap.run([
     ("functions_have_at_most_60_lines", function_length),
     ("files_are_not_too_long", file_length),
     ("files_begin_with_their_purpose", purpose),
+    ("files_name_their_licence", licence),
     ("no_banned_calls", banned_calls),
     ("nobody_sleeps_to_wait", no_sleeping),
     ("library_reads_the_environment_by_secure_getenv", environment_is_read_securely),

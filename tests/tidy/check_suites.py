@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Every suite of the tests is in a lane of tools/check: else nothing would ever run it."""
 
 import json

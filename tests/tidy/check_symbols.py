@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """What the shared library exports is what the header declares: all of it, and nothing else."""
 
 import re

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The project's own files, and C text without comments and strings."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """TAP for the tidy checks: each check returns the list of what is wrong."""
 
 import sys

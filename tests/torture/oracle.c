@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* An exhaustive search over what the store may have done between the records: all states that it
  * can be in are carried from number to number. */
 #include "oracle_claims.h"

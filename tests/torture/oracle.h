@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The judge of the judge: small random histories, and an exhaustive search for any way in which a
  * correct store could have answered like that. */
 #ifndef TESTS_TORTURE_ORACLE_H

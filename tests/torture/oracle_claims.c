@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* From records to claims: when each acquisition may have been in the store, and when it must. */
 #include "oracle_claims.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the records of a small history say of each acquisition in it, before anybody searches. */
 #ifndef TESTS_TORTURE_ORACLE_CLAIMS_H
 #define TESTS_TORTURE_ORACLE_CLAIMS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The exhaustive search for latches: every order in which the countdowns may have counted. */
 #include "oracle.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A lock service in virtual time: clients think, ask, wait, hold and release; a nemesis stops the
  * holder beyond his lease, kills him, or cuts everybody off. */
 #include "picture_example.h"

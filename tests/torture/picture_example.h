@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Histories to draw: a small lock service on a clock of its own, with faults, that records what a
  * real run would. */
 #ifndef TESTS_TORTURE_PICTURE_EXAMPLE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Random histories: a few clients of a store that is mostly right, step by step in random order.
  */
 #include "story.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The inside of the random histories: a play with a few actors, and its store. */
 #ifndef TESTS_TORTURE_STORY_H
 #define TESTS_TORTURE_STORY_H

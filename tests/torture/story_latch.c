@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Random histories of a latch: it is counted down, looked at and awaited. */
 #include "story.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The store of the random histories: right, but for the errors that its kind has. */
 #include "story.h"
 

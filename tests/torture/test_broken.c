@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Good histories that were broken afterwards: no verdict of safety survives, and nothing crashes.
  */
 #include "oracle.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* How long a million holds take: for the reader; only far too long is a failure. */
 #include "torture/verdict.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* When a holder learnt of a loss, as its records say it: a process may stand still between the
  * moment in which the library marks a hold as lost and the one in which the holder writes that
  * down. */

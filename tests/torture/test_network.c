@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The network of a sandbox: who reaches whom before it is cut, while it is, and afterwards. Servers
  * are processes that say their number to whoever connects. */
 #include "torture/sandbox_network.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The rules about liveness that only count (L2, L3, L4), against the same said in another way: by
  * looking at all pairs of records of small random histories. */
 #include "oracle.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The pages and the texts themselves: complete, well-formed, harmless, and of bounded size. */
 #include "picture_example.h"
 #include "test.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What is drawn of a history: when a belief ends, what stays in doubt, which fault hit. */
 #include "picture_example.h"
 #include "test.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Who is where in a queue, as sync points tell it on another thread while calls come and go. */
 #include "torture/workload.h"
 

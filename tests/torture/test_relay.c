@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The relay between clients and their store: what is let through, held up, lost and cut, over a
  * store that says again whatever it hears. */
 #include "torture/driver.h"

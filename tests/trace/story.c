@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Plays a store and its callers for one client on a virtual clock, and writes down what happens. */
 #include "story.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Stories of the wait loop in virtual time. The test plays the store, word for word; what comes of
  * it is one line for each step of a claim, each question to the store, and each answer to a caller.
  *

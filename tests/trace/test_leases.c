@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Leases: renewed at a third, lost by our clock or by the store's word, granted too late. */
 #include "story.h"
 

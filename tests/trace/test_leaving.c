@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Giving back, raising, lowering, and the turn that passes in the gate. */
 #include "story.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Waiting: uncontended, woken, woken too early or never, told at the deadline, cancelled. */
 #include "story.h"
 

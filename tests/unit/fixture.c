@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The client, the clock and the obliging engine of the unit tests. */
 #include "fixture.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* One client on a virtual clock, whose engine answers every question at once with what the test has
  * chosen, and counts the questions. */
 #ifndef TESTS_UNIT_FIXTURE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The client and the questions that the tests of the embedded engine share. */
 #include "local_fixture.h"
 

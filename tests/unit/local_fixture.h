@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* One client of the embedded engine, asked by the thread of the test itself. */
 #ifndef TESTS_UNIT_LOCAL_FIXTURE_H
 #define TESTS_UNIT_LOCAL_FIXTURE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Claims that are set aside: nobody but who counts bytes can tell, and nothing that is held needs
  * memory that may be missing. */
 #include "core/aside.h"

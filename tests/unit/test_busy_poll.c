@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Looking again before sleeping: as long as it brings answers, and now and then to see if it would.
  */
 #include "core/busy_poll.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Closing a client while threads still wait for a store that does not answer. */
 #include "core/close.h"
 #include "core/gate.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Codes and sentences: each has a name and a text, and a sentence is one line, whatever is put in.
  */
 #include "base/error.h"

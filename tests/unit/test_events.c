@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Events of the core: who has to wait, a store that falls silent and comes back, and one that
  * refuses to renew, each told once. */
 #include "fixture.h"

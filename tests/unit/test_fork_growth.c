@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A fork while another thread is inside the library: hf_close in the child frees memory only, and
  * none of it twice. */
 #include "base/testing.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The gate: who may nest in what, whose turn it is, and memory that is used again. */
 #include "core/gate.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The public header in C: it needs nothing before it, may come twice, and its macros initialise. */
 #include <holdfast.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The public header in C++: it compiles, and links as C. */
 #include <holdfast.h>
 

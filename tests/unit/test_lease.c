@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The watchdog: when it renews, when it gives up, and what a hundred thousand leases cost it. */
 #include "core/lease.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The embedded engine's guards and undo journal. */
 #include "../crash/state.h"
 #include "base/testing.h"

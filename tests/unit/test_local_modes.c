@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Who may hold what together in the embedded engine, and what a hold that ends leaves to others. */
 #include "local_fixture.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Names in the embedded engine: equal hashes, all lengths, forgetting and growing. */
 #include "../crash/state.h"
 #include "test.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The moments in which a client of the embedded engine opens, and something else happens. */
 #include "../crash/state.h"
 #include "base/testing.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Locks that nobody else wants, past the guard: what was parked is free to all others, and nobody
  * who waits is forgotten. */
 #include "../crash/state.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Who is next in the embedded engine: late, stopped and dead waiters, breaks, lists that are
  * damaged. */
 #include "base/rand.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Who lives, for the embedded engine, and what is left of those who do not. */
 #include "../crash/state.h"
 #include "base/clock.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Tokens of the embedded engine rise, whatever is forgotten and whatever the clock does. */
 #include "../crash/state.h"
 #include "base/clock.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* How the embedded engine tells those who wait, without the looks from time to time that would
  * cover up for a wake that never came. */
 #include "local_fixture.h"

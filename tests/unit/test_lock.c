@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The wait loop's table: every state with every event and every answer, in every condition that the
  * step looks at. Nothing leaves the table, and what is to be done fits where the claim went. */
 #include "core/lock.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The loop: timers against a sorted model, the order of tasks, and threads that post. */
 #include "base/loop.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Random numbers differ, and so do the pauses of those who have lost the same server; the hash is
  * fixed for ever, and spreads what differs little. */
 #include "base/rand.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Slots of a Redis Cluster: the same that servers count, whatever braces a name has. */
 #include "engines/redis/slot.h"
 #include "test.h"

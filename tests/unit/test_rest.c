@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Changing a hold while an earlier change of it is still out: who waits, for how long, and what is
  * held after the store has refused. */
 #include "fixture.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Claims that are set aside and fetched back while something is scarce: memory, answers, or the
  * time until somebody else is through with them. */
 #include "core/aside.h"

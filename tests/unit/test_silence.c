@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the core makes of a store that is silent, forgets, or says no: nothing diverges, nobody
  * waits longer than his patience. */
 #include "base/rand.h"

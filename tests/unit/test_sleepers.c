@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Threads that sleep until their flag is set: all of those whose flag was set wake, nobody else
  * goes on, and no waking is slept through. What is slept through is seen by a test that never ends.
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The buffer of a byte stream: what counts towards its limit. */
 #include "base/clock.h"
 #include "net/connect.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The machine has slept: the clock that goes on is ahead of the one that stops. In this program the
  * former jumps when the test says so. */
 #include "test.h"

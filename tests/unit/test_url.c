@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Store URLs: every part, every refusal with its position, and no secret in what is shown. */
 #include "base/url.h"
 

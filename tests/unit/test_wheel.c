@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Who turns the loop of a client that has a thread: it, or who calls while it is parked. */
 #include "core/aside.h"
 

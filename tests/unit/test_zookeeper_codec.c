@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* ZooKeeper's messages and names as bytes: what is written, and what is made of what comes. */
 #include "engines/zookeeper/codec.h"
 #include "engines/zookeeper/names.h"

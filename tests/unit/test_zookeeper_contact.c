@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* From when a session may be counted, against the worst that servers may do. */
 #include "engines/zookeeper/contact.h"
 #include "test.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What tests of the wheel have in common: see wheel_fixture.h. */
 #include "wheel_fixture.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A client that has a thread, whose loop callers may turn while that thread is parked. A parked
  * thread that nobody calls would stay so for as long as the test sets, which is for ever. */
 #ifndef TESTS_UNIT_WHEEL_FIXTURE_H

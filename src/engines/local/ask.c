@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Attempt and release: what an owner has on a name is raised, and lowered. */
 #include "base/clock.h"
 #include "base/error.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The one-shot verbs: semaphores, counters, latches, breaking, renewing, detaching. */
 #include "base/clock.h"
 #include "base/testing.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The state file: opening, checking, mapping, growing. */
 #include "base/clock.h"
 #include "base/error.h"

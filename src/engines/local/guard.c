@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Guards and transactions. A guard is a word that holds the session inside. Who finds a dead
  * session there takes the guard over by exchanging exactly that value (a session's number is never
  * used again), and first undoes what the dead one had begun. */

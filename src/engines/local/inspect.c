@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Who holds, who waits. A name's picture is copied inside its guard and shown outside. */
 #include "base/clock.h"
 #include "base/testing.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Owner keys as text: the client's 128 bits, and the owner's number in it. */
 #include "local.h"
 

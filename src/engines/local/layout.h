@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The state file: what lies where. Fixed widths, no pointers, the same for every compiler and libc.
  *
  *   header | 1024 sessions | segment 0 | segment 1 | ...

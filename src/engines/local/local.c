@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The engine `local:`: a state file that all processes of one machine map. */
 #include "local.h"
 #include "base/testing.h"

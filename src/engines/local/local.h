@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The embedded engine's own state, and what its files offer each other. */
 #ifndef HF_LOCAL_LOCAL_H
 #define HF_LOCAL_LOCAL_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* From a name to its lock. Locks lie in windows of their segment where the name's hash points; a
  * place that was used once is never unused again, so a search ends at the first that never was. */
 #include "base/testing.h"

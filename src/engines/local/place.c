@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Where the state file lies: the URL's options, the default directories, and what is refused. */
 #include "base/error.h"
 #include "base/testing.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What is due is given, and what is dead is cleared away, by whoever comes by. "Free, with waiters"
  * is a legal state of a lock, so each grant is a transaction of its own. */
 #include "base/testing.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The two lists of a lock. Whatever is read from the file is checked before it is followed. */
 #include "local.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The one way out: unlocking, giving up a wait, handing back a late grant. */
 #include "base/testing.h"
 #include "local.h"

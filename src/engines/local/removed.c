@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The state file as a file that other programs may remove. A clean-up that respects flock(2) leaves
  * it alone while a client has it open. If it is removed all the same, the next client begins a new
  * one: then the clients of the old file must notice, for the two lots do not exclude each other. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Sessions: one a client, alive as long as the kernel keeps the lock on its byte. */
 #include "base/clock.h"
 #include "base/error.h"

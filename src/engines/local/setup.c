@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A new state file, or one of an earlier boot: what is done alone, under the set-up lock. */
 #include "base/error.h"
 #include "base/rand.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A blocked caller's sleep: on the futex of its node, with a look now and then at those it waits
  * for. */
 #include "base/clock.h"

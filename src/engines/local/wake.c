@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Telling waiters: a futex in the file for those who sleep, a datagram for those who turn a loop.
  */
 #include "base/clock.h"

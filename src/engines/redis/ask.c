@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Asking for a lock: how an attempt becomes a script, and the script's answer a verdict. */
 #include "base/clock.h"
 #include "base/rand.h"

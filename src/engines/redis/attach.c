@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Attaching: a lock that was left under a key is taken over, or goes back under it. */
 #include "kinds.h"
 #include "names.h"

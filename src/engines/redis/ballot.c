@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Ballots: a claim on a lock that most of several servers have to grant. All are asked at once.
  * What counts is decided as soon as enough have answered (tally.c); the others are heard later, or
  * never.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The one-shot verbs: breaking, values, and what concerns a hold's own lease. */
 #include "kinds.h"
 #include "names.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Hearing of releases. One channel a lock, listened to while one of our ops waits for it. Whoever
  * begins to listen, or listens again, is woken when the server confirms it: what was released
  * before that moment was heard by nobody. */

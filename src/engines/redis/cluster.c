@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A cluster's map, and the way of a question through it. The map is asked for (CLUSTER SLOTS) when
  * it is needed first, when a node says that it does not have a slot, and when a connection fails;
  * never twice in a short while, however many ask. */

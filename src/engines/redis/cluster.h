@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A Redis Cluster from the inside: which server has which lock, and how that is found out.
  *
  * The client that the core knows is the front: it has no connection of its own. Each server is a

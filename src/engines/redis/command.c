@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Commands: a list of arguments, some of them made here; and how they are written. Made for every
  * question, so without printf where questions are many. */
 #include "command.h"

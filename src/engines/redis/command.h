@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What a server is told: a command is put together word by word, then written to a stream
  * (command.c). Most of them run a script, which REDIS_SCRIPTS numbers. */
 #ifndef HF_ENGINES_REDIS_COMMAND_H

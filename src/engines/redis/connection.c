@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A connection that comes back by itself. It is opened when somebody has a question, and broken
  * when the server is silent for too long; then every question that was out is unanswered, and the
  * next try waits a little longer each time, not at the same moment as everybody else's. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A connection to a server that comes back by itself: it finds the server, greets it, sends
  * questions as soon as it can, and matches the answers with them (connection.c). */
 #ifndef HF_ENGINES_REDIS_CONNECTION_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The plain counter: a number. What was taken has no owner, so a record of its own tells whether a
  * question that had no answer was executed. counter_*.lua decide. */
 #include "kinds.h"

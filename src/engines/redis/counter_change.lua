@@ -1,3 +1,4 @@
+-- SPDX-License-Identifier: Apache-2.0
 -- include names.lua
 -- Looks at a counter or changes it. ARGV: "get", "set", "add" or "remove", the number.
 -- Answers {1, its value}, {-1, why it cannot be}, or {-2, its value}: it would become too large.

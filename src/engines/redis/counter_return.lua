@@ -1,3 +1,4 @@
+-- SPDX-License-Identifier: Apache-2.0
 -- include names.lua
 -- include queue.lua
 -- Gives a place in line back, and units that were taken for somebody who does not want them any

@@ -1,3 +1,4 @@
+-- SPDX-License-Identifier: Apache-2.0
 -- include names.lua
 -- include queue.lua
 -- Takes units from a counter, in the order of arrival. Asking twice is asking once: what was taken

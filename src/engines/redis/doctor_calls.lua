@@ -1,3 +1,4 @@
+-- SPDX-License-Identifier: Apache-2.0
 -- Finds out which of the commands that our scripts call this user may not call, and whether the server
 -- refuses all that takes memory, or all that it would have to write to disk or to replicas. Each is called
 -- so that it changes nothing: a server looks at the user's rights before it looks at what is to be done.

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Turns Lua scripts into a table for C: HF_SCRIPT(name, "SHA-1", "text", "SHA-1", "text"), comments
 removed. A line "-- include FILE" stands for what that file, beside the script, says, and a name
 like REDIS_GRANT_MS for the number that kinds.h has under it. The second text is for clusters, where

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the server says about itself, and what about it endangers locks. A handful of commands at
  * once; each answer is judged by itself, the last one ends it. */
 #include "examine.h"

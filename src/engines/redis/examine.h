@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the files that examine a server share: who examines, and how it says what it sees. */
 #ifndef HF_ENGINES_REDIS_EXAMINE_H
 #define HF_ENGINES_REDIS_EXAMINE_H

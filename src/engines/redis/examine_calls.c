@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* May this user call what our scripts call? Without some of them locks are lost that are held. */
 #include "examine.h"
 #include "names.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What a cluster's map and settings say of the locks on its other masters when one of them is gone.
  */
 #include "examine.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What INFO says of a server, and what of that endangers locks. */
 #include "examine.h"
 

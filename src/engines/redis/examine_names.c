@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* May this user use the keys and channels of a name? Without a name that his programs lock nobody
  * knows: doctor's own is a stranger to whoever may use some names only. */
 #include "cluster.h"

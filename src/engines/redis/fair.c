@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The fair mutex: the mutex's hash, and Redisson's queue of who waits, with the time until which
  * each is taken to be alive. fair_*.lua decide. */
 #include "kinds.h"

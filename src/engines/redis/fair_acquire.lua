@@ -1,3 +1,4 @@
+-- SPDX-License-Identifier: Apache-2.0
 -- Takes a fair mutex for one owner, if nobody is before it. Asking twice is asking once, and keeps
 -- its place in the queue alive.
 -- KEYS: the lock, its token, the queue, the times. ARGV: the owner's field, the lease in ms, the

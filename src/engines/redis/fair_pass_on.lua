@@ -1,3 +1,4 @@
+-- SPDX-License-Identifier: Apache-2.0
 -- Part of other scripts. The queue of a fair mutex, in Redisson's format: a list of who waits, the
 -- first in front, and for each the time in ms after which it is dead.
 -- include grant.lua

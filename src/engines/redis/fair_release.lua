@@ -1,3 +1,4 @@
+-- SPDX-License-Identifier: Apache-2.0
 -- Gives a fair mutex back, if it is this owner's, or its place in the queue, and passes on what is
 -- free.
 -- KEYS: the lock, its token, the queue, the times. ARGV: the owner's field, the token's time to

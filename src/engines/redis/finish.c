@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* How an attempt ends, and what every question about an op ends with. */
 #include "kinds.h"
 #include "redis.h"

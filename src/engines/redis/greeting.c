@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What is said first on each connection: who we are, which database, and that the connection before
  * this one is dead. That one may still have questions of ours in the server's buffers; a question
  * that is executed after its answer was given up could leave something behind. A server that was

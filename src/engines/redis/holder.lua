@@ -1,3 +1,4 @@
+-- SPDX-License-Identifier: Apache-2.0
 -- Part of other scripts. How a holder's field begins, Java's like ours: with a UUID and a colon. Other
 -- fields make a hash somebody's data.
 local HOLDER = '^%x+%-%x+%-%x+%-%x+%-%x+:'

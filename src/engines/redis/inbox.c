@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Hearing of grants. Each client listens to one channel of its own, on which it is told what it has
  * been given while it waited: the claim's number, the token, and how long the lease is.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Looking at a lock. The format keeps a holder's field and nothing else of it; the name of its
  * client's connection says who that is. Who waits is known by number only where it listens for the
  * release. */

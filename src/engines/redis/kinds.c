@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The kinds of locks, by what an op asks for, and what they ask about an op. */
 #include "kinds.h"
 #include "redis.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Kinds of locks: a mutex, a fair mutex, permits, and so on. Each is a file (mutex.c) that fills in
  * a struct redis_kind; kinds.c finds it by the mode that is asked for. A kind says what the server
  * is to do, in scripts of its own; when it is asked, and what follows from the answer, is not its

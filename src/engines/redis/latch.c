@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The count-down latch: a number, or nothing once it is open. latch_*.lua decide. */
 #include "kinds.h"
 #include "names.h"

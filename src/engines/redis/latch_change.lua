@@ -1,3 +1,4 @@
+-- SPDX-License-Identifier: Apache-2.0
 -- include names.lua
 -- Looks at a latch or changes it. ARGV: "get", "set" or "down", the number.
 -- Answers {1, its count}, {0, its count}: it is above zero already, or {-1, why it cannot be}.

@@ -1,3 +1,4 @@
+-- SPDX-License-Identifier: Apache-2.0
 -- include names.lua
 -- include queue.lua
 -- Passes a latch that is at zero; else lines up, for others to see. ARGV: the waiter's field, 1 if

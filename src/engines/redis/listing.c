@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Showing everything that is in use, as far as it can be found: by the tokens, which every grant of
  * ours leaves for most of a day; by the mark of a kind that has none; and by the queues. */
 #include "listing.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Looking at locks: at one (inspect.c), or at everything that is in use (listing.c). */
 #ifndef HF_ENGINES_REDIS_LISTING_H
 #define HF_ENGINES_REDIS_LISTING_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The mutex: a hash with one field, the holder's. mutex_*.lua decide. */
 #include "kinds.h"
 #include "names.h"

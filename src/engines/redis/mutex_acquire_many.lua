@@ -1,3 +1,4 @@
+-- SPDX-License-Identifier: Apache-2.0
 -- Takes many mutexes, each as if it were alone. No two of them have one token.
 -- KEYS: the locks, their tokens, and, of those that wait, the queues of our clients that do. ARGV: the
 -- lease in ms of them all, the tokens' time to live, the queues', whether they wait; for each the

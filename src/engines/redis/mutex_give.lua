@@ -1,3 +1,4 @@
+-- SPDX-License-Identifier: Apache-2.0
 -- Part of other scripts. Gives a mutex back as mutex_release.lua does, and answers as that does.
 -- include mutex_pass_on.lua
 local function give(lock, channel, last, queue, token_ms, grant_ms, field)

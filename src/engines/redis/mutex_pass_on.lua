@@ -1,3 +1,4 @@
+-- SPDX-License-Identifier: Apache-2.0
 -- Part of other scripts. What becomes of a mutex that is free now.
 -- include grant.lua
 

@@ -1,3 +1,4 @@
+-- SPDX-License-Identifier: Apache-2.0
 -- Gives a mutex back, if it is this owner's, or gives up its place in the queue; and passes it on, if it
 -- is free then. It has one field, so that it is free without this one.
 -- KEYS: the lock, its channel, its token, the queue of our clients that wait. ARGV: the owner's field;

@@ -1,3 +1,4 @@
+-- SPDX-License-Identifier: Apache-2.0
 -- Gives many mutexes back, each as if it were alone.
 -- KEYS: the locks, their channels, the queues of our clients that wait. ARGV: the
 -- tokens' time to live, the lease in ms of who is given one; for each the owner's field.

@@ -1,3 +1,4 @@
+-- SPDX-License-Identifier: Apache-2.0
 -- Renews many leases at once.
 -- KEYS: the locks. ARGV: the lease in ms of them all; for each the owner's field.
 -- include lease_end.lua

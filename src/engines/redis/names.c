@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The keys and channels that belong to a lock, as Redisson calls them; and a few of our own. */
 #include "names.h"
 #include "connection.h"

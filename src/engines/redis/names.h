@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The keys and channels of a lock: Redisson's, and a few of our own (names.c; names.lua is the same
  * for scripts). */
 #ifndef HF_ENGINES_REDIS_NAMES_H

@@ -1,3 +1,4 @@
+-- SPDX-License-Identifier: Apache-2.0
 -- What belongs to a lock, in the order of KEYS (names.c), and what kind of thing it is.
 -- include hash_kind.lua
 local lock, last, queue, alive, mark, permits, channel = unpack(KEYS)

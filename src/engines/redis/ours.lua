@@ -1,3 +1,4 @@
+-- SPDX-License-Identifier: Apache-2.0
 -- Part of other scripts.
 
 -- Our clients are known by the version in their UUID; Redisson's have version 4.

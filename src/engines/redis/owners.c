@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The names of connections: written when one is opened, read from the server's list of them. */
 #include "owners.h"
 

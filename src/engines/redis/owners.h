@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Who is who: the format keeps a client's UUID and nothing else of a holder, so a client says what
  * its owner is called in the name of its connection, and who looks at locks looks at the
  * connections first. Clients of other kinds, and the dead, stay nameless. */

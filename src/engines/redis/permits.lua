@@ -1,3 +1,4 @@
+-- SPDX-License-Identifier: Apache-2.0
 -- Permits are members of `permits`, by when their leases end. The ids of one owner's are its prefix
 -- and a number; a Java client's are 16 random bytes each.
 local function id_of(prefix, number)

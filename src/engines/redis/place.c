@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A place in a mutex's queue, taken without a script. A release says whether it has given the lock
  * to somebody who waited: then who comes back at once is going to be refused, and asks for its
  * place by plain commands, which cost the server half of what a script costs that looks first. The

@@ -1,3 +1,4 @@
+-- SPDX-License-Identifier: Apache-2.0
 -- Part of the scripts for plain locks. Whose the lock is. Nobody's, too, is what has another type; who may
 -- not look does not know, and the error is the answer.
 local holder = redis.pcall('get', KEYS[1])

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Many mutexes are given back without a script: a field is taken out if it is there, which one
  * plain command does. Whether anybody of ours waits is looked at behind them, once for all, since
  * nearly always nobody does; where somebody does, the script is asked after all, which then finds

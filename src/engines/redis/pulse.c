@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The pulse of the listening connection. A connection on which nothing comes may be dead, or just
  * quiet: asking tells. Its answers also say how late what comes on it can be, since the server says
  * everything in order: what is heard after an answer was said after its question had left. */

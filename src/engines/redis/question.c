@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Questions: their memory, and what it means when one is not answered as hoped. */
 #include "base/testing.h"
 #include "names.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A question to a server: from being asked until its answer has been understood (question.c). Most
  * are about an op, or whatever else the core has asked for; their memory is the client's. */
 #ifndef HF_ENGINES_REDIS_QUESTION_H

@@ -1,3 +1,4 @@
+-- SPDX-License-Identifier: Apache-2.0
 -- Who waits, in order: `queue` has them by when they came, `alive` by when they will be taken for
 -- dead, unless they ask again before. A place is "mode permits owner".
 local time = redis.call('time')

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The engine `quorum:`: opening, closing, and its table. */
 #include "quorum.h"
 #include "base/error.h"

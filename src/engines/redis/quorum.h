@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The engine `quorum:` from the inside: a lock that most of several independent servers have
  * granted.
  *

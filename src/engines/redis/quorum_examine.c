@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the servers of a quorum say about themselves, and what about them together endangers locks.
  * All are asked at once, since each may be silent for as long as the whole may take, and shown one
  * after the other. A server that is silent does not spoil what the others say: however long its

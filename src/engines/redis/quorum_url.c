@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What a URL of a quorum says: quorum:URL,URL,URL[?option=value...], each URL that of one server,
  * redis:, rediss: or redis+unix:. The options are for all of them. */
 #include "quorum.h"

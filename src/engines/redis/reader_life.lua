@@ -1,3 +1,4 @@
+-- SPDX-License-Identifier: Apache-2.0
 -- Part of other scripts, those that show a lock among them: nothing is changed here.
 -- A read hold lives as long as its own key. Java's may have several, numbered from 1; ours have one.
 local base = string.find(lock, '{', 1, true) and lock or '{' .. lock .. '}'

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The engine `redis:`: opening, closing, and its table. */
 #include "base/error.h"
 #include "base/testing.h"

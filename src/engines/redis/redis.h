@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The engine `redis:` from the inside: a client of one server, with one connection for questions
  * and one on which releases are heard. Everything here runs on the loop.
  *

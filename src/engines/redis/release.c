@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Giving back: a lock, a place in a queue, or what a question without an answer may have taken. */
 #include "kinds.h"
 #include "redis.h"

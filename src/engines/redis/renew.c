@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Renewing: what falls due at about the same time goes to the server together, in one call for each
  * kind's script. Of very many leases some wait for the answers of others, so that whoever wants a
  * lock meanwhile does not wait for all of them. In a cluster neither waits: a call is for one slot,

@@ -1,3 +1,4 @@
+-- SPDX-License-Identifier: Apache-2.0
 -- Part of the scripts that renew many leases. `renew_the_rest` goes on behind the lease with the number
 -- `at`, which it keeps up to date, and calls `lost` for those that are not their owner's (any more).
 -- One that goes wrong does not stop the others. What is of another type is not the owner's either;

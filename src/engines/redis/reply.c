@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Replies: read by hiredis within limits of ours, and taken apart without trusting their shape. */
 #include "reply.h"
 

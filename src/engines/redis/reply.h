@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What a server says, as text and numbers, whatever shape it came in; and what its errors mean
  * (reply.c). Knows no connection. */
 #ifndef HF_ENGINES_REDIS_REPLY_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The read-write lock: a hash with the mode and the holders' fields, and for each read hold a key
  * of its own that lives as long as its lease. rw_*.lua decide. */
 #include "kinds.h"

@@ -1,3 +1,4 @@
+-- SPDX-License-Identifier: Apache-2.0
 -- Part of the scripts that change read-write locks.
 -- include reader_life.lua
 -- How long the first reader that is found alive has left; 0: there is none. The dead are removed.

@@ -1,3 +1,4 @@
+-- SPDX-License-Identifier: Apache-2.0
 -- Renews many leases of read and write holds at once.
 -- KEYS: the locks; in a cluster, then for each the other key of its lease, or the lock again. ARGV:
 -- the lease in ms of them all; for each the owner's field.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The semaphore with leased permits: a number of free ones, and a sorted set of those that are
  * taken, by when their leases end. semaphore_*.lua decide. */
 #include "kinds.h"

@@ -1,3 +1,4 @@
+-- SPDX-License-Identifier: Apache-2.0
 -- Renews the leases of many owners' permits at once.
 -- KEYS: the semaphores; in a cluster, then for each the set of those that are taken. ARGV: the lease in
 -- ms of them all; for each the ids' prefix, and how many.

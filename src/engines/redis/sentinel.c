@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Finding the master by asking sentinels, one after the other, beginning with the one that knew it
  * last time. Each time that a connection is opened it is asked for anew; the greeting then makes
  * sure that it is a master. As an old master may answer as one for long after a failover, a

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What a URL says of a Redis: where it is, and how it is to be used (url.c). */
 #ifndef HF_ENGINES_REDIS_SETTINGS_H
 #define HF_ENGINES_REDIS_SETTINGS_H

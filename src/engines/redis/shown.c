@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The names that a listing has shown already: a table that grows. */
 #include "shown.h"
 

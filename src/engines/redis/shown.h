@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The names that a listing has shown already: what is found twice, by its token and by its mark, or
  * on two pages, is shown once. */
 #ifndef HF_ENGINES_REDIS_SHOWN_H

@@ -1,3 +1,4 @@
+-- SPDX-License-Identifier: Apache-2.0
 -- Takes many locks of the plain kind, each as if it were alone. No two of them have one token.
 -- KEYS: the locks, their tokens. ARGV: the lease in ms of them all, the tokens' time to live; for each
 -- the owner's text.

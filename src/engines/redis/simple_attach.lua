@@ -1,3 +1,4 @@
+-- SPDX-License-Identifier: Apache-2.0
 -- Takes over a lock that was left under a text, with the lease as it is: the text changes, so that it
 -- can be taken over once. Asking twice is asking once.
 -- KEYS: the lock, its token. ARGV: the text it was left under, the owner's text.

@@ -1,3 +1,4 @@
+-- SPDX-License-Identifier: Apache-2.0
 -- include simple_kind.lua
 -- Takes a lock away from one holder, or from whoever holds it.
 -- KEYS: the lock. ARGV: the holder's text, or nothing.

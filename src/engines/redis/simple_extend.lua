@@ -1,3 +1,4 @@
+-- SPDX-License-Identifier: Apache-2.0
 -- Gives a fixed lease at least so long from now, never less than it has left.
 -- KEYS: the lock. ARGV: the owner's text, the lease in ms. Answers 1, or 0: it is not this owner's.
 -- MGET reads what is no text as nothing.

@@ -1,3 +1,4 @@
+-- SPDX-License-Identifier: Apache-2.0
 -- include simple_kind.lua
 -- Shows a lock, in the shape that inspect.lua answers: nothing is changed. Who waits is not known.
 -- KEYS: the lock, its token.

@@ -1,3 +1,4 @@
+-- SPDX-License-Identifier: Apache-2.0
 -- Part of other scripts. Any text may be somebody's lock, but a number that is marked, or has permits
 -- beside it, is something else: what, or nothing. The keys of those are not announced: whoever uses plain
 -- locks alone may not be allowed to use them.

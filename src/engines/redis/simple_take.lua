@@ -1,3 +1,4 @@
+-- SPDX-License-Identifier: Apache-2.0
 -- Part of other scripts.
 -- include wants_token.lua
 -- include simple_kind.lua

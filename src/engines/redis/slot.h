@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The slots of a Redis Cluster. */
 #ifndef HF_ENGINES_REDIS_SLOT_H
 #define HF_ENGINES_REDIS_SLOT_H

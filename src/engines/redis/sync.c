@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* sync=N: a grant is believed when N replicas have it. They are asked on a connection of its own,
  * because WAIT holds up whatever comes behind it, and a replica that hangs must not keep releases
  * and renewals from the server. What is granted while they are asked about goes into the next

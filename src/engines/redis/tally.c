@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Counting a ballot's votes: what most of the servers have said, as soon as the rest cannot change
  * it, and what follows from it. */
 #include "base/rand.h"

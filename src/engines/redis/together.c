@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What many threads ask in the same turn goes to the server as one call of a script, or as plain
  * commands, which costs it, and us, much less than as many calls of scripts. Each question is
  * answered as if it had been asked alone; what makes the script of one of them fail is asked again

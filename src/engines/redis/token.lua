@@ -1,3 +1,4 @@
+-- SPDX-License-Identifier: Apache-2.0
 -- Part of other scripts. The next token of a lock: above the last one, and following the clock, so
 -- that it goes on rising when the last one is forgotten. The clock is read once, when somebody needs
 -- it: it stands still while a script runs.

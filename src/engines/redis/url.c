@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What a URL of Redis says: redis://[user[:password]@][host[:port]][/database][?timeout=MS],
  * rediss: for the same with TLS, redis+unix:///path[?db=N], redis+sentinel://host,host/master, or
  * redis+cluster://host:port,host:port. */

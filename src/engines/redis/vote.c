@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Votes: what one server of a quorum is asked about a ballot, one question after the other, and
  * what its answers mean. */
 #include "base/rand.h"

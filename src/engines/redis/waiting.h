@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Who waits for a lock, and how it hears that it may look again: of releases, on the lock's channel
  * (channel.c); that the lock has been given to it, in the client's inbox (inbox.c). All of that
  * comes on the connection that listens, and a pulse tells how late it may be (pulse.c). */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Taking: how an attempt becomes a node in a queue, and a list of its neighbours a verdict.
  *
  *   a bare try:   list ---- somebody stands against it: REFUSED

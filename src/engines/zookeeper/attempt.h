@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* An attempt's parts, for each other: ask.c makes a node in the queue, or finds it again, judge.c
  * says what its neighbours mean, and finish.c ends the question. */
 #ifndef HF_ENGINES_ZOOKEEPER_ATTEMPT_H

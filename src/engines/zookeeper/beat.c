@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The servers are asked something all the time, so that silence means something: a server that has
  * been silent for a quarter of the session's time is given up. */
 #include "connection.h"

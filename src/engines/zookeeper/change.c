@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The one-shot verbs: breaking, and what concerns a hold's own lease. */
 #include "latch.h"
 #include "semaphore.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Writing and reading ZooKeeper's messages; see the header. */
 #include "codec.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* ZooKeeper's messages as bytes: no sockets, no clock. A frame is a length and that many bytes; in
  * it numbers are big-endian, and texts and buffers carry their length. What is read is checked at
  * each step: after the first thing that cannot be, a reader is bad, and reads zeros. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A connection that comes back by itself, to one server or another, for as long as there is a
  * session to keep or a request to send: opening it, giving it up, pausing, and closing it. */
 #include "connection.h"

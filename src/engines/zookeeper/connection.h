@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The connection's parts, for each other: connection.c opens it and gives it up, greeting.c speaks
  * its first and last words, exchange.c carries requests and answers, beat.c hears silence. */
 #ifndef HF_ENGINES_ZOOKEEPER_CONNECTION_H

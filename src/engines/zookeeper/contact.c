@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A session ends when its length has passed since the leader last heard of it, or since there is a
  * new leader. Two things have to be known for that.
  *

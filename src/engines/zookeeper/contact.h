@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* For how long a session may be believed in: that rests on what the servers know of our messages.
  */
 #ifndef HF_ENGINES_ZOOKEEPER_CONTACT_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the answers mean for locks: facts as they are, and for each danger what may come of it and
  * what to do. What could not be asked is said to be unknown, and why. */
 #include "examine.h"

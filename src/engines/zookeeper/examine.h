@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What `holdfast doctor` asks for: an interview with each server of the URL, a few questions in our
  * own session, and what the answers mean for locks. */
 #ifndef HF_ENGINES_ZOOKEEPER_EXAMINE_H

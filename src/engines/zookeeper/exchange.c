@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What goes over a connection: requests are sent or wait for it, and answers come in the order in
  * which these were sent. A request that has no answer is told so exactly once, too. */
 #include "connection.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* How an attempt ends: with its verdict at once, or when a node that must not stay has gone. */
 #include "attempt.h"
 #include "semaphore.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The first words of a connection, which settle whose session it carries, and the last ones. */
 #include "connection.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Looking: who holds, and who waits. Everything is found by walking the tree below the root: what
  * has contenders among its children is a lock. */
 #include "semaphore.h"

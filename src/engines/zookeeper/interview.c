@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A few words with one server, each on a connection of its own, one after the other so that a
  * server with hardly a connection left to give is not robbed of its last ones. Where a word is not
  * allowed the server says so, and the next one is tried. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Judging: what a list of a node's neighbours says to it, and to a bare try, which has none. */
 #include "attempt.h"
 #include "latch.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Latches: a number in a node, as in Curator's SharedCount. */
 #ifndef HF_ENGINES_ZOOKEEPER_LATCH_H
 #define HF_ENGINES_ZOOKEEPER_LATCH_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Changing a latch' count. Whoever does so says which version of it he has seen: if there is a
  * newer one, the question begins again. */
 #include "latch.h"

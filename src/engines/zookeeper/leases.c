@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The leases of a semaphore that are given back: those that are known, and those that may have been
  * made without our hearing of it. */
 #include "semaphore.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* One session of a client, its connection, and all that rests on it: opening and closing. */
 #include "examine.h"
 #include "latch.h"

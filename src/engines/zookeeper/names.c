@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Paths, the names of nodes, and what a list of them means; see the header. */
 #include "names.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* How a lock's name becomes a path, and what the nodes under it are called: nothing here asks a
  * server. The formats are Curator's and kazoo's; docs/engines/zookeeper.md shows them. */
 #ifndef HF_ENGINES_ZOOKEEPER_NAMES_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The nodes above what we make: asked for from the top, all at once. Those that are there say so,
  * or that we may not make them, and neither matters if what is below them can be made. */
 #include "zookeeper.h"

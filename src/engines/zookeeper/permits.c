@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What a claim for permits keeps: where they are, and which are its own. */
 #include "semaphore.h"
 

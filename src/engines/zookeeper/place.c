@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Places: what a claim has in its queue at the store, and the end of a lease of its own. */
 #include "semaphore.h"
 

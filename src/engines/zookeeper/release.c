@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Giving back: the node goes, and until that is known, nothing is. */
 #include "semaphore.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Semaphores, in the layout of Curator's InterProcessSemaphoreV2. The queue at PATH/locks is a
  * mutex'; who is its head takes leases at PATH/leases, one a permit, and gives the place up:
  *

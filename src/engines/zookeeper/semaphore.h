@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Semaphores: what a claim for permits has beside its place in a queue. */
 #ifndef HF_ENGINES_ZOOKEEPER_SEMAPHORE_H
 #define HF_ENGINES_ZOOKEEPER_SEMAPHORE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Sessions: what our nodes live on. A session's lease is half as long as the session, and is
  * counted from what most servers have agreed to: one may answer us that is itself cut off from the
  * others, while these let the session run out. A session whose lease was lost is ended by us, if

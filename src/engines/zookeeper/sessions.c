@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Several sessions of one client. A claim goes to the first one that has room for it, and stays
  * there for as long as anything of it can be at the servers; what is nobody's goes to the first
  * session of all. Further ones end when nothing has rested on them for a while. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The engine that the core knows. The paths of what lives on one session are few enough for the
  * servers to read its end back, so a client has a second session when the first one is full, and so
  * on: each is a `struct zookeeper`, with a connection of its own, and knows nothing of the others.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Surveys: one list, then what each node of it says, all at once. A node that goes meanwhile is not
  * in the picture. */
 #include "survey.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A survey of one path: its queue as it was at one moment, and what each node in it says. */
 #ifndef HF_ENGINES_ZOOKEEPER_SURVEY_H
 #define HF_ENGINES_ZOOKEEPER_SURVEY_H

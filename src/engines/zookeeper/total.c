@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* How many permits a semaphore has: the data of its node for leases, which stays as long as the
  * semaphore does. */
 #include "semaphore.h"

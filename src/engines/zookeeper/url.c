@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What a URL of ZooKeeper says: zk://[user:password@]host[:port][,host[:port]...][/path]
  * [?timeout=MS][&names=curator|kazoo][&parents=container|persistent][&auth=digest], or zks: for the
  * same with TLS. */

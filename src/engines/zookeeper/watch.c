@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Watches: each waiting place watches the node in front of it, and what is held for longer than a
  * moment watches its own, which somebody may break. A watch works once, at one server; after a
  * reconnect the next server is told of all of them, in pieces that it takes. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The engine `zk:`: opening, closing, and its table. */
 #include "sessions.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The engine `zk:` from the inside: one connection at a time, the session that lives on it, and the
  * places of our claims in their queues. Everything here runs on the loop. */
 #ifndef HF_ENGINES_ZOOKEEPER_H

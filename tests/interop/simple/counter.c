@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Counts in a file that nothing protects but a lock: counter URL NAME FILE ROUNDS. */
 #include <holdfast.h>
 

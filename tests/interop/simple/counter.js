@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 // Counts with node-redlock: counter.js PORT[,PORT...] NAME FILE ROUNDS; with 0 rounds, is it free? 0
 // or 75. With "hold" for them, takes the lock, says so, and gives it back when a line comes.
 'use strict';

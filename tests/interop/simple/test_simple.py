@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """format=simple and a quorum beside redis-py, node-redlock and redsync: each respects the others.
 
 usage: test_simple.py PEERS_DIRECTORY HOLDFAST COUNTER

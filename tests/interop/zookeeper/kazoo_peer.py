@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The side of kazoo in tests of sharing: a line an order, each done by the thread that it names.
 
     THREAD VERB ARGUMENT...        is answered by        THREAD ANSWER

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A ZooKeeper server of a test's own, and a look at what is in it that trusts no library."""
 
 import os

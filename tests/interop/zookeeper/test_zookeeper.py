@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Sharing locks with Curator and kazoo: each scene is played twice, with the sides exchanged.
 
 usage: test_zookeeper.py curator VERSION PEER DIRECTORY

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Acquiring: asking, waiting for a change, asking again; and leaving no trace of what failed. */
 #include "session.h"
 

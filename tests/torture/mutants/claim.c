@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* How long the owner of a claim may believe in it. */
 #include "session.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* torture-mutants: tries every mutant, and the one that is right, and prints who was caught by
  * what.
  */

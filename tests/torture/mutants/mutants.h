@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A lock client that is right, and the ways in which it can be wrong. */
 #ifndef TESTS_TORTURE_MUTANTS_MUTANTS_H
 #define TESTS_TORTURE_MUTANTS_MUTANTS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Runs a mutant against the driver, and ends the run as soon as the checker has seen enough. */
 #include "runner.h"
 

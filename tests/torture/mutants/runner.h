@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* One trial: runs of a mutant, until the rule that is to catch it does. */
 #ifndef TESTS_TORTURE_MUTANTS_RUNNER_H
 #define TESTS_TORTURE_MUTANTS_RUNNER_H

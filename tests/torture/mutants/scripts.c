@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The store's scripts: what a lease store decides in one piece. */
 #include "mutants.h"
 #include "store.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The store's scripts as commands of a real Redis server, as far as a mutex needs them. What a lock
  * of a beginner does is done literally: DEL, GET and then DEL, INCR beside the grant. */
 #include "server.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A real Redis server in the place of the store in memory. */
 #ifndef TESTS_TORTURE_MUTANTS_SERVER_H
 #define TESTS_TORTURE_MUTANTS_SERVER_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the files of the subject share: a client's session, its claims, and asking the store. */
 #ifndef TESTS_TORTURE_MUTANTS_SESSION_H
 #define TESTS_TORTURE_MUTANTS_SESSION_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The store's memory: names, two versions of each value, a lock that dead processes do not keep,
  * and waiting for changes. */
 #include "store.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A lease store in memory that processes share: names, who holds them and until when, who waits.
  *
  * It is changed by scripts only. A script is atomic, as one that runs inside a store on the network

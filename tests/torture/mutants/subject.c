@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The subject: a careful client of a lease store, with the mistakes of the mutants where they would
  * be made. */
 #include "server.h"

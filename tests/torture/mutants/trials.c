@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The table of the mutants: what is wrong, which rule must say so, and what brings it out. */
 #include "mutants.h"
 

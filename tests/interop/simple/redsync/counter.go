@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Counts with redsync: counter PORT NAME FILE ROUNDS; with 0 rounds, is it free? 0 or 75.
 package main
 
