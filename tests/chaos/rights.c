@@ -7,11 +7,11 @@
 #define SNAPSHOT_SIZE 8000
 
 const char *const commands[COMMANDS] = {
-    "decrby",  "del",    "exists",        "get",   "hdel",    "hexists",   "hget",
-    "hgetall", "hkeys",  "hlen",          "hscan", "hset",    "incrby",    "lindex",
-    "lpop",    "lrange", "lrem",          "mget",  "pexpire", "pexpireat", "pttl",
-    "rename",  "rpush",  "set",           "time",  "type",    "zadd",      "zcard",
-    "zpopmin", "zrange", "zrangebyscore", "zrem",  "zscore",
+    "decrby",  "del",     "exists", "get",           "hdel",    "hexists", "hget",
+    "hgetall", "hkeys",   "hlen",   "hscan",         "hset",    "incrby",  "lindex",
+    "lpop",    "lrange",  "lrem",   "mget",          "persist", "pexpire", "pexpireat",
+    "pttl",    "rename",  "rpush",  "set",           "time",    "type",    "zadd",
+    "zcard",   "zpopmin", "zrange", "zrangebyscore", "zrem",    "zscore",
 };
 
 /* Who has it is somebody else's client of ours. */

@@ -7,7 +7,7 @@
 #include "server.h"
 
 /* What our scripts call. */
-#define COMMANDS 33
+#define COMMANDS 34
 extern const char *const commands[COMMANDS];
 
 struct kind {

@@ -271,3 +271,58 @@ TEST(a_java_client_that_listens_keeps_its_place)
     child_kill(&java);
     end(scene);
 }
+
+#define QUEUE_LIFE "return redis.call('pttl', 'redisson_lock_queue:{one}')"
+#define TIMES_LIFE "return redis.call('pttl', 'redisson_lock_timeout:{one}')"
+
+static void wait_in_line(struct scene *scene, struct contender *contender, int place)
+{
+    child_say(&contender->child, "lock");
+    EVENTUALLY(ask(scene, "return redis.call('llen', 'redisson_lock_queue:{one}')") == place,
+               SOON_MS);
+}
+
+/* What a killed process of ours leaves is gone by itself after a while. */
+TEST(a_fair_queue_of_our_clients_alone_has_an_end)
+{
+    struct scene *scene = begin(HF_FAIR);
+
+    take_it(&scene->contenders[0]);
+    wait_in_line(scene, &scene->contenders[1], 1);
+    wait_in_line(scene, &scene->contenders[2], 2);
+    child_kill(&scene->contenders[1].child);
+    child_kill(&scene->contenders[2].child);
+    CHECK(ask(scene, QUEUE_LIFE) > 100000 && ask(scene, QUEUE_LIFE) <= 300000);
+    CHECK(ask(scene, TIMES_LIFE) > 100000 && ask(scene, TIMES_LIFE) <= 300000);
+    CHECK_INT(ask(scene, "local key = 'redisson_lock_' return redis.call('pttl', key .. "
+                         "'queue:{one}') - redis.call('pttl', key .. 'timeout:{one}')"),
+              0);
+    let_go(&scene->contenders[0]);
+    leave(&scene->contenders[0]);
+    server_kill(&scene->server);
+}
+
+/* Redisson never drops a place without a time, and knows of no end. */
+TEST(a_fair_queue_with_a_java_client_has_no_end)
+{
+    struct scene *scene = begin(HF_FAIR);
+    struct contender *holder = &scene->contenders[0], *second = &scene->contenders[1];
+
+    take_it(holder);
+    wait_in_line(scene, second, 1);
+    CHECK(ask(scene, QUEUE_LIFE) > 0);
+    CHECK_INT(ask(scene, JAVA_QUEUES("300")), 1);
+    /* As soon as ours asks again. */
+    EVENTUALLY(ask(scene, QUEUE_LIFE) == -1 && ask(scene, TIMES_LIFE) == -1, SOON_MS);
+    /* Another one of ours has just left the line when this one comes. */
+    CHECK(ask(scene, "redis.call('pexpire', 'redisson_lock_queue:{one}', 60000) "
+                     "return redis.call('pexpire', 'redisson_lock_timeout:{one}', 60000)") == 1);
+    let_go(holder);
+    EVENTUALLY(second->state->holds, SOON_MS);
+    CHECK_INT(ask(scene, QUEUE_LIFE), -1);
+    CHECK_INT(ask(scene, TIMES_LIFE), -1);
+    let_go(second);
+    CHECK(ask(scene, "return redis.call('del', 'redisson_lock_queue:{one}', "
+                     "'redisson_lock_timeout:{one}')") == 2);
+    end(scene);
+}

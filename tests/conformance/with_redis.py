@@ -31,9 +31,9 @@ PATIENCE = 20 * int(os.environ.get("HOLDFAST_TEST_SLOW", "1"))
 ACL_RULES = ("on >not-a-secret ~* resetchannels &redisson_* &holdfast:* -@all "
              "+eval +evalsha +subscribe +unsubscribe +ping +client +scan +select "
              "+type +hlen +hexists +hget +hgetall +hscan +hset +hdel +hkeys +del +exists +get +set "
-             "+incrby +decrby +pttl +pexpire +pexpireat +rename +zadd +zrem +zcard +zrange "
-             "+zrangebyscore +zscore +zpopmin +lindex +lpop +lrange +lrem +rpush +publish +pubsub "
-             "+time +mget")
+             "+incrby +decrby +pttl +pexpire +pexpireat +persist +rename +zadd +zrem +zcard "
+             "+zrange +zrangebyscore +zscore +zpopmin +lindex +lpop +lrange +lrem +rpush +publish "
+             "+pubsub +time +mget")
 # No test here has a server that is silent, but machines are slow: looking at ten thousand readers
 # has taken more than the three seconds that are the default.
 PATIENT = "timeout=60000"

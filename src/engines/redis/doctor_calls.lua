@@ -34,6 +34,7 @@ local others = {
     {'lpop', none},
     {'lrange', none, 0, 0},
     {'lrem', none, 0, 'x'},
+    {'persist', none},
     {'publish', none, ''},
     {'spublish', none, ''},
     {'pubsub', 'shardnumsub'},

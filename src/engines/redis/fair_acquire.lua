@@ -62,6 +62,7 @@ if ours or not held and (not first or first == me) then
     if ARGV[4] == '2' then
         redis.call('zrem', times, me)
         redis.call('lrem', queue, 0, me)
+        keep_for_others(queue, times)
     end
     return {1, token}
 end
@@ -74,10 +75,12 @@ if ARGV[4] ~= '0' then
     end
     if not waiting[place] then
         redis.call('rpush', queue, me)
+        waiting[place] = me
     end
     local ends = now_ms() + ARGV[5] + others_before * ARGV[6]
     redis.call('zadd', times, ends, me)
     keep_distance(waiting, place, ends)
+    set_queue_end(queue, times, waiting)
     others = others or others_before > 0
 end
 local left = held and redis.call('pttl', lock) or redis.call('zscore', times, first) - now_ms()

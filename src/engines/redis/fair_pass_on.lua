@@ -24,6 +24,29 @@ local function drop_the_dead(queue, times)
     end
 end
 
+-- Ends both keys at the same moment: a client of Redisson never drops a place without a time. Those
+-- clients know nothing of an end. So there is none while one of them is in line.
+local function set_queue_end(queue, times, waiting)
+    for _, field in ipairs(waiting) do
+        if not is_ours(field) then
+            redis.pcall('persist', queue)
+            redis.pcall('persist', times)
+            return
+        end
+    end
+    local queue_end = string.format('%.0f', now_ms() + 'REDIS_FAIR_QUEUE_MS')
+    redis.pcall('pexpireat', times, queue_end)
+    redis.pcall('pexpireat', queue, queue_end)
+end
+
+-- Those of ours that are left in line set the end themselves when they ask.
+local function keep_for_others(queue, times)
+    local first = redis.call('lindex', queue, 0)
+    if first and not is_ours(first) then
+        set_queue_end(queue, times, {first})
+    end
+end
+
 -- Somebody else's client was told that it is its turn, and nobody heard it. If it has just begun to
 -- wait, or listens elsewhere, it still comes at once, as the lock is free; if it is dead, it is not
 -- waited for as long as it was going to wait itself.
@@ -44,6 +67,7 @@ local function pass_on_fairly(lock, queue, times, channel, last, asker, token_ms
             return
         end
         if not is_ours(first) then
+            keep_for_others(queue, times)
             local heard = redis.pcall('spublish', channel .. ':' .. first, '0')
             if heard == 0 or type(heard) == 'table' then
                 expect_soon(times, first)
@@ -53,6 +77,7 @@ local function pass_on_fairly(lock, queue, times, channel, last, asker, token_ms
         redis.call('lpop', queue)
         redis.call('zrem', times, first)
         if grant(lock, last, first, token_ms, grant_ms) then
+            keep_for_others(queue, times)
             return
         end
     end

@@ -10,6 +10,7 @@ local held = redis.pcall('hdel', lock, ARGV[1])
 if held ~= 1 then
     redis.call('zrem', times, ARGV[1])
     redis.call('lrem', queue, 0, ARGV[1])
+    keep_for_others(queue, times)
 end
 if redis.call('exists', lock) == 0 then
     pass_on_fairly(lock, queue, times, ARGV[4], last, '', ARGV[2], ARGV[3])

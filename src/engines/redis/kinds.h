@@ -27,6 +27,10 @@
  * brings the end of all other places nearer, by its own fairLockWaitTimeout: five minutes. */
 #define REDIS_FAIR_PLACE_MS INT64_C(10000)
 #define REDIS_FAIR_OTHERS_MS INT64_C(300000)
+/* A fair queue that only our clients stand in ends when none of them has asked for so long. It is
+ * longer than any of their places, and longer than a client of Redisson that comes behind them
+ * sleeps before it looks again. */
+#define REDIS_FAIR_QUEUE_MS INT64_C(300000)
 /* The server does nothing else while it gives out so many. */
 #define REDIS_PERMITS_MOST 10000u
 /* uuid:number */
