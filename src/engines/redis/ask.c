@@ -93,7 +93,8 @@ static int never(const redisReply *reply)
  * alone is a grant. */
 static const redisReply *token_in(const struct question *question, const redisReply *reply)
 {
-    if (question->many && reply && reply->type == REDIS_REPLY_INTEGER)
+    if (question->many && reply &&
+        (reply->type == REDIS_REPLY_INTEGER || reply->type == REDIS_REPLY_STRING))
         return reply;
     bool granted = hf__reply_is_array(reply, 2) && hf__reply_number(reply->element[0]) == 1;
     return granted ? reply->element[1] : NULL;

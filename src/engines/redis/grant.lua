@@ -14,7 +14,8 @@ end
 -- it makes it longer, and who has just died does not keep the lock.
 local function grant(lock, last, field, token_ms, grant_ms)
     local token = next_token(last, token_ms, field)
-    if not tell(field, string.format('%.0f ', token) .. grant_ms) then
+    local digits = type(token) == 'string' and token or string.format('%.0f', token)
+    if not tell(field, digits .. ' ' .. grant_ms) then
         return false
     end
     redis.call('hset', lock, field, '1')

@@ -16,6 +16,8 @@
 #define REDIS_GRANT_MS INT64_C(4000)
 /* Who has held it for less than this may pass on the token after its own: mutex_release.lua. */
 #define REDIS_COUNT_ON_MS 1000
+/* Lua counts exactly below this. */
+#define REDIS_TOKEN_EXACT (UINT64_C(1) << 53)
 /* A queue that nobody looks at any more may be forgotten. */
 #define REDIS_QUEUE_MS INT64_C(60000)
 /* Java deletes a latch at zero, and knows nothing of the mark beside it. So the mark ends when our

@@ -103,7 +103,7 @@ static bool may_count_on(const struct redis *redis, const struct hf_op *op)
 {
     int64_t granted_at_ms = (int64_t)(op->engine_word[1] >> REDIS_GRANTED_SHIFT);
     return !redis->settings.unfenced && !(op->engine_word[1] & REDIS_UNSURE) && op->token > 0 &&
-           granted_at_ms > 0 &&
+           op->token < REDIS_TOKEN_EXACT && granted_at_ms > 0 &&
            hf__loop_now(redis->base.host->loop) - granted_at_ms < REDIS_COUNT_ON_MS;
 }
 

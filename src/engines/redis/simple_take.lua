@@ -1,7 +1,38 @@
 -- SPDX-License-Identifier: Apache-2.0
 -- Part of other scripts.
 -- include wants_token.lua
+-- include exact.lua
 -- include simple_kind.lua
+
+-- Both as digits.
+local function larger(one, other)
+    if #one ~= #other then
+        return #one > #other and one or other
+    end
+    return one > other and one or other
+end
+
+-- The digits of the token that a grant has. What is held already keeps its own.
+local function next_number(last, token, holder, least)
+    local number = exact(token or '0')
+    if type(number) == 'string' then
+        if not holder then
+            redis.call('incrby', last, 1)
+            token = redis.call('get', last)
+        end
+        return larger(token, least or '0')
+    end
+    number = math.max(number, 0)
+    if not (holder and token) then
+        number = number + 1
+        -- Clocks differ, so several servers go on by their tokens alone, and those are soon the same.
+        if not (token and least) then
+            local now = redis.call('time')
+            number = math.max(number, now[1] * 1000000 + now[2])
+        end
+    end
+    return larger(string.format('%.0f', number), least or '0')
+end
 
 -- Takes a lock of the plain kind, a text under a name that expires (SET NX PX), for one owner. Asking
 -- twice is asking once, and never makes the lease shorter. `least` is for one server of several: the least that the token may be.
@@ -20,19 +51,7 @@ local function take(lock, last, owner, lease_ms, token_ms, least)
         return {0, redis.call('pttl', lock)}
     end
     local token = redis.call('get', last)
-    local number, clock = tonumber(token or '0'), 0
-    if not number then
-        error('WRONGTYPE its last token is no number', 0)
-    end
-    if not (holder and token) then
-        -- Clocks differ, so several servers go on by their tokens alone, and those are soon the same.
-        if not (token and least) then
-            local now = redis.call('time')
-            clock = now[1] * 1000000 + now[2]
-        end
-        number = math.max(number + 1, clock)
-    end
-    number = string.format('%.0f', math.max(number, tonumber(least or '0')))
+    local number = next_number(last, token, holder, least)
     if number ~= token and (token or wants_token(owner)) then
         redis.call('set', last, number, 'px', token_ms)
     end

@@ -3,6 +3,7 @@
 -- that it goes on rising when the last one is forgotten. The clock is read once, when somebody needs
 -- it: it stands still while a script runs.
 -- include wants_token.lua
+-- include exact.lua
 local clock
 
 local function microseconds(time)
@@ -23,10 +24,19 @@ local function counted_on(key, last, now, quarter)
         redis.call('incrby', key, string.format('%d', now - last))
 end
 
--- Or false: there is none.
+-- A number or its digits, as exact.lua says; or false: there is none.
 local function last_token(key)
     local last = redis.call('get', key)
-    return last and (tonumber(last) or error('WRONGTYPE its last token is no number', 0))
+    return last and exact(last)
+end
+
+-- A foreign value, ahead of the clock for good.
+local function count_on_large(key, token_ms)
+    if redis.call('pttl', key) >= 0 then
+        redis.call('pexpire', key, token_ms)
+    end
+    redis.call('incrby', key, 1)
+    return redis.call('get', key)
 end
 
 -- For who wants none no key is made, and the number only tells one grant from the next. A key that is
@@ -40,6 +50,8 @@ local function next_token(key, token_ms, field)
             redis.call('set', key, string.format('%.0f', number), 'px', token_ms)
         end
         return number
+    elseif type(last) == 'string' then
+        return count_on_large(key, token_ms)
     end
     local behind = last >= number
     -- Its life begins anew four times a life, and at each grant as long as the clock is behind. A
