@@ -236,7 +236,7 @@ static void give_back_beside(const char *nonsense, bool ours_waits, bool is_last
     if (is_last)
         CHECK_CODE(hf_unlock(scene.told[1].hold), HF_OK);
     else
-        CHECK_CODE(hf_unlock(scene.told[0].hold), HF_EKIND);
+        CHECK_CODE(hf_unlock(scene.told[0].hold), HF_LOST);
     if (ours_waits)
         CHECK(hear_grant(fd) > 0);
     for (int i = 0; !ours_waits && i < 7; i++)

@@ -137,7 +137,8 @@ static void extend_answered(struct connection *connection, struct question *ques
     if (!reply || reply->type != REDIS_REPLY_INTEGER)
         code = hf__question_failed(connection, question, reply, question->change->name,
                                    &question->change->error, &definite);
-    else if (reply->integer == 0)
+    /* The name has been overwritten with something else. */
+    if (code == HF_EKIND || (code == HF_OK && reply->integer == 0))
         code = HF_LOST;
     finish(connection, question, code);
 }

@@ -3,8 +3,9 @@
 -- free.
 -- KEYS: the lock, its token, the queue, the times. ARGV: the owner's field, the token's time to
 -- live, the lease in ms of who is given it, the channel.
--- Answers 1, or 0: it was not this owner's; or an error, if the lock is something else by now.
+-- Answers 1, or 0: it was not this owner's; or -1, if the name has been overwritten.
 -- include fair_pass_on.lua
+-- include overwritten.lua
 local lock, last, queue, times = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local held = redis.pcall('hdel', lock, ARGV[1])
 if held ~= 1 then
@@ -15,4 +16,4 @@ end
 if redis.call('exists', lock) == 0 then
     pass_on_fairly(lock, queue, times, ARGV[4], last, '', ARGV[2], ARGV[3])
 end
-return held
+return lost_or(held)

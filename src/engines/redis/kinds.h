@@ -47,7 +47,9 @@
  *             (inbox.c), the refusal has a third element, 1 if others than our clients may let go
  *             of it, or 0
  *   release   1, or 2: and somebody who waited holds it now, or 0: it was not this owner's (any
- * more) extend    1 or 0 renew     how many leases it was asked to renew, and then the numbers,
+ *             more), or -1: the name has been overwritten
+ *   extend    1 or 0
+ *   renew     how many leases it was asked to renew, and then the numbers,
  * from 1, of those that are not their owner's (any more), and, below 0, of those that the server
  * refuses to renew; if there are such, then why. KEYS are the locks' names, and then what `pair`
  *             adds for each of them; ARGV the lease in ms of all, and then what `renewal` adds */

@@ -4,7 +4,7 @@
 -- KEYS: the lock, its channel, its token, the queue of our clients that wait. ARGV: the owner's field;
 -- the token that follows its own, or 0, where the clock is to say the next one.
 -- Answers 1, or 2: and gave it to who waited, or 0: it was not this owner's, whatever has become of it
--- now; or an error, if the lock is something else by now.
+-- now; or -1, if the name has been overwritten with something else.
 
 -- What happens nearly always stands before everything else: what is only defined costs time, too.
 -- Nor are the names of strings' functions looked up, which would cost as much as some calls.
@@ -15,7 +15,8 @@ if held ~= 1 then
     -- Where many were given back at once, the look at who waits may never have come. Who may not look
     -- has given it back all the same.
     if held ~= 0 or try('exists', KEYS[1]) ~= 0 then
-        return held
+-- include overwritten.lua
+        return lost_or(held)
     end
 end
 local first = call('zrange', KEYS[4], '0', '0')[1]

@@ -23,13 +23,16 @@ local function tell_free(free)
     end
 end
 
--- What is nobody's any more is free, unless the semaphore is gone. Where it may not be counted, it is
+-- What is nobody's any more is free, unless the semaphore is gone, or the name has been overwritten. Where it may not be counted, it is
 -- left to who may, as something that has run out.
 local function set_free(ids)
     local counts = #ids > 0 and redis.pcall('exists', lock) ~= 0
     local free = counts and redis.pcall('incrby', lock, #ids) or 0
     if type(free) == 'number' then
         tell_free(free)
+        return
+    elseif string.find(free.err, 'WRONGTYPE', 1, true) or
+        string.find(free.err, 'not an integer', 1, true) then
         return
     end
     for _, id in ipairs(ids) do

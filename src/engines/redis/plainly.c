@@ -19,11 +19,14 @@
 static void field_answered(struct connection *connection, struct question *part,
                            const redisReply *reply)
 {
+    const redisReply overwritten = { .type = REDIS_REPLY_INTEGER, .integer = REDIS_OVERWRITTEN };
     struct question *whole = part->whole;
     part->whole = NULL;
     part->answered = hf__release_answered;
     if (reply && reply->type == REDIS_REPLY_INTEGER && reply->integer == 1)
         hf__list_append(&whole->parts, &part->link);
+    else if (hf__reply_says(reply, "WRONGTYPE"))
+        hf__release_answered(connection, part, &overwritten);
     else
         hf__release_answered(connection, part, reply);
 }

@@ -26,6 +26,8 @@
 #define REDIS_HANDED_ON 16u
 /* What such a release answers. */
 #define REDIS_HAS_HANDED_ON 2
+/* The same: the name has something else in it, so the hold is lost. */
+#define REDIS_OVERWRITTEN (-1)
 
 /* When that was, by our clock and by the server's. */
 struct handed_on {

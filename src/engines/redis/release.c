@@ -20,9 +20,10 @@ void hf__release_answered(struct connection *connection, struct question *questi
         return;
     }
     if (reply && reply->type == REDIS_REPLY_INTEGER) {
-        /* Unless an earlier question of the same kind may have done it. */
-        op->lost = reply->integer == 0 && (op->engine_word[1] & REDIS_HOLDS) &&
-                   !(op->engine_word[1] & REDIS_UNSURE);
+        /* An earlier question of the same kind may have done it, but has overwritten nothing. */
+        bool gone = reply->integer == 0 && !(op->engine_word[1] & REDIS_UNSURE);
+        bool overwritten = reply->integer == REDIS_OVERWRITTEN;
+        op->lost = (gone || overwritten) && (op->engine_word[1] & REDIS_HOLDS);
         hf__redis_settle(connection->redis, op);
         hf__place_note(connection->redis, op, reply->integer == REDIS_HAS_HANDED_ON);
         hf__redis_finish(connection->redis, question, HF_GONE);

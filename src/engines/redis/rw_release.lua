@@ -4,7 +4,8 @@
 -- include rw.lua
 -- Gives a read or write hold back, and a place in line; or makes a write hold a read hold, with the
 -- lease that it has. Whoever may go on then is told: a message as Java's clients expect it.
--- ARGV: the owner's field, "read" if that is what stays. Answers 1, or 0: it was not this owner's.
+-- ARGV: the owner's field, "read" if that is what stays. Answers 1, or 0: it was not this owner's;
+-- or -1, if the name has been overwritten.
 local field, keep = ARGV[1], ARGV[2]
 local writer = field .. ':write'
 
@@ -55,8 +56,9 @@ end
 local waited = leave_line('read 0 ' .. field)
 waited = leave_line('write 0 ' .. field) or waited
 local released = 0
-if redis.call('type', lock).ok ~= 'hash' then
-    released = 0
+local is = redis.call('type', lock).ok
+if is ~= 'hash' then
+    released = is == 'none' and 0 or -1
 elseif redis.call('hexists', lock, writer) == 1 then
     released = writer_leaves()
 elseif keep == 'read' then

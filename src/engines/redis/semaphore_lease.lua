@@ -3,7 +3,16 @@
 local time = redis.call('time')
 local now_ms = time[1] * 1000 + math.floor(time[2] / 1000)
 
+-- What has another type than a number is an error.
+local function is_overwritten(lock)
+    local free = redis.call('get', lock)
+    return free and not tonumber(free)
+end
+
 local function renew(lock, prefix, wanted, lease, longer)
+    if is_overwritten(lock) then
+        return 0
+    end
     local base = string.find(lock, '{', 1, true) and lock or '{' .. lock .. '}'
     local permits = base .. ':timeout'
     for number = 0, wanted - 1 do
