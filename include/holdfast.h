@@ -60,10 +60,8 @@ extern "C" {
 /* Wait without a limit. */
 #define HF_FOREVER ((int64_t)-1)
 
-/* How long a call that has no limit of its own waits for a store that does not answer: hf_unlock
- * and hf_downgrade, everything that is done with wait_ms 0, the one-shot verbs of sections 5, 7
- * and 8, and hf_close for all that it gives back together. */
-#define HF_PATIENCE_MS 5000
+/* The default of a client's request_timeout_ms. */
+#define HF_REQUEST_TIMEOUT_MS 5000
 
 /* The longest lock name, in bytes. A name is any bytes but NUL, at least one. */
 #define HF_NAME_MAX 1024
@@ -193,6 +191,11 @@ typedef struct hf_client_options {
     bool existing_only;    /* where the store is missing, do not make one: HF_UNREACHABLE instead */
     hf_point_cb *on_point; /* NULL: none, which costs nothing */
     void *point_arg;
+    /* How long a call without a wait_ms of its own waits for a store that does not answer:
+     * hf_unlock and hf_downgrade, everything with wait_ms 0, the one-shot verbs of sections 5, 7
+     * and 8, and hf_close for all that it gives back together. 0: HF_REQUEST_TIMEOUT_MS. At least
+     * 10, else HF_EINVAL. What was asked by then is given back, or repeated, afterwards. */
+    int64_t request_timeout_ms;
 } hf_client_options;
 
 /* The defaults, in C from C99 on and in C++ from C++11 on:
@@ -228,9 +231,9 @@ HF_API HF_LOOK int hf_open(hf_client **ret, const char *url, const hf_client_opt
 /* Gives every hold back, ends every request with HF_ECLOSED (their callbacks run before hf_close
  * returns), and frees the client with all its holds. Threads that still block in a call on this
  * client come back with HF_ECLOSED first. No new call may begin once hf_close has begun. What a
- * silent store does not confirm within HF_PATIENCE_MS is left to it, be it held or just asked for,
- * and ends with its lease or session; a store that is known to be silent (HF_EVENT_STORE_DOWN) has
- * a second. In a forked child it frees memory only. Not from a callback. NULL is fine. */
+ * silent store does not confirm within request_timeout_ms is left to it, be it held or just asked
+ * for, and ends with its lease or session; a store that is known to be silent (HF_EVENT_STORE_DOWN)
+ * has a second. In a forked child it frees memory only. Not from a callback. NULL is fine. */
 HF_API void hf_close(hf_client *client);
 
 /* What the engine behind a client can do: an OR of these. */
@@ -306,13 +309,19 @@ typedef struct hf_lock_options {
                                process lives. > 0: ends by itself after so long; at least 10, else
                                HF_EINVAL */
     uint64_t owner;         /* 0: the calling thread (hf_lock), or the request itself, shared with
-                               nobody (hf_lock_async). Else a number of your choice below
-                               2^62: a task, a fibre */
+                               nobody (hf_lock_async). HF_OWNER_NEW: an owner that nothing else is.
+                               Else a number of your choice below 2^62: a task, a fibre. Numbers
+                               count within one client: another client's 7 is another owner */
     const char *owner_text; /* shown by hf_inspect where the store keeps it (Redis: the client's
                                alone); NULL: the client's */
     hf_lost_cb *on_lost;    /* NULL: none */
     void *lost_arg;
+    bool no_reentry; /* where this owner holds the name already: HF_EDEADLK, not a second hold */
 } hf_lock_options;
+
+/* For `owner`: the call is an owner of its own. It never re-enters, and nothing re-enters its hold.
+ */
+#define HF_OWNER_NEW UINT64_MAX
 
 /* As HF_CLIENT_OPTIONS_INIT and HF_CLIENT_OPTIONS. */
 #ifdef __cplusplus
@@ -343,21 +352,29 @@ static inline hf_lock_options hf_lock_options_init(void)
  * under a nested hold that was to be held until it is given back. Permits are never re-entered:
  * each call takes its own.
  *
+ *   +-- Warning: an owner is a thread by default ------------------------------------------------+
+ *   | Where one thread serves several tasks (a thread pool, coroutines, asyncio, an event loop), |
+ *   | the second task re-enters the first one's lock: both are answered HF_OK, with one token,   |
+ *   | and nothing excludes them. There, use HF_OWNER_NEW, or a number for each task. no_reentry  |
+ *   | answers HF_EDEADLK instead, and so finds such a mistake.                                   |
+ *   +--------------------------------------------------------------------------------------------+
+ *
  * HF_OK: *ret is yours, to be given to hf_unlock or hf_unlock_nowait (NULL for HF_COUNTER and
  *        HF_LATCH, where `ret` may be NULL too).
  * HF_BUSY, HF_UNREACHABLE, HF_DENIED, HF_E...: *ret is NULL, and nothing of yours is or will be
  * left at the store: no queue entry, no late grant (unless you close the client, or exit, before
- * the store answers: then for up to a lease). The answer comes when wait_ms is over (with 0
- * after HF_PATIENCE_MS at most), also from a store that hangs: HF_UNREACHABLE, if it was silent
- * throughout the last second of the wait (behind another thread of this client that wants the same
- * name: as far as that one has noticed). Cleaning up goes on behind your back, until hf_close. */
+ * the store answers: then for up to a lease). The answer comes when wait_ms is over, also from a
+ * store that hangs: HF_UNREACHABLE, if it was silent throughout the last second of the wait (behind
+ * another thread of this client that wants the same name: as far as that one has noticed). With
+ * wait_ms 0 there is one attempt, which may take up to request_timeout_ms. Cleaning up goes on
+ * behind your back, until hf_close. */
 HF_API HF_LOOK int hf_lock(hf_client *client, const char *name, int64_t wait_ms,
                            const hf_lock_options *options, hf_hold **ret);
 
 /* Gives the hold back and frees it, whatever the answer; waits for the store's answer.
  * HF_OK: given back. HF_LOST: it had been lost before; where hf_held was false, a store that does
  * not answer has half a second, and is cleaned up behind your back. HF_UNREACHABLE: no answer
- * within HF_PATIENCE_MS, or before its lease was over; it ends with that at the latest, and the
+ * within request_timeout_ms, or before its lease was over; it ends with that at the latest, and the
  * library keeps trying until then. NULL is fine. */
 HF_API int hf_unlock(hf_hold *hold);
 
@@ -537,7 +554,8 @@ typedef bool hf_entry_cb(void *arg, const hf_entry *entry);
  * Without HF_CAP_INSPECT_ALL (Redis) that is only what this library took within 12 hours, has set,
  * or waits for: what others hold is shown when it is asked for by its name. A name is a consistent
  * picture of one moment; several names are several moments. It ends when the store has said nothing
- * for HF_PATIENCE_MS. Where it does not return HF_OK, what was shown until then may be a part. */
+ * for request_timeout_ms. Where it does not return HF_OK, what was shown until then may be a part.
+ */
 HF_API int hf_inspect(hf_client *client, const char *name, hf_entry_cb *visit, void *arg);
 
 /* Takes `name` away from the holder with this owner key, or from all holders if NULL. Their holds

@@ -96,6 +96,14 @@ static void admit_nested(struct hf_shard *shard, struct hf_claim *claim, const s
                          struct hf_entrance *entrance)
 {
     struct hf_answer *answer = &entrance->answer;
+    if (ask->no_reentry) {
+        hf__explain(&answer->error, HF_EDEADLK, 0,
+                    "\"%.200s\": this owner holds it already, and no_reentry is set; use another "
+                    "owner (HF_OWNER_NEW), or give the first hold back",
+                    claim->op.name);
+        refuse(entrance, HF_EDEADLK);
+        return;
+    }
     entrance->how = how_to_nest(claim, ask, &answer->error);
     entrance->claim = claim;
     if (entrance->how == HF_ADMIT_NO) {

@@ -10,6 +10,7 @@
 #include "core/owner.h"
 
 #include <inttypes.h>
+#include <stddef.h>
 #include <string.h>
 
 #define LEASE_MS_MIN 10
@@ -99,30 +100,42 @@ static int check_mode(const struct hf_client *client, hf_mode mode)
     return HF_OK;
 }
 
-static int read_options(struct hf_ask *ask, struct hf_client *client,
-                        const hf_lock_options *options)
+/* The caller's options may be of an older header, and so shorter. */
+static int copy_options(hf_lock_options *known, const hf_lock_options *options)
 {
-    if (options->size != sizeof *options)
+    if (options->size < offsetof(hf_lock_options, no_reentry) || options->size > sizeof *options)
         return hf__outcome_fail(HF_EINVAL,
                                 "the options' size is %zu; begin them with HF_LOCK_OPTIONS_INIT, "
                                 "of the header of this library's version",
                                 options->size);
-    if (options->owner > HF_OWNER_USER_MAX)
+    *known = (hf_lock_options)HF_LOCK_OPTIONS_INIT;
+    memcpy(known, options, options->size);
+    if (known->owner > HF_OWNER_USER_MAX && known->owner != HF_OWNER_NEW)
         return hf__outcome_fail(HF_EINVAL, "the owner number %" PRIu64 " is above 2^62 - 1",
-                                options->owner);
-    int code = check_mode(client, options->mode);
+                                known->owner);
+    return HF_OK;
+}
+
+static int read_options(struct hf_ask *ask, struct hf_client *client,
+                        const hf_lock_options *options)
+{
+    hf_lock_options known;
+    int code = copy_options(&known, options);
     if (code == HF_OK)
-        code = check_lease(options->lease_ms);
+        code = check_mode(client, known.mode);
+    if (code == HF_OK)
+        code = check_lease(known.lease_ms);
     if (code != HF_OK)
         return code;
-    ask->mode = options->mode;
-    ask->permits = options->permits ? options->permits : 1;
-    ask->limit = options->limit;
-    ask->lease_ms = hf__ask_lease(options->lease_ms);
-    ask->owner = options->owner;
-    ask->owner_text = options->owner_text;
-    ask->on_lost = options->on_lost;
-    ask->lost_arg = options->lost_arg;
+    ask->mode = known.mode;
+    ask->permits = known.permits ? known.permits : 1;
+    ask->limit = known.limit;
+    ask->lease_ms = hf__ask_lease(known.lease_ms);
+    ask->owner = known.owner == HF_OWNER_NEW ? hf__owner_request(client) : known.owner;
+    ask->owner_text = known.owner_text;
+    ask->on_lost = known.on_lost;
+    ask->lost_arg = known.lost_arg;
+    ask->no_reentry = known.no_reentry;
     return HF_OK;
 }
 

@@ -235,7 +235,7 @@ struct hf_client {
     /* How far the clock is ahead of one that stops in suspend, and when that was found out, by the
      * latter. */
     _Atomic int64_t suspended_ms, suspended_at_ms;
-    int64_t patience_ms; /* HF_PATIENCE_MS, but in simulations */
+    int64_t request_timeout_ms; /* of calls without a wait_ms of their own */
     hf_event_cb *on_event;
     void *event_arg;
     hf_point_cb *on_point;
@@ -267,6 +267,7 @@ struct hf_ask {
     void *lost_arg;
     bool here;   /* the calling thread is going to drive it */
     bool blocks; /* the calling thread waits for the answer */
+    bool no_reentry;
 };
 
 /* Says where we are, to those who test us; with no mutex held, since it may be long. */

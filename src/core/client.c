@@ -74,7 +74,10 @@ struct hf_client *hf__client_new(const hf_client_options *options)
     hf__link_init(&client->link);
     hf__link_init(&client->verbs);
     pthread_mutex_init(&client->silence_mutex, NULL);
-    client->patience_ms = HF_PATIENCE_MS;
+    client->request_timeout_ms = options && options->request_timeout_ms
+                                     ? hf__ask_lease(options->request_timeout_ms)
+                                     : HF_REQUEST_TIMEOUT_MS;
+    client->host.request_timeout_ms = client->request_timeout_ms;
     atomic_init(&client->suspended_at_ms, INT64_MIN / 2);
     client->on_event = options ? options->on_event : NULL;
     client->event_arg = options ? options->event_arg : NULL;
@@ -112,21 +115,29 @@ void hf__client_set_engine(struct hf_client *client, struct hf_engine *engine)
     client->here = engine->ops->attempt_here != NULL;
 }
 
-static int check_options(const hf_client_options *options)
+/* Copies the caller's options, which may be of an older header and so shorter. */
+static int read_options(hf_client_options *known, const hf_client_options *options)
 {
+    *known = (hf_client_options)HF_CLIENT_OPTIONS_INIT;
     if (!options)
         return HF_OK;
-    if (options->size != sizeof *options)
+    if (options->size < offsetof(hf_client_options, request_timeout_ms) ||
+        options->size > sizeof *options)
         return hf__outcome_fail(HF_EINVAL,
                                 "the options' size is %zu; begin them with HF_CLIENT_OPTIONS_INIT, "
                                 "of the header of this library's version",
                                 options->size);
-    if ((unsigned)options->driver > HF_DRIVE_MYSELF)
+    memcpy(known, options, options->size);
+    if ((unsigned)known->driver > HF_DRIVE_MYSELF)
         return hf__outcome_fail(HF_EINVAL, "driver %d is none; use an hf_driver",
-                                (int)options->driver);
-    if (options->lease_ms != 0 && options->lease_ms < 100)
+                                (int)known->driver);
+    if (known->lease_ms != 0 && known->lease_ms < 100)
         return hf__outcome_fail(HF_EINVAL, "lease_ms is %lld; use 0 (the default) or at least 100",
-                                (long long)options->lease_ms);
+                                (long long)known->lease_ms);
+    if (known->request_timeout_ms != 0 && known->request_timeout_ms < 10)
+        return hf__outcome_fail(HF_EINVAL,
+                                "request_timeout_ms is %lld; use 0 (the default) or at least 10",
+                                (long long)known->request_timeout_ms);
     return HF_OK;
 }
 
@@ -164,11 +175,11 @@ static int open_and_register(struct hf_client *client)
     return code;
 }
 
-static int open_parts(struct hf_client *client, const char *url, const hf_client_options *options)
+static int open_parts(struct hf_client *client, const char *url, hf_driver driver)
 {
     hf_error *error = hf__error_last();
     enum hf_drive_kind kind =
-        options && options->driver == HF_DRIVE_MYSELF ? HF_DRIVE_KIND_MYSELF : HF_DRIVE_KIND_THREAD;
+        driver == HF_DRIVE_MYSELF ? HF_DRIVE_KIND_MYSELF : HF_DRIVE_KIND_THREAD;
     int code = hf__url_parse(&client->url, url, error);
     if (code == HF_OK)
         code = hf__drive_open(client, kind, error);
@@ -185,17 +196,18 @@ int hf_open(hf_client **ret, const char *url, const hf_client_options *options)
     if (!ret)
         return hf__outcome_fail(HF_EINVAL, "ret is NULL: there is nowhere to put the client");
     *ret = NULL;
-    int code = check_options(options);
+    hf_client_options known;
+    int code = read_options(&known, options);
     if (code != HF_OK)
         return code;
     if (!url)
         url = secure_getenv("HOLDFAST_URL"); /* no caller of a set-uid program chooses its store */
     if (!url)
         url = "local:";
-    struct hf_client *client = hf__client_new(options);
+    struct hf_client *client = hf__client_new(&known);
     if (!client)
         return hf__outcome_fail(HF_ENOMEM, "out of memory for a client");
-    code = open_parts(client, url, options);
+    code = open_parts(client, url, known.driver);
     if (code == HF_OK)
         *ret = client;
     else

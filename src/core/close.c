@@ -108,7 +108,7 @@ static bool is_patience_over(const struct closing *closing, int64_t now_ms)
     int64_t since_ms = atomic_load(&client->silent_since_ms);
     if (since_ms < closing->began_ms)
         since_ms = closing->began_ms;
-    return now_ms >= hf__clock_add(closing->began_ms, client->patience_ms) ||
+    return now_ms >= hf__clock_add(closing->began_ms, client->request_timeout_ms) ||
            (atomic_load(&client->silent) && now_ms >= hf__clock_add(since_ms, SILENT_MS));
 }
 

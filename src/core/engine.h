@@ -167,8 +167,9 @@ struct hf_host {
     uint64_t id[2];         /* the client's 128 random bits */
     const char *owner_text; /* user@host:pid program, or the user's choice */
     const char *host_name;
-    int64_t lease_ms;   /* for claims without a lease of their own */
-    bool turns_rarely;  /* the loop may stand still for as long as the program likes */
+    int64_t lease_ms;           /* for claims without a lease of their own */
+    int64_t request_timeout_ms; /* no answer on the calling thread takes longer; 0: no limit */
+    bool turns_rarely;          /* the loop may stand still for as long as the program likes */
     bool existing_only; /* `open` makes no store where there is none: HF_UNREACHABLE, ENOENT */
     void *core;
 };

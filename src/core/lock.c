@@ -473,6 +473,6 @@ void hf__claim_begin(struct hf_claim *claim, const struct hf_ask *ask)
     claim->op.lease_ms = ask->lease_ms;
     /* A bare try waits for the store's answer, not for the lock. */
     claim->wait_until_ms = ask->wait_ms == 0
-                               ? hf__clock_add(ask->now_ms, claim->client->patience_ms)
+                               ? hf__clock_add(ask->now_ms, claim->client->request_timeout_ms)
                                : ask->wait_until_ms;
 }

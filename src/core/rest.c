@@ -35,8 +35,8 @@ static int64_t patience_of(const struct hf_claim *claim, const struct hf_waiter 
     if (waiter->lost || (ends && left_ms < HF_SILENCE_MS))
         left_ms = HF_SILENCE_MS;
     else if (!ends)
-        return client->patience_ms;
-    return left_ms < client->patience_ms ? left_ms : client->patience_ms;
+        return client->request_timeout_ms;
+    return left_ms < client->request_timeout_ms ? left_ms : client->request_timeout_ms;
 }
 
 static bool leave_line(struct hf_waiter **at, const struct hf_waiter *waiter)

@@ -42,7 +42,7 @@ static void be_patient(struct hf_verb *verb)
 {
     struct hf_client *client = verb->client;
     hf__timer_start(&client->loop, &verb->patience,
-                    hf__clock_add(hf__loop_now(&client->loop), client->patience_ms));
+                    hf__clock_add(hf__loop_now(&client->loop), client->request_timeout_ms));
 }
 
 static void started(struct hf_task *task)

@@ -431,3 +431,42 @@ TEST(another_kind_of_thing_is_left_alone)
     hf_close(client);
     server_kill(&server);
 }
+
+/* ---- request_timeout_ms ---- */
+
+enum { BUDGET_MS = 200, WELL_BELOW_DEFAULT_MS = 3000 };
+
+static hf_client *open_impatient(const struct server *server)
+{
+    hf_client *client = NULL;
+    CHECK_CODE(hf_open(&client, server_url(server, 60000),
+                       &HF_CLIENT_OPTIONS(.request_timeout_ms = BUDGET_MS)),
+               HF_OK);
+    return client;
+}
+
+#define CHECK_IN_BUDGET(call)                                                                      \
+    do {                                                                                           \
+        int64_t began_ms = monotonic_ms();                                                         \
+        CHECK_CODE(call, HF_UNREACHABLE);                                                          \
+        CHECK(monotonic_ms() - began_ms >= BUDGET_MS / 2);                                         \
+        CHECK(monotonic_ms() - began_ms < WELL_BELOW_DEFAULT_MS);                                  \
+    } while (0)
+
+TEST(calls_without_a_wait_keep_the_request_timeout_on_a_stopped_server)
+{
+    struct server server = { 0 };
+    TEST_ALLOW_FD_LEAKS();
+    server_start(&server);
+    hf_client *client = open_impatient(&server);
+    hf_hold *hold = take(client, "held", HF_MUTEX, 0), *other;
+    uint32_t value;
+    server_stop(&server);
+    CHECK_IN_BUDGET(hf_lock(client, "one", 0, NULL, &other));
+    CHECK_IN_BUDGET(hf_counter_get(client, "count", &value));
+    CHECK_IN_BUDGET(hf_unlock(hold));
+    int64_t began_ms = monotonic_ms();
+    hf_close(client);
+    CHECK(monotonic_ms() - began_ms < WELL_BELOW_DEFAULT_MS);
+    server_continue(&server);
+}

@@ -2,6 +2,8 @@
 /* Wrong arguments are refused with a sentence that says which, and nothing happens. */
 #include "conformance.h"
 
+#include <stddef.h>
+
 TEST(null_where_something_is_needed)
 {
     hf_client *client = open_client();
@@ -123,6 +125,38 @@ TEST(options_without_their_size_are_refused)
                 HF_EINVAL);
     CHECK_ERROR(hf_open(&second, store_url(), &HF_CLIENT_OPTIONS(.driver = (hf_driver)7)),
                 HF_EINVAL);
+    hf_close(client);
+}
+
+/* What lies behind the size that they say is not read. */
+TEST(options_of_an_older_header_are_accepted)
+{
+    hf_client_options client_options = HF_CLIENT_OPTIONS(.request_timeout_ms = -5);
+    hf_lock_options lock_options = HF_LOCK_OPTIONS(.no_reentry = true);
+    hf_client *client = NULL;
+    hf_hold *first, *second;
+
+    CHECK_ERROR(hf_open(&client, store_url(), &client_options), HF_EINVAL);
+    client_options.size = offsetof(hf_client_options, request_timeout_ms);
+    CHECK_CODE(hf_open(&client, store_url(), &client_options), HF_OK);
+    first = take(client, name_of("one"), HF_MUTEX, 0);
+    CHECK_ERROR(hf_lock(client, name_of("one"), 0, &lock_options, &second), HF_EDEADLK);
+    lock_options.size = offsetof(hf_lock_options, no_reentry);
+    CHECK_CODE(hf_lock(client, name_of("one"), 0, &lock_options, &second), HF_OK);
+    give_back(second);
+    give_back(first);
+    hf_close(client);
+}
+
+TEST(options_of_a_newer_header_are_refused)
+{
+    hf_client_options client_options = { .size = sizeof(client_options) + 8 };
+    hf_lock_options lock_options = { .size = sizeof(lock_options) + 8 };
+    hf_client *client = open_client(), *second;
+    hf_hold *hold;
+
+    CHECK_ERROR(hf_open(&second, store_url(), &client_options), HF_EINVAL);
+    CHECK_ERROR(hf_lock(client, name_of("one"), 0, &lock_options, &hold), HF_EINVAL);
     hf_close(client);
 }
 

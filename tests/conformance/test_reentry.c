@@ -151,3 +151,70 @@ TEST(one_owner_holds_many_names)
     give_back(two);
     hf_close(client);
 }
+
+/* ---- owners that do not re-enter ---- */
+
+TEST(owner_new_is_another_owner_in_each_call)
+{
+    hf_client *client = open_client();
+    struct outcome outcome = { 0 };
+    hf_hold *first, *second = NULL;
+
+    CHECK_CODE(hf_lock(client, name_of("one"), 0, &HF_LOCK_OPTIONS(.owner = HF_OWNER_NEW), &first),
+               HF_OK);
+    CHECK_CODE(hf_lock(client, name_of("one"), 0, &HF_LOCK_OPTIONS(.owner = HF_OWNER_NEW), &second),
+               HF_BUSY);
+    CHECK_CODE(hf_lock(client, name_of("one"), 0, NULL, &second), HF_BUSY);
+    CHECK_CODE(hf_lock_async(client, name_of("one"), 0, &HF_LOCK_OPTIONS(.owner = HF_OWNER_NEW),
+                             record_outcome, &outcome, NULL),
+               HF_OK);
+    WAIT_OUTCOME(&outcome);
+    CHECK_CODE(outcome.code, HF_BUSY);
+    give_back(first);
+    CHECK_CODE(hf_lock(client, name_of("one"), 0, &HF_LOCK_OPTIONS(.owner = HF_OWNER_NEW), &second),
+               HF_OK);
+    give_back(second);
+    hf_close(client);
+}
+
+TEST(owner_new_waits_for_another_hold_of_its_thread)
+{
+    hf_client *client = open_client();
+    struct outcome outcome = { 0 };
+    hf_hold *first = take(client, name_of("one"), HF_MUTEX, 0);
+
+    CHECK_CODE(hf_lock_async(client, name_of("one"), HF_FOREVER,
+                             &HF_LOCK_OPTIONS(.owner = HF_OWNER_NEW), record_outcome, &outcome,
+                             NULL),
+               HF_OK);
+    let_pass_ms(100);
+    CHECK_INT(outcome.calls, 0);
+    give_back(first);
+    WAIT_OUTCOME(&outcome);
+    CHECK_CODE(outcome.code, HF_OK);
+    give_back(outcome.hold);
+    hf_close(client);
+}
+
+TEST(no_reentry_answers_deadlk_where_the_owner_holds_it)
+{
+    hf_client *client = open_client();
+    hf_hold *first, *second = NULL;
+
+    CHECK_CODE(hf_lock(client, name_of("one"), 0, &HF_LOCK_OPTIONS(.no_reentry = true), &first),
+               HF_OK);
+    CHECK_ERROR(
+        hf_lock(client, name_of("one"), SOON_MS, &HF_LOCK_OPTIONS(.no_reentry = true), &second),
+        HF_EDEADLK);
+    CHECK(second == NULL);
+    CHECK(hf_held(first));
+    /* Another owner just has to wait. */
+    CHECK_CODE(hf_lock(client, name_of("one"), 0, &HF_LOCK_OPTIONS(.owner = 9, .no_reentry = true),
+                       &second),
+               HF_BUSY);
+    give_back(first);
+    CHECK_CODE(hf_lock(client, name_of("one"), 0, &HF_LOCK_OPTIONS(.no_reentry = true), &second),
+               HF_OK);
+    give_back(second);
+    hf_close(client);
+}

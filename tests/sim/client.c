@@ -153,7 +153,7 @@ void client_open(struct sim_client *client, unsigned index)
     hf__loop_init(&client->client->loop, read_clock, wake, client);
     client->client->drive_kind = HF_DRIVE_KIND_TEST;
     client->client->test_pump = pump;
-    client->client->patience_ms = PATIENCE_MS;
+    client->client->request_timeout_ms = PATIENCE_MS;
     client->client->host.id[0] = index + 1;
     client->client->host.id[1] = world.seed;
     client->engine = world.store->open(client);

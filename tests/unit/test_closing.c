@@ -61,7 +61,7 @@ TEST(a_raise_behind_a_silent_lowering_ends_with_the_client)
     struct thread thread;
     fixture_begin_threaded();
     /* So long hf_close waits for the lowering, which is never answered. */
-    fixture.client->patience_ms = 200;
+    fixture.client->request_timeout_ms = 200;
     hf_hold *hold = take(HF_UPGRADE), *write = take(HF_WRITE);
     fixture.release_verdict = HF_NO_ANSWER;
     hf_unlock_nowait(write);
@@ -83,7 +83,7 @@ TEST(who_waits_in_line_behind_silence_is_told_and_does_not_ask)
 {
     _Atomic int told = 0;
     fixture_begin_threaded();
-    fixture.client->patience_ms = 200;
+    fixture.client->request_timeout_ms = 200;
     fixture.attempt_verdict = HF_NO_ANSWER;
     for (uint64_t owner = 1; owner <= 2; owner++) {
         hf_lock_options options = HF_LOCK_OPTIONS(.owner = owner);

@@ -174,7 +174,7 @@ TEST(a_release_that_is_not_waited_for_any_more_is_silence)
     fixture.release_verdict = HF_NO_ANSWER;
     int64_t began_ms = fixture.now_ms;
     CHECK_INT(hf_unlock(fixture.hold), HF_UNREACHABLE);
-    CHECK_INT(fixture.now_ms, began_ms + HF_PATIENCE_MS);
+    CHECK_INT(fixture.now_ms, began_ms + HF_REQUEST_TIMEOUT_MS);
     check_store(1, 0);
 }
 

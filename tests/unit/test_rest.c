@@ -3,7 +3,7 @@
  * held after the store has refused. */
 #include "fixture.h"
 
-#define PATIENCE_MS (fixture.client->patience_ms)
+#define PATIENCE_MS (fixture.client->request_timeout_ms)
 
 static hf_hold *take(hf_mode mode)
 {

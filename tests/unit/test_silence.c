@@ -132,11 +132,12 @@ TEST(a_late_renewal_still_counts)
     fixture.silent_changes = true;
     int64_t left_ms = hf_remaining_ms(hold), asked_ms = fixture.now_ms;
     CHECK_INT(hf_renew(hold, LONGER_MS), HF_UNREACHABLE);
-    CHECK_INT(fixture.now_ms - asked_ms, fixture.client->patience_ms);
-    CHECK_INT(hf_remaining_ms(hold), left_ms - fixture.client->patience_ms);
+    CHECK_INT(fixture.now_ms - asked_ms, fixture.client->request_timeout_ms);
+    CHECK_INT(hf_remaining_ms(hold), left_ms - fixture.client->request_timeout_ms);
     fixture_answer_change(HF_OK);
     fixture_turn();
-    CHECK_INT(hf_remaining_ms(hold), LONGER_MS - LONGER_MS / 100 - 2 - fixture.client->patience_ms);
+    CHECK_INT(hf_remaining_ms(hold),
+              LONGER_MS - LONGER_MS / 100 - 2 - fixture.client->request_timeout_ms);
     CHECK_INT(hf_unlock(hold), HF_OK);
 }
 
@@ -301,7 +302,7 @@ static void take_from_a_store_that_falls_silent(void)
 TEST(closing_has_patience_with_a_store_that_has_answered_so_far)
 {
     take_from_a_store_that_falls_silent();
-    check_closes_after_ms(HF_PATIENCE_MS);
+    check_closes_after_ms(HF_REQUEST_TIMEOUT_MS);
 }
 
 TEST(closing_does_not_wait_once_more_for_a_store_that_was_waited_for)

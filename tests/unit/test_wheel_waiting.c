@@ -81,7 +81,7 @@ TEST(who_leaves_others_waiting_calls_the_thread)
 {
     struct thread thread;
     begin_with(FOR_EVER_MS);
-    fixture.client->patience_ms = FOR_EVER_MS;
+    fixture.client->request_timeout_ms = FOR_EVER_MS;
     fixture.silent_changes = true;
     have_the_wheel();
     thread_start(&thread, count_in_silence, NULL);

@@ -49,6 +49,12 @@ static int stuck(struct local *local, uint64_t holder, hf_error **error)
     return HF_UNREACHABLE;
 }
 
+static int64_t patience_ms(const struct local *local)
+{
+    int64_t limit_ms = local->base.host->request_timeout_ms;
+    return limit_ms > 0 && limit_ms < LOCAL_PATIENCE_MS ? limit_ms : LOCAL_PATIENCE_MS;
+}
+
 /* The slow way: gives the holder time, and looks from time to time whether it lives. */
 static int wait_for(struct local *local, _Atomic uint64_t *guard, bool *stolen, hf_error **error)
 {
@@ -72,7 +78,7 @@ static int wait_for(struct local *local, _Atomic uint64_t *guard, bool *stolen, 
             continue;
         }
         if (!until_ms)
-            until_ms = hf__clock_ms() + LOCAL_PATIENCE_MS;
+            until_ms = hf__clock_ms() + patience_ms(local);
         else if (hf__clock_ms() >= until_ms)
             return stuck(local, seen, error);
         poll(NULL, 0, 1);
