@@ -254,13 +254,13 @@ static void change_while_canceled(hf_client *client)
     hf_hold *hold;
     if ((hf_caps(client) & HF_CAP_UPGRADE) &&
         hf_lock(client, name_of("rw"), 0, LOCK_OPTIONS(.mode = HF_UPGRADE), &hold) == HF_OK) {
-        hf_upgrade(hold, 0);
+        CHECK_CODE(hf_upgrade(hold, 0), HF_OK);
         hf_downgrade(hold, HF_READ);
         hf_unlock(hold);
     }
     if ((hf_caps(client) & HF_CAP_DETACH) &&
         hf_lock(client, name_of("leased"), 0, LOCK_OPTIONS(.lease_ms = SOON_MS), &hold) == HF_OK) {
-        hf_renew(hold, SOON_MS);
+        CHECK_CODE(hf_renew(hold, SOON_MS), HF_OK);
         if (hf_detach(hold, key) == HF_OK &&
             hf_attach(client, name_of("leased"), key, &hold) == HF_OK)
             hf_unlock(hold);
