@@ -5,6 +5,7 @@
 #include "conformance.h"
 #include "server.h"
 
+#include <sched.h>
 #include <stdlib.h>
 
 #define WORKERS 4
@@ -26,7 +27,7 @@ struct storm {
     bool is_quorum;                        /* or there is but the first */
     _Atomic int stop, lost;
     _Atomic int count, believed; /* not all of them for any time */
-    struct belief beliefs[BELIEFS_MAX + WORKERS * THREADS];
+    struct belief beliefs[BELIEFS_MAX + 3 * WORKERS * THREADS];
 };
 
 /* The clock is read before asking: who is sure now was sure then. */
@@ -59,16 +60,65 @@ struct shift {
     unsigned seed;
 };
 
+struct answer {
+    _Atomic bool there;
+    hf_hold *hold;
+};
+
+static void note_answer(void *arg, int code, hf_hold *hold, const hf_error *error)
+{
+    struct answer *answer = arg;
+
+    (void)error;
+    CHECK(code == HF_OK || code == HF_BUSY || code == HF_UNREACHABLE);
+    answer->hold = hold;
+    answer->there = true;
+}
+
+static void believe_in(void *arg, int index)
+{
+    struct shift *shift = ((struct shift **)arg)[0];
+    struct answer *answers = ((void **)arg)[1];
+
+    if (answers[index].hold)
+        believe(shift->storm, answers[index].hold, 1000);
+}
+
+/* Several tries at once. Whatever is granted is believed in at the same time. */
+static void try_several_times(struct shift *shift)
+{
+    enum { TRIES = 3 };
+    struct answer answers[TRIES] = { 0 };
+    bool granted = false;
+
+    for (int i = 0; i < TRIES; i++)
+        CHECK_CODE(hf_lock_async(shift->client, "hot", 0, NULL, note_answer, &answers[i], NULL),
+                   HF_OK);
+    for (int i = 0; i < TRIES; i++)
+        while (!answers[i].there)
+            sched_yield();
+    for (int i = 0; i < TRIES; i++)
+        granted |= answers[i].hold != NULL;
+    if (granted)
+        threads_run(TRIES, believe_in, (void *[]){ shift, answers });
+    for (int i = 0; i < TRIES; i++)
+        shift->storm->lost += hf_unlock(answers[i].hold) == HF_LOST;
+}
+
 /* Several threads of a client wait, with and without a limit, and try. */
 static void work_in_a_thread(void *arg, int index)
 {
     static const int64_t waits_ms[] = { HF_FOREVER, 50, 0 };
-    const struct shift *shift = arg;
+    struct shift *shift = arg;
     struct storm *storm = shift->storm;
     unsigned seed = shift->seed * THREADS + (unsigned)index;
 
     while (!storm->stop && storm->count < BELIEFS_MAX) {
         hf_hold *hold;
+        if (rand_r(&seed) % 4 == 0) {
+            try_several_times(shift);
+            continue;
+        }
         int64_t lease_ms = rand_r(&seed) % 3 ? 0 : 30 + rand_r(&seed) % 300;
         int code = hf_lock(shift->client, "hot", waits_ms[rand_r(&seed) % 3],
                            LOCK_OPTIONS(.lease_ms = lease_ms), &hold);
