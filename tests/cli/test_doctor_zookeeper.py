@@ -15,6 +15,7 @@ import time
 
 from clitest import Skip as CliSkip
 from clitest import PATIENCE, contains, equal, main, test, wait_until
+from patients import Passer
 
 TESTS = pathlib.Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(TESTS / 'interop'), str(TESTS / 'interop' / 'zookeeper')]
@@ -179,11 +180,15 @@ def a_server_that_keeps_its_words_to_itself_is_asked_in_other_ways(box):
     contains(value(facts, 'limits'), 'its 4lw.commands.whitelist has no conf; messages of 1 MiB')
 
 
+def make(connection, path, data=b''):
+    assert connection.ask(CREATE, text(path) + struct.pack('>i', len(data)) + data +
+                          struct.pack('>ii', 1, EVERYTHING) + text('world') + text('anyone') +
+                          struct.pack('>i', 0))
+
+
 def make_node(port, path, data=b''):
     with Connection(port) as connection:
-        assert connection.ask(CREATE, text(path) + struct.pack('>i', len(data)) + data +
-                              struct.pack('>ii', 1, EVERYTHING) + text('world') + text('anyone') +
-                              struct.pack('>i', 0))
+        make(connection, path, data)
 
 
 @test
@@ -271,6 +276,39 @@ def an_even_ensemble_and_what_is_left_of_it(box):
     for part in (f'{first} is in read-only mode', f'{second} cannot be asked: ',
                  'no session can be had: '):
         contains(text_of_all, part)
+
+
+class Far(Passer):
+    """What the server says comes late. One answer after the other, all of it takes far longer than
+    the library's patience (5 s)."""
+
+    def pass_on(self, source, sink):
+        if source.getpeername()[1] != self.to:
+            super().pass_on(source, sink)
+            return
+        while said := source.recv(1 << 20):
+            time.sleep(0.15)
+            sink.sendall(said)
+
+
+@test
+def a_large_store_is_shown_as_long_as_it_answers(box):
+    port, empty, held = one(box).port, 2000, 20
+    node = '_c_00000000-0000-4000-8000-000000000000-lock-0000000000'
+    with Connection(port) as connection:
+        make(connection, '/locks')
+        make(connection, '/locks/value', b'as long as no count is')
+        for i in range(empty):
+            make(connection, f'/locks/empty-{i}')
+        for i in range(held):
+            make(connection, f'/locks/held-{i}')
+            make(connection, f'/locks/held-{i}/{node}')
+    url = Far(port).url.replace('redis:', 'zk:') + '/locks'
+    shown = box.expect(0, '-e', url, 'show')
+    equal(len([line for line in shown.out.splitlines() if line.startswith('held-')]), held)
+    equal(shown.err, '')
+    facts = see(box, f'zk://127.0.0.1:{port}/locks')[0]
+    contains(value(facts, 'in use'), f'{held} held')
 
 
 @test

@@ -210,7 +210,7 @@ void hf__zk_read_stat(struct zk_reader *reader, struct zk_stat *stat)
     stat->version = hf__zk_read_int(reader);
     hf__zk_read_long(reader); /* of the children, and of the rights */
     stat->owner = hf__zk_read_long(reader);
-    hf__zk_read_int(reader); /* the length of the data */
+    stat->data_length = hf__zk_read_int(reader);
     stat->child_count = hf__zk_read_int(reader);
     hf__zk_read_long(reader); /* when the children changed last */
 }

@@ -112,7 +112,7 @@ uint32_t hf__zk_read_count(struct zk_reader *reader);
 
 struct zk_stat {
     int64_t czxid, ctime_ms, mtime_ms, owner;
-    int32_t version, child_count;
+    int32_t version, data_length, child_count;
 };
 void hf__zk_read_stat(struct zk_reader *reader, struct zk_stat *stat);
 

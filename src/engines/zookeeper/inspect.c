@@ -7,166 +7,29 @@
 #include "base/testing.h"
 
 #include <string.h>
-#include <time.h>
 
-/* So many paths are looked at, and what lies deeper is no lock of anybody's. */
-#define PATHS_MAX 200000u
+/* Bytes of a latch's count. */
+#define COUNT_SIZE 4
+/* Questions for nodes that are sent together. */
+#define SIFTED_MOST 500u
+
+/* A node that was met: not looked at yet, or one that may be a lock's or lead to one. */
+struct met {
+    char *path;
+    struct survey *survey;
+    bool sifted, left_out;
+};
 
 /* What a walk has still to look at. */
 struct walk {
     struct hf_query *query;
-    char **paths;
+    struct met *nodes;
     uint32_t count, room, seen;
-    char *semaphore; /* whose parts are being looked at, or NULL */
-    bool in_line;    /* the part is its queue */
-    bool out_of_memory;
+    uint32_t sifted_out; /* questions for nodes that are not answered yet */
+    char *semaphore;     /* whose parts are being looked at, or NULL */
+    bool in_line;        /* the part is its queue */
+    bool out_of_memory, too_many;
 };
-
-static int64_t wall_ms(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_REALTIME, &now);
-    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
-
-/* The servers' clocks and ours may differ; this is for those who look, and decides nothing. */
-static int64_t clamp(int64_t value, int64_t most)
-{
-    return value < 0 ? 0 : value > most ? most : value;
-}
-
-static hf_mode mode_of(const struct surveyed *node)
-{
-    if (node->family == ZK_LEASE || node->family == ZK_AWAIT)
-        return node->family == ZK_LEASE ? HF_PERMIT : HF_LATCH;
-    if (node->family != ZK_LOCK)
-        return node->family == ZK_READER ? HF_READ : HF_WRITE;
-    return node->note.ours ? node->note.mode : HF_MUTEX;
-}
-
-static hf_kind kind_of(const struct survey *survey)
-{
-    if (survey->total > 0)
-        return HF_KIND_LATCH;
-    for (uint32_t i = 0; i < survey->count; i++)
-        if (survey->nodes[i].there && survey->nodes[i].family != ZK_AWAIT) {
-            hf_mode mode = mode_of(&survey->nodes[i]);
-            return mode == HF_MUTEX ? HF_KIND_MUTEX : mode == HF_FAIR ? HF_KIND_FAIR : HF_KIND_RW;
-        }
-    return HF_KIND_FREE;
-}
-
-static int64_t newest_token(const struct survey *survey)
-{
-    int64_t newest = 0;
-    for (uint32_t i = 0; i < survey->count; i++)
-        if (survey->nodes[i].holds && survey->nodes[i].stat.czxid > newest)
-            newest = survey->nodes[i].stat.czxid;
-    return newest;
-}
-
-static void show_node(struct hf_query *query, const struct surveyed *node, hf_entry *entry)
-{
-    int64_t now_ms = wall_ms(), lease_ms = node->note.lease_ms;
-    entry->owner_key = node->name;
-    entry->owner_text = node->note.owner;
-    entry->host = strcmp(node->note.host, "-") == 0 ? "" : node->note.host;
-    entry->pid = node->note.pid;
-    entry->since_ms = clamp(now_ms - node->stat.ctime_ms, INT64_MAX);
-    entry->lease_left_ms = -1;
-    if (entry->role == HF_ROLE_HOLDER && lease_ms > 0)
-        entry->lease_left_ms = clamp(node->stat.mtime_ms + lease_ms - now_ms, lease_ms);
-    hf__query_add(query, entry);
-}
-
-static hf_entry entry_of(const char *name, size_t length, hf_kind kind)
-{
-    return (hf_entry){ .size = sizeof(hf_entry),
-                       .name = name,
-                       .name_length = length,
-                       .kind = kind,
-                       .role = HF_ROLE_OBJECT,
-                       .owner_key = "",
-                       .owner_text = "",
-                       .host = "",
-                       .lease_left_ms = -1 };
-}
-
-static void show(struct hf_query *query, const struct survey *survey, const char *name,
-                 size_t length)
-{
-    uint32_t rank = 0;
-    hf_entry entry = entry_of(name, length, kind_of(survey));
-    entry.token = (uint64_t)newest_token(survey);
-    if (entry.kind == HF_KIND_LATCH)
-        entry.value = (uint32_t)survey->total;
-    hf__query_add(query, &entry);
-    for (unsigned waiters = 0; waiters < 2; waiters++)
-        for (uint32_t i = 0; i < survey->count; i++) {
-            const struct surveyed *node = &survey->nodes[i];
-            if (!node->there || node->holds == (waiters == 1))
-                continue;
-            entry.role = waiters ? HF_ROLE_WAITER : HF_ROLE_HOLDER;
-            entry.rank = waiters ? ++rank : 0;
-            entry.mode = mode_of(node);
-            entry.permits = 1;
-            entry.token = node->holds ? (uint64_t)node->stat.czxid : 0;
-            show_node(query, node, &entry);
-        }
-}
-
-/* ---- semaphores ---- */
-
-/* A claim is shown by its first lease; its token is the newest of its leases'. */
-static void show_permits(struct hf_query *query, const struct survey *survey, uint32_t first,
-                         hf_entry *entry)
-{
-    const struct surveyed *node = &survey->nodes[first];
-    entry->permits = 0;
-    entry->token = 0;
-    for (uint32_t i = first; i < survey->count; i++) {
-        const struct surveyed *other = &survey->nodes[i];
-        if (!other->there || !hf__zk_survey_same_claim(other, node->name))
-            continue;
-        entry->permits++;
-        if (entry->token < (uint64_t)other->stat.czxid)
-            entry->token = (uint64_t)other->stat.czxid;
-    }
-    show_node(query, node, entry);
-}
-
-static void show_leases(struct hf_query *query, const struct survey *survey, const char *name,
-                        size_t length)
-{
-    hf_entry entry = entry_of(name, length, HF_KIND_SEMAPHORE);
-    int64_t taken = 0, total = survey->total;
-    for (uint32_t i = 0; i < survey->count; i++)
-        taken += survey->nodes[i].there;
-    entry.total = total < 0 ? 0 : (uint32_t)total;
-    entry.value = total < taken ? 0 : (uint32_t)(total - taken);
-    entry.token = (uint64_t)newest_token(survey);
-    hf__query_add(query, &entry);
-    entry.role = HF_ROLE_HOLDER;
-    entry.mode = HF_PERMIT;
-    for (uint32_t i = 0; i < survey->count; i++)
-        if (survey->nodes[i].there && hf__zk_survey_is_first(survey, &survey->nodes[i]))
-            show_permits(query, survey, i, &entry);
-}
-
-static void show_line(struct hf_query *query, const struct survey *survey, const char *name,
-                      size_t length)
-{
-    hf_entry entry = entry_of(name, length, HF_KIND_SEMAPHORE);
-    entry.role = HF_ROLE_WAITER;
-    entry.mode = HF_PERMIT;
-    for (uint32_t i = 0; i < survey->count; i++) {
-        if (!survey->nodes[i].there)
-            continue;
-        entry.rank++;
-        entry.permits = survey->nodes[i].note.permits;
-        show_node(query, &survey->nodes[i], &entry);
-    }
-}
 
 /* ---- walking ---- */
 
@@ -174,15 +37,18 @@ static void met(struct survey *survey, const char *child, size_t length)
 {
     struct walk *walk = survey->arg;
     bool reserved = !*survey->path && length == 9 && memcmp(child, "zookeeper", length) == 0;
-    if (reserved || walk->query->name || walk->semaphore || walk->seen + walk->count >= PATHS_MAX)
+    if (reserved || walk->query->name || walk->semaphore)
+        return;
+    walk->too_many |= walk->seen + walk->count >= hf__zk_bounds.nodes;
+    if (walk->too_many)
         return;
     if (walk->count == walk->room) {
         uint32_t room = walk->room ? 2 * walk->room : 64;
-        char **grown = hf__realloc(walk->paths, room * sizeof *grown);
+        struct met *grown = hf__realloc(walk->nodes, room * sizeof *grown);
         walk->out_of_memory |= !grown;
         if (!grown)
             return;
-        walk->paths = grown;
+        walk->nodes = grown;
         walk->room = room;
     }
     size_t before = strlen(survey->path);
@@ -193,16 +59,16 @@ static void met(struct survey *survey, const char *child, size_t length)
     memcpy(path, survey->path, before);
     path[before] = '/';
     memcpy(path + before + 1, child, length);
-    walk->paths[walk->count++] = path;
+    walk->nodes[walk->count++] = (struct met){ .path = path, .survey = survey };
 }
 
 static void free_walk(struct survey *survey)
 {
     struct walk *walk = survey->arg;
     while (walk->count > 0)
-        free(walk->paths[--walk->count]);
+        free(walk->nodes[--walk->count].path);
     free(walk->semaphore);
-    free(walk->paths);
+    free(walk->nodes);
     free(walk);
 }
 
@@ -213,17 +79,89 @@ static void end_walk(struct zookeeper *zk, struct survey *survey)
     query->code = walk->out_of_memory && survey->code == HF_OK ? HF_ENOMEM : survey->code;
     query->error = survey->error;
     survey->error = NULL;
+    if (query->code == HF_OK && walk->too_many) {
+        query->code = HF_ELIMIT;
+        hf__explain(&query->error, HF_ELIMIT, 0,
+                    "ZooKeeper at %s: there are more than %u nodes below the path of the URL; the "
+                    "others were not looked at: ask for one name, or name a longer path",
+                    zk->settings->shown, hf__zk_bounds.nodes);
+    }
     hf__zk_survey_free(survey);
     hf__query_done(&zk->base, query);
 }
 
+static void sift(struct zookeeper *zk, struct survey *survey);
+
 static void go_on(struct zookeeper *zk, struct survey *survey)
 {
     struct walk *walk = survey->arg;
-    if (survey->code != HF_OK || walk->out_of_memory || walk->count == 0)
+    if (survey->code != HF_OK || walk->out_of_memory || walk->count == 0 || walk->query->unwanted)
         end_walk(zk, survey);
+    else if (!walk->nodes[walk->count - 1].sifted)
+        sift(zk, survey);
     else
-        hf__zk_survey_again(zk, survey, walk->paths[--walk->count]);
+        hf__zk_survey_again(zk, survey, walk->nodes[--walk->count].path);
+}
+
+/* ---- most nodes of a large store are empty, and need no survey of their own ---- */
+
+static void drop_what_is_left_out(struct walk *walk)
+{
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < walk->count; i++) {
+        if (walk->nodes[i].left_out)
+            free(walk->nodes[i].path);
+        else
+            walk->nodes[kept++] = walk->nodes[i];
+    }
+    walk->count = kept;
+}
+
+/* Without children it is no lock in use, and without a count no latch. */
+static void sifted(struct zookeeper *zk, struct zk_request *request, struct zk_reply *reply)
+{
+    struct met *node = request->arg;
+    struct survey *survey = node->survey;
+    struct walk *walk = survey->arg;
+    struct zk_stat stat = { .child_count = 0 };
+    node->sifted = true;
+    if (reply && reply->error == ZK_OK) {
+        hf__zk_read_stat(&reply->body, &stat);
+        node->left_out =
+            !reply->body.bad && stat.child_count == 0 && stat.data_length != COUNT_SIZE;
+    } else if (reply && reply->error == ZK_NO_NODE) {
+        node->left_out = true;
+    } else if (survey->code == HF_OK) {
+        survey->code = hf__zk_explain(zk, request, reply, &survey->error);
+    }
+    if (--walk->sifted_out > 0)
+        return;
+    hf__query_goes_on(walk->query);
+    drop_what_is_left_out(walk);
+    go_on(zk, survey);
+}
+
+static void sift(struct zookeeper *zk, struct survey *survey)
+{
+    struct walk *walk = survey->arg;
+    struct zk_session *session = hf__zk_session_current(zk);
+    walk->sifted_out = 1;
+    for (uint32_t i = walk->count;
+         i > 0 && !walk->nodes[i - 1].sifted && walk->sifted_out <= SIFTED_MOST; i--) {
+        struct met *node = &walk->nodes[i - 1];
+        struct zk_request *request =
+            session ? hf__zk_request(zk, session, ZK_EXISTS, sifted) : NULL;
+        walk->out_of_memory |= !request;
+        if (!request)
+            break;
+        request->arg = node;
+        walk->sifted_out++;
+        hf__zk_write_text(&request->body, node->path);
+        hf__zk_write_bool(&request->body, false);
+        hf__zk_ask(zk, request);
+    }
+    if (--walk->sifted_out == 0)
+        end_walk(zk, survey);
 }
 
 /* Its parts are no locks of their own. */
@@ -232,12 +170,12 @@ static void forget_parts(struct walk *walk, const char *path)
     size_t length = strlen(path);
     uint32_t kept = 0;
     for (uint32_t i = 0; i < walk->count; i++) {
-        const char *child = walk->paths[i] + length + 1;
-        bool below = strncmp(walk->paths[i], path, length) == 0 && child[-1] == '/';
+        const char *child = walk->nodes[i].path + length + 1;
+        bool below = strncmp(walk->nodes[i].path, path, length) == 0 && child[-1] == '/';
         if (below && (strcmp(child, ZK_LEASES) == 0 || strcmp(child, ZK_LOCKS) == 0))
-            free(walk->paths[i]);
+            free(walk->nodes[i].path);
         else
-            walk->paths[kept++] = walk->paths[i];
+            walk->nodes[kept++] = walk->nodes[i];
     }
     walk->count = kept;
 }
@@ -273,12 +211,12 @@ static void part_seen(struct zookeeper *zk, struct survey *survey, const char *n
 {
     struct walk *walk = survey->arg;
     if (!walk->in_line) {
-        show_leases(walk->query, survey, name, length);
+        hf__zk_show_leases(walk->query, survey, name, length);
         walk->in_line = true;
         look_at_part(zk, survey, ZK_LOCKS);
         return;
     }
-    show_line(walk->query, survey, name, length);
+    hf__zk_show_line(walk->query, survey, name, length);
     free(walk->semaphore);
     walk->semaphore = NULL;
     go_on(zk, survey);
@@ -291,6 +229,7 @@ static void path_seen(struct zookeeper *zk, struct survey *survey)
     const char *path = walk->semaphore ? walk->semaphore : survey->path;
     size_t length = hf__zk_name_of(zk->settings->root, path, name);
     walk->seen++;
+    hf__query_goes_on(walk->query);
     if (survey->code != HF_OK || length == 0) {
         go_on(zk, survey);
     } else if (walk->semaphore) {
@@ -298,8 +237,8 @@ static void path_seen(struct zookeeper *zk, struct survey *survey)
     } else if (survey->semaphore) {
         semaphore_seen(zk, survey);
     } else {
-        if (walk->query->name || kind_of(survey) != HF_KIND_FREE)
-            show(walk->query, survey, name, length);
+        if (walk->query->name || hf__zk_kind_of(survey) != HF_KIND_FREE)
+            hf__zk_show(walk->query, survey, name, length);
         go_on(zk, survey);
     }
 }

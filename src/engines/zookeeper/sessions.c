@@ -8,9 +8,9 @@
 
 #include "base/testing.h"
 
-HF_TUNABLE struct zk_bounds hf__zk_bounds = { .paths = 512u << 10,
-                                              .sessions = 16,
-                                              .idle_ms = 10000 };
+HF_TUNABLE struct zk_bounds hf__zk_bounds = {
+    .paths = 512u << 10, .nodes = 200000, .sessions = 16, .idle_ms = 10000
+};
 
 static const struct hf_engine_ops member_ops = { .name = "zookeeper", .renew = hf__zk_renew };
 

@@ -46,4 +46,15 @@ bool hf__zk_survey_same_claim(const struct surveyed *node, const char *name);
 bool hf__zk_survey_is_first(const struct survey *survey, const struct surveyed *node);
 void hf__zk_surveys_close(struct zookeeper *zk);
 
+/* ---- entries.c: what a survey that is done shows ---- */
+
+hf_kind hf__zk_kind_of(const struct survey *survey);
+void hf__zk_show(struct hf_query *query, const struct survey *survey, const char *name,
+                 size_t length);
+/* Of a semaphore: its holders, and then its waiters. */
+void hf__zk_show_leases(struct hf_query *query, const struct survey *survey, const char *name,
+                        size_t length);
+void hf__zk_show_line(struct hf_query *query, const struct survey *survey, const char *name,
+                      size_t length);
+
 #endif

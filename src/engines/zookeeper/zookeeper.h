@@ -30,6 +30,7 @@ struct zk_bounds {
     /* Bytes: the server writes the paths of all that ends with a session into one record, and
      * cannot read one back that is larger than a MiB or so. */
     size_t paths;
+    unsigned nodes;    /* that an inspection of everything looks at */
     unsigned sessions; /* fewer than a server lets in from one address, unless it was told to */
     int64_t idle_ms;   /* a session that is not the first ends after that, or twice that */
 };
