@@ -101,10 +101,18 @@ static int connect_to_relay(int fd, sa_family_t family)
     return really_connect(fd, (const struct sockaddr *)&mapped, sizeof mapped);
 }
 
-/* glibc declares it with a union of all kinds of addresses. */
-int connect(int fd, __CONST_SOCKADDR_ARG address, socklen_t length)
+/* glibc declares it with a union of all kinds of addresses, other C libraries as POSIX does. */
+#ifdef __GLIBC__
+#define ADDRESS __CONST_SOCKADDR_ARG
+#define PLAIN(address) ((address).__sockaddr__)
+#else
+#define ADDRESS const struct sockaddr *
+#define PLAIN(address) (address)
+#endif
+
+int connect(int fd, ADDRESS address, socklen_t length)
 {
-    const struct sockaddr *to = address.__sockaddr__;
+    const struct sockaddr *to = PLAIN(address);
     uint64_t from;
 
     if (!is_stream(fd, to->sa_family) || length > sizeof(struct sockaddr_storage))
