@@ -151,7 +151,7 @@ static bool start_other(struct program *program)
 
 static bool start(struct program *program)
 {
-    const hf_client_options options = HF_CLIENT_OPTIONS(.driver = HF_DRIVE_MYSELF);
+    const hf_client_options options = HF_CLIENT_OPTIONS(.driver = HF_DRIVE_CALLER);
     const struct itimerspec each_tick = { .it_interval.tv_nsec = TICK_MS * 1000000,
                                           .it_value.tv_nsec = TICK_MS * 1000000 };
     program->timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC);

@@ -128,7 +128,7 @@ typedef enum hf_driver {
                             do so in its place while it waits, and hf_unlock_nowait for a moment
                             (they take up to 128 KiB of stack), but callbacks of holds and requests
                             run on the client's thread */
-    HF_DRIVE_MYSELF = 1  /* no thread: blocking calls turn the loop, hf_dispatch turns it between
+    HF_DRIVE_CALLER = 1  /* no thread: blocking calls turn the loop, hf_dispatch turns it between
                             them; such a client may be used by one thread at a time */
 } hf_driver;
 
@@ -201,9 +201,9 @@ typedef struct hf_client_options {
 /* The defaults, in C from C99 on and in C++ from C++11 on:
  *
  *     hf_client_options options = HF_CLIENT_OPTIONS_INIT;
- *     options.driver = HF_DRIVE_MYSELF;
+ *     options.driver = HF_DRIVE_CALLER;
  *
- * HF_CLIENT_OPTIONS(.driver = HF_DRIVE_MYSELF) is the same as one expression, in C only. Its
+ * HF_CLIENT_OPTIONS(.driver = HF_DRIVE_CALLER) is the same as one expression, in C only. Its
  * address may be given to a call; like every compound literal it lives until the block ends.
  */
 #ifdef __cplusplus
@@ -472,7 +472,7 @@ HF_API HF_LOOK int hf_lock_async(hf_client *client, const char *name, int64_t wa
  * Harmless at any time, also for requests that have ended. */
 HF_API void hf_cancel(hf_client *client, hf_request request);
 
-/* For programs with a loop of their own (HF_DRIVE_MYSELF). Poll this descriptor for reading, and
+/* For programs with a loop of their own (HF_DRIVE_CALLER). Poll this descriptor for reading, and
  * call hf_dispatch when it is readable: it runs what is due, callbacks included, and never blocks.
  * The descriptor belongs to the client. With HF_DRIVE_THREAD: -1, and HF_EINVAL. */
 HF_API int hf_fd(const hf_client *client);

@@ -20,7 +20,7 @@ struct hf_client *ours_client(const struct subject *subject)
     char url[256];
     if (client)
         return client;
-    options.driver = subject->drives_itself ? HF_DRIVE_MYSELF : HF_DRIVE_THREAD;
+    options.driver = subject->drives_itself ? HF_DRIVE_CALLER : HF_DRIVE_THREAD;
     options.lease_ms = LEASE_MS;
     snprintf(url, sizeof url, "%s%s?timeout=30000%s%s",
              worker_address[0] == '/' ? "redis+unix://" : "redis://", worker_address,

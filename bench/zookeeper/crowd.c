@@ -59,7 +59,7 @@ static void join(void)
     hf_client_options options = HF_CLIENT_OPTIONS_INIT;
     hf_client *client;
     char url[256];
-    options.driver = HF_DRIVE_MYSELF;
+    options.driver = HF_DRIVE_CALLER;
     options.lease_ms = CROWD_LEASE_MS;
     options.on_event = note;
     snprintf(url, sizeof url, "zk://%s/bench?timeout=60000", worker_address);

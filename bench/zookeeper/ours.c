@@ -18,7 +18,7 @@ struct hf_client *ours_open(bool drives_itself, int64_t lease_ms)
     hf_client_options options = HF_CLIENT_OPTIONS_INIT;
     hf_client *client;
     char url[256];
-    options.driver = drives_itself ? HF_DRIVE_MYSELF : HF_DRIVE_THREAD;
+    options.driver = drives_itself ? HF_DRIVE_CALLER : HF_DRIVE_THREAD;
     options.lease_ms = lease_ms;
     snprintf(url, sizeof url, "zk://%s/bench?timeout=30000", worker_address);
     if (hf_open(&client, url, &options) != HF_OK)

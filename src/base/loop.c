@@ -204,7 +204,7 @@ int64_t hf__loop_turn(struct hf_loop *loop)
     for (unsigned ran = 0; !hf__list_empty(&loop->ready) && !(until && *until); ran++) {
         assert(ran < RAN_MOST);
         run_first(loop);
-        if (loop->woken < HF_LOOP_WOKEN_MOST)
+        if (loop->woken < HF_LOOP_WAKE_BATCH)
             continue;
         loop->woken = 0;
         if (atomic_load_explicit(&loop->posted, memory_order_relaxed))

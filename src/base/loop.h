@@ -69,20 +69,20 @@ void hf__timer_stop(struct hf_loop *loop, struct hf_timer *timer);
 /* Reads the clock, then runs what was posted, what is due and what became ready by that, and
  * returns when the next timer is due (HF_NEVER: none). Bounded: what is posted or becomes due
  * meanwhile waits for the next turn, and then the answer is now; so do timers after the first
- * thousand, and the answer is when they were due. But see hf__loop_woke. */
+ * thousand, and the answer is when they were due. But see hf__loop_wake_batch_full. */
 int64_t hf__loop_turn(struct hf_loop *loop);
 
 /* So many are woken at a time. With fewer, the server is asked in smaller portions, which cost it
  * more; with more, it waits longer for the first. */
-#define HF_LOOP_WOKEN_MOST 32u
+#define HF_LOOP_WAKE_BATCH 32u
 
 /* Said by a task that has set a sleeping thread's flag. True: they are so many that they should be
  * woken. The turn then runs what they have posted by then: so the server is at work again while the
  * rest is told. Otherwise the answers of a crowd would bring the questions of a crowd, and of
  * client and server one would always be waiting for the other. */
-static inline bool hf__loop_woke(struct hf_loop *loop)
+static inline bool hf__loop_wake_batch_full(struct hf_loop *loop)
 {
-    return ++loop->woken >= HF_LOOP_WOKEN_MOST;
+    return ++loop->woken >= HF_LOOP_WAKE_BATCH;
 }
 
 /* When the next timer is due; HF_NEVER: none is started. */

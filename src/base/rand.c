@@ -24,7 +24,7 @@ void hf__random(void *out, size_t length)
     }
 }
 
-int64_t hf__about_ms(int64_t ms)
+int64_t hf__jitter_ms(int64_t ms)
 {
     uint64_t salt;
     hf__random(&salt, sizeof salt);
@@ -34,7 +34,7 @@ int64_t hf__about_ms(int64_t ms)
 int64_t hf__backoff_ms(unsigned failures)
 {
     unsigned doublings = failures < BACKOFF_DOUBLINGS ? failures : BACKOFF_DOUBLINGS;
-    return hf__about_ms((int64_t)BACKOFF_FIRST_MS << doublings);
+    return hf__jitter_ms((int64_t)BACKOFF_FIRST_MS << doublings);
 }
 
 static uint64_t mix(uint64_t a, uint64_t b)

@@ -10,7 +10,7 @@
 void hf__random(void *out, size_t length);
 
 /* From half of it to half as much again: not what everybody else gets at the same moment. */
-int64_t hf__about_ms(int64_t ms);
+int64_t hf__jitter_ms(int64_t ms);
 /* How long to let a server alone that has failed so often before: about 20 ms, twice as long each
  * time, and 1280 at most. */
 int64_t hf__backoff_ms(unsigned failures);

@@ -77,7 +77,7 @@ static int open_store(struct cli_session *session, const struct cli_settings *se
                       const char *url, const char *owner_text, bool existing_only)
 {
     hf_client_options options =
-        HF_CLIENT_OPTIONS(.driver = HF_DRIVE_MYSELF, .lease_ms = settings->ttl_ms,
+        HF_CLIENT_OPTIONS(.driver = HF_DRIVE_CALLER, .lease_ms = settings->ttl_ms,
                           .owner_text = owner_text, .on_event = report_event, .event_arg = session,
                           .existing_only = existing_only);
 

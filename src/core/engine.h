@@ -16,7 +16,8 @@
  *  9. What the store shows of us under an older session is not ours: it is never adopted.
  *
  * An engine *attempts*; it never acquires. Waiting, deadlines, cancelling and cleaning up are
- * written once, in lock.c. "attempt" raises what this owner has on a name, "release" lowers it. */
+ * written once, in claim_fsm.c. "attempt" raises what this owner has on a name, "release" lowers
+ * it. */
 #ifndef HF_CORE_ENGINE_H
 #define HF_CORE_ENGINE_H
 
@@ -78,8 +79,8 @@ struct hf_op {
     bool enqueue;        /* false: a bare try, which leaves nothing behind if refused; true: it is
                             going to wait, so take a place in the queue and arm the wake */
     /* Out: set by the engine before the answer. */
-    bool lost;     /* FAILED, GONE: what was held is known to be lost, without our giving it back */
-    bool unplaced; /* REFUSED: the store's queue, where there is one, does not have it yet */
+    bool lost; /* FAILED, GONE: what was held is known to be lost, without our giving it back */
+    bool not_queued; /* REFUSED: the store's queue, where there is one, does not have it yet */
     enum hf_verdict verdict;
     int64_t retry_at_ms;       /* REFUSED: ask again then, woken or not. HF_NEVER: wakes are sure */
     uint64_t token;            /* GRANTED */
@@ -199,7 +200,7 @@ struct hf_engine_ops {
      * knows it by nothing but what it carries, so that its memory may serve another claim. Before
      * it is asked about again, another op carries the same: the name, the owner, mode, token,
      * enqueue, engine_word and the lease, with everything else as in a new one. */
-    bool (*set_aside)(struct hf_engine *engine, struct hf_op *op);
+    bool (*compact)(struct hf_engine *engine, struct hf_op *op);
     void (*change)(struct hf_engine *engine, struct hf_change *change);
     void (*inspect)(struct hf_engine *engine, struct hf_query *query);
     /* Optional: what the store says about itself. */
@@ -207,21 +208,21 @@ struct hf_engine_ops {
 
     /* Optional, all or none: for an engine that can answer without I/O. Callable on any thread, at
      * the same time for different ops; they return the verdict instead of completing later. */
-    enum hf_verdict (*attempt_here)(struct hf_engine *engine, struct hf_op *op);
-    enum hf_verdict (*release_here)(struct hf_engine *engine, struct hf_op *op);
-    /* After attempt_here answered REFUSED with `enqueue`: sleeps on the calling thread until the op
+    enum hf_verdict (*attempt_sync)(struct hf_engine *engine, struct hf_op *op);
+    enum hf_verdict (*release_sync)(struct hf_engine *engine, struct hf_op *op);
+    /* After attempt_sync answered REFUSED with `enqueue`: sleeps on the calling thread until the op
      * is worth asking for again, or until_ms. May return early. */
-    void (*sleep_here)(struct hf_engine *engine, struct hf_op *op, int64_t until_ms);
-    /* Ends a sleep_here of another thread, or the next one if there is none now. */
-    void (*rouse_here)(struct hf_engine *engine, struct hf_op *op);
+    void (*sleep_sync)(struct hf_engine *engine, struct hf_op *op, int64_t until_ms);
+    /* Ends a sleep_sync of another thread, or the next one if there is none now. */
+    void (*wake_sync)(struct hf_engine *engine, struct hf_op *op);
     /* Is a granted op still ours? Asked under a lock of the core: never waits. */
-    bool (*held_here)(struct hf_engine *engine, const struct hf_op *op);
+    bool (*held_sync)(struct hf_engine *engine, const struct hf_op *op);
     /* Optional, all or none: the short way for an exclusive claim without a lease, on a name that
      * this client gave back last and nobody else has wanted since. Called under a lock of the core,
      * for one claim of a name at a time: they never wait. `kept` is the engine's word on the name,
      * which the core keeps for it between two claims; 0 is none. False: take the common way. */
-    bool (*take_at_once)(struct hf_engine *engine, struct hf_op *op, uint64_t *kept);
-    bool (*leave_at_once)(struct hf_engine *engine, struct hf_op *op, uint64_t *kept);
+    bool (*fast_acquire)(struct hf_engine *engine, struct hf_op *op, uint64_t *kept);
+    bool (*fast_release)(struct hf_engine *engine, struct hf_op *op, uint64_t *kept);
     /* The core wants to forget the name: nothing of ours may be left there. False: not now. */
     bool (*give_up)(struct hf_engine *engine, uint64_t *kept);
     /* In the child after fork(): lets go of what the kernel would otherwise keep for the parent. */
@@ -271,13 +272,13 @@ void hf__lease_resized(struct hf_lease *lease, int64_t asked_at_ms, int64_t leas
  * nothing for an op that is not held. `reason` is static. Loop only. */
 void hf__op_lost(struct hf_op *op, const char *reason);
 
-/* Some grants may no longer be ours (a break, say): the core asks held_here of each. Loop only. */
+/* Some grants may no longer be ours (a break, say): the core asks held_sync of each. Loop only. */
 void hf__holds_recheck(const struct hf_host *host, const char *reason);
 
 /* A release that is leaving lets another process go on, of which the engine expects nothing but to
  * give the lock back to us: who waits for the release's answer should sleep, so that the other has
  * a processor. A hint. Loop only. */
-void hf__host_stand_aside(const struct hf_host *host);
+void hf__host_yield_processor(const struct hf_host *host);
 
 /* Like hf__op_done. */
 void hf__change_done(struct hf_engine *engine, struct hf_change *change);

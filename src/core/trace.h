@@ -3,7 +3,7 @@
 #ifndef HF_CORE_TRACE_H
 #define HF_CORE_TRACE_H
 
-#include "core/lock.h"
+#include "core/claim/claim_fsm.h"
 
 #ifdef HF_TESTING
 /* Gets "orders/42 #7: waiting, wake -> asking". */

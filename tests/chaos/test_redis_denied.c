@@ -204,7 +204,7 @@ TEST(several_in_one_call_leave_nothing)
 
     server_start(&server);
     let_bob(&server, "");
-    hf_client *client = open_as_bob(&server, NULL, HF_DRIVE_MYSELF);
+    hf_client *client = open_as_bob(&server, NULL, HF_DRIVE_CALLER);
     for (size_t i = 0; i < COMMANDS; i++) {
         snprintf(rights, sizeof(rights), "-%s", commands[i]);
         try_together(&server, client, rights);

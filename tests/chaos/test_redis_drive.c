@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A client that is driven by its caller: what a call begins is watched when it returns. */
-#include "core/borrow.h"
+#include "core/loop/loop_handoff.h"
 
 #include "conformance.h"
 #include "server.h"
@@ -58,7 +58,7 @@ TEST(what_is_opened_in_a_call_is_watched_after_it)
 
     server_start(&server);
     CHECK_CODE(
-        hf_open(&client, server_url(&server, 30000), &HF_CLIENT_OPTIONS(.driver = HF_DRIVE_MYSELF)),
+        hf_open(&client, server_url(&server, 30000), &HF_CLIENT_OPTIONS(.driver = HF_DRIVE_CALLER)),
         HF_OK);
     give_back(take_patiently(client, "warm"));
     CHECK(server_tell(&server, "HSET theirs 12345678-1234-4123-8123-123456789012:7 1", line,
@@ -93,7 +93,7 @@ TEST(what_is_due_in_a_turn_is_renewed_in_it)
 
     server_start(&server);
     CHECK_CODE(hf_open(&client, server_url(&server, 30000),
-                       &HF_CLIENT_OPTIONS(.driver = HF_DRIVE_MYSELF, .lease_ms = lease_ms)),
+                       &HF_CLIENT_OPTIONS(.driver = HF_DRIVE_CALLER, .lease_ms = lease_ms)),
                HF_OK);
     hf_hold *hold = take_patiently(client, "one");
     CHECK_INT(renewals_at(&server), 0);
@@ -123,7 +123,7 @@ TEST(very_many_permits_are_not_renewed_in_one_call)
 
     server_start(&server);
     CHECK_CODE(hf_open(&client, server_url(&server, 30000),
-                       &HF_CLIENT_OPTIONS(.driver = HF_DRIVE_MYSELF, .lease_ms = lease_ms)),
+                       &HF_CLIENT_OPTIONS(.driver = HF_DRIVE_CALLER, .lease_ms = lease_ms)),
                HF_OK);
     CHECK_CODE(hf_semaphore_set(client, "sem", CLAIMS * PERMITS), HF_OK);
     for (uint64_t i = 0; i < CLAIMS; i++)
@@ -174,7 +174,7 @@ static void check_looks_again(hf_driver driver)
 
 TEST(a_caller_that_drives_looks_again_before_it_sleeps)
 {
-    check_looks_again(HF_DRIVE_MYSELF);
+    check_looks_again(HF_DRIVE_CALLER);
 }
 
 TEST(a_caller_in_the_threads_place_looks_again_before_it_sleeps)
@@ -197,7 +197,7 @@ TEST(who_was_refused_looks_again_before_it_sleeps)
     CHECK_CODE(hf_open(&other, server_url(&server, 60000), NULL), HF_OK);
     hf_hold *held = take_patiently(other, "one");
     CHECK_CODE(
-        hf_open(&client, server_url(&server, 60000), &HF_CLIENT_OPTIONS(.driver = HF_DRIVE_MYSELF)),
+        hf_open(&client, server_url(&server, 60000), &HF_CLIENT_OPTIONS(.driver = HF_DRIVE_CALLER)),
         HF_OK);
     for (int i = 0; i < TIMES; i++)
         give_back(take_patiently(client, "warm"));

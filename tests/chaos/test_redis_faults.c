@@ -286,7 +286,7 @@ TEST(a_server_that_goes_away_kills_nobody)
     hf_hold *hold = NULL;
 
     CHECK_CODE(
-        hf_open(&client, server_url(&server, 300), &HF_CLIENT_OPTIONS(.driver = HF_DRIVE_MYSELF)),
+        hf_open(&client, server_url(&server, 300), &HF_CLIENT_OPTIONS(.driver = HF_DRIVE_CALLER)),
         HF_OK);
     for (int i = 0; i < 5; i++) {
         give_back(take_patiently(client, "one"));

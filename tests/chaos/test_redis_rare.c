@@ -106,7 +106,7 @@ TEST(who_may_have_let_go_already_has_lost_nothing)
 {
     struct scene scene = { 0 };
     /* Turns its loop itself, so that what we say before it turns is said in one turn. */
-    hf_client *client = meet(&scene, fail_for_one, LEASE_MS, HF_DRIVE_MYSELF);
+    hf_client *client = meet(&scene, fail_for_one, LEASE_MS, HF_DRIVE_CALLER);
 
     /* The second time the script is asked at once. */
     for (int i = 0; i < 2; i++) {

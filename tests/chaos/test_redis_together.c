@@ -210,7 +210,7 @@ static void hold_many(struct holder *holder, const char *url, int64_t lease_ms)
     char name[32];
 
     CHECK_CODE(hf_open(&holder->client, url,
-                       &HF_CLIENT_OPTIONS(.driver = HF_DRIVE_MYSELF, .lease_ms = lease_ms)),
+                       &HF_CLIENT_OPTIONS(.driver = HF_DRIVE_CALLER, .lease_ms = lease_ms)),
                HF_OK);
     for (int i = 0; i < LEASES; i++) {
         snprintf(name, sizeof(name), "%s/%d", holder->prefix, i);

@@ -57,7 +57,7 @@ static void come(const struct zookeeper_server *server)
     struct epoll_event event = { .events = EPOLLIN };
 
     CHECK_CODE(hf_open(client, zookeeper_url(server->port),
-                       &HF_CLIENT_OPTIONS(.driver = HF_DRIVE_MYSELF, .lease_ms = SESSION_MS,
+                       &HF_CLIENT_OPTIONS(.driver = HF_DRIVE_CALLER, .lease_ms = SESSION_MS,
                                           .on_event = count_waiting)),
                HF_OK);
     event.data.ptr = *client;

@@ -130,7 +130,7 @@ TEST(a_client_without_a_turn_for_long_takes_what_lasts)
     zookeeper_start(&server);
 
     CHECK_CODE(hf_open(&client, zookeeper_url(server.port),
-                       &HF_CLIENT_OPTIONS(.lease_ms = lease_ms, .driver = HF_DRIVE_MYSELF)),
+                       &HF_CLIENT_OPTIONS(.lease_ms = lease_ms, .driver = HF_DRIVE_CALLER)),
                HF_OK);
     give_back(take(client, "one", HF_MUTEX, 0));
     let_pass_ms(lease_ms * 9 / 10);

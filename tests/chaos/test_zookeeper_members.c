@@ -81,7 +81,7 @@ TEST(a_child_keeps_none_of_the_connections)
     hf_hold *holds[LOCKS];
     begin_scene();
     /* A thread that is at work just then is not what this is about. */
-    hf_client *client = open_one(HF_DRIVE_MYSELF);
+    hf_client *client = open_one(HF_DRIVE_CALLER);
     for (int i = 0; i < LOCKS; i++)
         holds[i] = take(client, lock_name(i), HF_MUTEX, 0);
     EVENTUALLY(connections_of_this_process() == LOCKS, SOON_MS);

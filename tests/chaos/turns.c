@@ -22,7 +22,7 @@ static hf_client *open_url(const char *url)
     hf_client *client = NULL;
 
     CHECK_CODE(
-        hf_open(&client, url, &HF_CLIENT_OPTIONS(.driver = HF_DRIVE_MYSELF, .lease_ms = LEASE_MS)),
+        hf_open(&client, url, &HF_CLIENT_OPTIONS(.driver = HF_DRIVE_CALLER, .lease_ms = LEASE_MS)),
         HF_OK);
     give_back(take_patiently(client, "warm"));
     return client;

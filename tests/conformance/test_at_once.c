@@ -245,7 +245,7 @@ static void wait_for_answers(hf_client *client, struct request *requests, int co
 static void request_few_names(hf_mode mode)
 {
     enum { NAMES = 2, REQUESTS = 16 };
-    hf_client *client = open_client_with((hf_client_options){ .driver = HF_DRIVE_MYSELF });
+    hf_client *client = open_client_with((hf_client_options){ .driver = HF_DRIVE_CALLER });
     struct account accounts[NAMES];
     struct request requests[REQUESTS];
 
@@ -461,7 +461,7 @@ static void ask_for_few_names(hf_mode kind)
 
     for (int i = 0; i < CLIENTS; i++)
         crowd.clients[i] = open_client_with(
-            (hf_client_options){ .driver = i == DRIVEN ? HF_DRIVE_MYSELF : HF_DRIVE_THREAD });
+            (hf_client_options){ .driver = i == DRIVEN ? HF_DRIVE_CALLER : HF_DRIVE_THREAD });
     need_mode(crowd.clients[0], kind);
     account_open(&crowd.accounts[0], crowd.clients[0], "one");
     account_open(&crowd.accounts[1], crowd.clients[0], "other");

@@ -78,7 +78,7 @@ TEST(callbacks_call_the_library)
     struct caller caller = { .names = { name_of("one"), name_of("two") }, .seed = 1 };
     hf_client *other = open_all();
 
-    caller.client = open_client_with((hf_client_options){ .driver = HF_DRIVE_MYSELF });
+    caller.client = open_client_with((hf_client_options){ .driver = HF_DRIVE_CALLER });
     for (int64_t until = monotonic_ms() + 1000; monotonic_ms() < until;) {
         const char *name = caller.names[rand_r(&caller.seed) % 2];
         int what = rand_r(&caller.seed) % 8;
@@ -136,7 +136,7 @@ static void answer_outer(void *arg, int code, hf_hold *hold, const hf_error *err
 /* A callback may turn the loop of another client, and is inside its own all the while. */
 TEST(a_callback_turns_another_clients_loop)
 {
-    hf_client_options myself = { .driver = HF_DRIVE_MYSELF };
+    hf_client_options myself = { .driver = HF_DRIVE_CALLER };
     struct nest nest = { open_client_with(myself), open_client_with(myself), 0, 0 };
     hf_client *other = open_client();
     hf_hold *hold = take(other, name_of("one"), HF_MUTEX, 0);

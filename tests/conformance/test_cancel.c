@@ -326,7 +326,7 @@ static void check_canceled_thread_finishes(hf_driver driver)
 
 TEST(canceled_thread_ends_after_its_calls_with_a_driven_client)
 {
-    check_canceled_thread_finishes(HF_DRIVE_MYSELF);
+    check_canceled_thread_finishes(HF_DRIVE_CALLER);
 }
 
 TEST(canceled_thread_ends_after_its_calls_with_a_threaded_client)

@@ -7,7 +7,7 @@
 
 static hf_client *open_driven(void)
 {
-    return open_client_with((hf_client_options){ .driver = HF_DRIVE_MYSELF });
+    return open_client_with((hf_client_options){ .driver = HF_DRIVE_CALLER });
 }
 
 /* Turns the client's loop until the request is answered. */

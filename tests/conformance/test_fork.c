@@ -51,7 +51,7 @@ static void use_everything(void *arg)
     CHECK_ERROR(hf_attach(client, name_of("one"), "key", &hold), HF_EFORKED);
     CHECK_ERROR(hf_renew(family->hold, 1000), HF_EFORKED);
     CHECK_ERROR(hf_downgrade(family->hold, HF_READ), HF_EFORKED);
-    if (family->driver == HF_DRIVE_MYSELF)
+    if (family->driver == HF_DRIVE_CALLER)
         CHECK_ERROR(hf_dispatch(client), HF_EFORKED);
     CHECK_ERROR(hf_examine(client, NULL, NULL, NULL), HF_EFORKED);
     CHECK(strlen(hf_url(client)) > 0);
@@ -87,7 +87,7 @@ TEST(the_child_is_told_so)
 
 TEST(the_child_of_a_client_without_thread_is_told_so)
 {
-    check_child(HF_DRIVE_MYSELF);
+    check_child(HF_DRIVE_CALLER);
 }
 
 static void exit_normally(void *arg)

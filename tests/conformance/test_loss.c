@@ -25,7 +25,7 @@ static void check_no_reentry(hf_client *client)
 /* What has expired is not re-entered, although no loop has turned since. */
 TEST(an_expired_hold_is_not_reentered_without_a_thread)
 {
-    hf_client *client = open_client_with((hf_client_options){ .driver = HF_DRIVE_MYSELF });
+    hf_client *client = open_client_with((hf_client_options){ .driver = HF_DRIVE_CALLER });
 
     check_no_reentry(client);
     hf_close(client);

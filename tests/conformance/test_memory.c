@@ -206,7 +206,7 @@ TEST(waiting_out_of_memory)
 
 TEST(waiting_out_of_memory_without_a_thread)
 {
-    check_scenario(wait_in_vain, HF_DRIVE_MYSELF);
+    check_scenario(wait_in_vain, HF_DRIVE_CALLER);
 }
 
 TEST(asking_out_of_memory)

@@ -4,7 +4,7 @@
 
 #include "base/clock.h"
 #include "base/rand.h"
-#include "core/client.h"
+#include "core/api/client.h"
 #include "test.h"
 
 #include <fcntl.h>

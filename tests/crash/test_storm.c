@@ -146,7 +146,7 @@ static void work(void *arg)
     struct worker worker = { .life = *(int *)arg };
     worker.drives_itself = worker.life % 3 == 0;
     hf_client_options options =
-        HF_CLIENT_OPTIONS(.driver = worker.drives_itself ? HF_DRIVE_MYSELF : HF_DRIVE_THREAD);
+        HF_CLIENT_OPTIONS(.driver = worker.drives_itself ? HF_DRIVE_CALLER : HF_DRIVE_THREAD);
     if (hf_open(&worker.client, mix_url(directory), &options) != HF_OK)
         FAIL("%s", hf_last_error()->text);
     if (worker.drives_itself)

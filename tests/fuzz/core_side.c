@@ -155,7 +155,7 @@ void hf__op_wake(struct hf_op *op)
     op->woken(op);
 }
 
-void hf__host_stand_aside(const struct hf_host *host)
+void hf__host_yield_processor(const struct hf_host *host)
 {
     (void)host;
 }

@@ -2,7 +2,7 @@
 /* What must be true at every event, and what must come true in time. */
 #include "world.h"
 
-#include "core/claim.h"
+#include "core/claim/claim.h"
 #include "engine.h"
 
 #include <string.h>
@@ -11,7 +11,7 @@
 static uint64_t store_claim_of(const hf_hold *hold)
 {
     const struct hf_grant *grant = hold->grant;
-    return grant->claim ? CLAIM_OF(&grant->claim->op) : grant->gate->aside.engine_word[0];
+    return grant->claim ? CLAIM_OF(&grant->claim->op) : grant->entry->aside.engine_word[0];
 }
 
 static uint64_t store_claim(const struct grip *grip)

@@ -2,9 +2,9 @@
 /* Simulated clients: a real hf_client on a virtual clock, turned by events instead of a thread. */
 #include "world.h"
 
-#include "core/client.h"
-#include "core/gate.h"
-#include "core/owner.h"
+#include "core/api/client.h"
+#include "core/api/owner.h"
+#include "core/table/lock_table.h"
 #include "engine.h"
 
 #include <stdlib.h>

@@ -132,7 +132,7 @@ static const struct hf_engine_ops lease_ops = {
     .attempt = attempt,
     .release = release,
     .renew = renew,
-    .set_aside = set_aside,
+    .compact = set_aside,
     .change = engine_change,
 };
 

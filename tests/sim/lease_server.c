@@ -15,7 +15,7 @@ struct entry {
     hf_mode mode;
     uint32_t permits;
     bool detached;
-    bool raising; /* a grant that waits for the readers to leave */
+    bool upgrading; /* a grant that waits for the readers to leave */
     int64_t ends_us;
 };
 
@@ -95,8 +95,8 @@ static int64_t keeps_out(const struct entry *entry, const struct message *messag
 {
     if (is_mine(entry, message) || entry->kind == ENTRY_SUBSCRIBER)
         return 0;
-    bool raising = entry->kind == ENTRY_GRANT && entry->raising && message->mode == HF_READ;
-    return modes_conflict(entry->mode, message->mode) || raising ? entry->ends_us : 0;
+    bool upgrading = entry->kind == ENTRY_GRANT && entry->upgrading && message->mode == HF_READ;
+    return modes_conflict(entry->mode, message->mode) || upgrading ? entry->ends_us : 0;
 }
 
 static bool permits_are_taken(const struct thing *thing, const struct message *message)
@@ -165,7 +165,7 @@ static void grant(struct thing *thing, const struct message *message, struct mes
     own = ensure(thing, ENTRY_GRANT, message);
     if (own->mode < message->mode)
         own->mode = message->mode;
-    own->raising = false;
+    own->upgrading = false;
     if (!keeps_end)
         own->ends_us = world.now_us + message->lease_ms * 1000;
     removed(thing, ENTRY_PLACE, message);
@@ -224,7 +224,7 @@ static void attempt(const struct message *message, struct message *answer)
     if (!message->enqueue)
         return;
     if (own && message->mode == HF_WRITE)
-        own->raising = true;
+        own->upgrading = true;
     /* A client that vanishes must be forgotten with its lease, whatever it left. */
     ensure(thing, ENTRY_SUBSCRIBER, message)->ends_us = world.now_us + LEASE_MS * 1000;
 }
@@ -239,7 +239,7 @@ static void release(const struct message *message, struct message *answer)
     struct entry *own = find(thing, ENTRY_GRANT, message->client, message->claim);
     if (own && message->keep != HF_KEEP_NOTHING) {
         own->mode = (hf_mode)message->keep;
-        own->raising = false;
+        own->upgrading = false;
         changed = true;
     } else if (message->keep != HF_KEEP_NOTHING) {
         answer->lost = true;

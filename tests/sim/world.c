@@ -2,7 +2,7 @@
 /* Virtual time: the heap of events, the random numbers, and the plan of one seed's history. */
 #include "world.h"
 
-#include "core/aside.h"
+#include "core/claim/claim_compact.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
@@ -249,9 +249,9 @@ void world_run(const struct store *store, uint64_t seed)
 {
     begin(store, seed);
     /* In every other world whatever comes to rest is set aside, and hardly any memory is spared. */
-    hf__aside_bounds.resting = seed % 2 ? 0 : 8;
-    hf__aside_bounds.fetched = 1 + (uint32_t)(seed % 3);
-    hf__aside_bounds.spared = 2;
+    hf__compact_bounds.resting = seed % 2 ? 0 : 8;
+    hf__compact_bounds.fetched = 1 + (uint32_t)(seed % 3);
+    hf__compact_bounds.spared = 2;
     world.client_count = (unsigned)random_between(2, CLIENTS_MAX);
     world.name_count = (unsigned)random_between(1, LOCKS);
     world.think_ms = chance(500) ? 15 : 250;

@@ -8,7 +8,7 @@
 #ifndef TESTS_SIM_WORLD_H
 #define TESTS_SIM_WORLD_H
 
-#include "core/claim.h"
+#include "core/claim/claim.h"
 
 #define CLIENTS_MAX 5
 #define ACTORS_MAX 3

@@ -2,8 +2,8 @@
 /* Plays a store and its callers for one client on a virtual clock, and writes down what happens. */
 #include "story.h"
 
-#include "core/client.h"
-#include "core/owner.h"
+#include "core/api/client.h"
+#include "core/api/owner.h"
 #include "core/trace.h"
 
 #include <inttypes.h>

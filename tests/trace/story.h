@@ -16,7 +16,7 @@
 #ifndef TESTS_TRACE_STORY_H
 #define TESTS_TRACE_STORY_H
 
-#include "core/claim.h"
+#include "core/claim/claim.h"
 #include "test.h"
 
 #define LEASE_MS 1000

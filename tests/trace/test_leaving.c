@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Giving back, raising, lowering, and the turn that passes in the gate. */
+/* Giving back, upgrading, lowering, and the turn that passes in the entry. */
 #include "story.h"
 
 TEST(a_release_is_repeated_after_silence)

@@ -2,9 +2,9 @@
 /* The client, the clock and the obliging engine of the unit tests. */
 #include "fixture.h"
 
-#include "core/client.h"
-#include "core/drive.h"
-#include "core/owner.h"
+#include "core/api/client.h"
+#include "core/api/owner.h"
+#include "core/loop/uv_loop.h"
 
 #include <stdio.h>
 
@@ -127,26 +127,26 @@ static const struct hf_engine_ops ops = {
     .attempt = attempt,
     .release = release,
     .renew = renew,
-    .set_aside = set_aside,
+    .compact = set_aside,
 };
 
 /* ---- the same for an engine that answers on the calling thread ---- */
 
-static enum hf_verdict attempt_here(struct hf_engine *engine, struct hf_op *op)
+static enum hf_verdict attempt_sync(struct hf_engine *engine, struct hf_op *op)
 {
     (void)engine, (void)op;
     fixture.attempts++;
     return fixture.attempt_verdict;
 }
 
-static enum hf_verdict release_here(struct hf_engine *engine, struct hf_op *op)
+static enum hf_verdict release_sync(struct hf_engine *engine, struct hf_op *op)
 {
     (void)engine, (void)op;
     fixture.releases++;
     return fixture.release_verdict;
 }
 
-static bool held_here(struct hf_engine *engine, const struct hf_op *op)
+static bool held_sync(struct hf_engine *engine, const struct hf_op *op)
 {
     (void)engine, (void)op;
     return !fixture.lost;
@@ -158,9 +158,9 @@ static const struct hf_engine_ops ops_here = {
     .close = end,
     .attempt = attempt,
     .release = release,
-    .attempt_here = attempt_here,
-    .release_here = release_here,
-    .held_here = held_here,
+    .attempt_sync = attempt_sync,
+    .release_sync = release_sync,
+    .held_sync = held_sync,
 };
 
 static int64_t read_clock(void *arg)
@@ -220,8 +220,8 @@ void fixture_begin_threaded(void)
 {
     hf_error error;
     make_client(&ops);
-    CHECK_INT(hf__drive_open(fixture.client, HF_DRIVE_KIND_THREAD, &error), HF_OK);
-    CHECK_INT(hf__drive_start(fixture.client, &error), HF_OK);
+    CHECK_INT(hf__uv_loop_open(fixture.client, HF_DRIVE_KIND_THREAD, &error), HF_OK);
+    CHECK_INT(hf__uv_loop_start(fixture.client, &error), HF_OK);
 }
 
 void fixture_turn(void)

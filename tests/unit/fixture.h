@@ -4,7 +4,7 @@
 #ifndef TESTS_UNIT_FIXTURE_H
 #define TESTS_UNIT_FIXTURE_H
 
-#include "core/claim.h"
+#include "core/claim/claim.h"
 #include "test.h"
 
 #define FIXTURE_LEASE_MS 30000

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Claims that are set aside: nobody but who counts bytes can tell, and nothing that is held needs
  * memory that may be missing. */
-#include "core/aside.h"
+#include "core/claim/claim_compact.h"
 
 #include "fixture.h"
 
@@ -13,7 +13,8 @@ static void begin(uint32_t resting)
 {
     fixture_begin();
     fixture.leases = fixture.sets_aside = true;
-    hf__aside_bounds = (struct hf_aside_bounds){ .resting = resting, .fetched = 2, .spared = 4 };
+    hf__compact_bounds =
+        (struct hf_compact_bounds){ .resting = resting, .fetched = 2, .spared = 4 };
 }
 
 static hf_hold *take(const char *name, uint64_t owner)
@@ -287,7 +288,7 @@ TEST(no_new_lock_gets_what_is_spared)
     }
     CHECK(refused > MANY);
     for (unsigned s = 0; s < HF_SHARDS; s++)
-        CHECK(fixture.client->shards[s].free_claim_count >= hf__aside_bounds.spared);
+        CHECK(fixture.client->shards[s].free_claim_count >= hf__compact_bounds.spared);
     hf__alloc_hook = NULL;
 }
 
@@ -308,7 +309,7 @@ TEST(without_memory_they_are_renewed_and_given_back)
     CHECK_INT(fixture.renewals, renewals);
     hf__alloc_hook = NULL;
     for (unsigned s = 0; s < HF_SHARDS; s++)
-        CHECK_INT(fixture.client->shards[s].gate_count, 0);
+        CHECK_INT(fixture.client->shards[s].entry_count, 0);
 }
 
 TEST(without_memory_who_unlocks_does_not_wait_for_it)
@@ -393,7 +394,7 @@ TEST(many_threads_use_what_is_set_aside)
     test_fds_kept = 2; /* libuv's, for signals */
     fixture_begin_threaded();
     fixture.leases = fixture.sets_aside = true;
-    hf__aside_bounds = (struct hf_aside_bounds){ .resting = 0, .fetched = 2, .spared = 4 };
+    hf__compact_bounds = (struct hf_compact_bounds){ .resting = 0, .fetched = 2, .spared = 4 };
     for (unsigned i = 0; i < THREADS; i++) {
         owners[i] = i + 1;
         thread_start(&threads[i], use_locks, &owners[i]);

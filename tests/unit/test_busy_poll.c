@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Looking again before sleeping: as long as it brings answers, and now and then to see if it would.
  */
-#include "core/busy_poll.h"
+#include "core/loop/busy_poll.h"
 
 #include "test.h"
 
@@ -190,7 +190,7 @@ TEST(who_stands_aside_does_not_look_and_is_not_counted)
     for (unsigned i = 0; i < 2 * HF_BUSY_POLL_MOST; i++) {
         CHECK(hf__busy_poll_pays(&poll));
         CHECK(hf__busy_poll_time_us(&poll) > 0);
-        hf__busy_poll_stand_aside(&poll);
+        hf__busy_poll_skip_once(&poll);
         CHECK_INT(hf__busy_poll_time_us(&poll), 0);
         hf__busy_poll_ended(&poll, false);
     }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Closing a client while threads still wait for a store that does not answer. */
-#include "core/close.h"
-#include "core/gate.h"
+#include "core/api/close.h"
+#include "core/table/lock_table.h"
 
 #include "fixture.h"
 
@@ -103,7 +103,7 @@ TEST(nothing_is_asked_of_an_engine_that_has_been_closed)
     fixture_begin();
     hf_hold *hold = take(HF_MUTEX);
     hf__shard_lock(hold->grant->claim->shard);
-    hf__claim_post(hold->grant->claim, HF_ERRAND_LOSE);
+    hf__claim_post(hold->grant->claim, HF_CMD_LOSE);
     hf__shard_unlock(hold->grant->claim->shard);
     hf_unlock_nowait(hold);
     hf__client_close_parts(fixture.client);

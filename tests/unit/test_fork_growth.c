@@ -2,7 +2,7 @@
 /* A fork while another thread is inside the library: hf_close in the child frees memory only, and
  * none of it twice. */
 #include "base/testing.h"
-#include "core/claim.h"
+#include "core/claim/claim.h"
 #include "fixture.h"
 
 #include <stdio.h>

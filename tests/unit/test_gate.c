@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The gate: who may nest in what, whose turn it is, and memory that is used again. */
-#include "core/gate.h"
+/* The entry: who may nest in what, whose turn it is, and memory that is used again. */
+#include "core/table/lock_table.h"
 
 #include "base/testing.h"
 #include "fixture.h"
@@ -184,7 +184,7 @@ TEST(gates_of_many_names_come_and_go)
         CHECK_INT(hf_unlock(holds[i]), HF_OK);
     }
     for (unsigned s = 0; s < HF_SHARDS; s++)
-        CHECK_INT(fixture.client->shards[s].gate_count, 0);
+        CHECK_INT(fixture.client->shards[s].entry_count, 0);
 }
 
 static size_t allocated;

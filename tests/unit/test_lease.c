@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The watchdog: when it renews, when it gives up, and what a hundred thousand leases cost it. */
-#include "core/lease.h"
+#include "core/lease/lease.h"
 
 #include "fixture.h"
 

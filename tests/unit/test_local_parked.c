@@ -5,7 +5,7 @@
 #include "base/clock.h"
 #include "base/rand.h"
 #include "base/testing.h"
-#include "core/claim.h"
+#include "core/claim/claim.h"
 #include "test.h"
 
 #include <sched.h>
@@ -45,23 +45,23 @@ static struct hf_op op_for(hf_mode mode, uint64_t owner)
 static enum hf_verdict ask(struct local *at, struct hf_op *op)
 {
     op->asked_at_ms = hf__clock_ms();
-    return hf__local.attempt_here(&at->base, op);
+    return hf__local.attempt_sync(&at->base, op);
 }
 
 static void give(struct local *at, struct hf_op *op)
 {
-    CHECK_INT(hf__local.release_here(&at->base, op), HF_GONE);
+    CHECK_INT(hf__local.release_sync(&at->base, op), HF_GONE);
 }
 
 static bool take(struct hf_op *op)
 {
     op->asked_at_ms = hf__clock_ms();
-    return hf__local_take_at_once(&local->base, op, &kept);
+    return hf__local_fast_acquire(&local->base, op, &kept);
 }
 
 static bool leave(struct hf_op *op)
 {
-    return hf__local_leave_at_once(&local->base, op, &kept);
+    return hf__local_fast_release(&local->base, op, &kept);
 }
 
 /* Granted the common way, given back the short one. */
@@ -84,7 +84,7 @@ static void begin(void)
 
 static void end(void)
 {
-    CHECK(hf__local_give_up(&local->base, &kept));
+    CHECK(hf__local_fast_drop(&local->base, &kept));
     CHECK_INT(state_claims(local), 0);
     state_check(local);
     state_close(other);
@@ -257,7 +257,7 @@ TEST(a_downgraded_writer_of_the_short_way_hands_its_token_to_readers)
     struct hf_op writer = op_for(HF_WRITE, 1), reader = op_for(HF_READ, 2);
     CHECK(take(&writer));
     writer.keep = HF_READ;
-    CHECK_INT(hf__local.release_here(&local->base, &writer), HF_GONE);
+    CHECK_INT(hf__local.release_sync(&local->base, &writer), HF_GONE);
     CHECK_INT(ask(other, &reader), HF_GRANTED);
     CHECK(reader.token == writer.token);
     give(other, &reader);
@@ -422,13 +422,13 @@ enum { ROUNDS = 60000 };
 static void lock_of(struct crowd *crowd, struct local *at, struct hf_op *op, uint64_t *word)
 {
     op->asked_at_ms = hf__clock_ms();
-    if (hf__local_take_at_once(&at->base, op, word)) {
+    if (hf__local_fast_acquire(&at->base, op, word)) {
         crowd->at_once++;
         return;
     }
     op->enqueue = true;
     while (ask(at, op) == HF_REFUSED)
-        hf__local.sleep_here(&at->base, op, HF_NEVER);
+        hf__local.sleep_sync(&at->base, op, HF_NEVER);
 }
 
 static void contend(void *arg, int index)
@@ -445,10 +445,10 @@ static void contend(void *arg, int index)
         if (i % 8 == 0)
             sched_yield();
         atomic_fetch_sub(&crowd->inside, 1);
-        if (!hf__local_leave_at_once(&at->base, &op, &word))
+        if (!hf__local_fast_release(&at->base, &op, &word))
             give(at, &op);
     }
-    while (!hf__local_give_up(&at->base, &word))
+    while (!hf__local_fast_drop(&at->base, &word))
         continue;
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The wait loop's table: every state with every event and every answer, in every condition that the
  * step looks at. Nothing leaves the table, and what is to be done fits where the claim went. */
-#include "core/lock.h"
+#include "core/claim/claim_fsm.h"
 
 #include "test.h"
 
@@ -23,7 +23,7 @@ static const unsigned table[][HF_ON_LEASE_LOST + 1] = {
     [HF_CLAIM_WAITING] = { [HF_ON_WAKE] = ASKING, [HF_ON_RETRY] = ASKING,
                            [HF_ON_DEADLINE] = LEAVING, [HF_ON_END] = LEAVING,
                            [HF_ON_LEASE_LOST] = ASKING | LEAVING },
-    [HF_CLAIM_HELD]    = { [HF_ON_RAISE] = ASKING, [HF_ON_LOWER] = LEAVING },
+    [HF_CLAIM_HELD]    = { [HF_ON_UPGRADE] = ASKING, [HF_ON_DOWNGRADE] = LEAVING },
     [HF_CLAIM_LEAVING] = { [HF_ON_ANSWER] = LEAVING | HELD | ASKING | OVER },
     [HF_CLAIM_OVER]    = { 0 },
 };
@@ -56,7 +56,7 @@ enum {
 static struct hf_client *client;
 static struct hf_claim claim;
 static struct hf_shard shard = { .mutex = PTHREAD_MUTEX_INITIALIZER };
-static struct hf_gate gate;
+static struct hf_lock_entry entry;
 static struct hf_grant grant;
 static unsigned seen[HF_CLAIM_OVER + 1];
 static bool place_is_news; /* "queued" or "displaced" was said */
@@ -71,9 +71,9 @@ static void prepare(enum hf_claim_state state, enum hf_verdict verdict, unsigned
 {
     grant = (struct hf_grant){ .claim = &claim };
     claim = (struct hf_claim){
-        .client = client, .shard = &shard, .gate = &gate, .grant = &grant, .state = state
+        .client = client, .shard = &shard, .entry = &entry, .grant = &grant, .state = state
     };
-    hf__link_init(&gate.queue);
+    hf__link_init(&entry.queue);
     claim.op.verdict = verdict;
     claim.op.mode = with & HOLDS ? HF_WRITE : HF_MUTEX;
     claim.op.keep = with & HOLDS ? HF_UPGRADE : HF_KEEP_NOTHING;
@@ -82,7 +82,7 @@ static void prepare(enum hf_claim_state state, enum hf_verdict verdict, unsigned
     claim.leaving = with & GIVEN_UP;
     claim.woken = with & WOKEN;
     claim.again = (with & AGAIN) && state == HF_CLAIM_LEAVING;
-    claim.raising = with & HOLDS;
+    claim.upgrading = with & HOLDS;
     claim.held_mode = claim.store_mode = with & HOLDS ? HF_UPGRADE : HF_KEEP_NOTHING;
     claim.wait_until_ms = with & LATE ? 500 : 5000;
     claim.leave_until_ms = with & LATE ? 500 : 5000;
@@ -97,7 +97,7 @@ static void prepare(enum hf_claim_state state, enum hf_verdict verdict, unsigned
 static void check_actions(enum hf_claim_state before, unsigned actions, unsigned with)
 {
     bool moved_on = claim.state != before;
-    CHECK(!(actions & HF_DO_TELL) || !(with & TOLD));
+    CHECK(!(actions & HF_DO_COMPLETE) || !(with & TOLD));
     CHECK(!(actions & HF_DO_ASK) || claim.state == HF_CLAIM_ASKING);
     CHECK(!(actions & HF_DO_SLEEP) || claim.state == HF_CLAIM_WAITING);
     CHECK(!(actions & (HF_DO_RELEASE | HF_DO_PAUSE)) || claim.state == HF_CLAIM_LEAVING);
@@ -110,7 +110,7 @@ static void check_actions(enum hf_claim_state before, unsigned actions, unsigned
         CHECK(actions & HF_DO_RELEASE);
     /* Nobody is left waiting for an answer. */
     if (claim.state == HF_CLAIM_OVER && moved_on)
-        CHECK((actions & HF_DO_TELL) || (with & TOLD));
+        CHECK((actions & HF_DO_COMPLETE) || (with & TOLD));
     /* Whose call is over may be in the next one, and takes it for that one's. */
     if (before == HF_CLAIM_ASKING)
         CHECK(!place_is_news || !(with & GIVEN_UP));

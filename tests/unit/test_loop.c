@@ -148,7 +148,7 @@ static void wake_and_post(struct hf_task *task)
     static struct numbered posted[WOKEN];
     int number = HF_CONTAINER(task, struct numbered, task)->number;
     note(task);
-    hf__loop_woke(running);
+    hf__loop_wake_batch_full(running);
     posted[number].number = WOKEN + number;
     hf__task_init(&posted[number].task, note_and_defer);
     hf__loop_post(running, &posted[number].task);
@@ -265,7 +265,7 @@ static void wake_one(struct hf_task *task)
 {
     (void)task;
     clock_ms++;
-    hf__loop_woke(running);
+    hf__loop_wake_batch_full(running);
 }
 
 /* What is heard from those who are woken does not begin in the past. */

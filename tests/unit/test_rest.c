@@ -83,7 +83,7 @@ TEST(an_unlock_hears_when_the_store_comes_back)
     CHECK_INT(fixture.releases, 2);
 }
 
-/* ---- raising ---- */
+/* ---- upgrading ---- */
 
 /* A hold whose way down from HF_WRITE is still out. */
 static hf_hold *lowered_in_silence(void)
@@ -183,7 +183,7 @@ TEST(a_nested_write_asks_anew_when_the_owner_has_given_all_back)
     CHECK_INT(fixture.last_keep, HF_KEEP_NOTHING);
     CHECK_INT(hf_unlock(write), HF_OK);
     for (unsigned s = 0; s < HF_SHARDS; s++)
-        CHECK_INT(fixture.client->shards[s].gate_count, 0);
+        CHECK_INT(fixture.client->shards[s].entry_count, 0);
 }
 
 static void is_broken(struct hf_timer *timer)

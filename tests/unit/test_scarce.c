@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Claims that are set aside and fetched back while something is scarce: memory, answers, or the
  * time until somebody else is through with them. */
-#include "core/aside.h"
-#include "core/gate.h"
+#include "core/claim/claim_compact.h"
+#include "core/table/lock_table.h"
 #include "fixture.h"
 
 #include <stdio.h>
@@ -11,7 +11,8 @@ static void begin(uint32_t resting)
 {
     fixture_begin();
     fixture.leases = fixture.sets_aside = true;
-    hf__aside_bounds = (struct hf_aside_bounds){ .resting = resting, .fetched = 32, .spared = 8 };
+    hf__compact_bounds =
+        (struct hf_compact_bounds){ .resting = resting, .fetched = 32, .spared = 8 };
 }
 
 /* A name of the shard of all that were made before. */
@@ -85,7 +86,7 @@ TEST(who_is_given_back_does_not_keep_others_from_being_renewed)
     unsigned tried = 0;
     begin(0);
     struct hf_shard *shard = take_in_one_shard(holds, LOCKS, 3, &tried, NULL);
-    uint32_t fetched = hf__aside_bounds.fetched;
+    uint32_t fetched = hf__compact_bounds.fetched;
     fixture.answers_renewals = false;
     fixture.release_verdict = HF_NO_ANSWER;
     fixture_pass_ms(FIXTURE_LEASE_MS / 3);
@@ -183,7 +184,7 @@ TEST(who_waits_for_on_lost_keeps_the_claim_from_being_set_aside)
     for (unsigned round = 0; round < 10; round++) {
         fixture_begin_threaded();
         fixture.leases = fixture.sets_aside = true;
-        hf__aside_bounds = (struct hf_aside_bounds){ .resting = 0, .fetched = 2, .spared = 4 };
+        hf__compact_bounds = (struct hf_compact_bounds){ .resting = 0, .fetched = 2, .spared = 4 };
         atomic_store(&being_told, false);
         hf_hold *hold = take_as("a", 7, tell_slowly);
         told_in = hold->grant->shard;

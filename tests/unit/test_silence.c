@@ -45,7 +45,7 @@ static void check_loss_is_told_within_ms(hf_hold *hold, int64_t ms)
     fixture_answer(fixture.last_release, HF_GONE);
     fixture_turn();
     for (unsigned s = 0; s < HF_SHARDS; s++)
-        CHECK_INT(fixture.client->shards[s].gate_count, 0);
+        CHECK_INT(fixture.client->shards[s].entry_count, 0);
 }
 
 TEST(what_is_lost_already_is_not_what_a_silent_store_hides)
@@ -89,7 +89,7 @@ TEST(giving_back_ends_with_the_lease_at_the_latest)
     fixture_turn();
 }
 
-/* Takes a name whose gate may have the memory of the gate of "a". */
+/* Takes a name whose entry may have the memory of the entry of "a". */
 static void take_in_its_place(void)
 {
     char name[8] = "0";
@@ -120,7 +120,7 @@ TEST(what_is_lost_keeps_its_name_while_it_is_told)
     CHECK(hf_held(fixture.hold));
     CHECK_INT(hf_unlock(fixture.hold), HF_OK);
     for (unsigned s = 0; s < HF_SHARDS; s++)
-        CHECK_INT(fixture.client->shards[s].gate_count, 0);
+        CHECK_INT(fixture.client->shards[s].entry_count, 0);
 }
 
 /* ---- one question about a lease, and a caller who does not wait for ever ---- */
@@ -195,7 +195,7 @@ TEST(a_late_renewal_does_not_reach_the_next_claim)
         check_that_the_next_is_left_alone(codes[i]);
     }
     for (unsigned s = 0; s < HF_SHARDS; s++)
-        CHECK_INT(fixture.client->shards[s].gate_count, 0);
+        CHECK_INT(fixture.client->shards[s].entry_count, 0);
 }
 
 TEST(a_late_detaching_leaves_the_hold_in_hand)

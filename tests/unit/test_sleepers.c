@@ -3,7 +3,7 @@
  * goes on, and no waking is slept through. What is slept through is seen by a test that never ends.
  */
 #include "base/testing.h"
-#include "core/sleepers.h"
+#include "core/loop/futex_group.h"
 
 #include "test.h"
 
@@ -14,7 +14,7 @@
 #define ROUNDS 300u
 #define PATIENCE_SECONDS 10
 
-static struct hf_sleepers sleepers;
+static struct hf_futex_group sleepers;
 
 struct sleeper {
     _Atomic uint32_t flag;
@@ -27,7 +27,7 @@ static struct sleeper sleeper[MOST];
 static void *sleep_once(void *arg)
 {
     struct sleeper *self = arg;
-    hf__sleepers_wait(&sleepers, &self->flag);
+    hf__futex_group_wait(&sleepers, &self->flag);
     self->woke = true;
     return NULL;
 }
@@ -56,21 +56,21 @@ static uint32_t await_change(struct sleeper *self, uint32_t from)
 TEST(those_whose_flag_was_set_wake_and_nobody_else)
 {
     TEST_TIMEOUT(PATIENCE_SECONDS);
-    hf__sleepers_init(&sleepers);
+    hf__futex_group_init(&sleepers);
     for (unsigned i = 0; i < MOST; i++)
         begin(&sleeper[i]);
     for (unsigned i = 0; i < MOST; i++)
         await_change(&sleeper[i], 0);
     for (unsigned i = 0; i < MOST; i += 2)
-        CHECK(hf__sleepers_set_soon(&sleepers, &sleeper[i].flag));
-    hf__sleepers_wake(&sleepers);
+        CHECK(hf__futex_group_set_soon(&sleepers, &sleeper[i].flag));
+    hf__futex_group_wake(&sleepers);
     for (unsigned i = 0; i < MOST; i += 2)
         end(&sleeper[i]);
     for (unsigned i = 1; i < MOST; i += 2)
         CHECK(!sleeper[i].woke);
     for (unsigned i = 1; i < MOST; i += 2)
-        CHECK(hf__sleepers_set_soon(&sleepers, &sleeper[i].flag));
-    hf__sleepers_wake(&sleepers);
+        CHECK(hf__futex_group_set_soon(&sleepers, &sleeper[i].flag));
+    hf__futex_group_wake(&sleepers);
     for (unsigned i = 1; i < MOST; i += 2)
         end(&sleeper[i]);
 }
@@ -78,12 +78,12 @@ TEST(those_whose_flag_was_set_wake_and_nobody_else)
 TEST(one_is_woken_at_once)
 {
     TEST_TIMEOUT(PATIENCE_SECONDS);
-    hf__sleepers_init(&sleepers);
+    hf__futex_group_init(&sleepers);
     for (unsigned i = 0; i < MOST; i++) {
         begin(&sleeper[i]);
         if (i % 2)
             await_change(&sleeper[i], 0);
-        hf__sleepers_set(&sleepers, &sleeper[i].flag);
+        hf__futex_group_set(&sleepers, &sleeper[i].flag);
         end(&sleeper[i]);
     }
 }
@@ -92,13 +92,13 @@ TEST(a_flag_that_is_set_is_not_waited_for)
 {
     TEST_TIMEOUT(PATIENCE_SECONDS);
     _Atomic uint32_t flag = 0;
-    hf__sleepers_init(&sleepers);
-    CHECK(!hf__sleepers_set_soon(&sleepers, &flag));
-    hf__sleepers_wait(&sleepers, &flag);
+    hf__futex_group_init(&sleepers);
+    CHECK(!hf__futex_group_set_soon(&sleepers, &flag));
+    hf__futex_group_wait(&sleepers, &flag);
     CHECK_INT(sleepers.beds, 0);
     flag = 0;
-    hf__sleepers_set(NULL, &flag);
-    hf__sleepers_wait(&sleepers, &flag);
+    hf__futex_group_set(NULL, &flag);
+    hf__futex_group_wait(&sleepers, &flag);
     CHECK_INT(sleepers.beds, 0);
 }
 
@@ -109,25 +109,25 @@ static _Atomic uint32_t own_flag;
 static void tell_at_once(const char *point)
 {
     (void)point;
-    hf__sleepers_set(&sleepers, &own_flag);
+    hf__futex_group_set(&sleepers, &own_flag);
 }
 
 static void tell_soon(const char *point)
 {
     (void)point;
-    CHECK(hf__sleepers_set_soon(&sleepers, &own_flag));
-    hf__sleepers_wake(&sleepers);
+    CHECK(hf__futex_group_set_soon(&sleepers, &own_flag));
+    hf__futex_group_wake(&sleepers);
 }
 
 TEST(a_bell_that_rings_before_the_sleep_is_heard)
 {
     TEST_TIMEOUT(PATIENCE_SECONDS);
-    hf__sleepers_init(&sleepers);
+    hf__futex_group_init(&sleepers);
     hf__point_hook = tell_at_once;
-    hf__sleepers_wait(&sleepers, &own_flag);
+    hf__futex_group_wait(&sleepers, &own_flag);
     own_flag = 0;
     hf__point_hook = tell_soon;
-    hf__sleepers_wait(&sleepers, &own_flag);
+    hf__futex_group_wait(&sleepers, &own_flag);
     CHECK_INT(sleepers.beds, 2);
 }
 
@@ -140,25 +140,25 @@ TEST(who_shares_a_bed_is_disturbed_once)
     TEST_TIMEOUT(PATIENCE_SECONDS);
     struct sleeper *first = &sleeper[0], *second = &sleeper[1];
     for (unsigned in_time = 0; in_time < 2; in_time++) {
-        hf__sleepers_init(&sleepers);
+        hf__futex_group_init(&sleepers);
         begin(first);
         uint32_t bed = await_change(first, 0);
-        sleepers.beds = HF_SLEEPERS_BEDS;
+        sleepers.beds = HF_FUTEX_GROUP_SLOTS;
         begin(second);
         CHECK_INT(await_change(second, 0), bed);
         if (in_time)
-            CHECK(hf__sleepers_set_soon(&sleepers, &second->flag));
+            CHECK(hf__futex_group_set_soon(&sleepers, &second->flag));
         else
-            hf__sleepers_set(&sleepers, &second->flag);
-        hf__sleepers_wake(&sleepers);
+            hf__futex_group_set(&sleepers, &second->flag);
+        hf__futex_group_wake(&sleepers);
         end(second);
         uint32_t alone = await_change(first, bed);
         CHECK(!first->woke);
         CHECK(alone < bed);
         if (in_time)
-            CHECK(hf__sleepers_set_soon(&sleepers, &first->flag));
+            CHECK(hf__futex_group_set_soon(&sleepers, &first->flag));
         else
-            hf__sleepers_set(&sleepers, &first->flag);
+            hf__futex_group_set(&sleepers, &first->flag);
         end(first);
     }
 }
@@ -171,7 +171,7 @@ static void *sleep_often(void *arg)
 {
     struct sleeper *self = arg;
     for (unsigned round = 1; round <= ROUNDS; round++) {
-        hf__sleepers_wait(&sleepers, &self->flag);
+        hf__futex_group_wait(&sleepers, &self->flag);
         self->flag = 0;
         round_of[self - sleeper] = round;
     }
@@ -191,18 +191,18 @@ static bool tell_who_is_ready(unsigned step)
             continue;
         told[i]++;
         if ((step + i) % 3 == 1)
-            hf__sleepers_set(&sleepers, &sleeper[i].flag);
+            hf__futex_group_set(&sleepers, &sleeper[i].flag);
         else
-            hf__sleepers_set_soon(&sleepers, &sleeper[i].flag);
+            hf__futex_group_set_soon(&sleepers, &sleeper[i].flag);
     }
-    hf__sleepers_wake(&sleepers);
+    hf__futex_group_wake(&sleepers);
     return all;
 }
 
 TEST(no_waking_is_slept_through)
 {
     TEST_TIMEOUT(PATIENCE_SECONDS);
-    hf__sleepers_init(&sleepers);
+    hf__futex_group_init(&sleepers);
     for (unsigned i = 0; i < MOST; i++) {
         sleeper[i].flag = 0;
         CHECK_INT(pthread_create(&sleeper[i].thread, NULL, sleep_often, &sleeper[i]), 0);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Who turns the loop of a client that has a thread: it, or who calls while it is parked. */
-#include "core/aside.h"
+#include "core/claim/claim_compact.h"
 
 #include "wheel_fixture.h"
 
@@ -10,7 +10,7 @@ TEST(a_lone_caller_does_not_wake_the_parked_thread)
 {
     begin_with(FOR_EVER_MS);
     have_the_wheel();
-    hf__drive_push(fixture.client, true);
+    hf__uv_loop_push(fixture.client, true);
     long before = switches_of_others();
     for (int i = 0; i < 1000; i++)
         lock_and_unlock("one");
@@ -49,7 +49,7 @@ static void answer_by_descriptor(void)
     have_the_wheel();
     CHECK_INT(uv_async_init(fixture.client->host.uv, &late.comes, answer_comes), 0);
     fixture.answer_by = answer_late;
-    hf__drive_push(fixture.client, true);
+    hf__uv_loop_push(fixture.client, true);
 }
 
 /* Whatever comes to rest is set aside, as with very many locks. */
@@ -58,7 +58,7 @@ TEST(a_lone_caller_with_many_locks_does_not_wake_it_either)
     begin_with(FOR_EVER_MS);
     answer_by_descriptor();
     fixture.leases = fixture.sets_aside = true;
-    hf__aside_bounds.resting = 0;
+    hf__compact_bounds.resting = 0;
     take("held");
     long before = switches_of_others();
     for (int i = 0; i < 1000; i++)
@@ -73,10 +73,10 @@ TEST(a_lone_caller_with_many_locks_does_not_wake_it_either)
  * answer. */
 static bool reads_before_it_parks_again(void)
 {
-    const struct hf_wheel *wheel = &fixture.client->drive->wheel;
+    const struct hf_loop_owner *wheel = &fixture.client->drive->wheel;
     hf_hold *hold = take("one");
     have_the_wheel();
-    hf__drive_push(fixture.client, true);
+    hf__uv_loop_push(fixture.client, true);
     unsigned before = late.read;
     hf_unlock_nowait(hold);
     int64_t parked_until_ms = wheel->wakes_at_ms;
@@ -123,7 +123,7 @@ TEST(who_does_not_wait_is_not_kept_at_a_point)
     begin_with(FOR_EVER_MS);
     hf_hold *hold = take("one");
     have_the_wheel();
-    hf__drive_push(fixture.client, true);
+    hf__uv_loop_push(fixture.client, true);
     fixture.client->on_point = note_thread;
     released_by = 0;
     hf_unlock_nowait(hold);

@@ -34,7 +34,7 @@ TEST(who_turns_the_loop_in_its_place_runs_no_callback_of_a_request)
             hf_hold *hold = nested ? take_as("one", OWNER) : NULL;
             have_the_wheel();
             request(&answer, "one");
-            hf__drive_push(fixture.client, true);
+            hf__uv_loop_push(fixture.client, true);
             EVENTUALLY(answer.calls == 1, SOON_MS);
             CHECK(!pthread_equal(answer.thread, pthread_self()));
             CHECK_INT(hf_unlock(answer.hold), HF_OK);
@@ -62,13 +62,13 @@ TEST(the_thread_does_not_park_while_a_request_is_out)
               HF_OK);
     for (int i = 0; i < 100; i++)
         CHECK_INT(hf_counter_set(fixture.client, "counter", 1), HF_OK);
-    CHECK(!hf__drive_begin_push(fixture.client));
+    CHECK(!hf__uv_loop_begin_push(fixture.client));
     hf_cancel(fixture.client, asked);
     EVENTUALLY(answer.calls == 1, SOON_MS);
     CHECK(!pthread_equal(answer.thread, pthread_self()));
     fixture.attempt_verdict = HF_GRANTED;
     have_the_wheel();
-    hf__drive_push(fixture.client, true);
+    hf__uv_loop_push(fixture.client, true);
     hf_close(fixture.client);
 }
 
@@ -80,7 +80,7 @@ TEST(who_turns_the_loop_in_its_place_runs_no_on_lost)
         hf_hold *hold = take_leased(&loss, 20);
         have_the_wheel();
         let_pass_ms(21);
-        hf__drive_push(fixture.client, true);
+        hf__uv_loop_push(fixture.client, true);
         CHECK(!hf_held(hold));
         EVENTUALLY(loss.calls == 1, SOON_MS);
         CHECK(!pthread_equal(loss.thread, pthread_self()));
@@ -153,7 +153,7 @@ TEST(a_lease_that_a_caller_has_brought_ends_in_time)
     for (int i = 0; i < 10; i++) {
         struct answer loss = { 0 };
         have_the_wheel();
-        hf__drive_push(fixture.client, true);
+        hf__uv_loop_push(fixture.client, true);
         hf_hold *hold = take_leased(&loss, 20);
         EVENTUALLY(loss.calls == 1, SOON_MS);
         CHECK_INT(hf_unlock(hold), HF_LOST);
@@ -168,7 +168,7 @@ TEST(a_lease_that_is_there_when_the_thread_parks_ends_in_time)
         struct answer loss = { 0 };
         hf_hold *hold = take_leased(&loss, 100);
         have_the_wheel();
-        hf__drive_push(fixture.client, true);
+        hf__uv_loop_push(fixture.client, true);
         EVENTUALLY(loss.calls == 1, SOON_MS);
         CHECK_INT(hf_unlock(hold), HF_LOST);
     }

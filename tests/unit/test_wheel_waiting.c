@@ -24,7 +24,7 @@ static void wait_beside(struct waiter *waiter)
 {
     have_the_wheel();
     fixture.client->on_point = note_thread;
-    hf__drive_push(fixture.client, true);
+    hf__uv_loop_push(fixture.client, true);
     unsigned attempts = fixture.attempts;
     fixture.attempt_verdict = HF_REFUSED;
     waiter->code = -1;
@@ -86,8 +86,8 @@ TEST(who_leaves_others_waiting_calls_the_thread)
     have_the_wheel();
     thread_start(&thread, count_in_silence, NULL);
     EVENTUALLY(atomic_load(&fixture.client->loop.posted) != NULL, SOON_MS);
-    hf__drive_push(fixture.client, true);
-    CHECK(!hf__drive_begin_push(fixture.client));
+    hf__uv_loop_push(fixture.client, true);
+    CHECK(!hf__uv_loop_begin_push(fixture.client));
     hf_close(fixture.client);
     thread_join(&thread);
 }

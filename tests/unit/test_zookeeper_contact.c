@@ -7,7 +7,7 @@
 #define BEAT (TIMEOUT / 8 - TIMEOUT / 800)
 #define NOTED_MAX 400
 
-/* What the lease of half a session is believed in for: less a hundredth (core/lease.c). */
+/* What the lease of half a session is believed in for: less a hundredth (core/lease/lease.c). */
 #define BELIEVED (TIMEOUT / 2 - TIMEOUT / 200)
 
 /* A leader may have missed every report that was due in the five twelfths before an answer of its

@@ -28,7 +28,7 @@ void lock_and_unlock(const char *name)
 
 void begin_with(int64_t grace_ms)
 {
-    hf__wheel_grace_ms = grace_ms;
+    hf__loop_owner_grace_ms = grace_ms;
     fixture_begin_threaded();
 }
 
@@ -36,7 +36,7 @@ void have_the_wheel(void)
 {
     for (int64_t until = monotonic_ms() + SOON_MS * test_slow(); monotonic_ms() < until;) {
         lock_and_unlock("warm");
-        if (hf__drive_begin_push(fixture.client))
+        if (hf__uv_loop_begin_push(fixture.client))
             return;
     }
     FAIL("still not so: the thread has parked");

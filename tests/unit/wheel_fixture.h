@@ -4,7 +4,7 @@
 #ifndef TESTS_UNIT_WHEEL_FIXTURE_H
 #define TESTS_UNIT_WHEEL_FIXTURE_H
 
-#include "core/borrow.h"
+#include "core/loop/loop_handoff.h"
 
 #include "fixture.h"
 

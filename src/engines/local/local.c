@@ -114,27 +114,27 @@ static void forked(struct hf_engine *engine)
 
 /* ---- asking on the caller's thread ---- */
 
-static enum hf_verdict attempt_here(struct hf_engine *engine, struct hf_op *op)
+static enum hf_verdict attempt_sync(struct hf_engine *engine, struct hf_op *op)
 {
     return hf__local_attempt(of(engine), op, false);
 }
 
-static enum hf_verdict release_here(struct hf_engine *engine, struct hf_op *op)
+static enum hf_verdict release_sync(struct hf_engine *engine, struct hf_op *op)
 {
     return hf__local_release(of(engine), op);
 }
 
-static void sleep_here(struct hf_engine *engine, struct hf_op *op, int64_t until_ms)
+static void sleep_sync(struct hf_engine *engine, struct hf_op *op, int64_t until_ms)
 {
     hf__local_sleep(of(engine), op, until_ms);
 }
 
-static void rouse_here(struct hf_engine *engine, struct hf_op *op)
+static void wake_sync(struct hf_engine *engine, struct hf_op *op)
 {
     hf__local_rouse(of(engine), op);
 }
 
-static bool held_here(struct hf_engine *engine, const struct hf_op *op)
+static bool held_sync(struct hf_engine *engine, const struct hf_op *op)
 {
     struct local *local = of(engine);
     uint32_t reference = local_op_node(op);
@@ -212,13 +212,13 @@ const struct hf_engine_ops hf__local = {
     .change = hf__local_change,
     .inspect = hf__local_inspect,
     .examine = hf__local_examine,
-    .attempt_here = attempt_here,
-    .release_here = release_here,
-    .sleep_here = sleep_here,
-    .rouse_here = rouse_here,
-    .held_here = held_here,
-    .take_at_once = hf__local_take_at_once,
-    .leave_at_once = hf__local_leave_at_once,
-    .give_up = hf__local_give_up,
+    .attempt_sync = attempt_sync,
+    .release_sync = release_sync,
+    .sleep_sync = sleep_sync,
+    .wake_sync = wake_sync,
+    .held_sync = held_sync,
+    .fast_acquire = hf__local_fast_acquire,
+    .fast_release = hf__local_fast_release,
+    .give_up = hf__local_fast_drop,
     .forked = forked,
 };

@@ -281,9 +281,9 @@ void hf__visit_unpin(struct visit *visit);
 /* A look from outside: nobody holds it, nobody waits. */
 bool hf__local_seems_free(struct local *local, const struct local_lock *lock);
 /* The engine's slots of the same names. */
-bool hf__local_take_at_once(struct hf_engine *engine, struct hf_op *op, uint64_t *kept);
-bool hf__local_leave_at_once(struct hf_engine *engine, struct hf_op *op, uint64_t *kept);
-bool hf__local_give_up(struct hf_engine *engine, uint64_t *kept);
+bool hf__local_fast_acquire(struct hf_engine *engine, struct hf_op *op, uint64_t *kept);
+bool hf__local_fast_release(struct hf_engine *engine, struct hf_op *op, uint64_t *kept);
+bool hf__local_fast_drop(struct hf_engine *engine, uint64_t *kept);
 
 /* ---- pump.c: what is due is given, what is dead is cleared away ---- */
 

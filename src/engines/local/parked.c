@@ -99,7 +99,7 @@ static bool is_out(struct local *local, struct local_node *node)
     return !damaged;
 }
 
-bool hf__local_give_up(struct hf_engine *engine, uint64_t *kept)
+bool hf__local_fast_drop(struct hf_engine *engine, uint64_t *kept)
 {
     struct local *local = (struct local *)engine;
     struct local_node *node = kept_node(local, *kept);
@@ -113,7 +113,7 @@ bool hf__local_give_up(struct hf_engine *engine, uint64_t *kept)
     return true;
 }
 
-bool hf__local_take_at_once(struct hf_engine *engine, struct hf_op *op, uint64_t *kept)
+bool hf__local_fast_acquire(struct hf_engine *engine, struct hf_op *op, uint64_t *kept)
 {
     struct local *local = (struct local *)engine;
     struct local_node *node = kept_node(local, *kept);
@@ -123,7 +123,7 @@ bool hf__local_take_at_once(struct hf_engine *engine, struct hf_op *op, uint64_t
         return false;
     if (state != local_state(lock, op->mode, LOCAL_PARKED, 0)) {
         if (is(state, LOCAL_EVICTED))
-            hf__local_give_up(engine, kept);
+            hf__local_fast_drop(engine, kept);
         return false;
     }
     uint64_t floor = local_get(&local_header(local)->token_floor);
@@ -143,7 +143,7 @@ bool hf__local_take_at_once(struct hf_engine *engine, struct hf_op *op, uint64_t
     return true;
 }
 
-bool hf__local_leave_at_once(struct hf_engine *engine, struct hf_op *op, uint64_t *kept)
+bool hf__local_fast_release(struct hf_engine *engine, struct hf_op *op, uint64_t *kept)
 {
     struct local *local = (struct local *)engine;
     uint32_t reference = local_op_node(op);
@@ -152,7 +152,7 @@ bool hf__local_leave_at_once(struct hf_engine *engine, struct hf_op *op, uint64_
     if (!is(state, LOCAL_HELD) || local_state_flags(state) || !is_exclusive(state) ||
         local_get(&node->deadline_ms))
         return false;
-    if (*kept && !hf__local_give_up(engine, kept))
+    if (*kept && !hf__local_fast_drop(engine, kept))
         return false;
     uint64_t parked =
         local_state(local_state_lock(state), local_state_mode(state), LOCAL_PARKED, 0);

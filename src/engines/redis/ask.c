@@ -53,7 +53,8 @@ static void look_later(struct redis *redis, struct question *question, int64_t l
 {
     struct hf_op *op = question->op;
     op->rests_on = NULL;
-    op->unplaced = hf__redis_kind(redis, op->mode)->grants && !(op->engine_word[1] & REDIS_QUEUED);
+    op->not_queued =
+        hf__redis_kind(redis, op->mode)->grants && !(op->engine_word[1] & REDIS_QUEUED);
     /* At its last millisecond the key is still there. */
     op->retry_at_ms = hf__clock_add(hf__loop_now(redis->base.host->loop) + 1,
                                     pause_before_asking_again(redis, question, left_ms));

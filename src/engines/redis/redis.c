@@ -148,7 +148,7 @@ static const char *const schemes[] = { "redis",           "rediss",
 
 #define COMMON                                                                                     \
     .schemes = schemes, .open = open_redis, .close = close_redis, .attempt = hf__redis_attempt,    \
-    .release = hf__redis_release, .renew = hf__redis_renew, .set_aside = hf__redis_set_aside,      \
+    .release = hf__redis_release, .renew = hf__redis_renew, .compact = hf__redis_compact,          \
     .change = hf__redis_change, .inspect = hf__redis_inspect, .examine = hf__redis_examine,        \
     .forked = forked, .why_silent = hf__sync_why_silent
 

@@ -210,7 +210,7 @@ void hf__watch_close(struct redis *redis);
 /* ---- renew.c: leases, and what rests ---- */
 
 void hf__redis_renew(struct hf_engine *engine, struct hf_lease *lease);
-bool hf__redis_set_aside(struct hf_engine *engine, struct hf_op *op);
+bool hf__redis_compact(struct hf_engine *engine, struct hf_op *op);
 void hf__renewals_open(struct redis *redis);
 void hf__renewals_close(struct redis *redis);
 void hf__renewals_forget(struct redis *redis, struct hf_op *op);

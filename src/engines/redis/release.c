@@ -60,7 +60,7 @@ void hf__release_leaves(struct connection *connection, struct question *question
     if (question->op->engine_word[1] & REDIS_CONTENDED)
         let_the_waiter_be_first(connection);
     if (hf__place_is_between_two(connection->redis, question->op))
-        hf__host_stand_aside(connection->redis->base.host);
+        hf__host_yield_processor(connection->redis->base.host);
 }
 
 static void send_release(struct connection *connection, struct question *question)

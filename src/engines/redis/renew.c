@@ -397,7 +397,7 @@ void hf__redis_renew(struct hf_engine *engine, struct hf_lease *lease)
 
 /* In a cluster a node that hangs must not keep the others' leases waiting, and whoever is set aside
  * waits for whoever is being renewed. */
-bool hf__redis_set_aside(struct hf_engine *engine, struct hf_op *op)
+bool hf__redis_compact(struct hf_engine *engine, struct hf_op *op)
 {
     const struct redis *redis = (const struct redis *)engine;
     uint64_t under_way = REDIS_RENEWING | REDIS_UNSURE | REDIS_QUEUED;

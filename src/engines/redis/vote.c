@@ -144,7 +144,7 @@ static void note_giving(struct vote *vote)
     }
     vote->word = VOTE_SILENT;
     int64_t pause_ms = lease_is_over ? SAY_AGAIN_LATE_MS : SAY_AGAIN_MS;
-    hf__timer_start(loop_of(vote), &vote->again, now_ms + hf__about_ms(pause_ms));
+    hf__timer_start(loop_of(vote), &vote->again, now_ms + hf__jitter_ms(pause_ms));
 }
 
 static void answered(struct hf_task *task)

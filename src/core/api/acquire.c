@@ -1,0 +1,374 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Acquiring: hf_lock and what is built on it, hf_lock_async, hf_cancel. */
+#include "core/api/acquire.h"
+
+#include "base/cancel.h"
+#include "base/clock.h"
+#include "base/testing.h"
+#include "core/api/args.h"
+#include "core/api/explain.h"
+#include "core/api/hold.h"
+#include "core/api/owner.h"
+#include "core/claim/claim_compact.h"
+#include "core/claim/claim_fsm.h"
+#include "core/claim/claim_waiters.h"
+#include "core/claim/loss.h"
+#include "core/loop/uv_loop.h"
+#include "core/table/lock_table.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- commands: what a claim is sent to the loop for ---- */
+
+static void start(struct hf_claim *claim)
+{
+    if (claim->state == HF_CLAIM_QUEUED && (atomic_load(&claim->turn) & HF_TURN_COME))
+        hf__claim_drive(claim, HF_ON_TURN);
+    else if (claim->state == HF_CLAIM_QUEUED)
+        hf__claim_await_deadline(claim);
+    else if (claim->state == HF_CLAIM_LEAVING)
+        hf__claim_await_retry(claim);
+    else if (claim->state == HF_CLAIM_HELD)
+        hf__compact_watch(claim);
+}
+
+static void take_turn(struct hf_claim *claim)
+{
+    if (claim->state == HF_CLAIM_QUEUED)
+        hf__claim_drive(claim, HF_ON_TURN);
+    else if (claim->state == HF_CLAIM_HELD && claim->upgrading)
+        hf__claim_drive(claim, HF_ON_UPGRADE);
+}
+
+/* With the shard locked: is the loop to do it? Not if by now a calling thread may be driving the
+ * claim: what it is about was done when an earlier one arrived. Nor what ends another request. */
+static bool is_for_loop(const struct hf_claim *claim, unsigned command)
+{
+    if (claim->forgotten)
+        return false;
+    if (command == HF_CMD_LOSE || command == HF_CMD_SETTLE || command == HF_CMD_ANNOUNCE)
+        return true;
+    return !claim->here &&
+           (command != HF_CMD_CANCEL || claim->generation == claim->canceled_request);
+}
+
+/* With the shard unlocked. */
+static void run(struct hf_claim *claim, unsigned command)
+{
+    if (command == HF_CMD_START)
+        start(claim);
+    else if (command == HF_CMD_TURN)
+        take_turn(claim);
+    else if (command == HF_CMD_CANCEL && !claim->told)
+        hf__claim_drive(claim, HF_ON_END);
+    else if (command == HF_CMD_SETTLE)
+        hf__claim_drive(claim, HF_ON_DOWNGRADE);
+}
+
+/* One command at a time: the others come in the same turn, and find what this one has left. A
+ * request with a callback begins when the client's thread turns the loop, and it does so until the
+ * answer is there. */
+static void errand_arrived(struct hf_task *task)
+{
+    struct hf_claim *claim = HF_CONTAINER(task, struct hf_claim, command);
+    struct hf_shard *shard = claim->shard;
+    hf__shard_lock(shard);
+    unsigned command = claim->commands & (0u - claim->commands);
+    if ((claim->done || command == HF_CMD_ANNOUNCE) &&
+        hf__uv_loop_defer_to_thread(claim->client, task)) {
+        hf__shard_unlock(shard);
+        return;
+    }
+    bool runs = is_for_loop(claim, command);
+    if (claim->forgotten && command == HF_CMD_SETTLE)
+        hf__claim_waiters_complete(claim);
+    hf__claim_command_done(claim, command);
+    if (runs && command == HF_CMD_LOSE)
+        hf__claim_lose_suspect(claim);
+    if (runs && command == HF_CMD_ANNOUNCE) {
+        hf__claim_announce(claim);
+        hf__compact_rests(claim);
+    }
+    if (runs && command == HF_CMD_SETTLE)
+        runs = hf__hold_begin_downgrade(claim);
+    hf__shard_unlock(shard);
+    if (runs)
+        run(claim, command);
+}
+
+void hf__acquire_init_command(struct hf_claim *claim)
+{
+    hf__task_init(&claim->command, errand_arrived);
+}
+
+static void post(struct hf_claim *claim, unsigned command)
+{
+    struct hf_shard *shard = claim->shard;
+    hf__shard_lock(shard);
+    hf__claim_post(claim, command);
+    hf__shard_unlock(shard);
+}
+
+/* ---- blocking ---- */
+
+/* May the calling thread drive this claim? With a loop of its own to turn, only what never waits.
+ */
+bool hf__acquire_may_run_sync(const struct hf_client *client, int64_t wait_ms)
+{
+    return client->here && (client->drive_kind == HF_DRIVE_KIND_THREAD || wait_ms == 0);
+}
+
+static struct hf_answer ask_on_loop(struct hf_claim *claim, unsigned command)
+{
+    struct hf_waiter waiter = { 0 };
+    claim->waiter = &waiter;
+    bool turns = hf__uv_loop_begin_wait(claim->client);
+    post(claim, command);
+    hf__uv_loop_wait(claim->client, &waiter.answered, turns);
+    return waiter.answer;
+}
+
+struct hf_answer hf__acquire_upgrade(struct hf_claim *claim, struct hf_lock_args *ask)
+{
+    uint32_t uses = claim->uses;
+    struct hf_shard *shard = claim->shard;
+    ask->mode = HF_WRITE;
+    ask->lease_ms = claim->op.lease_ms;
+    hf__claim_begin(claim, ask);
+    claim->op.keep = HF_UPGRADE;
+    struct hf_answer answer = claim->here
+                                  ? hf__claim_drive_sync(claim, HF_ON_UPGRADE, hf__clock_ms())
+                                  : ask_on_loop(claim, HF_CMD_TURN);
+    hf__hold_settle(claim, shard, uses);
+    return answer;
+}
+
+/* A claim that has to queue in its entry waits, whatever the store would say. */
+static void begin(struct hf_claim *claim, const struct hf_lock_args *ask)
+{
+    hf__claim_begin(claim, ask);
+    if (claim->state == HF_CLAIM_QUEUED && !atomic_load(&claim->turn))
+        hf__lock_entry_say_waiting(claim);
+}
+
+static struct hf_answer drive_new(struct hf_claim *claim, const struct hf_lock_args *ask,
+                                  bool queued)
+{
+    begin(claim, ask);
+    if (!claim->here)
+        return ask_on_loop(claim, HF_CMD_START);
+    if (queued)
+        return hf__claim_drive_queued(claim);
+    return hf__claim_drive_sync(claim, HF_ON_TURN, ask->now_ms);
+}
+
+/* Waits until the owner's claim is at rest, and tries to enter again. */
+static void enter_later(struct hf_client *client, const struct hf_lock_args *ask,
+                        struct hf_entrance *entrance)
+{
+    struct hf_claim *claim = entrance->claim;
+    int code = hf__claim_waiters_await(claim, ask->wait_until_ms);
+    hf__shard_lock(claim->shard);
+    hf__claim_unpin(claim);
+    hf__shard_unlock(claim->shard);
+    entrance->how = HF_ADMIT_NO;
+    entrance->answer.code = code;
+    if (code == HF_OK)
+        hf__lock_entry_admit(client, ask, entrance);
+    hf__lock_entry_call_ended(client, ask->name_hash);
+}
+
+/* What blocks in hf_lock and hf_attach: an hf_code, with its sentence in hf_last_error. */
+static int lock_blocking(struct hf_client *client, struct hf_lock_args *ask, hf_hold **ret)
+{
+    struct hf_entrance entrance;
+    struct hf_answer *answer = &entrance.answer;
+    ask->here = hf__acquire_may_run_sync(client, ask->wait_ms);
+    ask->blocks = true;
+    hf__lock_entry_admit(client, ask, &entrance);
+    while (entrance.how == HF_ADMIT_EARLY)
+        enter_later(client, ask, &entrance);
+    bool raises = entrance.how == HF_ADMIT_UPGRADE;
+    if (hf__entrance_counts(&entrance)) {
+        *answer = raises ? hf__acquire_upgrade(entrance.claim, ask)
+                         : drive_new(entrance.claim, ask, entrance.how == HF_ADMIT_QUEUED);
+        hf__point(client, "before_return", ask->name);
+        hf__lock_entry_call_ended(client, ask->name_hash);
+    }
+    if (ret)
+        *ret = answer->hold;
+    return hf__answer_return(ask->name, answer);
+}
+
+int hf_lock(hf_client *client, const char *name, int64_t wait_ms, const hf_lock_options *options,
+            hf_hold **ret)
+{
+    HF_NO_CANCELLATION;
+    if (ret)
+        *ret = NULL;
+    struct hf_lock_args ask;
+    int code = hf__args_client(client, true);
+    if (code == HF_OK)
+        code = hf__args_read(&ask, client, name, wait_ms, options);
+    if (code != HF_OK)
+        return code;
+    if (!ret && hf__mode_leaves_hold(ask.mode))
+        return hf__answer_fail(HF_EINVAL,
+                               "ret is NULL: without the hold, \"%.200s\" could never "
+                               "be given back",
+                               name);
+    if (!ask.owner)
+        ask.owner = hf__owner_thread();
+    return lock_blocking(client, &ask, ret);
+}
+
+/* ---- asynchronous ---- */
+
+/* An answer that needed no question still comes from the loop. */
+struct messenger {
+    struct hf_task task;
+    hf_done_cb *done;
+    void *arg;
+    hf_hold *hold;
+    struct hf_client *client;
+    uint64_t name_hash;
+};
+
+static void deliver(struct hf_task *task)
+{
+    struct messenger *messenger = HF_CONTAINER(task, struct messenger, task);
+    if (hf__uv_loop_defer_to_thread(messenger->client, task))
+        return;
+    hf__uv_loop_before_callback(messenger->client);
+    messenger->done(messenger->arg, HF_OK, messenger->hold, NULL);
+    hf__lock_entry_call_ended(messenger->client, messenger->name_hash);
+    free(messenger);
+}
+
+/* A call until it is delivered, so that hf_close does not take the hold away before. */
+static int answer_nested(struct hf_client *client, uint64_t name_hash, hf_hold *hold,
+                         hf_done_cb *done, void *arg)
+{
+    if (!hf__lock_entry_call_begin(client, name_hash))
+        return hf__answer_fail(HF_ECLOSED, "the client is being closed");
+    struct messenger *messenger = hf__calloc(1, sizeof *messenger);
+    if (!messenger) {
+        hf_unlock_nowait(hold);
+        hf__lock_entry_call_ended(client, name_hash);
+        return hf__answer_fail(HF_ENOMEM, "out of memory for the answer");
+    }
+    *messenger = (struct messenger){
+        .done = done, .arg = arg, .hold = hold, .client = client, .name_hash = name_hash
+    };
+    hf__task_init(&messenger->task, deliver);
+    hf__loop_post(&client->loop, &messenger->task);
+    return HF_OK;
+}
+
+static void start_async(struct hf_claim *claim, const struct hf_lock_args *ask, bool raise,
+                        hf_done_cb *done, void *arg)
+{
+    struct hf_lock_args asked = *ask;
+    if (raise)
+        asked.lease_ms = claim->op.lease_ms;
+    begin(claim, &asked);
+    hf__uv_loop_request_begins(claim->client);
+    struct hf_shard *shard = claim->shard;
+    hf__shard_lock(shard);
+    claim->done = done;
+    claim->done_arg = arg;
+    if (raise)
+        claim->op.keep = HF_UPGRADE;
+    hf__claim_post(claim, raise ? HF_CMD_TURN : HF_CMD_START);
+    hf__shard_unlock(shard);
+}
+
+static int lock_async(struct hf_client *client, struct hf_lock_args *ask, hf_done_cb *done,
+                      void *arg, hf_request *ret)
+{
+    struct hf_entrance entrance;
+    hf__lock_entry_admit(client, ask, &entrance);
+    if (entrance.how == HF_ADMIT_NESTED)
+        return answer_nested(client, ask->name_hash, entrance.answer.hold, done, arg);
+    if (entrance.how != HF_ADMIT_NO) {
+        if (ret)
+            *ret = hf__claim_id(entrance.claim);
+        start_async(entrance.claim, ask, entrance.how == HF_ADMIT_UPGRADE, done, arg);
+        hf__lock_entry_call_ended(client, ask->name_hash);
+    }
+    return hf__answer_return(ask->name, &entrance.answer);
+}
+
+int hf_lock_async(hf_client *client, const char *name, int64_t wait_ms,
+                  const hf_lock_options *options, hf_done_cb *done, void *arg, hf_request *ret)
+{
+    HF_NO_CANCELLATION;
+    if (ret)
+        *ret = 0;
+    struct hf_lock_args ask;
+    int code = hf__args_client(client, false);
+    if (code == HF_OK)
+        code = hf__args_read(&ask, client, name, wait_ms, options);
+    if (code != HF_OK)
+        return code;
+    if (!done)
+        return hf__answer_fail(HF_EINVAL, "done is NULL: nobody would get the answer");
+    if (!ask.owner)
+        ask.owner = hf__owner_request(client);
+    return lock_async(client, &ask, done, arg, ret);
+}
+
+void hf_cancel(hf_client *client, hf_request request)
+{
+    HF_NO_CANCELLATION;
+    if (hf__args_client(client, false) != HF_OK)
+        return;
+    struct hf_claim *claim = hf__claim_find(client, request);
+    if (!claim)
+        return;
+    int none = 0;
+    if (!claim->here && atomic_compare_exchange_strong(&claim->ending, &none, HF_CANCELED)) {
+        claim->canceled_request = claim->generation;
+        hf__claim_post(claim, HF_CMD_CANCEL);
+    }
+    hf__shard_unlock(claim->shard);
+}
+
+/* ---- what is a lock by another name ---- */
+
+int hf_attach(hf_client *client, const char *name, const char *owner_key, hf_hold **ret)
+{
+    HF_NO_CANCELLATION;
+    if (ret)
+        *ret = NULL;
+    struct hf_lock_args ask;
+    int code = hf__args_client(client, true);
+    if (code == HF_OK)
+        code = hf__args_read(&ask, client, name, 0, NULL);
+    if (code != HF_OK)
+        return code;
+    if (!ret || !owner_key || !*owner_key || strlen(owner_key) >= HF_OWNER_KEY_SIZE)
+        return hf__answer_fail(HF_EINVAL, "attaching needs the owner key that hf_detach gave, and "
+                                          "where to put the hold");
+    if (!(client->ops->caps & HF_CAP_DETACH))
+        return hf__answer_fail(HF_ENOTSUP, "the engine \"%s\" cannot attach", client->ops->name);
+    /* What is left of the lease is counted from here, so about now will not do. */
+    ask.now_ms = client->loop.clock(client->loop.arg);
+    ask.attach_key = owner_key;
+    ask.owner = hf__owner_request(client);
+    return lock_blocking(client, &ask, ret);
+}
+
+int hf_counter_take(hf_client *client, const char *name, uint32_t amount, int64_t wait_ms)
+{
+    if (amount == 0)
+        return hf__answer_fail(HF_EINVAL, "taking 0 from a counter is nothing; take at least 1");
+    return hf_lock(client, name, wait_ms, &HF_LOCK_OPTIONS(.mode = HF_COUNTER, .permits = amount),
+                   NULL);
+}
+
+int hf_latch_wait(hf_client *client, const char *name, int64_t wait_ms)
+{
+    return hf_lock(client, name, wait_ms, &HF_LOCK_OPTIONS(.mode = HF_LATCH), NULL);
+}

@@ -1,0 +1,249 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Opening clients, and what they know of themselves. */
+#include "core/api/client.h"
+
+#include "base/cancel.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/rand.h"
+#include "base/testing.h"
+#include "core/api/args.h"
+#include "core/api/close.h"
+#include "core/api/explain.h"
+#include "core/api/owner.h"
+#include "core/engine_registry.h"
+#include "core/loop/uv_loop.h"
+#include "core/oneshot/oneshot.h"
+#include "core/table/lock_table.h"
+
+#include <string.h>
+
+#define LEASE_MS_DEFAULT 30000
+
+/* ---- events ---- */
+
+bool hf__host_wants_events(const struct hf_host *host)
+{
+    return ((const struct hf_client *)host->core)->on_event != NULL;
+}
+
+void hf__host_event(const struct hf_host *host, hf_event_type type, const char *name,
+                    uint64_t token, const char *text)
+{
+    const struct hf_client *client = host->core;
+    hf_event event = { sizeof event, type, name, token, text };
+    if (client->on_event)
+        client->on_event(client->event_arg, &event);
+}
+
+/* Under a mutex, so that the sink hears of each change once, and in order. */
+static void heard(struct hf_client *client, bool answered, const char *text)
+{
+    if (atomic_load_explicit(&client->silent, memory_order_relaxed) == !answered)
+        return;
+    pthread_mutex_lock(&client->silence_mutex);
+    if (!answered && !atomic_load(&client->silent))
+        atomic_store(&client->silent_since_ms, client->loop.clock(client->loop.arg));
+    if (atomic_exchange(&client->silent, !answered) == answered)
+        hf__host_event(&client->host, answered ? HF_EVENT_STORE_UP : HF_EVENT_STORE_DOWN, "", 0,
+                       text);
+    pthread_mutex_unlock(&client->silence_mutex);
+}
+
+void hf__client_heard(struct hf_client *client, bool answered)
+{
+    heard(client, answered, answered ? "the store answers again" : "the store does not answer");
+}
+
+void hf__client_heard_why(struct hf_client *client, const hf_error *why)
+{
+    if (why)
+        heard(client, false, why->text);
+    else
+        hf__client_heard(client, false);
+}
+
+/* ---- making one ---- */
+
+struct hf_client *hf__client_new(const hf_client_options *options)
+{
+    struct hf_client *client = NULL;
+    if (posix_memalign((void **)&client, 64, sizeof *client) != 0)
+        return NULL;
+    memset(client, 0, sizeof *client);
+    hf__link_init(&client->link);
+    hf__link_init(&client->verbs);
+    pthread_mutex_init(&client->silence_mutex, NULL);
+    client->request_timeout_ms = options && options->request_timeout_ms
+                                     ? hf__args_lease(options->request_timeout_ms)
+                                     : HF_REQUEST_TIMEOUT_MS;
+    client->host.request_timeout_ms = client->request_timeout_ms;
+    atomic_init(&client->suspended_at_ms, INT64_MIN / 2);
+    client->on_event = options ? options->on_event : NULL;
+    client->event_arg = options ? options->event_arg : NULL;
+    client->on_point = options ? options->on_point : NULL;
+    client->point_arg = options ? options->point_arg : NULL;
+    hf__owner_describe(client, options ? options->owner_text : NULL);
+    hf__random(client->host.id, sizeof client->host.id);
+    client->host.loop = &client->loop;
+    client->host.owner_text = client->owner_text;
+    client->host.host_name = client->host_name;
+    client->host.lease_ms =
+        options && options->lease_ms ? hf__args_lease(options->lease_ms) : LEASE_MS_DEFAULT;
+    client->host.existing_only = options && options->existing_only;
+    client->host.turns_rarely = options && options->driver == HF_DRIVE_CALLER;
+    client->host.core = client;
+    if (hf__lock_table_open(client) != HF_OK) {
+        hf__client_free(client);
+        return NULL;
+    }
+    return client;
+}
+
+void hf__client_free(struct hf_client *client)
+{
+    hf__oneshots_discard(client);
+    hf__lock_table_close(client);
+    pthread_mutex_destroy(&client->silence_mutex);
+    free(client);
+}
+
+void hf__client_set_engine(struct hf_client *client, struct hf_engine *engine)
+{
+    client->engine = engine;
+    client->ops = engine->ops;
+    client->here = engine->ops->attempt_sync != NULL;
+}
+
+/* Copies the caller's options, which may be of an older header and so shorter. */
+static int read_options(hf_client_options *known, const hf_client_options *options)
+{
+    *known = (hf_client_options)HF_CLIENT_OPTIONS_INIT;
+    if (!options)
+        return HF_OK;
+    if (options->size < offsetof(hf_client_options, request_timeout_ms) ||
+        options->size > sizeof *options)
+        return hf__answer_fail(HF_EINVAL,
+                               "the options' size is %zu; begin them with HF_CLIENT_OPTIONS_INIT, "
+                               "of the header of this library's version",
+                               options->size);
+    memcpy(known, options, options->size);
+    if ((unsigned)known->driver > HF_DRIVE_CALLER)
+        return hf__answer_fail(HF_EINVAL, "driver %d is none; use an hf_driver",
+                               (int)known->driver);
+    if (known->lease_ms != 0 && known->lease_ms < 100)
+        return hf__answer_fail(HF_EINVAL, "lease_ms is %lld; use 0 (the default) or at least 100",
+                               (long long)known->lease_ms);
+    if (known->request_timeout_ms != 0 && known->request_timeout_ms < 10)
+        return hf__answer_fail(HF_EINVAL,
+                               "request_timeout_ms is %lld; use 0 (the default) or at least 10",
+                               (long long)known->request_timeout_ms);
+    return HF_OK;
+}
+
+static int open_engine(struct hf_client *client)
+{
+    char known[256];
+    hf_error *error = hf__error_last();
+    struct hf_engine *engine = NULL;
+    const struct hf_engine_ops *ops = hf__engine_find(client->url.scheme);
+    if (!ops)
+        return hf__url_refuse(&client->url, error,
+                              "this build knows no scheme \"%.40s\"; it knows %s",
+                              client->url.scheme, hf__engine_schemes(known, sizeof known));
+    int code = ops->open(&engine, &client->host, &client->url, error);
+    if (code != HF_OK)
+        return code;
+    hf__client_set_engine(client, engine);
+    const char *unused = hf__url_unused_option(&client->url);
+    if (unused)
+        return hf__url_refuse(&client->url, error,
+                              "the engine \"%s\" has no option \"%.40s\"; holdfast-url(7) "
+                              "lists them",
+                              ops->name, unused);
+    return HF_OK;
+}
+
+static int open_and_register(struct hf_client *client)
+{
+    if (hf__fork_forbid() != HF_OK)
+        return hf__answer_fail(HF_ENOMEM, "out of memory");
+    int code = open_engine(client);
+    if (code == HF_OK && hf__fork_register(client) != HF_OK)
+        code = hf__answer_fail(HF_ENOMEM, "out of memory");
+    hf__fork_allow();
+    return code;
+}
+
+static int open_parts(struct hf_client *client, const char *url, hf_driver driver)
+{
+    hf_error *error = hf__error_last();
+    enum hf_drive_kind kind =
+        driver == HF_DRIVE_CALLER ? HF_DRIVE_KIND_CALLER : HF_DRIVE_KIND_THREAD;
+    int code = hf__url_parse(&client->url, url, error);
+    if (code == HF_OK)
+        code = hf__uv_loop_open(client, kind, error);
+    if (code == HF_OK)
+        code = open_and_register(client);
+    if (code == HF_OK)
+        code = hf__uv_loop_start(client, error);
+    return code;
+}
+
+int hf_open(hf_client **ret, const char *url, const hf_client_options *options)
+{
+    HF_NO_CANCELLATION;
+    if (!ret)
+        return hf__answer_fail(HF_EINVAL, "ret is NULL: there is nowhere to put the client");
+    *ret = NULL;
+    hf_client_options known;
+    int code = read_options(&known, options);
+    if (code != HF_OK)
+        return code;
+    if (!url)
+        url = secure_getenv("HOLDFAST_URL"); /* no caller of a set-uid program chooses its store */
+    if (!url)
+        url = "local:";
+    struct hf_client *client = hf__client_new(&known);
+    if (!client)
+        return hf__answer_fail(HF_ENOMEM, "out of memory for a client");
+    code = open_parts(client, url, known.driver);
+    if (code == HF_OK)
+        *ret = client;
+    else
+        hf__client_close_parts(client);
+    return code;
+}
+
+unsigned hf_caps(const hf_client *client)
+{
+    return client ? client->ops->caps : 0;
+}
+
+const char *hf_url(const hf_client *client)
+{
+    return client ? client->url.redacted : "";
+}
+
+int hf_fd(const hf_client *client)
+{
+    if (hf__args_client(client, false) != HF_OK)
+        return -1;
+    if (client->drive_kind == HF_DRIVE_KIND_CALLER)
+        return hf__uv_loop_fd(client);
+    hf__answer_fail(HF_EINVAL, "this client has a thread of its own; open it with HF_DRIVE_CALLER");
+    return -1;
+}
+
+int hf_dispatch(hf_client *client)
+{
+    HF_NO_CANCELLATION;
+    int code = hf__args_client(client, true);
+    if (code != HF_OK)
+        return code;
+    if (client->drive_kind != HF_DRIVE_KIND_CALLER)
+        return hf__answer_fail(HF_EINVAL, "this client has a thread of its own; open it with "
+                                          "HF_DRIVE_CALLER");
+    hf__uv_loop_dispatch(client);
+    return HF_OK;
+}

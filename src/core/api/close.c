@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Closing: everybody who waits is told, everything that is held goes back, then the parts end. */
+#include "core/api/close.h"
+
+#include "base/cancel.h"
+#include "base/clock.h"
+#include "base/futex.h"
+#include "core/api/client.h"
+#include "core/api/explain.h"
+#include "core/api/hold.h"
+#include "core/api/owner.h"
+#include "core/claim/claim_compact.h"
+#include "core/claim/claim_fsm.h"
+#include "core/claim/claim_waiters.h"
+#include "core/claim/fast_path.h"
+#include "core/loop/uv_loop.h"
+#include "core/oneshot/oneshot.h"
+#include "core/table/lock_table.h"
+
+/* How often the loop looks whether the last claim is over. */
+#define LOOK_EVERY_MS 3
+/* How long a store that is silent has for hearing what is given back. */
+#define SILENT_MS 1000
+
+struct closing {
+    struct hf_task task;
+    struct hf_timer timer;
+    struct hf_client *client;
+    int64_t began_ms;
+    bool waiting_for_calls;
+    _Atomic uint32_t done;
+};
+
+/* Blocked threads that drive their own claim see `ending` before they sleep, or are roused. */
+static void rouse(struct hf_claim *claim, void *arg)
+{
+    struct hf_client *client = arg;
+    atomic_store(&claim->ending, HF_ECLOSED);
+    bool asks = claim->store_mode == HF_KEEP_NOTHING || claim->upgrading;
+    if (!claim->here || !asks)
+        return;
+    atomic_fetch_or(&claim->turn, HF_TURN_ENDED);
+    hf__futex_wake_all(&claim->turn);
+    client->ops->wake_sync(client->engine, &claim->op);
+}
+
+static void drop_all_holds(struct hf_claim *claim)
+{
+    while (!hf__list_empty(&claim->grant->holds))
+        hf__lock_entry_drop_hold(HF_CONTAINER(claim->grant->holds.next, struct hf_hold, link));
+    claim->held_mode = HF_KEEP_NOTHING;
+}
+
+/* One claim's way out: what waits is ended, what is held is given back. Returns true while it is
+ * there. `holds_too`: no call is inside any more, so nobody else drives it. */
+static bool push_out(struct hf_shard *shard, struct hf_claim *claim, bool holds_too)
+{
+    hf__shard_lock(shard);
+    bool there = claim->entry && !claim->forgotten;
+    bool held = there && claim->store_mode != HF_KEEP_NOTHING && !claim->upgrading;
+    /* What has not been started is still being prepared by its caller. */
+    bool begun = claim->started || claim->store_mode != HF_KEEP_NOTHING;
+    bool mine = there && !claim->here && begun;
+    if (there)
+        hf__claim_waiters_end_waits(claim);
+    if (held && holds_too) {
+        drop_all_holds(claim);
+        uint32_t uses = claim->uses;
+        hf__shard_unlock(shard);
+        hf__hold_settle(claim, shard, uses);
+        return true;
+    }
+    hf__shard_unlock(shard);
+    if (mine && !held && !claim->told)
+        hf__claim_drive(claim, HF_ON_END);
+    return there;
+}
+
+/* Giving back may add chunks, on another thread. NULL: there are no more. */
+static struct hf_claim *chunk_of(struct hf_shard *shard, uint32_t number)
+{
+    hf__shard_lock(shard);
+    struct hf_claim *chunk = number < shard->chunk_count ? shard->chunks[number] : NULL;
+    hf__shard_unlock(shard);
+    return chunk;
+}
+
+static bool push_all_out(struct hf_client *client, bool holds_too)
+{
+    bool any = false;
+    for (unsigned s = 0; s < HF_SHARDS; s++) {
+        struct hf_shard *shard = &client->shards[s];
+        if (holds_too)
+            any |= hf__compact_fetch_some(shard);
+        struct hf_claim *chunk;
+        for (uint32_t c = 0; (chunk = chunk_of(shard, c)); c++)
+            for (uint32_t i = 0; i < HF_CLAIM_CHUNK; i++)
+                any |= push_out(shard, &chunk[i], holds_too);
+    }
+    return any;
+}
+
+/* Who has waited for a silent store already does not wait for it once more in full; what falls
+ * silent for a moment only has that long to come back. */
+static bool is_patience_over(const struct closing *closing, int64_t now_ms)
+{
+    struct hf_client *client = closing->client;
+    int64_t since_ms = atomic_load(&client->silent_since_ms);
+    if (since_ms < closing->began_ms)
+        since_ms = closing->began_ms;
+    return now_ms >= hf__clock_add(closing->began_ms, client->request_timeout_ms) ||
+           (atomic_load(&client->silent) && now_ms >= hf__clock_add(since_ms, SILENT_MS));
+}
+
+static void look(struct closing *closing)
+{
+    struct hf_client *client = closing->client;
+    struct hf_loop *loop = &client->loop;
+    if (closing->waiting_for_calls) {
+        hf__oneshots_end(client);
+        push_all_out(client, false);
+        closing->waiting_for_calls = hf__lock_entry_calls(client) != 0;
+    }
+    /* The second push only asks whether the first has sufficed. */
+    if (!closing->waiting_for_calls &&
+        (!push_all_out(client, true) || !push_all_out(client, true) ||
+         is_patience_over(closing, hf__loop_now(loop)))) {
+        hf__uv_loop_notify(client, &closing->done);
+        return;
+    }
+    hf__timer_start(loop, &closing->timer, hf__loop_now(loop) + LOOK_EVERY_MS);
+}
+
+static void looked(struct hf_timer *timer)
+{
+    look(HF_CONTAINER(timer, struct closing, timer));
+}
+
+/* From here on the client's thread does not park any more. */
+static void begun(struct hf_task *task)
+{
+    struct closing *closing = HF_CONTAINER(task, struct closing, task);
+    if (hf__uv_loop_defer_to_thread(closing->client, task))
+        return;
+    closing->began_ms = hf__loop_now(&closing->client->loop);
+    look(closing);
+}
+
+static void end_claims(struct hf_client *client)
+{
+    struct closing closing = { .client = client, .waiting_for_calls = true };
+    atomic_store(&client->closing, 1);
+    hf__claims_visit(client, rouse, client);
+    hf__task_init(&closing.task, begun);
+    hf__timer_init(&closing.timer, looked);
+    bool turns = hf__uv_loop_begin_wait(client);
+    hf__loop_post(&client->loop, &closing.task);
+    hf__uv_loop_wait(client, &closing.done, turns);
+}
+
+struct engine_end {
+    struct hf_task task;
+    struct hf_client *client;
+    _Atomic uint32_t done;
+};
+
+static void engine_closed(void *arg)
+{
+    struct engine_end *end = arg;
+    hf__uv_loop_notify(end->client, &end->done);
+}
+
+/* What is left of it is the store's matter. */
+static void still(struct hf_claim *claim, void *arg)
+{
+    (void)arg;
+    hf__claim_still(claim);
+}
+
+static void close_engine(struct hf_task *task)
+{
+    struct engine_end *end = HF_CONTAINER(task, struct engine_end, task);
+    hf__claims_visit(end->client, still, NULL);
+    hf__compact_stop(end->client);
+    end->client->ops->close(end->client->engine, engine_closed, end);
+}
+
+/* An engine that was opened before the thread was started is closed on this one. */
+static void end_engine(struct hf_client *client)
+{
+    struct engine_end end = { .client = client };
+    hf__task_init(&end.task, close_engine);
+    bool turns = hf__uv_loop_begin_wait(client);
+    hf__loop_post(&client->loop, &end.task);
+    hf__uv_loop_wait(client, &end.done, turns);
+}
+
+void hf__client_close_parts(struct hf_client *client)
+{
+    /* First, so that a fork() from now on leaves an engine alone that is about to be freed. The
+     * engine gives up what the kernel holds for it itself, so a child's copies keep nothing. */
+    hf__fork_unregister(client);
+    if (client->engine) {
+        hf__lock_table_drop_idle(client);
+        end_engine(client);
+    }
+    if (client->drive)
+        hf__uv_loop_close(client);
+    hf__client_free(client);
+}
+
+void hf_close(hf_client *client)
+{
+    HF_NO_CANCELLATION;
+    if (!client)
+        return;
+    if (hf__forked(client)) {
+        hf__uv_loop_abandon(client);
+        /* The parent's loop may have been at it. */
+        hf__link_init(&client->verbs);
+        hf__client_free(client);
+        return;
+    }
+    if (hf__uv_loop_inside(client)) {
+        hf__answer_fail(HF_EDEADLK, "a callback must not close its own client");
+        return;
+    }
+    end_claims(client);
+    hf__client_close_parts(client);
+}

@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The sentences that callers read, and how an engine explains itself. */
+#include "core/api/explain.h"
+
+#include "base/error.h"
+#include "base/testing.h"
+
+#include <stdlib.h>
+
+static const char *advice(int code)
+{
+    switch (code) {
+    case HF_BUSY:
+        return "not to be had now: it is held, or there is not enough of it; hf_inspect or "
+               "`holdfast show` tells who has it";
+    case HF_LOST:
+        return "the lock had been lost before it was given back";
+    case HF_UNREACHABLE:
+        return "the store did not answer in time; whatever was left there is being cleaned up";
+    case HF_CANCELED:
+        return "the request was cancelled";
+    default:
+        return hf_code_text(code);
+    }
+}
+
+void hf__answer_explain(hf_error *error, const char *name, const struct hf_answer *answer)
+{
+    if (answer->error && answer->error->code == answer->code)
+        *error = *answer->error;
+    else if (!name)
+        hf__error_set(error, answer->code, 0, "%s", advice(answer->code));
+    else
+        hf__error_set(error, answer->code, 0, "\"%.200s\": %s", name, advice(answer->code));
+}
+
+int hf__answer_return(const char *name, struct hf_answer *answer)
+{
+    if (answer->code != HF_OK)
+        hf__answer_explain(hf__error_last(), name, answer);
+    free(answer->error);
+    answer->error = NULL;
+    return answer->code;
+}
+
+int hf__answer_fail(int code, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    hf__error_vset(hf__error_last(), code, 0, format, arguments);
+    va_end(arguments);
+    return code;
+}
+
+__attribute__((format(printf, 4, 0))) static void vexplain(hf_error **error, int code, int native,
+                                                           const char *format, va_list arguments)
+{
+    if (!*error)
+        *error = hf__calloc(1, sizeof **error);
+    /* Without memory the code's own sentence has to do. */
+    hf__error_vset(*error, code, native, format, arguments);
+}
+
+void hf__explain(hf_error **error, int code, int native, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    vexplain(error, code, native, format, arguments);
+    va_end(arguments);
+}
+
+void hf__op_explain(struct hf_op *op, int code, int native, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    vexplain(&op->error, code, native, format, arguments);
+    va_end(arguments);
+}

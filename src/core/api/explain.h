@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Turns a code into the sentence that the caller reads. */
+#ifndef HF_CORE_API_EXPLAIN_H
+#define HF_CORE_API_EXPLAIN_H
+
+#include "core/claim/claim.h"
+
+#include <stdarg.h>
+
+/* Fills *error with the engine's words, or with what the code means for `name` (NULL: for
+ * nothing in particular). */
+void hf__answer_explain(hf_error *error, const char *name, const struct hf_answer *answer);
+
+/* The same into hf_last_error; frees the engine's words; returns the code. For public functions. */
+int hf__answer_return(const char *name, struct hf_answer *answer);
+
+/* Fails a public call with a sentence. */
+__attribute__((format(printf, 2, 3))) int hf__answer_fail(int code, const char *format, ...);
+
+#endif

@@ -1,0 +1,377 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Holds: what they know, giving them back, upgrading and lowering them. */
+#include "core/api/hold.h"
+
+#include "base/cancel.h"
+#include "core/api/acquire.h"
+#include "core/api/args.h"
+#include "core/api/explain.h"
+#include "core/api/owner.h"
+#include "core/claim/claim_compact.h"
+#include "core/claim/claim_fsm.h"
+#include "core/claim/claim_waiters.h"
+#include "core/claim/fast_path.h"
+#include "core/loop/uv_loop.h"
+#include "core/table/lock_table.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static struct hf_shard *shard_of(const struct hf_claim *claim)
+{
+    return claim->shard;
+}
+
+/* ---- what needs no question ---- */
+
+static struct hf_client *client_of(const struct hf_hold *hold)
+{
+    return hold->grant->shard->client;
+}
+
+static const char *name_of(const struct hf_hold *hold)
+{
+    return hold->grant->entry->name;
+}
+
+static int64_t left_ms(const struct hf_grant *grant)
+{
+    if (atomic_load(&grant->lost))
+        return 0;
+    int64_t valid_until = atomic_load(&grant->valid_until_ms);
+    if (valid_until == HF_NEVER)
+        return INT64_MAX;
+    struct hf_loop *loop = &grant->shard->client->loop;
+    int64_t left = valid_until - loop->clock(loop->arg);
+    return left > 0 ? left : 0;
+}
+
+bool hf_held(const hf_hold *hold)
+{
+    return hf_remaining_ms(hold) > 0;
+}
+
+int64_t hf_remaining_ms(const hf_hold *hold)
+{
+    if (!hold || hf__forked(client_of(hold)))
+        return 0;
+    return left_ms(hold->grant);
+}
+
+uint64_t hf_token(const hf_hold *hold)
+{
+    return hold ? atomic_load(&hold->grant->token) : 0;
+}
+
+const char *hf_hold_name(const hf_hold *hold)
+{
+    return hold ? name_of(hold) : "";
+}
+
+hf_mode hf_hold_mode(const hf_hold *hold)
+{
+    return hold ? hold->mode : HF_MUTEX;
+}
+
+/* ---- lowering: the claim goes down to what its holds need ---- */
+
+/* Takes the lowering on: false if there is nothing to do, or somebody else is at it and will look
+ * again when done. With the shard locked. */
+static bool take_on(struct hf_claim *claim)
+{
+    int needed = hf__lock_entry_needed(claim);
+    if (claim->driven || claim->upgrading || claim->forgotten ||
+        hf__lock_entry_is_settled(claim, needed))
+        return false;
+    if (claim->store_mode == HF_KEEP_NOTHING)
+        return false;
+    claim->driven = true;
+    claim->op.keep = needed;
+    claim->told = false;
+    claim->outcome = HF_OK;
+    return true;
+}
+
+/* With the shard locked; returns with it unlocked, and the claim possibly gone. */
+static struct hf_answer settle_here(struct hf_claim *claim)
+{
+    struct hf_shard *shard = shard_of(claim);
+    struct hf_answer answer = { .code = atomic_load(&claim->grant->lost) ? HF_LOST : HF_OK };
+    uint32_t uses = claim->uses;
+    while (claim->uses == uses && take_on(claim)) {
+        bool last = claim->op.keep == HF_KEEP_NOTHING;
+        hf__shard_unlock(shard);
+        free(answer.error);
+        /* The time matters only to what is repeated after silence, and then the loop does it. */
+        answer = hf__claim_drive_sync(claim, HF_ON_DOWNGRADE, 0);
+        if (last)
+            return answer;
+        hf__shard_lock(shard);
+    }
+    hf__shard_unlock(shard);
+    return answer;
+}
+
+bool hf__hold_begin_downgrade(struct hf_claim *claim)
+{
+    hf__claim_waiters_begin_waits(claim);
+    bool at_rest = !claim->driven && !claim->upgrading;
+    bool lower = at_rest && claim->state == HF_CLAIM_HELD && take_on(claim);
+    if (lower) {
+        /* Each who waits for it has a patience of its own. */
+        claim->wait_until_ms = HF_NEVER;
+        claim->waiter = hf__claim_waiters_take_unlocks(claim);
+        if (claim->op.keep == HF_KEEP_NOTHING)
+            hf__compact_make_way(claim);
+    } else if (at_rest) {
+        /* What was given back while the claim was being changed needs nothing more. */
+        hf__claim_waiters_complete(claim);
+    }
+    return lower;
+}
+
+void hf__hold_settle(struct hf_claim *claim, struct hf_shard *shard, uint32_t uses)
+{
+    hf__shard_lock(shard);
+    if (claim->uses == uses && claim->here) {
+        struct hf_answer answer = settle_here(claim);
+        free(answer.error);
+        return;
+    }
+    if (claim->uses == uses && !hf__lock_entry_is_settled(claim, hf__lock_entry_needed(claim)))
+        hf__claim_waiters_line_up(claim, NULL);
+    hf__shard_unlock(shard);
+}
+
+/* ---- giving back ---- */
+
+/* Lowers a claim whose holds have changed. With the shard locked; returns with it unlocked, and the
+ * claim possibly gone. A hold that was lost stays so, whatever the store has to say, or has not. */
+static struct hf_answer lower(struct hf_claim *claim, bool wait)
+{
+    struct hf_client *client = claim->client;
+    struct hf_shard *shard = shard_of(claim);
+    bool lost = left_ms(claim->grant) == 0;
+    struct hf_answer answer = { .code = lost ? HF_LOST : HF_OK };
+    int needed = hf__lock_entry_needed(claim);
+    claim->refused_keep = 0;
+    if (needed == HF_KEEP_NOTHING || needed < claim->held_mode)
+        claim->held_mode = (int8_t)needed;
+    if (needed == claim->store_mode) {
+        hf__shard_unlock(shard);
+        return answer;
+    }
+    if (claim->here)
+        return settle_here(claim);
+    struct hf_waiter waiter = { .lost = lost };
+    bool waits = wait && !claim->upgrading && !hf__uv_loop_inside(client);
+    bool turns = waits ? hf__uv_loop_begin_wait(client) : hf__uv_loop_begin_push(client);
+    hf__claim_waiters_line_up(claim, waits ? &waiter : NULL);
+    hf__shard_unlock(shard);
+    if (waits) {
+        hf__uv_loop_wait(client, &waiter.answered, turns);
+        answer = waiter.answer;
+        if (lost && answer.code != HF_OK)
+            answer.code = HF_LOST;
+    } else {
+        hf__uv_loop_push(client, turns);
+    }
+    return answer;
+}
+
+/* What a caller, or a log, is told after the claim is gone. */
+struct parting {
+    bool events; /* the whole name is wanted, else its begin will do for a sentence */
+    uint64_t token;
+    char name[HF_NAME_MAX + 1];
+};
+
+static void remember(struct parting *parting, const struct hf_grant *grant)
+{
+    parting->events = hf__host_wants_events(&grant->shard->client->host);
+    size_t length = grant->entry->name_length;
+    if (length > 47 && !parting->events)
+        length = 47;
+    memcpy(parting->name, grant->entry->name, length);
+    parting->name[length] = 0;
+    parting->token = atomic_load(&grant->token);
+}
+
+static int unlock(struct hf_hold *hold, bool wait)
+{
+    struct hf_shard *shard = hold->grant->shard;
+    struct hf_client *client = shard->client;
+    uint64_t name_hash = hold->grant->entry->hash;
+    struct parting parting;
+    hf__shard_lock(shard);
+    struct hf_claim *claim = hf__compact_fetch(hold->grant, HF_FETCH_TO_UNLOCK);
+    if (claim && hf__fast_release(shard, hold)) {
+        hf__shard_unlock(shard);
+        return HF_OK;
+    }
+    remember(&parting, hold->grant);
+    if (!claim) {
+        struct hf_answer answer = { .code = hf__compact_drop_hold(hold) };
+        hf__shard_unlock(shard);
+        return hf__answer_return(parting.name, &answer);
+    }
+    /* Dropping it may wait for its on_lost, with the shard unlocked. */
+    bool counted = atomic_load(&claim->in_callback) != 0;
+    if (counted)
+        hf__lock_entry_count_in(shard);
+    hf__lock_entry_drop_hold(hold);
+    bool last = hf__list_empty(&claim->grant->holds);
+    if (!counted && hf__lock_entry_needed(claim) != claim->store_mode) {
+        counted = true;
+        hf__lock_entry_count_in(shard);
+    }
+    struct hf_answer answer = lower(claim, wait);
+    if (last && parting.events && answer.code == HF_OK)
+        hf__host_event(&client->host, HF_EVENT_RELEASED, parting.name, parting.token, "given back");
+    if (counted)
+        hf__lock_entry_call_ended(client, name_hash);
+    return hf__answer_return(parting.name, &answer);
+}
+
+int hf_unlock(hf_hold *hold)
+{
+    HF_NO_CANCELLATION;
+    if (!hold)
+        return HF_OK;
+    int code = hf__args_client(client_of(hold), false);
+    return code == HF_OK ? unlock(hold, true) : code;
+}
+
+void hf_unlock_nowait(hf_hold *hold)
+{
+    HF_NO_CANCELLATION;
+    if (hold && hf__args_client(client_of(hold), false) == HF_OK)
+        unlock(hold, false);
+}
+
+/* ---- changing ---- */
+
+static int check_change(const struct hf_hold *hold)
+{
+    if (!hold)
+        return hf__answer_fail(HF_EINVAL, "the hold is NULL");
+    int code = hf__args_client(client_of(hold), true);
+    if (code != HF_OK)
+        return code;
+    if (!hf__mode_is_rw(hold->mode))
+        return hf__answer_fail(HF_EINVAL, "\"%.200s\" is not held as a read-write lock",
+                               name_of(hold));
+    if (atomic_load(&hold->grant->lost))
+        return hf__answer_fail(HF_LOST, "\"%.200s\" was lost; give the hold back", name_of(hold));
+    return HF_OK;
+}
+
+int hf_downgrade(hf_hold *hold, hf_mode mode)
+{
+    HF_NO_CANCELLATION;
+    int code = check_change(hold);
+    if (code != HF_OK)
+        return code;
+    if (!hf__mode_is_rw(mode) || mode > hold->mode)
+        return hf__answer_fail(HF_EINVAL,
+                               "\"%.200s\": a hold goes down from HF_WRITE to "
+                               "HF_UPGRADE to HF_READ, not up; use hf_upgrade",
+                               name_of(hold));
+    if (mode == hold->mode)
+        return HF_OK;
+    struct hf_claim *claim = hold->grant->claim;
+    struct hf_client *client = claim->client;
+    if (mode == HF_UPGRADE && !(client->ops->caps & HF_CAP_UPGRADE))
+        return hf__answer_fail(HF_ENOTSUP,
+                               "the engine \"%s\" has no upgradeable reads; go down to HF_READ",
+                               client->ops->name);
+    struct hf_shard *shard = shard_of(claim);
+    hf_mode before = hold->mode;
+    hf__shard_lock(shard);
+    hf__lock_entry_count_in(shard);
+    hold->mode = mode;
+    struct hf_answer answer = lower(claim, true);
+    hf__shard_lock(shard);
+    if (answer.code != HF_OK && claim->refused_keep)
+        hold->mode = before;
+    hf__shard_unlock(shard);
+    code = hf__answer_return(claim->op.name, &answer);
+    hf__lock_entry_call_ended(client, claim->op.name_hash);
+    return code;
+}
+
+enum raise { RAISE_DONE, RAISE_GO, RAISE_TOO_EARLY, RAISE_IMPOSSIBLE, RAISE_LOST };
+
+static enum raise begin_raise(struct hf_shard *shard, struct hf_hold *hold, int64_t wait_ms)
+{
+    struct hf_claim *claim = hold->grant->claim;
+    enum raise raise = RAISE_GO;
+    hf__shard_lock(shard);
+    if (atomic_load(&claim->grant->lost)) {
+        raise = RAISE_LOST;
+    } else if (claim->held_mode == HF_WRITE) {
+        hold->mode = HF_WRITE;
+        raise = RAISE_DONE;
+    } else if (claim->held_mode == HF_UPGRADE && (claim->driven || claim->upgrading)) {
+        raise = RAISE_TOO_EARLY;
+    } else if (claim->held_mode != HF_UPGRADE) {
+        raise = RAISE_IMPOSSIBLE;
+    } else {
+        claim->upgrading = claim->driven = true;
+        claim->here = claim->here && hf__acquire_may_run_sync(claim->client, wait_ms);
+        claim->changing = hold;
+    }
+    hf__shard_unlock(shard);
+    return raise;
+}
+
+/* What hf_upgrade answers, before it asks the store or after. */
+static struct hf_answer raise_hold(struct hf_hold *hold, struct hf_lock_args *ask)
+{
+    struct hf_claim *claim = hold->grant->claim;
+    struct hf_answer answer = { .code = HF_OK };
+    enum raise raise = begin_raise(shard_of(claim), hold, ask->wait_ms);
+    while (raise == RAISE_TOO_EARLY && ask->wait_ms != 0 && answer.code == HF_OK) {
+        answer.code = hf__claim_waiters_await(claim, ask->wait_until_ms);
+        if (answer.code == HF_OK)
+            raise = begin_raise(shard_of(claim), hold, ask->wait_ms);
+    }
+    if (raise == RAISE_GO)
+        return hf__acquire_upgrade(claim, ask);
+    if (raise == RAISE_LOST)
+        answer.code = HF_LOST;
+    if (raise == RAISE_TOO_EARLY && ask->wait_ms == 0) {
+        answer.code = HF_BUSY;
+        hf__explain(&answer.error, HF_BUSY, 0, HF_REST_TOO_EARLY, claim->op.name);
+    }
+    if (raise == RAISE_IMPOSSIBLE) {
+        answer.code = HF_EDEADLK;
+        hf__explain(&answer.error, HF_EDEADLK, 0,
+                    "\"%.200s\": only HF_UPGRADE goes up to HF_WRITE; two readers that did would "
+                    "wait for each other",
+                    claim->op.name);
+    }
+    return answer;
+}
+
+int hf_upgrade(hf_hold *hold, int64_t wait_ms)
+{
+    HF_NO_CANCELLATION;
+    int code = check_change(hold);
+    if (code == HF_OK)
+        code = hf__args_wait(wait_ms);
+    if (code != HF_OK)
+        return code;
+    struct hf_claim *claim = hold->grant->claim;
+    struct hf_client *client = claim->client;
+    struct hf_lock_args ask = { .wait_ms = wait_ms,
+                                .now_ms = client->loop.clock(client->loop.arg) };
+    ask.wait_until_ms = hf__args_until(ask.now_ms, wait_ms);
+    hf__shard_lock(claim->shard);
+    hf__lock_entry_count_in(claim->shard);
+    hf__shard_unlock(claim->shard);
+    struct hf_answer answer = raise_hold(hold, &ask);
+    code = hf__answer_return(claim->op.name, &answer);
+    hf__lock_entry_call_ended(client, claim->op.name_hash);
+    return code;
+}

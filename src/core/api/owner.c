@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Owner numbers and texts, and noticing fork(). */
+#include "core/api/owner.h"
+
+#include <errno.h>
+#include <pwd.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#define THREAD_OWNERS (UINT64_C(1) << 62)
+#define REQUEST_OWNERS (UINT64_C(1) << 63)
+
+uint64_t hf__owner_thread(void)
+{
+    static _Atomic uint64_t threads;
+    static _Thread_local uint64_t mine __attribute__((tls_model("initial-exec")));
+    if (!mine)
+        mine = THREAD_OWNERS | (atomic_fetch_add(&threads, 1) + 1);
+    return mine;
+}
+
+uint64_t hf__owner_request(struct hf_client *client)
+{
+    return REQUEST_OWNERS | (atomic_fetch_add(&client->request_owners, 1) + 1);
+}
+
+void hf__owner_describe(struct hf_client *client, const char *text)
+{
+    if (gethostname(client->host_name, sizeof client->host_name - 1) != 0)
+        snprintf(client->host_name, sizeof client->host_name, "localhost");
+    if (text) {
+        snprintf(client->owner_text, sizeof client->owner_text, "%s", text);
+        return;
+    }
+    struct passwd entry, *found = NULL;
+    char buffer[1024], user[40];
+    if (getpwuid_r(geteuid(), &entry, buffer, sizeof buffer, &found) == 0 && found)
+        snprintf(user, sizeof user, "%.32s", found->pw_name);
+    else
+        snprintf(user, sizeof user, "uid-%u", (unsigned)geteuid());
+    snprintf(client->owner_text, sizeof client->owner_text, "%s@%.48s:%ld %.40s", user,
+             client->host_name, (long)getpid(), program_invocation_short_name);
+}
+
+/* ---- fork(): a page that the kernel empties in the child tells, at the price of one load ---- */
+
+/* Held while an engine opens: it has descriptors then that no list knows yet, and a child that was
+ * born with them would keep the client alive in the eyes of others. */
+static pthread_mutex_t opening_mutex = PTHREAD_MUTEX_INITIALIZER;
+static pthread_mutex_t clients_mutex = PTHREAD_MUTEX_INITIALIZER;
+static struct hf_link clients = { &clients, &clients };
+static _Atomic uint32_t *fork_page; /* holds this process's number; 0 in a child */
+static uint32_t fork_numbers;
+
+static void before_fork(void)
+{
+    pthread_mutex_lock(&opening_mutex);
+    pthread_mutex_lock(&clients_mutex);
+}
+
+static void after_fork_in_parent(void)
+{
+    pthread_mutex_unlock(&clients_mutex);
+    pthread_mutex_unlock(&opening_mutex);
+}
+
+static void after_fork_in_child(void)
+{
+    HF_LIST_FOREACH (link, following, &clients) {
+        struct hf_client *client = HF_CONTAINER(link, struct hf_client, link);
+        if (client->ops->forked)
+            client->ops->forked(client->engine);
+        hf__link_remove(link);
+    }
+    pthread_mutex_unlock(&clients_mutex);
+    pthread_mutex_unlock(&opening_mutex);
+}
+
+static int prepare_page(void)
+{
+    if (!fork_page) {
+        void *page = mmap(NULL, (size_t)sysconf(_SC_PAGESIZE), PROT_READ | PROT_WRITE,
+                          MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        if (page == MAP_FAILED)
+            return HF_ENOMEM;
+        if (madvise(page, (size_t)sysconf(_SC_PAGESIZE), MADV_WIPEONFORK) != 0 ||
+            pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child) != 0) {
+            munmap(page, (size_t)sysconf(_SC_PAGESIZE));
+            return HF_ENOMEM;
+        }
+        fork_page = page;
+    }
+    if (!atomic_load(fork_page))
+        atomic_store(fork_page, ++fork_numbers);
+    return HF_OK;
+}
+
+int hf__fork_forbid(void)
+{
+    pthread_mutex_lock(&opening_mutex);
+    pthread_mutex_lock(&clients_mutex);
+    int code = prepare_page();
+    pthread_mutex_unlock(&clients_mutex);
+    if (code != HF_OK)
+        pthread_mutex_unlock(&opening_mutex);
+    return code;
+}
+
+void hf__fork_allow(void)
+{
+    pthread_mutex_unlock(&opening_mutex);
+}
+
+int hf__fork_register(struct hf_client *client)
+{
+    pthread_mutex_lock(&clients_mutex);
+    int code = prepare_page();
+    if (code == HF_OK) {
+        client->fork_number = atomic_load(fork_page);
+        hf__list_append(&clients, &client->link);
+    }
+    pthread_mutex_unlock(&clients_mutex);
+    return code;
+}
+
+void hf__fork_unregister(struct hf_client *client)
+{
+    pthread_mutex_lock(&clients_mutex);
+    hf__link_remove(&client->link);
+    pthread_mutex_unlock(&clients_mutex);
+}
+
+bool hf__forked(const struct hf_client *client)
+{
+    return atomic_load_explicit(fork_page, memory_order_relaxed) != client->fork_number;
+}

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Who we are: the calling thread's number, the client's texts, and whether we are still the process
+ * that opened the client. */
+#ifndef HF_CORE_API_OWNER_H
+#define HF_CORE_API_OWNER_H
+
+#include "core/claim/claim.h"
+
+/* Owner numbers share one space: what users choose lies below all of ours. */
+#define HF_OWNER_USER_MAX ((UINT64_C(1) << 62) - 1)
+
+/* Unique for every thread of this process, also after threads have ended. */
+uint64_t hf__owner_thread(void);
+/* Unique for every request. */
+uint64_t hf__owner_request(struct hf_client *client);
+
+/* Fills client->owner_text and host_name. */
+void hf__owner_describe(struct hf_client *client, const char *text);
+
+/* Other threads' fork() waits from a forbid that answered HF_OK until the allow. */
+int hf__fork_forbid(void);
+void hf__fork_allow(void);
+/* fork(): every client registers; in a child, its engine lets go of what the kernel shares. */
+int hf__fork_register(struct hf_client *client);
+void hf__fork_unregister(struct hf_client *client);
+bool hf__forked(const struct hf_client *client);
+
+#endif

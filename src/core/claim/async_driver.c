@@ -1,0 +1,231 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Drives claims on the loop: does what the wait loop says, with timers, the engine's asynchronous
+ * slots, and the caller's thread or callback to tell. */
+#include "core/api/client.h"
+#include "core/api/explain.h"
+#include "core/claim/claim_fsm.h"
+#include "core/claim/claim_waiters.h"
+#include "core/claim/pool.h"
+#include "core/lease/lease.h"
+#include "core/loop/uv_loop.h"
+#include "core/table/lock_table.h"
+#include "core/trace.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+/* Whichever comes first: its deadline, or when it asks again. */
+static void set_alarm(struct hf_claim *claim)
+{
+    struct hf_loop *loop = &claim->client->loop;
+    int64_t at_ms = claim->awaits_deadline ? claim->wait_until_ms : HF_NEVER;
+    if (claim->awaits_retry && claim->retry_at_ms < at_ms)
+        at_ms = claim->retry_at_ms;
+    if (at_ms == HF_NEVER)
+        hf__timer_stop(loop, &claim->alarm);
+    else if (!claim->alarm.started || claim->alarm.at_ms != at_ms)
+        hf__timer_start(loop, &claim->alarm, at_ms);
+}
+
+/* The step that follows sets the alarm for what is left. */
+static void alarm_fired(struct hf_timer *timer)
+{
+    struct hf_claim *claim = HF_CONTAINER(timer, struct hf_claim, alarm);
+    bool retry = claim->awaits_retry &&
+                 (!claim->awaits_deadline || claim->retry_at_ms < claim->wait_until_ms);
+    if (retry)
+        claim->awaits_retry = false;
+    else
+        claim->awaits_deadline = false;
+    hf__claim_drive(claim, retry ? HF_ON_RETRY : HF_ON_DEADLINE);
+}
+
+void hf__claim_await_deadline(struct hf_claim *claim)
+{
+    claim->awaits_deadline = claim->wait_until_ms != HF_NEVER;
+    set_alarm(claim);
+}
+
+void hf__claim_await_retry(struct hf_claim *claim)
+{
+    claim->awaits_retry = claim->retry_at_ms != HF_NEVER;
+    set_alarm(claim);
+}
+
+static void op_answered(struct hf_task *task)
+{
+    struct hf_op *op = HF_CONTAINER(task, struct hf_op, answer);
+    struct hf_claim *claim = HF_CONTAINER(op, struct hf_claim, op);
+    if (op->verdict == HF_REFUSED)
+        hf__uv_loop_refused(claim->client);
+    hf__claim_drive(claim, HF_ON_ANSWER);
+}
+
+static void op_woken(struct hf_op *op)
+{
+    hf__claim_drive(HF_CONTAINER(op, struct hf_claim, op), HF_ON_WAKE);
+}
+
+void hf__op_done(struct hf_engine *engine, struct hf_op *op)
+{
+    hf__loop_defer(engine->host->loop, &op->answer);
+}
+
+void hf__op_wake(struct hf_op *op)
+{
+    op->woken(op);
+}
+
+void hf__claim_init_driver(struct hf_claim *claim)
+{
+    hf__timer_init(&claim->alarm, alarm_fired);
+    hf__task_init(&claim->op.answer, op_answered);
+    claim->op.woken = op_woken;
+}
+
+void hf__claim_still(struct hf_claim *claim)
+{
+    struct hf_loop *loop = &claim->client->loop;
+    /* What waits in line has been ended: its turn would ask, driven or not (acquire.c). */
+    assert(claim->state != HF_CLAIM_QUEUED);
+    hf__lease_unwatch(claim);
+    hf__timer_stop(loop, &claim->alarm);
+    hf__link_remove(&claim->op.answer.link);
+    claim->driven = true; /* so that what is on its way to the loop begins nothing */
+}
+
+struct hf_answer hf__claim_take_answer(struct hf_claim *claim)
+{
+    struct hf_answer answer = { .code = claim->outcome, .error = claim->op.error };
+    if (claim->outcome == HF_OK)
+        answer.hold = claim->answer_hold;
+    claim->told = true;
+    claim->answer_hold = NULL;
+    claim->op.error = NULL;
+    return answer;
+}
+
+/* Who waits for the answer: taken out of the claim, which may be gone when it is told. */
+struct caller {
+    struct hf_client *client;
+    struct hf_waiter *waiter;
+    hf_done_cb *done;
+    void *done_arg;
+    struct hf_answer answer;
+    hf_error sentence;
+};
+
+static void take_caller(struct hf_claim *claim, struct caller *caller)
+{
+    caller->client = claim->client;
+    caller->waiter = claim->waiter;
+    caller->done = claim->done;
+    caller->done_arg = claim->done_arg;
+    caller->answer = hf__claim_take_answer(claim);
+    claim->waiter = NULL;
+    if (claim->done)
+        hf__uv_loop_request_ended(claim->client);
+    claim->done = NULL;
+    if (caller->done && caller->answer.code != HF_OK)
+        hf__answer_explain(&caller->sentence, claim->op.name, &caller->answer);
+}
+
+/* The last thing of a step: a callback may do anything to the claim. */
+static void tell_caller(const struct caller *caller)
+{
+    const struct hf_answer *answer = &caller->answer;
+    if (caller->waiter) {
+        hf__waiters_complete(caller->client, caller->waiter, *answer);
+        return;
+    }
+    if (caller->done) {
+        hf__uv_loop_before_callback(caller->client);
+        caller->done(caller->done_arg, answer->code, answer->hold,
+                     answer->code == HF_OK ? NULL : &caller->sentence);
+    }
+    free(answer->error);
+}
+
+/* Only the store's word makes a claim rest on a lease: one that was lost must not be watched again.
+ * A claim that goes for good is not renewed any more, whether or not its release gets through. */
+static void follow_lease(struct hf_claim *claim, enum hf_claim_event event)
+{
+    bool going = claim->state == HF_CLAIM_LEAVING && claim->op.keep == HF_KEEP_NOTHING;
+    bool answered = event == HF_ON_ANSWER && !atomic_load(&claim->grant->lost) &&
+                    (claim->op.verdict == HF_GRANTED || claim->op.verdict == HF_REFUSED);
+    if (going || claim->state == HF_CLAIM_OVER)
+        hf__lease_unwatch(claim);
+    else if (answered)
+        hf__lease_follow(claim);
+}
+
+static void set_timers(struct hf_claim *claim, unsigned actions)
+{
+    bool waits = !claim->told && !(actions & HF_DO_FORGET);
+    claim->awaits_deadline = waits && claim->wait_until_ms != HF_NEVER;
+    /* A step that only tells the caller leaves the pause before a repeated release as it is. */
+    if (actions & (HF_DO_ASK | HF_DO_RELEASE | HF_DO_FORGET))
+        claim->awaits_retry = false;
+    if (actions & (HF_DO_SLEEP | HF_DO_PAUSE))
+        claim->awaits_retry = claim->retry_at_ms != HF_NEVER;
+    set_alarm(claim);
+}
+
+/* Whoever loses patience before there are any words may hear from the engine who is silent. */
+static void find_words(struct hf_claim *claim)
+{
+    const struct hf_engine_ops *ops = claim->client->ops;
+    if (claim->outcome == HF_UNREACHABLE && !claim->op.error && ops->why_silent)
+        ops->why_silent(claim->client->engine, &claim->op, &claim->op.error);
+}
+
+/* What a step says about the store as a whole. That a claim which never had anything is GONE, or
+ * that something cannot be, the engine may say without having asked. */
+static void note_store(struct hf_claim *claim, enum hf_claim_event event)
+{
+    struct hf_client *client = claim->client;
+    enum hf_verdict verdict = claim->op.verdict;
+    bool answered = event == HF_ON_ANSWER;
+    if ((answered && verdict == HF_NO_ANSWER) ||
+        (event == HF_ON_DEADLINE && hf__claim_is_unanswered(claim, hf__loop_now(&client->loop))))
+        hf__client_heard_why(client, claim->op.error);
+    else if (answered && (verdict == HF_GRANTED || verdict == HF_REFUSED ||
+                          (verdict == HF_GONE && claim->store_mode != HF_KEEP_NOTHING)))
+        hf__client_heard(client, true);
+}
+
+void hf__claim_drive(struct hf_claim *claim, enum hf_claim_event event)
+{
+    struct hf_client *client = claim->client;
+    enum hf_claim_state before = claim->state;
+    struct caller caller;
+    note_store(claim, event);
+    /* The words on a silence stand until the store gives an answer: a caller that times out while
+     * the question is out again gets them. */
+    if (event == HF_ON_ANSWER &&
+        (claim->op.verdict == HF_GRANTED || claim->op.verdict == HF_REFUSED))
+        hf__drop_error(&claim->op);
+    unsigned actions = hf__claim_step(claim, event, hf__loop_now(&client->loop));
+    hf__trace_step(claim, event, before);
+    hf__lock_entry_follow(claim, before);
+    follow_lease(claim, event);
+    if ((actions & HF_DO_COMPLETE) && claim->done)
+        hf__point(client, "before_return", claim->op.name);
+    if ((actions & HF_DO_COMPLETE) && before == HF_CLAIM_ASKING && event == HF_ON_DEADLINE)
+        find_words(claim);
+    if (actions & HF_DO_COMPLETE)
+        take_caller(claim, &caller);
+    set_timers(claim, actions);
+    if (actions & HF_DO_RELEASE)
+        hf__drop_error(&claim->op);
+    if (actions & HF_DO_ASK)
+        client->ops->attempt(client->engine, &claim->op);
+    if (actions & HF_DO_RELEASE)
+        client->ops->release(client->engine, &claim->op);
+    if (actions & HF_DO_FORGET)
+        hf__claim_forget(claim);
+    else if (claim->state == HF_CLAIM_HELD && (before != HF_CLAIM_HELD || event == HF_ON_UPGRADE))
+        hf__lock_entry_settle(claim, false);
+    if (actions & HF_DO_COMPLETE)
+        tell_caller(&caller);
+}

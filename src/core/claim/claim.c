@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A claim's memory: made anew, pinned, sent to the loop with commands, free for another claim in
+ * the end; and how claims are found. */
+#include "base/zero.h"
+#include "core/api/acquire.h"
+#include "core/claim/claim_compact.h"
+#include "core/claim/claim_fsm.h"
+#include "core/claim/fast_path.h"
+#include "core/claim/pool.h"
+#include "core/table/lock_table.h"
+
+#include <assert.h>
+
+/* What lasts for all uses of a claim's memory. */
+static void prepare_claim(struct hf_shard *shard, struct hf_claim *claim)
+{
+    claim->client = shard->client;
+    claim->shard = shard;
+    hf__link_init(&claim->rest_link);
+    hf__link_init(&claim->lease_link);
+    hf__claim_init_driver(claim);
+    hf__acquire_init_command(claim);
+}
+
+void hf__claim_reset(struct hf_shard *shard, struct hf_claim *claim)
+{
+    if (!claim->client)
+        prepare_claim(shard, claim);
+    size_t fresh = offsetof(struct hf_claim, entry);
+    hf__link_init(&claim->entry_link);
+    hf__zero((char *)claim + fresh, offsetof(struct hf_claim, text) - fresh);
+    hf__zero(&claim->op, offsetof(struct hf_op, own_lease));
+    claim->held_mode = claim->store_mode = HF_KEEP_NOTHING;
+}
+
+void hf__claim_put(struct hf_shard *shard, struct hf_claim *claim)
+{
+    hf__compact_leaves(claim);
+    claim->generation++;
+    claim->uses++;
+    claim->entry = NULL;
+    hf__pool_put_claim(shard, claim);
+}
+
+void hf__claim_free(struct hf_shard *shard, struct hf_claim *claim)
+{
+    struct hf_lock_entry *entry = claim->entry;
+    assert(hf__list_empty(&claim->grant->holds));
+    hf__lock_entry_leave_queue(claim);
+    if (claim->new_hold)
+        hf__pool_put_hold(shard, claim->new_hold);
+    hf__pool_put_grant(shard, claim->grant);
+    hf__claim_put(shard, claim);
+    if (--entry->claims == 0)
+        hf__lock_entry_left(claim->client, shard, entry);
+    hf__compact_end(shard);
+}
+
+void hf__claim_forget(struct hf_claim *claim)
+{
+    struct hf_shard *shard = claim->shard;
+    hf__shard_lock(shard);
+    if (claim->unlock_waiter)
+        hf__claim_post(claim, HF_CMD_SETTLE);
+    if (claim->pins)
+        claim->forgotten = true;
+    else
+        hf__claim_free(shard, claim);
+    hf__shard_unlock(shard);
+}
+
+void hf__claim_pin(struct hf_claim *claim)
+{
+    claim->pins++;
+}
+
+void hf__claim_unpin(struct hf_claim *claim)
+{
+    if (--claim->pins == 0 && claim->forgotten)
+        hf__claim_free(claim->shard, claim);
+}
+
+void hf__claim_post(struct hf_claim *claim, unsigned command)
+{
+    bool under_way = claim->commands != 0;
+    claim->commands |= (uint8_t)command;
+    claim->started |= command == HF_CMD_START;
+    if (under_way)
+        return;
+    hf__claim_pin(claim);
+    hf__loop_post(&claim->client->loop, &claim->command);
+}
+
+void hf__claim_command_done(struct hf_claim *claim, unsigned command)
+{
+    claim->commands &= (uint8_t)~command;
+    if (claim->commands)
+        hf__loop_defer(&claim->client->loop, &claim->command);
+    else
+        hf__claim_unpin(claim);
+}
+
+/* ---- finding claims ---- */
+
+hf_request hf__claim_id(const struct hf_claim *claim)
+{
+    uint64_t shard = claim->op.name_hash >> 58;
+    return (uint64_t)claim->generation << 32 | shard << 26 | (claim->index + 1u);
+}
+
+struct hf_claim *hf__claim_find(struct hf_client *client, hf_request id)
+{
+    struct hf_shard *shard = &client->shards[(id >> 26) & (HF_SHARDS - 1)];
+    uint32_t index = (uint32_t)(id & ((1u << 26) - 1)) - 1u;
+    hf__shard_lock(shard);
+    if (index / HF_CLAIM_CHUNK < shard->chunk_count) {
+        struct hf_claim *claim = &shard->chunks[index / HF_CLAIM_CHUNK][index % HF_CLAIM_CHUNK];
+        if (claim->entry && claim->generation == (uint32_t)(id >> 32))
+            return claim;
+    }
+    hf__shard_unlock(shard);
+    return NULL;
+}
+
+void hf__claims_visit(struct hf_client *client, void (*visit)(struct hf_claim *, void *), void *arg)
+{
+    for (unsigned s = 0; s < HF_SHARDS; s++) {
+        struct hf_shard *shard = &client->shards[s];
+        hf__shard_lock(shard);
+        for (uint32_t c = 0; c < shard->chunk_count; c++)
+            for (uint32_t i = 0; i < HF_CLAIM_CHUNK; i++)
+                if (shard->chunks[c][i].entry && !shard->chunks[c][i].forgotten)
+                    visit(&shard->chunks[c][i], arg);
+        hf__shard_unlock(shard);
+    }
+}

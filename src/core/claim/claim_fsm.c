@@ -1,0 +1,479 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The wait loop. Every claim, on every engine, goes this way:
+ *
+ *                  TURN
+ *       QUEUED ------------> ASKING <----------- WAKE, RETRY ----------- WAITING
+ *         |                   |  |  \                                      ^  |
+ *         |           GRANTED |  |   \------- REFUSED, NO_ANSWER ---------/   |
+ *         |                   v  |                                            |
+ *         |                 HELD | GRANTED too late,                          |
+ *         |                   |  | REFUSED or NO_ANSWER                       |
+ *         |             LOWER |  | when nobody waits any more                 |
+ *         |                   v  v                                            |
+ *         |                 LEAVING <------------ DEADLINE, END --------------/
+ *         |                   |
+ *         |                   | GONE             (GONE with something kept: back to HELD)
+ *         v                   v
+ *        OVER <--------------/      FAILED, and a bare try REFUSED, go from ASKING to OVER.
+ *
+ * Where nobody else wants the name, QUEUED goes to HELD, and HELD to OVER, in one step
+ * (fast_path.c).
+ *
+ * Four rules carry everything:
+ *  - Only an answer of the store moves a claim to HELD or OVER, and the answer's meaning is judged
+ * by our clock: a grant that comes after its own end is given back.
+ *  - A wake is a hint. One that comes while a question is out is remembered, and the question
+ * repeated.
+ *  - The caller is told at its deadline, whatever is still out; the claim then goes on by itself
+ * until the store has nothing of it left.
+ *  - Silence is not an answer: after it the same question is asked again, a release included. */
+#include "core/claim/claim_fsm.h"
+
+#include "base/clock.h"
+#include "base/rand.h"
+#include "core/lease/lease.h"
+#include "core/table/lock_table.h"
+
+#include <assert.h>
+
+/* The last look comes early enough for its answer, or for the silence. */
+#define LAST_LOOK_MS (2 * HF_SILENCE_MS)
+
+#define BIT(state) (1u << (state))
+
+/* From each state, where a claim may go. */
+/* clang-format off */
+static const unsigned moves[] = {
+    [HF_CLAIM_QUEUED]  = BIT(HF_CLAIM_ASKING)  | BIT(HF_CLAIM_OVER),
+    [HF_CLAIM_ASKING]  = BIT(HF_CLAIM_ASKING)  | BIT(HF_CLAIM_WAITING) | BIT(HF_CLAIM_HELD)
+                       | BIT(HF_CLAIM_LEAVING) | BIT(HF_CLAIM_OVER),
+    [HF_CLAIM_WAITING] = BIT(HF_CLAIM_ASKING)  | BIT(HF_CLAIM_LEAVING),
+    [HF_CLAIM_HELD]    = BIT(HF_CLAIM_ASKING)  | BIT(HF_CLAIM_LEAVING),
+    [HF_CLAIM_LEAVING] = BIT(HF_CLAIM_LEAVING) | BIT(HF_CLAIM_HELD)    | BIT(HF_CLAIM_ASKING)
+                       | BIT(HF_CLAIM_OVER),
+    [HF_CLAIM_OVER]    = 0,
+};
+/* clang-format on */
+
+const char *hf__claim_state_name(enum hf_claim_state state)
+{
+    static const char *const names[] = { "queued", "asking", "waiting", "held", "leaving", "over" };
+    return names[state];
+}
+
+static void move(struct hf_claim *claim, enum hf_claim_state to)
+{
+    assert(moves[claim->state] & BIT(to));
+    claim->state = to;
+}
+
+/* What counts is what the store has for us: a raise goes on when its owner gave back all it held.
+ */
+static bool holds_something(const struct hf_claim *claim)
+{
+    return claim->store_mode != HF_KEEP_NOTHING;
+}
+
+static void say(const struct hf_claim *claim, const char *point)
+{
+    hf__point(claim->client, point, claim->op.name);
+}
+
+static unsigned ask(struct hf_claim *claim, int64_t now_ms)
+{
+    move(claim, HF_CLAIM_ASKING);
+    claim->woken = false;
+    claim->again = false;
+    claim->op.lost = false;
+    claim->op.asked_at_ms = now_ms;
+    say(claim, "before_ask");
+    return HF_DO_ASK;
+}
+
+/* Decides what the caller is told; the first decision stands. */
+static unsigned tell(struct hf_claim *claim, int outcome)
+{
+    if (claim->told)
+        return HF_DO_NOTHING;
+    claim->outcome = outcome;
+    return HF_DO_COMPLETE;
+}
+
+static int64_t lease_length(const struct hf_claim *claim)
+{
+    if (claim->op.rests_on)
+        return claim->op.rests_on->lease_ms;
+    return claim->op.lease_ms ? claim->op.lease_ms : claim->client->host.lease_ms;
+}
+
+static unsigned leave(struct hf_claim *claim, int64_t now_ms)
+{
+    move(claim, HF_CLAIM_LEAVING);
+    claim->silences = 0;
+    claim->op.lost = false;
+    /* A store on this machine forgets us when we die, not before. */
+    if (claim->client->here)
+        claim->leave_until_ms = HF_NEVER;
+    else
+        claim->leave_until_ms = hf__clock_add(now_ms, lease_length(claim));
+    say(claim, "before_release");
+    return HF_DO_RELEASE;
+}
+
+/* What a caller hears of a definite no. */
+static int failure(const struct hf_claim *claim, int otherwise)
+{
+    if (claim->op.lost)
+        return HF_LOST;
+    return claim->op.error ? claim->op.error->code : otherwise;
+}
+
+/* Nothing is at the store beyond what was held before: no release is needed. */
+static unsigned end(struct hf_claim *claim)
+{
+    if (holds_something(claim)) {
+        move(claim, HF_CLAIM_HELD);
+        return HF_DO_NOTHING;
+    }
+    move(claim, HF_CLAIM_OVER);
+    return HF_DO_FORGET;
+}
+
+/* When to ask a silent store again: later and later, up to two seconds, and not all at once. */
+static int64_t after_silence(struct hf_claim *claim, int64_t now_ms)
+{
+    unsigned doublings = claim->silences < 5 ? claim->silences : 5;
+    claim->silences++;
+    int64_t pause = INT64_C(40) << doublings;
+    uint64_t salt[2] = { claim->op.owner ^ claim->op.name_hash, (uint64_t)now_ms };
+    return now_ms + pause + (int64_t)(hf__hash(salt, sizeof salt) % (uint64_t)(pause / 2));
+}
+
+static bool patience_is_over(const struct hf_claim *claim, int64_t now_ms)
+{
+    return claim->leaving || now_ms >= claim->wait_until_ms;
+}
+
+bool hf__claim_is_unanswered(const struct hf_claim *claim, int64_t now_ms)
+{
+    return claim->state == HF_CLAIM_ASKING && now_ms - claim->op.asked_at_ms >= HF_SILENCE_MS;
+}
+
+/* A store that has no room for another client has said so. */
+static int code_of_silence(const struct hf_claim *claim)
+{
+    bool full = claim->op.error && claim->op.error->code == HF_ELIMIT;
+    return full ? HF_ELIMIT : HF_UNREACHABLE;
+}
+
+static int what_was_seen(const struct hf_claim *claim, int64_t now_ms)
+{
+    bool seen = claim->store_seen && !hf__claim_is_unanswered(claim, now_ms);
+    return seen ? HF_BUSY : code_of_silence(claim);
+}
+
+/* Who is refused looks once more before its wait ends, and knows then whether the store still
+ * answers: a refusal of long ago does not say that. */
+static int64_t next_look(const struct hf_claim *claim, int64_t now_ms)
+{
+    int64_t last_look_ms = claim->wait_until_ms - LAST_LOOK_MS;
+    bool looks = !claim->client->here && claim->wait_until_ms != HF_NEVER &&
+                 now_ms < last_look_ms && last_look_ms < claim->op.retry_at_ms;
+    return looks ? last_look_ms : claim->op.retry_at_ms;
+}
+
+static int why_it_ends(const struct hf_claim *claim)
+{
+    int ending = atomic_load(&claim->ending);
+    return ending ? ending : HF_CANCELED;
+}
+
+/* What a caller hears whose wait ends without a grant. */
+static int why(const struct hf_claim *claim, enum hf_claim_event event, bool lost, int64_t now_ms)
+{
+    if (lost)
+        return HF_LOST;
+    return event == HF_ON_END ? why_it_ends(claim) : what_was_seen(claim, now_ms);
+}
+
+/* What the head hears of the store, or was told of it, those behind it hear too. */
+static void note_silence(struct hf_claim *claim, bool silent)
+{
+    claim->store_seen = !silent;
+    if (atomic_load_explicit(&claim->entry->silent, memory_order_relaxed) != silent)
+        atomic_store(&claim->entry->silent, silent);
+}
+
+static unsigned granted(struct hf_claim *claim, int64_t now_ms)
+{
+    say(claim, "after_answer");
+    note_silence(claim, false);
+    hf__claim_set_validity(claim);
+    if (claim->leaving)
+        return leave(claim, now_ms);
+    if (!hf__mode_leaves_hold(claim->op.mode)) {
+        move(claim, HF_CLAIM_OVER);
+        return tell(claim, HF_OK) | HF_DO_FORGET;
+    }
+    if (now_ms >= atomic_load(&claim->grant->valid_until_ms)) {
+        claim->again = now_ms < claim->wait_until_ms;
+        return leave(claim, now_ms) | (claim->again ? 0u : tell(claim, HF_UNREACHABLE));
+    }
+    move(claim, HF_CLAIM_HELD);
+    return tell(claim, HF_OK);
+}
+
+static unsigned refused(struct hf_claim *claim, int64_t now_ms)
+{
+    note_silence(claim, false);
+    claim->silences = 0;
+    if (!claim->op.enqueue)
+        return tell(claim, HF_BUSY) | end(claim);
+    if (patience_is_over(claim, now_ms))
+        return tell(claim, HF_BUSY) | leave(claim, now_ms);
+    if (claim->woken)
+        return ask(claim, now_ms);
+    move(claim, HF_CLAIM_WAITING);
+    claim->retry_at_ms = next_look(claim, now_ms);
+    if (!claim->op.not_queued)
+        say(claim, "queued");
+    return HF_DO_SLEEP;
+}
+
+static unsigned unanswered(struct hf_claim *claim, int64_t now_ms)
+{
+    note_silence(claim, true);
+    if (patience_is_over(claim, now_ms) || !claim->op.enqueue)
+        return tell(claim, code_of_silence(claim)) | leave(claim, now_ms);
+    move(claim, HF_CLAIM_WAITING);
+    claim->retry_at_ms = after_silence(claim, now_ms);
+    return HF_DO_SLEEP;
+}
+
+static unsigned answered(struct hf_claim *claim, int64_t now_ms)
+{
+    switch (claim->op.verdict) {
+    case HF_GRANTED:
+        return granted(claim, now_ms);
+    case HF_REFUSED:
+        return refused(claim, now_ms);
+    case HF_NO_ANSWER:
+        return unanswered(claim, now_ms);
+    case HF_FAILED:
+        return tell(claim, failure(claim, HF_ENOMEM)) | end(claim);
+    case HF_GONE:
+        break;
+    }
+    /* GONE answers a release, never an attempt. */
+    assert(false);
+    return HF_DO_NOTHING;
+}
+
+/* Does the head of the queue wait for an answer that does not come? */
+static bool is_behind_silence(const struct hf_claim *claim, int64_t now_ms)
+{
+    bool silent = atomic_load(&claim->entry->silent);
+    /* There the head may be another thread's to drive. */
+    if (silent || claim->client->here)
+        return silent;
+    hf__shard_lock(claim->shard);
+    struct hf_link *first = hf__list_first(&claim->entry->queue);
+    silent =
+        first && hf__claim_is_unanswered(HF_CONTAINER(first, struct hf_claim, entry_link), now_ms);
+    hf__shard_unlock(claim->shard);
+    return silent;
+}
+
+static unsigned step_queued(struct hf_claim *claim, enum hf_claim_event event, int64_t now_ms)
+{
+    if (event == HF_ON_TURN) {
+        claim->store_seen = atomic_load(&claim->turn) & HF_TURN_HEARD;
+        return ask(claim, now_ms);
+    }
+    if (event != HF_ON_DEADLINE && event != HF_ON_END)
+        return HF_DO_NOTHING;
+    int seen = is_behind_silence(claim, now_ms) ? HF_UNREACHABLE : HF_BUSY;
+    unsigned actions = tell(claim, event == HF_ON_END ? why_it_ends(claim) : seen);
+    move(claim, HF_CLAIM_OVER);
+    return actions | HF_DO_FORGET;
+}
+
+static unsigned step_asking(struct hf_claim *claim, enum hf_claim_event event, int64_t now_ms)
+{
+    if (event == HF_ON_ANSWER)
+        return answered(claim, now_ms);
+    if (event == HF_ON_WAKE)
+        claim->woken = true;
+    if (event == HF_ON_LEASE_LOST && !claim->leaving && !holds_something(claim)) {
+        claim->woken = true;
+        say(claim, "displaced");
+    }
+    bool lost = event == HF_ON_LEASE_LOST && holds_something(claim);
+    if (!lost && event != HF_ON_DEADLINE && event != HF_ON_END)
+        return HF_DO_NOTHING;
+    claim->leaving = true;
+    return tell(claim, why(claim, event, lost, now_ms));
+}
+
+static unsigned step_waiting(struct hf_claim *claim, enum hf_claim_event event, int64_t now_ms)
+{
+    bool lost = event == HF_ON_LEASE_LOST && holds_something(claim);
+    if (event == HF_ON_DEADLINE || event == HF_ON_END || lost) {
+        claim->leaving = true;
+        return tell(claim, why(claim, event, lost, now_ms)) | leave(claim, now_ms);
+    }
+    if (event == HF_ON_LEASE_LOST)
+        say(claim, "displaced");
+    if (event == HF_ON_WAKE || event == HF_ON_RETRY || event == HF_ON_LEASE_LOST)
+        return ask(claim, now_ms);
+    return HF_DO_NOTHING;
+}
+
+static unsigned step_held(struct hf_claim *claim, enum hf_claim_event event, int64_t now_ms)
+{
+    if (event == HF_ON_UPGRADE)
+        return atomic_load(&claim->grant->lost) ? tell(claim, HF_LOST) : ask(claim, now_ms);
+    if (event == HF_ON_DOWNGRADE)
+        return leave(claim, now_ms);
+    return HF_DO_NOTHING;
+}
+
+/* What hf_unlock hears of a release that the store has confirmed. */
+static int farewell(const struct hf_claim *claim)
+{
+    return atomic_load(&claim->grant->lost) || claim->op.lost ? HF_LOST : HF_OK;
+}
+
+static unsigned gone(struct hf_claim *claim, int64_t now_ms)
+{
+    say(claim, "after_release");
+    note_silence(claim, false);
+    if (claim->again)
+        return ask(claim, now_ms);
+    unsigned actions = tell(claim, farewell(claim));
+    if (claim->op.keep != HF_KEEP_NOTHING) {
+        move(claim, HF_CLAIM_HELD);
+        return actions;
+    }
+    move(claim, HF_CLAIM_OVER);
+    return actions | HF_DO_FORGET;
+}
+
+/* Has a silent store forgotten us by itself? What rests on a session stays there as long as anybody
+ * keeps the session alive, and what was never answered may rest on one. */
+static bool is_forgotten(const struct hf_claim *claim, int64_t now_ms)
+{
+    return claim->op.rests_on == &claim->op.own_lease && now_ms >= claim->leave_until_ms;
+}
+
+/* Nobody waits any more for what was going to be asked anew. Cancelling a request that was answered
+ * long ago does not concern the release that is under way now. */
+static unsigned step_impatient(struct hf_claim *claim, enum hf_claim_event event, bool lost)
+{
+    if (!claim->again)
+        return event == HF_ON_END && why_it_ends(claim) == HF_CANCELED
+                   ? HF_DO_NOTHING
+                   : tell(claim, HF_UNREACHABLE);
+    claim->again = false;
+    claim->leaving = true;
+    return tell(claim, event == HF_ON_DEADLINE ? HF_UNREACHABLE : why(claim, event, lost, 0));
+}
+
+static unsigned step_leaving(struct hf_claim *claim, enum hf_claim_event event, int64_t now_ms)
+{
+    bool lost = event == HF_ON_LEASE_LOST && holds_something(claim);
+    if (event == HF_ON_DEADLINE || event == HF_ON_END || (lost && claim->again))
+        return step_impatient(claim, event, lost);
+    if (event == HF_ON_RETRY) {
+        move(claim, HF_CLAIM_LEAVING);
+        return HF_DO_RELEASE;
+    }
+    if (event != HF_ON_ANSWER)
+        return HF_DO_NOTHING;
+    if (claim->op.verdict == HF_GONE)
+        return gone(claim, now_ms);
+    /* What stays is renewed meanwhile, so the store does not forget the rest of it by itself. */
+    bool stays = claim->op.keep != HF_KEEP_NOTHING && !atomic_load(&claim->grant->lost);
+    if (claim->op.verdict == HF_NO_ANSWER && (stays || !is_forgotten(claim, now_ms))) {
+        claim->retry_at_ms = after_silence(claim, now_ms);
+        return HF_DO_PAUSE;
+    }
+    if (claim->op.verdict == HF_NO_ANSWER && claim->again)
+        return ask(claim, now_ms);
+    /* The store has forgotten us by itself, or says that it cannot be done. */
+    unsigned actions = tell(claim, failure(claim, HF_UNREACHABLE));
+    if (claim->op.keep != HF_KEEP_NOTHING) {
+        move(claim, HF_CLAIM_HELD);
+        return actions;
+    }
+    move(claim, HF_CLAIM_OVER);
+    return actions | HF_DO_FORGET;
+}
+
+static unsigned step(struct hf_claim *claim, enum hf_claim_event event, int64_t now_ms)
+{
+    switch (claim->state) {
+    case HF_CLAIM_QUEUED:
+        return step_queued(claim, event, now_ms);
+    case HF_CLAIM_ASKING:
+        return step_asking(claim, event, now_ms);
+    case HF_CLAIM_WAITING:
+        return step_waiting(claim, event, now_ms);
+    case HF_CLAIM_HELD:
+        return step_held(claim, event, now_ms);
+    case HF_CLAIM_LEAVING:
+        return step_leaving(claim, event, now_ms);
+    case HF_CLAIM_OVER:
+        break;
+    }
+    return HF_DO_NOTHING;
+}
+
+unsigned hf__claim_step(struct hf_claim *claim, enum hf_claim_event event, int64_t now_ms)
+{
+    unsigned actions = step(claim, event, now_ms);
+    if (event == HF_ON_DEADLINE && (actions & HF_DO_COMPLETE) && claim->outcome == HF_UNREACHABLE)
+        note_silence(claim, true);
+    return actions;
+}
+
+void hf__claim_set_validity(struct hf_claim *claim)
+{
+    const struct hf_lease *lease = claim->op.rests_on;
+    int64_t until_ms = lease ? hf__lease_valid_until(lease) : HF_NEVER;
+    atomic_store_explicit(&claim->grant->valid_until_ms, until_ms, memory_order_release);
+}
+
+void hf__claim_fast_acquire(struct hf_claim *claim)
+{
+    assert(claim->state == HF_CLAIM_QUEUED);
+    claim->state = HF_CLAIM_HELD;
+}
+
+void hf__claim_abandon(struct hf_claim *claim)
+{
+    assert(claim->state == HF_CLAIM_HELD);
+    claim->state = HF_CLAIM_OVER;
+}
+
+void hf__claim_begin(struct hf_claim *claim, const struct hf_lock_args *ask)
+{
+    int canceled = HF_CANCELED; /* of an earlier question; HF_ECLOSED stays */
+    if (atomic_load(&claim->ending) == canceled)
+        atomic_compare_exchange_strong(&claim->ending, &canceled, 0);
+    claim->told = false;
+    claim->said_waiting = false;
+    claim->leaving = false;
+    claim->woken = false;
+    claim->again = false;
+    claim->store_seen = false;
+    claim->silences = 0;
+    claim->outcome = HF_OK;
+    claim->op.enqueue = ask->wait_ms != 0;
+    claim->op.mode = ask->mode;
+    claim->op.lease_ms = ask->lease_ms;
+    /* A bare try waits for the store's answer, not for the lock. */
+    claim->wait_until_ms = ask->wait_ms == 0
+                               ? hf__clock_add(ask->now_ms, claim->client->request_timeout_ms)
+                               : ask->wait_until_ms;
+}

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The wait loop: one state machine for every claim, on every engine, whoever drives it. */
+#ifndef HF_CORE_CLAIM_CLAIM_FSM_H
+#define HF_CORE_CLAIM_CLAIM_FSM_H
+
+#include "core/claim/claim.h"
+
+enum hf_claim_event {
+    HF_ON_TURN,      /* it may ask the store */
+    HF_ON_ANSWER,    /* op.verdict is set */
+    HF_ON_WAKE,      /* asking again is worth it */
+    HF_ON_RETRY,     /* its retry time has come */
+    HF_ON_DEADLINE,  /* the caller's patience is over */
+    HF_ON_END,       /* claim->ending says HF_CANCELED or HF_ECLOSED */
+    HF_ON_UPGRADE,   /* a held claim asks for op.mode, with op.keep to fall back to */
+    HF_ON_DOWNGRADE, /* a held claim gives back all but op.keep */
+    HF_ON_LEASE_LOST /* what it rests on is lost */
+};
+
+/* What the driver does next. TELL may come together with another one. */
+enum {
+    HF_DO_NOTHING = 0,
+    HF_DO_ASK = 1,       /* attempt */
+    HF_DO_SLEEP = 2,     /* until a wake, retry_at_ms or wait_until_ms */
+    HF_DO_RELEASE = 4,   /* release, leaving op.keep */
+    HF_DO_PAUSE = 8,     /* before a repeated release: until retry_at_ms */
+    HF_DO_COMPLETE = 16, /* tell the caller claim->outcome */
+    HF_DO_FORGET = 32    /* the claim is over */
+};
+
+/* Moves the claim along the table in claim_fsm.c, and says what to do. */
+unsigned hf__claim_step(struct hf_claim *claim, enum hf_claim_event event, int64_t now_ms);
+
+/* The driver on the loop: steps, and does what the step says. Loop only. */
+void hf__claim_drive(struct hf_claim *claim, enum hf_claim_event event);
+
+/* The claim hears of its wait_until_ms, or of its retry_at_ms, when that has come. Loop only. */
+void hf__claim_await_deadline(struct hf_claim *claim);
+void hf__claim_await_retry(struct hf_claim *claim);
+
+/* Prepares a new or held claim for a question whose caller waits until wait_until_ms. */
+void hf__claim_begin(struct hf_claim *claim, const struct hf_lock_args *ask);
+
+/* Sets up the timers and tasks of a new claim. */
+void hf__claim_init_driver(struct hf_claim *claim);
+
+/* Nothing happens to the claim by itself any more, and no lease is watched for it: the engine is
+ * about to go. Loop only, with the shard locked. */
+void hf__claim_still(struct hf_claim *claim);
+
+/* The driver on the calling thread: from the event, or from its place in the entry, to the answer.
+ */
+struct hf_answer hf__claim_drive_sync(struct hf_claim *claim, enum hf_claim_event event,
+                                      int64_t now_ms);
+struct hf_answer hf__claim_drive_queued(struct hf_claim *claim);
+
+/* A question that is out for so long when its caller's wait ends was met with silence. */
+#define HF_SILENCE_MS 500
+
+/* Is its question out for so long that the store seems to be silent? */
+bool hf__claim_is_unanswered(const struct hf_claim *claim, int64_t now_ms);
+
+/* Takes what the caller is told out of a claim, once. */
+struct hf_answer hf__claim_take_answer(struct hf_claim *claim);
+
+/* The short cuts: a new claim is held (fast_path.c), a held one is over (hf_detach, fast_path.c).
+ */
+void hf__claim_fast_acquire(struct hf_claim *claim);
+void hf__claim_abandon(struct hf_claim *claim);
+
+/* Sets valid_until_ms after a grant or a renewal. */
+void hf__claim_set_validity(struct hf_claim *claim);
+
+/* A short name for logs and traces. */
+const char *hf__claim_state_name(enum hf_claim_state state);
+
+#endif

@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Locks that nobody else wants are taken and left in one step. What the wait loop does for the
+ * others is not needed: nobody queues, nothing is out at the store. */
+#include "core/claim/fast_path.h"
+
+#include "core/claim/claim_fsm.h"
+#include "core/claim/pool.h"
+#include "core/table/lock_table.h"
+
+bool hf__fast_acquire(struct hf_claim *claim, const struct hf_lock_args *ask,
+                      struct hf_answer *answer)
+{
+    struct hf_client *client = claim->client;
+    struct hf_lock_entry *entry = claim->entry;
+    if (!entry->kept || !ask->here || ask->lease_ms || ask->attach_key ||
+        !hf__list_empty(&entry->queue) || !hf__list_empty(&entry->holders) ||
+        hf__host_wants_events(&client->host))
+        return false;
+    claim->op.mode = ask->mode;
+    claim->op.asked_at_ms = ask->now_ms;
+    if (!client->ops->fast_acquire(client->engine, &claim->op, &entry->kept))
+        return false;
+    hf__claim_fast_acquire(claim);
+    *answer = hf__lock_entry_grant(claim);
+    return true;
+}
+
+static bool is_last(const struct hf_claim *claim, const struct hf_hold *hold)
+{
+    return claim->grant->holds.next == &hold->link && claim->grant->holds.prev == &hold->link;
+}
+
+/* Nothing is under way, and nobody else looks at it. */
+static bool is_at_rest(const struct hf_claim *claim)
+{
+    return claim->here && !claim->driven && !claim->upgrading && !claim->pins &&
+           !claim->op.rests_on &&
+           !atomic_load_explicit(&claim->grant->lost, memory_order_relaxed) &&
+           !atomic_load_explicit(&claim->in_callback, memory_order_relaxed);
+}
+
+bool hf__fast_release(struct hf_shard *shard, struct hf_hold *hold)
+{
+    struct hf_claim *claim = hold->grant->claim;
+    struct hf_client *client = claim->client;
+    if (!client->ops->fast_release || !is_last(claim, hold) || !is_at_rest(claim) ||
+        hf__host_wants_events(&client->host))
+        return false;
+    claim->op.keep = HF_KEEP_NOTHING;
+    if (!client->ops->fast_release(client->engine, &claim->op, &claim->entry->kept))
+        return false;
+    hf__claim_abandon(claim);
+    claim->held_mode = claim->store_mode = HF_KEEP_NOTHING;
+    hf__link_remove(&hold->link);
+    hf__pool_put_hold(shard, hold);
+    hf__claim_free(shard, claim);
+    return true;
+}
+
+/* ---- entries without a claim ---- */
+
+static bool give_up(struct hf_client *client, struct hf_lock_entry *entry)
+{
+    return !entry->kept || client->ops->give_up(client->engine, &entry->kept);
+}
+
+/* False: the entry that stays there now cannot be forgotten at the moment. */
+static bool make_place(struct hf_client *client, struct hf_shard *shard)
+{
+    struct hf_lock_entry *there = shard->idle;
+    if (!there || there->claims)
+        return true;
+    if (!give_up(client, there))
+        return false;
+    hf__lock_entry_unlink(shard, there);
+    return true;
+}
+
+void hf__lock_entry_left(struct hf_client *client, struct hf_shard *shard,
+                         struct hf_lock_entry *entry)
+{
+    if (shard->idle == entry)
+        return;
+    if (entry->kept && make_place(client, shard))
+        shard->idle = entry;
+    else if (give_up(client, entry))
+        hf__lock_entry_unlink(shard, entry);
+    /* Else it stays in the table: the next who uses the name finds it there, or closing does. */
+}
+
+void hf__lock_table_drop_idle(struct hf_client *client)
+{
+    for (unsigned s = 0; s < HF_SHARDS && client->ops->give_up; s++) {
+        struct hf_shard *shard = &client->shards[s];
+        hf__shard_lock(shard);
+        for (uint32_t i = 0; i < shard->bucket_count; i++)
+            for (struct hf_lock_entry *entry = shard->buckets[i]; entry; entry = entry->next)
+                give_up(client, entry);
+        hf__shard_unlock(shard);
+    }
+}

@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Drives claims on the calling thread, for engines that answer without I/O: the same wait loop,
+ * with the engine's own futex to sleep on instead of timers. */
+#include "base/clock.h"
+#include "base/futex.h"
+#include "core/api/client.h"
+#include "core/claim/claim_fsm.h"
+#include "core/claim/pool.h"
+#include "core/table/lock_table.h"
+#include "core/trace.h"
+
+static enum hf_claim_event what_happened(struct hf_claim *claim, enum hf_claim_event otherwise)
+{
+    int64_t now_ms = hf__clock_ms();
+    if (atomic_load(&claim->ending))
+        return HF_ON_END;
+    if (now_ms >= claim->wait_until_ms)
+        return HF_ON_DEADLINE;
+    return now_ms >= claim->retry_at_ms ? HF_ON_RETRY : otherwise;
+}
+
+/* Until this claim is the head of its entry's queue. */
+static enum hf_claim_event sleep_in_queue(struct hf_claim *claim)
+{
+    claim->retry_at_ms = HF_NEVER;
+    while (!atomic_load(&claim->turn)) {
+        hf__futex_wait_until(&claim->turn, 0, claim->wait_until_ms);
+        if (hf__clock_ms() >= claim->wait_until_ms)
+            break;
+    }
+    if (atomic_load(&claim->turn) & HF_TURN_COME)
+        return HF_ON_TURN;
+    return what_happened(claim, HF_ON_DEADLINE);
+}
+
+/* After REFUSED the engine wakes us; after silence only the clock, or hf_close, does. */
+static enum hf_claim_event sleep_for_wake(struct hf_claim *claim)
+{
+    int64_t until_ms =
+        claim->wait_until_ms < claim->retry_at_ms ? claim->wait_until_ms : claim->retry_at_ms;
+    if (atomic_load(&claim->ending))
+        return HF_ON_END;
+    if (claim->op.verdict == HF_REFUSED)
+        claim->client->ops->sleep_sync(claim->client->engine, &claim->op, until_ms);
+    else
+        hf__futex_wait_until(&claim->turn, HF_TURN_COME, until_ms);
+    return what_happened(claim, HF_ON_WAKE);
+}
+
+/* A release that was not answered is repeated, but the caller need not stay for that. */
+static void leave_to_loop(struct hf_claim *claim)
+{
+    struct hf_shard *shard = claim->shard;
+    claim->retry_at_ms = hf__clock_ms();
+    hf__shard_lock(shard);
+    claim->here = false;
+    hf__claim_post(claim, HF_CMD_START);
+    hf__shard_unlock(shard);
+}
+
+struct hf_answer hf__claim_drive_sync(struct hf_claim *claim, enum hf_claim_event event,
+                                      int64_t now_ms)
+{
+    const struct hf_engine_ops *ops = claim->client->ops;
+    struct hf_engine *engine = claim->client->engine;
+    struct hf_answer answer = { .code = HF_EINTERNAL };
+    for (;;) {
+        enum hf_claim_state before = claim->state;
+        if (event == HF_ON_ANSWER)
+            hf__client_heard(claim->client, claim->op.verdict != HF_NO_ANSWER);
+        unsigned actions = hf__claim_step(claim, event, now_ms);
+        hf__trace_step(claim, event, before);
+        if (actions == HF_DO_COMPLETE && claim->state == HF_CLAIM_HELD && claim->outcome == HF_OK &&
+            event == HF_ON_ANSWER && claim->op.verdict == HF_GRANTED)
+            return hf__lock_entry_grant_sync(claim);
+        hf__lock_entry_follow(claim, before);
+        if (actions & HF_DO_COMPLETE)
+            answer = hf__claim_take_answer(claim);
+        if (actions & HF_DO_ASK) {
+            hf__drop_error(&claim->op);
+            claim->op.verdict = ops->attempt_sync(engine, &claim->op);
+            event = HF_ON_ANSWER;
+        } else if (actions & HF_DO_RELEASE) {
+            hf__drop_error(&claim->op);
+            claim->op.verdict = ops->release_sync(engine, &claim->op);
+            event = HF_ON_ANSWER;
+        } else if (actions & HF_DO_SLEEP) {
+            event = sleep_for_wake(claim);
+        } else {
+            if ((actions & HF_DO_PAUSE) && !claim->told) {
+                claim->outcome = HF_UNREACHABLE;
+                answer = hf__claim_take_answer(claim);
+            }
+            if (actions & HF_DO_FORGET)
+                hf__claim_forget(claim);
+            else if (actions & HF_DO_PAUSE)
+                leave_to_loop(claim);
+            else
+                hf__lock_entry_settle(claim, claim->op.rests_on != NULL);
+            return answer;
+        }
+        /* The clock is read anew after sleeping only: an answer without I/O takes no time. */
+        if (actions & HF_DO_SLEEP)
+            now_ms = hf__clock_ms();
+    }
+}
+
+struct hf_answer hf__claim_drive_queued(struct hf_claim *claim)
+{
+    enum hf_claim_event event = sleep_in_queue(claim);
+    return hf__claim_drive_sync(claim, event, hf__clock_ms());
+}

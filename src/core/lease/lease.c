@@ -1,0 +1,254 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The watchdog: a timer for each lease, in the loop's heap, so that watching one cannot fail. */
+#include "core/lease/lease.h"
+
+#include "core/api/client.h"
+#include "core/claim/claim_compact.h"
+#include "core/claim/claim_fsm.h"
+#include "core/claim/loss.h"
+
+#include <assert.h>
+
+/* Clocks of different machines run apart by so much at most: one part in a hundred, and the store
+ * rounds. docs/guarantees.md says why. */
+static int64_t margin_of(int64_t lease_ms)
+{
+    return lease_ms / 100 + 2;
+}
+
+int64_t hf__lease_valid_until(const struct hf_lease *lease)
+{
+    int64_t until_ms = lease->asked_at_ms + lease->lease_ms - margin_of(lease->lease_ms);
+    return lease->ends_at_ms != 0 && lease->ends_at_ms < until_ms ? lease->ends_at_ms : until_ms;
+}
+
+int64_t hf__lease_asked_at(int64_t valid_until_ms, int64_t lease_ms)
+{
+    return valid_until_ms - lease_ms + margin_of(lease_ms);
+}
+
+static struct hf_client *client_of(const struct hf_lease *lease)
+{
+    return lease->engine->host->core;
+}
+
+static void look_at(struct hf_timer *timer);
+
+static void schedule_renewal(struct hf_lease *lease)
+{
+    int64_t due_ms =
+        lease->fixed ? hf__lease_valid_until(lease) : lease->asked_at_ms + lease->lease_ms / 3;
+    lease->renewing = false;
+    lease->refusal = NULL;
+    hf__timer_start(&client_of(lease)->loop, &lease->timer, due_ms);
+}
+
+static void stop(struct hf_lease *lease)
+{
+    hf__timer_stop(&client_of(lease)->loop, &lease->timer);
+    lease->watched = false;
+}
+
+static void lose_claim(struct hf_claim *claim, const char *reason)
+{
+    if (claim->store_mode != HF_KEEP_NOTHING)
+        hf__claim_lose(claim, reason);
+    /* One that is held may just be prepared, on another thread, for being raised. */
+    if (claim->state != HF_CLAIM_HELD)
+        hf__claim_drive(claim, HF_ON_LEASE_LOST);
+    else
+        hf__compact_may_rest(claim);
+}
+
+static void lose(struct hf_lease *lease, const char *reason)
+{
+    stop(lease);
+    lease->lost = true;
+    struct hf_link *link;
+    while ((link = hf__list_pop(&lease->holders))) {
+        struct hf_claim *claim = HF_CONTAINER(link, struct hf_claim, lease_link);
+        claim->watched = NULL;
+        lose_claim(claim, reason);
+    }
+}
+
+void hf__op_lost(struct hf_op *op, const char *reason)
+{
+    struct hf_claim *claim = HF_CONTAINER(op, struct hf_claim, op);
+    if (claim->store_mode == HF_KEEP_NOTHING)
+        return;
+    hf__lease_unwatch(claim);
+    lose_claim(claim, reason);
+}
+
+static void lose_late(struct hf_lease *lease)
+{
+    lose(lease, lease->fixed     ? "its lease is over"
+                : lease->refusal ? lease->refusal
+                                 : "its lease could not be renewed in time");
+}
+
+static void say(struct hf_lease *lease, const char *point)
+{
+    struct hf_link *first = hf__list_first(&lease->holders);
+    if (first)
+        hf__point(client_of(lease), point,
+                  HF_CONTAINER(first, struct hf_claim, lease_link)->op.name);
+}
+
+void hf__lease_unheard(struct hf_lease *lease)
+{
+    if (!lease->watched)
+        return;
+    HF_LIST_FOREACH (link, following, &lease->holders) {
+        struct hf_claim *claim = HF_CONTAINER(link, struct hf_claim, lease_link);
+        if (claim->fetched)
+            hf__compact_unheard(claim);
+    }
+}
+
+static void say_refused(const struct hf_claim *claim, const char *reason)
+{
+    if (claim->store_mode != HF_KEEP_NOTHING)
+        hf__host_event(&claim->client->host, HF_EVENT_NOT_RENEWED, claim->op.name,
+                       atomic_load(&claim->grant->token), reason);
+}
+
+/* A refusal is an answer, too: nobody says that it is silent. */
+void hf__lease_refused(struct hf_lease *lease, int64_t asked_at_ms, const char *reason, bool ready)
+{
+    if (!lease->watched || asked_at_ms <= lease->asked_at_ms)
+        return;
+    bool known = lease->refusal == reason;
+    lease->refusal = reason;
+    lease->renewing = false;
+    if (ready)
+        hf__client_heard(client_of(lease), true);
+    if (known)
+        return;
+    HF_LIST_FOREACH (link, following, &lease->holders)
+        say_refused(HF_CONTAINER(link, struct hf_claim, lease_link), reason);
+}
+
+/* Asks for a renewal, and again a sixth of the lease later if there is silence, until it is over.
+ */
+static void look_at(struct hf_timer *timer)
+{
+    struct hf_lease *lease = HF_CONTAINER(timer, struct hf_lease, timer);
+    struct hf_loop *loop = &client_of(lease)->loop;
+    int64_t now_ms = hf__loop_now(loop);
+    int64_t valid_until = hf__lease_valid_until(lease);
+    if (now_ms >= valid_until) {
+        lose_late(lease);
+        return;
+    }
+    int64_t again = now_ms + (lease->lease_ms / 6 > 5 ? lease->lease_ms / 6 : 5);
+    if (lease->renewing) {
+        hf__client_heard(client_of(lease), false);
+        hf__lease_unheard(lease);
+    }
+    lease->renewing = true;
+    hf__timer_start(loop, timer, again < valid_until ? again : valid_until);
+    say(lease, "before_renew");
+    lease->engine->ops->renew(lease->engine, lease);
+}
+
+/* The engine has filled the lease; what is ours in it may be zero, or from an earlier grant. */
+static void begin_watch(struct hf_lease *lease)
+{
+    assert(lease->engine && lease->lease_ms > 0);
+    hf__link_init(&lease->holders);
+    hf__timer_init(&lease->timer, look_at);
+    lease->watched = true;
+    lease->lost = false;
+    schedule_renewal(lease);
+}
+
+void hf__lease_follow(struct hf_claim *claim)
+{
+    struct hf_lease *lease = claim->op.rests_on;
+    if (claim->watched == lease)
+        return;
+    hf__lease_unwatch(claim);
+    if (!lease)
+        return;
+    if (!lease->watched)
+        begin_watch(lease);
+    hf__list_append(&lease->holders, &claim->lease_link);
+    claim->watched = lease;
+}
+
+void hf__lease_unwatch(struct hf_claim *claim)
+{
+    struct hf_lease *lease = claim->watched;
+    if (!lease)
+        return;
+    hf__link_remove(&claim->lease_link);
+    claim->watched = NULL;
+    if (hf__list_empty(&lease->holders))
+        stop(lease);
+}
+
+/* It has a new asking time, or a new length. */
+static void moved(struct hf_lease *lease)
+{
+    HF_LIST_FOREACH (link, following, &lease->holders) {
+        struct hf_claim *claim = HF_CONTAINER(link, struct hf_claim, lease_link);
+        /* 0: it is lost, and on its way to be told. */
+        if (!atomic_load(&claim->grant->lost) && atomic_load(&claim->grant->valid_until_ms) != 0)
+            hf__claim_set_validity(claim);
+    }
+    schedule_renewal(lease);
+    HF_LIST_FOREACH (link, following, &lease->holders)
+        hf__compact_may_rest(HF_CONTAINER(link, struct hf_claim, lease_link));
+}
+
+void hf__lease_extended(struct hf_lease *lease, int64_t asked_at_ms, int64_t lease_ms)
+{
+    int64_t ends_at_ms = asked_at_ms + lease_ms;
+    bool own_end = lease->ends_at_ms != 0;
+    int64_t before_ms = own_end ? lease->ends_at_ms : lease->asked_at_ms + lease->lease_ms;
+    if (own_end)
+        ends_at_ms -= margin_of(lease_ms);
+    if (!lease->watched || ends_at_ms <= before_ms)
+        return;
+    if (own_end) {
+        lease->ends_at_ms = ends_at_ms;
+    } else {
+        lease->asked_at_ms = asked_at_ms;
+        lease->lease_ms = lease_ms;
+    }
+    moved(lease);
+}
+
+void hf__lease_resized(struct hf_lease *lease, int64_t asked_at_ms, int64_t lease_ms)
+{
+    bool believed = hf__loop_now(&client_of(lease)->loop) < hf__lease_valid_until(lease);
+    if (lease->watched && !believed) {
+        lose_late(lease);
+        return;
+    }
+    lease->asked_at_ms = asked_at_ms;
+    lease->lease_ms = lease_ms;
+    if (lease->watched)
+        moved(lease);
+}
+
+void hf__lease_renewed(struct hf_lease *lease, int64_t asked_at_ms, bool still_ours)
+{
+    hf__client_heard(client_of(lease), true);
+    if (!lease->watched || lease->lost)
+        return;
+    /* What hf_held has denied once it denies for good, whatever else was read after a pause. */
+    bool over = hf__loop_now(&client_of(lease)->loop) >= hf__lease_valid_until(lease);
+    lease->renewing = false;
+    if (!still_ours) {
+        lose(lease, "the store says that it is no longer ours");
+    } else if (over) {
+        lose_late(lease);
+    } else if (asked_at_ms > lease->asked_at_ms) {
+        say(lease, "after_renew");
+        lease->asked_at_ms = asked_at_ms;
+        moved(lease);
+    }
+}

@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Lends the loop of a client's thread to who waits for it. The thread parks when one caller at a
+ * time needs it (loop_owner.h counts them), and the next one turns the loop itself until it has its
+ * answer. What a program wants to be told, only the thread tells: it is put aside until then. */
+#include "core/loop/loop_handoff.h"
+
+#include "base/clock.h"
+
+#include <assert.h>
+
+/* ---- the thread's side ---- */
+
+bool hf__loop_handoff_may_park(const struct hf_uv_loop *drive)
+{
+    return drive->turner == THREAD && hf__loop_owner_may_park(&drive->wheel, drive->told != NULL) &&
+           !atomic_load(&drive->client->closing);
+}
+
+void hf__loop_handoff_park(struct hf_uv_loop *drive)
+{
+    struct hf_loop_owner *wheel = &drive->wheel;
+    uint32_t taken = atomic_load(&wheel->taken);
+    _Atomic uint32_t *told = drive->told;
+    drive->told = NULL;
+    hf__loop_owner_park(wheel);
+    if (told)
+        hf__futex_group_set(&drive->sleepers, told);
+    hf__loop_owner_reclaim(wheel);
+    drive->turner = THREAD;
+    struct hf_link *link;
+    while ((link = hf__list_pop(&drive->aside)))
+        hf__loop_defer(&drive->client->loop, HF_CONTAINER(link, struct hf_task, link));
+    if (taken == atomic_load(&wheel->taken))
+        atomic_store(&wheel->alone, 0);
+}
+
+/* If it watches, it may block where it is told something, and then nobody may be waiting for a word
+ * that is still to come. */
+static bool is_watched(const struct hf_client *client)
+{
+    return client->on_point || client->on_event;
+}
+
+static bool may_tell_later(const struct hf_uv_loop *drive)
+{
+    return drive->turner == THREAD && !drive->told && !is_watched(drive->client) &&
+           hf__loop_owner_may_park(&drive->wheel, 1);
+}
+
+static void tell_soon(struct hf_uv_loop *drive, _Atomic uint32_t *flag)
+{
+    bool slept = hf__futex_group_set_soon(&drive->sleepers, flag);
+    if ((slept && hf__loop_wake_batch_full(&drive->client->loop)) || is_watched(drive->client))
+        hf__futex_group_wake(&drive->sleepers);
+}
+
+/* A caller that is told before the thread has parked may come back earlier than that, and then the
+ * thread would never get to it. */
+void hf__uv_loop_notify(struct hf_client *client, _Atomic uint32_t *flag)
+{
+    struct hf_uv_loop *drive = client->drive;
+    bool in_turn = drive && hf__turning && hf__turning->client == client;
+    if (!in_turn)
+        hf__futex_group_set(drive ? &drive->sleepers : NULL, flag);
+    else if (may_tell_later(drive))
+        drive->told = flag;
+    else
+        tell_soon(drive, flag);
+}
+
+void hf__loop_handoff_tell(struct hf_uv_loop *drive)
+{
+    _Atomic uint32_t *told = drive->told;
+    drive->told = NULL;
+    if (told)
+        hf__futex_group_set(&drive->sleepers, told);
+}
+
+/* ---- the caller's side ---- */
+
+/* A caller returns with its answer as soon as it is there: what follows from it (the grant that is
+ * to be made longer, say) nobody waits for, and the next call takes it along, or the thread. */
+bool hf__loop_handoff_ends_early(const struct hf_uv_loop *drive)
+{
+    return drive->turner == BORROWER && atomic_load(&drive->wheel.waiting) <= 1 &&
+           atomic_load(&drive->wheel.requests) == 0;
+}
+
+bool hf__loop_handoff_is_over(const struct hf_uv_loop *drive)
+{
+    return drive->turner == BORROWER &&
+           (!hf__list_empty(&drive->aside) || atomic_load(&drive->wheel.wanted));
+}
+
+/* In the thread's place. */
+static void borrow(struct hf_uv_loop *drive, _Atomic uint32_t *flag)
+{
+    drive->turner = BORROWER;
+    if (flag) {
+        hf__uv_loop_turn_until(drive, flag);
+    } else {
+        struct turning turning = { drive->client, hf__turning };
+        hf__turning = &turning;
+        hf__uv_loop_turn(drive);
+        hf__turning = turning.outer;
+    }
+    bool answered = !flag || atomic_load(flag);
+    bool others = atomic_load(&drive->wheel.waiting) > (flag ? 1u : 0u);
+    hf__loop_owner_release(&drive->wheel, !answered || others || hf__loop_handoff_is_over(drive) ||
+                                              hf__uv_loop_is_io_due(drive));
+}
+
+void hf__loop_handoff_wait(struct hf_uv_loop *drive, _Atomic uint32_t *flag, bool turns)
+{
+    if (turns)
+        borrow(drive, flag);
+    hf__futex_group_wait(&drive->sleepers, flag);
+    hf__loop_owner_exit(&drive->wheel);
+}
+
+/* A timer that is due is not for who does not even wait; what the caller before has left is (see
+ * hf__loop_handoff_ends_early). A point may block. */
+bool hf__uv_loop_begin_push(struct hf_client *client)
+{
+    if (client->drive_kind != HF_DRIVE_KIND_THREAD || client->on_point)
+        return false;
+    struct hf_loop_owner *wheel = &client->drive->wheel;
+    if (!hf__loop_owner_acquire(wheel))
+        return false;
+    if (hf__loop_next(&client->loop) > hf__clock_ms())
+        return true;
+    hf__loop_owner_release(wheel, true);
+    return false;
+}
+
+void hf__uv_loop_push(struct hf_client *client, bool turns)
+{
+    if (turns)
+        borrow(client->drive, NULL);
+}
+
+/* ---- what only the thread may do ---- */
+
+void hf__uv_loop_request_begins(struct hf_client *client)
+{
+    if (client->drive)
+        atomic_fetch_add(&client->drive->wheel.requests, 1);
+}
+
+void hf__uv_loop_request_ended(struct hf_client *client)
+{
+    if (client->drive)
+        atomic_fetch_sub(&client->drive->wheel.requests, 1);
+}
+
+bool hf__uv_loop_is_borrowed(const struct hf_client *client)
+{
+    return client->drive && client->drive->turner == BORROWER;
+}
+
+bool hf__uv_loop_defer_to_thread(struct hf_client *client, struct hf_task *task)
+{
+    if (!hf__uv_loop_is_borrowed(client))
+        return false;
+    hf__list_append(&client->drive->aside, &task->link);
+    return true;
+}
+
+void hf__uv_loop_before_callback(struct hf_client *client)
+{
+    assert(!hf__uv_loop_is_borrowed(client));
+    if (!client->drive)
+        return;
+    hf__loop_handoff_tell(client->drive);
+    hf__futex_group_wake(&client->drive->sleepers);
+}

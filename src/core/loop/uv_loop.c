@@ -1,0 +1,374 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Turns the loop with libuv: one timerfd on a clock that goes on in suspend for all timers, one
+ * async handle for what other threads post, and whatever handles the engine adds. */
+#include "core/loop/loop_handoff.h"
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/testing.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/eventfd.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+
+/* A poll set, two pipes and an event. */
+#define LIBUV_DESCRIPTORS 6
+
+_Thread_local const struct turning *hf__turning __attribute__((tls_model("initial-exec")));
+
+static int64_t read_clock(void *arg)
+{
+    (void)arg;
+    return hf__clock_ms();
+}
+
+static void wake_loop(void *arg)
+{
+    struct hf_uv_loop *drive = arg;
+    if (!hf__loop_owner_wake(&drive->wheel))
+        uv_async_send(&drive->wake);
+}
+
+/* One that fires too early only makes the loop look again, which is cheaper than moving it at every
+ * question that comes and goes. */
+static void set_timer(struct hf_uv_loop *drive, int64_t at_ms)
+{
+    if (at_ms >= drive->timer_at_ms)
+        return;
+    drive->timer_at_ms = at_ms;
+    struct itimerspec when = { 0 };
+    /* Zero would switch the timer off. */
+    when.it_value.tv_sec = at_ms / 1000;
+    when.it_value.tv_nsec = (at_ms % 1000) * 1000000 + 1;
+    timerfd_settime(drive->timer_fd, TFD_TIMER_ABSTIME, &when, NULL);
+}
+
+/* What is to be done at once needs no timer: see rest. */
+void hf__uv_loop_turn(struct hf_uv_loop *drive)
+{
+    struct hf_loop *loop = &drive->client->loop;
+    loop->until = hf__loop_handoff_ends_early(drive) ? drive->until : NULL;
+    int64_t next_ms = hf__loop_turn(loop);
+    hf__futex_group_wake(&drive->sleepers);
+    if (next_ms > loop->now_ms)
+        set_timer(drive, next_ms);
+}
+
+/* Has who turns the loop no reason to go on? */
+static bool is_over(const struct hf_uv_loop *drive)
+{
+    return drive->stopping || (drive->until && atomic_load(drive->until)) ||
+           hf__loop_handoff_is_over(drive);
+}
+
+bool hf__uv_loop_is_io_due(const struct hf_uv_loop *drive)
+{
+    return uv_backend_timeout(&drive->uv) == 0;
+}
+
+static void on_before_io(uv_prepare_t *handle)
+{
+    struct hf_uv_loop *drive = handle->data;
+    struct hf_loop *loop = &drive->client->loop;
+    if (drive->turner != PROGRAM)
+        atomic_store(&loop->awake, true);
+    hf__uv_loop_turn(drive);
+    /* Then libuv looks what has come meanwhile, and does not sleep. */
+    if (!hf__loop_rest(loop) || is_over(drive) || drive->told || hf__loop_handoff_may_park(drive))
+        uv_stop(&drive->uv);
+}
+
+/* The thread comes to before_io next; who else turns the loop may not. */
+static void on_after_io(uv_check_t *handle)
+{
+    struct hf_uv_loop *drive = handle->data;
+    if (drive->turner != THREAD)
+        hf__uv_loop_turn(drive);
+}
+
+/* The turn itself runs after the I/O. */
+static void on_wake(uv_async_t *handle)
+{
+    (void)handle;
+}
+
+static void on_timer(uv_poll_t *handle, int status, int events)
+{
+    (void)status, (void)events;
+    struct hf_uv_loop *drive = handle->data;
+    uint64_t ticks;
+    if (read(drive->timer_fd, &ticks, sizeof ticks) < 0)
+        assert(errno == EAGAIN || errno == EINTR || errno == ECANCELED);
+    drive->timer_at_ms = HF_NEVER;
+}
+
+/* A handle that could not be opened must not be closed, so they are opened in the order in which
+ * nothing fails after the first that needs closing: libuv's own opening calls fail for bad
+ * arguments only, once the loop and the descriptor exist. */
+static int open_handles(struct hf_uv_loop *drive)
+{
+    int code = uv_async_init(&drive->uv, &drive->wake, on_wake);
+    if (code != 0)
+        return code;
+    code = uv_poll_init(&drive->uv, &drive->timer, drive->timer_fd);
+    if (code != 0)
+        return code;
+    uv_prepare_init(&drive->uv, &drive->before_io);
+    uv_check_init(&drive->uv, &drive->after_io);
+    drive->before_io.data = drive->after_io.data = drive->timer.data = drive;
+    uv_prepare_start(&drive->before_io, on_before_io);
+    uv_check_start(&drive->after_io, on_after_io);
+    return uv_poll_start(&drive->timer, UV_READABLE, on_timer);
+}
+
+static void close_handle(uv_handle_t *handle, void *arg)
+{
+    (void)arg;
+    if (!uv_is_closing(handle))
+        uv_close(handle, NULL);
+}
+
+static void free_drive(struct hf_uv_loop *drive)
+{
+    uv_walk(&drive->uv, close_handle, NULL);
+    uv_run(&drive->uv, UV_RUN_DEFAULT);
+    uv_loop_close(&drive->uv);
+    close(drive->timer_fd);
+    free(drive);
+}
+
+/* Without those that libuv keeps for itself from the first loop on, it ends the process. */
+static bool has_enough_descriptors(void)
+{
+    int descriptors[LIBUV_DESCRIPTORS], count = 0;
+    while (count < LIBUV_DESCRIPTORS && (descriptors[count] = eventfd(0, EFD_CLOEXEC)) >= 0)
+        count++;
+    int error = errno;
+    for (int i = 0; i < count; i++)
+        close(descriptors[i]);
+    errno = error;
+    return count == LIBUV_DESCRIPTORS;
+}
+
+static int refuse_loop(hf_error *error, int code)
+{
+    bool descriptors = code == UV_EMFILE;
+    return hf__error_set(error, HF_ELIMIT, -code, "cannot make an event loop: %s%s",
+                         uv_strerror(code), descriptors ? "; raise 'ulimit -n'" : "");
+}
+
+int hf__uv_loop_open(struct hf_client *client, enum hf_drive_kind kind, hf_error *error)
+{
+    struct hf_uv_loop *drive = hf__calloc(1, sizeof *drive);
+    if (!drive)
+        return hf__error_set(error, HF_ENOMEM, 0, "out of memory for the client's loop");
+    drive->client = client;
+    drive->timer_at_ms = HF_NEVER;
+    drive->timer_fd = timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK);
+    int code = drive->timer_fd < 0 || !has_enough_descriptors() ? -errno : uv_loop_init(&drive->uv);
+    if (code != 0) {
+        if (drive->timer_fd >= 0)
+            close(drive->timer_fd);
+        free(drive);
+        return refuse_loop(error, code);
+    }
+    code = open_handles(drive);
+    if (code != 0) {
+        free_drive(drive);
+        return refuse_loop(error, code);
+    }
+    hf__loop_init(&client->loop, read_clock, wake_loop, drive);
+    hf__loop_owner_init(&drive->wheel, &client->loop);
+    hf__busy_poll_init(&drive->busy_poll);
+    hf__futex_group_init(&drive->sleepers);
+    hf__link_init(&drive->aside);
+    client->host.uv = &drive->uv;
+    client->drive = drive;
+    client->drive_kind = kind;
+    return HF_OK;
+}
+
+static bool is_due(const struct hf_uv_loop *drive)
+{
+    const struct hf_loop *loop = &drive->client->loop;
+    return !hf__list_empty(&loop->ready) || hf__loop_next(loop) <= hf__clock_ms();
+}
+
+static void *run_thread(void *arg)
+{
+    struct hf_uv_loop *drive = arg;
+    struct turning turning = { drive->client, NULL };
+    hf__turning = &turning;
+    drive->turner = THREAD;
+    while (!drive->stopping) {
+        uv_run(&drive->uv, UV_RUN_ONCE);
+        hf__futex_group_wake(&drive->sleepers);
+        /* Between two parks it looks at the descriptors: who only gives back does not. */
+        if (hf__loop_handoff_may_park(drive) && !hf__uv_loop_is_io_due(drive) && !is_due(drive))
+            hf__loop_handoff_park(drive);
+        hf__loop_handoff_tell(drive);
+    }
+    hf__turning = NULL;
+    return NULL;
+}
+
+/* Signals are the program's business: the thread takes none. */
+int hf__uv_loop_start(struct hf_client *client, hf_error *error)
+{
+    if (client->drive_kind != HF_DRIVE_KIND_THREAD) {
+        /* libuv watches a descriptor from its next turn on: the caller may poll before that. */
+        hf__uv_loop_dispatch(client);
+        return HF_OK;
+    }
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    int code = pthread_create(&client->drive->thread, NULL, run_thread, client->drive);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    client->drive->thread_runs = code == 0;
+    if (code != 0)
+        return hf__error_set(error, HF_ELIMIT, code,
+                             "cannot start the client's thread: %s; raise 'ulimit -u' (threads), "
+                             "'ulimit -v' (memory) or the control group's pids.max",
+                             uv_strerror(-code));
+    return HF_OK;
+}
+
+struct stop {
+    struct hf_task task;
+    struct hf_uv_loop *drive;
+};
+
+static void stop_thread(struct hf_task *task)
+{
+    HF_CONTAINER(task, struct stop, task)->drive->stopping = true;
+}
+
+void hf__uv_loop_close(struct hf_client *client)
+{
+    struct hf_uv_loop *drive = client->drive;
+    if (drive->thread_runs) {
+        struct stop stop = { .drive = drive };
+        hf__task_init(&stop.task, stop_thread);
+        hf__loop_post(&client->loop, &stop.task);
+        pthread_join(drive->thread, NULL);
+    }
+    free_drive(drive);
+    client->drive = NULL;
+}
+
+/* The epoll descriptor is shared with the parent: closing libuv's handles here would take them out
+ * of the parent's loop too. What cannot be freed safely is left to the end of the process. */
+void hf__uv_loop_abandon(struct hf_client *client)
+{
+    client->drive = NULL;
+}
+
+bool hf__uv_loop_inside(const struct hf_client *client)
+{
+    for (const struct turning *at = hf__turning; at; at = at->outer)
+        if (at->client == client)
+            return true;
+    return false;
+}
+
+/* What has come up since the last turn makes the descriptor readable. */
+static void rest(struct hf_uv_loop *drive)
+{
+    if (!hf__loop_rest(&drive->client->loop))
+        wake_loop(drive);
+}
+
+void hf__uv_loop_dispatch(struct hf_client *client)
+{
+    struct turning turning = { client, hf__turning };
+    hf__turning = &turning;
+    /* Descriptors that one round adds come under the kernel's watch in the next one. */
+    do {
+        client->loop.watches_more = false;
+        uv_run(&client->drive->uv, UV_RUN_NOWAIT);
+    } while (client->loop.watches_more);
+    hf__futex_group_wake(&client->drive->sleepers);
+    hf__turning = turning.outer;
+    rest(client->drive);
+}
+
+/* In between, the server may have the processor. */
+static void poll_for_a_while(struct hf_uv_loop *drive)
+{
+    if (!hf__busy_poll_pays(&drive->busy_poll))
+        return;
+    int64_t now_us, began_us = hf__clock_us();
+    /* What is asked leaves; nothing can have come yet. */
+    hf__uv_loop_turn(drive);
+    while (!is_over(drive) &&
+           (now_us = hf__clock_us()) - began_us < hf__busy_poll_time_us(&drive->busy_poll)) {
+        sched_yield();
+        hf__busy_poll_gave_away(&drive->busy_poll, hf__clock_us() - now_us);
+        uv_run(&drive->uv, UV_RUN_NOWAIT);
+    }
+    hf__busy_poll_ended(&drive->busy_poll, atomic_load(drive->until));
+}
+
+void hf__uv_loop_refused(struct hf_client *client)
+{
+    if (client->drive)
+        hf__busy_poll_refused(&client->drive->busy_poll);
+}
+
+void hf__host_yield_processor(const struct hf_host *host)
+{
+    const struct hf_client *client = host->core;
+    if (client->drive)
+        hf__busy_poll_skip_once(&client->drive->busy_poll);
+}
+
+void hf__uv_loop_turn_until(struct hf_uv_loop *drive, _Atomic uint32_t *flag)
+{
+    struct turning turning = { drive->client, hf__turning };
+    hf__turning = &turning;
+    drive->until = flag;
+    poll_for_a_while(drive);
+    while (!is_over(drive))
+        uv_run(&drive->uv, UV_RUN_ONCE);
+    hf__futex_group_wake(&drive->sleepers);
+    drive->until = NULL;
+    hf__turning = turning.outer;
+}
+
+bool hf__uv_loop_begin_wait(struct hf_client *client)
+{
+    if (client->drive_kind == HF_DRIVE_KIND_CALLER)
+        atomic_store(&client->loop.awake, true);
+    if (client->drive_kind != HF_DRIVE_KIND_THREAD)
+        return true;
+    hf__loop_owner_enter(&client->drive->wheel);
+    return hf__loop_owner_acquire(&client->drive->wheel);
+}
+
+void hf__uv_loop_wait(struct hf_client *client, _Atomic uint32_t *flag, bool turns)
+{
+    if (client->drive_kind == HF_DRIVE_KIND_TEST) {
+        while (!atomic_load(flag))
+            client->test_pump(client);
+        return;
+    }
+    if (client->drive->thread_runs) {
+        hf__loop_handoff_wait(client->drive, flag, turns);
+        return;
+    }
+    hf__uv_loop_turn_until(client->drive, flag);
+    if (client->drive_kind == HF_DRIVE_KIND_CALLER && client->loop.watches_more)
+        hf__uv_loop_dispatch(client);
+    else
+        rest(client->drive);
+}
+
+int hf__uv_loop_fd(const struct hf_client *client)
+{
+    return uv_backend_fd(&client->drive->uv);
+}

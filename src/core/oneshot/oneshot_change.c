@@ -1,0 +1,373 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One-shot verbs: semaphores, counters, latches, breaking, and what concerns a hold's own lease.
+ * Each is one question on the loop; the caller waits for its answer, but not longer than its
+ * patience. */
+#include "base/cancel.h"
+#include "core/api/args.h"
+#include "core/api/client.h"
+#include "core/api/explain.h"
+#include "core/claim/claim_fsm.h"
+#include "core/claim/pool.h"
+#include "core/lease/lease.h"
+#include "core/oneshot/oneshot.h"
+#include "core/table/lock_table.h"
+
+#include "base/testing.h"
+
+#include <string.h>
+
+struct change {
+    struct hf_oneshot verb;
+    struct hf_change change;
+    char name[HF_NAME_MAX + 1];
+    char key[HF_OWNER_KEY_SIZE];
+};
+
+static struct hf_claim *claim_of(const struct change *whole)
+{
+    return HF_CONTAINER(whole->change.op, struct hf_claim, op);
+}
+
+static void answered(struct hf_task *task)
+{
+    struct hf_change *change = HF_CONTAINER(task, struct hf_change, answer);
+    struct change *whole = HF_CONTAINER(change, struct change, change);
+    hf__oneshot_answered(&whole->verb);
+}
+
+void hf__change_done(struct hf_engine *engine, struct hf_change *change)
+{
+    hf__client_heard(engine->host->core, change->code != HF_UNREACHABLE);
+    hf__loop_defer(engine->host->loop, &change->answer);
+}
+
+static void begin(struct hf_oneshot *verb)
+{
+    struct change *whole = HF_CONTAINER(verb, struct change, verb);
+    whole->change.asked_at_ms = hf__loop_now(&verb->client->loop);
+    verb->client->ops->change(verb->client->engine, &whole->change);
+}
+
+static void discard(struct hf_oneshot *verb)
+{
+    struct change *whole = HF_CONTAINER(verb, struct change, verb);
+    if (whole->change.op) {
+        struct hf_claim *claim = claim_of(whole);
+        hf__shard_lock(claim->shard);
+        hf__claim_unpin(claim);
+        hf__shard_unlock(claim->shard);
+    }
+    free(whole->change.error);
+    free(whole);
+}
+
+static struct change *new_change(struct hf_client *client, enum hf_change_verb verb,
+                                 const char *name)
+{
+    struct change *whole = hf__calloc(1, sizeof *whole);
+    if (!whole)
+        return NULL;
+    whole->verb = (struct hf_oneshot){ .client = client, .begin = begin, .discard = discard };
+    whole->change.verb = verb;
+    whole->change.name = whole->name;
+    memcpy(whole->name, name, strlen(name) + 1);
+    hf__task_init(&whole->change.answer, answered);
+    return whole;
+}
+
+static int check(struct hf_client *client, unsigned cap, const char *what)
+{
+    int code = hf__args_client(client, true);
+    if (code == HF_OK && !(client->ops->caps & cap))
+        return hf__answer_fail(HF_ENOTSUP, "the engine \"%s\" has no %s", client->ops->name, what);
+    return code;
+}
+
+static int check_named(struct hf_client *client, unsigned cap, const char *what, const char *name)
+{
+    uint32_t length;
+    uint64_t hash;
+    int code = check(client, cap, what);
+    return code == HF_OK ? hf__args_name(name, &length, &hash) : code;
+}
+
+/* Nothing was to be taken, so nothing was "not to be had". */
+static void explain_busy(struct hf_change *change)
+{
+    static const char *const sentences[HF_CHANGE_DETACH + 1] = {
+        [HF_CHANGE_SEMAPHORE_SET] = "permits of it are out, so it is not removed; hf_inspect or "
+                                    "`holdfast show` tells who has them",
+        [HF_CHANGE_LATCH_SET] = "it is not set: it is above 0, and is to be counted down first",
+        [HF_CHANGE_BREAK] = "it is held, but not under that key; hf_inspect or `holdfast show` "
+                            "tells who has it",
+    };
+    if (!change->error && sentences[change->verb])
+        hf__explain(&change->error, HF_BUSY, 0, "\"%.200s\": %s", change->name,
+                    sentences[change->verb]);
+}
+
+/* Runs the verb; copies out its result and its key; hf_last_error says why it failed. */
+static int run(struct change *whole, uint32_t *ret_result, char *ret_key)
+{
+    HF_NO_CANCELLATION;
+    struct hf_client *client = whole->verb.client;
+    struct hf_change *change = &whole->change;
+    int code = hf__args_name(change->name, &change->name_length, &change->name_hash);
+    if (code != HF_OK) {
+        discard(&whole->verb);
+        return code;
+    }
+    char name[64];
+    uint64_t name_hash = change->name_hash;
+    strncpy(name, change->name, sizeof name - 1);
+    name[sizeof name - 1] = 0;
+    if (!hf__lock_entry_call_begin(client, name_hash)) {
+        discard(&whole->verb);
+        return hf__answer_fail(HF_ECLOSED, "the client is being closed");
+    }
+    struct hf_answer answer = hf__oneshot_run(&whole->verb);
+    if (answer.code == HF_OK) {
+        if (change->code == HF_BUSY)
+            explain_busy(change);
+        answer = (struct hf_answer){ .code = change->code, .error = change->error };
+        change->error = NULL;
+        if (ret_result)
+            *ret_result = change->result;
+        if (ret_key)
+            memcpy(ret_key, change->key_out, HF_OWNER_KEY_SIZE);
+        discard(&whole->verb);
+    }
+    hf__lock_entry_call_ended(client, name_hash);
+    return hf__answer_return(name, &answer);
+}
+
+static int change_value(hf_client *client, unsigned cap, const char *what, enum hf_change_verb verb,
+                        const char *name, uint32_t value, uint32_t *ret_result)
+{
+    int code = check_named(client, cap, what, name);
+    if (code != HF_OK)
+        return code;
+    struct change *whole = new_change(client, verb, name);
+    if (!whole)
+        return hf__answer_fail(HF_ENOMEM, "out of memory");
+    whole->change.value = value;
+    return run(whole, ret_result, NULL);
+}
+
+int hf_semaphore_set(hf_client *client, const char *name, uint32_t permits)
+{
+    return change_value(client, HF_CAP_PERMIT, "leased permits", HF_CHANGE_SEMAPHORE_SET, name,
+                        permits, NULL);
+}
+
+int hf_counter_set(hf_client *client, const char *name, uint32_t value)
+{
+    return change_value(client, HF_CAP_COUNTER, "counters", HF_CHANGE_COUNTER_SET, name, value,
+                        NULL);
+}
+
+int hf_counter_add(hf_client *client, const char *name, uint32_t amount)
+{
+    return change_value(client, HF_CAP_COUNTER, "counters", HF_CHANGE_COUNTER_ADD, name, amount,
+                        NULL);
+}
+
+int hf_counter_get(hf_client *client, const char *name, uint32_t *ret_value)
+{
+    if (!ret_value)
+        return hf__answer_fail(HF_EINVAL, "ret_value is NULL: there is nowhere to put the value");
+    return change_value(client, HF_CAP_COUNTER, "counters", HF_CHANGE_COUNTER_GET, name, 0,
+                        ret_value);
+}
+
+int hf_counter_remove(hf_client *client, const char *name)
+{
+    return change_value(client, HF_CAP_COUNTER, "counters", HF_CHANGE_COUNTER_REMOVE, name, 0,
+                        NULL);
+}
+
+int hf_latch_set(hf_client *client, const char *name, uint32_t count)
+{
+    return change_value(client, HF_CAP_LATCH, "latches", HF_CHANGE_LATCH_SET, name, count, NULL);
+}
+
+int hf_latch_down(hf_client *client, const char *name, uint32_t amount, uint32_t *ret_left)
+{
+    if (amount == 0)
+        return hf__answer_fail(HF_EINVAL, "counting a latch down by 0 is nothing; use at least 1");
+    return change_value(client, HF_CAP_LATCH, "latches", HF_CHANGE_LATCH_DOWN, name, amount,
+                        ret_left);
+}
+
+int hf_latch_get(hf_client *client, const char *name, uint32_t *ret_left)
+{
+    return change_value(client, HF_CAP_LATCH, "latches", HF_CHANGE_LATCH_GET, name, 0, ret_left);
+}
+
+int hf_break(hf_client *client, const char *name, const char *owner_key, uint32_t *ret_count)
+{
+    HF_NO_CANCELLATION;
+    int code = check_named(client, HF_CAP_BREAK, "way to break a lock", name);
+    if (code != HF_OK)
+        return code;
+    if (owner_key && strlen(owner_key) >= HF_OWNER_KEY_SIZE)
+        return hf__answer_fail(HF_EINVAL, "\"%.80s\" is no owner key; hf_inspect shows them",
+                               owner_key);
+    struct change *whole = new_change(client, HF_CHANGE_BREAK, name);
+    if (!whole)
+        return hf__answer_fail(HF_ENOMEM, "out of memory");
+    if (owner_key) {
+        memcpy(whole->key, owner_key, strlen(owner_key) + 1);
+        whole->change.key = whole->key;
+    }
+    return run(whole, ret_count, NULL);
+}
+
+/* ---- a hold's own lease ---- */
+
+static int check_lease_hold(hf_hold *hold)
+{
+    if (!hold)
+        return hf__answer_fail(HF_EINVAL, "the hold is NULL");
+    int code = hf__args_client(hold->grant->shard->client, true);
+    if (code != HF_OK)
+        return code;
+    const struct hf_grant *grant = hold->grant;
+    if (!atomic_load(&grant->fixed))
+        return hf__answer_fail(HF_EINVAL,
+                               "\"%.200s\" is held without a lease of its own; take it "
+                               "with lease_ms",
+                               grant->entry->name);
+    if (atomic_load(&grant->lost))
+        return hf__answer_fail(HF_LOST, "\"%.200s\": the lease is over", grant->entry->name);
+    return HF_OK;
+}
+
+/* The engine may hold on to the op until it answers, and the caller may leave before that. */
+static struct change *new_lease_change(struct hf_claim *claim, enum hf_change_verb verb)
+{
+    struct change *whole = new_change(claim->client, verb, claim->op.name);
+    if (!whole)
+        return NULL;
+    whole->change.op = &claim->op;
+    hf__shard_lock(claim->shard);
+    hf__claim_pin(claim);
+    hf__shard_unlock(claim->shard);
+    return whole;
+}
+
+static void begin_on_lease(struct hf_oneshot *verb)
+{
+    struct change *whole = HF_CONTAINER(verb, struct change, verb);
+    struct hf_claim *claim = claim_of(whole);
+    if (!atomic_load(&claim->grant->lost) && claim->op.rests_on) {
+        hf__point(verb->client, "before_renew", claim->op.name);
+        begin(verb);
+        return;
+    }
+    whole->change.code = HF_LOST;
+    hf__loop_defer(&verb->client->loop, &whole->change.answer);
+}
+
+/* True for the claim's lease however late it comes. */
+static void renewed(struct hf_oneshot *verb)
+{
+    const struct hf_change *change = &HF_CONTAINER(verb, struct change, verb)->change;
+    struct hf_lease *lease = change->op->rests_on;
+    hf__point(verb->client, "after_renew", change->op->name);
+    if (lease && change->code == HF_OK)
+        hf__lease_extended(lease, change->asked_at_ms, change->lease_ms);
+    else if (lease && change->code == HF_LOST)
+        hf__lease_renewed(lease, change->asked_at_ms, false);
+}
+
+int hf_renew(hf_hold *hold, int64_t lease_ms)
+{
+    HF_NO_CANCELLATION;
+    int code = check_lease_hold(hold);
+    if (code != HF_OK)
+        return code;
+    if (lease_ms < 10)
+        return hf__answer_fail(HF_EINVAL, "lease_ms is %lld; use at least 10", (long long)lease_ms);
+    struct change *whole = new_lease_change(hold->grant->claim, HF_CHANGE_RENEW);
+    if (!whole)
+        return hf__answer_fail(HF_ENOMEM, "out of memory");
+    whole->change.lease_ms = hf__args_lease(lease_ms);
+    whole->verb.begin = begin_on_lease;
+    whole->verb.ended = renewed;
+    return run(whole, NULL, NULL);
+}
+
+/* The claim ends without a release: what it had at the store goes on by itself. Unless the answer
+ * came too late: then the hold is still in the caller's hand. */
+static void detached(struct hf_oneshot *verb)
+{
+    struct change *whole = HF_CONTAINER(verb, struct change, verb);
+    struct hf_claim *claim = claim_of(whole);
+    if (whole->change.code != HF_OK || verb->abandoned)
+        return;
+    struct hf_shard *shard = claim->shard;
+    hf__lease_unwatch(claim);
+    hf__shard_lock(shard);
+    struct hf_link *link;
+    while ((link = hf__list_pop(&claim->grant->holds)))
+        hf__pool_put_hold(shard, HF_CONTAINER(link, struct hf_hold, link));
+    claim->held_mode = claim->store_mode = HF_KEEP_NOTHING;
+    hf__shard_unlock(shard);
+    hf__claim_abandon(claim);
+    hf__claim_forget(claim);
+}
+
+/* Takes the claim out of everybody's reach until the answer is there: nobody nests in it, raises or
+ * lowers it. False: it has other holds, or is being changed. */
+static bool set_apart(struct hf_claim *claim)
+{
+    hf__shard_lock(claim->shard);
+    bool alone =
+        claim->grant->holds.next == claim->grant->holds.prev && !claim->driven && !claim->upgrading;
+    if (alone) {
+        claim->driven = true;
+        claim->held_mode = HF_KEEP_NOTHING;
+        hf__lock_entry_count_in(claim->shard);
+    }
+    hf__shard_unlock(claim->shard);
+    return alone;
+}
+
+static void put_back(struct hf_claim *claim)
+{
+    hf__shard_lock(claim->shard);
+    claim->held_mode = (int8_t)hf__lock_entry_needed(claim);
+    hf__shard_unlock(claim->shard);
+    hf__lock_entry_settle(claim, false);
+}
+
+int hf_detach(hf_hold *hold, char owner_key[HF_OWNER_KEY_SIZE])
+{
+    HF_NO_CANCELLATION;
+    int code = check_lease_hold(hold);
+    if (code != HF_OK)
+        return code;
+    struct hf_claim *claim = hold->grant->claim;
+    struct hf_client *client = claim->client;
+    if (!owner_key)
+        return hf__answer_fail(HF_EINVAL, "owner_key is NULL");
+    if (!(client->ops->caps & HF_CAP_DETACH))
+        return hf__answer_fail(HF_ENOTSUP, "the engine \"%s\" cannot detach", client->ops->name);
+    uint64_t name_hash = claim->op.name_hash;
+    struct change *whole = new_lease_change(claim, HF_CHANGE_DETACH);
+    if (!whole)
+        return hf__answer_fail(HF_ENOMEM, "out of memory");
+    if (!set_apart(claim)) {
+        discard(&whole->verb);
+        return hf__answer_fail(HF_EINVAL, "\"%.200s\": this owner has more than one hold on it",
+                               claim->op.name);
+    }
+    whole->verb.begin = begin_on_lease;
+    whole->verb.ended = detached;
+    code = run(whole, NULL, owner_key);
+    if (code != HF_OK)
+        put_back(claim);
+    hf__lock_entry_call_ended(client, name_hash);
+    return code;
+}

@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* hf_examine: the engine's remarks are copied on the loop, and shown on the calling thread. */
+#include "base/cancel.h"
+#include "core/api/args.h"
+#include "core/api/client.h"
+#include "core/api/explain.h"
+#include "core/oneshot/oneshot.h"
+#include "core/table/lock_table.h"
+
+#include "base/testing.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct copied_remark {
+    struct copied_remark *next;
+    hf_remark remark;
+    char strings[];
+};
+
+struct asked {
+    struct hf_oneshot verb;
+    struct hf_examination examination;
+    struct copied_remark *first, **end;
+    bool out_of_memory;
+    char name[HF_NAME_MAX + 1];
+};
+
+static size_t size_of(const char *string)
+{
+    return string ? strlen(string) + 1 : 0;
+}
+
+static const char *copy_string(char **at, const char *string)
+{
+    char *copy = *at;
+    if (!string)
+        return NULL;
+    memcpy(copy, string, size_of(string));
+    *at += size_of(string);
+    return copy;
+}
+
+void hf__examination_add(struct hf_examination *examination, const hf_remark *remark)
+{
+    struct asked *asked = HF_CONTAINER(examination, struct asked, examination);
+    size_t room = size_of(remark->what) + size_of(remark->value) + size_of(remark->consequence) +
+                  size_of(remark->cure) + size_of(remark->id);
+    struct copied_remark *copied = hf__calloc(1, sizeof *copied + room);
+    if (!copied) {
+        asked->out_of_memory = true;
+        return;
+    }
+    char *at = copied->strings;
+    copied->remark.size = sizeof copied->remark;
+    copied->remark.what = copy_string(&at, remark->what);
+    copied->remark.value = copy_string(&at, remark->value);
+    copied->remark.consequence = copy_string(&at, remark->consequence);
+    copied->remark.cure = copy_string(&at, remark->cure);
+    copied->remark.id = copy_string(&at, remark->id);
+    *asked->end = copied;
+    asked->end = &copied->next;
+}
+
+static void answered(struct hf_task *task)
+{
+    struct hf_examination *examination = HF_CONTAINER(task, struct hf_examination, answer);
+    hf__oneshot_answered(&HF_CONTAINER(examination, struct asked, examination)->verb);
+}
+
+void hf__examination_done(struct hf_engine *engine, struct hf_examination *examination)
+{
+    hf__client_heard(engine->host->core, examination->code != HF_UNREACHABLE);
+    hf__loop_defer(engine->host->loop, &examination->answer);
+}
+
+static void begin(struct hf_oneshot *verb)
+{
+    struct asked *asked = HF_CONTAINER(verb, struct asked, verb);
+    verb->client->ops->examine(verb->client->engine, &asked->examination);
+}
+
+static void discard(struct hf_oneshot *verb)
+{
+    struct asked *asked = HF_CONTAINER(verb, struct asked, verb);
+    while (asked->first) {
+        struct copied_remark *next = asked->first->next;
+        free(asked->first);
+        asked->first = next;
+    }
+    free(asked->examination.error);
+    free(asked);
+}
+
+static struct asked *new_question(struct hf_client *client, const char *name, uint32_t length)
+{
+    struct asked *asked = hf__calloc(1, sizeof *asked);
+    if (!asked)
+        return NULL;
+    asked->verb = (struct hf_oneshot){ .client = client, .begin = begin, .discard = discard };
+    asked->end = &asked->first;
+    hf__task_init(&asked->examination.answer, answered);
+    if (name) {
+        asked->examination.name = memcpy(asked->name, name, length + 1);
+        asked->examination.name_length = length;
+    }
+    return asked;
+}
+
+/* Shows what was said, even if the whole failed after it: who looks for the reason wants to see it.
+ * Ends the call: the sentence, and the memory. */
+static int finish(struct asked *asked, hf_remark_cb *visit, void *arg)
+{
+    struct hf_answer answer = { .code = asked->examination.code,
+                                .error = asked->examination.error };
+    asked->examination.error = NULL;
+    if (answer.code == HF_OK && asked->out_of_memory)
+        answer.code = HF_ENOMEM;
+    for (struct copied_remark *at = asked->first; at && visit(arg, &at->remark);)
+        at = at->next;
+    discard(&asked->verb);
+    return hf__answer_return(NULL, &answer);
+}
+
+int hf_examine(hf_client *client, const char *name, hf_remark_cb *visit, void *arg)
+{
+    HF_NO_CANCELLATION;
+    uint32_t length = 0;
+    uint64_t hash = 0;
+    int code = hf__args_client(client, true);
+    if (code == HF_OK && name)
+        code = hf__args_name(name, &length, &hash);
+    if (code != HF_OK)
+        return code;
+    if (!visit)
+        return hf__answer_fail(HF_EINVAL, "visit is NULL: nobody would see the remarks");
+    if (!client->ops->examine)
+        return HF_OK;
+    struct asked *asked = new_question(client, name, length);
+    if (!asked)
+        return hf__answer_fail(HF_ENOMEM, "out of memory");
+    if (!hf__lock_entry_call_begin(client, 0)) {
+        discard(&asked->verb);
+        return hf__answer_fail(HF_ECLOSED, "the client is being closed");
+    }
+    struct hf_answer silence = hf__oneshot_run(&asked->verb);
+    hf__lock_entry_call_ended(client, 0);
+    return silence.code == HF_OK ? finish(asked, visit, arg) : hf__answer_return(NULL, &silence);
+}

@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* hf_inspect: the engine's entries are copied on the loop, and shown on the calling thread. */
+#include "base/cancel.h"
+#include "core/api/args.h"
+#include "core/api/client.h"
+#include "core/api/explain.h"
+#include "core/oneshot/oneshot.h"
+#include "core/table/lock_table.h"
+
+#include "base/testing.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct copied_entry {
+    struct copied_entry *next;
+    hf_entry entry;
+    char strings[];
+};
+
+struct inspection {
+    struct hf_oneshot verb;
+    struct hf_query query;
+    struct copied_entry *first, **end;
+    struct copied_entry **found; /* the caller's: where the entries go in the end */
+    bool out_of_memory;
+    char name[HF_NAME_MAX + 1];
+};
+
+static const char *copy_string(char **at, const char *string, size_t length)
+{
+    char *copy = *at;
+    memcpy(copy, string, length);
+    copy[length] = 0;
+    *at += length + 1;
+    return copy;
+}
+
+static size_t length_of(const char *string)
+{
+    return string ? strlen(string) : 0;
+}
+
+void hf__query_add(struct hf_query *query, const hf_entry *entry)
+{
+    struct inspection *inspection = HF_CONTAINER(query, struct inspection, query);
+    size_t room = entry->name_length + length_of(entry->owner_key) + length_of(entry->owner_text) +
+                  length_of(entry->host) + 4;
+    struct copied_entry *copied = hf__calloc(1, sizeof *copied + room);
+    if (!copied) {
+        inspection->out_of_memory = true;
+        return;
+    }
+    char *at = copied->strings;
+    copied->entry = *entry;
+    copied->entry.size = sizeof copied->entry;
+    copied->entry.name = copy_string(&at, entry->name, entry->name_length);
+    copied->entry.owner_key = copy_string(&at, entry->owner_key, length_of(entry->owner_key));
+    copied->entry.owner_text = copy_string(&at, entry->owner_text, length_of(entry->owner_text));
+    copied->entry.host = copy_string(&at, entry->host, length_of(entry->host));
+    *inspection->end = copied;
+    inspection->end = &copied->next;
+}
+
+static void answered(struct hf_task *task)
+{
+    struct hf_query *query = HF_CONTAINER(task, struct hf_query, answer);
+    hf__oneshot_answered(&HF_CONTAINER(query, struct inspection, query)->verb);
+}
+
+void hf__query_goes_on(struct hf_query *query)
+{
+    hf__oneshot_goes_on(&HF_CONTAINER(query, struct inspection, query)->verb);
+}
+
+void hf__query_done(struct hf_engine *engine, struct hf_query *query)
+{
+    hf__client_heard(engine->host->core, query->code != HF_UNREACHABLE);
+    hf__loop_defer(engine->host->loop, &query->answer);
+}
+
+static void begin(struct hf_oneshot *verb)
+{
+    struct inspection *inspection = HF_CONTAINER(verb, struct inspection, verb);
+    verb->client->ops->inspect(verb->client->engine, &inspection->query);
+}
+
+static void free_entries(struct copied_entry *first)
+{
+    while (first) {
+        struct copied_entry *next = first->next;
+        free(first);
+        first = next;
+    }
+}
+
+static void hand_over(struct inspection *inspection)
+{
+    *inspection->found = inspection->first;
+    inspection->first = NULL;
+    inspection->end = &inspection->first;
+}
+
+static void left(struct hf_oneshot *verb)
+{
+    struct inspection *inspection = HF_CONTAINER(verb, struct inspection, verb);
+    inspection->query.unwanted = true;
+    hand_over(inspection);
+}
+
+static void discard(struct hf_oneshot *verb)
+{
+    struct inspection *inspection = HF_CONTAINER(verb, struct inspection, verb);
+    free_entries(inspection->first);
+    free(inspection->query.error);
+    free(inspection);
+}
+
+static struct inspection *new_inspection(struct hf_client *client, const char *name,
+                                         uint32_t length, uint64_t hash)
+{
+    struct inspection *inspection = hf__calloc(1, sizeof *inspection);
+    if (!inspection)
+        return NULL;
+    inspection->verb =
+        (struct hf_oneshot){ .client = client, .begin = begin, .left = left, .discard = discard };
+    inspection->end = &inspection->first;
+    hf__task_init(&inspection->query.answer, answered);
+    if (name) {
+        memcpy(inspection->name, name, length + 1);
+        inspection->query.name = inspection->name;
+        inspection->query.name_length = length;
+        inspection->query.name_hash = hash;
+    }
+    return inspection;
+}
+
+/* Ends the call: the sentence, and the memory. */
+static int finish(struct inspection *inspection, const char *name)
+{
+    struct hf_answer answer = { .code = inspection->query.code, .error = inspection->query.error };
+    inspection->query.error = NULL;
+    if (answer.code == HF_OK && inspection->out_of_memory)
+        answer.code = HF_ENOMEM;
+    discard(&inspection->verb);
+    return hf__answer_return(name, &answer);
+}
+
+/* The entries are the caller's from here on, and the visitor may take its time. */
+static void show(struct copied_entry *found, hf_entry_cb *visit, void *arg)
+{
+    for (struct copied_entry *at = found; at && visit(arg, &at->entry);)
+        at = at->next;
+    free_entries(found);
+}
+
+int hf_inspect(hf_client *client, const char *name, hf_entry_cb *visit, void *arg)
+{
+    HF_NO_CANCELLATION;
+    uint32_t length = 0;
+    uint64_t hash = 0;
+    int code = hf__args_client(client, true);
+    if (code == HF_OK && name)
+        code = hf__args_name(name, &length, &hash);
+    if (code != HF_OK)
+        return code;
+    if (!visit)
+        return hf__answer_fail(HF_EINVAL, "visit is NULL: nobody would see the entries");
+    if (!(client->ops->caps & HF_CAP_INSPECT))
+        return hf__answer_fail(HF_ENOTSUP, "the engine \"%s\" cannot be inspected",
+                               client->ops->name);
+    struct inspection *inspection = new_inspection(client, name, length, hash);
+    if (!inspection)
+        return hf__answer_fail(HF_ENOMEM, "out of memory");
+    if (!hf__lock_entry_call_begin(client, hash)) {
+        discard(&inspection->verb);
+        return hf__answer_fail(HF_ECLOSED, "the client is being closed");
+    }
+    struct copied_entry *found = NULL;
+    inspection->found = &found;
+    struct hf_answer silence = hf__oneshot_run(&inspection->verb);
+    bool in_time = silence.code == HF_OK;
+    hf__lock_entry_call_ended(client, hash);
+    if (in_time)
+        hand_over(inspection);
+    show(found, visit, arg);
+    return in_time ? finish(inspection, name) : hf__answer_return(name, &silence);
+}
