@@ -46,7 +46,7 @@ void state_close(struct local *local)
 /* ---- one lock ---- */
 
 struct walk {
-    struct visit visit;
+    struct txn visit;
     unsigned held, waiting, exclusive, upgrades, permits;
     uint32_t strong;
     unsigned char *seen; /* by reference */
@@ -55,8 +55,8 @@ struct walk {
 static void check_links(struct walk *walk, const _Atomic uint64_t *list, unsigned state)
 {
     uint32_t previous = 0;
-    struct local_node *node = hf__queue_first(&walk->visit, list);
-    for (; node; node = hf__queue_next(&walk->visit, node)) {
+    struct local_node *node = hf__wait_list_first(&walk->visit, list);
+    for (; node; node = hf__wait_list_next(&walk->visit, node)) {
         uint32_t reference = local_reference(walk->visit.local, node);
         CHECK_INT(local_state_state(local_get(&node->state)), state);
         CHECK_INT(local_state_lock(local_get(&node->state)), walk->visit.reference);
@@ -81,7 +81,7 @@ static void count_holder(struct walk *walk, struct local_node *node)
         walk->strong = local_reference(walk->visit.local, node);
     if (mode == HF_PERMIT)
         walk->permits += node->permits;
-    CHECK_INT(hf__mode_kind(mode), hf__visit_kind(&walk->visit));
+    CHECK_INT(hf__mode_kind(mode), hf__txn_kind(&walk->visit));
     CHECK(local_get(&node->token) != 0);
     CHECK(local_get(&node->token) <= local_get(&walk->visit.lock->token));
     if (exclusive)
@@ -92,24 +92,23 @@ static void check_lock(struct local *local, uint32_t reference, unsigned char *s
 {
     struct walk walk = { .seen = seen };
     hf_error *error = NULL;
-    if (hf__visit_enter(&walk.visit, local, reference, &error) != HF_OK)
+    if (hf__txn_enter(&walk.visit, local, reference, &error) != HF_OK)
         FAIL("%s", error->text);
     struct local_lock *lock = walk.visit.lock;
     CHECK_INT(atomic_load(&lock->journal_count), 0);
     check_links(&walk, &lock->holders, LOCAL_HELD);
     check_links(&walk, &lock->waiters, LOCAL_WAITING);
-    struct local_node *node = hf__queue_first(&walk.visit, &lock->holders);
-    for (; node; node = hf__queue_next(&walk.visit, node))
+    struct local_node *node = hf__wait_list_first(&walk.visit, &lock->holders);
+    for (; node; node = hf__wait_list_next(&walk.visit, node))
         count_holder(&walk, node);
     CHECK(walk.exclusive == 0 || walk.held == 1);
     CHECK(walk.upgrades <= 1);
     CHECK_INT(local_high(local_get(&lock->shape)), walk.strong);
-    if (hf__visit_kind(&walk.visit) == HF_KIND_SEMAPHORE)
+    if (hf__txn_kind(&walk.visit) == HF_KIND_SEMAPHORE)
         CHECK_INT(local_low(local_get(&lock->numbers)), walk.permits);
     uint32_t length;
-    CHECK(local_get(&lock->hash) <= LOCAL_HASH_RENAMED ||
-          hf__visit_name_bytes(&walk.visit, &length));
-    hf__visit_leave(&walk.visit);
+    CHECK(local_get(&lock->hash) <= LOCAL_HASH_RENAMED || hf__txn_name_bytes(&walk.visit, &length));
+    hf__txn_leave(&walk.visit);
 }
 
 /* ---- everything ---- */
@@ -157,15 +156,15 @@ unsigned state_claims(struct local *local)
 
 uint64_t state_token(struct local *local, const char *name)
 {
-    struct visit visit;
+    struct txn visit;
     hf_error *error = NULL;
     uint32_t length = (uint32_t)strlen(name);
     uint64_t hash = hf__hash(name, length);
-    CHECK_INT(hf__visit_name(&visit, local, name, length, hash, false, &error), HF_OK);
+    CHECK_INT(hf__txn_name(&visit, local, name, length, hash, false, &error), HF_OK);
     if (!visit.lock)
         return 0;
     uint64_t token = local_get(&visit.lock->token);
-    hf__visit_leave(&visit);
+    hf__txn_leave(&visit);
     return token;
 }
 

@@ -7,12 +7,12 @@
 #include <setjmp.h>
 
 static struct local *local;
-static struct visit visit;
+static struct txn visit;
 
 static void enter(const char *name)
 {
     hf_error *error = NULL;
-    CHECK_INT(hf__visit_name(&visit, local, name, (uint32_t)strlen(name), 77, true, &error), HF_OK);
+    CHECK_INT(hf__txn_name(&visit, local, name, (uint32_t)strlen(name), 77, true, &error), HF_OK);
     CHECK(visit.lock != NULL);
 }
 
@@ -24,7 +24,7 @@ static void begin(void)
 
 static void end(void)
 {
-    hf__visit_leave(&visit);
+    hf__txn_leave(&visit);
     state_close(local);
 }
 
@@ -38,8 +38,8 @@ static void die_inside(void)
 TEST(a_committed_change_stays)
 {
     begin();
-    hf__visit_set(&visit, &visit.lock->numbers, 5);
-    hf__visit_commit(&visit);
+    hf__txn_set(&visit, &visit.lock->numbers, 5);
+    hf__txn_commit(&visit);
     die_inside();
     enter("name");
     CHECK_INT(local_get(&visit.lock->numbers), 5);
@@ -49,11 +49,11 @@ TEST(a_committed_change_stays)
 TEST(a_change_without_commit_is_undone)
 {
     begin();
-    hf__visit_set(&visit, &visit.lock->numbers, 5);
-    hf__visit_commit(&visit);
-    hf__visit_set(&visit, &visit.lock->numbers, 6);
-    hf__visit_set(&visit, &visit.lock->token, 9);
-    hf__visit_set(&visit, &visit.lock->numbers, 7);
+    hf__txn_set(&visit, &visit.lock->numbers, 5);
+    hf__txn_commit(&visit);
+    hf__txn_set(&visit, &visit.lock->numbers, 6);
+    hf__txn_set(&visit, &visit.lock->token, 9);
+    hf__txn_set(&visit, &visit.lock->numbers, 7);
     die_inside();
     enter("name");
     CHECK_INT(local_get(&visit.lock->numbers), 5);
@@ -81,10 +81,10 @@ static bool dies_at(unsigned point)
     hf__point_hook = die;
     bool survived = !setjmp(dead);
     if (survived) {
-        hf__visit_set(&visit, &visit.lock->numbers, 5);
-        hf__visit_set(&visit, &visit.lock->token, 6);
-        hf__visit_set(&visit, &visit.lock->numbers, 7);
-        hf__visit_commit(&visit);
+        hf__txn_set(&visit, &visit.lock->numbers, 5);
+        hf__txn_set(&visit, &visit.lock->token, 6);
+        hf__txn_set(&visit, &visit.lock->numbers, 7);
+        hf__txn_commit(&visit);
     }
     hf__point_hook = NULL;
     return !survived;
@@ -114,9 +114,9 @@ TEST(whenever_it_dies_all_or_nothing_is_changed)
 TEST(an_entry_whose_word_was_not_changed_yet_does_no_harm)
 {
     begin();
-    hf__visit_set(&visit, &visit.lock->token, 4);
-    hf__visit_commit(&visit);
-    hf__visit_set(&visit, &visit.lock->token, 4);
+    hf__txn_set(&visit, &visit.lock->token, 4);
+    hf__txn_commit(&visit);
+    hf__txn_set(&visit, &visit.lock->token, 4);
     die_inside();
     enter("name");
     CHECK_INT(local_get(&visit.lock->token), 4);
@@ -126,11 +126,11 @@ TEST(an_entry_whose_word_was_not_changed_yet_does_no_harm)
 TEST(a_change_of_too_many_words_is_undone_and_reported)
 {
     begin();
-    hf__visit_set(&visit, &visit.lock->numbers, 1);
+    hf__txn_set(&visit, &visit.lock->numbers, 1);
     for (unsigned i = 0; i < LOCAL_JOURNAL; i++)
-        hf__visit_set(&visit, &visit.lock->token, i);
+        hf__txn_set(&visit, &visit.lock->token, i);
     CHECK(visit.damaged);
-    hf__visit_commit(&visit);
+    hf__txn_commit(&visit);
     CHECK_INT(local_get(&visit.lock->numbers), 0);
     CHECK_INT(local_get(&visit.lock->token), 0);
     end();
@@ -139,7 +139,7 @@ TEST(a_change_of_too_many_words_is_undone_and_reported)
 TEST(a_journal_that_points_elsewhere_is_damage)
 {
     begin();
-    hf__visit_set(&visit, &visit.lock->numbers, 1);
+    hf__txn_set(&visit, &visit.lock->numbers, 1);
     visit.lock->journal_word[0] = 1;
     die_inside();
     enter("name");
@@ -155,11 +155,11 @@ TEST(a_journal_that_points_elsewhere_is_damage)
 TEST(a_guard_is_not_taken_from_one_who_lives)
 {
     begin();
-    struct visit second;
-    CHECK(!hf__visit_try(&second, local, visit.reference));
+    struct txn second;
+    CHECK(!hf__txn_try(&second, local, visit.reference));
     uint32_t reference = visit.reference;
-    hf__visit_leave(&visit);
-    CHECK(hf__visit_try(&second, local, reference));
-    hf__visit_leave(&second);
+    hf__txn_leave(&visit);
+    CHECK(hf__txn_try(&second, local, reference));
+    hf__txn_leave(&second);
     state_close(local);
 }

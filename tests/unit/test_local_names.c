@@ -12,29 +12,29 @@ static struct local *local;
 /* The reference of the lock `name`, or 0. */
 static uint32_t find(const char *name, uint32_t length, uint64_t hash, bool create)
 {
-    struct visit visit;
+    struct txn visit;
     hf_error *error = NULL;
-    if (hf__visit_name(&visit, local, name, length, hash, create, &error) != HF_OK)
+    if (hf__txn_name(&visit, local, name, length, hash, create, &error) != HF_OK)
         FAIL("%s", error->text);
     if (!visit.lock)
         return 0;
     uint32_t length_there;
-    const char *bytes = hf__visit_name_bytes(&visit, &length_there);
+    const char *bytes = hf__txn_name_bytes(&visit, &length_there);
     CHECK_INT(length_there, length);
     CHECK(bytes && !memcmp(bytes, name, length));
-    hf__visit_leave(&visit);
+    hf__txn_leave(&visit);
     return visit.reference;
 }
 
 static void set_numbers(uint32_t reference, uint64_t numbers, uint64_t token)
 {
-    struct visit visit;
+    struct txn visit;
     hf_error *error = NULL;
-    CHECK_INT(hf__visit_enter(&visit, local, reference, &error), HF_OK);
+    CHECK_INT(hf__txn_enter(&visit, local, reference, &error), HF_OK);
     local_put(&visit.lock->numbers, numbers);
     local_put(&visit.lock->shape, local_pair(HF_KIND_SEMAPHORE, 0));
     local_put(&visit.lock->token, token);
-    hf__visit_leave(&visit);
+    hf__txn_leave(&visit);
 }
 
 TEST(names_of_all_lengths_are_found_again)
@@ -134,7 +134,7 @@ TEST(what_grew_is_seen_by_others)
 /* With fewer addresses than others (ulimit -v), a part of the file cannot be seen. */
 TEST(a_name_that_cannot_be_seen_is_not_made_again)
 {
-    struct visit visit;
+    struct txn visit;
     hf_error *error = NULL;
     local = state_open(temp_dir());
     make_numbered(9, 0, 3 * LOCAL_WINDOW - 1, true);
@@ -142,11 +142,11 @@ TEST(a_name_that_cannot_be_seen_is_not_made_again)
     struct local *other = state_open(temp_dir());
     unsigned limit = other->segments_limit;
     other->segments_limit = 1;
-    CHECK_INT(hf__visit_name(&visit, other, "20", 2, 9, true, &error), HF_ENOMEM);
+    CHECK_INT(hf__txn_name(&visit, other, "20", 2, 9, true, &error), HF_ENOMEM);
     CHECK(error && strstr(error->text, "ulimit"));
-    CHECK_INT(hf__visit_name(&visit, other, "20", 2, 9, false, &error), HF_ENOMEM);
-    CHECK_INT(hf__visit_name(&visit, other, "0", 1, 9, true, &error), HF_OK);
-    hf__visit_leave(&visit);
+    CHECK_INT(hf__txn_name(&visit, other, "20", 2, 9, false, &error), HF_ENOMEM);
+    CHECK_INT(hf__txn_name(&visit, other, "0", 1, 9, true, &error), HF_OK);
+    hf__txn_leave(&visit);
     other->segments_limit = limit;
     free(error);
     state_close(other);

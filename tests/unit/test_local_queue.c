@@ -181,13 +181,13 @@ TEST(a_break_takes_from_those_who_hold_and_not_from_those_who_come_after)
 
 /* ---- what is read from the file is checked ---- */
 
-static struct visit visit;
+static struct txn visit;
 
 static void enter(const char *name)
 {
     hf_error *error = NULL;
     uint32_t length = (uint32_t)strlen(name);
-    CHECK_INT(hf__visit_name(&visit, local, name, length, hf__hash(name, length), true, &error),
+    CHECK_INT(hf__txn_name(&visit, local, name, length, hf__hash(name, length), true, &error),
               HF_OK);
 }
 
@@ -206,12 +206,12 @@ TEST(references_to_what_cannot_be_are_damage)
     for (unsigned i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
         local_put(&visit.lock->holders, local_pair(bad[i], bad[i]));
         visit.damaged = false;
-        CHECK(hf__queue_first(&visit, &visit.lock->holders) == NULL);
+        CHECK(hf__wait_list_first(&visit, &visit.lock->holders) == NULL);
         CHECK(visit.damaged);
     }
     local_put(&visit.lock->holders, 0);
     visit.damaged = false;
-    hf__visit_leave(&visit);
+    hf__txn_leave(&visit);
     state_close(local);
 }
 
@@ -223,10 +223,10 @@ TEST(another_locks_node_is_damage)
     uint32_t node = local_op_node(&holder);
     enter("other");
     local_put(&visit.lock->holders, local_pair(node, node));
-    CHECK(hf__queue_first(&visit, &visit.lock->holders) == NULL);
+    CHECK(hf__wait_list_first(&visit, &visit.lock->holders) == NULL);
     CHECK(visit.damaged);
     local_put(&visit.lock->holders, 0);
-    hf__visit_leave(&visit);
+    hf__txn_leave(&visit);
     give(&holder);
     end();
 }
@@ -238,15 +238,15 @@ TEST(a_list_that_goes_in_a_circle_is_damage)
     CHECK_INT(ask(&holder), HF_GRANTED);
     uint32_t reference = local_op_node(&holder);
     enter("name");
-    struct local_node *node = hf__queue_first(&visit, &visit.lock->holders);
+    struct local_node *node = hf__wait_list_first(&visit, &visit.lock->holders);
     CHECK(node != NULL);
     local_put(&node->link, local_pair(reference, 0));
     unsigned steps = 0;
     for (; node && steps < 10000000; steps++)
-        node = hf__queue_next(&visit, node);
+        node = hf__wait_list_next(&visit, node);
     CHECK(!node && visit.damaged);
     local_put(&hf__local_node(local, reference)->link, 0);
-    hf__visit_leave(&visit);
+    hf__txn_leave(&visit);
     give(&holder);
     end();
 }

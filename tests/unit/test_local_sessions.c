@@ -167,16 +167,16 @@ TEST(a_detached_claim_needs_nobody)
 
 TEST(a_guard_is_left_to_one_who_lives)
 {
-    struct visit first, second;
+    struct txn first, second;
     hf_error *error = NULL;
     begin();
-    CHECK_INT(hf__visit_name(&first, other, "name", 4, 7, true, &error), HF_OK);
-    CHECK_INT(hf__visit_enter(&second, one, first.reference, &error), HF_UNREACHABLE);
+    CHECK_INT(hf__txn_name(&first, other, "name", 4, 7, true, &error), HF_OK);
+    CHECK_INT(hf__txn_enter(&second, one, first.reference, &error), HF_UNREACHABLE);
     CHECK(error && strstr(error->text, "in the middle of a change"));
     CHECK(local_get(&first.lock->guard) == other->session);
-    hf__visit_leave(&first);
-    CHECK_INT(hf__visit_enter(&second, one, first.reference, &error), HF_OK);
-    hf__visit_leave(&second);
+    hf__txn_leave(&first);
+    CHECK_INT(hf__txn_enter(&second, one, first.reference, &error), HF_OK);
+    hf__txn_leave(&second);
     free(error);
     end();
 }

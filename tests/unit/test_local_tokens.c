@@ -48,13 +48,13 @@ static uint64_t take_and_give(const char *name, hf_mode mode)
 
 static void set_token(const char *name, uint64_t token)
 {
-    struct visit visit;
+    struct txn visit;
     hf_error *error = NULL;
-    CHECK_INT(hf__visit_name(&visit, local, name, (uint32_t)strlen(name),
-                             hf__hash(name, strlen(name)), true, &error),
+    CHECK_INT(hf__txn_name(&visit, local, name, (uint32_t)strlen(name),
+                           hf__hash(name, strlen(name)), true, &error),
               HF_OK);
     local_put(&visit.lock->token, token);
-    hf__visit_leave(&visit);
+    hf__txn_leave(&visit);
 }
 
 TEST(each_exclusive_grant_has_a_larger_token)

@@ -17,58 +17,58 @@ static int kind_conflict(struct hf_change *change, hf_kind wanted)
 }
 
 /* Makes an idle name `kind`; what is in use must be that already. */
-static int become(struct visit *visit, struct hf_change *change, hf_kind kind)
+static int become(struct txn *txn, struct hf_change *change, hf_kind kind)
 {
-    if (hf__visit_kind(visit) == kind)
+    if (hf__txn_kind(txn) == kind)
         return HF_OK;
-    if (hf__visit_in_use(visit)) {
-        hf__visit_reap(visit);
-        hf__visit_pump(visit);
+    if (hf__txn_in_use(txn)) {
+        hf__txn_reap(txn);
+        hf__txn_pump(txn);
     }
-    if (hf__visit_in_use(visit))
+    if (hf__txn_in_use(txn))
         return kind_conflict(change, kind);
-    local_put(&visit->lock->numbers, 0);
-    local_put(&visit->lock->shape, local_pair((uint32_t)kind, 0));
+    local_put(&txn->lock->numbers, 0);
+    local_put(&txn->lock->shape, local_pair((uint32_t)kind, 0));
     HF_POINT("local:kind");
     return HF_OK;
 }
 
 /* A transaction of one word needs no journal. */
-static void set_numbers(struct visit *visit, uint32_t value, uint32_t total)
+static void set_numbers(struct txn *txn, uint32_t value, uint32_t total)
 {
-    local_put(&visit->lock->numbers, local_pair(value, total));
+    local_put(&txn->lock->numbers, local_pair(value, total));
     HF_POINT("local:numbers");
-    hf__visit_pump(visit);
+    hf__txn_pump(txn);
 }
 
-static uint32_t value_of(const struct visit *visit)
+static uint32_t value_of(const struct txn *txn)
 {
-    return local_low(local_get(&visit->lock->numbers));
+    return local_low(local_get(&txn->lock->numbers));
 }
 
-static int semaphore_set(struct visit *visit, struct hf_change *change)
+static int semaphore_set(struct txn *txn, struct hf_change *change)
 {
-    int code = become(visit, change, HF_KIND_SEMAPHORE);
+    int code = become(txn, change, HF_KIND_SEMAPHORE);
     if (code)
         return code;
     if (!change->value) {
-        hf__visit_reap(visit);
-        if (local_get(&visit->lock->holders))
+        hf__txn_reap(txn);
+        if (local_get(&txn->lock->holders))
             return HF_BUSY;
     }
-    hf__visit_turn_away(visit, change->value);
-    set_numbers(visit, value_of(visit), change->value);
+    hf__txn_turn_away(txn, change->value);
+    set_numbers(txn, value_of(txn), change->value);
     return HF_OK;
 }
 
-static int counter_change(struct visit *visit, struct hf_change *change)
+static int counter_change(struct txn *txn, struct hf_change *change)
 {
-    int code = become(visit, change, HF_KIND_COUNTER);
-    uint64_t value = value_of(visit);
+    int code = become(txn, change, HF_KIND_COUNTER);
+    uint64_t value = value_of(txn);
     if (code)
         return code;
     if (change->verb == HF_CHANGE_COUNTER_REMOVE) {
-        set_numbers(visit, 0, 0);
+        set_numbers(txn, 0, 0);
         return HF_OK;
     }
     if (change->verb == HF_CHANGE_COUNTER_GET) {
@@ -81,15 +81,15 @@ static int counter_change(struct visit *visit, struct hf_change *change)
                     change->name, UINT32_MAX);
         return HF_ELIMIT;
     }
-    set_numbers(visit, (uint32_t)value, 1);
-    change->result = value_of(visit);
+    set_numbers(txn, (uint32_t)value, 1);
+    change->result = value_of(txn);
     return HF_OK;
 }
 
-static int latch_change(struct visit *visit, struct hf_change *change)
+static int latch_change(struct txn *txn, struct hf_change *change)
 {
-    int code = become(visit, change, HF_KIND_LATCH);
-    uint32_t count = value_of(visit);
+    int code = become(txn, change, HF_KIND_LATCH);
+    uint32_t count = value_of(txn);
     if (code)
         return code;
     if (change->verb == HF_CHANGE_LATCH_GET) {
@@ -99,11 +99,11 @@ static int latch_change(struct visit *visit, struct hf_change *change)
     if (change->verb == HF_CHANGE_LATCH_SET) {
         if (count)
             return HF_BUSY;
-        set_numbers(visit, change->value, 0);
+        set_numbers(txn, change->value, 0);
         return HF_OK;
     }
     change->result = count > change->value ? count - change->value : 0;
-    set_numbers(visit, change->result, 0);
+    set_numbers(txn, change->result, 0);
     return HF_OK;
 }
 
@@ -116,26 +116,26 @@ static bool is_owner(const struct local_node *node, const char *key)
                     node->id[1] == id[1] && node->owner == owner);
 }
 
-static void break_one(struct visit *visit, struct local_node *node)
+static void break_one(struct txn *txn, struct local_node *node)
 {
     unsigned offered = local_state_flags(local_get(&node->state)) & LOCAL_OFFERED;
     if (local_get(&node->session) == LOCAL_DETACHED)
-        hf__visit_clear(visit, node);
+        hf__txn_clear(txn, node);
     else
-        hf__visit_drop(visit, node, LOCAL_LOST, LOCAL_BROKEN | offered);
+        hf__txn_drop(txn, node, LOCAL_LOST, LOCAL_BROKEN | offered);
     HF_POINT("local:broken");
 }
 
 /* One round tells at most so many sessions; *more: there are others. */
-static int break_some(struct visit *visit, struct hf_change *change, uint64_t told[LOCAL_WANTED],
+static int break_some(struct txn *txn, struct hf_change *change, uint64_t told[LOCAL_WANTED],
                       unsigned *count, bool *more)
 {
     struct local_node *node, *next;
-    hf__visit_reap(visit);
-    bool held = local_get(&visit->lock->holders) != 0;
+    hf__txn_reap(txn);
+    bool held = local_get(&txn->lock->holders) != 0;
     *count = 0;
-    for (node = hf__queue_first(visit, &visit->lock->holders); node; node = next) {
-        next = hf__queue_next(visit, node);
+    for (node = hf__wait_list_first(txn, &txn->lock->holders); node; node = next) {
+        next = hf__wait_list_next(txn, node);
         if (!is_owner(node, change->key))
             continue;
         if (*count == LOCAL_WANTED) {
@@ -143,12 +143,12 @@ static int break_some(struct visit *visit, struct hf_change *change, uint64_t to
             break;
         }
         told[(*count)++] = local_get(&node->session);
-        break_one(visit, node);
+        break_one(txn, node);
     }
     change->result += *count;
     /* Whoever is granted now must not be broken in the next round. */
     if (!*more)
-        hf__visit_pump(visit);
+        hf__txn_pump(txn);
     return held && !change->result ? HF_BUSY : HF_OK;
 }
 
@@ -158,17 +158,17 @@ static int change_break(struct local *local, struct hf_change *change)
     int code = HF_OK;
     change->result = 0;
     for (bool more = true; more && code == HF_OK;) {
-        struct visit visit;
+        struct txn txn;
         unsigned count = 0;
         more = false;
-        code = hf__visit_name(&visit, local, change->name, change->name_length, change->name_hash,
-                              false, &change->error);
-        if (code || !visit.lock)
+        code = hf__txn_name(&txn, local, change->name, change->name_length, change->name_hash,
+                            false, &change->error);
+        if (code || !txn.lock)
             return code;
-        code = break_some(&visit, change, told, &count, &more);
-        if (visit.damaged)
+        code = break_some(&txn, change, told, &count, &more);
+        if (txn.damaged)
             code = hf__local_damaged(local, &change->error, "a lock's lists do not fit together");
-        hf__visit_leave(&visit);
+        hf__txn_leave(&txn);
         for (unsigned i = 0; i < count; i++)
             hf__local_tell_recheck(local, told[i]);
     }
@@ -211,22 +211,22 @@ static int change_hold(struct local *local, struct hf_change *change)
 {
     uint32_t reference = local_op_node(change->op);
     struct local_node *node = reference ? hf__local_node(local, reference) : NULL;
-    struct visit visit;
+    struct txn txn;
     if (!node)
         return HF_LOST;
     int code =
-        hf__visit_enter(&visit, local, local_state_lock(local_get(&node->state)), &change->error);
+        hf__txn_enter(&txn, local, local_state_lock(local_get(&node->state)), &change->error);
     if (code)
         return code;
-    hf__visit_reap(&visit);
-    hf__visit_pump(&visit);
+    hf__txn_reap(&txn);
+    hf__txn_pump(&txn);
     if (local_state_state(local_get(&node->state)) != LOCAL_HELD)
         code = HF_LOST;
     else if (change->verb == HF_CHANGE_RENEW)
         code = renew_held(node, change);
     else
         code = detach_held(local, node, change);
-    hf__visit_leave(&visit);
+    hf__txn_leave(&txn);
     return code;
 }
 
@@ -241,22 +241,22 @@ static bool only_looks(const struct hf_change *change)
 
 static int change_name(struct local *local, struct hf_change *change)
 {
-    struct visit visit;
+    struct txn txn;
     change->result = 0;
-    int code = hf__visit_name(&visit, local, change->name, change->name_length, change->name_hash,
-                              !only_looks(change), &change->error);
-    if (code || !visit.lock)
+    int code = hf__txn_name(&txn, local, change->name, change->name_length, change->name_hash,
+                            !only_looks(change), &change->error);
+    if (code || !txn.lock)
         return code;
-    visit.name = change->name;
+    txn.name = change->name;
     if (change->verb == HF_CHANGE_SEMAPHORE_SET)
-        code = semaphore_set(&visit, change);
+        code = semaphore_set(&txn, change);
     else if (change->verb >= HF_CHANGE_LATCH_SET && change->verb <= HF_CHANGE_LATCH_GET)
-        code = latch_change(&visit, change);
+        code = latch_change(&txn, change);
     else
-        code = counter_change(&visit, change);
-    if (visit.damaged)
+        code = counter_change(&txn, change);
+    if (txn.damaged)
         code = hf__local_damaged(local, &change->error, "a lock's lists do not fit together");
-    hf__visit_leave(&visit);
+    hf__txn_leave(&txn);
     return code;
 }
 

@@ -23,7 +23,7 @@ struct picture {
     uint32_t name_length;
 };
 
-static void show_owner(struct visit *visit, const struct local_node *node, struct shown *shown)
+static void show_owner(struct txn *visit, const struct local_node *node, struct shown *shown)
 {
     uint64_t session = local_get(&node->session);
     const struct local_session *place = local_session(visit->local, local_session_slot(session));
@@ -41,14 +41,14 @@ static void show_owner(struct visit *visit, const struct local_node *node, struc
     }
 }
 
-static void show_node(struct visit *visit, const struct local_node *node, struct shown *shown)
+static void show_node(struct txn *visit, const struct local_node *node, struct shown *shown)
 {
     uint64_t state = local_get(&node->state);
-    int64_t now_ms = hf__visit_now(visit), deadline_ms = (int64_t)local_get(&node->deadline_ms);
+    int64_t now_ms = hf__txn_now(visit), deadline_ms = (int64_t)local_get(&node->deadline_ms);
     bool held = local_state_state(state) == LOCAL_HELD;
     bool leased = held && deadline_ms && !(local_state_flags(state) & LOCAL_OFFERED);
     bool counted =
-        hf__visit_kind(visit) == HF_KIND_SEMAPHORE || hf__visit_kind(visit) == HF_KIND_COUNTER;
+        hf__txn_kind(visit) == HF_KIND_SEMAPHORE || hf__txn_kind(visit) == HF_KIND_COUNTER;
     hf__local_key(node, shown->key);
     show_owner(visit, node, shown);
     shown->entry.role = held ? HF_ROLE_HOLDER : HF_ROLE_WAITER;
@@ -73,17 +73,17 @@ static struct shown *next_shown(struct picture *picture, hf_kind kind)
     return shown;
 }
 
-static void show_list(struct visit *visit, struct picture *picture, const _Atomic uint64_t *list)
+static void show_list(struct txn *visit, struct picture *picture, const _Atomic uint64_t *list)
 {
     uint32_t rank = list == &visit->lock->waiters ? 1 : 0;
-    struct local_node *node = hf__queue_first(visit, list), *next;
+    struct local_node *node = hf__wait_list_first(visit, list), *next;
     for (; node; node = next) {
-        next = hf__queue_next(visit, node);
+        next = hf__wait_list_next(visit, node);
         if (!hf__local_alive(visit->local, local_get(&node->session))) {
-            hf__visit_clear(visit, node);
+            hf__txn_clear(visit, node);
             continue;
         }
-        struct shown *shown = next_shown(picture, hf__visit_kind(visit));
+        struct shown *shown = next_shown(picture, hf__txn_kind(visit));
         if (!shown)
             continue;
         show_node(visit, node, shown);
@@ -92,9 +92,9 @@ static void show_list(struct visit *visit, struct picture *picture, const _Atomi
     }
 }
 
-static void show_object(struct visit *visit, struct picture *picture)
+static void show_object(struct txn *visit, struct picture *picture)
 {
-    struct shown *shown = next_shown(picture, hf__visit_kind(visit));
+    struct shown *shown = next_shown(picture, hf__txn_kind(visit));
     uint64_t numbers = local_get(&visit->lock->numbers);
     if (!shown)
         return;
@@ -108,14 +108,14 @@ static void show_object(struct visit *visit, struct picture *picture)
 }
 
 /* False: nothing to show. */
-static bool paint(struct visit *visit, struct picture *picture, bool idle_too)
+static bool paint(struct txn *visit, struct picture *picture, bool idle_too)
 {
-    hf__visit_reap(visit);
-    hf__visit_pump(visit);
+    hf__txn_reap(visit);
+    hf__txn_pump(visit);
     picture->count = 0;
-    if (!idle_too && !hf__visit_in_use(visit))
+    if (!idle_too && !hf__txn_in_use(visit))
         return false;
-    const char *name = hf__visit_name_bytes(visit, &picture->name_length);
+    const char *name = hf__txn_name_bytes(visit, &picture->name_length);
     if (!name)
         return false;
     memcpy(picture->name, name, picture->name_length);
@@ -157,15 +157,15 @@ static int inspect_lock(struct local *local, struct hf_query *query, uint32_t re
                         struct picture *picture)
 {
     for (;;) {
-        struct visit visit;
-        int code = reference ? hf__visit_enter(&visit, local, reference, &query->error)
-                             : hf__visit_name(&visit, local, query->name, query->name_length,
-                                              query->name_hash, false, &query->error);
+        struct txn visit;
+        int code = reference ? hf__txn_enter(&visit, local, reference, &query->error)
+                             : hf__txn_name(&visit, local, query->name, query->name_length,
+                                            query->name_hash, false, &query->error);
         picture->count = 0;
         if (code || !visit.lock)
             return code;
         bool some = paint(&visit, picture, !reference), damaged = visit.damaged;
-        hf__visit_leave(&visit);
+        hf__txn_leave(&visit);
         if (damaged)
             return hf__local_damaged(local, &query->error, "a lock's lists do not fit together");
         if (!some || picture->count <= picture->room)

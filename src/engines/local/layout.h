@@ -71,7 +71,7 @@ struct local_lock {
     _Atomic uint64_t guard; /* 0, or the session inside */
     _Atomic uint64_t hash;
     _Atomic uint64_t shape;   /* kind; high half: the node that holds UPGRADE or WRITE */
-    _Atomic uint64_t numbers; /* low: value; high: total. See rules.c */
+    _Atomic uint64_t numbers; /* low: value; high: total. See compat.c */
     _Atomic uint64_t token;
     _Atomic uint64_t holders;
     _Atomic uint64_t waiters;
@@ -144,7 +144,7 @@ enum local_state {
                          with LOCAL_OFFERED, a place in the queue was all that it lost */
     LOCAL_TAKEN = 4,  /* a counter or latch has been granted: in no list, nothing is held */
     LOCAL_PARKED = 5, /* was given back, and lies in the lock's holders for its owner to take again
-                         or anybody to take out; parked.c */
+                         or anybody to take out; fast_path.c */
     LOCAL_EVICTED = 6 /* was parked and taken out: in no list, its owner has yet to notice */
 };
 

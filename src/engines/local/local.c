@@ -43,7 +43,7 @@ static int open_local(struct hf_engine **ret, const struct hf_host *host, struct
     local->base.host = host;
     local->directory = local->file = local->liveness = local->sender = local->receiver = -1;
     pthread_mutex_init(&local->map_mutex, NULL);
-    hf__local_watch_open(local);
+    hf__death_watch_open(local);
     hf__local_removed_open(local);
     int code = hf__local_file_open(local, url, error);
     if (code == HF_OK) {
@@ -90,7 +90,7 @@ static void close_local(struct hf_engine *engine, void (*closed)(void *arg), voi
             local_put(&node->session, 0);
     }
     hf__local_wake_close(local);
-    hf__local_watch_close(local);
+    hf__death_watch_close(local);
     local->closing = true;
     hf__local_finish(local);
 }
@@ -164,7 +164,7 @@ static void watch_blockers(struct local *local, struct hf_op *op)
     /* In a damaged file something may seem due for ever: the rest of the loop has its turn. */
     if (due)
         op->retry_at_ms = op->asked_at_ms + DUE_AGAIN_MS;
-    hf__local_watch(local, sessions, count);
+    hf__death_watch(local, sessions, count);
 }
 
 static void attempt(struct hf_engine *engine, struct hf_op *op)

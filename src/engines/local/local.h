@@ -56,7 +56,7 @@ struct local {
     _Atomic(_Atomic(void *) *)
         waiting[LOCAL_SEGMENTS]; /* by node: its op, or a mark for a sleeper */
 
-    /* watch.c */
+    /* death_watch.c */
     pthread_mutex_t watch_mutex;
     struct local_watch watches[LOCAL_WATCHES];
     uint64_t wanted[LOCAL_WANTED];
@@ -143,11 +143,11 @@ static inline struct local_node *hf__local_node(struct local *local, uint32_t re
 /* Segment and number of a node. */
 bool hf__local_node_place(uint32_t reference, unsigned *k, uint32_t *i);
 
-/* ---- setup.c: a new file, or one of an earlier boot ---- */
+/* ---- create.c: a new file, or one of an earlier boot ---- */
 
 int hf__local_set_up(struct local *local, hf_error *error);
 
-/* ---- place.c: directories and names of files ---- */
+/* ---- paths.c: directories and names of files ---- */
 
 int hf__local_place(struct local *local, struct hf_url *url, hf_error *error);
 /* Says that there is no such store, to who must not make one. */
@@ -180,17 +180,17 @@ void hf__local_session_let_go(struct local *local, unsigned slot);
 /* As far as its owner is the process of `session`: its pid here, or 0. */
 int hf__local_session_pid(struct local *local, uint64_t session);
 
-/* ---- guard.c: visits and their transactions ---- */
+/* ---- txn.c: transactions and their transactions ---- */
 
-/* A visit to one lock, inside its guard. */
-struct visit {
+/* A txn to one lock, inside its guard. */
+struct txn {
     struct local *local;
     struct local_lock *lock;
     uint32_t reference;
     int64_t now_ms;   /* 0: not read yet */
     const char *name; /* NULL: nobody has needed it yet */
     uint32_t steps;   /* taken along lists; more than there are nodes: a circle */
-    bool damaged;     /* something in the file cannot be; the visit changes nothing any more */
+    bool damaged;     /* something in the file cannot be; the txn changes nothing any more */
     bool took_over;   /* something of a dead owner's was cleared away */
     uint64_t took_over_token;
     char name_copy[LOCAL_NAME_LONGEST + 1]; /* where `name` may point to */
@@ -198,26 +198,26 @@ struct visit {
     uint32_t wakes[LOCAL_WAKES];
 };
 
-int64_t hf__visit_now(struct visit *visit);
+int64_t hf__txn_now(struct txn *txn);
 /* Enters a guard: HF_OK, or HF_UNREACHABLE (its holder lives and does not leave). *stolen: its
  * holder had died inside. */
 int hf__local_guard(struct local *local, _Atomic uint64_t *guard, bool *stolen, hf_error **error);
 void hf__local_unguard(_Atomic uint64_t *guard);
-/* By a lock's reference. `visit` need not be left unless the answer is HF_OK. */
-int hf__visit_enter(struct visit *visit, struct local *local, uint32_t reference, hf_error **error);
+/* By a lock's reference. `txn` need not be left unless the answer is HF_OK. */
+int hf__txn_enter(struct txn *txn, struct local *local, uint32_t reference, hf_error **error);
 /* Only if nobody who lives is inside. */
-bool hf__visit_try(struct visit *visit, struct local *local, uint32_t reference);
-void hf__visit_leave(struct visit *visit);
+bool hf__txn_try(struct txn *txn, struct local *local, uint32_t reference);
+void hf__txn_leave(struct txn *txn);
 
-/* Changes a word, undoably, until hf__visit_commit. */
-void hf__visit_set(struct visit *visit, _Atomic uint64_t *word, uint64_t value);
-void hf__visit_commit(struct visit *visit);
+/* Changes a word, undoably, until hf__txn_commit. */
+void hf__txn_set(struct txn *txn, _Atomic uint64_t *word, uint64_t value);
+void hf__txn_commit(struct txn *txn);
 
-/* ---- names.c ---- */
+/* ---- name_table.c ---- */
 
-/* Finds and enters the lock `name`. HF_OK with visit->lock == NULL: not there, and not `create`. */
-int hf__visit_name(struct visit *visit, struct local *local, const char *name, uint32_t length,
-                   uint64_t hash, bool create, hf_error **error);
+/* Finds and enters the lock `name`. HF_OK with txn->lock == NULL: not there, and not `create`. */
+int hf__txn_name(struct txn *txn, struct local *local, const char *name, uint32_t length,
+                 uint64_t hash, bool create, hf_error **error);
 /* Tokens follow the clock in sixteenths of a microsecond since 2025: a name cannot be granted so
  * often that they would run ahead of it, and a program that keeps numbers as doubles holds them
  * exactly until 2042. */
@@ -225,59 +225,58 @@ int hf__visit_name(struct visit *visit, struct local *local, const char *name, u
 #define LOCAL_TICKS_SINCE 1735689600 /* 2025-01-01T00:00:00Z */
 /* From now on, every grant of any name has a larger token. */
 void hf__local_raise_floor(struct local *local, uint64_t token);
-/* The bytes of a lock's name inside a visit; NULL: damaged. */
-const char *hf__visit_name_bytes(struct visit *visit, uint32_t *length);
+/* The bytes of a lock's name inside a txn; NULL: damaged. */
+const char *hf__txn_name_bytes(struct txn *txn, uint32_t *length);
 
-/* ---- nodes.c ---- */
+/* ---- node_pool.c ---- */
 
 /* A free node that is ours; NULL: HF_ELIMIT and the like in *error. */
-struct local_node *hf__node_take(struct local *local, hf_error **error, int *code);
-void hf__node_give(struct local *local, struct local_node *node);
+struct local_node *hf__node_pool_take(struct local *local, hf_error **error, int *code);
+void hf__node_pool_give(struct local *local, struct local_node *node);
 /* Clears away what dead sessions left: one slot's, or everybody's (0). */
 void hf__local_sweep(struct local *local, unsigned slot);
 
-/* ---- queue.c: the lists of a lock; steps of a transaction ---- */
+/* ---- wait_list.c: the lists of a lock; steps of a transaction ---- */
 
-struct local_node *hf__visit_node(struct visit *visit, uint32_t reference);
-void hf__queue_append(struct visit *visit, _Atomic uint64_t *list, struct local_node *node);
-void hf__queue_remove(struct visit *visit, _Atomic uint64_t *list, struct local_node *node);
+struct local_node *hf__txn_node(struct txn *txn, uint32_t reference);
+void hf__wait_list_append(struct txn *txn, _Atomic uint64_t *list, struct local_node *node);
+void hf__wait_list_remove(struct txn *txn, _Atomic uint64_t *list, struct local_node *node);
 /* The first of a list, and the next; NULL at the end, and when the list is damaged. */
-struct local_node *hf__queue_first(struct visit *visit, const _Atomic uint64_t *list);
-struct local_node *hf__queue_next(struct visit *visit, const struct local_node *node);
+struct local_node *hf__wait_list_first(struct txn *txn, const _Atomic uint64_t *list);
+struct local_node *hf__wait_list_next(struct txn *txn, const struct local_node *node);
 
-/* ---- rules.c: who may have what ---- */
+/* ---- compat.c: who may have what ---- */
 
 hf_kind hf__mode_kind(hf_mode mode);
-hf_kind hf__visit_kind(const struct visit *visit);
+hf_kind hf__txn_kind(const struct txn *txn);
 /* Something is held, waited for, or stored under this name. */
-bool hf__visit_in_use(const struct visit *visit);
+bool hf__txn_in_use(const struct txn *txn);
 /* Could this be granted now, leaving aside who came first? */
-bool hf__visit_may_grant(struct visit *visit, hf_mode mode, uint32_t permits);
+bool hf__txn_may_grant(struct txn *txn, hf_mode mode, uint32_t permits);
 /* Grants to a free or a waiting node. */
-void hf__visit_grant(struct visit *visit, struct local_node *node, hf_mode mode,
-                     uint64_t deadline_ms, unsigned flags);
+void hf__txn_grant(struct txn *txn, struct local_node *node, hf_mode mode, uint64_t deadline_ms,
+                   unsigned flags);
 /* Raises the UPGRADE that is held to WRITE, if it is alone. */
-bool hf__visit_raise(struct visit *visit, struct local_node *node);
+bool hf__txn_raise(struct txn *txn, struct local_node *node);
 /* Each of these is a whole transaction. Takes a held node out of the lock; it goes on as `state`.
  */
-void hf__visit_drop(struct visit *visit, struct local_node *node, enum local_state state,
-                    unsigned flags);
+void hf__txn_drop(struct txn *txn, struct local_node *node, enum local_state state, unsigned flags);
 /* Takes a waiting node out of the queue; it goes on as `state`. */
-void hf__visit_leave_queue(struct visit *visit, struct local_node *node, enum local_state state,
-                           unsigned flags);
+void hf__txn_leave_queue(struct txn *txn, struct local_node *node, enum local_state state,
+                         unsigned flags);
 /* Lowers WRITE or UPGRADE to `mode`, and withdraws a pending upgrade. */
-void hf__visit_lower(struct visit *visit, struct local_node *node, hf_mode mode);
+void hf__txn_lower(struct txn *txn, struct local_node *node, hf_mode mode);
 
 /* Takes a parked node out of the holders. */
-void hf__visit_evict(struct visit *visit, struct local_node *node);
+void hf__txn_evict(struct txn *txn, struct local_node *node);
 
-/* ---- parked.c: locks that nobody else wants, past the guard ---- */
+/* ---- fast_path.c: locks that nobody else wants, past the guard ---- */
 
-/* At the begin of a visit: from here on the exclusive holder, if there is one, does nothing outside
+/* At the begin of a txn: from here on the exclusive holder, if there is one, does nothing outside
  * the guard, and what was parked is out of the way. */
-void hf__visit_pin(struct visit *visit);
+void hf__txn_pin(struct txn *txn);
 /* At its end: the holder may go past the guard again, unless somebody waits. */
-void hf__visit_unpin(struct visit *visit);
+void hf__txn_unpin(struct txn *txn);
 /* A look from outside: nobody holds it, nobody waits. */
 bool hf__local_seems_free(struct local *local, const struct local_lock *lock);
 /* The engine's slots of the same names. */
@@ -285,22 +284,22 @@ bool hf__local_fast_acquire(struct hf_engine *engine, struct hf_op *op, uint64_t
 bool hf__local_fast_release(struct hf_engine *engine, struct hf_op *op, uint64_t *kept);
 bool hf__local_fast_drop(struct hf_engine *engine, uint64_t *kept);
 
-/* ---- pump.c: what is due is given, what is dead is cleared away ---- */
+/* ---- grant_waiters.c: what is due is given, what is dead is cleared away ---- */
 
-void hf__visit_pump(struct visit *visit);
+void hf__txn_pump(struct txn *txn);
 /* Before there are only `total` permits: who waits for more loses its place, and has to ask anew.
  */
-void hf__visit_turn_away(struct visit *visit, uint32_t total);
+void hf__txn_turn_away(struct txn *txn, uint32_t total);
 /* Takes a dead or detached owner's node out of the lock and frees it. */
-void hf__visit_clear(struct visit *visit, struct local_node *node);
+void hf__txn_clear(struct txn *txn, struct local_node *node);
 /* Expired and dead holders, and dead waiters at the head. */
-void hf__visit_reap(struct visit *visit);
+void hf__txn_reap(struct txn *txn);
 /* Dead waiters close before a waiting node: those that hf__local_blockers looks at. */
-void hf__visit_reap_before(struct visit *visit, const struct local_node *own);
+void hf__txn_reap_before(struct txn *txn, const struct local_node *own);
 /* The earliest time at which a hold of this lock ends by itself. */
-int64_t hf__visit_next_deadline(struct visit *visit);
+int64_t hf__txn_next_deadline(struct txn *txn);
 
-/* ---- ask.c ---- */
+/* ---- acquire.c ---- */
 
 /* Who asks, as others see it. */
 void hf__local_sign(struct local_node *node, const struct hf_op *op);
@@ -328,9 +327,9 @@ int hf__local_wake_open(struct local *local, hf_error *error);
 void hf__local_wake_close(struct local *local);
 /* Removes the socket that a dead client of a slot has left. False: this user may not. */
 bool hf__local_remove_socket(struct local *local, unsigned slot);
-/* Inside a visit: changes the futex word now, tells after the visit. */
-void hf__visit_wake(struct visit *visit, struct local_node *node);
-/* After the visit. */
+/* Inside a txn: changes the futex word now, tells after the txn. */
+void hf__txn_wake(struct txn *txn, struct local_node *node);
+/* After the txn. */
 void hf__local_tell(struct local *local, const uint32_t *nodes, unsigned count);
 /* After a new file was begun: tells the clients of an older one, if there are any. */
 void hf__local_tell_predecessors(struct local *local);
@@ -344,13 +343,13 @@ void hf__local_wake_all(struct local *local);
 void hf__local_sleep(struct local *local, struct hf_op *op, int64_t until_ms);
 void hf__local_rouse(struct local *local, struct hf_op *op);
 
-/* ---- watch.c: hearing of a death at once ---- */
+/* ---- death_watch.c: hearing of a death at once ---- */
 
-void hf__local_watch_open(struct local *local);
+void hf__death_watch_open(struct local *local);
 /* Loop only; calls hf__local_handle_closed for each. */
-void hf__local_watch_close(struct local *local);
+void hf__death_watch_close(struct local *local);
 /* Any thread: watch these, if possible. True: all of them are watched already. */
-bool hf__local_watch(struct local *local, const uint64_t *sessions, unsigned count);
+bool hf__death_watch(struct local *local, const uint64_t *sessions, unsigned count);
 /* Whom this op waits for: sessions of holders and of those before it. Any of them dead, or a hold
  * expired, or the op granted: *due. */
 unsigned hf__local_blockers(struct local *local, struct hf_op *op, uint64_t sessions[LOCAL_WANTED],

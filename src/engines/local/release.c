@@ -4,33 +4,32 @@
 #include "local.h"
 
 /* What a counter gave to somebody who will never hear of it goes back. */
-static void give_back(struct visit *visit, const struct hf_op *op, uint32_t units)
+static void give_back(struct txn *txn, const struct hf_op *op, uint32_t units)
 {
-    uint64_t numbers = local_get(&visit->lock->numbers);
+    uint64_t numbers = local_get(&txn->lock->numbers);
     uint64_t hash = op->name_hash <= LOCAL_HASH_RENAMED ? op->name_hash + 2 : op->name_hash;
     uint64_t value = (uint64_t)local_low(numbers) + units;
-    if (hf__visit_kind(visit) == HF_KIND_COUNTER && local_get(&visit->lock->hash) == hash &&
+    if (hf__txn_kind(txn) == HF_KIND_COUNTER && local_get(&txn->lock->hash) == hash &&
         value <= UINT32_MAX)
-        hf__visit_set(visit, &visit->lock->numbers,
-                      local_pair((uint32_t)value, local_high(numbers)));
+        hf__txn_set(txn, &txn->lock->numbers, local_pair((uint32_t)value, local_high(numbers)));
 }
 
-static void let_go(struct visit *visit, struct hf_op *op, struct local_node *node)
+static void let_go(struct txn *txn, struct hf_op *op, struct local_node *node)
 {
     uint64_t state = local_get(&node->state);
     switch ((enum local_state)local_state_state(state)) {
     case LOCAL_HELD:
-        hf__visit_drop(visit, node, LOCAL_FREE, 0);
+        hf__txn_drop(txn, node, LOCAL_FREE, 0);
         break;
     case LOCAL_WAITING:
-        hf__visit_leave_queue(visit, node, LOCAL_FREE, 0);
+        hf__txn_leave_queue(txn, node, LOCAL_FREE, 0);
         break;
     case LOCAL_TAKEN:
         if (local_state_mode(state) == HF_COUNTER)
-            give_back(visit, op, node->permits);
-        hf__visit_set(visit, &node->state,
-                      local_state(visit->reference, local_state_mode(state), LOCAL_FREE, 0));
-        hf__visit_commit(visit);
+            give_back(txn, op, node->permits);
+        hf__txn_set(txn, &node->state,
+                    local_state(txn->reference, local_state_mode(state), LOCAL_FREE, 0));
+        hf__txn_commit(txn);
         break;
     case LOCAL_FREE:
     case LOCAL_LOST:
@@ -50,42 +49,42 @@ static void explain_loss(struct hf_op *op, uint64_t state)
                 local_state_flags(state) & LOCAL_BROKEN ? "it was broken" : "its lease ran out");
 }
 
-static void lower(struct visit *visit, struct hf_op *op, struct local_node *node)
+static void lower(struct txn *txn, struct hf_op *op, struct local_node *node)
 {
     uint64_t state = local_get(&node->state);
     unsigned mode = local_state_mode(state);
     bool strong = mode == HF_UPGRADE || mode == HF_WRITE;
     if (local_state_state(state) == LOCAL_HELD && strong &&
         (op->keep == HF_READ || op->keep == HF_UPGRADE))
-        hf__visit_lower(visit, node, (hf_mode)op->keep);
+        hf__txn_lower(txn, node, (hf_mode)op->keep);
 }
 
 static enum hf_verdict release_node(struct local *local, struct hf_op *op, struct local_node *node)
 {
-    struct visit visit;
+    struct txn txn;
     uint64_t state = local_get(&node->state);
     bool keeps = op->keep != HF_KEEP_NOTHING;
-    int code = hf__visit_enter(&visit, local, local_state_lock(state), &op->error);
+    int code = hf__txn_enter(&txn, local, local_state_lock(state), &op->error);
     if (code)
         return code == HF_UNREACHABLE ? HF_NO_ANSWER : HF_FAILED;
     state = local_get(&node->state);
     if (keeps)
-        lower(&visit, op, node);
+        lower(&txn, op, node);
     else
-        let_go(&visit, op, node);
+        let_go(&txn, op, node);
     HF_POINT("local:released");
-    hf__visit_pump(&visit);
-    bool broken = visit.damaged;
+    hf__txn_pump(&txn);
+    bool broken = txn.damaged;
     if (broken)
         hf__local_damaged(local, &op->error, "a lock's lists do not fit together");
-    hf__visit_leave(&visit);
+    hf__txn_leave(&txn);
     if (broken)
         return HF_FAILED;
     explain_loss(op, state);
     if (!keeps || local_state_state(state) == LOCAL_LOST) {
         local_op_set(op, 0, 0);
         local_put(&node->state, 0);
-        hf__node_give(local, node);
+        hf__node_pool_give(local, node);
     }
     return HF_GONE;
 }
@@ -93,17 +92,17 @@ static enum hf_verdict release_node(struct local *local, struct hf_op *op, struc
 /* The counter was taken from, and then it turned out that nobody waits for the answer. */
 static enum hf_verdict return_units(struct local *local, struct hf_op *op)
 {
-    struct visit visit;
+    struct txn txn;
     int code =
-        hf__visit_name(&visit, local, op->name, op->name_length, op->name_hash, false, &op->error);
+        hf__txn_name(&txn, local, op->name, op->name_length, op->name_hash, false, &op->error);
     if (code)
         return code == HF_UNREACHABLE ? HF_NO_ANSWER : HF_FAILED;
     op->engine_pointer = NULL;
-    if (visit.lock) {
-        give_back(&visit, op, op->permits);
-        hf__visit_commit(&visit);
-        hf__visit_pump(&visit);
-        hf__visit_leave(&visit);
+    if (txn.lock) {
+        give_back(&txn, op, op->permits);
+        hf__txn_commit(&txn);
+        hf__txn_pump(&txn);
+        hf__txn_leave(&txn);
     }
     return HF_GONE;
 }

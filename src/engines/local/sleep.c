@@ -26,21 +26,21 @@ static bool add(uint64_t sessions[LOCAL_WANTED], unsigned *count, uint64_t sessi
 }
 
 /* Holders, and waiters before the op: they may be granted before it. */
-static unsigned collect(struct visit *visit, struct local_node *own,
-                        uint64_t sessions[LOCAL_WANTED], bool *due)
+static unsigned collect(struct txn *txn, struct local_node *own, uint64_t sessions[LOCAL_WANTED],
+                        bool *due)
 {
     unsigned count = 0;
-    struct local_node *node = hf__queue_first(visit, &visit->lock->holders);
-    for (; node; node = hf__queue_next(visit, node)) {
+    struct local_node *node = hf__wait_list_first(txn, &txn->lock->holders);
+    for (; node; node = hf__wait_list_next(txn, node)) {
         int64_t deadline_ms = (int64_t)local_get(&node->deadline_ms);
-        if (deadline_ms && deadline_ms <= hf__visit_now(visit))
+        if (deadline_ms && deadline_ms <= hf__txn_now(txn))
             *due = true;
         if (!add(sessions, &count, local_get(&node->session)))
             break;
     }
     uint32_t previous = local_high(local_get(&own->link));
     for (unsigned i = 0; previous && i < LOCAL_WANTED; i++) {
-        node = hf__visit_node(visit, previous);
+        node = hf__txn_node(txn, previous);
         if (!node || !add(sessions, &count, local_get(&node->session)))
             break;
         previous = local_high(local_get(&node->link));
@@ -51,12 +51,11 @@ static unsigned collect(struct visit *visit, struct local_node *own,
 unsigned hf__local_blockers(struct local *local, struct hf_op *op, uint64_t sessions[LOCAL_WANTED],
                             bool *due)
 {
-    struct visit visit;
+    struct txn txn;
     hf_error *ignored = NULL;
     unsigned count = 0;
     struct local_node *node = hf__local_node(local, local_op_node(op));
-    if (!node ||
-        hf__visit_enter(&visit, local, local_state_lock(local_get(&node->state)), &ignored)) {
+    if (!node || hf__txn_enter(&txn, local, local_state_lock(local_get(&node->state)), &ignored)) {
         free(ignored);
         return 0;
     }
@@ -64,12 +63,12 @@ unsigned hf__local_blockers(struct local *local, struct hf_op *op, uint64_t sess
     bool waits =
         local_state_state(state) == LOCAL_WAITING ||
         (local_state_state(state) == LOCAL_HELD && local_state_flags(state) & LOCAL_PENDING);
-    bool free_now = local_state_mode(state) == HF_MUTEX && !local_get(&visit.lock->holders);
+    bool free_now = local_state_mode(state) == HF_MUTEX && !local_get(&txn.lock->holders);
     *due = !waits || free_now;
     if (waits)
-        count = collect(&visit, node, sessions, due);
-    *due = *due || visit.damaged;
-    hf__visit_leave(&visit);
+        count = collect(&txn, node, sessions, due);
+    *due = *due || txn.damaged;
+    hf__txn_leave(&txn);
     for (unsigned i = 0; i < count; i++)
         *due = *due || !hf__local_alive(local, sessions[i]);
     return count;
@@ -107,7 +106,7 @@ static void sleep_in_slices(struct local *local, struct hf_op *op, struct local_
         if (due)
             break;
         slice_ms = slice_ms * 2 < LOOK_MOST_MS ? slice_ms * 2 : LOOK_MOST_MS;
-        if (hf__local_watch(local, sessions, count))
+        if (hf__death_watch(local, sessions, count))
             slice_ms = WATCHED_LOOK_MS;
     }
 }

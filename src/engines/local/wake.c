@@ -128,18 +128,18 @@ void hf__local_wake_all(struct local *local)
 
 /* ---- telling ---- */
 
-void hf__visit_wake(struct visit *visit, struct local_node *node)
+void hf__txn_wake(struct txn *txn, struct local_node *node)
 {
     bool slept = change_futex(node);
     bool asynchronous = local_state_flags(local_get(&node->state)) & LOCAL_ASYNCHRONOUS;
     HF_POINT("local:wake");
     if (!asynchronous && !slept)
         return;
-    if (visit->wake_count == LOCAL_WAKES) {
-        hf__local_tell(visit->local, visit->wakes, visit->wake_count);
-        visit->wake_count = 0;
+    if (txn->wake_count == LOCAL_WAKES) {
+        hf__local_tell(txn->local, txn->wakes, txn->wake_count);
+        txn->wake_count = 0;
     }
-    visit->wakes[visit->wake_count++] = local_reference(visit->local, node);
+    txn->wakes[txn->wake_count++] = local_reference(txn->local, node);
 }
 
 /* The node may be somebody else's by now; then one wake is for nothing. */

@@ -14,55 +14,55 @@ enum {
 };
 
 /* The event comes when the guard has been left, and the lock may have another name. */
-static void remember_name(struct visit *visit)
+static void remember_name(struct txn *txn)
 {
     uint32_t length;
-    const char *bytes = hf__visit_name_bytes(visit, &length);
+    const char *bytes = hf__txn_name_bytes(txn, &length);
     if (!bytes)
         return;
-    memcpy(visit->name_copy, bytes, length);
-    visit->name_copy[length] = 0;
-    visit->name = visit->name_copy;
+    memcpy(txn->name_copy, bytes, length);
+    txn->name_copy[length] = 0;
+    txn->name = txn->name_copy;
 }
 
-void hf__visit_clear(struct visit *visit, struct local_node *node)
+void hf__txn_clear(struct txn *txn, struct local_node *node)
 {
     uint64_t state = local_get(&node->state), session = local_get(&node->session);
     /* A detached one is ours until it is gone: nobody would look for it if we died in here. */
     if (session == LOCAL_DETACHED)
-        local_put(&node->session, session = visit->local->session);
+        local_put(&node->session, session = txn->local->session);
     if (local_state_state(state) == LOCAL_HELD) {
-        visit->took_over = true;
-        visit->took_over_token = local_get(&node->token);
-        if (!visit->name && hf__host_wants_events(visit->local->base.host))
-            remember_name(visit);
-        hf__visit_drop(visit, node, LOCAL_FREE, 0);
+        txn->took_over = true;
+        txn->took_over_token = local_get(&node->token);
+        if (!txn->name && hf__host_wants_events(txn->local->base.host))
+            remember_name(txn);
+        hf__txn_drop(txn, node, LOCAL_FREE, 0);
     } else if (local_state_state(state) == LOCAL_WAITING) {
-        hf__visit_leave_queue(visit, node, LOCAL_FREE, 0);
+        hf__txn_leave_queue(txn, node, LOCAL_FREE, 0);
     }
     HF_POINT("local:clear");
-    if (!visit->damaged)
+    if (!txn->damaged)
         atomic_compare_exchange_strong(&node->session, &session, 0);
 }
 
-static bool cleared_if_dead(struct visit *visit, struct local_node *node)
+static bool cleared_if_dead(struct txn *txn, struct local_node *node)
 {
-    if (hf__local_alive(visit->local, local_get(&node->session)))
+    if (hf__local_alive(txn->local, local_get(&node->session)))
         return false;
-    hf__visit_clear(visit, node);
+    hf__txn_clear(txn, node);
     return true;
 }
 
-static void offer(struct visit *visit, struct local_node *node)
+static void offer(struct txn *txn, struct local_node *node)
 {
-    int64_t now_ms = hf__visit_now(visit);
+    int64_t now_ms = hf__txn_now(txn);
     hf_mode mode = local_state_mode(local_get(&node->state));
     unsigned flags = local_state_flags(local_get(&node->state)) & LOCAL_ASYNCHRONOUS;
     node->since_ms = (uint64_t)now_ms;
-    hf__visit_grant(visit, node, mode, (uint64_t)now_ms + OFFER_MS, flags | LOCAL_OFFERED);
+    hf__txn_grant(txn, node, mode, (uint64_t)now_ms + OFFER_MS, flags | LOCAL_OFFERED);
     HF_POINT("local:offered");
-    if (!visit->damaged)
-        hf__visit_wake(visit, node);
+    if (!txn->damaged)
+        hf__txn_wake(txn, node);
 }
 
 /* Twice: the mutex is handed to it, and nobody barges. */
@@ -73,13 +73,13 @@ static bool came_too_late(uint64_t state)
 
 /* A mutex barges: it is not given to a waiter, one is told that it is free. Those who were told and
  * have not come yet are passed over for a while, those who seem stopped for good. */
-static void announce(struct visit *visit)
+static void announce(struct txn *txn)
 {
-    struct local_node *node = hf__queue_first(visit, &visit->lock->waiters), *next;
-    int64_t now_ms = hf__visit_now(visit);
+    struct local_node *node = hf__wait_list_first(txn, &txn->lock->waiters), *next;
+    int64_t now_ms = hf__txn_now(txn);
     for (unsigned seen = 0; node && seen < ANNOUNCE_MOST; node = next, seen++) {
-        next = hf__queue_next(visit, node);
-        if (cleared_if_dead(visit, node))
+        next = hf__wait_list_next(txn, node);
+        if (cleared_if_dead(txn, node))
             continue;
         uint64_t state = local_get(&node->state);
         unsigned flags = local_state_flags(state);
@@ -89,128 +89,128 @@ static void announce(struct visit *visit)
         if (flags & LOCAL_WOKEN && next)
             continue;
         if (came_too_late(state)) {
-            offer(visit, node);
+            offer(txn, node);
             return;
         }
         local_put(&node->deadline_ms, (uint64_t)now_ms);
         local_put(&node->state, local_with_flags(state, flags | LOCAL_WOKEN));
         HF_POINT("local:announced");
-        hf__visit_wake(visit, node);
+        hf__txn_wake(txn, node);
         return;
     }
 }
 
-static bool pump_upgrade(struct visit *visit)
+static bool pump_upgrade(struct txn *txn)
 {
-    uint32_t strong = local_high(local_get(&visit->lock->shape));
-    struct local_node *node = strong ? hf__visit_node(visit, strong) : NULL;
+    uint32_t strong = local_high(local_get(&txn->lock->shape));
+    struct local_node *node = strong ? hf__txn_node(txn, strong) : NULL;
     if (!node || !(local_state_flags(local_get(&node->state)) & LOCAL_PENDING))
         return false;
-    if (hf__visit_raise(visit, node)) {
+    if (hf__txn_raise(txn, node)) {
         HF_POINT("local:raised");
-        hf__visit_wake(visit, node);
+        hf__txn_wake(txn, node);
     }
     return true;
 }
 
 /* One step; false: nothing more is due. */
-static bool pump_one(struct visit *visit)
+static bool pump_one(struct txn *txn)
 {
-    struct local_node *node = hf__queue_first(visit, &visit->lock->waiters);
+    struct local_node *node = hf__wait_list_first(txn, &txn->lock->waiters);
     if (!node)
         return false;
     uint64_t state = local_get(&node->state);
     hf_mode mode = local_state_mode(state);
-    if (!hf__visit_may_grant(visit, mode, node->permits))
+    if (!hf__txn_may_grant(txn, mode, node->permits))
         return false;
-    if (cleared_if_dead(visit, node))
+    if (cleared_if_dead(txn, node))
         return true;
     if (mode == HF_MUTEX && !came_too_late(state)) {
-        announce(visit);
+        announce(txn);
         return false;
     }
-    offer(visit, node);
+    offer(txn, node);
     return true;
 }
 
-void hf__visit_pump(struct visit *visit)
+void hf__txn_pump(struct txn *txn)
 {
-    if (local_high(local_get(&visit->lock->shape)) && pump_upgrade(visit))
+    if (local_high(local_get(&txn->lock->shape)) && pump_upgrade(txn))
         return;
-    while (!visit->damaged && local_get(&visit->lock->waiters) && pump_one(visit))
+    while (!txn->damaged && local_get(&txn->lock->waiters) && pump_one(txn))
         continue;
 }
 
-void hf__visit_turn_away(struct visit *visit, uint32_t total)
+void hf__txn_turn_away(struct txn *txn, uint32_t total)
 {
-    struct local_node *node = hf__queue_first(visit, &visit->lock->waiters), *next;
+    struct local_node *node = hf__wait_list_first(txn, &txn->lock->waiters), *next;
     for (; node; node = next) {
-        next = hf__queue_next(visit, node);
+        next = hf__wait_list_next(txn, node);
         if (node->permits <= total)
             continue;
         unsigned flags = local_state_flags(local_get(&node->state)) & LOCAL_ASYNCHRONOUS;
-        hf__visit_leave_queue(visit, node, LOCAL_LOST, flags | LOCAL_OFFERED);
+        hf__txn_leave_queue(txn, node, LOCAL_LOST, flags | LOCAL_OFFERED);
         HF_POINT("local:turned_away");
-        if (!visit->damaged)
-            hf__visit_wake(visit, node);
+        if (!txn->damaged)
+            hf__txn_wake(txn, node);
     }
 }
 
 /* Past its deadline: an offer goes back to the queue's end, a detached hold goes for good, and of
  * any other the owner has yet to hear. */
-static void expire(struct visit *visit, struct local_node *node)
+static void expire(struct txn *txn, struct local_node *node)
 {
     uint64_t state = local_get(&node->state);
     unsigned flags = local_state_flags(state);
     if (local_get(&node->session) == LOCAL_DETACHED)
-        hf__visit_clear(visit, node);
+        hf__txn_clear(txn, node);
     else if (flags & LOCAL_OFFERED)
-        hf__visit_drop(visit, node, LOCAL_WAITING, flags & LOCAL_ASYNCHRONOUS);
+        hf__txn_drop(txn, node, LOCAL_WAITING, flags & LOCAL_ASYNCHRONOUS);
     else
-        hf__visit_drop(visit, node, LOCAL_LOST, 0);
+        hf__txn_drop(txn, node, LOCAL_LOST, 0);
 }
 
-void hf__visit_reap(struct visit *visit)
+void hf__txn_reap(struct txn *txn)
 {
-    struct local_node *node = hf__queue_first(visit, &visit->lock->holders), *next;
-    uint64_t alive = visit->local->session;
+    struct local_node *node = hf__wait_list_first(txn, &txn->lock->holders), *next;
+    uint64_t alive = txn->local->session;
     for (; node; node = next) {
-        next = hf__queue_next(visit, node);
+        next = hf__wait_list_next(txn, node);
         uint64_t deadline_ms = local_get(&node->deadline_ms);
         uint64_t session = local_get(&node->session);
-        if (session != alive && cleared_if_dead(visit, node))
+        if (session != alive && cleared_if_dead(txn, node))
             continue;
         alive = session;
-        if (deadline_ms && (int64_t)deadline_ms <= hf__visit_now(visit))
-            expire(visit, node);
+        if (deadline_ms && (int64_t)deadline_ms <= hf__txn_now(txn))
+            expire(txn, node);
     }
     /* A dead waiter at the head may ask for more than is free for long. */
-    while ((node = hf__queue_first(visit, &visit->lock->waiters)) != NULL)
-        if (!cleared_if_dead(visit, node))
+    while ((node = hf__wait_list_first(txn, &txn->lock->waiters)) != NULL)
+        if (!cleared_if_dead(txn, node))
             break;
 }
 
-void hf__visit_reap_before(struct visit *visit, const struct local_node *own)
+void hf__txn_reap_before(struct txn *txn, const struct local_node *own)
 {
     uint32_t previous = local_high(local_get(&own->link));
     for (unsigned i = 0; previous && i < LOCAL_WANTED; i++) {
-        struct local_node *node = hf__visit_node(visit, previous);
+        struct local_node *node = hf__txn_node(txn, previous);
         if (!node)
             return;
         previous = local_high(local_get(&node->link));
-        cleared_if_dead(visit, node);
+        cleared_if_dead(txn, node);
     }
 }
 
-int64_t hf__visit_next_deadline(struct visit *visit)
+int64_t hf__txn_next_deadline(struct txn *txn)
 {
     int64_t earliest_ms = HF_NEVER;
-    struct local_node *node = hf__queue_first(visit, &visit->lock->holders);
+    struct local_node *node = hf__wait_list_first(txn, &txn->lock->holders);
     for (unsigned seen = 0; node && seen < DEADLINES_MOST; seen++) {
         int64_t deadline_ms = (int64_t)local_get(&node->deadline_ms);
         if (deadline_ms > 0 && deadline_ms < earliest_ms)
             earliest_ms = deadline_ms;
-        node = hf__queue_next(visit, node);
+        node = hf__wait_list_next(txn, node);
     }
     return earliest_ms;
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Locks that nobody else wants, past the guard. Who gives such a lock back leaves its node in the
  * holders, *parked*: one exchange of the node's state word, and one more takes it again. To all
- * others a parked node means that the lock is free; whoever visits the lock takes it out first.
+ * others a parked node means that the lock is free; whoever transactions the lock takes it out
+ * first.
  *
  *        HELD  <---- take, leave: the owner, outside the guard ---->  PARKED
  *          |                                                             |
@@ -43,9 +44,9 @@ bool hf__local_seems_free(struct local *local, const struct local_lock *lock)
     return !local_get(&lock->waiters) && (parked || !local_get(&lock->holders));
 }
 
-void hf__visit_pin(struct visit *visit)
+void hf__txn_pin(struct txn *txn)
 {
-    struct local_node *node = exclusive_holder(visit->local, visit->lock);
+    struct local_node *node = exclusive_holder(txn->local, txn->lock);
     if (!node)
         return;
     uint64_t state = atomic_load_explicit(&node->state, memory_order_acquire), pinned;
@@ -58,21 +59,21 @@ void hf__visit_pin(struct visit *visit)
                                                     memory_order_acquire, memory_order_acquire));
     HF_POINT("local:pinned");
     /* Outside the guard, the last token is the node's alone. */
-    if (local_get(&node->token) > local_get(&visit->lock->token))
-        local_put(&visit->lock->token, local_get(&node->token));
+    if (local_get(&node->token) > local_get(&txn->lock->token))
+        local_put(&txn->lock->token, local_get(&node->token));
     HF_POINT("local:pinned:token");
     if (is(pinned, LOCAL_PARKED))
-        hf__visit_evict(visit, node);
+        hf__txn_evict(txn, node);
 }
 
-void hf__visit_unpin(struct visit *visit)
+void hf__txn_unpin(struct txn *txn)
 {
-    struct local_node *node = exclusive_holder(visit->local, visit->lock);
+    struct local_node *node = exclusive_holder(txn->local, txn->lock);
     if (!node)
         return;
     uint64_t state = local_get(&node->state);
     unsigned flags = local_state_flags(state) & ~LOCAL_PINNED;
-    if (local_get(&visit->lock->waiters))
+    if (local_get(&txn->lock->waiters))
         flags |= LOCAL_PINNED;
     if (is(state, LOCAL_HELD) && flags != local_state_flags(state))
         local_put(&node->state, local_with_flags(state, flags));
@@ -91,11 +92,11 @@ static bool is_out(struct local *local, struct local_node *node)
     uint64_t state = atomic_load_explicit(&node->state, memory_order_acquire);
     if (is(state, LOCAL_EVICTED))
         return true;
-    struct visit visit;
-    if (!hf__visit_try(&visit, local, local_state_lock(state)))
+    struct txn txn;
+    if (!hf__txn_try(&txn, local, local_state_lock(state)))
         return false;
-    bool damaged = visit.damaged;
-    hf__visit_leave(&visit);
+    bool damaged = txn.damaged;
+    hf__txn_leave(&txn);
     return !damaged;
 }
 
@@ -108,7 +109,7 @@ bool hf__local_fast_drop(struct hf_engine *engine, uint64_t *kept)
     *kept = 0;
     if (node) {
         local_put(&node->state, 0);
-        hf__node_give(local, node);
+        hf__node_pool_give(local, node);
     }
     return true;
 }

@@ -14,9 +14,9 @@ static enum hf_verdict failed(int code)
     return code == HF_UNREACHABLE ? HF_NO_ANSWER : HF_FAILED;
 }
 
-static enum hf_verdict damaged(struct visit *visit, struct hf_op *op)
+static enum hf_verdict damaged(struct txn *txn, struct hf_op *op)
 {
-    hf__local_damaged(visit->local, &op->error, "a lock's lists do not fit together");
+    hf__local_damaged(txn->local, &op->error, "a lock's lists do not fit together");
     return HF_FAILED;
 }
 
@@ -56,7 +56,7 @@ static enum hf_verdict granted_and_gone(struct local *local, struct hf_op *op,
                                         struct local_node *node)
 {
     local_put(&node->state, 0);
-    hf__node_give(local, node);
+    hf__node_pool_give(local, node);
     local_op_set(op, 0, 0);
     op->engine_pointer = op->mode == HF_COUNTER ? LOCAL_TOOK : NULL;
     op->token = 0;
@@ -64,14 +64,14 @@ static enum hf_verdict granted_and_gone(struct local *local, struct hf_op *op,
     return HF_GRANTED;
 }
 
-static enum hf_verdict refused(struct visit *visit, struct hf_op *op, struct local_node *node,
+static enum hf_verdict refused(struct txn *txn, struct hf_op *op, struct local_node *node,
                                bool asynchronous)
 {
     uint64_t waited_ms = (uint64_t)op->asked_at_ms - node->since_ms;
     int64_t again_ms = waited_ms > LOOK_AGAIN_MOST_MS ? LOOK_AGAIN_MOST_MS : (int64_t)waited_ms;
     if (again_ms < LOOK_AGAIN_MS)
         again_ms = LOOK_AGAIN_MS;
-    int64_t deadline_ms = hf__visit_next_deadline(visit);
+    int64_t deadline_ms = hf__txn_next_deadline(txn);
     op->retry_at_ms = op->asked_at_ms + again_ms;
     if (deadline_ms < op->retry_at_ms)
         op->retry_at_ms = deadline_ms;
@@ -79,13 +79,13 @@ static enum hf_verdict refused(struct visit *visit, struct hf_op *op, struct loc
     unsigned flags = local_state_flags(state) & ~LOCAL_ASYNCHRONOUS;
     local_put(&node->state,
               local_with_flags(state, flags | (asynchronous ? LOCAL_ASYNCHRONOUS : 0)));
-    local_op_set(op, local_reference(visit->local, node), atomic_load(&node->futex) & ~1u);
+    local_op_set(op, local_reference(txn->local, node), atomic_load(&node->futex) & ~1u);
     return HF_REFUSED;
 }
 
 /* ---- the first question ---- */
 
-static int wrong_kind(struct visit *visit, struct hf_op *op)
+static int wrong_kind(struct txn *txn, struct hf_op *op)
 {
     static const char *const kinds[] = { "free",         "a mutex",
                                          "a fair mutex", "a read-write lock",
@@ -93,13 +93,13 @@ static int wrong_kind(struct visit *visit, struct hf_op *op)
                                          "a latch" };
     hf__explain(&op->error, HF_EKIND, 0,
                 "'%.80s' is in use as %s; use it as that, or choose another name", op->name,
-                kinds[hf__visit_kind(visit)]);
+                kinds[hf__txn_kind(txn)]);
     return HF_EKIND;
 }
 
-static int admit_permits(struct visit *visit, struct hf_op *op)
+static int admit_permits(struct txn *txn, struct hf_op *op)
 {
-    uint64_t numbers = local_get(&visit->lock->numbers);
+    uint64_t numbers = local_get(&txn->lock->numbers);
     uint32_t total = local_high(numbers);
     if (!total && !op->limit) {
         hf__explain(&op->error, HF_EKIND, 0,
@@ -120,33 +120,33 @@ static int admit_permits(struct visit *visit, struct hf_op *op)
         return HF_EINVAL;
     }
     if (!total)
-        local_put(&visit->lock->numbers, local_pair(local_low(numbers), op->limit));
+        local_put(&txn->lock->numbers, local_pair(local_low(numbers), op->limit));
     return HF_OK;
 }
 
 /* Is the name what the question takes it for? What is idle becomes that. */
-static int admit(struct visit *visit, struct hf_op *op)
+static int admit(struct txn *txn, struct hf_op *op)
 {
     hf_kind kind = hf__mode_kind(op->mode);
-    if (hf__visit_kind(visit) != kind) {
-        if (hf__visit_in_use(visit)) {
-            hf__visit_reap(visit);
-            hf__visit_pump(visit);
+    if (hf__txn_kind(txn) != kind) {
+        if (hf__txn_in_use(txn)) {
+            hf__txn_reap(txn);
+            hf__txn_pump(txn);
         }
-        if (hf__visit_in_use(visit))
-            return wrong_kind(visit, op);
-        local_put(&visit->lock->numbers, 0);
-        local_put(&visit->lock->shape, local_pair((uint32_t)kind, 0));
+        if (hf__txn_in_use(txn))
+            return wrong_kind(txn, op);
+        local_put(&txn->lock->numbers, 0);
+        local_put(&txn->lock->shape, local_pair((uint32_t)kind, 0));
         HF_POINT("local:kind");
     }
-    return kind == HF_KIND_SEMAPHORE ? admit_permits(visit, op) : HF_OK;
+    return kind == HF_KIND_SEMAPHORE ? admit_permits(txn, op) : HF_OK;
 }
 
 /* Only a mutex may be taken past its waiters. */
-static bool its_turn(struct visit *visit, const struct hf_op *op)
+static bool its_turn(struct txn *txn, const struct hf_op *op)
 {
-    return (op->mode == HF_MUTEX || !local_get(&visit->lock->waiters)) &&
-           hf__visit_may_grant(visit, op->mode, op_permits(op));
+    return (op->mode == HF_MUTEX || !local_get(&txn->lock->waiters)) &&
+           hf__txn_may_grant(txn, op->mode, op_permits(op));
 }
 
 void hf__local_sign(struct local_node *node, const struct hf_op *op)
@@ -160,97 +160,96 @@ void hf__local_sign(struct local_node *node, const struct hf_op *op)
     node->text[length] = 0;
 }
 
-static void prepare(struct visit *visit, struct hf_op *op, struct local_node *node)
+static void prepare(struct txn *txn, struct hf_op *op, struct local_node *node)
 {
-    local_put(&node->state, local_state(visit->reference, op->mode, LOCAL_FREE, 0));
+    local_put(&node->state, local_state(txn->reference, op->mode, LOCAL_FREE, 0));
     local_put(&node->deadline_ms, 0);
     local_put(&node->token, 0);
     hf__local_sign(node, op);
     HF_POINT("local:prepared");
 }
 
-static void enqueue(struct visit *visit, struct hf_op *op, struct local_node *node)
+static void enqueue(struct txn *txn, struct hf_op *op, struct local_node *node)
 {
-    hf__queue_append(visit, &visit->lock->waiters, node);
-    hf__visit_set(visit, &node->state, local_state(visit->reference, op->mode, LOCAL_WAITING, 0));
-    hf__visit_commit(visit);
+    hf__wait_list_append(txn, &txn->lock->waiters, node);
+    hf__txn_set(txn, &node->state, local_state(txn->reference, op->mode, LOCAL_WAITING, 0));
+    hf__txn_commit(txn);
 }
 
-static enum hf_verdict grant_own(struct visit *visit, struct hf_op *op, struct local_node *node)
+static enum hf_verdict grant_own(struct txn *txn, struct hf_op *op, struct local_node *node)
 {
-    hf__visit_grant(visit, node, op->mode, op_deadline(op), 0);
-    if (visit->damaged)
-        return damaged(visit, op);
-    return op->mode == HF_COUNTER || op->mode == HF_LATCH ? granted_and_gone(visit->local, op, node)
-                                                          : granted_anew(visit->local, op, node);
+    hf__txn_grant(txn, node, op->mode, op_deadline(op), 0);
+    if (txn->damaged)
+        return damaged(txn, op);
+    return op->mode == HF_COUNTER || op->mode == HF_LATCH ? granted_and_gone(txn->local, op, node)
+                                                          : granted_anew(txn->local, op, node);
 }
 
 /* *used: the node is the op's from here on. */
-static enum hf_verdict ask_inside(struct visit *visit, struct hf_op *op, struct local_node *node,
+static enum hf_verdict ask_inside(struct txn *txn, struct hf_op *op, struct local_node *node,
                                   bool asynchronous, bool *used)
 {
     *used = true;
     op->rests_on = NULL;
-    prepare(visit, op, node);
-    int code = admit(visit, op);
-    if (code == HF_OK && !its_turn(visit, op)) {
-        hf__visit_reap(visit);
-        hf__visit_pump(visit);
+    prepare(txn, op, node);
+    int code = admit(txn, op);
+    if (code == HF_OK && !its_turn(txn, op)) {
+        hf__txn_reap(txn);
+        hf__txn_pump(txn);
     }
-    bool now = code == HF_OK && !visit->damaged && its_turn(visit, op);
+    bool now = code == HF_OK && !txn->damaged && its_turn(txn, op);
     if (now)
-        return grant_own(visit, op, node);
-    if (code == HF_OK && !visit->damaged && op->enqueue)
-        enqueue(visit, op, node);
-    if (code == HF_OK && !visit->damaged) {
-        enum hf_verdict verdict = refused(visit, op, node, asynchronous);
+        return grant_own(txn, op, node);
+    if (code == HF_OK && !txn->damaged && op->enqueue)
+        enqueue(txn, op, node);
+    if (code == HF_OK && !txn->damaged) {
+        enum hf_verdict verdict = refused(txn, op, node, asynchronous);
         *used = op->enqueue;
         return verdict;
     }
     *used = false;
-    return code ? HF_FAILED : damaged(visit, op);
+    return code ? HF_FAILED : damaged(txn, op);
 }
 
 static enum hf_verdict ask_first(struct local *local, struct hf_op *op, bool asynchronous)
 {
     int code = HF_OK;
     bool used = false;
-    struct visit visit;
-    struct local_node *node = hf__node_take(local, &op->error, &code);
+    struct txn txn;
+    struct local_node *node = hf__node_pool_take(local, &op->error, &code);
     if (!node)
         return failed(code);
-    code =
-        hf__visit_name(&visit, local, op->name, op->name_length, op->name_hash, true, &op->error);
+    code = hf__txn_name(&txn, local, op->name, op->name_length, op->name_hash, true, &op->error);
     enum hf_verdict verdict = failed(code);
     if (code == HF_OK) {
-        verdict = ask_inside(&visit, op, node, asynchronous, &used);
-        hf__visit_leave(&visit);
+        verdict = ask_inside(&txn, op, node, asynchronous, &used);
+        hf__txn_leave(&txn);
     }
     if (!used) {
         local_op_set(op, 0, 0);
         local_put(&node->state, 0);
-        hf__node_give(local, node);
+        hf__node_pool_give(local, node);
     }
     return verdict;
 }
 
 /* ---- asking again ---- */
 
-static enum hf_verdict ask_waiting(struct visit *visit, struct hf_op *op, struct local_node *node,
+static enum hf_verdict ask_waiting(struct txn *txn, struct hf_op *op, struct local_node *node,
                                    bool asynchronous)
 {
     bool barges = op->mode == HF_MUTEX;
-    if (!barges || local_get(&visit->lock->holders)) {
-        hf__visit_reap(visit);
+    if (!barges || local_get(&txn->lock->holders)) {
+        hf__txn_reap(txn);
         if (local_state_state(local_get(&node->state)) == LOCAL_WAITING)
-            hf__visit_reap_before(visit, node);
-        hf__visit_pump(visit);
+            hf__txn_reap_before(txn, node);
+        hf__txn_pump(txn);
     }
     uint64_t state = local_get(&node->state);
-    if (local_state_state(state) != LOCAL_WAITING || visit->damaged)
+    if (local_state_state(state) != LOCAL_WAITING || txn->damaged)
         return HF_REFUSED;
-    if (barges && !local_get(&visit->lock->holders))
-        return grant_own(visit, op, node);
+    if (barges && !local_get(&txn->lock->holders))
+        return grant_own(txn, op, node);
     unsigned flags = local_state_flags(state);
     if (flags & LOCAL_WOKEN) {
         unsigned losses = (flags & LOCAL_LOSSES) + LOCAL_LOSS;
@@ -258,41 +257,41 @@ static enum hf_verdict ask_waiting(struct visit *visit, struct hf_op *op, struct
         flags |= losses > 2 * LOCAL_LOSS ? 2 * LOCAL_LOSS : losses;
         local_put(&node->state, local_with_flags(state, flags));
     }
-    return refused(visit, op, node, asynchronous);
+    return refused(txn, op, node, asynchronous);
 }
 
-static enum hf_verdict ask_upgrade(struct visit *visit, struct hf_op *op, struct local_node *node,
+static enum hf_verdict ask_upgrade(struct txn *txn, struct hf_op *op, struct local_node *node,
                                    bool asynchronous)
 {
     uint64_t deadline_ms = local_get(&node->deadline_ms);
-    bool over = deadline_ms && (int64_t)deadline_ms <= hf__visit_now(visit);
-    bool raised = !over && hf__visit_raise(visit, node);
+    bool over = deadline_ms && (int64_t)deadline_ms <= hf__txn_now(txn);
+    bool raised = !over && hf__txn_raise(txn, node);
     if (!raised) {
-        hf__visit_reap(visit);
-        raised = local_state_state(local_get(&node->state)) == LOCAL_HELD &&
-                 hf__visit_raise(visit, node);
+        hf__txn_reap(txn);
+        raised =
+            local_state_state(local_get(&node->state)) == LOCAL_HELD && hf__txn_raise(txn, node);
     }
     uint64_t state = local_get(&node->state);
-    if (raised || visit->damaged || local_state_state(state) != LOCAL_HELD)
-        return raised ? granted(visit->local, op, node) : HF_REFUSED;
+    if (raised || txn->damaged || local_state_state(state) != LOCAL_HELD)
+        return raised ? granted(txn->local, op, node) : HF_REFUSED;
     if (op->enqueue)
         local_put(&node->state, local_with_flags(state, local_state_flags(state) | LOCAL_PENDING));
     HF_POINT("local:pending");
-    return refused(visit, op, node, asynchronous);
+    return refused(txn, op, node, asynchronous);
 }
 
-static enum hf_verdict ask_held(struct visit *visit, struct hf_op *op, struct local_node *node,
+static enum hf_verdict ask_held(struct txn *txn, struct hf_op *op, struct local_node *node,
                                 bool asynchronous)
 {
     uint64_t state = local_get(&node->state);
     if (op->mode == HF_WRITE && local_state_mode(state) == HF_UPGRADE)
-        return ask_upgrade(visit, op, node, asynchronous);
+        return ask_upgrade(txn, op, node, asynchronous);
     if (!(local_state_flags(state) & LOCAL_OFFERED))
-        return granted(visit->local, op, node);
+        return granted(txn->local, op, node);
     local_put(&node->deadline_ms, op_deadline(op));
     local_put(&node->state, local_with_flags(state, 0));
     HF_POINT("local:accepted");
-    return granted_anew(visit->local, op, node);
+    return granted_anew(txn->local, op, node);
 }
 
 /* What had been offered was broken before it was fetched, or the semaphore has become too small:
@@ -311,61 +310,60 @@ static enum hf_verdict ask_lost(struct local *local, struct hf_op *op, struct lo
     }
     local_op_set(op, 0, 0);
     local_put(&node->state, 0);
-    hf__node_give(local, node);
+    hf__node_pool_give(local, node);
     return ask_first(local, op, asynchronous);
 }
 
 /* What an op that was asked about may find its node in. Any other state is damage; to ask again
  * would change nothing. */
-static void check_state(struct visit *visit, const struct local_node *node)
+static void check_state(struct txn *txn, const struct local_node *node)
 {
     unsigned state = local_state_state(local_get(&node->state));
     if (state != LOCAL_WAITING && state != LOCAL_HELD && state != LOCAL_TAKEN &&
         state != LOCAL_LOST)
-        visit->damaged = true;
+        txn->damaged = true;
 }
 
 static enum hf_verdict ask_again(struct local *local, struct hf_op *op, struct local_node *node,
                                  bool asynchronous)
 {
-    struct visit visit;
-    int code =
-        hf__visit_enter(&visit, local, local_state_lock(local_get(&node->state)), &op->error);
+    struct txn txn;
+    int code = hf__txn_enter(&txn, local, local_state_lock(local_get(&node->state)), &op->error);
     if (code)
         return failed(code);
-    visit.name = op->name;
+    txn.name = op->name;
     enum hf_verdict verdict = HF_REFUSED;
     if (local_state_state(local_get(&node->state)) == LOCAL_WAITING)
-        verdict = ask_waiting(&visit, op, node, asynchronous);
+        verdict = ask_waiting(&txn, op, node, asynchronous);
     if (verdict != HF_GRANTED)
-        check_state(&visit, node);
+        check_state(&txn, node);
     /* Looking may have changed it: it was granted, or found expired. */
     unsigned state = local_state_state(local_get(&node->state));
     bool lost = state == LOCAL_LOST;
-    if (verdict != HF_GRANTED && !visit.damaged) {
+    if (verdict != HF_GRANTED && !txn.damaged) {
         if (state == LOCAL_HELD)
-            verdict = ask_held(&visit, op, node, asynchronous);
+            verdict = ask_held(&txn, op, node, asynchronous);
         else if (state == LOCAL_TAKEN)
             verdict = granted_and_gone(local, op, node);
         lost = verdict != HF_GRANTED && local_state_state(local_get(&node->state)) == LOCAL_LOST;
     }
-    if (visit.damaged)
-        verdict = damaged(&visit, op);
-    hf__visit_leave(&visit);
+    if (txn.damaged)
+        verdict = damaged(&txn, op);
+    hf__txn_leave(&txn);
     return lost ? ask_lost(local, op, node, asynchronous) : verdict;
 }
 
 /* ---- taking over what another process left ---- */
 
-static struct local_node *find_detached(struct visit *visit, const char *key)
+static struct local_node *find_detached(struct txn *txn, const char *key)
 {
     uint64_t id[2], owner;
     if (!hf__local_key_parse(key, id, &owner))
         return NULL;
-    struct local_node *node = hf__queue_first(visit, &visit->lock->holders);
-    for (; node; node = hf__queue_next(visit, node)) {
+    struct local_node *node = hf__wait_list_first(txn, &txn->lock->holders);
+    for (; node; node = hf__wait_list_next(txn, node)) {
         if (local_state_mode(local_get(&node->state)) > HF_PERMIT)
-            visit->damaged = true;
+            txn->damaged = true;
         else if (local_get(&node->session) == LOCAL_DETACHED && node->id[0] == id[0] &&
                  node->id[1] == id[1] && node->owner == owner)
             return node;
@@ -375,16 +373,16 @@ static struct local_node *find_detached(struct visit *visit, const char *key)
 
 static enum hf_verdict attach(struct local *local, struct hf_op *op)
 {
-    struct visit visit;
+    struct txn txn;
     int code =
-        hf__visit_name(&visit, local, op->name, op->name_length, op->name_hash, false, &op->error);
+        hf__txn_name(&txn, local, op->name, op->name_length, op->name_hash, false, &op->error);
     if (code)
         return failed(code);
     struct local_node *node = NULL;
-    if (visit.lock) {
-        hf__visit_reap(&visit);
-        hf__visit_pump(&visit);
-        node = find_detached(&visit, op->attach_key);
+    if (txn.lock) {
+        hf__txn_reap(&txn);
+        hf__txn_pump(&txn);
+        node = find_detached(&txn, op->attach_key);
         if (node) {
             op->mode = local_state_mode(local_get(&node->state));
             op->permits = node->permits;
@@ -392,7 +390,7 @@ static enum hf_verdict attach(struct local *local, struct hf_op *op)
             local_put(&node->session, local->session);
             HF_POINT("local:attached");
         }
-        hf__visit_leave(&visit);
+        hf__txn_leave(&txn);
     }
     if (node)
         return granted_anew(local, op, node);

@@ -73,7 +73,7 @@ static struct local_node *search_harder(struct local *local, hf_error **error, i
     return NULL;
 }
 
-struct local_node *hf__node_take(struct local *local, hf_error **error, int *code)
+struct local_node *hf__node_pool_take(struct local *local, hf_error **error, int *code)
 {
     for (unsigned i = 0; i < LOCAL_CACHE; i++) {
         if (!atomic_load_explicit(&local->cache[i], memory_order_relaxed))
@@ -86,7 +86,7 @@ struct local_node *hf__node_take(struct local *local, hf_error **error, int *cod
     return search_harder(local, error, code);
 }
 
-void hf__node_give(struct local *local, struct local_node *node)
+void hf__node_pool_give(struct local *local, struct local_node *node)
 {
     const uint64_t *id = local->base.host->id;
     bool plain = node->id[0] == id[0] && node->id[1] == id[1];
@@ -103,25 +103,25 @@ void hf__node_give(struct local *local, struct local_node *node)
 
 /* ---- the sweep ---- */
 
-/* True: nothing of its lock refers to the node any more, not even the journal, which the visit has
+/* True: nothing of its lock refers to the node any more, not even the journal, which the txn has
  * undone: a node that its owner was about to put into a list may be named there. */
 static bool cleared(struct local *local, struct local_node *node, uint64_t session)
 {
     uint32_t reference = local_state_lock(local_get(&node->state));
-    struct visit visit;
+    struct txn txn;
     hf_error *ignored = NULL;
     if (!reference)
         return true;
-    int code = hf__visit_enter(&visit, local, reference, &ignored);
+    int code = hf__txn_enter(&txn, local, reference, &ignored);
     free(ignored);
     if (code)
         return false;
     if (local_get(&node->session) == session &&
         local_state_lock(local_get(&node->state)) == reference) {
-        hf__visit_clear(&visit, node);
-        hf__visit_pump(&visit);
+        hf__txn_clear(&txn, node);
+        hf__txn_pump(&txn);
     }
-    hf__visit_leave(&visit);
+    hf__txn_leave(&txn);
     return !local_in_a_list(local_get(&node->state));
 }
 

@@ -30,7 +30,7 @@ static void want(struct local *local, uint64_t session)
         local->wanted[local->wanted_count++] = session;
 }
 
-bool hf__local_watch(struct local *local, const uint64_t *sessions, unsigned count)
+bool hf__death_watch(struct local *local, const uint64_t *sessions, unsigned count)
 {
     bool all = true, post = false;
     if (!local->base.host->uv)
@@ -152,13 +152,13 @@ static void run_wanted(struct hf_task *task)
         hf__local_finish(local);
 }
 
-void hf__local_watch_open(struct local *local)
+void hf__death_watch_open(struct local *local)
 {
     pthread_mutex_init(&local->watch_mutex, NULL);
     hf__task_init(&local->watch_task, run_wanted);
 }
 
-void hf__local_watch_close(struct local *local)
+void hf__death_watch_close(struct local *local)
 {
     for (unsigned i = 0; i < LOCAL_WATCHES; i++) {
         if (local->watches[i].poll)

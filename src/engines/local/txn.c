@@ -11,11 +11,11 @@
 
 enum { SPINS = 100, YIELDS_A_LOOK = 16, YIELDS = 400 };
 
-int64_t hf__visit_now(struct visit *visit)
+int64_t hf__txn_now(struct txn *txn)
 {
-    if (!visit->now_ms)
-        visit->now_ms = hf__clock_ms();
-    return visit->now_ms;
+    if (!txn->now_ms)
+        txn->now_ms = hf__clock_ms();
+    return txn->now_ms;
 }
 
 static void relax(void)
@@ -123,35 +123,35 @@ static void empty_journal(struct local_lock *lock)
 }
 
 /* Doing it twice is doing it once: who is killed in here leaves the rest to the next. */
-static void undo(struct visit *visit)
+static void undo(struct txn *txn)
 {
-    struct local_lock *lock = visit->lock;
+    struct local_lock *lock = txn->lock;
     uint32_t count = atomic_load_explicit(&lock->journal_count, memory_order_acquire);
     if (count > LOCAL_JOURNAL) {
-        visit->damaged = true;
+        txn->damaged = true;
         count = 0;
     }
     while (count--) {
-        _Atomic uint64_t *word = journaled(visit->local, lock->journal_word[count]);
+        _Atomic uint64_t *word = journaled(txn->local, lock->journal_word[count]);
         HF_POINT("local:undo");
         if (word)
             local_put(word, lock->journal_old[count]);
         else
-            visit->damaged = true;
+            txn->damaged = true;
     }
     HF_POINT("local:undo:end");
     empty_journal(lock);
 }
 
-void hf__visit_set(struct visit *visit, _Atomic uint64_t *word, uint64_t value)
+void hf__txn_set(struct txn *txn, _Atomic uint64_t *word, uint64_t value)
 {
-    struct local_lock *lock = visit->lock;
+    struct local_lock *lock = txn->lock;
     uint32_t count = atomic_load_explicit(&lock->journal_count, memory_order_relaxed);
-    if (visit->damaged || count >= LOCAL_JOURNAL) {
-        visit->damaged = true;
+    if (txn->damaged || count >= LOCAL_JOURNAL) {
+        txn->damaged = true;
         return;
     }
-    lock->journal_word[count] = (uint32_t)(((uintptr_t)word - (uintptr_t)visit->local->map) / 8);
+    lock->journal_word[count] = (uint32_t)(((uintptr_t)word - (uintptr_t)txn->local->map) / 8);
     lock->journal_old[count] = local_get(word);
     HF_POINT("local:journal");
     atomic_store_explicit(&lock->journal_count, count + 1, memory_order_release);
@@ -160,37 +160,36 @@ void hf__visit_set(struct visit *visit, _Atomic uint64_t *word, uint64_t value)
     HF_POINT("local:set");
 }
 
-void hf__visit_commit(struct visit *visit)
+void hf__txn_commit(struct txn *txn)
 {
-    if (visit->damaged) {
-        undo(visit);
+    if (txn->damaged) {
+        undo(txn);
         return;
     }
     HF_POINT("local:commit");
-    empty_journal(visit->lock);
+    empty_journal(txn->lock);
     HF_POINT("local:committed");
 }
 
-/* ---- visits ---- */
+/* ---- transactions ---- */
 
-static void begin(struct visit *visit, struct local *local, uint32_t reference,
-                  struct local_lock *lock)
+static void begin(struct txn *txn, struct local *local, uint32_t reference, struct local_lock *lock)
 {
-    visit->local = local;
-    visit->lock = lock;
-    visit->reference = reference;
-    visit->now_ms = 0;
-    visit->name = NULL;
-    visit->damaged = visit->took_over = false;
-    visit->wake_count = visit->steps = 0;
+    txn->local = local;
+    txn->lock = lock;
+    txn->reference = reference;
+    txn->now_ms = 0;
+    txn->name = NULL;
+    txn->damaged = txn->took_over = false;
+    txn->wake_count = txn->steps = 0;
 }
 
-int hf__visit_enter(struct visit *visit, struct local *local, uint32_t reference, hf_error **error)
+int hf__txn_enter(struct txn *txn, struct local *local, uint32_t reference, hf_error **error)
 {
     struct local_lock *lock = hf__local_lock(local, reference);
     if (!lock)
         return hf__local_damaged(local, error, "a lock is referred to that cannot be");
-    begin(visit, local, reference, lock);
+    begin(txn, local, reference, lock);
     bool stolen;
     int code = hf__local_guard(local, &lock->guard, &stolen, error);
     if (code)
@@ -198,12 +197,12 @@ int hf__visit_enter(struct visit *visit, struct local *local, uint32_t reference
     HF_POINT("local:guard");
     /* Not only after a theft: who stole and then died itself may have left some of it. */
     if (atomic_load_explicit(&lock->journal_count, memory_order_relaxed))
-        undo(visit);
-    hf__visit_pin(visit);
+        undo(txn);
+    hf__txn_pin(txn);
     return HF_OK;
 }
 
-bool hf__visit_try(struct visit *visit, struct local *local, uint32_t reference)
+bool hf__txn_try(struct txn *txn, struct local *local, uint32_t reference)
 {
     struct local_lock *lock = hf__local_lock(local, reference);
     uint64_t seen = 0;
@@ -212,26 +211,26 @@ bool hf__visit_try(struct visit *visit, struct local *local, uint32_t reference)
     if (!take(&lock->guard, &seen, local->session) &&
         (hf__local_alive(local, seen) || !take(&lock->guard, &seen, local->session)))
         return false;
-    begin(visit, local, reference, lock);
+    begin(txn, local, reference, lock);
     if (atomic_load_explicit(&lock->journal_count, memory_order_relaxed))
-        undo(visit);
-    hf__visit_pin(visit);
+        undo(txn);
+    hf__txn_pin(txn);
     return true;
 }
 
-void hf__visit_leave(struct visit *visit)
+void hf__txn_leave(struct txn *txn)
 {
-    struct local *local = visit->local;
-    if (visit->damaged)
-        undo(visit);
+    struct local *local = txn->local;
+    if (txn->damaged)
+        undo(txn);
     else
-        hf__visit_unpin(visit);
+        hf__txn_unpin(txn);
     HF_POINT("local:unguard");
-    hf__local_unguard(&visit->lock->guard);
+    hf__local_unguard(&txn->lock->guard);
     HF_POINT("local:tell");
-    if (visit->wake_count)
-        hf__local_tell(local, visit->wakes, visit->wake_count);
-    if (visit->took_over && hf__host_wants_events(local->base.host))
-        hf__host_event(local->base.host, HF_EVENT_TAKEOVER, visit->name ? visit->name : "",
-                       visit->took_over_token, "taken back from a holder that is gone");
+    if (txn->wake_count)
+        hf__local_tell(local, txn->wakes, txn->wake_count);
+    if (txn->took_over && hf__host_wants_events(local->base.host))
+        hf__host_event(local->base.host, HF_EVENT_TAKEOVER, txn->name ? txn->name : "",
+                       txn->took_over_token, "taken back from a holder that is gone");
 }

@@ -61,12 +61,12 @@ static const char *bytes_of(struct local *local, const struct local_lock *lock)
     return cell ? cell->name : NULL;
 }
 
-const char *hf__visit_name_bytes(struct visit *visit, uint32_t *length)
+const char *hf__txn_name_bytes(struct txn *txn, uint32_t *length)
 {
-    *length = visit->lock->name_length;
-    const char *bytes = bytes_of(visit->local, visit->lock);
+    *length = txn->lock->name_length;
+    const char *bytes = bytes_of(txn->local, txn->lock);
     if (!bytes)
-        visit->damaged = true;
+        txn->damaged = true;
     return bytes;
 }
 
@@ -151,15 +151,15 @@ void hf__local_raise_floor(struct local *local, uint64_t token)
 }
 
 /* What a forgotten name's tokens have reached, every later one of any name exceeds. */
-static void forget(struct visit *visit)
+static void forget(struct txn *txn)
 {
-    hf__local_raise_floor(visit->local, local_get(&visit->lock->token));
+    hf__local_raise_floor(txn->local, local_get(&txn->lock->token));
     HF_POINT("local:forget:floor");
-    local_put(&visit->lock->hash, LOCAL_HASH_RENAMED);
+    local_put(&txn->lock->hash, LOCAL_HASH_RENAMED);
     HF_POINT("local:forget:hash");
-    local_put(&visit->lock->token, 0);
-    local_put(&visit->lock->numbers, 0);
-    local_put(&visit->lock->shape, 0);
+    local_put(&txn->lock->token, 0);
+    local_put(&txn->lock->numbers, 0);
+    local_put(&txn->lock->shape, 0);
     HF_POINT("local:forget:end");
 }
 
@@ -168,16 +168,16 @@ static bool recycle(struct local *local, const char *name, uint32_t length, uint
 {
     struct search search = { .local = local, .hash = hash };
     for (struct local_lock *lock; (lock = next_lock(&search)) != NULL;) {
-        struct visit visit;
+        struct txn txn;
         if (!hf__local_seems_free(local, lock) ||
-            !hf__visit_try(&visit, local, local_reference(local, lock)))
+            !hf__txn_try(&txn, local, local_reference(local, lock)))
             continue;
-        bool idle = !hf__visit_in_use(&visit), done = false;
+        bool idle = !hf__txn_in_use(&txn), done = false;
         if (idle) {
-            forget(&visit);
+            forget(&txn);
             done = publish(local, lock, name, length, hash);
         }
-        hf__visit_leave(&visit);
+        hf__txn_leave(&txn);
         if (idle)
             return done;
     }
@@ -225,8 +225,8 @@ static int make_guarded(struct local *local, const char *name, uint32_t length, 
     return code;
 }
 
-int hf__visit_name(struct visit *visit, struct local *local, const char *name, uint32_t length,
-                   uint64_t hash, bool create, hf_error **error)
+int hf__txn_name(struct txn *txn, struct local *local, const char *name, uint32_t length,
+                 uint64_t hash, bool create, hf_error **error)
 {
     if (hash <= LOCAL_HASH_RENAMED)
         hash += 2;
@@ -234,16 +234,16 @@ int hf__visit_name(struct visit *visit, struct local *local, const char *name, u
     for (unsigned round = 0; round < 1000; round++) {
         struct search search = { .local = local, .hash = hash };
         for (struct local_lock *lock; (lock = next_match(&search)) != NULL;) {
-            int code = hf__visit_enter(visit, local, local_reference(local, lock), error);
+            int code = hf__txn_enter(txn, local, local_reference(local, lock), error);
             if (code)
                 return code;
             if (has_name(local, lock, name, length, hash)) {
-                visit->name = name;
+                txn->name = name;
                 return HF_OK;
             }
-            hf__visit_leave(visit);
+            hf__txn_leave(txn);
         }
-        visit->lock = NULL;
+        txn->lock = NULL;
         if (search.blind)
             return cannot_see(local, error);
         if (!create)
