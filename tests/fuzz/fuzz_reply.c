@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Whatever a server sends, in whatever pieces: nothing crashes, nothing is allocated beyond reason,
  * and the pieces make no difference (pieces.h). */
-#include "engines/redis/owners.h"
+#include "engines/redis/show/client_names.h"
 
 #include "pieces.h"
 
@@ -11,10 +11,10 @@
 static size_t look_for_owners(const redisReply *reply)
 {
     struct owners owners = { 0 };
-    hf__owners_read(&owners, reply);
-    const char *text = hf__owners_find(&owners, hf__reply_text(reply));
+    hf__client_names_read(&owners, reply);
+    const char *text = hf__client_names_find(&owners, hf__reply_text(reply));
     size_t sum = owners.count + (text ? strlen(text) : 0);
-    hf__owners_release(&owners);
+    hf__client_names_release(&owners);
     return sum;
 }
 

@@ -5,7 +5,7 @@
  * a
  * '~' between them. One that begins with '^' is said unasked to whoever listens; with '!', seconds
  * pass without a word; one of nothing ends its connection. */
-#include "engines/redis/cluster.h"
+#include "engines/redis/topology/cluster.h"
 
 #include "core_side.h"
 #include "wires.h"

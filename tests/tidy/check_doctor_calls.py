@@ -8,8 +8,8 @@ import sys
 
 import tap
 
-SCRIPTS = pathlib.Path(sys.argv[1]) / "src/engines/redis"
-ASKED = SCRIPTS / "doctor_calls.lua"
+SCRIPTS = pathlib.Path(sys.argv[1]) / "src/engines/redis/scripts"
+ASKED = SCRIPTS / "lib/doctor_calls.lua"
 CALL = re.compile(r"\b(?:p?call|try)\((?:redis\.p?call, )?'([a-z]+)'")
 INCLUDE = re.compile(r"^-- include (\S+)$", re.MULTILINE)
 
@@ -17,7 +17,8 @@ INCLUDE = re.compile(r"^-- include (\S+)$", re.MULTILINE)
 def lines_of(path):
     """With what it includes."""
     text = path.read_text(encoding="utf-8")
-    return text + "".join(lines_of(SCRIPTS / name) for name in INCLUDE.findall(text))
+    return text + "".join(lines_of(path) for name in INCLUDE.findall(text)
+                          for path in SCRIPTS.glob("*/" + name))
 
 
 def called_by(scripts):
@@ -37,14 +38,14 @@ def compare(called, asked):
 
 
 def of_all():
-    scripts = [path for path in SCRIPTS.glob("*.lua") if path != ASKED]
+    scripts = [path for path in SCRIPTS.glob("*/*.lua") if path != ASKED]
     called = called_by(scripts)
     return (compare(called, asked_for("plain", "others", "undone"))
             + ([] if len(called) > 20 else [f"only {len(called)} calls were found"]))
 
 
 def of_plain_locks():
-    return compare(called_by(SCRIPTS.glob("simple_*.lua")), asked_for("plain"))
+    return compare(called_by(SCRIPTS.glob("simple/*.lua")), asked_for("plain"))
 
 
 tap.run([("all_calls_are_asked_for", of_all), ("those_of_plain_locks_too", of_plain_locks)])

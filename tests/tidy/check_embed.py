@@ -17,7 +17,8 @@ def embed(line):
     with tempfile.TemporaryDirectory() as directory:
         script = pathlib.Path(directory, "some.lua")
         script.write_text(line + "\n", encoding="utf-8")
-        done = subprocess.run([sys.executable, REDIS / "embed.py", REDIS / "kinds.h", script],
+        done = subprocess.run([sys.executable, REDIS / "scripts/embed.py",
+                               REDIS / "kinds/kinds.h", script],
                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
                               check=False)
     return done.returncode, done.stdout

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Slots of a Redis Cluster: the same that servers count, whatever braces a name has. */
-#include "engines/redis/slot.h"
+#include "engines/redis/topology/slot.h"
 #include "test.h"
 
 static unsigned slot_of(const char *name)

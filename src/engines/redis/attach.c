@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Attaching: a lock that was left under a key is taken over, or goes back under it. */
-#include "kinds.h"
-#include "names.h"
+#include "engines/redis/kinds/keys.h"
+#include "engines/redis/kinds/kinds.h"
 #include "redis.h"
 
 #include <string.h>
 
-void hf__attach_answered(struct connection *connection, struct question *question,
+void hf__attach_answered(struct connection *connection, struct redis_request *request,
                          const redisReply *reply)
 {
-    struct hf_op *op = question->op;
+    struct hf_op *op = request->op;
     int64_t word = hf__reply_is_array(reply, 1) ? hf__reply_number(reply->element[0]) : -2;
     int64_t left_ms =
         word == 1 && hf__reply_is_array(reply, 3) ? hf__reply_number(reply->element[2]) : -1;
@@ -20,15 +20,15 @@ void hf__attach_answered(struct connection *connection, struct question *questio
                 op->mode = HF_FAIR;
             op->permits = (uint32_t)hf__reply_number(reply->element[4]);
         }
-        hf__attempt_granted(connection->redis, question, left_ms, reply->element[1]);
+        hf__attempt_granted(connection->redis, request, left_ms, reply->element[1]);
     } else if (word == 0 || word == 1) {
         op->lost = true;
         hf__op_explain(op, HF_LOST, 0,
                        "nobody holds \"%.200s\" under the key %s; its lease may have run out",
                        op->name, op->attach_key);
-        hf__redis_finish(connection->redis, question, HF_FAILED);
+        hf__redis_finish(connection->redis, request, HF_FAILED);
     } else {
-        hf__attempt_unanswered(connection, question, reply);
+        hf__attempt_unanswered(connection, request, reply);
     }
 }
 
@@ -36,8 +36,8 @@ void hf__attach_answered(struct connection *connection, struct question *questio
 static void add_attach(struct connection *connection, struct command *command,
                        const struct hf_op *op, bool back)
 {
-    hf__names_script(connection, command, REDIS_ATTACH, REDIS_CHANNEL_SEMAPHORE, op->name,
-                     op->name_length);
+    hf__keys_script(connection, command, REDIS_ATTACH, REDIS_CHANNEL_SEMAPHORE, op->name,
+                    op->name_length);
     hf__command_add(command, op->attach_key, hf__fair_field_length(op->attach_key));
     hf__redis_add_field(connection->redis, command, op);
     hf__semaphore_add_prefix(connection->redis, command, op);
@@ -45,24 +45,24 @@ static void add_attach(struct connection *connection, struct command *command,
         hf__command_print(command, "back");
 }
 
-static void write_attach(struct connection *connection, struct question *question, bool back)
+static void write_attach(struct connection *connection, struct redis_request *request, bool back)
 {
-    const struct hf_op *op = question->op;
+    const struct hf_op *op = request->op;
     const struct redis_kind *kind = hf__redis_kind(connection->redis, op->mode);
     struct command command;
     if (kind->attach)
         kind->attach(connection, &command, op, back);
     else
         add_attach(connection, &command, op, back);
-    hf__connection_write(connection, question, &command);
+    hf__connection_write(connection, request, &command);
 }
 
-void hf__attach_send(struct connection *connection, struct question *question)
+void hf__attach_send(struct connection *connection, struct redis_request *request)
 {
-    write_attach(connection, question, false);
+    write_attach(connection, request, false);
 }
 
-void hf__attach_send_back(struct connection *connection, struct question *question)
+void hf__attach_send_back(struct connection *connection, struct redis_request *request)
 {
-    write_attach(connection, question, true);
+    write_attach(connection, request, true);
 }

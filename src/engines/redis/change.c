@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The one-shot verbs: breaking, values, and what concerns a hold's own lease. */
-#include "kinds.h"
-#include "names.h"
+#include "engines/redis/kinds/keys.h"
+#include "engines/redis/kinds/kinds.h"
 #include "redis.h"
 
 #include <string.h>
 
-static void finish(struct connection *connection, struct question *question, int code)
+static void finish(struct connection *connection, struct redis_request *request, int code)
 {
     struct redis *redis = connection->redis;
-    struct hf_change *change = question->change;
-    hf__question_free(redis, question);
+    struct hf_change *change = request->change;
+    hf__request_free(redis, request);
     change->code = code;
     /* One server of a quorum is not the store. */
     if (redis->quorum)
@@ -21,44 +21,44 @@ static void finish(struct connection *connection, struct question *question, int
 
 /* ---- breaking ---- */
 
-static void break_answered(struct connection *connection, struct question *question,
+static void break_answered(struct connection *connection, struct redis_request *request,
                            const redisReply *reply)
 {
-    struct hf_change *change = question->change;
+    struct hf_change *change = request->change;
     bool definite;
     int64_t held = hf__reply_is_array(reply, 2) ? hf__reply_number(reply->element[0]) : -2;
     if (held >= 0) {
         int64_t broken = hf__reply_number(reply->element[1]);
         change->result = broken > 0 ? (uint32_t)broken : 0;
-        finish(connection, question, held > 0 && broken == 0 ? HF_BUSY : HF_OK);
+        finish(connection, request, held > 0 && broken == 0 ? HF_BUSY : HF_OK);
     } else if (held == -1) {
         hf__explain(&change->error, HF_EKIND, 0, "\"%.200s\" %.100s", change->name,
                     hf__reply_text(reply->element[1]));
-        finish(connection, question, HF_EKIND);
+        finish(connection, request, HF_EKIND);
     } else {
-        finish(connection, question,
-               hf__question_failed(connection, question, reply, change->name, &change->error,
-                                   &definite));
+        finish(connection, request,
+               hf__request_failed(connection, request, reply, change->name, &change->error,
+                                  &definite));
     }
 }
 
 static void add_break(struct connection *connection, struct command *command,
                       const struct hf_change *change)
 {
-    hf__names_script(connection, command, REDIS_BREAK, REDIS_CHANNEL_SEMAPHORE, change->name,
-                     change->name_length);
-    hf__names_channel(command, REDIS_CHANNEL_MUTEX, change->name, change->name_length);
+    hf__keys_script(connection, command, REDIS_BREAK, REDIS_CHANNEL_SEMAPHORE, change->name,
+                    change->name_length);
+    hf__keys_channel(command, REDIS_CHANNEL_MUTEX, change->name, change->name_length);
     hf__command_own(command, REDIS_QUEUE_PREFIX, change->name, change->name_length);
-    hf__names_channel(command, REDIS_CHANNEL_RW, change->name, change->name_length);
+    hf__keys_channel(command, REDIS_CHANNEL_RW, change->name, change->name_length);
     hf__command_derived(command, REDIS_FAIR_QUEUE_PREFIX, change->name, change->name_length);
     hf__command_derived(command, REDIS_FAIR_TIMES_PREFIX, change->name, change->name_length);
     hf__command_number(command, REDIS_TOKEN_MS);
     hf__command_number(command, REDIS_GRANT_MS);
 }
 
-static void send_break(struct connection *connection, struct question *question)
+static void send_break(struct connection *connection, struct redis_request *request)
 {
-    const struct hf_change *change = question->change;
+    const struct hf_change *change = request->change;
     struct command command;
     if (connection->redis->settings.simple) {
         hf__connection_script(connection, &command, REDIS_SIMPLE_BREAK, 1);
@@ -68,7 +68,7 @@ static void send_break(struct connection *connection, struct question *question)
     }
     if (change->key)
         hf__command_add(&command, change->key, hf__fair_field_length(change->key));
-    hf__connection_write(connection, question, &command);
+    hf__connection_write(connection, request, &command);
 }
 
 /* ---- values: semaphores, counters, latches ---- */
@@ -88,22 +88,22 @@ static const struct {
     [HF_CHANGE_LATCH_GET] = { REDIS_LATCH_CHANGE, REDIS_CHANNEL_LATCH, "get" },
 };
 
-static void send_value(struct connection *connection, struct question *question)
+static void send_value(struct connection *connection, struct redis_request *request)
 {
-    const struct hf_change *change = question->change;
+    const struct hf_change *change = request->change;
     struct command command;
-    hf__names_script(connection, &command, values[change->verb].script,
-                     values[change->verb].channel, change->name, change->name_length);
+    hf__keys_script(connection, &command, values[change->verb].script, values[change->verb].channel,
+                    change->name, change->name_length);
     if (values[change->verb].word)
         hf__command_print(&command, "%s", values[change->verb].word);
     hf__command_number(&command, change->value);
-    hf__connection_write(connection, question, &command);
+    hf__connection_write(connection, request, &command);
 }
 
-static void value_answered(struct connection *connection, struct question *question,
+static void value_answered(struct connection *connection, struct redis_request *request,
                            const redisReply *reply)
 {
-    struct hf_change *change = question->change;
+    struct hf_change *change = request->change;
     const redisReply *second = hf__reply_is_array(reply, 2) ? reply->element[1] : NULL;
     int64_t number = second ? hf__reply_number(second) : 0;
     int64_t word = hf__reply_is_array(reply, 1) && reply->element[0]->type == REDIS_REPLY_INTEGER
@@ -121,35 +121,35 @@ static void value_answered(struct connection *connection, struct question *quest
         hf__explain(&change->error, code, 0, "the counter \"%.200s\" would exceed %u; add less",
                     change->name, UINT32_MAX);
     } else if (word < 0) {
-        code = hf__question_failed(connection, question, reply, change->name, &change->error,
-                                   &definite);
+        code =
+            hf__request_failed(connection, request, reply, change->name, &change->error, &definite);
     }
-    finish(connection, question, code);
+    finish(connection, request, code);
 }
 
 /* ---- a fixed lease ---- */
 
-static void extend_answered(struct connection *connection, struct question *question,
+static void extend_answered(struct connection *connection, struct redis_request *request,
                             const redisReply *reply)
 {
     bool definite;
     int code = HF_OK;
     if (!reply || reply->type != REDIS_REPLY_INTEGER)
-        code = hf__question_failed(connection, question, reply, question->change->name,
-                                   &question->change->error, &definite);
+        code = hf__request_failed(connection, request, reply, request->change->name,
+                                  &request->change->error, &definite);
     /* The name has been overwritten with something else. */
     if (code == HF_EKIND || (code == HF_OK && reply->integer == 0))
         code = HF_LOST;
-    finish(connection, question, code);
+    finish(connection, request, code);
 }
 
-static void send_extend(struct connection *connection, struct question *question)
+static void send_extend(struct connection *connection, struct redis_request *request)
 {
-    const struct hf_change *change = question->change;
+    const struct hf_change *change = request->change;
     struct command command;
     const struct redis_kind *kind = hf__redis_kind(connection->redis, change->op->mode);
     kind->extend(connection, &command, change->op, change->lease_ms);
-    hf__connection_write(connection, question, &command);
+    hf__connection_write(connection, request, &command);
 }
 
 /* ---- all of them ---- */
@@ -165,18 +165,18 @@ static int detach(const struct redis *redis, struct hf_change *change)
     return HF_OK;
 }
 
-static void set_question(struct question *question, struct hf_change *change)
+static void set_question(struct redis_request *request, struct hf_change *change)
 {
-    question->change = change;
+    request->change = change;
     if (change->verb == HF_CHANGE_BREAK) {
-        question->send = send_break;
-        question->answered = break_answered;
+        request->send = send_break;
+        request->answered = break_answered;
     } else if (change->verb == HF_CHANGE_RENEW) {
-        question->send = send_extend;
-        question->answered = extend_answered;
+        request->send = send_extend;
+        request->answered = extend_answered;
     } else {
-        question->send = send_value;
-        question->answered = value_answered;
+        request->send = send_value;
+        request->answered = value_answered;
     }
 }
 
@@ -184,13 +184,13 @@ void hf__redis_change(struct hf_engine *engine, struct hf_change *change)
 {
     struct redis *redis = (struct redis *)engine;
     bool is_asked = change->verb != HF_CHANGE_DETACH;
-    struct question *question = is_asked ? hf__question_new(redis) : NULL;
-    if (!question) {
+    struct redis_request *request = is_asked ? hf__request_new(redis) : NULL;
+    if (!request) {
         change->code = is_asked ? HF_ENOMEM : detach(redis, change);
         hf__change_done(engine, change);
         return;
     }
-    set_question(question, change);
-    hf__together_flush(redis);
-    hf__redis_ask(redis, question, change->name, change->name_length);
+    set_question(request, change);
+    hf__batch_flush(redis);
+    hf__redis_ask(redis, request, change->name, change->name_length);
 }

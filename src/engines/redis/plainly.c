@@ -4,8 +4,8 @@
  * nearly always nobody does; where somebody does, the script is asked after all, which then finds
  * the lock free and passes it on. So it does where the connection broke in between and it is said
  * again. */
-#include "kinds.h"
-#include "names.h"
+#include "engines/redis/kinds/keys.h"
+#include "engines/redis/kinds/kinds.h"
 #include "redis.h"
 
 /* Where somebody was seen to wait, or could not be seen, the script is asked at once for so long:
@@ -16,11 +16,11 @@
 
 /* What was not ours any more is told as that at once. Should it be free, and somebody wait for it,
  * he looks by himself. */
-static void field_answered(struct connection *connection, struct question *part,
+static void field_answered(struct connection *connection, struct redis_request *part,
                            const redisReply *reply)
 {
     const redisReply overwritten = { .type = REDIS_REPLY_INTEGER, .integer = REDIS_OVERWRITTEN };
-    struct question *whole = part->whole;
+    struct redis_request *whole = part->whole;
     part->whole = NULL;
     part->answered = hf__release_answered;
     if (reply && reply->type == REDIS_REPLY_INTEGER && reply->integer == 1)
@@ -31,7 +31,7 @@ static void field_answered(struct connection *connection, struct question *part,
         hf__release_answered(connection, part, reply);
 }
 
-static void queues_answered(struct connection *connection, struct question *whole,
+static void queues_answered(struct connection *connection, struct redis_request *whole,
                             const redisReply *reply)
 {
     struct redis *redis = connection->redis;
@@ -41,20 +41,20 @@ static void queues_answered(struct connection *connection, struct question *whol
         redis->by_script_until_ms = hf__loop_now(redis->base.host->loop) + SCRIPT_MS;
     struct hf_link *link;
     while ((link = hf__list_pop(&whole->parts))) {
-        struct question *part = HF_CONTAINER(link, struct question, link);
+        struct redis_request *part = HF_CONTAINER(link, struct redis_request, link);
         if (nobody || !reply) {
             hf__release_answered(connection, part, nobody ? &given : NULL);
             continue;
         }
         part->op->engine_word[1] |= REDIS_UNSURE;
-        hf__together_ask(redis, part, part->many);
+        hf__batch_ask(redis, part, part->many);
     }
-    hf__question_free(redis, whole);
+    hf__request_free(redis, whole);
 }
 
-/* ---- questions ---- */
+/* ---- requests ---- */
 
-static void write_field(struct connection *connection, struct question *part)
+static void write_field(struct connection *connection, struct redis_request *part)
 {
     const struct redis *redis = connection->redis;
     struct command command;
@@ -66,18 +66,19 @@ static void write_field(struct connection *connection, struct question *part)
 }
 
 /* To clients of others, who may wait for it. */
-static void write_word(struct connection *connection, struct question *word, const struct hf_op *op)
+static void write_word(struct connection *connection, struct redis_request *word,
+                       const struct hf_op *op)
 {
     const struct redis *redis = connection->redis;
     struct command command;
-    word->answered = hf__question_ignored;
+    word->answered = hf__request_ignored;
     hf__command_begin(&command, "PUBLISH");
     hf__redis_mutex.channel(redis, &command, op);
     hf__command_add(&command, "0", 1);
     hf__connection_write(connection, word, &command);
 }
 
-static void send_plainly(struct connection *connection, struct question *whole)
+static void send_plainly(struct connection *connection, struct redis_request *whole)
 {
     struct hf_link parts, *link;
     struct command queues;
@@ -85,8 +86,8 @@ static void send_plainly(struct connection *connection, struct question *whole)
     hf__list_append_all(&parts, &whole->parts);
     hf__command_begin(&queues, "EXISTS");
     while ((link = hf__list_pop(&parts))) {
-        struct question *part = HF_CONTAINER(link, struct question, link);
-        struct question *word = hf__question_new(connection->redis);
+        struct redis_request *part = HF_CONTAINER(link, struct redis_request, link);
+        struct redis_request *word = hf__request_new(connection->redis);
         if (!word) {
             part->send(connection, part);
             continue;
@@ -102,21 +103,21 @@ static void send_plainly(struct connection *connection, struct question *whole)
 }
 
 /* Whom it is to be passed on to, or what is left of it, the script knows. */
-static bool needs_script(const struct redis *redis, const struct question *whole)
+static bool needs_script(const struct redis *redis, const struct redis_request *whole)
 {
     const uint64_t known_to_it = REDIS_CONTENDED | REDIS_QUEUED | REDIS_UNSURE;
     if (hf__loop_now(redis->base.host->loop) < redis->by_script_until_ms)
         return true;
     HF_LIST_FOREACH (link, following, &whole->parts)
-        if (HF_CONTAINER(link, struct question, link)->op->engine_word[1] & known_to_it)
+        if (HF_CONTAINER(link, struct redis_request, link)->op->engine_word[1] & known_to_it)
             return true;
     return false;
 }
 
-void hf__plainly_send(struct connection *connection, struct question *whole)
+void hf__plainly_send(struct connection *connection, struct redis_request *whole)
 {
     if (needs_script(connection->redis, whole))
-        hf__together_send(connection, whole);
+        hf__batch_send(connection, whole);
     else
         send_plainly(connection, whole);
 }

@@ -1,26 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The engine `redis:` from the inside: a client of one server, with one connection for questions
+/* The engine `redis:` from the inside: a client of one server, with one connection for requests
  * and one on which releases are heard. Everything here runs on the loop.
  *
  *     settings.h    what the URL says
  *     command.h     what is said to a server, and
  *     reply.h       what it answers
- *     question.h    both together, and
+ *     request.h    both together, and
  *     connection.h  the way there and back
- *     names.h       keys and channels
+ *     keys.h       keys and channels
  *     kinds.h       what a mutex, a permit, ... is at the server
- *     waiting.h     hearing of releases and grants
+ *     waiter.h     hearing of releases and grants
  *
- * This file has the client, and what follows from an answer: attempts (ask.c, place.c, attach.c,
- * finish.c) and releases (release.c), several together (together.c), replicas (sync.c), renewals,
- * changes and questions about locks. */
+ * This file has the client, and what follows from an answer: attempts (acquire.c, fast_enqueue.c,
+ * attach.c, complete.c) and releases (release.c), several together (batch.c), replicas
+ * (replica_wait.c), renewals, changes and requests about locks. */
 #ifndef HF_ENGINES_REDIS_H
 #define HF_ENGINES_REDIS_H
 
-#include "connection.h"
 #include "core/engine.h"
-#include "settings.h"
-#include "waiting.h"
+#include "engines/redis/wait/waiter.h"
+#include "engines/redis/wire/connection.h"
+#include "engines/redis/wire/settings.h"
 
 /* Names that a release of ours has just given to others are remembered, so many at least. */
 #define REDIS_HANDED_ON 16u
@@ -57,13 +57,13 @@ struct redis {
     unsigned sentinel; /* the one to ask first */
     uint64_t claims;   /* numbers given to claims so far; the front's */
     struct connection asking, listening, syncing;
-    /* With sentinels: the connection to one of them (watch.c), whether it has named the master
-     * where we are, whether it is being asked, and until when it is not. */
+    /* With sentinels: the connection to one of them (sentinel_watch.c), whether it has named the
+     * master where we are, whether it is being asked, and until when it is not. */
     struct connection watching;
     bool watch_agreed, watch_asks;
     struct hf_timer watch;
     struct hf_link free_questions; /* the front's */
-    struct pulse pulse;
+    struct pubsub_heartbeat pulse;
     struct channel *channels[REDIS_CHANNEL_BUCKETS];
     struct hf_link waiters, free_waiters;
     struct inbox inbox;
@@ -79,10 +79,10 @@ struct redis {
     struct hf_timer renewals_due; /* until then, what has been gathered waits for company */
     unsigned renewals_out, renewals_out_most, renewals_full;
     char refusals[REDIS_REFUSALS_MOST][REDIS_REFUSAL_SIZE]; /* see renew.c */
-    /* Questions of this turn, which are asked together when it ends. */
+    /* Requests of this turn, which are asked together when it ends. */
     struct hf_link giving, taking;
     struct hf_task ask_together;
-    /* Granted questions of which the replicas are to be asked; of which they are being asked. */
+    /* Granted requests of which the replicas are to be asked; of which they are being asked. */
     struct hf_link sync_gathering, sync_asked;
     struct hf_task sync_begin;
 };
@@ -91,11 +91,11 @@ struct redis {
  * NULL), engine_word[1] an OR of these, and above them the loop's ms when it was granted (0: nobody
  * knows). */
 #define REDIS_HOLDS 1u  /* the server has granted it */
-#define REDIS_UNSURE 2u /* a question had no answer: the server may have granted it */
+#define REDIS_UNSURE 2u /* a request had no answer: the server may have granted it */
 #define REDIS_RENEWING 4u
 #define REDIS_QUEUED 8u      /* the server keeps a place for it, or has done so */
 #define REDIS_CONTENDED 16u  /* it had to wait */
-#define REDIS_LISTENS 32u    /* it can be told of a grant, as of its last question */
+#define REDIS_LISTENS 32u    /* it can be told of a grant, as of its last request */
 #define REDIS_CONFIRMING 64u /* the server has granted it, and its replicas are being asked */
 /* An attempt had no answer, and none since had one: a server that was only slow executes it yet. */
 #define REDIS_OUTSTANDING 128u
@@ -109,35 +109,36 @@ bool hf__redis_is_fenced(const char *uuid, size_t length);
 /* Ends what it has open; its memory is the caller's. */
 void hf__redis_disconnect(struct redis *redis);
 /* Asks the server, or in a cluster the one that has what is called so. NULL: any. */
-void hf__redis_ask(struct redis *redis, struct question *question, const char *name, size_t length);
+void hf__redis_ask(struct redis *redis, struct redis_request *request, const char *name,
+                   size_t length);
 
-/* ---- ask.c: a lock is asked for ---- */
+/* ---- acquire.c: a lock is asked for ---- */
 
 void hf__redis_attempt(struct hf_engine *engine, struct hf_op *op);
-/* Before a question is written, alone or together with others. */
-void hf__attempt_leaves(struct connection *connection, struct question *question);
+/* Before a request is written, alone or together with others. */
+void hf__attempt_leaves(struct connection *connection, struct redis_request *request);
 
 /* It is refused, has its place in the queue, and is told by who holds the lock. */
-void hf__attempt_placed(struct redis *redis, struct question *question, int64_t left_ms);
+void hf__attempt_placed(struct redis *redis, struct redis_request *request, int64_t left_ms);
 
-/* ---- place.c: a place in a queue without a script ---- */
+/* ---- fast_enqueue.c: a place in a queue without a script ---- */
 
 /* Is a lock that two clients hand to each other about to be let go? */
-bool hf__place_is_between_two(struct redis *redis, const struct hf_op *op);
+bool hf__fast_enqueue_is_between_two(struct redis *redis, const struct hf_op *op);
 /* A release has been answered; has it given the lock to another? */
-void hf__place_note(struct redis *redis, const struct hf_op *op, bool handed_on);
+void hf__fast_enqueue_note(struct redis *redis, const struct hf_op *op, bool handed_on);
 /* For the answer to TIME, which is asked just before such a release. */
-void hf__place_clock_answered(struct connection *connection, struct question *question,
-                              const redisReply *reply);
+void hf__fast_enqueue_clock_answered(struct connection *connection, struct redis_request *request,
+                                     const redisReply *reply);
 /* Writes the attempt, if it is surely refused; else false, and nothing is written. */
-bool hf__place_ask(struct connection *connection, struct question *question);
+bool hf__fast_enqueue_ask(struct connection *connection, struct redis_request *request);
 
 /* ---- attach.c: a lock that was left under a key ---- */
 
-void hf__attach_send(struct connection *connection, struct question *question);
+void hf__attach_send(struct connection *connection, struct redis_request *request);
 /* Nobody has heard that it was taken over, so it goes back to where it was found. */
-void hf__attach_send_back(struct connection *connection, struct question *question);
-void hf__attach_answered(struct connection *connection, struct question *question,
+void hf__attach_send_back(struct connection *connection, struct redis_request *request);
+void hf__attach_answered(struct connection *connection, struct redis_request *request,
                          const redisReply *reply);
 
 /* ---- release.c: what was taken goes back ---- */
@@ -146,66 +147,66 @@ void hf__redis_release(struct hf_engine *engine, struct hf_op *op);
 /* An attempt that is out is given back behind it, should nobody be there to hear its answer. */
 void hf__redis_dismiss(struct redis *redis, struct hf_op *op);
 /* Like hf__attempt_leaves. */
-void hf__release_leaves(struct connection *connection, struct question *question);
-void hf__release_answered(struct connection *connection, struct question *question,
+void hf__release_leaves(struct connection *connection, struct redis_request *request);
+void hf__release_answered(struct connection *connection, struct redis_request *request,
                           const redisReply *reply);
 
 /* ---- plainly.c: many mutexes go back without a script ---- */
 
 /* For redis_many: by plain commands, or by the script where somebody may wait. */
-void hf__plainly_send(struct connection *connection, struct question *whole);
+void hf__plainly_send(struct connection *connection, struct redis_request *whole);
 
-/* ---- finish.c: how an attempt ends, and any question about an op ---- */
+/* ---- complete.c: how an attempt ends, and any request about an op ---- */
 
 /* NULL: out of memory, and op->error says so. */
-struct question *hf__question_about(struct redis *redis, struct hf_op *op);
+struct redis_request *hf__request_about(struct redis *redis, struct hf_op *op);
 void hf__redis_set_lease(struct redis *redis, struct hf_op *op, int64_t asked_at_ms,
                          int64_t lease_ms);
 void hf__redis_note_when_granted(const struct redis *redis, struct hf_op *op);
-void hf__redis_finish(struct redis *redis, struct question *question, enum hf_verdict verdict);
+void hf__redis_finish(struct redis *redis, struct redis_request *request, enum hf_verdict verdict);
 /* The server has granted it; where replicas are to confirm that, they are asked first. */
-void hf__attempt_granted(struct redis *redis, struct question *question, int64_t lease_ms,
+void hf__attempt_granted(struct redis *redis, struct redis_request *request, int64_t lease_ms,
                          const redisReply *token);
-/* What hf__sync_wait was given comes back. */
-void hf__attempt_confirmed(struct redis *redis, struct question *question, bool enough);
+/* What hf__replica_wait_wait was given comes back. */
+void hf__attempt_confirmed(struct redis *redis, struct redis_request *request, bool enough);
 /* The answer has been heard: what the kind keeps for an answer that gets lost is not needed. */
 void hf__redis_settle(struct redis *redis, const struct hf_op *op);
 /* It is told that it cannot be; its place in the queue goes at the same time. */
-void hf__attempt_failed(struct connection *connection, struct question *question);
+void hf__attempt_failed(struct connection *connection, struct redis_request *request);
 /* For a reply that is missing, an error, or nonsense. */
-void hf__attempt_unanswered(struct connection *connection, struct question *question,
+void hf__attempt_unanswered(struct connection *connection, struct redis_request *request,
                             const redisReply *reply);
 
-/* ---- together.c: what is asked in one turn goes in one call ---- */
+/* ---- batch.c: what is asked in one turn goes in one call ---- */
 
 /* Like hf__connection_ask on `asking`, at the end of the turn; `many` may be NULL. */
-void hf__together_ask(struct redis *redis, struct question *question,
-                      const struct redis_many *many);
+void hf__batch_ask(struct redis *redis, struct redis_request *request,
+                   const struct redis_many *many);
 /* What has been asked so far goes before what is asked next. */
-void hf__together_flush(struct redis *redis);
+void hf__batch_flush(struct redis *redis);
 /* As one call of the script. */
-void hf__together_send(struct connection *connection, struct question *whole);
-void hf__together_open(struct redis *redis);
-void hf__together_close(struct redis *redis);
+void hf__batch_send(struct connection *connection, struct redis_request *whole);
+void hf__batch_open(struct redis *redis);
+void hf__batch_close(struct redis *redis);
 
-/* ---- sync.c: replicas ---- */
+/* ---- replica_wait.c: replicas ---- */
 
-/* A granted question is kept until the replicas have been asked, and handed back. If they have not
+/* A granted request is kept until the replicas have been asked, and handed back. If they have not
  * got it, op->error says so. */
-void hf__sync_wait(struct redis *redis, struct question *question);
-void hf__sync_why_silent(struct hf_engine *engine, struct hf_op *op, hf_error **error);
-void hf__sync_open(struct redis *redis);
-void hf__sync_close(struct redis *redis);
+void hf__replica_wait_wait(struct redis *redis, struct redis_request *request);
+void hf__replica_wait_why_silent(struct hf_engine *engine, struct hf_op *op, hf_error **error);
+void hf__replica_wait_open(struct redis *redis);
+void hf__replica_wait_close(struct redis *redis);
 
-/* ---- watch.c: have the sentinels another master now? ---- */
+/* ---- sentinel_watch.c: have the sentinels another master now? ---- */
 
 /* There is a connection to the master. */
-void hf__watch_begin(struct redis *redis);
+void hf__sentinel_watch_begin(struct redis *redis);
 /* Where the watching connection goes next; and what it says first. */
-void hf__watch_place(struct connection *watching);
-void hf__watch_greet(struct connection *watching);
-void hf__watch_open(struct redis *redis);
-void hf__watch_close(struct redis *redis);
+void hf__sentinel_watch_place(struct connection *watching);
+void hf__sentinel_watch_greet(struct connection *watching);
+void hf__sentinel_watch_open(struct redis *redis);
+void hf__sentinel_watch_close(struct redis *redis);
 
 /* ---- renew.c: leases, and what rests ---- */
 
@@ -215,20 +216,20 @@ void hf__renewals_open(struct redis *redis);
 void hf__renewals_close(struct redis *redis);
 void hf__renewals_forget(struct redis *redis, struct hf_op *op);
 
-/* ---- change.c, inspect.c, examine.c ---- */
+/* ---- change.c, inspect.c, survey.c ---- */
 
 void hf__redis_change(struct hf_engine *engine, struct hf_change *change);
 void hf__redis_inspect(struct hf_engine *engine, struct hf_query *query);
 void hf__inspect_close(struct redis *redis);
-void hf__redis_examine(struct hf_engine *engine, struct hf_examination *examination);
+void hf__redis_diagnose(struct hf_engine *engine, struct hf_examination *examination);
 
 /* ---- where the server is one of a quorum's (quorum.h) ---- */
 
-/* ballot.c: its word on a lease, and the least that its token may be. */
-void hf__vote_renewed(struct hf_op *op, int64_t asked_at_ms, bool still_ours);
-void hf__vote_refused(struct hf_op *op, int64_t asked_at_ms, const char *reason);
-uint64_t hf__vote_least_token(const struct hf_op *op);
-/* quorum_examine.c: its remark. */
+/* claim.c: its word on a lease, and the least that its token may be. */
+void hf__quorum_member_renewed(struct hf_op *op, int64_t asked_at_ms, bool still_ours);
+void hf__quorum_member_refused(struct hf_op *op, int64_t asked_at_ms, const char *reason);
+uint64_t hf__quorum_member_least_token(const struct hf_op *op);
+/* doctor.c: its remark. */
 void hf__quorum_remark(struct hf_examination *part, const hf_remark *remark);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Giving back: a lock, a place in a queue, or what a question without an answer may have taken. */
-#include "kinds.h"
+/* Giving back: a lock, a place in a queue, or what a request without an answer may have taken. */
+#include "engines/redis/kinds/kinds.h"
 #include "redis.h"
 
 /* Units of a counter have no lease. So while the server takes no writes (MISCONF, OOM), their
@@ -11,65 +11,65 @@ static bool is_lost_without_release(const struct redis *redis, const struct hf_o
            (op->engine_word[1] & (REDIS_HOLDS | REDIS_UNSURE));
 }
 
-void hf__release_answered(struct connection *connection, struct question *question,
+void hf__release_answered(struct connection *connection, struct redis_request *request,
                           const redisReply *reply)
 {
-    struct hf_op *op = question->op;
+    struct hf_op *op = request->op;
     if (op->attach_key && hf__reply_is_array(reply, 1)) {
-        hf__redis_finish(connection->redis, question, HF_GONE);
+        hf__redis_finish(connection->redis, request, HF_GONE);
         return;
     }
     if (reply && reply->type == REDIS_REPLY_INTEGER) {
-        /* An earlier question of the same kind may have done it, but has overwritten nothing. */
+        /* An earlier request of the same kind may have done it, but has overwritten nothing. */
         bool gone = reply->integer == 0 && !(op->engine_word[1] & REDIS_UNSURE);
         bool overwritten = reply->integer == REDIS_OVERWRITTEN;
         op->lost = (gone || overwritten) && (op->engine_word[1] & REDIS_HOLDS);
         hf__redis_settle(connection->redis, op);
-        hf__place_note(connection->redis, op, reply->integer == REDIS_HAS_HANDED_ON);
-        hf__redis_finish(connection->redis, question, HF_GONE);
+        hf__fast_enqueue_note(connection->redis, op, reply->integer == REDIS_HAS_HANDED_ON);
+        hf__redis_finish(connection->redis, request, HF_GONE);
         return;
     }
     bool definite;
-    int code = hf__question_failed(connection, question, reply, op->name, &op->error, &definite);
-    if (question->sent)
+    int code = hf__request_failed(connection, request, reply, op->name, &op->error, &definite);
+    if (request->sent)
         op->engine_word[1] |= REDIS_UNSURE;
     if (code == HF_ELIMIT && is_lost_without_release(connection->redis, op))
         definite = false;
     /* The server that answers has ended the connection on which an earlier attempt was sent. */
     else if (reply)
         op->engine_word[1] &= ~(uint64_t)REDIS_OUTSTANDING;
-    hf__redis_finish(connection->redis, question, definite ? HF_FAILED : HF_NO_ANSWER);
+    hf__redis_finish(connection->redis, request, definite ? HF_FAILED : HF_NO_ANSWER);
 }
 
 /* The server writes first to whom it has spoken last: with an answer of ours already on its way
  * when the lock goes to a waiter, the waiter hears of it before we hear that we have let go. What
- * the clock says may be of use when we come back (place.c). */
+ * the clock says may be of use when we come back (fast_enqueue.c). */
 static void let_the_waiter_be_first(struct connection *connection)
 {
-    struct question *question = hf__question_new(connection->redis);
+    struct redis_request *request = hf__request_new(connection->redis);
     struct command command;
-    if (!question)
+    if (!request)
         return;
-    question->answered = hf__place_clock_answered;
+    request->answered = hf__fast_enqueue_clock_answered;
     hf__command_begin(&command, "TIME");
-    hf__connection_write(connection, question, &command);
+    hf__connection_write(connection, request, &command);
 }
 
-void hf__release_leaves(struct connection *connection, struct question *question)
+void hf__release_leaves(struct connection *connection, struct redis_request *request)
 {
-    if (question->op->engine_word[1] & REDIS_CONTENDED)
+    if (request->op->engine_word[1] & REDIS_CONTENDED)
         let_the_waiter_be_first(connection);
-    if (hf__place_is_between_two(connection->redis, question->op))
+    if (hf__fast_enqueue_is_between_two(connection->redis, request->op))
         hf__host_yield_processor(connection->redis->base.host);
 }
 
-static void send_release(struct connection *connection, struct question *question)
+static void send_release(struct connection *connection, struct redis_request *request)
 {
-    const struct hf_op *op = question->op;
+    const struct hf_op *op = request->op;
     struct command command;
-    hf__release_leaves(connection, question);
+    hf__release_leaves(connection, request);
     hf__redis_kind(connection->redis, op->mode)->release(connection, &command, op);
-    hf__connection_write(connection, question, &command);
+    hf__connection_write(connection, request, &command);
 }
 
 /* What was refused has left nothing at the server but an ear and perhaps a place in a queue. In a
@@ -92,33 +92,33 @@ void hf__redis_release(struct hf_engine *engine, struct hf_op *op)
         hf__redis_set_lease(redis, op, hf__loop_now(redis->base.host->loop),
                             hf__redis_lease_ms(redis, op));
     bool is_there = op->engine_word[1] & (REDIS_HOLDS | REDIS_UNSURE | REDIS_QUEUED);
-    struct question *question = is_there ? hf__question_about(redis, op) : NULL;
-    if (!question) {
+    struct redis_request *request = is_there ? hf__request_about(redis, op) : NULL;
+    if (!request) {
         op->verdict = is_there ? HF_NO_ANSWER : HF_GONE;
         hf__op_done(engine, op);
         return;
     }
-    question->send = op->attach_key ? hf__attach_send_back : send_release;
-    question->answered = hf__release_answered;
-    hf__together_ask(redis, question, op->attach_key ? NULL : kind->give_many);
+    request->send = op->attach_key ? hf__attach_send_back : send_release;
+    request->answered = hf__release_answered;
+    hf__batch_ask(redis, request, op->attach_key ? NULL : kind->give_many);
 }
 
 /* Its answer is nobody's, and by then the op may be another claim's: so it is said but once, with
  * the script's text. */
-static void send_dismissal(struct connection *connection, struct question *question)
+static void send_dismissal(struct connection *connection, struct redis_request *request)
 {
     connection->known_scripts &= ~(UINT64_C(1) << REDIS_SIMPLE_RELEASE);
-    send_release(connection, question);
-    question->send = NULL;
+    send_release(connection, request);
+    request->send = NULL;
 }
 
 void hf__redis_dismiss(struct redis *redis, struct hf_op *op)
 {
-    struct question *question = hf__question_new(redis);
-    if (!question)
+    struct redis_request *request = hf__request_new(redis);
+    if (!request)
         return;
-    question->op = op;
-    question->send = send_dismissal;
-    question->answered = hf__question_ignored;
-    hf__redis_ask(redis, question, op->name, op->name_length);
+    request->op = op;
+    request->send = send_dismissal;
+    request->answered = hf__request_ignored;
+    hf__redis_ask(redis, request, op->name, op->name_length);
 }

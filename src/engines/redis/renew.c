@@ -5,8 +5,8 @@
  * for which there is hardly ever company, and a server that hangs must not keep the leases of
  * others waiting. All leases of a client that are renewed have its length. */
 #include "base/testing.h"
-#include "cluster.h"
-#include "kinds.h"
+#include "engines/redis/kinds/kinds.h"
+#include "engines/redis/topology/cluster.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -138,10 +138,10 @@ static bool names_pairs(const struct redis *redis, const struct hf_op *op)
     return redis->cluster && hf__redis_kind(redis, op->mode)->pair;
 }
 
-static void send(struct connection *connection, struct question *question)
+static void send(struct connection *connection, struct redis_request *request)
 {
     struct redis *redis = connection->redis;
-    struct renewals *renewals = question->memory;
+    struct renewals *renewals = request->memory;
     struct command command;
     drop_those_who_left(renewals);
     bool pairs = renewals->count > 0 && names_pairs(redis, renewals->ops[0]);
@@ -153,19 +153,19 @@ static void send(struct connection *connection, struct question *question)
     hf__command_number(&command, redis->base.host->lease_ms);
     for (unsigned i = 0; i < renewals->count; i++)
         hf__redis_kind(redis, renewals->ops[i]->mode)->renewal(redis, &command, renewals->ops[i]);
-    hf__connection_write(connection, question, &command);
+    hf__connection_write(connection, request, &command);
 }
 
-static void answered(struct connection *connection, struct question *question,
+static void answered(struct connection *connection, struct redis_request *request,
                      const redisReply *reply);
 
 static void flush(struct redis *redis, struct renewals *renewals)
 {
     hf__link_remove(&renewals->link);
     drop_those_who_left(renewals);
-    struct question *question = renewals->count > 0 ? hf__question_new(redis) : NULL;
+    struct redis_request *request = renewals->count > 0 ? hf__request_new(redis) : NULL;
     /* Without memory there is no word. */
-    if (!question) {
+    if (!request) {
         for (unsigned i = 0; i < renewals->count; i++)
             get_no_word(redis, renewals->ops[i]);
         free(renewals);
@@ -173,10 +173,10 @@ static void flush(struct redis *redis, struct renewals *renewals)
     }
     redis->renewals_out++;
     hf__list_append(&redis->renewals, &renewals->link);
-    question->memory = renewals;
-    question->send = send;
-    question->answered = answered;
-    hf__redis_ask(redis, question, renewals->ops[0]->name, renewals->ops[0]->name_length);
+    request->memory = renewals;
+    request->send = send;
+    request->answered = answered;
+    hf__redis_ask(redis, request, renewals->ops[0]->name, renewals->ops[0]->name_length);
 }
 
 /* While a slot goes from one node to another, each has some of its locks, and a call that names
@@ -209,7 +209,7 @@ static void take_word(const struct redis *redis, struct hf_op *op, int64_t asked
     if (still_ours && !redis->quorum && op->own_lease.lease_ms != lease_ms)
         hf__lease_resized(&op->own_lease, asked_at_ms, lease_ms);
     if (redis->quorum)
-        hf__vote_renewed(op, asked_at_ms, still_ours);
+        hf__quorum_member_renewed(op, asked_at_ms, still_ours);
     else
         hf__lease_renewed(&op->own_lease, asked_at_ms, still_ours);
 }
@@ -277,38 +277,38 @@ static unsigned out_most(int64_t answer_took_ms)
 }
 
 /* Losing one may run callbacks that give back others of them, which leave the list then. */
-static void answered(struct connection *connection, struct question *question,
+static void answered(struct connection *connection, struct redis_request *request,
                      const redisReply *reply)
 {
     struct redis *redis = connection->redis, *front = redis->front;
-    struct renewals *renewals = question->memory;
+    struct renewals *renewals = request->memory;
     bool of_some = renewals->count > 1 && says_nothing_of_all(reply);
     if (of_some)
         renew_one_by_one(front, renewals);
     enum word words[REDIS_RENEWALS];
     const redisReply *said = read_words(reply, renewals->count, words);
     const char *why = of_some ? NULL : keep_refusal(front, connection, said);
-    bool ready = said && hf__question_code(redis, said) != HF_UNREACHABLE;
+    bool ready = said && hf__request_code(redis, said) != HF_UNREACHABLE;
     int64_t now_ms = hf__loop_now(front->base.host->loop);
-    int64_t asked_at_ms = question->sent ? question->sent_at_ms : now_ms;
+    int64_t asked_at_ms = request->sent ? request->sent_at_ms : now_ms;
     for (unsigned i = 0; i < renewals->count; i++) {
         struct hf_op *op = renewals->ops[i];
         if (!op)
             continue;
         if (words[i] != UNKNOWN) {
-            take_word(redis, op, question->sent_at_ms, words[i] == OURS);
+            take_word(redis, op, request->sent_at_ms, words[i] == OURS);
             continue;
         }
         if (why && redis->quorum)
-            hf__vote_refused(op, asked_at_ms, why);
+            hf__quorum_member_refused(op, asked_at_ms, why);
         else if (why)
             hf__lease_refused(&op->own_lease, asked_at_ms, why, ready);
         get_no_word(redis, op);
     }
     if (reply)
-        front->renewals_out_most = out_most(now_ms - question->sent_at_ms);
+        front->renewals_out_most = out_most(now_ms - request->sent_at_ms);
     hf__link_remove(&renewals->link);
-    hf__question_free(redis, question);
+    hf__request_free(redis, request);
     front->renewals_out--;
     if (!hf__list_empty(&front->gathering))
         hf__loop_defer(front->base.host->loop, &front->send_renewals);

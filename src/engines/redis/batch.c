@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What many threads ask in the same turn goes to the server as one call of a script, or as plain
+ * commands, which costs it, and us, much less than as many calls of scripts. Each request is
+ * answered as if it had been asked alone; what makes the script of one of them fail is asked again
+ * alone, and told in the server's own words. */
+#include "engines/redis/kinds/keys.h"
+#include "engines/redis/kinds/kinds.h"
+#include "redis.h"
+
+#include <string.h>
+
+/* So many at a time: the server does nothing else meanwhile. */
+#define TOGETHER_MOST 32u
+/* Among so many it is looked for those that are alike. */
+#define LOOKED_AT_MOST 128u
+/* What the keys and arguments of one take of a command's text, beside its name, and of the name. */
+#define ROOM_OF_ONE 192u
+#define NAMES_OF_ONE 3u
+
+static const struct hf_op *op_of(struct hf_link *link)
+{
+    return HF_CONTAINER(link, struct redis_request, link)->op;
+}
+
+static void write_whole(struct connection *connection, struct redis_request *whole, unsigned count)
+{
+    const struct redis_many *many = whole->many;
+    const struct redis *redis = connection->redis;
+    struct command command;
+    unsigned keys = many->needs ? many->needs(op_of(whole->parts.next)) : many->keys;
+    hf__connection_script(connection, &command, many->script, count * keys);
+    for (unsigned i = 0; i < keys; i++)
+        HF_LIST_FOREACH (link, following, &whole->parts)
+            many->add_key[i](redis, &command, op_of(link));
+    if (many->add_common)
+        many->add_common(redis, &command, op_of(whole->parts.next));
+    HF_LIST_FOREACH (link, following, &whole->parts)
+        hf__redis_add_field(redis, &command, op_of(link));
+    hf__connection_write(connection, whole, &command);
+}
+
+void hf__batch_send(struct connection *connection, struct redis_request *whole)
+{
+    unsigned count = 0;
+    HF_LIST_FOREACH (link, following, &whole->parts) {
+        whole->many->leaves(connection, HF_CONTAINER(link, struct redis_request, link));
+        count++;
+    }
+    write_whole(connection, whole, count);
+    HF_LIST_FOREACH (link, following, &whole->parts) {
+        struct redis_request *part = HF_CONTAINER(link, struct redis_request, link);
+        part->sent = whole->sent;
+        part->sent_at_ms = whole->sent_at_ms;
+    }
+}
+
+static size_t count_of(const struct hf_link *head)
+{
+    size_t count = 0;
+    for (const struct hf_link *link = head->next; link != head; link = link->next)
+        count++;
+    return count;
+}
+
+static void ask_alone(struct redis *redis, struct redis_request *request)
+{
+    request->many = NULL;
+    hf__connection_ask(&redis->asking, request);
+}
+
+/* An error is everybody's. */
+static void whole_answered(struct connection *connection, struct redis_request *whole,
+                           const redisReply *reply)
+{
+    struct redis *redis = connection->redis;
+    struct hf_link parts, *link;
+    size_t count = count_of(&whole->parts), i = 0;
+    bool each = hf__reply_is_array(reply, count) && reply->elements == count;
+    if (reply && !each && reply->type != REDIS_REPLY_ERROR) {
+        hf__connection_break(connection, HF_ECORRUPT, 0, "its answer is not what was asked for");
+        reply = NULL;
+    }
+    hf__link_init(&parts);
+    while ((link = hf__list_pop(&whole->parts)))
+        hf__list_append(&parts, link);
+    while ((link = hf__list_pop(&parts))) {
+        struct redis_request *part = HF_CONTAINER(link, struct redis_request, link);
+        const redisReply *answer = each ? reply->element[i++] : reply;
+        bool failed = answer && answer->type == REDIS_REPLY_NIL;
+        /* What has failed may have given the lock back before. */
+        if (failed && part->many == hf__redis_kind(redis, part->op->mode)->give_many)
+            part->op->engine_word[1] |= REDIS_UNSURE;
+        if (failed)
+            ask_alone(redis, part);
+        else
+            part->answered(connection, part, answer);
+    }
+    hf__request_free(redis, whole);
+}
+
+static bool are_alike(const struct redis_request *request, const struct redis_request *other)
+{
+    const struct redis_many *many = request->many;
+    return other->many == many && (!many->are_alike || many->are_alike(request->op, other->op));
+}
+
+/* A batch that is being filled. */
+struct filling {
+    struct redis_request *whole;
+    size_t room;
+    unsigned count;
+    const struct hf_op *ops[TOGETHER_MOST];
+    uint64_t name_hashes[TOGETHER_MOST]; /* the ops', side by side for a quick comparison */
+};
+
+static bool is_same_name(const struct hf_op *op, const struct hf_op *other)
+{
+    return op->name_length == other->name_length &&
+           memcmp(op->name, other->name, op->name_length) == 0;
+}
+
+/* The scripts check once whether all locks of a batch are free, and then take each of them. So a
+ * name must not be in a batch twice: each request for it would be granted. */
+static bool has_name(const struct filling *filling, const struct hf_op *op)
+{
+    for (unsigned i = 0; i < filling->count; i++)
+        if (filling->name_hashes[i] == op->name_hash && is_same_name(filling->ops[i], op))
+            return true;
+    return false;
+}
+
+/* Moves a request from its list into the batch. */
+static void add_question(struct filling *filling, struct redis_request *request, size_t needed)
+{
+    filling->ops[filling->count] = request->op;
+    filling->name_hashes[filling->count++] = request->op->name_hash;
+    filling->room -= needed;
+    hf__link_remove(&request->link);
+    hf__list_append(&filling->whole->parts, &request->link);
+}
+
+/* Asks those that fit into one call with the first; the rest is left. */
+static void ask_some(struct redis *redis, struct hf_link *requests)
+{
+    struct redis_request *first = HF_CONTAINER(requests->next, struct redis_request, link);
+    bool alone = first->link.next == requests || redis->asking.state != CONNECTION_READY;
+    struct redis_request *whole = alone ? NULL : hf__request_new(redis);
+    if (!whole) {
+        hf__link_remove(&first->link);
+        ask_alone(redis, first);
+        return;
+    }
+    struct filling filling;
+    filling.whole = whole;
+    filling.room = REDIS_TEXT_SIZE;
+    filling.count = 0;
+    unsigned looked_at = 0;
+    whole->many = first->many;
+    whole->send = whole->many->send ? whole->many->send : hf__batch_send;
+    whole->answered = whole_answered;
+    HF_LIST_FOREACH (link, following, requests) {
+        struct redis_request *next = HF_CONTAINER(link, struct redis_request, link);
+        size_t needed = NAMES_OF_ONE * next->op->name_length + ROOM_OF_ONE;
+        if (needed > filling.room || filling.count == TOGETHER_MOST ||
+            looked_at++ == LOOKED_AT_MOST)
+            break;
+        if (are_alike(first, next) && !has_name(&filling, next->op))
+            add_question(&filling, next, needed);
+    }
+    hf__connection_ask(&redis->asking, whole);
+}
+
+/* What is free again may be what others ask for. */
+void hf__batch_flush(struct redis *redis)
+{
+    while (!hf__list_empty(&redis->giving))
+        ask_some(redis, &redis->giving);
+    while (!hf__list_empty(&redis->taking))
+        ask_some(redis, &redis->taking);
+}
+
+static void turn_ends(struct hf_task *task)
+{
+    hf__batch_flush(HF_CONTAINER(task, struct redis, ask_together));
+}
+
+void hf__batch_ask(struct redis *redis, struct redis_request *request,
+                   const struct redis_many *many)
+{
+    /* In a cluster, what is asked together hardly ever has one slot; of a quorum's servers each has
+     * its own to say to each. What has another's token must not be counted on together with it. */
+    if (!many || redis->cluster || redis->quorum || hf__keys_may_share_token(request->op)) {
+        hf__redis_ask(redis, request, request->op->name, request->op->name_length);
+        return;
+    }
+    bool takes = many == hf__redis_kind(redis, request->op->mode)->take_many;
+    request->many = many;
+    hf__list_append(takes ? &redis->taking : &redis->giving, &request->link);
+    hf__loop_defer(redis->base.host->loop, &redis->ask_together);
+}
+
+void hf__batch_open(struct redis *redis)
+{
+    hf__link_init(&redis->giving);
+    hf__link_init(&redis->taking);
+    hf__task_init(&redis->ask_together, turn_ends);
+}
+
+void hf__batch_close(struct redis *redis)
+{
+    struct hf_link *link;
+    hf__link_remove(&redis->ask_together.link);
+    while ((link = hf__list_pop(&redis->giving)) || (link = hf__list_pop(&redis->taking)))
+        hf__request_free(redis, HF_CONTAINER(link, struct redis_request, link));
+}

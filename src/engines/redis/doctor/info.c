@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What INFO says of a server, and what of that endangers locks. */
+#include "doctor.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char *info(const redisReply *reply, const char *key, char value[TEXT_SIZE])
+{
+    return hf__reply_info(reply, key, value, TEXT_SIZE);
+}
+
+static long info_number(const redisReply *reply, const char *key)
+{
+    char value[TEXT_SIZE];
+    return strtol(info(reply, key, value), NULL, 10);
+}
+
+static void judge_version(struct redis_survey *examiner, const redisReply *reply)
+{
+    char version[TEXT_SIZE], mode[TEXT_SIZE], what[2 * TEXT_SIZE];
+    info(reply, "redis_version", version);
+    hf__redis_fact(examiner, "server", "Redis %s, %s", *version ? version : "of an unknown version",
+                   info(reply, "redis_mode", mode));
+    if (!examiner->clustered && strcmp(mode, "cluster") == 0)
+        hf__redis_danger(examiner, "cluster-server",
+                         "this server is part of a cluster, and the URL is no cluster's",
+                         "names that another server of the cluster has cannot be locked",
+                         "say redis+cluster: in the URL instead of redis:");
+    if (!*version || strtol(version, NULL, 10) >= 6)
+        return;
+    snprintf(what, sizeof what, "this is Redis %s", version);
+    hf__redis_danger(
+        examiner, "old-version", what,
+        "its faults are not mended any more; before version 5 scripts cannot ask for the time, "
+        "and no lock is granted",
+        "use a server of a version that is still looked after");
+}
+
+static void judge_memory(struct redis_survey *examiner, const redisReply *reply)
+{
+    char policy[TEXT_SIZE], limit[TEXT_SIZE], what[2 * TEXT_SIZE];
+    info(reply, "maxmemory_policy", policy);
+    bool limited = info_number(reply, "maxmemory") > 0;
+    hf__redis_fact(examiner, "memory", "%s used, limit %s, then %s",
+                   info(reply, "used_memory_human", what),
+                   limited ? info(reply, "maxmemory_human", limit) : "none", policy);
+    if (!limited || strcmp(policy, "noeviction") == 0 || !*policy)
+        return;
+    snprintf(what, sizeof what, "maxmemory-policy is %s", policy);
+    hf__redis_danger(
+        examiner, "eviction", what,
+        "when memory runs short the server throws away locks that are held, and gives them to "
+        "others",
+        "CONFIG SET maxmemory-policy noeviction, or a server for locks alone");
+}
+
+/* A server before version 6.2 does not say how many it takes. */
+static void judge_clients(struct redis_survey *examiner, const redisReply *reply)
+{
+    char what[TEXT_SIZE];
+    long connected = info_number(reply, "connected_clients"),
+         most = info_number(reply, "maxclients");
+    if (most <= 0 || connected < most - most / 10)
+        return;
+    snprintf(what, sizeof what, "%ld of maxclients %ld connections are in use", connected, most);
+    hf__redis_danger(examiner, "clients-full", what,
+                     "the server soon refuses clients (HF_ELIMIT), also those whose connection "
+                     "broke: locks that they hold are lost when their leases end",
+                     "CONFIG SET maxclients to more, or end connections that nobody needs "
+                     "(CLIENT LIST shows them)");
+}
+
+static void judge_writing(struct redis_survey *examiner, bool appends)
+{
+    const char *fsync = *examiner->fsync ? examiner->fsync : "unknown";
+    bool always = strcmp(examiner->fsync, "always") == 0;
+    hf__redis_fact(examiner, "on disk", "append-only file: %s, snapshots: %s",
+                   appends ? fsync : "none",
+                   !examiner->saves_known ? "unknown"
+                   : examiner->saves      ? "now and then"
+                                          : "none");
+    bool votes = examiner->votes;
+    if (appends && !*examiner->fsync)
+        hf__redis_danger(examiner, "config-denied",
+                         examiner->unknown_config ? "the server does not know CONFIG GET"
+                                                  : "this user may not use CONFIG GET",
+                         "whether the append-only file is synced before the server answers is not "
+                         "seen; if it is not, a crash forgets the last locks that were granted",
+                         examiner->unknown_config
+                             ? "see for yourself that appendfsync is always"
+                             : "ACL SETUSER ... +config|get, or see for yourself that appendfsync "
+                               "is always");
+    else if (appends && !always)
+        hf__redis_danger(
+            examiner, "aof-not-always",
+            "the append-only file is not synced before the server answers",
+            votes ? "a crash forgets its last votes: two may hold the same lock if the servers "
+                    "that are left are no majority of those that granted it"
+                  : "a crash forgets the last locks that were granted: two may hold the same, "
+                    "until the first one's next renewal",
+            "CONFIG SET appendfsync always, or start a crashed server again only when the "
+            "longest lease is over");
+    if (!appends)
+        hf__redis_danger(
+            examiner, "aof-off",
+            "the server does not write what it is told to disk before it answers",
+            votes ? "a restart forgets its votes: two may hold the same lock if the servers "
+                    "that are left are no majority of those that granted it"
+                  : "a restart forgets locks that are held: two may hold the same, until the "
+                    "first one's next renewal",
+            "appendonly yes and appendfsync always, or start it again only when the longest "
+            "lease is over");
+}
+
+static void judge_disk(struct redis_survey *examiner, const redisReply *reply)
+{
+    char value[TEXT_SIZE];
+    judge_writing(examiner, info_number(reply, "aof_enabled") == 1);
+    examiner->fails_to_write = strcmp(info(reply, "aof_last_write_status", value), "err") == 0 ||
+                               strcmp(info(reply, "rdb_last_bgsave_status", value), "err") == 0;
+    if (examiner->fails_to_write)
+        hf__redis_danger(
+            examiner, "disk-write-failed", "the server failed to write to disk",
+            "it refuses to grant locks (HF_ELIMIT) as long as it is configured to stop then",
+            "see its log; free some space, or mend the permissions of its directory");
+}
+
+static void judge_number_for_sync(struct redis_survey *examiner, long replicas)
+{
+    char what[TEXT_SIZE];
+    unsigned wanted = examiner->connection->redis->settings.replicas;
+    if (replicas >= (long)wanted)
+        return;
+    snprintf(what, sizeof what, "sync=%u waits for more replicas than follow (%ld)", wanted,
+             replicas);
+    hf__redis_danger(examiner, "sync-replicas-missing", what, "no lock is granted (HF_UNREACHABLE)",
+                     "bring back the replicas, or say sync with as many as there are");
+}
+
+static void judge_replicas(struct redis_survey *examiner, const redisReply *reply)
+{
+    char role[TEXT_SIZE], what[2 * TEXT_SIZE];
+    long replicas = info_number(reply, "connected_slaves");
+    info(reply, "role", role);
+    /* It says so where it wants some. */
+    hf__reply_info(reply, "min_slaves_good_slaves", examiner->replicas_good,
+                   sizeof examiner->replicas_good);
+    hf__redis_fact(examiner, "replication", "%s, %ld replica%s", role, replicas,
+                   replicas == 1 ? "" : "s");
+    if (strcmp(role, "slave") == 0)
+        hf__redis_danger(examiner, "replica", "this server is a replica", "it grants no locks",
+                         "name the server that it follows");
+    else
+        judge_number_for_sync(examiner, replicas);
+    if (replicas <= 0 || examiner->syncs)
+        return;
+    snprintf(what, sizeof what, "%ld replica%s, and the server does not wait for %s", replicas,
+             replicas == 1 ? " follows" : "s follow", replicas == 1 ? "it" : "them");
+    hf__redis_danger(
+        examiner, "failover-forgets", what,
+        "a failover may forget a lock that was just granted, and give it, with the same token, "
+        "to another",
+        examiner->votes
+            ? "a quorum needs no replicas: let none take the place of one of its servers"
+            : "sync=1 in the URL makes that rarer; else use these locks for efficiency, not "
+              "for correctness, or let nothing fail over by itself");
+}
+
+void hf__redis_judge_info(struct redis_survey *examiner, const redisReply *reply)
+{
+    if (reply->type == REDIS_REPLY_ERROR) {
+        bool unknown = hf__reply_lacks_command(reply);
+        hf__redis_danger(examiner, "info-denied",
+                         unknown ? "the server does not know INFO" : "this user may not use INFO",
+                         "what else endangers locks here cannot be seen",
+                         unknown ? "take rename-command for it out of its configuration"
+                                 : "ACL SETUSER ... +info");
+        return;
+    }
+    judge_version(examiner, reply);
+    judge_memory(examiner, reply);
+    judge_clients(examiner, reply);
+    judge_disk(examiner, reply);
+    judge_replicas(examiner, reply);
+}

@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The engine `redis:`: opening, closing, and its table. */
+#include "base/error.h"
+#include "base/testing.h"
+#include "engines/redis/topology/cluster.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+/* The client's random bits as a UUID, which is what Redisson calls a client by. Redisson's are of
+ * version 4; by our version 8 the scripts know a client that can be told what it was granted, and
+ * by the bit below the variant one that wants no token, also where another client grants it the
+ * lock. */
+static void write_uuid(struct redis *redis, const uint64_t id[2])
+{
+    uint64_t high = (id[0] & ~UINT64_C(0xf000)) | 0x8000;
+    uint64_t low = (id[1] & ~(UINT64_C(7) << 61)) | (UINT64_C(2) << 62);
+    if (redis->settings.unfenced)
+        low |= UINT64_C(1) << 61;
+    snprintf(redis->uuid, sizeof redis->uuid,
+             "%08" PRIx64 "-%04" PRIx64 "-%04" PRIx64 "-%04" PRIx64 "-%012" PRIx64, high >> 32,
+             (high >> 16) & 0xffff, high & 0xffff, low >> 48, low & UINT64_C(0xffffffffffff));
+}
+
+bool hf__redis_is_fenced(const char *uuid, size_t length)
+{
+    return length == sizeof((struct redis *)NULL)->uuid - 1 && uuid[14] == '8' &&
+           !strchr("ab", uuid[19]);
+}
+
+struct redis *hf__redis_new(const struct hf_host *host, const struct redis_settings *settings,
+                            struct redis *front)
+{
+    struct redis *redis = hf__calloc(1, sizeof *redis);
+    if (!redis)
+        return NULL;
+    redis->base.host = host;
+    redis->settings = *settings;
+    redis->front = front ? front : redis;
+    if (front)
+        redis->base.ops = front->base.ops;
+    write_uuid(redis, host->id);
+    hf__link_init(&redis->free_questions);
+    hf__link_init(&redis->listings);
+    hf__connection_init(&redis->asking, redis);
+    hf__connection_init(&redis->listening, redis);
+    hf__connection_init(&redis->syncing, redis);
+    hf__sentinel_watch_open(redis);
+    hf__replica_wait_open(redis);
+    hf__release_channels_open(redis);
+    hf__grant_channel_init(redis);
+    hf__renewals_open(redis);
+    hf__batch_open(redis);
+    return redis;
+}
+
+void hf__redis_disconnect(struct redis *redis)
+{
+    hf__batch_close(redis);
+    hf__sentinel_watch_close(redis);
+    hf__connection_close(&redis->asking);
+    hf__connection_close(&redis->listening);
+    hf__connection_close(&redis->syncing);
+    hf__replica_wait_close(redis);
+    hf__release_channels_close(redis);
+}
+
+static void free_redis(struct redis *redis)
+{
+    struct hf_link *link;
+    hf__renewals_close(redis);
+    hf__redis_disconnect(redis);
+    if (redis->cluster)
+        hf__cluster_close(redis->cluster);
+    hf__inspect_close(redis);
+    while ((link = hf__list_pop(&redis->free_questions)))
+        free(HF_CONTAINER(link, struct redis_request, link));
+    hf__redis_settings_close(&redis->settings);
+    free(redis);
+}
+
+static const struct hf_engine_ops unfenced, plain_unfenced;
+
+static int open_redis(struct hf_engine **ret, const struct hf_host *host, struct hf_url *url,
+                      hf_error *error)
+{
+    *ret = NULL;
+    struct redis_settings settings = { 0 };
+    int code = hf__redis_settings(&settings, url, error);
+    struct redis *redis = code == HF_OK ? hf__redis_new(host, &settings, NULL) : NULL;
+    if (!redis) {
+        hf__redis_settings_close(&settings);
+        return code != HF_OK
+                   ? code
+                   : hf__error_set(error, HF_ENOMEM, 0, "out of memory for a client of Redis");
+    }
+    if (redis->settings.simple)
+        redis->base.ops = redis->settings.unfenced ? &plain_unfenced : &hf__redis_plain;
+    else
+        redis->base.ops = redis->settings.unfenced ? &unfenced : &hf__redis;
+    if (redis->settings.seeds)
+        code = hf__cluster_open(redis, error);
+    if (code == HF_OK)
+        *ret = &redis->base;
+    else
+        free_redis(redis);
+    return code;
+}
+
+static void close_redis(struct hf_engine *engine, void (*closed)(void *arg), void *arg)
+{
+    free_redis((struct redis *)engine);
+    closed(arg);
+}
+
+void hf__redis_ask(struct redis *redis, struct redis_request *request, const char *name,
+                   size_t length)
+{
+    request->slot = name && redis->cluster ? (int)hf__slot_of(name, length) : -1;
+    if (redis->cluster)
+        hf__cluster_ask(redis->cluster, request);
+    else
+        hf__connection_ask(&redis->asking, request);
+}
+
+/* The child must not keep the parent's connections open, or speak on them. */
+static void let_go(struct redis *redis)
+{
+    struct connection *connections[] = { &redis->asking, &redis->listening, &redis->syncing,
+                                         &redis->watching };
+    for (unsigned i = 0; i < sizeof connections / sizeof *connections; i++)
+        if (connections[i]->stream)
+            hf__stream_forked(connections[i]->stream);
+}
+
+static void forked(struct hf_engine *engine)
+{
+    struct redis *redis = (struct redis *)engine;
+    let_go(redis);
+    if (redis->cluster)
+        hf__cluster_forked(redis->cluster, let_go);
+}
+
+static const char *const schemes[] = { "redis",           "rediss",
+                                       "redis+unix",      "redis+sentinel",
+                                       "rediss+sentinel", "redis+cluster",
+                                       "rediss+cluster",  NULL };
+
+#define COMMON                                                                                     \
+    .schemes = schemes, .open = open_redis, .close = close_redis, .attempt = hf__redis_attempt,    \
+    .release = hf__redis_release, .renew = hf__redis_renew, .compact = hf__redis_compact,          \
+    .change = hf__redis_change, .inspect = hf__redis_inspect, .examine = hf__redis_diagnose,       \
+    .forked = forked, .why_silent = hf__replica_wait_why_silent
+
+#define PLAIN_CAPS (HF_CAP_MUTEX | HF_CAP_DETACH | HF_CAP_INSPECT | HF_CAP_BREAK)
+#define CAPS (PLAIN_CAPS | HF_CAP_FAIR | HF_CAP_RW | HF_CAP_PERMIT | HF_CAP_COUNTER | HF_CAP_LATCH)
+
+const struct hf_engine_ops hf__redis = {
+    .name = "redis",
+    .caps = CAPS | HF_CAP_TOKEN,
+    COMMON,
+};
+
+static const struct hf_engine_ops unfenced = {
+    .name = "redis with fence=off",
+    .caps = CAPS,
+    COMMON,
+};
+
+const struct hf_engine_ops hf__redis_plain = {
+    .name = "redis with format=simple",
+    .caps = PLAIN_CAPS | HF_CAP_TOKEN,
+    COMMON,
+};
+
+static const struct hf_engine_ops plain_unfenced = {
+    .name = "redis with format=simple and fence=off",
+    .caps = PLAIN_CAPS,
+    COMMON,
+};

@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A place in a mutex's queue, taken without a script. A release says whether it has given the lock
+ * to somebody who waited: then who comes back at once is going to be refused, and asks for its
+ * place by plain commands, which cost the server half of what a script costs that looks first. The
+ * place is asked for before the look: if somebody has the lock then, its release is still to come,
+ * and finds who stands there. Where the look shows anything else than a holder of ours, the script
+ * is asked after all, by which asking twice is asking once. */
+#include "base/clock.h"
+#include "base/rand.h"
+#include "engines/redis/kinds/keys.h"
+#include "engines/redis/kinds/kinds.h"
+#include "redis.h"
+
+#include <string.h>
+
+/* Who comes back later than that may find it free; and the two clocks may have gone apart. */
+#define AT_ONCE_US 1000000
+/* Where the version of a UUID is, and what follows it in a field; ours have version 8. */
+#define VERSION_AT 14u
+#define COLON_AT 36u
+
+static struct handed_on *note_of(struct redis *redis, const struct hf_op *op, uint64_t *name)
+{
+    *name = hf__hash(op->name, op->name_length);
+    return &redis->handed_on[*name % REDIS_HANDED_ON];
+}
+
+void hf__fast_enqueue_clock_answered(struct connection *connection, struct redis_request *request,
+                                     const redisReply *reply)
+{
+    struct redis *redis = connection->redis;
+    const int64_t most_s = INT64_MAX / 1000000 - 1;
+    bool whole = hf__reply_is_array(reply, 2);
+    int64_t seconds = whole ? hf__reply_number(reply->element[0]) : -1;
+    int64_t us = whole ? hf__reply_number(reply->element[1]) : -1;
+    bool sound = seconds >= 0 && seconds <= most_s && us >= 0 && us < 1000000;
+    redis->server_us = sound ? seconds * 1000000 + us : 0;
+    hf__request_free(redis, request);
+}
+
+void hf__fast_enqueue_note(struct redis *redis, const struct hf_op *op, bool handed_on)
+{
+    uint64_t name;
+    struct handed_on *note = note_of(redis, op, &name);
+    if (handed_on && redis->server_us)
+        *note = (struct handed_on){ name, hf__clock_us(), redis->server_us, op->token };
+    else if (note->name == name)
+        note->name = 0;
+    redis->server_us = 0;
+}
+
+/* Has one other client at most had it since we last handed it on? The tokens of a lock that is
+ * handed on are counted; where the clock has said one, the answer is no. */
+bool hf__fast_enqueue_is_between_two(struct redis *redis, const struct hf_op *op)
+{
+    uint64_t name;
+    const struct handed_on *note = note_of(redis, op, &name);
+    return note->name == name && op->token > note->token && op->token - note->token <= 2;
+}
+
+/* The server's clock, if it is surely held by somebody, else 0. */
+static int64_t when_it_comes(struct redis *redis, const struct hf_op *op)
+{
+    uint64_t name;
+    const struct handed_on *note = note_of(redis, op, &name);
+    int64_t since_us = hf__clock_us() - note->at_us;
+    return note->name == name && since_us < AT_ONCE_US ? note->server_us + since_us : 0;
+}
+
+static void place_answered(struct connection *connection, struct redis_request *request,
+                           const redisReply *reply)
+{
+    request->place_of->placed = reply && reply->type == REDIS_REPLY_INTEGER;
+    hf__request_free(connection->redis, request);
+}
+
+static bool is_held_by_another_of_ours(const struct redis *redis, const struct hf_op *op,
+                                       const redisReply *fields)
+{
+    char ours[REDIS_FIELD_SIZE];
+    if (!hf__reply_is_array(fields, 1) || fields->elements != 1)
+        return false;
+    const char *field = hf__reply_text(fields->element[0]);
+    hf__redis_field(redis, op, ours);
+    return strlen(field) > COLON_AT && field[VERSION_AT] == '8' && field[COLON_AT] == ':' &&
+           strcmp(field, ours) != 0;
+}
+
+static void holder_answered(struct connection *connection, struct redis_request *request,
+                            const redisReply *reply)
+{
+    struct redis *redis = connection->redis;
+    struct hf_op *op = request->op;
+    if (!reply) {
+        hf__attempt_unanswered(connection, request, reply);
+    } else if (request->placed && is_held_by_another_of_ours(redis, op, reply)) {
+        /* How long that one's lease goes on is not asked; most go by the same. */
+        hf__attempt_placed(redis, request, hf__redis_lease_ms(redis, op));
+    } else {
+        hf__fast_enqueue_note(redis, op, false);
+        op->engine_word[1] |= REDIS_QUEUED;
+        hf__connection_ask(connection, request);
+    }
+}
+
+static void write_place(struct connection *connection, struct redis_request *place,
+                        const struct hf_op *op, int64_t comes_us)
+{
+    struct command command;
+    hf__command_begin(&command, "ZADD");
+    hf__command_own(&command, REDIS_QUEUE_PREFIX, op->name, op->name_length);
+    hf__command_add(&command, "NX", 2);
+    hf__command_number(&command, comes_us);
+    hf__redis_add_field(connection->redis, &command, op);
+    hf__connection_write(connection, place, &command);
+}
+
+static void write_life(struct connection *connection, struct redis_request *life,
+                       const struct hf_op *op)
+{
+    struct command command;
+    hf__command_begin(&command, "PEXPIRE");
+    hf__command_own(&command, REDIS_QUEUE_PREFIX, op->name, op->name_length);
+    hf__command_number(&command, REDIS_QUEUE_MS);
+    hf__connection_write(connection, life, &command);
+}
+
+bool hf__fast_enqueue_ask(struct connection *connection, struct redis_request *request)
+{
+    struct redis *redis = connection->redis;
+    const struct hf_op *op = request->op;
+    struct command command;
+    bool fresh = hf__redis_kind(redis, op->mode) == &hf__redis_mutex && hf__redis_waits(op) == 1;
+    int64_t comes_us = fresh && !redis->cluster ? when_it_comes(redis, op) : 0;
+    if (!comes_us)
+        return false;
+    struct redis_request *place = hf__request_new(redis), *life = hf__request_new(redis);
+    if (!place || !life) {
+        if (place)
+            hf__request_free(redis, place);
+        return false;
+    }
+    place->place_of = request;
+    place->answered = place_answered;
+    life->answered = hf__request_ignored;
+    request->placed = false;
+    request->answered = holder_answered;
+    write_place(connection, place, op, comes_us);
+    write_life(connection, life, op);
+    hf__command_begin(&command, "HKEYS");
+    hf__command_add(&command, op->name, op->name_length);
+    hf__connection_write(connection, request, &command);
+    return true;
+}

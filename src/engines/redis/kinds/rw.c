@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The read-write lock: a hash with the mode and the holders' fields, and for each read hold a key
+ * of its own that lives as long as its lease. rw_*.lua decide. */
+#include "keys.h"
+#include "kinds.h"
+
+#include <string.h>
+
+static void begin(struct connection *connection, struct command *command, enum redis_script script,
+                  const struct hf_op *op)
+{
+    hf__keys_script(connection, command, script, REDIS_CHANNEL_RW, op->name, op->name_length);
+    hf__redis_add_field(connection->redis, command, op);
+}
+
+static void acquire(struct connection *connection, struct command *command, const struct hf_op *op)
+{
+    begin(connection, command, REDIS_RW_ACQUIRE, op);
+    hf__command_number(command, hf__redis_lease_ms(connection->redis, op));
+    hf__command_number(command, REDIS_TOKEN_MS);
+    hf__command_number(command, op->enqueue);
+    hf__command_print(command, "%s", hf__redis_mode_name(op->mode));
+}
+
+static void release(struct connection *connection, struct command *command, const struct hf_op *op)
+{
+    begin(connection, command, REDIS_RW_RELEASE, op);
+    hf__command_print(command, "%s", op->keep == HF_READ ? "read" : "");
+}
+
+static void channel(const struct redis *redis, struct command *command, const struct hf_op *op)
+{
+    (void)redis;
+    hf__keys_channel(command, REDIS_CHANNEL_RW, op->name, op->name_length);
+}
+
+static void extend(struct connection *connection, struct command *command, const struct hf_op *op,
+                   int64_t lease_ms)
+{
+    hf__redis_lease_script(connection, command, REDIS_RW_EXTEND, op);
+    hf__redis_add_field(connection->redis, command, op);
+    hf__command_number(command, lease_ms);
+}
+
+/* A read hold's own lease. A writer has none, and would wait for it until the slot has arrived. */
+static void pair(const struct redis *redis, struct command *command, const struct hf_op *op)
+{
+    char field[REDIS_FIELD_SIZE];
+    if (op->mode == HF_WRITE && op->keep != HF_READ) {
+        hf__command_add(command, op->name, op->name_length);
+        return;
+    }
+    hf__redis_field(redis, op, field);
+    hf__command_print(command,
+                      memchr(op->name, '{', op->name_length) ? "%s:%s:rwlock_timeout:1"
+                                                             : "{%s}:%s:rwlock_timeout:1",
+                      op->name, field);
+}
+
+const struct redis_kind hf__redis_rw = {
+    .leased = true,
+    .queues = true,
+    .renew = REDIS_RW_RENEW,
+    .acquire = acquire,
+    .release = release,
+    .extend = extend,
+    .renewal = hf__redis_add_field,
+    .pair = pair,
+    .channel = channel,
+};

@@ -1,0 +1,315 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Ballots: a claim on a lock that most of several servers have to grant. All are asked at once.
+ * What counts is decided as soon as enough have answered (decide.c); the others are heard later, or
+ * never.
+ *
+ *   - The lock is held while most servers have it, so its lease counts from the newest moment since
+ *     which most of them have confirmed it.
+ *   - Its token is one that most servers go beyond at the next grant: those of them whose own is
+ *     below it are asked once more, before anybody is told.
+ *   - A round that fails is given back everywhere, also where nobody knows whether there is
+ * anything to give back. The core does not wait for that: what is left of a ballot goes on alone.
+ */
+#include "base/testing.h"
+#include "quorum.h"
+
+#include <string.h>
+
+/* For so long a lock goes from one to the next within this client, then others have a chance, too:
+ * nobody tells them when to look. */
+#define IN_A_ROW_MS 100
+
+static struct hf_loop *loop_of(const struct quorum_claim *ballot)
+{
+    return ballot->quorum->base.host->loop;
+}
+
+static int64_t now_of(const struct quorum_claim *ballot)
+{
+    return hf__loop_now(loop_of(ballot));
+}
+
+/* ---- beginning and ending ---- */
+
+static void ask_again(struct hf_task *task)
+{
+    struct quorum_claim *ballot = HF_CONTAINER(task, struct quorum_claim, handed);
+    if (hf__link_linked(&ballot->waiting))
+        hf__op_wake(ballot->op);
+}
+
+static struct quorum_claim *allocate(struct quorum *quorum)
+{
+    struct quorum_claim *ballot =
+        hf__calloc(1, sizeof *ballot + quorum->count * sizeof *ballot->votes);
+    if (!ballot)
+        return NULL;
+    ballot->quorum = quorum;
+    hf__link_init(&ballot->link);
+    hf__link_init(&ballot->waiting);
+    hf__timer_init(&ballot->limit, hf__quorum_decide_limit_over);
+    hf__task_init(&ballot->handed, ask_again);
+    return ballot;
+}
+
+static struct quorum_claim *new_ballot(struct quorum *quorum, struct hf_op *op)
+{
+    struct hf_link *link = hf__list_pop(&quorum->free_ballots);
+    struct quorum_claim *ballot =
+        link ? HF_CONTAINER(link, struct quorum_claim, link) : allocate(quorum);
+    if (!ballot)
+        return NULL;
+    hf__list_append(&quorum->ballots, &ballot->link);
+    ballot->is_next = false;
+    ballot->op = op;
+    ballot->number = op->engine_word[0] = ++quorum->claims;
+    op->engine_pointer = ballot;
+    memcpy(ballot->name, op->name, op->name_length);
+    ballot->name[op->name_length] = 0;
+    for (unsigned i = 0; i < quorum->count; i++)
+        hf__quorum_member_set(&ballot->votes[i], ballot);
+    return ballot;
+}
+
+struct quorum_claim *hf__quorum_claim_of(const struct hf_op *op)
+{
+    struct quorum_claim *ballot = op->engine_pointer;
+    return ballot && ballot->number == op->engine_word[0] ? ballot : NULL;
+}
+
+/* The core comes again, maybe to what has gone on without it. */
+static struct quorum_claim *ballot_for(struct hf_op *op)
+{
+    struct quorum_claim *ballot = hf__quorum_claim_of(op);
+    if (ballot)
+        ballot->op = op;
+    return ballot;
+}
+
+static void close_votes(struct quorum_claim *ballot)
+{
+    for (unsigned i = 0; i < ballot->quorum->count; i++)
+        hf__quorum_member_close(&ballot->votes[i]);
+    hf__timer_stop(loop_of(ballot), &ballot->limit);
+    hf__link_remove(&ballot->waiting);
+    hf__link_remove(&ballot->handed.link);
+}
+
+void hf__quorum_claim_retire(struct quorum_claim *ballot)
+{
+    if (ballot->op || ballot->pins > 0)
+        return;
+    for (unsigned i = 0; i < ballot->quorum->count; i++)
+        if (!hf__quorum_member_is_gone(&ballot->votes[i]))
+            return;
+    close_votes(ballot);
+    ballot->number = 0;
+    hf__link_remove(&ballot->link);
+    hf__list_append(&ballot->quorum->free_ballots, &ballot->link);
+    hf__quorum_settled(ballot->quorum);
+}
+
+void hf__quorum_claim_unpin(struct quorum_claim *ballot)
+{
+    ballot->pins--;
+    hf__quorum_claim_retire(ballot);
+}
+
+void hf__quorum_claims_close(struct quorum *quorum)
+{
+    struct hf_link *link;
+    while ((link = hf__list_pop(&quorum->ballots))) {
+        close_votes(HF_CONTAINER(link, struct quorum_claim, link));
+        free(HF_CONTAINER(link, struct quorum_claim, link));
+    }
+    while ((link = hf__list_pop(&quorum->free_ballots)))
+        free(HF_CONTAINER(link, struct quorum_claim, link));
+}
+
+/* After a release that nobody has heard of, the core may come again, or not: the op finds the
+ * ballot by its number then. */
+void hf__quorum_claim_answer(struct quorum_claim *ballot, enum hf_verdict verdict)
+{
+    struct hf_op *op = ballot->op;
+    bool waits = verdict == HF_NO_ANSWER || (verdict == HF_REFUSED && op->enqueue);
+    bool comes_back = verdict == HF_GRANTED || (ballot->taking && waits);
+    hf__timer_stop(loop_of(ballot), &ballot->limit);
+    ballot->open = false;
+    if (!waits)
+        hf__link_remove(&ballot->waiting);
+    if (!comes_back)
+        ballot->op = NULL;
+    op->verdict = verdict;
+    hf__op_done(&ballot->quorum->base, op);
+}
+
+void hf__quorum_claim_give_back(struct quorum_claim *ballot)
+{
+    int64_t host_lease_ms = ballot->quorum->base.host->lease_ms;
+    if (ballot->taking)
+        ballot->left = hf__quorum_decide_may_be_left(ballot);
+    for (unsigned i = 0; i < ballot->quorum->count && ballot->taking; i++) {
+        struct quorum_member *vote = &ballot->votes[i];
+        int64_t lease_ms = vote->op.lease_ms ? vote->op.lease_ms : host_lease_ms;
+        if (now_of(ballot) + lease_ms > vote->forgotten_ms)
+            vote->forgotten_ms = now_of(ballot) + lease_ms;
+    }
+    ballot->taking = false;
+    for (unsigned i = 0; i < ballot->quorum->count; i++)
+        hf__quorum_member_give_back(&ballot->votes[i]);
+}
+
+void hf__quorum_claims_abandon(struct quorum *quorum)
+{
+    HF_LIST_FOREACH (link, following, &quorum->ballots) {
+        struct quorum_claim *ballot = HF_CONTAINER(link, struct quorum_claim, link);
+        hf__timer_stop(loop_of(ballot), &ballot->limit);
+        hf__link_remove(&ballot->waiting);
+        ballot->op = NULL;
+        ballot->open = false;
+        hf__quorum_claim_give_back(ballot);
+        hf__quorum_claim_retire(ballot);
+    }
+}
+
+/* ---- giving back ---- */
+
+/* What is given back has left before whoever waits for it here asks again. */
+static void hand_on(const struct quorum_claim *ballot)
+{
+    HF_LIST_FOREACH (link, following, &ballot->quorum->waiting) {
+        struct quorum_claim *next = HF_CONTAINER(link, struct quorum_claim, waiting);
+        if (strcmp(next->name, ballot->name) == 0) {
+            next->is_next = true;
+            next->here_since_ms = ballot->here_since_ms;
+            hf__loop_defer(loop_of(next), &next->handed);
+        }
+    }
+}
+
+/* ---- what the servers say ---- */
+
+void hf__quorum_claim_judge(struct quorum_claim *ballot, struct quorum_member *vote)
+{
+    if (ballot->open && ballot->taking) {
+        hf__quorum_decide_taking(ballot);
+    } else if (ballot->open) {
+        hf__quorum_decide_giving(ballot);
+    } else {
+        if (ballot->taking)
+            hf__quorum_member_level(vote);
+        hf__quorum_claim_retire(ballot);
+        hf__quorum_claim_review(ballot);
+    }
+}
+
+/* A vote that was not waited for, or a renewal, has moved what the lock rests on. */
+void hf__quorum_claim_review(struct quorum_claim *ballot)
+{
+    if (!ballot->op || ballot->open || !ballot->taking)
+        return;
+    struct hf_lease *lease = &ballot->op->own_lease;
+    int64_t asked_at_ms = hf__quorum_decide_confirmed_at(ballot);
+    if (asked_at_ms == VOTE_NOT_HELD)
+        hf__lease_renewed(lease, now_of(ballot), false);
+    else if (!lease->fixed && asked_at_ms > lease->asked_at_ms)
+        hf__lease_renewed(lease, asked_at_ms, true);
+}
+
+/* A loss is on its way when so many refuse that the others are no majority. They may do so for
+ * different reasons; the first one's is told. */
+void hf__quorum_claim_note_refusal(struct quorum_claim *ballot, int64_t asked_at_ms)
+{
+    const struct quorum *quorum = ballot->quorum;
+    const char *reason = NULL;
+    unsigned refused = 0;
+    if (!ballot->op || ballot->open || !ballot->taking)
+        return;
+    for (unsigned i = quorum->count; i-- > 0;) {
+        const struct quorum_member *vote = &ballot->votes[i];
+        if (!vote->refusal || vote->refused_at_ms <= vote->held_since_ms)
+            continue;
+        reason = vote->refusal;
+        refused++;
+    }
+    /* Whether they are ready for anything else, attempts tell. */
+    if (quorum->count - refused < quorum->majority)
+        hf__lease_refused(&ballot->op->own_lease, asked_at_ms, reason, false);
+}
+
+/* ---- what the core asks ---- */
+
+void hf__quorum_attempt(struct hf_engine *engine, struct hf_op *op)
+{
+    struct quorum *quorum = HF_CONTAINER(engine, struct quorum, base);
+    struct quorum_claim *ballot = ballot_for(op);
+    if (!ballot)
+        ballot = new_ballot(quorum, op);
+    if (!ballot) {
+        hf__op_explain(op, HF_ENOMEM, 0, "out of memory for a ballot");
+        op->verdict = HF_FAILED;
+        hf__op_done(engine, op);
+        return;
+    }
+    hf__link_remove(&ballot->waiting);
+    if (op->enqueue)
+        hf__list_append(&quorum->waiting, &ballot->waiting);
+    ballot->taking = ballot->open = true;
+    ballot->token = 0;
+    ballot->held = 0;
+    ballot->began_ms = now_of(ballot);
+    if (!ballot->is_next)
+        ballot->here_since_ms = ballot->began_ms;
+    ballot->is_next = false;
+    for (unsigned i = 0; i < quorum->count; i++) {
+        struct quorum_member *vote = &ballot->votes[i];
+        vote->levelled = vote->lost = false;
+        vote->op.mode = op->mode;
+        vote->op.lease_ms = op->lease_ms;
+        hf__quorum_member_ask(vote);
+    }
+}
+
+void hf__quorum_release(struct hf_engine *engine, struct hf_op *op)
+{
+    struct quorum_claim *ballot = ballot_for(op);
+    if (!ballot) {
+        op->verdict = HF_GONE;
+        hf__op_done(engine, op);
+        return;
+    }
+    for (unsigned i = 0; i < ballot->quorum->count && ballot->taking; i++)
+        ballot->held += ballot->votes[i].held_since_ms != VOTE_NOT_HELD || ballot->votes[i].lost;
+    hf__link_remove(&ballot->waiting);
+    ballot->open = true;
+    hf__quorum_claim_give_back(ballot);
+    if (ballot->held > 0 && now_of(ballot) - ballot->here_since_ms < IN_A_ROW_MS)
+        hand_on(ballot);
+    hf__quorum_decide_giving(ballot);
+}
+
+/* A server that had it, and has lost it, is asked again only when most have confirmed it a time-out
+ * later: what is broken on purpose is gone from most of them by then, also from those that hear of
+ * it late, and is not held again. */
+static bool may_be_asked(const struct quorum_claim *ballot, const struct quorum_member *vote)
+{
+    int64_t timeout_ms = ballot->quorum->members[vote - ballot->votes]->settings.timeout_ms;
+    return !vote->lost || hf__quorum_decide_confirmed_at(ballot) > vote->lost_at_ms + timeout_ms;
+}
+
+/* Servers that do not have it are asked for it, too: they were down then, or have forgotten it. */
+void hf__quorum_renew(struct hf_engine *engine, struct hf_lease *lease)
+{
+    struct quorum *quorum = HF_CONTAINER(engine, struct quorum, base);
+    struct quorum_claim *ballot = ballot_for(HF_CONTAINER(lease, struct hf_op, own_lease));
+    for (unsigned i = 0; i < quorum->count && ballot && ballot->taking && !ballot->open; i++) {
+        struct quorum_member *vote = &ballot->votes[i];
+        struct hf_engine *server = &quorum->members[i]->base;
+        if (vote->busy)
+            continue;
+        if (vote->held_since_ms != VOTE_NOT_HELD)
+            server->ops->renew(server, &vote->op.own_lease);
+        else if (may_be_asked(ballot, vote))
+            hf__quorum_member_ask(vote);
+    }
+}

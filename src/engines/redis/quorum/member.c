@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Votes: what one server of a quorum is asked about a ballot, one request after the other, and
+ * what its answers mean. */
+#include "base/rand.h"
+#include "engines/redis/kinds/kinds.h"
+#include "quorum.h"
+
+#include <string.h>
+
+/* Giving back is said again after so long, more or less; and less often once a lease has passed. */
+#define SAY_AGAIN_MS 100
+#define SAY_AGAIN_LATE_MS 2000
+
+static struct hf_loop *loop_of(const struct quorum_member *vote)
+{
+    return vote->ballot->quorum->base.host->loop;
+}
+
+static struct redis *server_of(const struct quorum_member *vote)
+{
+    return vote->ballot->quorum->members[vote - vote->ballot->votes];
+}
+
+/* Something of ours is at the server, or may be. */
+static bool is_there(const struct quorum_member *vote)
+{
+    return vote->op.engine_word[1] & (REDIS_HOLDS | REDIS_UNSURE);
+}
+
+bool hf__quorum_member_is_gone(const struct quorum_member *vote)
+{
+    return !vote->busy && !is_there(vote);
+}
+
+/* ---- asking ---- */
+
+void hf__quorum_member_ask(struct quorum_member *vote)
+{
+    struct hf_engine *server = &server_of(vote)->base;
+    hf__timer_stop(loop_of(vote), &vote->again);
+    vote->word = VOTE_UNHEARD;
+    if (vote->busy)
+        return;
+    vote->busy = true;
+    vote->dismissed = vote->giving = !vote->ballot->taking;
+    vote->op.asked_at_ms = hf__loop_now(loop_of(vote));
+    if (vote->giving)
+        server->ops->release(server, &vote->op);
+    else
+        server->ops->attempt(server, &vote->op);
+}
+
+/* An attempt is given back twice: now, for the client may be closed before a server that hangs has
+ * answered; and when it has. */
+void hf__quorum_member_give_back(struct quorum_member *vote)
+{
+    vote->held_since_ms = VOTE_NOT_HELD;
+    if (vote->busy && !vote->dismissed)
+        hf__redis_dismiss(server_of(vote), &vote->op);
+    vote->dismissed |= vote->busy;
+    if (!vote->busy && is_there(vote))
+        hf__quorum_member_ask(vote);
+    else if (!vote->busy)
+        vote->word = VOTE_GONE;
+}
+
+static void say_again(struct hf_timer *timer)
+{
+    struct quorum_member *vote = HF_CONTAINER(timer, struct quorum_member, again);
+    if (!vote->ballot->taking)
+        hf__quorum_member_ask(vote);
+}
+
+/* ---- tokens ---- */
+
+bool hf__quorum_member_has_token(const struct quorum_member *vote)
+{
+    return vote->word == VOTE_YES && vote->op.token >= vote->ballot->token;
+}
+
+/* A server that does not raise it when it is asked to is of no use; one that is just renewing the
+ * lease is asked no second request. */
+void hf__quorum_member_level(struct quorum_member *vote)
+{
+    if (vote->word != VOTE_YES || hf__quorum_member_has_token(vote) ||
+        (vote->op.engine_word[1] & REDIS_RENEWING))
+        return;
+    if (vote->levelled) {
+        vote->word = VOTE_SILENT;
+        return;
+    }
+    vote->levelled = true;
+    hf__quorum_member_ask(vote);
+}
+
+uint64_t hf__quorum_member_least_token(const struct hf_op *op)
+{
+    _Static_assert(offsetof(struct quorum_member, op) == 0, "a server's claim is its vote");
+    return ((const struct quorum_member *)op)->ballot->token;
+}
+
+/* ---- hearing ---- */
+
+static int64_t lease_end(const struct quorum_member *vote)
+{
+    return hf__loop_now(loop_of(vote)) + hf__redis_lease_ms(server_of(vote), &vote->op);
+}
+
+static void note_taking(struct quorum_member *vote)
+{
+    static const enum vote_word words[] = { [HF_GRANTED] = VOTE_YES,
+                                            [HF_REFUSED] = VOTE_NO,
+                                            [HF_NO_ANSWER] = VOTE_SILENT,
+                                            [HF_FAILED] = VOTE_NEVER };
+    vote->word = words[vote->op.verdict];
+    if (vote->forgotten_ms < lease_end(vote))
+        vote->forgotten_ms = lease_end(vote);
+    /* What has been given back behind it is no vote, and that it is not ours any more no loss. What
+     * never left us has put nothing there, and is not to be given back for as long as a lease.
+     * After silence, what was confirmed before is so still. */
+    if (vote->dismissed) {
+        if (vote->word == VOTE_YES)
+            vote->op.engine_word[1] |= REDIS_UNSURE;
+        vote->held_since_ms = VOTE_NOT_HELD;
+    } else if (vote->word == VOTE_YES) {
+        vote->lost = false;
+        vote->held_since_ms = vote->op.own_lease.asked_at_ms;
+    } else if (vote->word != VOTE_SILENT) {
+        vote->held_since_ms = VOTE_NOT_HELD;
+    }
+}
+
+static void note_giving(struct quorum_member *vote)
+{
+    int64_t now_ms = hf__loop_now(loop_of(vote));
+    bool gone = vote->op.verdict == HF_GONE;
+    bool lease_is_over = now_ms >= vote->forgotten_ms;
+    vote->lost |= gone && vote->op.lost;
+    if (gone || (lease_is_over && !(vote->op.engine_word[1] & REDIS_OUTSTANDING))) {
+        vote->op.engine_word[1] = 0;
+        vote->held_since_ms = VOTE_NOT_HELD;
+        vote->word = VOTE_GONE;
+        return;
+    }
+    vote->word = VOTE_SILENT;
+    int64_t pause_ms = lease_is_over ? SAY_AGAIN_LATE_MS : SAY_AGAIN_MS;
+    hf__timer_start(loop_of(vote), &vote->again, now_ms + hf__jitter_ms(pause_ms));
+}
+
+static void answered(struct hf_task *task)
+{
+    struct hf_op *op = HF_CONTAINER(task, struct hf_op, answer);
+    struct quorum_member *vote = HF_CONTAINER(op, struct quorum_member, op);
+    bool wanted = vote->giving ? !vote->ballot->taking : vote->ballot->taking && !vote->dismissed;
+    vote->busy = false;
+    if (vote->giving)
+        note_giving(vote);
+    else
+        note_taking(vote);
+    if (!wanted && vote->ballot->taking)
+        hf__quorum_member_ask(vote);
+    else if (!wanted)
+        hf__quorum_member_give_back(vote);
+    hf__quorum_claim_judge(vote->ballot, vote);
+}
+
+void hf__quorum_member_renewed(struct hf_op *op, int64_t asked_at_ms, bool still_ours)
+{
+    struct quorum_member *vote = HF_CONTAINER(op, struct quorum_member, op);
+    if (!still_ours) {
+        vote->lost = true;
+        vote->lost_at_ms = hf__loop_now(loop_of(vote));
+        vote->held_since_ms = VOTE_NOT_HELD;
+    } else if (vote->held_since_ms != VOTE_NOT_HELD && asked_at_ms > vote->held_since_ms) {
+        vote->held_since_ms = asked_at_ms;
+    }
+    hf__quorum_claim_review(vote->ballot);
+}
+
+void hf__quorum_member_refused(struct hf_op *op, int64_t asked_at_ms, const char *reason)
+{
+    struct quorum_member *vote = HF_CONTAINER(op, struct quorum_member, op);
+    vote->refusal = reason;
+    vote->refused_at_ms = asked_at_ms;
+    hf__quorum_claim_note_refusal(vote->ballot, asked_at_ms);
+}
+
+/* ---- beginning and ending ---- */
+
+/* The name is the ballot's: what is left of it may outlive the core's claim. */
+void hf__quorum_member_set(struct quorum_member *vote, struct quorum_claim *ballot)
+{
+    const struct hf_op *op = ballot->op;
+    memset(vote, 0, sizeof *vote);
+    vote->ballot = ballot;
+    vote->held_since_ms = VOTE_NOT_HELD;
+    vote->op.name = ballot->name;
+    vote->op.name_length = op->name_length;
+    vote->op.name_hash = op->name_hash;
+    vote->op.owner = op->owner;
+    vote->op.owner_text = "";
+    vote->op.keep = HF_KEEP_NOTHING;
+    vote->op.engine_word[0] = ballot->number;
+    hf__timer_init(&vote->again, say_again);
+    hf__task_init(&vote->op.answer, answered);
+}
+
+void hf__quorum_member_close(struct quorum_member *vote)
+{
+    hf__timer_stop(loop_of(vote), &vote->again);
+    hf__link_remove(&vote->op.answer.link);
+    hf__renewals_forget(server_of(vote), &vote->op);
+    free(vote->op.error);
+    vote->op.error = NULL;
+}

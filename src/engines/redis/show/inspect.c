@@ -1,0 +1,286 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Looking at a lock. The format keeps a holder's field and nothing else of it; the name of its
+ * client's connection says who that is. Who waits is known by number only where it listens for the
+ * release. */
+#include "base/testing.h"
+#include "engines/redis/kinds/keys.h"
+#include "engines/redis/kinds/kinds.h"
+#include "engines/redis/topology/cluster.h"
+#include "listing.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define WAITERS_SHOWN_MAX 10000
+/* The list of more clients would be more than one answer may be. */
+#define CLIENTS_MOST 2000
+
+/* The script's words. */
+static const char *const kinds[] = { "", "mutex", "fair", "rw", "semaphore", "counter", "latch" };
+
+static hf_kind kind_of(const redisReply *word)
+{
+    for (unsigned i = 0; i < sizeof kinds / sizeof *kinds; i++)
+        if (strcmp(kinds[i], hf__reply_text(word)) == 0)
+            return (hf_kind)i;
+    return HF_KIND_FREE;
+}
+
+static uint32_t small(const redisReply *reply)
+{
+    int64_t number = hf__reply_number(reply);
+    return number < 0 ? 0 : number > UINT32_MAX ? UINT32_MAX : (uint32_t)number;
+}
+
+/* The store keeps the last token of a name, and not whose it is. It is a holder's own where nobody
+ * can have been granted one since, and where the holder is a client of ours that wants tokens. */
+static bool has_last_token(hf_mode mode, const char *owner_key)
+{
+    const char *colon = strchr(owner_key, ':');
+    return mode != HF_PERMIT && colon &&
+           hf__redis_is_fenced(owner_key, (size_t)(colon - owner_key));
+}
+
+/* {mode, permits, key, ms left}: a holder's, or with the ms that it has waited, a waiter's. */
+static void show_person(const struct listing *listing, hf_entry entry, const redisReply *row)
+{
+    if (!hf__reply_is_array(row, 4))
+        return;
+    entry.mode = hf__redis_mode_of(row->element[0]);
+    entry.permits = small(row->element[1]);
+    entry.owner_key = hf__reply_text(row->element[2]);
+    const char *text = hf__client_names_find(&listing->owners, entry.owner_key);
+    entry.owner_text = text ? text : entry.owner_key;
+    if (!has_last_token(entry.mode, entry.owner_key))
+        entry.token = 0;
+    if (entry.role == HF_ROLE_HOLDER)
+        entry.lease_left_ms = hf__reply_number(row->element[3]);
+    else
+        entry.since_ms = hf__reply_number(row->element[3]);
+    hf__query_add(listing->query, &entry);
+}
+
+static void show_waiters(const struct listing *listing, hf_entry entry, const redisReply *waiters)
+{
+    int64_t count =
+        waiters->type == REDIS_REPLY_ARRAY ? (int64_t)waiters->elements : hf__reply_number(waiters);
+    entry.role = HF_ROLE_WAITER;
+    for (int64_t i = 0; i < count && i < WAITERS_SHOWN_MAX; i++) {
+        entry.rank = (uint32_t)i + 1;
+        if (waiters->type == REDIS_REPLY_ARRAY)
+            show_person(listing, entry, waiters->element[i]);
+        else
+            hf__query_add(listing->query, &entry);
+    }
+}
+
+void hf__listing_show(const struct listing *listing, const struct found *found,
+                      redisReply *const *parts)
+{
+    int64_t token = hf__reply_number(parts[PART_TOKEN]);
+    hf_entry object = { .size = sizeof object,
+                        .name = found->name,
+                        .name_length = found->length,
+                        .kind = kind_of(parts[PART_KIND]),
+                        .role = HF_ROLE_OBJECT,
+                        .token = token > 0 ? (uint64_t)token : 0,
+                        .owner_key = "",
+                        .owner_text = "",
+                        .host = "",
+                        .since_ms = -1,
+                        .lease_left_ms = -1 };
+    hf_entry person = object;
+    object.total = small(parts[PART_TOTAL]);
+    object.value = small(parts[PART_VALUE]);
+    hf__query_add(listing->query, &object);
+    person.role = HF_ROLE_HOLDER;
+    for (size_t i = 0; hf__reply_is_array(parts[PART_HOLDERS], i + 1); i++)
+        show_person(listing, person, parts[PART_HOLDERS]->element[i]);
+    person.token = 0;
+    show_waiters(listing, person, parts[PART_WAITERS]);
+}
+
+void hf__listing_fail(struct connection *connection, const struct redis_request *request,
+                      const redisReply *reply, struct listing *listing)
+{
+    struct hf_query *query = listing->query;
+    bool definite;
+    listing->failed = true;
+    query->code =
+        hf__request_failed(connection, request, reply, query->name, &query->error, &definite);
+}
+
+static void send_look(struct connection *connection, struct redis_request *request)
+{
+    const struct found *found = request->memory;
+    struct command command;
+    if (connection->redis->settings.simple) {
+        hf__connection_script(connection, &command, REDIS_SIMPLE_INSPECT, 2);
+        hf__command_add(&command, found->name, found->length);
+        hf__command_derived(&command, REDIS_TOKEN_PREFIX, found->name, found->length);
+    } else {
+        hf__keys_script(connection, &command, REDIS_INSPECT, REDIS_CHANNEL_MUTEX, found->name,
+                        found->length);
+        hf__command_own(&command, REDIS_QUEUE_PREFIX, found->name, found->length);
+        hf__command_derived(&command, REDIS_FAIR_QUEUE_PREFIX, found->name, found->length);
+        hf__command_derived(&command, REDIS_FAIR_TIMES_PREFIX, found->name, found->length);
+    }
+    hf__connection_write(connection, request, &command);
+}
+
+struct redis_request *hf__listing_look(struct listing *listing, const char *name, size_t length,
+                                       void (*answered)(struct connection *, struct redis_request *,
+                                                        const redisReply *))
+{
+    struct found *found = hf__calloc(1, sizeof *found + length + 1);
+    struct redis_request *request = found ? hf__request_new(listing->at) : NULL;
+    if (!request) {
+        free(found);
+        listing->failed = true;
+        listing->query->code = HF_ENOMEM;
+        return NULL;
+    }
+    request->listing = listing;
+    memcpy(found->name, name, length);
+    found->length = (uint32_t)length;
+    request->memory = found;
+    request->send = send_look;
+    request->answered = answered;
+    return request;
+}
+
+/* ---- one name ---- */
+
+static void look_answered(struct connection *connection, struct redis_request *request,
+                          const redisReply *reply)
+{
+    struct listing *listing = request->listing;
+    struct hf_query *query = listing->query;
+    if (hf__reply_is_array(reply, PARTS)) {
+        hf__listing_show(listing, request->memory, reply->element);
+    } else if (hf__reply_is_array(reply, 1)) {
+        query->code = HF_EKIND;
+        hf__explain(&query->error, HF_EKIND, 0, "\"%.200s\" %.100s", query->name,
+                    hf__reply_text(reply->element[0]));
+    } else {
+        hf__listing_fail(connection, request, reply, listing);
+    }
+    hf__request_free(connection->redis, request);
+    hf__listing_end(listing);
+}
+
+static void look(struct listing *listing)
+{
+    const struct hf_query *query = listing->query;
+    struct redis_request *request =
+        hf__listing_look(listing, query->name, query->name_length, look_answered);
+    if (request)
+        hf__redis_ask(listing->at->front, request, query->name, query->name_length);
+    else
+        hf__listing_end(listing);
+}
+
+/* ---- who is connected ---- */
+
+/* The front of a cluster stands for the server of the name, or for the first one, which may not be
+ * known yet. */
+void hf__listing_ask(struct listing *listing, struct redis_request *request,
+                     void (*send)(struct connection *, struct redis_request *),
+                     void (*answered)(struct connection *, struct redis_request *,
+                                      const redisReply *))
+{
+    const struct hf_query *query = listing->query;
+    struct redis *redis = listing->at;
+    request->listing = listing;
+    request->send = send;
+    request->answered = answered;
+    request->slot = -1;
+    if (redis->cluster && redis == redis->front)
+        hf__redis_ask(redis, request, query->name, query->name_length);
+    else
+        hf__connection_ask(&redis->asking, request);
+}
+
+static void go_on(struct listing *listing)
+{
+    if (listing->failed)
+        hf__listing_end(listing);
+    else if (listing->query->name)
+        look(listing);
+    else
+        hf__listing_scan(listing);
+}
+
+static void clients_answered(struct connection *connection, struct redis_request *request,
+                             const redisReply *reply)
+{
+    struct listing *listing = request->listing;
+    if (reply)
+        hf__client_names_read(&listing->owners, reply);
+    else
+        hf__listing_fail(connection, request, reply, listing);
+    hf__request_free(connection->redis, request);
+    go_on(listing);
+}
+
+static void send_clients(struct connection *connection, struct redis_request *request)
+{
+    struct command command;
+    hf__command_begin(&command, "CLIENT");
+    hf__command_print(&command, "LIST");
+    hf__connection_write(connection, request, &command);
+}
+
+/* Who may not ask does without the names; but where a cluster's map is refused, it is not asked. */
+static void count_answered(struct connection *connection, struct redis_request *request,
+                           const redisReply *reply)
+{
+    struct redis *redis = connection->redis;
+    struct listing *listing = request->listing;
+    char count[24];
+    if (!reply || request->unmapped)
+        hf__listing_fail(connection, request, reply, listing);
+    hf__reply_info(reply, "connected_clients", count, sizeof count);
+    hf__request_free(redis, request);
+    listing->at = redis;
+    bool can_be_asked = *count && strtoul(count, NULL, 10) <= CLIENTS_MOST;
+    request = can_be_asked && !listing->failed ? hf__request_new(redis) : NULL;
+    if (request)
+        hf__listing_ask(listing, request, send_clients, clients_answered);
+    else
+        go_on(listing);
+}
+
+static void send_count(struct connection *connection, struct redis_request *request)
+{
+    struct command command;
+    hf__command_begin(&command, "INFO");
+    hf__command_print(&command, "clients");
+    hf__connection_write(connection, request, &command);
+}
+
+void hf__listing_begin(struct listing *listing)
+{
+    struct redis_request *request = hf__request_new(listing->at);
+    hf__client_names_release(&listing->owners);
+    if (request)
+        hf__listing_ask(listing, request, send_count, count_answered);
+    else
+        go_on(listing);
+}
+
+void hf__redis_inspect(struct hf_engine *engine, struct hf_query *query)
+{
+    struct redis *redis = (struct redis *)engine;
+    struct listing *listing = hf__calloc(1, sizeof *listing);
+    hf__batch_flush(redis);
+    if (!listing) {
+        query->code = HF_ENOMEM;
+        hf__query_done(engine, query);
+        return;
+    }
+    listing->query = query;
+    listing->at = redis;
+    hf__list_append(&redis->listings, &listing->link);
+    hf__listing_begin(listing);
+}

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Looking at locks: at one (inspect.c), or at everything that is in use (listing.c). */
+#ifndef HF_ENGINES_REDIS_SHOW_LISTING_H
+#define HF_ENGINES_REDIS_SHOW_LISTING_H
+
+#include "client_names.h"
+#include "engines/redis/redis.h"
+#include "seen_set.h"
+
+/* The parts of what inspect.lua answers. */
+enum {
+    PART_KIND,
+    PART_TOTAL,
+    PART_VALUE,
+    PART_TOKEN,
+    PART_HOLDERS,
+    PART_WAITERS,
+    PART_IN_USE, /* 1: held, waited for, or otherwise there */
+    PARTS
+};
+
+/* A name that is looked at: a request's memory. */
+struct found {
+    uint32_t length;
+    char name[];
+};
+
+/* One look, or a listing page by page: the names of one page are looked at before the next is asked
+ * for. */
+struct listing {
+    struct hf_link link; /* in redis->listings */
+    struct hf_query *query;
+    struct redis *at; /* the server that is looked through now; in a cluster, one after the other */
+    struct owners owners; /* who is connected to it */
+    uint64_t cursor;
+    unsigned looks_out;
+    bool failed;
+    struct shown shown;
+};
+
+/* A request about a name, with inspect.lua. NULL: out of memory. */
+struct redis_request *hf__listing_look(struct listing *listing, const char *name, size_t length,
+                                       void (*answered)(struct connection *, struct redis_request *,
+                                                        const redisReply *));
+/* `parts` is what inspect.lua answers. */
+void hf__listing_show(const struct listing *listing, const struct found *found,
+                      redisReply *const *parts);
+void hf__listing_fail(struct connection *connection, const struct redis_request *request,
+                      const redisReply *reply, struct listing *listing);
+/* Asks listing->at. */
+void hf__listing_ask(struct listing *listing, struct redis_request *request,
+                     void (*send)(struct connection *, struct redis_request *),
+                     void (*answered)(struct connection *, struct redis_request *,
+                                      const redisReply *));
+/* Asks who is connected to listing->at, and then goes on: with the one name, or by
+ * hf__listing_scan. */
+void hf__listing_begin(struct listing *listing);
+void hf__listing_scan(struct listing *listing);
+void hf__listing_end(struct listing *listing);
+
+#endif

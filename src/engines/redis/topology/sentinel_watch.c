@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Noticing a failover in which the old master goes on answering as one: Sentinel demotes it long
+ * after it has named the new one. While there is a connection to the master, a sentinel is asked
+ * once a second who it is, on a connection that is good for nothing else. What is not answered
+ * there disturbs nobody.
+ *
+ * A sentinel that is cut off may name a master of long ago. So a master is left only on the word of
+ * a sentinel that has named it before, and once for each other address: whoever then finds the way
+ * back to the same master stays there. A sentinel that is not believed is left for the next one. */
+#include "engines/redis/redis.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define WATCH_MS 1000
+
+static struct hf_loop *loop_of(const struct redis *redis)
+{
+    return redis->base.host->loop;
+}
+
+static bool is_at(const struct connection *connection, const char *host, unsigned port)
+{
+    return connection->master_port == port && strcmp(connection->master_host, host) == 0;
+}
+
+/* A connection that is opened during a failover may lead to the old master, and stay there. */
+static void leave_other_masters(struct redis *redis, const char *host, unsigned port)
+{
+    struct connection *connections[] = { &redis->asking, &redis->listening, &redis->syncing };
+    for (unsigned i = 0; i < sizeof connections / sizeof *connections; i++)
+        if (hf__connection_is_ready(connections[i]) && !is_at(connections[i], host, port))
+            hf__connection_break(connections[i], HF_UNREACHABLE, 0,
+                                 "the sentinels name another master now, %.100s:%u", host, port);
+}
+
+/* The watching connection's own master is the one for which another was left last. */
+static void leave_for(struct redis *redis, const char *host, unsigned port)
+{
+    struct connection *watching = &redis->watching;
+    leave_other_masters(redis, host, port);
+    snprintf(watching->master_host, sizeof watching->master_host, "%s", host);
+    watching->master_port = port;
+    redis->sentinel = watching->named_by;
+}
+
+static void named(struct redis *redis, const char *host, unsigned port)
+{
+    struct connection *watching = &redis->watching;
+    const struct connection *asking = &redis->asking;
+    if (!hf__connection_is_ready(asking))
+        return;
+    if (is_at(asking, host, port)) {
+        leave_other_masters(redis, host, port);
+        redis->watch_agreed = true;
+        watching->master_port = 0;
+        return;
+    }
+    bool changed_its_mind = redis->watch_agreed || asking->named_by == watching->named_by;
+    if (!changed_its_mind)
+        hf__connection_break(watching, HF_UNREACHABLE, 0, "it names another master, %.100s:%u",
+                             host, port);
+    else if (!is_at(watching, host, port))
+        leave_for(redis, host, port);
+}
+
+static void answered(struct connection *connection, struct redis_request *request,
+                     const redisReply *reply)
+{
+    struct redis *redis = connection->redis;
+    hf__request_free(redis, request);
+    redis->watch_asks = false;
+    if (reply && hf__sentinel_names(reply))
+        named(redis, hf__reply_text(reply->element[0]),
+              (unsigned)hf__reply_number(reply->element[1]));
+    else if (reply)
+        hf__connection_break(connection, HF_UNREACHABLE, 0, "it names no master");
+}
+
+static void send_question(struct connection *connection, struct redis_request *request)
+{
+    struct command command;
+    hf__sentinel_question(connection->redis, &command);
+    hf__connection_write(connection, request, &command);
+}
+
+static void look(struct hf_timer *timer)
+{
+    struct redis *redis = HF_CONTAINER(timer, struct redis, watch);
+    struct redis_request *request;
+    if (!hf__connection_is_ready(&redis->asking) && !hf__connection_is_ready(&redis->listening))
+        return;
+    hf__timer_start(loop_of(redis), timer, hf__loop_now(loop_of(redis)) + WATCH_MS);
+    if (redis->watch_asks || !(request = hf__request_new(redis)))
+        return;
+    request->send = send_question;
+    request->answered = answered;
+    redis->watch_asks = true;
+    hf__connection_ask(&redis->watching, request);
+}
+
+void hf__sentinel_watch_begin(struct redis *redis)
+{
+    if (redis->settings.master && !redis->watch.started)
+        hf__timer_start(loop_of(redis), &redis->watch, hf__loop_now(loop_of(redis)) + WATCH_MS);
+}
+
+/* Begins with whoever has named the master; after a failure the next one has its turn. */
+void hf__sentinel_watch_place(struct connection *watching)
+{
+    struct redis *redis = watching->redis;
+    if (watching->openings == 0 && watching->failures == 0)
+        watching->named_by = redis->asking.named_by;
+    else if (watching->failures > 0)
+        watching->named_by = (watching->named_by + 1) % redis->settings.sentinel_count;
+    redis->watch_agreed = false;
+    hf__sentinel_place(watching, watching->named_by);
+}
+
+void hf__sentinel_watch_greet(struct connection *watching)
+{
+    const struct redis *redis = watching->redis;
+    struct redis_request *request;
+    struct command command;
+    if (redis->settings.sentinel_password && (request = hf__request_new(watching->redis))) {
+        request->answered = hf__request_ignored;
+        hf__sentinel_authenticate(redis, &command);
+        hf__connection_write(watching, request, &command);
+    }
+    hf__connection_greeted(watching);
+}
+
+void hf__sentinel_watch_open(struct redis *redis)
+{
+    hf__timer_init(&redis->watch, look);
+    hf__connection_init(&redis->watching, redis);
+}
+
+void hf__sentinel_watch_close(struct redis *redis)
+{
+    hf__timer_stop(loop_of(redis), &redis->watch);
+    hf__connection_close(&redis->watching);
+}

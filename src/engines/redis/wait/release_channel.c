@@ -1,0 +1,266 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Hearing of releases. One channel a lock, listened to while one of our ops waits for it. Whoever
+ * begins to listen, or listens again, is woken when the server confirms it: what was released
+ * before that moment was heard by nobody. */
+#include "base/rand.h"
+#include "base/testing.h"
+#include "engines/redis/kinds/kinds.h"
+#include "engines/redis/redis.h"
+
+#include <string.h>
+#include <strings.h>
+
+struct channel {
+    struct channel *next;
+    struct hf_link waiters;
+    bool confirmed;
+    size_t length;
+    char name[];
+};
+
+static struct channel **bucket_of(struct redis *redis, const char *name, size_t length)
+{
+    uint64_t hash = hf__hash(name, length);
+    return &redis->channels[hash % REDIS_CHANNEL_BUCKETS];
+}
+
+/* Where it is linked in, or NULL. */
+static struct channel **find(struct redis *redis, const char *name, size_t length)
+{
+    struct channel **at = bucket_of(redis, name, length);
+    for (; *at; at = &(*at)->next)
+        if ((*at)->length == length && memcmp((*at)->name, name, length) == 0)
+            return at;
+    return NULL;
+}
+
+bool hf__listening_is_there(const struct redis *redis)
+{
+    return hf__connections_match(&redis->asking, &redis->listening);
+}
+
+void hf__listening_say(struct redis *redis, const char *word, const char *channel, size_t length)
+{
+    struct command command;
+    if (redis->listening.state != CONNECTION_READY || redis->listening.failing)
+        return;
+    hf__command_begin(&command, word);
+    hf__command_add(&command, channel, length);
+    hf__connection_write(&redis->listening, NULL, &command);
+}
+
+/* In a cluster that can, a channel belongs to the lock's own server. */
+enum word { SUBSCRIBE, UNSUBSCRIBE };
+
+static void say(struct redis *redis, enum word word, const struct channel *channel)
+{
+    static const char *const words[][2] = { [SUBSCRIBE] = { "SUBSCRIBE", "SSUBSCRIBE" },
+                                            [UNSUBSCRIBE] = { "UNSUBSCRIBE", "SUNSUBSCRIBE" } };
+    hf__listening_say(redis, words[word][redis->sharded], channel->name, channel->length);
+}
+
+/* ---- joining and leaving ---- */
+
+static struct channel *add(struct redis *redis, const char *name, size_t length)
+{
+    struct channel *channel = hf__calloc(1, sizeof *channel + length);
+    if (!channel)
+        return NULL;
+    struct channel **bucket = bucket_of(redis, name, length);
+    hf__link_init(&channel->waiters);
+    memcpy(channel->name, name, length);
+    channel->length = length;
+    channel->next = *bucket;
+    *bucket = channel;
+    hf__connection_want(&redis->listening);
+    say(redis, SUBSCRIBE, channel);
+    return channel;
+}
+
+struct waiter *hf__waiter_of(struct redis *redis, struct hf_op *op)
+{
+    if (op->engine_pointer)
+        return op->engine_pointer;
+    struct hf_link *link = hf__list_pop(&redis->free_waiters);
+    struct waiter *waiter =
+        link ? HF_CONTAINER(link, struct waiter, of_all) : hf__calloc(1, sizeof *waiter);
+    if (!waiter)
+        return NULL;
+    *waiter = (struct waiter){ .op = op, .redis = redis };
+    hf__link_init(&waiter->of_all);
+    hf__link_init(&waiter->link);
+    hf__link_init(&waiter->in_inbox);
+    hf__timer_init(&waiter->look, NULL);
+    op->engine_pointer = waiter;
+    hf__list_append(&redis->waiters, &waiter->of_all);
+    return waiter;
+}
+
+bool hf__release_channel_join(struct redis *redis, struct hf_op *op)
+{
+    struct command name;
+    const struct redis_kind *kind = hf__redis_kind(redis, op->mode);
+    struct waiter *waiter = kind->channel ? hf__waiter_of(redis, op) : NULL;
+    if (!waiter || waiter->channel)
+        return waiter != NULL;
+    hf__command_begin(&name, "");
+    kind->channel(redis, &name, op);
+    struct channel **found = find(redis, name.arguments[1], name.lengths[1]);
+    waiter->channel = found ? *found : add(redis, name.arguments[1], name.lengths[1]);
+    if (!waiter->channel)
+        return false;
+    hf__list_append(&waiter->channel->waiters, &waiter->link);
+    return true;
+}
+
+static void drop(struct channel **at)
+{
+    struct channel *channel = *at;
+    *at = channel->next;
+    free(channel);
+}
+
+void hf__release_channel_quit(struct hf_op *op)
+{
+    struct waiter *waiter = op->engine_pointer;
+    struct channel *channel = waiter ? waiter->channel : NULL;
+    if (!channel)
+        return;
+    struct redis *redis = waiter->redis;
+    waiter->channel = NULL;
+    hf__link_remove(&waiter->link);
+    if (!hf__list_empty(&channel->waiters))
+        return;
+    say(redis, UNSUBSCRIBE, channel);
+    drop(find(redis, channel->name, channel->length));
+}
+
+void hf__waiter_leave(struct hf_op *op)
+{
+    struct waiter *waiter = op->engine_pointer;
+    if (!waiter)
+        return;
+    struct redis *redis = waiter->redis;
+    hf__release_channel_quit(op);
+    hf__link_remove(&waiter->in_inbox);
+    hf__timer_stop(redis->base.host->loop, &waiter->look);
+    op->engine_pointer = NULL;
+    hf__link_remove(&waiter->of_all);
+    hf__list_append(&redis->free_waiters, &waiter->of_all);
+}
+
+bool hf__release_channel_sure(const struct hf_op *op)
+{
+    const struct waiter *waiter = op->engine_pointer;
+    return waiter->channel->confirmed && hf__listening_is_there(waiter->redis);
+}
+
+/* ---- what the server says ---- */
+
+/* The channel goes with the last who leaves it, so nothing of it is read after that one's turn. */
+static void wake_all(struct channel *channel)
+{
+    struct hf_link *end = &channel->waiters, *following;
+    for (struct hf_link *link = end->next; link != end; link = following) {
+        following = link->next;
+        hf__op_wake(HF_CONTAINER(link, struct waiter, link)->op);
+    }
+}
+
+static bool is_either(const char *word, const char *plain, const char *sharded)
+{
+    return strcmp(word, plain) == 0 || strcmp(word, sharded) == 0;
+}
+
+/* They look for themselves until somebody listens again. */
+static void deafen(struct redis *redis, struct channel *channel)
+{
+    (void)redis;
+    channel->confirmed = false;
+    wake_all(channel);
+}
+
+static void listen_to(struct redis *redis, struct channel *channel)
+{
+    say(redis, SUBSCRIBE, channel);
+}
+
+/* The lock's slot has gone to another node, where its waiters will follow; or it comes back. */
+static void dismissed(struct redis *redis, const char *name)
+{
+    struct channel **found = find(redis, name, strlen(name));
+    if (!found)
+        return;
+    listen_to(redis, *found);
+    deafen(redis, *found);
+}
+
+static void pushed(struct connection *connection, const redisReply *reply)
+{
+    struct redis *redis = connection->redis;
+    hf__pubsub_heartbeat_heard(redis);
+    bool whole = hf__reply_is_array(reply, 2);
+    const char *word = hf__reply_text(whole ? reply->element[0] : reply);
+    const char *name = whole ? hf__reply_text(reply->element[1]) : "";
+    bool confirmed = is_either(word, "subscribe", "ssubscribe");
+    struct channel **found;
+    /* An error here is a refusal to let us listen: then waiting is looking again and again. */
+    if (strcasecmp(word, "pong") == 0)
+        hf__pubsub_heartbeat_answered(redis);
+    else if (strcmp(word, "sunsubscribe") == 0)
+        dismissed(redis, name);
+    else if (!confirmed &&
+             (!is_either(word, "message", "smessage") || !hf__reply_is_array(reply, 3)))
+        return;
+    else if (strcmp(name, redis->inbox.channel) == 0 && confirmed)
+        hf__grant_channel_confirmed(redis);
+    else if (strcmp(name, redis->inbox.channel) == 0)
+        hf__grant_channel_heard(redis, hf__reply_text(reply->element[2]));
+    else if ((found = find(redis, name, strlen(name))) != NULL) {
+        (*found)->confirmed |= confirmed;
+        wake_all(*found);
+    }
+}
+
+static void for_all(struct redis *redis, void (*act)(struct redis *, struct channel *))
+{
+    for (unsigned i = 0; i < REDIS_CHANNEL_BUCKETS; i++)
+        for (struct channel *channel = redis->channels[i], *next; channel; channel = next) {
+            next = channel->next;
+            act(redis, channel);
+        }
+}
+
+static void ready(struct connection *connection)
+{
+    for_all(connection->redis, listen_to);
+    hf__grant_channel_ready(connection->redis);
+    hf__pubsub_heartbeat_begin(connection->redis);
+}
+
+static void lost(struct connection *connection)
+{
+    hf__pubsub_heartbeat_end(connection->redis);
+    for_all(connection->redis, deafen);
+    hf__grant_channel_lost(connection->redis);
+}
+
+void hf__release_channels_open(struct redis *redis)
+{
+    hf__pubsub_heartbeat_init(redis);
+    hf__link_init(&redis->waiters);
+    hf__link_init(&redis->free_waiters);
+    redis->listening.ready = ready;
+    redis->listening.lost = lost;
+    redis->listening.pushed = pushed;
+}
+
+void hf__release_channels_close(struct redis *redis)
+{
+    struct hf_link *link;
+    hf__pubsub_heartbeat_end(redis);
+    while ((link = hf__list_first(&redis->waiters)))
+        hf__waiter_leave(HF_CONTAINER(link, struct waiter, of_all)->op);
+    while ((link = hf__list_pop(&redis->free_waiters)))
+        free(HF_CONTAINER(link, struct waiter, of_all));
+}

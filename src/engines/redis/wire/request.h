@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A request to a server: from being asked until its answer has been understood (request.c). Most
+ * are about an op, or whatever else the core has asked for; their memory is the client's. */
+#ifndef HF_ENGINES_REDIS_WIRE_REQUEST_H
+#define HF_ENGINES_REDIS_WIRE_REQUEST_H
+
+#include "core/engine.h"
+#include "reply.h"
+
+struct redis;
+struct redis_many;
+struct connection;
+struct listing;
+
+/* A request that is out, or waits for the connection. */
+struct redis_request {
+    struct hf_link link;
+    /* Writes it. Runs again if the server has forgotten the script. */
+    void (*send)(struct connection *connection, struct redis_request *request);
+    /* Exactly once. `reply` NULL: there is none; connection->why says why, and `sent` whether the
+     * server may have heard of it. */
+    void (*answered)(struct connection *connection, struct redis_request *request,
+                     const redisReply *reply);
+    union {
+        struct hf_op *op;
+        struct hf_change *change;
+        struct hf_query *query;
+        struct listing *listing;
+        struct redis_request
+            *marked; /* the grant that a mark is written beside, or NULL (replica_wait.c) */
+        struct redis_request
+            *place_of; /* who asks, and looks next, for whether it has got it (fast_enqueue.c) */
+    };
+    void *memory;                  /* freed with the request */
+    const struct redis_many *many; /* NULL: it is asked alone */
+    struct hf_link parts;          /* the requests that this one asks together (batch.c) */
+    struct redis_request *whole;   /* the one that this one is a part of, and asked for itself */
+    int64_t sent_at_ms;
+    bool sent;
+    bool unmapped;    /* what is answered was said to who asked for the cluster's map */
+    bool listened;    /* a grant could have been heard of when it was sent */
+    bool placed;      /* it has its place in the queue (fast_enqueue.c) */
+    unsigned repeats; /* how often the server had forgotten the script */
+    /* Where replicas are to confirm it: the opening of the connection that answered it; and whether
+     * it has got no mark, because its slot has left. */
+    unsigned opening;
+    bool unmarked;
+    /* In a cluster: -1 is any; how often it has gone on; whether the node is asked as an
+     * exception, while the slot is on its way there. */
+    int slot;
+    unsigned hops;
+    bool asks;
+};
+
+/* NULL: out of memory. */
+struct redis_request *hf__request_new(struct redis *redis);
+void hf__request_free(struct redis *redis, struct redis_request *request);
+/* For `answered`: whatever the answer is, the request has done what it could. */
+void hf__request_ignored(struct connection *connection, struct redis_request *request,
+                         const redisReply *reply);
+/* What an error means, an hf_code: what a cluster says has another meaning to who knows that it is
+ * one. */
+int hf__request_code(const struct redis *redis, const redisReply *reply);
+/* Sets *error for a reply that is missing, an error, or nonsense, and says what it means: an
+ * hf_code. `name`: of the lock that it was about, or NULL. `definite`: the server has done nothing,
+ * and will not. */
+int hf__request_failed(const struct connection *connection, const struct redis_request *request,
+                       const redisReply *reply, const char *name, hf_error **error, bool *definite);
+
+#endif
