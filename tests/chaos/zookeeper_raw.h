@@ -6,7 +6,7 @@
 
 #include "test.h"
 
-#include "engines/zookeeper/codec.h"
+#include "engines/zookeeper/wire/codec.h"
 
 struct zookeeper_raw {
     int fd;

@@ -2,7 +2,7 @@
 /* The server that does as it is told; see the header. */
 #include "zookeeper_script.h"
 
-#include "engines/zookeeper/codec.h"
+#include "engines/zookeeper/wire/codec.h"
 
 #include <arpa/inet.h>
 #include <netinet/in.h>

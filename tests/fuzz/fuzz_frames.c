@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Whatever a ZooKeeper server sends, in whatever pieces: nothing crashes, nothing is read beyond
  * its frame, and the pieces make no difference (pieces.h). */
-#include "engines/zookeeper/codec.h"
-#include "engines/zookeeper/names.h"
+#include "engines/zookeeper/queue/node_names.h"
+#include "engines/zookeeper/wire/codec.h"
 
 #include "pieces.h"
 

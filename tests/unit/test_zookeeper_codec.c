@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* ZooKeeper's messages and names as bytes: what is written, and what is made of what comes. */
-#include "engines/zookeeper/codec.h"
-#include "engines/zookeeper/names.h"
+#include "engines/zookeeper/queue/node_names.h"
+#include "engines/zookeeper/wire/codec.h"
 #include "test.h"
 
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* From when a session may be counted, against the worst that servers may do. */
-#include "engines/zookeeper/contact.h"
+#include "engines/zookeeper/session/session_proof.h"
 #include "test.h"
 
 #define TIMEOUT 12000
@@ -30,32 +30,32 @@ static int64_t earliest_end(const struct leader *leader)
     return (known < leader->agreed_ms ? known : leader->agreed_ms) + TIMEOUT - TIMEOUT / 100;
 }
 
-static int64_t begin(struct zk_contacts *contacts, struct leader *leader, int64_t at_ms)
+static int64_t begin(struct zk_session_proof *contacts, struct leader *leader, int64_t at_ms)
 {
     *leader = (struct leader){ .told_ms = at_ms, .agreed_ms = at_ms };
-    *contacts = (struct zk_contacts){ .known_ms = 0 };
-    return hf__zk_contacts_greet(contacts, at_ms, TIMEOUT, true);
+    *contacts = (struct zk_session_proof){ .known_ms = 0 };
+    return hf__zk_session_proof_greet(contacts, at_ms, TIMEOUT, true);
 }
 
-static int64_t greet(struct zk_contacts *contacts, struct leader *leader, int64_t at_ms)
+static int64_t greet(struct zk_session_proof *contacts, struct leader *leader, int64_t at_ms)
 {
     leader->told_ms = at_ms;
-    return hf__zk_contacts_greet(contacts, at_ms, TIMEOUT, false);
+    return hf__zk_session_proof_greet(contacts, at_ms, TIMEOUT, false);
 }
 
-static int64_t contact(struct zk_contacts *contacts, struct leader *leader, int64_t at_ms)
+static int64_t contact(struct zk_session_proof *contacts, struct leader *leader, int64_t at_ms)
 {
     CHECK(leader->count < NOTED_MAX);
     leader->heard[leader->count++] = leader->agreed_ms = at_ms;
-    return hf__zk_contacts_note(contacts, at_ms, TIMEOUT);
+    return hf__zk_session_proof_note(contacts, at_ms, TIMEOUT);
 }
 
 TEST(a_regular_beat_counts_in_full)
 {
-    struct zk_contacts contacts;
+    struct zk_session_proof contacts;
     struct leader leader;
 
-    CHECK_INT(hf__zk_beat_ms(TIMEOUT), BEAT);
+    CHECK_INT(hf__zk_heartbeat_ms(TIMEOUT), BEAT);
     begin(&contacts, &leader, 1000);
     for (int64_t at = 1000 + BEAT; at < 20 * TIMEOUT; at += BEAT)
         CHECK_INT(contact(&contacts, &leader, at), at);
@@ -65,14 +65,14 @@ TEST(a_regular_beat_counts_in_full)
 TEST(there_is_time_for_another_server)
 {
     int64_t left =
-        hf__zk_belief_ms(TIMEOUT) - hf__zk_beat_ms(TIMEOUT) - hf__zk_patience_ms(TIMEOUT);
+        hf__zk_belief_ms(TIMEOUT) - hf__zk_heartbeat_ms(TIMEOUT) - hf__zk_patience_ms(TIMEOUT);
 
     CHECK(left >= TIMEOUT / 8);
 }
 
 TEST(one_answer_after_a_pause_counts_from_a_half_after_what_the_leader_knows)
 {
-    struct zk_contacts contacts;
+    struct zk_session_proof contacts;
     struct leader leader;
 
     begin(&contacts, &leader, 0);
@@ -86,7 +86,7 @@ TEST(one_answer_after_a_pause_counts_from_a_half_after_what_the_leader_knows)
 /* The leader that lets us in may have been deposed. */
 TEST(a_greeting_counts_until_a_session_after_the_last_agreement)
 {
-    struct zk_contacts contacts;
+    struct zk_session_proof contacts;
     struct leader leader;
 
     begin(&contacts, &leader, 0);
@@ -95,19 +95,19 @@ TEST(a_greeting_counts_until_a_session_after_the_last_agreement)
     CHECK_INT(greet(&contacts, &leader, 8000), 1000 + BELIEVED);
     CHECK_INT(greet(&contacts, &leader, 9000), 1000 + BELIEVED);
     /* The first thing that is agreed to is noted, however soon it comes. */
-    CHECK(hf__zk_contacts_wants(&contacts, 9001, TIMEOUT));
+    CHECK(hf__zk_session_proof_wants(&contacts, 9001, TIMEOUT));
     CHECK_INT(contact(&contacts, &leader, 9001), 9001);
-    CHECK(!hf__zk_contacts_wants(&contacts, 9002, TIMEOUT));
+    CHECK(!hf__zk_session_proof_wants(&contacts, 9002, TIMEOUT));
 }
 
 TEST(crowded_answers_are_not_all_noted)
 {
-    struct zk_contacts contacts;
+    struct zk_session_proof contacts;
     struct leader leader;
 
     begin(&contacts, &leader, 500);
-    CHECK(!hf__zk_contacts_wants(&contacts, 499 + TIMEOUT / 12, TIMEOUT));
-    CHECK(hf__zk_contacts_wants(&contacts, 500 + TIMEOUT / 12, TIMEOUT));
+    CHECK(!hf__zk_session_proof_wants(&contacts, 499 + TIMEOUT / 12, TIMEOUT));
+    CHECK(hf__zk_session_proof_wants(&contacts, 500 + TIMEOUT / 12, TIMEOUT));
 }
 
 static uint64_t state;
@@ -121,7 +121,7 @@ static int64_t any(int64_t below)
 TEST(no_belief_outlives_what_the_servers_may_do)
 {
     for (int round = 0; round < 2000; round++) {
-        struct zk_contacts contacts;
+        struct zk_session_proof contacts;
         struct leader leader;
         int64_t at = 0;
         state = (uint64_t)round;
@@ -131,7 +131,7 @@ TEST(no_belief_outlives_what_the_servers_may_do)
             int64_t from = counted;
             if (any(8) == 0)
                 from = greet(&contacts, &leader, at);
-            else if (hf__zk_contacts_wants(&contacts, at, TIMEOUT))
+            else if (hf__zk_session_proof_wants(&contacts, at, TIMEOUT))
                 from = contact(&contacts, &leader, at);
             counted = from > counted ? from : counted;
             CHECK(counted <= at && counted + BELIEVED <= earliest_end(&leader));

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The one-shot verbs: breaking, and what concerns a hold's own lease. */
-#include "latch.h"
-#include "semaphore.h"
-#include "survey.h"
+#include "engines/zookeeper/latch/latch.h"
+#include "engines/zookeeper/semaphore/semaphore.h"
+#include "engines/zookeeper/show/children_snapshot.h"
 
 #include <string.h>
 
@@ -14,30 +14,31 @@ static void finish(struct zookeeper *zk, struct hf_change *change, int code)
 
 /* ---- breaking ---- */
 
-static void broken(struct zookeeper *zk, struct survey *survey)
+static void broken(struct zookeeper *zk, struct children_snapshot *survey)
 {
     struct hf_change *change = survey->arg;
     int code = survey->code;
     change->error = survey->error;
     survey->error = NULL;
-    hf__zk_survey_free(survey);
+    hf__zk_snapshot_free(survey);
     finish(zk, change, code);
 }
 
 static void node_deleted(struct zookeeper *zk, struct zk_request *request, struct zk_reply *reply)
 {
     const struct surveyed *node = request->arg;
-    struct survey *survey = node->survey;
+    struct children_snapshot *survey = node->survey;
     struct hf_change *change = survey->arg;
     if (reply && reply->error == ZK_OK)
-        change->result += hf__zk_survey_is_first(survey, node);
+        change->result += hf__zk_snapshot_is_first(survey, node);
     else if ((!reply || reply->error != ZK_NO_NODE) && survey->code == HF_OK)
         survey->code = hf__zk_explain(zk, request, reply, &survey->error);
     if (--survey->out == 0)
         broken(zk, survey);
 }
 
-static void delete_node(struct zookeeper *zk, struct survey *survey, struct surveyed *node)
+static void delete_node(struct zookeeper *zk, struct children_snapshot *survey,
+                        struct surveyed *node)
 {
     struct zk_session *session = hf__zk_session_current(zk);
     struct zk_request *request =
@@ -53,14 +54,14 @@ static void delete_node(struct zookeeper *zk, struct survey *survey, struct surv
     hf__zk_ask(zk, request);
 }
 
-static void holders_found(struct zookeeper *zk, struct survey *survey)
+static void holders_found(struct zookeeper *zk, struct children_snapshot *survey)
 {
     const struct hf_change *change = survey->arg;
     bool held = false, found = false;
     if (survey->semaphore && survey->code == HF_OK) {
         char *leases = hf__zk_join(survey->path, ZK_LEASES);
         if (leases) {
-            hf__zk_survey_again(zk, survey, leases);
+            hf__zk_snapshot_again(zk, survey, leases);
             return;
         }
         survey->code = HF_ENOMEM;
@@ -70,7 +71,7 @@ static void holders_found(struct zookeeper *zk, struct survey *survey)
         if (!node->holds)
             continue;
         held = true;
-        if (change->key && !hf__zk_survey_same_claim(node, change->key))
+        if (change->key && !hf__zk_snapshot_same_claim(node, change->key))
             continue;
         found = true;
         delete_node(zk, survey, node);
@@ -83,7 +84,7 @@ static void holders_found(struct zookeeper *zk, struct survey *survey)
 
 static void begin_break(struct zookeeper *zk, struct hf_change *change)
 {
-    struct survey *survey = hf__zk_survey_new(
+    struct children_snapshot *survey = hf__zk_snapshot_new(
         zk, hf__zk_path_of(zk->settings->root, change->name, change->name_length));
     if (!survey) {
         finish(zk, change, HF_ENOMEM);
@@ -91,7 +92,7 @@ static void begin_break(struct zookeeper *zk, struct hf_change *change)
     }
     survey->arg = change;
     survey->done = holders_found;
-    hf__zk_survey_begin(zk, survey);
+    hf__zk_snapshot_begin(zk, survey);
 }
 
 /* ---- a fixed lease ---- */
@@ -100,7 +101,7 @@ static void begin_break(struct zookeeper *zk, struct hf_change *change)
 static void renewed(struct zookeeper *zk, struct zk_request *request, struct zk_reply *reply)
 {
     struct hf_change *change = request->change;
-    struct zk_place *place = change->op->engine_pointer;
+    struct zk_queue_node *place = change->op->engine_pointer;
     if (!reply || (reply->error != ZK_OK && reply->error != ZK_NO_NODE)) {
         finish(zk, change, hf__zk_explain(zk, request, reply, &change->error));
         return;
@@ -115,7 +116,7 @@ static void renewed(struct zookeeper *zk, struct zk_request *request, struct zk_
 static void begin_renewal(struct zookeeper *zk, struct hf_change *change)
 {
     char data[400];
-    struct zk_place *place = change->op->engine_pointer;
+    struct zk_queue_node *place = change->op->engine_pointer;
     if (!place || !place->end.started) {
         finish(zk, change, HF_LOST);
         return;

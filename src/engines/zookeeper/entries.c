@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Entries: what a survey of one path says of a lock, its holders and its waiters. */
-#include "survey.h"
+#include "engines/zookeeper/show/children_snapshot.h"
 
 #include <string.h>
 #include <time.h>
@@ -27,7 +27,7 @@ static hf_mode mode_of(const struct surveyed *node)
     return node->note.ours ? node->note.mode : HF_MUTEX;
 }
 
-hf_kind hf__zk_kind_of(const struct survey *survey)
+hf_kind hf__zk_kind_of(const struct children_snapshot *survey)
 {
     if (survey->total > 0)
         return HF_KIND_LATCH;
@@ -39,7 +39,7 @@ hf_kind hf__zk_kind_of(const struct survey *survey)
     return HF_KIND_FREE;
 }
 
-static int64_t newest_token(const struct survey *survey)
+static int64_t newest_token(const struct children_snapshot *survey)
 {
     int64_t newest = 0;
     for (uint32_t i = 0; i < survey->count; i++)
@@ -75,7 +75,7 @@ static hf_entry entry_of(const char *name, size_t length, hf_kind kind)
                        .lease_left_ms = -1 };
 }
 
-void hf__zk_show(struct hf_query *query, const struct survey *survey, const char *name,
+void hf__zk_show(struct hf_query *query, const struct children_snapshot *survey, const char *name,
                  size_t length)
 {
     uint32_t rank = 0;
@@ -101,15 +101,15 @@ void hf__zk_show(struct hf_query *query, const struct survey *survey, const char
 /* ---- semaphores ---- */
 
 /* A claim is shown by its first lease; its token is the newest of its leases'. */
-static void show_permits(struct hf_query *query, const struct survey *survey, uint32_t first,
-                         hf_entry *entry)
+static void show_permits(struct hf_query *query, const struct children_snapshot *survey,
+                         uint32_t first, hf_entry *entry)
 {
     const struct surveyed *node = &survey->nodes[first];
     entry->permits = 0;
     entry->token = 0;
     for (uint32_t i = first; i < survey->count; i++) {
         const struct surveyed *other = &survey->nodes[i];
-        if (!other->there || !hf__zk_survey_same_claim(other, node->name))
+        if (!other->there || !hf__zk_snapshot_same_claim(other, node->name))
             continue;
         entry->permits++;
         if (entry->token < (uint64_t)other->stat.czxid)
@@ -118,8 +118,8 @@ static void show_permits(struct hf_query *query, const struct survey *survey, ui
     show_node(query, node, entry);
 }
 
-void hf__zk_show_leases(struct hf_query *query, const struct survey *survey, const char *name,
-                        size_t length)
+void hf__zk_show_leases(struct hf_query *query, const struct children_snapshot *survey,
+                        const char *name, size_t length)
 {
     hf_entry entry = entry_of(name, length, HF_KIND_SEMAPHORE);
     int64_t taken = 0, total = survey->total;
@@ -132,12 +132,12 @@ void hf__zk_show_leases(struct hf_query *query, const struct survey *survey, con
     entry.role = HF_ROLE_HOLDER;
     entry.mode = HF_PERMIT;
     for (uint32_t i = 0; i < survey->count; i++)
-        if (survey->nodes[i].there && hf__zk_survey_is_first(survey, &survey->nodes[i]))
+        if (survey->nodes[i].there && hf__zk_snapshot_is_first(survey, &survey->nodes[i]))
             show_permits(query, survey, i, &entry);
 }
 
-void hf__zk_show_line(struct hf_query *query, const struct survey *survey, const char *name,
-                      size_t length)
+void hf__zk_show_line(struct hf_query *query, const struct children_snapshot *survey,
+                      const char *name, size_t length)
 {
     hf_entry entry = entry_of(name, length, HF_KIND_SEMAPHORE);
     entry.role = HF_ROLE_WAITER;

@@ -4,9 +4,9 @@
 #ifndef HF_ENGINES_ZOOKEEPER_H
 #define HF_ENGINES_ZOOKEEPER_H
 
-#include "codec.h"
-#include "contact.h"
-#include "names.h"
+#include "engines/zookeeper/queue/node_names.h"
+#include "engines/zookeeper/session/session_proof.h"
+#include "engines/zookeeper/wire/codec.h"
 
 #include "base/list.h"
 #include "base/loop.h"
@@ -20,7 +20,7 @@
 struct zookeeper;
 struct zk_client;
 struct zk_request;
-struct zk_place;
+struct zk_queue_node;
 struct zk_permits;
 
 extern const struct hf_engine_ops hf__zookeeper;
@@ -65,7 +65,7 @@ enum zk_session_state {
 
 struct zk_session {
     struct hf_lease lease;
-    struct zk_contacts contacts;
+    struct zk_session_proof contacts;
     enum zk_session_state state;
     int64_t id;
     int64_t last_zxid;  /* the newest state that it was shown */
@@ -111,7 +111,7 @@ struct zk_request {
      * why, and `sent` whether a server may have heard of it, unless the session is over. */
     void (*answered)(struct zookeeper *zk, struct zk_request *request, struct zk_reply *reply);
     union {
-        struct zk_place *place; /* counted, if `of_place` */
+        struct zk_queue_node *place; /* counted, if `of_place` */
         struct hf_change *change;
         void *arg;
     };
@@ -122,12 +122,12 @@ struct zk_request {
 typedef void zk_answered(struct zookeeper *zk, struct zk_request *request, struct zk_reply *reply);
 
 /* What a question is answered is of no use to anybody. */
-void hf__zk_no_matter(struct zookeeper *zk, struct zk_request *request, struct zk_reply *reply);
+void hf__zk_ignore_reply(struct zookeeper *zk, struct zk_request *request, struct zk_reply *reply);
 /* NULL: out of memory. */
 struct zk_request *hf__zk_request(struct zookeeper *zk, struct zk_session *session,
                                   int32_t operation, zk_answered *answered);
-struct zk_request *hf__zk_place_request(struct zookeeper *zk, struct zk_place *place,
-                                        int32_t operation, zk_answered *answered);
+struct zk_request *hf__zk_queue_node_request(struct zookeeper *zk, struct zk_queue_node *place,
+                                             int32_t operation, zk_answered *answered);
 /* For the same asker, under the same session: what is asked together is answered together, in that
  * order, also if the session comes to its end just then. NULL: out of memory, or `other` was. */
 struct zk_request *hf__zk_request_beside(struct zookeeper *zk, const struct zk_request *other,
@@ -136,11 +136,11 @@ void hf__zk_ask(struct zookeeper *zk, struct zk_request *request);
 /* Answers what waits for a session that is over. */
 void hf__zk_orphans(struct zookeeper *zk);
 /* Says that this session is at its end, if the connection is its own. */
-void hf__zk_say_goodbye(struct zookeeper *zk);
+void hf__zk_close_session(struct zookeeper *zk);
 /* Queues what was written, and empties the writer. */
 void hf__zk_connection_write(struct zookeeper *zk, struct zk_writer *writer);
 void hf__zk_connection_want(struct zookeeper *zk);
-void hf__zk_connection_beat(struct zookeeper *zk);
+void hf__zk_connection_heartbeat(struct zookeeper *zk);
 void hf__zk_connection_open(struct zookeeper *zk);
 /* Calls hf__zk_connection_closed in the end. */
 void hf__zk_connection_close(struct zookeeper *zk);
@@ -163,9 +163,9 @@ const struct zk_meaning *hf__zk_meaning(int error);
 /* A definite no, which will be the same the next time. */
 bool hf__zk_is_refusal(const struct zk_reply *reply);
 
-/* ---- place.c: a claim's node ---- */
+/* ---- queue_node.c: a claim's node ---- */
 
-struct zk_place {
+struct zk_queue_node {
     struct hf_link link;       /* in zk->places */
     struct hf_link watch_link; /* in the bucket of what it watches, or in zk->unwatched */
     struct hf_link lease_link; /* in zk->leased */
@@ -201,36 +201,38 @@ struct zk_place {
 };
 
 /* NULL: out of memory. */
-struct zk_place *hf__zk_place_new(const struct zk_settings *settings, struct hf_op *op);
+struct zk_queue_node *hf__zk_queue_node_new(const struct zk_settings *settings, struct hf_op *op);
 /* The place is this one's from now on. */
-void hf__zk_place_join(struct zookeeper *zk, struct zk_place *place);
+void hf__zk_queue_node_join(struct zookeeper *zk, struct zk_queue_node *place);
 /* Nothing of it is at the servers, nor will be. */
-bool hf__zk_place_is_loose(const struct zk_place *place);
+bool hf__zk_queue_node_is_loose(const struct zk_queue_node *place);
 /* One use less. */
-void hf__zk_place_drop(struct zk_place *place);
+void hf__zk_queue_node_drop(struct zk_queue_node *place);
 /* The claim has nothing to do with it any more. */
-void hf__zk_place_leave(struct zookeeper *zk, struct zk_place *place);
+void hf__zk_queue_node_leave(struct zookeeper *zk, struct zk_queue_node *place);
 /* The same, though its node stays at the servers, and counts, until its session is over. */
-void hf__zk_place_leave_behind(struct zookeeper *zk, struct zk_place *place);
-void hf__zk_places_over(struct zookeeper *zk, const struct zk_session *session);
+void hf__zk_queue_node_leave_behind(struct zookeeper *zk, struct zk_queue_node *place);
+void hf__zk_queue_nodes_over(struct zookeeper *zk, const struct zk_session *session);
 /* Nothing happens to any of them by itself any more. */
-void hf__zk_places_close(struct zookeeper *zk);
+void hf__zk_queue_nodes_close(struct zookeeper *zk);
 /* The place is under this session from now on, and counts there; under another one than before, it
  * begins anew. False: that one has no room for it. */
-bool hf__zk_place_begin(struct zookeeper *zk, struct zk_place *place, struct zk_session *session);
+bool hf__zk_queue_node_begin(struct zookeeper *zk, struct zk_queue_node *place,
+                             struct zk_session *session);
 /* Gives its next node a name that no node has had. */
-void hf__zk_place_name(struct zookeeper *zk, struct zk_place *place);
+void hf__zk_queue_node_name(struct zookeeper *zk, struct zk_queue_node *place);
 /* `token` 0: neither its number of creation is known, nor which session has made it. Such a node is
  * asked about before it is granted anything. */
-void hf__zk_place_has_node(struct zk_place *place, const char *name, size_t length, int64_t token);
+void hf__zk_queue_node_set_name(struct zk_queue_node *place, const char *name, size_t length,
+                                int64_t token);
 /* There is no node, and none is asked for. */
-void hf__zk_place_forget_node(struct zk_place *place);
+void hf__zk_queue_node_clear_name(struct zk_queue_node *place);
 /* May something be left of it under the session before? */
-bool hf__zk_place_has_past(const struct zk_place *place);
+bool hf__zk_queue_node_has_past(const struct zk_queue_node *place);
 /* "path/child", for a request. */
 void hf__zk_write_child(struct zk_writer *writer, const char *path, const char *child);
 
-/* ---- parents.c ---- */
+/* ---- parent_nodes.c ---- */
 
 /* Asks for every node above the last one of the path, and for that, too, if `itself`. False: out of
  * memory, as `create` was (NULL), and not all of them were asked for. */
@@ -245,41 +247,43 @@ int hf__zk_parent_error(int before, const struct zk_reply *reply);
 
 /* ---- watch.c ---- */
 
-void hf__zk_watch_add(struct zookeeper *zk, struct zk_place *place, const char *child);
-void hf__zk_watch_remove(struct zk_place *place);
+void hf__zk_watch_add(struct zookeeper *zk, struct zk_queue_node *place, const char *child);
+void hf__zk_watch_remove(struct zk_queue_node *place);
 /* Its data, and a semaphore's leases: the server has been told. The path outlives the watch. */
-void hf__zk_watch_path(struct zookeeper *zk, struct zk_place *place, const char *path);
+void hf__zk_watch_path(struct zookeeper *zk, struct zk_queue_node *place, const char *path);
 void hf__zk_watch_event(struct zookeeper *zk, const struct zk_event *event);
 /* Tells a server that has not heard of it everything that is watched. */
 void hf__zk_watch_again(struct zookeeper *zk, struct zk_writer *writer);
 /* Watches what is held, if it is held for longer than a moment, so that a break is heard of. */
-void hf__zk_watch_own(struct zookeeper *zk, struct zk_place *place);
+void hf__zk_watch_own(struct zookeeper *zk, struct zk_queue_node *place);
 void hf__zk_watch_open(struct zookeeper *zk);
 void hf__zk_watch_close(struct zookeeper *zk);
 
-/* ---- ask.c, judge.c, finish.c, release.c: what ends a question, or leads it on ---- */
+/* ---- acquire.c, queue_position.c, complete.c, release.c: what ends a question, or leads it on
+ * ---- */
 
-void hf__zk_finish(struct zookeeper *zk, struct zk_place *place, enum hf_verdict verdict);
-void hf__zk_fail(struct zookeeper *zk, struct zk_place *place, const struct zk_request *request,
-                 const struct zk_reply *reply);
-void hf__zk_no_memory(struct zookeeper *zk, struct zk_place *place);
+void hf__zk_finish(struct zookeeper *zk, struct zk_queue_node *place, enum hf_verdict verdict);
+void hf__zk_fail(struct zookeeper *zk, struct zk_queue_node *place,
+                 const struct zk_request *request, const struct zk_reply *reply);
+void hf__zk_no_memory(struct zookeeper *zk, struct zk_queue_node *place);
 /* The servers refuse to delete what it has, or to show it: the claim is over all the same. */
-void hf__zk_stay_behind(struct zookeeper *zk, struct zk_place *place, const struct zk_reply *reply);
+void hf__zk_fail_with_leftover(struct zookeeper *zk, struct zk_queue_node *place,
+                               const struct zk_reply *reply);
 /* Deletes the node, if there is one, and answers then. */
-void hf__zk_withdraw(struct zookeeper *zk, struct zk_place *place, enum hf_verdict verdict);
+void hf__zk_withdraw(struct zookeeper *zk, struct zk_queue_node *place, enum hf_verdict verdict);
 /* `there`: there was a node of ours, which is there no more. */
-void hf__zk_begin_again(struct zookeeper *zk, struct zk_place *place, bool there);
+void hf__zk_begin_again(struct zookeeper *zk, struct zk_queue_node *place, bool there);
 /* A bare try: is anybody in the queue? */
-void hf__zk_look_first(struct zookeeper *zk, struct zk_place *place);
-void hf__zk_line_up(struct zookeeper *zk, struct zk_place *place);
-void hf__zk_grant(struct zookeeper *zk, struct zk_place *place);
+void hf__zk_look_first(struct zookeeper *zk, struct zk_queue_node *place);
+void hf__zk_line_up(struct zookeeper *zk, struct zk_queue_node *place);
+void hf__zk_grant(struct zookeeper *zk, struct zk_queue_node *place);
 void hf__zk_gone(struct zookeeper *zk, struct hf_op *op, bool lost);
-void hf__zk_silent(struct zookeeper *zk, struct zk_place *place, const struct zk_request *request,
-                   const struct zk_reply *reply);
+void hf__zk_no_reply(struct zookeeper *zk, struct zk_queue_node *place,
+                     const struct zk_request *request, const struct zk_reply *reply);
 
-/* ---- ask.c, release.c, change.c, inspect.c ---- */
+/* ---- acquire.c, release.c, change.c, inspect.c ---- */
 
-void hf__zk_attempt(struct zookeeper *zk, struct zk_place *place);
+void hf__zk_attempt(struct zookeeper *zk, struct zk_queue_node *place);
 void hf__zk_release(struct zookeeper *zk, struct hf_op *op);
 void hf__zk_change(struct zookeeper *zk, struct hf_change *change);
 void hf__zk_inspect(struct zookeeper *zk, struct hf_query *query);
@@ -287,9 +291,9 @@ void hf__zk_inspect(struct zookeeper *zk, struct hf_query *query);
 void hf__zk_describe(const struct zookeeper *zk, const struct hf_op *op, int64_t lease_ms,
                      char *text, size_t size);
 /* The node goes, though nobody waits for that. */
-void hf__zk_delete_quietly(struct zookeeper *zk, struct zk_place *place);
+void hf__zk_delete_quietly(struct zookeeper *zk, struct zk_queue_node *place);
 
-/* ---- member.c, sessions.c ---- */
+/* ---- session_client.c, session_pool.c ---- */
 
 void hf__zk_open(struct zookeeper *zk);
 /* Calls hf__zk_has_closed in the end, when `zk` is not there any more; never from inside. */
@@ -339,7 +343,7 @@ static inline struct hf_loop *hf__zk_loop(const struct zookeeper *zk)
 }
 
 /* Whose place it is. */
-static inline struct zookeeper *hf__zk_of(const struct zk_place *place)
+static inline struct zookeeper *hf__zk_of(const struct zk_queue_node *place)
 {
     return (struct zookeeper *)place->lease.engine;
 }

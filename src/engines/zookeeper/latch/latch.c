@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Latches: the data of the node at PATH is the count, four bytes as in Curator's SharedCount, and
+ * no count is as good as zero. Who waits has a node below it, for others to see, and watches the
+ * data. */
+#include "latch.h"
+#include "engines/zookeeper/semaphore/semaphore.h"
+
+static void look_answered(struct zookeeper *zk, struct zk_request *request, struct zk_reply *reply)
+{
+    struct zk_queue_node *place = request->place;
+    int64_t count = 0;
+    size_t length = 0;
+    if (!place->op || place->session != request->session)
+        return;
+    if (!reply || (reply->error != ZK_OK && reply->error != ZK_NO_NODE)) {
+        hf__zk_fail(zk, place, request, reply);
+        return;
+    }
+    if (reply->error == ZK_OK) {
+        const char *data = hf__zk_read_bytes(&reply->body, &length);
+        count = hf__zk_total(data, length);
+    }
+    if (hf__zk_is_foreign(length)) {
+        hf__op_explain(place->op, HF_EKIND, 0, "\"%.200s\" is in use by another program",
+                       place->op->name);
+        hf__zk_withdraw(zk, place, HF_FAILED);
+    } else if (count <= 0) {
+        hf__zk_withdraw(zk, place, HF_GRANTED);
+    } else if (!place->op->enqueue) {
+        hf__zk_withdraw(zk, place, HF_REFUSED);
+    } else {
+        hf__zk_watch_path(zk, place, place->path);
+        place->op->rests_on = &place->session->lease;
+        hf__zk_finish(zk, place, HF_REFUSED);
+    }
+}
+
+static void look(struct zookeeper *zk, struct zk_queue_node *place, bool watch)
+{
+    struct zk_request *request = hf__zk_queue_node_request(zk, place, ZK_GET_DATA, look_answered);
+    if (!request) {
+        hf__zk_no_memory(zk, place);
+        return;
+    }
+    hf__zk_write_text(&request->body, place->path);
+    hf__zk_write_bool(&request->body, watch);
+    hf__zk_ask(zk, request);
+}
+
+void hf__zk_latch_turn(struct zookeeper *zk, struct zk_queue_node *place)
+{
+    look(zk, place, place->op->enqueue);
+}
+
+/* A bare try writes nothing. */
+bool hf__zk_latch_begin(struct zookeeper *zk, struct zk_queue_node *place)
+{
+    if (place->op->enqueue || *place->node || place->unknown)
+        return false;
+    struct zk_request *sync = hf__zk_queue_node_request(zk, place, ZK_SYNC, hf__zk_ignore_reply);
+    if (!sync) {
+        hf__zk_no_memory(zk, place);
+        return true;
+    }
+    hf__zk_write_text(&sync->body, place->path);
+    hf__zk_ask(zk, sync);
+    look(zk, place, false);
+    return true;
+}

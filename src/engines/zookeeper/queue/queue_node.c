@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Places: what a claim has in its queue at the store, and the end of a lease of its own. */
+#include "engines/zookeeper/semaphore/semaphore.h"
+
+#include "base/testing.h"
+
+#include <string.h>
+
+/* The holder has known since a moment ago; now the others may come. */
+static void lease_is_over(struct hf_timer *timer)
+{
+    struct zk_queue_node *place = HF_CONTAINER(timer, struct zk_queue_node, end);
+    hf__link_remove(&place->lease_link);
+    place->over = true;
+    hf__zk_delete_quietly(hf__zk_of(place), place);
+}
+
+/* The paths of all nodes that it may have: one in a queue, and one for each permit. A writer that
+ * becomes a reader has both nodes for a moment. */
+static size_t weight_of(const struct zk_queue_node *place)
+{
+    size_t queued = place->op->mode == HF_WRITE ? 2 : 1;
+    size_t weight = queued * (strlen(place->path) + ZK_NODE_SIZE);
+    if (place->permits)
+        weight += place->op->permits * (strlen(place->permits->leases) + ZK_NODE_SIZE);
+    return weight;
+}
+
+struct zk_queue_node *hf__zk_queue_node_new(const struct zk_settings *settings, struct hf_op *op)
+{
+    struct zk_queue_node *place = hf__calloc(1, sizeof *place);
+    if (!place)
+        return NULL;
+    place->path = hf__zk_path_of(settings->root, op->name, op->name_length);
+    if (!place->path || (op->mode == HF_PERMIT && !hf__zk_permits_new(place))) {
+        free(place->path);
+        free(place);
+        return NULL;
+    }
+    hf__link_init(&place->link);
+    hf__link_init(&place->watch_link);
+    hf__link_init(&place->lease_link);
+    hf__link_init(&place->path_link);
+    hf__timer_init(&place->end, lease_is_over);
+    place->uses = 1;
+    place->op = op;
+    place->weight = weight_of(place);
+    op->engine_pointer = place;
+    return place;
+}
+
+void hf__zk_queue_node_join(struct zookeeper *zk, struct zk_queue_node *place)
+{
+    hf__list_append(&zk->places, &place->link);
+    place->lease.engine = &zk->base;
+}
+
+static void unweigh(struct zk_queue_node *place)
+{
+    if (place->session)
+        place->session->paths -= place->weight;
+    place->weight = 0;
+}
+
+void hf__zk_queue_node_drop(struct zk_queue_node *place)
+{
+    if (--place->uses > 0)
+        return;
+    hf__link_remove(&place->link);
+    unweigh(place);
+    hf__zk_session_drop(place->session);
+    hf__zk_session_drop(place->earlier);
+    if (place->permits)
+        hf__zk_permits_free(place);
+    free(place->path);
+    free(place);
+}
+
+bool hf__zk_queue_node_has_past(const struct zk_queue_node *place)
+{
+    return place->earlier && place->earlier->state != ZK_SESSION_OVER;
+}
+
+static void rest(struct zookeeper *zk, struct zk_queue_node *place)
+{
+    hf__zk_watch_remove(place);
+    hf__link_remove(&place->lease_link);
+    hf__timer_stop(hf__zk_loop(zk), &place->end);
+}
+
+void hf__zk_queue_node_leave(struct zookeeper *zk, struct zk_queue_node *place)
+{
+    struct hf_op *op = place->op;
+    rest(zk, place);
+    if (!op)
+        return;
+    op->engine_pointer = NULL;
+    op->rests_on = NULL;
+    place->op = NULL;
+    /* Answers that are still on their way do not count. */
+    if (!place->left_behind)
+        unweigh(place);
+    hf__zk_queue_node_drop(place);
+}
+
+void hf__zk_queue_node_leave_behind(struct zookeeper *zk, struct zk_queue_node *place)
+{
+    place->left_behind = true;
+    place->uses++;
+    hf__zk_queue_node_leave(zk, place);
+}
+
+void hf__zk_queue_nodes_over(struct zookeeper *zk, const struct zk_session *session)
+{
+    HF_LIST_FOREACH (link, following, &zk->places) {
+        struct zk_queue_node *place = HF_CONTAINER(link, struct zk_queue_node, link);
+        if (!place->left_behind || place->session != session)
+            continue;
+        place->left_behind = false;
+        hf__zk_queue_node_drop(place);
+    }
+}
+
+void hf__zk_queue_nodes_close(struct zookeeper *zk)
+{
+    HF_LIST_FOREACH (link, following, &zk->places)
+        rest(zk, HF_CONTAINER(link, struct zk_queue_node, link));
+}
+
+void hf__zk_queue_node_clear_name(struct zk_queue_node *place)
+{
+    place->node[0] = place->second[0] = 0;
+    place->unknown = place->held = place->unsure = place->over = place->second_unsure = false;
+    if (place->permits)
+        hf__zk_permits_forget(place);
+}
+
+void hf__zk_queue_node_set_name(struct zk_queue_node *place, const char *name, size_t length,
+                                int64_t token)
+{
+    memcpy(place->node, name, length);
+    place->node[length] = 0;
+    place->token = token;
+    place->number = hf__zk_child(name, length).number;
+    place->unknown = false;
+}
+
+void hf__zk_queue_node_name(struct zookeeper *zk, struct zk_queue_node *place)
+{
+    char uuid[ZK_UUID_SIZE];
+    hf__zk_uuid(uuid);
+    hf__zk_node_stem(place->stem, uuid, hf__zk_family_of(place->op->mode),
+                     zk->settings->kazoo && !place->permits);
+}
+
+bool hf__zk_queue_node_is_loose(const struct zk_queue_node *place)
+{
+    const struct zk_permits *permits = place->permits;
+    if (hf__zk_queue_node_has_past(place))
+        return false;
+    bool none = !*place->node && !place->unknown &&
+                (!permits || (permits->count == 0 && !permits->unknown));
+    return none || place->session->state == ZK_SESSION_OVER;
+}
+
+/* What was under the last session ends with that, before the next one begins. */
+bool hf__zk_queue_node_begin(struct zookeeper *zk, struct zk_queue_node *place,
+                             struct zk_session *session)
+{
+    if (place->session == session)
+        return true;
+    rest(zk, place);
+    place->op->rests_on = NULL;
+    if (!hf__zk_session_has_room(session, place->weight))
+        return false;
+    if (place->session) {
+        hf__zk_queue_node_clear_name(place);
+        place->session->paths -= place->weight;
+        hf__zk_session_drop(place->earlier);
+        place->earlier = place->session;
+    }
+    session->paths += place->weight;
+    place->session = hf__zk_session_use(session);
+    hf__zk_queue_node_name(zk, place);
+    return true;
+}
+
+void hf__zk_write_child(struct zk_writer *writer, const char *path, const char *child)
+{
+    size_t path_length = strlen(path), child_length = strlen(child);
+    hf__zk_write_int(writer, (int32_t)(path_length + 1 + child_length));
+    hf__zk_write_plain(writer, path, path_length);
+    hf__zk_write_plain(writer, "/", 1);
+    hf__zk_write_plain(writer, child, child_length);
+}

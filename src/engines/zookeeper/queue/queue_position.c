@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Judging: what a list of a node's neighbours says to it, and to a bare try, which has none. */
+#include "attempt.h"
+#include "engines/zookeeper/latch/latch.h"
+#include "engines/zookeeper/semaphore/semaphore.h"
+
+#include <string.h>
+
+/* ---- granted ---- */
+
+static void rest_on_own_lease(struct zookeeper *zk, struct zk_queue_node *place)
+{
+    struct hf_op *op = place->op;
+    const struct hf_lease *session = &place->session->lease;
+    if (!place->held) {
+        int64_t end_ms = op->asked_at_ms + op->lease_ms;
+        place->lease.fixed = true;
+        place->lease.ends_at_ms = end_ms - op->lease_ms / 100 - 2;
+        hf__timer_start(hf__zk_loop(zk), &place->end, end_ms);
+        hf__list_append(&zk->leased, &place->lease_link);
+    }
+    place->lease.lease_ms = session->lease_ms;
+    place->lease.asked_at_ms = session->asked_at_ms;
+    op->rests_on = &place->lease;
+}
+
+void hf__zk_grant(struct zookeeper *zk, struct zk_queue_node *place)
+{
+    struct hf_op *op = place->op;
+    if (place->permits && hf__zk_semaphore_turn(zk, place))
+        return;
+    if (op->mode == HF_LATCH) {
+        hf__zk_latch_turn(zk, place);
+        return;
+    }
+    if (place->token <= 0) {
+        hf__zk_protocol_error(zk, place);
+        return;
+    }
+    op->token = (uint64_t)place->token;
+    op->rests_on = &place->session->lease;
+    if (op->lease_ms > 0)
+        rest_on_own_lease(zk, place);
+    place->held = true;
+    hf__zk_watch_own(zk, place);
+    hf__zk_finish(zk, place, HF_GRANTED);
+}
+
+/* A line of ours in the node in front says what it is; others do not distinguish the two. */
+static bool is_of_my_kind(const struct hf_op *op, struct zk_reader *body)
+{
+    struct zk_note note;
+    size_t length;
+    const char *data = hf__zk_read_bytes(body, &length);
+    hf__zk_note_read(&note, data, length);
+    bool mutexes = op->mode == HF_MUTEX || op->mode == HF_FAIR;
+    return !note.ours || !mutexes || note.mode == op->mode;
+}
+
+static void watch_answered(struct zookeeper *zk, struct zk_request *request, struct zk_reply *reply)
+{
+    struct zk_queue_node *place = request->place;
+    if (hf__zk_has_left(request))
+        return;
+    if (reply && reply->error == ZK_NO_NODE)
+        hf__zk_ask_for_list(zk, place);
+    else if (!reply || reply->error != ZK_OK)
+        hf__zk_fail(zk, place, request, reply);
+    else if (!is_of_my_kind(place->op, &reply->body))
+        hf__zk_wrong_kind(zk, place);
+    else if (!place->permits || !hf__zk_semaphore_is_in_vain(zk, place)) {
+        hf__zk_watch_add(zk, place, place->watched);
+        place->op->rests_on = &place->session->lease;
+        hf__zk_finish(zk, place, HF_REFUSED);
+    }
+}
+
+/* Names the child that is asked about next. False: its name is longer than any recipe's. */
+static bool note_child(struct zk_queue_node *place, const struct zk_child *child)
+{
+    if (child->length >= ZK_CHILD_SIZE)
+        return false;
+    hf__zk_watch_remove(place);
+    memcpy(place->watched, child->name, child->length);
+    place->watched[child->length] = 0;
+    return true;
+}
+
+static void ask_about(struct zookeeper *zk, struct zk_queue_node *place,
+                      const struct zk_child *child, bool watch, zk_answered *answered)
+{
+    if (!note_child(place, child)) {
+        hf__op_explain(place->op, HF_ECORRUPT, 0,
+                       "\"%.200s\": a node in its queue has a name of %zu bytes", place->op->name,
+                       child->length);
+        hf__zk_withdraw(zk, place, HF_FAILED);
+        return;
+    }
+    if (watch && place->permits && !hf__zk_semaphore_look(zk, place))
+        return;
+    struct zk_request *request = hf__zk_queue_node_request(zk, place, ZK_GET_DATA, answered);
+    if (!request) {
+        hf__zk_no_memory(zk, place);
+        return;
+    }
+    hf__zk_write_child(&request->body, place->path, place->watched);
+    hf__zk_write_bool(&request->body, watch);
+    hf__zk_ask(zk, request);
+}
+
+/* Our node was there, and is not any more: somebody has deleted it. */
+void hf__zk_begin_again(struct zookeeper *zk, struct zk_queue_node *place, bool there)
+{
+    if (there) {
+        hf__zk_queue_node_clear_name(place);
+        hf__zk_queue_node_name(zk, place);
+    }
+    if (++place->tries < ZK_TRIES_MAX) {
+        hf__zk_ask_for_node(zk, place);
+        return;
+    }
+    hf__op_explain(place->op, HF_UNREACHABLE, 0,
+                   "\"%.200s\": its node, or the path to it, is deleted again and again",
+                   place->op->name);
+    hf__zk_finish(zk, place, HF_NO_ANSWER);
+}
+
+static void judge(struct zookeeper *zk, struct zk_queue_node *place, struct zk_reader children)
+{
+    struct zk_view view;
+    hf__zk_view(&view, children, hf__zk_family_of(place->op->mode), place->node, place->number);
+    if (view.bad) {
+        hf__zk_protocol_error(zk, place);
+    } else if (!view.own) {
+        hf__zk_begin_again(zk, place, true);
+    } else if (place->token == 0) {
+        /* It was found in a queue before, and the answer about the node itself was lost. */
+        hf__zk_adopt(zk, place);
+    } else if (place->number < 0) {
+        hf__op_explain(place->op, HF_ELIMIT, 0,
+                       "\"%.200s\": the numbers of its queue are used up; they begin anew when "
+                       "its node has been deleted",
+                       place->op->name);
+        hf__zk_withdraw(zk, place, HF_FAILED);
+    } else if (view.other_kind) {
+        hf__zk_wrong_kind(zk, place);
+    } else if (!view.blocked) {
+        hf__zk_grant(zk, place);
+    } else if (!place->op->enqueue) {
+        hf__zk_withdraw(zk, place, HF_REFUSED);
+    } else {
+        ask_about(zk, place, &view.in_front, true, watch_answered);
+    }
+}
+
+void hf__zk_list_answered(struct zookeeper *zk, struct zk_request *request, struct zk_reply *reply)
+{
+    struct zk_queue_node *place = request->place;
+    if (hf__zk_has_left(request))
+        return;
+    if (reply && reply->error == ZK_NO_NODE)
+        hf__zk_begin_again(zk, place, true);
+    else if (!reply || reply->error != ZK_OK)
+        hf__zk_fail(zk, place, request, reply);
+    else
+        judge(zk, place, reply->body);
+}
+
+void hf__zk_ask_for_list(struct zookeeper *zk, struct zk_queue_node *place)
+{
+    hf__zk_ask_for_children(zk, place, hf__zk_list_answered);
+}
+
+/* ---- a bare try looks before it writes ---- */
+
+static void holder_answered(struct zookeeper *zk, struct zk_request *request,
+                            struct zk_reply *reply)
+{
+    struct zk_queue_node *place = request->place;
+    if (hf__zk_has_left(request))
+        return;
+    if (reply && reply->error == ZK_NO_NODE && ++place->tries < ZK_TRIES_MAX)
+        hf__zk_look_first(zk, place);
+    else if (reply && reply->error == ZK_NO_NODE)
+        hf__zk_finish(zk, place, HF_REFUSED);
+    else if (!reply || reply->error != ZK_OK)
+        hf__zk_fail(zk, place, request, reply);
+    else if (!is_of_my_kind(place->op, &reply->body))
+        hf__zk_wrong_kind(zk, place);
+    else
+        hf__zk_finish(zk, place, HF_REFUSED);
+}
+
+static void look_answered(struct zookeeper *zk, struct zk_request *request, struct zk_reply *reply)
+{
+    struct zk_queue_node *place = request->place;
+    struct zk_view view = { .own = false };
+    if (hf__zk_has_left(request))
+        return;
+    if (!reply || (reply->error != ZK_OK && reply->error != ZK_NO_NODE)) {
+        hf__zk_fail(zk, place, request, reply);
+        return;
+    }
+    if (reply->error == ZK_OK)
+        hf__zk_view(&view, reply->body, hf__zk_family_of(place->op->mode), "", INT64_MAX);
+    if (view.bad)
+        hf__zk_protocol_error(zk, place);
+    else if (view.other_kind)
+        hf__zk_wrong_kind(zk, place);
+    else if (view.blocked)
+        ask_about(zk, place, &view.in_front, false, holder_answered);
+    else
+        hf__zk_ask_for_node(zk, place);
+}
+
+void hf__zk_look_first(struct zookeeper *zk, struct zk_queue_node *place)
+{
+    if (hf__zk_ask_to_sync(zk, place))
+        hf__zk_ask_for_children(zk, place, look_answered);
+}

@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Sessions: what our nodes live on. A session's lease is half as long as the session, and is
+ * counted from what most servers have agreed to: one may answer us that is itself cut off from the
+ * others, while these let the session run out. A session whose lease was lost is ended by us, if
+ * the servers have not done so, before the next one begins, so that what was in it is gone when
+ * somebody relies on that. */
+#include "engines/zookeeper/zookeeper.h"
+
+#include "base/testing.h"
+
+#include <string.h>
+
+struct zk_session *hf__zk_session_use(struct zk_session *session)
+{
+    session->uses++;
+    return session;
+}
+
+void hf__zk_session_drop(struct zk_session *session)
+{
+    if (session && --session->uses == 0)
+        free(session);
+}
+
+int32_t hf__zk_session_asks_ms(const struct zookeeper *zk)
+{
+    int64_t lease_ms = zk->base.host->lease_ms;
+    return lease_ms < INT32_MAX ? (int32_t)lease_ms : INT32_MAX;
+}
+
+static struct zk_session *new_session(struct zookeeper *zk)
+{
+    struct zk_session *session = hf__calloc(1, sizeof *session);
+    if (!session)
+        return NULL;
+    session->lease.engine = &zk->base;
+    session->timeout_ms = hf__zk_session_asks_ms(zk);
+    return hf__zk_session_use(session);
+}
+
+/* A lease that nothing rests on has nobody who watches it. */
+static bool is_lost(const struct zookeeper *zk, struct zk_session *session)
+{
+    struct hf_lease *lease = &session->lease;
+    int64_t over_at_ms = lease->asked_at_ms + lease->lease_ms;
+    if (!lease->watched && hf__zk_now(zk) >= over_at_ms)
+        lease->lost = true;
+    return lease->lost;
+}
+
+void hf__zk_session_look(struct zookeeper *zk)
+{
+    struct zk_session *session = zk->session;
+    if (!session || session->state != ZK_SESSION_ALIVE || !is_lost(zk, session))
+        return;
+    session->state = ZK_SESSION_ENDING;
+    zk->ending = session;
+    zk->session = NULL;
+    if (zk->greeted == session)
+        hf__zk_close_session(zk);
+    hf__zk_connection_want(zk);
+}
+
+bool hf__zk_session_has_room(const struct zk_session *session, size_t weight)
+{
+    return weight <= hf__zk_bounds.paths && session->paths <= hf__zk_bounds.paths - weight;
+}
+
+struct zk_session *hf__zk_session_current(struct zookeeper *zk)
+{
+    hf__zk_session_look(zk);
+    if (!zk->session)
+        zk->session = new_session(zk);
+    return zk->session;
+}
+
+struct zk_session *hf__zk_session_wanted(struct zookeeper *zk)
+{
+    if (zk->ending)
+        return zk->ending;
+    bool needed = zk->session && (zk->session->id != 0 || !hf__list_empty(&zk->waiting));
+    return needed ? zk->session : NULL;
+}
+
+static void resize(struct zookeeper *zk, struct zk_session *session, int64_t asked_at_ms)
+{
+    int64_t lease_ms = hf__zk_belief_ms(session->timeout_ms);
+    hf__lease_resized(&session->lease, asked_at_ms, lease_ms);
+    HF_LIST_FOREACH (link, following, &zk->leased) {
+        struct zk_queue_node *place = HF_CONTAINER(link, struct zk_queue_node, lease_link);
+        if (place->session == session)
+            hf__lease_resized(&place->lease, asked_at_ms, lease_ms);
+    }
+}
+
+void hf__zk_session_welcomed(struct zookeeper *zk, struct zk_session *session,
+                             const struct zk_welcome *welcome, int64_t asked_at_ms)
+{
+    bool begun = session->state == ZK_SESSION_NEW;
+    if (begun) {
+        session->state = ZK_SESSION_ALIVE;
+        session->id = welcome->session;
+        session->timeout_ms = welcome->timeout_ms;
+    }
+    memcpy(session->password, welcome->password, sizeof session->password);
+    /* Servers may differ in how long they let a session be. A leader that is new counts from how
+     * long it was at first, so what was short stays short. */
+    if (welcome->timeout_ms < session->timeout_ms)
+        session->timeout_ms = welcome->timeout_ms;
+    asked_at_ms =
+        hf__zk_session_proof_greet(&session->contacts, asked_at_ms, session->timeout_ms, begun);
+    if (session->state == ZK_SESSION_ALIVE && !session->lease.lost)
+        resize(zk, session, asked_at_ms);
+}
+
+/* Those with an end of their own believe in it no longer than in the session. */
+static void confirm_leased(struct zookeeper *zk, const struct zk_session *session,
+                           int64_t asked_at_ms)
+{
+    HF_LIST_FOREACH (link, following, &zk->leased) {
+        struct zk_queue_node *place = HF_CONTAINER(link, struct zk_queue_node, lease_link);
+        if (place->session == session && place->lease.watched)
+            hf__lease_renewed(&place->lease, asked_at_ms, true);
+    }
+}
+
+void hf__zk_session_confirm(struct zookeeper *zk, struct zk_session *session, int64_t asked_at_ms)
+{
+    struct hf_lease *lease = &session->lease;
+    struct zk_session_proof *contacts = &session->contacts;
+    if (session->state != ZK_SESSION_ALIVE || lease->lost ||
+        !hf__zk_session_proof_wants(contacts, asked_at_ms, session->timeout_ms))
+        return;
+    asked_at_ms = hf__zk_session_proof_note(contacts, asked_at_ms, session->timeout_ms);
+    if (asked_at_ms <= lease->asked_at_ms)
+        return;
+    if (lease->watched)
+        hf__lease_renewed(lease, asked_at_ms, true);
+    else
+        lease->asked_at_ms = asked_at_ms;
+    confirm_leased(zk, session, asked_at_ms);
+}
+
+static void lose_leased(struct zookeeper *zk, const struct zk_session *session)
+{
+    struct hf_link *link;
+    struct hf_link lost;
+    hf__link_init(&lost);
+    HF_LIST_FOREACH (each, following, &zk->leased)
+        if (HF_CONTAINER(each, struct zk_queue_node, lease_link)->session == session) {
+            hf__link_remove(each);
+            hf__list_append(&lost, each);
+        }
+    while ((link = hf__list_pop(&lost))) {
+        struct zk_queue_node *place = HF_CONTAINER(link, struct zk_queue_node, lease_link);
+        if (place->lease.watched)
+            hf__lease_renewed(&place->lease, 0, false);
+    }
+}
+
+void hf__zk_session_over(struct zookeeper *zk, struct zk_session *session)
+{
+    hf__zk_session_use(session);
+    session->state = ZK_SESSION_OVER;
+    struct zk_session **owner = zk->ending == session ? &zk->ending : &zk->session;
+    if (*owner == session) {
+        *owner = NULL;
+        hf__zk_session_drop(session);
+    }
+    hf__zk_orphans(zk);
+    if (session->lease.watched)
+        hf__lease_renewed(&session->lease, 0, false);
+    session->lease.lost = true;
+    lose_leased(zk, session);
+    hf__zk_queue_nodes_over(zk, session);
+    hf__zk_session_drop(session);
+}
+
+/* The watchdog is early: the connection beats by itself, and nothing but an answer counts. */
+void hf__zk_renew(struct hf_engine *engine, struct hf_lease *lease)
+{
+    (void)lease;
+    hf__zk_connection_heartbeat((struct zookeeper *)engine);
+}

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One session of a client, its connection, and all that rests on it: opening and closing. */
+#include "engines/zookeeper/doctor/doctor.h"
+#include "engines/zookeeper/latch/latch.h"
+#include "engines/zookeeper/semaphore/semaphore.h"
+#include "engines/zookeeper/show/children_snapshot.h"
+
+void hf__zk_open(struct zookeeper *zk)
+{
+    hf__link_init(&zk->places);
+    hf__link_init(&zk->leased);
+    hf__link_init(&zk->paths);
+    hf__link_init(&zk->totals);
+    hf__link_init(&zk->countings);
+    hf__link_init(&zk->surveys);
+    hf__link_init(&zk->examiners);
+    hf__zk_connection_open(zk);
+    hf__zk_watch_open(zk);
+}
+
+void hf__zk_close(struct zookeeper *zk)
+{
+    hf__zk_queue_nodes_close(zk);
+    hf__zk_watch_close(zk);
+    hf__zk_latches_still(zk);
+    hf__zk_connection_close(zk);
+}
+
+/* The requests first: they count their places and their sessions. */
+void hf__zk_connection_closed(struct zookeeper *zk)
+{
+    struct zk_client *client = zk->client;
+    struct hf_link *link;
+    hf__zk_connection_free_requests(zk);
+    hf__zk_snapshots_close(zk);
+    hf__zk_examiners_close(zk);
+    hf__zk_totals_close(zk);
+    hf__zk_latches_close(zk);
+    while ((link = hf__list_first(&zk->places))) {
+        struct zk_queue_node *place = HF_CONTAINER(link, struct zk_queue_node, link);
+        if (place->left_behind)
+            hf__zk_queue_node_drop(place);
+        else
+            hf__zk_queue_node_leave(zk, place);
+    }
+    if (zk->session)
+        hf__zk_session_drop(zk->session);
+    if (zk->ending)
+        hf__zk_session_drop(zk->ending);
+    hf__link_remove(&zk->link);
+    hf__route_end(&zk->route);
+    free(zk);
+    hf__zk_has_closed(client);
+}

@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Several sessions of one client. A claim goes to the first one that has room for it, and stays
+ * there for as long as anything of it can be at the servers; what is nobody's goes to the first
+ * session of all. Further ones end when nothing has rested on them for a while. */
+#include "session_pool.h"
+
+#include "engines/zookeeper/doctor/doctor.h"
+
+#include "base/testing.h"
+
+HF_TUNABLE struct zk_bounds hf__zk_bounds = {
+    .paths = 512u << 10, .nodes = 200000, .sessions = 16, .idle_ms = 10000
+};
+
+static const struct hf_engine_ops member_ops = { .name = "zookeeper", .renew = hf__zk_renew };
+
+static struct zookeeper *first_of(struct zk_client *client)
+{
+    return HF_CONTAINER(hf__list_first(&client->members), struct zookeeper, link);
+}
+
+/* ---- one more, and one less ---- */
+
+/* NULL: out of memory. */
+static struct zookeeper *open_one(struct zk_client *client)
+{
+    struct zookeeper *zk = hf__calloc(1, sizeof *zk);
+    if (!zk)
+        return NULL;
+    zk->base = (struct hf_engine){ &member_ops, client->base.host };
+    zk->client = client;
+    zk->settings = &client->settings;
+    /* Not all of them at one server. */
+    zk->place_at = client->opened++ % client->settings.place_count;
+    hf__zk_open(zk);
+    hf__list_append(&client->members, &zk->link);
+    client->count++;
+    return zk;
+}
+
+static void begin_leaving(struct zookeeper *zk)
+{
+    hf__link_remove(&zk->link);
+    hf__list_append(&zk->client->leaving, &zk->link);
+    zk->client->count--;
+    hf__zk_close(zk);
+}
+
+void hf__zk_has_closed(struct zk_client *client)
+{
+    void (*closed)(void *) = client->closed;
+    void *arg = client->closed_arg;
+    if (!closed || client->count > 0 || !hf__list_empty(&client->leaving))
+        return;
+    hf__zk_settings_close(&client->settings);
+    free(client);
+    closed(arg);
+}
+
+static void look(struct hf_timer *timer);
+
+bool hf__zk_session_pool_open(struct zk_client *client)
+{
+    hf__link_init(&client->members);
+    hf__link_init(&client->leaving);
+    hf__timer_init(&client->look, look);
+    return open_one(client) != NULL;
+}
+
+void hf__zk_session_pool_close(struct zk_client *client)
+{
+    hf__timer_stop(client->base.host->loop, &client->look);
+    HF_LIST_FOREACH (link, following, &client->members)
+        begin_leaving(HF_CONTAINER(link, struct zookeeper, link));
+}
+
+/* ---- those that nothing rests on ---- */
+
+/* What stays behind because the servers refuse to delete it ends with the session. */
+static bool is_needed(const struct zookeeper *zk)
+{
+    if ((zk->session && zk->session->lease.watched) || !hf__list_empty(&zk->out) ||
+        !hf__list_empty(&zk->waiting))
+        return true;
+    HF_LIST_FOREACH (link, following, &zk->places)
+        if (!HF_CONTAINER(link, struct zk_queue_node, link)->left_behind)
+            return true;
+    return false;
+}
+
+static void look_later(struct zk_client *client)
+{
+    struct hf_loop *loop = client->base.host->loop;
+    if (client->count > 1 && !client->look.started)
+        hf__timer_start(loop, &client->look, hf__loop_now(loop) + hf__zk_bounds.idle_ms);
+}
+
+/* One that was not needed the last time either, and was asked for nothing in between. */
+static void look(struct hf_timer *timer)
+{
+    struct zk_client *client = HF_CONTAINER(timer, struct zk_client, look);
+    HF_LIST_FOREACH (link, following, &client->members) {
+        struct zookeeper *zk = HF_CONTAINER(link, struct zookeeper, link);
+        bool idle = zk->idle && !is_needed(zk) && zk != first_of(client);
+        zk->idle = !is_needed(zk);
+        if (idle)
+            begin_leaving(zk);
+    }
+    look_later(client);
+}
+
+/* ---- where a claim goes ---- */
+
+static void refuse(struct zk_client *client, struct hf_op *op, size_t weight)
+{
+    const struct zk_bounds *bounds = &hf__zk_bounds;
+    if (weight > bounds->paths)
+        hf__op_explain(op, HF_ELIMIT, 0,
+                       "%u permits are more nodes than a session can carry safely (%zu KiB of "
+                       "paths); take fewer at once",
+                       op->permits, bounds->paths >> 10);
+    else if (client->count < bounds->sessions)
+        hf__op_explain(op, HF_ENOMEM, 0, "out of memory for one more session");
+    else
+        hf__op_explain(op, HF_ELIMIT, 0,
+                       "this client has as many nodes as %u sessions can carry safely (%zu KiB of "
+                       "paths each); open another client",
+                       bounds->sessions, bounds->paths >> 10);
+}
+
+static struct zookeeper *with_room(struct zk_client *client, size_t weight)
+{
+    HF_LIST_FOREACH (link, following, &client->members) {
+        struct zookeeper *zk = HF_CONTAINER(link, struct zookeeper, link);
+        hf__zk_session_look(zk);
+        if (!zk->session || hf__zk_session_has_room(zk->session, weight))
+            return zk;
+    }
+    return client->count < hf__zk_bounds.sessions ? open_one(client) : NULL;
+}
+
+/* NULL: there is none, and the op says why. */
+static struct zk_queue_node *new_place(struct zk_client *client, struct hf_op *op)
+{
+    struct zk_queue_node *place = hf__zk_queue_node_new(&client->settings, op);
+    if (!place) {
+        hf__op_explain(op, HF_ENOMEM, 0, "out of memory for a place in a queue");
+        return NULL;
+    }
+    bool bearable = place->weight <= hf__zk_bounds.paths;
+    struct zookeeper *zk = bearable ? with_room(client, place->weight) : NULL;
+    if (!zk) {
+        refuse(client, op, place->weight);
+        op->engine_pointer = NULL;
+        hf__zk_queue_node_drop(place);
+        return NULL;
+    }
+    hf__zk_queue_node_join(zk, place);
+    zk->idle = false;
+    look_later(client);
+    return place;
+}
+
+void hf__zk_session_pool_attempt(struct hf_engine *engine, struct hf_op *op)
+{
+    struct zk_client *client = (struct zk_client *)engine;
+    struct zk_queue_node *place = op->engine_pointer;
+    if (place && hf__zk_queue_node_is_loose(place)) {
+        hf__zk_queue_node_leave(hf__zk_of(place), place);
+        place = NULL;
+    }
+    if (!place)
+        place = new_place(client, op);
+    if (place) {
+        hf__zk_attempt(hf__zk_of(place), place);
+        return;
+    }
+    op->verdict = HF_FAILED;
+    hf__op_done(engine, op);
+}
+
+/* ---- the other questions ---- */
+
+static struct zookeeper *that_has(struct zk_client *client, const struct hf_op *op)
+{
+    return op && op->engine_pointer ? hf__zk_of(op->engine_pointer) : first_of(client);
+}
+
+void hf__zk_session_pool_why_silent(struct hf_engine *engine, struct hf_op *op, hf_error **error)
+{
+    hf__zk_why_silent(that_has((struct zk_client *)engine, op), error);
+}
+
+void hf__zk_session_pool_release(struct hf_engine *engine, struct hf_op *op)
+{
+    hf__zk_release(that_has((struct zk_client *)engine, op), op);
+}
+
+void hf__zk_session_pool_change(struct hf_engine *engine, struct hf_change *change)
+{
+    hf__zk_change(that_has((struct zk_client *)engine, change->op), change);
+}
+
+void hf__zk_session_pool_inspect(struct hf_engine *engine, struct hf_query *query)
+{
+    hf__zk_inspect(first_of((struct zk_client *)engine), query);
+}
+
+void hf__zk_session_pool_examine(struct hf_engine *engine, struct hf_examination *examination)
+{
+    hf__zk_diagnose(first_of((struct zk_client *)engine), examination);
+}
+
+/* The child must not keep the parent's connections open, or speak on them. */
+static void forget_streams(struct hf_link *members)
+{
+    HF_LIST_FOREACH (link, following, members) {
+        struct zookeeper *zk = HF_CONTAINER(link, struct zookeeper, link);
+        if (zk->stream)
+            hf__stream_forked(zk->stream);
+        hf__zk_examiners_forked(zk);
+    }
+}
+
+void hf__zk_session_pool_forked(struct hf_engine *engine)
+{
+    struct zk_client *client = (struct zk_client *)engine;
+    forget_streams(&client->members);
+    forget_streams(&client->leaving);
+}

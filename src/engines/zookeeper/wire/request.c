@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Requests: their memory, and what it means when one is not answered as hoped. */
+#include "base/testing.h"
+#include "engines/zookeeper/zookeeper.h"
+
+struct zk_request *hf__zk_request(struct zookeeper *zk, struct zk_session *session,
+                                  int32_t operation, zk_answered *answered)
+{
+    struct hf_link *link = hf__list_pop(&zk->free_requests);
+    struct zk_request *request =
+        link ? HF_CONTAINER(link, struct zk_request, link) : hf__calloc(1, sizeof *request);
+    if (!request)
+        return NULL;
+    hf__link_init(&request->link);
+    request->session = hf__zk_session_use(session);
+    request->operation = operation;
+    request->answered = answered;
+    request->body.length = 0;
+    request->body.failed = false;
+    request->sent = request->of_place = false;
+    request->arg = NULL;
+    return request;
+}
+
+struct zk_request *hf__zk_queue_node_request(struct zookeeper *zk, struct zk_queue_node *place,
+                                             int32_t operation, zk_answered *answered)
+{
+    struct zk_request *request = hf__zk_request(zk, place->session, operation, answered);
+    if (request) {
+        request->of_place = true;
+        request->place = place;
+        place->uses++;
+    }
+    return request;
+}
+
+struct zk_request *hf__zk_request_beside(struct zookeeper *zk, const struct zk_request *other,
+                                         int32_t operation, zk_answered *answered)
+{
+    struct zk_request *request =
+        other ? hf__zk_request(zk, other->session, operation, answered) : NULL;
+    if (request)
+        request->arg = other->arg;
+    return request;
+}
+
+void hf__zk_ignore_reply(struct zookeeper *zk, struct zk_request *request, struct zk_reply *reply)
+{
+    (void)zk, (void)request, (void)reply;
+}
+
+#define NO_RIGHTS                                                                                  \
+    HF_DENIED, "it refuses this user", "a lock needs to create, read and delete below its path"
+
+static const struct meaning {
+    int error;
+    struct zk_meaning means;
+} meanings[] = {
+    { ZK_NO_AUTH, { NO_RIGHTS } },
+    { ZK_AUTH_FAILED, { NO_RIGHTS } },
+    { ZK_INVALID_ACL, { NO_RIGHTS } },
+    { ZK_USER_REQUIRED,
+      { HF_DENIED,
+        "it serves authenticated users only (enforce.auth.enabled, sessionRequireClientSASLAuth)",
+        "name one, zk://user:password@host, where it accepts digest" } },
+    { ZK_EPHEMERAL_PARENT,
+      { HF_EKIND, "the path leads through a node that ends with its session",
+        "take a path of nodes that stay" } },
+    { ZK_UNIMPLEMENTED,
+      { HF_ENOTSUP, "this server is too old", "3.5.3 is the oldest that will do" } },
+    { ZK_LOCAL_SESSION,
+      { HF_ENOTSUP, "its sessions are local, and a local session holds no lock",
+        "set localSessionsUpgradingEnabled=true on all servers" } },
+    { ZK_QUOTA_EXCEEDED,
+      { HF_ELIMIT, "a quota allows no more nodes or bytes below this path",
+        "raise it with setquota" } },
+    { ZK_THROTTLED, { HF_UNREACHABLE, "it has too much to do just now", "try again later" } },
+};
+
+const struct zk_meaning *hf__zk_meaning(int error)
+{
+    static const struct zk_meaning unknown = { HF_EINTERNAL, "it answers with an unknown error",
+                                               "please report it with the server's version" };
+    for (size_t i = 0; i < sizeof meanings / sizeof *meanings; i++)
+        if (meanings[i].error == error)
+            return &meanings[i].means;
+    return &unknown;
+}
+
+bool hf__zk_is_refusal(const struct zk_reply *reply)
+{
+    int code = reply ? hf__zk_meaning(reply->error)->code : HF_UNREACHABLE;
+    return code == HF_DENIED || code == HF_EKIND || code == HF_ENOTSUP;
+}
+
+static void explain_what_stays(const struct zookeeper *zk, struct zk_queue_node *place, int error)
+{
+    const struct zk_meaning *meaning = hf__zk_meaning(error);
+    hf__op_explain(place->op, meaning->code, error,
+                   "ZooKeeper at %.100s: \"%.100s\" keeps a node until this client's session has "
+                   "ended: %s; %s (%d)",
+                   zk->settings->shown, place->op->name, meaning->what, meaning->cure, error);
+}
+
+void hf__zk_fail_with_leftover(struct zookeeper *zk, struct zk_queue_node *place,
+                               const struct zk_reply *reply)
+{
+    struct hf_op *op = place->op;
+    explain_what_stays(zk, place, reply->error);
+    hf__zk_queue_node_leave_behind(zk, place);
+    op->verdict = HF_FAILED;
+    hf__op_done(&zk->base, op);
+}
+
+int hf__zk_explain(struct zookeeper *zk, const struct zk_request *request,
+                   const struct zk_reply *reply, hf_error **error)
+{
+    if (!reply && request->session->state == ZK_SESSION_OVER) {
+        hf__explain(error, HF_UNREACHABLE, 0, "ZooKeeper at %s: the session has ended",
+                    zk->settings->shown);
+        return HF_UNREACHABLE;
+    }
+    if (!reply) {
+        bool definite = !request->sent && zk->why.code == HF_DENIED;
+        int code = definite ? HF_DENIED : HF_UNREACHABLE;
+        hf__explain(error, code, zk->why.native, "%s", zk->why.text);
+        return code;
+    }
+    const struct zk_meaning *meaning = hf__zk_meaning(reply->error);
+    hf__explain(error, meaning->code, reply->error, "ZooKeeper at %s: %s; %s (%d)",
+                zk->settings->shown, meaning->what, meaning->cure, (int)reply->error);
+    return meaning->code;
+}
+
+void hf__zk_why_silent(struct zookeeper *zk, hf_error **error)
+{
+    const struct hf_stream_place *place = &zk->settings->places[zk->place_at];
+    struct hf_link *first = hf__list_first(&zk->out);
+    if (zk->state == ZK_READY && first)
+        hf__explain(
+            error, HF_UNREACHABLE, 0, "ZooKeeper at %.200s:%u: no answer for %lld ms", place->host,
+            place->port,
+            (long long)(hf__zk_now(zk) - HF_CONTAINER(first, struct zk_request, link)->sent_at_ms));
+    else if (zk->state != ZK_READY && zk->why.code != HF_OK)
+        hf__explain(error, HF_UNREACHABLE, zk->why.native, "%s", zk->why.text);
+    else if (zk->state == ZK_OPENING || zk->state == ZK_GREETING)
+        hf__explain(error, HF_UNREACHABLE, 0, "ZooKeeper at %.200s:%u: %s", place->host,
+                    place->port,
+                    zk->state == ZK_OPENING ? "no connection in time"
+                                            : "it does not let us in, and says nothing");
+}
