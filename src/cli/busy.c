@@ -40,7 +40,7 @@ static void name_holders(const struct picture *picture, const char *name,
              *age ? " now" : "", others);
 }
 
-bool cli_busy_clause(const struct cli_session *session, const char *name,
+bool cli_busy_clause(const struct cli_client *session, const char *name,
                      char clause[CLI_CLAUSE_SIZE])
 {
     struct picture picture = { .object = { .kind = HF_KIND_FREE } };
@@ -67,7 +67,7 @@ bool cli_busy_clause(const struct cli_session *session, const char *name,
 }
 
 /* The answer stays HF_BUSY, whatever becomes of the look. */
-static void explain_busy(const struct cli_session *session, const char *name)
+static void explain_busy(const struct cli_client *session, const char *name)
 {
     bool waits = !session->settings->try_only && session->settings->wait_ms != 0;
     char clause[CLI_CLAUSE_SIZE];
@@ -87,7 +87,7 @@ static bool find_object(void *arg, const hf_entry *entry)
 }
 
 /* The library speaks of calls; here is what to type. False: it knows better than we. */
-static bool explain_object(const struct cli_session *session, const char *name, int code)
+static bool explain_object(const struct cli_client *session, const char *name, int code)
 {
     const struct cli_settings *settings = session->settings;
     const char *typed = cli_typed_name(name);
@@ -119,7 +119,7 @@ static bool explain_object(const struct cli_session *session, const char *name, 
     return true;
 }
 
-int cli_acquire_failed(const struct cli_session *session, const char *name, int code,
+int cli_acquire_failed(const struct cli_client *session, const char *name, int code,
                        const hf_error *error)
 {
     if (session->ended_by)

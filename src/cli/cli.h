@@ -117,7 +117,7 @@ extern const char cli_help_run[], cli_help_try[], cli_help_lock[], cli_help_rene
 int cli_options_parse(struct cli_settings *settings, int argc, char **argv,
                       const struct cli_verb **verb);
 
-/* ---- values.c ---- */
+/* ---- format.c ---- */
 bool cli_duration_parse(const char *text, int64_t *ret_ms);
 bool cli_number_parse(const char *text, int64_t max, int64_t *ret);
 void cli_duration_format(char *buffer, size_t size, int64_t ms);
@@ -180,10 +180,10 @@ void cli_url_hide_password(char *url);
  * without the password that -e or a file gave it. A URL is wrong only if it still has a user. */
 bool cli_url_lost_password(const struct cli_settings *settings, int code);
 
-/* ---- session.c ---- */
+/* ---- client_setup.c ---- */
 
 /* A client without a thread and, while something waits or runs, the signals that we listen to. */
-struct cli_session {
+struct cli_client {
     const struct cli_settings *settings;
     hf_client *client;
     int signal_fd;              /* -1: signals act as they do by default */
@@ -199,24 +199,24 @@ struct cli_session {
 };
 
 /* CLI_OK, or an exit code having said why. `owner_text` may be NULL. */
-int cli_session_open(struct cli_session *session, const struct cli_settings *settings,
+int cli_session_open(struct cli_client *session, const struct cli_settings *settings,
                      const char *owner_text);
 /* For who only looks after locks: makes no store. Where there is no default one, which nobody can
  * have misspelt, session->client is NULL. */
-int cli_session_look(struct cli_session *session, const struct cli_settings *settings);
-void cli_session_close(struct cli_session *session);
+int cli_session_look(struct cli_client *session, const struct cli_settings *settings);
+void cli_session_close(struct cli_client *session);
 /* From now on signals only arrive here. False: that cannot be, which has been said. */
-bool cli_session_watch(struct cli_session *session);
+bool cli_session_watch(struct cli_client *session);
 /* Ends the process by a HUP, INT, QUIT or TERM that has been read; does nothing for others. */
-void cli_session_end_by(const struct cli_session *session, int signal);
+void cli_session_end_by(const struct cli_client *session, int signal);
 /* The next signal that has arrived, or 0. */
-int cli_session_signal(const struct cli_session *session);
+int cli_session_signal(const struct cli_client *session);
 
-/* ---- wait.c ---- */
+/* ---- acquire.c ---- */
 
 /* hf_lock, but ended by signals: HF_CANCELED then, and session->ended_by says which. `error` is
  * filled for all answers but HF_OK. */
-int cli_acquire(struct cli_session *session, const char *name, int64_t wait_ms,
+int cli_acquire(struct cli_client *session, const char *name, int64_t wait_ms,
                 const hf_lock_options *options, hf_hold **ret, hf_error *error);
 /* What the settings ask for. False: they contradict each other, which has been said. */
 bool cli_lock_options(const struct cli_settings *settings, hf_lock_options *options);
@@ -227,10 +227,10 @@ bool cli_lock_options(const struct cli_settings *settings, hf_lock_options *opti
 
 /* Who holds `name`, or how much of it is free, without a full stop. Asks the store, which takes at
  * most 5 s. False: that is not known. */
-bool cli_busy_clause(const struct cli_session *session, const char *name,
+bool cli_busy_clause(const struct cli_client *session, const char *name,
                      char clause[CLI_CLAUSE_SIZE]);
 /* The exit code for what cli_acquire answered, having said what there is to say. */
-int cli_acquire_failed(const struct cli_session *session, const char *name, int code,
+int cli_acquire_failed(const struct cli_client *session, const char *name, int code,
                        const hf_error *error);
 
 /* ---- json.c ---- */

@@ -111,7 +111,7 @@ static void note_loss(void *arg, const hf_loss *loss)
     snprintf(job->loss_reason, sizeof(job->loss_reason), "%s", loss->reason ? loss->reason : "");
 }
 
-static void tell_left(const struct cli_session *session, const char *name, int code)
+static void tell_left(const struct cli_client *session, const char *name, int code)
 {
     const char *sentence = hf_last_error()->text;
 
@@ -251,7 +251,7 @@ static void note_lease(struct cli_job *job)
     }
 }
 
-int cli_job_do(struct cli_job *job, struct cli_session *session)
+int cli_job_do(struct cli_job *job, struct cli_client *session)
 {
     hf_lock_options options;
     int code;
@@ -280,7 +280,7 @@ int cli_job_do(struct cli_job *job, struct cli_session *session)
     return code;
 }
 
-int cli_job_open(struct cli_session *session, struct cli_settings *settings)
+int cli_job_open(struct cli_client *session, struct cli_settings *settings)
 {
     char *owner = owner_text(settings);
     int code;
@@ -296,7 +296,7 @@ int cli_job_open(struct cli_session *session, struct cli_settings *settings)
 
 int cli_run(struct cli_settings *settings)
 {
-    struct cli_session session;
+    struct cli_client session;
     struct cli_job job;
     int code = cli_job_prepare(&job, settings, "run");
 

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What doctor's files share: facts and findings, and who prints them. */
-#ifndef HF_CLI_DOCTOR_H
-#define HF_CLI_DOCTOR_H
+#ifndef HF_CLI_DOCTOR_DOCTOR_H
+#define HF_CLI_DOCTOR_DOCTOR_H
 
-#include "show.h"
+#include "cli/show/show.h"
 
 #include <sys/stat.h>
 
 #define CLI_DOCTOR_KNOWN 32
 
 struct cli_doctor {
-    struct cli_session *session;
+    struct cli_client *session;
     const char *name; /* the locks that are looked at; NULL: all */
     unsigned facts, findings;
     unsigned ignored;        /* by --ignore, and not in `findings` */

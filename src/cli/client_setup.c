@@ -18,7 +18,7 @@ static const int signals[] = { SIGHUP,  SIGINT,   SIGQUIT,   SIGTERM, SIGUSR1,
 
 /* Unless it was ignored when we were started (nohup, a shell's background job): then it stays
  * ignored, by the child too. */
-static void add_watched(struct cli_session *session, int number)
+static void add_watched(struct cli_client *session, int number)
 {
     struct sigaction action;
 
@@ -27,7 +27,7 @@ static void add_watched(struct cli_session *session, int number)
 }
 
 /* SIGTTOU is blocked but not read: we hand the terminal around from the background. */
-bool cli_session_watch(struct cli_session *session)
+bool cli_session_watch(struct cli_client *session)
 {
     sigset_t blocked;
 
@@ -51,7 +51,7 @@ bool cli_session_watch(struct cli_session *session)
 
 static void report_event(void *arg, const hf_event *event)
 {
-    struct cli_session *session = arg;
+    struct cli_client *session = arg;
 
     if (event->type == HF_EVENT_STORE_DOWN) {
         session->silent_since_ms = cli_now_ms();
@@ -73,7 +73,7 @@ static void report_event(void *arg, const hf_event *event)
 }
 
 /* An hf_code. */
-static int open_store(struct cli_session *session, const struct cli_settings *settings,
+static int open_store(struct cli_client *session, const struct cli_settings *settings,
                       const char *url, const char *owner_text, bool existing_only)
 {
     hf_client_options options =
@@ -81,7 +81,7 @@ static int open_store(struct cli_session *session, const struct cli_settings *se
                           .owner_text = owner_text, .on_event = report_event, .event_arg = session,
                           .existing_only = existing_only);
 
-    *session = (struct cli_session){ .settings = settings, .signal_fd = -1 };
+    *session = (struct cli_client){ .settings = settings, .signal_fd = -1 };
     return hf_open(&session->client, url, &options);
 }
 
@@ -91,7 +91,7 @@ static int opened(const struct cli_settings *settings, int code)
     return code == HF_OK ? CLI_OK : cli_fail(settings, code, hf_last_error());
 }
 
-int cli_session_open(struct cli_session *session, const struct cli_settings *settings,
+int cli_session_open(struct cli_client *session, const struct cli_settings *settings,
                      const char *owner_text)
 {
     char *url;
@@ -110,7 +110,7 @@ int cli_session_open(struct cli_session *session, const struct cli_settings *set
     return code;
 }
 
-int cli_session_look(struct cli_session *session, const struct cli_settings *settings)
+int cli_session_look(struct cli_client *session, const struct cli_settings *settings)
 {
     char *url = cli_url_choose(settings);
     int code;
@@ -126,7 +126,7 @@ int cli_session_look(struct cli_session *session, const struct cli_settings *set
     return code;
 }
 
-static void let_signals_end_us(const struct cli_session *session)
+static void let_signals_end_us(const struct cli_client *session)
 {
     static const int ending[] = { SIGHUP, SIGINT, SIGQUIT, SIGTERM };
     sigset_t set;
@@ -138,7 +138,7 @@ static void let_signals_end_us(const struct cli_session *session)
     sigprocmask(SIG_UNBLOCK, &set, NULL);
 }
 
-void cli_session_end_by(const struct cli_session *session, int signal)
+void cli_session_end_by(const struct cli_client *session, int signal)
 {
     if (signal != SIGHUP && signal != SIGINT && signal != SIGQUIT && signal != SIGTERM)
         return;
@@ -148,7 +148,7 @@ void cli_session_end_by(const struct cli_session *session, int signal)
 
 /* A second request to end, or one while the store does not answer, ends holdfast at once: what is
  * left at the store ends with its lease. */
-static void heed_second_signal(const struct cli_session *session)
+static void heed_second_signal(const struct cli_client *session)
 {
     int signal;
 
@@ -158,7 +158,7 @@ static void heed_second_signal(const struct cli_session *session)
     let_signals_end_us(session);
 }
 
-void cli_session_close(struct cli_session *session)
+void cli_session_close(struct cli_client *session)
 {
     if (session->signal_fd >= 0 && (session->ended_by || session->silent_since_ms))
         heed_second_signal(session);
@@ -168,7 +168,7 @@ void cli_session_close(struct cli_session *session)
     cli_messages_end();
 }
 
-int cli_session_signal(const struct cli_session *session)
+int cli_session_signal(const struct cli_client *session)
 {
     struct signalfd_siginfo info;
 

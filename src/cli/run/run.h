@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A command under a lock: what the files run*.c share. */
-#ifndef HF_CLI_RUN_H
-#define HF_CLI_RUN_H
+#ifndef HF_CLI_RUN_RUN_H
+#define HF_CLI_RUN_RUN_H
 
-#include "cli.h"
+#include "cli/cli.h"
 
 #include <sys/types.h>
 #include <termios.h>
@@ -25,7 +25,7 @@ enum cli_stage {
 
 /* One command under its locks, from the grant to the last unlock. */
 struct cli_job {
-    struct cli_session *session;
+    struct cli_client *session;
     const struct cli_settings *settings;
     char **command;
     /* The locks, in the order in which they are taken. */
@@ -67,9 +67,9 @@ struct cli_job {
 int cli_job_prepare(struct cli_job *job, struct cli_settings *settings, const char *verb);
 /* A session under the name that `show` shows: user@host:pid and the command, without its arguments,
  * which may be secret. */
-int cli_job_open(struct cli_session *session, struct cli_settings *settings);
+int cli_job_open(struct cli_client *session, struct cli_settings *settings);
 /* Acquires, runs, gives back. Answers the exit code. job->pid is 0 if the command never ran. */
-int cli_job_do(struct cli_job *job, struct cli_session *session);
+int cli_job_do(struct cli_job *job, struct cli_client *session);
 
 /* ---- run_supervise.c ---- */
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* sem and counter: numbers at the store that bound how many, or count what is there. */
-#include "cli.h"
+#include "cli/cli.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -8,7 +8,7 @@
 /* What a verb's subcommand is called with. */
 struct call {
     struct cli_settings *settings;
-    struct cli_session *session;
+    struct cli_client *session;
     const char *name;
     bool has_number;
     uint32_t number;
@@ -156,7 +156,7 @@ static int act(struct cli_settings *settings, const char *verb)
 {
     const struct action *action =
         settings->word_count >= 2 ? find_action(verb, settings->words[1]) : NULL;
-    struct cli_session session;
+    struct cli_client session;
     struct call call = { .settings = settings, .session = &session, .name = settings->words[0] };
     int64_t number = 0;
     int code;

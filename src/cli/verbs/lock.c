@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* lock, renew, unlock: locks with a fixed lease that live on without a process, for scripts. */
-#include "cli.h"
+#include "cli/cli.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -49,7 +49,7 @@ static void give_up_output(void)
 }
 
 /* Nobody has read the key, so nobody could ever give the lock back. */
-static int take_back(struct cli_session *session, const char *name, const char *key)
+static int take_back(struct cli_client *session, const char *name, const char *key)
 {
     int error = errno;
     hf_hold *hold;
@@ -62,7 +62,7 @@ static int take_back(struct cli_session *session, const char *name, const char *
 }
 
 /* Not everywhere does a lock live on without its process; nobody need wait for it first. */
-static int open_session(struct cli_session *session, const struct cli_settings *settings,
+static int open_session(struct cli_client *session, const struct cli_settings *settings,
                         const char *verb, const char *owner_text)
 {
     int code = cli_session_open(session, settings, owner_text);
@@ -76,8 +76,7 @@ static int open_session(struct cli_session *session, const struct cli_settings *
     return CLI_USAGE;
 }
 
-static int acquire_and_leave(struct cli_session *session, const char *name,
-                             hf_lock_options *options)
+static int acquire_and_leave(struct cli_client *session, const char *name, hf_lock_options *options)
 {
     const struct cli_settings *settings = session->settings;
     char key[HF_OWNER_KEY_SIZE] = "";
@@ -95,7 +94,7 @@ static int acquire_and_leave(struct cli_session *session, const char *name,
 
 int cli_lock(struct cli_settings *settings)
 {
-    struct cli_session session;
+    struct cli_client session;
     hf_lock_options options;
     int code;
 
@@ -148,7 +147,7 @@ static int unlock_attached(const struct cli_settings *settings, hf_hold *hold)
 
 static int with_attached(struct cli_settings *settings, const char *verb)
 {
-    struct cli_session session;
+    struct cli_client session;
     hf_hold *hold;
     int code;
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What bench's files share: the subjects (ways to lock), the processes that try them, the figures.
  */
-#ifndef HF_CLI_BENCH_H
-#define HF_CLI_BENCH_H
+#ifndef HF_CLI_BENCH_BENCH_H
+#define HF_CLI_BENCH_BENCH_H
 
-#include "cli.h"
+#include "cli/cli.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -150,7 +150,7 @@ bool cli_bench_reap(struct cli_bench *bench);
 /* In a measuring process: waits a little without burning the processor. */
 void cli_bench_pause(void);
 
-/* ---- bench_pair.c, bench_handover.c, bench_crowd.c ---- */
+/* ---- bench_uncontended.c, bench_handover.c, bench_contention.c ---- */
 
 /* Each runs a measurement for `count` subjects and adds a row for each. False: as above. */
 bool cli_bench_pairs(struct cli_bench *bench, const struct cli_bench_subject *const *subjects,
@@ -194,7 +194,7 @@ double cli_bench_evenness(const struct cli_bench_row *row);
 /* "185 ns", "1.85 us", "18.5 us", "1.85 ms". */
 void cli_bench_format_ns(char buffer[16], double ns);
 
-/* ---- bench_aims.c ---- */
+/* ---- bench_targets.c ---- */
 struct cli_bench_aim {
     const char *what, *wanted;
     double figure; /* nanoseconds, or a ratio */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* latch: sets, counts down, waits for zero. */
-#include "cli.h"
+#include "cli/cli.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -20,7 +20,7 @@ static int print_left(const struct cli_settings *settings, const char *name, int
     return CLI_OK;
 }
 
-static int await(struct cli_session *session, const char *name)
+static int await(struct cli_client *session, const char *name)
 {
     const struct cli_settings *settings = session->settings;
     hf_lock_options options = HF_LOCK_OPTIONS(.mode = HF_LATCH);
@@ -31,7 +31,7 @@ static int await(struct cli_session *session, const char *name)
     return code == HF_OK ? CLI_OK : cli_acquire_failed(session, name, code, &error);
 }
 
-static int act(struct cli_session *session, const char *name, const char *what, uint32_t number)
+static int act(struct cli_client *session, const char *name, const char *what, uint32_t number)
 {
     const struct cli_settings *settings = session->settings;
     uint32_t left = 0;
@@ -67,7 +67,7 @@ static bool well_formed(const struct cli_settings *settings)
 
 int cli_latch(struct cli_settings *settings)
 {
-    struct cli_session session;
+    struct cli_client session;
     int64_t number = 1;
     int code;
 

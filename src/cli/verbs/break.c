@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* break: takes a lock away from its holder. The holder hears of it, and its token is out of date
  * with the next grant. */
-#include "show.h"
+#include "cli/show/show.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -105,7 +105,7 @@ static int confirm(const struct cli_settings *settings, const struct cli_picture
     return CLI_FINDINGS;
 }
 
-static int do_break(struct cli_session *session, const char *name, const char *key)
+static int do_break(struct cli_client *session, const char *name, const char *key)
 {
     const struct cli_settings *settings = session->settings;
     uint32_t count = 0;
@@ -118,7 +118,7 @@ static int do_break(struct cli_session *session, const char *name, const char *k
     return report(settings, name, count);
 }
 
-static int look_and_break(struct cli_session *session, const char *name)
+static int look_and_break(struct cli_client *session, const char *name)
 {
     const struct cli_settings *settings = session->settings;
     struct cli_picture picture;
@@ -139,7 +139,7 @@ static int look_and_break(struct cli_session *session, const char *name)
 }
 
 /* Where the store does not show who holds: whoever it is. */
-static int break_blindly(struct cli_session *session, const char *name)
+static int break_blindly(struct cli_client *session, const char *name)
 {
     const struct cli_settings *settings = session->settings;
     int result;
@@ -156,7 +156,7 @@ static int break_blindly(struct cli_session *session, const char *name)
 
 int cli_break(struct cli_settings *settings)
 {
-    struct cli_session session;
+    struct cli_client session;
     int code;
 
     if (settings->word_count != 1)

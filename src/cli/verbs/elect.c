@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* elect: among all that campaign one runs its command; when it ends or loses, somebody else does.
  */
-#include "run.h"
+#include "cli/run/run.h"
 
 #include <poll.h>
 
@@ -16,7 +16,7 @@ static bool says_end(int signal)
 }
 
 /* False: told to end meanwhile. The client goes on working, for what it still has to clean up. */
-static bool pause_for(struct cli_session *session, int64_t ms)
+static bool pause_for(struct cli_client *session, int64_t ms)
 {
     int64_t until = cli_now_ms() + ms;
     struct pollfd polled[] = { { session->signal_fd, POLLIN, 0 },
@@ -54,7 +54,7 @@ static int64_t next_backoff(int64_t backoff_ms, const struct cli_job *job, int c
 }
 
 /* One campaign and, if it is won, one term of office after the other. */
-static int campaign(struct cli_session *session, struct cli_settings *settings)
+static int campaign(struct cli_client *session, struct cli_settings *settings)
 {
     int64_t backoff_ms = BACKOFF_FIRST_MS / 2;
     struct cli_job job;
@@ -76,7 +76,7 @@ static int campaign(struct cli_session *session, struct cli_settings *settings)
 
 int cli_elect(struct cli_settings *settings)
 {
-    struct cli_session session;
+    struct cli_client session;
     struct cli_job job;
     int code = cli_job_prepare(&job, settings, "elect");
 

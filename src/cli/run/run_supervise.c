@@ -110,7 +110,7 @@ static bool ignores_loss(const struct cli_job *job)
 /* Before it is lost that is what has kept it from being renewed, since it was renewed last. */
 static const char *reason_of_loss(const struct cli_job *job)
 {
-    const struct cli_session *session = job->session;
+    const struct cli_client *session = job->session;
 
     if (job->lost)
         return job->loss_reason;

@@ -137,7 +137,7 @@ static int screen_width(void)
 }
 
 /* Redis is searched for what this library left there. Without tokens that is little. */
-static const char *nothing_to_show(const struct cli_session *session, const char *name)
+static const char *nothing_to_show(const struct cli_client *session, const char *name)
 {
     bool listed = session->client && (!name || is_pattern(name));
     unsigned caps = listed ? hf_caps(session->client) : HF_CAP_INSPECT_ALL | HF_CAP_TOKEN;
@@ -154,7 +154,7 @@ static const char *nothing_to_show(const struct cli_session *session, const char
                 : "Nothing is held, and nobody waits.";
 }
 
-static int print_once(struct cli_session *session)
+static int print_once(struct cli_client *session)
 {
     const struct cli_settings *settings = session->settings;
     const char *name = settings->word_count ? settings->words[0] : NULL;
@@ -185,7 +185,7 @@ static int print_once(struct cli_session *session)
 }
 
 /* A large store is not looked through all the time. False: a signal says that it is enough. */
-static bool pause_until_next(struct cli_session *session, int64_t took_ms)
+static bool pause_until_next(struct cli_client *session, int64_t took_ms)
 {
     int64_t pause_ms = session->settings->watch_ms;
     int64_t until = cli_now_ms() + (pause_ms > PAUSES * took_ms ? pause_ms : PAUSES * took_ms);
@@ -204,7 +204,7 @@ static bool pause_until_next(struct cli_session *session, int64_t took_ms)
 }
 
 /* On a terminal each picture overwrites the last one; elsewhere they follow each other. */
-static int watch(struct cli_session *session)
+static int watch(struct cli_client *session)
 {
     bool terminal = isatty(STDOUT_FILENO);
     int64_t took_ms;
@@ -236,7 +236,7 @@ static bool find_holder(void *arg, const hf_entry *entry)
 
 int cli_held(struct cli_settings *settings)
 {
-    struct cli_session session;
+    struct cli_client session;
     bool held = false;
     int code;
 
@@ -258,7 +258,7 @@ int cli_held(struct cli_settings *settings)
 
 int cli_show(struct cli_settings *settings)
 {
-    struct cli_session session;
+    struct cli_client session;
     int code;
 
     if (settings->word_count > 1)

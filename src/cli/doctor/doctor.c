@@ -372,7 +372,7 @@ static bool is_name(const char *name)
 
 int cli_doctor(struct cli_settings *settings)
 {
-    struct cli_session session;
+    struct cli_client session;
     struct cli_doctor doctor = { .session = &session };
     int code, result;
 

@@ -15,7 +15,7 @@
 #define NOTICE_MS 1000
 
 struct wait {
-    struct cli_session *session;
+    struct cli_client *session;
     const char *name;
     int64_t began_ms;
     bool told_of_wait; /* a person has been told who holds it */
@@ -66,12 +66,12 @@ static void heed_signals(struct wait *wait)
 }
 
 /* With --verbose the events have said it. */
-static bool keeps_silence_to_himself(const struct cli_session *session)
+static bool keeps_silence_to_himself(const struct cli_client *session)
 {
     return session->settings->quiet || session->settings->verbose;
 }
 
-static void tell_of_silence(struct cli_session *session)
+static void tell_of_silence(struct cli_client *session)
 {
     bool silent = session->silent_since_ms != 0;
 
@@ -121,7 +121,7 @@ static void tell_of_grant(const struct wait *wait)
 /* -1: nothing is due before something comes. */
 static int poll_ms(const struct wait *wait)
 {
-    const struct cli_session *session = wait->session;
+    const struct cli_client *session = wait->session;
 
     if (wait->give_up_at_ms)
         return cli_poll_ms(wait->give_up_at_ms);
@@ -134,7 +134,7 @@ static int poll_ms(const struct wait *wait)
 
 static void wait_until_done(struct wait *wait)
 {
-    struct cli_session *session = wait->session;
+    struct cli_client *session = wait->session;
     struct pollfd polled[] = { { hf_fd(session->client), POLLIN, 0 },
                                { session->signal_fd, POLLIN, 0 } };
 
@@ -168,7 +168,7 @@ static void abandon(struct wait *wait)
     wait->code = HF_CANCELED;
 }
 
-int cli_acquire(struct cli_session *session, const char *name, int64_t wait_ms,
+int cli_acquire(struct cli_client *session, const char *name, int64_t wait_ms,
                 const hf_lock_options *options, hf_hold **ret, hf_error *error)
 {
     struct wait wait = {

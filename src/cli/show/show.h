@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A picture of the store, as show, break and doctor look at it. */
-#ifndef HF_CLI_SHOW_H
-#define HF_CLI_SHOW_H
+#ifndef HF_CLI_SHOW_SHOW_H
+#define HF_CLI_SHOW_SHOW_H
 
-#include "cli.h"
+#include "cli/cli.h"
 
 /* A copy of an hf_entry. */
 struct cli_entry {

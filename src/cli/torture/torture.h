@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What torture's files share: the plan as the options make it, and what is printed of a run. */
-#ifndef HF_CLI_TORTURE_H
-#define HF_CLI_TORTURE_H
+#ifndef HF_CLI_TORTURE_TORTURE_H
+#define HF_CLI_TORTURE_TORTURE_H
 
-#include "cli.h"
+#include "cli/cli.h"
 #include "torture/run.h"
 #include "torture/verdict.h"
 
@@ -37,7 +37,7 @@ struct cli_torture {
     unsigned fault_count;
 };
 
-/* ---- torture_plan.c ---- */
+/* ---- torture_config.c ---- */
 
 /* CLI_OK, or CLI_USAGE having said why. */
 int cli_torture_plan(struct cli_torture *torture);
@@ -52,7 +52,7 @@ int cli_torture_probe(struct cli_torture *torture);
 /* What the store has not, one after the other, NULL at the end: begin with *place = 0. */
 const char *cli_torture_left_out(const struct cli_torture *torture, unsigned *place);
 
-/* ---- torture_promise.c ---- */
+/* ---- torture_guarantees.c ---- */
 
 /* Fills `unpromised`. */
 void cli_torture_look_for_a_promise(struct cli_torture *torture);
