@@ -2,7 +2,7 @@
 /* Client processes: started, started again, watched, ended. None is left behind. */
 #include "torture/driver.h"
 
-#include "torture/workload.h"
+#include "torture/workload/workload.h"
 
 #include <errno.h>
 #include <stdarg.h>
@@ -57,8 +57,8 @@ static _Noreturn void live(const struct torture_driver *driver, unsigned number,
     if (side > 0 && !torture_network_take_side(sandbox->network, side))
         _exit(1);
     if (driver->relay)
-        torture_relay_through(&driver->arena->relay, number, side);
-    client.dice = torture_dice(driver->plan->seed, number, client.incarnation);
+        torture_fault_proxy_through(&driver->arena->relay, number, side);
+    client.dice = torture_prng(driver->plan->seed, number, client.incarnation);
     torture_client_live(&client);
 }
 
@@ -82,7 +82,7 @@ bool torture_driver_start(struct torture_driver *driver, unsigned client)
 /* What a dead client was in the middle of, others must not wait for. */
 static void clear_seat(struct torture_driver *driver, unsigned client)
 {
-    struct torture_arena *arena = driver->arena;
+    struct torture_shared *arena = driver->arena;
     uint32_t setter = client + 1;
 
     driver->clients[client] = 0;
@@ -90,7 +90,7 @@ static void clear_seat(struct torture_driver *driver, unsigned client)
     atomic_store(&arena->seats[client].wire, TORTURE_WIRE_FINE);
     atomic_store(&arena->seats[client].doing, torture_doing_word(TORTURE_IDLE, 0, 0));
     atomic_compare_exchange_strong(&arena->latch_setter, &setter, 0);
-    torture_relay_forget(&arena->relay, client);
+    torture_fault_proxy_forget(&arena->relay, client);
 }
 
 static void write_crash(struct torture_driver *driver, unsigned client)

@@ -3,8 +3,8 @@
 #ifndef HF_TORTURE_DRIVER_H
 #define HF_TORTURE_DRIVER_H
 
-#include "torture/run_arena.h"
-#include "torture/run_dice.h"
+#include "torture/prng.h"
+#include "torture/shared_state.h"
 
 #include <sys/types.h>
 
@@ -15,9 +15,9 @@ struct torture_driver {
     const struct torture_plan *plan;
     const struct torture_subject *subject;
     struct torture_outcome *outcome;
-    struct torture_arena *arena;
+    struct torture_shared *arena;
     struct torture_writer *writer;
-    struct torture_dice dice;
+    struct torture_prng dice;
     uint64_t run;
     int64_t begin_ns, end_ns; /* of the rough part, on CLOCK_BOOTTIME */
     pid_t clients[TORTURE_CLIENTS_MAX];
@@ -52,7 +52,7 @@ bool torture_driver_wait_for_clients(struct torture_driver *driver, int64_t ms);
 __attribute__((format(printf, 2, 3))) void torture_driver_fail(struct torture_driver *driver,
                                                                const char *format, ...);
 
-/* ---- run_removed.c ---- */
+/* ---- store_replaced.c ---- */
 
 /* Notes, once, that a file which clients have in their memory is not there any more; looks only now
  * and then. */

@@ -3,7 +3,7 @@
 #ifndef HF_TORTURE_RESOURCE_H
 #define HF_TORTURE_RESOURCE_H
 
-#include "torture/history.h"
+#include "torture/history/history.h"
 
 #include <pthread.h>
 #include <stdatomic.h>

@@ -3,7 +3,7 @@
 #include "torture/run.h"
 
 #include "torture/driver.h"
-#include "torture/nemesis.h"
+#include "torture/nemesis/nemesis.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -175,7 +175,8 @@ static void run(struct torture_driver *driver)
     write_lease(driver);
     write_promises(driver);
     write_locks(driver);
-    bool relays = !(driver->plan->faults & TORTURE_WIRE_FAULTS) || torture_relay_start(driver);
+    bool relays =
+        !(driver->plan->faults & TORTURE_WIRE_FAULTS) || torture_fault_proxy_start(driver);
     if (relays && start_clients(driver)) {
         while (!torture_driver_is_over(driver))
             torture_nemesis_strike(driver);
@@ -198,9 +199,9 @@ bool torture_run(const struct torture_plan *plan, const struct torture_subject *
         .plan = plan,
         .subject = subject,
         .outcome = outcome,
-        .dice = torture_dice(plan->seed, TORTURE_CLIENTS_MAX, 0),
+        .dice = torture_prng(plan->seed, TORTURE_CLIENTS_MAX, 0),
     };
-    struct torture_dice unique = { plan->seed ^ (uint64_t)torture_clock_ns() ^
+    struct torture_prng unique = { plan->seed ^ (uint64_t)torture_clock_ns() ^
                                    (uint64_t)getpid() << 40 };
 
     *outcome = (struct torture_outcome){ 0 };

@@ -3,7 +3,7 @@
 #ifndef HF_TORTURE_RUN_H
 #define HF_TORTURE_RUN_H
 
-#include "torture/sandbox.h"
+#include "torture/sandbox/sandbox.h"
 #include "torture/subject.h"
 
 #include <signal.h>
@@ -21,10 +21,10 @@ enum torture_fault {
     TORTURE_PAUSE, /* at sync points inside the library, mostly for longer than the lease */
     TORTURE_CLOCK, /* the wall clock of a client jumps */
     /* The connections of a client, for stores that are reached by such. */
-    TORTURE_RESET, /* cut */
-    TORTURE_HOLE,  /* nothing passes for a while, longer than the lease */
-    TORTURE_MUTE,  /* what is asked is done, but its answer is lost */
-    TORTURE_DRIP,  /* a byte at a time */
+    TORTURE_RESET,        /* cut */
+    TORTURE_BLACKHOLE,    /* nothing passes for a while, longer than the lease */
+    TORTURE_DROP_REPLIES, /* what is asked is done, but its answer is lost */
+    TORTURE_TRICKLE,      /* a byte at a time */
     /* The servers of a sandbox. */
     TORTURE_SERVER_STOP, /* SIGSTOP, for longer than the lease */
     TORTURE_SERVER_KILL, /* SIGKILL, and again */
@@ -35,7 +35,8 @@ enum torture_fault {
 };
 
 #define TORTURE_WIRE_FAULTS                                                                        \
-    (1u << TORTURE_RESET | 1u << TORTURE_HOLE | 1u << TORTURE_MUTE | 1u << TORTURE_DRIP)
+    (1u << TORTURE_RESET | 1u << TORTURE_BLACKHOLE | 1u << TORTURE_DROP_REPLIES |                  \
+     1u << TORTURE_TRICKLE)
 
 #define TORTURE_ALL_FAULTS ((1u << TORTURE_FAULTS) - 1)
 #define TORTURE_CLIENT_FAULTS ((1u << TORTURE_RESET) - 1)

@@ -9,7 +9,7 @@
 #ifndef HF_TORTURE_SUBJECT_H
 #define HF_TORTURE_SUBJECT_H
 
-#include "torture/history.h"
+#include "torture/history/history.h"
 
 enum torture_answer {
     TORTURE_GRANTED, /* yes: granted, renewed, given back, open */

@@ -4,7 +4,7 @@
 #ifndef TESTS_TORTURE_ORACLE_H
 #define TESTS_TORTURE_ORACLE_H
 
-#include "torture/history.h"
+#include "torture/history/history.h"
 
 #define STORY_RECORDS 64u
 #define STORY_CALLS 10u

@@ -2,7 +2,7 @@
 /* Good histories that were broken afterwards: no verdict of safety survives, and nothing crashes.
  */
 #include "oracle.h"
-#include "torture/verdict.h"
+#include "torture/check/verdict.h"
 
 #include "test.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The rules on histories written by hand, one file each: "S1-bad-..." breaks that rule and no other
  * one, "S1-good-..." breaks none although the rule has looked. */
-#include "torture/verdict.h"
+#include "torture/check/verdict.h"
 
 #include "test.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* How long a million holds take: for the reader; only far too long is a failure. */
-#include "torture/verdict.h"
+#include "torture/check/verdict.h"
 
 #include "test.h"
 

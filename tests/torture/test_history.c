@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Histories: what is written is read, in both forms; by many at a time, and by some who are killed.
  */
-#include "torture/history.h"
+#include "torture/history/history.h"
 
 #include "test.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Damaged and hostile histories: nothing crashes, nothing is silently fine, and the sentence says
  * where. */
-#include "torture/history.h"
+#include "torture/history/history.h"
 
 #include "test.h"
 

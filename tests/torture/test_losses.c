@@ -2,7 +2,7 @@
 /* When a holder learnt of a loss, as its records say it: a process may stand still between the
  * moment in which the library marks a hold as lost and the one in which the holder writes that
  * down. */
-#include "torture/workload.h"
+#include "torture/workload/workload.h"
 
 #include "test.h"
 
@@ -77,7 +77,7 @@ static const struct torture_subject subject = {
 static void lose_one(const char *path)
 {
     static const struct torture_plan plan = { .clients = 1, .rate = 1000, .lease_ms = LEASE_MS };
-    struct torture_arena *arena = calloc(1, sizeof *arena);
+    struct torture_shared *arena = calloc(1, sizeof *arena);
     int session;
 
     CHECK(arena != NULL);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The network of a sandbox: who reaches whom before it is cut, while it is, and afterwards. Servers
  * are processes that say their number to whoever connects. */
-#include "torture/sandbox_network.h"
+#include "torture/sandbox/sandbox_network.h"
 
 #include "test.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The rules against an exhaustive search, on random histories: they must say the same. */
 #include "oracle.h"
-#include "torture/verdict.h"
+#include "torture/check/verdict.h"
 
 #include "test.h"
 

@@ -2,7 +2,7 @@
 /* The rules about liveness that only count (L2, L3, L4), against the same said in another way: by
  * looking at all pairs of records of small random histories. */
 #include "oracle.h"
-#include "torture/verdict.h"
+#include "torture/check/verdict.h"
 
 #include "test.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Who is where in a queue, as sync points tell it on another thread while calls come and go. */
-#include "torture/workload.h"
+#include "torture/workload/workload.h"
 
 #include "test.h"
 

@@ -2,7 +2,7 @@
 /* torture: a run against a store, or a history that was kept; and the verdict as an exit code. */
 #include "torture.h"
 
-#include "torture/picture.h"
+#include "torture/timeline/timeline.h"
 
 #include <errno.h>
 #include <libgen.h>
@@ -63,7 +63,7 @@ static bool draw(const struct cli_torture *torture)
     const char *path = torture->settings->html;
     bool violation = torture->report.verdict == TORTURE_VIOLATION;
     char error[256], facts[1000], promise[600], sentence[620];
-    struct torture_picture_about about = {
+    struct torture_timeline_about about = {
         .title = torture->url ? torture->shown_url : torture->settings->check,
         .promise = violation ? sentence : NULL,
         .facts = facts,
@@ -74,7 +74,7 @@ static bool draw(const struct cli_torture *torture)
     cli_torture_describe_promise(torture, promise, sizeof(promise));
     snprintf(sentence, sizeof(sentence), "Promise %s.", promise);
     cli_torture_describe_run(torture, facts, sizeof(facts));
-    if (torture_picture_html(&torture->history, &torture->report, &about, path, error) == 0)
+    if (torture_timeline_html(&torture->history, &torture->report, &about, path, error) == 0)
         return true;
     cli_complain("%s", error);
     return false;

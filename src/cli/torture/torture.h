@@ -4,8 +4,8 @@
 #define HF_CLI_TORTURE_TORTURE_H
 
 #include "cli/cli.h"
+#include "torture/check/verdict.h"
 #include "torture/run.h"
-#include "torture/verdict.h"
 
 #define CLI_TORTURE_KINDS (TORTURE_FAULTS + TORTURE_HOOKS_MAX)
 

@@ -2,7 +2,7 @@
 /* A first look at the store that is to be tortured: whether it answers, and what it has. */
 #include "torture.h"
 
-#include "torture/relay.h"
+#include "torture/proxy/fault_proxy.h"
 
 #include <stdio.h>
 #include <string.h>

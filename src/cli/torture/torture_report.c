@@ -2,7 +2,7 @@
 /* What torture prints: the plan before, a line while it runs, the report at the end. */
 #include "torture.h"
 
-#include "torture/picture.h"
+#include "torture/timeline/timeline.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -226,7 +226,7 @@ static void print_picture(const struct cli_torture *torture)
         return;
     if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col)
         width = size.ws_col;
-    torture_picture_text(&torture->history, report, stdout, width, speaks_utf8());
+    torture_timeline_text(&torture->history, report, stdout, width, speaks_utf8());
     putchar('\n');
 }
 

@@ -3,8 +3,8 @@
 #ifndef TESTS_TORTURE_MUTANTS_MUTANTS_H
 #define TESTS_TORTURE_MUTANTS_MUTANTS_H
 
+#include "torture/check/verdict.h"
 #include "torture/run.h"
-#include "torture/verdict.h"
 
 enum mutant {
     MUTANT_NONE,

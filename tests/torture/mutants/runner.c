@@ -2,7 +2,7 @@
 /* Runs a mutant against the driver, and ends the run as soon as the checker has seen enough. */
 #include "runner.h"
 
-#include "torture/picture.h"
+#include "torture/timeline/timeline.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -131,11 +131,11 @@ static void explain(const struct torture_report *report, const struct torture_fi
 static void draw(const struct attempt *attempt, const struct torture_history *history,
                  const char *picture)
 {
-    struct torture_picture_about about = { .title = attempt->trial->sentence };
+    struct torture_timeline_about about = { .title = attempt->trial->sentence };
     char error[256];
 
     if (picture && attempt->trial->mutant &&
-        torture_picture_html(history, &attempt->report, &about, picture, error) != 0)
+        torture_timeline_html(history, &attempt->report, &about, picture, error) != 0)
         fprintf(stderr, "torture-mutants: %s\n", error);
 }
 

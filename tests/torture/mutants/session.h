@@ -6,7 +6,7 @@
 #include "mutants.h"
 #include "store.h"
 
-#include "torture/run_dice.h"
+#include "torture/prng.h"
 
 /* What the store has granted to an owner: one, however often he enters it. */
 struct mutant_claim {
@@ -32,7 +32,7 @@ struct mutant_session {
     int server; /* a connection to a Redis server, which then is asked instead; or -1 */
     struct mutant_claim *claims;
     uint64_t next_owner;
-    struct torture_dice dice;
+    struct torture_prng dice;
 };
 
 /* Asks the store, which is a little way off. `point` comes before the question leaves, "after_send"

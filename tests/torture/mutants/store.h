@@ -7,7 +7,7 @@
 #ifndef TESTS_TORTURE_MUTANTS_STORE_H
 #define TESTS_TORTURE_MUTANTS_STORE_H
 
-#include "torture/history.h"
+#include "torture/history/history.h"
 
 enum { STORE_CLAIMS = 24 };
 

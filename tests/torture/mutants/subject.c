@@ -62,7 +62,7 @@ static void *open_session(const struct torture_setup *setup)
         return NULL;
     session->setup = setup;
     session->store = store_open(setup->memory, setup->memory_size);
-    session->dice = torture_dice((uint64_t)torture_clock_ns(), setup->client, 0);
+    session->dice = torture_prng((uint64_t)torture_clock_ns(), setup->client, 0);
     session->server = -1;
     if (!setup->url[0] || (session->server = server_connect(setup->url)) >= 0)
         return session;
