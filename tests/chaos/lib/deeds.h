@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Everything by which a client says something at its Redis server, done while others wait for it.
  */
-#ifndef TESTS_CHAOS_DEEDS_H
-#define TESTS_CHAOS_DEEDS_H
+#ifndef HF_TESTS_CHAOS_LIB_DEEDS_H
+#define HF_TESTS_CHAOS_LIB_DEEDS_H
 
 #include "conformance.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A ZooKeeper server of a test's own, and a wire to it that loses what it is told to lose. */
-#ifndef TESTS_CHAOS_ZOOKEEPER_SERVER_H
-#define TESTS_CHAOS_ZOOKEEPER_SERVER_H
+#ifndef HF_TESTS_CHAOS_LIB_ZOOKEEPER_SERVER_H
+#define HF_TESTS_CHAOS_LIB_ZOOKEEPER_SERVER_H
 
 #include "test.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A quorum of real servers, of a test's own. */
-#ifndef TESTS_CHAOS_QUORUM_H
-#define TESTS_CHAOS_QUORUM_H
+#ifndef HF_TESTS_CHAOS_LIB_QUORUM_H
+#define HF_TESTS_CHAOS_LIB_QUORUM_H
 
 #include "conformance.h"
 #include "server.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A client that reaches its Redis server through a relay, and what the server has meanwhile. */
-#ifndef TESTS_CHAOS_RELAYED_H
-#define TESTS_CHAOS_RELAYED_H
+#ifndef HF_TESTS_CHAOS_LIB_RELAYED_H
+#define HF_TESTS_CHAOS_LIB_RELAYED_H
 
 #include "conformance.h"
 #include "relay.h"

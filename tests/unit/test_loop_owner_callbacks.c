@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A caller turns the loop of a parked thread: what the program is told, it is told on the client's
  * thread, and in time. */
-#include "wheel_fixture.h"
+#include "loop_owner_fixture.h"
 
 static void keep_loss(void *arg, const hf_loss *loss)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A client that turns its loop itself, so that what it is asked before it turns is asked in one
  * turn. */
-#ifndef TESTS_CHAOS_TURNS_H
-#define TESTS_CHAOS_TURNS_H
+#ifndef HF_TESTS_CHAOS_LIB_TURNS_H
+#define HF_TESTS_CHAOS_LIB_TURNS_H
 
 #include "conformance.h"
 #include "server.h"

@@ -2,8 +2,8 @@
 /* A server that speaks ZooKeeper's protocol just as a test wants it: what a real one says too
  * rarely, or never. It has one connection at a time, and knows the nodes that its clients have
  * made. */
-#ifndef TESTS_CHAOS_ZOOKEEPER_SCRIPT_H
-#define TESTS_CHAOS_ZOOKEEPER_SCRIPT_H
+#ifndef HF_TESTS_CHAOS_LIB_ZOOKEEPER_SCRIPT_H
+#define HF_TESTS_CHAOS_LIB_ZOOKEEPER_SCRIPT_H
 
 #include "conformance.h"
 

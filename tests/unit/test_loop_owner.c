@@ -2,7 +2,7 @@
 /* Who turns the loop of a client that has a thread: it, or who calls while it is parked. */
 #include "core/claim/claim_compact.h"
 
-#include "wheel_fixture.h"
+#include "loop_owner_fixture.h"
 
 /* ---- the calling thread takes the place of a parked one ---- */
 

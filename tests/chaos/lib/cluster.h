@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A Redis Cluster of a test's own: three masters, each with a replica. */
-#ifndef TESTS_CHAOS_CLUSTER_H
-#define TESTS_CHAOS_CLUSTER_H
+#ifndef HF_TESTS_CHAOS_LIB_CLUSTER_H
+#define HF_TESTS_CHAOS_LIB_CLUSTER_H
 
 #include "server.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A client that has a thread, whose loop callers may turn while that thread is parked. A parked
  * thread that nobody calls would stay so for as long as the test sets, which is for ever. */
-#ifndef TESTS_UNIT_WHEEL_FIXTURE_H
-#define TESTS_UNIT_WHEEL_FIXTURE_H
+#ifndef HF_TESTS_UNIT_LOOP_OWNER_FIXTURE_H
+#define HF_TESTS_UNIT_LOOP_OWNER_FIXTURE_H
 
 #include "core/loop/loop_handoff.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A caller turns the loop of a parked thread, and waits for long, or leaves others waiting. */
-#include "wheel_fixture.h"
+#include "loop_owner_fixture.h"
 
 #include <stdio.h>
 #include <stdlib.h>

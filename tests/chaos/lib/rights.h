@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A user of a Redis server who may not call each of the commands that our scripts call: bob. */
-#ifndef TESTS_CHAOS_RIGHTS_H
-#define TESTS_CHAOS_RIGHTS_H
+#ifndef HF_TESTS_CHAOS_LIB_RIGHTS_H
+#define HF_TESTS_CHAOS_LIB_RIGHTS_H
 
 #include "conformance.h"
 #include "server.h"

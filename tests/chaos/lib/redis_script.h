@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A server that speaks Redis' protocol and answers what a test wants: what a real one says too
  * rarely, or never. It runs on a thread of its own, and hears one command after the other. */
-#ifndef TESTS_CHAOS_REDIS_SCRIPT_H
-#define TESTS_CHAOS_REDIS_SCRIPT_H
+#ifndef HF_TESTS_CHAOS_LIB_REDIS_SCRIPT_H
+#define HF_TESTS_CHAOS_LIB_REDIS_SCRIPT_H
 
 #include "test.h"
 

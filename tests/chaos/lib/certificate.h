@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Certificates of a test's own: authorities, and what they sign. */
-#ifndef TESTS_CHAOS_CERTIFICATE_H
-#define TESTS_CHAOS_CERTIFICATE_H
+#ifndef HF_TESTS_CHAOS_LIB_CERTIFICATE_H
+#define HF_TESTS_CHAOS_LIB_CERTIFICATE_H
 
 #define DAY_S 86400L
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A resolver of a test's own: in this program getaddrinfo answers for "store.test" what the test
  * says, when it says so. */
-#ifndef TESTS_CHAOS_RESOLVER_H
-#define TESTS_CHAOS_RESOLVER_H
+#ifndef HF_TESTS_CHAOS_LIB_RESOLVER_H
+#define HF_TESTS_CHAOS_LIB_RESOLVER_H
 
 #include "test.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A connection to a ZooKeeper server that speaks with the library's codec and nothing else of it:
  * it makes nodes with rights of their own, and ends other clients' sessions. */
-#ifndef TESTS_CHAOS_ZOOKEEPER_RAW_H
-#define TESTS_CHAOS_ZOOKEEPER_RAW_H
+#ifndef HF_TESTS_CHAOS_LIB_ZOOKEEPER_RAW_H
+#define HF_TESTS_CHAOS_LIB_ZOOKEEPER_RAW_H
 
 #include "test.h"
 

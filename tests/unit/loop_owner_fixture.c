@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What tests of the wheel have in common: see wheel_fixture.h. */
-#include "wheel_fixture.h"
+/* What tests of the wheel have in common: see loop_owner_fixture.h. */
+#include "loop_owner_fixture.h"
 
 /* libuv has a pipe for signals, once a process. */
 __attribute__((constructor)) static void keep_descriptors(void)

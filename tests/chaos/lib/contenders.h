@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Processes that contend for one lock of a Redis server, each with a client of its own, and look at
  * what the server has of them. */
-#ifndef TESTS_CHAOS_CONTENDERS_H
-#define TESTS_CHAOS_CONTENDERS_H
+#ifndef HF_TESTS_CHAOS_LIB_CONTENDERS_H
+#define HF_TESTS_CHAOS_LIB_CONTENDERS_H
 
 #include "conformance.h"
 #include "server.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A Redis server of a test's own: stopped, killed and talked to at will, and gone with the test. */
-#ifndef TESTS_CHAOS_SERVER_H
-#define TESTS_CHAOS_SERVER_H
+#ifndef HF_TESTS_CHAOS_LIB_SERVER_H
+#define HF_TESTS_CHAOS_LIB_SERVER_H
 
 #include "test.h"
 

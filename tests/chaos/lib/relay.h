@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A relay between a client and a server of this machine, which can swallow the server's answers,
  * and hold up what clients say. */
-#ifndef TESTS_CHAOS_RELAY_H
-#define TESTS_CHAOS_RELAY_H
+#ifndef HF_TESTS_CHAOS_LIB_RELAY_H
+#define HF_TESTS_CHAOS_LIB_RELAY_H
 
 #include "test.h"
 
