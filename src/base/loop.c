@@ -5,9 +5,9 @@
 #include <assert.h>
 
 /* Timers of one turn: however many are due, what else the loop has to do comes in between. */
-#define FIRED_MOST 1000u
+#define FIRED_MAX 1000u
 /* A task that defers itself for ever would be a bug of ours, which this bound makes visible. */
-#define RAN_MOST 100000000u
+#define RAN_MAX 100000000u
 
 void hf__loop_init(struct hf_loop *loop, int64_t (*clock)(void *), void (*wake)(void *), void *arg)
 {
@@ -183,7 +183,7 @@ static void run_posted(struct hf_loop *loop)
     hf__list_append_all(&later, &loop->ready);
     take_posted(loop);
     for (unsigned ran = 0; !hf__list_empty(&loop->ready); ran++) {
-        assert(ran < RAN_MOST);
+        assert(ran < RAN_MAX);
         run_first(loop);
     }
     hf__list_append_all(&loop->ready, &later);
@@ -195,14 +195,14 @@ int64_t hf__loop_turn(struct hf_loop *loop)
     loop->turning = true;
     loop->woken = 0;
     const _Atomic uint32_t *until = take_posted(loop) ? NULL : loop->until;
-    for (unsigned fired = 0; fired < FIRED_MOST && is_due(loop); fired++) {
+    for (unsigned fired = 0; fired < FIRED_MAX && is_due(loop); fired++) {
         struct hf_timer *timer = loop->heap;
         hf__timer_stop(loop, timer);
         timer->fire(timer);
     }
     /* What becomes ready by what runs here belongs to this turn. */
     for (unsigned ran = 0; !hf__list_empty(&loop->ready) && !(until && *until); ran++) {
-        assert(ran < RAN_MOST);
+        assert(ran < RAN_MAX);
         run_first(loop);
         if (loop->woken < HF_LOOP_WAKE_BATCH)
             continue;

@@ -177,7 +177,7 @@ TEST(damaged_state_of_a_waiter_is_an_answer)
 
 /* ---- words that change under clients at work ---- */
 
-enum { LIVING_ROUNDS = 30, USE_MS = 150, LIVING_FLIPS = 20, USED_MOST = 20000 };
+enum { LIVING_ROUNDS = 30, USE_MS = 150, LIVING_FLIPS = 20, USED_MAX = 20000 };
 
 static void use_briefly(hf_client *client)
 {
@@ -213,12 +213,12 @@ static void live_on(void *arg)
 }
 
 /* The words that are not zero, other than the header's. */
-static unsigned find_used_words(struct local *local, uint64_t *used[USED_MOST])
+static unsigned find_used_words(struct local *local, uint64_t *used[USED_MAX])
 {
     uint64_t *words = (uint64_t *)(void *)local->map;
     unsigned count = 0;
     for (size_t i = LOCAL_SESSIONS_AT / 8; i < local_segment_at(1) / 8; i++) {
-        if (words[i] && count < USED_MOST)
+        if (words[i] && count < USED_MAX)
             used[count++] = &words[i];
     }
     return count;
@@ -226,7 +226,7 @@ static unsigned find_used_words(struct local *local, uint64_t *used[USED_MOST])
 
 static void flip_words(struct local *local)
 {
-    static uint64_t *used[USED_MOST];
+    static uint64_t *used[USED_MAX];
     unsigned count = find_used_words(local, used);
     for (unsigned i = 0; i < LIVING_FLIPS; i++) {
         unsigned bit = (unsigned)rand_r(&flip_seed) % 64;

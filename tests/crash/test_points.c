@@ -11,7 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { POINTS_MOST = 128, TRIES = 12 };
+enum { POINTS_MAX = 128, TRIES = 12 };
 
 struct point {
     char name[32];
@@ -22,7 +22,7 @@ struct point {
 struct shared {
     struct mix_seen seen;
     _Atomic unsigned count;
-    struct point points[POINTS_MOST];
+    struct point points[POINTS_MAX];
     _Atomic unsigned left; /* hits until the kill */
     char target[32];
 };
@@ -39,7 +39,7 @@ static void count_point(const char *name)
     unsigned i = 0;
     while (i < shared->count && strcmp(shared->points[i].name, name))
         i++;
-    CHECK(i < POINTS_MOST);
+    CHECK(i < POINTS_MAX);
     if (i == shared->count) {
         snprintf(shared->points[i].name, sizeof(shared->points[i].name), "%s", name);
         shared->count++;

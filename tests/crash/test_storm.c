@@ -11,13 +11,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { WORKERS = 5, THREADS = 4, LIVES_MOST = 8192, LOCKS = 4, STORM_MS = 6000 };
+enum { WORKERS = 5, THREADS = 4, LIVES_MAX = 8192, LOCKS = 4, STORM_MS = 6000 };
 
 struct shared {
     _Atomic int inside[LOCKS]; /* the life and the thread that are inside, or 0 */
     _Atomic uint64_t token[LOCKS];
     _Atomic uint64_t rounds;
-    _Atomic bool killed[LIVES_MOST]; /* said before it is done */
+    _Atomic bool killed[LIVES_MAX]; /* said before it is done */
     struct mix_seen seen;
 };
 
@@ -168,7 +168,7 @@ TEST(a_storm_of_kills)
         child_start(&workers[i], work, &lives[i]);
     }
     int64_t until = monotonic_ms() + STORM_MS;
-    while (monotonic_ms() < until && life < LIVES_MOST - 1) {
+    while (monotonic_ms() < until && life < LIVES_MAX - 1) {
         let_pass_ms(1 + rand_r(&seed) % 6);
         int i = rand_r(&seed) % WORKERS;
         atomic_store(&shared->killed[lives[i]], true);

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define QUESTIONS_MOST 12u
+#define QUESTIONS_MAX 12u
 
 static void must(bool so)
 {
@@ -86,7 +86,7 @@ void core_side_pass(struct core_side *core, int64_t most_ms)
 static void ask(struct core_side *core)
 {
     struct hf_op *op = &core->op;
-    if (core->out || core->questions++ >= QUESTIONS_MOST)
+    if (core->out || core->questions++ >= QUESTIONS_MAX)
         return;
     core->out = true;
     hf__timer_stop(&core->loop, &core->again);

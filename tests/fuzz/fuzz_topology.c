@@ -14,7 +14,7 @@
 #include <string.h>
 
 /* What waits for its time is waited for so often. */
-#define STEPS_MOST 400u
+#define STEPS_MAX 400u
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -57,14 +57,14 @@ static void settle(struct core_side *core, unsigned *steps)
 {
     do
         core_side_turn(core);
-    while (++*steps < STEPS_MOST && (wires_open() || wires_answer_usual()));
+    while (++*steps < STEPS_MAX && (wires_open() || wires_answer_usual()));
 }
 
 /* Until a question waits for an answer. False: nobody is going to ask any more. */
 static bool wait_for_question(struct core_side *core, unsigned *steps)
 {
     for (settle(core, steps); !wires_asked(); settle(core, steps)) {
-        if (*steps >= STEPS_MOST || hf__loop_next(&core->loop) == HF_NEVER)
+        if (*steps >= STEPS_MAX || hf__loop_next(&core->loop) == HF_NEVER)
             return false;
         core_side_pass(core, HF_NEVER);
     }

@@ -9,18 +9,18 @@ from sides import FOR_EVER, LEASE_MS, LONG_LEASE_MS, SLOW, Skip, equal, wait_unt
 from waiting import CHANNELS, queue_of, take_a_place
 
 # A Java client that was told of its turn, and did not hear it, has ten seconds to come.
-UNHEARD_AT_LEAST_S, UNHEARD_AT_MOST_S = 9, 20 * SLOW
+UNHEARD_MIN_S, UNHEARD_MAX_S = 9, 20 * SLOW
 # So long is the time of ours in the queue, each time it is set.
 PLACE_MS = 10000
 # What is promised to be at once is over long before any timer of either side.
 AT_ONCE_S = 5 * SLOW
 # A lease, and then some for who looks only now and then.
-BURIED_AT_MOST_S = LEASE_MS / 1000 + 6 * SLOW
+BURIED_MAX_S = LEASE_MS / 1000 + 6 * SLOW
 # Since this version, who waits in a fair queue looks when the lease is over that it saw last;
 # before, it may sleep until it is told.
 LOOKING_SINCE = (3, 32)
 # About a hundred are needed in that time; who spins asks thousands.
-COMMANDS_AT_MOST = 500
+COMMANDS_MAX = 500
 
 
 def version_of(redisson):
@@ -66,11 +66,11 @@ def a_killed_redisson_keeps_a_fair_mutex_for_ten_seconds(stage, one, other, name
         line_up_and_kill(stage, one, victim, heir, name)
     before, begun = commands_of(stage.server), time.monotonic()
     one.want("ok", "a", "unlock", "fair", name)
-    seconds = wait_for_the_heir(heir, begun, UNHEARD_AT_MOST_S)
+    seconds = wait_for_the_heir(heir, begun, UNHEARD_MAX_S)
     commands = commands_of(stage.server) - before
     print(f"# in {commands} commands", flush=True)
-    equal(seconds >= UNHEARD_AT_LEAST_S, True, f"after {seconds:.1f} s, whether the dead had time")
-    equal(commands <= COMMANDS_AT_MOST, True, f"of {commands} commands, whether they are few")
+    equal(seconds >= UNHEARD_MIN_S, True, f"after {seconds:.1f} s, whether the dead had time")
+    equal(commands <= COMMANDS_MAX, True, f"of {commands} commands, whether they are few")
     check_nothing_left(stage, heir, name)
 
 
@@ -114,7 +114,7 @@ def who_has_waited_for_long_behind_us_looks_when_our_place_is_over(stage, one, o
         wait_until(lambda: score(stage, name, "0") > lived_ms, "its first place would be over")
         victim.stop()
     other.want("ok", "a", "unlock", "fair", name)
-    wait_for_the_heir(other, time.monotonic(), UNHEARD_AT_MOST_S)
+    wait_for_the_heir(other, time.monotonic(), UNHEARD_MAX_S)
     check_nothing_left(stage, other, name)
 
 
@@ -147,7 +147,7 @@ def what_the_dead_held_is_free_when_their_leases_end(stage, one, other, name):
     for heir, kind, held in bargains:
         equal(heir.answer(kind), "ok", f"{heir.what} who waits for {held}")
         seconds = time.monotonic() - begun
-        equal(seconds <= BURIED_AT_MOST_S, True, f"{held}, {seconds:.1f} s, whether it is soon")
+        equal(seconds <= BURIED_MAX_S, True, f"{held}, {seconds:.1f} s, whether it is soon")
         heir.want("ok", kind, "unlock", kind, held)
 
 

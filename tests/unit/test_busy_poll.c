@@ -7,7 +7,7 @@
 
 static void wait_in_vain(struct hf_busy_poll *poll)
 {
-    for (unsigned i = 0; i < HF_BUSY_POLL_MOST; i++)
+    for (unsigned i = 0; i < HF_BUSY_POLL_MAX; i++)
         hf__busy_poll_ended(poll, false);
     CHECK_INT(poll->worth, 0);
 }
@@ -29,7 +29,7 @@ TEST(what_is_in_vain_is_given_up_and_tried_now_and_then)
     hf__busy_poll_init(&poll);
     for (; given_up_after < 100 && hf__busy_poll_pays(&poll); given_up_after++)
         hf__busy_poll_ended(&poll, false);
-    CHECK_INT(given_up_after, HF_BUSY_POLL_MOST / 2);
+    CHECK_INT(given_up_after, HF_BUSY_POLL_MAX / 2);
     for (unsigned i = 0; i < 10 * HF_BUSY_POLL_EVERY; i++)
         if (hf__busy_poll_pays(&poll)) {
             tried++;
@@ -46,11 +46,11 @@ TEST(one_answer_is_enough_to_begin_again)
     while (!hf__busy_poll_pays(&poll))
         ;
     hf__busy_poll_ended(&poll, true);
-    for (unsigned i = 0; i < HF_BUSY_POLL_MOST; i++) {
+    for (unsigned i = 0; i < HF_BUSY_POLL_MAX; i++) {
         CHECK(hf__busy_poll_pays(&poll));
         hf__busy_poll_ended(&poll, true);
     }
-    CHECK_INT(poll.worth, HF_BUSY_POLL_MOST);
+    CHECK_INT(poll.worth, HF_BUSY_POLL_MAX);
 }
 
 TEST(half_of_it_in_vain_does_not_pay)
@@ -82,7 +82,7 @@ TEST(a_refusal_is_no_answer_to_the_next_question)
     struct hf_busy_poll poll;
     hf__busy_poll_init(&poll);
     hf__busy_poll_refused(&poll);
-    for (unsigned i = 0; i < HF_BUSY_POLL_MOST / 2; i++) {
+    for (unsigned i = 0; i < HF_BUSY_POLL_MAX / 2; i++) {
         CHECK(hf__busy_poll_pays(&poll));
         hf__busy_poll_ended(&poll, false);
     }
@@ -110,7 +110,7 @@ TEST(an_answer_of_who_had_our_processor_is_in_vain)
 {
     struct hf_busy_poll poll;
     hf__busy_poll_init(&poll);
-    for (unsigned i = 0; i < HF_BUSY_POLL_MOST / 2; i++) {
+    for (unsigned i = 0; i < HF_BUSY_POLL_MAX / 2; i++) {
         CHECK(hf__busy_poll_pays(&poll));
         hf__busy_poll_gave_away(&poll, 0);
         hf__busy_poll_gave_away(&poll, 15);
@@ -123,7 +123,7 @@ static unsigned worth_after(int64_t first_us, int64_t last_us)
 {
     struct hf_busy_poll poll;
     hf__busy_poll_init(&poll);
-    for (unsigned i = 0; i < 2 * HF_BUSY_POLL_MOST && hf__busy_poll_pays(&poll); i++) {
+    for (unsigned i = 0; i < 2 * HF_BUSY_POLL_MAX && hf__busy_poll_pays(&poll); i++) {
         hf__busy_poll_gave_away(&poll, first_us);
         hf__busy_poll_gave_away(&poll, last_us);
         hf__busy_poll_ended(&poll, true);
@@ -134,9 +134,9 @@ static unsigned worth_after(int64_t first_us, int64_t last_us)
 /* Nobody else wanted it; it was more than a server does; or it was somebody else, earlier. */
 TEST(an_answer_from_another_processor_is_none_in_vain)
 {
-    CHECK_INT(worth_after(0, 1), HF_BUSY_POLL_MOST);
-    CHECK_INT(worth_after(0, 300), HF_BUSY_POLL_MOST);
-    CHECK_INT(worth_after(15, 0), HF_BUSY_POLL_MOST);
+    CHECK_INT(worth_after(0, 1), HF_BUSY_POLL_MAX);
+    CHECK_INT(worth_after(0, 300), HF_BUSY_POLL_MAX);
+    CHECK_INT(worth_after(15, 0), HF_BUSY_POLL_MAX);
     CHECK_INT(worth_after(0, 15), 0);
 }
 
@@ -172,14 +172,14 @@ TEST(who_has_just_met_others_does_not_ask_who_had_its_processor)
 {
     struct hf_busy_poll poll;
     hf__busy_poll_init(&poll);
-    for (unsigned i = 0; i < 2 * HF_BUSY_POLL_MOST; i++) {
+    for (unsigned i = 0; i < 2 * HF_BUSY_POLL_MAX; i++) {
         CHECK(hf__busy_poll_pays(&poll));
         if (i % (HF_BUSY_POLL_CROWDED - 1) == 0)
             hf__busy_poll_refused(&poll);
         hf__busy_poll_gave_away(&poll, 15);
         hf__busy_poll_ended(&poll, true);
     }
-    CHECK_INT(poll.worth, HF_BUSY_POLL_MOST);
+    CHECK_INT(poll.worth, HF_BUSY_POLL_MAX);
 }
 
 /* That says nothing of whether looking pays. */
@@ -187,12 +187,12 @@ TEST(who_stands_aside_does_not_look_and_is_not_counted)
 {
     struct hf_busy_poll poll;
     hf__busy_poll_init(&poll);
-    for (unsigned i = 0; i < 2 * HF_BUSY_POLL_MOST; i++) {
+    for (unsigned i = 0; i < 2 * HF_BUSY_POLL_MAX; i++) {
         CHECK(hf__busy_poll_pays(&poll));
         CHECK(hf__busy_poll_time_us(&poll) > 0);
         hf__busy_poll_skip_once(&poll);
         CHECK_INT(hf__busy_poll_time_us(&poll), 0);
         hf__busy_poll_ended(&poll, false);
     }
-    CHECK_INT(poll.worth, HF_BUSY_POLL_MOST);
+    CHECK_INT(poll.worth, HF_BUSY_POLL_MAX);
 }

@@ -78,7 +78,7 @@ static void prepare(enum hf_claim_state state, enum hf_verdict verdict, unsigned
     claim.op.mode = with & HOLDS ? HF_WRITE : HF_MUTEX;
     claim.op.keep = with & HOLDS ? HF_UPGRADE : HF_KEEP_NOTHING;
     claim.op.enqueue = with & ENQUEUES;
-    claim.told = with & TOLD;
+    claim.completed = with & TOLD;
     claim.leaving = with & GIVEN_UP;
     claim.woken = with & WOKEN;
     claim.again = (with & AGAIN) && state == HF_CLAIM_LEAVING;

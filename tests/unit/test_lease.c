@@ -159,7 +159,7 @@ static struct hf_claim *add_lease(unsigned index, int64_t lease_ms, bool fixed)
     claim->grant = &grants[index];
     claim->store_mode = HF_KEEP_NOTHING;
     claim->state = HF_CLAIM_HELD;
-    claim->told = true;
+    claim->completed = true;
     claim->op.own_lease = (struct hf_lease){ .engine = &fixture.engine,
                                              .lease_ms = lease_ms,
                                              .asked_at_ms = fixture.now_ms,

@@ -361,7 +361,7 @@ static void lock_and_unlock(hf_client *client, const char *name, hf_mode mode)
 /* What a client keeps has a bound, and is gone when it closes. */
 TEST(a_client_keeps_few_names_and_none_in_the_end)
 {
-    enum { NAMES = 3000, KEPT_MOST = HF_SHARDS + LOCAL_CACHE };
+    enum { NAMES = 3000, KEPT_MAX = HF_SHARDS + LOCAL_CACHE };
     hf_client *client;
     char name[32], url[600];
     directory = temp_dir();
@@ -375,7 +375,7 @@ TEST(a_client_keeps_few_names_and_none_in_the_end)
             lock_and_unlock(client, name, i % 2 ? HF_MUTEX : HF_FAIR);
             lock_and_unlock(client, name, HF_WRITE);
         }
-        CHECK(nodes_in_use() <= KEPT_MOST);
+        CHECK(nodes_in_use() <= KEPT_MAX);
     }
     hf_close(client);
     CHECK_INT(nodes_in_use(), 0);

@@ -198,7 +198,7 @@ static bool add_up(size_t size)
 /* What the core takes for a lock with a lease of its own, its name and its place in the tables. */
 TEST(a_held_lock_takes_few_bytes)
 {
-    enum { LOCKS = 60000, BYTES_MOST = 256 };
+    enum { LOCKS = 60000, BYTES_MAX = 256 };
     char name[24];
     fixture_begin();
     fixture.leases = fixture.sets_aside = true;
@@ -208,8 +208,8 @@ TEST(a_held_lock_takes_few_bytes)
         CHECK_INT(fixture_take(name, HF_MUTEX, i + 1, HF_FOREVER, NULL), HF_OK);
     }
     hf__alloc_hook = NULL;
-    if (allocated / LOCKS > BYTES_MOST)
-        FAIL("a held lock takes %zu bytes, not %d", allocated / LOCKS, BYTES_MOST);
+    if (allocated / LOCKS > BYTES_MAX)
+        FAIL("a held lock takes %zu bytes, not %d", allocated / LOCKS, BYTES_MAX);
 }
 
 TEST(names_of_any_length_have_room)

@@ -60,7 +60,7 @@ static void run(struct hf_claim *claim, unsigned command)
         start(claim);
     else if (command == HF_CMD_TURN)
         take_turn(claim);
-    else if (command == HF_CMD_CANCEL && !claim->told)
+    else if (command == HF_CMD_CANCEL && !claim->completed)
         hf__claim_drive(claim, HF_ON_END);
     else if (command == HF_CMD_SETTLE)
         hf__claim_drive(claim, HF_ON_DOWNGRADE);

@@ -71,7 +71,7 @@ static bool push_out(struct hf_shard *shard, struct hf_claim *claim, bool holds_
         return true;
     }
     hf__shard_unlock(shard);
-    if (mine && !held && !claim->told)
+    if (mine && !held && !claim->completed)
         hf__claim_drive(claim, HF_ON_END);
     return there;
 }

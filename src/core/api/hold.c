@@ -87,7 +87,7 @@ static bool take_on(struct hf_claim *claim)
         return false;
     claim->driven = true;
     claim->op.keep = needed;
-    claim->told = false;
+    claim->completed = false;
     claim->outcome = HF_OK;
     return true;
 }

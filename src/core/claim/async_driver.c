@@ -99,7 +99,7 @@ struct hf_answer hf__claim_take_answer(struct hf_claim *claim)
     struct hf_answer answer = { .code = claim->outcome, .error = claim->op.error };
     if (claim->outcome == HF_OK)
         answer.hold = claim->answer_hold;
-    claim->told = true;
+    claim->completed = true;
     claim->answer_hold = NULL;
     claim->op.error = NULL;
     return answer;
@@ -131,7 +131,7 @@ static void take_caller(struct hf_claim *claim, struct caller *caller)
 }
 
 /* The last thing of a step: a callback may do anything to the claim. */
-static void tell_caller(const struct caller *caller)
+static void complete_caller(const struct caller *caller)
 {
     const struct hf_answer *answer = &caller->answer;
     if (caller->waiter) {
@@ -161,7 +161,7 @@ static void follow_lease(struct hf_claim *claim, enum hf_claim_event event)
 
 static void set_timers(struct hf_claim *claim, unsigned actions)
 {
-    bool waits = !claim->told && !(actions & HF_DO_FORGET);
+    bool waits = !claim->completed && !(actions & HF_DO_FORGET);
     claim->awaits_deadline = waits && claim->wait_until_ms != HF_NEVER;
     /* A step that only tells the caller leaves the pause before a repeated release as it is. */
     if (actions & (HF_DO_ASK | HF_DO_RELEASE | HF_DO_FORGET))
@@ -227,5 +227,5 @@ void hf__claim_drive(struct hf_claim *claim, enum hf_claim_event event)
     else if (claim->state == HF_CLAIM_HELD && (before != HF_CLAIM_HELD || event == HF_ON_UPGRADE))
         hf__lock_entry_settle(claim, false);
     if (actions & HF_DO_COMPLETE)
-        tell_caller(&caller);
+        complete_caller(&caller);
 }

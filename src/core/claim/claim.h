@@ -115,7 +115,7 @@ struct hf_claim {
     int8_t refused_keep; /* what the store has refused to lower it to, or 0 (likewise) */
     bool driven; /* a driver is at it, and nobody else begins anything (under the shard's mutex) */
     bool here;   /* driven by the calling thread */
-    bool told;   /* the caller has its answer */
+    bool completed;    /* the caller has its answer */
     bool said_waiting; /* the sink has heard that this call waits */
     bool leaving;      /* the caller has given up: whatever is granted goes back */
     bool woken;        /* a wake came while a question was out */

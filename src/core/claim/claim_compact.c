@@ -54,10 +54,10 @@ static bool is_plain(const struct hf_claim *claim)
 static bool is_idle(const struct hf_claim *claim)
 {
     const struct hf_lock_entry *entry = claim->entry;
-    return claim->state == HF_CLAIM_HELD && claim->told && !claim->driven && !claim->upgrading &&
-           !claim->pins && !claim->commands && !claim->in_callback && !claim->done &&
-           !claim->waiter && !claim->unlock_waiter && !claim->new_hold && !claim->op.error &&
-           !hf__link_linked(&claim->op.answer.link) && !claim->alarm.started &&
+    return claim->state == HF_CLAIM_HELD && claim->completed && !claim->driven &&
+           !claim->upgrading && !claim->pins && !claim->commands && !claim->in_callback &&
+           !claim->done && !claim->waiter && !claim->unlock_waiter && !claim->new_hold &&
+           !claim->op.error && !hf__link_linked(&claim->op.answer.link) && !claim->alarm.started &&
            claim->held_mode == (int8_t)claim->op.mode && claim->store_mode == claim->held_mode &&
            entry->claims == 1 && hf__list_empty(&entry->queue) &&
            entry->holders.next == &claim->entry_link;
@@ -237,7 +237,7 @@ static struct hf_claim *refill(struct hf_claim *claim, struct hf_grant *grant)
     refill_op(&claim->op, grant);
     claim->state = HF_CLAIM_HELD;
     claim->held_mode = claim->store_mode = grant->mode;
-    claim->told = claim->started = claim->store_seen = true;
+    claim->completed = claim->started = claim->store_seen = true;
     if (atomic_load(&claim->client->closing))
         atomic_store(&claim->ending, HF_ECLOSED);
     return claim;

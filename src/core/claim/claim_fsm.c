@@ -91,9 +91,9 @@ static unsigned ask(struct hf_claim *claim, int64_t now_ms)
 }
 
 /* Decides what the caller is told; the first decision stands. */
-static unsigned tell(struct hf_claim *claim, int outcome)
+static unsigned complete(struct hf_claim *claim, int outcome)
 {
-    if (claim->told)
+    if (claim->completed)
         return HF_DO_NOTHING;
     claim->outcome = outcome;
     return HF_DO_COMPLETE;
@@ -213,14 +213,14 @@ static unsigned granted(struct hf_claim *claim, int64_t now_ms)
         return leave(claim, now_ms);
     if (!hf__mode_leaves_hold(claim->op.mode)) {
         move(claim, HF_CLAIM_OVER);
-        return tell(claim, HF_OK) | HF_DO_FORGET;
+        return complete(claim, HF_OK) | HF_DO_FORGET;
     }
     if (now_ms >= atomic_load(&claim->grant->valid_until_ms)) {
         claim->again = now_ms < claim->wait_until_ms;
-        return leave(claim, now_ms) | (claim->again ? 0u : tell(claim, HF_UNREACHABLE));
+        return leave(claim, now_ms) | (claim->again ? 0u : complete(claim, HF_UNREACHABLE));
     }
     move(claim, HF_CLAIM_HELD);
-    return tell(claim, HF_OK);
+    return complete(claim, HF_OK);
 }
 
 static unsigned refused(struct hf_claim *claim, int64_t now_ms)
@@ -228,9 +228,9 @@ static unsigned refused(struct hf_claim *claim, int64_t now_ms)
     note_silence(claim, false);
     claim->silences = 0;
     if (!claim->op.enqueue)
-        return tell(claim, HF_BUSY) | end(claim);
+        return complete(claim, HF_BUSY) | end(claim);
     if (patience_is_over(claim, now_ms))
-        return tell(claim, HF_BUSY) | leave(claim, now_ms);
+        return complete(claim, HF_BUSY) | leave(claim, now_ms);
     if (claim->woken)
         return ask(claim, now_ms);
     move(claim, HF_CLAIM_WAITING);
@@ -244,7 +244,7 @@ static unsigned unanswered(struct hf_claim *claim, int64_t now_ms)
 {
     note_silence(claim, true);
     if (patience_is_over(claim, now_ms) || !claim->op.enqueue)
-        return tell(claim, code_of_silence(claim)) | leave(claim, now_ms);
+        return complete(claim, code_of_silence(claim)) | leave(claim, now_ms);
     move(claim, HF_CLAIM_WAITING);
     claim->retry_at_ms = after_silence(claim, now_ms);
     return HF_DO_SLEEP;
@@ -260,7 +260,7 @@ static unsigned answered(struct hf_claim *claim, int64_t now_ms)
     case HF_NO_ANSWER:
         return unanswered(claim, now_ms);
     case HF_FAILED:
-        return tell(claim, failure(claim, HF_ENOMEM)) | end(claim);
+        return complete(claim, failure(claim, HF_ENOMEM)) | end(claim);
     case HF_GONE:
         break;
     }
@@ -293,7 +293,7 @@ static unsigned step_queued(struct hf_claim *claim, enum hf_claim_event event, i
     if (event != HF_ON_DEADLINE && event != HF_ON_END)
         return HF_DO_NOTHING;
     int seen = is_behind_silence(claim, now_ms) ? HF_UNREACHABLE : HF_BUSY;
-    unsigned actions = tell(claim, event == HF_ON_END ? why_it_ends(claim) : seen);
+    unsigned actions = complete(claim, event == HF_ON_END ? why_it_ends(claim) : seen);
     move(claim, HF_CLAIM_OVER);
     return actions | HF_DO_FORGET;
 }
@@ -312,7 +312,7 @@ static unsigned step_asking(struct hf_claim *claim, enum hf_claim_event event, i
     if (!lost && event != HF_ON_DEADLINE && event != HF_ON_END)
         return HF_DO_NOTHING;
     claim->leaving = true;
-    return tell(claim, why(claim, event, lost, now_ms));
+    return complete(claim, why(claim, event, lost, now_ms));
 }
 
 static unsigned step_waiting(struct hf_claim *claim, enum hf_claim_event event, int64_t now_ms)
@@ -320,7 +320,7 @@ static unsigned step_waiting(struct hf_claim *claim, enum hf_claim_event event, 
     bool lost = event == HF_ON_LEASE_LOST && holds_something(claim);
     if (event == HF_ON_DEADLINE || event == HF_ON_END || lost) {
         claim->leaving = true;
-        return tell(claim, why(claim, event, lost, now_ms)) | leave(claim, now_ms);
+        return complete(claim, why(claim, event, lost, now_ms)) | leave(claim, now_ms);
     }
     if (event == HF_ON_LEASE_LOST)
         say(claim, "displaced");
@@ -332,14 +332,14 @@ static unsigned step_waiting(struct hf_claim *claim, enum hf_claim_event event, 
 static unsigned step_held(struct hf_claim *claim, enum hf_claim_event event, int64_t now_ms)
 {
     if (event == HF_ON_UPGRADE)
-        return atomic_load(&claim->grant->lost) ? tell(claim, HF_LOST) : ask(claim, now_ms);
+        return atomic_load(&claim->grant->lost) ? complete(claim, HF_LOST) : ask(claim, now_ms);
     if (event == HF_ON_DOWNGRADE)
         return leave(claim, now_ms);
     return HF_DO_NOTHING;
 }
 
 /* What hf_unlock hears of a release that the store has confirmed. */
-static int farewell(const struct hf_claim *claim)
+static int release_result(const struct hf_claim *claim)
 {
     return atomic_load(&claim->grant->lost) || claim->op.lost ? HF_LOST : HF_OK;
 }
@@ -350,7 +350,7 @@ static unsigned gone(struct hf_claim *claim, int64_t now_ms)
     note_silence(claim, false);
     if (claim->again)
         return ask(claim, now_ms);
-    unsigned actions = tell(claim, farewell(claim));
+    unsigned actions = complete(claim, release_result(claim));
     if (claim->op.keep != HF_KEEP_NOTHING) {
         move(claim, HF_CLAIM_HELD);
         return actions;
@@ -373,10 +373,10 @@ static unsigned step_impatient(struct hf_claim *claim, enum hf_claim_event event
     if (!claim->again)
         return event == HF_ON_END && why_it_ends(claim) == HF_CANCELED
                    ? HF_DO_NOTHING
-                   : tell(claim, HF_UNREACHABLE);
+                   : complete(claim, HF_UNREACHABLE);
     claim->again = false;
     claim->leaving = true;
-    return tell(claim, event == HF_ON_DEADLINE ? HF_UNREACHABLE : why(claim, event, lost, 0));
+    return complete(claim, event == HF_ON_DEADLINE ? HF_UNREACHABLE : why(claim, event, lost, 0));
 }
 
 static unsigned step_leaving(struct hf_claim *claim, enum hf_claim_event event, int64_t now_ms)
@@ -401,7 +401,7 @@ static unsigned step_leaving(struct hf_claim *claim, enum hf_claim_event event, 
     if (claim->op.verdict == HF_NO_ANSWER && claim->again)
         return ask(claim, now_ms);
     /* The store has forgotten us by itself, or says that it cannot be done. */
-    unsigned actions = tell(claim, failure(claim, HF_UNREACHABLE));
+    unsigned actions = complete(claim, failure(claim, HF_UNREACHABLE));
     if (claim->op.keep != HF_KEEP_NOTHING) {
         move(claim, HF_CLAIM_HELD);
         return actions;
@@ -461,7 +461,7 @@ void hf__claim_begin(struct hf_claim *claim, const struct hf_lock_args *ask)
     int canceled = HF_CANCELED; /* of an earlier question; HF_ECLOSED stays */
     if (atomic_load(&claim->ending) == canceled)
         atomic_compare_exchange_strong(&claim->ending, &canceled, 0);
-    claim->told = false;
+    claim->completed = false;
     claim->said_waiting = false;
     claim->leaving = false;
     claim->woken = false;

@@ -87,7 +87,7 @@ struct hf_answer hf__claim_drive_sync(struct hf_claim *claim, enum hf_claim_even
         } else if (actions & HF_DO_SLEEP) {
             event = sleep_for_wake(claim);
         } else {
-            if ((actions & HF_DO_PAUSE) && !claim->told) {
+            if ((actions & HF_DO_PAUSE) && !claim->completed) {
                 claim->outcome = HF_UNREACHABLE;
                 answer = hf__claim_take_answer(claim);
             }

@@ -9,12 +9,12 @@ HF_TUNABLE int64_t hf__busy_poll_away_us = 4;
 
 /* A server's answer takes no longer than the first, in microseconds; the turn of a program that has
  * much of its own to do takes more than the second. */
-#define SERVER_MOST_US 100
-#define PROGRAM_LEAST_US 500
+#define SERVER_MAX_US 100
+#define PROGRAM_MIN_US 500
 
 void hf__busy_poll_init(struct hf_busy_poll *poll)
 {
-    *poll = (struct hf_busy_poll){ .worth = HF_BUSY_POLL_MOST, .every = HF_BUSY_POLL_EVERY };
+    *poll = (struct hf_busy_poll){ .worth = HF_BUSY_POLL_MAX, .every = HF_BUSY_POLL_EVERY };
 }
 
 bool hf__busy_poll_pays(struct hf_busy_poll *poll)
@@ -55,14 +55,14 @@ void hf__busy_poll_gave_away(struct hf_busy_poll *poll, int64_t us)
  * what could not come. Among many the processor may have been another client's. */
 static bool server_had_processor(const struct hf_busy_poll *poll)
 {
-    return poll->crowded == 0 && poll->gave_away_us > 0 && poll->gave_away_us <= SERVER_MOST_US;
+    return poll->crowded == 0 && poll->gave_away_us > 0 && poll->gave_away_us <= SERVER_MAX_US;
 }
 
 /* A sleeper whose answer comes would have had it before that turn's end. One such turn costs as
  * much as many looks can save, so it is tried more rarely each time. */
 static bool program_had_processor(struct hf_busy_poll *poll)
 {
-    bool had = poll->gave_away_us >= PROGRAM_LEAST_US;
+    bool had = poll->gave_away_us >= PROGRAM_MIN_US;
     if (!had)
         poll->every = HF_BUSY_POLL_EVERY;
     else if (poll->worth == 0 && poll->every < HF_BUSY_POLL_RARELY)
@@ -77,7 +77,7 @@ void hf__busy_poll_ended(struct hf_busy_poll *poll, bool answered)
         return;
     answered = (answered && !server_had_processor(poll)) || poll->refused;
     answered = !program_had_processor(poll) && answered;
-    if (answered && poll->worth < HF_BUSY_POLL_MOST)
+    if (answered && poll->worth < HF_BUSY_POLL_MAX)
         poll->worth++;
     else if (!answered)
         poll->worth -= poll->worth < 2 ? poll->worth : 2;

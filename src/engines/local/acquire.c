@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-enum { LOOK_AGAIN_MS = 50, LOOK_AGAIN_MOST_MS = 1000 };
+enum { LOOK_AGAIN_MS = 50, LOOK_AGAIN_MAX_MS = 1000 };
 
 static enum hf_verdict failed(int code)
 {
@@ -68,7 +68,7 @@ static enum hf_verdict refused(struct txn *txn, struct hf_op *op, struct local_n
                                bool asynchronous)
 {
     uint64_t waited_ms = (uint64_t)op->asked_at_ms - node->since_ms;
-    int64_t again_ms = waited_ms > LOOK_AGAIN_MOST_MS ? LOOK_AGAIN_MOST_MS : (int64_t)waited_ms;
+    int64_t again_ms = waited_ms > LOOK_AGAIN_MAX_MS ? LOOK_AGAIN_MAX_MS : (int64_t)waited_ms;
     if (again_ms < LOOK_AGAIN_MS)
         again_ms = LOOK_AGAIN_MS;
     int64_t deadline_ms = hf__txn_next_deadline(txn);

@@ -9,8 +9,8 @@
 enum {
     OFFER_MS = 1000,   /* an offer that nobody fetched for so long goes to the next */
     STALE_WAKE_MS = 5, /* who was woken so long ago and has not come may have been stopped */
-    ANNOUNCE_MOST = 16,
-    DEADLINES_MOST = 64
+    ANNOUNCE_MAX = 16,
+    DEADLINES_MAX = 64
 };
 
 /* The event comes when the guard has been left, and the lock may have another name. */
@@ -77,7 +77,7 @@ static void announce(struct txn *txn)
 {
     struct local_node *node = hf__wait_list_first(txn, &txn->lock->waiters), *next;
     int64_t now_ms = hf__txn_now(txn);
-    for (unsigned seen = 0; node && seen < ANNOUNCE_MOST; node = next, seen++) {
+    for (unsigned seen = 0; node && seen < ANNOUNCE_MAX; node = next, seen++) {
         next = hf__wait_list_next(txn, node);
         if (cleared_if_dead(txn, node))
             continue;
@@ -206,7 +206,7 @@ int64_t hf__txn_next_deadline(struct txn *txn)
 {
     int64_t earliest_ms = HF_NEVER;
     struct local_node *node = hf__wait_list_first(txn, &txn->lock->holders);
-    for (unsigned seen = 0; node && seen < DEADLINES_MOST; seen++) {
+    for (unsigned seen = 0; node && seen < DEADLINES_MAX; seen++) {
         int64_t deadline_ms = (int64_t)local_get(&node->deadline_ms);
         if (deadline_ms > 0 && deadline_ms < earliest_ms)
             earliest_ms = deadline_ms;

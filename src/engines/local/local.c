@@ -11,7 +11,7 @@ static struct local *of(struct hf_engine *engine)
 }
 
 /* How often an op is asked about again in one turn of the loop because something seems due. */
-enum { DUES_MOST = 16, DUE_AGAIN_MS = 1 };
+enum { DUES_MAX = 16, DUE_AGAIN_MS = 1 };
 
 /* ---- opening and closing ---- */
 
@@ -156,8 +156,8 @@ static void watch_blockers(struct local *local, struct hf_op *op)
     bool due = true;
     unsigned count = hf__local_blockers(local, op, sessions, &due);
     uint64_t dues = __atomic_load_n(&op->engine_word[1], __ATOMIC_RELAXED);
-    __atomic_store_n(&op->engine_word[1], due && dues < DUES_MOST ? dues + 1 : 0, __ATOMIC_RELAXED);
-    if (due && dues < DUES_MOST) {
+    __atomic_store_n(&op->engine_word[1], due && dues < DUES_MAX ? dues + 1 : 0, __ATOMIC_RELAXED);
+    if (due && dues < DUES_MAX) {
         hf__op_wake(op);
         return;
     }

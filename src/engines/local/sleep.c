@@ -11,7 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { FIRST_LOOK_MS = 2, LOOK_MOST_MS = 20, WATCHED_LOOK_MS = 100 };
+enum { FIRST_LOOK_MS = 2, LOOK_MAX_MS = 20, WATCHED_LOOK_MS = 100 };
 
 static bool add(uint64_t sessions[LOCAL_WANTED], unsigned *count, uint64_t session)
 {
@@ -105,7 +105,7 @@ static void sleep_in_slices(struct local *local, struct hf_op *op, struct local_
         unsigned count = hf__local_blockers(local, op, sessions, &due);
         if (due)
             break;
-        slice_ms = slice_ms * 2 < LOOK_MOST_MS ? slice_ms * 2 : LOOK_MOST_MS;
+        slice_ms = slice_ms * 2 < LOOK_MAX_MS ? slice_ms * 2 : LOOK_MAX_MS;
         if (hf__death_watch(local, sessions, count))
             slice_ms = WATCHED_LOOK_MS;
     }

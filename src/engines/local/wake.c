@@ -18,7 +18,7 @@
 #include <unistd.h>
 #include <uv.h>
 
-enum { READ_MOST = 64, LOOK_MS = 50, LOOK_FOR_FILE_MS = 5000 };
+enum { READ_MAX = 64, LOOK_MS = 50, LOOK_FOR_FILE_MS = 5000 };
 
 /* ---- addresses ---- */
 
@@ -194,7 +194,7 @@ static void readable(uv_poll_t *poll, int status, int events)
     (void)events;
     if (status < 0)
         return;
-    for (unsigned i = 0; i < READ_MOST; i++) {
+    for (unsigned i = 0; i < READ_MAX; i++) {
         ssize_t got = recv(local->receiver, &reference, sizeof(reference), MSG_DONTWAIT);
         if (got < 0)
             break;

@@ -12,8 +12,7 @@ static int64_t next_look_ms(const struct redis *redis, const struct hf_op *op, i
     if (!hf__redis_kind(redis, op->mode)->channel) {
         uint64_t salt;
         hf__random(&salt, sizeof salt);
-        look_ms =
-            REDIS_LOOK_LEAST_MS + (int64_t)(salt % (REDIS_LOOK_MOST_MS - REDIS_LOOK_LEAST_MS));
+        look_ms = REDIS_LOOK_MIN_MS + (int64_t)(salt % (REDIS_LOOK_MAX_MS - REDIS_LOOK_MIN_MS));
     }
     return left_ms >= 0 && left_ms < look_ms ? left_ms : look_ms;
 }
@@ -155,7 +154,7 @@ static void send_attempt(struct connection *connection, struct redis_request *re
 /* What we were told of is taken without asking, if there is time enough to renew its lease. With a
  * lease that nobody renews, or a loop that may stand still, or with replicas to be heard, it is
  * asked for as always; in a cluster, too, where word of a grant may come by another node than the
- * one that the pulse is taken of. After a failover the listening connection may still lead to the
+ * one that the pulse is taken of. After a failover the pub/sub connection may still lead to the
  * old master, whose grants count no more. */
 static bool take_what_was_granted(struct redis *redis, struct hf_op *op)
 {
@@ -163,7 +162,7 @@ static bool take_what_was_granted(struct redis *redis, struct hf_op *op)
     const struct waiter *waiter = op->engine_pointer;
     if (op->lease_ms || host->turns_rarely || redis->settings.replicas || redis->cluster ||
         !waiter || !waiter->granted_token ||
-        !hf__connections_surely_match(&redis->asking, &redis->listening))
+        !hf__connections_surely_match(&redis->cmd, &redis->pubsub))
         return false;
     int64_t lease_ms = waiter->granted_ms < host->lease_ms ? waiter->granted_ms : host->lease_ms;
     if (hf__loop_now(host->loop) - waiter->not_before_ms > lease_ms / 2)
@@ -184,10 +183,10 @@ void hf__redis_attempt(struct hf_engine *engine, struct hf_op *op)
     if (take_what_was_granted(redis, op))
         return;
     struct redis_request *request = hf__request_about(redis, op);
-    if (request && op->mode == HF_PERMIT && op->permits > REDIS_PERMITS_MOST) {
+    if (request && op->mode == HF_PERMIT && op->permits > REDIS_PERMITS_MAX) {
         hf__op_explain(op, HF_EINVAL, 0,
                        "\"%.200s\": %u permits at once are too many; take up to %u", op->name,
-                       op->permits, REDIS_PERMITS_MOST);
+                       op->permits, REDIS_PERMITS_MAX);
         hf__redis_finish(redis, request, HF_FAILED);
         return;
     }

@@ -10,9 +10,9 @@
 #include <string.h>
 
 /* So many at a time: the server does nothing else meanwhile. */
-#define TOGETHER_MOST 32u
+#define TOGETHER_MAX 32u
 /* Among so many it is looked for those that are alike. */
-#define LOOKED_AT_MOST 128u
+#define LOOKED_MAX 128u
 /* What the keys and arguments of one take of a command's text, beside its name, and of the name. */
 #define ROOM_OF_ONE 192u
 #define NAMES_OF_ONE 3u
@@ -65,7 +65,7 @@ static size_t count_of(const struct hf_link *head)
 static void ask_alone(struct redis *redis, struct redis_request *request)
 {
     request->many = NULL;
-    hf__connection_ask(&redis->asking, request);
+    hf__connection_ask(&redis->cmd, request);
 }
 
 /* An error is everybody's. */
@@ -109,8 +109,8 @@ struct filling {
     struct redis_request *whole;
     size_t room;
     unsigned count;
-    const struct hf_op *ops[TOGETHER_MOST];
-    uint64_t name_hashes[TOGETHER_MOST]; /* the ops', side by side for a quick comparison */
+    const struct hf_op *ops[TOGETHER_MAX];
+    uint64_t name_hashes[TOGETHER_MAX]; /* the ops', side by side for a quick comparison */
 };
 
 static bool is_same_name(const struct hf_op *op, const struct hf_op *other)
@@ -143,7 +143,7 @@ static void add_question(struct filling *filling, struct redis_request *request,
 static void ask_some(struct redis *redis, struct hf_link *requests)
 {
     struct redis_request *first = HF_CONTAINER(requests->next, struct redis_request, link);
-    bool alone = first->link.next == requests || redis->asking.state != CONNECTION_READY;
+    bool alone = first->link.next == requests || redis->cmd.state != CONNECTION_READY;
     struct redis_request *whole = alone ? NULL : hf__request_new(redis);
     if (!whole) {
         hf__link_remove(&first->link);
@@ -161,13 +161,12 @@ static void ask_some(struct redis *redis, struct hf_link *requests)
     HF_LIST_FOREACH (link, following, requests) {
         struct redis_request *next = HF_CONTAINER(link, struct redis_request, link);
         size_t needed = NAMES_OF_ONE * next->op->name_length + ROOM_OF_ONE;
-        if (needed > filling.room || filling.count == TOGETHER_MOST ||
-            looked_at++ == LOOKED_AT_MOST)
+        if (needed > filling.room || filling.count == TOGETHER_MAX || looked_at++ == LOOKED_MAX)
             break;
         if (are_alike(first, next) && !has_name(&filling, next->op))
             add_question(&filling, next, needed);
     }
-    hf__connection_ask(&redis->asking, whole);
+    hf__connection_ask(&redis->cmd, whole);
 }
 
 /* What is free again may be what others ask for. */

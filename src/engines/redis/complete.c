@@ -68,7 +68,7 @@ void hf__attempt_granted(struct redis *redis, struct redis_request *request, int
 void hf__redis_settle(struct redis *redis, const struct hf_op *op)
 {
     const struct redis_kind *kind = hf__redis_kind(redis, op->mode);
-    bool may_come = (op->engine_word[1] & REDIS_OUTSTANDING) && !redis->asking.last_one_ended;
+    bool may_come = (op->engine_word[1] & REDIS_OUTSTANDING) && !redis->cmd.last_one_ended;
     if (kind->settled && !may_come)
         kind->settled(redis, op);
 }

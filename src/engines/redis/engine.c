@@ -43,9 +43,9 @@ struct redis *hf__redis_new(const struct hf_host *host, const struct redis_setti
     write_uuid(redis, host->id);
     hf__link_init(&redis->free_questions);
     hf__link_init(&redis->listings);
-    hf__connection_init(&redis->asking, redis);
-    hf__connection_init(&redis->listening, redis);
-    hf__connection_init(&redis->syncing, redis);
+    hf__connection_init(&redis->cmd, redis);
+    hf__connection_init(&redis->pubsub, redis);
+    hf__connection_init(&redis->replicas, redis);
     hf__sentinel_watch_open(redis);
     hf__replica_wait_open(redis);
     hf__release_channels_open(redis);
@@ -59,9 +59,9 @@ void hf__redis_disconnect(struct redis *redis)
 {
     hf__batch_close(redis);
     hf__sentinel_watch_close(redis);
-    hf__connection_close(&redis->asking);
-    hf__connection_close(&redis->listening);
-    hf__connection_close(&redis->syncing);
+    hf__connection_close(&redis->cmd);
+    hf__connection_close(&redis->pubsub);
+    hf__connection_close(&redis->replicas);
     hf__replica_wait_close(redis);
     hf__release_channels_close(redis);
 }
@@ -121,14 +121,14 @@ void hf__redis_ask(struct redis *redis, struct redis_request *request, const cha
     if (redis->cluster)
         hf__cluster_ask(redis->cluster, request);
     else
-        hf__connection_ask(&redis->asking, request);
+        hf__connection_ask(&redis->cmd, request);
 }
 
 /* The child must not keep the parent's connections open, or speak on them. */
 static void let_go(struct redis *redis)
 {
-    struct connection *connections[] = { &redis->asking, &redis->listening, &redis->syncing,
-                                         &redis->watching };
+    struct connection *connections[] = { &redis->cmd, &redis->pubsub, &redis->replicas,
+                                         &redis->sentinel_link };
     for (unsigned i = 0; i < sizeof connections / sizeof *connections; i++)
         if (connections[i]->stream)
             hf__stream_forked(connections[i]->stream);

@@ -37,7 +37,7 @@ struct handed_on {
 };
 
 /* Reasons of losses stay until the client is closed, so there may be so many different ones. */
-#define REDIS_REFUSALS_MOST 16u
+#define REDIS_REFUSALS_MAX 16u
 #define REDIS_REFUSAL_SIZE 400
 
 struct redis {
@@ -56,10 +56,10 @@ struct redis {
     char uuid[37];
     unsigned sentinel; /* the one to ask first */
     uint64_t claims;   /* numbers given to claims so far; the front's */
-    struct connection asking, listening, syncing;
+    struct connection cmd, pubsub, replicas;
     /* With sentinels: the connection to one of them (sentinel_watch.c), whether it has named the
      * master where we are, whether it is being asked, and until when it is not. */
-    struct connection watching;
+    struct connection sentinel_link;
     bool watch_agreed, watch_asks;
     struct hf_timer watch;
     struct hf_link free_questions; /* the front's */
@@ -78,7 +78,7 @@ struct redis {
     struct hf_task send_renewals;
     struct hf_timer renewals_due; /* until then, what has been gathered waits for company */
     unsigned renewals_out, renewals_out_most, renewals_full;
-    char refusals[REDIS_REFUSALS_MOST][REDIS_REFUSAL_SIZE]; /* see renew.c */
+    char refusals[REDIS_REFUSALS_MAX][REDIS_REFUSAL_SIZE]; /* see renew.c */
     /* Requests of this turn, which are asked together when it ends. */
     struct hf_link giving, taking;
     struct hf_task ask_together;
@@ -179,7 +179,7 @@ void hf__attempt_unanswered(struct connection *connection, struct redis_request 
 
 /* ---- batch.c: what is asked in one turn goes in one call ---- */
 
-/* Like hf__connection_ask on `asking`, at the end of the turn; `many` may be NULL. */
+/* Like hf__connection_ask on `cmd`, at the end of the turn; `many` may be NULL. */
 void hf__batch_ask(struct redis *redis, struct redis_request *request,
                    const struct redis_many *many);
 /* What has been asked so far goes before what is asked next. */
@@ -202,9 +202,9 @@ void hf__replica_wait_close(struct redis *redis);
 
 /* There is a connection to the master. */
 void hf__sentinel_watch_begin(struct redis *redis);
-/* Where the watching connection goes next; and what it says first. */
-void hf__sentinel_watch_place(struct connection *watching);
-void hf__sentinel_watch_greet(struct connection *watching);
+/* Where the sentinel connection goes next; and what it says first. */
+void hf__sentinel_watch_place(struct connection *link);
+void hf__sentinel_watch_greet(struct connection *link);
 void hf__sentinel_watch_open(struct redis *redis);
 void hf__sentinel_watch_close(struct redis *redis);
 

@@ -17,17 +17,17 @@
 
 /* Calls that are out at a time: as many as keep a server busy that is near, and answers one in two
  * milliseconds at the least; more if the answers come from further away. */
-#define OUT_LEAST 4u
-#define OUT_MOST 32u
+#define OUT_MIN 4u
+#define OUT_MAX 32u
 #define OUT_EACH_MS 2
 
 /* So many that are full do not wait for more: all that wait are looked through when one leaves. The
  * core asks for the renewal of 2,048 at a time if very many are held, which are twice as many
  * calls. */
-#define FULL_MOST 8u
+#define FULL_MAX 8u
 
 /* The server does nothing else while it renews so many permits. */
-#define PERMITS_MOST 1000u
+#define PERMITS_MAX 1000u
 
 /* In a cluster a call is mostly for one. */
 #define FEW 4u
@@ -36,7 +36,7 @@
  * call for one costs as much as ten in a call of many, and calls that come one behind the other
  * two thirds of calls between which it has slept. The lease has two thirds left. */
 #define COMPANY_PART 100
-#define COMPANY_MOST_MS 250
+#define COMPANY_MAX_MS 250
 
 struct renewals {
     struct hf_link link; /* in redis->gathering, then in redis->renewals until they are answered */
@@ -259,7 +259,7 @@ static const char *keep_refusal(struct redis *front, const struct connection *co
         snprintf(sentence, sizeof sentence,
                  "its lease could not be renewed: Redis at %.100s says: %.200s",
                  front->settings.shown, words);
-    for (unsigned i = 0; i < REDIS_REFUSALS_MOST; i++) {
+    for (unsigned i = 0; i < REDIS_REFUSALS_MAX; i++) {
         char *kept = front->refusals[i];
         if (!*kept)
             memcpy(kept, sentence, strlen(sentence) + 1);
@@ -273,7 +273,7 @@ static const char *keep_refusal(struct redis *front, const struct connection *co
 static unsigned out_most(int64_t answer_took_ms)
 {
     int64_t most = answer_took_ms / OUT_EACH_MS;
-    return most < OUT_LEAST ? OUT_LEAST : most < OUT_MOST ? (unsigned)most : OUT_MOST;
+    return most < OUT_MIN ? OUT_MIN : most < OUT_MAX ? (unsigned)most : OUT_MAX;
 }
 
 /* Losing one may run callbacks that give back others of them, which leave the list then. */
@@ -353,8 +353,7 @@ static void await_company(struct redis *redis, int64_t lease_ms)
     int64_t wait_ms = lease_ms / COMPANY_PART;
     if (!redis->renewals_due.started)
         hf__timer_start(loop, &redis->renewals_due,
-                        hf__loop_now(loop) +
-                            (wait_ms < COMPANY_MOST_MS ? wait_ms : COMPANY_MOST_MS));
+                        hf__loop_now(loop) + (wait_ms < COMPANY_MAX_MS ? wait_ms : COMPANY_MAX_MS));
 }
 
 static struct renewals *gathered_for(struct redis *redis, const struct hf_op *op)
@@ -366,7 +365,7 @@ static struct renewals *gathered_for(struct redis *redis, const struct hf_op *op
     for (int i = 0; i < LOOK_BACK_MAX && link != &redis->gathering; i++, link = link->prev) {
         struct renewals *renewals = HF_CONTAINER(link, struct renewals, link);
         if (renewals->script == script && renewals->slot == slot && renewals->count < most &&
-            renewals->permits + op->permits <= PERMITS_MOST)
+            renewals->permits + op->permits <= PERMITS_MAX)
             return renewals;
     }
     return new_renewals(redis, script, slot, FEW);
@@ -388,7 +387,7 @@ void hf__redis_renew(struct hf_engine *engine, struct hf_lease *lease)
     /* Nobody knows when a loop that its program turns will have another turn. */
     if (asks_once(redis) && !redis->base.host->turns_rarely)
         await_company(redis, lease->lease_ms);
-    bool enough = renewals->count == REDIS_RENEWALS && ++redis->renewals_full == FULL_MOST;
+    bool enough = renewals->count == REDIS_RENEWALS && ++redis->renewals_full == FULL_MAX;
     if (enough)
         ripen(redis);
     if (enough || !redis->renewals_due.started)
@@ -408,7 +407,7 @@ void hf__renewals_open(struct redis *redis)
 {
     hf__link_init(&redis->renewals);
     hf__link_init(&redis->gathering);
-    redis->renewals_out_most = OUT_LEAST;
+    redis->renewals_out_most = OUT_MIN;
     hf__task_init(&redis->send_renewals, turn_ends);
     hf__timer_init(&redis->renewals_due, due);
 }

@@ -13,8 +13,8 @@
 #define PORT_DEFAULT 2181
 #define PORT_TLS_DEFAULT 2281
 #define TIMEOUT_DEFAULT "5000"
-#define TIMEOUT_LEAST 100
-#define TIMEOUT_MOST 3600000
+#define TIMEOUT_MIN 100
+#define TIMEOUT_MAX 3600000
 
 static bool parse_timeout(const char *text, int64_t *ret)
 {
@@ -22,7 +22,7 @@ static bool parse_timeout(const char *text, int64_t *ret)
     if (*text < '0' || *text > '9' || strlen(text) > 9)
         return false;
     *ret = strtol(text, &end, 10);
-    return !*end && *ret >= TIMEOUT_LEAST && *ret <= TIMEOUT_MOST;
+    return !*end && *ret >= TIMEOUT_MIN && *ret <= TIMEOUT_MAX;
 }
 
 /* So that not every client comes to the first server of the list. */

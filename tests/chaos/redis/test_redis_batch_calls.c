@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { MANY = 70, CALLS_MOST = 20 };
+enum { MANY = 70, CALLS_MAX = 20 };
 
 static void ask_all(hf_client *client, int64_t wait_ms, struct told *told)
 {
@@ -67,7 +67,7 @@ TEST(many_in_a_turn_are_few_calls)
     give_all(told);
     give_back(take_patiently(client, "warm"));
     CHECK(all_are_free(&server));
-    CHECK(script_calls(&server) < CALLS_MOST);
+    CHECK(script_calls(&server) < CALLS_MAX);
     hf_close(client);
     server_kill(&server);
 }

@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #define LEASE_MS 3000
-#define CLIENTS_MOST 6
+#define CLIENTS_MAX 6
 
 static hf_client *open_url(const char *url)
 {
@@ -51,14 +51,14 @@ static bool can_connect(const struct server *server)
 }
 
 /* Takes every connection that the server has left, but for those that are just ending. */
-static int fill(const struct server *server, int fds[CLIENTS_MOST])
+static int fill(const struct server *server, int fds[CLIENTS_MAX])
 {
     char command[60];
     int count = 0;
 
-    snprintf(command, sizeof command, "CONFIG SET maxclients %d", CLIENTS_MOST);
+    snprintf(command, sizeof command, "CONFIG SET maxclients %d", CLIENTS_MAX);
     CHECK(server_says(server, command, "+OK"));
-    while (count < CLIENTS_MOST && can_connect(server))
+    while (count < CLIENTS_MAX && can_connect(server))
         fds[count++] = server_listen(server, "nothing");
     EVENTUALLY(!can_connect(server), SOON_MS);
     return count;
@@ -68,7 +68,7 @@ TEST(server_that_is_full_says_so)
 {
     struct server server = { 0 };
     struct outcome outcome = { 0 };
-    int fds[CLIENTS_MOST];
+    int fds[CLIENTS_MAX];
     char url[100];
 
     server_start(&server);

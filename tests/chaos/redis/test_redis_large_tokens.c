@@ -6,10 +6,10 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-#define EXACT_MOST INT64_C(9007199254740991)
+#define EXACT_MAX INT64_C(9007199254740991)
 #define NANOSECONDS INT64_C(1795610270622553000)
 
-static const int64_t lasts[] = { EXACT_MOST - 1, EXACT_MOST, EXACT_MOST + 1, NANOSECONDS };
+static const int64_t lasts[] = { EXACT_MAX - 1, EXACT_MAX, EXACT_MAX + 1, NANOSECONDS };
 enum { LASTS = sizeof(lasts) / sizeof(lasts[0]), GRANTS = 4, AT_ONCE = 5 };
 
 static void set_last(const struct server *server, const char *name, const char *last)

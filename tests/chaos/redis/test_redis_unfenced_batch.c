@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { MANY = 64, LOOKS_MOST = MANY / 8, FORMATS = 2 };
+enum { MANY = 64, LOOKS_MAX = MANY / 8, FORMATS = 2 };
 
 #define FAR_AHEAD "9000000000000000"
 
@@ -79,8 +79,8 @@ static void take_many(const struct server *server, const struct format *format, 
         CHECK_INT(calls_of(server, format->takes[i]), MANY);
     for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
         CHECK_INT(calls_of(server, others[i]), 0);
-    CHECK(calls_of(server, "exists") <= LOOKS_MOST);
-    CHECK(calls_of(server, "time") <= LOOKS_MOST);
+    CHECK(calls_of(server, "exists") <= LOOKS_MAX);
+    CHECK(calls_of(server, "time") <= LOOKS_MAX);
     /* The locks, and nothing else. */
     snprintf(name, sizeof(name), ":%d", MANY);
     CHECK(server_says(server, "DBSIZE", name));

@@ -12,8 +12,8 @@
 
 #define NAMES_TRIED 20000u
 /* A longer name is not put into sentences. */
-#define SHOWN_MOST 100u
-#define SHOWN_SIZE (2 * SHOWN_MOST + 1)
+#define SHOWN_MAX 100u
+#define SHOWN_SIZE (2 * SHOWN_MAX + 1)
 
 /* The patterns that a user needs are made of these. */
 struct shown_name {
@@ -142,7 +142,7 @@ static struct shown_name shown_name(const struct redis_survey *examiner)
     struct shown_name shown;
     const char *name = examiner->examination->name;
     char *at = shown.name;
-    if (!name || strlen(name) > SHOWN_MOST)
+    if (!name || strlen(name) > SHOWN_MAX)
         name = "NAME";
     for (; *name; name++) {
         if (strchr("*?[\\", *name))

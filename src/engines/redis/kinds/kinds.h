@@ -34,7 +34,7 @@
  * sleeps before it looks again. */
 #define REDIS_FAIR_QUEUE_MS INT64_C(300000)
 /* The server does nothing else while it gives out so many. */
-#define REDIS_PERMITS_MOST 10000u
+#define REDIS_PERMITS_MAX 10000u
 /* uuid:number */
 #define REDIS_FIELD_SIZE HF_OWNER_KEY_SIZE
 

@@ -36,7 +36,7 @@ struct round {
     struct hf_timer limit;
     unsigned answered, silent;
     hf_error why; /* of the last one that was silent */
-    struct part parts[QUORUM_MOST];
+    struct part parts[QUORUM_MAX];
     char name[HF_NAME_MAX + 1]; /* that all are asked about, for longer than whoever asks waits */
 };
 
@@ -150,8 +150,8 @@ static void look_for_twins(const struct round *round)
     char what[TEXT_SIZE];
     for (unsigned i = 0; i < quorum->count; i++)
         for (unsigned k = 0; k < i; k++) {
-            const char *run = quorum->members[i]->asking.server_run;
-            if (!*run || strcmp(run, quorum->members[k]->asking.server_run) != 0)
+            const char *run = quorum->members[i]->cmd.server_run;
+            if (!*run || strcmp(run, quorum->members[k]->cmd.server_run) != 0)
                 continue;
             snprintf(what, sizeof what, "%.280s and %.280s are the same server", shown(quorum, k),
                      shown(quorum, i));

@@ -11,8 +11,8 @@
 
 #include "engines/redis/redis.h"
 
-#define QUORUM_LEAST 3u
-#define QUORUM_MOST 9u
+#define QUORUM_MIN 3u
+#define QUORUM_MAX 9u
 #define VOTE_NOT_HELD INT64_C(-1)
 
 struct quorum_claim;
@@ -74,8 +74,8 @@ struct quorum {
     struct hf_timer leaving; /* closing waits for what is given back until then */
     void (*closed)(void *arg);
     void *closed_arg;
-    struct hf_url urls[QUORUM_MOST];
-    struct redis *members[QUORUM_MOST];
+    struct hf_url urls[QUORUM_MAX];
+    struct redis *members[QUORUM_MAX];
 };
 
 /* url.c: opens the servers that the URL names. HF_OK, or a code with *error filled. */

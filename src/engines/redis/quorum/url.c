@@ -85,7 +85,7 @@ int hf__quorum_open_members(struct quorum *quorum, struct hf_url *url, hf_error 
         count += *at == ',';
     int code = check_options(url, error);
     if (code == HF_OK &&
-        (url->host_count || count < QUORUM_LEAST || count > QUORUM_MOST || count % 2 == 0))
+        (url->host_count || count < QUORUM_MIN || count > QUORUM_MAX || count % 2 == 0))
         code = hf__url_refuse(url, error, form);
     for (unsigned i = 0; i < count && code == HF_OK; i++) {
         size_t length = strcspn(text, ",");

@@ -13,7 +13,7 @@
 
 #define WAITERS_SHOWN_MAX 10000
 /* The list of more clients would be more than one answer may be. */
-#define CLIENTS_MOST 2000
+#define CLIENTS_MAX 2000
 
 /* The script's words. */
 static const char *const kinds[] = { "", "mutex", "fair", "rw", "semaphore", "counter", "latch" };
@@ -198,7 +198,7 @@ void hf__listing_ask(struct listing *listing, struct redis_request *request,
     if (redis->cluster && redis == redis->front)
         hf__redis_ask(redis, request, query->name, query->name_length);
     else
-        hf__connection_ask(&redis->asking, request);
+        hf__connection_ask(&redis->cmd, request);
 }
 
 static void go_on(struct listing *listing)
@@ -243,7 +243,7 @@ static void count_answered(struct connection *connection, struct redis_request *
     hf__reply_info(reply, "connected_clients", count, sizeof count);
     hf__request_free(redis, request);
     listing->at = redis;
-    bool can_be_asked = *count && strtoul(count, NULL, 10) <= CLIENTS_MOST;
+    bool can_be_asked = *count && strtoul(count, NULL, 10) <= CLIENTS_MAX;
     request = can_be_asked && !listing->failed ? hf__request_new(redis) : NULL;
     if (request)
         hf__listing_ask(listing, request, send_clients, clients_answered);

@@ -98,13 +98,13 @@ static void again(struct hf_timer *timer)
 
 static bool is_ready(const struct redis *node)
 {
-    return node->asking.state == CONNECTION_READY && !node->asking.failing;
+    return node->cmd.state == CONNECTION_READY && !node->cmd.failing;
 }
 
 /* The round in which it is its turn. */
 static unsigned turn_of(const struct redis *node)
 {
-    return node->round + (node->asking.failures > 0 ? ROUNDS_WITHOUT : 0);
+    return node->round + (node->cmd.failures > 0 ? ROUNDS_WITHOUT : 0);
 }
 
 /* NULL: all of them have been asked in this round. */
@@ -131,7 +131,7 @@ static struct redis *next_to_ask(struct cluster *cluster)
     if (!ready || next == ready)
         return next;
     next->round = cluster->round;
-    hf__connection_want(&next->asking);
+    hf__connection_want(&next->cmd);
     return ready;
 }
 
@@ -176,7 +176,7 @@ static void send_elsewhere(struct cluster *cluster)
     struct hf_link leaving, *link;
     hf__link_init(&leaving);
     for (unsigned i = 0; i < cluster->node_count; i++)
-        HF_LIST_FOREACH (waiting, following, &cluster->nodes[i]->asking.requests) {
+        HF_LIST_FOREACH (waiting, following, &cluster->nodes[i]->cmd.requests) {
             const struct redis_request *request = HF_CONTAINER(waiting, struct redis_request, link);
             struct redis *owner = request->slot >= 0 && !request->asks
                                       ? owner_of(cluster, (unsigned)request->slot)
@@ -230,7 +230,7 @@ static void take_map(struct connection *connection, const redisReply *reply)
         struct redis_request *request = HF_CONTAINER(link, struct redis_request, link);
         struct redis *owner = request->slot < 0 ? hf__cluster_next(cluster, NULL)
                                                 : owner_of(cluster, (unsigned)request->slot);
-        hf__connection_ask(owner ? &owner->asking : connection, request);
+        hf__connection_ask(owner ? &owner->cmd : connection, request);
     }
 }
 
@@ -267,14 +267,14 @@ static void ask_next(struct cluster *cluster, struct connection *last, const red
     struct redis *node = next_to_ask(cluster);
     struct redis_request *request = node ? hf__request_new(cluster->front) : NULL;
     if (!request) {
-        give_up(last ? last : &cluster->nodes[0]->asking, reply);
+        give_up(last ? last : &cluster->nodes[0]->cmd, reply);
         return;
     }
     node->round = node->asked = cluster->round;
     request->slot = -1;
     request->send = send_slots;
     request->answered = slots_answered;
-    hf__connection_ask(&node->asking, request);
+    hf__connection_ask(&node->cmd, request);
 }
 
 static void begin_round(struct cluster *cluster)
@@ -293,7 +293,7 @@ void hf__cluster_ask(struct cluster *cluster, struct redis_request *request)
     struct redis *owner = request->slot < 0 ? hf__cluster_next(cluster, NULL)
                                             : owner_of(cluster, (unsigned)request->slot);
     if (owner) {
-        hf__connection_ask(&owner->asking, request);
+        hf__connection_ask(&owner->cmd, request);
         return;
     }
     request->sent = false;
@@ -338,7 +338,7 @@ bool hf__cluster_redirects(struct connection *connection, struct redis_request *
         want_map(cluster);
     }
     request->asks = asks;
-    hf__connection_ask(&node->asking, request);
+    hf__connection_ask(&node->cmd, request);
     return true;
 }
 

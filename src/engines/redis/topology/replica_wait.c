@@ -88,14 +88,14 @@ static void send_round(struct connection *connection, struct redis_request *requ
 
 static bool at_one_server(const struct redis *redis)
 {
-    return hf__connections_match(&redis->asking, &redis->syncing);
+    return hf__connections_match(&redis->cmd, &redis->replicas);
 }
 
 /* Did the server that granted it speak of its replicas, or another that has become the master? */
 static bool by_the_same(const struct redis *redis, const struct redis_request *request)
 {
-    const struct connection *asking = &redis->asking;
-    return hf__connection_is_ready(asking) && asking->openings == request->opening &&
+    const struct connection *cmd = &redis->cmd;
+    return hf__connection_is_ready(cmd) && cmd->openings == request->opening &&
            at_one_server(redis);
 }
 
@@ -103,8 +103,8 @@ static bool by_the_same(const struct redis *redis, const struct redis_request *r
  * was granted on it is to be given back to the same server. */
 static void look_elsewhere(struct redis *redis)
 {
-    if (hf__connection_is_ready(&redis->asking) && !at_one_server(redis))
-        hf__connection_break(&redis->syncing, HF_UNREACHABLE, 0,
+    if (hf__connection_is_ready(&redis->cmd) && !at_one_server(redis))
+        hf__connection_break(&redis->replicas, HF_UNREACHABLE, 0,
                              "its address leads to another server now");
 }
 
@@ -124,7 +124,7 @@ static void end_round(struct redis *redis, struct redis_request *round, int64_t 
         bool definite, same = by_the_same(redis, request);
         op->engine_word[1] &= ~(uint64_t)REDIS_CONFIRMING;
         if (count < 0)
-            hf__request_failed(&redis->syncing, round, reply, NULL, &op->error, &definite);
+            hf__request_failed(&redis->replicas, round, reply, NULL, &op->error, &definite);
         else if (request->unmarked)
             same = false;
         else if (count < redis->settings.replicas)
@@ -170,7 +170,7 @@ static void begin_round(struct redis *redis)
         hf__list_append(&redis->sync_asked, link);
     round->send = send_round;
     round->answered = round_answered;
-    hf__connection_ask(&redis->syncing, round);
+    hf__connection_ask(&redis->replicas, round);
 }
 
 static void turn_ends(struct hf_task *task)
@@ -182,7 +182,7 @@ static void turn_ends(struct hf_task *task)
 
 void hf__replica_wait_wait(struct redis *redis, struct redis_request *request)
 {
-    request->opening = redis->asking.openings;
+    request->opening = redis->cmd.openings;
     request->op->engine_word[1] |= REDIS_CONFIRMING;
     hf__list_append(&redis->sync_gathering, &request->link);
     hf__loop_defer(redis->base.host->loop, &redis->sync_begin);
@@ -197,7 +197,7 @@ void hf__replica_wait_why_silent(struct hf_engine *engine, struct hf_op *op, hf_
                     "confirmed it in time",
                     op->name, redis->settings.replicas);
     else
-        hf__connection_why_silent(&redis->asking, error);
+        hf__connection_why_silent(&redis->cmd, error);
 }
 
 void hf__replica_wait_open(struct redis *redis)

@@ -84,7 +84,7 @@ static void found(struct connection *connection, const redisReply *reply)
      * said of the last one. */
     if (strcmp(host, connection->master_host) != 0 || port != connection->master_port) {
         connection->server_id = 0;
-        if (connection == &connection->redis->asking)
+        if (connection == &connection->redis->cmd)
             connection->redis->watch_agreed = false;
     }
     snprintf(connection->master_host, sizeof connection->master_host, "%s", host);

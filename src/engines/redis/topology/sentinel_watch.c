@@ -27,40 +27,40 @@ static bool is_at(const struct connection *connection, const char *host, unsigne
 /* A connection that is opened during a failover may lead to the old master, and stay there. */
 static void leave_other_masters(struct redis *redis, const char *host, unsigned port)
 {
-    struct connection *connections[] = { &redis->asking, &redis->listening, &redis->syncing };
+    struct connection *connections[] = { &redis->cmd, &redis->pubsub, &redis->replicas };
     for (unsigned i = 0; i < sizeof connections / sizeof *connections; i++)
         if (hf__connection_is_ready(connections[i]) && !is_at(connections[i], host, port))
             hf__connection_break(connections[i], HF_UNREACHABLE, 0,
                                  "the sentinels name another master now, %.100s:%u", host, port);
 }
 
-/* The watching connection's own master is the one for which another was left last. */
+/* The sentinel connection's own master is the one for which another was left last. */
 static void leave_for(struct redis *redis, const char *host, unsigned port)
 {
-    struct connection *watching = &redis->watching;
+    struct connection *link = &redis->sentinel_link;
     leave_other_masters(redis, host, port);
-    snprintf(watching->master_host, sizeof watching->master_host, "%s", host);
-    watching->master_port = port;
-    redis->sentinel = watching->named_by;
+    snprintf(link->master_host, sizeof link->master_host, "%s", host);
+    link->master_port = port;
+    redis->sentinel = link->named_by;
 }
 
 static void named(struct redis *redis, const char *host, unsigned port)
 {
-    struct connection *watching = &redis->watching;
-    const struct connection *asking = &redis->asking;
-    if (!hf__connection_is_ready(asking))
+    struct connection *link = &redis->sentinel_link;
+    const struct connection *cmd = &redis->cmd;
+    if (!hf__connection_is_ready(cmd))
         return;
-    if (is_at(asking, host, port)) {
+    if (is_at(cmd, host, port)) {
         leave_other_masters(redis, host, port);
         redis->watch_agreed = true;
-        watching->master_port = 0;
+        link->master_port = 0;
         return;
     }
-    bool changed_its_mind = redis->watch_agreed || asking->named_by == watching->named_by;
+    bool changed_its_mind = redis->watch_agreed || cmd->named_by == link->named_by;
     if (!changed_its_mind)
-        hf__connection_break(watching, HF_UNREACHABLE, 0, "it names another master, %.100s:%u",
-                             host, port);
-    else if (!is_at(watching, host, port))
+        hf__connection_break(link, HF_UNREACHABLE, 0, "it names another master, %.100s:%u", host,
+                             port);
+    else if (!is_at(link, host, port))
         leave_for(redis, host, port);
 }
 
@@ -88,7 +88,7 @@ static void look(struct hf_timer *timer)
 {
     struct redis *redis = HF_CONTAINER(timer, struct redis, watch);
     struct redis_request *request;
-    if (!hf__connection_is_ready(&redis->asking) && !hf__connection_is_ready(&redis->listening))
+    if (!hf__connection_is_ready(&redis->cmd) && !hf__connection_is_ready(&redis->pubsub))
         return;
     hf__timer_start(loop_of(redis), timer, hf__loop_now(loop_of(redis)) + WATCH_MS);
     if (redis->watch_asks || !(request = hf__request_new(redis)))
@@ -96,7 +96,7 @@ static void look(struct hf_timer *timer)
     request->send = send_question;
     request->answered = answered;
     redis->watch_asks = true;
-    hf__connection_ask(&redis->watching, request);
+    hf__connection_ask(&redis->sentinel_link, request);
 }
 
 void hf__sentinel_watch_begin(struct redis *redis)
@@ -106,38 +106,38 @@ void hf__sentinel_watch_begin(struct redis *redis)
 }
 
 /* Begins with whoever has named the master; after a failure the next one has its turn. */
-void hf__sentinel_watch_place(struct connection *watching)
+void hf__sentinel_watch_place(struct connection *link)
 {
-    struct redis *redis = watching->redis;
-    if (watching->openings == 0 && watching->failures == 0)
-        watching->named_by = redis->asking.named_by;
-    else if (watching->failures > 0)
-        watching->named_by = (watching->named_by + 1) % redis->settings.sentinel_count;
+    struct redis *redis = link->redis;
+    if (link->openings == 0 && link->failures == 0)
+        link->named_by = redis->cmd.named_by;
+    else if (link->failures > 0)
+        link->named_by = (link->named_by + 1) % redis->settings.sentinel_count;
     redis->watch_agreed = false;
-    hf__sentinel_place(watching, watching->named_by);
+    hf__sentinel_place(link, link->named_by);
 }
 
-void hf__sentinel_watch_greet(struct connection *watching)
+void hf__sentinel_watch_greet(struct connection *link)
 {
-    const struct redis *redis = watching->redis;
+    const struct redis *redis = link->redis;
     struct redis_request *request;
     struct command command;
-    if (redis->settings.sentinel_password && (request = hf__request_new(watching->redis))) {
+    if (redis->settings.sentinel_password && (request = hf__request_new(link->redis))) {
         request->answered = hf__request_ignored;
         hf__sentinel_authenticate(redis, &command);
-        hf__connection_write(watching, request, &command);
+        hf__connection_write(link, request, &command);
     }
-    hf__connection_greeted(watching);
+    hf__connection_greeted(link);
 }
 
 void hf__sentinel_watch_open(struct redis *redis)
 {
     hf__timer_init(&redis->watch, look);
-    hf__connection_init(&redis->watching, redis);
+    hf__connection_init(&redis->sentinel_link, redis);
 }
 
 void hf__sentinel_watch_close(struct redis *redis)
 {
     hf__timer_stop(loop_of(redis), &redis->watch);
-    hf__connection_close(&redis->watching);
+    hf__connection_close(&redis->sentinel_link);
 }

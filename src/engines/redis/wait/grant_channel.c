@@ -32,7 +32,7 @@ static void begin_listening(struct redis *redis)
     struct inbox *inbox = &redis->inbox;
     bool first = !inbox->wanted;
     inbox->wanted = true;
-    hf__connection_want(&redis->listening);
+    hf__connection_want(&redis->pubsub);
     if (first)
         hf__listening_say(redis, "SUBSCRIBE", inbox->channel, strlen(inbox->channel));
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The pulse of the listening connection. A connection on which nothing comes may be dead, or just
+/* The pulse of the pub/sub connection. A connection on which nothing comes may be dead, or just
  * quiet: asking tells. Its answers also say how late what comes on it can be, since the server says
  * everything in order: what is heard after an answer was said after its request had left. */
 #include "engines/redis/redis.h"
@@ -20,11 +20,11 @@ static int64_t later(int64_t a, int64_t b)
 static void ask(struct redis *redis)
 {
     struct command command;
-    if (redis->listening.state != CONNECTION_READY || redis->listening.failing)
+    if (redis->pubsub.state != CONNECTION_READY || redis->pubsub.failing)
         return;
     redis->pulse.asked_at_ms = now(redis);
     hf__command_begin(&command, "PING");
-    hf__connection_write(&redis->listening, NULL, &command);
+    hf__connection_write(&redis->pubsub, NULL, &command);
 }
 
 static void beat(struct hf_timer *timer)
@@ -36,7 +36,7 @@ static void beat(struct hf_timer *timer)
     if (pulse->asked_at_ms < 0) {
         ask(redis);
     } else if (now(redis) - later(pulse->asked_at_ms, pulse->heard_at_ms) >= timeout_ms) {
-        hf__connection_break(&redis->listening, HF_UNREACHABLE, 0, "no answer for %lld ms",
+        hf__connection_break(&redis->pubsub, HF_UNREACHABLE, 0, "no answer for %lld ms",
                              (long long)timeout_ms);
         return;
     }

@@ -36,17 +36,17 @@ static struct channel **find(struct redis *redis, const char *name, size_t lengt
 
 bool hf__listening_is_there(const struct redis *redis)
 {
-    return hf__connections_match(&redis->asking, &redis->listening);
+    return hf__connections_match(&redis->cmd, &redis->pubsub);
 }
 
 void hf__listening_say(struct redis *redis, const char *word, const char *channel, size_t length)
 {
     struct command command;
-    if (redis->listening.state != CONNECTION_READY || redis->listening.failing)
+    if (redis->pubsub.state != CONNECTION_READY || redis->pubsub.failing)
         return;
     hf__command_begin(&command, word);
     hf__command_add(&command, channel, length);
-    hf__connection_write(&redis->listening, NULL, &command);
+    hf__connection_write(&redis->pubsub, NULL, &command);
 }
 
 /* In a cluster that can, a channel belongs to the lock's own server. */
@@ -72,7 +72,7 @@ static struct channel *add(struct redis *redis, const char *name, size_t length)
     channel->length = length;
     channel->next = *bucket;
     *bucket = channel;
-    hf__connection_want(&redis->listening);
+    hf__connection_want(&redis->pubsub);
     say(redis, SUBSCRIBE, channel);
     return channel;
 }
@@ -250,9 +250,9 @@ void hf__release_channels_open(struct redis *redis)
     hf__pubsub_heartbeat_init(redis);
     hf__link_init(&redis->waiters);
     hf__link_init(&redis->free_waiters);
-    redis->listening.ready = ready;
-    redis->listening.lost = lost;
-    redis->listening.pushed = pushed;
+    redis->pubsub.ready = ready;
+    redis->pubsub.lost = lost;
+    redis->pubsub.pushed = pushed;
 }
 
 void hf__release_channels_close(struct redis *redis)

@@ -11,8 +11,8 @@
 /* A waiter that may have missed a release looks again so soon. */
 #define REDIS_POLL_MS 1000
 /* A waiter whom nobody tells looks so often, more or less, so that they do not all look at once. */
-#define REDIS_LOOK_LEAST_MS 25
-#define REDIS_LOOK_MOST_MS 75
+#define REDIS_LOOK_MIN_MS 25
+#define REDIS_LOOK_MAX_MS 75
 /* Who waits for being given the lock looks so often at least whether it is still in the queue. */
 #define REDIS_QUEUE_LOOK_MS 3000
 #define REDIS_CHANNEL_BUCKETS 1024u
@@ -49,7 +49,7 @@ struct waiter *hf__waiter_of(struct redis *redis, struct hf_op *op);
 /* It does not wait any more, for anything. */
 void hf__waiter_leave(struct hf_op *op);
 
-/* Does what is asked about reach the server that the listening connection hears? A waiter that is
+/* Does what is asked about reach the server that the pub/sub connection hears? A waiter that is
  * told by another server is not told. */
 bool hf__listening_is_there(const struct redis *redis);
 void hf__listening_say(struct redis *redis, const char *word, const char *channel, size_t length);
@@ -71,13 +71,13 @@ void hf__grant_channel_init(struct redis *redis);
 void hf__grant_channel_join(struct redis *redis, struct hf_op *op);
 /* A grant is heard of. */
 bool hf__grant_channel_is_sure(const struct redis *redis);
-/* The listening connection is ready; is lost; the server says that it tells us; has told us. */
+/* The pub/sub connection is ready; is lost; the server says that it tells us; has told us. */
 void hf__grant_channel_ready(struct redis *redis);
 void hf__grant_channel_lost(struct redis *redis);
 void hf__grant_channel_confirmed(struct redis *redis);
 void hf__grant_channel_heard(struct redis *redis, const char *message);
 
-/* ---- pubsub_heartbeat.c: is the listening connection alive, and how late may be what comes on it?
+/* ---- pubsub_heartbeat.c: is the pub/sub connection alive, and how late may be what comes on it?
  * ---- */
 
 struct pubsub_heartbeat {

@@ -71,7 +71,7 @@ bool hf__connections_surely_match(const struct connection *a, const struct conne
 
 static bool goes_to_sentinel(const struct connection *connection)
 {
-    return connection == &connection->redis->watching;
+    return connection == &connection->redis->sentinel_link;
 }
 
 /* `why` is set. */
@@ -236,7 +236,7 @@ static void take_reply(struct connection *connection, const redisReply *reply)
     if (connection->state == CONNECTION_GREETING && reply->type == REDIS_REPLY_ERROR)
         hf__greeting_check_door(connection, reply);
     if (request->send && reply->type == REDIS_REPLY_ERROR && hf__reply_says(reply, "NOSCRIPT") &&
-        request->repeats++ < REDIS_REPEATS_MOST) {
+        request->repeats++ < REDIS_REPEATS_MAX) {
         connection->known_scripts = 0;
         request->send(connection, request);
         return;
@@ -283,13 +283,13 @@ static void opened(void *arg)
         hf__handshake_begin(connection);
 }
 
-/* The asking connection may have come back to another server. The listening one would stay at the
+/* The command connection may have come back to another server. The listening one would stay at the
  * old server for as long as that lives: grants at the new one would not be heard. */
 static void follow(struct redis *redis)
 {
-    if (hf__connection_is_ready(&redis->listening) &&
-        !hf__connections_surely_match(&redis->asking, &redis->listening))
-        hf__connection_break(&redis->listening, HF_UNREACHABLE, 0,
+    if (hf__connection_is_ready(&redis->pubsub) &&
+        !hf__connections_surely_match(&redis->cmd, &redis->pubsub))
+        hf__connection_break(&redis->pubsub, HF_UNREACHABLE, 0,
                              "requests go to another server now");
 }
 
@@ -298,7 +298,7 @@ void hf__connection_greeted(struct connection *connection)
     connection->state = CONNECTION_READY;
     connection->failures = 0;
     connection->openings++;
-    if (connection == &connection->redis->asking)
+    if (connection == &connection->redis->cmd)
         follow(connection->redis);
     struct hf_link *link;
     while (!connection->failing && (link = hf__list_pop(&connection->requests))) {

@@ -9,7 +9,7 @@
 #include "request.h"
 
 /* A server that has forgotten a script so often although it was just told is not Redis. */
-#define REDIS_REPEATS_MOST 10u
+#define REDIS_REPEATS_MAX 10u
 /* The longest name of a host that a sentinel or a node may answer, with its NUL. */
 #define REDIS_HOST_SIZE 256
 

@@ -9,9 +9,9 @@
 #include <string.h>
 
 #define TIMEOUT_DEFAULT "3000"
-#define TIMEOUT_LEAST 100
-#define TIMEOUT_MOST 3600000
-#define DATABASE_MOST 1000000
+#define TIMEOUT_MIN 100
+#define TIMEOUT_MAX 3600000
+#define DATABASE_MAX 1000000
 
 static bool parse_number(const char *text, long least, long most, long *ret)
 {
@@ -100,7 +100,7 @@ static int read_database(struct redis_settings *settings, struct hf_url *url, hf
     bool in_path = settings->place.host && strlen(url->path) > 1; /* not with sentinels */
     const char *text = in_path ? url->path + 1 : hf__url_option(url, "db", "0");
     long database;
-    if (!parse_number(text, 0, DATABASE_MOST, &database))
+    if (!parse_number(text, 0, DATABASE_MAX, &database))
         return hf__url_refuse(url, error, "a database is a number, such as redis://host/3");
     if (settings->seeds && database != 0)
         return hf__url_refuse(url, error, "a cluster has but one database: leave out db");
@@ -145,7 +145,7 @@ int hf__redis_settings(struct redis_settings *settings, struct hf_url *url, hf_e
     settings->password = url->password;
     if (settings->user && !settings->password)
         return hf__url_refuse(url, error, "a user needs a password: redis://user:password@host");
-    if (!parse_number(hf__url_option(url, "timeout", TIMEOUT_DEFAULT), TIMEOUT_LEAST, TIMEOUT_MOST,
+    if (!parse_number(hf__url_option(url, "timeout", TIMEOUT_DEFAULT), TIMEOUT_MIN, TIMEOUT_MAX,
                       &timeout))
         return hf__url_refuse(url, error,
                               "timeout is a number of milliseconds from 100 to 3600000");

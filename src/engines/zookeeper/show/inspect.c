@@ -11,7 +11,7 @@
 /* Bytes of a latch's count. */
 #define COUNT_SIZE 4
 /* Questions for nodes that are sent together. */
-#define SIFTED_MOST 500u
+#define SIFTED_MAX 500u
 
 /* A node that was met: not looked at yet, or one that may be a lock's or lead to one. */
 struct met {
@@ -147,7 +147,7 @@ static void sift(struct zookeeper *zk, struct children_snapshot *survey)
     struct zk_session *session = hf__zk_session_current(zk);
     walk->sifted_out = 1;
     for (uint32_t i = walk->count;
-         i > 0 && !walk->nodes[i - 1].sifted && walk->sifted_out <= SIFTED_MOST; i--) {
+         i > 0 && !walk->nodes[i - 1].sifted && walk->sifted_out <= SIFTED_MAX; i--) {
         struct met *node = &walk->nodes[i - 1];
         struct zk_request *request =
             session ? hf__zk_request(zk, session, ZK_EXISTS, sifted) : NULL;

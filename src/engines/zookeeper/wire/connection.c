@@ -13,7 +13,7 @@
  * round of several servers takes, which is less than a caller's patience, and the least for one.
  * Who needs longer gets twice as long in the next round. */
 #define ROUND_MS 4000
-#define OPENING_LEAST_MS 250
+#define OPENING_MIN_MS 250
 #define OPENING_DOUBLINGS 6u
 #define GOODBYE_MS 1000
 
@@ -133,7 +133,7 @@ static void broken(void *arg, int code, int native, const char *why)
 static int64_t opening_limit(const struct zookeeper *zk)
 {
     unsigned places = zk->settings->place_count, rounds = zk->failures / places;
-    int64_t share_ms = hf__zk_at_least(ROUND_MS / (int64_t)places, OPENING_LEAST_MS);
+    int64_t share_ms = hf__zk_at_least(ROUND_MS / (int64_t)places, OPENING_MIN_MS);
     return places == 1 ? INT64_MAX
                        : share_ms << (rounds < OPENING_DOUBLINGS ? rounds : OPENING_DOUBLINGS);
 }
@@ -144,7 +144,7 @@ static int64_t limit_of(const struct zookeeper *zk, const struct zk_session *ses
     int64_t places = (int64_t)zk->settings->place_count;
     int64_t limit_ms =
         session->id != 0 && session->state == ZK_SESSION_ALIVE
-            ? hf__zk_at_least(hf__zk_patience_ms(session->timeout_ms) / places, ZK_SILENCE_LEAST_MS)
+            ? hf__zk_at_least(hf__zk_patience_ms(session->timeout_ms) / places, ZK_SILENCE_MIN_MS)
             : opening_limit(zk);
     return limit_ms < zk->settings->timeout_ms ? limit_ms : zk->settings->timeout_ms;
 }

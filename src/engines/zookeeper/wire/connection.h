@@ -10,7 +10,7 @@
 /* A server may forget to answer until it is asked something else (ZOOKEEPER-4537). */
 #define ZK_NUDGE_MS 300
 /* Nobody is given up for a shorter silence. */
-#define ZK_SILENCE_LEAST_MS 50
+#define ZK_SILENCE_MIN_MS 50
 
 static inline int64_t hf__zk_at_least(int64_t value, int64_t least)
 {

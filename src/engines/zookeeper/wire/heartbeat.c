@@ -3,7 +3,7 @@
  * been silent for a quarter of the session's time is given up. */
 #include "connection.h"
 
-#define TICK_LEAST_MS 10
+#define TICK_MIN_MS 10
 
 static void beat_answered(struct zookeeper *zk, struct zk_request *request, struct zk_reply *reply)
 {
@@ -43,7 +43,7 @@ static void send_ping(struct zookeeper *zk)
 static int64_t next_beat(const struct zookeeper *zk)
 {
     int64_t last_ms = hf__zk_at_least(zk->beat_at_ms, zk->greeted->contacts.newest_ms);
-    return last_ms + hf__zk_at_least(hf__zk_heartbeat_ms(zk->greeted->timeout_ms), TICK_LEAST_MS);
+    return last_ms + hf__zk_at_least(hf__zk_heartbeat_ms(zk->greeted->timeout_ms), TICK_MIN_MS);
 }
 
 void hf__zk_schedule_heartbeat(struct zookeeper *zk)
@@ -52,7 +52,7 @@ void hf__zk_schedule_heartbeat(struct zookeeper *zk)
     if (!hf__list_empty(&zk->out) && nudge_at_ms < at_ms)
         at_ms = nudge_at_ms;
     hf__timer_start(hf__zk_loop(zk), &zk->tick,
-                    hf__zk_at_least(at_ms, hf__zk_now(zk) + TICK_LEAST_MS));
+                    hf__zk_at_least(at_ms, hf__zk_now(zk) + TICK_MIN_MS));
 }
 
 void hf__zk_heartbeat_due(struct hf_timer *timer)
@@ -60,7 +60,7 @@ void hf__zk_heartbeat_due(struct hf_timer *timer)
     struct zookeeper *zk = HF_CONTAINER(timer, struct zookeeper, tick);
     int64_t now_ms = hf__zk_now(zk);
     int64_t patience_ms =
-        hf__zk_at_least(hf__zk_patience_ms(zk->greeted->timeout_ms), ZK_SILENCE_LEAST_MS);
+        hf__zk_at_least(hf__zk_patience_ms(zk->greeted->timeout_ms), ZK_SILENCE_MIN_MS);
     struct hf_link *first = hf__list_first(&zk->out);
     int64_t asked_at_ms = first ? HF_CONTAINER(first, struct zk_request, link)->sent_at_ms : now_ms;
     if (now_ms - asked_at_ms >= patience_ms) {

@@ -1,5 +1,5 @@
 -- SPDX-License-Identifier: Apache-2.0
--- Takes a fair mutex for one owner, if nobody is before it. Asking twice is asking once, and keeps
+-- Takes a fair mutex for one owner, if nobody is before it. Asking twice is cmd once, and keeps
 -- its place in the queue alive.
 -- KEYS: the lock, its token, the queue, the times. ARGV: the owner's field, the lease in ms, the
 -- token's time to live, 0: it does not wait, 1: it is going to, 2: it may wait already; how long a

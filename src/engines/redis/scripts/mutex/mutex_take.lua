@@ -14,7 +14,7 @@ local function has(fields, wanted)
     return false
 end
 
--- Takes a mutex for one owner. Asking twice is asking once: what is ours
+-- Takes a mutex for one owner. Asking twice is cmd once: what is ours
 -- already is granted again, with the same token and a lease that begins anew. `waits` is 0: it does
 -- not wait, 1: it is going to, 2: it may wait already.
 -- Answers {1, token}, {0, milliseconds until it may be free, 1 if somebody else's client has it or

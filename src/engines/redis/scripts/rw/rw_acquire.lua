@@ -4,7 +4,7 @@
 -- include token.lua
 -- include rw.lua
 -- Takes a read-write lock for one owner, in the order of arrival: a reader waits for the writers
--- before it, a writer for everybody. Asking twice is asking once.
+-- before it, a writer for everybody. Asking twice is cmd once.
 -- ARGV: the owner's field, the lease in ms, the token's time to live, 1 if it is going to wait, the
 -- mode. Answers {1, token}, {0, milliseconds until it may be free}, or {-1, why it cannot be}.
 local field, lease, waits, mode = ARGV[1], tonumber(ARGV[2]), ARGV[4] == '1', ARGV[5]

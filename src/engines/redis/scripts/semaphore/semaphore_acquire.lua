@@ -3,7 +3,7 @@
 -- include queue.lua
 -- include permits.lua
 -- include token.lua
--- Takes permits for one owner, in the order of arrival, all of them or none. Asking twice is asking
+-- Takes permits for one owner, in the order of arrival, all of them or none. Asking twice is cmd
 -- once.
 -- ARGV: the ids' prefix, the lease in ms, the token's time to live, 1 if it is going to wait, the
 -- owner's key, how many permits, how many the semaphore is to have in all or 0, the owner's

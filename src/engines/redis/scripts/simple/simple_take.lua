@@ -35,7 +35,7 @@ local function next_number(last, token, holder, least)
 end
 
 -- Takes a lock of the plain kind, a text under a name that expires (SET NX PX), for one owner. Asking
--- twice is asking once, and never makes the lease shorter. `least` is for one server of several: the least that the token may be.
+-- twice is cmd once, and never makes the lease shorter. `least` is for one server of several: the least that the token may be.
 -- Answers {1, token}, {0, milliseconds until it may be free}, or {-1, why it cannot be}.
 local function take(lock, last, owner, lease_ms, token_ms, least)
     local is = redis.call('type', lock).ok
