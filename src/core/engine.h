@@ -5,14 +5,14 @@
  *     and say themselves where they run).
  *  2. `attempt` is idempotent: asking twice is asking once.
  *  3. REFUSED promises a wake for any change after the state it saw; `retry_at_ms` covers wakes
- * that get lost.
+ *     that get lost.
  *  4. Completion comes exactly once per question, and never from inside the question.
  *  5. NO_ANSWER means *unknown*: it may have happened, it may still happen.
  *  6. A lease counts from when the question left, never from when the answer came.
  *  7. Whatever depends on a lease (a hold, a place in a queue) says so in `rests_on`. A raise that
- * is refused, or not answered, leaves it as it was: what is held goes on resting on it.
+ *     is refused, or not answered, leaves it as it was: what is held goes on resting on it.
  *  8. After `release` has answered GONE, nothing of this owner is left but what `keep` names: no
- * key, no node, no queue entry.
+ *     key, no node, no queue entry.
  *  9. What the store shows of us under an older session is not ours: it is never adopted.
  *
  * An engine *attempts*; it never acquires. Waiting, deadlines, cancelling and cleaning up are

@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the core keeps: clients, entries, claims and holds.
+/* What the core keeps: clients, lock entries, claims and holds.
  *
- * A *claim* is one owner's claim on one name, from the first question to the last; it embeds the
- * engine's op. A *grant* is what a claim has been given, and keeps its place when the claim is set
- * aside (claim_compact.c). A *hold* is what the user has in hand; several holds share the grant
- * that they nest in. A *entry* is a name that is in use in this process: its queue of claims that
+ * A *claim* is one owner's claim on one name, from the first attempt to the end of its release; it
+ * embeds the engine's op. A *grant* is what a claim has been given. Its address stays the same when
+ * the claim is compacted (claim_compact.c). A *hold* is what the user has in hand; nested holds
+ * share a grant. A *lock entry* is a name that is in use in this process: its queue of claims that
  * still ask, and its list of claims that hold.
  *
- * Who may touch what:
- *  - entries, the lists in them, holds, and a claim's `held_mode`: under the mutex of the entry's
- * shard.
- *  - a claim's state machine (claim_fsm.c): its driver alone, which is the loop, or the calling
- * thread (sync_driver.c) from the call's begin to its end.
- *  - `valid_until_ms` and `lost`: read by anybody (hf_held), written by the driver or the watchdog.
+ * What may be touched where:
+ *  - lock entries, the lists in them, holds, and a claim's `held_mode`: under the mutex of the
+ *    entry's shard.
+ *  - a claim's state machine (claim_fsm.c): by its driver alone. That is the loop, or the calling
+ *    thread (sync_driver.c) from the beginning of the call to its end.
+ *  - `valid_until_ms` and `lost`: read by any thread (hf_held), written by the driver or the
+ *    watchdog.
  */
 #ifndef HF_CORE_CLAIM_CLAIM_H
 #define HF_CORE_CLAIM_CLAIM_H
@@ -210,8 +211,8 @@ struct hf_shard {
     uint32_t aside_count;      /* grants whose claim is set aside, in any of these lists */
     struct hf_link aside;      /* grants whose claim is set aside; who is due next comes first */
     struct hf_link aside_lost; /* the same of locks that are lost */
-    struct hf_link
-        aside_ended; /* the same without a hold: to be given back, once there is memory */
+    /* Grants without a hold whose claim is compacted: to be released, once there is memory. */
+    struct hf_link aside_ended;
     struct hf_task compact_task;
     struct hf_timer aside_due; /* (loop only) */
     struct hf_claim **chunks;

@@ -21,11 +21,11 @@
  *
  * Four rules carry everything:
  *  - Only an answer of the store moves a claim to HELD or OVER, and the answer's meaning is judged
- * by our clock: a grant that comes after its own end is given back.
+ *    by our clock: a grant that comes after its own end is given back.
  *  - A wake is a hint. One that comes while a question is out is remembered, and the question
- * repeated.
- *  - The caller is told at its deadline, whatever is still out; the claim then goes on by itself
- * until the store has nothing of it left.
+ *    repeated.
+ *  - The caller gets its answer at its deadline, whatever is still out; the claim then goes on by
+ *    itself until the store has nothing of it left.
  *  - Silence is not an answer: after it the same question is asked again, a release included. */
 #include "core/claim/claim_fsm.h"
 

@@ -15,10 +15,10 @@ extern HF_TUNABLE int64_t hf__busy_poll_us;
 /* Who had it back sooner has given its processor to nobody. */
 extern HF_TUNABLE int64_t hf__busy_poll_away_us;
 
-#define HF_BUSY_POLL_MAX                                                                           \
-    8u /* worth that much, it is given up after four waits without an answer                       \
-        */
-#define HF_BUSY_POLL_EVERY 64u    /* worth nothing, it is tried each so manieth time */
+/* The credit that polling can have. From there it ends after four waits without an answer. */
+#define HF_BUSY_POLL_MAX 8u
+/* Without credit, polling is tried on every 64th wait. */
+#define HF_BUSY_POLL_EVERY 64u
 #define HF_BUSY_POLL_RARELY 4096u /* the same where other programs want our processor */
 #define HF_BUSY_POLL_CROWDED 4u   /* one refusal, and so many waits are longer */
 

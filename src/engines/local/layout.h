@@ -21,9 +21,8 @@
 #define LOCAL_SESSION_BITS 10
 #define LOCAL_SESSIONS (1u << LOCAL_SESSION_BITS)
 #define LOCAL_DETACHED UINT64_MAX /* a node's session: it lives by its deadline alone */
-#define LOCAL_LOCK_BYTE                                                                            \
-    ((int64_t)1 << 40) /* far behind the data: byte + i belongs to session i                       \
-                        */
+/* Far behind the data: byte + i belongs to session i. */
+#define LOCAL_LOCK_BYTE ((int64_t)1 << 40)
 
 #define LOCAL_SEGMENTS 10u
 #define LOCAL_LOCKS 4096u /* in segment 0 */

@@ -38,19 +38,23 @@
 /* uuid:number */
 #define REDIS_FIELD_SIZE HF_OWNER_KEY_SIZE
 
-/* What a mode is at the server: each function writes one command, which runs a script of the
- * kind's. All kinds' scripts answer alike, so nothing else asks which kind it has before it:
+/* What a mode is at the server: each function writes one command, which runs a script of the kind.
+ * The scripts of all kinds reply alike:
  *
- *   acquire   {1, token}, {0, ms until it may be free, -1 where nobody knows}, or {-1, why it
- *             cannot be: a sentence's end}, the same with -3 if it is asked for too much. With
- *             op->enqueue, it is going to wait. Where it may be given the lock without asking
- *             (grant_channel.c), the refusal has a third element, 1 if others than our clients may
- * let go of it, or 0 release   1, or 2: and somebody who waited holds it now, or 0: it was not this
- * owner's (any more), or -1: the name has been overwritten extend    1 or 0 renew     how many
- * leases it was asked to renew, and then the numbers, from 1, of those that are not their owner's
- * (any more), and, below 0, of those that the server refuses to renew; if there are such, then why.
- * KEYS are the locks' names, and then what `pair` adds for each of them; ARGV the lease in ms of
- * all, and then what `renewal` adds */
+ *   acquire   {1, token}: granted
+ *             {0, ms until it may be free}: refused; -1 where that is unknown
+ *             {-1, the end of a sentence}: it cannot be granted; -3 if too much is asked for
+ *             With op->enqueue the claim is going to wait. Where it may be given the lock without
+ *             another request (grant_channel.c), a refusal has a third element: 1 if clients of
+ *             another library may release it, else 0.
+ *   release   1: released; 2: released, and a waiter holds it now; 0: it was not this owner's (any
+ *             more); -1: the name has been overwritten
+ *   extend    1 or 0
+ *   renew     how many leases it was asked to renew. Then the numbers, from 1, of those that are
+ *             not their owner's (any more); negative, of those that the server refuses to renew; if
+ *             there are such, then why. KEYS are the locks' names, and then what `pair` adds for
+ *             each of them. ARGV has the lease in ms of all, and then what `renewal` adds.
+ */
 struct redis_kind {
     bool leased; /* a grant is a hold, and rests on a lease */
     bool grants; /* the lock is given to who waits for it (grant_channel.c) */

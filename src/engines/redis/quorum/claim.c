@@ -7,8 +7,8 @@
  *     which most of them have confirmed it.
  *   - Its token is one that most servers go beyond at the next grant: those of them whose own is
  *     below it are asked once more, before anybody is told.
- *   - A round that fails is given back everywhere, also where nobody knows whether there is
- * anything to give back. The core does not wait for that: what is left of a ballot goes on alone.
+ *   - A round that fails is released everywhere, also where it is unknown whether there is anything
+ *     to release. The core does not wait for that: what is left of a claim goes on alone.
  */
 #include "base/testing.h"
 #include "quorum.h"

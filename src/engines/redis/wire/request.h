@@ -26,10 +26,8 @@ struct redis_request {
         struct hf_change *change;
         struct hf_query *query;
         struct listing *listing;
-        struct redis_request
-            *marked; /* the grant that a mark is written beside, or NULL (replica_wait.c) */
-        struct redis_request
-            *place_of; /* who asks, and looks next, for whether it has got it (fast_enqueue.c) */
+        struct redis_request *marked;   /* replica_wait.c: the grant that the mark is for */
+        struct redis_request *place_of; /* fast_enqueue.c: the request that a place was taken for */
     };
     void *memory;                  /* freed with the request */
     const struct redis_many *many; /* NULL: it is asked alone */
