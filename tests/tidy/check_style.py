@@ -10,8 +10,9 @@ import tap
 
 ROOT = sys.argv[1]
 LINE_MAX = 100
-FUNCTION_MAX = 60
+FUNCTION_MAX = 80
 FILE_MAX = 620
+FOLDER_MAX = 30
 LICENCE = "SPDX-" "License-Identifier: Apache-2.0"
 
 C_FILES = sources.files(ROOT, sources.C_ENDINGS)
@@ -78,6 +79,16 @@ def licence():
     paths = TEXT_FILES + sources.files(ROOT, (".pml", ".lua", ".java", ".js"))
     return [f"{path}: has no line '{LICENCE}' before its purpose" for path in paths
             if LICENCE not in "".join(sources.read(ROOT, path).splitlines(True)[:2])]
+
+
+def folder_size():
+    counts = {}
+    for path in sources.files(ROOT, ("",)):
+        if path.startswith("src/"):
+            folder = path.rpartition("/")[0]
+            counts[folder] = counts.get(folder, 0) + 1
+    return [f"{folder}: {count} files, more than {FOLDER_MAX}: divide it"
+            for folder, count in counts.items() if count > FOLDER_MAX]
 
 
 def purpose():
@@ -190,8 +201,9 @@ def no_typedefs_inside():
 
 tap.run([
     ("lines_have_at_most_100_columns", line_length),
-    ("functions_have_at_most_60_lines", function_length),
+    ("functions_have_at_most_80_lines", function_length),
     ("files_are_not_too_long", file_length),
+    ("folders_of_src_have_at_most_30_files", folder_size),
     ("files_begin_with_their_purpose", purpose),
     ("files_name_their_licence", licence),
     ("no_banned_calls", banned_calls),
