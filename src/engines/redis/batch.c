@@ -156,7 +156,7 @@ static void ask_some(struct redis *redis, struct hf_link *requests)
     filling.count = 0;
     unsigned looked_at = 0;
     whole->many = first->many;
-    whole->send = whole->many->send ? whole->many->send : hf__batch_send;
+    whole->send = hf__batch_send;
     whole->answered = whole_answered;
     HF_LIST_FOREACH (link, following, requests) {
         struct redis_request *next = HF_CONTAINER(link, struct redis_request, link);

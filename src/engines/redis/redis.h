@@ -71,7 +71,6 @@ struct redis {
      */
     struct handed_on handed_on[REDIS_HANDED_ON];
     int64_t server_us;
-    int64_t by_script_until_ms; /* for somebody may wait (plainly.c) */
     /* The front's: renewals that are asked for and not answered; those that are to be asked for;
      * listings of everything that are under way. */
     struct hf_link renewals, gathering, listings;
@@ -150,11 +149,6 @@ void hf__redis_dismiss(struct redis *redis, struct hf_op *op);
 void hf__release_leaves(struct connection *connection, struct redis_request *request);
 void hf__release_answered(struct connection *connection, struct redis_request *request,
                           const redisReply *reply);
-
-/* ---- plainly.c: many mutexes go back without a script ---- */
-
-/* For redis_many: by plain commands, or by the script where somebody may wait. */
-void hf__plainly_send(struct connection *connection, struct redis_request *whole);
 
 /* ---- complete.c: how an attempt ends, and any request about an op ---- */
 

@@ -88,12 +88,11 @@ struct redis_kind {
 /* The keys of one lock that a script may need to know. */
 #define REDIS_KEYS_OF_ONE 3u
 
-/* How requests of one kind are asked together: as `send` does, or, where that is NULL, in one call
- * of a script. KEYS are the first key of each, then the second of each, and so on; ARGV what is
- * common to all, then each one's field. It answers an array: for each of them what it is answered
- * alone, or just the token that it is granted, or nil, for it must be asked alone. */
+/* How requests of one kind are batched, in one call of a script. KEYS are the first key of each,
+ * then the second of each, and so on. ARGV is what is common to all, then each one's field. The
+ * reply is an array. It has for each request the reply that it would have had alone, or just the
+ * token that it is granted, or nil where it must be asked alone. */
 struct redis_many {
-    void (*send)(struct connection *connection, struct redis_request *whole);
     enum redis_script script;
     unsigned keys; /* of each */
     void (*add_key[REDIS_KEYS_OF_ONE])(const struct redis *redis, struct command *command,

@@ -87,7 +87,6 @@ static void add_give_common(const struct redis *redis, struct command *command,
 }
 
 static const struct redis_many give_many = {
-    .send = hf__plainly_send,
     .script = REDIS_MUTEX_RELEASE_MANY,
     .keys = 3,
     .add_key = { hf__redis_add_lock, channel, add_queue },

@@ -32,7 +32,6 @@ struct redis_request {
     void *memory;                  /* freed with the request */
     const struct redis_many *many; /* NULL: it is asked alone */
     struct hf_link parts;          /* the requests that this one asks together (batch.c) */
-    struct redis_request *whole;   /* the one that this one is a part of, and asked for itself */
     int64_t sent_at_ms;
     bool sent;
     bool unmapped;    /* what is answered was said to who asked for the cluster's map */

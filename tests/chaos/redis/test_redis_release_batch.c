@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Mutexes that are given back in one turn go by plain commands, and the look at who waits comes
- * behind them: who is still there is given his all the same, and what was lost is lost. */
+/* Mutexes that are released in one turn leave in one batch: a waiter is given its lock, what was
+ * lost is lost, and an error concerns one lock alone. */
 #include "relay.h"
 #include "turns.h"
 
@@ -71,30 +71,11 @@ static uint64_t hear_grant(int fd)
     return token;
 }
 
-static long scripts(const struct server *server)
-{
-    return server_counts(server, "commandstats", "cmdstat_eval:calls=") +
-           server_counts(server, "commandstats", "cmdstat_evalsha:calls=");
-}
-
 static void check_is_the_waiters(const struct server *server)
 {
     CHECK_INT(count(server, "HLEN one"), 1);
     CHECK_INT(count(server, "HEXISTS one " WAITER ":7"), 1);
     CHECK_INT(count(server, "EXISTS holdfast_lock_queue:{one}"), 0);
-}
-
-TEST(what_nobody_waits_for_is_given_back_without_a_script)
-{
-    struct scene scene = { 0 };
-
-    begin(&scene);
-    long before = scripts(&scene.server);
-    hf_unlock_nowait(scene.told[0].hold);
-    CHECK_CODE(hf_unlock(scene.told[1].hold), HF_OK);
-    CHECK_INT(scripts(&scene.server), before);
-    CHECK_INT(count(&scene.server, "EXISTS one beside"), 0);
-    end(&scene);
 }
 
 TEST(who_began_to_wait_meanwhile_is_given_it)
@@ -113,19 +94,15 @@ TEST(who_began_to_wait_meanwhile_is_given_it)
     end(&scene);
 }
 
-/* Who takes both again in the turn in which it gives them back is before him once. */
-TEST(who_waits_is_before_who_comes_again_and_again)
+TEST(waiter_is_before_an_owner_that_takes_the_lock_again_in_the_same_turn)
 {
     struct scene scene = { 0 };
 
     begin(&scene);
     int fd = begin_to_wait(&scene.server);
-    for (int i = 0; i < 2; i++) {
-        CHECK_INT(scene.told[1].code, HF_OK);
-        hf_unlock_nowait(scene.told[0].hold);
-        hf_unlock_nowait(scene.told[1].hold);
-        take_two(&scene);
-    }
+    hf_unlock_nowait(scene.told[0].hold);
+    hf_unlock_nowait(scene.told[1].hold);
+    take_two(&scene);
     CHECK_INT(scene.told[1].code, HF_BUSY);
     CHECK(hear_grant(fd) > 0);
     check_is_the_waiters(&scene.server);
@@ -134,8 +111,8 @@ TEST(who_waits_is_before_who_comes_again_and_again)
     end(&scene);
 }
 
-/* The server has taken the fields out and looked, and nobody has heard what it saw. */
-TEST(who_waits_is_given_it_where_the_answers_were_lost)
+/* The script has released both and handed one on; its reply is lost, and the release is repeated. */
+TEST(waiter_keeps_its_lock_where_the_reply_to_the_release_was_lost)
 {
     struct scene scene = { 0 };
     struct relay relay = { 0 };
@@ -151,11 +128,15 @@ TEST(who_waits_is_given_it_where_the_answers_were_lost)
     relay_swallow(&relay);
     hf_unlock_nowait(scene.told[0].hold);
     hf_unlock_nowait(scene.told[1].hold);
-    EVENTUALLY((turn(scene.client), count(&scene.server, "EXISTS one beside") == 0), SOON_MS);
-    relay_cut(&relay);
-    EVENTUALLY((turn(scene.client), count(&scene.server, "EXISTS one") == 1), SOON_MS);
+    EVENTUALLY((turn(scene.client), count(&scene.server, "EXISTS beside") == 0), SOON_MS);
     CHECK(hear_grant(fd) > token);
     check_is_the_waiters(&scene.server);
+    relay_cut(&relay);
+    long before = server_counts(&scene.server, "commandstats", "cmdstat_evalsha:calls=");
+    EVENTUALLY((turn(scene.client),
+                server_counts(&scene.server, "commandstats", "cmdstat_evalsha:calls=") > before),
+               SOON_MS);
+    CHECK_INT(count(&scene.server, "HEXISTS one " WAITER ":7"), 1);
     close(fd);
     relay_stop(&relay);
     end(&scene);
@@ -211,24 +192,13 @@ TEST(what_was_lost_is_lost_though_it_is_passed_on)
     lose_one_for_who_waits("DEL one redisson_lock_token:{one}");
 }
 
-/* Just after somebody was seen to wait, many are given back by the script. */
-static void begin_by_script(struct scene *scene)
-{
-    begin(scene);
-    run(&scene->server, "ZADD holdfast_lock_queue:{one} 1 " WAITER ":7");
-    hf_unlock_nowait(scene->told[0].hold);
-    give_back(scene->told[1].hold);
-    CHECK_INT(count(&scene->server, "EXISTS one beside"), 0);
-    take_two(scene);
-}
-
 /* What is said of the other one is not said of this one, for which others wait, or one of ours. */
 static void give_back_beside(const char *nonsense, bool ours_waits, bool is_last)
 {
     struct scene scene = { 0 };
     char line[100];
 
-    begin_by_script(&scene);
+    begin(&scene);
     run(&scene.server, nonsense);
     int fd = ours_waits ? begin_to_wait(&scene.server)
                         : server_listen(&scene.server, "redisson_lock__channel:{one}");
@@ -246,7 +216,7 @@ static void give_back_beside(const char *nonsense, bool ours_waits, bool is_last
     end(&scene);
 }
 
-TEST(by_the_script_as_well_an_error_is_ones_own)
+TEST(error_of_one_lock_concerns_no_other_lock_of_the_batch)
 {
     give_back_beside("SET beside text", false, false);
     give_back_beside("SET beside text", false, true);
