@@ -129,7 +129,9 @@ typedef enum hf_driver {
                             (they take up to 128 KiB of stack), but callbacks of holds and requests
                             run on the client's thread */
     HF_DRIVE_CALLER = 1  /* no thread: blocking calls turn the loop, hf_dispatch turns it between
-                            them; such a client may be used by one thread at a time */
+                            them; such a client may be used by one thread at a time. While neither
+                            runs, no lease is renewed and no callback runs, on_lost included:
+                            dispatch when hf_fd is readable, at least every third of the lease */
 } hf_driver;
 
 typedef enum hf_event_type {
@@ -225,7 +227,8 @@ static inline hf_client_options hf_client_options_init(void)
 
 /* Opens the store that `url` names: "local:", "local:///run/myapp?ns=jobs". NULL: $HOLDFAST_URL,
  * or "local:" where that is not set. `options` may be NULL. holdfast-url(7) lists schemes and
- * options. HF_OK: *ret is yours, to be given to hf_close. Else *ret is NULL. */
+ * options. A store behind a network is not asked yet: a dead server or a wrong password is the
+ * answer of the first call. HF_OK: *ret is yours, to be given to hf_close. Else *ret is NULL. */
 HF_API HF_LOOK int hf_open(hf_client **ret, const char *url, const hf_client_options *options);
 
 /* Gives every hold back, ends every request with HF_ECLOSED (their callbacks run before hf_close
@@ -305,9 +308,9 @@ typedef struct hf_lock_options {
     uint32_t limit;         /* HF_PERMIT: create the semaphore with this many permits unless it
                                exists; if it exists with another number: HF_EKIND. 0: it must exist,
                                else HF_EKIND */
-    int64_t lease_ms;       /* 0: held until you unlock, renewed behind your back as long as the
-                               process lives. > 0: ends by itself after so long; at least 10, else
-                               HF_EINVAL */
+    int64_t lease_ms;       /* 0: held until you unlock, and renewed as long as the process lives
+                               (with HF_DRIVE_CALLER: as long as it dispatches). > 0: ends by itself
+                               after so long; at least 10, else HF_EINVAL */
     uint64_t owner;         /* 0: the calling thread (hf_lock), or the request itself, shared with
                                nobody (hf_lock_async). HF_OWNER_NEW: an owner that nothing else is.
                                Else a number of your choice below 2^62: a task, a fibre. Numbers
@@ -356,7 +359,9 @@ static inline hf_lock_options hf_lock_options_init(void)
  *   | Where one thread serves several tasks (a thread pool, coroutines, asyncio, an event loop), |
  *   | the second task re-enters the first one's lock: both are answered HF_OK, with one token,   |
  *   | and nothing excludes them. There, use HF_OWNER_NEW, or a number for each task. no_reentry  |
- *   | answers HF_EDEADLK instead, and so finds such a mistake.                                   |
+ *   | answers HF_EDEADLK instead, and so finds such a mistake. A task must not block its thread  |
+ *   | in hf_lock either: another task of that thread may have to release the lock. Use           |
+ *   | hf_lock_async, or wait_ms 0 and try again.                                                 |
  *   +--------------------------------------------------------------------------------------------+
  *
  * HF_OK: *ret is yours, to be given to hf_unlock or hf_unlock_nowait (NULL for HF_COUNTER and

@@ -128,8 +128,9 @@ const char cli_help_show[] =
 const char cli_help_held[] =
     "holdfast held NAME\n"
     "\n"
-    "  holdfast held nightly || echo free   # exit code 0: held; 1: free\n"
+    "  holdfast held nightly; case $? in 0) echo held;; 1) echo free;; esac\n"
     "\n"
+    "Exit code 0: held; 1: free; 69, 77: the store could not be asked.\n"
     "Prints nothing. The lock may change hands at any moment: to run a command only while it is\n"
     "free, use 'holdfast try'.\n";
 

@@ -341,7 +341,7 @@ def verbose_tells_what_happens(box):
     contains(holder.end().err, "holdfast: 'x': lost: the lock was broken")
     holder = box.hold('x')
     contains(box.expect(75, '-v', 'run', '-w', '50ms', 'x', '--', 'true').err,
-             "'x': not to be had yet; it waits")
+             "'x': held by another owner; the request waits")
     holder.signal(signal.SIGKILL)
     holder.end()
     contains(box.expect(0, '-v', 'show').err, "'x': taken back from a holder that is gone")

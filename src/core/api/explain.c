@@ -11,8 +11,8 @@ static const char *advice(int code)
 {
     switch (code) {
     case HF_BUSY:
-        return "not to be had now: it is held, or there is not enough of it; hf_inspect or "
-               "`holdfast show` tells who has it";
+        return "held by another owner, or too few permits are free; hf_inspect or "
+               "`holdfast show` shows the holders";
     case HF_LOST:
         return "the lock had been lost before it was given back";
     case HF_UNREACHABLE:

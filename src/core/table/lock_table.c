@@ -278,7 +278,7 @@ void hf__lock_entry_say_waiting(struct hf_claim *claim)
         return;
     claim->said_waiting = true;
     hf__host_event(&claim->client->host, HF_EVENT_WAITING, claim->op.name, 0,
-                   "not to be had yet; it waits");
+                   "held by another owner; the request waits");
 }
 
 void hf__lock_entry_follow(struct hf_claim *claim, enum hf_claim_state before)

@@ -111,7 +111,7 @@ TEST(waiter_is_before_an_owner_that_takes_the_lock_again_in_the_same_turn)
     end(&scene);
 }
 
-/* The script has released both and handed one on; its reply is lost, and the release is repeated. */
+/* The script has released both and handed one on. Its reply is lost, and the release repeated. */
 TEST(waiter_keeps_its_lock_where_the_reply_to_the_release_was_lost)
 {
     struct scene scene = { 0 };
