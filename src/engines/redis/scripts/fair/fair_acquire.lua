@@ -1,6 +1,6 @@
 -- SPDX-License-Identifier: Apache-2.0
--- Takes a fair mutex for one owner, if nobody is before it. Asking twice is cmd once, and keeps
--- its place in the queue alive.
+-- Takes a fair mutex for one owner, if nobody is before it. Attempting twice has the effect
+-- of attempting once, does not make a lease shorter, and keeps the place in the queue alive.
 -- KEYS: the lock, its token, the queue, the times. ARGV: the owner's field, the lease in ms, the
 -- token's time to live, 0: it does not wait, 1: it is going to, 2: it may wait already; how long a
 -- place in the queue lives, by how much somebody else's client that takes the lock moves the times
@@ -58,7 +58,11 @@ end
 if ours or not held and (not first or first == me) then
     local token = ours and last_token(last) or next_token(last, ARGV[3], me)
     redis.call('hset', lock, me, 1)
-    redis.call('pexpire', lock, ARGV[2])
+    -- A waiter may have been given the lock with a lease that is longer than its own.
+    local left = ours and redis.call('pttl', lock) or -1
+    if left < tonumber(ARGV[2]) or ARGV[4] == '2' and left <= tonumber(ARGV[7]) then
+        redis.call('pexpire', lock, ARGV[2])
+    end
     if ARGV[4] == '2' then
         redis.call('zrem', times, me)
         redis.call('lrem', queue, 0, me)

@@ -14,9 +14,11 @@ local function has(fields, wanted)
     return false
 end
 
--- Takes a mutex for one owner. Asking twice is cmd once: what is ours
--- already is granted again, with the same token and a lease that begins anew. `waits` is 0: it does
--- not wait, 1: it is going to, 2: it may wait already.
+-- Takes a mutex for one owner. Attempting twice has the effect of attempting once: what is ours already
+-- is granted again, with the same token. Its lease is not made shorter, since a repeated attempt may
+-- arrive after hf_renew has made it longer. There is one exception: a waiter may have been given the lock
+-- with a lease of REDIS_GRANT_MS, and sets its own, which may be shorter.
+-- `waits` is 0: it does not wait, 1: it is going to, 2: it may wait already.
 -- Answers {1, token}, {0, milliseconds until it may be free, 1 if somebody else's client has it or
 -- 0}, or {-1, why it cannot be}.
 local function take(lock, last, queue, token_ms, queue_ms, field, lease_ms, waits)
@@ -43,7 +45,10 @@ local function take(lock, last, queue, token_ms, queue_ms, field, lease_ms, wait
     end
     local token = ours and last_token(last) or next_token(last, token_ms, field)
     redis.call('hset', lock, field, '1')
-    redis.call('pexpire', lock, lease_ms)
+    local left = ours and redis.call('pttl', lock) or -1
+    if left < tonumber(lease_ms) or waits == '2' and left <= REDIS_GRANT_MS then
+        redis.call('pexpire', lock, lease_ms)
+    end
     if waits == '2' then
         redis.call('zrem', queue, field)
     end

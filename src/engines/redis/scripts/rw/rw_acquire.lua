@@ -4,7 +4,8 @@
 -- include token.lua
 -- include rw.lua
 -- Takes a read-write lock for one owner, in the order of arrival: a reader waits for the writers
--- before it, a writer for everybody. Asking twice is cmd once.
+-- before it, a writer for every owner before it.
+-- Attempting twice has the effect of attempting once, and never makes a lease shorter.
 -- ARGV: the owner's field, the lease in ms, the token's time to live, 1 if it is going to wait, the
 -- mode. Answers {1, token}, {0, milliseconds until it may be free}, or {-1, why it cannot be}.
 local field, lease, waits, mode = ARGV[1], tonumber(ARGV[2]), ARGV[4] == '1', ARGV[5]
@@ -50,12 +51,16 @@ leave_line(place)
 local token = (ours or mode == 'read') and last_token(last) or next_token(last, ARGV[3], field)
 if mode == 'write' then
     redis.call('hset', lock, 'mode', 'write', writer, 1)
-    redis.call('pexpire', lock, lease)
+    if not ours or redis.call('pttl', lock) < lease then
+        redis.call('pexpire', lock, lease)
+    end
 else
     if not ours then
         redis.call('hset', lock, 'mode', 'read', field, 1)
     end
-    redis.call('set', life_of(field, 1), 1, 'px', lease)
+    if not ours or redis.call('pttl', life_of(field, 1)) < lease then
+        redis.call('set', life_of(field, 1), 1, 'px', lease)
+    end
     if redis.call('pttl', lock) < lease then
         redis.call('pexpire', lock, lease)
     end

@@ -3,8 +3,8 @@
 -- include queue.lua
 -- include permits.lua
 -- include token.lua
--- Takes permits for one owner, in the order of arrival, all of them or none. Asking twice is cmd
--- once.
+-- Takes permits for one owner, in the order of arrival, all of them or none. Attempting twice
+-- has the effect of attempting once, and never makes a lease shorter.
 -- ARGV: the ids' prefix, the lease in ms, the token's time to live, 1 if it is going to wait, the
 -- owner's key, how many permits, how many the semaphore is to have in all or 0, the owner's
 -- field.
@@ -68,7 +68,11 @@ local others_wait, left = redis.call('exists', queue) == 1, redis.call('pttl', l
 
 local function take()
     for number = 0, wanted - 1 do
-        redis.call('zadd', permits, now_ms + lease, id_of(prefix, number))
+        local id = id_of(prefix, number)
+        local ends = ours and tonumber(redis.call('zscore', permits, id)) or 0
+        if ends < now_ms + lease then
+            redis.call('zadd', permits, now_ms + lease, id)
+        end
     end
     if is_new then
         free = make(limit - wanted)
