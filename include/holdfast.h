@@ -446,7 +446,9 @@ HF_API HF_LOOK int hf_renew(hf_hold *hold, int64_t lease_ms);
 
 /* Lets a hold with a lease of its own live on without this process: frees `hold`, leaves the lock
  * with its lease, and writes the key by which hf_attach finds it again. For scripts that lock in
- * one process and unlock in another. The hold must be the only one of its owner on that name.
+ * one process and unlock in another. The hold must be the only one of its owner on that name
+ * (else HF_EINVAL). An earlier change of it that has not ended is waited for, as after a refused
+ * hf_upgrade, within request_timeout_ms; HF_BUSY: another thread's hf_upgrade still waits then.
  *
  * With any answer but HF_OK, `hold` is still yours, and held for as long as it was. After
  * HF_UNREACHABLE the store may have detached it or not: ask again for the key, or give it back with

@@ -165,6 +165,47 @@ TEST(a_raise_behind_a_raise_shares_its_grant)
     CHECK_INT(hf_unlock(hold), HF_OK);
 }
 
+/* ---- detaching ---- */
+
+/* A hold with a lease of its own, whose refused upgrade the store has not yet taken back. */
+static hf_hold *refused_upgrade(void)
+{
+    hf_hold *hold = NULL;
+    hf_lock_options options = HF_LOCK_OPTIONS(.mode = HF_UPGRADE, .owner = 7, .lease_ms = 20000);
+    fixture.leases = true;
+    CHECK_INT(hf_lock(fixture.client, "a", HF_FOREVER, &options, &hold), HF_OK);
+    fixture.attempt_verdict = HF_REFUSED;
+    fixture.release_verdict = HF_NO_ANSWER;
+    CHECK_INT(hf_upgrade(hold, 50), HF_BUSY);
+    begin_watch();
+    return hold;
+}
+
+TEST(detach_waits_for_the_end_of_a_refused_upgrade)
+{
+    char key[HF_OWNER_KEY_SIZE];
+    fixture_begin();
+    hf_hold *hold = refused_upgrade();
+    do_later(100, release_is_answered);
+    CHECK_INT(hf_detach(hold, key), HF_OK);
+    CHECK_INT(passed_ms(), 100);
+    CHECK_STR(key, "key");
+}
+
+TEST(detach_behind_a_silent_release_is_unreachable_in_time)
+{
+    char key[HF_OWNER_KEY_SIZE];
+    fixture_begin();
+    hf_hold *hold = refused_upgrade();
+    CHECK_INT(hf_detach(hold, key), HF_UNREACHABLE);
+    CHECK(passed_ms() <= PATIENCE_MS + 1);
+    CHECK(hf_held(hold));
+    CHECK_INT(fixture.changes, 0);
+    release_is_answered(NULL);
+    fixture_turn();
+    CHECK_INT(hf_detach(hold, key), HF_OK);
+}
+
 static hf_hold *given_back_later;
 
 static void the_last_hold_goes(struct hf_timer *timer)

@@ -58,7 +58,10 @@ static void patience_over(struct hf_timer *timer)
     /* Who is not in this line waits for a lowering, which the loop drives. */
     if (!leave_line(&claim->unlock_waiter, waiter))
         leave_line(&claim->waiter, waiter);
-    bool refused = waiter->asks && claim->upgrading && !atomic_load(&claim->entry->silent);
+    /* A raise that has ended already, and is being given back, waits for the store alone. */
+    bool leaving = !claim->here && claim->state == HF_CLAIM_LEAVING;
+    bool refused =
+        waiter->asks && claim->upgrading && !leaving && !atomic_load(&claim->entry->silent);
     hf__shard_unlock(claim->shard);
     if (!waiter->asks)
         hf__client_heard(claim->client, false);

@@ -3,10 +3,12 @@
  * Each is one question on the loop; the caller waits for its answer, but not longer than its
  * patience. */
 #include "base/cancel.h"
+#include "base/clock.h"
 #include "core/api/args.h"
 #include "core/api/client.h"
 #include "core/api/explain.h"
 #include "core/claim/claim_fsm.h"
+#include "core/claim/claim_waiters.h"
 #include "core/claim/pool.h"
 #include "core/lease/lease.h"
 #include "core/oneshot/oneshot.h"
@@ -318,20 +320,47 @@ static void detached(struct hf_oneshot *verb)
     hf__claim_forget(claim);
 }
 
-/* Takes the claim out of everybody's reach until the answer is there: nobody nests in it, raises or
- * lowers it. False: it has other holds, or is being changed. */
-static bool set_apart(struct hf_claim *claim)
+enum apart { APART_DONE, APART_SHARED, APART_TOO_EARLY };
+
+/* Takes the claim out of reach until the reply is there: nothing nests in it, raises or lowers it.
+ */
+static enum apart try_set_apart(struct hf_claim *claim)
 {
+    enum apart apart = APART_DONE;
     hf__shard_lock(claim->shard);
-    bool alone =
-        claim->grant->holds.next == claim->grant->holds.prev && !claim->driven && !claim->upgrading;
-    if (alone) {
+    if (claim->grant->holds.next != claim->grant->holds.prev) {
+        apart = APART_SHARED;
+    } else if (claim->driven || claim->upgrading) {
+        apart = APART_TOO_EARLY;
+    } else {
         claim->driven = true;
         claim->held_mode = HF_KEEP_NOTHING;
-        hf__lock_entry_count_in(claim->shard);
     }
     hf__shard_unlock(claim->shard);
-    return alone;
+    return apart;
+}
+
+/* Waits for an earlier change of the claim that has not ended, as after a refused hf_upgrade. */
+static struct hf_answer set_apart(struct hf_claim *claim)
+{
+    const struct hf_client *client = claim->client;
+    struct hf_answer answer = { .code = HF_OK };
+    int64_t now_ms = client->loop.clock(client->loop.arg);
+    int64_t until_ms = hf__clock_add(now_ms, client->request_timeout_ms);
+    enum apart apart = try_set_apart(claim);
+    while (apart == APART_TOO_EARLY && answer.code == HF_OK) {
+        answer.code = hf__claim_waiters_await(claim, until_ms);
+        if (answer.code == HF_OK)
+            apart = try_set_apart(claim);
+    }
+    if (apart == APART_SHARED) {
+        answer.code = HF_EINVAL;
+        hf__explain(&answer.error, HF_EINVAL, 0,
+                    "\"%.200s\": this owner has more than one hold on it", claim->op.name);
+    } else if (answer.code == HF_BUSY) {
+        hf__explain(&answer.error, HF_BUSY, 0, HF_REST_TOO_EARLY, claim->op.name);
+    }
+    return answer;
 }
 
 static void put_back(struct hf_claim *claim)
@@ -358,16 +387,20 @@ int hf_detach(hf_hold *hold, char owner_key[HF_OWNER_KEY_SIZE])
     struct change *whole = new_lease_change(claim, HF_CHANGE_DETACH);
     if (!whole)
         return hf__answer_fail(HF_ENOMEM, "out of memory");
-    if (!set_apart(claim)) {
+    hf__shard_lock(claim->shard);
+    hf__lock_entry_count_in(claim->shard);
+    hf__shard_unlock(claim->shard);
+    struct hf_answer apart = set_apart(claim);
+    if (apart.code == HF_OK) {
+        whole->verb.begin = begin_on_lease;
+        whole->verb.ended = detached;
+        code = run(whole, NULL, owner_key);
+        if (code != HF_OK)
+            put_back(claim);
+    } else {
+        code = hf__answer_return(claim->op.name, &apart);
         discard(&whole->verb);
-        return hf__answer_fail(HF_EINVAL, "\"%.200s\": this owner has more than one hold on it",
-                               claim->op.name);
     }
-    whole->verb.begin = begin_on_lease;
-    whole->verb.ended = detached;
-    code = run(whole, NULL, owner_key);
-    if (code != HF_OK)
-        put_back(claim);
     hf__lock_entry_call_ended(client, name_hash);
     return code;
 }
