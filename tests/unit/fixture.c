@@ -31,6 +31,17 @@ static void answer_in_time(struct hf_engine *engine, struct hf_op *op, enum hf_v
         answer(engine, op, verdict);
 }
 
+static void set_lease(struct hf_engine *engine, struct hf_op *op)
+{
+    if (fixture.attempt_verdict != HF_GRANTED || !fixture.leases)
+        return;
+    op->own_lease.engine = engine;
+    op->own_lease.lease_ms = op->lease_ms ? op->lease_ms : fixture.lease_ms;
+    op->own_lease.asked_at_ms = op->asked_at_ms;
+    op->own_lease.fixed = op->lease_ms > 0;
+    op->rests_on = &op->own_lease;
+}
+
 static void attempt(struct hf_engine *engine, struct hf_op *op)
 {
     fixture.attempts++;
@@ -42,13 +53,7 @@ static void attempt(struct hf_engine *engine, struct hf_op *op)
         return;
     op->retry_at_ms = HF_NEVER;
     op->token = fixture.attempts;
-    if (fixture.attempt_verdict == HF_GRANTED && fixture.leases) {
-        op->own_lease.engine = engine;
-        op->own_lease.lease_ms = op->lease_ms ? op->lease_ms : fixture.lease_ms;
-        op->own_lease.asked_at_ms = op->asked_at_ms;
-        op->own_lease.fixed = op->lease_ms > 0;
-        op->rests_on = &op->own_lease;
-    }
+    set_lease(engine, op);
     answer_in_time(engine, op, fixture.attempt_verdict);
 }
 
@@ -134,8 +139,11 @@ static const struct hf_engine_ops ops = {
 
 static enum hf_verdict attempt_sync(struct hf_engine *engine, struct hf_op *op)
 {
-    (void)engine, (void)op;
     fixture.attempts++;
+    set_lease(engine, op);
+    if (fixture.attempt_takes_ms)
+        let_pass_ms(fixture.attempt_takes_ms);
+    fixture.attempt_takes_ms = 0;
     return fixture.attempt_verdict;
 }
 

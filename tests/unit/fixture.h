@@ -23,6 +23,7 @@ struct fixture {
     const char *refusal;            /* why; NULL: there just is no word */
     bool not_ready;                 /* it refuses as it would refuse anything */
     bool sets_aside;                /* it knows ops that rest by what they carry alone */
+    int64_t attempt_takes_ms;       /* the next attempt on the caller's thread, in real time */
     bool silent_changes;
     _Atomic unsigned changes;
     int change_code; /* what it answers to a change at once, or when the test says so */

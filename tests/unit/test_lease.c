@@ -2,6 +2,7 @@
 /* The watchdog: when it renews, when it gives up, and what a hundred thousand leases cost it. */
 #include "core/lease/lease.h"
 
+#include "base/clock.h"
 #include "fixture.h"
 
 #include <stdlib.h>
@@ -274,4 +275,26 @@ TEST(one_claim_can_be_lost_without_the_others)
     CHECK_INT(hf_remaining_ms(broken), 0);
     CHECK_INT(hf_unlock(broken), HF_LOST);
     CHECK_INT(hf_unlock(other), HF_OK);
+}
+
+/* ---- on the caller's thread ---- */
+
+static int64_t real_clock(void *arg)
+{
+    (void)arg;
+    return hf__clock_ms();
+}
+
+TEST(attempt_that_takes_longer_than_its_lease_is_repeated)
+{
+    enum { LEASE_MS = 100 };
+    hf_lock_options options = HF_LOCK_OPTIONS(.lease_ms = LEASE_MS);
+    hf_hold *hold = NULL;
+    fixture_begin_here();
+    fixture.client->loop.clock = real_clock;
+    fixture.leases = true;
+    fixture.attempt_takes_ms = 2 * LEASE_MS;
+    CHECK_INT(hf_lock(fixture.client, "a", 0, &options, &hold), HF_OK);
+    CHECK_INT(fixture.releases, 1);
+    CHECK(fixture.attempts > 1);
 }

@@ -99,8 +99,9 @@ struct hf_answer hf__claim_drive_sync(struct hf_claim *claim, enum hf_claim_even
                 hf__lock_entry_settle(claim, claim->op.rests_on != NULL);
             return answer;
         }
-        /* The clock is read anew after sleeping only: an answer without I/O takes no time. */
-        if (actions & HF_DO_SLEEP)
+        /* The clock is read anew after sleeping, and where a lease may have ended. A reply without
+         * I/O takes time if this thread is stopped, or the process that has the name's guard. */
+        if (actions & HF_DO_SLEEP || claim->op.rests_on)
             now_ms = hf__clock_ms();
     }
 }
