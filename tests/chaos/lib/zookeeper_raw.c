@@ -107,22 +107,46 @@ static struct zk_reply ask_about(struct zookeeper_raw *raw, int operation, const
     return hear_reply(raw);
 }
 
-int64_t raw_session_below(struct zookeeper_raw *raw, const char *path)
+static bool first_below(struct zookeeper_raw *raw, const char *path, char *child, size_t size)
 {
-    char child[1200];
-    struct zk_stat stat;
     size_t length;
     struct zk_reply list = ask_about(raw, ZK_GET_CHILDREN, path);
 
     if (list.error != ZK_OK || hf__zk_read_count(&list.body) == 0)
-        return 0;
+        return false;
     const char *name = hf__zk_read_bytes(&list.body, &length);
-    snprintf(child, sizeof(child), "%s/%.*s", path, (int)length, name);
+    snprintf(child, size, "%s/%.*s", path, (int)length, name);
+    return true;
+}
+
+int64_t raw_session_below(struct zookeeper_raw *raw, const char *path)
+{
+    char child[1200];
+    struct zk_stat stat;
+
+    if (!first_below(raw, path, child, sizeof(child)))
+        return 0;
     struct zk_reply node = ask_about(raw, ZK_EXISTS, child);
     if (node.error != ZK_OK)
         return 0;
     hf__zk_read_stat(&node.body, &stat);
     return stat.owner;
+}
+
+bool raw_delete_below(struct zookeeper_raw *raw, const char *path)
+{
+    char child[1200];
+    struct zk_writer writer = { 0 };
+
+    if (!first_below(raw, path, child, sizeof child))
+        return false;
+    size_t begun = begin_request(&writer, ZK_DELETE);
+    hf__zk_write_text(&writer, child);
+    hf__zk_write_int(&writer, -1);
+    hf__zk_frame_end(&writer, begun);
+    say(raw, &writer);
+    CHECK_INT(hear_reply(raw).error, ZK_OK);
+    return true;
 }
 
 /* The server draws it from java.util.Random, which it begins with the session's number. */

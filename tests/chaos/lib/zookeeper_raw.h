@@ -20,6 +20,8 @@ void raw_end(struct zookeeper_raw *raw);
 void raw_make(struct zookeeper_raw *raw, const char *path, int rights);
 /* The session of the first node below `path`; 0: there is none. */
 int64_t raw_session_below(struct zookeeper_raw *raw, const char *path);
+/* Deletes the first node below `path`; false: there is none. */
+bool raw_delete_below(struct zookeeper_raw *raw, const char *path);
 /* Ends somebody else's session, as its own client could. */
 void raw_end_session(int port, int64_t session);
 
