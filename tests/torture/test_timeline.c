@@ -166,6 +166,7 @@ TEST(a_close_up_names_the_fault_that_hit_before_it)
     page = draw_page(&example, "local:", temp_path("page.html"));
     CHECK(strstr(page, " The last fault that hit before it: <b>") != NULL);
     free(page);
+    example_free(&example);
     example_run(&example, &clean);
     page = draw_page(&example, "local:", temp_path("page.html"));
     CHECK(strstr(page, " The last fault that hit before it: <b>") == NULL);

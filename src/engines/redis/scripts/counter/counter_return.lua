@@ -2,7 +2,7 @@
 -- include names.lua
 -- include queue.lua
 -- Gives a place in line back, and units that were taken for somebody who does not want them any
--- more. Asking twice is cmd once.
+-- more. Attempting twice has the effect of attempting once.
 -- ARGV: the owner's field, the record, its time to live in ms, 1 if they are known to be taken, how
 -- many, 1 if an attempt may come later. Answers 1.
 local record, wanted = ARGV[2], tonumber(ARGV[5])

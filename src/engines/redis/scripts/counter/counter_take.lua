@@ -1,7 +1,7 @@
 -- SPDX-License-Identifier: Apache-2.0
 -- include names.lua
 -- include queue.lua
--- Takes units from a counter, in the order of arrival. Asking twice is cmd once: what was taken
+-- Takes units from a counter, in the order of arrival. Attempting twice has the effect of attempting once: what was taken
 -- is on record until the client has heard of it.
 -- ARGV: the owner's field, the record, its time to live in ms, 1 if it is going to wait, how many.
 -- Answers {1, 0}, {0, -1}, or {-1, why it cannot be}. An attempt that arrives behind its own release

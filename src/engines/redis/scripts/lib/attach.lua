@@ -4,7 +4,7 @@
 -- include permits.lua
 -- include rw.lua
 -- Takes over what was left under a key, with the lease as it is: it changes its name, so that it can
--- be taken over once. Asking twice is cmd once.
+-- be taken over once. Attempting twice has the effect of attempting once.
 -- ARGV: the key it was left under, the owner's field, the prefix of its permits' ids, "back": it
 -- goes back under the key, as it was.
 -- Answers {1, token, milliseconds left, mode, permits}, or {0}: nobody has it under that key.

@@ -11,7 +11,7 @@ local function grant_to_first(lock, queue, last, token_ms, grant_ms)
     end
 end
 
--- One of our clients that waits gets it, without cmd. Others listen for a release: where there
+-- One of our clients that waits gets it, without another request. Others listen for a release: where there
 -- are both, a coin decides whose turn it is, so that neither waits for ever. Should the others let
 -- their turn pass, the first of ours looks a little later. Answers 2 if it was given to one, else 1.
 local function pass_on(lock, channel, queue, last, token_ms, grant_ms)

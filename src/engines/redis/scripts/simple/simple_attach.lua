@@ -1,6 +1,6 @@
 -- SPDX-License-Identifier: Apache-2.0
 -- Takes over a lock that was left under a text, with the lease as it is: the text changes, so that it
--- can be taken over once. Asking twice is cmd once.
+-- can be taken over once. Attempting twice has the effect of attempting once.
 -- KEYS: the lock, its token. ARGV: the text it was left under, the owner's text.
 -- Answers {1, token, milliseconds left}, or {0}: nobody holds it under that text.
 -- include plain_holder.lua

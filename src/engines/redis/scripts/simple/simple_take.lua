@@ -34,8 +34,9 @@ local function next_number(last, token, holder, least)
     return larger(string.format('%.0f', number), least or '0')
 end
 
--- Takes a lock of the plain kind, a text under a name that expires (SET NX PX), for one owner. Asking
--- twice is cmd once, and never makes the lease shorter. `least` is for one server of several: the least that the token may be.
+-- Takes a lock of the plain kind, a text under a name that expires (SET NX PX), for one owner.
+-- Attempting twice has the effect of attempting once, and never makes the lease shorter. `least` is for
+-- one server of several: the least that the token may be.
 -- Answers {1, token}, {0, milliseconds until it may be free}, or {-1, why it cannot be}.
 local function take(lock, last, owner, lease_ms, token_ms, least)
     local is = redis.call('type', lock).ok
