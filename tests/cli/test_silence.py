@@ -4,6 +4,7 @@ import os
 import pathlib
 import signal
 import socket
+import time
 
 from clitest import (PATIENCE, contains, equal, file_of, is_alive, main, state_of, test,
                      test_of_a_moment, wait_until)
@@ -70,6 +71,26 @@ def second_signal_in_the_same_moment_ends_a_wait_at_once(box):
         process.signal(signal.SIGTERM)
         process.signal(signal.SIGCONT)
         equal(process.end().code, -signal.SIGTERM)
+
+
+@test
+def second_signal_ends_a_wait_that_holds_another_lock_at_a_silent_store(box):
+    server = start_redis(box)
+    holder = box.start('-e', server.url, 'run', 'b', '--', 'sh', '-c', 'echo; exec sleep 1000')
+    holder.line()
+    process = box.start('-e', server.url, 'run', '-l', 'a', '-l', 'b', '--', 'true')
+    shown = ('-e', server.url, 'show', '--json', 'b')
+    wait_until(lambda: '"waiters":[{' in box.expect(0, *shown).out.replace('\n', ''),
+               'it waits for the second lock')
+    os.kill(server.process.pid, signal.SIGSTOP)
+    process.signal(signal.SIGINT)
+    wait_until(lambda: 'ShdPnd:\t0000000000000000' in file_of(process.pid, 'status'),
+               'it has read the first signal')
+    process.signal(signal.SIGTERM)
+    began = time.monotonic()
+    equal(process.end().code, -signal.SIGTERM)
+    assert time.monotonic() - began < 3  # the time-out of a request is 5 s
+    os.kill(server.process.pid, signal.SIGCONT)
 
 
 @test

@@ -173,6 +173,16 @@ static int lost_meanwhile(struct cli_job *job, const char *waited_for)
     return CLI_LOST;
 }
 
+/* A signal ends the wait. Closing the client waits for the store, and a second signal ends that. */
+static void give_back_at_close(struct cli_job *job)
+{
+    cli_environment_over(job);
+    for (unsigned i = job->count; i-- > 0;) {
+        hf_unlock_nowait(job->holds[i]);
+        job->holds[i] = NULL;
+    }
+}
+
 /* All or nothing. One wait for all of them together. */
 static int acquire_all(struct cli_job *job, const hf_lock_options *options)
 {
@@ -187,7 +197,9 @@ static int acquire_all(struct cli_job *job, const hf_lock_options *options)
             return lost_meanwhile(job, job->names[i]);
         if (code == HF_OK)
             continue;
-        if (job->session->client)
+        if (job->session->client && job->session->ended_by)
+            give_back_at_close(job);
+        else if (job->session->client)
             give_back(job);
         code = cli_acquire_failed(job->session, job->names[i], code, &error);
         if (code == CLI_BUSY)
