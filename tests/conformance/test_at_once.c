@@ -333,7 +333,8 @@ TEST(attaches_of_one_key_at_once_one_takes_over)
 enum { NAMES = 2, CLIENTS = 3, DRIVEN = 2, THREADS_OF_ALL = 9 };
 
 struct crowd {
-    hf_client *clients[CLIENTS]; /* the last one is driven by its only thread */
+    hf_client *clients[CLIENTS]; /* the last one, if it is there, is driven by its only thread */
+    int shared;                  /* how many there are, but for the last one */
     hf_mode kind;
     struct account accounts[NAMES];
     int64_t until_ms;
@@ -430,7 +431,8 @@ static void request_several(struct asker *asker)
 static void ask_in_all_ways(void *arg, int index)
 {
     struct crowd *crowd = arg;
-    struct asker asker = { crowd, crowd->clients[index == THREADS_OF_ALL - 1 ? DRIVEN : index % 2],
+    bool drives = index == THREADS_OF_ALL - 1 && crowd->clients[DRIVEN];
+    struct asker asker = { crowd, crowd->clients[drives ? DRIVEN : index % crowd->shared],
                            (unsigned)index + 1 };
 
     while (monotonic_ms() < crowd->until_ms) {
@@ -455,13 +457,23 @@ static void ask_in_all_ways(void *arg, int index)
         hf_close(asker.client);
 }
 
+/* Each client of the embedded engine maps the file at an address of its own. The thread sanitizer
+ * takes these for different memory, and misses that a guard orders what two clients do. */
+static bool sees_one_mapping_only(const hf_client *client)
+{
+    return test_has_thread_sanitizer() && strncmp(hf_url(client), "local:", 6) == 0;
+}
+
 static void ask_for_few_names(hf_mode kind)
 {
     struct crowd crowd = { .kind = kind };
 
-    for (int i = 0; i < CLIENTS; i++)
-        crowd.clients[i] = open_client_with(
-            (hf_client_options){ .driver = i == DRIVEN ? HF_DRIVE_CALLER : HF_DRIVE_THREAD });
+    crowd.clients[0] = open_client();
+    crowd.shared = sees_one_mapping_only(crowd.clients[0]) ? 1 : DRIVEN;
+    for (int i = 1; i < crowd.shared; i++)
+        crowd.clients[i] = open_client();
+    if (crowd.shared > 1)
+        crowd.clients[DRIVEN] = open_client_with((hf_client_options){ .driver = HF_DRIVE_CALLER });
     need_mode(crowd.clients[0], kind);
     account_open(&crowd.accounts[0], crowd.clients[0], "one");
     account_open(&crowd.accounts[1], crowd.clients[0], "other");
@@ -471,7 +483,7 @@ static void ask_for_few_names(hf_mode kind)
         CHECK(crowd.accounts[i].grants > 0);
         check_nothing_left(crowd.clients[0], crowd.accounts[i].name);
     }
-    for (int i = 0; i < DRIVEN; i++)
+    for (int i = 0; i < crowd.shared; i++)
         hf_close(crowd.clients[i]);
 }
 

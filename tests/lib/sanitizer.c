@@ -30,5 +30,18 @@ int timerfd_create(clockid_t clock, int flags)
     return shown;
 }
 
+bool test_has_thread_sanitizer(void)
+{
+    return true;
+}
+
+#define HAS_THREAD_SANITIZER
 #endif
+#endif
+
+#ifndef HAS_THREAD_SANITIZER
+bool test_has_thread_sanitizer(void)
+{
+    return false;
+}
 #endif

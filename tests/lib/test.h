@@ -80,6 +80,8 @@ __attribute__((format(printf, 1, 2))) void test_note(const char *format, ...);
 
 /* How much slower this run may be (valgrind, sanitizers): $HOLDFAST_TEST_SLOW, 1 if unset. */
 int test_slow(void);
+/* Whether this program was built with the thread sanitizer. */
+bool test_has_thread_sanitizer(void);
 int64_t monotonic_ms(void);
 int64_t monotonic_us(void);
 /* Lets time pass where passing time is the matter itself (a lease that runs out). */

@@ -3,6 +3,7 @@
 #include "core/claim/pool.h"
 
 #include "base/testing.h"
+#include "core/api/owner.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -54,7 +55,9 @@ void hf__pool_close(struct hf_shard *shard)
     }
     free(shard->chunks);
     free(shard->buckets);
-    pthread_mutex_destroy(&shard->mutex);
+    /* In a forked child another thread of the parent may have it locked for ever. */
+    if (!hf__forked(shard->client))
+        pthread_mutex_destroy(&shard->mutex);
 }
 
 static bool add_chunk(struct hf_shard *shard)
