@@ -353,7 +353,8 @@ static inline hf_lock_options hf_lock_options_init(void)
  * answered HF_EDEADLK: two such readers would wait for each other. All holds on a grant have the
  * lease that its first one was taken with, whatever `lease_ms` a nested one asks for, so it may end
  * under a nested hold that was to be held until it is given back. Permits are never re-entered:
- * each call takes its own.
+ * each call takes its own. As long as an owner's first request is not granted, a second one of the
+ * same owner queues behind it as another owner's would; no_reentry refuses only what is held.
  *
  *   +-- Warning: an owner is a thread by default ------------------------------------------------+
  *   | Where one thread serves several tasks (a thread pool, coroutines, asyncio, an event loop), |
