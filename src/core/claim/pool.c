@@ -56,7 +56,7 @@ void hf__pool_close(struct hf_shard *shard)
     free(shard->chunks);
     free(shard->buckets);
     /* In a forked child another thread of the parent may have it locked for ever. */
-    if (!hf__forked(shard->client))
+    if (!shard->client || !hf__forked(shard->client))
         pthread_mutex_destroy(&shard->mutex);
 }
 
