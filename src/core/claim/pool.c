@@ -55,8 +55,10 @@ void hf__pool_close(struct hf_shard *shard)
     }
     free(shard->chunks);
     free(shard->buckets);
-    /* In a forked child another thread of the parent may have it locked for ever. */
-    if (!shard->client || !hf__forked(shard->client))
+    /* In a forked child another thread of the parent may have it locked for ever. A client without
+     * a number has not been opened whole. */
+    const struct hf_client *client = shard->client;
+    if (!client || client->fork_number == 0 || !hf__forked(client))
         pthread_mutex_destroy(&shard->mutex);
 }
 
