@@ -295,7 +295,7 @@ static inline bool hf__mode_leaves_hold(hf_mode mode)
 /* With the shard locked: makes a new claim of memory from the pool. */
 void hf__claim_reset(struct hf_shard *shard, struct hf_claim *claim);
 
-/* Sends the claim to the loop with an command, which pins it. With the shard locked. */
+/* Sends the claim to the loop with a command, which pins it. With the shard locked. */
 void hf__claim_post(struct hf_claim *claim, unsigned command);
 /* On the loop, with the shard locked. The claim comes again if there is more to do; if not, it is
  * unpinned. */

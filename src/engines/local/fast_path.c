@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Locks that nobody else wants, past the guard. Who gives such a lock back leaves its node in the
  * holders, *parked*: one exchange of the node's state word, and one more takes it again. To all
- * others a parked node means that the lock is free; whoever transactions the lock takes it out
+ * others a parked node means that the lock is free; each transaction on the lock takes it out
  * first.
  *
  *        HELD  <---- take, leave: the owner, outside the guard ---->  PARKED

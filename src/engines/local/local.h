@@ -180,9 +180,9 @@ void hf__local_session_let_go(struct local *local, unsigned slot);
 /* As far as its owner is the process of `session`: its pid here, or 0. */
 int hf__local_session_pid(struct local *local, uint64_t session);
 
-/* ---- txn.c: transactions and their transactions ---- */
+/* ---- txn.c: guards and transactions ---- */
 
-/* A txn to one lock, inside its guard. */
+/* A transaction on one lock, inside its guard. */
 struct txn {
     struct local *local;
     struct local_lock *lock;
@@ -190,7 +190,7 @@ struct txn {
     int64_t now_ms;   /* 0: not read yet */
     const char *name; /* NULL: nobody has needed it yet */
     uint32_t steps;   /* taken along lists; more than there are nodes: a circle */
-    bool damaged;     /* something in the file cannot be; the txn changes nothing any more */
+    bool damaged;     /* something in the file cannot be; nothing is changed any more */
     bool took_over;   /* something of a dead owner's was cleared away */
     uint64_t took_over_token;
     char name_copy[LOCAL_NAME_LONGEST + 1]; /* where `name` may point to */
@@ -225,7 +225,7 @@ int hf__txn_name(struct txn *txn, struct local *local, const char *name, uint32_
 #define LOCAL_TICKS_SINCE 1735689600 /* 2025-01-01T00:00:00Z */
 /* From now on, every grant of any name has a larger token. */
 void hf__local_raise_floor(struct local *local, uint64_t token);
-/* The bytes of a lock's name inside a txn; NULL: damaged. */
+/* The bytes of a lock's name inside a transaction; NULL: damaged. */
 const char *hf__txn_name_bytes(struct txn *txn, uint32_t *length);
 
 /* ---- node_pool.c ---- */
@@ -327,7 +327,7 @@ int hf__local_wake_open(struct local *local, hf_error *error);
 void hf__local_wake_close(struct local *local);
 /* Removes the socket that a dead client of a slot has left. False: this user may not. */
 bool hf__local_remove_socket(struct local *local, unsigned slot);
-/* Inside a txn: changes the futex word now, tells after the txn. */
+/* Inside a transaction: changes the futex word now, tells after it. */
 void hf__txn_wake(struct txn *txn, struct local_node *node);
 /* After the txn. */
 void hf__local_tell(struct local *local, const uint32_t *nodes, unsigned count);
