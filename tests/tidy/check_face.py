@@ -1,0 +1,124 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""What users read is plain: the header, the README, the man pages, the guarantees, torture's
+page, and all texts of the library and the command.
+
+No sentence has "who", "whoever", "whose", "somebody" or "nobody" in it; none has "so many",
+"so long" or "so often", and none has more than 40 words. tests/tidy/face.list names the files that
+were written before these rules; it may only shrink."""
+
+import pathlib
+import re
+import sys
+
+import sources
+import tap
+
+ROOT = sys.argv[1]
+LIST = pathlib.Path(__file__).with_name("face.list")
+PAGES = ["README.md", "docs/guarantees.md", "docs/torture.md", "include/holdfast.h"]
+WORDS_MAX = 40
+RULES = [
+    (re.compile(r"\b(?:who(?:ever|se)?|(?:some|any|no|every)body)\b", re.I),
+     "name the thread, client, process or user"),
+    (re.compile(r"\bso (?:many|long|often)\b", re.I), "give the number a name and a unit"),
+]
+LITERAL = r'"(?:\\.|[^"\\\n])*"'
+LITERALS = re.compile(rf"{LITERAL}(?:(?:\s|PRI[a-z]+\d+|[A-Z_]+_TEXT)*{LITERAL})*")
+COMMENT = re.compile(r"/\*(.*?)\*/|//[^\n]*", re.DOTALL)
+ESCAPES = {"\\n": "\n", '\\"': '"', "\\t": "\t", "\\\\": "\\"}
+
+
+def blocks_of_page(text):
+    """The paragraphs, list items, table cells and captions of a document, without its code."""
+    text = re.sub(r"^ *```.*?^ *```", "\n", text, flags=re.MULTILINE | re.DOTALL)
+    text = re.sub(r"\]\([^)\n]*\)|^\[[^\]]+\]: .*$", "]", text, flags=re.MULTILINE)
+    text = re.sub(r"`[^`\n]*`", "x", text)
+    block = []
+    for line in text.splitlines() + [""]:
+        cells = re.match(r"^(?:\||:|\[)(.*)$", line)
+        if cells or not line.strip() or re.match(r"\s*(?:[-.#*|>] |\d+\. |\||\*-|#+ )", line):
+            yield " ".join(block)
+            block = []
+        if cells:
+            yield from cells[1].split("|")
+        elif line.startswith("\t") and block and not block[-1].startswith("\t"):
+            yield " ".join(block)
+            block = [line]
+        else:
+            block.append(line)
+
+
+def blocks_of_header(text):
+    """The paragraphs and list items of comments, without the code in them."""
+    for comment in COMMENT.finditer(text):
+        block = []
+        for line in (comment[1] or "").splitlines() + [""]:
+            line = re.sub(r"^\s*\* ?", "", line)
+            item = re.match(r" *(?:- |\d+\. |HF_[A-Z_]+ |Returns:|[A-Z]\w+: )", line)
+            if not line.strip() or item or line.startswith("    "):
+                yield " ".join(block)
+                block = []
+            if not re.match(r"    .*[;{}=]\s*(?://.*)?$", line):
+                block.append(line)
+        yield " ".join(block)
+
+
+def blocks_of_code(text):
+    """The strings of a C file; those that follow each other are one."""
+    text = re.sub(r"/\*.*?\*/", " ", text, flags=re.DOTALL)
+    for literal in LITERALS.finditer("\n".join(line for line in text.splitlines()
+                                               if not line.startswith("#include"))):
+        whole = "".join(re.findall(r'"((?:\\.|[^"\\\n])*)"', literal[0]))
+        whole = re.sub(r'\\[nt"\\]', lambda found: ESCAPES[found[0]], whole)
+        if " " in whole and not whole.startswith(":root{"):
+            yield from re.split(r"\n(?=\s|\n|-)", whole)
+
+
+def sentences_of(block):
+    return re.split(r"(?<=[.?!])[\"')*_]*\s+(?=[\"'(*_]*[A-Z0-9%`])", " ".join(block.split()))
+
+
+def problems_of(path):
+    text = sources.read(ROOT, path)
+    blocks = (blocks_of_header if path.endswith("holdfast.h") else
+              blocks_of_code if path.endswith((".c", ".h")) else blocks_of_page)
+    problems = []
+    for block in blocks(text):
+        for sentence in sentences_of(block):
+            problems += [f'{path}: "{found[0]}" in "{sentence[:90]}": {advice}'
+                         for rule, advice in RULES for found in rule.finditer(sentence)]
+            count = len(re.findall(r"\S*\w\S*", sentence))
+            if count > WORDS_MAX:
+                problems.append(f'{path}: {count} words, at most {WORDS_MAX}: "{sentence[:90]}..."')
+    return problems
+
+
+def files():
+    pages = [path for path in sources.files(ROOT, (".scd",)) if path.startswith("docs/man/")]
+    code = [path for path in sources.files(ROOT, (".c", ".h")) if path.startswith("src/")]
+    return PAGES + pages + code
+
+
+def old_files():
+    lines = LIST.read_text(encoding="utf-8").splitlines() if LIST.exists() else []
+    return {line for line in lines if line and not line.startswith("#")}
+
+
+def what_users_read_is_plain():
+    return [problem for path in files() if path not in old_files() for problem in problems_of(path)]
+
+
+def the_list_of_old_files_shrinks():
+    return [f"{path}: is plain, or gone; take it out of {LIST.name}" for path in sorted(old_files())
+            if path not in files() or not problems_of(path)]
+
+
+if __name__ == "__main__" and sys.argv[2:] == ["--list"]:
+    print("# Written before the rules of check_face.py. This list only shrinks.")
+    print("\n".join(path for path in files() if problems_of(path)))
+elif __name__ == "__main__" and sys.argv[2:] == ["--all"]:
+    print("\n".join(problem for path in files() for problem in problems_of(path)))
+else:
+    tap.run([(check.__name__, check)
+             for check in (what_users_read_is_plain, the_list_of_old_files_shrinks)])
