@@ -28,6 +28,7 @@
 
 struct uv_loop_s;
 struct hf_engine;
+struct hf_engine_sync_ops;
 
 enum hf_verdict {
     HF_GRANTED,   /* attempt: this owner now has `mode` on the name */
@@ -206,25 +207,8 @@ struct hf_engine_ops {
     /* Optional: what the store says about itself. */
     void (*examine)(struct hf_engine *engine, struct hf_examination *examination);
 
-    /* Optional, all or none: for an engine that can answer without I/O. Callable on any thread, at
-     * the same time for different ops; they return the verdict instead of completing later. */
-    enum hf_verdict (*attempt_sync)(struct hf_engine *engine, struct hf_op *op);
-    enum hf_verdict (*release_sync)(struct hf_engine *engine, struct hf_op *op);
-    /* After attempt_sync answered REFUSED with `enqueue`: sleeps on the calling thread until the op
-     * is worth asking for again, or until_ms. May return early. */
-    void (*sleep_sync)(struct hf_engine *engine, struct hf_op *op, int64_t until_ms);
-    /* Ends a sleep_sync of another thread, or the next one if there is none now. */
-    void (*wake_sync)(struct hf_engine *engine, struct hf_op *op);
-    /* Is a granted op still ours? Asked under a lock of the core: never waits. */
-    bool (*held_sync)(struct hf_engine *engine, const struct hf_op *op);
-    /* Optional, all or none: the short way for an exclusive claim without a lease, on a name that
-     * this client gave back last and nobody else has wanted since. Called under a lock of the core,
-     * for one claim of a name at a time: they never wait. `kept` is the engine's word on the name,
-     * which the core keeps for it between two claims; 0 is none. False: take the common way. */
-    bool (*fast_acquire)(struct hf_engine *engine, struct hf_op *op, uint64_t *kept);
-    bool (*fast_release)(struct hf_engine *engine, struct hf_op *op, uint64_t *kept);
-    /* The core wants to forget the name: nothing of ours may be left there. False: not now. */
-    bool (*give_up)(struct hf_engine *engine, uint64_t *kept);
+    /* NULL, but for an engine that replies without I/O (engine_sync.h). */
+    const struct hf_engine_sync_ops *sync;
     /* In the child after fork(): lets go of what the kernel would otherwise keep for the parent. */
     void (*forked)(struct hf_engine *engine);
     /* Optional: patience ends while an attempt is out, or a question that is no op's (NULL). The
@@ -241,9 +225,9 @@ struct hf_engine {
 
 /* ---- How an engine answers (implemented by the core) ---- */
 
-/* Once per attempt and release (not the *_here ones), with op->verdict set. May be called from
- * inside the question: the core hears of it later (sentence 4 is kept here, once, for all engines).
- */
+/* Once per attempt and release (not those of engine_sync.h), with op->verdict set. May be called
+ * from inside the question: the core hears of it later (sentence 4 is kept here, once, for all
+ * engines). */
 void hf__op_done(struct hf_engine *engine, struct hf_op *op);
 
 /* A hint that asking again is worth it. Spurious ones are welcome. Loop only. */
@@ -271,9 +255,6 @@ void hf__lease_resized(struct hf_lease *lease, int64_t asked_at_ms, int64_t leas
 /* This one grant is no longer ours, though what it rests on is (its node was deleted, say). Does
  * nothing for an op that is not held. `reason` is static. Loop only. */
 void hf__op_lost(struct hf_op *op, const char *reason);
-
-/* Some grants may no longer be ours (a break, say): the core asks held_sync of each. Loop only. */
-void hf__holds_recheck(const struct hf_host *host, const char *reason);
 
 /* A release that is leaving lets another process go on, of which the engine expects nothing but to
  * give the lock back to us: who waits for the release's answer should sleep, so that the other has

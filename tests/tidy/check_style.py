@@ -143,7 +143,8 @@ def may_include(path, included):
         return included.startswith(("net/", "base/"))
     if path.startswith("src/engines/"):
         own = f"engines/{room[2]}/"
-        return included.startswith(("base/", "net/", own)) or included == "core/engine.h" or \
+        contract = ("core/engine.h", "core/engine_sync.h")
+        return included.startswith(("base/", "net/", own)) or included in contract or \
             "/" not in included
     if path.startswith("src/torture/"):
         return included.startswith("torture/")

@@ -160,15 +160,47 @@ static bool held_sync(struct hf_engine *engine, const struct hf_op *op)
     return !fixture.lost;
 }
 
+/* None of its claims waits, or has a name that it keeps. */
+static void sleep_sync(struct hf_engine *engine, struct hf_op *op, int64_t until_ms)
+{
+    (void)engine, (void)op, (void)until_ms;
+}
+
+static void wake_sync(struct hf_engine *engine, struct hf_op *op)
+{
+    (void)engine, (void)op;
+}
+
+static bool fast_path_is_closed(struct hf_engine *engine, struct hf_op *op, uint64_t *kept)
+{
+    (void)engine, (void)op, (void)kept;
+    return false;
+}
+
+static bool fast_drop(struct hf_engine *engine, uint64_t *kept)
+{
+    (void)engine, (void)kept;
+    return true;
+}
+
+static const struct hf_engine_sync_ops sync_ops = {
+    .attempt = attempt_sync,
+    .release = release_sync,
+    .sleep = sleep_sync,
+    .wake = wake_sync,
+    .held = held_sync,
+    .fast_acquire = fast_path_is_closed,
+    .fast_release = fast_path_is_closed,
+    .fast_drop = fast_drop,
+};
+
 static const struct hf_engine_ops ops_here = {
     .name = "fixture",
     .caps = HF_CAP_MUTEX,
     .close = end,
     .attempt = attempt,
     .release = release,
-    .attempt_sync = attempt_sync,
-    .release_sync = release_sync,
-    .held_sync = held_sync,
+    .sync = &sync_ops,
 };
 
 static int64_t read_clock(void *arg)

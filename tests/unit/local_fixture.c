@@ -23,12 +23,12 @@ struct hf_op local_op(hf_mode mode, uint64_t owner, uint32_t limit)
 enum hf_verdict ask(struct hf_op *op)
 {
     op->asked_at_ms = hf__clock_ms();
-    return hf__local.attempt_sync(&local->base, op);
+    return hf__local.sync->attempt(&local->base, op);
 }
 
 void give(struct hf_op *op)
 {
-    CHECK_INT(hf__local.release_sync(&local->base, op), HF_GONE);
+    CHECK_INT(hf__local.sync->release(&local->base, op), HF_GONE);
 }
 
 void end(void)

@@ -45,12 +45,12 @@ static struct hf_op op_for(hf_mode mode, uint64_t owner)
 static enum hf_verdict ask(struct local *at, struct hf_op *op)
 {
     op->asked_at_ms = hf__clock_ms();
-    return hf__local.attempt_sync(&at->base, op);
+    return hf__local.sync->attempt(&at->base, op);
 }
 
 static void give(struct local *at, struct hf_op *op)
 {
-    CHECK_INT(hf__local.release_sync(&at->base, op), HF_GONE);
+    CHECK_INT(hf__local.sync->release(&at->base, op), HF_GONE);
 }
 
 static bool take(struct hf_op *op)
@@ -257,7 +257,7 @@ TEST(a_downgraded_writer_of_the_short_way_hands_its_token_to_readers)
     struct hf_op writer = op_for(HF_WRITE, 1), reader = op_for(HF_READ, 2);
     CHECK(take(&writer));
     writer.keep = HF_READ;
-    CHECK_INT(hf__local.release_sync(&local->base, &writer), HF_GONE);
+    CHECK_INT(hf__local.sync->release(&local->base, &writer), HF_GONE);
     CHECK_INT(ask(other, &reader), HF_GRANTED);
     CHECK(reader.token == writer.token);
     give(other, &reader);
@@ -428,7 +428,7 @@ static void lock_of(struct crowd *crowd, struct local *at, struct hf_op *op, uin
     }
     op->enqueue = true;
     while (ask(at, op) == HF_REFUSED)
-        hf__local.sleep_sync(&at->base, op, HF_NEVER);
+        hf__local.sync->sleep(&at->base, op, HF_NEVER);
 }
 
 static void contend(void *arg, int index)

@@ -134,7 +134,7 @@ TEST(what_the_dead_held_comes_back)
         local = state_open(temp_dir());
         lost.permits = wanted.permits = modes[i] == HF_PERMIT ? PERMITS : 1;
         wanted.mode = modes[i] == HF_READ || modes[i] == HF_UPGRADE ? HF_WRITE : modes[i];
-        CHECK_INT(hf__local.attempt_sync(&other->base, &lost), HF_GRANTED);
+        CHECK_INT(hf__local.sync->attempt(&other->base, &lost), HF_GRANTED);
         CHECK_INT(ask(&wanted), HF_REFUSED);
         state_close(other);
         CHECK_INT(ask(&wanted), HF_GRANTED);
@@ -151,11 +151,11 @@ TEST(a_lease_that_ran_out_is_the_next_ones)
     CHECK_INT(ask(&leased), HF_GRANTED);
     let_pass_ms(2 * LEASE_MS);
     CHECK_INT(ask(&next), HF_GRANTED);
-    CHECK(!hf__local.held_sync(&local->base, &leased));
+    CHECK(!hf__local.sync->held(&local->base, &leased));
     give(&leased);
     CHECK(leased.error && leased.error->code == HF_LOST);
     free(leased.error);
-    CHECK(hf__local.held_sync(&local->base, &next));
+    CHECK(hf__local.sync->held(&local->base, &next));
     give(&next);
     end();
 }

@@ -188,13 +188,13 @@ TEST(another_boot_id_voids_nothing_while_somebody_lives)
 {
     begin();
     struct hf_op held = op_for("name", 1), wanted = op_for("name", 2);
-    CHECK_INT(hf__local.attempt_sync(&one->base, &held), HF_GRANTED);
+    CHECK_INT(hf__local.sync->attempt(&one->base, &held), HF_GRANTED);
     state_close(other);
     local_header(one)->boot_id[0] ^= 1;
     other = state_open(temp_dir());
-    CHECK_INT(hf__local.attempt_sync(&other->base, &wanted), HF_REFUSED);
-    CHECK_INT(hf__local.release_sync(&one->base, &held), HF_GONE);
-    CHECK_INT(hf__local.release_sync(&other->base, &wanted), HF_GONE);
+    CHECK_INT(hf__local.sync->attempt(&other->base, &wanted), HF_REFUSED);
+    CHECK_INT(hf__local.sync->release(&one->base, &held), HF_GONE);
+    CHECK_INT(hf__local.sync->release(&other->base, &wanted), HF_GONE);
     state_check(one);
     end();
 }
@@ -237,7 +237,7 @@ static void check_swept(struct hf_op *holder)
     CHECK_INT(atomic_load(&lock->journal_count), 0);
     CHECK_INT(state_claims(one), 1);
     state_check(one);
-    CHECK_INT(hf__local.release_sync(&one->base, holder), HF_GONE);
+    CHECK_INT(hf__local.sync->release(&one->base, holder), HF_GONE);
     CHECK_INT(state_claims(one), 0);
 }
 
@@ -247,8 +247,8 @@ TEST(a_node_is_freed_after_the_change_that_names_it_is_undone)
     for (unsigned hit = 1; hit <= 3; hit++) {
         begin();
         struct hf_op holder = op_for("name", 1), waiter = op_for("name", 2);
-        CHECK_INT(hf__local.attempt_sync(&one->base, &holder), HF_GRANTED);
-        CHECK(dies_in(hf__local.attempt_sync, &waiter, "local:set", hit));
+        CHECK_INT(hf__local.sync->attempt(&one->base, &holder), HF_GRANTED);
+        CHECK(dies_in(hf__local.sync->attempt, &waiter, "local:set", hit));
         check_swept(&holder);
         end();
     }
@@ -259,9 +259,9 @@ TEST(a_waiter_that_dies_while_it_leaves_is_undone_first)
     for (unsigned hit = 1; hit <= 2; hit++) {
         begin();
         struct hf_op holder = op_for("name", 1), waiter = op_for("name", 2);
-        CHECK_INT(hf__local.attempt_sync(&one->base, &holder), HF_GRANTED);
-        CHECK_INT(hf__local.attempt_sync(&other->base, &waiter), HF_REFUSED);
-        CHECK(dies_in(hf__local.release_sync, &waiter, "local:set", hit));
+        CHECK_INT(hf__local.sync->attempt(&one->base, &holder), HF_GRANTED);
+        CHECK_INT(hf__local.sync->attempt(&other->base, &waiter), HF_REFUSED);
+        CHECK(dies_in(hf__local.sync->release, &waiter, "local:set", hit));
         check_swept(&holder);
         end();
     }

@@ -28,14 +28,14 @@ static struct hf_op op_for(const char *name, hf_mode mode, uint64_t owner)
 
 static uint64_t take(struct hf_op *op)
 {
-    if (hf__local.attempt_sync(&local->base, op) != HF_GRANTED)
+    if (hf__local.sync->attempt(&local->base, op) != HF_GRANTED)
         FAIL("not granted: %s", op->error ? op->error->text : "");
     return op->token;
 }
 
 static void give(struct hf_op *op)
 {
-    CHECK_INT(hf__local.release_sync(&local->base, op), HF_GONE);
+    CHECK_INT(hf__local.sync->release(&local->base, op), HF_GONE);
 }
 
 static uint64_t take_and_give(const char *name, hf_mode mode)
@@ -114,12 +114,12 @@ TEST(asking_twice_is_asking_once)
     CHECK(take(&holder) == token);
     waiter.enqueue = true;
     for (int i = 0; i < 3; i++)
-        CHECK_INT(hf__local.attempt_sync(&local->base, &waiter), HF_REFUSED);
+        CHECK_INT(hf__local.sync->attempt(&local->base, &waiter), HF_REFUSED);
     CHECK_INT(state_claims(local), 2);
     give(&holder);
     give(&holder);
     CHECK(take(&waiter) > token);
-    CHECK(hf__local.held_sync(&local->base, &waiter));
+    CHECK(hf__local.sync->held(&local->base, &waiter));
     give(&waiter);
     CHECK_INT(state_claims(local), 0);
     state_check(local);
@@ -131,7 +131,7 @@ TEST(a_refused_try_leaves_nothing)
     local = state_open(temp_dir());
     struct hf_op holder = op_for("name", HF_WRITE, 1), other = op_for("name", HF_READ, 2);
     take(&holder);
-    CHECK_INT(hf__local.attempt_sync(&local->base, &other), HF_REFUSED);
+    CHECK_INT(hf__local.sync->attempt(&local->base, &other), HF_REFUSED);
     CHECK_INT(state_claims(local), 1);
     give(&other);
     give(&holder);

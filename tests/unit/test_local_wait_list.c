@@ -89,7 +89,7 @@ TEST(an_offer_that_was_fetched_is_a_hold_like_any)
     CHECK_INT(ask(&next), HF_GRANTED);
     let_pass_ms(OFFER_LAPSED_MS);
     CHECK_INT(ask(&other), HF_REFUSED);
-    CHECK(hf__local.held_sync(&local->base, &next));
+    CHECK(hf__local.sync->held(&local->base, &next));
     give(&other);
     give(&next);
     end();
@@ -143,7 +143,7 @@ TEST(a_dead_waiter_that_asks_for_too_much_is_skipped)
     local = state_open(temp_dir());
     CHECK_INT(ask(&holder), HF_GRANTED);
     dead.permits = MANY;
-    CHECK_INT(hf__local.attempt_sync(&other->base, &dead), HF_REFUSED);
+    CHECK_INT(hf__local.sync->attempt(&other->base, &dead), HF_REFUSED);
     state_close(other);
     CHECK_INT(ask(&next), HF_GRANTED);
     give(&next);
@@ -170,9 +170,9 @@ TEST(a_break_takes_from_those_who_hold_and_not_from_those_who_come_after)
     CHECK_INT(change.code, HF_OK);
     CHECK_INT(change.result, MANY);
     for (unsigned i = 0; i < MANY; i++) {
-        CHECK(!hf__local.held_sync(&local->base, &holders[i]));
+        CHECK(!hf__local.sync->held(&local->base, &holders[i]));
         CHECK_INT(ask(&waiters[i]), HF_GRANTED);
-        CHECK_INT(hf__local.release_sync(&local->base, &holders[i]), HF_GONE);
+        CHECK_INT(hf__local.sync->release(&local->base, &holders[i]), HF_GONE);
         free(holders[i].error);
         give(&waiters[i]);
     }

@@ -25,7 +25,7 @@ static void hold_and_wait(hf_mode mode, struct hf_op *holder, struct hf_op *wait
 {
     *holder = op_for(mode, 1);
     *waiter = op_for(mode, 2);
-    CHECK_INT(hf__local.attempt_sync(&local->base, holder), HF_GRANTED);
+    CHECK_INT(hf__local.sync->attempt(&local->base, holder), HF_GRANTED);
     CHECK_INT(hf__local_attempt(local, waiter, loop), HF_REFUSED);
 }
 
@@ -78,11 +78,11 @@ static void check_woken_by_a_release(hf_mode mode)
     local = state_open(temp_dir());
     hold_and_wait(mode, &holder, &waiter, false);
     fall_asleep(&thread, &sleeper, &waiter);
-    CHECK_INT(hf__local.release_sync(&local->base, &holder), HF_GONE);
+    CHECK_INT(hf__local.sync->release(&local->base, &holder), HF_GONE);
     thread_join(&thread);
     CHECK_INT(sleeper.error, 0);
-    CHECK_INT(hf__local.attempt_sync(&local->base, &waiter), HF_GRANTED);
-    CHECK_INT(hf__local.release_sync(&local->base, &waiter), HF_GONE);
+    CHECK_INT(hf__local.sync->attempt(&local->base, &waiter), HF_GRANTED);
+    CHECK_INT(hf__local.sync->release(&local->base, &waiter), HF_GONE);
     state_close(local);
 }
 
@@ -99,16 +99,16 @@ TEST(the_last_reader_wakes_the_upgrade)
     struct thread thread;
     local = state_open(temp_dir());
     struct hf_op reader = op_for(HF_READ, 1), upgrade = op_for(HF_UPGRADE, 2);
-    CHECK_INT(hf__local.attempt_sync(&local->base, &reader), HF_GRANTED);
-    CHECK_INT(hf__local.attempt_sync(&local->base, &upgrade), HF_GRANTED);
+    CHECK_INT(hf__local.sync->attempt(&local->base, &reader), HF_GRANTED);
+    CHECK_INT(hf__local.sync->attempt(&local->base, &upgrade), HF_GRANTED);
     upgrade.mode = HF_WRITE;
-    CHECK_INT(hf__local.attempt_sync(&local->base, &upgrade), HF_REFUSED);
+    CHECK_INT(hf__local.sync->attempt(&local->base, &upgrade), HF_REFUSED);
     fall_asleep(&thread, &sleeper, &upgrade);
-    CHECK_INT(hf__local.release_sync(&local->base, &reader), HF_GONE);
+    CHECK_INT(hf__local.sync->release(&local->base, &reader), HF_GONE);
     thread_join(&thread);
     CHECK_INT(sleeper.error, 0);
-    CHECK_INT(hf__local.attempt_sync(&local->base, &upgrade), HF_GRANTED);
-    CHECK_INT(hf__local.release_sync(&local->base, &upgrade), HF_GONE);
+    CHECK_INT(hf__local.sync->attempt(&local->base, &upgrade), HF_GRANTED);
+    CHECK_INT(hf__local.sync->release(&local->base, &upgrade), HF_GONE);
     state_close(local);
 }
 
@@ -120,11 +120,11 @@ TEST(rousing_wakes_the_sleeper)
     local = state_open(temp_dir());
     hold_and_wait(HF_FAIR, &holder, &waiter, false);
     fall_asleep(&thread, &sleeper, &waiter);
-    hf__local.wake_sync(&local->base, &waiter);
+    hf__local.sync->wake(&local->base, &waiter);
     thread_join(&thread);
     CHECK_INT(sleeper.error, 0);
-    CHECK_INT(hf__local.release_sync(&local->base, &waiter), HF_GONE);
-    CHECK_INT(hf__local.release_sync(&local->base, &holder), HF_GONE);
+    CHECK_INT(hf__local.sync->release(&local->base, &waiter), HF_GONE);
+    CHECK_INT(hf__local.sync->release(&local->base, &holder), HF_GONE);
     state_close(local);
 }
 
@@ -152,10 +152,10 @@ TEST(a_release_tells_the_loop)
     int receiver = listen_here();
     hold_and_wait(HF_FAIR, &holder, &waiter, true);
     CHECK(recv(receiver, &told, sizeof(told), 0) < 0);
-    CHECK_INT(hf__local.release_sync(&local->base, &holder), HF_GONE);
+    CHECK_INT(hf__local.sync->release(&local->base, &holder), HF_GONE);
     CHECK_INT(recv(receiver, &told, sizeof(told), 0), sizeof(told));
     CHECK_INT(told, local_op_node(&waiter));
-    CHECK_INT(hf__local.release_sync(&local->base, &waiter), HF_GONE);
+    CHECK_INT(hf__local.sync->release(&local->base, &waiter), HF_GONE);
     close(receiver);
     state_close(local);
 }
@@ -181,11 +181,11 @@ TEST(a_break_tells_the_victims_loop)
     local = state_open(temp_dir());
     struct local *other = state_open(temp_dir());
     int receiver = listen_here();
-    CHECK_INT(hf__local.attempt_sync(&local->base, &holder), HF_GRANTED);
+    CHECK_INT(hf__local.sync->attempt(&local->base, &holder), HF_GRANTED);
     CHECK_INT(break_all(other).result, 1);
     CHECK_INT(recv(receiver, &told, sizeof(told), 0), sizeof(told));
     CHECK_INT(told, 0);
-    CHECK_INT(hf__local.release_sync(&local->base, &holder), HF_GONE);
+    CHECK_INT(hf__local.sync->release(&local->base, &holder), HF_GONE);
     free(holder.error);
     close(receiver);
     state_close(other);

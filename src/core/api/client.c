@@ -112,7 +112,8 @@ void hf__client_set_engine(struct hf_client *client, struct hf_engine *engine)
 {
     client->engine = engine;
     client->ops = engine->ops;
-    client->here = engine->ops->attempt_sync != NULL;
+    client->sync = engine->ops->sync;
+    client->here = client->sync != NULL;
 }
 
 /* Copies the caller's options, which may be of an older header and so shorter. */

@@ -41,7 +41,7 @@ static void rouse(struct hf_claim *claim, void *arg)
         return;
     atomic_fetch_or(&claim->turn, HF_TURN_ENDED);
     hf__futex_wake_all(&claim->turn);
-    client->ops->wake_sync(client->engine, &claim->op);
+    client->sync->wake(client->engine, &claim->op);
 }
 
 static void drop_all_holds(struct hf_claim *claim)

@@ -18,7 +18,7 @@
 #ifndef HF_CORE_CLAIM_CLAIM_H
 #define HF_CORE_CLAIM_CLAIM_H
 
-#include "core/engine.h"
+#include "core/engine_sync.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -225,7 +225,8 @@ enum hf_drive_kind { HF_DRIVE_KIND_THREAD, HF_DRIVE_KIND_CALLER, HF_DRIVE_KIND_T
 struct hf_client {
     struct hf_engine *engine;
     const struct hf_engine_ops *ops;
-    bool here; /* the engine answers without I/O */
+    const struct hf_engine_sync_ops *sync; /* NULL: the engine needs I/O to answer */
+    bool here;                             /* it does not */
     struct hf_loop loop;
     struct hf_host host;
     struct hf_uv_loop *drive;

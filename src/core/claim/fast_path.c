@@ -18,7 +18,7 @@ bool hf__fast_acquire(struct hf_claim *claim, const struct hf_lock_args *ask,
         return false;
     claim->op.mode = ask->mode;
     claim->op.asked_at_ms = ask->now_ms;
-    if (!client->ops->fast_acquire(client->engine, &claim->op, &entry->kept))
+    if (!client->sync->fast_acquire(client->engine, &claim->op, &entry->kept))
         return false;
     hf__claim_fast_acquire(claim);
     *answer = hf__lock_entry_grant(claim);
@@ -43,11 +43,11 @@ bool hf__fast_release(struct hf_shard *shard, struct hf_hold *hold)
 {
     struct hf_claim *claim = hold->grant->claim;
     struct hf_client *client = claim->client;
-    if (!client->ops->fast_release || !is_last(claim, hold) || !is_at_rest(claim) ||
+    if (!client->sync || !is_last(claim, hold) || !is_at_rest(claim) ||
         hf__host_wants_events(&client->host))
         return false;
     claim->op.keep = HF_KEEP_NOTHING;
-    if (!client->ops->fast_release(client->engine, &claim->op, &claim->entry->kept))
+    if (!client->sync->fast_release(client->engine, &claim->op, &claim->entry->kept))
         return false;
     hf__claim_abandon(claim);
     claim->held_mode = claim->store_mode = HF_KEEP_NOTHING;
@@ -59,9 +59,9 @@ bool hf__fast_release(struct hf_shard *shard, struct hf_hold *hold)
 
 /* ---- entries without a claim ---- */
 
-static bool give_up(struct hf_client *client, struct hf_lock_entry *entry)
+static bool drop_kept(struct hf_client *client, struct hf_lock_entry *entry)
 {
-    return !entry->kept || client->ops->give_up(client->engine, &entry->kept);
+    return !entry->kept || client->sync->fast_drop(client->engine, &entry->kept);
 }
 
 /* False: the entry that stays there now cannot be forgotten at the moment. */
@@ -70,7 +70,7 @@ static bool make_place(struct hf_client *client, struct hf_shard *shard)
     struct hf_lock_entry *there = shard->idle;
     if (!there || there->claims)
         return true;
-    if (!give_up(client, there))
+    if (!drop_kept(client, there))
         return false;
     hf__lock_entry_unlink(shard, there);
     return true;
@@ -83,19 +83,19 @@ void hf__lock_entry_left(struct hf_client *client, struct hf_shard *shard,
         return;
     if (entry->kept && make_place(client, shard))
         shard->idle = entry;
-    else if (give_up(client, entry))
+    else if (drop_kept(client, entry))
         hf__lock_entry_unlink(shard, entry);
     /* Else it stays in the table: the next who uses the name finds it there, or closing does. */
 }
 
 void hf__lock_table_drop_idle(struct hf_client *client)
 {
-    for (unsigned s = 0; s < HF_SHARDS && client->ops->give_up; s++) {
+    for (unsigned s = 0; s < HF_SHARDS && client->sync; s++) {
         struct hf_shard *shard = &client->shards[s];
         hf__shard_lock(shard);
         for (uint32_t i = 0; i < shard->bucket_count; i++)
             for (struct hf_lock_entry *entry = shard->buckets[i]; entry; entry = entry->next)
-                give_up(client, entry);
+                drop_kept(client, entry);
         hf__shard_unlock(shard);
     }
 }

@@ -96,7 +96,7 @@ static bool is_suspect(struct hf_client *client, const struct hf_claim *claim)
 {
     return claim->entry && !claim->forgotten && claim->held_mode != HF_KEEP_NOTHING &&
            !claim->upgrading && !claim->driven && !atomic_load(&claim->grant->lost) &&
-           !client->ops->held_sync(client->engine, &claim->op);
+           !client->sync->held(client->engine, &claim->op);
 }
 
 /* One lost claim at a time: announcing it unlocks the shard, and the claims may change meanwhile.
@@ -115,7 +115,7 @@ static bool lose_one(struct hf_client *client, struct hf_shard *shard, const cha
 void hf__holds_recheck(const struct hf_host *host, const char *reason)
 {
     struct hf_client *client = host->core;
-    if (!client->ops->held_sync)
+    if (!client->sync)
         return;
     for (unsigned s = 0; s < HF_SHARDS; s++) {
         struct hf_shard *shard = &client->shards[s];

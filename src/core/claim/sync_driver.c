@@ -41,7 +41,7 @@ static enum hf_claim_event sleep_for_wake(struct hf_claim *claim)
     if (atomic_load(&claim->ending))
         return HF_ON_END;
     if (claim->op.verdict == HF_REFUSED)
-        claim->client->ops->sleep_sync(claim->client->engine, &claim->op, until_ms);
+        claim->client->sync->sleep(claim->client->engine, &claim->op, until_ms);
     else
         hf__futex_wait_until(&claim->turn, HF_TURN_COME, until_ms);
     return what_happened(claim, HF_ON_WAKE);
@@ -61,7 +61,7 @@ static void leave_to_loop(struct hf_claim *claim)
 struct hf_answer hf__claim_drive_sync(struct hf_claim *claim, enum hf_claim_event event,
                                       int64_t now_ms)
 {
-    const struct hf_engine_ops *ops = claim->client->ops;
+    const struct hf_engine_sync_ops *sync = claim->client->sync;
     struct hf_engine *engine = claim->client->engine;
     struct hf_answer answer = { .code = HF_EINTERNAL };
     for (;;) {
@@ -78,11 +78,11 @@ struct hf_answer hf__claim_drive_sync(struct hf_claim *claim, enum hf_claim_even
             answer = hf__claim_take_answer(claim);
         if (actions & HF_DO_ASK) {
             hf__drop_error(&claim->op);
-            claim->op.verdict = ops->attempt_sync(engine, &claim->op);
+            claim->op.verdict = sync->attempt(engine, &claim->op);
             event = HF_ON_ANSWER;
         } else if (actions & HF_DO_RELEASE) {
             hf__drop_error(&claim->op);
-            claim->op.verdict = ops->release_sync(engine, &claim->op);
+            claim->op.verdict = sync->release(engine, &claim->op);
             event = HF_ON_ANSWER;
         } else if (actions & HF_DO_SLEEP) {
             event = sleep_for_wake(claim);

@@ -148,7 +148,7 @@ static void settle_rest(struct hf_claim *claim)
 static void settle_loss(struct hf_claim *claim)
 {
     const struct hf_client *client = claim->client;
-    bool gone = client->ops->held_sync && !client->ops->held_sync(client->engine, &claim->op);
+    bool gone = client->sync && !client->sync->held(client->engine, &claim->op);
     if (atomic_load(&claim->grant->lost) || !(claim->op.lost || gone))
         return;
     atomic_store(&claim->grant->valid_until_ms, 0);

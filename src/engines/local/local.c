@@ -196,6 +196,17 @@ static void renew(struct hf_engine *engine, struct hf_lease *lease)
     hf__lease_renewed(lease, lease->asked_at_ms, true);
 }
 
+static const struct hf_engine_sync_ops sync_ops = {
+    .attempt = attempt_sync,
+    .release = release_sync,
+    .sleep = sleep_sync,
+    .wake = wake_sync,
+    .held = held_sync,
+    .fast_acquire = hf__local_fast_acquire,
+    .fast_release = hf__local_fast_release,
+    .fast_drop = hf__local_fast_drop,
+};
+
 static const char *const schemes[] = { "local", NULL };
 
 const struct hf_engine_ops hf__local = {
@@ -212,13 +223,6 @@ const struct hf_engine_ops hf__local = {
     .change = hf__local_change,
     .inspect = hf__local_inspect,
     .examine = hf__local_examine,
-    .attempt_sync = attempt_sync,
-    .release_sync = release_sync,
-    .sleep_sync = sleep_sync,
-    .wake_sync = wake_sync,
-    .held_sync = held_sync,
-    .fast_acquire = hf__local_fast_acquire,
-    .fast_release = hf__local_fast_release,
-    .give_up = hf__local_fast_drop,
+    .sync = &sync_ops,
     .forked = forked,
 };

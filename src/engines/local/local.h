@@ -3,7 +3,7 @@
 #ifndef HF_LOCAL_LOCAL_H
 #define HF_LOCAL_LOCAL_H
 
-#include "core/engine.h"
+#include "core/engine_sync.h"
 #include "layout.h"
 
 #include <pthread.h>
