@@ -12,7 +12,6 @@ one after another at the same servers, and what they print is one list of tests.
 import os
 import pathlib
 import random
-import re
 import shutil
 import socket
 import ssl
@@ -23,6 +22,7 @@ import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "lib"))
 from certificate import make_certificate  # noqa: E402
+from each_program import run_each  # noqa: E402
 from nothing_left import die_with_parent, scratch_place  # noqa: E402
 
 PATIENCE = 120
@@ -164,31 +164,6 @@ def start_somewhere(directory, place):
     sys.exit("with_zookeeper: the server does not start")
 
 
-def run_all(programs, environment):
-    """One after another, as one program: the tests are counted through, under their topics."""
-    count, worst = 0, 0
-    for path in programs:
-        topic = pathlib.Path(path).name.removeprefix("conformance-")
-        with subprocess.Popen([path], env=environment, stdout=subprocess.PIPE, text=True,
-                              preexec_fn=die_with_parent) as program:
-            planned, seen = None, 0
-            for line in program.stdout:
-                plan = re.match(r"1\.\.(\d+)", line)
-                planned = int(plan[1]) if plan else planned
-                result = re.match(r"((?:not )?ok) \d+ - (.*)", line)
-                seen += bool(result)
-                count += bool(result)
-                if not plan:
-                    named = f"{result[1]} {count} - {topic}: {result[2]}" if result else line
-                    print(named.rstrip(), flush=True)
-        if planned is None or seen < planned:
-            count += 1
-            print(f"not ok {count} - {topic}: ended by itself, with status {program.returncode}")
-        worst = worst or program.returncode
-    print(f"1..{count}")
-    return worst
-
-
 def main():
     words = sys.argv[1:]
     place = None
@@ -202,7 +177,7 @@ def main():
         servers, url = start_somewhere(directory, place)
         environment = dict(os.environ, HOLDFAST_TEST_URL=url)
         if words[0] == "--each":
-            status = run_all(words[1:], environment)
+            status = run_each(words[1:], environment)
         else:
             status = subprocess.call(words, env=environment, preexec_fn=die_with_parent)
         for server in servers:
