@@ -1,0 +1,80 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Turns .sql files into tables for C: SQL_SCRIPT(name, number, count, statements) for one dialect.
+
+A file is one script: statements that end with a semicolon at the end of a line, comments on lines
+of their own. A parameter is written as :name, and becomes $1, $2, ... (PostgreSQL, the same number
+for the same parameter) or a question mark for each place (MySQL). Its value is number SQL_P_NAME of
+the request's; `parameters.h` has the list. A line "-- include FILE" stands for that file's text."""
+
+import json
+import os
+import re
+import sys
+
+PARAMETER = re.compile(r"(?<!:):([a-z_]+)")
+INCLUDE = re.compile(r"-- include (\S+)")
+
+
+def lines_of(path):
+    with open(path, encoding="utf-8") as file:
+        for line in map(str.rstrip, file):
+            include = INCLUDE.fullmatch(line.strip())
+            if include:
+                yield from lines_of(os.path.join(os.path.dirname(path), include[1]))
+            elif line.strip() and not line.strip().startswith("--"):
+                yield line.strip()
+
+
+def statements_of(path):
+    text = "\n".join(lines_of(path))
+    parts = [part.strip() for part in re.split(r";$", text, flags=re.MULTILINE)]
+    if parts[-1]:
+        sys.exit(f"{path}: the last statement has no semicolon at the end of its line")
+    return parts[:-1]
+
+
+def placed(statement, dialect, known, path):
+    """The text with placeholders, and the parameters in their order."""
+    order = []
+
+    def place(match):
+        name = match[1]
+        if name not in known:
+            sys.exit(f"{path}: there is no parameter :{name}")
+        if dialect == "mysql":
+            order.append(name)
+            return "?"
+        if name not in order:
+            order.append(name)
+        return f"${order.index(name) + 1}"
+
+    return PARAMETER.sub(place, statement), order
+
+
+def main():
+    dialect, header, paths = sys.argv[1], sys.argv[2], sys.argv[3:]
+    with open(header, encoding="utf-8") as file:
+        known = set(map(str.lower, re.findall(r"\bSQL_P_([A-Z_]+)\b", file.read())))
+    lists = []
+    for number, path in enumerate(paths):
+        name = os.path.splitext(os.path.basename(path))[0]
+        rows = []
+        for index, statement in enumerate(statements_of(path)):
+            text, order = placed(statement, dialect, known, path)
+            numbers = "NULL"
+            if order:
+                numbers = f"numbers_{number}_{index}"
+                words = ", ".join(f"SQL_P_{word.upper()}" for word in order)
+                print(f"static const unsigned char {numbers}[] = {{ {words} }};")
+            literal = "\n      ".join(json.dumps(line + "\n") for line in text.split("\n"))
+            rows.append(f"    {{ {literal},\n      {numbers}, {len(order)} }},\n")
+        print(f"static const struct sql_statement statements_{number}[] = {{\n{''.join(rows)}}};")
+        lists.append(f"    [SQL_{name.upper()}] = {{ \"{name}\", SQL_{name.upper()}, {len(rows)}, "
+                     f"statements_{number} }},")
+    print(f"static const struct sql_script scripts_of_{dialect}[] = {{")
+    print("\n".join(lists))
+    print("};")
+
+
+main()
