@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* holdfast: distributed locks with one API and one set of guarantees over many stores.
  *
- * This header is the contract, and it reads from top to bottom as a tutorial:
+ * This header is the contract. It can be read from top to bottom as a tutorial:
  *
  *     hf_client *client;
  *     hf_hold *hold;
@@ -15,22 +15,42 @@
  *     }
  *     hf_close(client);
  *
- * Conventions that hold everywhere:
+ * Conventions of all functions:
  *
- *  - Times are milliseconds, relative, and say so in their name. HF_FOREVER (-1) waits for ever,
- *    0 does not wait, other negative values are refused with HF_EINVAL.
- *  - Strings that you pass in are copied; strings that you are handed belong to the library, and
- *    the comment says until when they live.
- *  - Every function may be called from any thread unless its comment says otherwise.
- *  - Callbacks run on the client's loop, never inside the call that asked for them. They must not
- *    block: blocking calls on the same client answer HF_EDEADLK there, and while one runs no other
- *    does, on_lost of other holds included. Another client may be called.
- *  - A hold belongs to no thread: any may use it and give it back. A NULL hold or client is no
- *    crash: giving it back does nothing, and all else answers "no", 0, "" or HF_EINVAL.
- *  - No function is a cancellation point. A thread that is cancelled (pthread_cancel) inside one,
- *    or in a callback that runs there, ends after the function has returned. A lock that it was
- *    granted by then is still its own to release (pthread_cleanup_push).
+ *  - Units. Times are in milliseconds, relative to the call, and have names that end in _ms.
+ *    HF_FOREVER (-1) waits without a limit, 0 does not wait. Other negative values are refused
+ *    with HF_EINVAL.
+ *  - Ownership. Strings that you pass in are copied. Strings that you receive belong to the
+ *    library; the comment says how long they live.
+ *  - Threads. Any thread may call any function unless the comment says otherwise. A hold does not
+ *    belong to a thread: any thread may use and release it.
+ *  - Callbacks run on the client's loop, one at a time, never inside the call that asked for them.
+ *    A callback must not block: while it runs, no other callback of the client runs, on_lost of
+ *    other holds included. A blocking call on the same client returns HF_EDEADLK there. Calls on
+ *    another client are allowed.
+ *  - NULL. A NULL hold or client is not a crash. Releasing or closing NULL does nothing; other
+ *    functions return false, 0, "" or HF_EINVAL.
+ *  - Cancellation. No function is a cancellation point. A thread that is cancelled (pthread_cancel)
+ *    inside one ends after the function has returned, and so does one in a callback. A lock that
+ *    was granted to the thread by then has to be released by the thread (pthread_cleanup_push).
  *  - The library never prints, never exits and installs no signal handlers.
+ *
+ * Common errors. Each list "Returns:" names what is particular to its function. Every function
+ * that returns an hf_code may also return:
+ *
+ *   HF_EINVAL     an argument is NULL, too long or out of range; hf_last_error names it
+ *   HF_EDEADLK    a blocking function was called in a callback of the same client
+ *   HF_EFORKED    the client was opened in the parent of this process
+ *   HF_ECLOSED    hf_close has begun
+ *   HF_ENOMEM     out of memory; nothing has changed
+ *
+ * and, if it has to ask the store (all but the functions of section 4):
+ *
+ *   HF_UNREACHABLE  no reply in time; the store may have executed the request
+ *   HF_DENIED       the store refuses this user: permission, password, ownership
+ *   HF_ELIMIT       a limit of the store or of this process is reached
+ *   HF_ECORRUPT     the store's state or its reply is damaged, foreign or of another version
+ *   HF_EINTERNAL    a bug of the library
  */
 #ifndef HOLDFAST_H
 #define HOLDFAST_H
@@ -49,8 +69,7 @@ extern "C" {
 
 #if defined(__GNUC__)
 #define HF_API __attribute__((visibility("default")))
-/* The answer has to be looked at: without HF_OK there is no hold, or not the one that was asked
- * for. */
+/* The result must be checked: without HF_OK there is no hold, or not the one that was asked for. */
 #define HF_LOOK __attribute__((warn_unused_result))
 #else
 #define HF_API
@@ -63,89 +82,91 @@ extern "C" {
 /* The default of a client's request_timeout_ms. */
 #define HF_REQUEST_TIMEOUT_MS 5000
 
-/* The longest lock name, in bytes. A name is any bytes but NUL, at least one. */
+/* The longest lock name, in bytes. A name has at least one byte, and no NUL. */
 #define HF_NAME_MAX 1024
 
-/* Room for an owner key as text, with its NUL (see hf_detach). */
+/* The size of a buffer for an owner key as text, with its NUL (see hf_detach). */
 #define HF_OWNER_KEY_SIZE 64
 
-/* The version of the library that runs, such as "0.1.0". Static. */
+/* Returns: the version of the library in use, such as "0.1.0". Static. */
 HF_API const char *hf_version(void);
 
-/* ---- 1. Answers --------------------------------------------------------------------------
+/* ---- 1. Result codes ---------------------------------------------------------------------
  *
- * Every call answers with one of these codes. They say what to *do*, and never confuse "somebody
- * else has it" with "the store could not be asked". */
+ * A code says what to do next. "Another owner holds the lock" and "the store could not be asked"
+ * are never the same code. */
 typedef enum hf_code {
     HF_OK = 0,
-    /* Answers: the store has been asked and said so. */
-    HF_BUSY = 1,     /* somebody else holds it, and wait_ms is over (or was 0) */
-    HF_LOST = 2,     /* you held it, and lost it: what you did since may have met another owner */
-    HF_CANCELED = 3, /* you cancelled the request */
-    /* The store could not be asked, or will not talk to you. */
-    HF_UNREACHABLE = 4, /* no answer in time; whatever was left there is being cleaned up */
-    HF_DENIED = 5,      /* the store refuses you: permission, password, ownership */
-    /* Errors: the call cannot work as it stands. */
-    HF_EINVAL = 6,    /* an argument is wrong; the sentence says which */
+    /* The store has answered. */
+    HF_BUSY = 1,     /* another owner holds it, and wait_ms has passed (or was 0) */
+    HF_LOST = 2,     /* it was held and is lost: another owner may have held it since */
+    HF_CANCELED = 3, /* hf_cancel has ended the request */
+    /* The store could not be asked, or refuses this user. */
+    HF_UNREACHABLE = 4, /* no reply in time; the library cleans up what the request has left */
+    HF_DENIED = 5,      /* the store refuses this user: permission, password, ownership */
+    /* The call cannot work as it is. */
+    HF_EINVAL = 6,    /* an argument is wrong; the error text says which */
     HF_EDEADLK = 7,   /* the caller would wait for itself */
-    HF_EKIND = 8,     /* the name is in use as another kind of thing, or with other permits */
-    HF_ENOTSUP = 9,   /* this engine cannot do that */
+    HF_EKIND = 8,     /* the name is in use as another kind of object, or with another limit */
+    HF_ENOTSUP = 9,   /* this engine does not have the operation */
     HF_EFORKED = 10,  /* the client was opened in the parent of this process */
     HF_ECLOSED = 11,  /* the client is being closed */
     HF_ENOMEM = 12,   /* out of memory; nothing has changed */
     HF_ELIMIT = 13,   /* a limit is reached: of the store (sessions, names, disk space), or of this
                          process (descriptors, threads) */
     HF_ECORRUPT = 14, /* the store's state is damaged, foreign, or of another version */
-    HF_EINTERNAL = 15 /* the library found itself in a state that cannot be; please report it */
+    HF_EINTERNAL = 15 /* a bug of the library; please report it */
 } hf_code;
 
-/* The code's name ("HF_BUSY"), and a short sentence for it. Static, for unknown codes too. */
+/* Returns: the code's name ("HF_BUSY"), and a short sentence for it. Static; never NULL, also for
+ * numbers that are no hf_code. */
 HF_API const char *hf_code_name(int code);
 HF_API const char *hf_code_text(int code);
 
-/* The sentence for the human: what is wrong, where, and what to do about it. */
+/* An error for a human: what is wrong, where, and what to do about it. */
 typedef struct hf_error {
     int code;       /* an hf_code */
-    int native;     /* the store's or the system's own number (errno), or 0 */
-    char text[360]; /* one line, no newline, passwords removed */
+    int native;     /* the number that the store or the system uses (errno), or 0 */
+    char text[360]; /* one line without a newline, passwords removed */
 } hf_error;
 
-/* What the calling thread's last call that did not answer HF_OK had to say. Never NULL. Lives, and
- * stays unchanged, until the thread's next call into the library. */
+/* Returns: the error of the calling thread's last call that did not return HF_OK. Never NULL. It
+ * belongs to the library and does not change until the thread's next call into the library. */
 HF_API const hf_error *hf_last_error(void);
 
 /* ---- 2. Clients --------------------------------------------------------------------------
  *
  * A client is one connection (or one pool, or one mapped file) to one store. Open one for a
- * process and share it among all threads. */
+ * process, and share it among all threads. */
 typedef struct hf_client hf_client;
 
-/* A caller that turns the loop looks for its answer for up to a tenth of a millisecond before it
- * sleeps, giving the processor away in between, as long as answers come that soon from another
- * processor than its own. */
+/* Which thread runs the event loop of a client.
+ *
+ * A thread that waits for a reply and runs the loop polls for up to 100 µs before it sleeps, as
+ * long as replies come that soon from another processor. It yields the processor in between. */
 typedef enum hf_driver {
-    HF_DRIVE_THREAD = 0, /* a thread of the client turns the loop: the default. A blocking call may
-                            do so in its place while it waits, and hf_unlock_nowait for a moment
-                            (they take up to 128 KiB of stack), but callbacks of holds and requests
-                            run on the client's thread */
-    HF_DRIVE_CALLER = 1  /* no thread: blocking calls turn the loop, hf_dispatch turns it between
-                            them; such a client may be used by one thread at a time. While neither
-                            runs, no lease is renewed and no callback runs, on_lost included:
-                            dispatch when hf_fd is readable, at least every third of the lease */
+    HF_DRIVE_THREAD = 0, /* the default: a thread of the client runs the loop. A blocking call may
+                            run it in that thread's place while it waits, and hf_unlock_nowait for a
+                            moment; they use up to 128 KiB of stack. Callbacks of holds and requests
+                            always run on the client's thread */
+    HF_DRIVE_CALLER = 1  /* no thread: blocking calls run the loop, and hf_dispatch runs it between
+                            them. One thread at a time may use such a client. While no call runs the
+                            loop, no lease is renewed and no callback runs, on_lost included. Call
+                            hf_dispatch when hf_fd is readable, at least every third of the lease */
 } hf_driver;
 
 typedef enum hf_event_type {
     HF_EVENT_GRANTED = 0,    /* a lock was granted; not sent for nested holds */
     HF_EVENT_WAITING = 1,    /* a request was refused, or has to queue, and begins to wait */
-    HF_EVENT_RELEASED = 2,   /* a lock was given back */
+    HF_EVENT_RELEASED = 2,   /* a lock was released */
     HF_EVENT_LOST = 3,       /* a lock was lost */
-    HF_EVENT_TAKEOVER = 4,   /* what an owner that is gone had was taken back */
-    HF_EVENT_STORE_DOWN = 5, /* the store stopped answering: sent once, for all names (""); in turn
+    HF_EVENT_TAKEOVER = 4,   /* the lock of an owner that is gone was taken back */
+    HF_EVENT_STORE_DOWN = 5, /* the store does not reply: sent once, for all names (""); alternates
                                 with the next where only one of several connections is silent */
-    HF_EVENT_STORE_UP = 6,   /* it has answered a question again, likewise */
-    HF_EVENT_NOT_RENEWED = 7 /* the store answers, but refuses to renew a lock (you may no longer do
-                                it, say), which is yours until its lease is over: sent once for each
-                                reason, until it is renewed again */
+    HF_EVENT_STORE_UP = 6,   /* the store replies again; sent likewise */
+    HF_EVENT_NOT_RENEWED = 7 /* the store replies, but refuses to renew a lock, for example after a
+                                permission was revoked. The lock stays held until its lease ends.
+                                Sent once for each reason, until the lock is renewed again */
 } hf_event_type;
 
 typedef struct hf_event {
@@ -153,50 +174,49 @@ typedef struct hf_event {
     hf_event_type type;
     const char *name; /* the lock's name, or "" */
     uint64_t token;   /* or 0 */
-    const char *text; /* one line for a log; of STORE_DOWN, the reason where it is known; of
-                         NOT_RENEWED, what will be the loss's */
+    const char *text; /* one line for a log. STORE_DOWN: the reason, where it is known. NOT_RENEWED:
+                         the reason that the loss will have */
 } hf_event;
 
-/* Called on whichever thread the event happens; must not block, fork or call the library. The
- * event and its strings live until the function returns. */
+/* Receives events. Runs on the thread on which the event happens. It must not block, fork or call
+ * the library. The event and its strings live until the function returns. */
 typedef void hf_event_cb(void *arg, const hf_event *event);
 
-/* For tests, and for holdfast torture: where the library is just now in acquiring, renewing, losing
- * or giving back `name`, so that somebody may stop the thread, or end the process, where it hurts
- * most:
+/* For tests and for holdfast torture: reports each critical point that the library passes for the
+ * lock `name`. The function may stop its thread or end the process there.
  *
  *     before_ask       the store is about to be asked
- *     queued           it has said no; the request has its place in the queue, and goes to sleep
- *     displaced        the lease or session that the place rests on is lost; it asks for another
- *     after_answer     it has granted, and nobody has been told
- *     before_return    the caller is about to hear its answer
- *     before_renew     a lease is about to be asked to go on
- *     after_renew      the store has answered that; the new deadline does not count yet
+ *     queued           the store has refused; the request is queued and goes to sleep
+ *     displaced        the lease or session of the queue entry is lost; it asks for another one
+ *     after_answer     the store has granted, and the caller does not know it yet
+ *     before_return    the caller is about to receive the result
+ *     before_renew     a lease is about to be renewed
+ *     after_renew      the store has replied to that; the new deadline does not count yet
  *     before_loss      a hold is about to be marked as lost
- *     before_release   the store is about to be asked to take something back
- *     after_release    it has, and nobody has been told
+ *     before_release   the store is about to be asked to release something
+ *     after_release    the store has done so, and the caller does not know it yet
  *
- * What nobody else wants may be taken or given back, passing none. Points may be added. Runs on any
- * thread, and may block it; must not call the library. `name` lives until the function returns. */
+ * The fast path of an uncontended lock passes no point. Points may be added. Runs on any thread,
+ * and may block it. It must not call the library. `name` lives until the function returns. */
 typedef void hf_point_cb(void *arg, const char *point, const char *name);
 
 typedef struct hf_client_options {
     size_t size; /* set by HF_CLIENT_OPTIONS_INIT */
     hf_driver driver;
-    int64_t lease_ms;       /* lease of holds without one of their own; 0: 30,000. At least 100,
-                               else HF_EINVAL. Engines whose store sees a process die (local:) need
-                               no lease and ignore it */
-    const char *owner_text; /* who you are, for hf_inspect; NULL: user@host:pid program, for which
-                               the system looks up the user, maybe in a directory far away */
-    hf_event_cb *on_event;  /* where events go; NULL: nowhere */
+    int64_t lease_ms;       /* the lease of holds without one of their own. 0: 30,000. Less than 100
+                               is HF_EINVAL. Engines that detect the death of a process (local:)
+                               need no lease and ignore it */
+    const char *owner_text; /* describes this client in hf_inspect. NULL: user@host:pid program,
+                               for which the system looks the user up, maybe over the network */
+    hf_event_cb *on_event;  /* receives events; NULL: none */
     void *event_arg;
-    bool existing_only;    /* where the store is missing, do not make one: HF_UNREACHABLE instead */
+    bool existing_only;    /* a store that does not exist is not created: HF_UNREACHABLE instead */
     hf_point_cb *on_point; /* NULL: none, which costs nothing */
     void *point_arg;
-    /* How long a call without a wait_ms of its own waits for a store that does not answer:
-     * hf_unlock and hf_downgrade, everything with wait_ms 0, the one-shot verbs of sections 5, 7
-     * and 8, and hf_close for all that it gives back together. 0: HF_REQUEST_TIMEOUT_MS. At least
-     * 10, else HF_EINVAL. What was asked by then is given back, or repeated, afterwards. */
+    /* How long a call without a wait_ms of its own waits for a store that does not reply. These
+     * are hf_unlock, hf_downgrade, calls with wait_ms 0, and the functions of sections 5, 7 and 8.
+     * hf_close waits this long for all that it releases together. 0: HF_REQUEST_TIMEOUT_MS. Less
+     * than 10 is HF_EINVAL. Afterwards the request is undone, or repeated. */
     int64_t request_timeout_ms;
 } hf_client_options;
 
@@ -205,9 +225,8 @@ typedef struct hf_client_options {
  *     hf_client_options options = HF_CLIENT_OPTIONS_INIT;
  *     options.driver = HF_DRIVE_CALLER;
  *
- * HF_CLIENT_OPTIONS(.driver = HF_DRIVE_CALLER) is the same as one expression, in C only. Its
- * address may be given to a call; like every compound literal it lives until the block ends.
- */
+ * HF_CLIENT_OPTIONS(.driver = HF_DRIVE_CALLER) is the same as one expression, in C only. A call may
+ * be given its address; like every compound literal it lives until the block ends. */
 #ifdef __cplusplus
 #define HF_CLIENT_OPTIONS_INIT hf_client_options_init()
 static inline hf_client_options hf_client_options_init(void)
@@ -225,21 +244,33 @@ static inline hf_client_options hf_client_options_init(void)
     ((hf_client_options){ .size = sizeof(hf_client_options), __VA_ARGS__ })
 #endif
 
-/* Opens the store that `url` names: "local:", "local:///run/myapp?ns=jobs". NULL: $HOLDFAST_URL,
- * or "local:" where that is not set. `options` may be NULL. holdfast-url(7) lists schemes and
- * options. A store behind a network is not asked yet: a dead server or a wrong password is the
- * answer of the first call. HF_OK: *ret is yours, to be given to hf_close. Else *ret is NULL. */
+/* Opens the store that `url` names, such as "local:" or "local:///run/myapp?ns=jobs". NULL means
+ * $HOLDFAST_URL, or "local:" if that is not set. `options` may be NULL. holdfast-url(7) lists
+ * schemes and options. A store behind a network is not contacted yet: the first call reports a
+ * dead server or a wrong password.
+ *
+ * Returns:
+ *   HF_OK           *ret is a client; pass it to hf_close
+ *   HF_EINVAL       the URL or an option is wrong, or this build does not know the scheme
+ *   HF_UNREACHABLE  the store does not exist, and existing_only is set or it cannot be created
+ *   HF_DENIED       the store's file or directory may not be used
+ *   HF_ELIMIT       no thread, descriptor or disk space is left
+ *   HF_ECORRUPT     the store's file is damaged, foreign or of another version
+ *   HF_ENOMEM       out of memory
+ * With any code but HF_OK, *ret is NULL. */
 HF_API HF_LOOK int hf_open(hf_client **ret, const char *url, const hf_client_options *options);
 
-/* Gives every hold back, ends every request with HF_ECLOSED (their callbacks run before hf_close
- * returns), and frees the client with all its holds. Threads that still block in a call on this
- * client come back with HF_ECLOSED first. No new call may begin once hf_close has begun. What a
- * silent store does not confirm within request_timeout_ms is left to it, be it held or just asked
- * for, and ends with its lease or session; a store that is known to be silent (HF_EVENT_STORE_DOWN)
- * has a second. In a forked child it frees memory only. Not from a callback. NULL is fine. */
+/* Releases every hold, ends every request with HF_ECLOSED, and frees the client with all its holds.
+ * The callbacks of the requests run before hf_close returns. Threads that block in a call on this
+ * client return HF_ECLOSED first. No new call may begin after hf_close has begun.
+ *
+ * hf_close waits up to request_timeout_ms, or 1 second if the store is known to be silent
+ * (HF_EVENT_STORE_DOWN). What the store has not confirmed by then, held or only asked for, ends
+ * with its lease or session. In a forked child, hf_close frees memory only. Must not be called in
+ * a callback. NULL is allowed. */
 HF_API void hf_close(hf_client *client);
 
-/* What the engine behind a client can do: an OR of these. */
+/* What the engine of a client supports: an OR of these. */
 #define HF_CAP_MUTEX 0x001u
 #define HF_CAP_FAIR 0x002u
 #define HF_CAP_RW 0x004u
@@ -251,78 +282,83 @@ HF_API void hf_close(hf_client *client);
 #define HF_CAP_DETACH 0x100u /* hf_detach, hf_attach */
 #define HF_CAP_INSPECT 0x200u
 #define HF_CAP_BREAK 0x400u
-#define HF_CAP_INSPECT_ALL 0x800u /* hf_inspect without a name misses nothing that is in use */
+#define HF_CAP_INSPECT_ALL 0x800u /* hf_inspect without a name shows every name in use */
+/* Returns: the OR. A function without its bit returns HF_ENOTSUP. */
 HF_API unsigned hf_caps(const hf_client *client);
 
-/* The URL the client was opened with, password removed. Lives as long as the client. */
+/* Returns: the URL that the client was opened with, password removed. Lives as long as the client.
+ */
 HF_API const char *hf_url(const hf_client *client);
 
 /* ---- 3. Locking --------------------------------------------------------------------------
  *
- * Acquiring returns a *hold*. The hold is the proof: it carries the token, the deadline and the
- * loss signal, and giving back needs it. */
+ * Acquiring returns a *hold*. It carries the fencing token, the deadline and the loss signal, and
+ * releasing needs it. */
 typedef struct hf_hold hf_hold;
 
 typedef enum hf_mode {
-    HF_MUTEX = 0,   /* exclusive; a newcomer may overtake waiters for a short while (barging), which
-                       is fastest; nobody starves */
-    HF_FAIR = 1,    /* exclusive; first come, first served, by arrival at the store */
-    HF_READ = 2,    /* read-write lock, shared: many at a time */
-    HF_UPGRADE = 3, /* read-write lock, shared with readers, but one at a time: the one who may go
-                       on to HF_WRITE without letting anybody in between */
+    HF_MUTEX = 0,   /* exclusive. A newcomer may overtake waiters for a short while (barging), which
+                       is fastest; no waiter starves */
+    HF_FAIR = 1,    /* exclusive; first come, first served, in order of arrival at the store */
+    HF_READ = 2,    /* read-write lock, shared by any number of readers */
+    HF_UPGRADE = 3, /* read-write lock, shared with readers, but with no other HF_UPGRADE. It can
+                       become HF_WRITE without letting another writer in between */
     HF_WRITE = 4,   /* read-write lock, exclusive */
     HF_PERMIT = 5,  /* semaphore: `permits` of its permits, which come back if their owner dies */
-    HF_COUNTER = 6, /* plain counter: take `permits` from it; nobody owns them, there is no hold */
+    HF_COUNTER = 6, /* plain counter: take `permits` from it; no owner, so no hold */
     HF_LATCH = 7    /* count-down latch: wait until it is at zero; there is no hold */
 } hf_mode;
 
-/* A name is one thing at a time: a mutex, a fair mutex, a read-write lock, a semaphore, a counter
- * or a latch. Asking for another while it is in use answers HF_EKIND, as far as the store's format
- * tells them apart (Redisson's, on Redis, does not tell a fair mutex from a plain one). */
+/* A name is one object at a time: a mutex, a fair mutex, a read-write lock, a semaphore, a counter
+ * or a latch. Asking for another kind while the name is in use returns HF_EKIND, as far as the
+ * store's format tells the kinds apart. (Redisson's format on Redis does not tell a fair mutex from
+ * a plain one.) */
 
-/* Why and what was lost. Lives until the callback returns. */
+/* What was lost, and why. Lives until the callback returns. */
 typedef struct hf_loss {
     size_t size;
     const char *name;
     uint64_t token;
-    const char *reason; /* one line; the store's words, where it has refused to renew it */
+    const char *reason; /* one line; the store's message if it has refused to renew the lock */
 } hf_loss;
 
-/* Runs once per hold, on the client's loop, when the hold is lost, unless hf_unlock finds that out
- * first. It is due before any other owner can exist, with a margin of 2 ms and a hundredth of the
- * lease for the loop to get a processor; hf_held is false by then in any case. (A forced break
- * takes the lock at once, and so does a store that forgets what it was told or whose clock jumps,
- * see docs/guarantees.md: there the token fences you.) Once hf_unlock has returned, it is neither
- * running nor going to; so do not hold, around hf_unlock, a mutex that on_lost takes, and mind that
- * hf_unlock_nowait waits for one that runs.
+/* Reports a loss. Runs once per hold, on the client's loop, unless hf_unlock finds the loss first.
  *
- * It may itself call hf_unlock_nowait on the hold, if it has it: it may run before hf_lock has
- * returned on another thread, so what it reads there needs a mutex or an atomic of yours. What a
- * `done` has put down it can read: both run on the loop, in this order. */
+ * It is due before another owner can exist: earlier by 2 ms and a hundredth of the lease, the time
+ * that the loop has to get a processor. hf_held is false by then in any case. A forced break takes
+ * the lock at once, and so may a store that forgets data or has a clock that jumps (see
+ * docs/guarantees.md). There, only the token protects the resource.
+ *
+ * After hf_unlock has returned, on_lost of the hold does not run and will not run. So do not hold a
+ * mutex around hf_unlock that on_lost takes. hf_unlock_nowait waits for an on_lost that runs, too.
+ *
+ * on_lost may call hf_unlock_nowait on the hold. It may run before hf_lock has returned on another
+ * thread; data of hf_lock's caller need a mutex or an atomic. Data that a `done` callback has
+ * written need none: both run on the loop, in this order. */
 typedef void hf_lost_cb(void *arg, const hf_loss *loss);
 
 typedef struct hf_lock_options {
     size_t size; /* set by HF_LOCK_OPTIONS_INIT */
     hf_mode mode;
-    uint32_t permits;       /* HF_PERMIT, HF_COUNTER: how many to take; 0 means 1 */
-    uint32_t limit;         /* HF_PERMIT: create the semaphore with this many permits unless it
-                               exists; if it exists with another number: HF_EKIND. 0: it must exist,
-                               else HF_EKIND */
-    int64_t lease_ms;       /* 0: held until you unlock, and renewed as long as the process lives
-                               (with HF_DRIVE_CALLER: as long as it dispatches). > 0: ends by itself
-                               after so long; at least 10, else HF_EINVAL */
-    uint64_t owner;         /* 0: the calling thread (hf_lock), or the request itself, shared with
-                               nobody (hf_lock_async). HF_OWNER_NEW: an owner that nothing else is.
-                               Else a number of your choice below 2^62: a task, a fibre. Numbers
-                               count within one client: another client's 7 is another owner */
+    uint32_t permits;       /* HF_PERMIT, HF_COUNTER: the number to take; 0 means 1 */
+    uint32_t limit;         /* HF_PERMIT: a semaphore that does not exist is created with this
+                               number of permits; one with another number is HF_EKIND. 0: a
+                               semaphore that does not exist is HF_EKIND */
+    int64_t lease_ms;       /* 0: held until released, and renewed as long as the process lives
+                               (HF_DRIVE_CALLER: as long as it dispatches). > 0: ends by itself
+                               after this time. Less than 10 is HF_EINVAL */
+    uint64_t owner;         /* 0: the calling thread (hf_lock), or the request itself, which no
+                               other request shares (hf_lock_async). HF_OWNER_NEW: a new owner.
+                               Else a number below 2^62 of your choice, for a task or a fibre.
+                               Numbers count within one client */
     const char *owner_text; /* shown by hf_inspect where the store keeps it (Redis: the client's
-                               alone); NULL: the client's */
+                               alone). NULL: the client's */
     hf_lost_cb *on_lost;    /* NULL: none */
     void *lost_arg;
-    bool no_reentry; /* where this owner holds the name already: HF_EDEADLK, not a second hold */
+    bool no_reentry; /* if this owner already holds the name: HF_EDEADLK, not a second hold */
 } hf_lock_options;
 
-/* For `owner`: the call is an owner of its own. It never re-enters, and nothing re-enters its hold.
+/* For `owner`: a new owner for this call. It never re-enters, and no other call re-enters its hold.
  */
 #define HF_OWNER_NEW UINT64_MAX
 
@@ -343,70 +379,92 @@ static inline hf_lock_options hf_lock_options_init(void)
 #define HF_LOCK_OPTIONS(...) ((hf_lock_options){ .size = sizeof(hf_lock_options), __VA_ARGS__ })
 #endif
 
-/* Acquires `name`, waiting at most `wait_ms` (HF_FOREVER, 0: do not wait). `options` may be NULL: a
- * mutex for the calling thread, without a lease of its own.
+/* Acquires `name`, and waits for it for up to `wait_ms` (HF_FOREVER: no limit, 0: one attempt).
+ * Blocks. `options` may be NULL: a mutex for the calling thread, without a lease of its own.
  *
- * The owner that holds the name already re-enters at once, without asking the store, and gets a
- * second hold on the same grant; the last hf_unlock gives it back. A reader that holds HF_WRITE or
- * HF_UPGRADE may take HF_READ (so "take read, unlock write" is a downgrade), HF_UPGRADE may take
- * HF_WRITE (waits for the readers to leave), but HF_READ that asks for HF_WRITE or HF_UPGRADE is
- * answered HF_EDEADLK: two such readers would wait for each other. All holds on a grant have the
- * lease that its first one was taken with, whatever `lease_ms` a nested one asks for, so it may end
- * under a nested hold that was to be held until it is given back. Permits are never re-entered:
- * each call takes its own. As long as an owner's first request is not granted, a second one of the
- * same owner queues behind it as another owner's would; no_reentry refuses only what is held.
+ * Re-entry. An owner that holds the name gets a second hold on the same grant at once, without
+ * asking the store. The last hf_unlock releases the lock. For read-write locks:
+ *
+ *  - With HF_WRITE or HF_UPGRADE an owner may take HF_READ. "Take read, unlock write" is a
+ *    downgrade.
+ *  - With HF_UPGRADE it may take HF_WRITE, which waits for the readers to leave.
+ *  - With HF_READ alone, HF_WRITE and HF_UPGRADE return HF_EDEADLK: two such readers would wait for
+ *    each other.
+ *
+ * All holds on a grant share the lease that the first hold was taken with. The `lease_ms` of a
+ * nested hold is ignored, so the lease may end under it. Permits are never re-entered: each call
+ * takes its own. A second request of an owner queues behind its first as long as the first is not
+ * granted; no_reentry refuses only what is held.
  *
  *   +-- Warning: an owner is a thread by default ------------------------------------------------+
  *   | Where one thread serves several tasks (a thread pool, coroutines, asyncio, an event loop), |
- *   | the second task re-enters the first one's lock: both are answered HF_OK, with one token,   |
- *   | and nothing excludes them. There, use HF_OWNER_NEW, or a number for each task. no_reentry  |
- *   | answers HF_EDEADLK instead, and so finds such a mistake. A task must not block its thread  |
- *   | in hf_lock either: another task of that thread may have to release the lock. Use           |
+ *   | the second task re-enters the first one's lock. Both get HF_OK and the same token, and     |
+ *   | nothing excludes them. Use HF_OWNER_NEW there, or a number for each task. no_reentry       |
+ *   | returns HF_EDEADLK instead, and so finds such a mistake. Such a task must not block its    |
+ *   | thread in hf_lock either: another task of the thread may have to release the lock. Use     |
  *   | hf_lock_async, or wait_ms 0 and try again.                                                 |
  *   +--------------------------------------------------------------------------------------------+
  *
- * HF_OK: *ret is yours, to be given to hf_unlock or hf_unlock_nowait (NULL for HF_COUNTER and
- *        HF_LATCH, where `ret` may be NULL too).
- * HF_BUSY, HF_UNREACHABLE, HF_DENIED, HF_E...: *ret is NULL, and nothing of yours is or will be
- * left at the store: no queue entry, no late grant (unless you close the client, or exit, before
- * the store answers: then for up to a lease). The answer comes when wait_ms is over, also from a
- * store that hangs: HF_UNREACHABLE, if it was silent throughout the last second of the wait (behind
- * another thread of this client that wants the same name: as far as that one has noticed). With
- * wait_ms 0 there is one attempt, which may take up to request_timeout_ms. Cleaning up goes on
- * behind your back, until hf_close. */
+ * A store that hangs does not extend the wait. With wait_ms 0 there is one attempt, which may take
+ * up to request_timeout_ms. The library cleans up in the background, until hf_close.
+ *
+ * Returns:
+ *   HF_OK           *ret is a hold; pass it to hf_unlock or hf_unlock_nowait. HF_COUNTER and
+ *                   HF_LATCH have no hold: *ret is NULL, and `ret` itself may be NULL
+ *   HF_BUSY         wait_ms has passed, and another owner holds it or too few permits are free
+ *   HF_UNREACHABLE  the store was silent throughout the last second of the wait (behind another
+ *                   thread of this client that wants the same name: as far as that one knows)
+ *   HF_EDEADLK      a reader asks for HF_WRITE or HF_UPGRADE; or no_reentry is set and the owner
+ *                   holds the name
+ *   HF_EKIND        the name is another kind of object, or a semaphore with another limit; or
+ *                   `limit` is 0 and there is no semaphore
+ *   HF_EINVAL       also: more permits than the semaphore has in all
+ *   HF_ENOTSUP      the engine does not have this mode
+ *   common errors
+ * With any code but HF_OK, *ret is NULL and nothing of this request stays at the store: no queue
+ * entry, no late grant. The exception: if you close the client, or exit, before the store replies,
+ * something may stay for up to a lease. */
 HF_API HF_LOOK int hf_lock(hf_client *client, const char *name, int64_t wait_ms,
                            const hf_lock_options *options, hf_hold **ret);
 
-/* Gives the hold back and frees it, whatever the answer; waits for the store's answer.
- * HF_OK: given back. HF_LOST: it had been lost before; where hf_held was false, a store that does
- * not answer has half a second, and is cleaned up behind your back. HF_UNREACHABLE: no answer
- * within request_timeout_ms, or before its lease was over; it ends with that at the latest, and the
- * library keeps trying until then. NULL is fine. */
+/* Releases the hold, waits for the store's reply, and frees the hold whatever the result. Blocks
+ * for up to request_timeout_ms. In a callback it does not wait. NULL is allowed.
+ *
+ * Returns:
+ *   HF_OK           released; or `hold` is NULL
+ *   HF_LOST         the lock had been lost before. If hf_held was false, a store that does not
+ *                   reply is waited for 0.5 s only; the library then cleans up in the background
+ *   HF_UNREACHABLE  no reply within request_timeout_ms, or before the lease ended. The library
+ *                   repeats the release until the lease ends, and the lock with it
+ *   common errors, as the store reports them; the lock then ends with its lease or session */
 HF_API int hf_unlock(hf_hold *hold);
 
-/* The same without waiting for the store; what hf_unlock is in a callback. It may do a little of
- * what is left over from other calls, and on_event may hear of that inside of it; no other callback
- * runs there. The release may leave a little later: a process that ends before it does, and without
- * hf_close, keeps others waiting until the lease is over. */
+/* Releases and frees the hold without waiting for the store. For callbacks, and for callers that
+ * do not need the result. Does not block, but may finish pending work of other calls, so that
+ * on_event may run inside it; no other callback does. The release may be sent a little later: if
+ * the process ends before that without hf_close, the lock ends with its lease. NULL is allowed. */
 HF_API void hf_unlock_nowait(hf_hold *hold);
 
-/* ---- 4. What a hold knows ----------------------------------------------------------------
+/* ---- 4. Properties of a hold -------------------------------------------------------------
  *
- * These ask nobody: no I/O, no waiting, callable anywhere, in a hot loop too. A hold must not be
- * used after it was given back. */
+ * These do no I/O and do not wait. They may be called on any thread, in callbacks and in hot loops.
+ * A hold must not be used after it was released. */
 
-/* True only while no other owner can exist, by a clock that goes on in suspend, counted from before
- * the question left; that is, as long as the store keeps what it was told, and nobody breaks the
- * lock by force (docs/guarantees.md). Once false it stays false. Between hf_held and your write a
- * pause can still happen. Only a fenced resource refuses the late write: see hf_token. */
+/* Returns: true only while no other owner can exist. Once false, it stays false.
+ *
+ * The time is counted from before the request was sent, by a clock that goes on during suspend. The
+ * promise depends on the store keeping its data, and excludes a forced break (docs/guarantees.md).
+ * A pause can still happen between hf_held and your write. Only a fenced resource refuses the late
+ * write: see hf_token. */
 HF_API bool hf_held(const hf_hold *hold);
 
-/* How long hf_held stays true without renewal: >= 0; INT64_MAX where no lease limits it. */
+/* Returns: for how many milliseconds hf_held stays true without a renewal, 0 or more. INT64_MAX if
+ * no lease limits it. */
 HF_API int64_t hf_remaining_ms(const hf_hold *hold);
 
-/* The fencing token: larger than that of every earlier exclusive grant of this name at this store.
- * Shared holds carry the token of the last exclusive one, or a larger one of their own. 0 on
- * engines without HF_CAP_TOKEN. How a resource uses it:
+/* Returns: the fencing token, larger than that of every earlier exclusive grant of this name at
+ * this store. Shared holds have the token of the last exclusive grant, or a larger one of their
+ * own. 0 on engines without HF_CAP_TOKEN. How a resource uses it:
  *
  *  1. Claim: the first request after the grant gives the token to the resource. In one atomic step
  *     the resource refuses the token if it has stored a larger one, else stores it.
@@ -419,86 +477,156 @@ HF_API int64_t hf_remaining_ms(const hf_hold *hold);
  * and HTTP. */
 HF_API uint64_t hf_token(const hf_hold *hold);
 
-/* The name, as you gave it; lives as long as the hold. */
+/* Returns: the name that was passed to hf_lock. Lives as long as the hold. */
 HF_API const char *hf_hold_name(const hf_hold *hold);
 
-/* What is held now: HF_WRITE becomes HF_READ by hf_downgrade. */
+/* Returns: the present mode; hf_upgrade and hf_downgrade change it. */
 HF_API hf_mode hf_hold_mode(const hf_hold *hold);
 
 /* ---- 5. Changing a hold ------------------------------------------------------------------ */
 
-/* HF_UPGRADE to HF_WRITE, in place, once the readers have left. The hold stays what it was unless
- * the answer is HF_OK; a lease of its own (lease_ms) goes on as it was. An earlier HF_WRITE of this
- * owner that is still asked for, or being given back, comes first, within wait_ms. HF_EDEADLK: the
- * hold is HF_READ. HF_EINVAL: it is no read-write hold. */
+/* Turns HF_UPGRADE into HF_WRITE, in place, once the readers have left. Blocks for up to `wait_ms`.
+ * A lease of the hold's own (lease_ms) is not extended. An earlier HF_WRITE of this owner that is
+ * still pending or being released is waited for first, within wait_ms.
+ *
+ * Returns:
+ *   HF_OK       the hold is HF_WRITE
+ *   HF_BUSY     readers remain, or an earlier change has not ended within wait_ms
+ *   HF_LOST     the lock was lost; release the hold
+ *   HF_EDEADLK  the hold is HF_READ
+ *   HF_EINVAL   it is no hold of a read-write lock
+ *   common errors
+ * With any code but HF_OK and HF_LOST, the hold is what it was. */
 HF_API HF_LOOK int hf_upgrade(hf_hold *hold, int64_t wait_ms);
 
-/* HF_WRITE or HF_UPGRADE to the weaker `mode`, in place, at once, letting nobody in between. The
- * strongest of the owner's holds counts: another HF_WRITE of its keeps readers out as before.
- * HF_UNREACHABLE: no answer; it is repeated until there is one. HF_DENIED, HF_E...: the store
- * refuses; the hold is what it was. */
+/* Turns HF_WRITE or HF_UPGRADE into the weaker `mode`, in place, without letting another owner in
+ * between. Blocks for up to request_timeout_ms. The strongest hold of an owner counts: while it has
+ * another HF_WRITE, readers stay excluded.
+ *
+ * Returns:
+ *   HF_OK           done, or the hold has that mode already
+ *   HF_LOST         the lock was lost; release the hold
+ *   HF_UNREACHABLE  no reply yet; the library repeats the request until there is one
+ *   HF_EINVAL       `mode` is stronger, or it is no hold of a read-write lock
+ *   HF_ENOTSUP      `mode` is HF_UPGRADE, and the engine does not have it
+ *   common errors; if the store refuses, the hold is what it was */
 HF_API int hf_downgrade(hf_hold *hold, hf_mode mode);
 
-/* Gives the hold a lease of `lease_ms` from now, never shorter than what it has left.
- * HF_LOST: too late. HF_EINVAL: less than 10, or the hold has no lease of its own. HF_UNREACHABLE:
- * the hold is what it was, and its lease as long as it was; it becomes longer if the answer still
- * comes. */
+/* Renews the lease of a hold that has one of its own: it ends `lease_ms` from now, but never
+ * earlier than before. Blocks for up to request_timeout_ms.
+ *
+ * Returns:
+ *   HF_OK           renewed
+ *   HF_LOST         too late: the lease has ended
+ *   HF_UNREACHABLE  no reply; the lease ends when it did, unless the reply still arrives
+ *   HF_EINVAL       `lease_ms` is less than 10, or the hold has no lease of its own
+ *   common errors; the lease ends when it did */
 HF_API HF_LOOK int hf_renew(hf_hold *hold, int64_t lease_ms);
 
-/* Lets a hold with a lease of its own live on without this process: frees `hold`, leaves the lock
- * with its lease, and writes the key by which hf_attach finds it again. For scripts that lock in
- * one process and unlock in another. The hold must be the only one of its owner on that name
- * (else HF_EINVAL). An earlier change of it that has not ended is waited for, as after a refused
- * hf_upgrade, within request_timeout_ms; HF_BUSY: another thread's hf_upgrade still waits then.
+/* Leaves a lock with a lease of its own to the store, so that it outlives this process. Frees
+ * `hold` and writes the key that hf_attach needs. For scripts that lock in one process and unlock
+ * in another. Blocks for up to request_timeout_ms; an earlier change of the hold that has not
+ * ended, as after an hf_upgrade that timed out, is waited for within that time.
  *
- * With any answer but HF_OK, `hold` is still yours, and held for as long as it was. After
- * HF_UNREACHABLE the store may have detached it or not: ask again for the key, or give it back with
- * hf_unlock, or leave it to its lease; each works in either case. */
+ * Returns:
+ *   HF_OK           `hold` is freed, `owner_key` is written
+ *   HF_LOST         the lock was lost
+ *   HF_BUSY         an hf_upgrade of another thread still waits
+ *   HF_UNREACHABLE  the store may have detached the lock or not. Call hf_detach again, release the
+ *                   hold, or leave it to its lease; each works in either case
+ *   HF_EINVAL       the owner has another hold on the name, or the hold has no lease of its own
+ *   HF_ENOTSUP      the engine cannot detach
+ *   common errors
+ * With any code but HF_OK, `hold` stays yours, and is held for as long as it was. */
 HF_API HF_LOOK int hf_detach(hf_hold *hold, char owner_key[HF_OWNER_KEY_SIZE]);
 
-/* Takes over what hf_detach left. HF_LOST: nobody holds `name` under this key (any more). */
+/* Takes over a lock that hf_detach has left. Blocks for up to request_timeout_ms.
+ *
+ * Returns:
+ *   HF_OK       *ret is a hold, with the lease that is left
+ *   HF_LOST     `name` is not held under this key, or not any more
+ *   HF_EINVAL   also: `owner_key` is NULL, or too long to be an owner key
+ *   HF_ENOTSUP  the engine cannot attach
+ *   common errors
+ * With any code but HF_OK, *ret is NULL. */
 HF_API HF_LOOK int hf_attach(hf_client *client, const char *name, const char *owner_key,
                              hf_hold **ret);
 
-/* ---- 6. Without blocking -----------------------------------------------------------------
+/* ---- 6. Asynchronous requests ------------------------------------------------------------
  *
- * Every request is answered exactly once, through its callback, on the client's loop. */
-typedef uint64_t hf_request; /* names a request; 0 is none; never reused within 2^30 requests */
+ * Every request ends exactly once, by its callback on the client's loop. */
+typedef uint64_t hf_request; /* a request; 0 is none; not reused within 2^30 requests */
 
-/* `code` as hf_lock answers it; `error` is its sentence (NULL with HF_OK), and lives until the
- * callback returns; `hold` is yours with HF_OK, and NULL for HF_COUNTER and HF_LATCH. */
+/* Receives the result of a request: `code` as hf_lock returns it. `error` is its sentence, NULL
+ * with HF_OK, and lives until the callback returns. With HF_OK, `hold` is yours; it is NULL for
+ * HF_COUNTER and HF_LATCH. */
 typedef void hf_done_cb(void *arg, int code, hf_hold *hold, const hf_error *error);
 
-/* Begins what hf_lock does. HF_OK: `done` will be called once. Else it will not, and the answer
- * says why; HF_BUSY: an earlier HF_WRITE of this owner is still asked for, or being given back.
- * `ret` may be NULL. */
+/* Begins what hf_lock does, and does not block. `ret` may be NULL.
+ *
+ * Returns:
+ *   HF_OK       begun: `done` will run exactly once
+ *   HF_BUSY     an earlier HF_WRITE of this owner is still pending or being released
+ *   HF_EDEADLK  as hf_lock
+ *   HF_EINVAL   also: `done` is NULL
+ *   HF_ENOTSUP  the engine does not have this mode
+ *   common errors that need no store
+ * With any code but HF_OK, `done` does not run. */
 HF_API HF_LOOK int hf_lock_async(hf_client *client, const char *name, int64_t wait_ms,
                                  const hf_lock_options *options, hf_done_cb *done, void *arg,
                                  hf_request *ret);
 
-/* Asks a request to end with HF_CANCELED; it may still end otherwise, if its answer was on the way.
- * Harmless at any time, also for requests that have ended. */
+/* Asks a request to end with HF_CANCELED. It may end with another code if its reply was on the way.
+ * Does not block, and does nothing for a request that has ended. */
 HF_API void hf_cancel(hf_client *client, hf_request request);
 
-/* For programs with a loop of their own (HF_DRIVE_CALLER). Poll this descriptor for reading, and
- * call hf_dispatch when it is readable: it runs what is due, callbacks included, and never blocks.
- * The descriptor belongs to the client. With HF_DRIVE_THREAD: -1, and HF_EINVAL. */
+/* For programs with an event loop of their own (HF_DRIVE_CALLER). Poll the descriptor of hf_fd for
+ * reading, and call hf_dispatch when it is readable. hf_dispatch runs what is due, callbacks
+ * included, and never blocks. The descriptor belongs to the client.
+ *
+ * hf_fd returns: the descriptor, or -1 with HF_DRIVE_THREAD.
+ * hf_dispatch returns:
+ *   HF_OK       done
+ *   HF_EINVAL   the client has a thread of its own (HF_DRIVE_THREAD)
+ *   HF_EDEADLK  called in a callback
+ *   HF_EFORKED  the client was opened in the parent of this process */
 HF_API int hf_fd(const hf_client *client);
 HF_API int hf_dispatch(hf_client *client);
 
-/* ---- 7. Semaphores, counters, latches ---------------------------------------------------- */
+/* ---- 7. Semaphores, counters, latches ----------------------------------------------------
+ *
+ * These block for up to request_timeout_ms, and longer only where they have a wait_ms. Each may
+ * also return HF_ENOTSUP (the engine does not have this kind), HF_EKIND (the name is another kind
+ * of object), and the common errors. */
 
-/* Sets how many permits semaphore `name` has in all; creates it. Fewer than are taken now is fine:
- * nobody gets one until enough came back. Who waits for more than there are from then on is told so
- * within seconds: HF_EINVAL, or HF_EKIND if it named another limit. It stands in nobody's way then.
- * Of what waits for the name in one client, only the first is told; the others are when it is their
- * turn. 0 removes it, once nobody holds a permit (else HF_BUSY). */
+/* Sets the total number of permits of semaphore `name`, and creates it if needed. The number may be
+ * smaller than the number that is taken: no permit is granted until enough have come back. 0
+ * removes the semaphore.
+ *
+ * A waiter that asks for more permits than the new total is refused within seconds: with HF_EINVAL,
+ * or with HF_EKIND if it named another limit. It does not hold up other waiters. Of the waiters in
+ * one client only the first is refused at once, the others when their turn comes.
+ *
+ * Returns:
+ *   HF_OK    set, or removed
+ *   HF_BUSY  `permits` is 0, and permits are held */
 HF_API int hf_semaphore_set(hf_client *client, const char *name, uint32_t permits);
 
-/* The plain counter: a number that anybody may add to and take from, and that no death gives back.
- * hf_counter_set creates it or overwrites its value; hf_counter_add creates it at 0 first;
- * hf_counter_remove forgets it; who waits for some of it waits on. Taking is hf_lock with
- * HF_COUNTER, or hf_counter_take. */
+/* A plain counter: a number that any client may add to and take from. It does not come back when a
+ * process dies.
+ *
+ *  - hf_counter_set creates it, or overwrites its value.
+ *  - hf_counter_add adds `amount`; a counter that does not exist begins at 0.
+ *  - hf_counter_take takes `amount`, and waits up to `wait_ms` for it; so does hf_lock with
+ *    HF_COUNTER.
+ *  - hf_counter_get writes the value to *ret_value; 0 if the counter does not exist.
+ *  - hf_counter_remove removes it; its waiters go on waiting.
+ *
+ * Returns:
+ *   HF_OK      done
+ *   HF_BUSY    hf_counter_take: the value is too small, and wait_ms has passed
+ *   HF_ELIMIT  hf_counter_add: the value would exceed 2^32 - 1; it has not changed
+ *   HF_EINVAL  also: hf_counter_take with an amount of 0; hf_counter_get without ret_value */
 HF_API int hf_counter_set(hf_client *client, const char *name, uint32_t value);
 HF_API int hf_counter_add(hf_client *client, const char *name, uint32_t amount);
 HF_API HF_LOOK int hf_counter_take(hf_client *client, const char *name, uint32_t amount,
@@ -506,15 +634,21 @@ HF_API HF_LOOK int hf_counter_take(hf_client *client, const char *name, uint32_t
 HF_API int hf_counter_get(hf_client *client, const char *name, uint32_t *ret_value);
 HF_API int hf_counter_remove(hf_client *client, const char *name);
 
-/* A latch is set to a count, counted down, and opens at zero, which is also what a latch that was
- * never set is at. hf_latch_set answers HF_BUSY while the latch is above zero: count it down first.
- * `ret_left` may be NULL. */
+/* A latch is set to a count, counted down, and opens at zero. A latch that was never set is at
+ * zero, and so open. hf_latch_down and hf_latch_get write what is left to *ret_left, which may be
+ * NULL. hf_latch_wait waits up to `wait_ms` until the latch is open.
+ *
+ * Returns:
+ *   HF_OK      done; hf_latch_wait: the latch is open
+ *   HF_BUSY    hf_latch_set: the latch is above zero, and must be counted down first;
+ *              hf_latch_wait: the latch is above zero, and wait_ms has passed
+ *   HF_EINVAL  also: hf_latch_down with an amount of 0 */
 HF_API int hf_latch_set(hf_client *client, const char *name, uint32_t count);
 HF_API int hf_latch_down(hf_client *client, const char *name, uint32_t amount, uint32_t *ret_left);
 HF_API int hf_latch_get(hf_client *client, const char *name, uint32_t *ret_left);
 HF_API HF_LOOK int hf_latch_wait(hf_client *client, const char *name, int64_t wait_ms);
 
-/* ---- 8. Looking and breaking ------------------------------------------------------------- */
+/* ---- 8. Inspecting, breaking, diagnosing ------------------------------------------------- */
 
 typedef enum hf_kind {
     HF_KIND_FREE = 0, /* never stored: nothing is known of the name */
@@ -527,7 +661,7 @@ typedef enum hf_kind {
 } hf_kind;
 
 typedef enum hf_role {
-    HF_ROLE_OBJECT = 0, /* the thing itself: one entry per name, before its holders and waiters */
+    HF_ROLE_OBJECT = 0, /* the object itself: one entry per name, before its holders and waiters */
     HF_ROLE_HOLDER = 1,
     HF_ROLE_WAITER = 2
 } hf_role;
@@ -539,60 +673,79 @@ typedef struct hf_entry {
     hf_kind kind;
     hf_role role;
     /* HF_ROLE_OBJECT */
-    uint32_t total; /* semaphore: its permits in all */
+    uint32_t total; /* semaphore: its total number of permits */
     uint32_t value; /* semaphore: free permits; counter: its value; latch: its count */
-    uint64_t token; /* object: the last one granted; holder: its own. 0: none, or not known */
+    uint64_t token; /* object: the last token granted; holder: its own. 0: none, or not known */
     /* HF_ROLE_HOLDER, HF_ROLE_WAITER */
     hf_mode mode;
     uint32_t permits;
     uint32_t rank;          /* waiter: 1 is next */
-    const char *owner_key;  /* unique for an owner; what hf_break takes */
-    const char *owner_text; /* what the owner says of itself, or "" */
+    const char *owner_key;  /* unique for an owner; hf_break takes it */
+    const char *owner_text; /* the owner's own description, or "" */
     const char *host;       /* or "" */
     int64_t pid;            /* as its owner sees it, or 0 */
-    int64_t since_ms;       /* how long ago the hold, or the wait, began; -1: nobody knows */
+    int64_t since_ms;       /* age of the hold, or of the wait; -1: not known */
     int64_t lease_left_ms;  /* holder: -1 where no lease limits it */
 } hf_entry;
 
-/* Return false to stop. Runs on the calling thread, inside hf_inspect; may call the library. The
- * entry and its strings live until the function returns. */
+/* Receives the entries of hf_inspect. Runs on the calling thread, inside hf_inspect, and may call
+ * the library. The entry and its strings live until the function returns. Return false to stop. */
 typedef bool hf_entry_cb(void *arg, const hf_entry *entry);
 
-/* Shows `name`, or every name in use if it is NULL: for each its object, holders, waiters in order.
- * Without HF_CAP_INSPECT_ALL (Redis) that is only what this library took within 12 hours, has set,
- * or waits for: what others hold is shown when it is asked for by its name. A name is a consistent
- * picture of one moment; several names are several moments. It ends when the store has said nothing
- * for request_timeout_ms. Where it does not return HF_OK, what was shown until then may be a part.
- */
+/* Shows `name`, or every name in use if it is NULL: for each the object, its holders, and its
+ * waiters in order. Blocks until the store has been silent for request_timeout_ms.
+ *
+ * Without HF_CAP_INSPECT_ALL (Redis), NULL shows only names that this library has taken within 12
+ * hours, has set, or waits for. Locks of other libraries are shown when asked for by name. The
+ * entries of a name are consistent with each other; different names are read at different moments.
+ *
+ * Returns:
+ *   HF_OK       everything was shown, or `visit` has returned false
+ *   HF_EINVAL   also: `visit` is NULL
+ *   HF_ENOTSUP  the engine cannot show locks
+ *   common errors; the entries shown until then may be incomplete */
 HF_API int hf_inspect(hf_client *client, const char *name, hf_entry_cb *visit, void *arg);
 
-/* Takes `name` away from the holder with this owner key, or from all holders if NULL. Their holds
- * are lost, their tokens are fenced by the next grant. They hear of it at once where the store
- * tells them (local:, zk:), and else with the next renewal, within a third of the lease; one with a
- * lease of its own, by hf_unlock or when that ends. `ret_count` (may be NULL): how many.
- * HF_BUSY: the name is held, but not under this key. HF_OK with a count of 0: nobody held it. */
+/* Takes `name` by force from the holder with this owner key, or from all holders if it is NULL.
+ * Their holds are lost; the next grant fences their tokens. *ret_count, which may be NULL, receives
+ * the number of holders. Blocks for up to request_timeout_ms.
+ *
+ * When a holder learns of it depends on the store: at once (local:, zk:), or with its next renewal,
+ * within a third of the lease. A hold with a lease of its own learns of it at hf_unlock, or when
+ * the lease ends.
+ *
+ * Returns:
+ *   HF_OK       broken; with a count of 0 the name was not held
+ *   HF_BUSY     the name is held, but not under this key
+ *   HF_EINVAL   also: `owner_key` is too long to be an owner key
+ *   HF_ENOTSUP  the engine cannot break locks
+ *   common errors */
 HF_API int hf_break(hf_client *client, const char *name, const char *owner_key,
                     uint32_t *ret_count);
 
-/* What a store says about itself, and what about it endangers locks. */
+/* A fact about the store, or a danger to its locks. */
 typedef struct hf_remark {
     size_t size;
-    const char *what;        /* what is so; of a plain fact, its name */
-    const char *value;       /* of a plain fact; NULL: this is a danger */
-    const char *consequence; /* of a danger: what may come of it ... */
-    const char *cure;        /* ... and what to do about it; else NULL */
-    const char *id;          /* of a danger: its name, the same in all later versions; else NULL */
+    const char *what;        /* danger: what is the case; fact: its name */
+    const char *value;       /* fact: its value; danger: NULL */
+    const char *consequence; /* danger: what may follow from it; fact: NULL */
+    const char *cure;        /* danger: what to do about it; fact: NULL */
+    const char *id;          /* danger: its name, the same in all later versions; fact: NULL */
 } hf_remark;
 
-/* Return false to stop. Runs on the calling thread, inside hf_examine; may call the library. The
- * remark and its strings live until the function returns. */
+/* Receives the remarks of hf_examine. Runs on the calling thread, inside hf_examine, and may call
+ * the library. The remark and its strings live until the function returns. Return false to stop. */
 typedef bool hf_remark_cb(void *arg, const hf_remark *remark);
 
-/* Asks the store about itself, for whoever looks after it: what `holdfast doctor` says. An engine
- * that has nothing to say about its store says nothing, and HF_OK. Where a user may be limited to
- * some names (Redis), whether this one may do what the locks called `name` need is part of it;
- * NULL: what the locks of all names need. Neither touches a lock that is called so. What was said
- * before it failed is shown all the same. */
+/* Asks the store about itself, as `holdfast doctor` shows it. Blocks for up to request_timeout_ms.
+ * An engine without remarks shows none, and returns HF_OK. Where a user may be limited to some
+ * names (Redis), it checks whether this user may do what locks called `name` need, or, with NULL,
+ * locks of all names. It touches no lock of that name.
+ *
+ * Returns:
+ *   HF_OK       everything was shown, or `visit` has returned false
+ *   HF_EINVAL   also: `visit` is NULL
+ *   common errors; the remarks found until then are shown first */
 HF_API int hf_examine(hf_client *client, const char *name, hf_remark_cb *visit, void *arg);
 
 #ifdef __cplusplus

@@ -114,6 +114,17 @@ def the_list_of_old_files_shrinks():
             if path not in files() or not problems_of(path)]
 
 
+def functions_list_what_they_return():
+    """Each public function that returns a value stands below a comment with "Returns:"."""
+    text = sources.read(ROOT, "include/holdfast.h")
+    problems = []
+    for found in re.finditer(r"^HF_API (?!void)[^;{]*?(hf_\w+)\(", text, re.MULTILINE):
+        comments = [comment[0] for comment in COMMENT.finditer(text[:found.start()])]
+        if not re.search(r"\breturns:", comments[-1], re.I):
+            problems.append(f"holdfast.h: the comment above {found[1]} has no \"Returns:\"")
+    return problems
+
+
 if __name__ == "__main__" and sys.argv[2:] == ["--list"]:
     print("# Written before the rules of check_face.py. This list only shrinks.")
     print("\n".join(path for path in files() if problems_of(path)))
@@ -121,4 +132,5 @@ elif __name__ == "__main__" and sys.argv[2:] == ["--all"]:
     print("\n".join(problem for path in files() for problem in problems_of(path)))
 else:
     tap.run([(check.__name__, check)
-             for check in (what_users_read_is_plain, the_list_of_old_files_shrinks)])
+             for check in (what_users_read_is_plain, the_list_of_old_files_shrinks,
+                           functions_list_what_they_return)])

@@ -12,6 +12,8 @@ ROOT = sys.argv[1]
 LINE_MAX = 100
 FUNCTION_MAX = 80
 FILE_MAX = 620
+# The contract is one file.
+FILE_MAX_OF = {"include/holdfast.h": 900}
 FOLDER_MAX = 30
 LICENCE = "SPDX-" "License-Identifier: Apache-2.0"
 
@@ -62,8 +64,9 @@ def file_length():
     problems = []
     for path in C_FILES:
         count = sources.read(ROOT, path).count("\n") - 1
-        if count > FILE_MAX:
-            problems.append(f"{path}: {count} lines, more than {FILE_MAX}: split it")
+        most = FILE_MAX_OF.get(path, FILE_MAX)
+        if count > most:
+            problems.append(f"{path}: {count} lines, more than {most}: split it")
     return problems
 
 
