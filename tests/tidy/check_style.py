@@ -147,8 +147,8 @@ def may_include(path, included):
     if path.startswith("src/engines/"):
         own = f"engines/{room[2]}/"
         contract = ("core/engine.h", "core/engine_sync.h")
-        return included.startswith(("base/", "net/", own)) or included in contract or \
-            "/" not in included
+        rooms = ("base/", "net/", "engines/common/", own)
+        return included.startswith(rooms) or included in contract or "/" not in included
     if path.startswith("src/torture/"):
         return included.startswith("torture/")
     if path.startswith("src/cli/torture") and included.startswith("torture/"):
