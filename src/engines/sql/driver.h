@@ -84,6 +84,8 @@ struct sql_script {
     const char *name;
     unsigned number; /* below SQL_SCRIPTS_MAX; no two of a dialect have the same */
     unsigned count;
+    unsigned answer; /* the statement whose rows are the answer: the last one, or the one below a
+                        comment "-- answer" in the .sql file */
     const struct sql_statement *statements;
 };
 
@@ -114,10 +116,10 @@ struct sql_failure {
 
 struct sql_answer {
     const struct sql_failure *failure; /* NULL: the script has been committed */
-    /* The rows of the last statement that has any; row by row. Valid until `answered` returns. */
+    /* The rows of the script's answering statement; row by row. Valid until `answered` returns. */
     unsigned row_count, column_count;
     const struct sql_value *fields;
-    /* MySQL: of the last statement. */
+    /* MySQL: of the same statement. */
     uint64_t affected, insert_id;
 };
 
@@ -154,6 +156,9 @@ struct sql_connection {
     const struct sql_place *place;
     const struct sql_events *events;
     void *arg;
+    /* Set by the driver before `ready`: two transactions may run in two sessions of the server (a
+     * pooler is in between), so nothing of a session lasts, and `listen` is not called. */
+    bool pooled;
 };
 
 struct sql_driver {

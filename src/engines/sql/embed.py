@@ -13,6 +13,7 @@ import re
 import sys
 
 PARAMETER = re.compile(r"(?<!:):([a-z_]+)")
+ANSWER = "-- answer"
 INCLUDE = re.compile(r"-- include (\S+)")
 
 
@@ -22,6 +23,8 @@ def lines_of(path):
             include = INCLUDE.fullmatch(line.strip())
             if include:
                 yield from lines_of(os.path.join(os.path.dirname(path), include[1]))
+            elif line.strip() == ANSWER:
+                yield ANSWER
             elif line.strip() and not line.strip().startswith("--"):
                 yield line.strip()
 
@@ -60,7 +63,11 @@ def main():
     for number, path in enumerate(paths):
         name = os.path.splitext(os.path.basename(path))[0]
         rows = []
+        answer = len(statements_of(path)) - 1
         for index, statement in enumerate(statements_of(path)):
+            if statement.startswith(ANSWER):
+                statement = statement[len(ANSWER):].strip()
+                answer = index
             text, order = placed(statement, dialect, known, path)
             numbers = "NULL"
             if order:
@@ -71,7 +78,7 @@ def main():
             rows.append(f"    {{ {literal},\n      {numbers}, {len(order)} }},\n")
         print(f"static const struct sql_statement statements_{number}[] = {{\n{''.join(rows)}}};")
         lists.append(f"    [SQL_{name.upper()}] = {{ \"{name}\", SQL_{name.upper()}, {len(rows)}, "
-                     f"statements_{number} }},")
+                     f"{answer}, statements_{number} }},")
     print(f"static const struct sql_script scripts_of_{dialect}[] = {{")
     print("\n".join(lists))
     print("};")
