@@ -196,7 +196,7 @@ struct hf_engine_ops {
      * could be left has ended by itself; an engine that still has it in a queue finds it by its own
      * means (hf__op_done on a reused op is the engine's mistake). */
     void (*release)(struct hf_engine *engine, struct hf_op *op);
-    void (*renew)(struct hf_engine *engine, struct hf_lease *lease); /* -> hf__lease_renewed */
+    void (*renew)(struct hf_engine *engine, struct hf_lease *lease); /* -> hf__lease_answer */
     /* Optional: the op is held on a lease of its own, and nothing about it is out. True: the engine
      * knows it by nothing but what it carries, so that its memory may serve another claim. Before
      * it is asked about again, another op carries the same: the name, the owner, mode, token,
@@ -233,24 +233,26 @@ void hf__op_done(struct hf_engine *engine, struct hf_op *op);
 /* A hint that asking again is worth it. Spurious ones are welcome. Loop only. */
 void hf__op_wake(struct hf_op *op);
 
-/* The store's word on a lease that `renew` asked for at asked_at_ms. `still_ours` false: definite.
- * Silence, or a lost connection, is no word: do not call this then, and the deadline stands. */
-void hf__lease_renewed(struct hf_lease *lease, int64_t asked_at_ms, bool still_ours);
+/* What has become of a request to renew a lease. */
+enum hf_lease_answer {
+    HF_LEASE_RENEWED,   /* the store has confirmed it */
+    HF_LEASE_GONE,      /* the store says that it is not held any more; definite */
+    HF_LEASE_REFUSED,   /* the store serves others, but does not renew this lease for now */
+    HF_LEASE_NOT_READY, /* the store serves no client for now; attempts get NO_ANSWER meanwhile */
+    HF_LEASE_NO_ANSWER  /* there will be no reply */
+};
 
-/* There will be no word on what `renew` has last asked for: others need not wait for it. Optional;
- * may be called from inside `renew`. */
-void hf__lease_unheard(struct hf_lease *lease);
-
-/* Before that, where the store has said, to a question that left at asked_at_ms, why it does not
- * renew this lease for now. `reason` is a sentence that lives as long as the engine, the same
- * pointer for the same words: its holders are told, and it is the loss's, if the lease ends before
- * it is confirmed again. `ready`: the store does not just say that it is not ready for anything,
- * which attempts answer by NO_ANSWER; after a silence, only then it is said to answer again. */
-void hf__lease_refused(struct hf_lease *lease, int64_t asked_at_ms, const char *reason, bool ready);
-
-/* The store has confirmed, on a question that left at asked_at_ms, a lease that has this length
- * from now on, which may be less than before. */
-void hf__lease_resized(struct hf_lease *lease, int64_t asked_at_ms, int64_t lease_ms);
+/* Reports an answer about `lease` to a request that left at asked_at_ms. Loop only; may be called
+ * from inside `renew`, and also for a confirmation that no `renew` has asked for.
+ *  length_ms: RENEWED: its length from now on, counted from asked_at_ms, which may be shorter than
+ *             before. 0: unchanged; then an older asked_at_ms than the known one changes nothing.
+ *  reason:    REFUSED, NOT_READY: a sentence that lives as long as the engine, the same pointer for
+ *             the same words. Holders get it as an event, and as the reason of a loss if the lease
+ *             ends before it is confirmed again.
+ * NO_ANSWER is optional: where the engine says nothing, the deadline stands, and `renew` is called
+ * again. It frees the place of this renewal among those that are out. */
+void hf__lease_answer(struct hf_lease *lease, int64_t asked_at_ms, enum hf_lease_answer answer,
+                      int64_t length_ms, const char *reason);
 
 /* This one grant is no longer ours, though what it rests on is (its node was deleted, say). Does
  * nothing for an op that is not held. `reason` is static. Loop only. */

@@ -162,31 +162,13 @@ void hf__host_yield_processor(const struct hf_host *host)
 
 /* ---- leases: nobody renews them here ---- */
 
-void hf__lease_renewed(struct hf_lease *lease, int64_t asked_at_ms, bool still_ours)
+void hf__lease_answer(struct hf_lease *lease, int64_t asked_at_ms, enum hf_lease_answer answer,
+                      int64_t length_ms, const char *reason)
 {
     (void)lease;
     (void)asked_at_ms;
-    (void)still_ours;
-}
-
-void hf__lease_unheard(struct hf_lease *lease)
-{
-    (void)lease;
-}
-
-void hf__lease_refused(struct hf_lease *lease, int64_t asked_at_ms, const char *reason, bool ready)
-{
-    (void)lease;
-    (void)asked_at_ms;
-    (void)ready;
-    must(*reason != 0);
-}
-
-void hf__lease_resized(struct hf_lease *lease, int64_t asked_at_ms, int64_t lease_ms)
-{
-    (void)lease;
-    (void)asked_at_ms;
-    must(lease_ms >= 0);
+    must(length_ms >= 0);
+    must((answer != HF_LEASE_REFUSED && answer != HF_LEASE_NOT_READY) || *reason != 0);
 }
 
 void hf__change_done(struct hf_engine *engine, struct hf_change *change)

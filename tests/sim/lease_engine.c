@@ -108,7 +108,8 @@ static void renewed(struct sim_engine *engine, const struct message *answer)
 {
     struct hf_op *op = engine_find(engine, answer->claim);
     if (op && (op->engine_word[1] & OP_HOLDS))
-        hf__lease_renewed(&op->own_lease, answer->asked_at_ms, answer->ours);
+        hf__lease_answer(&op->own_lease, answer->asked_at_ms,
+                         answer->ours ? HF_LEASE_RENEWED : HF_LEASE_GONE, 0, NULL);
 }
 
 static void receive(struct sim_engine *engine, const struct message *message)

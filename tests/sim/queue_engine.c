@@ -19,7 +19,7 @@ static void confirm(struct sim_engine *engine, int64_t asked_at_ms)
 {
     struct hf_lease *lease = engine->lease;
     if (lease->watched)
-        hf__lease_renewed(lease, asked_at_ms, true);
+        hf__lease_answer(lease, asked_at_ms, HF_LEASE_RENEWED, 0, NULL);
     else if (!lease->lost && asked_at_ms > lease->asked_at_ms)
         lease->asked_at_ms = asked_at_ms;
     lease->engine = &engine->base;
@@ -62,7 +62,7 @@ static void renew(struct hf_engine *base, struct hf_lease *lease)
 static void session_is_over(struct sim_engine *engine)
 {
     if (engine->lease->watched)
-        hf__lease_renewed(engine->lease, 0, false);
+        hf__lease_answer(engine->lease, 0, HF_LEASE_GONE, 0, NULL);
     engine->lease->lost = true;
 }
 

@@ -320,12 +320,14 @@ void renewed(uint64_t owner, bool still_ours)
 {
     struct hf_op *op = player(owner)->known;
     CHECK(op != NULL);
-    hf__lease_renewed(&op->own_lease, player(owner)->renewal_asked_ms, still_ours);
+    hf__lease_answer(&op->own_lease, player(owner)->renewal_asked_ms,
+                     still_ours ? HF_LEASE_RENEWED : HF_LEASE_GONE, 0, NULL);
     turn();
 }
 
 void session_renewed(unsigned number, bool still_ours)
 {
-    hf__lease_renewed(&sessions[number], now_ms, still_ours);
+    hf__lease_answer(&sessions[number], now_ms, still_ours ? HF_LEASE_RENEWED : HF_LEASE_GONE, 0,
+                     NULL);
     turn();
 }

@@ -73,10 +73,10 @@ static void release(struct hf_engine *engine, struct hf_op *op)
 
 static void refuse(struct hf_lease *lease)
 {
-    if (fixture.refusal)
-        hf__lease_refused(lease, hf__loop_now(lease->engine->host->loop), fixture.refusal,
-                          !fixture.not_ready);
-    hf__lease_unheard(lease);
+    enum hf_lease_answer answer = !fixture.refusal    ? HF_LEASE_NO_ANSWER
+                                  : fixture.not_ready ? HF_LEASE_NOT_READY
+                                                      : HF_LEASE_REFUSED;
+    hf__lease_answer(lease, hf__loop_now(lease->engine->host->loop), answer, 0, fixture.refusal);
 }
 
 static void renew(struct hf_engine *engine, struct hf_lease *lease)
@@ -86,7 +86,7 @@ static void renew(struct hf_engine *engine, struct hf_lease *lease)
     if (fixture.refuses_renewals_from && op->owner >= fixture.refuses_renewals_from)
         refuse(lease);
     else if (fixture.answers_renewals)
-        hf__lease_renewed(lease, hf__loop_now(engine->host->loop), true);
+        hf__lease_answer(lease, hf__loop_now(engine->host->loop), HF_LEASE_RENEWED, 0, NULL);
 }
 
 static bool set_aside(struct hf_engine *engine, struct hf_op *op)

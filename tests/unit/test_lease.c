@@ -99,7 +99,8 @@ TEST(an_answer_that_comes_after_the_end_revives_nothing)
     int64_t asked_at_ms = fixture.now_ms;
     fixture.now_ms += FIXTURE_LEASE_MS * 3 / 4;
     CHECK(!hf_held(fixture.hold));
-    hf__lease_renewed(fixture.hold->grant->claim->op.rests_on, asked_at_ms, true);
+    hf__lease_answer(fixture.hold->grant->claim->op.rests_on, asked_at_ms, HF_LEASE_RENEWED, 0,
+                     NULL);
     CHECK(!hf_held(fixture.hold));
     CHECK_INT(hf_unlock(fixture.hold), HF_LOST);
 }
@@ -116,8 +117,7 @@ TEST(a_longer_lease_that_is_confirmed_too_late_revives_nothing)
     int64_t asked_at_ms = fixture.now_ms;
     fixture.now_ms += FIXTURE_LEASE_MS * 3 / 4;
     CHECK(!hf_held(fixture.hold));
-    hf__lease_resized(lease, asked_at_ms, 10 * FIXTURE_LEASE_MS);
-    hf__lease_renewed(lease, asked_at_ms, true);
+    hf__lease_answer(lease, asked_at_ms, HF_LEASE_RENEWED, 10 * FIXTURE_LEASE_MS, NULL);
     CHECK(!hf_held(fixture.hold));
     CHECK_INT(hf_unlock(fixture.hold), HF_LOST);
 }
@@ -247,7 +247,7 @@ TEST(an_end_of_its_own_is_kept_however_often_it_is_confirmed)
     for (int i = 0; i < 4; i++) {
         fixture_pass_ms(600);
         CHECK(!lease->lost);
-        hf__lease_renewed(lease, fixture.now_ms, true);
+        hf__lease_answer(lease, fixture.now_ms, HF_LEASE_RENEWED, 0, NULL);
     }
     CHECK_INT(hf__lease_valid_until(lease), begin_ms + 2500);
     hf__lease_extended(lease, fixture.now_ms, 50);

@@ -96,10 +96,9 @@ static void say(struct hf_lease *lease, const char *point)
                   HF_CONTAINER(first, struct hf_claim, lease_link)->op.name);
 }
 
-void hf__lease_unheard(struct hf_lease *lease)
+/* Compacted leases that are due wait until those that are being renewed have an answer. */
+static void end_renewal(struct hf_lease *lease)
 {
-    if (!lease->watched)
-        return;
     HF_LIST_FOREACH (link, following, &lease->holders) {
         struct hf_claim *claim = HF_CONTAINER(link, struct hf_claim, lease_link);
         if (claim->fetched)
@@ -114,11 +113,9 @@ static void say_refused(const struct hf_claim *claim, const char *reason)
                        atomic_load(&claim->grant->token), reason);
 }
 
-/* A refusal is an answer, too: nobody says that it is silent. */
-void hf__lease_refused(struct hf_lease *lease, int64_t asked_at_ms, const char *reason, bool ready)
+/* A refusal is a reply: the watchdog does not report the store as unresponsive. */
+static void lease_refused(struct hf_lease *lease, const char *reason, bool ready)
 {
-    if (!lease->watched || asked_at_ms <= lease->asked_at_ms)
-        return;
     bool known = lease->refusal == reason;
     lease->refusal = reason;
     lease->renewing = false;
@@ -145,7 +142,7 @@ static void look_at(struct hf_timer *timer)
     int64_t again = now_ms + (lease->lease_ms / 6 > 5 ? lease->lease_ms / 6 : 5);
     if (lease->renewing) {
         hf__client_heard(client_of(lease), false);
-        hf__lease_unheard(lease);
+        end_renewal(lease);
     }
     lease->renewing = true;
     hf__timer_start(loop, timer, again < valid_until ? again : valid_until);
@@ -221,34 +218,50 @@ void hf__lease_extended(struct hf_lease *lease, int64_t asked_at_ms, int64_t lea
     moved(lease);
 }
 
-void hf__lease_resized(struct hf_lease *lease, int64_t asked_at_ms, int64_t lease_ms)
+/* `length_ms`: 0, or the new length; then asked_at_ms counts even if it is older. */
+static void lease_renewed(struct hf_lease *lease, int64_t asked_at_ms, int64_t length_ms)
 {
-    bool believed = hf__loop_now(&client_of(lease)->loop) < hf__lease_valid_until(lease);
-    if (lease->watched && !believed) {
-        lose_late(lease);
-        return;
-    }
-    lease->asked_at_ms = asked_at_ms;
-    lease->lease_ms = lease_ms;
-    if (lease->watched)
-        moved(lease);
-}
-
-void hf__lease_renewed(struct hf_lease *lease, int64_t asked_at_ms, bool still_ours)
-{
-    hf__client_heard(client_of(lease), true);
-    if (!lease->watched || lease->lost)
-        return;
+    bool moves = length_ms != 0 || asked_at_ms > lease->asked_at_ms;
     /* What hf_held has denied once it denies for good, whatever else was read after a pause. */
     bool over = hf__loop_now(&client_of(lease)->loop) >= hf__lease_valid_until(lease);
     lease->renewing = false;
-    if (!still_ours) {
-        lose(lease, "the store says that it is no longer ours");
-    } else if (over) {
+    if (over) {
         lose_late(lease);
-    } else if (asked_at_ms > lease->asked_at_ms) {
+    } else if (moves) {
         say(lease, "after_renew");
         lease->asked_at_ms = asked_at_ms;
+        if (length_ms != 0)
+            lease->lease_ms = length_ms;
         moved(lease);
+    }
+}
+
+void hf__lease_answer(struct hf_lease *lease, int64_t asked_at_ms, enum hf_lease_answer answer,
+                      int64_t length_ms, const char *reason)
+{
+    if (answer == HF_LEASE_RENEWED || answer == HF_LEASE_GONE)
+        hf__client_heard(client_of(lease), true);
+    if (answer == HF_LEASE_RENEWED && !lease->watched && length_ms != 0) {
+        lease->asked_at_ms = asked_at_ms;
+        lease->lease_ms = length_ms;
+    }
+    if (!lease->watched)
+        return;
+    switch (answer) {
+    case HF_LEASE_RENEWED:
+        lease_renewed(lease, asked_at_ms, length_ms);
+        break;
+    case HF_LEASE_GONE:
+        lose(lease, "the store says that it is no longer ours");
+        break;
+    case HF_LEASE_REFUSED:
+    case HF_LEASE_NOT_READY:
+        if (asked_at_ms > lease->asked_at_ms)
+            lease_refused(lease, reason, answer == HF_LEASE_REFUSED);
+        end_renewal(lease);
+        break;
+    case HF_LEASE_NO_ANSWER:
+        end_renewal(lease);
+        break;
     }
 }

@@ -280,7 +280,7 @@ static void renewed(struct hf_oneshot *verb)
     if (lease && change->code == HF_OK)
         hf__lease_extended(lease, change->asked_at_ms, change->lease_ms);
     else if (lease && change->code == HF_LOST)
-        hf__lease_renewed(lease, change->asked_at_ms, false);
+        hf__lease_answer(lease, change->asked_at_ms, HF_LEASE_GONE, 0, NULL);
 }
 
 int hf_renew(hf_hold *hold, int64_t lease_ms)

@@ -193,7 +193,7 @@ static void release(struct hf_engine *engine, struct hf_op *op)
 static void renew(struct hf_engine *engine, struct hf_lease *lease)
 {
     (void)engine;
-    hf__lease_renewed(lease, lease->asked_at_ms, true);
+    hf__lease_answer(lease, lease->asked_at_ms, HF_LEASE_RENEWED, 0, NULL);
 }
 
 static const struct hf_engine_sync_ops sync_ops = {

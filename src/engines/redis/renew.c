@@ -120,7 +120,7 @@ static void get_no_word(const struct redis *redis, struct hf_op *op)
 {
     may_be_asked_again(redis, op);
     if (!redis->quorum)
-        hf__lease_unheard(&op->own_lease);
+        hf__lease_answer(&op->own_lease, 0, HF_LEASE_NO_ANSWER, 0, NULL);
 }
 
 static void drop_those_who_left(struct renewals *renewals)
@@ -206,12 +206,12 @@ static void take_word(const struct redis *redis, struct hf_op *op, int64_t asked
     int64_t lease_ms = redis->base.host->lease_ms;
     may_be_asked_again(redis, op);
     /* The lease that a grant began with is a short one. */
-    if (still_ours && !redis->quorum && op->own_lease.lease_ms != lease_ms)
-        hf__lease_resized(&op->own_lease, asked_at_ms, lease_ms);
+    bool grows = still_ours && op->own_lease.lease_ms != lease_ms;
     if (redis->quorum)
         hf__quorum_member_renewed(op, asked_at_ms, still_ours);
     else
-        hf__lease_renewed(&op->own_lease, asked_at_ms, still_ours);
+        hf__lease_answer(&op->own_lease, asked_at_ms, still_ours ? HF_LEASE_RENEWED : HF_LEASE_GONE,
+                         grows ? lease_ms : 0, NULL);
 }
 
 enum word { OURS, LOST, UNKNOWN };
@@ -302,7 +302,8 @@ static void answered(struct connection *connection, struct redis_request *reques
         if (why && redis->quorum)
             hf__quorum_member_refused(op, asked_at_ms, why);
         else if (why)
-            hf__lease_refused(&op->own_lease, asked_at_ms, why, ready);
+            hf__lease_answer(&op->own_lease, asked_at_ms,
+                             ready ? HF_LEASE_REFUSED : HF_LEASE_NOT_READY, 0, why);
         get_no_word(redis, op);
     }
     if (reply)

@@ -211,9 +211,9 @@ void hf__quorum_claim_review(struct quorum_claim *ballot)
     struct hf_lease *lease = &ballot->op->own_lease;
     int64_t asked_at_ms = hf__quorum_decide_confirmed_at(ballot);
     if (asked_at_ms == VOTE_NOT_HELD)
-        hf__lease_renewed(lease, now_of(ballot), false);
+        hf__lease_answer(lease, now_of(ballot), HF_LEASE_GONE, 0, NULL);
     else if (!lease->fixed && asked_at_ms > lease->asked_at_ms)
-        hf__lease_renewed(lease, asked_at_ms, true);
+        hf__lease_answer(lease, asked_at_ms, HF_LEASE_RENEWED, 0, NULL);
 }
 
 /* A loss is on its way when so many refuse that the others are no majority. They may do so for
@@ -234,7 +234,7 @@ void hf__quorum_claim_note_refusal(struct quorum_claim *ballot, int64_t asked_at
     }
     /* Whether they are ready for anything else, attempts tell. */
     if (quorum->count - refused < quorum->majority)
-        hf__lease_refused(&ballot->op->own_lease, asked_at_ms, reason, false);
+        hf__lease_answer(&ballot->op->own_lease, asked_at_ms, HF_LEASE_NOT_READY, 0, reason);
 }
 
 /* ---- what the core asks ---- */

@@ -85,11 +85,11 @@ struct zk_session *hf__zk_session_wanted(struct zookeeper *zk)
 static void resize(struct zookeeper *zk, struct zk_session *session, int64_t asked_at_ms)
 {
     int64_t lease_ms = hf__zk_belief_ms(session->timeout_ms);
-    hf__lease_resized(&session->lease, asked_at_ms, lease_ms);
+    hf__lease_answer(&session->lease, asked_at_ms, HF_LEASE_RENEWED, lease_ms, NULL);
     HF_LIST_FOREACH (link, following, &zk->leased) {
         struct zk_queue_node *place = HF_CONTAINER(link, struct zk_queue_node, lease_link);
         if (place->session == session)
-            hf__lease_resized(&place->lease, asked_at_ms, lease_ms);
+            hf__lease_answer(&place->lease, asked_at_ms, HF_LEASE_RENEWED, lease_ms, NULL);
     }
 }
 
@@ -120,7 +120,7 @@ static void confirm_leased(struct zookeeper *zk, const struct zk_session *sessio
     HF_LIST_FOREACH (link, following, &zk->leased) {
         struct zk_queue_node *place = HF_CONTAINER(link, struct zk_queue_node, lease_link);
         if (place->session == session && place->lease.watched)
-            hf__lease_renewed(&place->lease, asked_at_ms, true);
+            hf__lease_answer(&place->lease, asked_at_ms, HF_LEASE_RENEWED, 0, NULL);
     }
 }
 
@@ -135,7 +135,7 @@ void hf__zk_session_confirm(struct zookeeper *zk, struct zk_session *session, in
     if (asked_at_ms <= lease->asked_at_ms)
         return;
     if (lease->watched)
-        hf__lease_renewed(lease, asked_at_ms, true);
+        hf__lease_answer(lease, asked_at_ms, HF_LEASE_RENEWED, 0, NULL);
     else
         lease->asked_at_ms = asked_at_ms;
     confirm_leased(zk, session, asked_at_ms);
@@ -154,7 +154,7 @@ static void lose_leased(struct zookeeper *zk, const struct zk_session *session)
     while ((link = hf__list_pop(&lost))) {
         struct zk_queue_node *place = HF_CONTAINER(link, struct zk_queue_node, lease_link);
         if (place->lease.watched)
-            hf__lease_renewed(&place->lease, 0, false);
+            hf__lease_answer(&place->lease, 0, HF_LEASE_GONE, 0, NULL);
     }
 }
 
@@ -169,7 +169,7 @@ void hf__zk_session_over(struct zookeeper *zk, struct zk_session *session)
     }
     hf__zk_orphans(zk);
     if (session->lease.watched)
-        hf__lease_renewed(&session->lease, 0, false);
+        hf__lease_answer(&session->lease, 0, HF_LEASE_GONE, 0, NULL);
     session->lease.lost = true;
     lose_leased(zk, session);
     hf__zk_queue_nodes_over(zk, session);
