@@ -748,6 +748,67 @@ typedef bool hf_remark_cb(void *arg, const hf_remark *remark);
  *   common errors; the remarks found until then are shown first */
 HF_API int hf_examine(hf_client *client, const char *name, hf_remark_cb *visit, void *arg);
 
+/* ---- 9. Several locks at once ------------------------------------------------------------
+ *
+ * All or nothing. The locks may be at one store or at several: each item names its client. */
+typedef struct hf_lock_item {
+    hf_client *client;
+    const char *name;
+    const hf_lock_options *options; /* NULL: those of the call. May not have an on_lost */
+} hf_lock_item;
+
+/* The locks that one hf_lock_all was granted. */
+typedef struct hf_hold_set hf_hold_set;
+
+/* The most items of a call. */
+#define HF_LOCK_ALL_MAX 1024
+
+/* Acquires all `count` locks, one after the other, within one `wait_ms` for all of them together.
+ *
+ * The order is the same in every program: by the bytes of the client's URL (hf_url), then by the
+ * bytes of the name. So no two calls wait for each other in a circle, if all programs write a
+ * store's URL in the same way and acquire no other lock while they hold some. `holdfast run -l a
+ * -l b` uses the same order.
+ *
+ * `options` (may be NULL) apply to each item without options of its own. Their on_lost runs once:
+ * for the first lock that is lost after hf_lock_all has returned HF_OK. A name that is there twice,
+ * at clients with the same URL, is taken once. Several clients must be driven by threads of their
+ * own (HF_DRIVE_THREAD).
+ *
+ * Returns:
+ *   HF_OK           *ret is a set; pass it to hf_unlock_all before any of its clients is closed.
+ *                   All locks were held at the same moment: each was checked once more at the end
+ *   HF_LOST         a lock was lost while others were being acquired. This is reported when the
+ *                   wait for the next lock has ended
+ *   HF_BUSY, HF_UNREACHABLE and others
+ *                   as hf_lock returned it for the lock that hf_last_error names
+ *   HF_EINVAL       no item, or more than HF_LOCK_ALL_MAX; a name is there twice, in two modes or
+ *                   for permits; HF_COUNTER or HF_LATCH, which have no hold
+ *   common errors
+ * With any code but HF_OK, *ret is NULL, and what was granted is being released in the background.
+ */
+HF_API HF_LOOK int hf_lock_all(const hf_lock_item *items, size_t count, int64_t wait_ms,
+                               const hf_lock_options *options, hf_hold_set **ret);
+
+/* Releases all locks of the set, the last one first, and frees the set, whatever it returns.
+ *
+ * Returns:
+ *   HF_OK           all released; or `set` is NULL
+ *   HF_LOST         at least one had been lost before; hf_last_error names the first
+ *   HF_UNREACHABLE  a store did not reply in time. The other releases were not waited for then
+ *   common errors, as hf_unlock returned them for the lock that hf_last_error names */
+HF_API int hf_unlock_all(hf_hold_set *set);
+
+/* Returns: true only while all locks of the set are held; see hf_held. */
+HF_API bool hf_all_held(const hf_hold_set *set);
+
+/* Returns: the smallest hf_remaining_ms of its locks. */
+HF_API int64_t hf_all_remaining_ms(const hf_hold_set *set);
+
+/* Returns: the hold of one item, by its index in the call, for hf_token, hf_held, hf_renew and
+ * others. It belongs to the set: do not release or detach it. NULL if there is no such item. */
+HF_API hf_hold *hf_all_hold(const hf_hold_set *set, size_t index);
+
 #ifdef __cplusplus
 }
 #endif

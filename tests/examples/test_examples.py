@@ -62,6 +62,12 @@ def leader_is_replaced():
     assert len(terms) == 4 and terms == sorted(set(terms)), result.stdout
 
 
+def money_is_neither_lost_nor_made():
+    result = run("transfer")
+    expect(result, 0, r"^64 transfers by 4 processes, [0-9]+ refused$",
+           r"^the accounts have 500 in all, as at the start$")
+
+
 def own_loop_goes_on_while_waiting():
     result = run("event_loop")
     expect(result, 0, r"^the second request was cancelled$", r"^done after [0-9]+ ticks")
@@ -105,7 +111,7 @@ def sale_says_what_is_wrong_with_the_store():
 
 
 def examples_say_what_is_wrong_with_the_store():
-    for name in ("cache_refill", "idempotent_submit", "leader_election", "event_loop"):
+    for name in ("cache_refill", "idempotent_submit", "leader_election", "event_loop", "transfer"):
         result = run(name, url="carrier-pigeon:")
         expect(result, 1, f"^{name}: .*carrier-pigeon")
         assert result.stdout == "" and result.stderr.count("\n") == 1, result
@@ -116,6 +122,7 @@ TESTS = [
     cache_is_loaded_once,
     order_is_charged_once,
     leader_is_replaced,
+    money_is_neither_lost_nor_made,
     own_loop_goes_on_while_waiting,
     sale_is_exact_only_with_the_lock,
     sale_takes_its_options,

@@ -153,7 +153,9 @@ def may_include(path, included):
         return included.startswith("torture/")
     if path.startswith("src/cli/torture") and included.startswith("torture/"):
         return True
-    if path.startswith(("src/cli/", "src/recipes/", "examples/")):
+    if path.startswith("src/recipes/"):
+        return included.startswith(("recipes/", "base/")) or "/" not in included
+    if path.startswith(("src/cli/", "examples/")):
         return "/" not in included or included.startswith(f"{room[1]}/")
     if path.startswith("tests/conformance/"):
         return "/" not in included or included == "base/testing.h"

@@ -15,8 +15,9 @@ static int by_name(const void *a, const void *b)
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-/* Everybody takes several locks in the same order, so nobody waits in a circle; a name that was
- * given twice would wait for itself. */
+/* All programs take several locks in the same order, so no two wait for each other. It is that of
+ * hf_lock_all: at one store, the bytes of the names. A name that was given twice would wait for
+ * itself. */
 static void sort_names(struct cli_job *job, const struct cli_settings *settings)
 {
     memcpy(job->names, settings->names, sizeof(job->names));

@@ -1,0 +1,338 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Several locks, all or nothing: taken one after the other in one order that all callers share. */
+#include "base/cancel.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/testing.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* While ACQUIRING, a loss is the answer of hf_lock_all. While HELD, it is told to on_lost. */
+enum set_state { SET_ACQUIRING, SET_HELD, SET_RELEASING };
+
+/* One lock. `hold` is NULL until it is granted. */
+struct member {
+    const hf_lock_item *item; /* the caller's: only until hf_lock_all returns */
+    hf_lock_options options;
+    const char *url;
+    hf_hold *hold;
+};
+
+struct hf_hold_set {
+    pthread_mutex_t mutex; /* guards the state and what is known of a loss */
+    enum set_state state;
+    bool lost;
+    char loss_text[sizeof((hf_error *)NULL)->text];
+    hf_lost_cb *on_lost;
+    void *lost_arg;
+    size_t item_count, member_count;
+    size_t *member_of; /* which member carries an item: an item that is there twice is taken once */
+    struct member members[]; /* in the order in which they are taken */
+};
+
+#define set_fail(code, ...) hf__error_set(hf__error_last(), code, 0, __VA_ARGS__)
+
+/* ---- a loss ---- */
+
+/* Runs on the loop of the client whose lock it is. The callback of the program may free the set. */
+static void note_loss(void *arg, const hf_loss *loss)
+{
+    struct hf_hold_set *set = arg;
+    pthread_mutex_lock(&set->mutex);
+    bool first = !set->lost;
+    hf_lost_cb *tell = first && set->state == SET_HELD ? set->on_lost : NULL;
+    void *tell_arg = set->lost_arg;
+    set->lost = true;
+    if (first)
+        snprintf(set->loss_text, sizeof set->loss_text, "\"%.200s\": %s", loss->name,
+                 loss->reason ? loss->reason : "the lock was lost");
+    pthread_mutex_unlock(&set->mutex);
+    if (tell)
+        tell(tell_arg, loss);
+}
+
+/* ---- the order ---- */
+
+static int compare_members(const void *a, const void *b)
+{
+    const struct member *one = a, *other = b;
+    int urls = strcmp(one->url, other->url);
+    return urls ? urls : strcmp(one->item->name, other->item->name);
+}
+
+/* Two items that name the same lock are one lock, unless they want different things of it. */
+static int merge_twins(struct hf_hold_set *set)
+{
+    size_t kept = 0;
+    for (size_t i = 1; i < set->member_count; i++) {
+        const struct member *one = &set->members[kept], *other = &set->members[i];
+        if (compare_members(one, other) != 0) {
+            set->members[++kept] = set->members[i];
+            continue;
+        }
+        if (one->options.mode != other->options.mode || one->options.mode == HF_PERMIT)
+            return set_fail(HF_EINVAL,
+                            "\"%.200s\" is there twice: name it once, in the stronger mode or with "
+                            "all its permits",
+                            one->item->name);
+    }
+    set->member_count = kept + 1;
+    return HF_OK;
+}
+
+static void find_members(struct hf_hold_set *set, const hf_lock_item *items)
+{
+    for (size_t i = 0; i < set->item_count; i++) {
+        struct member wanted = { .item = &items[i], .url = hf_url(items[i].client) };
+        const struct member *found =
+            bsearch(&wanted, set->members, set->member_count, sizeof wanted, compare_members);
+        set->member_of[i] = (size_t)(found - set->members);
+    }
+}
+
+/* ---- the arguments ---- */
+
+/* Options of a caller that was built with an older header are shorter. */
+static hf_lock_options copy_options(const hf_lock_options *given)
+{
+    hf_lock_options options = HF_LOCK_OPTIONS_INIT;
+    if (given)
+        memcpy(&options, given, given->size < sizeof options ? given->size : sizeof options);
+    if (given && given->size >= sizeof given->size && given->size < sizeof options)
+        options.size = sizeof options;
+    return options;
+}
+
+static int check_item(const hf_lock_item *item, hf_mode mode, const hf_lock_item *first)
+{
+    if (!item->name || !*item->name)
+        return set_fail(HF_EINVAL, "a name is NULL or empty: say what to lock");
+    if (!item->client)
+        return set_fail(HF_EINVAL, "the client of \"%.200s\" is NULL", item->name);
+    if (mode == HF_COUNTER || mode == HF_LATCH)
+        return set_fail(HF_EINVAL,
+                        "\"%.200s\": a counter or a latch leaves no hold, so it cannot be one of "
+                        "several locks that are taken together",
+                        item->name);
+    if (item->options && item->options->on_lost)
+        return set_fail(HF_EINVAL,
+                        "\"%.200s\": on_lost belongs in the options of the call: it hears of all",
+                        item->name);
+    if (item->client != first->client && (hf_fd(item->client) >= 0 || hf_fd(first->client) >= 0))
+        return set_fail(HF_EINVAL,
+                        "\"%.200s\": several clients need threads of their own: with "
+                        "HF_DRIVE_CALLER, none would be renewed while another is waited for",
+                        item->name);
+    return HF_OK;
+}
+
+static void set_free(struct hf_hold_set *set)
+{
+    pthread_mutex_destroy(&set->mutex);
+    free(set->member_of);
+    free(set);
+}
+
+static struct hf_hold_set *set_new(const hf_lock_item *items, size_t count,
+                                   const hf_lock_options *options)
+{
+    struct hf_hold_set *set = hf__calloc(1, sizeof *set + count * sizeof set->members[0]);
+    size_t *member_of = hf__calloc(count, sizeof *member_of);
+    if (!set || !member_of) {
+        free(set);
+        free(member_of);
+        return NULL;
+    }
+    pthread_mutex_init(&set->mutex, NULL);
+    set->member_of = member_of;
+    set->item_count = set->member_count = count;
+    hf_lock_options common = copy_options(options);
+    set->on_lost = common.on_lost;
+    set->lost_arg = common.lost_arg;
+    for (size_t i = 0; i < count; i++) {
+        struct member *member = &set->members[i];
+        *member = (struct member){ .item = &items[i], .url = hf_url(items[i].client) };
+        member->options = items[i].options ? copy_options(items[i].options) : common;
+        member->options.on_lost = note_loss;
+        member->options.lost_arg = set;
+    }
+    return set;
+}
+
+/* ---- acquiring ---- */
+
+/* Without waiting for the stores: the answer has a deadline, which their silence must not move. */
+static void release_members(struct hf_hold_set *set)
+{
+    for (size_t i = set->member_count; i-- > 0;)
+        if (set->members[i].hold)
+            hf_unlock_nowait(set->members[i].hold);
+}
+
+/* At least a millisecond for each of them: a wait of 0 would be an attempt without a deadline. */
+static int64_t time_left_ms(int64_t wait_ms, int64_t until_ms)
+{
+    int64_t left = until_ms - hf__clock_ms();
+    if (wait_ms == 0 || wait_ms == HF_FOREVER)
+        return wait_ms;
+    return left > 1 ? left : 1;
+}
+
+static bool set_is_lost(struct hf_hold_set *set)
+{
+    pthread_mutex_lock(&set->mutex);
+    bool lost = set->lost;
+    pthread_mutex_unlock(&set->mutex);
+    return lost;
+}
+
+static int lost_meanwhile(struct hf_hold_set *set)
+{
+    return set_fail(HF_LOST, "while the locks were taken, one was lost: %.300s", set->loss_text);
+}
+
+/* All are asked once more at the end, on the clock: the first may be lost by then. */
+static int check_all(struct hf_hold_set *set)
+{
+    int code = HF_OK;
+    for (size_t i = 0; i < set->member_count; i++)
+        if (!hf_held(set->members[i].hold))
+            return set_fail(HF_LOST, "while the locks were taken, \"%.200s\" was lost",
+                            set->members[i].item->name);
+    pthread_mutex_lock(&set->mutex);
+    if (set->lost)
+        code = HF_LOST;
+    else
+        set->state = SET_HELD;
+    pthread_mutex_unlock(&set->mutex);
+    return code == HF_OK ? HF_OK : lost_meanwhile(set);
+}
+
+static int acquire_all(struct hf_hold_set *set, int64_t wait_ms)
+{
+    int64_t until_ms = hf__clock_add(hf__clock_ms(), wait_ms);
+    for (size_t i = 0; i < set->member_count; i++) {
+        struct member *member = &set->members[i];
+        int code = hf_lock(member->item->client, member->item->name,
+                           time_left_ms(wait_ms, until_ms), &member->options, &member->hold);
+        if (set_is_lost(set))
+            return lost_meanwhile(set);
+        if (code != HF_OK)
+            return code;
+    }
+    return check_all(set);
+}
+
+static int check_call(const hf_lock_item *items, size_t count, int64_t wait_ms,
+                      const hf_lock_options *options, hf_hold_set **ret)
+{
+    if (!ret)
+        return set_fail(HF_EINVAL, "ret is NULL: the locks could never be given back");
+    if (!items || count == 0)
+        return set_fail(HF_EINVAL, "there is no lock to take: name at least one");
+    if (count > HF_LOCK_ALL_MAX)
+        return set_fail(HF_EINVAL, "more than HF_LOCK_ALL_MAX locks in one call");
+    if (wait_ms < 0 && wait_ms != HF_FOREVER)
+        return set_fail(HF_EINVAL, "wait_ms is negative, and not HF_FOREVER");
+    for (size_t i = 0; i < count; i++) {
+        const hf_lock_options *own = items[i].options ? items[i].options : options;
+        int code = check_item(&items[i], own ? own->mode : HF_MUTEX, &items[0]);
+        if (code != HF_OK)
+            return code;
+    }
+    return HF_OK;
+}
+
+int hf_lock_all(const hf_lock_item *items, size_t count, int64_t wait_ms,
+                const hf_lock_options *options, hf_hold_set **ret)
+{
+    HF_NO_CANCELLATION;
+    if (ret)
+        *ret = NULL;
+    int code = check_call(items, count, wait_ms, options, ret);
+    if (code != HF_OK)
+        return code;
+    struct hf_hold_set *set = set_new(items, count, options);
+    if (!set)
+        return set_fail(HF_ENOMEM, "out of memory for the locks");
+    qsort(set->members, count, sizeof set->members[0], compare_members);
+    code = merge_twins(set);
+    if (code == HF_OK) {
+        find_members(set, items);
+        code = acquire_all(set, wait_ms);
+    }
+    if (code == HF_OK) {
+        *ret = set;
+        return HF_OK;
+    }
+    hf_error why = *hf__error_last();
+    release_members(set);
+    set_free(set);
+    *hf__error_last() = why;
+    return code;
+}
+
+/* ---- releasing ---- */
+
+/* A store that does not answer has its time-out once: what is left is released without waiting. A
+ * loss outranks all other answers: on_lost may have told of it already. */
+int hf_unlock_all(hf_hold_set *set)
+{
+    HF_NO_CANCELLATION;
+    int result = HF_OK;
+    bool silent = false;
+    hf_error why = { 0 };
+    if (!set)
+        return HF_OK;
+    pthread_mutex_lock(&set->mutex);
+    set->state = SET_RELEASING;
+    if (set->lost)
+        result = set_fail(HF_LOST, "%s", set->loss_text);
+    why = *hf__error_last();
+    pthread_mutex_unlock(&set->mutex);
+    for (size_t i = set->member_count; i-- > 0;) {
+        struct hf_hold *hold = set->members[i].hold;
+        int code = HF_OK;
+        if (silent && !hf_held(hold))
+            code = set_fail(HF_LOST, "\"%.200s\" was lost before it was given back",
+                            hf_hold_name(hold));
+        if (silent)
+            hf_unlock_nowait(hold);
+        else
+            code = hf_unlock(hold);
+        silent |= code == HF_UNREACHABLE;
+        if (code != HF_OK && (result == HF_OK || (code == HF_LOST && result != HF_LOST))) {
+            result = code;
+            why = *hf__error_last();
+        }
+    }
+    set_free(set);
+    if (result != HF_OK)
+        *hf__error_last() = why;
+    return result;
+}
+
+/* ---- what they know ---- */
+
+int64_t hf_all_remaining_ms(const hf_hold_set *set)
+{
+    int64_t least = set ? INT64_MAX : 0;
+    for (size_t i = 0; set && i < set->member_count; i++) {
+        int64_t left = hf_remaining_ms(set->members[i].hold);
+        if (left < least)
+            least = left;
+    }
+    return least;
+}
+
+bool hf_all_held(const hf_hold_set *set)
+{
+    return hf_all_remaining_ms(set) > 0;
+}
+
+hf_hold *hf_all_hold(const hf_hold_set *set, size_t index)
+{
+    return set && index < set->item_count ? set->members[set->member_of[index]].hold : NULL;
+}

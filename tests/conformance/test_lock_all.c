@@ -1,0 +1,381 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Several locks at once: all or nothing, one order, one deadline, one loss. */
+#include "conformance.h"
+
+#include <sched.h>
+#include <stdio.h>
+
+/* Longer than the shortest lease of any engine. */
+#define SHORT_LEASE_MS 1500
+
+static const char *numbered(int number)
+{
+    char stem[16];
+
+    snprintf(stem, sizeof(stem), "n%02d", number);
+    return name_of(stem);
+}
+
+/* Items for so many names of one client, the last name first. */
+static void fill_items(hf_lock_item *items, int count, hf_client *client)
+{
+    for (int i = 0; i < count; i++)
+        items[i] = (hf_lock_item){ .client = client, .name = numbered(count - 1 - i) };
+}
+
+TEST(all_are_held_until_they_are_given_back)
+{
+    hf_client *client = open_client(), *other = open_client();
+    hf_lock_item items[4];
+    hf_hold_set *set;
+
+    fill_items(items, 4, client);
+    CHECK_CODE(hf_lock_all(items, 4, SOON_MS, NULL, &set), HF_OK);
+    CHECK(hf_all_held(set));
+    CHECK(hf_all_remaining_ms(set) > 0);
+    for (size_t i = 0; i < 4; i++) {
+        CHECK_STR(hf_hold_name(hf_all_hold(set, i)), items[i].name);
+        CHECK(hf_held(hf_all_hold(set, i)));
+        if (hf_caps(client) & HF_CAP_TOKEN)
+            CHECK(hf_token(hf_all_hold(set, i)) > 0);
+        CHECK_CODE(probe(other, items[i].name, HF_MUTEX, 0), HF_BUSY);
+    }
+    CHECK(hf_all_hold(set, 4) == NULL);
+    CHECK_CODE(hf_unlock_all(set), HF_OK);
+    for (int i = 0; i < 4; i++)
+        CHECK_CODE(probe(other, items[i].name, HF_MUTEX, 0), HF_OK);
+    hf_close(client);
+    hf_close(other);
+}
+
+TEST(busy_lock_is_named_and_nothing_is_left)
+{
+    hf_client *client = open_client(), *other = open_client();
+    hf_lock_item items[4];
+    hf_hold_set *set;
+
+    fill_items(items, 4, client);
+    for (int busy = 0; busy < 4; busy++) {
+        hf_hold *hold = take(other, items[busy].name, HF_MUTEX, 0);
+        CHECK_ERROR(hf_lock_all(items, 4, busy % 2 ? 0 : 50, NULL, &set), HF_BUSY);
+        CHECK(strstr(hf_last_error()->text, items[busy].name) != NULL);
+        CHECK(set == NULL);
+        for (int i = 0; i < 4; i++)
+            if (i != busy)
+                EVENTUALLY(probe(other, items[i].name, HF_MUTEX, 0) == HF_OK, SOON_MS);
+        give_back(hold);
+    }
+    hf_close(client);
+    hf_close(other);
+}
+
+/* The first lock is free only after most of the wait. The second one has what is left of it. */
+TEST(wait_is_one_for_all_of_them)
+{
+    hf_client *client = open_client(), *other = open_client();
+    const char *one = name_of("one"), *two = name_of("two");
+    const hf_lock_item items[] = { { client, one, NULL }, { client, two, NULL } };
+    hf_hold *first = NULL, *second = take(other, two, HF_MUTEX, 0);
+    hf_hold_set *set;
+
+    CHECK_CODE(hf_lock(other, one, 0, LOCK_OPTIONS(.lease_ms = 2000), &first), HF_OK);
+    int64_t began_ms = monotonic_ms();
+    CHECK_IN_VAIN(hf_lock_all(items, 2, 2500, NULL, &set));
+    CHECK(monotonic_ms() - began_ms < 2500 + 1500 * test_slow());
+    CHECK_CODE(hf_unlock(first), HF_LOST);
+    give_back(second);
+    hf_close(client);
+    hf_close(other);
+}
+
+struct opposed {
+    hf_client *clients[2];
+    char names[3][128];
+};
+
+/* One thread names them forwards, the other backwards: in the order given, they would soon wait for
+ * each other. */
+static void take_opposed(void *arg, int index)
+{
+    struct opposed *opposed = arg;
+    hf_lock_item items[3];
+    hf_hold_set *set;
+
+    for (int i = 0; i < 3; i++)
+        items[i] = (hf_lock_item){ .client = opposed->clients[index],
+                                   .name = opposed->names[index ? 2 - i : i] };
+    for (int round = 0; round < 30; round++) {
+        CHECK_CODE(hf_lock_all(items, 3, SOON_MS * test_slow(), NULL, &set), HF_OK);
+        sched_yield();
+        CHECK_CODE(hf_unlock_all(set), HF_OK);
+    }
+}
+
+TEST(opposite_orders_do_not_wait_in_a_circle)
+{
+    struct opposed opposed = { .clients = { open_client(), open_client() } };
+
+    for (int i = 0; i < 3; i++)
+        snprintf(opposed.names[i], sizeof(opposed.names[i]), "%s", numbered(i));
+    threads_run(2, take_opposed, &opposed);
+    hf_close(opposed.clients[0]);
+    hf_close(opposed.clients[1]);
+}
+
+TEST(name_that_is_there_twice_is_taken_once)
+{
+    hf_client *client = open_client(), *second = open_client(), *other = open_client();
+    const char *one = name_of("one"), *two = name_of("two");
+    const hf_lock_item items[] = { { client, one, NULL },
+                                   { client, two, NULL },
+                                   { second, one, LOCK_OPTIONS(.owner = HF_OWNER_NEW) } };
+    hf_hold_set *set;
+
+    CHECK_CODE(hf_lock_all(items, 3, 0, NULL, &set), HF_OK);
+    CHECK(hf_all_hold(set, 0) == hf_all_hold(set, 2));
+    CHECK(hf_all_hold(set, 0) != hf_all_hold(set, 1));
+    CHECK_CODE(hf_unlock_all(set), HF_OK);
+    CHECK_CODE(probe(other, one, HF_MUTEX, 0), HF_OK);
+    CHECK_CODE(probe(other, two, HF_MUTEX, 0), HF_OK);
+    hf_close(client);
+    hf_close(second);
+    hf_close(other);
+}
+
+TEST(modes_may_differ)
+{
+    hf_client *client = open_client(), *other = open_client();
+    const char *rules = name_of("rules"), *page = name_of("page");
+    const hf_lock_item items[] = { { client, rules, LOCK_OPTIONS(.mode = HF_READ) },
+                                   { client, page, NULL } };
+    hf_hold_set *set;
+
+    need(client, HF_CAP_RW);
+    CHECK_CODE(hf_lock_all(items, 2, 0, LOCK_OPTIONS(.mode = HF_WRITE), &set), HF_OK);
+    CHECK_INT(hf_hold_mode(hf_all_hold(set, 0)), HF_READ);
+    CHECK_INT(hf_hold_mode(hf_all_hold(set, 1)), HF_WRITE);
+    CHECK_CODE(probe(other, rules, HF_READ, 0), HF_OK);
+    CHECK_CODE(probe(other, page, HF_READ, 0), HF_BUSY);
+    CHECK_CODE(hf_unlock_all(set), HF_OK);
+    hf_close(client);
+    hf_close(other);
+}
+
+TEST(arguments_that_make_no_sense_are_refused)
+{
+    hf_client *client = open_client();
+    const char *one = name_of("one");
+    const hf_lock_item fine[] = { { client, one, NULL } };
+    const hf_lock_item no_client[] = { { client, one, NULL }, { NULL, one, NULL } };
+    const hf_lock_item no_name[] = { { client, one, NULL }, { client, "", NULL } };
+    const hf_lock_item two_modes[] = { { client, one, LOCK_OPTIONS(.mode = HF_READ) },
+                                       { client, one, LOCK_OPTIONS(.mode = HF_WRITE) } };
+    const hf_lock_item permits[] = { { client, one, LOCK_OPTIONS(.mode = HF_PERMIT) },
+                                     { client, one, LOCK_OPTIONS(.mode = HF_PERMIT) } };
+    const hf_lock_item own_loss[] = { { client, one, LOCK_OPTIONS(.on_lost = count_loss) } };
+    hf_hold_set *set = (hf_hold_set *)&set;
+
+    CHECK_ERROR(hf_lock_all(NULL, 1, 0, NULL, &set), HF_EINVAL);
+    CHECK(set == NULL);
+    CHECK_ERROR(hf_lock_all(fine, 0, 0, NULL, &set), HF_EINVAL);
+    CHECK_ERROR(hf_lock_all(fine, 1, 0, NULL, NULL), HF_EINVAL);
+    CHECK_ERROR(hf_lock_all(fine, 1, -2, NULL, &set), HF_EINVAL);
+    CHECK_ERROR(hf_lock_all(fine, HF_LOCK_ALL_MAX + 1, 0, NULL, &set), HF_EINVAL);
+    CHECK_ERROR(hf_lock_all(no_client, 2, 0, NULL, &set), HF_EINVAL);
+    CHECK_ERROR(hf_lock_all(no_name, 2, 0, NULL, &set), HF_EINVAL);
+    CHECK_ERROR(hf_lock_all(two_modes, 2, 0, NULL, &set), HF_EINVAL);
+    CHECK_ERROR(hf_lock_all(permits, 2, 0, NULL, &set), HF_EINVAL);
+    CHECK_ERROR(hf_lock_all(own_loss, 1, 0, NULL, &set), HF_EINVAL);
+    CHECK_ERROR(hf_lock_all(fine, 1, 0, LOCK_OPTIONS(.mode = HF_COUNTER), &set), HF_EINVAL);
+    CHECK_ERROR(hf_lock_all(fine, 1, 0, LOCK_OPTIONS(.mode = HF_LATCH), &set), HF_EINVAL);
+    CHECK_CODE(hf_unlock_all(NULL), HF_OK);
+    CHECK(!hf_all_held(NULL));
+    CHECK_INT(hf_all_remaining_ms(NULL), 0);
+    CHECK(hf_all_hold(NULL, 0) == NULL);
+    CHECK_CODE(probe(client, one, HF_MUTEX, 0), HF_OK);
+    hf_close(client);
+}
+
+TEST(clients_that_run_no_thread_are_used_alone)
+{
+    hf_client *client = open_client_with(HF_CLIENT_OPTIONS(.driver = HF_DRIVE_CALLER));
+    hf_client *other = open_client();
+    const hf_lock_item mixed[] = { { client, name_of("one"), NULL },
+                                   { other, name_of("two"), NULL } };
+    hf_lock_item items[3];
+    hf_hold_set *set;
+
+    fill_items(items, 3, client);
+    CHECK_CODE(hf_lock_all(items, 3, SOON_MS, NULL, &set), HF_OK);
+    CHECK_CODE(probe(other, items[0].name, HF_MUTEX, 0), HF_BUSY);
+    CHECK_CODE(hf_unlock_all(set), HF_OK);
+    CHECK_CODE(probe(other, items[0].name, HF_MUTEX, 0), HF_OK);
+    CHECK_ERROR(hf_lock_all(mixed, 2, SOON_MS, NULL, &set), HF_EINVAL);
+    hf_close(client);
+    hf_close(other);
+}
+
+/* ---- losses ---- */
+
+TEST(first_loss_is_told_once)
+{
+    client_lease_ms = 3000;
+    hf_client *client = open_client(), *other = open_client();
+    hf_lock_item items[3];
+    hf_hold_set *set;
+    _Atomic int losses = 0;
+
+    need(client, HF_CAP_BREAK);
+    fill_items(items, 3, client);
+    CHECK_CODE(hf_lock_all(items, 3, SOON_MS,
+                           LOCK_OPTIONS(.on_lost = count_loss, .lost_arg = &losses), &set),
+               HF_OK);
+    CHECK_CODE(hf_break(other, items[1].name, NULL, NULL), HF_OK);
+    EVENTUALLY(losses > 0, SOON_MS);
+    CHECK(!hf_all_held(set));
+    CHECK_INT(hf_all_remaining_ms(set), 0);
+    CHECK(hf_held(hf_all_hold(set, 0)));
+    CHECK(!hf_held(hf_all_hold(set, 1)));
+    CHECK_CODE(hf_break(other, items[2].name, NULL, NULL), HF_OK);
+    EVENTUALLY(!hf_held(hf_all_hold(set, 2)), SOON_MS);
+    CHECK_ERROR(hf_unlock_all(set), HF_LOST);
+    CHECK_INT(losses, 1);
+    for (int i = 0; i < 3; i++)
+        CHECK_CODE(probe(other, items[i].name, HF_MUTEX, 0), HF_OK);
+    hf_close(client);
+    hf_close(other);
+}
+
+struct given_up {
+    hf_hold_set *_Atomic set;
+    _Atomic int code;
+};
+
+static void give_up_set(void *arg, const hf_loss *loss)
+{
+    struct given_up *given_up = arg;
+
+    (void)loss;
+    given_up->code = hf_unlock_all(given_up->set);
+    given_up->set = NULL;
+}
+
+TEST(set_may_be_given_back_in_its_on_lost)
+{
+    client_lease_ms = 3000;
+    hf_client *client = open_client(), *other = open_client();
+    hf_lock_item items[2];
+    struct given_up given_up = { .set = NULL };
+    hf_hold_set *set;
+
+    need(client, HF_CAP_BREAK);
+    fill_items(items, 2, client);
+    CHECK_CODE(hf_lock_all(items, 2, SOON_MS,
+                           LOCK_OPTIONS(.on_lost = give_up_set, .lost_arg = &given_up), &set),
+               HF_OK);
+    given_up.set = set;
+    CHECK_CODE(hf_break(other, items[0].name, NULL, NULL), HF_OK);
+    EVENTUALLY(given_up.set == NULL, SOON_MS);
+    CHECK_CODE(given_up.code, HF_LOST);
+    EVENTUALLY(probe(other, items[1].name, HF_MUTEX, 0) == HF_OK, SOON_MS);
+    hf_close(client);
+    hf_close(other);
+}
+
+struct release_later {
+    hf_hold *hold;
+    hf_client *client;
+    char name[128];
+};
+
+static void release_when_free(void *arg, int index)
+{
+    struct release_later *later = arg;
+
+    if (index == 0) {
+        /* What the other thread took first has ended by itself: it is free. */
+        EVENTUALLY(probe(later->client, later->name, HF_MUTEX, 0) == HF_BUSY, SOON_MS);
+        EVENTUALLY(probe(later->client, later->name, HF_MUTEX, 0) == HF_OK, SOON_MS);
+        give_back(later->hold);
+        return;
+    }
+    hf_client *client = open_client();
+    const hf_lock_item items[] = { { client, later->name,
+                                     LOCK_OPTIONS(.lease_ms = SHORT_LEASE_MS) },
+                                   { client, hf_hold_name(later->hold), NULL } };
+    hf_hold_set *set;
+    CHECK_ERROR(hf_lock_all(items, 2, 2 * SOON_MS * test_slow(), NULL, &set), HF_LOST);
+    CHECK(strstr(hf_last_error()->text, later->name) != NULL);
+    CHECK(set == NULL);
+    EVENTUALLY(probe(later->client, items[1].name, HF_MUTEX, 0) == HF_OK, SOON_MS);
+    hf_close(client);
+}
+
+/* The lease of the first lock is over before the second is granted. */
+TEST(lock_lost_while_others_are_taken_is_the_answer)
+{
+    struct release_later later = { .client = open_client() };
+
+    snprintf(later.name, sizeof(later.name), "%s", name_of("one"));
+    later.hold = take(later.client, name_of("two"), HF_MUTEX, 0);
+    threads_run(2, release_when_free, &later);
+    hf_close(later.client);
+}
+
+/* ---- all of it ---- */
+
+#define ACCOUNTS 10
+#define START 1000
+
+struct bank {
+    hf_client *clients[4];
+    char names[ACCOUNTS][128];
+    _Atomic long
+        balance[ACCOUNTS]; /* read and written in two steps: only the locks make them one */
+};
+
+static void move_money(void *arg, int index)
+{
+    struct bank *bank = arg;
+    hf_client *client = bank->clients[index % 4];
+    unsigned seed = (unsigned)index + 1;
+
+    for (int round = 0; round < 25; round++) {
+        int from = (int)((seed = seed * 1103515245 + 12345) >> 16) % ACCOUNTS;
+        int to = (int)((seed = seed * 1103515245 + 12345) >> 16) % ACCOUNTS;
+        const hf_lock_item items[] = { { client, bank->names[from], NULL },
+                                       { client, bank->names[to], NULL } };
+        hf_hold_set *set;
+        if (from == to)
+            continue;
+        CHECK_CODE(hf_lock_all(items, 2, 3 * SOON_MS * test_slow(), NULL, &set), HF_OK);
+        long left = bank->balance[from] - 1 - index, grown = bank->balance[to] + 1 + index;
+        sched_yield();
+        bank->balance[from] = left;
+        bank->balance[to] = grown;
+        CHECK(hf_all_held(set));
+        CHECK_CODE(hf_unlock_all(set), HF_OK);
+    }
+}
+
+TEST(sixteen_threads_move_money_between_ten_accounts)
+{
+    struct bank bank;
+    long sum = 0;
+
+    TEST_TIMEOUT(120);
+    for (int i = 0; i < 4; i++)
+        bank.clients[i] = open_client();
+    for (int i = 0; i < ACCOUNTS; i++) {
+        snprintf(bank.names[i], sizeof(bank.names[i]), "%s", numbered(i));
+        bank.balance[i] = START;
+    }
+    threads_run(16, move_money, &bank);
+    for (int i = 0; i < ACCOUNTS; i++)
+        sum += bank.balance[i];
+    CHECK_INT(sum, (long)ACCOUNTS * START);
+    for (int i = 0; i < ACCOUNTS; i++)
+        check_nothing_left(bank.clients[0], bank.names[i]);
+    for (int i = 0; i < 4; i++)
+        hf_close(bank.clients[i]);
+}
