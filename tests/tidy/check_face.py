@@ -76,7 +76,7 @@ def blocks_of_code(text):
 
 
 def sentences_of(block):
-    return re.split(r"(?<=[.?!])[\"')*_]*\s+(?=[\"'(*_]*[A-Z0-9%`])", " ".join(block.split()))
+    return re.split(r"(?<=[.?!])[\"')*_]*\s+(?=[\"'(*_]*[A-Z0-9%`]|\[)", " ".join(block.split()))
 
 
 def problems_of(path):
