@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Waiters that no message of the store wakes: when an attempt is worth making again. */
+#ifndef HF_ENGINES_COMMON_POLL_H
+#define HF_ENGINES_COMMON_POLL_H
+
+#include <stdint.h>
+
+/* Without a wake, an attempt is repeated after 25 to 75 ms, so that waiters of one lock do not all
+ * ask at the same moment, and a free lock stays free for 50 ms on average at most. */
+#define HF_POLL_MIN_MS 25
+#define HF_POLL_MAX_MS 75
+
+/* How long to wait before the next attempt: a random time from HF_POLL_MIN_MS on, below
+ * HF_POLL_MAX_MS + spread_ms. `spread_ms` is 0, or what a slow attempt takes, so that contenders
+ * that have disturbed each other do not meet again. `left_ms` is the rest of the holder's lease:
+ * the pause does not go beyond it; negative: unknown. For op->retry_at_ms of a REFUSED attempt. */
+int64_t hf__poll_pause_ms(int64_t left_ms, int64_t spread_ms);
+
+#endif
