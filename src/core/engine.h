@@ -196,6 +196,10 @@ struct hf_engine_ops {
      * could be left has ended by itself; an engine that still has it in a queue finds it by its own
      * means (hf__op_done on a reused op is the engine's mistake). */
     void (*release)(struct hf_engine *engine, struct hf_op *op);
+    /* Optional: the client is closed, and what this op has at the store, or may have, has not been
+     * released. Sends a last release, which nobody waits for. `close` comes next, and gives it the
+     * time to leave; after that the op's memory goes. Never answers, and calls nothing back. */
+    void (*dismiss)(struct hf_engine *engine, struct hf_op *op);
     void (*renew)(struct hf_engine *engine, struct hf_lease *lease); /* -> hf__lease_answer */
     /* Optional: the op is held on a lease of its own, and nothing about it is out. True: the engine
      * knows it by nothing but what it carries, so that its memory may serve another claim. Before

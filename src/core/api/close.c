@@ -173,14 +173,16 @@ static void engine_closed(void *arg)
 /* What is left of it is the store's matter. */
 static void still(struct hf_claim *claim, void *arg)
 {
-    (void)arg;
+    struct hf_client *client = arg;
     hf__claim_still(claim);
+    if (client->ops->dismiss && claim->state != HF_CLAIM_OVER)
+        client->ops->dismiss(client->engine, &claim->op);
 }
 
 static void close_engine(struct hf_task *task)
 {
     struct engine_end *end = HF_CONTAINER(task, struct engine_end, task);
-    hf__claims_visit(end->client, still, NULL);
+    hf__claims_visit(end->client, still, end->client);
     hf__compact_stop(end->client);
     end->client->ops->close(end->client->engine, engine_closed, end);
 }

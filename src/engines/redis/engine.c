@@ -8,6 +8,10 @@
 #include <stdio.h>
 #include <string.h>
 
+/* Closing gives last releases so long to leave, where there is no connection for them. */
+#define FAREWELL_MS 300
+#define LOOK_EVERY_MS 3
+
 /* The client's random bits as a UUID, which is what Redisson calls a client by. Redisson's are of
  * version 4; by our version 8 the scripts know a client that can be told what it was granted, and
  * by the bit below the variant one that wants no token, also where another client grants it the
@@ -28,6 +32,8 @@ bool hf__redis_is_fenced(const char *uuid, size_t length)
     return length == sizeof((struct redis *)NULL)->uuid - 1 && uuid[14] == '8' &&
            !strchr("ab", uuid[19]);
 }
+
+static void have_left(struct hf_timer *timer);
 
 struct redis *hf__redis_new(const struct hf_host *host, const struct redis_settings *settings,
                             struct redis *front)
@@ -52,6 +58,7 @@ struct redis *hf__redis_new(const struct hf_host *host, const struct redis_setti
     hf__grant_channel_init(redis);
     hf__renewals_open(redis);
     hf__batch_open(redis);
+    hf__timer_init(&redis->leaving, have_left);
     return redis;
 }
 
@@ -108,10 +115,57 @@ static int open_redis(struct hf_engine **ret, const struct hf_host *host, struct
     return code;
 }
 
+/* ---- closing ---- */
+
+static void end(struct redis *redis)
+{
+    void (*closed)(void *arg) = redis->closed;
+    void *arg = redis->closed_arg;
+    hf__timer_stop(redis->base.host->loop, &redis->leaving);
+    free_redis(redis);
+    closed(arg);
+}
+
+static void have_left(struct hf_timer *timer)
+{
+    struct redis *redis = HF_CONTAINER(timer, struct redis, leaving);
+    int64_t now_ms = hf__loop_now(redis->base.host->loop);
+    if (redis->dismissals == 0 || now_ms >= redis->leave_until_ms)
+        end(redis);
+    else
+        hf__timer_start(redis->base.host->loop, timer, now_ms + LOOK_EVERY_MS);
+}
+
+/* What is asked goes with its caller, and is answered no more; what was written leaves at the end
+ * of this turn of the loop. */
+static void silence(struct redis *redis)
+{
+    hf__batch_close(redis);
+    hf__sentinel_watch_close(redis);
+    hf__connection_close(&redis->pubsub);
+    hf__connection_close(&redis->replicas);
+    hf__replica_wait_close(redis);
+    hf__release_channels_close(redis);
+    hf__connection_silence(&redis->cmd);
+}
+
 static void close_redis(struct hf_engine *engine, void (*closed)(void *arg), void *arg)
 {
-    free_redis((struct redis *)engine);
-    closed(arg);
+    struct redis *redis = (struct redis *)engine;
+    int64_t now_ms = hf__loop_now(engine->host->loop);
+    redis->closed = closed;
+    redis->closed_arg = arg;
+    if (!redis->dismisses) {
+        end(redis);
+        return;
+    }
+    hf__renewals_close(redis);
+    hf__inspect_close(redis);
+    silence(redis);
+    if (redis->cluster)
+        hf__cluster_silence(redis->cluster, silence);
+    redis->leave_until_ms = now_ms + FAREWELL_MS;
+    hf__timer_start(engine->host->loop, &redis->leaving, now_ms + LOOK_EVERY_MS);
 }
 
 void hf__redis_ask(struct redis *redis, struct redis_request *request, const char *name,
@@ -149,9 +203,9 @@ static const char *const schemes[] = { "redis",           "rediss",
 
 #define COMMON                                                                                     \
     .schemes = schemes, .open = open_redis, .close = close_redis, .attempt = hf__redis_attempt,    \
-    .release = hf__redis_release, .renew = hf__redis_renew, .compact = hf__redis_compact,          \
-    .change = hf__redis_change, .inspect = hf__redis_inspect, .examine = hf__redis_diagnose,       \
-    .forked = forked, .why_silent = hf__replica_wait_why_silent
+    .release = hf__redis_release, .dismiss = hf__redis_dismiss_at_close, .renew = hf__redis_renew, \
+    .compact = hf__redis_compact, .change = hf__redis_change, .inspect = hf__redis_inspect,        \
+    .examine = hf__redis_diagnose, .forked = forked, .why_silent = hf__replica_wait_why_silent
 
 #define PLAIN_CAPS (HF_CAP_MUTEX | HF_CAP_DETACH | HF_CAP_INSPECT | HF_CAP_BREAK)
 #define CAPS (PLAIN_CAPS | HF_CAP_FAIR | HF_CAP_RW | HF_CAP_PERMIT | HF_CAP_COUNTER | HF_CAP_LATCH)

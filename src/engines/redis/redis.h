@@ -81,6 +81,14 @@ struct redis {
     /* Requests of this turn, which are asked together when it ends. */
     struct hf_link giving, taking;
     struct hf_task ask_together;
+    /* The front's, while it is closed: last releases that have not left; until when they may; what
+     * to call then. */
+    unsigned dismissals;
+    bool dismisses;
+    struct hf_timer leaving;
+    int64_t leave_until_ms;
+    void (*closed)(void *arg);
+    void *closed_arg;
     /* Granted requests of which the replicas are to be asked; of which they are being asked. */
     struct hf_link sync_gathering, sync_asked;
     struct hf_task sync_begin;
@@ -145,6 +153,10 @@ void hf__attach_answered(struct connection *connection, struct redis_request *re
 void hf__redis_release(struct hf_engine *engine, struct hf_op *op);
 /* An attempt that is out is given back behind it, should nobody be there to hear its answer. */
 void hf__redis_dismiss(struct redis *redis, struct hf_op *op);
+/* The client is closed, so the release leaves at once, even behind a greeting that has not been
+ * answered. The first is for the core, which closes the engine next. */
+void hf__redis_dismiss_at_close(struct hf_engine *engine, struct hf_op *op);
+void hf__redis_dismiss_early(struct redis *redis, struct hf_op *op);
 /* Like hf__attempt_leaves. */
 void hf__release_leaves(struct connection *connection, struct redis_request *request);
 void hf__release_answered(struct connection *connection, struct redis_request *request,

@@ -103,22 +103,76 @@ void hf__redis_release(struct hf_engine *engine, struct hf_op *op)
     hf__batch_ask(redis, request, op->attach_key ? NULL : kind->give_many);
 }
 
+/* ---- releases that nobody waits for ---- */
+
 /* Its answer is nobody's, and by then the op may be another claim's: so it is said but once, with
  * the script's text. */
 static void send_dismissal(struct connection *connection, struct redis_request *request)
 {
-    connection->known_scripts &= ~(UINT64_C(1) << REDIS_SIMPLE_RELEASE);
-    send_release(connection, request);
+    connection->known_scripts = 0;
+    if (request->op->attach_key)
+        hf__attach_send_back(connection, request);
+    else
+        send_release(connection, request);
     request->send = NULL;
+}
+
+static struct redis_request *dismissal_of(struct redis *redis, struct hf_op *op)
+{
+    struct redis_request *request = hf__request_new(redis);
+    if (!request)
+        return NULL;
+    request->op = op;
+    request->send = send_dismissal;
+    request->answered = hf__request_ignored;
+    return request;
 }
 
 void hf__redis_dismiss(struct redis *redis, struct hf_op *op)
 {
-    struct redis_request *request = hf__request_new(redis);
+    struct redis_request *request = dismissal_of(redis, op);
+    if (request)
+        hf__redis_ask(redis, request, op->name, op->name_length);
+}
+
+/* An attempt on a connection that was given up may be executed behind it. */
+void hf__redis_dismiss_early(struct redis *redis, struct hf_op *op)
+{
+    struct redis_request *request = dismissal_of(redis, op);
     if (!request)
         return;
-    request->op = op;
-    request->send = send_dismissal;
-    request->answered = hf__request_ignored;
+    op->engine_word[1] |= REDIS_OUTSTANDING;
+    request->early = true;
+    hf__redis_ask(redis, request, op->name, op->name_length);
+}
+
+static void send_last_release(struct connection *connection, struct redis_request *request)
+{
+    send_dismissal(connection, request);
+    connection->redis->front->dismissals--;
+}
+
+/* It cannot leave, as there is no connection. */
+static void last_release_ended(struct connection *connection, struct redis_request *request,
+                               const redisReply *reply)
+{
+    (void)reply;
+    connection->redis->front->dismissals -= !request->sent;
+    hf__request_free(connection->redis, request);
+}
+
+void hf__redis_dismiss_at_close(struct hf_engine *engine, struct hf_op *op)
+{
+    struct redis *redis = (struct redis *)engine;
+    /* Before its first attempt it has no number. */
+    struct redis_request *request = op->engine_word[0] ? dismissal_of(redis, op) : NULL;
+    if (!request)
+        return;
+    op->engine_word[1] |= REDIS_OUTSTANDING;
+    request->early = true;
+    request->send = send_last_release;
+    request->answered = last_release_ended;
+    redis->dismisses = true;
+    redis->dismissals++;
     hf__redis_ask(redis, request, op->name, op->name_length);
 }

@@ -125,3 +125,72 @@ TEST(an_attempt_that_arrives_behind_its_repetition_takes_no_units)
     CHECK_INT(count(&delayed.server), 6);
     stop(&delayed);
 }
+
+/* ---- a client that is closed while its server stands still ---- */
+
+static void begin_closing(struct server *server, hf_client **client, int timeout_ms)
+{
+    server_start(server);
+    CHECK(server_says(server, "SET count 10", "+OK"));
+    CHECK_CODE(hf_open(client, server_url(server, timeout_ms),
+                       &HF_CLIENT_OPTIONS(.request_timeout_ms = 300)),
+               HF_OK);
+    give_back(take_patiently(*client, "warm"));
+    CHECK(server_says(server, "CONFIG RESETSTAT", "+OK"));
+    server_stop(server);
+}
+
+static long script_calls(const struct server *server)
+{
+    return server_counts(server, "commandstats", "cmdstat_eval:calls=") +
+           server_counts(server, "commandstats", "cmdstat_evalsha:calls=");
+}
+
+/* The attempt is the first call, its release the second one. */
+static void end_closing(struct server *server, hf_client *client)
+{
+    hf_close(client);
+    server_continue(server);
+    EVENTUALLY(script_calls(server) >= 2, SOON_MS);
+}
+
+TEST(units_come_back_when_their_client_is_closed_before_the_server_answers)
+{
+    struct server server = { 0 };
+    hf_client *client = NULL;
+
+    begin_closing(&server, &client, 60000);
+    CHECK_CODE(hf_counter_take(client, "count", 4, 0), HF_UNREACHABLE);
+    end_closing(&server, client);
+    CHECK_INT(count(&server), 10);
+    server_kill(&server);
+}
+
+/* The attempt is on a connection that was given up, and the next one is not greeted. */
+TEST(units_come_back_over_a_connection_that_was_not_answered)
+{
+    struct server server = { 0 };
+    hf_client *client = NULL;
+
+    begin_closing(&server, &client, 400);
+    CHECK_CODE(hf_counter_take(client, "count", 4, 0), HF_UNREACHABLE);
+    let_pass_ms(1500);
+    end_closing(&server, client);
+    CHECK_INT(count(&server), 10);
+    server_kill(&server);
+}
+
+/* So does a lock whose lease would be long. */
+TEST(lock_comes_back_when_its_client_is_closed_before_the_server_answers)
+{
+    struct server server = { 0 };
+    hf_client *client = NULL;
+    hf_hold *hold = NULL;
+
+    begin_closing(&server, &client, 60000);
+    CHECK_CODE(hf_lock(client, "late", 0, LOCK_OPTIONS(.lease_ms = 3600000), &hold),
+               HF_UNREACHABLE);
+    end_closing(&server, client);
+    CHECK(server_says(&server, "EXISTS late", ":0"));
+    server_kill(&server);
+}

@@ -374,6 +374,17 @@ void hf__cluster_close(struct cluster *cluster)
     free(cluster);
 }
 
+void hf__cluster_silence(struct cluster *cluster, void (*silence)(struct redis *node))
+{
+    HF_LIST_FOREACH (link, following, &cluster->parked) {
+        struct redis_request *request = HF_CONTAINER(link, struct redis_request, link);
+        if (!request->early)
+            hf__request_free(cluster->front, request);
+    }
+    for (unsigned i = 0; i < cluster->node_count; i++)
+        silence(cluster->nodes[i]);
+}
+
 void hf__cluster_forked(struct cluster *cluster, void (*forked)(struct redis *node))
 {
     for (unsigned i = 0; i < cluster->node_count; i++)

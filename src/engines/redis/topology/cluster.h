@@ -44,6 +44,8 @@ bool hf__cluster_is_concerned(const struct connection *connection);
 void hf__cluster_suspects(struct cluster *cluster);
 /* The node that has slots and comes after `node`, or the first one; NULL: there is none. */
 struct redis *hf__cluster_next(struct cluster *cluster, const struct redis *node);
+/* The client is closed: only requests that may leave early go on. */
+void hf__cluster_silence(struct cluster *cluster, void (*silence)(struct redis *node));
 void hf__cluster_forked(struct cluster *cluster, void (*forked)(struct redis *node));
 
 #endif

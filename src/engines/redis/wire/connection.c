@@ -211,12 +211,16 @@ void hf__connection_script(struct connection *connection, struct command *comman
 
 void hf__connection_ask(struct connection *connection, struct redis_request *request)
 {
-    if (connection->state == CONNECTION_READY && !connection->failing) {
+    bool greeted = connection->state == CONNECTION_READY;
+    bool early = request->early && connection->state == CONNECTION_GREETING;
+    if ((greeted || early) && !connection->failing) {
         request->send(connection, request);
         return;
     }
     request->sent = false;
     hf__list_append(&connection->requests, &request->link);
+    if (request->early)
+        hf__timer_stop(loop_of(connection), &connection->pause);
     hf__connection_want(connection);
 }
 
@@ -255,7 +259,7 @@ static void received(void *arg, const char *bytes, size_t length)
     struct connection *connection = arg;
     redisReader *reader = connection->reader;
     void *reply = NULL;
-    if (connection->failing)
+    if (connection->failing || connection->silenced)
         return;
     bool fits = hf__reply_feed(reader, bytes, length, &connection->unread);
     while (fits && !connection->failing) {
@@ -273,6 +277,19 @@ static void received(void *arg, const char *bytes, size_t length)
 
 /* ---- opening ---- */
 
+/* They leave right behind the greeting, which has said the password and the database. If either is
+ * refused, a release finds nothing of ours. */
+static void send_early(struct connection *connection)
+{
+    HF_LIST_FOREACH (link, following, &connection->requests) {
+        struct redis_request *request = HF_CONTAINER(link, struct redis_request, link);
+        if (connection->failing || !request->early)
+            continue;
+        hf__link_remove(link);
+        request->send(connection, request);
+    }
+}
+
 static void opened(void *arg)
 {
     struct connection *connection = arg;
@@ -281,6 +298,7 @@ static void opened(void *arg)
         hf__sentinel_watch_greet(connection);
     else
         hf__handshake_begin(connection);
+    send_early(connection);
 }
 
 /* The command connection may have come back to another server. The listening one would stay at the
@@ -378,6 +396,22 @@ static void free_questions(struct connection *connection, struct hf_link *reques
     struct hf_link *link;
     while ((link = hf__list_pop(requests)))
         hf__request_free(connection->redis, HF_CONTAINER(link, struct redis_request, link));
+}
+
+static void free_late_requests(struct connection *connection, struct hf_link *requests)
+{
+    HF_LIST_FOREACH (link, following, requests) {
+        struct redis_request *request = HF_CONTAINER(link, struct redis_request, link);
+        if (!request->early)
+            hf__request_free(connection->redis, request);
+    }
+}
+
+void hf__connection_silence(struct connection *connection)
+{
+    connection->silenced = true;
+    free_late_requests(connection, &connection->out);
+    free_late_requests(connection, &connection->requests);
 }
 
 void hf__connection_close(struct connection *connection)

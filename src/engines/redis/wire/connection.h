@@ -38,6 +38,7 @@ struct connection {
     bool last_one_ended;          /* what was sent on the last one is executed no more */
     char server_run[41];          /* which run of the server gave it; "" where it does not say */
     hf_error why;                 /* of the last failure */
+    bool silenced;                /* what it reads is of no interest any more */
     bool failing;                 /* `why` is set, and is to be told */
     struct hf_stream_place place; /* where it goes now */
     struct hf_route route;
@@ -53,6 +54,8 @@ struct connection {
 
 void hf__connection_init(struct connection *connection, struct redis *redis);
 void hf__connection_close(struct connection *connection);
+/* Only requests that may leave early are still of interest, and no answer is. */
+void hf__connection_silence(struct connection *connection);
 /* Opens it at connection->place, with whatever was read before forgotten. */
 void hf__connection_open_at(struct connection *connection);
 /* Opens it unless it is open, or pauses. */

@@ -34,6 +34,7 @@ struct redis_request {
     struct hf_link parts;          /* the requests that this one asks together (batch.c) */
     int64_t sent_at_ms;
     bool sent;
+    bool early;       /* it may leave before the greeting is answered: nobody hears its answer */
     bool unmapped;    /* what is answered was said to who asked for the cluster's map */
     bool listened;    /* a grant could have been heard of when it was sent */
     bool placed;      /* it has its place in the queue (fast_enqueue.c) */
