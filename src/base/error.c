@@ -7,7 +7,7 @@
 
 #define CODES(X)                                                                                   \
     X(HF_OK, "done")                                                                               \
-    X(HF_BUSY, "somebody else holds it")                                                           \
+    X(HF_BUSY, "another owner holds it")                                                           \
     X(HF_LOST, "the lock was lost")                                                                \
     X(HF_CANCELED, "the request was cancelled")                                                    \
     X(HF_UNREACHABLE, "the store did not answer")                                                  \

@@ -4,25 +4,24 @@
 
 void cli_help_print(FILE *out)
 {
-    fputs(
-        "holdfast: locks for commands, scripts and services\n"
-        "\n"
-        "  holdfast run nightly -- ./backup.sh       # wait for the lock, run, give it back\n"
-        "  holdfast try nightly -- ./backup.sh       # run it only if nobody else does (else: 75)\n"
-        "  holdfast run -w 10s deploy -- make deploy # wait at most ten seconds\n"
-        "  holdfast run -j 4 encode -- ffmpeg ...    # at most four at a time\n"
-        "  holdfast show                             # who holds, who waits\n"
-        "\n"
-        "Verbs (holdfast help VERB says more):\n",
-        out);
+    fputs("holdfast: locks for commands, scripts and services\n"
+          "\n"
+          "  holdfast run nightly -- ./backup.sh       # wait for the lock, run, release it\n"
+          "  holdfast try nightly -- ./backup.sh       # do not wait: exit code 75 if it is held\n"
+          "  holdfast run -w 10s deploy -- make deploy # wait at most ten seconds\n"
+          "  holdfast run -j 4 encode -- ffmpeg ...    # at most four at a time\n"
+          "  holdfast show                             # holders and waiters\n"
+          "\n"
+          "Verbs (holdfast help VERB says more):\n",
+          out);
     for (const struct cli_verb *verb = cli_verbs; verb->name; verb++)
         fprintf(out, "  %-9s %s\n", verb->name, verb->summary);
     fputs("\n"
           "Options for all of them:\n"
           "  -e, --engine URL      the store: $HOLDFAST_URL, else local: (this machine)\n"
           "      --url-file FILE   the same from a file, to keep a password to yourself\n"
-          "  -N, --namespace NAME  a world of names of its own within the store\n"
-          "  -q, --quiet           no word about what is busy    -v, --verbose   more words\n"
+          "  -N, --namespace NAME  a namespace within the store (local: only)\n"
+          "  -q, --quiet           no message when busy          -v, --verbose   more messages\n"
           "      --json            where something is shown      -V, --version\n"
           "\n"
           "Durations: 500ms, 5s, 2m, 1h; a plain number means seconds.\n"
@@ -39,14 +38,14 @@ void cli_help_print(FILE *out)
     "  -j, --slots M         semaphore with M permits; -k, --take K of them (1)\n"
 
 #define HOW_TO_WAIT                                                                                \
-    "  -n, --try             do not wait       -w, --wait DUR   wait at most so long (for ever)\n"
+    "  -n, --try             do not wait       -w, --wait DUR   time limit (for ever)\n"
 
 const char cli_help_run[] =
     "holdfast run [OPTIONS] NAME [--] COMMAND [ARGUMENT...]\n"
     "\n"
     "  holdfast run nightly -- ./backup.sh\n"
-    "  holdfast run -w 30s --skip nightly -- ./backup.sh   # somebody else at it: fine, exit 0\n"
-    "  holdfast run -s config -- cat app.conf              # read together with others\n"
+    "  holdfast run -w 30s --skip nightly -- ./backup.sh   # exit 0 if it is still held\n"
+    "  holdfast run -s config -- cat app.conf              # together with other readers\n"
     "  holdfast run -j 4 encode -- ./encode.sh movie       # at most four at once\n"
     "  holdfast run -l a -l b -- ./move a b                # both or none, without deadlock\n"
     "  holdfast run --max-run 1h nightly -c 'date; ./backup.sh | gzip > b.gz'\n"
@@ -55,12 +54,12 @@ const char cli_help_run[] =
     "  -c, --command STRING  run STRING by $SHELL\n"
     "  -E, --busy-exit N     exit with N when busy (75)   --skip   exit with 0 when busy\n"
     "  -t, --ttl DUR         lease, renewed while the command runs (30s; local: needs none)\n"
-    "      --max-hold DUR    the lock ends after so long; the command is stopped before (121)\n"
-    "      --max-run DUR     the command is stopped after so long (124)\n"
-    "      --min-hold DUR    keep the lock so long even if the command ends sooner\n"
+    "      --max-hold DUR    the lock ends after this time; the command is stopped before (121)\n"
+    "      --max-run DUR     the command is stopped after this time (124)\n"
+    "      --min-hold DUR    keep the lock for this time even if the command ends sooner\n"
     "      --on-lost WHAT    term (default), kill, ignore, or a command line for $SHELL\n"
     "      --grace DUR       between the request to end and SIGKILL (10s, at most lease/3)\n"
-    "      --owner TEXT      what `show` shows of us (user@host:pid command)\n"
+    "      --owner TEXT      what `show` shows of this process (user@host:pid command)\n"
     "\n"
     "The command sees HOLDFAST_NAME, _TOKEN, _TOKENS, _OWNER, _TTL_MS, _DEADLINE, _URL and\n"
     "_HELD.\n";
@@ -91,10 +90,10 @@ const char cli_help_lock[] =
     "  ./backup.sh\n"
     "  holdfast unlock nightly \"$OWNER\"\n"
     "\n"
-    "The lock lives by its lease alone. Prefer run where you can: it notices when things end.\n"
+    "The lock lives by its lease alone. Prefer run where you can: it stops the command on a loss.\n"
     "\n" HOW_TO_WAIT "  -t, --ttl DUR         the lease (30s); give it a new one with: holdfast "
     "renew\n" HOW_TO_ACQUIRE
-    "      --owner TEXT      what `show` shows of us (not on Redis: there it "
+    "      --owner TEXT      what `show` shows of the owner (not on Redis: there it "
     "is the process')\n"
     "      --json            name, owner, token and lease_ms\n";
 
@@ -103,15 +102,14 @@ const char cli_help_renew[] =
     "\n"
     "  OWNER=$(holdfast renew -t 5m nightly \"$OWNER\") || exit\n"
     "\n"
-    "Gives a lock of `holdfast lock` a lease from now on (30s), never shorter than what it has\n"
-    "left, and prints the owner's key. Exit 121: it is lost.\n";
+    "Renews the lease of a lock of `holdfast lock`: it ends after -t from now (30s), but never\n"
+    "earlier than before. Prints the owner's key. Exit 121: the lock is lost.\n";
 
-const char cli_help_unlock[] =
-    "holdfast unlock NAME OWNER\n"
-    "\n"
-    "  holdfast unlock nightly \"$OWNER\"\n"
-    "\n"
-    "Gives a lock of `holdfast lock` back. Exit 121: it had been lost.\n";
+const char cli_help_unlock[] = "holdfast unlock NAME OWNER\n"
+                               "\n"
+                               "  holdfast unlock nightly \"$OWNER\"\n"
+                               "\n"
+                               "Releases a lock of `holdfast lock`. Exit 121: it had been lost.\n";
 
 const char cli_help_show[] =
     "holdfast show [NAME|PATTERN]\n"
@@ -122,8 +120,8 @@ const char cli_help_show[] =
     "  holdfast show --watch nightly     # again each second; --watch=5s for another rhythm\n"
     "  holdfast show --json              # for programs\n"
     "\n"
-    "On Redis a list has what holdfast took within 12 hours, has set, or waits for. Other locks,\n"
-    "a Java client's for example, are shown by name only.\n";
+    "On Redis a list has the names that holdfast took within 12 hours, has set, or waits for.\n"
+    "Other locks, a Java client's for example, are shown when asked for by name.\n";
 
 const char cli_help_held[] =
     "holdfast held NAME\n"
@@ -141,9 +139,9 @@ const char cli_help_break[] =
     "  holdfast break -y nightly                 # does not ask\n"
     "  holdfast break --token 1789 -y nightly    # only the holder with this token\n"
     "\n"
-    "The holder is told (its run stops the command and exits with 121), and the next owner's\n"
-    "token fences it off. Keys and tokens: holdfast show --json. Exit 1: nobody holds it, or no;\n"
-    "75: another one holds it.\n";
+    "The holder's run stops its command and exits with 121. The next owner's token fences the old\n"
+    "one. Keys and tokens: holdfast show --json. Exit 1: it is not held, or the answer was no;\n"
+    "75: another owner holds it.\n";
 
 const char cli_help_sem[] =
     "holdfast sem NAME set M | get | rm\n"
@@ -151,7 +149,7 @@ const char cli_help_sem[] =
     "  holdfast sem encode set 4                        # create it, or change its size\n"
     "  holdfast sem encode get                          # how many permits are free\n"
     "  holdfast run -k 2 encode -- ./encode.sh movie    # take two of them for a command\n"
-    "  holdfast sem encode rm                           # 75: somebody has permits\n"
+    "  holdfast sem encode rm                           # 75: permits are held\n"
     "\n"
     "Permits come back when the command ends, or dies. Instead of set, run -j M creates one too.\n";
 
@@ -163,7 +161,7 @@ const char cli_help_counter[] =
     "  holdfast counter -w 5s stock take 3                # wait until three are there\n"
     "  holdfast counter stock add 3\n"
     "\n"
-    "A plain number, 0 until it is set: what a process has taken does not come back when it dies.\n"
+    "A plain number, 0 until it is set. It does not come back when a process that took it dies.\n"
     "\n" HOW_TO_WAIT;
 
 const char cli_help_latch[] =
@@ -196,22 +194,22 @@ const char cli_help_bench[] =
     "  holdfast bench --quick    # a few seconds, for a first impression\n"
     "  holdfast -e URL bench     # that store; names begin with holdfast-bench/\n"
     "\n"
-    "It judges nothing but its own aims: exit 0 whatever came out. Two of them at a time on one\n"
-    "store disturb each other.\n";
+    "Exit 0 whatever the figures are. Two runs at a time on one store disturb each other.\n";
 
 const char cli_help_torture[] =
     "holdfast torture [URL] [OPTIONS]\n"
     "\n"
     "  holdfast torture                                a minute on this machine's store\n"
     "  holdfast torture --time 10m --html run.html     longer, with a picture of it\n"
-    "  holdfast torture --faults kill,pause --seed 7   only these faults, and the same dice\n"
+    "  holdfast torture --faults kill,pause --seed 7   only these faults, and the same plan\n"
     "  holdfast torture --hook cut='./cut.sh' --hook cut:heal='./join.sh'\n"
     "  holdfast torture --history run.hist             keep what happened...\n"
     "  holdfast torture --check run.hist               ...and judge it again\n"
     "  holdfast torture --list                         the faults and the rules\n"
     "\n"
-    "Clients fight for locks under names of their own while faults hit whoever holds, or is next;\n"
-    "what they saw is then held against the rules. Nothing of yours is touched.\n"
+    "Clients compete for locks under names of their own, while faults hit the holder and the "
+    "first\n"
+    "waiter. What they saw is then compared with the rules. Your own locks are not touched.\n"
     "\n"
     "      --time DUR        how long (60s)          --clients N    how many processes (8)\n"
     "      --lease DUR       about how long leases are (500ms)\n"
@@ -221,8 +219,8 @@ const char cli_help_torture[] =
     "shows\n"
     "                        them; none; all (all)\n"
     "      --hook NAME=CMD   a fault of your own; NAME:heal=CMD ends it, whatever happens\n"
-    "      --seed N          dice that were printed before\n"
-    "      --sandbox NAME    servers of its own, which are struck, too: --list shows them\n"
-    "  -y, --yes             the store is on another machine, and that is meant\n"
+    "      --seed N          the seed of an earlier run\n"
+    "      --sandbox NAME    servers of its own, which faults hit, too: --list shows them\n"
+    "  -y, --yes             allow a store on another machine\n"
     "\n"
     "Exit 0: no violation so far. 1: VIOLATION. 2: INCONCLUSIVE, too little happened.\n";

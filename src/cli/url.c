@@ -121,8 +121,8 @@ char *cli_url_choose(const struct cli_settings *settings)
     if (!url || !settings->space)
         return url;
     if (strncmp(url, CLI_URL_DEFAULT, strlen(CLI_URL_DEFAULT)) != 0) {
-        cli_complain("-N is for local: only, whose stores have namespaces; here, let the names of "
-                     "the locks begin with '%s/'",
+        cli_complain("-N is for local: only; other stores have no namespaces. Here, let the names "
+                     "of the locks begin with '%s/'",
                      settings->space);
         free(url);
         return NULL;

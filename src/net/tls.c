@@ -154,7 +154,7 @@ static void distrust(struct hf_tls_session *session, long verdict)
     case X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT_LOCALLY:
     case X509_V_ERR_UNABLE_TO_VERIFY_LEAF_SIGNATURE:
         snprintf(what, sizeof what,
-                 "its certificate was signed by nobody whom we trust; name the authority's "
+                 "its certificate was signed by no trusted authority; name the authority's "
                  "certificate by ca=FILE");
         break;
     default:

@@ -17,7 +17,7 @@ int hf__tls_open_by_url(struct hf_tls **ret, struct hf_url *url, hf_error *error
     *ret = NULL;
     if (!hf__url_choice(url, "verify", "yes", VERIFY_NOTHING, &settings.any_server))
         return hf__url_refuse(url, error,
-                              "verify is yes, or, where whoever answers may have "
-                              "the password and the locks, " VERIFY_NOTHING);
+                              "verify is yes, or " VERIFY_NOTHING ", where any server "
+                              "may have the password and the locks");
     return hf__tls_open(ret, &settings, error);
 }

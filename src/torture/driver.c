@@ -124,7 +124,7 @@ static void explain_end(struct torture_driver *driver, unsigned client, int stat
         torture_driver_fail(driver, "%s", seat->sentence);
     else if (WIFSIGNALED(status) && !is_a_crash(WTERMSIG(status)))
         torture_driver_fail(driver,
-                            "somebody else has killed client %u by signal %d (%s): the kernel does "
+                            "client %u was killed from outside by signal %d (%s): the kernel does "
                             "that when memory runs out",
                             client, WTERMSIG(status), strsignal(WTERMSIG(status)));
     else if (WIFSIGNALED(status))

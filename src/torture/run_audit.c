@@ -43,7 +43,7 @@ static bool fail(struct audit *audit, const struct torture_lock *lock, enum tort
                                                : "the store has not answered";
 
     audit->driver->outcome->unreachable |= answer != TORTURE_BROKEN;
-    torture_driver_fail(audit->driver, "nobody could look at what is left of '%s': %s", lock->label,
+    torture_driver_fail(audit->driver, "what is left of '%s' could not be seen: %s", lock->label,
                         why);
     return false;
 }

@@ -135,7 +135,7 @@ def loose_permissions_are_found(box):
     if result.code == 77:
         return
     equal(result.code, 1, repr(result))
-    for part in ('everybody may write', 'consequence', 'cure', 'chmod'):
+    for part in ('any user may write', 'consequence', 'cure', 'chmod'):
         contains(result.out, part)
 
 

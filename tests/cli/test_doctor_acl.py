@@ -83,7 +83,7 @@ def what_a_user_may_not_say_is_not_said_to_fail(box):
     patient.set('ACL', 'SETUSER', 'bob', 'on', '>secret', '+@all', '-publish', '~*', '&*')
     [found] = patient.see_all(user='bob:secret@')[1]
     contains(found['finding'], 'may not call what our scripts do: publish')
-    contains(found['consequence'], 'is not told of it')
+    contains(found['consequence'], 'are not woken')
     assert 'fails' not in found['consequence'], found
     patient.set('ACL', 'SETUSER', 'bob', '-rpush')
     [found] = patient.see_all(user='bob:secret@')[1]
@@ -92,7 +92,7 @@ def what_a_user_may_not_say_is_not_said_to_fail(box):
     patient.set('ACL', 'SETUSER', 'bob', '+@all', 'resetchannels', '&holdfast:*')
     [found] = patient.see_all(user='bob:secret@', name='app')[1]
     contains(found['finding'], 'may not listen to the channels')
-    contains(found['consequence'], 'is not told of it')
+    contains(found['consequence'], 'are not woken')
     assert 'HF_DENIED' not in found['consequence'], found
 
 
@@ -107,7 +107,7 @@ def what_a_user_may_not_say_in_a_cluster_is_a_finding(box):
         said = json.loads(box.run('-e', url, 'doctor', '--json').out)
         found = [each for each in said if 'our scripts do' in each.get('finding', '')]
         equal([each['cure'] for each in found], [f'ACL SETUSER ... +{lacks}'])
-        contains(found[0]['consequence'], 'is not told of it')
+        contains(found[0]['consequence'], 'are not woken')
 
 
 @test

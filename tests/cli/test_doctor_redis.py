@@ -95,7 +95,7 @@ def is_for_want_of_replicas(box, patient, number, user='', options=''):
     facts, findings = patient.see_all(user=user, options=options)
     equal(len(findings), 1, f'the number of {findings}')
     contains(findings[0]['finding'], f'min-replicas-to-write{number}')
-    contains(findings[0]['consequence'], 'no lock is granted, renewed or given back')
+    contains(findings[0]['consequence'], 'no lock is granted, renewed or released')
     contains(findings[0]['cure'], 'CONFIG SET min-replicas-to-write')
     contains(facts['lock + unlock'], 'not known: ')
     url = patient.server.url.replace('//', f'//{user}') + options
@@ -310,12 +310,12 @@ def a_quorum_is_judged_server_by_server_and_as_a_whole(box):
     only(findings, f'127.0.0.1:{ports[1]} does not say what it is')
     contains(facts[f'127.0.0.1:{ports[2]}: server'], 'Redis ')
     contains(box.expect(1, '-e', 'quorum:' + ','.join(urls), 'doctor').out,
-             'of the 3 servers 2 are needed, so 0 more may fail before nobody gets a lock')
+             'of the 3 servers 2 are needed, so 0 more may fail before no lock is granted')
     patients[2].server.process.kill()
     patients[2].server.process.wait()
     equal(len(see(urls, 69)[1]), 2)
     said = box.expect(69, '-e', 'quorum:' + ','.join(urls), 'doctor').out
-    equal(said.count('nobody gets a lock: of the 3 servers 2 are needed, and 1 answers\n'), 2, said)
+    equal(said.count('no lock is granted: of the 3 servers 2 are needed, and 1 answers\n'), 2, said)
     assert 'may fail' not in said, said
 
 

@@ -19,7 +19,7 @@ def semaphores_are_set_and_looked_at(box):
     box.expect(75, 'try', '-k', '1', 's', 'true')
     for words in ('rm',), ('set', '0'):
         contains(box.expect(75, 'sem', 's', *words).err,
-                 '"s": permits of it are out, so it is not removed')
+                 '"s": permits of it are held, so it is not removed')
     holder.signal(signal.SIGTERM)
     holder.end()
     equal(box.expect(0, 'sem', 's', 'get').out, '2\n')

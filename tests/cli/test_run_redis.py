@@ -253,7 +253,7 @@ def a_renewal_that_nobody_reads_tells_its_key_all_the_same(box):
 @test
 def break_works_where_the_engine_does_not_show_who_holds(box):
     url = 'quorum:' + ','.join(start_redis(box).url for _ in range(3))
-    contains(box.expect(1, '-e', url, 'break', '-y', 'z').err, 'nobody holds')
+    contains(box.expect(1, '-e', url, 'break', '-y', 'z').err, 'is not held')
     holder = box.start('-e', url, 'run', '-t', '3s', 'z', '--', 'sh', '-c', 'echo; sleep 1000')
     holder.line()
     contains(box.expect(64, '-e', url, 'break', '-y', '--token', '1', 'z').err,

@@ -127,7 +127,7 @@ def looking_makes_no_store(box):
     os.rmdir(box.file('store'))
     equal(box.expect(0, 'show').out, '')
     equal(box.picture(), [])
-    contains(box.expect(1, 'break', '-y', 'x').err, 'nobody holds')
+    contains(box.expect(1, 'break', '-y', 'x').err, 'is not held')
     assert not os.path.exists(box.file('store'))
     box.expect(0, 'doctor')
     equal(len(os.listdir(box.file('store'))), 1)
@@ -135,8 +135,8 @@ def looking_makes_no_store(box):
 
 @test
 def a_person_is_told_that_there_is_nothing(box):
-    for words, sentence in (((), 'Nothing is held, and nobody waits.'),
-                            (('x*',), 'Of these, nothing is held, and nobody waits.')):
+    for words, sentence in (((), 'No lock is held or waited for.'),
+                            (('x*',), 'Of these, no lock is held or waited for.')):
         screen = Terminal(box, COMMAND, 'show', *words)
         contains(screen.next_report(), 'exit 0')
         contains(screen.text, sentence)
@@ -150,8 +150,8 @@ def a_person_is_told_what_was_not_looked_for(box):
     server = start_redis(box)
     url = server.url
     equal(server.ask('HSET', 'theirs', '12345678-1234-4123-8123-123456789012:7', '1'), b':1\r\n')
-    for words, beginning in (((), 'Nothing is to be seen of what holdfast took'),
-                             (('th*',), 'Of these, nothing is to be seen that holdfast took')):
+    for words, beginning in (((), 'There is no lock that holdfast took'),
+                             (('th*',), 'Of these, holdfast took none')):
         screen = Terminal(box, COMMAND, '-e', url, 'show', *words)
         contains(screen.next_report(), 'exit 0')
         contains(screen.text, beginning)
@@ -202,7 +202,7 @@ def a_person_is_told_what_cannot_be_seen_without_tokens(box):
     for words in (), ('x*',):
         screen = Terminal(box, COMMAND, '-e', url, 'show', *words)
         contains(screen.next_report(), 'exit 0')
-        contains(screen.text, 'without tokens (fence=off)')
+        contains(screen.text, 'Without tokens (fence=off)')
         screen.close()
     contains(box.expect(0, '-e', url, 'show', 'x').out, 'mutex')
     box.expect(0, '-e', url, 'unlock', 'x', owner)
@@ -320,9 +320,9 @@ def break_of_the_wrong_holder_is_75(box):
 
 @test
 def break_of_what_nobody_holds_is_1(box):
-    contains(box.expect(1, 'break', 'x').err, 'nobody holds')
+    contains(box.expect(1, 'break', 'x').err, 'is not held')
     for words in ((), ('--token', '5'), ('--owner', 'nobody')):
-        contains(box.expect(1, 'break', '-y', *words, 'x').err, 'nobody holds')
+        contains(box.expect(1, 'break', '-y', *words, 'x').err, 'is not held')
         equal(box.expect(1, '-q', 'break', '-y', *words, 'x').err, '')
         told = box.expect(1, '--json', 'break', '-y', *words, 'x').out
         equal(json.loads(told), {'broken': 0})

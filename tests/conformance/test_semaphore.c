@@ -235,7 +235,7 @@ TEST(a_semaphore_can_be_removed)
 
     CHECK_CODE(try_permits(client, 1, 0, &hold), HF_OK);
     CHECK_ERROR(hf_semaphore_set(client, name_of("sem"), 0), HF_BUSY);
-    CHECK(strstr(hf_last_error()->text, "permits of it are out, so it is not removed") != NULL);
+    CHECK(strstr(hf_last_error()->text, "permits of it are held, so it is not removed") != NULL);
     give_back(hold);
     CHECK_CODE(hf_semaphore_set(client, name_of("sem"), 0), HF_OK);
     CHECK_CODE(try_permits(client, 1, 0, &hold), HF_EKIND);

@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 static const char *const headings[] = {
-    [CLI_BENCH_PAIR] = "LOCK + UNLOCK, nobody else wants it",
+    [CLI_BENCH_PAIR] = "LOCK + UNLOCK, uncontended",
     [CLI_BENCH_REENTRY] = "RE-ENTRY, lock + unlock by the owner",
     [CLI_BENCH_HANDOVER] = "HAND-OVER to a waiting process",
     [CLI_BENCH_TAKEOVER] = "TAKEOVER after SIGKILL of the holder",
@@ -127,7 +127,7 @@ static void print_notes(const struct cli_bench *bench)
          "Hand-over From the call to unlock to the other one's return from lock, in which it has\n"
          "          been for 20 us or longer.");
     if (sqlite)
-        puts("          SQLite cannot wake anybody: the table of locks is asked again each ms.");
+        puts("          SQLite cannot wake a waiter: it polls the table of locks every 1 ms.");
     puts("Takeover  From the kill to the return from lock, in which the other has been for 30 ms.");
     printf(
         "Crowd     %u run%s of %.1f s each, the one of middling evenness (least / mean) shown.\n",

@@ -148,9 +148,9 @@ static int measure_as(struct cli_doctor *doctor, const char *name)
             code = hf_unlock(hold);
         if (code == HF_LOST) {
             cli_doctor_finding(doctor, "lost-at-once",
-                               "a lock was lost at once that nobody else had asked for",
-                               "no lock here is sure to keep anybody out",
-                               "mend what else was found, and look again");
+                               "a lock was lost at once, although no other owner had asked for it",
+                               "no lock here can be relied on",
+                               "repair the other findings, and run doctor again");
             return HF_OK;
         }
         if (code != HF_OK)
@@ -228,7 +228,7 @@ static void check_holder(struct cli_doctor *doctor, const hf_entry *entry)
     snprintf(what, sizeof(what), "pid %" PRId64 " holds '%.200s' and is stopped", entry->pid,
              entry->name);
     cli_doctor_finding(doctor, "holder-stopped", what,
-                       "nobody else gets the lock until it goes on or dies",
+                       "no other process gets the lock until it continues or dies",
                        "continue it (kill -CONT), or take the lock away with: holdfast break");
 }
 
@@ -241,8 +241,8 @@ static void check_waiter(struct cli_doctor *doctor, const hf_entry *entry)
     cli_duration_format(age, sizeof(age), entry->since_ms);
     snprintf(what, sizeof(what), "pid %" PRId64 " has waited %s for '%.200s'", entry->pid, age,
              entry->name);
-    cli_doctor_finding(doctor, "long-wait", what, "it may be waiting for somebody who waits for it",
-                       "see who holds it with: holdfast show; give waits a limit with -w");
+    cli_doctor_finding(doctor, "long-wait", what, "it may be part of a deadlock",
+                       "see its holder with: holdfast show; give waits a limit with -w");
 }
 
 static int check_locks(struct cli_doctor *doctor)

@@ -93,15 +93,14 @@ static void check_permissions(struct cli_doctor *doctor, const char *path, const
                     (unsigned)file->st_mode & 07777, (unsigned)file->st_uid,
                     (unsigned)directory.st_mode & 07777, (unsigned)directory.st_uid);
     if (file->st_mode & S_IWOTH)
-        cli_doctor_finding(doctor, "file-open-to-all", "everybody may write to the state file",
+        cli_doctor_finding(doctor, "file-open-to-all", "any user may write to the state file",
                            "any user of this machine can take, break or damage every lock in it",
                            "chmod o-w the file, and share it by group with ?mode=0660");
     if ((directory.st_mode & S_IWOTH) && !(directory.st_mode & S_ISVTX))
-        cli_doctor_finding(
-            doctor, "directory-open-to-all",
-            "everybody may rename files in the state file's directory",
-            "a replaced state file makes two lots of holders that do not see each other",
-            "chmod o-w the directory, or give it the sticky bit");
+        cli_doctor_finding(doctor, "directory-open-to-all",
+                           "any user may rename files in the state file's directory",
+                           "after a replacement of the state file, a lock can have two holders",
+                           "chmod o-w the directory, or give it the sticky bit");
 }
 
 /* Octal digits after "mode=" in the URL's options, or -1. */

@@ -143,15 +143,14 @@ static const char *nothing_to_show(const struct cli_client *session, const char 
     unsigned caps = listed ? hf_caps(session->client) : HF_CAP_INSPECT_ALL | HF_CAP_TOKEN;
 
     if (!(caps & HF_CAP_TOKEN))
-        return "Nothing is to be seen; without tokens (fence=off) mutexes and read-write locks "
-               "that nobody waits for are shown by name only.";
+        return "Nothing to show. Without tokens (fence=off), mutexes and read-write locks without "
+               "waiters are shown by name only.";
     if (!(caps & HF_CAP_INSPECT_ALL))
-        return name ? "Of these, nothing is to be seen that holdfast took within 12 hours or waits "
-                      "for; other locks (a Java client's, say) are shown by name only."
-                    : "Nothing is to be seen of what holdfast took within 12 hours or waits for; "
-                      "other locks (a Java client's, say) are shown by name only.";
-    return name ? "Of these, nothing is held, and nobody waits."
-                : "Nothing is held, and nobody waits.";
+        return name ? "Of these, holdfast took none within 12 hours, and waits for none. Other "
+                      "locks (a Java client's, say) are shown by name only."
+                    : "There is no lock that holdfast took within 12 hours, or waits for. Other "
+                      "locks (a Java client's, say) are shown by name only.";
+    return name ? "Of these, no lock is held or waited for." : "No lock is held or waited for.";
 }
 
 static int print_once(struct cli_client *session)

@@ -112,7 +112,7 @@ static void doubt_unfinished(struct cli_torture *torture)
         snprintf(report->reason, sizeof(report->reason), "%.255s", sentence);
     else
         snprintf(report->reason, sizeof(report->reason),
-                 "the run did not come to its end, so nobody looked for what is left behind");
+                 "the run did not come to its end, so leftovers were not looked for");
 }
 
 /* A fault that was meant to come and never did proves nothing, either; and a hook that fails says

@@ -23,9 +23,9 @@ static const struct group groups[] = {
     { "beliefs", BIT(S1) | BIT(S2) | BIT(S5) | BIT(S6) | BIT(S7),
       "never two owners where there may be one" },
     { "tokens", BIT(S3), "every grant's is larger than the last one's" },
-    { "refusals", BIT(S4) | BIT(S8), "nobody was refused, or passed over, without a reason" },
+    { "refusals", BIT(S4) | BIT(S8), "no request was refused, or passed over, without a reason" },
     { "fenced effects", BIT(S9), "the resource took no old token" },
-    { "liveness", BIT(L1) | BIT(L2) | BIT(L4), "whoever waited, got it" },
+    { "liveness", BIT(L1) | BIT(L2) | BIT(L4), "every waiter got the lock" },
     { "leaks", BIT(L3), "nothing is left behind" },
 };
 

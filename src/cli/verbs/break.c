@@ -21,7 +21,7 @@ static int report(const struct cli_settings *settings, const char *name, uint32_
     if (settings->json)
         printf("{\"broken\":%" PRIu32 "}\n", count);
     else if (!settings->quiet && count == 0)
-        cli_complain("nobody holds '%s', so there is nothing to break; holdfast show tells what "
+        cli_complain("'%s' is not held, so there is nothing to break; holdfast show lists what "
                      "is held",
                      name);
     else if (!settings->quiet)
@@ -97,7 +97,7 @@ static int confirm(const struct cli_settings *settings, const struct cli_picture
         cli_say(stderr, "\n", "'%s' is held by", name);
         list_holders(picture, key);
     } else {
-        cli_say(stderr, "\n", "The engine does not show who holds '%s', if anybody does.", name);
+        cli_say(stderr, "\n", "The engine does not show the holders of '%s'.", name);
     }
     fputs("Take it away? [y/N] ", stderr);
     if (fgets(answer, sizeof(answer), stdin) && (answer[0] == 'y' || answer[0] == 'Y'))

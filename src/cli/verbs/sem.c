@@ -45,7 +45,7 @@ static int is_no_semaphore(const char *name, hf_kind kind)
 
     if (kind == HF_KIND_COUNTER)
         cli_complain("'%s' is a number without a mark: a counter, or, on Redis, a semaphore that "
-                     "another client made, whose permits are taken with run -k; see `holdfast "
+                     "another client made. Its permits are taken with run -k; see `holdfast "
                      "counter %s get`",
                      name, typed);
     else if (kind == HF_KIND_LATCH)

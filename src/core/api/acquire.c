@@ -313,7 +313,7 @@ int hf_lock_async(hf_client *client, const char *name, int64_t wait_ms,
     if (code != HF_OK)
         return code;
     if (!done)
-        return hf__answer_fail(HF_EINVAL, "done is NULL: nobody would get the answer");
+        return hf__answer_fail(HF_EINVAL, "done is NULL: the result would be lost");
     if (!ask.owner)
         ask.owner = hf__owner_request(client);
     return lock_async(client, &ask, done, arg, ret);

@@ -14,9 +14,9 @@ static const char *advice(int code)
         return "held by another owner, or too few permits are free; hf_inspect or "
                "`holdfast show` shows the holders";
     case HF_LOST:
-        return "the lock had been lost before it was given back";
+        return "the lock had been lost before it was released";
     case HF_UNREACHABLE:
-        return "the store did not answer in time; whatever was left there is being cleaned up";
+        return "the store did not answer in time; the library cleans up what the request has left";
     case HF_CANCELED:
         return "the request was cancelled";
     default:

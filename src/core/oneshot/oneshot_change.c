@@ -97,11 +97,11 @@ static int check_named(struct hf_client *client, unsigned cap, const char *what,
 static void explain_busy(struct hf_change *change)
 {
     static const char *const sentences[HF_CHANGE_DETACH + 1] = {
-        [HF_CHANGE_SEMAPHORE_SET] = "permits of it are out, so it is not removed; hf_inspect or "
-                                    "`holdfast show` tells who has them",
-        [HF_CHANGE_LATCH_SET] = "it is not set: it is above 0, and is to be counted down first",
+        [HF_CHANGE_SEMAPHORE_SET] = "permits of it are held, so it is not removed; hf_inspect or "
+                                    "`holdfast show` shows the holders",
+        [HF_CHANGE_LATCH_SET] = "it is not set: it is above 0, and must be counted down first",
         [HF_CHANGE_BREAK] = "it is held, but not under that key; hf_inspect or `holdfast show` "
-                            "tells who has it",
+                            "shows the holder",
     };
     if (!change->error && sentences[change->verb])
         hf__explain(&change->error, HF_BUSY, 0, "\"%.200s\": %s", change->name,

@@ -133,7 +133,7 @@ int hf_examine(hf_client *client, const char *name, hf_remark_cb *visit, void *a
     if (code != HF_OK)
         return code;
     if (!visit)
-        return hf__answer_fail(HF_EINVAL, "visit is NULL: nobody would see the remarks");
+        return hf__answer_fail(HF_EINVAL, "visit is NULL: the remarks would be lost");
     if (!client->ops->examine)
         return HF_OK;
     struct asked *asked = new_question(client, name, length);

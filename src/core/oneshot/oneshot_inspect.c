@@ -165,7 +165,7 @@ int hf_inspect(hf_client *client, const char *name, hf_entry_cb *visit, void *ar
     if (code != HF_OK)
         return code;
     if (!visit)
-        return hf__answer_fail(HF_EINVAL, "visit is NULL: nobody would see the entries");
+        return hf__answer_fail(HF_EINVAL, "visit is NULL: the entries would be lost");
     if (!(client->ops->caps & HF_CAP_INSPECT))
         return hf__answer_fail(HF_ENOTSUP, "the engine \"%s\" cannot be inspected",
                                client->ops->name);

@@ -396,8 +396,8 @@ static enum hf_verdict attach(struct local *local, struct hf_op *op)
         return granted_anew(local, op, node);
     op->lost = true;
     hf__explain(&op->error, HF_LOST, 0,
-                "nobody holds '%.80s' under the key %s; its lease may have "
-                "run out",
+                "'%.80s' is not held under the key %s; its lease may have "
+                "ended",
                 op->name, op->attach_key);
     return HF_FAILED;
 }

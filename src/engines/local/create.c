@@ -58,7 +58,7 @@ static int no_boot_id(struct local *local, hf_error *error)
         return hf__error_set(error, HF_ELIMIT, errno, "cannot read " BOOT_ID ": %s",
                              strerror(errno));
     return hf__error_set(error, HF_DENIED, errno,
-                         "cannot read " BOOT_ID ", so nobody can say whether '%s' is of this boot; "
+                         "cannot read " BOOT_ID ", which tells whether '%s' is of this boot; "
                          "give this process the whole /proc",
                          local->path);
 }

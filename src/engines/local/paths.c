@@ -140,7 +140,7 @@ static int check_file_system(const struct local *local, hf_error *error)
 int hf__local_missing(const struct local *local, hf_error *error)
 {
     return hf__error_set(error, HF_UNREACHABLE, ENOENT,
-                         "there is no store '%s'; unless nobody has used it yet, the URL, the "
+                         "there is no store '%s'; if it has been used before, the URL, the "
                          "namespace or HOLDFAST_DIR is misspelt",
                          local->path);
 }

@@ -24,7 +24,7 @@ void hf__attach_answered(struct connection *connection, struct redis_request *re
     } else if (word == 0 || word == 1) {
         op->lost = true;
         hf__op_explain(op, HF_LOST, 0,
-                       "nobody holds \"%.200s\" under the key %s; its lease may have run out",
+                       "\"%.200s\" is not held under the key %s; its lease may have ended",
                        op->name, op->attach_key);
         hf__redis_finish(connection->redis, request, HF_FAILED);
     } else {

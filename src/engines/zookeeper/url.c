@@ -86,7 +86,7 @@ static int read_user(struct zk_settings *settings, struct hf_url *url, hf_error 
     settings->user = url->user && *url->user ? url->user : NULL;
     settings->password = url->password;
     if (strcmp(scheme, "digest") != 0)
-        return hf__url_refuse(url, error, "auth=digest is the only way to show who one is");
+        return hf__url_refuse(url, error, "auth=digest is the only kind of authentication");
     if (settings->user && !settings->password)
         return hf__url_refuse(url, error, "a user needs a password: zk://user:password@host");
     return HF_OK;

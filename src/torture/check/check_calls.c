@@ -248,7 +248,7 @@ static void enqueue(struct torture_checking *checking, struct torture_object *lo
 {
     struct torture_call *call = find(table, lock, record->operation);
     if (!call)
-        torture_malformed(checking, record, "nobody waits by that operation");
+        torture_malformed(checking, record, "that operation has no waiter");
     else if (call->end)
         return;
     else if (!(record->flags & TORTURE_DISPLACED) && !torture_enqueued(call))

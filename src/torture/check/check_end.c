@@ -198,7 +198,7 @@ static bool is_too_little(struct torture_checking *checking)
         snprintf(reason, size, "only %llu grants, of at least %llu",
                  (unsigned long long)report->grants, (unsigned long long)limits->enough_grants);
     else if (report->contended < limits->enough_contended)
-        snprintf(reason, size, "only %llu grants that somebody had to wait for, of at least %llu",
+        snprintf(reason, size, "only %llu grants after a wait, of at least %llu",
                  (unsigned long long)report->contended,
                  (unsigned long long)limits->enough_contended);
     else if (idle)

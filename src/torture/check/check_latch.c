@@ -113,7 +113,8 @@ static void found_closed(struct torture_checking *checking, const struct torture
     torture_found(checking, lock, &finding, "client %u found %s closed after %s, when %s",
                   closed->invoke->client, torture_lock_name(lock).text,
                   torture_moment(checking, closed->invoke->number).text,
-                  open ? "somebody had already found it open" : "all countdowns were over already");
+                  open ? "another client had already found it open"
+                       : "all countdowns were over already");
 }
 
 bool torture_check_latch(struct torture_checking *checking, struct torture_object *lock)

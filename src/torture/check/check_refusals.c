@@ -325,8 +325,8 @@ static void found_refusal(struct torture_checking *checking, const struct tortur
         .to = call->end->number,
     };
     torture_found(checking, lock, &finding,
-                  "client %u was refused %s between %s and %s, although nobody can have had what "
-                  "it asked for",
+                  "client %u was refused %s between %s and %s, although it was free the whole "
+                  "time",
                   call->invoke->client, torture_lock_name(lock).text,
                   torture_moment(checking, call->invoke->number).text,
                   torture_moment(checking, call->end->number).text);

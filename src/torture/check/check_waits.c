@@ -64,7 +64,7 @@ static void found_late(struct torture_checking *checking, const struct torture_o
         .to = call->end->number,
     };
     torture_found(checking, lock, &finding,
-                  "%s was free from %s on, and client %u, who waited for it, went on after %.3f s",
+                  "%s was free from %s on, and its waiter, client %u, went on after %.3f s",
                   torture_lock_name(lock).text, torture_moment(checking, since->number).text,
                   call->invoke->client, (double)(call->end->at_ns - since->at_ns) / 1e9);
 }

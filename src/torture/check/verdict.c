@@ -17,18 +17,18 @@ const char *torture_rule_text(enum torture_rule rule)
 {
     static const char *const texts[TORTURE_RULES] = {
         [TORTURE_S1] = "no two clients believe at once that they have a mutex",
-        [TORTURE_S2] = "nested holds of one owner are one claim, until the last is given back",
+        [TORTURE_S2] = "nested holds of one owner are one claim, until the last is released",
         [TORTURE_S3] = "tokens of exclusive grants rise",
-        [TORTURE_S4] = "nobody is refused what is free",
-        [TORTURE_S5] = "one writer, or readers, whose token is the last writer's or larger",
-        [TORTURE_S6] = "no more permits are out than there are",
+        [TORTURE_S4] = "no request is refused what is free",
+        [TORTURE_S5] = "one writer, or readers with the last writer's token or a larger one",
+        [TORTURE_S6] = "no more permits are held than there are",
         [TORTURE_S7] = "a latch opens once, and when it is counted down",
         [TORTURE_S8] = "first come, first served",
-        [TORTURE_S9] = "a resource that compares tokens takes no old one",
-        [TORTURE_L1] = "what comes free is soon in the next hands",
-        [TORTURE_L2] = "nobody is passed over for ever",
+        [TORTURE_S9] = "a resource that compares tokens accepts no old one",
+        [TORTURE_L1] = "a lock that becomes free soon has its next holder",
+        [TORTURE_L2] = "no waiter is passed over for ever",
         [TORTURE_L3] = "nothing is left behind",
-        [TORTURE_L4] = "after the last fault, everybody gets his turn",
+        [TORTURE_L4] = "after the last fault, every client gets a turn",
     };
     return (unsigned)rule < TORTURE_RULES ? texts[rule] : "?";
 }

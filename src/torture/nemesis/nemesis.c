@@ -25,19 +25,19 @@ const char *torture_fault_name(enum torture_fault fault)
 const char *torture_fault_text(enum torture_fault fault)
 {
     static const char *const texts[] = {
-        "whoever holds is stopped for longer than the lease",
-        "whoever has waited longest is stopped for longer than the lease",
-        "whoever holds is killed, and comes back as a new process",
-        "whoever has waited longest is killed, and comes back as a new process",
+        "a holder is stopped for longer than the lease",
+        "the longest waiter is stopped for longer than the lease",
+        "a holder is killed, and replaced by a new process",
+        "the longest waiter is killed, and replaced by a new process",
         "a pause inside the library, at its sync points, mostly longer than the lease",
         "the wall clock of a client jumps, up to an hour, both ways",
-        "the connections of whoever holds, or waits, are cut",
+        "the connections of a holder or a waiter are cut",
         "its connections are a black hole for longer than the lease",
-        "what it asks for is done, but the answers are lost with the connection",
+        "its requests are executed, but the replies are lost with the connection",
         "its connections carry a hundred bytes a second",
         "the server is stopped for longer than the lease",
         "the server is killed, and started again",
-        "a replica replaces its primary, which has granted what the replica has not heard of",
+        "a replica replaces its primary without the last grants",
         "the wall clock of the server jumps ahead, by more than a lease",
         "the server that leads is cut off from the others, with half of the clients",
     };

@@ -36,7 +36,7 @@ const struct torture_deployment *torture_deployment(unsigned index)
           &torture_redis_server, 1, true, STOP | KILL, STOP | KILL },
         { "redis-memory", "one server that keeps nothing on disk", &torture_redis_server, 1, false,
           STOP | KILL, STOP },
-        { "redis-clock", "one server whose clock jumps ahead", &torture_redis_server, 1, false,
+        { "redis-clock", "one server; its clock jumps ahead", &torture_redis_server, 1, false,
           STOP | CLOCK, STOP },
         { "redis-failover", "a server and a replica that takes its place", &torture_redis_server, 2,
           false, STOP | 1u << TORTURE_FAILOVER | PARTITION, STOP },

@@ -154,8 +154,8 @@ static int write_overview(struct timeline_page *page)
 
 static void write_handover(struct timeline_page *page)
 {
-    fputs("<h2>Hand-over</h2>\n<p class=\"note\">For how long a mutex belonged to nobody while "
-          "somebody waited: from the end of a belief, however it ended, to the next grant. Bands: "
+    fputs("<h2>Hand-over</h2>\n<p class=\"note\">How long a mutex was free while a client "
+          "waited: from the end of a belief, however it ended, to the next grant. Bands: "
           "faults that hit. Circles: the slowest five.</p>\n<figure>",
           page->file);
     if (!timeline_svg_handover(page->file, page->model))

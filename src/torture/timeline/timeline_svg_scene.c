@@ -355,7 +355,7 @@ void timeline_svg_scene(FILE *file, const struct timeline_scene *scene)
     struct layout layout;
 
     lay_out(&layout, scene);
-    timeline_svg_begin(file, layout.bottom + 26, "Who waited, who held, and when");
+    timeline_svg_begin(file, layout.bottom + 26, "Waiters and holders over time");
     draw_lanes(file, scene, &layout);
     timeline_svg_time_axis(file, &layout.axis, layout.begin, layout.bottom);
     draw_faults(file, scene, &layout);

@@ -170,7 +170,7 @@ TEST(who_cannot_be_trusted_is_refused)
     static const struct {
         const char *shown, *host, *words;
     } tries[] = {
-        { "theirs", "127.0.0.1", "nobody whom we trust" },
+        { "theirs", "127.0.0.1", "no trusted authority" },
         { "elsewhere", "127.0.0.1", "another host than \"127.0.0.1\"" },
         { "elsewhere", "localhost", "another host than \"localhost\"" },
         { "stale", "127.0.0.1", "has expired" },
@@ -284,7 +284,7 @@ TEST(another_server_at_the_same_place_is_not_believed)
     server_start_again(&secured.server);
     WAIT_OUTCOME(&outcome);
     CHECK_CODE(outcome.code, HF_DENIED);
-    CHECK(strstr(outcome.text, "nobody whom we trust") != NULL);
+    CHECK(strstr(outcome.text, "no trusted authority") != NULL);
     EVENTUALLY(!hf_held(hold), SOON_MS);
     CHECK(hf_unlock(hold) != HF_OK);
     hf_close(client);

@@ -44,7 +44,7 @@ static void judge_followers(struct redis_survey *examiner)
              there, wanted);
     hf__redis_danger(
         examiner, "replicas-missing", what,
-        "no lock is granted, renewed or given back (HF_UNREACHABLE), and one that is held is lost "
+        "no lock is granted, renewed or released (HF_UNREACHABLE), and one that is held is lost "
         "when its lease ends",
         "bring back replicas that lag by no more than min-replicas-max-lag, or CONFIG SET "
         "min-replicas-to-write to as many as there are");
@@ -56,14 +56,15 @@ static void judge_room(struct redis_survey *examiner, const redisReply *words)
     if (strstr(hf__reply_text(words), "OOM "))
         hf__redis_danger(
             examiner, "memory-full", "the server's memory is full: more than maxmemory is used",
-            "no lock is granted (HF_ELIMIT), neither to who asks nor to who waits",
+            "no lock is granted, to new requests or to waiters (HF_ELIMIT)",
             "CONFIG SET maxmemory to more, or free memory: delete what is not needed, or use a "
             "server for locks alone");
     else if (strstr(hf__reply_text(words), "MISCONF") && !examiner->fails_to_write)
-        hf__redis_danger(examiner, "writes-stopped",
-                         "the server refuses all writes, as it failed to write to disk",
-                         "no lock is granted, renewed or given back (HF_ELIMIT)",
-                         "see its log; free some space, or mend the permissions of its directory");
+        hf__redis_danger(
+            examiner, "writes-stopped",
+            "the server refuses all writes, as it failed to write to disk",
+            "no lock is granted, renewed or released (HF_ELIMIT)",
+            "see its log; free some space, or repair the permissions of its directory");
     else if (strstr(hf__reply_text(words), "NOREPLICAS"))
         judge_followers(examiner);
 }

@@ -202,9 +202,9 @@ static void say_deaf(struct redis_survey *examiner, const char *what, const char
 {
     hf__redis_danger(examiner, "channels-denied", what,
                      examiner->lacks_channels
-                         ? "whoever waits for a Java client looks once a second instead of being "
+                         ? "a waiter for a Java client's lock polls once a second instead of being "
                            "woken; and " NOBODY_IS_TOLD
-                         : "whoever waits for a Java client looks once a second instead of being "
+                         : "a waiter for a Java client's lock polls once a second instead of being "
                            "woken",
                      cure);
 }

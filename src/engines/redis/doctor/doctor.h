@@ -14,8 +14,8 @@
 
 /* Where a user may not publish; nothing fails for it. */
 #define NOBODY_IS_TOLD                                                                             \
-    "who waits for what this user gives back, breaks or sets is not told of it: ours look within " \
-    "3 seconds, Java's clients when a lease is over, or at a latch or a semaphore perhaps never"
+    "waiters are not woken when this user releases, breaks or sets something: holdfast's poll "    \
+    "within 3 seconds, Java's when a lease ends, or at a latch or a semaphore perhaps never"
 
 struct asked;
 struct redis_survey;

@@ -66,9 +66,9 @@ static void judge_clients(struct redis_survey *examiner, const redisReply *reply
         return;
     snprintf(what, sizeof what, "%ld of maxclients %ld connections are in use", connected, most);
     hf__redis_danger(examiner, "clients-full", what,
-                     "the server soon refuses clients (HF_ELIMIT), also those whose connection "
-                     "broke: locks that they hold are lost when their leases end",
-                     "CONFIG SET maxclients to more, or end connections that nobody needs "
+                     "the server soon refuses connections (HF_ELIMIT), also new ones of clients "
+                     "that hold locks; these are lost when their leases end",
+                     "CONFIG SET maxclients to more, or end connections that are not needed "
                      "(CLIENT LIST shows them)");
 }
 

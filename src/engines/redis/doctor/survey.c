@@ -146,7 +146,7 @@ static void judge_inbox(struct redis_survey *examiner, const redisReply *reply)
     if (!examiner->listens && !examiner->simple)
         hf__redis_danger(examiner, "channel-denied",
                          "this user may not listen to a channel of its own",
-                         "no release hands a lock to who waits, and whoever waits looks once a "
+                         "no release hands a lock to a waiter; waiters poll once a "
                          "second",
                          hf__reply_denial(reply) == REPLY_DENIES_CHANNELS
                              ? "ACL SETUSER ... &" REDIS_INBOX_PREFIX "*"
@@ -177,8 +177,8 @@ static void judge_killing(struct redis_survey *examiner, const redisReply *reply
     if (hf__reply_says(reply, "NOPERM"))
         hf__redis_danger(
             examiner, "client-kill-denied", "this user may not use CLIENT KILL",
-            "what was asked for on a connection that broke may be done later, and hold a lock "
-            "that nobody believes in until its lease is over",
+            "a request on a connection that broke may be executed later, and occupy a lock "
+            "without a holder until its lease ends",
             "ACL SETUSER ... +client");
 }
 
@@ -201,9 +201,10 @@ static void judge_marking(struct redis_survey *examiner, const redisReply *reply
 static void judge_waiting(struct redis_survey *examiner, const redisReply *reply)
 {
     if (hf__reply_says(reply, "NOPERM"))
-        hf__redis_danger(examiner, "wait-denied", "this user may not use WAIT",
-                         "with sync no lock is granted: nobody says how many replicas have it",
-                         "ACL SETUSER ... +wait");
+        hf__redis_danger(
+            examiner, "wait-denied", "this user may not use WAIT",
+            "with sync no lock is granted: the number of replicas that have it is not known",
+            "ACL SETUSER ... +wait");
 }
 
 /* ---- asking ---- */

@@ -117,11 +117,11 @@ static void write_consequence(const struct round *round, char text[TEXT_SIZE])
     unsigned left = quorum->count - round->silent;
     if (left < quorum->majority)
         snprintf(text, TEXT_SIZE,
-                 "nobody gets a lock: of the %u servers %u are needed, and %u answer%s",
+                 "no lock is granted: of the %u servers %u are needed, and %u answer%s",
                  quorum->count, quorum->majority, left, left == 1 ? "s" : "");
     else
         snprintf(text, TEXT_SIZE,
-                 "of the %u servers %u are needed, so %u more may fail before nobody gets a lock",
+                 "of the %u servers %u are needed, so %u more may fail before no lock is granted",
                  quorum->count, quorum->majority, left - quorum->majority);
 }
 

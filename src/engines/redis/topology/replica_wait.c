@@ -32,7 +32,7 @@ static void mark_answered(struct connection *connection, struct redis_request *r
         granted->unmarked = true;
         hf__op_explain(granted->op, HF_UNREACHABLE, 0,
                        "Redis at %.100s: the lock's slot is not, or not for long, at this node, "
-                       "whose replicas therefore confirm nothing: %.100s",
+                       "so its replicas confirm nothing: %.100s",
                        connection->redis->settings.shown, reply->str);
         return;
     }

@@ -233,7 +233,7 @@ static void take_reply(struct connection *connection, const redisReply *reply)
         if (connection->pushed)
             connection->pushed(connection, reply);
         else
-            hf__connection_break(connection, HF_ECORRUPT, 0, "an answer that nobody asked for");
+            hf__connection_break(connection, HF_ECORRUPT, 0, "a reply without a request");
         return;
     }
     struct redis_request *request = HF_CONTAINER(first, struct redis_request, link);

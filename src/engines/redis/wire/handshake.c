@@ -25,7 +25,7 @@ void hf__greeting_check_door(struct connection *connection, const redisReply *re
     if (strstr(reply->str, "max number of clients"))
         hf__connection_break(connection, HF_ELIMIT, 0,
                              "it has as many clients as its maxclients allows; raise maxclients, "
-                             "or end connections that nobody needs: %.80s",
+                             "or end connections that are not needed: %.80s",
                              reply->str);
     else if (strstr(reply->str, "protected mode"))
         hf__connection_break(connection, HF_DENIED, 0,

@@ -70,10 +70,11 @@ static void judge_presence(const struct patient *patient, const struct zk_probe 
         danger(patient, "server-silent", consequence, "start it, or take it out of the URL",
                "the server %s cannot be asked: %s", server->address, server->why);
     else if (server->serves_nobody)
-        danger(patient, "server-cut-off", consequence,
-               "let it reach the others: more than half of the ensemble's servers have to run",
-               "the server %s serves nobody: it is cut off from the others, or they elect a leader",
-               server->address);
+        danger(
+            patient, "server-cut-off", consequence,
+            "let it reach the others: more than half of the ensemble's servers have to run",
+            "the server %s serves no client: it is cut off from the others, or they elect a leader",
+            server->address);
     else if (strcmp(server->mode, "read-only") == 0)
         danger(patient, "server-read-only", consequence,
                "let it reach the others: more than half of the ensemble's servers have to run",
@@ -190,7 +191,7 @@ static void judge_limits(const struct patient *patient, const struct zk_probe *s
                most, server->address);
     else if (most > 0 && server->busiest < 0 && server->connections * 5 >= most * 4)
         danger(patient, "connections-full", consequence, cure,
-               "%s has %ld connections and allows %ld from one address; whose they are cannot be "
+               "%s has %ld connections and allows %ld from one address; their addresses cannot be "
                "seen: %s",
                server->address, server->connections, most,
                why_unknown(server, ZK_TOPIC_CONNECTIONS));
@@ -329,7 +330,7 @@ static void judge_rights(const struct patient *patient)
     if (examiner->create_error == ZK_USER_REQUIRED)
         fact(patient, "access", "not allowed");
     else if (!named)
-        fact(patient, "access", "without a user: whoever reaches the servers may take and break");
+        fact(patient, "access", "without a user: any client of the servers may take and break");
     else
         fact(patient, "access", "as the URL's user%s",
              examiner->create_error == ZK_NO_NODE ? "; not tried: the path is not there yet" : "");
@@ -346,9 +347,9 @@ static void judge_rights(const struct patient *patient)
                "this user may not delete nodes below %.200s", root);
     if (named && examiner->open_to_all)
         danger(patient, "open-to-all",
-               "whoever reaches the servers can keep this user out, by making a lock's path first",
-               "a path of this user's own in the URL, made with an ACL for nobody else",
-               "everybody may make or delete nodes below %.200s", root);
+               "any client of the servers can keep this user out, by making a lock's path first",
+               "a path of this user's own in the URL, made with an ACL for this user alone",
+               "any user may make or delete nodes below %.200s", root);
 }
 
 /* The leader looked at its clock at some time between the question and the answer. */

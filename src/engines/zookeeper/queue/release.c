@@ -106,7 +106,7 @@ static void lowered(struct zookeeper *zk, struct zk_queue_node *place, bool lost
     op->verdict = HF_GONE;
     op->lost = lost || place->over;
     if (lost)
-        hf__op_lost(op, "it was broken: somebody has deleted its node");
+        hf__op_lost(op, "it was broken: its node was deleted");
     if (op->lost)
         hf__zk_delete_quietly(zk, place);
     else

@@ -145,7 +145,7 @@ static void take_answer(struct zookeeper *zk, struct zk_reply *reply)
     struct hf_link *first = hf__list_first(&zk->out);
     struct zk_request *request = first ? HF_CONTAINER(first, struct zk_request, link) : NULL;
     if (!request || request->xid != reply->xid) {
-        hf__zk_connection_break(zk, HF_ECORRUPT, 0, "an answer that nobody asked for");
+        hf__zk_connection_break(zk, HF_ECORRUPT, 0, "a reply without a request");
         return;
     }
     if (reply->error == ZK_MOVED || reply->error == ZK_EXPIRED) {
