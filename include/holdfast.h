@@ -340,7 +340,8 @@ typedef void hf_lost_cb(void *arg, const hf_loss *loss);
 typedef struct hf_lock_options {
     size_t size; /* set by HF_LOCK_OPTIONS_INIT */
     hf_mode mode;
-    uint32_t permits;       /* HF_PERMIT, HF_COUNTER: the number to take; 0 means 1 */
+    uint32_t permits;       /* HF_PERMIT, HF_COUNTER: the number to take; 0 means 1. More than 1 in
+                               another mode is HF_EINVAL, and so is any `limit` */
     uint32_t limit;         /* HF_PERMIT: a semaphore that does not exist is created with this
                                number of permits; one with another number is HF_EKIND. 0: a
                                semaphore that does not exist is HF_EKIND */

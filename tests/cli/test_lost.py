@@ -161,6 +161,15 @@ def a_command_that_obeys_neither_on_lost_nor_term_is_killed(box):
 
 
 @test
+def max_hold_names_itself_when_it_ends(box):
+    told = box.expect(121, 'run', '--max-hold', '600ms', 'x', '--', 'sleep', '1000').err
+    equal(told, "holdfast: 'x' is about to be lost: its --max-hold ends\n")
+    told = box.expect(121, 'run', '--max-hold', '500ms', '--on-lost', 'ignore', 'x', '--', 'sleep',
+                      '1').err
+    contains(told, "its --max-hold ends")
+
+
+@test
 def max_run_is_124(box):
     began = time.monotonic()
     result = box.expect(124, 'run', '--max-run', '1s', 'x', '--', 'sleep', '1000')

@@ -69,6 +69,19 @@ TEST(negative_times_are_refused)
     hf_close(other);
 }
 
+TEST(numbers_that_a_mode_has_no_use_for_are_refused)
+{
+    hf_client *client = open_client();
+    hf_hold *hold;
+
+    CHECK_ERROR(hf_lock(client, name_of("x"), 0, LOCK_OPTIONS(.permits = 2), &hold), HF_EINVAL);
+    CHECK_ERROR(hf_lock(client, name_of("x"), 0, LOCK_OPTIONS(.limit = 1), &hold), HF_EINVAL);
+    CHECK(strstr(hf_last_error()->text, "mutexes have none") != NULL);
+    CHECK_CODE(hf_lock(client, name_of("x"), SOON_MS, LOCK_OPTIONS(.permits = 1), &hold), HF_OK);
+    give_back(hold);
+    hf_close(client);
+}
+
 TEST(enormous_times_are_fine)
 {
     static const int64_t large[] = { INT64_MAX, INT64_MAX - 1, INT64_MAX / 2, INT64_C(1) << 40 };

@@ -3,6 +3,7 @@
 #include "conformance.h"
 
 #include <stdatomic.h>
+#include <stdio.h>
 #include <string.h>
 
 static int try_permits(hf_client *client, uint32_t permits, uint32_t limit, hf_hold **ret)
@@ -225,6 +226,34 @@ TEST(who_waits_for_too_many_behind_others_is_told_as_well)
     }
     for (int i = 0; i < COUNT; i++)
         hf_close(others[i]);
+    hf_close(client);
+}
+
+static void check_refusal(hf_client *client, hf_lock_options options, int code, const char *words)
+{
+    hf_hold *hold;
+
+    options.mode = HF_PERMIT;
+    CHECK_CODE(hf_lock(client, name_of("sem"), 0, &options, &hold), code);
+    CHECK_STR(hf_last_error()->text, words);
+}
+
+/* The same sentences on every engine. */
+TEST(refused_permits_say_what_the_semaphore_has)
+{
+    hf_client *client = open_client();
+    char expected[200];
+
+    need(client, HF_CAP_PERMIT);
+    snprintf(expected, sizeof(expected),
+             "\"%s\" does not exist; set how many permits it has, or name a limit", name_of("sem"));
+    check_refusal(client, HF_LOCK_OPTIONS(.limit = 0), HF_EKIND, expected);
+    CHECK_CODE(hf_semaphore_set(client, name_of("sem"), 3), HF_OK);
+    snprintf(expected, sizeof(expected), "\"%s\" has 3 permits, not 5", name_of("sem"));
+    check_refusal(client, HF_LOCK_OPTIONS(.limit = 5), HF_EKIND, expected);
+    snprintf(expected, sizeof(expected), "\"%s\" has 3 permits: 4 can never be had; ask for fewer",
+             name_of("sem"));
+    check_refusal(client, HF_LOCK_OPTIONS(.permits = 4), HF_EINVAL, expected);
     hf_close(client);
 }
 

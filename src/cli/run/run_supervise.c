@@ -107,11 +107,22 @@ static bool ignores_loss(const struct cli_job *job)
     return job->settings->on_lost && strcmp(job->settings->on_lost, "ignore") == 0;
 }
 
+static int64_t warn_at(const struct cli_job *job)
+{
+    int64_t margin = kill_margin(job);
+
+    if (job->held_until_ms == CLI_NEVER)
+        return CLI_NEVER;
+    return job->held_until_ms - (job->grace_ms > margin ? job->grace_ms : margin);
+}
+
 /* Before it is lost that is what has kept it from being renewed, since it was renewed last. */
 static const char *reason_of_loss(const struct cli_job *job)
 {
     const struct cli_client *session = job->session;
 
+    if (job->settings->max_hold_ms && cli_now_ms() >= warn_at(job))
+        return "its --max-hold ends";
     if (job->lost)
         return job->loss_reason;
     if (session->silent_since_ms)
@@ -150,6 +161,8 @@ static void end_timed_out(struct cli_job *job, int64_t now)
 
 bool cli_job_may_start(struct cli_job *job)
 {
+    const char *reason;
+
     if (job->nested)
         return true;
     hf_dispatch(job->session->client);
@@ -162,8 +175,9 @@ bool cli_job_may_start(struct cli_job *job)
     if (!job->lost && cli_now_ms() < cli_job_last_moment(job))
         return true;
     job->cause = CLI_LOST;
+    reason = reason_of_loss(job);
     cli_complain("'%s' was lost before the command could start%s%s", job->lost_name,
-                 *job->loss_reason ? ": " : "", job->loss_reason);
+                 *reason ? ": " : "", reason);
     return false;
 }
 
@@ -171,15 +185,6 @@ static int64_t run_limit(const struct cli_job *job)
 {
     return job->settings->max_run_ms ? later(job->granted_at_ms, job->settings->max_run_ms)
                                      : CLI_NEVER;
-}
-
-static int64_t warn_at(const struct cli_job *job)
-{
-    int64_t margin = kill_margin(job);
-
-    if (job->held_until_ms == CLI_NEVER)
-        return CLI_NEVER;
-    return job->held_until_ms - (job->grace_ms > margin ? job->grace_ms : margin);
 }
 
 /* What the guard does if we cannot. Not before we would. */

@@ -116,6 +116,23 @@ static int copy_options(hf_lock_options *known, const hf_lock_options *options)
     return HF_OK;
 }
 
+/* A number that the mode has no use for is a mistake: the lock would admit fewer than was meant. */
+static int check_numbers(const hf_lock_options *options)
+{
+    bool takes = options->mode == HF_PERMIT || options->mode == HF_COUNTER;
+    if (options->permits > 1 && !takes)
+        return hf__answer_fail(HF_EINVAL,
+                               "permits is %" PRIu32 ", and %s have none; use HF_PERMIT or "
+                               "HF_COUNTER, or leave it 0",
+                               options->permits, mode_name(options->mode));
+    if (options->limit && options->mode != HF_PERMIT)
+        return hf__answer_fail(HF_EINVAL,
+                               "limit is %" PRIu32 ", and %s have none; use HF_PERMIT, or leave it "
+                               "0",
+                               options->limit, mode_name(options->mode));
+    return HF_OK;
+}
+
 static int read_options(struct hf_lock_args *ask, struct hf_client *client,
                         const hf_lock_options *options)
 {
@@ -123,6 +140,8 @@ static int read_options(struct hf_lock_args *ask, struct hf_client *client,
     int code = copy_options(&known, options);
     if (code == HF_OK)
         code = check_mode(client, known.mode);
+    if (code == HF_OK)
+        code = check_numbers(&known);
     if (code == HF_OK)
         code = check_lease(known.lease_ms);
     if (code != HF_OK)

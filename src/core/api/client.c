@@ -144,7 +144,7 @@ static int read_options(hf_client_options *known, const hf_client_options *optio
 
 static int open_engine(struct hf_client *client)
 {
-    char known[256];
+    char known[400];
     hf_error *error = hf__error_last();
     struct hf_engine *engine = NULL;
     const struct hf_engine_ops *ops = hf__engine_find(client->url.scheme);

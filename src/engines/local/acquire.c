@@ -85,15 +85,14 @@ static enum hf_verdict refused(struct txn *txn, struct hf_op *op, struct local_n
 
 /* ---- the first question ---- */
 
-static int wrong_kind(struct txn *txn, struct hf_op *op)
+int hf__local_refuse_kind(const struct txn *txn, hf_kind wanted, const char *name, hf_error **error)
 {
     static const char *const kinds[] = { "free",         "a mutex",
                                          "a fair mutex", "a read-write lock",
                                          "a semaphore",  "a counter",
                                          "a latch" };
-    hf__explain(&op->error, HF_EKIND, 0,
-                "'%.80s' is in use as %s; use it as that, or choose another name", op->name,
-                kinds[hf__txn_kind(txn)]);
+    hf__explain(error, HF_EKIND, 0, "\"%.200s\" is in use as %s, not as %s", name,
+                kinds[hf__txn_kind(txn)], kinds[wanted]);
     return HF_EKIND;
 }
 
@@ -103,20 +102,20 @@ static int admit_permits(struct txn *txn, struct hf_op *op)
     uint32_t total = local_high(numbers);
     if (!total && !op->limit) {
         hf__explain(&op->error, HF_EKIND, 0,
-                    "there is no semaphore '%.80s'; create it with hf_semaphore_set or a limit",
+                    "\"%.200s\" does not exist; set how many permits it has, or name a limit",
                     op->name);
         return HF_EKIND;
     }
     if (total && op->limit && total != op->limit) {
-        hf__explain(&op->error, HF_EKIND, 0,
-                    "semaphore '%.80s' has %u permit%s, not %u; agree on a number", op->name, total,
+        hf__explain(&op->error, HF_EKIND, 0, "\"%.200s\" has %u permit%s, not %u", op->name, total,
                     hf__plural(total), op->limit);
         return HF_EKIND;
     }
-    if (op_permits(op) > (total ? total : op->limit)) {
+    uint32_t most = total ? total : op->limit;
+    if (op_permits(op) > most) {
         hf__explain(&op->error, HF_EINVAL, 0,
-                    "%u permits can never be had of '%.80s', which has %u; ask for fewer",
-                    op_permits(op), op->name, total ? total : op->limit);
+                    "\"%.200s\" has %u permit%s: %u can never be had; ask for fewer", op->name,
+                    most, hf__plural(most), op_permits(op));
         return HF_EINVAL;
     }
     if (!total)
@@ -134,7 +133,7 @@ static int admit(struct txn *txn, struct hf_op *op)
             hf__txn_pump(txn);
         }
         if (hf__txn_in_use(txn))
-            return wrong_kind(txn, op);
+            return hf__local_refuse_kind(txn, kind, op->name, &op->error);
         local_put(&txn->lock->numbers, 0);
         local_put(&txn->lock->shape, local_pair((uint32_t)kind, 0));
         HF_POINT("local:kind");

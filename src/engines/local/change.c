@@ -6,16 +6,6 @@
 
 #include <string.h>
 
-static int kind_conflict(struct hf_change *change, hf_kind wanted)
-{
-    static const char *const kinds[] = { [HF_KIND_SEMAPHORE] = "a semaphore",
-                                         [HF_KIND_COUNTER] = "a counter",
-                                         [HF_KIND_LATCH] = "a latch" };
-    hf__explain(&change->error, HF_EKIND, 0, "'%.80s' is in use and is not %s; choose another name",
-                change->name, kinds[wanted]);
-    return HF_EKIND;
-}
-
 /* Makes an idle name `kind`; what is in use must be that already. */
 static int become(struct txn *txn, struct hf_change *change, hf_kind kind)
 {
@@ -26,7 +16,7 @@ static int become(struct txn *txn, struct hf_change *change, hf_kind kind)
         hf__txn_pump(txn);
     }
     if (hf__txn_in_use(txn))
-        return kind_conflict(change, kind);
+        return hf__local_refuse_kind(txn, kind, change->name, &change->error);
     local_put(&txn->lock->numbers, 0);
     local_put(&txn->lock->shape, local_pair((uint32_t)kind, 0));
     HF_POINT("local:kind");
