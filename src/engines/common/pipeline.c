@@ -41,15 +41,23 @@ int64_t hf__pipeline_oldest_ms(struct hf_pipeline *pipeline)
     return first ? first->sent_at_ms : HF_NEVER;
 }
 
+void hf__pipeline_abandon(struct hf_pipeline *pipeline, struct hf_link *items)
+{
+    struct hf_link abandoned, *link;
+    hf__link_init(&abandoned);
+    hf__list_append_all(&abandoned, items);
+    while ((link = hf__list_pop(&abandoned)))
+        pipeline->unanswered(pipeline, item_of(link));
+}
+
 void hf__pipeline_fail(struct hf_pipeline *pipeline, bool waiting_too)
 {
-    struct hf_link failed, *link;
+    struct hf_link failed;
     hf__link_init(&failed);
     hf__list_append_all(&failed, &pipeline->out);
     if (waiting_too)
         hf__list_append_all(&failed, &pipeline->waiting);
-    while ((link = hf__list_pop(&failed)))
-        pipeline->unanswered(pipeline, item_of(link));
+    hf__pipeline_abandon(pipeline, &failed);
 }
 
 /* ---- memory ---- */

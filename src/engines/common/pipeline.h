@@ -60,6 +60,8 @@ int64_t hf__pipeline_oldest_ms(struct hf_pipeline *pipeline);
 /* Completes what was sent, and with `waiting_too` then what waits, without replies. What the
  * completions queue meanwhile stays for the next connection. */
 void hf__pipeline_fail(struct hf_pipeline *pipeline, bool waiting_too);
+/* The same for a list of the engine's own, such as requests whose session has ended. */
+void hf__pipeline_abandon(struct hf_pipeline *pipeline, struct hf_link *items);
 
 /* ---- Memory: a free list of items of one size ---- */
 

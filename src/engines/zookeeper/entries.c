@@ -1,16 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Entries: what a survey of one path says of a lock, its holders and its waiters. */
+#include "engines/common/findings.h"
 #include "engines/zookeeper/show/children_snapshot.h"
 
 #include <string.h>
-#include <time.h>
-
-static int64_t wall_ms(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_REALTIME, &now);
-    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
 
 /* The servers' clocks and ours may differ; this is for those who look, and decides nothing. */
 static int64_t clamp(int64_t value, int64_t most)
@@ -50,7 +43,7 @@ static int64_t newest_token(const struct children_snapshot *survey)
 
 static void show_node(struct hf_query *query, const struct surveyed *node, hf_entry *entry)
 {
-    int64_t now_ms = wall_ms(), lease_ms = node->note.lease_ms;
+    int64_t now_ms = hf__finding_wall_ms(), lease_ms = node->note.lease_ms;
     entry->owner_key = node->name;
     entry->owner_text = node->note.owner;
     entry->host = strcmp(node->note.host, "-") == 0 ? "" : node->note.host;

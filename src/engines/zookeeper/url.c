@@ -4,6 +4,7 @@
  * same with TLS. */
 #include "base/error.h"
 #include "base/rand.h"
+#include "engines/common/settings.h"
 #include "zookeeper.h"
 
 #include <stdio.h>
@@ -12,18 +13,29 @@
 
 #define PORT_DEFAULT 2181
 #define PORT_TLS_DEFAULT 2281
-#define TIMEOUT_DEFAULT "5000"
-#define TIMEOUT_MIN 100
-#define TIMEOUT_MAX 3600000
 
-static bool parse_timeout(const char *text, int64_t *ret)
-{
-    char *end;
-    if (*text < '0' || *text > '9' || strlen(text) > 9)
-        return false;
-    *ret = strtol(text, &end, 10);
-    return !*end && *ret >= TIMEOUT_MIN && *ret <= TIMEOUT_MAX;
-}
+static const struct hf_setting options[] = {
+    { .name = "timeout",
+      .type = HF_SETTING_NUMBER,
+      .at = offsetof(struct zk_settings, timeout_ms),
+      .unit = "milliseconds",
+      .number = 5000,
+      .min = 100,
+      .max = 3600000 },
+    { .name = "names",
+      .type = HF_SETTING_CHOICE,
+      .at = offsetof(struct zk_settings, kazoo),
+      .words = { "curator", "kazoo" } },
+    { .name = "parents",
+      .type = HF_SETTING_CHOICE,
+      .at = offsetof(struct zk_settings, persistent),
+      .words = { "container", "persistent" },
+      .choice = HF_SETTING_ABSENT },
+    { .name = "auth",
+      .type = HF_SETTING_CHOICE,
+      .at = offsetof(struct zk_settings, auth),
+      .words = { "digest" } },
+};
 
 /* So that not every client comes to the first server of the list. */
 static void shuffle(struct zk_settings *settings)
@@ -82,11 +94,8 @@ static int read_root(struct zk_settings *settings, const struct hf_url *url, hf_
 
 static int read_user(struct zk_settings *settings, struct hf_url *url, hf_error *error)
 {
-    const char *scheme = hf__url_option(url, "auth", "digest");
     settings->user = url->user && *url->user ? url->user : NULL;
     settings->password = url->password;
-    if (strcmp(scheme, "digest") != 0)
-        return hf__url_refuse(url, error, "auth=digest is the only kind of authentication");
     if (settings->user && !settings->password)
         return hf__url_refuse(url, error, "a user needs a password: zk://user:password@host");
     return HF_OK;
@@ -111,15 +120,11 @@ int hf__zk_settings(struct zk_settings *settings, struct hf_url *url, hf_error *
 {
     if (url->host_count == 0)
         return hf__url_refuse(url, error, "name at least one server, as in zk://host:2181");
-    if (!parse_timeout(hf__url_option(url, "timeout", TIMEOUT_DEFAULT), &settings->timeout_ms))
-        return hf__url_refuse(url, error,
-                              "timeout is a number of milliseconds from 100 to 3600000");
-    if (!hf__url_choice(url, "names", "curator", "kazoo", &settings->kazoo))
-        return hf__url_refuse(url, error, "names is \"curator\" or \"kazoo\"");
-    settings->persistent = settings->kazoo;
-    if (!hf__url_choice(url, "parents", "container", "persistent", &settings->persistent))
-        return hf__url_refuse(url, error, "parents is \"container\" or \"persistent\"");
-    int code = read_root(settings, url, error);
+    int code = hf__settings_read(settings, options, sizeof options / sizeof *options, url, error);
+    if (settings->persistent == HF_SETTING_ABSENT)
+        settings->persistent = settings->kazoo;
+    if (code == HF_OK)
+        code = read_root(settings, url, error);
     if (code == HF_OK)
         code = read_user(settings, url, error);
     return code == HF_OK ? read_place(settings, url, error) : code;

@@ -13,7 +13,8 @@
 #include "base/testing.h"
 #include "base/url.h"
 #include "core/engine.h"
-#include "net/stream.h"
+#include "engines/common/peer.h"
+#include "engines/common/pipeline.h"
 #include "net/tls.h"
 
 #define ZK_WATCH_BUCKETS 1024u
@@ -46,8 +47,9 @@ struct zk_settings {
     char root[HF_URL_MAX];       /* in front of every path; "" or "/some/where" */
     const char *user, *password; /* NULL: none */
     int64_t timeout_ms;          /* how long a server may take to let us in */
-    bool kazoo;                  /* kazoo's names instead of Curator's */
-    bool persistent;             /* parents that stay */
+    uint32_t kazoo;              /* kazoo's names instead of Curator's */
+    uint32_t persistent;         /* parents that stay */
+    uint32_t auth;               /* how the user is shown: there is one way */
     char shown[280];             /* where it is, for sentences */
 };
 
@@ -93,30 +95,23 @@ void hf__zk_session_confirm(struct zookeeper *zk, struct zk_session *session, in
 void hf__zk_session_over(struct zookeeper *zk, struct zk_session *session);
 void hf__zk_renew(struct hf_engine *engine, struct hf_lease *lease);
 
-/* ---- connection.h: a connection that comes back by itself, to one server or another ---- */
-
-enum zk_connection_state {
-    ZK_DOWN,     /* nobody needs it, or it pauses after a failure */
-    ZK_OPENING,  /* connecting */
-    ZK_GREETING, /* connected; the session is being settled */
-    ZK_READY
-};
+/* ---- connection.h: requests, and the connection that carries them ---- */
 
 struct zk_request {
-    struct hf_link link;
-    struct zk_session *session; /* counted; the only one under which it may be sent */
+    struct hf_pipeline_item item; /* comes first */
+    struct zk_session *session;   /* counted; the only one under which it may be sent */
     int32_t operation, xid;
     struct zk_writer body;
-    /* Exactly once; asking it again from inside is fine. `reply` NULL: there is none; zk->why says
-     * why, and `sent` whether a server may have heard of it, unless the session is over. */
+    /* Exactly once; asking it again from inside is fine. `reply` NULL: there is none;
+     * zk->peer.why says why, and item.sent whether a server may have heard of it, unless the
+     * session is over. */
     void (*answered)(struct zookeeper *zk, struct zk_request *request, struct zk_reply *reply);
     union {
         struct zk_queue_node *place; /* counted, if `of_place` */
         struct hf_change *change;
         void *arg;
     };
-    int64_t sent_at_ms;
-    bool sent, of_place;
+    bool of_place;
 };
 
 typedef void zk_answered(struct zookeeper *zk, struct zk_request *request, struct zk_reply *reply);
@@ -144,15 +139,12 @@ void hf__zk_connection_heartbeat(struct zookeeper *zk);
 void hf__zk_connection_open(struct zookeeper *zk);
 /* Calls hf__zk_connection_closed in the end. */
 void hf__zk_connection_close(struct zookeeper *zk);
-void hf__zk_connection_free_requests(struct zookeeper *zk);
+/* Nothing of it is left afterwards, requests included. */
+void hf__zk_connection_end(struct zookeeper *zk);
 void hf__zk_connection_closed(struct zookeeper *zk);
-__attribute__((format(printf, 4, 5))) void
-hf__zk_connection_break(struct zookeeper *zk, int code, int native, const char *format, ...);
 /* What an answer that is missing, or an error, means: an hf_code. Sets *error. */
 int hf__zk_explain(struct zookeeper *zk, const struct zk_request *request,
                    const struct zk_reply *reply, hf_error **error);
-/* What is known of answers that are missing, before the connection is given up for it. */
-void hf__zk_why_silent(struct zookeeper *zk, hf_error **error);
 /* What a server's error means, and what to do about it. */
 struct zk_meaning {
     int code;
@@ -311,23 +303,19 @@ struct zookeeper {
     struct zk_session *ending;  /* the one before it, or NULL */
     bool plain_parents;         /* the server knows no containers */
 
-    enum zk_connection_state state;
+    struct hf_peer peer;
+    struct hf_pipeline pipeline; /* waiting: for the connection, or for their session */
+    struct hf_free_list free_requests;
     struct zk_session *greeted; /* whose connection it is; counted */
-    struct hf_stream *stream;
-    struct hf_route route;
     struct zk_frames frames;
     struct zk_writer out_bytes;
-    struct hf_link waiting; /* for the connection, or for their session */
-    struct hf_link out;     /* sent, in the order of their answers */
     struct hf_link orphans; /* of sessions that are over */
-    struct hf_link free_requests;
     struct hf_task answer_orphans;
-    struct hf_timer pause, tick, limit;
-    unsigned place_at, failures;
+    struct hf_timer tick;    /* heartbeat.c */
+    struct hf_timer goodbye; /* while it closes: the longest wait for a server's last reply */
     int32_t last_xid;
     int64_t hello_at_ms, beat_at_ms;
-    bool beating, failing, closing;
-    hf_error why;
+    bool beating, closing;
 
     struct hf_link places, unwatched, leased, surveys, examiners;
     struct hf_link paths;     /* that are watched: by heads of semaphores' queues, and at latches */

@@ -1,52 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the answers mean for locks: facts as they are, and for each danger what may come of it and
  * what to do. What could not be asked is said to be unknown, and why. */
+#include "engines/common/findings.h"
 #include "doctor.h"
 
-#include <inttypes.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
-#define TEXT_SIZE 400
-/* Clocks that differ by less are as good as the same. */
-#define CLOCK_TOLERANCE_MS 2000
 #define VERSION(major, minor, patch) (((major)*1000L + (minor)) * 1000L + (patch))
 
 struct patient {
+    struct hf_findings findings;
     const struct zk_examiner *examiner;
     const struct zookeeper *zk;
 };
-
-/* ---- saying ---- */
-
-__attribute__((format(printf, 3, 4))) static void fact(const struct patient *patient,
-                                                       const char *what, const char *format, ...)
-{
-    char value[TEXT_SIZE];
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(value, sizeof value, format, arguments);
-    va_end(arguments);
-    hf__examination_add(patient->examiner->examination,
-                        &(hf_remark){ .size = sizeof(hf_remark), .what = what, .value = value });
-}
-
-__attribute__((format(printf, 5, 6))) static void danger(const struct patient *patient,
-                                                         const char *id, const char *consequence,
-                                                         const char *cure, const char *format, ...)
-{
-    char what[TEXT_SIZE];
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(what, sizeof what, format, arguments);
-    va_end(arguments);
-    hf__examination_add(patient->examiner->examination, &(hf_remark){ .size = sizeof(hf_remark),
-                                                                      .what = what,
-                                                                      .consequence = consequence,
-                                                                      .cure = cure,
-                                                                      .id = id });
-}
 
 /* ---- one server ---- */
 
@@ -62,25 +29,28 @@ static void judge_presence(const struct patient *patient, const struct zk_probe 
     const char *const consequence =
         "as long as it is like that, locks rest on one server less, or on none";
     if (server->presence == ZK_SHUTS)
-        danger(patient, "server-closes", consequence,
-               "if this address has as many connections as maxClientCnxns allows, 60 by default, "
-               "raise that or share clients: one of them carries thousands of locks",
-               "the server %s closes connections without a word", server->address);
+        hf__finding_danger(
+            &patient->findings, "server-closes", consequence,
+            "if this address has as many connections as maxClientCnxns allows, 60 by default, "
+            "raise that or share clients: one of them carries thousands of locks",
+            "the server %s closes connections without a word", server->address);
     else if (server->presence != ZK_THERE)
-        danger(patient, "server-silent", consequence, "start it, or take it out of the URL",
-               "the server %s cannot be asked: %s", server->address, server->why);
+        hf__finding_danger(&patient->findings, "server-silent", consequence,
+                           "start it, or take it out of the URL",
+                           "the server %s cannot be asked: %s", server->address, server->why);
     else if (server->serves_nobody)
-        danger(
-            patient, "server-cut-off", consequence,
+        hf__finding_danger(
+            &patient->findings, "server-cut-off", consequence,
             "let it reach the others: more than half of the ensemble's servers have to run",
             "the server %s serves no client: it is cut off from the others, or they elect a leader",
             server->address);
     else if (strcmp(server->mode, "read-only") == 0)
-        danger(patient, "server-read-only", consequence,
-               "let it reach the others: more than half of the ensemble's servers have to run",
-               "the server %s is in read-only mode: it is cut off from the majority and grants "
-               "nothing",
-               server->address);
+        hf__finding_danger(
+            &patient->findings, "server-read-only", consequence,
+            "let it reach the others: more than half of the ensemble's servers have to run",
+            "the server %s is in read-only mode: it is cut off from the majority and grants "
+            "nothing",
+            server->address);
 }
 
 static void show_server(const struct patient *patient, const struct zk_probe *server)
@@ -93,12 +63,13 @@ static void show_server(const struct patient *patient, const struct zk_probe *se
     if (server->connections >= 0)
         snprintf(connections, sizeof connections, ", %ld connections", server->connections);
     if (*server->version)
-        fact(patient, "server", "%s: ZooKeeper %s%s%s", server->address, server->version, role,
-             connections);
+        hf__finding_fact(&patient->findings, "server", "%s: ZooKeeper %s%s%s", server->address,
+                         server->version, role, connections);
     else if (!server->serves_nobody)
-        fact(patient, "server",
-             "%s: version and role are not known: its 4lw.commands.whitelist has no srvr",
-             server->address);
+        hf__finding_fact(
+            &patient->findings, "server",
+            "%s: version and role are not known: its 4lw.commands.whitelist has no srvr",
+            server->address);
 }
 
 static bool is_one_of_several(const struct patient *patient, const struct zk_probe *server)
@@ -114,29 +85,31 @@ static void judge_version(const struct patient *patient, const struct zk_probe *
     if (version == 0)
         return;
     if (version < VERSION(3, 8, 0))
-        danger(patient, "old-version",
-               "its faults are not mended any more; before 3.5.3 no lock can be taken",
-               "use a server of a version that is still looked after", "%s is ZooKeeper %s",
-               server->address, server->version);
+        hf__finding_danger(&patient->findings, "old-version",
+                           "its faults are not mended any more; before 3.5.3 no lock can be taken",
+                           "use a server of a version that is still looked after",
+                           "%s is ZooKeeper %s", server->address, server->version);
     bool stalls = (version >= VERSION(3, 6, 0) && version < VERSION(3, 6, 4)) ||
                   (version >= VERSION(3, 7, 0) && version < VERSION(3, 7, 2)) ||
                   version == VERSION(3, 8, 0);
     if (several && stalls)
-        danger(patient, "stalls",
-               "a lock may be granted 0.3 s late, which is when holdfast asks once more; clients "
-               "that do not, lose their connection",
-               "3.8.1 or later, where this is mended (ZOOKEEPER-4537)",
-               "%s, ZooKeeper %s, may leave a request unanswered until the next one comes",
-               server->address, server->version);
+        hf__finding_danger(
+            &patient->findings, "stalls",
+            "a lock may be granted 0.3 s late, which is when holdfast asks once more; clients "
+            "that do not, lose their connection",
+            "3.8.1 or later, where this is mended (ZOOKEEPER-4537)",
+            "%s, ZooKeeper %s, may leave a request unanswered until the next one comes",
+            server->address, server->version);
     bool loses = version < VERSION(3, 8, 4) ||
                  (version >= VERSION(3, 9, 0) && version < VERSION(3, 9, 2)) ||
                  version == VERSION(3, 9, 3);
     if (several && loses)
-        danger(patient, "loses-confirmed",
-               "after a change of the leader a lock that is held may be free, and two hold it",
-               "3.8.4, 3.9.2 or 3.9.4, where this is mended (ZOOKEEPER-4785, ZOOKEEPER-4925)",
-               "%s, ZooKeeper %s, may lose what was confirmed, when it catches up with a leader",
-               server->address, server->version);
+        hf__finding_danger(
+            &patient->findings, "loses-confirmed",
+            "after a change of the leader a lock that is held may be free, and two hold it",
+            "3.8.4, 3.9.2 or 3.9.4, where this is mended (ZOOKEEPER-4785, ZOOKEEPER-4925)",
+            "%s, ZooKeeper %s, may lose what was confirmed, when it catches up with a leader",
+            server->address, server->version);
 }
 
 /* What was asked before it fell silent was answered: with a no. */
@@ -164,8 +137,8 @@ static void show_limits(const struct patient *patient, const struct zk_probe *se
         return;
     const char *const large = large_messages_of(server);
     if (server->per_address < 0) {
-        fact(patient, "limits", "%s: not known: %s%s", server->address,
-             why_unknown(server, ZK_TOPIC_SETTINGS), large);
+        hf__finding_fact(&patient->findings, "limits", "%s: not known: %s%s", server->address,
+                         why_unknown(server, ZK_TOPIC_SETTINGS), large);
         return;
     }
     if (server->busiest >= 0)
@@ -174,8 +147,9 @@ static void show_limits(const struct patient *patient, const struct zk_probe *se
         snprintf(connections, sizeof connections, "%ld", server->per_address);
     else
         snprintf(connections, sizeof connections, "any number of");
-    fact(patient, "limits", "%s: %s connections from one address%s; sessions of %ld to %ld ms%s",
-         server->address, connections, now, server->least_ms, server->most_ms, large);
+    hf__finding_fact(&patient->findings, "limits",
+                     "%s: %s connections from one address%s; sessions of %ld to %ld ms%s",
+                     server->address, connections, now, server->least_ms, server->most_ms, large);
 }
 
 static void judge_limits(const struct patient *patient, const struct zk_probe *server)
@@ -186,21 +160,22 @@ static void judge_limits(const struct patient *patient, const struct zk_probe *s
         "of locks";
     long most = server->per_address;
     if (most > 0 && server->busiest * 5 >= most * 4)
-        danger(patient, "connections-full", consequence, cure,
-               "one address has %ld of the %ld connections that %s allows it", server->busiest,
-               most, server->address);
+        hf__finding_danger(&patient->findings, "connections-full", consequence, cure,
+                           "one address has %ld of the %ld connections that %s allows it",
+                           server->busiest, most, server->address);
     else if (most > 0 && server->busiest < 0 && server->connections * 5 >= most * 4)
-        danger(patient, "connections-full", consequence, cure,
-               "%s has %ld connections and allows %ld from one address; their addresses cannot be "
-               "seen: %s",
-               server->address, server->connections, most,
-               why_unknown(server, ZK_TOPIC_CONNECTIONS));
+        hf__finding_danger(
+            &patient->findings, "connections-full", consequence, cure,
+            "%s has %ld connections and allows %ld from one address; their addresses cannot be "
+            "seen: %s",
+            server->address, server->connections, most, why_unknown(server, ZK_TOPIC_CONNECTIONS));
     if (server->presence == ZK_THERE && server->lets_in && !server->takes_large)
-        danger(patient, "small-messages",
-               "the end of a session with thousands of locks may be more than the servers can read "
-               "again: they do not start any more (ZOOKEEPER-4306)",
-               "leave jute.maxbuffer at its 1048575 bytes, or raise it, on all servers",
-               "%s takes no messages of 1 MiB: its jute.maxbuffer was lowered", server->address);
+        hf__finding_danger(
+            &patient->findings, "small-messages",
+            "the end of a session with thousands of locks may be more than the servers can read "
+            "again: they do not start any more (ZOOKEEPER-4306)",
+            "leave jute.maxbuffer at its 1048575 bytes, or raise it, on all servers",
+            "%s takes no messages of 1 MiB: its jute.maxbuffer was lowered", server->address);
 }
 
 static void judge_server(const struct patient *patient, const struct zk_probe *server)
@@ -220,29 +195,33 @@ static void judge_ensemble(const struct patient *patient)
     unsigned voters = examiner->voters;
     if (!examiner->config_known) {
         if (examiner->code == HF_OK)
-            fact(patient, "ensemble", "not known: this user may not read /zookeeper/config");
+            hf__finding_fact(&patient->findings, "ensemble",
+                             "not known: this user may not read /zookeeper/config");
         return;
     }
     if (voters == 0)
-        fact(patient, "ensemble", "one server of its own");
+        hf__finding_fact(&patient->findings, "ensemble", "one server of its own");
     else
-        fact(patient, "ensemble", "%u server%s that vote%s, %u that observe%s", voters,
-             voters == 1 ? "" : "s", voters == 1 ? "s" : "", examiner->observers,
-             examiner->observers == 1 ? "s" : "");
+        hf__finding_fact(&patient->findings, "ensemble",
+                         "%u server%s that vote%s, %u that observe%s", voters,
+                         voters == 1 ? "" : "s", voters == 1 ? "s" : "", examiner->observers,
+                         examiner->observers == 1 ? "s" : "");
     if (voters <= 1)
-        danger(patient, "one-server",
-               "while it is down no lock can be taken; if its disk is lost, so are the locks, and "
-               "tokens begin anew",
-               "three servers, of which one may be down", "one server decides alone");
+        hf__finding_danger(
+            &patient->findings, "one-server",
+            "while it is down no lock can be taken; if its disk is lost, so are the locks, and "
+            "tokens begin anew",
+            "three servers, of which one may be down", "one server decides alone");
     else if (voters % 2 == 0)
-        danger(patient, "even-servers",
-               "there is one server more that can fail, but not one more of them may: more than "
-               "half have to run",
-               "one server more or less; one that only observes does not count",
-               "an even number of servers votes: %u", voters);
+        hf__finding_danger(
+            &patient->findings, "even-servers",
+            "there is one server more that can fail, but not one more of them may: more than "
+            "half have to run",
+            "one server more or less; one that only observes does not count",
+            "an even number of servers votes: %u", voters);
     if (voters > 1 && patient->zk->settings->place_count == 1)
-        danger(
-            patient, "one-address",
+        hf__finding_danger(
+            &patient->findings, "one-address",
             "if that is the name of one server only, its end takes the locks with it, though the "
             "others go on",
             "name all of them: zk://one,two,three", "the URL names one server, of %u", voters);
@@ -259,12 +238,13 @@ static void judge_bounds(const struct patient *patient)
         first = first ? first : server;
         if (server->most_ms == first->most_ms && server->least_ms == first->least_ms)
             continue;
-        danger(patient, "sessions-differ",
-               "where a session moves from one to the other it may end sooner than its client "
-               "believes",
-               "the same tickTime, minSessionTimeout and maxSessionTimeout on all servers",
-               "sessions may be %ld to %ld ms long at %s, but %ld to %ld ms at %s", first->least_ms,
-               first->most_ms, first->address, server->least_ms, server->most_ms, server->address);
+        hf__finding_danger(
+            &patient->findings, "sessions-differ",
+            "where a session moves from one to the other it may end sooner than its client "
+            "believes",
+            "the same tickTime, minSessionTimeout and maxSessionTimeout on all servers",
+            "sessions may be %ld to %ld ms long at %s, but %ld to %ld ms at %s", first->least_ms,
+            first->most_ms, first->address, server->least_ms, server->most_ms, server->address);
         return;
     }
 }
@@ -285,26 +265,29 @@ static void judge_session(const struct patient *patient)
     long tick_ms = longest_tick(examiner);
     if (settled_ms <= 0)
         return;
-    fact(patient, "session", "%d ms asked for, %d ms settled; believed in for %d ms", (int)asked_ms,
-         (int)settled_ms, (int)hf__zk_belief_ms(settled_ms));
+    hf__finding_fact(&patient->findings, "session",
+                     "%d ms asked for, %d ms settled; believed in for %d ms", (int)asked_ms,
+                     (int)settled_ms, (int)hf__zk_belief_ms(settled_ms));
     if (settled_ms < asked_ms)
-        danger(patient, "session-shorter",
-               "a shorter pause or cut than was asked for is enough to lose all locks of a client",
-               "raise maxSessionTimeout on all servers, or ask for no more than they settle",
-               "%d ms were asked for as the length of a session, and %d ms settled", (int)asked_ms,
-               (int)settled_ms);
+        hf__finding_danger(
+            &patient->findings, "session-shorter",
+            "a shorter pause or cut than was asked for is enough to lose all locks of a client",
+            "raise maxSessionTimeout on all servers, or ask for no more than they settle",
+            "%d ms were asked for as the length of a session, and %d ms settled", (int)asked_ms,
+            (int)settled_ms);
     if (settled_ms > asked_ms)
-        danger(patient, "session-longer",
-               "the locks of a client that dies stay for longer than was asked for",
-               "lower minSessionTimeout on all servers, or ask for no less than they settle",
-               "%d ms were asked for as the length of a session, and %d ms settled", (int)asked_ms,
-               (int)settled_ms);
+        hf__finding_danger(
+            &patient->findings, "session-longer",
+            "the locks of a client that dies stay for longer than was asked for",
+            "lower minSessionTimeout on all servers, or ask for no less than they settle",
+            "%d ms were asked for as the length of a session, and %d ms settled", (int)asked_ms,
+            (int)settled_ms);
     if (tick_ms > 0 && settled_ms < 2 * tick_ms)
-        danger(patient, "session-below-ticks",
-               "the leader may end a session that its client still believes in",
-               "leave minSessionTimeout at its two ticks, or lower tickTime",
-               "a session of %d ms is fewer than two of the servers' ticks of %ld ms",
-               (int)settled_ms, tick_ms);
+        hf__finding_danger(&patient->findings, "session-below-ticks",
+                           "the leader may end a session that its client still believes in",
+                           "leave minSessionTimeout at its two ticks, or lower tickTime",
+                           "a session of %d ms is fewer than two of the servers' ticks of %ld ms",
+                           (int)settled_ms, tick_ms);
     judge_bounds(patient);
 }
 
@@ -316,8 +299,8 @@ static void judge_refusal(const struct patient *patient, const char *root, int e
     char consequence[80];
     snprintf(consequence, sizeof consequence, "no lock can be taken: %s",
              hf_code_name(meaning->code));
-    danger(patient, "refuses-nodes", consequence, meaning->cure,
-           "a server makes no node below %.200s: %s (%d)", root, meaning->what, error);
+    hf__finding_danger(&patient->findings, "refuses-nodes", consequence, meaning->cure,
+                       "a server makes no node below %.200s: %s (%d)", root, meaning->what, error);
 }
 
 static void judge_rights(const struct patient *patient)
@@ -328,28 +311,34 @@ static void judge_rights(const struct patient *patient)
     if (examiner->code != HF_OK)
         return;
     if (examiner->create_error == ZK_USER_REQUIRED)
-        fact(patient, "access", "not allowed");
+        hf__finding_fact(&patient->findings, "access", "not allowed");
     else if (!named)
-        fact(patient, "access", "without a user: any client of the servers may take and break");
+        hf__finding_fact(&patient->findings, "access",
+                         "without a user: any client of the servers may take and break");
     else
-        fact(patient, "access", "as the URL's user%s",
-             examiner->create_error == ZK_NO_NODE ? "; not tried: the path is not there yet" : "");
+        hf__finding_fact(
+            &patient->findings, "access", "as the URL's user%s",
+            examiner->create_error == ZK_NO_NODE ? "; not tried: the path is not there yet" : "");
     if (examiner->create_error == ZK_NO_AUTH || examiner->create_error == ZK_INVALID_ACL)
-        danger(patient, "create-denied", "no lock can be taken: HF_DENIED",
-               "setAcl, by whom that path belongs to: create, delete and read for this user",
-               "this user may not make nodes below %.200s", root);
+        hf__finding_danger(
+            &patient->findings, "create-denied", "no lock can be taken: HF_DENIED",
+            "setAcl, by whom that path belongs to: create, delete and read for this user",
+            "this user may not make nodes below %.200s", root);
     else if (examiner->create_error != ZK_OK && examiner->create_error != ZK_NO_NODE &&
              examiner->create_error != ZK_THROTTLED)
         judge_refusal(patient, root, examiner->create_error);
     else if (examiner->create_error == ZK_OK && examiner->delete_error == ZK_NO_AUTH)
-        danger(patient, "delete-denied", "what is given back stays taken until its session ends",
-               "setAcl, by whom that path belongs to: create, delete and read for this user",
-               "this user may not delete nodes below %.200s", root);
+        hf__finding_danger(
+            &patient->findings, "delete-denied",
+            "what is given back stays taken until its session ends",
+            "setAcl, by whom that path belongs to: create, delete and read for this user",
+            "this user may not delete nodes below %.200s", root);
     if (named && examiner->open_to_all)
-        danger(patient, "open-to-all",
-               "any client of the servers can keep this user out, by making a lock's path first",
-               "a path of this user's own in the URL, made with an ACL for this user alone",
-               "any user may make or delete nodes below %.200s", root);
+        hf__finding_danger(
+            &patient->findings, "open-to-all",
+            "any client of the servers can keep this user out, by making a lock's path first",
+            "a path of this user's own in the URL, made with an ACL for this user alone",
+            "any user may make or delete nodes below %.200s", root);
 }
 
 /* The leader looked at its clock at some time between the question and the answer. */
@@ -358,23 +347,17 @@ static void judge_clock(const struct patient *patient)
     const struct zk_examiner *examiner = patient->examiner;
     if (examiner->created_ms == 0)
         return;
-    int64_t ahead = examiner->created_ms - examiner->ended_ms;
-    int64_t behind = examiner->began_ms - examiner->created_ms;
-    int64_t off = ahead > 0 ? ahead : behind > 0 ? behind : 0;
-    const char *how = ahead > 0 ? "ahead of" : behind > 0 ? "behind" : "off";
-    fact(patient, "its clock", "%" PRId64 ".%03" PRId64 " s %s this machine's", off / 1000,
-         off % 1000, how);
-    if (off >= CLOCK_TOLERANCE_MS)
-        danger(patient, "clock",
-               "what `holdfast show` says of how long a lock is held is wrong by that; no lock "
-               "rests on it",
-               "set both by NTP", "the leader's clock is %" PRId64 " s %s this machine's",
-               off / 1000, how);
+    hf__finding_clock(
+        &patient->findings, "the leader's", examiner->created_ms, examiner->began_ms,
+        examiner->ended_ms,
+        "what `holdfast show` says of how long a lock is held is wrong by that; no lock "
+        "rests on it",
+        "set both by NTP");
 }
 
 void hf__zk_report_findings(const struct zk_examiner *examiner, const struct zookeeper *zk)
 {
-    const struct patient patient = { examiner, zk };
+    const struct patient patient = { { examiner->examination, NULL }, examiner, zk };
     for (unsigned i = 0; i < examiner->count; i++)
         judge_server(&patient, &examiner->interviews[i]);
     judge_ensemble(&patient);
@@ -382,7 +365,9 @@ void hf__zk_report_findings(const struct zk_examiner *examiner, const struct zoo
     judge_rights(&patient);
     judge_clock(&patient);
     if (examiner->code != HF_OK)
-        danger(&patient, "no-session", "no lock can be taken, and nothing more is seen from here",
-               "mend what is found above, and look again", "no session can be had: %.250s",
-               examiner->error ? examiner->error->text : "out of memory for the reason");
+        hf__finding_danger(
+            &patient.findings, "no-session",
+            "no lock can be taken, and nothing more is seen from here",
+            "mend what is found above, and look again", "no session can be had: %.250s",
+            examiner->error ? examiner->error->text : "out of memory for the reason");
 }

@@ -4,20 +4,13 @@
 #include "doctor.h"
 
 #include "base/testing.h"
+#include "engines/common/findings.h"
 
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #define CONFIG_PATH "/zookeeper/config"
 #define RIGHTS_TO_MAKE_AND_DELETE (4 | 8)
-
-static int64_t wall_ms(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_REALTIME, &now);
-    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
 
 static void examiner_free(struct zk_examiner *examiner)
 {
@@ -150,7 +143,7 @@ static void create_answered(struct zookeeper *zk, struct zk_request *request,
     struct zk_examiner *examiner = request->arg;
     struct zk_stat stat;
     size_t length;
-    examiner->ended_ms = wall_ms();
+    examiner->ended_ms = hf__finding_wall_ms();
     if (note_silence(zk, examiner, request, reply)) {
         examiner->create_error = reply->error;
         hf__zk_read_bytes(&reply->body, &length);
@@ -195,7 +188,7 @@ static void ask_for_rights(struct zookeeper *zk, struct zk_examiner *examiner)
     hf__zk_uuid(uuid);
     memcpy(child + 3, uuid, ZK_UUID_SIZE - 1);
     memcpy(child + 3 + ZK_UUID_SIZE - 1, "-doctor", sizeof "-doctor");
-    examiner->began_ms = wall_ms();
+    examiner->began_ms = hf__finding_wall_ms();
     if (create) {
         hf__zk_write_child(&create->body, root, child);
         hf__zk_write_create(&create->body, "", 0, ZK_EPHEMERAL, zk->settings->user != NULL);

@@ -74,7 +74,7 @@ static void create_answered(struct zookeeper *zk, struct zk_request *request,
     place->create_error = reply ? reply->error : ZK_OK;
     if (reply && reply->error == ZK_OK)
         take_node(place, &reply->body);
-    else if (reply || !request->sent || request->session->state == ZK_SESSION_OVER)
+    else if (reply || !request->item.sent || request->session->state == ZK_SESSION_OVER)
         hf__zk_queue_node_clear_name(place);
 }
 

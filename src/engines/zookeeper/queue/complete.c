@@ -20,7 +20,7 @@ void hf__zk_finish(struct zookeeper *zk, struct zk_queue_node *place, enum hf_ve
  * about the servers. It has only looked so far. */
 static bool is_worth_another_look(struct zk_queue_node *place, const struct zk_request *request)
 {
-    bool broken = request->sent || request->session->state == ZK_SESSION_OVER;
+    bool broken = request->item.sent || request->session->state == ZK_SESSION_OVER;
     return broken && !place->op->enqueue && !*place->node && !place->unknown &&
            place->tries++ < LOOKS_MAX;
 }
@@ -52,8 +52,8 @@ void hf__zk_no_memory(struct zookeeper *zk, struct zk_queue_node *place)
 
 void hf__zk_protocol_error(struct zookeeper *zk, struct zk_queue_node *place)
 {
-    hf__zk_connection_break(zk, HF_ECORRUPT, 0, "its answer cannot be read");
-    hf__op_explain(place->op, HF_UNREACHABLE, 0, "%s", zk->why.text);
+    hf__peer_break(&zk->peer, HF_ECORRUPT, 0, "its answer cannot be read");
+    hf__op_explain(place->op, HF_UNREACHABLE, 0, "%s", zk->peer.why.text);
     hf__zk_finish(zk, place, HF_NO_ANSWER);
 }
 

@@ -73,7 +73,7 @@ static void delete_answered(struct zookeeper *zk, struct zk_request *request,
     else if (!reply && request->session->state == ZK_SESSION_OVER)
         hf__zk_gone(zk, place->op, place->held);
     else {
-        place->unsure |= !reply && request->sent;
+        place->unsure |= !reply && request->item.sent;
         hf__zk_no_reply(zk, place, request, reply);
     }
 }
@@ -123,7 +123,7 @@ static void writer_deleted(struct zookeeper *zk, struct zk_request *request, str
         lowered(zk, place, reply->error == ZK_NO_NODE && !place->unsure);
         return;
     }
-    place->unsure |= !reply && request->sent;
+    place->unsure |= !reply && request->item.sent;
     hf__zk_no_reply(zk, place, request, reply);
 }
 
@@ -137,7 +137,7 @@ static void reader_made(struct zookeeper *zk, struct zk_request *request, struct
             hf__zk_no_reply(zk, place, NULL, NULL);
         return;
     }
-    place->second_unsure |= !reply && request->sent;
+    place->second_unsure |= !reply && request->item.sent;
     /* An error says nothing about an earlier request for the same node that was not answered. */
     if (!place->second_unsure)
         place->second[0] = 0;
@@ -194,7 +194,7 @@ static void search_answered(struct zookeeper *zk, struct zk_request *request,
         return;
     }
     if (reply && reply->error == ZK_OK && !hf__zk_find_stem(reply->body, place->stem, &child)) {
-        hf__zk_connection_break(zk, HF_ECORRUPT, 0, "its answer cannot be read");
+        hf__peer_break(&zk->peer, HF_ECORRUPT, 0, "its answer cannot be read");
         hf__zk_no_reply(zk, place, request, NULL);
         return;
     }

@@ -78,7 +78,7 @@ struct zk_session *hf__zk_session_wanted(struct zookeeper *zk)
 {
     if (zk->ending)
         return zk->ending;
-    bool needed = zk->session && (zk->session->id != 0 || !hf__list_empty(&zk->waiting));
+    bool needed = zk->session && (zk->session->id != 0 || !hf__list_empty(&zk->pipeline.waiting));
     return needed ? zk->session : NULL;
 }
 

@@ -31,7 +31,7 @@ void hf__zk_connection_closed(struct zookeeper *zk)
 {
     struct zk_client *client = zk->client;
     struct hf_link *link;
-    hf__zk_connection_free_requests(zk);
+    hf__zk_connection_end(zk);
     hf__zk_snapshots_close(zk);
     hf__zk_examiners_close(zk);
     hf__zk_totals_close(zk);
@@ -48,7 +48,6 @@ void hf__zk_connection_closed(struct zookeeper *zk)
     if (zk->ending)
         hf__zk_session_drop(zk->ending);
     hf__link_remove(&zk->link);
-    hf__route_end(&zk->route);
     free(zk);
     hf__zk_has_closed(client);
 }

@@ -31,7 +31,7 @@ static struct zookeeper *open_one(struct zk_client *client)
     zk->client = client;
     zk->settings = &client->settings;
     /* Not all of them at one server. */
-    zk->place_at = client->opened++ % client->settings.place_count;
+    zk->peer.place_at = client->opened++ % client->settings.place_count;
     hf__zk_open(zk);
     hf__list_append(&client->members, &zk->link);
     client->count++;
@@ -79,8 +79,8 @@ void hf__zk_session_pool_close(struct zk_client *client)
 /* What stays behind because the servers refuse to delete it ends with the session. */
 static bool is_needed(const struct zookeeper *zk)
 {
-    if ((zk->session && zk->session->lease.watched) || !hf__list_empty(&zk->out) ||
-        !hf__list_empty(&zk->waiting))
+    if ((zk->session && zk->session->lease.watched) || !hf__list_empty(&zk->pipeline.out) ||
+        !hf__list_empty(&zk->pipeline.waiting))
         return true;
     HF_LIST_FOREACH (link, following, &zk->places)
         if (!HF_CONTAINER(link, struct zk_queue_node, link)->left_behind)
@@ -188,7 +188,7 @@ static struct zookeeper *that_has(struct zk_client *client, const struct hf_op *
 
 void hf__zk_session_pool_why_silent(struct hf_engine *engine, struct hf_op *op, hf_error **error)
 {
-    hf__zk_why_silent(that_has((struct zk_client *)engine, op), error);
+    hf__peer_why_silent(&that_has((struct zk_client *)engine, op)->peer, error);
 }
 
 void hf__zk_session_pool_release(struct hf_engine *engine, struct hf_op *op)
@@ -216,8 +216,7 @@ static void forget_streams(struct hf_link *members)
 {
     HF_LIST_FOREACH (link, following, members) {
         struct zookeeper *zk = HF_CONTAINER(link, struct zookeeper, link);
-        if (zk->stream)
-            hf__stream_forked(zk->stream);
+        hf__peer_forked(&zk->peer);
         hf__zk_examiners_forked(zk);
     }
 }

@@ -19,8 +19,9 @@ static inline int64_t hf__zk_at_least(int64_t value, int64_t least)
 
 /* ---- connection.c ---- */
 
-/* It is down from now on; what was sent has not been answered yet. */
-void hf__zk_connection_drop(struct zookeeper *zk);
+/* Ends it without a failure: the next one follows at once. What was sent has not been answered yet.
+ */
+void hf__zk_connection_reopen(struct zookeeper *zk);
 
 /* ---- handshake.c ---- */
 
@@ -37,10 +38,8 @@ void hf__zk_request_io_open(struct zookeeper *zk);
 void hf__zk_send(struct zookeeper *zk, struct zk_request *request);
 void hf__zk_send_waiting(struct zookeeper *zk);
 void hf__zk_take_frame(struct zookeeper *zk, struct zk_reader *frame);
-/* Each of them is told that there is no answer. */
-void hf__zk_leave_unanswered(struct zookeeper *zk, struct hf_link *requests);
-/* Who asked anything is not there any more, and is told nothing. */
-void hf__zk_silence(struct zookeeper *zk);
+/* Completes all requests without a reply, and frees them. */
+void hf__zk_request_io_close(struct zookeeper *zk);
 
 /* ---- heartbeat.c ---- */
 

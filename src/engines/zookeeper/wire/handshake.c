@@ -11,11 +11,10 @@
 static void begin_anew(struct zookeeper *zk)
 {
     struct zk_session *session = hf__zk_session_use(zk->greeted);
-    hf__zk_connection_drop(zk);
-    hf__zk_leave_unanswered(zk, &zk->out);
+    hf__zk_connection_reopen(zk);
+    hf__pipeline_fail(&zk->pipeline, false);
     hf__zk_session_over(zk, session);
     hf__zk_session_drop(session);
-    hf__timer_start(hf__zk_loop(zk), &zk->pause, hf__zk_now(zk));
 }
 
 static void goodbye_answered(struct zookeeper *zk, struct zk_request *request,
@@ -23,7 +22,7 @@ static void goodbye_answered(struct zookeeper *zk, struct zk_request *request,
 {
     (void)request;
     if (reply && zk->closing)
-        hf__timer_start(hf__zk_loop(zk), &zk->limit, hf__zk_now(zk));
+        hf__timer_start(hf__zk_loop(zk), &zk->goodbye, hf__zk_now(zk));
     else if (reply)
         begin_anew(zk);
 }
@@ -39,15 +38,15 @@ static bool say_it(struct zookeeper *zk)
 
 void hf__zk_close_session(struct zookeeper *zk)
 {
-    if (zk->state != ZK_READY || zk->failing || zk->greeted->state != ZK_SESSION_ENDING)
+    if (!hf__peer_is_ready(&zk->peer) || zk->greeted->state != ZK_SESSION_ENDING)
         return;
     if (!say_it(zk))
-        hf__zk_connection_break(zk, HF_ENOMEM, 0, "out of memory for a request");
+        hf__peer_break(&zk->peer, HF_ENOMEM, 0, "out of memory for a request");
 }
 
 bool hf__zk_close_session_now(struct zookeeper *zk)
 {
-    return zk->state == ZK_READY && !zk->failing && say_it(zk);
+    return hf__peer_is_ready(&zk->peer) && say_it(zk);
 }
 
 /* ---- its beginning, or another server for it ---- */
@@ -72,10 +71,10 @@ static void send_auth(struct zookeeper *zk)
 
 static void become_ready(struct zookeeper *zk)
 {
-    zk->state = ZK_READY;
-    zk->failures = 0;
+    zk->peer.silence_ms =
+        hf__zk_at_least(hf__zk_patience_ms(zk->greeted->timeout_ms), ZK_SILENCE_MIN_MS);
+    hf__peer_ready(&zk->peer);
     zk->beat_at_ms = zk->hello_at_ms;
-    hf__timer_stop(hf__zk_loop(zk), &zk->limit);
     send_auth(zk);
     hf__zk_schedule_heartbeat(zk);
     hf__zk_close_session(zk);
@@ -93,7 +92,7 @@ void hf__zk_greeted(struct zookeeper *zk, struct zk_reader *frame)
     if (zk->closing)
         return;
     if (!hf__zk_read_welcome(frame, &welcome)) {
-        hf__zk_connection_break(zk, HF_ECORRUPT, 0, "its greeting cannot be read");
+        hf__peer_break(&zk->peer, HF_ECORRUPT, 0, "its greeting cannot be read");
         return;
     }
     if (session->id != 0 && welcome.session != session->id) {
@@ -101,7 +100,7 @@ void hf__zk_greeted(struct zookeeper *zk, struct zk_reader *frame)
         return;
     }
     if (welcome.session == 0) {
-        hf__zk_connection_break(zk, HF_UNREACHABLE, 0, "it gives us no session");
+        hf__peer_break(&zk->peer, HF_UNREACHABLE, 0, "it gives us no session");
         return;
     }
     hf__zk_session_welcomed(zk, session, &welcome, zk->hello_at_ms);
@@ -117,7 +116,6 @@ void hf__zk_greet(struct zookeeper *zk)
     if (session->state != ZK_SESSION_ENDING)
         hello.last_zxid = session->last_zxid;
     memcpy(hello.password, session->password, sizeof hello.password);
-    zk->state = ZK_GREETING;
     zk->hello_at_ms = hf__zk_now(zk);
     hf__zk_write_hello(&zk->out_bytes, &hello);
     hf__zk_connection_write(zk, &zk->out_bytes);

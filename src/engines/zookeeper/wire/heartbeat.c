@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The servers are asked something all the time, so that silence means something: a server that has
- * been silent for a quarter of the session's time is given up. */
+ * been silent for a quarter of the session's time is given up (peer.silence_ms). */
 #include "connection.h"
 
 #define TICK_MIN_MS 10
@@ -16,8 +16,7 @@ static void beat_answered(struct zookeeper *zk, struct zk_request *request, stru
  * `sync`. */
 void hf__zk_connection_heartbeat(struct zookeeper *zk)
 {
-    if (zk->beating || zk->state != ZK_READY || zk->failing ||
-        zk->greeted->state != ZK_SESSION_ALIVE)
+    if (zk->beating || !hf__peer_is_ready(&zk->peer) || zk->greeted->state != ZK_SESSION_ALIVE)
         return;
     struct zk_request *request = hf__zk_request(zk, zk->greeted, ZK_DELETE, beat_answered);
     if (!request)
@@ -49,7 +48,7 @@ static int64_t next_beat(const struct zookeeper *zk)
 void hf__zk_schedule_heartbeat(struct zookeeper *zk)
 {
     int64_t at_ms = next_beat(zk), nudge_at_ms = hf__zk_now(zk) + ZK_NUDGE_MS;
-    if (!hf__list_empty(&zk->out) && nudge_at_ms < at_ms)
+    if (hf__pipeline_oldest_ms(&zk->pipeline) != HF_NEVER && nudge_at_ms < at_ms)
         at_ms = nudge_at_ms;
     hf__timer_start(hf__zk_loop(zk), &zk->tick,
                     hf__zk_at_least(at_ms, hf__zk_now(zk) + TICK_MIN_MS));
@@ -59,17 +58,9 @@ void hf__zk_heartbeat_due(struct hf_timer *timer)
 {
     struct zookeeper *zk = HF_CONTAINER(timer, struct zookeeper, tick);
     int64_t now_ms = hf__zk_now(zk);
-    int64_t patience_ms =
-        hf__zk_at_least(hf__zk_patience_ms(zk->greeted->timeout_ms), ZK_SILENCE_MIN_MS);
-    struct hf_link *first = hf__list_first(&zk->out);
-    int64_t asked_at_ms = first ? HF_CONTAINER(first, struct zk_request, link)->sent_at_ms : now_ms;
-    if (now_ms - asked_at_ms >= patience_ms) {
-        hf__zk_connection_break(zk, HF_UNREACHABLE, 0, "no answer for %lld ms",
-                                (long long)(now_ms - asked_at_ms));
-        return;
-    }
+    int64_t oldest_ms = hf__pipeline_oldest_ms(&zk->pipeline);
     hf__zk_session_look(zk);
-    if (now_ms - asked_at_ms >= ZK_NUDGE_MS)
+    if (oldest_ms != HF_NEVER && now_ms - oldest_ms >= ZK_NUDGE_MS)
         send_ping(zk);
     if (now_ms >= next_beat(zk))
         hf__zk_connection_heartbeat(zk);

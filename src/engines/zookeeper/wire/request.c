@@ -1,23 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Requests: their memory, and what it means when one is not answered as hoped. */
-#include "base/testing.h"
 #include "engines/zookeeper/zookeeper.h"
 
 struct zk_request *hf__zk_request(struct zookeeper *zk, struct zk_session *session,
                                   int32_t operation, zk_answered *answered)
 {
-    struct hf_link *link = hf__list_pop(&zk->free_requests);
-    struct zk_request *request =
-        link ? HF_CONTAINER(link, struct zk_request, link) : hf__calloc(1, sizeof *request);
+    struct zk_request *request = (struct zk_request *)hf__free_list_take(&zk->free_requests);
     if (!request)
         return NULL;
-    hf__link_init(&request->link);
     request->session = hf__zk_session_use(session);
     request->operation = operation;
     request->answered = answered;
     request->body.length = 0;
     request->body.failed = false;
-    request->sent = request->of_place = false;
+    request->item.sent = request->of_place = false;
     request->arg = NULL;
     return request;
 }
@@ -121,31 +117,13 @@ int hf__zk_explain(struct zookeeper *zk, const struct zk_request *request,
         return HF_UNREACHABLE;
     }
     if (!reply) {
-        bool definite = !request->sent && zk->why.code == HF_DENIED;
+        bool definite = !request->item.sent && zk->peer.why.code == HF_DENIED;
         int code = definite ? HF_DENIED : HF_UNREACHABLE;
-        hf__explain(error, code, zk->why.native, "%s", zk->why.text);
+        hf__explain(error, code, zk->peer.why.native, "%s", zk->peer.why.text);
         return code;
     }
     const struct zk_meaning *meaning = hf__zk_meaning(reply->error);
     hf__explain(error, meaning->code, reply->error, "ZooKeeper at %s: %s; %s (%d)",
                 zk->settings->shown, meaning->what, meaning->cure, (int)reply->error);
     return meaning->code;
-}
-
-void hf__zk_why_silent(struct zookeeper *zk, hf_error **error)
-{
-    const struct hf_stream_place *place = &zk->settings->places[zk->place_at];
-    struct hf_link *first = hf__list_first(&zk->out);
-    if (zk->state == ZK_READY && first)
-        hf__explain(
-            error, HF_UNREACHABLE, 0, "ZooKeeper at %.200s:%u: no answer for %lld ms", place->host,
-            place->port,
-            (long long)(hf__zk_now(zk) - HF_CONTAINER(first, struct zk_request, link)->sent_at_ms));
-    else if (zk->state != ZK_READY && zk->why.code != HF_OK)
-        hf__explain(error, HF_UNREACHABLE, zk->why.native, "%s", zk->why.text);
-    else if (zk->state == ZK_OPENING || zk->state == ZK_GREETING)
-        hf__explain(error, HF_UNREACHABLE, 0, "ZooKeeper at %.200s:%u: %s", place->host,
-                    place->port,
-                    zk->state == ZK_OPENING ? "no connection in time"
-                                            : "it does not let us in, and says nothing");
 }

@@ -3,44 +3,45 @@
  * which these were sent. A request that has no answer is told so exactly once, too. */
 #include "connection.h"
 
-#include <stdlib.h>
-
 /* ---- answering ---- */
+
+static struct zk_request *request_of(struct hf_pipeline_item *item)
+{
+    return (struct zk_request *)item;
+}
 
 static void recycle(struct zookeeper *zk, struct zk_request *request)
 {
-    if (hf__link_linked(&request->link))
+    if (hf__link_linked(&request->item.link))
         return;
     if (request->of_place)
         hf__zk_queue_node_drop(request->place);
     hf__zk_session_drop(request->session);
     request->session = NULL;
-    hf__list_append(&zk->free_requests, &request->link);
+    hf__free_list_put(&zk->free_requests, &request->item);
 }
 
+/* While it closes nothing waits for a reply but the goodbye. */
 static void answer(struct zookeeper *zk, struct zk_request *request, struct zk_reply *reply)
 {
-    request->answered(zk, request, reply);
+    if (!zk->closing || request->operation == ZK_CLOSE)
+        request->answered(zk, request, reply);
     recycle(zk, request);
 }
 
-void hf__zk_leave_unanswered(struct zookeeper *zk, struct hf_link *requests)
+static void unanswered(struct hf_pipeline *pipeline, struct hf_pipeline_item *item)
 {
-    struct hf_link unanswered, *link;
-    hf__link_init(&unanswered);
-    /* What is asked anew meanwhile belongs to the next connection. */
-    while ((link = hf__list_pop(requests)))
-        hf__list_append(&unanswered, link);
-    while ((link = hf__list_pop(&unanswered)))
-        answer(zk, HF_CONTAINER(link, struct zk_request, link), NULL);
+    answer(HF_CONTAINER(pipeline, struct zookeeper, pipeline), request_of(item), NULL);
 }
 
 /* ---- sending ---- */
 
 void hf__zk_connection_write(struct zookeeper *zk, struct zk_writer *writer)
 {
-    if (writer->failed || !hf__stream_write(zk->stream, writer->bytes, writer->length))
-        hf__zk_connection_break(zk, HF_ENOMEM, 0, "out of memory for a request");
+    if (writer->failed)
+        hf__peer_break(&zk->peer, HF_ENOMEM, 0, "out of memory for a request");
+    else
+        hf__peer_write(&zk->peer, writer->bytes, writer->length);
     writer->length = 0;
     writer->failed = false;
 }
@@ -49,43 +50,43 @@ void hf__zk_send(struct zookeeper *zk, struct zk_request *request)
 {
     struct zk_writer *writer = &zk->out_bytes;
     request->xid = zk->last_xid = zk->last_xid == INT32_MAX ? 1 : zk->last_xid + 1;
-    request->sent = true;
-    request->sent_at_ms = hf__zk_now(zk);
+    int64_t now_ms = hf__zk_now(zk);
     size_t begun = hf__zk_frame_begin(writer);
     hf__zk_write_int(writer, request->xid);
     hf__zk_write_int(writer, request->operation);
     hf__zk_write_raw(writer, &request->body);
     hf__zk_frame_end(writer, begun);
-    if (hf__list_empty(&zk->out) && zk->tick.at_ms > request->sent_at_ms + ZK_NUDGE_MS)
-        hf__timer_start(hf__zk_loop(zk), &zk->tick, request->sent_at_ms + ZK_NUDGE_MS);
-    hf__list_append(&zk->out, &request->link);
+    if (!hf__pipeline_first_out(&zk->pipeline) && zk->tick.at_ms > now_ms + ZK_NUDGE_MS)
+        hf__timer_start(hf__zk_loop(zk), &zk->tick, now_ms + ZK_NUDGE_MS);
+    hf__pipeline_sent(&zk->pipeline, &request->item, now_ms);
+    hf__peer_await(&zk->peer);
     hf__zk_connection_write(zk, writer);
 }
 
 static bool may_send(const struct zookeeper *zk, const struct zk_request *request)
 {
-    return zk->state == ZK_READY && !zk->failing && !zk->closing &&
-           request->session == zk->greeted && request->session->state != ZK_SESSION_ENDING;
+    return hf__peer_is_ready(&zk->peer) && !zk->closing && request->session == zk->greeted &&
+           request->session->state != ZK_SESSION_ENDING;
 }
 
 void hf__zk_ask(struct zookeeper *zk, struct zk_request *request)
 {
-    request->sent = false;
     if (request->session->state == ZK_SESSION_OVER) {
-        hf__list_append(&zk->orphans, &request->link);
+        request->item.sent = false;
+        hf__list_append(&zk->orphans, &request->item.link);
         hf__loop_defer(hf__zk_loop(zk), &zk->answer_orphans);
     } else if (may_send(zk, request)) {
         hf__zk_send(zk, request);
     } else {
-        hf__list_append(&zk->waiting, &request->link);
+        hf__pipeline_wait(&zk->pipeline, &request->item);
         hf__zk_connection_want(zk);
     }
 }
 
 void hf__zk_orphans(struct zookeeper *zk)
 {
-    HF_LIST_FOREACH (link, following, &zk->waiting) {
-        struct zk_request *request = HF_CONTAINER(link, struct zk_request, link);
+    HF_LIST_FOREACH (link, following, &zk->pipeline.waiting) {
+        struct zk_request *request = HF_CONTAINER(link, struct zk_request, item.link);
         if (request->session->state != ZK_SESSION_OVER)
             continue;
         hf__link_remove(link);
@@ -98,13 +99,13 @@ void hf__zk_orphans(struct zookeeper *zk)
 static void answer_orphans(struct hf_task *task)
 {
     struct zookeeper *zk = HF_CONTAINER(task, struct zookeeper, answer_orphans);
-    hf__zk_leave_unanswered(zk, &zk->orphans);
+    hf__pipeline_abandon(&zk->pipeline, &zk->orphans);
 }
 
 void hf__zk_send_waiting(struct zookeeper *zk)
 {
-    HF_LIST_FOREACH (link, following, &zk->waiting) {
-        struct zk_request *request = HF_CONTAINER(link, struct zk_request, link);
+    HF_LIST_FOREACH (link, following, &zk->pipeline.waiting) {
+        struct zk_request *request = HF_CONTAINER(link, struct zk_request, item.link);
         if (!may_send(zk, request))
             continue;
         hf__link_remove(link);
@@ -129,12 +130,12 @@ static bool was_agreed_to(const struct zk_request *request, const struct zk_repl
  * it refuses is refused as well. Its session is not over, though it refuses to end that, too. */
 static void take_refusal(struct zookeeper *zk, const struct zk_reply *refusal)
 {
-    struct hf_link *link;
+    struct hf_pipeline_item *item;
     const struct zk_meaning *meaning = hf__zk_meaning(refusal->error);
-    hf__zk_connection_break(zk, meaning->code, refusal->error, "%s; %s", meaning->what,
-                            meaning->cure);
-    while ((link = hf__list_pop(&zk->out))) {
-        struct zk_request *request = HF_CONTAINER(link, struct zk_request, link);
+    hf__peer_break(&zk->peer, meaning->code, refusal->error, "%s; %s", meaning->what,
+                   meaning->cure);
+    while ((item = hf__pipeline_replied(&zk->pipeline))) {
+        struct zk_request *request = request_of(item);
         struct zk_reply reply = { .xid = request->xid, .error = refusal->error };
         answer(zk, request, request->operation == ZK_CLOSE ? NULL : &reply);
     }
@@ -142,23 +143,22 @@ static void take_refusal(struct zookeeper *zk, const struct zk_reply *refusal)
 
 static void take_answer(struct zookeeper *zk, struct zk_reply *reply)
 {
-    struct hf_link *first = hf__list_first(&zk->out);
-    struct zk_request *request = first ? HF_CONTAINER(first, struct zk_request, link) : NULL;
+    struct zk_request *request = request_of(hf__pipeline_first_out(&zk->pipeline));
     if (!request || request->xid != reply->xid) {
-        hf__zk_connection_break(zk, HF_ECORRUPT, 0, "a reply without a request");
+        hf__peer_break(&zk->peer, HF_ECORRUPT, 0, "a reply without a request");
         return;
     }
     if (reply->error == ZK_MOVED || reply->error == ZK_EXPIRED) {
-        hf__zk_connection_break(zk, HF_UNREACHABLE, 0, "the session is not here any more");
+        hf__peer_break(&zk->peer, HF_UNREACHABLE, 0, "the session is not here any more");
         return;
     }
     if (reply->error == ZK_USER_REQUIRED) {
         take_refusal(zk, reply);
         return;
     }
-    hf__link_remove(first);
+    hf__pipeline_replied(&zk->pipeline);
     if (was_agreed_to(request, reply))
-        hf__zk_session_confirm(zk, request->session, request->sent_at_ms);
+        hf__zk_session_confirm(zk, request->session, request->item.sent_at_ms);
     answer(zk, request, reply);
 }
 
@@ -167,7 +167,7 @@ void hf__zk_take_frame(struct zookeeper *zk, struct zk_reader *frame)
     struct zk_reply reply;
     struct zk_event event;
     if (!hf__zk_read_reply(frame, &reply)) {
-        hf__zk_connection_break(zk, HF_ECORRUPT, 0, "its answer cannot be read");
+        hf__peer_break(&zk->peer, HF_ECORRUPT, 0, "its answer cannot be read");
         return;
     }
     if (reply.zxid > zk->greeted->last_zxid)
@@ -175,8 +175,7 @@ void hf__zk_take_frame(struct zookeeper *zk, struct zk_reader *frame)
     if (reply.xid == ZK_XID_EVENT && hf__zk_read_event(&reply.body, &event))
         hf__zk_watch_event(zk, &event);
     else if (reply.xid == ZK_XID_AUTH && reply.error != ZK_OK)
-        hf__zk_connection_break(zk, HF_DENIED, 0,
-                                "it refuses the user and the password of the URL");
+        hf__peer_break(&zk->peer, HF_DENIED, 0, "it refuses the user and the password of the URL");
     else if (reply.xid >= 0)
         take_answer(zk, &reply);
 }
@@ -185,37 +184,22 @@ void hf__zk_take_frame(struct zookeeper *zk, struct zk_reader *frame)
 
 void hf__zk_request_io_open(struct zookeeper *zk)
 {
-    hf__link_init(&zk->waiting);
-    hf__link_init(&zk->out);
+    hf__pipeline_init(&zk->pipeline, unanswered);
+    hf__free_list_init(&zk->free_requests, sizeof(struct zk_request));
     hf__link_init(&zk->orphans);
-    hf__link_init(&zk->free_requests);
     hf__task_init(&zk->answer_orphans, answer_orphans);
 }
 
-static void silence(struct hf_link *requests)
+static void empty(struct hf_pipeline_item *item)
 {
-    HF_LIST_FOREACH (link, following, requests)
-        HF_CONTAINER(link, struct zk_request, link)->answered = hf__zk_ignore_reply;
+    hf__zk_writer_free(&request_of(item)->body);
 }
 
-void hf__zk_silence(struct zookeeper *zk)
+void hf__zk_request_io_close(struct zookeeper *zk)
 {
-    silence(&zk->out);
-    silence(&zk->waiting);
-    silence(&zk->orphans);
-}
-
-void hf__zk_connection_free_requests(struct zookeeper *zk)
-{
-    struct hf_link *link;
     hf__link_remove(&zk->answer_orphans.link);
-    hf__zk_leave_unanswered(zk, &zk->out);
-    hf__zk_leave_unanswered(zk, &zk->waiting);
-    hf__zk_leave_unanswered(zk, &zk->orphans);
-    while ((link = hf__list_pop(&zk->free_requests))) {
-        struct zk_request *request = HF_CONTAINER(link, struct zk_request, link);
-        hf__zk_writer_free(&request->body);
-        free(request);
-    }
+    hf__pipeline_fail(&zk->pipeline, true);
+    hf__pipeline_abandon(&zk->pipeline, &zk->orphans);
+    hf__free_list_end(&zk->free_requests, empty);
     hf__zk_writer_free(&zk->out_bytes);
 }
