@@ -4,11 +4,13 @@
 
 usage: sql_servers.py run mariadb|postgres DIRECTORY PORT [OPTION...]
        sql_servers.py run pgbouncer DIRECTORY PORT PORT-OF-THE-SERVER
+       sql_servers.py missing mariadb|postgres|pgbouncer
 
-The process becomes the server, so that its id is the server's. It listens at the port on the
-loopback interface and at a socket in the directory. The data that is there stays. New data is
-copied from a template in $HOLDFAST_TEST_TEMPLATES, which the first caller makes, or is made where
-that names no folder. The database is `holdfast`, its owner is `locks`.
+`missing` prints why there is no such server here, or nothing. With `run`, the process becomes the
+server, so that its id is the server's. It listens at the port on the loopback interface and at a
+socket in the directory. The data that is there stays. New data is copied from a template in
+$HOLDFAST_TEST_TEMPLATES, which the first caller makes, or is made where that names no folder. The
+database is `holdfast`, its owner is `locks`.
 """
 
 import contextlib
@@ -285,6 +287,9 @@ class Server:
 
 
 if __name__ == "__main__":
+    if len(sys.argv) == 3 and sys.argv[1] == "missing" and sys.argv[2] in RUNS:
+        print(missing(sys.argv[2]) or "", end="")
+        sys.exit()
     if len(sys.argv) < 5 or sys.argv[1] != "run" or sys.argv[2] not in RUNS:
         sys.exit(__doc__)
     run(sys.argv[2], sys.argv[3], sys.argv[4], sys.argv[5:])

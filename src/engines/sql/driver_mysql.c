@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The driver for MySQL and MariaDB, as the loop sees it. Its sessions have threads of their own. */
+#include "base/clock.h"
+#include "base/loop.h"
+#include "base/testing.h"
+#include "core/engine.h"
+#include "engines/sql/driver_mysql_session.h"
+
+#include <stdio.h>
+
+struct mysql_connection {
+    struct sql_connection base;
+    struct mysql_session *session;
+    uv_async_t changed; /* the session's thread has something to tell */
+    struct hf_timer limit;
+    struct hf_task failing;
+    struct hf_link asked; /* the requests that are not answered */
+    bool is_ready, is_broken, closed;
+    const char *failed_here; /* why the connection is given up by us, or NULL */
+};
+
+static struct mysql_connection *connection_of(struct sql_connection *base)
+{
+    return HF_CONTAINER(base, struct mysql_connection, base);
+}
+
+static struct hf_loop *loop_of(const struct mysql_connection *connection)
+{
+    return connection->base.host->loop;
+}
+
+static void free_connection(uv_handle_t *handle)
+{
+    free(handle->data);
+}
+
+/* ---- what the thread tells ---- */
+
+static void answer_job(struct mysql_connection *connection, struct mysql_job *job)
+{
+    struct sql_request *request = job->request;
+    struct sql_answer answer = {
+        .failure = job->failed ? &job->failure : NULL,
+        .row_count = job->failed ? 0 : job->row_count,
+        .column_count = job->failed ? 0 : job->column_count,
+        .fields = job->fields,
+        .affected = job->affected,
+        .insert_id = job->insert_id,
+    };
+    request->sent = job->sent;
+    hf__link_remove(&request->link);
+    request->answered(request, &answer);
+    hf__mysql_job_free(job);
+    (void)connection;
+}
+
+/* `begun`: the thread may be executing the first of them. */
+static void answer_lost(struct mysql_connection *connection, const struct sql_failure *why,
+                        bool begun)
+{
+    struct hf_link *link;
+    struct sql_failure lost = *why;
+    struct sql_answer answer = { .failure = &lost };
+    lost.trouble = SQL_LOST;
+    while (!connection->closed && (link = hf__list_pop(&connection->asked))) {
+        struct sql_request *request = HF_CONTAINER(link, struct sql_request, link);
+        request->sent = begun;
+        begun = false;
+        request->answered(request, &answer);
+    }
+}
+
+static void end(struct mysql_connection *connection, const struct sql_failure *why, bool begun)
+{
+    connection->is_broken = true;
+    hf__timer_stop(loop_of(connection), &connection->limit);
+    answer_lost(connection, why, begun);
+    if (!connection->closed)
+        connection->base.events->broken(connection->base.arg, why);
+}
+
+/* What the session has to tell is taken all at once: an answer may close the connection. */
+static void session_changed(uv_async_t *handle)
+{
+    struct mysql_connection *connection = handle->data;
+    struct mysql_session *session = connection->session;
+    struct hf_link answered, *link;
+    struct sql_failure why;
+    if (connection->closed || connection->is_broken)
+        return;
+    hf__link_init(&answered);
+    pthread_mutex_lock(&session->mutex);
+    hf__list_append_all(&answered, &session->answered);
+    bool ready = session->ready, broken = session->broken;
+    why = session->why;
+    pthread_mutex_unlock(&session->mutex);
+    if (ready && !connection->is_ready) {
+        connection->is_ready = true;
+        hf__timer_stop(loop_of(connection), &connection->limit);
+        connection->base.events->ready(connection->base.arg);
+    }
+    while ((link = hf__list_pop(&answered))) {
+        struct mysql_job *job = HF_CONTAINER(link, struct mysql_job, link);
+        if (connection->closed || connection->is_broken)
+            hf__mysql_job_free(job);
+        else
+            answer_job(connection, job);
+    }
+    if (broken && !connection->closed && !connection->is_broken)
+        end(connection, &why, false);
+}
+
+/* ---- giving up by ourselves ---- */
+
+static void fail_here(struct hf_task *task)
+{
+    struct mysql_connection *connection = HF_CONTAINER(task, struct mysql_connection, failing);
+    struct sql_failure why = { .trouble = SQL_LOST };
+    if (connection->closed || connection->is_broken)
+        return;
+    snprintf(why.text, sizeof why.text, "%s", connection->failed_here);
+    end(connection, &why, true);
+}
+
+static void connecting_takes_too_long(struct hf_timer *timer)
+{
+    struct mysql_connection *connection = HF_CONTAINER(timer, struct mysql_connection, limit);
+    struct sql_failure why = { .trouble = SQL_NOT_READY };
+    snprintf(why.text, sizeof why.text, "no connection within %lld ms",
+             (long long)connection->base.settings->timeout_ms);
+    end(connection, &why, false);
+}
+
+/* ---- the interface ---- */
+
+static struct sql_connection *open_connection(const struct hf_host *host,
+                                              const struct sql_settings *settings,
+                                              const struct sql_place *place,
+                                              const struct sql_events *events, void *arg)
+{
+    struct mysql_connection *connection = hf__calloc(1, sizeof *connection);
+    if (!connection)
+        return NULL;
+    connection->base = (struct sql_connection){
+        .driver = &hf__sql_mysql,
+        .host = host,
+        .settings = settings,
+        .place = place,
+        .events = events,
+        .arg = arg,
+    };
+    connection->changed.data = connection;
+    hf__link_init(&connection->asked);
+    hf__task_init(&connection->failing, fail_here);
+    hf__timer_init(&connection->limit, connecting_takes_too_long);
+    if (uv_async_init(host->uv, &connection->changed, session_changed) != 0) {
+        free(connection);
+        return NULL;
+    }
+    connection->session = hf__mysql_session_open(settings, place, &connection->changed);
+    if (!connection->session) {
+        uv_close((uv_handle_t *)&connection->changed, free_connection);
+        return NULL;
+    }
+    hf__timer_start(host->loop, &connection->limit,
+                    hf__clock_add(hf__loop_now(host->loop), settings->timeout_ms));
+    return &connection->base;
+}
+
+/* Without memory for it, the order of answers cannot be kept: the connection is given up. */
+static void run(struct sql_connection *base, struct sql_request *request)
+{
+    struct mysql_connection *connection = connection_of(base);
+    struct mysql_job *job = hf__mysql_job_new(request);
+    request->sent = false;
+    hf__list_append(&connection->asked, &request->link);
+    if (!job) {
+        connection->failed_here = "out of memory for a request";
+        hf__loop_defer(loop_of(connection), &connection->failing);
+        return;
+    }
+    hf__mysql_session_ask(connection->session, job);
+}
+
+static void close_connection(struct sql_connection *base)
+{
+    struct mysql_connection *connection = connection_of(base);
+    connection->closed = true;
+    hf__timer_stop(loop_of(connection), &connection->limit);
+    hf__link_remove(&connection->failing.link);
+    while (hf__list_pop(&connection->asked))
+        ;
+    hf__mysql_session_leave(connection->session);
+    uv_close((uv_handle_t *)&connection->changed, free_connection);
+}
+
+static void forked(struct sql_connection *base)
+{
+    hf__mysql_session_forked(connection_of(base)->session);
+}
+
+static const char *version(struct sql_connection *base)
+{
+    return connection_of(base)->session->version;
+}
+
+const struct sql_driver hf__sql_mysql = {
+    .name = "MySQL",
+    .dialect = SQL_MYSQL,
+    .port = 3306,
+    .open = open_connection,
+    .run = run,
+    .close = close_connection,
+    .forked = forked,
+    .version = version,
+};

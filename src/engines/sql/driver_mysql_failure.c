@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the error numbers of MySQL, MariaDB and their client library mean for locks. */
+#include "engines/sql/driver_mysql_session.h"
+
+#include <errmsg.h>
+#include <mysqld_error.h>
+#include <stdio.h>
+#include <string.h>
+
+/* Those of MySQL 8, and of later versions of MariaDB, that the header has not. */
+#define ALREADY_SHUT_DOWN 4031      /* the server has closed an idle connection */
+#define SESSION_KILLED_MARIADB 1927 /* KILL, at MariaDB */
+#define SESSION_KILLED_MYSQL 3169
+#define ACCOUNT_LOCKED_MYSQL 3118
+#define ACCOUNT_LOCKED_MARIADB 4151
+#define STATEMENT_TIMED_OUT_MARIADB 1969
+#define STATEMENT_TIMED_OUT_MYSQL 3024
+#define READ_ONLY_MYSQL 3989 /* the server is in super_read_only mode by an operator */
+
+static enum sql_trouble trouble_of_server(unsigned code)
+{
+    switch (code) {
+    case ER_LOCK_DEADLOCK:
+    case ER_LOCK_WAIT_TIMEOUT:
+    case ER_CHECKREAD:
+    case ER_QUERY_INTERRUPTED:
+        return SQL_AGAIN;
+    case ER_NO_SUCH_TABLE:
+    case ER_BAD_FIELD_ERROR:
+        return SQL_NO_SCHEMA;
+    case ER_DUP_ENTRY:
+    case ER_DUP_KEY:
+        return SQL_UNIQUE;
+    case ER_OPTION_PREVENTS_STATEMENT:
+    case ER_READ_ONLY_MODE:
+    case ER_CANT_EXECUTE_IN_READ_ONLY_TRANSACTION:
+    case READ_ONLY_MYSQL:
+        return SQL_READ_ONLY;
+    case ER_DBACCESS_DENIED_ERROR:
+    case ER_ACCESS_DENIED_ERROR:
+    case ER_ACCESS_DENIED_NO_PASSWORD_ERROR:
+    case ER_TABLEACCESS_DENIED_ERROR:
+    case ER_COLUMNACCESS_DENIED_ERROR:
+    case ER_SPECIFIC_ACCESS_DENIED_ERROR:
+    case ER_PROCACCESS_DENIED_ERROR:
+    case ER_HOST_NOT_PRIVILEGED:
+    case ER_HOST_IS_BLOCKED:
+    case ER_MUST_CHANGE_PASSWORD:
+    case ER_MUST_CHANGE_PASSWORD_LOGIN:
+    case ACCOUNT_LOCKED_MYSQL:
+    case ACCOUNT_LOCKED_MARIADB:
+        return SQL_DENIED;
+    case ER_CON_COUNT_ERROR:
+    case ER_TOO_MANY_USER_CONNECTIONS:
+    case ER_USER_LIMIT_REACHED:
+    case ER_DISK_FULL:
+    case ER_RECORD_FILE_FULL:
+    case ER_OUTOFMEMORY:
+    case ER_OUT_OF_SORTMEMORY:
+    case ER_OUT_OF_RESOURCES:
+    case ER_CANT_CREATE_THREAD:
+    case ER_MAX_PREPARED_STMT_COUNT_REACHED:
+    case STATEMENT_TIMED_OUT_MARIADB:
+    case STATEMENT_TIMED_OUT_MYSQL:
+        return SQL_LIMIT;
+    case ER_SERVER_SHUTDOWN:
+    case ER_NORMAL_SHUTDOWN:
+    case ER_UNKNOWN_COM_ERROR: /* Galera: this node has not joined yet, or is cut off */
+        return SQL_NOT_READY;
+    case ER_NEW_ABORTING_CONNECTION:
+    case ER_ABORTING_CONNECTION:
+    case ER_NET_READ_ERROR:
+    case ER_NET_READ_INTERRUPTED:
+    case ER_NET_ERROR_ON_WRITE:
+    case ER_NET_WRITE_INTERRUPTED:
+    case SESSION_KILLED_MARIADB:
+    case SESSION_KILLED_MYSQL:
+    case ALREADY_SHUT_DOWN:
+        return SQL_LOST;
+    default:
+        return SQL_WRONG;
+    }
+}
+
+/* In the library's own numbers, a connection that is not usable any more is told by several. */
+static enum sql_trouble trouble_of(unsigned code, const char *text)
+{
+    switch (code) {
+    case CR_OUT_OF_MEMORY:
+        return SQL_LIMIT;
+    case CR_SOCKET_CREATE_ERROR:
+    case CR_CONNECTION_ERROR:
+    case CR_CONN_HOST_ERROR:
+    case CR_IPSOCK_ERROR:
+    case CR_UNKNOWN_HOST:
+    case CR_SERVER_HANDSHAKE_ERR:
+        return SQL_NOT_READY;
+    case CR_SSL_CONNECTION_ERROR:
+        return strstr(text, "ertificate") || strstr(text, "alidation") ? SQL_DENIED : SQL_NOT_READY;
+    case CR_AUTH_PLUGIN_CANNOT_LOAD:
+    case CR_AUTH_PLUGIN_ERR:
+    case CR_SECURE_AUTH:
+        return SQL_DENIED;
+    default:
+        break;
+    }
+    if ((code >= CR_MIN_ERROR && code <= CR_MAX_ERROR) || IS_MARIADB_ERROR(code))
+        return SQL_LOST;
+    return trouble_of_server(code);
+}
+
+void hf__mysql_failure(struct sql_failure *failure, unsigned code, const char *state,
+                       const char *text)
+{
+    *failure = (struct sql_failure){ .trouble = trouble_of(code, text), .native = (int)code };
+    snprintf(failure->state, sizeof failure->state, "%s", state);
+    snprintf(failure->text, sizeof failure->text, "%s", text);
+    for (char *at = failure->text; *at; at++)
+        if ((unsigned char)*at < ' ')
+            *at = ' ';
+}

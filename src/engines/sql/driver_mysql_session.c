@@ -1,0 +1,417 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The thread of a connection to MySQL or MariaDB: it connects, and executes what it is asked. */
+#include "engines/sql/driver_mysql_session.h"
+
+#include "base/testing.h"
+
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+/* A reply that takes longer does not come: the loop has left by then, so this only bounds the life
+ * of a thread that it has left without knowing its socket. */
+#define READ_TIMEOUT_S 60u
+/* A peer that has vanished is noticed after this: idle, then silent probes; or unconfirmed data. */
+#define KEEPALIVE_IDLE_S 10
+#define KEEPALIVE_INTERVAL_S 3
+#define KEEPALIVE_COUNT 3
+#define UNCONFIRMED_MS 20000
+
+/* What every session is told first. Times are UTC, nothing is truncated silently, and a wait for a
+ * row is short: the engine repeats such a statement. */
+static const char *const session_setup[] = {
+    "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED",
+    "SET SESSION time_zone = '+00:00', autocommit = 1, innodb_lock_wait_timeout = 5, "
+    "lock_wait_timeout = 10, wait_timeout = 3600, sql_mode = 'STRICT_ALL_TABLES'",
+};
+
+/* ---- its memory ---- */
+
+static void free_prepared(struct mysql_session *session)
+{
+    for (unsigned i = 0; i < SQL_SCRIPTS_MAX; i++) {
+        for (unsigned j = 0; session->prepared[i] && j < SQL_STATEMENTS_MAX; j++)
+            if (session->prepared[i][j])
+                mysql_stmt_close(session->prepared[i][j]);
+        free(session->prepared[i]);
+        session->prepared[i] = NULL;
+    }
+}
+
+/* Closing the connection first makes the statements forget it: closing them is silent then. */
+static void close_library(struct mysql_session *session)
+{
+    pthread_mutex_lock(&session->mutex);
+    session->fd = -1;
+    pthread_mutex_unlock(&session->mutex);
+    if (session->mysql)
+        mysql_close(session->mysql);
+    session->mysql = NULL;
+    free_prepared(session);
+}
+
+static void free_secret(char *secret)
+{
+    if (secret)
+        explicit_bzero(secret, strlen(secret));
+    free(secret);
+}
+
+static void free_jobs(struct hf_link *jobs)
+{
+    struct hf_link *link;
+    while ((link = hf__list_pop(jobs)))
+        hf__mysql_job_free(HF_CONTAINER(link, struct mysql_job, link));
+}
+
+static void let_go(struct mysql_session *session)
+{
+    pthread_mutex_lock(&session->mutex);
+    bool last = --session->users == 0;
+    pthread_mutex_unlock(&session->mutex);
+    if (!last)
+        return;
+    char *texts[] = { session->host, session->socket, session->user, session->database,
+                      session->ca,   session->cert,   session->key };
+    free_jobs(&session->asked);
+    free_jobs(&session->answered);
+    for (unsigned i = 0; i < sizeof texts / sizeof *texts; i++)
+        free(texts[i]);
+    free_secret(session->password);
+    if (session->wake >= 0)
+        close(session->wake);
+    pthread_mutex_destroy(&session->mutex);
+    free(session);
+}
+
+/* ---- connecting ---- */
+
+static void tell(struct mysql_session *session)
+{
+    if (session->listener)
+        uv_async_send(session->listener);
+}
+
+static void fail(struct mysql_session *session, const struct sql_failure *why)
+{
+    pthread_mutex_lock(&session->mutex);
+    session->broken = true;
+    session->why = *why;
+    tell(session);
+    pthread_mutex_unlock(&session->mutex);
+}
+
+static void fail_by_library(struct mysql_session *session)
+{
+    struct sql_failure why;
+    hf__mysql_failure(&why, mysql_errno(session->mysql), mysql_sqlstate(session->mysql),
+                      mysql_error(session->mysql));
+    fail(session, &why);
+}
+
+/* The library sets SIGPIPE to be ignored, for the whole process. That is the program's matter. */
+static void begin_library(void)
+{
+    struct sigaction before;
+    sigaction(SIGPIPE, NULL, &before);
+    mysql_library_init(0, NULL, NULL);
+    sigaction(SIGPIPE, &before, NULL);
+}
+
+static void set_tls(const struct mysql_session *session)
+{
+    my_bool yes = 1, verify = session->tls == SQL_TLS_VERIFY;
+    if (session->socket || session->tls == SQL_TLS_OFF)
+        return;
+    mysql_options(session->mysql, MYSQL_OPT_SSL_ENFORCE, &yes);
+    mysql_options(session->mysql, MYSQL_OPT_SSL_VERIFY_SERVER_CERT, &verify);
+    if (session->ca)
+        mysql_options(session->mysql, MYSQL_OPT_SSL_CA, session->ca);
+    if (session->cert)
+        mysql_options(session->mysql, MYSQL_OPT_SSL_CERT, session->cert);
+    if (session->key)
+        mysql_options(session->mysql, MYSQL_OPT_SSL_KEY, session->key);
+}
+
+static void set_options(struct mysql_session *session)
+{
+    my_bool no = 0;
+    unsigned off = 0, read_timeout_s = READ_TIMEOUT_S;
+    unsigned protocol = session->socket ? MYSQL_PROTOCOL_SOCKET : MYSQL_PROTOCOL_TCP;
+    mysql_options(session->mysql, MYSQL_OPT_CONNECT_TIMEOUT, &session->timeout_s);
+    mysql_options(session->mysql, MYSQL_OPT_READ_TIMEOUT, &read_timeout_s);
+    mysql_options(session->mysql, MYSQL_OPT_WRITE_TIMEOUT, &read_timeout_s);
+    mysql_options(session->mysql, MYSQL_OPT_PROTOCOL, &protocol);
+    mysql_options(session->mysql, MYSQL_OPT_RECONNECT, &no);
+    mysql_options(session->mysql, MYSQL_OPT_LOCAL_INFILE, &off);
+    mysql_options(session->mysql, MYSQL_SET_CHARSET_NAME, "utf8mb4");
+    mysql_options4(session->mysql, MYSQL_OPT_CONNECT_ATTR_ADD, "program_name", "holdfast");
+    /* What the URL does not say is looked for in the group [client] of ~/.my.cnf. */
+    if (!session->user || !session->password)
+        mysql_options(session->mysql, MYSQL_READ_DEFAULT_GROUP, "holdfast");
+    set_tls(session);
+}
+
+static void set_keepalive(int fd)
+{
+    int on = 1, idle = KEEPALIVE_IDLE_S, interval = KEEPALIVE_INTERVAL_S, count = KEEPALIVE_COUNT;
+    unsigned unconfirmed = UNCONFIRMED_MS;
+    setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
+    setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof idle);
+    setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &interval, sizeof interval);
+    setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &count, sizeof count);
+    setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &unconfirmed, sizeof unconfirmed);
+}
+
+/* The loop may have left meanwhile: then the socket is shut down by no thread. */
+static bool publish_socket(struct mysql_session *session)
+{
+    int fd = (int)mysql_get_socket(session->mysql);
+    if (!session->socket)
+        set_keepalive(fd);
+    pthread_mutex_lock(&session->mutex);
+    session->fd = fd;
+    bool wanted = !session->ended;
+    pthread_mutex_unlock(&session->mutex);
+    return wanted;
+}
+
+static bool connect_session(struct mysql_session *session)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    struct sql_failure why = { .trouble = SQL_LIMIT, .text = "out of memory" };
+    pthread_once(&once, begin_library);
+    session->mysql = mysql_init(NULL);
+    if (!session->mysql) {
+        fail(session, &why);
+        return false;
+    }
+    set_options(session);
+    bool connected =
+        mysql_real_connect(session->mysql, session->host, session->user, session->password,
+                           session->database, session->port, session->socket, 0) != NULL;
+    if (connected && !publish_socket(session))
+        return false;
+    for (unsigned i = 0; connected && i < sizeof session_setup / sizeof *session_setup; i++)
+        connected = mysql_query(session->mysql, session_setup[i]) == 0;
+    if (!connected)
+        fail_by_library(session);
+    else
+        snprintf(session->version, sizeof session->version, "%s",
+                 mysql_get_server_info(session->mysql));
+    return connected;
+}
+
+/* ---- working ---- */
+
+/* NULL: there is none, and the thread is idle from now on. */
+static struct mysql_job *take_job(struct mysql_session *session)
+{
+    pthread_mutex_lock(&session->mutex);
+    struct hf_link *link = session->ended ? NULL : hf__list_pop(&session->asked);
+    session->busy = link != NULL;
+    pthread_mutex_unlock(&session->mutex);
+    return link ? HF_CONTAINER(link, struct mysql_job, link) : NULL;
+}
+
+/* The loop may have left meanwhile, and closed the connection. */
+static bool become_busy(struct mysql_session *session)
+{
+    pthread_mutex_lock(&session->mutex);
+    session->busy = !session->ended;
+    pthread_mutex_unlock(&session->mutex);
+    return session->busy;
+}
+
+/* A server says nothing by itself but that it goes. With TLS, it may have said something to the
+ * TLS layer alone. */
+static bool is_alive(struct mysql_session *session)
+{
+    if (mysql_ping(session->mysql) == 0)
+        return true;
+    fail_by_library(session);
+    return false;
+}
+
+/* NULL: the loop has left, or the server has gone. */
+static struct mysql_job *await_job(struct mysql_session *session)
+{
+    struct mysql_job *job;
+    uint64_t count;
+    struct pollfd polled[] = { { .fd = session->wake, .events = POLLIN },
+                               { .fd = (int)mysql_get_socket(session->mysql), .events = POLLIN } };
+    while (!(job = take_job(session))) {
+        poll(polled, 2, -1);
+        if (polled[0].revents && read(session->wake, &count, sizeof count) < 0)
+            continue;
+        if (session->ended)
+            return NULL;
+        if (polled[1].revents && (!become_busy(session) || !is_alive(session)))
+            return NULL;
+    }
+    return job;
+}
+
+static void answer(struct mysql_session *session, struct mysql_job *job, bool alive)
+{
+    pthread_mutex_lock(&session->mutex);
+    hf__list_append(&session->answered, &job->link);
+    if (!alive) {
+        session->broken = true;
+        session->why = job->failure;
+    }
+    tell(session);
+    pthread_mutex_unlock(&session->mutex);
+}
+
+static void work(struct mysql_session *session)
+{
+    struct mysql_job *job;
+    bool alive = true;
+    pthread_mutex_lock(&session->mutex);
+    session->ready = true;
+    tell(session);
+    pthread_mutex_unlock(&session->mutex);
+    while (alive && (job = await_job(session))) {
+        alive = hf__mysql_execute(session, job);
+        answer(session, job, alive);
+    }
+}
+
+/* If the loop leaves while the thread is idle, it closes the connection itself, and at once. */
+static void *run_session(void *arg)
+{
+    struct mysql_session *session = arg;
+    if (connect_session(session))
+        work(session);
+    if (session->busy)
+        close_library(session);
+    let_go(session);
+    mysql_thread_end();
+    return NULL;
+}
+
+/* The thread takes no signals of the program's; SIGPIPE is one that the library causes. */
+static bool start_thread(struct mysql_session *session)
+{
+    pthread_t thread;
+    pthread_attr_t attributes;
+    sigset_t all, before;
+    if (pthread_attr_init(&attributes) != 0)
+        return false;
+    pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    int code = pthread_create(&thread, &attributes, run_session, session);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    pthread_attr_destroy(&attributes);
+    return code == 0;
+}
+
+/* ---- for the loop ---- */
+
+static bool copy_text(char **to, const char *from)
+{
+    *to = from ? hf__copy_text(from) : NULL;
+    return *to || !from;
+}
+
+static bool copy_settings(struct mysql_session *session, const struct sql_settings *settings,
+                          const struct sql_place *place)
+{
+    int64_t timeout_s = (settings->timeout_ms + 999) / 1000;
+    session->port = place->port;
+    session->timeout_s =
+        timeout_s < 1 || timeout_s > READ_TIMEOUT_S ? READ_TIMEOUT_S : (unsigned)timeout_s;
+    session->tls = settings->tls;
+    return copy_text(&session->host, place->socket ? NULL : place->host) &&
+           copy_text(&session->socket, place->socket) &&
+           copy_text(&session->user, settings->user) &&
+           copy_text(&session->password, settings->password) &&
+           copy_text(&session->database, settings->database) &&
+           copy_text(&session->ca, settings->ca) && copy_text(&session->cert, settings->cert) &&
+           copy_text(&session->key, settings->key);
+}
+
+struct mysql_session *hf__mysql_session_open(const struct sql_settings *settings,
+                                             const struct sql_place *place, uv_async_t *listener)
+{
+    struct mysql_session *session = hf__calloc(1, sizeof *session);
+    if (!session)
+        return NULL;
+    pthread_mutex_init(&session->mutex, NULL);
+    session->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    hf__link_init(&session->asked);
+    hf__link_init(&session->answered);
+    session->listener = listener;
+    session->fd = -1;
+    session->busy = true;
+    session->users = 2;
+    if (session->wake >= 0 && copy_settings(session, settings, place) && start_thread(session))
+        return session;
+    session->users = 1;
+    let_go(session);
+    return NULL;
+}
+
+/* The descriptor is full of other wakes, or takes this one. */
+static void wake(struct mysql_session *session)
+{
+    uint64_t one = 1;
+    if (write(session->wake, &one, sizeof one) < 0)
+        return;
+}
+
+void hf__mysql_session_ask(struct mysql_session *session, struct mysql_job *job)
+{
+    pthread_mutex_lock(&session->mutex);
+    hf__list_append(&session->asked, &job->link);
+    bool idle = !session->busy;
+    pthread_mutex_unlock(&session->mutex);
+    if (idle)
+        wake(session);
+}
+
+/* Says goodbye to the server. Over TLS the library writes without regard to SIGPIPE, and the server
+ * may have gone. */
+static void close_politely(struct mysql_session *session)
+{
+    struct timespec now = { 0, 0 };
+    sigset_t pipe, before, pending;
+    sigemptyset(&pipe);
+    sigaddset(&pipe, SIGPIPE);
+    sigpending(&pending);
+    pthread_sigmask(SIG_BLOCK, &pipe, &before);
+    close_library(session);
+    if (!sigismember(&pending, SIGPIPE))
+        sigtimedwait(&pipe, NULL, &now);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+}
+
+void hf__mysql_session_leave(struct mysql_session *session)
+{
+    pthread_mutex_lock(&session->mutex);
+    bool idle = !session->busy;
+    session->ended = true;
+    session->listener = NULL;
+    if (session->fd >= 0 && !idle)
+        shutdown(session->fd, SHUT_RDWR);
+    pthread_mutex_unlock(&session->mutex);
+    wake(session);
+    if (idle)
+        close_politely(session);
+    let_go(session);
+}
+
+void hf__mysql_session_forked(struct mysql_session *session)
+{
+    int fd = session->fd;
+    if (fd >= 0)
+        close(fd);
+    session->fd = -1;
+}

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A MariaDB or PostgreSQL server of a test's own: stopped, killed and talked to at will. */
+#ifndef HF_TESTS_CHAOS_LIB_SQL_SERVER_H
+#define HF_TESTS_CHAOS_LIB_SQL_SERVER_H
+
+#include "test.h"
+
+#define SQL_SERVER_OPTIONS 12
+#define SQL_SERVER_USER "locks"
+#define SQL_SERVER_PASSWORD "not-a-secret"
+#define SQL_SERVER_DATABASE "holdfast"
+
+struct sql_server {
+    const char *kind; /* "mariadb" or "postgres" */
+    const char *options[SQL_SERVER_OPTIONS];
+    struct child process;
+    int port;
+    char directory[200];
+};
+
+/* Starts one on a free port of this machine and at a socket in its directory, and waits until it
+ * lets clients in. Skips the test where there is none. */
+void sql_server_start(struct sql_server *server, const char *kind);
+/* As a power cut does; and starts it again with the data that it had. */
+void sql_server_kill(struct sql_server *server);
+void sql_server_start_again(struct sql_server *server);
+/* All its processes stand still, with their connections open; and go on. */
+void sql_server_stop(struct sql_server *server);
+void sql_server_continue(struct sql_server *server);
+
+/* mariadb://... or postgres://... without options, over TCP and without TLS, at this port; valid
+ * until the thread asks again. */
+const char *sql_server_url(const struct sql_server *server, int port);
+/* What the server's own client prints for these statements, executed as the administrator: lines,
+ * with tabs between the fields. Valid until the thread asks again. */
+__attribute__((format(printf, 2, 3))) const char *sql_server_says(const struct sql_server *server,
+                                                                  const char *format, ...);
+
+#endif
