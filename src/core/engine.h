@@ -100,66 +100,52 @@ struct hf_op {
     void (*woken)(struct hf_op *op);
 };
 
-enum hf_change_verb {
-    HF_CHANGE_SEMAPHORE_SET,
-    HF_CHANGE_COUNTER_SET,
-    HF_CHANGE_COUNTER_ADD,
-    HF_CHANGE_COUNTER_GET,
-    HF_CHANGE_COUNTER_REMOVE,
-    HF_CHANGE_LATCH_SET,
-    HF_CHANGE_LATCH_DOWN,
-    HF_CHANGE_LATCH_GET,
-    HF_CHANGE_BREAK, /* `key`: one holder's, or NULL for all; `result`: how many */
-    HF_CHANGE_RENEW, /* `op`'s own fixed lease: at least `lease_ms` from asked_at_ms; HF_LOST if it
-                        is no longer held. The core moves own_lease */
-    HF_CHANGE_DETACH /* `op` goes on by its lease alone, without the session; `key_out` is its key.
-                        The caller may not hear of it: asking again, and the op's own release and
-                        renewal, work as before */
+enum hf_oneshot_verb {
+    HF_ONESHOT_SEMAPHORE_SET,
+    HF_ONESHOT_COUNTER_SET,
+    HF_ONESHOT_COUNTER_ADD,
+    HF_ONESHOT_COUNTER_GET,
+    HF_ONESHOT_COUNTER_REMOVE,
+    HF_ONESHOT_LATCH_SET,
+    HF_ONESHOT_LATCH_DOWN,
+    HF_ONESHOT_LATCH_GET,
+    HF_ONESHOT_BREAK, /* the holder with `key`, or all if it is NULL; `result`: how many */
+    HF_ONESHOT_RENEW, /* `op`'s own fixed lease: at least `lease_ms` from asked_at_ms; HF_LOST if it
+                         is no longer held. The core moves own_lease */
+    HF_ONESHOT_DETACH,  /* for the slot `detach` alone: `op` goes on by its lease alone, without the
+                          session; `key_out` is its key. The caller may not receive the answer:
+                          a second attempt, and the op's own release and renewal, work as before */
+    HF_ONESHOT_INSPECT, /* who holds, who waits: hf__oneshot_entry for each, in the order that
+                           hf_inspect promises. `name` NULL: all names */
+    HF_ONESHOT_DIAGNOSE /* what the store is, and what endangers locks on it: hf__oneshot_remark for
+                           each. `name` NULL: for all locks. Without remarks the answer is HF_OK */
 };
 
-/* A one-shot verb. `op` stays the same claim until the answer, but its caller may have left, and
- * attempts and releases of it go on meanwhile. The engine answers by setting `code` (an hf_code,
- * with `error` for all but HF_OK, HF_BUSY and HF_LOST) and calling hf__change_done, never from
- * inside the question. */
-struct hf_change {
-    enum hf_change_verb verb;
-    const char *name;
+/* A request that makes no claim. The engine sets `code` (an hf_code, with `error` for all but
+ * HF_OK, HF_BUSY and HF_LOST) and calls hf__oneshot_done once. It is never asked for a verb that
+ * its caps exclude. The caller may have left before the answer. */
+struct hf_oneshot {
+    /* In. */
+    enum hf_oneshot_verb verb;
+    const char *name; /* ends with a NUL; lives until the answer */
     uint32_t name_length;
     uint64_t name_hash;
-    uint32_t value;
-    const char *key;
-    struct hf_op *op;
+    uint32_t value;   /* SEMAPHORE, COUNTER, LATCH */
+    const char *key;  /* BREAK */
+    struct hf_op *op; /* RENEW, DETACH: the same claim until the answer; attempts and releases of it
+                         go on meanwhile */
     int64_t lease_ms, asked_at_ms;
-    /* out */
+    bool unwanted; /* the caller has left: the engine answers INSPECT as soon as it can */
+    /* Out. */
     int code;
+    bool contacted; /* the store has replied; not set where the engine answers by itself */
     uint32_t result;
     char key_out[HF_OWNER_KEY_SIZE];
     hf_error *error;
-    struct hf_task answer;
+    /* The engine's own; NULL at first. */
     void *engine_pointer;
-};
-
-/* "Who holds, who waits": the engine calls hf__query_add for each entry (which is copied), in the
- * order that hf_inspect promises, then hf__query_done once, never from inside the question. */
-struct hf_query {
-    const char *name; /* NULL: everything */
-    uint32_t name_length;
-    uint64_t name_hash;
-    int code;
-    hf_error *error;
-    bool unwanted; /* the caller has left: the engine ends the query as soon as it can */
+    /* The core's. */
     struct hf_task answer;
-};
-
-/* "What are you, and what endangers locks on you": the engine calls hf__examination_add for each
- * remark, then hf__examination_done once, never from inside the question. */
-struct hf_examination {
-    const char *name; /* the locks that it is about; NULL: all */
-    uint32_t name_length;
-    int code;
-    hf_error *error;
-    struct hf_task answer;
-    void *engine_pointer;
 };
 
 /* What the core offers to an engine. Lives longer than the engine. */
@@ -206,11 +192,9 @@ struct hf_engine_ops {
      * it is asked about again, another op carries the same: the name, the owner, mode, token,
      * enqueue, engine_word and the lease, with everything else as in a new one. */
     bool (*compact)(struct hf_engine *engine, struct hf_op *op);
-    void (*change)(struct hf_engine *engine, struct hf_change *change);
-    void (*inspect)(struct hf_engine *engine, struct hf_query *query);
-    /* Optional: what the store says about itself. */
-    void (*examine)(struct hf_engine *engine, struct hf_examination *examination);
-
+    void (*oneshot)(struct hf_engine *engine, struct hf_oneshot *oneshot);
+    /* Optional, with HF_CAP_DETACH: HF_ONESHOT_DETACH. */
+    void (*detach)(struct hf_engine *engine, struct hf_oneshot *oneshot);
     /* NULL, but for an engine that replies without I/O (engine_sync.h). */
     const struct hf_engine_sync_ops *sync;
     /* In the child after fork(): lets go of what the kernel would otherwise keep for the parent. */
@@ -267,15 +251,14 @@ void hf__op_lost(struct hf_op *op, const char *reason);
  * a processor. A hint. Loop only. */
 void hf__host_yield_processor(const struct hf_host *host);
 
-/* Like hf__op_done. */
-void hf__change_done(struct hf_engine *engine, struct hf_change *change);
-void hf__query_add(struct hf_query *query, const hf_entry *entry); /* any thread that answers it */
-/* On the loop: the store has answered a part of it, and is not silent. */
-void hf__query_goes_on(struct hf_query *query);
-void hf__query_done(struct hf_engine *engine, struct hf_query *query);
-/* Copies the remark. */
-void hf__examination_add(struct hf_examination *examination, const hf_remark *remark);
-void hf__examination_done(struct hf_engine *engine, struct hf_examination *examination);
+/* The answer of a one-shot request, once; like hf__op_done, also from inside the question. */
+void hf__oneshot_done(struct hf_engine *engine, struct hf_oneshot *oneshot);
+/* INSPECT: copies the entry. On the thread that answers the request. */
+void hf__oneshot_entry(struct hf_oneshot *oneshot, const hf_entry *entry);
+/* DIAGNOSE: copies the remark. Loop only. */
+void hf__oneshot_remark(struct hf_oneshot *oneshot, const hf_remark *remark);
+/* The store has answered a part of it: the caller's time-out begins anew. Loop only. */
+void hf__oneshot_progress(struct hf_oneshot *oneshot);
 
 /* Explains NO_ANSWER, FAILED and error codes: one sentence, what is wrong, where, what to do. */
 __attribute__((format(printf, 4, 5))) void hf__op_explain(struct hf_op *op, int code, int native,

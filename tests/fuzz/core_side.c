@@ -171,13 +171,6 @@ void hf__lease_answer(struct hf_lease *lease, int64_t asked_at_ms, enum hf_lease
     must((answer != HF_LEASE_REFUSED && answer != HF_LEASE_NOT_READY) || *reason != 0);
 }
 
-void hf__change_done(struct hf_engine *engine, struct hf_change *change)
-{
-    (void)engine;
-    (void)change;
-    abort();
-}
-
 /* ---- what is shown ---- */
 
 static size_t length_of(const char *text)
@@ -185,7 +178,7 @@ static size_t length_of(const char *text)
     return text ? strlen(text) : 0;
 }
 
-void hf__query_add(struct hf_query *query, const hf_entry *entry)
+void hf__oneshot_entry(struct hf_oneshot *query, const hf_entry *entry)
 {
     struct core_side *core = HF_CONTAINER(query, struct core_side, query);
     must(entry->name_length > 0 && entry->name_length <= HF_NAME_MAX);
@@ -194,32 +187,35 @@ void hf__query_add(struct hf_query *query, const hf_entry *entry)
         length_of(entry->owner_key) + length_of(entry->owner_text) + length_of(entry->host) + 1;
 }
 
-static void query_answered(struct hf_task *task)
+static void oneshot_answered(struct hf_task *task)
 {
-    const struct hf_query *query = HF_CONTAINER(task, struct hf_query, answer);
-    must(query->code == HF_OK || query->code == HF_ENOMEM || (query->error && *query->error->text));
+    const struct hf_oneshot *oneshot = HF_CONTAINER(task, struct hf_oneshot, answer);
+    must(oneshot->code == HF_OK || oneshot->code == HF_ENOMEM ||
+         (oneshot->error && *oneshot->error->text));
 }
 
-/* Queries have no time-out here. */
-void hf__query_goes_on(struct hf_query *query)
+/* These requests have no time-out here. */
+void hf__oneshot_progress(struct hf_oneshot *oneshot)
 {
-    (void)query;
+    (void)oneshot;
 }
 
-void hf__query_done(struct hf_engine *engine, struct hf_query *query)
+void hf__oneshot_done(struct hf_engine *engine, struct hf_oneshot *oneshot)
 {
-    hf__loop_defer(engine->host->loop, &query->answer);
+    must(oneshot->verb == HF_ONESHOT_INSPECT || oneshot->verb == HF_ONESHOT_DIAGNOSE);
+    hf__loop_defer(engine->host->loop, &oneshot->answer);
 }
 
 void core_side_inspect(struct core_side *core, const char *name)
 {
-    core->query =
-        (struct hf_query){ .name = name, .name_length = name ? (uint32_t)strlen(name) : 0 };
-    hf__task_init(&core->query.answer, query_answered);
-    core->engine->ops->inspect(core->engine, &core->query);
+    core->query = (struct hf_oneshot){ .verb = HF_ONESHOT_INSPECT,
+                                       .name = name,
+                                       .name_length = name ? (uint32_t)strlen(name) : 0 };
+    hf__task_init(&core->query.answer, oneshot_answered);
+    core->engine->ops->oneshot(core->engine, &core->query);
 }
 
-void hf__examination_add(struct hf_examination *examination, const hf_remark *remark)
+void hf__oneshot_remark(struct hf_oneshot *examination, const hf_remark *remark)
 {
     struct core_side *core = HF_CONTAINER(examination, struct core_side, examination);
     must(*remark->what != 0);
@@ -227,21 +223,9 @@ void hf__examination_add(struct hf_examination *examination, const hf_remark *re
         length_of(remark->value) + length_of(remark->consequence) + length_of(remark->cure) + 1;
 }
 
-static void examination_answered(struct hf_task *task)
-{
-    struct hf_examination *examination = HF_CONTAINER(task, struct hf_examination, answer);
-    must(examination->code == HF_OK || examination->code == HF_ENOMEM ||
-         (examination->error && *examination->error->text));
-}
-
-void hf__examination_done(struct hf_engine *engine, struct hf_examination *examination)
-{
-    hf__loop_defer(engine->host->loop, &examination->answer);
-}
-
 void core_side_examine(struct core_side *core)
 {
-    core->examination = (struct hf_examination){ 0 };
-    hf__task_init(&core->examination.answer, examination_answered);
-    core->engine->ops->examine(core->engine, &core->examination);
+    core->examination = (struct hf_oneshot){ .verb = HF_ONESHOT_DIAGNOSE };
+    hf__task_init(&core->examination.answer, oneshot_answered);
+    core->engine->ops->oneshot(core->engine, &core->examination);
 }

@@ -15,8 +15,8 @@ struct core_side {
     struct hf_timer again;
     unsigned questions;          /* about the lock, so far */
     bool out, releasing, closed; /* an answer is awaited; the last question gave back */
-    struct hf_query query;
-    struct hf_examination examination;
+    struct hf_oneshot query;
+    struct hf_oneshot examination;
     size_t seen; /* of all that was shown */
 };
 

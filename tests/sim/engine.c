@@ -11,13 +11,13 @@ static void timed_out(struct hf_timer *timer)
     struct redis_request *question = HF_CONTAINER(timer, struct redis_request, timeout);
     struct hf_engine *engine = &question->engine->base;
     struct hf_op *op = question->op;
-    struct hf_change *change = question->change;
+    struct hf_oneshot *change = question->change;
     question->op = NULL;
     question->change = NULL;
     if (change) {
         change->code = HF_UNREACHABLE;
         hf__explain(&change->error, HF_UNREACHABLE, 0, "no answer within %d ms", TIMEOUT_MS);
-        hf__change_done(engine, change);
+        hf__oneshot_done(engine, change);
         return;
     }
     op->verdict = HF_NO_ANSWER;
@@ -75,7 +75,7 @@ struct message engine_message(struct sim_engine *engine, enum message_kind kind,
                                  op->lease_ms ? op->lease_ms : engine->base.host->lease_ms };
 }
 
-static void send_question(struct sim_engine *engine, struct hf_op *op, struct hf_change *change,
+static void send_question(struct sim_engine *engine, struct hf_op *op, struct hf_oneshot *change,
                           struct message *message)
 {
     struct redis_request *free_one = NULL;
@@ -129,7 +129,7 @@ struct hf_op *engine_take(struct sim_engine *engine, const struct message *messa
     return op;
 }
 
-void engine_change(struct hf_engine *base, struct hf_change *change)
+void engine_change(struct hf_engine *base, struct hf_oneshot *change)
 {
     struct sim_engine *engine = HF_CONTAINER(base, struct sim_engine, base);
     struct message message = { .kind = MESSAGE_CHANGE,
@@ -148,13 +148,14 @@ void engine_changed(struct sim_engine *engine, const struct message *answer)
     struct redis_request *question = find_question(engine, answer);
     if (!question)
         return;
-    struct hf_change *change = question->change;
+    struct hf_oneshot *change = question->change;
     question->change = NULL;
     change->code = answer->code;
+    change->contacted = true;
     change->result = answer->result;
     snprintf(change->key_out, sizeof change->key_out, "%u.%llu", answer->client,
              (unsigned long long)answer->claim);
-    hf__change_done(&engine->base, change);
+    hf__oneshot_done(&engine->base, change);
 }
 
 void engine_know(struct sim_engine *engine, struct hf_op *op, unsigned what)

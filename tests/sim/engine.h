@@ -16,8 +16,8 @@
 #define OP_WAITS 2u
 
 struct redis_request {
-    struct hf_op *op;         /* about a claim; or */
-    struct hf_change *change; /* a verb; or both NULL: this place is free */
+    struct hf_op *op;          /* about a claim; or */
+    struct hf_oneshot *change; /* a verb; or both NULL: this place is free */
     uint64_t number;
     int64_t asked_at_ms;
     struct sim_engine *engine;
@@ -48,7 +48,7 @@ void engine_ask(struct sim_engine *engine, struct hf_op *op, struct message *mes
 struct hf_op *engine_take(struct sim_engine *engine, const struct message *message,
                           int64_t *ret_asked_at_ms);
 /* Asks, and answers, a one-shot verb. */
-void engine_change(struct hf_engine *engine, struct hf_change *change);
+void engine_change(struct hf_engine *engine, struct hf_oneshot *change);
 void engine_changed(struct sim_engine *engine, const struct message *answer);
 void engine_know(struct sim_engine *engine, struct hf_op *op, unsigned what);
 void engine_forget(struct sim_engine *engine, struct hf_op *op);

@@ -134,7 +134,8 @@ static const struct hf_engine_ops lease_ops = {
     .release = release,
     .renew = renew,
     .compact = set_aside,
-    .change = engine_change,
+    .oneshot = engine_change,
+    .detach = engine_change,
 };
 
 struct sim_engine *lease_engine_open(struct sim_client *client)

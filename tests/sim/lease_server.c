@@ -276,11 +276,11 @@ static void change(const struct message *message, struct message *answer)
 {
     struct entry *own = find(&things[message->name], ENTRY_GRANT, message->client, message->claim);
     answer->code = HF_OK;
-    if (message->verb == HF_CHANGE_BREAK) {
+    if (message->verb == HF_ONESHOT_BREAK) {
         answer->result = break_all(message->name);
     } else if (!own) {
         answer->code = HF_LOST;
-    } else if (message->verb == HF_CHANGE_DETACH) {
+    } else if (message->verb == HF_ONESHOT_DETACH) {
         own->detached = true;
     } else {
         int64_t ends_us = world.now_us + message->lease_ms * 1000;

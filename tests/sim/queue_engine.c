@@ -140,7 +140,7 @@ static const struct hf_engine_ops queue_ops = {
     .attempt = attempt,
     .release = release,
     .renew = renew,
-    .change = engine_change,
+    .oneshot = engine_change,
 };
 
 struct sim_engine *queue_engine_open(struct sim_client *client)

@@ -74,13 +74,13 @@ static void release(const struct message *message, struct message *answer)
 static void change(const struct message *message, struct message *answer)
 {
     answer->code = HF_OK;
-    if (message->verb == HF_CHANGE_COUNTER_ADD)
+    if (message->verb == HF_ONESHOT_COUNTER_ADD)
         counter += message->value;
-    else if (message->verb == HF_CHANGE_LATCH_SET && latch > 0)
+    else if (message->verb == HF_ONESHOT_LATCH_SET && latch > 0)
         answer->code = HF_BUSY;
-    else if (message->verb == HF_CHANGE_LATCH_SET)
+    else if (message->verb == HF_ONESHOT_LATCH_SET)
         latch = message->value;
-    else if (message->verb == HF_CHANGE_LATCH_DOWN)
+    else if (message->verb == HF_ONESHOT_LATCH_DOWN)
         latch -= message->value < latch ? message->value : latch;
     answer->result = message->name == COUNTER ? counter : latch;
 }

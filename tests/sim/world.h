@@ -53,7 +53,7 @@ struct message {
     bool enqueue, held, fixed; /* held: the client has been granted something before */
     int64_t lease_ms, asked_at_ms;
     struct sim_key attach;
-    enum hf_change_verb verb;
+    enum hf_oneshot_verb verb;
     uint32_t value;
     /* answers */
     enum message_kind answers;

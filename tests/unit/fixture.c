@@ -100,7 +100,7 @@ void fixture_answer(struct hf_op *op, enum hf_verdict verdict)
     answer(&fixture.engine, op, verdict);
 }
 
-static void change(struct hf_engine *engine, struct hf_change *asked)
+static void change(struct hf_engine *engine, struct hf_oneshot *asked)
 {
     (void)engine;
     fixture.last_change = asked;
@@ -112,8 +112,9 @@ static void change(struct hf_engine *engine, struct hf_change *asked)
 void fixture_answer_change(int code)
 {
     fixture.last_change->code = code;
+    fixture.last_change->contacted = !fixture.not_contacted;
     snprintf(fixture.last_change->key_out, HF_OWNER_KEY_SIZE, "key");
-    hf__change_done(&fixture.engine, fixture.last_change);
+    hf__oneshot_done(&fixture.engine, fixture.last_change);
 }
 
 /* What is out is never answered. */
@@ -128,7 +129,8 @@ static const struct hf_engine_ops ops = {
     .caps = HF_CAP_MUTEX | HF_CAP_FAIR | HF_CAP_RW | HF_CAP_UPGRADE | HF_CAP_PERMIT |
             HF_CAP_COUNTER | HF_CAP_DETACH,
     .close = end,
-    .change = change,
+    .oneshot = change,
+    .detach = change,
     .attempt = attempt,
     .release = release,
     .renew = renew,

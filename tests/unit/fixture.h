@@ -26,8 +26,9 @@ struct fixture {
     int64_t attempt_takes_ms;       /* the next attempt on the caller's thread, in real time */
     bool silent_changes;
     _Atomic unsigned changes;
-    int change_code; /* what it answers to a change at once, or when the test says so */
-    struct hf_change *last_change;
+    bool not_contacted; /* it answers changes without the store */
+    int change_code;    /* what it answers to a change at once, or when the test says so */
+    struct hf_oneshot *last_change;
     bool
         lost; /* what was held is lost, which it says without a sentence, or when it is looked at */
     _Atomic unsigned attempts;

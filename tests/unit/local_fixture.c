@@ -56,26 +56,27 @@ static void answer(struct hf_task *task)
     (void)task;
 }
 
-static struct hf_change change_name(struct local *changer, enum hf_change_verb verb, uint32_t value)
+static struct hf_oneshot change_name(struct local *changer, enum hf_oneshot_verb verb,
+                                     uint32_t value)
 {
-    struct hf_change change = { .verb = verb,
-                                .name = "name",
-                                .name_length = 4,
-                                .name_hash = hf__hash("name", 4),
-                                .value = value };
+    struct hf_oneshot change = { .verb = verb,
+                                 .name = "name",
+                                 .name_length = 4,
+                                 .name_hash = hf__hash("name", 4),
+                                 .value = value };
     hf__loop_init(changer->base.host->loop, read_clock, wake, NULL);
     hf__task_init(&change.answer, answer);
-    hf__local.change(&changer->base, &change);
+    hf__local.oneshot(&changer->base, &change);
     hf__loop_turn(changer->base.host->loop);
     return change;
 }
 
-struct hf_change break_all(struct local *breaker)
+struct hf_oneshot break_all(struct local *breaker)
 {
-    return change_name(breaker, HF_CHANGE_BREAK, 0);
+    return change_name(breaker, HF_ONESHOT_BREAK, 0);
 }
 
-struct hf_change set_permits(struct local *setter, uint32_t total)
+struct hf_oneshot set_permits(struct local *setter, uint32_t total)
 {
-    return change_name(setter, HF_CHANGE_SEMAPHORE_SET, total);
+    return change_name(setter, HF_ONESHOT_SEMAPHORE_SET, total);
 }

@@ -16,9 +16,9 @@ struct hf_op local_op(hf_mode mode, uint64_t owner, uint32_t limit);
 enum hf_verdict ask(struct hf_op *op);
 void give(struct hf_op *op);
 /* Both answer when it is done. Takes "name" away from all who hold it. */
-struct hf_change break_all(struct local *breaker);
+struct hf_oneshot break_all(struct local *breaker);
 /* Makes "name" a semaphore of so many permits. */
-struct hf_change set_permits(struct local *setter, uint32_t total);
+struct hf_oneshot set_permits(struct local *setter, uint32_t total);
 /* Nothing may be left, and the file must be sound. */
 void end(void);
 

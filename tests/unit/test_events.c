@@ -191,6 +191,24 @@ TEST(a_silent_verb_is_silence)
     check_store(1, 1);
 }
 
+/* The engine may know by itself that a request makes no sense, or be out of memory. */
+TEST(answer_without_the_store_leaves_it_down)
+{
+    begin();
+    fixture.silent_changes = true;
+    CHECK_INT(hf_counter_set(fixture.client, "a", 1), HF_UNREACHABLE);
+    fixture_answer_change(HF_UNREACHABLE);
+    check_store(1, 0);
+    fixture.silent_changes = false;
+    fixture.not_contacted = true;
+    fixture.change_code = HF_ENOMEM;
+    CHECK_INT(hf_counter_set(fixture.client, "a", 1), HF_ENOMEM);
+    check_store(1, 0);
+    fixture.not_contacted = false;
+    CHECK_INT(hf_counter_set(fixture.client, "a", 1), HF_ENOMEM);
+    check_store(1, 1);
+}
+
 /* The answer says less than is known by then, but it is one. */
 TEST(a_renewal_that_is_overtaken_by_a_raise_is_no_silence)
 {

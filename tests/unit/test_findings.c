@@ -9,7 +9,7 @@
 
 static char said[2000];
 
-static void add(struct hf_examination *examination, const hf_remark *remark)
+static void add(struct hf_oneshot *examination, const hf_remark *remark)
 {
     (void)examination;
     size_t used = strlen(said);

@@ -166,7 +166,7 @@ TEST(a_break_takes_from_those_who_hold_and_not_from_those_who_come_after)
         waiters[i] = op_for(HF_PERMIT, 1000 + i);
         CHECK_INT(ask(&waiters[i]), HF_REFUSED);
     }
-    struct hf_change change = break_all(local);
+    struct hf_oneshot change = break_all(local);
     CHECK_INT(change.code, HF_OK);
     CHECK_INT(change.result, MANY);
     for (unsigned i = 0; i < MANY; i++) {

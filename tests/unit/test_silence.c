@@ -147,7 +147,7 @@ TEST(a_late_renewal_never_shortens)
     hf_hold *hold = fixture_take_leased("a", LEASE_MS);
     fixture.silent_changes = true;
     CHECK_INT(hf_renew(hold, LEASE_MS + 1000), HF_UNREACHABLE);
-    struct hf_change *first = fixture.last_change;
+    struct hf_oneshot *first = fixture.last_change;
     CHECK_INT(hf_renew(hold, LONGER_MS), HF_UNREACHABLE);
     fixture_answer_change(HF_OK);
     fixture_turn();

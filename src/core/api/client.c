@@ -72,7 +72,7 @@ struct hf_client *hf__client_new(const hf_client_options *options)
         return NULL;
     memset(client, 0, sizeof *client);
     hf__link_init(&client->link);
-    hf__link_init(&client->verbs);
+    hf__link_init(&client->oneshots);
     pthread_mutex_init(&client->silence_mutex, NULL);
     client->request_timeout_ms = options && options->request_timeout_ms
                                      ? hf__args_lease(options->request_timeout_ms)

@@ -219,7 +219,7 @@ void hf_close(hf_client *client)
     if (hf__forked(client)) {
         hf__uv_loop_abandon(client);
         /* The parent's loop may have been at it. */
-        hf__link_init(&client->verbs);
+        hf__link_init(&client->oneshots);
         hf__client_free(client);
         return;
     }

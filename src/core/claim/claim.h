@@ -247,8 +247,8 @@ struct hf_client {
     _Atomic bool silent;    /* the store's last word was silence */
     _Atomic int64_t silent_since_ms;
     pthread_mutex_t silence_mutex;
-    struct hf_link verbs; /* one-shot questions that are out (loop only) */
-    struct hf_link link;  /* in the list of open clients (fork.c) */
+    struct hf_link oneshots; /* one-shot questions that are out (loop only) */
+    struct hf_link link;     /* in the list of open clients (fork.c) */
     struct hf_url url;
     char owner_text[192], host_name[64];
     struct hf_shard shards[HF_SHARDS];

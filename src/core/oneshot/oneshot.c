@@ -6,27 +6,27 @@
 #include "core/api/client.h"
 #include "core/loop/uv_loop.h"
 
-static void let_go(struct hf_oneshot *verb, int code)
+static void let_go(struct hf_oneshot_call *call, int code)
 {
-    struct hf_waiter *waiter = verb->waiter;
-    verb->waiter = NULL;
-    hf__timer_stop(&verb->client->loop, &verb->patience);
+    struct hf_waiter *waiter = call->waiter;
+    call->waiter = NULL;
+    hf__timer_stop(&call->client->loop, &call->patience);
     waiter->answer.code = code;
-    hf__uv_loop_notify(verb->client, &waiter->answered);
+    hf__uv_loop_notify(call->client, &waiter->answered);
 }
 
-static void abandon(struct hf_oneshot *verb, int code)
+static void abandon(struct hf_oneshot_call *call, int code)
 {
-    verb->abandoned = true;
-    if (verb->left)
-        verb->left(verb);
-    let_go(verb, code);
+    call->abandoned = true;
+    if (call->left)
+        call->left(call);
+    let_go(call, code);
 }
 
 static void patience_over(struct hf_timer *timer)
 {
-    struct hf_oneshot *verb = HF_CONTAINER(timer, struct hf_oneshot, patience);
-    struct hf_client *client = verb->client;
+    struct hf_oneshot_call *call = HF_CONTAINER(timer, struct hf_oneshot_call, patience);
+    struct hf_client *client = call->client;
     hf_error *why = NULL;
     if (client->ops->why_silent)
         client->ops->why_silent(client->engine, NULL, &why);
@@ -34,70 +34,95 @@ static void patience_over(struct hf_timer *timer)
     /* It holds nothing, so nothing of it is left there. */
     if (!why)
         hf__explain(&why, HF_UNREACHABLE, 0, "the store did not answer in time");
-    verb->waiter->answer.error = why;
-    abandon(verb, HF_UNREACHABLE);
+    call->waiter->answer.error = why;
+    abandon(call, HF_UNREACHABLE);
 }
 
-static void be_patient(struct hf_oneshot *verb)
+static void be_patient(struct hf_oneshot_call *call)
 {
-    struct hf_client *client = verb->client;
-    hf__timer_start(&client->loop, &verb->patience,
+    struct hf_client *client = call->client;
+    hf__timer_start(&client->loop, &call->patience,
                     hf__clock_add(hf__loop_now(&client->loop), client->request_timeout_ms));
 }
 
 static void started(struct hf_task *task)
 {
-    struct hf_oneshot *verb = HF_CONTAINER(task, struct hf_oneshot, start);
-    hf__list_append(&verb->client->verbs, &verb->link);
-    be_patient(verb);
-    verb->begin(verb);
-}
-
-void hf__oneshot_goes_on(struct hf_oneshot *verb)
-{
-    if (verb->waiter)
-        be_patient(verb);
-}
-
-void hf__oneshot_answered(struct hf_oneshot *verb)
-{
-    hf__link_remove(&verb->link);
-    if (verb->ended)
-        verb->ended(verb);
-    if (verb->abandoned)
-        verb->discard(verb);
+    struct hf_oneshot_call *call = HF_CONTAINER(task, struct hf_oneshot_call, start);
+    hf__list_append(&call->client->oneshots, &call->link);
+    be_patient(call);
+    if (call->begin)
+        call->begin(call);
     else
-        let_go(verb, HF_OK);
+        hf__oneshot_call_ask(call);
 }
 
-struct hf_answer hf__oneshot_run(struct hf_oneshot *verb)
+void hf__oneshot_call_ask(struct hf_oneshot_call *call)
+{
+    struct hf_client *client = call->client;
+    struct hf_oneshot *question = &call->question;
+    question->asked_at_ms = hf__loop_now(&client->loop);
+    if (question->verb == HF_ONESHOT_DETACH)
+        client->ops->detach(client->engine, question);
+    else
+        client->ops->oneshot(client->engine, question);
+}
+
+void hf__oneshot_progress(struct hf_oneshot *oneshot)
+{
+    struct hf_oneshot_call *call = HF_CONTAINER(oneshot, struct hf_oneshot_call, question);
+    if (call->waiter)
+        be_patient(call);
+}
+
+void hf__oneshot_done(struct hf_engine *engine, struct hf_oneshot *oneshot)
+{
+    hf__loop_defer(engine->host->loop, &oneshot->answer);
+}
+
+static void answered(struct hf_task *task)
+{
+    struct hf_oneshot *question = HF_CONTAINER(task, struct hf_oneshot, answer);
+    struct hf_oneshot_call *call = HF_CONTAINER(question, struct hf_oneshot_call, question);
+    if (question->code == HF_UNREACHABLE || question->contacted)
+        hf__client_heard(call->client, question->code != HF_UNREACHABLE);
+    hf__link_remove(&call->link);
+    if (call->ended)
+        call->ended(call);
+    if (call->abandoned)
+        call->discard(call);
+    else
+        let_go(call, HF_OK);
+}
+
+struct hf_answer hf__oneshot_call_run(struct hf_oneshot_call *call)
 {
     struct hf_waiter waiter = { 0 };
-    verb->waiter = &waiter;
-    hf__link_init(&verb->link);
-    hf__timer_init(&verb->patience, patience_over);
-    hf__task_init(&verb->start, started);
-    struct hf_client *client = verb->client;
+    call->waiter = &waiter;
+    hf__task_init(&call->question.answer, answered);
+    hf__link_init(&call->link);
+    hf__timer_init(&call->patience, patience_over);
+    hf__task_init(&call->start, started);
+    struct hf_client *client = call->client;
     bool turns = hf__uv_loop_begin_wait(client);
-    hf__loop_post(&client->loop, &verb->start);
+    hf__loop_post(&client->loop, &call->start);
     hf__uv_loop_wait(client, &waiter.answered, turns);
     return waiter.answer;
 }
 
 void hf__oneshots_end(struct hf_client *client)
 {
-    HF_LIST_FOREACH (link, following, &client->verbs) {
-        struct hf_oneshot *verb = HF_CONTAINER(link, struct hf_oneshot, link);
-        if (!verb->abandoned)
-            abandon(verb, HF_ECLOSED);
+    HF_LIST_FOREACH (link, following, &client->oneshots) {
+        struct hf_oneshot_call *call = HF_CONTAINER(link, struct hf_oneshot_call, link);
+        if (!call->abandoned)
+            abandon(call, HF_ECLOSED);
     }
 }
 
 void hf__oneshots_discard(struct hf_client *client)
 {
     struct hf_link *link;
-    while ((link = hf__list_pop(&client->verbs))) {
-        struct hf_oneshot *verb = HF_CONTAINER(link, struct hf_oneshot, link);
-        verb->discard(verb);
+    while ((link = hf__list_pop(&client->oneshots))) {
+        struct hf_oneshot_call *call = HF_CONTAINER(link, struct hf_oneshot_call, link);
+        call->discard(call);
     }
 }

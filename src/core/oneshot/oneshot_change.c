@@ -19,61 +19,39 @@
 #include <string.h>
 
 struct change {
-    struct hf_oneshot verb;
-    struct hf_change change;
+    struct hf_oneshot_call call;
     char name[HF_NAME_MAX + 1];
     char key[HF_OWNER_KEY_SIZE];
 };
 
 static struct hf_claim *claim_of(const struct change *whole)
 {
-    return HF_CONTAINER(whole->change.op, struct hf_claim, op);
+    return HF_CONTAINER(whole->call.question.op, struct hf_claim, op);
 }
 
-static void answered(struct hf_task *task)
+static void discard(struct hf_oneshot_call *call)
 {
-    struct hf_change *change = HF_CONTAINER(task, struct hf_change, answer);
-    struct change *whole = HF_CONTAINER(change, struct change, change);
-    hf__oneshot_answered(&whole->verb);
-}
-
-void hf__change_done(struct hf_engine *engine, struct hf_change *change)
-{
-    hf__client_heard(engine->host->core, change->code != HF_UNREACHABLE);
-    hf__loop_defer(engine->host->loop, &change->answer);
-}
-
-static void begin(struct hf_oneshot *verb)
-{
-    struct change *whole = HF_CONTAINER(verb, struct change, verb);
-    whole->change.asked_at_ms = hf__loop_now(&verb->client->loop);
-    verb->client->ops->change(verb->client->engine, &whole->change);
-}
-
-static void discard(struct hf_oneshot *verb)
-{
-    struct change *whole = HF_CONTAINER(verb, struct change, verb);
-    if (whole->change.op) {
+    struct change *whole = HF_CONTAINER(call, struct change, call);
+    if (whole->call.question.op) {
         struct hf_claim *claim = claim_of(whole);
         hf__shard_lock(claim->shard);
         hf__claim_unpin(claim);
         hf__shard_unlock(claim->shard);
     }
-    free(whole->change.error);
+    free(whole->call.question.error);
     free(whole);
 }
 
-static struct change *new_change(struct hf_client *client, enum hf_change_verb verb,
+static struct change *new_change(struct hf_client *client, enum hf_oneshot_verb verb,
                                  const char *name)
 {
     struct change *whole = hf__calloc(1, sizeof *whole);
     if (!whole)
         return NULL;
-    whole->verb = (struct hf_oneshot){ .client = client, .begin = begin, .discard = discard };
-    whole->change.verb = verb;
-    whole->change.name = whole->name;
+    whole->call = (struct hf_oneshot_call){ .client = client, .discard = discard };
+    whole->call.question.verb = verb;
+    whole->call.question.name = whole->name;
     memcpy(whole->name, name, strlen(name) + 1);
-    hf__task_init(&whole->change.answer, answered);
     return whole;
 }
 
@@ -94,14 +72,14 @@ static int check_named(struct hf_client *client, unsigned cap, const char *what,
 }
 
 /* Nothing was to be taken, so nothing was "not to be had". */
-static void explain_busy(struct hf_change *change)
+static void explain_busy(struct hf_oneshot *change)
 {
-    static const char *const sentences[HF_CHANGE_DETACH + 1] = {
-        [HF_CHANGE_SEMAPHORE_SET] = "permits of it are held, so it is not removed; hf_inspect or "
-                                    "`holdfast show` shows the holders",
-        [HF_CHANGE_LATCH_SET] = "it is not set: it is above 0, and must be counted down first",
-        [HF_CHANGE_BREAK] = "it is held, but not under that key; hf_inspect or `holdfast show` "
-                            "shows the holder",
+    static const char *const sentences[HF_ONESHOT_DETACH + 1] = {
+        [HF_ONESHOT_SEMAPHORE_SET] = "permits of it are held, so it is not removed; hf_inspect or "
+                                     "`holdfast show` shows the holders",
+        [HF_ONESHOT_LATCH_SET] = "it is not set: it is above 0, and must be counted down first",
+        [HF_ONESHOT_BREAK] = "it is held, but not under that key; hf_inspect or `holdfast show` "
+                             "shows the holder",
     };
     if (!change->error && sentences[change->verb])
         hf__explain(&change->error, HF_BUSY, 0, "\"%.200s\": %s", change->name,
@@ -112,11 +90,11 @@ static void explain_busy(struct hf_change *change)
 static int run(struct change *whole, uint32_t *ret_result, char *ret_key)
 {
     HF_NO_CANCELLATION;
-    struct hf_client *client = whole->verb.client;
-    struct hf_change *change = &whole->change;
+    struct hf_client *client = whole->call.client;
+    struct hf_oneshot *change = &whole->call.question;
     int code = hf__args_name(change->name, &change->name_length, &change->name_hash);
     if (code != HF_OK) {
-        discard(&whole->verb);
+        discard(&whole->call);
         return code;
     }
     char name[64];
@@ -124,10 +102,10 @@ static int run(struct change *whole, uint32_t *ret_result, char *ret_key)
     strncpy(name, change->name, sizeof name - 1);
     name[sizeof name - 1] = 0;
     if (!hf__lock_entry_call_begin(client, name_hash)) {
-        discard(&whole->verb);
+        discard(&whole->call);
         return hf__answer_fail(HF_ECLOSED, "the client is being closed");
     }
-    struct hf_answer answer = hf__oneshot_run(&whole->verb);
+    struct hf_answer answer = hf__oneshot_call_run(&whole->call);
     if (answer.code == HF_OK) {
         if (change->code == HF_BUSY)
             explain_busy(change);
@@ -137,14 +115,15 @@ static int run(struct change *whole, uint32_t *ret_result, char *ret_key)
             *ret_result = change->result;
         if (ret_key)
             memcpy(ret_key, change->key_out, HF_OWNER_KEY_SIZE);
-        discard(&whole->verb);
+        discard(&whole->call);
     }
     hf__lock_entry_call_ended(client, name_hash);
     return hf__answer_return(name, &answer);
 }
 
-static int change_value(hf_client *client, unsigned cap, const char *what, enum hf_change_verb verb,
-                        const char *name, uint32_t value, uint32_t *ret_result)
+static int change_value(hf_client *client, unsigned cap, const char *what,
+                        enum hf_oneshot_verb verb, const char *name, uint32_t value,
+                        uint32_t *ret_result)
 {
     int code = check_named(client, cap, what, name);
     if (code != HF_OK)
@@ -152,25 +131,25 @@ static int change_value(hf_client *client, unsigned cap, const char *what, enum 
     struct change *whole = new_change(client, verb, name);
     if (!whole)
         return hf__answer_fail(HF_ENOMEM, "out of memory");
-    whole->change.value = value;
+    whole->call.question.value = value;
     return run(whole, ret_result, NULL);
 }
 
 int hf_semaphore_set(hf_client *client, const char *name, uint32_t permits)
 {
-    return change_value(client, HF_CAP_PERMIT, "leased permits", HF_CHANGE_SEMAPHORE_SET, name,
+    return change_value(client, HF_CAP_PERMIT, "leased permits", HF_ONESHOT_SEMAPHORE_SET, name,
                         permits, NULL);
 }
 
 int hf_counter_set(hf_client *client, const char *name, uint32_t value)
 {
-    return change_value(client, HF_CAP_COUNTER, "counters", HF_CHANGE_COUNTER_SET, name, value,
+    return change_value(client, HF_CAP_COUNTER, "counters", HF_ONESHOT_COUNTER_SET, name, value,
                         NULL);
 }
 
 int hf_counter_add(hf_client *client, const char *name, uint32_t amount)
 {
-    return change_value(client, HF_CAP_COUNTER, "counters", HF_CHANGE_COUNTER_ADD, name, amount,
+    return change_value(client, HF_CAP_COUNTER, "counters", HF_ONESHOT_COUNTER_ADD, name, amount,
                         NULL);
 }
 
@@ -178,32 +157,32 @@ int hf_counter_get(hf_client *client, const char *name, uint32_t *ret_value)
 {
     if (!ret_value)
         return hf__answer_fail(HF_EINVAL, "ret_value is NULL: there is nowhere to put the value");
-    return change_value(client, HF_CAP_COUNTER, "counters", HF_CHANGE_COUNTER_GET, name, 0,
+    return change_value(client, HF_CAP_COUNTER, "counters", HF_ONESHOT_COUNTER_GET, name, 0,
                         ret_value);
 }
 
 int hf_counter_remove(hf_client *client, const char *name)
 {
-    return change_value(client, HF_CAP_COUNTER, "counters", HF_CHANGE_COUNTER_REMOVE, name, 0,
+    return change_value(client, HF_CAP_COUNTER, "counters", HF_ONESHOT_COUNTER_REMOVE, name, 0,
                         NULL);
 }
 
 int hf_latch_set(hf_client *client, const char *name, uint32_t count)
 {
-    return change_value(client, HF_CAP_LATCH, "latches", HF_CHANGE_LATCH_SET, name, count, NULL);
+    return change_value(client, HF_CAP_LATCH, "latches", HF_ONESHOT_LATCH_SET, name, count, NULL);
 }
 
 int hf_latch_down(hf_client *client, const char *name, uint32_t amount, uint32_t *ret_left)
 {
     if (amount == 0)
         return hf__answer_fail(HF_EINVAL, "counting a latch down by 0 is nothing; use at least 1");
-    return change_value(client, HF_CAP_LATCH, "latches", HF_CHANGE_LATCH_DOWN, name, amount,
+    return change_value(client, HF_CAP_LATCH, "latches", HF_ONESHOT_LATCH_DOWN, name, amount,
                         ret_left);
 }
 
 int hf_latch_get(hf_client *client, const char *name, uint32_t *ret_left)
 {
-    return change_value(client, HF_CAP_LATCH, "latches", HF_CHANGE_LATCH_GET, name, 0, ret_left);
+    return change_value(client, HF_CAP_LATCH, "latches", HF_ONESHOT_LATCH_GET, name, 0, ret_left);
 }
 
 int hf_break(hf_client *client, const char *name, const char *owner_key, uint32_t *ret_count)
@@ -215,12 +194,12 @@ int hf_break(hf_client *client, const char *name, const char *owner_key, uint32_
     if (owner_key && strlen(owner_key) >= HF_OWNER_KEY_SIZE)
         return hf__answer_fail(HF_EINVAL, "\"%.80s\" is no owner key; hf_inspect shows them",
                                owner_key);
-    struct change *whole = new_change(client, HF_CHANGE_BREAK, name);
+    struct change *whole = new_change(client, HF_ONESHOT_BREAK, name);
     if (!whole)
         return hf__answer_fail(HF_ENOMEM, "out of memory");
     if (owner_key) {
         memcpy(whole->key, owner_key, strlen(owner_key) + 1);
-        whole->change.key = whole->key;
+        whole->call.question.key = whole->key;
     }
     return run(whole, ret_count, NULL);
 }
@@ -246,37 +225,37 @@ static int check_lease_hold(hf_hold *hold)
 }
 
 /* The engine may hold on to the op until it answers, and the caller may leave before that. */
-static struct change *new_lease_change(struct hf_claim *claim, enum hf_change_verb verb)
+static struct change *new_lease_change(struct hf_claim *claim, enum hf_oneshot_verb verb)
 {
     struct change *whole = new_change(claim->client, verb, claim->op.name);
     if (!whole)
         return NULL;
-    whole->change.op = &claim->op;
+    whole->call.question.op = &claim->op;
     hf__shard_lock(claim->shard);
     hf__claim_pin(claim);
     hf__shard_unlock(claim->shard);
     return whole;
 }
 
-static void begin_on_lease(struct hf_oneshot *verb)
+static void begin_on_lease(struct hf_oneshot_call *call)
 {
-    struct change *whole = HF_CONTAINER(verb, struct change, verb);
+    struct change *whole = HF_CONTAINER(call, struct change, call);
     struct hf_claim *claim = claim_of(whole);
     if (!atomic_load(&claim->grant->lost) && claim->op.rests_on) {
-        hf__point(verb->client, "before_renew", claim->op.name);
-        begin(verb);
+        hf__point(call->client, "before_renew", claim->op.name);
+        hf__oneshot_call_ask(call);
         return;
     }
-    whole->change.code = HF_LOST;
-    hf__loop_defer(&verb->client->loop, &whole->change.answer);
+    whole->call.question.code = HF_LOST;
+    hf__loop_defer(&call->client->loop, &whole->call.question.answer);
 }
 
 /* True for the claim's lease however late it comes. */
-static void renewed(struct hf_oneshot *verb)
+static void renewed(struct hf_oneshot_call *call)
 {
-    const struct hf_change *change = &HF_CONTAINER(verb, struct change, verb)->change;
+    const struct hf_oneshot *change = &call->question;
     struct hf_lease *lease = change->op->rests_on;
-    hf__point(verb->client, "after_renew", change->op->name);
+    hf__point(call->client, "after_renew", change->op->name);
     if (lease && change->code == HF_OK)
         hf__lease_extended(lease, change->asked_at_ms, change->lease_ms);
     else if (lease && change->code == HF_LOST)
@@ -291,22 +270,22 @@ int hf_renew(hf_hold *hold, int64_t lease_ms)
         return code;
     if (lease_ms < 10)
         return hf__answer_fail(HF_EINVAL, "lease_ms is %lld; use at least 10", (long long)lease_ms);
-    struct change *whole = new_lease_change(hold->grant->claim, HF_CHANGE_RENEW);
+    struct change *whole = new_lease_change(hold->grant->claim, HF_ONESHOT_RENEW);
     if (!whole)
         return hf__answer_fail(HF_ENOMEM, "out of memory");
-    whole->change.lease_ms = hf__args_lease(lease_ms);
-    whole->verb.begin = begin_on_lease;
-    whole->verb.ended = renewed;
+    whole->call.question.lease_ms = hf__args_lease(lease_ms);
+    whole->call.begin = begin_on_lease;
+    whole->call.ended = renewed;
     return run(whole, NULL, NULL);
 }
 
 /* The claim ends without a release: what it had at the store goes on by itself. Unless the answer
  * came too late: then the hold is still in the caller's hand. */
-static void detached(struct hf_oneshot *verb)
+static void detached(struct hf_oneshot_call *call)
 {
-    struct change *whole = HF_CONTAINER(verb, struct change, verb);
+    struct change *whole = HF_CONTAINER(call, struct change, call);
     struct hf_claim *claim = claim_of(whole);
-    if (whole->change.code != HF_OK || verb->abandoned)
+    if (whole->call.question.code != HF_OK || call->abandoned)
         return;
     struct hf_shard *shard = claim->shard;
     hf__lease_unwatch(claim);
@@ -384,7 +363,7 @@ int hf_detach(hf_hold *hold, char owner_key[HF_OWNER_KEY_SIZE])
     if (!(client->ops->caps & HF_CAP_DETACH))
         return hf__answer_fail(HF_ENOTSUP, "the engine \"%s\" cannot detach", client->ops->name);
     uint64_t name_hash = claim->op.name_hash;
-    struct change *whole = new_lease_change(claim, HF_CHANGE_DETACH);
+    struct change *whole = new_lease_change(claim, HF_ONESHOT_DETACH);
     if (!whole)
         return hf__answer_fail(HF_ENOMEM, "out of memory");
     hf__shard_lock(claim->shard);
@@ -392,14 +371,14 @@ int hf_detach(hf_hold *hold, char owner_key[HF_OWNER_KEY_SIZE])
     hf__shard_unlock(claim->shard);
     struct hf_answer apart = set_apart(claim);
     if (apart.code == HF_OK) {
-        whole->verb.begin = begin_on_lease;
-        whole->verb.ended = detached;
+        whole->call.begin = begin_on_lease;
+        whole->call.ended = detached;
         code = run(whole, NULL, owner_key);
         if (code != HF_OK)
             put_back(claim);
     } else {
         code = hf__answer_return(claim->op.name, &apart);
-        discard(&whole->verb);
+        discard(&whole->call);
     }
     hf__lock_entry_call_ended(client, name_hash);
     return code;

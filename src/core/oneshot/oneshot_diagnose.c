@@ -19,8 +19,7 @@ struct copied_remark {
 };
 
 struct asked {
-    struct hf_oneshot verb;
-    struct hf_examination examination;
+    struct hf_oneshot_call call;
     struct copied_remark *first, **end;
     bool out_of_memory;
     char name[HF_NAME_MAX + 1];
@@ -41,9 +40,9 @@ static const char *copy_string(char **at, const char *string)
     return copy;
 }
 
-void hf__examination_add(struct hf_examination *examination, const hf_remark *remark)
+void hf__oneshot_remark(struct hf_oneshot *oneshot, const hf_remark *remark)
 {
-    struct asked *asked = HF_CONTAINER(examination, struct asked, examination);
+    struct asked *asked = HF_CONTAINER(oneshot, struct asked, call.question);
     size_t room = size_of(remark->what) + size_of(remark->value) + size_of(remark->consequence) +
                   size_of(remark->cure) + size_of(remark->id);
     struct copied_remark *copied = hf__calloc(1, sizeof *copied + room);
@@ -62,33 +61,15 @@ void hf__examination_add(struct hf_examination *examination, const hf_remark *re
     asked->end = &copied->next;
 }
 
-static void answered(struct hf_task *task)
+static void discard(struct hf_oneshot_call *call)
 {
-    struct hf_examination *examination = HF_CONTAINER(task, struct hf_examination, answer);
-    hf__oneshot_answered(&HF_CONTAINER(examination, struct asked, examination)->verb);
-}
-
-void hf__examination_done(struct hf_engine *engine, struct hf_examination *examination)
-{
-    hf__client_heard(engine->host->core, examination->code != HF_UNREACHABLE);
-    hf__loop_defer(engine->host->loop, &examination->answer);
-}
-
-static void begin(struct hf_oneshot *verb)
-{
-    struct asked *asked = HF_CONTAINER(verb, struct asked, verb);
-    verb->client->ops->examine(verb->client->engine, &asked->examination);
-}
-
-static void discard(struct hf_oneshot *verb)
-{
-    struct asked *asked = HF_CONTAINER(verb, struct asked, verb);
+    struct asked *asked = HF_CONTAINER(call, struct asked, call);
     while (asked->first) {
         struct copied_remark *next = asked->first->next;
         free(asked->first);
         asked->first = next;
     }
-    free(asked->examination.error);
+    free(asked->call.question.error);
     free(asked);
 }
 
@@ -97,12 +78,12 @@ static struct asked *new_question(struct hf_client *client, const char *name, ui
     struct asked *asked = hf__calloc(1, sizeof *asked);
     if (!asked)
         return NULL;
-    asked->verb = (struct hf_oneshot){ .client = client, .begin = begin, .discard = discard };
+    asked->call = (struct hf_oneshot_call){ .client = client, .discard = discard };
+    asked->call.question.verb = HF_ONESHOT_DIAGNOSE;
     asked->end = &asked->first;
-    hf__task_init(&asked->examination.answer, answered);
     if (name) {
-        asked->examination.name = memcpy(asked->name, name, length + 1);
-        asked->examination.name_length = length;
+        asked->call.question.name = memcpy(asked->name, name, length + 1);
+        asked->call.question.name_length = length;
     }
     return asked;
 }
@@ -111,14 +92,14 @@ static struct asked *new_question(struct hf_client *client, const char *name, ui
  * Ends the call: the sentence, and the memory. */
 static int finish(struct asked *asked, hf_remark_cb *visit, void *arg)
 {
-    struct hf_answer answer = { .code = asked->examination.code,
-                                .error = asked->examination.error };
-    asked->examination.error = NULL;
+    struct hf_answer answer = { .code = asked->call.question.code,
+                                .error = asked->call.question.error };
+    asked->call.question.error = NULL;
     if (answer.code == HF_OK && asked->out_of_memory)
         answer.code = HF_ENOMEM;
     for (struct copied_remark *at = asked->first; at && visit(arg, &at->remark);)
         at = at->next;
-    discard(&asked->verb);
+    discard(&asked->call);
     return hf__answer_return(NULL, &answer);
 }
 
@@ -134,16 +115,14 @@ int hf_examine(hf_client *client, const char *name, hf_remark_cb *visit, void *a
         return code;
     if (!visit)
         return hf__answer_fail(HF_EINVAL, "visit is NULL: the remarks would be lost");
-    if (!client->ops->examine)
-        return HF_OK;
     struct asked *asked = new_question(client, name, length);
     if (!asked)
         return hf__answer_fail(HF_ENOMEM, "out of memory");
     if (!hf__lock_entry_call_begin(client, 0)) {
-        discard(&asked->verb);
+        discard(&asked->call);
         return hf__answer_fail(HF_ECLOSED, "the client is being closed");
     }
-    struct hf_answer silence = hf__oneshot_run(&asked->verb);
+    struct hf_answer silence = hf__oneshot_call_run(&asked->call);
     hf__lock_entry_call_ended(client, 0);
     return silence.code == HF_OK ? finish(asked, visit, arg) : hf__answer_return(NULL, &silence);
 }

@@ -19,8 +19,7 @@ struct copied_entry {
 };
 
 struct inspection {
-    struct hf_oneshot verb;
-    struct hf_query query;
+    struct hf_oneshot_call call;
     struct copied_entry *first, **end;
     struct copied_entry **found; /* the caller's: where the entries go in the end */
     bool out_of_memory;
@@ -41,9 +40,9 @@ static size_t length_of(const char *string)
     return string ? strlen(string) : 0;
 }
 
-void hf__query_add(struct hf_query *query, const hf_entry *entry)
+void hf__oneshot_entry(struct hf_oneshot *oneshot, const hf_entry *entry)
 {
-    struct inspection *inspection = HF_CONTAINER(query, struct inspection, query);
+    struct inspection *inspection = HF_CONTAINER(oneshot, struct inspection, call.question);
     size_t room = entry->name_length + length_of(entry->owner_key) + length_of(entry->owner_text) +
                   length_of(entry->host) + 4;
     struct copied_entry *copied = hf__calloc(1, sizeof *copied + room);
@@ -62,29 +61,6 @@ void hf__query_add(struct hf_query *query, const hf_entry *entry)
     inspection->end = &copied->next;
 }
 
-static void answered(struct hf_task *task)
-{
-    struct hf_query *query = HF_CONTAINER(task, struct hf_query, answer);
-    hf__oneshot_answered(&HF_CONTAINER(query, struct inspection, query)->verb);
-}
-
-void hf__query_goes_on(struct hf_query *query)
-{
-    hf__oneshot_goes_on(&HF_CONTAINER(query, struct inspection, query)->verb);
-}
-
-void hf__query_done(struct hf_engine *engine, struct hf_query *query)
-{
-    hf__client_heard(engine->host->core, query->code != HF_UNREACHABLE);
-    hf__loop_defer(engine->host->loop, &query->answer);
-}
-
-static void begin(struct hf_oneshot *verb)
-{
-    struct inspection *inspection = HF_CONTAINER(verb, struct inspection, verb);
-    verb->client->ops->inspect(verb->client->engine, &inspection->query);
-}
-
 static void free_entries(struct copied_entry *first)
 {
     while (first) {
@@ -101,18 +77,18 @@ static void hand_over(struct inspection *inspection)
     inspection->end = &inspection->first;
 }
 
-static void left(struct hf_oneshot *verb)
+static void left(struct hf_oneshot_call *call)
 {
-    struct inspection *inspection = HF_CONTAINER(verb, struct inspection, verb);
-    inspection->query.unwanted = true;
+    struct inspection *inspection = HF_CONTAINER(call, struct inspection, call);
+    inspection->call.question.unwanted = true;
     hand_over(inspection);
 }
 
-static void discard(struct hf_oneshot *verb)
+static void discard(struct hf_oneshot_call *call)
 {
-    struct inspection *inspection = HF_CONTAINER(verb, struct inspection, verb);
+    struct inspection *inspection = HF_CONTAINER(call, struct inspection, call);
     free_entries(inspection->first);
-    free(inspection->query.error);
+    free(inspection->call.question.error);
     free(inspection);
 }
 
@@ -122,15 +98,15 @@ static struct inspection *new_inspection(struct hf_client *client, const char *n
     struct inspection *inspection = hf__calloc(1, sizeof *inspection);
     if (!inspection)
         return NULL;
-    inspection->verb =
-        (struct hf_oneshot){ .client = client, .begin = begin, .left = left, .discard = discard };
+    inspection->call =
+        (struct hf_oneshot_call){ .client = client, .left = left, .discard = discard };
+    inspection->call.question.verb = HF_ONESHOT_INSPECT;
     inspection->end = &inspection->first;
-    hf__task_init(&inspection->query.answer, answered);
     if (name) {
         memcpy(inspection->name, name, length + 1);
-        inspection->query.name = inspection->name;
-        inspection->query.name_length = length;
-        inspection->query.name_hash = hash;
+        inspection->call.question.name = inspection->name;
+        inspection->call.question.name_length = length;
+        inspection->call.question.name_hash = hash;
     }
     return inspection;
 }
@@ -138,11 +114,12 @@ static struct inspection *new_inspection(struct hf_client *client, const char *n
 /* Ends the call: the sentence, and the memory. */
 static int finish(struct inspection *inspection, const char *name)
 {
-    struct hf_answer answer = { .code = inspection->query.code, .error = inspection->query.error };
-    inspection->query.error = NULL;
+    struct hf_answer answer = { .code = inspection->call.question.code,
+                                .error = inspection->call.question.error };
+    inspection->call.question.error = NULL;
     if (answer.code == HF_OK && inspection->out_of_memory)
         answer.code = HF_ENOMEM;
-    discard(&inspection->verb);
+    discard(&inspection->call);
     return hf__answer_return(name, &answer);
 }
 
@@ -173,12 +150,12 @@ int hf_inspect(hf_client *client, const char *name, hf_entry_cb *visit, void *ar
     if (!inspection)
         return hf__answer_fail(HF_ENOMEM, "out of memory");
     if (!hf__lock_entry_call_begin(client, hash)) {
-        discard(&inspection->verb);
+        discard(&inspection->call);
         return hf__answer_fail(HF_ECLOSED, "the client is being closed");
     }
     struct copied_entry *found = NULL;
     inspection->found = &found;
-    struct hf_answer silence = hf__oneshot_run(&inspection->verb);
+    struct hf_answer silence = hf__oneshot_call_run(&inspection->call);
     bool in_time = silence.code == HF_OK;
     hf__lock_entry_call_ended(client, hash);
     if (in_time)

@@ -13,7 +13,7 @@ static void add_finding(const struct hf_findings *findings, const hf_remark *rem
     if (findings->add)
         findings->add(findings->examination, remark);
     else
-        hf__examination_add(findings->examination, remark);
+        hf__oneshot_remark(findings->examination, remark);
 }
 
 void hf__finding_fact(const struct hf_findings *findings, const char *what, const char *format, ...)

@@ -10,9 +10,9 @@
 
 /* On the loop, for as long as the examination is not done. */
 struct hf_findings {
-    struct hf_examination *examination;
+    struct hf_oneshot *examination;
     /* Where remarks go; NULL: to the core. */
-    void (*add)(struct hf_examination *examination, const hf_remark *remark);
+    void (*add)(struct hf_oneshot *examination, const hf_remark *remark);
 };
 
 /* "WHAT: ...": as it is, harmless. */

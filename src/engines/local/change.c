@@ -7,7 +7,7 @@
 #include <string.h>
 
 /* Makes an idle name `kind`; what is in use must be that already. */
-static int become(struct txn *txn, struct hf_change *change, hf_kind kind)
+static int become(struct txn *txn, struct hf_oneshot *change, hf_kind kind)
 {
     if (hf__txn_kind(txn) == kind)
         return HF_OK;
@@ -36,7 +36,7 @@ static uint32_t value_of(const struct txn *txn)
     return local_low(local_get(&txn->lock->numbers));
 }
 
-static int semaphore_set(struct txn *txn, struct hf_change *change)
+static int semaphore_set(struct txn *txn, struct hf_oneshot *change)
 {
     int code = become(txn, change, HF_KIND_SEMAPHORE);
     if (code)
@@ -51,21 +51,21 @@ static int semaphore_set(struct txn *txn, struct hf_change *change)
     return HF_OK;
 }
 
-static int counter_change(struct txn *txn, struct hf_change *change)
+static int counter_change(struct txn *txn, struct hf_oneshot *change)
 {
     int code = become(txn, change, HF_KIND_COUNTER);
     uint64_t value = value_of(txn);
     if (code)
         return code;
-    if (change->verb == HF_CHANGE_COUNTER_REMOVE) {
+    if (change->verb == HF_ONESHOT_COUNTER_REMOVE) {
         set_numbers(txn, 0, 0);
         return HF_OK;
     }
-    if (change->verb == HF_CHANGE_COUNTER_GET) {
+    if (change->verb == HF_ONESHOT_COUNTER_GET) {
         change->result = (uint32_t)value;
         return HF_OK;
     }
-    value = change->verb == HF_CHANGE_COUNTER_SET ? change->value : value + change->value;
+    value = change->verb == HF_ONESHOT_COUNTER_SET ? change->value : value + change->value;
     if (value > UINT32_MAX) {
         hf__explain(&change->error, HF_ELIMIT, 0, "counter '%.80s' would exceed %u; add less",
                     change->name, UINT32_MAX);
@@ -76,17 +76,17 @@ static int counter_change(struct txn *txn, struct hf_change *change)
     return HF_OK;
 }
 
-static int latch_change(struct txn *txn, struct hf_change *change)
+static int latch_change(struct txn *txn, struct hf_oneshot *change)
 {
     int code = become(txn, change, HF_KIND_LATCH);
     uint32_t count = value_of(txn);
     if (code)
         return code;
-    if (change->verb == HF_CHANGE_LATCH_GET) {
+    if (change->verb == HF_ONESHOT_LATCH_GET) {
         change->result = count;
         return HF_OK;
     }
-    if (change->verb == HF_CHANGE_LATCH_SET) {
+    if (change->verb == HF_ONESHOT_LATCH_SET) {
         if (count)
             return HF_BUSY;
         set_numbers(txn, change->value, 0);
@@ -117,7 +117,7 @@ static void break_one(struct txn *txn, struct local_node *node)
 }
 
 /* One round tells at most so many sessions; *more: there are others. */
-static int break_some(struct txn *txn, struct hf_change *change, uint64_t told[LOCAL_WANTED],
+static int break_some(struct txn *txn, struct hf_oneshot *change, uint64_t told[LOCAL_WANTED],
                       unsigned *count, bool *more)
 {
     struct local_node *node, *next;
@@ -142,7 +142,7 @@ static int break_some(struct txn *txn, struct hf_change *change, uint64_t told[L
     return held && !change->result ? HF_BUSY : HF_OK;
 }
 
-static int change_break(struct local *local, struct hf_change *change)
+static int change_break(struct local *local, struct hf_oneshot *change)
 {
     uint64_t told[LOCAL_WANTED];
     int code = HF_OK;
@@ -167,7 +167,7 @@ static int change_break(struct local *local, struct hf_change *change)
 
 /* ---- a hold with a lease of its own ---- */
 
-static int renew_held(struct local_node *node, struct hf_change *change)
+static int renew_held(struct local_node *node, struct hf_oneshot *change)
 {
     uint64_t deadline_ms = (uint64_t)hf__clock_add(change->asked_at_ms, change->lease_ms);
     if (!local_get(&node->deadline_ms)) {
@@ -180,7 +180,7 @@ static int renew_held(struct local_node *node, struct hf_change *change)
     return HF_OK;
 }
 
-static int detach_held(struct local *local, struct local_node *node, struct hf_change *change)
+static int detach_held(struct local *local, struct local_node *node, struct hf_oneshot *change)
 {
     if (!local_get(&node->deadline_ms)) {
         hf__explain(&change->error, HF_EINVAL, 0,
@@ -197,7 +197,7 @@ static int detach_held(struct local *local, struct local_node *node, struct hf_c
     return HF_OK;
 }
 
-static int change_hold(struct local *local, struct hf_change *change)
+static int change_hold(struct local *local, struct hf_oneshot *change)
 {
     uint32_t reference = local_op_node(change->op);
     struct local_node *node = reference ? hf__local_node(local, reference) : NULL;
@@ -212,7 +212,7 @@ static int change_hold(struct local *local, struct hf_change *change)
     hf__txn_pump(&txn);
     if (local_state_state(local_get(&node->state)) != LOCAL_HELD)
         code = HF_LOST;
-    else if (change->verb == HF_CHANGE_RENEW)
+    else if (change->verb == HF_ONESHOT_RENEW)
         code = renew_held(node, change);
     else
         code = detach_held(local, node, change);
@@ -222,14 +222,14 @@ static int change_hold(struct local *local, struct hf_change *change)
 
 /* ---- all of them ---- */
 
-static bool only_looks(const struct hf_change *change)
+static bool only_looks(const struct hf_oneshot *change)
 {
-    return change->verb == HF_CHANGE_COUNTER_GET || change->verb == HF_CHANGE_LATCH_GET ||
-           change->verb == HF_CHANGE_COUNTER_REMOVE ||
-           (change->verb == HF_CHANGE_SEMAPHORE_SET && !change->value);
+    return change->verb == HF_ONESHOT_COUNTER_GET || change->verb == HF_ONESHOT_LATCH_GET ||
+           change->verb == HF_ONESHOT_COUNTER_REMOVE ||
+           (change->verb == HF_ONESHOT_SEMAPHORE_SET && !change->value);
 }
 
-static int change_name(struct local *local, struct hf_change *change)
+static int change_name(struct local *local, struct hf_oneshot *change)
 {
     struct txn txn;
     change->result = 0;
@@ -238,9 +238,9 @@ static int change_name(struct local *local, struct hf_change *change)
     if (code || !txn.lock)
         return code;
     txn.name = change->name;
-    if (change->verb == HF_CHANGE_SEMAPHORE_SET)
+    if (change->verb == HF_ONESHOT_SEMAPHORE_SET)
         code = semaphore_set(&txn, change);
-    else if (change->verb >= HF_CHANGE_LATCH_SET && change->verb <= HF_CHANGE_LATCH_GET)
+    else if (change->verb >= HF_ONESHOT_LATCH_SET && change->verb <= HF_ONESHOT_LATCH_GET)
         code = latch_change(&txn, change);
     else
         code = counter_change(&txn, change);
@@ -250,16 +250,16 @@ static int change_name(struct local *local, struct hf_change *change)
     return code;
 }
 
-void hf__local_change(struct hf_engine *engine, struct hf_change *change)
+void hf__local_change(struct hf_engine *engine, struct hf_oneshot *change)
 {
     struct local *local = (struct local *)engine;
     if (hf__local_is_removed(local, hf__clock_ms()))
         change->code = hf__local_explain_removed(local, &change->error);
-    else if (change->verb == HF_CHANGE_BREAK)
+    else if (change->verb == HF_ONESHOT_BREAK)
         change->code = change_break(local, change);
-    else if (change->verb == HF_CHANGE_RENEW || change->verb == HF_CHANGE_DETACH)
+    else if (change->verb == HF_ONESHOT_RENEW || change->verb == HF_ONESHOT_DETACH)
         change->code = change_hold(local, change);
     else
         change->code = change_name(local, change);
-    hf__change_done(engine, change);
+    hf__oneshot_done(engine, change);
 }

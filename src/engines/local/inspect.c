@@ -126,7 +126,7 @@ static bool paint(struct txn *visit, struct picture *picture, bool idle_too)
     return !visit->damaged;
 }
 
-static void show(struct hf_query *query, struct picture *picture)
+static void show(struct hf_oneshot *query, struct picture *picture)
 {
     for (uint32_t i = 0; i < picture->count; i++) {
         struct shown *shown = &picture->shown[i];
@@ -135,11 +135,11 @@ static void show(struct hf_query *query, struct picture *picture)
         shown->entry.owner_key = shown->key;
         shown->entry.owner_text = shown->text;
         shown->entry.host = shown->host;
-        hf__query_add(query, &shown->entry);
+        hf__oneshot_entry(query, &shown->entry);
     }
 }
 
-static int make_room(struct picture *picture, struct hf_query *query)
+static int make_room(struct picture *picture, struct hf_oneshot *query)
 {
     uint32_t room = picture->count + picture->count / 4 + 16;
     struct shown *larger = hf__realloc(picture->shown, room * sizeof(*larger));
@@ -153,7 +153,7 @@ static int make_room(struct picture *picture, struct hf_query *query)
 }
 
 /* A name by reference (everything) or by itself; again, until the picture fits. */
-static int inspect_lock(struct local *local, struct hf_query *query, uint32_t reference,
+static int inspect_lock(struct local *local, struct hf_oneshot *query, uint32_t reference,
                         struct picture *picture)
 {
     for (;;) {
@@ -176,7 +176,7 @@ static int inspect_lock(struct local *local, struct hf_query *query, uint32_t re
     }
 }
 
-static int inspect_name(struct local *local, struct hf_query *query, struct picture *picture)
+static int inspect_name(struct local *local, struct hf_oneshot *query, struct picture *picture)
 {
     int code = inspect_lock(local, query, 0, picture);
     if (code || picture->count) {
@@ -191,7 +191,7 @@ static int inspect_name(struct local *local, struct hf_query *query, struct pict
                          .owner_text = "",
                          .host = "",
                          .lease_left_ms = -1 };
-    hf__query_add(query, &unknown);
+    hf__oneshot_entry(query, &unknown);
     return HF_OK;
 }
 
@@ -202,7 +202,7 @@ static bool worth_a_visit(const struct local_lock *lock)
            (local_get(&lock->holders) || local_get(&lock->waiters) || local_get(&lock->numbers));
 }
 
-static int inspect_all(struct local *local, struct hf_query *query, struct picture *picture)
+static int inspect_all(struct local *local, struct hf_oneshot *query, struct picture *picture)
 {
     uint64_t segments = local_get(&local_header(local)->segments);
     for (unsigned k = 0; k < segments && hf__local_map(local, k); k++) {
@@ -220,14 +220,14 @@ static int inspect_all(struct local *local, struct hf_query *query, struct pictu
 }
 
 /* Doctor's own client is as good as any of this user. */
-void hf__local_examine(struct hf_engine *engine, struct hf_examination *examination)
+void hf__local_examine(struct hf_engine *engine, struct hf_oneshot *examination)
 {
     struct local *local = (struct local *)engine;
     char what[600];
     snprintf(what, sizeof(what), "this client cannot make its socket in '%s'",
              local->directory_path);
     if (local->looks && !local->receiver_poll)
-        hf__examination_add(
+        hf__oneshot_remark(
             examination,
             &(hf_remark){ .size = sizeof(hf_remark),
                           .what = what,
@@ -236,10 +236,10 @@ void hf__local_examine(struct hf_engine *engine, struct hf_examination *examinat
                           .cure = "let its user write to the directory (chmod g+w)",
                           .id = "no-socket" });
     examination->code = HF_OK;
-    hf__examination_done(engine, examination);
+    hf__oneshot_done(engine, examination);
 }
 
-void hf__local_inspect(struct hf_engine *engine, struct hf_query *query)
+void hf__local_inspect(struct hf_engine *engine, struct hf_oneshot *query)
 {
     struct local *local = (struct local *)engine;
     struct picture *picture = hf__calloc(1, sizeof(*picture));
@@ -255,5 +255,5 @@ void hf__local_inspect(struct hf_engine *engine, struct hf_query *query)
         free(picture->shown);
         free(picture);
     }
-    hf__query_done(engine, query);
+    hf__oneshot_done(engine, query);
 }

@@ -189,6 +189,17 @@ static void release(struct hf_engine *engine, struct hf_op *op)
     hf__op_done(engine, op);
 }
 
+static void oneshot(struct hf_engine *engine, struct hf_oneshot *asked)
+{
+    asked->contacted = true;
+    if (asked->verb == HF_ONESHOT_INSPECT)
+        hf__local_inspect(engine, asked);
+    else if (asked->verb == HF_ONESHOT_DIAGNOSE)
+        hf__local_examine(engine, asked);
+    else
+        hf__local_change(engine, asked);
+}
+
 /* Nothing here rests on a lease that is renewed. */
 static void renew(struct hf_engine *engine, struct hf_lease *lease)
 {
@@ -220,9 +231,8 @@ const struct hf_engine_ops hf__local = {
     .attempt = attempt,
     .release = release,
     .renew = renew,
-    .change = hf__local_change,
-    .inspect = hf__local_inspect,
-    .examine = hf__local_examine,
+    .oneshot = oneshot,
+    .detach = hf__local_change,
     .sync = &sync_ops,
     .forked = forked,
 };

@@ -367,9 +367,9 @@ void hf__local_finish(struct local *local);
 
 /* ---- change.c, inspect.c ---- */
 
-void hf__local_change(struct hf_engine *engine, struct hf_change *change);
-void hf__local_inspect(struct hf_engine *engine, struct hf_query *query);
-void hf__local_examine(struct hf_engine *engine, struct hf_examination *examination);
+void hf__local_change(struct hf_engine *engine, struct hf_oneshot *change);
+void hf__local_inspect(struct hf_engine *engine, struct hf_oneshot *query);
+void hf__local_examine(struct hf_engine *engine, struct hf_oneshot *examination);
 void hf__local_key(const struct local_node *node, char key[HF_OWNER_KEY_SIZE]);
 bool hf__local_key_parse(const char *key, uint64_t id[2], uint64_t *owner);
 

@@ -9,14 +9,10 @@
 static void finish(struct connection *connection, struct redis_request *request, int code)
 {
     struct redis *redis = connection->redis;
-    struct hf_change *change = request->change;
+    struct hf_oneshot *change = request->change;
     hf__request_free(redis, request);
     change->code = code;
-    /* One server of a quorum is not the store. */
-    if (redis->quorum)
-        hf__loop_defer(redis->base.host->loop, &change->answer);
-    else
-        hf__change_done(&redis->base, change);
+    hf__oneshot_done(&redis->base, change);
 }
 
 /* ---- breaking ---- */
@@ -24,8 +20,9 @@ static void finish(struct connection *connection, struct redis_request *request,
 static void break_answered(struct connection *connection, struct redis_request *request,
                            const redisReply *reply)
 {
-    struct hf_change *change = request->change;
+    struct hf_oneshot *change = request->change;
     bool definite;
+    change->contacted = reply != NULL;
     int64_t held = hf__reply_is_array(reply, 2) ? hf__reply_number(reply->element[0]) : -2;
     if (held >= 0) {
         int64_t broken = hf__reply_number(reply->element[1]);
@@ -43,7 +40,7 @@ static void break_answered(struct connection *connection, struct redis_request *
 }
 
 static void add_break(struct connection *connection, struct command *command,
-                      const struct hf_change *change)
+                      const struct hf_oneshot *change)
 {
     hf__keys_script(connection, command, REDIS_BREAK, REDIS_CHANNEL_SEMAPHORE, change->name,
                     change->name_length);
@@ -58,7 +55,7 @@ static void add_break(struct connection *connection, struct command *command,
 
 static void send_break(struct connection *connection, struct redis_request *request)
 {
-    const struct hf_change *change = request->change;
+    const struct hf_oneshot *change = request->change;
     struct command command;
     if (connection->redis->settings.simple) {
         hf__connection_script(connection, &command, REDIS_SIMPLE_BREAK, 1);
@@ -78,19 +75,19 @@ static const struct {
     enum redis_channel channel;
     const char *word; /* NULL: the script has but one use */
 } values[] = {
-    [HF_CHANGE_SEMAPHORE_SET] = { REDIS_SEMAPHORE_SET, REDIS_CHANNEL_SEMAPHORE, NULL },
-    [HF_CHANGE_COUNTER_SET] = { REDIS_COUNTER_CHANGE, REDIS_CHANNEL_SEMAPHORE, "set" },
-    [HF_CHANGE_COUNTER_ADD] = { REDIS_COUNTER_CHANGE, REDIS_CHANNEL_SEMAPHORE, "add" },
-    [HF_CHANGE_COUNTER_GET] = { REDIS_COUNTER_CHANGE, REDIS_CHANNEL_SEMAPHORE, "get" },
-    [HF_CHANGE_COUNTER_REMOVE] = { REDIS_COUNTER_CHANGE, REDIS_CHANNEL_SEMAPHORE, "remove" },
-    [HF_CHANGE_LATCH_SET] = { REDIS_LATCH_CHANGE, REDIS_CHANNEL_LATCH, "set" },
-    [HF_CHANGE_LATCH_DOWN] = { REDIS_LATCH_CHANGE, REDIS_CHANNEL_LATCH, "down" },
-    [HF_CHANGE_LATCH_GET] = { REDIS_LATCH_CHANGE, REDIS_CHANNEL_LATCH, "get" },
+    [HF_ONESHOT_SEMAPHORE_SET] = { REDIS_SEMAPHORE_SET, REDIS_CHANNEL_SEMAPHORE, NULL },
+    [HF_ONESHOT_COUNTER_SET] = { REDIS_COUNTER_CHANGE, REDIS_CHANNEL_SEMAPHORE, "set" },
+    [HF_ONESHOT_COUNTER_ADD] = { REDIS_COUNTER_CHANGE, REDIS_CHANNEL_SEMAPHORE, "add" },
+    [HF_ONESHOT_COUNTER_GET] = { REDIS_COUNTER_CHANGE, REDIS_CHANNEL_SEMAPHORE, "get" },
+    [HF_ONESHOT_COUNTER_REMOVE] = { REDIS_COUNTER_CHANGE, REDIS_CHANNEL_SEMAPHORE, "remove" },
+    [HF_ONESHOT_LATCH_SET] = { REDIS_LATCH_CHANGE, REDIS_CHANNEL_LATCH, "set" },
+    [HF_ONESHOT_LATCH_DOWN] = { REDIS_LATCH_CHANGE, REDIS_CHANNEL_LATCH, "down" },
+    [HF_ONESHOT_LATCH_GET] = { REDIS_LATCH_CHANGE, REDIS_CHANNEL_LATCH, "get" },
 };
 
 static void send_value(struct connection *connection, struct redis_request *request)
 {
-    const struct hf_change *change = request->change;
+    const struct hf_oneshot *change = request->change;
     struct command command;
     hf__keys_script(connection, &command, values[change->verb].script, values[change->verb].channel,
                     change->name, change->name_length);
@@ -103,7 +100,7 @@ static void send_value(struct connection *connection, struct redis_request *requ
 static void value_answered(struct connection *connection, struct redis_request *request,
                            const redisReply *reply)
 {
-    struct hf_change *change = request->change;
+    struct hf_oneshot *change = request->change;
     const redisReply *second = hf__reply_is_array(reply, 2) ? reply->element[1] : NULL;
     int64_t number = second ? hf__reply_number(second) : 0;
     int64_t word = hf__reply_is_array(reply, 1) && reply->element[0]->type == REDIS_REPLY_INTEGER
@@ -111,6 +108,7 @@ static void value_answered(struct connection *connection, struct redis_request *
                        : -3;
     bool definite;
     int code = word == 1 ? HF_OK : HF_BUSY;
+    change->contacted = reply != NULL;
     change->result = number < 0 ? 0 : number > UINT32_MAX ? UINT32_MAX : (uint32_t)number;
     if (word == -1 && second) {
         code = HF_EKIND;
@@ -134,6 +132,7 @@ static void extend_answered(struct connection *connection, struct redis_request 
 {
     bool definite;
     int code = HF_OK;
+    request->change->contacted = reply != NULL;
     if (!reply || reply->type != REDIS_REPLY_INTEGER)
         code = hf__request_failed(connection, request, reply, request->change->name,
                                   &request->change->error, &definite);
@@ -145,7 +144,7 @@ static void extend_answered(struct connection *connection, struct redis_request 
 
 static void send_extend(struct connection *connection, struct redis_request *request)
 {
-    const struct hf_change *change = request->change;
+    const struct hf_oneshot *change = request->change;
     struct command command;
     const struct redis_kind *kind = hf__redis_kind(connection->redis, change->op->mode);
     kind->extend(connection, &command, change->op, change->lease_ms);
@@ -155,23 +154,25 @@ static void send_extend(struct connection *connection, struct redis_request *req
 /* ---- all of them ---- */
 
 /* Nothing at the server depends on our being there: the lease alone keeps what is detached. */
-static int detach(const struct redis *redis, struct hf_change *change)
+void hf__redis_detach(struct hf_engine *engine, struct hf_oneshot *change)
 {
+    const struct redis *redis = (const struct redis *)engine;
     const struct redis_kind *kind = hf__redis_kind(redis, change->op->mode);
     if (kind->owner_key)
         kind->owner_key(redis, change->op, change->key_out);
     else
         hf__redis_field(redis, change->op, change->key_out);
-    return HF_OK;
+    change->code = HF_OK;
+    hf__oneshot_done(engine, change);
 }
 
-static void set_question(struct redis_request *request, struct hf_change *change)
+static void set_question(struct redis_request *request, struct hf_oneshot *change)
 {
     request->change = change;
-    if (change->verb == HF_CHANGE_BREAK) {
+    if (change->verb == HF_ONESHOT_BREAK) {
         request->send = send_break;
         request->answered = break_answered;
-    } else if (change->verb == HF_CHANGE_RENEW) {
+    } else if (change->verb == HF_ONESHOT_RENEW) {
         request->send = send_extend;
         request->answered = extend_answered;
     } else {
@@ -180,17 +181,25 @@ static void set_question(struct redis_request *request, struct hf_change *change
     }
 }
 
-void hf__redis_change(struct hf_engine *engine, struct hf_change *change)
+static void change_value_or_lease(struct redis *redis, struct hf_oneshot *change)
 {
-    struct redis *redis = (struct redis *)engine;
-    bool is_asked = change->verb != HF_CHANGE_DETACH;
-    struct redis_request *request = is_asked ? hf__request_new(redis) : NULL;
+    struct redis_request *request = hf__request_new(redis);
     if (!request) {
-        change->code = is_asked ? HF_ENOMEM : detach(redis, change);
-        hf__change_done(engine, change);
+        change->code = HF_ENOMEM;
+        hf__oneshot_done(&redis->base, change);
         return;
     }
     set_question(request, change);
     hf__batch_flush(redis);
     hf__redis_ask(redis, request, change->name, change->name_length);
+}
+
+void hf__redis_oneshot(struct hf_engine *engine, struct hf_oneshot *oneshot)
+{
+    if (oneshot->verb == HF_ONESHOT_INSPECT)
+        hf__redis_inspect(engine, oneshot);
+    else if (oneshot->verb == HF_ONESHOT_DIAGNOSE)
+        hf__redis_diagnose(engine, oneshot);
+    else
+        change_value_or_lease((struct redis *)engine, oneshot);
 }

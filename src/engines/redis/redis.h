@@ -224,10 +224,11 @@ void hf__renewals_forget(struct redis *redis, struct hf_op *op);
 
 /* ---- change.c, inspect.c, survey.c ---- */
 
-void hf__redis_change(struct hf_engine *engine, struct hf_change *change);
-void hf__redis_inspect(struct hf_engine *engine, struct hf_query *query);
+void hf__redis_oneshot(struct hf_engine *engine, struct hf_oneshot *oneshot);
+void hf__redis_detach(struct hf_engine *engine, struct hf_oneshot *change);
+void hf__redis_inspect(struct hf_engine *engine, struct hf_oneshot *query);
 void hf__inspect_close(struct redis *redis);
-void hf__redis_diagnose(struct hf_engine *engine, struct hf_examination *examination);
+void hf__redis_diagnose(struct hf_engine *engine, struct hf_oneshot *examination);
 
 /* ---- where the server is one of a quorum's (quorum.h) ---- */
 
@@ -236,6 +237,6 @@ void hf__quorum_member_renewed(struct hf_op *op, int64_t asked_at_ms, bool still
 void hf__quorum_member_refused(struct hf_op *op, int64_t asked_at_ms, const char *reason);
 uint64_t hf__quorum_member_least_token(const struct hf_op *op);
 /* doctor.c: its remark. */
-void hf__quorum_remark(struct hf_examination *part, const hf_remark *remark);
+void hf__quorum_remark(struct hf_oneshot *part, const hf_remark *remark);
 
 #endif

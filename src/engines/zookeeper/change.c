@@ -6,19 +6,20 @@
 
 #include <string.h>
 
-static void finish(struct zookeeper *zk, struct hf_change *change, int code)
+static void finish(struct zookeeper *zk, struct hf_oneshot *change, int code)
 {
     change->code = code;
-    hf__change_done(&zk->base, change);
+    hf__oneshot_done(&zk->base, change);
 }
 
 /* ---- breaking ---- */
 
 static void broken(struct zookeeper *zk, struct children_snapshot *survey)
 {
-    struct hf_change *change = survey->arg;
+    struct hf_oneshot *change = survey->arg;
     int code = survey->code;
     change->error = survey->error;
+    change->contacted = code != HF_UNREACHABLE && code != HF_ENOMEM;
     survey->error = NULL;
     hf__zk_snapshot_free(survey);
     finish(zk, change, code);
@@ -28,7 +29,7 @@ static void node_deleted(struct zookeeper *zk, struct zk_request *request, struc
 {
     const struct surveyed *node = request->arg;
     struct children_snapshot *survey = node->survey;
-    struct hf_change *change = survey->arg;
+    struct hf_oneshot *change = survey->arg;
     if (reply && reply->error == ZK_OK)
         change->result += hf__zk_snapshot_is_first(survey, node);
     else if ((!reply || reply->error != ZK_NO_NODE) && survey->code == HF_OK)
@@ -56,7 +57,7 @@ static void delete_node(struct zookeeper *zk, struct children_snapshot *survey,
 
 static void holders_found(struct zookeeper *zk, struct children_snapshot *survey)
 {
-    const struct hf_change *change = survey->arg;
+    const struct hf_oneshot *change = survey->arg;
     bool held = false, found = false;
     if (survey->semaphore && survey->code == HF_OK) {
         char *leases = hf__zk_join(survey->path, ZK_LEASES);
@@ -82,7 +83,7 @@ static void holders_found(struct zookeeper *zk, struct children_snapshot *survey
         broken(zk, survey);
 }
 
-static void begin_break(struct zookeeper *zk, struct hf_change *change)
+static void begin_break(struct zookeeper *zk, struct hf_oneshot *change)
 {
     struct children_snapshot *survey = hf__zk_snapshot_new(
         zk, hf__zk_path_of(zk->settings->root, change->name, change->name_length));
@@ -100,8 +101,9 @@ static void begin_break(struct zookeeper *zk, struct hf_change *change)
 /* Those who look see the new end; and that the node could be written says that it is there. */
 static void renewed(struct zookeeper *zk, struct zk_request *request, struct zk_reply *reply)
 {
-    struct hf_change *change = request->change;
+    struct hf_oneshot *change = request->change;
     struct zk_queue_node *place = change->op->engine_pointer;
+    change->contacted = reply != NULL;
     if (!reply || (reply->error != ZK_OK && reply->error != ZK_NO_NODE)) {
         finish(zk, change, hf__zk_explain(zk, request, reply, &change->error));
         return;
@@ -113,7 +115,7 @@ static void renewed(struct zookeeper *zk, struct zk_request *request, struct zk_
     finish(zk, change, ended ? HF_LOST : HF_OK);
 }
 
-static void begin_renewal(struct zookeeper *zk, struct hf_change *change)
+static void begin_renewal(struct zookeeper *zk, struct hf_oneshot *change)
 {
     char data[400];
     struct zk_queue_node *place = change->op->engine_pointer;
@@ -140,12 +142,13 @@ static void begin_renewal(struct zookeeper *zk, struct hf_change *change)
 
 static void total_set(struct zookeeper *zk, void *arg, int code, hf_error *error)
 {
-    struct hf_change *change = arg;
+    struct hf_oneshot *change = arg;
     change->error = error;
+    change->contacted = code != HF_UNREACHABLE && code != HF_ENOMEM;
     finish(zk, change, code);
 }
 
-static void begin_setting(struct zookeeper *zk, struct hf_change *change)
+static void begin_setting(struct zookeeper *zk, struct hf_oneshot *change)
 {
     if (change->value > INT32_MAX) {
         hf__explain(&change->error, HF_ELIMIT, 0, "a semaphore has %d permits at most", INT32_MAX);
@@ -156,16 +159,16 @@ static void begin_setting(struct zookeeper *zk, struct hf_change *change)
                      change);
 }
 
-void hf__zk_change(struct zookeeper *zk, struct hf_change *change)
+void hf__zk_change(struct zookeeper *zk, struct hf_oneshot *change)
 {
-    if (change->verb == HF_CHANGE_SEMAPHORE_SET) {
+    if (change->verb == HF_ONESHOT_SEMAPHORE_SET) {
         begin_setting(zk, change);
-    } else if (change->verb == HF_CHANGE_LATCH_SET || change->verb == HF_CHANGE_LATCH_DOWN ||
-               change->verb == HF_CHANGE_LATCH_GET) {
+    } else if (change->verb == HF_ONESHOT_LATCH_SET || change->verb == HF_ONESHOT_LATCH_DOWN ||
+               change->verb == HF_ONESHOT_LATCH_GET) {
         hf__zk_latch_change(zk, change);
-    } else if (change->verb == HF_CHANGE_BREAK) {
+    } else if (change->verb == HF_ONESHOT_BREAK) {
         begin_break(zk, change);
-    } else if (change->verb == HF_CHANGE_RENEW) {
+    } else if (change->verb == HF_ONESHOT_RENEW) {
         begin_renewal(zk, change);
     } else {
         hf__explain(&change->error, HF_ENOTSUP, 0, "this engine cannot do that");

@@ -47,9 +47,7 @@ const struct hf_engine_ops hf__zookeeper = {
     .attempt = hf__zk_session_pool_attempt,
     .release = hf__zk_session_pool_release,
     /* No `renew`: leases name the member that they are at. */
-    .change = hf__zk_session_pool_change,
-    .inspect = hf__zk_session_pool_inspect,
-    .examine = hf__zk_session_pool_examine,
+    .oneshot = hf__zk_session_pool_oneshot,
     .forked = hf__zk_session_pool_forked,
     .why_silent = hf__zk_session_pool_why_silent,
 };

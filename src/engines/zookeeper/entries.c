@@ -41,7 +41,7 @@ static int64_t newest_token(const struct children_snapshot *survey)
     return newest;
 }
 
-static void show_node(struct hf_query *query, const struct surveyed *node, hf_entry *entry)
+static void show_node(struct hf_oneshot *query, const struct surveyed *node, hf_entry *entry)
 {
     int64_t now_ms = hf__finding_wall_ms(), lease_ms = node->note.lease_ms;
     entry->owner_key = node->name;
@@ -52,7 +52,7 @@ static void show_node(struct hf_query *query, const struct surveyed *node, hf_en
     entry->lease_left_ms = -1;
     if (entry->role == HF_ROLE_HOLDER && lease_ms > 0)
         entry->lease_left_ms = clamp(node->stat.mtime_ms + lease_ms - now_ms, lease_ms);
-    hf__query_add(query, entry);
+    hf__oneshot_entry(query, entry);
 }
 
 static hf_entry entry_of(const char *name, size_t length, hf_kind kind)
@@ -68,7 +68,7 @@ static hf_entry entry_of(const char *name, size_t length, hf_kind kind)
                        .lease_left_ms = -1 };
 }
 
-void hf__zk_show(struct hf_query *query, const struct children_snapshot *survey, const char *name,
+void hf__zk_show(struct hf_oneshot *query, const struct children_snapshot *survey, const char *name,
                  size_t length)
 {
     uint32_t rank = 0;
@@ -76,7 +76,7 @@ void hf__zk_show(struct hf_query *query, const struct children_snapshot *survey,
     entry.token = (uint64_t)newest_token(survey);
     if (entry.kind == HF_KIND_LATCH)
         entry.value = (uint32_t)survey->total;
-    hf__query_add(query, &entry);
+    hf__oneshot_entry(query, &entry);
     for (unsigned waiters = 0; waiters < 2; waiters++)
         for (uint32_t i = 0; i < survey->count; i++) {
             const struct surveyed *node = &survey->nodes[i];
@@ -94,7 +94,7 @@ void hf__zk_show(struct hf_query *query, const struct children_snapshot *survey,
 /* ---- semaphores ---- */
 
 /* A claim is shown by its first lease; its token is the newest of its leases'. */
-static void show_permits(struct hf_query *query, const struct children_snapshot *survey,
+static void show_permits(struct hf_oneshot *query, const struct children_snapshot *survey,
                          uint32_t first, hf_entry *entry)
 {
     const struct surveyed *node = &survey->nodes[first];
@@ -111,7 +111,7 @@ static void show_permits(struct hf_query *query, const struct children_snapshot 
     show_node(query, node, entry);
 }
 
-void hf__zk_show_leases(struct hf_query *query, const struct children_snapshot *survey,
+void hf__zk_show_leases(struct hf_oneshot *query, const struct children_snapshot *survey,
                         const char *name, size_t length)
 {
     hf_entry entry = entry_of(name, length, HF_KIND_SEMAPHORE);
@@ -121,7 +121,7 @@ void hf__zk_show_leases(struct hf_query *query, const struct children_snapshot *
     entry.total = total < 0 ? 0 : (uint32_t)total;
     entry.value = total < taken ? 0 : (uint32_t)(total - taken);
     entry.token = (uint64_t)newest_token(survey);
-    hf__query_add(query, &entry);
+    hf__oneshot_entry(query, &entry);
     entry.role = HF_ROLE_HOLDER;
     entry.mode = HF_PERMIT;
     for (uint32_t i = 0; i < survey->count; i++)
@@ -129,7 +129,7 @@ void hf__zk_show_leases(struct hf_query *query, const struct children_snapshot *
             show_permits(query, survey, i, &entry);
 }
 
-void hf__zk_show_line(struct hf_query *query, const struct children_snapshot *survey,
+void hf__zk_show_line(struct hf_oneshot *query, const struct children_snapshot *survey,
                       const char *name, size_t length)
 {
     hf_entry entry = entry_of(name, length, HF_KIND_SEMAPHORE);

@@ -108,7 +108,7 @@ struct zk_request {
     void (*answered)(struct zookeeper *zk, struct zk_request *request, struct zk_reply *reply);
     union {
         struct zk_queue_node *place; /* counted, if `of_place` */
-        struct hf_change *change;
+        struct hf_oneshot *change;
         void *arg;
     };
     bool of_place;
@@ -277,8 +277,8 @@ void hf__zk_no_reply(struct zookeeper *zk, struct zk_queue_node *place,
 
 void hf__zk_attempt(struct zookeeper *zk, struct zk_queue_node *place);
 void hf__zk_release(struct zookeeper *zk, struct hf_op *op);
-void hf__zk_change(struct zookeeper *zk, struct hf_change *change);
-void hf__zk_inspect(struct zookeeper *zk, struct hf_query *query);
+void hf__zk_change(struct zookeeper *zk, struct hf_oneshot *change);
+void hf__zk_inspect(struct zookeeper *zk, struct hf_oneshot *query);
 /* What we write into our nodes. */
 void hf__zk_describe(const struct zookeeper *zk, const struct hf_op *op, int64_t lease_ms,
                      char *text, size_t size);

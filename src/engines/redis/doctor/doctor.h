@@ -43,7 +43,7 @@ struct asked {
 
 struct redis_survey {
     struct asked last; /* comes first: this is the last request's memory, which goes with it */
-    struct hf_examination *examination;
+    struct hf_oneshot *examination;
     struct connection *connection; /* of the answer that is judged */
     const struct probe *probe;     /* likewise */
     unsigned lacks_keys;           /* a bit for each group that this user may not use */

@@ -22,7 +22,7 @@ static void remark_on(struct redis_survey *examiner, const hf_remark *remark)
     if (examiner->votes)
         hf__quorum_remark(examiner->examination, remark);
     else
-        hf__examination_add(examiner->examination, remark);
+        hf__oneshot_remark(examiner->examination, remark);
 }
 
 void hf__redis_fact(struct redis_survey *examiner, const char *what, const char *format, ...)
@@ -260,25 +260,17 @@ static void send(struct connection *connection, struct redis_request *request)
     request->send = NULL;
 }
 
-/* One server of a quorum is not the store. */
-static void done(struct redis *redis, struct hf_examination *examination)
-{
-    if (redis->quorum)
-        hf__loop_defer(redis->base.host->loop, &examination->answer);
-    else
-        hf__examination_done(&redis->base, examination);
-}
-
 static void answered(struct connection *connection, struct redis_request *request,
                      const redisReply *reply)
 {
     struct redis *redis = connection->redis;
     struct asked *asked = request->memory;
     struct redis_survey *examiner = asked->examiner;
-    struct hf_examination *examination = examiner->examination;
+    struct hf_oneshot *examination = examiner->examination;
     bool is_last = asked == &examiner->last, definite;
     /* Who refuses a cluster's map says nothing of what this user may do. */
     bool failed = !reply || request->unmapped;
+    examination->contacted |= !failed;
     if (failed && examination->code == HF_OK)
         examination->code =
             hf__request_failed(connection, request, reply, NULL, &examination->error, &definite);
@@ -288,7 +280,7 @@ static void answered(struct connection *connection, struct redis_request *reques
         asked->probe->judge(examiner, reply);
     hf__request_free(redis, request);
     if (is_last)
-        done(redis, examination);
+        hf__oneshot_done(&redis->base, examination);
 }
 
 /* The last request's memory is the examiner itself. NULL: out of memory. */
@@ -327,7 +319,7 @@ static bool concerns(const struct redis *redis, const struct probe *probe)
     }
 }
 
-void hf__redis_diagnose(struct hf_engine *engine, struct hf_examination *examination)
+void hf__redis_diagnose(struct hf_engine *engine, struct hf_oneshot *examination)
 {
     struct redis *redis = (struct redis *)engine;
     struct redis_survey *examiner = hf__calloc(1, sizeof *examiner);
@@ -342,7 +334,7 @@ void hf__redis_diagnose(struct hf_engine *engine, struct hf_examination *examina
                 hf__request_free(redis, requests[i]);
         free(examiner);
         examination->code = HF_ENOMEM;
-        done(redis, examination);
+        hf__oneshot_done(&redis->base, examination);
         return;
     }
     examiner->examination = examination;

@@ -14,14 +14,14 @@
 struct poll;
 
 struct part {
-    struct hf_change change; /* what one server is asked */
+    struct hf_oneshot change; /* what one server is asked */
     struct poll *poll;
 };
 
 struct poll {
     struct hf_link link; /* in quorum->polls */
     struct quorum *quorum;
-    struct hf_change *change;    /* the core's; NULL: it has been told */
+    struct hf_oneshot *change;   /* the core's; NULL: it has been told */
     struct quorum_claim *ballot; /* NULL: it is not about a claim */
     unsigned out;
     struct hf_timer last_word; /* runs while breaking waits for the rest */
@@ -47,14 +47,14 @@ static const hf_error *first_error(const struct poll *poll)
 
 static void tell(struct poll *poll, int code)
 {
-    struct hf_change *change = poll->change;
+    struct hf_oneshot *change = poll->change;
     const hf_error *why = first_error(poll);
     poll->change = NULL;
     change->code = code;
     if (code != HF_OK && code != HF_BUSY && code != HF_LOST)
         hf__explain(&change->error, code, why ? why->native : 0, "%u servers are needed: %.300s",
                     poll->quorum->majority, why ? why->text : "out of memory");
-    hf__change_done(&poll->quorum->base, change);
+    hf__oneshot_done(&poll->quorum->base, change);
 }
 
 /* What went wrong where it did; HF_OK if most servers have done it. */
@@ -127,9 +127,11 @@ static void free_poll(struct poll *poll)
 
 static void answered(struct hf_task *task)
 {
-    struct hf_change *change = HF_CONTAINER(task, struct hf_change, answer);
+    struct hf_oneshot *change = HF_CONTAINER(task, struct hf_oneshot, answer);
     struct poll *poll = HF_CONTAINER(change, struct part, change)->poll;
     poll->out--;
+    if (poll->change)
+        poll->change->contacted |= change->contacted;
     if (poll->change && poll->ballot)
         judge_lease(poll);
     else if (poll->change)
@@ -144,18 +146,18 @@ static void answered(struct hf_task *task)
 /* The answers come when this has returned. */
 static void ask(struct poll *poll, unsigned number)
 {
-    const struct hf_change *whole = poll->change;
+    const struct hf_oneshot *whole = poll->change;
     struct hf_engine *server = &poll->quorum->members[number]->base;
     struct part *part = &poll->parts[number];
     part->poll = poll;
-    part->change = (struct hf_change){ .verb = whole->verb,
-                                       .name = poll->name,
-                                       .name_length = whole->name_length,
-                                       .name_hash = whole->name_hash,
-                                       .key = poll->key,
-                                       .lease_ms = whole->lease_ms,
-                                       .asked_at_ms = whole->asked_at_ms,
-                                       .code = -1 };
+    part->change = (struct hf_oneshot){ .verb = whole->verb,
+                                        .name = poll->name,
+                                        .name_length = whole->name_length,
+                                        .name_hash = whole->name_hash,
+                                        .key = poll->key,
+                                        .lease_ms = whole->lease_ms,
+                                        .asked_at_ms = whole->asked_at_ms,
+                                        .code = -1 };
     if (poll->ballot) {
         struct quorum_member *vote = &poll->ballot->votes[number];
         int64_t end_ms = whole->asked_at_ms + whole->lease_ms;
@@ -163,11 +165,11 @@ static void ask(struct poll *poll, unsigned number)
         vote->forgotten_ms = end_ms > vote->forgotten_ms ? end_ms : vote->forgotten_ms;
     }
     hf__task_init(&part->change.answer, answered);
-    server->ops->change(server, &part->change);
+    server->ops->oneshot(server, &part->change);
 }
 
 /* NULL: out of memory. */
-static struct poll *new_poll(struct quorum *quorum, struct hf_change *change)
+static struct poll *new_poll(struct quorum *quorum, struct hf_oneshot *change)
 {
     struct quorum_claim *ballot = change->op ? hf__quorum_claim_of(change->op) : NULL;
     struct poll *poll = hf__calloc(1, sizeof *poll + quorum->count * sizeof *poll->parts);
@@ -189,20 +191,28 @@ static struct poll *new_poll(struct quorum *quorum, struct hf_change *change)
     return poll;
 }
 
-void hf__quorum_change(struct hf_engine *engine, struct hf_change *change)
+static void ask_all(struct hf_engine *engine, struct hf_oneshot *change)
 {
     struct quorum *quorum = HF_CONTAINER(engine, struct quorum, base);
     bool given_back = change->op && !hf__quorum_claim_of(change->op);
     struct poll *poll = given_back ? NULL : new_poll(quorum, change);
     if (!poll) {
         change->code = given_back ? HF_LOST : HF_ENOMEM;
-        hf__change_done(engine, change);
+        hf__oneshot_done(engine, change);
         return;
     }
     if (poll->ballot)
         poll->ballot->pins++;
     for (unsigned i = 0; i < quorum->count; i++)
         ask(poll, i);
+}
+
+void hf__quorum_oneshot(struct hf_engine *engine, struct hf_oneshot *oneshot)
+{
+    if (oneshot->verb == HF_ONESHOT_DIAGNOSE)
+        hf__quorum_examine(engine, oneshot);
+    else
+        ask_all(engine, oneshot);
 }
 
 bool hf__polls_wanted(const struct quorum *quorum)

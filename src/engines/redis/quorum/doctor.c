@@ -24,7 +24,7 @@ struct held_remark {
 /* What one server is asked. */
 struct part {
     struct round *round;
-    struct hf_examination examination;
+    struct hf_oneshot examination;
     struct hf_link remarks;
     bool answered;
 };
@@ -32,7 +32,7 @@ struct part {
 struct round {
     struct hf_link link; /* in quorum->rounds */
     struct quorum *quorum;
-    struct hf_examination *whole; /* the core's; NULL: it has been told */
+    struct hf_oneshot *whole; /* the core's; NULL: it has been told */
     struct hf_timer limit;
     unsigned answered, silent;
     hf_error why; /* of the last one that was silent */
@@ -48,11 +48,11 @@ static const char *shown(const struct quorum *quorum, unsigned number)
 static void warn(const struct round *round, const char *id, const char *what,
                  const char *consequence, const char *cure)
 {
-    hf__examination_add(round->whole, &(hf_remark){ .size = sizeof(hf_remark),
-                                                    .what = what,
-                                                    .consequence = consequence,
-                                                    .cure = cure,
-                                                    .id = id });
+    hf__oneshot_remark(round->whole, &(hf_remark){ .size = sizeof(hf_remark),
+                                                   .what = what,
+                                                   .consequence = consequence,
+                                                   .cure = cure,
+                                                   .id = id });
 }
 
 static const char *hold(char text[TEXT_SIZE], const char *from)
@@ -64,7 +64,7 @@ static const char *hold(char text[TEXT_SIZE], const char *from)
 }
 
 /* Whose it is has to be said: there are several. */
-void hf__quorum_remark(struct hf_examination *examination, const hf_remark *remark)
+void hf__quorum_remark(struct hf_oneshot *examination, const hf_remark *remark)
 {
     struct part *part = HF_CONTAINER(examination, struct part, examination);
     struct round *round = part->round;
@@ -86,13 +86,13 @@ void hf__quorum_remark(struct hf_examination *examination, const hf_remark *rema
 }
 
 /* `whole` NULL: nobody wants to see them any more. */
-static void show(struct part *part, struct hf_examination *whole)
+static void show(struct part *part, struct hf_oneshot *whole)
 {
     struct hf_link *link;
     while ((link = hf__list_pop(&part->remarks))) {
         struct held_remark *held = HF_CONTAINER(link, struct held_remark, link);
         if (whole)
-            hf__examination_add(whole, &held->remark);
+            hf__oneshot_remark(whole, &held->remark);
         free(held);
     }
 }
@@ -179,8 +179,9 @@ static void free_round(struct round *round)
 static void tell(struct round *round)
 {
     struct quorum *quorum = round->quorum;
-    struct hf_examination *whole = round->whole;
+    struct hf_oneshot *whole = round->whole;
     round->silent = count_silent(round);
+    whole->contacted = round->silent < quorum->count;
     for (unsigned i = 0; i < quorum->count; i++) {
         show(&round->parts[i], whole);
         if (is_silent(&round->parts[i]))
@@ -194,7 +195,7 @@ static void tell(struct round *round)
                     round->silent, quorum->count, quorum->majority, round->why.text);
     }
     round->whole = NULL;
-    hf__examination_done(&quorum->base, whole);
+    hf__oneshot_done(&quorum->base, whole);
 }
 
 static void limit_over(struct hf_timer *timer)
@@ -204,7 +205,7 @@ static void limit_over(struct hf_timer *timer)
 
 static void answered(struct hf_task *task)
 {
-    struct hf_examination *examination = HF_CONTAINER(task, struct hf_examination, answer);
+    struct hf_oneshot *examination = HF_CONTAINER(task, struct hf_oneshot, answer);
     struct part *part = HF_CONTAINER(examination, struct part, examination);
     struct round *round = part->round;
     part->answered = true;
@@ -219,18 +220,18 @@ static void ask_all(struct round *round)
 {
     for (unsigned i = 0; i < round->quorum->count; i++) {
         struct hf_engine *server = &round->quorum->members[i]->base;
-        server->ops->examine(server, &round->parts[i].examination);
+        server->ops->oneshot(server, &round->parts[i].examination);
     }
 }
 
-void hf__quorum_examine(struct hf_engine *engine, struct hf_examination *examination)
+void hf__quorum_examine(struct hf_engine *engine, struct hf_oneshot *examination)
 {
     struct quorum *quorum = HF_CONTAINER(engine, struct quorum, base);
     struct round *round = hf__calloc(1, sizeof *round);
     char text[TEXT_SIZE];
     if (!round) {
         examination->code = HF_ENOMEM;
-        hf__examination_done(engine, examination);
+        hf__oneshot_done(engine, examination);
         return;
     }
     round->quorum = quorum;
@@ -239,6 +240,7 @@ void hf__quorum_examine(struct hf_engine *engine, struct hf_examination *examina
         memcpy(round->name, examination->name, examination->name_length + 1);
     for (unsigned i = 0; i < quorum->count; i++) {
         round->parts[i].round = round;
+        round->parts[i].examination.verb = HF_ONESHOT_DIAGNOSE;
         round->parts[i].examination.name = examination->name ? round->name : NULL;
         round->parts[i].examination.name_length = examination->name_length;
         hf__link_init(&round->parts[i].remarks);
@@ -250,8 +252,8 @@ void hf__quorum_examine(struct hf_engine *engine, struct hf_examination *examina
                     hf__loop_now(quorum->base.host->loop) + LIMIT_MS);
     snprintf(text, sizeof text, "%u servers, of which %u are needed", quorum->count,
              quorum->majority);
-    hf__examination_add(examination,
-                        &(hf_remark){ .size = sizeof(hf_remark), .what = "quorum", .value = text });
+    hf__oneshot_remark(examination,
+                       &(hf_remark){ .size = sizeof(hf_remark), .what = "quorum", .value = text });
     ask_all(round);
 }
 

@@ -135,13 +135,13 @@ unsigned hf__quorum_decide_may_be_left(const struct quorum_claim *ballot);
 void hf__quorum_settled(struct quorum *quorum);
 
 /* change.c */
-void hf__quorum_change(struct hf_engine *engine, struct hf_change *change);
+void hf__quorum_oneshot(struct hf_engine *engine, struct hf_oneshot *oneshot);
 /* The core waits for a change's answer. */
 bool hf__polls_wanted(const struct quorum *quorum);
 void hf__polls_close(struct quorum *quorum);
 
 /* doctor.c */
-void hf__quorum_examine(struct hf_engine *engine, struct hf_examination *examination);
+void hf__quorum_examine(struct hf_engine *engine, struct hf_oneshot *examination);
 /* The core waits for an examination. */
 bool hf__rounds_wanted(const struct quorum *quorum);
 void hf__rounds_close(struct quorum *quorum);

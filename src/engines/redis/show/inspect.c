@@ -57,7 +57,7 @@ static void show_person(const struct listing *listing, hf_entry entry, const red
         entry.lease_left_ms = hf__reply_number(row->element[3]);
     else
         entry.since_ms = hf__reply_number(row->element[3]);
-    hf__query_add(listing->query, &entry);
+    hf__oneshot_entry(listing->query, &entry);
 }
 
 static void show_waiters(const struct listing *listing, hf_entry entry, const redisReply *waiters)
@@ -70,7 +70,7 @@ static void show_waiters(const struct listing *listing, hf_entry entry, const re
         if (waiters->type == REDIS_REPLY_ARRAY)
             show_person(listing, entry, waiters->element[i]);
         else
-            hf__query_add(listing->query, &entry);
+            hf__oneshot_entry(listing->query, &entry);
     }
 }
 
@@ -92,7 +92,7 @@ void hf__listing_show(const struct listing *listing, const struct found *found,
     hf_entry person = object;
     object.total = small(parts[PART_TOTAL]);
     object.value = small(parts[PART_VALUE]);
-    hf__query_add(listing->query, &object);
+    hf__oneshot_entry(listing->query, &object);
     person.role = HF_ROLE_HOLDER;
     for (size_t i = 0; hf__reply_is_array(parts[PART_HOLDERS], i + 1); i++)
         show_person(listing, person, parts[PART_HOLDERS]->element[i]);
@@ -103,7 +103,7 @@ void hf__listing_show(const struct listing *listing, const struct found *found,
 void hf__listing_fail(struct connection *connection, const struct redis_request *request,
                       const redisReply *reply, struct listing *listing)
 {
-    struct hf_query *query = listing->query;
+    struct hf_oneshot *query = listing->query;
     bool definite;
     listing->failed = true;
     query->code =
@@ -155,7 +155,8 @@ static void look_answered(struct connection *connection, struct redis_request *r
                           const redisReply *reply)
 {
     struct listing *listing = request->listing;
-    struct hf_query *query = listing->query;
+    struct hf_oneshot *query = listing->query;
+    query->contacted |= reply != NULL;
     if (hf__reply_is_array(reply, PARTS)) {
         hf__listing_show(listing, request->memory, reply->element);
     } else if (hf__reply_is_array(reply, 1)) {
@@ -171,7 +172,7 @@ static void look_answered(struct connection *connection, struct redis_request *r
 
 static void look(struct listing *listing)
 {
-    const struct hf_query *query = listing->query;
+    const struct hf_oneshot *query = listing->query;
     struct redis_request *request =
         hf__listing_look(listing, query->name, query->name_length, look_answered);
     if (request)
@@ -189,7 +190,7 @@ void hf__listing_ask(struct listing *listing, struct redis_request *request,
                      void (*answered)(struct connection *, struct redis_request *,
                                       const redisReply *))
 {
-    const struct hf_query *query = listing->query;
+    const struct hf_oneshot *query = listing->query;
     struct redis *redis = listing->at;
     request->listing = listing;
     request->send = send;
@@ -238,6 +239,7 @@ static void count_answered(struct connection *connection, struct redis_request *
     struct redis *redis = connection->redis;
     struct listing *listing = request->listing;
     char count[24];
+    listing->query->contacted |= reply != NULL;
     if (!reply || request->unmapped)
         hf__listing_fail(connection, request, reply, listing);
     hf__reply_info(reply, "connected_clients", count, sizeof count);
@@ -269,14 +271,14 @@ void hf__listing_begin(struct listing *listing)
         go_on(listing);
 }
 
-void hf__redis_inspect(struct hf_engine *engine, struct hf_query *query)
+void hf__redis_inspect(struct hf_engine *engine, struct hf_oneshot *query)
 {
     struct redis *redis = (struct redis *)engine;
     struct listing *listing = hf__calloc(1, sizeof *listing);
     hf__batch_flush(redis);
     if (!listing) {
         query->code = HF_ENOMEM;
-        hf__query_done(engine, query);
+        hf__oneshot_done(engine, query);
         return;
     }
     listing->query = query;

@@ -47,10 +47,10 @@ static void free_listing(struct listing *listing)
 
 void hf__listing_end(struct listing *listing)
 {
-    struct hf_query *query = listing->query;
+    struct hf_oneshot *query = listing->query;
     struct redis *front = listing->at->front;
     free_listing(listing);
-    hf__query_done(&front->base, query);
+    hf__oneshot_done(&front->base, query);
 }
 
 static void page_seen(struct listing *listing)
@@ -86,7 +86,7 @@ static void member_answered(struct connection *connection, struct redis_request 
     struct redis *redis = connection->redis;
     struct listing *listing = request->listing;
     if (reply)
-        hf__query_goes_on(listing->query);
+        hf__oneshot_progress(listing->query);
     bool is_no_lock = hf__reply_is_array(reply, 1) || (reply && hf__reply_code(reply) == HF_EKIND);
     if (hf__reply_is_array(reply, PARTS))
         show_member(listing, request->memory, reply->element);
@@ -142,7 +142,7 @@ static void scan_answered(struct connection *connection, struct redis_request *r
     listing->at = redis;
     bool whole = hf__reply_is_array(reply, 2) && reply->element[1]->type == REDIS_REPLY_ARRAY;
     if (reply)
-        hf__query_goes_on(listing->query);
+        hf__oneshot_progress(listing->query);
     /* It stays while the page is taken apart. */
     listing->looks_out = 1;
     if (whole) {

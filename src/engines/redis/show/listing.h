@@ -29,7 +29,7 @@ struct found {
  * for. */
 struct listing {
     struct hf_link link; /* in redis->listings */
-    struct hf_query *query;
+    struct hf_oneshot *query;
     struct redis *at; /* the server that is looked through now; in a cluster, one after the other */
     struct owners owners; /* who is connected to it */
     uint64_t cursor;

@@ -23,8 +23,8 @@ struct redis_request {
                      const redisReply *reply);
     union {
         struct hf_op *op;
-        struct hf_change *change;
-        struct hf_query *query;
+        struct hf_oneshot *change;
+        struct hf_oneshot *query;
         struct listing *listing;
         struct redis_request *marked;   /* replica_wait.c: the grant that the mark is for */
         struct redis_request *place_of; /* fast_enqueue.c: the request that a place was taken for */

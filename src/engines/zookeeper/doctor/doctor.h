@@ -66,7 +66,7 @@ void hf__zk_probe_forked(struct zk_probe *interview);
 
 struct zk_examiner {
     struct hf_link link; /* in zk->examiners */
-    struct hf_examination *examination;
+    struct hf_oneshot *examination;
     unsigned out; /* interviews and questions */
     struct zk_probe interviews[HF_URL_HOSTS_MAX];
     unsigned count;
@@ -81,7 +81,7 @@ struct zk_examiner {
     bool open_to_all;               /* anybody may make or delete nodes below the root */
 };
 
-void hf__zk_diagnose(struct zookeeper *zk, struct hf_examination *examination);
+void hf__zk_diagnose(struct zookeeper *zk, struct hf_oneshot *examination);
 void hf__zk_examiners_close(struct zookeeper *zk);
 void hf__zk_examiners_forked(struct zookeeper *zk);
 

@@ -50,7 +50,8 @@ static void one_less(struct zookeeper *zk, struct zk_examiner *examiner)
 {
     if (--examiner->out > 0)
         return;
-    struct hf_examination *examination = examiner->examination;
+    struct hf_oneshot *examination = examiner->examination;
+    examination->contacted = examiner->code == HF_OK || anybody_spoke(examiner);
     if (examiner->code == HF_OK || (examiner->code == HF_UNREACHABLE && anybody_spoke(examiner))) {
         hf__zk_report_findings(examiner, zk);
     } else {
@@ -59,7 +60,7 @@ static void one_less(struct zookeeper *zk, struct zk_examiner *examiner)
         examiner->error = NULL;
     }
     examiner_free(examiner);
-    hf__examination_done(&zk->base, examination);
+    hf__oneshot_done(&zk->base, examination);
 }
 
 static void interviewed(struct zk_probe *interview)
@@ -218,12 +219,12 @@ static void ask_in_session(struct zookeeper *zk, struct zk_examiner *examiner)
     ask_for_rights(zk, examiner);
 }
 
-void hf__zk_diagnose(struct zookeeper *zk, struct hf_examination *examination)
+void hf__zk_diagnose(struct zookeeper *zk, struct hf_oneshot *examination)
 {
     struct zk_examiner *examiner = hf__calloc(1, sizeof *examiner);
     if (!examiner) {
         examination->code = HF_ENOMEM;
-        hf__examination_done(&zk->base, examination);
+        hf__oneshot_done(&zk->base, examination);
         return;
     }
     examiner->examination = examination;

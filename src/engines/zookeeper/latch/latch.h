@@ -20,7 +20,7 @@ void hf__zk_latch_turn(struct zookeeper *zk, struct zk_queue_node *place);
 
 /* ---- latch_change.c ---- */
 
-void hf__zk_latch_change(struct zookeeper *zk, struct hf_change *change);
+void hf__zk_latch_change(struct zookeeper *zk, struct hf_oneshot *change);
 /* Nothing happens to any change by itself any more. */
 void hf__zk_latches_still(struct zookeeper *zk);
 void hf__zk_latches_close(struct zookeeper *zk);

@@ -19,7 +19,7 @@ struct counting {
     struct hf_link link; /* in zk->countings */
     struct zookeeper *zk;
     struct hf_timer pause;
-    struct hf_change *change;
+    struct hf_oneshot *change;
     char *path;
     int64_t count; /* as it was seen, and its version; -1: there is none */
     uint32_t wanted;
@@ -52,10 +52,11 @@ void hf__zk_latches_close(struct zookeeper *zk)
 
 static void end(struct zookeeper *zk, struct counting *counting, int code)
 {
-    struct hf_change *change = counting->change;
+    struct hf_oneshot *change = counting->change;
     change->code = code;
+    change->contacted = code != HF_UNREACHABLE && code != HF_ENOMEM;
     free_counting(counting);
-    hf__change_done(&zk->base, change);
+    hf__oneshot_done(&zk->base, change);
 }
 
 static void fail(struct zookeeper *zk, const struct zk_request *request,
@@ -235,15 +236,15 @@ static void set_count(struct zookeeper *zk, struct counting *counting)
 
 static void decide(struct zookeeper *zk, struct counting *counting)
 {
-    struct hf_change *change = counting->change;
+    struct hf_oneshot *change = counting->change;
     int64_t count = counting->count > 0 ? counting->count : 0;
     change->result = (uint32_t)count;
     if (counting->other_kind) {
         wrong_kind(zk, counting);
-    } else if (change->verb == HF_CHANGE_LATCH_SET) {
+    } else if (change->verb == HF_ONESHOT_LATCH_SET) {
         counting->wanted = change->value;
         set_count(zk, counting);
-    } else if (change->verb == HF_CHANGE_LATCH_GET || count == 0) {
+    } else if (change->verb == HF_ONESHOT_LATCH_GET || count == 0) {
         end(zk, counting, HF_OK);
     } else {
         counting->wanted = count > change->value ? (uint32_t)count - change->value : 0;
@@ -301,12 +302,12 @@ static void look_again(struct zookeeper *zk, struct counting *counting)
     ask_or_end(zk, counting, data);
 }
 
-void hf__zk_latch_change(struct zookeeper *zk, struct hf_change *change)
+void hf__zk_latch_change(struct zookeeper *zk, struct hf_oneshot *change)
 {
     struct counting *counting = NULL;
     char *path = NULL;
     change->code = HF_ENOMEM;
-    if (change->verb == HF_CHANGE_LATCH_SET && change->value > INT32_MAX) {
+    if (change->verb == HF_ONESHOT_LATCH_SET && change->value > INT32_MAX) {
         hf__explain(&change->error, HF_ELIMIT, 0, "a latch begins at %d at most", INT32_MAX);
         change->code = HF_ELIMIT;
     } else {
@@ -315,7 +316,7 @@ void hf__zk_latch_change(struct zookeeper *zk, struct hf_change *change)
     }
     if (!counting) {
         free(path);
-        hf__change_done(&zk->base, change);
+        hf__oneshot_done(&zk->base, change);
         return;
     }
     counting->zk = zk;

@@ -196,19 +196,15 @@ void hf__zk_session_pool_release(struct hf_engine *engine, struct hf_op *op)
     hf__zk_release(that_has((struct zk_client *)engine, op), op);
 }
 
-void hf__zk_session_pool_change(struct hf_engine *engine, struct hf_change *change)
+void hf__zk_session_pool_oneshot(struct hf_engine *engine, struct hf_oneshot *oneshot)
 {
-    hf__zk_change(that_has((struct zk_client *)engine, change->op), change);
-}
-
-void hf__zk_session_pool_inspect(struct hf_engine *engine, struct hf_query *query)
-{
-    hf__zk_inspect(first_of((struct zk_client *)engine), query);
-}
-
-void hf__zk_session_pool_examine(struct hf_engine *engine, struct hf_examination *examination)
-{
-    hf__zk_diagnose(first_of((struct zk_client *)engine), examination);
+    struct zk_client *client = (struct zk_client *)engine;
+    if (oneshot->verb == HF_ONESHOT_INSPECT)
+        hf__zk_inspect(first_of(client), oneshot);
+    else if (oneshot->verb == HF_ONESHOT_DIAGNOSE)
+        hf__zk_diagnose(first_of(client), oneshot);
+    else
+        hf__zk_change(that_has(client, oneshot->op), oneshot);
 }
 
 /* The child must not keep the parent's connections open, or speak on them. */

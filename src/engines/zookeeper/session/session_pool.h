@@ -29,9 +29,7 @@ void hf__zk_session_pool_close(struct zk_client *client);
 
 void hf__zk_session_pool_attempt(struct hf_engine *engine, struct hf_op *op);
 void hf__zk_session_pool_release(struct hf_engine *engine, struct hf_op *op);
-void hf__zk_session_pool_change(struct hf_engine *engine, struct hf_change *change);
-void hf__zk_session_pool_inspect(struct hf_engine *engine, struct hf_query *query);
-void hf__zk_session_pool_examine(struct hf_engine *engine, struct hf_examination *examination);
+void hf__zk_session_pool_oneshot(struct hf_engine *engine, struct hf_oneshot *oneshot);
 void hf__zk_session_pool_forked(struct hf_engine *engine);
 void hf__zk_session_pool_why_silent(struct hf_engine *engine, struct hf_op *op, hf_error **error);
 

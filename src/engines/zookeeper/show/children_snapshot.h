@@ -49,12 +49,12 @@ void hf__zk_snapshots_close(struct zookeeper *zk);
 /* ---- entries.c: what a survey that is done shows ---- */
 
 hf_kind hf__zk_kind_of(const struct children_snapshot *survey);
-void hf__zk_show(struct hf_query *query, const struct children_snapshot *survey, const char *name,
+void hf__zk_show(struct hf_oneshot *query, const struct children_snapshot *survey, const char *name,
                  size_t length);
 /* Of a semaphore: its holders, and then its waiters. */
-void hf__zk_show_leases(struct hf_query *query, const struct children_snapshot *survey,
+void hf__zk_show_leases(struct hf_oneshot *query, const struct children_snapshot *survey,
                         const char *name, size_t length);
-void hf__zk_show_line(struct hf_query *query, const struct children_snapshot *survey,
+void hf__zk_show_line(struct hf_oneshot *query, const struct children_snapshot *survey,
                       const char *name, size_t length);
 
 #endif

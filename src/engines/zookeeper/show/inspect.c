@@ -22,7 +22,7 @@ struct met {
 
 /* What a walk has still to look at. */
 struct walk {
-    struct hf_query *query;
+    struct hf_oneshot *query;
     struct met *nodes;
     uint32_t count, room, seen;
     uint32_t sifted_out; /* questions for nodes that are not answered yet */
@@ -75,9 +75,10 @@ static void free_walk(struct children_snapshot *survey)
 static void end_walk(struct zookeeper *zk, struct children_snapshot *survey)
 {
     struct walk *walk = survey->arg;
-    struct hf_query *query = walk->query;
+    struct hf_oneshot *query = walk->query;
     query->code = walk->out_of_memory && survey->code == HF_OK ? HF_ENOMEM : survey->code;
     query->error = survey->error;
+    query->contacted = query->code != HF_UNREACHABLE && query->code != HF_ENOMEM;
     survey->error = NULL;
     if (query->code == HF_OK && walk->too_many) {
         query->code = HF_ELIMIT;
@@ -87,7 +88,7 @@ static void end_walk(struct zookeeper *zk, struct children_snapshot *survey)
                     zk->settings->shown, hf__zk_bounds.nodes);
     }
     hf__zk_snapshot_free(survey);
-    hf__query_done(&zk->base, query);
+    hf__oneshot_done(&zk->base, query);
 }
 
 static void sift(struct zookeeper *zk, struct children_snapshot *survey);
@@ -136,7 +137,7 @@ static void sifted(struct zookeeper *zk, struct zk_request *request, struct zk_r
     }
     if (--walk->sifted_out > 0)
         return;
-    hf__query_goes_on(walk->query);
+    hf__oneshot_progress(walk->query);
     drop_what_is_left_out(walk);
     go_on(zk, survey);
 }
@@ -230,7 +231,7 @@ static void path_seen(struct zookeeper *zk, struct children_snapshot *survey)
     const char *path = walk->semaphore ? walk->semaphore : survey->path;
     size_t length = hf__zk_name_of(zk->settings->root, path, name);
     walk->seen++;
-    hf__query_goes_on(walk->query);
+    hf__oneshot_progress(walk->query);
     if (survey->code != HF_OK || length == 0) {
         go_on(zk, survey);
     } else if (walk->semaphore) {
@@ -245,7 +246,7 @@ static void path_seen(struct zookeeper *zk, struct children_snapshot *survey)
 }
 
 /* Of one name, or of everything. */
-static struct children_snapshot *begin_walk(struct zookeeper *zk, struct hf_query *query)
+static struct children_snapshot *begin_walk(struct zookeeper *zk, struct hf_oneshot *query)
 {
     const char *root = zk->settings->root;
     char *path =
@@ -265,7 +266,7 @@ static struct children_snapshot *begin_walk(struct zookeeper *zk, struct hf_quer
     return survey;
 }
 
-void hf__zk_inspect(struct zookeeper *zk, struct hf_query *query)
+void hf__zk_inspect(struct zookeeper *zk, struct hf_oneshot *query)
 {
     struct children_snapshot *survey = begin_walk(zk, query);
     if (survey) {
@@ -273,5 +274,5 @@ void hf__zk_inspect(struct zookeeper *zk, struct hf_query *query)
         return;
     }
     query->code = HF_ENOMEM;
-    hf__query_done(&zk->base, query);
+    hf__oneshot_done(&zk->base, query);
 }
