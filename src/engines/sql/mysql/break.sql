@@ -1,0 +1,11 @@
+SELECT 1 FROM hf_lock WHERE name = :name FOR UPDATE;
+DELETE FROM hf_wait WHERE name = :name AND expires_us <= @now@;
+-- answer
+SELECT COUNT(*), CAST(COALESCE(SUM(:key IS NULL OR o.owner = :key), 0) AS SIGNED)
+FROM (SELECT owner FROM hf_lock WHERE name = :name AND owner IS NOT NULL AND expires_us > @now@
+  UNION ALL
+  SELECT owner FROM hf_hold WHERE name = :name AND expires_us > @now@ AND mode <> 6) o;
+UPDATE hf_lock SET owner = NULL, expires_us = 0
+WHERE name = :name AND owner IS NOT NULL AND (:key IS NULL OR owner = :key);
+DELETE FROM hf_hold WHERE name = :name AND mode <> 6 AND (:key IS NULL OR owner = :key);
+-- include pass_on.inc.sql

@@ -1,0 +1,22 @@
+-- :verb 0: get, 1: set, 2: add, 3: remove.
+INSERT INTO hf_lock (name) VALUES (:name) ON DUPLICATE KEY UPDATE kind = kind;
+DELETE FROM hf_wait WHERE name = :name AND expires_us <= @now@;
+DELETE FROM hf_hold WHERE name = :name AND expires_us <= @now@;
+UPDATE hf_lock SET waiting = 0, owner = NULL, expires_us = 0, value = 0, kind = 5
+WHERE name = :name AND :verb IN (1, 2)
+  AND (kind IN (0, 3) OR (kind IN (1, 2) AND (owner IS NULL OR expires_us <= @now@)))
+  AND NOT EXISTS (SELECT 1 FROM hf_hold h WHERE h.name = :name AND h.mode <> 6)
+  AND NOT EXISTS (SELECT 1 FROM hf_wait w WHERE w.name = :name AND w.mode <> 6);
+-- answer
+SELECT CASE
+    WHEN kind = 5 AND :verb = 2 AND value + :value > 4294967295 THEN 3
+    WHEN kind = 5 THEN 1
+    WHEN kind IN (0, 3) AND NOT EXISTS (SELECT 1 FROM hf_hold h
+      WHERE h.name = :name AND h.mode <> 6) THEN 1
+    WHEN kind IN (1, 2) AND (owner IS NULL OR expires_us <= @now@) THEN 1
+    ELSE 2 END,
+  IF(kind = 5, value, 0)
+FROM hf_lock WHERE name = :name;
+UPDATE hf_lock SET value = IF(:verb = 1, :value, value + :value)
+WHERE name = :name AND kind = 5 AND (:verb = 1 OR (:verb = 2 AND value + :value <= 4294967295));
+UPDATE hf_lock SET value = 0, kind = 0 WHERE name = :name AND kind = 5 AND :verb = 3;

@@ -1,0 +1,25 @@
+-- Role (0: the object, 1: a holder, 2: a waiter), name, kind, mode, permits, value, token, owner,
+-- info, microseconds since it began and until it ends, place in the queue, permits taken. One
+-- moment: a single snapshot.
+SELECT r.role, r.name, l.kind, r.mode, r.permits, l.value, r.token, r.owner, r.info,
+  @now@ - r.since_us, r.expires_us - @now@, r.place, l.taken
+FROM (
+  SELECT 0 AS role, l.name, 0 AS mode, 0 AS permits, l.token,
+    CAST(NULL AS BINARY) AS owner, CAST(NULL AS BINARY) AS info, 0 AS since_us, 0 AS expires_us,
+    0 AS place
+  FROM hf_lock l WHERE l.name = :name
+  UNION ALL
+  SELECT 1, l.name, l.kind - 1, 1, l.token, l.owner, l.info, l.since_us, l.expires_us, 0
+  FROM hf_lock l WHERE l.kind IN (1, 2) AND l.owner IS NOT NULL AND l.expires_us > @now@ AND l.name = :name
+  UNION ALL
+  SELECT 1, h.name, h.mode, h.permits, h.token, h.owner, h.info, h.since_us, h.expires_us, 0
+  FROM hf_hold h WHERE h.expires_us > @now@ AND h.mode <> 6 AND h.name = :name
+  UNION ALL
+  SELECT 2, w.name, w.mode, w.permits, 0, w.owner, w.info, w.since_us, w.expires_us,
+    ROW_NUMBER() OVER (PARTITION BY w.name ORDER BY w.seq)
+  FROM hf_wait w WHERE w.expires_us > @now@ AND w.name = :name
+) r
+JOIN (SELECT l.name, l.kind, l.value, CAST(COALESCE((SELECT SUM(t.permits) FROM hf_hold t
+    WHERE t.name = l.name AND t.expires_us > @now@ AND t.mode = 5), 0) AS SIGNED) AS taken
+  FROM hf_lock l WHERE l.name = :name) l ON l.name = r.name
+ORDER BY r.name, r.role, r.place, r.since_us;

@@ -1,0 +1,22 @@
+-- :verb 0: get, 1: set, 2: down. The answer is what the latch was at, and is at.
+INSERT INTO hf_lock (name) VALUES (:name) ON DUPLICATE KEY UPDATE kind = kind;
+DELETE FROM hf_wait WHERE name = :name AND expires_us <= @now@;
+DELETE FROM hf_hold WHERE name = :name AND expires_us <= @now@;
+UPDATE hf_lock SET waiting = 0, owner = NULL, expires_us = 0, value = 0, kind = 6
+WHERE name = :name AND (:verb = 1 AND :value > 0)
+  AND (kind IN (0, 3) OR (kind IN (1, 2) AND (owner IS NULL OR expires_us <= @now@)))
+  AND NOT EXISTS (SELECT 1 FROM hf_hold h WHERE h.name = :name)
+  AND NOT EXISTS (SELECT 1 FROM hf_wait w WHERE w.name = :name AND w.mode <> 7);
+-- answer
+SELECT CASE
+    WHEN kind = 6 AND :verb = 1 AND value > 0 THEN 0
+    WHEN kind = 6 THEN 1
+    WHEN kind IN (0, 3) AND NOT EXISTS (SELECT 1 FROM hf_hold h WHERE h.name = :name) THEN 1
+    WHEN kind IN (1, 2) AND (owner IS NULL OR expires_us <= @now@) THEN 1
+    ELSE 2 END,
+  CASE WHEN kind <> 6 THEN 0 WHEN :verb = 2 THEN GREATEST(value - :value, 0)
+    WHEN :verb = 1 AND value = 0 THEN :value ELSE value END
+FROM hf_lock WHERE name = :name;
+UPDATE hf_lock SET value = IF(:verb = 1, :value, GREATEST(value - :value, 0))
+WHERE name = :name AND kind = 6 AND (:verb = 2 OR (:verb = 1 AND value = 0));
+UPDATE hf_lock SET kind = 0 WHERE name = :name AND kind = 6 AND value = 0;

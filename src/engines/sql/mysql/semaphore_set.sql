@@ -1,0 +1,12 @@
+INSERT INTO hf_lock (name) VALUES (:name) ON DUPLICATE KEY UPDATE kind = kind;
+DELETE FROM hf_hold WHERE name = :name AND expires_us <= @now@;
+DELETE FROM hf_wait WHERE name = :name AND expires_us <= @now@;
+-- include take_kind.inc.sql
+UPDATE hf_lock SET value = :value WHERE name = :name AND kind = 4 AND :value > 0;
+UPDATE hf_lock SET value = 0, kind = 0 WHERE name = :name AND kind = 4 AND :value = 0
+  AND NOT EXISTS (SELECT 1 FROM hf_hold h WHERE h.name = :name);
+SELECT CASE WHEN kind = 4 AND :value > 0 THEN 1 WHEN kind = 4 THEN 0
+  WHEN :value = 0 AND kind IN (0, 1, 2, 3) AND (owner IS NULL OR expires_us <= @now@)
+    AND NOT EXISTS (SELECT 1 FROM hf_hold h WHERE h.name = :name) THEN 1
+  ELSE 2 END, value
+FROM hf_lock WHERE name = :name;

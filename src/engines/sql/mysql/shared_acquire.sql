@@ -1,0 +1,57 @@
+INSERT INTO hf_lock (name) VALUES (:name) ON DUPLICATE KEY UPDATE kind = kind;
+DELETE FROM hf_hold WHERE name = :name AND expires_us <= @now@;
+DELETE FROM hf_wait WHERE name = :name AND expires_us <= @now@ AND owner <> :owner;
+-- include take_kind.inc.sql
+INSERT INTO hf_hold (name, owner, mode, fixed, permits, token, since_us, expires_us, info)
+SELECT :name, :owner, :mode, :fixed, :permits, GREATEST(l.token + 1, @now@), @now@,
+  @now@ + :lease_us, :info
+FROM hf_lock l
+WHERE l.name = :name AND l.kind = :kind
+  AND (:held = 0 OR EXISTS (SELECT 1 FROM hf_hold m WHERE m.name = :name AND m.owner = :owner))
+  AND (:kind <> 4 OR :limit = 0 OR l.value = :limit)
+  AND CASE :mode
+    WHEN 5 THEN l.value >= :permits + (SELECT COALESCE(SUM(o.permits), 0) FROM hf_hold o
+      WHERE o.name = :name AND o.owner <> :owner)
+    ELSE NOT EXISTS (SELECT 1 FROM hf_hold o WHERE o.name = :name AND o.owner <> :owner
+      AND (:mode = 4 OR o.mode = 4 OR (:mode = 3 AND o.mode = 3))) END
+  AND (EXISTS (SELECT 1 FROM hf_hold m WHERE m.name = :name AND m.owner = :owner)
+    OR NOT EXISTS (SELECT 1 FROM hf_wait w WHERE w.name = :name AND w.owner <> :owner
+      AND (w.mode <> 2 OR :mode = 4) AND (w.mode <> 5 OR w.permits <= l.value)
+      AND (w.seq < COALESCE((SELECT m.seq FROM hf_wait m
+          WHERE m.name = :name AND m.owner = :owner), 9223372036854775807)
+        OR EXISTS (SELECT 1 FROM hf_hold r WHERE r.name = :name AND r.owner = w.owner))))
+ON DUPLICATE KEY UPDATE
+  token = IF(VALUES(mode) > hf_hold.mode, VALUES(token), hf_hold.token),
+  expires_us = IF(hf_hold.fixed = 1, hf_hold.expires_us, VALUES(expires_us)),
+  mode = GREATEST(hf_hold.mode, VALUES(mode));
+UPDATE hf_lock l JOIN hf_hold h ON h.name = l.name SET l.token = h.token
+WHERE l.name = :name AND h.owner = :owner AND h.token > l.token;
+DELETE w FROM hf_wait w JOIN hf_hold h ON h.name = w.name AND h.owner = w.owner
+WHERE w.name = :name AND w.owner = :owner AND h.mode >= :mode;
+INSERT INTO hf_wait (name, owner, mode, fixed, permits, lease_us, since_us, expires_us, info)
+SELECT :name, :owner, :mode, :fixed, :permits, :lease_us, @now@, @now@ + :place_us, :info
+FROM hf_lock l
+WHERE l.name = :name AND l.kind = :kind AND :enqueue = 1
+  AND (:kind <> 4 OR ((:limit = 0 OR l.value = :limit) AND l.value >= :permits))
+  AND NOT EXISTS (SELECT 1 FROM hf_hold h
+    WHERE h.name = :name AND h.owner = :owner AND h.mode >= :mode)
+  AND (:held = 0 OR EXISTS (SELECT 1 FROM hf_hold h WHERE h.name = :name AND h.owner = :owner))
+ON DUPLICATE KEY UPDATE mode = VALUES(mode), expires_us = VALUES(expires_us);
+SELECT CASE
+    WHEN EXISTS (SELECT 1 FROM hf_hold h
+      WHERE h.name = :name AND h.owner = :owner AND h.mode >= :mode) THEN 1
+    WHEN :held = 1 AND NOT EXISTS (SELECT 1 FROM hf_hold h
+      WHERE h.name = :name AND h.owner = :owner) THEN 5
+    WHEN l.kind <> :kind AND NOT (l.kind IN (0, 1, 2, 3) AND :kind = 4 AND :limit = 0
+      AND (l.owner IS NULL OR l.expires_us <= @now@)) THEN 2
+    WHEN :kind = 4 AND l.kind <> 4 THEN 3
+    WHEN :kind = 4 AND :limit > 0 AND l.value <> :limit THEN 4
+    WHEN :kind = 4 AND l.value < :permits THEN 6
+    ELSE 0 END,
+  COALESCE((SELECT h.token FROM hf_hold h WHERE h.name = :name AND h.owner = :owner), l.token),
+  GREATEST(COALESCE((SELECT MIN(h.expires_us) FROM hf_hold h
+    WHERE h.name = :name AND h.owner <> :owner), l.expires_us) - @now@, 0),
+  (SELECT COUNT(*) FROM hf_wait w WHERE w.name = :name
+    AND w.seq <= (SELECT m.seq FROM hf_wait m WHERE m.name = :name AND m.owner = :owner)),
+  l.value
+FROM hf_lock l WHERE l.name = :name;
