@@ -212,6 +212,11 @@ static void pause_fired(struct hf_timer *timer)
         hf__peer_want(peer);
 }
 
+void hf__peer_end_pause(struct hf_peer *peer)
+{
+    hf__timer_stop(loop_of(peer), &peer->pause);
+}
+
 void hf__peer_ready(struct hf_peer *peer)
 {
     if (peer->state != HF_PEER_GREETING || peer->failing)

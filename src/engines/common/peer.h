@@ -100,6 +100,9 @@ void hf__peer_close(struct hf_peer *peer);
 
 /* Begins a try, unless the peer is open or pauses (`needed` is asked when the pause is over). */
 void hf__peer_want(struct hf_peer *peer);
+/* The next try does not wait for the end of the pause: something has to leave before a client
+ * closes. */
+void hf__peer_end_pause(struct hf_peer *peer);
 /* After `place` has answered false: this is where it is. Only in the state FINDING. */
 void hf__peer_go(struct hf_peer *peer, const struct hf_peer_try *attempt);
 /* The handshake is complete. Ignored once the connection is broken. */

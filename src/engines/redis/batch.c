@@ -19,7 +19,7 @@
 
 static const struct hf_op *op_of(struct hf_link *link)
 {
-    return HF_CONTAINER(link, struct redis_request, link)->op;
+    return hf__request_at(link)->op;
 }
 
 static void write_whole(struct connection *connection, struct redis_request *whole, unsigned count)
@@ -43,14 +43,14 @@ void hf__batch_send(struct connection *connection, struct redis_request *whole)
 {
     unsigned count = 0;
     HF_LIST_FOREACH (link, following, &whole->parts) {
-        whole->many->leaves(connection, HF_CONTAINER(link, struct redis_request, link));
+        whole->many->leaves(connection, hf__request_at(link));
         count++;
     }
     write_whole(connection, whole, count);
     HF_LIST_FOREACH (link, following, &whole->parts) {
-        struct redis_request *part = HF_CONTAINER(link, struct redis_request, link);
-        part->sent = whole->sent;
-        part->sent_at_ms = whole->sent_at_ms;
+        struct redis_request *part = hf__request_at(link);
+        part->item.sent = whole->item.sent;
+        part->item.sent_at_ms = whole->item.sent_at_ms;
     }
 }
 
@@ -77,14 +77,14 @@ static void whole_answered(struct connection *connection, struct redis_request *
     size_t count = count_of(&whole->parts), i = 0;
     bool each = hf__reply_is_array(reply, count) && reply->elements == count;
     if (reply && !each && reply->type != REDIS_REPLY_ERROR) {
-        hf__connection_break(connection, HF_ECORRUPT, 0, "its answer is not what was asked for");
+        hf__peer_break(&connection->peer, HF_ECORRUPT, 0, "its answer is not what was asked for");
         reply = NULL;
     }
     hf__link_init(&parts);
     while ((link = hf__list_pop(&whole->parts)))
         hf__list_append(&parts, link);
     while ((link = hf__list_pop(&parts))) {
-        struct redis_request *part = HF_CONTAINER(link, struct redis_request, link);
+        struct redis_request *part = hf__request_at(link);
         const redisReply *answer = each ? reply->element[i++] : reply;
         bool failed = answer && answer->type == REDIS_REPLY_NIL;
         /* What has failed may have given the lock back before. */
@@ -135,18 +135,18 @@ static void add_question(struct filling *filling, struct redis_request *request,
     filling->ops[filling->count] = request->op;
     filling->name_hashes[filling->count++] = request->op->name_hash;
     filling->room -= needed;
-    hf__link_remove(&request->link);
-    hf__list_append(&filling->whole->parts, &request->link);
+    hf__link_remove(&request->item.link);
+    hf__list_append(&filling->whole->parts, &request->item.link);
 }
 
 /* Asks those that fit into one call with the first; the rest is left. */
 static void ask_some(struct redis *redis, struct hf_link *requests)
 {
-    struct redis_request *first = HF_CONTAINER(requests->next, struct redis_request, link);
-    bool alone = first->link.next == requests || redis->cmd.state != CONNECTION_READY;
+    struct redis_request *first = hf__request_at(requests->next);
+    bool alone = first->item.link.next == requests || redis->cmd.peer.state != HF_PEER_READY;
     struct redis_request *whole = alone ? NULL : hf__request_new(redis);
     if (!whole) {
-        hf__link_remove(&first->link);
+        hf__link_remove(&first->item.link);
         ask_alone(redis, first);
         return;
     }
@@ -159,7 +159,7 @@ static void ask_some(struct redis *redis, struct hf_link *requests)
     whole->send = hf__batch_send;
     whole->answered = whole_answered;
     HF_LIST_FOREACH (link, following, requests) {
-        struct redis_request *next = HF_CONTAINER(link, struct redis_request, link);
+        struct redis_request *next = hf__request_at(link);
         size_t needed = NAMES_OF_ONE * next->op->name_length + ROOM_OF_ONE;
         if (needed > filling.room || filling.count == TOGETHER_MAX || looked_at++ == LOOKED_MAX)
             break;
@@ -194,7 +194,7 @@ void hf__batch_ask(struct redis *redis, struct redis_request *request,
     }
     bool takes = many == hf__redis_kind(redis, request->op->mode)->take_many;
     request->many = many;
-    hf__list_append(takes ? &redis->taking : &redis->giving, &request->link);
+    hf__list_append(takes ? &redis->taking : &redis->giving, &request->item.link);
     hf__loop_defer(redis->base.host->loop, &redis->ask_together);
 }
 
@@ -210,5 +210,5 @@ void hf__batch_close(struct redis *redis)
     struct hf_link *link;
     hf__link_remove(&redis->ask_together.link);
     while ((link = hf__list_pop(&redis->giving)) || (link = hf__list_pop(&redis->taking)))
-        hf__request_free(redis, HF_CONTAINER(link, struct redis_request, link));
+        hf__request_free(redis, hf__request_at(link));
 }

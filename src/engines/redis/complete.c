@@ -54,7 +54,7 @@ void hf__attempt_granted(struct redis *redis, struct redis_request *request, int
         hf__redis_note_when_granted(redis, op);
     op->rests_on = NULL;
     if (kind->leased)
-        hf__redis_set_lease(redis, op, request->sent_at_ms, lease_ms);
+        hf__redis_set_lease(redis, op, request->item.sent_at_ms, lease_ms);
     /* Replicas have confirmed what is taken over when it was granted. If one has not heard of the
      * new key, nobody else has the lock there. */
     if (redis->settings.replicas && !op->attach_key)
@@ -153,10 +153,10 @@ void hf__attempt_unanswered(struct connection *connection, struct redis_request 
     }
     /* Should it have been granted, it rests on a lease, after which the server has forgotten it.
      * How long one is that was left under a key, the answer would have said. */
-    if (request->sent) {
+    if (request->item.sent) {
         op->engine_word[1] |= REDIS_UNSURE | REDIS_OUTSTANDING;
         if (hf__redis_kind(redis, op->mode)->leased && !op->attach_key)
-            hf__redis_set_lease(redis, op, request->sent_at_ms, hf__redis_lease_ms(redis, op));
+            hf__redis_set_lease(redis, op, request->item.sent_at_ms, hf__redis_lease_ms(redis, op));
     }
     hf__redis_finish(redis, request, HF_NO_ANSWER);
 }

@@ -47,7 +47,7 @@ struct redis *hf__redis_new(const struct hf_host *host, const struct redis_setti
     if (front)
         redis->base.ops = front->base.ops;
     write_uuid(redis, host->id);
-    hf__link_init(&redis->free_questions);
+    hf__free_list_init(&redis->free_requests, sizeof(struct redis_request));
     hf__link_init(&redis->listings);
     hf__connection_init(&redis->cmd, redis);
     hf__connection_init(&redis->pubsub, redis);
@@ -75,14 +75,12 @@ void hf__redis_disconnect(struct redis *redis)
 
 static void free_redis(struct redis *redis)
 {
-    struct hf_link *link;
     hf__renewals_close(redis);
     hf__redis_disconnect(redis);
     if (redis->cluster)
         hf__cluster_close(redis->cluster);
     hf__inspect_close(redis);
-    while ((link = hf__list_pop(&redis->free_questions)))
-        free(HF_CONTAINER(link, struct redis_request, link));
+    hf__free_list_end(&redis->free_requests, NULL);
     hf__redis_settings_close(&redis->settings);
     free(redis);
 }
@@ -184,8 +182,7 @@ static void let_go(struct redis *redis)
     struct connection *connections[] = { &redis->cmd, &redis->pubsub, &redis->replicas,
                                          &redis->sentinel_link };
     for (unsigned i = 0; i < sizeof connections / sizeof *connections; i++)
-        if (connections[i]->stream)
-            hf__stream_forked(connections[i]->stream);
+        hf__connection_forked(connections[i]);
 }
 
 static void forked(struct hf_engine *engine)

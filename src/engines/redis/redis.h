@@ -62,7 +62,7 @@ struct redis {
     struct connection sentinel_link;
     bool watch_agreed, watch_asks;
     struct hf_timer watch;
-    struct hf_link free_questions; /* the front's */
+    struct hf_free_list free_requests; /* the front's */
     struct pubsub_heartbeat pulse;
     struct channel *channels[REDIS_CHANNEL_BUCKETS];
     struct hf_link waiters, free_waiters;
@@ -209,7 +209,7 @@ void hf__replica_wait_close(struct redis *redis);
 /* There is a connection to the master. */
 void hf__sentinel_watch_begin(struct redis *redis);
 /* Where the sentinel connection goes next; and what it says first. */
-void hf__sentinel_watch_place(struct connection *link);
+void hf__sentinel_watch_place(struct connection *link, struct hf_stream_place *ret);
 void hf__sentinel_watch_greet(struct connection *link);
 void hf__sentinel_watch_open(struct redis *redis);
 void hf__sentinel_watch_close(struct redis *redis);

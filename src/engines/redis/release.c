@@ -31,7 +31,7 @@ void hf__release_answered(struct connection *connection, struct redis_request *r
     }
     bool definite;
     int code = hf__request_failed(connection, request, reply, op->name, &op->error, &definite);
-    if (request->sent)
+    if (request->item.sent)
         op->engine_word[1] |= REDIS_UNSURE;
     if (code == HF_ELIMIT && is_lost_without_release(connection->redis, op))
         definite = false;
@@ -157,7 +157,7 @@ static void last_release_ended(struct connection *connection, struct redis_reque
                                const redisReply *reply)
 {
     (void)reply;
-    connection->redis->front->dismissals -= !request->sent;
+    connection->redis->front->dismissals -= !request->item.sent;
     hf__request_free(connection->redis, request);
 }
 

@@ -239,10 +239,10 @@ static const redisReply *read_words(const redisReply *reply, unsigned count, enu
 /* Why the server does not let this client in, or NULL: it is only silent. */
 static const char *why_shut_out(const struct connection *connection)
 {
-    int code = connection->why.code;
+    int code = connection->peer.why.code;
     bool refused =
         code == HF_DENIED || code == HF_ELIMIT || code == HF_EINVAL || code == HF_ENOTSUP;
-    return connection->state != CONNECTION_READY && refused ? connection->why.text : NULL;
+    return connection->peer.state != HF_PEER_READY && refused ? connection->peer.why.text : NULL;
 }
 
 /* A loss may be told with these words at any time, so they stay. NULL: there are none. */
@@ -290,13 +290,13 @@ static void answered(struct connection *connection, struct redis_request *reques
     const char *why = of_some ? NULL : keep_refusal(front, connection, said);
     bool ready = said && hf__request_code(redis, said) != HF_UNREACHABLE;
     int64_t now_ms = hf__loop_now(front->base.host->loop);
-    int64_t asked_at_ms = request->sent ? request->sent_at_ms : now_ms;
+    int64_t asked_at_ms = request->item.sent ? request->item.sent_at_ms : now_ms;
     for (unsigned i = 0; i < renewals->count; i++) {
         struct hf_op *op = renewals->ops[i];
         if (!op)
             continue;
         if (words[i] != UNKNOWN) {
-            take_word(redis, op, request->sent_at_ms, words[i] == OURS);
+            take_word(redis, op, request->item.sent_at_ms, words[i] == OURS);
             continue;
         }
         if (why && redis->quorum)
@@ -307,7 +307,7 @@ static void answered(struct connection *connection, struct redis_request *reques
         get_no_word(redis, op);
     }
     if (reply)
-        front->renewals_out_most = out_most(now_ms - request->sent_at_ms);
+        front->renewals_out_most = out_most(now_ms - request->item.sent_at_ms);
     hf__link_remove(&renewals->link);
     hf__request_free(redis, request);
     front->renewals_out--;

@@ -70,7 +70,7 @@ static void judge_path(struct redis_survey *examiner, const redisReply *reply)
     word_of(line, " addr=", from);
     word_of(line, " laddr=", to);
     if (is_error(reply) || !*from || !*to ||
-        !hf__stream_ends(examiner->connection->stream, ours, theirs))
+        !hf__stream_ends(examiner->connection->peer.stream, ours, theirs))
         return;
     bool direct = strcmp(from, ours) == 0 && strcmp(to, theirs) == 0;
     hf__redis_fact(examiner, "connection", "%s", direct ? "direct" : "by way of something else");
@@ -163,7 +163,7 @@ static void judge_leaving(struct redis_survey *examiner, const redisReply *reply
         hf__redis_danger(examiner, "unsubscribe-denied", "this user may not use UNSUBSCRIBE",
                          "a client goes on hearing of locks that it does not wait for any more",
                          "ACL SETUSER ... +unsubscribe");
-    hf__connection_break(examiner->connection, HF_DENIED, 0, "this user may not use UNSUBSCRIBE");
+    hf__peer_break(&examiner->connection->peer, HF_DENIED, 0, "this user may not use UNSUBSCRIBE");
 }
 
 static void judge_digests(struct redis_survey *examiner, const redisReply *reply)

@@ -98,13 +98,13 @@ static void again(struct hf_timer *timer)
 
 static bool is_ready(const struct redis *node)
 {
-    return node->cmd.state == CONNECTION_READY && !node->cmd.failing;
+    return hf__connection_is_ready(&node->cmd);
 }
 
 /* The round in which it is its turn. */
 static unsigned turn_of(const struct redis *node)
 {
-    return node->round + (node->cmd.failures > 0 ? ROUNDS_WITHOUT : 0);
+    return node->round + (node->cmd.peer.failures > 0 ? ROUNDS_WITHOUT : 0);
 }
 
 /* NULL: all of them have been asked in this round. */
@@ -131,7 +131,7 @@ static struct redis *next_to_ask(struct cluster *cluster)
     if (!ready || next == ready)
         return next;
     next->round = cluster->round;
-    hf__connection_want(&next->cmd);
+    hf__peer_want(&next->cmd.peer);
     return ready;
 }
 
@@ -176,8 +176,8 @@ static void send_elsewhere(struct cluster *cluster)
     struct hf_link leaving, *link;
     hf__link_init(&leaving);
     for (unsigned i = 0; i < cluster->node_count; i++)
-        HF_LIST_FOREACH (waiting, following, &cluster->nodes[i]->cmd.requests) {
-            const struct redis_request *request = HF_CONTAINER(waiting, struct redis_request, link);
+        HF_LIST_FOREACH (waiting, following, &cluster->nodes[i]->cmd.pipeline.waiting) {
+            const struct redis_request *request = hf__request_at(waiting);
             struct redis *owner = request->slot >= 0 && !request->asks
                                       ? owner_of(cluster, (unsigned)request->slot)
                                       : NULL;
@@ -187,7 +187,7 @@ static void send_elsewhere(struct cluster *cluster)
             hf__list_append(&leaving, waiting);
         }
     while ((link = hf__list_pop(&leaving)))
-        hf__cluster_ask(cluster, HF_CONTAINER(link, struct redis_request, link));
+        hf__cluster_ask(cluster, hf__request_at(link));
 }
 
 static void end_round(struct cluster *cluster)
@@ -208,7 +208,7 @@ static void give_up(struct connection *connection, const redisReply *reply)
     cluster->wanted = false;
     end_round(cluster);
     while ((link = hf__list_pop(&parked))) {
-        struct redis_request *request = HF_CONTAINER(link, struct redis_request, link);
+        struct redis_request *request = hf__request_at(link);
         request->unmapped = true;
         request->answered(connection, request, reply);
     }
@@ -227,7 +227,7 @@ static void take_map(struct connection *connection, const redisReply *reply)
     while ((link = hf__list_pop(&cluster->parked)))
         hf__list_append(&parked, link);
     while ((link = hf__list_pop(&parked))) {
-        struct redis_request *request = HF_CONTAINER(link, struct redis_request, link);
+        struct redis_request *request = hf__request_at(link);
         struct redis *owner = request->slot < 0 ? hf__cluster_next(cluster, NULL)
                                                 : owner_of(cluster, (unsigned)request->slot);
         hf__connection_ask(owner ? &owner->cmd : connection, request);
@@ -249,16 +249,16 @@ static void slots_answered(struct connection *connection, struct redis_request *
 
 /* A try to connect that only the map was wanted for is no reason to want the map: a client that is
  * idle would try for ever while every server is down. */
-bool hf__cluster_is_concerned(const struct connection *connection)
+bool hf__cluster_is_concerned(struct connection *connection, enum hf_peer_state was)
 {
-    bool ready = connection->state == CONNECTION_READY;
-    HF_LIST_FOREACH (link, following, &connection->requests)
-        if (HF_CONTAINER(link, struct redis_request, link)->answered != slots_answered)
+    bool ready = was == HF_PEER_READY;
+    HF_LIST_FOREACH (link, following, &connection->pipeline.waiting)
+        if (hf__request_at(link)->answered != slots_answered)
             return true;
-    HF_LIST_FOREACH (link, following, &connection->out)
-        if (ready && HF_CONTAINER(link, struct redis_request, link)->answered != slots_answered)
+    HF_LIST_FOREACH (link, following, &connection->pipeline.out)
+        if (ready && hf__request_at(link)->answered != slots_answered)
             return true;
-    return ready && hf__list_empty(&connection->out);
+    return ready && hf__list_empty(&connection->pipeline.out);
 }
 
 /* `last` has not told; NULL: nobody has been asked yet. */
@@ -296,8 +296,8 @@ void hf__cluster_ask(struct cluster *cluster, struct redis_request *request)
         hf__connection_ask(&owner->cmd, request);
         return;
     }
-    request->sent = false;
-    hf__list_append(&cluster->parked, &request->link);
+    request->item.sent = false;
+    hf__list_append(&cluster->parked, &request->item.link);
     want_map(cluster);
 }
 
@@ -327,7 +327,7 @@ bool hf__cluster_redirects(struct connection *connection, struct redis_request *
         want_map(cluster);
     /* A node that says so has done nothing. */
     if (moved || asks || down || hf__reply_says(error, "TRYAGAIN"))
-        request->sent = false;
+        request->item.sent = false;
     if ((!moved && !asks) || ++request->hops > HOPS_MAX)
         return false;
     struct redis *node = target_of(connection, error->str + (moved ? 6 : 4), &slot);
@@ -366,7 +366,7 @@ void hf__cluster_close(struct cluster *cluster)
     struct hf_link *link;
     hf__timer_stop(loop_of(cluster), &cluster->again);
     while ((link = hf__list_pop(&cluster->parked)))
-        hf__request_free(cluster->front, HF_CONTAINER(link, struct redis_request, link));
+        hf__request_free(cluster->front, hf__request_at(link));
     for (unsigned i = 0; i < cluster->node_count; i++)
         hf__redis_disconnect(cluster->nodes[i]);
     for (unsigned i = 0; i < cluster->node_count; i++)
@@ -377,7 +377,7 @@ void hf__cluster_close(struct cluster *cluster)
 void hf__cluster_silence(struct cluster *cluster, void (*silence)(struct redis *node))
 {
     HF_LIST_FOREACH (link, following, &cluster->parked) {
-        struct redis_request *request = HF_CONTAINER(link, struct redis_request, link);
+        struct redis_request *request = hf__request_at(link);
         if (!request->early)
             hf__request_free(cluster->front, request);
     }

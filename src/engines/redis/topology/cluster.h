@@ -37,9 +37,9 @@ void hf__cluster_ask(struct cluster *cluster, struct redis_request *request);
 /* After an error: does the request go on to another node? */
 bool hf__cluster_redirects(struct connection *connection, struct redis_request *request,
                            const redisReply *error);
-/* Does the connection's failure say anything of its slots? Call it before its requests are
- * answered. */
-bool hf__cluster_is_concerned(const struct connection *connection);
+/* Does the failure of a connection in this state say anything of its slots? Call it before its
+ * requests are answered. */
+bool hf__cluster_is_concerned(struct connection *connection, enum hf_peer_state was);
 /* A connection has failed: another node may have its slots by now. */
 void hf__cluster_suspects(struct cluster *cluster);
 /* The node that has slots and comes after `node`, or the first one; NULL: there is none. */

@@ -26,7 +26,7 @@ static void mark_answered(struct connection *connection, struct redis_request *r
     bool in_cluster = connection->redis->cluster != NULL;
     struct redis_request *granted = request->marked;
     hf__request_free(connection->redis, request);
-    if (!reply || reply->type != REDIS_REPLY_ERROR || connection->failing)
+    if (!reply || reply->type != REDIS_REPLY_ERROR || connection->peer.failing)
         return;
     if (granted && says_slot_is_not_there(reply)) {
         granted->unmarked = true;
@@ -36,10 +36,10 @@ static void mark_answered(struct connection *connection, struct redis_request *r
                        connection->redis->settings.shown, reply->str);
         return;
     }
-    hf__connection_break(connection, hf__reply_code(reply), 0,
-                         in_cluster ? "sync needs to write " REDIS_MARK_KEY_PREFIX ":*: %.150s"
-                                    : "sync needs PUBLISH on " REDIS_CHANNEL_PREFIX ":*: %.150s",
-                         reply->str);
+    hf__peer_break(&connection->peer, hf__reply_code(reply), 0,
+                   in_cluster ? "sync needs to write " REDIS_MARK_KEY_PREFIX ":*: %.150s"
+                              : "sync needs PUBLISH on " REDIS_CHANNEL_PREFIX ":*: %.150s",
+                   reply->str);
 }
 
 /* WAIT speaks of what its own connection wrote: a mark, after which it speaks of all before. In a
@@ -50,7 +50,7 @@ static void write_mark(struct connection *connection, struct redis_request *gran
     struct command command;
     struct redis_request *request = hf__request_new(connection->redis);
     if (!request) {
-        hf__connection_break(connection, HF_ENOMEM, 0, "out of memory for a request");
+        hf__peer_break(&connection->peer, HF_ENOMEM, 0, "out of memory for a request");
         return;
     }
     request->answered = mark_answered;
@@ -79,7 +79,7 @@ static void send_round(struct connection *connection, struct redis_request *requ
         write_mark(connection, NULL);
     else
         HF_LIST_FOREACH (link, following, &redis->sync_asked)
-            write_mark(connection, HF_CONTAINER(link, struct redis_request, link));
+            write_mark(connection, hf__request_at(link));
     hf__command_begin(&command, "WAIT");
     hf__command_number(&command, redis->settings.replicas);
     hf__command_number(&command, redis->settings.timeout_ms / 3);
@@ -95,7 +95,7 @@ static bool at_one_server(const struct redis *redis)
 static bool by_the_same(const struct redis *redis, const struct redis_request *request)
 {
     const struct connection *cmd = &redis->cmd;
-    return hf__connection_is_ready(cmd) && cmd->openings == request->opening &&
+    return hf__connection_is_ready(cmd) && cmd->peer.openings == request->opening &&
            at_one_server(redis);
 }
 
@@ -104,8 +104,8 @@ static bool by_the_same(const struct redis *redis, const struct redis_request *r
 static void look_elsewhere(struct redis *redis)
 {
     if (hf__connection_is_ready(&redis->cmd) && !at_one_server(redis))
-        hf__connection_break(&redis->replicas, HF_UNREACHABLE, 0,
-                             "its address leads to another server now");
+        hf__peer_break(&redis->replicas.peer, HF_UNREACHABLE, 0,
+                       "its address leads to another server now");
 }
 
 static void begin_round(struct redis *redis);
@@ -119,7 +119,7 @@ static void end_round(struct redis *redis, struct redis_request *round, int64_t 
     while ((link = hf__list_pop(&redis->sync_asked)))
         hf__list_append(&asked, link);
     while ((link = hf__list_pop(&asked))) {
-        struct redis_request *request = HF_CONTAINER(link, struct redis_request, link);
+        struct redis_request *request = hf__request_at(link);
         struct hf_op *op = request->op;
         bool definite, same = by_the_same(redis, request);
         op->engine_word[1] &= ~(uint64_t)REDIS_CONFIRMING;
@@ -158,7 +158,7 @@ static void begin_round(struct redis *redis)
     struct hf_link *link;
     /* Nobody has asked the replicas: it is not believed. */
     while (!round && (link = hf__list_pop(&redis->sync_gathering))) {
-        struct redis_request *request = HF_CONTAINER(link, struct redis_request, link);
+        struct redis_request *request = hf__request_at(link);
         request->op->engine_word[1] &= ~(uint64_t)REDIS_CONFIRMING;
         hf__op_explain(request->op, HF_UNREACHABLE, 0,
                        "Redis at %.100s: out of memory to ask its replicas", redis->settings.shown);
@@ -182,9 +182,9 @@ static void turn_ends(struct hf_task *task)
 
 void hf__replica_wait_wait(struct redis *redis, struct redis_request *request)
 {
-    request->opening = redis->cmd.openings;
+    request->opening = redis->cmd.peer.openings;
     request->op->engine_word[1] |= REDIS_CONFIRMING;
-    hf__list_append(&redis->sync_gathering, &request->link);
+    hf__list_append(&redis->sync_gathering, &request->item.link);
     hf__loop_defer(redis->base.host->loop, &redis->sync_begin);
 }
 
@@ -197,7 +197,7 @@ void hf__replica_wait_why_silent(struct hf_engine *engine, struct hf_op *op, hf_
                     "confirmed it in time",
                     op->name, redis->settings.replicas);
     else
-        hf__connection_why_silent(&redis->cmd, error);
+        hf__peer_why_silent(&redis->cmd.peer, error);
 }
 
 void hf__replica_wait_open(struct redis *redis)
@@ -213,5 +213,5 @@ void hf__replica_wait_close(struct redis *redis)
     hf__link_remove(&redis->sync_begin.link);
     while ((link = hf__list_pop(&redis->sync_gathering)) ||
            (link = hf__list_pop(&redis->sync_asked)))
-        hf__request_free(redis, HF_CONTAINER(link, struct redis_request, link));
+        hf__request_free(redis, hf__request_at(link));
 }

@@ -11,11 +11,6 @@
 /* So long a sentinel may take, out of the time that the server may be silent. */
 #define SENTINEL_SHARE 3
 
-static struct hf_loop *loop_of(const struct connection *connection)
-{
-    return connection->redis->base.host->loop;
-}
-
 static void ask_one(struct connection *connection);
 
 static void go_past(struct redis *redis)
@@ -27,16 +22,13 @@ static void go_past(struct redis *redis)
 static void try_next(struct connection *connection, const char *why)
 {
     struct redis *redis = connection->redis;
-    if (connection->stream)
-        hf__stream_close(connection->stream);
-    connection->stream = NULL;
-    hf__timer_stop(loop_of(connection), &connection->limit);
+    hf__sentinel_search_stop(connection);
     go_past(redis);
-    if (--connection->sentinels_left > 0)
+    if (--connection->search.left > 0)
         ask_one(connection);
     else
-        hf__connection_break(connection, HF_UNREACHABLE, 0,
-                             "no sentinel names the master; the last one: %.150s", why);
+        hf__peer_break(&connection->peer, HF_UNREACHABLE, 0,
+                       "no sentinel names the master; the last one: %.150s", why);
 }
 
 void hf__sentinel_authenticate(const struct redis *redis, struct command *command)
@@ -53,6 +45,12 @@ void hf__sentinel_question(const struct redis *redis, struct command *command)
     hf__command_add(command, redis->settings.master, strlen(redis->settings.master));
 }
 
+static void say(struct connection *connection, struct command *command)
+{
+    if (!hf__command_write(command, connection->search.stream))
+        hf__peer_break(&connection->peer, HF_ENOMEM, 0, "out of memory for a request");
+}
+
 static void opened(void *arg)
 {
     struct connection *connection = arg;
@@ -60,10 +58,10 @@ static void opened(void *arg)
     struct command command;
     if (redis->settings.sentinel_password) {
         hf__sentinel_authenticate(redis, &command);
-        hf__connection_write(connection, NULL, &command);
+        say(connection, &command);
     }
     hf__sentinel_question(redis, &command);
-    hf__connection_write(connection, NULL, &command);
+    say(connection, &command);
 }
 
 bool hf__sentinel_names(const redisReply *reply)
@@ -77,7 +75,7 @@ static void found(struct connection *connection, const redisReply *reply)
 {
     connection->named_by = connection->redis->sentinel;
     struct redis_settings *settings = &connection->redis->settings;
-    struct hf_stream_place *place = &connection->place;
+    struct hf_peer_try attempt = { .place = settings->place };
     const char *host = hf__reply_text(reply->element[0]);
     unsigned port = (unsigned)hf__reply_number(reply->element[1]);
     /* The last connection's number means nothing to another server, nor does what a sentinel has
@@ -89,17 +87,14 @@ static void found(struct connection *connection, const redisReply *reply)
     }
     snprintf(connection->master_host, sizeof connection->master_host, "%s", host);
     connection->master_port = port;
-    *place = settings->place;
-    place->host = connection->master_host;
-    place->port = port;
+    attempt.place.host = connection->master_host;
+    attempt.place.port = port;
     char shown[REDIS_HOST_SIZE];
-    hf__url_write_place(shown, sizeof shown, place->host, place->port);
+    hf__url_write_place(shown, sizeof shown, connection->master_host, port);
     snprintf(settings->shown, sizeof settings->shown, "%.190s (master \"%.60s\")", shown,
              settings->master);
-    hf__stream_close(connection->stream);
-    connection->stream = NULL;
-    hf__timer_stop(loop_of(connection), &connection->limit);
-    hf__connection_open_at(connection);
+    hf__sentinel_search_stop(connection);
+    hf__peer_go(&connection->peer, &attempt);
 }
 
 static void take(struct connection *connection, const redisReply *reply)
@@ -117,12 +112,12 @@ static void take(struct connection *connection, const redisReply *reply)
 static void received(void *arg, const char *bytes, size_t length)
 {
     struct connection *connection = arg;
-    const struct hf_stream *stream = connection->stream;
-    redisReader *reader = connection->reader;
+    struct sentinel_search *search = &connection->search;
+    const struct hf_stream *stream = search->stream;
     void *reply = NULL;
-    bool fits = hf__reply_feed(reader, bytes, length, &connection->unread);
-    while (fits && stream == connection->stream && !connection->failing) {
-        fits = redisReaderGetReply(reader, &reply) == REDIS_OK;
+    bool fits = hf__reply_feed(search->reader, bytes, length, &search->unread);
+    while (fits && stream == search->stream && !connection->peer.failing) {
+        fits = redisReaderGetReply(search->reader, &reply) == REDIS_OK;
         if (!fits || !reply)
             break;
         take(connection, reply);
@@ -137,13 +132,13 @@ static void broken(void *arg, int code, int native, const char *why)
     struct connection *connection = arg;
     (void)code;
     (void)native;
-    connection->stream = NULL;
+    connection->search.stream = NULL;
     try_next(connection, why);
 }
 
-void hf__sentinel_silent(struct connection *connection)
+static void limit_fired(struct hf_timer *timer)
 {
-    try_next(connection, "it does not answer");
+    try_next(HF_CONTAINER(timer, struct connection, search.limit), "it does not answer");
 }
 
 /* Another connection may have turned away from it already. */
@@ -154,40 +149,52 @@ void hf__sentinel_doubt(struct connection *connection)
         go_past(redis);
 }
 
-void hf__sentinel_place(struct connection *connection, unsigned sentinel)
+void hf__sentinel_place(const struct redis *redis, unsigned sentinel, struct hf_stream_place *ret)
 {
-    const struct redis_settings *settings = &connection->redis->settings;
-    connection->place = settings->place;
-    connection->place.host = settings->sentinels[sentinel].name;
-    connection->place.port = settings->sentinels[sentinel].port;
-    if (!connection->place.port)
-        connection->place.port = REDIS_SENTINEL_PORT;
-    connection->place.limit_ms = settings->timeout_ms / SENTINEL_SHARE;
+    const struct hf_url_host *host = &redis->settings.sentinels[sentinel];
+    *ret = redis->settings.place;
+    ret->host = host->name;
+    ret->port = host->port ? host->port : REDIS_SENTINEL_PORT;
+    ret->limit_ms = redis->settings.timeout_ms / SENTINEL_SHARE;
 }
 
 static void ask_one(struct connection *connection)
 {
     static const struct hf_stream_events events = { opened, received, broken };
-    const struct redis *redis = connection->redis;
-    const struct hf_host *host = redis->base.host;
-    redisReaderFree(connection->reader);
-    connection->reader = hf__reply_reader();
-    connection->unread = 0;
-    hf__sentinel_place(connection, redis->sentinel);
-    connection->place.route = &connection->route;
-    if (connection->reader)
-        connection->stream =
-            hf__stream_open(host->uv, host->loop, &connection->place, &events, connection);
-    if (connection->stream)
-        hf__timer_start(loop_of(connection), &connection->limit,
-                        hf__loop_now(loop_of(connection)) + connection->place.limit_ms);
+    const struct hf_host *host = connection->redis->base.host;
+    struct sentinel_search *search = &connection->search;
+    struct hf_stream_place place;
+    hf__sentinel_place(connection->redis, connection->redis->sentinel, &place);
+    place.route = &search->route;
+    search->unread = 0;
+    search->reader = hf__reply_reader();
+    if (search->reader)
+        search->stream = hf__stream_open(host->uv, host->loop, &place, &events, connection);
+    if (search->stream)
+        hf__timer_start(host->loop, &search->limit, hf__loop_now(host->loop) + place.limit_ms);
     else
-        hf__connection_break(connection, HF_ENOMEM, 0, "out of memory for a connection");
+        hf__peer_break(&connection->peer, HF_ENOMEM, 0, "out of memory for a connection");
 }
 
 void hf__sentinel_find(struct connection *connection)
 {
-    connection->state = CONNECTION_FINDING;
-    connection->sentinels_left = connection->redis->settings.sentinel_count;
+    connection->search.left = connection->redis->settings.sentinel_count;
     ask_one(connection);
+}
+
+void hf__sentinel_search_init(struct connection *connection)
+{
+    hf__timer_init(&connection->search.limit, limit_fired);
+}
+
+void hf__sentinel_search_stop(struct connection *connection)
+{
+    struct sentinel_search *search = &connection->search;
+    if (search->stream)
+        hf__stream_close(search->stream);
+    search->stream = NULL;
+    if (search->reader)
+        redisReaderFree(search->reader);
+    search->reader = NULL;
+    hf__timer_stop(connection->redis->base.host->loop, &search->limit);
 }

@@ -30,8 +30,8 @@ static void leave_other_masters(struct redis *redis, const char *host, unsigned 
     struct connection *connections[] = { &redis->cmd, &redis->pubsub, &redis->replicas };
     for (unsigned i = 0; i < sizeof connections / sizeof *connections; i++)
         if (hf__connection_is_ready(connections[i]) && !is_at(connections[i], host, port))
-            hf__connection_break(connections[i], HF_UNREACHABLE, 0,
-                                 "the sentinels name another master now, %.100s:%u", host, port);
+            hf__peer_break(&connections[i]->peer, HF_UNREACHABLE, 0,
+                           "the sentinels name another master now, %.100s:%u", host, port);
 }
 
 /* The sentinel connection's own master is the one for which another was left last. */
@@ -58,8 +58,8 @@ static void named(struct redis *redis, const char *host, unsigned port)
     }
     bool changed_its_mind = redis->watch_agreed || cmd->named_by == link->named_by;
     if (!changed_its_mind)
-        hf__connection_break(link, HF_UNREACHABLE, 0, "it names another master, %.100s:%u", host,
-                             port);
+        hf__peer_break(&link->peer, HF_UNREACHABLE, 0, "it names another master, %.100s:%u", host,
+                       port);
     else if (!is_at(link, host, port))
         leave_for(redis, host, port);
 }
@@ -74,7 +74,7 @@ static void answered(struct connection *connection, struct redis_request *reques
         named(redis, hf__reply_text(reply->element[0]),
               (unsigned)hf__reply_number(reply->element[1]));
     else if (reply)
-        hf__connection_break(connection, HF_UNREACHABLE, 0, "it names no master");
+        hf__peer_break(&connection->peer, HF_UNREACHABLE, 0, "it names no master");
 }
 
 static void send_question(struct connection *connection, struct redis_request *request)
@@ -106,15 +106,15 @@ void hf__sentinel_watch_begin(struct redis *redis)
 }
 
 /* Begins with whoever has named the master; after a failure the next one has its turn. */
-void hf__sentinel_watch_place(struct connection *link)
+void hf__sentinel_watch_place(struct connection *link, struct hf_stream_place *ret)
 {
     struct redis *redis = link->redis;
-    if (link->openings == 0 && link->failures == 0)
+    if (link->peer.openings == 0 && link->peer.failures == 0)
         link->named_by = redis->cmd.named_by;
-    else if (link->failures > 0)
+    else if (link->peer.failures > 0)
         link->named_by = (link->named_by + 1) % redis->settings.sentinel_count;
     redis->watch_agreed = false;
-    hf__sentinel_place(link, link->named_by);
+    hf__sentinel_place(redis, link->named_by, ret);
 }
 
 void hf__sentinel_watch_greet(struct connection *link)

@@ -32,7 +32,7 @@ static void begin_listening(struct redis *redis)
     struct inbox *inbox = &redis->inbox;
     bool first = !inbox->wanted;
     inbox->wanted = true;
-    hf__connection_want(&redis->pubsub);
+    hf__peer_want(&redis->pubsub.peer);
     if (first)
         hf__listening_say(redis, "SUBSCRIBE", inbox->channel, strlen(inbox->channel));
 }

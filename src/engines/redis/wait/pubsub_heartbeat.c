@@ -20,7 +20,7 @@ static int64_t later(int64_t a, int64_t b)
 static void ask(struct redis *redis)
 {
     struct command command;
-    if (redis->pubsub.state != CONNECTION_READY || redis->pubsub.failing)
+    if (!hf__connection_is_ready(&redis->pubsub))
         return;
     redis->pulse.asked_at_ms = now(redis);
     hf__command_begin(&command, "PING");
@@ -36,8 +36,8 @@ static void beat(struct hf_timer *timer)
     if (pulse->asked_at_ms < 0) {
         ask(redis);
     } else if (now(redis) - later(pulse->asked_at_ms, pulse->heard_at_ms) >= timeout_ms) {
-        hf__connection_break(&redis->pubsub, HF_UNREACHABLE, 0, "no answer for %lld ms",
-                             (long long)timeout_ms);
+        hf__peer_break(&redis->pubsub.peer, HF_UNREACHABLE, 0, "no answer for %lld ms",
+                       (long long)timeout_ms);
         return;
     }
     hf__timer_start(redis->base.host->loop, timer, now(redis) + (hurry ? PULSE_MS : timeout_ms));

@@ -42,7 +42,7 @@ bool hf__listening_is_there(const struct redis *redis)
 void hf__listening_say(struct redis *redis, const char *word, const char *channel, size_t length)
 {
     struct command command;
-    if (redis->pubsub.state != CONNECTION_READY || redis->pubsub.failing)
+    if (!hf__connection_is_ready(&redis->pubsub))
         return;
     hf__command_begin(&command, word);
     hf__command_add(&command, channel, length);
@@ -72,7 +72,7 @@ static struct channel *add(struct redis *redis, const char *name, size_t length)
     channel->length = length;
     channel->next = *bucket;
     *bucket = channel;
-    hf__connection_want(&redis->pubsub);
+    hf__peer_want(&redis->pubsub.peer);
     say(redis, SUBSCRIBE, channel);
     return channel;
 }

@@ -1,60 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A connection that comes back by itself. It is opened when somebody has a request, and broken
- * when the server is silent for too long; then every request that was out is unanswered, and the
- * next try waits a little longer each time, not at the same moment as everybody else's. */
-#include "base/error.h"
-#include "base/rand.h"
+/* A connection that comes back by itself: where it goes, how commands and replies are matched, and
+ * what its end means. When it is lost, every request that was out or has waited for it is
+ * unanswered. */
 #include "engines/redis/topology/cluster.h"
 
-#include <stdarg.h>
-#include <stdio.h>
 #include <string.h>
 
-static struct hf_loop *loop_of(const struct connection *connection)
+static struct connection *connection_of(struct hf_peer *peer)
 {
-    return connection->redis->base.host->loop;
-}
-
-/* ---- ending ---- */
-
-static void drop_stream(struct connection *connection)
-{
-    if (connection->stream)
-        hf__stream_close(connection->stream);
-    connection->stream = NULL;
-    if (connection->reader)
-        redisReaderFree(connection->reader);
-    connection->reader = NULL;
-    connection->unread = 0;
-    connection->known_scripts = 0;
-    connection->failing = false;
-    hf__timer_stop(loop_of(connection), &connection->limit);
-}
-
-static void begin_pause(struct connection *connection)
-{
-    int64_t pause_ms = hf__backoff_ms(connection->failures++);
-    hf__timer_start(loop_of(connection), &connection->pause,
-                    hf__loop_now(loop_of(connection)) + pause_ms);
-}
-
-static void leave_unanswered(struct connection *connection, struct hf_link *requests)
-{
-    struct hf_link unanswered;
-    hf__link_init(&unanswered);
-    struct hf_link *link;
-    /* What is asked anew meanwhile belongs to the next connection. */
-    while ((link = hf__list_pop(requests)))
-        hf__list_append(&unanswered, link);
-    while ((link = hf__list_pop(&unanswered))) {
-        struct redis_request *request = HF_CONTAINER(link, struct redis_request, link);
-        request->answered(connection, request, NULL);
-    }
-}
-
-bool hf__connection_is_ready(const struct connection *connection)
-{
-    return connection->state == CONNECTION_READY && !connection->failing;
+    return HF_CONTAINER(peer, struct connection, peer);
 }
 
 bool hf__connections_match(const struct connection *a, const struct connection *b)
@@ -74,91 +28,40 @@ static bool goes_to_sentinel(const struct connection *connection)
     return connection == &connection->redis->sentinel_link;
 }
 
-/* `why` is set. */
-static void fail(struct connection *connection)
+/* ---- ending ---- */
+
+static void unanswered(struct hf_pipeline *pipeline, struct hf_pipeline_item *item)
 {
-    bool was_ready = connection->state == CONNECTION_READY;
-    bool concerns_cluster = connection->redis->cluster && hf__cluster_is_concerned(connection);
-    if (connection->redis->settings.master && connection->state != CONNECTION_FINDING &&
-        !was_ready && !goes_to_sentinel(connection))
+    struct redis_request *request = (struct redis_request *)item;
+    request->answered(HF_CONTAINER(pipeline, struct connection, pipeline), request, NULL);
+}
+
+static void forget_connection(struct connection *connection)
+{
+    redisReaderFree(connection->reader);
+    connection->reader = NULL;
+    connection->unread = 0;
+    connection->known_scripts = 0;
+    hf__sentinel_search_stop(connection);
+}
+
+static void failed(struct hf_peer *peer, enum hf_peer_state was)
+{
+    struct connection *connection = connection_of(peer);
+    struct redis *redis = connection->redis;
+    bool concerns_cluster = redis->cluster && hf__cluster_is_concerned(connection, was);
+    if (redis->settings.master && was != HF_PEER_FINDING && was != HF_PEER_READY &&
+        !goes_to_sentinel(connection))
         hf__sentinel_doubt(connection);
-    drop_stream(connection);
-    connection->state = CONNECTION_DOWN;
-    begin_pause(connection);
-    leave_unanswered(connection, &connection->out);
-    leave_unanswered(connection, &connection->requests);
-    if (was_ready && connection->lost)
+    forget_connection(connection);
+    hf__pipeline_fail(&connection->pipeline, true);
+    if (was == HF_PEER_READY && connection->lost)
         connection->lost(connection);
     if (concerns_cluster)
-        hf__cluster_suspects(connection->redis->cluster);
-}
-
-/* The failure is told when whoever finds it has returned. */
-void hf__connection_break(struct connection *connection, int code, int native, const char *format,
-                          ...)
-{
-    char what[240];
-    va_list arguments;
-    if (connection->failing || connection->state == CONNECTION_DOWN)
-        return;
-    va_start(arguments, format);
-    vsnprintf(what, sizeof what, format, arguments);
-    va_end(arguments);
-    hf__error_set(&connection->why, code, native, "Redis at %.100s: %s",
-                  connection->redis->settings.shown, what);
-    connection->failing = true;
-    hf__timer_start(loop_of(connection), &connection->limit, hf__loop_now(loop_of(connection)));
-}
-
-static void limit_fired(struct hf_timer *timer)
-{
-    struct connection *connection = HF_CONTAINER(timer, struct connection, limit);
-    if (connection->failing) {
-        fail(connection);
-        return;
-    }
-    if (connection->state == CONNECTION_FINDING) {
-        hf__sentinel_silent(connection);
-        return;
-    }
-    struct hf_link *first = hf__list_first(&connection->out);
-    if (!first)
-        return;
-    int64_t timeout_ms = connection->redis->settings.timeout_ms;
-    int64_t due_ms = HF_CONTAINER(first, struct redis_request, link)->sent_at_ms + timeout_ms;
-    if (hf__loop_now(loop_of(connection)) < due_ms)
-        hf__timer_start(loop_of(connection), &connection->limit, due_ms);
-    else
-        hf__connection_break(connection, HF_UNREACHABLE, 0, "no answer for %lld ms",
-                             (long long)timeout_ms);
-}
-
-void hf__connection_why_silent(struct connection *connection, hf_error **error)
-{
-    struct hf_link *first = hf__list_first(&connection->out);
-    if (connection->state == CONNECTION_READY && first)
-        hf__explain(error, HF_UNREACHABLE, 0, "Redis at %.100s: no answer for %lld ms",
-                    connection->redis->settings.shown,
-                    (long long)(hf__loop_now(loop_of(connection)) -
-                                HF_CONTAINER(first, struct redis_request, link)->sent_at_ms));
-    else if (connection->state != CONNECTION_READY && connection->why.code != HF_OK)
-        hf__explain(error, HF_UNREACHABLE, connection->why.native, "%s", connection->why.text);
-    else if (connection->state != CONNECTION_DOWN && connection->state != CONNECTION_READY)
-        hf__explain(error, HF_UNREACHABLE, 0, "Redis at %.100s: no connection in time",
-                    connection->redis->settings.shown);
+        hf__cluster_suspects(redis->cluster);
 }
 
 /* ---- writing ---- */
-
-static void await(struct connection *connection, struct redis_request *request)
-{
-    request->sent = true;
-    request->sent_at_ms = hf__loop_now(loop_of(connection));
-    hf__list_append(&connection->out, &request->link);
-    if (!connection->limit.started)
-        hf__timer_start(loop_of(connection), &connection->limit,
-                        request->sent_at_ms + connection->redis->settings.timeout_ms);
-}
 
 /* It lets the next command into a slot that is on its way to this node. */
 static void say_asking(struct connection *connection)
@@ -177,10 +80,13 @@ void hf__connection_write(struct connection *connection, struct redis_request *r
 {
     if (request && request->asks)
         say_asking(connection);
-    if (request)
-        await(connection, request);
-    if (!hf__command_write(command, connection->stream))
-        hf__connection_break(connection, HF_ENOMEM, 0, "out of memory for a request");
+    if (request) {
+        hf__pipeline_sent(&connection->pipeline, &request->item,
+                          hf__loop_now(connection->redis->base.host->loop));
+        hf__peer_await(&connection->peer);
+    }
+    if (!hf__command_write(command, connection->peer.stream))
+        hf__peer_break(&connection->peer, HF_ENOMEM, 0, "out of memory for a request");
 }
 
 /* The standard asks compilers for strings of 4095 bytes, and ours take any. */
@@ -211,33 +117,31 @@ void hf__connection_script(struct connection *connection, struct command *comman
 
 void hf__connection_ask(struct connection *connection, struct redis_request *request)
 {
-    bool greeted = connection->state == CONNECTION_READY;
-    bool early = request->early && connection->state == CONNECTION_GREETING;
-    if ((greeted || early) && !connection->failing) {
+    bool early = request->early && connection->peer.state == HF_PEER_GREETING;
+    if (hf__connection_is_ready(connection) || (early && !connection->peer.failing)) {
         request->send(connection, request);
         return;
     }
-    request->sent = false;
-    hf__list_append(&connection->requests, &request->link);
+    hf__pipeline_wait(&connection->pipeline, &request->item);
     if (request->early)
-        hf__timer_stop(loop_of(connection), &connection->pause);
-    hf__connection_want(connection);
+        hf__peer_end_pause(&connection->peer);
+    hf__peer_want(&connection->peer);
 }
 
 /* ---- reading ---- */
 
 static void take_reply(struct connection *connection, const redisReply *reply)
 {
-    struct hf_link *first = hf__list_pop(&connection->out);
-    if (!first) {
+    struct redis_request *request =
+        (struct redis_request *)hf__pipeline_replied(&connection->pipeline);
+    if (!request) {
         if (connection->pushed)
             connection->pushed(connection, reply);
         else
-            hf__connection_break(connection, HF_ECORRUPT, 0, "a reply without a request");
+            hf__peer_break(&connection->peer, HF_ECORRUPT, 0, "a reply without a request");
         return;
     }
-    struct redis_request *request = HF_CONTAINER(first, struct redis_request, link);
-    if (connection->state == CONNECTION_GREETING && reply->type == REDIS_REPLY_ERROR)
+    if (connection->peer.state == HF_PEER_GREETING && reply->type == REDIS_REPLY_ERROR)
         hf__greeting_check_door(connection, reply);
     if (request->send && reply->type == REDIS_REPLY_ERROR && hf__reply_says(reply, "NOSCRIPT") &&
         request->repeats++ < REDIS_REPEATS_MAX) {
@@ -251,18 +155,18 @@ static void take_reply(struct connection *connection, const redisReply *reply)
     request->answered(connection, request, reply);
     /* It was a master when we connected; where that is now is found by connecting again. */
     if (reply->type == REDIS_REPLY_ERROR && strstr(reply->str, "READONLY"))
-        hf__connection_break(connection, HF_UNREACHABLE, 0, "it is a replica now");
+        hf__peer_break(&connection->peer, HF_UNREACHABLE, 0, "it is a replica now");
 }
 
-static void received(void *arg, const char *bytes, size_t length)
+static void take_bytes(struct hf_peer *peer, const char *bytes, size_t length)
 {
-    struct connection *connection = arg;
+    struct connection *connection = connection_of(peer);
     redisReader *reader = connection->reader;
     void *reply = NULL;
-    if (connection->failing || connection->silenced)
+    if (connection->silenced)
         return;
     bool fits = hf__reply_feed(reader, bytes, length, &connection->unread);
-    while (fits && !connection->failing) {
+    while (fits && !peer->failing) {
         fits = redisReaderGetReply(reader, &reply) == REDIS_OK;
         if (!fits || !reply)
             break;
@@ -271,30 +175,47 @@ static void received(void *arg, const char *bytes, size_t length)
         freeReplyObject(reply);
     }
     if (!fits)
-        hf__connection_break(connection, HF_ECORRUPT, 0, "its answer cannot be read: %s",
-                             *reader->errstr ? reader->errstr : "it is too long");
+        hf__peer_break(peer, HF_ECORRUPT, 0, "its answer cannot be read: %s",
+                       *reader->errstr ? reader->errstr : "it is too long");
 }
 
 /* ---- opening ---- */
+
+static bool place(struct hf_peer *peer, struct hf_peer_try *ret)
+{
+    struct connection *connection = connection_of(peer);
+    struct redis *redis = connection->redis;
+    ret->place = redis->settings.place;
+    ret->limit_ms = 0; /* each request of the handshake has the limit of requests */
+    if (goes_to_sentinel(connection)) {
+        hf__sentinel_watch_place(connection, &ret->place);
+    } else if (redis->settings.master) {
+        hf__sentinel_find(connection);
+        return false;
+    }
+    return true;
+}
 
 /* They leave right behind the greeting, which has said the password and the database. If either is
  * refused, a release finds nothing of ours. */
 static void send_early(struct connection *connection)
 {
-    HF_LIST_FOREACH (link, following, &connection->requests) {
-        struct redis_request *request = HF_CONTAINER(link, struct redis_request, link);
-        if (connection->failing || !request->early)
+    HF_LIST_FOREACH (link, following, &connection->pipeline.waiting) {
+        struct redis_request *request = hf__request_at(link);
+        if (connection->peer.failing || !request->early)
             continue;
         hf__link_remove(link);
         request->send(connection, request);
     }
 }
 
-static void opened(void *arg)
+static void greet(struct hf_peer *peer)
 {
-    struct connection *connection = arg;
-    connection->state = CONNECTION_GREETING;
-    if (goes_to_sentinel(connection))
+    struct connection *connection = connection_of(peer);
+    connection->reader = hf__reply_reader();
+    if (!connection->reader)
+        hf__peer_break(peer, HF_ENOMEM, 0, "out of memory for a connection");
+    else if (goes_to_sentinel(connection))
         hf__sentinel_watch_greet(connection);
     else
         hf__handshake_begin(connection);
@@ -307,20 +228,19 @@ static void follow(struct redis *redis)
 {
     if (hf__connection_is_ready(&redis->pubsub) &&
         !hf__connections_surely_match(&redis->cmd, &redis->pubsub))
-        hf__connection_break(&redis->pubsub, HF_UNREACHABLE, 0,
-                             "requests go to another server now");
+        hf__peer_break(&redis->pubsub.peer, HF_UNREACHABLE, 0, "requests go to another server now");
 }
 
 void hf__connection_greeted(struct connection *connection)
 {
-    connection->state = CONNECTION_READY;
-    connection->failures = 0;
-    connection->openings++;
+    struct hf_pipeline_item *item;
+    hf__peer_ready(&connection->peer);
+    if (!hf__connection_is_ready(connection))
+        return;
     if (connection == &connection->redis->cmd)
         follow(connection->redis);
-    struct hf_link *link;
-    while (!connection->failing && (link = hf__list_pop(&connection->requests))) {
-        struct redis_request *request = HF_CONTAINER(link, struct redis_request, link);
+    while (!connection->peer.failing && (item = hf__pipeline_next(&connection->pipeline))) {
+        struct redis_request *request = (struct redis_request *)item;
         request->send(connection, request);
     }
     if (connection->ready)
@@ -329,79 +249,40 @@ void hf__connection_greeted(struct connection *connection)
         hf__sentinel_watch_begin(connection->redis);
 }
 
-static void broken(void *arg, int code, int native, const char *why)
+static bool needed(struct hf_peer *peer)
 {
-    struct connection *connection = arg;
-    bool was_open = connection->state != CONNECTION_OPENING;
-    connection->stream = NULL;
-    if (!connection->failing)
-        hf__error_set(&connection->why, code, native, "Redis at %.100s: %s%s",
-                      connection->redis->settings.shown, was_open ? "" : "cannot connect: ", why);
-    fail(connection);
-}
-
-void hf__connection_open_at(struct connection *connection)
-{
-    static const struct hf_stream_events events = { opened, received, broken };
-    const struct hf_host *host = connection->redis->base.host;
-    connection->state = CONNECTION_OPENING;
-    connection->place.route = &connection->route;
-    redisReaderFree(connection->reader);
-    connection->reader = hf__reply_reader();
-    connection->unread = 0;
-    if (connection->reader)
-        connection->stream =
-            hf__stream_open(host->uv, host->loop, &connection->place, &events, connection);
-    if (!connection->stream)
-        hf__connection_break(connection, HF_ENOMEM, 0, "out of memory for a connection");
-}
-
-void hf__connection_want(struct connection *connection)
-{
-    if (connection->state != CONNECTION_DOWN || connection->pause.started)
-        return;
-    connection->place = connection->redis->settings.place;
-    if (goes_to_sentinel(connection))
-        hf__sentinel_watch_place(connection);
-    if (connection->redis->settings.master && !goes_to_sentinel(connection))
-        hf__sentinel_find(connection);
-    else
-        hf__connection_open_at(connection);
-}
-
-static bool is_needed(const struct connection *connection)
-{
-    return !hf__list_empty(&connection->requests) ||
+    const struct connection *connection = connection_of(peer);
+    return !hf__list_empty(&connection->pipeline.waiting) ||
            (connection->pushed && !hf__list_empty(&connection->redis->waiters));
 }
 
-static void pause_over(struct hf_timer *timer)
+/* ---- beginning and ending ---- */
+
+static int64_t oldest(struct hf_peer *peer)
 {
-    struct connection *connection = HF_CONTAINER(timer, struct connection, pause);
-    if (is_needed(connection))
-        hf__connection_want(connection);
+    return hf__pipeline_oldest_ms(&connection_of(peer)->pipeline);
 }
 
 void hf__connection_init(struct connection *connection, struct redis *redis)
 {
+    static const struct hf_peer_callbacks callbacks = { place,  greet,  take_bytes,
+                                                        failed, needed, oldest };
     connection->redis = redis;
-    hf__link_init(&connection->requests);
-    hf__link_init(&connection->out);
-    hf__timer_init(&connection->pause, pause_over);
-    hf__timer_init(&connection->limit, limit_fired);
-}
-
-static void free_questions(struct connection *connection, struct hf_link *requests)
-{
-    struct hf_link *link;
-    while ((link = hf__list_pop(requests)))
-        hf__request_free(connection->redis, HF_CONTAINER(link, struct redis_request, link));
+    hf__peer_init(&connection->peer,
+                  &(struct hf_peer_config){ .host = redis->base.host,
+                                            .callbacks = &callbacks,
+                                            .store = "Redis",
+                                            .shown = redis->settings.shown,
+                                            .place_count = 1,
+                                            .timeout_ms = redis->settings.timeout_ms });
+    hf__pipeline_init(&connection->pipeline, unanswered);
+    hf__sentinel_search_init(connection);
 }
 
 static void free_late_requests(struct connection *connection, struct hf_link *requests)
 {
     HF_LIST_FOREACH (link, following, requests) {
-        struct redis_request *request = HF_CONTAINER(link, struct redis_request, link);
+        struct redis_request *request = hf__request_at(link);
         if (!request->early)
             hf__request_free(connection->redis, request);
     }
@@ -410,16 +291,24 @@ static void free_late_requests(struct connection *connection, struct hf_link *re
 void hf__connection_silence(struct connection *connection)
 {
     connection->silenced = true;
-    free_late_requests(connection, &connection->out);
-    free_late_requests(connection, &connection->requests);
+    free_late_requests(connection, &connection->pipeline.out);
+    free_late_requests(connection, &connection->pipeline.waiting);
 }
 
 void hf__connection_close(struct connection *connection)
 {
-    drop_stream(connection);
-    connection->state = CONNECTION_DOWN;
-    hf__timer_stop(loop_of(connection), &connection->pause);
-    hf__route_end(&connection->route);
-    free_questions(connection, &connection->out);
-    free_questions(connection, &connection->requests);
+    struct hf_pipeline_item *item;
+    forget_connection(connection);
+    hf__peer_close(&connection->peer);
+    hf__route_end(&connection->search.route);
+    while ((item = hf__pipeline_replied(&connection->pipeline)) ||
+           (item = hf__pipeline_next(&connection->pipeline)))
+        hf__request_free(connection->redis, (struct redis_request *)item);
+}
+
+void hf__connection_forked(struct connection *connection)
+{
+    hf__peer_forked(&connection->peer);
+    if (connection->search.stream)
+        hf__stream_forked(connection->search.stream);
 }

@@ -5,7 +5,7 @@
 #define HF_ENGINES_REDIS_WIRE_CONNECTION_H
 
 #include "command.h"
-#include "net/stream.h"
+#include "engines/common/peer.h"
 #include "request.h"
 
 /* A server that has forgotten a script so often although it was just told is not Redis. */
@@ -13,38 +13,30 @@
 /* The longest name of a host that a sentinel or a node may answer, with its NUL. */
 #define REDIS_HOST_SIZE 256
 
-enum connection_state {
-    CONNECTION_DOWN,     /* nobody needs it, or it pauses after a failure */
-    CONNECTION_FINDING,  /* asking sentinels where to */
-    CONNECTION_OPENING,  /* connecting */
-    CONNECTION_GREETING, /* connected; password and database are being settled */
-    CONNECTION_READY
+/* Looking for the master: one sentinel is asked after the other (sentinel.c). */
+struct sentinel_search {
+    struct hf_stream *stream;
+    redisReader *reader;
+    size_t unread;
+    struct hf_timer limit; /* of the one that is asked */
+    struct hf_route route;
+    unsigned left; /* how many may still be asked this time */
 };
 
 struct connection {
     struct redis *redis;
-    enum connection_state state;
-    struct hf_stream *stream;
+    struct hf_peer peer;
+    struct hf_pipeline pipeline;
     redisReader *reader;
-    size_t unread;                /* bytes of a reply that is not whole yet */
-    struct hf_link requests;      /* wait for the connection */
-    struct hf_link out;           /* sent, in the order of their answers */
-    struct hf_timer pause;        /* until the next try */
-    struct hf_timer limit;        /* the oldest request has waited for too long; or a failure */
-    unsigned failures;            /* in a row */
-    unsigned openings;            /* how often it was ready */
-    uint64_t known_scripts;       /* a bit for each that this connection has sent in full */
-    uint64_t server_id;           /* the server's number for this connection, or for the last one */
-    bool last_one_ended;          /* what was sent on the last one is executed no more */
-    char server_run[41];          /* which run of the server gave it; "" where it does not say */
-    hf_error why;                 /* of the last failure */
-    bool silenced;                /* what it reads is of no interest any more */
-    bool failing;                 /* `why` is set, and is to be told */
-    struct hf_stream_place place; /* where it goes now */
-    struct hf_route route;
-    /* With sentinels: how many may still be asked this time; which one has named the master last,
-     * and what it named. */
-    unsigned sentinels_left, named_by, master_port;
+    size_t unread;          /* bytes of a reply that is not whole yet */
+    uint64_t known_scripts; /* a bit for each that this connection has sent in full */
+    uint64_t server_id;     /* the server's number for this connection, or for the last one */
+    bool last_one_ended;    /* what was sent on the last one is executed no more */
+    char server_run[41];    /* which run of the server gave it; "" where it does not say */
+    bool silenced;          /* what it reads is of no interest any more */
+    /* With sentinels: which one has named the master last, and what it named. */
+    struct sentinel_search search;
+    unsigned named_by, master_port;
     char master_host[REDIS_HOST_SIZE];
     /* For the one that listens: the connection is ready; is lost; a reply that answers nothing. */
     void (*ready)(struct connection *connection);
@@ -54,39 +46,37 @@ struct connection {
 
 void hf__connection_init(struct connection *connection, struct redis *redis);
 void hf__connection_close(struct connection *connection);
+void hf__connection_forked(struct connection *connection);
 /* Only requests that may leave early are still of interest, and no answer is. */
 void hf__connection_silence(struct connection *connection);
-/* Opens it at connection->place, with whatever was read before forgotten. */
-void hf__connection_open_at(struct connection *connection);
-/* Opens it unless it is open, or pauses. */
-void hf__connection_want(struct connection *connection);
-bool hf__connection_is_ready(const struct connection *connection);
+static inline bool hf__connection_is_ready(const struct connection *connection)
+{
+    return hf__peer_is_ready(&connection->peer);
+}
+
 /* Do both lead to one server, as far as the server tells? One address may lead to several. */
 bool hf__connections_match(const struct connection *a, const struct connection *b);
 /* Both are ready, and the server has told which run of itself both lead to. */
 bool hf__connections_surely_match(const struct connection *a, const struct connection *b);
 /* Sends the request as soon as the connection is ready. */
 void hf__connection_ask(struct connection *connection, struct redis_request *request);
-/* What is known of answers that are missing, before the connection is given up for it. */
-void hf__connection_why_silent(struct connection *connection, hf_error **error);
 /* For `send`: writes the command, to which `request` (or nobody) waits for the answer. */
 void hf__connection_write(struct connection *connection, struct redis_request *request,
                           struct command *command);
 /* Begins a script's command: by its digest if this connection has sent it before. */
 void hf__connection_script(struct connection *connection, struct command *command,
                            enum redis_script script, unsigned keys);
-__attribute__((format(printf, 4, 5))) void
-hf__connection_break(struct connection *connection, int code, int native, const char *format, ...);
 
-/* sentinel.c: asks where the master is, then calls hf__connection_open_at; or breaks. */
+/* sentinel.c: asks where the master is, then calls hf__peer_go; or breaks. */
 void hf__sentinel_find(struct connection *connection);
-/* The limit of the one that is being asked has passed. */
-void hf__sentinel_silent(struct connection *connection);
+void hf__sentinel_search_init(struct connection *connection);
+/* No sentinel is asked any more. */
+void hf__sentinel_search_stop(struct connection *connection);
 /* The master that was named cannot be had: whoever named it may be cut off from the others, so the
  * next one is asked first next time. */
 void hf__sentinel_doubt(struct connection *connection);
 /* The way to one of them, and what is said to it. */
-void hf__sentinel_place(struct connection *connection, unsigned sentinel);
+void hf__sentinel_place(const struct redis *redis, unsigned sentinel, struct hf_stream_place *ret);
 void hf__sentinel_authenticate(const struct redis *redis, struct command *command);
 void hf__sentinel_question(const struct redis *redis, struct command *command);
 /* Is the answer {host, port}? */

@@ -13,7 +13,7 @@ static void greet(struct connection *connection, struct command *command,
 {
     struct redis_request *request = hf__request_new(connection->redis);
     if (!request) {
-        hf__connection_break(connection, HF_ENOMEM, 0, "out of memory for a request");
+        hf__peer_break(&connection->peer, HF_ENOMEM, 0, "out of memory for a request");
         return;
     }
     request->answered = answered;
@@ -23,15 +23,15 @@ static void greet(struct connection *connection, struct command *command,
 void hf__greeting_check_door(struct connection *connection, const redisReply *reply)
 {
     if (strstr(reply->str, "max number of clients"))
-        hf__connection_break(connection, HF_ELIMIT, 0,
-                             "it has as many clients as its maxclients allows; raise maxclients, "
-                             "or end connections that are not needed: %.80s",
-                             reply->str);
+        hf__peer_break(&connection->peer, HF_ELIMIT, 0,
+                       "it has as many clients as its maxclients allows; raise maxclients, "
+                       "or end connections that are not needed: %.80s",
+                       reply->str);
     else if (strstr(reply->str, "protected mode"))
-        hf__connection_break(connection, HF_DENIED, 0,
-                             "it is in protected mode, and so refuses clients on other machines; "
-                             "set a password there (requirepass), or protected-mode no where its "
-                             "network is trusted");
+        hf__peer_break(&connection->peer, HF_DENIED, 0,
+                       "it is in protected mode, and so refuses clients on other machines; "
+                       "set a password there (requirepass), or protected-mode no where its "
+                       "network is trusted");
 }
 
 static void must_be_ok(struct connection *connection, struct redis_request *request,
@@ -43,7 +43,7 @@ static void must_be_ok(struct connection *connection, struct redis_request *requ
     int code = hf__reply_code(reply);
     if (code == HF_EINTERNAL)
         code = HF_DENIED;
-    hf__connection_break(connection, code, 0, "it refuses the greeting: %.150s", reply->str);
+    hf__peer_break(&connection->peer, code, 0, "it refuses the greeting: %.150s", reply->str);
 }
 
 /* Before version 6 there are no users, and the words are others. */
@@ -58,7 +58,7 @@ static void authenticated(struct connection *connection, struct redis_request *r
     else if (strstr(said, "without any password configured") || strstr(said, "no password is set"))
         why = "the URL has a password, and the server has none";
     if (why)
-        hf__connection_break(connection, HF_DENIED, 0, "%s: %.150s", why, said);
+        hf__peer_break(&connection->peer, HF_DENIED, 0, "%s: %.150s", why, said);
     must_be_ok(connection, request, reply);
 }
 
@@ -70,11 +70,11 @@ static void last_answered(struct connection *connection, struct redis_request *r
         return;
     int64_t id = hf__reply_number(reply);
     if (hf__reply_says(reply, "NOAUTH")) {
-        hf__connection_break(connection, HF_DENIED, 0, "it wants a password: %.150s", reply->str);
+        hf__peer_break(&connection->peer, HF_DENIED, 0, "it wants a password: %.150s", reply->str);
         return;
     }
     connection->server_id = id > 0 ? (uint64_t)id : 0;
-    if (!connection->failing)
+    if (!connection->peer.failing)
         hf__connection_greeted(connection);
 }
 
@@ -97,8 +97,8 @@ static void selected(struct connection *connection, struct redis_request *reques
 {
     const char *said = hf__reply_text(reply);
     if (strstr(said, "out of range") || strstr(said, "invalid DB index"))
-        hf__connection_break(connection, HF_EINVAL, 0, "this server has no database %u: %.150s",
-                             connection->redis->settings.database, said);
+        hf__peer_break(&connection->peer, HF_EINVAL, 0, "this server has no database %u: %.150s",
+                       connection->redis->settings.database, said);
     must_be_ok(connection, request, reply);
 }
 
@@ -130,10 +130,10 @@ static void role_answered(struct connection *connection, struct redis_request *r
     bool master = hf__reply_is_array(reply, 1) && hf__reply_says(reply->element[0], "master");
     hf__request_free(connection->redis, request);
     if (reply && reply->type == REDIS_REPLY_ERROR)
-        hf__connection_break(connection, hf__reply_code(reply), 0,
-                             "whether it is the master cannot be asked: %.100s", reply->str);
+        hf__peer_break(&connection->peer, hf__reply_code(reply), 0,
+                       "whether it is the master cannot be asked: %.100s", reply->str);
     else if (reply && !master)
-        hf__connection_break(connection, HF_UNREACHABLE, 0, "it is no master");
+        hf__peer_break(&connection->peer, HF_UNREACHABLE, 0, "it is no master");
 }
 
 /* What sentinels say may be old. */
@@ -176,10 +176,10 @@ static void sharded_answered(struct connection *connection, struct redis_request
     if (reply && (reply->type == REDIS_REPLY_ARRAY || unknown))
         connection->redis->sharded = reply->type == REDIS_REPLY_ARRAY;
     else if (hf__reply_says(reply, "NOPERM"))
-        hf__connection_break(connection, HF_DENIED, 0, "in a cluster a user needs PUBSUB: %.150s",
-                             reply->str);
+        hf__peer_break(&connection->peer, HF_DENIED, 0, "in a cluster a user needs PUBSUB: %.150s",
+                       reply->str);
     else if (reply && !hf__reply_says(reply, "NOAUTH"))
-        hf__connection_break(connection, HF_UNREACHABLE, 0, "%.150s", hf__reply_text(reply));
+        hf__peer_break(&connection->peer, HF_UNREACHABLE, 0, "%.150s", hf__reply_text(reply));
 }
 
 /* Before version 7 all messages went to all servers; Redisson asks in the same way. */
@@ -207,15 +207,15 @@ static void run_answered(struct connection *connection, struct redis_request *re
 {
     char before[sizeof connection->server_run], mode[16];
     hf__request_free(connection->redis, request);
-    if (!reply || connection->failing)
+    if (!reply || connection->peer.failing)
         return;
     memcpy(before, connection->server_run, sizeof before);
     hf__reply_info(reply, "run_id", connection->server_run, sizeof connection->server_run);
     hf__reply_info(reply, "redis_mode", mode, sizeof mode);
     if (strcmp(mode, "sentinel") == 0) {
-        hf__connection_break(connection, HF_ENOTSUP, 0,
-                             "this is a Sentinel, which keeps no locks; the URL for it is "
-                             "redis+sentinel://HOST:PORT/MASTER");
+        hf__peer_break(&connection->peer, HF_ENOTSUP, 0,
+                       "this is a Sentinel, which keeps no locks; the URL for it is "
+                       "redis+sentinel://HOST:PORT/MASTER");
         return;
     }
     if (!connection->server_id)

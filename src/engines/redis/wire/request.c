@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Requests: their memory, and what it means when one is not answered as hoped. */
-#include "base/testing.h"
 #include "engines/redis/kinds/keys.h"
 #include "engines/redis/redis.h"
 
@@ -15,12 +14,11 @@
 
 struct redis_request *hf__request_new(struct redis *redis)
 {
-    struct hf_link *link = hf__list_pop(&redis->front->free_questions);
     struct redis_request *request =
-        link ? HF_CONTAINER(link, struct redis_request, link) : hf__calloc(1, sizeof *request);
+        (struct redis_request *)hf__free_list_take(&redis->front->free_requests);
     if (request) {
-        *request = (struct redis_request){ .sent = false };
-        hf__link_init(&request->link);
+        *request = (struct redis_request){ .memory = NULL };
+        hf__link_init(&request->item.link);
         hf__link_init(&request->parts);
     }
     return request;
@@ -30,11 +28,11 @@ void hf__request_free(struct redis *redis, struct redis_request *request)
 {
     struct hf_link *part;
     while ((part = hf__list_pop(&request->parts)))
-        hf__request_free(redis, HF_CONTAINER(part, struct redis_request, link));
-    hf__link_remove(&request->link);
+        hf__request_free(redis, hf__request_at(part));
+    hf__link_remove(&request->item.link);
     free(request->memory);
     request->memory = NULL;
-    hf__list_append(&redis->front->free_questions, &request->link);
+    hf__free_list_put(&redis->front->free_requests, &request->item);
 }
 
 void hf__request_ignored(struct connection *connection, struct redis_request *request,
@@ -143,13 +141,13 @@ int hf__request_failed(const struct connection *connection, const struct redis_r
     const char *shown = connection->redis->settings.shown;
     char prefix[PREFIX_SIZE];
     if (!reply) {
-        int code = connection->why.code;
+        int code = connection->peer.why.code;
         *definite =
-            !request->sent && (code == HF_DENIED || code == HF_EINVAL || code == HF_ENOTSUP);
+            !request->item.sent && (code == HF_DENIED || code == HF_EINVAL || code == HF_ENOTSUP);
         /* A server that is full may have room soon. */
-        bool full = !request->sent && code == HF_ELIMIT;
+        bool full = !request->item.sent && code == HF_ELIMIT;
         code = *definite || full ? code : HF_UNREACHABLE;
-        hf__explain(error, code, connection->why.native, "%s", connection->why.text);
+        hf__explain(error, code, connection->peer.why.native, "%s", connection->peer.why.text);
         return code;
     }
     int code = hf__request_code(connection->redis, reply);

@@ -5,6 +5,7 @@
 #define HF_ENGINES_REDIS_WIRE_REQUEST_H
 
 #include "core/engine.h"
+#include "engines/common/pipeline.h"
 #include "reply.h"
 
 struct redis;
@@ -14,11 +15,11 @@ struct listing;
 
 /* A request that is out, or waits for the connection. */
 struct redis_request {
-    struct hf_link link;
+    struct hf_pipeline_item item; /* comes first */
     /* Writes it. Runs again if the server has forgotten the script. */
     void (*send)(struct connection *connection, struct redis_request *request);
-    /* Exactly once. `reply` NULL: there is none; connection->why says why, and `sent` whether the
-     * server may have heard of it. */
+    /* Exactly once. `reply` NULL: there is none; connection->peer.why says why, and item.sent
+     * whether the server may have heard of it. */
     void (*answered)(struct connection *connection, struct redis_request *request,
                      const redisReply *reply);
     union {
@@ -32,8 +33,6 @@ struct redis_request {
     void *memory;                  /* freed with the request */
     const struct redis_many *many; /* NULL: it is asked alone */
     struct hf_link parts;          /* the requests that this one asks together (batch.c) */
-    int64_t sent_at_ms;
-    bool sent;
     bool early;       /* it may leave before the greeting is answered: nobody hears its answer */
     bool unmapped;    /* what is answered was said to who asked for the cluster's map */
     bool listened;    /* a grant could have been heard of when it was sent */
@@ -49,6 +48,11 @@ struct redis_request {
     unsigned hops;
     bool asks;
 };
+
+static inline struct redis_request *hf__request_at(struct hf_link *link)
+{
+    return HF_CONTAINER(link, struct redis_request, item.link);
+}
 
 /* NULL: out of memory. */
 struct redis_request *hf__request_new(struct redis *redis);
