@@ -4,10 +4,8 @@
 page, and all texts of the library and the command.
 
 No sentence has "who", "whoever", "whose", "somebody" or "nobody" in it; none has "so many",
-"so long" or "so often", and none has more than 40 words. tests/tidy/face.list names the files that
-were written before these rules; it may only shrink."""
+"so long" or "so often", and none has more than 40 words."""
 
-import pathlib
 import re
 import sys
 
@@ -15,7 +13,6 @@ import sources
 import tap
 
 ROOT = sys.argv[1]
-LIST = pathlib.Path(__file__).with_name("face.list")
 PAGES = ["README.md", "docs/guarantees.md", "docs/torture.md", "include/holdfast.h"]
 WORDS_MAX = 40
 RULES = [
@@ -33,7 +30,7 @@ def blocks_of_page(text):
     """The paragraphs, list items, table cells and captions of a document, without its code."""
     text = re.sub(r"^ *```.*?^ *```", "\n", text, flags=re.MULTILINE | re.DOTALL)
     text = re.sub(r"\]\([^)\n]*\)|^\[[^\]]+\]: .*$", "]", text, flags=re.MULTILINE)
-    text = re.sub(r"`[^`\n]*`", "x", text)
+    text = re.sub(r"`[^`\n]*`", "X", text)
     block = []
     for line in text.splitlines() + [""]:
         cells = re.match(r"^(?:\||:|\[)(.*)$", line)
@@ -100,18 +97,8 @@ def files():
     return PAGES + pages + code
 
 
-def old_files():
-    lines = LIST.read_text(encoding="utf-8").splitlines() if LIST.exists() else []
-    return {line for line in lines if line and not line.startswith("#")}
-
-
 def what_users_read_is_plain():
-    return [problem for path in files() if path not in old_files() for problem in problems_of(path)]
-
-
-def the_list_of_old_files_shrinks():
-    return [f"{path}: is plain, or gone; take it out of {LIST.name}" for path in sorted(old_files())
-            if path not in files() or not problems_of(path)]
+    return [problem for path in files() for problem in problems_of(path)]
 
 
 def functions_list_what_they_return():
@@ -125,12 +112,5 @@ def functions_list_what_they_return():
     return problems
 
 
-if __name__ == "__main__" and sys.argv[2:] == ["--list"]:
-    print("# Written before the rules of check_face.py. This list only shrinks.")
-    print("\n".join(path for path in files() if problems_of(path)))
-elif __name__ == "__main__" and sys.argv[2:] == ["--all"]:
-    print("\n".join(problem for path in files() for problem in problems_of(path)))
-else:
-    tap.run([(check.__name__, check)
-             for check in (what_users_read_is_plain, the_list_of_old_files_shrinks,
-                           functions_list_what_they_return)])
+tap.run([(check.__name__, check)
+         for check in (what_users_read_is_plain, functions_list_what_they_return)])
