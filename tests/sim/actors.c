@@ -214,8 +214,10 @@ static void ask(struct actor *actor, int name, hf_mode mode, bool nested)
                                  .asked_at_ms = client_clock(actor->client),
                                  .wait_ms = choose_wait() };
     bool owner = nested || (mode != HF_PERMIT && chance(700));
+    bool takes = mode == HF_PERMIT || mode == HF_COUNTER;
     hf_lock_options options =
-        HF_LOCK_OPTIONS(.mode = mode, .permits = request->permits, .limit = SEMAPHORE_PERMITS,
+        HF_LOCK_OPTIONS(.mode = mode, .permits = takes ? request->permits : 0,
+                        .limit = mode == HF_PERMIT ? SEMAPHORE_PERMITS : 0,
                         .lease_ms = chance(150) ? random_between(60, 2 * LEASE_MS) : 0,
                         .owner = owner ? actor->owner : 0, .on_lost = take_loss, .lost_arg = grip);
     say("c%u actor %llu asks for %s in mode %d, waits %lld ms, lease %lld ms", actor->client->index,

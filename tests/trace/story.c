@@ -179,7 +179,7 @@ void ask_leased(uint64_t owner, hf_mode mode, int64_t wait_ms, int64_t lease_ms)
 {
     hf_lock_options options =
         HF_LOCK_OPTIONS(.mode = mode, .owner = owner, .lease_ms = lease_ms, .on_lost = lost,
-                        .lost_arg = player(owner), .limit = 1);
+                        .lost_arg = player(owner), .limit = mode == HF_PERMIT);
     CHECK_INT(hf_lock_async(client, "orders/42", wait_ms, &options, done, player(owner),
                             &player(owner)->request),
               HF_OK);
