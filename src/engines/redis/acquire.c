@@ -1,20 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Asking for a lock: how an attempt becomes a script, and the script's answer a verdict. */
 #include "base/clock.h"
-#include "base/rand.h"
+#include "engines/common/poll.h"
 #include "engines/redis/kinds/kinds.h"
 #include "redis.h"
 
 /* How long until it is worth looking again where nobody is sure to tell. */
 static int64_t next_look_ms(const struct redis *redis, const struct hf_op *op, int64_t left_ms)
 {
-    int64_t look_ms = REDIS_POLL_MS;
-    if (!hf__redis_kind(redis, op->mode)->channel) {
-        uint64_t salt;
-        hf__random(&salt, sizeof salt);
-        look_ms = REDIS_LOOK_MIN_MS + (int64_t)(salt % (REDIS_LOOK_MAX_MS - REDIS_LOOK_MIN_MS));
-    }
-    return left_ms >= 0 && left_ms < look_ms ? left_ms : look_ms;
+    if (!hf__redis_kind(redis, op->mode)->channel)
+        return hf__poll_pause_ms(left_ms, 0);
+    return left_ms >= 0 && left_ms < REDIS_POLL_MS ? left_ms : REDIS_POLL_MS;
 }
 
 /* It is given the lock, and told so, unless others than our clients have it. */

@@ -33,38 +33,38 @@ static void add_names(char text[NAMES_SIZE], const redisReply *names, const char
 /* How many there are is only known to who may use INFO, and how many it wants by CONFIG. */
 static void judge_followers(struct redis_survey *examiner)
 {
-    char what[TEXT_SIZE], wanted[NUMBER_SIZE + 8] = "", there[NUMBER_SIZE + 16] = "";
+    char wanted[NUMBER_SIZE + 8] = "", there[NUMBER_SIZE + 16] = "";
     if (*examiner->replicas_wanted)
         snprintf(wanted, sizeof wanted, " is %s", examiner->replicas_wanted);
     if (*examiner->replicas_good)
         snprintf(there, sizeof there, " (%s)", examiner->replicas_good);
-    snprintf(what, sizeof what,
-             "the server refuses all writes, as fewer good replicas%s follow it than it wants: "
-             "min-replicas-to-write%s",
-             there, wanted);
-    hf__redis_danger(
-        examiner, "replicas-missing", what,
+    hf__finding_danger(
+        &examiner->findings, "replicas-missing",
         "no lock is granted, renewed or released (HF_UNREACHABLE), and one that is held is lost "
         "when its lease ends",
         "bring back replicas that lag by no more than min-replicas-max-lag, or CONFIG SET "
-        "min-replicas-to-write to as many as there are");
+        "min-replicas-to-write to as many as there are",
+        "the server refuses all writes, as fewer good replicas%s follow it than it wants: "
+        "min-replicas-to-write%s",
+        there, wanted);
 }
 
 /* A server may refuse whatever it would have to keep, whoever asks. */
 static void judge_room(struct redis_survey *examiner, const redisReply *words)
 {
     if (strstr(hf__reply_text(words), "OOM "))
-        hf__redis_danger(
-            examiner, "memory-full", "the server's memory is full: more than maxmemory is used",
+        hf__finding_danger(
+            &examiner->findings, "memory-full",
             "no lock is granted, to new requests or to waiters (HF_ELIMIT)",
             "CONFIG SET maxmemory to more, or free memory: delete what is not needed, or use a "
-            "server for locks alone");
+            "server for locks alone",
+            "the server's memory is full: more than maxmemory is used");
     else if (strstr(hf__reply_text(words), "MISCONF") && !examiner->fails_to_write)
-        hf__redis_danger(
-            examiner, "writes-stopped",
-            "the server refuses all writes, as it failed to write to disk",
+        hf__finding_danger(
+            &examiner->findings, "writes-stopped",
             "no lock is granted, renewed or released (HF_ELIMIT)",
-            "see its log; free some space, or repair the permissions of its directory");
+            "see its log; free some space, or repair the permissions of its directory",
+            "the server refuses all writes, as it failed to write to disk");
     else if (strstr(hf__reply_text(words), "NOREPLICAS"))
         judge_followers(examiner);
 }
@@ -90,8 +90,9 @@ static void say_no_scripts(struct redis_survey *examiner)
              "ACL SETUSER ... +eval +evalsha, with%s%s; then look again: what scripts may not call "
              "is seen by a script",
              needs, named ? ", unless it may use all keys and channels" : "");
-    hf__redis_danger(examiner, "eval-denied", "this user may not use EVAL or EVALSHA",
-                     "no lock can be taken, renewed or given back", cure);
+    hf__finding_danger(&examiner->findings, "eval-denied",
+                       "no lock can be taken, renewed or given back", cure,
+                       "this user may not use EVAL or EVALSHA");
 }
 
 void hf__redis_judge_calls(struct redis_survey *examiner, const redisReply *reply)
@@ -103,17 +104,18 @@ void hf__redis_judge_calls(struct redis_survey *examiner, const redisReply *repl
         return;
     }
     if (hf__reply_lacks_command(reply) || examiner->unknown_digests) {
-        hf__redis_danger(examiner, "eval-unknown", "the server does not know EVAL or EVALSHA",
-                         "no lock can be taken, renewed or given back (HF_ENOTSUP)",
-                         "take rename-command for them out of its configuration; if others must "
-                         "not use them, forbid that by ACL");
+        hf__finding_danger(&examiner->findings, "eval-unknown",
+                           "no lock can be taken, renewed or given back (HF_ENOTSUP)",
+                           "take rename-command for them out of its configuration; if others must "
+                           "not use them, forbid that by ACL",
+                           "the server does not know EVAL or EVALSHA");
         return;
     }
     if (examiner->lacks_digests)
-        hf__redis_danger(examiner, "evalsha-denied", "this user may not use EVALSHA",
-                         "a lock is neither renewed nor, later, given back, and is lost when its "
-                         "first lease ends",
-                         "ACL SETUSER ... +evalsha");
+        hf__finding_danger(&examiner->findings, "evalsha-denied",
+                           "a lock is neither renewed nor, later, given back, and is lost when its "
+                           "first lease ends",
+                           "ACL SETUSER ... +evalsha", "this user may not use EVALSHA");
     if (!hf__reply_is_array(reply, 3))
         return;
     judge_room(examiner, reply->element[0]);
@@ -128,10 +130,11 @@ void hf__redis_judge_calls(struct redis_survey *examiner, const redisReply *repl
     }
     add_names(cure, names, "+");
     add_names(cure, reply->element[2], "+");
-    hf__redis_danger(examiner, "scripts-denied", what,
-                     are_for_telling(names)
-                         ? NOBODY_IS_TOLD
-                         : "what needs them fails: locks are not taken, are not given back, or are "
-                           "lost when their first lease ends",
-                     cure);
+    hf__finding_danger(
+        &examiner->findings, "scripts-denied",
+        are_for_telling(names)
+            ? NOBODY_IS_TOLD
+            : "what needs them fails: locks are not taken, are not given back, or are "
+              "lost when their first lease ends",
+        cure, "%s", what);
 }

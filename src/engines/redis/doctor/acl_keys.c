@@ -200,13 +200,14 @@ void hf__redis_judge_keys(struct redis_survey *examiner, const redisReply *reply
 
 static void say_deaf(struct redis_survey *examiner, const char *what, const char *cure)
 {
-    hf__redis_danger(examiner, "channels-denied", what,
-                     examiner->lacks_channels
-                         ? "a waiter for a Java client's lock polls once a second instead of being "
-                           "woken; and " NOBODY_IS_TOLD
-                         : "a waiter for a Java client's lock polls once a second instead of being "
-                           "woken",
-                     cure);
+    hf__finding_danger(
+        &examiner->findings, "channels-denied",
+        examiner->lacks_channels
+            ? "a waiter for a Java client's lock polls once a second instead of being "
+              "woken; and " NOBODY_IS_TOLD
+            : "a waiter for a Java client's lock polls once a second instead of being "
+              "woken",
+        cure, "%s", what);
 }
 
 void hf__redis_judge_listening(struct redis_survey *examiner, const redisReply *reply)
@@ -248,8 +249,9 @@ static void say_limited(struct redis_survey *examiner)
              "run `holdfast doctor NAME` with a name that your program locks; a user needs%s for "
              "it",
              needs);
-    hf__redis_danger(examiner, "some-names-only", what,
-                     "whether it may do what the locks of those names need is not seen", cure);
+    hf__finding_danger(&examiner->findings, "some-names-only",
+                       "whether it may do what the locks of those names need is not seen", cure,
+                       "%s", what);
 }
 
 static void say_what_lacks(struct redis_survey *examiner)
@@ -260,10 +262,11 @@ static void say_what_lacks(struct redis_survey *examiner)
         write_keys(examiner, examiner->lacks_keys, lacks);
         snprintf(what, sizeof what, "this user may not use all keys of \"%.100s\"", name);
         snprintf(cure, sizeof cure, "ACL SETUSER ...%s", lacks);
-        hf__redis_danger(examiner, "name-denied", what,
-                         "locks of this name, of some kinds or of all, cannot be taken, renewed or "
-                         "given back",
-                         cure);
+        hf__finding_danger(
+            &examiner->findings, "name-denied",
+            "locks of this name, of some kinds or of all, cannot be taken, renewed or "
+            "given back",
+            cure, "%s", what);
     }
     if (examiner->lacks_channels) {
         write_channels(examiner, lacks, sizeof lacks);

@@ -30,7 +30,6 @@ static bool is_same(const redisReply *one, const redisReply *other)
 void hf__redis_judge_map(struct redis_survey *examiner, const redisReply *reply)
 {
     const redisReply *first = NULL, *bare = NULL;
-    char what[2 * TEXT_SIZE];
     bool several = false;
     for (size_t i = 0; hf__reply_is_array(reply, 0) && i < reply->elements; i++) {
         const redisReply *master = master_of(reply->element[i]);
@@ -45,12 +44,12 @@ void hf__redis_judge_map(struct redis_survey *examiner, const redisReply *reply)
     /* The locks of an only master are all there are. */
     if (!bare || !several || !examiner->all_or_nothing)
         return;
-    snprintf(what, sizeof what,
-             "cluster-require-full-coverage is yes, and a master has no replica (%.150s:%lld)",
-             hf__reply_text(bare->element[0]), (long long)hf__reply_number(bare->element[1]));
-    hf__redis_danger(examiner, "cluster-coverage", what,
-                     "when it is down for longer than cluster-node-timeout no master answers any "
-                     "more (CLUSTERDOWN): the others' locks are lost, too, when their leases end",
-                     "CONFIG SET cluster-require-full-coverage no on all servers, or a replica for "
-                     "each master");
+    hf__finding_danger(
+        &examiner->findings, "cluster-coverage",
+        "when it is down for longer than cluster-node-timeout no master answers any "
+        "more (CLUSTERDOWN): the others' locks are lost, too, when their leases end",
+        "CONFIG SET cluster-require-full-coverage no on all servers, or a replica for "
+        "each master",
+        "cluster-require-full-coverage is yes, and a master has no replica (%.150s:%lld)",
+        hf__reply_text(bare->element[0]), (long long)hf__reply_number(bare->element[1]));
 }

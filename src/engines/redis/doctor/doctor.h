@@ -3,6 +3,7 @@
 #ifndef HF_ENGINES_REDIS_DOCTOR_DOCTOR_H
 #define HF_ENGINES_REDIS_DOCTOR_DOCTOR_H
 
+#include "engines/common/findings.h"
 #include "engines/redis/redis.h"
 
 #define TEXT_SIZE 200
@@ -44,6 +45,7 @@ struct asked {
 struct redis_survey {
     struct asked last; /* comes first: this is the last request's memory, which goes with it */
     struct hf_oneshot *examination;
+    struct hf_findings findings;
     struct connection *connection; /* of the answer that is judged */
     const struct probe *probe;     /* likewise */
     unsigned lacks_keys;           /* a bit for each group that this user may not use */
@@ -63,13 +65,6 @@ struct redis_survey {
     bool fails_to_write;                  /* to disk, as INFO says */
     bool all_or_nothing;                  /* a cluster without one of its masters is down */
 };
-
-/* ---- survey.c ---- */
-
-__attribute__((format(printf, 3, 4))) void
-hf__redis_fact(struct redis_survey *examiner, const char *what, const char *format, ...);
-void hf__redis_danger(struct redis_survey *examiner, const char *id, const char *what,
-                      const char *consequence, const char *cure);
 
 /* ---- info.c ---- */
 

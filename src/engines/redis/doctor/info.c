@@ -19,23 +19,22 @@ static long info_number(const redisReply *reply, const char *key)
 
 static void judge_version(struct redis_survey *examiner, const redisReply *reply)
 {
-    char version[TEXT_SIZE], mode[TEXT_SIZE], what[2 * TEXT_SIZE];
+    char version[TEXT_SIZE], mode[TEXT_SIZE];
     info(reply, "redis_version", version);
-    hf__redis_fact(examiner, "server", "Redis %s, %s", *version ? version : "of an unknown version",
-                   info(reply, "redis_mode", mode));
+    hf__finding_fact(&examiner->findings, "server", "Redis %s, %s",
+                     *version ? version : "of an unknown version", info(reply, "redis_mode", mode));
     if (!examiner->clustered && strcmp(mode, "cluster") == 0)
-        hf__redis_danger(examiner, "cluster-server",
-                         "this server is part of a cluster, and the URL is no cluster's",
-                         "names that another server of the cluster has cannot be locked",
-                         "say redis+cluster: in the URL instead of redis:");
+        hf__finding_danger(&examiner->findings, "cluster-server",
+                           "names that another server of the cluster has cannot be locked",
+                           "say redis+cluster: in the URL instead of redis:",
+                           "this server is part of a cluster, and the URL is no cluster's");
     if (!*version || strtol(version, NULL, 10) >= 6)
         return;
-    snprintf(what, sizeof what, "this is Redis %s", version);
-    hf__redis_danger(
-        examiner, "old-version", what,
+    hf__finding_danger(
+        &examiner->findings, "old-version",
         "its faults are not mended any more; before version 5 scripts cannot ask for the time, "
         "and no lock is granted",
-        "use a server of a version that is still looked after");
+        "use a server of a version that is still looked after", "this is Redis %s", version);
 }
 
 static void judge_memory(struct redis_survey *examiner, const redisReply *reply)
@@ -43,75 +42,76 @@ static void judge_memory(struct redis_survey *examiner, const redisReply *reply)
     char policy[TEXT_SIZE], limit[TEXT_SIZE], what[2 * TEXT_SIZE];
     info(reply, "maxmemory_policy", policy);
     bool limited = info_number(reply, "maxmemory") > 0;
-    hf__redis_fact(examiner, "memory", "%s used, limit %s, then %s",
-                   info(reply, "used_memory_human", what),
-                   limited ? info(reply, "maxmemory_human", limit) : "none", policy);
+    hf__finding_fact(&examiner->findings, "memory", "%s used, limit %s, then %s",
+                     info(reply, "used_memory_human", what),
+                     limited ? info(reply, "maxmemory_human", limit) : "none", policy);
     if (!limited || strcmp(policy, "noeviction") == 0 || !*policy)
         return;
-    snprintf(what, sizeof what, "maxmemory-policy is %s", policy);
-    hf__redis_danger(
-        examiner, "eviction", what,
+    hf__finding_danger(
+        &examiner->findings, "eviction",
         "when memory runs short the server throws away locks that are held, and gives them to "
         "others",
-        "CONFIG SET maxmemory-policy noeviction, or a server for locks alone");
+        "CONFIG SET maxmemory-policy noeviction, or a server for locks alone",
+        "maxmemory-policy is %s", policy);
 }
 
 /* A server before version 6.2 does not say how many it takes. */
 static void judge_clients(struct redis_survey *examiner, const redisReply *reply)
 {
-    char what[TEXT_SIZE];
     long connected = info_number(reply, "connected_clients"),
          most = info_number(reply, "maxclients");
     if (most <= 0 || connected < most - most / 10)
         return;
-    snprintf(what, sizeof what, "%ld of maxclients %ld connections are in use", connected, most);
-    hf__redis_danger(examiner, "clients-full", what,
-                     "the server soon refuses connections (HF_ELIMIT), also new ones of clients "
-                     "that hold locks; these are lost when their leases end",
-                     "CONFIG SET maxclients to more, or end connections that are not needed "
-                     "(CLIENT LIST shows them)");
+    hf__finding_danger(&examiner->findings, "clients-full",
+                       "the server soon refuses connections (HF_ELIMIT), also new ones of clients "
+                       "that hold locks; these are lost when their leases end",
+                       "CONFIG SET maxclients to more, or end connections that are not needed "
+                       "(CLIENT LIST shows them)",
+                       "%ld of maxclients %ld connections are in use", connected, most);
 }
 
 static void judge_writing(struct redis_survey *examiner, bool appends)
 {
     const char *fsync = *examiner->fsync ? examiner->fsync : "unknown";
     bool always = strcmp(examiner->fsync, "always") == 0;
-    hf__redis_fact(examiner, "on disk", "append-only file: %s, snapshots: %s",
-                   appends ? fsync : "none",
-                   !examiner->saves_known ? "unknown"
-                   : examiner->saves      ? "now and then"
-                                          : "none");
+    hf__finding_fact(&examiner->findings, "on disk", "append-only file: %s, snapshots: %s",
+                     appends ? fsync : "none",
+                     !examiner->saves_known ? "unknown"
+                     : examiner->saves      ? "now and then"
+                                            : "none");
     bool votes = examiner->votes;
     if (appends && !*examiner->fsync)
-        hf__redis_danger(examiner, "config-denied",
-                         examiner->unknown_config ? "the server does not know CONFIG GET"
-                                                  : "this user may not use CONFIG GET",
-                         "whether the append-only file is synced before the server answers is not "
-                         "seen; if it is not, a crash forgets the last locks that were granted",
-                         examiner->unknown_config
-                             ? "see for yourself that appendfsync is always"
-                             : "ACL SETUSER ... +config|get, or see for yourself that appendfsync "
-                               "is always");
+        hf__finding_danger(
+            &examiner->findings, "config-denied",
+            "whether the append-only file is synced before the server answers is not "
+            "seen; if it is not, a crash forgets the last locks that were granted",
+            examiner->unknown_config
+                ? "see for yourself that appendfsync is always"
+                : "ACL SETUSER ... +config|get, or see for yourself that appendfsync "
+                  "is always",
+            "%s",
+            examiner->unknown_config ? "the server does not know CONFIG GET"
+                                     : "this user may not use CONFIG GET");
     else if (appends && !always)
-        hf__redis_danger(
-            examiner, "aof-not-always",
-            "the append-only file is not synced before the server answers",
+        hf__finding_danger(
+            &examiner->findings, "aof-not-always",
             votes ? "a crash forgets its last votes: two may hold the same lock if the servers "
                     "that are left are no majority of those that granted it"
                   : "a crash forgets the last locks that were granted: two may hold the same, "
                     "until the first one's next renewal",
             "CONFIG SET appendfsync always, or start a crashed server again only when the "
-            "longest lease is over");
+            "longest lease is over",
+            "the append-only file is not synced before the server answers");
     if (!appends)
-        hf__redis_danger(
-            examiner, "aof-off",
-            "the server does not write what it is told to disk before it answers",
+        hf__finding_danger(
+            &examiner->findings, "aof-off",
             votes ? "a restart forgets its votes: two may hold the same lock if the servers "
                     "that are left are no majority of those that granted it"
                   : "a restart forgets locks that are held: two may hold the same, until the "
                     "first one's next renewal",
             "appendonly yes and appendfsync always, or start it again only when the longest "
-            "lease is over");
+            "lease is over",
+            "the server does not write what it is told to disk before it answers");
 }
 
 static void judge_disk(struct redis_survey *examiner, const redisReply *reply)
@@ -121,62 +121,62 @@ static void judge_disk(struct redis_survey *examiner, const redisReply *reply)
     examiner->fails_to_write = strcmp(info(reply, "aof_last_write_status", value), "err") == 0 ||
                                strcmp(info(reply, "rdb_last_bgsave_status", value), "err") == 0;
     if (examiner->fails_to_write)
-        hf__redis_danger(
-            examiner, "disk-write-failed", "the server failed to write to disk",
+        hf__finding_danger(
+            &examiner->findings, "disk-write-failed",
             "it refuses to grant locks (HF_ELIMIT) as long as it is configured to stop then",
-            "see its log; free some space, or mend the permissions of its directory");
+            "see its log; free some space, or mend the permissions of its directory",
+            "the server failed to write to disk");
 }
 
 static void judge_number_for_sync(struct redis_survey *examiner, long replicas)
 {
-    char what[TEXT_SIZE];
-    unsigned wanted = examiner->connection->redis->settings.replicas;
+    unsigned wanted = (unsigned)examiner->connection->redis->settings.replicas;
     if (replicas >= (long)wanted)
         return;
-    snprintf(what, sizeof what, "sync=%u waits for more replicas than follow (%ld)", wanted,
-             replicas);
-    hf__redis_danger(examiner, "sync-replicas-missing", what, "no lock is granted (HF_UNREACHABLE)",
-                     "bring back the replicas, or say sync with as many as there are");
+    hf__finding_danger(&examiner->findings, "sync-replicas-missing",
+                       "no lock is granted (HF_UNREACHABLE)",
+                       "bring back the replicas, or say sync with as many as there are",
+                       "sync=%u waits for more replicas than follow (%ld)", wanted, replicas);
 }
 
 static void judge_replicas(struct redis_survey *examiner, const redisReply *reply)
 {
-    char role[TEXT_SIZE], what[2 * TEXT_SIZE];
+    char role[TEXT_SIZE];
     long replicas = info_number(reply, "connected_slaves");
     info(reply, "role", role);
     /* It says so where it wants some. */
     hf__reply_info(reply, "min_slaves_good_slaves", examiner->replicas_good,
                    sizeof examiner->replicas_good);
-    hf__redis_fact(examiner, "replication", "%s, %ld replica%s", role, replicas,
-                   replicas == 1 ? "" : "s");
+    hf__finding_fact(&examiner->findings, "replication", "%s, %ld replica%s", role, replicas,
+                     replicas == 1 ? "" : "s");
     if (strcmp(role, "slave") == 0)
-        hf__redis_danger(examiner, "replica", "this server is a replica", "it grants no locks",
-                         "name the server that it follows");
+        hf__finding_danger(&examiner->findings, "replica", "it grants no locks",
+                           "name the server that it follows", "this server is a replica");
     else
         judge_number_for_sync(examiner, replicas);
     if (replicas <= 0 || examiner->syncs)
         return;
-    snprintf(what, sizeof what, "%ld replica%s, and the server does not wait for %s", replicas,
-             replicas == 1 ? " follows" : "s follow", replicas == 1 ? "it" : "them");
-    hf__redis_danger(
-        examiner, "failover-forgets", what,
+    hf__finding_danger(
+        &examiner->findings, "failover-forgets",
         "a failover may forget a lock that was just granted, and give it, with the same token, "
         "to another",
         examiner->votes
             ? "a quorum needs no replicas: let none take the place of one of its servers"
             : "sync=1 in the URL makes that rarer; else use these locks for efficiency, not "
-              "for correctness, or let nothing fail over by itself");
+              "for correctness, or let nothing fail over by itself",
+        "%ld replica%s, and the server does not wait for %s", replicas,
+        replicas == 1 ? " follows" : "s follow", replicas == 1 ? "it" : "them");
 }
 
 void hf__redis_judge_info(struct redis_survey *examiner, const redisReply *reply)
 {
     if (reply->type == REDIS_REPLY_ERROR) {
         bool unknown = hf__reply_lacks_command(reply);
-        hf__redis_danger(examiner, "info-denied",
-                         unknown ? "the server does not know INFO" : "this user may not use INFO",
-                         "what else endangers locks here cannot be seen",
-                         unknown ? "take rename-command for it out of its configuration"
-                                 : "ACL SETUSER ... +info");
+        hf__finding_danger(
+            &examiner->findings, "info-denied", "what else endangers locks here cannot be seen",
+            unknown ? "take rename-command for it out of its configuration"
+                    : "ACL SETUSER ... +info",
+            "%s", unknown ? "the server does not know INFO" : "this user may not use INFO");
         return;
     }
     judge_version(examiner, reply);

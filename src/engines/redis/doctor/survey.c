@@ -8,42 +8,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
-/* Clocks that differ by less are as good as the same. */
-#define CLOCK_TOLERANCE_MS 2000
 /* Nobody listens here but whoever tries whether it is allowed. */
 #define TRIED_INBOX REDIS_INBOX_PREFIX "doctor"
-
-/* ---- saying ---- */
-
-static void remark_on(struct redis_survey *examiner, const hf_remark *remark)
-{
-    if (examiner->votes)
-        hf__quorum_remark(examiner->examination, remark);
-    else
-        hf__oneshot_remark(examiner->examination, remark);
-}
-
-void hf__redis_fact(struct redis_survey *examiner, const char *what, const char *format, ...)
-{
-    char value[2 * TEXT_SIZE];
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(value, sizeof value, format, arguments);
-    va_end(arguments);
-    remark_on(examiner, &(hf_remark){ .size = sizeof(hf_remark), .what = what, .value = value });
-}
-
-void hf__redis_danger(struct redis_survey *examiner, const char *id, const char *what,
-                      const char *consequence, const char *cure)
-{
-    remark_on(examiner, &(hf_remark){ .size = sizeof(hf_remark),
-                                      .what = what,
-                                      .consequence = consequence,
-                                      .cure = cure,
-                                      .id = id });
-}
 
 static bool is_error(const redisReply *reply)
 {
@@ -64,7 +31,7 @@ static const char *word_of(const char *line, const char *key, char word[TEXT_SIZ
 /* Over one TCP connection, both sides see the same two ends of it. */
 static void judge_path(struct redis_survey *examiner, const redisReply *reply)
 {
-    char ours[HF_STREAM_END_SIZE], theirs[HF_STREAM_END_SIZE], what[3 * TEXT_SIZE];
+    char ours[HF_STREAM_END_SIZE], theirs[HF_STREAM_END_SIZE];
     char from[TEXT_SIZE], to[TEXT_SIZE];
     const char *line = hf__reply_text(reply);
     word_of(line, " addr=", from);
@@ -73,18 +40,19 @@ static void judge_path(struct redis_survey *examiner, const redisReply *reply)
         !hf__stream_ends(examiner->connection->peer.stream, ours, theirs))
         return;
     bool direct = strcmp(from, ours) == 0 && strcmp(to, theirs) == 0;
-    hf__redis_fact(examiner, "connection", "%s", direct ? "direct" : "by way of something else");
+    hf__finding_fact(&examiner->findings, "connection", "%s",
+                     direct ? "direct" : "by way of something else");
     if (direct)
         return;
-    snprintf(what, sizeof what,
-             "something stands between: we speak from %s to %s, the server hears from %s at %s",
-             ours, theirs, from, to);
-    hf__redis_danger(examiner, "proxy", what,
-                     "a proxy, or an address of several servers, may lead to another one without a "
-                     "word: it knows nothing of locks that are held, and sync=N confirms nothing "
-                     "there until the connection ends",
-                     "name the server itself, its sentinels or its cluster; what only translates "
-                     "addresses, as a container's port does, is harmless");
+    hf__finding_danger(
+        &examiner->findings, "proxy",
+        "a proxy, or an address of several servers, may lead to another one without a "
+        "word: it knows nothing of locks that are held, and sync=N confirms nothing "
+        "there until the connection ends",
+        "name the server itself, its sentinels or its cluster; what only translates "
+        "addresses, as a container's port does, is harmless",
+        "something stands between: we speak from %s to %s, the server hears from %s at %s", ours,
+        theirs, from, to);
 }
 
 static void judge_fsync(struct redis_survey *examiner, const redisReply *reply)
@@ -107,34 +75,15 @@ static void judge_replicas_wanted(struct redis_survey *examiner, const redisRepl
                  hf__reply_text(reply->element[1]));
 }
 
-static int64_t wall_ms(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_REALTIME, &now);
-    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
-
 /* The server looked at its clock at some time between the request and now. */
 static void judge_clock(struct redis_survey *examiner, const redisReply *reply)
 {
-    char what[TEXT_SIZE];
     if (!hf__reply_is_array(reply, 2))
         return;
     int64_t theirs =
         hf__reply_number(reply->element[0]) * 1000 + hf__reply_number(reply->element[1]) / 1000;
-    int64_t ahead = theirs - wall_ms(), behind = examiner->began_ms - theirs;
-    int64_t off = ahead > 0 ? ahead : behind > 0 ? behind : 0;
-    hf__redis_fact(examiner, "its clock", "%lld.%03lld s %s this machine's", (long long)off / 1000,
-                   (long long)off % 1000,
-                   ahead > 0    ? "ahead of"
-                   : behind > 0 ? "behind"
-                                : "off");
-    if (off < CLOCK_TOLERANCE_MS)
-        return;
-    snprintf(what, sizeof what, "the server's clock is %lld s %s this machine's",
-             (long long)off / 1000, ahead > 0 ? "ahead of" : "behind");
-    hf__redis_danger(
-        examiner, "clock", what,
+    hf__finding_clock(
+        &examiner->findings, "the server's", theirs, examiner->began_ms, hf__finding_wall_ms(),
         "one of them is wrong, and will jump when it is set right: a jump of the server's ends "
         "leases early or late. Java clients go by their own clocks in fair locks",
         "set both by NTP, the server's without jumps");
@@ -144,13 +93,13 @@ static void judge_inbox(struct redis_survey *examiner, const redisReply *reply)
 {
     examiner->listens = !is_error(reply);
     if (!examiner->listens && !examiner->simple)
-        hf__redis_danger(examiner, "channel-denied",
-                         "this user may not listen to a channel of its own",
-                         "no release hands a lock to a waiter; waiters poll once a "
-                         "second",
-                         hf__reply_denial(reply) == REPLY_DENIES_CHANNELS
-                             ? "ACL SETUSER ... &" REDIS_INBOX_PREFIX "*"
-                             : "ACL SETUSER ... +subscribe +unsubscribe &" REDIS_INBOX_PREFIX "*");
+        hf__finding_danger(&examiner->findings, "channel-denied",
+                           "no release hands a lock to a waiter; waiters poll once a "
+                           "second",
+                           hf__reply_denial(reply) == REPLY_DENIES_CHANNELS
+                               ? "ACL SETUSER ... &" REDIS_INBOX_PREFIX "*"
+                               : "ACL SETUSER ... +subscribe +unsubscribe &" REDIS_INBOX_PREFIX "*",
+                           "this user may not listen to a channel of its own");
 }
 
 /* While it listens, a connection is good for nothing else: the answers that follow would be errors.
@@ -160,9 +109,9 @@ static void judge_leaving(struct redis_survey *examiner, const redisReply *reply
     if (!is_error(reply) || !examiner->listens)
         return;
     if (!examiner->simple)
-        hf__redis_danger(examiner, "unsubscribe-denied", "this user may not use UNSUBSCRIBE",
-                         "a client goes on hearing of locks that it does not wait for any more",
-                         "ACL SETUSER ... +unsubscribe");
+        hf__finding_danger(&examiner->findings, "unsubscribe-denied",
+                           "a client goes on hearing of locks that it does not wait for any more",
+                           "ACL SETUSER ... +unsubscribe", "this user may not use UNSUBSCRIBE");
     hf__peer_break(&examiner->connection->peer, HF_DENIED, 0, "this user may not use UNSUBSCRIBE");
 }
 
@@ -175,36 +124,36 @@ static void judge_digests(struct redis_survey *examiner, const redisReply *reply
 static void judge_killing(struct redis_survey *examiner, const redisReply *reply)
 {
     if (hf__reply_says(reply, "NOPERM"))
-        hf__redis_danger(
-            examiner, "client-kill-denied", "this user may not use CLIENT KILL",
+        hf__finding_danger(
+            &examiner->findings, "client-kill-denied",
             "a request on a connection that broke may be executed later, and occupy a lock "
             "without a holder until its lease ends",
-            "ACL SETUSER ... +client");
+            "ACL SETUSER ... +client", "this user may not use CLIENT KILL");
 }
 
 static void judge_scanning(struct redis_survey *examiner, const redisReply *reply)
 {
     if (hf__reply_says(reply, "NOPERM"))
-        hf__redis_danger(examiner, "scan-denied", "this user may not use SCAN",
-                         "`holdfast show` and hf_inspect without a name fail",
-                         "ACL SETUSER ... +scan");
+        hf__finding_danger(&examiner->findings, "scan-denied",
+                           "`holdfast show` and hf_inspect without a name fail",
+                           "ACL SETUSER ... +scan", "this user may not use SCAN");
 }
 
 static void judge_marking(struct redis_survey *examiner, const redisReply *reply)
 {
     if (hf__reply_says(reply, "NOPERM"))
-        hf__redis_danger(examiner, "sync-channel-denied",
-                         "this user may not publish what sync needs to say to replicas",
-                         "no lock is granted", "ACL SETUSER ... +publish &" REDIS_SYNC_CHANNEL);
+        hf__finding_danger(&examiner->findings, "sync-channel-denied", "no lock is granted",
+                           "ACL SETUSER ... +publish &" REDIS_SYNC_CHANNEL,
+                           "this user may not publish what sync needs to say to replicas");
 }
 
 static void judge_waiting(struct redis_survey *examiner, const redisReply *reply)
 {
     if (hf__reply_says(reply, "NOPERM"))
-        hf__redis_danger(
-            examiner, "wait-denied", "this user may not use WAIT",
+        hf__finding_danger(
+            &examiner->findings, "wait-denied",
             "with sync no lock is granted: the number of replicas that have it is not known",
-            "ACL SETUSER ... +wait");
+            "ACL SETUSER ... +wait", "this user may not use WAIT");
 }
 
 /* ---- asking ---- */
@@ -340,10 +289,12 @@ void hf__redis_diagnose(struct hf_engine *engine, struct hf_oneshot *examination
     examiner->examination = examination;
     examiner->clustered = redis->cluster != NULL;
     examiner->votes = redis->quorum != NULL;
+    examiner->findings =
+        (struct hf_findings){ examination, examiner->votes ? hf__quorum_remark : NULL };
     examiner->simple = redis->settings.simple;
     examiner->syncs = redis->settings.replicas > 0;
     examiner->marks = examiner->syncs && !redis->cluster;
-    examiner->began_ms = wall_ms();
+    examiner->began_ms = hf__finding_wall_ms();
     for (size_t i = 0; i < PROBES; i++)
         if (requests[i])
             hf__redis_ask(redis, requests[i], examination->name, examination->name_length);

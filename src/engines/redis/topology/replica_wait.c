@@ -130,7 +130,8 @@ static void end_round(struct redis *redis, struct redis_request *round, int64_t 
         else if (count < redis->settings.replicas)
             hf__op_explain(op, HF_UNREACHABLE, 0,
                            "Redis at %.100s: only %lld of %u replicas have confirmed the lock",
-                           redis->settings.shown, (long long)count, redis->settings.replicas);
+                           redis->settings.shown, (long long)count,
+                           (unsigned)redis->settings.replicas);
         else if (!same)
             hf__op_explain(op, HF_UNREACHABLE, 0,
                            "Redis at %.100s: the connection to the server was lost, or leads to "
@@ -195,7 +196,7 @@ void hf__replica_wait_why_silent(struct hf_engine *engine, struct hf_op *op, hf_
         hf__explain(error, HF_UNREACHABLE, 0,
                     "\"%.200s\": the server has granted it, but sync=%u replicas have not "
                     "confirmed it in time",
-                    op->name, redis->settings.replicas);
+                    op->name, (unsigned)redis->settings.replicas);
     else
         hf__peer_why_silent(&redis->cmd.peer, error);
 }

@@ -98,7 +98,7 @@ static void selected(struct connection *connection, struct redis_request *reques
     const char *said = hf__reply_text(reply);
     if (strstr(said, "out of range") || strstr(said, "invalid DB index"))
         hf__peer_break(&connection->peer, HF_EINVAL, 0, "this server has no database %u: %.150s",
-                       connection->redis->settings.database, said);
+                       (unsigned)connection->redis->settings.database, said);
     must_be_ok(connection, request, reply);
 }
 

@@ -16,18 +16,18 @@ extern const struct hf_engine_ops hf__redis, hf__redis_plain, hf__quorum;
 struct redis_settings {
     struct hf_stream_place place;
     const char *user, *password; /* NULL: none */
-    unsigned database;
+    int64_t database;
     int64_t timeout_ms; /* how long the server may be silent while a request is out */
-    unsigned replicas;  /* sync: so many must have a grant before it is believed */
+    int64_t replicas;   /* sync: so many must have a grant before it is believed */
     const char *master; /* NULL: `place` is the server; else sentinels know it by this name */
     const struct hf_url_host *sentinels;
     unsigned sentinel_count;
     const char *sentinel_password;   /* NULL: none */
     const struct hf_url_host *seeds; /* NULL: `place` is the server; else nodes of a cluster */
     unsigned seed_count;
-    bool simple;     /* format=simple: plain locks, as SET NX PX makes them */
-    bool unfenced;   /* fence=off: no tokens */
-    char shown[280]; /* where it is, for sentences */
+    uint32_t simple;   /* format=simple: plain locks, as SET NX PX makes them */
+    uint32_t unfenced; /* fence=off: no tokens */
+    char shown[280];   /* where it is, for sentences */
 };
 
 /* What `settings` has got by then is given back by hf__redis_settings_close, also after a failure.

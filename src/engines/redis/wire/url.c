@@ -2,25 +2,49 @@
 /* What a URL of Redis says: redis://[user[:password]@][host[:port]][/database][?timeout=MS],
  * rediss: for the same with TLS, redis+unix:///path[?db=N], redis+sentinel://host,host/master, or
  * redis+cluster://host:port,host:port. */
+#include "engines/common/settings.h"
 #include "settings.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define TIMEOUT_DEFAULT "3000"
-#define TIMEOUT_MIN 100
-#define TIMEOUT_MAX 3600000
 #define DATABASE_MAX 1000000
 
-static bool parse_number(const char *text, long least, long most, long *ret)
-{
-    char *end;
-    if (*text < '0' || *text > '9' || strlen(text) > 9)
-        return false;
-    *ret = strtol(text, &end, 10);
-    return !*end && *ret >= least && *ret <= most;
-}
+static const struct hf_setting options[] = {
+    { .name = "timeout",
+      .type = HF_SETTING_NUMBER,
+      .at = offsetof(struct redis_settings, timeout_ms),
+      .unit = "milliseconds",
+      .number = 3000,
+      .min = 100,
+      .max = 3600000 },
+    { .name = "format",
+      .type = HF_SETTING_CHOICE,
+      .at = offsetof(struct redis_settings, simple),
+      .words = { "redisson", "simple" } },
+    { .name = "fence",
+      .type = HF_SETTING_CHOICE,
+      .at = offsetof(struct redis_settings, unfenced),
+      .words = { "on", "off" } },
+    { .name = "sync",
+      .type = HF_SETTING_NUMBER,
+      .at = offsetof(struct redis_settings, replicas),
+      .unit = "replicas",
+      .max = 100 },
+};
+
+/* Where the path does not name it. */
+static const struct hf_setting database_option = { .name = "db",
+                                                   .type = HF_SETTING_NUMBER,
+                                                   .at = offsetof(struct redis_settings, database),
+                                                   .max = DATABASE_MAX };
+
+static const struct hf_setting sentinel_option = { .name = "sentinel_password",
+                                                   .type = HF_SETTING_TEXT,
+                                                   .at = offsetof(struct redis_settings,
+                                                                  sentinel_password),
+                                                   .secret = true };
 
 static bool by_sentinels(const struct hf_url *url)
 {
@@ -33,14 +57,13 @@ static int read_sentinels(struct redis_settings *settings, struct hf_url *url, h
     settings->master = url->path + (*url->path == '/');
     settings->sentinels = url->hosts;
     settings->sentinel_count = url->host_count;
-    settings->sentinel_password = hf__url_option(url, "sentinel_password", NULL);
     if (!url->host_count || !*settings->master || strchr(settings->master, '/'))
         return hf__url_refuse(
             url, error,
             "redis+sentinel://host,host,host/master names the sentinels and the master "
             "that they know");
     snprintf(settings->shown, sizeof settings->shown, "master \"%.60s\"", settings->master);
-    return HF_OK;
+    return hf__settings_read(settings, &sentinel_option, 1, url, error);
 }
 
 /* Any of the cluster's servers will do; the others are asked when it is down. */
@@ -98,31 +121,17 @@ static int read_place(struct redis_settings *settings, struct hf_url *url, hf_er
 static int read_database(struct redis_settings *settings, struct hf_url *url, hf_error *error)
 {
     bool in_path = settings->place.host && strlen(url->path) > 1; /* not with sentinels */
-    const char *text = in_path ? url->path + 1 : hf__url_option(url, "db", "0");
-    long database;
-    if (!parse_number(text, 0, DATABASE_MAX, &database))
+    const char *text = url->path + 1;
+    if (!in_path) {
+        int code = hf__settings_read(settings, &database_option, 1, url, error);
+        if (code != HF_OK)
+            return code;
+    } else if (strspn(text, "0123456789") != strlen(text) || strlen(text) > 9 ||
+               (settings->database = strtol(text, NULL, 10)) > DATABASE_MAX) {
         return hf__url_refuse(url, error, "a database is a number, such as redis://host/3");
-    if (settings->seeds && database != 0)
+    }
+    if (settings->seeds && settings->database != 0)
         return hf__url_refuse(url, error, "a cluster has but one database: leave out db");
-    settings->database = (unsigned)database;
-    return HF_OK;
-}
-
-static int read_choices(struct redis_settings *settings, struct hf_url *url, hf_error *error)
-{
-    if (!hf__url_choice(url, "format", "redisson", "simple", &settings->simple))
-        return hf__url_refuse(url, error, "format is redisson or simple");
-    if (!hf__url_choice(url, "fence", "on", "off", &settings->unfenced))
-        return hf__url_refuse(url, error, "fence is on or off");
-    return HF_OK;
-}
-
-static int read_sync(struct redis_settings *settings, struct hf_url *url, hf_error *error)
-{
-    long replicas;
-    if (!parse_number(hf__url_option(url, "sync", "0"), 0, 100, &replicas))
-        return hf__url_refuse(url, error, "sync is a number of replicas, such as sync=1");
-    settings->replicas = (unsigned)replicas;
     return HF_OK;
 }
 
@@ -140,23 +149,16 @@ void hf__redis_settings_close(struct redis_settings *settings)
 
 int hf__redis_settings(struct redis_settings *settings, struct hf_url *url, hf_error *error)
 {
-    long timeout;
     settings->user = url->user && *url->user ? url->user : NULL;
     settings->password = url->password;
     if (settings->user && !settings->password)
         return hf__url_refuse(url, error, "a user needs a password: redis://user:password@host");
-    if (!parse_number(hf__url_option(url, "timeout", TIMEOUT_DEFAULT), TIMEOUT_MIN, TIMEOUT_MAX,
-                      &timeout))
-        return hf__url_refuse(url, error,
-                              "timeout is a number of milliseconds from 100 to 3600000");
-    settings->timeout_ms = settings->place.limit_ms = timeout;
-    int code = read_place(settings, url, error);
+    int code = hf__settings_read(settings, options, sizeof options / sizeof *options, url, error);
+    settings->place.limit_ms = settings->timeout_ms;
+    if (code == HF_OK)
+        code = read_place(settings, url, error);
     if (code == HF_OK)
         code = read_database(settings, url, error);
-    if (code == HF_OK)
-        code = read_choices(settings, url, error);
-    if (code == HF_OK)
-        code = read_sync(settings, url, error);
     if (code == HF_OK && wants_tls(url))
         code = hf__tls_open_by_url(&settings->place.tls, url, error);
     return code;
