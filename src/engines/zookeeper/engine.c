@@ -16,7 +16,7 @@ static int open_zookeeper(struct hf_engine **ret, const struct hf_host *host, st
     if (code == HF_OK) {
         client->base = (struct hf_engine){ &hf__zookeeper, host };
         if (!hf__zk_session_pool_open(client)) {
-            hf__zk_settings_close(&client->settings);
+            hf__endpoints_close(&client->settings.servers);
             code = hf__error_set(error, HF_ENOMEM, 0, "out of memory for a session of ZooKeeper");
         }
     }

@@ -3,11 +3,9 @@
  * [?timeout=MS][&names=curator|kazoo][&parents=container|persistent][&auth=digest], or zks: for the
  * same with TLS. */
 #include "base/error.h"
-#include "base/rand.h"
 #include "engines/common/settings.h"
 #include "zookeeper.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -37,41 +35,6 @@ static const struct hf_setting options[] = {
       .words = { "digest" } },
 };
 
-/* So that not every client comes to the first server of the list. */
-static void shuffle(struct zk_settings *settings)
-{
-    for (unsigned left = settings->place_count; left > 1; left--) {
-        uint64_t salt;
-        hf__random(&salt, sizeof salt);
-        unsigned picked = (unsigned)(salt % left);
-        struct hf_stream_place place = settings->places[picked];
-        settings->places[picked] = settings->places[left - 1];
-        settings->places[left - 1] = place;
-    }
-}
-
-static bool wants_tls(const struct hf_url *url)
-{
-    return strcmp(url->scheme, "zks") == 0;
-}
-
-static void read_hosts(struct zk_settings *settings, const struct hf_url *url)
-{
-    size_t used = 0;
-    unsigned port = wants_tls(url) ? PORT_TLS_DEFAULT : PORT_DEFAULT;
-    for (unsigned i = 0; i < url->host_count; i++) {
-        struct hf_stream_place *place = &settings->places[i];
-        place->host = url->hosts[i].name;
-        place->port = url->hosts[i].port ? url->hosts[i].port : port;
-        place->tls = settings->tls;
-        if (used < sizeof settings->shown)
-            used += (size_t)snprintf(settings->shown + used, sizeof settings->shown - used,
-                                     "%s%.200s:%u", i ? "," : "", place->host, place->port);
-    }
-    settings->place_count = url->host_count;
-    shuffle(settings);
-}
-
 /* "/a/b", "/" and "" are paths; what ZooKeeper itself refuses is not. */
 static int read_root(struct zk_settings *settings, const struct hf_url *url, hf_error *error)
 {
@@ -92,40 +55,19 @@ static int read_root(struct zk_settings *settings, const struct hf_url *url, hf_
                                  "the path is no path of ZooKeeper's, such as zk://host/locks");
 }
 
-static int read_user(struct zk_settings *settings, struct hf_url *url, hf_error *error)
-{
-    settings->user = url->user && *url->user ? url->user : NULL;
-    settings->password = url->password;
-    if (settings->user && !settings->password)
-        return hf__url_refuse(url, error, "a user needs a password: zk://user:password@host");
-    return HF_OK;
-}
-
-static int read_place(struct zk_settings *settings, struct hf_url *url, hf_error *error)
-{
-    int code = wants_tls(url) ? hf__tls_open_by_url(&settings->tls, url, error) : HF_OK;
-    if (code == HF_OK)
-        read_hosts(settings, url);
-    return code;
-}
-
-void hf__zk_settings_close(struct zk_settings *settings)
-{
-    if (settings->tls)
-        hf__tls_close(settings->tls);
-    settings->tls = NULL;
-}
-
 int hf__zk_settings(struct zk_settings *settings, struct hf_url *url, hf_error *error)
 {
-    if (url->host_count == 0)
-        return hf__url_refuse(url, error, "name at least one server, as in zk://host:2181");
+    struct hf_endpoints *servers = &settings->servers;
+    bool tls = strcmp(url->scheme, "zks") == 0;
     int code = hf__settings_read(settings, options, sizeof options / sizeof *options, url, error);
     if (settings->persistent == HF_SETTING_ABSENT)
         settings->persistent = settings->kazoo;
     if (code == HF_OK)
-        code = read_root(settings, url, error);
+        code = hf__endpoints_read(servers, url, tls ? PORT_TLS_DEFAULT : PORT_DEFAULT, error);
     if (code == HF_OK)
-        code = read_user(settings, url, error);
-    return code == HF_OK ? read_place(settings, url, error) : code;
+        code = read_root(settings, url, error);
+    if (code == HF_OK && tls)
+        code = hf__endpoints_open_tls(servers, url, error);
+    hf__endpoints_shuffle(servers);
+    return code;
 }

@@ -13,9 +13,9 @@
 #include "base/testing.h"
 #include "base/url.h"
 #include "core/engine.h"
+#include "engines/common/endpoints.h"
 #include "engines/common/peer.h"
 #include "engines/common/pipeline.h"
-#include "net/tls.h"
 
 #define ZK_WATCH_BUCKETS 1024u
 struct zookeeper;
@@ -41,20 +41,16 @@ extern HF_TUNABLE struct zk_bounds hf__zk_bounds;
 /* ---- url.c: what the URL says ---- */
 
 struct zk_settings {
-    struct hf_stream_place places[HF_URL_HOSTS_MAX];
-    unsigned place_count;
-    struct hf_tls *tls;          /* NULL: without */
-    char root[HF_URL_MAX];       /* in front of every path; "" or "/some/where" */
-    const char *user, *password; /* NULL: none */
-    int64_t timeout_ms;          /* how long a server may take to let us in */
-    uint32_t kazoo;              /* kazoo's names instead of Curator's */
-    uint32_t persistent;         /* parents that stay */
-    uint32_t auth;               /* how the user is shown: there is one way */
-    char shown[280];             /* where it is, for sentences */
+    struct hf_endpoints servers;
+    char root[HF_URL_MAX]; /* in front of every path; "" or "/some/where" */
+    int64_t timeout_ms;    /* how long a server may take to let us in */
+    uint32_t kazoo;        /* kazoo's names instead of Curator's */
+    uint32_t persistent;   /* parents that stay */
+    uint32_t auth;         /* how the user is shown: there is one way */
 };
 
+/* Close settings->servers afterwards, also after a failure. */
 int hf__zk_settings(struct zk_settings *settings, struct hf_url *url, hf_error *error);
-void hf__zk_settings_close(struct zk_settings *settings);
 
 /* ---- session.c ---- */
 

@@ -2,6 +2,7 @@
 /* What a URL of Redis says: redis://[user[:password]@][host[:port]][/database][?timeout=MS],
  * rediss: for the same with TLS, redis+unix:///path[?db=N], redis+sentinel://host,host/master, or
  * redis+cluster://host:port,host:port. */
+#include "engines/common/endpoints.h"
 #include "engines/common/settings.h"
 #include "settings.h"
 
@@ -95,15 +96,11 @@ static int read_place(struct redis_settings *settings, struct hf_url *url, hf_er
     if (strstr(url->scheme, "+cluster"))
         return read_seeds(settings, url, error);
     if (strcmp(url->scheme, "redis+unix") == 0) {
-        place->path = url->path;
-        snprintf(settings->shown, sizeof settings->shown, "%.250s", url->path);
-        if (url->host_count || *url->path != '/')
-            return hf__url_refuse(url, error,
-                                  "redis+unix:///path names the socket's path, and no host");
-        /* What the kernel has room for. */
-        if (strlen(url->path) > 107)
-            return hf__url_refuse(url, error, "a socket's path has at most 107 bytes");
-        return HF_OK;
+        struct hf_endpoints socket = { .count = 0 };
+        int code = hf__endpoints_read_socket(&socket, url, error);
+        place->path = socket.places[0].path;
+        memcpy(settings->shown, socket.shown, sizeof settings->shown);
+        return code;
     }
     if (url->host_count > 1)
         return hf__url_refuse(url, error, "this engine speaks to one server; name one host");
@@ -149,11 +146,9 @@ void hf__redis_settings_close(struct redis_settings *settings)
 
 int hf__redis_settings(struct redis_settings *settings, struct hf_url *url, hf_error *error)
 {
-    settings->user = url->user && *url->user ? url->user : NULL;
-    settings->password = url->password;
-    if (settings->user && !settings->password)
-        return hf__url_refuse(url, error, "a user needs a password: redis://user:password@host");
-    int code = hf__settings_read(settings, options, sizeof options / sizeof *options, url, error);
+    int code = hf__endpoints_user(url, &settings->user, &settings->password, error);
+    if (code == HF_OK)
+        code = hf__settings_read(settings, options, sizeof options / sizeof *options, url, error);
     settings->place.limit_ms = settings->timeout_ms;
     if (code == HF_OK)
         code = read_place(settings, url, error);

@@ -219,7 +219,7 @@ static void judge_ensemble(const struct patient *patient)
             "half have to run",
             "one server more or less; one that only observes does not count",
             "an even number of servers votes: %u", voters);
-    if (voters > 1 && patient->zk->settings->place_count == 1)
+    if (voters > 1 && patient->zk->settings->servers.count == 1)
         hf__finding_danger(
             &patient->findings, "one-address",
             "if that is the name of one server only, its end takes the locks with it, though the "
@@ -307,7 +307,7 @@ static void judge_rights(const struct patient *patient)
 {
     const struct zk_examiner *examiner = patient->examiner;
     const char *root = *patient->zk->settings->root ? patient->zk->settings->root : "/";
-    bool named = patient->zk->settings->user != NULL;
+    bool named = patient->zk->settings->servers.user != NULL;
     if (examiner->code != HF_OK)
         return;
     if (examiner->create_error == ZK_USER_REQUIRED)

@@ -258,7 +258,7 @@ void hf__zk_probe_begin(struct zk_probe *interview, struct zookeeper *zk, unsign
     *interview = (struct zk_probe){ .zk = zk, .done = done, .connections = -1 };
     interview->tick_ms = interview->least_ms = interview->most_ms = -1;
     interview->per_address = interview->busiest = -1;
-    interview->place = zk->settings->places[place];
+    interview->place = zk->settings->servers.places[place];
     interview->place.limit_ms =
         zk->settings->timeout_ms < CONNECTING_MS ? zk->settings->timeout_ms : CONNECTING_MS;
     interview->over_ms = hf__zk_now(zk) + ALL_MS;

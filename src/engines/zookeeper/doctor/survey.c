@@ -192,7 +192,7 @@ static void ask_for_rights(struct zookeeper *zk, struct zk_examiner *examiner)
     examiner->began_ms = hf__finding_wall_ms();
     if (create) {
         hf__zk_write_child(&create->body, root, child);
-        hf__zk_write_create(&create->body, "", 0, ZK_EPHEMERAL, zk->settings->user != NULL);
+        hf__zk_write_create(&create->body, "", 0, ZK_EPHEMERAL, zk->settings->servers.user != NULL);
         hf__zk_ask(zk, create);
     }
     if (gone) {
@@ -232,7 +232,7 @@ void hf__zk_diagnose(struct zookeeper *zk, struct hf_oneshot *examination)
     hf__list_append(&zk->examiners, &examiner->link);
     examiner->out = 1;
     ask_in_session(zk, examiner);
-    for (unsigned i = 0; i < zk->settings->place_count; i++) {
+    for (unsigned i = 0; i < zk->settings->servers.count; i++) {
         examiner->out++;
         examiner->count++;
         hf__zk_probe_begin(&examiner->interviews[i], zk, i, interviewed);

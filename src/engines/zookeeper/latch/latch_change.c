@@ -194,7 +194,7 @@ static void make(struct zookeeper *zk, struct counting *counting)
     if (request) {
         count_bytes(counting->wanted, bytes);
         hf__zk_write_create(&request->body, bytes, sizeof bytes, ZK_PERSISTENT,
-                            zk->settings->user != NULL);
+                            zk->settings->servers.user != NULL);
         hf__zk_ask_for_parents(zk, counting->path, false, new_parent, request);
     }
     ask_or_end(zk, counting, request);

@@ -37,7 +37,7 @@ bool hf__zk_ask_for_parents(struct zookeeper *zk, char *path, bool itself,
         if (slash)
             *slash = '/';
         hf__zk_write_create(&request->body, "", 0, plain ? ZK_PERSISTENT : ZK_CONTAINER,
-                            zk->settings->user != NULL);
+                            zk->settings->servers.user != NULL);
         hf__zk_ask(zk, request);
     }
     return true;

@@ -166,7 +166,7 @@ static void lower(struct zookeeper *zk, struct zk_queue_node *place)
     hf__zk_describe(zk, place->op, place->op->lease_ms, data, sizeof data);
     hf__zk_write_child(&request->body, place->path, place->second);
     hf__zk_write_create(&request->body, data, strlen(data), ZK_EPHEMERAL,
-                        zk->settings->user != NULL);
+                        zk->settings->servers.user != NULL);
     hf__zk_ask(zk, request);
 }
 

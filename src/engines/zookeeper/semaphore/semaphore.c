@@ -153,7 +153,7 @@ static bool ask_for_lease(struct zookeeper *zk, struct zk_queue_node *place)
     hf__zk_describe(zk, place->op, place->op->lease_ms, data, sizeof data);
     hf__zk_write_child(&request->body, place->permits->leases, place->permits->stem);
     hf__zk_write_create(&request->body, data, strlen(data), ZK_EPHEMERAL | ZK_SEQUENTIAL,
-                        zk->settings->user != NULL);
+                        zk->settings->servers.user != NULL);
     hf__zk_ask(zk, request);
     return true;
 }

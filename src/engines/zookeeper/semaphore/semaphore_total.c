@@ -158,7 +158,7 @@ static void make(struct zookeeper *zk, struct setting *setting)
     if (request) {
         total_bytes(setting, bytes);
         hf__zk_write_create(&request->body, bytes, sizeof bytes, ZK_PERSISTENT,
-                            zk->settings->user != NULL);
+                            zk->settings->servers.user != NULL);
         setting->parent_error = ZK_OK;
         hf__zk_ask_for_parents(zk, setting->path, true, new_parent, request);
     }

@@ -31,7 +31,7 @@ static struct zookeeper *open_one(struct zk_client *client)
     zk->client = client;
     zk->settings = &client->settings;
     /* Not all of them at one server. */
-    zk->peer.place_at = client->opened++ % client->settings.place_count;
+    zk->peer.place_at = client->opened++ % client->settings.servers.count;
     hf__zk_open(zk);
     hf__list_append(&client->members, &zk->link);
     client->count++;
@@ -52,7 +52,7 @@ void hf__zk_has_closed(struct zk_client *client)
     void *arg = client->closed_arg;
     if (!closed || client->count > 0 || !hf__list_empty(&client->leaving))
         return;
-    hf__zk_settings_close(&client->settings);
+    hf__endpoints_close(&client->settings.servers);
     free(client);
     closed(arg);
 }

@@ -85,7 +85,7 @@ static void end_walk(struct zookeeper *zk, struct children_snapshot *survey)
         hf__explain(&query->error, HF_ELIMIT, 0,
                     "ZooKeeper at %s: there are more than %u nodes below the path of the URL; the "
                     "others were not looked at: ask for one name, or name a longer path",
-                    zk->settings->shown, hf__zk_bounds.nodes);
+                    zk->settings->servers.shown, hf__zk_bounds.nodes);
     }
     hf__zk_snapshot_free(survey);
     hf__oneshot_done(&zk->base, query);

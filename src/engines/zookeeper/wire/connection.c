@@ -18,11 +18,12 @@ static bool place(struct hf_peer *peer, struct hf_peer_try *ret)
 {
     struct zookeeper *zk = zk_of(peer);
     struct zk_session *session = hf__zk_session_wanted(zk);
-    ret->place = zk->settings->places[peer->place_at];
+    ret->place = zk->settings->servers.places[peer->place_at];
     zk->greeted = hf__zk_session_use(session);
     if (session->id == 0 || session->state != ZK_SESSION_ALIVE)
         return true;
-    int64_t share_ms = hf__zk_patience_ms(session->timeout_ms) / (int64_t)zk->settings->place_count;
+    int64_t share_ms =
+        hf__zk_patience_ms(session->timeout_ms) / (int64_t)zk->settings->servers.count;
     share_ms = hf__zk_at_least(share_ms, ZK_SILENCE_MIN_MS);
     ret->limit_ms = share_ms < zk->settings->timeout_ms ? share_ms : zk->settings->timeout_ms;
     return true;
@@ -126,8 +127,8 @@ void hf__zk_connection_open(struct zookeeper *zk)
     hf__peer_init(&zk->peer, &(struct hf_peer_config){ .host = zk->base.host,
                                                        .callbacks = &callbacks,
                                                        .store = "ZooKeeper",
-                                                       .shown = zk->settings->shown,
-                                                       .place_count = zk->settings->place_count,
+                                                       .shown = zk->settings->servers.shown,
+                                                       .place_count = zk->settings->servers.count,
                                                        .timeout_ms = zk->settings->timeout_ms });
     hf__zk_request_io_open(zk);
     hf__timer_init(&zk->tick, hf__zk_heartbeat_due);

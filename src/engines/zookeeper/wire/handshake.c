@@ -56,9 +56,10 @@ static void send_auth(struct zookeeper *zk)
     char credentials[HF_URL_MAX];
     const struct zk_settings *settings = zk->settings;
     struct zk_writer *writer = &zk->out_bytes;
-    if (!settings->user)
+    if (!settings->servers.user)
         return;
-    snprintf(credentials, sizeof credentials, "%s:%s", settings->user, settings->password);
+    snprintf(credentials, sizeof credentials, "%s:%s", settings->servers.user,
+             settings->servers.password);
     size_t begun = hf__zk_frame_begin(writer);
     hf__zk_write_int(writer, ZK_XID_AUTH);
     hf__zk_write_int(writer, ZK_AUTH);

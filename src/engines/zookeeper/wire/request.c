@@ -95,7 +95,8 @@ static void explain_what_stays(const struct zookeeper *zk, struct zk_queue_node 
     hf__op_explain(place->op, meaning->code, error,
                    "ZooKeeper at %.100s: \"%.100s\" keeps a node until this client's session has "
                    "ended: %s; %s (%d)",
-                   zk->settings->shown, place->op->name, meaning->what, meaning->cure, error);
+                   zk->settings->servers.shown, place->op->name, meaning->what, meaning->cure,
+                   error);
 }
 
 void hf__zk_fail_with_leftover(struct zookeeper *zk, struct zk_queue_node *place,
@@ -113,7 +114,7 @@ int hf__zk_explain(struct zookeeper *zk, const struct zk_request *request,
 {
     if (!reply && request->session->state == ZK_SESSION_OVER) {
         hf__explain(error, HF_UNREACHABLE, 0, "ZooKeeper at %s: the session has ended",
-                    zk->settings->shown);
+                    zk->settings->servers.shown);
         return HF_UNREACHABLE;
     }
     if (!reply) {
@@ -124,6 +125,6 @@ int hf__zk_explain(struct zookeeper *zk, const struct zk_request *request,
     }
     const struct zk_meaning *meaning = hf__zk_meaning(reply->error);
     hf__explain(error, meaning->code, reply->error, "ZooKeeper at %s: %s; %s (%d)",
-                zk->settings->shown, meaning->what, meaning->cure, (int)reply->error);
+                zk->settings->servers.shown, meaning->what, meaning->cure, (int)reply->error);
     return meaning->code;
 }
