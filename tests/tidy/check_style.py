@@ -173,6 +173,29 @@ def include_directions():
     return problems
 
 
+# What engines share, and the files that may still call it by themselves.
+SHARED = {
+    "hf__backoff_ms": ((), "peer.h has the pause after a failure"),
+    "hf__oneshot_remark": (("src/engines/redis/quorum/", "src/engines/quorum/"),
+                           "say it by findings.h; a quorum passes on what its servers say"),
+}
+
+
+def engines_share_what_common_has():
+    problems = []
+    for path in C_FILES:
+        if not path.startswith("src/engines/") or path.startswith("src/engines/common/"):
+            continue
+        problems += [f"{path}:{line}: {name}: {SHARED[name][1]}"
+                     for line, name in calls(path, SHARED)
+                     if not path.startswith(SHARED[name][0] or ("\0",))]
+        code = sources.code_only(sources.read(ROOT, path))
+        problems += [f"{path}:{sources.line_of(code, m.start())}: {m[1]}: engines/common has it"
+                     for m in re.finditer(r"^static [\w ]+[ *](fact|danger|warn|begin_pause|"
+                                          r"why_silent)\(", code, re.MULTILINE)]
+    return problems
+
+
 def no_line_comments():
     problems = []
     for path in sources.files(ROOT, (".c", ".h")):
@@ -216,6 +239,7 @@ tap.run([
     ("nobody_sleeps_to_wait", no_sleeping),
     ("library_reads_the_environment_by_secure_getenv", environment_is_read_securely),
     ("includes_point_the_right_way", include_directions),
+    ("engines_share_what_common_has", engines_share_what_common_has),
     ("comments_are_block_comments", no_line_comments),
     ("struct_tags_and_no_typedefs", no_typedefs_inside),
     ("nothing_is_left_unfinished", nothing_unfinished),

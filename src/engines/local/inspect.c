@@ -2,9 +2,9 @@
 /* Who holds, who waits. A name's picture is copied inside its guard and shown outside. */
 #include "base/clock.h"
 #include "base/testing.h"
+#include "engines/common/findings.h"
 #include "local.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -223,18 +223,13 @@ static int inspect_all(struct local *local, struct hf_oneshot *query, struct pic
 void hf__local_examine(struct hf_engine *engine, struct hf_oneshot *examination)
 {
     struct local *local = (struct local *)engine;
-    char what[600];
-    snprintf(what, sizeof(what), "this client cannot make its socket in '%s'",
-             local->directory_path);
+    const struct hf_findings findings = { examination, NULL };
     if (local->looks && !local->receiver_poll)
-        hf__oneshot_remark(
-            examination,
-            &(hf_remark){ .size = sizeof(hf_remark),
-                          .what = what,
-                          .consequence = "it looks for what happened 20 times a second, so it gets "
-                                         "a lock, and hears of a break, up to 50 ms late",
-                          .cure = "let its user write to the directory (chmod g+w)",
-                          .id = "no-socket" });
+        hf__finding_danger(&findings, "no-socket",
+                           "it looks for what happened 20 times a second, so it gets a lock, and "
+                           "hears of a break, up to 50 ms late",
+                           "let its user write to the directory (chmod g+w)",
+                           "this client cannot make its socket in '%s'", local->directory_path);
     examination->code = HF_OK;
     hf__oneshot_done(engine, examination);
 }

@@ -5,6 +5,7 @@
  * timeout is, it is only waited for as long as whoever asks has the patience for. */
 #include "base/error.h"
 #include "base/testing.h"
+#include "engines/common/findings.h"
 #include "quorum.h"
 
 #include <stdio.h>
@@ -45,14 +46,9 @@ static const char *shown(const struct quorum *quorum, unsigned number)
     return quorum->members[number]->settings.shown;
 }
 
-static void warn(const struct round *round, const char *id, const char *what,
-                 const char *consequence, const char *cure)
+static struct hf_findings findings_of(const struct round *round)
 {
-    hf__oneshot_remark(round->whole, &(hf_remark){ .size = sizeof(hf_remark),
-                                                   .what = what,
-                                                   .consequence = consequence,
-                                                   .cure = cure,
-                                                   .id = id });
+    return (struct hf_findings){ round->whole, NULL };
 }
 
 static const char *hold(char text[TEXT_SIZE], const char *from)
@@ -129,7 +125,8 @@ static void note_silence(struct round *round, const struct part *part)
 {
     const struct quorum *quorum = round->quorum;
     const char *server = shown(quorum, (unsigned)(part - round->parts));
-    char what[TEXT_SIZE], consequence[TEXT_SIZE];
+    char consequence[TEXT_SIZE];
+    const struct hf_findings findings = findings_of(round);
     if (!part->answered)
         hf__error_set(&round->why, HF_UNREACHABLE, 0, "Redis at %.100s: no answer for %d ms",
                       server, LIMIT_MS);
@@ -137,28 +134,29 @@ static void note_silence(struct round *round, const struct part *part)
         round->why = *part->examination.error;
     else
         hf__error_set(&round->why, part->examination.code, 0, "out of memory");
-    snprintf(what, sizeof what, "%.280s does not say what it is: %.240s", server, round->why.text);
     write_consequence(round, consequence);
-    warn(round, "server-silent", what, consequence,
-         "see to it; if it forgot its locks, start it again only when the longest lease is over");
+    hf__finding_danger(
+        &findings, "server-silent", consequence,
+        "see to it; if it forgot its locks, start it again only when the longest lease is over",
+        "%.280s does not say what it is: %.240s", server, round->why.text);
 }
 
 /* By the number that each run of a server has. */
 static void look_for_twins(const struct round *round)
 {
     const struct quorum *quorum = round->quorum;
-    char what[TEXT_SIZE];
+    const struct hf_findings findings = findings_of(round);
     for (unsigned i = 0; i < quorum->count; i++)
         for (unsigned k = 0; k < i; k++) {
             const char *run = quorum->members[i]->cmd.server_run;
             if (!*run || strcmp(run, quorum->members[k]->cmd.server_run) != 0)
                 continue;
-            snprintf(what, sizeof what, "%.280s and %.280s are the same server", shown(quorum, k),
-                     shown(quorum, i));
-            warn(round, "one-server-twice", what,
-                 "it has several votes, and when it fails or forgets, so does more than one of "
-                 "the quorum",
-                 "name each server once, and give each a machine of its own");
+            hf__finding_danger(&findings, "one-server-twice",
+                               "it has several votes, and when it fails or forgets, so does more "
+                               "than one of the quorum",
+                               "name each server once, and give each a machine of its own",
+                               "%.280s and %.280s are the same server", shown(quorum, k),
+                               shown(quorum, i));
         }
 }
 
@@ -228,7 +226,6 @@ void hf__quorum_examine(struct hf_engine *engine, struct hf_oneshot *examination
 {
     struct quorum *quorum = HF_CONTAINER(engine, struct quorum, base);
     struct round *round = hf__calloc(1, sizeof *round);
-    char text[TEXT_SIZE];
     if (!round) {
         examination->code = HF_ENOMEM;
         hf__oneshot_done(engine, examination);
@@ -250,10 +247,9 @@ void hf__quorum_examine(struct hf_engine *engine, struct hf_oneshot *examination
     hf__timer_init(&round->limit, limit_over);
     hf__timer_start(quorum->base.host->loop, &round->limit,
                     hf__loop_now(quorum->base.host->loop) + LIMIT_MS);
-    snprintf(text, sizeof text, "%u servers, of which %u are needed", quorum->count,
-             quorum->majority);
-    hf__oneshot_remark(examination,
-                       &(hf_remark){ .size = sizeof(hf_remark), .what = "quorum", .value = text });
+    const struct hf_findings findings = findings_of(round);
+    hf__finding_fact(&findings, "quorum", "%u servers, of which %u are needed", quorum->count,
+                     quorum->majority);
     ask_all(round);
 }
 
