@@ -186,7 +186,8 @@ TEST(a_name_is_one_kind_at_a_time)
             if (!same_kind(mode, asked) && (hf_caps(client) & cap_of(asked)) == cap_of(asked)) {
                 hf_hold *refused = hold;
                 CHECK_ERROR(hf_lock(other, name_of("kind"), SOON_MS,
-                                    LOCK_OPTIONS(.mode = asked, .limit = 1), &refused),
+                                    LOCK_OPTIONS(.mode = asked, .limit = asked == HF_PERMIT),
+                                    &refused),
                             HF_EKIND);
                 CHECK(refused == NULL);
             }

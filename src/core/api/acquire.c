@@ -198,7 +198,7 @@ static int lock_blocking(struct hf_client *client, struct hf_lock_args *ask, hf_
     }
     if (ret)
         *ret = answer->hold;
-    return hf__answer_return(ask->name, answer);
+    return hf__answer_return(client, ask->name, answer);
 }
 
 int hf_lock(hf_client *client, const char *name, int64_t wait_ms, const hf_lock_options *options,
@@ -208,9 +208,10 @@ int hf_lock(hf_client *client, const char *name, int64_t wait_ms, const hf_lock_
     if (ret)
         *ret = NULL;
     struct hf_lock_args ask;
+    struct hf_store_name full;
     int code = hf__args_client(client, true);
     if (code == HF_OK)
-        code = hf__args_read(&ask, client, name, wait_ms, options);
+        code = hf__args_read(&ask, &full, client, name, wait_ms, options);
     if (code != HF_OK)
         return code;
     if (!ret && hf__mode_leaves_hold(ask.mode))
@@ -297,7 +298,7 @@ static int lock_async(struct hf_client *client, struct hf_lock_args *ask, hf_don
         start_async(entrance.claim, ask, entrance.how == HF_ADMIT_UPGRADE, done, arg);
         hf__lock_entry_call_ended(client, ask->name_hash);
     }
-    return hf__answer_return(ask->name, &entrance.answer);
+    return hf__answer_return(client, ask->name, &entrance.answer);
 }
 
 int hf_lock_async(hf_client *client, const char *name, int64_t wait_ms,
@@ -307,9 +308,10 @@ int hf_lock_async(hf_client *client, const char *name, int64_t wait_ms,
     if (ret)
         *ret = 0;
     struct hf_lock_args ask;
+    struct hf_store_name full;
     int code = hf__args_client(client, false);
     if (code == HF_OK)
-        code = hf__args_read(&ask, client, name, wait_ms, options);
+        code = hf__args_read(&ask, &full, client, name, wait_ms, options);
     if (code != HF_OK)
         return code;
     if (!done)
@@ -343,9 +345,10 @@ int hf_attach(hf_client *client, const char *name, const char *owner_key, hf_hol
     if (ret)
         *ret = NULL;
     struct hf_lock_args ask;
+    struct hf_store_name full;
     int code = hf__args_client(client, true);
     if (code == HF_OK)
-        code = hf__args_read(&ask, client, name, 0, NULL);
+        code = hf__args_read(&ask, &full, client, name, 0, NULL);
     if (code != HF_OK)
         return code;
     if (!ret || !owner_key || !*owner_key || strlen(owner_key) >= HF_OWNER_KEY_SIZE)

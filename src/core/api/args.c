@@ -28,7 +28,20 @@ int hf__args_client(const struct hf_client *client, bool waits)
     return HF_OK;
 }
 
-int hf__args_name(const char *name, uint32_t *ret_length, uint64_t *ret_hash)
+static int name_too_long(const struct hf_client *client, const char *name, size_t length)
+{
+    if (client->prefix_length)
+        return hf__answer_fail(
+            HF_EINVAL,
+            "the lock's name has %zu bytes (\"%.40s...\") with the URL's prefix; "
+            "%d are the limit",
+            length, name, HF_NAME_MAX);
+    return hf__answer_fail(HF_EINVAL,
+                           "the lock's name has %zu bytes (\"%.40s...\"); %d are the limit", length,
+                           name, HF_NAME_MAX);
+}
+
+int hf__args_name(const struct hf_client *client, const char *name, struct hf_store_name *ret)
 {
     if (!name)
         return hf__answer_fail(HF_EINVAL, "the lock's name is NULL; give it 1 to %d bytes",
@@ -37,12 +50,17 @@ int hf__args_name(const char *name, uint32_t *ret_length, uint64_t *ret_hash)
     if (length == 0)
         return hf__answer_fail(HF_EINVAL, "the lock's name is empty; give it 1 to %d bytes",
                                HF_NAME_MAX);
-    if (length > HF_NAME_MAX)
-        return hf__answer_fail(HF_EINVAL,
-                               "the lock's name has %zu bytes (\"%.40s...\"); %d are the limit",
-                               length, name, HF_NAME_MAX);
-    *ret_length = (uint32_t)length;
-    *ret_hash = hf__hash(name, length);
+    if (length + client->prefix_length > HF_NAME_MAX)
+        return name_too_long(client, name, length + client->prefix_length);
+    ret->text = name;
+    if (client->prefix_length) {
+        memcpy(ret->room, client->prefix, client->prefix_length);
+        memcpy(ret->room + client->prefix_length, name, length + 1);
+        ret->text = ret->room;
+        length += client->prefix_length;
+    }
+    ret->length = (uint32_t)length;
+    ret->hash = hf__hash(ret->text, length);
     return HF_OK;
 }
 
@@ -183,16 +201,19 @@ static int64_t now_for(struct hf_client *client, const struct hf_lock_args *ask)
     return now_ms + atomic_load_explicit(&client->suspended_ms, memory_order_relaxed);
 }
 
-int hf__args_read(struct hf_lock_args *ask, struct hf_client *client, const char *name,
-                  int64_t wait_ms, const hf_lock_options *options)
+int hf__args_read(struct hf_lock_args *ask, struct hf_store_name *full, struct hf_client *client,
+                  const char *name, int64_t wait_ms, const hf_lock_options *options)
 {
     hf__zero(ask, sizeof *ask);
-    ask->name = name;
     ask->wait_ms = wait_ms;
     ask->permits = 1;
-    int code = hf__args_name(name, &ask->name_length, &ask->name_hash);
-    if (code == HF_OK)
-        code = hf__args_wait(wait_ms);
+    int code = hf__args_name(client, name, full);
+    if (code != HF_OK)
+        return code;
+    ask->name = full->text;
+    ask->name_length = full->length;
+    ask->name_hash = full->hash;
+    code = hf__args_wait(wait_ms);
     if (code == HF_OK && options)
         code = read_options(ask, client, options);
     ask->now_ms = now_for(client, ask);

@@ -5,16 +5,25 @@
 
 #include "core/claim/claim.h"
 
-/* HF_OK, or a code with its sentence in hf_last_error. */
-int hf__args_read(struct hf_lock_args *ask, struct hf_client *client, const char *name,
-                  int64_t wait_ms, const hf_lock_options *options);
+/* A lock's name at the store: with the URL's prefix. */
+struct hf_store_name {
+    const char *text; /* the caller's, or `room` */
+    uint32_t length;
+    uint64_t hash;
+    char room[HF_NAME_MAX + 1];
+};
+
+/* HF_OK, or a code with its sentence in hf_last_error. `full` is the args' name, and lives as long.
+ */
+int hf__args_read(struct hf_lock_args *ask, struct hf_store_name *full, struct hf_client *client,
+                  const char *name, int64_t wait_ms, const hf_lock_options *options);
 
 /* A client that may be used: not NULL, not from before a fork, and, for calls that wait, not from a
  * callback on its own loop. */
 int hf__args_client(const struct hf_client *client, bool waits);
 
-/* A lock name; fills length and hash. */
-int hf__args_name(const char *name, uint32_t *ret_length, uint64_t *ret_hash);
+/* A lock's name, as the caller gives it. */
+int hf__args_name(const struct hf_client *client, const char *name, struct hf_store_name *ret);
 
 int hf__args_wait(int64_t wait_ms);
 

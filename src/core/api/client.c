@@ -16,9 +16,12 @@
 #include "core/oneshot/oneshot.h"
 #include "core/table/lock_table.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #define LEASE_MS_DEFAULT 30000
+/* Of a URL's prefix, in bytes: sentences show the begin of a name, and the prefix is taken out. */
+#define PREFIX_MAX 100
 
 /* ---- events ---- */
 
@@ -31,9 +34,16 @@ void hf__host_event(const struct hf_host *host, hf_event_type type, const char *
                     uint64_t token, const char *text)
 {
     const struct hf_client *client = host->core;
-    hf_event event = { sizeof event, type, name, token, text };
-    if (client->on_event)
-        client->on_event(client->event_arg, &event);
+    char shown[sizeof((hf_error *)NULL)->text];
+    if (!client->on_event)
+        return;
+    if (client->prefix_length && text) {
+        snprintf(shown, sizeof shown, "%s", text);
+        hf__unprefix(client, shown);
+        text = shown;
+    }
+    hf_event event = { sizeof event, type, hf__shown_name(client, name), token, text };
+    client->on_event(client->event_arg, &event);
 }
 
 /* Under a mutex, so that the sink hears of each change once, and in order. */
@@ -93,6 +103,7 @@ struct hf_client *hf__client_new(const hf_client_options *options)
     client->host.existing_only = options && options->existing_only;
     client->host.turns_rarely = options && options->driver == HF_DRIVE_CALLER;
     client->host.core = client;
+    client->prefix = "";
     if (hf__lock_table_open(client) != HF_OK) {
         hf__client_free(client);
         return NULL;
@@ -156,6 +167,12 @@ static int open_engine(struct hf_client *client)
     if (code != HF_OK)
         return code;
     hf__client_set_engine(client, engine);
+    /* A store on this machine is ours alone, and its names are. */
+    client->prefix = client->here ? "" : hf__url_option(&client->url, "prefix", "");
+    client->prefix_length = (uint32_t)strlen(client->prefix);
+    if (client->prefix_length > PREFIX_MAX)
+        return hf__url_refuse(&client->url, error, "the prefix has %u bytes; %d are the limit",
+                              client->prefix_length, PREFIX_MAX);
     const char *unused = hf__url_unused_option(&client->url);
     if (unused)
         return hf__url_refuse(&client->url, error,

@@ -6,6 +6,7 @@
 #include "base/testing.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 static const char *advice(int code)
 {
@@ -24,7 +25,17 @@ static const char *advice(int code)
     }
 }
 
-void hf__answer_explain(hf_error *error, const char *name, const struct hf_answer *answer)
+void hf__unprefix(const struct hf_client *client, char *text)
+{
+    if (!client->prefix_length)
+        return;
+    for (char *at = text; (at = strstr(at, client->prefix)); at++)
+        if (at > text && (at[-1] == '"' || at[-1] == '\''))
+            memmove(at, at + client->prefix_length, strlen(at + client->prefix_length) + 1);
+}
+
+void hf__answer_explain(const struct hf_client *client, hf_error *error, const char *name,
+                        const struct hf_answer *answer)
 {
     if (answer->error && answer->error->code == answer->code)
         *error = *answer->error;
@@ -32,12 +43,13 @@ void hf__answer_explain(hf_error *error, const char *name, const struct hf_answe
         hf__error_set(error, answer->code, 0, "%s", advice(answer->code));
     else
         hf__error_set(error, answer->code, 0, "\"%.200s\": %s", name, advice(answer->code));
+    hf__unprefix(client, error->text);
 }
 
-int hf__answer_return(const char *name, struct hf_answer *answer)
+int hf__answer_return(const struct hf_client *client, const char *name, struct hf_answer *answer)
 {
     if (answer->code != HF_OK)
-        hf__answer_explain(hf__error_last(), name, answer);
+        hf__answer_explain(client, hf__error_last(), name, answer);
     free(answer->error);
     answer->error = NULL;
     return answer->code;

@@ -8,11 +8,15 @@
 #include <stdarg.h>
 
 /* Fills *error with the engine's words, or with what the code means for `name` (NULL: for
- * nothing in particular). */
-void hf__answer_explain(hf_error *error, const char *name, const struct hf_answer *answer);
+ * nothing in particular), which is the store's. The sentence has it without the URL's prefix. */
+void hf__answer_explain(const struct hf_client *client, hf_error *error, const char *name,
+                        const struct hf_answer *answer);
 
 /* The same into hf_last_error; frees the engine's words; returns the code. For public functions. */
-int hf__answer_return(const char *name, struct hf_answer *answer);
+int hf__answer_return(const struct hf_client *client, const char *name, struct hf_answer *answer);
+
+/* Takes the URL's prefix out of quoted names in a sentence. */
+void hf__unprefix(const struct hf_client *client, char *text);
 
 /* Fails a public call with a sentence. */
 __attribute__((format(printf, 2, 3))) int hf__answer_fail(int code, const char *format, ...);

@@ -31,7 +31,7 @@ static struct hf_client *client_of(const struct hf_hold *hold)
 
 static const char *name_of(const struct hf_hold *hold)
 {
-    return hold->grant->entry->name;
+    return hf__shown_name(client_of(hold), hold->grant->entry->name);
 }
 
 static int64_t left_ms(const struct hf_grant *grant)
@@ -189,9 +189,9 @@ struct parting {
 static void remember(struct parting *parting, const struct hf_grant *grant)
 {
     parting->events = hf__host_wants_events(&grant->shard->client->host);
-    size_t length = grant->entry->name_length;
-    if (length > 47 && !parting->events)
-        length = 47;
+    size_t length = grant->entry->name_length, enough = 47 + grant->shard->client->prefix_length;
+    if (length > enough && !parting->events)
+        length = enough;
     memcpy(parting->name, grant->entry->name, length);
     parting->name[length] = 0;
     parting->token = atomic_load(&grant->token);
@@ -213,7 +213,7 @@ static int unlock(struct hf_hold *hold, bool wait)
     if (!claim) {
         struct hf_answer answer = { .code = hf__compact_drop_hold(hold) };
         hf__shard_unlock(shard);
-        return hf__answer_return(parting.name, &answer);
+        return hf__answer_return(client, parting.name, &answer);
     }
     /* Dropping it may wait for its on_lost, with the shard unlocked. */
     bool counted = atomic_load(&claim->in_callback) != 0;
@@ -230,7 +230,7 @@ static int unlock(struct hf_hold *hold, bool wait)
         hf__host_event(&client->host, HF_EVENT_RELEASED, parting.name, parting.token, "given back");
     if (counted)
         hf__lock_entry_call_ended(client, name_hash);
-    return hf__answer_return(parting.name, &answer);
+    return hf__answer_return(client, parting.name, &answer);
 }
 
 int hf_unlock(hf_hold *hold)
@@ -295,7 +295,7 @@ int hf_downgrade(hf_hold *hold, hf_mode mode)
     if (answer.code != HF_OK && claim->refused_keep)
         hold->mode = before;
     hf__shard_unlock(shard);
-    code = hf__answer_return(claim->op.name, &answer);
+    code = hf__answer_return(claim->client, claim->op.name, &answer);
     hf__lock_entry_call_ended(client, claim->op.name_hash);
     return code;
 }
@@ -371,7 +371,7 @@ int hf_upgrade(hf_hold *hold, int64_t wait_ms)
     hf__lock_entry_count_in(claim->shard);
     hf__shard_unlock(claim->shard);
     struct hf_answer answer = raise_hold(hold, &ask);
-    code = hf__answer_return(claim->op.name, &answer);
+    code = hf__answer_return(claim->client, claim->op.name, &answer);
     hf__lock_entry_call_ended(client, claim->op.name_hash);
     return code;
 }

@@ -127,7 +127,7 @@ static void take_caller(struct hf_claim *claim, struct caller *caller)
         hf__uv_loop_request_ended(claim->client);
     claim->done = NULL;
     if (caller->done && caller->answer.code != HF_OK)
-        hf__answer_explain(&caller->sentence, claim->op.name, &caller->answer);
+        hf__answer_explain(claim->client, &caller->sentence, claim->op.name, &caller->answer);
 }
 
 /* The last thing of a step: a callback may do anything to the claim. */

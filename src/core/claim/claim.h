@@ -250,6 +250,8 @@ struct hf_client {
     struct hf_link oneshots; /* one-shot questions that are out (loop only) */
     struct hf_link link;     /* in the list of open clients (fork.c) */
     struct hf_url url;
+    const char *prefix; /* of the URL: the store's names begin with it, and callers do not see it */
+    uint32_t prefix_length;
     char owner_text[192], host_name[64];
     struct hf_shard shards[HF_SHARDS];
 };
@@ -273,11 +275,17 @@ struct hf_lock_args {
     bool no_reentry;
 };
 
+/* A lock's name as its caller knows it, of the store's. */
+static inline const char *hf__shown_name(const struct hf_client *client, const char *name)
+{
+    return *name ? name + client->prefix_length : name;
+}
+
 /* Says where we are, to those who test us; with no mutex held, since it may be long. */
 static inline void hf__point(const struct hf_client *client, const char *point, const char *name)
 {
     if (__builtin_expect(client->on_point != NULL, 0))
-        client->on_point(client->point_arg, point, name);
+        client->on_point(client->point_arg, point, hf__shown_name(client, name));
 }
 
 static inline bool hf__mode_is_rw(hf_mode mode)

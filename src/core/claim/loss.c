@@ -12,8 +12,8 @@ static void announce(struct hf_shard *shard, struct hf_claim *claim, struct hf_h
 {
     hf_lost_cb *on_lost = hold->on_lost;
     void *arg = hold->lost_arg;
-    hf_loss loss = { sizeof loss, claim->op.name, atomic_load(&claim->grant->token),
-                     claim->lost_reason };
+    hf_loss loss = { sizeof loss, hf__shown_name(claim->client, claim->op.name),
+                     atomic_load(&claim->grant->token), claim->lost_reason };
     hold->announced = true;
     if (!on_lost)
         return;

@@ -42,8 +42,9 @@ static void discard(struct hf_oneshot_call *call)
     free(whole);
 }
 
+/* `name` is the store's. */
 static struct change *new_change(struct hf_client *client, enum hf_oneshot_verb verb,
-                                 const char *name)
+                                 const char *name, uint32_t length, uint64_t hash)
 {
     struct change *whole = hf__calloc(1, sizeof *whole);
     if (!whole)
@@ -51,7 +52,9 @@ static struct change *new_change(struct hf_client *client, enum hf_oneshot_verb 
     whole->call = (struct hf_oneshot_call){ .client = client, .discard = discard };
     whole->call.question.verb = verb;
     whole->call.question.name = whole->name;
-    memcpy(whole->name, name, strlen(name) + 1);
+    whole->call.question.name_length = length;
+    whole->call.question.name_hash = hash;
+    memcpy(whole->name, name, length + 1);
     return whole;
 }
 
@@ -63,12 +66,11 @@ static int check(struct hf_client *client, unsigned cap, const char *what)
     return code;
 }
 
-static int check_named(struct hf_client *client, unsigned cap, const char *what, const char *name)
+static int check_named(struct hf_client *client, unsigned cap, const char *what, const char *name,
+                       struct hf_store_name *full)
 {
-    uint32_t length;
-    uint64_t hash;
     int code = check(client, cap, what);
-    return code == HF_OK ? hf__args_name(name, &length, &hash) : code;
+    return code == HF_OK ? hf__args_name(client, name, full) : code;
 }
 
 /* Nothing was to be taken, so nothing was "not to be had". */
@@ -92,12 +94,7 @@ static int run(struct change *whole, uint32_t *ret_result, char *ret_key)
     HF_NO_CANCELLATION;
     struct hf_client *client = whole->call.client;
     struct hf_oneshot *change = &whole->call.question;
-    int code = hf__args_name(change->name, &change->name_length, &change->name_hash);
-    if (code != HF_OK) {
-        discard(&whole->call);
-        return code;
-    }
-    char name[64];
+    char name[200];
     uint64_t name_hash = change->name_hash;
     strncpy(name, change->name, sizeof name - 1);
     name[sizeof name - 1] = 0;
@@ -118,17 +115,18 @@ static int run(struct change *whole, uint32_t *ret_result, char *ret_key)
         discard(&whole->call);
     }
     hf__lock_entry_call_ended(client, name_hash);
-    return hf__answer_return(name, &answer);
+    return hf__answer_return(client, name, &answer);
 }
 
 static int change_value(hf_client *client, unsigned cap, const char *what,
                         enum hf_oneshot_verb verb, const char *name, uint32_t value,
                         uint32_t *ret_result)
 {
-    int code = check_named(client, cap, what, name);
+    struct hf_store_name full;
+    int code = check_named(client, cap, what, name, &full);
     if (code != HF_OK)
         return code;
-    struct change *whole = new_change(client, verb, name);
+    struct change *whole = new_change(client, verb, full.text, full.length, full.hash);
     if (!whole)
         return hf__answer_fail(HF_ENOMEM, "out of memory");
     whole->call.question.value = value;
@@ -188,13 +186,14 @@ int hf_latch_get(hf_client *client, const char *name, uint32_t *ret_left)
 int hf_break(hf_client *client, const char *name, const char *owner_key, uint32_t *ret_count)
 {
     HF_NO_CANCELLATION;
-    int code = check_named(client, HF_CAP_BREAK, "way to break a lock", name);
+    struct hf_store_name full;
+    int code = check_named(client, HF_CAP_BREAK, "way to break a lock", name, &full);
     if (code != HF_OK)
         return code;
     if (owner_key && strlen(owner_key) >= HF_OWNER_KEY_SIZE)
         return hf__answer_fail(HF_EINVAL, "\"%.80s\" is no owner key; hf_inspect shows them",
                                owner_key);
-    struct change *whole = new_change(client, HF_ONESHOT_BREAK, name);
+    struct change *whole = new_change(client, HF_ONESHOT_BREAK, full.text, full.length, full.hash);
     if (!whole)
         return hf__answer_fail(HF_ENOMEM, "out of memory");
     if (owner_key) {
@@ -214,20 +213,23 @@ static int check_lease_hold(hf_hold *hold)
     if (code != HF_OK)
         return code;
     const struct hf_grant *grant = hold->grant;
+    const char *name = hf__shown_name(grant->shard->client, grant->entry->name);
     if (!atomic_load(&grant->fixed))
         return hf__answer_fail(HF_EINVAL,
                                "\"%.200s\" is held without a lease of its own; take it "
                                "with lease_ms",
-                               grant->entry->name);
+                               name);
     if (atomic_load(&grant->lost))
-        return hf__answer_fail(HF_LOST, "\"%.200s\": the lease is over", grant->entry->name);
+        return hf__answer_fail(HF_LOST, "\"%.200s\": the lease is over", name);
     return HF_OK;
 }
 
 /* The engine may hold on to the op until it answers, and the caller may leave before that. */
 static struct change *new_lease_change(struct hf_claim *claim, enum hf_oneshot_verb verb)
 {
-    struct change *whole = new_change(claim->client, verb, claim->op.name);
+    const struct hf_op *op = &claim->op;
+    struct change *whole =
+        new_change(claim->client, verb, op->name, op->name_length, op->name_hash);
     if (!whole)
         return NULL;
     whole->call.question.op = &claim->op;
@@ -377,7 +379,7 @@ int hf_detach(hf_hold *hold, char owner_key[HF_OWNER_KEY_SIZE])
         if (code != HF_OK)
             put_back(claim);
     } else {
-        code = hf__answer_return(claim->op.name, &apart);
+        code = hf__answer_return(client, claim->op.name, &apart);
         discard(&whole->call);
     }
     hf__lock_entry_call_ended(client, name_hash);

@@ -92,6 +92,7 @@ static struct asked *new_question(struct hf_client *client, const char *name, ui
  * Ends the call: the sentence, and the memory. */
 static int finish(struct asked *asked, hf_remark_cb *visit, void *arg)
 {
+    const struct hf_client *client = asked->call.client;
     struct hf_answer answer = { .code = asked->call.question.code,
                                 .error = asked->call.question.error };
     asked->call.question.error = NULL;
@@ -100,22 +101,21 @@ static int finish(struct asked *asked, hf_remark_cb *visit, void *arg)
     for (struct copied_remark *at = asked->first; at && visit(arg, &at->remark);)
         at = at->next;
     discard(&asked->call);
-    return hf__answer_return(NULL, &answer);
+    return hf__answer_return(client, NULL, &answer);
 }
 
 int hf_examine(hf_client *client, const char *name, hf_remark_cb *visit, void *arg)
 {
     HF_NO_CANCELLATION;
-    uint32_t length = 0;
-    uint64_t hash = 0;
+    struct hf_store_name full = { .text = NULL };
     int code = hf__args_client(client, true);
     if (code == HF_OK && name)
-        code = hf__args_name(name, &length, &hash);
+        code = hf__args_name(client, name, &full);
     if (code != HF_OK)
         return code;
     if (!visit)
         return hf__answer_fail(HF_EINVAL, "visit is NULL: the remarks would be lost");
-    struct asked *asked = new_question(client, name, length);
+    struct asked *asked = new_question(client, full.text, full.length);
     if (!asked)
         return hf__answer_fail(HF_ENOMEM, "out of memory");
     if (!hf__lock_entry_call_begin(client, 0)) {
@@ -124,5 +124,6 @@ int hf_examine(hf_client *client, const char *name, hf_remark_cb *visit, void *a
     }
     struct hf_answer silence = hf__oneshot_call_run(&asked->call);
     hf__lock_entry_call_ended(client, 0);
-    return silence.code == HF_OK ? finish(asked, visit, arg) : hf__answer_return(NULL, &silence);
+    return silence.code == HF_OK ? finish(asked, visit, arg)
+                                 : hf__answer_return(client, NULL, &silence);
 }

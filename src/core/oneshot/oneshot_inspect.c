@@ -43,7 +43,13 @@ static size_t length_of(const char *string)
 void hf__oneshot_entry(struct hf_oneshot *oneshot, const hf_entry *entry)
 {
     struct inspection *inspection = HF_CONTAINER(oneshot, struct inspection, call.question);
-    size_t room = entry->name_length + length_of(entry->owner_key) + length_of(entry->owner_text) +
+    const struct hf_client *client = inspection->call.client;
+    /* What has another prefix is another application's. */
+    if (entry->name_length <= client->prefix_length ||
+        memcmp(entry->name, client->prefix, client->prefix_length) != 0)
+        return;
+    size_t length = entry->name_length - client->prefix_length;
+    size_t room = length + length_of(entry->owner_key) + length_of(entry->owner_text) +
                   length_of(entry->host) + 4;
     struct copied_entry *copied = hf__calloc(1, sizeof *copied + room);
     if (!copied) {
@@ -53,7 +59,8 @@ void hf__oneshot_entry(struct hf_oneshot *oneshot, const hf_entry *entry)
     char *at = copied->strings;
     copied->entry = *entry;
     copied->entry.size = sizeof copied->entry;
-    copied->entry.name = copy_string(&at, entry->name, entry->name_length);
+    copied->entry.name = copy_string(&at, entry->name + client->prefix_length, length);
+    copied->entry.name_length = (uint32_t)length;
     copied->entry.owner_key = copy_string(&at, entry->owner_key, length_of(entry->owner_key));
     copied->entry.owner_text = copy_string(&at, entry->owner_text, length_of(entry->owner_text));
     copied->entry.host = copy_string(&at, entry->host, length_of(entry->host));
@@ -92,8 +99,7 @@ static void discard(struct hf_oneshot_call *call)
     free(inspection);
 }
 
-static struct inspection *new_inspection(struct hf_client *client, const char *name,
-                                         uint32_t length, uint64_t hash)
+static struct inspection *new_inspection(struct hf_client *client, const struct hf_store_name *full)
 {
     struct inspection *inspection = hf__calloc(1, sizeof *inspection);
     if (!inspection)
@@ -102,11 +108,11 @@ static struct inspection *new_inspection(struct hf_client *client, const char *n
         (struct hf_oneshot_call){ .client = client, .left = left, .discard = discard };
     inspection->call.question.verb = HF_ONESHOT_INSPECT;
     inspection->end = &inspection->first;
-    if (name) {
-        memcpy(inspection->name, name, length + 1);
+    if (full->text) {
+        memcpy(inspection->name, full->text, full->length + 1);
         inspection->call.question.name = inspection->name;
-        inspection->call.question.name_length = length;
-        inspection->call.question.name_hash = hash;
+        inspection->call.question.name_length = full->length;
+        inspection->call.question.name_hash = full->hash;
     }
     return inspection;
 }
@@ -114,13 +120,14 @@ static struct inspection *new_inspection(struct hf_client *client, const char *n
 /* Ends the call: the sentence, and the memory. */
 static int finish(struct inspection *inspection, const char *name)
 {
+    const struct hf_client *client = inspection->call.client;
     struct hf_answer answer = { .code = inspection->call.question.code,
                                 .error = inspection->call.question.error };
     inspection->call.question.error = NULL;
     if (answer.code == HF_OK && inspection->out_of_memory)
         answer.code = HF_ENOMEM;
     discard(&inspection->call);
-    return hf__answer_return(name, &answer);
+    return hf__answer_return(client, name, &answer);
 }
 
 /* The entries are the caller's from here on, and the visitor may take its time. */
@@ -134,11 +141,10 @@ static void show(struct copied_entry *found, hf_entry_cb *visit, void *arg)
 int hf_inspect(hf_client *client, const char *name, hf_entry_cb *visit, void *arg)
 {
     HF_NO_CANCELLATION;
-    uint32_t length = 0;
-    uint64_t hash = 0;
+    struct hf_store_name full = { .text = NULL };
     int code = hf__args_client(client, true);
     if (code == HF_OK && name)
-        code = hf__args_name(name, &length, &hash);
+        code = hf__args_name(client, name, &full);
     if (code != HF_OK)
         return code;
     if (!visit)
@@ -146,10 +152,10 @@ int hf_inspect(hf_client *client, const char *name, hf_entry_cb *visit, void *ar
     if (!(client->ops->caps & HF_CAP_INSPECT))
         return hf__answer_fail(HF_ENOTSUP, "the engine \"%s\" cannot be inspected",
                                client->ops->name);
-    struct inspection *inspection = new_inspection(client, name, length, hash);
+    struct inspection *inspection = new_inspection(client, &full);
     if (!inspection)
         return hf__answer_fail(HF_ENOMEM, "out of memory");
-    if (!hf__lock_entry_call_begin(client, hash)) {
+    if (!hf__lock_entry_call_begin(client, full.hash)) {
         discard(&inspection->call);
         return hf__answer_fail(HF_ECLOSED, "the client is being closed");
     }
@@ -157,9 +163,9 @@ int hf_inspect(hf_client *client, const char *name, hf_entry_cb *visit, void *ar
     inspection->found = &found;
     struct hf_answer silence = hf__oneshot_call_run(&inspection->call);
     bool in_time = silence.code == HF_OK;
-    hf__lock_entry_call_ended(client, hash);
+    hf__lock_entry_call_ended(client, full.hash);
     if (in_time)
         hand_over(inspection);
     show(found, visit, arg);
-    return in_time ? finish(inspection, name) : hf__answer_return(name, &silence);
+    return in_time ? finish(inspection, full.text) : hf__answer_return(client, full.text, &silence);
 }

@@ -410,7 +410,9 @@ TEST(who_leaves_the_line_leaves_nothing)
     hf_hold *permit = take(client, "sem", HF_PERMIT, 0);
     CHECK_CODE(hf_latch_set(client, "latch", 1), HF_OK);
     for (int i = 0; i < 4; i++)
-        ask(other, wishes[i].name, wishes[i].mode, 2, &outcomes[i], &requests[i]);
+        ask(other, wishes[i].name, wishes[i].mode,
+            wishes[i].mode == HF_PERMIT || wishes[i].mode == HF_COUNTER ? 2 : 1, &outcomes[i],
+            &requests[i]);
     EVENTUALLY(keys_like(&server, "holdfast_queue*") == 4, SOON_MS);
     for (int i = 0; i < 4; i++)
         hf_cancel(other, requests[i]);

@@ -135,7 +135,8 @@ static void refuse_for_its_token(hf_client *client, hf_mode mode)
 {
     hf_hold *hold = NULL;
 
-    CHECK_ERROR(hf_lock(client, "user", HF_FOREVER, LOCK_OPTIONS(.mode = mode, .limit = 3), &hold),
+    CHECK_ERROR(hf_lock(client, "user", HF_FOREVER,
+                        LOCK_OPTIONS(.mode = mode, .limit = mode == HF_PERMIT ? 3 : 0), &hold),
                 HF_EKIND);
     CHECK(strstr(hf_last_error()->text, "\"user\"") != NULL);
     CHECK(strstr(hf_last_error()->text, "WRONGTYPE") == NULL);
