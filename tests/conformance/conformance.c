@@ -76,6 +76,13 @@ static void let_thread_come_to_rest(hf_client *client)
 
 int64_t client_lease_ms;
 
+int64_t short_lease(int64_t lease_ms)
+{
+    bool counts_seconds = strncmp(store_url(), "memcached", 9) == 0;
+
+    return counts_seconds && lease_ms < 1000 ? 1000 : lease_ms;
+}
+
 hf_client *open_client_with(hf_client_options options)
 {
     hf_client *client = NULL;

@@ -25,6 +25,8 @@ const char *name_of(const char *stem);
 extern int64_t client_lease_ms;
 hf_client *open_client(void);
 hf_client *open_client_with(hf_client_options options);
+/* A lease of `lease_ms`, or the shortest one that the store has. */
+int64_t short_lease(int64_t lease_ms);
 /* Skips the test unless the client has all of these. */
 void need(const hf_client *client, unsigned caps);
 /* Skips the test where a fork() must not meet a client's thread at work. */

@@ -25,7 +25,7 @@ static hf_lock_options any_options(struct caller *caller)
 {
     return HF_LOCK_OPTIONS(.mode = (hf_mode)(HF_READ + rand_r(&caller->seed) % 3),
                            .owner = (uint64_t)rand_r(&caller->seed) % 3,
-                           .lease_ms = rand_r(&caller->seed) % 4 ? 0 : 30);
+                           .lease_ms = rand_r(&caller->seed) % 4 ? 0 : short_lease(30));
 }
 
 static void ask(struct caller *caller, const char *name)

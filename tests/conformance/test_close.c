@@ -164,7 +164,8 @@ TEST(an_expired_hold_does_not_disturb_closing)
     hf_client *client = open_client(), *other = open_client();
     hf_hold *hold, *next;
 
-    CHECK_CODE(hf_lock(client, name_of("one"), 0, LOCK_OPTIONS(.lease_ms = 20), &hold), HF_OK);
+    CHECK_CODE(hf_lock(client, name_of("one"), 0, LOCK_OPTIONS(.lease_ms = short_lease(20)), &hold),
+               HF_OK);
     CHECK_CODE(hf_lock(other, name_of("one"), SOON_MS, NULL, &next), HF_OK);
     hf_close(client);
     CHECK(hf_held(next));

@@ -208,8 +208,8 @@ static void storm_on(void *arg, int index)
         hf_lock_options options =
             HF_LOCK_OPTIONS(.mode = (hf_mode)(HF_READ + rand_r(&seed) % 3),
                             .owner = rand_r(&seed) % 2 ? 0 : 7,
-                            .lease_ms = rand_r(&seed) % 4 ? 0 : 50, .on_lost = count_loss,
-                            .lost_arg = &storm->losses);
+                            .lease_ms = rand_r(&seed) % 4 ? 0 : short_lease(50),
+                            .on_lost = count_loss, .lost_arg = &storm->losses);
         switch (rand_r(&seed) % 6) {
         case 0:
             ask_without_waiting(storm, name, &seed, &options);

@@ -194,7 +194,9 @@ TEST(a_stopped_holder_that_lost_its_lease_knows)
     /* Where it is the session that ends, each round takes as long as that. */
     TEST_TIMEOUT(120);
     for (int i = 0; i < (store_has_sessions() ? 2 : 5); i++) {
-        CHECK_CODE(peer_lock(&peer, 0, name_of("one"), 0, LOCK_OPTIONS(.lease_ms = 200)), HF_OK);
+        CHECK_CODE(
+            peer_lock(&peer, 0, name_of("one"), 0, LOCK_OPTIONS(.lease_ms = short_lease(200))),
+            HF_OK);
         child_stop(&peer.child);
         CHECK_CODE(hf_lock(client, name_of("one"), SOON_MS, NULL, &hold), HF_OK);
         child_continue(&peer.child);

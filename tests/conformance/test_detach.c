@@ -14,8 +14,9 @@ static hf_hold *take_leased(hf_client *client, int64_t lease_ms)
 {
     hf_hold *hold;
 
-    CHECK_CODE(hf_lock(client, name_of("one"), 0, LOCK_OPTIONS(.lease_ms = lease_ms), &hold),
-               HF_OK);
+    CHECK_CODE(
+        hf_lock(client, name_of("one"), 0, LOCK_OPTIONS(.lease_ms = short_lease(lease_ms)), &hold),
+        HF_OK);
     return hold;
 }
 

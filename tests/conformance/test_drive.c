@@ -175,7 +175,8 @@ TEST(losses_arrive_by_dispatch)
     hf_hold *hold;
 
     CHECK_CODE(hf_lock(client, name_of("one"), 0,
-                       LOCK_OPTIONS(.lease_ms = 50, .on_lost = note_loss, .lost_arg = &losses),
+                       LOCK_OPTIONS(.lease_ms = short_lease(50), .on_lost = note_loss,
+                                    .lost_arg = &losses),
                        &hold),
                HF_OK);
     EVENTUALLY(hf_dispatch(client) == HF_OK && losses == 1, SOON_MS);
@@ -189,7 +190,8 @@ TEST(held_turns_false_without_dispatch)
     hf_client *client = open_driven(), *other = open_client();
     hf_hold *hold, *next;
 
-    CHECK_CODE(hf_lock(client, name_of("one"), 0, LOCK_OPTIONS(.lease_ms = 50), &hold), HF_OK);
+    CHECK_CODE(hf_lock(client, name_of("one"), 0, LOCK_OPTIONS(.lease_ms = short_lease(50)), &hold),
+               HF_OK);
     CHECK_CODE(hf_lock(other, name_of("one"), SOON_MS, NULL, &next), HF_OK);
     CHECK(!hf_held(hold));
     give_back(next);

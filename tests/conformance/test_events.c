@@ -76,7 +76,8 @@ TEST(lost)
     hf_client *client = open_tallied(&tally);
     hf_hold *hold;
 
-    CHECK_CODE(hf_lock(client, name_of("one"), 0, LOCK_OPTIONS(.lease_ms = 20), &hold), HF_OK);
+    CHECK_CODE(hf_lock(client, name_of("one"), 0, LOCK_OPTIONS(.lease_ms = short_lease(20)), &hold),
+               HF_OK);
     EVENTUALLY(tally.counts[HF_EVENT_LOST] == 1, SOON_MS);
     CHECK_CODE(hf_unlock(hold), HF_LOST);
     CHECK_INT(tally.counts[HF_EVENT_LOST], 1);
@@ -222,7 +223,8 @@ TEST(a_lost_lock_is_not_reported_as_released)
     hf_client *other = open_client();
     hf_hold *hold, *next;
 
-    CHECK_CODE(hf_lock(client, name_of("one"), 0, LOCK_OPTIONS(.lease_ms = 20), &hold), HF_OK);
+    CHECK_CODE(hf_lock(client, name_of("one"), 0, LOCK_OPTIONS(.lease_ms = short_lease(20)), &hold),
+               HF_OK);
     CHECK_CODE(hf_lock(other, name_of("one"), SOON_MS, NULL, &next), HF_OK);
     CHECK_CODE(hf_unlock(hold), HF_LOST);
     give_back(next);

@@ -95,8 +95,8 @@ TEST(who_waits_runs_no_callback_of_the_program)
         struct outcome outcome = { 0 };
         hf_hold *theirs = take(other, name_of("theirs"), HF_MUTEX, 0), *mine;
         CHECK_CODE(hf_lock(client, name_of("mine"), SOON_MS,
-                           LOCK_OPTIONS(.lease_ms = i % 2 ? 0 : 60, .on_lost = note_loss,
-                                        .lost_arg = &told),
+                           LOCK_OPTIONS(.lease_ms = i % 2 ? 0 : short_lease(60),
+                                        .on_lost = note_loss, .lost_arg = &told),
                            &mine),
                    HF_OK);
         wait_beside(&waiter, client);

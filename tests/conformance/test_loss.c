@@ -8,9 +8,9 @@ static void check_no_reentry(hf_client *client)
     hf_client *other = open_client();
     hf_hold *expired, *next;
 
-    CHECK_CODE(
-        hf_lock(client, name_of("one"), 0, LOCK_OPTIONS(.lease_ms = 50, .owner = 1), &expired),
-        HF_OK);
+    CHECK_CODE(hf_lock(client, name_of("one"), 0,
+                       LOCK_OPTIONS(.lease_ms = short_lease(50), .owner = 1), &expired),
+               HF_OK);
     CHECK_CODE(hf_lock(other, name_of("one"), SOON_MS, NULL, &next), HF_OK);
     CHECK_CODE(probe(client, name_of("one"), HF_MUTEX, 1), HF_BUSY);
     give_back(next);

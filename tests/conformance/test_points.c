@@ -85,7 +85,9 @@ TEST(points_of_a_renewal_and_a_loss)
     CHECK_CODE(hf_renew(hold, 60000), HF_OK);
     CHECK(passed(&path, "before_return before_renew after_renew "));
     CHECK_CODE(hf_unlock(hold), HF_OK);
-    CHECK_CODE(hf_lock(client, name_of("one"), 0, LOCK_OPTIONS(.lease_ms = 200), &hold), HF_OK);
+    CHECK_CODE(
+        hf_lock(client, name_of("one"), 0, LOCK_OPTIONS(.lease_ms = short_lease(200)), &hold),
+        HF_OK);
     EVENTUALLY(passed(&path, "before_loss "), SOON_MS);
     hf_unlock(hold);
     hf_close(client);

@@ -86,7 +86,9 @@ TEST(a_lease_is_not_shorter)
 
     for (int i = 0; i < 5; i++) {
         int64_t before = monotonic_us();
-        CHECK_CODE(hf_lock(client, name_of("one"), 0, LOCK_OPTIONS(.lease_ms = 100), &hold), HF_OK);
+        CHECK_CODE(
+            hf_lock(client, name_of("one"), 0, LOCK_OPTIONS(.lease_ms = short_lease(100)), &hold),
+            HF_OK);
         CHECK_CODE(hf_lock(other, name_of("one"), SOON_MS, NULL, &next), HF_OK);
         /* Its clock may be a coarse one of milliseconds. */
         CHECK(monotonic_us() - before >= 99000);

@@ -1,0 +1,301 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Attempts: `add`, and what the item is then, in one packet. Never `ms`: it deletes the item that
+ * is there when the server has no memory for the new one. */
+#include "base/clock.h"
+#include "base/rand.h"
+#include "memcached.h"
+
+#include <inttypes.h>
+
+/* No message tells of a release: the pause between two attempts begins with this, and doubles. */
+#define POLL_FIRST_MS 2
+#define POLL_DOUBLINGS_MAX 3u
+
+static void send_attempt(struct mc_server *server, struct mc_request *request);
+static void attempt_answered(struct mc_server *server, struct mc_request *request, bool heard);
+
+/* ---- verdicts ---- */
+
+/* The CAS id of the item's first store is the token. Later ones, of renewals, have it written in
+ * the item's value. */
+static uint64_t token_of(const struct mc_server *server, const struct mc_reply *item)
+{
+    struct mc_value value;
+    hf__mc_read_value(&value, server->mc->settings.format, item->value, item->length);
+    return value.token ? value.token : server->token_base + item->cas;
+}
+
+static void granted(struct mc_server *server, struct mc_request *request,
+                    const struct mc_reply *item, int64_t lease_ms)
+{
+    struct hf_op *op = request->op;
+    op->token = request->token ? request->token : token_of(server, item);
+    op->engine_word[1] = item->cas << MC_CAS_SHIFT;
+    op->engine_pointer = NULL;
+    op->own_lease.engine = &server->mc->base;
+    op->own_lease.asked_at_ms = request->item.sent_at_ms;
+    op->own_lease.lease_ms = lease_ms;
+    op->own_lease.fixed = op->lease_ms > 0 || op->attach_key;
+    op->rests_on = &op->own_lease;
+    hf__mc_finish(server, request, HF_GRANTED);
+}
+
+/* The holder's item ends at the end of a second of the server's. */
+static void refused(struct mc_server *server, struct mc_request *request,
+                    const struct mc_reply *item)
+{
+    struct hf_op *op = request->op;
+    uintptr_t refusals = (uintptr_t)op->engine_pointer;
+    unsigned doublings = refusals < POLL_DOUBLINGS_MAX ? (unsigned)refusals : POLL_DOUBLINGS_MAX;
+    int64_t pause_ms = hf__jitter_ms((int64_t)POLL_FIRST_MS << doublings);
+    if (item->ttl == 0)
+        pause_ms = 1;
+    op->engine_pointer = (void *)(refusals + 1);
+    op->engine_word[1] = 0;
+    op->rests_on = NULL;
+    op->not_queued = true;
+    op->retry_at_ms = hf__clock_add(hf__mc_now(server->mc), pause_ms > 0 ? pause_ms : 1);
+    hf__mc_finish(server, request, HF_REFUSED);
+}
+
+/* What may have been stored ends with its exptime; the core repeats the release until then. */
+static void rest_on_exptime(const struct mc_server *server, const struct mc_request *request)
+{
+    struct hf_op *op = request->op;
+    op->engine_word[1] |= MC_UNSURE;
+    op->own_lease.engine = &server->mc->base;
+    op->own_lease.asked_at_ms = request->item.sent_at_ms;
+    op->own_lease.lease_ms = hf__mc_ttl(hf__mc_op_lease_ms(server->mc, op)) * 1000;
+    op->own_lease.fixed = true;
+    op->rests_on = &op->own_lease;
+}
+
+static void unanswered(struct mc_server *server, struct mc_request *request)
+{
+    struct hf_op *op = request->op;
+    int code = hf__mc_explain_silence(server, &op->error);
+    bool definite = code == HF_DENIED || code == HF_ENOTSUP;
+    if (request->item.sent || request->may_be_done)
+        rest_on_exptime(server, request);
+    definite = definite && !(op->engine_word[1] & MC_UNSURE);
+    hf__mc_finish(server, request, definite ? HF_FAILED : HF_NO_ANSWER);
+}
+
+static void no_memory(struct mc_server *server, struct mc_request *request,
+                      const struct mc_reply *reply)
+{
+    hf__op_explain(request->op, HF_ELIMIT, 0,
+                   "memcached at %.100s has no memory for a lock: %.100s; it runs with -M, or its "
+                   "items are too large",
+                   server->shown, reply->value);
+    hf__mc_finish(server, request, HF_NO_ANSWER);
+}
+
+/* The item changed between two commands, or the clock was behind: the same question again. */
+static void ask_again(struct mc_server *server, struct mc_request *request, bool by_right_clock)
+{
+    request->may_be_done = true;
+    if (++request->repeats > MC_REPEATS_MAX) {
+        hf__op_explain(request->op, HF_UNREACHABLE, 0,
+                       "memcached at %.100s: its clock stands still or jumps; no lease can be "
+                       "counted by it",
+                       server->shown);
+        rest_on_exptime(server, request);
+        hf__mc_finish(server, request, HF_NO_ANSWER);
+        return;
+    }
+    if (by_right_clock)
+        hf__mc_ask_by_right_clock(server, request);
+    else
+        hf__mc_ask(server, request);
+}
+
+/* ---- an earlier attempt got through: its item gets a life that begins now ---- */
+
+static void send_renewal(struct mc_server *server, struct mc_request *request)
+{
+    struct mc_item item;
+    hf__mc_item_of(server->mc, &item, request->op);
+    hf__mc_write_renewal(server, &item, request->op, request->cas,
+                         hf__mc_ttl(hf__mc_op_lease_ms(server->mc, request->op)), false);
+    request->expected = 3;
+}
+
+static void renewal_answered(struct mc_server *server, struct mc_request *request, bool heard)
+{
+    const struct mc_reply *clock = &request->replies[0], *done = &request->replies[1],
+                          *now = &request->replies[2];
+    struct mc_item item;
+    if (!heard) {
+        unanswered(server, request);
+        return;
+    }
+    bool right = hf__mc_clock_was_right(server, request, clock);
+    hf__mc_item_of(server->mc, &item, request->op);
+    if (right && done->kind == MC_STORED && hf__mc_is_ours(server->mc, now, &item)) {
+        granted(server, request, now, hf__mc_op_lease_ms(server->mc, request->op));
+        return;
+    }
+    request->token = 0;
+    request->send = send_attempt;
+    request->answered = attempt_answered;
+    ask_again(server, request, !right);
+}
+
+/* ---- the attempt ---- */
+
+static void send_attempt(struct mc_server *server, struct mc_request *request)
+{
+    const struct memcached *mc = server->mc;
+    struct hf_op *op = request->op;
+    struct mc_item item;
+    char value[MC_OWNER_MAX + 1];
+    hf__mc_item_of(mc, &item, op);
+    size_t length = hf__mc_write_value(value, mc->settings.format, item.owner, 0, op->owner_text);
+    hf__mc_write_clock(server);
+    hf__mc_write(server, "add %s %" PRIu32 " %" PRId64 " %zu\r\n%s\r\nmg %s v c t\r\n", item.key,
+                 mc->settings.format->flags, hf__mc_ttl(hf__mc_op_lease_ms(mc, op)), length, value,
+                 item.key);
+    request->expected = 3;
+}
+
+static void attempt_answered(struct mc_server *server, struct mc_request *request, bool heard)
+{
+    const struct mc_reply *clock = &request->replies[0], *added = &request->replies[1],
+                          *now = &request->replies[2];
+    struct hf_op *op = request->op;
+    struct mc_item item;
+    if (!heard) {
+        unanswered(server, request);
+        return;
+    }
+    bool right = hf__mc_clock_was_right(server, request, clock);
+    hf__mc_item_of(server->mc, &item, op);
+    bool ours = hf__mc_is_ours(server->mc, now, &item);
+    if (added->kind == MC_REFUSED && !ours) {
+        no_memory(server, request, added);
+    } else if (ours && added->kind == MC_STORED && right) {
+        granted(server, request, now, hf__mc_op_lease_ms(server->mc, op));
+    } else if (ours && right) {
+        request->cas = now->cas;
+        request->token = op->token = token_of(server, now);
+        request->send = send_renewal;
+        request->answered = renewal_answered;
+        request->may_be_done = true;
+        hf__mc_ask(server, request);
+    } else if (!ours && now->kind == MC_VALUE && added->kind == MC_NOT_STORED) {
+        refused(server, request, now);
+    } else {
+        ask_again(server, request, !right);
+    }
+}
+
+/* ---- taking over what was left under a key ---- */
+
+static void attach_answered(struct mc_server *server, struct mc_request *request, bool heard);
+
+/* The item ends when it would have ended: the new value gets the seconds that are left. */
+static void send_adoption(struct mc_server *server, struct mc_request *request)
+{
+    struct mc_item item;
+    hf__mc_item_of(server->mc, &item, request->op);
+    hf__mc_write_renewal(server, &item, request->op, request->cas, request->ttl, false);
+    request->expected = 3;
+}
+
+static void send_look(struct mc_server *server, struct mc_request *request)
+{
+    struct mc_item item;
+    hf__mc_item_of(server->mc, &item, request->op);
+    hf__mc_write_clock(server);
+    hf__mc_write(server, "mg %s v c t\r\n", item.key);
+    request->expected = 2;
+}
+
+static void not_there(struct mc_server *server, struct mc_request *request)
+{
+    request->op->lost = true;
+    request->op->engine_word[1] = 0;
+    hf__mc_finish(server, request, HF_FAILED);
+}
+
+static void adoption_answered(struct mc_server *server, struct mc_request *request, bool heard)
+{
+    const struct mc_reply *clock = &request->replies[0];
+    if (!heard) {
+        unanswered(server, request);
+        return;
+    }
+    /* The look that follows tells what has become of it. */
+    bool right = hf__mc_clock_was_right(server, request, clock);
+    request->send = send_look;
+    request->answered = attach_answered;
+    ask_again(server, request, !right);
+}
+
+static void attach_answered(struct mc_server *server, struct mc_request *request, bool heard)
+{
+    const struct mc_reply *clock = &request->replies[0], *now = &request->replies[1];
+    struct hf_op *op = request->op;
+    struct mc_item item;
+    if (!heard) {
+        unanswered(server, request);
+        return;
+    }
+    bool right = hf__mc_clock_was_right(server, request, clock);
+    hf__mc_item_of(server->mc, &item, op);
+    bool ours = hf__mc_is_ours(server->mc, now, &item);
+    bool left = now->kind == MC_VALUE && hf__mc_value_is_of(server->mc->settings.format, now->value,
+                                                            now->length, op->attach_key);
+    if (!ours && !left) {
+        not_there(server, request);
+    } else if (!right) {
+        ask_again(server, request, true);
+    } else if (now->ttl <= MC_TTL_MARGIN) {
+        not_there(server, request);
+    } else if (ours) {
+        granted(server, request, now, (now->ttl - MC_TTL_MARGIN) * 1000);
+    } else {
+        request->cas = now->cas;
+        request->ttl = now->ttl;
+        request->token = op->token = token_of(server, now);
+        request->send = send_adoption;
+        request->answered = adoption_answered;
+        hf__mc_ask(server, request);
+    }
+}
+
+/* ---- asking ---- */
+
+static bool can_be_asked(const struct memcached *mc, struct hf_op *op)
+{
+    char key[MC_KEY_MAX + 1];
+    if (!hf__mc_key_of(mc, key, op->name, op->name_length))
+        hf__op_explain(op, HF_EINVAL, 0,
+                       "\"%.200s\": keys of this format have at most %d bytes, no spaces and plain "
+                       "ASCII",
+                       op->name, MC_KEY_MAX);
+    else if (op->lease_ms > 0 && op->lease_ms < MC_LEASE_MIN_MS)
+        hf__op_explain(op, HF_EINVAL, 0,
+                       "\"%.200s\": memcached counts whole seconds: a lease has at least %d ms",
+                       op->name, MC_LEASE_MIN_MS);
+    else
+        return true;
+    return false;
+}
+
+void hf__mc_attempt(struct hf_engine *engine, struct hf_op *op)
+{
+    struct memcached *mc = (struct memcached *)engine;
+    struct mc_request *request = can_be_asked(mc, op) ? hf__mc_request_about(mc, op) : NULL;
+    if (!request) {
+        op->verdict = op->engine_word[1] ? HF_NO_ANSWER : HF_FAILED;
+        hf__op_done(engine, op);
+        return;
+    }
+    if (!op->engine_word[0])
+        op->engine_word[0] = ++mc->claims;
+    request->send = op->attach_key ? send_look : send_attempt;
+    request->answered = op->attach_key ? attach_answered : attempt_answered;
+    hf__mc_ask(hf__mc_server_of(mc, op->name, op->name_length), request);
+}

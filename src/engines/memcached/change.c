@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One-shot verbs: break by force, prolong a lease of one's own, leave a lock to its lease. */
+#include "memcached.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+void hf__mc_oneshot_ends(struct mc_server *server, struct mc_request *request, int code)
+{
+    struct hf_oneshot *oneshot = request->oneshot;
+    oneshot->contacted = request->got > 0;
+    oneshot->code = code;
+    hf__mc_request_free(server->mc, request);
+    hf__oneshot_done(&server->mc->base, oneshot);
+}
+
+static void unanswered(struct mc_server *server, struct mc_request *request)
+{
+    hf__mc_oneshot_ends(server, request, hf__mc_explain_silence(server, &request->oneshot->error));
+}
+
+static void changes_all_the_time(struct mc_server *server, struct mc_request *request)
+{
+    hf__explain(&request->oneshot->error, HF_UNREACHABLE, 0,
+                "memcached at %.100s: the item changes all the time, or its clock jumps",
+                server->shown);
+    hf__mc_oneshot_ends(server, request, HF_UNREACHABLE);
+}
+
+static void send_look(struct mc_server *server, struct mc_request *request)
+{
+    char key[MC_KEY_MAX + 1];
+    hf__mc_key_of(server->mc, key, request->oneshot->name, request->oneshot->name_length);
+    hf__mc_write(server, "mg %s v c t\r\n", key);
+    request->expected = 1;
+}
+
+/* ---- break ---- */
+
+static void break_looked(struct mc_server *server, struct mc_request *request, bool heard);
+
+static void send_deletion(struct mc_server *server, struct mc_request *request)
+{
+    char key[MC_KEY_MAX + 1];
+    hf__mc_key_of(server->mc, key, request->oneshot->name, request->oneshot->name_length);
+    hf__mc_write(server, "md %s C%" PRIu64 "\r\n", key, request->cas);
+    request->expected = 1;
+}
+
+static void break_deleted(struct mc_server *server, struct mc_request *request, bool heard)
+{
+    if (!heard) {
+        unanswered(server, request);
+    } else if (request->replies[0].kind == MC_DONE) {
+        request->oneshot->result = 1;
+        hf__mc_oneshot_ends(server, request, HF_OK);
+    } else if (++request->repeats > MC_REPEATS_MAX) {
+        changes_all_the_time(server, request);
+    } else {
+        request->send = send_look;
+        request->answered = break_looked;
+        hf__mc_ask(server, request);
+    }
+}
+
+static void break_looked(struct mc_server *server, struct mc_request *request, bool heard)
+{
+    const struct mc_reply *now = &request->replies[0];
+    struct hf_oneshot *change = request->oneshot;
+    if (!heard) {
+        unanswered(server, request);
+    } else if (now->kind != MC_VALUE) {
+        hf__mc_oneshot_ends(server, request, HF_OK);
+    } else if (change->key && !hf__mc_value_is_of(server->mc->settings.format, now->value,
+                                                  now->length, change->key)) {
+        hf__mc_oneshot_ends(server, request, HF_BUSY);
+    } else {
+        request->cas = now->cas;
+        request->send = send_deletion;
+        request->answered = break_deleted;
+        hf__mc_ask(server, request);
+    }
+}
+
+/* ---- a lease of one's own ---- */
+
+/* Never shorter than what it has left. */
+static int64_t wanted_ms(const struct mc_server *server, const struct hf_oneshot *change)
+{
+    const struct hf_lease *lease = &change->op->own_lease;
+    int64_t left_ms = lease->asked_at_ms + lease->lease_ms - hf__mc_now(server->mc);
+    int64_t wanted = change->lease_ms > left_ms ? change->lease_ms : left_ms;
+    return wanted < MC_LEASE_MAX_MS ? wanted : MC_LEASE_MAX_MS;
+}
+
+static void send_renewal(struct mc_server *server, struct mc_request *request)
+{
+    const struct hf_op *op = request->oneshot->op;
+    struct mc_item item;
+    hf__mc_item_of(server->mc, &item, op);
+    hf__mc_write_renewal(server, &item, op, request->cas,
+                         hf__mc_ttl(wanted_ms(server, request->oneshot)), request->line != NULL);
+    request->expected = 3;
+}
+
+/* `line` is used as the mark that the server had no memory for a new value. */
+static void by_touch(struct mc_server *server, struct mc_request *request,
+                     const struct mc_reply *reply)
+{
+    (void)server, (void)request, (void)reply;
+}
+
+static void renewal_answered(struct mc_server *server, struct mc_request *request, bool heard)
+{
+    const struct mc_reply *clock = &request->replies[0], *done = &request->replies[1],
+                          *now = &request->replies[2];
+    struct hf_op *op = request->oneshot->op;
+    struct mc_item item;
+    if (!heard) {
+        if (request->item.sent)
+            op->engine_word[1] |= MC_UNSURE;
+        unanswered(server, request);
+        return;
+    }
+    bool right = hf__mc_clock_was_right(server, request, clock);
+    bool stored = done->kind == MC_STORED || done->kind == MC_DONE;
+    hf__mc_item_of(server->mc, &item, op);
+    if (!hf__mc_is_ours(server->mc, now, &item)) {
+        hf__mc_oneshot_ends(server, request, HF_LOST);
+        return;
+    }
+    op->engine_word[1] = now->cas << MC_CAS_SHIFT | (op->engine_word[1] & MC_RENEWING);
+    if (stored && right) {
+        hf__mc_oneshot_ends(server, request, HF_OK);
+    } else if (++request->repeats > MC_REPEATS_MAX) {
+        changes_all_the_time(server, request);
+    } else {
+        request->cas = now->cas;
+        if (done->kind == MC_REFUSED)
+            request->line = by_touch;
+        if (right)
+            hf__mc_ask(server, request);
+        else
+            hf__mc_ask_by_right_clock(server, request);
+    }
+}
+
+/* ---- leaving it to its lease ---- */
+
+/* Nothing at the server depends on this process: the exptime alone keeps what is detached. */
+void hf__mc_detach(struct hf_engine *engine, struct hf_oneshot *change)
+{
+    const struct memcached *mc = (const struct memcached *)engine;
+    struct mc_item item;
+    hf__mc_item_of(mc, &item, change->op);
+    memcpy(change->key_out, item.owner, sizeof change->key_out);
+    change->code = HF_OK;
+    hf__oneshot_done(engine, change);
+}
+
+/* ---- asking ---- */
+
+static int check_change(const struct memcached *mc, struct hf_oneshot *change)
+{
+    char key[MC_KEY_MAX + 1];
+    if (!hf__mc_key_of(mc, key, change->name, change->name_length)) {
+        hf__explain(&change->error, HF_EINVAL, 0, "\"%.200s\": no key of this format can carry it",
+                    change->name);
+        return HF_EINVAL;
+    }
+    if (change->verb == HF_ONESHOT_RENEW && change->lease_ms < MC_LEASE_MIN_MS) {
+        hf__explain(&change->error, HF_EINVAL, 0,
+                    "\"%.200s\": memcached counts whole seconds: a lease has at least %d ms",
+                    change->name, MC_LEASE_MIN_MS);
+        return HF_EINVAL;
+    }
+    return HF_OK;
+}
+
+static void change_item(struct memcached *mc, struct hf_oneshot *change)
+{
+    int code = check_change(mc, change);
+    struct mc_request *request = code == HF_OK ? hf__mc_request_new(mc) : NULL;
+    if (!request) {
+        change->code = code == HF_OK ? HF_ENOMEM : code;
+        hf__oneshot_done(&mc->base, change);
+        return;
+    }
+    request->oneshot = change;
+    request->cas = change->op ? hf__mc_op_cas(change->op) : 0;
+    request->send = change->verb == HF_ONESHOT_RENEW ? send_renewal : send_look;
+    request->answered = change->verb == HF_ONESHOT_RENEW ? renewal_answered : break_looked;
+    hf__mc_ask(hf__mc_server_of(mc, change->name, change->name_length), request);
+}
+
+void hf__mc_oneshot(struct hf_engine *engine, struct hf_oneshot *oneshot)
+{
+    struct memcached *mc = (struct memcached *)engine;
+    if (oneshot->verb == HF_ONESHOT_INSPECT)
+        hf__mc_inspect(mc, oneshot);
+    else if (oneshot->verb == HF_ONESHOT_DIAGNOSE)
+        hf__mc_diagnose(mc, oneshot);
+    else
+        change_item(mc, oneshot);
+}

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The item of one claim: its key and its owner, and how a request about it ends. */
+#include "memcached.h"
+
+#include <inttypes.h>
+
+bool hf__mc_key_of(const struct memcached *mc, char key[MC_KEY_MAX + 1], const char *name,
+                   size_t length)
+{
+    return hf__mc_write_key(key, mc->settings.format, mc->settings.prefix, name, length);
+}
+
+bool hf__mc_item_of(const struct memcached *mc, struct mc_item *item, const struct hf_op *op)
+{
+    mc->settings.format->write_owner(item->owner, mc->base.host->id, op->engine_word[0]);
+    return hf__mc_key_of(mc, item->key, op->name, op->name_length);
+}
+
+bool hf__mc_is_ours(const struct memcached *mc, const struct mc_reply *reply,
+                    const struct mc_item *item)
+{
+    return reply->kind == MC_VALUE &&
+           hf__mc_value_is_of(mc->settings.format, reply->value, reply->length, item->owner);
+}
+
+int64_t hf__mc_op_lease_ms(const struct memcached *mc, const struct hf_op *op)
+{
+    int64_t lease_ms = op->lease_ms ? op->lease_ms : mc->base.host->lease_ms;
+    return lease_ms < MC_LEASE_MAX_MS ? lease_ms : MC_LEASE_MAX_MS;
+}
+
+struct mc_request *hf__mc_request_about(struct memcached *mc, struct hf_op *op)
+{
+    struct mc_request *request = hf__mc_request_new(mc);
+    if (request)
+        request->op = op;
+    else
+        hf__op_explain(op, HF_ENOMEM, 0, "out of memory for a request");
+    return request;
+}
+
+void hf__mc_finish(struct mc_server *server, struct mc_request *request, enum hf_verdict verdict)
+{
+    struct hf_op *op = request->op;
+    hf__mc_request_free(server->mc, request);
+    op->verdict = verdict;
+    hf__op_done(&server->mc->base, op);
+}
+
+void hf__mc_write_renewal(struct mc_server *server, const struct mc_item *item,
+                          const struct hf_op *op, uint64_t cas, int64_t ttl, bool by_touch)
+{
+    const struct mc_format *format = server->mc->settings.format;
+    char value[MC_OWNER_MAX + 1];
+    size_t length = hf__mc_write_value(value, format, item->owner, op->token, op->owner_text);
+    hf__mc_write_clock(server);
+    if (by_touch)
+        hf__mc_write(server, "md %s I T%" PRId64 " C%" PRIu64 "\r\n", item->key, ttl, cas);
+    else
+        hf__mc_write(server, "cas %s %" PRIu32 " %" PRId64 " %zu %" PRIu64 "\r\n%s\r\n", item->key,
+                     format->flags, ttl, length, cas, value);
+    hf__mc_write(server, "mg %s v c t\r\n", item->key);
+}

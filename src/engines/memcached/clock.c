@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The server's clock, as its clock key shows it. */
+#include "clock.h"
+
+void hf__mc_clock_reset(struct mc_clock *clock)
+{
+    clock->readings = 0;
+}
+
+void hf__mc_clock_read(struct mc_clock *clock, int64_t ttl, int64_t now_ms)
+{
+    int64_t base_ms = now_ms + ttl * 1000;
+    if (ttl < 0)
+        return;
+    if (clock->readings == 0 || base_ms < clock->base_ms)
+        clock->base_ms = base_ms;
+    if (clock->readings < MC_CLOCK_READINGS)
+        clock->readings++;
+}
+
+bool hf__mc_clock_is_right(const struct mc_clock *clock, int64_t ttl, int64_t sent_at_ms)
+{
+    return ttl >= 0 && clock->readings == MC_CLOCK_READINGS &&
+           sent_at_ms + ttl * 1000 - clock->base_ms <= MC_LAG_MAX_MS;
+}
+
+int64_t hf__mc_ttl(int64_t lease_ms)
+{
+    if (lease_ms >= MC_LEASE_MAX_MS)
+        return MC_CLOCK_TTL;
+    return (lease_ms + 999) / 1000 + MC_TTL_MARGIN;
+}

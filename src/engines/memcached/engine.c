@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The engine `memcached:`: opening, closing, and its table. */
+#include "base/error.h"
+#include "base/testing.h"
+#include "memcached.h"
+
+#include <stdlib.h>
+
+static int check_lease(const struct hf_host *host, const struct hf_url *url, hf_error *error)
+{
+    if (host->lease_ms >= MC_LEASE_MIN_MS)
+        return HF_OK;
+    return hf__url_refuse(url, error, "memcached counts whole seconds: a lease has at least %d ms",
+                          MC_LEASE_MIN_MS);
+}
+
+static int open_memcached(struct hf_engine **ret, const struct hf_host *host, struct hf_url *url,
+                          hf_error *error)
+{
+    unsigned count = url->host_count ? url->host_count : 1;
+    struct memcached *mc = hf__calloc(1, sizeof *mc + count * sizeof mc->servers[0]);
+    *ret = NULL;
+    if (!mc)
+        return hf__error_set(error, HF_ENOMEM, 0, "out of memory for a client of memcached");
+    int code = check_lease(host, url, error);
+    if (code == HF_OK)
+        code = hf__mc_settings(&mc->settings, url, error);
+    if (code != HF_OK) {
+        hf__endpoints_close(&mc->settings.endpoints);
+        free(mc);
+        return code;
+    }
+    mc->base = (struct hf_engine){ &hf__memcached, host };
+    hf__free_list_init(&mc->requests, sizeof(struct mc_request));
+    mc->server_count = count;
+    for (unsigned i = 0; i < count; i++)
+        hf__mc_server_open(&mc->servers[i], mc, i);
+    *ret = &mc->base;
+    return HF_OK;
+}
+
+static void close_memcached(struct hf_engine *engine, void (*closed)(void *arg), void *arg)
+{
+    struct memcached *mc = (struct memcached *)engine;
+    for (unsigned i = 0; i < mc->server_count; i++)
+        hf__mc_server_close(&mc->servers[i]);
+    hf__free_list_end(&mc->requests, NULL);
+    hf__endpoints_close(&mc->settings.endpoints);
+    free(mc);
+    closed(arg);
+}
+
+static void forked(struct hf_engine *engine)
+{
+    struct memcached *mc = (struct memcached *)engine;
+    for (unsigned i = 0; i < mc->server_count; i++)
+        hf__peer_forked(&mc->servers[i].peer);
+}
+
+static void explain_silence(struct hf_engine *engine, struct hf_op *op, hf_error **error)
+{
+    struct memcached *mc = (struct memcached *)engine;
+    struct mc_server *server =
+        op ? hf__mc_server_of(mc, op->name, op->name_length) : &mc->servers[0];
+    hf__peer_why_silent(&server->peer, error);
+}
+
+static const char *const schemes[] = { "memcached", "memcacheds", "memcached+unix", NULL };
+
+const struct hf_engine_ops hf__memcached = {
+    .name = "memcached",
+    .schemes = schemes,
+    .caps = HF_CAP_MUTEX | HF_CAP_TOKEN | HF_CAP_DETACH | HF_CAP_INSPECT | HF_CAP_BREAK,
+    .open = open_memcached,
+    .close = close_memcached,
+    .attempt = hf__mc_attempt,
+    .release = hf__mc_release,
+    .renew = hf__mc_renew,
+    .compact = hf__mc_compact,
+    .oneshot = hf__mc_oneshot,
+    .detach = hf__mc_detach,
+    .forked = forked,
+    .why_silent = explain_silence,
+};

@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The first packet of a connection: who we are, what the server is; and the readings of its clock,
+ * which come again whenever the clock was behind. */
+#include "memcached.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Of the last request of the handshake: the clock is read once more, then the server is ready. */
+static void clock_answered(struct mc_server *server, struct mc_request *request, bool heard);
+
+static void send_clock(struct mc_server *server, struct mc_request *request)
+{
+    hf__mc_write(server, "add %s 0 %d 0\r\n\r\n", MC_CLOCK_KEY, MC_CLOCK_TTL);
+    hf__mc_write_clock(server);
+    request->expected = 2;
+}
+
+/* In the handshake, requests are sent before the connection is ready. */
+static void send_now(struct mc_server *server, struct mc_request *request)
+{
+    hf__pipeline_sent(&server->pipeline, &request->item, hf__mc_now(server->mc));
+    request->send(server, request);
+    hf__peer_await(&server->peer);
+}
+
+static struct mc_request *begin(struct mc_server *server)
+{
+    struct mc_request *request = hf__mc_request_new(server->mc);
+    if (!request)
+        hf__peer_break(&server->peer, HF_ENOMEM, 0, "out of memory for a request");
+    return request;
+}
+
+void hf__mc_read_clock(struct mc_server *server)
+{
+    if (server->reads_clock)
+        return;
+    struct mc_request *request = begin(server);
+    if (!request)
+        return;
+    server->reads_clock = true;
+    request->send = send_clock;
+    request->answered = clock_answered;
+    send_now(server, request);
+}
+
+static void send_what_waits(struct mc_server *server)
+{
+    struct hf_link *link;
+    struct hf_pipeline_item *item;
+    hf__peer_ready(&server->peer);
+    while ((link = hf__list_pop(&server->unbelieved)))
+        hf__pipeline_wait(&server->pipeline, HF_CONTAINER(link, struct hf_pipeline_item, link));
+    while (hf__peer_is_ready(&server->peer) && (item = hf__pipeline_next(&server->pipeline)))
+        hf__mc_ask(server, HF_CONTAINER(item, struct mc_request, item));
+}
+
+static void clock_answered(struct mc_server *server, struct mc_request *request, bool heard)
+{
+    const struct mc_reply *added = &request->replies[0], *reading = &request->replies[1];
+    int64_t ttl = reading->kind == MC_DONE ? reading->ttl : -1;
+    hf__mc_request_free(server->mc, request);
+    server->reads_clock = false;
+    if (!heard)
+        return;
+    if (added->kind == MC_REFUSED && reading->kind == MC_MISS) {
+        hf__peer_break(&server->peer, HF_ELIMIT, 0, "it has no memory for an item: %.100s",
+                       added->value);
+        return;
+    }
+    hf__mc_clock_read(&server->clock, ttl, hf__mc_now(server->mc));
+    if (server->clock.readings < MC_CLOCK_READINGS)
+        hf__mc_read_clock(server);
+    else
+        send_what_waits(server);
+}
+
+/* ---- the first packet ---- */
+
+static void send_user(struct mc_server *server, struct mc_request *request)
+{
+    const struct hf_endpoints *at = &server->mc->settings.endpoints;
+    /* A server that wants no password would store it: under a key that has ended already. */
+    hf__mc_write(server, "set %%hf.auth 0 -1 %zu\r\n%s %s\r\n",
+                 strlen(at->user) + 1 + strlen(at->password), at->user, at->password);
+    request->expected = 1;
+}
+
+static void user_answered(struct mc_server *server, struct mc_request *request, bool heard)
+{
+    hf__mc_request_free(server->mc, request);
+    (void)server;
+    (void)heard;
+}
+
+static void send_version(struct mc_server *server, struct mc_request *request)
+{
+    hf__mc_write(server, "version\r\n");
+    request->expected = 1;
+}
+
+static void version_answered(struct mc_server *server, struct mc_request *request, bool heard)
+{
+    const struct mc_reply *reply = &request->replies[0];
+    int major = 0, minor = 0;
+    if (heard && reply->kind != MC_VERSION)
+        hf__mc_break(server, reply);
+    else if (heard && (sscanf(reply->value, "%d.%d", &major, &minor) != 2 || major < 1 ||
+                       (major == 1 && minor < 6)))
+        hf__peer_break(&server->peer, HF_ENOTSUP, 0,
+                       "its version is \"%.40s\"; locks need memcached 1.6.0 or newer",
+                       reply->value);
+    else if (heard)
+        snprintf(server->facts.version, sizeof server->facts.version, "%.31s", reply->value);
+    hf__mc_request_free(server->mc, request);
+}
+
+static void send_stats(struct mc_server *server, struct mc_request *request)
+{
+    hf__mc_write(server, "stats\r\n");
+    request->expected = 1;
+}
+
+static void send_stats_settings(struct mc_server *server, struct mc_request *request)
+{
+    hf__mc_write(server, "stats settings\r\n");
+    request->expected = 1;
+}
+
+static void note_line(struct mc_server *server, struct mc_request *request,
+                      const struct mc_reply *reply)
+{
+    const char *words;
+    (void)request;
+    if (hf__mc_stat_is(reply, "time", &words))
+        server->facts.time_s = strtoll(words, NULL, 10);
+    if (hf__mc_stat_is(reply, "uptime", &words))
+        server->facts.uptime_s = strtoll(words, NULL, 10);
+    if (hf__mc_stat_is(reply, "cas_enabled", &words))
+        server->facts.cas_enabled = strcmp(words, "yes") == 0;
+}
+
+static void stats_answered(struct mc_server *server, struct mc_request *request, bool heard)
+{
+    if (heard && request->replies[0].kind != MC_END)
+        hf__mc_break(server, &request->replies[0]);
+    hf__mc_request_free(server->mc, request);
+}
+
+/* The CAS ids count from 1 when the process begins; seconds of its beginning in front of them make
+ * tokens that rise over a restart, at fewer than a million stores a second. */
+static void settings_answered(struct mc_server *server, struct mc_request *request, bool heard)
+{
+    const struct mc_facts *facts = &server->facts;
+    stats_answered(server, request, heard);
+    if (!heard)
+        return;
+    if (!facts->cas_enabled)
+        hf__peer_break(&server->peer, HF_ENOTSUP, 0,
+                       "it runs without CAS (option -C), by which a lock is released safely");
+    server->token_base = (uint64_t)(facts->time_s - facts->uptime_s) * 1000000;
+}
+
+void hf__mc_greet(struct mc_server *server)
+{
+    static const struct {
+        void (*send)(struct mc_server *server, struct mc_request *request);
+        void (*answered)(struct mc_server *server, struct mc_request *request, bool heard);
+        bool has_lines;
+    } first[] = {
+        { send_user, user_answered, false },
+        { send_version, version_answered, false },
+        { send_stats, stats_answered, true },
+        { send_stats_settings, settings_answered, true },
+    };
+    server->facts = (struct mc_facts){ 0 };
+    server->reads_clock = false;
+    hf__mc_clock_reset(&server->clock);
+    for (unsigned i = 0; i < sizeof first / sizeof *first; i++) {
+        struct mc_request *request =
+            i == 0 && !server->mc->settings.endpoints.user ? NULL : begin(server);
+        if (!request)
+            continue;
+        request->send = first[i].send;
+        request->answered = first[i].answered;
+        request->line = first[i].has_lines ? note_line : NULL;
+        send_now(server, request);
+    }
+    hf__mc_read_clock(server);
+}

@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The engine `memcached:`: what its files share. docs/engines/memcached.md has the format. */
+#ifndef HF_ENGINES_MEMCACHED_MEMCACHED_H
+#define HF_ENGINES_MEMCACHED_MEMCACHED_H
+
+#include "clock.h"
+#include "codec.h"
+#include "core/engine.h"
+#include "engines/common/endpoints.h"
+#include "engines/common/peer.h"
+#include "engines/common/pipeline.h"
+#include "format.h"
+
+#define MC_PREFIX_MAX 80
+#define MC_USER_MAX 400
+/* The shortest lease: the server counts whole seconds. */
+#define MC_LEASE_MIN_MS 1000
+/* Replies to one packet. */
+#define MC_REPLIES_MAX 4
+/* How often one question is asked again, because the item changed between two of its packets, or
+ * the server's clock was behind. */
+#define MC_REPEATS_MAX 6
+
+struct mc_settings {
+    int64_t timeout_ms;
+    uint32_t format_name; /* enum mc_format_name */
+    const char *prefix;
+    const struct mc_format *format;
+    struct hf_endpoints endpoints;
+};
+
+struct memcached;
+struct mc_server;
+
+/* One packet of commands, and their replies. */
+struct mc_request {
+    struct hf_pipeline_item item;
+    /* What it is about: one of them. An op that has left is NULL. */
+    struct hf_op *op;
+    struct hf_oneshot *oneshot;
+    /* Writes the commands, and says how many replies they have. */
+    void (*send)(struct mc_server *server, struct mc_request *request);
+    /* All replies are there; or `heard` is false: there will be none. Frees the request, or asks
+     * again. */
+    void (*answered)(struct mc_server *server, struct mc_request *request, bool heard);
+    /* Optional, for `stats` and `metadump`: each line, before MC_END, which counts as the reply. */
+    void (*line)(struct mc_server *server, struct mc_request *request,
+                 const struct mc_reply *reply);
+    uint64_t cas;   /* of the item that the packet is about */
+    int64_t ttl;    /* the item's, where the packet keeps it */
+    uint64_t token; /* of an item that was found; 0: none was */
+    unsigned repeats;
+    bool may_be_done; /* an earlier packet of it got no reply */
+    unsigned expected, got;
+    struct mc_reply replies[MC_REPLIES_MAX];
+};
+
+/* Bytes of a connection that are no whole reply yet. */
+struct mc_input {
+    char *bytes;
+    size_t length, room;
+};
+
+/* What `stats` and `stats settings` have said at the handshake. */
+struct mc_facts {
+    int64_t time_s, uptime_s;
+    bool cas_enabled;
+    char version[32];
+};
+
+struct mc_server {
+    struct memcached *mc;
+    struct hf_peer peer;
+    struct hf_pipeline pipeline;
+    struct mc_input input;
+    struct mc_clock clock;
+    struct mc_facts facts;
+    struct hf_link unbelieved; /* requests that wait for the clock to be read anew */
+    bool reads_clock;
+    uint64_t token_base; /* when the process began, in microseconds */
+    char shown[280];
+};
+
+/* op->engine_word[0]: the claim's number, from 1 on. op->engine_word[1]: the item's CAS id and
+ * these; 0: nothing of the claim is at the server. */
+enum { MC_UNSURE = 1u, MC_RENEWING = 2u };
+#define MC_CAS_SHIFT 2
+/* op->engine_pointer: how often in a row the op was refused. */
+
+struct memcached {
+    struct hf_engine base;
+    struct mc_settings settings;
+    struct hf_free_list requests;
+    uint64_t claims;
+    unsigned server_count;
+    struct mc_server servers[];
+};
+
+static inline int64_t hf__mc_now(const struct memcached *mc)
+{
+    return hf__loop_now(mc->base.host->loop);
+}
+
+static inline uint64_t hf__mc_op_cas(const struct hf_op *op)
+{
+    return op->engine_word[1] >> MC_CAS_SHIFT;
+}
+
+/* ---- url.c ---- */
+
+int hf__mc_settings(struct mc_settings *settings, struct hf_url *url, hf_error *error);
+
+/* ---- server.c: one server's connection ---- */
+
+void hf__mc_server_open(struct mc_server *server, struct memcached *mc, unsigned place);
+void hf__mc_server_close(struct mc_server *server);
+/* The server that decides a name: of several the one whose hash with the name is largest. */
+struct mc_server *hf__mc_server_of(struct memcached *mc, const char *name, size_t length);
+
+/* NULL: out of memory. */
+struct mc_request *hf__mc_request_new(struct memcached *mc);
+void hf__mc_request_free(struct memcached *mc, struct mc_request *request);
+/* Sends it now, or when there is a connection. */
+void hf__mc_ask(struct mc_server *server, struct mc_request *request);
+/* The same behind the next readings of the server's clock. */
+void hf__mc_ask_by_right_clock(struct mc_server *server, struct mc_request *request);
+
+/* In `send`: one command, with its line's end; and how many replies to expect. */
+__attribute__((format(printf, 2, 3))) void hf__mc_write(struct mc_server *server,
+                                                        const char *format, ...);
+/* Reads the server's clock, in the same packet as what follows: a reply of its own. */
+void hf__mc_write_clock(struct mc_server *server);
+
+/* The clock's reading in a reply to hf__mc_write_clock; and whether what stands behind it in the
+ * packet was stored by a right clock. */
+bool hf__mc_clock_was_right(struct mc_server *server, const struct mc_request *request,
+                            const struct mc_reply *reply);
+
+/* Why there is no reply: a code, with words in *error. */
+int hf__mc_explain_silence(struct mc_server *server, hf_error **error);
+/* Ends the connection: a reply is none that its command can have. */
+void hf__mc_break(struct mc_server *server, const struct mc_reply *reply);
+
+/* ---- handshake.c ---- */
+
+/* Who we are, what the server is, and its clock; ends with hf__peer_ready. */
+void hf__mc_greet(struct mc_server *server);
+/* Reads the clock until it is known, then sends what waits for it. */
+void hf__mc_read_clock(struct mc_server *server);
+
+/* ---- claim.c: the item of one claim ---- */
+
+/* Where the lock of an op is, and under which key. */
+struct mc_item {
+    char key[MC_KEY_MAX + 1];
+    char owner[HF_OWNER_KEY_SIZE];
+};
+/* False: the format cannot carry the name. */
+bool hf__mc_item_of(const struct memcached *mc, struct mc_item *item, const struct hf_op *op);
+bool hf__mc_key_of(const struct memcached *mc, char key[MC_KEY_MAX + 1], const char *name,
+                   size_t length);
+bool hf__mc_is_ours(const struct memcached *mc, const struct mc_reply *reply,
+                    const struct mc_item *item);
+int64_t hf__mc_op_lease_ms(const struct memcached *mc, const struct hf_op *op);
+struct mc_request *hf__mc_request_about(struct memcached *mc, struct hf_op *op);
+void hf__mc_finish(struct mc_server *server, struct mc_request *request, enum hf_verdict verdict);
+/* `cas` and what shows its effect: the item's life begins anew. Replies: the clock, MC_STORED or
+ * another, the item. With `by_touch`: without memory at the server. */
+void hf__mc_write_renewal(struct mc_server *server, const struct mc_item *item,
+                          const struct hf_op *op, uint64_t cas, int64_t ttl, bool by_touch);
+
+/* ---- the slots ---- */
+
+void hf__mc_attempt(struct hf_engine *engine, struct hf_op *op);
+void hf__mc_attach_send(struct mc_server *server, struct mc_request *request);
+void hf__mc_release(struct hf_engine *engine, struct hf_op *op);
+void hf__mc_renew(struct hf_engine *engine, struct hf_lease *lease);
+bool hf__mc_compact(struct hf_engine *engine, struct hf_op *op);
+/* Nothing that is out may touch the op any more. */
+void hf__mc_forget_renewals(struct memcached *mc, struct hf_op *op);
+void hf__mc_oneshot(struct hf_engine *engine, struct hf_oneshot *oneshot);
+void hf__mc_detach(struct hf_engine *engine, struct hf_oneshot *oneshot);
+void hf__mc_inspect(struct memcached *mc, struct hf_oneshot *oneshot);
+/* Shows one lock, as its item is. */
+void hf__mc_show(const struct mc_server *server, struct hf_oneshot *oneshot, const char *name,
+                 size_t length, const struct mc_reply *item);
+/* All locks of all servers. */
+void hf__mc_list(struct memcached *mc, struct hf_oneshot *oneshot);
+void hf__mc_diagnose(struct memcached *mc, struct hf_oneshot *oneshot);
+/* Ends a request about a one-shot. */
+void hf__mc_oneshot_ends(struct mc_server *server, struct mc_request *request, int code);
+
+extern const struct hf_engine_ops hf__memcached;
+
+#endif

@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Releases: `md` with the CAS id, so that only our own item is deleted. Without an id that is sure,
+ * the item is looked at first. */
+#include "memcached.h"
+
+#include <inttypes.h>
+
+static void send_look(struct mc_server *server, struct mc_request *request);
+static void look_answered(struct mc_server *server, struct mc_request *request, bool heard);
+
+static void gone(struct mc_server *server, struct mc_request *request, bool lost)
+{
+    struct hf_op *op = request->op;
+    op->engine_word[1] = 0;
+    op->engine_pointer = NULL;
+    op->lost = lost;
+    hf__mc_finish(server, request, HF_GONE);
+}
+
+/* From now on the item's CAS id is not sure: the deletion may have been executed. */
+static void unanswered(struct mc_server *server, struct mc_request *request)
+{
+    struct hf_op *op = request->op;
+    hf__mc_explain_silence(server, &op->error);
+    if (request->item.sent)
+        op->engine_word[1] |= MC_UNSURE;
+    hf__mc_finish(server, request, HF_NO_ANSWER);
+}
+
+static void send_deletion(struct mc_server *server, struct mc_request *request)
+{
+    struct mc_item item;
+    hf__mc_item_of(server->mc, &item, request->op);
+    hf__mc_write(server, "md %s C%" PRIu64 "\r\n", item.key, request->cas);
+    request->expected = 1;
+}
+
+/* Another id: a renewal has changed it whose reply was lost; or the item is another owner's. */
+static void deletion_answered(struct mc_server *server, struct mc_request *request, bool heard)
+{
+    const struct mc_reply *reply = &request->replies[0];
+    bool sure = !(request->op->engine_word[1] & MC_UNSURE);
+    if (!heard) {
+        unanswered(server, request);
+    } else if (reply->kind == MC_DONE) {
+        gone(server, request, false);
+    } else if (reply->kind == MC_NOT_FOUND) {
+        gone(server, request, sure);
+    } else {
+        request->send = send_look;
+        request->answered = look_answered;
+        hf__mc_ask(server, request);
+    }
+}
+
+static void send_look(struct mc_server *server, struct mc_request *request)
+{
+    struct mc_item item;
+    hf__mc_item_of(server->mc, &item, request->op);
+    hf__mc_write(server, "mg %s v c\r\n", item.key);
+    request->expected = 1;
+}
+
+static void look_answered(struct mc_server *server, struct mc_request *request, bool heard)
+{
+    const struct mc_reply *now = &request->replies[0];
+    struct mc_item item;
+    if (!heard) {
+        unanswered(server, request);
+        return;
+    }
+    hf__mc_item_of(server->mc, &item, request->op);
+    /* What was never confirmed cannot be lost. */
+    if (!hf__mc_is_ours(server->mc, now, &item)) {
+        gone(server, request, !(request->op->engine_word[1] & MC_UNSURE));
+        return;
+    }
+    request->cas = now->cas;
+    request->send = send_deletion;
+    request->answered = deletion_answered;
+    hf__mc_ask(server, request);
+}
+
+void hf__mc_release(struct hf_engine *engine, struct hf_op *op)
+{
+    struct memcached *mc = (struct memcached *)engine;
+    hf__mc_forget_renewals(mc, op);
+    op->engine_pointer = NULL;
+    struct mc_request *request = op->engine_word[1] ? hf__mc_request_about(mc, op) : NULL;
+    if (!request) {
+        op->verdict = op->engine_word[1] ? HF_NO_ANSWER : HF_GONE;
+        hf__op_done(engine, op);
+        return;
+    }
+    bool sure = hf__mc_op_cas(op) && !(op->engine_word[1] & MC_UNSURE);
+    request->cas = hf__mc_op_cas(op);
+    request->send = sure ? send_deletion : send_look;
+    request->answered = sure ? deletion_answered : look_answered;
+    hf__mc_ask(hf__mc_server_of(mc, op->name, op->name_length), request);
+}

@@ -1,0 +1,297 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One server: its connection, the requests on it, and their replies. */
+#include "base/error.h"
+#include "base/rand.h"
+#include "base/testing.h"
+#include "memcached.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define INPUT_FIRST 4096
+
+static struct mc_request *request_of(struct hf_pipeline_item *item)
+{
+    return item ? HF_CONTAINER(item, struct mc_request, item) : NULL;
+}
+
+static struct mc_server *server_of(struct hf_peer *peer)
+{
+    return HF_CONTAINER(peer, struct mc_server, peer);
+}
+
+/* ---- requests ---- */
+
+struct mc_request *hf__mc_request_new(struct memcached *mc)
+{
+    struct mc_request *request = request_of(hf__free_list_take(&mc->requests));
+    if (!request)
+        return NULL;
+    request->op = NULL;
+    request->oneshot = NULL;
+    request->send = NULL;
+    request->answered = NULL;
+    request->line = NULL;
+    request->cas = request->token = 0;
+    request->repeats = 0;
+    request->may_be_done = false;
+    request->item.sent = false;
+    request->expected = request->got = 0;
+    return request;
+}
+
+void hf__mc_request_free(struct memcached *mc, struct mc_request *request)
+{
+    hf__free_list_put(&mc->requests, &request->item);
+}
+
+static void send_request(struct mc_server *server, struct mc_request *request)
+{
+    request->got = 0;
+    hf__pipeline_sent(&server->pipeline, &request->item, hf__mc_now(server->mc));
+    request->send(server, request);
+    hf__peer_await(&server->peer);
+}
+
+void hf__mc_ask(struct mc_server *server, struct mc_request *request)
+{
+    if (hf__peer_is_ready(&server->peer)) {
+        send_request(server, request);
+        return;
+    }
+    hf__pipeline_wait(&server->pipeline, &request->item);
+    hf__peer_want(&server->peer);
+}
+
+void hf__mc_ask_by_right_clock(struct mc_server *server, struct mc_request *request)
+{
+    hf__list_append(&server->unbelieved, &request->item.link);
+    hf__mc_clock_reset(&server->clock);
+    hf__mc_read_clock(server);
+}
+
+void hf__mc_write(struct mc_server *server, const char *format, ...)
+{
+    char bytes[2 * MC_KEY_MAX + MC_OWNER_MAX + 200];
+    va_list arguments;
+    va_start(arguments, format);
+    int length = vsnprintf(bytes, sizeof bytes, format, arguments);
+    va_end(arguments);
+    if (length < 0 || (size_t)length >= sizeof bytes)
+        hf__peer_break(&server->peer, HF_EINTERNAL, 0, "a command is too long");
+    else
+        hf__peer_write(&server->peer, bytes, (size_t)length);
+}
+
+void hf__mc_write_clock(struct mc_server *server)
+{
+    hf__mc_write(server, "mg %s t\r\n", MC_CLOCK_KEY);
+}
+
+bool hf__mc_clock_was_right(struct mc_server *server, const struct mc_request *request,
+                            const struct mc_reply *reply)
+{
+    int64_t ttl = reply->kind == MC_DONE ? reply->ttl : -1;
+    hf__mc_clock_read(&server->clock, ttl, hf__mc_now(server->mc));
+    return hf__mc_clock_is_right(&server->clock, ttl, request->item.sent_at_ms);
+}
+
+int hf__mc_explain_silence(struct mc_server *server, hf_error **error)
+{
+    const hf_error *why = &server->peer.why;
+    int code = why->code == HF_OK ? HF_UNREACHABLE : why->code;
+    hf__explain(error, code, why->native, "%s",
+                why->code == HF_OK ? "memcached did not answer" : why->text);
+    return code;
+}
+
+void hf__mc_break(struct mc_server *server, const struct mc_reply *reply)
+{
+    if (reply->kind == MC_WRONG && strstr(reply->value, "open connections"))
+        hf__peer_break(&server->peer, HF_ELIMIT, 0, "too many connections are open (option -c)");
+    else if (reply->kind == MC_WRONG && strstr(reply->value, "authentication failure"))
+        hf__peer_break(&server->peer, HF_DENIED, 0, "it refuses the user or the password");
+    else if (reply->kind == MC_WRONG && strstr(reply->value, "unauthenticated"))
+        hf__peer_break(&server->peer, HF_DENIED, 0,
+                       "it wants a user and a password: memcached://user:password@host");
+    else if (reply->kind == MC_WRONG || reply->kind == MC_REFUSED)
+        hf__peer_break(&server->peer, HF_ECORRUPT, 0, "it refuses a command: %.100s",
+                       *reply->value ? reply->value : "ERROR");
+    else
+        hf__peer_break(&server->peer, HF_ECORRUPT, 0, "its reply does not fit the command");
+}
+
+/* ---- replies ---- */
+
+static void unanswered(struct hf_pipeline *pipeline, struct hf_pipeline_item *item)
+{
+    struct mc_server *server = HF_CONTAINER(pipeline, struct mc_server, pipeline);
+    struct mc_request *request = request_of(item);
+    request->answered(server, request, false);
+}
+
+static void take_reply(struct mc_server *server, const struct mc_reply *reply)
+{
+    struct mc_request *request = request_of(hf__pipeline_first_out(&server->pipeline));
+    if (!request) {
+        hf__mc_break(server, reply);
+        return;
+    }
+    if (request->line && (reply->kind == MC_STAT || reply->kind == MC_KEY)) {
+        /* It is not silent, however many lines there are. */
+        request->item.sent_at_ms = hf__mc_now(server->mc);
+        request->line(server, request, reply);
+        return;
+    }
+    request->replies[request->got++] = *reply;
+    /* Behind an error the replies may be those of other commands. */
+    if (reply->kind == MC_WRONG) {
+        hf__mc_break(server, reply);
+        return;
+    }
+    if (request->got < request->expected)
+        return;
+    hf__pipeline_replied(&server->pipeline);
+    request->answered(server, request, true);
+}
+
+static bool input_add(struct mc_input *input, const char *bytes, size_t length)
+{
+    size_t room = input->room ? input->room : INPUT_FIRST;
+    while (room < input->length + length)
+        room *= 2;
+    if (room > input->room) {
+        char *wider = hf__realloc(input->bytes, room);
+        if (!wider)
+            return false;
+        input->bytes = wider;
+        input->room = room;
+    }
+    memcpy(input->bytes + input->length, bytes, length);
+    input->length += length;
+    return true;
+}
+
+static void input_drop(struct mc_input *input)
+{
+    free(input->bytes);
+    *input = (struct mc_input){ 0 };
+}
+
+static void received(struct hf_peer *peer, const char *bytes, size_t length)
+{
+    struct mc_server *server = server_of(peer);
+    struct mc_input *input = &server->input;
+    size_t used = 0;
+    long taken = 0;
+    if (!input_add(input, bytes, length)) {
+        hf__peer_break(peer, HF_ENOMEM, 0, "out of memory for a reply");
+        return;
+    }
+    while (hf__peer_can_read(peer) && used < input->length) {
+        struct mc_reply reply;
+        taken = hf__mc_reply_read(&reply, input->bytes + used, input->length - used);
+        if (taken <= 0)
+            break;
+        used += (size_t)taken;
+        take_reply(server, &reply);
+    }
+    if (taken < 0)
+        hf__peer_break(peer, HF_ECORRUPT, 0, "what it says is not memcached's protocol");
+    memmove(input->bytes, input->bytes + used, input->length - used);
+    input->length -= used;
+}
+
+/* ---- the connection ---- */
+
+static bool find_place(struct hf_peer *peer, struct hf_peer_try *ret)
+{
+    struct mc_server *server = server_of(peer);
+    ret->place = server->mc->settings.endpoints.places[server - server->mc->servers];
+    return true;
+}
+
+static void greet(struct hf_peer *peer)
+{
+    hf__mc_greet(server_of(peer));
+}
+
+/* What waits for the clock waits for the next connection, whose handshake reads it. */
+static void failed(struct hf_peer *peer, enum hf_peer_state was)
+{
+    struct mc_server *server = server_of(peer);
+    struct hf_link *link;
+    input_drop(&server->input);
+    server->reads_clock = false;
+    while ((link = hf__list_pop(&server->unbelieved)))
+        hf__pipeline_wait(&server->pipeline, HF_CONTAINER(link, struct hf_pipeline_item, link));
+    hf__pipeline_fail(&server->pipeline, was != HF_PEER_READY);
+}
+
+static bool needed(struct hf_peer *peer)
+{
+    return !hf__list_empty(&server_of(peer)->pipeline.waiting);
+}
+
+static int64_t oldest(struct hf_peer *peer)
+{
+    return hf__pipeline_oldest_ms(&server_of(peer)->pipeline);
+}
+
+static const struct hf_peer_callbacks callbacks = {
+    .place = find_place,
+    .greet = greet,
+    .bytes = received,
+    .failed = failed,
+    .needed = needed,
+    .oldest = oldest,
+};
+
+void hf__mc_server_open(struct mc_server *server, struct memcached *mc, unsigned place)
+{
+    const struct hf_stream_place *at = &mc->settings.endpoints.places[place];
+    server->mc = mc;
+    if (at->host)
+        hf__url_write_place(server->shown, sizeof server->shown, at->host, at->port);
+    else
+        snprintf(server->shown, sizeof server->shown, "%.250s", at->path);
+    hf__link_init(&server->unbelieved);
+    hf__pipeline_init(&server->pipeline, unanswered);
+    hf__peer_init(&server->peer, &(struct hf_peer_config){ .host = mc->base.host,
+                                                           .callbacks = &callbacks,
+                                                           .store = "memcached",
+                                                           .shown = server->shown,
+                                                           .place_count = 1,
+                                                           .timeout_ms = mc->settings.timeout_ms });
+}
+
+/* What is still out is dropped without an answer. */
+void hf__mc_server_close(struct mc_server *server)
+{
+    struct hf_link *lists[] = { &server->pipeline.out, &server->pipeline.waiting,
+                                &server->unbelieved };
+    for (unsigned i = 0; i < sizeof lists / sizeof *lists; i++)
+        for (struct hf_link *link; (link = hf__list_pop(lists[i]));)
+            hf__free_list_put(&server->mc->requests,
+                              HF_CONTAINER(link, struct hf_pipeline_item, link));
+    hf__peer_close(&server->peer);
+    input_drop(&server->input);
+}
+
+struct mc_server *hf__mc_server_of(struct memcached *mc, const char *name, size_t length)
+{
+    struct mc_server *best = &mc->servers[0];
+    uint64_t best_weight = 0, weight[2] = { hf__hash(name, length), 0 };
+    for (unsigned i = 0; mc->server_count > 1 && i < mc->server_count; i++) {
+        struct mc_server *server = &mc->servers[i];
+        weight[1] = hf__hash(server->shown, strlen(server->shown));
+        uint64_t mixed = hf__hash(weight, sizeof weight);
+        if (i == 0 || mixed > best_weight) {
+            best = server;
+            best_weight = mixed;
+        }
+    }
+    return best;
+}

@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The clock of a memcached server: when an item behind a reading lives for its whole lease. */
+#include "engines/memcached/clock.h"
+#include "test.h"
+
+/* The key has this many seconds left at our time 0. */
+#define TTL 1000
+
+static struct mc_clock set_clock(void)
+{
+    struct mc_clock clock = { 0 };
+
+    hf__mc_clock_read(&clock, TTL, 5);
+    hf__mc_clock_read(&clock, TTL, 3);
+    return clock;
+}
+
+TEST(one_reading_sets_no_clock)
+{
+    struct mc_clock clock = { 0 };
+
+    CHECK(!hf__mc_clock_is_right(&clock, TTL, 0));
+    hf__mc_clock_read(&clock, TTL, 5);
+    CHECK(!hf__mc_clock_is_right(&clock, TTL, 0));
+    hf__mc_clock_read(&clock, TTL, 6);
+    CHECK(hf__mc_clock_is_right(&clock, TTL, 0));
+    hf__mc_clock_reset(&clock);
+    CHECK(!hf__mc_clock_is_right(&clock, TTL, 0));
+}
+
+TEST(second_that_has_begun_is_right)
+{
+    struct mc_clock clock = set_clock();
+
+    CHECK(hf__mc_clock_is_right(&clock, TTL, 999));
+    CHECK(hf__mc_clock_is_right(&clock, TTL - 7, 7000));
+    CHECK(hf__mc_clock_is_right(&clock, TTL - 7, 7999));
+}
+
+/* A server that stood still shows the old second to what has waited for it. */
+TEST(old_second_is_wrong)
+{
+    struct mc_clock clock = set_clock();
+
+    CHECK(!hf__mc_clock_is_right(&clock, TTL, 1300));
+    CHECK(!hf__mc_clock_is_right(&clock, TTL, 4000));
+    CHECK(hf__mc_clock_is_right(&clock, TTL - 4, 4000));
+}
+
+TEST(missing_key_is_wrong)
+{
+    struct mc_clock clock = set_clock();
+
+    hf__mc_clock_read(&clock, -1, 100);
+    CHECK(!hf__mc_clock_is_right(&clock, -1, 100));
+    CHECK(hf__mc_clock_is_right(&clock, TTL, 100));
+}
+
+/* A key that was made anew has its whole life left: it looks like a clock far behind. */
+TEST(new_key_is_wrong_until_the_clock_is_set_again)
+{
+    struct mc_clock clock = set_clock();
+
+    hf__mc_clock_read(&clock, MC_CLOCK_TTL, 100);
+    CHECK(!hf__mc_clock_is_right(&clock, MC_CLOCK_TTL, 100));
+    hf__mc_clock_reset(&clock);
+    hf__mc_clock_read(&clock, MC_CLOCK_TTL, 200);
+    hf__mc_clock_read(&clock, MC_CLOCK_TTL, 201);
+    CHECK(hf__mc_clock_is_right(&clock, MC_CLOCK_TTL, 300));
+}
+
+/* Whatever the phase of the seconds: what is believed lives longer than its lease. */
+TEST(item_outlives_a_lease_that_is_believed)
+{
+    for (int64_t lag_ms = 0; lag_ms < 2000; lag_ms += 10)
+        for (int64_t sent_ms = 10000; sent_ms < 16000; sent_ms += 70) {
+            /* The server's seconds began at lag_ms of ours when the clock was set. */
+            struct mc_clock clock = { 0 };
+            int64_t lease_ms = 1500, second = (sent_ms - 900) / 1000;
+            hf__mc_clock_read(&clock, TTL, lag_ms);
+            hf__mc_clock_read(&clock, TTL, lag_ms);
+            if (!hf__mc_clock_is_right(&clock, TTL - second, sent_ms))
+                continue;
+            /* It dies when the seconds have counted as far, by a clock that began at 0. */
+            CHECK((second + hf__mc_ttl(lease_ms)) * 1000 >= sent_ms + lease_ms);
+        }
+}
+
+TEST(exptime_is_rounded_up_and_has_a_limit)
+{
+    CHECK_INT(hf__mc_ttl(1000), 1 + MC_TTL_MARGIN);
+    CHECK_INT(hf__mc_ttl(1001), 2 + MC_TTL_MARGIN);
+    CHECK_INT(hf__mc_ttl(MC_LEASE_MAX_MS), MC_CLOCK_TTL);
+    CHECK_INT(hf__mc_ttl(INT64_MAX), MC_CLOCK_TTL);
+}
