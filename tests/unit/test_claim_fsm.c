@@ -74,6 +74,7 @@ static void prepare(enum hf_claim_state state, enum hf_verdict verdict, unsigned
         .client = client, .shard = &shard, .entry = &entry, .grant = &grant, .state = state
     };
     hf__link_init(&entry.queue);
+    claim.op.name = "name";
     claim.op.verdict = verdict;
     claim.op.mode = with & HOLDS ? HF_WRITE : HF_MUTEX;
     claim.op.keep = with & HOLDS ? HF_UPGRADE : HF_KEEP_NOTHING;
