@@ -110,6 +110,12 @@ int hf__tls_open(struct hf_tls **ret, const struct hf_tls_settings *settings, hf
     return HF_OK;
 }
 
+bool hf__tls_offer(struct hf_tls *tls, const char *protocol)
+{
+    return SSL_CTX_set_alpn_protos(tls->context, (const unsigned char *)protocol,
+                                   (unsigned)strlen(protocol)) == 0;
+}
+
 void hf__tls_close(struct hf_tls *tls)
 {
     if (tls)

@@ -23,6 +23,9 @@ struct hf_tls_settings {
 int hf__tls_open(struct hf_tls **ret, const struct hf_tls_settings *settings, hf_error *error);
 /* The same, by the options of a URL. */
 int hf__tls_open_by_url(struct hf_tls **ret, struct hf_url *url, hf_error *error);
+/* Says in each handshake that it is this protocol, with a length in front ("\2h2"). False: out of
+ * memory. */
+bool hf__tls_offer(struct hf_tls *tls, const char *protocol);
 void hf__tls_close(struct hf_tls *tls);
 
 enum hf_tls_state {

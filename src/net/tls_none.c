@@ -12,6 +12,13 @@ int hf__tls_open(struct hf_tls **ret, const struct hf_tls_settings *settings, hf
                          "this build of holdfast has no TLS; build it where OpenSSL is installed");
 }
 
+bool hf__tls_offer(struct hf_tls *tls, const char *protocol)
+{
+    (void)tls;
+    (void)protocol;
+    return false;
+}
+
 void hf__tls_close(struct hf_tls *tls)
 {
     (void)tls;
