@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The engine `etcd:`: opening, closing, and its table. */
+#include "etcd.h"
+
+#include "base/error.h"
+
+/* So long a server may take to end our session before we leave. */
+#define GOODBYE_MS 1000
+
+static void close_now(struct etcd *etcd)
+{
+    void (*closed)(void *arg) = etcd->closed;
+    void *arg = etcd->closed_arg;
+    hf__timer_stop(hf__etcd_loop(etcd), &etcd->goodbye);
+    hf__etcd_connection_close(etcd);
+    hf__etcd_watches_close(etcd);
+    hf__etcd_requests_free(etcd);
+    HF_LIST_FOREACH (link, following, &etcd->claims) {
+        struct etcd_claim *claim = HF_CONTAINER(link, struct etcd_claim, link);
+        claim->uses = 1; /* its requests have just been freed */
+        if (claim->op)
+            claim->op->engine_pointer = NULL;
+        hf__etcd_claim_drop(claim);
+    }
+    hf__etcd_sessions_free(etcd);
+    hf__grpc_call_free(&etcd->authenticate);
+    hf__grpc_call_free(&etcd->beats);
+    hf__grpc_call_free(&etcd->watching);
+    hf__grpc_close(&etcd->grpc);
+    hf__etcd_arena_free(&etcd->arena);
+    hf__endpoints_close(&etcd->settings.servers);
+    free(etcd->packed);
+    free(etcd);
+    closed(arg);
+}
+
+static void goodbye_over(struct hf_timer *timer)
+{
+    close_now(HF_CONTAINER(timer, struct etcd, goodbye));
+}
+
+void hf__etcd_goodbye_done(struct etcd *etcd)
+{
+    /* What calls this is inside of the connection: it ends in the loop's next turn. */
+    if (--etcd->goodbyes == 0)
+        hf__timer_start(hf__etcd_loop(etcd), &etcd->goodbye, hf__etcd_now(etcd));
+}
+
+static void close_etcd(struct hf_engine *engine, void (*closed)(void *arg), void *arg)
+{
+    struct etcd *etcd = (struct etcd *)engine;
+    etcd->closed = closed;
+    etcd->closed_arg = arg;
+    etcd->closing = true;
+    hf__etcd_claims_close(etcd);
+    hf__etcd_sessions_close(etcd);
+    bool waits = etcd->goodbyes > 0 && hf__peer_is_ready(&etcd->peer);
+    hf__timer_start(hf__etcd_loop(etcd), &etcd->goodbye,
+                    hf__etcd_now(etcd) + (waits ? GOODBYE_MS : 0));
+}
+
+static int open_etcd(struct hf_engine **ret, const struct hf_host *host, struct hf_url *url,
+                     hf_error *error)
+{
+    *ret = NULL;
+    struct etcd *etcd = hf__calloc(1, sizeof *etcd);
+    if (!etcd)
+        return hf__error_set(error, HF_ENOMEM, 0, "out of memory for a client of etcd");
+    int code = hf__etcd_settings(&etcd->settings, url, error);
+    if (code != HF_OK) {
+        free(etcd);
+        return code;
+    }
+    etcd->base = (struct hf_engine){ &hf__etcd, host };
+    hf__link_init(&etcd->claims);
+    hf__link_init(&etcd->leased);
+    hf__link_init(&etcd->endings);
+    for (unsigned i = 0; i < ETCD_KEY_BUCKETS; i++)
+        hf__link_init(&etcd->keys[i]);
+    hf__timer_init(&etcd->goodbye, goodbye_over);
+    hf__etcd_arena_init(&etcd->arena);
+    hf__etcd_requests_open(etcd);
+    hf__etcd_watches_open(etcd);
+    hf__etcd_connection_open(etcd);
+    *ret = &etcd->base;
+    return HF_OK;
+}
+
+static void forked(struct hf_engine *engine)
+{
+    hf__peer_forked(&((struct etcd *)engine)->peer);
+}
+
+static void explain_silence(struct hf_engine *engine, struct hf_op *op, hf_error **error)
+{
+    (void)op;
+    hf__peer_why_silent(&((struct etcd *)engine)->peer, error);
+}
+
+/* The core asks for nothing else: see `caps`. */
+static void oneshot(struct hf_engine *engine, struct hf_oneshot *oneshot)
+{
+    hf__explain(&oneshot->error, HF_ENOTSUP, 0, "this engine cannot do that");
+    oneshot->code = HF_ENOTSUP;
+    hf__oneshot_done(engine, oneshot);
+}
+
+static const char *const schemes[] = { "etcd", "etcds", NULL };
+
+const struct hf_engine_ops hf__etcd = {
+    .name = "etcd",
+    .schemes = schemes,
+    .caps = HF_CAP_MUTEX | HF_CAP_FAIR | HF_CAP_TOKEN,
+    .open = open_etcd,
+    .close = close_etcd,
+    .attempt = hf__etcd_attempt,
+    .release = hf__etcd_release,
+    .renew = hf__etcd_renew,
+    .oneshot = oneshot,
+    .forked = forked,
+    .why_silent = explain_silence,
+};

@@ -1,0 +1,327 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The engine `etcd:` from the inside: one connection, the session (a lease with its heartbeats)
+ * that keys rest on, and the keys of our claims in their queues. Everything here runs on the loop.
+ */
+#ifndef HF_ENGINES_ETCD_H
+#define HF_ENGINES_ETCD_H
+
+#include "engines/common/endpoints.h"
+#include "engines/common/peer.h"
+#include "engines/etcd/wire/messages.h"
+
+#include "base/list.h"
+#include "base/testing.h"
+#include "base/url.h"
+#include "core/engine.h"
+#include "net/grpc.h"
+
+#define ETCD_WATCH_BUCKETS 256u
+#define ETCD_KEY_BUCKETS 4096u
+
+struct etcd;
+struct etcd_claim;
+struct etcd_request;
+struct etcd_session;
+struct etcd_watch;
+
+extern const struct hf_engine_ops hf__etcd;
+
+/* ---- url.c: what the URL says ---- */
+
+struct etcd_settings {
+    struct hf_endpoints servers;
+    char root[HF_URL_MAX]; /* in front of every name; "" or "some/where/" */
+    int64_t timeout_ms;    /* how long a server may be silent */
+};
+
+int hf__etcd_settings(struct etcd_settings *settings, struct hf_url *url, hf_error *error);
+
+/* ---- request.c: unary calls, which wait for a connection ---- */
+
+struct etcd_method {
+    const char *path;
+    const ProtobufCMessageDescriptor *reply;
+};
+
+extern const struct etcd_method hf__etcd_range, hf__etcd_txn, hf__etcd_lease_grant,
+    hf__etcd_lease_revoke, hf__etcd_authenticate, hf__etcd_status;
+
+struct etcd_reply {
+    int status;          /* a hf_grpc_status; HF_GRPC_OK: `message` is there */
+    bool definite;       /* the store's word; else it may have been done, unless `unsent` */
+    bool unsent;         /* no server has processed it */
+    const char *text;    /* of the server, or of ours */
+    const void *message; /* of the method's type; lives until `answered` returns */
+};
+
+/* Exactly once for each request; asking another one from inside is fine. */
+typedef void etcd_answered(struct etcd *etcd, struct etcd_request *request,
+                           const struct etcd_reply *reply);
+
+struct etcd_request {
+    struct hf_grpc_call call;
+    struct hf_link link; /* waiting, out, done, or free */
+    struct etcd *etcd;
+    const struct etcd_method *method;
+    etcd_answered *answered; /* NULL: it has answered, and is about to end */
+    union {
+        struct etcd_claim *claim; /* counted */
+        struct etcd_session *session;
+        struct hf_oneshot *oneshot;
+        void *arg;
+    };
+    bool of_claim;
+    unsigned refused; /* how often a server wanted to know first who we are */
+    int64_t sent_at_ms;
+    uint8_t *body;
+    size_t length, room;
+};
+
+/* NULL: out of memory. */
+struct etcd_request *hf__etcd_request(struct etcd *etcd, const struct etcd_method *method,
+                                      etcd_answered *answered);
+struct etcd_request *hf__etcd_claim_request(struct etcd *etcd, struct etcd_claim *claim,
+                                            const struct etcd_method *method,
+                                            etcd_answered *answered);
+/* Sends the message, or keeps it until there is a connection. */
+void hf__etcd_ask(struct etcd *etcd, struct etcd_request *request, const ProtobufCMessage *message);
+/* What the reply is, is of no use. */
+void hf__etcd_ignore_reply(struct etcd *etcd, struct etcd_request *request,
+                           const struct etcd_reply *reply);
+void hf__etcd_requests_open(struct etcd *etcd);
+void hf__etcd_requests_free(struct etcd *etcd);
+/* There is a connection. */
+void hf__etcd_send_waiting(struct etcd *etcd);
+/* What was sent has no reply; and what waits, if `all`. */
+void hf__etcd_leave_unanswered(struct etcd *etcd, bool all);
+/* Calls that have been answered do not wait for their end any more. */
+void hf__etcd_drop_done(struct etcd *etcd);
+
+/* ---- status.c: what a reply means that is not the hoped-for one ---- */
+
+/* An hf_code, with the sentence in *error. */
+int hf__etcd_explain(struct etcd *etcd, const struct etcd_reply *reply, hf_error **error);
+/* The server does not know the lease. */
+bool hf__etcd_is_lease_gone(const struct etcd_reply *reply);
+/* It does not accept the token, or has none of ours: another one may do. */
+bool hf__etcd_wants_token(const struct etcd_reply *reply);
+/* Another server may do better. */
+bool hf__etcd_wants_other_server(const struct etcd_reply *reply);
+
+/* ---- connection.c ---- */
+
+void hf__etcd_connection_open(struct etcd *etcd);
+void hf__etcd_connection_close(struct etcd *etcd);
+/* False: out of memory, or the server takes no calls; the connection is broken then. */
+bool hf__etcd_begin_call(struct etcd *etcd, struct hf_grpc_call *call, const char *path,
+                         int64_t limit_ms);
+/* Packs a message, and sends it. False: as above. */
+bool hf__etcd_send(struct etcd *etcd, struct hf_grpc_call *call, const ProtobufCMessage *message,
+                   bool last);
+/* A stream has ended that should not: so does the connection. */
+void hf__etcd_stream_ended(struct etcd *etcd, const struct hf_grpc_call *call, const char *what);
+
+/* ---- session.c, heartbeat.c ---- */
+
+enum etcd_session_state {
+    ETCD_SESSION_NEW,    /* no server has heard of it, as far as we know */
+    ETCD_SESSION_ALIVE,  /* as far as we know */
+    ETCD_SESSION_ENDING, /* it is being revoked, and nothing rests on it any more */
+    ETCD_SESSION_OVER    /* nothing of it is left at the servers */
+};
+
+/* Heartbeats of one session that have no reply yet. */
+#define ETCD_BEATS_MAX 8u
+
+struct etcd_session {
+    struct hf_lease lease;
+    struct hf_link link; /* in etcd->endings */
+    enum etcd_session_state state;
+    int64_t id;                    /* of the lease; ours */
+    struct hf_link waiting;        /* claims that go on once it is known to live */
+    int64_t beats[ETCD_BEATS_MAX]; /* when they left */
+    unsigned beat_count;
+    bool granting;
+    unsigned uses;
+};
+
+struct etcd_session *hf__etcd_session_use(struct etcd_session *session);
+void hf__etcd_session_drop(struct etcd_session *session);
+/* The session that something new may rest on. NULL: out of memory. */
+struct etcd_session *hf__etcd_session_current(struct etcd *etcd);
+/* False: the claim goes on by hf__etcd_session_ready when the session is known to live. */
+bool hf__etcd_session_is_ready(struct etcd *etcd, struct etcd_claim *claim);
+/* Nothing rests on it any more. `over`: nor is anything of it left at the servers. */
+void hf__etcd_session_lose(struct etcd *etcd, struct etcd_session *session, bool over);
+void hf__etcd_session_confirm(struct etcd *etcd, struct etcd_session *session, int64_t asked_at_ms,
+                              int64_t ttl_ms);
+void hf__etcd_renew(struct hf_engine *engine, struct hf_lease *lease);
+/* Revokes what is left; etcd->goodbyes says how many replies are missing. */
+void hf__etcd_sessions_close(struct etcd *etcd);
+void hf__etcd_sessions_free(struct etcd *etcd);
+/* Claims that waited for the session go on, or hear why they cannot. */
+void hf__etcd_session_go_on(struct etcd *etcd, struct etcd_session *session);
+void hf__etcd_session_fail(struct etcd *etcd, struct etcd_session *session,
+                           const struct etcd_reply *reply);
+
+void hf__etcd_beat(struct etcd *etcd, struct etcd_session *session);
+/* When the oldest heartbeat without a reply has left, or HF_NEVER. */
+int64_t hf__etcd_oldest_beat(const struct etcd *etcd);
+void hf__etcd_beats_forget(struct etcd *etcd);
+
+/* ---- claim.c: what a claim has at the servers ---- */
+
+struct etcd_claim {
+    struct hf_link link;          /* in etcd->claims */
+    struct hf_link wait_link;     /* in its session's `waiting` */
+    struct hf_link watch_link;    /* in its watch's `claims` */
+    struct hf_link lease_link;    /* in etcd->leased */
+    struct hf_link held_link;     /* in etcd->unwatched: held, and not watched yet */
+    struct etcd_watch *watch;     /* NULL: none */
+    struct hf_op *op;             /* NULL: the claim is over, but requests are out */
+    struct etcd_session *session; /* the key's; counted */
+    struct etcd_session *earlier; /* that of the key before, or NULL; counted */
+    unsigned uses;
+    struct hf_link key_link; /* in its bucket of etcd->keys, while it has a key */
+    char *key;               /* "name/..."; then `blocking`, and its end, in the same memory */
+    size_t key_length;       /* 0: it has none yet */
+    size_t prefix_length;    /* of "name/" */
+    char *blocking;          /* keys with this prefix that are older than its own are in its way */
+    char *blocking_end;
+    size_t blocking_length, blocking_end_length;
+    char *blocker; /* one of them, which is waited for */
+    size_t blocker_length, blocker_room;
+    int64_t created; /* the key's revision; 0: not known */
+    int64_t held_at_ms;
+    unsigned tries;        /* in this attempt */
+    bool unknown;          /* a key may have been made */
+    bool held;             /* it was granted */
+    bool unsure;           /* the key may have been deleted by us already */
+    bool over;             /* its own lease has ended */
+    struct hf_lease lease; /* of its own, where the claim asks for one */
+    struct hf_timer end;   /* of that lease */
+};
+
+/* NULL: out of memory. */
+struct etcd_claim *hf__etcd_claim_new(struct etcd *etcd, struct hf_op *op);
+void hf__etcd_claim_drop(struct etcd_claim *claim);
+/* The claim has nothing to do with it any more. */
+void hf__etcd_claim_leave(struct etcd *etcd, struct etcd_claim *claim);
+/* Gives it a key that no claim has under this session. */
+bool hf__etcd_claim_name_key(struct etcd *etcd, struct etcd_claim *claim);
+void hf__etcd_claim_forget_key(struct etcd_claim *claim);
+/* The claim that has this key, or NULL. */
+struct etcd_claim *hf__etcd_claim_find(struct etcd *etcd, struct etcd_bytes key);
+/* Is that a key of the claim's kind of lock? */
+bool hf__etcd_claim_is_same_kind(const struct etcd_claim *claim, const ProtobufCBinaryData *key);
+bool hf__etcd_claim_set_blocker(struct etcd_claim *claim, const ProtobufCBinaryData *key);
+void hf__etcd_claims_close(struct etcd *etcd);
+
+static inline bool hf__etcd_has_left(const struct etcd_request *request)
+{
+    return !request->claim->op;
+}
+
+static inline struct etcd_bytes hf__etcd_key_of(const struct etcd_claim *claim)
+{
+    return hf__etcd_bytes(claim->key, claim->key_length);
+}
+
+/* ---- acquire.c ---- */
+
+void hf__etcd_attempt(struct hf_engine *engine, struct hf_op *op);
+/* What it has begun goes on, as its session is known to live. */
+void hf__etcd_go_on(struct etcd *etcd, struct etcd_claim *claim);
+void hf__etcd_finish(struct etcd *etcd, struct etcd_claim *claim, enum hf_verdict verdict);
+void hf__etcd_fail(struct etcd *etcd, struct etcd_claim *claim, const struct etcd_reply *reply);
+void hf__etcd_no_memory(struct etcd *etcd, struct etcd_claim *claim);
+
+/* ---- release.c ---- */
+
+void hf__etcd_release(struct hf_engine *engine, struct hf_op *op);
+/* Deletes its key, and no thread waits for the reply. */
+void hf__etcd_delete_quietly(struct etcd *etcd, struct etcd_claim *claim);
+
+/* ---- watch.c: one stream, one watch for each contended name, and for keys that are held ---- */
+
+struct etcd_watch {
+    struct hf_link id_link, key_link; /* in their buckets */
+    struct hf_link pending_link;      /* in etcd->pending: asked for, not answered */
+    struct hf_link idle_link;         /* in etcd->idle: nothing needs it */
+    struct hf_link claims;
+    int64_t id;
+    int64_t last_delete; /* the newest revision of a deletion that it has told */
+    int64_t idle_at_ms;
+    bool prefix;     /* of all keys that begin with `key` */
+    bool registered; /* the server has said so */
+    bool orphan;     /* of a key that a request without a reply may still put */
+    bool unwanted;   /* it ends once it has begun */
+    size_t length;
+    char key[];
+};
+
+/* The claim's wait is watched from now on: it is woken when its blocker or its own key goes, and
+ * once when the watch begins. False: out of memory. `ret_registered`: it had begun before. */
+bool hf__etcd_watch_wait(struct etcd *etcd, struct etcd_claim *claim, bool *ret_registered);
+void hf__etcd_watch_leave(struct etcd *etcd, struct etcd_claim *claim);
+/* The claim is held: if it is held for longer than a moment, its key is watched. */
+void hf__etcd_watch_held(struct etcd *etcd, struct etcd_claim *claim);
+/* If this key appears, which a request without a reply may still bring about, it is deleted. */
+void hf__etcd_watch_orphan(struct etcd *etcd, const struct etcd_claim *claim);
+void hf__etcd_watches_open(struct etcd *etcd);
+void hf__etcd_watches_close(struct etcd *etcd);
+/* A server that has not heard of them is told all of them. */
+void hf__etcd_watch_again(struct etcd *etcd);
+void hf__etcd_watches_disconnected(struct etcd *etcd);
+bool hf__etcd_watches_any(const struct etcd *etcd);
+
+/* ---- engine.c ---- */
+
+struct etcd {
+    struct hf_engine base;
+    struct etcd_settings settings;
+    struct hf_peer peer;
+    struct hf_grpc grpc;
+    struct hf_task flush;
+    struct hf_grpc_call authenticate;
+    char token[512]; /* of the user, for this connection */
+    char why[360];   /* of the last failure, for replies that are missing */
+    int why_code;
+    bool heard; /* the server has said something on this connection */
+    struct etcd_arena arena;
+    uint8_t *packed; /* a message of a stream */
+    size_t packed_room;
+    struct hf_link waiting, out, done, free_requests;
+    struct etcd_session *session; /* NULL: none yet, or the last one was lost */
+    struct hf_link endings;       /* sessions that are being revoked */
+    struct hf_grpc_call beats, watching;
+    struct hf_link claims, leased, unwatched;
+    struct hf_link keys[ETCD_KEY_BUCKETS];
+    uint64_t named;           /* keys so far that needed a number */
+    struct hf_timer held_due; /* for the first of `unwatched` */
+    struct hf_link watch_ids[ETCD_WATCH_BUCKETS], watch_keys[ETCD_WATCH_BUCKETS];
+    struct hf_link pending, idle;
+    struct hf_timer idle_due;
+    unsigned watch_count;
+    int64_t last_watch_id;
+    bool closing;
+    unsigned goodbyes;
+    struct hf_timer goodbye; /* how long they may take */
+    void (*closed)(void *arg);
+    void *closed_arg;
+};
+
+static inline struct hf_loop *hf__etcd_loop(const struct etcd *etcd)
+{
+    return etcd->base.host->loop;
+}
+
+static inline int64_t hf__etcd_now(const struct etcd *etcd)
+{
+    return hf__loop_now(hf__etcd_loop(etcd));
+}
+
+/* The last goodbye was answered, or is not waited for. */
+void hf__etcd_goodbye_done(struct etcd *etcd);
+
+#endif

@@ -1,0 +1,367 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Acquiring: how an attempt becomes a key in a queue, and its neighbours a verdict.
+ *
+ *   a bare try:   if no key is in its way, put the key: GRANTED; else REFUSED, and nothing is left
+ *   a wait:       put the key, and look for an older one in its way, in one transaction
+ *                   none: GRANTED
+ *                   one: it is remembered and watched, REFUSED
+ *   asked again:  look for the own key and for an older one, in one read
+ *
+ * Each transaction may be asked again after it was not answered: the key is the claim's alone. */
+#include "engines/etcd/etcd.h"
+
+/* Keys come and go, and so do sessions; somewhere it has to end. */
+#define TRIES_MAX 8u
+/* A wake that gets lost costs so much: only a server that leaves its watches behind loses one. */
+#define LOOK_AGAIN_MS 5000
+
+static void attempt_begin(struct etcd *etcd, struct etcd_claim *claim);
+static void ask_position(struct etcd *etcd, struct etcd_claim *claim);
+
+/* ---- how an attempt ends ---- */
+
+void hf__etcd_finish(struct etcd *etcd, struct etcd_claim *claim, enum hf_verdict verdict)
+{
+    struct hf_op *op = claim->op;
+    op->verdict = verdict;
+    op->retry_at_ms = verdict == HF_REFUSED ? hf__etcd_now(etcd) + LOOK_AGAIN_MS : HF_NEVER;
+    if (verdict == HF_FAILED || (verdict == HF_REFUSED && !op->enqueue))
+        hf__etcd_claim_leave(etcd, claim);
+    hf__op_done(&etcd->base, op);
+}
+
+/* A definite no fails the claim, and a key that is there goes. */
+void hf__etcd_fail(struct etcd *etcd, struct etcd_claim *claim, const struct etcd_reply *reply)
+{
+    int code = hf__etcd_explain(etcd, reply, &claim->op->error);
+    if (code == HF_UNREACHABLE || (claim->unknown && !reply->definite)) {
+        hf__etcd_finish(etcd, claim, HF_NO_ANSWER);
+        return;
+    }
+    if (claim->created != 0 || claim->unknown)
+        hf__etcd_delete_quietly(etcd, claim);
+    hf__etcd_finish(etcd, claim, HF_FAILED);
+}
+
+void hf__etcd_no_memory(struct etcd *etcd, struct etcd_claim *claim)
+{
+    hf__op_explain(claim->op, HF_ENOMEM, 0, "out of memory for a request");
+    hf__etcd_finish(etcd, claim, HF_NO_ANSWER);
+}
+
+static void wrong_kind(struct etcd *etcd, struct etcd_claim *claim)
+{
+    hf__op_explain(claim->op, HF_EKIND, 0, "\"%.200s\" is in use as another kind of lock",
+                   claim->op->name);
+    if (claim->created != 0)
+        hf__etcd_delete_quietly(etcd, claim);
+    hf__etcd_finish(etcd, claim, HF_FAILED);
+}
+
+static void unreadable(struct etcd *etcd, struct etcd_claim *claim)
+{
+    hf__peer_break(&etcd->peer, HF_ECORRUPT, 0, "its reply cannot be read");
+    hf__op_explain(claim->op, HF_UNREACHABLE, 0, "etcd at %.200s: its reply cannot be read",
+                   etcd->settings.servers.shown);
+    hf__etcd_finish(etcd, claim, HF_NO_ANSWER);
+}
+
+/* With a lease of its own, a claim believes in the session's no longer than that. */
+static void rest_on_own_lease(struct etcd *etcd, struct etcd_claim *claim)
+{
+    struct hf_op *op = claim->op;
+    const struct hf_lease *session = &claim->session->lease;
+    if (!claim->held) {
+        int64_t end_ms = op->asked_at_ms + op->lease_ms;
+        claim->lease.fixed = true;
+        claim->lease.ends_at_ms = end_ms - op->lease_ms / 100 - 2;
+        hf__timer_start(hf__etcd_loop(etcd), &claim->end, end_ms);
+        hf__list_append(&etcd->leased, &claim->lease_link);
+    }
+    claim->lease.lease_ms = session->lease_ms;
+    claim->lease.asked_at_ms = session->asked_at_ms;
+    op->rests_on = &claim->lease;
+}
+
+/* The revision is later than the end of whatever was in the way, and its own end comes after it. */
+static void grant(struct etcd *etcd, struct etcd_claim *claim, int64_t revision)
+{
+    struct hf_op *op = claim->op;
+    op->token = (uint64_t)revision;
+    op->rests_on = &claim->session->lease;
+    if (op->lease_ms > 0)
+        rest_on_own_lease(etcd, claim);
+    claim->held = true;
+    hf__etcd_watch_held(etcd, claim);
+    hf__etcd_finish(etcd, claim, HF_GRANTED);
+}
+
+/* Something that it stood on is gone, its session or its key. */
+static void begin_again(struct etcd *etcd, struct etcd_claim *claim)
+{
+    hf__etcd_claim_forget_key(claim);
+    if (++claim->tries < TRIES_MAX) {
+        attempt_begin(etcd, claim);
+        return;
+    }
+    hf__op_explain(claim->op, HF_UNREACHABLE, 0,
+                   "etcd at %.120s: the key of \"%.100s\" goes as soon as it has been put",
+                   etcd->settings.servers.shown, claim->op->name);
+    hf__etcd_finish(etcd, claim, HF_NO_ANSWER);
+}
+
+/* False: the reply was dealt with. */
+static bool is_reply_good(struct etcd *etcd, struct etcd_claim *claim,
+                          const struct etcd_reply *reply)
+{
+    if (reply->status == HF_GRPC_OK)
+        return true;
+    if (hf__etcd_is_lease_gone(reply)) {
+        hf__etcd_session_lose(etcd, claim->session, true);
+        begin_again(etcd, claim);
+    } else {
+        hf__etcd_fail(etcd, claim, reply);
+    }
+    return false;
+}
+
+/* ---- who is in the way ---- */
+
+static void wait_for(struct etcd *etcd, struct etcd_claim *claim, const etcd_key_value *blocker,
+                     int64_t revision)
+{
+    bool registered = false;
+    if (!hf__etcd_claim_is_same_kind(claim, &blocker->key)) {
+        wrong_kind(etcd, claim);
+        return;
+    }
+    if (!hf__etcd_claim_set_blocker(claim, &blocker->key) ||
+        !hf__etcd_watch_wait(etcd, claim, &registered)) {
+        hf__etcd_no_memory(etcd, claim);
+        return;
+    }
+    /* It may have gone before the reply came, which told of it as of something that is there. */
+    if (registered && claim->watch->last_delete > revision && ++claim->tries < TRIES_MAX)
+        ask_position(etcd, claim);
+    else
+        hf__etcd_finish(etcd, claim, HF_REFUSED);
+}
+
+static const etcd_key_value *first_other(const etcd_range_reply *range,
+                                         const struct etcd_claim *claim)
+{
+    for (size_t i = 0; i < range->n_kvs; i++)
+        if (!hf__etcd_is_key(&range->kvs[i]->key, hf__etcd_key_of(claim)))
+            return range->kvs[i];
+    return NULL;
+}
+
+static void position_answered(struct etcd *etcd, struct etcd_request *request,
+                              const struct etcd_reply *reply)
+{
+    struct etcd_claim *claim = request->claim;
+    const etcd_txn_reply *txn = reply->message;
+    if (hf__etcd_has_left(request) || !is_reply_good(etcd, claim, reply))
+        return;
+    const etcd_key_value *own = hf__etcd_txn_first_key(txn, 0);
+    const etcd_range_reply *blocking = hf__etcd_txn_range_reply(txn, 1);
+    if (!blocking || !hf__etcd_revision(txn->header)) {
+        unreadable(etcd, claim);
+    } else if (!own || own->create_revision != claim->created) {
+        begin_again(etcd, claim);
+    } else if (blocking->n_kvs == 0) {
+        grant(etcd, claim, hf__etcd_revision(txn->header));
+    } else {
+        wait_for(etcd, claim, blocking->kvs[0], hf__etcd_revision(txn->header));
+    }
+}
+
+static void set_oldest_first(const struct etcd_claim *claim, etcd_range *range, int64_t limit)
+{
+    (void)claim;
+    hf__etcd_range_by_creation(range, false, limit);
+    range->keys_only = true;
+}
+
+static void ask_position(struct etcd *etcd, struct etcd_claim *claim)
+{
+    struct etcd_txn txn;
+    struct etcd_request *request =
+        hf__etcd_claim_request(etcd, claim, &hf__etcd_txn, position_answered);
+    if (!request) {
+        hf__etcd_no_memory(etcd, claim);
+        return;
+    }
+    hf__etcd_txn_begin(&txn);
+    hf__etcd_txn_range(&txn, ETCD_THEN, hf__etcd_key_of(claim), hf__etcd_bytes("", 0))->keys_only =
+        true;
+    etcd_range *older =
+        hf__etcd_txn_range(&txn, ETCD_THEN, hf__etcd_bytes(claim->blocking, claim->blocking_length),
+                           hf__etcd_bytes(claim->blocking_end, claim->blocking_end_length));
+    set_oldest_first(claim, older, 1);
+    older->max_create_revision = claim->created - 1;
+    hf__etcd_ask(etcd, request, &txn.message.base);
+}
+
+/* ---- making the key ---- */
+
+static void key_answered(struct etcd *etcd, struct etcd_request *request,
+                         const struct etcd_reply *reply)
+{
+    struct etcd_claim *claim = request->claim;
+    const etcd_txn_reply *txn = reply->message;
+    if (hf__etcd_has_left(request))
+        return;
+    if (!reply->definite && !reply->unsent)
+        claim->unknown = true;
+    if (!is_reply_good(etcd, claim, reply))
+        return;
+    int64_t revision = hf__etcd_revision(txn->header);
+    if (!txn->succeeded) {
+        /* An earlier request that was not answered has made it. */
+        const etcd_key_value *own = hf__etcd_txn_first_key(txn, 0);
+        if (!own || own->lease != claim->session->id) {
+            begin_again(etcd, claim);
+            return;
+        }
+        claim->created = own->create_revision;
+        ask_position(etcd, claim);
+        return;
+    }
+    const etcd_range_reply *blocking = hf__etcd_txn_range_reply(txn, 1);
+    if (!blocking || revision <= 0) {
+        unreadable(etcd, claim);
+        return;
+    }
+    claim->created = revision;
+    claim->unknown = false;
+    const etcd_key_value *blocker = first_other(blocking, claim);
+    if (blocker)
+        wait_for(etcd, claim, blocker, revision);
+    else
+        grant(etcd, claim, revision);
+}
+
+static void ask_for_key(struct etcd *etcd, struct etcd_claim *claim)
+{
+    struct etcd_txn txn;
+    struct etcd_bytes key = hf__etcd_key_of(claim), none = hf__etcd_bytes("", 0);
+    struct etcd_request *request = hf__etcd_claim_request(etcd, claim, &hf__etcd_txn, key_answered);
+    if (!request) {
+        hf__etcd_no_memory(etcd, claim);
+        return;
+    }
+    hf__etcd_txn_begin(&txn);
+    hf__etcd_txn_if_created(&txn, key, 0);
+    hf__etcd_txn_put(&txn, ETCD_THEN, key, none, claim->session->id);
+    /* All that are there are older than the one that is just being put, which may be the first. */
+    set_oldest_first(
+        claim,
+        hf__etcd_txn_range(&txn, ETCD_THEN, hf__etcd_bytes(claim->blocking, claim->blocking_length),
+                           hf__etcd_bytes(claim->blocking_end, claim->blocking_end_length)),
+        2);
+    hf__etcd_txn_range(&txn, ETCD_ELSE, key, none);
+    hf__etcd_ask(etcd, request, &txn.message.base);
+}
+
+/* ---- a bare try ---- */
+
+static void try_answered(struct etcd *etcd, struct etcd_request *request,
+                         const struct etcd_reply *reply)
+{
+    struct etcd_claim *claim = request->claim;
+    const etcd_txn_reply *txn = reply->message;
+    if (hf__etcd_has_left(request))
+        return;
+    if (!reply->definite && !reply->unsent)
+        claim->unknown = true;
+    if (!is_reply_good(etcd, claim, reply))
+        return;
+    int64_t revision = hf__etcd_revision(txn->header);
+    const etcd_key_value *own = txn->succeeded ? NULL : hf__etcd_txn_first_key(txn, 0);
+    const etcd_key_value *first = txn->succeeded ? NULL : hf__etcd_txn_first_key(txn, 1);
+    if (revision <= 0) {
+        unreadable(etcd, claim);
+    } else if (txn->succeeded) {
+        claim->created = revision;
+        claim->unknown = false;
+        grant(etcd, claim, revision);
+    } else if (own && own->lease == claim->session->id) {
+        /* An earlier request that was not answered has made it. */
+        claim->created = own->create_revision;
+        ask_position(etcd, claim);
+    } else if (first && !hf__etcd_claim_is_same_kind(claim, &first->key)) {
+        wrong_kind(etcd, claim);
+    } else {
+        hf__etcd_finish(etcd, claim, HF_REFUSED);
+    }
+}
+
+static void ask_to_try(struct etcd *etcd, struct etcd_claim *claim)
+{
+    struct etcd_txn txn;
+    struct etcd_bytes key = hf__etcd_key_of(claim), none = hf__etcd_bytes("", 0);
+    struct etcd_bytes begin = hf__etcd_bytes(claim->blocking, claim->blocking_length);
+    struct etcd_bytes end = hf__etcd_bytes(claim->blocking_end, claim->blocking_end_length);
+    struct etcd_request *request = hf__etcd_claim_request(etcd, claim, &hf__etcd_txn, try_answered);
+    if (!request) {
+        hf__etcd_no_memory(etcd, claim);
+        return;
+    }
+    hf__etcd_txn_begin(&txn);
+    hf__etcd_txn_if_all_older(&txn, begin, end, 1);
+    hf__etcd_txn_if_created(&txn, key, 0);
+    hf__etcd_txn_put(&txn, ETCD_THEN, key, none, claim->session->id);
+    hf__etcd_txn_range(&txn, ETCD_ELSE, key, none);
+    etcd_range *first = hf__etcd_txn_range(&txn, ETCD_ELSE, begin, end);
+    hf__etcd_range_by_creation(first, true, 1);
+    first->keys_only = true;
+    hf__etcd_ask(etcd, request, &txn.message.base);
+}
+
+/* ---- an attempt ---- */
+
+void hf__etcd_go_on(struct etcd *etcd, struct etcd_claim *claim)
+{
+    if (claim->session->state != ETCD_SESSION_ALIVE)
+        attempt_begin(etcd, claim);
+    else if (claim->created != 0)
+        ask_position(etcd, claim);
+    else if (claim->op->enqueue)
+        ask_for_key(etcd, claim);
+    else
+        ask_to_try(etcd, claim);
+}
+
+static void attempt_begin(struct etcd *etcd, struct etcd_claim *claim)
+{
+    struct etcd_session *session = hf__etcd_session_current(etcd);
+    bool same = session && claim->session == session && claim->key_length > 0;
+    if (!session || (!same && !hf__etcd_claim_name_key(etcd, claim))) {
+        hf__op_explain(claim->op, HF_ENOMEM, 0, "out of memory for a session");
+        hf__etcd_finish(etcd, claim, HF_NO_ANSWER);
+        return;
+    }
+    if (!same) {
+        claim->op->rests_on = NULL;
+        hf__etcd_watch_leave(etcd, claim);
+    }
+    if (hf__etcd_session_is_ready(etcd, claim))
+        hf__etcd_go_on(etcd, claim);
+}
+
+void hf__etcd_attempt(struct hf_engine *engine, struct hf_op *op)
+{
+    struct etcd *etcd = (struct etcd *)engine;
+    struct etcd_claim *claim = op->engine_pointer;
+    if (!claim)
+        claim = hf__etcd_claim_new(etcd, op);
+    if (!claim) {
+        hf__op_explain(op, HF_ENOMEM, 0, "out of memory for a place in a queue");
+        op->verdict = HF_FAILED;
+        hf__op_done(engine, op);
+        return;
+    }
+    claim->tries = 0;
+    attempt_begin(etcd, claim);
+}

@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Claims: what one has at the servers, which is a key in a queue, and the end of a lease of its
+ * own. The keys are those of Go's concurrency.Mutex (name/LEASE, with a number behind it where
+ * another claim of this client has that key already) and of its recipes' RWMutex (name/read/NUMBER,
+ * name/write/NUMBER). */
+#include "engines/etcd/etcd.h"
+
+#include "base/rand.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#define READERS "read/"
+#define WRITERS "write/"
+/* What follows "name/" in a key, at most. */
+#define SUFFIX_MAX 48u
+/* "write", which is what stands in a reader's way. */
+#define BLOCKING_MORE 8u
+
+/* ---- memory ---- */
+
+/* The holder has known since a moment ago; now the others may come. */
+static void lease_is_over(struct hf_timer *timer)
+{
+    struct etcd_claim *claim = HF_CONTAINER(timer, struct etcd_claim, end);
+    struct etcd *etcd = HF_CONTAINER(claim->lease.engine, struct etcd, base);
+    hf__link_remove(&claim->lease_link);
+    claim->over = true;
+    hf__etcd_watch_leave(etcd, claim);
+    hf__etcd_delete_quietly(etcd, claim);
+}
+
+static bool make_keys(struct etcd *etcd, struct etcd_claim *claim)
+{
+    const struct hf_op *op = claim->op;
+    size_t root = strlen(etcd->settings.root), prefix = root + op->name_length + 1;
+    size_t blocking = prefix + BLOCKING_MORE;
+    claim->key = hf__calloc(1, prefix + SUFFIX_MAX + 2 * blocking);
+    if (!claim->key)
+        return false;
+    memcpy(claim->key, etcd->settings.root, root);
+    memcpy(claim->key + root, op->name, op->name_length);
+    claim->key[prefix - 1] = '/';
+    claim->prefix_length = prefix;
+    claim->blocking = claim->key + prefix + SUFFIX_MAX;
+    claim->blocking_end = claim->blocking + blocking;
+    memcpy(claim->blocking, claim->key, prefix);
+    claim->blocking_length = prefix;
+    if (op->mode == HF_READ)
+        claim->blocking_length +=
+            (size_t)snprintf(claim->blocking + prefix, BLOCKING_MORE, "write");
+    claim->blocking_end_length =
+        hf__etcd_prefix_end(claim->blocking, claim->blocking_length, claim->blocking_end);
+    return true;
+}
+
+struct etcd_claim *hf__etcd_claim_new(struct etcd *etcd, struct hf_op *op)
+{
+    struct etcd_claim *claim = hf__calloc(1, sizeof *claim);
+    if (!claim)
+        return NULL;
+    claim->op = op;
+    if (!make_keys(etcd, claim)) {
+        free(claim);
+        return NULL;
+    }
+    hf__list_append(&etcd->claims, &claim->link);
+    hf__link_init(&claim->wait_link);
+    hf__link_init(&claim->watch_link);
+    hf__link_init(&claim->lease_link);
+    hf__link_init(&claim->held_link);
+    hf__link_init(&claim->key_link);
+    hf__timer_init(&claim->end, lease_is_over);
+    claim->lease.engine = &etcd->base;
+    claim->uses = 1;
+    op->engine_pointer = claim;
+    return claim;
+}
+
+void hf__etcd_claim_drop(struct etcd_claim *claim)
+{
+    if (--claim->uses > 0)
+        return;
+    hf__link_remove(&claim->link);
+    hf__link_remove(&claim->key_link);
+    hf__etcd_session_drop(claim->session);
+    hf__etcd_session_drop(claim->earlier);
+    free(claim->blocker);
+    free(claim->key);
+    free(claim);
+}
+
+static void rest(struct etcd *etcd, struct etcd_claim *claim)
+{
+    hf__etcd_watch_leave(etcd, claim);
+    hf__link_remove(&claim->lease_link);
+    hf__link_remove(&claim->wait_link);
+    hf__timer_stop(hf__etcd_loop(etcd), &claim->end);
+}
+
+void hf__etcd_claim_leave(struct etcd *etcd, struct etcd_claim *claim)
+{
+    struct hf_op *op = claim->op;
+    rest(etcd, claim);
+    if (!op)
+        return;
+    op->engine_pointer = NULL;
+    op->rests_on = NULL;
+    claim->op = NULL;
+    hf__etcd_claim_drop(claim);
+}
+
+void hf__etcd_claims_close(struct etcd *etcd)
+{
+    HF_LIST_FOREACH (link, following, &etcd->claims)
+        rest(etcd, HF_CONTAINER(link, struct etcd_claim, link));
+}
+
+/* ---- its key ---- */
+
+static struct hf_link *bucket_of(struct etcd *etcd, struct etcd_bytes key)
+{
+    return &etcd->keys[hf__hash(key.bytes, key.length) % ETCD_KEY_BUCKETS];
+}
+
+struct etcd_claim *hf__etcd_claim_find(struct etcd *etcd, struct etcd_bytes key)
+{
+    struct hf_link *bucket = bucket_of(etcd, key);
+    HF_LIST_FOREACH (link, following, bucket) {
+        struct etcd_claim *claim = HF_CONTAINER(link, struct etcd_claim, key_link);
+        if (claim->key_length == key.length && memcmp(claim->key, key.bytes, key.length) == 0)
+            return claim;
+    }
+    return NULL;
+}
+
+/* Chosen at random: other clients choose theirs from the same ones. */
+static int write_number(char *room, const char *kind)
+{
+    uint64_t number;
+    hf__random(&number, sizeof number);
+    return snprintf(room, SUFFIX_MAX, "%s%" PRIu64, kind, number >> 1);
+}
+
+static void write_suffix(struct etcd *etcd, struct etcd_claim *claim)
+{
+    char *room = claim->key + claim->prefix_length;
+    uint64_t lease = (uint64_t)claim->session->id;
+    int length;
+    if (claim->op->mode == HF_READ)
+        length = write_number(room, READERS);
+    else if (claim->op->mode == HF_WRITE)
+        length = write_number(room, WRITERS);
+    else
+        length = snprintf(room, SUFFIX_MAX, "%" PRIx64, lease);
+    claim->key_length = claim->prefix_length + (size_t)length;
+    if (!hf__etcd_claim_find(etcd, hf__etcd_key_of(claim)))
+        return;
+    length += snprintf(room + length, SUFFIX_MAX - (size_t)length, ".%" PRIx64, ++etcd->named);
+    claim->key_length = claim->prefix_length + (size_t)length;
+}
+
+bool hf__etcd_claim_name_key(struct etcd *etcd, struct etcd_claim *claim)
+{
+    struct etcd_session *session = hf__etcd_session_current(etcd);
+    if (!session)
+        return false;
+    hf__etcd_claim_forget_key(claim);
+    if (claim->session != session) {
+        hf__etcd_session_drop(claim->earlier);
+        claim->earlier = claim->session;
+        claim->session = hf__etcd_session_use(session);
+    }
+    write_suffix(etcd, claim);
+    hf__list_append(bucket_of(etcd, hf__etcd_key_of(claim)), &claim->key_link);
+    return true;
+}
+
+void hf__etcd_claim_forget_key(struct etcd_claim *claim)
+{
+    hf__link_remove(&claim->key_link);
+    claim->key_length = 0;
+    claim->created = 0;
+    claim->unknown = claim->held = claim->unsure = claim->over = false;
+}
+
+bool hf__etcd_claim_is_same_kind(const struct etcd_claim *claim, const ProtobufCBinaryData *key)
+{
+    const char *suffix = (const char *)key->data + claim->prefix_length;
+    size_t length = key->len > claim->prefix_length ? key->len - claim->prefix_length : 0;
+    bool rw = (length >= sizeof READERS - 1 && memcmp(suffix, READERS, sizeof READERS - 1) == 0) ||
+              (length >= sizeof WRITERS - 1 && memcmp(suffix, WRITERS, sizeof WRITERS - 1) == 0);
+    return rw == (claim->op->mode == HF_READ || claim->op->mode == HF_WRITE);
+}
+
+bool hf__etcd_claim_set_blocker(struct etcd_claim *claim, const ProtobufCBinaryData *key)
+{
+    if (key->len > claim->blocker_room) {
+        char *grown = hf__realloc(claim->blocker, key->len);
+        if (!grown)
+            return false;
+        claim->blocker = grown;
+        claim->blocker_room = key->len;
+    }
+    memcpy(claim->blocker, key->data, key->len);
+    claim->blocker_length = key->len;
+    return true;
+}

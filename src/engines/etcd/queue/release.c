@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Giving back: the key goes if it is still the one that was put, so that a release that comes late
+ * deletes nothing of a later owner's. Until that is known, nothing is. */
+#include "engines/etcd/etcd.h"
+
+static void gone(struct etcd *etcd, struct hf_op *op, bool lost)
+{
+    struct etcd_claim *claim = op->engine_pointer;
+    op->verdict = HF_GONE;
+    op->lost = lost;
+    if (claim)
+        hf__etcd_claim_leave(etcd, claim);
+    hf__op_done(&etcd->base, op);
+}
+
+static void no_reply(struct etcd *etcd, struct etcd_claim *claim, const struct etcd_reply *reply)
+{
+    struct hf_op *op = claim->op;
+    int code = hf__etcd_explain(etcd, reply, &op->error);
+    /* What was denied stays for its lease; the claim is over all the same. */
+    bool definite = reply->definite && code != HF_UNREACHABLE;
+    op->verdict = definite ? HF_FAILED : HF_NO_ANSWER;
+    if (definite)
+        hf__etcd_claim_leave(etcd, claim);
+    hf__op_done(&etcd->base, op);
+}
+
+static void release_answered(struct etcd *etcd, struct etcd_request *request,
+                             const struct etcd_reply *reply)
+{
+    struct etcd_claim *claim = request->claim;
+    const etcd_txn_reply *txn = reply->message;
+    if (hf__etcd_has_left(request))
+        return;
+    if (reply->status != HF_GRPC_OK) {
+        claim->unsure |= !reply->definite && !reply->unsent;
+        no_reply(etcd, claim, reply);
+        return;
+    }
+    if (claim->unknown)
+        hf__etcd_watch_orphan(etcd, claim);
+    gone(etcd, claim->op, claim->held && !txn->succeeded && !claim->unsure);
+}
+
+/* A key whose revision is not known is the claim's alone all the same. */
+static bool ask_to_delete(struct etcd *etcd, struct etcd_claim *claim, etcd_answered *answered)
+{
+    struct etcd_txn txn;
+    struct etcd_request *request = hf__etcd_claim_request(etcd, claim, &hf__etcd_txn, answered);
+    if (!request)
+        return false;
+    hf__etcd_txn_begin(&txn);
+    if (claim->created != 0)
+        hf__etcd_txn_if_created(&txn, hf__etcd_key_of(claim), claim->created);
+    hf__etcd_txn_delete(&txn, ETCD_THEN, hf__etcd_key_of(claim));
+    hf__etcd_ask(etcd, request, &txn.message.base);
+    return true;
+}
+
+static void cannot_lower(struct etcd *etcd, struct hf_op *op)
+{
+    hf__op_explain(op, HF_ENOTSUP, 0, "\"%.200s\": this engine cannot lower a lock", op->name);
+    op->verdict = HF_FAILED;
+    hf__op_done(&etcd->base, op);
+}
+
+void hf__etcd_release(struct hf_engine *engine, struct hf_op *op)
+{
+    struct etcd *etcd = (struct etcd *)engine;
+    struct etcd_claim *claim = op->engine_pointer;
+    if (op->keep != HF_KEEP_NOTHING) {
+        cannot_lower(etcd, op);
+        return;
+    }
+    if (!claim || claim->key_length == 0 || (claim->created == 0 && !claim->unknown)) {
+        gone(etcd, op, false);
+        return;
+    }
+    hf__etcd_watch_leave(etcd, claim);
+    if (claim->earlier && claim->earlier->state != ETCD_SESSION_OVER) {
+        hf__op_explain(op, HF_UNREACHABLE, 0,
+                       "etcd at %.200s: its earlier session has not ended yet",
+                       etcd->settings.servers.shown);
+        op->verdict = HF_NO_ANSWER;
+        hf__op_done(engine, op);
+        return;
+    }
+    if (!ask_to_delete(etcd, claim, release_answered)) {
+        hf__op_explain(op, HF_ENOMEM, 0, "out of memory for a request");
+        op->verdict = HF_NO_ANSWER;
+        hf__op_done(engine, op);
+    }
+}
+
+/* ---- without a caller that waits ---- */
+
+static void quietly_answered(struct etcd *etcd, struct etcd_request *request,
+                             const struct etcd_reply *reply)
+{
+    struct etcd_claim *claim = request->claim;
+    if (!reply->definite && !etcd->closing && claim->session->state == ETCD_SESSION_ALIVE)
+        ask_to_delete(etcd, claim, quietly_answered);
+    else if (claim->unknown)
+        hf__etcd_watch_orphan(etcd, claim);
+}
+
+void hf__etcd_delete_quietly(struct etcd *etcd, struct etcd_claim *claim)
+{
+    /* Without memory the key stays until it is given back, or its lease is over. */
+    if (claim->key_length > 0)
+        ask_to_delete(etcd, claim, quietly_answered);
+}

@@ -1,0 +1,461 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Watches, all on one stream. A name that is contended has one for all its keys, which stays for a
+ * while after its last waiter; a key that is held for longer than a moment has one of its own. A
+ * watch tells what happens after it has begun: a claim that relies on it looks once more then. It
+ * asks for no revision, so that the server counts it among those that it tells at once, and no
+ * compaction can end it. */
+#include "engines/etcd/etcd.h"
+
+#include "base/rand.h"
+
+#include <string.h>
+
+/* A name that is contended will be again. */
+#define IDLE_MS 10000
+/* A request without a reply may still be executed for this time. */
+#define ORPHAN_MS 60000
+/* A lock that is held for longer is watched. */
+#define MOMENT_MS 200
+/* How many of them begin to be watched at a time. */
+#define HELD_BATCH 200u
+
+static struct etcd_bytes key_of(const struct etcd_watch *watch)
+{
+    return hf__etcd_bytes(watch->key, watch->length);
+}
+
+/* ---- the list of them ---- */
+
+static struct hf_link *bucket_of_id(struct etcd *etcd, int64_t id)
+{
+    return &etcd->watch_ids[(uint64_t)id % ETCD_WATCH_BUCKETS];
+}
+
+static struct hf_link *bucket_of_key(struct etcd *etcd, struct etcd_bytes key)
+{
+    return &etcd->watch_keys[hf__hash(key.bytes, key.length) % ETCD_WATCH_BUCKETS];
+}
+
+static struct etcd_watch *watch_find(struct etcd *etcd, int64_t id)
+{
+    struct hf_link *bucket = bucket_of_id(etcd, id);
+    HF_LIST_FOREACH (link, following, bucket)
+        if (HF_CONTAINER(link, struct etcd_watch, id_link)->id == id)
+            return HF_CONTAINER(link, struct etcd_watch, id_link);
+    return NULL;
+}
+
+static struct etcd_watch *watch_find_key(struct etcd *etcd, struct etcd_bytes key, bool prefix)
+{
+    struct hf_link *bucket = bucket_of_key(etcd, key);
+    HF_LIST_FOREACH (link, following, bucket) {
+        struct etcd_watch *watch = HF_CONTAINER(link, struct etcd_watch, key_link);
+        if (watch->prefix == prefix && !watch->orphan && watch->length == key.length &&
+            memcmp(watch->key, key.bytes, key.length) == 0)
+            return watch;
+    }
+    return NULL;
+}
+
+static void watch_free(struct etcd *etcd, struct etcd_watch *watch)
+{
+    HF_LIST_FOREACH (link, following, &watch->claims) {
+        HF_CONTAINER(link, struct etcd_claim, watch_link)->watch = NULL;
+        hf__link_remove(link);
+    }
+    hf__link_remove(&watch->id_link);
+    hf__link_remove(&watch->key_link);
+    hf__link_remove(&watch->pending_link);
+    hf__link_remove(&watch->idle_link);
+    etcd->watch_count--;
+    free(watch);
+}
+
+bool hf__etcd_watches_any(const struct etcd *etcd)
+{
+    return etcd->watch_count > 0;
+}
+
+/* ---- asking ---- */
+
+static bool open_stream(struct etcd *etcd);
+
+static void send(struct etcd *etcd, const HfEtcd__WatchRequest *message)
+{
+    if (open_stream(etcd))
+        hf__etcd_send(etcd, &etcd->watching, &message->base, false);
+}
+
+static void watch_ask(struct etcd *etcd, struct etcd_watch *watch)
+{
+    HfEtcd__WatchRequest__RequestUnionCase which =
+        HF_ETCD__WATCH_REQUEST__REQUEST_UNION_CREATE_REQUEST;
+    HfEtcd__WatchCreateRequest__Filter no_put = HF_ETCD__WATCH_CREATE_REQUEST__FILTER__NOPUT;
+    HfEtcd__WatchCreateRequest create;
+    hf_etcd__watch_create_request__init(&create);
+    HfEtcd__WatchRequest message;
+    hf_etcd__watch_request__init(&message);
+    char end[HF_URL_MAX + HF_NAME_MAX + 64];
+    if (!hf__peer_is_ready(&etcd->peer)) {
+        hf__peer_want(&etcd->peer);
+        return; /* hf__etcd_watch_again follows */
+    }
+    create.key = hf__etcd_binary(key_of(watch));
+    if (watch->prefix)
+        create.range_end = hf__etcd_binary(
+            hf__etcd_bytes(end, hf__etcd_prefix_end(watch->key, watch->length, end)));
+    create.watch_id = watch->id;
+    create.n_filters = watch->orphan ? 0 : 1;
+    create.filters = &no_put;
+    message.request_union_case = which;
+    message.create_request = &create;
+    hf__list_append(&etcd->pending, &watch->pending_link);
+    send(etcd, &message);
+}
+
+/* Events that come before the server has heard of that find no watch. */
+static void watch_end(struct etcd *etcd, struct etcd_watch *watch)
+{
+    HfEtcd__WatchCancelRequest cancel;
+    hf_etcd__watch_cancel_request__init(&cancel);
+    HfEtcd__WatchRequest message;
+    hf_etcd__watch_request__init(&message);
+    if (hf__link_linked(&watch->pending_link)) {
+        watch->unwanted = true; /* replies come in the order of the questions */
+        return;
+    }
+    cancel.watch_id = watch->id;
+    message.request_union_case = HF_ETCD__WATCH_REQUEST__REQUEST_UNION_CANCEL_REQUEST;
+    message.cancel_request = &cancel;
+    if (watch->registered && etcd->watching.channel)
+        send(etcd, &message);
+    watch_free(etcd, watch);
+}
+
+static struct etcd_watch *watch_new(struct etcd *etcd, struct etcd_bytes key, bool prefix,
+                                    bool orphan)
+{
+    struct etcd_watch *watch = hf__calloc(1, sizeof *watch + key.length);
+    if (!watch)
+        return NULL;
+    hf__link_init(&watch->pending_link);
+    hf__link_init(&watch->idle_link);
+    hf__link_init(&watch->id_link);
+    hf__link_init(&watch->key_link);
+    hf__link_init(&watch->claims);
+    watch->id = ++etcd->last_watch_id;
+    watch->prefix = prefix;
+    watch->orphan = orphan;
+    watch->length = key.length;
+    memcpy(watch->key, key.bytes, key.length);
+    hf__list_append(bucket_of_id(etcd, watch->id), &watch->id_link);
+    hf__list_append(bucket_of_key(etcd, key), &watch->key_link);
+    etcd->watch_count++;
+    watch_ask(etcd, watch);
+    return watch;
+}
+
+/* ---- what nothing needs any more ---- */
+
+static void idle_due(struct hf_timer *timer)
+{
+    struct etcd *etcd = HF_CONTAINER(timer, struct etcd, idle_due);
+    int64_t now_ms = hf__etcd_now(etcd);
+    struct hf_link *first;
+    while ((first = hf__list_first(&etcd->idle))) {
+        struct etcd_watch *watch = HF_CONTAINER(first, struct etcd_watch, idle_link);
+        if (watch->idle_at_ms > now_ms) {
+            hf__timer_start(hf__etcd_loop(etcd), timer, watch->idle_at_ms);
+            return;
+        }
+        hf__link_remove(&watch->idle_link);
+        watch_end(etcd, watch);
+    }
+}
+
+static void watch_rest(struct etcd *etcd, struct etcd_watch *watch, int64_t for_ms)
+{
+    watch->idle_at_ms = hf__etcd_now(etcd) + for_ms;
+    hf__list_append(&etcd->idle, &watch->idle_link);
+    if (!etcd->idle_due.started)
+        hf__timer_start(hf__etcd_loop(etcd), &etcd->idle_due, watch->idle_at_ms);
+}
+
+void hf__etcd_watch_leave(struct etcd *etcd, struct etcd_claim *claim)
+{
+    struct etcd_watch *watch = claim->watch;
+    hf__link_remove(&claim->held_link);
+    if (!watch)
+        return;
+    claim->watch = NULL;
+    hf__link_remove(&claim->watch_link);
+    if (!hf__list_empty(&watch->claims))
+        return;
+    if (watch->prefix)
+        watch_rest(etcd, watch, IDLE_MS);
+    else
+        watch_end(etcd, watch);
+}
+
+static bool watch_join(struct etcd *etcd, struct etcd_claim *claim, struct etcd_bytes key,
+                       bool prefix)
+{
+    struct etcd_watch *watch = watch_find_key(etcd, key, prefix);
+    if (watch && watch->unwanted)
+        watch->unwanted = false;
+    if (!watch)
+        watch = watch_new(etcd, key, prefix, false);
+    if (!watch)
+        return false;
+    hf__link_remove(&watch->idle_link);
+    hf__list_append(&watch->claims, &claim->watch_link);
+    claim->watch = watch;
+    return true;
+}
+
+/* ---- claims ---- */
+
+bool hf__etcd_watch_wait(struct etcd *etcd, struct etcd_claim *claim, bool *ret_registered)
+{
+    struct etcd_bytes name = hf__etcd_bytes(claim->key, claim->prefix_length);
+    if (!claim->watch && !watch_join(etcd, claim, name, true))
+        return false;
+    *ret_registered = claim->watch->registered;
+    return true;
+}
+
+void hf__etcd_watch_orphan(struct etcd *etcd, const struct etcd_claim *claim)
+{
+    /* Without memory, the key would stay for the session, should it come. */
+    struct etcd_watch *watch =
+        etcd->closing ? NULL : watch_new(etcd, hf__etcd_key_of(claim), false, true);
+    if (watch)
+        watch_rest(etcd, watch, ORPHAN_MS);
+}
+
+static void own_key_answered(struct etcd *etcd, struct etcd_request *request,
+                             const struct etcd_reply *reply)
+{
+    struct etcd_claim *claim = request->claim;
+    const HfEtcd__RangeResponse *range = reply->message;
+    (void)etcd;
+    if (!claim->op || !claim->held || !claim->watch || reply->status != HF_GRPC_OK)
+        return;
+    if (range->n_kvs == 0 || range->kvs[0]->create_revision != claim->created)
+        hf__op_lost(claim->op, "it was broken: its key was deleted");
+}
+
+/* It may have gone before its watch had begun. */
+static void look_at_own_key(struct etcd *etcd, struct etcd_claim *claim)
+{
+    HfEtcd__RangeRequest message;
+    hf_etcd__range_request__init(&message);
+    struct etcd_request *request =
+        hf__etcd_claim_request(etcd, claim, &hf__etcd_range, own_key_answered);
+    if (!request)
+        return;
+    message.key = hf__etcd_binary(hf__etcd_key_of(claim));
+    message.keys_only = true;
+    hf__etcd_ask(etcd, request, &message.base);
+}
+
+static void held_due(struct hf_timer *timer)
+{
+    struct etcd *etcd = HF_CONTAINER(timer, struct etcd, held_due);
+    int64_t now_ms = hf__etcd_now(etcd);
+    struct hf_link *first;
+    for (unsigned count = 0; (first = hf__list_first(&etcd->unwatched)); count++) {
+        struct etcd_claim *claim = HF_CONTAINER(first, struct etcd_claim, held_link);
+        int64_t due_ms = claim->held_at_ms + MOMENT_MS;
+        if (due_ms > now_ms || count == HELD_BATCH) {
+            hf__timer_start(hf__etcd_loop(etcd), timer, due_ms > now_ms ? due_ms : now_ms + 1);
+            return;
+        }
+        hf__link_remove(first);
+        /* Without memory, its loss shows by its lease. */
+        if (watch_join(etcd, claim, hf__etcd_key_of(claim), false) && claim->watch->registered)
+            look_at_own_key(etcd, claim);
+    }
+}
+
+void hf__etcd_watch_held(struct etcd *etcd, struct etcd_claim *claim)
+{
+    if (claim->watch && claim->watch->registered)
+        return;
+    hf__etcd_watch_leave(etcd, claim);
+    claim->held_at_ms = hf__etcd_now(etcd);
+    hf__list_append(&etcd->unwatched, &claim->held_link);
+    if (!etcd->held_due.started)
+        hf__timer_start(hf__etcd_loop(etcd), &etcd->held_due, claim->held_at_ms + MOMENT_MS);
+}
+
+/* ---- what the server tells ---- */
+
+static struct etcd *of_call(struct hf_grpc_call *call)
+{
+    return HF_CONTAINER(call, struct etcd, watching);
+}
+
+static void claim_notice(struct etcd_claim *claim, const ProtobufCBinaryData *key)
+{
+    bool own = hf__etcd_is_key(key, hf__etcd_key_of(claim));
+    bool blocker = hf__etcd_is_key(key, hf__etcd_bytes(claim->blocker, claim->blocker_length));
+    if (!claim->op)
+        return;
+    if (claim->held && own)
+        hf__op_lost(claim->op, "it was broken: its key was deleted");
+    else if (!claim->held && (own || blocker))
+        hf__op_wake(claim->op);
+}
+
+/* A claim that is told may leave, and take others with it: they are not walked by the list. */
+static void tell_claims(struct etcd_watch *watch, const ProtobufCBinaryData *key)
+{
+    HF_LIST_FOREACH (link, following, &watch->claims)
+        claim_notice(HF_CONTAINER(link, struct etcd_claim, watch_link), key);
+}
+
+/* A request of ours that was given up has been executed after all. */
+static void delete_orphan(struct etcd *etcd, struct etcd_watch *watch)
+{
+    struct etcd_txn txn;
+    struct etcd_request *request = NULL;
+    if (!hf__etcd_claim_find(etcd, key_of(watch)))
+        request = hf__etcd_request(etcd, &hf__etcd_txn, hf__etcd_ignore_reply);
+    if (!request)
+        return;
+    hf__etcd_txn_begin(&txn);
+    hf__etcd_txn_delete(&txn, ETCD_THEN, key_of(watch));
+    hf__etcd_ask(etcd, request, &txn.message.base);
+}
+
+static void take_events(struct etcd *etcd, struct etcd_watch *watch, const etcd_watch_reply *reply)
+{
+    for (size_t i = 0; i < reply->n_events; i++) {
+        const HfEtcd__Event *event = reply->events[i];
+        if (!event->kv)
+            continue;
+        if (event->type != HF_ETCD__EVENT__TYPE__DELETE) {
+            if (watch->orphan)
+                delete_orphan(etcd, watch);
+            continue;
+        }
+        if (event->kv->mod_revision > watch->last_delete)
+            watch->last_delete = event->kv->mod_revision;
+        tell_claims(watch, &event->kv->key);
+    }
+}
+
+static void watch_registered(struct etcd *etcd, struct etcd_watch *watch)
+{
+    watch->registered = true;
+    if (watch->unwanted) {
+        watch_end(etcd, watch);
+        return;
+    }
+    HF_LIST_FOREACH (link, following, &watch->claims) {
+        struct etcd_claim *claim = HF_CONTAINER(link, struct etcd_claim, watch_link);
+        if (claim->held)
+            look_at_own_key(etcd, claim);
+        else if (claim->op)
+            hf__op_wake(claim->op);
+    }
+}
+
+/* The server gives it up: after a compaction, or where we may not read. Waiters look by themselves
+ * then, every now and then; and the next one of the name asks for a watch again. */
+static void watch_given_up(struct etcd *etcd, struct etcd_watch *watch)
+{
+    HF_LIST_FOREACH (link, following, &watch->claims) {
+        struct etcd_claim *claim = HF_CONTAINER(link, struct etcd_claim, watch_link);
+        if (!claim->held && claim->op)
+            hf__op_wake(claim->op);
+    }
+    watch_free(etcd, watch);
+}
+
+static void watch_take(struct etcd *etcd, const etcd_watch_reply *reply)
+{
+    struct hf_link *first;
+    struct etcd_watch *watch = watch_find(etcd, reply->watch_id);
+    if (reply->created && (first = hf__list_pop(&etcd->pending)))
+        watch = HF_CONTAINER(first, struct etcd_watch, pending_link);
+    if (!watch)
+        return;
+    if (reply->canceled)
+        watch_given_up(etcd, watch);
+    else if (reply->created)
+        watch_registered(etcd, watch);
+    else
+        take_events(etcd, watch, reply);
+}
+
+static void message(struct hf_grpc_call *call, const uint8_t *bytes, size_t length)
+{
+    struct etcd *etcd = of_call(call);
+    const etcd_watch_reply *reply =
+        hf__etcd_read(&etcd->arena, &hf_etcd__watch_response__descriptor, bytes, length);
+    if (reply)
+        watch_take(etcd, reply);
+    else
+        hf__peer_break(&etcd->peer, HF_ECORRUPT, 0, "its reply cannot be read");
+}
+
+static void ended(struct hf_grpc_call *call)
+{
+    hf__etcd_stream_ended(of_call(call), call, "watches");
+}
+
+static bool open_stream(struct etcd *etcd)
+{
+    static const struct hf_grpc_events events = { message, ended };
+    etcd->watching.events = &events;
+    etcd->watching.streaming = true;
+    return etcd->watching.channel ||
+           hf__etcd_begin_call(etcd, &etcd->watching, "/etcdserverpb.Watch/Watch", 0);
+}
+
+/* ---- connections come and go ---- */
+
+void hf__etcd_watches_disconnected(struct etcd *etcd)
+{
+    struct hf_link *link;
+    while ((link = hf__list_pop(&etcd->pending)))
+        ;
+    for (unsigned i = 0; i < ETCD_WATCH_BUCKETS; i++)
+        HF_LIST_FOREACH (each, following, &etcd->watch_ids[i]) {
+            struct etcd_watch *watch = HF_CONTAINER(each, struct etcd_watch, id_link);
+            watch->registered = false;
+            if (watch->unwanted)
+                watch_free(etcd, watch);
+        }
+}
+
+void hf__etcd_watch_again(struct etcd *etcd)
+{
+    for (unsigned i = 0; i < ETCD_WATCH_BUCKETS; i++)
+        HF_LIST_FOREACH (link, following, &etcd->watch_ids[i])
+            watch_ask(etcd, HF_CONTAINER(link, struct etcd_watch, id_link));
+}
+
+void hf__etcd_watches_open(struct etcd *etcd)
+{
+    for (unsigned i = 0; i < ETCD_WATCH_BUCKETS; i++) {
+        hf__link_init(&etcd->watch_ids[i]);
+        hf__link_init(&etcd->watch_keys[i]);
+    }
+    hf__link_init(&etcd->pending);
+    hf__link_init(&etcd->idle);
+    hf__link_init(&etcd->unwatched);
+    hf__timer_init(&etcd->idle_due, idle_due);
+    hf__timer_init(&etcd->held_due, held_due);
+}
+
+void hf__etcd_watches_close(struct etcd *etcd)
+{
+    hf__timer_stop(hf__etcd_loop(etcd), &etcd->idle_due);
+    hf__timer_stop(hf__etcd_loop(etcd), &etcd->held_due);
+    for (unsigned i = 0; i < ETCD_WATCH_BUCKETS; i++)
+        HF_LIST_FOREACH (link, following, &etcd->watch_ids[i])
+            watch_free(etcd, HF_CONTAINER(link, struct etcd_watch, id_link));
+}

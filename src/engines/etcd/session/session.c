@@ -1,0 +1,270 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Sessions: the lease that our keys rest on. Its id is ours, so that a grant can be asked for
+ * again. It is counted from when a question left, and a session that was lost is revoked by us and
+ * never used again. A session that nothing rests on is not renewed. */
+#include "engines/etcd/etcd.h"
+
+#include "base/rand.h"
+
+#include <string.h>
+
+/* A session that nothing has rested on for longer than this part of it is asked about first. */
+#define STALE_PARTS 2
+
+struct etcd_session *hf__etcd_session_use(struct etcd_session *session)
+{
+    session->uses++;
+    return session;
+}
+
+void hf__etcd_session_drop(struct etcd_session *session)
+{
+    if (session && --session->uses == 0)
+        free(session);
+}
+
+static struct etcd_session *session_new(struct etcd *etcd)
+{
+    uint64_t salt;
+    struct etcd_session *session = hf__calloc(1, sizeof *session);
+    if (!session)
+        return NULL;
+    hf__random(&salt, sizeof salt);
+    session->id = (int64_t)(salt >> 1) | 1;
+    session->lease.engine = &etcd->base;
+    hf__link_init(&session->link);
+    hf__link_init(&session->waiting);
+    return hf__etcd_session_use(session);
+}
+
+/* ---- beginning ---- */
+
+void hf__etcd_session_go_on(struct etcd *etcd, struct etcd_session *session)
+{
+    struct hf_link waiting, *link;
+    hf__link_init(&waiting);
+    hf__list_append_all(&waiting, &session->waiting);
+    while ((link = hf__list_pop(&waiting)))
+        hf__etcd_go_on(etcd, HF_CONTAINER(link, struct etcd_claim, wait_link));
+}
+
+void hf__etcd_session_fail(struct etcd *etcd, struct etcd_session *session,
+                           const struct etcd_reply *reply)
+{
+    struct hf_link waiting, *link;
+    hf__link_init(&waiting);
+    hf__list_append_all(&waiting, &session->waiting);
+    while ((link = hf__list_pop(&waiting)))
+        hf__etcd_fail(etcd, HF_CONTAINER(link, struct etcd_claim, wait_link), reply);
+}
+
+static void grant_answered(struct etcd *etcd, struct etcd_request *request,
+                           const struct etcd_reply *reply)
+{
+    struct etcd_session *session = request->session;
+    int64_t sent_at_ms = request->sent_at_ms;
+    session->granting = false;
+    if (session->state != ETCD_SESSION_NEW) {
+        hf__etcd_session_drop(session);
+        return;
+    }
+    if (reply->status == HF_GRPC_OK) {
+        const HfEtcd__LeaseGrantResponse *grant = reply->message;
+        session->state = ETCD_SESSION_ALIVE;
+        hf__etcd_session_confirm(etcd, session, sent_at_ms, grant->ttl * 1000);
+    } else if (reply->definite && reply->status == HF_GRPC_FAILED_PRECONDITION &&
+               strstr(reply->text, "already exists")) {
+        /* An earlier request that was not answered has made it; a heartbeat tells its length. */
+        session->state = ETCD_SESSION_ALIVE;
+        hf__etcd_beat(etcd, session);
+    } else {
+        hf__etcd_session_fail(etcd, session, reply);
+    }
+    hf__etcd_session_drop(session);
+}
+
+static void session_grant(struct etcd *etcd, struct etcd_session *session)
+{
+    static const struct etcd_reply no_memory = { .status = HF_GRPC_UNAVAILABLE,
+                                                 .unsent = true,
+                                                 .text = "out of memory for a session" };
+    HfEtcd__LeaseGrantRequest message;
+    hf_etcd__lease_grant_request__init(&message);
+    struct etcd_request *request = hf__etcd_request(etcd, &hf__etcd_lease_grant, grant_answered);
+    if (!request) {
+        hf__etcd_session_fail(etcd, session, &no_memory);
+        return;
+    }
+    session->granting = true;
+    request->session = hf__etcd_session_use(session);
+    message.id = session->id;
+    message.ttl = (etcd->base.host->lease_ms + 999) / 1000;
+    hf__etcd_ask(etcd, request, &message.base);
+}
+
+/* ---- living ---- */
+
+static bool is_lost(const struct etcd *etcd, struct etcd_session *session)
+{
+    struct hf_lease *lease = &session->lease;
+    /* A lease that nothing rests on has no watchdog. */
+    if (!lease->watched && lease->lease_ms > 0 &&
+        hf__etcd_now(etcd) >= lease->asked_at_ms + lease->lease_ms)
+        lease->lost = true;
+    return lease->lost;
+}
+
+struct etcd_session *hf__etcd_session_current(struct etcd *etcd)
+{
+    struct etcd_session *session = etcd->session;
+    if (session && session->state == ETCD_SESSION_ALIVE && is_lost(etcd, session))
+        hf__etcd_session_lose(etcd, session, false);
+    if (!etcd->session)
+        etcd->session = session_new(etcd);
+    return etcd->session;
+}
+
+bool hf__etcd_session_is_ready(struct etcd *etcd, struct etcd_claim *claim)
+{
+    struct etcd_session *session = claim->session;
+    const struct hf_lease *lease = &session->lease;
+    bool known = session->state == ETCD_SESSION_ALIVE && lease->lease_ms > 0;
+    if (known &&
+        (lease->watched || hf__etcd_now(etcd) < lease->asked_at_ms + lease->lease_ms / STALE_PARTS))
+        return true;
+    bool asked = session->granting || session->beat_count > 0;
+    hf__list_append(&session->waiting, &claim->wait_link);
+    if (asked)
+        return false;
+    if (session->state == ETCD_SESSION_ALIVE)
+        hf__etcd_beat(etcd, session);
+    else
+        session_grant(etcd, session);
+    return false;
+}
+
+static void confirm_leased(struct etcd *etcd, const struct etcd_session *session,
+                           int64_t asked_at_ms, int64_t lease_ms)
+{
+    HF_LIST_FOREACH (link, following, &etcd->leased) {
+        struct etcd_claim *claim = HF_CONTAINER(link, struct etcd_claim, lease_link);
+        if (claim->session == session && claim->lease.watched)
+            hf__lease_answer(&claim->lease, asked_at_ms, HF_LEASE_RENEWED, lease_ms, NULL);
+    }
+}
+
+void hf__etcd_session_confirm(struct etcd *etcd, struct etcd_session *session, int64_t asked_at_ms,
+                              int64_t ttl_ms)
+{
+    struct hf_lease *lease = &session->lease;
+    if (session->state != ETCD_SESSION_ALIVE || lease->lost)
+        return;
+    if (asked_at_ms > lease->asked_at_ms || lease->lease_ms != ttl_ms)
+        hf__lease_answer(lease, asked_at_ms, HF_LEASE_RENEWED, ttl_ms, NULL);
+    confirm_leased(etcd, session, asked_at_ms, ttl_ms);
+    hf__etcd_session_go_on(etcd, session);
+}
+
+void hf__etcd_renew(struct hf_engine *engine, struct hf_lease *lease)
+{
+    struct etcd *etcd = (struct etcd *)engine;
+    (void)lease; /* of the session, or of a claim, which follows its session's */
+    if (etcd->session && etcd->session->state == ETCD_SESSION_ALIVE)
+        hf__etcd_beat(etcd, etcd->session);
+}
+
+/* ---- ending ---- */
+
+static void revoke(struct etcd *etcd, struct etcd_session *session);
+
+static void session_over(struct etcd *etcd, struct etcd_session *session)
+{
+    session->state = ETCD_SESSION_OVER;
+    hf__link_remove(&session->link);
+    hf__etcd_session_drop(session);
+    if (etcd->closing)
+        hf__etcd_goodbye_done(etcd);
+}
+
+static void revoke_answered(struct etcd *etcd, struct etcd_request *request,
+                            const struct etcd_reply *reply)
+{
+    struct etcd_session *session = request->session;
+    bool over = reply->status == HF_GRPC_OK || hf__etcd_is_lease_gone(reply);
+    if (over || etcd->closing)
+        session_over(etcd, session);
+    else
+        revoke(etcd, session); /* waits for the next connection, if this one is to blame */
+    hf__etcd_session_drop(session);
+}
+
+static void revoke(struct etcd *etcd, struct etcd_session *session)
+{
+    HfEtcd__LeaseRevokeRequest message;
+    hf_etcd__lease_revoke_request__init(&message);
+    struct etcd_request *request = hf__etcd_request(etcd, &hf__etcd_lease_revoke, revoke_answered);
+    if (!request)
+        return; /* it ends by itself */
+    request->session = hf__etcd_session_use(session);
+    message.id = session->id;
+    hf__etcd_ask(etcd, request, &message.base);
+}
+
+static void lose_leased(struct etcd *etcd, const struct etcd_session *session)
+{
+    struct hf_link lost, *link;
+    hf__link_init(&lost);
+    HF_LIST_FOREACH (each, following, &etcd->leased)
+        if (HF_CONTAINER(each, struct etcd_claim, lease_link)->session == session) {
+            hf__link_remove(each);
+            hf__list_append(&lost, each);
+        }
+    while ((link = hf__list_pop(&lost))) {
+        struct etcd_claim *claim = HF_CONTAINER(link, struct etcd_claim, lease_link);
+        if (claim->lease.watched)
+            hf__lease_answer(&claim->lease, 0, HF_LEASE_GONE, 0, NULL);
+    }
+}
+
+void hf__etcd_session_lose(struct etcd *etcd, struct etcd_session *session, bool over)
+{
+    if (session != etcd->session)
+        return;
+    etcd->session = NULL; /* its use goes to the list of endings */
+    hf__list_append(&etcd->endings, &session->link);
+    session->state = ETCD_SESSION_ENDING;
+    hf__etcd_session_use(session);
+    if (over)
+        session_over(etcd, session);
+    else
+        revoke(etcd, session);
+    if (session->lease.watched)
+        hf__lease_answer(&session->lease, 0, HF_LEASE_GONE, 0, NULL);
+    session->lease.lost = true;
+    lose_leased(etcd, session);
+    hf__etcd_session_go_on(etcd, session); /* with the next one */
+    hf__etcd_session_drop(session);
+}
+
+void hf__etcd_sessions_close(struct etcd *etcd)
+{
+    struct etcd_session *session = etcd->session;
+    HF_LIST_FOREACH (link, following, &etcd->endings)
+        etcd->goodbyes++;
+    if (!session || (session->state == ETCD_SESSION_NEW && !session->granting))
+        return;
+    etcd->session = NULL;
+    hf__list_append(&etcd->endings, &session->link);
+    session->state = ETCD_SESSION_ENDING;
+    etcd->goodbyes++;
+    revoke(etcd, session);
+}
+
+void hf__etcd_sessions_free(struct etcd *etcd)
+{
+    struct hf_link *link;
+    hf__etcd_session_drop(etcd->session);
+    etcd->session = NULL;
+    while ((link = hf__list_pop(&etcd->endings)))
+        hf__etcd_session_drop(HF_CONTAINER(link, struct etcd_session, link));
+}

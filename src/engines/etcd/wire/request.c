@@ -1,0 +1,242 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Unary calls: their memory, what waits for a connection, and replies. The first message is the
+ * reply: nothing waits for the trailers behind it. */
+#include "engines/etcd/etcd.h"
+
+#include <string.h>
+
+/* A server that wants to know first who we are is told so often. */
+#define REFUSALS_MAX 2u
+
+#define KV "/etcdserverpb.KV/"
+#define LEASE "/etcdserverpb.Lease/"
+
+const struct etcd_method hf__etcd_range = { KV "Range", &hf_etcd__range_response__descriptor };
+const struct etcd_method hf__etcd_txn = { KV "Txn", &hf_etcd__txn_response__descriptor };
+const struct etcd_method hf__etcd_lease_grant = { LEASE "LeaseGrant",
+                                                  &hf_etcd__lease_grant_response__descriptor };
+const struct etcd_method hf__etcd_lease_revoke = { LEASE "LeaseRevoke",
+                                                   &hf_etcd__lease_revoke_response__descriptor };
+const struct etcd_method hf__etcd_authenticate = { "/etcdserverpb.Auth/Authenticate",
+                                                   &hf_etcd__authenticate_response__descriptor };
+const struct etcd_method hf__etcd_status = { "/etcdserverpb.Maintenance/Status",
+                                             &hf_etcd__status_response__descriptor };
+
+/* ---- memory ---- */
+
+struct etcd_request *hf__etcd_request(struct etcd *etcd, const struct etcd_method *method,
+                                      etcd_answered *answered)
+{
+    struct hf_link *link = hf__list_pop(&etcd->free_requests);
+    struct etcd_request *request =
+        link ? HF_CONTAINER(link, struct etcd_request, link) : hf__calloc(1, sizeof *request);
+    if (!request)
+        return NULL;
+    hf__link_init(&request->link);
+    request->etcd = etcd;
+    request->method = method;
+    request->answered = answered;
+    request->of_claim = false;
+    request->arg = NULL;
+    request->refused = 0;
+    return request;
+}
+
+struct etcd_request *hf__etcd_claim_request(struct etcd *etcd, struct etcd_claim *claim,
+                                            const struct etcd_method *method,
+                                            etcd_answered *answered)
+{
+    struct etcd_request *request = hf__etcd_request(etcd, method, answered);
+    if (request) {
+        request->of_claim = true;
+        request->claim = claim;
+        claim->uses++;
+    }
+    return request;
+}
+
+void hf__etcd_ignore_reply(struct etcd *etcd, struct etcd_request *request,
+                           const struct etcd_reply *reply)
+{
+    (void)etcd, (void)request, (void)reply;
+}
+
+static void request_free(struct etcd_request *request)
+{
+    hf__grpc_call_drop(&request->call);
+    hf__grpc_call_free(&request->call);
+    free(request->body);
+    free(request);
+}
+
+static void free_all(struct hf_link *requests)
+{
+    struct hf_link *link;
+    while ((link = hf__list_pop(requests)))
+        request_free(HF_CONTAINER(link, struct etcd_request, link));
+}
+
+void hf__etcd_requests_open(struct etcd *etcd)
+{
+    hf__link_init(&etcd->waiting);
+    hf__link_init(&etcd->out);
+    hf__link_init(&etcd->done);
+    hf__link_init(&etcd->free_requests);
+}
+
+void hf__etcd_requests_free(struct etcd *etcd)
+{
+    free_all(&etcd->waiting);
+    free_all(&etcd->out);
+    free_all(&etcd->done);
+    free_all(&etcd->free_requests);
+}
+
+static void recycle(struct etcd_request *request)
+{
+    hf__link_remove(&request->link);
+    hf__list_append(&request->etcd->free_requests, &request->link);
+}
+
+/* ---- answering ---- */
+
+static void request_answer(struct etcd_request *request, const struct etcd_reply *reply)
+{
+    struct etcd *etcd = request->etcd;
+    etcd_answered *answered = request->answered;
+    struct etcd_claim *claim = request->of_claim ? request->claim : NULL;
+    request->answered = NULL;
+    hf__link_remove(&request->link);
+    hf__list_append(&etcd->done, &request->link);
+    answered(etcd, request, reply);
+    if (claim)
+        hf__etcd_claim_drop(claim);
+}
+
+static void message(struct hf_grpc_call *call, const uint8_t *bytes, size_t length)
+{
+    struct etcd_request *request = HF_CONTAINER(call, struct etcd_request, call);
+    struct etcd *etcd = request->etcd;
+    struct etcd_reply reply = { .status = HF_GRPC_OK, .definite = true, .text = "" };
+    reply.message = hf__etcd_read(&etcd->arena, request->method->reply, bytes, length);
+    if (!reply.message) {
+        hf__peer_break(&etcd->peer, HF_ECORRUPT, 0, "its reply cannot be read");
+        return; /* its answer comes with the connection's end */
+    }
+    if (request->answered)
+        request_answer(request, &reply);
+}
+
+/* A token that is not accepted any more is replaced, once. */
+static bool ask_again(struct etcd *etcd, struct etcd_request *request,
+                      const struct etcd_reply *reply)
+{
+    if (!etcd->settings.servers.user || !hf__etcd_wants_token(reply) || etcd->closing ||
+        request->refused++ >= REFUSALS_MAX)
+        return false;
+    hf__link_remove(&request->link);
+    hf__list_append(&etcd->waiting, &request->link);
+    hf__peer_break(&etcd->peer, HF_UNREACHABLE, 0, "it does not accept our token any more");
+    return true;
+}
+
+static void ended(struct hf_grpc_call *call)
+{
+    struct etcd_request *request = HF_CONTAINER(call, struct etcd_request, call);
+    struct etcd *etcd = request->etcd;
+    struct etcd_reply reply = { .status = call->status,
+                                .definite = call->answered,
+                                .unsent = !call->heard,
+                                .text = call->text };
+    if (request->answered && ask_again(etcd, request, &reply))
+        return;
+    if (request->answered) {
+        if (reply.status == HF_GRPC_OK)
+            reply.status = HF_GRPC_INTERNAL;
+        if (hf__etcd_wants_other_server(&reply))
+            hf__peer_break(&etcd->peer, HF_UNREACHABLE, 0, "%s", call->text);
+        request_answer(request, &reply);
+    }
+    recycle(request);
+}
+
+void hf__etcd_leave_unanswered(struct etcd *etcd, bool all)
+{
+    struct hf_link unanswered, *link;
+    hf__link_init(&unanswered);
+    hf__list_append_all(&unanswered, &etcd->out);
+    struct hf_link *last_sent = unanswered.prev;
+    if (all)
+        hf__list_append_all(&unanswered, &etcd->waiting);
+    bool sent = last_sent != &unanswered;
+    while ((link = hf__list_pop(&unanswered))) {
+        struct etcd_request *request = HF_CONTAINER(link, struct etcd_request, link);
+        struct etcd_reply reply = { .status = HF_GRPC_UNAVAILABLE,
+                                    .unsent = !sent,
+                                    .text = etcd->why };
+        sent = sent && link != last_sent;
+        hf__grpc_call_drop(&request->call);
+        request_answer(request, &reply);
+        recycle(request);
+    }
+}
+
+void hf__etcd_drop_done(struct etcd *etcd)
+{
+    HF_LIST_FOREACH (link, following, &etcd->done) {
+        struct etcd_request *request = HF_CONTAINER(link, struct etcd_request, link);
+        hf__grpc_call_drop(&request->call);
+        recycle(request);
+    }
+}
+
+/* ---- sending ---- */
+
+static void request_send(struct etcd *etcd, struct etcd_request *request)
+{
+    static const struct hf_grpc_events events = { message, ended };
+    request->call.events = &events;
+    request->call.streaming = false;
+    request->sent_at_ms = hf__etcd_now(etcd);
+    hf__list_append(&etcd->out, &request->link);
+    if (hf__etcd_begin_call(etcd, &request->call, request->method->path, 0) &&
+        !hf__grpc_send(&request->call, request->body, request->length, true))
+        hf__peer_break(&etcd->peer, HF_ENOMEM, 0, "out of memory for a request");
+    hf__peer_await(&etcd->peer);
+}
+
+static bool pack(struct etcd_request *request, const ProtobufCMessage *message)
+{
+    size_t length = protobuf_c_message_get_packed_size(message);
+    if (length > request->room) {
+        uint8_t *grown = hf__realloc(request->body, length + 256);
+        if (!grown)
+            return false;
+        request->body = grown;
+        request->room = length + 256;
+    }
+    request->length = protobuf_c_message_pack(message, request->body);
+    return true;
+}
+
+void hf__etcd_ask(struct etcd *etcd, struct etcd_request *request, const ProtobufCMessage *message)
+{
+    if (message && !pack(request, message)) {
+        /* As rare as that is: the connection is what has a way to tell everybody. */
+        request->length = 0;
+        hf__peer_break(&etcd->peer, HF_ENOMEM, 0, "out of memory for a request");
+    }
+    if (hf__peer_is_ready(&etcd->peer)) {
+        request_send(etcd, request);
+        return;
+    }
+    hf__list_append(&etcd->waiting, &request->link);
+    hf__peer_want(&etcd->peer);
+}
+
+void hf__etcd_send_waiting(struct etcd *etcd)
+{
+    struct hf_link *link;
+    while (hf__peer_is_ready(&etcd->peer) && (link = hf__list_pop(&etcd->waiting)))
+        request_send(etcd, HF_CONTAINER(link, struct etcd_request, link));
+}
