@@ -56,6 +56,8 @@ struct sql_settings {
     const char *ca, *cert, *key; /* PEM files */
     int64_t timeout_ms;          /* for connecting, and for a statement's reply */
     bool relaxed;                /* durability=relaxed: a commit need not be on disk */
+    char session[48];            /* what our sessions are called at the server, letters and digits;
+                                    no other client's are */
     char shown[400];             /* the places, for sentences */
 };
 

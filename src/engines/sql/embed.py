@@ -37,6 +37,12 @@ def statements_of(path):
     return parts[:-1]
 
 
+NOW = {
+    "postgres": "(extract(epoch FROM clock_timestamp()) * 1000000)::bigint",
+    "mysql": "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))",
+}
+
+
 def placed(statement, dialect, known, path):
     """The text with placeholders, and the parameters in their order."""
     order = []
@@ -52,7 +58,7 @@ def placed(statement, dialect, known, path):
             order.append(name)
         return f"${order.index(name) + 1}"
 
-    return PARAMETER.sub(place, statement), order
+    return PARAMETER.sub(place, statement.replace("@now@", NOW[dialect])), order
 
 
 def main():
@@ -71,14 +77,15 @@ def main():
             text, order = placed(statement, dialect, known, path)
             numbers = "NULL"
             if order:
-                numbers = f"numbers_{number}_{index}"
+                numbers = f"{dialect}_{number}_{index}"
                 words = ", ".join(f"SQL_P_{word.upper()}" for word in order)
                 print(f"static const unsigned char {numbers}[] = {{ {words} }};")
             literal = "\n      ".join(json.dumps(line + "\n") for line in text.split("\n"))
             rows.append(f"    {{ {literal},\n      {numbers}, {len(order)} }},\n")
-        print(f"static const struct sql_statement statements_{number}[] = {{\n{''.join(rows)}}};")
+        statements = f"statements_of_{dialect}_{number}"
+        print(f"static const struct sql_statement {statements}[] = {{\n{''.join(rows)}}};")
         lists.append(f"    [SQL_{name.upper()}] = {{ \"{name}\", SQL_{name.upper()}, {len(rows)}, "
-                     f"{answer}, statements_{number} }},")
+                     f"{answer}, {statements} }},")
     print(f"static const struct sql_script scripts_of_{dialect}[] = {{")
     print("\n".join(lists))
     print("};")

@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Attempts: a lock, a permit, units of a counter, an open latch.
+ *
+ *   a mutex:   one statement ---- no row: it is held, or others wait ---> with a place in the queue
+ *   others:    one script, which decides, queues and says why
+ *
+ * Every script answers with one row: verdict, token, microseconds that the obstacle has left, and
+ * the place in the queue. */
+#include "engines/sql/sql.h"
+
+enum verdict {
+    VERDICT_REFUSED = 0,
+    VERDICT_GRANTED = 1,
+    VERDICT_OTHER_KIND = 2,
+    VERDICT_NO_SEMAPHORE = 3,
+    VERDICT_OTHER_LIMIT = 4,
+    VERDICT_LOST = 5,
+    VERDICT_TOO_MANY = 6
+};
+
+static bool is_mutex(const struct hf_op *op)
+{
+    return op->mode == HF_MUTEX || op->mode == HF_FAIR;
+}
+
+static void explain_verdict(const struct sql_task *task, int64_t verdict,
+                            const struct sql_answer *answer)
+{
+    struct hf_op *op = task->op;
+    long long total = (long long)hf__answer_number(answer, 0, 4);
+    if (verdict == VERDICT_NO_SEMAPHORE)
+        hf__op_explain(op, HF_EKIND, 0,
+                       "there is no semaphore \"%.200s\"; hf_semaphore_set, or a limit, makes one",
+                       op->name);
+    else if (verdict == VERDICT_OTHER_LIMIT)
+        hf__op_explain(op, HF_EKIND, 0, "semaphore \"%.200s\" has %lld permits in all, not %u",
+                       op->name, total, op->limit);
+    else if (verdict == VERDICT_TOO_MANY)
+        hf__op_explain(op, HF_EINVAL, 0,
+                       "semaphore \"%.200s\" has %lld permits in all, fewer than the %u asked for",
+                       op->name, total, op->permits);
+    else
+        hf__op_explain(op, HF_EKIND, 0, "\"%.200s\" is in use as another kind of lock", op->name);
+}
+
+static void granted(struct sql_task *task, int64_t token)
+{
+    struct sql *sql = task->sql;
+    struct hf_op *op = task->op;
+    bool raised = op->engine_word[1] & SQL_HOLDS;
+    op->engine_word[1] = SQL_HOLDS | (op->engine_word[1] & (SQL_RENEWING | SQL_WAITED));
+    if (op->mode == HF_COUNTER) {
+        hf__counter_taken(sql, op);
+    } else if (op->mode != HF_LATCH) {
+        op->token = (uint64_t)token;
+        /* A raise leaves a lease of its own as it is. */
+        if (!raised || op->lease_ms == 0)
+            hf__op_set_lease(sql, op, task->sent_at_ms, hf__op_lease_ms(sql, op));
+        else
+            op->rests_on = &op->own_lease;
+    }
+    if (op->mode == HF_LATCH || op->mode == HF_COUNTER)
+        op->rests_on = NULL;
+    hf__task_free(task);
+    hf__op_finish(sql, op, HF_GRANTED);
+}
+
+static void refused(struct sql_task *task, int64_t left_us, int64_t rank)
+{
+    struct sql *sql = task->sql;
+    struct hf_op *op = task->op;
+    if (!(op->engine_word[1] & SQL_HOLDS))
+        op->rests_on = NULL;
+    if (op->enqueue)
+        op->engine_word[1] |= SQL_QUEUED | SQL_WAITED;
+    op->engine_word[1] &= ~(uint64_t)SQL_UNSURE;
+    op->retry_at_ms = hf__waiting_retry_at(sql, op, rank, left_us);
+    hf__task_free(task);
+    hf__op_finish(sql, op, HF_REFUSED);
+}
+
+/* ---- what cannot be leaves no place in a queue ---- */
+
+static void left_queue(struct sql_task *task, const struct sql_answer *answer)
+{
+    struct sql *sql = task->sql;
+    struct hf_op *op = task->op;
+    if (answer->failure) {
+        hf__op_failed(task, answer);
+        return;
+    }
+    op->engine_word[1] &= SQL_HOLDS | SQL_RENEWING;
+    hf__task_free(task);
+    hf__op_finish(sql, op, HF_FAILED);
+}
+
+static void cannot_be(struct sql_task *task, int64_t verdict, const struct sql_answer *answer)
+{
+    struct hf_op *op = task->op;
+    if (verdict == VERDICT_LOST)
+        op->lost = true;
+    else
+        explain_verdict(task, verdict, answer);
+    task->done = left_queue;
+    if (op->engine_word[1] & (SQL_QUEUED | SQL_UNSURE))
+        hf__link_run(task->sql, task, SQL_LEAVE_QUEUE);
+    else
+        left_queue(task, &(struct sql_answer){ .failure = NULL });
+}
+
+/* ---- answers ---- */
+
+static void verdict_came(struct sql_task *task, const struct sql_answer *answer);
+
+static void first_try_answered(struct sql_task *task, const struct sql_answer *answer)
+{
+    if (answer->failure) {
+        hf__op_failed(task, answer);
+    } else if (answer->row_count > 0) {
+        granted(task, hf__answer_number(answer, 0, 1));
+    } else if (answer->affected > 0) {
+        granted(task, (int64_t)answer->insert_id);
+    } else {
+        if (task->op->enqueue)
+            hf__waiting_add(task->sql, task->op);
+        task->done = verdict_came;
+        hf__link_run(task->sql, task, SQL_MUTEX_QUEUE);
+    }
+}
+
+static void verdict_came(struct sql_task *task, const struct sql_answer *answer)
+{
+    int64_t verdict = hf__answer_number(answer, 0, 0);
+    if (answer->failure) {
+        hf__op_failed(task, answer);
+    } else if (answer->row_count == 0) {
+        /* The row of an unused name was cleaned away in between. */
+        task->done = first_try_answered;
+        hf__link_run(task->sql, task, SQL_MUTEX_ACQUIRE);
+    } else if (verdict == VERDICT_GRANTED) {
+        granted(task, hf__answer_number(answer, 0, 1));
+    } else if (verdict == VERDICT_REFUSED) {
+        refused(task, hf__answer_number(answer, 0, 2), hf__answer_number(answer, 0, 3));
+    } else {
+        cannot_be(task, verdict, answer);
+    }
+}
+
+static void attach_answered(struct sql_task *task, const struct sql_answer *answer)
+{
+    struct sql *sql = task->sql;
+    struct hf_op *op = task->op;
+    if (answer->failure) {
+        hf__op_failed(task, answer);
+        return;
+    }
+    int64_t left_ms = hf__answer_number(answer, 0, 2) / 1000;
+    if (answer->row_count == 0) {
+        op->lost = true;
+        op->engine_word[1] = 0;
+        hf__task_free(task);
+        hf__op_finish(sql, op, HF_FAILED);
+        return;
+    }
+    op->engine_word[1] = SQL_HOLDS;
+    op->token = (uint64_t)hf__answer_number(answer, 0, 1);
+    op->mode = (hf_mode)hf__answer_number(answer, 0, 3);
+    op->permits = (uint32_t)hf__answer_number(answer, 0, 4);
+    op->lease_ms = left_ms > 0 ? left_ms : 1;
+    hf__op_set_lease(sql, op, task->sent_at_ms, op->lease_ms);
+    hf__task_free(task);
+    hf__op_finish(sql, op, HF_GRANTED);
+}
+
+/* ---- asking ---- */
+
+static enum sql_script_number script_of(const struct hf_op *op)
+{
+    bool looks = (op->engine_word[1] & (SQL_QUEUED | SQL_WOKEN)) == SQL_QUEUED;
+    switch (op->mode) {
+    case HF_READ:
+    case HF_UPGRADE:
+    case HF_WRITE:
+    case HF_PERMIT:
+        return SQL_SHARED_ACQUIRE;
+    case HF_COUNTER:
+        return SQL_COUNTER_TAKE;
+    case HF_LATCH:
+        return SQL_LATCH_WAIT;
+    case HF_MUTEX:
+    case HF_FAIR:
+    default:
+        return looks ? SQL_MUTEX_QUEUE : SQL_MUTEX_ACQUIRE;
+    }
+}
+
+static void attach(struct sql *sql, struct sql_task *task)
+{
+    task->done = attach_answered;
+    if (!hf__owner_read(task->op->attach_key, task->key)) {
+        attach_answered(task, &(struct sql_answer){ .failure = NULL });
+        return;
+    }
+    hf__task_bytes(task, SQL_P_KEY, task->key, SQL_OWNER_SIZE);
+    hf__link_run(sql, task, SQL_ATTACH);
+}
+
+void hf__sql_attempt(struct hf_engine *engine, struct hf_op *op)
+{
+    struct sql *sql = (struct sql *)engine;
+    if (!op->engine_word[0])
+        op->engine_word[0] = ++sql->claims;
+    struct sql_task *task = hf__task_about(sql, op);
+    if (!task) {
+        hf__op_finish(sql, op, op->engine_word[1] ? HF_NO_ANSWER : HF_FAILED);
+        return;
+    }
+    if (op->attach_key) {
+        attach(sql, task);
+        return;
+    }
+    enum sql_script_number script = script_of(op);
+    op->engine_word[1] &= ~(uint64_t)SQL_WOKEN;
+    if (op->enqueue && (!is_mutex(op) || script == SQL_MUTEX_QUEUE))
+        hf__waiting_add(sql, op);
+    task->done = script == SQL_MUTEX_ACQUIRE ? first_try_answered : verdict_came;
+    hf__link_run(sql, task, script);
+}

@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The one-shot verbs: values, breaking, and what concerns a hold's own lease. */
+#include "engines/sql/sql.h"
+
+#include <limits.h>
+#include <string.h>
+
+static void finish(struct sql_task *task, int code)
+{
+    struct sql *sql = task->sql;
+    struct hf_oneshot *change = task->change;
+    change->contacted = task->contacted;
+    hf__task_free(task);
+    change->code = code;
+    hf__oneshot_done(&sql->base, change);
+}
+
+static void change_failed(struct sql_task *task, const struct sql_answer *answer)
+{
+    bool definite;
+    finish(task, hf__link_explain(task->sql, task, answer, &task->change->error, &definite));
+}
+
+/* ---- values ---- */
+
+static uint32_t clamp(int64_t number)
+{
+    return number < 0 ? 0 : number > UINT32_MAX ? UINT32_MAX : (uint32_t)number;
+}
+
+static void value_answered(struct sql_task *task, const struct sql_answer *answer)
+{
+    struct hf_oneshot *change = task->change;
+    int64_t word = hf__answer_number(answer, 0, 0);
+    if (answer->failure) {
+        change_failed(task, answer);
+        return;
+    }
+    change->result = clamp(hf__answer_number(answer, 0, 1));
+    if (word == 2)
+        hf__explain(&change->error, HF_EKIND, 0, "\"%.200s\" is in use as another kind of thing",
+                    change->name);
+    if (word == 3)
+        hf__explain(&change->error, HF_ELIMIT, 0,
+                    "the counter \"%.200s\" would exceed %u; add less", change->name, UINT32_MAX);
+    finish(task, word == 0 ? HF_BUSY : word == 1 ? HF_OK : word == 2 ? HF_EKIND : HF_ELIMIT);
+}
+
+struct verb {
+    enum sql_script_number script;
+    int number; /* :verb */
+    hf_kind kind;
+};
+
+static const struct verb verbs[] = {
+    [HF_ONESHOT_SEMAPHORE_SET] = { SQL_SEMAPHORE_SET, 1, HF_KIND_SEMAPHORE },
+    [HF_ONESHOT_COUNTER_SET] = { SQL_COUNTER_CHANGE, 1, HF_KIND_COUNTER },
+    [HF_ONESHOT_COUNTER_ADD] = { SQL_COUNTER_CHANGE, 2, HF_KIND_COUNTER },
+    [HF_ONESHOT_COUNTER_GET] = { SQL_COUNTER_CHANGE, 0, HF_KIND_COUNTER },
+    [HF_ONESHOT_COUNTER_REMOVE] = { SQL_COUNTER_CHANGE, 3, HF_KIND_COUNTER },
+    [HF_ONESHOT_LATCH_SET] = { SQL_LATCH_CHANGE, 1, HF_KIND_LATCH },
+    [HF_ONESHOT_LATCH_DOWN] = { SQL_LATCH_CHANGE, 2, HF_KIND_LATCH },
+    [HF_ONESHOT_LATCH_GET] = { SQL_LATCH_CHANGE, 0, HF_KIND_LATCH },
+};
+
+static void begin_value(struct sql *sql, struct sql_task *task)
+{
+    const struct hf_oneshot *change = task->change;
+    const struct verb *verb = &verbs[change->verb];
+    hf__task_number(task, SQL_P_VALUE, change->value);
+    hf__task_number(task, SQL_P_LIMIT, change->value);
+    hf__task_number(task, SQL_P_KIND, verb->kind);
+    hf__task_number(task, SQL_P_VERB, verb->number);
+    task->done = value_answered;
+    hf__link_run(sql, task, verb->script);
+}
+
+/* ---- breaking ---- */
+
+static void break_answered(struct sql_task *task, const struct sql_answer *answer)
+{
+    int64_t held = hf__answer_number(answer, 0, 0), broken = hf__answer_number(answer, 0, 1);
+    if (answer->failure) {
+        change_failed(task, answer);
+        return;
+    }
+    task->change->result = clamp(broken);
+    finish(task, held > 0 && broken == 0 ? HF_BUSY : HF_OK);
+}
+
+static void begin_break(struct sql *sql, struct sql_task *task)
+{
+    const char *key = task->change->key;
+    /* What is no key of ours belongs to no owner. */
+    if (key && !hf__owner_read(key, task->key))
+        memset(task->key, 0, sizeof task->key);
+    if (key)
+        hf__task_bytes(task, SQL_P_KEY, task->key, SQL_OWNER_SIZE);
+    task->done = break_answered;
+    hf__link_run(sql, task, SQL_BREAK);
+}
+
+/* ---- a fixed lease ---- */
+
+static void extend_answered(struct sql_task *task, const struct sql_answer *answer)
+{
+    if (answer->failure)
+        change_failed(task, answer);
+    else
+        finish(task, hf__answer_changed(answer) ? HF_OK : HF_LOST);
+}
+
+static void set_owner(const struct sql *sql, struct sql_task *task)
+{
+    hf__owner_write(sql, task->change->op, task->owner);
+    hf__task_bytes(task, SQL_P_OWNER, task->owner, SQL_OWNER_SIZE);
+}
+
+static void begin_renewal(struct sql *sql, struct sql_task *task)
+{
+    hf_mode mode = task->change->op->mode;
+    set_owner(sql, task);
+    hf__task_number(task, SQL_P_LEASE_US, task->change->lease_ms * 1000);
+    task->done = extend_answered;
+    hf__link_run(sql, task,
+                 mode == HF_MUTEX || mode == HF_FAIR ? SQL_MUTEX_EXTEND : SQL_SHARED_EXTEND);
+}
+
+void hf__sql_oneshot(struct hf_engine *engine, struct hf_oneshot *change)
+{
+    if (change->verb == HF_ONESHOT_INSPECT) {
+        hf__sql_inspect(engine, change);
+        return;
+    }
+    struct sql *sql = (struct sql *)engine;
+    struct sql_task *task = hf__task_new(sql, change->name, change->name_length);
+    if (!task) {
+        hf__explain(&change->error, HF_ENOMEM, 0, "out of memory for a request");
+        change->code = HF_ENOMEM;
+        hf__oneshot_done(engine, change);
+        return;
+    }
+    task->change = change;
+    if (change->verb == HF_ONESHOT_BREAK)
+        begin_break(sql, task);
+    else if (change->verb == HF_ONESHOT_RENEW)
+        begin_renewal(sql, task);
+    else
+        begin_value(sql, task);
+}
+
+/* Nothing at the database depends on our being there: the lease alone keeps what is detached. */
+void hf__sql_detach(struct hf_engine *engine, struct hf_oneshot *change)
+{
+    unsigned char owner[SQL_OWNER_SIZE];
+    hf__owner_write((struct sql *)engine, change->op, owner);
+    hf__owner_key(owner, change->key_out);
+    change->code = HF_OK;
+    hf__oneshot_done(engine, change);
+}

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Receipts of counters: units that were taken have no owner, so only a receipt tells a request
+ * without a reply whether they were. Once the reply is heard the receipt is deleted. It ends after
+ * a day in any case. */
+#include "base/testing.h"
+#include "engines/sql/sql.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static void settled(struct sql_task *task, const struct sql_answer *answer)
+{
+    (void)answer;
+    hf__task_free(task);
+}
+
+/* Runs after the caller has been told, or has given the units back. */
+static void settle_all(struct hf_task *turn)
+{
+    struct sql *sql = HF_CONTAINER(turn, struct sql, settle);
+    struct hf_link *link;
+    while ((link = hf__list_pop(&sql->settling)))
+        hf__link_run(sql, HF_CONTAINER(link, struct sql_task, link), SQL_COUNTER_SETTLE);
+}
+
+void hf__counter_taken(struct sql *sql, struct hf_op *op)
+{
+    struct sql_task *task = hf__task_about(sql, op);
+    char *name = task ? hf__calloc(1, (size_t)op->name_length + 1) : NULL;
+    if (!name) {
+        if (task)
+            hf__task_free(task);
+        return;
+    }
+    memcpy(name, op->name, op->name_length);
+    task->memory = name;
+    task->done = settled;
+    hf__task_bytes(task, SQL_P_NAME, name, op->name_length);
+    hf__list_append(&sql->settling, &task->link);
+    hf__loop_defer(sql->base.host->loop, &sql->settle);
+}
+
+void hf__counter_keep(struct sql *sql, struct hf_op *op)
+{
+    HF_LIST_FOREACH (link, following, &sql->settling) {
+        struct sql_task *task = HF_CONTAINER(link, struct sql_task, link);
+        if (task->op == op)
+            hf__task_free(task);
+    }
+}
+
+void hf__counter_open(struct sql *sql)
+{
+    hf__link_init(&sql->settling);
+    hf__task_init(&sql->settle, settle_all);
+}

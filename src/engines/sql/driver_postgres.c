@@ -1,0 +1,520 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The driver for PostgreSQL: a connection of libpq that never blocks the loop. Names are looked up
+ * in a thread of net/lookup.c, as libpq would block for it. PQcancel, PQexec and PQreset block, and
+ * are never called: giving up is closing. */
+#include "base/testing.h"
+#include "core/engine.h"
+#include "engines/sql/postgres_driver.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* Of a host. libpq tries one after the other. */
+#define ADDRESSES_MAX 4
+#define ADDRESS_SIZE 64
+
+static struct pg *pg_of(struct sql_connection *connection)
+{
+    return HF_CONTAINER(connection, struct pg, base);
+}
+
+static struct hf_loop *loop_of(const struct pg *pg)
+{
+    return pg->base.host->loop;
+}
+
+/* ---- the descriptor ---- */
+
+static void free_handle(uv_handle_t *handle)
+{
+    free(handle);
+}
+
+/* libpq may close its socket and open another in the next call. */
+static void stop_watching(struct pg *pg)
+{
+    if (!pg->poll)
+        return;
+    pg->poll->data = NULL;
+    uv_poll_stop(pg->poll);
+    uv_close((uv_handle_t *)pg->poll, free_handle);
+    pg->poll = NULL;
+}
+
+static void descriptor_ready(uv_poll_t *handle, int status, int events);
+
+static bool watch(struct pg *pg, int events)
+{
+    int fd = PQsocket(pg->pg);
+    if (pg->poll && pg->fd != fd)
+        stop_watching(pg);
+    if (!pg->poll) {
+        pg->poll = fd < 0 ? NULL : hf__calloc(1, sizeof *pg->poll);
+        if (!pg->poll)
+            return false;
+        if (uv_poll_init(pg->base.host->uv, pg->poll, fd) != 0) {
+            free(pg->poll);
+            pg->poll = NULL;
+            return false;
+        }
+        pg->poll->data = pg;
+        pg->fd = fd;
+    }
+    loop_of(pg)->watches_more = true;
+    return uv_poll_start(pg->poll, events, descriptor_ready) == 0;
+}
+
+static void break_for(struct pg *pg, enum sql_trouble trouble, const char *words)
+{
+    struct sql_failure why = { .trouble = trouble };
+    snprintf(why.text, sizeof why.text, "%s", words);
+    hf__pg_break(pg, &why);
+}
+
+void hf__pg_watch(struct pg *pg)
+{
+    int more = PQflush(pg->pg);
+    if (more < 0) {
+        struct sql_failure why;
+        hf__pg_failure_of_connection(&why, pg->pg);
+        hf__pg_break(pg, &why);
+    } else if (!watch(pg, more > 0 ? UV_READABLE | UV_WRITABLE : UV_READABLE)) {
+        break_for(pg, SQL_LIMIT, "the connection cannot be watched");
+    }
+}
+
+static void flush_at_end_of_turn(struct hf_task *task)
+{
+    struct pg *pg = HF_CONTAINER(task, struct pg, flush);
+    if (pg->state != PG_BROKEN)
+        hf__pg_watch(pg);
+}
+
+/* ---- the end ---- */
+
+static void free_pg(struct pg *pg)
+{
+    hf__pg_drop_items(pg);
+    free(pg);
+}
+
+static void free_later(struct hf_task *task)
+{
+    free_pg(HF_CONTAINER(task, struct pg, begin));
+}
+
+/* Tells it, from the loop: nothing of the engine's is on the stack. */
+static void tell_broken(struct hf_task *task)
+{
+    struct pg *pg = HF_CONTAINER(task, struct pg, begin);
+    pg->inside = true;
+    hf__pg_lose_requests(pg, &pg->why);
+    pg->inside = false;
+    if (!pg->closed)
+        pg->base.events->broken(pg->base.arg, &pg->why);
+}
+
+void hf__pg_break(struct pg *pg, const struct sql_failure *why)
+{
+    if (pg->state == PG_BROKEN || pg->closed)
+        return;
+    pg->state = PG_BROKEN;
+    pg->why = *why;
+    stop_watching(pg);
+    hf__timer_stop(loop_of(pg), &pg->limit);
+    hf__link_remove(&pg->begin.link);
+    hf__task_init(&pg->begin, tell_broken);
+    hf__loop_defer(loop_of(pg), &pg->begin);
+}
+
+static void stop_looking_up(struct pg *pg)
+{
+    if (pg->looked_up) {
+        if (pg->lookup)
+            hf__lookup_listen(pg->lookup, NULL);
+        pg->looked_up->data = NULL;
+        uv_close((uv_handle_t *)pg->looked_up, free_handle);
+    }
+    pg->lookup = NULL;
+    pg->looked_up = NULL;
+}
+
+static void close_postgres(struct sql_connection *connection)
+{
+    struct pg *pg = pg_of(connection);
+    pg->closed = true;
+    stop_watching(pg);
+    stop_looking_up(pg);
+    hf__lookups_drop(&pg->lookups);
+    hf__timer_stop(loop_of(pg), &pg->limit);
+    hf__link_remove(&pg->flush.link);
+    if (pg->pg)
+        PQfinish(pg->pg);
+    pg->pg = NULL;
+    hf__link_remove(&pg->begin.link);
+    hf__task_init(&pg->begin, free_later);
+    /* Inside of an event, its caller still looks at the connection. */
+    if (pg->inside)
+        hf__loop_defer(loop_of(pg), &pg->begin);
+    else
+        free_pg(pg);
+}
+
+static void forked_postgres(struct sql_connection *connection)
+{
+    struct pg *pg = pg_of(connection);
+    if (pg->pg && PQsocket(pg->pg) >= 0)
+        close(PQsocket(pg->pg));
+}
+
+/* ---- a session of its own ---- */
+
+static void is_set_up(struct pg *pg, PGresult *rows, const struct sql_failure *failure)
+{
+    (void)rows;
+    if (failure) {
+        hf__pg_break(pg, failure);
+        return;
+    }
+    pg->state = PG_READY;
+    hf__timer_stop(loop_of(pg), &pg->limit);
+    pg->base.events->ready(pg->base.arg);
+}
+
+/* A session that a pooler lends is left as it is. */
+static void set_up(struct pg *pg)
+{
+    char text[500];
+    snprintf(text, sizeof text,
+             "SELECT set_config('default_transaction_isolation', 'read committed', false),"
+             " set_config('default_transaction_read_only', 'off', false),"
+             " set_config('lock_timeout', '5s', false), set_config('TimeZone', 'UTC', false),"
+             " set_config('idle_in_transaction_session_timeout', '60s', false),"
+             " set_config('synchronous_commit', CASE WHEN %d = 1 THEN 'off'"
+             " ELSE current_setting('synchronous_commit') END, false)",
+             pg->base.settings->relaxed);
+    pg->state = PG_SETTING_UP;
+    if (!hf__pg_send_text(pg, text, NULL, is_set_up))
+        break_for(pg, SQL_LIMIT, "out of memory for a connection");
+}
+
+/* Behind a pooler the process that answers is not the one that the login named. */
+static void is_greeted(struct pg *pg, PGresult *rows, const struct sql_failure *failure)
+{
+    if (failure || PQntuples(rows) != 1) {
+        struct sql_failure odd = { .trouble = SQL_WRONG, .text = "it does not say what it is" };
+        hf__pg_break(pg, failure ? failure : &odd);
+        return;
+    }
+    pg->base.pooled = strtol(PQgetvalue(rows, 0, 0), NULL, 10) != PQbackendPID(pg->pg);
+    snprintf(pg->version, sizeof pg->version, "%.70s", PQgetvalue(rows, 0, 2));
+    if (*PQgetvalue(rows, 0, 1) == 't')
+        break_for(pg, SQL_READ_ONLY, "this server is a replica, which takes no writes");
+    else if (pg->base.pooled)
+        is_set_up(pg, NULL, NULL);
+    else
+        set_up(pg);
+}
+
+static void greet(struct pg *pg)
+{
+    pg->state = PG_GREETING;
+    if (PQsetnonblocking(pg->pg, 1) != 0 || !PQenterPipelineMode(pg->pg)) {
+        break_for(pg, SQL_WRONG, "libpq has no pipeline mode");
+        return;
+    }
+    PQsetErrorVerbosity(pg->pg, PQERRORS_DEFAULT);
+    if (!hf__pg_send_text(pg,
+                          "SELECT pg_backend_pid(), pg_is_in_recovery(),"
+                          " current_setting('server_version')",
+                          NULL, is_greeted))
+        break_for(pg, SQL_LIMIT, "out of memory for a connection");
+}
+
+/* ---- events of the descriptor ---- */
+
+static void go_on_connecting(struct pg *pg)
+{
+    stop_watching(pg);
+    PostgresPollingStatusType status = PQconnectPoll(pg->pg);
+    if (status == PGRES_POLLING_OK) {
+        greet(pg);
+    } else if (status == PGRES_POLLING_FAILED) {
+        struct sql_failure why;
+        hf__pg_failure_of_connection(&why, pg->pg);
+        hf__pg_break(pg, &why);
+    } else if (!watch(pg, status == PGRES_POLLING_READING ? UV_READABLE : UV_WRITABLE)) {
+        break_for(pg, SQL_LIMIT, "the connection cannot be watched");
+    }
+}
+
+static void read_notifications(struct pg *pg)
+{
+    PGnotify *notify;
+    pg->inside = true;
+    while (!pg->closed && pg->state == PG_READY && (notify = PQnotifies(pg->pg))) {
+        pg->base.events->notified(pg->base.arg, notify->extra, strlen(notify->extra));
+        PQfreemem(notify);
+    }
+    pg->inside = false;
+}
+
+static void read_input(struct pg *pg)
+{
+    struct sql_failure why;
+    bool lost = !PQconsumeInput(pg->pg);
+    if (lost) {
+        hf__pg_failure_of_connection(&why, pg->pg);
+        if (why.trouble == SQL_NOT_READY)
+            why.trouble = SQL_LOST;
+    }
+    /* What came before the end is complete. */
+    hf__pg_read_results(pg);
+    if (!pg->closed)
+        read_notifications(pg);
+    if (pg->closed || pg->state == PG_BROKEN)
+        return;
+    if (lost)
+        hf__pg_break(pg, &why);
+    else
+        hf__pg_watch(pg);
+}
+
+static void descriptor_ready(uv_poll_t *handle, int status, int events)
+{
+    struct pg *pg = handle->data;
+    (void)status, (void)events;
+    if (!pg || pg->state == PG_BROKEN || pg->closed)
+        return;
+    if (pg->state == PG_CONNECTING)
+        go_on_connecting(pg);
+    else
+        read_input(pg);
+}
+
+/* ---- the beginning ---- */
+
+struct words {
+    const char *keys[24], *values[24];
+    unsigned count;
+};
+
+static void add_word(struct words *words, const char *key, const char *value)
+{
+    if (!value)
+        return;
+    words->keys[words->count] = key;
+    words->values[words->count++] = value;
+}
+
+/* libpq has no list of this machine's authorities before version 16. */
+static const char *authorities(const struct sql_settings *settings)
+{
+    static const char *const files[] = { "/etc/ssl/certs/ca-certificates.crt",
+                                         "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/cert.pem" };
+    if (settings->ca || settings->tls != SQL_TLS_VERIFY)
+        return settings->ca;
+    for (size_t i = 0; i < sizeof files / sizeof files[0]; i++)
+        if (access(files[i], R_OK) == 0)
+            return files[i];
+    return NULL;
+}
+
+static void add_session(struct words *words, const struct sql_settings *settings)
+{
+    static const char *const modes[] = { "verify-full", "require", "disable" };
+    add_word(words, "user", settings->user);
+    add_word(words, "password", settings->password);
+    add_word(words, "dbname", settings->database);
+    add_word(words, "sslmode", modes[settings->tls]);
+    add_word(words, "sslrootcert", authorities(settings));
+    add_word(words, "sslcert", settings->cert);
+    add_word(words, "sslkey", settings->key);
+    /* Looking for Kerberos tickets would block. */
+    add_word(words, "gssencmode", "disable");
+    add_word(words, "application_name", settings->session);
+    add_word(words, "client_encoding", "UTF8");
+    add_word(words, "keepalives_idle", "10");
+    add_word(words, "keepalives_interval", "3");
+    add_word(words, "keepalives_count", "3");
+    add_word(words, "tcp_user_timeout", "15000");
+}
+
+/* `addresses` NULL: a socket in the file system. libpq wants a host for each address. */
+static void connect_to(struct pg *pg, char addresses[][ADDRESS_SIZE], unsigned count)
+{
+    const struct sql_place *place = pg->base.place;
+    char hosts[ADDRESSES_MAX * 300] = "", list[ADDRESSES_MAX * ADDRESS_SIZE] = "", port[12];
+    size_t used = 0, listed = 0;
+    struct words words = { .count = 0 };
+    for (unsigned i = 0; i < count; i++) {
+        used += (size_t)snprintf(hosts + used, sizeof hosts - used, "%s%.255s", i ? "," : "",
+                                 place->host);
+        listed += (size_t)snprintf(list + listed, sizeof list - listed, "%s%s", i ? "," : "",
+                                   addresses[i]);
+    }
+    snprintf(port, sizeof port, "%u", place->port);
+    add_word(&words, "host", count ? hosts : place->socket);
+    add_word(&words, "hostaddr", count ? list : NULL);
+    add_word(&words, "port", port);
+    add_session(&words, pg->base.settings);
+    words.keys[words.count] = NULL;
+    pg->state = PG_CONNECTING;
+    pg->pg = PQconnectStartParams(words.keys, words.values, 0);
+    if (!pg->pg || PQstatus(pg->pg) == CONNECTION_BAD) {
+        struct sql_failure why = { .trouble = SQL_LIMIT, .text = "out of memory for a connection" };
+        if (pg->pg)
+            hf__pg_failure_of_connection(&why, pg->pg);
+        hf__pg_break(pg, &why);
+        return;
+    }
+    PQsetErrorVerbosity(pg->pg, PQERRORS_VERBOSE);
+    if (!watch(pg, UV_WRITABLE))
+        break_for(pg, SQL_LIMIT, "the connection cannot be watched");
+}
+
+static void looked_up(uv_async_t *handle)
+{
+    struct pg *pg = handle->data;
+    if (!pg)
+        return;
+    struct addrinfo *found = NULL;
+    char addresses[ADDRESSES_MAX][ADDRESS_SIZE], words[200];
+    unsigned count = 0;
+    int status = hf__lookup_take(&pg->lookups, pg->lookup, &found);
+    pg->lookup = NULL;
+    stop_looking_up(pg);
+    for (const struct addrinfo *at = found; at && count < ADDRESSES_MAX; at = at->ai_next)
+        count += getnameinfo(at->ai_addr, at->ai_addrlen, addresses[count], ADDRESS_SIZE, NULL, 0,
+                             NI_NUMERICHOST) == 0;
+    if (found)
+        freeaddrinfo(found);
+    if (count > 0) {
+        connect_to(pg, addresses, count);
+        return;
+    }
+    snprintf(words, sizeof words, "the host's name cannot be looked up: %s",
+             status ? uv_strerror(status) : "no address");
+    break_for(pg, SQL_NOT_READY, words);
+}
+
+static void look_up(struct pg *pg)
+{
+    const struct sql_place *place = pg->base.place;
+    uv_async_t *handle = hf__calloc(1, sizeof *handle);
+    int code = handle ? uv_async_init(pg->base.host->uv, handle, looked_up) : UV_ENOMEM;
+    if (code != 0) {
+        free(handle);
+        break_for(pg, SQL_LIMIT, "out of memory for a look-up");
+        return;
+    }
+    handle->data = pg;
+    pg->looked_up = handle;
+    code = hf__lookup_begin(&pg->lookups, place->host, place->port, &pg->lookup);
+    if (code != 0) {
+        break_for(pg, SQL_NOT_READY, uv_strerror(code));
+        return;
+    }
+    loop_of(pg)->watches_more = true;
+    hf__lookup_listen(pg->lookup, handle);
+}
+
+static bool is_address(const char *host)
+{
+    struct sockaddr_in v4;
+    struct sockaddr_in6 v6;
+    return uv_ip4_addr(host, 0, &v4) == 0 || uv_ip6_addr(host, 0, &v6) == 0;
+}
+
+static void begin_to_connect(struct hf_task *task)
+{
+    struct pg *pg = HF_CONTAINER(task, struct pg, begin);
+    const char *host = pg->base.place->host;
+    char addresses[1][ADDRESS_SIZE];
+    if (!host) {
+        connect_to(pg, NULL, 0);
+    } else if (is_address(host)) {
+        snprintf(addresses[0], ADDRESS_SIZE, "%.63s", host);
+        connect_to(pg, addresses, 1);
+    } else {
+        look_up(pg);
+    }
+}
+
+static void limit_is_over(struct hf_timer *timer)
+{
+    struct pg *pg = HF_CONTAINER(timer, struct pg, limit);
+    break_for(pg, SQL_NOT_READY,
+              pg->state == PG_FINDING ? "its name is not found in time" : "no connection in time");
+}
+
+static struct sql_connection *open_postgres(const struct hf_host *host,
+                                            const struct sql_settings *settings,
+                                            const struct sql_place *place,
+                                            const struct sql_events *events, void *arg)
+{
+    struct pg *pg = hf__calloc(1, sizeof *pg);
+    if (!pg)
+        return NULL;
+    pg->base = (struct sql_connection){
+        .driver = &hf__sql_postgres,
+        .host = host,
+        .settings = settings,
+        .place = place,
+        .events = events,
+        .arg = arg,
+    };
+    hf__link_init(&pg->sent);
+    hf__link_init(&pg->free_items);
+    hf__timer_init(&pg->limit, limit_is_over);
+    hf__task_init(&pg->flush, flush_at_end_of_turn);
+    hf__task_init(&pg->begin, begin_to_connect);
+    hf__loop_defer(host->loop, &pg->begin);
+    hf__timer_start(host->loop, &pg->limit, hf__loop_now(host->loop) + settings->timeout_ms);
+    return &pg->base;
+}
+
+/* ---- the interface ---- */
+
+static void run_postgres(struct sql_connection *connection, struct sql_request *request)
+{
+    struct pg *pg = pg_of(connection);
+    struct sql_failure why = { .trouble = SQL_LIMIT, .text = "out of memory for a request" };
+    if (!hf__pg_send(pg, request))
+        hf__pg_break(pg, &why);
+}
+
+/* A request whose statement is made here; its answer has no rows. */
+static void is_listening(struct pg *pg, PGresult *rows, const struct sql_failure *failure)
+{
+    (void)pg, (void)rows, (void)failure;
+}
+
+static void listen_postgres(struct sql_connection *connection, const char *channel,
+                            struct sql_request *request)
+{
+    char text[100];
+    snprintf(text, sizeof text, "LISTEN %.63s", channel);
+    if (!hf__pg_send_text(pg_of(connection), text, request, is_listening))
+        break_for(pg_of(connection), SQL_LIMIT, "out of memory for a request");
+}
+
+static const char *version_postgres(struct sql_connection *connection)
+{
+    return pg_of(connection)->version;
+}
+
+const struct sql_driver hf__sql_postgres = {
+    .name = "PostgreSQL",
+    .dialect = SQL_POSTGRES,
+    .port = 5432,
+    .open = open_postgres,
+    .run = run_postgres,
+    .listen = listen_postgres,
+    .close = close_postgres,
+    .forked = forked_postgres,
+    .version = version_postgres,
+};

@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The engines `postgres:` and `mysql:`: opening, closing, and their tables. */
+#include "base/error.h"
+#include "base/testing.h"
+#include "engines/sql/sql.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+static int open_sql(struct hf_engine **ret, const struct hf_engine_ops *ops,
+                    const struct sql_driver *driver, const struct hf_host *host, struct hf_url *url,
+                    hf_error *error)
+{
+    *ret = NULL;
+    struct sql *sql = hf__calloc(1, sizeof *sql);
+    if (!sql)
+        return hf__error_set(error, HF_ENOMEM, 0, "out of memory for a client of a database");
+    int code = hf__sql_settings(&sql->settings, driver, url, error);
+    if (code != HF_OK) {
+        free(sql);
+        return code;
+    }
+    sql->base = (struct hf_engine){ ops, host };
+    sql->dialect = driver->dialect;
+    snprintf(sql->settings.session, sizeof sql->settings.session,
+             "holdfast%016" PRIx64 "%016" PRIx64, host->id[0], host->id[1]);
+    snprintf(sql->channel, sizeof sql->channel, "hf_%016" PRIx64 "%016" PRIx64, host->id[0],
+             host->id[1]);
+    hf__link_init(&sql->renewals);
+    hf__link_open(sql);
+    hf__waiting_open(sql);
+    hf__counter_open(sql);
+    *ret = &sql->base;
+    return HF_OK;
+}
+
+static void close_sql(struct hf_engine *engine, void (*closed)(void *arg), void *arg)
+{
+    struct sql *sql = (struct sql *)engine;
+    hf__link_remove(&sql->settle.link);
+    hf__list_append_all(&sql->free_tasks, &sql->settling);
+    hf__link_close(sql);
+    hf__waiting_close(sql);
+    free(sql);
+    closed(arg);
+}
+
+static void forked_sql(struct hf_engine *engine)
+{
+    struct sql *sql = (struct sql *)engine;
+    if (sql->connection)
+        sql->connection->driver->forked(sql->connection);
+}
+
+static void why_silent_sql(struct hf_engine *engine, struct hf_op *op, hf_error **error)
+{
+    const struct sql *sql = (struct sql *)engine;
+    (void)op;
+    if (sql->state == SQL_LINK_READY)
+        hf__explain(error, HF_UNREACHABLE, 0, "%s at %.200s does not answer",
+                    sql->settings.driver->name, sql->settings.shown);
+    else if (sql->why.code != HF_OK)
+        hf__explain(error, HF_UNREACHABLE, sql->why.native, "%s", sql->why.text);
+    else
+        hf__explain(error, HF_UNREACHABLE, 0, "%s at %.200s: no connection in time",
+                    sql->settings.driver->name, sql->settings.shown);
+}
+
+#define SQL_CAPS                                                                                   \
+    (HF_CAP_MUTEX | HF_CAP_FAIR | HF_CAP_RW | HF_CAP_UPGRADE | HF_CAP_PERMIT | HF_CAP_COUNTER |    \
+     HF_CAP_LATCH | HF_CAP_TOKEN | HF_CAP_DETACH | HF_CAP_INSPECT | HF_CAP_INSPECT_ALL |           \
+     HF_CAP_BREAK)
+
+#ifdef HF_SQL_POSTGRES
+static int open_postgres(struct hf_engine **ret, const struct hf_host *host, struct hf_url *url,
+                         hf_error *error)
+{
+    return open_sql(ret, &hf__postgres, &hf__sql_postgres, host, url, error);
+}
+
+static const char *const postgres_schemes[] = { "postgres", "postgresql", NULL };
+
+const struct hf_engine_ops hf__postgres = {
+    .name = "postgres",
+    .schemes = postgres_schemes,
+    .caps = SQL_CAPS,
+    .open = open_postgres,
+    .close = close_sql,
+    .attempt = hf__sql_attempt,
+    .release = hf__sql_release,
+    .renew = hf__sql_renew,
+    .oneshot = hf__sql_oneshot,
+    .detach = hf__sql_detach,
+    .forked = forked_sql,
+    .why_silent = why_silent_sql,
+};
+#endif
+
+#ifdef HF_SQL_MYSQL_ENGINE
+static int open_mysql(struct hf_engine **ret, const struct hf_host *host, struct hf_url *url,
+                      hf_error *error)
+{
+    return open_sql(ret, &hf__mysql, &hf__sql_mysql, host, url, error);
+}
+
+static const char *const mysql_schemes[] = { "mysql", "mariadb", NULL };
+
+const struct hf_engine_ops hf__mysql = {
+    .name = "mysql",
+    .schemes = mysql_schemes,
+    .caps = SQL_CAPS,
+    .open = open_mysql,
+    .close = close_sql,
+    .attempt = hf__sql_attempt,
+    .release = hf__sql_release,
+    .renew = hf__sql_renew,
+    .oneshot = hf__sql_oneshot,
+    .detach = hf__sql_detach,
+    .forked = forked_sql,
+    .why_silent = why_silent_sql,
+};
+#endif

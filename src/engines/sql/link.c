@@ -1,0 +1,525 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The connection to the database that comes back by itself, and the requests on it.
+ *
+ *     DOWN --a request--> CONNECTING --ready--> FENCING --> READY
+ *      ^                      |                    |          |
+ *      +------- pause --------+--------------------+----------+   (broken, or silent)
+ *
+ * What the user never hears of is mended here: deadlocks and the like are repeated, missing tables
+ * are made. After a connection was lost with requests out, the server may still execute them: so
+ * first the next connection ends the old session (FENCING), and only then it asks anything. */
+#include "base/error.h"
+#include "base/rand.h"
+#include "base/testing.h"
+#include "engines/sql/sql.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A script that the server rolls back each time is not asked for ever. */
+#define TRIES_MAX 40u
+#define AGAIN_MIN_MS 1
+#define AGAIN_MAX_MS 64
+/* The new connection looks whether the old session has ended, FENCE_TRIES times at most. */
+#define FENCE_TRIES 40u
+
+static struct hf_loop *loop_of(const struct sql *sql)
+{
+    return sql->base.host->loop;
+}
+
+/* ---- tasks ---- */
+
+static void run_again(struct hf_timer *timer);
+
+struct sql_task *hf__task_new(struct sql *sql, const char *name, uint32_t name_length)
+{
+    struct hf_link *link = hf__list_pop(&sql->free_tasks);
+    struct sql_task *task =
+        link ? HF_CONTAINER(link, struct sql_task, link) : hf__calloc(1, sizeof *task);
+    if (!task)
+        return NULL;
+    memset(task, 0, offsetof(struct sql_task, owner));
+    task->sql = sql;
+    hf__link_init(&task->link);
+    hf__link_init(&task->request.link);
+    hf__timer_init(&task->again, run_again);
+    for (unsigned i = 0; i < SQL_PARAMETER_COUNT; i++)
+        task->values[i].type = SQL_NUMBER;
+    hf__task_bytes(task, SQL_P_NAME, name, name_length);
+    hf__task_bytes(task, SQL_P_KEY, NULL, 0);
+    hf__task_bytes(task, SQL_P_OWNER, NULL, 0);
+    hf__task_bytes(task, SQL_P_INFO, NULL, 0);
+    hf__task_bytes(task, SQL_P_SESSION, sql->settings.session, strlen(sql->settings.session));
+    task->values[SQL_P_SESSION].type = SQL_TEXT;
+    hf__task_number(task, SQL_P_PLACE_US, SQL_PLACE_MS * INT64_C(1000));
+    hf__task_number(task, SQL_P_HAND_US, SQL_HAND_MS * INT64_C(1000));
+    return task;
+}
+
+void hf__task_free(struct sql_task *task)
+{
+    hf__timer_stop(loop_of(task->sql), &task->again);
+    hf__link_remove(&task->link);
+    free(task->memory);
+    task->memory = NULL;
+    hf__list_append(&task->sql->free_tasks, &task->link);
+}
+
+void hf__task_number(struct sql_task *task, enum sql_parameter parameter, int64_t number)
+{
+    task->values[parameter] = (struct sql_value){ .type = SQL_NUMBER, .number = number };
+}
+
+void hf__task_bytes(struct sql_task *task, enum sql_parameter parameter, const void *bytes,
+                    size_t length)
+{
+    task->values[parameter] =
+        (struct sql_value){ .type = SQL_BYTES, .bytes = bytes, .length = (uint32_t)length };
+}
+
+int64_t hf__answer_number(const struct sql_answer *answer, unsigned row, unsigned column)
+{
+    const struct sql_value *field = hf__answer_field(answer, row, column);
+    return field && field->type == SQL_NUMBER ? field->number : 0;
+}
+
+const struct sql_value *hf__answer_field(const struct sql_answer *answer, unsigned row,
+                                         unsigned column)
+{
+    bool there = row < answer->row_count && column < answer->column_count;
+    return there ? &answer->fields[row * answer->column_count + column] : NULL;
+}
+
+/* ---- what failures mean ---- */
+
+static int code_of(enum sql_trouble trouble)
+{
+    switch (trouble) {
+    case SQL_DENIED:
+        return HF_DENIED;
+    case SQL_LIMIT:
+        return HF_ELIMIT;
+    case SQL_NO_SCHEMA:
+        return HF_ECORRUPT;
+    case SQL_WRONG:
+    case SQL_UNIQUE:
+        return HF_EINVAL;
+    case SQL_FINE:
+    case SQL_AGAIN:
+    case SQL_READ_ONLY:
+    case SQL_NOT_READY:
+    case SQL_LOST:
+        break;
+    }
+    return HF_UNREACHABLE;
+}
+
+static const char *advice(const struct sql_failure *failure)
+{
+    switch (failure->trouble) {
+    case SQL_DENIED:
+        return "; check user, password and privileges (`holdfast doctor`)";
+    case SQL_NO_SCHEMA:
+        return "; `holdfast schema create` makes the tables";
+    case SQL_READ_ONLY:
+        return "; name the primary server in the URL as well";
+    case SQL_FINE:
+    case SQL_AGAIN:
+    case SQL_UNIQUE:
+    case SQL_LIMIT:
+    case SQL_NOT_READY:
+    case SQL_LOST:
+    case SQL_WRONG:
+        break;
+    }
+    return "";
+}
+
+static void write_why(struct sql *sql, const struct sql_failure *failure)
+{
+    hf__error_set(&sql->why, code_of(failure->trouble), failure->native,
+                  "%s at %.100s: %.150s%s%s%s%s", sql->settings.driver->name, sql->settings.shown,
+                  failure->text, *failure->state ? " (" : "", failure->state,
+                  *failure->state ? ")" : "", advice(failure));
+    sql->why_definite = failure->trouble == SQL_DENIED || failure->trouble == SQL_WRONG;
+}
+
+int hf__link_explain(struct sql *sql, const struct sql_task *task, const struct sql_answer *answer,
+                     hf_error **error, bool *definite)
+{
+    enum sql_trouble trouble = answer->failure->trouble;
+    bool known = trouble == SQL_DENIED || trouble == SQL_WRONG || trouble == SQL_LIMIT ||
+                 trouble == SQL_NO_SCHEMA || trouble == SQL_UNIQUE;
+    if (trouble != SQL_LOST)
+        write_why(sql, answer->failure);
+    bool never_sent = !task->request.sent && sql->why_definite;
+    *definite = trouble == SQL_LOST ? never_sent : known;
+    /* The words are the connection's. */
+    int code = sql->why.code == HF_OK ? HF_UNREACHABLE : sql->why.code;
+    if (!*definite && code != HF_ELIMIT)
+        code = HF_UNREACHABLE;
+    hf__explain(error, code, sql->why.native, "%s",
+                *sql->why.text ? sql->why.text : "the connection to the database was lost");
+    return code;
+}
+
+/* ---- sending ---- */
+
+static void send_waiting(struct sql *sql);
+static void connect_if_needed(struct sql *sql);
+static void make_schema(struct sql *sql);
+
+static void watch_silence(struct sql *sql)
+{
+    if (!sql->silence.started)
+        hf__timer_start(loop_of(sql), &sql->silence, hf__sql_now(sql) + sql->settings.timeout_ms);
+}
+
+static void send_task(struct sql *sql, struct sql_task *task)
+{
+    hf__link_remove(&task->link);
+    hf__list_append(&sql->out, &task->link);
+    task->sent_at_ms = hf__sql_now(sql);
+    task->request.sent = true;
+    watch_silence(sql);
+    if (task->request.script)
+        sql->connection->driver->run(sql->connection, &task->request);
+    else
+        sql->connection->driver->listen(sql->connection, sql->channel, &task->request);
+}
+
+static void wait_for_link(struct sql *sql, struct sql_task *task)
+{
+    hf__link_remove(&task->link);
+    hf__list_append(&sql->waiting, &task->link);
+}
+
+/* ---- answers ---- */
+
+static void finish_task(struct sql_task *task, const struct sql_answer *answer)
+{
+    hf__link_remove(&task->link);
+    task->contacted = !answer->failure || answer->failure->trouble != SQL_LOST;
+    task->done(task, answer);
+}
+
+static void run_again(struct hf_timer *timer)
+{
+    struct sql_task *task = HF_CONTAINER(timer, struct sql_task, again);
+    struct sql *sql = task->sql;
+    wait_for_link(sql, task);
+    send_waiting(sql);
+    connect_if_needed(sql);
+}
+
+static bool repeat(struct sql *sql, struct sql_task *task)
+{
+    unsigned doublings = task->tries < 6 ? task->tries : 6;
+    int64_t pause_ms = hf__jitter_ms((int64_t)AGAIN_MIN_MS << doublings);
+    if (++task->tries > TRIES_MAX)
+        return false;
+    hf__link_remove(&task->link);
+    hf__list_append(&sql->pausing, &task->link);
+    hf__timer_start(loop_of(sql), &task->again,
+                    hf__sql_now(sql) + (pause_ms < AGAIN_MAX_MS ? pause_ms : AGAIN_MAX_MS));
+    return true;
+}
+
+/* Once the tables are there, all that wait for them are asked again. */
+static bool wait_for_schema(struct sql *sql, struct sql_task *task)
+{
+    if (sql->base.host->existing_only || task == sql->own || ++task->tries > 3)
+        return false;
+    wait_for_link(sql, task);
+    make_schema(sql);
+    return true;
+}
+
+static void answered(struct sql_request *request, const struct sql_answer *answer)
+{
+    struct sql_task *task = HF_CONTAINER(request, struct sql_task, request);
+    struct sql *sql = task->sql;
+    enum sql_trouble trouble = answer->failure ? answer->failure->trouble : SQL_FINE;
+    if (trouble == SQL_LOST)
+        sql->fence = sql->fence || request->sent;
+    if (trouble == SQL_AGAIN && repeat(sql, task))
+        return;
+    if (trouble == SQL_NO_SCHEMA && wait_for_schema(sql, task))
+        return;
+    if (trouble == SQL_READ_ONLY || trouble == SQL_NOT_READY) {
+        /* Nothing has happened. Another server may be better. */
+        write_why(sql, answer->failure);
+        sql->place_at = (sql->place_at + 1) % sql->settings.place_count;
+        finish_task(task, answer);
+        hf__link_drop(sql);
+        return;
+    }
+    finish_task(task, answer);
+}
+
+/* ---- requests of the link's own ---- */
+
+static bool run_own(struct sql *sql, enum sql_script_number script,
+                    void (*done)(struct sql_task *, const struct sql_answer *))
+{
+    struct sql_task *task = hf__task_new(sql, "", 0);
+    if (!task)
+        return false;
+    sql->own = task;
+    task->done = done;
+    task->request.answered = answered;
+    task->request.script = hf__sql_script(sql->dialect, script);
+    send_task(sql, task);
+    return true;
+}
+
+static void own_done(struct sql_task *task)
+{
+    task->sql->own = NULL;
+    hf__task_free(task);
+}
+
+/* ---- the tables ---- */
+
+static void fail_waiting(struct sql *sql, const struct sql_failure *failure)
+{
+    struct sql_answer answer = { .failure = failure };
+    struct hf_link waiting, *link;
+    hf__link_init(&waiting);
+    hf__list_append_all(&waiting, &sql->waiting);
+    while ((link = hf__list_first(&waiting)))
+        finish_task(HF_CONTAINER(link, struct sql_task, link), &answer);
+}
+
+/* Of many first users one makes them, and the others find that they exist. */
+static void schema_made(struct sql_task *task, const struct sql_answer *answer)
+{
+    struct sql *sql = task->sql;
+    struct sql_failure failure = { .trouble = SQL_FINE };
+    sql->making_schema = false;
+    if (answer->failure)
+        failure = *answer->failure;
+    own_done(task);
+    if (failure.trouble == SQL_UNIQUE) {
+        make_schema(sql);
+        return;
+    }
+    if (failure.trouble != SQL_FINE && failure.trouble != SQL_LOST) {
+        fail_waiting(sql, &failure);
+        return;
+    }
+    if (failure.trouble == SQL_FINE)
+        send_waiting(sql);
+}
+
+static void make_schema(struct sql *sql)
+{
+    if (sql->making_schema || sql->state != SQL_LINK_READY)
+        return;
+    sql->making_schema = run_own(sql, SQL_SCHEMA, schema_made);
+}
+
+/* ---- fencing ---- */
+
+static void open_for_requests(struct sql *sql)
+{
+    sql->state = SQL_LINK_READY;
+    sql->fence = false;
+    sql->failures = 0;
+    hf__waiting_connected(sql);
+    send_waiting(sql);
+}
+
+static void look_again_for_old(struct hf_timer *timer);
+
+static void old_sessions_killed(struct sql_task *task, const struct sql_answer *answer)
+{
+    struct sql *sql = task->sql;
+    bool gone = !answer->failure && hf__answer_number(answer, 0, 0) == 0;
+    /* Without the right to end sessions, what they may still do ends with its lease. */
+    bool cannot = answer->failure && answer->failure->trouble != SQL_LOST;
+    if (sql->state != SQL_LINK_FENCING) {
+        own_done(task);
+        return;
+    }
+    if (gone || cannot || task->tries >= FENCE_TRIES) {
+        own_done(task);
+        open_for_requests(sql);
+        return;
+    }
+    task->tries++;
+    hf__timer_init(&task->again, look_again_for_old);
+    hf__timer_start(loop_of(sql), &task->again, hf__sql_now(sql) + 5);
+}
+
+static void look_again_for_old(struct hf_timer *timer)
+{
+    struct sql_task *task = HF_CONTAINER(timer, struct sql_task, again);
+    if (task->sql->state == SQL_LINK_FENCING)
+        send_task(task->sql, task);
+}
+
+static void connection_ready(void *arg)
+{
+    struct sql *sql = arg;
+    bool can = hf__sql_script(sql->dialect, SQL_KILL_OLD) != NULL;
+    sql->state = SQL_LINK_FENCING;
+    if (!sql->fence || !can || !run_own(sql, SQL_KILL_OLD, old_sessions_killed))
+        open_for_requests(sql);
+}
+
+/* ---- the connection ---- */
+
+static void drop_own(struct sql *sql)
+{
+    if (sql->own && !hf__link_linked(&sql->own->link))
+        own_done(sql->own);
+}
+
+static void lose_out(struct sql *sql)
+{
+    static const struct sql_failure lost = { .trouble = SQL_LOST, .text = "connection lost" };
+    struct sql_answer answer = { .failure = &lost };
+    struct hf_link out, *link;
+    hf__link_init(&out);
+    hf__list_append_all(&out, &sql->out);
+    while ((link = hf__list_first(&out))) {
+        sql->fence = true;
+        finish_task(HF_CONTAINER(link, struct sql_task, link), &answer);
+    }
+}
+
+/* Ends the connection, or the try. `why` has been written. What waits is told of the failure. */
+void hf__link_drop(struct sql *sql)
+{
+    struct sql_connection *connection = sql->connection;
+    struct sql_failure failed = { .trouble = SQL_LOST };
+    if (!connection)
+        return;
+    sql->connection = NULL;
+    sql->state = SQL_LINK_DOWN;
+    sql->making_schema = false;
+    hf__timer_stop(loop_of(sql), &sql->silence);
+    hf__waiting_lost(sql);
+    connection->driver->close(connection);
+    sql->failures++;
+    unsigned rounds = (sql->failures - 1) / sql->settings.place_count;
+    bool next_at_once = sql->failures % sql->settings.place_count != 0;
+    hf__timer_start(loop_of(sql), &sql->pause,
+                    hf__sql_now(sql) + (next_at_once ? 1 : hf__backoff_ms(rounds)));
+    lose_out(sql);
+    drop_own(sql);
+    if (!next_at_once)
+        fail_waiting(sql, &failed);
+}
+
+static void connection_broken(void *arg, const struct sql_failure *why)
+{
+    struct sql *sql = arg;
+    write_why(sql, why);
+    sql->place_at = (sql->place_at + 1) % sql->settings.place_count;
+    hf__link_drop(sql);
+}
+
+static void connection_notified(void *arg, const char *payload, size_t length)
+{
+    hf__waiting_notified(arg, payload, length);
+}
+
+static const struct sql_events events = { connection_ready, connection_broken,
+                                          connection_notified };
+
+static void connect_if_needed(struct sql *sql)
+{
+    const struct sql_settings *settings = &sql->settings;
+    if (sql->connection || sql->pause.started || hf__list_empty(&sql->waiting))
+        return;
+    sql->connection = settings->driver->open(sql->base.host, settings,
+                                             &settings->places[sql->place_at], &events, sql);
+    sql->state = sql->connection ? SQL_LINK_CONNECTING : SQL_LINK_DOWN;
+    if (!sql->connection)
+        hf__timer_start(loop_of(sql), &sql->pause, hf__sql_now(sql) + hf__backoff_ms(1));
+}
+
+static void pause_over(struct hf_timer *timer)
+{
+    connect_if_needed(HF_CONTAINER(timer, struct sql, pause));
+}
+
+/* The server says nothing while requests are out. */
+static void silence_over(struct hf_timer *timer)
+{
+    struct sql *sql = HF_CONTAINER(timer, struct sql, silence);
+    struct sql_failure silent = { .trouble = SQL_LOST, .text = "no answer in time" };
+    struct hf_link *link = hf__list_first(&sql->out);
+    if (!link)
+        return;
+    int64_t until_ms =
+        HF_CONTAINER(link, struct sql_task, link)->sent_at_ms + sql->settings.timeout_ms;
+    if (hf__sql_now(sql) < until_ms)
+        hf__timer_start(loop_of(sql), &sql->silence, until_ms);
+    else
+        connection_broken(sql, &silent);
+}
+
+static void send_waiting(struct sql *sql)
+{
+    struct hf_link *link;
+    while (sql->state == SQL_LINK_READY && !sql->making_schema &&
+           (link = hf__list_first(&sql->waiting)))
+        send_task(sql, HF_CONTAINER(link, struct sql_task, link));
+}
+
+void hf__link_run(struct sql *sql, struct sql_task *task, enum sql_script_number script)
+{
+    task->request.script = hf__sql_script(sql->dialect, script);
+    task->request.values = task->values;
+    task->request.answered = answered;
+    task->request.sent = false;
+    wait_for_link(sql, task);
+    send_waiting(sql);
+    connect_if_needed(sql);
+}
+
+void hf__link_listen(struct sql *sql, void (*done)(struct sql_task *, const struct sql_answer *))
+{
+    struct sql_task *task = hf__task_new(sql, "", 0);
+    if (!task)
+        return;
+    task->done = done;
+    task->request.answered = answered;
+    send_task(sql, task);
+}
+
+void hf__link_open(struct sql *sql)
+{
+    hf__link_init(&sql->waiting);
+    hf__link_init(&sql->out);
+    hf__link_init(&sql->pausing);
+    hf__link_init(&sql->free_tasks);
+    hf__timer_init(&sql->pause, pause_over);
+    hf__timer_init(&sql->silence, silence_over);
+}
+
+void hf__link_close(struct sql *sql)
+{
+    struct hf_link *link;
+    if (sql->connection)
+        sql->connection->driver->close(sql->connection);
+    sql->connection = NULL;
+    sql->state = SQL_LINK_DOWN;
+    hf__timer_stop(loop_of(sql), &sql->pause);
+    hf__timer_stop(loop_of(sql), &sql->silence);
+    drop_own(sql);
+    hf__list_append_all(&sql->free_tasks, &sql->out);
+    hf__list_append_all(&sql->free_tasks, &sql->waiting);
+    hf__list_append_all(&sql->free_tasks, &sql->pausing);
+    while ((link = hf__list_pop(&sql->free_tasks))) {
+        struct sql_task *task = HF_CONTAINER(link, struct sql_task, link);
+        hf__timer_stop(loop_of(sql), &task->again);
+        free(task->memory);
+        free(task);
+    }
+}

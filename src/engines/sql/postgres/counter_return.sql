@@ -1,0 +1,7 @@
+-- No caller has heard the reply: what was taken goes back.
+SELECT 1 FROM hf_lock WHERE name = :name FOR UPDATE;
+UPDATE hf_lock l SET value = l.value + h.permits FROM hf_hold h
+WHERE l.name = :name AND l.kind = 5 AND h.name = :name AND h.owner = :owner AND h.mode = 6;
+DELETE FROM hf_hold WHERE name = :name AND owner = :owner;
+DELETE FROM hf_wait WHERE name = :name AND (owner = :owner OR expires_us <= @now@);
+-- include wake.inc.sql

@@ -1,0 +1,14 @@
+INSERT INTO hf_lock AS l (name) VALUES (:name) ON CONFLICT (name) DO UPDATE SET kind = l.kind;
+DELETE FROM hf_wait WHERE name = :name AND expires_us <= @now@ AND owner <> :owner;
+INSERT INTO hf_wait (name, owner, mode, fixed, permits, lease_us, since_us, expires_us, info)
+SELECT :name, :owner, 7, 0, 0, :lease_us, @now@, @now@ + :place_us, :info
+FROM hf_lock l WHERE l.name = :name AND l.kind = 6 AND :enqueue = 1
+ON CONFLICT (name, owner) DO UPDATE SET expires_us = excluded.expires_us;
+DELETE FROM hf_wait WHERE name = :name AND owner = :owner
+  AND NOT EXISTS (SELECT FROM hf_lock l WHERE l.name = :name AND l.kind = 6);
+SELECT CASE WHEN l.kind = 6 THEN 0
+    WHEN l.kind IN (4, 5) OR (l.kind IN (1, 2) AND l.owner IS NOT NULL AND l.expires_us > @now@)
+      OR (l.kind = 3 AND EXISTS (SELECT FROM hf_hold h
+        WHERE h.name = :name AND h.expires_us > @now@)) THEN 2
+    ELSE 1 END, 0::bigint, 9223372036854775807, 1::bigint
+FROM hf_lock l WHERE l.name = :name;

@@ -1,0 +1,4 @@
+-- No row: others wait for it, or it is not this owner's.
+UPDATE hf_lock SET owner = NULL, expires_us = 0
+WHERE name = :name AND owner = :owner AND waiting = 0
+RETURNING 1;

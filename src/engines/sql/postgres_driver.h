@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The driver for PostgreSQL from the inside: libpq in pipeline mode, on the loop.
+ *
+ *     driver_postgres.c    a connection: begins, is watched, is set up, ends
+ *     postgres_pipeline.c  scripts on their way, and their results
+ *     postgres_failure.c   what went wrong */
+#ifndef HF_ENGINES_SQL_POSTGRES_DRIVER_H
+#define HF_ENGINES_SQL_POSTGRES_DRIVER_H
+
+#include "base/loop.h"
+#include "engines/sql/driver.h"
+#include "net/lookup.h"
+
+#include <libpq-fe.h>
+
+enum pg_state { PG_FINDING, PG_CONNECTING, PG_GREETING, PG_SETTING_UP, PG_READY, PG_BROKEN };
+
+struct pg {
+    struct sql_connection base;
+    enum pg_state state;
+    PGconn *pg;
+    uv_poll_t *poll; /* on descriptor `fd` */
+    int fd;
+    struct hf_task begin, flush;
+    struct hf_timer limit; /* for connecting */
+    struct hf_lookup *lookups, *lookup;
+    uv_async_t *looked_up;
+    struct hf_link sent, free_items;
+    struct pg_item *setup;
+    uint16_t prepared[SQL_SCRIPTS_MAX]; /* a bit for each statement */
+    struct sql_failure why;
+    bool inside; /* an event is being told */
+    bool closed;
+    char version[80];
+};
+
+/* A script on its way, or a statement of the driver's own (request NULL). */
+struct pg_item {
+    struct hf_link link;
+    struct sql_request *request;
+    void (*finished)(struct pg *pg, PGresult *rows, const struct sql_failure *failure);
+    unsigned prepares; /* a bit for each statement that is prepared in front of it */
+    unsigned position; /* the statement whose result comes next */
+    bool preparing;    /* the result that comes next is that of preparing it */
+    bool failed;
+    struct sql_failure failure;
+    PGresult *rows;
+};
+
+/* ---- postgres_pipeline.c ---- */
+
+bool hf__pg_send(struct pg *pg, struct sql_request *request);
+/* One statement of the driver's own, without parameters. False: out of memory. */
+bool hf__pg_send_text(struct pg *pg, const char *text, struct sql_request *request,
+                      void (*finished)(struct pg *, PGresult *, const struct sql_failure *));
+/* Results that have come. */
+void hf__pg_read_results(struct pg *pg);
+/* The connection is lost: all requests are answered so. */
+void hf__pg_lose_requests(struct pg *pg, const struct sql_failure *why);
+void hf__pg_drop_items(struct pg *pg);
+
+/* ---- driver_postgres.c ---- */
+
+void hf__pg_watch(struct pg *pg);
+/* The first reason stands. `broken` is told on the loop, soon. */
+void hf__pg_break(struct pg *pg, const struct sql_failure *why);
+
+/* ---- postgres_failure.c ---- */
+
+void hf__pg_failure_of_result(struct sql_failure *failure, const PGresult *result);
+void hf__pg_failure_of_connection(struct sql_failure *failure, PGconn *pg);
+
+#endif

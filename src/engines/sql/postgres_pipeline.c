@@ -1,0 +1,303 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Scripts in libpq's pipeline mode. What is sent between two Syncs is one transaction for the
+ * server, so a script needs neither BEGIN nor COMMIT, and one that fails takes nothing else with
+ * it. */
+#include "base/testing.h"
+#include "core/engine.h"
+#include "engines/sql/postgres_driver.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Types of parameters and fields, as the server numbers them. */
+#define OID_BOOL 16u
+#define OID_BYTES 17u
+#define OID_INT8 20u
+#define OID_INT2 21u
+#define OID_INT4 23u
+#define OID_TEXT 25u
+
+#define PARAMETERS_MAX 32u
+#define BINARY 1
+
+static struct pg_item *new_item(struct pg *pg)
+{
+    struct hf_link *link = hf__list_pop(&pg->free_items);
+    struct pg_item *item =
+        link ? HF_CONTAINER(link, struct pg_item, link) : hf__calloc(1, sizeof *item);
+    if (item) {
+        *item = (struct pg_item){ .request = NULL };
+        hf__link_init(&item->link);
+    }
+    return item;
+}
+
+static void free_item(struct pg *pg, struct pg_item *item)
+{
+    PQclear(item->rows);
+    item->rows = NULL;
+    hf__link_remove(&item->link);
+    hf__list_append(&pg->free_items, &item->link);
+}
+
+void hf__pg_drop_items(struct pg *pg)
+{
+    struct hf_link *link;
+    while ((link = hf__list_first(&pg->sent)))
+        free_item(pg, HF_CONTAINER(link, struct pg_item, link));
+    while ((link = hf__list_pop(&pg->free_items)))
+        free(HF_CONTAINER(link, struct pg_item, link));
+}
+
+/* ---- sending ---- */
+
+static void name_statement(char name[24], const struct sql_script *script, unsigned index)
+{
+    snprintf(name, 24, "hf%u_%u", script->number, index);
+}
+
+struct parameters {
+    Oid types[PARAMETERS_MAX];
+    const char *values[PARAMETERS_MAX];
+    int lengths[PARAMETERS_MAX], formats[PARAMETERS_MAX];
+    unsigned char numbers[PARAMETERS_MAX][8];
+};
+
+static void fill_parameter(struct parameters *parameters, unsigned i, const struct sql_value *value)
+{
+    parameters->formats[i] = BINARY;
+    if (value->type == SQL_NUMBER) {
+        for (unsigned byte = 0; byte < 8; byte++)
+            parameters->numbers[i][byte] =
+                (unsigned char)((uint64_t)value->number >> (56 - 8 * byte));
+        parameters->types[i] = OID_INT8;
+        parameters->values[i] = (const char *)parameters->numbers[i];
+        parameters->lengths[i] = 8;
+    } else {
+        parameters->types[i] = value->type == SQL_TEXT ? OID_TEXT : OID_BYTES;
+        parameters->values[i] = value->bytes;
+        parameters->lengths[i] = (int)value->length;
+    }
+}
+
+static void fill_parameters(struct parameters *parameters, const struct sql_statement *statement,
+                            const struct sql_value *values)
+{
+    for (unsigned i = 0; i < statement->count; i++)
+        fill_parameter(parameters, i, &values[statement->numbers[i]]);
+}
+
+static bool send_statement(struct pg *pg, struct pg_item *item, unsigned index)
+{
+    const struct sql_script *script = item->request->script;
+    const struct sql_statement *statement = &script->statements[index];
+    struct parameters parameters;
+    char name[24];
+    int count = (int)statement->count;
+    fill_parameters(&parameters, statement, item->request->values);
+    /* A pooler may give the next transaction another session. */
+    if (pg->base.pooled)
+        return PQsendQueryParams(pg->pg, statement->text, count, parameters.types,
+                                 parameters.values, parameters.lengths, parameters.formats, BINARY);
+    name_statement(name, script, index);
+    if (!(pg->prepared[script->number] & 1u << index)) {
+        if (!PQsendPrepare(pg->pg, name, statement->text, count, parameters.types))
+            return false;
+        item->prepares |= 1u << index;
+        pg->prepared[script->number] |= (uint16_t)(1u << index);
+    }
+    return PQsendQueryPrepared(pg->pg, name, count, parameters.values, parameters.lengths,
+                               parameters.formats, BINARY);
+}
+
+static void skip_to_next(struct pg_item *item)
+{
+    item->preparing = item->prepares & 1u << item->position;
+}
+
+static void fail_to_send(struct pg *pg)
+{
+    struct sql_failure why;
+    hf__pg_failure_of_connection(&why, pg->pg);
+    why.trouble = SQL_LOST;
+    hf__pg_break(pg, &why);
+}
+
+static bool end_item(struct pg *pg, bool sent)
+{
+    sent = sent && PQpipelineSync(pg->pg);
+    if (!sent)
+        fail_to_send(pg);
+    else
+        hf__loop_defer(pg->base.host->loop, &pg->flush);
+    return sent;
+}
+
+bool hf__pg_send(struct pg *pg, struct sql_request *request)
+{
+    struct pg_item *item = new_item(pg);
+    if (!item)
+        return false;
+    item->request = request;
+    request->sent = true;
+    hf__list_append(&pg->sent, &item->link);
+    bool sent = true;
+    for (unsigned i = 0; i < request->script->count && sent; i++)
+        sent = send_statement(pg, item, i);
+    skip_to_next(item);
+    end_item(pg, sent);
+    return true;
+}
+
+bool hf__pg_send_text(struct pg *pg, const char *text, struct sql_request *request,
+                      void (*finished)(struct pg *, PGresult *, const struct sql_failure *))
+{
+    struct pg_item *item = new_item(pg);
+    if (!item)
+        return false;
+    item->request = request;
+    item->finished = finished;
+    hf__list_append(&pg->sent, &item->link);
+    end_item(pg, PQsendQueryParams(pg->pg, text, 0, NULL, NULL, NULL, NULL, 0));
+    return true;
+}
+
+/* ---- results ---- */
+
+static int64_t read_big_endian(const char *bytes, int length)
+{
+    uint64_t number = *bytes & 0x80 ? UINT64_MAX : 0;
+    for (int i = 0; i < length; i++)
+        number = number << 8 | (unsigned char)bytes[i];
+    return (int64_t)number;
+}
+
+static struct sql_value read_field(const PGresult *rows, int row, int column)
+{
+    struct sql_value value = { .type = SQL_NULL };
+    if (PQgetisnull(rows, row, column))
+        return value;
+    value.bytes = PQgetvalue(rows, row, column);
+    value.length = (uint32_t)PQgetlength(rows, row, column);
+    Oid type = PQftype(rows, column);
+    value.type = type == OID_BYTES ? SQL_BYTES : SQL_TEXT;
+    if (type != OID_INT8 && type != OID_INT4 && type != OID_INT2 && type != OID_BOOL)
+        return value;
+    value.type = SQL_NUMBER;
+    value.number = read_big_endian(value.bytes, (int)value.length);
+    return value;
+}
+
+/* NULL: out of memory, or no rows. */
+static struct sql_value *read_fields(const PGresult *rows, struct sql_answer *answer)
+{
+    size_t count = answer->row_count * answer->column_count;
+    struct sql_value *fields = count ? hf__calloc(count, sizeof *fields) : NULL;
+    for (size_t i = 0; fields && i < count; i++)
+        fields[i] =
+            read_field(rows, (int)(i / answer->column_count), (int)(i % answer->column_count));
+    return fields;
+}
+
+static void answer_request(struct sql_request *request, const PGresult *rows,
+                           const struct sql_failure *failure)
+{
+    static const struct sql_failure no_memory = { .trouble = SQL_LIMIT, .text = "out of memory" };
+    struct sql_answer answer = { .failure = failure };
+    struct sql_value *fields = NULL;
+    if (!failure && rows) {
+        answer.row_count = (unsigned)PQntuples(rows);
+        answer.column_count = (unsigned)PQnfields(rows);
+        answer.fields = fields = read_fields(rows, &answer);
+    }
+    if (!fields && answer.row_count * answer.column_count > 0)
+        answer.failure = &no_memory;
+    request->answered(request, &answer);
+    free(fields);
+}
+
+/* What was prepared in it, or was to be, may not be there. */
+static void forget_prepared(struct pg *pg, const struct pg_item *item)
+{
+    if (item->request && item->request->script && !item->finished)
+        pg->prepared[item->request->script->number] = 0;
+}
+
+static void item_finished(struct pg *pg, struct pg_item *item)
+{
+    struct pg_item whole = *item;
+    item->rows = NULL;
+    if (whole.failed)
+        forget_prepared(pg, &whole);
+    free_item(pg, item);
+    const struct sql_failure *failure = whole.failed ? &whole.failure : NULL;
+    if (whole.finished)
+        whole.finished(pg, whole.rows, failure);
+    if (whole.request && !pg->closed)
+        answer_request(whole.request, whole.finished ? NULL : whole.rows, failure);
+    PQclear(whole.rows);
+}
+
+/* The statement's rows stay if they are the script's answer. */
+static void keep_rows(struct pg_item *item, PGresult *result)
+{
+    bool own = item->finished != NULL;
+    bool wanted = own || item->position == item->request->script->answer;
+    PQclear(wanted ? item->rows : result);
+    if (wanted)
+        item->rows = result;
+}
+
+static void result_came(struct pg *pg, struct pg_item *item, PGresult *result)
+{
+    ExecStatusType status = PQresultStatus(result);
+    if (status == PGRES_PIPELINE_SYNC) {
+        PQclear(result);
+        item_finished(pg, item);
+        return;
+    }
+    if (status == PGRES_TUPLES_OK || status == PGRES_COMMAND_OK) {
+        if (item->preparing) {
+            item->preparing = false;
+            PQclear(result);
+            return;
+        }
+        keep_rows(item, result);
+        item->position++;
+        skip_to_next(item);
+        return;
+    }
+    if (!item->failed && status != PGRES_PIPELINE_ABORTED) {
+        item->failed = true;
+        hf__pg_failure_of_result(&item->failure, result);
+    }
+    PQclear(result);
+}
+
+void hf__pg_read_results(struct pg *pg)
+{
+    unsigned nulls = 0;
+    pg->inside = true;
+    while (!pg->closed && pg->state != PG_BROKEN && !hf__list_empty(&pg->sent) && nulls < 2 &&
+           !PQisBusy(pg->pg)) {
+        PGresult *result = PQgetResult(pg->pg);
+        nulls = result ? 0 : nulls + 1;
+        if (result)
+            result_came(pg, HF_CONTAINER(hf__list_first(&pg->sent), struct pg_item, link), result);
+    }
+    pg->inside = false;
+}
+
+void hf__pg_lose_requests(struct pg *pg, const struct sql_failure *why)
+{
+    struct hf_link *link;
+    struct sql_failure lost = *why;
+    lost.trouble = SQL_LOST;
+    while (!pg->closed && (link = hf__list_first(&pg->sent))) {
+        struct sql_request *request = HF_CONTAINER(link, struct pg_item, link)->request;
+        free_item(pg, HF_CONTAINER(link, struct pg_item, link));
+        if (request)
+            answer_request(request, NULL, &lost);
+    }
+}

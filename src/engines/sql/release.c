@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Releases: a lock, a place in a queue, or what an attempt without a reply may have taken. Each
+ * names this claim's owner, so one that is repeated, or comes late, finds nothing of its own. */
+#include "engines/sql/sql.h"
+
+static void gone(struct sql_task *task, bool lost)
+{
+    struct sql *sql = task->sql;
+    struct hf_op *op = task->op;
+    op->lost = lost;
+    if (op->keep == HF_KEEP_NOTHING || lost)
+        op->engine_word[1] = 0;
+    else
+        op->engine_word[1] &= SQL_HOLDS | SQL_RENEWING;
+    hf__task_free(task);
+    hf__op_finish(sql, op, HF_GONE);
+}
+
+static void released(struct sql_task *task, const struct sql_answer *answer)
+{
+    uint64_t known = task->op->engine_word[1];
+    if (answer->failure) {
+        hf__op_failed(task, answer);
+        return;
+    }
+    /* An earlier release of the same claim may have done it. */
+    bool missing = answer->row_count == 0;
+    gone(task, missing && (known & SQL_HOLDS) && !(known & SQL_UNSURE));
+}
+
+static void fast_release_answered(struct sql_task *task, const struct sql_answer *answer)
+{
+    if (answer->failure) {
+        hf__op_failed(task, answer);
+    } else if (hf__answer_changed(answer)) {
+        gone(task, false);
+    } else {
+        task->done = released;
+        hf__link_run(task->sql, task, SQL_MUTEX_HAND_OVER);
+    }
+}
+
+/* A take of a counter leaves a receipt that says whether it was executed; a latch takes nothing. */
+static void left(struct sql_task *task, const struct sql_answer *answer)
+{
+    if (answer->failure)
+        hf__op_failed(task, answer);
+    else
+        gone(task, false);
+}
+
+static void detached_again(struct sql_task *task, const struct sql_answer *answer)
+{
+    left(task, answer);
+}
+
+/* No caller has heard that it was taken over, so its first key opens it again. */
+static void undo_attach(struct sql *sql, struct sql_task *task)
+{
+    task->done = detached_again;
+    if (!hf__owner_read(task->op->attach_key, task->key)) {
+        gone(task, false);
+        return;
+    }
+    hf__task_bytes(task, SQL_P_KEY, task->owner, SQL_OWNER_SIZE);
+    hf__task_bytes(task, SQL_P_OWNER, task->key, SQL_OWNER_SIZE);
+    hf__link_run(sql, task, SQL_ATTACH);
+}
+
+static void run_release(struct sql *sql, struct sql_task *task)
+{
+    const struct hf_op *op = task->op;
+    uint64_t known = op->engine_word[1];
+    bool uncontended = (known & (SQL_HOLDS | SQL_WAITED | SQL_UNSURE)) == SQL_HOLDS;
+    task->done = released;
+    if (op->mode == HF_MUTEX || op->mode == HF_FAIR) {
+        task->done = uncontended ? fast_release_answered : released;
+        hf__link_run(sql, task, uncontended ? SQL_MUTEX_RELEASE : SQL_MUTEX_HAND_OVER);
+    } else if (op->mode == HF_COUNTER) {
+        task->done = left;
+        hf__link_run(sql, task, SQL_COUNTER_RETURN);
+    } else if (op->mode == HF_LATCH) {
+        task->done = left;
+        hf__link_run(sql, task, SQL_LEAVE_QUEUE);
+    } else {
+        hf__link_run(sql, task, SQL_SHARED_RELEASE);
+    }
+}
+
+void hf__sql_release(struct hf_engine *engine, struct hf_op *op)
+{
+    struct sql *sql = (struct sql *)engine;
+    hf__waiting_remove(sql, op);
+    hf__renewal_forget(sql, op);
+    if (op->mode == HF_COUNTER)
+        hf__counter_keep(sql, op);
+    bool is_there = op->engine_word[1] & (SQL_HOLDS | SQL_UNSURE | SQL_QUEUED);
+    /* After a lease nothing of an attempt without a reply is left. */
+    if (!op->rests_on && op->mode != HF_COUNTER && op->mode != HF_LATCH && !op->attach_key)
+        hf__op_set_lease(sql, op, hf__sql_now(sql), hf__op_lease_ms(sql, op) + SQL_PLACE_MS);
+    struct sql_task *task = is_there ? hf__task_about(sql, op) : NULL;
+    if (!task)
+        hf__op_finish(sql, op, is_there ? HF_NO_ANSWER : HF_GONE);
+    else if (op->attach_key)
+        undo_attach(sql, task);
+    else
+        run_release(sql, task);
+}

@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The engines `postgres:` and `mysql:` from the inside: a client of one database. Everything here
+ * runs on the loop.
+ *
+ *     driver.h    the interface to the client libraries
+ *     scripts.h   what is said to the database, as .sql files
+ *     link.c      a connection that comes back by itself, and the requests on it
+ *     attempt.c, release.c, renew.c, change.c, inspect.c
+ *     waiting.c   claims that wait: notifications and polling
+ *
+ * The rows are the truth. A notification is only a hint. */
+#ifndef HF_ENGINES_SQL_H
+#define HF_ENGINES_SQL_H
+
+#include "core/engine.h"
+#include "engines/sql/scripts.h"
+
+#define SQL_OWNER_SIZE 24u
+#define SQL_INFO_SIZE 300u
+
+/* How long a place in the queue lasts without a sign of life, and how often it gives one. */
+#define SQL_PLACE_MS 10000
+#define SQL_LOOK_MS 3000
+/* A lock that was handed over is confirmed by its new owner within this time, or lost. */
+#define SQL_HAND_MS 5000
+
+struct sql;
+
+/* A request of the engine's: one script, and what it is about. */
+struct sql_task {
+    struct sql_request request;
+    struct sql *sql;
+    struct hf_link link; /* in sql->waiting or sql->out, or free */
+    /* The answer, without the troubles that the link has mended. `answer` as in driver.h. */
+    void (*done)(struct sql_task *task, const struct sql_answer *answer);
+    struct hf_op *op;
+    struct hf_oneshot *change;
+    struct hf_oneshot *query;
+    int64_t sent_at_ms;
+    bool contacted; /* the database has replied */
+    unsigned tries;
+    struct hf_timer again; /* after a deadlock */
+    struct hf_lease *lease;
+    struct hf_link renewal_link;
+    char *memory; /* a name of its own, for a task that outlives its op */
+    struct sql_value values[SQL_PARAMETER_COUNT];
+    unsigned char owner[SQL_OWNER_SIZE], key[SQL_OWNER_SIZE];
+    char info[SQL_INFO_SIZE];
+};
+
+enum sql_link_state {
+    SQL_LINK_DOWN, /* not needed, or in the pause after a failure */
+    SQL_LINK_CONNECTING,
+    SQL_LINK_FENCING, /* ends the sessions that a lost connection may have left */
+    SQL_LINK_READY
+};
+
+#define SQL_WAITER_BUCKETS 64u
+
+struct sql {
+    struct hf_engine base;
+    struct sql_settings settings;
+    enum sql_dialect dialect;
+    char session[48]; /* what our sessions are called: "holdfast" and the client's id */
+    char channel[40]; /* the notifications for this client */
+    uint64_t claims;  /* numbers given to claims so far */
+    /* link.c */
+    struct sql_connection *connection;
+    enum sql_link_state state;
+    unsigned place_at, failures;
+    bool fence; /* what was sent on the last connection may be executed yet */
+    bool making_schema;
+    hf_error why; /* of the last failure */
+    bool why_definite;
+    struct hf_timer pause, silence;
+    struct hf_link waiting, out, pausing, free_tasks;
+    struct sql_task *own; /* link.c's own request: schema, fencing, listening */
+    /* waiting.c */
+    struct hf_link waiters[SQL_WAITER_BUCKETS];
+    unsigned waiter_count;
+    bool listens, listening; /* notifications come; they are being asked for */
+    /* counter.c: receipts that are deleted at the end of the turn */
+    struct hf_link settling;
+    struct hf_task settle;
+    struct hf_link renewals; /* ops that are being renewed: tasks, by `renewal_link` */
+};
+
+/* op->engine_word[0] is its claim's number. engine_word[1] is an OR of these. */
+#define SQL_HOLDS 1u
+#define SQL_UNSURE 2u /* a request had no reply: the database may have granted it */
+#define SQL_QUEUED 4u /* it has, or may have, a place in the queue */
+#define SQL_WOKEN 8u  /* it was notified, and has not asked since */
+#define SQL_RENEWING 16u
+#define SQL_WAITED 32u    /* other owners have wanted the name */
+#define SQL_POLLS_SHIFT 8 /* above: how often it has looked in vain since it waits */
+
+static inline int64_t hf__sql_now(const struct sql *sql)
+{
+    return hf__loop_now(sql->base.host->loop);
+}
+
+#ifdef HF_SQL_POSTGRES
+extern const struct hf_engine_ops hf__postgres;
+#endif
+#ifdef HF_SQL_MYSQL_ENGINE
+extern const struct hf_engine_ops hf__mysql;
+#endif
+
+/* ---- url.c ---- */
+
+int hf__sql_settings(struct sql_settings *settings, const struct sql_driver *driver,
+                     struct hf_url *url, hf_error *error);
+
+/* ---- link.c ---- */
+
+void hf__link_open(struct sql *sql);
+void hf__link_close(struct sql *sql);
+/* A task with the parameters that every script knows. NULL: out of memory. */
+struct sql_task *hf__task_new(struct sql *sql, const char *name, uint32_t name_length);
+void hf__task_free(struct sql_task *task);
+void hf__task_number(struct sql_task *task, enum sql_parameter parameter, int64_t number);
+void hf__task_bytes(struct sql_task *task, enum sql_parameter parameter, const void *bytes,
+                    size_t length);
+/* Sends it, once there is a connection. */
+void hf__link_run(struct sql *sql, struct sql_task *task, enum sql_script_number script);
+/* Ends the connection, or the try. */
+void hf__link_drop(struct sql *sql);
+/* On a connection that is ready: asks for notifications, before what is run after it. */
+void hf__link_listen(struct sql *sql, void (*done)(struct sql_task *, const struct sql_answer *));
+/* What a failed task means: a code, and a sentence in *error. *definite: nothing has happened, and
+ * asking again will not help. */
+int hf__link_explain(struct sql *sql, const struct sql_task *task, const struct sql_answer *answer,
+                     hf_error **error, bool *definite);
+
+/* Field `column` of the first row; 0 or NULL where there is none. */
+int64_t hf__answer_number(const struct sql_answer *answer, unsigned row, unsigned column);
+const struct sql_value *hf__answer_field(const struct sql_answer *answer, unsigned row,
+                                         unsigned column);
+
+/* ---- claims.c: what a claim is called at the database ---- */
+
+void hf__owner_write(const struct sql *sql, const struct hf_op *op,
+                     unsigned char owner[SQL_OWNER_SIZE]);
+void hf__owner_key(const unsigned char owner[SQL_OWNER_SIZE], char key[HF_OWNER_KEY_SIZE]);
+bool hf__owner_read(const char *key, unsigned char owner[SQL_OWNER_SIZE]);
+/* A task about an op, with all its parameters. */
+struct sql_task *hf__task_about(struct sql *sql, struct hf_op *op);
+int64_t hf__op_lease_ms(const struct sql *sql, const struct hf_op *op);
+void hf__op_set_lease(struct sql *sql, struct hf_op *op, int64_t asked_at_ms, int64_t lease_ms);
+hf_kind hf__kind_of(hf_mode mode);
+
+/* ---- the engine's slots ---- */
+
+void hf__sql_attempt(struct hf_engine *engine, struct hf_op *op);
+void hf__sql_release(struct hf_engine *engine, struct hf_op *op);
+void hf__sql_renew(struct hf_engine *engine, struct hf_lease *lease);
+void hf__sql_oneshot(struct hf_engine *engine, struct hf_oneshot *change);
+void hf__sql_detach(struct hf_engine *engine, struct hf_oneshot *change);
+void hf__sql_inspect(struct hf_engine *engine, struct hf_oneshot *query);
+/* No memory, or no script: how an op, or a change, ends then. */
+void hf__op_finish(struct sql *sql, struct hf_op *op, enum hf_verdict verdict);
+/* A failed task about an op: NO_ANSWER or FAILED. */
+void hf__op_failed(struct sql_task *task, const struct sql_answer *answer);
+/* Did the statement change, or return, a row? */
+static inline bool hf__answer_changed(const struct sql_answer *answer)
+{
+    return answer->row_count > 0 || answer->affected > 0;
+}
+
+/* ---- counter.c ---- */
+
+/* The reply to a take is about to be heard. Its receipt goes, unless hf__counter_keep comes first:
+ * the caller has left. */
+void hf__counter_taken(struct sql *sql, struct hf_op *op);
+void hf__counter_keep(struct sql *sql, struct hf_op *op);
+void hf__counter_open(struct sql *sql);
+
+/* A renewal of this op that is out has no listener any more. */
+void hf__renewal_forget(struct sql *sql, struct hf_op *op);
+
+/* ---- waiting.c ---- */
+
+void hf__waiting_open(struct sql *sql);
+void hf__waiting_close(struct sql *sql);
+/* From now on a notification for the op wakes it. */
+void hf__waiting_add(struct sql *sql, struct hf_op *op);
+void hf__waiting_remove(struct sql *sql, struct hf_op *op);
+/* A connection is ready, or lost. */
+void hf__waiting_connected(struct sql *sql);
+void hf__waiting_lost(struct sql *sql);
+void hf__waiting_notified(struct sql *sql, const char *payload, size_t length);
+/* When a refused op looks again, woken or not. `rank` 1: it is next; `left_us`: when that which
+ * keeps it out ends by itself at the latest. */
+int64_t hf__waiting_retry_at(struct sql *sql, struct hf_op *op, int64_t rank, int64_t left_us);
+
+#endif

@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a URL of a database says: postgres://[user[:password]@]host[:port][,host...]/database
+ * [?socket=PATH][&timeout=MS][&tls=verify|insecure|off][&ca=FILE][&cert=FILE&key=FILE]
+ * [&durability=full|relaxed]; mysql: and mariadb: the same. */
+#include "engines/common/settings.h"
+#include "engines/sql/sql.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define TIMEOUT_DEFAULT_MS 3000
+
+struct options {
+    int64_t timeout_ms;
+    const char *socket, *ca, *cert, *key;
+    uint32_t tls, durability;
+};
+
+static const struct hf_setting table[] = {
+    { .name = "timeout",
+      .type = HF_SETTING_NUMBER,
+      .at = offsetof(struct options, timeout_ms),
+      .unit = "milliseconds",
+      .number = TIMEOUT_DEFAULT_MS,
+      .min = 100,
+      .max = 3600000 },
+    { .name = "socket", .type = HF_SETTING_TEXT, .at = offsetof(struct options, socket) },
+    { .name = "ca", .type = HF_SETTING_TEXT, .at = offsetof(struct options, ca) },
+    { .name = "cert", .type = HF_SETTING_TEXT, .at = offsetof(struct options, cert) },
+    { .name = "key", .type = HF_SETTING_TEXT, .at = offsetof(struct options, key) },
+    { .name = "tls",
+      .type = HF_SETTING_CHOICE,
+      .at = offsetof(struct options, tls),
+      .choice = HF_SETTING_ABSENT,
+      .words = { "verify", "insecure", "off" } },
+    { .name = "durability",
+      .type = HF_SETTING_CHOICE,
+      .at = offsetof(struct options, durability),
+      .words = { "full", "relaxed" } },
+};
+
+static bool is_loopback(const char *host)
+{
+    return strcmp(host, "localhost") == 0 || strncmp(host, "127.", 4) == 0 ||
+           strcmp(host, "::1") == 0;
+}
+
+/* What leaves this machine is encrypted, unless the URL says otherwise. */
+static enum sql_tls choose_tls(const struct hf_url *url, const struct options *options)
+{
+    if (options->tls != HF_SETTING_ABSENT)
+        return (enum sql_tls)options->tls;
+    if (options->ca || options->cert)
+        return SQL_TLS_VERIFY;
+    for (unsigned i = 0; i < url->host_count && !options->socket; i++)
+        if (!is_loopback(url->hosts[i].name))
+            return SQL_TLS_VERIFY;
+    return SQL_TLS_OFF;
+}
+
+static void read_places(struct sql_settings *settings, const struct hf_url *url, const char *socket)
+{
+    size_t used = 0;
+    unsigned port = settings->driver->port;
+    if (socket) {
+        unsigned given = url->host_count ? url->hosts[0].port : 0;
+        settings->places[0] = (struct sql_place){ .socket = socket, .port = given ? given : port };
+        settings->place_count = 1;
+        snprintf(settings->shown, sizeof settings->shown, "%.350s", socket);
+        return;
+    }
+    for (unsigned i = 0; i < url->host_count; i++) {
+        struct sql_place *place = &settings->places[i];
+        place->host = url->hosts[i].name;
+        place->port = url->hosts[i].port ? url->hosts[i].port : port;
+        char text[300];
+        hf__url_write_place(text, sizeof text, place->host, place->port);
+        if (used < sizeof settings->shown)
+            used += (size_t)snprintf(settings->shown + used, sizeof settings->shown - used, "%s%s",
+                                     i ? "," : "", text);
+    }
+    settings->place_count = url->host_count;
+}
+
+int hf__sql_settings(struct sql_settings *settings, const struct sql_driver *driver,
+                     struct hf_url *url, hf_error *error)
+{
+    struct options options;
+    settings->driver = driver;
+    int code = hf__settings_read(&options, table, sizeof table / sizeof table[0], url, error);
+    if (code != HF_OK)
+        return code;
+    if (url->host_count == 0 && !options.socket)
+        return hf__url_refuse(url, error, "name a host, as in %s://host/database, or a socket",
+                              url->scheme);
+    if (strlen(url->path) < 2 || strchr(url->path + 1, '/'))
+        return hf__url_refuse(url, error, "name the database, as in %s://host/database",
+                              url->scheme);
+    if (!options.cert != !options.key)
+        return hf__url_refuse(url, error, "cert and key belong together");
+    settings->user = url->user && *url->user ? url->user : NULL;
+    settings->password = url->password;
+    settings->database = url->path + 1;
+    settings->tls = choose_tls(url, &options);
+    settings->ca = options.ca;
+    settings->cert = options.cert;
+    settings->key = options.key;
+    settings->timeout_ms = options.timeout_ms;
+    settings->relaxed = options.durability == 1;
+    read_places(settings, url, options.socket);
+    return HF_OK;
+}
