@@ -1,0 +1,2 @@
+-- These tables have no queue.
+SELECT 1;
