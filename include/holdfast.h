@@ -283,6 +283,7 @@ HF_API void hf_close(hf_client *client);
 #define HF_CAP_INSPECT 0x200u
 #define HF_CAP_BREAK 0x400u
 #define HF_CAP_INSPECT_ALL 0x800u /* hf_inspect without a name shows every name in use */
+#define HF_CAP_SCHEMA 0x1000u     /* the store is a database with tables: hf_schema */
 /* Returns: the OR. A function without its bit returns HF_ENOTSUP. */
 HF_API unsigned hf_caps(const hf_client *client);
 
@@ -748,6 +749,30 @@ typedef bool hf_remark_cb(void *arg, const hf_remark *remark);
  *   HF_EINVAL   also: `visit` is NULL
  *   common errors; the remarks found until then are shown first */
 HF_API int hf_examine(hf_client *client, const char *name, hf_remark_cb *visit, void *arg);
+
+/* What hf_schema_change does to the tables of a database. */
+typedef enum hf_schema_action {
+    HF_SCHEMA_CREATE = 1, /* makes those that are missing */
+    HF_SCHEMA_DROP,       /* removes them, with all locks in them */
+    HF_SCHEMA_MIGRATE,    /* layout=...: makes the engine's own tables, and copies what is held */
+    HF_SCHEMA_CLEAN       /* removes rows of names that no client has used for a week */
+} hf_schema_action;
+
+/* The statements that make the tables of a database. Does not ask it.
+ *
+ * Returns: one text, valid until the client is closed; NULL: the engine has no HF_CAP_SCHEMA */
+HF_API const char *hf_schema(hf_client *client);
+
+/* Changes the tables, as `holdfast schema` and `holdfast gc` do. *ret_count (may be NULL) is how
+ * many rows were copied or removed. Blocks for up to request_timeout_ms. An engine makes its tables
+ * by itself when it first needs them; this is for users without the right to create tables.
+ *
+ * Returns:
+ *   HF_OK       done
+ *   HF_EINVAL   also: there is no such action, or nothing to migrate
+ *   HF_ENOTSUP  the engine has no HF_CAP_SCHEMA
+ *   common errors */
+HF_API int hf_schema_change(hf_client *client, hf_schema_action action, uint32_t *ret_count);
 
 /* ---- 9. Several locks at once ------------------------------------------------------------
  *

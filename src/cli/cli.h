@@ -73,7 +73,9 @@ enum cli_verb_bit {
     CLI_TORTURE = 0x1000,
     CLI_TRY = 0x2000,
     CLI_HELD = 0x4000,
-    CLI_ANY = 0x7fff
+    CLI_SCHEMA = 0x8000,
+    CLI_GC = 0x10000,
+    CLI_ANY = 0x1ffff
 };
 
 struct cli_verb {
@@ -101,6 +103,8 @@ int cli_sem(struct cli_settings *settings);
 int cli_counter(struct cli_settings *settings);
 int cli_latch(struct cli_settings *settings);
 int cli_elect(struct cli_settings *settings);
+int cli_schema(struct cli_settings *settings);
+int cli_gc(struct cli_settings *settings);
 int cli_doctor(struct cli_settings *settings);
 int cli_bench(struct cli_settings *settings);
 int cli_torture(struct cli_settings *settings);
@@ -108,7 +112,7 @@ int cli_torture(struct cli_settings *settings);
 extern const char cli_help_run[], cli_help_try[], cli_help_lock[], cli_help_renew[],
     cli_help_unlock[], cli_help_show[], cli_help_held[], cli_help_break[], cli_help_sem[],
     cli_help_counter[], cli_help_latch[], cli_help_elect[], cli_help_doctor[], cli_help_bench[],
-    cli_help_torture[];
+    cli_help_torture[], cli_help_schema[], cli_help_gc[];
 
 /* ---- options.c ---- */
 

@@ -143,6 +143,26 @@ const char cli_help_break[] =
     "one. Keys and tokens: holdfast show --json. Exit 1: it is not held, or the answer was no;\n"
     "75: another owner holds it.\n";
 
+const char cli_help_schema[] =
+    "holdfast schema print | create | drop | migrate\n"
+    "\n"
+    "  holdfast schema print | mariadb shop    # make the tables as another user\n"
+    "  holdfast schema create                  # make those that are missing\n"
+    "  holdfast schema drop -y                 # remove them, with all locks in them\n"
+    "  holdfast -e 'mysql://db/shop?layout=method_lock' schema migrate\n"
+    "\n"
+    "For mysql:, mariadb: and postgres: URLs. The tables are made when they are first needed, so\n"
+    "this is for users without the right to create tables. migrate makes the tables beside those "
+    "of a "
+    "layout,\n"
+    "and copies what is held. 64: the store has no tables.\n";
+
+const char cli_help_gc[] =
+    "holdfast gc\n"
+    "\n"
+    "Removes rows of names that no client has used for a week from the tables of a database, and\n"
+    "prints how many there were. Tokens go on rising: they come from the database's clock.\n";
+
 const char cli_help_sem[] =
     "holdfast sem NAME set M | get | rm\n"
     "\n"

@@ -62,7 +62,7 @@ static const struct option options[] = {
     { 0,   "max-hold",    LENGTH,   AT(max_hold_ms),   COMMANDS, 0 },
     { 0,   "min-hold",    DURATION, AT(min_hold_ms),   COMMANDS, 0 },
     { 0,   "token",       NUMBER,   AT(token),         CLI_BREAK, INT64_MAX },
-    { 'y', "yes",         FLAG,     AT(yes),           CLI_BREAK | CLI_TORTURE, 0 },
+    { 'y', "yes",         FLAG,     AT(yes),           CLI_BREAK | CLI_SCHEMA | CLI_TORTURE, 0 },
     { 0,   "watch",       OPTIONAL_LENGTH, AT(watch_ms), CLI_SHOW, 0 },
     { 0,   "ignore",      NAME,     0,                 CLI_DOCTOR, 0 },
     { 0,   "quick",       FLAG,     AT(quick),         CLI_BENCH, 0 },

@@ -117,8 +117,10 @@ enum hf_oneshot_verb {
                           a second attempt, and the op's own release and renewal, work as before */
     HF_ONESHOT_INSPECT, /* who holds, who waits: hf__oneshot_entry for each, in the order that
                            hf_inspect promises. `name` NULL: all names */
-    HF_ONESHOT_DIAGNOSE /* what the store is, and what endangers locks on it: hf__oneshot_remark for
-                           each. `name` NULL: for all locks. Without remarks the answer is HF_OK */
+    HF_ONESHOT_DIAGNOSE, /* what the store is, and what endangers locks on it: hf__oneshot_remark
+                            for each. `name` NULL: for all locks. Without remarks the answer is
+                            HF_OK */
+    HF_ONESHOT_SCHEMA    /* with HF_CAP_SCHEMA: `value` is an hf_schema_action; `result`: rows */
 };
 
 /* A request that makes no claim. The engine sets `code` (an hf_code, with `error` for all but
@@ -195,6 +197,9 @@ struct hf_engine_ops {
     void (*oneshot)(struct hf_engine *engine, struct hf_oneshot *oneshot);
     /* Optional, with HF_CAP_DETACH: HF_ONESHOT_DETACH. */
     void (*detach)(struct hf_engine *engine, struct hf_oneshot *oneshot);
+    /* With HF_CAP_SCHEMA: the statements that make the tables. Lives as long as the engine; on any
+     * thread. */
+    const char *(*schema)(struct hf_engine *engine);
     /* NULL, but for an engine that replies without I/O (engine_sync.h). */
     const struct hf_engine_sync_ops *sync;
     /* In the child after fork(): lets go of what the kernel would otherwise keep for the parent. */

@@ -76,7 +76,7 @@ static int check_named(struct hf_client *client, unsigned cap, const char *what,
 /* Nothing was to be taken, so nothing was "not to be had". */
 static void explain_busy(struct hf_oneshot *change)
 {
-    static const char *const sentences[HF_ONESHOT_DETACH + 1] = {
+    static const char *const sentences[HF_ONESHOT_SCHEMA + 1] = {
         [HF_ONESHOT_SEMAPHORE_SET] = "permits of it are held, so it is not removed; hf_inspect or "
                                      "`holdfast show` shows the holders",
         [HF_ONESHOT_LATCH_SET] = "it is not set: it is above 0, and must be counted down first",
@@ -137,6 +137,25 @@ int hf_semaphore_set(hf_client *client, const char *name, uint32_t permits)
 {
     return change_value(client, HF_CAP_PERMIT, "leased permits", HF_ONESHOT_SEMAPHORE_SET, name,
                         permits, NULL);
+}
+
+const char *hf_schema(hf_client *client)
+{
+    if (check(client, HF_CAP_SCHEMA, "tables") != HF_OK)
+        return NULL;
+    return client->ops->schema(client->engine);
+}
+
+/* It is about no name; the call has one for its place among the others. */
+int hf_schema_change(hf_client *client, hf_schema_action action, uint32_t *ret_count)
+{
+    int code = check(client, HF_CAP_SCHEMA, "tables");
+    if (code != HF_OK)
+        return code;
+    if (action < HF_SCHEMA_CREATE || action > HF_SCHEMA_CLEAN)
+        return hf__answer_fail(HF_EINVAL, "there is no schema action %d", (int)action);
+    return change_value(client, HF_CAP_SCHEMA, "tables", HF_ONESHOT_SCHEMA, "schema",
+                        (uint32_t)action, ret_count);
 }
 
 int hf_counter_set(hf_client *client, const char *name, uint32_t value)

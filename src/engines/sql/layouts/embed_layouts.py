@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Makes the scripts of every layout in one dialect: the .sql files of the dialect's folder, with the
-words of the .ini file put in for {word}. `{me_key}` is `me` with :key in place of :owner.
+"""Makes the scripts of every layout in one dialect: the .sql files of the dialect's folder, with
+the words of the .ini file put in for {word}. `{me_key}` is `me` with :key in place of :owner.
 
 usage: embed_layouts.py DIALECT SCRIPTS.H LAYOUTS.INI FILE.SQL..."""
 

@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* schema: prints, makes, removes and fills the tables of a database. gc: removes unused rows. */
+#include "cli/cli.h"
+
+#include <inttypes.h>
+#include <string.h>
+#include <unistd.h>
+
+struct action {
+    const char *name, *done; /* what is said when it is done, after the number of rows; or NULL */
+    hf_schema_action action; /* 0: print */
+};
+
+static const struct action actions[] = {
+    { "print", NULL, 0 },
+    { "create", NULL, HF_SCHEMA_CREATE },
+    { "drop", NULL, HF_SCHEMA_DROP },
+    { "migrate", "copied", HF_SCHEMA_MIGRATE },
+};
+
+static int print(struct cli_client *session)
+{
+    const char *text = hf_schema(session->client);
+
+    if (!text)
+        return cli_fail(session->settings, HF_ENOTSUP, hf_last_error());
+    fputs(text, stdout);
+    return CLI_OK;
+}
+
+static int change(struct cli_client *session, const struct action *action)
+{
+    const struct cli_settings *settings = session->settings;
+    uint32_t count = 0;
+    int code = hf_schema_change(session->client, action->action, &count);
+
+    if (code != HF_OK)
+        return cli_fail(settings, code, hf_last_error());
+    if (action->done && settings->json)
+        printf("{\"%s\":%" PRIu32 "}\n", action->done, count);
+    else if (action->done && !settings->quiet)
+        printf("%" PRIu32 " row%s %s\n", count, cli_plural(count), action->done);
+    return CLI_OK;
+}
+
+/* CLI_OK: go on. */
+static int confirm(const struct cli_settings *settings)
+{
+    char answer[16] = "";
+
+    if (settings->yes)
+        return CLI_OK;
+    if (!isatty(STDIN_FILENO)) {
+        cli_complain("drop asks before it removes the tables, and there is no terminal to ask on; "
+                     "say -y if you are sure");
+        return CLI_USAGE;
+    }
+    fputs("Remove the tables, with all locks in them? [y/N] ", stderr);
+    if (fgets(answer, sizeof(answer), stdin) && (answer[0] == 'y' || answer[0] == 'Y'))
+        return CLI_OK;
+    return CLI_FINDINGS;
+}
+
+static int act(struct cli_settings *settings, const struct action *action)
+{
+    struct cli_client session;
+    int code = cli_session_open(&session, settings, settings->owner_text);
+
+    if (code != CLI_OK)
+        return code;
+    code = action->action ? change(&session, action) : print(&session);
+    cli_session_close(&session);
+    return code;
+}
+
+static const struct action *find_action(const char *name)
+{
+    for (size_t i = 0; i < sizeof(actions) / sizeof(actions[0]); i++)
+        if (strcmp(actions[i].name, name) == 0)
+            return &actions[i];
+    return NULL;
+}
+
+int cli_schema(struct cli_settings *settings)
+{
+    const struct action *action =
+        settings->word_count == 1 ? find_action(settings->words[0]) : NULL;
+    int code = CLI_OK;
+
+    if (!action)
+        return cli_usage(settings, "schema", "one of print, create, drop, migrate is needed");
+    if (action->action == HF_SCHEMA_DROP)
+        code = confirm(settings);
+    return code == CLI_OK ? act(settings, action) : code;
+}
+
+int cli_gc(struct cli_settings *settings)
+{
+    static const struct action clean = { "gc", "removed", HF_SCHEMA_CLEAN };
+
+    if (settings->word_count != 0)
+        return cli_usage(settings, "gc", "gc takes no words");
+    return act(settings, &clean);
+}
