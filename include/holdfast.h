@@ -688,6 +688,8 @@ typedef struct hf_entry {
     int64_t pid;            /* as its owner sees it, or 0 */
     int64_t since_ms;       /* age of the hold, or of the wait; -1: not known */
     int64_t lease_left_ms;  /* holder: -1 where no lease limits it */
+    bool unmarked; /* object: a number that nothing at the store marks as a semaphore, counter or
+                      latch. It is another library's, or an application's own (Redis) */
 } hf_entry;
 
 /* Receives the entries of hf_inspect. Runs on the calling thread, inside hf_inspect, and may call

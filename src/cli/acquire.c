@@ -181,6 +181,9 @@ int cli_acquire(struct cli_client *session, const char *name, int64_t wait_ms,
         *ret = NULL;
     if (!cli_session_watch(session))
         return HF_EINTERNAL;
+    if ((options->mode == HF_PERMIT || options->mode == HF_COUNTER) &&
+        !cli_may_use_number(session, name, error))
+        return HF_EKIND;
     code = hf_lock_async(session->client, name, wait_ms, options, answered, &wait, &wait.request);
     if (code != HF_OK) {
         *error = *hf_last_error();

@@ -94,7 +94,7 @@ static bool explain_object(const struct cli_client *session, const char *name, i
     hf_entry object = { .kind = HF_KIND_FREE };
     bool exists;
 
-    if (hf_inspect(session->client, name, find_object, &object) != HF_OK)
+    if (hf_inspect(session->client, name, find_object, &object) != HF_OK || object.unmarked)
         return false;
     exists = object.kind == HF_KIND_SEMAPHORE && object.total > 0;
     if (!exists && (object.kind == HF_KIND_SEMAPHORE || object.kind == HF_KIND_FREE) &&

@@ -33,7 +33,7 @@ struct cli_settings {
     char *engine, *url_file, *space;
     bool quiet, verbose, json, help, version;
     /* How to acquire. */
-    bool try_only, shared, upgradeable, exclusive, fair;
+    bool try_only, shared, upgradeable, exclusive, fair, adopt;
     int64_t wait_ms, ttl_ms, max_hold_ms, slots, take;
     char *names[CLI_NAMES_MAX];
     unsigned name_count;
@@ -233,6 +233,9 @@ bool cli_lock_options(const struct cli_settings *settings, hf_lock_options *opti
  * most 5 s. False: that is not known. */
 bool cli_busy_clause(const struct cli_client *session, const char *name,
                      char clause[CLI_CLAUSE_SIZE]);
+/* adopt.c: false, with *error, where `name` is a number that may be an application's own. */
+bool cli_may_use_number(const struct cli_client *session, const char *name, hf_error *error);
+
 /* The exit code for what cli_acquire answered, having said what there is to say. */
 int cli_acquire_failed(const struct cli_client *session, const char *name, int code,
                        const hf_error *error);

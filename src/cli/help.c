@@ -35,7 +35,8 @@ void cli_help_print(FILE *out)
     "  -U, --upgradeable     with readers, but one at a time\n"                                    \
     "  -W, --exclusive       the write side\n"                                                     \
     "  -F, --fair            first come, first served\n"                                           \
-    "  -j, --slots M         semaphore with M permits; -k, --take K of them (1)\n"
+    "  -j, --slots M         semaphore with M permits; -k, --take K of them (1)\n"                 \
+    "      --adopt           also of a number that nothing marks as a semaphore (Redis)\n"
 
 #define HOW_TO_WAIT                                                                                \
     "  -n, --try             do not wait       -w, --wait DUR   time limit (for ever)\n"

@@ -29,6 +29,7 @@ struct option {
 #define RUNS (CLI_RUN | CLI_TRY)
 #define COMMANDS (RUNS | CLI_ELECT)
 #define ACQUIRES (COMMANDS | CLI_LOCK)
+#define ADOPTS (ACQUIRES | CLI_SEM | CLI_COUNTER | CLI_LATCH)
 #define WAITS (CLI_RUN | CLI_LOCK | CLI_COUNTER | CLI_LATCH)
 #define AT(field) offsetof(struct cli_settings, field)
 
@@ -51,6 +52,7 @@ static const struct option options[] = {
     { 'F', "fair",        FLAG,     AT(fair),          ACQUIRES, 0 },
     { 'j', "slots",       COUNT,    AT(slots),         ACQUIRES, UINT32_MAX },
     { 'k', "take",        COUNT,    AT(take),          ACQUIRES, UINT32_MAX },
+    { 0,   "adopt",       FLAG,     AT(adopt),         ADOPTS, 0 },
     { 'l', "lock",        NAME,     0,                 COMMANDS, 0 },
     { 0,   "owner",       TEXT,     AT(owner_text),    ACQUIRES | CLI_BREAK, 0 },
     { 'c', "command",     TEXT,     AT(shell_command), COMMANDS, 0 },

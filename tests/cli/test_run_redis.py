@@ -70,6 +70,43 @@ def who_may_not_give_back_is_told_that_he_has_not(box):
 
 
 @test
+def a_number_that_nothing_marks_is_not_changed_without_adopt(box):
+    server = start_redis(box)
+    use = ('-e', server.url)
+    server.ask('SET', 'plain', '5')
+    for words in (('run', '-k', '2', 'plain', '--', 'true'), ('try', '-j', '5', 'plain', 'true'),
+                  ('lock', '-k', '1', 'plain'), ('sem', 'plain', 'set', '7'),
+                  ('sem', 'plain', 'rm'), ('counter', 'plain', 'set', '7'),
+                  ('counter', 'plain', 'add'), ('counter', 'plain', 'take'),
+                  ('counter', 'plain', 'rm'),
+                  ('latch', 'plain', 'set', '7'), ('latch', 'plain', 'down')):
+        told = box.expect(64, *use, *words).err
+        contains(told, "'plain' is a number that nothing marks as a lock's")
+        contains(told, '--adopt')
+        equal(server.ask('GET', 'plain'), b'$1\r\n5\r\n', words)
+        equal(server.ask('EXISTS', 'holdfast_kind:{plain}'), b':0\r\n', words)
+    equal(box.expect(0, *use, 'counter', 'plain', 'get').out, '5\n')
+    box.expect(0, *use, 'run', '--adopt', '-k', '2', 'plain', '--', 'true')
+    box.expect(0, *use, 'counter', '--adopt', 'plain', 'add', '2')
+    box.expect(0, *use, 'counter', 'plain', 'take')
+    equal(box.expect(0, *use, 'counter', 'plain', 'get').out, '6\n')
+
+
+@test
+def doctor_is_about_the_name_with_the_prefix(box):
+    server = start_redis(box)
+    equal(server.ask('ACL', 'SETUSER', 'bob', 'on', '>word', 'resetkeys', '~app:*', '~{app:*',
+                     '~*{app:*', '&*', '+@all'), b'+OK\r\n')
+    url = server.url.replace('//', '//bob:word@')
+    box.expect(0, '-e', f'{url}?prefix=app:', 'try', 'x', 'true')
+    box.expect(77, '-e', url, 'try', 'x', 'true')
+    without = box.run('-e', url, 'doctor', 'x').out
+    with_prefix = box.run('-e', f'{url}?prefix=app:', 'doctor', 'x').out
+    contains(without, 'keys')
+    assert 'x' in without and 'may use the keys' not in with_prefix, (without, with_prefix)
+
+
+@test
 def a_number_is_no_plain_lock(box):
     url = start_redis(box).url
     for kind in ('latch', 'counter'):
@@ -111,7 +148,7 @@ def a_semaphore_of_a_stranger_is_not_called_missing(box):
     contains(told, 'or, on Redis, a semaphore that another client made')
     contains(told, '`holdfast counter s3 get`')
     assert ' set ' not in told, told
-    box.expect(0, '-e', url, 'try', '-k', '2', 's3', 'true')
+    box.expect(0, '-e', url, 'try', '--adopt', '-k', '2', 's3', 'true')
     equal(box.processes[-1].ask('GET', 's3'), b'$1\r\n4\r\n')
 
 

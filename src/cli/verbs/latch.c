@@ -34,11 +34,14 @@ static int await(struct cli_client *session, const char *name)
 static int act(struct cli_client *session, const char *name, const char *what, uint32_t number)
 {
     const struct cli_settings *settings = session->settings;
+    hf_error error;
     uint32_t left = 0;
     int code;
 
     if (strcmp(what, "wait") == 0)
         return await(session, name);
+    if (strcmp(what, "get") != 0 && !cli_may_use_number(session, name, &error))
+        return cli_fail(settings, HF_EKIND, &error);
     if (strcmp(what, "set") == 0) {
         code = hf_latch_set(session->client, name, number);
         if (code == HF_BUSY && !settings->quiet)

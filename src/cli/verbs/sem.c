@@ -16,7 +16,7 @@ struct call {
 
 struct action {
     const char *verb, *name;
-    bool needs_number;
+    bool needs_number, changes;
     int (*run)(const struct call *call);
 };
 
@@ -44,10 +44,11 @@ static int is_no_semaphore(const char *name, hf_kind kind)
     const char *typed = cli_typed_name(name);
 
     if (kind == HF_KIND_COUNTER)
-        cli_complain("'%s' is a number without a mark: a counter, or, on Redis, a semaphore that "
-                     "another client made. Its permits are taken with run -k; see `holdfast "
-                     "counter %s get`",
-                     name, typed);
+        cli_complain(
+            "'%s' is a number without a mark: a counter, or, on Redis, a semaphore that "
+            "another client made. Its permits are taken with run --adopt -k; see `holdfast "
+            "counter %s get`",
+            name, typed);
     else if (kind == HF_KIND_LATCH)
         cli_complain("'%s' is in use as a latch; use it as that, or choose another name", name);
     else
@@ -138,10 +139,14 @@ static int counter_remove(const struct call *call)
 }
 
 static const struct action actions[] = {
-    { "sem", "set", true, sem_set },          { "sem", "get", false, sem_get },
-    { "sem", "rm", false, sem_remove },       { "counter", "set", true, counter_set },
-    { "counter", "add", false, counter_add }, { "counter", "take", false, counter_take },
-    { "counter", "get", false, counter_get }, { "counter", "rm", false, counter_remove },
+    { "sem", "set", true, true, sem_set },
+    { "sem", "get", false, false, sem_get },
+    { "sem", "rm", false, true, sem_remove },
+    { "counter", "set", true, true, counter_set },
+    { "counter", "add", false, true, counter_add },
+    { "counter", "take", false, false, counter_take }, /* cli_acquire looks */
+    { "counter", "get", false, false, counter_get },
+    { "counter", "rm", false, true, counter_remove },
 };
 
 static const struct action *find_action(const char *verb, const char *name)
@@ -158,6 +163,7 @@ static int act(struct cli_settings *settings, const char *verb)
         settings->word_count >= 2 ? find_action(verb, settings->words[1]) : NULL;
     struct cli_client session;
     struct call call = { .settings = settings, .session = &session, .name = settings->words[0] };
+    hf_error error;
     int64_t number = 0;
     int code;
 
@@ -178,7 +184,10 @@ static int act(struct cli_settings *settings, const char *verb)
     code = cli_session_open(&session, settings, settings->owner_text);
     if (code != CLI_OK)
         return code;
-    code = action->run(&call);
+    if (action->changes && !cli_may_use_number(&session, call.name, &error))
+        code = cli_fail(settings, HF_EKIND, &error);
+    else
+        code = action->run(&call);
     cli_session_close(&session);
     return code;
 }

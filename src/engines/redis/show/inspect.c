@@ -92,6 +92,7 @@ void hf__listing_show(const struct listing *listing, const struct found *found,
     hf_entry person = object;
     object.total = small(parts[PART_TOTAL]);
     object.value = small(parts[PART_VALUE]);
+    object.unmarked = hf__reply_number(parts[PART_UNMARKED]) == 1;
     hf__oneshot_entry(listing->query, &object);
     person.role = HF_ROLE_HOLDER;
     for (size_t i = 0; hf__reply_is_array(parts[PART_HOLDERS], i + 1); i++)

@@ -15,7 +15,8 @@ enum {
     PART_TOKEN,
     PART_HOLDERS,
     PART_WAITERS,
-    PART_IN_USE, /* 1: held, waited for, or otherwise there */
+    PART_IN_USE,   /* 1: held, waited for, or otherwise there */
+    PART_UNMARKED, /* 1: a number without our mark */
     PARTS
 };
 

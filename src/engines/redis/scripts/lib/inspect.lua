@@ -7,8 +7,8 @@
 -- Shows a lock: nothing is changed.
 -- KEYS end with the mutex's channel. ARGV: the queue of our clients that wait for a mutex, the queue of
 -- a fair mutex, and its times.
--- Answers {kind, total, value, the last token, holders, waiters, 1 if the name is in use or 0}, or
--- {why}: it is no lock. A holder is {mode, permits, its key, milliseconds left}; waiters are the
+-- Answers {kind, total, value, the last token, holders, waiters, 1 if the name is in use or 0, 1 if
+-- it is a number without a mark or 0}, or {why}: it is no lock. A holder is {mode, permits, its key, milliseconds left}; waiters are the
 -- same, in order, with how long they have waited, -1 where that is not known, or just their number.
 local is = redis.call('type', lock).ok
 local token = redis.call('get', last) or '0'
@@ -76,7 +76,7 @@ local function show_mutex()
         end
     end
     local kind = (is ~= 'none' or token ~= '0') and mode or ''
-    return {kind, 0, 0, token, holders, waiters, in_use}
+    return {kind, 0, 0, token, holders, waiters, in_use, 0}
 end
 
 local function show_rw()
@@ -93,7 +93,7 @@ local function show_rw()
             end
         end
     end
-    return {'rw', 0, 0, token, holders, waiters, (#holders > 0 or #waiters > 0) and 1 or 0}
+    return {'rw', 0, 0, token, holders, waiters, (#holders > 0 or #waiters > 0) and 1 or 0, 0}
 end
 
 local function show_semaphore()
@@ -113,7 +113,7 @@ local function show_semaphore()
             holders[#holders + 1] = of_prefix[prefix]
         end
     end
-    return {'semaphore', total, free, token, holders, places(), 1}
+    return {'semaphore', total, free, token, holders, places(), 1, 0}
 end
 
 if is == 'string' and tonumber(redis.call('get', lock)) then
@@ -121,8 +121,8 @@ if is == 'string' and tonumber(redis.call('get', lock)) then
     if redis.call('exists', permits) == 1 or kind == 'a semaphore' then
         return show_semaphore()
     end
-    kind = kind and string.sub(kind, 3) or 'counter'
-    return {kind, 0, redis.call('get', lock), '0', {}, places(), 1}
+    local shown = kind and string.sub(kind, 3) or 'counter'
+    return {shown, 0, redis.call('get', lock), '0', {}, places(), 1, kind and 0 or 1}
 end
 local kind_of_lock = is == 'hash' and kind_of_hash(lock, true)
 if is ~= 'none' and not kind_of_lock then
@@ -134,6 +134,6 @@ local waiting = is == 'none' and places() or {}
 if #waiting > 0 then
     local kinds = {read = 'rw', write = 'rw', permit = 'semaphore', counter = 'counter',
                    latch = 'latch'}
-    return {kinds[waiting[1][1]], 0, 0, token, {}, waiting, 1}
+    return {kinds[waiting[1][1]], 0, 0, token, {}, waiting, 1, 0}
 end
 return show_mutex()

@@ -14,7 +14,7 @@ end
 local token = redis.call('get', KEYS[2]) or '0'
 local kind = (is ~= 'none' or token ~= '0') and 'mutex' or ''
 if is == 'none' then
-    return {kind, 0, 0, token, {}, 0, 0}
+    return {kind, 0, 0, token, {}, 0, 0, 0}
 end
 local holder = {'mutex', 0, text, redis.call('pttl', KEYS[1])}
-return {kind, 0, 0, token, {holder}, 0, 1}
+return {kind, 0, 0, token, {holder}, 0, 1, 0}
