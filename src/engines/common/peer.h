@@ -120,10 +120,11 @@ static inline bool hf__peer_is_ready(const struct hf_peer *peer)
     return peer->state == HF_PEER_READY && !peer->failing;
 }
 
-/* Inside `bytes`: false once the connection was broken, or has ended. */
+/* Inside `bytes`: false once the connection was broken, or has ended, even if the next one is on
+ * its way. */
 static inline bool hf__peer_can_read(const struct hf_peer *peer)
 {
-    return peer->stream && !peer->failing;
+    return (peer->state == HF_PEER_GREETING || peer->state == HF_PEER_READY) && !peer->failing;
 }
 
 /* Queues bytes, in GREETING and READY. False: out of memory; the connection is broken for it. */

@@ -208,9 +208,10 @@ void hf__replica_wait_close(struct redis *redis);
 
 /* There is a connection to the master. */
 void hf__sentinel_watch_begin(struct redis *redis);
-/* Where the sentinel connection goes next; and what it says first. */
-void hf__sentinel_watch_place(struct connection *link, struct hf_stream_place *ret);
-void hf__sentinel_watch_greet(struct connection *link);
+/* Which sentinel the sentinel connection goes to next. */
+unsigned hf__sentinel_watched(struct connection *link);
+/* What is said first on a connection to a sentinel. */
+void hf__sentinel_greet(struct connection *link);
 void hf__sentinel_watch_open(struct redis *redis);
 void hf__sentinel_watch_close(struct redis *redis);
 

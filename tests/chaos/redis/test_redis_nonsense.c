@@ -245,7 +245,7 @@ static const struct {
     { ":6379\r\n", NO_PLACE },
     { long_host, NO_PLACE },
     { "-ERR not here\r\n", "not here" },
-    { "+OK\r\n", "does not answer" },
+    { "+OK\r\n", NO_PLACE },
     { "@#!\r\n", "cannot be read" },
     { NOWHERE, "cannot connect" },
     { "*2\r\n$12\r\nno such host\r\n$4\r\n6379\r\n", "no such host" },

@@ -3,12 +3,13 @@
  * last time. Each time that a connection is opened it is asked for anew; the greeting then makes
  * sure that it is a master. As an old master may answer as one for long after a failover, a
  * sentinel is asked again and again meanwhile (sentinel_watch.c). */
+#include "base/testing.h"
 #include "engines/redis/redis.h"
 
 #include <stdio.h>
 #include <string.h>
 
-/* So long a sentinel may take, out of the time that the server may be silent. */
+/* The part of the time-out of a server that a sentinel has. */
 #define SENTINEL_SHARE 3
 
 static void ask_one(struct connection *connection);
@@ -21,47 +22,12 @@ static void go_past(struct redis *redis)
 /* `why`: of the one that was asked last. */
 static void try_next(struct connection *connection, const char *why)
 {
-    struct redis *redis = connection->redis;
-    hf__sentinel_search_stop(connection);
-    go_past(redis);
-    if (--connection->search.left > 0)
+    go_past(connection->redis);
+    if (--connection->search_left > 0)
         ask_one(connection);
     else
         hf__peer_break(&connection->peer, HF_UNREACHABLE, 0,
                        "no sentinel names the master; the last one: %.150s", why);
-}
-
-void hf__sentinel_authenticate(const struct redis *redis, struct command *command)
-{
-    const char *password = redis->settings.sentinel_password;
-    hf__command_begin(command, "AUTH");
-    hf__command_add(command, password, strlen(password));
-}
-
-void hf__sentinel_question(const struct redis *redis, struct command *command)
-{
-    hf__command_begin(command, "SENTINEL");
-    hf__command_print(command, "get-master-addr-by-name");
-    hf__command_add(command, redis->settings.master, strlen(redis->settings.master));
-}
-
-static void say(struct connection *connection, struct command *command)
-{
-    if (!hf__command_write(command, connection->search.stream))
-        hf__peer_break(&connection->peer, HF_ENOMEM, 0, "out of memory for a request");
-}
-
-static void opened(void *arg)
-{
-    struct connection *connection = arg;
-    const struct redis *redis = connection->redis;
-    struct command command;
-    if (redis->settings.sentinel_password) {
-        hf__sentinel_authenticate(redis, &command);
-        say(connection, &command);
-    }
-    hf__sentinel_question(redis, &command);
-    say(connection, &command);
 }
 
 bool hf__sentinel_names(const redisReply *reply)
@@ -93,52 +59,35 @@ static void found(struct connection *connection, const redisReply *reply)
     hf__url_write_place(shown, sizeof shown, connection->master_host, port);
     snprintf(settings->shown, sizeof settings->shown, "%.190s (master \"%.60s\")", shown,
              settings->master);
-    hf__sentinel_search_stop(connection);
     hf__peer_go(&connection->peer, &attempt);
 }
 
-static void take(struct connection *connection, const redisReply *reply)
+static void answered(struct connection *search, struct redis_request *request,
+                     const redisReply *reply)
 {
-    if (hf__sentinel_names(reply))
+    struct connection *connection = request->finding;
+    hf__request_free(search->redis, request);
+    if (reply) /* else it has ended already */
+        hf__peer_reconnect(&search->peer);
+    if (!reply)
+        try_next(connection, search->peer.why.text);
+    else if (hf__sentinel_names(reply))
         found(connection, reply);
     else if (reply->type == REDIS_REPLY_ERROR)
         try_next(connection, reply->str);
-    else if (reply->type == REDIS_REPLY_NIL)
-        try_next(connection, "it does not know that name");
-    else if (reply->type != REDIS_REPLY_STATUS)
-        try_next(connection, "its answer names no host and port");
+    else
+        try_next(connection, reply->type == REDIS_REPLY_NIL ? "it does not know that name"
+                                                            : "its answer names no host and port");
 }
 
-static void received(void *arg, const char *bytes, size_t length)
+void hf__sentinel_send_question(struct connection *connection, struct redis_request *request)
 {
-    struct connection *connection = arg;
-    struct sentinel_search *search = &connection->search;
-    const struct hf_stream *stream = search->stream;
-    void *reply = NULL;
-    bool fits = hf__reply_feed(search->reader, bytes, length, &search->unread);
-    while (fits && stream == search->stream && !connection->peer.failing) {
-        fits = redisReaderGetReply(search->reader, &reply) == REDIS_OK;
-        if (!fits || !reply)
-            break;
-        take(connection, reply);
-        freeReplyObject(reply);
-    }
-    if (!fits)
-        try_next(connection, "its answer cannot be read");
-}
-
-static void broken(void *arg, int code, int native, const char *why)
-{
-    struct connection *connection = arg;
-    (void)code;
-    (void)native;
-    connection->search.stream = NULL;
-    try_next(connection, why);
-}
-
-static void limit_fired(struct hf_timer *timer)
-{
-    try_next(HF_CONTAINER(timer, struct connection, search.limit), "it does not answer");
+    const char *master = connection->redis->settings.master;
+    struct command command;
+    hf__command_begin(&command, "SENTINEL");
+    hf__command_print(&command, "get-master-addr-by-name");
+    hf__command_add(&command, master, strlen(master));
+    hf__connection_write(connection, request, &command);
 }
 
 /* Another connection may have turned away from it already. */
@@ -149,52 +98,43 @@ void hf__sentinel_doubt(struct connection *connection)
         go_past(redis);
 }
 
-void hf__sentinel_place(const struct redis *redis, unsigned sentinel, struct hf_stream_place *ret)
+void hf__sentinel_place(const struct redis *redis, unsigned sentinel, struct hf_peer_try *ret)
 {
-    const struct hf_url_host *host = &redis->settings.sentinels[sentinel];
-    *ret = redis->settings.place;
-    ret->host = host->name;
-    ret->port = host->port ? host->port : REDIS_SENTINEL_PORT;
-    ret->limit_ms = redis->settings.timeout_ms / SENTINEL_SHARE;
+    const struct redis_settings *settings = &redis->settings;
+    const struct hf_url_host *host = &settings->sentinels[sentinel];
+    ret->place = settings->place;
+    ret->place.host = host->name;
+    ret->place.port = host->port ? host->port : REDIS_SENTINEL_PORT;
+    ret->place.limit_ms = settings->timeout_ms / SENTINEL_SHARE;
 }
 
+/* Each on a connection of its own, which ends with its answer. */
 static void ask_one(struct connection *connection)
 {
-    static const struct hf_stream_events events = { opened, received, broken };
-    const struct hf_host *host = connection->redis->base.host;
-    struct sentinel_search *search = &connection->search;
-    struct hf_stream_place place;
-    hf__sentinel_place(connection->redis, connection->redis->sentinel, &place);
-    place.route = &search->route;
-    search->unread = 0;
-    search->reader = hf__reply_reader();
-    if (search->reader)
-        search->stream = hf__stream_open(host->uv, host->loop, &place, &events, connection);
-    if (search->stream)
-        hf__timer_start(host->loop, &search->limit, hf__loop_now(host->loop) + place.limit_ms);
-    else
-        hf__peer_break(&connection->peer, HF_ENOMEM, 0, "out of memory for a connection");
+    struct redis_request *request = hf__request_new(connection->redis);
+    if (!request) {
+        hf__peer_break(&connection->peer, HF_ENOMEM, 0, "out of memory for a request");
+        return;
+    }
+    request->finding = connection;
+    request->send = hf__sentinel_send_question;
+    request->answered = answered;
+    hf__peer_end_pause(&connection->search->peer);
+    hf__connection_ask(connection->search, request);
 }
 
 void hf__sentinel_find(struct connection *connection)
 {
-    connection->search.left = connection->redis->settings.sentinel_count;
-    ask_one(connection);
-}
-
-void hf__sentinel_search_init(struct connection *connection)
-{
-    hf__timer_init(&connection->search.limit, limit_fired);
-}
-
-void hf__sentinel_search_stop(struct connection *connection)
-{
-    struct sentinel_search *search = &connection->search;
-    if (search->stream)
-        hf__stream_close(search->stream);
-    search->stream = NULL;
-    if (search->reader)
-        redisReaderFree(search->reader);
-    search->reader = NULL;
-    hf__timer_stop(connection->redis->base.host->loop, &search->limit);
+    struct redis *redis = connection->redis;
+    if (!connection->search && (connection->search = hf__calloc(1, sizeof *connection->search))) {
+        connection->search->to_sentinel = true;
+        hf__connection_init(connection->search, redis);
+        connection->search->peer.config.shown = connection->search->master_host;
+        connection->search->peer.silence_ms = redis->settings.timeout_ms / SENTINEL_SHARE;
+    }
+    connection->search_left = redis->settings.sentinel_count;
+    if (connection->search)
+        ask_one(connection);
+    else
+        hf__peer_break(&connection->peer, HF_ENOMEM, 0, "out of memory for a connection");
 }

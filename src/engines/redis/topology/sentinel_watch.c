@@ -77,13 +77,6 @@ static void answered(struct connection *connection, struct redis_request *reques
         hf__peer_break(&connection->peer, HF_UNREACHABLE, 0, "it names no master");
 }
 
-static void send_question(struct connection *connection, struct redis_request *request)
-{
-    struct command command;
-    hf__sentinel_question(connection->redis, &command);
-    hf__connection_write(connection, request, &command);
-}
-
 static void look(struct hf_timer *timer)
 {
     struct redis *redis = HF_CONTAINER(timer, struct redis, watch);
@@ -93,7 +86,7 @@ static void look(struct hf_timer *timer)
     hf__timer_start(loop_of(redis), timer, hf__loop_now(loop_of(redis)) + WATCH_MS);
     if (redis->watch_asks || !(request = hf__request_new(redis)))
         return;
-    request->send = send_question;
+    request->send = hf__sentinel_send_question;
     request->answered = answered;
     redis->watch_asks = true;
     hf__connection_ask(&redis->sentinel_link, request);
@@ -106,7 +99,7 @@ void hf__sentinel_watch_begin(struct redis *redis)
 }
 
 /* Begins with whoever has named the master; after a failure the next one has its turn. */
-void hf__sentinel_watch_place(struct connection *link, struct hf_stream_place *ret)
+unsigned hf__sentinel_watched(struct connection *link)
 {
     struct redis *redis = link->redis;
     if (link->peer.openings == 0 && link->peer.failures == 0)
@@ -114,17 +107,26 @@ void hf__sentinel_watch_place(struct connection *link, struct hf_stream_place *r
     else if (link->peer.failures > 0)
         link->named_by = (link->named_by + 1) % redis->settings.sentinel_count;
     redis->watch_agreed = false;
-    hf__sentinel_place(redis, link->named_by, ret);
+    return link->named_by;
 }
 
-void hf__sentinel_watch_greet(struct connection *link)
+static void authenticated(struct connection *link, struct redis_request *request,
+                          const redisReply *reply)
 {
-    const struct redis *redis = link->redis;
+    hf__request_free(link->redis, request);
+    if (reply && reply->type == REDIS_REPLY_ERROR)
+        hf__peer_break(&link->peer, HF_DENIED, 0, "%.150s", reply->str);
+}
+
+void hf__sentinel_greet(struct connection *link)
+{
+    const char *password = link->redis->settings.sentinel_password;
     struct redis_request *request;
     struct command command;
-    if (redis->settings.sentinel_password && (request = hf__request_new(link->redis))) {
-        request->answered = hf__request_ignored;
-        hf__sentinel_authenticate(redis, &command);
+    if (password && (request = hf__request_new(link->redis))) {
+        request->answered = authenticated;
+        hf__command_begin(&command, "AUTH");
+        hf__command_add(&command, password, strlen(password));
         hf__connection_write(link, request, &command);
     }
     hf__connection_greeted(link);
@@ -133,6 +135,7 @@ void hf__sentinel_watch_greet(struct connection *link)
 void hf__sentinel_watch_open(struct redis *redis)
 {
     hf__timer_init(&redis->watch, look);
+    redis->sentinel_link.to_sentinel = true;
     hf__connection_init(&redis->sentinel_link, redis);
 }
 

@@ -12,11 +12,6 @@ static int64_t now(const struct redis *redis)
     return hf__loop_now(redis->base.host->loop);
 }
 
-static int64_t later(int64_t a, int64_t b)
-{
-    return a > b ? a : b;
-}
-
 static void ask(struct redis *redis)
 {
     struct command command;
@@ -25,6 +20,16 @@ static void ask(struct redis *redis)
     redis->pulse.asked_at_ms = now(redis);
     hf__command_begin(&command, "PING");
     hf__connection_write(&redis->pubsub, NULL, &command);
+    hf__peer_await(&redis->pubsub.peer);
+}
+
+/* Whatever is heard shows that the connection is alive. */
+int64_t hf__pubsub_heartbeat_oldest_ms(const struct redis *redis)
+{
+    const struct pubsub_heartbeat *pulse = &redis->pulse;
+    if (pulse->asked_at_ms < 0)
+        return HF_NEVER;
+    return pulse->asked_at_ms > pulse->heard_at_ms ? pulse->asked_at_ms : pulse->heard_at_ms;
 }
 
 static void beat(struct hf_timer *timer)
@@ -33,13 +38,8 @@ static void beat(struct hf_timer *timer)
     struct pubsub_heartbeat *pulse = &redis->pulse;
     int64_t timeout_ms = redis->settings.timeout_ms;
     bool hurry = !hf__list_empty(&redis->waiters) && timeout_ms > PULSE_MS;
-    if (pulse->asked_at_ms < 0) {
+    if (pulse->asked_at_ms < 0)
         ask(redis);
-    } else if (now(redis) - later(pulse->asked_at_ms, pulse->heard_at_ms) >= timeout_ms) {
-        hf__peer_break(&redis->pubsub.peer, HF_UNREACHABLE, 0, "no answer for %lld ms",
-                       (long long)timeout_ms);
-        return;
-    }
     hf__timer_start(redis->base.host->loop, timer, now(redis) + (hurry ? PULSE_MS : timeout_ms));
 }
 

@@ -90,6 +90,8 @@ struct pubsub_heartbeat {
 };
 
 void hf__pubsub_heartbeat_init(struct redis *redis);
+/* Since when a reply is missing, for the silence of the connection; HF_NEVER: none is. */
+int64_t hf__pubsub_heartbeat_oldest_ms(const struct redis *redis);
 void hf__pubsub_heartbeat_begin(struct redis *redis);
 void hf__pubsub_heartbeat_end(struct redis *redis);
 void hf__pubsub_heartbeat_heard(struct redis *redis);

@@ -4,6 +4,7 @@
  * unanswered. */
 #include "engines/redis/topology/cluster.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 static struct connection *connection_of(struct hf_peer *peer)
@@ -23,11 +24,6 @@ bool hf__connections_surely_match(const struct connection *a, const struct conne
            hf__connections_match(a, b);
 }
 
-static bool goes_to_sentinel(const struct connection *connection)
-{
-    return connection == &connection->redis->sentinel_link;
-}
-
 /* ---- ending ---- */
 
 static void unanswered(struct hf_pipeline *pipeline, struct hf_pipeline_item *item)
@@ -42,7 +38,6 @@ static void forget_connection(struct connection *connection)
     connection->reader = NULL;
     connection->unread = 0;
     connection->known_scripts = 0;
-    hf__sentinel_search_stop(connection);
 }
 
 static void failed(struct hf_peer *peer, enum hf_peer_state was)
@@ -51,7 +46,7 @@ static void failed(struct hf_peer *peer, enum hf_peer_state was)
     struct redis *redis = connection->redis;
     bool concerns_cluster = redis->cluster && hf__cluster_is_concerned(connection, was);
     if (redis->settings.master && was != HF_PEER_FINDING && was != HF_PEER_READY &&
-        !goes_to_sentinel(connection))
+        !connection->to_sentinel)
         hf__sentinel_doubt(connection);
     forget_connection(connection);
     hf__pipeline_fail(&connection->pipeline, true);
@@ -166,7 +161,7 @@ static void take_bytes(struct hf_peer *peer, const char *bytes, size_t length)
     if (connection->silenced)
         return;
     bool fits = hf__reply_feed(reader, bytes, length, &connection->unread);
-    while (fits && !peer->failing) {
+    while (fits && hf__peer_can_read(peer)) {
         fits = redisReaderGetReply(reader, &reply) == REDIS_OK;
         if (!fits || !reply)
             break;
@@ -187,8 +182,12 @@ static bool place(struct hf_peer *peer, struct hf_peer_try *ret)
     struct redis *redis = connection->redis;
     ret->place = redis->settings.place;
     ret->limit_ms = 0; /* each request of the handshake has the limit of requests */
-    if (goes_to_sentinel(connection)) {
-        hf__sentinel_watch_place(connection, &ret->place);
+    if (connection == &redis->sentinel_link) {
+        hf__sentinel_place(redis, hf__sentinel_watched(connection), ret);
+    } else if (connection->to_sentinel) {
+        hf__sentinel_place(redis, redis->sentinel, ret);
+        hf__url_write_place(connection->master_host, REDIS_HOST_SIZE, ret->place.host,
+                            ret->place.port);
     } else if (redis->settings.master) {
         hf__sentinel_find(connection);
         return false;
@@ -212,11 +211,13 @@ static void send_early(struct connection *connection)
 static void greet(struct hf_peer *peer)
 {
     struct connection *connection = connection_of(peer);
+    redisReaderFree(connection->reader);
+    connection->unread = 0;
     connection->reader = hf__reply_reader();
     if (!connection->reader)
         hf__peer_break(peer, HF_ENOMEM, 0, "out of memory for a connection");
-    else if (goes_to_sentinel(connection))
-        hf__sentinel_watch_greet(connection);
+    else if (connection->to_sentinel)
+        hf__sentinel_greet(connection);
     else
         hf__handshake_begin(connection);
     send_early(connection);
@@ -245,7 +246,7 @@ void hf__connection_greeted(struct connection *connection)
     }
     if (connection->ready)
         connection->ready(connection);
-    if (!goes_to_sentinel(connection))
+    if (!connection->to_sentinel)
         hf__sentinel_watch_begin(connection->redis);
 }
 
@@ -260,7 +261,10 @@ static bool needed(struct hf_peer *peer)
 
 static int64_t oldest(struct hf_peer *peer)
 {
-    return hf__pipeline_oldest_ms(&connection_of(peer)->pipeline);
+    struct connection *connection = connection_of(peer);
+    if (peer->state == HF_PEER_READY && connection == &connection->redis->pubsub)
+        return hf__pubsub_heartbeat_oldest_ms(connection->redis);
+    return hf__pipeline_oldest_ms(&connection->pipeline);
 }
 
 void hf__connection_init(struct connection *connection, struct redis *redis)
@@ -271,12 +275,11 @@ void hf__connection_init(struct connection *connection, struct redis *redis)
     hf__peer_init(&connection->peer,
                   &(struct hf_peer_config){ .host = redis->base.host,
                                             .callbacks = &callbacks,
-                                            .store = "Redis",
+                                            .store = connection->to_sentinel ? "Sentinel" : "Redis",
                                             .shown = redis->settings.shown,
                                             .place_count = 1,
                                             .timeout_ms = redis->settings.timeout_ms });
     hf__pipeline_init(&connection->pipeline, unanswered);
-    hf__sentinel_search_init(connection);
 }
 
 static void free_late_requests(struct connection *connection, struct hf_link *requests)
@@ -298,9 +301,12 @@ void hf__connection_silence(struct connection *connection)
 void hf__connection_close(struct connection *connection)
 {
     struct hf_pipeline_item *item;
+    if (connection->search)
+        hf__connection_close(connection->search);
+    free(connection->search);
+    connection->search = NULL;
     forget_connection(connection);
     hf__peer_close(&connection->peer);
-    hf__route_end(&connection->search.route);
     while ((item = hf__pipeline_replied(&connection->pipeline)) ||
            (item = hf__pipeline_next(&connection->pipeline)))
         hf__request_free(connection->redis, (struct redis_request *)item);
@@ -309,6 +315,6 @@ void hf__connection_close(struct connection *connection)
 void hf__connection_forked(struct connection *connection)
 {
     hf__peer_forked(&connection->peer);
-    if (connection->search.stream)
-        hf__stream_forked(connection->search.stream);
+    if (connection->search)
+        hf__peer_forked(&connection->search->peer);
 }

@@ -13,16 +13,6 @@
 /* The longest name of a host that a sentinel or a node may answer, with its NUL. */
 #define REDIS_HOST_SIZE 256
 
-/* Looking for the master: one sentinel is asked after the other (sentinel.c). */
-struct sentinel_search {
-    struct hf_stream *stream;
-    redisReader *reader;
-    size_t unread;
-    struct hf_timer limit; /* of the one that is asked */
-    struct hf_route route;
-    unsigned left; /* how many may still be asked this time */
-};
-
 struct connection {
     struct redis *redis;
     struct hf_peer peer;
@@ -34,9 +24,11 @@ struct connection {
     bool last_one_ended;    /* what was sent on the last one is executed no more */
     char server_run[41];    /* which run of the server gave it; "" where it does not say */
     bool silenced;          /* what it reads is of no interest any more */
-    /* With sentinels: which one has named the master last, and what it named. */
-    struct sentinel_search search;
-    unsigned named_by, master_port;
+    bool to_sentinel;       /* it goes to a sentinel, not to a server with locks */
+    /* With sentinels: on which connection they are asked for the master (NULL: not yet), and how
+     * many may still be asked this time; which one has named the master last, and what it named. */
+    struct connection *search;
+    unsigned search_left, named_by, master_port;
     char master_host[REDIS_HOST_SIZE];
     /* For the one that listens: the connection is ready; is lost; a reply that answers nothing. */
     void (*ready)(struct connection *connection);
@@ -69,16 +61,12 @@ void hf__connection_script(struct connection *connection, struct command *comman
 
 /* sentinel.c: asks where the master is, then calls hf__peer_go; or breaks. */
 void hf__sentinel_find(struct connection *connection);
-void hf__sentinel_search_init(struct connection *connection);
-/* No sentinel is asked any more. */
-void hf__sentinel_search_stop(struct connection *connection);
-/* The master that was named cannot be had: whoever named it may be cut off from the others, so the
- * next one is asked first next time. */
+void hf__sentinel_send_question(struct connection *connection, struct redis_request *request);
+/* The master that was named cannot be had: its sentinel may be cut off from the others, so the next
+ * one is asked first next time. */
 void hf__sentinel_doubt(struct connection *connection);
-/* The way to one of them, and what is said to it. */
-void hf__sentinel_place(const struct redis *redis, unsigned sentinel, struct hf_stream_place *ret);
-void hf__sentinel_authenticate(const struct redis *redis, struct command *command);
-void hf__sentinel_question(const struct redis *redis, struct command *command);
+/* The way to one of them. */
+void hf__sentinel_place(const struct redis *redis, unsigned sentinel, struct hf_peer_try *ret);
 /* Is the answer {host, port}? */
 bool hf__sentinel_names(const redisReply *reply);
 

@@ -28,6 +28,7 @@ struct redis_request {
         struct hf_oneshot *query;
         struct listing *listing;
         struct redis_request *marked;   /* replica_wait.c: the grant that the mark is for */
+        struct connection *finding;     /* sentinel.c: the connection that wants its master */
         struct redis_request *place_of; /* fast_enqueue.c: the request that a place was taken for */
     };
     void *memory;                  /* freed with the request */
