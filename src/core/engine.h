@@ -35,7 +35,9 @@ enum hf_verdict {
     HF_REFUSED,   /* attempt: it has not; see sentence 3 */
     HF_GONE,      /* release: only `keep` is left */
     HF_NO_ANSWER, /* unknown; op->error says why. The core asks again or withdraws */
-    HF_FAILED /* definite: it cannot work (op->error says why), and nothing new of ours is left */
+    HF_FAILED, /* definite: it cannot work (op->error says why), and nothing new of ours is left */
+    HF_REFUSED_NOT_QUEUED /* attempt with `enqueue`: as REFUSED, but the claim has no place yet in
+                             the queue that the store has for it. Without such a queue: REFUSED */
 };
 
 /* op->keep: nothing stays. */
@@ -81,7 +83,11 @@ struct hf_op {
                             going to wait, so take a place in the queue and arm the wake */
     /* Out: set by the engine before the answer. */
     bool lost; /* FAILED, GONE: what was held is known to be lost, without our giving it back */
-    bool not_queued; /* REFUSED: the store's queue, where there is one, does not have it yet */
+    bool contacted;  /* GONE, FAILED: the store has replied; not set where the engine answers by
+                        itself. The other verdicts imply it */
+    bool hands_over; /* set inside `release`: another process gets the lock by it, and is expected
+                        to give it back at once. The thread that waits for the reply sleeps, so
+                        that the other has a processor. A hint */
     enum hf_verdict verdict;
     int64_t retry_at_ms;       /* REFUSED: ask again then, woken or not. HF_NEVER: wakes are sure */
     uint64_t token;            /* GRANTED */
@@ -202,7 +208,7 @@ struct hf_engine_ops {
     const char *(*schema)(struct hf_engine *engine);
     /* NULL, but for an engine that replies without I/O (engine_sync.h). */
     const struct hf_engine_sync_ops *sync;
-    /* In the child after fork(): lets go of what the kernel would otherwise keep for the parent. */
+    /* In the child after fork(): closes what it shares with the parent, without a word to the store. */
     void (*forked)(struct hf_engine *engine);
     /* Optional: patience ends while an attempt is out, or a question that is no op's (NULL). The
      * engine may hf__explain, with HF_UNREACHABLE, what it knows of the answers that are missing.
@@ -250,11 +256,6 @@ void hf__lease_answer(struct hf_lease *lease, int64_t asked_at_ms, enum hf_lease
 /* This one grant is no longer ours, though what it rests on is (its node was deleted, say). Does
  * nothing for an op that is not held. `reason` is static. Loop only. */
 void hf__op_lost(struct hf_op *op, const char *reason);
-
-/* A release that is leaving lets another process go on, of which the engine expects nothing but to
- * give the lock back to us: who waits for the release's answer should sleep, so that the other has
- * a processor. A hint. Loop only. */
-void hf__host_yield_processor(const struct hf_host *host);
 
 /* The answer of a one-shot request, once; like hf__op_done, also from inside the question. */
 void hf__oneshot_done(struct hf_engine *engine, struct hf_oneshot *oneshot);

@@ -120,11 +120,12 @@ static void op_answered(struct hf_task *task)
         must(op->error && *op->error->text);
     if (op->verdict == HF_GONE || op->verdict == HF_FAILED)
         return;
-    must(op->verdict != (core->releasing ? HF_REFUSED : HF_GONE));
+    bool refused = op->verdict == HF_REFUSED || op->verdict == HF_REFUSED_NOT_QUEUED;
+    must(core->releasing ? !refused : op->verdict != HF_GONE);
     core->releasing = core->releasing || op->verdict == HF_GRANTED;
-    if (op->verdict == HF_REFUSED && op->retry_at_ms != HF_NEVER)
+    if (refused && op->retry_at_ms != HF_NEVER)
         hf__timer_start(&core->loop, &core->again, op->retry_at_ms);
-    else if (op->verdict != HF_REFUSED)
+    else if (!refused)
         hf__timer_start(&core->loop, &core->again, now_ms + 10);
 }
 
@@ -153,11 +154,6 @@ void hf__op_done(struct hf_engine *engine, struct hf_op *op)
 void hf__op_wake(struct hf_op *op)
 {
     op->woken(op);
-}
-
-void hf__host_yield_processor(const struct hf_host *host)
-{
-    (void)host;
 }
 
 /* ---- leases: nobody renews them here ---- */

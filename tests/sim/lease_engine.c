@@ -96,6 +96,7 @@ static void answered(struct sim_engine *engine, const struct message *answer)
     if (!op)
         return;
     op->verdict = answer->verdict;
+    op->contacted = true;
     op->lost = answer->lost;
     if (answer->verdict == HF_GRANTED)
         granted(engine, op, asked_at_ms, answer);

@@ -84,6 +84,7 @@ static void answered(struct sim_engine *engine, const struct message *answer)
         return;
     }
     op->verdict = answer->verdict;
+    op->contacted = true;
     op->retry_at_ms = HF_NEVER;
     if (!hf__mode_leaves_hold(op->mode)) {
         op->retry_at_ms = hf__loop_now(engine->base.host->loop) + answer->left_ms;

@@ -16,6 +16,7 @@ static void answer(struct hf_engine *engine, struct hf_op *op, enum hf_verdict v
     const struct hf_claim *claim = HF_CONTAINER(op, struct hf_claim, op);
     enum hf_claim_state before = claim->state;
     op->verdict = verdict;
+    op->contacted = claim->store_mode != HF_KEEP_NOTHING || fixture.contacted;
     if (verdict == HF_FAILED && !fixture.lost)
         hf__op_explain(op, HF_DENIED, 0, "the fixture refuses");
     op->lost = fixture.lost && (verdict == HF_GONE || verdict == HF_FAILED);
@@ -117,6 +118,11 @@ void fixture_answer_change(int code)
     hf__oneshot_done(&fixture.engine, fixture.last_change);
 }
 
+static void forked(struct hf_engine *engine)
+{
+    (void)engine;
+}
+
 /* What is out is never answered. */
 static void end(struct hf_engine *engine, void (*closed)(void *arg), void *arg)
 {
@@ -135,6 +141,7 @@ static const struct hf_engine_ops ops = {
     .release = release,
     .renew = renew,
     .compact = set_aside,
+    .forked = forked,
 };
 
 /* ---- the same for an engine that answers on the calling thread ---- */
@@ -202,6 +209,7 @@ static const struct hf_engine_ops ops_here = {
     .close = end,
     .attempt = attempt,
     .release = release,
+    .forked = forked,
     .sync = &sync_ops,
 };
 

@@ -24,6 +24,7 @@ struct fixture {
     bool not_ready;                 /* it refuses as it would refuse anything */
     bool sets_aside;                /* it knows ops that rest by what they carry alone */
     int64_t attempt_takes_ms;       /* the next attempt on the caller's thread, in real time */
+    bool contacted; /* it has asked the store before it says that nothing is there, or a no */
     bool silent_changes;
     _Atomic unsigned changes;
     bool not_contacted; /* it answers changes without the store */

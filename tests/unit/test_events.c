@@ -152,6 +152,22 @@ TEST(what_was_there_is_gone_by_an_answer)
     check_store(1, 1);
 }
 
+TEST(failure_by_reply_ends_the_silence_and_one_without_does_not)
+{
+    begin();
+    fixture.attempt_verdict = HF_NO_ANSWER;
+    fixture_take("a", HF_MUTEX, 1, HF_FOREVER, NULL);
+    stay_silent(1);
+    check_store(1, 0);
+    fixture_answer(fixture.last_attempt, HF_FAILED);
+    fixture_turn();
+    check_store(1, 0);
+    fixture.contacted = true;
+    fixture.attempt_verdict = HF_FAILED;
+    CHECK_INT(fixture_take("a", HF_MUTEX, 1, HF_FOREVER, NULL), HF_DENIED);
+    check_store(1, 1);
+}
+
 /* However long the engine lets it be. */
 TEST(a_question_that_outlives_its_caller_is_silence)
 {

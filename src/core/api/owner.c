@@ -70,8 +70,7 @@ static void after_fork_in_child(void)
 {
     HF_LIST_FOREACH (link, following, &clients) {
         struct hf_client *client = HF_CONTAINER(link, struct hf_client, link);
-        if (client->ops->forked)
-            client->ops->forked(client->engine);
+        client->ops->forked(client->engine);
         hf__link_remove(link);
     }
     pthread_mutex_unlock(&clients_mutex);

@@ -56,6 +56,9 @@ static void op_answered(struct hf_task *task)
 {
     struct hf_op *op = HF_CONTAINER(task, struct hf_op, answer);
     struct hf_claim *claim = HF_CONTAINER(op, struct hf_claim, op);
+    claim->not_queued = op->verdict == HF_REFUSED_NOT_QUEUED;
+    if (claim->not_queued)
+        op->verdict = HF_REFUSED;
     if (op->verdict == HF_REFUSED)
         hf__uv_loop_refused(claim->client);
     hf__claim_drive(claim, HF_ON_ANSWER);
@@ -179,8 +182,7 @@ static void find_words(struct hf_claim *claim)
         ops->why_silent(claim->client->engine, &claim->op, &claim->op.error);
 }
 
-/* What a step says about the store as a whole. That a claim which never had anything is GONE, or
- * that something cannot be, the engine may say without having asked. */
+/* What a step says about the store as a whole. */
 static void note_store(struct hf_claim *claim, enum hf_claim_event event)
 {
     struct hf_client *client = claim->client;
@@ -189,8 +191,7 @@ static void note_store(struct hf_claim *claim, enum hf_claim_event event)
     if ((answered && verdict == HF_NO_ANSWER) ||
         (event == HF_ON_DEADLINE && hf__claim_is_unanswered(claim, hf__loop_now(&client->loop))))
         hf__client_heard_why(client, claim->op.error);
-    else if (answered && (verdict == HF_GRANTED || verdict == HF_REFUSED ||
-                          (verdict == HF_GONE && claim->store_mode != HF_KEEP_NOTHING)))
+    else if (answered && (verdict == HF_GRANTED || verdict == HF_REFUSED || claim->op.contacted))
         hf__client_heard(client, true);
 }
 
@@ -218,10 +219,14 @@ void hf__claim_drive(struct hf_claim *claim, enum hf_claim_event event)
     set_timers(claim, actions);
     if (actions & HF_DO_RELEASE)
         hf__drop_error(&claim->op);
+    if (actions & (HF_DO_ASK | HF_DO_RELEASE))
+        claim->op.contacted = claim->op.hands_over = false;
     if (actions & HF_DO_ASK)
         client->ops->attempt(client->engine, &claim->op);
     if (actions & HF_DO_RELEASE)
         client->ops->release(client->engine, &claim->op);
+    if ((actions & HF_DO_RELEASE) && claim->op.hands_over)
+        hf__uv_loop_yield_processor(client);
     if (actions & HF_DO_FORGET)
         hf__claim_forget(claim);
     else if (claim->state == HF_CLAIM_HELD && (before != HF_CLAIM_HELD || event == HF_ON_UPGRADE))

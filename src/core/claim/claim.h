@@ -119,6 +119,7 @@ struct hf_claim {
     bool completed;    /* the caller has its answer */
     bool said_waiting; /* the sink has heard that this call waits */
     bool leaving;      /* the caller has given up: whatever is granted goes back */
+    bool not_queued;   /* refused, and not in the store's queue yet */
     bool woken;        /* a wake came while a question was out */
     bool store_seen;   /* the store's last word was an answer, not silence */
     bool again;        /* once released, it asks anew: the grant had come after its own end */

@@ -235,7 +235,7 @@ static unsigned refused(struct hf_claim *claim, int64_t now_ms)
         return ask(claim, now_ms);
     move(claim, HF_CLAIM_WAITING);
     claim->retry_at_ms = next_look(claim, now_ms);
-    if (!claim->op.not_queued)
+    if (!claim->not_queued)
         say(claim, "queued");
     return HF_DO_SLEEP;
 }
@@ -256,6 +256,7 @@ static unsigned answered(struct hf_claim *claim, int64_t now_ms)
     case HF_GRANTED:
         return granted(claim, now_ms);
     case HF_REFUSED:
+    case HF_REFUSED_NOT_QUEUED:
         return refused(claim, now_ms);
     case HF_NO_ANSWER:
         return unanswered(claim, now_ms);

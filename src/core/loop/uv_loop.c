@@ -320,9 +320,8 @@ void hf__uv_loop_refused(struct hf_client *client)
         hf__busy_poll_refused(&client->drive->busy_poll);
 }
 
-void hf__host_yield_processor(const struct hf_host *host)
+void hf__uv_loop_yield_processor(struct hf_client *client)
 {
-    const struct hf_client *client = host->core;
     if (client->drive)
         hf__busy_poll_skip_once(&client->drive->busy_poll);
 }

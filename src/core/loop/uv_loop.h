@@ -28,6 +28,9 @@ bool hf__uv_loop_begin_push(struct hf_client *client);
 void hf__uv_loop_push(struct hf_client *client, bool turns);
 /* What somebody waits for, the store has answered, is somebody else's. In the loop. */
 void hf__uv_loop_refused(struct hf_client *client);
+/* A release lets another process go on: the thread that waits for its reply sleeps, and does not
+ * poll. Loop only. */
+void hf__uv_loop_yield_processor(struct hf_client *client);
 /* Sets *flag and wakes who waits for it. */
 void hf__uv_loop_notify(struct hf_client *client, _Atomic uint32_t *flag);
 

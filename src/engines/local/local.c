@@ -172,6 +172,7 @@ static void attempt(struct hf_engine *engine, struct hf_op *op)
     struct local *local = of(engine);
     uint32_t before = local_op_node(op);
     enum hf_verdict verdict = hf__local_attempt(local, op, true);
+    op->contacted = true;
     uint32_t node = local_op_node(op);
     bool waits = verdict == HF_REFUSED && op->enqueue && node;
     if (before && (before != node || !waits))
@@ -186,6 +187,7 @@ static void attempt(struct hf_engine *engine, struct hf_op *op)
 static void release(struct hf_engine *engine, struct hf_op *op)
 {
     hf__local_release(of(engine), op);
+    op->contacted = true;
     hf__op_done(engine, op);
 }
 

@@ -49,12 +49,11 @@ static void look_later(struct redis *redis, struct redis_request *request, int64
 {
     struct hf_op *op = request->op;
     op->rests_on = NULL;
-    op->not_queued =
-        hf__redis_kind(redis, op->mode)->grants && !(op->engine_word[1] & REDIS_QUEUED);
+    bool queued = !hf__redis_kind(redis, op->mode)->grants || (op->engine_word[1] & REDIS_QUEUED);
     /* At its last millisecond the key is still there. */
     op->retry_at_ms = hf__clock_add(hf__loop_now(redis->base.host->loop) + 1,
                                     pause_before_asking_again(redis, request, left_ms));
-    hf__redis_finish(redis, request, HF_REFUSED);
+    hf__redis_finish(redis, request, queued ? HF_REFUSED : HF_REFUSED_NOT_QUEUED);
 }
 
 void hf__attempt_placed(struct redis *redis, struct redis_request *request, int64_t left_ms)
@@ -105,6 +104,7 @@ static void attempt_answered(struct connection *connection, struct redis_request
     const redisReply *token = token_in(request, reply);
     int64_t word = hf__reply_is_array(reply, 1) ? hf__reply_number(reply->element[0]) : -2;
     int code;
+    op->contacted = reply != NULL;
     if (hf__reply_number(token) >= 0) {
         hf__attempt_granted(redis, request, hf__redis_lease_ms(redis, op), token);
     } else if (word == 0 && hf__reply_is_array(reply, 2)) {

@@ -10,6 +10,7 @@ void hf__attach_answered(struct connection *connection, struct redis_request *re
                          const redisReply *reply)
 {
     struct hf_op *op = request->op;
+    op->contacted = reply != NULL;
     int64_t word = hf__reply_is_array(reply, 1) ? hf__reply_number(reply->element[0]) : -2;
     int64_t left_ms =
         word == 1 && hf__reply_is_array(reply, 3) ? hf__reply_number(reply->element[2]) : -1;

@@ -28,7 +28,7 @@ void hf__redis_set_lease(struct redis *redis, struct hf_op *op, int64_t asked_at
 void hf__redis_finish(struct redis *redis, struct redis_request *request, enum hf_verdict verdict)
 {
     struct hf_op *op = request->op;
-    if (verdict != HF_REFUSED && verdict != HF_NO_ANSWER)
+    if (verdict != HF_REFUSED && verdict != HF_REFUSED_NOT_QUEUED && verdict != HF_NO_ANSWER)
         hf__waiter_leave(op);
     hf__request_free(redis, request);
     op->verdict = verdict;
@@ -104,6 +104,7 @@ static void undone(struct connection *connection, struct redis_request *request,
 {
     struct redis *redis = connection->redis;
     struct hf_op *op = request->op;
+    op->contacted = reply != NULL;
     if (!reply || hf__request_code(redis, reply) == HF_UNREACHABLE) {
         hf__attempt_unanswered(connection, request, reply);
         return;

@@ -15,6 +15,7 @@ void hf__release_answered(struct connection *connection, struct redis_request *r
                           const redisReply *reply)
 {
     struct hf_op *op = request->op;
+    op->contacted = reply != NULL;
     if (op->attach_key && hf__reply_is_array(reply, 1)) {
         hf__redis_finish(connection->redis, request, HF_GONE);
         return;
@@ -59,8 +60,6 @@ void hf__release_leaves(struct connection *connection, struct redis_request *req
 {
     if (request->op->engine_word[1] & REDIS_CONTENDED)
         let_the_waiter_be_first(connection);
-    if (hf__fast_enqueue_is_between_two(connection->redis, request->op))
-        hf__host_yield_processor(connection->redis->base.host);
 }
 
 static void send_release(struct connection *connection, struct redis_request *request)
@@ -82,6 +81,7 @@ void hf__redis_release(struct hf_engine *engine, struct hf_op *op)
     struct redis *redis = (struct redis *)engine;
     hf__waiter_leave(op);
     hf__renewals_forget(redis, op);
+    op->hands_over = hf__fast_enqueue_is_between_two(redis, op);
     const struct redis_kind *kind = hf__redis_kind(redis, op->mode);
     bool taken = op->engine_word[1] & (REDIS_UNSURE | REDIS_HOLDS);
     bool queued = op->engine_word[1] & REDIS_QUEUED;

@@ -139,6 +139,8 @@ void hf__quorum_claim_answer(struct quorum_claim *ballot, enum hf_verdict verdic
         hf__link_remove(&ballot->waiting);
     if (!comes_back)
         ballot->op = NULL;
+    for (unsigned i = 0; i < ballot->quorum->count; i++)
+        op->contacted |= ballot->votes[i].op.contacted;
     op->verdict = verdict;
     hf__op_done(&ballot->quorum->base, op);
 }

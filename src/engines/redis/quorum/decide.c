@@ -149,7 +149,6 @@ static void refuse(struct quorum_claim *ballot)
     hf__random(&salt, sizeof salt);
     int64_t room_ms = REDIS_LOOK_MAX_MS - REDIS_LOOK_MIN_MS + slowness_of(ballot);
     ballot->op->rests_on = NULL;
-    ballot->op->not_queued = false;
     ballot->op->retry_at_ms =
         now_of(ballot) + REDIS_LOOK_MIN_MS + (int64_t)(salt % (uint64_t)room_ms);
     end_round(ballot, HF_REFUSED);

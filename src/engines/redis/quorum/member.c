@@ -44,6 +44,7 @@ void hf__quorum_member_ask(struct quorum_member *vote)
     vote->busy = true;
     vote->dismissed = vote->giving = !vote->ballot->taking;
     vote->op.asked_at_ms = hf__loop_now(loop_of(vote));
+    vote->op.contacted = false;
     if (vote->giving)
         server->ops->release(server, &vote->op);
     else
@@ -110,6 +111,7 @@ static void note_taking(struct quorum_member *vote)
 {
     static const enum vote_word words[] = { [HF_GRANTED] = VOTE_YES,
                                             [HF_REFUSED] = VOTE_NO,
+                                            [HF_REFUSED_NOT_QUEUED] = VOTE_NO,
                                             [HF_NO_ANSWER] = VOTE_SILENT,
                                             [HF_FAILED] = VOTE_NEVER };
     vote->word = words[vote->op.verdict];

@@ -24,6 +24,8 @@ static void recycle(struct zookeeper *zk, struct zk_request *request)
 /* While it closes nothing waits for a reply but the goodbye. */
 static void answer(struct zookeeper *zk, struct zk_request *request, struct zk_reply *reply)
 {
+    if (reply && request->of_place && request->place->op)
+        request->place->op->contacted = true;
     if (!zk->closing || request->operation == ZK_CLOSE)
         request->answered(zk, request, reply);
     recycle(zk, request);
