@@ -34,13 +34,13 @@ enum hf_verdict {
     HF_GRANTED,   /* attempt: this owner now has `mode` on the name */
     HF_REFUSED,   /* attempt: it has not; see sentence 3 */
     HF_GONE,      /* release: only `keep` is left */
-    HF_NO_ANSWER, /* unknown; op->error says why. The core asks again or withdraws */
-    HF_FAILED, /* definite: it cannot work (op->error says why), and nothing new of ours is left */
+    HF_NO_ANSWER, /* unknown; op->out.error says why. The core asks again or withdraws */
+    HF_FAILED, /* definite: it cannot work (op->out.error says why); nothing new of ours is left */
     HF_REFUSED_NOT_QUEUED /* attempt with `enqueue`: as REFUSED, but the claim has no place yet in
                              the queue that the store has for it. Without such a queue: REFUSED */
 };
 
-/* op->keep: nothing stays. */
+/* op->in.keep: nothing stays. */
 #define HF_KEEP_NOTHING (-1)
 
 /* A promise of the store with an end: behind one lock (Redis, SQL), or behind a whole session with
@@ -63,47 +63,56 @@ struct hf_lease {
 
 /* One owner's claim on one name, as the engine sees it. Embedded in the core's claim. */
 struct hf_op {
-    /* In: set by the core, constant while a question is out. */
-    const char *name; /* ends with a NUL */
-    uint32_t name_length;
-    uint64_t name_hash;
-    uint64_t owner; /* unique within the client; with the client's id, in the world. One owner
-                       may have several claims on a name (permits; or a new one while the
-                       release of the last one is still repeated), so a release must tell
-                       claims apart, not just owners: engine_word is a place for that */
-    const char *owner_text; /* for inspect */
-    const char *attach_key; /* not NULL: take over what was left under this owner key. NULL again
-                               once that is granted */
-    hf_mode mode;           /* attempt: what is wanted */
-    int keep;               /* release: what stays (an hf_mode), or HF_KEEP_NOTHING */
-    uint32_t permits, limit;
-    int64_t lease_ms;    /* 0: the client's, renewed as long as the process lives; else fixed */
-    int64_t asked_at_ms; /* when this question was handed to the engine, on the loop's clock */
-    bool enqueue;        /* false: a bare try, which leaves nothing behind if refused; true: it is
-                            going to wait, so take a place in the queue and arm the wake */
-    /* Out: set by the engine before the answer. */
-    bool lost; /* FAILED, GONE: what was held is known to be lost, without our giving it back */
-    bool contacted;  /* GONE, FAILED: the store has replied; not set where the engine answers by
-                        itself. The other verdicts imply it */
-    bool hands_over; /* set inside `release`: another process gets the lock by it, and is expected
-                        to give it back at once. The thread that waits for the reply sleeps, so
-                        that the other has a processor. A hint */
-    enum hf_verdict verdict;
-    int64_t retry_at_ms;       /* REFUSED: ask again then, woken or not. HF_NEVER: wakes are sure */
-    uint64_t token;            /* GRANTED */
-    struct hf_lease *rests_on; /* GRANTED, REFUSED: see sentence 7; NULL: on nothing that ends
-                                  before the process does */
-    hf_error *error;           /* NO_ANSWER, FAILED: set by hf__op_explain, freed by the core, which
-                                  may still have the words of the silence before. Only words:
-                                  without memory for them the answer is the same */
+    /* Set by the core. The engine never writes it, except that the grant of an attach fills mode,
+     * permits and lease_ms. Constant while a question is out. */
+    struct {
+        const char *name; /* ends with a NUL */
+        uint32_t name_length;
+        uint64_t name_hash;
+        uint64_t owner; /* unique within the client; with the client's id, in the world. One owner
+                           may have several claims on a name (permits, or a new claim while the
+                           release of the last one is still repeated). So a release must tell claims
+                           apart, not only owners: engine.word is a place for that */
+        const char *owner_text; /* for inspect */
+        const char *attach_key; /* not NULL: take over what was left under this owner key. NULL
+                                   again once that is granted */
+        hf_mode mode;           /* attempt: what is wanted */
+        int keep;               /* release: what stays (an hf_mode), or HF_KEEP_NOTHING */
+        uint32_t permits, limit;
+        int64_t lease_ms;    /* 0: the client's, renewed as long as the process lives; else fixed */
+        int64_t asked_at_ms; /* when this question was handed to the engine, on the loop's clock */
+        bool enqueue;        /* false: a bare try, which leaves nothing behind if refused; true: the
+                                caller is going to wait, so take a place and arm the wake */
+    } in;
+    /* Set by the engine before the answer. */
+    struct {
+        bool lost; /* FAILED, GONE: what was held is known to be lost, without a release of ours */
+        bool contacted;  /* GONE, FAILED: the store has replied; not set where the engine answers by
+                            itself. The other verdicts imply it */
+        bool hands_over; /* set inside `release`: another process gets the lock by it, and is
+                            expected to give it back at once. The thread that waits for the reply
+                            sleeps, so that the other has a processor. A hint */
+        enum hf_verdict verdict;
+        int64_t retry_at_ms; /* REFUSED: the next attempt, woken or not. HF_NEVER: wakes are sure */
+        uint64_t token;      /* GRANTED */
+        struct hf_lease *rests_on; /* GRANTED, REFUSED: see sentence 7; NULL: on nothing that ends
+                                      before the process does */
+        hf_error *error; /* NO_ANSWER, FAILED: set by hf__op_explain, freed by the core. It may
+                            still have the words of an earlier NO_ANSWER. Without memory for words
+                            the answer is the same */
+    } out;
     /* The engine's own; zero before the first question. */
-    uint64_t engine_word[2];
-    void *engine_pointer;
-    /* For stores that lease lock by lock: fill it, and set rests_on = &own_lease. */
-    struct hf_lease own_lease;
+    struct {
+        uint64_t word[2];
+        void *pointer;
+        /* For stores that lease lock by lock: fill it, and set out.rests_on = &own_lease. */
+        struct hf_lease own_lease;
+    } engine;
     /* The core's. */
-    struct hf_task answer;
-    void (*woken)(struct hf_op *op);
+    struct {
+        struct hf_task answer;
+        void (*woken)(struct hf_op *op);
+    } core;
 };
 
 enum hf_oneshot_verb {
@@ -198,7 +207,7 @@ struct hf_engine_ops {
     /* Optional: the op is held on a lease of its own, and nothing about it is out. True: the engine
      * knows it by nothing but what it carries, so that its memory may serve another claim. Before
      * it is asked about again, another op carries the same: the name, the owner, mode, token,
-     * enqueue, engine_word and the lease, with everything else as in a new one. */
+     * enqueue, engine.word and the lease, with everything else as in a new one. */
     bool (*compact)(struct hf_engine *engine, struct hf_op *op);
     void (*oneshot)(struct hf_engine *engine, struct hf_oneshot *oneshot);
     /* Optional, with HF_CAP_DETACH: HF_ONESHOT_DETACH. */
@@ -208,7 +217,8 @@ struct hf_engine_ops {
     const char *(*schema)(struct hf_engine *engine);
     /* NULL, but for an engine that replies without I/O (engine_sync.h). */
     const struct hf_engine_sync_ops *sync;
-    /* In the child after fork(): closes what it shares with the parent, without a word to the store. */
+    /* In the child after fork(): closes what it shares with the parent, and tells the store
+     * nothing. */
     void (*forked)(struct hf_engine *engine);
     /* Optional: patience ends while an attempt is out, or a question that is no op's (NULL). The
      * engine may hf__explain, with HF_UNREACHABLE, what it knows of the answers that are missing.
@@ -224,8 +234,8 @@ struct hf_engine {
 
 /* ---- How an engine answers (implemented by the core) ---- */
 
-/* Once per attempt and release (not those of engine_sync.h), with op->verdict set. May be called
- * from inside the question: the core hears of it later (sentence 4 is kept here, once, for all
+/* Once per attempt and release (not those of engine_sync.h), with op->out.verdict set. May be
+ * called from inside the question: the core reads it later (sentence 4 is kept here, once, for all
  * engines). */
 void hf__op_done(struct hf_engine *engine, struct hf_op *op);
 

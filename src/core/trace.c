@@ -27,9 +27,9 @@ void hf__trace_step(const struct hf_claim *claim, enum hf_claim_event event,
     if (!hf__trace_sink)
         return;
     char line[256];
-    snprintf(line, sizeof line, "%.100s #%llu: %s, %s -> %s", claim->op.name,
-             (unsigned long long)claim->op.owner, hf__claim_state_name(before),
-             event == HF_ON_ANSWER ? answer_name(claim->op.verdict) : event_name(event),
+    snprintf(line, sizeof line, "%.100s #%llu: %s, %s -> %s", claim->op.in.name,
+             (unsigned long long)claim->op.in.owner, hf__claim_state_name(before),
+             event == HF_ON_ANSWER ? answer_name(claim->op.out.verdict) : event_name(event),
              hf__claim_state_name(claim->state));
     hf__trace_sink(line);
 }

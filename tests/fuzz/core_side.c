@@ -61,7 +61,7 @@ void core_side_close(struct core_side *core)
         core_side_turn(core);
         core_side_pass(core, HF_NEVER);
     }
-    free(core->op.error);
+    free(core->op.out.error);
     free(core->query.error);
     free(core->examination.error);
 }
@@ -90,7 +90,7 @@ static void ask(struct core_side *core)
         return;
     core->out = true;
     hf__timer_stop(&core->loop, &core->again);
-    op->asked_at_ms = hf__loop_now(&core->loop);
+    op->in.asked_at_ms = hf__loop_now(&core->loop);
     if (core->releasing)
         core->engine->ops->release(core->engine, op);
     else
@@ -111,49 +111,49 @@ static void op_woken(struct hf_op *op)
 
 static void op_answered(struct hf_task *task)
 {
-    struct core_side *core = HF_CONTAINER(task, struct core_side, op.answer);
+    struct core_side *core = HF_CONTAINER(task, struct core_side, op.core.answer);
     struct hf_op *op = &core->op;
     int64_t now_ms = hf__loop_now(&core->loop);
     must(core->out);
     core->out = false;
-    if (op->verdict == HF_NO_ANSWER || op->verdict == HF_FAILED)
-        must(op->error && *op->error->text);
-    if (op->verdict == HF_GONE || op->verdict == HF_FAILED)
+    if (op->out.verdict == HF_NO_ANSWER || op->out.verdict == HF_FAILED)
+        must(op->out.error && *op->out.error->text);
+    if (op->out.verdict == HF_GONE || op->out.verdict == HF_FAILED)
         return;
-    bool refused = op->verdict == HF_REFUSED || op->verdict == HF_REFUSED_NOT_QUEUED;
-    must(core->releasing ? !refused : op->verdict != HF_GONE);
-    core->releasing = core->releasing || op->verdict == HF_GRANTED;
-    if (refused && op->retry_at_ms != HF_NEVER)
-        hf__timer_start(&core->loop, &core->again, op->retry_at_ms);
+    bool refused = op->out.verdict == HF_REFUSED || op->out.verdict == HF_REFUSED_NOT_QUEUED;
+    must(core->releasing ? !refused : op->out.verdict != HF_GONE);
+    core->releasing = core->releasing || op->out.verdict == HF_GRANTED;
+    if (refused && op->out.retry_at_ms != HF_NEVER)
+        hf__timer_start(&core->loop, &core->again, op->out.retry_at_ms);
     else if (!refused)
         hf__timer_start(&core->loop, &core->again, now_ms + 10);
 }
 
 void core_side_want(struct core_side *core, hf_mode mode)
 {
-    core->op = (struct hf_op){ .name = "one",
-                               .name_length = 3,
-                               .name_hash = 1,
-                               .owner = 7,
-                               .owner_text = "me",
-                               .mode = mode,
-                               .keep = HF_KEEP_NOTHING,
-                               .permits = 1,
-                               .enqueue = true,
-                               .woken = op_woken };
-    hf__task_init(&core->op.answer, op_answered);
+    core->op = (struct hf_op){ .in.name = "one",
+                               .in.name_length = 3,
+                               .in.name_hash = 1,
+                               .in.owner = 7,
+                               .in.owner_text = "me",
+                               .in.mode = mode,
+                               .in.keep = HF_KEEP_NOTHING,
+                               .in.permits = 1,
+                               .in.enqueue = true,
+                               .core.woken = op_woken };
+    hf__task_init(&core->op.core.answer, op_answered);
     hf__timer_init(&core->again, ask_again);
     ask(core);
 }
 
 void hf__op_done(struct hf_engine *engine, struct hf_op *op)
 {
-    hf__loop_defer(engine->host->loop, &op->answer);
+    hf__loop_defer(engine->host->loop, &op->core.answer);
 }
 
 void hf__op_wake(struct hf_op *op)
 {
-    op->woken(op);
+    op->core.woken(op);
 }
 
 /* ---- leases: nobody renews them here ---- */

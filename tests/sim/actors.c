@@ -250,7 +250,7 @@ static void change_grip(struct actor *actor, struct grip *grip)
 static uint64_t owner_number(const hf_hold *hold)
 {
     const struct hf_grant *grant = hold->grant;
-    return grant->claim ? grant->claim->op.owner : grant->entry->aside.owner;
+    return grant->claim ? grant->claim->op.in.owner : grant->entry->aside.owner;
 }
 
 /* Somebody who asked as nobody in particular would wait for himself. */

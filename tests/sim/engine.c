@@ -20,7 +20,7 @@ static void timed_out(struct hf_timer *timer)
         hf__oneshot_done(engine, change);
         return;
     }
-    op->verdict = HF_NO_ANSWER;
+    op->out.verdict = HF_NO_ANSWER;
     hf__op_explain(op, HF_UNREACHABLE, 0, "no answer within %d ms", TIMEOUT_MS);
     hf__op_done(engine, op);
 }
@@ -63,16 +63,16 @@ struct message engine_message(struct sim_engine *engine, enum message_kind kind,
         CLAIM_OF(op) = ++engine->last_claim;
     return (struct message){ .kind = kind,
                              .client = engine->client->index,
-                             .name = name_index(op->name),
+                             .name = name_index(op->in.name),
                              .claim = CLAIM_OF(op),
-                             .mode = op->mode,
-                             .keep = op->keep,
-                             .held = op->engine_word[1] & OP_HOLDS,
-                             .fixed = op->lease_ms > 0,
-                             .permits = op->permits,
-                             .enqueue = op->enqueue,
+                             .mode = op->in.mode,
+                             .keep = op->in.keep,
+                             .held = op->engine.word[1] & OP_HOLDS,
+                             .fixed = op->in.lease_ms > 0,
+                             .permits = op->in.permits,
+                             .enqueue = op->in.enqueue,
                              .lease_ms =
-                                 op->lease_ms ? op->lease_ms : engine->base.host->lease_ms };
+                                 op->in.lease_ms ? op->in.lease_ms : engine->base.host->lease_ms };
 }
 
 static void send_question(struct sim_engine *engine, struct hf_op *op, struct hf_oneshot *change,
@@ -83,7 +83,7 @@ static void send_question(struct sim_engine *engine, struct hf_op *op, struct hf
         struct redis_request *question = &engine->questions[i];
         if (op && question->op == op)
             violation("c%u asks about %s while a question about it is out", engine->client->index,
-                      op->name);
+                      op->in.name);
         if (!question->op && !question->change)
             free_one = question;
     }
@@ -161,7 +161,7 @@ void engine_changed(struct sim_engine *engine, const struct message *answer)
 void engine_know(struct sim_engine *engine, struct hf_op *op, unsigned what)
 {
     unsigned place = QUESTIONS_MAX;
-    op->engine_word[1] = what;
+    op->engine.word[1] = what;
     for (unsigned i = 0; i < QUESTIONS_MAX; i++) {
         if (engine->known[i] == op)
             return;
@@ -175,7 +175,7 @@ void engine_know(struct sim_engine *engine, struct hf_op *op, unsigned what)
 
 void engine_forget(struct sim_engine *engine, struct hf_op *op)
 {
-    op->engine_word[1] = 0;
+    op->engine.word[1] = 0;
     for (unsigned i = 0; i < QUESTIONS_MAX; i++)
         if (engine->known[i] == op)
             engine->known[i] = NULL;
@@ -192,6 +192,6 @@ struct hf_op *engine_find(struct sim_engine *engine, uint64_t claim)
 void engine_wake_all(struct sim_engine *engine)
 {
     for (unsigned i = 0; i < QUESTIONS_MAX; i++)
-        if (engine->known[i] && (engine->known[i]->engine_word[1] & OP_WAITS))
+        if (engine->known[i] && (engine->known[i]->engine.word[1] & OP_WAITS))
             hf__op_wake(engine->known[i]);
 }

@@ -8,10 +8,10 @@
 
 #define TIMEOUT_MS 60
 
-/* op->engine_word[0] names the claim at the store. It is not op->owner: an owner's next claim may
- * begin while the release of its last one is still being repeated. */
-#define CLAIM_OF(op) ((op)->engine_word[0])
-/* op->engine_word[1] */
+/* op->engine.word[0] names the claim at the store. It is not op->in.owner: an owner's next claim
+ * may begin while the release of its last one is still being repeated. */
+#define CLAIM_OF(op) ((op)->engine.word[0])
+/* op->engine.word[1] */
 #define OP_HOLDS 1u
 #define OP_WAITS 2u
 

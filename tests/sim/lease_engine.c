@@ -16,18 +16,18 @@ static void attempt(struct hf_engine *base, struct hf_op *op)
 {
     struct sim_engine *engine = HF_CONTAINER(base, struct sim_engine, base);
     struct message message = engine_message(engine, MESSAGE_ATTEMPT, op);
-    op->engine_word[1] &= ~(uint64_t)OP_WAITS;
-    if (op->attach_key && !message.held)
-        message.attach = read_key(op->attach_key);
+    op->engine.word[1] &= ~(uint64_t)OP_WAITS;
+    if (op->in.attach_key && !message.held)
+        message.attach = read_key(op->in.attach_key);
     engine_ask(engine, op, &message);
 }
 
 /* From here on the answers to what was asked about it come too late. */
 static bool set_aside(struct hf_engine *base, struct hf_op *op)
 {
-    uint64_t what = op->engine_word[1];
+    uint64_t what = op->engine.word[1];
     engine_forget(HF_CONTAINER(base, struct sim_engine, base), op);
-    op->engine_word[1] = what;
+    op->engine.word[1] = what;
     return true;
 }
 
@@ -35,9 +35,9 @@ static void release(struct hf_engine *base, struct hf_op *op)
 {
     struct sim_engine *engine = HF_CONTAINER(base, struct sim_engine, base);
     struct message message = engine_message(engine, MESSAGE_RELEASE, op);
-    op->engine_word[1] &= ~(uint64_t)OP_WAITS;
+    op->engine.word[1] &= ~(uint64_t)OP_WAITS;
     /* The core may give up on us without a word, so nothing may be known of it from here on. */
-    if (op->keep == HF_KEEP_NOTHING)
+    if (op->in.keep == HF_KEEP_NOTHING)
         engine_forget(engine, op);
     engine_ask(engine, op, &message);
 }
@@ -45,7 +45,7 @@ static void release(struct hf_engine *base, struct hf_op *op)
 static void renew(struct hf_engine *base, struct hf_lease *lease)
 {
     struct sim_engine *engine = HF_CONTAINER(base, struct sim_engine, base);
-    struct hf_op *op = HF_CONTAINER(lease, struct hf_op, own_lease);
+    struct hf_op *op = HF_CONTAINER(lease, struct hf_op, engine.own_lease);
     struct message message = engine_message(engine, MESSAGE_RENEW, op);
     engine_know(engine, op, OP_HOLDS);
     message.lease_ms = lease->lease_ms;
@@ -56,37 +56,37 @@ static void renew(struct hf_engine *base, struct hf_lease *lease)
 static void granted(struct sim_engine *engine, struct hf_op *op, int64_t asked_at_ms,
                     const struct message *answer)
 {
-    struct hf_lease *lease = &op->own_lease;
-    bool held = op->engine_word[1] & OP_HOLDS;
-    if (!hf__mode_leaves_hold(op->mode))
+    struct hf_lease *lease = &op->engine.own_lease;
+    bool held = op->engine.word[1] & OP_HOLDS;
+    if (!hf__mode_leaves_hold(op->in.mode))
         return;
     if (answer->attach.claim) {
-        op->mode = answer->mode;
-        op->permits = answer->permits;
-        op->lease_ms = answer->lease_ms;
+        op->in.mode = answer->mode;
+        op->in.permits = answer->permits;
+        op->in.lease_ms = answer->lease_ms;
     }
     /* Raising a hold leaves a lease of its own as it is. */
-    if (!held || op->lease_ms == 0) {
+    if (!held || op->in.lease_ms == 0) {
         lease->asked_at_ms = asked_at_ms;
         lease->lease_ms = answer->lease_ms;
     }
     lease->engine = &engine->base;
-    lease->fixed = op->lease_ms > 0;
-    op->rests_on = lease;
-    op->token = answer->token;
+    lease->fixed = op->in.lease_ms > 0;
+    op->out.rests_on = lease;
+    op->out.token = answer->token;
     engine_know(engine, op, OP_HOLDS);
 }
 
 static void refused(struct sim_engine *engine, struct hf_op *op, const struct message *answer)
 {
-    unsigned held = (unsigned)op->engine_word[1] & OP_HOLDS;
-    op->retry_at_ms = hf__loop_now(engine->base.host->loop) + answer->left_ms;
-    if (!hf__mode_leaves_hold(op->mode))
+    unsigned held = (unsigned)op->engine.word[1] & OP_HOLDS;
+    op->out.retry_at_ms = hf__loop_now(engine->base.host->loop) + answer->left_ms;
+    if (!hf__mode_leaves_hold(op->in.mode))
         return;
     if (!held)
-        op->rests_on = NULL;
-    if (op->enqueue || held)
-        engine_know(engine, op, held | (op->enqueue ? OP_WAITS : 0u));
+        op->out.rests_on = NULL;
+    if (op->in.enqueue || held)
+        engine_know(engine, op, held | (op->in.enqueue ? OP_WAITS : 0u));
 }
 
 static void answered(struct sim_engine *engine, const struct message *answer)
@@ -95,9 +95,9 @@ static void answered(struct sim_engine *engine, const struct message *answer)
     struct hf_op *op = engine_take(engine, answer, &asked_at_ms);
     if (!op)
         return;
-    op->verdict = answer->verdict;
-    op->contacted = true;
-    op->lost = answer->lost;
+    op->out.verdict = answer->verdict;
+    op->out.contacted = true;
+    op->out.lost = answer->lost;
     if (answer->verdict == HF_GRANTED)
         granted(engine, op, asked_at_ms, answer);
     else if (answer->verdict == HF_REFUSED)
@@ -108,8 +108,8 @@ static void answered(struct sim_engine *engine, const struct message *answer)
 static void renewed(struct sim_engine *engine, const struct message *answer)
 {
     struct hf_op *op = engine_find(engine, answer->claim);
-    if (op && (op->engine_word[1] & OP_HOLDS))
-        hf__lease_answer(&op->own_lease, answer->asked_at_ms,
+    if (op && (op->engine.word[1] & OP_HOLDS))
+        hf__lease_answer(&op->engine.own_lease, answer->asked_at_ms,
                          answer->ours ? HF_LEASE_RENEWED : HF_LEASE_GONE, 0, NULL);
 }
 

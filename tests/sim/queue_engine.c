@@ -33,7 +33,7 @@ static void attempt(struct hf_engine *base, struct hf_op *op)
         new_session(engine);
     struct message message = engine_message(engine, MESSAGE_ATTEMPT, op);
     message.session = engine->session;
-    op->engine_word[1] &= ~(uint64_t)OP_WAITS;
+    op->engine.word[1] &= ~(uint64_t)OP_WAITS;
     engine_ask(engine, op, &message);
 }
 
@@ -42,7 +42,7 @@ static void release(struct hf_engine *base, struct hf_op *op)
     struct sim_engine *engine = HF_CONTAINER(base, struct sim_engine, base);
     struct message message = engine_message(engine, MESSAGE_RELEASE, op);
     message.session = engine->session;
-    if (op->keep == HF_KEEP_NOTHING)
+    if (op->in.keep == HF_KEEP_NOTHING)
         engine_forget(engine, op);
     engine_ask(engine, op, &message);
 }
@@ -83,21 +83,21 @@ static void answered(struct sim_engine *engine, const struct message *answer)
         attempt(&engine->base, op);
         return;
     }
-    op->verdict = answer->verdict;
-    op->contacted = true;
-    op->retry_at_ms = HF_NEVER;
-    if (!hf__mode_leaves_hold(op->mode)) {
-        op->retry_at_ms = hf__loop_now(engine->base.host->loop) + answer->left_ms;
+    op->out.verdict = answer->verdict;
+    op->out.contacted = true;
+    op->out.retry_at_ms = HF_NEVER;
+    if (!hf__mode_leaves_hold(op->in.mode)) {
+        op->out.retry_at_ms = hf__loop_now(engine->base.host->loop) + answer->left_ms;
         hf__op_done(&engine->base, op);
         return;
     }
     if (answer->verdict == HF_GRANTED) {
-        op->token = answer->token;
-        op->rests_on = engine->lease;
+        op->out.token = answer->token;
+        op->out.rests_on = engine->lease;
         engine_know(engine, op, OP_HOLDS);
     } else if (answer->verdict == HF_REFUSED) {
-        op->rests_on = op->enqueue ? engine->lease : NULL;
-        if (op->enqueue)
+        op->out.rests_on = op->in.enqueue ? engine->lease : NULL;
+        if (op->in.enqueue)
             engine_know(engine, op, OP_WAITS);
     }
     hf__op_done(&engine->base, op);

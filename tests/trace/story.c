@@ -59,19 +59,19 @@ static struct player *player(uint64_t owner)
 static void attempt(struct hf_engine *asked, struct hf_op *op)
 {
     (void)asked;
-    CHECK(!player(op->owner)->op);
-    player(op->owner)->op = player(op->owner)->known = op;
-    tell("#%" PRIu64 " attempts%s", op->owner, op->enqueue ? "" : ", once");
+    CHECK(!player(op->in.owner)->op);
+    player(op->in.owner)->op = player(op->in.owner)->known = op;
+    tell("#%" PRIu64 " attempts%s", op->in.owner, op->in.enqueue ? "" : ", once");
 }
 
 static void release(struct hf_engine *asked, struct hf_op *op)
 {
     (void)asked;
     static const char *const kept[] = { "mutex", "fair", "read", "upgrade", "write", "permit" };
-    CHECK(!player(op->owner)->op);
-    player(op->owner)->op = op;
-    tell("#%" PRIu64 " releases%s%s", op->owner, op->keep < 0 ? "" : ", but for ",
-         op->keep < 0 ? "" : kept[op->keep]);
+    CHECK(!player(op->in.owner)->op);
+    player(op->in.owner)->op = op;
+    tell("#%" PRIu64 " releases%s%s", op->in.owner, op->in.keep < 0 ? "" : ", but for ",
+         op->in.keep < 0 ? "" : kept[op->in.keep]);
 }
 
 static void renew(struct hf_engine *asked, struct hf_lease *lease)
@@ -81,9 +81,9 @@ static void renew(struct hf_engine *asked, struct hf_lease *lease)
         tell("session %d is renewed", (int)(lease - sessions));
         return;
     }
-    struct hf_op *op = HF_CONTAINER(lease, struct hf_op, own_lease);
-    player(op->owner)->renewal_asked_ms = now_ms;
-    tell("#%" PRIu64 " renews", op->owner);
+    struct hf_op *op = HF_CONTAINER(lease, struct hf_op, engine.own_lease);
+    player(op->in.owner)->renewal_asked_ms = now_ms;
+    tell("#%" PRIu64 " renews", op->in.owner);
 }
 
 static const struct hf_engine_ops ops = {
@@ -222,40 +222,40 @@ static struct hf_op *question(uint64_t owner)
 
 static void answer(struct hf_op *op, enum hf_verdict verdict)
 {
-    op->verdict = verdict;
+    op->out.verdict = verdict;
     hf__op_done(&engine, op);
     turn();
 }
 
 static void rest_on_own_lease(struct hf_op *op)
 {
-    op->own_lease.engine = &engine;
-    op->own_lease.lease_ms = op->lease_ms ? op->lease_ms : LEASE_MS;
-    op->own_lease.asked_at_ms = op->asked_at_ms;
-    op->own_lease.fixed = op->lease_ms > 0;
-    op->rests_on = &op->own_lease;
+    op->engine.own_lease.engine = &engine;
+    op->engine.own_lease.lease_ms = op->in.lease_ms ? op->in.lease_ms : LEASE_MS;
+    op->engine.own_lease.asked_at_ms = op->in.asked_at_ms;
+    op->engine.own_lease.fixed = op->in.lease_ms > 0;
+    op->out.rests_on = &op->engine.own_lease;
 }
 
 void granted(uint64_t owner)
 {
     struct hf_op *op = question(owner);
     rest_on_own_lease(op);
-    op->token = ++last_token;
+    op->out.token = ++last_token;
     answer(op, HF_GRANTED);
 }
 
 void granted_for_ever(uint64_t owner)
 {
     struct hf_op *op = question(owner);
-    op->rests_on = NULL;
-    op->token = ++last_token;
+    op->out.rests_on = NULL;
+    op->out.token = ++last_token;
     answer(op, HF_GRANTED);
 }
 
 void refused(uint64_t owner, int64_t retry_in_ms)
 {
     struct hf_op *op = question(owner);
-    op->retry_at_ms = retry_in_ms == FOR_EVER ? HF_NEVER : now_ms + retry_in_ms;
+    op->out.retry_at_ms = retry_in_ms == FOR_EVER ? HF_NEVER : now_ms + retry_in_ms;
     answer(op, HF_REFUSED);
 }
 
@@ -271,9 +271,9 @@ static void rest_on_session(struct hf_op *op, unsigned number)
     if (!session->watched) {
         session->engine = &engine;
         session->lease_ms = LEASE_MS;
-        session->asked_at_ms = op->asked_at_ms;
+        session->asked_at_ms = op->in.asked_at_ms;
     }
-    op->rests_on = session;
+    op->out.rests_on = session;
 }
 
 void refused_in_session(uint64_t owner, unsigned number)
@@ -286,7 +286,7 @@ void granted_in_session(uint64_t owner, unsigned number)
 {
     struct hf_op *op = question(owner);
     rest_on_session(op, number);
-    op->token = ++last_token;
+    op->out.token = ++last_token;
     answer(op, HF_GRANTED);
 }
 
@@ -320,7 +320,7 @@ void renewed(uint64_t owner, bool still_ours)
 {
     struct hf_op *op = player(owner)->known;
     CHECK(op != NULL);
-    hf__lease_answer(&op->own_lease, player(owner)->renewal_asked_ms,
+    hf__lease_answer(&op->engine.own_lease, player(owner)->renewal_asked_ms,
                      still_ours ? HF_LEASE_RENEWED : HF_LEASE_GONE, 0, NULL);
     turn();
 }

@@ -15,11 +15,11 @@ static void answer(struct hf_engine *engine, struct hf_op *op, enum hf_verdict v
 {
     const struct hf_claim *claim = HF_CONTAINER(op, struct hf_claim, op);
     enum hf_claim_state before = claim->state;
-    op->verdict = verdict;
-    op->contacted = claim->store_mode != HF_KEEP_NOTHING || fixture.contacted;
+    op->out.verdict = verdict;
+    op->out.contacted = claim->store_mode != HF_KEEP_NOTHING || fixture.contacted;
     if (verdict == HF_FAILED && !fixture.lost)
         hf__op_explain(op, HF_DENIED, 0, "the fixture refuses");
-    op->lost = fixture.lost && (verdict == HF_GONE || verdict == HF_FAILED);
+    op->out.lost = fixture.lost && (verdict == HF_GONE || verdict == HF_FAILED);
     hf__op_done(engine, op);
     CHECK_INT(claim->state, before);
 }
@@ -36,24 +36,24 @@ static void set_lease(struct hf_engine *engine, struct hf_op *op)
 {
     if (fixture.attempt_verdict != HF_GRANTED || !fixture.leases)
         return;
-    op->own_lease.engine = engine;
-    op->own_lease.lease_ms = op->lease_ms ? op->lease_ms : fixture.lease_ms;
-    op->own_lease.asked_at_ms = op->asked_at_ms;
-    op->own_lease.fixed = op->lease_ms > 0;
-    op->rests_on = &op->own_lease;
+    op->engine.own_lease.engine = engine;
+    op->engine.own_lease.lease_ms = op->in.lease_ms ? op->in.lease_ms : fixture.lease_ms;
+    op->engine.own_lease.asked_at_ms = op->in.asked_at_ms;
+    op->engine.own_lease.fixed = op->in.lease_ms > 0;
+    op->out.rests_on = &op->engine.own_lease;
 }
 
 static void attempt(struct hf_engine *engine, struct hf_op *op)
 {
     fixture.attempts++;
     fixture.last_attempt = op;
-    if (!op->engine_word[0])
-        op->engine_word[0] = fixture.attempts;
-    op->engine_word[1] = FIXTURE_WORD;
+    if (!op->engine.word[0])
+        op->engine.word[0] = fixture.attempts;
+    op->engine.word[1] = FIXTURE_WORD;
     if (fixture.attempt_verdict == HF_NO_ANSWER)
         return;
-    op->retry_at_ms = HF_NEVER;
-    op->token = fixture.attempts;
+    op->out.retry_at_ms = HF_NEVER;
+    op->out.token = fixture.attempts;
     set_lease(engine, op);
     answer_in_time(engine, op, fixture.attempt_verdict);
 }
@@ -66,7 +66,7 @@ static void release(struct hf_engine *engine, struct hf_op *op)
     fixture.releases++;
     CHECK(fixture.releases < MANY_RELEASES);
     fixture.last_release = op;
-    fixture.last_keep = op->keep;
+    fixture.last_keep = op->in.keep;
     if (fixture.release_verdict == HF_NO_ANSWER)
         return;
     answer_in_time(engine, op, fixture.release_verdict);
@@ -82,9 +82,9 @@ static void refuse(struct hf_lease *lease)
 
 static void renew(struct hf_engine *engine, struct hf_lease *lease)
 {
-    const struct hf_op *op = HF_CONTAINER(lease, struct hf_op, own_lease);
+    const struct hf_op *op = HF_CONTAINER(lease, struct hf_op, engine.own_lease);
     fixture.renewals++;
-    if (fixture.refuses_renewals_from && op->owner >= fixture.refuses_renewals_from)
+    if (fixture.refuses_renewals_from && op->in.owner >= fixture.refuses_renewals_from)
         refuse(lease);
     else if (fixture.answers_renewals)
         hf__lease_answer(lease, hf__loop_now(engine->host->loop), HF_LEASE_RENEWED, 0, NULL);

@@ -8,7 +8,7 @@
 #include "test.h"
 
 #define FIXTURE_LEASE_MS 30000
-/* In an op's engine_word[1] after its first question; engine_word[0] has the question's number. */
+/* In an op's engine.word[1] after its first question; engine.word[0] has the question's number. */
 #define FIXTURE_WORD 4711
 
 struct fixture {

@@ -8,21 +8,21 @@ struct local *local;
 
 struct hf_op local_op(hf_mode mode, uint64_t owner, uint32_t limit)
 {
-    return (struct hf_op){ .name = "name",
-                           .name_length = 4,
-                           .name_hash = hf__hash("name", 4),
-                           .owner = owner,
-                           .owner_text = "a test",
-                           .mode = mode,
-                           .keep = HF_KEEP_NOTHING,
-                           .permits = 1,
-                           .limit = mode == HF_PERMIT ? limit : 0,
-                           .asked_at_ms = hf__clock_ms() };
+    return (struct hf_op){ .in.name = "name",
+                           .in.name_length = 4,
+                           .in.name_hash = hf__hash("name", 4),
+                           .in.owner = owner,
+                           .in.owner_text = "a test",
+                           .in.mode = mode,
+                           .in.keep = HF_KEEP_NOTHING,
+                           .in.permits = 1,
+                           .in.limit = mode == HF_PERMIT ? limit : 0,
+                           .in.asked_at_ms = hf__clock_ms() };
 }
 
 enum hf_verdict ask(struct hf_op *op)
 {
-    op->asked_at_ms = hf__clock_ms();
+    op->in.asked_at_ms = hf__clock_ms();
     return hf__local.sync->attempt(&local->base, op);
 }
 

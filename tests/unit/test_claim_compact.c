@@ -59,14 +59,14 @@ TEST(a_release_finds_what_the_grant_left)
     CHECK(is_aside(hold) && is_aside(other));
     CHECK_INT(hf_unlock(hold), HF_OK);
     const struct hf_op *op = fixture.last_release;
-    CHECK_STR(op->name, "a");
-    CHECK_INT(op->owner, 7);
-    CHECK_INT(op->mode, HF_MUTEX);
-    CHECK_INT(op->engine_word[0], 1);
-    CHECK_INT(op->engine_word[1], FIXTURE_WORD);
-    CHECK_INT(op->keep, HF_KEEP_NOTHING);
+    CHECK_STR(op->in.name, "a");
+    CHECK_INT(op->in.owner, 7);
+    CHECK_INT(op->in.mode, HF_MUTEX);
+    CHECK_INT(op->engine.word[0], 1);
+    CHECK_INT(op->engine.word[1], FIXTURE_WORD);
+    CHECK_INT(op->in.keep, HF_KEEP_NOTHING);
     CHECK_INT(hf_unlock(other), HF_OK);
-    CHECK_INT(fixture.last_release->engine_word[0], 2);
+    CHECK_INT(fixture.last_release->engine.word[0], 2);
 }
 
 TEST(only_what_rests_longest_is_set_aside)
@@ -136,7 +136,7 @@ TEST(another_owner_asks_the_store)
     fixture.attempt_verdict = HF_REFUSED;
     CHECK_INT(fixture_take("a", HF_MUTEX, 8, 0, NULL), HF_BUSY);
     CHECK_INT(fixture.attempts, 2);
-    CHECK_INT(fixture.last_attempt->owner, 8);
+    CHECK_INT(fixture.last_attempt->in.owner, 8);
     CHECK(hf_held(hold));
     fixture_pass_ms(THIRD_MS);
     CHECK(is_aside(hold));

@@ -74,11 +74,11 @@ static void prepare(enum hf_claim_state state, enum hf_verdict verdict, unsigned
         .client = client, .shard = &shard, .entry = &entry, .grant = &grant, .state = state
     };
     hf__link_init(&entry.queue);
-    claim.op.name = "name";
-    claim.op.verdict = verdict;
-    claim.op.mode = with & HOLDS ? HF_WRITE : HF_MUTEX;
-    claim.op.keep = with & HOLDS ? HF_UPGRADE : HF_KEEP_NOTHING;
-    claim.op.enqueue = with & ENQUEUES;
+    claim.op.in.name = "name";
+    claim.op.out.verdict = verdict;
+    claim.op.in.mode = with & HOLDS ? HF_WRITE : HF_MUTEX;
+    claim.op.in.keep = with & HOLDS ? HF_UPGRADE : HF_KEEP_NOTHING;
+    claim.op.in.enqueue = with & ENQUEUES;
     claim.completed = with & TOLD;
     claim.leaving = with & GIVEN_UP;
     claim.woken = with & WOKEN;
@@ -87,10 +87,10 @@ static void prepare(enum hf_claim_state state, enum hf_verdict verdict, unsigned
     claim.held_mode = claim.store_mode = with & HOLDS ? HF_UPGRADE : HF_KEEP_NOTHING;
     claim.wait_until_ms = with & LATE ? 500 : 5000;
     claim.leave_until_ms = with & LATE ? 500 : 5000;
-    claim.op.retry_at_ms = 1500;
-    claim.op.own_lease.lease_ms = 1000;
-    claim.op.own_lease.asked_at_ms = with & LEASE_OVER ? 0 : 900;
-    claim.op.rests_on = with & LEASED ? &claim.op.own_lease : NULL;
+    claim.op.out.retry_at_ms = 1500;
+    claim.op.engine.own_lease.lease_ms = 1000;
+    claim.op.engine.own_lease.asked_at_ms = with & LEASE_OVER ? 0 : 900;
+    claim.op.out.rests_on = with & LEASED ? &claim.op.engine.own_lease : NULL;
     hf__link_init(&grant.holds);
     place_is_news = false;
 }

@@ -230,7 +230,8 @@ TEST(a_nested_write_asks_anew_when_the_owner_has_given_all_back)
 static void is_broken(struct hf_timer *timer)
 {
     (void)timer;
-    hf__lease_answer(&fixture.last_attempt->own_lease, fixture.now_ms, HF_LEASE_GONE, 0, NULL);
+    hf__lease_answer(&fixture.last_attempt->engine.own_lease, fixture.now_ms, HF_LEASE_GONE, 0,
+                     NULL);
 }
 
 TEST(a_raise_of_what_was_lost_meanwhile_does_not_ask)

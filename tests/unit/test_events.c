@@ -236,7 +236,7 @@ TEST(a_renewal_that_is_overtaken_by_a_raise_is_no_silence)
     int64_t asked_ms = fixture.now_ms;
     fixture_pass_ms(10);
     CHECK_INT(fixture_take("a", HF_WRITE, 1, HF_FOREVER, NULL), HF_OK);
-    hf__lease_answer(&fixture.last_attempt->own_lease, asked_ms, HF_LEASE_RENEWED, 0, NULL);
+    hf__lease_answer(&fixture.last_attempt->engine.own_lease, asked_ms, HF_LEASE_RENEWED, 0, NULL);
     fixture_pass_ms(FIXTURE_LEASE_MS / 6);
     CHECK_INT(fixture.renewals, 2);
     check_store(0, 0);

@@ -99,7 +99,7 @@ TEST(an_answer_that_comes_after_the_end_revives_nothing)
     int64_t asked_at_ms = fixture.now_ms;
     fixture.now_ms += FIXTURE_LEASE_MS * 3 / 4;
     CHECK(!hf_held(fixture.hold));
-    hf__lease_answer(fixture.hold->grant->claim->op.rests_on, asked_at_ms, HF_LEASE_RENEWED, 0,
+    hf__lease_answer(fixture.hold->grant->claim->op.out.rests_on, asked_at_ms, HF_LEASE_RENEWED, 0,
                      NULL);
     CHECK(!hf_held(fixture.hold));
     CHECK_INT(hf_unlock(fixture.hold), HF_LOST);
@@ -112,7 +112,7 @@ TEST(a_longer_lease_that_is_confirmed_too_late_revives_nothing)
     fixture.leases = true;
     fixture.answers_renewals = false;
     CHECK_INT(fixture_take("a", HF_MUTEX, 1, HF_FOREVER, NULL), HF_OK);
-    struct hf_lease *lease = fixture.hold->grant->claim->op.rests_on;
+    struct hf_lease *lease = fixture.hold->grant->claim->op.out.rests_on;
     fixture_pass_ms(FIXTURE_LEASE_MS / 3);
     int64_t asked_at_ms = fixture.now_ms;
     fixture.now_ms += FIXTURE_LEASE_MS * 3 / 4;
@@ -161,11 +161,11 @@ static struct hf_claim *add_lease(unsigned index, int64_t lease_ms, bool fixed)
     claim->store_mode = HF_KEEP_NOTHING;
     claim->state = HF_CLAIM_HELD;
     claim->completed = true;
-    claim->op.own_lease = (struct hf_lease){ .engine = &fixture.engine,
-                                             .lease_ms = lease_ms,
-                                             .asked_at_ms = fixture.now_ms,
-                                             .fixed = fixed };
-    claim->op.rests_on = &claim->op.own_lease;
+    claim->op.engine.own_lease = (struct hf_lease){ .engine = &fixture.engine,
+                                                    .lease_ms = lease_ms,
+                                                    .asked_at_ms = fixture.now_ms,
+                                                    .fixed = fixed };
+    claim->op.out.rests_on = &claim->op.engine.own_lease;
     hf__link_init(&claim->lease_link);
     hf__link_init(&claim->grant->holds);
     hf__lease_follow(claim);
@@ -205,7 +205,7 @@ TEST(each_of_many_lengths_ends_in_time)
     for (int64_t ms = 1; ms <= 800; ms++) {
         fixture_pass_ms(1);
         for (unsigned i = 0; i < LENGTHS; i++) {
-            const struct hf_lease *lease = &claims[i].op.own_lease;
+            const struct hf_lease *lease = &claims[i].op.engine.own_lease;
             CHECK(lease->lost == (fixture.now_ms >= hf__lease_valid_until(lease)));
         }
     }
@@ -231,14 +231,14 @@ TEST(an_end_of_its_own_is_kept_however_often_it_is_confirmed)
                               .shard = fixture.client->shards,
                               .grant = &grant,
                               .store_mode = HF_KEEP_NOTHING };
-    struct hf_lease *lease = &claim.op.own_lease;
+    struct hf_lease *lease = &claim.op.engine.own_lease;
     claim.state = HF_CLAIM_HELD;
     *lease = (struct hf_lease){ .engine = &fixture.engine,
                                 .lease_ms = 1000,
                                 .asked_at_ms = fixture.now_ms,
                                 .ends_at_ms = fixture.now_ms + 2500,
                                 .fixed = true };
-    claim.op.rests_on = lease;
+    claim.op.out.rests_on = lease;
     hf__link_init(&claim.rest_link);
     hf__link_init(&claim.lease_link);
     hf__link_init(&grant.holds);

@@ -26,15 +26,15 @@ static const char *directory;
 
 static struct hf_op op_named(const char *name, hf_mode mode, uint64_t owner)
 {
-    return (struct hf_op){ .name = name,
-                           .name_length = (uint32_t)strlen(name),
-                           .name_hash = hf__hash(name, strlen(name)),
-                           .owner = owner,
-                           .owner_text = "a test",
-                           .mode = mode,
-                           .keep = HF_KEEP_NOTHING,
-                           .permits = 1,
-                           .asked_at_ms = hf__clock_ms() };
+    return (struct hf_op){ .in.name = name,
+                           .in.name_length = (uint32_t)strlen(name),
+                           .in.name_hash = hf__hash(name, strlen(name)),
+                           .in.owner = owner,
+                           .in.owner_text = "a test",
+                           .in.mode = mode,
+                           .in.keep = HF_KEEP_NOTHING,
+                           .in.permits = 1,
+                           .in.asked_at_ms = hf__clock_ms() };
 }
 
 static struct hf_op op_for(hf_mode mode, uint64_t owner)
@@ -44,7 +44,7 @@ static struct hf_op op_for(hf_mode mode, uint64_t owner)
 
 static enum hf_verdict ask(struct local *at, struct hf_op *op)
 {
-    op->asked_at_ms = hf__clock_ms();
+    op->in.asked_at_ms = hf__clock_ms();
     return hf__local.sync->attempt(&at->base, op);
 }
 
@@ -55,7 +55,7 @@ static void give(struct local *at, struct hf_op *op)
 
 static bool take(struct hf_op *op)
 {
-    op->asked_at_ms = hf__clock_ms();
+    op->in.asked_at_ms = hf__clock_ms();
     return hf__local_fast_acquire(&local->base, op, &kept);
 }
 
@@ -71,7 +71,7 @@ static uint64_t park(hf_mode mode)
     CHECK_INT(ask(local, &op), HF_GRANTED);
     CHECK(leave(&op));
     CHECK(kept != 0);
-    return op.token;
+    return op.out.token;
 }
 
 static void begin(void)
@@ -100,8 +100,8 @@ TEST(what_was_parked_is_taken_again_with_a_larger_token)
         for (uint64_t times = 0; times < 3; times++) {
             struct hf_op again = op_for(modes[i], 2 + times);
             CHECK(take(&again));
-            CHECK(again.token > token);
-            token = again.token;
+            CHECK(again.out.token > token);
+            token = again.out.token;
             struct hf_op busy = op_for(modes[i], 9);
             CHECK_INT(ask(other, &busy), HF_REFUSED);
             CHECK(leave(&again));
@@ -118,9 +118,9 @@ TEST(what_was_parked_is_free_to_others)
         uint64_t token = park(modes[i] < HF_READ ? modes[i] : HF_WRITE);
         struct hf_op theirs = op_for(modes[i], 1), late = op_for(HF_WRITE, 1);
         CHECK_INT(ask(other, &theirs), HF_GRANTED);
-        CHECK(theirs.token >= token);
-        CHECK(modes[i] == HF_READ || modes[i] == HF_UPGRADE || theirs.token > token);
-        late.mode = modes[i] < HF_READ ? modes[i] : HF_WRITE;
+        CHECK(theirs.out.token >= token);
+        CHECK(modes[i] == HF_READ || modes[i] == HF_UPGRADE || theirs.out.token > token);
+        late.in.mode = modes[i] < HF_READ ? modes[i] : HF_WRITE;
         CHECK(!take(&late));
         CHECK_INT(kept, 0);
         CHECK_INT(ask(local, &late), HF_REFUSED);
@@ -181,13 +181,13 @@ TEST(what_is_leased_or_waited_for_is_not_parked)
     begin();
     struct hf_op leased = op_for(HF_MUTEX, 1), holder = op_for(HF_MUTEX, 1),
                  waiter = op_for(HF_MUTEX, 2);
-    leased.lease_ms = 100000;
+    leased.in.lease_ms = 100000;
     CHECK_INT(ask(local, &leased), HF_GRANTED);
     CHECK(!leave(&leased));
     give(local, &leased);
     park(HF_MUTEX);
     CHECK(take(&holder));
-    waiter.enqueue = true;
+    waiter.in.enqueue = true;
     CHECK_INT(ask(other, &waiter), HF_REFUSED);
     CHECK(!leave(&holder));
     give(local, &holder);
@@ -213,7 +213,7 @@ TEST(with_waiters_behind_it_a_grant_goes_back_through_the_guard)
     begin();
     struct hf_op first = op_for(HF_FAIR, 1), second = op_for(HF_FAIR, 2),
                  third = op_for(HF_FAIR, 3);
-    second.enqueue = third.enqueue = true;
+    second.in.enqueue = third.in.enqueue = true;
     CHECK_INT(ask(local, &first), HF_GRANTED);
     CHECK_INT(ask(local, &second), HF_REFUSED);
     CHECK_INT(ask(other, &third), HF_REFUSED);
@@ -235,8 +235,8 @@ TEST(tokens_go_on_through_all_ways)
         struct hf_op op = op_for(HF_WRITE, 1), reader = op_for(HF_READ, 2);
         if (!take(&op))
             CHECK_INT(ask(local, &op), HF_GRANTED);
-        CHECK(op.token > token);
-        token = op.token;
+        CHECK(op.out.token > token);
+        token = op.out.token;
         if (times % 3 == 0)
             give(local, &op);
         else
@@ -244,7 +244,7 @@ TEST(tokens_go_on_through_all_ways)
         if (times % 2)
             continue;
         CHECK_INT(ask(other, &reader), HF_GRANTED);
-        CHECK(reader.token == token);
+        CHECK(reader.out.token == token);
         give(other, &reader);
     }
     end();
@@ -256,12 +256,12 @@ TEST(a_downgraded_writer_of_the_short_way_hands_its_token_to_readers)
     park(HF_WRITE);
     struct hf_op writer = op_for(HF_WRITE, 1), reader = op_for(HF_READ, 2);
     CHECK(take(&writer));
-    writer.keep = HF_READ;
+    writer.in.keep = HF_READ;
     CHECK_INT(hf__local.sync->release(&local->base, &writer), HF_GONE);
     CHECK_INT(ask(other, &reader), HF_GRANTED);
-    CHECK(reader.token == writer.token);
+    CHECK(reader.out.token == writer.out.token);
     give(other, &reader);
-    writer.keep = HF_KEEP_NOTHING;
+    writer.in.keep = HF_KEEP_NOTHING;
     give(local, &writer);
     end();
 }
@@ -421,12 +421,12 @@ enum { ROUNDS = 60000 };
 /* Sleeps in the kernel like the real one; what was forgotten would sleep for ever. */
 static void lock_of(struct crowd *crowd, struct local *at, struct hf_op *op, uint64_t *word)
 {
-    op->asked_at_ms = hf__clock_ms();
+    op->in.asked_at_ms = hf__clock_ms();
     if (hf__local_fast_acquire(&at->base, op, word)) {
         crowd->at_once++;
         return;
     }
-    op->enqueue = true;
+    op->in.enqueue = true;
     while (ask(at, op) == HF_REFUSED)
         hf__local.sync->sleep(&at->base, op, HF_NEVER);
 }
@@ -441,7 +441,7 @@ static void contend(void *arg, int index)
         struct hf_op op = op_for(HF_FAIR, (uint64_t)index + 1);
         lock_of(crowd, at, &op, &word);
         CHECK_INT(atomic_fetch_add(&crowd->inside, 1), 0);
-        CHECK(op.token > atomic_exchange(&crowd->token, op.token));
+        CHECK(op.out.token > atomic_exchange(&crowd->token, op.out.token));
         if (i % 8 == 0)
             sched_yield();
         atomic_fetch_sub(&crowd->inside, 1);

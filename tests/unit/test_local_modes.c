@@ -11,7 +11,7 @@ static struct hf_op op_for(hf_mode mode, uint64_t owner)
 
 static void wait_for(struct hf_op *op)
 {
-    op->enqueue = true;
+    op->in.enqueue = true;
     CHECK_INT(ask(op), HF_REFUSED);
 }
 
@@ -47,7 +47,7 @@ TEST(an_upgrade_waits_for_the_readers_and_no_new_ones_come)
     local = state_open(temp_dir());
     CHECK_INT(ask(&reader), HF_GRANTED);
     CHECK_INT(ask(&upgrade), HF_GRANTED);
-    upgrade.mode = HF_WRITE;
+    upgrade.in.mode = HF_WRITE;
     wait_for(&upgrade);
     CHECK_INT(ask(&late), HF_REFUSED);
     give(&reader);
@@ -63,19 +63,19 @@ TEST(an_upgrade_leaves_the_lease_as_it_is)
 {
     struct hf_op reader = op_for(HF_READ, 1), upgrade = op_for(HF_UPGRADE, 2);
     local = state_open(temp_dir());
-    upgrade.lease_ms = 100000;
+    upgrade.in.lease_ms = 100000;
     CHECK_INT(ask(&reader), HF_GRANTED);
     CHECK_INT(ask(&upgrade), HF_GRANTED);
-    upgrade.own_lease.asked_at_ms -= 1000;
-    struct hf_lease before = upgrade.own_lease;
-    upgrade.mode = HF_WRITE;
+    upgrade.engine.own_lease.asked_at_ms -= 1000;
+    struct hf_lease before = upgrade.engine.own_lease;
+    upgrade.in.mode = HF_WRITE;
     wait_for(&upgrade);
-    CHECK(upgrade.rests_on == &upgrade.own_lease);
+    CHECK(upgrade.out.rests_on == &upgrade.engine.own_lease);
     give(&reader);
     CHECK_INT(ask(&upgrade), HF_GRANTED);
-    CHECK(upgrade.rests_on == &upgrade.own_lease);
-    CHECK_INT(upgrade.own_lease.asked_at_ms, before.asked_at_ms);
-    CHECK_INT(upgrade.own_lease.lease_ms, before.lease_ms);
+    CHECK(upgrade.out.rests_on == &upgrade.engine.own_lease);
+    CHECK_INT(upgrade.engine.own_lease.asked_at_ms, before.asked_at_ms);
+    CHECK_INT(upgrade.engine.own_lease.lease_ms, before.lease_ms);
     give(&upgrade);
     end();
 }
@@ -114,7 +114,7 @@ TEST(permits_come_back)
 {
     struct hf_op all = op_for(HF_PERMIT, 1), other = op_for(HF_PERMIT, 2);
     local = state_open(temp_dir());
-    all.permits = PERMITS;
+    all.in.permits = PERMITS;
     for (int times = 0; times < 3; times++) {
         CHECK_INT(ask(&all), HF_GRANTED);
         CHECK_INT(ask(&other), HF_REFUSED);
@@ -132,8 +132,8 @@ TEST(what_the_dead_held_comes_back)
         struct hf_op lost = op_for(modes[i], 1), wanted = op_for(modes[i], 2);
         struct local *other = state_open(temp_dir());
         local = state_open(temp_dir());
-        lost.permits = wanted.permits = modes[i] == HF_PERMIT ? PERMITS : 1;
-        wanted.mode = modes[i] == HF_READ || modes[i] == HF_UPGRADE ? HF_WRITE : modes[i];
+        lost.in.permits = wanted.in.permits = modes[i] == HF_PERMIT ? PERMITS : 1;
+        wanted.in.mode = modes[i] == HF_READ || modes[i] == HF_UPGRADE ? HF_WRITE : modes[i];
         CHECK_INT(hf__local.sync->attempt(&other->base, &lost), HF_GRANTED);
         CHECK_INT(ask(&wanted), HF_REFUSED);
         state_close(other);
@@ -147,14 +147,14 @@ TEST(a_lease_that_ran_out_is_the_next_ones)
 {
     struct hf_op leased = op_for(HF_FAIR, 1), next = op_for(HF_FAIR, 2);
     local = state_open(temp_dir());
-    leased.lease_ms = LEASE_MS;
+    leased.in.lease_ms = LEASE_MS;
     CHECK_INT(ask(&leased), HF_GRANTED);
     let_pass_ms(2 * LEASE_MS);
     CHECK_INT(ask(&next), HF_GRANTED);
     CHECK(!hf__local.sync->held(&local->base, &leased));
     give(&leased);
-    CHECK(leased.error && leased.error->code == HF_LOST);
-    free(leased.error);
+    CHECK(leased.out.error && leased.out.error->code == HF_LOST);
+    free(leased.out.error);
     CHECK(hf__local.sync->held(&local->base, &next));
     give(&next);
     end();

@@ -27,16 +27,16 @@ static void end(void)
 
 static struct hf_op op_for(const char *name, uint64_t owner)
 {
-    return (struct hf_op){ .name = name,
-                           .name_length = (uint32_t)strlen(name),
-                           .name_hash = hf__hash(name, strlen(name)),
-                           .owner = owner,
-                           .owner_text = "a test",
-                           .mode = HF_FAIR,
-                           .keep = HF_KEEP_NOTHING,
-                           .permits = 1,
-                           .enqueue = true,
-                           .asked_at_ms = hf__clock_ms() };
+    return (struct hf_op){ .in.name = name,
+                           .in.name_length = (uint32_t)strlen(name),
+                           .in.name_hash = hf__hash(name, strlen(name)),
+                           .in.owner = owner,
+                           .in.owner_text = "a test",
+                           .in.mode = HF_FAIR,
+                           .in.keep = HF_KEEP_NOTHING,
+                           .in.permits = 1,
+                           .in.enqueue = true,
+                           .in.asked_at_ms = hf__clock_ms() };
 }
 
 TEST(a_client_that_is_there_lives)

@@ -14,23 +14,23 @@ static struct local *local;
 
 static struct hf_op op_for(const char *name, hf_mode mode, uint64_t owner)
 {
-    return (struct hf_op){ .name = name,
-                           .name_length = (uint32_t)strlen(name),
-                           .name_hash = hf__hash(name, strlen(name)),
-                           .owner = owner,
-                           .owner_text = "a test",
-                           .mode = mode,
-                           .keep = HF_KEEP_NOTHING,
-                           .permits = 1,
-                           .limit = mode == HF_PERMIT ? 3 : 0,
-                           .asked_at_ms = hf__clock_ms() };
+    return (struct hf_op){ .in.name = name,
+                           .in.name_length = (uint32_t)strlen(name),
+                           .in.name_hash = hf__hash(name, strlen(name)),
+                           .in.owner = owner,
+                           .in.owner_text = "a test",
+                           .in.mode = mode,
+                           .in.keep = HF_KEEP_NOTHING,
+                           .in.permits = 1,
+                           .in.limit = mode == HF_PERMIT ? 3 : 0,
+                           .in.asked_at_ms = hf__clock_ms() };
 }
 
 static uint64_t take(struct hf_op *op)
 {
     if (hf__local.sync->attempt(&local->base, op) != HF_GRANTED)
-        FAIL("not granted: %s", op->error ? op->error->text : "");
-    return op->token;
+        FAIL("not granted: %s", op->out.error ? op->out.error->text : "");
+    return op->out.token;
 }
 
 static void give(struct hf_op *op)
@@ -100,7 +100,7 @@ TEST(readers_carry_the_last_writers_token)
     CHECK(take(&one) == written);
     CHECK(take(&two) == written);
     give(&one);
-    two.mode = HF_WRITE;
+    two.in.mode = HF_WRITE;
     CHECK(take(&two) > written);
     give(&two);
     state_close(local);
@@ -112,7 +112,7 @@ TEST(asking_twice_is_asking_once)
     struct hf_op holder = op_for("name", HF_FAIR, 1), waiter = op_for("name", HF_FAIR, 2);
     uint64_t token = take(&holder);
     CHECK(take(&holder) == token);
-    waiter.enqueue = true;
+    waiter.in.enqueue = true;
     for (int i = 0; i < 3; i++)
         CHECK_INT(hf__local.sync->attempt(&local->base, &waiter), HF_REFUSED);
     CHECK_INT(state_claims(local), 2);
@@ -154,7 +154,7 @@ TEST(tokens_go_on_after_a_boot_that_found_a_lock_parked)
         CHECK(hf__local_fast_release(&local->base, &op, &kept));
         CHECK(hf__local_fast_acquire(&local->base, &op, &kept));
     }
-    uint64_t last = op.token;
+    uint64_t last = op.out.token;
     CHECK(last > (UINT64_C(1) << 60));
     state_close(local);
     snprintf(path, sizeof(path), "%s/default.hf", directory);

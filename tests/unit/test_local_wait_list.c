@@ -9,7 +9,7 @@ enum { MANY = 2 * LOCAL_WANTED + 8, OFFER_LAPSED_MS = 1100, WAKE_STALE_MS = 20 }
 static struct hf_op op_for(hf_mode mode, uint64_t owner)
 {
     struct hf_op op = local_op(mode, owner, MANY);
-    op.enqueue = true;
+    op.in.enqueue = true;
     return op;
 }
 
@@ -104,16 +104,16 @@ TEST(who_waits_for_more_than_there_are_by_now_is_taken_out_of_the_queue)
                  next = op_for(HF_PERMIT, 3);
     local = state_open(temp_dir());
     CHECK_INT(ask(&holder), HF_GRANTED);
-    stopped.limit = next.limit = 0;
-    stopped.permits = MANY;
+    stopped.in.limit = next.in.limit = 0;
+    stopped.in.permits = MANY;
     CHECK_INT(ask(&stopped), HF_REFUSED);
     CHECK_INT(ask(&next), HF_REFUSED);
     CHECK_INT(set_permits(local, 2).code, HF_OK);
     CHECK_INT(ask(&next), HF_GRANTED);
     CHECK_INT(ask(&stopped), HF_FAILED);
-    CHECK_INT(stopped.error->code, HF_EINVAL);
-    CHECK(!stopped.lost);
-    free(stopped.error);
+    CHECK_INT(stopped.out.error->code, HF_EINVAL);
+    CHECK(!stopped.out.lost);
+    free(stopped.out.error);
     give(&next);
     give(&holder);
     end();
@@ -124,11 +124,11 @@ TEST(who_was_taken_out_of_the_queue_may_give_up_instead)
     struct hf_op holder = op_for(HF_PERMIT, 1), waiter = op_for(HF_PERMIT, 2);
     local = state_open(temp_dir());
     CHECK_INT(ask(&holder), HF_GRANTED);
-    waiter.permits = MANY;
+    waiter.in.permits = MANY;
     CHECK_INT(ask(&waiter), HF_REFUSED);
     CHECK_INT(set_permits(local, 1).code, HF_OK);
     give(&waiter);
-    CHECK(!waiter.lost && !waiter.error);
+    CHECK(!waiter.out.lost && !waiter.out.error);
     give(&holder);
     end();
 }
@@ -142,7 +142,7 @@ TEST(a_dead_waiter_that_asks_for_too_much_is_skipped)
     struct local *other = state_open(temp_dir());
     local = state_open(temp_dir());
     CHECK_INT(ask(&holder), HF_GRANTED);
-    dead.permits = MANY;
+    dead.in.permits = MANY;
     CHECK_INT(hf__local.sync->attempt(&other->base, &dead), HF_REFUSED);
     state_close(other);
     CHECK_INT(ask(&next), HF_GRANTED);
@@ -173,7 +173,7 @@ TEST(a_break_takes_from_those_who_hold_and_not_from_those_who_come_after)
         CHECK(!hf__local.sync->held(&local->base, &holders[i]));
         CHECK_INT(ask(&waiters[i]), HF_GRANTED);
         CHECK_INT(hf__local.sync->release(&local->base, &holders[i]), HF_GONE);
-        free(holders[i].error);
+        free(holders[i].out.error);
         give(&waiters[i]);
     }
     end();

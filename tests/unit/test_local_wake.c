@@ -17,7 +17,7 @@ enum { SOON_MS = 20000 };
 static struct hf_op op_for(hf_mode mode, uint64_t owner)
 {
     struct hf_op op = local_op(mode, owner, 1);
-    op.enqueue = true;
+    op.in.enqueue = true;
     return op;
 }
 
@@ -101,7 +101,7 @@ TEST(the_last_reader_wakes_the_upgrade)
     struct hf_op reader = op_for(HF_READ, 1), upgrade = op_for(HF_UPGRADE, 2);
     CHECK_INT(hf__local.sync->attempt(&local->base, &reader), HF_GRANTED);
     CHECK_INT(hf__local.sync->attempt(&local->base, &upgrade), HF_GRANTED);
-    upgrade.mode = HF_WRITE;
+    upgrade.in.mode = HF_WRITE;
     CHECK_INT(hf__local.sync->attempt(&local->base, &upgrade), HF_REFUSED);
     fall_asleep(&thread, &sleeper, &upgrade);
     CHECK_INT(hf__local.sync->release(&local->base, &reader), HF_GONE);
@@ -186,7 +186,7 @@ TEST(a_break_tells_the_victims_loop)
     CHECK_INT(recv(receiver, &told, sizeof(told), 0), sizeof(told));
     CHECK_INT(told, 0);
     CHECK_INT(hf__local.sync->release(&local->base, &holder), HF_GONE);
-    free(holder.error);
+    free(holder.out.error);
     close(receiver);
     state_close(other);
     state_close(local);

@@ -85,11 +85,11 @@ TEST(only_the_head_asks)
     for (uint64_t owner = 1; owner <= 5; owner++)
         fixture_take("a", HF_MUTEX, owner, HF_FOREVER, NULL);
     CHECK_INT(fixture.attempts, 1);
-    CHECK_INT(fixture.last_attempt->owner, 1);
+    CHECK_INT(fixture.last_attempt->in.owner, 1);
     for (uint64_t owner = 1; owner <= 5; owner++) {
         struct hf_op *op = fixture.last_attempt;
-        CHECK_INT(op->owner, owner);
-        op->verdict = HF_GRANTED;
+        CHECK_INT(op->in.owner, owner);
+        op->out.verdict = HF_GRANTED;
         hf__op_done(&fixture.engine, op);
         fixture_turn();
         CHECK_INT(fixture.answers, owner);
@@ -118,7 +118,7 @@ TEST(an_old_request_reaches_nobody)
     fixture_turn();
     CHECK_INT(fixture.code, HF_CANCELED);
     struct hf_op *op = fixture.last_attempt;
-    op->verdict = HF_REFUSED;
+    op->out.verdict = HF_REFUSED;
     hf__op_done(&fixture.engine, op);
     fixture_turn();
     CHECK_INT(fixture.releases, 1);

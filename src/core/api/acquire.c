@@ -134,9 +134,9 @@ struct hf_answer hf__acquire_upgrade(struct hf_claim *claim, struct hf_lock_args
     uint32_t uses = claim->uses;
     struct hf_shard *shard = claim->shard;
     ask->mode = HF_WRITE;
-    ask->lease_ms = claim->op.lease_ms;
+    ask->lease_ms = claim->op.in.lease_ms;
     hf__claim_begin(claim, ask);
-    claim->op.keep = HF_UPGRADE;
+    claim->op.in.keep = HF_UPGRADE;
     struct hf_answer answer = claim->here
                                   ? hf__claim_drive_sync(claim, HF_ON_UPGRADE, hf__clock_ms())
                                   : ask_on_loop(claim, HF_CMD_TURN);
@@ -272,7 +272,7 @@ static void start_async(struct hf_claim *claim, const struct hf_lock_args *ask, 
 {
     struct hf_lock_args asked = *ask;
     if (raise)
-        asked.lease_ms = claim->op.lease_ms;
+        asked.lease_ms = claim->op.in.lease_ms;
     begin(claim, &asked);
     hf__uv_loop_request_begins(claim->client);
     struct hf_shard *shard = claim->shard;
@@ -280,7 +280,7 @@ static void start_async(struct hf_claim *claim, const struct hf_lock_args *ask, 
     claim->done = done;
     claim->done_arg = arg;
     if (raise)
-        claim->op.keep = HF_UPGRADE;
+        claim->op.in.keep = HF_UPGRADE;
     hf__claim_post(claim, raise ? HF_CMD_TURN : HF_CMD_START);
     hf__shard_unlock(shard);
 }

@@ -85,6 +85,6 @@ void hf__op_explain(struct hf_op *op, int code, int native, const char *format, 
 {
     va_list arguments;
     va_start(arguments, format);
-    vexplain(&op->error, code, native, format, arguments);
+    vexplain(&op->out.error, code, native, format, arguments);
     va_end(arguments);
 }

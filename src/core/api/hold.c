@@ -86,7 +86,7 @@ static bool take_on(struct hf_claim *claim)
     if (claim->store_mode == HF_KEEP_NOTHING)
         return false;
     claim->driven = true;
-    claim->op.keep = needed;
+    claim->op.in.keep = needed;
     claim->completed = false;
     claim->outcome = HF_OK;
     return true;
@@ -99,7 +99,7 @@ static struct hf_answer settle_here(struct hf_claim *claim)
     struct hf_answer answer = { .code = atomic_load(&claim->grant->lost) ? HF_LOST : HF_OK };
     uint32_t uses = claim->uses;
     while (claim->uses == uses && take_on(claim)) {
-        bool last = claim->op.keep == HF_KEEP_NOTHING;
+        bool last = claim->op.in.keep == HF_KEEP_NOTHING;
         hf__shard_unlock(shard);
         free(answer.error);
         /* The time matters only to what is repeated after silence, and then the loop does it. */
@@ -121,7 +121,7 @@ bool hf__hold_begin_downgrade(struct hf_claim *claim)
         /* Each who waits for it has a patience of its own. */
         claim->wait_until_ms = HF_NEVER;
         claim->waiter = hf__claim_waiters_take_unlocks(claim);
-        if (claim->op.keep == HF_KEEP_NOTHING)
+        if (claim->op.in.keep == HF_KEEP_NOTHING)
             hf__compact_make_way(claim);
     } else if (at_rest) {
         /* What was given back while the claim was being changed needs nothing more. */
@@ -295,8 +295,8 @@ int hf_downgrade(hf_hold *hold, hf_mode mode)
     if (answer.code != HF_OK && claim->refused_keep)
         hold->mode = before;
     hf__shard_unlock(shard);
-    code = hf__answer_return(claim->client, claim->op.name, &answer);
-    hf__lock_entry_call_ended(client, claim->op.name_hash);
+    code = hf__answer_return(claim->client, claim->op.in.name, &answer);
+    hf__lock_entry_call_ended(client, claim->op.in.name_hash);
     return code;
 }
 
@@ -342,14 +342,14 @@ static struct hf_answer raise_hold(struct hf_hold *hold, struct hf_lock_args *as
         answer.code = HF_LOST;
     if (raise == RAISE_TOO_EARLY && ask->wait_ms == 0) {
         answer.code = HF_BUSY;
-        hf__explain(&answer.error, HF_BUSY, 0, HF_REST_TOO_EARLY, claim->op.name);
+        hf__explain(&answer.error, HF_BUSY, 0, HF_REST_TOO_EARLY, claim->op.in.name);
     }
     if (raise == RAISE_IMPOSSIBLE) {
         answer.code = HF_EDEADLK;
         hf__explain(&answer.error, HF_EDEADLK, 0,
                     "\"%.200s\": only HF_UPGRADE goes up to HF_WRITE; two readers that did would "
                     "wait for each other",
-                    claim->op.name);
+                    claim->op.in.name);
     }
     return answer;
 }
@@ -371,7 +371,7 @@ int hf_upgrade(hf_hold *hold, int64_t wait_ms)
     hf__lock_entry_count_in(claim->shard);
     hf__shard_unlock(claim->shard);
     struct hf_answer answer = raise_hold(hold, &ask);
-    code = hf__answer_return(claim->client, claim->op.name, &answer);
-    hf__lock_entry_call_ended(client, claim->op.name_hash);
+    code = hf__answer_return(claim->client, claim->op.in.name, &answer);
+    hf__lock_entry_call_ended(client, claim->op.in.name_hash);
     return code;
 }

@@ -5,7 +5,7 @@
 
 #include "core/claim/claim.h"
 
-/* On the loop, with the shard locked: true if the claim is to be lowered now, to op.keep. */
+/* On the loop, with the shard locked: true if the claim is to be lowered now, to op.in.keep. */
 bool hf__hold_begin_downgrade(struct hf_claim *claim);
 
 /* Brings what the store has for a claim down to what its holds need, on the calling thread or,

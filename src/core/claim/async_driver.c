@@ -54,12 +54,12 @@ void hf__claim_await_retry(struct hf_claim *claim)
 
 static void op_answered(struct hf_task *task)
 {
-    struct hf_op *op = HF_CONTAINER(task, struct hf_op, answer);
+    struct hf_op *op = HF_CONTAINER(task, struct hf_op, core.answer);
     struct hf_claim *claim = HF_CONTAINER(op, struct hf_claim, op);
-    claim->not_queued = op->verdict == HF_REFUSED_NOT_QUEUED;
+    claim->not_queued = op->out.verdict == HF_REFUSED_NOT_QUEUED;
     if (claim->not_queued)
-        op->verdict = HF_REFUSED;
-    if (op->verdict == HF_REFUSED)
+        op->out.verdict = HF_REFUSED;
+    if (op->out.verdict == HF_REFUSED)
         hf__uv_loop_refused(claim->client);
     hf__claim_drive(claim, HF_ON_ANSWER);
 }
@@ -71,19 +71,19 @@ static void op_woken(struct hf_op *op)
 
 void hf__op_done(struct hf_engine *engine, struct hf_op *op)
 {
-    hf__loop_defer(engine->host->loop, &op->answer);
+    hf__loop_defer(engine->host->loop, &op->core.answer);
 }
 
 void hf__op_wake(struct hf_op *op)
 {
-    op->woken(op);
+    op->core.woken(op);
 }
 
 void hf__claim_init_driver(struct hf_claim *claim)
 {
     hf__timer_init(&claim->alarm, alarm_fired);
-    hf__task_init(&claim->op.answer, op_answered);
-    claim->op.woken = op_woken;
+    hf__task_init(&claim->op.core.answer, op_answered);
+    claim->op.core.woken = op_woken;
 }
 
 void hf__claim_still(struct hf_claim *claim)
@@ -93,18 +93,18 @@ void hf__claim_still(struct hf_claim *claim)
     assert(claim->state != HF_CLAIM_QUEUED);
     hf__lease_unwatch(claim);
     hf__timer_stop(loop, &claim->alarm);
-    hf__link_remove(&claim->op.answer.link);
+    hf__link_remove(&claim->op.core.answer.link);
     claim->driven = true; /* so that what is on its way to the loop begins nothing */
 }
 
 struct hf_answer hf__claim_take_answer(struct hf_claim *claim)
 {
-    struct hf_answer answer = { .code = claim->outcome, .error = claim->op.error };
+    struct hf_answer answer = { .code = claim->outcome, .error = claim->op.out.error };
     if (claim->outcome == HF_OK)
         answer.hold = claim->answer_hold;
     claim->completed = true;
     claim->answer_hold = NULL;
-    claim->op.error = NULL;
+    claim->op.out.error = NULL;
     return answer;
 }
 
@@ -130,7 +130,7 @@ static void take_caller(struct hf_claim *claim, struct caller *caller)
         hf__uv_loop_request_ended(claim->client);
     claim->done = NULL;
     if (caller->done && caller->answer.code != HF_OK)
-        hf__answer_explain(claim->client, &caller->sentence, claim->op.name, &caller->answer);
+        hf__answer_explain(claim->client, &caller->sentence, claim->op.in.name, &caller->answer);
 }
 
 /* The last thing of a step: a callback may do anything to the claim. */
@@ -153,9 +153,9 @@ static void complete_caller(const struct caller *caller)
  * A claim that goes for good is not renewed any more, whether or not its release gets through. */
 static void follow_lease(struct hf_claim *claim, enum hf_claim_event event)
 {
-    bool going = claim->state == HF_CLAIM_LEAVING && claim->op.keep == HF_KEEP_NOTHING;
+    bool going = claim->state == HF_CLAIM_LEAVING && claim->op.in.keep == HF_KEEP_NOTHING;
     bool answered = event == HF_ON_ANSWER && !atomic_load(&claim->grant->lost) &&
-                    (claim->op.verdict == HF_GRANTED || claim->op.verdict == HF_REFUSED);
+                    (claim->op.out.verdict == HF_GRANTED || claim->op.out.verdict == HF_REFUSED);
     if (going || claim->state == HF_CLAIM_OVER)
         hf__lease_unwatch(claim);
     else if (answered)
@@ -178,20 +178,21 @@ static void set_timers(struct hf_claim *claim, unsigned actions)
 static void find_words(struct hf_claim *claim)
 {
     const struct hf_engine_ops *ops = claim->client->ops;
-    if (claim->outcome == HF_UNREACHABLE && !claim->op.error && ops->why_silent)
-        ops->why_silent(claim->client->engine, &claim->op, &claim->op.error);
+    if (claim->outcome == HF_UNREACHABLE && !claim->op.out.error && ops->why_silent)
+        ops->why_silent(claim->client->engine, &claim->op, &claim->op.out.error);
 }
 
 /* What a step says about the store as a whole. */
 static void note_store(struct hf_claim *claim, enum hf_claim_event event)
 {
     struct hf_client *client = claim->client;
-    enum hf_verdict verdict = claim->op.verdict;
+    enum hf_verdict verdict = claim->op.out.verdict;
     bool answered = event == HF_ON_ANSWER;
     if ((answered && verdict == HF_NO_ANSWER) ||
         (event == HF_ON_DEADLINE && hf__claim_is_unanswered(claim, hf__loop_now(&client->loop))))
-        hf__client_heard_why(client, claim->op.error);
-    else if (answered && (verdict == HF_GRANTED || verdict == HF_REFUSED || claim->op.contacted))
+        hf__client_heard_why(client, claim->op.out.error);
+    else if (answered &&
+             (verdict == HF_GRANTED || verdict == HF_REFUSED || claim->op.out.contacted))
         hf__client_heard(client, true);
 }
 
@@ -204,14 +205,14 @@ void hf__claim_drive(struct hf_claim *claim, enum hf_claim_event event)
     /* The words on a silence stand until the store gives an answer: a caller that times out while
      * the question is out again gets them. */
     if (event == HF_ON_ANSWER &&
-        (claim->op.verdict == HF_GRANTED || claim->op.verdict == HF_REFUSED))
+        (claim->op.out.verdict == HF_GRANTED || claim->op.out.verdict == HF_REFUSED))
         hf__drop_error(&claim->op);
     unsigned actions = hf__claim_step(claim, event, hf__loop_now(&client->loop));
     hf__trace_step(claim, event, before);
     hf__lock_entry_follow(claim, before);
     follow_lease(claim, event);
     if ((actions & HF_DO_COMPLETE) && claim->done)
-        hf__point(client, "before_return", claim->op.name);
+        hf__point(client, "before_return", claim->op.in.name);
     if ((actions & HF_DO_COMPLETE) && before == HF_CLAIM_ASKING && event == HF_ON_DEADLINE)
         find_words(claim);
     if (actions & HF_DO_COMPLETE)
@@ -220,12 +221,12 @@ void hf__claim_drive(struct hf_claim *claim, enum hf_claim_event event)
     if (actions & HF_DO_RELEASE)
         hf__drop_error(&claim->op);
     if (actions & (HF_DO_ASK | HF_DO_RELEASE))
-        claim->op.contacted = claim->op.hands_over = false;
+        claim->op.out.contacted = claim->op.out.hands_over = false;
     if (actions & HF_DO_ASK)
         client->ops->attempt(client->engine, &claim->op);
     if (actions & HF_DO_RELEASE)
         client->ops->release(client->engine, &claim->op);
-    if ((actions & HF_DO_RELEASE) && claim->op.hands_over)
+    if ((actions & HF_DO_RELEASE) && claim->op.out.hands_over)
         hf__uv_loop_yield_processor(client);
     if (actions & HF_DO_FORGET)
         hf__claim_forget(claim);

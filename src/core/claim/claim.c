@@ -29,7 +29,7 @@ void hf__claim_reset(struct hf_shard *shard, struct hf_claim *claim)
     size_t fresh = offsetof(struct hf_claim, entry);
     hf__link_init(&claim->entry_link);
     hf__zero((char *)claim + fresh, offsetof(struct hf_claim, text) - fresh);
-    hf__zero(&claim->op, offsetof(struct hf_op, own_lease));
+    hf__zero(&claim->op, offsetof(struct hf_op, engine.own_lease));
     claim->held_mode = claim->store_mode = HF_KEEP_NOTHING;
 }
 
@@ -104,7 +104,7 @@ void hf__claim_command_done(struct hf_claim *claim, unsigned command)
 
 hf_request hf__claim_id(const struct hf_claim *claim)
 {
-    uint64_t shard = claim->op.name_hash >> 58;
+    uint64_t shard = claim->op.in.name_hash >> 58;
     return (uint64_t)claim->generation << 32 | shard << 26 | (claim->index + 1u);
 }
 

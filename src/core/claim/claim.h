@@ -80,7 +80,7 @@ struct hf_claim {
     };
     struct hf_link rest_link;  /* in shard->resting, or in nothing */
     struct hf_link lease_link; /* in the holders of `watched` */
-    struct hf_lease *watched;  /* what op.rests_on was when the watchdog heard of it last */
+    struct hf_lease *watched;  /* what op.out.rests_on was when the watchdog heard of it last */
     struct hf_timer alarm;     /* for its deadline, or for when it asks again */
     struct hf_task command;
 

@@ -45,9 +45,9 @@ static int64_t asked_at(const struct hf_grant *grant)
 static bool is_plain(const struct hf_claim *claim)
 {
     const struct hf_op *op = &claim->op;
-    return (op->mode == HF_MUTEX || op->mode == HF_FAIR) && op->rests_on == &op->own_lease &&
-           !op->own_lease.fixed && op->own_lease.ends_at_ms == 0 &&
-           op->owner_text == claim->client->owner_text;
+    return (op->in.mode == HF_MUTEX || op->in.mode == HF_FAIR) &&
+           op->out.rests_on == &op->engine.own_lease && !op->engine.own_lease.fixed &&
+           op->engine.own_lease.ends_at_ms == 0 && op->in.owner_text == claim->client->owner_text;
 }
 
 /* Does nobody want anything of it, and does nobody know it but its holds? */
@@ -57,16 +57,16 @@ static bool is_idle(const struct hf_claim *claim)
     return claim->state == HF_CLAIM_HELD && claim->completed && !claim->driven &&
            !claim->upgrading && !claim->pins && !claim->commands && !claim->in_callback &&
            !claim->done && !claim->waiter && !claim->unlock_waiter && !claim->new_hold &&
-           !claim->op.error && !hf__link_linked(&claim->op.answer.link) && !claim->alarm.started &&
-           claim->held_mode == (int8_t)claim->op.mode && claim->store_mode == claim->held_mode &&
-           entry->claims == 1 && hf__list_empty(&entry->queue) &&
-           entry->holders.next == &claim->entry_link;
+           !claim->op.out.error && !hf__link_linked(&claim->op.core.answer.link) &&
+           !claim->alarm.started && claim->held_mode == (int8_t)claim->op.in.mode &&
+           claim->store_mode == claim->held_mode && entry->claims == 1 &&
+           hf__list_empty(&entry->queue) && entry->holders.next == &claim->entry_link;
 }
 
 /* Is what is to be known of its lease all in its grant? */
 static bool lease_rests(const struct hf_claim *claim)
 {
-    const struct hf_lease *lease = &claim->op.own_lease;
+    const struct hf_lease *lease = &claim->op.engine.own_lease;
     if (is_lost(claim->grant))
         return !claim->watched;
     return claim->watched == lease && !lease->renewing && !lease->lost &&
@@ -93,11 +93,11 @@ static void put_into_gate(struct hf_claim *claim)
     hf__link_remove(&claim->entry_link);
     entry->is_aside = true;
     entry->aside.grant = grant;
-    entry->aside.owner = claim->op.owner;
-    entry->aside.engine_word[0] = claim->op.engine_word[0];
-    entry->aside.engine_word[1] = claim->op.engine_word[1];
-    grant->mode = (int8_t)claim->op.mode;
-    grant->enqueue = claim->op.enqueue;
+    entry->aside.owner = claim->op.in.owner;
+    entry->aside.engine_word[0] = claim->op.engine.word[0];
+    entry->aside.engine_word[1] = claim->op.engine.word[1];
+    grant->mode = (int8_t)claim->op.in.mode;
+    grant->enqueue = claim->op.in.enqueue;
     grant->claim = NULL;
 }
 
@@ -196,9 +196,9 @@ static void take_out_of_gate(struct hf_claim *claim, struct hf_grant *grant)
 {
     struct hf_lock_entry *entry = grant->entry;
     struct hf_op *op = &claim->op;
-    op->owner = entry->aside.owner;
-    op->engine_word[0] = entry->aside.engine_word[0];
-    op->engine_word[1] = entry->aside.engine_word[1];
+    op->in.owner = entry->aside.owner;
+    op->engine.word[0] = entry->aside.engine_word[0];
+    op->engine.word[1] = entry->aside.engine_word[1];
     entry->is_aside = false;
     hf__link_init(&entry->queue);
     hf__link_init(&entry->holders);
@@ -213,21 +213,21 @@ static void take_out_of_gate(struct hf_claim *claim, struct hf_grant *grant)
 static void refill_op(struct hf_op *op, const struct hf_grant *grant)
 {
     struct hf_client *client = grant->shard->client;
-    op->name = grant->entry->name;
-    op->name_length = grant->entry->name_length;
-    op->name_hash = grant->entry->hash;
-    op->owner_text = client->owner_text;
-    op->mode = (hf_mode)grant->mode;
-    op->keep = HF_KEEP_NOTHING;
-    op->permits = 1;
-    op->enqueue = grant->enqueue;
-    op->verdict = HF_GRANTED;
-    op->token = atomic_load_explicit(&grant->token, memory_order_relaxed);
-    op->rests_on = &op->own_lease;
-    op->own_lease = (struct hf_lease){ .engine = client->engine,
-                                       .lease_ms = client->host.lease_ms,
-                                       .asked_at_ms = asked_at(grant),
-                                       .lost = is_lost(grant) };
+    op->in.name = grant->entry->name;
+    op->in.name_length = grant->entry->name_length;
+    op->in.name_hash = grant->entry->hash;
+    op->in.owner_text = client->owner_text;
+    op->in.mode = (hf_mode)grant->mode;
+    op->in.keep = HF_KEEP_NOTHING;
+    op->in.permits = 1;
+    op->in.enqueue = grant->enqueue;
+    op->out.verdict = HF_GRANTED;
+    op->out.token = atomic_load_explicit(&grant->token, memory_order_relaxed);
+    op->out.rests_on = &op->engine.own_lease;
+    op->engine.own_lease = (struct hf_lease){ .engine = client->engine,
+                                              .lease_ms = client->host.lease_ms,
+                                              .asked_at_ms = asked_at(grant),
+                                              .lost = is_lost(grant) };
 }
 
 static struct hf_claim *refill(struct hf_claim *claim, struct hf_grant *grant)

@@ -76,7 +76,7 @@ static bool holds_something(const struct hf_claim *claim)
 
 static void say(const struct hf_claim *claim, const char *point)
 {
-    hf__point(claim->client, point, claim->op.name);
+    hf__point(claim->client, point, claim->op.in.name);
 }
 
 static unsigned ask(struct hf_claim *claim, int64_t now_ms)
@@ -84,8 +84,8 @@ static unsigned ask(struct hf_claim *claim, int64_t now_ms)
     move(claim, HF_CLAIM_ASKING);
     claim->woken = false;
     claim->again = false;
-    claim->op.lost = false;
-    claim->op.asked_at_ms = now_ms;
+    claim->op.out.lost = false;
+    claim->op.in.asked_at_ms = now_ms;
     say(claim, "before_ask");
     return HF_DO_ASK;
 }
@@ -101,16 +101,16 @@ static unsigned complete(struct hf_claim *claim, int outcome)
 
 static int64_t lease_length(const struct hf_claim *claim)
 {
-    if (claim->op.rests_on)
-        return claim->op.rests_on->lease_ms;
-    return claim->op.lease_ms ? claim->op.lease_ms : claim->client->host.lease_ms;
+    if (claim->op.out.rests_on)
+        return claim->op.out.rests_on->lease_ms;
+    return claim->op.in.lease_ms ? claim->op.in.lease_ms : claim->client->host.lease_ms;
 }
 
 static unsigned leave(struct hf_claim *claim, int64_t now_ms)
 {
     move(claim, HF_CLAIM_LEAVING);
     claim->silences = 0;
-    claim->op.lost = false;
+    claim->op.out.lost = false;
     /* A store on this machine forgets us when we die, not before. */
     if (claim->client->here)
         claim->leave_until_ms = HF_NEVER;
@@ -123,9 +123,9 @@ static unsigned leave(struct hf_claim *claim, int64_t now_ms)
 /* What a caller hears of a definite no. */
 static int failure(const struct hf_claim *claim, int otherwise)
 {
-    if (claim->op.lost)
+    if (claim->op.out.lost)
         return HF_LOST;
-    return claim->op.error ? claim->op.error->code : otherwise;
+    return claim->op.out.error ? claim->op.out.error->code : otherwise;
 }
 
 /* Nothing is at the store beyond what was held before: no release is needed. */
@@ -145,7 +145,7 @@ static int64_t after_silence(struct hf_claim *claim, int64_t now_ms)
     unsigned doublings = claim->silences < 5 ? claim->silences : 5;
     claim->silences++;
     int64_t pause = INT64_C(40) << doublings;
-    uint64_t salt[2] = { claim->op.owner ^ claim->op.name_hash, (uint64_t)now_ms };
+    uint64_t salt[2] = { claim->op.in.owner ^ claim->op.in.name_hash, (uint64_t)now_ms };
     return now_ms + pause + (int64_t)(hf__hash(salt, sizeof salt) % (uint64_t)(pause / 2));
 }
 
@@ -156,13 +156,13 @@ static bool patience_is_over(const struct hf_claim *claim, int64_t now_ms)
 
 bool hf__claim_is_unanswered(const struct hf_claim *claim, int64_t now_ms)
 {
-    return claim->state == HF_CLAIM_ASKING && now_ms - claim->op.asked_at_ms >= HF_SILENCE_MS;
+    return claim->state == HF_CLAIM_ASKING && now_ms - claim->op.in.asked_at_ms >= HF_SILENCE_MS;
 }
 
 /* A store that has no room for another client has said so. */
 static int code_of_silence(const struct hf_claim *claim)
 {
-    bool full = claim->op.error && claim->op.error->code == HF_ELIMIT;
+    bool full = claim->op.out.error && claim->op.out.error->code == HF_ELIMIT;
     return full ? HF_ELIMIT : HF_UNREACHABLE;
 }
 
@@ -178,8 +178,8 @@ static int64_t next_look(const struct hf_claim *claim, int64_t now_ms)
 {
     int64_t last_look_ms = claim->wait_until_ms - LAST_LOOK_MS;
     bool looks = !claim->client->here && claim->wait_until_ms != HF_NEVER &&
-                 now_ms < last_look_ms && last_look_ms < claim->op.retry_at_ms;
-    return looks ? last_look_ms : claim->op.retry_at_ms;
+                 now_ms < last_look_ms && last_look_ms < claim->op.out.retry_at_ms;
+    return looks ? last_look_ms : claim->op.out.retry_at_ms;
 }
 
 static int why_it_ends(const struct hf_claim *claim)
@@ -211,7 +211,7 @@ static unsigned granted(struct hf_claim *claim, int64_t now_ms)
     hf__claim_set_validity(claim);
     if (claim->leaving)
         return leave(claim, now_ms);
-    if (!hf__mode_leaves_hold(claim->op.mode)) {
+    if (!hf__mode_leaves_hold(claim->op.in.mode)) {
         move(claim, HF_CLAIM_OVER);
         return complete(claim, HF_OK) | HF_DO_FORGET;
     }
@@ -227,7 +227,7 @@ static unsigned refused(struct hf_claim *claim, int64_t now_ms)
 {
     note_silence(claim, false);
     claim->silences = 0;
-    if (!claim->op.enqueue)
+    if (!claim->op.in.enqueue)
         return complete(claim, HF_BUSY) | end(claim);
     if (patience_is_over(claim, now_ms))
         return complete(claim, HF_BUSY) | leave(claim, now_ms);
@@ -243,7 +243,7 @@ static unsigned refused(struct hf_claim *claim, int64_t now_ms)
 static unsigned unanswered(struct hf_claim *claim, int64_t now_ms)
 {
     note_silence(claim, true);
-    if (patience_is_over(claim, now_ms) || !claim->op.enqueue)
+    if (patience_is_over(claim, now_ms) || !claim->op.in.enqueue)
         return complete(claim, code_of_silence(claim)) | leave(claim, now_ms);
     move(claim, HF_CLAIM_WAITING);
     claim->retry_at_ms = after_silence(claim, now_ms);
@@ -252,7 +252,7 @@ static unsigned unanswered(struct hf_claim *claim, int64_t now_ms)
 
 static unsigned answered(struct hf_claim *claim, int64_t now_ms)
 {
-    switch (claim->op.verdict) {
+    switch (claim->op.out.verdict) {
     case HF_GRANTED:
         return granted(claim, now_ms);
     case HF_REFUSED:
@@ -342,7 +342,7 @@ static unsigned step_held(struct hf_claim *claim, enum hf_claim_event event, int
 /* What hf_unlock hears of a release that the store has confirmed. */
 static int release_result(const struct hf_claim *claim)
 {
-    return atomic_load(&claim->grant->lost) || claim->op.lost ? HF_LOST : HF_OK;
+    return atomic_load(&claim->grant->lost) || claim->op.out.lost ? HF_LOST : HF_OK;
 }
 
 static unsigned gone(struct hf_claim *claim, int64_t now_ms)
@@ -352,7 +352,7 @@ static unsigned gone(struct hf_claim *claim, int64_t now_ms)
     if (claim->again)
         return ask(claim, now_ms);
     unsigned actions = complete(claim, release_result(claim));
-    if (claim->op.keep != HF_KEEP_NOTHING) {
+    if (claim->op.in.keep != HF_KEEP_NOTHING) {
         move(claim, HF_CLAIM_HELD);
         return actions;
     }
@@ -364,7 +364,7 @@ static unsigned gone(struct hf_claim *claim, int64_t now_ms)
  * keeps the session alive, and what was never answered may rest on one. */
 static bool is_forgotten(const struct hf_claim *claim, int64_t now_ms)
 {
-    return claim->op.rests_on == &claim->op.own_lease && now_ms >= claim->leave_until_ms;
+    return claim->op.out.rests_on == &claim->op.engine.own_lease && now_ms >= claim->leave_until_ms;
 }
 
 /* Nobody waits any more for what was going to be asked anew. Cancelling a request that was answered
@@ -391,19 +391,19 @@ static unsigned step_leaving(struct hf_claim *claim, enum hf_claim_event event, 
     }
     if (event != HF_ON_ANSWER)
         return HF_DO_NOTHING;
-    if (claim->op.verdict == HF_GONE)
+    if (claim->op.out.verdict == HF_GONE)
         return gone(claim, now_ms);
     /* What stays is renewed meanwhile, so the store does not forget the rest of it by itself. */
-    bool stays = claim->op.keep != HF_KEEP_NOTHING && !atomic_load(&claim->grant->lost);
-    if (claim->op.verdict == HF_NO_ANSWER && (stays || !is_forgotten(claim, now_ms))) {
+    bool stays = claim->op.in.keep != HF_KEEP_NOTHING && !atomic_load(&claim->grant->lost);
+    if (claim->op.out.verdict == HF_NO_ANSWER && (stays || !is_forgotten(claim, now_ms))) {
         claim->retry_at_ms = after_silence(claim, now_ms);
         return HF_DO_PAUSE;
     }
-    if (claim->op.verdict == HF_NO_ANSWER && claim->again)
+    if (claim->op.out.verdict == HF_NO_ANSWER && claim->again)
         return ask(claim, now_ms);
     /* The store has forgotten us by itself, or says that it cannot be done. */
     unsigned actions = complete(claim, failure(claim, HF_UNREACHABLE));
-    if (claim->op.keep != HF_KEEP_NOTHING) {
+    if (claim->op.in.keep != HF_KEEP_NOTHING) {
         move(claim, HF_CLAIM_HELD);
         return actions;
     }
@@ -440,7 +440,7 @@ unsigned hf__claim_step(struct hf_claim *claim, enum hf_claim_event event, int64
 
 void hf__claim_set_validity(struct hf_claim *claim)
 {
-    const struct hf_lease *lease = claim->op.rests_on;
+    const struct hf_lease *lease = claim->op.out.rests_on;
     int64_t until_ms = lease ? hf__lease_valid_until(lease) : HF_NEVER;
     atomic_store_explicit(&claim->grant->valid_until_ms, until_ms, memory_order_release);
 }
@@ -470,9 +470,9 @@ void hf__claim_begin(struct hf_claim *claim, const struct hf_lock_args *ask)
     claim->store_seen = false;
     claim->silences = 0;
     claim->outcome = HF_OK;
-    claim->op.enqueue = ask->wait_ms != 0;
-    claim->op.mode = ask->mode;
-    claim->op.lease_ms = ask->lease_ms;
+    claim->op.in.enqueue = ask->wait_ms != 0;
+    claim->op.in.mode = ask->mode;
+    claim->op.in.lease_ms = ask->lease_ms;
     /* A bare try waits for the store's answer, not for the lock. */
     claim->wait_until_ms = ask->wait_ms == 0
                                ? hf__clock_add(ask->now_ms, claim->client->request_timeout_ms)

@@ -7,13 +7,13 @@
 
 enum hf_claim_event {
     HF_ON_TURN,      /* it may ask the store */
-    HF_ON_ANSWER,    /* op.verdict is set */
+    HF_ON_ANSWER,    /* op.out.verdict is set */
     HF_ON_WAKE,      /* asking again is worth it */
     HF_ON_RETRY,     /* its retry time has come */
     HF_ON_DEADLINE,  /* the caller's patience is over */
     HF_ON_END,       /* claim->ending says HF_CANCELED or HF_ECLOSED */
-    HF_ON_UPGRADE,   /* a held claim asks for op.mode, with op.keep to fall back to */
-    HF_ON_DOWNGRADE, /* a held claim gives back all but op.keep */
+    HF_ON_UPGRADE,   /* a held claim asks for op.in.mode, with op.in.keep to fall back to */
+    HF_ON_DOWNGRADE, /* a held claim gives back all but op.in.keep */
     HF_ON_LEASE_LOST /* what it rests on is lost */
 };
 
@@ -22,7 +22,7 @@ enum {
     HF_DO_NOTHING = 0,
     HF_DO_ASK = 1,       /* attempt */
     HF_DO_SLEEP = 2,     /* until a wake, retry_at_ms or wait_until_ms */
-    HF_DO_RELEASE = 4,   /* release, leaving op.keep */
+    HF_DO_RELEASE = 4,   /* release, leaving op.in.keep */
     HF_DO_PAUSE = 8,     /* before a repeated release: until retry_at_ms */
     HF_DO_COMPLETE = 16, /* tell the caller claim->outcome */
     HF_DO_FORGET = 32    /* the claim is over */

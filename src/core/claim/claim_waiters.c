@@ -28,7 +28,7 @@ static int64_t patience_of(const struct hf_claim *claim, const struct hf_waiter 
 {
     const struct hf_client *client = claim->client;
     int64_t left_ms = atomic_load(&claim->grant->valid_until_ms) - now_ms;
-    bool ends = claim->op.rests_on == &claim->op.own_lease &&
+    bool ends = claim->op.out.rests_on == &claim->op.engine.own_lease &&
                 hf__lock_entry_needed(claim) == HF_KEEP_NOTHING;
     if (waiter->lost && atomic_load(&client->silent))
         return 0;

@@ -16,8 +16,8 @@ bool hf__fast_acquire(struct hf_claim *claim, const struct hf_lock_args *ask,
         !hf__list_empty(&entry->queue) || !hf__list_empty(&entry->holders) ||
         hf__host_wants_events(&client->host))
         return false;
-    claim->op.mode = ask->mode;
-    claim->op.asked_at_ms = ask->now_ms;
+    claim->op.in.mode = ask->mode;
+    claim->op.in.asked_at_ms = ask->now_ms;
     if (!client->sync->fast_acquire(client->engine, &claim->op, &entry->kept))
         return false;
     hf__claim_fast_acquire(claim);
@@ -34,7 +34,7 @@ static bool is_last(const struct hf_claim *claim, const struct hf_hold *hold)
 static bool is_at_rest(const struct hf_claim *claim)
 {
     return claim->here && !claim->driven && !claim->upgrading && !claim->pins &&
-           !claim->op.rests_on &&
+           !claim->op.out.rests_on &&
            !atomic_load_explicit(&claim->grant->lost, memory_order_relaxed) &&
            !atomic_load_explicit(&claim->in_callback, memory_order_relaxed);
 }
@@ -46,7 +46,7 @@ bool hf__fast_release(struct hf_shard *shard, struct hf_hold *hold)
     if (!client->sync || !is_last(claim, hold) || !is_at_rest(claim) ||
         hf__host_wants_events(&client->host))
         return false;
-    claim->op.keep = HF_KEEP_NOTHING;
+    claim->op.in.keep = HF_KEEP_NOTHING;
     if (!client->sync->fast_release(client->engine, &claim->op, &claim->entry->kept))
         return false;
     hf__claim_abandon(claim);

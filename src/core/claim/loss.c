@@ -12,7 +12,7 @@ static void announce(struct hf_shard *shard, struct hf_claim *claim, struct hf_h
 {
     hf_lost_cb *on_lost = hold->on_lost;
     void *arg = hold->lost_arg;
-    hf_loss loss = { sizeof loss, hf__shown_name(claim->client, claim->op.name),
+    hf_loss loss = { sizeof loss, hf__shown_name(claim->client, claim->op.in.name),
                      atomic_load(&claim->grant->token), claim->lost_reason };
     hold->announced = true;
     if (!on_lost)
@@ -44,7 +44,7 @@ static void say_lost(struct hf_shard *shard, const struct hf_claim *claim)
     if (!hf__host_wants_events(host))
         return;
     hf__shard_unlock(shard);
-    hf__host_event(host, HF_EVENT_LOST, claim->op.name, atomic_load(&claim->grant->token),
+    hf__host_event(host, HF_EVENT_LOST, claim->op.in.name, atomic_load(&claim->grant->token),
                    claim->lost_reason);
     hf__shard_lock(shard);
 }
@@ -81,7 +81,7 @@ static void lose_locked(struct hf_shard *shard, struct hf_claim *claim, const ch
 void hf__claim_lose(struct hf_claim *claim, const char *reason)
 {
     struct hf_shard *shard = claim->shard;
-    hf__point(claim->client, "before_loss", claim->op.name);
+    hf__point(claim->client, "before_loss", claim->op.in.name);
     hf__shard_lock(shard);
     lose_locked(shard, claim, reason);
     hf__shard_unlock(shard);

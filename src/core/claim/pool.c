@@ -45,7 +45,7 @@ void hf__pool_close(struct hf_shard *shard)
 {
     for (uint32_t c = 0; c < shard->chunk_count; c++)
         for (uint32_t i = 0; i < HF_CLAIM_CHUNK; i++) {
-            free(shard->chunks[c][i].op.error);
+            free(shard->chunks[c][i].op.out.error);
             free(shard->chunks[c][i].text);
         }
     while (shard->blocks) {

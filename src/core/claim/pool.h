@@ -19,8 +19,8 @@ static inline void hf__free_replaced(void *old)
 
 static inline void hf__drop_error(struct hf_op *op)
 {
-    hf_error *old = op->error;
-    op->error = NULL;
+    hf_error *old = op->out.error;
+    op->out.error = NULL;
     if (old)
         hf__free_replaced(old);
 }

@@ -40,7 +40,7 @@ static enum hf_claim_event sleep_for_wake(struct hf_claim *claim)
         claim->wait_until_ms < claim->retry_at_ms ? claim->wait_until_ms : claim->retry_at_ms;
     if (atomic_load(&claim->ending))
         return HF_ON_END;
-    if (claim->op.verdict == HF_REFUSED)
+    if (claim->op.out.verdict == HF_REFUSED)
         claim->client->sync->sleep(claim->client->engine, &claim->op, until_ms);
     else
         hf__futex_wait_until(&claim->turn, HF_TURN_COME, until_ms);
@@ -67,22 +67,22 @@ struct hf_answer hf__claim_drive_sync(struct hf_claim *claim, enum hf_claim_even
     for (;;) {
         enum hf_claim_state before = claim->state;
         if (event == HF_ON_ANSWER)
-            hf__client_heard(claim->client, claim->op.verdict != HF_NO_ANSWER);
+            hf__client_heard(claim->client, claim->op.out.verdict != HF_NO_ANSWER);
         unsigned actions = hf__claim_step(claim, event, now_ms);
         hf__trace_step(claim, event, before);
         if (actions == HF_DO_COMPLETE && claim->state == HF_CLAIM_HELD && claim->outcome == HF_OK &&
-            event == HF_ON_ANSWER && claim->op.verdict == HF_GRANTED)
+            event == HF_ON_ANSWER && claim->op.out.verdict == HF_GRANTED)
             return hf__lock_entry_grant_sync(claim);
         hf__lock_entry_follow(claim, before);
         if (actions & HF_DO_COMPLETE)
             answer = hf__claim_take_answer(claim);
         if (actions & HF_DO_ASK) {
             hf__drop_error(&claim->op);
-            claim->op.verdict = sync->attempt(engine, &claim->op);
+            claim->op.out.verdict = sync->attempt(engine, &claim->op);
             event = HF_ON_ANSWER;
         } else if (actions & HF_DO_RELEASE) {
             hf__drop_error(&claim->op);
-            claim->op.verdict = sync->release(engine, &claim->op);
+            claim->op.out.verdict = sync->release(engine, &claim->op);
             event = HF_ON_ANSWER;
         } else if (actions & HF_DO_SLEEP) {
             event = sleep_for_wake(claim);
@@ -96,12 +96,12 @@ struct hf_answer hf__claim_drive_sync(struct hf_claim *claim, enum hf_claim_even
             else if (actions & HF_DO_PAUSE)
                 leave_to_loop(claim);
             else
-                hf__lock_entry_settle(claim, claim->op.rests_on != NULL);
+                hf__lock_entry_settle(claim, claim->op.out.rests_on != NULL);
             return answer;
         }
         /* The clock is read anew after sleeping, and where a lease may have ended. A reply without
          * I/O takes time if this thread is stopped, or the process that has the name's guard. */
-        if (actions & HF_DO_SLEEP || claim->op.rests_on)
+        if (actions & HF_DO_SLEEP || claim->op.out.rests_on)
             now_ms = hf__clock_ms();
     }
 }

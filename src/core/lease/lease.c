@@ -93,7 +93,7 @@ static void say(struct hf_lease *lease, const char *point)
     struct hf_link *first = hf__list_first(&lease->holders);
     if (first)
         hf__point(client_of(lease), point,
-                  HF_CONTAINER(first, struct hf_claim, lease_link)->op.name);
+                  HF_CONTAINER(first, struct hf_claim, lease_link)->op.in.name);
 }
 
 /* Compacted leases that are due wait until those that are being renewed have an answer. */
@@ -109,7 +109,7 @@ static void end_renewal(struct hf_lease *lease)
 static void say_refused(const struct hf_claim *claim, const char *reason)
 {
     if (claim->store_mode != HF_KEEP_NOTHING)
-        hf__host_event(&claim->client->host, HF_EVENT_NOT_RENEWED, claim->op.name,
+        hf__host_event(&claim->client->host, HF_EVENT_NOT_RENEWED, claim->op.in.name,
                        atomic_load(&claim->grant->token), reason);
 }
 
@@ -163,7 +163,7 @@ static void begin_watch(struct hf_lease *lease)
 
 void hf__lease_follow(struct hf_claim *claim)
 {
-    struct hf_lease *lease = claim->op.rests_on;
+    struct hf_lease *lease = claim->op.out.rests_on;
     if (claim->watched == lease)
         return;
     hf__lease_unwatch(claim);

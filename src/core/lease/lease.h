@@ -7,8 +7,8 @@
 
 #include "core/claim/claim.h"
 
-/* `claim` rests on op.rests_on from now on, and on nothing else. The first claim begins a lease's
- * watch, and the last one to leave ends it. */
+/* `claim` rests on op.out.rests_on from now on, and on nothing else. The first claim begins a
+ * lease's watch, and the last one to leave ends it. */
 void hf__lease_follow(struct hf_claim *claim);
 void hf__lease_unwatch(struct hf_claim *claim);
 

@@ -248,7 +248,7 @@ static struct change *new_lease_change(struct hf_claim *claim, enum hf_oneshot_v
 {
     const struct hf_op *op = &claim->op;
     struct change *whole =
-        new_change(claim->client, verb, op->name, op->name_length, op->name_hash);
+        new_change(claim->client, verb, op->in.name, op->in.name_length, op->in.name_hash);
     if (!whole)
         return NULL;
     whole->call.question.op = &claim->op;
@@ -262,8 +262,8 @@ static void begin_on_lease(struct hf_oneshot_call *call)
 {
     struct change *whole = HF_CONTAINER(call, struct change, call);
     struct hf_claim *claim = claim_of(whole);
-    if (!atomic_load(&claim->grant->lost) && claim->op.rests_on) {
-        hf__point(call->client, "before_renew", claim->op.name);
+    if (!atomic_load(&claim->grant->lost) && claim->op.out.rests_on) {
+        hf__point(call->client, "before_renew", claim->op.in.name);
         hf__oneshot_call_ask(call);
         return;
     }
@@ -275,8 +275,8 @@ static void begin_on_lease(struct hf_oneshot_call *call)
 static void renewed(struct hf_oneshot_call *call)
 {
     const struct hf_oneshot *change = &call->question;
-    struct hf_lease *lease = change->op->rests_on;
-    hf__point(call->client, "after_renew", change->op->name);
+    struct hf_lease *lease = change->op->out.rests_on;
+    hf__point(call->client, "after_renew", change->op->in.name);
     if (lease && change->code == HF_OK)
         hf__lease_extended(lease, change->asked_at_ms, change->lease_ms);
     else if (lease && change->code == HF_LOST)
@@ -356,9 +356,9 @@ static struct hf_answer set_apart(struct hf_claim *claim)
     if (apart == APART_SHARED) {
         answer.code = HF_EINVAL;
         hf__explain(&answer.error, HF_EINVAL, 0,
-                    "\"%.200s\": this owner has more than one hold on it", claim->op.name);
+                    "\"%.200s\": this owner has more than one hold on it", claim->op.in.name);
     } else if (answer.code == HF_BUSY) {
-        hf__explain(&answer.error, HF_BUSY, 0, HF_REST_TOO_EARLY, claim->op.name);
+        hf__explain(&answer.error, HF_BUSY, 0, HF_REST_TOO_EARLY, claim->op.in.name);
     }
     return answer;
 }
@@ -383,7 +383,7 @@ int hf_detach(hf_hold *hold, char owner_key[HF_OWNER_KEY_SIZE])
         return hf__answer_fail(HF_EINVAL, "owner_key is NULL");
     if (!(client->ops->caps & HF_CAP_DETACH))
         return hf__answer_fail(HF_ENOTSUP, "the engine \"%s\" cannot detach", client->ops->name);
-    uint64_t name_hash = claim->op.name_hash;
+    uint64_t name_hash = claim->op.in.name_hash;
     struct change *whole = new_lease_change(claim, HF_ONESHOT_DETACH);
     if (!whole)
         return hf__answer_fail(HF_ENOMEM, "out of memory");
@@ -398,7 +398,7 @@ int hf_detach(hf_hold *hold, char owner_key[HF_OWNER_KEY_SIZE])
         if (code != HF_OK)
             put_back(claim);
     } else {
-        code = hf__answer_return(client, claim->op.name, &apart);
+        code = hf__answer_return(client, claim->op.in.name, &apart);
         discard(&whole->call);
     }
     hf__lock_entry_call_ended(client, name_hash);

@@ -24,7 +24,7 @@ static bool is_believed(const struct hf_claim *claim)
 
 static bool may_nest(const struct hf_claim *claim, const struct hf_lock_args *ask)
 {
-    return claim->op.owner == ask->owner && claim->held_mode != HF_KEEP_NOTHING &&
+    return claim->op.in.owner == ask->owner && claim->held_mode != HF_KEEP_NOTHING &&
            claim->held_mode != HF_PERMIT && !ask->attach_key && is_believed(claim);
 }
 
@@ -58,7 +58,7 @@ static void tell_reader(const struct hf_claim *claim, hf_error **error)
     hf__explain(error, HF_EDEADLK, 0,
                 "\"%.200s\": a reader that asks for more would wait for itself; %sgive the read "
                 "hold back first",
-                claim->op.name, upgradeable ? "take HF_UPGRADE instead of HF_READ, or " : "");
+                claim->op.in.name, upgradeable ? "take HF_UPGRADE instead of HF_READ, or " : "");
 }
 
 /* READ < UPGRADE < WRITE, and what is held covers what is weaker. Says why not. */
@@ -67,7 +67,7 @@ static enum hf_admission how_to_nest(const struct hf_claim *claim, const struct 
 {
     hf_mode wanted = ask->mode;
     hf_mode held = (hf_mode)claim->held_mode;
-    const char *name = claim->op.name;
+    const char *name = claim->op.in.name;
     if (!same_lock(held, wanted))
         hf__explain(error, HF_EKIND, 0, "\"%.200s\": this owner holds it in another mode", name);
     else if (wanted <= held)
@@ -102,7 +102,7 @@ static void admit_nested(struct hf_shard *shard, struct hf_claim *claim,
         hf__explain(&answer->error, HF_EDEADLK, 0,
                     "\"%.200s\": this owner holds it already, and no_reentry is set; use another "
                     "owner (HF_OWNER_NEW), or give the first hold back",
-                    claim->op.name);
+                    claim->op.in.name);
         refuse(entrance, HF_EDEADLK);
         return;
     }
@@ -137,16 +137,17 @@ static void admit_nested(struct hf_shard *shard, struct hf_claim *claim,
 static void fill_op(struct hf_claim *claim, const struct hf_lock_args *ask)
 {
     struct hf_op *op = &claim->op;
-    op->name = claim->entry->name;
-    op->name_length = ask->name_length;
-    op->name_hash = ask->name_hash;
-    op->owner = ask->owner;
-    op->keep = HF_KEEP_NOTHING;
-    op->permits = ask->permits;
-    op->limit = ask->limit;
+    op->in.name = claim->entry->name;
+    op->in.name_length = ask->name_length;
+    op->in.name_hash = ask->name_hash;
+    op->in.owner = ask->owner;
+    op->in.keep = HF_KEEP_NOTHING;
+    op->in.permits = ask->permits;
+    op->in.limit = ask->limit;
     if (ask->attach_key)
-        op->attach_key = claim->text;
-    op->owner_text = ask->owner_text && !ask->attach_key ? claim->text : claim->client->owner_text;
+        op->in.attach_key = claim->text;
+    op->in.owner_text =
+        ask->owner_text && !ask->attach_key ? claim->text : claim->client->owner_text;
 }
 
 /* The claim may outlive the call that brought a text. False: out of memory. */

@@ -149,7 +149,7 @@ static void settle_loss(struct hf_claim *claim)
 {
     const struct hf_client *client = claim->client;
     bool gone = client->sync && !client->sync->held(client->engine, &claim->op);
-    if (atomic_load(&claim->grant->lost) || !(claim->op.lost || gone))
+    if (atomic_load(&claim->grant->lost) || !(claim->op.out.lost || gone))
         return;
     atomic_store(&claim->grant->valid_until_ms, 0);
     hf__claim_post(claim, HF_CMD_LOSE);
@@ -165,7 +165,7 @@ static void put_back_new_hold(struct hf_shard *shard, struct hf_claim *claim)
 /* Engines may have numbers of their own, and no promise to go with them. */
 static uint64_t token_of(const struct hf_claim *claim)
 {
-    return claim->client->ops->caps & HF_CAP_TOKEN ? claim->op.token : 0;
+    return claim->client->ops->caps & HF_CAP_TOKEN ? claim->op.out.token : 0;
 }
 
 static void join_holders(struct hf_claim *claim)
@@ -174,16 +174,16 @@ static void join_holders(struct hf_claim *claim)
         hf__lock_entry_leave_queue(claim);
         hf__list_append(&claim->entry->holders, &claim->entry_link);
     }
-    claim->held_mode = claim->store_mode = (int8_t)claim->op.mode;
-    const struct hf_lease *lease = claim->op.rests_on;
+    claim->held_mode = claim->store_mode = (int8_t)claim->op.in.mode;
+    const struct hf_lease *lease = claim->op.out.rests_on;
     atomic_store_explicit(&claim->grant->fixed, lease && lease->fixed, memory_order_relaxed);
     atomic_store_explicit(&claim->grant->token, token_of(claim), memory_order_relaxed);
-    if (claim->op.attach_key) {
-        claim->new_hold->mode = claim->op.mode;
-        claim->op.attach_key = NULL;
+    if (claim->op.in.attach_key) {
+        claim->new_hold->mode = claim->op.in.mode;
+        claim->op.in.attach_key = NULL;
     }
     if (claim->changing)
-        claim->changing->mode = claim->op.mode;
+        claim->changing->mode = claim->op.in.mode;
     if (claim->new_hold) {
         hf__lock_entry_add_hold(claim, claim->new_hold);
         claim->answer_hold = claim->new_hold;
@@ -200,16 +200,16 @@ static void stop_asking(struct hf_shard *shard, struct hf_claim *claim)
         settle_loss(claim);
 }
 
-/* The store has been brought down to op.keep; or it refuses that, and then what it has for us is
+/* The store has been brought down to op.in.keep; or it refuses that, and then what it has for us is
  * still ours to use. */
 static void settle_lower(struct hf_shard *shard, struct hf_claim *claim)
 {
-    bool refused = claim->op.verdict == HF_FAILED && !claim->op.lost;
+    bool refused = claim->op.out.verdict == HF_FAILED && !claim->op.out.lost;
     put_back_new_hold(shard, claim);
     settle_loss(claim);
-    claim->refused_keep = refused ? (int8_t)claim->op.keep : 0;
+    claim->refused_keep = refused ? (int8_t)claim->op.in.keep : 0;
     if (!refused)
-        claim->store_mode = (int8_t)claim->op.keep;
+        claim->store_mode = (int8_t)claim->op.in.keep;
     else if (!hf__list_empty(&claim->grant->holds))
         claim->held_mode = claim->store_mode;
 }
@@ -224,7 +224,7 @@ static void come_to_rest(struct hf_claim *claim, bool watch)
      * so the claim stays with the loop until it is settled. */
     bool settled = claim->here || hf__lock_entry_is_settled(claim, hf__lock_entry_needed(claim));
     /* With nothing to renew or to time out, any thread may end it without the loop. */
-    claim->here = claim->client->here && !claim->op.rests_on && settled &&
+    claim->here = claim->client->here && !claim->op.out.rests_on && settled &&
                   !(claim->commands & HF_CMD_SETTLE) && !claim->unlock_waiter;
     if (watch)
         hf__claim_post(claim, HF_CMD_START);
@@ -249,7 +249,7 @@ static bool is_asking(enum hf_claim_state state)
 static void say_granted(const struct hf_claim *claim)
 {
     if (hf__host_wants_events(&claim->client->host))
-        hf__host_event(&claim->client->host, HF_EVENT_GRANTED, claim->op.name, token_of(claim),
+        hf__host_event(&claim->client->host, HF_EVENT_GRANTED, claim->op.in.name, token_of(claim),
                        "granted");
 }
 
@@ -257,7 +257,7 @@ struct hf_answer hf__lock_entry_grant(struct hf_claim *claim)
 {
     join_holders(claim);
     struct hf_answer answer = hf__claim_take_answer(claim);
-    come_to_rest(claim, claim->op.rests_on != NULL);
+    come_to_rest(claim, claim->op.out.rests_on != NULL);
     return answer;
 }
 
@@ -277,7 +277,7 @@ void hf__lock_entry_say_waiting(struct hf_claim *claim)
     if (claim->said_waiting || !hf__host_wants_events(&claim->client->host))
         return;
     claim->said_waiting = true;
-    hf__host_event(&claim->client->host, HF_EVENT_WAITING, claim->op.name, 0,
+    hf__host_event(&claim->client->host, HF_EVENT_WAITING, claim->op.in.name, 0,
                    "held by another owner; the request waits");
 }
 
@@ -285,15 +285,15 @@ void hf__lock_entry_follow(struct hf_claim *claim, enum hf_claim_state before)
 {
     if (claim->state == before)
         return;
-    if (claim->state == HF_CLAIM_WAITING && claim->op.verdict == HF_REFUSED)
+    if (claim->state == HF_CLAIM_WAITING && claim->op.out.verdict == HF_REFUSED)
         hf__lock_entry_say_waiting(claim);
     bool asked = is_asking(before);
-    bool granted = asked && claim->state == HF_CLAIM_HELD && claim->op.verdict == HF_GRANTED;
+    bool granted = asked && claim->state == HF_CLAIM_HELD && claim->op.out.verdict == HF_GRANTED;
     /* One that is going to ask again keeps its turn, and the hold that waits for the grant. */
     bool stopped = asked && !granted && !is_asking(claim->state) && !claim->again;
     bool lowered = before == HF_CLAIM_LEAVING && claim->state == HF_CLAIM_HELD;
     /* A raise that was granted, and goes back: until that is done, the store has it for us. */
-    bool raised = claim->upgrading && asked && !granted && claim->op.verdict == HF_GRANTED;
+    bool raised = claim->upgrading && asked && !granted && claim->op.out.verdict == HF_GRANTED;
     if (!granted && !stopped && !lowered && !raised)
         return;
     struct hf_shard *shard = claim->shard;
@@ -303,7 +303,7 @@ void hf__lock_entry_follow(struct hf_claim *claim, enum hf_claim_state before)
     if (stopped)
         stop_asking(shard, claim);
     if (raised)
-        claim->store_mode = (int8_t)claim->op.mode;
+        claim->store_mode = (int8_t)claim->op.in.mode;
     if (lowered)
         settle_lower(shard, claim);
     hf__shard_unlock(shard);

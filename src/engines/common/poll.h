@@ -13,7 +13,8 @@
 /* How long to wait before the next attempt: a random time from HF_POLL_MIN_MS on, below
  * HF_POLL_MAX_MS + spread_ms. `spread_ms` is 0, or what a slow attempt takes, so that contenders
  * that have disturbed each other do not meet again. `left_ms` is the rest of the holder's lease:
- * the pause does not go beyond it; negative: unknown. For op->retry_at_ms of a REFUSED attempt. */
+ * the pause does not go beyond it; negative: unknown. For op->out.retry_at_ms of a REFUSED
+ * attempt. */
 int64_t hf__poll_pause_ms(int64_t left_ms, int64_t spread_ms);
 
 #endif

@@ -19,7 +19,7 @@ static void close_now(struct etcd *etcd)
         struct etcd_claim *claim = HF_CONTAINER(link, struct etcd_claim, link);
         claim->uses = 1; /* its requests have just been freed */
         if (claim->op)
-            claim->op->engine_pointer = NULL;
+            claim->op->engine.pointer = NULL;
         hf__etcd_claim_drop(claim);
     }
     hf__etcd_sessions_free(etcd);

@@ -16,23 +16,23 @@ static enum hf_verdict failed(int code)
 
 static enum hf_verdict damaged(struct txn *txn, struct hf_op *op)
 {
-    hf__local_damaged(txn->local, &op->error, "a lock's lists do not fit together");
+    hf__local_damaged(txn->local, &op->out.error, "a lock's lists do not fit together");
     return HF_FAILED;
 }
 
 static uint32_t op_permits(const struct hf_op *op)
 {
-    return op->permits ? op->permits : 1;
+    return op->in.permits ? op->in.permits : 1;
 }
 
 static uint64_t op_deadline(const struct hf_op *op)
 {
-    return op->lease_ms > 0 ? (uint64_t)hf__clock_add(op->asked_at_ms, op->lease_ms) : 0;
+    return op->in.lease_ms > 0 ? (uint64_t)hf__clock_add(op->in.asked_at_ms, op->in.lease_ms) : 0;
 }
 
 static enum hf_verdict granted(struct local *local, struct hf_op *op, struct local_node *node)
 {
-    op->token = local_get(&node->token);
+    op->out.token = local_get(&node->token);
     local_op_set(op, local_reference(local, node), 0);
     return HF_GRANTED;
 }
@@ -40,13 +40,13 @@ static enum hf_verdict granted(struct local *local, struct hf_op *op, struct loc
 /* What is granted anew begins its lease; what is held already goes on resting on the one it has. */
 static enum hf_verdict granted_anew(struct local *local, struct hf_op *op, struct local_node *node)
 {
-    op->rests_on = NULL;
-    if (op->lease_ms > 0) {
-        op->own_lease.engine = &local->base;
-        op->own_lease.fixed = true;
-        op->own_lease.lease_ms = op->lease_ms;
-        op->own_lease.asked_at_ms = op->asked_at_ms;
-        op->rests_on = &op->own_lease;
+    op->out.rests_on = NULL;
+    if (op->in.lease_ms > 0) {
+        op->engine.own_lease.engine = &local->base;
+        op->engine.own_lease.fixed = true;
+        op->engine.own_lease.lease_ms = op->in.lease_ms;
+        op->engine.own_lease.asked_at_ms = op->in.asked_at_ms;
+        op->out.rests_on = &op->engine.own_lease;
     }
     return granted(local, op, node);
 }
@@ -58,23 +58,23 @@ static enum hf_verdict granted_and_gone(struct local *local, struct hf_op *op,
     local_put(&node->state, 0);
     hf__node_pool_give(local, node);
     local_op_set(op, 0, 0);
-    op->engine_pointer = op->mode == HF_COUNTER ? LOCAL_TOOK : NULL;
-    op->token = 0;
-    op->rests_on = NULL;
+    op->engine.pointer = op->in.mode == HF_COUNTER ? LOCAL_TOOK : NULL;
+    op->out.token = 0;
+    op->out.rests_on = NULL;
     return HF_GRANTED;
 }
 
 static enum hf_verdict refused(struct txn *txn, struct hf_op *op, struct local_node *node,
                                bool asynchronous)
 {
-    uint64_t waited_ms = (uint64_t)op->asked_at_ms - node->since_ms;
+    uint64_t waited_ms = (uint64_t)op->in.asked_at_ms - node->since_ms;
     int64_t again_ms = waited_ms > LOOK_AGAIN_MAX_MS ? LOOK_AGAIN_MAX_MS : (int64_t)waited_ms;
     if (again_ms < LOOK_AGAIN_MS)
         again_ms = LOOK_AGAIN_MS;
     int64_t deadline_ms = hf__txn_next_deadline(txn);
-    op->retry_at_ms = op->asked_at_ms + again_ms;
-    if (deadline_ms < op->retry_at_ms)
-        op->retry_at_ms = deadline_ms;
+    op->out.retry_at_ms = op->in.asked_at_ms + again_ms;
+    if (deadline_ms < op->out.retry_at_ms)
+        op->out.retry_at_ms = deadline_ms;
     uint64_t state = local_get(&node->state);
     unsigned flags = local_state_flags(state) & ~LOCAL_ASYNCHRONOUS;
     local_put(&node->state,
@@ -100,40 +100,40 @@ static int admit_permits(struct txn *txn, struct hf_op *op)
 {
     uint64_t numbers = local_get(&txn->lock->numbers);
     uint32_t total = local_high(numbers);
-    if (!total && !op->limit) {
-        hf__explain(&op->error, HF_EKIND, 0,
+    if (!total && !op->in.limit) {
+        hf__explain(&op->out.error, HF_EKIND, 0,
                     "\"%.200s\" does not exist; set how many permits it has, or name a limit",
-                    op->name);
+                    op->in.name);
         return HF_EKIND;
     }
-    if (total && op->limit && total != op->limit) {
-        hf__explain(&op->error, HF_EKIND, 0, "\"%.200s\" has %u permit%s, not %u", op->name, total,
-                    hf__plural(total), op->limit);
+    if (total && op->in.limit && total != op->in.limit) {
+        hf__explain(&op->out.error, HF_EKIND, 0, "\"%.200s\" has %u permit%s, not %u", op->in.name,
+                    total, hf__plural(total), op->in.limit);
         return HF_EKIND;
     }
-    uint32_t most = total ? total : op->limit;
+    uint32_t most = total ? total : op->in.limit;
     if (op_permits(op) > most) {
-        hf__explain(&op->error, HF_EINVAL, 0,
-                    "\"%.200s\" has %u permit%s: %u can never be had; ask for fewer", op->name,
+        hf__explain(&op->out.error, HF_EINVAL, 0,
+                    "\"%.200s\" has %u permit%s: %u can never be had; ask for fewer", op->in.name,
                     most, hf__plural(most), op_permits(op));
         return HF_EINVAL;
     }
     if (!total)
-        local_put(&txn->lock->numbers, local_pair(local_low(numbers), op->limit));
+        local_put(&txn->lock->numbers, local_pair(local_low(numbers), op->in.limit));
     return HF_OK;
 }
 
 /* Is the name what the question takes it for? What is idle becomes that. */
 static int admit(struct txn *txn, struct hf_op *op)
 {
-    hf_kind kind = hf__mode_kind(op->mode);
+    hf_kind kind = hf__mode_kind(op->in.mode);
     if (hf__txn_kind(txn) != kind) {
         if (hf__txn_in_use(txn)) {
             hf__txn_reap(txn);
             hf__txn_pump(txn);
         }
         if (hf__txn_in_use(txn))
-            return hf__local_refuse_kind(txn, kind, op->name, &op->error);
+            return hf__local_refuse_kind(txn, kind, op->in.name, &op->out.error);
         local_put(&txn->lock->numbers, 0);
         local_put(&txn->lock->shape, local_pair((uint32_t)kind, 0));
         HF_POINT("local:kind");
@@ -144,24 +144,24 @@ static int admit(struct txn *txn, struct hf_op *op)
 /* Only a mutex may be taken past its waiters. */
 static bool its_turn(struct txn *txn, const struct hf_op *op)
 {
-    return (op->mode == HF_MUTEX || !local_get(&txn->lock->waiters)) &&
-           hf__txn_may_grant(txn, op->mode, op_permits(op));
+    return (op->in.mode == HF_MUTEX || !local_get(&txn->lock->waiters)) &&
+           hf__txn_may_grant(txn, op->in.mode, op_permits(op));
 }
 
 void hf__local_sign(struct local_node *node, const struct hf_op *op)
 {
-    const char *text = op->owner_text ? op->owner_text : "";
+    const char *text = op->in.owner_text ? op->in.owner_text : "";
     size_t length = strnlen(text, sizeof(node->text) - 1);
-    node->since_ms = (uint64_t)op->asked_at_ms;
+    node->since_ms = (uint64_t)op->in.asked_at_ms;
     node->permits = op_permits(op);
-    node->owner = op->owner;
+    node->owner = op->in.owner;
     memcpy(node->text, text, length);
     node->text[length] = 0;
 }
 
 static void prepare(struct txn *txn, struct hf_op *op, struct local_node *node)
 {
-    local_put(&node->state, local_state(txn->reference, op->mode, LOCAL_FREE, 0));
+    local_put(&node->state, local_state(txn->reference, op->in.mode, LOCAL_FREE, 0));
     local_put(&node->deadline_ms, 0);
     local_put(&node->token, 0);
     hf__local_sign(node, op);
@@ -171,17 +171,18 @@ static void prepare(struct txn *txn, struct hf_op *op, struct local_node *node)
 static void enqueue(struct txn *txn, struct hf_op *op, struct local_node *node)
 {
     hf__wait_list_append(txn, &txn->lock->waiters, node);
-    hf__txn_set(txn, &node->state, local_state(txn->reference, op->mode, LOCAL_WAITING, 0));
+    hf__txn_set(txn, &node->state, local_state(txn->reference, op->in.mode, LOCAL_WAITING, 0));
     hf__txn_commit(txn);
 }
 
 static enum hf_verdict grant_own(struct txn *txn, struct hf_op *op, struct local_node *node)
 {
-    hf__txn_grant(txn, node, op->mode, op_deadline(op), 0);
+    hf__txn_grant(txn, node, op->in.mode, op_deadline(op), 0);
     if (txn->damaged)
         return damaged(txn, op);
-    return op->mode == HF_COUNTER || op->mode == HF_LATCH ? granted_and_gone(txn->local, op, node)
-                                                          : granted_anew(txn->local, op, node);
+    return op->in.mode == HF_COUNTER || op->in.mode == HF_LATCH
+               ? granted_and_gone(txn->local, op, node)
+               : granted_anew(txn->local, op, node);
 }
 
 /* *used: the node is the op's from here on. */
@@ -189,7 +190,7 @@ static enum hf_verdict ask_inside(struct txn *txn, struct hf_op *op, struct loca
                                   bool asynchronous, bool *used)
 {
     *used = true;
-    op->rests_on = NULL;
+    op->out.rests_on = NULL;
     prepare(txn, op, node);
     int code = admit(txn, op);
     if (code == HF_OK && !its_turn(txn, op)) {
@@ -199,11 +200,11 @@ static enum hf_verdict ask_inside(struct txn *txn, struct hf_op *op, struct loca
     bool now = code == HF_OK && !txn->damaged && its_turn(txn, op);
     if (now)
         return grant_own(txn, op, node);
-    if (code == HF_OK && !txn->damaged && op->enqueue)
+    if (code == HF_OK && !txn->damaged && op->in.enqueue)
         enqueue(txn, op, node);
     if (code == HF_OK && !txn->damaged) {
         enum hf_verdict verdict = refused(txn, op, node, asynchronous);
-        *used = op->enqueue;
+        *used = op->in.enqueue;
         return verdict;
     }
     *used = false;
@@ -215,10 +216,11 @@ static enum hf_verdict ask_first(struct local *local, struct hf_op *op, bool asy
     int code = HF_OK;
     bool used = false;
     struct txn txn;
-    struct local_node *node = hf__node_pool_take(local, &op->error, &code);
+    struct local_node *node = hf__node_pool_take(local, &op->out.error, &code);
     if (!node)
         return failed(code);
-    code = hf__txn_name(&txn, local, op->name, op->name_length, op->name_hash, true, &op->error);
+    code = hf__txn_name(&txn, local, op->in.name, op->in.name_length, op->in.name_hash, true,
+                        &op->out.error);
     enum hf_verdict verdict = failed(code);
     if (code == HF_OK) {
         verdict = ask_inside(&txn, op, node, asynchronous, &used);
@@ -237,7 +239,7 @@ static enum hf_verdict ask_first(struct local *local, struct hf_op *op, bool asy
 static enum hf_verdict ask_waiting(struct txn *txn, struct hf_op *op, struct local_node *node,
                                    bool asynchronous)
 {
-    bool barges = op->mode == HF_MUTEX;
+    bool barges = op->in.mode == HF_MUTEX;
     if (!barges || local_get(&txn->lock->holders)) {
         hf__txn_reap(txn);
         if (local_state_state(local_get(&node->state)) == LOCAL_WAITING)
@@ -273,7 +275,7 @@ static enum hf_verdict ask_upgrade(struct txn *txn, struct hf_op *op, struct loc
     uint64_t state = local_get(&node->state);
     if (raised || txn->damaged || local_state_state(state) != LOCAL_HELD)
         return raised ? granted(txn->local, op, node) : HF_REFUSED;
-    if (op->enqueue)
+    if (op->in.enqueue)
         local_put(&node->state, local_with_flags(state, local_state_flags(state) | LOCAL_PENDING));
     HF_POINT("local:pending");
     return refused(txn, op, node, asynchronous);
@@ -283,7 +285,7 @@ static enum hf_verdict ask_held(struct txn *txn, struct hf_op *op, struct local_
                                 bool asynchronous)
 {
     uint64_t state = local_get(&node->state);
-    if (op->mode == HF_WRITE && local_state_mode(state) == HF_UPGRADE)
+    if (op->in.mode == HF_WRITE && local_state_mode(state) == HF_UPGRADE)
         return ask_upgrade(txn, op, node, asynchronous);
     if (!(local_state_flags(state) & LOCAL_OFFERED))
         return granted(txn->local, op, node);
@@ -300,11 +302,11 @@ static enum hf_verdict ask_lost(struct local *local, struct hf_op *op, struct lo
 {
     bool offered = local_state_flags(local_get(&node->state)) & LOCAL_OFFERED;
     if (!offered) {
-        op->lost = true;
-        hf__explain(&op->error, HF_LOST, 0,
+        op->out.lost = true;
+        hf__explain(&op->out.error, HF_LOST, 0,
                     "'%.80s' has been lost: its lease ran out, or it was "
                     "broken",
-                    op->name);
+                    op->in.name);
         return HF_FAILED;
     }
     local_op_set(op, 0, 0);
@@ -327,10 +329,11 @@ static enum hf_verdict ask_again(struct local *local, struct hf_op *op, struct l
                                  bool asynchronous)
 {
     struct txn txn;
-    int code = hf__txn_enter(&txn, local, local_state_lock(local_get(&node->state)), &op->error);
+    int code =
+        hf__txn_enter(&txn, local, local_state_lock(local_get(&node->state)), &op->out.error);
     if (code)
         return failed(code);
-    txn.name = op->name;
+    txn.name = op->in.name;
     enum hf_verdict verdict = HF_REFUSED;
     if (local_state_state(local_get(&node->state)) == LOCAL_WAITING)
         verdict = ask_waiting(&txn, op, node, asynchronous);
@@ -373,19 +376,19 @@ static struct local_node *find_detached(struct txn *txn, const char *key)
 static enum hf_verdict attach(struct local *local, struct hf_op *op)
 {
     struct txn txn;
-    int code =
-        hf__txn_name(&txn, local, op->name, op->name_length, op->name_hash, false, &op->error);
+    int code = hf__txn_name(&txn, local, op->in.name, op->in.name_length, op->in.name_hash, false,
+                            &op->out.error);
     if (code)
         return failed(code);
     struct local_node *node = NULL;
     if (txn.lock) {
         hf__txn_reap(&txn);
         hf__txn_pump(&txn);
-        node = find_detached(&txn, op->attach_key);
+        node = find_detached(&txn, op->in.attach_key);
         if (node) {
-            op->mode = local_state_mode(local_get(&node->state));
-            op->permits = node->permits;
-            op->lease_ms = (int64_t)local_get(&node->deadline_ms) - op->asked_at_ms;
+            op->in.mode = local_state_mode(local_get(&node->state));
+            op->in.permits = node->permits;
+            op->in.lease_ms = (int64_t)local_get(&node->deadline_ms) - op->in.asked_at_ms;
             local_put(&node->session, local->session);
             HF_POINT("local:attached");
         }
@@ -393,11 +396,11 @@ static enum hf_verdict attach(struct local *local, struct hf_op *op)
     }
     if (node)
         return granted_anew(local, op, node);
-    op->lost = true;
-    hf__explain(&op->error, HF_LOST, 0,
+    op->out.lost = true;
+    hf__explain(&op->out.error, HF_LOST, 0,
                 "'%.80s' is not held under the key %s; its lease may have "
                 "ended",
-                op->name, op->attach_key);
+                op->in.name, op->in.attach_key);
     return HF_FAILED;
 }
 
@@ -405,13 +408,13 @@ enum hf_verdict hf__local_attempt(struct local *local, struct hf_op *op, bool as
 {
     uint32_t reference = local_op_node(op);
     struct local_node *node = reference ? hf__local_node(local, reference) : NULL;
-    if (hf__local_is_removed(local, op->asked_at_ms)) {
-        hf__local_explain_removed(local, &op->error);
-        return op->verdict = HF_FAILED;
+    if (hf__local_is_removed(local, op->in.asked_at_ms)) {
+        hf__local_explain_removed(local, &op->out.error);
+        return op->out.verdict = HF_FAILED;
     }
-    enum hf_verdict verdict = node             ? ask_again(local, op, node, asynchronous)
-                              : op->attach_key ? attach(local, op)
-                                               : ask_first(local, op, asynchronous);
-    op->verdict = verdict;
+    enum hf_verdict verdict = node                ? ask_again(local, op, node, asynchronous)
+                              : op->in.attach_key ? attach(local, op)
+                                                  : ask_first(local, op, asynchronous);
+    op->out.verdict = verdict;
     return verdict;
 }

@@ -172,7 +172,7 @@ static int renew_held(struct local_node *node, struct hf_oneshot *change)
     uint64_t deadline_ms = (uint64_t)hf__clock_add(change->asked_at_ms, change->lease_ms);
     if (!local_get(&node->deadline_ms)) {
         hf__explain(&change->error, HF_EINVAL, 0, "'%.80s' is held without a lease of its own",
-                    change->op->name);
+                    change->op->in.name);
         return HF_EINVAL;
     }
     if (deadline_ms > local_get(&node->deadline_ms))
@@ -186,7 +186,7 @@ static int detach_held(struct local *local, struct local_node *node, struct hf_o
         hf__explain(&change->error, HF_EINVAL, 0,
                     "'%.80s' is held without a lease of its own, so it cannot outlive its process; "
                     "lock it with lease_ms",
-                    change->op->name);
+                    change->op->in.name);
         return HF_EINVAL;
     }
     hf__local_key(node, change->key_out);

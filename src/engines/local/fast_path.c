@@ -120,26 +120,26 @@ bool hf__local_fast_acquire(struct hf_engine *engine, struct hf_op *op, uint64_t
     struct local_node *node = kept_node(local, *kept);
     uint64_t state = node ? atomic_load_explicit(&node->state, memory_order_acquire) : 0;
     uint32_t lock = local_state_lock(state);
-    if (hf__local_is_removed(local, op->asked_at_ms))
+    if (hf__local_is_removed(local, op->in.asked_at_ms))
         return false;
-    if (state != local_state(lock, op->mode, LOCAL_PARKED, 0)) {
+    if (state != local_state(lock, op->in.mode, LOCAL_PARKED, 0)) {
         if (is(state, LOCAL_EVICTED))
             hf__local_fast_drop(engine, kept);
         return false;
     }
     uint64_t floor = local_get(&local_header(local)->token_floor);
     uint64_t last = local_get(&node->token);
-    op->token = (last > floor ? last : floor) + 1;
+    op->out.token = (last > floor ? last : floor) + 1;
     hf__local_sign(node, op);
-    local_put(&node->token, op->token);
+    local_put(&node->token, op->out.token);
     HF_POINT("local:unpark");
     if (!atomic_compare_exchange_strong_explicit(&node->state, &state,
-                                                 local_state(lock, op->mode, LOCAL_HELD, 0),
+                                                 local_state(lock, op->in.mode, LOCAL_HELD, 0),
                                                  memory_order_acq_rel, memory_order_relaxed))
         return false;
     HF_POINT("local:unparked");
     local_op_set(op, (uint32_t)*kept, 0);
-    op->rests_on = NULL;
+    op->out.rests_on = NULL;
     *kept = 0;
     return true;
 }

@@ -155,15 +155,15 @@ static void watch_blockers(struct local *local, struct hf_op *op)
     uint64_t sessions[LOCAL_WANTED];
     bool due = true;
     unsigned count = hf__local_blockers(local, op, sessions, &due);
-    uint64_t dues = __atomic_load_n(&op->engine_word[1], __ATOMIC_RELAXED);
-    __atomic_store_n(&op->engine_word[1], due && dues < DUES_MAX ? dues + 1 : 0, __ATOMIC_RELAXED);
+    uint64_t dues = __atomic_load_n(&op->engine.word[1], __ATOMIC_RELAXED);
+    __atomic_store_n(&op->engine.word[1], due && dues < DUES_MAX ? dues + 1 : 0, __ATOMIC_RELAXED);
     if (due && dues < DUES_MAX) {
         hf__op_wake(op);
         return;
     }
     /* In a damaged file something may seem due for ever: the rest of the loop has its turn. */
     if (due)
-        op->retry_at_ms = op->asked_at_ms + DUE_AGAIN_MS;
+        op->out.retry_at_ms = op->in.asked_at_ms + DUE_AGAIN_MS;
     hf__death_watch(local, sessions, count);
 }
 
@@ -172,9 +172,9 @@ static void attempt(struct hf_engine *engine, struct hf_op *op)
     struct local *local = of(engine);
     uint32_t before = local_op_node(op);
     enum hf_verdict verdict = hf__local_attempt(local, op, true);
-    op->contacted = true;
+    op->out.contacted = true;
     uint32_t node = local_op_node(op);
-    bool waits = verdict == HF_REFUSED && op->enqueue && node;
+    bool waits = verdict == HF_REFUSED && op->in.enqueue && node;
     if (before && (before != node || !waits))
         hf__local_note(local, before, NULL);
     if (waits) {
@@ -187,7 +187,7 @@ static void attempt(struct hf_engine *engine, struct hf_op *op)
 static void release(struct hf_engine *engine, struct hf_op *op)
 {
     hf__local_release(of(engine), op);
-    op->contacted = true;
+    op->out.contacted = true;
     hf__op_done(engine, op);
 }
 

@@ -309,19 +309,19 @@ void hf__local_sign(struct local_node *node, const struct hf_op *op);
 enum hf_verdict hf__local_attempt(struct local *local, struct hf_op *op, bool asynchronous);
 enum hf_verdict hf__local_release(struct local *local, struct hf_op *op);
 
-/* op->engine_word[0]: the node's reference; high half: the futex word that was seen.
- * op->engine_word[1]: roused. Other threads look at both. */
+/* op->engine.word[0]: the node's reference; high half: the futex word that was seen.
+ * op->engine.word[1]: roused. Other threads look at both. */
 static inline uint32_t local_op_node(const struct hf_op *op)
 {
-    return local_low(__atomic_load_n(&op->engine_word[0], __ATOMIC_RELAXED));
+    return local_low(__atomic_load_n(&op->engine.word[0], __ATOMIC_RELAXED));
 }
 
-/* op->engine_pointer of an HF_COUNTER that was granted: it has taken its units. */
+/* op->engine.pointer of an HF_COUNTER that was granted: it has taken its units. */
 #define LOCAL_TOOK ((void *)1)
 
 static inline void local_op_set(struct hf_op *op, uint32_t node, uint32_t seen)
 {
-    __atomic_store_n(&op->engine_word[0], local_pair(node, seen), __ATOMIC_RELAXED);
+    __atomic_store_n(&op->engine.word[0], local_pair(node, seen), __ATOMIC_RELAXED);
 }
 
 /* ---- wake.c: telling waiters ---- */

@@ -7,7 +7,8 @@
 static void give_back(struct txn *txn, const struct hf_op *op, uint32_t units)
 {
     uint64_t numbers = local_get(&txn->lock->numbers);
-    uint64_t hash = op->name_hash <= LOCAL_HASH_RENAMED ? op->name_hash + 2 : op->name_hash;
+    uint64_t hash =
+        op->in.name_hash <= LOCAL_HASH_RENAMED ? op->in.name_hash + 2 : op->in.name_hash;
     uint64_t value = (uint64_t)local_low(numbers) + units;
     if (hf__txn_kind(txn) == HF_KIND_COUNTER && local_get(&txn->lock->hash) == hash &&
         value <= UINT32_MAX)
@@ -43,9 +44,9 @@ static void explain_loss(struct hf_op *op, uint64_t state)
 {
     if (local_state_state(state) != LOCAL_LOST || local_state_flags(state) & LOCAL_OFFERED)
         return;
-    op->lost = true;
-    hf__explain(&op->error, HF_LOST, 0, "'%.80s' had been lost before it was given back: %s",
-                op->name,
+    op->out.lost = true;
+    hf__explain(&op->out.error, HF_LOST, 0, "'%.80s' had been lost before it was given back: %s",
+                op->in.name,
                 local_state_flags(state) & LOCAL_BROKEN ? "it was broken" : "its lease ran out");
 }
 
@@ -55,16 +56,16 @@ static void lower(struct txn *txn, struct hf_op *op, struct local_node *node)
     unsigned mode = local_state_mode(state);
     bool strong = mode == HF_UPGRADE || mode == HF_WRITE;
     if (local_state_state(state) == LOCAL_HELD && strong &&
-        (op->keep == HF_READ || op->keep == HF_UPGRADE))
-        hf__txn_lower(txn, node, (hf_mode)op->keep);
+        (op->in.keep == HF_READ || op->in.keep == HF_UPGRADE))
+        hf__txn_lower(txn, node, (hf_mode)op->in.keep);
 }
 
 static enum hf_verdict release_node(struct local *local, struct hf_op *op, struct local_node *node)
 {
     struct txn txn;
     uint64_t state = local_get(&node->state);
-    bool keeps = op->keep != HF_KEEP_NOTHING;
-    int code = hf__txn_enter(&txn, local, local_state_lock(state), &op->error);
+    bool keeps = op->in.keep != HF_KEEP_NOTHING;
+    int code = hf__txn_enter(&txn, local, local_state_lock(state), &op->out.error);
     if (code)
         return code == HF_UNREACHABLE ? HF_NO_ANSWER : HF_FAILED;
     state = local_get(&node->state);
@@ -76,7 +77,7 @@ static enum hf_verdict release_node(struct local *local, struct hf_op *op, struc
     hf__txn_pump(&txn);
     bool broken = txn.damaged;
     if (broken)
-        hf__local_damaged(local, &op->error, "a lock's lists do not fit together");
+        hf__local_damaged(local, &op->out.error, "a lock's lists do not fit together");
     hf__txn_leave(&txn);
     if (broken)
         return HF_FAILED;
@@ -93,13 +94,13 @@ static enum hf_verdict release_node(struct local *local, struct hf_op *op, struc
 static enum hf_verdict return_units(struct local *local, struct hf_op *op)
 {
     struct txn txn;
-    int code =
-        hf__txn_name(&txn, local, op->name, op->name_length, op->name_hash, false, &op->error);
+    int code = hf__txn_name(&txn, local, op->in.name, op->in.name_length, op->in.name_hash, false,
+                            &op->out.error);
     if (code)
         return code == HF_UNREACHABLE ? HF_NO_ANSWER : HF_FAILED;
-    op->engine_pointer = NULL;
+    op->engine.pointer = NULL;
     if (txn.lock) {
-        give_back(&txn, op, op->permits);
+        give_back(&txn, op, op->in.permits);
         hf__txn_commit(&txn);
         hf__txn_pump(&txn);
         hf__txn_leave(&txn);
@@ -113,8 +114,8 @@ enum hf_verdict hf__local_release(struct local *local, struct hf_op *op)
     struct local_node *node = reference ? hf__local_node(local, reference) : NULL;
     if (reference)
         hf__local_note(local, reference, NULL);
-    op->verdict = node                               ? release_node(local, op, node)
-                  : op->engine_pointer == LOCAL_TOOK ? return_units(local, op)
-                                                     : HF_GONE;
-    return op->verdict;
+    op->out.verdict = node                               ? release_node(local, op, node)
+                      : op->engine.pointer == LOCAL_TOOK ? return_units(local, op)
+                                                         : HF_GONE;
+    return op->out.verdict;
 }

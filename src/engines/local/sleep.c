@@ -88,13 +88,13 @@ static bool sleep_on(struct local_node *node, uint32_t seen, int64_t sleep_ms)
 
 static bool roused(struct hf_op *op)
 {
-    return __atomic_exchange_n(&op->engine_word[1], 0, __ATOMIC_SEQ_CST);
+    return __atomic_exchange_n(&op->engine.word[1], 0, __ATOMIC_SEQ_CST);
 }
 
 static void sleep_in_slices(struct local *local, struct hf_op *op, struct local_node *node,
                             int64_t until_ms)
 {
-    uint32_t seen = local_high(op->engine_word[0]);
+    uint32_t seen = local_high(op->engine.word[0]);
     int64_t slice_ms = FIRST_LOOK_MS;
     while (!roused(op)) {
         int64_t left_ms = until_ms - hf__clock_ms();

@@ -29,14 +29,14 @@ static void granted(struct mc_server *server, struct mc_request *request,
                     const struct mc_reply *item, int64_t lease_ms)
 {
     struct hf_op *op = request->op;
-    op->token = request->token ? request->token : token_of(server, item);
-    op->engine_word[1] = item->cas << MC_CAS_SHIFT;
-    op->engine_pointer = NULL;
-    op->own_lease.engine = &server->mc->base;
-    op->own_lease.asked_at_ms = request->item.sent_at_ms;
-    op->own_lease.lease_ms = lease_ms;
-    op->own_lease.fixed = op->lease_ms > 0 || op->attach_key;
-    op->rests_on = &op->own_lease;
+    op->out.token = request->token ? request->token : token_of(server, item);
+    op->engine.word[1] = item->cas << MC_CAS_SHIFT;
+    op->engine.pointer = NULL;
+    op->engine.own_lease.engine = &server->mc->base;
+    op->engine.own_lease.asked_at_ms = request->item.sent_at_ms;
+    op->engine.own_lease.lease_ms = lease_ms;
+    op->engine.own_lease.fixed = op->in.lease_ms > 0 || op->in.attach_key;
+    op->out.rests_on = &op->engine.own_lease;
     hf__mc_finish(server, request, HF_GRANTED);
 }
 
@@ -45,16 +45,15 @@ static void refused(struct mc_server *server, struct mc_request *request,
                     const struct mc_reply *item)
 {
     struct hf_op *op = request->op;
-    uintptr_t refusals = (uintptr_t)op->engine_pointer;
+    uintptr_t refusals = (uintptr_t)op->engine.pointer;
     unsigned doublings = refusals < POLL_DOUBLINGS_MAX ? (unsigned)refusals : POLL_DOUBLINGS_MAX;
     int64_t pause_ms = hf__jitter_ms((int64_t)POLL_FIRST_MS << doublings);
     if (item->ttl == 0)
         pause_ms = 1;
-    op->engine_pointer = (void *)(refusals + 1);
-    op->engine_word[1] = 0;
-    op->rests_on = NULL;
-    op->not_queued = true;
-    op->retry_at_ms = hf__clock_add(hf__mc_now(server->mc), pause_ms > 0 ? pause_ms : 1);
+    op->engine.pointer = (void *)(refusals + 1);
+    op->engine.word[1] = 0;
+    op->out.rests_on = NULL;
+    op->out.retry_at_ms = hf__clock_add(hf__mc_now(server->mc), pause_ms > 0 ? pause_ms : 1);
     hf__mc_finish(server, request, HF_REFUSED);
 }
 
@@ -62,22 +61,22 @@ static void refused(struct mc_server *server, struct mc_request *request,
 static void rest_on_exptime(const struct mc_server *server, const struct mc_request *request)
 {
     struct hf_op *op = request->op;
-    op->engine_word[1] |= MC_UNSURE;
-    op->own_lease.engine = &server->mc->base;
-    op->own_lease.asked_at_ms = request->item.sent_at_ms;
-    op->own_lease.lease_ms = hf__mc_ttl(hf__mc_op_lease_ms(server->mc, op)) * 1000;
-    op->own_lease.fixed = true;
-    op->rests_on = &op->own_lease;
+    op->engine.word[1] |= MC_UNSURE;
+    op->engine.own_lease.engine = &server->mc->base;
+    op->engine.own_lease.asked_at_ms = request->item.sent_at_ms;
+    op->engine.own_lease.lease_ms = hf__mc_ttl(hf__mc_op_lease_ms(server->mc, op)) * 1000;
+    op->engine.own_lease.fixed = true;
+    op->out.rests_on = &op->engine.own_lease;
 }
 
 static void unanswered(struct mc_server *server, struct mc_request *request)
 {
     struct hf_op *op = request->op;
-    int code = hf__mc_explain_silence(server, &op->error);
+    int code = hf__mc_explain_silence(server, &op->out.error);
     bool definite = code == HF_DENIED || code == HF_ENOTSUP;
     if (request->item.sent || request->may_be_done)
         rest_on_exptime(server, request);
-    definite = definite && !(op->engine_word[1] & MC_UNSURE);
+    definite = definite && !(op->engine.word[1] & MC_UNSURE);
     hf__mc_finish(server, request, definite ? HF_FAILED : HF_NO_ANSWER);
 }
 
@@ -151,7 +150,8 @@ static void send_attempt(struct mc_server *server, struct mc_request *request)
     struct mc_item item;
     char value[MC_OWNER_MAX + 1];
     hf__mc_item_of(mc, &item, op);
-    size_t length = hf__mc_write_value(value, mc->settings.format, item.owner, 0, op->owner_text);
+    size_t length =
+        hf__mc_write_value(value, mc->settings.format, item.owner, 0, op->in.owner_text);
     hf__mc_write_clock(server);
     hf__mc_write(server, "add %s %" PRIu32 " %" PRId64 " %zu\r\n%s\r\nmg %s v c t\r\n", item.key,
                  mc->settings.format->flags, hf__mc_ttl(hf__mc_op_lease_ms(mc, op)), length, value,
@@ -178,7 +178,7 @@ static void attempt_answered(struct mc_server *server, struct mc_request *reques
         granted(server, request, now, hf__mc_op_lease_ms(server->mc, op));
     } else if (ours && right) {
         request->cas = now->cas;
-        request->token = op->token = token_of(server, now);
+        request->token = op->out.token = token_of(server, now);
         request->send = send_renewal;
         request->answered = renewal_answered;
         request->may_be_done = true;
@@ -214,8 +214,8 @@ static void send_look(struct mc_server *server, struct mc_request *request)
 
 static void not_there(struct mc_server *server, struct mc_request *request)
 {
-    request->op->lost = true;
-    request->op->engine_word[1] = 0;
+    request->op->out.lost = true;
+    request->op->engine.word[1] = 0;
     hf__mc_finish(server, request, HF_FAILED);
 }
 
@@ -246,7 +246,7 @@ static void attach_answered(struct mc_server *server, struct mc_request *request
     hf__mc_item_of(server->mc, &item, op);
     bool ours = hf__mc_is_ours(server->mc, now, &item);
     bool left = now->kind == MC_VALUE && hf__mc_value_is_of(server->mc->settings.format, now->value,
-                                                            now->length, op->attach_key);
+                                                            now->length, op->in.attach_key);
     if (!ours && !left) {
         not_there(server, request);
     } else if (!right) {
@@ -258,7 +258,7 @@ static void attach_answered(struct mc_server *server, struct mc_request *request
     } else {
         request->cas = now->cas;
         request->ttl = now->ttl;
-        request->token = op->token = token_of(server, now);
+        request->token = op->out.token = token_of(server, now);
         request->send = send_adoption;
         request->answered = adoption_answered;
         hf__mc_ask(server, request);
@@ -270,15 +270,15 @@ static void attach_answered(struct mc_server *server, struct mc_request *request
 static bool can_be_asked(const struct memcached *mc, struct hf_op *op)
 {
     char key[MC_KEY_MAX + 1];
-    if (!hf__mc_key_of(mc, key, op->name, op->name_length))
+    if (!hf__mc_key_of(mc, key, op->in.name, op->in.name_length))
         hf__op_explain(op, HF_EINVAL, 0,
                        "\"%.200s\": keys of this format have at most %d bytes, no spaces and plain "
                        "ASCII",
-                       op->name, MC_KEY_MAX);
-    else if (op->lease_ms > 0 && op->lease_ms < MC_LEASE_MIN_MS)
+                       op->in.name, MC_KEY_MAX);
+    else if (op->in.lease_ms > 0 && op->in.lease_ms < MC_LEASE_MIN_MS)
         hf__op_explain(op, HF_EINVAL, 0,
                        "\"%.200s\": memcached counts whole seconds: a lease has at least %d ms",
-                       op->name, MC_LEASE_MIN_MS);
+                       op->in.name, MC_LEASE_MIN_MS);
     else
         return true;
     return false;
@@ -289,13 +289,13 @@ void hf__mc_attempt(struct hf_engine *engine, struct hf_op *op)
     struct memcached *mc = (struct memcached *)engine;
     struct mc_request *request = can_be_asked(mc, op) ? hf__mc_request_about(mc, op) : NULL;
     if (!request) {
-        op->verdict = op->engine_word[1] ? HF_NO_ANSWER : HF_FAILED;
+        op->out.verdict = op->engine.word[1] ? HF_NO_ANSWER : HF_FAILED;
         hf__op_done(engine, op);
         return;
     }
-    if (!op->engine_word[0])
-        op->engine_word[0] = ++mc->claims;
-    request->send = op->attach_key ? send_look : send_attempt;
-    request->answered = op->attach_key ? attach_answered : attempt_answered;
-    hf__mc_ask(hf__mc_server_of(mc, op->name, op->name_length), request);
+    if (!op->engine.word[0])
+        op->engine.word[0] = ++mc->claims;
+    request->send = op->in.attach_key ? send_look : send_attempt;
+    request->answered = op->in.attach_key ? attach_answered : attempt_answered;
+    hf__mc_ask(hf__mc_server_of(mc, op->in.name, op->in.name_length), request);
 }

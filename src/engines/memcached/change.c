@@ -88,7 +88,7 @@ static void break_looked(struct mc_server *server, struct mc_request *request, b
 /* Never shorter than what it has left. */
 static int64_t wanted_ms(const struct mc_server *server, const struct hf_oneshot *change)
 {
-    const struct hf_lease *lease = &change->op->own_lease;
+    const struct hf_lease *lease = &change->op->engine.own_lease;
     int64_t left_ms = lease->asked_at_ms + lease->lease_ms - hf__mc_now(server->mc);
     int64_t wanted = change->lease_ms > left_ms ? change->lease_ms : left_ms;
     return wanted < MC_LEASE_MAX_MS ? wanted : MC_LEASE_MAX_MS;
@@ -119,7 +119,7 @@ static void renewal_answered(struct mc_server *server, struct mc_request *reques
     struct mc_item item;
     if (!heard) {
         if (request->item.sent)
-            op->engine_word[1] |= MC_UNSURE;
+            op->engine.word[1] |= MC_UNSURE;
         unanswered(server, request);
         return;
     }
@@ -130,7 +130,7 @@ static void renewal_answered(struct mc_server *server, struct mc_request *reques
         hf__mc_oneshot_ends(server, request, HF_LOST);
         return;
     }
-    op->engine_word[1] = now->cas << MC_CAS_SHIFT | (op->engine_word[1] & MC_RENEWING);
+    op->engine.word[1] = now->cas << MC_CAS_SHIFT | (op->engine.word[1] & MC_RENEWING);
     if (stored && right) {
         hf__mc_oneshot_ends(server, request, HF_OK);
     } else if (++request->repeats > MC_REPEATS_MAX) {

@@ -12,8 +12,8 @@ bool hf__mc_key_of(const struct memcached *mc, char key[MC_KEY_MAX + 1], const c
 
 bool hf__mc_item_of(const struct memcached *mc, struct mc_item *item, const struct hf_op *op)
 {
-    mc->settings.format->write_owner(item->owner, mc->base.host->id, op->engine_word[0]);
-    return hf__mc_key_of(mc, item->key, op->name, op->name_length);
+    mc->settings.format->write_owner(item->owner, mc->base.host->id, op->engine.word[0]);
+    return hf__mc_key_of(mc, item->key, op->in.name, op->in.name_length);
 }
 
 bool hf__mc_is_ours(const struct memcached *mc, const struct mc_reply *reply,
@@ -25,7 +25,7 @@ bool hf__mc_is_ours(const struct memcached *mc, const struct mc_reply *reply,
 
 int64_t hf__mc_op_lease_ms(const struct memcached *mc, const struct hf_op *op)
 {
-    int64_t lease_ms = op->lease_ms ? op->lease_ms : mc->base.host->lease_ms;
+    int64_t lease_ms = op->in.lease_ms ? op->in.lease_ms : mc->base.host->lease_ms;
     return lease_ms < MC_LEASE_MAX_MS ? lease_ms : MC_LEASE_MAX_MS;
 }
 
@@ -42,8 +42,9 @@ struct mc_request *hf__mc_request_about(struct memcached *mc, struct hf_op *op)
 void hf__mc_finish(struct mc_server *server, struct mc_request *request, enum hf_verdict verdict)
 {
     struct hf_op *op = request->op;
+    op->out.contacted = request->item.sent;
     hf__mc_request_free(server->mc, request);
-    op->verdict = verdict;
+    op->out.verdict = verdict;
     hf__op_done(&server->mc->base, op);
 }
 
@@ -52,7 +53,8 @@ void hf__mc_write_renewal(struct mc_server *server, const struct mc_item *item,
 {
     const struct mc_format *format = server->mc->settings.format;
     char value[MC_OWNER_MAX + 1];
-    size_t length = hf__mc_write_value(value, format, item->owner, op->token, op->owner_text);
+    size_t length =
+        hf__mc_write_value(value, format, item->owner, op->out.token, op->in.owner_text);
     hf__mc_write_clock(server);
     if (by_touch)
         hf__mc_write(server, "md %s I T%" PRId64 " C%" PRIu64 "\r\n", item->key, ttl, cas);

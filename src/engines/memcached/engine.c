@@ -61,7 +61,7 @@ static void explain_silence(struct hf_engine *engine, struct hf_op *op, hf_error
 {
     struct memcached *mc = (struct memcached *)engine;
     struct mc_server *server =
-        op ? hf__mc_server_of(mc, op->name, op->name_length) : &mc->servers[0];
+        op ? hf__mc_server_of(mc, op->in.name, op->in.name_length) : &mc->servers[0];
     hf__peer_why_silent(&server->peer, error);
 }
 

@@ -81,11 +81,11 @@ struct mc_server {
     char shown[280];
 };
 
-/* op->engine_word[0]: the claim's number, from 1 on. op->engine_word[1]: the item's CAS id and
+/* op->engine.word[0]: the claim's number, from 1 on. op->engine.word[1]: the item's CAS id and
  * these; 0: nothing of the claim is at the server. */
 enum { MC_UNSURE = 1u, MC_RENEWING = 2u };
 #define MC_CAS_SHIFT 2
-/* op->engine_pointer: how often in a row the op was refused. */
+/* op->engine.pointer: how often in a row the op was refused. */
 
 struct memcached {
     struct hf_engine base;
@@ -103,7 +103,7 @@ static inline int64_t hf__mc_now(const struct memcached *mc)
 
 static inline uint64_t hf__mc_op_cas(const struct hf_op *op)
 {
-    return op->engine_word[1] >> MC_CAS_SHIFT;
+    return op->engine.word[1] >> MC_CAS_SHIFT;
 }
 
 /* ---- url.c ---- */

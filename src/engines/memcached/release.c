@@ -11,9 +11,9 @@ static void look_answered(struct mc_server *server, struct mc_request *request, 
 static void gone(struct mc_server *server, struct mc_request *request, bool lost)
 {
     struct hf_op *op = request->op;
-    op->engine_word[1] = 0;
-    op->engine_pointer = NULL;
-    op->lost = lost;
+    op->engine.word[1] = 0;
+    op->engine.pointer = NULL;
+    op->out.lost = lost;
     hf__mc_finish(server, request, HF_GONE);
 }
 
@@ -21,9 +21,9 @@ static void gone(struct mc_server *server, struct mc_request *request, bool lost
 static void unanswered(struct mc_server *server, struct mc_request *request)
 {
     struct hf_op *op = request->op;
-    hf__mc_explain_silence(server, &op->error);
+    hf__mc_explain_silence(server, &op->out.error);
     if (request->item.sent)
-        op->engine_word[1] |= MC_UNSURE;
+        op->engine.word[1] |= MC_UNSURE;
     hf__mc_finish(server, request, HF_NO_ANSWER);
 }
 
@@ -39,7 +39,7 @@ static void send_deletion(struct mc_server *server, struct mc_request *request)
 static void deletion_answered(struct mc_server *server, struct mc_request *request, bool heard)
 {
     const struct mc_reply *reply = &request->replies[0];
-    bool sure = !(request->op->engine_word[1] & MC_UNSURE);
+    bool sure = !(request->op->engine.word[1] & MC_UNSURE);
     if (!heard) {
         unanswered(server, request);
     } else if (reply->kind == MC_DONE) {
@@ -72,7 +72,7 @@ static void look_answered(struct mc_server *server, struct mc_request *request, 
     hf__mc_item_of(server->mc, &item, request->op);
     /* What was never confirmed cannot be lost. */
     if (!hf__mc_is_ours(server->mc, now, &item)) {
-        gone(server, request, !(request->op->engine_word[1] & MC_UNSURE));
+        gone(server, request, !(request->op->engine.word[1] & MC_UNSURE));
         return;
     }
     request->cas = now->cas;
@@ -85,16 +85,16 @@ void hf__mc_release(struct hf_engine *engine, struct hf_op *op)
 {
     struct memcached *mc = (struct memcached *)engine;
     hf__mc_forget_renewals(mc, op);
-    op->engine_pointer = NULL;
-    struct mc_request *request = op->engine_word[1] ? hf__mc_request_about(mc, op) : NULL;
+    op->engine.pointer = NULL;
+    struct mc_request *request = op->engine.word[1] ? hf__mc_request_about(mc, op) : NULL;
     if (!request) {
-        op->verdict = op->engine_word[1] ? HF_NO_ANSWER : HF_GONE;
+        op->out.verdict = op->engine.word[1] ? HF_NO_ANSWER : HF_GONE;
         hf__op_done(engine, op);
         return;
     }
-    bool sure = hf__mc_op_cas(op) && !(op->engine_word[1] & MC_UNSURE);
+    bool sure = hf__mc_op_cas(op) && !(op->engine.word[1] & MC_UNSURE);
     request->cas = hf__mc_op_cas(op);
     request->send = sure ? send_deletion : send_look;
     request->answered = sure ? deletion_answered : look_answered;
-    hf__mc_ask(hf__mc_server_of(mc, op->name, op->name_length), request);
+    hf__mc_ask(hf__mc_server_of(mc, op->in.name, op->in.name_length), request);
 }

@@ -24,7 +24,7 @@ static void write_renewal(struct mc_server *server, struct mc_request *request, 
         return;
     }
     hf__mc_item_of(server->mc, &item, op);
-    hf__mc_write_renewal(server, &item, op, request->cas, hf__mc_ttl(op->own_lease.lease_ms),
+    hf__mc_write_renewal(server, &item, op, request->cas, hf__mc_ttl(op->engine.own_lease.lease_ms),
                          by_touch);
 }
 
@@ -46,8 +46,8 @@ static void renewal_ends(struct mc_server *server, struct mc_request *request,
     hf__mc_request_free(server->mc, request);
     if (!op)
         return;
-    op->engine_word[1] &= ~(uint64_t)MC_RENEWING;
-    hf__lease_answer(&op->own_lease, asked_at_ms, answer, 0, NULL);
+    op->engine.word[1] &= ~(uint64_t)MC_RENEWING;
+    hf__lease_answer(&op->engine.own_lease, asked_at_ms, answer, 0, NULL);
 }
 
 /* The packet shows the item behind the renewal: its id is the next one's. */
@@ -67,8 +67,8 @@ static void renewal_answered(struct mc_server *server, struct mc_request *reques
         renewal_ends(server, request, HF_LEASE_GONE);
         return;
     }
-    op->engine_word[1] = now->cas << MC_CAS_SHIFT | (op->engine_word[1] & MC_RENEWING) |
-                         (op->engine_word[1] & MC_UNSURE);
+    op->engine.word[1] = now->cas << MC_CAS_SHIFT | (op->engine.word[1] & MC_RENEWING) |
+                         (op->engine.word[1] & MC_UNSURE);
     bool renewed = done->kind == MC_STORED || done->kind == MC_DONE;
     if (renewed && right) {
         renewal_ends(server, request, HF_LEASE_RENEWED);
@@ -88,28 +88,28 @@ static void renewal_answered(struct mc_server *server, struct mc_request *reques
 void hf__mc_renew(struct hf_engine *engine, struct hf_lease *lease)
 {
     struct memcached *mc = (struct memcached *)engine;
-    struct hf_op *op = HF_CONTAINER(lease, struct hf_op, own_lease);
-    if (op->engine_word[1] & MC_RENEWING)
+    struct hf_op *op = HF_CONTAINER(lease, struct hf_op, engine.own_lease);
+    if (op->engine.word[1] & MC_RENEWING)
         return;
     struct mc_request *request = hf__mc_request_new(mc);
     if (!request) {
         hf__lease_answer(lease, 0, HF_LEASE_NO_ANSWER, 0, NULL);
         return;
     }
-    op->engine_word[1] |= MC_RENEWING;
+    op->engine.word[1] |= MC_RENEWING;
     request->op = op;
     request->cas = hf__mc_op_cas(op);
     request->send = send_renewal;
     request->answered = renewal_answered;
-    hf__mc_ask(hf__mc_server_of(mc, op->name, op->name_length), request);
+    hf__mc_ask(hf__mc_server_of(mc, op->in.name, op->in.name_length), request);
 }
 
 void hf__mc_forget_renewals(struct memcached *mc, struct hf_op *op)
 {
-    if (!(op->engine_word[1] & MC_RENEWING))
+    if (!(op->engine.word[1] & MC_RENEWING))
         return;
-    op->engine_word[1] &= ~(uint64_t)MC_RENEWING;
-    struct mc_server *server = hf__mc_server_of(mc, op->name, op->name_length);
+    op->engine.word[1] &= ~(uint64_t)MC_RENEWING;
+    struct mc_server *server = hf__mc_server_of(mc, op->in.name, op->in.name_length);
     struct hf_link *lists[] = { &server->pipeline.out, &server->pipeline.waiting,
                                 &server->unbelieved };
     for (unsigned i = 0; i < sizeof lists / sizeof *lists; i++)

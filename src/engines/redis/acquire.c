@@ -8,7 +8,7 @@
 /* How long until it is worth looking again where nobody is sure to tell. */
 static int64_t next_look_ms(const struct redis *redis, const struct hf_op *op, int64_t left_ms)
 {
-    if (!hf__redis_kind(redis, op->mode)->channel)
+    if (!hf__redis_kind(redis, op->in.mode)->channel)
         return hf__poll_pause_ms(left_ms, 0);
     return left_ms >= 0 && left_ms < REDIS_POLL_MS ? left_ms : REDIS_POLL_MS;
 }
@@ -16,7 +16,7 @@ static int64_t next_look_ms(const struct redis *redis, const struct hf_op *op, i
 /* It is given the lock, and told so, unless others than our clients have it. */
 static void queue_up(struct redis *redis, struct hf_op *op, bool others)
 {
-    op->engine_word[1] = REDIS_CONTENDED | (hf__redis_waits(op) ? REDIS_QUEUED : 0);
+    op->engine.word[1] = REDIS_CONTENDED | (hf__redis_waits(op) ? REDIS_QUEUED : 0);
     hf__grant_channel_join(redis, op);
     if (others)
         hf__release_channel_join(redis, op);
@@ -29,9 +29,9 @@ static int64_t pause_before_asking_again(struct redis *redis, const struct redis
                                          int64_t left_ms)
 {
     struct hf_op *op = request->op;
-    const struct waiter *waiter = op->engine_pointer;
-    const struct redis_kind *kind = hf__redis_kind(redis, op->mode);
-    bool queued = kind->grants && (op->engine_word[1] & REDIS_CONTENDED);
+    const struct waiter *waiter = op->engine.pointer;
+    const struct redis_kind *kind = hf__redis_kind(redis, op->in.mode);
+    bool queued = kind->grants && (op->engine.word[1] & REDIS_CONTENDED);
     /* From now on it can have a place. */
     if (queued && hf__grant_channel_is_sure(redis) && !request->listened)
         return 0;
@@ -48,11 +48,12 @@ static int64_t pause_before_asking_again(struct redis *redis, const struct redis
 static void look_later(struct redis *redis, struct redis_request *request, int64_t left_ms)
 {
     struct hf_op *op = request->op;
-    op->rests_on = NULL;
-    bool queued = !hf__redis_kind(redis, op->mode)->grants || (op->engine_word[1] & REDIS_QUEUED);
+    op->out.rests_on = NULL;
+    bool queued =
+        !hf__redis_kind(redis, op->in.mode)->grants || (op->engine.word[1] & REDIS_QUEUED);
     /* At its last millisecond the key is still there. */
-    op->retry_at_ms = hf__clock_add(hf__loop_now(redis->base.host->loop) + 1,
-                                    pause_before_asking_again(redis, request, left_ms));
+    op->out.retry_at_ms = hf__clock_add(hf__loop_now(redis->base.host->loop) + 1,
+                                        pause_before_asking_again(redis, request, left_ms));
     hf__redis_finish(redis, request, queued ? HF_REFUSED : HF_REFUSED_NOT_QUEUED);
 }
 
@@ -66,15 +67,15 @@ static void refused(struct redis *redis, struct redis_request *request, const re
 {
     struct hf_op *op = request->op;
     const redisReply *left = reply->element[1];
-    if (op->enqueue && hf__reply_is_array(reply, 3)) {
+    if (op->in.enqueue && hf__reply_is_array(reply, 3)) {
         queue_up(redis, op, hf__reply_number(reply->element[2]) == 1);
     } else {
-        op->engine_word[1] = 0;
-        if (op->enqueue)
+        op->engine.word[1] = 0;
+        if (op->in.enqueue)
             hf__release_channel_join(redis, op);
     }
-    if (op->enqueue && hf__redis_kind(redis, op->mode)->queues)
-        op->engine_word[1] |= REDIS_QUEUED;
+    if (op->in.enqueue && hf__redis_kind(redis, op->in.mode)->queues)
+        op->engine.word[1] |= REDIS_QUEUED;
     look_later(redis, request, left->type == REDIS_REPLY_INTEGER ? left->integer : -1);
 }
 
@@ -104,13 +105,13 @@ static void attempt_answered(struct connection *connection, struct redis_request
     const redisReply *token = token_in(request, reply);
     int64_t word = hf__reply_is_array(reply, 1) ? hf__reply_number(reply->element[0]) : -2;
     int code;
-    op->contacted = reply != NULL;
+    op->out.contacted = reply != NULL;
     if (hf__reply_number(token) >= 0) {
         hf__attempt_granted(redis, request, hf__redis_lease_ms(redis, op), token);
     } else if (word == 0 && hf__reply_is_array(reply, 2)) {
         refused(redis, request, reply);
     } else if ((code = never(reply)) != HF_OK) {
-        hf__op_explain(op, code, 0, "\"%.200s\" %.100s", op->name,
+        hf__op_explain(op, code, 0, "\"%.200s\" %.100s", op->in.name,
                        hf__reply_text(reply->element[1]));
         hf__attempt_failed(connection, request);
     } else {
@@ -122,14 +123,14 @@ void hf__attempt_leaves(struct connection *connection, struct redis_request *req
 {
     struct redis *redis = connection->redis;
     struct hf_op *op = request->op;
-    const struct waiter *waiter = op->engine_pointer;
+    const struct waiter *waiter = op->engine.pointer;
     if (waiter && waiter->redis != redis)
         hf__waiter_leave(op);
     request->listened = hf__grant_channel_is_sure(redis);
-    op->engine_word[1] &= ~(uint64_t)REDIS_LISTENS;
-    op->engine_word[1] |= request->listened ? REDIS_LISTENS : 0;
+    op->engine.word[1] &= ~(uint64_t)REDIS_LISTENS;
+    op->engine.word[1] |= request->listened ? REDIS_LISTENS : 0;
     /* The word of a grant may come before the refusal that it follows. */
-    if (request->listened && op->enqueue && hf__redis_kind(redis, op->mode)->grants)
+    if (request->listened && op->in.enqueue && hf__redis_kind(redis, op->in.mode)->grants)
         hf__grant_channel_join(redis, op);
 }
 
@@ -141,7 +142,7 @@ static void send_attempt(struct connection *connection, struct redis_request *re
     if (hf__fast_enqueue_ask(connection, request))
         return;
     request->answered = attempt_answered;
-    hf__redis_kind(connection->redis, op->mode)->acquire(connection, &command, op);
+    hf__redis_kind(connection->redis, op->in.mode)->acquire(connection, &command, op);
     hf__connection_write(connection, request, &command);
 }
 
@@ -155,20 +156,20 @@ static void send_attempt(struct connection *connection, struct redis_request *re
 static bool take_what_was_granted(struct redis *redis, struct hf_op *op)
 {
     const struct hf_host *host = redis->base.host;
-    const struct waiter *waiter = op->engine_pointer;
-    if (op->lease_ms || host->turns_rarely || redis->settings.replicas || redis->cluster ||
+    const struct waiter *waiter = op->engine.pointer;
+    if (op->in.lease_ms || host->turns_rarely || redis->settings.replicas || redis->cluster ||
         !waiter || !waiter->granted_token ||
         !hf__connections_surely_match(&redis->cmd, &redis->pubsub))
         return false;
     int64_t lease_ms = waiter->granted_ms < host->lease_ms ? waiter->granted_ms : host->lease_ms;
     if (hf__loop_now(host->loop) - waiter->not_before_ms > lease_ms / 2)
         return false;
-    op->token = waiter->granted_token;
-    op->engine_word[1] = REDIS_HOLDS | REDIS_CONTENDED;
+    op->out.token = waiter->granted_token;
+    op->engine.word[1] = REDIS_HOLDS | REDIS_CONTENDED;
     hf__redis_note_when_granted(redis, op);
     hf__redis_set_lease(redis, op, waiter->not_before_ms, lease_ms);
     hf__waiter_leave(op);
-    op->verdict = HF_GRANTED;
+    op->out.verdict = HF_GRANTED;
     hf__op_done(&redis->base, op);
     return true;
 }
@@ -179,22 +180,22 @@ void hf__redis_attempt(struct hf_engine *engine, struct hf_op *op)
     if (take_what_was_granted(redis, op))
         return;
     struct redis_request *request = hf__request_about(redis, op);
-    if (request && op->mode == HF_PERMIT && op->permits > REDIS_PERMITS_MAX) {
+    if (request && op->in.mode == HF_PERMIT && op->in.permits > REDIS_PERMITS_MAX) {
         hf__op_explain(op, HF_EINVAL, 0,
-                       "\"%.200s\": %u permits at once are too many; take up to %u", op->name,
-                       op->permits, REDIS_PERMITS_MAX);
+                       "\"%.200s\": %u permits at once are too many; take up to %u", op->in.name,
+                       op->in.permits, REDIS_PERMITS_MAX);
         hf__redis_finish(redis, request, HF_FAILED);
         return;
     }
     if (!request) {
-        op->verdict = op->engine_word[1] & ~(uint64_t)REDIS_LISTENS ? HF_NO_ANSWER : HF_FAILED;
+        op->out.verdict = op->engine.word[1] & ~(uint64_t)REDIS_LISTENS ? HF_NO_ANSWER : HF_FAILED;
         hf__op_done(engine, op);
         return;
     }
-    if (!op->engine_word[0])
-        op->engine_word[0] = ++redis->front->claims;
-    request->send = op->attach_key ? hf__attach_send : send_attempt;
-    request->answered = op->attach_key ? hf__attach_answered : attempt_answered;
+    if (!op->engine.word[0])
+        op->engine.word[0] = ++redis->front->claims;
+    request->send = op->in.attach_key ? hf__attach_send : send_attempt;
+    request->answered = op->in.attach_key ? hf__attach_answered : attempt_answered;
     hf__batch_ask(redis, request,
-                  op->attach_key ? NULL : hf__redis_kind(redis, op->mode)->take_many);
+                  op->in.attach_key ? NULL : hf__redis_kind(redis, op->in.mode)->take_many);
 }

@@ -88,8 +88,8 @@ static void whole_answered(struct connection *connection, struct redis_request *
         const redisReply *answer = each ? reply->element[i++] : reply;
         bool failed = answer && answer->type == REDIS_REPLY_NIL;
         /* What has failed may have given the lock back before. */
-        if (failed && part->many == hf__redis_kind(redis, part->op->mode)->give_many)
-            part->op->engine_word[1] |= REDIS_UNSURE;
+        if (failed && part->many == hf__redis_kind(redis, part->op->in.mode)->give_many)
+            part->op->engine.word[1] |= REDIS_UNSURE;
         if (failed)
             ask_alone(redis, part);
         else
@@ -115,8 +115,8 @@ struct filling {
 
 static bool is_same_name(const struct hf_op *op, const struct hf_op *other)
 {
-    return op->name_length == other->name_length &&
-           memcmp(op->name, other->name, op->name_length) == 0;
+    return op->in.name_length == other->in.name_length &&
+           memcmp(op->in.name, other->in.name, op->in.name_length) == 0;
 }
 
 /* The scripts check once whether all locks of a batch are free, and then take each of them. So a
@@ -124,7 +124,7 @@ static bool is_same_name(const struct hf_op *op, const struct hf_op *other)
 static bool has_name(const struct filling *filling, const struct hf_op *op)
 {
     for (unsigned i = 0; i < filling->count; i++)
-        if (filling->name_hashes[i] == op->name_hash && is_same_name(filling->ops[i], op))
+        if (filling->name_hashes[i] == op->in.name_hash && is_same_name(filling->ops[i], op))
             return true;
     return false;
 }
@@ -133,7 +133,7 @@ static bool has_name(const struct filling *filling, const struct hf_op *op)
 static void add_question(struct filling *filling, struct redis_request *request, size_t needed)
 {
     filling->ops[filling->count] = request->op;
-    filling->name_hashes[filling->count++] = request->op->name_hash;
+    filling->name_hashes[filling->count++] = request->op->in.name_hash;
     filling->room -= needed;
     hf__link_remove(&request->item.link);
     hf__list_append(&filling->whole->parts, &request->item.link);
@@ -160,7 +160,7 @@ static void ask_some(struct redis *redis, struct hf_link *requests)
     whole->answered = whole_answered;
     HF_LIST_FOREACH (link, following, requests) {
         struct redis_request *next = hf__request_at(link);
-        size_t needed = NAMES_OF_ONE * next->op->name_length + ROOM_OF_ONE;
+        size_t needed = NAMES_OF_ONE * next->op->in.name_length + ROOM_OF_ONE;
         if (needed > filling.room || filling.count == TOGETHER_MAX || looked_at++ == LOOKED_MAX)
             break;
         if (are_alike(first, next) && !has_name(&filling, next->op))
@@ -189,10 +189,10 @@ void hf__batch_ask(struct redis *redis, struct redis_request *request,
     /* In a cluster, what is asked together hardly ever has one slot; of a quorum's servers each has
      * its own to say to each. What has another's token must not be counted on together with it. */
     if (!many || redis->cluster || redis->quorum || hf__keys_may_share_token(request->op)) {
-        hf__redis_ask(redis, request, request->op->name, request->op->name_length);
+        hf__redis_ask(redis, request, request->op->in.name, request->op->in.name_length);
         return;
     }
-    bool takes = many == hf__redis_kind(redis, request->op->mode)->take_many;
+    bool takes = many == hf__redis_kind(redis, request->op->in.mode)->take_many;
     request->many = many;
     hf__list_append(takes ? &redis->taking : &redis->giving, &request->item.link);
     hf__loop_defer(redis->base.host->loop, &redis->ask_together);

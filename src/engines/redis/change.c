@@ -146,7 +146,7 @@ static void send_extend(struct connection *connection, struct redis_request *req
 {
     const struct hf_oneshot *change = request->change;
     struct command command;
-    const struct redis_kind *kind = hf__redis_kind(connection->redis, change->op->mode);
+    const struct redis_kind *kind = hf__redis_kind(connection->redis, change->op->in.mode);
     kind->extend(connection, &command, change->op, change->lease_ms);
     hf__connection_write(connection, request, &command);
 }
@@ -157,7 +157,7 @@ static void send_extend(struct connection *connection, struct redis_request *req
 void hf__redis_detach(struct hf_engine *engine, struct hf_oneshot *change)
 {
     const struct redis *redis = (const struct redis *)engine;
-    const struct redis_kind *kind = hf__redis_kind(redis, change->op->mode);
+    const struct redis_kind *kind = hf__redis_kind(redis, change->op->in.mode);
     if (kind->owner_key)
         kind->owner_key(redis, change->op, change->key_out);
     else

@@ -17,12 +17,12 @@ struct redis_request *hf__request_about(struct redis *redis, struct hf_op *op)
 void hf__redis_set_lease(struct redis *redis, struct hf_op *op, int64_t asked_at_ms,
                          int64_t lease_ms)
 {
-    struct hf_lease *lease = &op->own_lease;
+    struct hf_lease *lease = &op->engine.own_lease;
     lease->engine = &redis->front->base;
     lease->asked_at_ms = asked_at_ms;
     lease->lease_ms = lease_ms;
-    lease->fixed = op->lease_ms > 0 || op->attach_key;
-    op->rests_on = lease;
+    lease->fixed = op->in.lease_ms > 0 || op->in.attach_key;
+    op->out.rests_on = lease;
 }
 
 void hf__redis_finish(struct redis *redis, struct redis_request *request, enum hf_verdict verdict)
@@ -31,13 +31,13 @@ void hf__redis_finish(struct redis *redis, struct redis_request *request, enum h
     if (verdict != HF_REFUSED && verdict != HF_REFUSED_NOT_QUEUED && verdict != HF_NO_ANSWER)
         hf__waiter_leave(op);
     hf__request_free(redis, request);
-    op->verdict = verdict;
+    op->out.verdict = verdict;
     hf__op_done(&redis->base, op);
 }
 
 void hf__redis_note_when_granted(const struct redis *redis, struct hf_op *op)
 {
-    op->engine_word[1] |= (uint64_t)hf__loop_now(redis->base.host->loop) << REDIS_GRANTED_SHIFT;
+    op->engine.word[1] |= (uint64_t)hf__loop_now(redis->base.host->loop) << REDIS_GRANTED_SHIFT;
 }
 
 void hf__attempt_granted(struct redis *redis, struct redis_request *request, int64_t lease_ms,
@@ -45,19 +45,19 @@ void hf__attempt_granted(struct redis *redis, struct redis_request *request, int
 {
     struct hf_op *op = request->op;
     int64_t number = hf__reply_number(token);
-    op->token = number > 0 ? (uint64_t)number : 0;
-    const struct redis_kind *kind = hf__redis_kind(redis, op->mode);
+    op->out.token = number > 0 ? (uint64_t)number : 0;
+    const struct redis_kind *kind = hf__redis_kind(redis, op->in.mode);
     /* What is held already may just be renewed. */
     uint64_t kept = REDIS_CONTENDED | REDIS_RENEWING | (kind->settled ? REDIS_OUTSTANDING : 0u);
-    op->engine_word[1] = REDIS_HOLDS | (op->engine_word[1] & kept);
-    if (!op->attach_key)
+    op->engine.word[1] = REDIS_HOLDS | (op->engine.word[1] & kept);
+    if (!op->in.attach_key)
         hf__redis_note_when_granted(redis, op);
-    op->rests_on = NULL;
+    op->out.rests_on = NULL;
     if (kind->leased)
         hf__redis_set_lease(redis, op, request->item.sent_at_ms, lease_ms);
     /* Replicas have confirmed what is taken over when it was granted. If one has not heard of the
      * new key, nobody else has the lock there. */
-    if (redis->settings.replicas && !op->attach_key)
+    if (redis->settings.replicas && !op->in.attach_key)
         hf__replica_wait_wait(redis, request);
     else
         hf__attempt_confirmed(redis, request, true);
@@ -67,8 +67,8 @@ void hf__attempt_granted(struct redis *redis, struct redis_request *request, int
  * Without the right to end the connection that it is on, the record stays until it expires. */
 void hf__redis_settle(struct redis *redis, const struct hf_op *op)
 {
-    const struct redis_kind *kind = hf__redis_kind(redis, op->mode);
-    bool may_come = (op->engine_word[1] & REDIS_OUTSTANDING) && !redis->cmd.last_one_ended;
+    const struct redis_kind *kind = hf__redis_kind(redis, op->in.mode);
+    bool may_come = (op->engine.word[1] & REDIS_OUTSTANDING) && !redis->cmd.last_one_ended;
     if (kind->settled && !may_come)
         kind->settled(redis, op);
 }
@@ -80,7 +80,7 @@ void hf__attempt_confirmed(struct redis *redis, struct redis_request *request, b
     if (enough)
         hf__redis_settle(redis, request->op);
     else
-        request->op->engine_word[1] |= REDIS_UNSURE;
+        request->op->engine.word[1] |= REDIS_UNSURE;
     hf__redis_finish(redis, request, enough ? HF_GRANTED : HF_NO_ANSWER);
 }
 
@@ -90,11 +90,11 @@ static void send_undoing(struct connection *connection, struct redis_request *re
 {
     const struct hf_op *op = request->op;
     struct command command;
-    if (op->attach_key) {
+    if (op->in.attach_key) {
         hf__attach_send_back(connection, request);
         return;
     }
-    hf__redis_kind(connection->redis, op->mode)->release(connection, &command, op);
+    hf__redis_kind(connection->redis, op->in.mode)->release(connection, &command, op);
     hf__connection_write(connection, request, &command);
 }
 
@@ -104,14 +104,14 @@ static void undone(struct connection *connection, struct redis_request *request,
 {
     struct redis *redis = connection->redis;
     struct hf_op *op = request->op;
-    op->contacted = reply != NULL;
+    op->out.contacted = reply != NULL;
     if (!reply || hf__request_code(redis, reply) == HF_UNREACHABLE) {
         hf__attempt_unanswered(connection, request, reply);
         return;
     }
     if (reply->type == REDIS_REPLY_INTEGER)
         hf__redis_settle(redis, op);
-    op->engine_word[1] = 0;
+    op->engine.word[1] = 0;
     hf__redis_finish(redis, request, HF_FAILED);
 }
 
@@ -119,7 +119,7 @@ static void undone(struct connection *connection, struct redis_request *request,
  * is, as after silence. */
 static void undo(struct connection *connection, struct redis_request *request)
 {
-    request->op->engine_word[1] |= REDIS_UNSURE;
+    request->op->engine.word[1] |= REDIS_UNSURE;
     request->many = NULL;
     request->repeats = request->hops = 0;
     request->asks = false;
@@ -130,7 +130,7 @@ static void undo(struct connection *connection, struct redis_request *request)
 
 void hf__attempt_failed(struct connection *connection, struct redis_request *request)
 {
-    if (request->op->engine_word[1] & REDIS_QUEUED)
+    if (request->op->engine.word[1] & REDIS_QUEUED)
         undo(connection, request);
     else
         hf__redis_finish(connection->redis, request, HF_FAILED);
@@ -142,21 +142,21 @@ void hf__attempt_unanswered(struct connection *connection, struct redis_request 
     struct redis *redis = connection->redis;
     struct hf_op *op = request->op;
     bool definite;
-    hf__request_failed(connection, request, reply, op->name, &op->error, &definite);
+    hf__request_failed(connection, request, reply, op->in.name, &op->out.error, &definite);
     /* The server does not roll back a script that it stops on its way. */
     if (definite && reply && !request->unmapped) {
         undo(connection, request);
         return;
     }
-    if (definite && !(op->engine_word[1] & REDIS_UNSURE)) {
+    if (definite && !(op->engine.word[1] & REDIS_UNSURE)) {
         hf__redis_finish(redis, request, HF_FAILED);
         return;
     }
     /* Should it have been granted, it rests on a lease, after which the server has forgotten it.
      * How long one is that was left under a key, the answer would have said. */
     if (request->item.sent) {
-        op->engine_word[1] |= REDIS_UNSURE | REDIS_OUTSTANDING;
-        if (hf__redis_kind(redis, op->mode)->leased && !op->attach_key)
+        op->engine.word[1] |= REDIS_UNSURE | REDIS_OUTSTANDING;
+        if (hf__redis_kind(redis, op->in.mode)->leased && !op->in.attach_key)
             hf__redis_set_lease(redis, op, request->item.sent_at_ms, hf__redis_lease_ms(redis, op));
     }
     hf__redis_finish(redis, request, HF_NO_ANSWER);

@@ -21,7 +21,7 @@
 
 static struct handed_on *note_of(struct redis *redis, const struct hf_op *op, uint64_t *name)
 {
-    *name = hf__hash(op->name, op->name_length);
+    *name = hf__hash(op->in.name, op->in.name_length);
     return &redis->handed_on[*name % REDIS_HANDED_ON];
 }
 
@@ -43,7 +43,7 @@ void hf__fast_enqueue_note(struct redis *redis, const struct hf_op *op, bool han
     uint64_t name;
     struct handed_on *note = note_of(redis, op, &name);
     if (handed_on && redis->server_us)
-        *note = (struct handed_on){ name, hf__clock_us(), redis->server_us, op->token };
+        *note = (struct handed_on){ name, hf__clock_us(), redis->server_us, op->out.token };
     else if (note->name == name)
         note->name = 0;
     redis->server_us = 0;
@@ -55,7 +55,7 @@ bool hf__fast_enqueue_is_between_two(struct redis *redis, const struct hf_op *op
 {
     uint64_t name;
     const struct handed_on *note = note_of(redis, op, &name);
-    return note->name == name && op->token > note->token && op->token - note->token <= 2;
+    return note->name == name && op->out.token > note->token && op->out.token - note->token <= 2;
 }
 
 /* The server's clock, if it is surely held by somebody, else 0. */
@@ -98,7 +98,7 @@ static void holder_answered(struct connection *connection, struct redis_request 
         hf__attempt_placed(redis, request, hf__redis_lease_ms(redis, op));
     } else {
         hf__fast_enqueue_note(redis, op, false);
-        op->engine_word[1] |= REDIS_QUEUED;
+        op->engine.word[1] |= REDIS_QUEUED;
         hf__connection_ask(connection, request);
     }
 }
@@ -108,7 +108,7 @@ static void write_place(struct connection *connection, struct redis_request *pla
 {
     struct command command;
     hf__command_begin(&command, "ZADD");
-    hf__command_own(&command, REDIS_QUEUE_PREFIX, op->name, op->name_length);
+    hf__command_own(&command, REDIS_QUEUE_PREFIX, op->in.name, op->in.name_length);
     hf__command_add(&command, "NX", 2);
     hf__command_number(&command, comes_us);
     hf__redis_add_field(connection->redis, &command, op);
@@ -120,7 +120,7 @@ static void write_life(struct connection *connection, struct redis_request *life
 {
     struct command command;
     hf__command_begin(&command, "PEXPIRE");
-    hf__command_own(&command, REDIS_QUEUE_PREFIX, op->name, op->name_length);
+    hf__command_own(&command, REDIS_QUEUE_PREFIX, op->in.name, op->in.name_length);
     hf__command_number(&command, REDIS_QUEUE_MS);
     hf__connection_write(connection, life, &command);
 }
@@ -130,7 +130,7 @@ bool hf__fast_enqueue_ask(struct connection *connection, struct redis_request *r
     struct redis *redis = connection->redis;
     const struct hf_op *op = request->op;
     struct command command;
-    bool fresh = hf__redis_kind(redis, op->mode) == &hf__redis_mutex && hf__redis_waits(op) == 1;
+    bool fresh = hf__redis_kind(redis, op->in.mode) == &hf__redis_mutex && hf__redis_waits(op) == 1;
     int64_t comes_us = fresh && !redis->cluster ? when_it_comes(redis, op) : 0;
     if (!comes_us)
         return false;
@@ -148,7 +148,7 @@ bool hf__fast_enqueue_ask(struct connection *connection, struct redis_request *r
     write_place(connection, place, op, comes_us);
     write_life(connection, life, op);
     hf__command_begin(&command, "HKEYS");
-    hf__command_add(&command, op->name, op->name_length);
+    hf__command_add(&command, op->in.name, op->in.name_length);
     hf__connection_write(connection, request, &command);
     return true;
 }

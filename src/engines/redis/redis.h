@@ -94,8 +94,8 @@ struct redis {
     struct hf_task sync_begin;
 };
 
-/* What an op remembers. engine_word[0] is its claim's number, engine_pointer its waiter (or
- * NULL), engine_word[1] an OR of these, and above them the loop's ms when it was granted (0: nobody
+/* What an op remembers. engine.word[0] is its claim's number, engine.pointer its waiter (or
+ * NULL), engine.word[1] an OR of these, and above them the loop's ms when it was granted (0: nobody
  * knows). */
 #define REDIS_HOLDS 1u  /* the server has granted it */
 #define REDIS_UNSURE 2u /* a request had no answer: the server may have granted it */
@@ -164,7 +164,7 @@ void hf__release_answered(struct connection *connection, struct redis_request *r
 
 /* ---- complete.c: how an attempt ends, and any request about an op ---- */
 
-/* NULL: out of memory, and op->error says so. */
+/* NULL: out of memory, and op->out.error says so. */
 struct redis_request *hf__request_about(struct redis *redis, struct hf_op *op);
 void hf__redis_set_lease(struct redis *redis, struct hf_op *op, int64_t asked_at_ms,
                          int64_t lease_ms);
@@ -198,7 +198,7 @@ void hf__batch_close(struct redis *redis);
 /* ---- replica_wait.c: replicas ---- */
 
 /* A granted request is kept until the replicas have been asked, and handed back. If they have not
- * got it, op->error says so. */
+ * got it, op->out.error says so. */
 void hf__replica_wait_wait(struct redis *redis, struct redis_request *request);
 void hf__replica_wait_why_silent(struct hf_engine *engine, struct hf_op *op, hf_error **error);
 void hf__replica_wait_open(struct redis *redis);

@@ -7,38 +7,39 @@
  * release is repeated. */
 static bool is_lost_without_release(const struct redis *redis, const struct hf_op *op)
 {
-    return hf__redis_kind(redis, op->mode)->settled &&
-           (op->engine_word[1] & (REDIS_HOLDS | REDIS_UNSURE));
+    return hf__redis_kind(redis, op->in.mode)->settled &&
+           (op->engine.word[1] & (REDIS_HOLDS | REDIS_UNSURE));
 }
 
 void hf__release_answered(struct connection *connection, struct redis_request *request,
                           const redisReply *reply)
 {
     struct hf_op *op = request->op;
-    op->contacted = reply != NULL;
-    if (op->attach_key && hf__reply_is_array(reply, 1)) {
+    op->out.contacted = reply != NULL;
+    if (op->in.attach_key && hf__reply_is_array(reply, 1)) {
         hf__redis_finish(connection->redis, request, HF_GONE);
         return;
     }
     if (reply && reply->type == REDIS_REPLY_INTEGER) {
         /* An earlier request of the same kind may have done it, but has overwritten nothing. */
-        bool gone = reply->integer == 0 && !(op->engine_word[1] & REDIS_UNSURE);
+        bool gone = reply->integer == 0 && !(op->engine.word[1] & REDIS_UNSURE);
         bool overwritten = reply->integer == REDIS_OVERWRITTEN;
-        op->lost = (gone || overwritten) && (op->engine_word[1] & REDIS_HOLDS);
+        op->out.lost = (gone || overwritten) && (op->engine.word[1] & REDIS_HOLDS);
         hf__redis_settle(connection->redis, op);
         hf__fast_enqueue_note(connection->redis, op, reply->integer == REDIS_HAS_HANDED_ON);
         hf__redis_finish(connection->redis, request, HF_GONE);
         return;
     }
     bool definite;
-    int code = hf__request_failed(connection, request, reply, op->name, &op->error, &definite);
+    int code =
+        hf__request_failed(connection, request, reply, op->in.name, &op->out.error, &definite);
     if (request->item.sent)
-        op->engine_word[1] |= REDIS_UNSURE;
+        op->engine.word[1] |= REDIS_UNSURE;
     if (code == HF_ELIMIT && is_lost_without_release(connection->redis, op))
         definite = false;
     /* The server that answers has ended the connection on which an earlier attempt was sent. */
     else if (reply)
-        op->engine_word[1] &= ~(uint64_t)REDIS_OUTSTANDING;
+        op->engine.word[1] &= ~(uint64_t)REDIS_OUTSTANDING;
     hf__redis_finish(connection->redis, request, definite ? HF_FAILED : HF_NO_ANSWER);
 }
 
@@ -58,7 +59,7 @@ static void let_the_waiter_be_first(struct connection *connection)
 
 void hf__release_leaves(struct connection *connection, struct redis_request *request)
 {
-    if (request->op->engine_word[1] & REDIS_CONTENDED)
+    if (request->op->engine.word[1] & REDIS_CONTENDED)
         let_the_waiter_be_first(connection);
 }
 
@@ -67,7 +68,7 @@ static void send_release(struct connection *connection, struct redis_request *re
     const struct hf_op *op = request->op;
     struct command command;
     hf__release_leaves(connection, request);
-    hf__redis_kind(connection->redis, op->mode)->release(connection, &command, op);
+    hf__redis_kind(connection->redis, op->in.mode)->release(connection, &command, op);
     hf__connection_write(connection, request, &command);
 }
 
@@ -81,26 +82,26 @@ void hf__redis_release(struct hf_engine *engine, struct hf_op *op)
     struct redis *redis = (struct redis *)engine;
     hf__waiter_leave(op);
     hf__renewals_forget(redis, op);
-    op->hands_over = hf__fast_enqueue_is_between_two(redis, op);
-    const struct redis_kind *kind = hf__redis_kind(redis, op->mode);
-    bool taken = op->engine_word[1] & (REDIS_UNSURE | REDIS_HOLDS);
-    bool queued = op->engine_word[1] & REDIS_QUEUED;
-    bool outstanding = op->engine_word[1] & REDIS_OUTSTANDING;
+    op->out.hands_over = hf__fast_enqueue_is_between_two(redis, op);
+    const struct redis_kind *kind = hf__redis_kind(redis, op->in.mode);
+    bool taken = op->engine.word[1] & (REDIS_UNSURE | REDIS_HOLDS);
+    bool queued = op->engine.word[1] & REDIS_QUEUED;
+    bool outstanding = op->engine.word[1] & REDIS_OUTSTANDING;
     if (outstanding || (kind->grants && queued))
-        op->rests_on = NULL;
+        op->out.rests_on = NULL;
     else if (queued && (kind->leased || !taken))
         hf__redis_set_lease(redis, op, hf__loop_now(redis->base.host->loop),
                             hf__redis_lease_ms(redis, op));
-    bool is_there = op->engine_word[1] & (REDIS_HOLDS | REDIS_UNSURE | REDIS_QUEUED);
+    bool is_there = op->engine.word[1] & (REDIS_HOLDS | REDIS_UNSURE | REDIS_QUEUED);
     struct redis_request *request = is_there ? hf__request_about(redis, op) : NULL;
     if (!request) {
-        op->verdict = is_there ? HF_NO_ANSWER : HF_GONE;
+        op->out.verdict = is_there ? HF_NO_ANSWER : HF_GONE;
         hf__op_done(engine, op);
         return;
     }
-    request->send = op->attach_key ? hf__attach_send_back : send_release;
+    request->send = op->in.attach_key ? hf__attach_send_back : send_release;
     request->answered = hf__release_answered;
-    hf__batch_ask(redis, request, op->attach_key ? NULL : kind->give_many);
+    hf__batch_ask(redis, request, op->in.attach_key ? NULL : kind->give_many);
 }
 
 /* ---- releases that nobody waits for ---- */
@@ -110,7 +111,7 @@ void hf__redis_release(struct hf_engine *engine, struct hf_op *op)
 static void send_dismissal(struct connection *connection, struct redis_request *request)
 {
     connection->known_scripts = 0;
-    if (request->op->attach_key)
+    if (request->op->in.attach_key)
         hf__attach_send_back(connection, request);
     else
         send_release(connection, request);
@@ -132,7 +133,7 @@ void hf__redis_dismiss(struct redis *redis, struct hf_op *op)
 {
     struct redis_request *request = dismissal_of(redis, op);
     if (request)
-        hf__redis_ask(redis, request, op->name, op->name_length);
+        hf__redis_ask(redis, request, op->in.name, op->in.name_length);
 }
 
 /* An attempt on a connection that was given up may be executed behind it. */
@@ -141,9 +142,9 @@ void hf__redis_dismiss_early(struct redis *redis, struct hf_op *op)
     struct redis_request *request = dismissal_of(redis, op);
     if (!request)
         return;
-    op->engine_word[1] |= REDIS_OUTSTANDING;
+    op->engine.word[1] |= REDIS_OUTSTANDING;
     request->early = true;
-    hf__redis_ask(redis, request, op->name, op->name_length);
+    hf__redis_ask(redis, request, op->in.name, op->in.name_length);
 }
 
 static void send_last_release(struct connection *connection, struct redis_request *request)
@@ -165,14 +166,14 @@ void hf__redis_dismiss_at_close(struct hf_engine *engine, struct hf_op *op)
 {
     struct redis *redis = (struct redis *)engine;
     /* Before its first attempt it has no number. */
-    struct redis_request *request = op->engine_word[0] ? dismissal_of(redis, op) : NULL;
+    struct redis_request *request = op->engine.word[0] ? dismissal_of(redis, op) : NULL;
     if (!request)
         return;
-    op->engine_word[1] |= REDIS_OUTSTANDING;
+    op->engine.word[1] |= REDIS_OUTSTANDING;
     request->early = true;
     request->send = send_last_release;
     request->answered = last_release_ended;
     redis->dismisses = true;
     redis->dismissals++;
-    hf__redis_ask(redis, request, op->name, op->name_length);
+    hf__redis_ask(redis, request, op->in.name, op->in.name_length);
 }

@@ -80,7 +80,7 @@ static struct renewals *with_room(struct redis *redis, struct renewals *renewals
 static void add(struct renewals *renewals, struct hf_op *op)
 {
     renewals->ops[renewals->count++] = op;
-    renewals->permits += op->permits;
+    renewals->permits += op->in.permits;
 }
 
 static void forget(struct hf_link *list, const struct hf_op *op)
@@ -96,9 +96,9 @@ static void forget(struct hf_link *list, const struct hf_op *op)
 /* From here on the op's memory may belong to another claim. */
 void hf__renewals_forget(struct redis *redis, struct hf_op *op)
 {
-    if (!(op->engine_word[1] & REDIS_RENEWING))
+    if (!(op->engine.word[1] & REDIS_RENEWING))
         return;
-    op->engine_word[1] &= ~(uint64_t)REDIS_RENEWING;
+    op->engine.word[1] &= ~(uint64_t)REDIS_RENEWING;
     forget(&redis->front->renewals, op);
     forget(&redis->front->gathering, op);
 }
@@ -112,7 +112,7 @@ static bool asks_once(const struct redis *redis)
 static void may_be_asked_again(const struct redis *redis, struct hf_op *op)
 {
     if (asks_once(redis))
-        op->engine_word[1] &= ~(uint64_t)REDIS_RENEWING;
+        op->engine.word[1] &= ~(uint64_t)REDIS_RENEWING;
 }
 
 /* The watchdog asks again. */
@@ -120,7 +120,7 @@ static void get_no_word(const struct redis *redis, struct hf_op *op)
 {
     may_be_asked_again(redis, op);
     if (!redis->quorum)
-        hf__lease_answer(&op->own_lease, 0, HF_LEASE_NO_ANSWER, 0, NULL);
+        hf__lease_answer(&op->engine.own_lease, 0, HF_LEASE_NO_ANSWER, 0, NULL);
 }
 
 static void drop_those_who_left(struct renewals *renewals)
@@ -135,7 +135,7 @@ static void drop_those_who_left(struct renewals *renewals)
 /* Only a cluster may have one key of a lease here and the other there. */
 static bool names_pairs(const struct redis *redis, const struct hf_op *op)
 {
-    return redis->cluster && hf__redis_kind(redis, op->mode)->pair;
+    return redis->cluster && hf__redis_kind(redis, op->in.mode)->pair;
 }
 
 static void send(struct connection *connection, struct redis_request *request)
@@ -147,12 +147,13 @@ static void send(struct connection *connection, struct redis_request *request)
     bool pairs = renewals->count > 0 && names_pairs(redis, renewals->ops[0]);
     hf__connection_script(connection, &command, renewals->script, renewals->count << pairs);
     for (unsigned i = 0; i < renewals->count; i++)
-        hf__command_add(&command, renewals->ops[i]->name, renewals->ops[i]->name_length);
+        hf__command_add(&command, renewals->ops[i]->in.name, renewals->ops[i]->in.name_length);
     for (unsigned i = 0; i < renewals->count && pairs; i++)
-        hf__redis_kind(redis, renewals->ops[i]->mode)->pair(redis, &command, renewals->ops[i]);
+        hf__redis_kind(redis, renewals->ops[i]->in.mode)->pair(redis, &command, renewals->ops[i]);
     hf__command_number(&command, redis->base.host->lease_ms);
     for (unsigned i = 0; i < renewals->count; i++)
-        hf__redis_kind(redis, renewals->ops[i]->mode)->renewal(redis, &command, renewals->ops[i]);
+        hf__redis_kind(redis, renewals->ops[i]->in.mode)
+            ->renewal(redis, &command, renewals->ops[i]);
     hf__connection_write(connection, request, &command);
 }
 
@@ -176,7 +177,7 @@ static void flush(struct redis *redis, struct renewals *renewals)
     request->memory = renewals;
     request->send = send;
     request->answered = answered;
-    hf__redis_ask(redis, request, renewals->ops[0]->name, renewals->ops[0]->name_length);
+    hf__redis_ask(redis, request, renewals->ops[0]->in.name, renewals->ops[0]->in.name_length);
 }
 
 /* While a slot goes from one node to another, each has some of its locks, and a call that names
@@ -206,12 +207,12 @@ static void take_word(const struct redis *redis, struct hf_op *op, int64_t asked
     int64_t lease_ms = redis->base.host->lease_ms;
     may_be_asked_again(redis, op);
     /* The lease that a grant began with is a short one. */
-    bool grows = still_ours && op->own_lease.lease_ms != lease_ms;
+    bool grows = still_ours && op->engine.own_lease.lease_ms != lease_ms;
     if (redis->quorum)
         hf__quorum_member_renewed(op, asked_at_ms, still_ours);
     else
-        hf__lease_answer(&op->own_lease, asked_at_ms, still_ours ? HF_LEASE_RENEWED : HF_LEASE_GONE,
-                         grows ? lease_ms : 0, NULL);
+        hf__lease_answer(&op->engine.own_lease, asked_at_ms,
+                         still_ours ? HF_LEASE_RENEWED : HF_LEASE_GONE, grows ? lease_ms : 0, NULL);
 }
 
 enum word { OURS, LOST, UNKNOWN };
@@ -302,7 +303,7 @@ static void answered(struct connection *connection, struct redis_request *reques
         if (why && redis->quorum)
             hf__quorum_member_refused(op, asked_at_ms, why);
         else if (why)
-            hf__lease_answer(&op->own_lease, asked_at_ms,
+            hf__lease_answer(&op->engine.own_lease, asked_at_ms,
                              ready ? HF_LEASE_REFUSED : HF_LEASE_NOT_READY, 0, why);
         get_no_word(redis, op);
     }
@@ -359,14 +360,14 @@ static void await_company(struct redis *redis, int64_t lease_ms)
 
 static struct renewals *gathered_for(struct redis *redis, const struct hf_op *op)
 {
-    enum redis_script script = hf__redis_kind(redis, op->mode)->renew;
-    unsigned slot = redis->cluster ? hf__slot_of(op->name, op->name_length) : 0;
+    enum redis_script script = hf__redis_kind(redis, op->in.mode)->renew;
+    unsigned slot = redis->cluster ? hf__slot_of(op->in.name, op->in.name_length) : 0;
     unsigned most = names_pairs(redis, op) ? REDIS_PAIR_RENEWALS : REDIS_RENEWALS;
     struct hf_link *link = redis->gathering.prev;
     for (int i = 0; i < LOOK_BACK_MAX && link != &redis->gathering; i++, link = link->prev) {
         struct renewals *renewals = HF_CONTAINER(link, struct renewals, link);
         if (renewals->script == script && renewals->slot == slot && renewals->count < most &&
-            renewals->permits + op->permits <= PERMITS_MAX)
+            renewals->permits + op->in.permits <= PERMITS_MAX)
             return renewals;
     }
     return new_renewals(redis, script, slot, FEW);
@@ -375,8 +376,8 @@ static struct renewals *gathered_for(struct redis *redis, const struct hf_op *op
 void hf__redis_renew(struct hf_engine *engine, struct hf_lease *lease)
 {
     struct redis *redis = (struct redis *)engine;
-    struct hf_op *op = HF_CONTAINER(lease, struct hf_op, own_lease);
-    if (asks_once(redis) && (op->engine_word[1] & REDIS_RENEWING))
+    struct hf_op *op = HF_CONTAINER(lease, struct hf_op, engine.own_lease);
+    if (asks_once(redis) && (op->engine.word[1] & REDIS_RENEWING))
         return;
     struct renewals *renewals = with_room(redis, gathered_for(redis, op));
     if (!renewals) {
@@ -384,7 +385,7 @@ void hf__redis_renew(struct hf_engine *engine, struct hf_lease *lease)
         return;
     }
     add(renewals, op);
-    op->engine_word[1] |= REDIS_RENEWING;
+    op->engine.word[1] |= REDIS_RENEWING;
     /* Nobody knows when a loop that its program turns will have another turn. */
     if (asks_once(redis) && !redis->base.host->turns_rarely)
         await_company(redis, lease->lease_ms);
@@ -401,7 +402,7 @@ bool hf__redis_compact(struct hf_engine *engine, struct hf_op *op)
 {
     const struct redis *redis = (const struct redis *)engine;
     uint64_t under_way = REDIS_RENEWING | REDIS_UNSURE | REDIS_QUEUED;
-    return asks_once(redis) && !op->engine_pointer && !(op->engine_word[1] & under_way);
+    return asks_once(redis) && !op->engine.pointer && !(op->engine.word[1] & under_way);
 }
 
 void hf__renewals_open(struct redis *redis)

@@ -20,7 +20,7 @@ enum verdict {
 
 static bool is_mutex(const struct hf_op *op)
 {
-    return op->mode == HF_MUTEX || op->mode == HF_FAIR;
+    return op->in.mode == HF_MUTEX || op->in.mode == HF_FAIR;
 }
 
 static void explain_verdict(const struct sql_task *task, int64_t verdict,
@@ -31,36 +31,37 @@ static void explain_verdict(const struct sql_task *task, int64_t verdict,
     if (verdict == VERDICT_NO_SEMAPHORE)
         hf__op_explain(op, HF_EKIND, 0,
                        "there is no semaphore \"%.200s\"; hf_semaphore_set, or a limit, makes one",
-                       op->name);
+                       op->in.name);
     else if (verdict == VERDICT_OTHER_LIMIT)
         hf__op_explain(op, HF_EKIND, 0, "semaphore \"%.200s\" has %lld permits in all, not %u",
-                       op->name, total, op->limit);
+                       op->in.name, total, op->in.limit);
     else if (verdict == VERDICT_TOO_MANY)
         hf__op_explain(op, HF_EINVAL, 0,
                        "semaphore \"%.200s\" has %lld permits in all, fewer than the %u asked for",
-                       op->name, total, op->permits);
+                       op->in.name, total, op->in.permits);
     else
-        hf__op_explain(op, HF_EKIND, 0, "\"%.200s\" is in use as another kind of lock", op->name);
+        hf__op_explain(op, HF_EKIND, 0, "\"%.200s\" is in use as another kind of lock",
+                       op->in.name);
 }
 
 static void granted(struct sql_task *task, int64_t token)
 {
     struct sql *sql = task->sql;
     struct hf_op *op = task->op;
-    bool raised = op->engine_word[1] & SQL_HOLDS;
-    op->engine_word[1] = SQL_HOLDS | (op->engine_word[1] & (SQL_RENEWING | SQL_WAITED));
-    if (op->mode == HF_COUNTER) {
+    bool raised = op->engine.word[1] & SQL_HOLDS;
+    op->engine.word[1] = SQL_HOLDS | (op->engine.word[1] & (SQL_RENEWING | SQL_WAITED));
+    if (op->in.mode == HF_COUNTER) {
         hf__counter_taken(sql, op);
-    } else if (op->mode != HF_LATCH) {
-        op->token = (uint64_t)token;
+    } else if (op->in.mode != HF_LATCH) {
+        op->out.token = (uint64_t)token;
         /* A raise leaves a lease of its own as it is. */
-        if (!raised || op->lease_ms == 0)
+        if (!raised || op->in.lease_ms == 0)
             hf__op_set_lease(sql, op, task->sent_at_ms, hf__op_lease_ms(sql, op));
         else
-            op->rests_on = &op->own_lease;
+            op->out.rests_on = &op->engine.own_lease;
     }
-    if (op->mode == HF_LATCH || op->mode == HF_COUNTER)
-        op->rests_on = NULL;
+    if (op->in.mode == HF_LATCH || op->in.mode == HF_COUNTER)
+        op->out.rests_on = NULL;
     hf__task_free(task);
     hf__op_finish(sql, op, HF_GRANTED);
 }
@@ -69,12 +70,12 @@ static void refused(struct sql_task *task, int64_t left_us, int64_t rank)
 {
     struct sql *sql = task->sql;
     struct hf_op *op = task->op;
-    if (!(op->engine_word[1] & SQL_HOLDS))
-        op->rests_on = NULL;
-    if (op->enqueue)
-        op->engine_word[1] |= SQL_QUEUED | SQL_WAITED;
-    op->engine_word[1] &= ~(uint64_t)SQL_UNSURE;
-    op->retry_at_ms = hf__waiting_retry_at(sql, op, rank, left_us);
+    if (!(op->engine.word[1] & SQL_HOLDS))
+        op->out.rests_on = NULL;
+    if (op->in.enqueue)
+        op->engine.word[1] |= SQL_QUEUED | SQL_WAITED;
+    op->engine.word[1] &= ~(uint64_t)SQL_UNSURE;
+    op->out.retry_at_ms = hf__waiting_retry_at(sql, op, rank, left_us);
     hf__task_free(task);
     hf__op_finish(sql, op, HF_REFUSED);
 }
@@ -89,7 +90,7 @@ static void left_queue(struct sql_task *task, const struct sql_answer *answer)
         hf__op_failed(task, answer);
         return;
     }
-    op->engine_word[1] &= SQL_HOLDS | SQL_RENEWING;
+    op->engine.word[1] &= SQL_HOLDS | SQL_RENEWING;
     hf__task_free(task);
     hf__op_finish(sql, op, HF_FAILED);
 }
@@ -98,11 +99,11 @@ static void cannot_be(struct sql_task *task, int64_t verdict, const struct sql_a
 {
     struct hf_op *op = task->op;
     if (verdict == VERDICT_LOST)
-        op->lost = true;
+        op->out.lost = true;
     else
         explain_verdict(task, verdict, answer);
     task->done = left_queue;
-    if (op->engine_word[1] & (SQL_QUEUED | SQL_UNSURE))
+    if (op->engine.word[1] & (SQL_QUEUED | SQL_UNSURE))
         hf__link_run(task->sql, task, SQL_LEAVE_QUEUE);
     else
         left_queue(task, &(struct sql_answer){ .failure = NULL });
@@ -121,7 +122,7 @@ static void first_try_answered(struct sql_task *task, const struct sql_answer *a
     } else if (answer->affected > 0) {
         granted(task, (int64_t)answer->insert_id);
     } else {
-        if (task->op->enqueue)
+        if (task->op->in.enqueue)
             hf__waiting_add(task->sql, task->op);
         task->done = verdict_came;
         hf__link_run(task->sql, task, SQL_MUTEX_QUEUE);
@@ -156,18 +157,18 @@ static void attach_answered(struct sql_task *task, const struct sql_answer *answ
     }
     int64_t left_ms = hf__answer_number(answer, 0, 2) / 1000;
     if (answer->row_count == 0) {
-        op->lost = true;
-        op->engine_word[1] = 0;
+        op->out.lost = true;
+        op->engine.word[1] = 0;
         hf__task_free(task);
         hf__op_finish(sql, op, HF_FAILED);
         return;
     }
-    op->engine_word[1] = SQL_HOLDS;
-    op->token = (uint64_t)hf__answer_number(answer, 0, 1);
-    op->mode = (hf_mode)hf__answer_number(answer, 0, 3);
-    op->permits = (uint32_t)hf__answer_number(answer, 0, 4);
-    op->lease_ms = left_ms > 0 ? left_ms : 1;
-    hf__op_set_lease(sql, op, task->sent_at_ms, op->lease_ms);
+    op->engine.word[1] = SQL_HOLDS;
+    op->out.token = (uint64_t)hf__answer_number(answer, 0, 1);
+    op->in.mode = (hf_mode)hf__answer_number(answer, 0, 3);
+    op->in.permits = (uint32_t)hf__answer_number(answer, 0, 4);
+    op->in.lease_ms = left_ms > 0 ? left_ms : 1;
+    hf__op_set_lease(sql, op, task->sent_at_ms, op->in.lease_ms);
     hf__task_free(task);
     hf__op_finish(sql, op, HF_GRANTED);
 }
@@ -176,8 +177,8 @@ static void attach_answered(struct sql_task *task, const struct sql_answer *answ
 
 static enum sql_script_number script_of(const struct hf_op *op)
 {
-    bool looks = (op->engine_word[1] & (SQL_QUEUED | SQL_WOKEN)) == SQL_QUEUED;
-    switch (op->mode) {
+    bool looks = (op->engine.word[1] & (SQL_QUEUED | SQL_WOKEN)) == SQL_QUEUED;
+    switch (op->in.mode) {
     case HF_READ:
     case HF_UPGRADE:
     case HF_WRITE:
@@ -197,7 +198,7 @@ static enum sql_script_number script_of(const struct hf_op *op)
 static void attach(struct sql *sql, struct sql_task *task)
 {
     task->done = attach_answered;
-    if (!hf__owner_read(task->op->attach_key, task->key)) {
+    if (!hf__owner_read(task->op->in.attach_key, task->key)) {
         attach_answered(task, &(struct sql_answer){ .failure = NULL });
         return;
     }
@@ -208,20 +209,20 @@ static void attach(struct sql *sql, struct sql_task *task)
 void hf__sql_attempt(struct hf_engine *engine, struct hf_op *op)
 {
     struct sql *sql = (struct sql *)engine;
-    if (!op->engine_word[0])
-        op->engine_word[0] = ++sql->claims;
+    if (!op->engine.word[0])
+        op->engine.word[0] = ++sql->claims;
     struct sql_task *task = hf__task_about(sql, op);
     if (!task) {
-        hf__op_finish(sql, op, op->engine_word[1] ? HF_NO_ANSWER : HF_FAILED);
+        hf__op_finish(sql, op, op->engine.word[1] ? HF_NO_ANSWER : HF_FAILED);
         return;
     }
-    if (op->attach_key) {
+    if (op->in.attach_key) {
         attach(sql, task);
         return;
     }
     enum sql_script_number script = script_of(op);
-    op->engine_word[1] &= ~(uint64_t)SQL_WOKEN;
-    if (op->enqueue && (!is_mutex(op) || script == SQL_MUTEX_QUEUE))
+    op->engine.word[1] &= ~(uint64_t)SQL_WOKEN;
+    if (op->in.enqueue && (!is_mutex(op) || script == SQL_MUTEX_QUEUE))
         hf__waiting_add(sql, op);
     task->done = script == SQL_MUTEX_ACQUIRE ? first_try_answered : verdict_came;
     hf__link_run(sql, task, script);

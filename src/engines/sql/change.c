@@ -118,7 +118,7 @@ static void set_owner(const struct sql *sql, struct sql_task *task)
 
 static void begin_renewal(struct sql *sql, struct sql_task *task)
 {
-    hf_mode mode = task->change->op->mode;
+    hf_mode mode = task->change->op->in.mode;
     set_owner(sql, task);
     hf__task_number(task, SQL_P_LEASE_US, task->change->lease_ms * 1000);
     task->done = extend_answered;

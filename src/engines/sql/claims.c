@@ -18,7 +18,7 @@ void hf__owner_write(const struct sql *sql, const struct hf_op *op,
 {
     write_number(owner, sql->base.host->id[0]);
     write_number(owner + 8, sql->base.host->id[1]);
-    write_number(owner + 16, op->engine_word[0]);
+    write_number(owner + 16, op->engine.word[0]);
 }
 
 void hf__owner_key(const unsigned char owner[SQL_OWNER_SIZE], char key[HF_OWNER_KEY_SIZE])
@@ -59,23 +59,23 @@ hf_kind hf__kind_of(hf_mode mode)
 
 int64_t hf__op_lease_ms(const struct sql *sql, const struct hf_op *op)
 {
-    return op->lease_ms ? op->lease_ms : sql->base.host->lease_ms;
+    return op->in.lease_ms ? op->in.lease_ms : sql->base.host->lease_ms;
 }
 
 void hf__op_set_lease(struct sql *sql, struct hf_op *op, int64_t asked_at_ms, int64_t lease_ms)
 {
-    struct hf_lease *lease = &op->own_lease;
+    struct hf_lease *lease = &op->engine.own_lease;
     lease->engine = &sql->base;
     lease->asked_at_ms = asked_at_ms;
     lease->lease_ms = lease_ms;
-    lease->fixed = op->lease_ms > 0 || op->attach_key;
-    op->rests_on = lease;
+    lease->fixed = op->in.lease_ms > 0 || op->in.attach_key;
+    op->out.rests_on = lease;
 }
 
 /* "PID HOST TEXT": read back by inspect.c. */
 static void describe(const struct sql *sql, struct sql_task *task, const struct hf_op *op)
 {
-    const char *text = op->owner_text ? op->owner_text : sql->base.host->owner_text;
+    const char *text = op->in.owner_text ? op->in.owner_text : sql->base.host->owner_text;
     const char *host = sql->base.host->host_name;
     snprintf(task->info, sizeof task->info, "%ld %.100s %s", (long)getpid(),
              host && *host ? host : "-", text ? text : "");
@@ -84,7 +84,7 @@ static void describe(const struct sql *sql, struct sql_task *task, const struct 
 
 struct sql_task *hf__task_about(struct sql *sql, struct hf_op *op)
 {
-    struct sql_task *task = hf__task_new(sql, op->name, op->name_length);
+    struct sql_task *task = hf__task_new(sql, op->in.name, op->in.name_length);
     if (!task) {
         hf__op_explain(op, HF_ENOMEM, 0, "out of memory for a request");
         return NULL;
@@ -93,16 +93,16 @@ struct sql_task *hf__task_about(struct sql *sql, struct hf_op *op)
     hf__owner_write(sql, op, task->owner);
     hf__task_bytes(task, SQL_P_OWNER, task->owner, SQL_OWNER_SIZE);
     describe(sql, task, op);
-    hf__task_number(task, SQL_P_KIND, hf__kind_of(op->mode));
-    hf__task_number(task, SQL_P_MODE, op->mode);
-    hf__task_number(task, SQL_P_PERMITS, op->permits ? op->permits : 1);
-    hf__task_number(task, SQL_P_LIMIT, op->limit);
+    hf__task_number(task, SQL_P_KIND, hf__kind_of(op->in.mode));
+    hf__task_number(task, SQL_P_MODE, op->in.mode);
+    hf__task_number(task, SQL_P_PERMITS, op->in.permits ? op->in.permits : 1);
+    hf__task_number(task, SQL_P_LIMIT, op->in.limit);
     hf__task_number(task, SQL_P_LEASE_US, hf__op_lease_ms(sql, op) * 1000);
-    hf__task_number(task, SQL_P_FIXED, op->lease_ms > 0);
-    hf__task_number(task, SQL_P_ENQUEUE, op->enqueue);
-    hf__task_number(task, SQL_P_BARGE, op->mode == HF_MUTEX);
-    hf__task_number(task, SQL_P_KEEP, op->keep);
-    hf__task_number(task, SQL_P_HELD, (op->engine_word[1] & SQL_HOLDS) != 0);
+    hf__task_number(task, SQL_P_FIXED, op->in.lease_ms > 0);
+    hf__task_number(task, SQL_P_ENQUEUE, op->in.enqueue);
+    hf__task_number(task, SQL_P_BARGE, op->in.mode == HF_MUTEX);
+    hf__task_number(task, SQL_P_KEEP, op->in.keep);
+    hf__task_number(task, SQL_P_HELD, (op->engine.word[1] & SQL_HOLDS) != 0);
     return task;
 }
 
@@ -110,7 +110,7 @@ void hf__op_finish(struct sql *sql, struct hf_op *op, enum hf_verdict verdict)
 {
     if (verdict != HF_REFUSED && verdict != HF_NO_ANSWER)
         hf__waiting_remove(sql, op);
-    op->verdict = verdict;
+    op->out.verdict = verdict;
     hf__op_done(&sql->base, op);
 }
 
@@ -119,11 +119,11 @@ void hf__op_failed(struct sql_task *task, const struct sql_answer *answer)
     struct sql *sql = task->sql;
     struct hf_op *op = task->op;
     bool definite, sent = task->request.sent && answer->failure->trouble == SQL_LOST;
-    hf__link_explain(sql, task, answer, &op->error, &definite);
+    hf__link_explain(sql, task, answer, &op->out.error, &definite);
     if (sent)
-        op->engine_word[1] |= SQL_UNSURE;
+        op->engine.word[1] |= SQL_UNSURE;
     /* What may be there from an earlier attempt has to be released. */
-    if (op->engine_word[1] & (SQL_UNSURE | SQL_QUEUED))
+    if (op->engine.word[1] & (SQL_UNSURE | SQL_QUEUED))
         definite = false;
     hf__task_free(task);
     hf__op_finish(sql, op, definite ? HF_FAILED : HF_NO_ANSWER);

@@ -26,16 +26,16 @@ static void settle_all(struct hf_task *turn)
 void hf__counter_taken(struct sql *sql, struct hf_op *op)
 {
     struct sql_task *task = hf__task_about(sql, op);
-    char *name = task ? hf__calloc(1, (size_t)op->name_length + 1) : NULL;
+    char *name = task ? hf__calloc(1, (size_t)op->in.name_length + 1) : NULL;
     if (!name) {
         if (task)
             hf__task_free(task);
         return;
     }
-    memcpy(name, op->name, op->name_length);
+    memcpy(name, op->in.name, op->in.name_length);
     task->memory = name;
     task->done = settled;
-    hf__task_bytes(task, SQL_P_NAME, name, op->name_length);
+    hf__task_bytes(task, SQL_P_NAME, name, op->in.name_length);
     hf__list_append(&sql->settling, &task->link);
     hf__loop_defer(sql->base.host->loop, &sql->settle);
 }

@@ -7,18 +7,18 @@ static void gone(struct sql_task *task, bool lost)
 {
     struct sql *sql = task->sql;
     struct hf_op *op = task->op;
-    op->lost = lost;
-    if (op->keep == HF_KEEP_NOTHING || lost)
-        op->engine_word[1] = 0;
+    op->out.lost = lost;
+    if (op->in.keep == HF_KEEP_NOTHING || lost)
+        op->engine.word[1] = 0;
     else
-        op->engine_word[1] &= SQL_HOLDS | SQL_RENEWING;
+        op->engine.word[1] &= SQL_HOLDS | SQL_RENEWING;
     hf__task_free(task);
     hf__op_finish(sql, op, HF_GONE);
 }
 
 static void released(struct sql_task *task, const struct sql_answer *answer)
 {
-    uint64_t known = task->op->engine_word[1];
+    uint64_t known = task->op->engine.word[1];
     if (answer->failure) {
         hf__op_failed(task, answer);
         return;
@@ -58,7 +58,7 @@ static void detached_again(struct sql_task *task, const struct sql_answer *answe
 static void undo_attach(struct sql *sql, struct sql_task *task)
 {
     task->done = detached_again;
-    if (!hf__owner_read(task->op->attach_key, task->key)) {
+    if (!hf__owner_read(task->op->in.attach_key, task->key)) {
         gone(task, false);
         return;
     }
@@ -70,16 +70,16 @@ static void undo_attach(struct sql *sql, struct sql_task *task)
 static void run_release(struct sql *sql, struct sql_task *task)
 {
     const struct hf_op *op = task->op;
-    uint64_t known = op->engine_word[1];
+    uint64_t known = op->engine.word[1];
     bool uncontended = (known & (SQL_HOLDS | SQL_WAITED | SQL_UNSURE)) == SQL_HOLDS;
     task->done = released;
-    if (op->mode == HF_MUTEX || op->mode == HF_FAIR) {
+    if (op->in.mode == HF_MUTEX || op->in.mode == HF_FAIR) {
         task->done = uncontended ? fast_release_answered : released;
         hf__link_run(sql, task, uncontended ? SQL_MUTEX_RELEASE : SQL_MUTEX_HAND_OVER);
-    } else if (op->mode == HF_COUNTER) {
+    } else if (op->in.mode == HF_COUNTER) {
         task->done = left;
         hf__link_run(sql, task, SQL_COUNTER_RETURN);
-    } else if (op->mode == HF_LATCH) {
+    } else if (op->in.mode == HF_LATCH) {
         task->done = left;
         hf__link_run(sql, task, SQL_LEAVE_QUEUE);
     } else {
@@ -92,16 +92,17 @@ void hf__sql_release(struct hf_engine *engine, struct hf_op *op)
     struct sql *sql = (struct sql *)engine;
     hf__waiting_remove(sql, op);
     hf__renewal_forget(sql, op);
-    if (op->mode == HF_COUNTER)
+    if (op->in.mode == HF_COUNTER)
         hf__counter_keep(sql, op);
-    bool is_there = op->engine_word[1] & (SQL_HOLDS | SQL_UNSURE | SQL_QUEUED);
+    bool is_there = op->engine.word[1] & (SQL_HOLDS | SQL_UNSURE | SQL_QUEUED);
     /* After a lease nothing of an attempt without a reply is left. */
-    if (!op->rests_on && op->mode != HF_COUNTER && op->mode != HF_LATCH && !op->attach_key)
+    if (!op->out.rests_on && op->in.mode != HF_COUNTER && op->in.mode != HF_LATCH &&
+        !op->in.attach_key)
         hf__op_set_lease(sql, op, hf__sql_now(sql), hf__op_lease_ms(sql, op) + SQL_PLACE_MS);
     struct sql_task *task = is_there ? hf__task_about(sql, op) : NULL;
     if (!task)
         hf__op_finish(sql, op, is_there ? HF_NO_ANSWER : HF_GONE);
-    else if (op->attach_key)
+    else if (op->in.attach_key)
         undo_attach(sql, task);
     else
         run_release(sql, task);

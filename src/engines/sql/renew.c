@@ -5,9 +5,9 @@
 
 void hf__renewal_forget(struct sql *sql, struct hf_op *op)
 {
-    if (!(op->engine_word[1] & SQL_RENEWING))
+    if (!(op->engine.word[1] & SQL_RENEWING))
         return;
-    op->engine_word[1] &= ~(uint64_t)SQL_RENEWING;
+    op->engine.word[1] &= ~(uint64_t)SQL_RENEWING;
     HF_LIST_FOREACH (link, following, &sql->renewals) {
         struct sql_task *task = HF_CONTAINER(link, struct sql_task, renewal_link);
         if (task->op == op)
@@ -30,24 +30,24 @@ static void renewal_answered(struct sql_task *task, const struct sql_answer *ans
     hf__task_free(task);
     if (!op)
         return;
-    op->engine_word[1] &= ~(uint64_t)SQL_RENEWING;
-    hf__lease_answer(&op->own_lease, asked_at_ms, word, 0,
+    op->engine.word[1] &= ~(uint64_t)SQL_RENEWING;
+    hf__lease_answer(&op->engine.own_lease, asked_at_ms, word, 0,
                      word == HF_LEASE_REFUSED ? refusal : NULL);
 }
 
 void hf__sql_renew(struct hf_engine *engine, struct hf_lease *lease)
 {
     struct sql *sql = (struct sql *)engine;
-    struct hf_op *op = HF_CONTAINER(lease, struct hf_op, own_lease);
-    if (op->engine_word[1] & SQL_RENEWING)
+    struct hf_op *op = HF_CONTAINER(lease, struct hf_op, engine.own_lease);
+    if (op->engine.word[1] & SQL_RENEWING)
         return;
     struct sql_task *task = hf__task_about(sql, op);
     if (!task) {
         hf__lease_answer(lease, hf__sql_now(sql), HF_LEASE_NO_ANSWER, 0, NULL);
         return;
     }
-    bool mutex = op->mode == HF_MUTEX || op->mode == HF_FAIR;
-    op->engine_word[1] |= SQL_RENEWING;
+    bool mutex = op->in.mode == HF_MUTEX || op->in.mode == HF_FAIR;
+    op->engine.word[1] |= SQL_RENEWING;
     hf__task_number(task, SQL_P_LEASE_US, lease->lease_ms * 1000);
     hf__link_init(&task->renewal_link);
     hf__list_append(&sql->renewals, &task->renewal_link);

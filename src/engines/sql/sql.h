@@ -85,7 +85,7 @@ struct sql {
     struct hf_link renewals; /* ops that are being renewed: tasks, by `renewal_link` */
 };
 
-/* op->engine_word[0] is its claim's number. engine_word[1] is an OR of these. */
+/* op->engine.word[0] is its claim's number. engine_word[1] is an OR of these. */
 #define SQL_HOLDS 1u
 #define SQL_UNSURE 2u /* a request had no reply: the database may have granted it */
 #define SQL_QUEUED 4u /* it has, or may have, a place in the queue */

@@ -33,7 +33,7 @@ static void wake_all(struct sql *sql)
     for (unsigned i = 0; i < SQL_WAITER_BUCKETS; i++) {
         HF_LIST_FOREACH (link, following, &sql->waiters[i]) {
             struct waiter *waiter = HF_CONTAINER(link, struct waiter, link);
-            waiter->op->engine_word[1] |= SQL_WOKEN;
+            waiter->op->engine.word[1] |= SQL_WOKEN;
             hf__op_wake(waiter->op);
         }
     }
@@ -61,30 +61,30 @@ static void listen_if_needed(struct sql *sql)
 
 void hf__waiting_add(struct sql *sql, struct hf_op *op)
 {
-    if (op->engine_pointer)
+    if (op->engine.pointer)
         return;
     struct waiter *waiter = hf__calloc(1, sizeof *waiter);
     /* Without memory it looks by itself. */
     if (!waiter)
         return;
     waiter->op = op;
-    waiter->number = op->engine_word[0];
+    waiter->number = op->engine.word[0];
     hf__list_append(bucket_of(sql, waiter->number), &waiter->link);
-    op->engine_pointer = waiter;
+    op->engine.pointer = waiter;
     sql->waiter_count++;
     listen_if_needed(sql);
 }
 
 void hf__waiting_remove(struct sql *sql, struct hf_op *op)
 {
-    struct waiter *waiter = op->engine_pointer;
+    struct waiter *waiter = op->engine.pointer;
     if (!waiter)
         return;
     hf__link_remove(&waiter->link);
     free(waiter);
-    op->engine_pointer = NULL;
+    op->engine.pointer = NULL;
     sql->waiter_count--;
-    op->engine_word[1] &= (UINT64_C(1) << SQL_POLLS_SHIFT) - 1;
+    op->engine.word[1] &= (UINT64_C(1) << SQL_POLLS_SHIFT) - 1;
 }
 
 void hf__waiting_notified(struct sql *sql, const char *payload, size_t length)
@@ -97,7 +97,7 @@ void hf__waiting_notified(struct sql *sql, const char *payload, size_t length)
     HF_LIST_FOREACH (link, following, bucket_of(sql, number)) {
         struct waiter *waiter = HF_CONTAINER(link, struct waiter, link);
         if (waiter->number == number) {
-            waiter->op->engine_word[1] |= SQL_WOKEN;
+            waiter->op->engine.word[1] |= SQL_WOKEN;
             hf__op_wake(waiter->op);
             return;
         }
@@ -118,14 +118,14 @@ void hf__waiting_lost(struct sql *sql)
 int64_t hf__waiting_retry_at(struct sql *sql, struct hf_op *op, int64_t rank, int64_t left_us)
 {
     int64_t left_ms = left_us / 1000 + 1, wait_ms = SQL_LOOK_MS;
-    uint64_t polls = op->engine_word[1] >> SQL_POLLS_SHIFT;
+    uint64_t polls = op->engine.word[1] >> SQL_POLLS_SHIFT;
     if (!sql->listens && !sql->listening) {
         uint64_t doublings = polls < POLL_DOUBLINGS ? polls : POLL_DOUBLINGS;
         int64_t poll_ms = (int64_t)POLL_MIN_MS << doublings;
         wait_ms = hf__jitter_ms(poll_ms < POLL_MAX_MS ? poll_ms : POLL_MAX_MS);
         /* Those behind the head cost the database less, each less than the one before. */
         wait_ms = rank > 1 ? wait_ms * rank * 2 : wait_ms;
-        op->engine_word[1] += UINT64_C(1) << SQL_POLLS_SHIFT;
+        op->engine.word[1] += UINT64_C(1) << SQL_POLLS_SHIFT;
     }
     if (wait_ms > SQL_LOOK_MS)
         wait_ms = SQL_LOOK_MS;

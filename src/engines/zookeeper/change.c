@@ -102,7 +102,7 @@ static void begin_break(struct zookeeper *zk, struct hf_oneshot *change)
 static void renewed(struct zookeeper *zk, struct zk_request *request, struct zk_reply *reply)
 {
     struct hf_oneshot *change = request->change;
-    struct zk_queue_node *place = change->op->engine_pointer;
+    struct zk_queue_node *place = change->op->engine.pointer;
     change->contacted = reply != NULL;
     if (!reply || (reply->error != ZK_OK && reply->error != ZK_NO_NODE)) {
         finish(zk, change, hf__zk_explain(zk, request, reply, &change->error));
@@ -118,7 +118,7 @@ static void renewed(struct zookeeper *zk, struct zk_request *request, struct zk_
 static void begin_renewal(struct zookeeper *zk, struct hf_oneshot *change)
 {
     char data[400];
-    struct zk_queue_node *place = change->op->engine_pointer;
+    struct zk_queue_node *place = change->op->engine.pointer;
     if (!place || !place->end.started) {
         finish(zk, change, HF_LOST);
         return;

@@ -23,9 +23,9 @@ static void ask_position(struct etcd *etcd, struct etcd_claim *claim);
 void hf__etcd_finish(struct etcd *etcd, struct etcd_claim *claim, enum hf_verdict verdict)
 {
     struct hf_op *op = claim->op;
-    op->verdict = verdict;
-    op->retry_at_ms = verdict == HF_REFUSED ? hf__etcd_now(etcd) + LOOK_AGAIN_MS : HF_NEVER;
-    if (verdict == HF_FAILED || (verdict == HF_REFUSED && !op->enqueue))
+    op->out.verdict = verdict;
+    op->out.retry_at_ms = verdict == HF_REFUSED ? hf__etcd_now(etcd) + LOOK_AGAIN_MS : HF_NEVER;
+    if (verdict == HF_FAILED || (verdict == HF_REFUSED && !op->in.enqueue))
         hf__etcd_claim_leave(etcd, claim);
     hf__op_done(&etcd->base, op);
 }
@@ -33,7 +33,7 @@ void hf__etcd_finish(struct etcd *etcd, struct etcd_claim *claim, enum hf_verdic
 /* A definite no fails the claim, and a key that is there goes. */
 void hf__etcd_fail(struct etcd *etcd, struct etcd_claim *claim, const struct etcd_reply *reply)
 {
-    int code = hf__etcd_explain(etcd, reply, &claim->op->error);
+    int code = hf__etcd_explain(etcd, reply, &claim->op->out.error);
     if (code == HF_UNREACHABLE || (claim->unknown && !reply->definite)) {
         hf__etcd_finish(etcd, claim, HF_NO_ANSWER);
         return;
@@ -52,7 +52,7 @@ void hf__etcd_no_memory(struct etcd *etcd, struct etcd_claim *claim)
 static void wrong_kind(struct etcd *etcd, struct etcd_claim *claim)
 {
     hf__op_explain(claim->op, HF_EKIND, 0, "\"%.200s\" is in use as another kind of lock",
-                   claim->op->name);
+                   claim->op->in.name);
     if (claim->created != 0)
         hf__etcd_delete_quietly(etcd, claim);
     hf__etcd_finish(etcd, claim, HF_FAILED);
@@ -72,24 +72,24 @@ static void rest_on_own_lease(struct etcd *etcd, struct etcd_claim *claim)
     struct hf_op *op = claim->op;
     const struct hf_lease *session = &claim->session->lease;
     if (!claim->held) {
-        int64_t end_ms = op->asked_at_ms + op->lease_ms;
+        int64_t end_ms = op->in.asked_at_ms + op->in.lease_ms;
         claim->lease.fixed = true;
-        claim->lease.ends_at_ms = end_ms - op->lease_ms / 100 - 2;
+        claim->lease.ends_at_ms = end_ms - op->in.lease_ms / 100 - 2;
         hf__timer_start(hf__etcd_loop(etcd), &claim->end, end_ms);
         hf__list_append(&etcd->leased, &claim->lease_link);
     }
     claim->lease.lease_ms = session->lease_ms;
     claim->lease.asked_at_ms = session->asked_at_ms;
-    op->rests_on = &claim->lease;
+    op->out.rests_on = &claim->lease;
 }
 
 /* The revision is later than the end of whatever was in the way, and its own end comes after it. */
 static void grant(struct etcd *etcd, struct etcd_claim *claim, int64_t revision)
 {
     struct hf_op *op = claim->op;
-    op->token = (uint64_t)revision;
-    op->rests_on = &claim->session->lease;
-    if (op->lease_ms > 0)
+    op->out.token = (uint64_t)revision;
+    op->out.rests_on = &claim->session->lease;
+    if (op->in.lease_ms > 0)
         rest_on_own_lease(etcd, claim);
     claim->held = true;
     hf__etcd_watch_held(etcd, claim);
@@ -106,7 +106,7 @@ static void begin_again(struct etcd *etcd, struct etcd_claim *claim)
     }
     hf__op_explain(claim->op, HF_UNREACHABLE, 0,
                    "etcd at %.120s: the key of \"%.100s\" goes as soon as it has been put",
-                   etcd->settings.servers.shown, claim->op->name);
+                   etcd->settings.servers.shown, claim->op->in.name);
     hf__etcd_finish(etcd, claim, HF_NO_ANSWER);
 }
 
@@ -327,7 +327,7 @@ void hf__etcd_go_on(struct etcd *etcd, struct etcd_claim *claim)
         attempt_begin(etcd, claim);
     else if (claim->created != 0)
         ask_position(etcd, claim);
-    else if (claim->op->enqueue)
+    else if (claim->op->in.enqueue)
         ask_for_key(etcd, claim);
     else
         ask_to_try(etcd, claim);
@@ -343,7 +343,7 @@ static void attempt_begin(struct etcd *etcd, struct etcd_claim *claim)
         return;
     }
     if (!same) {
-        claim->op->rests_on = NULL;
+        claim->op->out.rests_on = NULL;
         hf__etcd_watch_leave(etcd, claim);
     }
     if (hf__etcd_session_is_ready(etcd, claim))
@@ -353,12 +353,12 @@ static void attempt_begin(struct etcd *etcd, struct etcd_claim *claim)
 void hf__etcd_attempt(struct hf_engine *engine, struct hf_op *op)
 {
     struct etcd *etcd = (struct etcd *)engine;
-    struct etcd_claim *claim = op->engine_pointer;
+    struct etcd_claim *claim = op->engine.pointer;
     if (!claim)
         claim = hf__etcd_claim_new(etcd, op);
     if (!claim) {
         hf__op_explain(op, HF_ENOMEM, 0, "out of memory for a place in a queue");
-        op->verdict = HF_FAILED;
+        op->out.verdict = HF_FAILED;
         hf__op_done(engine, op);
         return;
     }

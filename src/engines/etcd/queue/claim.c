@@ -34,20 +34,20 @@ static void lease_is_over(struct hf_timer *timer)
 static bool make_keys(struct etcd *etcd, struct etcd_claim *claim)
 {
     const struct hf_op *op = claim->op;
-    size_t root = strlen(etcd->settings.root), prefix = root + op->name_length + 1;
+    size_t root = strlen(etcd->settings.root), prefix = root + op->in.name_length + 1;
     size_t blocking = prefix + BLOCKING_MORE;
     claim->key = hf__calloc(1, prefix + SUFFIX_MAX + 2 * blocking);
     if (!claim->key)
         return false;
     memcpy(claim->key, etcd->settings.root, root);
-    memcpy(claim->key + root, op->name, op->name_length);
+    memcpy(claim->key + root, op->in.name, op->in.name_length);
     claim->key[prefix - 1] = '/';
     claim->prefix_length = prefix;
     claim->blocking = claim->key + prefix + SUFFIX_MAX;
     claim->blocking_end = claim->blocking + blocking;
     memcpy(claim->blocking, claim->key, prefix);
     claim->blocking_length = prefix;
-    if (op->mode == HF_READ)
+    if (op->in.mode == HF_READ)
         claim->blocking_length +=
             (size_t)snprintf(claim->blocking + prefix, BLOCKING_MORE, "write");
     claim->blocking_end_length =
@@ -74,7 +74,7 @@ struct etcd_claim *hf__etcd_claim_new(struct etcd *etcd, struct hf_op *op)
     hf__timer_init(&claim->end, lease_is_over);
     claim->lease.engine = &etcd->base;
     claim->uses = 1;
-    op->engine_pointer = claim;
+    op->engine.pointer = claim;
     return claim;
 }
 
@@ -105,8 +105,8 @@ void hf__etcd_claim_leave(struct etcd *etcd, struct etcd_claim *claim)
     rest(etcd, claim);
     if (!op)
         return;
-    op->engine_pointer = NULL;
-    op->rests_on = NULL;
+    op->engine.pointer = NULL;
+    op->out.rests_on = NULL;
     claim->op = NULL;
     hf__etcd_claim_drop(claim);
 }
@@ -148,9 +148,9 @@ static void write_suffix(struct etcd *etcd, struct etcd_claim *claim)
     char *room = claim->key + claim->prefix_length;
     uint64_t lease = (uint64_t)claim->session->id;
     int length;
-    if (claim->op->mode == HF_READ)
+    if (claim->op->in.mode == HF_READ)
         length = write_number(room, READERS);
-    else if (claim->op->mode == HF_WRITE)
+    else if (claim->op->in.mode == HF_WRITE)
         length = write_number(room, WRITERS);
     else
         length = snprintf(room, SUFFIX_MAX, "%" PRIx64, lease);
@@ -191,7 +191,7 @@ bool hf__etcd_claim_is_same_kind(const struct etcd_claim *claim, const ProtobufC
     size_t length = key->len > claim->prefix_length ? key->len - claim->prefix_length : 0;
     bool rw = (length >= sizeof READERS - 1 && memcmp(suffix, READERS, sizeof READERS - 1) == 0) ||
               (length >= sizeof WRITERS - 1 && memcmp(suffix, WRITERS, sizeof WRITERS - 1) == 0);
-    return rw == (claim->op->mode == HF_READ || claim->op->mode == HF_WRITE);
+    return rw == (claim->op->in.mode == HF_READ || claim->op->in.mode == HF_WRITE);
 }
 
 bool hf__etcd_claim_set_blocker(struct etcd_claim *claim, const ProtobufCBinaryData *key)

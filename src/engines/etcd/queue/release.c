@@ -5,9 +5,9 @@
 
 static void gone(struct etcd *etcd, struct hf_op *op, bool lost)
 {
-    struct etcd_claim *claim = op->engine_pointer;
-    op->verdict = HF_GONE;
-    op->lost = lost;
+    struct etcd_claim *claim = op->engine.pointer;
+    op->out.verdict = HF_GONE;
+    op->out.lost = lost;
     if (claim)
         hf__etcd_claim_leave(etcd, claim);
     hf__op_done(&etcd->base, op);
@@ -16,10 +16,10 @@ static void gone(struct etcd *etcd, struct hf_op *op, bool lost)
 static void no_reply(struct etcd *etcd, struct etcd_claim *claim, const struct etcd_reply *reply)
 {
     struct hf_op *op = claim->op;
-    int code = hf__etcd_explain(etcd, reply, &op->error);
+    int code = hf__etcd_explain(etcd, reply, &op->out.error);
     /* What was denied stays for its lease; the claim is over all the same. */
     bool definite = reply->definite && code != HF_UNREACHABLE;
-    op->verdict = definite ? HF_FAILED : HF_NO_ANSWER;
+    op->out.verdict = definite ? HF_FAILED : HF_NO_ANSWER;
     if (definite)
         hf__etcd_claim_leave(etcd, claim);
     hf__op_done(&etcd->base, op);
@@ -59,16 +59,16 @@ static bool ask_to_delete(struct etcd *etcd, struct etcd_claim *claim, etcd_answ
 
 static void cannot_lower(struct etcd *etcd, struct hf_op *op)
 {
-    hf__op_explain(op, HF_ENOTSUP, 0, "\"%.200s\": this engine cannot lower a lock", op->name);
-    op->verdict = HF_FAILED;
+    hf__op_explain(op, HF_ENOTSUP, 0, "\"%.200s\": this engine cannot lower a lock", op->in.name);
+    op->out.verdict = HF_FAILED;
     hf__op_done(&etcd->base, op);
 }
 
 void hf__etcd_release(struct hf_engine *engine, struct hf_op *op)
 {
     struct etcd *etcd = (struct etcd *)engine;
-    struct etcd_claim *claim = op->engine_pointer;
-    if (op->keep != HF_KEEP_NOTHING) {
+    struct etcd_claim *claim = op->engine.pointer;
+    if (op->in.keep != HF_KEEP_NOTHING) {
         cannot_lower(etcd, op);
         return;
     }
@@ -81,13 +81,13 @@ void hf__etcd_release(struct hf_engine *engine, struct hf_op *op)
         hf__op_explain(op, HF_UNREACHABLE, 0,
                        "etcd at %.200s: its earlier session has not ended yet",
                        etcd->settings.servers.shown);
-        op->verdict = HF_NO_ANSWER;
+        op->out.verdict = HF_NO_ANSWER;
         hf__op_done(engine, op);
         return;
     }
     if (!ask_to_delete(etcd, claim, release_answered)) {
         hf__op_explain(op, HF_ENOMEM, 0, "out of memory for a request");
-        op->verdict = HF_NO_ANSWER;
+        op->out.verdict = HF_NO_ANSWER;
         hf__op_done(engine, op);
     }
 }

@@ -17,16 +17,16 @@ static void add_record(const struct redis *redis, struct command *command, const
     char field[REDIS_FIELD_SIZE];
     hf__redis_field(redis, op, field);
     hf__command_print(command,
-                      memchr(op->name, '{', op->name_length) ? "holdfast_taken:%s:%s"
-                                                             : "holdfast_taken:{%s}:%s",
-                      op->name, field);
+                      memchr(op->in.name, '{', op->in.name_length) ? "holdfast_taken:%s:%s"
+                                                                   : "holdfast_taken:{%s}:%s",
+                      op->in.name, field);
 }
 
 static void begin(struct connection *connection, struct command *command, enum redis_script script,
                   const struct hf_op *op)
 {
-    hf__keys_script(connection, command, script, REDIS_CHANNEL_SEMAPHORE, op->name,
-                    op->name_length);
+    hf__keys_script(connection, command, script, REDIS_CHANNEL_SEMAPHORE, op->in.name,
+                    op->in.name_length);
     hf__redis_add_field(connection->redis, command, op);
     add_record(connection->redis, command, op);
     hf__command_number(command, RECORD_MS);
@@ -35,22 +35,22 @@ static void begin(struct connection *connection, struct command *command, enum r
 static void acquire(struct connection *connection, struct command *command, const struct hf_op *op)
 {
     begin(connection, command, REDIS_COUNTER_TAKE, op);
-    hf__command_number(command, op->enqueue);
-    hf__command_number(command, op->permits);
+    hf__command_number(command, op->in.enqueue);
+    hf__command_number(command, op->in.permits);
 }
 
 static void release(struct connection *connection, struct command *command, const struct hf_op *op)
 {
     begin(connection, command, REDIS_COUNTER_RETURN, op);
-    hf__command_number(command, (op->engine_word[1] & REDIS_HOLDS) != 0);
-    hf__command_number(command, op->permits);
-    hf__command_number(command, (op->engine_word[1] & REDIS_OUTSTANDING) != 0);
+    hf__command_number(command, (op->engine.word[1] & REDIS_HOLDS) != 0);
+    hf__command_number(command, op->in.permits);
+    hf__command_number(command, (op->engine.word[1] & REDIS_OUTSTANDING) != 0);
 }
 
 static void channel(const struct redis *redis, struct command *command, const struct hf_op *op)
 {
     (void)redis;
-    hf__keys_channel(command, REDIS_CHANNEL_SEMAPHORE, op->name, op->name_length);
+    hf__keys_channel(command, REDIS_CHANNEL_SEMAPHORE, op->in.name, op->in.name_length);
 }
 
 /* ---- the record has served ---- */

@@ -11,10 +11,10 @@ static void begin(struct connection *connection, struct command *command, enum r
                   const struct hf_op *op)
 {
     hf__connection_script(connection, command, script, 4);
-    hf__command_add(command, op->name, op->name_length);
-    hf__command_derived(command, REDIS_TOKEN_PREFIX, op->name, op->name_length);
-    hf__command_derived(command, REDIS_FAIR_QUEUE_PREFIX, op->name, op->name_length);
-    hf__command_derived(command, REDIS_FAIR_TIMES_PREFIX, op->name, op->name_length);
+    hf__command_add(command, op->in.name, op->in.name_length);
+    hf__command_derived(command, REDIS_TOKEN_PREFIX, op->in.name, op->in.name_length);
+    hf__command_derived(command, REDIS_FAIR_QUEUE_PREFIX, op->in.name, op->in.name_length);
+    hf__command_derived(command, REDIS_FAIR_TIMES_PREFIX, op->in.name, op->in.name_length);
     hf__redis_add_field(connection->redis, command, op);
 }
 
@@ -27,7 +27,7 @@ static void acquire(struct connection *connection, struct command *command, cons
     hf__command_number(command, REDIS_FAIR_PLACE_MS);
     hf__command_number(command, REDIS_FAIR_OTHERS_MS);
     hf__command_number(command, REDIS_GRANT_MS);
-    hf__command_derived(command, REDIS_CHANNEL_PREFIX, op->name, op->name_length);
+    hf__command_derived(command, REDIS_CHANNEL_PREFIX, op->in.name, op->in.name_length);
 }
 
 static void release(struct connection *connection, struct command *command, const struct hf_op *op)
@@ -35,17 +35,17 @@ static void release(struct connection *connection, struct command *command, cons
     begin(connection, command, REDIS_FAIR_RELEASE, op);
     hf__command_number(command, REDIS_TOKEN_MS);
     hf__command_number(command, REDIS_GRANT_MS);
-    hf__command_derived(command, REDIS_CHANNEL_PREFIX, op->name, op->name_length);
+    hf__command_derived(command, REDIS_CHANNEL_PREFIX, op->in.name, op->in.name_length);
 }
 
 /* Each waiter has its own, by which others' releases call it. */
 static void channel(const struct redis *redis, struct command *command, const struct hf_op *op)
 {
-    bool braced = memchr(op->name, '{', op->name_length) != NULL;
+    bool braced = memchr(op->in.name, '{', op->in.name_length) != NULL;
     char field[REDIS_FIELD_SIZE];
     hf__redis_field(redis, op, field);
-    hf__command_print(command, braced ? "%s:%s:%s" : "%s:{%s}:%s", REDIS_CHANNEL_PREFIX, op->name,
-                      field);
+    hf__command_print(command, braced ? "%s:%s:%s" : "%s:{%s}:%s", REDIS_CHANNEL_PREFIX,
+                      op->in.name, field);
 }
 
 /* Who holds it, holds it like a mutex. */

@@ -21,18 +21,18 @@ void hf__keys_channel(struct command *command, enum redis_channel channel, const
 void hf__redis_add_lock(const struct redis *redis, struct command *command, const struct hf_op *op)
 {
     (void)redis;
-    hf__command_add(command, op->name, op->name_length);
+    hf__command_add(command, op->in.name, op->in.name_length);
 }
 
 void hf__redis_add_token(const struct redis *redis, struct command *command, const struct hf_op *op)
 {
     (void)redis;
-    hf__command_derived(command, REDIS_TOKEN_PREFIX, op->name, op->name_length);
+    hf__command_derived(command, REDIS_TOKEN_PREFIX, op->in.name, op->in.name_length);
 }
 
 bool hf__keys_may_share_token(const struct hf_op *op)
 {
-    return op->name[0] == '{' && op->name[op->name_length - 1] == '}';
+    return op->in.name[0] == '{' && op->in.name[op->in.name_length - 1] == '}';
 }
 
 void hf__keys_permits(struct command *command, const char *name, uint32_t length)

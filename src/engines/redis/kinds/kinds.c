@@ -28,7 +28,7 @@ void hf__redis_field(const struct redis *redis, const struct hf_op *op,
     _Static_assert(sizeof redis->uuid + REDIS_DIGITS_MAX + 1 <= REDIS_FIELD_SIZE, "a field fits");
     memcpy(field, redis->uuid, length);
     field[length] = ':';
-    size_t digits = hf__write_number(field + length + 1, op->engine_word[0]);
+    size_t digits = hf__write_number(field + length + 1, op->engine.word[0]);
     field[length + 1 + digits] = 0;
 }
 
@@ -41,24 +41,24 @@ void hf__redis_add_field(const struct redis *redis, struct command *command, con
 
 unsigned hf__redis_waits(const struct hf_op *op)
 {
-    if (!op->enqueue)
+    if (!op->in.enqueue)
         return 0;
-    if (op->engine_word[1] & (REDIS_QUEUED | REDIS_UNSURE))
+    if (op->engine.word[1] & (REDIS_QUEUED | REDIS_UNSURE))
         return 2;
-    return op->engine_word[1] & REDIS_LISTENS ? 1 : 0;
+    return op->engine.word[1] & REDIS_LISTENS ? 1 : 0;
 }
 
 int64_t hf__redis_lease_ms(const struct redis *redis, const struct hf_op *op)
 {
-    return op->lease_ms ? op->lease_ms : redis->base.host->lease_ms;
+    return op->in.lease_ms ? op->in.lease_ms : redis->base.host->lease_ms;
 }
 
 void hf__redis_lease_script(struct connection *connection, struct command *command,
                             enum redis_script script, const struct hf_op *op)
 {
-    const struct redis_kind *kind = hf__redis_kind(connection->redis, op->mode);
+    const struct redis_kind *kind = hf__redis_kind(connection->redis, op->in.mode);
     hf__connection_script(connection, command, script, kind->pair ? 2 : 1);
-    hf__command_add(command, op->name, op->name_length);
+    hf__command_add(command, op->in.name, op->in.name_length);
     if (kind->pair)
         kind->pair(connection->redis, command, op);
 }

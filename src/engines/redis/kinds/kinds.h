@@ -44,9 +44,9 @@
  *   acquire   {1, token}: granted
  *             {0, ms until it may be free}: refused; -1 where that is unknown
  *             {-1, the end of a sentence}: it cannot be granted; -3 if too much is asked for
- *             With op->enqueue the claim is going to wait. Where it may be given the lock without
- *             another request (grant_channel.c), a refusal has a third element: 1 if clients of
- *             another library may release it, else 0.
+ *             With op->in.enqueue the claim is going to wait. Where it may be given the lock
+ *             without another request (grant_channel.c), a refusal has a third element: 1 if
+ *             clients of another library may release it, else 0.
  *   release   1: released; 2: released, and a waiter holds it now; 0: it was not this owner's (any
  *             more); -1: the name has been overwritten
  *   extend    1 or 0

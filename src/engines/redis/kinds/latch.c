@@ -6,14 +6,15 @@
 static void begin(struct connection *connection, struct command *command, enum redis_script script,
                   const struct hf_op *op)
 {
-    hf__keys_script(connection, command, script, REDIS_CHANNEL_LATCH, op->name, op->name_length);
+    hf__keys_script(connection, command, script, REDIS_CHANNEL_LATCH, op->in.name,
+                    op->in.name_length);
     hf__redis_add_field(connection->redis, command, op);
 }
 
 static void acquire(struct connection *connection, struct command *command, const struct hf_op *op)
 {
     begin(connection, command, REDIS_LATCH_PASS, op);
-    hf__command_number(command, op->enqueue);
+    hf__command_number(command, op->in.enqueue);
 }
 
 static void release(struct connection *connection, struct command *command, const struct hf_op *op)
@@ -24,7 +25,7 @@ static void release(struct connection *connection, struct command *command, cons
 static void channel(const struct redis *redis, struct command *command, const struct hf_op *op)
 {
     (void)redis;
-    hf__keys_channel(command, REDIS_CHANNEL_LATCH, op->name, op->name_length);
+    hf__keys_channel(command, REDIS_CHANNEL_LATCH, op->in.name, op->in.name_length);
 }
 
 const struct redis_kind hf__redis_latch = {

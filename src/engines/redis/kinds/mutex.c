@@ -7,13 +7,13 @@
 static void add_queue(const struct redis *redis, struct command *command, const struct hf_op *op)
 {
     (void)redis;
-    hf__command_own(command, REDIS_QUEUE_PREFIX, op->name, op->name_length);
+    hf__command_own(command, REDIS_QUEUE_PREFIX, op->in.name, op->in.name_length);
 }
 
 static void channel(const struct redis *redis, struct command *command, const struct hf_op *op)
 {
     (void)redis;
-    hf__keys_channel(command, REDIS_CHANNEL_MUTEX, op->name, op->name_length);
+    hf__keys_channel(command, REDIS_CHANNEL_MUTEX, op->in.name, op->in.name_length);
 }
 
 /* What many are asked with is what one is asked with: the keys, one after the other. */
@@ -44,8 +44,8 @@ static void add_take_common(const struct redis *redis, struct command *command,
 static bool are_taken_alike(const struct hf_op *op, const struct hf_op *other)
 {
     const uint64_t may_wait = REDIS_QUEUED | REDIS_UNSURE;
-    return op->lease_ms == other->lease_ms && op->enqueue == other->enqueue &&
-           !(op->engine_word[1] & may_wait) == !(other->engine_word[1] & may_wait);
+    return op->in.lease_ms == other->in.lease_ms && op->in.enqueue == other->in.enqueue &&
+           !(op->engine.word[1] & may_wait) == !(other->engine.word[1] & may_wait);
 }
 
 /* Without the queue, the last one, where nobody would get a place in it. */
@@ -100,9 +100,9 @@ static const struct redis_many give_many = {
  * that has forgotten it since, a failed one say, and have given the next number away there. */
 static bool may_count_on(const struct redis *redis, const struct hf_op *op)
 {
-    int64_t granted_at_ms = (int64_t)(op->engine_word[1] >> REDIS_GRANTED_SHIFT);
-    return !redis->settings.unfenced && !(op->engine_word[1] & REDIS_UNSURE) && op->token > 0 &&
-           op->token < REDIS_TOKEN_EXACT && granted_at_ms > 0 &&
+    int64_t granted_at_ms = (int64_t)(op->engine.word[1] >> REDIS_GRANTED_SHIFT);
+    return !redis->settings.unfenced && !(op->engine.word[1] & REDIS_UNSURE) && op->out.token > 0 &&
+           op->out.token < REDIS_TOKEN_EXACT && granted_at_ms > 0 &&
            hf__loop_now(redis->base.host->loop) - granted_at_ms < REDIS_COUNT_ON_MS;
 }
 
@@ -115,7 +115,7 @@ static void release(struct connection *connection, struct command *command, cons
     hf__redis_add_token(redis, command, op);
     add_queue(redis, command, op);
     hf__redis_add_field(redis, command, op);
-    hf__command_number(command, may_count_on(redis, op) ? (int64_t)(op->token + 1) : 0);
+    hf__command_number(command, may_count_on(redis, op) ? (int64_t)(op->out.token + 1) : 0);
 }
 
 /* ---- leases ---- */
@@ -124,7 +124,7 @@ static void extend(struct connection *connection, struct command *command, const
                    int64_t lease_ms)
 {
     hf__connection_script(connection, command, REDIS_MUTEX_EXTEND, 1);
-    hf__command_add(command, op->name, op->name_length);
+    hf__command_add(command, op->in.name, op->in.name_length);
     hf__redis_add_field(connection->redis, command, op);
     hf__command_number(command, lease_ms);
 }

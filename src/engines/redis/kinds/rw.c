@@ -9,7 +9,7 @@
 static void begin(struct connection *connection, struct command *command, enum redis_script script,
                   const struct hf_op *op)
 {
-    hf__keys_script(connection, command, script, REDIS_CHANNEL_RW, op->name, op->name_length);
+    hf__keys_script(connection, command, script, REDIS_CHANNEL_RW, op->in.name, op->in.name_length);
     hf__redis_add_field(connection->redis, command, op);
 }
 
@@ -18,20 +18,20 @@ static void acquire(struct connection *connection, struct command *command, cons
     begin(connection, command, REDIS_RW_ACQUIRE, op);
     hf__command_number(command, hf__redis_lease_ms(connection->redis, op));
     hf__command_number(command, REDIS_TOKEN_MS);
-    hf__command_number(command, op->enqueue);
-    hf__command_print(command, "%s", hf__redis_mode_name(op->mode));
+    hf__command_number(command, op->in.enqueue);
+    hf__command_print(command, "%s", hf__redis_mode_name(op->in.mode));
 }
 
 static void release(struct connection *connection, struct command *command, const struct hf_op *op)
 {
     begin(connection, command, REDIS_RW_RELEASE, op);
-    hf__command_print(command, "%s", op->keep == HF_READ ? "read" : "");
+    hf__command_print(command, "%s", op->in.keep == HF_READ ? "read" : "");
 }
 
 static void channel(const struct redis *redis, struct command *command, const struct hf_op *op)
 {
     (void)redis;
-    hf__keys_channel(command, REDIS_CHANNEL_RW, op->name, op->name_length);
+    hf__keys_channel(command, REDIS_CHANNEL_RW, op->in.name, op->in.name_length);
 }
 
 static void extend(struct connection *connection, struct command *command, const struct hf_op *op,
@@ -46,15 +46,15 @@ static void extend(struct connection *connection, struct command *command, const
 static void pair(const struct redis *redis, struct command *command, const struct hf_op *op)
 {
     char field[REDIS_FIELD_SIZE];
-    if (op->mode == HF_WRITE && op->keep != HF_READ) {
-        hf__command_add(command, op->name, op->name_length);
+    if (op->in.mode == HF_WRITE && op->in.keep != HF_READ) {
+        hf__command_add(command, op->in.name, op->in.name_length);
         return;
     }
     hf__redis_field(redis, op, field);
     hf__command_print(command,
-                      memchr(op->name, '{', op->name_length) ? "%s:%s:rwlock_timeout:1"
-                                                             : "{%s}:%s:rwlock_timeout:1",
-                      op->name, field);
+                      memchr(op->in.name, '{', op->in.name_length) ? "%s:%s:rwlock_timeout:1"
+                                                                   : "{%s}:%s:rwlock_timeout:1",
+                      op->in.name, field);
 }
 
 const struct redis_kind hf__redis_rw = {

@@ -14,7 +14,7 @@
 static void write_prefix(const struct redis *redis, const struct hf_op *op,
                          unsigned char prefix[PREFIX_BYTES])
 {
-    uint64_t client = redis->base.host->id[0], claim = op->engine_word[0];
+    uint64_t client = redis->base.host->id[0], claim = op->engine.word[0];
     for (unsigned i = CLIENT_BYTES; i-- > 0; client >>= 8)
         prefix[i] = client & 0xff;
     for (unsigned i = PREFIX_BYTES; i-- > CLIENT_BYTES; claim >>= 8)
@@ -46,8 +46,8 @@ static void owner_key(const struct redis *redis, const struct hf_op *op,
 static void begin(struct connection *connection, struct command *command, enum redis_script script,
                   const struct hf_op *op)
 {
-    hf__keys_script(connection, command, script, REDIS_CHANNEL_SEMAPHORE, op->name,
-                    op->name_length);
+    hf__keys_script(connection, command, script, REDIS_CHANNEL_SEMAPHORE, op->in.name,
+                    op->in.name_length);
     hf__semaphore_add_prefix(connection->redis, command, op);
 }
 
@@ -58,10 +58,10 @@ static void acquire(struct connection *connection, struct command *command, cons
     begin(connection, command, REDIS_SEMAPHORE_ACQUIRE, op);
     hf__command_number(command, hf__redis_lease_ms(connection->redis, op));
     hf__command_number(command, REDIS_TOKEN_MS);
-    hf__command_number(command, op->enqueue);
+    hf__command_number(command, op->in.enqueue);
     hf__command_print(command, "%s", key);
-    hf__command_number(command, op->permits);
-    hf__command_number(command, op->limit);
+    hf__command_number(command, op->in.permits);
+    hf__command_number(command, op->in.limit);
     hf__redis_add_field(connection->redis, command, op);
 }
 
@@ -71,19 +71,19 @@ static void release(struct connection *connection, struct command *command, cons
     owner_key(connection->redis, op, key);
     begin(connection, command, REDIS_SEMAPHORE_RELEASE, op);
     hf__command_print(command, "%s", key);
-    hf__command_number(command, op->permits);
+    hf__command_number(command, op->in.permits);
 }
 
 static void channel(const struct redis *redis, struct command *command, const struct hf_op *op)
 {
     (void)redis;
-    hf__keys_channel(command, REDIS_CHANNEL_SEMAPHORE, op->name, op->name_length);
+    hf__keys_channel(command, REDIS_CHANNEL_SEMAPHORE, op->in.name, op->in.name_length);
 }
 
 static void renewal(const struct redis *redis, struct command *command, const struct hf_op *op)
 {
     hf__semaphore_add_prefix(redis, command, op);
-    hf__command_number(command, op->permits);
+    hf__command_number(command, op->in.permits);
 }
 
 static void extend(struct connection *connection, struct command *command, const struct hf_op *op,
@@ -97,7 +97,7 @@ static void extend(struct connection *connection, struct command *command, const
 static void pair(const struct redis *redis, struct command *command, const struct hf_op *op)
 {
     (void)redis;
-    hf__keys_permits(command, op->name, op->name_length);
+    hf__keys_permits(command, op->in.name, op->in.name_length);
 }
 
 const struct redis_kind hf__redis_semaphore = {

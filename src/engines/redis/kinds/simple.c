@@ -24,7 +24,7 @@ static void add_common(const struct redis *redis, struct command *command, const
 
 static bool have_one_lease(const struct hf_op *op, const struct hf_op *other)
 {
-    return op->lease_ms == other->lease_ms;
+    return op->in.lease_ms == other->in.lease_ms;
 }
 
 static const struct redis_many take_many = {
@@ -59,7 +59,7 @@ static void attach(struct connection *connection, struct command *command, const
     begin(connection, command, REDIS_SIMPLE_ATTACH, op);
     if (back)
         hf__redis_add_field(connection->redis, command, op);
-    hf__command_add(command, op->attach_key, strlen(op->attach_key));
+    hf__command_add(command, op->in.attach_key, strlen(op->in.attach_key));
     if (!back)
         hf__redis_add_field(connection->redis, command, op);
 }

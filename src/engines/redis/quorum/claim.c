@@ -62,10 +62,10 @@ static struct quorum_claim *new_ballot(struct quorum *quorum, struct hf_op *op)
     hf__list_append(&quorum->ballots, &ballot->link);
     ballot->is_next = false;
     ballot->op = op;
-    ballot->number = op->engine_word[0] = ++quorum->claims;
-    op->engine_pointer = ballot;
-    memcpy(ballot->name, op->name, op->name_length);
-    ballot->name[op->name_length] = 0;
+    ballot->number = op->engine.word[0] = ++quorum->claims;
+    op->engine.pointer = ballot;
+    memcpy(ballot->name, op->in.name, op->in.name_length);
+    ballot->name[op->in.name_length] = 0;
     for (unsigned i = 0; i < quorum->count; i++)
         hf__quorum_member_set(&ballot->votes[i], ballot);
     return ballot;
@@ -73,8 +73,8 @@ static struct quorum_claim *new_ballot(struct quorum *quorum, struct hf_op *op)
 
 struct quorum_claim *hf__quorum_claim_of(const struct hf_op *op)
 {
-    struct quorum_claim *ballot = op->engine_pointer;
-    return ballot && ballot->number == op->engine_word[0] ? ballot : NULL;
+    struct quorum_claim *ballot = op->engine.pointer;
+    return ballot && ballot->number == op->engine.word[0] ? ballot : NULL;
 }
 
 /* The core comes again, maybe to what has gone on without it. */
@@ -131,7 +131,7 @@ void hf__quorum_claims_close(struct quorum *quorum)
 void hf__quorum_claim_answer(struct quorum_claim *ballot, enum hf_verdict verdict)
 {
     struct hf_op *op = ballot->op;
-    bool waits = verdict == HF_NO_ANSWER || (verdict == HF_REFUSED && op->enqueue);
+    bool waits = verdict == HF_NO_ANSWER || (verdict == HF_REFUSED && op->in.enqueue);
     bool comes_back = verdict == HF_GRANTED || (ballot->taking && waits);
     hf__timer_stop(loop_of(ballot), &ballot->limit);
     ballot->open = false;
@@ -140,8 +140,8 @@ void hf__quorum_claim_answer(struct quorum_claim *ballot, enum hf_verdict verdic
     if (!comes_back)
         ballot->op = NULL;
     for (unsigned i = 0; i < ballot->quorum->count; i++)
-        op->contacted |= ballot->votes[i].op.contacted;
-    op->verdict = verdict;
+        op->out.contacted |= ballot->votes[i].op.out.contacted;
+    op->out.verdict = verdict;
     hf__op_done(&ballot->quorum->base, op);
 }
 
@@ -152,7 +152,7 @@ void hf__quorum_claim_give_back(struct quorum_claim *ballot)
         ballot->left = hf__quorum_decide_may_be_left(ballot);
     for (unsigned i = 0; i < ballot->quorum->count && ballot->taking; i++) {
         struct quorum_member *vote = &ballot->votes[i];
-        int64_t lease_ms = vote->op.lease_ms ? vote->op.lease_ms : host_lease_ms;
+        int64_t lease_ms = vote->op.in.lease_ms ? vote->op.in.lease_ms : host_lease_ms;
         if (now_of(ballot) + lease_ms > vote->forgotten_ms)
             vote->forgotten_ms = now_of(ballot) + lease_ms;
     }
@@ -213,7 +213,7 @@ void hf__quorum_claim_review(struct quorum_claim *ballot)
 {
     if (!ballot->op || ballot->open || !ballot->taking)
         return;
-    struct hf_lease *lease = &ballot->op->own_lease;
+    struct hf_lease *lease = &ballot->op->engine.own_lease;
     int64_t asked_at_ms = hf__quorum_decide_confirmed_at(ballot);
     if (asked_at_ms == VOTE_NOT_HELD)
         hf__lease_answer(lease, now_of(ballot), HF_LEASE_GONE, 0, NULL);
@@ -239,7 +239,7 @@ void hf__quorum_claim_note_refusal(struct quorum_claim *ballot, int64_t asked_at
     }
     /* Whether they are ready for anything else, attempts tell. */
     if (quorum->count - refused < quorum->majority)
-        hf__lease_answer(&ballot->op->own_lease, asked_at_ms, HF_LEASE_NOT_READY, 0, reason);
+        hf__lease_answer(&ballot->op->engine.own_lease, asked_at_ms, HF_LEASE_NOT_READY, 0, reason);
 }
 
 /* ---- what the core asks ---- */
@@ -252,12 +252,12 @@ void hf__quorum_attempt(struct hf_engine *engine, struct hf_op *op)
         ballot = new_ballot(quorum, op);
     if (!ballot) {
         hf__op_explain(op, HF_ENOMEM, 0, "out of memory for a ballot");
-        op->verdict = HF_FAILED;
+        op->out.verdict = HF_FAILED;
         hf__op_done(engine, op);
         return;
     }
     hf__link_remove(&ballot->waiting);
-    if (op->enqueue)
+    if (op->in.enqueue)
         hf__list_append(&quorum->waiting, &ballot->waiting);
     ballot->taking = ballot->open = true;
     ballot->token = 0;
@@ -269,8 +269,8 @@ void hf__quorum_attempt(struct hf_engine *engine, struct hf_op *op)
     for (unsigned i = 0; i < quorum->count; i++) {
         struct quorum_member *vote = &ballot->votes[i];
         vote->levelled = vote->lost = false;
-        vote->op.mode = op->mode;
-        vote->op.lease_ms = op->lease_ms;
+        vote->op.in.mode = op->in.mode;
+        vote->op.in.lease_ms = op->in.lease_ms;
         hf__quorum_member_ask(vote);
     }
 }
@@ -279,7 +279,7 @@ void hf__quorum_release(struct hf_engine *engine, struct hf_op *op)
 {
     struct quorum_claim *ballot = ballot_for(op);
     if (!ballot) {
-        op->verdict = HF_GONE;
+        op->out.verdict = HF_GONE;
         hf__op_done(engine, op);
         return;
     }
@@ -306,14 +306,14 @@ static bool may_be_asked(const struct quorum_claim *ballot, const struct quorum_
 void hf__quorum_renew(struct hf_engine *engine, struct hf_lease *lease)
 {
     struct quorum *quorum = HF_CONTAINER(engine, struct quorum, base);
-    struct quorum_claim *ballot = ballot_for(HF_CONTAINER(lease, struct hf_op, own_lease));
+    struct quorum_claim *ballot = ballot_for(HF_CONTAINER(lease, struct hf_op, engine.own_lease));
     for (unsigned i = 0; i < quorum->count && ballot && ballot->taking && !ballot->open; i++) {
         struct quorum_member *vote = &ballot->votes[i];
         struct hf_engine *server = &quorum->members[i]->base;
         if (vote->busy)
             continue;
         if (vote->held_since_ms != VOTE_NOT_HELD)
-            server->ops->renew(server, &vote->op.own_lease);
+            server->ops->renew(server, &vote->op.engine.own_lease);
         else if (may_be_asked(ballot, vote))
             hf__quorum_member_ask(vote);
     }

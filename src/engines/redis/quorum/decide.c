@@ -66,12 +66,12 @@ int64_t hf__quorum_decide_confirmed_at(const struct quorum_claim *ballot)
 static void set_lease(struct quorum_claim *ballot, int64_t asked_at_ms)
 {
     struct hf_op *op = ballot->op;
-    struct hf_lease *lease = &op->own_lease;
+    struct hf_lease *lease = &op->engine.own_lease;
     lease->engine = &ballot->quorum->base;
     lease->asked_at_ms = asked_at_ms;
-    lease->lease_ms = op->lease_ms ? op->lease_ms : ballot->quorum->base.host->lease_ms;
-    lease->fixed = op->lease_ms > 0;
-    op->rests_on = lease;
+    lease->lease_ms = op->in.lease_ms ? op->in.lease_ms : ballot->quorum->base.host->lease_ms;
+    lease->fixed = op->in.lease_ms > 0;
+    op->out.rests_on = lease;
 }
 
 static void end_round(struct quorum_claim *ballot, enum hf_verdict verdict)
@@ -85,8 +85,8 @@ static void end_round(struct quorum_claim *ballot, enum hf_verdict verdict)
 static const hf_error *error_of(const struct quorum_claim *ballot, enum vote_word word)
 {
     for (unsigned i = 0; i < ballot->quorum->count; i++)
-        if (ballot->votes[i].word == word && ballot->votes[i].op.error)
-            return ballot->votes[i].op.error;
+        if (ballot->votes[i].word == word && ballot->votes[i].op.out.error)
+            return ballot->votes[i].op.out.error;
     return NULL;
 }
 
@@ -114,7 +114,7 @@ static unsigned count_refusing(const struct quorum_claim *ballot)
 {
     unsigned count = 0;
     for (unsigned i = 0; i < ballot->quorum->count; i++) {
-        const hf_error *error = ballot->votes[i].op.error;
+        const hf_error *error = ballot->votes[i].op.out.error;
         count += ballot->votes[i].word == VOTE_NEVER && error && error->code != HF_UNREACHABLE &&
                  error->code != HF_ENOMEM;
     }
@@ -148,8 +148,8 @@ static void refuse(struct quorum_claim *ballot)
     uint64_t salt;
     hf__random(&salt, sizeof salt);
     int64_t room_ms = REDIS_LOOK_MAX_MS - REDIS_LOOK_MIN_MS + slowness_of(ballot);
-    ballot->op->rests_on = NULL;
-    ballot->op->retry_at_ms =
+    ballot->op->out.rests_on = NULL;
+    ballot->op->out.retry_at_ms =
         now_of(ballot) + REDIS_LOOK_MIN_MS + (int64_t)(salt % (uint64_t)room_ms);
     end_round(ballot, HF_REFUSED);
 }
@@ -161,8 +161,8 @@ static void carry(struct quorum_claim *ballot)
     unsigned count = 0;
     if (ballot->token == 0)
         for (unsigned i = 0; i < quorum->count; i++)
-            if (ballot->votes[i].word == VOTE_YES && ballot->votes[i].op.token > ballot->token)
-                ballot->token = ballot->votes[i].op.token;
+            if (ballot->votes[i].word == VOTE_YES && ballot->votes[i].op.out.token > ballot->token)
+                ballot->token = ballot->votes[i].op.out.token;
     for (unsigned i = 0; i < quorum->count; i++)
         count += hf__quorum_member_has_token(&ballot->votes[i]);
     for (unsigned i = 0; i < quorum->count; i++)
@@ -174,7 +174,7 @@ static void carry(struct quorum_claim *ballot)
             hf__quorum_decide_taking(ballot);
         return;
     }
-    ballot->op->token = ballot->token;
+    ballot->op->out.token = ballot->token;
     set_lease(ballot, hf__quorum_decide_confirmed_at(ballot));
     hf__quorum_claim_answer(ballot, HF_GRANTED);
 }
@@ -195,7 +195,7 @@ void hf__quorum_decide_taking(struct quorum_claim *ballot)
         return; /* Whoever is not heard yet decides. */
     else if (yes + unheard < majority)
         refuse(ballot);
-    else if (!ballot->limit.started && ballot->op->enqueue) /* A bare try does not come again. */
+    else if (!ballot->limit.started && ballot->op->in.enqueue) /* A bare try does not come again. */
         hf__timer_start(ballot->quorum->base.host->loop, &ballot->limit,
                         now_of(ballot) + STRAGGLERS_MS + slowness_of(ballot));
 }
@@ -232,7 +232,7 @@ void hf__quorum_decide_giving(struct quorum_claim *ballot)
         lost += vote->lost;
     }
     if (there <= ballot->left) {
-        ballot->op->lost = ballot->held > 0 && ballot->held < ballot->quorum->majority + lost;
+        ballot->op->out.lost = ballot->held > 0 && ballot->held < ballot->quorum->majority + lost;
         hf__quorum_claim_answer(ballot, HF_GONE);
         hf__quorum_claim_retire(ballot);
     } else if (silent > ballot->left) {

@@ -24,7 +24,7 @@ static struct redis *server_of(const struct quorum_member *vote)
 /* Something of ours is at the server, or may be. */
 static bool is_there(const struct quorum_member *vote)
 {
-    return vote->op.engine_word[1] & (REDIS_HOLDS | REDIS_UNSURE);
+    return vote->op.engine.word[1] & (REDIS_HOLDS | REDIS_UNSURE);
 }
 
 bool hf__quorum_member_is_gone(const struct quorum_member *vote)
@@ -43,8 +43,8 @@ void hf__quorum_member_ask(struct quorum_member *vote)
         return;
     vote->busy = true;
     vote->dismissed = vote->giving = !vote->ballot->taking;
-    vote->op.asked_at_ms = hf__loop_now(loop_of(vote));
-    vote->op.contacted = false;
+    vote->op.in.asked_at_ms = hf__loop_now(loop_of(vote));
+    vote->op.out.contacted = false;
     if (vote->giving)
         server->ops->release(server, &vote->op);
     else
@@ -76,7 +76,7 @@ static void say_again(struct hf_timer *timer)
 
 bool hf__quorum_member_has_token(const struct quorum_member *vote)
 {
-    return vote->word == VOTE_YES && vote->op.token >= vote->ballot->token;
+    return vote->word == VOTE_YES && vote->op.out.token >= vote->ballot->token;
 }
 
 /* A server that does not raise it when it is asked to is of no use; one that is just renewing the
@@ -84,7 +84,7 @@ bool hf__quorum_member_has_token(const struct quorum_member *vote)
 void hf__quorum_member_level(struct quorum_member *vote)
 {
     if (vote->word != VOTE_YES || hf__quorum_member_has_token(vote) ||
-        (vote->op.engine_word[1] & REDIS_RENEWING))
+        (vote->op.engine.word[1] & REDIS_RENEWING))
         return;
     if (vote->levelled) {
         vote->word = VOTE_SILENT;
@@ -114,7 +114,7 @@ static void note_taking(struct quorum_member *vote)
                                             [HF_REFUSED_NOT_QUEUED] = VOTE_NO,
                                             [HF_NO_ANSWER] = VOTE_SILENT,
                                             [HF_FAILED] = VOTE_NEVER };
-    vote->word = words[vote->op.verdict];
+    vote->word = words[vote->op.out.verdict];
     if (vote->forgotten_ms < lease_end(vote))
         vote->forgotten_ms = lease_end(vote);
     /* What has been given back behind it is no vote, and that it is not ours any more no loss. What
@@ -122,11 +122,11 @@ static void note_taking(struct quorum_member *vote)
      * After silence, what was confirmed before is so still. */
     if (vote->dismissed) {
         if (vote->word == VOTE_YES)
-            vote->op.engine_word[1] |= REDIS_UNSURE;
+            vote->op.engine.word[1] |= REDIS_UNSURE;
         vote->held_since_ms = VOTE_NOT_HELD;
     } else if (vote->word == VOTE_YES) {
         vote->lost = false;
-        vote->held_since_ms = vote->op.own_lease.asked_at_ms;
+        vote->held_since_ms = vote->op.engine.own_lease.asked_at_ms;
     } else if (vote->word != VOTE_SILENT) {
         vote->held_since_ms = VOTE_NOT_HELD;
     }
@@ -135,11 +135,11 @@ static void note_taking(struct quorum_member *vote)
 static void note_giving(struct quorum_member *vote)
 {
     int64_t now_ms = hf__loop_now(loop_of(vote));
-    bool gone = vote->op.verdict == HF_GONE;
+    bool gone = vote->op.out.verdict == HF_GONE;
     bool lease_is_over = now_ms >= vote->forgotten_ms;
-    vote->lost |= gone && vote->op.lost;
-    if (gone || (lease_is_over && !(vote->op.engine_word[1] & REDIS_OUTSTANDING))) {
-        vote->op.engine_word[1] = 0;
+    vote->lost |= gone && vote->op.out.lost;
+    if (gone || (lease_is_over && !(vote->op.engine.word[1] & REDIS_OUTSTANDING))) {
+        vote->op.engine.word[1] = 0;
         vote->held_since_ms = VOTE_NOT_HELD;
         vote->word = VOTE_GONE;
         return;
@@ -151,7 +151,7 @@ static void note_giving(struct quorum_member *vote)
 
 static void answered(struct hf_task *task)
 {
-    struct hf_op *op = HF_CONTAINER(task, struct hf_op, answer);
+    struct hf_op *op = HF_CONTAINER(task, struct hf_op, core.answer);
     struct quorum_member *vote = HF_CONTAINER(op, struct quorum_member, op);
     bool wanted = vote->giving ? !vote->ballot->taking : vote->ballot->taking && !vote->dismissed;
     vote->busy = false;
@@ -196,22 +196,22 @@ void hf__quorum_member_set(struct quorum_member *vote, struct quorum_claim *ball
     memset(vote, 0, sizeof *vote);
     vote->ballot = ballot;
     vote->held_since_ms = VOTE_NOT_HELD;
-    vote->op.name = ballot->name;
-    vote->op.name_length = op->name_length;
-    vote->op.name_hash = op->name_hash;
-    vote->op.owner = op->owner;
-    vote->op.owner_text = "";
-    vote->op.keep = HF_KEEP_NOTHING;
-    vote->op.engine_word[0] = ballot->number;
+    vote->op.in.name = ballot->name;
+    vote->op.in.name_length = op->in.name_length;
+    vote->op.in.name_hash = op->in.name_hash;
+    vote->op.in.owner = op->in.owner;
+    vote->op.in.owner_text = "";
+    vote->op.in.keep = HF_KEEP_NOTHING;
+    vote->op.engine.word[0] = ballot->number;
     hf__timer_init(&vote->again, say_again);
-    hf__task_init(&vote->op.answer, answered);
+    hf__task_init(&vote->op.core.answer, answered);
 }
 
 void hf__quorum_member_close(struct quorum_member *vote)
 {
     hf__timer_stop(loop_of(vote), &vote->again);
-    hf__link_remove(&vote->op.answer.link);
+    hf__link_remove(&vote->op.core.answer.link);
     hf__renewals_forget(server_of(vote), &vote->op);
-    free(vote->op.error);
-    vote->op.error = NULL;
+    free(vote->op.out.error);
+    vote->op.out.error = NULL;
 }

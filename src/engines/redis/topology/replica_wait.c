@@ -58,8 +58,8 @@ static void write_mark(struct connection *connection, struct redis_request *gran
         request->marked = granted;
         request->asks = granted->asks;
         hf__command_begin(&command, "SET");
-        hf__command_derived(&command, REDIS_MARK_KEY_PREFIX, granted->op->name,
-                            granted->op->name_length);
+        hf__command_derived(&command, REDIS_MARK_KEY_PREFIX, granted->op->in.name,
+                            granted->op->in.name_length);
         hf__command_print(&command, "sync");
         hf__command_print(&command, "PX");
         hf__command_print(&command, "1");
@@ -122,9 +122,9 @@ static void end_round(struct redis *redis, struct redis_request *round, int64_t 
         struct redis_request *request = hf__request_at(link);
         struct hf_op *op = request->op;
         bool definite, same = by_the_same(redis, request);
-        op->engine_word[1] &= ~(uint64_t)REDIS_CONFIRMING;
+        op->engine.word[1] &= ~(uint64_t)REDIS_CONFIRMING;
         if (count < 0)
-            hf__request_failed(&redis->replicas, round, reply, NULL, &op->error, &definite);
+            hf__request_failed(&redis->replicas, round, reply, NULL, &op->out.error, &definite);
         else if (request->unmarked)
             same = false;
         else if (count < redis->settings.replicas)
@@ -160,7 +160,7 @@ static void begin_round(struct redis *redis)
     /* Nobody has asked the replicas: it is not believed. */
     while (!round && (link = hf__list_pop(&redis->sync_gathering))) {
         struct redis_request *request = hf__request_at(link);
-        request->op->engine_word[1] &= ~(uint64_t)REDIS_CONFIRMING;
+        request->op->engine.word[1] &= ~(uint64_t)REDIS_CONFIRMING;
         hf__op_explain(request->op, HF_UNREACHABLE, 0,
                        "Redis at %.100s: out of memory to ask its replicas", redis->settings.shown);
         hf__attempt_confirmed(redis, request, false);
@@ -184,7 +184,7 @@ static void turn_ends(struct hf_task *task)
 void hf__replica_wait_wait(struct redis *redis, struct redis_request *request)
 {
     request->opening = redis->cmd.peer.openings;
-    request->op->engine_word[1] |= REDIS_CONFIRMING;
+    request->op->engine.word[1] |= REDIS_CONFIRMING;
     hf__list_append(&redis->sync_gathering, &request->item.link);
     hf__loop_defer(redis->base.host->loop, &redis->sync_begin);
 }
@@ -192,11 +192,11 @@ void hf__replica_wait_wait(struct redis *redis, struct redis_request *request)
 void hf__replica_wait_why_silent(struct hf_engine *engine, struct hf_op *op, hf_error **error)
 {
     struct redis *redis = (struct redis *)engine;
-    if (op && op->engine_word[1] & REDIS_CONFIRMING)
+    if (op && op->engine.word[1] & REDIS_CONFIRMING)
         hf__explain(error, HF_UNREACHABLE, 0,
                     "\"%.200s\": the server has granted it, but sync=%u replicas have not "
                     "confirmed it in time",
-                    op->name, (unsigned)redis->settings.replicas);
+                    op->in.name, (unsigned)redis->settings.replicas);
     else
         hf__peer_why_silent(&redis->cmd.peer, error);
 }

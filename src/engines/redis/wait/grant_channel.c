@@ -49,7 +49,7 @@ void hf__grant_channel_join(struct redis *redis, struct hf_op *op)
     if (!waiter || hf__link_linked(&waiter->in_inbox))
         return;
     hf__timer_init(&waiter->look, look);
-    hf__list_append(bucket_of(redis, op->engine_word[0]), &waiter->in_inbox);
+    hf__list_append(bucket_of(redis, op->engine.word[0]), &waiter->in_inbox);
     begin_listening(redis);
     hf__pubsub_heartbeat_hurry(redis);
 }
@@ -94,7 +94,7 @@ static struct waiter *find(struct redis *redis, uint64_t claim)
 {
     HF_LIST_FOREACH (link, following, bucket_of(redis, claim)) {
         struct waiter *waiter = HF_CONTAINER(link, struct waiter, in_inbox);
-        if (waiter->op->engine_word[0] == claim)
+        if (waiter->op->engine.word[0] == claim)
             return waiter;
     }
     return NULL;
@@ -128,7 +128,7 @@ void hf__grant_channel_heard(struct redis *redis, const char *message)
         return;
     }
     /* That grant was given back because it came too late; this word of it comes later still. */
-    if ((uint64_t)token <= waiter->op->token)
+    if ((uint64_t)token <= waiter->op->out.token)
         return;
     waiter->granted_token = (uint64_t)token;
     waiter->granted_ms = lease_ms;

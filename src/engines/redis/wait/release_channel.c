@@ -79,8 +79,8 @@ static struct channel *add(struct redis *redis, const char *name, size_t length)
 
 struct waiter *hf__waiter_of(struct redis *redis, struct hf_op *op)
 {
-    if (op->engine_pointer)
-        return op->engine_pointer;
+    if (op->engine.pointer)
+        return op->engine.pointer;
     struct hf_link *link = hf__list_pop(&redis->free_waiters);
     struct waiter *waiter =
         link ? HF_CONTAINER(link, struct waiter, of_all) : hf__calloc(1, sizeof *waiter);
@@ -91,7 +91,7 @@ struct waiter *hf__waiter_of(struct redis *redis, struct hf_op *op)
     hf__link_init(&waiter->link);
     hf__link_init(&waiter->in_inbox);
     hf__timer_init(&waiter->look, NULL);
-    op->engine_pointer = waiter;
+    op->engine.pointer = waiter;
     hf__list_append(&redis->waiters, &waiter->of_all);
     return waiter;
 }
@@ -99,7 +99,7 @@ struct waiter *hf__waiter_of(struct redis *redis, struct hf_op *op)
 bool hf__release_channel_join(struct redis *redis, struct hf_op *op)
 {
     struct command name;
-    const struct redis_kind *kind = hf__redis_kind(redis, op->mode);
+    const struct redis_kind *kind = hf__redis_kind(redis, op->in.mode);
     struct waiter *waiter = kind->channel ? hf__waiter_of(redis, op) : NULL;
     if (!waiter || waiter->channel)
         return waiter != NULL;
@@ -122,7 +122,7 @@ static void drop(struct channel **at)
 
 void hf__release_channel_quit(struct hf_op *op)
 {
-    struct waiter *waiter = op->engine_pointer;
+    struct waiter *waiter = op->engine.pointer;
     struct channel *channel = waiter ? waiter->channel : NULL;
     if (!channel)
         return;
@@ -137,21 +137,21 @@ void hf__release_channel_quit(struct hf_op *op)
 
 void hf__waiter_leave(struct hf_op *op)
 {
-    struct waiter *waiter = op->engine_pointer;
+    struct waiter *waiter = op->engine.pointer;
     if (!waiter)
         return;
     struct redis *redis = waiter->redis;
     hf__release_channel_quit(op);
     hf__link_remove(&waiter->in_inbox);
     hf__timer_stop(redis->base.host->loop, &waiter->look);
-    op->engine_pointer = NULL;
+    op->engine.pointer = NULL;
     hf__link_remove(&waiter->of_all);
     hf__list_append(&redis->free_waiters, &waiter->of_all);
 }
 
 bool hf__release_channel_sure(const struct hf_op *op)
 {
-    const struct waiter *waiter = op->engine_pointer;
+    const struct waiter *waiter = op->engine.pointer;
     return waiter->channel->confirmed && hf__listening_is_there(waiter->redis);
 }
 

@@ -22,15 +22,15 @@ static void look_answered(struct zookeeper *zk, struct zk_request *request, stru
     }
     if (hf__zk_is_foreign(length)) {
         hf__op_explain(place->op, HF_EKIND, 0, "\"%.200s\" is in use by another program",
-                       place->op->name);
+                       place->op->in.name);
         hf__zk_withdraw(zk, place, HF_FAILED);
     } else if (count <= 0) {
         hf__zk_withdraw(zk, place, HF_GRANTED);
-    } else if (!place->op->enqueue) {
+    } else if (!place->op->in.enqueue) {
         hf__zk_withdraw(zk, place, HF_REFUSED);
     } else {
         hf__zk_watch_path(zk, place, place->path);
-        place->op->rests_on = &place->session->lease;
+        place->op->out.rests_on = &place->session->lease;
         hf__zk_finish(zk, place, HF_REFUSED);
     }
 }
@@ -49,13 +49,13 @@ static void look(struct zookeeper *zk, struct zk_queue_node *place, bool watch)
 
 void hf__zk_latch_turn(struct zookeeper *zk, struct zk_queue_node *place)
 {
-    look(zk, place, place->op->enqueue);
+    look(zk, place, place->op->in.enqueue);
 }
 
 /* A bare try writes nothing. */
 bool hf__zk_latch_begin(struct zookeeper *zk, struct zk_queue_node *place)
 {
-    if (place->op->enqueue || *place->node || place->unknown)
+    if (place->op->in.enqueue || *place->node || place->unknown)
         return false;
     struct zk_request *sync = hf__zk_queue_node_request(zk, place, ZK_SYNC, hf__zk_ignore_reply);
     if (!sync) {

@@ -107,7 +107,7 @@ static void node_answered(struct zookeeper *zk, struct zk_request *request, stru
         return;
     if (!reply)
         hf__zk_fail(zk, place, request, reply);
-    else if (place->create_error == ZK_NO_NODE && place->op->mode == HF_LATCH)
+    else if (place->create_error == ZK_NO_NODE && place->op->in.mode == HF_LATCH)
         hf__zk_finish(zk, place, HF_GRANTED); /* it was never set */
     else if (place->create_error == ZK_NO_NODE && place->parent_error != ZK_OK)
         refused(zk, place, request, place->parent_error);
@@ -129,12 +129,12 @@ void hf__zk_describe(const struct zookeeper *zk, const struct hf_op *op, int64_t
                      char *text, size_t size)
 {
     struct zk_note note = {
-        .mode = op->mode, .permits = op->permits, .pid = getpid(), .lease_ms = lease_ms
+        .mode = op->in.mode, .permits = op->in.permits, .pid = getpid(), .lease_ms = lease_ms
     };
     const struct hf_host *host = zk->base.host;
     snprintf(note.host, sizeof note.host, "%.63s", *host->host_name ? host->host_name : "-");
     snprintf(note.owner, sizeof note.owner, "%.127s",
-             op->owner_text && *op->owner_text ? op->owner_text : host->owner_text);
+             op->in.owner_text && *op->in.owner_text ? op->in.owner_text : host->owner_text);
     hf__zk_note_write(&note, text, size);
 }
 
@@ -146,7 +146,7 @@ void hf__zk_ask_for_node(struct zookeeper *zk, struct zk_queue_node *place)
         hf__zk_no_memory(zk, place);
         return;
     }
-    hf__zk_describe(zk, place->op, place->op->lease_ms, data, sizeof data);
+    hf__zk_describe(zk, place->op, place->op->in.lease_ms, data, sizeof data);
     hf__zk_write_child(&request->body, place->path, place->stem);
     hf__zk_write_create(&request->body, data, strlen(data), ZK_EPHEMERAL | ZK_SEQUENTIAL,
                         zk->settings->servers.user != NULL);
@@ -223,7 +223,7 @@ void hf__zk_line_up(struct zookeeper *zk, struct zk_queue_node *place)
     else if (place->unknown) {
         if (hf__zk_ask_to_sync(zk, place))
             hf__zk_ask_for_children(zk, place, search_answered);
-    } else if (place->op->enqueue)
+    } else if (place->op->in.enqueue)
         hf__zk_ask_for_node(zk, place);
     else
         hf__zk_look_first(zk, place);
@@ -245,7 +245,7 @@ bool hf__zk_begin(struct zookeeper *zk, struct zk_queue_node *place)
     place->parent_error = ZK_OK;
     if (place->permits && hf__zk_semaphore_begin(zk, place))
         return true;
-    if (place->op->mode != HF_LATCH || !hf__zk_latch_begin(zk, place))
+    if (place->op->in.mode != HF_LATCH || !hf__zk_latch_begin(zk, place))
         hf__zk_line_up(zk, place);
     return true;
 }

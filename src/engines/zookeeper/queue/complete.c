@@ -8,10 +8,10 @@
 void hf__zk_finish(struct zookeeper *zk, struct zk_queue_node *place, enum hf_verdict verdict)
 {
     struct hf_op *op = place->op;
-    op->verdict = verdict;
-    op->retry_at_ms = HF_NEVER;
-    bool passed = verdict == HF_GRANTED && op->mode == HF_LATCH;
-    if (verdict == HF_FAILED || passed || (verdict == HF_REFUSED && !op->enqueue))
+    op->out.verdict = verdict;
+    op->out.retry_at_ms = HF_NEVER;
+    bool passed = verdict == HF_GRANTED && op->in.mode == HF_LATCH;
+    if (verdict == HF_FAILED || passed || (verdict == HF_REFUSED && !op->in.enqueue))
         hf__zk_queue_node_leave(zk, place);
     hf__op_done(&zk->base, op);
 }
@@ -21,7 +21,7 @@ void hf__zk_finish(struct zookeeper *zk, struct zk_queue_node *place, enum hf_ve
 static bool is_worth_another_look(struct zk_queue_node *place, const struct zk_request *request)
 {
     bool broken = request->item.sent || request->session->state == ZK_SESSION_OVER;
-    return broken && !place->op->enqueue && !*place->node && !place->unknown &&
+    return broken && !place->op->in.enqueue && !*place->node && !place->unknown &&
            place->tries++ < LOOKS_MAX;
 }
 
@@ -32,7 +32,7 @@ void hf__zk_fail(struct zookeeper *zk, struct zk_queue_node *place,
 {
     if (!reply && is_worth_another_look(place, request) && hf__zk_begin(zk, place))
         return;
-    int code = hf__zk_explain(zk, request, reply, &place->op->error);
+    int code = hf__zk_explain(zk, request, reply, &place->op->out.error);
     bool unclear =
         place->unknown || (place->permits && place->permits->unknown) || (*place->node && !reply);
     if (code == HF_UNREACHABLE || hf__zk_queue_node_has_past(place) ||
@@ -69,7 +69,7 @@ static void withdrawn(struct zookeeper *zk, struct zk_request *request, struct z
         return;
     }
     if (!reply || (reply->error != ZK_OK && reply->error != ZK_NO_NODE)) {
-        hf__zk_explain(zk, request, reply, &place->op->error);
+        hf__zk_explain(zk, request, reply, &place->op->out.error);
         hf__zk_finish(zk, place, HF_NO_ANSWER);
         return;
     }
@@ -98,6 +98,6 @@ void hf__zk_withdraw(struct zookeeper *zk, struct zk_queue_node *place, enum hf_
 void hf__zk_wrong_kind(struct zookeeper *zk, struct zk_queue_node *place)
 {
     hf__op_explain(place->op, HF_EKIND, 0, "\"%.200s\" is in use as another kind of lock",
-                   place->op->name);
+                   place->op->in.name);
     hf__zk_withdraw(zk, place, HF_FAILED);
 }

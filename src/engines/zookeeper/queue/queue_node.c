@@ -19,10 +19,10 @@ static void lease_is_over(struct hf_timer *timer)
  * becomes a reader has both nodes for a moment. */
 static size_t weight_of(const struct zk_queue_node *place)
 {
-    size_t queued = place->op->mode == HF_WRITE ? 2 : 1;
+    size_t queued = place->op->in.mode == HF_WRITE ? 2 : 1;
     size_t weight = queued * (strlen(place->path) + ZK_NODE_SIZE);
     if (place->permits)
-        weight += place->op->permits * (strlen(place->permits->leases) + ZK_NODE_SIZE);
+        weight += place->op->in.permits * (strlen(place->permits->leases) + ZK_NODE_SIZE);
     return weight;
 }
 
@@ -31,8 +31,8 @@ struct zk_queue_node *hf__zk_queue_node_new(const struct zk_settings *settings, 
     struct zk_queue_node *place = hf__calloc(1, sizeof *place);
     if (!place)
         return NULL;
-    place->path = hf__zk_path_of(settings->root, op->name, op->name_length);
-    if (!place->path || (op->mode == HF_PERMIT && !hf__zk_permits_new(place))) {
+    place->path = hf__zk_path_of(settings->root, op->in.name, op->in.name_length);
+    if (!place->path || (op->in.mode == HF_PERMIT && !hf__zk_permits_new(place))) {
         free(place->path);
         free(place);
         return NULL;
@@ -45,7 +45,7 @@ struct zk_queue_node *hf__zk_queue_node_new(const struct zk_settings *settings, 
     place->uses = 1;
     place->op = op;
     place->weight = weight_of(place);
-    op->engine_pointer = place;
+    op->engine.pointer = place;
     return place;
 }
 
@@ -94,8 +94,8 @@ void hf__zk_queue_node_leave(struct zookeeper *zk, struct zk_queue_node *place)
     rest(zk, place);
     if (!op)
         return;
-    op->engine_pointer = NULL;
-    op->rests_on = NULL;
+    op->engine.pointer = NULL;
+    op->out.rests_on = NULL;
     place->op = NULL;
     /* Answers that are still on their way do not count. */
     if (!place->left_behind)
@@ -149,7 +149,7 @@ void hf__zk_queue_node_name(struct zookeeper *zk, struct zk_queue_node *place)
 {
     char uuid[ZK_UUID_SIZE];
     hf__zk_uuid(uuid);
-    hf__zk_node_stem(place->stem, uuid, hf__zk_family_of(place->op->mode),
+    hf__zk_node_stem(place->stem, uuid, hf__zk_family_of(place->op->in.mode),
                      zk->settings->kazoo && !place->permits);
 }
 
@@ -170,7 +170,7 @@ bool hf__zk_queue_node_begin(struct zookeeper *zk, struct zk_queue_node *place,
     if (place->session == session)
         return true;
     rest(zk, place);
-    place->op->rests_on = NULL;
+    place->op->out.rests_on = NULL;
     if (!hf__zk_session_has_room(session, place->weight))
         return false;
     if (place->session) {

@@ -13,15 +13,15 @@ static void rest_on_own_lease(struct zookeeper *zk, struct zk_queue_node *place)
     struct hf_op *op = place->op;
     const struct hf_lease *session = &place->session->lease;
     if (!place->held) {
-        int64_t end_ms = op->asked_at_ms + op->lease_ms;
+        int64_t end_ms = op->in.asked_at_ms + op->in.lease_ms;
         place->lease.fixed = true;
-        place->lease.ends_at_ms = end_ms - op->lease_ms / 100 - 2;
+        place->lease.ends_at_ms = end_ms - op->in.lease_ms / 100 - 2;
         hf__timer_start(hf__zk_loop(zk), &place->end, end_ms);
         hf__list_append(&zk->leased, &place->lease_link);
     }
     place->lease.lease_ms = session->lease_ms;
     place->lease.asked_at_ms = session->asked_at_ms;
-    op->rests_on = &place->lease;
+    op->out.rests_on = &place->lease;
 }
 
 void hf__zk_grant(struct zookeeper *zk, struct zk_queue_node *place)
@@ -29,7 +29,7 @@ void hf__zk_grant(struct zookeeper *zk, struct zk_queue_node *place)
     struct hf_op *op = place->op;
     if (place->permits && hf__zk_semaphore_turn(zk, place))
         return;
-    if (op->mode == HF_LATCH) {
+    if (op->in.mode == HF_LATCH) {
         hf__zk_latch_turn(zk, place);
         return;
     }
@@ -37,9 +37,9 @@ void hf__zk_grant(struct zookeeper *zk, struct zk_queue_node *place)
         hf__zk_protocol_error(zk, place);
         return;
     }
-    op->token = (uint64_t)place->token;
-    op->rests_on = &place->session->lease;
-    if (op->lease_ms > 0)
+    op->out.token = (uint64_t)place->token;
+    op->out.rests_on = &place->session->lease;
+    if (op->in.lease_ms > 0)
         rest_on_own_lease(zk, place);
     place->held = true;
     hf__zk_watch_own(zk, place);
@@ -53,8 +53,8 @@ static bool is_of_my_kind(const struct hf_op *op, struct zk_reader *body)
     size_t length;
     const char *data = hf__zk_read_bytes(body, &length);
     hf__zk_note_read(&note, data, length);
-    bool mutexes = op->mode == HF_MUTEX || op->mode == HF_FAIR;
-    return !note.ours || !mutexes || note.mode == op->mode;
+    bool mutexes = op->in.mode == HF_MUTEX || op->in.mode == HF_FAIR;
+    return !note.ours || !mutexes || note.mode == op->in.mode;
 }
 
 static void watch_answered(struct zookeeper *zk, struct zk_request *request, struct zk_reply *reply)
@@ -70,7 +70,7 @@ static void watch_answered(struct zookeeper *zk, struct zk_request *request, str
         hf__zk_wrong_kind(zk, place);
     else if (!place->permits || !hf__zk_semaphore_is_in_vain(zk, place)) {
         hf__zk_watch_add(zk, place, place->watched);
-        place->op->rests_on = &place->session->lease;
+        place->op->out.rests_on = &place->session->lease;
         hf__zk_finish(zk, place, HF_REFUSED);
     }
 }
@@ -91,8 +91,8 @@ static void ask_about(struct zookeeper *zk, struct zk_queue_node *place,
 {
     if (!note_child(place, child)) {
         hf__op_explain(place->op, HF_ECORRUPT, 0,
-                       "\"%.200s\": a node in its queue has a name of %zu bytes", place->op->name,
-                       child->length);
+                       "\"%.200s\": a node in its queue has a name of %zu bytes",
+                       place->op->in.name, child->length);
         hf__zk_withdraw(zk, place, HF_FAILED);
         return;
     }
@@ -121,14 +121,14 @@ void hf__zk_begin_again(struct zookeeper *zk, struct zk_queue_node *place, bool 
     }
     hf__op_explain(place->op, HF_UNREACHABLE, 0,
                    "\"%.200s\": its node, or the path to it, is deleted again and again",
-                   place->op->name);
+                   place->op->in.name);
     hf__zk_finish(zk, place, HF_NO_ANSWER);
 }
 
 static void judge(struct zookeeper *zk, struct zk_queue_node *place, struct zk_reader children)
 {
     struct zk_view view;
-    hf__zk_view(&view, children, hf__zk_family_of(place->op->mode), place->node, place->number);
+    hf__zk_view(&view, children, hf__zk_family_of(place->op->in.mode), place->node, place->number);
     if (view.bad) {
         hf__zk_protocol_error(zk, place);
     } else if (!view.own) {
@@ -140,13 +140,13 @@ static void judge(struct zookeeper *zk, struct zk_queue_node *place, struct zk_r
         hf__op_explain(place->op, HF_ELIMIT, 0,
                        "\"%.200s\": the numbers of its queue are used up; they begin anew when "
                        "its node has been deleted",
-                       place->op->name);
+                       place->op->in.name);
         hf__zk_withdraw(zk, place, HF_FAILED);
     } else if (view.other_kind) {
         hf__zk_wrong_kind(zk, place);
     } else if (!view.blocked) {
         hf__zk_grant(zk, place);
-    } else if (!place->op->enqueue) {
+    } else if (!place->op->in.enqueue) {
         hf__zk_withdraw(zk, place, HF_REFUSED);
     } else {
         ask_about(zk, place, &view.in_front, true, watch_answered);
@@ -202,7 +202,7 @@ static void look_answered(struct zookeeper *zk, struct zk_request *request, stru
         return;
     }
     if (reply->error == ZK_OK)
-        hf__zk_view(&view, reply->body, hf__zk_family_of(place->op->mode), "", INT64_MAX);
+        hf__zk_view(&view, reply->body, hf__zk_family_of(place->op->in.mode), "", INT64_MAX);
     if (view.bad)
         hf__zk_protocol_error(zk, place);
     else if (view.other_kind)

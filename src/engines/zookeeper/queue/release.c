@@ -6,9 +6,9 @@
 
 void hf__zk_gone(struct zookeeper *zk, struct hf_op *op, bool lost)
 {
-    struct zk_queue_node *place = op->engine_pointer;
-    op->verdict = HF_GONE;
-    op->lost = lost;
+    struct zk_queue_node *place = op->engine.pointer;
+    op->out.verdict = HF_GONE;
+    op->out.lost = lost;
     if (place)
         hf__zk_queue_node_leave(zk, place);
     hf__op_done(&zk->base, op);
@@ -27,15 +27,15 @@ void hf__zk_no_reply(struct zookeeper *zk, struct zk_queue_node *place,
     struct hf_op *op = place->op;
     int code = HF_ENOMEM;
     if (request)
-        code = hf__zk_explain(zk, request, reply, &op->error);
+        code = hf__zk_explain(zk, request, reply, &op->out.error);
     else
         hf__op_explain(op, code, 0, "out of memory for a request");
     bool definite = reply && code != HF_UNREACHABLE;
-    if (definite && op->keep == HF_KEEP_NOTHING) {
+    if (definite && op->in.keep == HF_KEEP_NOTHING) {
         hf__zk_fail_with_leftover(zk, place, reply);
         return;
     }
-    op->verdict = definite ? HF_FAILED : HF_NO_ANSWER;
+    op->out.verdict = definite ? HF_FAILED : HF_NO_ANSWER;
     /* A hold that was to be lowered goes on as it is. */
     if (definite) {
         place->leaving = false;
@@ -103,11 +103,11 @@ static void lowered(struct zookeeper *zk, struct zk_queue_node *place, bool lost
     struct hf_op *op = place->op;
     take_second(place);
     place->leaving = place->unsure = false;
-    op->verdict = HF_GONE;
-    op->lost = lost || place->over;
+    op->out.verdict = HF_GONE;
+    op->out.lost = lost || place->over;
     if (lost)
         hf__op_lost(op, "it was broken: its node was deleted");
-    if (op->lost)
+    if (op->out.lost)
         hf__zk_delete_quietly(zk, place);
     else
         hf__zk_watch_own(zk, place);
@@ -163,7 +163,7 @@ static void lower(struct zookeeper *zk, struct zk_queue_node *place)
         hf__zk_no_reply(zk, place, NULL, NULL);
         return;
     }
-    hf__zk_describe(zk, place->op, place->op->lease_ms, data, sizeof data);
+    hf__zk_describe(zk, place->op, place->op->in.lease_ms, data, sizeof data);
     hf__zk_write_child(&request->body, place->path, place->second);
     hf__zk_write_create(&request->body, data, strlen(data), ZK_EPHEMERAL,
                         zk->settings->servers.user != NULL);
@@ -174,8 +174,8 @@ static void cannot_lower(struct zookeeper *zk, struct zk_queue_node *place)
 {
     struct hf_op *op = place->op;
     hf__op_explain(op, HF_ENOTSUP, 0, "\"%.200s\": a writer can become a reader, and nothing else",
-                   op->name);
-    op->verdict = HF_FAILED;
+                   op->in.name);
+    op->out.verdict = HF_FAILED;
     hf__op_done(&zk->base, op);
 }
 
@@ -254,13 +254,13 @@ static void await_earlier(struct zookeeper *zk, struct zk_queue_node *place)
 
 void hf__zk_release(struct zookeeper *zk, struct hf_op *op)
 {
-    struct zk_queue_node *place = op->engine_pointer;
+    struct zk_queue_node *place = op->engine.pointer;
     hf__zk_session_look(zk);
     if (!place || !place->session) {
         hf__zk_gone(zk, op, false);
         return;
     }
-    if (op->keep != HF_KEEP_NOTHING && (op->keep != HF_READ || !*place->node)) {
+    if (op->in.keep != HF_KEEP_NOTHING && (op->in.keep != HF_READ || !*place->node)) {
         cannot_lower(zk, place);
         return;
     }
@@ -270,7 +270,7 @@ void hf__zk_release(struct zookeeper *zk, struct hf_op *op)
         await_earlier(zk, place);
     else if (place->session->state == ZK_SESSION_OVER)
         hf__zk_gone(zk, op, place->held);
-    else if (op->keep != HF_KEEP_NOTHING)
+    else if (op->in.keep != HF_KEEP_NOTHING)
         lower(zk, place);
     else if (place->permits && hf__zk_semaphore_release(zk, place))
         return;

@@ -37,12 +37,12 @@ static void ask_for_total(struct zookeeper *zk, struct zk_queue_node *place, boo
 static void refuse(struct zookeeper *zk, struct zk_queue_node *place)
 {
     struct zk_permits *permits = place->permits;
-    if (!place->op->enqueue) {
+    if (!place->op->in.enqueue) {
         hf__zk_withdraw(zk, place, HF_REFUSED);
     } else if (!permits->watching) {
         ask_for_total(zk, place, true);
     } else {
-        place->op->rests_on = &place->session->lease;
+        place->op->out.rests_on = &place->session->lease;
         hf__zk_finish(zk, place, HF_REFUSED);
     }
 }
@@ -128,7 +128,7 @@ static void turn_is_over(struct zookeeper *zk, struct zk_request *request, struc
         hf__zk_fail(zk, place, request, reply);
         return;
     }
-    if (permits->count < place->op->permits || permits->seen > permits->total) {
+    if (permits->count < place->op->in.permits || permits->seen > permits->total) {
         bool vain = permits->vain_error != ZK_OK && permits->vain_error != ZK_NO_NODE;
         if (!hf__zk_leases_clear(zk, place, vain ? cleared_to_fail : cleared_to_begin_again))
             hf__zk_no_memory(zk, place);
@@ -150,7 +150,7 @@ static bool ask_for_lease(struct zookeeper *zk, struct zk_queue_node *place)
     struct zk_request *request = ask(zk, place, ZK_CREATE2, lease_made);
     if (!request)
         return false;
-    hf__zk_describe(zk, place->op, place->op->lease_ms, data, sizeof data);
+    hf__zk_describe(zk, place->op, place->op->in.lease_ms, data, sizeof data);
     hf__zk_write_child(&request->body, place->permits->leases, place->permits->stem);
     hf__zk_write_create(&request->body, data, strlen(data), ZK_EPHEMERAL | ZK_SEQUENTIAL,
                         zk->settings->servers.user != NULL);
@@ -178,7 +178,7 @@ static void end_turn(struct zookeeper *zk, struct zk_queue_node *place)
 static void take(struct zookeeper *zk, struct zk_queue_node *place)
 {
     struct zk_permits *permits = place->permits;
-    uint32_t wanted = place->op->permits;
+    uint32_t wanted = place->op->in.permits;
     char uuid[ZK_UUID_SIZE];
     int64_t *numbers = hf__realloc(permits->numbers, wanted * sizeof *numbers);
     if (!numbers) {
@@ -208,7 +208,7 @@ never(struct zookeeper *zk, struct zk_queue_node *place, int code, const char *f
     va_start(arguments, format);
     vsnprintf(why, sizeof why, format, arguments);
     va_end(arguments);
-    hf__op_explain(place->op, code, 0, "\"%.200s\" %s", place->op->name, why);
+    hf__op_explain(place->op, code, 0, "\"%.200s\" %s", place->op->in.name, why);
     hf__zk_withdraw(zk, place, HF_FAILED);
 }
 
@@ -223,8 +223,8 @@ static void made(struct zookeeper *zk, void *arg, int code, hf_error *error)
     if (place->op && code == HF_OK) {
         ask_for_total(zk, place, false);
     } else if (place->op) {
-        free(place->op->error);
-        place->op->error = error;
+        free(place->op->out.error);
+        place->op->out.error = error;
         error = NULL;
         if (code == HF_UNREACHABLE || code == HF_ENOMEM)
             hf__zk_finish(zk, place, HF_NO_ANSWER);
@@ -238,7 +238,7 @@ static void made(struct zookeeper *zk, void *arg, int code, hf_error *error)
 static void never_so_many(struct zookeeper *zk, struct zk_queue_node *place, int64_t total)
 {
     never(zk, place, HF_EINVAL, "has %" PRId64 " permit%s: %u can never be had; ask for fewer",
-          total, hf__plural(total), place->op->permits);
+          total, hf__plural(total), place->op->in.permits);
 }
 
 bool hf__zk_semaphore_is_in_vain(struct zookeeper *zk, struct zk_queue_node *place)
@@ -247,10 +247,10 @@ bool hf__zk_semaphore_is_in_vain(struct zookeeper *zk, struct zk_queue_node *pla
     int64_t total = place->permits->total;
     if (total < 0)
         return false;
-    if (op->limit > 0 && total != op->limit)
+    if (op->in.limit > 0 && total != op->in.limit)
         never(zk, place, HF_EKIND, "has %" PRId64 " permit%s, not %u", total, hf__plural(total),
-              op->limit);
-    else if (op->permits > total)
+              op->in.limit);
+    else if (op->in.permits > total)
         never_so_many(zk, place, total);
     else
         return false;
@@ -262,14 +262,14 @@ static void judge(struct zookeeper *zk, struct zk_queue_node *place, int64_t tot
     struct zk_permits *permits = place->permits;
     const struct hf_op *op = place->op;
     /* Java services that keep the number to themselves leave the node empty. */
-    if (total < 0 && op->limit > 0)
-        total = op->limit;
+    if (total < 0 && op->in.limit > 0)
+        total = op->in.limit;
     permits->total = total;
     if (total < 0)
         never(zk, place, HF_EKIND, "does not say how many permits it has; name a limit");
     else if (hf__zk_semaphore_is_in_vain(zk, place))
         return;
-    else if (taken + (int64_t)op->permits > total)
+    else if (taken + (int64_t)op->in.permits > total)
         refuse(zk, place);
     else if (permits->first)
         hf__zk_look_first(zk, place);
@@ -290,15 +290,15 @@ static void total_answered(struct zookeeper *zk, struct zk_request *request, str
         const char *data = hf__zk_read_bytes(&reply->body, &length);
         hf__zk_read_stat(&reply->body, &stat);
         judge(zk, place, hf__zk_total(data, length), stat.child_count);
-    } else if (place->op->limit == 0) {
+    } else if (place->op->in.limit == 0) {
         never(zk, place, HF_EKIND, "does not exist; set how many permits it has, or name a limit");
-    } else if (place->op->permits > place->op->limit) {
+    } else if (place->op->in.permits > place->op->in.limit) {
         /* A wish that can never be had leaves no semaphore behind. */
-        never_so_many(zk, place, place->op->limit);
+        never_so_many(zk, place, place->op->in.limit);
     } else {
         place->uses++;
-        hf__zk_total_set(zk, place->op->name, place->op->name_length, place->op->limit, true, made,
-                         discard, place);
+        hf__zk_total_set(zk, place->op->in.name, place->op->in.name_length, place->op->in.limit,
+                         true, made, discard, place);
     }
 }
 
@@ -388,7 +388,7 @@ bool hf__zk_semaphore_begin(struct zookeeper *zk, struct zk_queue_node *place)
             hf__zk_no_memory(zk, place);
         return true;
     }
-    if (*place->node || place->unknown || place->op->enqueue)
+    if (*place->node || place->unknown || place->op->in.enqueue)
         return false;
     struct zk_request *sync = ask(zk, place, ZK_SYNC, hf__zk_ignore_reply);
     if (!sync)

@@ -118,7 +118,7 @@ static void refuse(struct zk_client *client, struct hf_op *op, size_t weight)
         hf__op_explain(op, HF_ELIMIT, 0,
                        "%u permits are more nodes than a session can carry safely (%zu KiB of "
                        "paths); take fewer at once",
-                       op->permits, bounds->paths >> 10);
+                       op->in.permits, bounds->paths >> 10);
     else if (client->count < bounds->sessions)
         hf__op_explain(op, HF_ENOMEM, 0, "out of memory for one more session");
     else
@@ -151,7 +151,7 @@ static struct zk_queue_node *new_place(struct zk_client *client, struct hf_op *o
     struct zookeeper *zk = bearable ? with_room(client, place->weight) : NULL;
     if (!zk) {
         refuse(client, op, place->weight);
-        op->engine_pointer = NULL;
+        op->engine.pointer = NULL;
         hf__zk_queue_node_drop(place);
         return NULL;
     }
@@ -164,7 +164,7 @@ static struct zk_queue_node *new_place(struct zk_client *client, struct hf_op *o
 void hf__zk_session_pool_attempt(struct hf_engine *engine, struct hf_op *op)
 {
     struct zk_client *client = (struct zk_client *)engine;
-    struct zk_queue_node *place = op->engine_pointer;
+    struct zk_queue_node *place = op->engine.pointer;
     if (place && hf__zk_queue_node_is_loose(place)) {
         hf__zk_queue_node_leave(hf__zk_of(place), place);
         place = NULL;
@@ -175,7 +175,7 @@ void hf__zk_session_pool_attempt(struct hf_engine *engine, struct hf_op *op)
         hf__zk_attempt(hf__zk_of(place), place);
         return;
     }
-    op->verdict = HF_FAILED;
+    op->out.verdict = HF_FAILED;
     hf__op_done(engine, op);
 }
 
@@ -183,7 +183,7 @@ void hf__zk_session_pool_attempt(struct hf_engine *engine, struct hf_op *op)
 
 static struct zookeeper *that_has(struct zk_client *client, const struct hf_op *op)
 {
-    return op && op->engine_pointer ? hf__zk_of(op->engine_pointer) : first_of(client);
+    return op && op->engine.pointer ? hf__zk_of(op->engine.pointer) : first_of(client);
 }
 
 void hf__zk_session_pool_why_silent(struct hf_engine *engine, struct hf_op *op, hf_error **error)

@@ -95,7 +95,7 @@ static void explain_what_stays(const struct zookeeper *zk, struct zk_queue_node 
     hf__op_explain(place->op, meaning->code, error,
                    "ZooKeeper at %.100s: \"%.100s\" keeps a node until this client's session has "
                    "ended: %s; %s (%d)",
-                   zk->settings->servers.shown, place->op->name, meaning->what, meaning->cure,
+                   zk->settings->servers.shown, place->op->in.name, meaning->what, meaning->cure,
                    error);
 }
 
@@ -105,7 +105,7 @@ void hf__zk_fail_with_leftover(struct zookeeper *zk, struct zk_queue_node *place
     struct hf_op *op = place->op;
     explain_what_stays(zk, place, reply->error);
     hf__zk_queue_node_leave_behind(zk, place);
-    op->verdict = HF_FAILED;
+    op->out.verdict = HF_FAILED;
     hf__op_done(&zk->base, op);
 }
 

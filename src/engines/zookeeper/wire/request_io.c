@@ -25,7 +25,7 @@ static void recycle(struct zookeeper *zk, struct zk_request *request)
 static void answer(struct zookeeper *zk, struct zk_request *request, struct zk_reply *reply)
 {
     if (reply && request->of_place && request->place->op)
-        request->place->op->contacted = true;
+        request->place->op->out.contacted = true;
     if (!zk->closing || request->operation == ZK_CLOSE)
         request->answered(zk, request, reply);
     recycle(zk, request);
