@@ -53,20 +53,46 @@ TEST(missing_key_is_wrong)
 
     hf__mc_clock_read(&clock, -1, 100);
     CHECK(!hf__mc_clock_is_right(&clock, -1, 100));
-    CHECK(hf__mc_clock_is_right(&clock, TTL, 100));
+    CHECK(!hf__mc_clock_is_right(&clock, TTL, 100));
 }
 
-/* A key that was made anew has its whole life left: it looks like a clock far behind. */
-TEST(new_key_is_wrong_until_the_clock_is_set_again)
+/* A key that was made anew has its whole life left. */
+TEST(new_key_sets_the_clock_again)
 {
     struct mc_clock clock = set_clock();
 
     hf__mc_clock_read(&clock, MC_CLOCK_TTL, 100);
     CHECK(!hf__mc_clock_is_right(&clock, MC_CLOCK_TTL, 100));
-    hf__mc_clock_reset(&clock);
-    hf__mc_clock_read(&clock, MC_CLOCK_TTL, 200);
     hf__mc_clock_read(&clock, MC_CLOCK_TTL, 201);
     CHECK(hf__mc_clock_is_right(&clock, MC_CLOCK_TTL, 300));
+}
+
+/* However long it was read last before it stood still. */
+TEST(wrong_readings_do_not_set_the_clock_at_once)
+{
+    struct mc_clock clock = set_clock();
+    int64_t late_ms = 100000, still = TTL - 100;
+
+    hf__mc_clock_read(&clock, still, late_ms + 4000);
+    CHECK(!hf__mc_clock_is_right(&clock, still, late_ms + 4000));
+    for (int i = 1; i < 50; i++) {
+        hf__mc_clock_read(&clock, still, late_ms + 4000 + i * 20);
+        CHECK(!hf__mc_clock_is_right(&clock, still, late_ms + 4000 + i * 20));
+    }
+    hf__mc_clock_read(&clock, still - 5, late_ms + 5000);
+    CHECK(hf__mc_clock_is_right(&clock, still - 5, late_ms + 5000));
+}
+
+/* A server whose machine was suspended stays behind for good. */
+TEST(clock_that_stays_behind_is_set_anew)
+{
+    struct mc_clock clock = set_clock();
+    int64_t behind_ms = 60000;
+
+    for (int64_t now_ms = 0; now_ms < 3 * MC_CLOCK_WINDOW_MS; now_ms += 500)
+        hf__mc_clock_read(&clock, TTL - now_ms / 1000, now_ms + behind_ms);
+    CHECK(hf__mc_clock_is_right(&clock, TTL - 3 * MC_CLOCK_WINDOW_MS / 1000,
+                                3 * MC_CLOCK_WINDOW_MS + behind_ms));
 }
 
 /* Whatever the phase of the seconds: what is believed lives longer than its lease. */

@@ -30,7 +30,7 @@ static void granted(struct mc_server *server, struct mc_request *request,
 {
     struct hf_op *op = request->op;
     op->out.token = request->token ? request->token : token_of(server, item);
-    op->engine.word[1] = item->cas << MC_CAS_SHIFT;
+    hf__mc_op_set_cas(server, op, item->cas, 0);
     op->engine.pointer = NULL;
     op->engine.own_lease.engine = &server->mc->base;
     op->engine.own_lease.asked_at_ms = request->item.sent_at_ms;
@@ -114,7 +114,12 @@ static void ask_again(struct mc_server *server, struct mc_request *request, bool
 static void send_renewal(struct mc_server *server, struct mc_request *request)
 {
     struct mc_item item;
+    request->expected = 3;
     hf__mc_item_of(server->mc, &item, request->op);
+    if (!hf__mc_cas_is_known(server, request)) {
+        hf__mc_write_look(server, &item);
+        return;
+    }
     hf__mc_write_renewal(server, &item, request->op, request->cas,
                          hf__mc_ttl(hf__mc_op_lease_ms(server->mc, request->op)), false);
     request->expected = 3;
@@ -177,7 +182,7 @@ static void attempt_answered(struct mc_server *server, struct mc_request *reques
     } else if (ours && added->kind == MC_STORED && right) {
         granted(server, request, now, hf__mc_op_lease_ms(server->mc, op));
     } else if (ours && right) {
-        request->cas = now->cas;
+        hf__mc_note_cas(server, request, now->cas);
         request->token = op->out.token = token_of(server, now);
         request->send = send_renewal;
         request->answered = renewal_answered;
@@ -198,9 +203,12 @@ static void attach_answered(struct mc_server *server, struct mc_request *request
 static void send_adoption(struct mc_server *server, struct mc_request *request)
 {
     struct mc_item item;
-    hf__mc_item_of(server->mc, &item, request->op);
-    hf__mc_write_renewal(server, &item, request->op, request->cas, request->ttl, false);
     request->expected = 3;
+    hf__mc_item_of(server->mc, &item, request->op);
+    if (hf__mc_cas_is_known(server, request))
+        hf__mc_write_renewal(server, &item, request->op, request->cas, request->ttl, false);
+    else
+        hf__mc_write_look(server, &item);
 }
 
 static void send_look(struct mc_server *server, struct mc_request *request)
@@ -256,7 +264,7 @@ static void attach_answered(struct mc_server *server, struct mc_request *request
     } else if (ours) {
         granted(server, request, now, (now->ttl - MC_TTL_MARGIN) * 1000);
     } else {
-        request->cas = now->cas;
+        hf__mc_note_cas(server, request, now->cas);
         request->ttl = now->ttl;
         request->token = op->out.token = token_of(server, now);
         request->send = send_adoption;
@@ -293,7 +301,7 @@ void hf__mc_attempt(struct hf_engine *engine, struct hf_op *op)
         hf__op_done(engine, op);
         return;
     }
-    if (!op->engine.word[0])
+    if (!hf__mc_op_claim(op))
         op->engine.word[0] = ++mc->claims;
     request->send = op->in.attach_key ? send_look : send_attempt;
     request->answered = op->in.attach_key ? attach_answered : attempt_answered;

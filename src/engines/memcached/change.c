@@ -43,6 +43,11 @@ static void break_looked(struct mc_server *server, struct mc_request *request, b
 static void send_deletion(struct mc_server *server, struct mc_request *request)
 {
     char key[MC_KEY_MAX + 1];
+    if (!hf__mc_cas_is_known(server, request)) {
+        request->answered = break_looked;
+        send_look(server, request);
+        return;
+    }
     hf__mc_key_of(server->mc, key, request->oneshot->name, request->oneshot->name_length);
     hf__mc_write(server, "md %s C%" PRIu64 "\r\n", key, request->cas);
     request->expected = 1;
@@ -76,7 +81,7 @@ static void break_looked(struct mc_server *server, struct mc_request *request, b
                                                   now->length, change->key)) {
         hf__mc_oneshot_ends(server, request, HF_BUSY);
     } else {
-        request->cas = now->cas;
+        hf__mc_note_cas(server, request, now->cas);
         request->send = send_deletion;
         request->answered = break_deleted;
         hf__mc_ask(server, request);
@@ -98,10 +103,14 @@ static void send_renewal(struct mc_server *server, struct mc_request *request)
 {
     const struct hf_op *op = request->oneshot->op;
     struct mc_item item;
-    hf__mc_item_of(server->mc, &item, op);
-    hf__mc_write_renewal(server, &item, op, request->cas,
-                         hf__mc_ttl(wanted_ms(server, request->oneshot)), request->line != NULL);
     request->expected = 3;
+    hf__mc_item_of(server->mc, &item, op);
+    if (hf__mc_cas_is_known(server, request))
+        hf__mc_write_renewal(server, &item, op, request->cas,
+                             hf__mc_ttl(wanted_ms(server, request->oneshot)),
+                             request->line != NULL);
+    else
+        hf__mc_write_look(server, &item);
 }
 
 /* `line` is used as the mark that the server had no memory for a new value. */
@@ -130,13 +139,13 @@ static void renewal_answered(struct mc_server *server, struct mc_request *reques
         hf__mc_oneshot_ends(server, request, HF_LOST);
         return;
     }
-    op->engine.word[1] = now->cas << MC_CAS_SHIFT | (op->engine.word[1] & MC_RENEWING);
+    hf__mc_op_set_cas(server, op, now->cas, MC_RENEWING);
     if (stored && right) {
         hf__mc_oneshot_ends(server, request, HF_OK);
     } else if (++request->repeats > MC_REPEATS_MAX) {
         changes_all_the_time(server, request);
     } else {
-        request->cas = now->cas;
+        hf__mc_note_cas(server, request, now->cas);
         if (done->kind == MC_REFUSED)
             request->line = by_touch;
         if (right)
@@ -188,7 +197,8 @@ static void change_item(struct memcached *mc, struct hf_oneshot *change)
         return;
     }
     request->oneshot = change;
-    request->cas = change->op ? hf__mc_op_cas(change->op) : 0;
+    if (change->op)
+        hf__mc_use_cas_of(request, change->op);
     request->send = change->verb == HF_ONESHOT_RENEW ? send_renewal : send_look;
     request->answered = change->verb == HF_ONESHOT_RENEW ? renewal_answered : break_looked;
     hf__mc_ask(hf__mc_server_of(mc, change->name, change->name_length), request);

@@ -12,7 +12,7 @@ bool hf__mc_key_of(const struct memcached *mc, char key[MC_KEY_MAX + 1], const c
 
 bool hf__mc_item_of(const struct memcached *mc, struct mc_item *item, const struct hf_op *op)
 {
-    mc->settings.format->write_owner(item->owner, mc->base.host->id, op->engine.word[0]);
+    mc->settings.format->write_owner(item->owner, mc->base.host->id, hf__mc_op_claim(op));
     return hf__mc_key_of(mc, item->key, op->in.name, op->in.name_length);
 }
 
@@ -46,6 +46,12 @@ void hf__mc_finish(struct mc_server *server, struct mc_request *request, enum hf
     hf__mc_request_free(server->mc, request);
     op->out.verdict = verdict;
     hf__op_done(&server->mc->base, op);
+}
+
+void hf__mc_write_look(struct mc_server *server, const struct mc_item *item)
+{
+    hf__mc_write_clock(server);
+    hf__mc_write(server, "mg %s v c t\r\nmg %s v c t\r\n", item->key, item->key);
 }
 
 void hf__mc_write_renewal(struct mc_server *server, const struct mc_item *item,

@@ -17,19 +17,29 @@
 /* An item lives so many seconds longer than its lease: the lag that is believed, the one that a
  * reading may have had by which the clock was set, and a second that is rounded away. */
 #define MC_TTL_MARGIN 3
-/* Readings by which it is set. Between two of them a server that was stopped counts on. */
+/* Readings by which it is set, and the time between them: a server that was stopped counts on as
+ * soon as its main thread gets a processor. */
 #define MC_CLOCK_READINGS 2
+#define MC_CLOCK_SPACING_MS 5
+/* A packet that was executed by a wrong clock is sent again after this time. */
+#define MC_CLOCK_PAUSE_MS 50
+/* The phase is the smallest one of this time, and of as long before it. A clock that stays behind
+ * (its machine was suspended, say) is so set anew. */
+#define MC_CLOCK_WINDOW_MS 5000
 
 struct mc_clock {
     unsigned readings; /* since it was set back, MC_CLOCK_READINGS at most */
-    int64_t base_ms;   /* the smallest (our time + the key's time left): the server's phase */
+    int64_t last_ttl;
+    /* The smallest (our time + the key's time left), which is the server's phase: since window_ms,
+     * and in the time before that. */
+    int64_t base_ms, earlier_ms, window_ms;
 };
 
 /* Everything that was read is void: the server, or its key, may be another. */
 void hf__mc_clock_reset(struct mc_clock *clock);
 
 /* A reading: `ttl` seconds were left of the key, in a packet whose reply came at now_ms. Below 0:
- * the key is missing. */
+ * the key is missing. A key with more time left than before is another key. */
 void hf__mc_clock_read(struct mc_clock *clock, int64_t ttl, int64_t now_ms);
 
 /* Whether a packet that left at sent_at_ms and has shown this reading was executed by a clock that

@@ -72,6 +72,16 @@ static void clock_answered(struct mc_server *server, struct mc_request *request,
     }
     hf__mc_clock_read(&server->clock, ttl, hf__mc_now(server->mc));
     if (server->clock.readings < MC_CLOCK_READINGS)
+        hf__timer_start(server->mc->base.host->loop, &server->clock_timer,
+                        hf__mc_now(server->mc) + MC_CLOCK_SPACING_MS);
+    else
+        send_what_waits(server);
+}
+
+void hf__mc_clock_timer_fired(struct hf_timer *timer)
+{
+    struct mc_server *server = HF_CONTAINER(timer, struct mc_server, clock_timer);
+    if (server->clock.readings < MC_CLOCK_READINGS)
         hf__mc_read_clock(server);
     else
         send_what_waits(server);

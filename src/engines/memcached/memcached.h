@@ -19,7 +19,7 @@
 #define MC_REPLIES_MAX 4
 /* How often one question is asked again, because the item changed between two of its packets, or
  * the server's clock was behind. */
-#define MC_REPEATS_MAX 6
+#define MC_REPEATS_MAX 24
 
 struct mc_settings {
     int64_t timeout_ms;
@@ -47,6 +47,7 @@ struct mc_request {
     void (*line)(struct mc_server *server, struct mc_request *request,
                  const struct mc_reply *reply);
     uint64_t cas;   /* of the item that the packet is about */
+    uint64_t epoch; /* the connection that it comes from */
     int64_t ttl;    /* the item's, where the packet keeps it */
     uint64_t token; /* of an item that was found; 0: none was */
     unsigned repeats;
@@ -75,16 +76,19 @@ struct mc_server {
     struct mc_input input;
     struct mc_clock clock;
     struct mc_facts facts;
-    struct hf_link unbelieved; /* requests that wait for the clock to be read anew */
+    struct hf_link unbelieved;   /* requests that wait for the clock to count on */
+    struct hf_timer clock_timer; /* they are sent again, or the next reading of a handshake is */
     bool reads_clock;
     uint64_t token_base; /* when the process began, in microseconds */
     char shown[280];
 };
 
-/* op->engine.word[0]: the claim's number, from 1 on. op->engine.word[1]: the item's CAS id and
- * these; 0: nothing of the claim is at the server. */
+/* op->engine.word[0]: the claim's number, from 1 on, and above it the connection that the CAS id
+ * comes from. op->engine.word[1]: the item's CAS id and these flags; 0: nothing of the claim is at
+ * the server. */
 enum { MC_UNSURE = 1u, MC_RENEWING = 2u };
 #define MC_CAS_SHIFT 2
+#define MC_CLAIM_BITS 40
 /* op->engine.pointer: how often in a row the op was refused. */
 
 struct memcached {
@@ -101,9 +105,29 @@ static inline int64_t hf__mc_now(const struct memcached *mc)
     return hf__loop_now(mc->base.host->loop);
 }
 
+/* A server that was started anew counts its CAS ids from 1 again. One of an earlier connection may
+ * be that of another owner's item by now: it is looked at first, and known by its value. */
+static inline uint64_t hf__mc_epoch(const struct mc_server *server)
+{
+    return server->peer.openings & ((UINT64_C(1) << (64 - MC_CLAIM_BITS)) - 1);
+}
+
+static inline uint64_t hf__mc_op_claim(const struct hf_op *op)
+{
+    return op->engine.word[0] & ((UINT64_C(1) << MC_CLAIM_BITS) - 1);
+}
+
 static inline uint64_t hf__mc_op_cas(const struct hf_op *op)
 {
     return op->engine.word[1] >> MC_CAS_SHIFT;
+}
+
+/* With the flags of `flags` that are set already. */
+static inline void hf__mc_op_set_cas(const struct mc_server *server, struct hf_op *op, uint64_t cas,
+                                     unsigned flags)
+{
+    op->engine.word[0] = hf__mc_op_claim(op) | hf__mc_epoch(server) << MC_CLAIM_BITS;
+    op->engine.word[1] = cas << MC_CAS_SHIFT | (op->engine.word[1] & flags);
 }
 
 /* ---- url.c ---- */
@@ -122,7 +146,7 @@ struct mc_request *hf__mc_request_new(struct memcached *mc);
 void hf__mc_request_free(struct memcached *mc, struct mc_request *request);
 /* Sends it now, or when there is a connection. */
 void hf__mc_ask(struct mc_server *server, struct mc_request *request);
-/* The same behind the next readings of the server's clock. */
+/* The same a moment later: the server's clock was behind. */
 void hf__mc_ask_by_right_clock(struct mc_server *server, struct mc_request *request);
 
 /* In `send`: one command, with its line's end; and how many replies to expect. */
@@ -138,6 +162,11 @@ bool hf__mc_clock_was_right(struct mc_server *server, const struct mc_request *r
 
 /* Why there is no reply: a code, with words in *error. */
 int hf__mc_explain_silence(struct mc_server *server, hf_error **error);
+/* Notes the CAS id of an item; and whether it still says something about it. */
+void hf__mc_note_cas(const struct mc_server *server, struct mc_request *request, uint64_t cas);
+bool hf__mc_cas_is_known(const struct mc_server *server, const struct mc_request *request);
+/* The same of an op's item. */
+void hf__mc_use_cas_of(struct mc_request *request, const struct hf_op *op);
 /* Ends the connection: a reply is none that its command can have. */
 void hf__mc_break(struct mc_server *server, const struct mc_reply *reply);
 
@@ -145,8 +174,9 @@ void hf__mc_break(struct mc_server *server, const struct mc_reply *reply);
 
 /* Who we are, what the server is, and its clock; ends with hf__peer_ready. */
 void hf__mc_greet(struct mc_server *server);
-/* Reads the clock until it is known, then sends what waits for it. */
+/* Reads the clock until it is set, then sends what waits for it. */
 void hf__mc_read_clock(struct mc_server *server);
+void hf__mc_clock_timer_fired(struct hf_timer *timer);
 
 /* ---- claim.c: the item of one claim ---- */
 
@@ -168,6 +198,8 @@ void hf__mc_finish(struct mc_server *server, struct mc_request *request, enum hf
  * another, the item. With `by_touch`: without memory at the server. */
 void hf__mc_write_renewal(struct mc_server *server, const struct mc_item *item,
                           const struct hf_op *op, uint64_t cas, int64_t ttl, bool by_touch);
+/* In its place, where the CAS id is not known: as many replies, of which none renews. */
+void hf__mc_write_look(struct mc_server *server, const struct mc_item *item);
 
 /* ---- the slots ---- */
 

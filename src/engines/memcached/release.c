@@ -30,6 +30,11 @@ static void unanswered(struct mc_server *server, struct mc_request *request)
 static void send_deletion(struct mc_server *server, struct mc_request *request)
 {
     struct mc_item item;
+    if (!hf__mc_cas_is_known(server, request)) {
+        request->answered = look_answered;
+        send_look(server, request);
+        return;
+    }
     hf__mc_item_of(server->mc, &item, request->op);
     hf__mc_write(server, "md %s C%" PRIu64 "\r\n", item.key, request->cas);
     request->expected = 1;
@@ -75,7 +80,7 @@ static void look_answered(struct mc_server *server, struct mc_request *request, 
         gone(server, request, !(request->op->engine.word[1] & MC_UNSURE));
         return;
     }
-    request->cas = now->cas;
+    hf__mc_note_cas(server, request, now->cas);
     request->send = send_deletion;
     request->answered = deletion_answered;
     hf__mc_ask(server, request);
@@ -92,8 +97,8 @@ void hf__mc_release(struct hf_engine *engine, struct hf_op *op)
         hf__op_done(engine, op);
         return;
     }
-    bool sure = hf__mc_op_cas(op) && !(op->engine.word[1] & MC_UNSURE);
-    request->cas = hf__mc_op_cas(op);
+    bool sure = !(op->engine.word[1] & MC_UNSURE);
+    hf__mc_use_cas_of(request, op);
     request->send = sure ? send_deletion : send_look;
     request->answered = sure ? deletion_answered : look_answered;
     hf__mc_ask(hf__mc_server_of(mc, op->in.name, op->in.name_length), request);

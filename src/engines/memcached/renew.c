@@ -24,8 +24,11 @@ static void write_renewal(struct mc_server *server, struct mc_request *request, 
         return;
     }
     hf__mc_item_of(server->mc, &item, op);
-    hf__mc_write_renewal(server, &item, op, request->cas, hf__mc_ttl(op->engine.own_lease.lease_ms),
-                         by_touch);
+    if (hf__mc_cas_is_known(server, request))
+        hf__mc_write_renewal(server, &item, op, request->cas,
+                             hf__mc_ttl(op->engine.own_lease.lease_ms), by_touch);
+    else
+        hf__mc_write_look(server, &item);
 }
 
 static void send_renewal(struct mc_server *server, struct mc_request *request)
@@ -67,15 +70,14 @@ static void renewal_answered(struct mc_server *server, struct mc_request *reques
         renewal_ends(server, request, HF_LEASE_GONE);
         return;
     }
-    op->engine.word[1] = now->cas << MC_CAS_SHIFT | (op->engine.word[1] & MC_RENEWING) |
-                         (op->engine.word[1] & MC_UNSURE);
+    hf__mc_op_set_cas(server, op, now->cas, MC_RENEWING | MC_UNSURE);
     bool renewed = done->kind == MC_STORED || done->kind == MC_DONE;
     if (renewed && right) {
         renewal_ends(server, request, HF_LEASE_RENEWED);
     } else if (request->repeats++ >= MC_REPEATS_MAX) {
         renewal_ends(server, request, HF_LEASE_NO_ANSWER);
     } else {
-        request->cas = now->cas;
+        hf__mc_note_cas(server, request, now->cas);
         if (done->kind == MC_REFUSED)
             request->send = send_touch;
         if (right)
@@ -98,7 +100,7 @@ void hf__mc_renew(struct hf_engine *engine, struct hf_lease *lease)
     }
     op->engine.word[1] |= MC_RENEWING;
     request->op = op;
-    request->cas = hf__mc_op_cas(op);
+    hf__mc_use_cas_of(request, op);
     request->send = send_renewal;
     request->answered = renewal_answered;
     hf__mc_ask(hf__mc_server_of(mc, op->in.name, op->in.name_length), request);

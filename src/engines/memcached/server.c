@@ -34,7 +34,7 @@ struct mc_request *hf__mc_request_new(struct memcached *mc)
     request->send = NULL;
     request->answered = NULL;
     request->line = NULL;
-    request->cas = request->token = 0;
+    request->cas = request->epoch = request->token = 0;
     request->repeats = 0;
     request->may_be_done = false;
     request->item.sent = false;
@@ -68,8 +68,11 @@ void hf__mc_ask(struct mc_server *server, struct mc_request *request)
 void hf__mc_ask_by_right_clock(struct mc_server *server, struct mc_request *request)
 {
     hf__list_append(&server->unbelieved, &request->item.link);
-    hf__mc_clock_reset(&server->clock);
-    hf__mc_read_clock(server);
+    if (server->clock.readings < MC_CLOCK_READINGS)
+        hf__mc_read_clock(server);
+    else if (!server->clock_timer.started)
+        hf__timer_start(server->mc->base.host->loop, &server->clock_timer,
+                        hf__mc_now(server->mc) + MC_CLOCK_PAUSE_MS);
 }
 
 void hf__mc_write(struct mc_server *server, const char *format, ...)
@@ -96,6 +99,23 @@ bool hf__mc_clock_was_right(struct mc_server *server, const struct mc_request *r
     int64_t ttl = reply->kind == MC_DONE ? reply->ttl : -1;
     hf__mc_clock_read(&server->clock, ttl, hf__mc_now(server->mc));
     return hf__mc_clock_is_right(&server->clock, ttl, request->item.sent_at_ms);
+}
+
+void hf__mc_note_cas(const struct mc_server *server, struct mc_request *request, uint64_t cas)
+{
+    request->cas = cas;
+    request->epoch = hf__mc_epoch(server);
+}
+
+bool hf__mc_cas_is_known(const struct mc_server *server, const struct mc_request *request)
+{
+    return request->cas != 0 && request->epoch == hf__mc_epoch(server);
+}
+
+void hf__mc_use_cas_of(struct mc_request *request, const struct hf_op *op)
+{
+    request->cas = hf__mc_op_cas(op);
+    request->epoch = op->engine.word[0] >> MC_CLAIM_BITS;
 }
 
 int hf__mc_explain_silence(struct mc_server *server, hf_error **error)
@@ -225,6 +245,7 @@ static void failed(struct hf_peer *peer, enum hf_peer_state was)
     struct hf_link *link;
     input_drop(&server->input);
     server->reads_clock = false;
+    hf__timer_stop(server->mc->base.host->loop, &server->clock_timer);
     while ((link = hf__list_pop(&server->unbelieved)))
         hf__pipeline_wait(&server->pipeline, HF_CONTAINER(link, struct hf_pipeline_item, link));
     hf__pipeline_fail(&server->pipeline, was != HF_PEER_READY);
@@ -258,6 +279,7 @@ void hf__mc_server_open(struct mc_server *server, struct memcached *mc, unsigned
     else
         snprintf(server->shown, sizeof server->shown, "%.250s", at->path);
     hf__link_init(&server->unbelieved);
+    hf__timer_init(&server->clock_timer, hf__mc_clock_timer_fired);
     hf__pipeline_init(&server->pipeline, unanswered);
     hf__peer_init(&server->peer, &(struct hf_peer_config){ .host = mc->base.host,
                                                            .callbacks = &callbacks,
@@ -276,6 +298,7 @@ void hf__mc_server_close(struct mc_server *server)
         for (struct hf_link *link; (link = hf__list_pop(lists[i]));)
             hf__free_list_put(&server->mc->requests,
                               HF_CONTAINER(link, struct hf_pipeline_item, link));
+    hf__timer_stop(server->mc->base.host->loop, &server->clock_timer);
     hf__peer_close(&server->peer);
     input_drop(&server->input);
 }

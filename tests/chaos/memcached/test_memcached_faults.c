@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A memcached server that forgets, is killed, stands still or is full: a loss is seen, and no grant
+ * outlives its item. */
+#include "conformance.h"
+#include "memcached_server.h"
+
+#include <stdio.h>
+
+#define LEASE_MS 3000
+
+static hf_client *open_at(int port, int64_t lease_ms)
+{
+    hf_client *client = NULL;
+
+    CHECK_CODE(
+        hf_open(&client, memcached_url(port, 3000), &HF_CLIENT_OPTIONS(.lease_ms = lease_ms)),
+        HF_OK);
+    return client;
+}
+
+static hf_hold *take_losing(hf_client *client, const char *name, _Atomic int *losses)
+{
+    hf_hold *hold = NULL;
+
+    CHECK_CODE(hf_lock(client, name, SOON_MS,
+                       LOCK_OPTIONS(.on_lost = count_loss, .lost_arg = losses), &hold),
+               HF_OK);
+    return hold;
+}
+
+/* What the server has lost its holder hears of with the next renewal, and the next owner's token is
+ * larger all the same. */
+static void expect_loss(struct memcached_server *server, int64_t lease_ms,
+                        void (*forget)(struct memcached_server *))
+{
+    hf_client *client, *other;
+    _Atomic int losses = 0;
+    hf_hold *next = NULL;
+
+    memcached_start(server);
+    client = open_at(server->port, lease_ms);
+    other = open_at(server->port, lease_ms);
+    hf_hold *hold = take_losing(client, "one", &losses);
+    uint64_t token = hf_token(hold);
+    CHECK(token > 0);
+    CHECK(memcached_has(server, "hf:one"));
+    forget(server);
+    EVENTUALLY(losses == 1, SOON_MS);
+    CHECK(!hf_held(hold));
+    CHECK_CODE(hf_lock(other, "one", SOON_MS, NULL, &next), HF_OK);
+    CHECK(hf_token(next) > token);
+    CHECK_CODE(hf_unlock(hold), HF_LOST);
+    CHECK(memcached_has(server, "hf:one"));
+    CHECK(hf_held(next));
+    give_back(next);
+    CHECK(!memcached_has(server, "hf:one"));
+    hf_close(client);
+    hf_close(other);
+    memcached_kill(server);
+}
+
+static void restart(struct memcached_server *server)
+{
+    memcached_kill(server);
+    /* Its next beginning is another second: that is what tokens rise by. */
+    let_pass_ms(1100);
+    memcached_start_again(server);
+}
+
+static void flush(struct memcached_server *server)
+{
+    char line[100];
+
+    CHECK(memcached_tell(server, "flush_all", line, sizeof(line)));
+    CHECK_STR(line, "OK");
+}
+
+static void delete_item(struct memcached_server *server)
+{
+    char line[100];
+
+    CHECK(memcached_tell(server, "delete hf:one", line, sizeof(line)));
+    CHECK_STR(line, "DELETED");
+}
+
+static void evict(struct memcached_server *server)
+{
+    memcached_fill(server, memcached_size(server, "hf:one"), "hf:one", 4000000);
+    CHECK(!memcached_has(server, "hf:one"));
+}
+
+TEST(restarted_server_has_lost_the_lock)
+{
+    expect_loss(&(struct memcached_server){ .port = 0 }, LEASE_MS, restart);
+}
+
+TEST(flushed_server_has_lost_the_lock)
+{
+    expect_loss(&(struct memcached_server){ .port = 0 }, LEASE_MS, flush);
+}
+
+TEST(deleted_lock_is_lost)
+{
+    expect_loss(&(struct memcached_server){ .port = 0 }, LEASE_MS, delete_item);
+}
+
+TEST(evicted_lock_is_lost)
+{
+    static const char *const small[] = { "-m", "8", NULL };
+
+    TEST_TIMEOUT(180);
+    /* A renewal moves the item to the front: the next one comes after the eviction. */
+    expect_loss(&(struct memcached_server){ .arguments = small }, 10 * LEASE_MS, evict);
+}
+
+/* With -M nothing is evicted. New locks are refused; what is held is renewed without memory. */
+TEST(full_server_refuses_locks_and_renews_what_is_held)
+{
+    static const char *const full[] = { "-m", "8", "-M", NULL };
+    struct memcached_server server = { .arguments = full };
+    _Atomic int losses = 0;
+    hf_hold *none = NULL;
+    char name[20];
+
+    memcached_start(&server);
+    hf_client *client = open_at(server.port, LEASE_MS);
+    hf_hold *hold = take_losing(client, "one", &losses);
+    memcached_fill(&server, memcached_size(&server, "hf:one"), "hf:one", 200000);
+    /* Whatever memory is left of the item's class. */
+    int code = HF_OK;
+    for (int i = 100; i < 400 && code == HF_OK; i++) {
+        snprintf(name, sizeof(name), "%d", i);
+        code = hf_lock(client, name, 0, LOCK_OPTIONS(.lease_ms = 60000), &none);
+    }
+    CHECK_CODE(code, HF_ELIMIT);
+    CHECK(strstr(hf_last_error()->text, "memory") != NULL);
+    let_pass_ms(2 * (LEASE_MS + 3000) + 500);
+    CHECK_INT(losses, 0);
+    CHECK(hf_held(hold));
+    CHECK(memcached_has(&server, "hf:one"));
+    give_back(hold);
+    CHECK(!memcached_has(&server, "hf:one"));
+    hf_close(client);
+    memcached_kill(&server);
+}
+
+TEST(stopped_server_is_unreachable_and_keeps_nothing)
+{
+    struct memcached_server server = { 0 };
+    hf_hold *none = NULL;
+
+    memcached_start(&server);
+    hf_client *client = open_at(server.port, LEASE_MS);
+    give_back(take_patiently(client, "one"));
+    memcached_stop(&server);
+    CHECK_CODE(hf_lock(client, "one", 1500, NULL, &none), HF_UNREACHABLE);
+    CHECK(none == NULL);
+    memcached_continue(&server);
+    EVENTUALLY(!memcached_has(&server, "hf:one"), SOON_MS);
+    give_back(take_patiently(client, "one"));
+    hf_close(client);
+    memcached_kill(&server);
+}
+
+#define TRIES 8
+
+struct stopped {
+    struct memcached_server server;
+    hf_client *clients[TRIES];
+    _Atomic int granted, asked;
+};
+
+/* Asks while the server stands still. A grant is believed only if the item outlives the belief. */
+static void ask_stopped(void *arg, int index)
+{
+    struct stopped *stopped = arg;
+    char name[20], key[30];
+    hf_hold *hold = NULL;
+
+    if (index == TRIES) {
+        memcached_stop(&stopped->server);
+        stopped->asked = 1;
+        let_pass_ms(4000);
+        memcached_continue(&stopped->server);
+        return;
+    }
+    snprintf(name, sizeof(name), "n%d", index);
+    snprintf(key, sizeof(key), "hf:%s", name);
+    EVENTUALLY(stopped->asked, SOON_MS);
+    /* From 0.4 to 3.2 s after the stop: most of the time that the clock does not count. */
+    let_pass_ms(400 * (index + 1));
+    CHECK_CODE(
+        hf_lock(stopped->clients[index], name, SOON_MS, LOCK_OPTIONS(.lease_ms = 1000), &hold),
+        HF_OK);
+    while (hf_held(hold)) {
+        bool there = memcached_has(&stopped->server, key);
+        CHECK(there || !hf_held(hold));
+    }
+    stopped->granted++;
+    any_code(hf_unlock(hold));
+}
+
+TEST(grant_of_a_server_that_stood_still_is_not_believed)
+{
+    struct stopped stopped = { .granted = 0 };
+
+    memcached_start(&stopped.server);
+    for (int i = 0; i < TRIES; i++) {
+        char name[20];
+        stopped.clients[i] = open_at(stopped.server.port, LEASE_MS);
+        snprintf(name, sizeof(name), "n%d", i);
+        give_back(take_patiently(stopped.clients[i], name));
+    }
+    threads_run(TRIES + 1, ask_stopped, &stopped);
+    CHECK_INT(stopped.granted, TRIES);
+    for (int i = 0; i < TRIES; i++)
+        hf_close(stopped.clients[i]);
+    memcached_kill(&stopped.server);
+}
+
+/* ---- servers that do not let in ---- */
+
+static void expect_refusal(const char *const *arguments, const char *user, int code,
+                           const char *word)
+{
+    struct memcached_server server = { .arguments = arguments };
+    hf_client *client = NULL;
+    hf_hold *hold = NULL;
+    char url[100];
+
+    memcached_start(&server);
+    snprintf(url, sizeof(url), "memcached://%s127.0.0.1:%d", user, server.port);
+    CHECK_CODE(hf_open(&client, url, NULL), HF_OK);
+    CHECK_ERROR(hf_lock(client, "one", SOON_MS, NULL, &hold), code);
+    CHECK(strstr(hf_last_error()->text, word) != NULL);
+    hf_close(client);
+    memcached_kill(&server);
+}
+
+TEST(server_without_cas_is_refused)
+{
+    static const char *const without[] = { "-C", NULL };
+
+    expect_refusal(without, "", HF_ENOTSUP, "-C");
+}
+
+TEST(wrong_and_missing_passwords_are_denied)
+{
+    static const char *users[3] = { "-Y" };
+    char path[200];
+
+    snprintf(path, sizeof(path), "%s", temp_path("users"));
+    FILE *file = fopen(path, "w");
+    CHECK(file && fputs("me:right\n", file) >= 0 && fclose(file) == 0);
+    users[1] = path;
+    expect_refusal(users, "", HF_DENIED, "password");
+    expect_refusal(users, "me:wrong@", HF_DENIED, "password");
+}

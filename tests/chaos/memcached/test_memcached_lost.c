@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Replies that get lost after memcached has executed the command: it is done once, and nothing is
+ * left of it. */
+#include "conformance.h"
+#include "memcached_server.h"
+#include "relay.h"
+
+#include <stdio.h>
+
+struct relayed {
+    struct memcached_server server;
+    struct relay relay;
+    hf_client *client;
+};
+
+static void begin_relayed(struct relayed *relayed, int64_t lease_ms)
+{
+    memcached_start(&relayed->server);
+    relay_start(&relayed->relay, relayed->server.port);
+    CHECK_CODE(hf_open(&relayed->client, memcached_url(relayed->relay.port, 20000),
+                       &HF_CLIENT_OPTIONS(.lease_ms = lease_ms)),
+               HF_OK);
+    give_back(take_patiently(relayed->client, "one"));
+}
+
+static void end_relayed(struct relayed *relayed)
+{
+    hf_close(relayed->client);
+    relay_stop(&relayed->relay);
+    memcached_kill(&relayed->server);
+}
+
+TEST(lock_whose_reply_was_lost_is_taken_once)
+{
+    struct relayed relayed = { .client = NULL };
+    struct outcome outcome = { 0 };
+
+    begin_relayed(&relayed, 30000);
+    relay_swallow(&relayed.relay);
+    CHECK_CODE(
+        hf_lock_async(relayed.client, "one", HF_FOREVER, NULL, record_outcome, &outcome, NULL),
+        HF_OK);
+    EVENTUALLY(memcached_has(&relayed.server, "hf:one"), SOON_MS);
+    relay_cut(&relayed.relay);
+    WAIT_OUTCOME(&outcome);
+    CHECK_CODE(outcome.code, HF_OK);
+    CHECK(hf_held(outcome.hold));
+    CHECK(hf_token(outcome.hold) > 0);
+    give_back(outcome.hold);
+    CHECK(!memcached_has(&relayed.server, "hf:one"));
+    end_relayed(&relayed);
+}
+
+TEST(try_whose_reply_was_lost_leaves_nothing)
+{
+    struct relayed relayed = { .client = NULL };
+    struct outcome outcome = { 0 };
+
+    begin_relayed(&relayed, 30000);
+    relay_swallow(&relayed.relay);
+    CHECK_CODE(hf_lock_async(relayed.client, "one", 0, NULL, record_outcome, &outcome, NULL),
+               HF_OK);
+    EVENTUALLY(memcached_has(&relayed.server, "hf:one"), SOON_MS);
+    relay_cut(&relayed.relay);
+    WAIT_OUTCOME(&outcome);
+    CHECK_CODE(outcome.code, HF_UNREACHABLE);
+    EVENTUALLY(!memcached_has(&relayed.server, "hf:one"), SOON_MS);
+    end_relayed(&relayed);
+}
+
+struct unlocking {
+    hf_hold *hold;
+    _Atomic int code;
+    struct relayed *relayed;
+};
+
+static void unlock_or_cut(void *arg, int index)
+{
+    struct unlocking *unlocking = arg;
+
+    if (index == 0) {
+        unlocking->code = hf_unlock(unlocking->hold);
+        return;
+    }
+    EVENTUALLY(!memcached_has(&unlocking->relayed->server, "hf:one"), SOON_MS);
+    relay_cut(&unlocking->relayed->relay);
+}
+
+TEST(release_whose_reply_was_lost_is_no_loss)
+{
+    struct relayed relayed = { .client = NULL };
+    struct unlocking unlocking = { .relayed = &relayed };
+
+    begin_relayed(&relayed, 30000);
+    unlocking.hold = take_patiently(relayed.client, "one");
+    relay_swallow(&relayed.relay);
+    threads_run(2, unlock_or_cut, &unlocking);
+    CHECK_CODE(unlocking.code, HF_OK);
+    end_relayed(&relayed);
+}
+
+static uint64_t cas_of(const struct memcached_server *server)
+{
+    char line[100];
+    unsigned long long cas = 0;
+
+    CHECK(memcached_tell(server, "mg hf:one c", line, sizeof(line)));
+    CHECK(sscanf(line, "HD c%llu", &cas) == 1);
+    return cas;
+}
+
+/* The item has another CAS id then than the client knows. */
+TEST(renewal_whose_reply_was_lost_loses_nothing)
+{
+    struct relayed relayed = { .client = NULL };
+    _Atomic int losses = 0;
+    hf_hold *hold = NULL;
+
+    begin_relayed(&relayed, 6000);
+    CHECK_CODE(hf_lock(relayed.client, "one", SOON_MS,
+                       LOCK_OPTIONS(.on_lost = count_loss, .lost_arg = &losses), &hold),
+               HF_OK);
+    uint64_t before = cas_of(&relayed.server);
+    relay_swallow(&relayed.relay);
+    EVENTUALLY(cas_of(&relayed.server) != before, SOON_MS);
+    relay_cut(&relayed.relay);
+    let_pass_ms(7000);
+    CHECK_INT(losses, 0);
+    CHECK(hf_held(hold));
+    give_back(hold);
+    CHECK(!memcached_has(&relayed.server, "hf:one"));
+    end_relayed(&relayed);
+}
+
+/* The lease of its own that was prolonged, too. */
+TEST(item_is_found_by_its_value_after_a_lost_prolongation)
+{
+    struct relayed relayed = { .client = NULL };
+    hf_hold *hold = NULL;
+
+    begin_relayed(&relayed, 30000);
+    CHECK_CODE(hf_lock(relayed.client, "one", SOON_MS, LOCK_OPTIONS(.lease_ms = 30000), &hold),
+               HF_OK);
+    uint64_t before = cas_of(&relayed.server);
+    relay_swallow(&relayed.relay);
+    CHECK_CODE(hf_renew(hold, 60000), HF_UNREACHABLE);
+    CHECK(cas_of(&relayed.server) != before);
+    CHECK(hf_held(hold));
+    relay_cut(&relayed.relay);
+    give_back(hold);
+    CHECK(!memcached_has(&relayed.server, "hf:one"));
+    end_relayed(&relayed);
+}
