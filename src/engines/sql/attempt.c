@@ -6,6 +6,7 @@
  *
  * Every script answers with one row: verdict, token, microseconds that the obstacle has left, and
  * the place in the queue. */
+#include "base/error.h"
 #include "engines/sql/sql.h"
 
 enum verdict {
@@ -30,15 +31,15 @@ static void explain_verdict(const struct sql_task *task, int64_t verdict,
     long long total = (long long)hf__answer_number(answer, 0, 4);
     if (verdict == VERDICT_NO_SEMAPHORE)
         hf__op_explain(op, HF_EKIND, 0,
-                       "there is no semaphore \"%.200s\"; hf_semaphore_set, or a limit, makes one",
+                       "\"%.200s\" does not exist; set how many permits it has, or name a limit",
                        op->in.name);
     else if (verdict == VERDICT_OTHER_LIMIT)
-        hf__op_explain(op, HF_EKIND, 0, "semaphore \"%.200s\" has %lld permits in all, not %u",
-                       op->in.name, total, op->in.limit);
+        hf__op_explain(op, HF_EKIND, 0, "\"%.200s\" has %lld permit%s, not %u", op->in.name, total,
+                       hf__plural(total), op->in.limit);
     else if (verdict == VERDICT_TOO_MANY)
         hf__op_explain(op, HF_EINVAL, 0,
-                       "semaphore \"%.200s\" has %lld permits in all, fewer than the %u asked for",
-                       op->in.name, total, op->in.permits);
+                       "\"%.200s\" has %lld permit%s: %u can never be had; ask for fewer",
+                       op->in.name, total, hf__plural(total), op->in.permits);
     else
         hf__op_explain(op, HF_EKIND, 0, "\"%.200s\" is in use as another kind of lock",
                        op->in.name);
@@ -50,9 +51,7 @@ static void granted(struct sql_task *task, int64_t token)
     struct hf_op *op = task->op;
     bool raised = op->engine.word[1] & SQL_HOLDS;
     op->engine.word[1] = SQL_HOLDS | (op->engine.word[1] & (SQL_RENEWING | SQL_WAITED));
-    if (op->in.mode == HF_COUNTER) {
-        hf__counter_taken(sql, op);
-    } else if (op->in.mode != HF_LATCH) {
+    if (op->in.mode != HF_COUNTER && op->in.mode != HF_LATCH) {
         op->out.token = (uint64_t)token;
         /* A raise leaves a lease of its own as it is. */
         if (!raised || op->in.lease_ms == 0)
@@ -64,6 +63,9 @@ static void granted(struct sql_task *task, int64_t token)
         op->out.rests_on = NULL;
     hf__task_free(task);
     hf__op_finish(sql, op, HF_GRANTED);
+    /* After the answer, which may be a release. */
+    if (op->in.mode == HF_COUNTER)
+        hf__counter_taken(sql, op);
 }
 
 static void refused(struct sql_task *task, int64_t left_us, int64_t rank)

@@ -3,7 +3,9 @@ DELETE FROM hf_hold WHERE name = :name AND expires_us <= @now@;
 DELETE FROM hf_wait WHERE name = :name AND expires_us <= @now@ AND owner <> :owner;
 -- include take_kind.inc.sql
 INSERT INTO hf_hold AS h (name, owner, mode, fixed, permits, token, since_us, expires_us, info)
-SELECT :name, :owner, :mode, :fixed, :permits, greatest(l.token + 1, @now@), @now@,
+SELECT :name, :owner, :mode, :fixed, :permits,
+  CASE WHEN :mode IN (2, 3) AND l.token > 0 THEN l.token ELSE greatest(l.token + 1, @now@) END,
+  @now@,
   @now@ + :lease_us, :info
 FROM hf_lock l
 WHERE l.name = :name AND l.kind = :kind
@@ -49,9 +51,12 @@ SELECT CASE
       WHERE h.name = :name AND h.owner = :owner AND h.mode >= :mode) THEN 1
     WHEN :held = 1 AND NOT EXISTS (SELECT FROM hf_hold h
       WHERE h.name = :name AND h.owner = :owner) THEN 5
-    WHEN l.kind <> :kind AND NOT (l.kind IN (0, 1, 2, 3) AND :kind = 4 AND :limit = 0
-      AND (l.owner IS NULL OR l.expires_us <= @now@)) THEN 2
-    WHEN :kind = 4 AND l.kind <> 4 THEN 3
+    WHEN l.kind <> :kind AND NOT (l.kind IN (0, 1, 2, 3) AND :kind = 4
+      AND (l.owner IS NULL OR l.expires_us <= @now@)
+      AND NOT EXISTS (SELECT FROM hf_hold h WHERE h.name = :name AND h.mode <> 6)
+      AND NOT EXISTS (SELECT FROM hf_wait w WHERE w.name = :name AND w.mode <> 5)) THEN 2
+    WHEN :kind = 4 AND l.kind <> 4 AND :limit = 0 THEN 3
+    WHEN :kind = 4 AND l.kind <> 4 THEN 6
     WHEN :kind = 4 AND :limit > 0 AND l.value <> :limit THEN 4
     WHEN :kind = 4 AND l.value < :permits THEN 6
     ELSE 0 END,
@@ -60,5 +65,5 @@ SELECT CASE
     WHERE h.name = :name AND h.owner <> :owner), l.expires_us) - @now@, 0),
   (SELECT count(*) FROM hf_wait w WHERE w.name = :name
     AND w.seq <= (SELECT m.seq FROM hf_wait m WHERE m.name = :name AND m.owner = :owner)),
-  l.value
+  CASE WHEN l.kind = 4 THEN l.value ELSE :limit END
 FROM hf_lock l WHERE l.name = :name;
