@@ -156,17 +156,19 @@ typedef enum hf_driver {
 } hf_driver;
 
 typedef enum hf_event_type {
-    HF_EVENT_GRANTED = 0,    /* a lock was granted; not sent for nested holds */
-    HF_EVENT_WAITING = 1,    /* a request was refused, or has to queue, and begins to wait */
-    HF_EVENT_RELEASED = 2,   /* a lock was released */
-    HF_EVENT_LOST = 3,       /* a lock was lost */
-    HF_EVENT_TAKEOVER = 4,   /* the lock of an owner that is gone was taken back */
-    HF_EVENT_STORE_DOWN = 5, /* the store does not reply: sent once, for all names (""); alternates
+    HF_EVENT_GRANTED = 0,     /* a lock was granted; not sent for nested holds */
+    HF_EVENT_WAITING = 1,     /* a request was refused, or has to queue, and begins to wait */
+    HF_EVENT_RELEASED = 2,    /* a lock was released */
+    HF_EVENT_LOST = 3,        /* a lock was lost */
+    HF_EVENT_TAKEOVER = 4,    /* the lock of an owner that is gone was taken back */
+    HF_EVENT_STORE_DOWN = 5,  /* the store does not reply: sent once, for all names (""); alternates
                                 with the next where only one of several connections is silent */
-    HF_EVENT_STORE_UP = 6,   /* the store replies again; sent likewise */
-    HF_EVENT_NOT_RENEWED = 7 /* the store replies, but refuses to renew a lock, for example after a
+    HF_EVENT_STORE_UP = 6,    /* the store replies again; sent likewise */
+    HF_EVENT_NOT_RENEWED = 7, /* the store replies, but refuses to renew a lock, for example after a
                                 permission was revoked. The lock stays held until its lease ends.
                                 Sent once for each reason, until the lock is renewed again */
+    HF_EVENT_ADVISORY = 8 /* the store may forget a lock without notice (memcached): sent once, when
+                             the client is opened, for all names ("") */
 } hf_event_type;
 
 typedef struct hf_event {

@@ -35,6 +35,8 @@ static int open_memcached(struct hf_engine **ret, const struct hf_host *host, st
     mc->server_count = count;
     for (unsigned i = 0; i < count; i++)
         hf__mc_server_open(&mc->servers[i], mc, i);
+    hf__host_event(host, HF_EVENT_ADVISORY, "", 0,
+                   "locks at memcached are advisory: it may forget one by eviction or a restart");
     *ret = &mc->base;
     return HF_OK;
 }

@@ -256,3 +256,20 @@ TEST(wrong_and_missing_passwords_are_denied)
     expect_refusal(users, "", HF_DENIED, "password");
     expect_refusal(users, "me:wrong@", HF_DENIED, "password");
 }
+
+static void count_advisory(void *arg, const hf_event *event)
+{
+    *(_Atomic int *)arg += event->type == HF_EVENT_ADVISORY;
+}
+
+TEST(client_says_that_its_locks_are_advisory)
+{
+    _Atomic int told = 0;
+    hf_client *client = NULL;
+
+    CHECK_CODE(hf_open(&client, memcached_url(1, 1000),
+                       &HF_CLIENT_OPTIONS(.on_event = count_advisory, .event_arg = &told)),
+               HF_OK);
+    CHECK_INT(told, 1);
+    hf_close(client);
+}
