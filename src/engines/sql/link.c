@@ -209,6 +209,11 @@ static void run_again(struct hf_timer *timer)
 {
     struct sql_task *task = HF_CONTAINER(timer, struct sql_task, again);
     struct sql *sql = task->sql;
+    /* What makes the tables does not wait for them. */
+    if (task == sql->own && sql->state == SQL_LINK_READY) {
+        send_task(sql, task);
+        return;
+    }
     wait_for_link(sql, task);
     send_waiting(sql);
     connect_if_needed(sql);
@@ -374,7 +379,7 @@ static void connection_ready(void *arg)
 
 static void drop_own(struct sql *sql)
 {
-    if (sql->own && !hf__link_linked(&sql->own->link))
+    if (sql->own)
         own_done(sql->own);
 }
 
