@@ -175,8 +175,7 @@ def include_directions():
 
 # What engines share, and the files that may still call it by themselves.
 SHARED = {
-    # Client libraries have connections of their own, which peer.c cannot open.
-    "hf__backoff_ms": (("src/engines/sql/",), "peer.h has the pause after a failure"),
+    "hf__backoff_ms": ((), "peer.h has the pause after a failure, also for client libraries"),
     "hf__oneshot_remark": (("src/engines/redis/quorum/", "src/engines/quorum/"),
                            "say it by findings.h; a quorum passes on what its servers say"),
 }

@@ -89,6 +89,33 @@ static int64_t oldest(struct hf_peer *of)
     return sent_at_ms;
 }
 
+/* ---- in place of a stream: a client library ---- */
+
+static unsigned dials, hang_ups;
+static bool dial_fails;
+
+static bool dial(struct hf_peer *of, const struct hf_peer_try *attempt)
+{
+    CHECK_INT(of->state, HF_PEER_CONNECTING);
+    CHECK_STR(attempt->place.path, paths[of->place_at]);
+    dials++;
+    return !dial_fails;
+}
+
+static void hang_up(struct hf_peer *of)
+{
+    (void)of;
+    CHECK_INT(failures, hang_ups);
+    hang_ups++;
+}
+
+static void greet_library(struct hf_peer *of)
+{
+    greetings++;
+    if (ready_at_once)
+        hf__peer_ready(of);
+}
+
 static void turn(void)
 {
     hf__loop_turn(&loop);
@@ -104,11 +131,9 @@ static void pass_ms(int64_t ms)
         turn();
 }
 
-static void begin(unsigned addresses, int64_t timeout_ms)
+static void begin_with(const struct hf_peer_callbacks *callbacks, unsigned addresses,
+                       int64_t timeout_ms)
 {
-    static const struct hf_peer_callbacks callbacks = {
-        place, greet, bytes, failed, needed, oldest
-    };
     TEST_ALLOW_FD_LEAKS(); /* libuv keeps some */
     CHECK_INT(uv_loop_init(&uv), 0);
     hf__loop_init(&loop, read_clock, wake, NULL);
@@ -118,11 +143,31 @@ static void begin(unsigned addresses, int64_t timeout_ms)
     sent_at_ms = HF_NEVER;
     needed_again = true;
     hf__peer_init(&peer, &(struct hf_peer_config){ .host = &host,
-                                                   .callbacks = &callbacks,
+                                                   .callbacks = callbacks,
                                                    .store = "Store",
                                                    .shown = "here",
                                                    .place_count = addresses,
                                                    .timeout_ms = timeout_ms });
+}
+
+static void begin(unsigned addresses, int64_t timeout_ms)
+{
+    static const struct hf_peer_callbacks callbacks = {
+        place, greet, bytes, failed, needed, oldest
+    };
+    begin_with(&callbacks, addresses, timeout_ms);
+}
+
+static void begin_dialing(unsigned addresses, int64_t timeout_ms)
+{
+    static const struct hf_peer_callbacks callbacks = { .place = place,
+                                                        .greet = greet_library,
+                                                        .failed = failed,
+                                                        .needed = needed,
+                                                        .oldest = oldest,
+                                                        .dial = dial,
+                                                        .hang_up = hang_up };
+    begin_with(&callbacks, addresses, timeout_ms);
 }
 
 static void end(void)
@@ -351,5 +396,54 @@ TEST(peer_that_finds_no_address_fails_with_the_engines_reason)
     pass_ms(0);
     CHECK_INT(failures, 1);
     CHECK_INT(failed_in, HF_PEER_FINDING);
+    end();
+}
+
+TEST(peer_that_dials_is_hung_up_once_for_each_try)
+{
+    begin_dialing(2, 5000);
+    ready_at_once = true;
+    hf__peer_want(&peer);
+    CHECK_INT(dials, 1);
+    CHECK_INT(peer.state, HF_PEER_CONNECTING);
+    hf__peer_break(&peer, HF_UNREACHABLE, 111, "the library cannot connect");
+    hf__peer_connected(&peer); /* too late */
+    CHECK_INT(greetings, 0);
+    pass_ms(0);
+    CHECK_INT(failures, 1);
+    CHECK_INT(hang_ups, 1);
+    CHECK_STR(peer.why.text, "Store at here: the library cannot connect");
+    pass_ms(60);
+    CHECK_INT(dials, 2);
+    hf__peer_connected(&peer);
+    CHECK(hf__peer_is_ready(&peer));
+    CHECK_INT(greetings, 1);
+    hf__peer_close(&peer);
+    CHECK_INT(hang_ups, 2);
+    end();
+}
+
+TEST(peer_that_cannot_dial_fails_without_hanging_up)
+{
+    begin_dialing(1, 5000);
+    dial_fails = true;
+    hf__peer_want(&peer);
+    pass_ms(0);
+    CHECK_INT(failures, 1);
+    CHECK_INT(hang_ups, 0);
+    CHECK_INT(peer.why.code, HF_ENOMEM);
+    end();
+}
+
+TEST(peer_that_dials_and_hears_nothing_fails_at_the_limit_of_the_try)
+{
+    begin_dialing(1, 5000);
+    hf__peer_want(&peer);
+    pass_ms(4999);
+    CHECK_INT(failures, 0);
+    pass_ms(1);
+    CHECK_INT(failures, 1);
+    CHECK_INT(hang_ups, 1);
+    CHECK_INT(failed_in, HF_PEER_CONNECTING);
     end();
 }

@@ -31,6 +31,9 @@ static void drop_stream(struct hf_peer *peer)
     if (peer->stream)
         hf__stream_close(peer->stream);
     peer->stream = NULL;
+    if (peer->dialed)
+        peer->config.callbacks->hang_up(peer);
+    peer->dialed = false;
     peer->failing = false;
     peer->state = HF_PEER_DOWN;
     hf__timer_stop(loop_of(peer), &peer->limit);
@@ -139,11 +142,17 @@ void hf__peer_why_silent(struct hf_peer *peer, hf_error **error)
 
 /* ---- opening ---- */
 
-static void opened(void *arg)
+void hf__peer_connected(struct hf_peer *peer)
 {
-    struct hf_peer *peer = arg;
+    if (peer->state != HF_PEER_CONNECTING || peer->failing)
+        return;
     peer->state = HF_PEER_GREETING;
     peer->config.callbacks->greet(peer);
+}
+
+static void opened(void *arg)
+{
+    hf__peer_connected(arg);
 }
 
 static void received(void *arg, const char *bytes, size_t length)
@@ -189,8 +198,11 @@ void hf__peer_go(struct hf_peer *peer, const struct hf_peer_try *attempt)
         peer->place.limit_ms = attempt->limit_ms - attempt->limit_ms / 8;
     if (attempt->limit_ms > 0)
         hf__timer_start(host->loop, &peer->limit, now(peer) + attempt->limit_ms);
-    peer->stream = hf__stream_open(host->uv, host->loop, &peer->place, &events, peer);
-    if (!peer->stream)
+    if (peer->config.callbacks->dial)
+        peer->dialed = peer->config.callbacks->dial(peer, attempt);
+    else
+        peer->stream = hf__stream_open(host->uv, host->loop, &peer->place, &events, peer);
+    if (!peer->stream && !peer->dialed)
         hf__peer_break(peer, HF_ENOMEM, 0, "out of memory for a connection");
 }
 

@@ -63,6 +63,12 @@ struct hf_peer_callbacks {
     /* Optional. When the oldest request without a reply has left, on the loop's clock; HF_NEVER:
      * there is none. Without it, silence has no limit. */
     int64_t (*oldest)(struct hf_peer *peer);
+    /* Optional, both: for a client library that has sockets of its own. `dial` begins to connect in
+     * place of a stream; the engine calls hf__peer_connected later, and hf__peer_break when the
+     * library has lost the connection. False: out of memory. `hang_up` ends what `dial` has begun;
+     * it runs once for each, before `failed`. There is no peer->stream then, and no `bytes`. */
+    bool (*dial)(struct hf_peer *peer, const struct hf_peer_try *attempt);
+    void (*hang_up)(struct hf_peer *peer);
 };
 
 struct hf_peer_config {
@@ -86,7 +92,7 @@ struct hf_peer {
     hf_error why;             /* of the last failure; code HF_OK: there was none */
     bool failing;             /* broken; `failed` follows */
     /* peer.c's own */
-    bool closed;
+    bool closed, dialed;
     struct hf_stream_place place;
     struct hf_route route;
     struct hf_timer pause;   /* until the next try */
@@ -105,6 +111,8 @@ void hf__peer_want(struct hf_peer *peer);
 void hf__peer_end_pause(struct hf_peer *peer);
 /* After `place` has answered false: this is where it is. Only in the state FINDING. */
 void hf__peer_go(struct hf_peer *peer, const struct hf_peer_try *attempt);
+/* The library that `dial` has asked is connected: `greet` is called. Never inside `dial`. */
+void hf__peer_connected(struct hf_peer *peer);
 /* The handshake is complete. Ignored once the connection is broken. */
 void hf__peer_ready(struct hf_peer *peer);
 /* Ends the connection without a failure: the next try follows at once, without a pause, if `needed`

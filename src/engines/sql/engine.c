@@ -55,16 +55,8 @@ static void forked_sql(struct hf_engine *engine)
 
 static void why_silent_sql(struct hf_engine *engine, struct hf_op *op, hf_error **error)
 {
-    const struct sql *sql = (struct sql *)engine;
     (void)op;
-    if (sql->state == SQL_LINK_READY)
-        hf__explain(error, HF_UNREACHABLE, 0, "%s at %.200s does not answer",
-                    sql->settings.driver->name, sql->settings.shown);
-    else if (sql->why.code != HF_OK)
-        hf__explain(error, HF_UNREACHABLE, sql->why.native, "%s", sql->why.text);
-    else
-        hf__explain(error, HF_UNREACHABLE, 0, "%s at %.200s: no connection in time",
-                    sql->settings.driver->name, sql->settings.shown);
+    hf__peer_why_silent(&((struct sql *)engine)->peer, error);
 }
 
 #define SQL_CAPS                                                                                   \

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The connection to the database that comes back by itself, and the requests on it.
  *
- *     DOWN --a request--> CONNECTING --ready--> FENCING --> READY
- *      ^                      |                    |          |
- *      +------- pause --------+--------------------+----------+   (broken, or silent)
+ *     DOWN --a request--> CONNECTING --ready--> GREETING (fencing) --> READY
+ *      ^                      |                    |                     |
+ *      +------- pause --------+--------------------+---------------------+   (engines/common)
  *
  * What the user never hears of is mended here: deadlocks and the like are repeated, missing tables
  * are made. After a connection was lost with requests out, the server may still execute them: so
- * first the next connection ends the old session (FENCING), and only then it asks anything. */
+ * first the next connection ends the old session (fencing), and only then it asks anything. */
 #include "base/error.h"
 #include "base/rand.h"
 #include "base/testing.h"
@@ -23,6 +23,11 @@
 #define AGAIN_MAX_MS 64
 /* The new connection looks whether the old session has ended, FENCE_TRIES times at most. */
 #define FENCE_TRIES 40u
+
+static struct sql *sql_of(struct hf_peer *peer)
+{
+    return HF_CONTAINER(peer, struct sql, peer);
+}
 
 static struct hf_loop *loop_of(const struct sql *sql)
 {
@@ -137,31 +142,34 @@ static const char *advice(const struct sql_failure *failure)
     return "";
 }
 
-static void write_why(struct sql *sql, const struct sql_failure *failure)
+static void break_link(struct sql *sql, const struct sql_failure *failure)
 {
-    hf__error_set(&sql->why, code_of(failure->trouble), failure->native,
-                  "%s at %.100s: %.150s%s%s%s%s", sql->settings.driver->name, sql->settings.shown,
-                  failure->text, *failure->state ? " (" : "", failure->state,
-                  *failure->state ? ")" : "", advice(failure));
-    sql->why_definite = failure->trouble == SQL_DENIED || failure->trouble == SQL_WRONG;
+    hf__peer_break(&sql->peer, code_of(failure->trouble), failure->native, "%.150s%s%s%s%s",
+                   failure->text, *failure->state ? " (" : "", failure->state,
+                   *failure->state ? ")" : "", advice(failure));
 }
 
 int hf__link_explain(struct sql *sql, const struct sql_task *task, const struct sql_answer *answer,
                      hf_error **error, bool *definite)
 {
-    enum sql_trouble trouble = answer->failure->trouble;
+    const struct sql_failure *failure = answer->failure;
+    enum sql_trouble trouble = failure->trouble;
+    const hf_error *why = &sql->peer.why;
+    bool refused = why->code == HF_DENIED || why->code == HF_EINVAL;
     bool known = trouble == SQL_DENIED || trouble == SQL_WRONG || trouble == SQL_LIMIT ||
                  trouble == SQL_NO_SCHEMA || trouble == SQL_UNIQUE;
-    if (trouble != SQL_LOST)
-        write_why(sql, answer->failure);
-    bool never_sent = !task->request.sent && sql->why_definite;
-    *definite = trouble == SQL_LOST ? never_sent : known;
-    /* The words are the connection's. */
-    int code = sql->why.code == HF_OK ? HF_UNREACHABLE : sql->why.code;
-    if (!*definite && code != HF_ELIMIT)
+    *definite = trouble == SQL_LOST ? !task->request.sent && refused : known;
+    int code = trouble == SQL_LOST ? why->code : code_of(trouble);
+    if (code == HF_OK || (!*definite && code != HF_ELIMIT))
         code = HF_UNREACHABLE;
-    hf__explain(error, code, sql->why.native, "%s",
-                *sql->why.text ? sql->why.text : "the connection to the database was lost");
+    if (trouble != SQL_LOST)
+        hf__explain(error, code, failure->native, "%s at %.100s: %.150s%s%s%s%s",
+                    sql->settings.driver->name, sql->settings.shown, failure->text,
+                    *failure->state ? " (" : "", failure->state, *failure->state ? ")" : "",
+                    advice(failure));
+    else
+        hf__explain(error, code, why->native, "%s",
+                    *why->text ? why->text : "the connection to the database was lost");
     return code;
 }
 
@@ -171,19 +179,13 @@ static void send_waiting(struct sql *sql);
 static void connect_if_needed(struct sql *sql);
 static void make_schema(struct sql *sql);
 
-static void watch_silence(struct sql *sql)
-{
-    if (!sql->silence.started)
-        hf__timer_start(loop_of(sql), &sql->silence, hf__sql_now(sql) + sql->settings.timeout_ms);
-}
-
 static void send_task(struct sql *sql, struct sql_task *task)
 {
     hf__link_remove(&task->link);
     hf__list_append(&sql->out, &task->link);
     task->sent_at_ms = hf__sql_now(sql);
     task->request.sent = true;
-    watch_silence(sql);
+    hf__peer_await(&sql->peer);
     if (task->request.script)
         sql->connection->driver->run(sql->connection, &task->request);
     else
@@ -255,11 +257,7 @@ static void answered(struct sql_request *request, const struct sql_answer *answe
         return;
     if (trouble == SQL_READ_ONLY || trouble == SQL_NOT_READY) {
         /* Nothing has happened. Another server may be better. */
-        write_why(sql, answer->failure);
-        sql->place_at = (sql->place_at + 1) % sql->settings.place_count;
-        finish_task(task, answer);
-        hf__link_drop(sql);
-        return;
+        break_link(sql, answer->failure);
     }
     finish_task(task, answer);
 }
@@ -321,7 +319,7 @@ static void schema_made(struct sql_task *task, const struct sql_answer *answer)
 
 static void make_schema(struct sql *sql)
 {
-    if (sql->making_schema || sql->state != SQL_LINK_READY)
+    if (sql->making_schema || !hf__peer_is_ready(&sql->peer))
         return;
     sql->making_schema = run_own(sql, SQL_SCHEMA, schema_made);
 }
@@ -330,11 +328,17 @@ static void make_schema(struct sql *sql)
 
 static void open_for_requests(struct sql *sql)
 {
-    sql->state = SQL_LINK_READY;
+    hf__peer_ready(&sql->peer);
+    if (!hf__peer_is_ready(&sql->peer))
+        return;
     sql->fence = false;
-    sql->failures = 0;
     hf__waiting_connected(sql);
     send_waiting(sql);
+}
+
+static bool is_fencing(const struct sql *sql)
+{
+    return sql->peer.state == HF_PEER_GREETING && !sql->peer.failing;
 }
 
 static void look_again_for_old(struct hf_timer *timer);
@@ -345,7 +349,7 @@ static void old_sessions_killed(struct sql_task *task, const struct sql_answer *
     bool gone = !answer->failure && hf__answer_number(answer, 0, 0) == 0;
     /* Without the right to end sessions, what they may still do ends with its lease. */
     bool cannot = answer->failure && answer->failure->trouble != SQL_LOST;
-    if (sql->state != SQL_LINK_FENCING) {
+    if (!is_fencing(sql)) {
         own_done(task);
         return;
     }
@@ -362,15 +366,14 @@ static void old_sessions_killed(struct sql_task *task, const struct sql_answer *
 static void look_again_for_old(struct hf_timer *timer)
 {
     struct sql_task *task = HF_CONTAINER(timer, struct sql_task, again);
-    if (task->sql->state == SQL_LINK_FENCING)
+    if (is_fencing(task->sql))
         send_task(task->sql, task);
 }
 
-static void connection_ready(void *arg)
+static void greet(struct hf_peer *peer)
 {
-    struct sql *sql = arg;
+    struct sql *sql = sql_of(peer);
     bool can = hf__sql_script(sql->dialect, SQL_KILL_OLD) != NULL;
-    sql->state = SQL_LINK_FENCING;
     if (!sql->fence || !can || !run_own(sql, SQL_KILL_OLD, old_sessions_killed))
         open_for_requests(sql);
 }
@@ -396,36 +399,27 @@ static void lose_out(struct sql *sql)
     }
 }
 
-/* Ends the connection, or the try. `why` has been written. What waits is told of the failure. */
-void hf__link_drop(struct sql *sql)
+static void failed(struct hf_peer *peer, enum hf_peer_state was)
 {
-    struct sql_connection *connection = sql->connection;
-    struct sql_failure failed = { .trouble = SQL_LOST };
-    if (!connection)
-        return;
-    sql->connection = NULL;
-    sql->state = SQL_LINK_DOWN;
+    struct sql *sql = sql_of(peer);
+    struct sql_failure lost = { .trouble = SQL_LOST };
+    (void)was;
     sql->making_schema = false;
-    hf__timer_stop(loop_of(sql), &sql->silence);
     hf__waiting_lost(sql);
-    connection->driver->close(connection);
-    sql->failures++;
-    unsigned rounds = (sql->failures - 1) / sql->settings.place_count;
-    bool next_at_once = sql->failures % sql->settings.place_count != 0;
-    hf__timer_start(loop_of(sql), &sql->pause,
-                    hf__sql_now(sql) + (next_at_once ? 1 : hf__backoff_ms(rounds)));
     lose_out(sql);
     drop_own(sql);
-    if (!next_at_once)
-        fail_waiting(sql, &failed);
+    if (hf__peer_round_is_over(peer))
+        fail_waiting(sql, &lost);
+}
+
+static void connection_ready(void *arg)
+{
+    hf__peer_connected(&((struct sql *)arg)->peer);
 }
 
 static void connection_broken(void *arg, const struct sql_failure *why)
 {
-    struct sql *sql = arg;
-    write_why(sql, why);
-    sql->place_at = (sql->place_at + 1) % sql->settings.place_count;
-    hf__link_drop(sql);
+    break_link(arg, why);
 }
 
 static void connection_notified(void *arg, const char *payload, size_t length)
@@ -433,46 +427,58 @@ static void connection_notified(void *arg, const char *payload, size_t length)
     hf__waiting_notified(arg, payload, length);
 }
 
-static const struct sql_events events = { connection_ready, connection_broken,
-                                          connection_notified };
+/* The driver limits a try by itself; with several servers none has all the time. */
+static bool place(struct hf_peer *peer, struct hf_peer_try *ret)
+{
+    const struct sql_settings *settings = &sql_of(peer)->settings;
+    ret->place.host = settings->places[peer->place_at].host;
+    ret->place.port = settings->places[peer->place_at].port;
+    if (settings->place_count == 1)
+        ret->limit_ms = 0;
+    return true;
+}
+
+static bool dial(struct hf_peer *peer, const struct hf_peer_try *attempt)
+{
+    static const struct sql_events events = { connection_ready, connection_broken,
+                                              connection_notified };
+    struct sql *sql = sql_of(peer);
+    const struct sql_settings *settings = &sql->settings;
+    (void)attempt;
+    sql->connection = settings->driver->open(sql->base.host, settings,
+                                             &settings->places[peer->place_at], &events, sql);
+    return sql->connection != NULL;
+}
+
+static void hang_up(struct hf_peer *peer)
+{
+    struct sql *sql = sql_of(peer);
+    struct sql_connection *connection = sql->connection;
+    sql->connection = NULL;
+    connection->driver->close(connection);
+}
+
+static bool needed(struct hf_peer *peer)
+{
+    return !hf__list_empty(&sql_of(peer)->waiting);
+}
 
 static void connect_if_needed(struct sql *sql)
 {
-    const struct sql_settings *settings = &sql->settings;
-    if (sql->connection || sql->pause.started || hf__list_empty(&sql->waiting))
-        return;
-    sql->connection = settings->driver->open(sql->base.host, settings,
-                                             &settings->places[sql->place_at], &events, sql);
-    sql->state = sql->connection ? SQL_LINK_CONNECTING : SQL_LINK_DOWN;
-    if (!sql->connection)
-        hf__timer_start(loop_of(sql), &sql->pause, hf__sql_now(sql) + hf__backoff_ms(1));
+    if (needed(&sql->peer))
+        hf__peer_want(&sql->peer);
 }
 
-static void pause_over(struct hf_timer *timer)
+static int64_t oldest(struct hf_peer *peer)
 {
-    connect_if_needed(HF_CONTAINER(timer, struct sql, pause));
-}
-
-/* The server says nothing while requests are out. */
-static void silence_over(struct hf_timer *timer)
-{
-    struct sql *sql = HF_CONTAINER(timer, struct sql, silence);
-    struct sql_failure silent = { .trouble = SQL_LOST, .text = "no answer in time" };
-    struct hf_link *link = hf__list_first(&sql->out);
-    if (!link)
-        return;
-    int64_t until_ms =
-        HF_CONTAINER(link, struct sql_task, link)->sent_at_ms + sql->settings.timeout_ms;
-    if (hf__sql_now(sql) < until_ms)
-        hf__timer_start(loop_of(sql), &sql->silence, until_ms);
-    else
-        connection_broken(sql, &silent);
+    struct hf_link *link = hf__list_first(&sql_of(peer)->out);
+    return link ? HF_CONTAINER(link, struct sql_task, link)->sent_at_ms : HF_NEVER;
 }
 
 static void send_waiting(struct sql *sql)
 {
     struct hf_link *link;
-    while (sql->state == SQL_LINK_READY && !sql->making_schema &&
+    while (hf__peer_is_ready(&sql->peer) && !sql->making_schema &&
            (link = hf__list_first(&sql->waiting)))
         send_task(sql, HF_CONTAINER(link, struct sql_task, link));
 }
@@ -500,23 +506,29 @@ void hf__link_listen(struct sql *sql, void (*done)(struct sql_task *, const stru
 
 void hf__link_open(struct sql *sql)
 {
+    static const struct hf_peer_callbacks callbacks = { .place = place,
+                                                        .greet = greet,
+                                                        .failed = failed,
+                                                        .needed = needed,
+                                                        .oldest = oldest,
+                                                        .dial = dial,
+                                                        .hang_up = hang_up };
     hf__link_init(&sql->waiting);
     hf__link_init(&sql->out);
     hf__link_init(&sql->pausing);
     hf__link_init(&sql->free_tasks);
-    hf__timer_init(&sql->pause, pause_over);
-    hf__timer_init(&sql->silence, silence_over);
+    hf__peer_init(&sql->peer, &(struct hf_peer_config){ .host = sql->base.host,
+                                                        .callbacks = &callbacks,
+                                                        .store = sql->settings.driver->name,
+                                                        .shown = sql->settings.shown,
+                                                        .place_count = sql->settings.place_count,
+                                                        .timeout_ms = sql->settings.timeout_ms });
 }
 
 void hf__link_close(struct sql *sql)
 {
     struct hf_link *link;
-    if (sql->connection)
-        sql->connection->driver->close(sql->connection);
-    sql->connection = NULL;
-    sql->state = SQL_LINK_DOWN;
-    hf__timer_stop(loop_of(sql), &sql->pause);
-    hf__timer_stop(loop_of(sql), &sql->silence);
+    hf__peer_close(&sql->peer);
     drop_own(sql);
     hf__list_append_all(&sql->free_tasks, &sql->out);
     hf__list_append_all(&sql->free_tasks, &sql->waiting);

@@ -13,6 +13,7 @@
 #define HF_ENGINES_SQL_H
 
 #include "core/engine.h"
+#include "engines/common/peer.h"
 #include "engines/sql/scripts.h"
 
 #define SQL_OWNER_SIZE 24u
@@ -48,13 +49,6 @@ struct sql_task {
     char info[SQL_INFO_SIZE];
 };
 
-enum sql_link_state {
-    SQL_LINK_DOWN, /* not needed, or in the pause after a failure */
-    SQL_LINK_CONNECTING,
-    SQL_LINK_FENCING, /* ends the sessions that a lost connection may have left */
-    SQL_LINK_READY
-};
-
 #define SQL_WAITER_BUCKETS 64u
 
 struct sql {
@@ -65,14 +59,10 @@ struct sql {
     char channel[40]; /* the notifications for this client */
     uint64_t claims;  /* numbers given to claims so far */
     /* link.c */
+    struct hf_peer peer;
     struct sql_connection *connection;
-    enum sql_link_state state;
-    unsigned place_at, failures;
     bool fence; /* what was sent on the last connection may be executed yet */
     bool making_schema;
-    hf_error why; /* of the last failure */
-    bool why_definite;
-    struct hf_timer pause, silence;
     struct hf_link waiting, out, pausing, free_tasks;
     struct sql_task *own; /* link.c's own request: schema, fencing, listening */
     /* waiting.c */
@@ -124,7 +114,6 @@ void hf__task_bytes(struct sql_task *task, enum sql_parameter parameter, const v
 /* Sends it, once there is a connection. */
 void hf__link_run(struct sql *sql, struct sql_task *task, enum sql_script_number script);
 /* Ends the connection, or the try. */
-void hf__link_drop(struct sql *sql);
 /* On a connection that is ready: asks for notifications, before what is run after it. */
 void hf__link_listen(struct sql *sql, void (*done)(struct sql_task *, const struct sql_answer *));
 /* What a failed task means: a code, and a sentence in *error. *definite: nothing has happened, and

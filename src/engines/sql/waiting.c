@@ -52,8 +52,9 @@ static void listening(struct sql_task *task, const struct sql_answer *answer)
 
 static void listen_if_needed(struct sql *sql)
 {
-    if (sql->listens || sql->listening || sql->waiter_count == 0 || sql->state != SQL_LINK_READY ||
-        sql->connection->pooled || !sql->connection->driver->listen)
+    if (sql->listens || sql->listening || sql->waiter_count == 0 ||
+        !hf__peer_is_ready(&sql->peer) || sql->connection->pooled ||
+        !sql->connection->driver->listen)
         return;
     sql->listening = true;
     hf__link_listen(sql, listening);
