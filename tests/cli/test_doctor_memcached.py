@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: Apache-2.0
+"""doctor on memcached servers with something wrong with them."""
+import json
+import os
+import random
+import shutil
+import socket
+import subprocess
+
+from clitest import Skip, contains, equal, main, test, wait_until
+
+import servers  # noqa: F401, for the paths
+from sides import die_with_parent
+
+
+class Server:
+    """A memcached server of a test's own."""
+
+    def __init__(self, box, *options):
+        if not shutil.which('memcached'):
+            raise Skip('there is no memcached')
+        self.port = random.randrange(10000, 30000)
+        user = ['-u', 'root'] if os.geteuid() == 0 else []
+        self.process = subprocess.Popen(
+            ['memcached', '-p', str(self.port), '-U', '0', '-m', '16', *user, *options],
+            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+            preexec_fn=die_with_parent)
+        box.processes.append(self)
+        wait_until(self.answers, 'the server answers')
+
+    def answers(self):
+        return self.ask('version').startswith(b'VERSION')
+
+    def ask(self, command):
+        try:
+            with socket.create_connection(('127.0.0.1', self.port), timeout=5) as stream:
+                stream.sendall(command.encode() + b'\r\n')
+                return stream.recv(4096)
+        except OSError:
+            return b''
+
+    def stop(self):
+        self.process.kill()
+        self.process.wait()
+
+
+def see(box, *servers):
+    """The facts as pairs, and the findings' ids."""
+    url = 'memcached://' + ','.join(f'127.0.0.1:{server.port}' for server in servers)
+    result = box.run('-e', url, 'doctor', '--json')
+    said = json.loads(result.out)
+    findings = [each for each in said if 'finding' in each]
+    equal(result.code, 1 if findings else 0, 'the exit code')
+    for each in findings:
+        assert each['consequence'] and each['cure'] and each['id'], each
+    return ([(each['fact'], each['value']) for each in said if 'fact' in each],
+            [each['id'] for each in findings])
+
+
+@test
+def server_of_the_default_kind_evicts_and_is_open(box):
+    facts, findings = see(box, Server(box))
+    equal(findings, ['evicts', 'restarted', 'open-to-all'])
+    contains(dict(facts)['server'], 'memcached 1.6.')
+    contains(dict(facts)['locks'], 'advisory')
+
+
+@test
+def server_for_locks_alone_has_only_begun(box):
+    equal(see(box, Server(box, '-M', '-l', '127.0.0.1'))[1], ['restarted'])
+    server = Server(box, '-l', '127.0.0.1', '-o', 'temporary_ttl=61')
+    equal(see(box, server)[1], ['restarted'])
+    server = Server(box, '-l', '127.0.0.1', '-o', 'temporary_ttl=5')
+    equal(see(box, server)[1], ['evicts', 'restarted'])
+
+
+@test
+def evictions_are_counted(box):
+    server = Server(box, '-l', '127.0.0.1')
+    value = 'x' * 900000
+    for number in range(30):
+        with socket.create_connection(('127.0.0.1', server.port)) as stream:
+            stream.sendall(f'set n{number} 0 0 {len(value)}\r\n{value}\r\n'.encode())
+            stream.recv(100)
+    equal(see(box, server)[1], ['evicts', 'has-evicted', 'restarted'])
+
+
+@test
+def each_of_several_servers_is_asked(box):
+    first, second = (Server(box, '-M', '-l', '127.0.0.1') for _ in range(2))
+    facts, findings = see(box, first, second)
+    equal([what for what, _ in facts].count('server'), 2)
+    equal(findings, ['restarted', 'restarted'])
+    second.stop()
+    assert 'server-silent' in see(box, first, second)[1]
+
+
+main()
