@@ -220,6 +220,11 @@ typedef struct hf_client_options {
      * hf_close waits this long for all that it releases together. 0: HF_REQUEST_TIMEOUT_MS. Less
      * than 10 is HF_EINVAL. Afterwards the request is undone, or repeated. */
     int64_t request_timeout_ms;
+    /* Each token that this client is granted is larger than this number: the largest token of the
+     * store that was used before. At most 2^62; 0: none. The tokens of a name rise when this client
+     * asks for it, for other clients, too. HF_ENOTSUP where tokens are the
+     * store's own numbers (ZooKeeper), or there are none (fence=off). */
+    uint64_t token_floor;
 } hf_client_options;
 
 /* The defaults, in C from C99 on and in C++ from C++11 on:
@@ -254,6 +259,7 @@ static inline hf_client_options hf_client_options_init(void)
  * Returns:
  *   HF_OK           *ret is a client; pass it to hf_close
  *   HF_EINVAL       the URL or an option is wrong, or this build does not know the scheme
+ *   HF_ENOTSUP      token_floor is set, and the store's tokens cannot be raised
  *   HF_UNREACHABLE  the store does not exist, and existing_only is set or it cannot be created
  *   HF_DENIED       the store's file or directory may not be used
  *   HF_ELIMIT       no thread, descriptor or disk space is left

@@ -172,6 +172,7 @@ struct hf_host {
     uint64_t id[2];         /* the client's 128 random bits */
     const char *owner_text; /* user@host:pid program, or the user's choice */
     const char *host_name;
+    uint64_t token_floor;       /* 0: none; see raises_tokens */
     int64_t lease_ms;           /* for claims without a lease of their own */
     int64_t request_timeout_ms; /* no answer on the calling thread takes longer; 0: no limit */
     bool turns_rarely;          /* the loop may stand still for as long as the program likes */
@@ -183,6 +184,7 @@ struct hf_engine_ops {
     const char *name;
     const char *const *schemes; /* ends with NULL */
     unsigned caps;              /* HF_CAP_... */
+    bool raises_tokens; /* host->token_floor is kept: each grant of this client has a larger one */
 
     /* Opens without waiting for the store where that would block. `url` has been parsed, and lives
      * as long as the engine. HF_OK, or a code with *error filled. */

@@ -3,6 +3,7 @@
 #include "conformance.h"
 
 #include <stdio.h>
+#include <string.h>
 
 static hf_client *open_with_tokens(void)
 {
@@ -190,4 +191,100 @@ TEST(tokens_rise_after_a_name_was_forgotten)
     CHECK(hf_token(hold) > last);
     give_back(hold);
     hf_close(client);
+}
+
+/* ---- the client's token_floor ---- */
+
+#define FAR (UINT64_C(1) << 60)
+
+static void count_waits(void *arg, const hf_event *event)
+{
+    *(_Atomic int *)arg += event->type == HF_EVENT_WAITING;
+}
+
+/* One that no token of the store has reached. Skips the test where tokens cannot be raised. */
+static hf_client *open_above(uint64_t floor, _Atomic int *waits)
+{
+    hf_client *client = NULL;
+    hf_client_options options =
+        HF_CLIENT_OPTIONS(.token_floor = floor, .on_event = count_waits, .event_arg = waits);
+    int code = hf_open(&client, store_url(), &options);
+
+    if (code == HF_ENOTSUP) {
+        CHECK(strstr(hf_last_error()->text, "token_floor") != NULL);
+        SKIP("%s", hf_last_error()->text);
+    }
+    CHECK_CODE(code, HF_OK);
+    return client;
+}
+
+TEST(tokens_are_above_the_floor_of_their_client)
+{
+    static const hf_mode modes[] = { HF_MUTEX, HF_FAIR, HF_READ, HF_WRITE, HF_PERMIT };
+    _Atomic int waits = 0;
+    hf_client *other = open_with_tokens(), *client = open_above(FAR, &waits);
+
+    for (size_t i = 0; i < sizeof(modes) / sizeof(modes[0]); i++) {
+        hf_lock_options options = HF_LOCK_OPTIONS(.mode = modes[i]);
+        hf_hold *hold;
+        char name[40];
+        if (probe(client, name_of("probe"), modes[i], 0) == HF_ENOTSUP)
+            continue;
+        options.limit = modes[i] == HF_PERMIT ? 3 : 0;
+        snprintf(name, sizeof(name), "%s-%d", name_of("above"), (int)i);
+        CHECK_CODE(hf_lock(other, name, SOON_MS, &options, &hold), HF_OK);
+        CHECK(hf_token(hold) < FAR);
+        give_back(hold);
+        uint64_t last = FAR;
+        for (int round = 0; round < 3; round++) {
+            CHECK_CODE(hf_lock(client, name, SOON_MS, &options, &hold), HF_OK);
+            CHECK(hf_token(hold) > last || (modes[i] == HF_READ && hf_token(hold) > FAR));
+            last = hf_token(hold);
+            give_back(hold);
+        }
+        CHECK_CODE(hf_lock(other, name, SOON_MS, &options, &hold), HF_OK);
+        CHECK(hf_token(hold) > last || (modes[i] == HF_READ && hf_token(hold) == last));
+        give_back(hold);
+    }
+    hf_close(client);
+    hf_close(other);
+}
+
+/* The holder hands the lock on without a word of the waiter's floor. */
+TEST(token_of_a_waiter_is_above_its_floor)
+{
+    static const hf_mode modes[] = { HF_MUTEX, HF_FAIR, HF_WRITE };
+    _Atomic int waits = 0;
+    hf_client *other = open_with_tokens(), *client = open_above(FAR, &waits);
+
+    for (size_t i = 0; i < sizeof(modes) / sizeof(modes[0]); i++) {
+        struct outcome outcome = { 0 };
+        int told = waits;
+        char name[40];
+        if (probe(client, name_of("probe"), modes[i], 0) == HF_ENOTSUP)
+            continue;
+        snprintf(name, sizeof(name), "%s-%d", name_of("waiter"), (int)i);
+        hf_hold *hold = take(other, name, modes[i], 0);
+        CHECK_CODE(hf_lock_async(client, name, HF_FOREVER, LOCK_OPTIONS(.mode = modes[i]),
+                                 record_outcome, &outcome, NULL),
+                   HF_OK);
+        EVENTUALLY(waits == told + 1, SOON_MS);
+        give_back(hold);
+        WAIT_OUTCOME(&outcome);
+        CHECK_CODE(outcome.code, HF_OK);
+        CHECK(hf_token(outcome.hold) > FAR);
+        give_back(outcome.hold);
+    }
+    hf_close(client);
+    hf_close(other);
+}
+
+TEST(too_large_a_floor_is_refused)
+{
+    hf_client *client = NULL;
+
+    CHECK_ERROR(
+        hf_open(&client, store_url(), &HF_CLIENT_OPTIONS(.token_floor = (UINT64_C(1) << 62) + 1)),
+        HF_EINVAL);
+    CHECK(client == NULL);
 }

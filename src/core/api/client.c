@@ -20,6 +20,7 @@
 #include <string.h>
 
 #define LEASE_MS_DEFAULT 30000
+#define TOKEN_FLOOR_MAX (UINT64_C(1) << 62)
 /* Of a URL's prefix, in bytes: sentences show the begin of a name, and the prefix is taken out. */
 #define PREFIX_MAX 100
 
@@ -100,6 +101,7 @@ struct hf_client *hf__client_new(const hf_client_options *options)
     client->host.host_name = client->host_name;
     client->host.lease_ms =
         options && options->lease_ms ? hf__args_lease(options->lease_ms) : LEASE_MS_DEFAULT;
+    client->host.token_floor = options ? options->token_floor : 0;
     client->host.existing_only = options && options->existing_only;
     client->host.turns_rarely = options && options->driver == HF_DRIVE_CALLER;
     client->host.core = client;
@@ -146,6 +148,9 @@ static int read_options(hf_client_options *known, const hf_client_options *optio
     if (known->lease_ms != 0 && known->lease_ms < 100)
         return hf__answer_fail(HF_EINVAL, "lease_ms is %lld; use 0 (the default) or at least 100",
                                (long long)known->lease_ms);
+    if (known->token_floor > TOKEN_FLOOR_MAX)
+        return hf__answer_fail(HF_EINVAL, "token_floor is %llu; 2^62 is the limit",
+                               (unsigned long long)known->token_floor);
     if (known->request_timeout_ms != 0 && known->request_timeout_ms < 10)
         return hf__answer_fail(HF_EINVAL,
                                "request_timeout_ms is %lld; use 0 (the default) or at least 10",
@@ -167,6 +172,12 @@ static int open_engine(struct hf_client *client)
     if (code != HF_OK)
         return code;
     hf__client_set_engine(client, engine);
+    if (client->host.token_floor && !client->ops->raises_tokens)
+        return hf__answer_fail(HF_ENOTSUP, "token_floor is set, and the engine \"%s\" %s",
+                               client->ops->name,
+                               client->ops->caps & HF_CAP_TOKEN
+                                   ? "cannot raise its tokens, which are the store's own numbers"
+                                   : "grants no tokens");
     /* A store on this machine is ours alone, and its names are. */
     client->prefix = client->here ? "" : hf__url_option(&client->url, "prefix", "");
     client->prefix_length = (uint32_t)strlen(client->prefix);

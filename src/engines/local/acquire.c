@@ -185,6 +185,15 @@ static enum hf_verdict grant_own(struct txn *txn, struct hf_op *op, struct local
                : granted_anew(txn->local, op, node);
 }
 
+/* The client's token_floor: each later grant of the name, by any process, counts on from there. It
+ * only rises, so a crash behind it does no harm. */
+static void raise_to_floor(struct txn *txn)
+{
+    uint64_t floor = txn->local->base.host->token_floor;
+    if (floor && local_get(&txn->lock->token) <= floor)
+        local_put(&txn->lock->token, floor + 1);
+}
+
 /* *used: the node is the op's from here on. */
 static enum hf_verdict ask_inside(struct txn *txn, struct hf_op *op, struct local_node *node,
                                   bool asynchronous, bool *used)
@@ -193,6 +202,8 @@ static enum hf_verdict ask_inside(struct txn *txn, struct hf_op *op, struct loca
     op->out.rests_on = NULL;
     prepare(txn, op, node);
     int code = admit(txn, op);
+    if (code == HF_OK)
+        raise_to_floor(txn);
     if (code == HF_OK && !its_turn(txn, op)) {
         hf__txn_reap(txn);
         hf__txn_pump(txn);

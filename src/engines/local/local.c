@@ -235,6 +235,7 @@ const struct hf_engine_ops hf__local = {
     .renew = renew,
     .oneshot = oneshot,
     .detach = hf__local_change,
+    .raises_tokens = true,
     .sync = &sync_ops,
     .forked = forked,
 };

@@ -126,6 +126,7 @@ void hf__attempt_leaves(struct connection *connection, struct redis_request *req
     const struct waiter *waiter = op->engine.pointer;
     if (waiter && waiter->redis != redis)
         hf__waiter_leave(op);
+    hf__token_floor_raise(connection, op);
     request->listened = hf__grant_channel_is_sure(redis);
     op->engine.word[1] &= ~(uint64_t)REDIS_LISTENS;
     op->engine.word[1] |= request->listened ? REDIS_LISTENS : 0;
@@ -159,6 +160,7 @@ static bool take_what_was_granted(struct redis *redis, struct hf_op *op)
     const struct waiter *waiter = op->engine.pointer;
     if (op->in.lease_ms || host->turns_rarely || redis->settings.replicas || redis->cluster ||
         !waiter || !waiter->granted_token ||
+        hf__token_floor_refuses(redis, op, waiter->granted_token) ||
         !hf__connections_surely_match(&redis->cmd, &redis->pubsub))
         return false;
     int64_t lease_ms = waiter->granted_ms < host->lease_ms ? waiter->granted_ms : host->lease_ms;

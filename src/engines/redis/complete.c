@@ -55,6 +55,14 @@ void hf__attempt_granted(struct redis *redis, struct redis_request *request, int
     op->out.rests_on = NULL;
     if (kind->leased)
         hf__redis_set_lease(redis, op, request->item.sent_at_ms, lease_ms);
+    if (hf__token_floor_refuses(redis, op, op->out.token)) {
+        hf__op_explain(op, HF_UNREACHABLE, 0,
+                       "Redis at %.100s: the last token of \"%.200s\" could not be raised to the "
+                       "client's token_floor",
+                       redis->settings.shown, op->in.name);
+        hf__attempt_confirmed(redis, request, false);
+        return;
+    }
     /* Replicas have confirmed what is taken over when it was granted. If one has not heard of the
      * new key, nobody else has the lock there. */
     if (redis->settings.replicas && !op->in.attach_key)

@@ -210,6 +210,7 @@ static const char *const schemes[] = { "redis",           "rediss",
 const struct hf_engine_ops hf__redis = {
     .name = "redis",
     .caps = CAPS | HF_CAP_TOKEN,
+    .raises_tokens = true,
     COMMON,
 };
 
@@ -222,6 +223,7 @@ static const struct hf_engine_ops unfenced = {
 const struct hf_engine_ops hf__redis_plain = {
     .name = "redis with format=simple",
     .caps = PLAIN_CAPS | HF_CAP_TOKEN,
+    .raises_tokens = true,
     COMMON,
 };
 

@@ -128,6 +128,13 @@ void hf__attempt_leaves(struct connection *connection, struct redis_request *req
 /* It is refused, has its place in the queue, and is told by who holds the lock. */
 void hf__attempt_placed(struct redis *redis, struct redis_request *request, int64_t left_ms);
 
+/* ---- token_floor.c: the client's tokens are above a number ---- */
+
+/* Before an attempt is written. */
+void hf__token_floor_raise(struct connection *connection, const struct hf_op *op);
+/* Is it granted with a token that is not above it? */
+bool hf__token_floor_refuses(const struct redis *redis, const struct hf_op *op, uint64_t token);
+
 /* ---- fast_enqueue.c: a place in a queue without a script ---- */
 
 /* Is a lock that two clients hand to each other about to be let go? */

@@ -97,7 +97,9 @@ void hf__quorum_member_level(struct quorum_member *vote)
 uint64_t hf__quorum_member_least_token(const struct hf_op *op)
 {
     _Static_assert(offsetof(struct quorum_member, op) == 0, "a server's claim is its vote");
-    return ((const struct quorum_member *)op)->ballot->token;
+    const struct quorum_claim *ballot = ((const struct quorum_member *)op)->ballot;
+    uint64_t floor = ballot->quorum->base.host->token_floor;
+    return floor && ballot->token <= floor ? floor + 1 : ballot->token;
 }
 
 /* ---- hearing ---- */

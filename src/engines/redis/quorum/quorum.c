@@ -92,6 +92,7 @@ const struct hf_engine_ops hf__quorum = {
     .name = "quorum",
     .schemes = schemes,
     .caps = HF_CAP_MUTEX | HF_CAP_TOKEN | HF_CAP_BREAK,
+    .raises_tokens = true,
     .open = open_quorum,
     .close = close_quorum,
     .attempt = hf__quorum_attempt,
