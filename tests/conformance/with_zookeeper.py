@@ -28,9 +28,10 @@ from nothing_left import die_with_parent, scratch_place  # noqa: E402
 PATIENCE = 120
 STARTS = 5
 JAVA = "/usr/share/java"
-JAR = f"{JAVA}/zookeeper.jar"
-# What Debian's jar forgets to name, and TLS needs.
-JARS = f"{JAVA}/netty-codec.jar:{JAVA}/netty-resolver.jar:{JAR}"
+# Another version's jars are all in one folder. Debian's own jar does not name what TLS needs.
+OTHER = os.environ.get("HOLDFAST_ZOOKEEPER_JARS")
+JAR = OTHER or f"{JAVA}/zookeeper.jar"
+JARS = f"{OTHER}/*" if OTHER else f"{JAVA}/netty-codec.jar:{JAVA}/netty-resolver.jar:{JAR}"
 MEMBERS = 3
 MAIN = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
 
