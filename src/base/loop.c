@@ -178,11 +178,11 @@ static void run_first(struct hf_loop *loop)
 static void run_posted(struct hf_loop *loop)
 {
     struct hf_link later;
-    loop->now_ms = loop->clock(loop->arg);
+    loop->now_ms = loop->clock(loop->arg); /* mutant: what-is-heard-in-turn-begins */
     hf__link_init(&later);
-    hf__list_append_all(&later, &loop->ready);
+    hf__list_append_all(&later, &loop->ready); /* mutant: owner-is-woken-is-heard */
     take_posted(loop);
-    for (unsigned ran = 0; !hf__list_empty(&loop->ready); ran++) {
+    for (unsigned ran = 0; !hf__list_empty(&loop->ready); ran++) { /* mutant: what-follows */
         assert(ran < RAN_MAX);
         run_first(loop);
     }
@@ -195,6 +195,7 @@ int64_t hf__loop_turn(struct hf_loop *loop)
     loop->turning = true;
     loop->woken = 0;
     const _Atomic uint32_t *until = take_posted(loop) ? NULL : loop->until;
+    /* mutant: turn-fires-all-timers */
     for (unsigned fired = 0; fired < FIRED_MAX && is_due(loop); fired++) {
         struct hf_timer *timer = loop->heap;
         hf__timer_stop(loop, timer);
@@ -208,7 +209,7 @@ int64_t hf__loop_turn(struct hf_loop *loop)
             continue;
         loop->woken = 0;
         if (atomic_load_explicit(&loop->posted, memory_order_relaxed))
-            run_posted(loop);
+            run_posted(loop); /* mutant: owner-is-woken-is-not-heard */
     }
     loop->turning = false;
     if (atomic_load_explicit(&loop->posted, memory_order_relaxed) || !hf__list_empty(&loop->ready))
@@ -220,5 +221,6 @@ int64_t hf__loop_turn(struct hf_loop *loop)
 bool hf__loop_rest(struct hf_loop *loop)
 {
     atomic_store(&loop->awake, false);
+    /* mutant: loop-rests-although-something */
     return !atomic_load(&loop->posted) && hf__list_empty(&loop->ready) && !is_due(loop);
 }

@@ -68,6 +68,7 @@ static void heed_signals(struct wait *wait)
 /* With --verbose the events have said it. */
 static bool keeps_silence_to_himself(const struct cli_client *session)
 {
+    /* mutant: quiet-run-speaks-of-store */
     return session->settings->quiet || session->settings->verbose;
 }
 
@@ -79,7 +80,7 @@ static void tell_of_silence(struct cli_client *session)
         (silent && cli_now_ms() < session->silent_since_ms + SILENCE_MS))
         return;
     session->told_of_silence = silent;
-    if (silent)
+    if (silent) /* mutant: owner-waits-for-store */
         cli_complain("still waiting for %s: %s", hf_url(session->client), session->silence);
     else
         cli_complain("the store answers again");
@@ -141,6 +142,7 @@ static void wait_until_done(struct wait *wait)
     for (hf_dispatch(session->client); !wait->done; hf_dispatch(session->client)) {
         if (wait->give_up_at_ms && cli_now_ms() >= wait->give_up_at_ms)
             return;
+        /* mutant: wait-goes-on-although-another */
         if (!wait->give_up_at_ms && session->lost && *session->lost)
             cancel(wait);
         tell_of_silence(session);

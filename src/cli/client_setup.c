@@ -160,6 +160,7 @@ static void heed_second_signal(const struct cli_client *session)
 
 void cli_session_close(struct cli_client *session)
 {
+    /* mutant: owner-is-told-twice-to-end */
     if (session->signal_fd >= 0 && (session->ended_by || session->silent_since_ms))
         heed_second_signal(session);
     hf_close(session->client);

@@ -92,9 +92,10 @@ static void try_next_address(struct hf_stream *stream)
     stream->next_address = address->ai_next ? address->ai_next : stream->addresses;
     stream->next = address->ai_next ? stream->address + 1 : 0;
     /* Until this server has said something, the route's next stream begins with the one after. */
-    stream->route->first = stream->next;
+    stream->route->first = stream->next; /* mutant: connection-forgets */
     if (--stream->untried > 0) {
         int64_t share_ms = (stream->limit.at_ms - now_ms) / (stream->untried + 1);
+        /* mutant: silent-address-has-all-time */
         hf__timer_start(stream->loop, &stream->share, now_ms + share_ms);
     }
     connect_tcp(stream, address->ai_addr);

@@ -216,7 +216,7 @@ static void flush_all(struct hf_stream *stream)
         if (count >= 0) {
             wire->begun += (size_t)count;
         } else if (count == -EAGAIN) {
-            hf__timer_start(stream->loop, &stream->full,
+            hf__timer_start(stream->loop, &stream->full, /* mutant: what-socket-does-not-take */
                             hf__loop_now(stream->loop) + FULL_AGAIN_MS);
             return;
         } else if (count == -EPIPE || count == -ECONNRESET) {
@@ -320,7 +320,7 @@ void hf__stream_connected(struct hf_stream *stream)
         return;
     }
     stream->is_connected = true;
-    if (!stream->place.tls) {
+    if (!stream->place.tls) { /* mutant: question-is-sent-before-server */
         ready(stream);
         return;
     }

@@ -52,6 +52,7 @@ static int no_passphrase(char *buffer, int size, int writing, void *arg)
 
 static int trust(SSL_CTX *context, const struct hf_tls_settings *settings, hf_error *error)
 {
+    /* mutant: owner-signed-certificate */
     SSL_CTX_set_verify(context, settings->any_server ? SSL_VERIFY_NONE : SSL_VERIFY_PEER, NULL);
     if (!settings->authorities) {
         SSL_CTX_set_default_verify_paths(context);
@@ -167,7 +168,7 @@ static void distrust(struct hf_tls_session *session, long verdict)
         snprintf(what, sizeof what, "its certificate is refused: ");
         detail = X509_verify_cert_error_string(verdict);
     }
-    fail(session, HF_DENIED, what, detail);
+    fail(session, HF_DENIED, what, detail); /* mutant: owner-cannot-be-trusted */
 }
 
 /* Alerts by which the other side says that it does not trust us. */
@@ -228,8 +229,10 @@ static bool name_host(const struct hf_tls *tls, SSL *ssl, char *host)
     if (tls->any_server)
         return true;
     if (address)
+        /* mutant: certificate-for-another */
         return X509_VERIFY_PARAM_set1_ip_asc(rules, host) == 1;
     X509_VERIFY_PARAM_set_hostflags(rules, X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS);
+    /* mutant: certificate-for-another-host */
     return X509_VERIFY_PARAM_set1_host(rules, host, 0) == 1;
 }
 

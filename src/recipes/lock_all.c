@@ -41,7 +41,7 @@ static void note_loss(void *arg, const hf_loss *loss)
 {
     struct hf_hold_set *set = arg;
     pthread_mutex_lock(&set->mutex);
-    bool first = !set->lost;
+    bool first = !set->lost; /* mutant: each-loss-of-several-locks */
     hf_lost_cb *tell = first && set->state == SET_HELD ? set->on_lost : NULL;
     void *tell_arg = set->lost_arg;
     set->lost = true;
@@ -59,6 +59,7 @@ static int compare_members(const void *a, const void *b)
 {
     const struct member *one = a, *other = b;
     int urls = strcmp(one->url, other->url);
+    /* mutant: several-locks-are-taken */
     return urls ? urls : strcmp(one->item->name, other->item->name);
 }
 
@@ -174,7 +175,7 @@ static void release_members(struct hf_hold_set *set)
 /* At least a millisecond for each of them: a wait of 0 would be an attempt without a deadline. */
 static int64_t time_left_ms(int64_t wait_ms, int64_t until_ms)
 {
-    int64_t left = until_ms - hf__clock_ms();
+    int64_t left = until_ms - hf__clock_ms(); /* mutant: wait-begins-anew-for-each */
     if (wait_ms == 0 || wait_ms == HF_FOREVER)
         return wait_ms;
     return left > 1 ? left : 1;
@@ -268,7 +269,7 @@ int hf_lock_all(const hf_lock_item *items, size_t count, int64_t wait_ms,
         return HF_OK;
     }
     hf_error why = *hf__error_last();
-    release_members(set);
+    release_members(set); /* mutant: several-locks-are-kept */
     set_free(set);
     *hf__error_last() = why;
     return code;

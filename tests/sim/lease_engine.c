@@ -67,7 +67,7 @@ static void granted(struct sim_engine *engine, struct hf_op *op, int64_t asked_a
     }
     /* Raising a hold leaves a lease of its own as it is. */
     if (!held || op->in.lease_ms == 0) {
-        lease->asked_at_ms = asked_at_ms;
+        lease->asked_at_ms = asked_at_ms; /* mutant: grant-counts-from-its-answer */
         lease->lease_ms = answer->lease_ms;
     }
     lease->engine = &engine->base;

@@ -234,7 +234,7 @@ static void release(const struct message *message, struct message *answer)
 {
     struct thing *thing = &things[message->name];
     answer->verdict = HF_GONE;
-    bool changed = removed(thing, ENTRY_PLACE, message);
+    bool changed = removed(thing, ENTRY_PLACE, message); /* mutant: release-leaves-place-in-queue */
     removed(thing, ENTRY_SUBSCRIBER, message);
     struct entry *own = find(thing, ENTRY_GRANT, message->client, message->claim);
     if (own && message->keep != HF_KEEP_NOTHING) {

@@ -77,6 +77,7 @@ static struct node *find(const struct message *message)
     struct thing *thing = &things[message->name];
     for (unsigned i = 0; i < thing->count; i++) {
         struct node *node = &thing->nodes[i];
+        /* mutant: node-of-older-session */
         if (node->client == message->client && node->claim == message->claim &&
             node->session == message->session)
             return node;
@@ -187,7 +188,7 @@ static void grant(const struct message *message, struct node *node, struct messa
 static void attempt(const struct message *message, struct message *answer)
 {
     struct thing *thing = &things[message->name];
-    struct node *node = find(message);
+    struct node *node = find(message); /* mutant: attempt-is-not-idempotent-each */
     const struct node *end = node ? node : thing->nodes + thing->count;
     const struct node *obstacle = in_front(thing, end, message->mode);
     answer->verdict = HF_REFUSED;
@@ -197,7 +198,7 @@ static void attempt(const struct message *message, struct message *answer)
     if (!node)
         node = append(message);
     if (obstacle_number)
-        node->watching = obstacle_number;
+        node->watching = obstacle_number; /* mutant: store-does-not-arm-wake */
     else
         grant(message, node, answer);
 }

@@ -65,7 +65,7 @@ static void release(const struct message *message, struct message *answer)
 {
     struct take *take = message->mode == HF_COUNTER ? find_take(message) : NULL;
     if (take && !take->given_back) {
-        counter += take->permits;
+        counter += take->permits; /* mutant: late-take-from-counter-is-kept */
         take->given_back = true;
     }
     answer->verdict = HF_GONE;

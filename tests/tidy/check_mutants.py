@@ -22,7 +22,7 @@ def load(path):
     return module
 
 
-def problems_of(program, path):
+def problems_of(program, path, markers):
     try:
         mutants = program.read_list(path)
     except program.Broken as reason:
@@ -30,16 +30,31 @@ def problems_of(program, path):
     problems = []
     for mutant in mutants:
         try:
-            program.change(ROOT, mutant)
+            program.change(ROOT, mutant, markers)
         except (program.Broken, OSError) as reason:
             problems.append(str(reason))
     return problems
 
 
-def what_is_to_be_broken_is_there_once():
+def each_mutant_has_its_marker_once():
     program = load(ROOT / "tools/run-mutants")
+    try:
+        markers = program.find_markers(ROOT)
+    except program.Broken as reason:
+        return [str(reason)]
     return [problem for path in sorted(LISTS.rglob("*.list"))
-            for problem in problems_of(program, path)]
+            for problem in problems_of(program, path, markers)]
+
+
+def each_marker_has_a_mutant():
+    program = load(ROOT / "tools/run-mutants")
+    try:
+        used = {mutant["at"] for path in LISTS.rglob("*.list")
+                for mutant in program.read_list(path)}
+        return [f"{path}: no mutant is at the marker {name}"
+                for name, (path, _) in program.find_markers(ROOT).items() if name not in used]
+    except program.Broken as reason:
+        return [str(reason)]
 
 
 def what_the_check_tries_is_in_the_lists():
@@ -53,5 +68,6 @@ def what_the_check_tries_is_in_the_lists():
     return []
 
 
-tap.run([(check.__name__, check) for check in [what_is_to_be_broken_is_there_once,
+tap.run([(check.__name__, check) for check in [each_mutant_has_its_marker_once,
+                                               each_marker_has_a_mutant,
                                                what_the_check_tries_is_in_the_lists]])

@@ -84,7 +84,7 @@ void cli_bench_probe(struct cli_bench_child *child)
 
     snprintf(shared->url, sizeof(shared->url), "%s", hf_url(lock->client));
     shared->caps = hf_caps(lock->client);
-    expect_an_answer(child);
+    expect_an_answer(child); /* mutant: bench-waits-for-store */
     holdfast_lock(child->lock, 0);
     shared->lease_free = hf_remaining_ms(lock->holds[0][0]) == INT64_MAX;
     holdfast_unlock(child->lock, 0);

@@ -249,6 +249,7 @@ static int check_locks(struct cli_doctor *doctor)
 {
     struct cli_picture picture;
     unsigned holders = 0, waiters = 0;
+    /* mutant: doctor-lists-locks-of-others */
     int code = cli_picture_take(&picture, doctor->session->client, doctor->name);
 
     for (size_t i = 0; i < picture.count; i++) {
@@ -329,7 +330,7 @@ static int try_lock(struct cli_doctor *doctor)
         return HF_OK;
     }
     code = excuse(doctor, "lock + unlock", measured);
-    if (measured == HF_ELIMIT && code == HF_OK)
+    if (measured == HF_ELIMIT && code == HF_OK) /* mutant: store-that-refuses-doctor-lock */
         cli_doctor_check_store_again(doctor);
     return code;
 }

@@ -47,7 +47,7 @@ static _Noreturn void become_command(struct cli_job *job, pid_t parent, int star
     if (getppid() != parent || !read_last_moment(start_fd, &last_moment_ms))
         _exit(CLI_SIGNAL + SIGKILL);
     sigprocmask(SIG_SETMASK, &job->session->original, NULL);
-    if (cli_now_ms() >= last_moment_ms)
+    if (cli_now_ms() >= last_moment_ms) /* mutant: child-starts-command-after-end */
         report(report_fd, TOO_LATE, CLI_LOST);
     execvp(job->command[0], job->command);
     error = errno;

@@ -67,8 +67,8 @@ static bool open_proof(struct cli_job *job, char proof[PROOF_SIZE])
 void cli_environment_over(struct cli_job *job)
 {
     if (job->proof_fd >= 0) {
-        close(job->proof_fd);
-        if (job->outer_held)
+        close(job->proof_fd); /* mutant: proof-of-hold-outlives-it */
+        if (job->outer_held)  /* mutant: each-term-of-election-adds */
             setenv("HOLDFAST_HELD", job->outer_held, 1);
         else
             unsetenv("HOLDFAST_HELD");
@@ -87,7 +87,7 @@ static void set_held(struct cli_job *job)
     size_t size = 0;
     FILE *out;
 
-    job->outer_held = outer ? strdup(outer) : NULL;
+    job->outer_held = outer ? strdup(outer) : NULL; /* mutant: what-outer-holdfast-holds */
     out = open_proof(job, proof) ? open_memstream(&held, &size) : NULL;
     if (!out)
         return;
@@ -144,6 +144,7 @@ static bool is_held(const struct cli_job *job, const char *name, struct claim *c
         return false;
     fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
     alive = fd >= 0 &&
+            /* mutant: owner-has-environment-of-hold */
             connect(fd, (struct sockaddr *)&address, address_of(claim->proof, &address)) == 0;
     if (fd >= 0)
         close(fd);
@@ -175,7 +176,7 @@ static struct reach reach_of(const struct cli_job *job, hf_mode wanted)
             continue;
         }
         reach.held = name;
-        if (!suffices(claim.mode, wanted))
+        if (!suffices(claim.mode, wanted)) /* mutant: nested-run-takes-what-is-held */
             reach.weak = name;
     }
     return reach;

@@ -45,7 +45,7 @@ static bool runs_in_group(const char *pid, pid_t group)
                &state, &its_group, &threads) != 3 ||
         its_group != group)
         return false;
-    return !strchr("ZXx", state) || threads > 1;
+    return !strchr("ZXx", state) || threads > 1; /* mutant: zombies-of-group-count */
 }
 
 static bool any_runs(DIR *processes, pid_t group)

@@ -100,7 +100,7 @@ static _Noreturn void guard(int fd, int ready)
 
     keep_nothing_but(fd, ready);
     int timer = timerfd_create(CLOCK_BOOTTIME, TFD_NONBLOCK);
-    while (hear(&told) && cli_now_ms() < told.kill_at_ms) {
+    while (hear(&told) && cli_now_ms() < told.kill_at_ms) { /* mutant: guard-leaves-command */
         struct pollfd polled[] = { { 0, POLLIN, 0 }, { timer, POLLIN, 0 } };
         cli_timer_arm(timer, told.kill_at_ms);
         poll(polled, 2, -1);
@@ -173,6 +173,7 @@ static void tell(const struct cli_job *job, struct word word)
 
 void cli_guard_watch(struct cli_job *job, int64_t kill_at_ms)
 {
+    /* mutant: guard-hears-of-first-end */
     if (job->guard_fd < 0 || job->guard_told_ms == kill_at_ms)
         return;
     job->guard_told_ms = kill_at_ms;

@@ -239,7 +239,7 @@ static void suspend_with_command(struct cli_job *job)
     bool had = job->terminal.given;
 
     cli_terminal_take_back(&job->terminal);
-    cli_terminal_suspend(&job->terminal, job->nested);
+    cli_terminal_suspend(&job->terminal, job->nested); /* mutant: suspended-command-has-no-guard */
     hf_dispatch(job->session->client);
     do_what_is_due(job);
     if (job->stage != CLI_RUNNING)

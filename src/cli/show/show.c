@@ -145,7 +145,7 @@ static const char *nothing_to_show(const struct cli_client *session, const char 
     if (!(caps & HF_CAP_TOKEN))
         return "Nothing to show. Without tokens (fence=off), mutexes and read-write locks without "
                "waiters are shown by name only.";
-    if (!(caps & HF_CAP_INSPECT_ALL))
+    if (!(caps & HF_CAP_INSPECT_ALL)) /* mutant: person-is-told-that-nothing */
         return name ? "Of these, holdfast took none within 12 hours, and waits for none. Other "
                       "locks (a Java client's, say) are shown by name only."
                     : "There is no lock that holdfast took within 12 hours, or waits for. Other "

@@ -109,6 +109,7 @@ static int choose_faults(struct cli_torture *torture)
     torture->plan.faults &= possible;
     if (torture->plan.faults & 1u << TORTURE_PARTITION && torture->sandbox.no_network[0]) {
         torture->plan.faults &= ~(1u << TORTURE_PARTITION);
+        /* mutant: none-says-that-fault-was-asked */
         torture->misses_partition = faults && strstr(faults, "partition");
     }
     if (!impossible || !faults || strstr(faults, "all"))

@@ -50,6 +50,7 @@ void hf__host_event(const struct hf_host *host, hf_event_type type, const char *
 /* Under a mutex, so that the sink hears of each change once, and in order. */
 static void heard(struct hf_client *client, bool answered, const char *text)
 {
+    /* mutant: each-question-that-meets */
     if (atomic_load_explicit(&client->silent, memory_order_relaxed) == !answered)
         return;
     pthread_mutex_lock(&client->silence_mutex);

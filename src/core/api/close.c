@@ -90,7 +90,7 @@ static bool push_all_out(struct hf_client *client, bool holds_too)
     bool any = false;
     for (unsigned s = 0; s < HF_SHARDS; s++) {
         struct hf_shard *shard = &client->shards[s];
-        if (holds_too)
+        if (holds_too) /* mutant: closing-leaves-what-is-set */
             any |= hf__compact_fetch_some(shard);
         struct hf_claim *chunk;
         for (uint32_t c = 0; (chunk = chunk_of(shard, c)); c++)
@@ -106,9 +106,10 @@ static bool is_patience_over(const struct closing *closing, int64_t now_ms)
 {
     struct hf_client *client = closing->client;
     int64_t since_ms = atomic_load(&client->silent_since_ms);
-    if (since_ms < closing->began_ms)
+    if (since_ms < closing->began_ms) /* mutant: closing-does-not-try-store */
         since_ms = closing->began_ms;
     return now_ms >= hf__clock_add(closing->began_ms, client->request_timeout_ms) ||
+           /* mutant: closing-waits-for-silent-store */
            (atomic_load(&client->silent) && now_ms >= hf__clock_add(since_ms, SILENT_MS));
 }
 
@@ -117,7 +118,7 @@ static void look(struct closing *closing)
     struct hf_client *client = closing->client;
     struct hf_loop *loop = &client->loop;
     if (closing->waiting_for_calls) {
-        hf__oneshots_end(client);
+        hf__oneshots_end(client); /* mutant: owner-asks-silent-store */
         push_all_out(client, false);
         closing->waiting_for_calls = hf__lock_entry_calls(client) != 0;
     }

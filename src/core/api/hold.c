@@ -121,7 +121,7 @@ bool hf__hold_begin_downgrade(struct hf_claim *claim)
         /* Each who waits for it has a patience of its own. */
         claim->wait_until_ms = HF_NEVER;
         claim->waiter = hf__claim_waiters_take_unlocks(claim);
-        if (claim->op.in.keep == HF_KEEP_NOTHING)
+        if (claim->op.in.keep == HF_KEEP_NOTHING) /* mutant: owner-is-given-back-keeps */
             hf__compact_make_way(claim);
     } else if (at_rest) {
         /* What was given back while the claim was being changed needs nothing more. */

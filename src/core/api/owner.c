@@ -56,7 +56,7 @@ static uint32_t fork_numbers;
 
 static void before_fork(void)
 {
-    pthread_mutex_lock(&opening_mutex);
+    pthread_mutex_lock(&opening_mutex); /* mutant: fork-does-not-wait-for-client */
     pthread_mutex_lock(&clients_mutex);
 }
 

@@ -19,7 +19,7 @@ static void set_alarm(struct hf_claim *claim)
 {
     struct hf_loop *loop = &claim->client->loop;
     int64_t at_ms = claim->awaits_deadline ? claim->wait_until_ms : HF_NEVER;
-    if (claim->awaits_retry && claim->retry_at_ms < at_ms)
+    if (claim->awaits_retry && claim->retry_at_ms < at_ms) /* mutant: later-of-deadline-and-retry */
         at_ms = claim->retry_at_ms;
     if (at_ms == HF_NEVER)
         hf__timer_stop(loop, &claim->alarm);
@@ -60,7 +60,7 @@ static void op_answered(struct hf_task *task)
     if (claim->not_queued)
         op->out.verdict = HF_REFUSED;
     if (op->out.verdict == HF_REFUSED)
-        hf__uv_loop_refused(claim->client);
+        hf__uv_loop_refused(claim->client); /* mutant: refusal-is-not-heard */
     hf__claim_drive(claim, HF_ON_ANSWER);
 }
 
@@ -71,7 +71,7 @@ static void op_woken(struct hf_op *op)
 
 void hf__op_done(struct hf_engine *engine, struct hf_op *op)
 {
-    hf__loop_defer(engine->host->loop, &op->core.answer);
+    hf__loop_defer(engine->host->loop, &op->core.answer); /* mutant: answer-is-told-from-inside */
 }
 
 void hf__op_wake(struct hf_op *op)
@@ -94,6 +94,7 @@ void hf__claim_still(struct hf_claim *claim)
     hf__lease_unwatch(claim);
     hf__timer_stop(loop, &claim->alarm);
     hf__link_remove(&claim->op.core.answer.link);
+    /* mutant: claim-goes-to-engine */
     claim->driven = true; /* so that what is on its way to the loop begins nothing */
 }
 
@@ -155,6 +156,7 @@ static void follow_lease(struct hf_claim *claim, enum hf_claim_event event)
 {
     bool going = claim->state == HF_CLAIM_LEAVING && claim->op.in.keep == HF_KEEP_NOTHING;
     bool answered = event == HF_ON_ANSWER && !atomic_load(&claim->grant->lost) &&
+                    /* mutant: place-in-queue-is-not-renewed */
                     (claim->op.out.verdict == HF_GRANTED || claim->op.out.verdict == HF_REFUSED);
     if (going || claim->state == HF_CLAIM_OVER)
         hf__lease_unwatch(claim);
@@ -165,8 +167,10 @@ static void follow_lease(struct hf_claim *claim, enum hf_claim_event event)
 static void set_timers(struct hf_claim *claim, unsigned actions)
 {
     bool waits = !claim->completed && !(actions & HF_DO_FORGET);
+    /* mutant: caller-without-answer-waits */
     claim->awaits_deadline = waits && claim->wait_until_ms != HF_NEVER;
     /* A step that only tells the caller leaves the pause before a repeated release as it is. */
+    /* mutant: pause-before-repeated-release */
     if (actions & (HF_DO_ASK | HF_DO_RELEASE | HF_DO_FORGET))
         claim->awaits_retry = false;
     if (actions & (HF_DO_SLEEP | HF_DO_PAUSE))
@@ -189,9 +193,10 @@ static void note_store(struct hf_claim *claim, enum hf_claim_event event)
     enum hf_verdict verdict = claim->op.out.verdict;
     bool answered = event == HF_ON_ANSWER;
     if ((answered && verdict == HF_NO_ANSWER) ||
+        /* mutant: silence-that-wait-ends */
         (event == HF_ON_DEADLINE && hf__claim_is_unanswered(claim, hf__loop_now(&client->loop))))
         hf__client_heard_why(client, claim->op.out.error);
-    else if (answered &&
+    else if (answered && /* mutant: store-that-was-never-asked */
              (verdict == HF_GRANTED || verdict == HF_REFUSED || claim->op.out.contacted))
         hf__client_heard(client, true);
 }
@@ -218,7 +223,7 @@ void hf__claim_drive(struct hf_claim *claim, enum hf_claim_event event)
     if (actions & HF_DO_COMPLETE)
         take_caller(claim, &caller);
     set_timers(claim, actions);
-    if (actions & HF_DO_RELEASE)
+    if (actions & HF_DO_RELEASE) /* mutant: why-store-was-silent */
         hf__drop_error(&claim->op);
     if (actions & (HF_DO_ASK | HF_DO_RELEASE))
         claim->op.out.contacted = claim->op.out.hands_over = false;

@@ -71,7 +71,7 @@ void hf__claim_forget(struct hf_claim *claim)
 
 void hf__claim_pin(struct hf_claim *claim)
 {
-    claim->pins++;
+    claim->pins++; /* mutant: claim-memory-is-used-again */
 }
 
 void hf__claim_unpin(struct hf_claim *claim)
@@ -93,7 +93,7 @@ void hf__claim_post(struct hf_claim *claim, unsigned command)
 
 void hf__claim_command_done(struct hf_claim *claim, unsigned command)
 {
-    claim->commands &= (uint8_t)~command;
+    claim->commands &= (uint8_t)~command; /* mutant: claim-that-is-sent-to-loop */
     if (claim->commands)
         hf__loop_defer(&claim->client->loop, &claim->command);
     else

@@ -59,6 +59,7 @@ static bool is_idle(const struct hf_claim *claim)
            !claim->done && !claim->waiter && !claim->unlock_waiter && !claim->new_hold &&
            !claim->op.out.error && !hf__link_linked(&claim->op.core.answer.link) &&
            !claim->alarm.started && claim->held_mode == (int8_t)claim->op.in.mode &&
+           /* mutant: claim-is-set-aside */
            claim->store_mode == claim->held_mode && entry->claims == 1 &&
            hf__list_empty(&entry->queue) && entry->holders.next == &claim->entry_link;
 }
@@ -285,7 +286,7 @@ int hf__compact_drop_hold(struct hf_hold *hold)
 
 void hf__compact_end_one(struct hf_shard *shard)
 {
-    if (shard->free_claims)
+    if (shard->free_claims) /* mutant: what-was-given-back-without */
         hf__compact_fetch(grant_of(shard->aside_ended.next), HF_FETCH_TO_END);
 }
 

@@ -93,7 +93,7 @@ static unsigned ask(struct hf_claim *claim, int64_t now_ms)
 /* Decides what the caller is told; the first decision stands. */
 static unsigned complete(struct hf_claim *claim, int outcome)
 {
-    if (claim->completed)
+    if (claim->completed) /* mutant: request-is-told-twice */
         return HF_DO_NOTHING;
     claim->outcome = outcome;
     return HF_DO_COMPLETE;
@@ -168,6 +168,7 @@ static int code_of_silence(const struct hf_claim *claim)
 
 static int what_was_seen(const struct hf_claim *claim, int64_t now_ms)
 {
+    /* mutant: silence-at-end-of-wait */
     bool seen = claim->store_seen && !hf__claim_is_unanswered(claim, now_ms);
     return seen ? HF_BUSY : code_of_silence(claim);
 }
@@ -179,7 +180,7 @@ static int64_t next_look(const struct hf_claim *claim, int64_t now_ms)
     int64_t last_look_ms = claim->wait_until_ms - LAST_LOOK_MS;
     bool looks = !claim->client->here && claim->wait_until_ms != HF_NEVER &&
                  now_ms < last_look_ms && last_look_ms < claim->op.out.retry_at_ms;
-    return looks ? last_look_ms : claim->op.out.retry_at_ms;
+    return looks ? last_look_ms : claim->op.out.retry_at_ms; /* mutant: long-wait-ends */
 }
 
 static int why_it_ends(const struct hf_claim *claim)
@@ -209,12 +210,13 @@ static unsigned granted(struct hf_claim *claim, int64_t now_ms)
     say(claim, "after_answer");
     note_silence(claim, false);
     hf__claim_set_validity(claim);
-    if (claim->leaving)
+    if (claim->leaving) /* mutant: late-grant-is-kept */
         return leave(claim, now_ms);
     if (!hf__mode_leaves_hold(claim->op.in.mode)) {
         move(claim, HF_CLAIM_OVER);
         return complete(claim, HF_OK) | HF_DO_FORGET;
     }
+    /* mutant: grant-after-its-own-end */
     if (now_ms >= atomic_load(&claim->grant->valid_until_ms)) {
         claim->again = now_ms < claim->wait_until_ms;
         return leave(claim, now_ms) | (claim->again ? 0u : complete(claim, HF_UNREACHABLE));
@@ -234,8 +236,8 @@ static unsigned refused(struct hf_claim *claim, int64_t now_ms)
     if (claim->woken)
         return ask(claim, now_ms);
     move(claim, HF_CLAIM_WAITING);
-    claim->retry_at_ms = next_look(claim, now_ms);
-    if (!claim->not_queued)
+    claim->retry_at_ms = next_look(claim, now_ms); /* mutant: retry-time-of-refusal */
+    if (!claim->not_queued)                        /* mutant: owner-has-no-place-yet-is-said */
         say(claim, "queued");
     return HF_DO_SLEEP;
 }
@@ -244,6 +246,7 @@ static unsigned unanswered(struct hf_claim *claim, int64_t now_ms)
 {
     note_silence(claim, true);
     if (patience_is_over(claim, now_ms) || !claim->op.in.enqueue)
+        /* mutant: attempt-without-answer-leaves */
         return complete(claim, code_of_silence(claim)) | leave(claim, now_ms);
     move(claim, HF_CLAIM_WAITING);
     claim->retry_at_ms = after_silence(claim, now_ms);
@@ -275,7 +278,7 @@ static bool is_behind_silence(const struct hf_claim *claim, int64_t now_ms)
 {
     bool silent = atomic_load(&claim->entry->silent);
     /* There the head may be another thread's to drive. */
-    if (silent || claim->client->here)
+    if (silent || claim->client->here) /* mutant: question-that-is-out-for-long */
         return silent;
     hf__shard_lock(claim->shard);
     struct hf_link *first = hf__list_first(&claim->entry->queue);
@@ -288,6 +291,7 @@ static bool is_behind_silence(const struct hf_claim *claim, int64_t now_ms)
 static unsigned step_queued(struct hf_claim *claim, enum hf_claim_event event, int64_t now_ms)
 {
     if (event == HF_ON_TURN) {
+        /* mutant: owner-comes-to-head-has-heard */
         claim->store_seen = atomic_load(&claim->turn) & HF_TURN_HEARD;
         return ask(claim, now_ms);
     }
@@ -303,8 +307,9 @@ static unsigned step_asking(struct hf_claim *claim, enum hf_claim_event event, i
 {
     if (event == HF_ON_ANSWER)
         return answered(claim, now_ms);
-    if (event == HF_ON_WAKE)
+    if (event == HF_ON_WAKE) /* mutant: wake-during-question */
         claim->woken = true;
+    /* mutant: owners-call-is-over-hears */
     if (event == HF_ON_LEASE_LOST && !claim->leaving && !holds_something(claim)) {
         claim->woken = true;
         say(claim, "displaced");
@@ -323,7 +328,7 @@ static unsigned step_waiting(struct hf_claim *claim, enum hf_claim_event event, 
         claim->leaving = true;
         return complete(claim, why(claim, event, lost, now_ms)) | leave(claim, now_ms);
     }
-    if (event == HF_ON_LEASE_LOST)
+    if (event == HF_ON_LEASE_LOST) /* mutant: owner-loses-its-place-in-line */
         say(claim, "displaced");
     if (event == HF_ON_WAKE || event == HF_ON_RETRY || event == HF_ON_LEASE_LOST)
         return ask(claim, now_ms);
@@ -342,6 +347,7 @@ static unsigned step_held(struct hf_claim *claim, enum hf_claim_event event, int
 /* What hf_unlock hears of a release that the store has confirmed. */
 static int release_result(const struct hf_claim *claim)
 {
+    /* mutant: loss-without-sentence */
     return atomic_load(&claim->grant->lost) || claim->op.out.lost ? HF_LOST : HF_OK;
 }
 
@@ -364,6 +370,7 @@ static unsigned gone(struct hf_claim *claim, int64_t now_ms)
  * keeps the session alive, and what was never answered may rest on one. */
 static bool is_forgotten(const struct hf_claim *claim, int64_t now_ms)
 {
+    /* mutant: release-is-repeated */
     return claim->op.out.rests_on == &claim->op.engine.own_lease && now_ms >= claim->leave_until_ms;
 }
 
@@ -375,7 +382,7 @@ static unsigned step_impatient(struct hf_claim *claim, enum hf_claim_event event
         return event == HF_ON_END && why_it_ends(claim) == HF_CANCELED
                    ? HF_DO_NOTHING
                    : complete(claim, HF_UNREACHABLE);
-    claim->again = false;
+    claim->again = false; /* mutant: owner-gives-up-while-asking */
     claim->leaving = true;
     return complete(claim, event == HF_ON_DEADLINE ? HF_UNREACHABLE : why(claim, event, lost, 0));
 }
@@ -391,7 +398,7 @@ static unsigned step_leaving(struct hf_claim *claim, enum hf_claim_event event, 
     }
     if (event != HF_ON_ANSWER)
         return HF_DO_NOTHING;
-    if (claim->op.out.verdict == HF_GONE)
+    if (claim->op.out.verdict == HF_GONE) /* mutant: release-without-answer-counts */
         return gone(claim, now_ms);
     /* What stays is renewed meanwhile, so the store does not forget the rest of it by itself. */
     bool stays = claim->op.in.keep != HF_KEEP_NOTHING && !atomic_load(&claim->grant->lost);
@@ -434,7 +441,7 @@ unsigned hf__claim_step(struct hf_claim *claim, enum hf_claim_event event, int64
 {
     unsigned actions = step(claim, event, now_ms);
     if (event == HF_ON_DEADLINE && (actions & HF_DO_COMPLETE) && claim->outcome == HF_UNREACHABLE)
-        note_silence(claim, true);
+        note_silence(claim, true); /* mutant: silence-that-another-was-told */
     return actions;
 }
 

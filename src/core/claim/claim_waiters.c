@@ -63,7 +63,7 @@ static void patience_over(struct hf_timer *timer)
     bool refused =
         waiter->asks && claim->upgrading && !leaving && !atomic_load(&claim->entry->silent);
     hf__shard_unlock(claim->shard);
-    if (!waiter->asks)
+    if (!waiter->asks) /* mutant: silence-that-unlock-ends */
         hf__client_heard(claim->client, false);
     waiter->answer.code = refused ? HF_BUSY : HF_UNREACHABLE;
     hf__uv_loop_notify(claim->client, &waiter->answered);
@@ -79,6 +79,7 @@ void hf__claim_waiters_begin_waits(struct hf_claim *claim)
             waiter->until_ms =
                 hf__clock_add(hf__loop_now(loop), patience_of(claim, waiter, hf__loop_now(loop)));
         hf__timer_init(&waiter->patience, patience_over);
+        /* mutant: owner-waits-behind-silent */
         hf__timer_start(loop, &waiter->patience, waiter->until_ms);
     }
 }

@@ -12,6 +12,7 @@ bool hf__fast_acquire(struct hf_claim *claim, const struct hf_lock_args *ask,
 {
     struct hf_client *client = claim->client;
     struct hf_lock_entry *entry = claim->entry;
+    /* mutant: lock-with-lease-of-its-own */
     if (!entry->kept || !ask->here || ask->lease_ms || ask->attach_key ||
         !hf__list_empty(&entry->queue) || !hf__list_empty(&entry->holders) ||
         hf__host_wants_events(&client->host))
@@ -61,6 +62,7 @@ bool hf__fast_release(struct hf_shard *shard, struct hf_hold *hold)
 
 static bool drop_kept(struct hf_client *client, struct hf_lock_entry *entry)
 {
+    /* mutant: forgotten-name-is-not-given-up */
     return !entry->kept || client->sync->fast_drop(client->engine, &entry->kept);
 }
 

@@ -66,12 +66,12 @@ void hf__claim_announce(struct hf_claim *claim)
 
 static void lose_locked(struct hf_shard *shard, struct hf_claim *claim, const char *reason)
 {
-    if (atomic_exchange(&claim->grant->lost, true))
+    if (atomic_exchange(&claim->grant->lost, true)) /* mutant: loss-is-no-more-lasting */
         return;
     claim->lost_reason = reason;
-    hf__claim_pin(claim);
+    hf__claim_pin(claim); /* mutant: lost-claim-is-forgotten */
     say_lost(shard, claim);
-    if (!hf__uv_loop_is_borrowed(claim->client))
+    if (!hf__uv_loop_is_borrowed(claim->client)) /* mutant: caller-that-turns-loop-runs */
         announce_all(claim);
     else if (next_to_announce(claim))
         hf__claim_post(claim, HF_CMD_ANNOUNCE);

@@ -13,12 +13,13 @@
  * rounds. docs/guarantees.md says why. */
 static int64_t margin_of(int64_t lease_ms)
 {
-    return lease_ms / 100 + 2;
+    return lease_ms / 100 + 2; /* mutant: no-margin-for-clocks-that-run */
 }
 
 int64_t hf__lease_valid_until(const struct hf_lease *lease)
 {
     int64_t until_ms = lease->asked_at_ms + lease->lease_ms - margin_of(lease->lease_ms);
+    /* mutant: lease-of-one-own-is-believed */
     return lease->ends_at_ms != 0 && lease->ends_at_ms < until_ms ? lease->ends_at_ms : until_ms;
 }
 
@@ -39,7 +40,7 @@ static void schedule_renewal(struct hf_lease *lease)
     int64_t due_ms =
         lease->fixed ? hf__lease_valid_until(lease) : lease->asked_at_ms + lease->lease_ms / 3;
     lease->renewing = false;
-    lease->refusal = NULL;
+    lease->refusal = NULL; /* mutant: lease-that-was-renewed-since */
     hf__timer_start(&client_of(lease)->loop, &lease->timer, due_ms);
 }
 
@@ -52,7 +53,7 @@ static void stop(struct hf_lease *lease)
 static void lose_claim(struct hf_claim *claim, const char *reason)
 {
     if (claim->store_mode != HF_KEEP_NOTHING)
-        hf__claim_lose(claim, reason);
+        hf__claim_lose(claim, reason); /* mutant: lost-lease-is-not-announced */
     /* One that is held may just be prepared, on another thread, for being raised. */
     if (claim->state != HF_CLAIM_HELD)
         hf__claim_drive(claim, HF_ON_LEASE_LOST);
@@ -78,7 +79,7 @@ void hf__op_lost(struct hf_op *op, const char *reason)
     if (claim->store_mode == HF_KEEP_NOTHING)
         return;
     hf__lease_unwatch(claim);
-    lose_claim(claim, reason);
+    lose_claim(claim, reason); /* mutant: one-claim-loss-is-none */
 }
 
 static void lose_late(struct hf_lease *lease)
@@ -101,7 +102,7 @@ static void end_renewal(struct hf_lease *lease)
 {
     HF_LIST_FOREACH (link, following, &lease->holders) {
         struct hf_claim *claim = HF_CONTAINER(link, struct hf_claim, lease_link);
-        if (claim->fetched)
+        if (claim->fetched) /* mutant: owner-is-not-heard-of-keeps */
             hf__compact_unheard(claim);
     }
 }
@@ -118,7 +119,7 @@ static void lease_refused(struct hf_lease *lease, const char *reason, bool ready
 {
     bool known = lease->refusal == reason;
     lease->refusal = reason;
-    lease->renewing = false;
+    lease->renewing = false; /* mutant: owner-refuses-to-renew */
     if (ready)
         hf__client_heard(client_of(lease), true);
     if (known)
@@ -164,7 +165,7 @@ static void begin_watch(struct hf_lease *lease)
 void hf__lease_follow(struct hf_claim *claim)
 {
     struct hf_lease *lease = claim->op.out.rests_on;
-    if (claim->watched == lease)
+    if (claim->watched == lease) /* mutant: claim-stays-linked-to-first */
         return;
     hf__lease_unwatch(claim);
     if (!lease)
@@ -207,7 +208,7 @@ void hf__lease_extended(struct hf_lease *lease, int64_t asked_at_ms, int64_t lea
     int64_t before_ms = own_end ? lease->ends_at_ms : lease->asked_at_ms + lease->lease_ms;
     if (own_end)
         ends_at_ms -= margin_of(lease_ms);
-    if (!lease->watched || ends_at_ms <= before_ms)
+    if (!lease->watched || ends_at_ms <= before_ms) /* mutant: renewal-that-comes-late */
         return;
     if (own_end) {
         lease->ends_at_ms = ends_at_ms;
@@ -224,12 +225,12 @@ static void lease_renewed(struct hf_lease *lease, int64_t asked_at_ms, int64_t l
     bool moves = length_ms != 0 || asked_at_ms > lease->asked_at_ms;
     /* What hf_held has denied once it denies for good, whatever else was read after a pause. */
     bool over = hf__loop_now(&client_of(lease)->loop) >= hf__lease_valid_until(lease);
-    lease->renewing = false;
-    if (over) {
+    lease->renewing = false; /* mutant: renewal-that-was-overtaken */
+    if (over) {              /* mutant: longer-lease-that-is-confirmed */
         lose_late(lease);
     } else if (moves) {
         say(lease, "after_renew");
-        lease->asked_at_ms = asked_at_ms;
+        lease->asked_at_ms = asked_at_ms; /* mutant: renewal-counts-from-its-answer */
         if (length_ms != 0)
             lease->lease_ms = length_ms;
         moved(lease);
@@ -256,12 +257,12 @@ void hf__lease_answer(struct hf_lease *lease, int64_t asked_at_ms, enum hf_lease
         break;
     case HF_LEASE_REFUSED:
     case HF_LEASE_NOT_READY:
-        if (asked_at_ms > lease->asked_at_ms)
+        if (asked_at_ms > lease->asked_at_ms) /* mutant: lease-that-store-refused */
             lease_refused(lease, reason, answer == HF_LEASE_REFUSED);
         end_renewal(lease);
         break;
     case HF_LEASE_NO_ANSWER:
-        end_renewal(lease);
+        end_renewal(lease); /* mutant: renewal-without-answer-keeps */
         break;
     }
 }

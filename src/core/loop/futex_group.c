@@ -85,7 +85,7 @@ bool hf__futex_group_set_soon(struct hf_futex_group *sleepers, _Atomic uint32_t 
 {
     uint32_t before = atomic_exchange(flag, SET);
     if (before & IN_A_GROUP) {
-        sleepers->due[room_of(before)] |= bit_of(before);
+        sleepers->due[room_of(before)] |= bit_of(before); /* mutant: only-one-of-room-is-woken */
         sleepers->due_rooms |= UINT64_C(1) << room_of(before);
     }
     if (before == ALONE)

@@ -29,6 +29,7 @@ void hf__loop_handoff_park(struct hf_uv_loop *drive)
     drive->turner = THREAD;
     struct hf_link *link;
     while ((link = hf__list_pop(&drive->aside)))
+        /* mutant: what-was-put-aside-stays-there */
         hf__loop_defer(&drive->client->loop, HF_CONTAINER(link, struct hf_task, link));
     if (taken == atomic_load(&wheel->taken))
         atomic_store(&wheel->alone, 0);
@@ -105,6 +106,7 @@ static void borrow(struct hf_uv_loop *drive, _Atomic uint32_t *flag)
         hf__turning = turning.outer;
     }
     bool answered = !flag || atomic_load(flag);
+    /* mutant: owner-leaves-wheel-leaves */
     bool others = atomic_load(&drive->wheel.waiting) > (flag ? 1u : 0u);
     hf__loop_owner_release(&drive->wheel, !answered || others || hf__loop_handoff_is_over(drive) ||
                                               hf__uv_loop_is_io_due(drive));
@@ -127,7 +129,7 @@ bool hf__uv_loop_begin_push(struct hf_client *client)
     struct hf_loop_owner *wheel = &client->drive->wheel;
     if (!hf__loop_owner_acquire(wheel))
         return false;
-    if (hf__loop_next(&client->loop) > hf__clock_ms())
+    if (hf__loop_next(&client->loop) > hf__clock_ms()) /* mutant: what-caller-has-left */
         return true;
     hf__loop_owner_release(wheel, true);
     return false;
@@ -160,7 +162,7 @@ bool hf__uv_loop_is_borrowed(const struct hf_client *client)
 
 bool hf__uv_loop_defer_to_thread(struct hf_client *client, struct hf_task *task)
 {
-    if (!hf__uv_loop_is_borrowed(client))
+    if (!hf__uv_loop_is_borrowed(client)) /* mutant: caller-that-turns-loop-begins */
         return false;
     hf__list_append(&client->drive->aside, &task->link);
     return true;
@@ -172,5 +174,5 @@ void hf__uv_loop_before_callback(struct hf_client *client)
     if (!client->drive)
         return;
     hf__loop_handoff_tell(client->drive);
-    hf__futex_group_wake(&client->drive->sleepers);
+    hf__futex_group_wake(&client->drive->sleepers); /* mutant: callback-begins-while-those */
 }

@@ -53,7 +53,7 @@ void hf__uv_loop_turn(struct hf_uv_loop *drive)
     struct hf_loop *loop = &drive->client->loop;
     loop->until = hf__loop_handoff_ends_early(drive) ? drive->until : NULL;
     int64_t next_ms = hf__loop_turn(loop);
-    hf__futex_group_wake(&drive->sleepers);
+    hf__futex_group_wake(&drive->sleepers); /* mutant: turn-ends-without-waking-those */
     if (next_ms > loop->now_ms)
         set_timer(drive, next_ms);
 }
@@ -208,6 +208,7 @@ static void *run_thread(void *arg)
         uv_run(&drive->uv, UV_RUN_ONCE);
         hf__futex_group_wake(&drive->sleepers);
         /* Between two parks it looks at the descriptors: who only gives back does not. */
+        /* mutant: between-two-parks-descriptors */
         if (hf__loop_handoff_may_park(drive) && !hf__uv_loop_is_io_due(drive) && !is_due(drive))
             hf__loop_handoff_park(drive);
         hf__loop_handoff_tell(drive);
@@ -331,7 +332,7 @@ void hf__uv_loop_turn_until(struct hf_uv_loop *drive, _Atomic uint32_t *flag)
     struct turning turning = { drive->client, hf__turning };
     hf__turning = &turning;
     drive->until = flag;
-    poll_for_a_while(drive);
+    poll_for_a_while(drive); /* mutant: caller-that-turns-loop-sleeps */
     while (!is_over(drive))
         uv_run(&drive->uv, UV_RUN_ONCE);
     hf__futex_group_wake(&drive->sleepers);
@@ -361,6 +362,7 @@ void hf__uv_loop_wait(struct hf_client *client, _Atomic uint32_t *flag, bool tur
         return;
     }
     hf__uv_loop_turn_until(client->drive, flag);
+    /* mutant: what-call-opens-is-not-watched */
     if (client->drive_kind == HF_DRIVE_KIND_CALLER && client->loop.watches_more)
         hf__uv_loop_dispatch(client);
     else

@@ -70,7 +70,7 @@ void hf__oneshot_call_ask(struct hf_oneshot_call *call)
 void hf__oneshot_progress(struct hf_oneshot *oneshot)
 {
     struct hf_oneshot_call *call = HF_CONTAINER(oneshot, struct hf_oneshot_call, question);
-    if (call->waiter)
+    if (call->waiter) /* mutant: listing-that-goes-on-is-taken */
         be_patient(call);
 }
 
@@ -83,6 +83,7 @@ static void answered(struct hf_task *task)
 {
     struct hf_oneshot *question = HF_CONTAINER(task, struct hf_oneshot, answer);
     struct hf_oneshot_call *call = HF_CONTAINER(question, struct hf_oneshot_call, question);
+    /* mutant: answer-that-engine-makes-up */
     if (question->code == HF_UNREACHABLE || question->contacted)
         hf__client_heard(call->client, question->code != HF_UNREACHABLE);
     hf__link_remove(&call->link);

@@ -306,6 +306,7 @@ static void detached(struct hf_oneshot_call *call)
 {
     struct change *whole = HF_CONTAINER(call, struct change, call);
     struct hf_claim *claim = claim_of(whole);
+    /* mutant: detaching-that-is-answered */
     if (whole->call.question.code != HF_OK || call->abandoned)
         return;
     struct hf_shard *shard = claim->shard;
@@ -334,7 +335,7 @@ static enum apart try_set_apart(struct hf_claim *claim)
         apart = APART_TOO_EARLY;
     } else {
         claim->driven = true;
-        claim->held_mode = HF_KEEP_NOTHING;
+        claim->held_mode = HF_KEEP_NOTHING; /* mutant: others-nest-in-what-is-being */
     }
     hf__shard_unlock(claim->shard);
     return apart;

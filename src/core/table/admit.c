@@ -76,7 +76,7 @@ static enum hf_admission how_to_nest(const struct hf_claim *claim, const struct 
         tell_reader(claim, error);
     else if (!claim->driven && !claim->upgrading)
         return HF_ADMIT_UPGRADE;
-    else if (ask->blocks && ask->wait_ms != 0)
+    else if (ask->blocks && ask->wait_ms != 0) /* mutant: raise-does-not-wait-for-change */
         return HF_ADMIT_EARLY;
     else
         hf__explain(error, HF_BUSY, 0, HF_REST_TOO_EARLY, name);

@@ -129,7 +129,7 @@ void hf__lock_entry_leave_queue(struct hf_claim *claim)
     bool in_queue = hf__link_linked(&claim->entry_link);
     hf__link_remove(&claim->entry_link);
     struct hf_link *next = hf__list_first(&entry->queue);
-    if (in_queue && next)
+    if (in_queue && next) /* mutant: turn-is-not-passed-on */
         give_turn(HF_CONTAINER(next, struct hf_claim, entry_link), claim->store_seen);
 }
 
@@ -137,7 +137,7 @@ void hf__lock_entry_leave_queue(struct hf_claim *claim)
  */
 static void settle_rest(struct hf_claim *claim)
 {
-    bool rest =
+    bool rest = /* mutant: what-is-given-back-during */
         !hf__lock_entry_is_settled(claim, hf__lock_entry_needed(claim)) || claim->unlock_waiter;
     if (!claim->here && rest)
         hf__claim_post(claim, HF_CMD_SETTLE);
@@ -165,6 +165,7 @@ static void put_back_new_hold(struct hf_shard *shard, struct hf_claim *claim)
 /* Engines may have numbers of their own, and no promise to go with them. */
 static uint64_t token_of(const struct hf_claim *claim)
 {
+    /* mutant: number-that-is-no-token */
     return claim->client->ops->caps & HF_CAP_TOKEN ? claim->op.out.token : 0;
 }
 
@@ -180,7 +181,7 @@ static void join_holders(struct hf_claim *claim)
     atomic_store_explicit(&claim->grant->token, token_of(claim), memory_order_relaxed);
     if (claim->op.in.attach_key) {
         claim->new_hold->mode = claim->op.in.mode;
-        claim->op.in.attach_key = NULL;
+        claim->op.in.attach_key = NULL; /* mutant: what-was-attached-once */
     }
     if (claim->changing)
         claim->changing->mode = claim->op.in.mode;
@@ -204,6 +205,7 @@ static void stop_asking(struct hf_shard *shard, struct hf_claim *claim)
  * still ours to use. */
 static void settle_lower(struct hf_shard *shard, struct hf_claim *claim)
 {
+    /* mutant: lowering-that-store-refuses */
     bool refused = claim->op.out.verdict == HF_FAILED && !claim->op.out.lost;
     put_back_new_hold(shard, claim);
     settle_loss(claim);
@@ -224,6 +226,7 @@ static void come_to_rest(struct hf_claim *claim, bool watch)
      * so the claim stays with the loop until it is settled. */
     bool settled = claim->here || hf__lock_entry_is_settled(claim, hf__lock_entry_needed(claim));
     /* With nothing to renew or to time out, any thread may end it without the loop. */
+    /* mutant: after-change-by-loop */
     claim->here = claim->client->here && !claim->op.out.rests_on && settled &&
                   !(claim->commands & HF_CMD_SETTLE) && !claim->unlock_waiter;
     if (watch)
@@ -285,6 +288,7 @@ void hf__lock_entry_follow(struct hf_claim *claim, enum hf_claim_state before)
 {
     if (claim->state == before)
         return;
+    /* mutant: owner-meets-silence-is-said */
     if (claim->state == HF_CLAIM_WAITING && claim->op.out.verdict == HF_REFUSED)
         hf__lock_entry_say_waiting(claim);
     bool asked = is_asking(before);
@@ -303,7 +307,7 @@ void hf__lock_entry_follow(struct hf_claim *claim, enum hf_claim_state before)
     if (stopped)
         stop_asking(shard, claim);
     if (raised)
-        claim->store_mode = (int8_t)claim->op.in.mode;
+        claim->store_mode = (int8_t)claim->op.in.mode; /* mutant: raise-that-was-granted-too */
     if (lowered)
         settle_lower(shard, claim);
     hf__shard_unlock(shard);

@@ -81,7 +81,7 @@ int hf__lock_entry_needed(const struct hf_claim *claim);
 static inline bool hf__lock_entry_is_settled(const struct hf_claim *claim, int needed)
 {
     bool refused = needed != HF_KEEP_NOTHING && needed == claim->refused_keep;
-    return needed == claim->store_mode || refused;
+    return needed == claim->store_mode || refused; /* mutant: lowering-that-store-refuses-is */
 }
 /* Takes `hold` out of its claim and frees it, after its on_lost has returned. With the shard
  * locked, which it may unlock for a while. */

@@ -66,6 +66,7 @@ void hf__finding_clock(const struct hf_findings *findings, const char *whose, in
                        const char *cure)
 {
     int64_t ahead = server_ms - answered_ms, behind = asked_ms - server_ms;
+    /* mutant: clock-that-is-behind-is-right */
     int64_t off = ahead > 0 ? ahead : behind > 0 ? behind : 0;
     const char *how = ahead > 0 ? "ahead of" : behind > 0 ? "behind" : "off";
     hf__finding_fact(findings, "its clock", "%lld.%03lld s %s this machine's",

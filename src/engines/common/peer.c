@@ -35,7 +35,7 @@ static void drop_stream(struct hf_peer *peer)
         peer->config.callbacks->hang_up(peer);
     peer->dialed = false;
     peer->failing = false;
-    peer->state = HF_PEER_DOWN;
+    peer->state = HF_PEER_DOWN; /* mutant: connection-that-was-closed */
     hf__timer_stop(loop_of(peer), &peer->limit);
     hf__timer_stop(loop_of(peer), &peer->silence);
 }
@@ -49,6 +49,7 @@ bool hf__peer_round_is_over(const struct hf_peer *peer)
 static void begin_pause(struct hf_peer *peer)
 {
     unsigned rounds = peer->failures / peer->config.place_count;
+    /* mutant: pause-after-round */
     int64_t pause_ms = hf__backoff_ms(hf__peer_round_is_over(peer) ? rounds - 1 : 0);
     hf__timer_start(loop_of(peer), &peer->pause, now(peer) + pause_ms);
 }
@@ -59,8 +60,9 @@ static void peer_fail(struct hf_peer *peer)
     enum hf_peer_state was = peer->state;
     drop_stream(peer);
     peer->failures++;
+    /* mutant: address-that-has-failed */
     peer->place_at = (peer->place_at + 1) % peer->config.place_count;
-    begin_pause(peer);
+    begin_pause(peer); /* mutant: server-that-is-down-is-tried */
     peer->config.callbacks->failed(peer, was);
 }
 
@@ -68,7 +70,7 @@ void hf__peer_break(struct hf_peer *peer, int code, int native, const char *form
 {
     char what[240];
     va_list arguments;
-    if (peer->failing || peer->state == HF_PEER_DOWN)
+    if (peer->failing || peer->state == HF_PEER_DOWN) /* mutant: bytes-are-read */
         return;
     va_start(arguments, format);
     vsnprintf(what, sizeof what, format, arguments);
@@ -107,7 +109,7 @@ static void silence_fired(struct hf_timer *timer)
     int64_t oldest_ms = oldest_of(peer);
     if (oldest_ms == HF_NEVER)
         return;
-    if (now(peer) < oldest_ms + peer->silence_ms)
+    if (now(peer) < oldest_ms + peer->silence_ms) /* mutant: silent-server-is-waited */
         hf__timer_start(loop_of(peer), &peer->silence, oldest_ms + peer->silence_ms);
     else
         hf__peer_break(peer, HF_UNREACHABLE, 0, "no answer for %lld ms",
@@ -196,7 +198,7 @@ void hf__peer_go(struct hf_peer *peer, const struct hf_peer_try *attempt)
     peer->place.route = &peer->route;
     if (peer->place.limit_ms == 0)
         peer->place.limit_ms = attempt->limit_ms - attempt->limit_ms / 8;
-    if (attempt->limit_ms > 0)
+    if (attempt->limit_ms > 0) /* mutant: handshake-has-all-time */
         hf__timer_start(host->loop, &peer->limit, now(peer) + attempt->limit_ms);
     if (peer->config.callbacks->dial)
         peer->dialed = peer->config.callbacks->dial(peer, attempt);
@@ -234,7 +236,7 @@ void hf__peer_ready(struct hf_peer *peer)
     if (peer->state != HF_PEER_GREETING || peer->failing)
         return;
     peer->state = HF_PEER_READY;
-    peer->failures = 0;
+    peer->failures = 0; /* mutant: new-connection-is-failure */
     peer->openings++;
     hf__timer_stop(loop_of(peer), &peer->limit);
 }

@@ -54,7 +54,7 @@ void hf__pipeline_fail(struct hf_pipeline *pipeline, bool waiting_too)
 {
     struct hf_link failed;
     hf__link_init(&failed);
-    hf__list_append_all(&failed, &pipeline->out);
+    hf__list_append_all(&failed, &pipeline->out); /* mutant: request-queued-anew-fails */
     if (waiting_too)
         hf__list_append_all(&failed, &pipeline->waiting);
     hf__pipeline_abandon(pipeline, &failed);

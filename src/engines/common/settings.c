@@ -61,7 +61,7 @@ static bool read_number(const struct hf_setting *row, const char *value, int64_t
     if (*value < '0' || *value > '9' || strlen(value) > DIGITS_MAX)
         return false;
     *ret = strtoll(value, &end, 10);
-    return !*end && *ret >= row->min && *ret <= row->max;
+    return !*end && *ret >= row->min && *ret <= row->max; /* mutant: number-with-something */
 }
 
 static bool read_choice(const struct hf_setting *row, const char *value, uint32_t *ret)
@@ -128,6 +128,7 @@ char *hf__settings_print(char *text, size_t size, const void *settings,
         const struct hf_setting *row = &table[i];
         if (print_value(row, (const char *)settings + row->at, value, sizeof value))
             used += (size_t)snprintf(text + used, size - used, "%s%s=%s", used ? "&" : "",
+                                     /* mutant: secret-of-url-is-shown */
                                      row->name, row->secret ? "***" : value);
     }
     return text;

@@ -144,6 +144,7 @@ static int admit(struct txn *txn, struct hf_op *op)
 /* Only a mutex may be taken past its waiters. */
 static bool its_turn(struct txn *txn, const struct hf_op *op)
 {
+    /* mutant: newcomers-overtake-those-owner */
     return (op->in.mode == HF_MUTEX || !local_get(&txn->lock->waiters)) &&
            hf__txn_may_grant(txn, op->in.mode, op_permits(op));
 }
@@ -209,7 +210,7 @@ static enum hf_verdict ask_inside(struct txn *txn, struct hf_op *op, struct loca
         hf__txn_pump(txn);
     }
     bool now = code == HF_OK && !txn->damaged && its_turn(txn, op);
-    if (now)
+    if (now) /* mutant: bare-try-is-granted-though */
         return grant_own(txn, op, node);
     if (code == HF_OK && !txn->damaged && op->in.enqueue)
         enqueue(txn, op, node);
@@ -300,7 +301,7 @@ static enum hf_verdict ask_held(struct txn *txn, struct hf_op *op, struct local_
         return ask_upgrade(txn, op, node, asynchronous);
     if (!(local_state_flags(state) & LOCAL_OFFERED))
         return granted(txn->local, op, node);
-    local_put(&node->deadline_ms, op_deadline(op));
+    local_put(&node->deadline_ms, op_deadline(op)); /* mutant: offer-that-was-fetched-lapses */
     local_put(&node->state, local_with_flags(state, 0));
     HF_POINT("local:accepted");
     return granted_anew(txn->local, op, node);
@@ -348,7 +349,7 @@ static enum hf_verdict ask_again(struct local *local, struct hf_op *op, struct l
     enum hf_verdict verdict = HF_REFUSED;
     if (local_state_state(local_get(&node->state)) == LOCAL_WAITING)
         verdict = ask_waiting(&txn, op, node, asynchronous);
-    if (verdict != HF_GRANTED)
+    if (verdict != HF_GRANTED) /* mutant: node-state-that-cannot */
         check_state(&txn, node);
     /* Looking may have changed it: it was granted, or found expired. */
     unsigned state = local_state_state(local_get(&node->state));

@@ -46,7 +46,7 @@ static int semaphore_set(struct txn *txn, struct hf_oneshot *change)
         if (local_get(&txn->lock->holders))
             return HF_BUSY;
     }
-    hf__txn_turn_away(txn, change->value);
+    hf__txn_turn_away(txn, change->value); /* mutant: smaller-semaphore-leaves-those */
     set_numbers(txn, value_of(txn), change->value);
     return HF_OK;
 }
@@ -137,7 +137,7 @@ static int break_some(struct txn *txn, struct hf_oneshot *change, uint64_t told[
     }
     change->result += *count;
     /* Whoever is granted now must not be broken in the next round. */
-    if (!*more)
+    if (!*more) /* mutant: break-takes-what-is-granted */
         hf__txn_pump(txn);
     return held && !change->result ? HF_BUSY : HF_OK;
 }
@@ -160,7 +160,7 @@ static int change_break(struct local *local, struct hf_oneshot *change)
             code = hf__local_damaged(local, &change->error, "a lock's lists do not fit together");
         hf__txn_leave(&txn);
         for (unsigned i = 0; i < count; i++)
-            hf__local_tell_recheck(local, told[i]);
+            hf__local_tell_recheck(local, told[i]); /* mutant: break-does-not-tell-its-victim */
     }
     return code;
 }

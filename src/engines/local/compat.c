@@ -46,6 +46,7 @@ static bool may_read(struct txn *txn)
     if (!strong)
         return !txn->damaged;
     uint64_t state = local_get(&strong->state);
+    /* mutant: new-readers-come-while-upgrade */
     return local_state_mode(state) == HF_UPGRADE && !(local_state_flags(state) & LOCAL_PENDING);
 }
 
@@ -56,12 +57,12 @@ bool hf__txn_may_grant(struct txn *txn, hf_mode mode, uint32_t permits)
     switch (mode) {
     case HF_MUTEX:
     case HF_FAIR:
-    case HF_WRITE:
+    case HF_WRITE: /* mutant: writer-does-not-mind-readers */
         return !local_get(&lock->holders);
     case HF_READ:
         return may_read(txn);
     case HF_UPGRADE:
-        return !local_high(local_get(&lock->shape));
+        return !local_high(local_get(&lock->shape)); /* mutant: second-upgrader-is-let-in */
     case HF_PERMIT:
         return (uint64_t)local_low(numbers) + permits <= local_high(numbers);
     case HF_COUNTER:
@@ -79,14 +80,14 @@ static uint64_t next_token(struct txn *txn)
 {
     uint64_t floor = local_get(&local_header(txn->local)->token_floor);
     uint64_t token = local_get(&txn->lock->token);
-    return (token > floor ? token : floor) + 1;
+    return (token > floor ? token : floor) + 1; /* mutant: tokens-of-new-names-begin */
 }
 
 /* The token that a grant carries. */
 static uint64_t raise_token(struct txn *txn, bool exclusive)
 {
     uint64_t token = local_get(&txn->lock->token);
-    if (exclusive || !token) {
+    if (exclusive || !token) { /* mutant: grant-does-not-raise-token */
         token = next_token(txn);
         hf__txn_set(txn, &txn->lock->token, token);
     }
@@ -142,6 +143,7 @@ void hf__txn_grant(struct txn *txn, struct local_node *node, hf_mode mode, uint6
 bool hf__txn_raise(struct txn *txn, struct local_node *node)
 {
     uint32_t reference = local_reference(txn->local, node);
+    /* mutant: upgrade-does-not-wait */
     if (local_get(&txn->lock->holders) != local_pair(reference, reference))
         return false;
     hf__txn_set(txn, &node->token, raise_token(txn, true));
@@ -159,6 +161,7 @@ void hf__txn_drop(struct txn *txn, struct local_node *node, enum local_state sta
     if (local_high(local_get(&txn->lock->shape)) == local_reference(txn->local, node))
         set_strong(txn, 0);
     if (mode == HF_PERMIT)
+        /* mutant: permits-are-not-counted-back */
         set_value(txn, taken > node->permits ? taken - node->permits : 0);
     if (state == LOCAL_WAITING)
         hf__wait_list_append(txn, &txn->lock->waiters, node);
@@ -173,7 +176,7 @@ void hf__txn_evict(struct txn *txn, struct local_node *node)
     hf__wait_list_remove(txn, &txn->lock->holders, node);
     if (local_high(local_get(&txn->lock->shape)) == local_reference(txn->local, node))
         set_strong(txn, 0);
-    hf__txn_commit(txn);
+    hf__txn_commit(txn); /* mutant: parked-node-says */
     uint64_t state = local_get(&node->state);
     if (!txn->damaged)
         local_put(&node->state,
@@ -184,7 +187,8 @@ void hf__txn_leave_queue(struct txn *txn, struct local_node *node, enum local_st
                          unsigned flags)
 {
     unsigned mode = local_state_mode(local_get(&node->state));
-    hf__wait_list_remove(txn, &txn->lock->waiters, node);
+    hf__wait_list_remove(txn, &txn->lock->waiters, node); /* mutant: place-in-queue-stays */
+    /* mutant: owner-leaves-queue */
     hf__txn_set(txn, &node->state, local_state(txn->reference, mode, state, flags));
     hf__txn_commit(txn);
 }

@@ -127,8 +127,10 @@ static uint64_t largest_token(struct local *local, uint64_t size)
                          local_segment_at(k + 1) <= size && hf__local_map(local, k);
          k++) {
         for (uint32_t i = 0; i < LOCAL_LOCKS << k; i++)
+            /* mutant: tokens-begin-anew-after-boot */
             largest = larger(largest, local_get(&local_lock_in(local, k, i)->token));
         for (uint32_t i = 0; i < LOCAL_NODES << k; i++)
+            /* mutant: after-boot-tokens-of-parked */
             largest = larger(largest, local_get(&local_node_in(local, k, i)->token));
     }
     return largest;
@@ -186,6 +188,7 @@ static int check(struct local *local, uint64_t size, hf_error *error)
     read_boot_id(boot_id);
     if (segments > LOCAL_SEGMENTS)
         return foreign(local, error, "is damaged (its header cannot be)");
+    /* mutant: another-boot-id-voids */
     if (strncmp(boot_id, header->boot_id, sizeof(boot_id)) && !somebody_lives(local))
         return begin_boot(local, size, error);
     if (!segments || size < local_segment_at((unsigned)segments))

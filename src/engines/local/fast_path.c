@@ -51,7 +51,7 @@ void hf__txn_pin(struct txn *txn)
         return;
     uint64_t state = atomic_load_explicit(&node->state, memory_order_acquire), pinned;
     do {
-        if (!is(state, LOCAL_HELD) && !is(state, LOCAL_PARKED))
+        if (!is(state, LOCAL_HELD) && !is(state, LOCAL_PARKED)) /* mutant: holder-past-guard */
             return;
         pinned = local_with_flags(state, local_state_flags(state) | LOCAL_PINNED);
     } while (state != pinned &&
@@ -59,10 +59,11 @@ void hf__txn_pin(struct txn *txn)
                                                     memory_order_acquire, memory_order_acquire));
     HF_POINT("local:pinned");
     /* Outside the guard, the last token is the node's alone. */
+    /* mutant: token-that-was-given-past */
     if (local_get(&node->token) > local_get(&txn->lock->token))
         local_put(&txn->lock->token, local_get(&node->token));
     HF_POINT("local:pinned:token");
-    if (is(pinned, LOCAL_PARKED))
+    if (is(pinned, LOCAL_PARKED)) /* mutant: what-is-parked-passes-for-held */
         hf__txn_evict(txn, node);
 }
 
@@ -73,7 +74,7 @@ void hf__txn_unpin(struct txn *txn)
         return;
     uint64_t state = local_get(&node->state);
     unsigned flags = local_state_flags(state) & ~LOCAL_PINNED;
-    if (local_get(&txn->lock->waiters))
+    if (local_get(&txn->lock->waiters)) /* mutant: holder-is-unpinned-though */
         flags |= LOCAL_PINNED;
     if (is(state, LOCAL_HELD) && flags != local_state_flags(state))
         local_put(&node->state, local_with_flags(state, flags));
@@ -93,7 +94,7 @@ static bool is_out(struct local *local, struct local_node *node)
     if (is(state, LOCAL_EVICTED))
         return true;
     struct txn txn;
-    if (!hf__txn_try(&txn, local, local_state_lock(state)))
+    if (!hf__txn_try(&txn, local, local_state_lock(state))) /* mutant: parked-node-is-given-up */
         return false;
     bool damaged = txn.damaged;
     hf__txn_leave(&txn);
@@ -107,7 +108,7 @@ bool hf__local_fast_drop(struct hf_engine *engine, uint64_t *kept)
     if (node && !is_out(local, node))
         return false;
     *kept = 0;
-    if (node) {
+    if (node) { /* mutant: evicted-node-is-never-used */
         local_put(&node->state, 0);
         hf__node_pool_give(local, node);
     }
@@ -133,6 +134,7 @@ bool hf__local_fast_acquire(struct hf_engine *engine, struct hf_op *op, uint64_t
     hf__local_sign(node, op);
     local_put(&node->token, op->out.token);
     HF_POINT("local:unpark");
+    /* mutant: what-was-parked-is-taken */
     if (!atomic_compare_exchange_strong_explicit(&node->state, &state,
                                                  local_state(lock, op->in.mode, LOCAL_HELD, 0),
                                                  memory_order_acq_rel, memory_order_relaxed))
@@ -150,6 +152,7 @@ bool hf__local_fast_release(struct hf_engine *engine, struct hf_op *op, uint64_t
     uint32_t reference = local_op_node(op);
     struct local_node *node = reference ? hf__local_node(local, reference) : NULL;
     uint64_t state = node ? local_get(&node->state) : 0;
+    /* mutant: lease-is-parked */
     if (!is(state, LOCAL_HELD) || local_state_flags(state) || !is_exclusive(state) ||
         local_get(&node->deadline_ms))
         return false;

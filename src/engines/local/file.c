@@ -138,7 +138,7 @@ static bool exceeds_limit(const struct local *local, uint64_t to)
 int hf__local_allocate(struct local *local, uint64_t from, uint64_t to)
 {
     int native;
-    if (exceeds_limit(local, to))
+    if (exceeds_limit(local, to)) /* mutant: limit-of-file-size-ends */
         return EFBIG;
     do
         native = posix_fallocate(local->file, (off_t)from, (off_t)(to - from));
@@ -288,7 +288,7 @@ static int set_up_alone(struct local *local, hf_error *error)
     if (local->begun)
         hf__local_tell_predecessors(local);
     /* Before anybody else can set up, who might find that nobody lives, and begin the file anew. */
-    if (code == HF_OK)
+    if (code == HF_OK) /* mutant: owner-has-set-up-is-not-seen */
         code = hf__local_session_take(local, error);
     set_up_lock(local, F_UNLCK);
     HF_POINT("local:set-up:left");

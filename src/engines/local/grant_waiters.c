@@ -34,6 +34,7 @@ void hf__txn_clear(struct txn *txn, struct local_node *node)
     if (local_state_state(state) == LOCAL_HELD) {
         txn->took_over = true;
         txn->took_over_token = local_get(&node->token);
+        /* mutant: dead-one-permits-are-not-given */
         if (!txn->name && hf__host_wants_events(txn->local->base.host))
             remember_name(txn);
         hf__txn_drop(txn, node, LOCAL_FREE, 0);
@@ -59,6 +60,7 @@ static void offer(struct txn *txn, struct local_node *node)
     hf_mode mode = local_state_mode(local_get(&node->state));
     unsigned flags = local_state_flags(local_get(&node->state)) & LOCAL_ASYNCHRONOUS;
     node->since_ms = (uint64_t)now_ms;
+    /* mutant: offer-never-lapses */
     hf__txn_grant(txn, node, mode, (uint64_t)now_ms + OFFER_MS, flags | LOCAL_OFFERED);
     HF_POINT("local:offered");
     if (!txn->damaged)
@@ -68,6 +70,7 @@ static void offer(struct txn *txn, struct local_node *node)
 /* Twice: the mutex is handed to it, and nobody barges. */
 static bool came_too_late(uint64_t state)
 {
+    /* mutant: mutex-is-never-handed-over */
     return (local_state_flags(state) & LOCAL_LOSSES) >= 2 * LOCAL_LOSS;
 }
 
@@ -88,7 +91,7 @@ static void announce(struct txn *txn)
             return;
         if (flags & LOCAL_WOKEN && next)
             continue;
-        if (came_too_late(state)) {
+        if (came_too_late(state)) { /* mutant: stopped-waiter-at-head-keeps */
             offer(txn, node);
             return;
         }
@@ -146,9 +149,10 @@ void hf__txn_turn_away(struct txn *txn, uint32_t total)
     struct local_node *node = hf__wait_list_first(txn, &txn->lock->waiters), *next;
     for (; node; node = next) {
         next = hf__wait_list_next(txn, node);
-        if (node->permits <= total)
+        if (node->permits <= total) /* mutant: owner-waits-for-all-there */
             continue;
         unsigned flags = local_state_flags(local_get(&node->state)) & LOCAL_ASYNCHRONOUS;
+        /* mutant: owner-is-turned-away-is-told */
         hf__txn_leave_queue(txn, node, LOCAL_LOST, flags | LOCAL_OFFERED);
         HF_POINT("local:turned_away");
         if (!txn->damaged)
@@ -181,12 +185,13 @@ void hf__txn_reap(struct txn *txn)
         if (session != alive && cleared_if_dead(txn, node))
             continue;
         alive = session;
+        /* mutant: expired-holder-stays */
         if (deadline_ms && (int64_t)deadline_ms <= hf__txn_now(txn))
             expire(txn, node);
     }
     /* A dead waiter at the head may ask for more than is free for long. */
     while ((node = hf__wait_list_first(txn, &txn->lock->waiters)) != NULL)
-        if (!cleared_if_dead(txn, node))
+        if (!cleared_if_dead(txn, node)) /* mutant: dead-waiter-at-head-stays */
             break;
 }
 

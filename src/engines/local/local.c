@@ -99,6 +99,7 @@ static void close_local(struct hf_engine *engine, void (*closed)(void *arg), voi
 static void forked(struct hf_engine *engine)
 {
     struct local *local = of(engine);
+    /* mutant: forked-child-keeps-parent */
     int *descriptors[] = { &local->directory, &local->file, &local->liveness, &local->sender,
                            &local->receiver };
     for (unsigned i = 0; i < sizeof(descriptors) / sizeof(descriptors[0]); i++) {

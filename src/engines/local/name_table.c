@@ -76,7 +76,7 @@ static bool has_name(struct local *local, const struct local_lock *lock, const c
     if (local_get(&lock->hash) != hash || lock->name_length != length)
         return false;
     const char *bytes = bytes_of(local, lock);
-    return bytes && !memcmp(bytes, name, length);
+    return bytes && !memcmp(bytes, name, length); /* mutant: names-are-compared-by-their */
 }
 
 /* ---- making one, under the guard of names ---- */
@@ -153,6 +153,7 @@ void hf__local_raise_floor(struct local *local, uint64_t token)
 /* What a forgotten name's tokens have reached, every later one of any name exceeds. */
 static void forget(struct txn *txn)
 {
+    /* mutant: forgotten-name-leaves-no-floor */
     hf__local_raise_floor(txn->local, local_get(&txn->lock->token));
     HF_POINT("local:forget:floor");
     local_put(&txn->lock->hash, LOCAL_HASH_RENAMED);
@@ -172,7 +173,7 @@ static bool recycle(struct local *local, const char *name, uint32_t length, uint
         if (!hf__local_seems_free(local, lock) ||
             !hf__txn_try(&txn, local, local_reference(local, lock)))
             continue;
-        bool idle = !hf__txn_in_use(&txn), done = false;
+        bool idle = !hf__txn_in_use(&txn), done = false; /* mutant: names-in-use-are-forgotten */
         if (idle) {
             forget(&txn);
             done = publish(local, lock, name, length, hash);
@@ -244,7 +245,7 @@ int hf__txn_name(struct txn *txn, struct local *local, const char *name, uint32_
             hf__txn_leave(txn);
         }
         txn->lock = NULL;
-        if (search.blind)
+        if (search.blind) /* mutant: name-that-cannot-be-seen */
             return cannot_see(local, error);
         if (!create)
             return HF_OK;

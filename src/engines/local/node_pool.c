@@ -110,7 +110,7 @@ static bool cleared(struct local *local, struct local_node *node, uint64_t sessi
     uint32_t reference = local_state_lock(local_get(&node->state));
     struct txn txn;
     hf_error *ignored = NULL;
-    if (!reference)
+    if (!reference) /* mutant: sweep-frees-node-that-journal */
         return true;
     int code = hf__txn_enter(&txn, local, reference, &ignored);
     free(ignored);

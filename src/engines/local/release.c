@@ -74,7 +74,7 @@ static enum hf_verdict release_node(struct local *local, struct hf_op *op, struc
     else
         let_go(&txn, op, node);
     HF_POINT("local:released");
-    hf__txn_pump(&txn);
+    hf__txn_pump(&txn); /* mutant: release-gives-nothing-to-those */
     bool broken = txn.damaged;
     if (broken)
         hf__local_damaged(local, &op->out.error, "a lock's lists do not fit together");

@@ -19,6 +19,7 @@ enum { KEEP_MS = 1000, KEEP_LOOK_MS = 5, LOOK_EVERY_MS = 1000 };
 void hf__local_keep(int descriptor)
 {
     int64_t until_ms = hf__clock_ms() + KEEP_MS;
+    /* mutant: store-in-use-is-not-protected */
     while (flock(descriptor, LOCK_SH | LOCK_NB) && (errno == EWOULDBLOCK || errno == EINTR)) {
         HF_POINT("local:keep:busy");
         if (hf__clock_ms() >= until_ms)
@@ -35,7 +36,7 @@ static bool is_removed(const struct local *local)
     if (fstat(local->file, &own))
         return false;
     if (own.st_nlink == 0)
-        return true;
+        return true; /* mutant: client-does-not-notice */
     if (fstatat(local->directory, local->file_name, &there, AT_SYMLINK_NOFOLLOW))
         return errno == ENOENT;
     return there.st_ino != own.st_ino || there.st_dev != own.st_dev;

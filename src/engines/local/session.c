@@ -21,14 +21,16 @@ static struct flock byte_lock(unsigned slot, short type)
 
 bool hf__local_alive(struct local *local, uint64_t session)
 {
-    if (session == local->session || session == LOCAL_DETACHED)
+    if (session == local->session || session == LOCAL_DETACHED) /* mutant: detached-claim-dies */
         return true;
     unsigned slot = local_session_slot(session);
     struct local_session *place = local_session(local, slot);
+    /* mutant: liveness-ignores-owner */
     if (!slot || local_get(&place->epoch) != local_session_epoch(session))
         return false;
     struct flock lock = byte_lock(slot, F_WRLCK);
     /* If the kernel cannot say, the careful answer is that it lives. */
+    /* mutant: liveness-does-not-ask-kernel */
     return fcntl(local->liveness, F_OFD_GETLK, &lock) != 0 || lock.l_type != F_UNLCK;
 }
 
@@ -91,7 +93,7 @@ static void claim(struct local *local, unsigned slot)
     local_put(&place->epoch, epoch);
     local->session = epoch << LOCAL_SESSION_BITS | slot;
     HF_POINT("local:session:claimed");
-    raise_floor_to_clock(local);
+    raise_floor_to_clock(local); /* mutant: new-client-does-not-raise */
     hf__local_sweep(local, slot);
 }
 
@@ -107,6 +109,7 @@ bool hf__local_session_seize(struct local *local, unsigned slot)
             errno = EAGAIN;
             return false;
         }
+        /* mutant: dead-client-epoch-ends */
         atomic_compare_exchange_strong(&place->epoch, &epoch, next_epoch(epoch));
     }
     HF_POINT("local:session:seize");

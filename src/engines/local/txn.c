@@ -67,6 +67,7 @@ static int wait_for(struct local *local, _Atomic uint64_t *guard, bool *stolen, 
             relax();
             continue;
         }
+        /* mutant: dead-one-guard-is-never-taken */
         if (round % YIELDS_A_LOOK == 0 && seen != local->session && !hf__local_alive(local, seen) &&
             take(guard, &seen, local->session)) {
             HF_POINT("local:guard:stolen");
@@ -131,7 +132,7 @@ static void undo(struct txn *txn)
         txn->damaged = true;
         count = 0;
     }
-    while (count--) {
+    while (count--) { /* mutant: journal-is-undone-first */
         _Atomic uint64_t *word = journaled(txn->local, lock->journal_word[count]);
         HF_POINT("local:undo");
         if (word)
@@ -148,12 +149,12 @@ void hf__txn_set(struct txn *txn, _Atomic uint64_t *word, uint64_t value)
     struct local_lock *lock = txn->lock;
     uint32_t count = atomic_load_explicit(&lock->journal_count, memory_order_relaxed);
     if (txn->damaged || count >= LOCAL_JOURNAL) {
-        txn->damaged = true;
+        txn->damaged = true; /* mutant: change-of-too-many-words */
         return;
     }
     lock->journal_word[count] = (uint32_t)(((uintptr_t)word - (uintptr_t)txn->local->map) / 8);
     lock->journal_old[count] = local_get(word);
-    HF_POINT("local:journal");
+    HF_POINT("local:journal"); /* mutant: word-is-changed-before-its-old */
     atomic_store_explicit(&lock->journal_count, count + 1, memory_order_release);
     HF_POINT("local:journal:counted");
     local_put(word, value);
@@ -196,6 +197,7 @@ int hf__txn_enter(struct txn *txn, struct local *local, uint32_t reference, hf_e
         return code;
     HF_POINT("local:guard");
     /* Not only after a theft: who stole and then died itself may have left some of it. */
+    /* mutant: what-dead-one-had-begun */
     if (atomic_load_explicit(&lock->journal_count, memory_order_relaxed))
         undo(txn);
     hf__txn_pin(txn);
@@ -209,6 +211,7 @@ bool hf__txn_try(struct txn *txn, struct local *local, uint32_t reference)
     if (!lock)
         return false;
     if (!take(&lock->guard, &seen, local->session) &&
+        /* mutant: where-renaming-died-lock */
         (hf__local_alive(local, seen) || !take(&lock->guard, &seen, local->session)))
         return false;
     begin(txn, local, reference, lock);

@@ -5,6 +5,7 @@
 struct local_node *hf__txn_node(struct txn *txn, uint32_t reference)
 {
     struct local_node *node = hf__local_node(txn->local, reference);
+    /* mutant: references-are-followed */
     if (!node || local_state_lock(local_get(&node->state)) != txn->reference) {
         txn->damaged = true;
         return NULL;

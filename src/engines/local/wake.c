@@ -52,7 +52,7 @@ static void send_to(struct local *local, unsigned slot, uint32_t reference)
     for (unsigned tries = 0; tries < 2; tries++) {
         if (send_once(local, slot, reference) >= 0 || (errno != EAGAIN && errno != ENOBUFS))
             return;
-        atomic_store(&session->overflow, 1);
+        atomic_store(&session->overflow, 1); /* mutant: full-socket-leaves-no-note */
     }
 }
 
@@ -102,7 +102,7 @@ static bool change_futex(struct local_node *node)
 
 static void bump(struct local_node *node)
 {
-    if (change_futex(node))
+    if (change_futex(node)) /* mutant: rousing-wakes-none */
         wake_sleepers(&node->futex);
 }
 
@@ -150,8 +150,9 @@ void hf__local_tell(struct local *local, const uint32_t *nodes, unsigned count)
         if (!node)
             continue;
         if (local_state_flags(local_get(&node->state)) & LOCAL_ASYNCHRONOUS)
+            /* mutant: hand-over-does-not-tell-loop */
             send_to(local, local_session_slot(local_get(&node->session)), nodes[i]);
-        else
+        else /* mutant: hand-over-does-not-wake */
             wake_sleepers(&node->futex);
     }
 }
@@ -266,10 +267,10 @@ static void start_looking(struct local *local, int64_t now_ms)
 static void look(struct hf_timer *timer)
 {
     struct local *local = HF_CONTAINER(timer, struct local, look_timer);
-    bool removed = hf__local_look_for_file(local);
+    bool removed = hf__local_look_for_file(local); /* mutant: holder-that-makes-no-call */
     if (!local->receiver_poll) {
         hf__local_wake_all(local);
-        if (!removed)
+        if (!removed) /* mutant: client-without-socket */
             hf__holds_recheck(local->base.host, "the lock was broken");
     }
     start_looking(local, local->base.host->loop->now_ms);

@@ -36,6 +36,7 @@ static int64_t pause_before_asking_again(struct redis *redis, const struct redis
     if (queued && hf__grant_channel_is_sure(redis) && !request->listened)
         return 0;
     if (kind->queues && waiter && waiter->channel && hf__release_channel_sure(op))
+        /* mutant: none-asks-again-while-wake-may */
         return left_ms >= 0 && left_ms < REDIS_PLACE_MS ? left_ms : REDIS_PLACE_MS;
     bool sure = waiter && left_ms >= 0 &&
                 (waiter->channel ? hf__release_channel_sure(op) : queued) &&
@@ -75,7 +76,7 @@ static void refused(struct redis *redis, struct redis_request *request, const re
             hf__release_channel_join(redis, op);
     }
     if (op->in.enqueue && hf__redis_kind(redis, op->in.mode)->queues)
-        op->engine.word[1] |= REDIS_QUEUED;
+        op->engine.word[1] |= REDIS_QUEUED; /* mutant: place-in-line-is-not-given */
     look_later(redis, request, left->type == REDIS_REPLY_INTEGER ? left->integer : -1);
 }
 
@@ -106,7 +107,7 @@ static void attempt_answered(struct connection *connection, struct redis_request
     int64_t word = hf__reply_is_array(reply, 1) ? hf__reply_number(reply->element[0]) : -2;
     int code;
     op->out.contacted = reply != NULL;
-    if (hf__reply_number(token) >= 0) {
+    if (hf__reply_number(token) >= 0) { /* mutant: grant-without-token-is */
         hf__attempt_granted(redis, request, hf__redis_lease_ms(redis, op), token);
     } else if (word == 0 && hf__reply_is_array(reply, 2)) {
         refused(redis, request, reply);
@@ -131,6 +132,7 @@ void hf__attempt_leaves(struct connection *connection, struct redis_request *req
     op->engine.word[1] &= ~(uint64_t)REDIS_LISTENS;
     op->engine.word[1] |= request->listened ? REDIS_LISTENS : 0;
     /* The word of a grant may come before the refusal that it follows. */
+    /* mutant: grant-that-comes */
     if (request->listened && op->in.enqueue && hf__redis_kind(redis, op->in.mode)->grants)
         hf__grant_channel_join(redis, op);
 }
@@ -158,6 +160,7 @@ static bool take_what_was_granted(struct redis *redis, struct hf_op *op)
 {
     const struct hf_host *host = redis->base.host;
     const struct waiter *waiter = op->engine.pointer;
+    /* mutant: lock-that-is-handed-over */
     if (op->in.lease_ms || host->turns_rarely || redis->settings.replicas || redis->cluster ||
         !waiter || !waiter->granted_token ||
         hf__token_floor_refuses(redis, op, waiter->granted_token) ||

@@ -19,7 +19,7 @@ void hf__attach_answered(struct connection *connection, struct redis_request *re
             op->in.mode = hf__redis_mode_of(reply->element[3]);
             if (op->in.mode == HF_MUTEX &&
                 op->in.attach_key[hf__fair_field_length(op->in.attach_key)])
-                op->in.mode = HF_FAIR;
+                op->in.mode = HF_FAIR; /* mutant: fair-mutex-is-attached */
             op->in.permits = (uint32_t)hf__reply_number(reply->element[4]);
         }
         hf__attempt_granted(connection->redis, request, left_ms, reply->element[1]);

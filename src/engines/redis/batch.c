@@ -85,11 +85,13 @@ static void whole_answered(struct connection *connection, struct redis_request *
         hf__list_append(&parts, link);
     while ((link = hf__list_pop(&parts))) {
         struct redis_request *part = hf__request_at(link);
+        /* mutant: all-owner-ask-together */
         const redisReply *answer = each ? reply->element[i++] : reply;
+        /* mutant: owner-asks-with-others */
         bool failed = answer && answer->type == REDIS_REPLY_NIL;
         /* What has failed may have given the lock back before. */
         if (failed && part->many == hf__redis_kind(redis, part->op->in.mode)->give_many)
-            part->op->engine.word[1] |= REDIS_UNSURE;
+            part->op->engine.word[1] |= REDIS_UNSURE; /* mutant: owner-may-have-let-go-already */
         if (failed)
             ask_alone(redis, part);
         else
@@ -143,6 +145,7 @@ static void add_question(struct filling *filling, struct redis_request *request,
 static void ask_some(struct redis *redis, struct hf_link *requests)
 {
     struct redis_request *first = hf__request_at(requests->next);
+    /* mutant: each-asks-alone */
     bool alone = first->item.link.next == requests || redis->cmd.peer.state != HF_PEER_READY;
     struct redis_request *whole = alone ? NULL : hf__request_new(redis);
     if (!whole) {
@@ -161,8 +164,10 @@ static void ask_some(struct redis *redis, struct hf_link *requests)
     HF_LIST_FOREACH (link, following, requests) {
         struct redis_request *next = hf__request_at(link);
         size_t needed = NAMES_OF_ONE * next->op->in.name_length + ROOM_OF_ONE;
+        /* mutant: names-do-not-have-to-fit */
         if (needed > filling.room || filling.count == TOGETHER_MAX || looked_at++ == LOOKED_MAX)
             break;
+        /* mutant: one-name-is-in-batch-several */
         if (are_alike(first, next) && !has_name(&filling, next->op))
             add_question(&filling, next, needed);
     }

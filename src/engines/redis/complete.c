@@ -50,10 +50,11 @@ void hf__attempt_granted(struct redis *redis, struct redis_request *request, int
     /* What is held already may just be renewed. */
     uint64_t kept = REDIS_CONTENDED | REDIS_RENEWING | (kind->settled ? REDIS_OUTSTANDING : 0u);
     op->engine.word[1] = REDIS_HOLDS | (op->engine.word[1] & kept);
-    if (!op->in.attach_key)
+    if (!op->in.attach_key) /* mutant: owner-has-taken-lock-over */
         hf__redis_note_when_granted(redis, op);
     op->out.rests_on = NULL;
     if (kind->leased)
+        /* mutant: lease-counts-from-when-answer */
         hf__redis_set_lease(redis, op, request->item.sent_at_ms, lease_ms);
     if (hf__token_floor_refuses(redis, op, op->out.token)) {
         hf__op_explain(op, HF_UNREACHABLE, 0,
@@ -65,7 +66,7 @@ void hf__attempt_granted(struct redis *redis, struct redis_request *request, int
     }
     /* Replicas have confirmed what is taken over when it was granted. If one has not heard of the
      * new key, nobody else has the lock there. */
-    if (redis->settings.replicas && !op->in.attach_key)
+    if (redis->settings.replicas && !op->in.attach_key) /* mutant: in-cluster-no-replica-is-asked */
         hf__replica_wait_wait(redis, request);
     else
         hf__attempt_confirmed(redis, request, true);
@@ -119,7 +120,7 @@ static void undone(struct connection *connection, struct redis_request *request,
     }
     if (reply->type == REDIS_REPLY_INTEGER)
         hf__redis_settle(redis, op);
-    op->engine.word[1] = 0;
+    op->engine.word[1] = 0; /* mutant: server-of-quorum-that-refused */
     hf__redis_finish(redis, request, HF_FAILED);
 }
 
@@ -138,7 +139,7 @@ static void undo(struct connection *connection, struct redis_request *request)
 
 void hf__attempt_failed(struct connection *connection, struct redis_request *request)
 {
-    if (request->op->engine.word[1] & REDIS_QUEUED)
+    if (request->op->engine.word[1] & REDIS_QUEUED) /* mutant: owner-cannot-wait-any-more */
         undo(connection, request);
     else
         hf__redis_finish(connection->redis, request, HF_FAILED);
@@ -152,8 +153,8 @@ void hf__attempt_unanswered(struct connection *connection, struct redis_request 
     bool definite;
     hf__request_failed(connection, request, reply, op->in.name, &op->out.error, &definite);
     /* The server does not roll back a script that it stops on its way. */
-    if (definite && reply && !request->unmapped) {
-        undo(connection, request);
+    if (definite && reply && !request->unmapped) { /* mutant: owner-may-not-have-map-asks */
+        undo(connection, request);                 /* mutant: what-script-has-done */
         return;
     }
     if (definite && !(op->engine.word[1] & REDIS_UNSURE)) {
@@ -164,6 +165,7 @@ void hf__attempt_unanswered(struct connection *connection, struct redis_request 
      * How long one is that was left under a key, the answer would have said. */
     if (request->item.sent) {
         op->engine.word[1] |= REDIS_UNSURE | REDIS_OUTSTANDING;
+        /* mutant: attach-without-answer */
         if (hf__redis_kind(redis, op->in.mode)->leased && !op->in.attach_key)
             hf__redis_set_lease(redis, op, request->item.sent_at_ms, hf__redis_lease_ms(redis, op));
     }

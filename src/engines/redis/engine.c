@@ -19,6 +19,7 @@
 static void write_uuid(struct redis *redis, const uint64_t id[2])
 {
     uint64_t high = (id[0] & ~UINT64_C(0xf000)) | 0x8000;
+    /* mutant: none-wish-for-token-is-known */
     uint64_t low = (id[1] & ~(UINT64_C(7) << 61)) | (UINT64_C(2) << 62);
     if (redis->settings.unfenced)
         low |= UINT64_C(1) << 61;
@@ -30,7 +31,7 @@ static void write_uuid(struct redis *redis, const uint64_t id[2])
 bool hf__redis_is_fenced(const char *uuid, size_t length)
 {
     return length == sizeof((struct redis *)NULL)->uuid - 1 && uuid[14] == '8' &&
-           !strchr("ab", uuid[19]);
+           !strchr("ab", uuid[19]); /* mutant: holder-that-wants-no-token */
 }
 
 static void have_left(struct hf_timer *timer);

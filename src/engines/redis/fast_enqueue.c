@@ -55,6 +55,7 @@ bool hf__fast_enqueue_is_between_two(struct redis *redis, const struct hf_op *op
 {
     uint64_t name;
     const struct handed_on *note = note_of(redis, op, &name);
+    /* mutant: of-three-owner-take-turns */
     return note->name == name && op->out.token > note->token && op->out.token - note->token <= 2;
 }
 
@@ -64,6 +65,7 @@ static int64_t when_it_comes(struct redis *redis, const struct hf_op *op)
     uint64_t name;
     const struct handed_on *note = note_of(redis, op, &name);
     int64_t since_us = hf__clock_us() - note->at_us;
+    /* mutant: owner-comes-back-is-first */
     return note->name == name && since_us < AT_ONCE_US ? note->server_us + since_us : 0;
 }
 
@@ -78,10 +80,12 @@ static bool is_held_by_another_of_ours(const struct redis *redis, const struct h
                                        const redisReply *fields)
 {
     char ours[REDIS_FIELD_SIZE];
+    /* mutant: owner-holds-it-among-others */
     if (!hf__reply_is_array(fields, 1) || fields->elements != 1)
         return false;
     const char *field = hf__reply_text(fields->element[0]);
     hf__redis_field(redis, op, ours);
+    /* mutant: java-client-is-taken-for-one */
     return strlen(field) > COLON_AT && field[VERSION_AT] == '8' && field[COLON_AT] == ':' &&
            strcmp(field, ours) != 0;
 }
@@ -93,12 +97,13 @@ static void holder_answered(struct connection *connection, struct redis_request 
     struct hf_op *op = request->op;
     if (!reply) {
         hf__attempt_unanswered(connection, request, reply);
+        /* mutant: place-that-was-refused */
     } else if (request->placed && is_held_by_another_of_ours(redis, op, reply)) {
         /* How long that one's lease goes on is not asked; most go by the same. */
         hf__attempt_placed(redis, request, hf__redis_lease_ms(redis, op));
     } else {
         hf__fast_enqueue_note(redis, op, false);
-        op->engine.word[1] |= REDIS_QUEUED;
+        op->engine.word[1] |= REDIS_QUEUED; /* mutant: place-that-was-taken-without */
         hf__connection_ask(connection, request);
     }
 }
@@ -119,7 +124,7 @@ static void write_life(struct connection *connection, struct redis_request *life
                        const struct hf_op *op)
 {
     struct command command;
-    hf__command_begin(&command, "PEXPIRE");
+    hf__command_begin(&command, "PEXPIRE"); /* mutant: queue-that-was-begun-without */
     hf__command_own(&command, REDIS_QUEUE_PREFIX, op->in.name, op->in.name_length);
     hf__command_number(&command, REDIS_QUEUE_MS);
     hf__connection_write(connection, life, &command);

@@ -35,6 +35,7 @@ void hf__release_answered(struct connection *connection, struct redis_request *r
         hf__request_failed(connection, request, reply, op->in.name, &op->out.error, &definite);
     if (request->item.sent)
         op->engine.word[1] |= REDIS_UNSURE;
+    /* mutant: units-are-forgotten */
     if (code == HF_ELIMIT && is_lost_without_release(connection->redis, op))
         definite = false;
     /* The server that answers has ended the connection on which an earlier attempt was sent. */
@@ -87,7 +88,7 @@ void hf__redis_release(struct hf_engine *engine, struct hf_op *op)
     bool taken = op->engine.word[1] & (REDIS_UNSURE | REDIS_HOLDS);
     bool queued = op->engine.word[1] & REDIS_QUEUED;
     bool outstanding = op->engine.word[1] & REDIS_OUTSTANDING;
-    if (outstanding || (kind->grants && queued))
+    if (outstanding || (kind->grants && queued)) /* mutant: owner-leaves-queue-is-done */
         op->out.rests_on = NULL;
     else if (queued && (kind->leased || !taken))
         hf__redis_set_lease(redis, op, hf__loop_now(redis->base.host->loop),
@@ -99,6 +100,7 @@ void hf__redis_release(struct hf_engine *engine, struct hf_op *op)
         hf__op_done(engine, op);
         return;
     }
+    /* mutant: what-was-attached-unheard */
     request->send = op->in.attach_key ? hf__attach_send_back : send_release;
     request->answered = hf__release_answered;
     hf__batch_ask(redis, request, op->in.attach_key ? NULL : kind->give_many);
@@ -110,7 +112,7 @@ void hf__redis_release(struct hf_engine *engine, struct hf_op *op)
  * the script's text. */
 static void send_dismissal(struct connection *connection, struct redis_request *request)
 {
-    connection->known_scripts = 0;
+    connection->known_scripts = 0; /* mutant: what-hangs-is-told-to-forget */
     if (request->op->in.attach_key)
         hf__attach_send_back(connection, request);
     else

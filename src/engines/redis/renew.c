@@ -135,6 +135,7 @@ static void drop_those_who_left(struct renewals *renewals)
 /* Only a cluster may have one key of a lease here and the other there. */
 static bool names_pairs(const struct redis *redis, const struct hf_op *op)
 {
+    /* mutant: half-lease-is-taken-for-none */
     return redis->cluster && hf__redis_kind(redis, op->in.mode)->pair;
 }
 
@@ -184,6 +185,7 @@ static void flush(struct redis *redis, struct renewals *renewals)
  * several is not answered; neither is one that names a lock of which this user may know nothing. */
 static bool says_nothing_of_all(const redisReply *reply)
 {
+    /* mutant: one-lock-that-server-refuses */
     return reply && (hf__reply_says(reply, "TRYAGAIN") || hf__reply_says(reply, "NOPERM"));
 }
 
@@ -230,6 +232,7 @@ static const redisReply *read_words(const redisReply *reply, unsigned count, enu
         bool refused = element->type == REDIS_REPLY_INTEGER && element->integer < 0;
         int64_t number = refused ? -element->integer : hf__reply_number(element);
         if (number >= 1 && number <= count)
+            /* mutant: of-many-leases-lost-ones-go-on */
             words[number - 1] = refused ? UNKNOWN : LOST;
         else
             refusal = element;
@@ -243,6 +246,7 @@ static const char *why_shut_out(const struct connection *connection)
     int code = connection->peer.why.code;
     bool refused =
         code == HF_DENIED || code == HF_ELIMIT || code == HF_EINVAL || code == HF_ENOTSUP;
+    /* mutant: holder-does-not-hear */
     return connection->peer.state != HF_PEER_READY && refused ? connection->peer.why.text : NULL;
 }
 
@@ -289,7 +293,7 @@ static void answered(struct connection *connection, struct redis_request *reques
     enum word words[REDIS_RENEWALS];
     const redisReply *said = read_words(reply, renewals->count, words);
     const char *why = of_some ? NULL : keep_refusal(front, connection, said);
-    bool ready = said && hf__request_code(redis, said) != HF_UNREACHABLE;
+    bool ready = said && hf__request_code(redis, said) != HF_UNREACHABLE; /* mutant: owner-says */
     int64_t now_ms = hf__loop_now(front->base.host->loop);
     int64_t asked_at_ms = request->item.sent ? request->item.sent_at_ms : now_ms;
     for (unsigned i = 0; i < renewals->count; i++) {
@@ -297,10 +301,11 @@ static void answered(struct connection *connection, struct redis_request *reques
         if (!op)
             continue;
         if (words[i] != UNKNOWN) {
+            /* mutant: of-many-leases-all-are-lost */
             take_word(redis, op, request->item.sent_at_ms, words[i] == OURS);
             continue;
         }
-        if (why && redis->quorum)
+        if (why && redis->quorum) /* mutant: loss-at-quorum-does-not-say */
             hf__quorum_member_refused(op, asked_at_ms, why);
         else if (why)
             hf__lease_answer(&op->engine.own_lease, asked_at_ms,
@@ -366,8 +371,9 @@ static struct renewals *gathered_for(struct redis *redis, const struct hf_op *op
     struct hf_link *link = redis->gathering.prev;
     for (int i = 0; i < LOOK_BACK_MAX && link != &redis->gathering; i++, link = link->prev) {
         struct renewals *renewals = HF_CONTAINER(link, struct renewals, link);
+        /* mutant: locks-of-several-slots */
         if (renewals->script == script && renewals->slot == slot && renewals->count < most &&
-            renewals->permits + op->in.permits <= PERMITS_MAX)
+            renewals->permits + op->in.permits <= PERMITS_MAX) /* mutant: any-number-of-permits */
             return renewals;
     }
     return new_renewals(redis, script, slot, FEW);

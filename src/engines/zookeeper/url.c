@@ -58,7 +58,7 @@ static int read_root(struct zk_settings *settings, const struct hf_url *url, hf_
 int hf__zk_settings(struct zk_settings *settings, struct hf_url *url, hf_error *error)
 {
     struct hf_endpoints *servers = &settings->servers;
-    bool tls = strcmp(url->scheme, "zks") == 0;
+    bool tls = strcmp(url->scheme, "zks") == 0; /* mutant: zks-is-not-told-from-zk */
     int code = hf__settings_read(settings, options, sizeof options / sizeof *options, url, error);
     if (settings->persistent == HF_SETTING_ABSENT)
         settings->persistent = settings->kazoo;

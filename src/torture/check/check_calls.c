@@ -113,7 +113,8 @@ static bool renew(const struct torture_checking *checking, struct torture_object
 {
     uint64_t over = torture_deadline_number(checking, hold->deadline_ns);
     uint64_t answered = call->end->number;
-    bool goes_on = over > answered;
+    bool goes_on = over > answered; /* mutant: between-deadline-and-renewal */
+    /* mutant: renewal-proves-nothing */
     hold->proof = torture_larger(hold->proof, torture_smaller(call->invoke->number, over));
     if (!goes_on) {
         add_belief(lock, hold, hold->proof);
@@ -147,7 +148,9 @@ static void downgrade(const struct torture_checking *checking, struct torture_ob
     uint64_t asked = call->invoke->number;
     hold->lowering = NULL;
     bool clear = torture_ended(call, TORTURE_OK);
+    /* mutant: owner-asks-to-be-reader */
     uint64_t reached = clear ? reach(checking, hold, asked) : hold->proof;
+    /* mutant: downgrade-that-is-answered */
     bool goes_on = torture_deadline_number(checking, hold->deadline_ns) > call->end->number;
     add_belief(lock, hold, reached);
     hold->bridge_from = 0;
@@ -165,7 +168,7 @@ static void change_hold(const struct torture_checking *checking, struct torture_
     if (is_over(hold))
         return;
     bool granted = torture_ended(call, TORTURE_OK);
-    if (call->invoke->verb == TORTURE_RENEW && granted)
+    if (call->invoke->verb == TORTURE_RENEW && granted) /* mutant: renewal-moves-no-deadline */
         renew(checking, lock, hold, call);
     else if (call->invoke->verb == TORTURE_UPGRADE && granted)
         upgrade(checking, lock, hold, call);
@@ -254,7 +257,7 @@ static void enqueue(struct torture_checking *checking, struct torture_object *lo
     else if (!(record->flags & TORTURE_DISPLACED) && !torture_enqueued(call))
         take_place(lock, call, record);
     else if (record->flags & TORTURE_DISPLACED && torture_enqueued(call))
-        call->place->displaced = record;
+        call->place->displaced = record; /* mutant: place-that-was-lost-counts */
 }
 
 static void take_record(struct torture_checking *checking, struct torture_object *lock,

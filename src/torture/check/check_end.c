@@ -55,7 +55,7 @@ static void check_turn(struct torture_checking *checking, const struct turn *tur
     if (turn->crashed > turn->begun || !wants)
         return;
     checking->report->checked[TORTURE_L4]++;
-    if (turn->granted > healed)
+    if (turn->granted > healed) /* mutant: client-that-was-granted */
         return;
     struct torture_finding finding = {
         .rule = TORTURE_L4,

@@ -31,6 +31,7 @@ static uint64_t kept_until(const struct torture_checking *checking,
                            const struct torture_place *place)
 {
     int64_t patience_ns = place->call->invoke->deadline_ns;
+    /* mutant: place-is-kept-until-its-owner */
     int64_t until_ns = place->displaced->at_ns - checking->limits.grace_ns - UNHEARD_NS;
     if (patience_ns && patience_ns < until_ns)
         until_ns = patience_ns;
@@ -66,6 +67,7 @@ static size_t collect_waits(const struct torture_checking *checking,
         if (!torture_is_acquisition(place->call->invoke))
             continue;
         uint64_t until =
+            /* mutant: owner-lost-its-place */
             place->displaced ? kept_until(checking, place) : waits_until(checking, place->call);
         if (until > place->enqueued->number && !was_stopped(checking, place->call))
             waits[count++] = (struct wait){ place, until };
@@ -98,6 +100,7 @@ static void found_overtaking(struct torture_checking *checking, const struct tor
 /* Who holds goes in again past the queue. That he held may be beyond proof, as he was killed. */
 static bool may_be_nested(const struct torture_object *lock, const struct torture_hold *hold)
 {
+    /* mutant: owner-was-killed-cannot */
     return hold->nested || (lock->form != TORTURE_SEMAPHORE && !hold->fresh);
 }
 
@@ -183,6 +186,7 @@ static void found_passed_over(struct torture_checking *checking, const struct to
 static uint64_t count_later(const struct torture_object *lock, const uint32_t *sums,
                             uint64_t granted, const struct torture_place *place)
 {
+    /* mutant: owner-asked-before-counts */
     return granted - count_up_to(sums, calls_before(lock, place->enqueued->number));
 }
 
@@ -191,7 +195,7 @@ static void judge_passing(struct torture_checking *checking, const struct tortur
                           const struct torture_hold *hold, uint64_t others)
 {
     for (const struct torture_place *place = hold->call->place; place; place = place->former)
-        others += place->passed_over;
+        others += place->passed_over; /* mutant: owner-was-passed-over-on-place */
     checking->report->checked[TORTURE_L2]++;
     if (others > checking->limits.passed_over && !was_stopped(checking, hold->call))
         found_passed_over(checking, lock, hold, others);

@@ -17,7 +17,7 @@ struct presence {
 /* What has no place at the store any more once its caller is told: it was granted, or is gone. */
 static bool is_settled(const struct torture_call *call)
 {
-    return torture_ended(call, TORTURE_OK) ||
+    return torture_ended(call, TORTURE_OK) || /* mutant: what-had-no-answer-has-left */
            (torture_ended(call, TORTURE_REFUSED) && call->end->until_ns == 0);
 }
 
@@ -26,6 +26,7 @@ static bool is_settled(const struct torture_call *call)
 static uint64_t in_line_until(const struct torture_object *lock, const struct torture_call *call,
                               uint64_t end)
 {
+    /* mutant: owner-stands-in-line */
     bool lines_up = lock->form == TORTURE_SEMAPHORE && lock->description->flags & TORTURE_LINE;
     if (call->invoke->verb == TORTURE_TRY && !lines_up)
         return call->invoke->number;
@@ -42,6 +43,7 @@ static bool is_refused_try(const struct torture_call *call)
 static bool never_was_there(const struct torture_checking *checking,
                             const struct torture_call *call)
 {
+    /* mutant: refused-try-is-in-line */
     return is_refused_try(call) && !torture_was_faulty(checking, call->invoke->at_ns,
                                                        call->end->at_ns, call->invoke->client);
 }
@@ -207,12 +209,14 @@ static bool is_barred(const struct sweep *sweep, const struct refusal *refusal)
     unsigned share = refusal->in_line.share < SHARES ? refusal->in_line.share : 0;
     uint64_t load = sweep->loads[share], weight = refusal->in_line.span.weight;
     if (refusal->was_there)
+        /* mutant: refused-try-excuses-itself */
         load -= load_of(sweep->lock, &refusal->in_line, share, is_in_line(&refusal->in_line));
     return load + weight > sweep->lock->permits;
 }
 
 static bool stands_in_line(const struct sweep *sweep, const struct refusal *refusal)
 {
+    /* mutant: refused-try-is-in-way-of-none */
     return sweep->lock->description->flags & TORTURE_LINE && !refusal->was_there;
 }
 

@@ -107,7 +107,7 @@ static void check_presence(struct torture_checking *checking, const struct tortu
 {
     for (size_t i = 0; i < lock->call_count; i++) {
         const struct torture_call *call = &lock->calls[i];
-        if (!is_exclusive_grant(lock, call) || call->end->token)
+        if (!is_exclusive_grant(lock, call) || call->end->token) /* mutant: grant-without-token */
             continue;
         checking->report->checked[TORTURE_S3]++;
         found_no_token(checking, lock, call);

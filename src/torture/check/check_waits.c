@@ -146,6 +146,7 @@ struct former {
 static void follow(struct torture_checking *checking, struct former *former,
                    const struct torture_hold *hold)
 {
+    /* mutant: what-owner */
     bool others = !former->hold || (!hold->nested && hold->owner != former->hold->owner);
     former->gone =
         torture_larger(others ? 0 : former->gone, torture_hold_forgotten(checking, hold));
@@ -159,7 +160,7 @@ static void look_at_hand_over(struct torture_checking *checking, const struct to
     uint64_t holder = former->hold ? former->hold->call->invoke->operation : 0;
     if (former->hold)
         measure_hand_over(checking, former->hold, after);
-    if (freed && freed->number < after->call->end->number)
+    if (freed && freed->number < after->call->end->number) /* mutant: owner-asks-for-what-is-free */
         judge_wait(checking, lock, freed, holder, after->call);
 }
 
@@ -176,6 +177,7 @@ static bool check_hand_overs(struct torture_checking *checking, const struct tor
     for (size_t i = 0; i < lock->belief_count; i++) {
         const struct torture_belief *belief = &lock->beliefs[i];
         bool first = belief->from == belief->hold->believed_from;
+        /* mutant: wait-is-excused-by-none-unseen */
         bool clear = !torture_load_most(&unclear, clear_from, belief->from);
         if (first && !belief->hold->nested && clear)
             look_at_hand_over(checking, lock, &former, belief->hold);

@@ -116,7 +116,7 @@ static uint32_t pens_of(const struct torture_record *client)
 static uint64_t take_gaps(struct gaps *gaps, const struct beginning *beginning, uint64_t crash)
 {
     uint64_t taken = 0;
-    while (taken < beginning->pens) {
+    while (taken < beginning->pens) { /* mutant: crash-explains-one-number */
         size_t gap = untaken(gaps, first_after(gaps, beginning->number));
         if (gap >= gaps->count || gaps->numbers[gap] >= crash)
             break;

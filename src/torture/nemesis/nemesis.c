@@ -302,6 +302,7 @@ void torture_nemesis_strike(struct torture_driver *driver)
     for (unsigned i = 0; i < KINDS; i++) {
         unsigned fault = driver->next_fault++ % KINDS;
         if (is_chosen(driver, fault)) {
+            /* mutant: fault-begins-when-time-is-over */
             if (rest_before_round(driver, (driver->next_fault - 1) / KINDS))
                 strike_with(driver, fault);
             return;

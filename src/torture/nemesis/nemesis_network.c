@@ -118,7 +118,7 @@ void torture_nemesis_heal_wire(struct torture_seat *seat)
 {
     uint32_t wire = atomic_load(&seat->wire);
 
-    while (wire != TORTURE_WIRE_RESET &&
+    while (wire != TORTURE_WIRE_RESET && /* mutant: owner-heals-undoes-cut */
            !atomic_compare_exchange_weak(&seat->wire, &wire, TORTURE_WIRE_FINE))
         continue;
 }

@@ -51,7 +51,7 @@ static struct torture_seat *seat_of(const struct relay *relay, const struct pair
 
 static enum torture_wire wire_of(const struct relay *relay, const struct pair *pair)
 {
-    return relay->wires[pair->client];
+    return relay->wires[pair->client]; /* mutant: what-befalls-one-client */
 }
 
 static void look_at_wires(struct relay *relay)
@@ -132,6 +132,7 @@ static void take_connection(const struct relay *relay, int listener, unsigned si
 
     if (fd < 0)
         return;
+    /* mutant: owner-finds-no-place-in-relay */
     bool known = take_line(relay, side, torture_end_name(&peer, length), &line);
     for (unsigned i = 0; i < PAIRS && !pair; i++)
         if (relay->pairs[i].fds[CLIENT] < 0)
@@ -156,7 +157,7 @@ static bool throws_away(const struct relay *relay, struct pair *pair, unsigned f
     pair->asked = pair->asked || from == CLIENT;
     if (from == STORE && pair->asked)
         bite(relay, pair);
-    return from == STORE;
+    return from == STORE; /* mutant: answers-pass-where-they */
 }
 
 static bool read_some(const struct relay *relay, struct pair *pair, unsigned from)
@@ -183,6 +184,7 @@ static bool write_some(const struct relay *relay, struct pair *pair, unsigned fr
 
     if (drips && !relay->tick)
         return true;
+    /* mutant: drops-fall-without-pause */
     count = send(pair->fds[1 - from], flow->bytes + flow->begun, drips ? 1 : length, MSG_NOSIGNAL);
     if (count < 0)
         return errno == EAGAIN || errno == EINTR;
@@ -218,7 +220,7 @@ static short wanted(const struct pair *pair, unsigned end, bool hole)
 
     /* A client that has given up is noticed: a server that is cut off may not answer for long. */
     if (pair->connecting && !hole)
-        return end == STORE ? POLLOUT : POLLRDHUP;
+        return end == STORE ? POLLOUT : POLLRDHUP; /* mutant: owner-gives-up-connecting */
     if (pair->connecting)
         return 0;
     if (in->begun == in->length && !in->ended)
@@ -283,8 +285,8 @@ static void serve(const struct relay *relay, struct pair *pair, const struct pol
     bool goes_on = true;
 
     if (wire == TORTURE_WIRE_RESET)
-        goes_on = false;
-    else if (wire != TORTURE_WIRE_BLACKHOLE)
+        goes_on = false;                     /* mutant: connection-that-is-to-be-cut */
+    else if (wire != TORTURE_WIRE_BLACKHOLE) /* mutant: hole-lets-everything-through */
         goes_on = pair->connecting ? go_on_connecting(pair, polls) : carry_both(relay, pair, polls);
     bool bites = wire == TORTURE_WIRE_RESET ||
                  (wire == TORTURE_WIRE_BLACKHOLE && relay->tick && has_something_to_say(pair));
@@ -318,7 +320,7 @@ static void turn(struct relay *relay, const int listeners[TORTURE_LISTENERS], in
     end_resets(relay);
     for (unsigned i = 0; i < TORTURE_LISTENERS; i++)
         if (relay->polls[i].revents)
-            take_connection(relay, listeners[i], i / 2);
+            take_connection(relay, listeners[i], i / 2); /* mutant: relay-forgets-on-which-side */
 }
 
 _Noreturn void torture_fault_proxy_live(struct torture_shared *arena,

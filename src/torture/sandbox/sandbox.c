@@ -107,7 +107,7 @@ static _Noreturn void be_server(const struct torture_sandbox *sandbox,
     sigprocmask(SIG_SETMASK, &none, NULL);
     for (int fd = 0; fd < 3; fd++)
         dup2(null, fd);
-    torture_sandbox_clock_use(sandbox->clock);
+    torture_sandbox_clock_use(sandbox->clock); /* mutant: servers-of-sandbox-go */
     if (sandbox->network &&
         !torture_network_be_server(sandbox->network, (unsigned)(server - sandbox->servers)))
         _exit(1);
@@ -292,7 +292,7 @@ static int take_away(const char *path, const struct stat *status, int type, stru
 
 static void remove_directory(const char *directory)
 {
-    nftw(directory, take_away, 8, FTW_DEPTH | FTW_PHYS);
+    nftw(directory, take_away, 8, FTW_DEPTH | FTW_PHYS); /* mutant: sandbox-leaves-its-directory */
 }
 
 /* The servers were killed with us, a moment ago: until then they may write. */
@@ -344,7 +344,7 @@ bool torture_sandbox_cut_replica(struct torture_sandbox *sandbox)
     const struct torture_server *replica = &sandbox->servers[1 - sandbox->primary];
 
     /* What it has been sent and has not read would still reach it: so its connection goes. */
-    return kill(replica->pid, SIGSTOP) == 0 &&
+    return kill(replica->pid, SIGSTOP) == 0 && /* mutant: replica-is-not-cut-off */
            sandbox->deployment->kind->cut_replicas(&sandbox->servers[sandbox->primary]);
 }
 

@@ -29,6 +29,7 @@ __attribute__((constructor)) static void find_it(void)
 
 static void bend(struct timespec *time)
 {
+    /* mutant: jump-of-server-clock-is-none */
     int64_t ahead_ns = shared ? atomic_load(&shared->ahead_ns) : 0;
 
     time->tv_sec += ahead_ns / 1000000000;

@@ -368,6 +368,7 @@ bool torture_network_take_side(const struct torture_network *network, unsigned s
 
 bool torture_network_lead(const struct torture_network *network, unsigned side, unsigned server)
 {
+    /* mutant: both-sides-are-led-to-same */
     return add_route(network, network->servers + side, leader_address(), server);
 }
 
@@ -379,6 +380,7 @@ static bool connect_halves(const struct torture_network *network, unsigned serve
 
     for (unsigned a = 0; a < network->servers; a++)
         for (unsigned b = a + 1; b < network->nodes; b++)
+            /* mutant: owner-leads-is-cut-off-without */
             if ((a == server) != (b == server || b == network->servers))
                 fine = connect_ways(network, a, b, on) && fine;
     return fine;
@@ -386,7 +388,7 @@ static bool connect_halves(const struct torture_network *network, unsigned serve
 
 bool torture_network_cut(const struct torture_network *network, unsigned server)
 {
-    return connect_halves(network, server, false);
+    return connect_halves(network, server, false); /* mutant: partition-cuts-nothing */
 }
 
 bool torture_network_heal(const struct torture_network *network)
@@ -394,6 +396,6 @@ bool torture_network_heal(const struct torture_network *network)
     bool fine = true;
 
     for (unsigned server = 0; server < network->servers; server++)
-        fine = connect_halves(network, server, true) && fine;
+        fine = connect_halves(network, server, true) && fine; /* mutant: partition-does-not-heal */
     return fine;
 }

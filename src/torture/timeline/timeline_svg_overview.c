@@ -169,7 +169,7 @@ int timeline_svg_overview(FILE *file, const struct timeline_model *model,
 {
     unsigned lanes =
         model->lane_count < PICTURE_OVERVIEW_LANES ? model->lane_count : PICTURE_OVERVIEW_LANES;
-    unsigned kinds = model->kind_count;
+    unsigned kinds = model->kind_count; /* mutant: picture-has-no-room-for-some */
     int height = lanes > 12 ? 13 : 24, top = FLAGS + 4 + (int)kinds * KIND_ROW + (kinds ? 6 : 0);
     int bottom = top + (int)lanes * (height + GAP) - GAP;
     struct timeline_density density;

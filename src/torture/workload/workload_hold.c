@@ -86,6 +86,7 @@ static bool was_told(const struct hold *hold, int64_t now_ns)
 {
     int64_t losing_ns = atomic_load(&hold->losing_ns);
 
+    /* mutant: loss-is-as-old-as-its-record */
     return (losing_ns ? losing_ns : now_ns) < atomic_load(&hold->deadline_ns);
 }
 
@@ -210,7 +211,7 @@ static void release(struct hold *hold)
     enum torture_answer answer;
 
     /* The release may come before on_lost, and be the one that finds out. */
-    if (atomic_load(&hold->losing_ns) && was_told(hold, 0))
+    if (atomic_load(&hold->losing_ns) && was_told(hold, 0)) /* mutant: release-that-finds-loss */
         write_loss(hold);
     torture_begin(client, &record);
     torture_at_point(client, "before_unlock");

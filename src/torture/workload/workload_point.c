@@ -107,8 +107,8 @@ static void follow_place(struct torture_client *client, const char *point)
 
     if (!queued && strcmp(point, "displaced") != 0)
         return;
-    pthread_mutex_lock(&wait->mutex);
-    if (wait->operation && !(queued && wait->placed)) {
+    pthread_mutex_lock(&wait->mutex);                   /* mutant: point-is-about-whatever-call */
+    if (wait->operation && !(queued && wait->placed)) { /* mutant: owner-has-place-is-noted */
         note_place(client, queued);
         wait->placed = queued;
     }

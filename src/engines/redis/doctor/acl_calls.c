@@ -111,7 +111,7 @@ void hf__redis_judge_calls(struct redis_survey *examiner, const redisReply *repl
                            "the server does not know EVAL or EVALSHA");
         return;
     }
-    if (examiner->lacks_digests)
+    if (examiner->lacks_digests) /* mutant: without-evalsha-nothing */
         hf__finding_danger(&examiner->findings, "evalsha-denied",
                            "a lock is neither renewed nor, later, given back, and is lost when its "
                            "first lease ends",
@@ -132,7 +132,7 @@ void hf__redis_judge_calls(struct redis_survey *examiner, const redisReply *repl
     add_names(cure, reply->element[2], "+");
     hf__finding_danger(
         &examiner->findings, "scripts-denied",
-        are_for_telling(names)
+        are_for_telling(names) /* mutant: what-user-may-tell-none */
             ? NOBODY_IS_TOLD
             : "what needs them fails: locks are not taken, are not given back, or are "
               "lost when their first lease ends",

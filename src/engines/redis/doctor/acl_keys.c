@@ -279,7 +279,7 @@ static void say_what_lacks(struct redis_survey *examiner)
 void hf__redis_judge_names(struct redis_survey *examiner, const redisReply *reply)
 {
     (void)reply;
-    if (examiner->examination->name)
+    if (examiner->examination->name) /* mutant: doctor-does-not-say-what-lacks */
         say_what_lacks(examiner);
     else if (examiner->lacks_keys || examiner->lacks_channels)
         say_limited(examiner);

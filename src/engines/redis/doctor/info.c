@@ -80,7 +80,7 @@ static void judge_writing(struct redis_survey *examiner, bool appends)
                      : examiner->saves      ? "now and then"
                                             : "none");
     bool votes = examiner->votes;
-    if (appends && !*examiner->fsync)
+    if (appends && !*examiner->fsync) /* mutant: file-owners-syncing */
         hf__finding_danger(
             &examiner->findings, "config-denied",
             "whether the append-only file is synced before the server answers is not "

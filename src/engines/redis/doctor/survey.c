@@ -112,6 +112,7 @@ static void judge_leaving(struct redis_survey *examiner, const redisReply *reply
         hf__finding_danger(&examiner->findings, "unsubscribe-denied",
                            "a client goes on hearing of locks that it does not wait for any more",
                            "ACL SETUSER ... +unsubscribe", "this user may not use UNSUBSCRIBE");
+    /* mutant: doctor-leaves-connection */
     hf__peer_break(&examiner->connection->peer, HF_DENIED, 0, "this user may not use UNSUBSCRIBE");
 }
 
@@ -297,5 +298,6 @@ void hf__redis_diagnose(struct hf_engine *engine, struct hf_oneshot *examination
     examiner->began_ms = hf__finding_wall_ms();
     for (size_t i = 0; i < PROBES; i++)
         if (requests[i])
+            /* mutant: doctor-asks-any-server */
             hf__redis_ask(redis, requests[i], examination->name, examination->name_length);
 }

@@ -32,6 +32,7 @@ void hf__redis_add_token(const struct redis *redis, struct command *command, con
 
 bool hf__keys_may_share_token(const struct hf_op *op)
 {
+    /* mutant: two-that-ask-together-count */
     return op->in.name[0] == '{' && op->in.name[op->in.name_length - 1] == '}';
 }
 

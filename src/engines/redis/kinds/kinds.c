@@ -45,7 +45,7 @@ unsigned hf__redis_waits(const struct hf_op *op)
         return 0;
     if (op->engine.word[1] & (REDIS_QUEUED | REDIS_UNSURE))
         return 2;
-    return op->engine.word[1] & REDIS_LISTENS ? 1 : 0;
+    return op->engine.word[1] & REDIS_LISTENS ? 1 : 0; /* mutant: owner-cannot-be-told-has-place */
 }
 
 int64_t hf__redis_lease_ms(const struct redis *redis, const struct hf_op *op)
@@ -57,6 +57,7 @@ void hf__redis_lease_script(struct connection *connection, struct command *comma
                             enum redis_script script, const struct hf_op *op)
 {
     const struct redis_kind *kind = hf__redis_kind(connection->redis, op->in.mode);
+    /* mutant: half-lease-is-taken-for-none-when */
     hf__connection_script(connection, command, script, kind->pair ? 2 : 1);
     hf__command_add(command, op->in.name, op->in.name_length);
     if (kind->pair)

@@ -44,6 +44,7 @@ static void add_take_common(const struct redis *redis, struct command *command,
 static bool are_taken_alike(const struct hf_op *op, const struct hf_op *other)
 {
     const uint64_t may_wait = REDIS_QUEUED | REDIS_UNSURE;
+    /* mutant: all-that-ask-together */
     return op->in.lease_ms == other->in.lease_ms && op->in.enqueue == other->in.enqueue &&
            !(op->engine.word[1] & may_wait) == !(other->engine.word[1] & may_wait);
 }
@@ -51,7 +52,7 @@ static bool are_taken_alike(const struct hf_op *op, const struct hf_op *other)
 /* Without the queue, the last one, where nobody would get a place in it. */
 static unsigned keys_to_take(const struct hf_op *op)
 {
-    return hf__redis_waits(op) ? 3 : 2;
+    return hf__redis_waits(op) ? 3 : 2; /* mutant: owner-asks-together */
 }
 
 static const struct redis_many take_many = {
@@ -101,8 +102,11 @@ static const struct redis_many give_many = {
 static bool may_count_on(const struct redis *redis, const struct hf_op *op)
 {
     int64_t granted_at_ms = (int64_t)(op->engine.word[1] >> REDIS_GRANTED_SHIFT);
+    /* mutant: owner-wants-no-token-counts-on */
     return !redis->settings.unfenced && !(op->engine.word[1] & REDIS_UNSURE) && op->out.token > 0 &&
+           /* mutant: large-token-is-counted */
            op->out.token < REDIS_TOKEN_EXACT && granted_at_ms > 0 &&
+           /* mutant: owner-has-held-lock-for-long */
            hf__loop_now(redis->base.host->loop) - granted_at_ms < REDIS_COUNT_ON_MS;
 }
 

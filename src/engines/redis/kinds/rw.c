@@ -46,6 +46,7 @@ static void extend(struct connection *connection, struct command *command, const
 static void pair(const struct redis *redis, struct command *command, const struct hf_op *op)
 {
     char field[REDIS_FIELD_SIZE];
+    /* mutant: writer-waits-for-reader-lease */
     if (op->in.mode == HF_WRITE && op->in.keep != HF_READ) {
         hf__command_add(command, op->in.name, op->in.name_length);
         return;

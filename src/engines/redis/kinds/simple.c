@@ -24,7 +24,7 @@ static void add_common(const struct redis *redis, struct command *command, const
 
 static bool have_one_lease(const struct hf_op *op, const struct hf_op *other)
 {
-    return op->in.lease_ms == other->in.lease_ms;
+    return op->in.lease_ms == other->in.lease_ms; /* mutant: all-plain-locks-that-ask */
 }
 
 static const struct redis_many take_many = {

@@ -70,7 +70,7 @@ static void judge_lease(struct poll *poll)
 {
     const struct quorum *quorum = poll->quorum;
     unsigned longer = count(poll, HF_OK), lost = count(poll, HF_LOST);
-    if (longer >= quorum->majority)
+    if (longer >= quorum->majority) /* mutant: lease-is-longer-when-one */
         tell(poll, HF_OK);
     else if (lost > quorum->count - quorum->majority)
         tell(poll, HF_LOST);
@@ -107,6 +107,7 @@ static void broken_at_one(struct poll *poll)
     unsigned done = count(poll, HF_OK) + count(poll, HF_BUSY);
     if (poll->out == 0)
         judge_break(poll);
+    /* mutant: breaking-waits-for-server */
     else if (done >= poll->quorum->majority && !poll->last_word.started)
         hf__timer_start(loop_of(poll), &poll->last_word,
                         hf__loop_now(loop_of(poll)) + LAST_WORD_MS);

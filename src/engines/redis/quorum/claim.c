@@ -288,6 +288,7 @@ void hf__quorum_release(struct hf_engine *engine, struct hf_op *op)
     hf__link_remove(&ballot->waiting);
     ballot->open = true;
     hf__quorum_claim_give_back(ballot);
+    /* mutant: none-in-same-client-is-told */
     if (ballot->held > 0 && now_of(ballot) - ballot->here_since_ms < IN_A_ROW_MS)
         hand_on(ballot);
     hf__quorum_decide_giving(ballot);
@@ -299,6 +300,7 @@ void hf__quorum_release(struct hf_engine *engine, struct hf_op *op)
 static bool may_be_asked(const struct quorum_claim *ballot, const struct quorum_member *vote)
 {
     int64_t timeout_ms = ballot->quorum->members[vote - ballot->votes]->settings.timeout_ms;
+    /* mutant: owner-has-forgotten-lock */
     return !vote->lost || hf__quorum_decide_confirmed_at(ballot) > vote->lost_at_ms + timeout_ms;
 }
 

@@ -42,6 +42,7 @@ unsigned hf__quorum_decide_may_be_left(const struct quorum_claim *ballot)
     unsigned there = 0;
     for (unsigned i = 0; i < ballot->quorum->count; i++)
         there += !hf__quorum_member_is_gone(&ballot->votes[i]);
+    /* mutant: release-waits-for-every-server */
     return there > ballot->quorum->majority ? there - ballot->quorum->majority : 0;
 }
 
@@ -57,7 +58,7 @@ int64_t hf__quorum_decide_confirmed_at(const struct quorum_claim *ballot)
         unsigned as_new = 0;
         for (unsigned k = 0; k < quorum->count; k++)
             as_new += ballot->votes[k].held_since_ms >= candidate;
-        if (candidate > best && as_new >= quorum->majority)
+        if (candidate > best && as_new >= quorum->majority) /* mutant: newest-confirmation-of-any */
             best = candidate;
     }
     return best;
@@ -78,7 +79,7 @@ static void end_round(struct quorum_claim *ballot, enum hf_verdict verdict)
 {
     ballot->held = 0;
     hf__quorum_claim_answer(ballot, verdict);
-    hf__quorum_claim_give_back(ballot);
+    hf__quorum_claim_give_back(ballot); /* mutant: what-failed-round-was-granted */
     hf__quorum_claim_retire(ballot);
 }
 
@@ -170,7 +171,7 @@ static void carry(struct quorum_claim *ballot)
     if (count < quorum->majority) {
         /* Nobody is going to answer for a server that has not done it when it was asked to. */
         if (count_words(ballot, VOTE_YES) < quorum->majority &&
-            count_words(ballot, VOTE_UNHEARD) == 0)
+            count_words(ballot, VOTE_UNHEARD) == 0) /* mutant: server-that-does-not-raise-its */
             hf__quorum_decide_taking(ballot);
         return;
     }
@@ -189,6 +190,7 @@ void hf__quorum_decide_taking(struct quorum_claim *ballot)
         carry(ballot);
     else if (never > spare(ballot))
         fail(ballot);
+    /* mutant: what-two-servers-cannot-give */
     else if (silent + never > spare(ballot) || (no == 0 && unheard == 0))
         be_silent(ballot);
     else if (no == 0 || yes + no + never < majority)
@@ -214,6 +216,7 @@ void hf__quorum_decide_why_silent(struct hf_engine *engine, struct hf_op *op, hf
     struct quorum_claim *ballot = op ? hf__quorum_claim_of(op) : NULL;
     if (!ballot || !ballot->open || !ballot->taking)
         return;
+    /* mutant: owner-waits-in-vain */
     unsigned absent = count_absent(ballot) + count_words(ballot, VOTE_UNHEARD);
     const hf_error *why = error_of(ballot, VOTE_SILENT);
     if (absent > spare(ballot))

@@ -13,7 +13,7 @@
 
 #define TEXT_SIZE 600
 /* Well below what whoever asks waits for. */
-#define LIMIT_MS 3000
+#define LIMIT_MS 3000 /* mutant: doctor-waits-for-as-long */
 
 /* What a server has said, until all have. */
 struct held_remark {
@@ -185,7 +185,7 @@ static void tell(struct round *round)
         if (is_silent(&round->parts[i]))
             note_silence(round, &round->parts[i]);
     }
-    look_for_twins(round);
+    look_for_twins(round); /* mutant: doctor-takes-server */
     if (round->silent > quorum->count - quorum->majority) {
         whole->code = HF_UNREACHABLE;
         hf__explain(&whole->error, HF_UNREACHABLE, round->why.native,
@@ -207,7 +207,7 @@ static void answered(struct hf_task *task)
     struct part *part = HF_CONTAINER(examination, struct part, examination);
     struct round *round = part->round;
     part->answered = true;
-    if (++round->answered < round->quorum->count)
+    if (++round->answered < round->quorum->count) /* mutant: doctor-does-not-wait-for-all */
         return;
     if (round->whole)
         tell(round);
@@ -238,6 +238,7 @@ void hf__quorum_examine(struct hf_engine *engine, struct hf_oneshot *examination
     for (unsigned i = 0; i < quorum->count; i++) {
         round->parts[i].round = round;
         round->parts[i].examination.verb = HF_ONESHOT_DIAGNOSE;
+        /* mutant: doctor-does-not-ask-servers */
         round->parts[i].examination.name = examination->name ? round->name : NULL;
         round->parts[i].examination.name_length = examination->name_length;
         hf__link_init(&round->parts[i].remarks);

@@ -56,7 +56,7 @@ void hf__quorum_member_ask(struct quorum_member *vote)
 void hf__quorum_member_give_back(struct quorum_member *vote)
 {
     vote->held_since_ms = VOTE_NOT_HELD;
-    if (vote->busy && !vote->dismissed)
+    if (vote->busy && !vote->dismissed) /* mutant: attempt-that-is-out */
         hf__redis_dismiss(server_of(vote), &vote->op);
     vote->dismissed |= vote->busy;
     if (!vote->busy && is_there(vote))
@@ -76,6 +76,7 @@ static void say_again(struct hf_timer *timer)
 
 bool hf__quorum_member_has_token(const struct quorum_member *vote)
 {
+    /* mutant: none-is-raised-to-token */
     return vote->word == VOTE_YES && vote->op.out.token >= vote->ballot->token;
 }
 
@@ -86,7 +87,7 @@ void hf__quorum_member_level(struct quorum_member *vote)
     if (vote->word != VOTE_YES || hf__quorum_member_has_token(vote) ||
         (vote->op.engine.word[1] & REDIS_RENEWING))
         return;
-    if (vote->levelled) {
+    if (vote->levelled) { /* mutant: server-that-does-not-raise */
         vote->word = VOTE_SILENT;
         return;
     }
@@ -99,6 +100,7 @@ uint64_t hf__quorum_member_least_token(const struct hf_op *op)
     _Static_assert(offsetof(struct quorum_member, op) == 0, "a server's claim is its vote");
     const struct quorum_claim *ballot = ((const struct quorum_member *)op)->ballot;
     uint64_t floor = ballot->quorum->base.host->token_floor;
+    /* mutant: owner-is-asked-for-lock-later */
     return floor && ballot->token <= floor ? floor + 1 : ballot->token;
 }
 
@@ -117,7 +119,7 @@ static void note_taking(struct quorum_member *vote)
                                             [HF_NO_ANSWER] = VOTE_SILENT,
                                             [HF_FAILED] = VOTE_NEVER };
     vote->word = words[vote->op.out.verdict];
-    if (vote->forgotten_ms < lease_end(vote))
+    if (vote->forgotten_ms < lease_end(vote)) /* mutant: late-vote-makes-giving-back */
         vote->forgotten_ms = lease_end(vote);
     /* What has been given back behind it is no vote, and that it is not ours any more no loss. What
      * never left us has put nothing there, and is not to be given back for as long as a lease.
@@ -140,6 +142,7 @@ static void note_giving(struct quorum_member *vote)
     bool gone = vote->op.out.verdict == HF_GONE;
     bool lease_is_over = now_ms >= vote->forgotten_ms;
     vote->lost |= gone && vote->op.out.lost;
+    /* mutant: attempt-that-paused-server */
     if (gone || (lease_is_over && !(vote->op.engine.word[1] & REDIS_OUTSTANDING))) {
         vote->op.engine.word[1] = 0;
         vote->held_since_ms = VOTE_NOT_HELD;
@@ -174,7 +177,7 @@ void hf__quorum_member_renewed(struct hf_op *op, int64_t asked_at_ms, bool still
     if (!still_ours) {
         vote->lost = true;
         vote->lost_at_ms = hf__loop_now(loop_of(vote));
-        vote->held_since_ms = VOTE_NOT_HELD;
+        vote->held_since_ms = VOTE_NOT_HELD; /* mutant: server-says-that-it-has-lost */
     } else if (vote->held_since_ms != VOTE_NOT_HELD && asked_at_ms > vote->held_since_ms) {
         vote->held_since_ms = asked_at_ms;
     }

@@ -92,6 +92,6 @@ int hf__quorum_open_members(struct quorum *quorum, struct hf_url *url, hf_error 
         code = read_member(quorum, url, text, length, error);
         text += length + 1;
     }
-    quorum->majority = count / 2 + 1;
+    quorum->majority = count / 2 + 1; /* mutant: half-of-servers-are-enough */
     return code;
 }

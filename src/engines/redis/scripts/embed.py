@@ -20,6 +20,7 @@ NOT_SHARDED = (("'spublish'", "'publish'"), ("'shardnumsub'", "'numsub'"))
 INBOX = r"(?:inbox,|'holdfast:')"
 WRONG = ((rf"\('publish'(?!, {INBOX})", "no inbox, and in a cluster heard at all servers"),
          (rf"\('spublish', {INBOX}", "an inbox, and in a cluster heard at one server only"),
+         # mutant: script-may-fail
          (r"(?<!p)call\('s?publish'", "who may not publish would hear that nothing was done"))
 
 TIME = re.compile(r"^#define (REDIS_\w+_MS)\b(.*)$", re.MULTILINE)
@@ -43,6 +44,7 @@ def plain_of(script, text):
         for line in text.splitlines():
             if re.search(pattern, line):
                 sys.exit(f"{script}: {why}: {line}")
+    # mutant: outside-of-clusters-scripts
     for word, instead in NOT_SHARDED:
         text = text.replace(word, instead)
     return text

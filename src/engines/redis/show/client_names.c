@@ -55,7 +55,7 @@ static bool read_digits(char digits[CLIENT_DIGITS], const char *key)
     for (; count < CLIENT_DIGITS && *key; key++)
         if (*key != '-')
             digits[count++] = *key;
-    digits[VERSION_DIGIT] = '0';
+    digits[VERSION_DIGIT] = '0'; /* mutant: owner-is-found-by-its-version */
     return count == CLIENT_DIGITS;
 }
 

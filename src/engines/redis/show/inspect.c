@@ -37,7 +37,7 @@ static uint32_t small(const redisReply *reply)
 static bool has_last_token(hf_mode mode, const char *owner_key)
 {
     const char *colon = strchr(owner_key, ':');
-    return mode != HF_PERMIT && colon &&
+    return mode != HF_PERMIT && colon && /* mutant: permit-is-shown-with-last */
            hf__redis_is_fenced(owner_key, (size_t)(colon - owner_key));
 }
 

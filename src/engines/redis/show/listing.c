@@ -20,11 +20,14 @@ static const struct {
     const char *text;
     bool own; /* as hf__command_own makes it, or else hf__command_derived */
 } prefixes[] = {
-    { REDIS_TOKEN_PREFIX, false },      /* a grant of ours, within hours */
+    { REDIS_TOKEN_PREFIX, false }, /* a grant of ours, within hours */
+    /* mutant: list-has-no-fair-mutex */
     { REDIS_FAIR_QUEUE_PREFIX, false }, /* anybody's wait for a fair mutex */
     { REDIS_MARK_PREFIX, true },        /* a semaphore, a counter or a latch of ours */
-    { REDIS_QUEUE_PREFIX, true },       /* our waits for a mutex */
-    { REDIS_PLACES_PREFIX, true },      /* and for anything else */
+    /* mutant: list-has-no-mutex-that-ours */
+    { REDIS_QUEUE_PREFIX, true }, /* our waits for a mutex */
+    /* mutant: list-has-nothing-else */
+    { REDIS_PLACES_PREFIX, true }, /* and for anything else */
 };
 
 /* Is there another server to look through? */
@@ -87,6 +90,7 @@ static void member_answered(struct connection *connection, struct redis_request 
     struct listing *listing = request->listing;
     if (reply)
         hf__oneshot_progress(listing->query);
+    /* mutant: what-application-keeps */
     bool is_no_lock = hf__reply_is_array(reply, 1) || (reply && hf__reply_code(reply) == HF_EKIND);
     if (hf__reply_is_array(reply, PARTS))
         show_member(listing, request->memory, reply->element);

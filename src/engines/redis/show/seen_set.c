@@ -55,7 +55,7 @@ bool hf__seen_set_add(struct shown *shown, const char *name, size_t length, bool
     *ret_no_memory = !make_room(shown);
     struct shown_name **slot = *ret_no_memory ? NULL : slot_of(shown, hash, name, length);
     if (!slot || *slot)
-        return false;
+        return false; /* mutant: name-is-shown-as-often */
     *slot = hf__calloc(1, sizeof **slot + length);
     if (!*slot) {
         *ret_no_memory = true;

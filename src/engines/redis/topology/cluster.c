@@ -12,7 +12,7 @@
 
 /* A request goes on so often at most; then it is asked anew after a pause, like any other that
  * had no answer. */
-#define HOPS_MAX 5
+#define HOPS_MAX 5 /* mutant: request-goes-on-for-ever */
 /* The map is not asked for more often. */
 #define MAP_PAUSE_MS 200
 /* Whoever could not be reached is let alone for so many rounds: it may take long to say nothing. */
@@ -115,7 +115,7 @@ static struct redis *first_in_turn(const struct cluster *cluster, bool ready)
         struct redis *node = cluster->nodes[i];
         if (node->asked == cluster->round || (ready && !is_ready(node)))
             continue;
-        if (!first || turn_of(node) < turn_of(first) ||
+        if (!first || turn_of(node) < turn_of(first) || /* mutant: map-is-asked-of-owner */
             (turn_of(node) == turn_of(first) && is_ready(node) && !is_ready(first)))
             first = node;
     }
@@ -128,7 +128,7 @@ static struct redis *first_in_turn(const struct cluster *cluster, bool ready)
 static struct redis *next_to_ask(struct cluster *cluster)
 {
     struct redis *next = first_in_turn(cluster, false), *ready = first_in_turn(cluster, true);
-    if (!ready || next == ready)
+    if (!ready || next == ready) /* mutant: map-is-awaited-from-owner */
         return next;
     next->round = cluster->round;
     hf__peer_want(&next->cmd.peer);
@@ -328,7 +328,7 @@ bool hf__cluster_redirects(struct connection *connection, struct redis_request *
     /* A node that says so has done nothing. */
     if (moved || asks || down || hf__reply_says(error, "TRYAGAIN"))
         request->item.sent = false;
-    if ((!moved && !asks) || ++request->hops > HOPS_MAX)
+    if ((!moved && !asks) || ++request->hops > HOPS_MAX) /* mutant: owner-is-sent-elsewhere-stays */
         return false;
     struct redis *node = target_of(connection, error->str + (moved ? 6 : 4), &slot);
     if (!node)

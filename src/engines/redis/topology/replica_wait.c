@@ -15,6 +15,7 @@ static bool says_slot_is_not_there(const redisReply *error)
 {
     return hf__reply_says(error, "MOVED ") || hf__reply_says(error, "ASK ") ||
            hf__reply_says(error, "TRYAGAIN") ||
+           /* mutant: slot-that-none-has-breaks */
            hf__reply_says(error, "CLUSTERDOWN Hash slot not served");
 }
 
@@ -28,7 +29,7 @@ static void mark_answered(struct connection *connection, struct redis_request *r
     hf__request_free(connection->redis, request);
     if (!reply || reply->type != REDIS_REPLY_ERROR || connection->peer.failing)
         return;
-    if (granted && says_slot_is_not_there(reply)) {
+    if (granted && says_slot_is_not_there(reply)) { /* mutant: slot-that-has-left-breaks */
         granted->unmarked = true;
         hf__op_explain(granted->op, HF_UNREACHABLE, 0,
                        "Redis at %.100s: the lock's slot is not, or not for long, at this node, "
@@ -53,10 +54,10 @@ static void write_mark(struct connection *connection, struct redis_request *gran
         hf__peer_break(&connection->peer, HF_ENOMEM, 0, "out of memory for a request");
         return;
     }
-    request->answered = mark_answered;
+    request->answered = mark_answered; /* mutant: mark-that-server-has-refused */
     if (granted) {
         request->marked = granted;
-        request->asks = granted->asks;
+        request->asks = granted->asks; /* mutant: what-was-granted-as-exception */
         hf__command_begin(&command, "SET");
         hf__command_derived(&command, REDIS_MARK_KEY_PREFIX, granted->op->in.name,
                             granted->op->in.name_length);
@@ -75,11 +76,11 @@ static void send_round(struct connection *connection, struct redis_request *requ
 {
     struct redis *redis = connection->redis;
     struct command command;
-    if (!redis->cluster)
+    if (!redis->cluster) /* mutant: replicas-are-asked-about */
         write_mark(connection, NULL);
     else
         HF_LIST_FOREACH (link, following, &redis->sync_asked)
-            write_mark(connection, hf__request_at(link));
+            write_mark(connection, hf__request_at(link)); /* mutant: only-first-of-several-grants */
     hf__command_begin(&command, "WAIT");
     hf__command_number(&command, redis->settings.replicas);
     hf__command_number(&command, redis->settings.timeout_ms / 3);
@@ -95,6 +96,7 @@ static bool at_one_server(const struct redis *redis)
 static bool by_the_same(const struct redis *redis, const struct redis_request *request)
 {
     const struct connection *cmd = &redis->cmd;
+    /* mutant: replicas-are-believed-about */
     return hf__connection_is_ready(cmd) && cmd->peer.openings == request->opening &&
            at_one_server(redis);
 }
@@ -125,7 +127,7 @@ static void end_round(struct redis *redis, struct redis_request *round, int64_t 
         op->engine.word[1] &= ~(uint64_t)REDIS_CONFIRMING;
         if (count < 0)
             hf__request_failed(&redis->replicas, round, reply, NULL, &op->out.error, &definite);
-        else if (request->unmarked)
+        else if (request->unmarked) /* mutant: slot-that-has-left */
             same = false;
         else if (count < redis->settings.replicas)
             hf__op_explain(op, HF_UNREACHABLE, 0,
@@ -137,6 +139,7 @@ static void end_round(struct redis *redis, struct redis_request *round, int64_t 
                            "Redis at %.100s: the connection to the server was lost, or leads to "
                            "another one, before replicas had confirmed the lock",
                            redis->settings.shown);
+        /* mutant: grant-is-believed-whatever */
         hf__attempt_confirmed(redis, request, same && count >= redis->settings.replicas);
     }
     if (count >= 0)
@@ -171,7 +174,7 @@ static void begin_round(struct redis *redis)
         hf__list_append(&redis->sync_asked, link);
     round->send = send_round;
     round->answered = round_answered;
-    hf__connection_ask(&redis->replicas, round);
+    hf__connection_ask(&redis->replicas, round); /* mutant: replicas-are-waited */
 }
 
 static void turn_ends(struct hf_task *task)
@@ -184,7 +187,7 @@ static void turn_ends(struct hf_task *task)
 void hf__replica_wait_wait(struct redis *redis, struct redis_request *request)
 {
     request->opening = redis->cmd.peer.openings;
-    request->op->engine.word[1] |= REDIS_CONFIRMING;
+    request->op->engine.word[1] |= REDIS_CONFIRMING; /* mutant: owner-waits-in-vain-does */
     hf__list_append(&redis->sync_gathering, &request->item.link);
     hf__loop_defer(redis->base.host->loop, &redis->sync_begin);
 }

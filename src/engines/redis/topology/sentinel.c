@@ -16,6 +16,7 @@ static void ask_one(struct connection *connection);
 
 static void go_past(struct redis *redis)
 {
+    /* mutant: sentinel-that-does-not-answer */
     redis->sentinel = (redis->sentinel + 1) % redis->settings.sentinel_count;
 }
 
@@ -48,7 +49,7 @@ static void found(struct connection *connection, const redisReply *reply)
      * said of the last one. */
     if (strcmp(host, connection->master_host) != 0 || port != connection->master_port) {
         connection->server_id = 0;
-        if (connection == &connection->redis->cmd)
+        if (connection == &connection->redis->cmd) /* mutant: what-sentinel-has-said */
             connection->redis->watch_agreed = false;
     }
     snprintf(connection->master_host, sizeof connection->master_host, "%s", host);
@@ -94,7 +95,7 @@ void hf__sentinel_send_question(struct connection *connection, struct redis_requ
 void hf__sentinel_doubt(struct connection *connection)
 {
     struct redis *redis = connection->redis;
-    if (redis->sentinel == connection->named_by)
+    if (redis->sentinel == connection->named_by) /* mutant: sentinel-that-names-dead */
         go_past(redis);
 }
 
@@ -130,6 +131,7 @@ void hf__sentinel_find(struct connection *connection)
         connection->search->to_sentinel = true;
         hf__connection_init(connection->search, redis);
         connection->search->peer.config.shown = connection->search->master_host;
+        /* mutant: silent-sentinel-is-waited-for */
         connection->search->peer.silence_ms = redis->settings.timeout_ms / SENTINEL_SHARE;
     }
     connection->search_left = redis->settings.sentinel_count;

@@ -50,17 +50,17 @@ static void named(struct redis *redis, const char *host, unsigned port)
     const struct connection *cmd = &redis->cmd;
     if (!hf__connection_is_ready(cmd))
         return;
-    if (is_at(cmd, host, port)) {
-        leave_other_masters(redis, host, port);
+    if (is_at(cmd, host, port)) {               /* mutant: what-sentinels-name */
+        leave_other_masters(redis, host, port); /* mutant: listening-connection-at-old */
         redis->watch_agreed = true;
         link->master_port = 0;
         return;
     }
     bool changed_its_mind = redis->watch_agreed || cmd->named_by == link->named_by;
-    if (!changed_its_mind)
+    if (!changed_its_mind) /* mutant: sentinel-that-always-named */
         hf__peer_break(&link->peer, HF_UNREACHABLE, 0, "it names another master, %.100s:%u", host,
                        port);
-    else if (!is_at(link, host, port))
+    else if (!is_at(link, host, port)) /* mutant: master-is-left-again-and-again */
         leave_for(redis, host, port);
 }
 

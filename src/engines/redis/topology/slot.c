@@ -23,7 +23,7 @@ unsigned hf__slot_of(const char *name, size_t length)
     const char *opening = memchr(name, '{', length);
     size_t rest = opening ? length - (size_t)(opening + 1 - name) : 0;
     const char *closing = rest ? memchr(opening + 1, '}', rest) : NULL;
-    if (closing && closing > opening + 1)
+    if (closing && closing > opening + 1) /* mutant: braces-of-name-mean-nothing */
         return checksum(opening + 1, (size_t)(closing - opening - 1)) % REDIS_SLOTS;
     return checksum(name, length) % REDIS_SLOTS;
 }

@@ -110,7 +110,7 @@ static bool read_number(const char **text, char end, int64_t *number)
     unsigned long long read = strtoull(*text, &after, 10);
     *number = (int64_t)read;
     *text = after + 1;
-    return *after == end && read <= INT64_MAX;
+    return *after == end && read <= INT64_MAX; /* mutant: number-in-inbox-may */
 }
 
 void hf__grant_channel_heard(struct redis *redis, const char *message)
@@ -128,10 +128,10 @@ void hf__grant_channel_heard(struct redis *redis, const char *message)
         return;
     }
     /* That grant was given back because it came too late; this word of it comes later still. */
-    if ((uint64_t)token <= waiter->op->out.token)
+    if ((uint64_t)token <= waiter->op->out.token) /* mutant: late-word-of-grant */
         return;
     waiter->granted_token = (uint64_t)token;
     waiter->granted_ms = lease_ms;
-    waiter->not_before_ms = redis->pulse.not_before_ms;
+    waiter->not_before_ms = redis->pulse.not_before_ms; /* mutant: grant-counts-from-when-we */
     hf__op_wake(waiter->op);
 }

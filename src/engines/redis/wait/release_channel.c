@@ -56,6 +56,7 @@ static void say(struct redis *redis, enum word word, const struct channel *chann
 {
     static const char *const words[][2] = { [SUBSCRIBE] = { "SUBSCRIBE", "SSUBSCRIBE" },
                                             [UNSUBSCRIBE] = { "UNSUBSCRIBE", "SUNSUBSCRIBE" } };
+    /* mutant: none-listens-at-lock-own */
     hf__listening_say(redis, words[word][redis->sharded], channel->name, channel->length);
 }
 
@@ -233,7 +234,7 @@ static void for_all(struct redis *redis, void (*act)(struct redis *, struct chan
 
 static void ready(struct connection *connection)
 {
-    for_all(connection->redis, listen_to);
+    for_all(connection->redis, listen_to); /* mutant: none-hears-that-listening */
     hf__grant_channel_ready(connection->redis);
     hf__pubsub_heartbeat_begin(connection->redis);
 }

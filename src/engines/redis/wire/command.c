@@ -101,7 +101,7 @@ void hf__command_derived(struct command *command, const char *prefix, const char
 
 void hf__command_own(struct command *command, const char *prefix, const char *name, uint32_t length)
 {
-    add_derived(command, prefix, "::", name, length);
+    add_derived(command, prefix, "::", name, length); /* mutant: our-own-keys-are-same-for-name */
 }
 
 /* ---- on the wire ---- */

@@ -15,7 +15,7 @@ static struct connection *connection_of(struct hf_peer *peer)
 bool hf__connections_match(const struct connection *a, const struct connection *b)
 {
     return a->master_port == b->master_port && strcmp(a->master_host, b->master_host) == 0 &&
-           strcmp(a->server_run, b->server_run) == 0;
+           strcmp(a->server_run, b->server_run) == 0; /* mutant: owner-is-behind-address-knows */
 }
 
 bool hf__connections_surely_match(const struct connection *a, const struct connection *b)
@@ -44,6 +44,7 @@ static void failed(struct hf_peer *peer, enum hf_peer_state was)
 {
     struct connection *connection = connection_of(peer);
     struct redis *redis = connection->redis;
+    /* mutant: idle-client-of-cluster */
     bool concerns_cluster = redis->cluster && hf__cluster_is_concerned(connection, was);
     if (redis->settings.master && was != HF_PEER_FINDING && was != HF_PEER_READY &&
         !connection->to_sentinel)
@@ -52,7 +53,7 @@ static void failed(struct hf_peer *peer, enum hf_peer_state was)
     hf__pipeline_fail(&connection->pipeline, true);
     if (was == HF_PEER_READY && connection->lost)
         connection->lost(connection);
-    if (concerns_cluster)
+    if (concerns_cluster) /* mutant: broken-connection-is-no-reason */
         hf__cluster_suspects(redis->cluster);
 }
 
@@ -73,7 +74,7 @@ static void say_asking(struct connection *connection)
 void hf__connection_write(struct connection *connection, struct redis_request *request,
                           struct command *command)
 {
-    if (request && request->asks)
+    if (request && request->asks) /* mutant: none-asks-for-exception */
         say_asking(connection);
     if (request) {
         hf__pipeline_sent(&connection->pipeline, &request->item,
@@ -102,7 +103,7 @@ void hf__connection_script(struct connection *connection, struct command *comman
 {
     _Static_assert(REDIS_SCRIPTS <= 64, "a bit for each script");
     bool known = connection->known_scripts >> script & 1;
-    bool sharded = connection->redis->sharded;
+    bool sharded = connection->redis->sharded; /* mutant: all-messages-go-to-all-servers */
     const char *body = known ? scripts[script][sharded].digest : scripts[script][sharded].text;
     connection->known_scripts |= UINT64_C(1) << script;
     hf__command_begin(command, known ? "EVALSHA" : "EVAL");
@@ -112,6 +113,7 @@ void hf__connection_script(struct connection *connection, struct command *comman
 
 void hf__connection_ask(struct connection *connection, struct redis_request *request)
 {
+    /* mutant: release-waits-for-greeting */
     bool early = request->early && connection->peer.state == HF_PEER_GREETING;
     if (hf__connection_is_ready(connection) || (early && !connection->peer.failing)) {
         request->send(connection, request);
@@ -136,12 +138,13 @@ static void take_reply(struct connection *connection, const redisReply *reply)
             hf__peer_break(&connection->peer, HF_ECORRUPT, 0, "a reply without a request");
         return;
     }
+    /* mutant: server-that-is-full-looks-like */
     if (connection->peer.state == HF_PEER_GREETING && reply->type == REDIS_REPLY_ERROR)
         hf__greeting_check_door(connection, reply);
     if (request->send && reply->type == REDIS_REPLY_ERROR && hf__reply_says(reply, "NOSCRIPT") &&
         request->repeats++ < REDIS_REPEATS_MAX) {
         connection->known_scripts = 0;
-        request->send(connection, request);
+        request->send(connection, request); /* mutant: scripts-that-server */
         return;
     }
     if (request->send && reply->type == REDIS_REPLY_ERROR && connection->redis->cluster &&
@@ -149,6 +152,7 @@ static void take_reply(struct connection *connection, const redisReply *reply)
         return;
     request->answered(connection, request, reply);
     /* It was a master when we connected; where that is now is found by connecting again. */
+    /* mutant: server-that-has-become-replica */
     if (reply->type == REDIS_REPLY_ERROR && strstr(reply->str, "READONLY"))
         hf__peer_break(&connection->peer, HF_UNREACHABLE, 0, "it is a replica now");
 }
@@ -238,7 +242,7 @@ void hf__connection_greeted(struct connection *connection)
     hf__peer_ready(&connection->peer);
     if (!hf__connection_is_ready(connection))
         return;
-    if (connection == &connection->redis->cmd)
+    if (connection == &connection->redis->cmd) /* mutant: listening-connection */
         follow(connection->redis);
     while (!connection->peer.failing && (item = hf__pipeline_next(&connection->pipeline))) {
         struct redis_request *request = (struct redis_request *)item;

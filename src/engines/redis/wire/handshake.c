@@ -173,12 +173,13 @@ static void sharded_answered(struct connection *connection, struct redis_request
     /* An older server does not know the request ("Unknown", or "unknown", subcommand); one that is
      * busy, or full, says nothing about it. Who wants a password is told so at last. */
     bool unknown = hf__reply_says(reply, "ERR") && strstr(hf__reply_text(reply), "nknown");
+    /* mutant: busy-node-knows-no-channels */
     if (reply && (reply->type == REDIS_REPLY_ARRAY || unknown))
         connection->redis->sharded = reply->type == REDIS_REPLY_ARRAY;
     else if (hf__reply_says(reply, "NOPERM"))
         hf__peer_break(&connection->peer, HF_DENIED, 0, "in a cluster a user needs PUBSUB: %.150s",
                        reply->str);
-    else if (reply && !hf__reply_says(reply, "NOAUTH"))
+    else if (reply && !hf__reply_says(reply, "NOAUTH")) /* mutant: owner-lacks-cluster-password */
         hf__peer_break(&connection->peer, HF_UNREACHABLE, 0, "%.150s", hf__reply_text(reply));
 }
 
@@ -222,10 +223,10 @@ static void run_answered(struct connection *connection, struct redis_request *re
         return;
     connection->last_one_ended =
         *before && *connection->server_run && strcmp(before, connection->server_run) != 0;
-    if (connection->last_one_ended)
+    if (connection->last_one_ended) /* mutant: number-of-earlier-run-is-taken */
         connection->server_id = 0;
     else
-        kill_last_one(connection);
+        kill_last_one(connection); /* mutant: connection-before-this-one */
     ask_id(connection);
 }
 

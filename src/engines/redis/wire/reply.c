@@ -59,6 +59,7 @@ redisReader *hf__reply_reader(void)
 bool hf__reply_feed(redisReader *reader, const char *bytes, size_t length, size_t *unread)
 {
     *unread += length;
+    /* mutant: answers-may-be-as-long-as-they */
     return *unread <= REPLY_BYTES_MAX && redisReaderFeed(reader, bytes, length) == REDIS_OK;
 }
 
@@ -158,5 +159,6 @@ enum reply_denial hf__reply_denial(const redisReply *error)
         return REPLY_DENIES_COMMAND;
     if (strstr(text, " channel"))
         return REPLY_DENIES_CHANNELS;
+    /* mutant: doctor-takes-keys */
     return strstr(text, " key") ? REPLY_DENIES_KEYS : REPLY_DENIES_NOTHING;
 }

@@ -154,7 +154,7 @@ int hf__request_failed(const struct connection *connection, const struct redis_r
     *definite = code != HF_UNREACHABLE;
     write_prefix(code, name, prefix);
     /* There the server's own words are of scripts and types. */
-    if (code == HF_EKIND) {
+    if (code == HF_EKIND) { /* mutant: owner-meant-other-format */
         hf__explain(error, code, 0, "Redis at %.100s: %s%s", shown, prefix,
                     advice(connection->redis, request, code, reply));
         return code;

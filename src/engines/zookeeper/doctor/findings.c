@@ -115,7 +115,7 @@ static void judge_version(const struct patient *patient, const struct zk_probe *
 /* What was asked before it fell silent was answered: with a no. */
 static const char *why_unknown(const struct zk_probe *server, enum zk_topic topic)
 {
-    if (*server->why && server->topic <= topic)
+    if (*server->why && server->topic <= topic) /* mutant: that-server-falls-silent */
         return server->why;
     return topic == ZK_TOPIC_SETTINGS ? "its 4lw.commands.whitelist has no conf"
                                       : "its 4lw.commands.whitelist has no cons";

@@ -99,7 +99,7 @@ static void hear_greeting(struct zk_probe *interview)
 
 static void hear_large_greeting(struct zk_probe *interview)
 {
-    interview->takes_large = interview->length > 0;
+    interview->takes_large = interview->length > 0; /* mutant: doctor-takes-greeting */
 }
 
 /* A word of four letters, or a greeting of so many bytes. */
@@ -213,7 +213,7 @@ static void opened(void *arg)
 /* Who has spoken is there. That a greeting has no answer says nothing about its length. */
 static void give_up(struct zk_probe *interview, enum zk_presence presence, const char *why)
 {
-    if (interview->topic > ZK_TOPIC_STATE)
+    if (interview->topic > ZK_TOPIC_STATE) /* mutant: doctor-takes-server-that */
         presence = ZK_THERE;
     interview->lets_in = false;
     end(interview, presence, why);
@@ -225,10 +225,11 @@ static void broken(void *arg, int code, int native, const char *why)
     (void)code;
     interview->stream = NULL;
     /* A server with too many connections may close one before it is known to be open. */
+    /* mutant: doctor-takes-server-that-turns */
     if (interview->connected || native == ECONNRESET || native == EPIPE)
         heard_all(interview);
     else
-        give_up(interview, ZK_UNHEARD, why);
+        give_up(interview, ZK_UNHEARD, why); /* mutant: server-that-has-spoken */
 }
 
 static void limit_fired(struct hf_timer *timer)
@@ -245,6 +246,7 @@ static void ask(struct zk_probe *interview)
     interview->connected = false;
     int64_t limit_ms = hf__loop_now(host->loop) + 2 * interview->place.limit_ms;
     hf__timer_start(host->loop, &interview->limit,
+                    /* mutant: doctor-waits-for-ever */
                     limit_ms < interview->over_ms ? limit_ms : interview->over_ms);
     interview->stream =
         hf__stream_open(host->uv, host->loop, &interview->place, &events, interview);
@@ -260,6 +262,7 @@ void hf__zk_probe_begin(struct zk_probe *interview, struct zookeeper *zk, unsign
     interview->per_address = interview->busiest = -1;
     interview->place = zk->settings->servers.places[place];
     interview->place.limit_ms =
+        /* mutant: doctor-gives-each-word */
         zk->settings->timeout_ms < CONNECTING_MS ? zk->settings->timeout_ms : CONNECTING_MS;
     interview->over_ms = hf__zk_now(zk) + ALL_MS;
     snprintf(interview->address, sizeof interview->address, "%.100s:%u", interview->place.host,

@@ -101,7 +101,7 @@ static void read_config(struct zk_examiner *examiner, const char *text, size_t l
         text = line_end ? line_end + 1 : end;
         if (line_length < 7 || memcmp(line, "server.", 7) != 0)
             continue;
-        if (memmem(line, line_length, ":observer", 9))
+        if (memmem(line, line_length, ":observer", 9)) /* mutant: doctor-counts-those-owner */
             examiner->observers++;
         else
             examiner->voters++;

@@ -29,7 +29,7 @@ static void look_answered(struct zookeeper *zk, struct zk_request *request, stru
     } else if (!place->op->in.enqueue) {
         hf__zk_withdraw(zk, place, HF_REFUSED);
     } else {
-        hf__zk_watch_path(zk, place, place->path);
+        hf__zk_watch_path(zk, place, place->path); /* mutant: owner-waits-at-latch */
         place->op->out.rests_on = &place->session->lease;
         hf__zk_finish(zk, place, HF_REFUSED);
     }

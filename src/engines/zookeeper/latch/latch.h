@@ -8,7 +8,7 @@
 /* Who has written something else there does not count. What is empty is nobody's. */
 static inline bool hf__zk_is_foreign(size_t length)
 {
-    return length != 0 && length != ZK_TOTAL_SIZE;
+    return length != 0 && length != ZK_TOTAL_SIZE; /* mutant: latch-takes-what-is-another */
 }
 
 /* ---- latch.c: waiting ---- */

@@ -166,7 +166,7 @@ static void write_count(struct zookeeper *zk, struct counting *counting)
     count_bytes(counting->wanted, bytes);
     if (request) {
         hf__zk_write_bytes(&request->body, bytes, sizeof bytes);
-        hf__zk_write_int(&request->body, counting->stat.version);
+        hf__zk_write_int(&request->body, counting->stat.version); /* mutant: owner-counts-down */
     }
     ask_or_end(zk, counting, request);
 }

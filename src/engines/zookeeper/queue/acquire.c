@@ -150,7 +150,7 @@ void hf__zk_ask_for_node(struct zookeeper *zk, struct zk_queue_node *place)
     hf__zk_write_child(&request->body, place->path, place->stem);
     hf__zk_write_create(&request->body, data, strlen(data), ZK_EPHEMERAL | ZK_SEQUENTIAL,
                         zk->settings->servers.user != NULL);
-    place->unknown = true;
+    place->unknown = true; /* mutant: node-owners-answer-was-lost */
     hf__zk_ask(zk, request);
     hf__zk_ask_for_children(zk, place, node_answered);
 }

@@ -36,12 +36,12 @@ void hf__zk_fail(struct zookeeper *zk, struct zk_queue_node *place,
     bool unclear =
         place->unknown || (place->permits && place->permits->unknown) || (*place->node && !reply);
     if (code == HF_UNREACHABLE || hf__zk_queue_node_has_past(place) ||
-        (unclear && !hf__zk_is_refusal(reply)))
+        (unclear && !hf__zk_is_refusal(reply))) /* mutant: permits-that-may-not */
         hf__zk_finish(zk, place, HF_NO_ANSWER);
     else if (unclear)
         hf__zk_fail_with_leftover(zk, place, reply);
     else
-        hf__zk_withdraw(zk, place, HF_FAILED);
+        hf__zk_withdraw(zk, place, HF_FAILED); /* mutant: definite-no-leaves-node */
 }
 
 void hf__zk_no_memory(struct zookeeper *zk, struct zk_queue_node *place)
@@ -64,7 +64,7 @@ static void withdrawn(struct zookeeper *zk, struct zk_request *request, struct z
     struct zk_queue_node *place = request->place;
     if (hf__zk_has_left(request))
         return;
-    if (hf__zk_is_refusal(reply)) {
+    if (hf__zk_is_refusal(reply)) { /* mutant: node-that-may-not-be-taken */
         hf__zk_fail_with_leftover(zk, place, reply);
         return;
     }
@@ -80,7 +80,7 @@ static void withdrawn(struct zookeeper *zk, struct zk_request *request, struct z
 
 void hf__zk_withdraw(struct zookeeper *zk, struct zk_queue_node *place, enum hf_verdict verdict)
 {
-    if (!*place->node) {
+    if (!*place->node) { /* mutant: refused-try-leaves-its-node */
         hf__zk_finish(zk, place, verdict);
         return;
     }

@@ -52,6 +52,7 @@ static bool is_special(const char *segment, size_t length, bool at_root)
         return true;
     if (at_root && length == sizeof reserved - 1 && memcmp(segment, reserved, length) == 0)
         return true;
+    /* mutant: name-may-look-like-node */
     return hf__zk_child(segment, length).family != ZK_STRANGER;
 }
 
@@ -201,6 +202,7 @@ struct zk_child hf__zk_child(const char *name, size_t length)
         if (!longer && !ends_with(name, before, markers[i].text))
             continue;
         child.family = markers[i].family;
+        /* mutant: sign-of-number-is-not-read */
         child.number = minus || longer ? -child.number : child.number;
         return child;
     }
@@ -217,7 +219,7 @@ enum zk_family hf__zk_family_of(hf_mode mode)
 bool hf__zk_stands_against(enum zk_family other, enum zk_family family)
 {
     if (family == ZK_READER)
-        return other == ZK_WRITER;
+        return other == ZK_WRITER; /* mutant: reader-does-not-wait */
     if (family == ZK_WRITER)
         return other == ZK_WRITER || other == ZK_READER;
     return family == ZK_LOCK && other == ZK_LOCK;
@@ -235,6 +237,7 @@ static bool is_other_kind(enum zk_family other, enum zk_family family)
 /* What has such a child is a semaphore. */
 static bool is_leases(const struct zk_child *child)
 {
+    /* mutant: mutex-does-not-see-semaphore */
     return child->length == 6 && memcmp(child->name, "leases", 6) == 0;
 }
 
@@ -265,13 +268,15 @@ void hf__zk_view(struct zk_view *view, struct zk_reader children, enum zk_family
             continue;
         }
         view->other_kind |= is_other_kind(child.family, family) || is_leases(&child);
+        /* mutant: reader-that-was-writer */
         if (!hf__zk_stands_against(child.family, family) || child.number >= number)
             continue;
+        /* mutant: farthest-node-in-front */
         if (!view->blocked || child.number > view->in_front.number)
             view->in_front = child;
         view->blocked = true;
     }
-    view->bad = children.bad;
+    view->bad = children.bad; /* mutant: list-that-ends-too-early */
 }
 
 bool hf__zk_find_stem(struct zk_reader children, const char *stem, struct zk_child *child)

@@ -9,6 +9,7 @@ int hf__zk_parent_error(int before, const struct zk_reply *reply)
 {
     if (!reply || reply->error == ZK_NO_NODE || reply->error == ZK_UNIMPLEMENTED)
         return before;
+    /* mutant: parent-that-may-not-be-made */
     return reply->error == ZK_NODE_EXISTS ? ZK_OK : reply->error;
 }
 

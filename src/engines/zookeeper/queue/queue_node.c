@@ -12,16 +12,16 @@ static void lease_is_over(struct hf_timer *timer)
     struct zk_queue_node *place = HF_CONTAINER(timer, struct zk_queue_node, end);
     hf__link_remove(&place->lease_link);
     place->over = true;
-    hf__zk_delete_quietly(hf__zk_of(place), place);
+    hf__zk_delete_quietly(hf__zk_of(place), place); /* mutant: lease-of-one-own-does-not-end */
 }
 
 /* The paths of all nodes that it may have: one in a queue, and one for each permit. A writer that
  * becomes a reader has both nodes for a moment. */
 static size_t weight_of(const struct zk_queue_node *place)
 {
-    size_t queued = place->op->in.mode == HF_WRITE ? 2 : 1;
+    size_t queued = place->op->in.mode == HF_WRITE ? 2 : 1; /* mutant: writer-counts-for-one-node */
     size_t weight = queued * (strlen(place->path) + ZK_NODE_SIZE);
-    if (place->permits)
+    if (place->permits) /* mutant: permits-do-not-count */
         weight += place->op->in.permits * (strlen(place->permits->leases) + ZK_NODE_SIZE);
     return weight;
 }
@@ -58,7 +58,7 @@ void hf__zk_queue_node_join(struct zookeeper *zk, struct zk_queue_node *place)
 static void unweigh(struct zk_queue_node *place)
 {
     if (place->session)
-        place->session->paths -= place->weight;
+        place->session->paths -= place->weight; /* mutant: what-was-given-back-goes */
     place->weight = 0;
 }
 
@@ -78,6 +78,7 @@ void hf__zk_queue_node_drop(struct zk_queue_node *place)
 
 bool hf__zk_queue_node_has_past(const struct zk_queue_node *place)
 {
+    /* mutant: what-was-under-session */
     return place->earlier && place->earlier->state != ZK_SESSION_OVER;
 }
 
@@ -140,7 +141,7 @@ void hf__zk_queue_node_set_name(struct zk_queue_node *place, const char *name, s
 {
     memcpy(place->node, name, length);
     place->node[length] = 0;
-    place->token = token;
+    place->token = token; /* mutant: node-that-was-found-keeps */
     place->number = hf__zk_child(name, length).number;
     place->unknown = false;
 }
@@ -158,7 +159,7 @@ bool hf__zk_queue_node_is_loose(const struct zk_queue_node *place)
     const struct zk_permits *permits = place->permits;
     if (hf__zk_queue_node_has_past(place))
         return false;
-    bool none = !*place->node && !place->unknown &&
+    bool none = !*place->node && !place->unknown && /* mutant: owner-waits-moves */
                 (!permits || (permits->count == 0 && !permits->unknown));
     return none || place->session->state == ZK_SESSION_OVER;
 }
@@ -179,7 +180,7 @@ bool hf__zk_queue_node_begin(struct zookeeper *zk, struct zk_queue_node *place,
         hf__zk_session_drop(place->earlier);
         place->earlier = place->session;
     }
-    session->paths += place->weight;
+    session->paths += place->weight; /* mutant: what-is-asked */
     place->session = hf__zk_session_use(session);
     hf__zk_queue_node_name(zk, place);
     return true;

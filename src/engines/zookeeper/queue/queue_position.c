@@ -42,7 +42,7 @@ void hf__zk_grant(struct zookeeper *zk, struct zk_queue_node *place)
     if (op->in.lease_ms > 0)
         rest_on_own_lease(zk, place);
     place->held = true;
-    hf__zk_watch_own(zk, place);
+    hf__zk_watch_own(zk, place); /* mutant: what-is-held-is-not-watched */
     hf__zk_finish(zk, place, HF_GRANTED);
 }
 
@@ -54,6 +54,7 @@ static bool is_of_my_kind(const struct hf_op *op, struct zk_reader *body)
     const char *data = hf__zk_read_bytes(body, &length);
     hf__zk_note_read(&note, data, length);
     bool mutexes = op->in.mode == HF_MUTEX || op->in.mode == HF_FAIR;
+    /* mutant: kind-of-lock-is-not-told */
     return !note.ours || !mutexes || note.mode == op->in.mode;
 }
 
@@ -69,7 +70,7 @@ static void watch_answered(struct zookeeper *zk, struct zk_request *request, str
     else if (!is_of_my_kind(place->op, &reply->body))
         hf__zk_wrong_kind(zk, place);
     else if (!place->permits || !hf__zk_semaphore_is_in_vain(zk, place)) {
-        hf__zk_watch_add(zk, place, place->watched);
+        hf__zk_watch_add(zk, place, place->watched); /* mutant: node-in-front-is-not-watched */
         place->op->out.rests_on = &place->session->lease;
         hf__zk_finish(zk, place, HF_REFUSED);
     }
@@ -129,14 +130,14 @@ static void judge(struct zookeeper *zk, struct zk_queue_node *place, struct zk_r
 {
     struct zk_view view;
     hf__zk_view(&view, children, hf__zk_family_of(place->op->in.mode), place->node, place->number);
-    if (view.bad) {
+    if (view.bad) { /* mutant: bare-try-is-granted */
         hf__zk_protocol_error(zk, place);
     } else if (!view.own) {
         hf__zk_begin_again(zk, place, true);
-    } else if (place->token == 0) {
+    } else if (place->token == 0) { /* mutant: node-owners-token-is-not-known */
         /* It was found in a queue before, and the answer about the node itself was lost. */
         hf__zk_adopt(zk, place);
-    } else if (place->number < 0) {
+    } else if (place->number < 0) { /* mutant: number-below-zero-is-one-like */
         hf__op_explain(place->op, HF_ELIMIT, 0,
                        "\"%.200s\": the numbers of its queue are used up; they begin anew when "
                        "its node has been deleted",

@@ -39,7 +39,7 @@ void hf__zk_no_reply(struct zookeeper *zk, struct zk_queue_node *place,
     /* A hold that was to be lowered goes on as it is. */
     if (definite) {
         place->leaving = false;
-        hf__zk_watch_own(zk, place);
+        hf__zk_watch_own(zk, place); /* mutant: hold-owners-downgrade */
     }
     hf__op_done(&zk->base, op);
 }
@@ -104,7 +104,7 @@ static void lowered(struct zookeeper *zk, struct zk_queue_node *place, bool lost
     take_second(place);
     place->leaving = place->unsure = false;
     op->out.verdict = HF_GONE;
-    op->out.lost = lost || place->over;
+    op->out.lost = lost || place->over; /* mutant: reader-node-that-comes */
     if (lost)
         hf__op_lost(op, "it was broken: its node was deleted");
     if (op->out.lost)
@@ -139,7 +139,7 @@ static void reader_made(struct zookeeper *zk, struct zk_request *request, struct
     }
     place->second_unsure |= !reply && request->item.sent;
     /* An error says nothing about an earlier request for the same node that was not answered. */
-    if (!place->second_unsure)
+    if (!place->second_unsure) /* mutant: error-forgets-reader-node */
         place->second[0] = 0;
     hf__zk_no_reply(zk, place, request, reply);
 }

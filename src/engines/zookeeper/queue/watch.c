@@ -25,6 +25,7 @@ static bool is_own(const struct zk_queue_node *place)
 /* A hold of several permits has as many nodes, all of which are watched. */
 static uint32_t nodes_of(const struct zk_queue_node *place)
 {
+    /* mutant: of-several-permits-one */
     return place->permits && place->permits->count > 0 ? place->permits->count : 1;
 }
 
@@ -41,6 +42,7 @@ static const char *node_of(const struct zk_queue_node *place, uint32_t index,
 static bool is_watched_by(const struct zk_queue_node *place, const char *whole, size_t length)
 {
     size_t path_length = strlen(place->path), child_length = strlen(place->watched);
+    /* mutant: one-permit-end-is-taken */
     size_t same = child_length - (nodes_of(place) > 1 && is_own(place) ? ZK_DIGITS : 0);
     return length == path_length + 1 + child_length &&
            memcmp(whole, place->path, path_length) == 0 && whole[path_length] == '/' &&
@@ -184,7 +186,7 @@ void hf__zk_watch_again(struct zookeeper *zk, struct zk_writer *writer)
                 hf__zk_write_child(writer, place->path,
                                    nodes > 1 ? node_of(place, node, name) : place->watched);
                 count++;
-                if (writer->length < PIECE_BYTES)
+                if (writer->length < PIECE_BYTES) /* mutant: all-watches-are-told-of-in-one */
                     continue;
                 end_piece(zk, writer, begun, count_at, count);
                 count = 0;
@@ -192,7 +194,7 @@ void hf__zk_watch_again(struct zookeeper *zk, struct zk_writer *writer)
         }
     if (count > 0)
         end_piece(zk, writer, begun, count_at, count);
-    watch_paths_again(zk, writer);
+    watch_paths_again(zk, writer); /* mutant: reconnected-head */
 }
 
 /* ---- what we hold ---- */

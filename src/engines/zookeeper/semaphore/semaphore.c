@@ -118,7 +118,7 @@ static void turn_is_over(struct zookeeper *zk, struct zk_request *request, struc
     char name[ZK_NODE_SIZE];
     if (hf__zk_is_late(request))
         return;
-    if (hf__zk_is_refusal(reply)) {
+    if (hf__zk_is_refusal(reply)) { /* mutant: turn-that-may-not-end-is-asked */
         permits->vain_error = reply->error;
         if (!hf__zk_leases_clear(zk, place, cleared_to_stay))
             hf__zk_no_memory(zk, place);
@@ -130,6 +130,7 @@ static void turn_is_over(struct zookeeper *zk, struct zk_request *request, struc
     }
     if (permits->count < place->op->in.permits || permits->seen > permits->total) {
         bool vain = permits->vain_error != ZK_OK && permits->vain_error != ZK_NO_NODE;
+        /* mutant: permits-that-may-not-be-made */
         if (!hf__zk_leases_clear(zk, place, vain ? cleared_to_fail : cleared_to_begin_again))
             hf__zk_no_memory(zk, place);
         return;
@@ -269,7 +270,7 @@ static void judge(struct zookeeper *zk, struct zk_queue_node *place, int64_t tot
         never(zk, place, HF_EKIND, "does not say how many permits it has; name a limit");
     else if (hf__zk_semaphore_is_in_vain(zk, place))
         return;
-    else if (taken + (int64_t)op->in.permits > total)
+    else if (taken + (int64_t)op->in.permits > total) /* mutant: head-takes-permits */
         refuse(zk, place);
     else if (permits->first)
         hf__zk_look_first(zk, place);
@@ -292,7 +293,7 @@ static void total_answered(struct zookeeper *zk, struct zk_request *request, str
         judge(zk, place, hf__zk_total(data, length), stat.child_count);
     } else if (place->op->in.limit == 0) {
         never(zk, place, HF_EKIND, "does not exist; set how many permits it has, or name a limit");
-    } else if (place->op->in.permits > place->op->in.limit) {
+    } else if (place->op->in.permits > place->op->in.limit) { /* mutant: wish-that-can-never */
         /* A wish that can never be had leaves no semaphore behind. */
         never_so_many(zk, place, place->op->in.limit);
     } else {
@@ -309,12 +310,12 @@ static void ask_for_total(struct zookeeper *zk, struct zk_queue_node *place, boo
     permits->watching = watch;
     if (watch) {
         /* What happens between the two answers is told only once, and before the second. */
-        hf__zk_watch_path(zk, place, permits->leases);
+        hf__zk_watch_path(zk, place, permits->leases); /* mutant: head-does-not-watch-leases */
         struct zk_request *list = ask(zk, place, ZK_GET_CHILDREN, hf__zk_ignore_reply);
         if (!list)
             return;
         hf__zk_write_text(&list->body, permits->leases);
-        hf__zk_write_bool(&list->body, true);
+        hf__zk_write_bool(&list->body, true); /* mutant: head-hears-of-permits */
         hf__zk_ask(zk, list);
     }
     struct zk_request *request = ask(zk, place, ZK_GET_DATA, total_answered);
@@ -354,6 +355,7 @@ bool hf__zk_semaphore_look(struct zookeeper *zk, struct zk_queue_node *place)
         int32_t operation;
         zk_answered *answered;
         bool watch;
+        /* mutant: only-head-of-queue-hears */
     } looks[] = { { ZK_EXISTS, hf__zk_ignore_reply, true }, { ZK_GET_DATA, total_noted, false } };
     permits->total = -1;
     hf__zk_watch_path(zk, place, permits->leases);

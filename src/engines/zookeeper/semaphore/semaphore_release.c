@@ -9,6 +9,7 @@
 static void note_answer(struct zk_permits *permits, const struct zk_reply *reply)
 {
     permits->failed |= !reply;
+    /* mutant: of-several-permits-last-answer */
     if (reply && hf__zk_is_error(reply) && permits->refusal == ZK_OK)
         permits->refusal = reply->error;
 }
@@ -31,7 +32,7 @@ static void one_cleared(struct zookeeper *zk, struct zk_request *request, struct
         return;
     }
     /* Not before: they may still be told while they are cleared away. */
-    permits->count = 0;
+    permits->count = 0; /* mutant: what-was-cleared-away-still */
     permits->unknown = false;
     permits->cleared(zk, place, NULL, NULL);
 }
@@ -156,6 +157,7 @@ bool hf__zk_semaphore_release(struct zookeeper *zk, struct zk_queue_node *place)
     permits->failed = false;
     permits->refusal = ZK_OK;
     permits->out = 1;
+    /* mutant: giving-back-leaves-one-permit */
     for (uint32_t i = 0; i < permits->count && !permits->failed; i++) {
         permits->failed = !delete_lease(zk, place, i, lease_deleted);
         permits->out += !permits->failed;

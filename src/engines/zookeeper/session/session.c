@@ -43,7 +43,7 @@ static bool is_lost(const struct zookeeper *zk, struct zk_session *session)
 {
     struct hf_lease *lease = &session->lease;
     int64_t over_at_ms = lease->asked_at_ms + lease->lease_ms;
-    if (!lease->watched && hf__zk_now(zk) >= over_at_ms)
+    if (!lease->watched && hf__zk_now(zk) >= over_at_ms) /* mutant: session-that-nothing-rests */
         lease->lost = true;
     return lease->lost;
 }
@@ -63,6 +63,7 @@ void hf__zk_session_look(struct zookeeper *zk)
 
 bool hf__zk_session_has_room(const struct zk_session *session, size_t weight)
 {
+    /* mutant: session-is-full-before-next */
     return weight <= hf__zk_bounds.paths && session->paths <= hf__zk_bounds.paths - weight;
 }
 
@@ -105,7 +106,7 @@ void hf__zk_session_welcomed(struct zookeeper *zk, struct zk_session *session,
     memcpy(session->password, welcome->password, sizeof session->password);
     /* Servers may differ in how long they let a session be. A leader that is new counts from how
      * long it was at first, so what was short stays short. */
-    if (welcome->timeout_ms < session->timeout_ms)
+    if (welcome->timeout_ms < session->timeout_ms) /* mutant: session-that-became-shorter */
         session->timeout_ms = welcome->timeout_ms;
     asked_at_ms =
         hf__zk_session_proof_greet(&session->contacts, asked_at_ms, session->timeout_ms, begun);

@@ -9,7 +9,11 @@
 #include "base/testing.h"
 
 HF_TUNABLE struct zk_bounds hf__zk_bounds = {
-    .paths = 512u << 10, .nodes = 200000, .sessions = 16, .idle_ms = 10000
+    /* mutant: session-carries-more */
+    .paths = 512u << 10,
+    .nodes = 200000,
+    .sessions = 16,
+    .idle_ms = 10000
 };
 
 static const struct hf_engine_ops member_ops = { .name = "zookeeper", .renew = hf__zk_renew };
@@ -83,6 +87,7 @@ static bool is_needed(const struct zookeeper *zk)
         !hf__list_empty(&zk->pipeline.waiting))
         return true;
     HF_LIST_FOREACH (link, following, &zk->places)
+        /* mutant: session-that-is-held-on-ends */
         if (!HF_CONTAINER(link, struct zk_queue_node, link)->left_behind)
             return true;
     return false;
@@ -101,9 +106,10 @@ static void look(struct hf_timer *timer)
     struct zk_client *client = HF_CONTAINER(timer, struct zk_client, look);
     HF_LIST_FOREACH (link, following, &client->members) {
         struct zookeeper *zk = HF_CONTAINER(link, struct zookeeper, link);
+        /* mutant: first-session-ends-like-any */
         bool idle = zk->idle && !is_needed(zk) && zk != first_of(client);
         zk->idle = !is_needed(zk);
-        if (idle)
+        if (idle) /* mutant: session-that-nothing-rests-on */
             begin_leaving(zk);
     }
     look_later(client);
@@ -136,6 +142,7 @@ static struct zookeeper *with_room(struct zk_client *client, size_t weight)
         if (!zk->session || hf__zk_session_has_room(zk->session, weight))
             return zk;
     }
+    /* mutant: there-is-no-end-to-client */
     return client->count < hf__zk_bounds.sessions ? open_one(client) : NULL;
 }
 
@@ -183,6 +190,7 @@ void hf__zk_session_pool_attempt(struct hf_engine *engine, struct hf_op *op)
 
 static struct zookeeper *that_has(struct zk_client *client, const struct hf_op *op)
 {
+    /* mutant: what-is-asked-about-claim-goes */
     return op && op->engine.pointer ? hf__zk_of(op->engine.pointer) : first_of(client);
 }
 
@@ -204,6 +212,7 @@ void hf__zk_session_pool_oneshot(struct hf_engine *engine, struct hf_oneshot *on
     else if (oneshot->verb == HF_ONESHOT_DIAGNOSE)
         hf__zk_diagnose(first_of(client), oneshot);
     else
+        /* mutant: renewal-goes-to-first-session */
         hf__zk_change(that_has(client, oneshot->op), oneshot);
 }
 
@@ -212,8 +221,8 @@ static void forget_streams(struct hf_link *members)
 {
     HF_LIST_FOREACH (link, following, members) {
         struct zookeeper *zk = HF_CONTAINER(link, struct zookeeper, link);
-        hf__peer_forked(&zk->peer);
-        hf__zk_examiners_forked(zk);
+        hf__peer_forked(&zk->peer);  /* mutant: child-keeps-connections-of */
+        hf__zk_examiners_forked(zk); /* mutant: child-keeps-connections */
     }
 }
 

@@ -39,6 +39,7 @@ static int64_t earlier(int64_t one, int64_t other)
 static int64_t counts_from(const struct zk_session_proof *contacts, int64_t at_ms,
                            int64_t timeout_ms)
 {
+    /* mutant: clocks-drift-is-taken-off-half */
     return earlier(at_ms, earlier(contacts->known_ms, contacts->agreed_ms) + timeout_ms / 2 -
                               timeout_ms / 200);
 }
@@ -46,6 +47,7 @@ static int64_t counts_from(const struct zk_session_proof *contacts, int64_t at_m
 int64_t hf__zk_session_proof_greet(struct zk_session_proof *contacts, int64_t at_ms,
                                    int64_t timeout_ms, bool begun)
 {
+    /* mutant: greeting-counts-as-if-most */
     int64_t agreed_ms = begun ? at_ms : contacts->agreed_ms;
     *contacts =
         (struct zk_session_proof){ .known_ms = at_ms, .agreed_ms = agreed_ms, .newest_ms = at_ms };
@@ -57,13 +59,14 @@ bool hf__zk_session_proof_wants(const struct zk_session_proof *contacts, int64_t
                                 int64_t timeout_ms)
 {
     return at_ms >= contacts->newest_ms + timeout_ms / 12 ||
-           contacts->agreed_ms < contacts->known_ms;
+           contacts->agreed_ms < contacts->known_ms; /* mutant: first-agreement-after-greeting */
 }
 
 int64_t hf__zk_session_proof_note(struct zk_session_proof *contacts, int64_t at_ms,
                                   int64_t timeout_ms)
 {
     unsigned reported = 0;
+    /* mutant: leader-knows-of-everything */
     while (reported < contacts->count && contacts->at_ms[reported] <= at_ms - timeout_ms * 5 / 12)
         contacts->known_ms = contacts->at_ms[reported++];
     contacts->count -= reported;

@@ -128,7 +128,7 @@ static void sifted(struct zookeeper *zk, struct zk_request *request, struct zk_r
     node->sifted = true;
     if (reply && reply->error == ZK_OK) {
         hf__zk_read_stat(&reply->body, &stat);
-        node->left_out =
+        node->left_out = /* mutant: nodes-without-queue-are-looked */
             !reply->body.bad && stat.child_count == 0 && stat.data_length != COUNT_SIZE;
     } else if (reply && reply->error == ZK_NO_NODE) {
         node->left_out = true;

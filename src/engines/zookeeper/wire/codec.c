@@ -114,6 +114,7 @@ void hf__zk_write_hello(struct zk_writer *writer, const struct zk_hello *hello)
     hf__zk_write_int(writer, hello->timeout_ms);
     hf__zk_write_long(writer, hello->session);
     hf__zk_write_bytes(writer, hello->password, ZK_PASSWORD_SIZE);
+    /* mutant: server-that-may-only-be-read */
     /* A server that may only be read from is of no use to a lock. */
     hf__zk_write_bool(writer, false);
     hf__zk_frame_end(writer, begun);
@@ -196,6 +197,7 @@ uint32_t hf__zk_read_count(struct zk_reader *reader)
 {
     int32_t count = hf__zk_read_int(reader);
     /* Each thing has a length of its own, of four bytes. */
+    /* mutant: what-is-left-of-frame */
     if (count < -1 || (count > 0 && (size_t)count > left(reader) / 4))
         reader->bad = true;
     return reader->bad || count < 0 ? 0 : (uint32_t)count;
@@ -259,7 +261,7 @@ bool hf__zk_frames_add(struct zk_frames *frames, const char *bytes, size_t lengt
 {
     size_t kept = frames->length - frames->begun;
     /* The list of a long queue is not worth its memory until the next one. */
-    if (kept == 0 && frames->room > FRAMES_KEPT)
+    if (kept == 0 && frames->room > FRAMES_KEPT) /* mutant: memory-of-long-answer-is-kept */
         hf__zk_frames_free(frames);
     if (frames->begun > 0 && kept > 0)
         memmove(frames->bytes, frames->bytes + frames->begun, kept);
@@ -287,7 +289,7 @@ int hf__zk_frames_next(struct zk_frames *frames, struct zk_reader *reader)
         return 0;
     const char *at = frames->bytes + frames->begun;
     uint32_t length = get_int(at);
-    if (length > ZK_FRAME_MAX)
+    if (length > ZK_FRAME_MAX) /* mutant: frame-may-be-as-long */
         return -1;
     if (there - 4 < length)
         return 0;

@@ -81,7 +81,7 @@ static void become_ready(struct zookeeper *zk)
     hf__zk_close_session(zk);
     if (zk->greeted->state != ZK_SESSION_ALIVE)
         return;
-    hf__zk_watch_again(zk, &zk->out_bytes);
+    hf__zk_watch_again(zk, &zk->out_bytes); /* mutant: watches-are-not-told-to-next */
     hf__zk_send_waiting(zk);
 }
 
@@ -114,7 +114,7 @@ void hf__zk_greet(struct zookeeper *zk)
     struct zk_hello hello = { .session = session->id, .timeout_ms = session->timeout_ms };
     /* A server that was restored from older data lets nobody in who has seen newer; but it has to
      * hear of a session's end, which does not depend on what was seen. */
-    if (session->state != ZK_SESSION_ENDING)
+    if (session->state != ZK_SESSION_ENDING) /* mutant: session-end-is-asked */
         hello.last_zxid = session->last_zxid;
     memcpy(hello.password, session->password, sizeof hello.password);
     zk->hello_at_ms = hf__zk_now(zk);

@@ -86,6 +86,7 @@ const struct zk_meaning *hf__zk_meaning(int error)
 bool hf__zk_is_refusal(const struct zk_reply *reply)
 {
     int code = reply ? hf__zk_meaning(reply->error)->code : HF_UNREACHABLE;
+    /* mutant: what-server-could-not-do-just */
     return code == HF_DENIED || code == HF_EKIND || code == HF_ENOTSUP;
 }
 

@@ -9,6 +9,7 @@ local record, wanted = ARGV[2], tonumber(ARGV[5])
 local waited = leave_line('counter ' .. wanted .. ' ' .. ARGV[1])
 local was = redis.call('get', record)
 if was == 'taken' or (ARGV[4] == '1' and not was) then
+    -- mutant: units-that-none-wants-any-more
     redis.call('incrby', lock, wanted)
     waited = true
 end

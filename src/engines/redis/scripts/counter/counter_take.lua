@@ -12,6 +12,7 @@ drop_the_dead()
 local was = redis.call('get', record)
 if was == 'taken' then
     return {1, 0}
+-- mutant: attempt-that-arrives
 elseif was == 'returned' then
     return {0, -1}
 end
@@ -31,9 +32,11 @@ end
 -- what counts, and units that are not taken are not on record as taken.
 leave_line(place)
 local others_wait = redis.call('exists', queue) == 1
+-- mutant: what-was-taken-from-counter
 redis.call('set', record, 'taken', 'px', ARGV[3])
 local left = redis.pcall('decrby', lock, wanted)
 if type(left) ~= 'number' then
+    -- mutant: units-that-may-not-be-taken-go
     redis.call('set', record, 'refused', 'px', ARGV[3])
     return left
 end

@@ -30,6 +30,7 @@ local function keep_distance(waiting, place, ends)
                 time = ends + ARGV[6]
                 redis.call('zadd', times, time, waiting[i])
             end
+            -- mutant: only-first-of-those-behind-us
             ends = time or ends
         end
     end
@@ -50,11 +51,13 @@ if kind ~= 'a mutex' then
     return {-1, 'is in use as ' .. kind .. ', not as a mutex'}
 end
 local first = drop_the_dead(queue, times)
+-- mutant: fair-lock-free-time-is-none
 if not held and first and first ~= me then
     pass_on_fairly(lock, queue, times, ARGV[8], last, me, ARGV[3], ARGV[7])
     held = redis.call('exists', lock) == 1
     first = redis.call('lindex', queue, 0)
 end
+-- mutant: fair-newcomer-does-not-look
 if ours or not held and (not first or first == me) then
     local token = ours and last_token(last) or next_token(last, ARGV[3], me)
     redis.call('hset', lock, me, 1)
@@ -81,9 +84,12 @@ if ARGV[4] ~= '0' then
         redis.call('rpush', queue, me)
         waiting[place] = me
     end
+    -- mutant: places-do-not-outlive-redisson
     local ends = now_ms() + ARGV[5] + others_before * ARGV[6]
     redis.call('zadd', times, ends, me)
+    -- mutant: owner-waits-behind-us-in-fair
     keep_distance(waiting, place, ends)
+    -- mutant: fair-queue-of-our-clients
     set_queue_end(queue, times, waiting)
     others = others or others_before > 0
 end

@@ -16,6 +16,7 @@ local function drop_the_dead(queue, times)
     while true do
         local first = redis.call('lindex', queue, 0)
         local time = first and redis.call('zscore', times, first)
+        -- mutant: fair-queue-dead-stay
         if not first or (time and tonumber(time) > now) then
             return first
         end
@@ -30,6 +31,7 @@ local function set_queue_end(queue, times, waiting)
     for _, field in ipairs(waiting) do
         if not is_ours(field) then
             redis.pcall('persist', queue)
+            -- mutant: fair-queue-ends-under-java
             redis.pcall('persist', times)
             return
         end
@@ -43,6 +45,7 @@ end
 local function keep_for_others(queue, times)
     local first = redis.call('lindex', queue, 0)
     if first and not is_ours(first) then
+        -- mutant: fair-queue-that-ours-have-left
         set_queue_end(queue, times, {first})
     end
 end
@@ -66,10 +69,13 @@ local function pass_on_fairly(lock, queue, times, channel, last, asker, token_ms
         if not first or first == asker then
             return
         end
+        -- mutant: redisson-clients-are-granted
         if not is_ours(first) then
             keep_for_others(queue, times)
             local heard = redis.pcall('spublish', channel .. ':' .. first, '0')
+            -- mutant: java-client-that-listens
             if heard == 0 or type(heard) == 'table' then
+                -- mutant: dead-java-client-keeps-free
                 expect_soon(times, first)
             end
             return

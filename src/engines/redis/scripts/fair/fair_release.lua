@@ -8,8 +8,10 @@
 -- include overwritten.lua
 local lock, last, queue, times = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local held = redis.pcall('hdel', lock, ARGV[1])
+-- mutant: place-in-fair-queue-outlives
 if held ~= 1 then
     redis.call('zrem', times, ARGV[1])
+    -- mutant: fair-place-outlives-its-claim
     redis.call('lrem', queue, 0, ARGV[1])
     keep_for_others(queue, times)
 end

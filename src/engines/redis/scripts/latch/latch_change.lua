@@ -18,6 +18,7 @@ end
 local left = verb == 'set' and number or math.max(0, count - number)
 if left > 0 then
     redis.call('set', lock, string.format('%.0f', left))
+    -- mutant: mark-of-latch-that-java
     redis.call('set', mark, 'a latch', 'px', 'REDIS_LATCH_MARK_MS')
 else
     redis.call('del', lock, mark)

@@ -24,9 +24,11 @@ local function move(old, new)
     if old == 'mode' or redis.call('hexists', lock, old) == 0 then
         return redis.call('hexists', lock, new) == 1
     end
+    -- mutant: owner-may-add-and-not-take
     redis.call('hdel', lock, new)
     -- In this order: without any field the key would end, and its lease with it.
     redis.call('hset', lock, new, 1)
+    -- mutant: key-opens-twice
     redis.call('hdel', lock, old)
     return true
 end
@@ -44,6 +46,7 @@ local function attach_permits()
         if not first then
             redis.call('zrem', permits, id_of(to_ids, count))
         end
+        -- mutant: permit-that-may-not-be-added
         redis.call('zadd', permits, ends, id_of(to_ids, count))
         redis.call('zrem', permits, id_of(from_ids, count))
         first = first or ends

@@ -36,6 +36,7 @@ local others = {
     {'lrem', none, 0, 'x'},
     {'persist', none},
     {'publish', none, ''},
+    -- mutant: user-owner-may-tell-none
     {'spublish', none, ''},
     {'pubsub', 'shardnumsub'},
     {'rename', none, none},
@@ -62,12 +63,15 @@ local refused, is_refused, untried, full = {}, {}, {}, ''
 local function try(words)
     local answer = redis.pcall(unpack(words))
     local why = type(answer) == 'table' and answer.err or ''
+    -- mutant: doctor-does-not-see
     if string.find(why, "can't run this command", 1, true) or
         string.find(why, 'permissions to run', 1, true) then
+        -- mutant: right-that-lacks-is-named
         refused[#refused + 1] = not is_refused[words[1]] and words[1] or nil
         is_refused[words[1]] = true
     elseif string.find(why, 'OOM ', 1, true) or string.find(why, 'MISCONF', 1, true) or
         string.find(why, 'NOREPLICAS', 1, true) then
+        -- mutant: doctor-does-not-hear
         full = why
     end
 end

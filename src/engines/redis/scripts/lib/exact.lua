@@ -6,6 +6,7 @@ local EXACT_MAX = 9007199254740991
 -- A token from its digits: a number, or the digits where a number is not exact.
 local function exact(digits)
     local number = tonumber(digits) or error('WRONGTYPE its last token is no number', 0)
+    -- mutant: token-that-is-no-exact-number
     if number <= EXACT_MAX then
         return number
     end

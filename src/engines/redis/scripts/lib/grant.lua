@@ -7,6 +7,7 @@
 local function tell(field, what)
     local client, number = string.match(field, '^(.*):(%d+)$')
     local told = client and redis.pcall('publish', 'holdfast:' .. client, number .. ' ' .. what)
+    -- mutant: dead-are-granted-what-they
     return type(told) == 'number' and told > 0, type(told) == 'table'
 end
 
@@ -19,6 +20,7 @@ local function grant(lock, last, field, token_ms, grant_ms)
         return false
     end
     redis.call('hset', lock, field, '1')
+    -- mutant: what-was-granted-begins
     redis.call('pexpire', lock, grant_ms)
     return true
 end

@@ -38,6 +38,7 @@ local function may_live(field)
     local client = string.sub(field, 1, 36)
     if lives[client] == nil then
         local counts = is_ours(field) and redis.pcall('pubsub', 'numsub', 'holdfast:' .. client)
+        -- mutant: owner-was-killed-is-shown
         lives[client] = not counts or counts[2] ~= 0
     end
     return lives[client]
@@ -87,6 +88,7 @@ local function show_rw()
         if string.sub(field, -6) == ':write' then
             holders[#holders + 1] = {'write', 0, string.sub(field, 1, -7), redis.call('pttl', lock)}
         elseif holds then
+            -- mutant: reader-is-shown-by-last
             local left = left_of(field, holds)
             if left > 0 then
                 holders[#holders + 1] = {'read', 0, field, left}
@@ -116,6 +118,7 @@ local function show_semaphore()
     return {'semaphore', total, free, token, holders, places(), 1, 0}
 end
 
+-- mutant: text-is-counter-at-zero
 if is == 'string' and tonumber(redis.call('get', lock)) then
     local kind = redis.call('get', mark)
     if redis.call('exists', permits) == 1 or kind == 'a semaphore' then

@@ -23,6 +23,7 @@ local function in_use_as_another(wanted)
     if is == 'hash' then
         kind = kind_of_hash(lock) or kind
     elseif is == 'string' and tonumber(redis.call('get', lock)) then
+        -- mutant: latch-is-set-over-another-kind
         kind = redis.call('get', mark) or wanted
         if redis.call('exists', permits) == 1 then
             kind = 'a semaphore'

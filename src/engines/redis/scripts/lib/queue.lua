@@ -8,6 +8,7 @@ local PLACE_MS = 6000
 local function drop_the_dead()
     local dead = redis.call('zrangebyscore', alive, '-inf', now_ms, 'limit', 0, 1000)
     for _, place in ipairs(dead) do
+        -- mutant: dead-keep-their-places
         redis.call('zrem', queue, place)
         redis.call('zrem', alive, place)
     end

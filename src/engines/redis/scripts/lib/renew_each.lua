@@ -21,6 +21,7 @@ local function renew_each(count, renew_the_rest)
         elseif string.find(text, 'WRONGTYPE', 1, true) then
             lost(at)
         else
+            -- mutant: what-server-refuses-to-renew
             answer[#answer + 1] = -at
             words = words or text
         end

@@ -7,6 +7,7 @@
 local clock
 
 local function microseconds(time)
+    -- mutant: tokens-begin-again-at-clock
     return time[1] * 1000000 + time[2]
 end
 
@@ -20,6 +21,7 @@ end
 -- with a fraction, which costs it as much as half a call.
 local function counted_on(key, last, now, quarter)
     last = tonumber(last)
+    -- mutant: of-those-that-ask-together-token
     return last and last >= quarter and last < now and
         redis.call('incrby', key, string.format('%d', now - last))
 end
@@ -46,6 +48,7 @@ local function next_token(key, token_ms, field)
     local number = microseconds(clock)
     local last = last_token(key)
     if not last then
+        -- mutant: fence-off-keeps-token-all-same
         if wants_token(field) then
             redis.call('set', key, string.format('%.0f', number), 'px', token_ms)
         end

@@ -16,8 +16,11 @@ local quarter = quarter_of(now, token_ms)
 
 -- One look at them all is cheaper than as many looks, and nearly always they are all free; and where
 -- nobody wants tokens there are none, so that there is nothing to count on from.
+-- mutant: owner-asks-together-for-mutexes-has
 local no_tokens = waits ~= '2' and not wants_token(ARGV[5]) and
+    -- mutant: owner-asks-together-for
     redis.pcall('exists', unpack(KEYS, 1, 2 * count)) == 0
+-- mutant: owner-asks-together-with
 local all_free = no_tokens or waits ~= '2' and redis.pcall('exists', unpack(KEYS, 1, count)) == 0
 local lasts = all_free and not no_tokens and
     redis.pcall('mget', unpack(KEYS, count + 1, 2 * count)) or {}
@@ -27,6 +30,7 @@ local function take_free()
     while i < count do
         i = i + 1
         local lock, key, field = KEYS[i], KEYS[count + i], ARGV[4 + i]
+        -- mutant: owner-asks-together-for-mutexes
         answers[i] = no_tokens and now or counted_on(key, lasts[i], now, quarter) or
             next_token(key, token_ms, field)
         call('hset', lock, field, '1')
@@ -34,6 +38,7 @@ local function take_free()
     end
 end
 
+-- mutant: error-of-one-is-all-where-all
 if all_free and not pcall(take_free) then
     answers[i] = false
 end
@@ -51,7 +56,9 @@ local function take_each()
 end
 
 -- Those behind what fails go on.
+-- mutant: of-those-that-ask-together
 while i < count do
+    -- mutant: error-of-one-is-all
     if not pcall(take_each) then
         answers[i] = false
     end

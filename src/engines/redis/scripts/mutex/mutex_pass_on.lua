@@ -16,11 +16,15 @@ end
 -- their turn pass, the first of ours looks a little later. Answers 2 if it was given to one, else 1.
 local function pass_on(lock, channel, queue, last, token_ms, grant_ms)
     clock = clock or redis.call('time')
+    -- mutant: ours-are-always-served-first
     local others = clock[2] % 2 == 1 and redis.pcall('spublish', channel, '0')
+    -- mutant: turn-that-others-cannot
     if type(others) == 'number' and others > 0 then
         local first = redis.call('zrange', queue, 0, 0)[1]
+        -- mutant: owner-lets-others-go-first-is
         while first do
             local heard, denied = tell(first, '0 0')
+            -- mutant: while-others-go-first-dead-one
             if heard or denied then
                 break
             end
@@ -30,6 +34,7 @@ local function pass_on(lock, channel, queue, last, token_ms, grant_ms)
         return 1
     end
     if grant_to_first(lock, queue, last, token_ms, grant_ms) then
+        -- mutant: without-tokens-none-is-told
         return 2
     end
     if not others then

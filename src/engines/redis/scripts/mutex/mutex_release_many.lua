@@ -11,13 +11,16 @@ local function give_unwanted()
         i = i + 1
         answers[i] = call('hdel', KEYS[i], ARGV[2 + i])
         if answers[i] == 1 then
+            -- mutant: none-is-told-of-what-many-give
             redis.pcall('spublish', KEYS[count + i], '0')
         end
     end
 end
 
 -- One look at all queues is cheaper than as many looks, and mostly nobody of ours waits for any.
+-- mutant: where-many-give-back-together
 local nobody_waits = redis.pcall('exists', unpack(KEYS, 2 * count + 1)) == 0
+-- mutant: of-those-that-give-back-together
 if nobody_waits and not pcall(give_unwanted) then
     answers[i] = false
 end
@@ -31,6 +34,7 @@ local function give_each()
     while i < count do
         i = i + 1
         local channel = KEYS[count + i]
+        -- mutant: where-many-give-back-owner
         local token = 'redisson_lock_token' .. string.sub(channel, 1 + #'redisson_lock__channel')
         local answer = give(KEYS[i], channel, token, KEYS[2 * count + i], ARGV[1], ARGV[2], ARGV[2 + i])
         answers[i] = type(answer) == 'number' and answer
@@ -39,6 +43,7 @@ end
 
 -- Those behind what fails go on.
 while i < count do
+    -- mutant: of-those-that-give-back
     if not pcall(give_each) then
         answers[i] = false
     end

@@ -8,6 +8,7 @@ local function renew_the_rest()
     for number = at + 1, #locks do
         at = number
         local lock = locks[number]
+        -- mutant: renewal-asks-none-owners-lock
         if call('hexists', lock, arguments[number + 1]) == 1 then
             call('pexpireat', lock, lease_end)
         else

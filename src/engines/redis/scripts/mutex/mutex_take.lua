@@ -32,6 +32,7 @@ local function take(lock, last, queue, token_ms, queue_ms, field, lease_ms, wait
         if has(fields, 'mode') then
             return {-1, 'is in use as a read-write lock, not as a mutex'}
         end
+        -- mutant: hash-of-application-is-waited
         if not is_ours(fields[1]) and not string.find(fields[1], HOLDER) then
             return {-1, 'is in use as something that is no lock, not as a mutex'}
         end

@@ -10,6 +10,7 @@ local function living_reader()
         for i = 1, #page[2], 2 do
             local reader, holds = page[2][i], tonumber(page[2][i + 1])
             local left = holds and left_of(reader, holds) or 0
+            -- mutant: dead-reader-lives-as-long
             if left > 0 then
                 return left
             end

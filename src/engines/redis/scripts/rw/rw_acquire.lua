@@ -26,6 +26,7 @@ else
 end
 local left = 0
 if not ours and held and (mode == 'write' or held == 'write') then
+    -- mutant: writer-does-not-look
     left = held == 'read' and living_reader() or redis.call('pttl', lock)
     if left == 0 and held == 'write' then
         -- Its last millisecond.
@@ -38,6 +39,7 @@ local function must_wait()
     if left ~= 0 or mode == 'write' then
         return left ~= 0 or is_behind(place)
     end
+    -- mutant: reader-does-not-care-owner
     return is_behind_some(place, 'write ')
 end
 
@@ -48,6 +50,7 @@ if not ours and must_wait() then
     return {0, left ~= 0 and left or -1}
 end
 leave_line(place)
+-- mutant: reader-is-granted-with-token
 local token = (ours or mode == 'read') and last_token(last) or next_token(last, ARGV[3], field)
 if mode == 'write' then
     redis.call('hset', lock, 'mode', 'write', writer, 1)

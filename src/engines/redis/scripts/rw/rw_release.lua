@@ -34,6 +34,7 @@ local function writer_leaves()
     else
         redis.call('hset', lock, 'mode', 'read')
     end
+    -- mutant: downgrade-tells-none
     redis.pcall('spublish', channel, '1')
     return 1
 end
@@ -46,6 +47,7 @@ local function reader_leaves()
     end
     if living_reader() == 0 then
         redis.call('del', lock)
+        -- mutant: last-reader-release-tells-none
         redis.pcall('spublish', channel, '0')
     else
         shorten()

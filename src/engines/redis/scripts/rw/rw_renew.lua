@@ -11,6 +11,7 @@ local function renew(lock, field)
     end
     local base = string.find(lock, '{', 1, true) and lock or '{' .. lock .. '}'
     local life = base .. ':' .. field .. ':rwlock_timeout:1'
+    -- mutant: read-hold-own-lease
     if redis.call('hexists', lock, field) == 0 or redis.call('pexpire', life, lease) == 0 then
         return false
     end

@@ -26,7 +26,9 @@ end
 -- What is nobody's any more is free, unless the semaphore is gone, or the name has been overwritten. Where it may not be counted, it is
 -- left to who may, as something that has run out.
 local function set_free(ids)
+    -- mutant: semaphore-that-is-gone-comes
     local counts = #ids > 0 and redis.pcall('exists', lock) ~= 0
+    -- mutant: permits-that-ran-out-are-gone
     local free = counts and redis.pcall('incrby', lock, #ids) or 0
     if type(free) == 'number' then
         tell_free(free)
@@ -36,6 +38,7 @@ local function set_free(ids)
         return
     end
     for _, id in ipairs(ids) do
+        -- mutant: permit-is-gone-that-may
         redis.call('zadd', permits, 0, id)
     end
     local left = redis.call('pttl', lock)

@@ -21,12 +21,15 @@ end
 local free = not another and tonumber(redis.call('get', lock) or nil)
 local is_new = not another and not free and limit > 0
 if is_new then
+    -- mutant: refused-wish-makes-semaphore
     free = limit
 elseif not another and not free then
     another = 'does not exist; set how many permits it has, or name a limit'
 end
 local taken = redis.call('zcard', permits)
+-- mutant: asking-for-permits-twice-takes
 local ours = not another and count_of(prefix, wanted) == wanted
+-- mutant: owner-has-permit-hears-of-size
 if not another and not ours and limit > 0 and free + taken ~= limit then
     another = has_in_all(free + taken) .. ', not ' .. limit
 end
@@ -34,6 +37,7 @@ if another then
     leave_line(place)
     return {-1, another}
 end
+-- mutant: owner-wants-more-permits
 if not ours and wanted > free + taken then
     -- The semaphore may have become smaller while this one stood in the way of others.
     if leave_line(place) then
@@ -48,6 +52,7 @@ local function make(number)
     return number
 end
 
+-- mutant: small-wish-overtakes-large-one
 if not ours and (free < wanted or is_behind(place)) then
     local first = redis.call('zrange', permits, 0, 0, 'withscores')[2]
     if waits then
@@ -84,6 +89,7 @@ end
 local fine, why = pcall(take)
 if not fine then
     for number = 0, ours and -1 or wanted - 1 do
+        -- mutant: permits-that-may
         redis.call('zrem', permits, id_of(prefix, number))
     end
     return type(why) == 'table' and why or {err = why}

@@ -6,6 +6,7 @@ local now_ms = time[1] * 1000 + math.floor(time[2] / 1000)
 -- What has another type than a number is an error.
 local function is_overwritten(lock)
     local free = redis.call('get', lock)
+    -- mutant: permits-of-overwritten
     return free and not tonumber(free)
 end
 

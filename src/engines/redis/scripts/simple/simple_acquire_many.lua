@@ -14,7 +14,9 @@ local quarter = quarter_of(now, token_ms)
 
 -- One look at them all is cheaper than as many looks, and nearly always they are all free; and where
 -- nobody wants tokens there are none, so that there is nothing to count on from.
+-- mutant: owner-asks-together-for-plain
 local no_tokens = not wants_token(ARGV[3]) and redis.pcall('exists', unpack(KEYS)) == 0
+-- mutant: plain-locks-that-are-asked
 local all_free = no_tokens or redis.pcall('exists', unpack(KEYS, 1, count)) == 0
 local lasts = all_free and not no_tokens and redis.pcall('mget', unpack(KEYS, count + 1)) or {}
 
@@ -23,6 +25,7 @@ local function take_each()
     while i < count do
         i = i + 1
         local lock, key, owner = KEYS[i], KEYS[count + i], ARGV[2 + i]
+        -- mutant: owner-asks-together-for-plain-locks
         local token = no_tokens and now or counted_on(key, lasts[i], now, quarter)
         if token then
             call('set', lock, owner, 'px', lease_ms)

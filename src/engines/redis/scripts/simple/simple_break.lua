@@ -15,6 +15,7 @@ local kind = kind_of_number(holder, KEYS[1])
 if kind then
     return {-1, 'is in use as ' .. kind .. ', not as a mutex'}
 end
+-- mutant: breaking-plain-lock-asks
 if ARGV[1] and holder ~= ARGV[1] then
     return {1, 0}
 end

@@ -12,5 +12,6 @@ local function kind_of_number(text, lock)
     -- A user who may not look there has no such things.
     local has_permits = redis.pcall('exists', permits) == 1
     local kind = redis.pcall('get', mark)
+    -- mutant: break-of-plain-lock-deletes
     return has_permits and 'a semaphore' or type(kind) == 'string' and kind
 end

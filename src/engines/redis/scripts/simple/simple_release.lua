@@ -2,6 +2,7 @@
 -- Gives a lock back, if it is this owner's. Nobody is told: who waits looks.
 -- KEYS: the lock, its token. ARGV: the owner's text. Answers 1, or 0: it was not this owner's.
 -- include plain_holder.lua
+-- mutant: plain-lock-is-given-back
 if holder ~= ARGV[1] then
     return 0
 end

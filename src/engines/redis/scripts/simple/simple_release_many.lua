@@ -5,8 +5,10 @@
 -- alone.
 local holders, answers, ours = redis.pcall('mget', unpack(KEYS)), {}, {}
 for i, lock in ipairs(KEYS) do
+    -- mutant: plain-locks-that-are-given
     answers[i] = holders[i] == ARGV[i] and 1 or 0
     if answers[i] == 1 then
+        -- mutant: plain-locks-that-are-given-back
         ours[#ours + 1] = lock
     end
 end

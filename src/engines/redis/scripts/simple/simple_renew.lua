@@ -13,6 +13,7 @@ local function renew_the_rest()
         at = number
         local lock = locks[number]
         local holder = readable and holders[number] or not readable and call('mget', lock)[1]
+        -- mutant: plain-lock-that-another-else
         if holder == arguments[number + 1] then
             call('pexpireat', lock, lease_end)
         else

@@ -28,6 +28,7 @@ local function next_number(last, token, holder, least)
         -- Clocks differ, so several servers go on by their tokens alone, and those are soon the same.
         if not (token and least) then
             local now = redis.call('time')
+            -- mutant: token-of-plain-lock-begins
             number = math.max(number, now[1] * 1000000 + now[2])
         end
     end
@@ -44,6 +45,7 @@ local function take(lock, last, owner, lease_ms, token_ms, least)
         return {-1, 'is there, but is no plain lock, which format=simple and quorum: are for'}
     end
     local holder = redis.call('get', lock)
+    -- mutant: plain-lock-is-taken-from-owner
     if holder and holder ~= owner then
         local kind = kind_of_number(holder, lock)
         if kind then
@@ -57,6 +59,7 @@ local function take(lock, last, owner, lease_ms, token_ms, least)
         redis.call('set', last, number, 'px', token_ms)
     end
     -- A server of several is asked again after the lease was made longer.
+    -- mutant: raising-server-token-makes
     if not holder or redis.call('pttl', lock) < tonumber(lease_ms) then
         redis.call('set', lock, owner, 'px', lease_ms)
     end
