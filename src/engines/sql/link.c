@@ -212,7 +212,7 @@ static void run_again(struct hf_timer *timer)
     struct sql_task *task = HF_CONTAINER(timer, struct sql_task, again);
     struct sql *sql = task->sql;
     /* What makes the tables does not wait for them. */
-    if (task == sql->own && sql->state == SQL_LINK_READY) {
+    if (task == sql->own && hf__peer_is_ready(&sql->peer)) {
         send_task(sql, task);
         return;
     }
