@@ -272,8 +272,10 @@ static bool execute_prepared(struct mysql_session *session, struct mysql_job *jo
         return fail_by_statement(job, statement);
     /* Alone it is committed at once. */
     job->sent = job->sent || job->script->count == 1;
+    /* KILL for a session that there is not has done what it is for. */
     if (mysql_stmt_execute(statement))
-        return fail_by_statement(job, statement);
+        return mysql_stmt_errno(statement) == ER_NO_SUCH_THREAD ||
+               fail_by_statement(job, statement);
     bool wanted = index == job->script->answer;
     if (wanted) {
         job->affected = mysql_stmt_affected_rows(statement);

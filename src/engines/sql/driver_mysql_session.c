@@ -22,12 +22,13 @@
 #define KEEPALIVE_COUNT 3
 #define UNCONFIRMED_MS 20000
 
-/* What every session is told first. Times are UTC, nothing is truncated silently, and a wait for a
- * row is short: the engine repeats such a statement. */
+/* What every session is told first. Nothing is truncated silently, and a wait for a row is short:
+ * the engine repeats such a statement. The time zone stays the server's, as the other programs have
+ * it that use the tables of a layout; the engine's own tables have none. */
 static const char *const session_setup[] = {
     "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED",
-    "SET SESSION time_zone = '+00:00', autocommit = 1, innodb_lock_wait_timeout = 5, "
-    "lock_wait_timeout = 10, wait_timeout = 3600, sql_mode = 'STRICT_ALL_TABLES'",
+    "SET SESSION autocommit = 1, innodb_lock_wait_timeout = 5, lock_wait_timeout = 10, "
+    "wait_timeout = 3600, sql_mode = 'STRICT_ALL_TABLES'",
 };
 
 /* ---- its memory ---- */
@@ -181,6 +182,15 @@ static bool publish_socket(struct mysql_session *session)
     return wanted;
 }
 
+/* The session's name is a named lock, so that the client's next session can find this one, and end
+ * it. A former one that is just ending has it a moment longer. */
+static bool take_name(struct mysql_session *session)
+{
+    char words[100];
+    snprintf(words, sizeof words, "DO GET_LOCK('%s', 2)", session->name);
+    return !*session->name || mysql_query(session->mysql, words) == 0;
+}
+
 static bool connect_session(struct mysql_session *session)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -199,12 +209,12 @@ static bool connect_session(struct mysql_session *session)
         return false;
     for (unsigned i = 0; connected && i < sizeof session_setup / sizeof *session_setup; i++)
         connected = mysql_query(session->mysql, session_setup[i]) == 0;
-    if (!connected)
+    if (!connected || !take_name(session))
         fail_by_library(session);
     else
         snprintf(session->version, sizeof session->version, "%s",
                  mysql_get_server_info(session->mysql));
-    return connected;
+    return !session->broken;
 }
 
 /* ---- working ---- */
@@ -329,6 +339,7 @@ static bool copy_settings(struct mysql_session *session, const struct sql_settin
     session->timeout_s =
         timeout_s < 1 || timeout_s > READ_TIMEOUT_S ? READ_TIMEOUT_S : (unsigned)timeout_s;
     session->tls = settings->tls;
+    snprintf(session->name, sizeof session->name, "%s", settings->session);
     return copy_text(&session->host, place->socket ? NULL : place->host) &&
            copy_text(&session->socket, place->socket) &&
            copy_text(&session->user, settings->user) &&

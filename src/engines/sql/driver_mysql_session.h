@@ -50,6 +50,7 @@ struct mysql_session {
     char *host, *socket, *user, *password, *database, *ca, *cert, *key;
     unsigned port, timeout_s;
     enum sql_tls tls;
+    char name[48];
     char version[64]; /* written before `ready` */
 };
 
