@@ -16,6 +16,13 @@ struct mysql_connection {
     struct hf_task failing;
     struct hf_link asked; /* the requests that are not answered */
     bool is_ready, is_broken, closed;
+    /* The session that listens, from `listen` on. */
+    struct mysql_session *ear;
+    uv_async_t ear_changed;
+    bool has_ear_handle;
+    char channel[MYSQL_NAME_SIZE];
+    struct sql_request *listening; /* not answered yet */
+    struct hf_timer ear_again;
     const char *failed_here; /* why the connection is given up by us, or NULL */
 };
 
@@ -29,9 +36,21 @@ static struct hf_loop *loop_of(const struct mysql_connection *connection)
     return connection->base.host->loop;
 }
 
-static void free_connection(uv_handle_t *handle)
+/* A lost ear is opened anew after this time; until then waiters look by themselves. */
+#define EAR_PAUSE_MS 1000
+
+static void free_whole(uv_handle_t *handle)
 {
     free(handle->data);
+}
+
+static void free_connection(uv_handle_t *handle)
+{
+    struct mysql_connection *connection = handle->data;
+    if (connection->has_ear_handle)
+        uv_close((uv_handle_t *)&connection->ear_changed, free_whole);
+    else
+        free(connection);
 }
 
 /* ---- what the thread tells ---- */
@@ -74,6 +93,7 @@ static void end(struct mysql_connection *connection, const struct sql_failure *w
 {
     connection->is_broken = true;
     hf__timer_stop(loop_of(connection), &connection->limit);
+    hf__timer_stop(loop_of(connection), &connection->ear_again);
     answer_lost(connection, why, begun);
     if (!connection->closed)
         connection->base.events->broken(connection->base.arg, why);
@@ -108,6 +128,62 @@ static void session_changed(uv_async_t *handle)
     }
     if (broken && !connection->closed && !connection->is_broken)
         end(connection, &why, false);
+}
+
+/* ---- notifications ---- */
+
+static void answer_listen(struct mysql_connection *connection, const struct sql_failure *failure)
+{
+    struct sql_request *request = connection->listening;
+    struct sql_answer answer = { .failure = failure };
+    connection->listening = NULL;
+    if (!request)
+        return;
+    hf__link_remove(&request->link);
+    request->sent = true;
+    request->answered(request, &answer);
+}
+
+static void leave_ear(struct mysql_connection *connection)
+{
+    if (connection->ear)
+        hf__mysql_session_leave(connection->ear);
+    connection->ear = NULL;
+}
+
+static void open_ear(struct hf_timer *timer)
+{
+    struct mysql_connection *connection = HF_CONTAINER(timer, struct mysql_connection, ear_again);
+    connection->ear = hf__mysql_session_open(connection->base.settings, connection->base.place,
+                                             connection->channel, &connection->ear_changed);
+    if (!connection->ear)
+        hf__timer_start(loop_of(connection), timer,
+                        hf__loop_now(loop_of(connection)) + EAR_PAUSE_MS);
+}
+
+/* Without an ear the engine polls. One that was lost comes back. */
+static void ear_changed(uv_async_t *handle)
+{
+    struct mysql_connection *connection = handle->data;
+    struct mysql_session *ear = connection->ear;
+    if (connection->closed || connection->is_broken || !ear)
+        return;
+    pthread_mutex_lock(&ear->mutex);
+    bool ready = ear->ready, heard = ear->heard, broken = ear->broken;
+    struct sql_failure why = ear->why;
+    ear->heard = false;
+    pthread_mutex_unlock(&ear->mutex);
+    bool fresh = ready && connection->listening;
+    if (broken) {
+        leave_ear(connection);
+        if (ready)
+            hf__timer_start(loop_of(connection), &connection->ear_again,
+                            hf__loop_now(loop_of(connection)) + EAR_PAUSE_MS);
+    }
+    if (connection->listening && (ready || broken))
+        answer_listen(connection, ready ? NULL : &why);
+    if (ready && (heard || !fresh) && !connection->closed)
+        connection->base.events->notified(connection->base.arg, "", 0);
 }
 
 /* ---- giving up by ourselves ---- */
@@ -153,11 +229,12 @@ static struct sql_connection *open_connection(const struct hf_host *host,
     hf__link_init(&connection->asked);
     hf__task_init(&connection->failing, fail_here);
     hf__timer_init(&connection->limit, connecting_takes_too_long);
+    hf__timer_init(&connection->ear_again, open_ear);
     if (uv_async_init(host->uv, &connection->changed, session_changed) != 0) {
         free(connection);
         return NULL;
     }
-    connection->session = hf__mysql_session_open(settings, place, &connection->changed);
+    connection->session = hf__mysql_session_open(settings, place, NULL, &connection->changed);
     if (!connection->session) {
         uv_close((uv_handle_t *)&connection->changed, free_connection);
         return NULL;
@@ -182,12 +259,33 @@ static void run(struct sql_connection *base, struct sql_request *request)
     hf__mysql_session_ask(connection->session, job);
 }
 
+static void listen_to(struct sql_connection *base, const char *channel, struct sql_request *request)
+{
+    struct mysql_connection *connection = connection_of(base);
+    hf__list_append(&connection->asked, &request->link);
+    connection->listening = request;
+    snprintf(connection->channel, sizeof connection->channel, "%s", channel);
+    connection->ear_changed.data = connection;
+    if (!connection->has_ear_handle)
+        connection->has_ear_handle =
+            uv_async_init(base->host->uv, &connection->ear_changed, ear_changed) == 0;
+    leave_ear(connection);
+    if (connection->has_ear_handle)
+        open_ear(&connection->ear_again);
+    if (!connection->ear) {
+        connection->failed_here = "out of memory for a connection";
+        hf__loop_defer(loop_of(connection), &connection->failing);
+    }
+}
+
 static void close_connection(struct sql_connection *base)
 {
     struct mysql_connection *connection = connection_of(base);
     connection->closed = true;
     hf__timer_stop(loop_of(connection), &connection->limit);
+    hf__timer_stop(loop_of(connection), &connection->ear_again);
     hf__link_remove(&connection->failing.link);
+    leave_ear(connection);
     while (hf__list_pop(&connection->asked))
         ;
     hf__mysql_session_leave(connection->session);
@@ -196,7 +294,10 @@ static void close_connection(struct sql_connection *base)
 
 static void forked(struct sql_connection *base)
 {
-    hf__mysql_session_forked(connection_of(base)->session);
+    struct mysql_connection *connection = connection_of(base);
+    hf__mysql_session_forked(connection->session);
+    if (connection->ear)
+        hf__mysql_session_forked(connection->ear);
 }
 
 static const char *version(struct sql_connection *base)
@@ -210,6 +311,7 @@ const struct sql_driver hf__sql_mysql = {
     .port = 3306,
     .open = open_connection,
     .run = run,
+    .listen = listen_to,
     .close = close_connection,
     .forked = forked,
     .version = version,

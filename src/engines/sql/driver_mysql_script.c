@@ -198,11 +198,46 @@ static bool fetch_rows(struct mysql_job *job, MYSQL_STMT *statement, MYSQL_RES *
     return true;
 }
 
+/* A column called hf_notify has the channels that are to be notified. */
+static bool is_notification(MYSQL_STMT *statement)
+{
+    MYSQL_RES *described = mysql_stmt_result_metadata(statement);
+    bool is = described && strcmp(mysql_fetch_field_direct(described, 0)->name, "hf_notify") == 0;
+    if (described)
+        mysql_free_result(described);
+    return is;
+}
+
+static bool take_channels(struct mysql_session *session, struct mysql_job *job,
+                          MYSQL_STMT *statement)
+{
+    char channel[MYSQL_NAME_SIZE];
+    unsigned long length = 0;
+    my_bool is_null = 0;
+    MYSQL_BIND bind = {
+        .buffer_type = MYSQL_TYPE_STRING,
+        .buffer = channel,
+        .buffer_length = sizeof channel,
+        .length = &length,
+        .is_null = &is_null,
+    };
+    if (mysql_stmt_bind_result(statement, &bind))
+        return fail_by_statement(job, statement);
+    while (mysql_stmt_fetch(statement) == 0)
+        if (!is_null)
+            hf__mysql_notify_later(session, channel, length);
+    return true;
+}
+
 /* Rows are read to their end also where they are not the answer. */
-static bool take_rows(struct mysql_job *job, MYSQL_STMT *statement, bool wanted)
+static bool take_rows(struct mysql_session *session, struct mysql_job *job, MYSQL_STMT *statement,
+                      bool wanted)
 {
     if (mysql_stmt_store_result(statement))
         return fail_by_statement(job, statement);
+    if (!wanted && mysql_stmt_num_rows(statement) > 0 && is_notification(statement) &&
+        !take_channels(session, job, statement))
+        return false;
     MYSQL_RES *described = wanted ? mysql_stmt_result_metadata(statement) : NULL;
     bool taken =
         !wanted || (described ? fetch_rows(job, statement, described) : fail_by_memory(job));
@@ -281,7 +316,7 @@ static bool execute_prepared(struct mysql_session *session, struct mysql_job *jo
         job->affected = mysql_stmt_affected_rows(statement);
         job->insert_id = mysql_stmt_insert_id(statement);
     }
-    return mysql_stmt_field_count(statement) == 0 || take_rows(job, statement, wanted);
+    return mysql_stmt_field_count(statement) == 0 || take_rows(session, job, statement, wanted);
 }
 
 static bool execute_text(struct mysql_session *session, struct mysql_job *job, const char *text)
@@ -320,8 +355,11 @@ static bool execute_all(struct mysql_session *session, struct mysql_job *job)
 
 bool hf__mysql_execute(struct mysql_session *session, struct mysql_job *job)
 {
-    if (execute_all(session, job))
+    session->channel_count = 0;
+    if (execute_all(session, job)) {
+        hf__mysql_notify(session);
         return true;
+    }
     if (job->failure.trouble == SQL_LOST)
         return false;
     struct sql_failure failure = job->failure;

@@ -297,8 +297,12 @@ static void work(struct mysql_session *session)
 static void *run_session(void *arg)
 {
     struct mysql_session *session = arg;
-    if (connect_session(session))
-        work(session);
+    if (connect_session(session)) {
+        if (!*session->channel)
+            work(session);
+        else if (!hf__mysql_listen(session))
+            fail_by_library(session);
+    }
     if (session->busy)
         close_library(session);
     let_go(session);
@@ -309,17 +313,11 @@ static void *run_session(void *arg)
 /* The thread takes no signals of the program's; SIGPIPE is one that the library causes. */
 static bool start_thread(struct mysql_session *session)
 {
-    pthread_t thread;
-    pthread_attr_t attributes;
     sigset_t all, before;
-    if (pthread_attr_init(&attributes) != 0)
-        return false;
-    pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    int code = pthread_create(&thread, &attributes, run_session, session);
+    int code = pthread_create(&session->thread, NULL, run_session, session);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
-    pthread_attr_destroy(&attributes);
     return code == 0;
 }
 
@@ -339,7 +337,6 @@ static bool copy_settings(struct mysql_session *session, const struct sql_settin
     session->timeout_s =
         timeout_s < 1 || timeout_s > READ_TIMEOUT_S ? READ_TIMEOUT_S : (unsigned)timeout_s;
     session->tls = settings->tls;
-    snprintf(session->name, sizeof session->name, "%s", settings->session);
     return copy_text(&session->host, place->socket ? NULL : place->host) &&
            copy_text(&session->socket, place->socket) &&
            copy_text(&session->user, settings->user) &&
@@ -350,7 +347,8 @@ static bool copy_settings(struct mysql_session *session, const struct sql_settin
 }
 
 struct mysql_session *hf__mysql_session_open(const struct sql_settings *settings,
-                                             const struct sql_place *place, uv_async_t *listener)
+                                             const struct sql_place *place, const char *channel,
+                                             uv_async_t *listener)
 {
     struct mysql_session *session = hf__calloc(1, sizeof *session);
     if (!session)
@@ -359,6 +357,9 @@ struct mysql_session *hf__mysql_session_open(const struct sql_settings *settings
     session->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     hf__link_init(&session->asked);
     hf__link_init(&session->answered);
+    /* Letters, digits and '_'. */
+    snprintf(session->name, sizeof session->name, "%s", channel ? "" : settings->session);
+    snprintf(session->channel, sizeof session->channel, "%s", channel ? channel : "");
     session->listener = listener;
     session->fd = -1;
     session->busy = true;
@@ -404,10 +405,13 @@ static void close_politely(struct mysql_session *session)
     pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 
+/* On a socket that is shut down no call takes long, so the thread ends at once. A thread that is
+ * still connecting may take as long as a name look-up, and is not waited for. */
 void hf__mysql_session_leave(struct mysql_session *session)
 {
     pthread_mutex_lock(&session->mutex);
     bool idle = !session->busy;
+    bool ends_soon = idle || session->fd >= 0 || session->broken;
     session->ended = true;
     session->listener = NULL;
     if (session->fd >= 0 && !idle)
@@ -416,6 +420,10 @@ void hf__mysql_session_leave(struct mysql_session *session)
     wake(session);
     if (idle)
         close_politely(session);
+    if (ends_soon)
+        pthread_join(session->thread, NULL);
+    else
+        pthread_detach(session->thread);
     let_go(session);
 }
 

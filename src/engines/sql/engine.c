@@ -89,7 +89,7 @@ const struct hf_engine_ops hf__postgres = {
 };
 #endif
 
-#ifdef HF_SQL_MYSQL_ENGINE
+#ifdef HF_SQL_MYSQL
 static int open_mysql(struct hf_engine **ret, const struct hf_host *host, struct hf_url *url,
                       hf_error *error)
 {

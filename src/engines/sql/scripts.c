@@ -7,7 +7,7 @@
 #ifdef HF_SQL_POSTGRES
 #include "postgres_scripts.inc"
 #endif
-#ifdef HF_SQL_MYSQL_ENGINE
+#ifdef HF_SQL_MYSQL
 #include "mysql_scripts.inc"
 #endif
 
@@ -24,7 +24,7 @@ const struct sql_script *hf__sql_script(enum sql_dialect dialect, enum sql_scrip
         return find_script(scripts_of_postgres,
                            sizeof scripts_of_postgres / sizeof scripts_of_postgres[0], number);
 #endif
-#ifdef HF_SQL_MYSQL_ENGINE
+#ifdef HF_SQL_MYSQL
     if (dialect == SQL_MYSQL)
         return find_script(scripts_of_mysql, sizeof scripts_of_mysql / sizeof scripts_of_mysql[0],
                            number);

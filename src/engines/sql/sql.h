@@ -92,7 +92,7 @@ static inline int64_t hf__sql_now(const struct sql *sql)
 #ifdef HF_SQL_POSTGRES
 extern const struct hf_engine_ops hf__postgres;
 #endif
-#ifdef HF_SQL_MYSQL_ENGINE
+#ifdef HF_SQL_MYSQL
 extern const struct hf_engine_ops hf__mysql;
 #endif
 

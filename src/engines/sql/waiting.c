@@ -13,6 +13,8 @@
 #define POLL_MIN_MS 2
 #define POLL_MAX_MS 25
 #define POLL_DOUBLINGS 4
+/* MySQL's notifications may be lost without a sign: its heads look this often all the same. */
+#define UNSURE_LOOK_MS 250
 /* The digits of a claim's number. */
 #define NUMBER_LENGTH 16u
 
@@ -91,6 +93,8 @@ void hf__waiting_remove(struct sql *sql, struct hf_op *op)
 void hf__waiting_notified(struct sql *sql, const char *payload, size_t length)
 {
     char digits[NUMBER_LENGTH + 1] = "";
+    if (length == 0)
+        wake_all(sql);
     if (length != NUMBER_LENGTH)
         return;
     memcpy(digits, payload, NUMBER_LENGTH);
@@ -130,6 +134,8 @@ int64_t hf__waiting_retry_at(struct sql *sql, struct hf_op *op, int64_t rank, in
     }
     if (wait_ms > SQL_LOOK_MS)
         wait_ms = SQL_LOOK_MS;
+    if (sql->dialect == SQL_MYSQL && rank <= 1 && wait_ms > UNSURE_LOOK_MS)
+        wait_ms = hf__jitter_ms(UNSURE_LOOK_MS);
     if (rank <= 1 && left_ms < wait_ms)
         wait_ms = left_ms;
     return hf__sql_now(sql) + wait_ms;

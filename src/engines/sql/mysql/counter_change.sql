@@ -20,3 +20,4 @@ FROM hf_lock WHERE name = :name;
 UPDATE hf_lock SET value = IF(:verb = 1, :value, value + :value)
 WHERE name = :name AND kind = 5 AND (:verb = 1 OR (:verb = 2 AND value + :value <= 4294967295));
 UPDATE hf_lock SET value = 0, kind = 0 WHERE name = :name AND kind = 5 AND :verb = 3;
+-- include wake.inc.sql

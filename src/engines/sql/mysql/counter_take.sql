@@ -22,6 +22,10 @@ WHERE l.name = :name AND :enqueue = 1 AND (l.kind IN (0, 5) OR (l.kind IN (1, 2,
     AND NOT EXISTS (SELECT 1 FROM hf_hold h WHERE h.name = :name)))
   AND NOT EXISTS (SELECT 1 FROM hf_hold h WHERE h.name = :name AND h.owner = :owner)
 ON DUPLICATE KEY UPDATE expires_us = VALUES(expires_us);
+SELECT CONCAT('hf_', LOWER(HEX(SUBSTR(w.owner, 1, 16)))) AS hf_notify
+FROM (SELECT owner FROM hf_wait WHERE name = :name ORDER BY seq LIMIT 1) w
+WHERE w.owner <> :owner
+  AND EXISTS (SELECT 1 FROM hf_hold h WHERE h.name = :name AND h.owner = :owner);
 SELECT CASE
     WHEN EXISTS (SELECT 1 FROM hf_hold h WHERE h.name = :name AND h.owner = :owner) THEN 1
     WHEN l.kind = 4 OR l.kind = 6 OR (l.kind IN (1, 2) AND l.owner IS NOT NULL

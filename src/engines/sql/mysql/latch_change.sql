@@ -20,3 +20,6 @@ FROM hf_lock WHERE name = :name;
 UPDATE hf_lock SET value = IF(:verb = 1, :value, GREATEST(value - :value, 0))
 WHERE name = :name AND kind = 6 AND (:verb = 2 OR (:verb = 1 AND value = 0));
 UPDATE hf_lock SET kind = 0 WHERE name = :name AND kind = 6 AND value = 0;
+SELECT DISTINCT CONCAT('hf_', LOWER(HEX(SUBSTR(w.owner, 1, 16)))) AS hf_notify
+FROM hf_wait w WHERE w.name = :name AND w.mode = 7
+  AND NOT EXISTS (SELECT 1 FROM hf_lock l WHERE l.name = :name AND l.kind = 6);

@@ -7,6 +7,9 @@ SET l.token = GREATEST(l.token + 1, @now@), l.since_us = @now@, l.fixed = w.fixe
 WHERE l.name = :name AND w.mode IN (0, 1) AND l.kind IN (1, 2)
   AND (l.owner IS NULL OR l.owner = :owner OR l.expires_us <= @now@);
 UPDATE hf_lock SET owner = NULL, expires_us = 0 WHERE name = :name AND owner = :owner;
+SELECT CONCAT('hf_', LOWER(HEX(SUBSTR(w.owner, 1, 16)))) AS hf_notify
+FROM hf_wait w JOIN hf_lock l ON l.name = w.name
+WHERE w.name = :name AND w.owner = l.owner;
 DELETE w FROM hf_wait w JOIN hf_lock l ON l.name = w.name
 WHERE w.name = :name AND w.owner = l.owner;
 UPDATE hf_lock SET waiting = 1 - waiting

@@ -39,6 +39,11 @@ WHERE l.name = :name AND l.kind = :kind AND :enqueue = 1
     WHERE h.name = :name AND h.owner = :owner AND h.mode >= :mode)
   AND (:held = 0 OR EXISTS (SELECT 1 FROM hf_hold h WHERE h.name = :name AND h.owner = :owner))
 ON DUPLICATE KEY UPDATE mode = VALUES(mode), expires_us = VALUES(expires_us);
+-- The next one may go on at the same time.
+SELECT CONCAT('hf_', LOWER(HEX(SUBSTR(w.owner, 1, 16)))) AS hf_notify
+FROM (SELECT owner FROM hf_wait WHERE name = :name ORDER BY seq LIMIT 1) w
+WHERE w.owner <> :owner AND :mode IN (2, 3, 5)
+  AND EXISTS (SELECT 1 FROM hf_hold h WHERE h.name = :name AND h.owner = :owner);
 SELECT CASE
     WHEN EXISTS (SELECT 1 FROM hf_hold h
       WHERE h.name = :name AND h.owner = :owner AND h.mode >= :mode) THEN 1
