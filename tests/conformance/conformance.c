@@ -28,6 +28,11 @@ bool store_has_sessions(void)
     return strncmp(store_url(), "zk", 2) == 0;
 }
 
+bool store_numbers_readers(void)
+{
+    return store_has_sessions() || strncmp(store_url(), "etcd", 4) == 0;
+}
+
 static long long started_at;
 
 __attribute__((constructor)) static void prepare(void)

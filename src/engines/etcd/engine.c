@@ -86,6 +86,12 @@ static int open_etcd(struct hf_engine **ret, const struct hf_host *host, struct 
     return HF_OK;
 }
 
+static void dismiss(struct hf_engine *engine, struct hf_op *op)
+{
+    if (op->engine.pointer)
+        hf__etcd_delete_quietly((struct etcd *)engine, op->engine.pointer);
+}
+
 static void forked(struct hf_engine *engine)
 {
     hf__peer_forked(&((struct etcd *)engine)->peer);
@@ -100,6 +106,19 @@ static void explain_silence(struct hf_engine *engine, struct hf_op *op, hf_error
 /* The core asks for nothing else: see `caps`. */
 static void oneshot(struct hf_engine *engine, struct hf_oneshot *oneshot)
 {
+    struct etcd *etcd = (struct etcd *)engine;
+    if (oneshot->verb == HF_ONESHOT_RENEW) {
+        hf__etcd_renew_own_lease(etcd, oneshot);
+        return;
+    }
+    if (oneshot->verb == HF_ONESHOT_INSPECT || oneshot->verb == HF_ONESHOT_BREAK) {
+        hf__etcd_look(etcd, oneshot);
+        return;
+    }
+    if (oneshot->verb == HF_ONESHOT_DIAGNOSE) {
+        hf__etcd_diagnose(etcd, oneshot);
+        return;
+    }
     hf__explain(&oneshot->error, HF_ENOTSUP, 0, "this engine cannot do that");
     oneshot->code = HF_ENOTSUP;
     hf__oneshot_done(engine, oneshot);
@@ -110,13 +129,15 @@ static const char *const schemes[] = { "etcd", "etcds", NULL };
 const struct hf_engine_ops hf__etcd = {
     .name = "etcd",
     .schemes = schemes,
-    .caps = HF_CAP_MUTEX | HF_CAP_FAIR | HF_CAP_TOKEN,
+    .caps = HF_CAP_MUTEX | HF_CAP_FAIR | HF_CAP_RW | HF_CAP_TOKEN | HF_CAP_INSPECT |
+            HF_CAP_INSPECT_ALL | HF_CAP_BREAK,
     .open = open_etcd,
     .close = close_etcd,
     .attempt = hf__etcd_attempt,
     .release = hf__etcd_release,
     .renew = hf__etcd_renew,
     .oneshot = oneshot,
+    .dismiss = dismiss,
     .forked = forked,
     .why_silent = explain_silence,
 };

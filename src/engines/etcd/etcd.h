@@ -7,6 +7,7 @@
 
 #include "engines/common/endpoints.h"
 #include "engines/common/peer.h"
+#include "engines/etcd/show/note.h"
 #include "engines/etcd/wire/messages.h"
 
 #include "base/list.h"
@@ -17,6 +18,8 @@
 
 #define ETCD_WATCH_BUCKETS 256u
 #define ETCD_KEY_BUCKETS 4096u
+/* Room for any key: the root, a name, and what follows. */
+#define ETCD_KEY_SIZE (HF_URL_MAX + HF_NAME_MAX + 64)
 
 struct etcd;
 struct etcd_claim;
@@ -169,6 +172,18 @@ void hf__etcd_beat(struct etcd *etcd, struct etcd_session *session);
 int64_t hf__etcd_oldest_beat(const struct etcd *etcd);
 void hf__etcd_beats_forget(struct etcd *etcd);
 
+/* ---- own_lease.c ---- */
+
+/* Asks for a lease of that length. False: out of memory. */
+bool hf__etcd_own_lease_ask(struct etcd *etcd, struct etcd_claim *claim, int64_t lease_ms,
+                            etcd_answered *answered);
+/* Once that is granted: puts the key on it. False: out of memory. */
+bool hf__etcd_own_lease_move(struct etcd *etcd, struct etcd_claim *claim, etcd_answered *answered);
+void hf__etcd_own_lease_moved(struct etcd *etcd, struct etcd_claim *claim, int64_t revision);
+/* Ends it, if there is one. */
+void hf__etcd_own_lease_drop(struct etcd *etcd, struct etcd_claim *claim);
+void hf__etcd_renew_own_lease(struct etcd *etcd, struct hf_oneshot *oneshot);
+
 /* ---- claim.c: what a claim has at the servers ---- */
 
 struct etcd_claim {
@@ -192,6 +207,11 @@ struct etcd_claim {
     char *blocker; /* one of them, which is waited for */
     size_t blocker_length, blocker_room;
     int64_t created; /* the key's revision; 0: not known */
+    int64_t changed; /* that of its last change that is known */
+    int64_t own_id;  /* the lease of its own that the key is on; 0: it is on the session's */
+    int64_t next_id; /* the one that it is to move to */
+    int64_t next_ms; /* its length */
+    struct hf_oneshot *renewal; /* that is out, or NULL */
     int64_t held_at_ms;
     unsigned tries;        /* in this attempt */
     bool unknown;          /* a key may have been made */
@@ -214,6 +234,12 @@ void hf__etcd_claim_forget_key(struct etcd_claim *claim);
 struct etcd_claim *hf__etcd_claim_find(struct etcd *etcd, struct etcd_bytes key);
 /* Is that a key of the claim's kind of lock? */
 bool hf__etcd_claim_is_same_kind(const struct etcd_claim *claim, const ProtobufCBinaryData *key);
+bool hf__etcd_claim_is_writer(const struct etcd_claim *claim);
+/* A writer's second key, which it keeps as a reader: one of a reader with the same number, put in
+ * the same transaction. Returns its length. */
+size_t hf__etcd_claim_reader_key(const struct etcd_claim *claim, char room[ETCD_KEY_SIZE]);
+/* It has that key now. */
+void hf__etcd_claim_rename_to_reader(struct etcd *etcd, struct etcd_claim *claim);
 bool hf__etcd_claim_set_blocker(struct etcd_claim *claim, const ProtobufCBinaryData *key);
 void hf__etcd_claims_close(struct etcd *etcd);
 
@@ -239,6 +265,8 @@ void hf__etcd_no_memory(struct etcd *etcd, struct etcd_claim *claim);
 /* ---- release.c ---- */
 
 void hf__etcd_release(struct hf_engine *engine, struct hf_op *op);
+/* Deletes its key, if it is the one that was put. False: out of memory. */
+bool hf__etcd_ask_to_delete(struct etcd *etcd, struct etcd_claim *claim, etcd_answered *answered);
 /* Deletes its key, and no thread waits for the reply. */
 void hf__etcd_delete_quietly(struct etcd *etcd, struct etcd_claim *claim);
 
@@ -274,6 +302,18 @@ void hf__etcd_watches_close(struct etcd *etcd);
 void hf__etcd_watch_again(struct etcd *etcd);
 void hf__etcd_watches_disconnected(struct etcd *etcd);
 bool hf__etcd_watches_any(const struct etcd *etcd);
+
+/* ---- inspect.c ---- */
+
+/* Shows what there is, or breaks a lock. */
+void hf__etcd_look(struct etcd *etcd, struct hf_oneshot *oneshot);
+/* What a key says of its claim (note.h). Returns the length. */
+size_t hf__etcd_claim_note(const struct etcd *etcd, const struct etcd_claim *claim,
+                           int64_t lease_ms, char text[ETCD_NOTE_SIZE]);
+
+/* ---- doctor.c ---- */
+
+void hf__etcd_diagnose(struct etcd *etcd, struct hf_oneshot *oneshot);
 
 /* ---- engine.c ---- */
 

@@ -40,6 +40,7 @@ void hf__etcd_fail(struct etcd *etcd, struct etcd_claim *claim, const struct etc
     }
     if (claim->created != 0 || claim->unknown)
         hf__etcd_delete_quietly(etcd, claim);
+    claim->op->out.contacted = reply->definite;
     hf__etcd_finish(etcd, claim, HF_FAILED);
 }
 
@@ -49,13 +50,28 @@ void hf__etcd_no_memory(struct etcd *etcd, struct etcd_claim *claim)
     hf__etcd_finish(etcd, claim, HF_NO_ANSWER);
 }
 
+/* The key is gone: now it can be said that it has failed. */
+static void withdrawn(struct etcd *etcd, struct etcd_request *request,
+                      const struct etcd_reply *reply)
+{
+    struct etcd_claim *claim = request->claim;
+    if (hf__etcd_has_left(request))
+        return;
+    if (reply->status == HF_GRPC_OK)
+        hf__etcd_finish(etcd, claim, HF_FAILED);
+    else
+        hf__etcd_fail(etcd, claim, reply);
+}
+
 static void wrong_kind(struct etcd *etcd, struct etcd_claim *claim)
 {
+    claim->op->out.contacted = true;
     hf__op_explain(claim->op, HF_EKIND, 0, "\"%.200s\" is in use as another kind of lock",
                    claim->op->in.name);
-    if (claim->created != 0)
-        hf__etcd_delete_quietly(etcd, claim);
-    hf__etcd_finish(etcd, claim, HF_FAILED);
+    if (claim->created == 0)
+        hf__etcd_finish(etcd, claim, HF_FAILED);
+    else if (!hf__etcd_ask_to_delete(etcd, claim, withdrawn))
+        hf__etcd_no_memory(etcd, claim);
 }
 
 static void unreadable(struct etcd *etcd, struct etcd_claim *claim)
@@ -66,25 +82,39 @@ static void unreadable(struct etcd *etcd, struct etcd_claim *claim)
     hf__etcd_finish(etcd, claim, HF_NO_ANSWER);
 }
 
-/* With a lease of its own, a claim believes in the session's no longer than that. */
-static void rest_on_own_lease(struct etcd *etcd, struct etcd_claim *claim)
+/* Its key is on the session's lease still, and it believes in that no longer than in its own. */
+static void follow_session(struct etcd *etcd, struct etcd_claim *claim)
 {
     struct hf_op *op = claim->op;
     const struct hf_lease *session = &claim->session->lease;
-    if (!claim->held) {
-        int64_t end_ms = op->in.asked_at_ms + op->in.lease_ms;
-        claim->lease.fixed = true;
-        claim->lease.ends_at_ms = end_ms - op->in.lease_ms / 100 - 2;
-        hf__timer_start(hf__etcd_loop(etcd), &claim->end, end_ms);
-        hf__list_append(&etcd->leased, &claim->lease_link);
-    }
+    claim->lease.fixed = true;
+    claim->lease.ends_at_ms = claim->end.at_ms - op->in.lease_ms / 100 - 2;
     claim->lease.lease_ms = session->lease_ms;
     claim->lease.asked_at_ms = session->asked_at_ms;
+    hf__list_append(&etcd->leased, &claim->lease_link);
     op->out.rests_on = &claim->lease;
 }
 
+static void rest_on_own_lease(struct etcd *etcd, struct etcd_claim *claim)
+{
+    struct hf_op *op = claim->op;
+    bool endless = op->in.lease_ms > INT64_MAX - op->in.asked_at_ms;
+    hf__timer_start(hf__etcd_loop(etcd), &claim->end,
+                    endless ? INT64_MAX : op->in.asked_at_ms + op->in.lease_ms);
+    if (claim->own_id == 0) {
+        follow_session(etcd, claim);
+        return;
+    }
+    op->engine.own_lease.engine = &etcd->base;
+    op->engine.own_lease.lease_ms = op->in.lease_ms;
+    op->engine.own_lease.asked_at_ms = op->in.asked_at_ms;
+    op->engine.own_lease.ends_at_ms = 0;
+    op->engine.own_lease.fixed = true;
+    op->out.rests_on = &op->engine.own_lease;
+}
+
 /* The revision is later than the end of whatever was in the way, and its own end comes after it. */
-static void grant(struct etcd *etcd, struct etcd_claim *claim, int64_t revision)
+static void hold_begin(struct etcd *etcd, struct etcd_claim *claim, int64_t revision)
 {
     struct hf_op *op = claim->op;
     op->out.token = (uint64_t)revision;
@@ -94,6 +124,47 @@ static void grant(struct etcd *etcd, struct etcd_claim *claim, int64_t revision)
     claim->held = true;
     hf__etcd_watch_held(etcd, claim);
     hf__etcd_finish(etcd, claim, HF_GRANTED);
+}
+
+static void begin_again(struct etcd *etcd, struct etcd_claim *claim);
+
+static void own_lease_moved(struct etcd *etcd, struct etcd_request *request,
+                            const struct etcd_reply *reply)
+{
+    struct etcd_claim *claim = request->claim;
+    const etcd_txn_reply *txn = reply->message;
+    if (hf__etcd_has_left(request))
+        return;
+    if (reply->status != HF_GRPC_OK) {
+        hf__etcd_fail(etcd, claim, reply);
+    } else if (!txn->succeeded) {
+        begin_again(etcd, claim);
+    } else {
+        hf__etcd_own_lease_moved(etcd, claim, hf__etcd_revision(txn->header));
+        hold_begin(etcd, claim, hf__etcd_revision(txn->header));
+    }
+}
+
+static void own_lease_granted(struct etcd *etcd, struct etcd_request *request,
+                              const struct etcd_reply *reply)
+{
+    struct etcd_claim *claim = request->claim;
+    if (hf__etcd_has_left(request))
+        return;
+    if (reply->status != HF_GRPC_OK)
+        hf__etcd_fail(etcd, claim, reply);
+    else if (!hf__etcd_own_lease_move(etcd, claim, own_lease_moved))
+        hf__etcd_no_memory(etcd, claim);
+}
+
+static void grant(struct etcd *etcd, struct etcd_claim *claim, int64_t revision)
+{
+    const struct hf_op *op = claim->op;
+    bool moves = op->in.lease_ms > 0 && op->in.mode != HF_READ && op->in.mode != HF_WRITE;
+    if (!moves)
+        hold_begin(etcd, claim, revision);
+    else if (!hf__etcd_own_lease_ask(etcd, claim, op->in.lease_ms, own_lease_granted))
+        hf__etcd_no_memory(etcd, claim);
 }
 
 /* Something that it stood on is gone, its session or its key. */
@@ -147,15 +218,6 @@ static void wait_for(struct etcd *etcd, struct etcd_claim *claim, const etcd_key
         hf__etcd_finish(etcd, claim, HF_REFUSED);
 }
 
-static const etcd_key_value *first_other(const etcd_range_reply *range,
-                                         const struct etcd_claim *claim)
-{
-    for (size_t i = 0; i < range->n_kvs; i++)
-        if (!hf__etcd_is_key(&range->kvs[i]->key, hf__etcd_key_of(claim)))
-            return range->kvs[i];
-    return NULL;
-}
-
 static void position_answered(struct etcd *etcd, struct etcd_request *request,
                               const struct etcd_reply *reply)
 {
@@ -170,16 +232,17 @@ static void position_answered(struct etcd *etcd, struct etcd_request *request,
     } else if (!own || own->create_revision != claim->created) {
         begin_again(etcd, claim);
     } else if (blocking->n_kvs == 0) {
+        claim->changed = own->mod_revision;
         grant(etcd, claim, hf__etcd_revision(txn->header));
     } else {
         wait_for(etcd, claim, blocking->kvs[0], hf__etcd_revision(txn->header));
     }
 }
 
-static void set_oldest_first(const struct etcd_claim *claim, etcd_range *range, int64_t limit)
+/* The newest of those that are older. */
+static void set_newest_first(etcd_range *range)
 {
-    (void)claim;
-    hf__etcd_range_by_creation(range, false, limit);
+    hf__etcd_range_by_creation(range, false, 1);
     range->keys_only = true;
 }
 
@@ -198,7 +261,7 @@ static void ask_position(struct etcd *etcd, struct etcd_claim *claim)
     etcd_range *older =
         hf__etcd_txn_range(&txn, ETCD_THEN, hf__etcd_bytes(claim->blocking, claim->blocking_length),
                            hf__etcd_bytes(claim->blocking_end, claim->blocking_end_length));
-    set_oldest_first(claim, older, 1);
+    set_newest_first(older);
     older->max_create_revision = claim->created - 1;
     hf__etcd_ask(etcd, request, &txn.message.base);
 }
@@ -228,22 +291,56 @@ static void key_answered(struct etcd *etcd, struct etcd_request *request,
         ask_position(etcd, claim);
         return;
     }
-    const etcd_range_reply *blocking = hf__etcd_txn_range_reply(txn, 1);
+    const etcd_range_reply *blocking = hf__etcd_txn_range_reply(txn, 0);
     if (!blocking || revision <= 0) {
         unreadable(etcd, claim);
         return;
     }
-    claim->created = revision;
+    claim->created = claim->changed = revision;
     claim->unknown = false;
-    const etcd_key_value *blocker = first_other(blocking, claim);
-    if (blocker)
-        wait_for(etcd, claim, blocker, revision);
+    if (hf__etcd_txn_first_key(txn, 1))
+        wrong_kind(etcd, claim);
+    else if (blocking->n_kvs > 0)
+        wait_for(etcd, claim, blocking->kvs[0], revision);
     else
         grant(etcd, claim, revision);
 }
 
+/* What a transaction points to that puts a claim's keys. */
+struct etcd_put {
+    char note[ETCD_NOTE_SIZE], reader[ETCD_KEY_SIZE];
+};
+
+/* The last ones of the transaction. A writer has the key of a reader besides, which stays when it
+ * becomes one: it must be older than those of writers that wait. */
+static void put_keys(const struct etcd *etcd, struct etcd_txn *txn, const struct etcd_claim *claim,
+                     struct etcd_put *put)
+{
+    int64_t lease = claim->session->id;
+    struct etcd_bytes note = hf__etcd_bytes(
+        put->note, hf__etcd_claim_note(etcd, claim, claim->op->in.lease_ms, put->note));
+    hf__etcd_txn_put(txn, ETCD_THEN, hf__etcd_key_of(claim), note, lease);
+    if (hf__etcd_claim_is_writer(claim))
+        hf__etcd_txn_put(txn, ETCD_THEN,
+                         hf__etcd_bytes(put->reader, hf__etcd_claim_reader_key(claim, put->reader)),
+                         note, lease);
+}
+
+/* Keys of a mutex of this name are not among those that are in a reader's way. They come before
+ * "name/read/", as they begin with a digit or a letter up to "f". */
+static void add_mutexes(struct etcd_txn *txn, enum etcd_branch branch,
+                        const struct etcd_claim *claim)
+{
+    etcd_range *mutexes =
+        hf__etcd_txn_range(txn, branch, hf__etcd_bytes(claim->key, claim->prefix_length),
+                           hf__etcd_bytes(claim->key, claim->prefix_length + sizeof "read/" - 1));
+    mutexes->limit = 1;
+    mutexes->keys_only = true;
+}
+
 static void ask_for_key(struct etcd *etcd, struct etcd_claim *claim)
 {
+    struct etcd_put put;
     struct etcd_txn txn;
     struct etcd_bytes key = hf__etcd_key_of(claim), none = hf__etcd_bytes("", 0);
     struct etcd_request *request = hf__etcd_claim_request(etcd, claim, &hf__etcd_txn, key_answered);
@@ -253,13 +350,13 @@ static void ask_for_key(struct etcd *etcd, struct etcd_claim *claim)
     }
     hf__etcd_txn_begin(&txn);
     hf__etcd_txn_if_created(&txn, key, 0);
-    hf__etcd_txn_put(&txn, ETCD_THEN, key, none, claim->session->id);
-    /* All that are there are older than the one that is just being put, which may be the first. */
-    set_oldest_first(
-        claim,
+    /* All that are there before the key is put are older. */
+    set_newest_first(
         hf__etcd_txn_range(&txn, ETCD_THEN, hf__etcd_bytes(claim->blocking, claim->blocking_length),
-                           hf__etcd_bytes(claim->blocking_end, claim->blocking_end_length)),
-        2);
+                           hf__etcd_bytes(claim->blocking_end, claim->blocking_end_length)));
+    if (claim->op->in.mode == HF_READ)
+        add_mutexes(&txn, ETCD_THEN, claim);
+    put_keys(etcd, &txn, claim, &put);
     hf__etcd_txn_range(&txn, ETCD_ELSE, key, none);
     hf__etcd_ask(etcd, request, &txn.message.base);
 }
@@ -283,14 +380,15 @@ static void try_answered(struct etcd *etcd, struct etcd_request *request,
     if (revision <= 0) {
         unreadable(etcd, claim);
     } else if (txn->succeeded) {
-        claim->created = revision;
+        claim->created = claim->changed = revision;
         claim->unknown = false;
         grant(etcd, claim, revision);
     } else if (own && own->lease == claim->session->id) {
         /* An earlier request that was not answered has made it. */
         claim->created = own->create_revision;
         ask_position(etcd, claim);
-    } else if (first && !hf__etcd_claim_is_same_kind(claim, &first->key)) {
+    } else if ((first && !hf__etcd_claim_is_same_kind(claim, &first->key)) ||
+               (!txn->succeeded && hf__etcd_txn_first_key(txn, 2))) {
         wrong_kind(etcd, claim);
     } else {
         hf__etcd_finish(etcd, claim, HF_REFUSED);
@@ -299,6 +397,7 @@ static void try_answered(struct etcd *etcd, struct etcd_request *request,
 
 static void ask_to_try(struct etcd *etcd, struct etcd_claim *claim)
 {
+    struct etcd_put put;
     struct etcd_txn txn;
     struct etcd_bytes key = hf__etcd_key_of(claim), none = hf__etcd_bytes("", 0);
     struct etcd_bytes begin = hf__etcd_bytes(claim->blocking, claim->blocking_length);
@@ -310,12 +409,18 @@ static void ask_to_try(struct etcd *etcd, struct etcd_claim *claim)
     }
     hf__etcd_txn_begin(&txn);
     hf__etcd_txn_if_all_older(&txn, begin, end, 1);
+    if (claim->op->in.mode == HF_READ)
+        hf__etcd_txn_if_all_older(
+            &txn, hf__etcd_bytes(claim->key, claim->prefix_length),
+            hf__etcd_bytes(claim->key, claim->prefix_length + sizeof "read/" - 1), 1);
     hf__etcd_txn_if_created(&txn, key, 0);
-    hf__etcd_txn_put(&txn, ETCD_THEN, key, none, claim->session->id);
+    put_keys(etcd, &txn, claim, &put);
     hf__etcd_txn_range(&txn, ETCD_ELSE, key, none);
     etcd_range *first = hf__etcd_txn_range(&txn, ETCD_ELSE, begin, end);
     hf__etcd_range_by_creation(first, true, 1);
     first->keys_only = true;
+    if (claim->op->in.mode == HF_READ)
+        add_mutexes(&txn, ETCD_ELSE, claim);
     hf__etcd_ask(etcd, request, &txn.message.base);
 }
 

@@ -105,6 +105,7 @@ void hf__etcd_claim_leave(struct etcd *etcd, struct etcd_claim *claim)
     rest(etcd, claim);
     if (!op)
         return;
+    hf__etcd_own_lease_drop(etcd, claim);
     op->engine.pointer = NULL;
     op->out.rests_on = NULL;
     claim->op = NULL;
@@ -181,7 +182,7 @@ void hf__etcd_claim_forget_key(struct etcd_claim *claim)
 {
     hf__link_remove(&claim->key_link);
     claim->key_length = 0;
-    claim->created = 0;
+    claim->created = claim->changed = 0;
     claim->unknown = claim->held = claim->unsure = claim->over = false;
 }
 
@@ -192,6 +193,34 @@ bool hf__etcd_claim_is_same_kind(const struct etcd_claim *claim, const ProtobufC
     bool rw = (length >= sizeof READERS - 1 && memcmp(suffix, READERS, sizeof READERS - 1) == 0) ||
               (length >= sizeof WRITERS - 1 && memcmp(suffix, WRITERS, sizeof WRITERS - 1) == 0);
     return rw == (claim->op->in.mode == HF_READ || claim->op->in.mode == HF_WRITE);
+}
+
+bool hf__etcd_claim_is_writer(const struct etcd_claim *claim)
+{
+    size_t length = sizeof WRITERS - 1;
+    return claim->key_length > claim->prefix_length + length &&
+           memcmp(claim->key + claim->prefix_length, WRITERS, length) == 0;
+}
+
+size_t hf__etcd_claim_reader_key(const struct etcd_claim *claim, char room[ETCD_KEY_SIZE])
+{
+    size_t number = claim->prefix_length + sizeof WRITERS - 1;
+    size_t more = claim->key_length - number;
+    memcpy(room, claim->key, claim->prefix_length);
+    memcpy(room + claim->prefix_length, READERS, sizeof READERS - 1);
+    memcpy(room + claim->prefix_length + sizeof READERS - 1, claim->key + number, more);
+    return claim->prefix_length + sizeof READERS - 1 + more;
+}
+
+void hf__etcd_claim_rename_to_reader(struct etcd *etcd, struct etcd_claim *claim)
+{
+    size_t number = claim->prefix_length + sizeof WRITERS - 1;
+    size_t reader = claim->prefix_length + sizeof READERS - 1;
+    hf__link_remove(&claim->key_link);
+    memmove(claim->key + reader, claim->key + number, claim->key_length - number);
+    memcpy(claim->key + claim->prefix_length, READERS, sizeof READERS - 1);
+    claim->key_length -= number - reader;
+    hf__list_append(bucket_of(etcd, hf__etcd_key_of(claim)), &claim->key_link);
 }
 
 bool hf__etcd_claim_set_blocker(struct etcd_claim *claim, const ProtobufCBinaryData *key)

@@ -20,6 +20,7 @@ static void no_reply(struct etcd *etcd, struct etcd_claim *claim, const struct e
     /* What was denied stays for its lease; the claim is over all the same. */
     bool definite = reply->definite && code != HF_UNREACHABLE;
     op->out.verdict = definite ? HF_FAILED : HF_NO_ANSWER;
+    op->out.contacted = definite;
     if (definite)
         hf__etcd_claim_leave(etcd, claim);
     hf__op_done(&etcd->base, op);
@@ -39,13 +40,15 @@ static void release_answered(struct etcd *etcd, struct etcd_request *request,
     }
     if (claim->unknown)
         hf__etcd_watch_orphan(etcd, claim);
+    claim->op->out.contacted = true;
     gone(etcd, claim->op, claim->held && !txn->succeeded && !claim->unsure);
 }
 
 /* A key whose revision is not known is the claim's alone all the same. */
-static bool ask_to_delete(struct etcd *etcd, struct etcd_claim *claim, etcd_answered *answered)
+bool hf__etcd_ask_to_delete(struct etcd *etcd, struct etcd_claim *claim, etcd_answered *answered)
 {
     struct etcd_txn txn;
+    char reader[ETCD_KEY_SIZE];
     struct etcd_request *request = hf__etcd_claim_request(etcd, claim, &hf__etcd_txn, answered);
     if (!request)
         return false;
@@ -53,13 +56,76 @@ static bool ask_to_delete(struct etcd *etcd, struct etcd_claim *claim, etcd_answ
     if (claim->created != 0)
         hf__etcd_txn_if_created(&txn, hf__etcd_key_of(claim), claim->created);
     hf__etcd_txn_delete(&txn, ETCD_THEN, hf__etcd_key_of(claim));
+    if (hf__etcd_claim_is_writer(claim))
+        hf__etcd_txn_delete(&txn, ETCD_THEN,
+                            hf__etcd_bytes(reader, hf__etcd_claim_reader_key(claim, reader)));
     hf__etcd_ask(etcd, request, &txn.message.base);
     return true;
 }
 
+/* ---- a writer becomes a reader: of its two keys, the writer's goes ---- */
+
+static void lowered(struct etcd *etcd, struct etcd_claim *claim)
+{
+    hf__etcd_watch_leave(etcd, claim);
+    hf__etcd_claim_rename_to_reader(etcd, claim);
+    hf__etcd_watch_held(etcd, claim);
+}
+
+static void lower_answered(struct etcd *etcd, struct etcd_request *request,
+                           const struct etcd_reply *reply)
+{
+    struct etcd_claim *claim = request->claim;
+    const etcd_txn_reply *txn = reply->message;
+    if (hf__etcd_has_left(request))
+        return;
+    struct hf_op *op = claim->op;
+    if (reply->status != HF_GRPC_OK) {
+        int code = hf__etcd_explain(etcd, reply, &op->out.error);
+        bool definite = reply->definite && code != HF_UNREACHABLE;
+        op->out.verdict = definite ? HF_FAILED : HF_NO_ANSWER;
+        hf__op_done(&etcd->base, op);
+        return;
+    }
+    const etcd_key_value *reader = txn->succeeded ? NULL : hf__etcd_txn_first_key(txn, 0);
+    op->out.verdict = HF_GONE;
+    op->out.contacted = true;
+    /* An earlier request without a reply may have done it. */
+    if (txn->succeeded || (reader && reader->create_revision == claim->created))
+        lowered(etcd, claim);
+    else
+        op->out.lost = true;
+    hf__op_done(&etcd->base, op);
+    if (op->out.lost)
+        hf__op_lost(op, "it was broken: its key was deleted");
+}
+
+static void lower(struct etcd *etcd, struct etcd_claim *claim)
+{
+    struct etcd_txn txn;
+    char reader[ETCD_KEY_SIZE];
+    struct etcd_bytes key = hf__etcd_key_of(claim);
+    struct etcd_bytes other = hf__etcd_bytes(reader, hf__etcd_claim_reader_key(claim, reader));
+    struct etcd_request *request =
+        hf__etcd_claim_request(etcd, claim, &hf__etcd_txn, lower_answered);
+    if (!request) {
+        hf__op_explain(claim->op, HF_ENOMEM, 0, "out of memory for a request");
+        claim->op->out.verdict = HF_NO_ANSWER;
+        hf__op_done(&etcd->base, claim->op);
+        return;
+    }
+    hf__etcd_txn_begin(&txn);
+    hf__etcd_txn_if_created(&txn, key, claim->created);
+    hf__etcd_txn_if_created(&txn, other, claim->created);
+    hf__etcd_txn_delete(&txn, ETCD_THEN, key);
+    hf__etcd_txn_range(&txn, ETCD_ELSE, other, hf__etcd_bytes("", 0));
+    hf__etcd_ask(etcd, request, &txn.message.base);
+}
+
 static void cannot_lower(struct etcd *etcd, struct hf_op *op)
 {
-    hf__op_explain(op, HF_ENOTSUP, 0, "\"%.200s\": this engine cannot lower a lock", op->in.name);
+    hf__op_explain(op, HF_ENOTSUP, 0, "\"%.200s\": a writer can become a reader, and nothing else",
+                   op->in.name);
     op->out.verdict = HF_FAILED;
     hf__op_done(&etcd->base, op);
 }
@@ -68,7 +134,13 @@ void hf__etcd_release(struct hf_engine *engine, struct hf_op *op)
 {
     struct etcd *etcd = (struct etcd *)engine;
     struct etcd_claim *claim = op->engine.pointer;
-    if (op->in.keep != HF_KEEP_NOTHING) {
+    bool lowers = op->in.keep != HF_KEEP_NOTHING;
+    if (lowers && claim && claim->created != 0 && op->in.keep == HF_READ &&
+        hf__etcd_claim_is_writer(claim)) {
+        lower(etcd, claim);
+        return;
+    }
+    if (lowers) {
         cannot_lower(etcd, op);
         return;
     }
@@ -85,7 +157,7 @@ void hf__etcd_release(struct hf_engine *engine, struct hf_op *op)
         hf__op_done(engine, op);
         return;
     }
-    if (!ask_to_delete(etcd, claim, release_answered)) {
+    if (!hf__etcd_ask_to_delete(etcd, claim, release_answered)) {
         hf__op_explain(op, HF_ENOMEM, 0, "out of memory for a request");
         op->out.verdict = HF_NO_ANSWER;
         hf__op_done(engine, op);
@@ -99,7 +171,7 @@ static void quietly_answered(struct etcd *etcd, struct etcd_request *request,
 {
     struct etcd_claim *claim = request->claim;
     if (!reply->definite && !etcd->closing && claim->session->state == ETCD_SESSION_ALIVE)
-        ask_to_delete(etcd, claim, quietly_answered);
+        hf__etcd_ask_to_delete(etcd, claim, quietly_answered);
     else if (claim->unknown)
         hf__etcd_watch_orphan(etcd, claim);
 }
@@ -108,5 +180,5 @@ void hf__etcd_delete_quietly(struct etcd *etcd, struct etcd_claim *claim)
 {
     /* Without memory the key stays until it is given back, or its lease is over. */
     if (claim->key_length > 0)
-        ask_to_delete(etcd, claim, quietly_answered);
+        hf__etcd_ask_to_delete(etcd, claim, quietly_answered);
 }

@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A claim's own lease, where it asks for one: the key moves from the session's lease to it once it
+ * is granted, so that it ends by itself, whatever becomes of this client. It is never renewed by
+ * heartbeats: a longer one is another lease. Keys of read-write locks do not move, as their order
+ * is that of their last change: they rest on the session, and a timer here ends them. */
+#include "engines/etcd/etcd.h"
+
+#include "base/rand.h"
+
+#include <string.h>
+
+/* etcd's own limit. */
+#define TTL_MAX 9000000000
+
+static int64_t new_id(void)
+{
+    uint64_t salt;
+    hf__random(&salt, sizeof salt);
+    return (int64_t)(salt >> 1) | 1;
+}
+
+/* Whole seconds, and never less than was asked for. */
+static int64_t ttl_of(int64_t lease_ms)
+{
+    int64_t ttl = lease_ms / 1000 + (lease_ms % 1000 != 0);
+    return ttl < TTL_MAX ? ttl : TTL_MAX;
+}
+
+void hf__etcd_own_lease_drop(struct etcd *etcd, struct etcd_claim *claim)
+{
+    HfEtcd__LeaseRevokeRequest message;
+    hf_etcd__lease_revoke_request__init(&message);
+    struct etcd_request *request = NULL;
+    if (claim->own_id != 0)
+        request = hf__etcd_request(etcd, &hf__etcd_lease_revoke, hf__etcd_ignore_reply);
+    message.id = claim->own_id;
+    claim->own_id = 0;
+    /* Without memory it ends by itself. */
+    if (request)
+        hf__etcd_ask(etcd, request, &message.base);
+}
+
+bool hf__etcd_own_lease_ask(struct etcd *etcd, struct etcd_claim *claim, int64_t lease_ms,
+                            etcd_answered *answered)
+{
+    HfEtcd__LeaseGrantRequest message;
+    hf_etcd__lease_grant_request__init(&message);
+    struct etcd_request *request =
+        hf__etcd_claim_request(etcd, claim, &hf__etcd_lease_grant, answered);
+    if (!request)
+        return false;
+    claim->next_id = new_id();
+    claim->next_ms = lease_ms;
+    message.id = claim->next_id;
+    message.ttl = ttl_of(lease_ms);
+    hf__etcd_ask(etcd, request, &message.base);
+    return true;
+}
+
+/* Only the key as it was seen last moves, so that a request that comes late moves nothing back. */
+bool hf__etcd_own_lease_move(struct etcd *etcd, struct etcd_claim *claim, etcd_answered *answered)
+{
+    struct etcd_txn txn;
+    char note[ETCD_NOTE_SIZE];
+    struct etcd_request *request = hf__etcd_claim_request(etcd, claim, &hf__etcd_txn, answered);
+    if (!request)
+        return false;
+    size_t length = hf__etcd_claim_note(etcd, claim, claim->next_ms, note);
+    hf__etcd_txn_begin(&txn);
+    hf__etcd_txn_if_changed(&txn, hf__etcd_key_of(claim), claim->changed);
+    hf__etcd_txn_put(&txn, ETCD_THEN, hf__etcd_key_of(claim), hf__etcd_bytes(note, length),
+                     claim->next_id);
+    hf__etcd_ask(etcd, request, &txn.message.base);
+    return true;
+}
+
+void hf__etcd_own_lease_moved(struct etcd *etcd, struct etcd_claim *claim, int64_t revision)
+{
+    hf__etcd_own_lease_drop(etcd, claim); /* the one before; nothing is on it any more */
+    claim->own_id = claim->next_id;
+    claim->changed = revision;
+}
+
+/* ---- hf_renew ---- */
+
+static void renewal_end(struct etcd *etcd, struct hf_oneshot *oneshot, int code)
+{
+    struct etcd_claim *claim = oneshot->op ? oneshot->op->engine.pointer : NULL;
+    int64_t end_ms = oneshot->asked_at_ms + oneshot->lease_ms;
+    if (oneshot->lease_ms > INT64_MAX - oneshot->asked_at_ms)
+        end_ms = INT64_MAX;
+    if (code == HF_OK && claim && claim->end.started && claim->end.at_ms < end_ms)
+        hf__timer_start(hf__etcd_loop(etcd), &claim->end, end_ms);
+    oneshot->code = code;
+    hf__oneshot_done(&etcd->base, oneshot);
+}
+
+static struct hf_oneshot *take_renewal(struct etcd_claim *claim)
+{
+    struct hf_oneshot *oneshot = claim->renewal;
+    claim->renewal = NULL;
+    return oneshot;
+}
+
+static void renewal_moved(struct etcd *etcd, struct etcd_request *request,
+                          const struct etcd_reply *reply)
+{
+    struct etcd_claim *claim = request->claim;
+    struct hf_oneshot *oneshot = take_renewal(claim);
+    const etcd_txn_reply *txn = reply->message;
+    int code = HF_LOST;
+    if (reply->status == HF_GRPC_OK && txn->succeeded) {
+        hf__etcd_own_lease_moved(etcd, claim, hf__etcd_revision(txn->header));
+        code = HF_OK;
+    } else if (reply->status != HF_GRPC_OK) {
+        code = hf__etcd_explain(etcd, reply, &oneshot->error);
+    }
+    oneshot->contacted = reply->definite;
+    renewal_end(etcd, oneshot, code);
+}
+
+static void renewal_granted(struct etcd *etcd, struct etcd_request *request,
+                            const struct etcd_reply *reply)
+{
+    struct etcd_claim *claim = request->claim;
+    if (reply->status != HF_GRPC_OK) {
+        struct hf_oneshot *oneshot = take_renewal(claim);
+        renewal_end(etcd, oneshot, hf__etcd_explain(etcd, reply, &oneshot->error));
+    } else if (!claim->op || !claim->held || claim->over) {
+        renewal_end(etcd, take_renewal(claim), HF_LOST);
+    } else if (!hf__etcd_own_lease_move(etcd, claim, renewal_moved)) {
+        renewal_end(etcd, take_renewal(claim), HF_ENOMEM);
+    }
+}
+
+void hf__etcd_renew_own_lease(struct etcd *etcd, struct hf_oneshot *oneshot)
+{
+    struct etcd_claim *claim = oneshot->op->engine.pointer;
+    if (!claim || !claim->held || claim->over || !claim->end.started) {
+        renewal_end(etcd, oneshot, HF_LOST);
+        return;
+    }
+    if (claim->own_id == 0) { /* of a read-write lock */
+        renewal_end(etcd, oneshot, HF_OK);
+        return;
+    }
+    if (claim->renewal) {
+        hf__explain(&oneshot->error, HF_UNREACHABLE, 0, "an earlier renewal is still out");
+        renewal_end(etcd, oneshot, HF_UNREACHABLE);
+        return;
+    }
+    int64_t left_ms = claim->end.at_ms - oneshot->asked_at_ms;
+    claim->renewal = oneshot;
+    if (!hf__etcd_own_lease_ask(etcd, claim,
+                                oneshot->lease_ms > left_ms ? oneshot->lease_ms : left_ms,
+                                renewal_granted))
+        renewal_end(etcd, take_renewal(claim), HF_ENOMEM);
+}

@@ -1,0 +1,333 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Looking and breaking: a name's keys are read, the object, its holders and its waiters shown, or
+ * holders' keys deleted. */
+#include "queue_view.h"
+
+#include "base/error.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+/* Keys that one look reads. */
+#define KEYS_MAX 50000
+
+static int64_t wall_ms(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+size_t hf__etcd_claim_note(const struct etcd *etcd, const struct etcd_claim *claim,
+                           int64_t lease_ms, char text[ETCD_NOTE_SIZE])
+{
+    const struct hf_host *host = etcd->base.host;
+    const struct hf_op *op = claim->op;
+    struct etcd_note note = {
+        .mode = op->in.mode,
+        .permits = op->in.permits ? op->in.permits : 1,
+        .pid = getpid(),
+        .since_ms = wall_ms(),
+        .lease_ms = lease_ms,
+    };
+    snprintf(note.host, sizeof note.host, "%.63s", host->host_name);
+    snprintf(note.owner, sizeof note.owner, "%.127s",
+             op->in.owner_text && *op->in.owner_text ? op->in.owner_text : host->owner_text);
+    return hf__etcd_note_write(&note, text);
+}
+
+/* ---- showing ---- */
+
+/* Clocks of other machines may differ; this is shown, and decides nothing. */
+static int64_t clamp(int64_t value, int64_t most)
+{
+    return value < 0 ? 0 : value > most ? most : value;
+}
+
+static hf_kind kind_of(const struct etcd_seen_key *key)
+{
+    struct etcd_note note;
+    if (key->kind != ETCD_KEY_MUTEX)
+        return HF_KIND_RW;
+    hf__etcd_note_read(&note, key->key->value.data, key->key->value.len);
+    return note.mode == HF_FAIR ? HF_KIND_FAIR : HF_KIND_MUTEX;
+}
+
+/* The revision at which a claim was granted is its owner's alone: 0 where that is not us. */
+static uint64_t token_of(struct etcd *etcd, const struct etcd_seen_key *key)
+{
+    const ProtobufCBinaryData *text = &key->key->key;
+    struct etcd_claim *claim =
+        hf__etcd_claim_find(etcd, hf__etcd_bytes((const char *)text->data, text->len));
+    return claim && claim->op && claim->held ? claim->op->out.token : 0;
+}
+
+static void show_key(struct etcd *etcd, struct hf_oneshot *oneshot,
+                     const struct etcd_seen_key *seen, hf_entry *entry)
+{
+    char owner_key[HF_OWNER_KEY_SIZE];
+    struct etcd_note note;
+    const ProtobufCBinaryData *text = &seen->key->key;
+    int64_t now_ms = wall_ms();
+    hf__etcd_note_read(&note, seen->key->value.data, seen->key->value.len);
+    snprintf(owner_key, sizeof owner_key, "%.*s", (int)(text->len - seen->suffix),
+             (const char *)text->data + seen->suffix);
+    entry->mode = seen->kind == ETCD_KEY_READER   ? HF_READ
+                  : seen->kind == ETCD_KEY_WRITER ? HF_WRITE
+                                                  : note.mode;
+    entry->permits = 1;
+    entry->owner_key = owner_key;
+    entry->owner_text = note.owner;
+    entry->host = note.host;
+    entry->pid = note.pid;
+    entry->since_ms = note.ours ? clamp(now_ms - note.since_ms, INT64_MAX) : -1;
+    entry->lease_left_ms = -1;
+    if (seen->holds && note.lease_ms > 0)
+        entry->lease_left_ms = clamp(note.since_ms + note.lease_ms - now_ms, note.lease_ms);
+    entry->token = seen->holds ? token_of(etcd, seen) : 0;
+    hf__oneshot_entry(oneshot, entry);
+}
+
+/* The keys of one name, in order. */
+static void show_name(struct etcd *etcd, struct hf_oneshot *oneshot, struct etcd_seen_key *keys,
+                      size_t count)
+{
+    char name[HF_NAME_MAX + 1] = "";
+    size_t root = strlen(etcd->settings.root);
+    size_t length = oneshot->name ? oneshot->name_length : keys[0].name_length - root;
+    const char *bytes = oneshot->name ? oneshot->name : (const char *)keys[0].key->key.data + root;
+    if (length > HF_NAME_MAX)
+        return;
+    memcpy(name, bytes, length);
+    name[length] = 0;
+    hf_entry entry = { .size = sizeof entry,
+                       .name = name,
+                       .name_length = length,
+                       .kind = count > 0 ? kind_of(&keys[0]) : HF_KIND_FREE,
+                       .role = HF_ROLE_OBJECT,
+                       .owner_key = "",
+                       .owner_text = "",
+                       .host = "",
+                       .lease_left_ms = -1 };
+    hf__etcd_find_holders(keys, count);
+    for (size_t i = 0; i < count; i++)
+        if (keys[i].holds && token_of(etcd, &keys[i]) > entry.token)
+            entry.token = token_of(etcd, &keys[i]);
+    hf__oneshot_entry(oneshot, &entry);
+    entry.role = HF_ROLE_HOLDER;
+    for (size_t i = 0; i < count; i++)
+        if (keys[i].holds)
+            show_key(etcd, oneshot, &keys[i], &entry);
+    entry.role = HF_ROLE_WAITER;
+    for (size_t i = 0; i < count; i++)
+        if (!keys[i].holds) {
+            entry.rank++;
+            show_key(etcd, oneshot, &keys[i], &entry);
+        }
+}
+
+static bool same_name(const struct etcd_seen_key *one, const struct etcd_seen_key *other)
+{
+    return one->name_length == other->name_length &&
+           memcmp(one->key->key.data, other->key->key.data, one->name_length) == 0;
+}
+
+/* The locks' keys of a reply, in order; *ret is to be freed. False: out of memory. */
+static bool see_reply(const struct etcd *etcd, const struct hf_oneshot *oneshot,
+                      const HfEtcd__RangeResponse *reply, struct etcd_seen_key **ret,
+                      size_t *ret_count)
+{
+    size_t root = strlen(etcd->settings.root), count = 0;
+    struct etcd_seen_key *keys = hf__calloc(reply->n_kvs + 1, sizeof *keys);
+    for (size_t i = 0; keys && i < reply->n_kvs; i++) {
+        struct etcd_seen_key seen = hf__etcd_see_key(reply->kvs[i]);
+        bool wanted = !oneshot->name || seen.name_length == root + oneshot->name_length;
+        if (seen.kind != ETCD_KEY_FOREIGN && wanted && seen.name_length > root)
+            keys[count++] = seen;
+    }
+    if (keys)
+        count = hf__etcd_sort_seen(keys, count);
+    *ret = keys;
+    *ret_count = count;
+    return keys != NULL;
+}
+
+static void oneshot_end(struct etcd *etcd, struct hf_oneshot *oneshot, int code)
+{
+    oneshot->code = code;
+    if (code == HF_ENOMEM)
+        hf__explain(&oneshot->error, code, 0, "out of memory for a look at the keys");
+    hf__oneshot_done(&etcd->base, oneshot);
+}
+
+static void shown(struct etcd *etcd, struct etcd_request *request, const struct etcd_reply *reply)
+{
+    struct hf_oneshot *oneshot = request->oneshot;
+    struct etcd_seen_key *keys;
+    size_t count, begun = 0;
+    oneshot->contacted = reply->definite;
+    if (reply->status != HF_GRPC_OK) {
+        oneshot_end(etcd, oneshot, hf__etcd_explain(etcd, reply, &oneshot->error));
+        return;
+    }
+    if (!see_reply(etcd, oneshot, reply->message, &keys, &count)) {
+        oneshot_end(etcd, oneshot, HF_ENOMEM);
+        return;
+    }
+    if (oneshot->name) {
+        show_name(etcd, oneshot, keys, count);
+    } else {
+        for (size_t i = 1; i <= count; i++)
+            if (i == count || !same_name(&keys[i], &keys[begun])) {
+                show_name(etcd, oneshot, keys + begun, i - begun);
+                begun = i;
+            }
+    }
+    free(keys);
+    oneshot_end(etcd, oneshot, HF_OK);
+}
+
+/* ---- breaking ---- */
+
+/* Its holders' keys go in one transaction each; the last reply ends it. */
+struct breaking {
+    struct hf_oneshot *oneshot;
+    unsigned out;
+    int code;
+};
+
+static void breaking_step(struct etcd *etcd, struct breaking *breaking)
+{
+    struct hf_oneshot *oneshot = breaking->oneshot;
+    if (--breaking->out > 0)
+        return;
+    int code = breaking->code;
+    free(breaking);
+    oneshot_end(etcd, oneshot, code);
+}
+
+static void broken(struct etcd *etcd, struct etcd_request *request, const struct etcd_reply *reply)
+{
+    struct breaking *breaking = request->arg;
+    const etcd_txn_reply *txn = reply->message;
+    if (reply->status == HF_GRPC_OK)
+        breaking->oneshot->result += txn->succeeded;
+    else if (breaking->code == HF_OK)
+        breaking->code = hf__etcd_explain(etcd, reply, &breaking->oneshot->error);
+    breaking_step(etcd, breaking);
+}
+
+static void break_key(struct etcd *etcd, struct breaking *breaking,
+                      const struct etcd_seen_key *seen)
+{
+    struct etcd_txn txn;
+    const etcd_key_value *key = seen->key;
+    char reader[ETCD_KEY_SIZE]; /* a writer of ours has this one, too */
+    size_t number = seen->suffix + sizeof "write/" - 1;
+    size_t more = seen->kind == ETCD_KEY_WRITER ? key->key.len - number : 0;
+    struct etcd_bytes text = hf__etcd_bytes((const char *)key->key.data, key->key.len);
+    struct etcd_request *request = hf__etcd_request(etcd, &hf__etcd_txn, broken);
+    if (!request || key->key.len > sizeof reader) {
+        breaking->code = HF_ENOMEM;
+        return;
+    }
+    request->arg = breaking;
+    breaking->out++;
+    hf__etcd_txn_begin(&txn);
+    hf__etcd_txn_if_created(&txn, text, key->create_revision);
+    hf__etcd_txn_delete(&txn, ETCD_THEN, text);
+    if (seen->kind == ETCD_KEY_WRITER) {
+        memcpy(reader, text.bytes, seen->suffix);
+        memcpy(reader + seen->suffix, "read/", sizeof "read/" - 1);
+        memcpy(reader + seen->suffix + sizeof "read/" - 1, text.bytes + number, more);
+        hf__etcd_txn_delete(&txn, ETCD_THEN,
+                            hf__etcd_bytes(reader, seen->suffix + sizeof "read/" - 1 + more));
+    }
+    hf__etcd_ask(etcd, request, &txn.message.base);
+}
+
+static bool is_wanted(const struct hf_oneshot *oneshot, const struct etcd_seen_key *seen)
+{
+    const ProtobufCBinaryData *text = &seen->key->key;
+    size_t length = text->len - seen->suffix;
+    return !oneshot->key || (strlen(oneshot->key) == length &&
+                             memcmp(text->data + seen->suffix, oneshot->key, length) == 0);
+}
+
+static void break_keys(struct etcd *etcd, struct breaking *breaking, struct etcd_seen_key *keys,
+                       size_t count)
+{
+    bool held = false, found = false;
+    hf__etcd_find_holders(keys, count);
+    for (size_t i = 0; i < count; i++) {
+        if (!keys[i].holds)
+            continue;
+        held = true;
+        if (!is_wanted(breaking->oneshot, &keys[i]))
+            continue;
+        found = true;
+        break_key(etcd, breaking, &keys[i]);
+    }
+    if (held && !found)
+        breaking->code = HF_BUSY;
+}
+
+static void holders_read(struct etcd *etcd, struct etcd_request *request,
+                         const struct etcd_reply *reply)
+{
+    struct hf_oneshot *oneshot = request->oneshot;
+    struct etcd_seen_key *keys = NULL;
+    size_t count;
+    oneshot->contacted = reply->definite;
+    if (reply->status != HF_GRPC_OK) {
+        oneshot_end(etcd, oneshot, hf__etcd_explain(etcd, reply, &oneshot->error));
+        return;
+    }
+    struct breaking *breaking = hf__calloc(1, sizeof *breaking);
+    if (!breaking || !see_reply(etcd, oneshot, reply->message, &keys, &count)) {
+        free(breaking);
+        oneshot_end(etcd, oneshot, HF_ENOMEM);
+        return;
+    }
+    breaking->oneshot = oneshot;
+    breaking->out = 1;
+    break_keys(etcd, breaking, keys, count);
+    free(keys);
+    breaking_step(etcd, breaking);
+}
+
+/* ---- asking ---- */
+
+void hf__etcd_look(struct etcd *etcd, struct hf_oneshot *oneshot)
+{
+    bool breaks = oneshot->verb == HF_ONESHOT_BREAK;
+    char key[HF_URL_MAX + HF_NAME_MAX + 8], end[sizeof key];
+    HfEtcd__RangeRequest message;
+    hf_etcd__range_request__init(&message);
+    size_t length = strlen(etcd->settings.root);
+    struct etcd_request *request =
+        hf__etcd_request(etcd, &hf__etcd_range, breaks ? holders_read : shown);
+    if (!request) {
+        oneshot_end(etcd, oneshot, HF_ENOMEM);
+        return;
+    }
+    request->oneshot = oneshot;
+    memcpy(key, etcd->settings.root, length);
+    if (oneshot->name) {
+        memcpy(key + length, oneshot->name, oneshot->name_length);
+        length += oneshot->name_length;
+        key[length++] = '/';
+    } else if (length == 0) {
+        key[length++] = 0; /* all keys there are */
+    }
+    bool all = !oneshot->name && key[0] == 0;
+    size_t end_length = all ? 1 : hf__etcd_prefix_end(key, length, end);
+    if (all)
+        end[0] = 0;
+    message.key = hf__etcd_binary(hf__etcd_bytes(key, length));
+    message.range_end = hf__etcd_binary(hf__etcd_bytes(end, end_length));
+    message.limit = KEYS_MAX;
+    hf__etcd_ask(etcd, request, &message.base);
+}
