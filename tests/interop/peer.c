@@ -19,6 +19,7 @@
 #define HOLDS 8
 #define WORDS 6
 #define LINE_SIZE 600
+#define SEVERAL 8
 
 struct worker {
     char name[40];
@@ -27,6 +28,7 @@ struct worker {
     struct {
         char name[200];
         hf_hold *hold;
+        hf_hold_set *set; /* of several locks, in place of the hold */
     } held[HOLDS];
     int held_count;
 };
@@ -66,6 +68,7 @@ static hf_mode mode_of(const char *kind)
     } modes[] = {
         { "mutex", HF_MUTEX }, { "fair", HF_FAIR },     { "read", HF_READ },
         { "write", HF_WRITE }, { "permit", HF_PERMIT }, { "fenced", HF_MUTEX },
+        { "multi", HF_MUTEX },
     };
 
     for (size_t i = 0; i < sizeof(modes) / sizeof(modes[0]); i++)
@@ -75,15 +78,33 @@ static hf_mode mode_of(const char *kind)
     exit(64);
 }
 
-static int take(struct worker *worker, const char *name, int64_t wait_ms,
+/* "one,two,three", all or nothing. */
+static int take_several(const char *names, int64_t wait_ms, const hf_lock_options *options,
+                        hf_hold_set **set)
+{
+    char copy[LINE_SIZE], *rest = copy;
+    hf_lock_item items[SEVERAL];
+    size_t count = 0;
+
+    snprintf(copy, sizeof(copy), "%s", names);
+    while (rest && count < SEVERAL)
+        items[count++] = (hf_lock_item){ .client = client, .name = strsep(&rest, ",") };
+    return hf_lock_all(items, count, wait_ms, options, set);
+}
+
+static int take(struct worker *worker, const char *name, bool several, int64_t wait_ms,
                 const hf_lock_options *options)
 {
-    hf_hold *hold;
-    int code =
-        worker->held_count < HOLDS ? hf_lock(client, name, wait_ms, options, &hold) : HF_ELIMIT;
+    hf_hold *hold = NULL;
+    hf_hold_set *set = NULL;
+    int code = HF_ELIMIT;
 
+    if (worker->held_count < HOLDS)
+        code = several ? take_several(name, wait_ms, options, &set)
+                       : hf_lock(client, name, wait_ms, options, &hold);
     if (code == HF_OK) {
         snprintf(worker->held[worker->held_count].name, sizeof(worker->held[0].name), "%s", name);
+        worker->held[worker->held_count].set = set;
         worker->held[worker->held_count++].hold = hold;
     }
     return code;
@@ -94,7 +115,9 @@ static void lock(struct worker *worker, char **word)
     hf_lock_options options =
         HF_LOCK_OPTIONS(.mode = mode_of(word[1]), .lease_ms = number_of(word[4]));
 
-    answer_code(worker, take(worker, word[2], number_of(word[3]), &options));
+    bool several = strcmp(word[1], "multi") == 0;
+
+    answer_code(worker, take(worker, word[2], several, number_of(word[3]), &options));
 }
 
 /* Waits for ever, and answers the token. */
@@ -102,7 +125,7 @@ static void fence(struct worker *worker, char **word)
 {
     hf_lock_options options = HF_LOCK_OPTIONS(.lease_ms = number_of(word[2]));
     char text[24];
-    int code = take(worker, word[1], HF_FOREVER, &options);
+    int code = take(worker, word[1], false, HF_FOREVER, &options);
 
     if (code != HF_OK) {
         answer_code(worker, code);
@@ -118,7 +141,8 @@ static void unlock(struct worker *worker, const char *name)
     for (int i = worker->held_count - 1; i >= 0; i--) {
         if (strcmp(worker->held[i].name, name) != 0)
             continue;
-        int code = hf_unlock(worker->held[i].hold);
+        int code = worker->held[i].set ? hf_unlock_all(worker->held[i].set)
+                                       : hf_unlock(worker->held[i].hold);
         memmove(&worker->held[i], &worker->held[i + 1],
                 sizeof(worker->held[0]) * (size_t)(--worker->held_count - i));
         answer_code(worker, code);
@@ -209,18 +233,23 @@ static bool add_one(const char *path)
     return fclose(file) == 0;
 }
 
-/* A lock of that kind, or a unit of a counter, which has no hold: NULL. */
-static int enter(const char *kind, const char *name, hf_hold **hold)
+/* A lock of that kind, or several; or a unit of a counter, which has no hold: NULL. */
+static int enter(const char *kind, const char *name, hf_hold **hold, hf_hold_set **set)
 {
     *hold = NULL;
+    *set = NULL;
+    if (strcmp(kind, "multi") == 0)
+        return take_several(name, HF_FOREVER, NULL, set);
     if (strcmp(kind, "unit") == 0)
         return hf_counter_take(client, name, 1, HF_FOREVER);
     hf_lock_options options = HF_LOCK_OPTIONS(.mode = mode_of(kind));
     return hf_lock(client, name, HF_FOREVER, &options, hold);
 }
 
-static int leave(const char *name, hf_hold *hold)
+static int leave(const char *name, hf_hold *hold, hf_hold_set *set)
 {
+    if (set)
+        return hf_unlock_all(set);
     return hold ? hf_unlock(hold) : hf_counter_add(client, name, 1);
 }
 
@@ -228,13 +257,14 @@ static void count(const struct worker *worker, char **word)
 {
     for (int64_t i = 0; i < number_of(word[4]); i++) {
         hf_hold *hold;
-        int code = enter(word[1], word[2], &hold);
+        hf_hold_set *set;
+        int code = enter(word[1], word[2], &hold, &set);
         if (code == HF_OK && !add_one(word[3])) {
             answer(worker->name, "failed: the file cannot be counted in");
             return;
         }
         if (code == HF_OK)
-            code = leave(word[2], hold);
+            code = leave(word[2], hold, set);
         if (code != HF_OK) {
             answer_code(worker, code);
             return;

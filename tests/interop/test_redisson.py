@@ -142,6 +142,30 @@ def names_may_have_braces(stage, one, other, name):
     other.want("ok", "a", "unlock", "mutex", braced)
 
 
+@scene
+def several_locks_are_all_or_none(stage, one, other, name):
+    """Redisson's MultiLock, and hf_lock_all."""
+    first, second, third = (f"{name}/{part}" for part in "abc")
+    one.want("ok", "a", "lock", "multi", f"{first},{second}", 5000, LONG_LEASE_MS)
+    for held in (first, second):
+        other.want("busy", "a", "lock", "mutex", held, 0, 0)
+    other.want("busy", "a", "lock", "multi", f"{second},{third}", 1000, LONG_LEASE_MS)
+    wait_until(lambda: stage.server.ask("EXISTS", third) == b":0\r\n", f"{third} is given back")
+    one.want("ok", "a", "unlock", "multi", f"{first},{second}")
+    other.want("ok", "a", "lock", "multi", f"{second},{third}", 5000, LONG_LEASE_MS)
+    one.want("busy", "a", "lock", "multi", f"{first},{second}", 1000, LONG_LEASE_MS)
+    other.want("ok", "a", "unlock", "multi", f"{second},{third}")
+    for free in (first, second, third):
+        stage.check_free(free)
+
+
+@scene_of_both
+def both_count_under_two_locks(stage, one, other, name):
+    shared.count_up(stage, (one, other), f"{name}/a,{name}/b", "multi", "abc", 20)
+    stage.check_free(f"{name}/a")
+    stage.check_free(f"{name}/b")
+
+
 def count_on_both_sides(stage, sides, name, kind, threads, times):
     shared.count_up(stage, sides, name, kind, threads, times)
     stage.check_free(name)

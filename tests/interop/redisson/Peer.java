@@ -10,6 +10,7 @@ import java.net.URI;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.Arrays;
 import java.util.HashMap;
 import java.util.Map;
 import java.util.concurrent.ExecutorService;
@@ -41,8 +42,16 @@ public final class Peer {
             .invoke(fencedLock(name), leaseMs, TimeUnit.MILLISECONDS).toString();
     }
 
+    /* "one,two,three" */
+    private static RLock several(String names) {
+        return client.getMultiLock(
+            Arrays.stream(names.split(",")).map(client::getLock).toArray(RLock[]::new));
+    }
+
     private static RLock lockOf(String kind, String name) throws ReflectiveOperationException {
         switch (kind) {
+        case "multi":
+            return several(name);
         case "mutex":
             return client.getLock(name);
         case "fair":

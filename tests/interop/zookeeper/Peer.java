@@ -11,8 +11,10 @@ import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayDeque;
+import java.util.ArrayList;
 import java.util.Deque;
 import java.util.HashMap;
+import java.util.List;
 import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.CountDownLatch;
@@ -21,6 +23,8 @@ import java.util.concurrent.Executors;
 import java.util.concurrent.TimeUnit;
 import org.apache.curator.framework.CuratorFramework;
 import org.apache.curator.framework.CuratorFrameworkFactory;
+import org.apache.curator.framework.recipes.locks.InterProcessLock;
+import org.apache.curator.framework.recipes.locks.InterProcessMultiLock;
 import org.apache.curator.framework.recipes.locks.InterProcessMutex;
 import org.apache.curator.framework.recipes.locks.InterProcessReadWriteLock;
 import org.apache.curator.framework.recipes.locks.InterProcessSemaphoreV2;
@@ -39,14 +43,26 @@ public final class Peer {
     /* One object a path: Curator's locks remember in it which thread has entered how often. */
     private static final Map<String, InterProcessMutex> mutexes = new ConcurrentHashMap<>();
     private static final Map<String, InterProcessReadWriteLock> pairs = new ConcurrentHashMap<>();
+    private static final Map<String, InterProcessLock> groups = new ConcurrentHashMap<>();
 
     private static InterProcessReadWriteLock pairOf(String path) {
         return pairs.computeIfAbsent(path, each -> new InterProcessReadWriteLock(client, each));
     }
 
-    private static InterProcessMutex lockOf(String kind, String name) {
+    /* "one,two,three" */
+    private static InterProcessLock several(String names) {
+        List<String> paths = new ArrayList<>();
+        for (String name : names.split(",")) {
+            paths.add(root + "/" + name);
+        }
+        return new InterProcessMultiLock(client, paths);
+    }
+
+    private static InterProcessLock lockOf(String kind, String name) {
         String path = root + "/" + name;
         switch (kind) {
+        case "multi":
+            return groups.computeIfAbsent(name, Peer::several);
         case "mutex":
             return mutexes.computeIfAbsent(path, each -> new InterProcessMutex(client, each));
         case "read":
@@ -59,7 +75,7 @@ public final class Peer {
     }
 
     /* Waiting -1 is for ever. */
-    private static String lock(InterProcessMutex lock, long waitMs) throws Exception {
+    private static String lock(InterProcessLock lock, long waitMs) throws Exception {
         if (waitMs < 0) {
             lock.acquire();
             return "ok";
@@ -67,13 +83,13 @@ public final class Peer {
         return lock.acquire(waitMs, TimeUnit.MILLISECONDS) ? "ok" : "busy";
     }
 
-    private static String unlock(InterProcessMutex lock) throws Exception {
+    private static String unlock(InterProcessLock lock) throws Exception {
         lock.release();
         return "ok";
     }
 
     /* Nothing but the lock protects the number in the file. */
-    private static String count(InterProcessMutex lock, Path file, int times) throws Exception {
+    private static String count(InterProcessLock lock, Path file, int times) throws Exception {
         for (int i = 0; i < times; i++) {
             lock.acquire();
             try {
@@ -224,7 +240,7 @@ public final class Peer {
             return word[0].equals("lock") ? takePermit(word[2], Long.parseLong(word[3]))
                                           : givePermit(word[2]);
         }
-        InterProcessMutex lock = lockOf(word[1], word[2]);
+        InterProcessLock lock = lockOf(word[1], word[2]);
         switch (word[0]) {
         case "lock":
             return lock(lock, Long.parseLong(word[3]));

@@ -113,6 +113,37 @@ def count(stage, one, other, name, kind, times, threads):
     stage.check_free(name)
 
 
+@scene("reentrant")
+def several_locks_are_all_or_none(stage, one, other, name):
+    """Curator's InterProcessMultiLock, and hf_lock_all."""
+    first, second, third = (f"{name}-{part}" for part in "abc")
+    one.want("ok", "a", "lock", "multi", f"{first},{second}", 10000, 0)
+    for held in (first, second):
+        other.want("busy", "a", "lock", "mutex", held, 0, 0)
+    other.want("busy", "a", "lock", "multi", f"{second},{third}", 0, 0)
+    wait_until(lambda: stage.queue(third) == [], f"{third} is given back")
+    one.want("ok", "a", "unlock", "multi", f"{first},{second}")
+    other.want("ok", "a", "lock", "multi", f"{second},{third}", 10000, 0)
+    one.want("busy", "a", "lock", "multi", f"{first},{second}", 0, 0)
+    other.want("ok", "a", "unlock", "multi", f"{second},{third}")
+    for free in (first, second, third):
+        wait_until(lambda: stage.queue(free) == [], f"{free} is given back")
+
+
+@scene("reentrant", exchanged=False)
+def both_count_under_two_locks(stage, one, other, name):
+    names = f"{name}-a,{name}-b"
+    path = pathlib.Path(stage.keeper.directory, name)
+    path.write_text("0")
+    for thread in ("a", "b", "c"):
+        for side in (one, other):
+            side.tell(thread, "count", "multi", names, path, 20)
+    for thread in ("a", "b", "c"):
+        for side in (one, other):
+            equal(side.answer(thread), "ok", f"{side.what}, {thread}")
+    equal(int(path.read_text()), 120, "the number")
+
+
 @scene(exchanged=False)
 def waiters_get_their_turn_in_order(stage, one, other, name):
     """The threads of one holdfast process are one contender, so each place is a process."""
