@@ -246,7 +246,7 @@ TEST(peer_without_welcome_fails_at_the_limit_of_the_try)
 TEST(peer_without_server_tries_each_address_then_pauses_longer_each_round)
 {
     begin(3, 5000);
-    for (unsigned tries = 1; tries <= 6; tries++) {
+    for (unsigned tries = 1; tries <= 12; tries++) {
         if (tries == 1)
             hf__peer_want(&peer);
         TURN_UNTIL(failures == tries);
@@ -254,12 +254,12 @@ TEST(peer_without_server_tries_each_address_then_pauses_longer_each_round)
         CHECK_INT(peer.place_at, tries % 3);
         CHECK_INT(hf__peer_round_is_over(&peer), tries % 3 == 0);
         CHECK(strstr(peer.why.text, "Store at here: cannot connect: "));
-        /* About 20 ms, but 40 ms after the second round. */
-        int64_t least_ms = tries == 6 ? 20 : 10;
+        /* About 20 ms, but twice as long after each round; by chance half or half as much again. */
+        int64_t least_ms = tries % 3 == 0 ? 10 << (tries / 3 - 1) : 10;
         hf__peer_want(&peer); /* pauses: nothing comes of it */
         pass_ms(least_ms - 1);
         CHECK_INT(failures, tries);
-        pass_ms(60);
+        pass_ms(2 * least_ms + 1);
     }
     end();
 }
