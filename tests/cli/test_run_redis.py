@@ -309,7 +309,7 @@ def a_lock_of_the_other_format_is_not_answered_with_the_format_that_was_said(box
     box.expect(0, '-e', url, 'lock', '-t', '1h', 'x')
     for words in (('try', 'x', 'true'), ('show', 'x'), ('break', '-y', 'x')):
         told = box.run('-e', url + '?format=simple', *words)
-        contains(told.err, 'which format=simple and quorum: are for')
+        contains(told.err, 'which format=simple is for')
         assert 'is format=simple meant' not in told.err, told
 
 

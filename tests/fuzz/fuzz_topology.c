@@ -5,6 +5,7 @@
  * a
  * '~' between them. One that begins with '^' is said unasked to whoever listens; with '!', seconds
  * pass without a word; one of nothing ends its connection. */
+#include "engines/quorum/quorum.h"
 #include "engines/redis/topology/cluster.h"
 
 #include "core_side.h"

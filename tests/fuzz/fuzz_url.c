@@ -2,6 +2,7 @@
 /* Whatever is given for a URL: it is refused with a sentence or taken apart, and a password is in
  * neither what is shown nor the sentence. */
 #include "base/url.h"
+#include "engines/quorum/quorum.h"
 #include "engines/redis/wire/settings.h"
 
 #include "core_side.h"

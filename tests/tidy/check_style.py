@@ -148,6 +148,8 @@ def may_include(path, included):
         own = f"engines/{room[2]}/"
         contract = ("core/engine.h", "core/engine_sync.h")
         rooms = ("base/", "net/", "engines/common/", own)
+        if room[2] == "quorum":
+            contract += ("engines/redis/sink.h",)
         return included.startswith(rooms) or included in contract or "/" not in included
     if path.startswith("src/torture/"):
         return included.startswith("torture/")
@@ -176,7 +178,7 @@ def include_directions():
 # What engines share, and the files that may still call it by themselves.
 SHARED = {
     "hf__backoff_ms": ((), "peer.h has the pause after a failure, also for client libraries"),
-    "hf__oneshot_remark": (("src/engines/redis/quorum/", "src/engines/quorum/"),
+    "hf__oneshot_remark": (("src/engines/quorum/",),
                            "say it by findings.h; a quorum passes on what its servers say"),
 }
 

@@ -175,7 +175,7 @@ static bool take_what_was_granted(struct redis *redis, struct hf_op *op)
     hf__redis_set_lease(redis, op, waiter->not_before_ms, lease_ms);
     hf__waiter_leave(op);
     op->out.verdict = HF_GRANTED;
-    hf__op_done(&redis->base, op);
+    redis->sink->op_done(&redis->base, op);
     return true;
 }
 
@@ -194,7 +194,7 @@ void hf__redis_attempt(struct hf_engine *engine, struct hf_op *op)
     }
     if (!request) {
         op->out.verdict = op->engine.word[1] & ~(uint64_t)REDIS_LISTENS ? HF_NO_ANSWER : HF_FAILED;
-        hf__op_done(engine, op);
+        redis->sink->op_done(engine, op);
         return;
     }
     if (!op->engine.word[0])

@@ -191,9 +191,11 @@ static void turn_ends(struct hf_task *task)
 void hf__batch_ask(struct redis *redis, struct redis_request *request,
                    const struct redis_many *many)
 {
-    /* In a cluster, what is asked together hardly ever has one slot; of a quorum's servers each has
-     * its own to say to each. What has another's token must not be counted on together with it. */
-    if (!many || redis->cluster || redis->quorum || hf__keys_may_share_token(request->op)) {
+    /* In a cluster, what is asked together hardly ever has one slot. Where several servers vote,
+     * each is told another least token. What has another's token must not be counted on together
+     * with it. */
+    if (!many || redis->cluster || hf__redis_is_part(redis) ||
+        hf__keys_may_share_token(request->op)) {
         hf__redis_ask(redis, request, request->op->in.name, request->op->in.name_length);
         return;
     }

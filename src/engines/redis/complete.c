@@ -32,7 +32,7 @@ void hf__redis_finish(struct redis *redis, struct redis_request *request, enum h
         hf__waiter_leave(op);
     hf__request_free(redis, request);
     op->out.verdict = verdict;
-    hf__op_done(&redis->base, op);
+    redis->sink->op_done(&redis->base, op);
 }
 
 void hf__redis_note_when_granted(const struct redis *redis, struct hf_op *op)
@@ -120,7 +120,7 @@ static void undone(struct connection *connection, struct redis_request *request,
     }
     if (reply->type == REDIS_REPLY_INTEGER)
         hf__redis_settle(redis, op);
-    op->engine.word[1] = 0; /* mutant: server-of-quorum-that-refused */
+    op->engine.word[1] = 0; /* mutant: voting-server-that-refused */
     hf__redis_finish(redis, request, HF_FAILED);
 }
 

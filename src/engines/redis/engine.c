@@ -45,6 +45,7 @@ struct redis *hf__redis_new(const struct hf_host *host, const struct redis_setti
     redis->base.host = host;
     redis->settings = *settings;
     redis->front = front ? front : redis;
+    redis->sink = front ? front->sink : &hf__redis_core_sink;
     if (front)
         redis->base.ops = front->base.ops;
     write_uuid(redis, host->id);
@@ -88,8 +89,8 @@ static void free_redis(struct redis *redis)
 
 static const struct hf_engine_ops unfenced, plain_unfenced;
 
-static int open_redis(struct hf_engine **ret, const struct hf_host *host, struct hf_url *url,
-                      hf_error *error)
+int hf__redis_open_part(struct hf_engine **ret, const struct hf_host *host, struct hf_url *url,
+                        const struct redis_sink *sink, hf_error *error)
 {
     *ret = NULL;
     struct redis_settings settings = { 0 };
@@ -101,6 +102,7 @@ static int open_redis(struct hf_engine **ret, const struct hf_host *host, struct
                    ? code
                    : hf__error_set(error, HF_ENOMEM, 0, "out of memory for a client of Redis");
     }
+    redis->sink = sink;
     if (redis->settings.simple)
         redis->base.ops = redis->settings.unfenced ? &plain_unfenced : &hf__redis_plain;
     else
@@ -112,6 +114,12 @@ static int open_redis(struct hf_engine **ret, const struct hf_host *host, struct
     else
         free_redis(redis);
     return code;
+}
+
+static int open_redis(struct hf_engine **ret, const struct hf_host *host, struct hf_url *url,
+                      hf_error *error)
+{
+    return hf__redis_open_part(ret, host, url, &hf__redis_core_sink, error);
 }
 
 /* ---- closing ---- */

@@ -18,6 +18,7 @@
 #define HF_ENGINES_REDIS_H
 
 #include "core/engine.h"
+#include "engines/redis/sink.h"
 #include "engines/redis/wait/waiter.h"
 #include "engines/redis/wire/connection.h"
 #include "engines/redis/wire/settings.h"
@@ -43,7 +44,7 @@ struct handed_on {
 struct redis {
     struct hf_engine base;
     struct redis_settings settings;
-    struct quorum *quorum; /* NULL: it decides alone */
+    const struct redis_sink *sink; /* where its answers go: to the core, or to a larger engine */
     /* What the core knows and all servers share; itself, if there is but one. */
     struct redis *front;
     struct cluster *cluster; /* NULL: there is but one */
@@ -108,6 +109,13 @@ struct redis {
 #define REDIS_OUTSTANDING 128u
 #define REDIS_GRANTED_SHIFT 8
 
+extern const struct redis_sink hf__redis_core_sink;
+/* Is it a part of another engine? */
+static inline bool hf__redis_is_part(const struct redis *redis)
+{
+    return redis->sink != &hf__redis_core_sink;
+}
+
 /* A client of one server, or, with a front, of one node. NULL: out of memory. */
 struct redis *hf__redis_new(const struct hf_host *host, const struct redis_settings *settings,
                             struct redis *front);
@@ -158,12 +166,8 @@ void hf__attach_answered(struct connection *connection, struct redis_request *re
 /* ---- release.c: what was taken goes back ---- */
 
 void hf__redis_release(struct hf_engine *engine, struct hf_op *op);
-/* An attempt that is out is given back behind it, should nobody be there to hear its answer. */
-void hf__redis_dismiss(struct redis *redis, struct hf_op *op);
-/* The client is closed, so the release leaves at once, even behind a greeting that has not been
- * answered. The first is for the core, which closes the engine next. */
+/* The client is closed: the release leaves at once, even behind a handshake that is under way. */
 void hf__redis_dismiss_at_close(struct hf_engine *engine, struct hf_op *op);
-void hf__redis_dismiss_early(struct redis *redis, struct hf_op *op);
 /* Like hf__attempt_leaves. */
 void hf__release_leaves(struct connection *connection, struct redis_request *request);
 void hf__release_answered(struct connection *connection, struct redis_request *request,
@@ -237,14 +241,5 @@ void hf__redis_detach(struct hf_engine *engine, struct hf_oneshot *change);
 void hf__redis_inspect(struct hf_engine *engine, struct hf_oneshot *query);
 void hf__inspect_close(struct redis *redis);
 void hf__redis_diagnose(struct hf_engine *engine, struct hf_oneshot *examination);
-
-/* ---- where the server is one of a quorum's (quorum.h) ---- */
-
-/* claim.c: its word on a lease, and the least that its token may be. */
-void hf__quorum_member_renewed(struct hf_op *op, int64_t asked_at_ms, bool still_ours);
-void hf__quorum_member_refused(struct hf_op *op, int64_t asked_at_ms, const char *reason);
-uint64_t hf__quorum_member_least_token(const struct hf_op *op);
-/* doctor.c: its remark. */
-void hf__quorum_remark(struct hf_oneshot *part, const hf_remark *remark);
 
 #endif

@@ -97,7 +97,7 @@ void hf__redis_release(struct hf_engine *engine, struct hf_op *op)
     struct redis_request *request = is_there ? hf__request_about(redis, op) : NULL;
     if (!request) {
         op->out.verdict = is_there ? HF_NO_ANSWER : HF_GONE;
-        hf__op_done(engine, op);
+        redis->sink->op_done(engine, op);
         return;
     }
     /* mutant: what-was-attached-unheard */
@@ -131,16 +131,18 @@ static struct redis_request *dismissal_of(struct redis *redis, struct hf_op *op)
     return request;
 }
 
-void hf__redis_dismiss(struct redis *redis, struct hf_op *op)
+void hf__redis_dismiss(struct hf_engine *server, struct hf_op *op)
 {
+    struct redis *redis = (struct redis *)server;
     struct redis_request *request = dismissal_of(redis, op);
     if (request)
         hf__redis_ask(redis, request, op->in.name, op->in.name_length);
 }
 
 /* An attempt on a connection that was given up may be executed behind it. */
-void hf__redis_dismiss_early(struct redis *redis, struct hf_op *op)
+void hf__redis_dismiss_early(struct hf_engine *server, struct hf_op *op)
 {
+    struct redis *redis = (struct redis *)server;
     struct redis_request *request = dismissal_of(redis, op);
     if (!request)
         return;

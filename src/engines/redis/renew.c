@@ -119,8 +119,7 @@ static void may_be_asked_again(const struct redis *redis, struct hf_op *op)
 static void get_no_word(const struct redis *redis, struct hf_op *op)
 {
     may_be_asked_again(redis, op);
-    if (!redis->quorum)
-        hf__lease_answer(&op->engine.own_lease, 0, HF_LEASE_NO_ANSWER, 0, NULL);
+    redis->sink->lease_answer(&op->engine.own_lease, 0, HF_LEASE_NO_ANSWER, 0, NULL);
 }
 
 static void drop_those_who_left(struct renewals *renewals)
@@ -210,11 +209,9 @@ static void take_word(const struct redis *redis, struct hf_op *op, int64_t asked
     may_be_asked_again(redis, op);
     /* The lease that a grant began with is a short one. */
     bool grows = still_ours && op->engine.own_lease.lease_ms != lease_ms;
-    if (redis->quorum)
-        hf__quorum_member_renewed(op, asked_at_ms, still_ours);
-    else
-        hf__lease_answer(&op->engine.own_lease, asked_at_ms,
-                         still_ours ? HF_LEASE_RENEWED : HF_LEASE_GONE, grows ? lease_ms : 0, NULL);
+    redis->sink->lease_answer(&op->engine.own_lease, asked_at_ms,
+                              still_ours ? HF_LEASE_RENEWED : HF_LEASE_GONE, grows ? lease_ms : 0,
+                              NULL);
 }
 
 enum word { OURS, LOST, UNKNOWN };
@@ -305,11 +302,9 @@ static void answered(struct connection *connection, struct redis_request *reques
             take_word(redis, op, request->item.sent_at_ms, words[i] == OURS);
             continue;
         }
-        if (why && redis->quorum) /* mutant: loss-at-quorum-does-not-say */
-            hf__quorum_member_refused(op, asked_at_ms, why);
-        else if (why)
-            hf__lease_answer(&op->engine.own_lease, asked_at_ms,
-                             ready ? HF_LEASE_REFUSED : HF_LEASE_NOT_READY, 0, why);
+        if (why)
+            redis->sink->lease_answer(&op->engine.own_lease, asked_at_ms,
+                                      ready ? HF_LEASE_REFUSED : HF_LEASE_NOT_READY, 0, why);
         get_no_word(redis, op);
     }
     if (reply)

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The client's option `token_floor`: the last token of a lock is raised in front of each attempt,
  * on the same connection, so that it costs no round trip. Each later grant, by any client, has a
- * larger one. The servers of a quorum have it by the least token that a member asks for. */
+ * larger one. Servers that vote have it by the least token that they are asked for. */
 #include "engines/redis/kinds/keys.h"
 #include "engines/redis/kinds/kinds.h"
 #include "redis.h"
 
 static bool concerns(const struct redis *redis, const struct hf_op *op)
 {
-    return redis->base.host->token_floor && !redis->quorum && op->in.mode != HF_COUNTER &&
-           op->in.mode != HF_LATCH;
+    return redis->base.host->token_floor && !hf__redis_is_part(redis) &&
+           op->in.mode != HF_COUNTER && op->in.mode != HF_LATCH;
 }
 
 /* If that fails, the grant has a token that is too small, and is not believed. */

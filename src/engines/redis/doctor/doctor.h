@@ -53,7 +53,7 @@ struct redis_survey {
     bool unknown_digests, unknown_config; /* such a command is not known there */
     bool listens;                         /* a channel of its own was allowed */
     bool clustered;                       /* the URL is a cluster's */
-    bool votes;                           /* it is one of a quorum's servers */
+    bool votes;                           /* it is one of several servers that vote */
     bool simple;                          /* plain locks have no channels */
     bool syncs;                           /* a grant waits for replicas */
     bool marks;                           /* which hear what is said on a channel */

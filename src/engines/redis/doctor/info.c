@@ -161,7 +161,7 @@ static void judge_replicas(struct redis_survey *examiner, const redisReply *repl
         "a failover may forget a lock that was just granted, and give it, with the same token, "
         "to another",
         examiner->votes
-            ? "a quorum needs no replicas: let none take the place of one of its servers"
+            ? "servers that vote need no replicas: let none take the place of one of them"
             : "sync=1 in the URL makes that rarer; else use these locks for efficiency, not "
               "for correctness, or let nothing fail over by itself",
         "%ld replica%s, and the server does not wait for %s", replicas,

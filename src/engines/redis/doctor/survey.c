@@ -289,9 +289,8 @@ void hf__redis_diagnose(struct hf_engine *engine, struct hf_oneshot *examination
     }
     examiner->examination = examination;
     examiner->clustered = redis->cluster != NULL;
-    examiner->votes = redis->quorum != NULL;
-    examiner->findings =
-        (struct hf_findings){ examination, examiner->votes ? hf__quorum_remark : NULL };
+    examiner->votes = hf__redis_is_part(redis);
+    examiner->findings = (struct hf_findings){ examination, redis->sink->remark };
     examiner->simple = redis->settings.simple;
     examiner->syncs = redis->settings.replicas > 0;
     examiner->marks = examiner->syncs && !redis->cluster;

@@ -49,8 +49,8 @@ static void acquire(struct connection *connection, struct command *command, cons
     begin(connection, command, REDIS_SIMPLE_ACQUIRE, op);
     hf__redis_add_field(redis, command, op);
     add_common(redis, command, op);
-    if (redis->quorum)
-        hf__command_print(command, "%llu", (unsigned long long)hf__quorum_member_least_token(op));
+    if (redis->sink->min_token)
+        hf__command_print(command, "%llu", (unsigned long long)redis->sink->min_token(op));
 }
 
 static void attach(struct connection *connection, struct command *command, const struct hf_op *op,

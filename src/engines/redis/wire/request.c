@@ -81,7 +81,7 @@ static const char *advice(const struct redis *redis, const struct redis_request 
             return "the key of its token, " REDIS_TOKEN_PREFIX ":{NAME}, has something else in it";
         return redis->settings.simple
                    ? "the name is in use as something else than a plain lock, which format=simple "
-                     "and quorum: are for"
+                     "is for"
                    : "the name is in use as another kind of thing; if that is a plain lock (SET NX "
                      "PX, as redis-py's), say format=simple";
     case HF_DENIED:

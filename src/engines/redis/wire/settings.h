@@ -11,7 +11,7 @@
 #define REDIS_PORT 6379
 #define REDIS_SENTINEL_PORT 26379
 
-extern const struct hf_engine_ops hf__redis, hf__redis_plain, hf__quorum;
+extern const struct hf_engine_ops hf__redis, hf__redis_plain;
 
 struct redis_settings {
     struct hf_stream_place place;

@@ -8,7 +8,7 @@ if is == 'none' then
     return {0, 0}
 end
 if is ~= 'string' then
-    return {-1, 'is there, but is no plain lock, which format=simple and quorum: are for'}
+    return {-1, 'is there, but is no plain lock, which format=simple is for'}
 end
 local holder = redis.call('get', KEYS[1])
 local kind = kind_of_number(holder, KEYS[1])

@@ -5,7 +5,7 @@
 local is = redis.call('type', KEYS[1]).ok
 local text = is == 'string' and redis.call('get', KEYS[1])
 if is ~= 'none' and not text then
-    return {'is there, but is no plain lock, which format=simple and quorum: are for'}
+    return {'is there, but is no plain lock, which format=simple is for'}
 end
 local other = text and kind_of_number(text, KEYS[1])
 if other then

@@ -42,7 +42,7 @@ end
 local function take(lock, last, owner, lease_ms, token_ms, least)
     local is = redis.call('type', lock).ok
     if is ~= 'none' and is ~= 'string' then
-        return {-1, 'is there, but is no plain lock, which format=simple and quorum: are for'}
+        return {-1, 'is there, but is no plain lock, which format=simple is for'}
     end
     local holder = redis.call('get', lock)
     -- mutant: plain-lock-is-taken-from-owner

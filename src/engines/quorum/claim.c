@@ -299,7 +299,7 @@ void hf__quorum_release(struct hf_engine *engine, struct hf_op *op)
  * it late, and is not held again. */
 static bool may_be_asked(const struct quorum_claim *ballot, const struct quorum_member *vote)
 {
-    int64_t timeout_ms = ballot->quorum->members[vote - ballot->votes]->settings.timeout_ms;
+    int64_t timeout_ms = hf__redis_timeout_ms(ballot->quorum->members[vote - ballot->votes]);
     /* mutant: owner-has-forgotten-lock */
     return !vote->lost || hf__quorum_decide_confirmed_at(ballot) > vote->lost_at_ms + timeout_ms;
 }
@@ -311,7 +311,7 @@ void hf__quorum_renew(struct hf_engine *engine, struct hf_lease *lease)
     struct quorum_claim *ballot = ballot_for(HF_CONTAINER(lease, struct hf_op, engine.own_lease));
     for (unsigned i = 0; i < quorum->count && ballot && ballot->taking && !ballot->open; i++) {
         struct quorum_member *vote = &ballot->votes[i];
-        struct hf_engine *server = &quorum->members[i]->base;
+        struct hf_engine *server = quorum->members[i];
         if (vote->busy)
             continue;
         if (vote->held_since_ms != VOTE_NOT_HELD)

@@ -148,7 +148,7 @@ static void answered(struct hf_task *task)
 static void ask(struct poll *poll, unsigned number)
 {
     const struct hf_oneshot *whole = poll->change;
-    struct hf_engine *server = &poll->quorum->members[number]->base;
+    struct hf_engine *server = poll->quorum->members[number];
     struct part *part = &poll->parts[number];
     part->poll = poll;
     part->change = (struct hf_oneshot){ .verb = whole->verb,

@@ -2,9 +2,9 @@
 /* Votes: what one server of a quorum is asked about a ballot, one request after the other, and
  * what its answers mean. */
 #include "base/rand.h"
-#include "engines/redis/kinds/kinds.h"
 #include "quorum.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 /* Giving back is said again after so long, more or less; and less often once a lease has passed. */
@@ -16,7 +16,7 @@ static struct hf_loop *loop_of(const struct quorum_member *vote)
     return vote->ballot->quorum->base.host->loop;
 }
 
-static struct redis *server_of(const struct quorum_member *vote)
+static struct hf_engine *server_of(const struct quorum_member *vote)
 {
     return vote->ballot->quorum->members[vote - vote->ballot->votes];
 }
@@ -24,7 +24,7 @@ static struct redis *server_of(const struct quorum_member *vote)
 /* Something of ours is at the server, or may be. */
 static bool is_there(const struct quorum_member *vote)
 {
-    return vote->op.engine.word[1] & (REDIS_HOLDS | REDIS_UNSURE);
+    return hf__redis_op_is_there(&vote->op);
 }
 
 bool hf__quorum_member_is_gone(const struct quorum_member *vote)
@@ -36,7 +36,7 @@ bool hf__quorum_member_is_gone(const struct quorum_member *vote)
 
 void hf__quorum_member_ask(struct quorum_member *vote)
 {
-    struct hf_engine *server = &server_of(vote)->base;
+    struct hf_engine *server = server_of(vote);
     hf__timer_stop(loop_of(vote), &vote->again);
     vote->word = VOTE_UNHEARD;
     if (vote->busy)
@@ -85,7 +85,7 @@ bool hf__quorum_member_has_token(const struct quorum_member *vote)
 void hf__quorum_member_level(struct quorum_member *vote)
 {
     if (vote->word != VOTE_YES || hf__quorum_member_has_token(vote) ||
-        (vote->op.engine.word[1] & REDIS_RENEWING))
+        hf__redis_op_is_renewing(&vote->op))
         return;
     if (vote->levelled) { /* mutant: server-that-does-not-raise */
         vote->word = VOTE_SILENT;
@@ -95,7 +95,7 @@ void hf__quorum_member_level(struct quorum_member *vote)
     hf__quorum_member_ask(vote);
 }
 
-uint64_t hf__quorum_member_least_token(const struct hf_op *op)
+static uint64_t min_token(const struct hf_op *op)
 {
     _Static_assert(offsetof(struct quorum_member, op) == 0, "a server's claim is its vote");
     const struct quorum_claim *ballot = ((const struct quorum_member *)op)->ballot;
@@ -108,7 +108,7 @@ uint64_t hf__quorum_member_least_token(const struct hf_op *op)
 
 static int64_t lease_end(const struct quorum_member *vote)
 {
-    return hf__loop_now(loop_of(vote)) + hf__redis_lease_ms(server_of(vote), &vote->op);
+    return hf__loop_now(loop_of(vote)) + hf__redis_op_lease_ms(server_of(vote), &vote->op);
 }
 
 static void note_taking(struct quorum_member *vote)
@@ -126,7 +126,7 @@ static void note_taking(struct quorum_member *vote)
      * After silence, what was confirmed before is so still. */
     if (vote->dismissed) {
         if (vote->word == VOTE_YES)
-            vote->op.engine.word[1] |= REDIS_UNSURE;
+            hf__redis_op_set_unsure(&vote->op);
         vote->held_since_ms = VOTE_NOT_HELD;
     } else if (vote->word == VOTE_YES) {
         vote->lost = false;
@@ -143,7 +143,7 @@ static void note_giving(struct quorum_member *vote)
     bool lease_is_over = now_ms >= vote->forgotten_ms;
     vote->lost |= gone && vote->op.out.lost;
     /* mutant: attempt-that-paused-server */
-    if (gone || (lease_is_over && !(vote->op.engine.word[1] & REDIS_OUTSTANDING))) {
+    if (gone || (lease_is_over && !hf__redis_op_is_outstanding(&vote->op))) {
         vote->op.engine.word[1] = 0;
         vote->held_since_ms = VOTE_NOT_HELD;
         vote->word = VOTE_GONE;
@@ -156,8 +156,7 @@ static void note_giving(struct quorum_member *vote)
 
 static void answered(struct hf_task *task)
 {
-    struct hf_op *op = HF_CONTAINER(task, struct hf_op, core.answer);
-    struct quorum_member *vote = HF_CONTAINER(op, struct quorum_member, op);
+    struct quorum_member *vote = HF_CONTAINER(task, struct quorum_member, answered);
     bool wanted = vote->giving ? !vote->ballot->taking : vote->ballot->taking && !vote->dismissed;
     vote->busy = false;
     if (vote->giving)
@@ -171,9 +170,8 @@ static void answered(struct hf_task *task)
     hf__quorum_claim_judge(vote->ballot, vote);
 }
 
-void hf__quorum_member_renewed(struct hf_op *op, int64_t asked_at_ms, bool still_ours)
+static void note_renewal(struct quorum_member *vote, int64_t asked_at_ms, bool still_ours)
 {
-    struct quorum_member *vote = HF_CONTAINER(op, struct quorum_member, op);
     if (!still_ours) {
         vote->lost = true;
         vote->lost_at_ms = hf__loop_now(loop_of(vote));
@@ -184,13 +182,38 @@ void hf__quorum_member_renewed(struct hf_op *op, int64_t asked_at_ms, bool still
     hf__quorum_claim_review(vote->ballot);
 }
 
-void hf__quorum_member_refused(struct hf_op *op, int64_t asked_at_ms, const char *reason)
+static void lease_answer(struct hf_lease *lease, int64_t asked_at_ms, enum hf_lease_answer answer,
+                         int64_t length_ms, const char *reason)
 {
-    struct quorum_member *vote = HF_CONTAINER(op, struct quorum_member, op);
-    vote->refusal = reason;
-    vote->refused_at_ms = asked_at_ms;
-    hf__quorum_claim_note_refusal(vote->ballot, asked_at_ms);
+    struct quorum_member *vote = HF_CONTAINER(lease, struct quorum_member, op.engine.own_lease);
+    (void)length_ms; /* the ballot's lease counts, which has the client's length */
+    switch (answer) {
+    case HF_LEASE_RENEWED:
+    case HF_LEASE_GONE:
+        note_renewal(vote, asked_at_ms, answer == HF_LEASE_RENEWED);
+        break;
+    case HF_LEASE_REFUSED:
+    case HF_LEASE_NOT_READY:
+        vote->refusal = reason; /* mutant: loss-at-quorum-does-not-say */
+        vote->refused_at_ms = asked_at_ms;
+        hf__quorum_claim_note_refusal(vote->ballot, asked_at_ms);
+        break;
+    case HF_LEASE_NO_ANSWER:
+        break;
+    }
 }
+
+static void op_done(struct hf_engine *server, struct hf_op *op)
+{
+    hf__loop_defer(server->host->loop, &HF_CONTAINER(op, struct quorum_member, op)->answered);
+}
+
+const struct redis_sink hf__quorum_sink = {
+    .op_done = op_done,
+    .lease_answer = lease_answer,
+    .min_token = min_token,
+    .remark = hf__quorum_remark,
+};
 
 /* ---- beginning and ending ---- */
 
@@ -209,14 +232,14 @@ void hf__quorum_member_set(struct quorum_member *vote, struct quorum_claim *ball
     vote->op.in.keep = HF_KEEP_NOTHING;
     vote->op.engine.word[0] = ballot->number;
     hf__timer_init(&vote->again, say_again);
-    hf__task_init(&vote->op.core.answer, answered);
+    hf__task_init(&vote->answered, answered);
 }
 
 void hf__quorum_member_close(struct quorum_member *vote)
 {
     hf__timer_stop(loop_of(vote), &vote->again);
-    hf__link_remove(&vote->op.core.answer.link);
-    hf__renewals_forget(server_of(vote), &vote->op);
+    hf__link_remove(&vote->answered.link);
+    hf__redis_forget_renewal(server_of(vote), &vote->op);
     free(vote->op.out.error);
     vote->op.out.error = NULL;
 }

@@ -43,7 +43,7 @@ struct round {
 
 static const char *shown(const struct quorum *quorum, unsigned number)
 {
-    return quorum->members[number]->settings.shown;
+    return hf__redis_shown(quorum->members[number]);
 }
 
 static struct hf_findings findings_of(const struct round *round)
@@ -148,8 +148,8 @@ static void look_for_twins(const struct round *round)
     const struct hf_findings findings = findings_of(round);
     for (unsigned i = 0; i < quorum->count; i++)
         for (unsigned k = 0; k < i; k++) {
-            const char *run = quorum->members[i]->cmd.server_run;
-            if (!*run || strcmp(run, quorum->members[k]->cmd.server_run) != 0)
+            const char *run = hf__redis_run_id(quorum->members[i]);
+            if (!*run || strcmp(run, hf__redis_run_id(quorum->members[k])) != 0)
                 continue;
             hf__finding_danger(&findings, "one-server-twice",
                                "it has several votes, and when it fails or forgets, so does more "
@@ -217,7 +217,7 @@ static void answered(struct hf_task *task)
 static void ask_all(struct round *round)
 {
     for (unsigned i = 0; i < round->quorum->count; i++) {
-        struct hf_engine *server = &round->quorum->members[i]->base;
+        struct hf_engine *server = round->quorum->members[i];
         server->ops->oneshot(server, &round->parts[i].examination);
     }
 }

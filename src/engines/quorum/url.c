@@ -35,14 +35,6 @@ static bool is_one_server(const struct hf_url *url)
     return false;
 }
 
-static bool is_same(const struct hf_stream_place *one, const struct hf_stream_place *other)
-{
-    if (one->path && other->path)
-        return strcmp(one->path, other->path) == 0;
-    return one->host && other->host && strcmp(one->host, other->host) == 0 &&
-           one->port == other->port;
-}
-
 /* What stands between the commas. */
 static int read_member(struct quorum *quorum, struct hf_url *whole, const char *text, size_t length,
                        hf_error *error)
@@ -61,16 +53,14 @@ static int read_member(struct quorum *quorum, struct hf_url *whole, const char *
     url->options[whole->option_count] =
         (struct hf_url_option){ .key = "format", .value = "simple" };
     url->option_count = whole->option_count + 1;
-    int code = hf__redis.open(&engine, quorum->base.host, url, error);
+    int code = hf__redis_open_part(&engine, quorum->base.host, url, &hf__quorum_sink, error);
     if (code != HF_OK)
         return code;
-    struct redis *member = (struct redis *)engine;
-    member->quorum = quorum;
-    quorum->members[quorum->count++] = member;
+    quorum->members[quorum->count++] = engine;
     for (unsigned i = 0; i < whole->option_count; i++)
         whole->options[i].used |= url->options[i].used;
     for (unsigned i = 0; i + 1 < quorum->count; i++)
-        if (is_same(&quorum->members[i]->settings.place, &member->settings.place))
+        if (hf__redis_has_same_address(quorum->members[i], engine))
             return hf__url_refuse(url, error, "a quorum has each server but once");
     return HF_OK;
 }

@@ -148,10 +148,10 @@ static void refuse(struct quorum_claim *ballot)
 {
     uint64_t salt;
     hf__random(&salt, sizeof salt);
-    int64_t room_ms = REDIS_LOOK_MAX_MS - REDIS_LOOK_MIN_MS + slowness_of(ballot);
+    int64_t room_ms = QUORUM_LOOK_MAX_MS - QUORUM_LOOK_MIN_MS + slowness_of(ballot);
     ballot->op->out.rests_on = NULL;
     ballot->op->out.retry_at_ms =
-        now_of(ballot) + REDIS_LOOK_MIN_MS + (int64_t)(salt % (uint64_t)room_ms);
+        now_of(ballot) + QUORUM_LOOK_MIN_MS + (int64_t)(salt % (uint64_t)room_ms);
     end_round(ballot, HF_REFUSED);
 }
 

@@ -26,7 +26,7 @@ static void end(struct quorum *quorum)
     hf__rounds_close(quorum);
     hf__quorum_claims_close(quorum);
     for (unsigned i = 0; i < quorum->count; i++)
-        quorum->members[i]->base.ops->close(&quorum->members[i]->base, nothing_to_do, NULL);
+        quorum->members[i]->ops->close(quorum->members[i], nothing_to_do, NULL);
     free(quorum);
     closed(arg);
 }
@@ -83,7 +83,7 @@ static void forked(struct hf_engine *engine)
 {
     struct quorum *quorum = quorum_of(engine);
     for (unsigned i = 0; i < quorum->count; i++)
-        quorum->members[i]->base.ops->forked(&quorum->members[i]->base);
+        quorum->members[i]->ops->forked(quorum->members[i]);
 }
 
 static const char *const schemes[] = { "quorum", NULL };

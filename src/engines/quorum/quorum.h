@@ -2,17 +2,22 @@
 /* The engine `quorum:` from the inside: a lock that most of several independent servers have
  * granted.
  *
- * Each server is an engine of its own, a `struct redis` with format=simple that knows nothing of
- * the others. A claim of the core's is a ballot; what it asks of each server is a vote, which is a
- * claim of its own for that server. The ballot counts, and decides; it waits for nobody whose vote
- * changes nothing any more. Everything here runs on the loop. */
-#ifndef HF_ENGINES_REDIS_QUORUM_QUORUM_H
-#define HF_ENGINES_REDIS_QUORUM_QUORUM_H
+ * Each server is an engine of its own, Redis with format=simple, that knows nothing of the others.
+ * What it reports comes by a sink (member.c). A claim of the core's is a ballot; what it asks of
+ * each server is a vote, which is a claim of its own for that server. The ballot counts, and
+ * decides; it waits for nobody whose vote changes nothing any more. Everything here runs on the
+ * loop. */
+#ifndef HF_ENGINES_QUORUM_QUORUM_H
+#define HF_ENGINES_QUORUM_QUORUM_H
 
-#include "engines/redis/redis.h"
+#include "core/engine.h"
+#include "engines/redis/sink.h"
 
 #define QUORUM_MIN 3u
 #define QUORUM_MAX 9u
+/* A claim that is refused asks again after a time between these: no server wakes it. */
+#define QUORUM_LOOK_MIN_MS 25
+#define QUORUM_LOOK_MAX_MS 75
 #define VOTE_NOT_HELD INT64_C(-1)
 
 struct quorum_claim;
@@ -28,6 +33,7 @@ enum vote_word {
 
 struct quorum_member {
     struct hf_op op; /* the server's claim; one request about it is out at a time */
+    struct hf_task answered;
     struct quorum_claim *ballot;
     struct hf_timer again; /* giving back is said again then */
     enum vote_word word;   /* on what the ballot wants now */
@@ -75,8 +81,14 @@ struct quorum {
     void (*closed)(void *arg);
     void *closed_arg;
     struct hf_url urls[QUORUM_MAX];
-    struct redis *members[QUORUM_MAX];
+    struct hf_engine *members[QUORUM_MAX];
 };
+
+extern const struct hf_engine_ops hf__quorum;
+/* member.c: what the servers report. */
+extern const struct redis_sink hf__quorum_sink;
+/* doctor.c: a server's remark. */
+void hf__quorum_remark(struct hf_oneshot *part, const hf_remark *remark);
 
 /* url.c: opens the servers that the URL names. HF_OK, or a code with *error filled. */
 int hf__quorum_open_members(struct quorum *quorum, struct hf_url *url, hf_error *error);
