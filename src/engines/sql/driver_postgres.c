@@ -219,6 +219,12 @@ static void is_greeted(struct pg *pg, PGresult *rows, const struct sql_failure *
         set_up(pg);
 }
 
+/* The library prints nothing. */
+static void ignore_notice(void *arg, const PGresult *notice)
+{
+    (void)arg, (void)notice;
+}
+
 static void greet(struct pg *pg)
 {
     pg->state = PG_GREETING;
@@ -372,6 +378,7 @@ static void connect_to(struct pg *pg, char addresses[][ADDRESS_SIZE], unsigned c
         return;
     }
     PQsetErrorVerbosity(pg->pg, PQERRORS_VERBOSE);
+    PQsetNoticeReceiver(pg->pg, ignore_notice, NULL);
     if (!watch(pg, UV_WRITABLE))
         break_for(pg, SQL_LIMIT, "the connection cannot be watched");
 }
