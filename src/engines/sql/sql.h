@@ -69,6 +69,7 @@ struct sql {
     struct hf_link waiters[SQL_WAITER_BUCKETS];
     unsigned waiter_count;
     bool listens, listening; /* notifications come; they are being asked for */
+    bool missed;             /* claims waited while no notifications came */
     /* counter.c: receipts that are deleted at the end of the turn */
     struct hf_link settling;
     struct hf_task settle;

@@ -48,8 +48,10 @@ static void listening(struct sql_task *task, const struct sql_answer *answer)
     hf__task_free(task);
     sql->listening = false;
     sql->listens = works;
-    if (works)
+    /* PostgreSQL listens on the connection of the requests, and before those that queue. */
+    if (works && (sql->missed || sql->dialect != SQL_POSTGRES))
         wake_all(sql);
+    sql->missed = sql->missed && !works;
 }
 
 static void listen_if_needed(struct sql *sql)
@@ -118,6 +120,7 @@ void hf__waiting_connected(struct sql *sql)
 void hf__waiting_lost(struct sql *sql)
 {
     sql->listens = false;
+    sql->missed = sql->missed || sql->waiter_count > 0;
 }
 
 int64_t hf__waiting_retry_at(struct sql *sql, struct hf_op *op, int64_t rank, int64_t left_us)
