@@ -230,7 +230,7 @@ static int check_call(const hf_lock_item *items, size_t count, int64_t wait_ms,
                       const hf_lock_options *options, hf_hold_set **ret)
 {
     if (!ret)
-        return set_fail(HF_EINVAL, "ret is NULL: the locks could never be given back");
+        return set_fail(HF_EINVAL, "ret is NULL: the locks could never be released");
     if (!items || count == 0)
         return set_fail(HF_EINVAL, "there is no lock to take: name at least one");
     if (count > HF_LOCK_ALL_MAX)
@@ -297,8 +297,8 @@ int hf_unlock_all(hf_hold_set *set)
         struct hf_hold *hold = set->members[i].hold;
         int code = HF_OK;
         if (silent && !hf_held(hold))
-            code = set_fail(HF_LOST, "\"%.200s\" was lost before it was given back",
-                            hf_hold_name(hold));
+            code =
+                set_fail(HF_LOST, "\"%.200s\" was lost before it was released", hf_hold_name(hold));
         if (silent)
             hf_unlock_nowait(hold);
         else

@@ -128,7 +128,7 @@ def a_key_that_nobody_can_read_leaves_no_lock(box):
     refused.append(printing_to(box, None, 'lock', 'x', before=lambda: os.close(1)))
     for result in refused:
         equal(result.returncode, 70, result)
-        contains(result.stderr, "'x' has been given back")
+        contains(result.stderr, "'x' has been released")
         equal(result.stderr.count('\n'), 1, 'lines on stderr')
     equal(box.count('holders', 'x'), 0)
 

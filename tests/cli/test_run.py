@@ -334,7 +334,7 @@ def long_wait_is_told_with_verbose_only_unless_on_a_terminal(box):
 @test
 def verbose_tells_what_happens(box):
     result = box.expect(0, '-v', 'run', 'x', '--', 'true')
-    equal([line.split(':')[2] for line in result.err.splitlines()], [' granted', ' given back'])
+    equal([line.split(':')[2] for line in result.err.splitlines()], [' granted', ' released'])
     holder = box.start('-v', 'run', 'x', '--', 'sh', '-c', 'echo; exec sleep 1000')
     holder.line()
     box.expect(0, 'break', '-y', 'x')

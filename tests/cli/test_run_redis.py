@@ -63,7 +63,7 @@ def who_may_not_give_back_is_told_that_he_has_not(box):
           b'+OK\r\n')
     url = server.url.replace('//', '//bob:word@')
     told = box.expect(0, '-e', url, 'try', '-t', '1h', 'x', '--', 'echo', 'ok').err
-    contains(told, "'x' was not given back, and stays until its lease is over: ")
+    contains(told, "'x' was not released, and stays until its lease is over: ")
     contains(told, "can't run this command")
     assert 'not sure' not in told, told
     box.expect(75, '-e', server.url, 'try', 'x', 'true')

@@ -123,7 +123,7 @@ def who_cannot_give_back_is_not_told_that_anything_is_cleaned_up(box):
     equal(ended.code, 0, ended)
     for name in 'xy':
         contains(ended.err,
-                 f"it is not sure that '{name}' was given back; it ends with its lease: ")
+                 f"it is not sure that '{name}' was released; it ends with its lease: ")
     assert 'cleaned up' not in ended.err, ended
 
 

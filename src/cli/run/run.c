@@ -117,14 +117,14 @@ static void tell_left(const struct cli_client *session, const char *name, int co
     const char *sentence = hf_last_error()->text;
 
     if (code == HF_DENIED)
-        cli_complain("'%s' was not given back, and stays until its lease is over: %s", name,
+        cli_complain("'%s' was not released, and stays until its lease is over: %s", name,
                      sentence);
     else if (code == HF_UNREACHABLE && session->silence[0])
         /* The library's own sentence says that it goes on cleaning up, and we are about to end. */
-        cli_complain("it is not sure that '%s' was given back; it ends with its lease: %s", name,
+        cli_complain("it is not sure that '%s' was released; it ends with its lease: %s", name,
                      session->silence);
     else
-        cli_complain("it is not sure that '%s' was given back: %s", name, sentence);
+        cli_complain("it is not sure that '%s' was released: %s", name, sentence);
 }
 
 /* The last unlock says whether the lock was ours to the end. */

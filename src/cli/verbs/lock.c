@@ -57,7 +57,7 @@ static int take_back(struct cli_client *session, const char *name, const char *k
 
     give_up_output();
     cli_complain("the owner's key could not be written (%s), so '%s' %s", strerror(error), name,
-                 back ? "has been given back" : "stays locked until its lease ends");
+                 back ? "has been released" : "stays locked until its lease ends");
     return CLI_INTERNAL;
 }
 

@@ -217,7 +217,7 @@ int hf_lock(hf_client *client, const char *name, int64_t wait_ms, const hf_lock_
     if (!ret && hf__mode_leaves_hold(ask.mode))
         return hf__answer_fail(HF_EINVAL,
                                "ret is NULL: without the hold, \"%.200s\" could never "
-                               "be given back",
+                               "be released",
                                name);
     if (!ask.owner)
         ask.owner = hf__owner_thread();

@@ -227,7 +227,7 @@ static int unlock(struct hf_hold *hold, bool wait)
     }
     struct hf_answer answer = lower(claim, wait);
     if (last && parting.events && answer.code == HF_OK)
-        hf__host_event(&client->host, HF_EVENT_RELEASED, parting.name, parting.token, "given back");
+        hf__host_event(&client->host, HF_EVENT_RELEASED, parting.name, parting.token, "released");
     if (counted)
         hf__lock_entry_call_ended(client, name_hash);
     return hf__answer_return(client, parting.name, &answer);

@@ -31,6 +31,6 @@ void hf__waiters_complete(struct hf_client *client, struct hf_waiter *first,
 
 /* For a bare try to raise what is just being changed. */
 #define HF_REST_TOO_EARLY                                                                          \
-    "\"%.200s\": an earlier HF_WRITE is still asked for, or being given back; ask again"
+    "\"%.200s\": an earlier HF_WRITE is still asked for, or being released; ask again"
 
 #endif

@@ -45,7 +45,7 @@ static void explain_loss(struct hf_op *op, uint64_t state)
     if (local_state_state(state) != LOCAL_LOST || local_state_flags(state) & LOCAL_OFFERED)
         return;
     op->out.lost = true;
-    hf__explain(&op->out.error, HF_LOST, 0, "'%.80s' had been lost before it was given back: %s",
+    hf__explain(&op->out.error, HF_LOST, 0, "'%.80s' had been lost before it was released: %s",
                 op->in.name,
                 local_state_flags(state) & LOCAL_BROKEN ? "it was broken" : "its lease ran out");
 }

@@ -67,7 +67,7 @@ static void found_overlap(struct torture_checking *checking, struct torture_obje
                   torture_holder(later->hold).text, torture_lock_name(lock).text,
                   share_word(lock, later->share), torture_holder(earlier->hold).text,
                   share_word(lock, earlier->share),
-                  rule == TORTURE_S2 ? ", having given back only one of its nested holds" : "",
+                  rule == TORTURE_S2 ? ", having released only one of its nested holds" : "",
                   torture_moment(checking, later->from).text, torture_moment(checking, to).text);
 }
 

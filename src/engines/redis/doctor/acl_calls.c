@@ -91,7 +91,7 @@ static void say_no_scripts(struct redis_survey *examiner)
              "is seen by a script",
              needs, named ? ", unless it may use all keys and channels" : "");
     hf__finding_danger(&examiner->findings, "eval-denied",
-                       "no lock can be taken, renewed or given back", cure,
+                       "no lock can be taken, renewed or released", cure,
                        "this user may not use EVAL or EVALSHA");
 }
 
@@ -105,7 +105,7 @@ void hf__redis_judge_calls(struct redis_survey *examiner, const redisReply *repl
     }
     if (hf__reply_lacks_command(reply) || examiner->unknown_digests) {
         hf__finding_danger(&examiner->findings, "eval-unknown",
-                           "no lock can be taken, renewed or given back (HF_ENOTSUP)",
+                           "no lock can be taken, renewed or released (HF_ENOTSUP)",
                            "take rename-command for them out of its configuration; if others must "
                            "not use them, forbid that by ACL",
                            "the server does not know EVAL or EVALSHA");
@@ -113,7 +113,7 @@ void hf__redis_judge_calls(struct redis_survey *examiner, const redisReply *repl
     }
     if (examiner->lacks_digests) /* mutant: without-evalsha-nothing */
         hf__finding_danger(&examiner->findings, "evalsha-denied",
-                           "a lock is neither renewed nor, later, given back, and is lost when its "
+                           "a lock is neither renewed nor, later, released, and is lost when its "
                            "first lease ends",
                            "ACL SETUSER ... +evalsha", "this user may not use EVALSHA");
     if (!hf__reply_is_array(reply, 3))
@@ -130,11 +130,10 @@ void hf__redis_judge_calls(struct redis_survey *examiner, const redisReply *repl
     }
     add_names(cure, names, "+");
     add_names(cure, reply->element[2], "+");
-    hf__finding_danger(
-        &examiner->findings, "scripts-denied",
-        are_for_telling(names) /* mutant: what-user-may-tell-none */
-            ? NOBODY_IS_TOLD
-            : "what needs them fails: locks are not taken, are not given back, or are "
-              "lost when their first lease ends",
-        cure, "%s", what);
+    hf__finding_danger(&examiner->findings, "scripts-denied",
+                       are_for_telling(names) /* mutant: what-user-may-tell-none */
+                           ? NOBODY_IS_TOLD
+                           : "what needs them fails: locks are not taken, are not released, or are "
+                             "lost when their first lease ends",
+                       cure, "%s", what);
 }

@@ -265,7 +265,7 @@ static void say_what_lacks(struct redis_survey *examiner)
         hf__finding_danger(
             &examiner->findings, "name-denied",
             "locks of this name, of some kinds or of all, cannot be taken, renewed or "
-            "given back",
+            "released",
             cure, "%s", what);
     }
     if (examiner->lacks_channels) {

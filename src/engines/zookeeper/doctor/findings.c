@@ -271,14 +271,14 @@ static void judge_session(const struct patient *patient)
     if (settled_ms < asked_ms)
         hf__finding_danger(
             &patient->findings, "session-shorter",
-            "a shorter pause or cut than was asked for is enough to lose all locks of a client",
+            "a shorter pause or cut than the URL says is enough to lose all locks of a client",
             "raise maxSessionTimeout on all servers, or ask for no more than they settle",
             "%d ms were asked for as the length of a session, and %d ms settled", (int)asked_ms,
             (int)settled_ms);
     if (settled_ms > asked_ms)
         hf__finding_danger(
             &patient->findings, "session-longer",
-            "the locks of a client that dies stay for longer than was asked for",
+            "the locks of a dead client stay for longer than the URL says",
             "lower minSessionTimeout on all servers, or ask for no less than they settle",
             "%d ms were asked for as the length of a session, and %d ms settled", (int)asked_ms,
             (int)settled_ms);
@@ -330,7 +330,7 @@ static void judge_rights(const struct patient *patient)
     else if (examiner->create_error == ZK_OK && examiner->delete_error == ZK_NO_AUTH)
         hf__finding_danger(
             &patient->findings, "delete-denied",
-            "what is given back stays taken until its session ends",
+            "a released lock stays taken until its session ends",
             "setAcl, by whom that path belongs to: create, delete and read for this user",
             "this user may not delete nodes below %.200s", root);
     if (named && examiner->open_to_all)
