@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Counts in a file that nothing protects but a lock: counter URL NAME FILE ROUNDS. */
+/* Counts in a file that nothing protects but a lock: counter URL NAME FILE ROUNDS [write]. */
 #include <holdfast.h>
 
 #include <stdio.h>
@@ -29,11 +29,14 @@ int main(int argc, char **argv)
 {
     hf_client *client;
     hf_hold *hold;
+    hf_lock_options options = HF_LOCK_OPTIONS_INIT;
 
-    if (argc != 5 || hf_open(&client, argv[1], NULL) != HF_OK)
+    if (argc == 6)
+        options.mode = HF_WRITE;
+    if (argc < 5 || argc > 6 || hf_open(&client, argv[1], NULL) != HF_OK)
         return complain("cannot open");
     for (long left = strtol(argv[4], NULL, 10); left > 0; left--) {
-        if (hf_lock(client, argv[2], HF_FOREVER, NULL, &hold) != HF_OK)
+        if (hf_lock(client, argv[2], HF_FOREVER, &options, &hold) != HF_OK)
             return complain("cannot lock");
         if (add_one(argv[3]) != 0)
             return complain("cannot count");
