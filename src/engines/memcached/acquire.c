@@ -7,9 +7,11 @@
 
 #include <inttypes.h>
 
-/* No message tells of a release: the pause between two attempts begins with this, and doubles. */
-#define POLL_FIRST_MS 2
-#define POLL_DOUBLINGS_MAX 3u
+/* No message tells of a release: the pause between two attempts begins with this, doubles, and is
+ * doubled once more for a wait of many attempts. It is shorter than MC_COURTESY_MS mostly. */
+#define POLL_FIRST_MS 1
+#define POLL_DOUBLINGS_MAX 2u
+#define POLL_MANY 100u
 
 static void send_attempt(struct mc_server *server, struct mc_request *request);
 static void attempt_answered(struct mc_server *server, struct mc_request *request, bool heard);
@@ -47,7 +49,8 @@ static void refused(struct mc_server *server, struct mc_request *request,
     struct hf_op *op = request->op;
     uintptr_t refusals = (uintptr_t)op->engine.pointer;
     unsigned doublings = refusals < POLL_DOUBLINGS_MAX ? (unsigned)refusals : POLL_DOUBLINGS_MAX;
-    int64_t pause_ms = hf__jitter_ms((int64_t)POLL_FIRST_MS << doublings);
+    int64_t pause_ms =
+        hf__jitter_ms((int64_t)POLL_FIRST_MS << (doublings + (refusals > POLL_MANY)));
     if (item->ttl == 0)
         pause_ms = 1;
     op->engine.pointer = (void *)(refusals + 1);
@@ -162,6 +165,11 @@ static void send_attempt(struct mc_server *server, struct mc_request *request)
                  mc->settings.format->flags, hf__mc_ttl(hf__mc_op_lease_ms(mc, op)), length, value,
                  item.key);
     request->expected = 3;
+    /* It has been refused before: it waits. */
+    if (op->engine.pointer) {
+        hf__mc_write_mark(server, item.key);
+        request->expected = 4;
+    }
 }
 
 static void attempt_answered(struct mc_server *server, struct mc_request *request, bool heard)
@@ -295,6 +303,14 @@ static bool can_be_asked(const struct memcached *mc, struct hf_op *op)
 void hf__mc_attempt(struct hf_engine *engine, struct hf_op *op)
 {
     struct memcached *mc = (struct memcached *)engine;
+    int64_t courtesy_ms = op->in.enqueue && !op->engine.word[1] ? hf__mc_courtesy_until(mc, op) : 0;
+    if (courtesy_ms) {
+        op->out.retry_at_ms = courtesy_ms;
+        op->out.rests_on = NULL;
+        op->out.verdict = HF_REFUSED;
+        hf__op_done(engine, op);
+        return;
+    }
     struct mc_request *request = can_be_asked(mc, op) ? hf__mc_request_about(mc, op) : NULL;
     if (!request) {
         op->out.verdict = op->engine.word[1] ? HF_NO_ANSWER : HF_FAILED;

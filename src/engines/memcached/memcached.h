@@ -91,11 +91,22 @@ enum { MC_UNSURE = 1u, MC_RENEWING = 2u };
 #define MC_CLAIM_BITS 40
 /* op->engine.pointer: how often in a row the op was refused. */
 
+/* A name that this client has released while another one waited for it. */
+struct mc_courtesy {
+    uint64_t name_hash;
+    int64_t until_ms;
+};
+#define MC_COURTESIES 64
+/* The longest pause between two attempts of a waiter, and for how long a client that has released
+ * the lock lets it go first. */
+#define MC_COURTESY_MS 8
+
 struct memcached {
     struct hf_engine base;
     struct mc_settings settings;
     struct hf_free_list requests;
     uint64_t claims;
+    struct mc_courtesy courtesies[MC_COURTESIES]; /* by the hash of the name */
     unsigned server_count;
     struct mc_server servers[];
 };
@@ -200,6 +211,17 @@ void hf__mc_write_renewal(struct mc_server *server, const struct mc_item *item,
                           const struct hf_op *op, uint64_t cas, int64_t ttl, bool by_touch);
 /* In its place, where the CAS id is not known: as many replies, of which none renews. */
 void hf__mc_write_look(struct mc_server *server, const struct mc_item *item);
+
+/* ---- courtesy.c ---- */
+
+/* In `send`: a waiter marks the name; a release looks for the mark, and removes it. Each has one
+ * reply. */
+void hf__mc_write_mark(struct mc_server *server, const char *key);
+void hf__mc_write_unmark(struct mc_server *server, const char *key);
+/* The reply to the latter. */
+void hf__mc_note_mark(struct memcached *mc, const struct hf_op *op, const struct mc_reply *reply);
+/* Until when this client lets others have the name first; 0: it need not. Asked once. */
+int64_t hf__mc_courtesy_until(struct memcached *mc, const struct hf_op *op);
 
 /* ---- the slots ---- */
 

@@ -37,7 +37,8 @@ static void send_deletion(struct mc_server *server, struct mc_request *request)
     }
     hf__mc_item_of(server->mc, &item, request->op);
     hf__mc_write(server, "md %s C%" PRIu64 "\r\n", item.key, request->cas);
-    request->expected = 1;
+    hf__mc_write_unmark(server, item.key);
+    request->expected = 2;
 }
 
 /* Another id: a renewal has changed it whose reply was lost; or the item is another owner's. */
@@ -48,6 +49,7 @@ static void deletion_answered(struct mc_server *server, struct mc_request *reque
     if (!heard) {
         unanswered(server, request);
     } else if (reply->kind == MC_DONE) {
+        hf__mc_note_mark(server->mc, request->op, &request->replies[1]);
         gone(server, request, false);
     } else if (reply->kind == MC_NOT_FOUND) {
         gone(server, request, sure);

@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #define PATIENCE_MS 20000
-#define FILL_AT_ONCE 2000
+#define FILL_AT_ONCE 200
 
 static void be_server(void *arg)
 {

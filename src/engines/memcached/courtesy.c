@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Evenness among clients that poll. The one that releases a lock is the first to ask again, and the
+ * others would never meet the lock free. So a waiter leaves a mark beside the lock, and a client
+ * that finds it at its release waits for one pause of a waiter before it asks again. */
+#include "base/rand.h"
+#include "memcached.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+/* A mark that no release has found. */
+#define MARK_TTL 2
+
+static uint64_t mark_of(const char *key)
+{
+    return hf__hash(key, strlen(key));
+}
+
+void hf__mc_write_mark(struct mc_server *server, const char *key)
+{
+    hf__mc_write(server, "set %%hf.w.%016" PRIx64 " 0 %d 0\r\n\r\n", mark_of(key), MARK_TTL);
+}
+
+void hf__mc_write_unmark(struct mc_server *server, const char *key)
+{
+    hf__mc_write(server, "md %%hf.w.%016" PRIx64 "\r\n", mark_of(key));
+}
+
+static struct mc_courtesy *courtesy_of(struct memcached *mc, const struct hf_op *op)
+{
+    return &mc->courtesies[op->in.name_hash % MC_COURTESIES];
+}
+
+void hf__mc_note_mark(struct memcached *mc, const struct hf_op *op, const struct mc_reply *reply)
+{
+    if (reply->kind == MC_DONE)
+        *courtesy_of(mc, op) = (struct mc_courtesy){
+            .name_hash = op->in.name_hash,
+            .until_ms = hf__mc_now(mc) + MC_COURTESY_MS,
+        };
+}
+
+int64_t hf__mc_courtesy_until(struct memcached *mc, const struct hf_op *op)
+{
+    struct mc_courtesy *courtesy = courtesy_of(mc, op);
+    int64_t until_ms = courtesy->until_ms;
+    if (courtesy->name_hash != op->in.name_hash || until_ms <= hf__mc_now(mc))
+        return 0;
+    courtesy->until_ms = 0;
+    return until_ms;
+}
