@@ -157,6 +157,7 @@ static size_t head_take(struct hf_grpc_call *call, const uint8_t *bytes, size_t 
         return part;
     call->expected =
         (uint32_t)head[1] << 24 | (uint32_t)head[2] << 16 | (uint32_t)head[3] << 8 | head[4];
+    /* mutant: grpc-message-has-a-limit */
     if (head[0] == 0 && call->expected <= HF_GRPC_MESSAGE_MAX)
         return part;
     call_break(call, head[0] ? "it compresses messages without being asked to"

@@ -190,6 +190,17 @@ def key_deleted_by_hand_is_a_loss(directory):
     stage.end()
 
 
+def release_of_a_key_that_has_gone_is_a_loss(directory):
+    """Also before a watch has told of it: a key is watched once it is held for a moment."""
+    stage = Stage(directory)
+    side = stage.side("the holder", lease_ms=LONG_LEASE_MS)
+    prefix = etcd_server.PREFIX + "one/"
+    side.want("ok", "a", "lock", "mutex", "one", 0, 0)
+    stage.cluster.control("del", prefix, "--prefix")
+    side.want("lost", "a", "unlock", "mutex", "one")
+    stage.end()
+
+
 def silent_server_is_unreachable_and_serves_again(directory):
     stage = Stage(directory)
     side = stage.side("the client")
@@ -266,6 +277,7 @@ def wait_given_up_without_a_reply_leaves_no_key(directory):
 TESTS = (leader_killed_costs_no_lock, leader_that_stands_still_costs_no_lock,
          compaction_wakes_no_waiter_and_loses_none, waiter_whose_lease_is_revoked_queues_again,
          holder_whose_lease_is_revoked_is_told_by_its_watch, key_deleted_by_hand_is_a_loss,
+         release_of_a_key_that_has_gone_is_a_loss,
          silent_server_is_unreachable_and_serves_again,
          killed_server_that_comes_back_has_the_lock_still,
          acquire_without_its_reply_is_recognised, release_without_its_reply_is_no_loss,

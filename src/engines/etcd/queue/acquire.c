@@ -229,6 +229,7 @@ static void position_answered(struct etcd *etcd, struct etcd_request *request,
     const etcd_range_reply *blocking = hf__etcd_txn_range_reply(txn, 1);
     if (!blocking || !hf__etcd_revision(txn->header)) {
         unreadable(etcd, claim);
+        /* mutant: etcd-own-key-is-there */
     } else if (!own || own->create_revision != claim->created) {
         begin_again(etcd, claim);
     } else if (blocking->n_kvs == 0) {

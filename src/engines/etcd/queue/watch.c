@@ -284,6 +284,7 @@ void hf__etcd_watch_held(struct etcd *etcd, struct etcd_claim *claim)
         return;
     hf__etcd_watch_leave(etcd, claim);
     claim->held_at_ms = hf__etcd_now(etcd);
+    /* mutant: etcd-held-key-is-watched */
     hf__list_append(&etcd->unwatched, &claim->held_link);
     if (!etcd->held_due.started)
         hf__timer_start(hf__etcd_loop(etcd), &etcd->held_due, claim->held_at_ms + MOMENT_MS);
@@ -342,6 +343,7 @@ static void take_events(struct etcd *etcd, struct etcd_watch *watch, const etcd_
         }
         if (event->kv->mod_revision > watch->last_delete)
             watch->last_delete = event->kv->mod_revision;
+        /* mutant: etcd-deletion-wakes */
         tell_claims(watch, &event->kv->key);
     }
 }
