@@ -126,6 +126,38 @@ static void begin_renewal(struct sql *sql, struct sql_task *task)
                  mode == HF_MUTEX || mode == HF_FAIR ? SQL_MUTEX_EXTEND : SQL_SHARED_EXTEND);
 }
 
+/* ---- the tables ---- */
+
+static void schema_answered(struct sql_task *task, const struct sql_answer *answer)
+{
+    if (answer->failure) {
+        change_failed(task, answer);
+        return;
+    }
+    task->change->result = clamp(hf__answer_number(answer, 0, 0));
+    finish(task, HF_OK);
+}
+
+static void begin_schema(struct sql *sql, struct sql_task *task)
+{
+    static const enum sql_script_number scripts[] = {
+        [HF_SCHEMA_CREATE] = SQL_SCHEMA,
+        [HF_SCHEMA_DROP] = SQL_DROP,
+        [HF_SCHEMA_MIGRATE] = SQL_MIGRATE,
+        [HF_SCHEMA_CLEAN] = SQL_GC,
+    };
+    enum sql_script_number script = scripts[task->change->value];
+    task->done = schema_answered;
+    if (hf__sql_script(sql->dialect, sql->settings.layout, script)) {
+        hf__link_run(sql, task, script);
+        return;
+    }
+    hf__explain(&task->change->error, HF_EINVAL, 0,
+                "there is nothing to migrate: name the table's layout in the URL, as in "
+                "?layout=method_lock");
+    finish(task, HF_EINVAL);
+}
+
 void hf__sql_oneshot(struct hf_engine *engine, struct hf_oneshot *change)
 {
     if (change->verb == HF_ONESHOT_INSPECT) {
@@ -145,6 +177,8 @@ void hf__sql_oneshot(struct hf_engine *engine, struct hf_oneshot *change)
         begin_break(sql, task);
     else if (change->verb == HF_ONESHOT_RENEW)
         begin_renewal(sql, task);
+    else if (change->verb == HF_ONESHOT_SCHEMA)
+        begin_schema(sql, task);
     else
         begin_value(sql, task);
 }

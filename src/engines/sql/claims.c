@@ -80,6 +80,8 @@ static void describe(const struct sql *sql, struct sql_task *task, const struct 
     snprintf(task->info, sizeof task->info, "%ld %.100s %s", (long)getpid(),
              host && *host ? host : "-", text ? text : "");
     hf__task_bytes(task, SQL_P_INFO, task->info, strlen(task->info));
+    task->values[SQL_P_INFO_TEXT] = task->values[SQL_P_INFO];
+    task->values[SQL_P_INFO_TEXT].type = SQL_TEXT;
 }
 
 struct sql_task *hf__task_about(struct sql *sql, struct hf_op *op)

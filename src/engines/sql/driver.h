@@ -29,6 +29,7 @@
 #include <holdfast.h>
 
 struct hf_host;
+struct sql_layout;
 
 enum sql_dialect { SQL_POSTGRES, SQL_MYSQL };
 
@@ -53,12 +54,14 @@ struct sql_settings {
     unsigned place_count;
     const char *user, *password, *database;
     enum sql_tls tls;
-    const char *ca, *cert, *key; /* PEM files */
-    int64_t timeout_ms;          /* for connecting, and for a statement's reply */
-    bool relaxed;                /* durability=relaxed: a commit need not be on disk */
-    char session[48];            /* what our sessions are called at the server, letters and digits;
+    const char *ca, *cert, *key;     /* PEM files */
+    int64_t timeout_ms;              /* for connecting, and for a statement's reply */
+    const struct sql_layout *layout; /* tables of other programs; NULL: our own */
+    int64_t stale_s;                 /* see SQL_P_STALE_S */
+    bool relaxed;                    /* durability=relaxed: a commit need not be on disk */
+    char session[48]; /* what our sessions are called at the server, letters and digits;
                                     no other client's are */
-    char shown[400];             /* the places, for sentences */
+    char shown[400];  /* the places, for sentences */
 };
 
 /* ---- What is asked, and what comes back ---- */

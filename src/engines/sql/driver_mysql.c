@@ -19,7 +19,7 @@ struct mysql_connection {
     /* The session that listens, from `listen` on. */
     struct mysql_session *ear;
     uv_async_t ear_changed;
-    bool has_ear_handle;
+    unsigned handles; /* of libuv; the second one is the ear's */
     char channel[MYSQL_NAME_SIZE];
     struct sql_request *listening; /* not answered yet */
     struct hf_timer ear_again;
@@ -39,17 +39,11 @@ static struct hf_loop *loop_of(const struct mysql_connection *connection)
 /* A lost ear is opened anew after this time; until then waiters look by themselves. */
 #define EAR_PAUSE_MS 1000
 
-static void free_whole(uv_handle_t *handle)
-{
-    free(handle->data);
-}
-
+/* The last of the handles takes the connection with it. */
 static void free_connection(uv_handle_t *handle)
 {
     struct mysql_connection *connection = handle->data;
-    if (connection->has_ear_handle)
-        uv_close((uv_handle_t *)&connection->ear_changed, free_whole);
-    else
+    if (--connection->handles == 0)
         free(connection);
 }
 
@@ -234,6 +228,7 @@ static struct sql_connection *open_connection(const struct hf_host *host,
         free(connection);
         return NULL;
     }
+    connection->handles = 1;
     connection->session = hf__mysql_session_open(settings, place, NULL, &connection->changed);
     if (!connection->session) {
         uv_close((uv_handle_t *)&connection->changed, free_connection);
@@ -266,11 +261,11 @@ static void listen_to(struct sql_connection *base, const char *channel, struct s
     connection->listening = request;
     snprintf(connection->channel, sizeof connection->channel, "%s", channel);
     connection->ear_changed.data = connection;
-    if (!connection->has_ear_handle)
-        connection->has_ear_handle =
-            uv_async_init(base->host->uv, &connection->ear_changed, ear_changed) == 0;
+    if (connection->handles == 1 &&
+        uv_async_init(base->host->uv, &connection->ear_changed, ear_changed) == 0)
+        connection->handles = 2;
     leave_ear(connection);
-    if (connection->has_ear_handle)
+    if (connection->handles == 2)
         open_ear(&connection->ear_again);
     if (!connection->ear) {
         connection->failed_here = "out of memory for a connection";
@@ -289,6 +284,8 @@ static void close_connection(struct sql_connection *base)
     while (hf__list_pop(&connection->asked))
         ;
     hf__mysql_session_leave(connection->session);
+    if (connection->handles == 2)
+        uv_close((uv_handle_t *)&connection->ear_changed, free_connection);
     uv_close((uv_handle_t *)&connection->changed, free_connection);
 }
 

@@ -313,7 +313,8 @@ static bool execute_prepared(struct mysql_session *session, struct mysql_job *jo
                fail_by_statement(job, statement);
     bool wanted = index == job->script->answer;
     if (wanted) {
-        job->affected = mysql_stmt_affected_rows(statement);
+        job->affected =
+            mysql_stmt_field_count(statement) == 0 ? mysql_stmt_affected_rows(statement) : 0;
         job->insert_id = mysql_stmt_insert_id(statement);
     }
     return mysql_stmt_field_count(statement) == 0 || take_rows(session, job, statement, wanted);

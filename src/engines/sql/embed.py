@@ -29,8 +29,9 @@ def lines_of(path):
                 yield line.strip()
 
 
-def statements_of(path):
-    text = "\n".join(lines_of(path))
+def statements_of(path, put_in=str):
+    """`put_in` is done to the text before it is taken apart."""
+    text = put_in("\n".join(lines_of(path)))
     parts = [part.strip() for part in re.split(r";$", text, flags=re.MULTILINE)]
     if parts[-1]:
         sys.exit(f"{path}: the last statement has no semicolon at the end of its line")
@@ -61,34 +62,44 @@ def placed(statement, dialect, known, path):
     return PARAMETER.sub(place, statement.replace("@now@", NOW[dialect])), order
 
 
-def main():
-    dialect, header, paths = sys.argv[1], sys.argv[2], sys.argv[3:]
+def parameters_of(header):
     with open(header, encoding="utf-8") as file:
-        known = set(map(str.lower, re.findall(r"\bSQL_P_([A-Z_]+)\b", file.read())))
+        return set(map(str.lower, re.findall(r"\bSQL_P_([A-Z_]+)\b", file.read())))
+
+
+def print_scripts(table, scripts, dialect, known):
+    """`scripts`: (name, statements) each; `table` is what the array of them is called."""
     lists = []
-    for number, path in enumerate(paths):
-        name = os.path.splitext(os.path.basename(path))[0]
+    for number, (name, statements) in enumerate(scripts):
         rows = []
-        answer = len(statements_of(path)) - 1
-        for index, statement in enumerate(statements_of(path)):
+        answer = len(statements) - 1
+        for index, statement in enumerate(statements):
             if statement.startswith(ANSWER):
                 statement = statement[len(ANSWER):].strip()
                 answer = index
-            text, order = placed(statement, dialect, known, path)
+            text, order = placed(statement, dialect, known, f"{table}: {name}")
             numbers = "NULL"
             if order:
-                numbers = f"{dialect}_{number}_{index}"
+                numbers = f"numbers_of_{table}_{number}_{index}"
                 words = ", ".join(f"SQL_P_{word.upper()}" for word in order)
                 print(f"static const unsigned char {numbers}[] = {{ {words} }};")
             literal = "\n      ".join(json.dumps(line + "\n") for line in text.split("\n"))
             rows.append(f"    {{ {literal},\n      {numbers}, {len(order)} }},\n")
-        statements = f"statements_of_{dialect}_{number}"
-        print(f"static const struct sql_statement {statements}[] = {{\n{''.join(rows)}}};")
+        array = f"statements_of_{table}_{number}"
+        print(f"static const struct sql_statement {array}[] = {{\n{''.join(rows)}}};")
         lists.append(f"    [SQL_{name.upper()}] = {{ \"{name}\", SQL_{name.upper()}, {len(rows)}, "
-                     f"{answer}, {statements} }},")
-    print(f"static const struct sql_script scripts_of_{dialect}[] = {{")
+                     f"{answer}, {array} }},")
+    print(f"static const struct sql_script {table}[] = {{")
     print("\n".join(lists))
     print("};")
 
 
-main()
+def main():
+    dialect, header, paths = sys.argv[1], sys.argv[2], sys.argv[3:]
+    scripts = [(os.path.splitext(os.path.basename(path))[0], statements_of(path))
+               for path in paths]
+    print_scripts(f"scripts_of_{dialect}", scripts, dialect, parameters_of(header))
+
+
+if __name__ == "__main__":
+    main()

@@ -7,10 +7,35 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+
+/* The statements as a user may give them to the database's own client. */
+static char *write_schema(const struct sql *sql)
+{
+    const struct sql_script *script =
+        hf__sql_script(sql->dialect, sql->settings.layout, SQL_SCHEMA);
+    size_t size = 1, used = 0;
+    for (unsigned i = 0; i < script->count; i++)
+        size += strlen(script->statements[i].text) + 2;
+    char *text = hf__calloc(1, size);
+    for (unsigned i = 0; text && i < script->count; i++) {
+        size_t length = strlen(script->statements[i].text);
+        while (length > 0 && script->statements[i].text[length - 1] == '\n')
+            length--;
+        used += (size_t)snprintf(text + used, size - used, "%.*s;\n", (int)length,
+                                 script->statements[i].text);
+    }
+    return text;
+}
+
+static const char *schema_text(struct hf_engine *engine)
+{
+    return ((struct sql *)engine)->schema;
+}
 
 static int open_sql(struct hf_engine **ret, const struct hf_engine_ops *ops,
-                    const struct sql_driver *driver, const struct hf_host *host, struct hf_url *url,
-                    hf_error *error)
+                    const struct hf_engine_ops *layout_ops, const struct sql_driver *driver,
+                    const struct hf_host *host, struct hf_url *url, hf_error *error)
 {
     *ret = NULL;
     struct sql *sql = hf__calloc(1, sizeof *sql);
@@ -21,8 +46,13 @@ static int open_sql(struct hf_engine **ret, const struct hf_engine_ops *ops,
         free(sql);
         return code;
     }
-    sql->base = (struct hf_engine){ ops, host };
+    sql->base = (struct hf_engine){ sql->settings.layout ? layout_ops : ops, host };
     sql->dialect = driver->dialect;
+    sql->schema = write_schema(sql);
+    if (!sql->schema) {
+        free(sql);
+        return hf__error_set(error, HF_ENOMEM, 0, "out of memory for a client of a database");
+    }
     snprintf(sql->settings.session, sizeof sql->settings.session,
              "holdfast%016" PRIx64 "%016" PRIx64, host->id[0], host->id[1]);
     snprintf(sql->channel, sizeof sql->channel, "hf_%016" PRIx64 "%016" PRIx64, host->id[0],
@@ -42,6 +72,7 @@ static void close_sql(struct hf_engine *engine, void (*closed)(void *arg), void 
     hf__list_append_all(&sql->free_tasks, &sql->settling);
     hf__link_close(sql);
     hf__waiting_close(sql);
+    free(sql->schema);
     free(sql);
     closed(arg);
 }
@@ -62,13 +93,24 @@ static void why_silent_sql(struct hf_engine *engine, struct hf_op *op, hf_error 
 #define SQL_CAPS                                                                                   \
     (HF_CAP_MUTEX | HF_CAP_FAIR | HF_CAP_RW | HF_CAP_UPGRADE | HF_CAP_PERMIT | HF_CAP_COUNTER |    \
      HF_CAP_LATCH | HF_CAP_TOKEN | HF_CAP_DETACH | HF_CAP_INSPECT | HF_CAP_INSPECT_ALL |           \
-     HF_CAP_BREAK)
+     HF_CAP_BREAK | HF_CAP_SCHEMA)
+/* The tables of other programs have mutexes, and no room for more. */
+#define LAYOUT_CAPS                                                                                \
+    (HF_CAP_MUTEX | HF_CAP_TOKEN | HF_CAP_INSPECT | HF_CAP_INSPECT_ALL | HF_CAP_BREAK |            \
+     HF_CAP_SCHEMA)
+
+#define COMMON                                                                                     \
+    .close = close_sql, .attempt = hf__sql_attempt, .release = hf__sql_release,                    \
+    .renew = hf__sql_renew, .oneshot = hf__sql_oneshot, .schema = schema_text,                     \
+    .forked = forked_sql, .why_silent = why_silent_sql
 
 #ifdef HF_SQL_POSTGRES
+static const struct hf_engine_ops postgres_layout;
+
 static int open_postgres(struct hf_engine **ret, const struct hf_host *host, struct hf_url *url,
                          hf_error *error)
 {
-    return open_sql(ret, &hf__postgres, &hf__sql_postgres, host, url, error);
+    return open_sql(ret, &hf__postgres, &postgres_layout, &hf__sql_postgres, host, url, error);
 }
 
 static const char *const postgres_schemes[] = { "postgres", "postgresql", NULL };
@@ -78,22 +120,26 @@ const struct hf_engine_ops hf__postgres = {
     .schemes = postgres_schemes,
     .caps = SQL_CAPS,
     .open = open_postgres,
-    .close = close_sql,
-    .attempt = hf__sql_attempt,
-    .release = hf__sql_release,
-    .renew = hf__sql_renew,
-    .oneshot = hf__sql_oneshot,
+    COMMON,
     .detach = hf__sql_detach,
-    .forked = forked_sql,
-    .why_silent = why_silent_sql,
+};
+
+static const struct hf_engine_ops postgres_layout = {
+    .name = "postgres with a layout",
+    .schemes = postgres_schemes,
+    .caps = LAYOUT_CAPS,
+    .open = open_postgres,
+    COMMON,
 };
 #endif
 
 #ifdef HF_SQL_MYSQL
+static const struct hf_engine_ops mysql_layout;
+
 static int open_mysql(struct hf_engine **ret, const struct hf_host *host, struct hf_url *url,
                       hf_error *error)
 {
-    return open_sql(ret, &hf__mysql, &hf__sql_mysql, host, url, error);
+    return open_sql(ret, &hf__mysql, &mysql_layout, &hf__sql_mysql, host, url, error);
 }
 
 static const char *const mysql_schemes[] = { "mysql", "mariadb", NULL };
@@ -103,13 +149,15 @@ const struct hf_engine_ops hf__mysql = {
     .schemes = mysql_schemes,
     .caps = SQL_CAPS,
     .open = open_mysql,
-    .close = close_sql,
-    .attempt = hf__sql_attempt,
-    .release = hf__sql_release,
-    .renew = hf__sql_renew,
-    .oneshot = hf__sql_oneshot,
+    COMMON,
     .detach = hf__sql_detach,
-    .forked = forked_sql,
-    .why_silent = why_silent_sql,
+};
+
+static const struct hf_engine_ops mysql_layout = {
+    .name = "mysql with a layout",
+    .schemes = mysql_schemes,
+    .caps = LAYOUT_CAPS,
+    .open = open_mysql,
+    COMMON,
 };
 #endif

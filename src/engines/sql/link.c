@@ -53,6 +53,11 @@ struct sql_task *hf__task_new(struct sql *sql, const char *name, uint32_t name_l
     for (unsigned i = 0; i < SQL_PARAMETER_COUNT; i++)
         task->values[i].type = SQL_NUMBER;
     hf__task_bytes(task, SQL_P_NAME, name, name_length);
+    hf__task_bytes(task, SQL_P_NAME_TEXT, name, name_length);
+    task->values[SQL_P_NAME_TEXT].type = SQL_TEXT;
+    hf__task_number(task, SQL_P_STALE_S, sql->settings.stale_s);
+    hf__task_bytes(task, SQL_P_INFO_TEXT, NULL, 0);
+    task->values[SQL_P_INFO_TEXT].type = SQL_TEXT;
     hf__task_bytes(task, SQL_P_KEY, NULL, 0);
     hf__task_bytes(task, SQL_P_OWNER, NULL, 0);
     hf__task_bytes(task, SQL_P_INFO, NULL, 0);
@@ -273,7 +278,7 @@ static bool run_own(struct sql *sql, enum sql_script_number script,
     sql->own = task;
     task->done = done;
     task->request.answered = answered;
-    task->request.script = hf__sql_script(sql->dialect, script);
+    task->request.script = hf__sql_script(sql->dialect, sql->settings.layout, script);
     send_task(sql, task);
     return true;
 }
@@ -373,7 +378,7 @@ static void look_again_for_old(struct hf_timer *timer)
 static void greet(struct hf_peer *peer)
 {
     struct sql *sql = sql_of(peer);
-    bool can = hf__sql_script(sql->dialect, SQL_KILL_OLD) != NULL;
+    bool can = hf__sql_script(sql->dialect, sql->settings.layout, SQL_KILL_OLD) != NULL;
     if (!sql->fence || !can || !run_own(sql, SQL_KILL_OLD, old_sessions_killed))
         open_for_requests(sql);
 }
@@ -485,7 +490,7 @@ static void send_waiting(struct sql *sql)
 
 void hf__link_run(struct sql *sql, struct sql_task *task, enum sql_script_number script)
 {
-    task->request.script = hf__sql_script(sql->dialect, script);
+    task->request.script = hf__sql_script(sql->dialect, sql->settings.layout, script);
     task->request.values = task->values;
     task->request.answered = answered;
     task->request.sent = false;

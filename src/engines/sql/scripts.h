@@ -30,33 +30,49 @@ enum sql_script_number {
     SQL_BREAK,
     SQL_INSPECT,
     SQL_INSPECT_ALL,
+    SQL_DROP,
+    SQL_GC,      /* removes rows that no client has used for a week; how many */
+    SQL_MIGRATE, /* a layout's: makes the engine's own tables, and copies what is held; how many */
     SQL_SCRIPT_COUNT
 };
 
 enum sql_parameter {
-    SQL_P_NAME,     /* bytes: the lock's */
-    SQL_P_OWNER,    /* 24 bytes: the client's id, and the claim's number */
-    SQL_P_KIND,     /* an hf_kind */
-    SQL_P_MODE,     /* an hf_mode */
-    SQL_P_PERMITS,  /* how many */
-    SQL_P_LIMIT,    /* permits in all, for a semaphore that does not exist; 0: it must */
-    SQL_P_LEASE_US, /* the lease's length */
-    SQL_P_PLACE_US, /* how long a place in the queue lasts without a sign of life */
-    SQL_P_HAND_US,  /* the longest lease of a lock that is handed over, until it is confirmed */
-    SQL_P_INFO,     /* bytes: process, host and text of the owner */
-    SQL_P_ENQUEUE,  /* 1: it is going to wait */
-    SQL_P_BARGE,    /* 1: it may overtake */
-    SQL_P_KEEP,     /* release: an hf_mode that stays, or -1 */
-    SQL_P_HELD,     /* 1: this owner holds it already, and wants more */
-    SQL_P_VALUE,    /* a number for semaphores, counters, latches */
-    SQL_P_VERB,     /* an hf_change_verb */
-    SQL_P_KEY,      /* 24 bytes: another owner; NULL: all */
-    SQL_P_FIXED,    /* 1: the lease is not renewed */
-    SQL_P_SESSION,  /* text: what this client's sessions are called */
+    SQL_P_NAME,      /* bytes: the lock's */
+    SQL_P_OWNER,     /* 24 bytes: the client's id, and the claim's number */
+    SQL_P_KIND,      /* an hf_kind */
+    SQL_P_MODE,      /* an hf_mode */
+    SQL_P_PERMITS,   /* how many */
+    SQL_P_LIMIT,     /* permits in all, for a semaphore that does not exist; 0: it must */
+    SQL_P_LEASE_US,  /* the lease's length */
+    SQL_P_PLACE_US,  /* how long a place in the queue lasts without a sign of life */
+    SQL_P_HAND_US,   /* the longest lease of a lock that is handed over, until it is confirmed */
+    SQL_P_INFO,      /* bytes: process, host and text of the owner */
+    SQL_P_ENQUEUE,   /* 1: it is going to wait */
+    SQL_P_BARGE,     /* 1: it may overtake */
+    SQL_P_KEEP,      /* release: an hf_mode that stays, or -1 */
+    SQL_P_HELD,      /* 1: this owner holds it already, and wants more */
+    SQL_P_VALUE,     /* a number for semaphores, counters, latches */
+    SQL_P_VERB,      /* an hf_change_verb */
+    SQL_P_KEY,       /* 24 bytes: another owner; NULL: all */
+    SQL_P_FIXED,     /* 1: the lease is not renewed */
+    SQL_P_SESSION,   /* text: what this client's sessions are called */
+    SQL_P_NAME_TEXT, /* text: the lock's name, for tables of other programs */
+    SQL_P_INFO_TEXT, /* text: the same as info */
+    SQL_P_STALE_S,   /* after so many seconds a row of another program is out of date; 0: never */
     SQL_PARAMETER_COUNT
 };
 
-/* NULL: the dialect does not have it yet. */
-const struct sql_script *hf__sql_script(enum sql_dialect dialect, enum sql_script_number number);
+/* The scripts for a table of other programs. */
+struct sql_layout {
+    const char *name;
+    const struct sql_script *scripts;
+    size_t count;
+};
+
+/* NULL: there is none of that name. */
+const struct sql_layout *hf__sql_layout(enum sql_dialect dialect, const char *name);
+/* `layout` NULL: for the engine's own tables. NULL: there is no such script. */
+const struct sql_script *hf__sql_script(enum sql_dialect dialect, const struct sql_layout *layout,
+                                        enum sql_script_number number);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a URL of a database says: postgres://[user[:password]@]host[:port][,host...]/database
  * [?socket=PATH][&timeout=MS][&tls=verify|insecure|off][&ca=FILE][&cert=FILE&key=FILE]
- * [&durability=full|relaxed]; mysql: and mariadb: the same. */
+ * [&durability=full|relaxed][&layout=NAME][&stale=SECONDS]; mysql: and mariadb: the same. */
 #include "engines/common/settings.h"
 #include "engines/sql/sql.h"
 
@@ -12,7 +12,8 @@
 
 struct options {
     int64_t timeout_ms;
-    const char *socket, *ca, *cert, *key;
+    int64_t stale_s;
+    const char *socket, *ca, *cert, *key, *layout;
     uint32_t tls, durability;
 };
 
@@ -28,6 +29,12 @@ static const struct hf_setting table[] = {
     { .name = "ca", .type = HF_SETTING_TEXT, .at = offsetof(struct options, ca) },
     { .name = "cert", .type = HF_SETTING_TEXT, .at = offsetof(struct options, cert) },
     { .name = "key", .type = HF_SETTING_TEXT, .at = offsetof(struct options, key) },
+    { .name = "layout", .type = HF_SETTING_TEXT, .at = offsetof(struct options, layout) },
+    { .name = "stale",
+      .type = HF_SETTING_NUMBER,
+      .at = offsetof(struct options, stale_s),
+      .unit = "seconds",
+      .max = 31536000 },
     { .name = "tls",
       .type = HF_SETTING_CHOICE,
       .at = offsetof(struct options, tls),
@@ -98,6 +105,12 @@ int hf__sql_settings(struct sql_settings *settings, const struct sql_driver *dri
                               url->scheme);
     if (!options.cert != !options.key)
         return hf__url_refuse(url, error, "cert and key belong together");
+    settings->layout = options.layout ? hf__sql_layout(driver->dialect, options.layout) : NULL;
+    settings->stale_s = options.stale_s;
+    if (options.layout && !settings->layout)
+        return hf__url_refuse(url, error,
+                              "layout is one of method_lock, common_lock, shedlock, laravel, "
+                              "symfony, int_lock");
     settings->user = url->user && *url->user ? url->user : NULL;
     settings->password = url->password;
     settings->database = url->path + 1;

@@ -57,7 +57,7 @@ static void listening(struct sql_task *task, const struct sql_answer *answer)
 static void listen_if_needed(struct sql *sql)
 {
     if (sql->listens || sql->listening || sql->waiter_count == 0 ||
-        !hf__peer_is_ready(&sql->peer) || sql->connection->pooled ||
+        !hf__peer_is_ready(&sql->peer) || sql->connection->pooled || sql->settings.layout ||
         !sql->connection->driver->listen)
         return;
     sql->listening = true;

@@ -35,7 +35,7 @@ def main():
     for layout in config.sections():
         words = Words(config[layout])
         scripts = [(os.path.splitext(os.path.basename(path))[0],
-                    embed.statements_of(path, lambda line, w=words: line.format_map(w)))
+                    embed.statements_of(path, lambda text, w=words: text.format_map(w)))
                    for path in paths]
         embed.print_scripts(f"{layout}_of_{dialect}", scripts, dialect, known)
     print(f"static const struct sql_layout layouts_of_{dialect}[] = {{")

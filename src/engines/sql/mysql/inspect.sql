@@ -10,7 +10,8 @@ FROM (
   FROM hf_lock l WHERE l.name = :name
   UNION ALL
   SELECT 1, l.name, l.kind - 1, 1, l.token, l.owner, l.info, l.since_us, l.expires_us, 0
-  FROM hf_lock l WHERE l.kind IN (1, 2) AND l.owner IS NOT NULL AND l.expires_us > @now@ AND l.name = :name
+  FROM hf_lock l
+  WHERE l.kind IN (1, 2) AND l.owner IS NOT NULL AND l.expires_us > @now@ AND l.name = :name
   UNION ALL
   SELECT 1, h.name, h.mode, h.permits, h.token, h.owner, h.info, h.since_us, h.expires_us, 0
   FROM hf_hold h WHERE h.expires_us > @now@ AND h.mode <> 6 AND h.name = :name
