@@ -33,6 +33,11 @@ bool store_numbers_readers(void)
     return store_has_sessions() || strncmp(store_url(), "etcd", 4) == 0;
 }
 
+bool store_has_threads(void)
+{
+    return strncmp(store_url(), "mysql:", 6) == 0 || strncmp(store_url(), "mariadb:", 8) == 0;
+}
+
 static long long started_at;
 
 __attribute__((constructor)) static void prepare(void)

@@ -16,6 +16,8 @@ bool store_is_local(void);
 /* Does what a client has rest on sessions? They bound how much it can be, and how far ahead any of
  * it can be believed in. */
 bool store_has_sessions(void);
+/* Does the store's client library block, so that each connection has a thread of its own? */
+bool store_has_threads(void);
 /* Has each reader a token of its own, larger than that of the last writer? */
 bool store_numbers_readers(void);
 

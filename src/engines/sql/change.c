@@ -164,6 +164,11 @@ void hf__sql_oneshot(struct hf_engine *engine, struct hf_oneshot *change)
         hf__sql_inspect(engine, change);
         return;
     }
+    if (change->verb == HF_ONESHOT_DIAGNOSE) {
+        change->code = HF_OK;
+        hf__oneshot_done(engine, change);
+        return;
+    }
     struct sql *sql = (struct sql *)engine;
     struct sql_task *task = hf__task_new(sql, change->name, change->name_length);
     if (!task) {
