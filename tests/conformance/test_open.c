@@ -44,7 +44,9 @@ TEST(a_client_opens_and_closes)
     hf_client *client = open_client();
 
     CHECK(hf_caps(client) & HF_CAP_MUTEX);
-    CHECK_STR(hf_url(client), store_url());
+    /* A password is not shown. */
+    if (!strchr(store_url(), '@'))
+        CHECK_STR(hf_url(client), store_url());
     hf_close(client);
     hf_close(NULL);
 }
