@@ -44,6 +44,10 @@ const struct torture_deployment *torture_deployment(unsigned index)
           &torture_zookeeper_server, 1, true, STOP | KILL | CLOCK, STOP | KILL | CLOCK },
         { "zookeeper-ensemble", "three ZooKeeper servers, of which two are a majority",
           &torture_zookeeper_server, 3, true, STOP | KILL | PARTITION, STOP | KILL | PARTITION },
+        { "etcd", "one etcd server that writes each change to disk before it answers",
+          &torture_etcd_server, 1, true, STOP | KILL, STOP | KILL },
+        { "etcd-cluster", "three etcd servers, of which two are a majority", &torture_etcd_server,
+          3, true, STOP | KILL | PARTITION, STOP | KILL | PARTITION },
     };
 
     return index < sizeof all / sizeof all[0] ? &all[index] : NULL;

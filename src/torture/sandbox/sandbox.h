@@ -34,7 +34,8 @@ struct torture_server_kind {
     bool (*cut_replicas)(const struct torture_server *primary);
 };
 
-extern const struct torture_server_kind torture_redis_server, torture_zookeeper_server;
+extern const struct torture_server_kind torture_etcd_server, torture_redis_server,
+    torture_zookeeper_server;
 
 /* What is put up, and what the store does not promise there. */
 struct torture_deployment {
