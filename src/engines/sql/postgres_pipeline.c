@@ -217,11 +217,18 @@ static void answer_request(struct sql_request *request, const PGresult *rows,
     free(fields);
 }
 
-/* What was prepared in it, or was to be, may not be there. */
+/* What was to be prepared behind the failure is not there; nor is what failed, if that was the
+ * preparing, or if the server does not know it. */
 static void forget_prepared(struct pg *pg, const struct pg_item *item)
 {
-    if (item->request && item->request->script && !item->finished)
-        pg->prepared[item->request->script->number] = 0;
+    bool exists = strcmp(item->failure.state, "42P05") == 0;
+    bool unknown = strcmp(item->failure.state, "26000") == 0;
+    bool missing = (item->preparing && !exists) || unknown;
+    unsigned lost = item->prepares & ~((2u << item->position) - 1);
+    if (missing)
+        lost |= 1u << item->position;
+    if (item->request && !item->finished)
+        pg->prepared[item->request->script->number] &= (uint16_t)~lost;
 }
 
 static void item_finished(struct pg *pg, struct pg_item *item)
