@@ -223,6 +223,7 @@ static void forget_prepared(struct pg *pg, const struct pg_item *item)
 {
     bool exists = strcmp(item->failure.state, "42P05") == 0;
     bool unknown = strcmp(item->failure.state, "26000") == 0;
+    /* mutant: prepared-before-failure */
     bool missing = (item->preparing && !exists) || unknown;
     unsigned lost = item->prepares & ~((2u << item->position) - 1);
     if (missing)

@@ -4,6 +4,7 @@ DELETE FROM hf_wait WHERE name = :name AND expires_us <= @now@ AND owner <> :own
 -- include take_kind.inc.sql
 INSERT INTO hf_hold AS h (name, owner, mode, fixed, permits, token, since_us, expires_us, info)
 SELECT :name, :owner, :mode, :fixed, :permits,
+  -- mutant: reader-keeps-writers-token
   CASE WHEN :mode IN (2, 3) AND l.token > 0 THEN l.token ELSE greatest(l.token + 1, @now@) END,
   @now@,
   @now@ + :lease_us, :info

@@ -1,6 +1,7 @@
 -- A name that nothing is left of becomes a thing of another kind.
 UPDATE hf_lock SET kind = :kind, waiting = 0, owner = NULL, expires_us = 0,
   value = CASE WHEN :kind = 4 THEN :limit ELSE 0 END
+-- mutant: wish-that-cannot-be-had
 WHERE name = :name AND kind <> :kind AND (:kind <> 4 OR (:limit > 0 AND :permits <= :limit))
   AND (kind IN (0, 3) OR (kind IN (1, 2) AND (owner IS NULL OR expires_us <= @now@)))
   AND NOT EXISTS (SELECT FROM hf_hold h WHERE h.name = :name AND h.mode <> 6)
