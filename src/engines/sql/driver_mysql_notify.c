@@ -2,10 +2,10 @@
 /* Notifications between clients of MySQL and MariaDB, which have none of their own.
  *
  * A client that waits has a second session, which holds the client's channel as a named lock and
- * sleeps in the server. A client that hands a lock over looks up by the name which session that is,
- * and ends its sleep (KILL QUERY), for which the same user needs no privilege. The name is looked
+ * waits in the server. A client that hands a lock over looks up by the name which session that is,
+ * and ends its wait (KILL QUERY), for which the same user needs no privilege. The name is looked
  * up in the statement that kills, so no other session is hit. A notification says nothing but that
- * there is something to look for, and it may be lost: between two sleeps, where the clients have
+ * there is something to look for, and it may be lost: between two waits, where the clients have
  * different users, or where they speak to different servers. */
 #include "engines/sql/driver_mysql_session.h"
 
@@ -13,8 +13,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The server looks every few seconds whether a sleeping client is still there. */
-#define SLEEP_S 20
+/* The server looks every few seconds whether a waiting client is still there. */
+#define WAIT_S 20
 
 /* ---- notifying ---- */
 
@@ -87,22 +87,27 @@ static bool take_channel(struct mysql_session *session)
     return run(session, words);
 }
 
-/* Ended by a notification, the sleep is an error or not, by the kind of server. */
-static bool sleep_once(struct mysql_session *session, bool *interrupted)
+/* Waits for the name that the client's other session has. SLEEP would do, but all sleeps of a
+ * server share a mutex, and KILL waits for that: up to seconds. Ended by a notification, the wait
+ * is an error or NULL, by the kind of server. */
+static bool wait_once(struct mysql_session *session, bool *interrupted)
 {
-    char words[60];
+    char words[100];
     MYSQL_RES *result;
     MYSQL_ROW row;
-    snprintf(words, sizeof words, "SELECT SLEEP(%d)", SLEEP_S);
+    snprintf(words, sizeof words, "SELECT GET_LOCK('%s', %d)", session->name, WAIT_S);
     *interrupted = false;
     if (mysql_query(session->mysql, words) == 0) {
         result = mysql_store_result(session->mysql);
         row = result ? mysql_fetch_row(result) : NULL;
-        *interrupted = row && row[0] && row[0][0] == '1';
+        bool in_time = row && !(row[0] && row[0][0] == '1');
+        *interrupted = row && !row[0];
         if (result)
             mysql_free_result(result);
-        if (row)
+        if (in_time)
             return true;
+        if (row)
+            return false; /* the other session has gone */
     }
     *interrupted = mysql_errno(session->mysql) == ER_QUERY_INTERRUPTED;
     return *interrupted;
@@ -114,7 +119,7 @@ bool hf__mysql_listen(struct mysql_session *session)
     if (!take_channel(session))
         return false;
     tell(session, true);
-    while (sleep_once(session, &interrupted)) {
+    while (wait_once(session, &interrupted)) {
         if (session->ended)
             return true;
         if (interrupted)

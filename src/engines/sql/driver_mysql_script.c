@@ -119,7 +119,7 @@ static bool is_number(enum enum_field_types type)
 }
 
 /* Character set 63 is "binary". */
-static enum sql_type type_of(const MYSQL_FIELD *field)
+enum sql_type hf__mysql_type(const MYSQL_FIELD *field)
 {
     if (is_number(field->type))
         return SQL_NUMBER;
@@ -135,7 +135,7 @@ static size_t describe_columns(struct columns *columns, MYSQL_RES *described)
     columns->count = mysql_num_fields(described);
     for (unsigned i = 0; i < columns->count && i < COLUMNS_MAX; i++) {
         const MYSQL_FIELD *field = mysql_fetch_field_direct(described, i);
-        columns->types[i] = type_of(field);
+        columns->types[i] = hf__mysql_type(field);
         columns->lengths[i] = 0;
         if (columns->types[i] != SQL_NUMBER)
             size += field->max_length;
@@ -198,49 +198,12 @@ static bool fetch_rows(struct mysql_job *job, MYSQL_STMT *statement, MYSQL_RES *
     return true;
 }
 
-/* A column called hf_notify has the channels that are to be notified. */
-static bool is_notification(MYSQL_STMT *statement)
-{
-    MYSQL_RES *described = mysql_stmt_result_metadata(statement);
-    bool is = described && strcmp(mysql_fetch_field_direct(described, 0)->name, "hf_notify") == 0;
-    if (described)
-        mysql_free_result(described);
-    return is;
-}
-
-static bool take_channels(struct mysql_session *session, struct mysql_job *job,
-                          MYSQL_STMT *statement)
-{
-    char channel[MYSQL_NAME_SIZE];
-    unsigned long length = 0;
-    my_bool is_null = 0;
-    MYSQL_BIND bind = {
-        .buffer_type = MYSQL_TYPE_STRING,
-        .buffer = channel,
-        .buffer_length = sizeof channel,
-        .length = &length,
-        .is_null = &is_null,
-    };
-    if (mysql_stmt_bind_result(statement, &bind))
-        return fail_by_statement(job, statement);
-    while (mysql_stmt_fetch(statement) == 0)
-        if (!is_null)
-            hf__mysql_notify_later(session, channel, length);
-    return true;
-}
-
-/* Rows are read to their end also where they are not the answer. */
-static bool take_rows(struct mysql_session *session, struct mysql_job *job, MYSQL_STMT *statement,
-                      bool wanted)
+static bool take_rows(struct mysql_job *job, MYSQL_STMT *statement)
 {
     if (mysql_stmt_store_result(statement))
         return fail_by_statement(job, statement);
-    if (!wanted && mysql_stmt_num_rows(statement) > 0 && is_notification(statement) &&
-        !take_channels(session, job, statement))
-        return false;
-    MYSQL_RES *described = wanted ? mysql_stmt_result_metadata(statement) : NULL;
-    bool taken =
-        !wanted || (described ? fetch_rows(job, statement, described) : fail_by_memory(job));
+    MYSQL_RES *described = mysql_stmt_result_metadata(statement);
+    bool taken = described ? fetch_rows(job, statement, described) : fail_by_memory(job);
     if (described)
         mysql_free_result(described);
     mysql_stmt_free_result(statement);
@@ -305,19 +268,16 @@ static bool execute_prepared(struct mysql_session *session, struct mysql_job *jo
     bind_parameters(binds, lengths, job, asked);
     if (asked->count > 0 && mysql_stmt_bind_param(statement, binds))
         return fail_by_statement(job, statement);
-    /* Alone it is committed at once. */
-    job->sent = job->sent || job->script->count == 1;
+    job->sent = true;
     /* KILL for a session that there is not has done what it is for. */
     if (mysql_stmt_execute(statement))
         return mysql_stmt_errno(statement) == ER_NO_SUCH_THREAD ||
                fail_by_statement(job, statement);
-    bool wanted = index == job->script->answer;
-    if (wanted) {
-        job->affected =
-            mysql_stmt_field_count(statement) == 0 ? mysql_stmt_affected_rows(statement) : 0;
-        job->insert_id = mysql_stmt_insert_id(statement);
-    }
-    return mysql_stmt_field_count(statement) == 0 || take_rows(session, job, statement, wanted);
+    if (mysql_stmt_field_count(statement) > 0)
+        return take_rows(job, statement);
+    job->affected = mysql_stmt_affected_rows(statement);
+    job->insert_id = mysql_stmt_insert_id(statement);
+    return true;
 }
 
 static bool execute_text(struct mysql_session *session, struct mysql_job *job, const char *text)
@@ -339,25 +299,10 @@ static bool execute(struct mysql_session *session, struct mysql_job *job, unsign
     return execute_text(session, job, statement->text);
 }
 
-/* Several statements are one transaction: until COMMIT is sent, nothing has happened. */
-static bool execute_all(struct mysql_session *session, struct mysql_job *job)
-{
-    bool several = job->script->count > 1, fine = true;
-    if (several)
-        fine = execute_text(session, job, "START TRANSACTION");
-    for (unsigned i = 0; fine && i < job->script->count; i++)
-        fine = execute(session, job, i);
-    if (several && fine) {
-        job->sent = true;
-        fine = execute_text(session, job, "COMMIT");
-    }
-    return fine;
-}
-
 bool hf__mysql_execute(struct mysql_session *session, struct mysql_job *job)
 {
     session->channel_count = 0;
-    if (execute_all(session, job)) {
+    if (job->script->count == 1 ? execute(session, job, 0) : hf__mysql_execute_text(session, job)) {
         hf__mysql_notify(session);
         return true;
     }

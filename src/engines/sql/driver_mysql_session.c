@@ -4,6 +4,7 @@
 
 #include "base/testing.h"
 
+#include <errmsg.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
@@ -182,13 +183,18 @@ static bool publish_socket(struct mysql_session *session)
     return wanted;
 }
 
-/* The session's name is a named lock, so that the client's next session can find this one, and end
- * it. A former one that is just ending has it a moment longer. */
+/* The session's name is a named lock, so that the client's next session finds this one, and ends
+ * it. KILL fails where there is none, which is as good. */
 static bool take_name(struct mysql_session *session)
 {
-    char words[100];
+    char words[160];
+    if (!*session->name || *session->channel)
+        return true;
+    snprintf(words, sizeof words, "KILL CONNECTION COALESCE(IS_USED_LOCK('%s'), 0)", session->name);
+    if (mysql_query(session->mysql, words) != 0 && mysql_errno(session->mysql) >= CR_MIN_ERROR)
+        return false;
     snprintf(words, sizeof words, "DO GET_LOCK('%s', 2)", session->name);
-    return !*session->name || mysql_query(session->mysql, words) == 0;
+    return mysql_query(session->mysql, words) == 0;
 }
 
 static bool connect_session(struct mysql_session *session)
@@ -202,9 +208,9 @@ static bool connect_session(struct mysql_session *session)
         return false;
     }
     set_options(session);
-    bool connected =
-        mysql_real_connect(session->mysql, session->host, session->user, session->password,
-                           session->database, session->port, session->socket, 0) != NULL;
+    bool connected = mysql_real_connect(session->mysql, session->host, session->user,
+                                        session->password, session->database, session->port,
+                                        session->socket, CLIENT_MULTI_STATEMENTS) != NULL;
     if (connected && !publish_socket(session))
         return false;
     for (unsigned i = 0; connected && i < sizeof session_setup / sizeof *session_setup; i++)
@@ -358,7 +364,7 @@ struct mysql_session *hf__mysql_session_open(const struct sql_settings *settings
     hf__link_init(&session->asked);
     hf__link_init(&session->answered);
     /* Letters, digits and '_'. */
-    snprintf(session->name, sizeof session->name, "%s", channel ? "" : settings->session);
+    snprintf(session->name, sizeof session->name, "%s", settings->session);
     snprintf(session->channel, sizeof session->channel, "%s", channel ? channel : "");
     session->listener = listener;
     session->fd = -1;

@@ -82,6 +82,13 @@ void hf__mysql_session_forked(struct mysql_session *session);
 /* False: the connection is lost, and the job's failure says why. */
 bool hf__mysql_execute(struct mysql_session *session, struct mysql_job *job);
 
+enum sql_type hf__mysql_type(const MYSQL_FIELD *field);
+
+/* ---- driver_mysql_text.c ---- */
+
+/* The whole script in one message. False: the job's failure says why; a transaction may be open. */
+bool hf__mysql_execute_text(struct mysql_session *session, struct mysql_job *job);
+
 /* ---- driver_mysql_notify.c ---- */
 
 /* Of a script, from a column hf_notify. */

@@ -134,10 +134,11 @@ static const struct sql_script postgres_scripts[] = {
     ONE(SLEEP, "SELECT pg_sleep($1::bigint)", first, 1),
     TWO(TWICE, "INSERT INTO t (number) VALUES ($1::bigint)", first, 1,
         "INSERT INTO t (number) VALUES ($1::bigint)", second, 1),
-    TWO(LOCK_BOTH,
-        "WITH s AS (SELECT pg_sleep(1)) UPDATE t SET twin = twin + 1 FROM s WHERE number = "
-        "$1::bigint",
-        first, 1, "UPDATE t SET twin = twin + 1 WHERE number = $1::bigint", second, 1),
+    [LOCK_BOTH] = { "LOCK_BOTH", LOCK_BOTH, 3, 2,
+                    (const struct sql_statement[]){
+                        { "UPDATE t SET twin = 1 WHERE number = $1::bigint", first, 1 },
+                        { "SELECT pg_sleep(1)", NULL, 0 },
+                        { "UPDATE t SET twin = 1 WHERE number = $1::bigint", second, 1 } } },
 };
 #endif
 

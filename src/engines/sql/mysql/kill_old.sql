@@ -1,4 +1,3 @@
--- A session holds its client's name as a named lock, so that a later one finds it. Where there is
--- no other session, the KILL names none, which the driver takes for success.
-KILL CONNECTION COALESCE(NULLIF(IS_USED_LOCK(:session), CONNECTION_ID()), 0);
+-- A session holds its client's name as a named lock, and a new one has ended the former one already
+-- (driver_mysql_session.c). Once the name is free, that has ended.
 SELECT IF(COALESCE(GET_LOCK(:session, 1), 0) = 1, 0, 1);
