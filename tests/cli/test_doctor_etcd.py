@@ -7,12 +7,14 @@ from clitest import Skip, contains, equal, main, test, wait_until
 
 import servers  # noqa: F401, for the paths
 import etcd_server
+from torturing import need_engine
 
 
 def start(box, **more):
     why = etcd_server.missing()
     if why:
         raise Skip(why)
+    need_engine(box, 'etcd://none?')
     directory = os.path.join(box.path, 'etcd')
     cluster = etcd_server.Cluster(directory, **more)
     box.processes.append(Ending(cluster))
