@@ -11,6 +11,5 @@ ON CONFLICT (name) DO UPDATE SET
 WHERE l.kind IN (0, 1, 2)
   AND (l.owner = excluded.owner
     OR ((l.owner IS NULL OR l.expires_us <= @now@)
-      -- mutant: newcomer-behind-waiters
       AND (l.waiting = 0 OR (:barge = 1 AND l.kind = 1))))
 RETURNING 1, token;
