@@ -24,6 +24,7 @@ static enum sql_trouble trouble_of_server(unsigned code)
     case ER_LOCK_WAIT_TIMEOUT:
     case ER_CHECKREAD:
     case ER_QUERY_INTERRUPTED:
+    case ER_AUTOINC_READ_FAILED: /* a deadlock with the table's lock for new numbers */
         return SQL_AGAIN;
     case ER_NO_SUCH_TABLE:
     case ER_BAD_FIELD_ERROR:
