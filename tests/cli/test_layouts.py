@@ -44,8 +44,8 @@ class Table:
         return done.returncode == 0
 
     def holdfast(self, *words):
-        return subprocess.run([os.environ['HOLDFAST_COMMAND'], '-e', self.url, *words], text=True, check=False,
-                              capture_output=True, stdin=subprocess.DEVNULL)
+        return subprocess.run([os.environ['HOLDFAST_COMMAND'], '-e', self.url, *words], text=True,
+                              check=False, capture_output=True, stdin=subprocess.DEVNULL)
 
 
 def both_are_busy_for_each_other(box, layout):
