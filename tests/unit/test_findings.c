@@ -87,3 +87,21 @@ TEST(poll_pause_ends_with_the_lease_of_the_holder)
         CHECK(hf__poll_pause_ms(50, 0) <= 50);
     }
 }
+
+static void grows_to(uint64_t tries, int64_t least_ms, int64_t most_ms)
+{
+    for (unsigned i = 0; i < 1000; i++) {
+        int64_t pause_ms = hf__poll_growing_ms(tries, 10, 100);
+        CHECK(pause_ms >= least_ms && pause_ms <= most_ms);
+    }
+}
+
+TEST(poll_growing_doubles_with_each_try_up_to_its_limit)
+{
+    grows_to(0, 5, 15);
+    grows_to(1, 10, 30);
+    grows_to(3, 40, 120);
+    grows_to(4, 50, 150);
+    grows_to(UINT64_MAX, 50, 150);
+    CHECK_INT(hf__poll_growing_ms(0, 1, 1), 1);
+}

@@ -12,3 +12,13 @@ int64_t hf__poll_pause_ms(int64_t left_ms, int64_t spread_ms)
     int64_t pause_ms = HF_POLL_MIN_MS + (int64_t)(salt % range_ms);
     return left_ms >= 0 && left_ms < pause_ms ? left_ms : pause_ms;
 }
+
+int64_t hf__poll_growing_ms(uint64_t tries, int64_t first_ms, int64_t most_ms)
+{
+    int64_t about_ms = first_ms;
+    /* mutant: vain-attempts-come-as-often */
+    for (uint64_t i = 0; i < tries && about_ms < most_ms; i++)
+        about_ms *= 2;
+    int64_t pause_ms = hf__jitter_ms(about_ms < most_ms ? about_ms : most_ms);
+    return pause_ms > 0 ? pause_ms : 1;
+}

@@ -17,4 +17,9 @@
  * attempt. */
 int64_t hf__poll_pause_ms(int64_t left_ms, int64_t spread_ms);
 
+/* The same for a store to which each attempt is work: about first_ms, twice as long after each
+ * vain one, about most_ms at most. `tries`: the vain ones so far. By chance half or half as much
+ * again, at least 1 ms. */
+int64_t hf__poll_growing_ms(uint64_t tries, int64_t first_ms, int64_t most_ms);
+
 #endif

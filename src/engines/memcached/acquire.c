@@ -2,7 +2,7 @@
 /* Attempts: `add`, and what the item is then, in one packet. Never `ms`: it deletes the item that
  * is there when the server has no memory for the new one. */
 #include "base/clock.h"
-#include "base/rand.h"
+#include "engines/common/poll.h"
 #include "memcached.h"
 
 #include <inttypes.h>
@@ -10,7 +10,7 @@
 /* No message tells of a release: the pause between two attempts begins with this, doubles, and is
  * doubled once more for a wait of many attempts. It is shorter than MC_COURTESY_MS mostly. */
 #define POLL_FIRST_MS 1
-#define POLL_DOUBLINGS_MAX 2u
+#define POLL_MOST_MS 4
 #define POLL_MANY 100u
 
 static void send_attempt(struct mc_server *server, struct mc_request *request);
@@ -48,15 +48,12 @@ static void refused(struct mc_server *server, struct mc_request *request,
 {
     struct hf_op *op = request->op;
     uintptr_t refusals = (uintptr_t)op->engine.pointer;
-    unsigned doublings = refusals < POLL_DOUBLINGS_MAX ? (unsigned)refusals : POLL_DOUBLINGS_MAX;
-    int64_t pause_ms =
-        hf__jitter_ms((int64_t)POLL_FIRST_MS << (doublings + (refusals > POLL_MANY)));
-    if (item->ttl == 0)
-        pause_ms = 1;
+    int64_t most_ms = refusals > POLL_MANY ? 2 * POLL_MOST_MS : POLL_MOST_MS;
+    int64_t pause_ms = item->ttl == 0 ? 1 : hf__poll_growing_ms(refusals, POLL_FIRST_MS, most_ms);
     op->engine.pointer = (void *)(refusals + 1);
     op->engine.word[1] = 0;
     op->out.rests_on = NULL;
-    op->out.retry_at_ms = hf__clock_add(hf__mc_now(server->mc), pause_ms > 0 ? pause_ms : 1);
+    op->out.retry_at_ms = hf__clock_add(hf__mc_now(server->mc), pause_ms);
     hf__mc_finish(server, request, HF_REFUSED);
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Counting a ballot's votes: what most of the servers have said, as soon as the rest cannot change
  * it, and what follows from it. */
-#include "base/rand.h"
+#include "engines/common/poll.h"
 #include "quorum.h"
 
 /* Where contenders have split the votes, whoever waits long for a last one holds up the others. */
@@ -146,12 +146,8 @@ static void be_silent(struct quorum_claim *ballot)
 /* Contenders that have split the votes do not come again at the same time. */
 static void refuse(struct quorum_claim *ballot)
 {
-    uint64_t salt;
-    hf__random(&salt, sizeof salt);
-    int64_t room_ms = QUORUM_LOOK_MAX_MS - QUORUM_LOOK_MIN_MS + slowness_of(ballot);
     ballot->op->out.rests_on = NULL;
-    ballot->op->out.retry_at_ms =
-        now_of(ballot) + QUORUM_LOOK_MIN_MS + (int64_t)(salt % (uint64_t)room_ms);
+    ballot->op->out.retry_at_ms = now_of(ballot) + hf__poll_pause_ms(-1, slowness_of(ballot));
     end_round(ballot, HF_REFUSED);
 }
 

@@ -15,9 +15,6 @@
 
 #define QUORUM_MIN 3u
 #define QUORUM_MAX 9u
-/* A claim that is refused asks again after a time between these: no server wakes it. */
-#define QUORUM_LOOK_MIN_MS 25
-#define QUORUM_LOOK_MAX_MS 75
 #define VOTE_NOT_HELD INT64_C(-1)
 
 struct quorum_claim;

@@ -9,8 +9,8 @@
  * are made. After a connection was lost with requests out, the server may still execute them: so
  * first the next connection ends the old session (fencing), and only then it asks anything. */
 #include "base/error.h"
-#include "base/rand.h"
 #include "base/testing.h"
+#include "engines/common/poll.h"
 #include "engines/sql/sql.h"
 
 #include <errno.h>
@@ -228,14 +228,12 @@ static void run_again(struct hf_timer *timer)
 
 static bool repeat(struct sql *sql, struct sql_task *task)
 {
-    unsigned doublings = task->tries < 6 ? task->tries : 6;
-    int64_t pause_ms = hf__jitter_ms((int64_t)AGAIN_MIN_MS << doublings);
+    int64_t pause_ms = hf__poll_growing_ms(task->tries, AGAIN_MIN_MS, AGAIN_MAX_MS);
     if (++task->tries > TRIES_MAX)
         return false;
     hf__link_remove(&task->link);
     hf__list_append(&sql->pausing, &task->link);
-    hf__timer_start(loop_of(sql), &task->again,
-                    hf__sql_now(sql) + (pause_ms < AGAIN_MAX_MS ? pause_ms : AGAIN_MAX_MS));
+    hf__timer_start(loop_of(sql), &task->again, hf__sql_now(sql) + pause_ms);
     return true;
 }
 

@@ -4,6 +4,7 @@
  * from time to time that they are alive. */
 #include "base/rand.h"
 #include "base/testing.h"
+#include "engines/common/poll.h"
 #include "engines/sql/sql.h"
 
 #include <stdlib.h>
@@ -12,7 +13,6 @@
 /* The head polls from here on, later and later. */
 #define POLL_MIN_MS 2
 #define POLL_MAX_MS 25
-#define POLL_DOUBLINGS 4
 /* MySQL's notifications may be lost without a sign: its heads look this often all the same. */
 #define UNSURE_LOOK_MS 250
 /* The digits of a claim's number. */
@@ -128,9 +128,7 @@ int64_t hf__waiting_retry_at(struct sql *sql, struct hf_op *op, int64_t rank, in
     int64_t left_ms = left_us / 1000 + 1, wait_ms = SQL_LOOK_MS;
     uint64_t polls = op->engine.word[1] >> SQL_POLLS_SHIFT;
     if (!sql->listens && !sql->listening) {
-        uint64_t doublings = polls < POLL_DOUBLINGS ? polls : POLL_DOUBLINGS;
-        int64_t poll_ms = (int64_t)POLL_MIN_MS << doublings;
-        wait_ms = hf__jitter_ms(poll_ms < POLL_MAX_MS ? poll_ms : POLL_MAX_MS);
+        wait_ms = hf__poll_growing_ms(polls, POLL_MIN_MS, POLL_MAX_MS);
         /* Those behind the head cost the database less, each less than the one before. */
         wait_ms = rank > 1 ? wait_ms * rank * 2 : wait_ms;
         op->engine.word[1] += UINT64_C(1) << SQL_POLLS_SHIFT;

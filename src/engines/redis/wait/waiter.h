@@ -10,9 +10,6 @@
 
 /* A waiter that may have missed a release looks again so soon. */
 #define REDIS_POLL_MS 1000
-/* A waiter whom nobody tells looks so often, more or less, so that they do not all look at once. */
-#define REDIS_LOOK_MIN_MS 25
-#define REDIS_LOOK_MAX_MS 75
 /* Who waits for being given the lock looks so often at least whether it is still in the queue. */
 #define REDIS_QUEUE_LOOK_MS 3000
 #define REDIS_CHANNEL_BUCKETS 1024u
