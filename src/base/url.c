@@ -23,13 +23,13 @@ static const char *find(const char *from, char mark, const char *end)
 }
 
 /* The first colon that a password may stand behind. The one of "://" is none, nor is, in a list of
- * URLs, "quorum:redis://...", the one of the list. */
+ * URLs, "quorum:redis://...", the one of the list. An '@' before "://" is part of no scheme. */
 static const char *secret_colon(const char *text, const char *end)
 {
     const char *first = find(text, ':', end), *second = first ? find(first + 1, ':', end) : NULL;
     if (first && strncmp(first, "://", 3) == 0)
         return second;
-    if (!second || strncmp(second, "://", 3) != 0)
+    if (!second || strncmp(second, "://", 3) != 0 || find(first, '@', second))
         return first;
     const char *third = find(second + 1, ':', end);
     return third ? third : first;

@@ -110,6 +110,15 @@ TEST(settings_wrong_are_refused_with_form_value_and_position)
     }
 }
 
+TEST(value_that_may_hold_a_password_is_not_shown)
+{
+    hf_error error;
+
+    CHECK_INT(read_settings("zk://host?timeout=5:secret@other", &error), HF_EINVAL);
+    CHECK(strstr(error.text, "timeout is a number"));
+    CHECK(!strstr(error.text, "secret"));
+}
+
 TEST(settings_leave_an_option_that_no_row_names_unused)
 {
     CHECK_INT(read_settings("zk://host?sync=1&tiemout=7", NULL), HF_OK);

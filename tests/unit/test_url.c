@@ -237,6 +237,9 @@ TEST(slips_show_no_password)
     parse("redis://secret/more@host");
     hf__url_refuse(&url, &error, "no");
     CHECK(!strstr(error.text, "secret"));
+    parse("redi:secret@s://a:b@c");
+    hf__url_refuse(&url, &error, "no");
+    CHECK(!strstr(error.text, "secret"));
     parse("local:/srv/a@b");
     CHECK_STR(url.redacted, "local:/srv/a@b");
 }

@@ -48,7 +48,8 @@ static int refuse(const struct hf_setting *row, const struct hf_url *url, const 
     char form[160], given[64] = "", where[40] = "";
     long position = position_of(url, row->name);
     describe(row, form, sizeof form);
-    if (!row->secret)
+    /* A value with an '@' may be a password that a badly formed URL put here. */
+    if (!row->secret && !strchr(value, '@'))
         snprintf(given, sizeof given, ", not \"%.40s\"", value);
     if (position > 0)
         snprintf(where, sizeof where, " (position %ld)", position);
