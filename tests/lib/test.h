@@ -72,6 +72,8 @@ void test_allow_fd_leaks(void);
 int test_count_fds(void);
 /* So many more are fine in all tests of a program, for libraries that keep some for the process. */
 extern int test_fds_kept;
+/* True: descriptors may be closed after the test returned, by a thread that ends by itself. */
+extern bool test_fds_close_late;
 
 /* A line for the reader of the log. */
 __attribute__((format(printf, 1, 2))) void test_note(const char *format, ...);
