@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a store promises to the core, in nine sentences:
  *
- *  1. Everything runs on the loop, and nothing blocks (the optional *_here slots are the exception,
- *     and say themselves where they run).
+ *  1. Everything runs on the loop, and nothing blocks (the slots of engine_sync.h are the
+ *     exception, and say themselves where they run).
  *  2. `attempt` is idempotent: asking twice is asking once.
  *  3. REFUSED promises a wake for any change after the state it saw; `retry_at_ms` covers wakes
  *     that get lost.
@@ -186,6 +186,8 @@ struct hf_engine_ops {
     unsigned caps;              /* HF_CAP_... */
     bool raises_tokens; /* host->token_floor is kept: each grant of this client has a larger one */
 
+    /* ---- Seven slots that every engine fills ---- */
+
     /* Opens without waiting for the store where that would block. `url` has been parsed, and lives
      * as long as the engine. HF_OK, or a code with *error filled. */
     int (*open)(struct hf_engine **ret, const struct hf_host *host, struct hf_url *url,
@@ -194,44 +196,43 @@ struct hf_engine_ops {
      * dropped without an answer. Closes its handles, frees itself, and calls `closed` once,
      * possibly from inside. */
     void (*close)(struct hf_engine *engine, void (*closed)(void *arg), void *arg);
-
     void (*attempt)(struct hf_engine *engine, struct hf_op *op);
     /* After a granted HF_COUNTER that nobody waits for any more, it gives the units back. With
      * nothing to keep, the core may give the op up before the answer comes, when everything that
      * could be left has ended by itself; an engine that still has it in a queue finds it by its own
      * means (hf__op_done on a reused op is the engine's mistake). */
     void (*release)(struct hf_engine *engine, struct hf_op *op);
-    /* Optional: the client is closed, and what this op has at the store, or may have, has not been
-     * released. Sends a last release, which nobody waits for. `close` comes next, and gives it the
-     * time to leave; after that the op's memory goes. Never answers, and calls nothing back. */
-    void (*dismiss)(struct hf_engine *engine, struct hf_op *op);
     void (*renew)(struct hf_engine *engine, struct hf_lease *lease); /* -> hf__lease_answer */
-    /* Optional: the op is held on a lease of its own, and nothing about it is out. True: the engine
-     * knows it by nothing but what it carries, so that its memory may serve another claim. Before
-     * it is asked about again, another op carries the same: the name, the owner, mode, token,
-     * enqueue, engine.word and the lease, with everything else as in a new one. */
-    bool (*compact)(struct hf_engine *engine, struct hf_op *op);
     void (*oneshot)(struct hf_engine *engine, struct hf_oneshot *oneshot);
-    /* Optional, with HF_CAP_DETACH: HF_ONESHOT_DETACH. */
-    void (*detach)(struct hf_engine *engine, struct hf_oneshot *oneshot);
-    /* With HF_CAP_SCHEMA: the statements that make the tables. Lives as long as the engine; on any
-     * thread. */
-    const char *(*schema)(struct hf_engine *engine);
-    /* NULL, but for an engine that replies without I/O (engine_sync.h). */
-    const struct hf_engine_sync_ops *sync;
     /* In the child after fork(): closes what it shares with the parent, and tells the store
      * nothing. */
     void (*forked)(struct hf_engine *engine);
-    /* Optional: patience ends while an attempt is out, or a question that is no op's (NULL). The
-     * engine may hf__explain, with HF_UNREACHABLE, what it knows of the answers that are missing.
-     */
+
+    /* ---- Five that may be NULL ---- */
+
+    /* The client is closed, and what this op has at the store, or may have, has not been released.
+     * Sends a last release, which nobody waits for. `close` comes next, and gives it the time to
+     * leave; after that the op's memory goes. Never answers, and calls nothing back. */
+    void (*dismiss)(struct hf_engine *engine, struct hf_op *op);
+    /* The op is held on a lease of its own, and nothing about it is out. True: the engine knows it
+     * by nothing but what it carries, so that its memory may serve another claim. Before it is
+     * asked about again, another op carries the same: the name, the owner, mode, token, enqueue,
+     * engine.word and the lease, with everything else as in a new one. */
+    bool (*compact)(struct hf_engine *engine, struct hf_op *op);
+    /* With HF_CAP_DETACH: HF_ONESHOT_DETACH. */
+    void (*detach)(struct hf_engine *engine, struct hf_oneshot *oneshot);
+    /* A time-out ends while an attempt is out, or a request that is no op's (NULL). The engine may
+     * hf__explain, with HF_UNREACHABLE, what it knows of the answers that are missing. */
     void (*why_silent)(struct hf_engine *engine, struct hf_op *op, hf_error **error);
+    /* For an engine that replies without I/O (engine_sync.h). */
+    const struct hf_engine_sync_ops *sync;
 };
 
 /* Every engine's own struct begins with this. */
 struct hf_engine {
     const struct hf_engine_ops *ops;
     const struct hf_host *host;
+    const char *schema; /* with HF_CAP_SCHEMA: the statements that make the tables. Set by `open` */
 };
 
 /* ---- How an engine answers (implemented by the core) ---- */

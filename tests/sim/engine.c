@@ -30,7 +30,7 @@ struct sim_engine *engine_new(struct sim_client *client, const struct hf_engine_
     struct sim_engine *engine = calloc(1, sizeof *engine);
     if (!engine)
         violation("out of memory for an engine");
-    engine->base = (struct hf_engine){ ops, &client->client->host };
+    engine->base = (struct hf_engine){ .ops = ops, .host = &client->client->host };
     engine->client = client;
     for (unsigned i = 0; i < QUESTIONS_MAX; i++) {
         engine->questions[i].engine = engine;

@@ -119,7 +119,7 @@ void story_begin(void)
     CHECK(client != NULL);
     hf__loop_init(&client->loop, read_clock, wake_loop, NULL);
     client->drive_kind = HF_DRIVE_KIND_TEST;
-    engine = (struct hf_engine){ &ops, &client->host };
+    engine = (struct hf_engine){ .ops = &ops, .host = &client->host };
     hf__client_set_engine(client, &engine);
     CHECK_INT(hf__fork_register(client), HF_OK);
     hf__trace_sink = take_step;

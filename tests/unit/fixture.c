@@ -243,7 +243,7 @@ static void make_client(const struct hf_engine_ops *its_ops)
     fixture.client =
         hf__client_new(&HF_CLIENT_OPTIONS(.lease_ms = FIXTURE_LEASE_MS, .owner_text = "unit"));
     CHECK(fixture.client != NULL);
-    fixture.engine = (struct hf_engine){ its_ops, &fixture.client->host };
+    fixture.engine = (struct hf_engine){ .ops = its_ops, .host = &fixture.client->host };
     hf__client_set_engine(fixture.client, &fixture.engine);
     CHECK_INT(hf__fork_register(fixture.client), HF_OK);
 }

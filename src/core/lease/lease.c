@@ -148,7 +148,7 @@ static void look_at(struct hf_timer *timer)
     lease->renewing = true;
     hf__timer_start(loop, timer, again < valid_until ? again : valid_until);
     say(lease, "before_renew");
-    lease->engine->ops->renew(lease->engine, lease);
+    client_of(lease)->ops->renew(client_of(lease)->engine, lease);
 }
 
 /* The engine has filled the lease; what is ours in it may be zero, or from an earlier grant. */

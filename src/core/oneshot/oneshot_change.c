@@ -143,7 +143,7 @@ const char *hf_schema(hf_client *client)
 {
     if (check(client, HF_CAP_SCHEMA, "tables") != HF_OK)
         return NULL;
-    return client->ops->schema(client->engine);
+    return client->engine->schema;
 }
 
 /* It is about no name; the call has one for its place among the others. */

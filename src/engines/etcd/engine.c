@@ -71,7 +71,7 @@ static int open_etcd(struct hf_engine **ret, const struct hf_host *host, struct 
         free(etcd);
         return code;
     }
-    etcd->base = (struct hf_engine){ &hf__etcd, host };
+    etcd->base = (struct hf_engine){ .ops = &hf__etcd, .host = host };
     hf__link_init(&etcd->claims);
     hf__link_init(&etcd->leased);
     hf__link_init(&etcd->endings);

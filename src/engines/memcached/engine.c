@@ -30,7 +30,7 @@ static int open_memcached(struct hf_engine **ret, const struct hf_host *host, st
         free(mc);
         return code;
     }
-    mc->base = (struct hf_engine){ &hf__memcached, host };
+    mc->base = (struct hf_engine){ .ops = &hf__memcached, .host = host };
     hf__free_list_init(&mc->requests, sizeof(struct mc_request));
     mc->server_count = count;
     for (unsigned i = 0; i < count; i++)

@@ -28,11 +28,6 @@ static char *write_schema(const struct sql *sql)
     return text;
 }
 
-static const char *schema_text(struct hf_engine *engine)
-{
-    return ((struct sql *)engine)->schema;
-}
-
 static int open_sql(struct hf_engine **ret, const struct hf_engine_ops *ops,
                     const struct hf_engine_ops *layout_ops, const struct sql_driver *driver,
                     const struct hf_host *host, struct hf_url *url, hf_error *error)
@@ -46,9 +41,9 @@ static int open_sql(struct hf_engine **ret, const struct hf_engine_ops *ops,
         free(sql);
         return code;
     }
-    sql->base = (struct hf_engine){ sql->settings.layout ? layout_ops : ops, host };
+    sql->base = (struct hf_engine){ .ops = sql->settings.layout ? layout_ops : ops, .host = host };
     sql->dialect = driver->dialect;
-    sql->schema = write_schema(sql);
+    sql->base.schema = sql->schema = write_schema(sql);
     if (!sql->schema) {
         free(sql);
         return hf__error_set(error, HF_ENOMEM, 0, "out of memory for a client of a database");
@@ -101,8 +96,8 @@ static void why_silent_sql(struct hf_engine *engine, struct hf_op *op, hf_error 
 
 #define COMMON                                                                                     \
     .close = close_sql, .attempt = hf__sql_attempt, .release = hf__sql_release,                    \
-    .renew = hf__sql_renew, .oneshot = hf__sql_oneshot, .schema = schema_text,                     \
-    .forked = forked_sql, .why_silent = why_silent_sql
+    .renew = hf__sql_renew, .oneshot = hf__sql_oneshot, .forked = forked_sql,                      \
+    .why_silent = why_silent_sql
 
 #ifdef HF_SQL_POSTGRES
 static const struct hf_engine_ops postgres_layout;

@@ -14,7 +14,7 @@ static int open_zookeeper(struct hf_engine **ret, const struct hf_host *host, st
         return hf__error_set(error, HF_ENOMEM, 0, "out of memory for a client of ZooKeeper");
     int code = hf__zk_settings(&client->settings, url, error);
     if (code == HF_OK) {
-        client->base = (struct hf_engine){ &hf__zookeeper, host };
+        client->base = (struct hf_engine){ .ops = &hf__zookeeper, .host = host };
         if (!hf__zk_session_pool_open(client)) {
             hf__endpoints_close(&client->settings.servers);
             code = hf__error_set(error, HF_ENOMEM, 0, "out of memory for a session of ZooKeeper");
@@ -46,7 +46,7 @@ const struct hf_engine_ops hf__zookeeper = {
     .close = close_zookeeper,
     .attempt = hf__zk_session_pool_attempt,
     .release = hf__zk_session_pool_release,
-    /* No `renew`: leases name the member that they are at. */
+    .renew = hf__zk_renew,
     .oneshot = hf__zk_session_pool_oneshot,
     .forked = hf__zk_session_pool_forked,
     .why_silent = hf__zk_session_pool_why_silent,

@@ -180,6 +180,6 @@ void hf__zk_session_over(struct zookeeper *zk, struct zk_session *session)
 /* The watchdog is early: the connection beats by itself, and nothing but an answer counts. */
 void hf__zk_renew(struct hf_engine *engine, struct hf_lease *lease)
 {
-    (void)lease;
-    hf__zk_connection_heartbeat((struct zookeeper *)engine);
+    (void)engine; /* the lease names the session's own connection */
+    hf__zk_connection_heartbeat((struct zookeeper *)lease->engine);
 }

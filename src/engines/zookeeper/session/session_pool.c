@@ -16,8 +16,6 @@ HF_TUNABLE struct zk_bounds hf__zk_bounds = {
     .idle_ms = 10000
 };
 
-static const struct hf_engine_ops member_ops = { .name = "zookeeper", .renew = hf__zk_renew };
-
 static struct zookeeper *first_of(struct zk_client *client)
 {
     return HF_CONTAINER(hf__list_first(&client->members), struct zookeeper, link);
@@ -31,7 +29,7 @@ static struct zookeeper *open_one(struct zk_client *client)
     struct zookeeper *zk = hf__calloc(1, sizeof *zk);
     if (!zk)
         return NULL;
-    zk->base = (struct hf_engine){ &member_ops, client->base.host };
+    zk->base = (struct hf_engine){ .ops = client->base.ops, .host = client->base.host };
     zk->client = client;
     zk->settings = &client->settings;
     /* Not all of them at one server. */
