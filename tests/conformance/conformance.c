@@ -46,8 +46,6 @@ __attribute__((constructor)) static void prepare(void)
     started_at = (long long)time(NULL);
     /* The first loop of a process makes libuv's own pair of pipe ends, which stays. */
     test_fds_kept = 2;
-    /* A thread that is still connecting when its client is closed ends by itself. */
-    test_fds_close_late = store_has_threads();
 }
 
 const char *name_of(const char *stem)
@@ -100,6 +98,8 @@ hf_client *open_client_with(hf_client_options options)
 {
     hf_client *client = NULL;
 
+    /* A thread that is still connecting when its client is closed ends by itself. */
+    test_fds_close_late = store_has_threads();
     options.size = sizeof(options);
     if (options.lease_ms == 0)
         options.lease_ms = client_lease_ms;
