@@ -8,7 +8,7 @@
 /* The loop passes points, too. */
 struct path {
     pthread_mutex_t mutex;
-    char text[512];
+    char text[8192]; /* an engine that polls passes many */
 };
 
 #define PATH_INIT                                                                                  \
