@@ -153,6 +153,27 @@ static const char *nothing_to_show(const struct cli_client *session, const char 
     return name ? "Of these, no lock is held or waited for." : "No lock is held or waited for.";
 }
 
+static bool print_wake_up(void *arg, const hf_remark *remark)
+{
+    (void)arg;
+    if (!remark->value || strcmp(remark->what, "wake-up") != 0)
+        return true;
+    printf("\nwake-up: %s\n", remark->value);
+    return false;
+}
+
+/* How waiters hear of a release depends on the database, and on what is in between. */
+static void explain_waiting(const struct cli_client *session, const struct cli_picture *picture,
+                            const bool *wanted)
+{
+    bool waits = false;
+
+    for (size_t i = 0; i < picture->count; i++)
+        waits = waits || (wanted[i] && picture->entries[i].entry.role == HF_ROLE_WAITER);
+    if (waits && (hf_caps(session->client) & HF_CAP_SCHEMA))
+        (void)hf_examine(session->client, NULL, print_wake_up, NULL);
+}
+
 static int print_once(struct cli_client *session)
 {
     const struct cli_settings *settings = session->settings;
@@ -174,6 +195,8 @@ static int print_once(struct cli_client *session)
             puts(nothing_to_show(session, name));
         else
             cli_table_print(stdout, &picture, wanted, screen_width());
+        if (!session->settings->json)
+            explain_waiting(session, &picture, wanted);
         cli_flush();
     }
     if (code != HF_OK && picture.count > 0)

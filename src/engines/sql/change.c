@@ -165,8 +165,7 @@ void hf__sql_oneshot(struct hf_engine *engine, struct hf_oneshot *change)
         return;
     }
     if (change->verb == HF_ONESHOT_DIAGNOSE) {
-        change->code = HF_OK;
-        hf__oneshot_done(engine, change);
+        hf__sql_diagnose((struct sql *)engine, change);
         return;
     }
     struct sql *sql = (struct sql *)engine;

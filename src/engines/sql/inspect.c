@@ -120,6 +120,14 @@ static bool is_unused(const struct sql_answer *answer, unsigned row)
             kind == HF_KIND_RW);
 }
 
+/* No lock has ever been taken here. */
+static bool has_no_tables(const struct sql_answer *answer)
+{
+    const struct sql_failure *failure = answer->failure;
+    return failure && failure->trouble == SQL_NO_SCHEMA &&
+           (strcmp(failure->state, "42P01") == 0 || strcmp(failure->state, "42S02") == 0);
+}
+
 static void inspect_answered(struct sql_task *task, const struct sql_answer *answer)
 {
     struct sql *sql = task->sql;
@@ -127,7 +135,7 @@ static void inspect_answered(struct sql_task *task, const struct sql_answer *ans
     bool definite;
     query->code = HF_OK;
     query->contacted = task->contacted;
-    if (answer->failure)
+    if (answer->failure && !has_no_tables(answer))
         query->code = hf__link_explain(sql, task, answer, &query->error, &definite);
     for (unsigned row = 0; row < answer->row_count && !answer->failure && !query->unwanted; row++)
         if (query->name || !is_unused(answer, row))

@@ -135,13 +135,16 @@ static const char *advice(const struct sql_failure *failure)
         return "; `holdfast schema create` makes the tables";
     case SQL_READ_ONLY:
         return "; name the primary server in the URL as well";
+    case SQL_WRONG:
+        if (strcmp(failure->state, "3D000") == 0 || failure->native == 1049)
+            return "; create it, or name another database in the URL";
+        break;
     case SQL_FINE:
     case SQL_AGAIN:
     case SQL_UNIQUE:
     case SQL_LIMIT:
     case SQL_NOT_READY:
     case SQL_LOST:
-    case SQL_WRONG:
         break;
     }
     return "";

@@ -55,7 +55,9 @@ const struct sql_layout *hf__sql_layout(enum sql_dialect dialect, const char *na
 const struct sql_script *hf__sql_script(enum sql_dialect dialect, const struct sql_layout *layout,
                                         enum sql_script_number number)
 {
-    /* Sessions are the same, whatever the tables. */
-    const struct sql_layout *from = layout && number != SQL_KILL_OLD ? layout : &own[dialect];
+    /* Sessions and servers are the same, whatever the tables. */
+    bool of_server = number == SQL_KILL_OLD || number == SQL_DOCTOR ||
+                     number == SQL_DOCTOR_SETTINGS || number == SQL_DOCTOR_STATUS;
+    const struct sql_layout *from = layout && !of_server ? layout : &own[dialect];
     return number < from->count && from->scripts[number].statements ? &from->scripts[number] : NULL;
 }

@@ -30,6 +30,9 @@ enum sql_script_number {
     SQL_BREAK,
     SQL_INSPECT,
     SQL_INSPECT_ALL,
+    SQL_DOCTOR, /* pairs of a fact's name and its value; the next two, too */
+    SQL_DOCTOR_SETTINGS,
+    SQL_DOCTOR_STATUS,
     SQL_DROP,
     SQL_GC,      /* removes rows that no client has used for a week; how many */
     SQL_MIGRATE, /* a layout's: makes the engine's own tables, and copies what is held; how many */

@@ -103,6 +103,13 @@ extern const struct hf_engine_ops hf__mysql;
 int hf__sql_settings(struct sql_settings *settings, const struct sql_driver *driver,
                      struct hf_url *url, hf_error *error);
 
+/* No server of the URL is on another machine. */
+bool hf__sql_is_local(const struct sql_settings *settings);
+
+/* ---- doctor/ ---- */
+
+void hf__sql_diagnose(struct sql *sql, struct hf_oneshot *oneshot);
+
 /* ---- link.c ---- */
 
 void hf__link_open(struct sql *sql);

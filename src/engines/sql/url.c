@@ -52,6 +52,14 @@ static bool is_loopback(const char *host)
            strcmp(host, "::1") == 0;
 }
 
+bool hf__sql_is_local(const struct sql_settings *settings)
+{
+    for (unsigned i = 0; i < settings->place_count; i++)
+        if (settings->places[i].host && !is_loopback(settings->places[i].host))
+            return false;
+    return true;
+}
+
 /* What leaves this machine is encrypted, unless the URL says otherwise. */
 static enum sql_tls choose_tls(const struct hf_url *url, const struct options *options)
 {

@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Asks a database about itself: one script after the other, each of which answers pairs of a name
+ * and a value. */
+#include "base/error.h"
+#include "base/testing.h"
+#include "engines/sql/doctor/doctor.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+struct fact_name {
+    const char *name;
+    enum checkup_fact fact;
+};
+
+/* As the databases call them; case does not matter. */
+static const struct fact_name names[] = {
+    { "version", FACT_VERSION },
+    { "server_version", FACT_VERSION },
+    { "transaction_isolation", FACT_ISOLATION },
+    { "tx_isolation", FACT_ISOLATION },
+    { "read_only", FACT_READ_ONLY },
+    { "innodb_read_only", FACT_READ_ONLY_INNODB },
+    { "innodb_flush_log_at_trx_commit", FACT_FLUSH },
+    { "sync_binlog", FACT_FLUSH_BINARY },
+    { "log_bin", FACT_BINARY_LOG },
+    { "fsync", FACT_FSYNC },
+    { "full_page_writes", FACT_FULL_PAGES },
+    { "synchronous_commit", FACT_COMMIT },
+    { "max_connections", FACT_CONNECTIONS_MAX },
+    { "connections", FACT_CONNECTIONS },
+    { "Threads_connected", FACT_CONNECTIONS },
+    { "innodb_lock_wait_timeout", FACT_ROW_WAIT },
+    { "lock_timeout", FACT_ROW_WAIT },
+    { "lock_wait_timeout", FACT_TABLE_WAIT },
+    { "statement_timeout", FACT_STATEMENT_LIMIT },
+    { "time_zone", FACT_TIME_ZONE },
+    { "TimeZone", FACT_TIME_ZONE },
+    { "clock_us", FACT_CLOCK_US },
+    { "tls", FACT_TLS },
+    { "Ssl_cipher", FACT_TLS },
+    { "user", FACT_USER },
+    { "role", FACT_ROLE },
+    { "named_lock", FACT_NAMED_LOCK },
+    { "replicas", FACT_REPLICAS },
+    { "Slaves_connected", FACT_REPLICAS },
+    { "synchronous_standby_names", FACT_REPLICAS_AWAITED },
+    { "wsrep_cluster_size", FACT_NODES },
+    { "wsrep_local_state_comment", FACT_NODE_STATE },
+    { "wsrep_cluster_status", FACT_NODE_GROUP },
+    { "tables", FACT_TABLES },
+    { "unsafe_tables", FACT_TABLES_UNSAFE },
+    { "missing_columns", FACT_MISSING_COLUMNS },
+    { "missing_rights", FACT_MISSING_RIGHTS },
+};
+
+static const enum sql_script_number steps[] = { SQL_DOCTOR, SQL_DOCTOR_SETTINGS,
+                                                SQL_DOCTOR_STATUS };
+
+#define STEP_COUNT (sizeof steps / sizeof steps[0])
+
+int64_t hf__fact_number(const struct checkup *checkup, enum checkup_fact fact)
+{
+    const char *words = hf__fact(checkup, fact);
+    return *words ? strtoll(words, NULL, 10) : -1;
+}
+
+/* A name that comes twice has both values. */
+static void note_value(char words[static FACT_SIZE], const struct sql_value *value)
+{
+    size_t used = strlen(words);
+    const char *between = used ? ", " : "";
+    if (value->type == SQL_NUMBER)
+        snprintf(words + used, FACT_SIZE - used, "%s%lld", between, (long long)value->number);
+    else if (value->bytes)
+        snprintf(words + used, FACT_SIZE - used, "%s%.*s", between, (int)value->length,
+                 value->bytes);
+}
+
+static void note_row(struct checkup *checkup, const struct sql_answer *answer, unsigned row)
+{
+    const struct sql_value *name = hf__answer_field(answer, row, 0);
+    const struct sql_value *value = hf__answer_field(answer, row, 1);
+    for (size_t i = 0; name && name->bytes && value && i < sizeof names / sizeof names[0]; i++)
+        if (strlen(names[i].name) == name->length &&
+            strncasecmp(names[i].name, name->bytes, name->length) == 0) {
+            note_value(checkup->facts[names[i].fact], value);
+            return;
+        }
+}
+
+static void finish(struct checkup *checkup, int code)
+{
+    struct hf_oneshot *oneshot = checkup->findings.examination;
+    struct sql *sql = checkup->sql;
+    if (code == HF_OK)
+        hf__checkup_judge(checkup);
+    free(checkup);
+    oneshot->engine_pointer = NULL;
+    oneshot->code = code;
+    hf__oneshot_done(&sql->base, oneshot);
+}
+
+static void ask_next(struct checkup *checkup);
+
+static void step_answered(struct sql_task *task, const struct sql_answer *answer)
+{
+    struct hf_oneshot *oneshot = task->change;
+    struct checkup *checkup = oneshot->engine_pointer;
+    bool definite;
+    int code = HF_OK;
+    oneshot->contacted |= task->contacted;
+    if (checkup->step == 0)
+        checkup->answered_ms = hf__finding_wall_ms();
+    if (answer->failure)
+        code = hf__link_explain(task->sql, task, answer, &oneshot->error, &definite);
+    for (unsigned row = 0; row < answer->row_count && !answer->failure; row++)
+        note_row(checkup, answer, row);
+    hf__task_free(task);
+    checkup->step++;
+    if (code != HF_OK)
+        finish(checkup, code);
+    else
+        ask_next(checkup);
+}
+
+static void ask_next(struct checkup *checkup)
+{
+    struct sql *sql = checkup->sql;
+    while (checkup->step < STEP_COUNT && !hf__sql_script(sql->dialect, NULL, steps[checkup->step]))
+        checkup->step++;
+    if (checkup->step == STEP_COUNT) {
+        finish(checkup, HF_OK);
+        return;
+    }
+    struct sql_task *task = hf__task_new(sql, "", 0);
+    if (!task) {
+        finish(checkup, HF_ENOMEM);
+        return;
+    }
+    task->change = checkup->findings.examination;
+    task->done = step_answered;
+    if (checkup->step == 0)
+        checkup->asked_ms = hf__finding_wall_ms();
+    hf__link_run(sql, task, steps[checkup->step]);
+}
+
+void hf__sql_diagnose(struct sql *sql, struct hf_oneshot *oneshot)
+{
+    struct checkup *checkup = hf__calloc(1, sizeof *checkup);
+    if (!checkup) {
+        hf__explain(&oneshot->error, HF_ENOMEM, 0, "out of memory for a request");
+        oneshot->code = HF_ENOMEM;
+        hf__oneshot_done(&sql->base, oneshot);
+        return;
+    }
+    checkup->findings.examination = oneshot;
+    checkup->sql = sql;
+    oneshot->engine_pointer = checkup;
+    ask_next(checkup);
+}

@@ -1,0 +1,302 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a database has said about itself, and what of it endangers locks. */
+#include "engines/sql/doctor/doctor.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+/* hf_lock, hf_hold, hf_wait. */
+#define TABLES 3
+
+static bool is(const struct checkup *checkup, enum checkup_fact fact, const char *words)
+{
+    return strcasecmp(hf__fact(checkup, fact), words) == 0;
+}
+
+static bool is_postgres(const struct checkup *checkup)
+{
+    return checkup->sql->dialect == SQL_POSTGRES;
+}
+
+static bool is_pooled(const struct checkup *checkup)
+{
+    const struct sql *sql = checkup->sql;
+    return (sql->connection && sql->connection->pooled) || is(checkup, FACT_NAMED_LOCK, "no");
+}
+
+static bool is_galera(const struct checkup *checkup)
+{
+    return hf__fact_number(checkup, FACT_NODES) > 0;
+}
+
+/* ---- the version ---- */
+
+static const char *name_of_server(const struct checkup *checkup)
+{
+    bool mariadb = strstr(hf__fact(checkup, FACT_VERSION), "MariaDB") != NULL;
+    return is_postgres(checkup) ? "PostgreSQL" : mariadb ? "MariaDB" : "MySQL";
+}
+
+/* These refuse GET_LOCK on a node of a cluster (MDEV-30473); the next releases do not. */
+static bool refuses_named_locks(unsigned major, unsigned minor, unsigned patch)
+{
+    return (major == 10 && minor == 6 && patch == 13) || (major == 10 && minor == 11 && patch == 3);
+}
+
+static void look_at_version(const struct checkup *checkup)
+{
+    const struct hf_findings *findings = &checkup->findings;
+    const char *words = hf__fact(checkup, FACT_VERSION), *name = name_of_server(checkup);
+    unsigned major = 0, minor = 0, patch = 0;
+    hf__finding_fact(findings, "version", "%s %.80s", name, words);
+    if (sscanf(words, "%u.%u.%u", &major, &minor, &patch) < 1)
+        return;
+    unsigned oldest = is_postgres(checkup) ? 906 : strcmp(name, "MariaDB") == 0 ? 1002 : 800;
+    if (major * 100 + minor < oldest)
+        hf__finding_danger(findings, "old-version",
+                           "it does not know all statements that locks need",
+                           "update to PostgreSQL 10, MariaDB 10.2, or MySQL 8, or newer",
+                           "%s %.40s is too old", name, words);
+    if (is_galera(checkup) && refuses_named_locks(major, minor, patch))
+        hf__finding_danger(findings, "old-version",
+                           "it refuses GET_LOCK on a node of a cluster: no client can log in",
+                           "update to MariaDB 10.6.14, 10.11.4, or newer",
+                           "%s %.40s has a known fault", name, words);
+}
+
+/* ---- who is told of a release ---- */
+
+static void look_at_wake_up(const struct checkup *checkup)
+{
+    const char *how;
+    if (checkup->sql->settings.layout)
+        how = "all waiters poll: the programs that share this table notify no waiter";
+    else if (is_pooled(checkup))
+        how = "the head of each queue polls: the pooler in between passes no notifications on";
+    else if (is_postgres(checkup))
+        how = "LISTEN: a release notifies the next waiter";
+    else if (hf__fact_number(checkup, FACT_NODES) > 1)
+        how = "GET_LOCK between clients of one node; else the head of each queue polls: named "
+              "locks belong to a node of the cluster";
+    else
+        how = "GET_LOCK: a release notifies the next waiter of the same user, and the head of each "
+              "queue polls";
+    hf__finding_fact(&checkup->findings, "wake-up", "%s", how);
+}
+
+static void look_at_pooler(const struct checkup *checkup)
+{
+    const struct hf_findings *findings = &checkup->findings;
+    if (!is_pooled(checkup))
+        return;
+    hf__finding_fact(findings, "pooler",
+                     "in between: locks are right, hand-overs take longer, and sessions have the "
+                     "server's own settings");
+    if (is_postgres(checkup) && hf__fact_number(checkup, FACT_ROW_WAIT) == 0)
+        hf__finding_danger(findings, "no-lock-timeout",
+                           "a client that stops inside of a transaction holds up all others that "
+                           "want the same name, without a limit",
+                           "ALTER ROLE ... SET lock_timeout = '5s'",
+                           "behind the pooler, statements wait for a row for ever");
+}
+
+/* ---- what the session may do ---- */
+
+static void look_at_rights(const struct checkup *checkup)
+{
+    const struct hf_findings *findings = &checkup->findings;
+    const char *missing = hf__fact(checkup, FACT_MISSING_RIGHTS);
+    const char *role = hf__fact(checkup, FACT_ROLE);
+    hf__finding_fact(findings, "user", "%.120s", hf__fact(checkup, FACT_USER));
+    if (checkup->sql->settings.layout || !*missing)
+        return;
+    if (*role && strcasecmp(role, "NONE") != 0)
+        hf__finding_fact(findings, "rights", "those of the role %.80s are not looked at", role);
+    else
+        hf__finding_danger(findings, "rights-missing",
+                           "locks are refused (HF_DENIED), or cannot be handed over",
+                           "GRANT them, or let another user run `holdfast schema create`",
+                           "this user lacks %.200s", missing);
+}
+
+static void look_at_tables(const struct checkup *checkup)
+{
+    const struct hf_findings *findings = &checkup->findings;
+    int64_t count = hf__fact_number(checkup, FACT_TABLES);
+    if (checkup->sql->settings.layout)
+        return;
+    hf__finding_fact(findings, "tables", "%s",
+                     count == TABLES ? "all are there"
+                     : count == 0    ? "none yet: the first lock makes them"
+                                     : "some are missing: the next lock makes them");
+    if (*hf__fact(checkup, FACT_MISSING_COLUMNS))
+        hf__finding_danger(findings, "tables-differ", "requests fail: HF_ECORRUPT",
+                           "`holdfast schema drop` and `create`, while no lock is held",
+                           "these columns are missing: %.200s",
+                           hf__fact(checkup, FACT_MISSING_COLUMNS));
+    if (*hf__fact(checkup, FACT_TABLES_UNSAFE))
+        hf__finding_danger(
+            findings, "tables-not-logged",
+            "a crash of the server may empty them: two owners may hold the same",
+            is_postgres(checkup) ? "ALTER TABLE ... SET LOGGED" : "ALTER TABLE ... ENGINE = InnoDB",
+            "these tables do not survive a crash: %.100s", hf__fact(checkup, FACT_TABLES_UNSAFE));
+}
+
+static void look_at_writing(const struct checkup *checkup)
+{
+    const struct hf_findings *findings = &checkup->findings;
+    bool closed = *hf__fact(checkup, FACT_READ_ONLY) && !is(checkup, FACT_READ_ONLY, "OFF");
+    if (closed || is(checkup, FACT_READ_ONLY_INNODB, "ON"))
+        hf__finding_danger(findings, "read-only",
+                           "no lock is granted, unless this user may write all the same; what it "
+                           "writes here, the primary does not know",
+                           "name the primary in the URL", "this server is read-only");
+    if (is_postgres(checkup) && !is(checkup, FACT_ISOLATION, "read committed"))
+        hf__finding_danger(findings, "isolation", "requests fail and are repeated, again and again",
+                           "ALTER ROLE ... SET default_transaction_isolation = 'read committed'",
+                           "statements run at \"%.40s\"", hf__fact(checkup, FACT_ISOLATION));
+    else
+        hf__finding_fact(findings, "isolation", "%.40s", hf__fact(checkup, FACT_ISOLATION));
+    int64_t limit_ms = hf__fact_number(checkup, FACT_STATEMENT_LIMIT);
+    if (limit_ms > 0 && limit_ms < 1000)
+        hf__finding_danger(findings, "statement-timeout",
+                           "under load, renewals are cancelled and locks are lost",
+                           "ALTER ROLE ... SET statement_timeout = '5s'",
+                           "the server cancels statements after %lld ms", (long long)limit_ms);
+}
+
+/* ---- the disk ---- */
+
+static void tell_durability(const struct checkup *checkup, const char *what)
+{
+    hf__finding_danger(&checkup->findings, "not-durable",
+                       "a crash of the server forgets the last locks that were granted: two owners "
+                       "may hold the same, until the first one's next renewal",
+                       "set it to the default, or start a crashed server again only when the "
+                       "longest lease is over",
+                       "commits do not wait for the disk: %s", what);
+}
+
+static void look_at_postgres_disk(const struct checkup *checkup)
+{
+    bool late = is(checkup, FACT_COMMIT, "off");
+    hf__finding_fact(&checkup->findings, "on disk",
+                     "fsync = %.10s, synchronous_commit = %.20s, full_page_writes = %.10s",
+                     hf__fact(checkup, FACT_FSYNC), hf__fact(checkup, FACT_COMMIT),
+                     hf__fact(checkup, FACT_FULL_PAGES));
+    if (is(checkup, FACT_FSYNC, "off"))
+        tell_durability(checkup, "fsync = off");
+    if (is(checkup, FACT_FULL_PAGES, "off"))
+        tell_durability(checkup, "full_page_writes = off");
+    if (late && !checkup->sql->settings.relaxed)
+        tell_durability(checkup, "synchronous_commit = off");
+    if (late && checkup->sql->settings.relaxed)
+        tell_durability(checkup, "durability=relaxed in the URL");
+}
+
+static void look_at_mysql_disk(const struct checkup *checkup)
+{
+    bool logs = is(checkup, FACT_BINARY_LOG, "ON");
+    hf__finding_fact(&checkup->findings, "on disk",
+                     "innodb_flush_log_at_trx_commit = %.10s, sync_binlog = %.10s, log_bin = %.10s",
+                     hf__fact(checkup, FACT_FLUSH), hf__fact(checkup, FACT_FLUSH_BINARY),
+                     hf__fact(checkup, FACT_BINARY_LOG));
+    if (!is(checkup, FACT_FLUSH, "1"))
+        tell_durability(checkup, "innodb_flush_log_at_trx_commit is not 1");
+    if (logs && !is(checkup, FACT_FLUSH_BINARY, "1"))
+        tell_durability(checkup, "sync_binlog is not 1: replicas may differ after a crash");
+}
+
+static void look_at_copies(const struct checkup *checkup)
+{
+    const struct hf_findings *findings = &checkup->findings;
+    int64_t replicas = hf__fact_number(checkup, FACT_REPLICAS);
+    int64_t nodes = hf__fact_number(checkup, FACT_NODES);
+    if (replicas > 0 && !*hf__fact(checkup, FACT_REPLICAS_AWAITED))
+        hf__finding_danger(findings, "failover-forgets",
+                           "a failover to one that lags forgets the last locks: two owners may "
+                           "hold the same, until the first one's next renewal",
+                           is_postgres(checkup) ? "set synchronous_standby_names"
+                                                : "semi-synchronous replication makes it rare",
+                           "%lld replica%s: commits do not wait for them", (long long)replicas,
+                           replicas == 1 ? " follows" : "s follow");
+    if (!is_galera(checkup))
+        return;
+    hf__finding_fact(findings, "cluster", "%lld nodes, this one is %.40s", (long long)nodes,
+                     hf__fact(checkup, FACT_NODE_STATE));
+    if (!is(checkup, FACT_NODE_STATE, "Synced") || !is(checkup, FACT_NODE_GROUP, "Primary"))
+        hf__finding_danger(findings, "node-not-ready", "no lock is granted here",
+                           "let it join the cluster, or name other nodes in the URL",
+                           "this node is %.40s, its part of the cluster is %.40s",
+                           hf__fact(checkup, FACT_NODE_STATE), hf__fact(checkup, FACT_NODE_GROUP));
+}
+
+/* ---- the way there ---- */
+
+static void look_at_connections(const struct checkup *checkup)
+{
+    const struct hf_findings *findings = &checkup->findings;
+    int64_t most = hf__fact_number(checkup, FACT_CONNECTIONS_MAX);
+    int64_t now = hf__fact_number(checkup, FACT_CONNECTIONS);
+    hf__finding_fact(findings, "connections", "%lld of %lld", (long long)now, (long long)most);
+    if (most > 0 && now * 10 >= most * 9)
+        hf__finding_danger(findings, "connections-full",
+                           "the server soon refuses connections, also those of clients that hold "
+                           "locks; these are lost when their leases end",
+                           "raise max_connections, or share clients",
+                           "%lld of %lld connections are in use", (long long)now, (long long)most);
+}
+
+static void look_at_tls(const struct checkup *checkup)
+{
+    const struct hf_findings *findings = &checkup->findings;
+    const struct sql_settings *settings = &checkup->sql->settings;
+    const char *tls = hf__fact(checkup, FACT_TLS);
+    hf__finding_fact(findings, "TLS", "%.120s", *tls ? tls : "none");
+    if (hf__sql_is_local(settings))
+        return;
+    if (!*tls)
+        hf__finding_danger(findings, "no-tls",
+                           "what listens in between can take over the session, and all locks",
+                           "leave out tls=off", "the connection leaves this machine without TLS");
+    else if (settings->tls == SQL_TLS_INSECURE)
+        hf__finding_danger(findings, "tls-not-verified",
+                           "what listens in between can take over the session, and all locks",
+                           "tls=verify, with ca=FILE if need be",
+                           "the server's certificate is not verified");
+}
+
+/* Where the other programs judge by clocks of their own, a wrong one gives locks away too soon. */
+static void look_at_clock(const struct checkup *checkup)
+{
+    const struct sql_layout *layout = checkup->sql->settings.layout;
+    bool clients =
+        layout && (strcmp(layout->name, "laravel") == 0 || strcmp(layout->name, "int_lock") == 0);
+    hf__finding_fact(&checkup->findings, "time zone", "%.60s", hf__fact(checkup, FACT_TIME_ZONE));
+    hf__finding_clock(&checkup->findings, "the database's",
+                      hf__fact_number(checkup, FACT_CLOCK_US) / 1000, checkup->asked_ms,
+                      checkup->answered_ms,
+                      clients ? "the programs that share this table judge by clocks of their own: "
+                                "two owners may hold the same lock"
+                              : "once it is set right, leases end too early or too late",
+                      "let both machines follow a time server");
+}
+
+void hf__checkup_judge(const struct checkup *checkup)
+{
+    look_at_version(checkup);
+    look_at_rights(checkup);
+    look_at_tables(checkup);
+    look_at_writing(checkup);
+    look_at_wake_up(checkup);
+    look_at_pooler(checkup);
+    if (is_postgres(checkup))
+        look_at_postgres_disk(checkup);
+    else
+        look_at_mysql_disk(checkup);
+    look_at_copies(checkup);
+    look_at_connections(checkup);
+    look_at_tls(checkup);
+    look_at_clock(checkup);
+}

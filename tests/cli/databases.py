@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Database servers for tests of the command, ended with a test's other processes."""
+import os
+import pathlib
+import subprocess
+import sys
+
+from clitest import Skip
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / 'lib'))
+from sql_servers import (DATABASE, MARIADB_SOCKET, PASSWORD, USER,  # noqa: E402
+                         Server, missing, program)
+
+SCHEMES = {'mariadb': 'mariadb', 'postgres': 'postgres', 'pgbouncer': 'postgres'}
+ENGINES = {'mariadb': 'HOLDFAST_MYSQL', 'postgres': 'HOLDFAST_POSTGRES',
+           'pgbouncer': 'HOLDFAST_POSTGRES'}
+
+
+class Database:
+    """A server of one of the kinds; `behind`: what a pooler is put before."""
+
+    def __init__(self, box, kind, *options, behind=None):
+        if os.environ[ENGINES[kind]] != 'yes':
+            raise Skip(f'this build has no engine for {kind}')
+        if missing(kind):
+            raise Skip(missing(kind))
+        os.chmod(box.path, 0o755)
+        self.box, self.kind = box, kind
+        place = box.file(f'{kind}-{len(box.processes)}')
+        more = [str(behind.server.port)] if behind else []
+        self.server = Server(kind, place, *more, *options).start()
+        box.processes.append(self.server)
+
+    def url(self, options='', user=f'{USER}:{PASSWORD}', database=DATABASE):
+        return (f'{SCHEMES[self.kind]}://{user}@127.0.0.1:{self.server.port}/{database}'
+                f'{options}')
+
+    def holdfast(self, *words, options='', **more):
+        return self.box.run('-e', self.url(options), *words, **more)
+
+    def client(self, text, user=None):
+        """The words of the database's own client, as its owner by default."""
+        if self.kind == 'mariadb':
+            return (['mariadb', '--no-defaults', '-BN', '-u', user or 'root', '-S',
+                     f'{self.server.directory}/{MARIADB_SOCKET}', DATABASE, '-e', text])
+        return ([program('psql'), '-h', self.server.directory, '-p', str(self.server.port), '-U',
+                 user or 'postgres', '-d', DATABASE, '-v', 'ON_ERROR_STOP=1', '-Atqc', text])
+
+    def try_sql(self, text, user=None):
+        return subprocess.run(self.client(text, user), text=True, check=False,
+                              capture_output=True, stdin=subprocess.DEVNULL, timeout=60)
+
+    def sql(self, text, user=None):
+        done = self.try_sql(text, user)
+        assert done.returncode == 0, (text, done.stderr)
+        return done.stdout.strip()
