@@ -25,9 +25,7 @@ static void dropped_socket_closed(uv_handle_t *handle)
 
 static void drop_socket(struct hf_stream *stream)
 {
-    stream->has_socket = false;
-    stream->requests++;
-    uv_close(&stream->socket.handle, dropped_socket_closed);
+    hf__stream_close_socket(stream, dropped_socket_closed);
 }
 
 /* A host may have several addresses, and the store listen on one of them. */

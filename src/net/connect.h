@@ -66,5 +66,7 @@ void hf__stream_break_off(struct hf_stream *stream, int failure);
 void hf__stream_break_soon(struct hf_stream *stream, int failure);
 /* One of libuv's requests has come back. Frees a closed stream that waits for no other. */
 void hf__stream_let_go(struct hf_stream *stream);
+/* There is a socket. `closed` gives back the request that this counts. */
+void hf__stream_close_socket(struct hf_stream *stream, uv_close_cb closed);
 
 #endif

@@ -41,13 +41,21 @@ static void socket_closed(uv_handle_t *handle)
     request_done(handle->data);
 }
 
-static void close_socket(struct hf_stream *stream)
+/* The connection ends even if a child that was forked a moment ago has a copy of the descriptor. To
+ * the server, it would be a client that lives and listens. */
+static void shut_down(struct hf_stream *stream)
 {
-    if (!stream->has_socket)
-        return;
+    uv_os_fd_t fd;
+    if (uv_fileno(&stream->socket.handle, &fd) == 0)
+        shutdown(fd, SHUT_RDWR); /* mutant: connection-is-not-shut-down */
+}
+
+void hf__stream_close_socket(struct hf_stream *stream, uv_close_cb closed)
+{
+    shut_down(stream);
     stream->has_socket = stream->is_connected = stream->is_open = false;
     stream->requests++;
-    uv_close(&stream->socket.handle, socket_closed);
+    uv_close(&stream->socket.handle, closed);
 }
 
 void hf__stream_close(struct hf_stream *stream)
@@ -59,7 +67,8 @@ void hf__stream_close(struct hf_stream *stream)
     hf__timer_stop(stream->loop, &stream->full);
     hf__link_remove(&stream->flush.link);
     hf__connect_end(stream);
-    close_socket(stream);
+    if (stream->has_socket)
+        hf__stream_close_socket(stream, socket_closed);
     hf__stream_let_go(stream);
 }
 

@@ -3,9 +3,16 @@
  */
 #include "conformance.h"
 
+#include "base/testing.h"
+
+#include <dirent.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 /* What OpenSSL keeps for each thread, nobody finds in a child that has only one of them. */
@@ -227,4 +234,68 @@ TEST(forking_while_others_lock)
     CHECK(hf_held(family.hold));
     give_back(family.hold);
     hf_close(family.client);
+}
+
+static bool is_connected(int fd)
+{
+    struct sockaddr_storage peer;
+    struct tcp_info info;
+    struct pollfd polled = { .fd = fd, .events = POLLRDHUP };
+    socklen_t size = sizeof peer, info_size = sizeof info;
+
+    if (getpeername(fd, (struct sockaddr *)&peer, &size) != 0)
+        return false;
+    if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &info_size) == 0)
+        return info.tcpi_state == TCP_ESTABLISHED;
+    return poll(&polled, 1, 0) == 0;
+}
+
+static int connections(void)
+{
+    int count = 0;
+    struct dirent *entry;
+    DIR *all = opendir("/proc/self/fd");
+    CHECK(all != NULL);
+    while ((entry = readdir(all)) != NULL)
+        count += entry->d_name[0] != '.' && is_connected((int)strtol(entry->d_name, NULL, 10));
+    closedir(all);
+    return count;
+}
+
+static struct child heir;
+static int inherited;
+
+static void wait_for_the_end_of_connections(void *arg)
+{
+    (void)arg;
+    parent_say("%d", connections());
+    parent_wait_for("closed");
+    EVENTUALLY(connections() == 0, SOON_MS);
+}
+
+static void fork_before_the_engine_closes(const char *point)
+{
+    char line[40];
+
+    if (strcmp(point, "core:closing") != 0)
+        return;
+    hf__point_hook = NULL;
+    child_start(&heir, wait_for_the_end_of_connections, NULL);
+    CHECK(child_hear(&heir, line, sizeof(line)));
+    inherited = (int)strtol(line, NULL, 10);
+}
+
+/* To a server, a connection that a child has open is a client that lives and listens. */
+TEST(fork_during_close_leaves_no_connection_open)
+{
+    hf_client *client = open_client_with((hf_client_options){ .driver = HF_DRIVE_CALLER });
+
+    give_back(take(client, name_of("one"), HF_MUTEX, 0));
+    hf__point_hook = fork_before_the_engine_closes;
+    hf_close(client);
+    CHECK(hf__point_hook == NULL);
+    if (!store_is_local())
+        CHECK(inherited > 0);
+    child_say(&heir, "closed");
+    child_join(&heir);
 }

@@ -5,6 +5,7 @@
 #include "base/cancel.h"
 #include "base/clock.h"
 #include "base/futex.h"
+#include "base/testing.h"
 #include "core/api/client.h"
 #include "core/api/explain.h"
 #include "core/api/hold.h"
@@ -185,6 +186,7 @@ static void close_engine(struct hf_task *task)
     struct engine_end *end = HF_CONTAINER(task, struct engine_end, task);
     hf__claims_visit(end->client, still, end->client);
     hf__compact_stop(end->client);
+    HF_POINT("core:closing");
     end->client->ops->close(end->client->engine, engine_closed, end);
 }
 
@@ -201,7 +203,8 @@ static void end_engine(struct hf_client *client)
 void hf__client_close_parts(struct hf_client *client)
 {
     /* First, so that a fork() from now on leaves an engine alone that is about to be freed. The
-     * engine gives up what the kernel holds for it itself, so a child's copies keep nothing. */
+     * engine ends its connections and kernel locks by themselves, not by closing the descriptor, so
+     * a child's copies keep nothing. */
     hf__fork_unregister(client);
     if (client->engine) {
         hf__lock_table_drop_idle(client);
