@@ -29,6 +29,7 @@
 struct uv_loop_s;
 struct hf_engine;
 struct hf_engine_sync_ops;
+struct hf_tap;
 
 enum hf_verdict {
     HF_GRANTED,   /* attempt: this owner now has `mode` on the name */
@@ -178,6 +179,7 @@ struct hf_host {
     bool turns_rarely;          /* the loop may stand still for as long as the program likes */
     bool existing_only; /* `open` makes no store where there is none: HF_UNREACHABLE, ENOENT */
     void *core;
+    struct hf_tap *tap; /* NULL, or what sees each answer first (engine_tap.h) */
 };
 
 struct hf_engine_ops {

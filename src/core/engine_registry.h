@@ -3,10 +3,7 @@
 #ifndef HF_CORE_ENGINE_REGISTRY_H
 #define HF_CORE_ENGINE_REGISTRY_H
 
-#include "core/engine.h"
-
-/* The engine for a URL scheme, or NULL. */
-const struct hf_engine_ops *hf__engine_find(const char *scheme);
+#include "core/engine_tap.h" /* hf__engine_find */
 
 /* All schemes, "local:, redis:, rediss:", for sentences. */
 const char *hf__engine_schemes(char *buffer, size_t size);

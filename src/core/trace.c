@@ -17,7 +17,8 @@ static const char *event_name(enum hf_claim_event event)
 
 static const char *answer_name(enum hf_verdict verdict)
 {
-    static const char *const names[] = { "granted", "refused", "gone", "no answer", "failed" };
+    static const char *const names[] = { "granted",   "refused", "gone",
+                                         "no answer", "failed",  "refused, not queued" };
     return names[verdict];
 }
 

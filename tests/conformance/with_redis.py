@@ -130,7 +130,8 @@ def place(kind, directory):
         port = free_port()
         options = "&fence=off" if kind == "unfenced" else ""
         return ["--port", str(port)], f"redis://127.0.0.1:{port}?{PATIENT}{options}"
-    return [], f"redis+unix://{path}?{PATIENT}"
+    trace = "trace:" if kind == "trace" else ""
+    return [], f"{trace}redis+unix://{path}?{PATIENT}"
 
 
 def cluster(directory):

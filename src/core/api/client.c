@@ -75,6 +75,12 @@ void hf__client_heard_why(struct hf_client *client, const hf_error *why)
         hf__client_heard(client, false);
 }
 
+void hf__host_set_tap(const struct hf_host *host, struct hf_tap *tap)
+{
+    struct hf_client *client = host->core;
+    client->host.tap = tap;
+}
+
 /* ---- making one ---- */
 
 struct hf_client *hf__client_new(const hf_client_options *options)
@@ -190,7 +196,7 @@ static int open_engine(struct hf_client *client)
         return hf__url_refuse(&client->url, error,
                               "the engine \"%s\" has no option \"%.40s\"; holdfast-url(7) "
                               "lists them",
-                              ops->name, unused);
+                              client->ops->name, unused);
     return HF_OK;
 }
 

@@ -6,6 +6,7 @@
 #include "core/claim/claim_fsm.h"
 #include "core/claim/claim_waiters.h"
 #include "core/claim/pool.h"
+#include "core/engine_tap.h"
 #include "core/lease/lease.h"
 #include "core/loop/uv_loop.h"
 #include "core/table/lock_table.h"
@@ -66,11 +67,18 @@ static void op_answered(struct hf_task *task)
 
 static void op_woken(struct hf_op *op)
 {
-    hf__claim_drive(HF_CONTAINER(op, struct hf_claim, op), HF_ON_WAKE);
+    struct hf_claim *claim = HF_CONTAINER(op, struct hf_claim, op);
+    struct hf_tap *tap = claim->client->host.tap;
+    if (tap)
+        tap->op_woken(tap, op);
+    hf__claim_drive(claim, HF_ON_WAKE);
 }
 
 void hf__op_done(struct hf_engine *engine, struct hf_op *op)
 {
+    struct hf_tap *tap = engine->host->tap;
+    if (tap)
+        tap->op_done(tap, op);
     hf__loop_defer(engine->host->loop, &op->core.answer); /* mutant: answer-is-told-from-inside */
 }
 

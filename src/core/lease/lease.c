@@ -6,6 +6,7 @@
 #include "core/claim/claim_compact.h"
 #include "core/claim/claim_fsm.h"
 #include "core/claim/loss.h"
+#include "core/engine_tap.h"
 
 #include <assert.h>
 
@@ -76,6 +77,9 @@ static void lose(struct hf_lease *lease, const char *reason)
 void hf__op_lost(struct hf_op *op, const char *reason)
 {
     struct hf_claim *claim = HF_CONTAINER(op, struct hf_claim, op);
+    struct hf_tap *tap = claim->client->host.tap;
+    if (tap)
+        tap->op_lost(tap, op, reason);
     if (claim->store_mode == HF_KEEP_NOTHING)
         return;
     hf__lease_unwatch(claim);
@@ -240,6 +244,9 @@ static void lease_renewed(struct hf_lease *lease, int64_t asked_at_ms, int64_t l
 void hf__lease_answer(struct hf_lease *lease, int64_t asked_at_ms, enum hf_lease_answer answer,
                       int64_t length_ms, const char *reason)
 {
+    struct hf_tap *tap = lease->engine->host->tap;
+    if (tap)
+        tap->lease_answer(tap, lease, asked_at_ms, answer, length_ms, reason);
     if (answer == HF_LEASE_RENEWED || answer == HF_LEASE_GONE)
         hf__client_heard(client_of(lease), true);
     if (answer == HF_LEASE_RENEWED && !lease->watched && length_ms != 0) {

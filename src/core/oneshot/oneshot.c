@@ -4,6 +4,7 @@
 
 #include "base/clock.h"
 #include "core/api/client.h"
+#include "core/engine_tap.h"
 #include "core/loop/uv_loop.h"
 
 static void let_go(struct hf_oneshot_call *call, int code)
@@ -76,6 +77,9 @@ void hf__oneshot_progress(struct hf_oneshot *oneshot)
 
 void hf__oneshot_done(struct hf_engine *engine, struct hf_oneshot *oneshot)
 {
+    struct hf_tap *tap = engine->host->tap;
+    if (tap)
+        tap->oneshot_done(tap, oneshot);
     hf__loop_defer(engine->host->loop, &oneshot->answer);
 }
 
