@@ -373,3 +373,38 @@ TEST(a_car_park_is_never_overfull)
     give_back(hold);
     hf_close(client);
 }
+
+/* Of those that try at once, each sees that there is room. */
+static void try_to_park(void *arg, int index)
+{
+    struct cars *cars = arg;
+    hf_client *client = open_client();
+    uint32_t size = index % 2 + 1;
+
+    for (int i = 0; i < 300; i++) {
+        hf_hold *hold;
+        int code = try_permits(client, size, 4, &hold);
+        CHECK(code == HF_OK || code == HF_BUSY);
+        if (code != HF_OK)
+            continue;
+        CHECK(atomic_fetch_add(&cars->parked, (int)size) + (int)size <= 4);
+        cars->parked -= (int)size;
+        give_back(hold);
+        cars->rounds++;
+    }
+    hf_close(client);
+}
+
+TEST(a_car_park_that_is_tried_at_once_is_never_overfull)
+{
+    struct cars *cars = shared_memory(sizeof(*cars));
+    hf_client *client = open_with_permits(0);
+    hf_hold *hold;
+
+    TEST_TIMEOUT(120);
+    processes_run(8, try_to_park, cars);
+    CHECK(cars->rounds > 0);
+    CHECK_CODE(try_permits(client, 4, 4, &hold), HF_OK);
+    give_back(hold);
+    hf_close(client);
+}

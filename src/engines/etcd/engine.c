@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The engine `etcd:`: opening, closing, and its table. */
-#include "etcd.h"
+#include "engines/etcd/kinds/kinds.h"
 
 #include "base/error.h"
 
@@ -15,6 +15,7 @@ static void close_now(struct etcd *etcd)
     hf__etcd_connection_close(etcd);
     hf__etcd_watches_close(etcd);
     hf__etcd_requests_free(etcd);
+    hf__etcd_changes_free(etcd);
     HF_LIST_FOREACH (link, following, &etcd->claims) {
         struct etcd_claim *claim = HF_CONTAINER(link, struct etcd_claim, link);
         claim->uses = 1; /* its requests have just been freed */
@@ -74,6 +75,7 @@ static int open_etcd(struct hf_engine **ret, const struct hf_host *host, struct 
     etcd->base = (struct hf_engine){ .ops = &hf__etcd, .host = host };
     hf__link_init(&etcd->claims);
     hf__link_init(&etcd->leased);
+    hf__link_init(&etcd->changes);
     hf__link_init(&etcd->endings);
     for (unsigned i = 0; i < ETCD_KEY_BUCKETS; i++)
         hf__link_init(&etcd->keys[i]);
@@ -88,7 +90,8 @@ static int open_etcd(struct hf_engine **ret, const struct hf_host *host, struct 
 
 static void dismiss(struct hf_engine *engine, struct hf_op *op)
 {
-    if (op->engine.pointer)
+    /* What was taken from a counter has no key. */
+    if (op->engine.pointer && !hf__etcd_counter_is_taken(op))
         hf__etcd_delete_quietly((struct etcd *)engine, op->engine.pointer);
 }
 
@@ -119,6 +122,10 @@ static void oneshot(struct hf_engine *engine, struct hf_oneshot *oneshot)
         hf__etcd_diagnose(etcd, oneshot);
         return;
     }
+    if (oneshot->verb <= HF_ONESHOT_LATCH_GET) {
+        hf__etcd_change(etcd, oneshot);
+        return;
+    }
     hf__explain(&oneshot->error, HF_ENOTSUP, 0, "this engine cannot do that");
     oneshot->code = HF_ENOTSUP;
     hf__oneshot_done(engine, oneshot);
@@ -129,8 +136,8 @@ static const char *const schemes[] = { "etcd", "etcds", NULL };
 const struct hf_engine_ops hf__etcd = {
     .name = "etcd",
     .schemes = schemes,
-    .caps = HF_CAP_MUTEX | HF_CAP_FAIR | HF_CAP_RW | HF_CAP_TOKEN | HF_CAP_INSPECT |
-            HF_CAP_INSPECT_ALL | HF_CAP_BREAK,
+    .caps = HF_CAP_MUTEX | HF_CAP_FAIR | HF_CAP_RW | HF_CAP_PERMIT | HF_CAP_COUNTER | HF_CAP_LATCH |
+            HF_CAP_TOKEN | HF_CAP_INSPECT | HF_CAP_INSPECT_ALL | HF_CAP_BREAK,
     .open = open_etcd,
     .close = close_etcd,
     .attempt = hf__etcd_attempt,

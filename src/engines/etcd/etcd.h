@@ -22,7 +22,9 @@
 #define ETCD_KEY_SIZE (HF_URL_MAX + HF_NAME_MAX + 64)
 
 struct etcd;
+struct etcd_change;
 struct etcd_claim;
+struct etcd_layout;
 struct etcd_request;
 struct etcd_session;
 struct etcd_watch;
@@ -140,8 +142,11 @@ struct etcd_session {
     struct hf_lease lease;
     struct hf_link link; /* in etcd->endings */
     enum etcd_session_state state;
-    int64_t id;                    /* of the lease; ours */
-    struct hf_link waiting;        /* claims that go on once it is known to live */
+    int64_t id;             /* of the lease; ours */
+    struct hf_link waiting; /* claims that go on once it is known to live */
+    struct hf_link changes; /* of a value, likewise */
+    struct hf_link marks;   /* that no change has */
+    unsigned mark_count;
     int64_t beats[ETCD_BEATS_MAX]; /* when they left */
     unsigned beat_count;
     bool granting;
@@ -154,6 +159,10 @@ void hf__etcd_session_drop(struct etcd_session *session);
 struct etcd_session *hf__etcd_session_current(struct etcd *etcd);
 /* False: the claim goes on by hf__etcd_session_ready when the session is known to live. */
 bool hf__etcd_session_is_ready(struct etcd *etcd, struct etcd_claim *claim);
+bool hf__etcd_session_is_known(const struct etcd *etcd, const struct etcd_session *session);
+/* The change goes on by hf__etcd_change_go_on. */
+void hf__etcd_session_await(struct etcd *etcd, struct etcd_session *session,
+                            struct etcd_change *change);
 /* Nothing rests on it any more. `over`: nor is anything of it left at the servers. */
 void hf__etcd_session_lose(struct etcd *etcd, struct etcd_session *session, bool over);
 void hf__etcd_session_confirm(struct etcd *etcd, struct etcd_session *session, int64_t asked_at_ms,
@@ -213,13 +222,18 @@ struct etcd_claim {
     int64_t next_ms; /* its length */
     struct hf_oneshot *renewal; /* that is out, or NULL */
     int64_t held_at_ms;
-    unsigned tries;        /* in this attempt */
-    bool unknown;          /* a key may have been made */
-    bool held;             /* it was granted */
-    bool unsure;           /* the key may have been deleted by us already */
-    bool over;             /* its own lease has ended */
-    struct hf_lease lease; /* of its own, where the claim asks for one */
-    struct hf_timer end;   /* of that lease */
+    unsigned tries;             /* in this attempt */
+    bool unknown;               /* a key may have been made */
+    bool held;                  /* it was granted */
+    bool unsure;                /* the key may have been deleted by us already */
+    bool over;                  /* its own lease has ended */
+    enum hf_verdict verdict;    /* once its key is deleted */
+    struct etcd_layout *layout; /* of a semaphore, counter or latch; else NULL */
+    struct etcd_change *change; /* of a counter, while it takes; NULL: none */
+    uint64_t missing;           /* permits that it waits for */
+    int64_t seen;               /* the revision at which they were missing */
+    struct hf_lease lease;      /* of its own, where the claim asks for one */
+    struct hf_timer end;        /* of that lease */
 };
 
 /* NULL: out of memory. */
@@ -261,10 +275,23 @@ void hf__etcd_go_on(struct etcd *etcd, struct etcd_claim *claim);
 void hf__etcd_finish(struct etcd *etcd, struct etcd_claim *claim, enum hf_verdict verdict);
 void hf__etcd_fail(struct etcd *etcd, struct etcd_claim *claim, const struct etcd_reply *reply);
 void hf__etcd_no_memory(struct etcd *etcd, struct etcd_claim *claim);
+void hf__etcd_unreadable(struct etcd *etcd, struct etcd_claim *claim);
+void hf__etcd_wrong_kind(struct etcd *etcd, struct etcd_claim *claim);
+/* Deletes its key, if it has one, and finishes. */
+void hf__etcd_withdraw(struct etcd *etcd, struct etcd_claim *claim, enum hf_verdict verdict);
+/* Nothing is in its way, as a read at this revision shows. */
+void hf__etcd_grant(struct etcd *etcd, struct etcd_claim *claim, int64_t revision);
+/* Something that it stood on is gone, its session or its key. */
+void hf__etcd_begin_again(struct etcd *etcd, struct etcd_claim *claim);
+/* False: the reply was dealt with. */
+bool hf__etcd_is_reply_good(struct etcd *etcd, struct etcd_claim *claim,
+                            const struct etcd_reply *reply);
 
 /* ---- release.c ---- */
 
 void hf__etcd_release(struct hf_engine *engine, struct hf_op *op);
+/* What a release has to do with the claim's key. */
+void hf__etcd_release_key(struct etcd *etcd, struct hf_op *op);
 /* Deletes its key, if it is the one that was put. False: out of memory. */
 bool hf__etcd_ask_to_delete(struct etcd *etcd, struct etcd_claim *claim, etcd_answered *answered);
 /* Deletes its key, and no thread waits for the reply. */
@@ -278,9 +305,10 @@ struct etcd_watch {
     struct hf_link idle_link;         /* in etcd->idle: nothing needs it */
     struct hf_link claims;
     int64_t id;
-    int64_t last_delete; /* the newest revision of a deletion that it has told */
+    int64_t last_change; /* the newest revision that it has told which may let a waiter in */
     int64_t idle_at_ms;
     bool prefix;     /* of all keys that begin with `key` */
+    bool puts;       /* it tells what is put, too */
     bool registered; /* the server has said so */
     bool orphan;     /* of a key that a request without a reply may still put */
     bool unwanted;   /* it ends once it has begun */
@@ -335,7 +363,8 @@ struct etcd {
     struct etcd_session *session; /* NULL: none yet, or the last one was lost */
     struct hf_link endings;       /* sessions that are being revoked */
     struct hf_grpc_call beats, watching;
-    struct hf_link claims, leased, unwatched;
+    struct hf_link claims, leased, unwatched, changes;
+    uint64_t changed; /* changes of values so far */
     struct hf_link keys[ETCD_KEY_BUCKETS];
     uint64_t named;           /* keys so far that needed a number */
     struct hf_timer held_due; /* for the first of `unwatched` */

@@ -8,7 +8,7 @@
  *   asked again:  look for the own key and for an older one, in one read
  *
  * Each transaction may be asked again after it was not answered: the key is the claim's alone. */
-#include "engines/etcd/etcd.h"
+#include "engines/etcd/kinds/kinds.h"
 
 /* Keys come and go, and so do sessions; somewhere it has to end. */
 #define TRIES_MAX 8u
@@ -25,6 +25,9 @@ void hf__etcd_finish(struct etcd *etcd, struct etcd_claim *claim, enum hf_verdic
     struct hf_op *op = claim->op;
     op->out.verdict = verdict;
     op->out.retry_at_ms = verdict == HF_REFUSED ? hf__etcd_now(etcd) + LOOK_AGAIN_MS : HF_NEVER;
+    /* A place in the queue rests on the session as a hold does. */
+    if (verdict == HF_REFUSED && claim->created != 0)
+        op->out.rests_on = &claim->session->lease;
     if (verdict == HF_FAILED || (verdict == HF_REFUSED && !op->in.enqueue))
         hf__etcd_claim_leave(etcd, claim);
     hf__op_done(&etcd->base, op);
@@ -50,7 +53,7 @@ void hf__etcd_no_memory(struct etcd *etcd, struct etcd_claim *claim)
     hf__etcd_finish(etcd, claim, HF_NO_ANSWER);
 }
 
-/* The key is gone: now it can be said that it has failed. */
+/* The key is gone: now it can be said. */
 static void withdrawn(struct etcd *etcd, struct etcd_request *request,
                       const struct etcd_reply *reply)
 {
@@ -58,23 +61,29 @@ static void withdrawn(struct etcd *etcd, struct etcd_request *request,
     if (hf__etcd_has_left(request))
         return;
     if (reply->status == HF_GRPC_OK)
-        hf__etcd_finish(etcd, claim, HF_FAILED);
+        hf__etcd_finish(etcd, claim, claim->verdict);
     else
         hf__etcd_fail(etcd, claim, reply);
 }
 
-static void wrong_kind(struct etcd *etcd, struct etcd_claim *claim)
+void hf__etcd_withdraw(struct etcd *etcd, struct etcd_claim *claim, enum hf_verdict verdict)
 {
-    claim->op->out.contacted = true;
-    hf__op_explain(claim->op, HF_EKIND, 0, "\"%.200s\" is in use as another kind of lock",
-                   claim->op->in.name);
+    claim->verdict = verdict;
     if (claim->created == 0)
-        hf__etcd_finish(etcd, claim, HF_FAILED);
+        hf__etcd_finish(etcd, claim, verdict);
     else if (!hf__etcd_ask_to_delete(etcd, claim, withdrawn))
         hf__etcd_no_memory(etcd, claim);
 }
 
-static void unreadable(struct etcd *etcd, struct etcd_claim *claim)
+void hf__etcd_wrong_kind(struct etcd *etcd, struct etcd_claim *claim)
+{
+    claim->op->out.contacted = true;
+    hf__op_explain(claim->op, HF_EKIND, 0, "\"%.200s\" is in use as another kind of lock",
+                   claim->op->in.name);
+    hf__etcd_withdraw(etcd, claim, HF_FAILED);
+}
+
+void hf__etcd_unreadable(struct etcd *etcd, struct etcd_claim *claim)
 {
     hf__peer_break(&etcd->peer, HF_ECORRUPT, 0, "its reply cannot be read");
     hf__op_explain(claim->op, HF_UNREACHABLE, 0, "etcd at %.200s: its reply cannot be read",
@@ -126,8 +135,6 @@ static void hold_begin(struct etcd *etcd, struct etcd_claim *claim, int64_t revi
     hf__etcd_finish(etcd, claim, HF_GRANTED);
 }
 
-static void begin_again(struct etcd *etcd, struct etcd_claim *claim);
-
 static void own_lease_moved(struct etcd *etcd, struct etcd_request *request,
                             const struct etcd_reply *reply)
 {
@@ -138,7 +145,7 @@ static void own_lease_moved(struct etcd *etcd, struct etcd_request *request,
     if (reply->status != HF_GRPC_OK) {
         hf__etcd_fail(etcd, claim, reply);
     } else if (!txn->succeeded) {
-        begin_again(etcd, claim);
+        hf__etcd_begin_again(etcd, claim);
     } else {
         hf__etcd_own_lease_moved(etcd, claim, hf__etcd_revision(txn->header));
         hold_begin(etcd, claim, hf__etcd_revision(txn->header));
@@ -157,7 +164,7 @@ static void own_lease_granted(struct etcd *etcd, struct etcd_request *request,
         hf__etcd_no_memory(etcd, claim);
 }
 
-static void grant(struct etcd *etcd, struct etcd_claim *claim, int64_t revision)
+void hf__etcd_grant(struct etcd *etcd, struct etcd_claim *claim, int64_t revision)
 {
     const struct hf_op *op = claim->op;
     bool moves = op->in.lease_ms > 0 && op->in.mode != HF_READ && op->in.mode != HF_WRITE;
@@ -168,7 +175,7 @@ static void grant(struct etcd *etcd, struct etcd_claim *claim, int64_t revision)
 }
 
 /* Something that it stood on is gone, its session or its key. */
-static void begin_again(struct etcd *etcd, struct etcd_claim *claim)
+void hf__etcd_begin_again(struct etcd *etcd, struct etcd_claim *claim)
 {
     hf__etcd_claim_forget_key(claim);
     if (++claim->tries < TRIES_MAX) {
@@ -181,15 +188,14 @@ static void begin_again(struct etcd *etcd, struct etcd_claim *claim)
     hf__etcd_finish(etcd, claim, HF_NO_ANSWER);
 }
 
-/* False: the reply was dealt with. */
-static bool is_reply_good(struct etcd *etcd, struct etcd_claim *claim,
-                          const struct etcd_reply *reply)
+bool hf__etcd_is_reply_good(struct etcd *etcd, struct etcd_claim *claim,
+                            const struct etcd_reply *reply)
 {
     if (reply->status == HF_GRPC_OK)
         return true;
     if (hf__etcd_is_lease_gone(reply)) {
         hf__etcd_session_lose(etcd, claim->session, true);
-        begin_again(etcd, claim);
+        hf__etcd_begin_again(etcd, claim);
     } else {
         hf__etcd_fail(etcd, claim, reply);
     }
@@ -203,7 +209,7 @@ static void wait_for(struct etcd *etcd, struct etcd_claim *claim, const etcd_key
 {
     bool registered = false;
     if (!hf__etcd_claim_is_same_kind(claim, &blocker->key)) {
-        wrong_kind(etcd, claim);
+        hf__etcd_wrong_kind(etcd, claim);
         return;
     }
     if (!hf__etcd_claim_set_blocker(claim, &blocker->key) ||
@@ -212,7 +218,7 @@ static void wait_for(struct etcd *etcd, struct etcd_claim *claim, const etcd_key
         return;
     }
     /* It may have gone before the reply came, which told of it as of something that is there. */
-    if (registered && claim->watch->last_delete > revision && ++claim->tries < TRIES_MAX)
+    if (registered && claim->watch->last_change > revision && ++claim->tries < TRIES_MAX)
         ask_position(etcd, claim);
     else
         hf__etcd_finish(etcd, claim, HF_REFUSED);
@@ -223,18 +229,18 @@ static void position_answered(struct etcd *etcd, struct etcd_request *request,
 {
     struct etcd_claim *claim = request->claim;
     const etcd_txn_reply *txn = reply->message;
-    if (hf__etcd_has_left(request) || !is_reply_good(etcd, claim, reply))
+    if (hf__etcd_has_left(request) || !hf__etcd_is_reply_good(etcd, claim, reply))
         return;
     const etcd_key_value *own = hf__etcd_txn_first_key(txn, 0);
     const etcd_range_reply *blocking = hf__etcd_txn_range_reply(txn, 1);
     if (!blocking || !hf__etcd_revision(txn->header)) {
-        unreadable(etcd, claim);
+        hf__etcd_unreadable(etcd, claim);
         /* mutant: etcd-own-key-is-there */
     } else if (!own || own->create_revision != claim->created) {
-        begin_again(etcd, claim);
+        hf__etcd_begin_again(etcd, claim);
     } else if (blocking->n_kvs == 0) {
         claim->changed = own->mod_revision;
-        grant(etcd, claim, hf__etcd_revision(txn->header));
+        hf__etcd_grant(etcd, claim, hf__etcd_revision(txn->header));
     } else {
         wait_for(etcd, claim, blocking->kvs[0], hf__etcd_revision(txn->header));
     }
@@ -278,14 +284,14 @@ static void key_answered(struct etcd *etcd, struct etcd_request *request,
         return;
     if (!reply->definite && !reply->unsent)
         claim->unknown = true;
-    if (!is_reply_good(etcd, claim, reply))
+    if (!hf__etcd_is_reply_good(etcd, claim, reply))
         return;
     int64_t revision = hf__etcd_revision(txn->header);
     if (!txn->succeeded) {
         /* An earlier request that was not answered has made it. */
         const etcd_key_value *own = hf__etcd_txn_first_key(txn, 0);
         if (!own || own->lease != claim->session->id) {
-            begin_again(etcd, claim);
+            hf__etcd_begin_again(etcd, claim);
             return;
         }
         claim->created = own->create_revision;
@@ -294,17 +300,17 @@ static void key_answered(struct etcd *etcd, struct etcd_request *request,
     }
     const etcd_range_reply *blocking = hf__etcd_txn_range_reply(txn, 0);
     if (!blocking || revision <= 0) {
-        unreadable(etcd, claim);
+        hf__etcd_unreadable(etcd, claim);
         return;
     }
     claim->created = claim->changed = revision;
     claim->unknown = false;
     if (hf__etcd_txn_first_key(txn, 1))
-        wrong_kind(etcd, claim);
+        hf__etcd_wrong_kind(etcd, claim);
     else if (blocking->n_kvs > 0)
         wait_for(etcd, claim, blocking->kvs[0], revision);
     else
-        grant(etcd, claim, revision);
+        hf__etcd_grant(etcd, claim, revision);
 }
 
 /* What a transaction points to that puts a claim's keys. */
@@ -373,24 +379,24 @@ static void try_answered(struct etcd *etcd, struct etcd_request *request,
         return;
     if (!reply->definite && !reply->unsent)
         claim->unknown = true;
-    if (!is_reply_good(etcd, claim, reply))
+    if (!hf__etcd_is_reply_good(etcd, claim, reply))
         return;
     int64_t revision = hf__etcd_revision(txn->header);
     const etcd_key_value *own = txn->succeeded ? NULL : hf__etcd_txn_first_key(txn, 0);
     const etcd_key_value *first = txn->succeeded ? NULL : hf__etcd_txn_first_key(txn, 1);
     if (revision <= 0) {
-        unreadable(etcd, claim);
+        hf__etcd_unreadable(etcd, claim);
     } else if (txn->succeeded) {
         claim->created = claim->changed = revision;
         claim->unknown = false;
-        grant(etcd, claim, revision);
+        hf__etcd_grant(etcd, claim, revision);
     } else if (own && own->lease == claim->session->id) {
         /* An earlier request that was not answered has made it. */
         claim->created = own->create_revision;
         ask_position(etcd, claim);
     } else if ((first && !hf__etcd_claim_is_same_kind(claim, &first->key)) ||
                (!txn->succeeded && hf__etcd_txn_first_key(txn, 2))) {
-        wrong_kind(etcd, claim);
+        hf__etcd_wrong_kind(etcd, claim);
     } else {
         hf__etcd_finish(etcd, claim, HF_REFUSED);
     }
@@ -431,6 +437,12 @@ void hf__etcd_go_on(struct etcd *etcd, struct etcd_claim *claim)
 {
     if (claim->session->state != ETCD_SESSION_ALIVE)
         attempt_begin(etcd, claim);
+    else if (claim->op->in.mode == HF_PERMIT)
+        hf__etcd_semaphore_go_on(etcd, claim);
+    else if (claim->op->in.mode == HF_COUNTER)
+        hf__etcd_counter_go_on(etcd, claim);
+    else if (claim->op->in.mode == HF_LATCH)
+        hf__etcd_latch_go_on(etcd, claim);
     else if (claim->created != 0)
         ask_position(etcd, claim);
     else if (claim->op->in.enqueue)

@@ -2,8 +2,8 @@
 /* Claims: what one has at the servers, which is a key in a queue, and the end of a lease of its
  * own. The keys are those of Go's concurrency.Mutex (name/LEASE, with a number behind it where
  * another claim of this client has that key already) and of its recipes' RWMutex (name/read/NUMBER,
- * name/write/NUMBER). */
-#include "engines/etcd/etcd.h"
+ * name/write/NUMBER); kinds.h has those of semaphores, counters and latches. */
+#include "engines/etcd/kinds/kinds.h"
 
 #include "base/rand.h"
 
@@ -55,13 +55,26 @@ static bool make_keys(struct etcd *etcd, struct etcd_claim *claim)
     return true;
 }
 
+static bool make_layout(struct etcd *etcd, struct etcd_claim *claim)
+{
+    const struct hf_op *op = claim->op;
+    const char *word = hf__etcd_kind_word(op->in.mode);
+    if (!word)
+        return true;
+    claim->layout = hf__calloc(1, sizeof *claim->layout);
+    return claim->layout &&
+           hf__etcd_layout_new(claim->layout, etcd, op->in.name, op->in.name_length, word);
+}
+
 struct etcd_claim *hf__etcd_claim_new(struct etcd *etcd, struct hf_op *op)
 {
     struct etcd_claim *claim = hf__calloc(1, sizeof *claim);
     if (!claim)
         return NULL;
     claim->op = op;
-    if (!make_keys(etcd, claim)) {
+    if (!make_keys(etcd, claim) || !make_layout(etcd, claim)) {
+        free(claim->layout);
+        free(claim->key);
         free(claim);
         return NULL;
     }
@@ -86,6 +99,9 @@ void hf__etcd_claim_drop(struct etcd_claim *claim)
     hf__link_remove(&claim->key_link);
     hf__etcd_session_drop(claim->session);
     hf__etcd_session_drop(claim->earlier);
+    if (claim->layout)
+        hf__etcd_layout_free(claim->layout);
+    free(claim->layout);
     free(claim->blocker);
     free(claim->key);
     free(claim);
@@ -144,8 +160,17 @@ static int write_number(char *room, const char *kind)
     return snprintf(room, SUFFIX_MAX, "%s%" PRIu64, kind, number >> 1);
 }
 
+static int write_weight(char *room, const char *word, uint32_t permits)
+{
+    char kind[16];
+    snprintf(kind, sizeof kind, "%s/", word);
+    int length = write_number(room, kind);
+    return length + snprintf(room + length, SUFFIX_MAX - (size_t)length, ".%" PRIu32, permits);
+}
+
 static void write_suffix(struct etcd *etcd, struct etcd_claim *claim)
 {
+    const char *word = hf__etcd_kind_word(claim->op->in.mode);
     char *room = claim->key + claim->prefix_length;
     uint64_t lease = (uint64_t)claim->session->id;
     int length;
@@ -153,6 +178,8 @@ static void write_suffix(struct etcd *etcd, struct etcd_claim *claim)
         length = write_number(room, READERS);
     else if (claim->op->in.mode == HF_WRITE)
         length = write_number(room, WRITERS);
+    else if (word)
+        length = write_weight(room, word, claim->op->in.permits);
     else
         length = snprintf(room, SUFFIX_MAX, "%" PRIx64, lease);
     claim->key_length = claim->prefix_length + (size_t)length;
@@ -192,6 +219,8 @@ bool hf__etcd_claim_is_same_kind(const struct etcd_claim *claim, const ProtobufC
     size_t length = key->len > claim->prefix_length ? key->len - claim->prefix_length : 0;
     bool rw = (length >= sizeof READERS - 1 && memcmp(suffix, READERS, sizeof READERS - 1) == 0) ||
               (length >= sizeof WRITERS - 1 && memcmp(suffix, WRITERS, sizeof WRITERS - 1) == 0);
+    if (hf__etcd_kind_of_suffix(suffix, length))
+        return false;
     return rw == (claim->op->in.mode == HF_READ || claim->op->in.mode == HF_WRITE);
 }
 

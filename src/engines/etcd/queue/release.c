@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Giving back: the key goes if it is still the one that was put, so that a release that comes late
  * deletes nothing of a later owner's. Until that is known, nothing is. */
-#include "engines/etcd/etcd.h"
+#include "engines/etcd/kinds/kinds.h"
 
 static void gone(struct etcd *etcd, struct hf_op *op, bool lost)
 {
@@ -134,6 +134,12 @@ static void cannot_lower(struct etcd *etcd, struct hf_op *op)
 void hf__etcd_release(struct hf_engine *engine, struct hf_op *op)
 {
     struct etcd *etcd = (struct etcd *)engine;
+    if (op->in.mode != HF_COUNTER || !hf__etcd_counter_release(etcd, op))
+        hf__etcd_release_key(etcd, op);
+}
+
+void hf__etcd_release_key(struct etcd *etcd, struct hf_op *op)
+{
     struct etcd_claim *claim = op->engine.pointer;
     bool lowers = op->in.keep != HF_KEEP_NOTHING;
     if (lowers && claim && claim->created != 0 && op->in.keep == HF_READ &&
@@ -155,13 +161,13 @@ void hf__etcd_release(struct hf_engine *engine, struct hf_op *op)
                        "etcd at %.200s: its earlier session has not ended yet",
                        etcd->settings.servers.shown);
         op->out.verdict = HF_NO_ANSWER;
-        hf__op_done(engine, op);
+        hf__op_done(&etcd->base, op);
         return;
     }
     if (!hf__etcd_ask_to_delete(etcd, claim, release_answered)) {
         hf__op_explain(op, HF_ENOMEM, 0, "out of memory for a request");
         op->out.verdict = HF_NO_ANSWER;
-        hf__op_done(engine, op);
+        hf__op_done(&etcd->base, op);
     }
 }
 

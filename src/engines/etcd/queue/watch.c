@@ -4,7 +4,7 @@
  * watch tells what happens after it has begun: a claim that relies on it looks once more then. It
  * asks for no revision, so that the server counts it among those that it tells at once, and no
  * compaction can end it. */
-#include "engines/etcd/etcd.h"
+#include "engines/etcd/kinds/kinds.h"
 
 #include "base/rand.h"
 
@@ -45,13 +45,14 @@ static struct etcd_watch *watch_find(struct etcd *etcd, int64_t id)
     return NULL;
 }
 
-static struct etcd_watch *watch_find_key(struct etcd *etcd, struct etcd_bytes key, bool prefix)
+static struct etcd_watch *watch_find_key(struct etcd *etcd, struct etcd_bytes key, bool prefix,
+                                         bool puts)
 {
     struct hf_link *bucket = bucket_of_key(etcd, key);
     HF_LIST_FOREACH (link, following, bucket) {
         struct etcd_watch *watch = HF_CONTAINER(link, struct etcd_watch, key_link);
-        if (watch->prefix == prefix && !watch->orphan && watch->length == key.length &&
-            memcmp(watch->key, key.bytes, key.length) == 0)
+        if (watch->prefix == prefix && watch->puts == puts && !watch->orphan &&
+            watch->length == key.length && memcmp(watch->key, key.bytes, key.length) == 0)
             return watch;
     }
     return NULL;
@@ -105,7 +106,7 @@ static void watch_ask(struct etcd *etcd, struct etcd_watch *watch)
         create.range_end = hf__etcd_binary(
             hf__etcd_bytes(end, hf__etcd_prefix_end(watch->key, watch->length, end)));
     create.watch_id = watch->id;
-    create.n_filters = watch->orphan ? 0 : 1;
+    create.n_filters = watch->orphan || watch->puts ? 0 : 1;
     create.filters = &no_put;
     message.request_union_case = which;
     message.create_request = &create;
@@ -133,7 +134,7 @@ static void watch_end(struct etcd *etcd, struct etcd_watch *watch)
 }
 
 static struct etcd_watch *watch_new(struct etcd *etcd, struct etcd_bytes key, bool prefix,
-                                    bool orphan)
+                                    bool puts, bool orphan)
 {
     struct etcd_watch *watch = hf__calloc(1, sizeof *watch + key.length);
     if (!watch)
@@ -145,6 +146,7 @@ static struct etcd_watch *watch_new(struct etcd *etcd, struct etcd_bytes key, bo
     hf__link_init(&watch->claims);
     watch->id = ++etcd->last_watch_id;
     watch->prefix = prefix;
+    watch->puts = puts;
     watch->orphan = orphan;
     watch->length = key.length;
     memcpy(watch->key, key.bytes, key.length);
@@ -200,11 +202,13 @@ void hf__etcd_watch_leave(struct etcd *etcd, struct etcd_claim *claim)
 static bool watch_join(struct etcd *etcd, struct etcd_claim *claim, struct etcd_bytes key,
                        bool prefix)
 {
-    struct etcd_watch *watch = watch_find_key(etcd, key, prefix);
+    /* Those that wait for a number hear of it when it is put. */
+    bool puts = prefix && claim->layout;
+    struct etcd_watch *watch = watch_find_key(etcd, key, prefix, puts);
     if (watch && watch->unwanted)
         watch->unwanted = false;
     if (!watch)
-        watch = watch_new(etcd, key, prefix, false);
+        watch = watch_new(etcd, key, prefix, puts, false);
     if (!watch)
         return false;
     hf__link_remove(&watch->idle_link);
@@ -228,7 +232,7 @@ void hf__etcd_watch_orphan(struct etcd *etcd, const struct etcd_claim *claim)
 {
     /* Without memory, the key would stay for the session, should it come. */
     struct etcd_watch *watch =
-        etcd->closing ? NULL : watch_new(etcd, hf__etcd_key_of(claim), false, true);
+        etcd->closing ? NULL : watch_new(etcd, hf__etcd_key_of(claim), false, false, true);
     if (watch)
         watch_rest(etcd, watch, ORPHAN_MS);
 }
@@ -297,20 +301,21 @@ static struct etcd *of_call(struct hf_grpc_call *call)
     return HF_CONTAINER(call, struct etcd, watching);
 }
 
-static void claim_notice(struct etcd_claim *claim, const ProtobufCBinaryData *key)
+static void claim_notice(struct etcd_claim *claim, const etcd_key_value *changed)
 {
+    const ProtobufCBinaryData *key = &changed->key;
     bool own = hf__etcd_is_key(key, hf__etcd_key_of(claim));
     bool blocker = hf__etcd_is_key(key, hf__etcd_bytes(claim->blocker, claim->blocker_length));
     if (!claim->op)
         return;
     if (claim->held && own)
         hf__op_lost(claim->op, "it was broken: its key was deleted");
-    else if (!claim->held && (own || blocker))
+    else if (!claim->held && (own || blocker || hf__etcd_takes_note(claim, changed)))
         hf__op_wake(claim->op);
 }
 
 /* A claim that is told may leave, and take others with it: they are not walked by the list. */
-static void tell_claims(struct etcd_watch *watch, const ProtobufCBinaryData *key)
+static void tell_claims(struct etcd_watch *watch, const etcd_key_value *key)
 {
     HF_LIST_FOREACH (link, following, &watch->claims)
         claim_notice(HF_CONTAINER(link, struct etcd_claim, watch_link), key);
@@ -330,6 +335,20 @@ static void delete_orphan(struct etcd *etcd, struct etcd_watch *watch)
     hf__etcd_ask(etcd, request, &txn.message.base);
 }
 
+/* Of what is put, only a number lets a waiter in. */
+static void take_put(struct etcd_watch *watch, const etcd_key_value *key)
+{
+    if (!hf__etcd_is_object(&key->key, watch->length))
+        return;
+    if (key->mod_revision > watch->last_change)
+        watch->last_change = key->mod_revision;
+    HF_LIST_FOREACH (link, following, &watch->claims) {
+        struct etcd_claim *claim = HF_CONTAINER(link, struct etcd_claim, watch_link);
+        if (claim->op && !claim->held && hf__etcd_waits_for_object(claim, &key->key))
+            hf__op_wake(claim->op);
+    }
+}
+
 static void take_events(struct etcd *etcd, struct etcd_watch *watch, const etcd_watch_reply *reply)
 {
     for (size_t i = 0; i < reply->n_events; i++) {
@@ -339,12 +358,14 @@ static void take_events(struct etcd *etcd, struct etcd_watch *watch, const etcd_
         if (event->type != HF_ETCD__EVENT__TYPE__DELETE) {
             if (watch->orphan)
                 delete_orphan(etcd, watch);
+            else if (watch->puts)
+                take_put(watch, event->kv);
             continue;
         }
-        if (event->kv->mod_revision > watch->last_delete)
-            watch->last_delete = event->kv->mod_revision;
+        if (event->kv->mod_revision > watch->last_change)
+            watch->last_change = event->kv->mod_revision;
         /* mutant: etcd-deletion-wakes */
-        tell_claims(watch, &event->kv->key);
+        tell_claims(watch, event->kv);
     }
 }
 

@@ -2,7 +2,7 @@
 /* Sessions: the lease that our keys rest on. Its id is ours, so that a grant can be asked for
  * again. It is counted from when a question left, and a session that was lost is revoked by us and
  * never used again. A session that nothing rests on is not renewed. */
-#include "engines/etcd/etcd.h"
+#include "engines/etcd/kinds/change.h"
 
 #include "base/rand.h"
 
@@ -19,8 +19,10 @@ struct etcd_session *hf__etcd_session_use(struct etcd_session *session)
 
 void hf__etcd_session_drop(struct etcd_session *session)
 {
-    if (session && --session->uses == 0)
+    if (session && --session->uses == 0) {
+        hf__etcd_marks_free(session);
         free(session);
+    }
 }
 
 static struct etcd_session *session_new(struct etcd *etcd)
@@ -34,6 +36,8 @@ static struct etcd_session *session_new(struct etcd *etcd)
     session->lease.engine = &etcd->base;
     hf__link_init(&session->link);
     hf__link_init(&session->waiting);
+    hf__link_init(&session->changes);
+    hf__link_init(&session->marks);
     return hf__etcd_session_use(session);
 }
 
@@ -46,6 +50,9 @@ void hf__etcd_session_go_on(struct etcd *etcd, struct etcd_session *session)
     hf__list_append_all(&waiting, &session->waiting);
     while ((link = hf__list_pop(&waiting)))
         hf__etcd_go_on(etcd, HF_CONTAINER(link, struct etcd_claim, wait_link));
+    hf__list_append_all(&waiting, &session->changes);
+    while ((link = hf__list_pop(&waiting)))
+        hf__etcd_change_go_on(HF_CONTAINER(link, struct etcd_change, wait_link));
 }
 
 void hf__etcd_session_fail(struct etcd *etcd, struct etcd_session *session,
@@ -56,6 +63,9 @@ void hf__etcd_session_fail(struct etcd *etcd, struct etcd_session *session,
     hf__list_append_all(&waiting, &session->waiting);
     while ((link = hf__list_pop(&waiting)))
         hf__etcd_fail(etcd, HF_CONTAINER(link, struct etcd_claim, wait_link), reply);
+    hf__list_append_all(&waiting, &session->changes);
+    while ((link = hf__list_pop(&waiting)))
+        hf__etcd_change_give_up(HF_CONTAINER(link, struct etcd_change, wait_link), reply);
 }
 
 static void grant_answered(struct etcd *etcd, struct etcd_request *request,
@@ -124,23 +134,40 @@ struct etcd_session *hf__etcd_session_current(struct etcd *etcd)
     return etcd->session;
 }
 
-bool hf__etcd_session_is_ready(struct etcd *etcd, struct etcd_claim *claim)
+bool hf__etcd_session_is_known(const struct etcd *etcd, const struct etcd_session *session)
 {
-    struct etcd_session *session = claim->session;
     const struct hf_lease *lease = &session->lease;
     bool known = session->state == ETCD_SESSION_ALIVE && lease->lease_ms > 0;
-    if (known &&
-        (lease->watched || hf__etcd_now(etcd) < lease->asked_at_ms + lease->lease_ms / STALE_PARTS))
-        return true;
-    bool asked = session->granting || session->beat_count > 0;
-    hf__list_append(&session->waiting, &claim->wait_link);
-    if (asked)
-        return false;
+    return known && (lease->watched ||
+                     hf__etcd_now(etcd) < lease->asked_at_ms + lease->lease_ms / STALE_PARTS);
+}
+
+/* A question that cannot leave fails at once all that waits for it. */
+static void session_ask(struct etcd *etcd, struct etcd_session *session)
+{
+    if (session->granting || session->beat_count > 0)
+        return;
     if (session->state == ETCD_SESSION_ALIVE)
         hf__etcd_beat(etcd, session);
     else
         session_grant(etcd, session);
+}
+
+bool hf__etcd_session_is_ready(struct etcd *etcd, struct etcd_claim *claim)
+{
+    struct etcd_session *session = claim->session;
+    if (hf__etcd_session_is_known(etcd, session))
+        return true;
+    hf__list_append(&session->waiting, &claim->wait_link);
+    session_ask(etcd, session);
     return false;
+}
+
+void hf__etcd_session_await(struct etcd *etcd, struct etcd_session *session,
+                            struct etcd_change *change)
+{
+    hf__list_append(&session->changes, &change->wait_link);
+    session_ask(etcd, session);
 }
 
 static void confirm_leased(struct etcd *etcd, const struct etcd_session *session,

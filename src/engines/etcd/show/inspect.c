@@ -4,6 +4,7 @@
 #include "queue_view.h"
 
 #include "base/error.h"
+#include "engines/etcd/kinds/kinds.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -49,6 +50,10 @@ static int64_t clamp(int64_t value, int64_t most)
 static hf_kind kind_of(const struct etcd_seen_key *key)
 {
     struct etcd_note note;
+    if (key->kind == ETCD_KEY_OBJECT || key->kind == ETCD_KEY_CLAIM)
+        return key->mode == HF_PERMIT    ? HF_KIND_SEMAPHORE
+               : key->mode == HF_COUNTER ? HF_KIND_COUNTER
+                                         : HF_KIND_LATCH;
     if (key->kind != ETCD_KEY_MUTEX)
         return HF_KIND_RW;
     hf__etcd_note_read(&note, key->key->value.data, key->key->value.len);
@@ -76,8 +81,9 @@ static void show_key(struct etcd *etcd, struct hf_oneshot *oneshot,
              (const char *)text->data + seen->suffix);
     entry->mode = seen->kind == ETCD_KEY_READER   ? HF_READ
                   : seen->kind == ETCD_KEY_WRITER ? HF_WRITE
+                  : seen->kind == ETCD_KEY_CLAIM  ? seen->mode
                                                   : note.mode;
-    entry->permits = 1;
+    entry->permits = seen->kind == ETCD_KEY_CLAIM ? seen->weight : 1;
     entry->owner_key = owner_key;
     entry->owner_text = note.owner;
     entry->host = note.host;
@@ -88,6 +94,24 @@ static void show_key(struct etcd *etcd, struct hf_oneshot *oneshot,
         entry->lease_left_ms = clamp(note.since_ms + note.lease_ms - now_ms, note.lease_ms);
     entry->token = seen->holds ? token_of(etcd, seen) : 0;
     hf__oneshot_entry(oneshot, entry);
+}
+
+/* What the object says: permits in all, and those that are free, or a value. */
+static void show_value(hf_entry *entry, const struct etcd_seen_key *keys, size_t count)
+{
+    const struct etcd_seen_key *object = hf__etcd_find_object(keys, count);
+    if (!object)
+        return;
+    struct etcd_total total = hf__etcd_total_read(object->key);
+    uint64_t taken = 0;
+    entry->kind = kind_of(object);
+    entry->value = total.permits;
+    if (object->mode != HF_PERMIT)
+        return;
+    for (size_t i = 0; i < count; i++)
+        taken += keys[i].holds ? keys[i].weight : 0;
+    entry->total = total.permits;
+    entry->value = taken < total.permits ? (uint32_t)(total.permits - taken) : 0;
 }
 
 /* The keys of one name, in order. */
@@ -115,6 +139,7 @@ static void show_name(struct etcd *etcd, struct hf_oneshot *oneshot, struct etcd
     for (size_t i = 0; i < count; i++)
         if (keys[i].holds && token_of(etcd, &keys[i]) > entry.token)
             entry.token = token_of(etcd, &keys[i]);
+    show_value(&entry, keys, count);
     hf__oneshot_entry(oneshot, &entry);
     entry.role = HF_ROLE_HOLDER;
     for (size_t i = 0; i < count; i++)
@@ -122,7 +147,7 @@ static void show_name(struct etcd *etcd, struct hf_oneshot *oneshot, struct etcd
             show_key(etcd, oneshot, &keys[i], &entry);
     entry.role = HF_ROLE_WAITER;
     for (size_t i = 0; i < count; i++)
-        if (!keys[i].holds) {
+        if (!keys[i].holds && keys[i].kind != ETCD_KEY_OBJECT) {
             entry.rank++;
             show_key(etcd, oneshot, &keys[i], &entry);
         }

@@ -2,6 +2,9 @@
 /* Reading keys: which name, which kind, which of them hold. */
 #include "queue_view.h"
 
+#include "engines/etcd/kinds/kinds.h"
+
+#include <stdio.h>
 #include <string.h>
 
 #define READ "/read/"
@@ -32,6 +35,37 @@ static bool ends_with(const char *text, size_t length, const char *wanted)
     return length > end && memcmp(text + length - end, wanted, end) == 0;
 }
 
+/* "NUMBER.WEIGHT" */
+static bool is_claim(const char *text, size_t length)
+{
+    const char *dot = memchr(text, '.', length);
+    return dot && is_digits(text, (size_t)(dot - text)) &&
+           is_digits(dot + 1, length - (size_t)(dot + 1 - text));
+}
+
+/* A key of a semaphore, a counter or a latch? `slash`: what is behind the last one. */
+static bool see_kind(struct etcd_seen_key *seen, const char *text, size_t length, size_t slash)
+{
+    static const hf_mode modes[] = { HF_PERMIT, HF_COUNTER, HF_LATCH };
+    for (size_t i = 0; i < sizeof modes / sizeof *modes; i++) {
+        char below[16];
+        const char *word = hf__etcd_kind_word(modes[i]);
+        size_t word_length = strlen(word);
+        snprintf(below, sizeof below, "/%s/", word);
+        bool object = length - slash == word_length && memcmp(text + slash, word, word_length) == 0;
+        bool claim = ends_with(text, slash, below) && is_claim(text + slash, length - slash);
+        if (!object && !claim)
+            continue;
+        seen->kind = object ? ETCD_KEY_OBJECT : ETCD_KEY_CLAIM;
+        seen->mode = modes[i];
+        seen->weight = hf__etcd_weight(text, length);
+        seen->suffix = object ? slash : slash - word_length - 1;
+        seen->name_length = seen->suffix - 1;
+        return true;
+    }
+    return false;
+}
+
 struct etcd_seen_key hf__etcd_see_key(const etcd_key_value *key)
 {
     const char *text = (const char *)key->key.data;
@@ -39,7 +73,7 @@ struct etcd_seen_key hf__etcd_see_key(const etcd_key_value *key)
     struct etcd_seen_key seen = { .key = key, .kind = ETCD_KEY_FOREIGN };
     while (slash > 0 && text[slash - 1] != '/')
         slash--;
-    if (slash < 2)
+    if (slash < 2 || memchr(text, 0, length) || see_kind(&seen, text, length, slash))
         return seen;
     const char *last = text + slash;
     size_t last_length = length - slash;
@@ -96,10 +130,39 @@ size_t hf__etcd_sort_seen(struct etcd_seen_key *keys, size_t count)
     return left;
 }
 
+const struct etcd_seen_key *hf__etcd_find_object(const struct etcd_seen_key *keys, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (keys[i].kind == ETCD_KEY_OBJECT)
+            return &keys[i];
+    return NULL;
+}
+
+static void find_holders_of_permits(struct etcd_seen_key *keys, size_t count,
+                                    const struct etcd_total *total)
+{
+    uint64_t sum = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (keys[i].kind != ETCD_KEY_CLAIM)
+            continue;
+        sum += keys[i].weight;
+        keys[i].holds = sum <= total->permits || keys[i].key->create_revision <= total->held_until;
+    }
+}
+
+/* A counter or a latch has no holder. */
 void hf__etcd_find_holders(struct etcd_seen_key *keys, size_t count)
 {
+    const struct etcd_seen_key *object = hf__etcd_find_object(keys, count);
     bool writer = false;
+    if (object && object->mode == HF_PERMIT) {
+        struct etcd_total total = hf__etcd_total_read(object->key);
+        find_holders_of_permits(keys, count, &total);
+        return;
+    }
     for (size_t i = 0; i < count; i++) {
+        if (keys[i].kind == ETCD_KEY_CLAIM || keys[i].kind == ETCD_KEY_OBJECT)
+            continue;
         keys[i].holds = keys[i].kind == ETCD_KEY_READER ? !writer : i == 0;
         writer |= keys[i].kind != ETCD_KEY_READER;
     }

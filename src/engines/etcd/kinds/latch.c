@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Waiting for a latch. It is open when its object is not there. One transaction looks whether it
+ * is, and takes the waiter's key away then. */
+#include "change.h"
+
+#define TRIES_MAX 8u
+
+static void pass(struct etcd *etcd, struct etcd_claim *claim)
+{
+    struct hf_op *op = claim->op;
+    hf__etcd_claim_leave(etcd, claim);
+    op->out.verdict = HF_GRANTED;
+    op->out.token = 0;
+    hf__op_done(&etcd->base, op);
+}
+
+static void look(struct etcd *etcd, struct etcd_claim *claim);
+
+static void wait_for_opening(struct etcd *etcd, struct etcd_claim *claim, int64_t revision)
+{
+    bool registered = false;
+    ProtobufCBinaryData object = hf__etcd_binary(claim->layout->object);
+    if (!hf__etcd_claim_set_blocker(claim, &object) ||
+        !hf__etcd_watch_wait(etcd, claim, &registered)) {
+        hf__etcd_no_memory(etcd, claim);
+        return;
+    }
+    if (registered && claim->watch->last_change > revision && ++claim->tries < TRIES_MAX)
+        look(etcd, claim);
+    else
+        hf__etcd_finish(etcd, claim, HF_REFUSED);
+}
+
+static void looked(struct etcd *etcd, struct etcd_request *request, const struct etcd_reply *reply)
+{
+    struct etcd_claim *claim = request->claim;
+    const etcd_txn_reply *txn = reply->message;
+    if (hf__etcd_has_left(request))
+        return;
+    if (!reply->definite && !reply->unsent && claim->op->in.enqueue && claim->created == 0)
+        claim->unknown = true;
+    if (!hf__etcd_is_reply_good(etcd, claim, reply))
+        return;
+    int64_t revision = hf__etcd_revision(txn->header);
+    const etcd_key_value *own = hf__etcd_txn_first_key(txn, 0);
+    if (revision <= 0) {
+        hf__etcd_unreadable(etcd, claim);
+    } else if (txn->succeeded &&
+               (hf__etcd_txn_first_key(txn, 1) || hf__etcd_txn_first_key(txn, 2))) {
+        hf__etcd_wrong_kind(etcd, claim);
+    } else if (txn->succeeded) {
+        pass(etcd, claim);
+    } else if (!claim->op->in.enqueue) {
+        hf__etcd_finish(etcd, claim, HF_REFUSED);
+    } else if (claim->created != 0 && (!own || own->create_revision != claim->created)) {
+        hf__etcd_begin_again(etcd, claim);
+    } else {
+        /* What was not there when this was read has been put by it. */
+        claim->created = own ? own->create_revision : revision;
+        claim->changed = own ? own->mod_revision : revision;
+        wait_for_opening(etcd, claim, revision);
+    }
+}
+
+/* A key that is there already is put once more, which changes nothing but its revision. */
+static void look(struct etcd *etcd, struct etcd_claim *claim)
+{
+    struct etcd_txn txn;
+    char note[ETCD_NOTE_SIZE];
+    struct etcd_bytes key = hf__etcd_key_of(claim), none = hf__etcd_bytes("", 0);
+    struct etcd_request *request = hf__etcd_claim_request(etcd, claim, &hf__etcd_txn, looked);
+    if (!request) {
+        hf__etcd_no_memory(etcd, claim);
+        return;
+    }
+    bool puts = claim->op->in.enqueue && claim->created == 0;
+    hf__etcd_txn_begin(&txn);
+    hf__etcd_txn_if_created(&txn, claim->layout->object, 0);
+    hf__etcd_txn_range(&txn, ETCD_THEN, key, none)->keys_only = true;
+    hf__etcd_txn_other_kinds(&txn, ETCD_THEN, claim->layout);
+    hf__etcd_txn_range(&txn, ETCD_ELSE, key, none)->keys_only = true;
+    if (claim->created != 0 || claim->unknown)
+        hf__etcd_txn_delete(&txn, ETCD_THEN, key);
+    if (puts) {
+        size_t length = hf__etcd_claim_note(etcd, claim, 0, note);
+        hf__etcd_txn_put(&txn, ETCD_ELSE, key, hf__etcd_bytes(note, length), claim->session->id);
+    }
+    hf__etcd_ask(etcd, request, &txn.message.base);
+}
+
+void hf__etcd_latch_go_on(struct etcd *etcd, struct etcd_claim *claim)
+{
+    look(etcd, claim);
+}
