@@ -223,7 +223,7 @@ def no_typedefs_inside():
     """Only the public header defines types by typedef; inside there are struct tags."""
     problems = []
     for path in C_FILES:
-        if path == "include/holdfast.h":
+        if path in ("include/holdfast.h", "tests/conformance/frozen/holdfast.h"):
             continue
         code = sources.code_only(sources.read(ROOT, path))
         problems += [f"{path}:{sources.line_of(code, m.start())}: a typedef of a struct or enum"
