@@ -8,7 +8,7 @@
 
 static void timed_out(struct hf_timer *timer)
 {
-    struct redis_request *question = HF_CONTAINER(timer, struct redis_request, timeout);
+    struct question *question = HF_CONTAINER(timer, struct question, timeout);
     struct hf_engine *engine = &question->engine->base;
     struct hf_op *op = question->op;
     struct hf_oneshot *change = question->change;
@@ -78,9 +78,9 @@ struct message engine_message(struct sim_engine *engine, enum message_kind kind,
 static void send_question(struct sim_engine *engine, struct hf_op *op, struct hf_oneshot *change,
                           struct message *message)
 {
-    struct redis_request *free_one = NULL;
+    struct question *free_one = NULL;
     for (unsigned i = 0; i < QUESTIONS_MAX; i++) {
-        struct redis_request *question = &engine->questions[i];
+        struct question *question = &engine->questions[i];
         if (op && question->op == op)
             violation("c%u asks about %s while a question about it is out", engine->client->index,
                       op->in.name);
@@ -105,10 +105,10 @@ void engine_ask(struct sim_engine *engine, struct hf_op *op, struct message *mes
     send_question(engine, op, NULL, message);
 }
 
-static struct redis_request *find_question(struct sim_engine *engine, const struct message *message)
+static struct question *find_question(struct sim_engine *engine, const struct message *message)
 {
     for (unsigned i = 0; i < QUESTIONS_MAX; i++) {
-        struct redis_request *question = &engine->questions[i];
+        struct question *question = &engine->questions[i];
         if ((question->op || question->change) && question->number == message->question) {
             hf__timer_stop(engine->base.host->loop, &question->timeout);
             return question;
@@ -120,7 +120,7 @@ static struct redis_request *find_question(struct sim_engine *engine, const stru
 struct hf_op *engine_take(struct sim_engine *engine, const struct message *message,
                           int64_t *ret_asked_at_ms)
 {
-    struct redis_request *question = find_question(engine, message);
+    struct question *question = find_question(engine, message);
     struct hf_op *op = question ? question->op : NULL;
     if (op) {
         question->op = NULL;
@@ -145,7 +145,7 @@ void engine_change(struct hf_engine *base, struct hf_oneshot *change)
 
 void engine_changed(struct sim_engine *engine, const struct message *answer)
 {
-    struct redis_request *question = find_question(engine, answer);
+    struct question *question = find_question(engine, answer);
     if (!question)
         return;
     struct hf_oneshot *change = question->change;

@@ -15,7 +15,7 @@
 #define OP_HOLDS 1u
 #define OP_WAITS 2u
 
-struct redis_request {
+struct question {
     struct hf_op *op;          /* about a claim; or */
     struct hf_oneshot *change; /* a verb; or both NULL: this place is free */
     uint64_t number;
@@ -28,7 +28,7 @@ struct sim_engine {
     struct hf_engine base;
     struct sim_client *client;
     void (*receive)(struct sim_engine *engine, const struct message *message);
-    struct redis_request questions[QUESTIONS_MAX];
+    struct question questions[QUESTIONS_MAX];
     uint64_t last_question, last_claim;
     int64_t asked_at_ms;                /* the last question */
     struct hf_op *known[QUESTIONS_MAX]; /* that hold or wait */

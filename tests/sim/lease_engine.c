@@ -23,7 +23,7 @@ static void attempt(struct hf_engine *base, struct hf_op *op)
 }
 
 /* From here on the answers to what was asked about it come too late. */
-static bool set_aside(struct hf_engine *base, struct hf_op *op)
+static bool compact(struct hf_engine *base, struct hf_op *op)
 {
     uint64_t what = op->engine.word[1];
     engine_forget(HF_CONTAINER(base, struct sim_engine, base), op);
@@ -134,7 +134,7 @@ static const struct hf_engine_ops lease_ops = {
     .attempt = attempt,
     .release = release,
     .renew = renew,
-    .compact = set_aside,
+    .compact = compact,
     .oneshot = engine_change,
     .detach = engine_change,
 };

@@ -1,4 +1,4 @@
-INSERT INTO hf_lock (name) VALUES (:name) ON DUPLICATE KEY UPDATE kind = kind;
+-- include use_name.inc.sql
 DELETE FROM hf_hold WHERE name = :name AND expires_us <= @now@;
 DELETE FROM hf_wait WHERE name = :name AND expires_us <= @now@ AND owner <> :owner;
 -- include take_kind.inc.sql

@@ -1,5 +1,5 @@
 -- :verb 0: get, 1: set, 2: add, 3: remove.
-INSERT INTO hf_lock AS l (name) VALUES (:name) ON CONFLICT (name) DO UPDATE SET kind = l.kind;
+-- include use_name.inc.sql
 DELETE FROM hf_wait WHERE name = :name AND expires_us <= @now@;
 DELETE FROM hf_hold WHERE name = :name AND expires_us <= @now@;
 UPDATE hf_lock SET kind = 5, waiting = 0, owner = NULL, expires_us = 0, value = 0

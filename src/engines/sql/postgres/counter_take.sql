@@ -1,5 +1,5 @@
 -- The receipt (a row of hf_hold) says to an asker without a reply that it was done.
-INSERT INTO hf_lock AS l (name) VALUES (:name) ON CONFLICT (name) DO UPDATE SET kind = l.kind;
+-- include use_name.inc.sql
 DELETE FROM hf_wait WHERE name = :name AND expires_us <= @now@ AND owner <> :owner;
 WITH taken AS (
   UPDATE hf_lock l SET value = value - :permits

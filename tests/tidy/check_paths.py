@@ -1,0 +1,72 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Pages for contributors name files and tests that exist, and their commands work."""
+
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+import tempfile
+
+import sources
+import tap
+
+ROOT, BUILD = sys.argv[1], sys.argv[2]
+PAGES = ("CONTRIBUTING.md", "docs/adding-an-engine.md", "docs/ARCHITECTURE.md",
+         "docs/internals/fast-paths.md")
+PATH = re.compile(r"`((?:src|tests|tools|docs|include|models|bench)/[^`\s]*)`")
+PLACEHOLDER = re.compile(r"NAME|[<*]")
+
+
+def files_that_pages_name_exist():
+    return [f"{page}: {path} does not exist"
+            for page in PAGES for path in PATH.findall(sources.read(ROOT, page))
+            if not PLACEHOLDER.search(path) and not os.path.exists(os.path.join(ROOT, path))]
+
+
+def commands(page):
+    """The lines of a page's shell examples."""
+    blocks = re.findall(r"^```sh\n(.*?)^```", sources.read(ROOT, page), re.MULTILINE | re.DOTALL)
+    return [line for block in blocks for line in block.splitlines() if line.strip()]
+
+
+def known_tests():
+    told = subprocess.run(["meson", "introspect", "--tests", BUILD], check=True, text=True,
+                          capture_output=True, timeout=120).stdout
+    tests = json.loads(told)
+    return ({test["name"] for test in tests},
+            {suite.rpartition(":")[2] for test in tests for suite in test["suite"]})
+
+
+def run_in_build(line, store):
+    command = line.replace("build/work", shlex.quote(BUILD))
+    done = subprocess.run(["sh", "-c", command], cwd=ROOT, capture_output=True, text=True,
+                          errors="replace", timeout=200, check=False,
+                          env={**os.environ, "HOLDFAST_DIR": store})
+    return [f"{line}: exit {done.returncode}: {done.stdout[-300:]} {done.stderr[-300:]}"] \
+        if done.returncode else []
+
+
+def problems_of_command(line, names, suites, store):
+    words = shlex.split(line)
+    if words[:2] in (["meson", "setup"], ["ninja", "-C"]):
+        return []
+    if words[:2] == ["meson", "test"]:
+        rest = words[words.index("build/work") + 1:]
+        if rest[0] == "--suite":
+            return [f"{line}: no suite {suite}" for suite in rest[1:] if suite not in suites]
+        return [f"{line}: no test {name}" for name in rest if name not in names]
+    return run_in_build(line, store)
+
+
+def commands_of_adding_an_engine_work():
+    names, suites = known_tests()
+    with tempfile.TemporaryDirectory() as store:
+        return [problem for line in commands("docs/adding-an-engine.md")
+                for problem in problems_of_command(line, names, suites, store)]
+
+
+tap.run([(check.__name__, check)
+         for check in (files_that_pages_name_exist, commands_of_adding_an_engine_work)])
