@@ -297,4 +297,5 @@ def main():
     return run([(test.__name__, test) for test in TESTS], play)
 
 
-sys.exit(main())
+if __name__ == "__main__":
+    sys.exit(main())

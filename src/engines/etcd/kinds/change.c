@@ -211,12 +211,13 @@ static void consider(struct etcd_change *change, const etcd_txn_reply *txn)
         hf__peer_break(&change->etcd->peer, HF_ECORRUPT, 0, "its reply cannot be read");
         hf__etcd_change_fail(change, HF_UNREACHABLE, "etcd at %.120s: its reply cannot be read",
                              change->etcd->settings.servers.shown);
+        /* mutant: etcd-change-is-not-done-twice */
     } else if (change->mark && was_done(change, hf__etcd_txn_first_key(txn, 0))) {
         change->unsure = false;
         change->done = true;
         hf__etcd_change_end(change, HF_OK);
     } else if (change->unsure) {
-        fence(change);
+        fence(change); /* mutant: etcd-late-change-is-fenced */
     } else if (hf__etcd_txn_first_key(txn, 2) || hf__etcd_txn_first_key(txn, 3)) {
         hf__etcd_change_fail(
             change, HF_EKIND, "\"%.*s\" is in use as another kind of thing",

@@ -1,0 +1,243 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Values at etcd whose changes lose their replies, or come late: counters, latches, semaphores.
+
+usage: test_etcd_values.py PEER
+"""
+
+import base64
+import json
+import pathlib
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+
+from test_etcd_faults import FOR_EVER, LEASE_MS, Relay, Stage, play  # noqa: E402
+from sides import equal, run, skip_all, wait_until  # noqa: E402
+import etcd_server  # noqa: E402
+
+# What a write of a value has, and a read of it has once: a mark's key.
+MARK = b"\0holdfast/"
+
+
+class ChangeRelay(Relay):
+    """Loses the reply of the next change of a value, or keeps the change back; or cuts the
+    connection for each request about values."""
+
+    def __init__(self, port):
+        self.lose = self.keep = self.chop = False
+        self.kept, self.chopped = [], 0
+        super().__init__(port)
+
+    def move(self, source, sink, replies):
+        try:
+            while data := source.recv(65536):
+                change = not replies and data.count(MARK) > 2
+                if change and self.keep:
+                    self.kept.append((data, sink))
+                    continue
+                if not replies and self.chop and MARK in data:
+                    self.chopped += 1
+                    source.shutdown(2)
+                    continue
+                if change and self.lose:
+                    self.mute = True
+                if replies and self.mute:
+                    self.lost += len(data)
+                else:
+                    sink.sendall(data)
+        except OSError:
+            pass
+
+    def cut_near(self):
+        """The client's ends: what was kept back can still arrive."""
+        with self.lock:
+            for near, _ in self.pairs:
+                near.shutdown(2)
+
+    def deliver_late(self):
+        for data, sink in self.kept:
+            sink.sendall(data)
+
+
+class Scene:
+    """A client that reaches its server through a relay, and one that does directly."""
+
+    def __init__(self, directory, lease_ms=20000):
+        self.stage = Stage(directory)
+        port = self.stage.cluster.members[0].port
+        self.relay = ChangeRelay(port)
+        url = self.stage.cluster.url().replace(str(port), str(self.relay.port))
+        self.far = self.stage.side("the far client", url=url, lease_ms=lease_ms)
+        self.near = self.stage.side("the near client", lease_ms=LEASE_MS)
+
+    def value(self, name, word="counter"):
+        key = f"{etcd_server.PREFIX}{name}/{word}"
+        return self.stage.cluster.control("get", key, "--print-value-only").stdout.strip()
+
+    def all_values(self, name):
+        """Those of marks, too."""
+        said = self.stage.cluster.control("get", etcd_server.PREFIX + name, "--prefix", "-w",
+                                          "json")
+        return [base64.b64decode(one.get("value", "")).decode()
+                for one in json.loads(said.stdout).get("kvs", [])]
+
+    def lose_reply(self, name, wanted, *order, word="counter"):
+        """Until the server has done it."""
+        self.relay.lose = True
+        self.far.tell("a", *order)
+        wait_until(lambda: self.value(name, word) == wanted, f"{name} is at {wanted}")
+        wait_until(lambda: self.relay.lost > 0, "a reply was lost")
+        self.relay.lose = False
+
+    def mend(self):
+        self.relay.mute = False
+        self.relay.cut()
+
+    def end(self):
+        self.stage.end()
+
+
+def units_given_without_a_reply_are_given_once(directory):
+    scene = Scene(directory)
+    scene.far.want("ok", "a", "give", "one", 5)
+    scene.lose_reply("one", "8", "give", "one", 3)
+    scene.mend()
+    equal(scene.far.answer("a"), "ok", "what the client hears")
+    equal(scene.value("one"), "8", "the value")
+    scene.end()
+
+
+def units_taken_without_a_reply_are_taken_once(directory):
+    scene = Scene(directory)
+    scene.far.want("ok", "a", "give", "one", 9)
+    scene.lose_reply("one", "5", "take", "one", 4, FOR_EVER)
+    scene.mend()
+    equal(scene.far.answer("a"), "ok", "what the client hears")
+    equal(scene.value("one"), "5", "the value")
+    scene.end()
+
+
+def waiter_that_took_without_a_reply_has_taken_once(directory):
+    scene = Scene(directory)
+    scene.far.tell("a", "take", "one", 4, FOR_EVER)
+    scene.stage.wait_for_keys("one", 1)
+    scene.relay.lose = True
+    scene.near.want("ok", "b", "give", "one", 9)
+    wait_until(lambda: scene.value("one") == "5" and scene.relay.lost > 0, "it was taken")
+    scene.relay.lose = False
+    scene.mend()
+    equal(scene.far.answer("a"), "ok", "what the client hears")
+    equal(scene.value("one"), "5", "the value")
+    equal(len(scene.stage.keys("one")), 1, "the counter's key alone is left")
+    scene.end()
+
+
+def latch_counted_down_without_a_reply_is_counted_once(directory):
+    scene = Scene(directory)
+    scene.far.want("ok", "a", "latch", "one", 3)
+    scene.lose_reply("one", "2", "down", "one", word="latch")
+    scene.mend()
+    equal(scene.far.answer("a"), "ok", "what the client hears")
+    equal(scene.value("one", "latch"), "2", "what is left")
+    scene.end()
+
+
+def units_whose_taker_has_given_up_come_back(directory):
+    scene = Scene(directory)
+    scene.far.want("ok", "a", "give", "one", 9)
+    scene.lose_reply("one", "5", "take", "one", 4, 1500)
+    said = scene.far.answer("a")
+    assert said.startswith("failed: HF_UNREACHABLE: "), said
+    scene.mend()
+    wait_until(lambda: scene.value("one") == "9", "they have come back")
+    scene.far.want("ok", "a", "give", "one", 1)
+    equal(scene.value("one"), "10", "the value")
+    scene.end()
+
+
+def change_that_comes_late_changes_nothing(directory):
+    scene = Scene(directory)
+    scene.far.want("ok", "a", "give", "one", 5)
+    scene.relay.keep = True
+    scene.far.tell("a", "give", "one", 3)
+    wait_until(lambda: scene.relay.kept, "the change is on its way")
+    scene.relay.keep = False
+    scene.relay.cut_near()
+    equal(scene.far.answer("a"), "ok", "what the client hears")
+    equal(scene.value("one"), "8", "the value")
+    scene.relay.deliver_late()
+    scene.near.want("ok", "b", "give", "one", 1)
+    equal(scene.value("one"), "9", "the value")
+    scene.end()
+
+
+def take_that_was_given_up_and_comes_late_takes_nothing(directory):
+    scene = Scene(directory)
+    scene.far.want("ok", "a", "give", "one", 9)
+    scene.relay.keep = True
+    scene.far.tell("a", "take", "one", 4, 1500)
+    wait_until(lambda: scene.relay.kept, "the change is on its way")
+    scene.relay.keep, scene.relay.chop = False, True
+    scene.relay.cut_near()
+    said = scene.far.answer("a")
+    assert said.startswith("failed: HF_UNREACHABLE: "), said
+    # An attempt asks five times at most, so a release asks by then.
+    enough = scene.relay.chopped + 10
+    wait_until(lambda: scene.relay.chopped >= enough, "it is being given up")
+    scene.relay.chop = False
+    wait_until(lambda: "0 0" in scene.all_values("one"), "the late request is fenced")
+    scene.relay.deliver_late()
+    scene.near.want("ok", "b", "give", "one", 1)
+    equal(scene.value("one"), "10", "the value")
+    scene.end()
+
+
+def permits_come_back_when_their_owners_lease_ends(directory):
+    scene = Scene(directory)
+    scene.near.want("ok", "b", "permits", "one", 3)
+    scene.near.want("ok", "b", "lock", "permit", "one", 0, 0)
+    scene.near.want("ok", "c", "lock", "permit", "one", 0, 0)
+    scene.near.want("ok", "d", "lock", "permit", "one", 0, 0)
+    scene.far.tell("a", "lock", "permit", "one", FOR_EVER, 0)
+    scene.stage.wait_for_keys("one", 5)
+    equal(scene.far.queue_of("a").empty(), True, "the waiter waits still")
+    scene.near.process.kill()
+    equal(scene.far.answer("a"), "ok", "what the waiter hears")
+    scene.stage.wait_for_keys("one", 2)
+    scene.far.want("ok", "a", "unlock", "permit", "one")
+    scene.end()
+
+
+def permit_acquired_without_its_reply_is_one(directory):
+    scene = Scene(directory)
+    scene.near.want("ok", "b", "permits", "one", 2)
+    scene.far.want("ok", "a", "lock", "mutex", "first", 0, 0)
+    scene.relay.mute = True
+    scene.far.tell("a", "lock", "permit", "one", FOR_EVER, 0)
+    scene.stage.wait_for_keys("one", 2)
+    scene.mend()
+    equal(scene.far.answer("a"), "ok", "what the client hears")
+    scene.near.want("ok", "b", "lock", "permit", "one", 0, 0)
+    scene.near.want("busy", "c", "lock", "permit", "one", 0, 0)
+    scene.far.want("ok", "a", "unlock", "permit", "one")
+    scene.near.want("ok", "c", "lock", "permit", "one", 0, 0)
+    scene.end()
+
+
+TESTS = (units_given_without_a_reply_are_given_once, units_taken_without_a_reply_are_taken_once,
+         waiter_that_took_without_a_reply_has_taken_once,
+         latch_counted_down_without_a_reply_is_counted_once,
+         units_whose_taker_has_given_up_come_back, change_that_comes_late_changes_nothing,
+         take_that_was_given_up_and_comes_late_takes_nothing,
+         permits_come_back_when_their_owners_lease_ends, permit_acquired_without_its_reply_is_one)
+
+
+def main():
+    why = etcd_server.missing()
+    if why:
+        skip_all(why)
+    return run([(test.__name__, test) for test in TESTS], play)
+
+
+sys.exit(main())
