@@ -333,9 +333,9 @@ typedef struct hf_loss {
 
 /* Reports a loss. Runs once per hold, on the client's loop, unless hf_unlock finds the loss first.
  *
- * It is due before another owner can exist: earlier by 2 ms and a hundredth of the lease, the time
- * that the loop has to get a processor. hf_held is false by then in any case. A forced break takes
- * the lock at once, and so may a store that forgets data or has a clock that jumps (see
+ * It is due before another owner can exist. It comes earlier by 2 ms and a hundredth of the lease,
+ * the time that the loop has to get a processor. By then hf_held is false in any case. A forced
+ * break takes the lock at once, and so may a store that forgets data or has a clock that jumps (see
  * docs/guarantees.md). There, only the token protects the resource.
  *
  * After hf_unlock has returned, on_lost of the hold does not run and will not run. So do not hold a
@@ -431,6 +431,7 @@ static inline hf_lock_options hf_lock_options_init(void)
  *   HF_EINVAL       also: more permits than the semaphore has in all
  *   HF_ENOTSUP      the engine does not have this mode
  *   common errors
+ *
  * With any code but HF_OK, *ret is NULL and nothing of this request stays at the store: no queue
  * entry, no late grant. The exception: if you close the client, or exit, before the store replies,
  * something may stay for up to a lease. */
@@ -482,9 +483,9 @@ HF_API int64_t hf_remaining_ms(const hf_hold *hold);
  *  3. Write with the token: the resource compares it in the same transaction as the write, and
  *     refuses the write if it has stored a larger one.
  *
- * Comparing tokens at the write alone loses updates: an owner that wakes late may write after the
- * next owner has read and before it has written. docs/fencing.md has snippets for SQL, Redis, files
- * and HTTP. */
+ * Comparing tokens at the write alone loses updates. An owner that wakes late may write after the
+ * next owner has read and before it has written. See docs/fencing.md for snippets for SQL, Redis,
+ * files and HTTP. */
 HF_API uint64_t hf_token(const hf_hold *hold);
 
 /* Returns: the name that was passed to hf_lock. Lives as long as the hold. */
@@ -506,6 +507,7 @@ HF_API hf_mode hf_hold_mode(const hf_hold *hold);
  *   HF_EDEADLK  the hold is HF_READ
  *   HF_EINVAL   it is no hold of a read-write lock
  *   common errors
+ *
  * With any code but HF_OK and HF_LOST, the hold is what it was. */
 HF_API HF_LOOK int hf_upgrade(hf_hold *hold, int64_t wait_ms);
 
@@ -547,6 +549,7 @@ HF_API HF_LOOK int hf_renew(hf_hold *hold, int64_t lease_ms);
  *   HF_EINVAL       the owner has another hold on the name, or the hold has no lease of its own
  *   HF_ENOTSUP      the engine cannot detach
  *   common errors
+ *
  * With any code but HF_OK, `hold` stays yours, and is held for as long as it was. */
 HF_API HF_LOOK int hf_detach(hf_hold *hold, char owner_key[HF_OWNER_KEY_SIZE]);
 
@@ -558,6 +561,7 @@ HF_API HF_LOOK int hf_detach(hf_hold *hold, char owner_key[HF_OWNER_KEY_SIZE]);
  *   HF_EINVAL   also: `owner_key` is NULL, or too long to be an owner key
  *   HF_ENOTSUP  the engine cannot attach
  *   common errors
+ *
  * With any code but HF_OK, *ret is NULL. */
 HF_API HF_LOOK int hf_attach(hf_client *client, const char *name, const char *owner_key,
                              hf_hold **ret);
@@ -645,8 +649,8 @@ HF_API int hf_counter_get(hf_client *client, const char *name, uint32_t *ret_val
 HF_API int hf_counter_remove(hf_client *client, const char *name);
 
 /* A latch is set to a count, counted down, and opens at zero. A latch that was never set is at
- * zero, and so open. hf_latch_down and hf_latch_get write what is left to *ret_left, which may be
- * NULL. hf_latch_wait waits up to `wait_ms` until the latch is open.
+ * zero, and so open. What is left is written to *ret_left by hf_latch_down and hf_latch_get; it may
+ * be NULL. Waiting by hf_latch_wait lasts up to `wait_ms` until the latch is open.
  *
  * Returns:
  *   HF_OK      done; hf_latch_wait: the latch is open
@@ -802,7 +806,7 @@ typedef struct hf_hold_set hf_hold_set;
 /* Acquires all `count` locks, one after the other, within one `wait_ms` for all of them together.
  *
  * The order is the same in every program: by the bytes of the client's URL (hf_url), then by the
- * bytes of the name. So no two calls wait for each other in a circle, if all programs write a
+ * bytes of the name. No two calls wait for each other in a circle, if all programs write a
  * store's URL in the same way and acquire no other lock while they hold some. `holdfast run -l a
  * -l b` uses the same order.
  *
@@ -821,6 +825,7 @@ typedef struct hf_hold_set hf_hold_set;
  *   HF_EINVAL       no item, or more than HF_LOCK_ALL_MAX; a name is there twice, in two modes or
  *                   for permits; HF_COUNTER or HF_LATCH, which have no hold
  *   common errors
+ *
  * With any code but HF_OK, *ret is NULL, and what was granted is being released in the background.
  */
 HF_API HF_LOOK int hf_lock_all(const hf_lock_item *items, size_t count, int64_t wait_ms,

@@ -152,11 +152,9 @@ const char cli_help_schema[] =
     "  holdfast schema drop -y                 # remove them, with all locks in them\n"
     "  holdfast -e 'mysql://db/shop?layout=method_lock' schema migrate\n"
     "\n"
-    "For mysql:, mariadb: and postgres: URLs. The tables are made when they are first needed, so\n"
-    "this is for users without the right to create tables. migrate makes the tables beside those "
-    "of a "
-    "layout,\n"
-    "and copies what is held. 64: the store has no tables.\n";
+    "For mysql:, mariadb: and postgres: URLs. The tables are made when they are first needed.\n"
+    "These verbs are for users without the right to create tables. The verb migrate makes the\n"
+    "tables beside those of a layout, and copies what is held. 64: the store has no tables.\n";
 
 const char cli_help_gc[] =
     "holdfast gc\n"

@@ -195,10 +195,10 @@ bool cli_environment_nested(const struct cli_job *job, const hf_lock_options *op
     *ret = CLI_USAGE;
     if (reach.weak)
         cli_complain("'%s' is held by the holdfast that runs this command, but not as it is asked "
-                     "for now, so waiting would never end: let the outer command take all it needs",
+                     "for now. So waiting would never end: let the outer command take all it needs",
                      reach.weak);
     else
-        cli_complain("'%s' is not held by the holdfast that runs this command, which has '%s', so "
+        cli_complain("'%s' is not held by the holdfast that runs this command, which has '%s'. So "
                      "waiting would never end: let the outer command take all it needs, or take "
                      "'%s' by a run of its own",
                      reach.missing, reach.held, reach.missing);

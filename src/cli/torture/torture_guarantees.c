@@ -61,8 +61,8 @@ void cli_torture_describe_promise(const struct cli_torture *torture, char *text,
     if (strcmp(torture->unpromised, TORTURE_REMOVED_NOTE) == 0)
         snprintf(text, size,
                  "none: a file of the store was removed, or another put in its place, while "
-                 "clients had it%s%s; clients of the old and of the new file do not see each "
-                 "other; no bug of the library",
+                 "clients had it%s%s. Clients of the old and of the new file do not see each "
+                 "other. It is no bug of the library",
                  torture->outcome.removed[0] ? ": " : "", torture->outcome.removed);
     else if (torture->unpromised[0])
         snprintf(text, size,

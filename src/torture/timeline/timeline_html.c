@@ -139,7 +139,7 @@ static int write_overview(struct timeline_page *page)
     const struct timeline_model *model = page->model;
 
     fputs("<h2>The whole run</h2>\n<p class=\"note\">The height of a column is the share of its "
-          "time in which the client held (coloured) or waited for (grey) a lock; the solid strip "
+          "time in which the client held (coloured) or waited for (grey) a lock. The solid strip "
           "below: a fault was aimed at it. Above: faults of each kind, filled where they "
           "hit.</p>\n<figure>",
           page->file);

@@ -47,8 +47,8 @@ static void judge_path(struct redis_survey *examiner, const redisReply *reply)
     hf__finding_danger(
         &examiner->findings, "proxy",
         "a proxy, or an address of several servers, may lead to another one without a "
-        "word: it knows nothing of locks that are held, and sync=N confirms nothing "
-        "there until the connection ends",
+        "word. That one knows nothing of locks that are held, and sync=N confirms "
+        "nothing there until the connection ends",
         "name the server itself, its sentinels or its cluster; what only translates "
         "addresses, as a container's port does, is harmless",
         "something stands between: we speak from %s to %s, the server hears from %s at %s", ours,
