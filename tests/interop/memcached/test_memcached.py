@@ -16,16 +16,13 @@ HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent))
 
 from registry import fetch  # noqa: E402
-from sides import (PATIENCE, Skip, die_with_parent, equal, need, run, scratch,  # noqa: E402
-                   skip_all, wait_until)
+from sides import (Skip, die_with_parent, need, run, scratch, skip_all,  # noqa: E402
+                   wait_until)
+from turns import SCENES  # noqa: E402
 
 TOOZ = ("tooz==9.1.0", "pymemcache==4.0.0")
-ROUNDS = 60
 INSTALL_PATIENCE = 180
-# They take turns by chance, and wait longer and longer in between.
-LONG = 5 * PATIENCE
 NAME = "shared"
-BUSY = 75
 PHP = {"symfony": "/usr/share/php/Symfony/Component/Lock/autoload.php",
        "laravel": "/usr/share/php/Illuminate/Cache/autoload.php"}
 
@@ -86,6 +83,7 @@ class Box:
     def __init__(self, directory, server, peers, library):
         self.directory, self.server, self.library = directory, server, library
         self.holdfast, self.counter = sys.argv[2:4]
+        self.name = NAME
         self.url = f"memcached://127.0.0.1:{server.port}?format={library}"
         self.peers = peers
 
@@ -98,52 +96,6 @@ class Box:
         return [self.holdfast, "-e", self.url, *arguments]
 
 
-def status(command):
-    return subprocess.run(command, timeout=LONG, check=False).returncode
-
-
-def a_shared_counter_is_exact(box):
-    path = pathlib.Path(box.directory) / "count"
-    path.write_text("0\n", encoding="ascii")
-    commands = [box.peer(str(path), str(ROUNDS)),
-                [box.counter, box.url, NAME, str(path), str(ROUNDS)]]
-    running = [subprocess.Popen(command, preexec_fn=die_with_parent)
-               for command in commands for _ in range(2)]
-    equal([process.wait(LONG) for process in running], [0] * 4, "how they end")
-    equal(int(path.read_text(encoding="ascii")), 4 * ROUNDS, "the count")
-
-
-def the_peer_is_refused_what_we_hold(box):
-    free = box.peer("-", "0")
-    equal(status(free), 0, "whether it is free at the beginning")
-    equal(status(box.ours("try", NAME, "--", *free)), BUSY, "what it answers while we hold it")
-    equal(status(free), 0, "whether it is free afterwards")
-
-
-def we_are_refused_what_the_peer_holds(box):
-    """And the waiter has it when the peer gives it back."""
-    took = box.ours("try", NAME, "--", "true")
-    equal(status(took), 0, "whether it is free at the beginning")
-    holder = subprocess.Popen(box.peer("-", "hold"), stdin=subprocess.PIPE,
-                              stdout=subprocess.PIPE, text=True, preexec_fn=die_with_parent)
-    equal(holder.stdout.readline(), "held\n", "what the holder says")
-    equal(status(took), BUSY, "what we are answered")
-    shown = subprocess.run(box.ours("show", NAME), capture_output=True, text=True, check=True)
-    assert "held" in shown.stdout, shown.stdout
-    waiter = subprocess.Popen(box.ours("run", "-w", f"{LONG}s", NAME, "--", "true"),
-                              preexec_fn=die_with_parent)
-    equal(status(took), BUSY, "what we are answered then")
-    assert waiter.poll() is None, "the waiter has it too early"
-    holder.communicate("\n", timeout=LONG)
-    equal(holder.returncode, 0, "how the holder ends")
-    equal(waiter.wait(LONG), 0, "how the waiter ends")
-    equal(status(took), 0, "whether it is free afterwards")
-
-
-TESTS = (a_shared_counter_is_exact, the_peer_is_refused_what_we_hold,
-         we_are_refused_what_the_peer_holds)
-
-
 def main():
     try:
         need("memcached")
@@ -153,7 +105,7 @@ def main():
         server, peers = Server(), Peers(sys.argv[1])
         try:
             return run([(f"{library}_{test.__name__}", (library, test))
-                        for library in ("symfony", "laravel", "tooz") for test in TESTS],
+                        for library in ("symfony", "laravel", "tooz") for test in SCENES],
                        lambda played: played[1](Box(directory, server, peers, played[0])))
         finally:
             server.stop()
