@@ -146,3 +146,38 @@ TEST(a_place_given_up_is_skipped)
     for (int i = 0; i < 2; i++)
         peer_end(&peers[i]);
 }
+
+static void wait_async(hf_client *client, hf_mode mode, struct outcome *outcome)
+{
+    CHECK_CODE(hf_lock_async(client, name_of("queue"), HF_FOREVER, LOCK_OPTIONS(.mode = mode),
+                             record_outcome, outcome, NULL),
+               HF_OK);
+}
+
+/* Its client holds nothing, so nothing but its wait keeps the session. */
+TEST(a_place_is_kept_for_longer_than_a_lease)
+{
+    int64_t lease_ms = 1500 * test_slow();
+    hf_client *client = open_client(), *second = open_client();
+    hf_client *first = open_client_with((hf_client_options){ .lease_ms = lease_ms });
+    struct outcome outcomes[2] = { 0 };
+    hf_hold *hold;
+
+    need(client, HF_CAP_FAIR | HF_CAP_INSPECT);
+    hold = take(client, name_of("queue"), HF_FAIR, 0);
+    wait_async(first, HF_FAIR, &outcomes[0]);
+    EVENTUALLY(waiters(client, name_of("queue")) == 1, SOON_MS);
+    wait_async(second, HF_FAIR, &outcomes[1]);
+    EVENTUALLY(waiters(client, name_of("queue")) == 2, SOON_MS);
+    let_pass_ms(2 * lease_ms);
+    give_back(hold);
+    WAIT_OUTCOME(&outcomes[0]);
+    CHECK_CODE(outcomes[0].code, HF_OK);
+    CHECK(!outcomes[1].calls);
+    give_back(outcomes[0].hold);
+    WAIT_OUTCOME(&outcomes[1]);
+    give_back(outcomes[1].hold);
+    hf_close(first);
+    hf_close(second);
+    hf_close(client);
+}
