@@ -76,12 +76,12 @@ static int open_etcd(struct hf_engine **ret, const struct hf_host *host, struct 
     hf__link_init(&etcd->claims);
     hf__link_init(&etcd->leased);
     hf__link_init(&etcd->changes);
-    hf__link_init(&etcd->endings);
     for (unsigned i = 0; i < ETCD_KEY_BUCKETS; i++)
         hf__link_init(&etcd->keys[i]);
     hf__timer_init(&etcd->goodbye, goodbye_over);
     hf__etcd_arena_init(&etcd->arena);
     hf__etcd_requests_open(etcd);
+    hf__etcd_sessions_open(etcd);
     hf__etcd_watches_open(etcd);
     hf__etcd_connection_open(etcd);
     *ret = &etcd->base;

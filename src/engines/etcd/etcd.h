@@ -150,7 +150,8 @@ struct etcd_session {
     int64_t beats[ETCD_BEATS_MAX]; /* when they left */
     unsigned beat_count;
     bool granting;
-    unsigned uses;
+    bool doubtful; /* a request that was given up may still put a key on it, or delete one */
+    unsigned uses, keys;
 };
 
 struct etcd_session *hf__etcd_session_use(struct etcd_session *session);
@@ -165,9 +166,15 @@ void hf__etcd_session_await(struct etcd *etcd, struct etcd_session *session,
                             struct etcd_change *change);
 /* Nothing rests on it any more. `over`: nor is anything of it left at the servers. */
 void hf__etcd_session_lose(struct etcd *etcd, struct etcd_session *session, bool over);
+/* A request that the claim has given up may still be executed: its session gives no key away twice
+ * from now on, and ends when no key rests on it. */
+void hf__etcd_session_doubt(struct etcd *etcd, struct etcd_claim *claim);
 void hf__etcd_session_confirm(struct etcd *etcd, struct etcd_session *session, int64_t asked_at_ms,
                               int64_t ttl_ms);
 void hf__etcd_renew(struct hf_engine *engine, struct hf_lease *lease);
+void hf__etcd_sessions_open(struct etcd *etcd);
+/* A claim has no key on it any more. */
+void hf__etcd_session_left(struct etcd *etcd, struct etcd_session *session);
 /* Revokes what is left; etcd->goodbyes says how many replies are missing. */
 void hf__etcd_sessions_close(struct etcd *etcd);
 void hf__etcd_sessions_free(struct etcd *etcd);
@@ -223,10 +230,12 @@ struct etcd_claim {
     struct hf_oneshot *renewal; /* that is out, or NULL */
     int64_t held_at_ms;
     unsigned tries;             /* in this attempt */
-    bool unknown;               /* a key may have been made */
+    bool unknown;               /* a request without a reply may have made a key, or may still */
     bool held;                  /* it was granted */
     bool unsure;                /* the key may have been deleted by us already */
     bool over;                  /* its own lease has ended */
+    bool has_two;               /* it began as a writer: a late request may put two keys */
+    bool orphaned;              /* its key is watched in case that a late request puts it */
     enum hf_verdict verdict;    /* once its key is deleted */
     struct etcd_layout *layout; /* of a semaphore, counter or latch; else NULL */
     struct etcd_change *change; /* of a counter, while it takes; NULL: none */
@@ -252,6 +261,8 @@ bool hf__etcd_claim_is_writer(const struct etcd_claim *claim);
 /* A writer's second key, which it keeps as a reader: one of a reader with the same number, put in
  * the same transaction. Returns its length. */
 size_t hf__etcd_claim_reader_key(const struct etcd_claim *claim, char room[ETCD_KEY_SIZE]);
+/* The other one of the two keys of a claim that is or was a writer. 0: it has one key. */
+size_t hf__etcd_claim_other_key(const struct etcd_claim *claim, char room[ETCD_KEY_SIZE]);
 /* It has that key now. */
 void hf__etcd_claim_rename_to_reader(struct etcd *etcd, struct etcd_claim *claim);
 bool hf__etcd_claim_set_blocker(struct etcd_claim *claim, const ProtobufCBinaryData *key);
@@ -307,11 +318,14 @@ struct etcd_watch {
     int64_t id;
     int64_t last_change; /* the newest revision that it has told which may let a waiter in */
     int64_t idle_at_ms;
-    bool prefix;     /* of all keys that begin with `key` */
-    bool puts;       /* it tells what is put, too */
-    bool registered; /* the server has said so */
-    bool orphan;     /* of a key that a request without a reply may still put */
-    bool unwanted;   /* it ends once it has begun */
+    bool prefix;                 /* of all keys that begin with `key` */
+    bool puts;                   /* it tells what is put, too */
+    bool registered;             /* the server has said so */
+    struct etcd_session *orphan; /* of a key that may still be put on it; counted; or NULL */
+    bool came;                   /* that key has been seen, when its claim was not over yet */
+    char *other;                 /* of a writer: its other key, which comes with that one */
+    size_t other_length;
+    bool unwanted; /* it ends once it has begun */
     size_t length;
     char key[];
 };
@@ -323,7 +337,7 @@ void hf__etcd_watch_leave(struct etcd *etcd, struct etcd_claim *claim);
 /* The claim is held: if it is held for longer than a moment, its key is watched. */
 void hf__etcd_watch_held(struct etcd *etcd, struct etcd_claim *claim);
 /* If this key appears, which a request without a reply may still bring about, it is deleted. */
-void hf__etcd_watch_orphan(struct etcd *etcd, const struct etcd_claim *claim);
+void hf__etcd_watch_orphan(struct etcd *etcd, struct etcd_claim *claim);
 void hf__etcd_watches_open(struct etcd *etcd);
 void hf__etcd_watches_close(struct etcd *etcd);
 /* A server that has not heard of them is told all of them. */
@@ -362,6 +376,7 @@ struct etcd {
     struct hf_link waiting, out, done, free_requests;
     struct etcd_session *session; /* NULL: none yet, or the last one was lost */
     struct hf_link endings;       /* sessions that are being revoked */
+    struct hf_task retire;        /* `session`, if it is doubtful and nothing rests on it */
     struct hf_grpc_call beats, watching;
     struct hf_link claims, leased, unwatched, changes;
     uint64_t changed; /* changes of values so far */
@@ -371,7 +386,7 @@ struct etcd {
     struct hf_link watch_ids[ETCD_WATCH_BUCKETS], watch_keys[ETCD_WATCH_BUCKETS];
     struct hf_link pending, idle;
     struct hf_timer idle_due;
-    unsigned watch_count;
+    unsigned watch_count, orphan_count;
     int64_t last_watch_id;
     bool closing;
     unsigned goodbyes;

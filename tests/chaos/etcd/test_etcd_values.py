@@ -7,14 +7,10 @@ usage: test_etcd_values.py PEER
 
 import base64
 import json
-import pathlib
+import socket
 import sys
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
-
-from test_etcd_faults import FOR_EVER, LEASE_MS, Relay, Stage, play  # noqa: E402
-from sides import equal, run, skip_all, wait_until  # noqa: E402
-import etcd_server  # noqa: E402
+from stage import FOR_EVER, LEASE_MS, Relay, Stage, equal, etcd_server, main, wait_until
 
 # What a write of a value has, and a read of it has once: a mark's key.
 MARK = b"\0holdfast/"
@@ -26,38 +22,18 @@ class ChangeRelay(Relay):
 
     def __init__(self, port):
         self.lose = self.keep = self.chop = False
-        self.kept, self.chopped = [], 0
+        self.chopped = 0
         super().__init__(port)
 
-    def move(self, source, sink, replies):
-        try:
-            while data := source.recv(65536):
-                change = not replies and data.count(MARK) > 2
-                if change and self.keep:
-                    self.kept.append((data, sink))
-                    continue
-                if not replies and self.chop and MARK in data:
-                    self.chopped += 1
-                    source.shutdown(2)
-                    continue
-                if change and self.lose:
-                    self.mute = True
-                if replies and self.mute:
-                    self.lost += len(data)
-                else:
-                    sink.sendall(data)
-        except OSError:
-            pass
-
-    def cut_near(self):
-        """The client's ends: what was kept back can still arrive."""
-        with self.lock:
-            for near, _ in self.pairs:
-                near.shutdown(2)
-
-    def deliver_late(self):
-        for data, sink in self.kept:
-            sink.sendall(data)
+    def is_held(self, way, data):
+        change = data.count(MARK) > 2
+        if self.chop and MARK in data:
+            self.chopped += 1
+            way.near.shutdown(socket.SHUT_RDWR)
+            return True
+        if change and self.lose:
+            self.mute = True
+        return change and self.keep
 
 
 class Scene:
@@ -161,12 +137,12 @@ def change_that_comes_late_changes_nothing(directory):
     scene.far.want("ok", "a", "give", "one", 5)
     scene.relay.keep = True
     scene.far.tell("a", "give", "one", 3)
-    wait_until(lambda: scene.relay.kept, "the change is on its way")
+    scene.relay.wait_for_held()
     scene.relay.keep = False
-    scene.relay.cut_near()
+    scene.relay.leave()
     equal(scene.far.answer("a"), "ok", "what the client hears")
     equal(scene.value("one"), "8", "the value")
-    scene.relay.deliver_late()
+    scene.relay.deliver()
     scene.near.want("ok", "b", "give", "one", 1)
     equal(scene.value("one"), "9", "the value")
     scene.end()
@@ -177,9 +153,9 @@ def take_that_was_given_up_and_comes_late_takes_nothing(directory):
     scene.far.want("ok", "a", "give", "one", 9)
     scene.relay.keep = True
     scene.far.tell("a", "take", "one", 4, 1500)
-    wait_until(lambda: scene.relay.kept, "the change is on its way")
+    scene.relay.wait_for_held()
     scene.relay.keep, scene.relay.chop = False, True
-    scene.relay.cut_near()
+    scene.relay.leave()
     said = scene.far.answer("a")
     assert said.startswith("failed: HF_UNREACHABLE: "), said
     # An attempt asks five times at most, so a release asks by then.
@@ -187,7 +163,7 @@ def take_that_was_given_up_and_comes_late_takes_nothing(directory):
     wait_until(lambda: scene.relay.chopped >= enough, "it is being given up")
     scene.relay.chop = False
     wait_until(lambda: "0 0" in scene.all_values("one"), "the late request is fenced")
-    scene.relay.deliver_late()
+    scene.relay.deliver()
     scene.near.want("ok", "b", "give", "one", 1)
     equal(scene.value("one"), "10", "the value")
     scene.end()
@@ -232,12 +208,4 @@ TESTS = (units_given_without_a_reply_are_given_once, units_taken_without_a_reply
          take_that_was_given_up_and_comes_late_takes_nothing,
          permits_come_back_when_their_owners_lease_ends, permit_acquired_without_its_reply_is_one)
 
-
-def main():
-    why = etcd_server.missing()
-    if why:
-        skip_all(why)
-    return run([(test.__name__, test) for test in TESTS], play)
-
-
-sys.exit(main())
+sys.exit(main(TESTS))

@@ -28,8 +28,11 @@ void hf__etcd_finish(struct etcd *etcd, struct etcd_claim *claim, enum hf_verdic
     /* A place in the queue rests on the session as a hold does. */
     if (verdict == HF_REFUSED && claim->created != 0)
         op->out.rests_on = &claim->session->lease;
-    if (verdict == HF_FAILED || (verdict == HF_REFUSED && !op->in.enqueue))
+    if (verdict == HF_FAILED || (verdict == HF_REFUSED && !op->in.enqueue)) {
+        if (claim->unknown)
+            hf__etcd_session_doubt(etcd, claim);
         hf__etcd_claim_leave(etcd, claim);
+    }
     hf__op_done(&etcd->base, op);
 }
 
@@ -177,6 +180,8 @@ void hf__etcd_grant(struct etcd *etcd, struct etcd_claim *claim, int64_t revisio
 /* Something that it stood on is gone, its session or its key. */
 void hf__etcd_begin_again(struct etcd *etcd, struct etcd_claim *claim)
 {
+    if (claim->unknown)
+        hf__etcd_session_doubt(etcd, claim);
     hf__etcd_claim_forget_key(claim);
     if (++claim->tries < TRIES_MAX) {
         attempt_begin(etcd, claim);
@@ -304,7 +309,6 @@ static void key_answered(struct etcd *etcd, struct etcd_request *request,
         return;
     }
     claim->created = claim->changed = revision;
-    claim->unknown = false;
     if (hf__etcd_txn_first_key(txn, 1))
         hf__etcd_wrong_kind(etcd, claim);
     else if (blocking->n_kvs > 0)
@@ -388,7 +392,6 @@ static void try_answered(struct etcd *etcd, struct etcd_request *request,
         hf__etcd_unreadable(etcd, claim);
     } else if (txn->succeeded) {
         claim->created = claim->changed = revision;
-        claim->unknown = false;
         hf__etcd_grant(etcd, claim, revision);
     } else if (own && own->lease == claim->session->id) {
         /* An earlier request that was not answered has made it. */

@@ -96,7 +96,7 @@ void hf__etcd_claim_drop(struct etcd_claim *claim)
     if (--claim->uses > 0)
         return;
     hf__link_remove(&claim->link);
-    hf__link_remove(&claim->key_link);
+    hf__etcd_claim_forget_key(claim);
     hf__etcd_session_drop(claim->session);
     hf__etcd_session_drop(claim->earlier);
     if (claim->layout)
@@ -183,7 +183,9 @@ static void write_suffix(struct etcd *etcd, struct etcd_claim *claim)
     else
         length = snprintf(room, SUFFIX_MAX, "%" PRIx64, lease);
     claim->key_length = claim->prefix_length + (size_t)length;
-    if (!hf__etcd_claim_find(etcd, hf__etcd_key_of(claim)))
+    claim->has_two = claim->op->in.mode == HF_WRITE;
+    bool random = word || claim->op->in.mode == HF_READ || claim->op->in.mode == HF_WRITE;
+    if (random || (!claim->session->doubtful && !hf__etcd_claim_find(etcd, hf__etcd_key_of(claim))))
         return;
     length += snprintf(room + length, SUFFIX_MAX - (size_t)length, ".%" PRIx64, ++etcd->named);
     claim->key_length = claim->prefix_length + (size_t)length;
@@ -201,16 +203,20 @@ bool hf__etcd_claim_name_key(struct etcd *etcd, struct etcd_claim *claim)
         claim->session = hf__etcd_session_use(session);
     }
     write_suffix(etcd, claim);
+    claim->session->keys++;
     hf__list_append(bucket_of(etcd, hf__etcd_key_of(claim)), &claim->key_link);
     return true;
 }
 
 void hf__etcd_claim_forget_key(struct etcd_claim *claim)
 {
+    struct etcd *etcd = HF_CONTAINER(claim->lease.engine, struct etcd, base);
     hf__link_remove(&claim->key_link);
+    if (claim->key_length > 0)
+        hf__etcd_session_left(etcd, claim->session);
     claim->key_length = 0;
     claim->created = claim->changed = 0;
-    claim->unknown = claim->held = claim->unsure = claim->over = false;
+    claim->unknown = claim->held = claim->unsure = claim->over = claim->orphaned = false;
 }
 
 bool hf__etcd_claim_is_same_kind(const struct etcd_claim *claim, const ProtobufCBinaryData *key)
@@ -231,14 +237,30 @@ bool hf__etcd_claim_is_writer(const struct etcd_claim *claim)
            memcmp(claim->key + claim->prefix_length, WRITERS, length) == 0;
 }
 
+/* The claim's key with the same number, and another word before it. */
+static size_t key_of_kind(const struct etcd_claim *claim, size_t word_length, const char *kind,
+                          char room[ETCD_KEY_SIZE])
+{
+    size_t number = claim->prefix_length + word_length, length = claim->prefix_length;
+    memcpy(room, claim->key, length);
+    memcpy(room + length, kind, strlen(kind));
+    length += strlen(kind);
+    memcpy(room + length, claim->key + number, claim->key_length - number);
+    return length + claim->key_length - number;
+}
+
 size_t hf__etcd_claim_reader_key(const struct etcd_claim *claim, char room[ETCD_KEY_SIZE])
 {
-    size_t number = claim->prefix_length + sizeof WRITERS - 1;
-    size_t more = claim->key_length - number;
-    memcpy(room, claim->key, claim->prefix_length);
-    memcpy(room + claim->prefix_length, READERS, sizeof READERS - 1);
-    memcpy(room + claim->prefix_length + sizeof READERS - 1, claim->key + number, more);
-    return claim->prefix_length + sizeof READERS - 1 + more;
+    return key_of_kind(claim, sizeof WRITERS - 1, READERS, room);
+}
+
+size_t hf__etcd_claim_other_key(const struct etcd_claim *claim, char room[ETCD_KEY_SIZE])
+{
+    if (!claim->has_two)
+        return 0;
+    if (hf__etcd_claim_is_writer(claim))
+        return hf__etcd_claim_reader_key(claim, room);
+    return key_of_kind(claim, sizeof READERS - 1, WRITERS, room);
 }
 
 void hf__etcd_claim_rename_to_reader(struct etcd *etcd, struct etcd_claim *claim)

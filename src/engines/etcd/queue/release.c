@@ -38,13 +38,12 @@ static void release_answered(struct etcd *etcd, struct etcd_request *request,
         no_reply(etcd, claim, reply);
         return;
     }
-    if (claim->unknown)
-        hf__etcd_watch_orphan(etcd, claim);
     claim->op->out.contacted = true;
     gone(etcd, claim->op, claim->held && !txn->succeeded && !claim->unsure);
 }
 
-/* A key whose revision is not known is the claim's alone all the same. */
+/* A key whose revision is not known is the claim's alone all the same, and stays so: this request
+ * may come late. */
 bool hf__etcd_ask_to_delete(struct etcd *etcd, struct etcd_claim *claim, etcd_answered *answered)
 {
     struct etcd_txn txn;
@@ -52,6 +51,8 @@ bool hf__etcd_ask_to_delete(struct etcd *etcd, struct etcd_claim *claim, etcd_an
     struct etcd_request *request = hf__etcd_claim_request(etcd, claim, &hf__etcd_txn, answered);
     if (!request)
         return false;
+    if (claim->created == 0 || claim->unknown)
+        hf__etcd_session_doubt(etcd, claim);
     hf__etcd_txn_begin(&txn);
     if (claim->created != 0)
         /* mutant: etcd-release-is-fenced */
@@ -179,8 +180,6 @@ static void quietly_answered(struct etcd *etcd, struct etcd_request *request,
     struct etcd_claim *claim = request->claim;
     if (!reply->definite && !etcd->closing && claim->session->state == ETCD_SESSION_ALIVE)
         hf__etcd_ask_to_delete(etcd, claim, quietly_answered);
-    else if (claim->unknown)
-        hf__etcd_watch_orphan(etcd, claim);
 }
 
 void hf__etcd_delete_quietly(struct etcd *etcd, struct etcd_claim *claim)

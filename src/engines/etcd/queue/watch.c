@@ -12,8 +12,10 @@
 
 /* A name that is contended will be again. */
 #define IDLE_MS 10000
-/* A request without a reply may still be executed for this time. */
-#define ORPHAN_MS 60000
+/* A key that a request without a reply may still put is watched for as long as its session lasts:
+ * so often is looked whether it does, and so many are watched. */
+#define ORPHAN_MS 10000
+#define ORPHANS_MAX 1000u
 /* A lock that is held for longer is watched. */
 #define MOMENT_MS 200
 /* How many of them begin to be watched at a time. */
@@ -22,6 +24,11 @@
 static struct etcd_bytes key_of(const struct etcd_watch *watch)
 {
     return hf__etcd_bytes(watch->key, watch->length);
+}
+
+static struct etcd_bytes other_key_of(const struct etcd_watch *watch)
+{
+    return hf__etcd_bytes(watch->other, watch->other_length);
 }
 
 /* ---- the list of them ---- */
@@ -69,6 +76,10 @@ static void watch_free(struct etcd *etcd, struct etcd_watch *watch)
     hf__link_remove(&watch->pending_link);
     hf__link_remove(&watch->idle_link);
     etcd->watch_count--;
+    if (watch->orphan)
+        etcd->orphan_count--;
+    hf__etcd_session_drop(watch->orphan);
+    free(watch->other);
     free(watch);
 }
 
@@ -134,7 +145,7 @@ static void watch_end(struct etcd *etcd, struct etcd_watch *watch)
 }
 
 static struct etcd_watch *watch_new(struct etcd *etcd, struct etcd_bytes key, bool prefix,
-                                    bool puts, bool orphan)
+                                    bool puts, struct etcd_session *orphan)
 {
     struct etcd_watch *watch = hf__calloc(1, sizeof *watch + key.length);
     if (!watch)
@@ -147,7 +158,7 @@ static struct etcd_watch *watch_new(struct etcd *etcd, struct etcd_bytes key, bo
     watch->id = ++etcd->last_watch_id;
     watch->prefix = prefix;
     watch->puts = puts;
-    watch->orphan = orphan;
+    watch->orphan = orphan ? hf__etcd_session_use(orphan) : NULL;
     watch->length = key.length;
     memcpy(watch->key, key.bytes, key.length);
     hf__list_append(bucket_of_id(etcd, watch->id), &watch->id_link);
@@ -158,6 +169,45 @@ static struct etcd_watch *watch_new(struct etcd *etcd, struct etcd_bytes key, bo
 }
 
 /* ---- what nothing needs any more ---- */
+
+static void watch_rest(struct etcd *etcd, struct etcd_watch *watch, int64_t for_ms)
+{
+    watch->idle_at_ms = hf__etcd_now(etcd) + for_ms;
+    hf__list_append(&etcd->idle, &watch->idle_link);
+    if (!etcd->idle_due.started)
+        hf__timer_start(hf__etcd_loop(etcd), &etcd->idle_due, watch->idle_at_ms);
+}
+
+/* A request of ours that was given up may have been executed after all. Its keys are those of no
+ * later claim: keys of a doubtful session have numbers. */
+static void delete_orphan(struct etcd *etcd, struct etcd_watch *watch)
+{
+    struct etcd_txn txn;
+    struct etcd_request *request = NULL;
+    watch->came = hf__etcd_claim_find(etcd, key_of(watch)) ||
+                  (watch->other && hf__etcd_claim_find(etcd, other_key_of(watch)));
+    if (!watch->came)
+        request = hf__etcd_request(etcd, &hf__etcd_txn, hf__etcd_ignore_reply);
+    if (!request)
+        return;
+    hf__etcd_txn_begin(&txn);
+    hf__etcd_txn_delete(&txn, ETCD_THEN, key_of(watch));
+    /* mutant: etcd-late-writer-has-two-keys */
+    if (watch->other)
+        hf__etcd_txn_delete(&txn, ETCD_THEN, other_key_of(watch));
+    hf__etcd_ask(etcd, request, &txn.message.base);
+}
+
+static void look_at_orphan(struct etcd *etcd, struct etcd_watch *watch)
+{
+    if (watch->orphan->state >= ETCD_SESSION_ENDING) {
+        watch_end(etcd, watch);
+        return;
+    }
+    if (watch->came)
+        delete_orphan(etcd, watch);
+    watch_rest(etcd, watch, ORPHAN_MS);
+}
 
 static void idle_due(struct hf_timer *timer)
 {
@@ -171,16 +221,11 @@ static void idle_due(struct hf_timer *timer)
             return;
         }
         hf__link_remove(&watch->idle_link);
-        watch_end(etcd, watch);
+        if (watch->orphan)
+            look_at_orphan(etcd, watch);
+        else
+            watch_end(etcd, watch);
     }
-}
-
-static void watch_rest(struct etcd *etcd, struct etcd_watch *watch, int64_t for_ms)
-{
-    watch->idle_at_ms = hf__etcd_now(etcd) + for_ms;
-    hf__list_append(&etcd->idle, &watch->idle_link);
-    if (!etcd->idle_due.started)
-        hf__timer_start(hf__etcd_loop(etcd), &etcd->idle_due, watch->idle_at_ms);
 }
 
 void hf__etcd_watch_leave(struct etcd *etcd, struct etcd_claim *claim)
@@ -208,7 +253,7 @@ static bool watch_join(struct etcd *etcd, struct etcd_claim *claim, struct etcd_
     if (watch && watch->unwanted)
         watch->unwanted = false;
     if (!watch)
-        watch = watch_new(etcd, key, prefix, puts, false);
+        watch = watch_new(etcd, key, prefix, puts, NULL);
     if (!watch)
         return false;
     hf__link_remove(&watch->idle_link);
@@ -228,13 +273,26 @@ bool hf__etcd_watch_wait(struct etcd *etcd, struct etcd_claim *claim, bool *ret_
     return true;
 }
 
-void hf__etcd_watch_orphan(struct etcd *etcd, const struct etcd_claim *claim)
+void hf__etcd_watch_orphan(struct etcd *etcd, struct etcd_claim *claim)
 {
+    struct etcd_session *session = claim->session;
+    if (etcd->closing || session->state >= ETCD_SESSION_ENDING || claim->orphaned ||
+        etcd->orphan_count == ORPHANS_MAX)
+        return;
     /* Without memory, the key would stay for the session, should it come. */
-    struct etcd_watch *watch =
-        etcd->closing ? NULL : watch_new(etcd, hf__etcd_key_of(claim), false, false, true);
-    if (watch)
-        watch_rest(etcd, watch, ORPHAN_MS);
+    char other[ETCD_KEY_SIZE];
+    size_t other_length = hf__etcd_claim_other_key(claim, other);
+    struct etcd_watch *watch = watch_new(etcd, hf__etcd_key_of(claim), false, false, session);
+    if (!watch)
+        return;
+    claim->orphaned = true;
+    etcd->orphan_count++;
+    watch->other = other_length ? hf__calloc(1, other_length) : NULL;
+    if (watch->other) {
+        memcpy(watch->other, other, other_length);
+        watch->other_length = other_length;
+    }
+    watch_rest(etcd, watch, ORPHAN_MS);
 }
 
 static void own_key_answered(struct etcd *etcd, struct etcd_request *request,
@@ -321,20 +379,6 @@ static void tell_claims(struct etcd_watch *watch, const etcd_key_value *key)
         claim_notice(HF_CONTAINER(link, struct etcd_claim, watch_link), key);
 }
 
-/* A request of ours that was given up has been executed after all. */
-static void delete_orphan(struct etcd *etcd, struct etcd_watch *watch)
-{
-    struct etcd_txn txn;
-    struct etcd_request *request = NULL;
-    if (!hf__etcd_claim_find(etcd, key_of(watch)))
-        request = hf__etcd_request(etcd, &hf__etcd_txn, hf__etcd_ignore_reply);
-    if (!request)
-        return;
-    hf__etcd_txn_begin(&txn);
-    hf__etcd_txn_delete(&txn, ETCD_THEN, key_of(watch));
-    hf__etcd_ask(etcd, request, &txn.message.base);
-}
-
 /* Of what is put, only a number lets a waiter in. */
 static void take_put(struct etcd_watch *watch, const etcd_key_value *key)
 {
@@ -376,6 +420,8 @@ static void watch_registered(struct etcd *etcd, struct etcd_watch *watch)
         watch_end(etcd, watch);
         return;
     }
+    if (watch->orphan) /* it may have come before */
+        delete_orphan(etcd, watch);
     HF_LIST_FOREACH (link, following, &watch->claims) {
         struct etcd_claim *claim = HF_CONTAINER(link, struct etcd_claim, watch_link);
         if (claim->held)

@@ -200,6 +200,41 @@ void hf__etcd_renew(struct hf_engine *engine, struct hf_lease *lease)
         hf__etcd_beat(etcd, etcd->session);
 }
 
+/* ---- doubt ---- */
+
+/* A request that comes late finds no lease then, and puts nothing. */
+static void retire_due(struct hf_task *task)
+{
+    struct etcd *etcd = HF_CONTAINER(task, struct etcd, retire);
+    struct etcd_session *session = etcd->session;
+    if (session && session->doubtful && session->keys == 0 && !session->lease.watched &&
+        session->state == ETCD_SESSION_ALIVE && !etcd->closing)
+        /* mutant: etcd-doubtful-session-ends */
+        hf__etcd_session_lose(etcd, session, false);
+}
+
+void hf__etcd_sessions_open(struct etcd *etcd)
+{
+    hf__link_init(&etcd->endings);
+    hf__task_init(&etcd->retire, retire_due);
+}
+
+void hf__etcd_session_doubt(struct etcd *etcd, struct etcd_claim *claim)
+{
+    /* mutant: etcd-doubtful-session-numbers-keys */
+    claim->session->doubtful = true;
+    /* mutant: etcd-late-key-is-watched */
+    if (claim->unknown)
+        hf__etcd_watch_orphan(etcd, claim);
+}
+
+/* What has just left may be in the middle of telling the core: it ends in the loop's next step. */
+void hf__etcd_session_left(struct etcd *etcd, struct etcd_session *session)
+{
+    if (--session->keys == 0 && session->doubtful && session == etcd->session)
+        hf__loop_defer(hf__etcd_loop(etcd), &etcd->retire);
+}
+
 /* ---- ending ---- */
 
 static void revoke(struct etcd *etcd, struct etcd_session *session);
@@ -290,6 +325,7 @@ void hf__etcd_sessions_close(struct etcd *etcd)
 void hf__etcd_sessions_free(struct etcd *etcd)
 {
     struct hf_link *link;
+    hf__link_remove(&etcd->retire.link);
     hf__etcd_session_drop(etcd->session);
     etcd->session = NULL;
     while ((link = hf__list_pop(&etcd->endings)))
