@@ -128,8 +128,22 @@ static void begin_renewal(struct sql *sql, struct sql_task *task)
 
 /* ---- the tables ---- */
 
+#define SCHEMA_TRIES 20u
+
+static const enum sql_script_number schema_scripts[] = {
+    [HF_SCHEMA_CREATE] = SQL_SCHEMA,
+    [HF_SCHEMA_DROP] = SQL_DROP,
+    [HF_SCHEMA_MIGRATE] = SQL_MIGRATE,
+    [HF_SCHEMA_CLEAN] = SQL_GC,
+};
+
 static void schema_answered(struct sql_task *task, const struct sql_answer *answer)
 {
+    /* Another client makes or removes them at the same moment. */
+    if (answer->failure && answer->failure->trouble == SQL_UNIQUE && ++task->tries < SCHEMA_TRIES) {
+        hf__link_run(task->sql, task, schema_scripts[task->change->value]);
+        return;
+    }
     if (answer->failure) {
         change_failed(task, answer);
         return;
@@ -140,13 +154,7 @@ static void schema_answered(struct sql_task *task, const struct sql_answer *answ
 
 static void begin_schema(struct sql *sql, struct sql_task *task)
 {
-    static const enum sql_script_number scripts[] = {
-        [HF_SCHEMA_CREATE] = SQL_SCHEMA,
-        [HF_SCHEMA_DROP] = SQL_DROP,
-        [HF_SCHEMA_MIGRATE] = SQL_MIGRATE,
-        [HF_SCHEMA_CLEAN] = SQL_GC,
-    };
-    enum sql_script_number script = scripts[task->change->value];
+    enum sql_script_number script = schema_scripts[task->change->value];
     task->done = schema_answered;
     if (hf__sql_script(sql->dialect, sql->settings.layout, script)) {
         hf__link_run(sql, task, script);

@@ -52,6 +52,12 @@ static void read_info(hf_entry *entry, char *info)
     entry->owner_text = text + 1;
 }
 
+/* -1: not known, or without an end. A clock that was set back makes a time negative. */
+static int64_t to_ms(int64_t us)
+{
+    return us == -1 || us == INT64_MAX ? -1 : us < 0 ? 0 : us / 1000;
+}
+
 static void read_owner(hf_entry *entry, struct texts *texts, const struct sql_answer *answer,
                        unsigned row)
 {
@@ -64,13 +70,11 @@ static void read_owner(hf_entry *entry, struct texts *texts, const struct sql_an
     entry->owner_key = texts->key;
     entry->mode = (hf_mode)hf__answer_number(answer, row, COLUMN_MODE);
     entry->permits = (uint32_t)hf__answer_number(answer, row, COLUMN_PERMITS);
-    entry->since_ms = hf__answer_number(answer, row, COLUMN_SINCE) / 1000;
-    if (entry->since_ms < 0)
-        entry->since_ms = 0;
+    entry->since_ms = to_ms(hf__answer_number(answer, row, COLUMN_SINCE));
     if (entry->role == HF_ROLE_WAITER)
         entry->rank = (uint32_t)hf__answer_number(answer, row, COLUMN_RANK);
     else
-        entry->lease_left_ms = hf__answer_number(answer, row, COLUMN_LEFT) / 1000;
+        entry->lease_left_ms = to_ms(hf__answer_number(answer, row, COLUMN_LEFT));
 }
 
 static void read_object(hf_entry *entry, const struct sql_answer *answer, unsigned row)
