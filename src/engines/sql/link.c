@@ -280,6 +280,7 @@ static bool run_own(struct sql *sql, enum sql_script_number script,
     task->done = done;
     task->request.answered = answered;
     task->request.script = hf__sql_script(sql->dialect, sql->settings.layout, script);
+    task->request.values = task->values; /* mutant: fencing-without-a-session */
     send_task(sql, task);
     return true;
 }
