@@ -90,13 +90,13 @@ static void stop_server(const struct blow *blow)
     struct torture_sandbox *sandbox = driver->plan->sandbox;
     wait_for_a_leader(driver);
     int64_t lease_ms = driver->plan->lease_ms, begin_ns = torture_clock_ns();
-    pid_t pid = sandbox->servers[sandbox->primary].pid;
+    const struct torture_server *server = &sandbox->servers[sandbox->primary];
 
-    kill(pid, SIGSTOP);
+    torture_sandbox_signal(server, SIGSTOP);
     bool held = is_anybody_holding(driver);
     torture_driver_wait(driver,
                         torture_between(&driver->dice, lease_ms * 11 / 10, lease_ms * 16 / 10));
-    kill(pid, SIGCONT);
+    torture_sandbox_signal(server, SIGCONT);
     if (held && torture_clock_ns() - begin_ns >= lease_ms * MS)
         hit(blow);
 }

@@ -48,6 +48,10 @@ const struct torture_deployment *torture_deployment(unsigned index)
           &torture_etcd_server, 1, true, STOP | KILL, STOP | KILL },
         { "etcd-cluster", "three etcd servers, of which two are a majority", &torture_etcd_server,
           3, true, STOP | KILL | PARTITION, STOP | KILL | PARTITION },
+        { "mariadb", "one MariaDB server that writes each commit to disk before it answers",
+          &torture_mariadb_server, 1, true, STOP | KILL, STOP | KILL },
+        { "postgres", "one PostgreSQL server that writes each commit to disk before it answers",
+          &torture_postgres_server, 1, true, STOP | KILL, STOP | KILL },
     };
 
     return index < sizeof all / sizeof all[0] ? &all[index] : NULL;
@@ -274,13 +278,32 @@ bool torture_sandbox_start(struct torture_sandbox *sandbox,
 
 /* ---- ending ---- */
 
+void torture_sandbox_signal(const struct torture_server *server, int number)
+{
+    char path[80];
+    int child;
+    /* The one that starts others goes first; and last, once nothing finds its children by it. */
+    if (number != SIGKILL)
+        kill(server->pid, number);
+    snprintf(path, sizeof path, "/proc/%d/task/%d/children", server->pid, server->pid);
+    FILE *file = fopen(path, "re");
+    while (file && fscanf(file, "%d", &child) == 1)
+        kill(child, number);
+    if (file)
+        fclose(file);
+    if (number == SIGKILL)
+        kill(server->pid, number);
+}
+
 void torture_sandbox_kill(struct torture_sandbox *sandbox, unsigned number)
 {
     struct torture_server *server = &sandbox->servers[number];
 
     if (server->pid <= 0)
         return;
-    kill(server->pid, SIGKILL);
+    /* Stopped, it starts no more of them. */
+    torture_sandbox_signal(server, SIGSTOP);
+    torture_sandbox_signal(server, SIGKILL);
     while (waitpid(server->pid, NULL, 0) < 0 && errno == EINTR)
         continue;
     server->pid = 0;

@@ -34,8 +34,8 @@ struct torture_server_kind {
     bool (*cut_replicas)(const struct torture_server *primary);
 };
 
-extern const struct torture_server_kind torture_etcd_server, torture_redis_server,
-    torture_zookeeper_server;
+extern const struct torture_server_kind torture_etcd_server, torture_mariadb_server,
+    torture_postgres_server, torture_redis_server, torture_zookeeper_server;
 
 /* What is put up, and what the store does not promise there. */
 struct torture_deployment {
@@ -77,6 +77,8 @@ bool torture_sandbox_start(struct torture_sandbox *sandbox,
 /* Kills the servers, and removes all they have written. */
 void torture_sandbox_end(struct torture_sandbox *sandbox);
 
+/* To the server and to all processes that it has started: PostgreSQL has one a client. */
+void torture_sandbox_signal(const struct torture_server *server, int number);
 /* SIGKILL, until it is gone. */
 void torture_sandbox_kill(struct torture_sandbox *sandbox, unsigned server);
 /* Again, with what it has on disk; until it answers. A replica: until it has all its primary has.
