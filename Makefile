@@ -7,7 +7,7 @@ PREFIX ?= /usr/local
 BUILD = build/release
 HOLDFAST = $(BUILD)/src/cli/holdfast
 
-.PHONY: all build deps demo check check-all bench bench-redis bench-zookeeper mutants soak install format clean
+.PHONY: all build deps demo check check-all bench bench-redis bench-sql bench-zookeeper mutants soak install format clean
 
 all: build
 
@@ -48,6 +48,14 @@ bench-redis:
 	$(MAKE) build
 	ninja -C $(BUILD) bench/redis/bench-redis-worker
 	python3 bench/redis/bench_redis.py $(BUILD)/bench/redis/bench-redis-worker $(BUILD)/peers $(FLAGS)
+
+# Locks in MariaDB and PostgreSQL beside bare statements, GET_LOCK, advisory locks, and rows that are
+# inserted and deleted; on servers of its own, with durable commits, in about three minutes.
+bench-sql:
+	tools/install-dependencies bench-sql
+	$(MAKE) build
+	ninja -C $(BUILD) bench/sql/bench-sql-worker
+	python3 bench/sql/bench_sql.py $(BUILD)/bench/sql/bench-sql-worker $(BUILD)/databases $(FLAGS)
 
 # Locks on ZooKeeper beside bare round trips and, where they can be installed, Curator and kazoo; on a
 # server of its own (Debian's libzookeeper-java), in about five minutes.

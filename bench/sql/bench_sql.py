@@ -1,0 +1,198 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""What locks in a database cost, beside what one would write by hand: make bench-sql.
+
+usage: bench_sql.py WORKER DIRECTORY [--quick] [--only mariadb|postgres]
+
+All rounds are interleaved on a server that this program starts, with the durability that it has by
+default, in DIRECTORY: commits wait for that disk. Figures are medians of the rounds. Other work on
+the machine changes times, ratios much less."""
+
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
+
+from figures import Figures, Table, interleave, ratio  # noqa: E402
+from programs import Worker, processor_ns  # noqa: E402
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "tests/lib"))
+
+from sql_servers import (DATABASE, MARIADB_SOCKET, PASSWORD, USER, Server,  # noqa: E402
+                         missing, program)
+
+ROUNDS, RUN_MS = 5, 1000
+CLIENTS, THREADS = 16, 64
+DURABILITY = {
+    "mariadb": "SELECT CONCAT('innodb_flush_log_at_trx_commit = ', "
+               "@@innodb_flush_log_at_trx_commit, ', innodb_flush_method = ', "
+               "@@innodb_flush_method, ', log_bin = ', @@log_bin, ', version ', VERSION())",
+    "postgres": "SELECT string_agg(name || ' = ' || setting, ', ') FROM pg_settings WHERE name IN "
+                "('fsync', 'synchronous_commit', 'full_page_writes', 'wal_sync_method', "
+                "'server_version')",
+}
+NAMES = {
+    "bare": "bare prepared statements, same commits",
+    "self": "holdfast, driven by the caller",
+    "thread": "holdfast, thread of its own",
+    "session": {"mariadb": "GET_LOCK, RELEASE_LOCK (no lease, no commit)",
+                "postgres": "advisory lock (no lease, no commit)"},
+    "key": "insert, delete on a unique key",
+    "eager": "insert, delete, again without a pause",
+    "single": "holdfast, a client each",
+    "polled": "bare statements, polled each 1 ms",
+}
+
+
+def by_p50(figures):
+    return figures["p50"]
+
+
+def by_rate(figures):
+    return figures["pairs"] / figures["ns"]
+
+
+class Spent:
+    """Of the server: what its processes have had is not told apart here."""
+
+    def __init__(self, server):
+        self.server = server
+
+    def spent_ns(self):
+        return processor_ns(self.server.process.pid)
+
+
+class Bench:
+    """One database: its server, its programs, its table."""
+
+    def __init__(self, kind, worker, rounds, directory):
+        self.kind, self.worker, self.rounds = kind, worker, rounds
+        self.server, self.table = Server(kind, directory).start(), Table()
+        self.started = []
+        socket = f"{directory}/{MARIADB_SOCKET}" if kind == "mariadb" else directory
+        url = (f"{kind}://{USER}:{PASSWORD}@localhost:{self.server.port}/{DATABASE}"
+               f"?socket={socket}")
+        self.arguments = (kind, url, socket, str(self.server.port))
+
+    def name(self, who):
+        name = NAMES[who]
+        return name if isinstance(name, str) else name[self.kind]
+
+    def workers(self, *subjects):
+        found = {who: Worker(Spent(self.server), self.worker, who, *self.arguments)
+                 for who in subjects}
+        self.started += found.values()
+        return found
+
+    def stop(self):
+        for worker in self.started:
+            worker.stop()
+        self.started.clear()
+
+    def settings(self):
+        words = (["mariadb", "--no-defaults", "-BN", "-u", USER, f"-p{PASSWORD}", "-S",
+                  self.arguments[2], "-e"] if self.kind == "mariadb" else
+                 [program("psql"), "-h", self.arguments[2], "-p", str(self.server.port), "-U", USER,
+                  "-d", DATABASE, "-Atc"])
+        return subprocess.run([*words, DURABILITY[self.kind]], capture_output=True, text=True,
+                              check=True).stdout.strip()
+
+    def one_caller(self):
+        self.table.head("LOCK + UNLOCK, one caller", "us", "x bare", "p99 us", "client us")
+        figures = interleave(self.workers("bare", "self", "thread", "session", "key"), self.rounds,
+                             "pairs", 1, RUN_MS)
+        for who, one in figures.items():
+            self.table.row(self.name(who), f"{one.us():.1f}",
+                           f"{ratio(figures[who], figures['bare'], by_p50):.2f}",
+                           f"{one.median(lambda f: f['p99']) / 1000:.0f}",
+                           f"{one.per_pair('client_ns'):.1f}")
+        for who in ("self", "thread"):
+            self.table.aim(f"one caller, {NAMES[who]}, x bare",
+                           ratio(figures[who], figures["bare"], by_p50), 1.2)
+        self.stop()
+
+    def one_lock(self):
+        self.table.head(f"ONE LOCK, {CLIENTS} clients", "locks/s", "x key", "least", "most")
+        workers = self.workers("key", "eager", "single", "session", "polled")
+        rounds = {who: [] for who in workers}
+        for turn in range(self.rounds + 1):
+            for who, worker in workers.items():
+                answer = worker.order("contention", CLIENTS, RUN_MS)
+                if turn > 0:
+                    rounds[who].append(answer)
+        figures = {who: Figures(of) for who, of in rounds.items()}
+        for who, one in figures.items():
+            shares = [one.median(lambda f, w=word: CLIENTS * f[w] / f["pairs"])
+                      for word in ("min", "max")]
+            self.table.row(self.name(who), f"{one.rate():.0f}",
+                           f"{ratio(one, figures['key'], by_rate):.1f}",
+                           *(f"{share:.2f}" for share in shares))
+        print("  (least, most: a client's share, where 1 is even)")
+        self.table.aim(f"{CLIENTS} on one lock, holdfast, x insert and delete",
+                       ratio(figures["single"], figures["key"], by_rate), 10, False)
+        self.table.aim(f"{CLIENTS} on one lock, holdfast, the least share",
+                       figures["single"].median(lambda f: CLIENTS * f["min"] / f["pairs"]), 0.5,
+                       False)
+        self.stop()
+
+    def handover(self):
+        self.table.head("HAND-OVER between two clients", "us", "x polled", "p99 us")
+        figures = interleave(self.workers("polled", "single", "session", "key"), self.rounds,
+                             "handover", RUN_MS)
+        for who, one in figures.items():
+            self.table.row(self.name(who), f"{one.us():.0f}",
+                           f"{ratio(one, figures['polled'], by_p50):.2f}",
+                           f"{one.median(lambda f: f['p99']) / 1000:.0f}")
+        self.stop()
+
+    def threads(self):
+        self.table.head(f"{THREADS} THREADS, a name each", "pairs/s", "x bare", "p99 us",
+                        "client us")
+        figures = interleave(self.workers("bare", "thread"), self.rounds, "pairs", THREADS, RUN_MS)
+        names = {"bare": f"bare statements, {THREADS} connections",
+                 "thread": "holdfast, one client"}
+        for who, one in figures.items():
+            self.table.row(names[who], f"{one.rate():.0f}",
+                           f"{ratio(one, figures['bare'], by_rate):.2f}",
+                           f"{one.median(lambda f: f['p99']) / 1000:.0f}",
+                           f"{one.per_pair('client_ns'):.1f}")
+        self.stop()
+
+    def run(self):
+        load = pathlib.Path("/proc/loadavg").read_text(encoding="ascii").split()[0]
+        print(f"\n{self.kind}: {self.settings()}\nat a Unix socket; {self.rounds} rounds, medians; "
+              f"load {load}", flush=True)
+        try:
+            self.one_caller()
+            self.one_lock()
+            self.handover()
+            self.threads()
+            self.table.end()
+        finally:
+            self.stop()
+            self.server.stop()
+
+
+def main():
+    worker, place, *flags = sys.argv[1:]
+    kinds = [kind for kind in ("mariadb", "postgres")
+             if "--only" not in flags or kind == flags[flags.index("--only") + 1]]
+    place = os.path.abspath(place)
+    os.makedirs(place, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="sql-", dir=place) as directory:
+        os.chmod(directory, 0o755)
+        kept = subprocess.run(["stat", "-f", "-c", "%T", directory], capture_output=True, text=True,
+                              check=True).stdout.strip()
+        print(f"data on {kept}", flush=True)
+        for kind in kinds:
+            if missing(kind):
+                print(f"{kind}: {missing(kind)}")
+            else:
+                Bench(kind, worker, 1 if "--quick" in flags else ROUNDS,
+                      f"{directory}/{kind}").run()
+
+
+main()
