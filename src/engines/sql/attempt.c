@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Attempts: a lock, a permit, units of a counter, an open latch.
  *
- *   a mutex:   one statement ---- no row: it is held, or others wait ---> with a place in the queue
+ *   a mutex:   one statement --no row--> a place behind its owner --no row--> a full look
+ *              (where it was last found held, the place is asked for first)
  *   others:    one script, which decides, queues and says why
  *
  * Every script answers with one row: verdict, token, microseconds that the obstacle has left, and
  * the place in the queue. */
 #include "base/error.h"
+#include "base/rand.h"
 #include "engines/sql/sql.h"
 
 enum verdict {
@@ -18,11 +20,6 @@ enum verdict {
     VERDICT_LOST = 5,
     VERDICT_TOO_MANY = 6
 };
-
-static bool is_mutex(const struct hf_op *op)
-{
-    return op->in.mode == HF_MUTEX || op->in.mode == HF_FAIR;
-}
 
 static void explain_verdict(const struct sql_task *task, int64_t verdict,
                             const struct sql_answer *answer)
@@ -111,12 +108,37 @@ static void cannot_be(struct sql_task *task, int64_t verdict, const struct sql_a
         left_queue(task, &(struct sql_answer){ .failure = NULL });
 }
 
+/* ---- where a mutex was last found held, a place is asked for at once ---- */
+
+static uint64_t contended_bit(const struct hf_op *op)
+{
+    return UINT64_C(1) << (hf__hash(op->in.name, op->in.name_length) & 63);
+}
+
+static bool seems_held(const struct sql *sql, const struct hf_op *op)
+{
+    bool known = op->engine.word[1] & (SQL_HOLDS | SQL_UNSURE | SQL_QUEUED);
+    return !known && !sql->settings.layout && (sql->contended & contended_bit(op));
+}
+
 /* ---- answers ---- */
 
 static void verdict_came(struct sql_task *task, const struct sql_answer *answer);
 
+/* No row: it has become free, or is another kind of lock. */
+static void place_answered(struct sql_task *task, const struct sql_answer *answer)
+{
+    task->done = verdict_came;
+    if (answer->failure || answer->row_count > 0)
+        verdict_came(task, answer);
+    else
+        hf__link_run(task->sql, task, SQL_MUTEX_QUEUE);
+}
+
 static void first_try_answered(struct sql_task *task, const struct sql_answer *answer)
 {
+    /* The tables of other programs have no queue. */
+    bool queues = !task->sql->settings.layout;
     if (answer->failure) {
         hf__op_failed(task, answer);
     } else if (answer->row_count > 0) {
@@ -126,9 +148,23 @@ static void first_try_answered(struct sql_task *task, const struct sql_answer *a
     } else {
         if (task->op->in.enqueue)
             hf__waiting_add(task->sql, task->op);
-        task->done = verdict_came;
-        hf__link_run(task->sql, task, SQL_MUTEX_QUEUE);
+        task->sql->contended |= contended_bit(task->op);
+        task->done = queues ? place_answered : verdict_came;
+        hf__link_run(task->sql, task, queues ? SQL_MUTEX_WAIT : SQL_MUTEX_QUEUE);
     }
+}
+
+/* No row: it is not held by now, or is another kind of lock. */
+static void guess_answered(struct sql_task *task, const struct sql_answer *answer)
+{
+    task->done = verdict_came;
+    if (answer->failure || answer->row_count > 0) {
+        verdict_came(task, answer);
+        return;
+    }
+    task->sql->contended &= ~contended_bit(task->op);
+    task->done = first_try_answered;
+    hf__link_run(task->sql, task, SQL_MUTEX_ACQUIRE);
 }
 
 static void verdict_came(struct sql_task *task, const struct sql_answer *answer)
@@ -177,7 +213,7 @@ static void attach_answered(struct sql_task *task, const struct sql_answer *answ
 
 /* ---- asking ---- */
 
-static enum sql_script_number script_of(const struct hf_op *op)
+static enum sql_script_number script_of(const struct sql *sql, const struct hf_op *op)
 {
     bool looks = (op->engine.word[1] & (SQL_QUEUED | SQL_WOKEN)) == SQL_QUEUED;
     switch (op->in.mode) {
@@ -193,7 +229,9 @@ static enum sql_script_number script_of(const struct hf_op *op)
     case HF_MUTEX:
     case HF_FAIR:
     default:
-        return looks ? SQL_MUTEX_QUEUE : SQL_MUTEX_ACQUIRE;
+        if (looks)
+            return SQL_MUTEX_QUEUE;
+        return seems_held(sql, op) ? SQL_MUTEX_WAIT : SQL_MUTEX_ACQUIRE;
     }
 }
 
@@ -222,10 +260,14 @@ void hf__sql_attempt(struct hf_engine *engine, struct hf_op *op)
         attach(sql, task);
         return;
     }
-    enum sql_script_number script = script_of(op);
+    enum sql_script_number script = script_of(sql, op);
     op->engine.word[1] &= ~(uint64_t)SQL_WOKEN;
-    if (op->in.enqueue && (!is_mutex(op) || script == SQL_MUTEX_QUEUE))
+    if (op->in.enqueue && script != SQL_MUTEX_ACQUIRE)
         hf__waiting_add(sql, op);
-    task->done = script == SQL_MUTEX_ACQUIRE ? first_try_answered : verdict_came;
+    task->done = verdict_came;
+    if (script == SQL_MUTEX_ACQUIRE)
+        task->done = first_try_answered;
+    else if (script == SQL_MUTEX_WAIT)
+        task->done = guess_answered;
     hf__link_run(sql, task, script);
 }

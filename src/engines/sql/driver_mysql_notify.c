@@ -9,6 +9,8 @@
  * different users, or where they speak to different servers. */
 #include "engines/sql/driver_mysql_session.h"
 
+#include "base/testing.h"
+
 #include <mysqld_error.h>
 #include <stdio.h>
 #include <string.h>
@@ -39,6 +41,7 @@ static bool is_plain(const char *name)
 static void notify(struct mysql_session *session, const char *channel)
 {
     char words[200];
+    HF_POINT("sql:message");
     snprintf(words, sizeof words, "KILL QUERY COALESCE(IS_USED_LOCK('%s'), 0)", channel);
     /* That no session has the name, or another user's has, is no matter. */
     if (is_plain(channel) && mysql_query(session->mysql, words) != 0)
@@ -95,6 +98,7 @@ static bool wait_once(struct mysql_session *session, bool *interrupted)
     char words[100];
     MYSQL_RES *result;
     MYSQL_ROW row;
+    HF_POINT("sql:message");
     snprintf(words, sizeof words, "SELECT GET_LOCK('%s', %d)", session->name, WAIT_S);
     *interrupted = false;
     if (mysql_query(session->mysql, words) == 0) {

@@ -269,6 +269,7 @@ static bool execute_prepared(struct mysql_session *session, struct mysql_job *jo
     if (asked->count > 0 && mysql_stmt_bind_param(statement, binds))
         return fail_by_statement(job, statement);
     job->sent = true;
+    HF_POINT("sql:message");
     /* KILL for a session that there is not has done what it is for. */
     if (mysql_stmt_execute(statement))
         return mysql_stmt_errno(statement) == ER_NO_SUCH_THREAD ||
@@ -282,6 +283,7 @@ static bool execute_prepared(struct mysql_session *session, struct mysql_job *jo
 
 static bool execute_text(struct mysql_session *session, struct mysql_job *job, const char *text)
 {
+    HF_POINT("sql:message");
     return mysql_query(session->mysql, text) == 0 || fail_by_connection(job, session->mysql);
 }
 

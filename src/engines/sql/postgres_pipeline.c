@@ -95,6 +95,7 @@ static bool send_statement(struct pg *pg, struct pg_item *item, unsigned index)
     struct parameters parameters;
     char name[24];
     int count = (int)statement->count;
+    HF_POINT("sql:message");
     fill_parameters(&parameters, statement, item->request->values);
     /* A pooler may give the next transaction another session. */
     if (pg->base.pooled)

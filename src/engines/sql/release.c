@@ -28,15 +28,44 @@ static void released(struct sql_task *task, const struct sql_answer *answer)
     gone(task, missing && (known & SQL_HOLDS) && !(known & SQL_UNSURE));
 }
 
+static void pass_answered(struct sql_task *task, const struct sql_answer *answer)
+{
+    task->done = released;
+    if (answer->failure || answer->row_count > 0)
+        released(task, answer);
+    else
+        hf__link_run(task->sql, task, SQL_MUTEX_HAND_OVER);
+}
+
 static void fast_release_answered(struct sql_task *task, const struct sql_answer *answer)
 {
+    bool queues = !task->sql->settings.layout;
     if (answer->failure) {
         hf__op_failed(task, answer);
     } else if (hf__answer_changed(answer)) {
         gone(task, false);
     } else {
+        task->done = queues ? pass_answered : released;
+        hf__link_run(task->sql, task, queues ? SQL_MUTEX_PASS : SQL_MUTEX_HAND_OVER);
+    }
+}
+
+/*  free, as far as this owner knows ------> one statement --no row--+
+ *  others wait ----------------------------> to the first of them <-+ --no row--> the full script
+ *  not known to be held, or a place to leave ------------------------------------^             */
+static void release_mutex(struct sql *sql, struct sql_task *task)
+{
+    uint64_t known = task->op->engine.word[1];
+    bool holds = (known & (SQL_HOLDS | SQL_UNSURE)) == SQL_HOLDS;
+    if (holds && !(known & SQL_WAITED)) {
+        task->done = fast_release_answered;
+        hf__link_run(sql, task, SQL_MUTEX_RELEASE);
+    } else if (holds && !sql->settings.layout) {
+        task->done = pass_answered;
+        hf__link_run(sql, task, SQL_MUTEX_PASS);
+    } else {
         task->done = released;
-        hf__link_run(task->sql, task, SQL_MUTEX_HAND_OVER);
+        hf__link_run(sql, task, SQL_MUTEX_HAND_OVER);
     }
 }
 
@@ -70,12 +99,9 @@ static void undo_attach(struct sql *sql, struct sql_task *task)
 static void run_release(struct sql *sql, struct sql_task *task)
 {
     const struct hf_op *op = task->op;
-    uint64_t known = op->engine.word[1];
-    bool uncontended = (known & (SQL_HOLDS | SQL_WAITED | SQL_UNSURE)) == SQL_HOLDS;
     task->done = released;
     if (op->in.mode == HF_MUTEX || op->in.mode == HF_FAIR) {
-        task->done = uncontended ? fast_release_answered : released;
-        hf__link_run(sql, task, uncontended ? SQL_MUTEX_RELEASE : SQL_MUTEX_HAND_OVER);
+        release_mutex(sql, task);
     } else if (op->in.mode == HF_COUNTER) {
         task->done = left;
         hf__link_run(sql, task, SQL_COUNTER_RETURN);

@@ -9,10 +9,12 @@ enum sql_script_number {
     SQL_SCHEMA,        /* makes the tables, where they are missing */
     SQL_KILL_OLD,      /* ends this client's other sessions; how many there still are */
     SQL_MUTEX_ACQUIRE, /* one statement: a free lock, or one that was handed over */
+    SQL_MUTEX_WAIT,    /* a place behind a living owner, in few statements */
     SQL_MUTEX_QUEUE,   /* with a place in the queue, and with a look at it */
     SQL_MUTEX_RENEW,
     SQL_MUTEX_EXTEND,
     SQL_MUTEX_RELEASE, /* one statement, where no other owner waits */
+    SQL_MUTEX_PASS,    /* from its owner to the first waiter, in few statements */
     SQL_MUTEX_HAND_OVER,
     SQL_SHARED_ACQUIRE, /* read-write locks and semaphores: owners are rows of hf_hold */
     SQL_SHARED_RENEW,

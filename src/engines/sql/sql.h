@@ -71,6 +71,8 @@ struct sql {
     unsigned waiter_count;
     bool listens, listening; /* notifications come; they are being asked for */
     bool missed;             /* claims waited while no notifications came */
+    /* attempt.c: a bit for each 64th of all names, set where a mutex was last found held */
+    uint64_t contended;
     /* counter.c: receipts that are deleted at the end of the turn */
     struct hf_link settling;
     struct hf_task settle;

@@ -1,5 +1,5 @@
 -- :verb 0: get, 1: set, 2: add, 3: remove.
--- include use_name.inc.sql
+-- include parts/use_name.inc.sql
 DELETE FROM hf_wait WHERE name = :name AND expires_us <= @now@;
 DELETE FROM hf_hold WHERE name = :name AND expires_us <= @now@;
 UPDATE hf_lock SET waiting = 0, owner = NULL, expires_us = 0, value = 0, kind = 5
@@ -20,4 +20,4 @@ FROM hf_lock WHERE name = :name;
 UPDATE hf_lock SET value = IF(:verb = 1, :value, value + :value)
 WHERE name = :name AND kind = 5 AND (:verb = 1 OR (:verb = 2 AND value + :value <= 4294967295));
 UPDATE hf_lock SET value = 0, kind = 0 WHERE name = :name AND kind = 5 AND :verb = 3;
--- include wake.inc.sql
+-- include parts/wake.inc.sql

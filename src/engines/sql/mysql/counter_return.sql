@@ -5,4 +5,4 @@ SET l.value = l.value + h.permits
 WHERE l.name = :name AND l.kind = 5 AND h.owner = :owner AND h.mode = 6;
 DELETE FROM hf_hold WHERE name = :name AND owner = :owner;
 DELETE FROM hf_wait WHERE name = :name AND (owner = :owner OR expires_us <= @now@);
--- include wake.inc.sql
+-- include parts/wake.inc.sql

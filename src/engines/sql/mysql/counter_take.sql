@@ -1,6 +1,6 @@
 -- The receipt (a row of hf_hold) says to an asker without a reply that it was done. A new one has
 -- "fixed" 2 until its units are taken off.
--- include use_name.inc.sql
+-- include parts/use_name.inc.sql
 DELETE FROM hf_wait WHERE name = :name AND expires_us <= @now@ AND owner <> :owner;
 INSERT IGNORE INTO hf_hold (name, owner, mode, fixed, permits, token, since_us, expires_us, info)
 SELECT :name, :owner, 6, 2, :permits, 0, @now@, @now@ + 86400000000, :info

@@ -1,4 +1,4 @@
--- include use_name.inc.sql
+-- include parts/use_name.inc.sql
 DELETE FROM hf_wait WHERE name = :name AND expires_us <= @now@ AND owner <> :owner;
 INSERT INTO hf_wait (name, owner, mode, fixed, permits, lease_us, since_us, expires_us, info)
 SELECT :name, :owner, 7, 0, 0, :lease_us, @now@, @now@ + :place_us, :info

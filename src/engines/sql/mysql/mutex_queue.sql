@@ -2,7 +2,7 @@ SELECT 1 FROM hf_lock WHERE name = :name FOR UPDATE;
 DELETE FROM hf_hold WHERE name = :name AND expires_us <= @now@;
 DELETE FROM hf_wait WHERE name = :name AND expires_us <= @now@ AND owner <> :owner;
 -- A mutex and a fair mutex are two kinds, as long as either is in use.
--- include take_kind.inc.sql
+-- include parts/take_kind.inc.sql
 UPDATE hf_lock l SET
   l.token = IF(l.owner <=> :owner, l.token, GREATEST(l.token + 1, @now@)),
   l.since_us = IF(l.owner <=> :owner, l.since_us, @now@),

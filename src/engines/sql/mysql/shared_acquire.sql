@@ -1,7 +1,7 @@
--- include use_name.inc.sql
+-- include parts/use_name.inc.sql
 DELETE FROM hf_hold WHERE name = :name AND expires_us <= @now@;
 DELETE FROM hf_wait WHERE name = :name AND expires_us <= @now@ AND owner <> :owner;
--- include take_kind.inc.sql
+-- include parts/take_kind.inc.sql
 INSERT INTO hf_hold (name, owner, mode, fixed, permits, token, since_us, expires_us, info)
 SELECT :name, :owner, :mode, :fixed, :permits,
   CASE WHEN :mode IN (2, 3) AND l.token > 0 THEN l.token ELSE GREATEST(l.token + 1, @now@) END,

@@ -8,5 +8,5 @@ FROM (SELECT owner FROM hf_lock WHERE name = :name AND owner IS NOT NULL AND exp
 UPDATE hf_lock SET owner = NULL, expires_us = 0
 WHERE name = :name AND owner IS NOT NULL AND (owner = :key OR :key IS NULL);
 DELETE FROM hf_hold WHERE name = :name AND mode <> 6 AND (owner = :key OR :key IS NULL);
--- include pass_on.inc.sql
--- include wake.inc.sql
+-- include parts/pass_on.inc.sql
+-- include parts/wake.inc.sql

@@ -1,5 +1,5 @@
 -- :verb 0: get, 1: set, 2: add, 3: remove.
--- include use_name.inc.sql
+-- include parts/use_name.inc.sql
 DELETE FROM hf_wait WHERE name = :name AND expires_us <= @now@;
 DELETE FROM hf_hold WHERE name = :name AND expires_us <= @now@;
 UPDATE hf_lock SET kind = 5, waiting = 0, owner = NULL, expires_us = 0, value = 0
@@ -20,4 +20,4 @@ FROM hf_lock WHERE name = :name;
 UPDATE hf_lock SET value = CASE WHEN :verb = 1 THEN :value ELSE value + :value END
 WHERE name = :name AND kind = 5 AND (:verb = 1 OR (:verb = 2 AND value + :value <= 4294967295));
 UPDATE hf_lock SET value = 0, kind = 0 WHERE name = :name AND kind = 5 AND :verb = 3;
--- include wake.inc.sql
+-- include parts/wake.inc.sql

@@ -4,4 +4,4 @@ UPDATE hf_lock l SET value = l.value + h.permits FROM hf_hold h
 WHERE l.name = :name AND l.kind = 5 AND h.name = :name AND h.owner = :owner AND h.mode = 6;
 DELETE FROM hf_hold WHERE name = :name AND owner = :owner;
 DELETE FROM hf_wait WHERE name = :name AND (owner = :owner OR expires_us <= @now@);
--- include wake.inc.sql
+-- include parts/wake.inc.sql

@@ -1,5 +1,5 @@
 -- The receipt (a row of hf_hold) says to an asker without a reply that it was done.
--- include use_name.inc.sql
+-- include parts/use_name.inc.sql
 DELETE FROM hf_wait WHERE name = :name AND expires_us <= @now@ AND owner <> :owner;
 WITH taken AS (
   UPDATE hf_lock l SET value = value - :permits

@@ -1,5 +1,5 @@
 -- :verb 0: get, 1: set, 2: down. The answer is what the latch was at, and is at.
--- include use_name.inc.sql
+-- include parts/use_name.inc.sql
 DELETE FROM hf_wait WHERE name = :name AND expires_us <= @now@;
 DELETE FROM hf_hold WHERE name = :name AND expires_us <= @now@;
 UPDATE hf_lock SET kind = 6, waiting = 0, owner = NULL, expires_us = 0, value = 0

@@ -2,7 +2,7 @@ SELECT 1 FROM hf_lock WHERE name = :name FOR UPDATE;
 DELETE FROM hf_hold WHERE name = :name AND expires_us <= @now@;
 DELETE FROM hf_wait WHERE name = :name AND expires_us <= @now@ AND owner <> :owner;
 -- A mutex and a fair mutex are two kinds, as long as either is in use.
--- include take_kind.inc.sql
+-- include parts/take_kind.inc.sql
 UPDATE hf_lock l SET owner = :owner, kind = :kind, fixed = :fixed, info = :info,
   token = CASE WHEN l.owner = :owner THEN l.token ELSE greatest(l.token + 1, @now@) END,
   since_us = CASE WHEN l.owner = :owner THEN l.since_us ELSE @now@ END,

@@ -1,7 +1,7 @@
--- include use_name.inc.sql
+-- include parts/use_name.inc.sql
 DELETE FROM hf_hold WHERE name = :name AND expires_us <= @now@;
 DELETE FROM hf_wait WHERE name = :name AND expires_us <= @now@;
--- include take_kind.inc.sql
+-- include parts/take_kind.inc.sql
 UPDATE hf_lock SET value = :value WHERE name = :name AND kind = 4 AND :value > 0;
 UPDATE hf_lock SET value = 0, kind = 0 WHERE name = :name AND kind = 4 AND :value = 0
   AND NOT EXISTS (SELECT FROM hf_hold h WHERE h.name = :name);
