@@ -162,7 +162,7 @@ static void guess_answered(struct sql_task *task, const struct sql_answer *answe
         verdict_came(task, answer);
         return;
     }
-    task->sql->contended &= ~contended_bit(task->op);
+    task->sql->contended &= ~contended_bit(task->op); /* mutant: wrong-guess-is-refusal */
     task->done = first_try_answered;
     hf__link_run(task->sql, task, SQL_MUTEX_ACQUIRE);
 }

@@ -275,6 +275,8 @@ TEST(place_in_the_queue_is_noted_at_the_lock)
         WAIT_OUTCOME(&outcome);
         CHECK_CODE(outcome.code, HF_OK);
         give_back(outcome.hold);
+        /* It remembers that the name was held, and is wrong. */
+        CHECK_CODE(probe(other, "one", HF_FAIR, 0), HF_OK);
         hf_close(client);
         hf_close(other);
         sql_server_kill(&server);
