@@ -4,6 +4,10 @@
 
 #include "base/rand.h"
 
+/* Of an overtaken change. */
+#define TRIES_AT_ONCE 4u
+#define PAUSE_DOUBLINGS 6u
+
 int64_t hf__poll_pause_ms(int64_t left_ms, int64_t spread_ms)
 {
     uint64_t salt;
@@ -21,4 +25,15 @@ int64_t hf__poll_growing_ms(uint64_t tries, int64_t first_ms, int64_t most_ms)
         about_ms *= 2;
     int64_t pause_ms = hf__jitter_ms(about_ms < most_ms ? about_ms : most_ms);
     return pause_ms > 0 ? pause_ms : 1;
+}
+
+int64_t hf__poll_overtaken_ms(unsigned tries)
+{
+    uint64_t salt;
+    if (tries <= TRIES_AT_ONCE)
+        return 0;
+    unsigned doublings = tries - TRIES_AT_ONCE;
+    doublings = doublings < PAUSE_DOUBLINGS ? doublings : PAUSE_DOUBLINGS;
+    hf__random(&salt, sizeof salt);
+    return 1 + (int64_t)(salt % (1u << doublings));
 }

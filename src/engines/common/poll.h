@@ -22,4 +22,9 @@ int64_t hf__poll_pause_ms(int64_t left_ms, int64_t spread_ms);
  * again, at least 1 ms. */
 int64_t hf__poll_growing_ms(uint64_t tries, int64_t first_ms, int64_t most_ms);
 
+/* For a change by compare-and-swap that changes of others overtake. `tries`: the vain ones so far.
+ * 0 after each of the first four: try again at once. Then 1 ms to 2 ms, drawn by lot; the longest
+ * pause doubles with each try, up to 64 ms. */
+int64_t hf__poll_overtaken_ms(unsigned tries);
+
 #endif

@@ -6,6 +6,7 @@
 #define HF_ENGINES_ETCD_H
 
 #include "engines/common/endpoints.h"
+#include "engines/common/own_end.h"
 #include "engines/common/peer.h"
 #include "engines/etcd/show/note.h"
 #include "engines/etcd/wire/messages.h"
@@ -206,7 +207,6 @@ struct etcd_claim {
     struct hf_link link;          /* in etcd->claims */
     struct hf_link wait_link;     /* in its session's `waiting` */
     struct hf_link watch_link;    /* in its watch's `claims` */
-    struct hf_link lease_link;    /* in etcd->leased */
     struct hf_link held_link;     /* in etcd->unwatched: held, and not watched yet */
     struct etcd_watch *watch;     /* NULL: none */
     struct hf_op *op;             /* NULL: the claim is over, but requests are out */
@@ -241,8 +241,7 @@ struct etcd_claim {
     struct etcd_change *change; /* of a counter, while it takes; NULL: none */
     uint64_t missing;           /* permits that it waits for */
     int64_t seen;               /* the revision at which they were missing */
-    struct hf_lease lease;      /* of its own, where the claim asks for one */
-    struct hf_timer end;        /* of that lease */
+    struct hf_own_end end;      /* where the claim asks for one; `link` is in etcd->leased */
 };
 
 /* NULL: out of memory. */

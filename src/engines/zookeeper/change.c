@@ -108,18 +108,15 @@ static void renewed(struct zookeeper *zk, struct zk_request *request, struct zk_
         finish(zk, change, hf__zk_explain(zk, request, reply, &change->error));
         return;
     }
-    int64_t end_ms = change->asked_at_ms + change->lease_ms;
-    bool ended = reply->error == ZK_NO_NODE || !place || !place->end.started;
-    if (!ended && place->end.at_ms < end_ms)
-        hf__timer_start(hf__zk_loop(zk), &place->end, end_ms);
-    finish(zk, change, ended ? HF_LOST : HF_OK);
+    bool moved = reply->error == ZK_OK && place && hf__own_end_move(&place->end, change);
+    finish(zk, change, moved ? HF_OK : HF_LOST);
 }
 
 static void begin_renewal(struct zookeeper *zk, struct hf_oneshot *change)
 {
     char data[400];
     struct zk_queue_node *place = change->op->engine.pointer;
-    if (!place || !place->end.started) {
+    if (!place || !place->end.timer.started) {
         finish(zk, change, HF_LOST);
         return;
     }
@@ -128,8 +125,7 @@ static void begin_renewal(struct zookeeper *zk, struct hf_oneshot *change)
         finish(zk, change, HF_ENOMEM);
         return;
     }
-    int64_t left_ms = place->end.at_ms - change->asked_at_ms;
-    int64_t lease_ms = change->lease_ms > left_ms ? change->lease_ms : left_ms;
+    int64_t lease_ms = hf__own_end_longer_ms(&place->end, change);
     request->change = change;
     hf__zk_describe(zk, change->op, lease_ms, data, sizeof data);
     hf__zk_write_child(&request->body, place->path, place->node);

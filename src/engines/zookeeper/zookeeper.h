@@ -14,6 +14,7 @@
 #include "base/url.h"
 #include "core/engine.h"
 #include "engines/common/endpoints.h"
+#include "engines/common/own_end.h"
 #include "engines/common/peer.h"
 #include "engines/common/pipeline.h"
 
@@ -156,7 +157,6 @@ bool hf__zk_is_refusal(const struct zk_reply *reply);
 struct zk_queue_node {
     struct hf_link link;       /* in zk->places */
     struct hf_link watch_link; /* in the bucket of what it watches, or in zk->unwatched */
-    struct hf_link lease_link; /* in zk->leased */
     struct hf_link path_link; /* in zk->paths, while what happens to watched_path wakes the claim */
     const char *watched_path;
     struct hf_op *op;           /* NULL: the claim is over, but requests are out */
@@ -184,8 +184,7 @@ struct zk_queue_node {
     bool over;          /* its own lease has ended: a node that it gets after that goes at once */
     bool left_behind;   /* the servers refuse to delete it: it stays for its session */
     enum hf_verdict verdict; /* what is answered when the node has been withdrawn */
-    struct hf_lease lease;   /* of its own, where the claim asks for one */
-    struct hf_timer end;     /* of that lease */
+    struct hf_own_end end;   /* where the claim asks for one; `link` is in zk->leased */
 };
 
 /* NULL: out of memory. */
@@ -197,9 +196,9 @@ bool hf__zk_queue_node_is_loose(const struct zk_queue_node *place);
 /* One use less. */
 void hf__zk_queue_node_drop(struct zk_queue_node *place);
 /* The claim has nothing to do with it any more. */
-void hf__zk_queue_node_leave(struct zookeeper *zk, struct zk_queue_node *place);
+void hf__zk_queue_node_leave(struct zk_queue_node *place);
 /* The same, though its node stays at the servers, and counts, until its session is over. */
-void hf__zk_queue_node_leave_behind(struct zookeeper *zk, struct zk_queue_node *place);
+void hf__zk_queue_node_leave_behind(struct zk_queue_node *place);
 void hf__zk_queue_nodes_over(struct zookeeper *zk, const struct zk_session *session);
 /* Nothing happens to any of them by itself any more. */
 void hf__zk_queue_nodes_close(struct zookeeper *zk);
@@ -329,7 +328,7 @@ static inline struct hf_loop *hf__zk_loop(const struct zookeeper *zk)
 /* Whose place it is. */
 static inline struct zookeeper *hf__zk_of(const struct zk_queue_node *place)
 {
-    return (struct zookeeper *)place->lease.engine;
+    return (struct zookeeper *)place->end.lease.engine;
 }
 
 static inline int64_t hf__zk_now(const struct zookeeper *zk)

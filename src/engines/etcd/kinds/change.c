@@ -10,18 +10,16 @@
  * Others may be faster again and again: it pauses then, and gives up some time. */
 #include "change.h"
 
-#include "base/rand.h"
 #include "base/testing.h"
+#include "engines/common/poll.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
-/* Others that change the same value: so often at once, then with pauses up to 64 ms. */
-#define TRIES_AT_ONCE 4u
+/* Others that change the same value. */
 #define TRIES_MAX 100u
-#define PAUSE_DOUBLINGS 6u
 /* Replies that are missing. */
 #define SILENCES_MAX 4u
 #define SILENCE_MS 20
@@ -295,7 +293,6 @@ static void fence(struct etcd_change *change)
 
 static void others_were_faster(struct etcd_change *change, const etcd_txn_reply *txn)
 {
-    uint64_t salt;
     if (change->second) {
         hf__etcd_change_end(change, HF_OK);
         return;
@@ -305,14 +302,11 @@ static void others_were_faster(struct etcd_change *change, const etcd_txn_reply 
                              "others change its value again and again; try later");
         return;
     }
-    if (change->tries <= TRIES_AT_ONCE) {
+    int64_t pause_ms = hf__poll_overtaken_ms(change->tries);
+    if (pause_ms == 0)
         consider(change, txn);
-        return;
-    }
-    unsigned doublings = change->tries - TRIES_AT_ONCE;
-    doublings = doublings < PAUSE_DOUBLINGS ? doublings : PAUSE_DOUBLINGS;
-    hf__random(&salt, sizeof salt);
-    pause_for(change, 1 + (int64_t)(salt % (1u << doublings)));
+    else
+        pause_for(change, pause_ms);
 }
 
 static void written(struct etcd *etcd, struct etcd_request *request, const struct etcd_reply *reply)

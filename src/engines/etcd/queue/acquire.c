@@ -94,27 +94,12 @@ void hf__etcd_unreadable(struct etcd *etcd, struct etcd_claim *claim)
     hf__etcd_finish(etcd, claim, HF_NO_ANSWER);
 }
 
-/* Its key is on the session's lease still, and it believes in that no longer than in its own. */
-static void follow_session(struct etcd *etcd, struct etcd_claim *claim)
-{
-    struct hf_op *op = claim->op;
-    const struct hf_lease *session = &claim->session->lease;
-    claim->lease.fixed = true;
-    claim->lease.ends_at_ms = claim->end.at_ms - op->in.lease_ms / 100 - 2;
-    claim->lease.lease_ms = session->lease_ms;
-    claim->lease.asked_at_ms = session->asked_at_ms;
-    hf__list_append(&etcd->leased, &claim->lease_link);
-    op->out.rests_on = &claim->lease;
-}
-
 static void rest_on_own_lease(struct etcd *etcd, struct etcd_claim *claim)
 {
     struct hf_op *op = claim->op;
-    bool endless = op->in.lease_ms > INT64_MAX - op->in.asked_at_ms;
-    hf__timer_start(hf__etcd_loop(etcd), &claim->end,
-                    endless ? INT64_MAX : op->in.asked_at_ms + op->in.lease_ms);
-    if (claim->own_id == 0) {
-        follow_session(etcd, claim);
+    hf__own_end_start(&claim->end, op);
+    if (claim->own_id == 0) { /* its key is on the session's lease still */
+        hf__own_end_follow(&claim->end, &etcd->leased, &claim->session->lease, op);
         return;
     }
     op->engine.own_lease.engine = &etcd->base;

@@ -20,12 +20,10 @@
 
 /* ---- memory ---- */
 
-/* The holder has known since a moment ago; now the others may come. */
-static void lease_is_over(struct hf_timer *timer)
+static void lease_is_over(struct hf_own_end *end)
 {
-    struct etcd_claim *claim = HF_CONTAINER(timer, struct etcd_claim, end);
-    struct etcd *etcd = HF_CONTAINER(claim->lease.engine, struct etcd, base);
-    hf__link_remove(&claim->lease_link);
+    struct etcd_claim *claim = HF_CONTAINER(end, struct etcd_claim, end);
+    struct etcd *etcd = HF_CONTAINER(end->lease.engine, struct etcd, base);
     claim->over = true;
     hf__etcd_watch_leave(etcd, claim);
     hf__etcd_delete_quietly(etcd, claim);
@@ -81,11 +79,9 @@ struct etcd_claim *hf__etcd_claim_new(struct etcd *etcd, struct hf_op *op)
     hf__list_append(&etcd->claims, &claim->link);
     hf__link_init(&claim->wait_link);
     hf__link_init(&claim->watch_link);
-    hf__link_init(&claim->lease_link);
     hf__link_init(&claim->held_link);
     hf__link_init(&claim->key_link);
-    hf__timer_init(&claim->end, lease_is_over);
-    claim->lease.engine = &etcd->base;
+    hf__own_end_init(&claim->end, &etcd->base, lease_is_over);
     claim->uses = 1;
     op->engine.pointer = claim;
     return claim;
@@ -110,9 +106,8 @@ void hf__etcd_claim_drop(struct etcd_claim *claim)
 static void rest(struct etcd *etcd, struct etcd_claim *claim)
 {
     hf__etcd_watch_leave(etcd, claim);
-    hf__link_remove(&claim->lease_link);
     hf__link_remove(&claim->wait_link);
-    hf__timer_stop(hf__etcd_loop(etcd), &claim->end);
+    hf__own_end_stop(&claim->end);
 }
 
 void hf__etcd_claim_leave(struct etcd *etcd, struct etcd_claim *claim)
@@ -210,7 +205,7 @@ bool hf__etcd_claim_name_key(struct etcd *etcd, struct etcd_claim *claim)
 
 void hf__etcd_claim_forget_key(struct etcd_claim *claim)
 {
-    struct etcd *etcd = HF_CONTAINER(claim->lease.engine, struct etcd, base);
+    struct etcd *etcd = HF_CONTAINER(claim->end.lease.engine, struct etcd, base);
     hf__link_remove(&claim->key_link);
     if (claim->key_length > 0)
         hf__etcd_session_left(etcd, claim->session);

@@ -86,11 +86,8 @@ void hf__etcd_own_lease_moved(struct etcd *etcd, struct etcd_claim *claim, int64
 static void renewal_end(struct etcd *etcd, struct hf_oneshot *oneshot, int code)
 {
     struct etcd_claim *claim = oneshot->op ? oneshot->op->engine.pointer : NULL;
-    int64_t end_ms = oneshot->asked_at_ms + oneshot->lease_ms;
-    if (oneshot->lease_ms > INT64_MAX - oneshot->asked_at_ms)
-        end_ms = INT64_MAX;
-    if (code == HF_OK && claim && claim->end.started && claim->end.at_ms < end_ms)
-        hf__timer_start(hf__etcd_loop(etcd), &claim->end, end_ms);
+    if (code == HF_OK && claim)
+        hf__own_end_move(&claim->end, oneshot);
     oneshot->code = code;
     hf__oneshot_done(&etcd->base, oneshot);
 }
@@ -136,7 +133,7 @@ static void renewal_granted(struct etcd *etcd, struct etcd_request *request,
 void hf__etcd_renew_own_lease(struct etcd *etcd, struct hf_oneshot *oneshot)
 {
     struct etcd_claim *claim = oneshot->op->engine.pointer;
-    if (!claim || !claim->held || claim->over || !claim->end.started) {
+    if (!claim || !claim->held || claim->over || !claim->end.timer.started) {
         renewal_end(etcd, oneshot, HF_LOST);
         return;
     }
@@ -149,10 +146,8 @@ void hf__etcd_renew_own_lease(struct etcd *etcd, struct hf_oneshot *oneshot)
         renewal_end(etcd, oneshot, HF_UNREACHABLE);
         return;
     }
-    int64_t left_ms = claim->end.at_ms - oneshot->asked_at_ms;
     claim->renewal = oneshot;
-    if (!hf__etcd_own_lease_ask(etcd, claim,
-                                oneshot->lease_ms > left_ms ? oneshot->lease_ms : left_ms,
+    if (!hf__etcd_own_lease_ask(etcd, claim, hf__own_end_longer_ms(&claim->end, oneshot),
                                 renewal_granted))
         renewal_end(etcd, take_renewal(claim), HF_ENOMEM);
 }

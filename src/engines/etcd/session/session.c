@@ -117,11 +117,9 @@ static void session_grant(struct etcd *etcd, struct etcd_session *session)
 static bool is_lost(const struct etcd *etcd, struct etcd_session *session)
 {
     struct hf_lease *lease = &session->lease;
-    /* A lease that nothing rests on has no watchdog. */
-    if (!lease->watched && lease->lease_ms > 0 &&
-        hf__etcd_now(etcd) >= lease->asked_at_ms + lease->lease_ms)
-        lease->lost = true;
-    return lease->lost;
+    /* 0: its length is not known yet. */
+    return lease->lost ||
+           (lease->lease_ms > 0 && hf__session_lease_is_lost(lease, hf__etcd_now(etcd)));
 }
 
 struct etcd_session *hf__etcd_session_current(struct etcd *etcd)
@@ -170,16 +168,6 @@ void hf__etcd_session_await(struct etcd *etcd, struct etcd_session *session,
     session_ask(etcd, session);
 }
 
-static void confirm_leased(struct etcd *etcd, const struct etcd_session *session,
-                           int64_t asked_at_ms, int64_t lease_ms)
-{
-    HF_LIST_FOREACH (link, following, &etcd->leased) {
-        struct etcd_claim *claim = HF_CONTAINER(link, struct etcd_claim, lease_link);
-        if (claim->session == session && claim->lease.watched)
-            hf__lease_answer(&claim->lease, asked_at_ms, HF_LEASE_RENEWED, lease_ms, NULL);
-    }
-}
-
 void hf__etcd_session_confirm(struct etcd *etcd, struct etcd_session *session, int64_t asked_at_ms,
                               int64_t ttl_ms)
 {
@@ -188,7 +176,7 @@ void hf__etcd_session_confirm(struct etcd *etcd, struct etcd_session *session, i
         return;
     if (asked_at_ms > lease->asked_at_ms || lease->lease_ms != ttl_ms)
         hf__lease_answer(lease, asked_at_ms, HF_LEASE_RENEWED, ttl_ms, NULL);
-    confirm_leased(etcd, session, asked_at_ms, ttl_ms);
+    hf__own_ends_confirm(&etcd->leased, lease, asked_at_ms, ttl_ms);
     hf__etcd_session_go_on(etcd, session);
 }
 
@@ -272,22 +260,6 @@ static void revoke(struct etcd *etcd, struct etcd_session *session)
     hf__etcd_ask(etcd, request, &message.base);
 }
 
-static void lose_leased(struct etcd *etcd, const struct etcd_session *session)
-{
-    struct hf_link lost, *link;
-    hf__link_init(&lost);
-    HF_LIST_FOREACH (each, following, &etcd->leased)
-        if (HF_CONTAINER(each, struct etcd_claim, lease_link)->session == session) {
-            hf__link_remove(each);
-            hf__list_append(&lost, each);
-        }
-    while ((link = hf__list_pop(&lost))) {
-        struct etcd_claim *claim = HF_CONTAINER(link, struct etcd_claim, lease_link);
-        if (claim->lease.watched)
-            hf__lease_answer(&claim->lease, 0, HF_LEASE_GONE, 0, NULL);
-    }
-}
-
 void hf__etcd_session_lose(struct etcd *etcd, struct etcd_session *session, bool over)
 {
     if (session != etcd->session)
@@ -303,7 +275,7 @@ void hf__etcd_session_lose(struct etcd *etcd, struct etcd_session *session, bool
     if (session->lease.watched)
         hf__lease_answer(&session->lease, 0, HF_LEASE_GONE, 0, NULL);
     session->lease.lost = true;
-    lose_leased(etcd, session);
+    hf__own_ends_lose(&etcd->leased, &session->lease);
     hf__etcd_session_go_on(etcd, session); /* with the next one */
     hf__etcd_session_drop(session);
 }

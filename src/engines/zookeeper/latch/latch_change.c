@@ -4,16 +4,13 @@
 #include "engines/zookeeper/semaphore/semaphore.h"
 #include "latch.h"
 
-#include "base/rand.h"
 #include "base/testing.h"
+#include "engines/common/poll.h"
 
 #include <string.h>
 
-/* Each time somebody else was faster, and so got on. After a few times all of them draw lots for
- * when to try again. */
+/* Each time another change was faster, and so got on. */
 #define TRIES_MAX 1000u
-#define TRIES_AT_ONCE 4u
-#define PAUSE_DOUBLINGS 6u
 
 struct counting {
     struct hf_link link; /* in zk->countings */
@@ -113,7 +110,6 @@ static void pause_over(struct hf_timer *timer)
 
 static void try_again(struct zookeeper *zk, struct counting *counting)
 {
-    uint64_t salt;
     if (++counting->tries == TRIES_MAX) {
         hf__explain(&counting->change->error, HF_UNREACHABLE, 0,
                     "\"%.200s\": others change its count again and again; try later",
@@ -121,15 +117,11 @@ static void try_again(struct zookeeper *zk, struct counting *counting)
         end(zk, counting, HF_UNREACHABLE);
         return;
     }
-    if (counting->tries <= TRIES_AT_ONCE) {
+    int64_t pause_ms = hf__poll_overtaken_ms(counting->tries);
+    if (pause_ms == 0)
         look_again(zk, counting);
-        return;
-    }
-    unsigned doublings = counting->tries - TRIES_AT_ONCE;
-    doublings = doublings < PAUSE_DOUBLINGS ? doublings : PAUSE_DOUBLINGS;
-    hf__random(&salt, sizeof salt);
-    hf__timer_start(hf__zk_loop(zk), &counting->pause,
-                    hf__zk_now(zk) + 1 + (int64_t)(salt % (1u << doublings)));
+    else
+        hf__timer_start(hf__zk_loop(zk), &counting->pause, hf__zk_now(zk) + pause_ms);
 }
 
 static void changed(struct zookeeper *zk, struct zk_request *request, struct zk_reply *reply)

@@ -12,7 +12,7 @@ void hf__zk_finish(struct zookeeper *zk, struct zk_queue_node *place, enum hf_ve
     op->out.retry_at_ms = HF_NEVER;
     bool passed = verdict == HF_GRANTED && op->in.mode == HF_LATCH;
     if (verdict == HF_FAILED || passed || (verdict == HF_REFUSED && !op->in.enqueue))
-        hf__zk_queue_node_leave(zk, place);
+        hf__zk_queue_node_leave(place);
     hf__op_done(&zk->base, op);
 }
 

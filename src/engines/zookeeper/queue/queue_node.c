@@ -6,13 +6,11 @@
 
 #include <string.h>
 
-/* The holder has known since a moment ago; now the others may come. */
-static void lease_is_over(struct hf_timer *timer)
+static void lease_is_over(struct hf_own_end *end)
 {
-    struct zk_queue_node *place = HF_CONTAINER(timer, struct zk_queue_node, end);
-    hf__link_remove(&place->lease_link);
+    struct zk_queue_node *place = HF_CONTAINER(end, struct zk_queue_node, end);
     place->over = true;
-    hf__zk_delete_quietly(hf__zk_of(place), place); /* mutant: lease-of-one-own-does-not-end */
+    hf__zk_delete_quietly(hf__zk_of(place), place);
 }
 
 /* The paths of all nodes that it may have: one in a queue, and one for each permit. A writer that
@@ -39,9 +37,8 @@ struct zk_queue_node *hf__zk_queue_node_new(const struct zk_settings *settings, 
     }
     hf__link_init(&place->link);
     hf__link_init(&place->watch_link);
-    hf__link_init(&place->lease_link);
     hf__link_init(&place->path_link);
-    hf__timer_init(&place->end, lease_is_over);
+    hf__own_end_init(&place->end, NULL, lease_is_over);
     place->uses = 1;
     place->op = op;
     place->weight = weight_of(place);
@@ -52,7 +49,7 @@ struct zk_queue_node *hf__zk_queue_node_new(const struct zk_settings *settings, 
 void hf__zk_queue_node_join(struct zookeeper *zk, struct zk_queue_node *place)
 {
     hf__list_append(&zk->places, &place->link);
-    place->lease.engine = &zk->base;
+    place->end.lease.engine = &zk->base;
 }
 
 static void unweigh(struct zk_queue_node *place)
@@ -82,17 +79,16 @@ bool hf__zk_queue_node_has_past(const struct zk_queue_node *place)
     return place->earlier && place->earlier->state != ZK_SESSION_OVER;
 }
 
-static void rest(struct zookeeper *zk, struct zk_queue_node *place)
+static void rest(struct zk_queue_node *place)
 {
     hf__zk_watch_remove(place);
-    hf__link_remove(&place->lease_link);
-    hf__timer_stop(hf__zk_loop(zk), &place->end);
+    hf__own_end_stop(&place->end);
 }
 
-void hf__zk_queue_node_leave(struct zookeeper *zk, struct zk_queue_node *place)
+void hf__zk_queue_node_leave(struct zk_queue_node *place)
 {
     struct hf_op *op = place->op;
-    rest(zk, place);
+    rest(place);
     if (!op)
         return;
     op->engine.pointer = NULL;
@@ -104,11 +100,11 @@ void hf__zk_queue_node_leave(struct zookeeper *zk, struct zk_queue_node *place)
     hf__zk_queue_node_drop(place);
 }
 
-void hf__zk_queue_node_leave_behind(struct zookeeper *zk, struct zk_queue_node *place)
+void hf__zk_queue_node_leave_behind(struct zk_queue_node *place)
 {
     place->left_behind = true;
     place->uses++;
-    hf__zk_queue_node_leave(zk, place);
+    hf__zk_queue_node_leave(place);
 }
 
 void hf__zk_queue_nodes_over(struct zookeeper *zk, const struct zk_session *session)
@@ -125,7 +121,7 @@ void hf__zk_queue_nodes_over(struct zookeeper *zk, const struct zk_session *sess
 void hf__zk_queue_nodes_close(struct zookeeper *zk)
 {
     HF_LIST_FOREACH (link, following, &zk->places)
-        rest(zk, HF_CONTAINER(link, struct zk_queue_node, link));
+        rest(HF_CONTAINER(link, struct zk_queue_node, link));
 }
 
 void hf__zk_queue_node_clear_name(struct zk_queue_node *place)
@@ -170,7 +166,7 @@ bool hf__zk_queue_node_begin(struct zookeeper *zk, struct zk_queue_node *place,
 {
     if (place->session == session)
         return true;
-    rest(zk, place);
+    rest(place);
     place->op->out.rests_on = NULL;
     if (!hf__zk_session_has_room(session, place->weight))
         return false;

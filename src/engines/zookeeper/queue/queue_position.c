@@ -10,18 +10,9 @@
 
 static void rest_on_own_lease(struct zookeeper *zk, struct zk_queue_node *place)
 {
-    struct hf_op *op = place->op;
-    const struct hf_lease *session = &place->session->lease;
-    if (!place->held) {
-        int64_t end_ms = op->in.asked_at_ms + op->in.lease_ms;
-        place->lease.fixed = true;
-        place->lease.ends_at_ms = end_ms - op->in.lease_ms / 100 - 2;
-        hf__timer_start(hf__zk_loop(zk), &place->end, end_ms);
-        hf__list_append(&zk->leased, &place->lease_link);
-    }
-    place->lease.lease_ms = session->lease_ms;
-    place->lease.asked_at_ms = session->asked_at_ms;
-    op->out.rests_on = &place->lease;
+    if (!place->held)
+        hf__own_end_start(&place->end, place->op);
+    hf__own_end_follow(&place->end, &zk->leased, &place->session->lease, place->op);
 }
 
 void hf__zk_grant(struct zookeeper *zk, struct zk_queue_node *place)

@@ -10,7 +10,7 @@ void hf__zk_gone(struct zookeeper *zk, struct hf_op *op, bool lost)
     op->out.verdict = HF_GONE;
     op->out.lost = lost;
     if (place)
-        hf__zk_queue_node_leave(zk, place);
+        hf__zk_queue_node_leave(place);
     hf__op_done(&zk->base, op);
 }
 

@@ -38,20 +38,11 @@ static struct zk_session *new_session(struct zookeeper *zk)
     return hf__zk_session_use(session);
 }
 
-/* A lease that nothing rests on has nobody who watches it. */
-static bool is_lost(const struct zookeeper *zk, struct zk_session *session)
-{
-    struct hf_lease *lease = &session->lease;
-    int64_t over_at_ms = lease->asked_at_ms + lease->lease_ms;
-    if (!lease->watched && hf__zk_now(zk) >= over_at_ms) /* mutant: session-that-nothing-rests */
-        lease->lost = true;
-    return lease->lost;
-}
-
 void hf__zk_session_look(struct zookeeper *zk)
 {
     struct zk_session *session = zk->session;
-    if (!session || session->state != ZK_SESSION_ALIVE || !is_lost(zk, session))
+    if (!session || session->state != ZK_SESSION_ALIVE ||
+        !hf__session_lease_is_lost(&session->lease, hf__zk_now(zk)))
         return;
     session->state = ZK_SESSION_ENDING;
     zk->ending = session;
@@ -87,11 +78,7 @@ static void resize(struct zookeeper *zk, struct zk_session *session, int64_t ask
 {
     int64_t lease_ms = hf__zk_belief_ms(session->timeout_ms);
     hf__lease_answer(&session->lease, asked_at_ms, HF_LEASE_RENEWED, lease_ms, NULL);
-    HF_LIST_FOREACH (link, following, &zk->leased) {
-        struct zk_queue_node *place = HF_CONTAINER(link, struct zk_queue_node, lease_link);
-        if (place->session == session)
-            hf__lease_answer(&place->lease, asked_at_ms, HF_LEASE_RENEWED, lease_ms, NULL);
-    }
+    hf__own_ends_confirm(&zk->leased, &session->lease, asked_at_ms, lease_ms);
 }
 
 void hf__zk_session_welcomed(struct zookeeper *zk, struct zk_session *session,
@@ -114,17 +101,6 @@ void hf__zk_session_welcomed(struct zookeeper *zk, struct zk_session *session,
         resize(zk, session, asked_at_ms);
 }
 
-/* Those with an end of their own believe in it no longer than in the session. */
-static void confirm_leased(struct zookeeper *zk, const struct zk_session *session,
-                           int64_t asked_at_ms)
-{
-    HF_LIST_FOREACH (link, following, &zk->leased) {
-        struct zk_queue_node *place = HF_CONTAINER(link, struct zk_queue_node, lease_link);
-        if (place->session == session && place->lease.watched)
-            hf__lease_answer(&place->lease, asked_at_ms, HF_LEASE_RENEWED, 0, NULL);
-    }
-}
-
 void hf__zk_session_confirm(struct zookeeper *zk, struct zk_session *session, int64_t asked_at_ms)
 {
     struct hf_lease *lease = &session->lease;
@@ -139,24 +115,7 @@ void hf__zk_session_confirm(struct zookeeper *zk, struct zk_session *session, in
         hf__lease_answer(lease, asked_at_ms, HF_LEASE_RENEWED, 0, NULL);
     else
         lease->asked_at_ms = asked_at_ms;
-    confirm_leased(zk, session, asked_at_ms);
-}
-
-static void lose_leased(struct zookeeper *zk, const struct zk_session *session)
-{
-    struct hf_link *link;
-    struct hf_link lost;
-    hf__link_init(&lost);
-    HF_LIST_FOREACH (each, following, &zk->leased)
-        if (HF_CONTAINER(each, struct zk_queue_node, lease_link)->session == session) {
-            hf__link_remove(each);
-            hf__list_append(&lost, each);
-        }
-    while ((link = hf__list_pop(&lost))) {
-        struct zk_queue_node *place = HF_CONTAINER(link, struct zk_queue_node, lease_link);
-        if (place->lease.watched)
-            hf__lease_answer(&place->lease, 0, HF_LEASE_GONE, 0, NULL);
-    }
+    hf__own_ends_confirm(&zk->leased, lease, asked_at_ms, 0);
 }
 
 void hf__zk_session_over(struct zookeeper *zk, struct zk_session *session)
@@ -172,7 +131,7 @@ void hf__zk_session_over(struct zookeeper *zk, struct zk_session *session)
     if (session->lease.watched)
         hf__lease_answer(&session->lease, 0, HF_LEASE_GONE, 0, NULL);
     session->lease.lost = true;
-    lose_leased(zk, session);
+    hf__own_ends_lose(&zk->leased, &session->lease);
     hf__zk_queue_nodes_over(zk, session);
     hf__zk_session_drop(session);
 }

@@ -41,7 +41,7 @@ void hf__zk_connection_closed(struct zookeeper *zk)
         if (place->left_behind)
             hf__zk_queue_node_drop(place);
         else
-            hf__zk_queue_node_leave(zk, place);
+            hf__zk_queue_node_leave(place);
     }
     if (zk->session)
         hf__zk_session_drop(zk->session);

@@ -171,7 +171,7 @@ void hf__zk_session_pool_attempt(struct hf_engine *engine, struct hf_op *op)
     struct zk_client *client = (struct zk_client *)engine;
     struct zk_queue_node *place = op->engine.pointer;
     if (place && hf__zk_queue_node_is_loose(place)) {
-        hf__zk_queue_node_leave(hf__zk_of(place), place);
+        hf__zk_queue_node_leave(place);
         place = NULL;
     }
     if (!place)

@@ -105,7 +105,7 @@ void hf__zk_fail_with_leftover(struct zookeeper *zk, struct zk_queue_node *place
 {
     struct hf_op *op = place->op;
     explain_what_stays(zk, place, reply->error);
-    hf__zk_queue_node_leave_behind(zk, place);
+    hf__zk_queue_node_leave_behind(place);
     op->out.verdict = HF_FAILED;
     hf__op_done(&zk->base, op);
 }
