@@ -358,9 +358,10 @@ typedef struct hf_lock_options {
                                (HF_DRIVE_CALLER: as long as it dispatches). > 0: ends by itself
                                after this time. Less than 10 is HF_EINVAL */
     uint64_t owner;         /* 0: the calling thread (hf_lock), or the request itself, which no
-                               other request shares (hf_lock_async). HF_OWNER_NEW: a new owner.
-                               Else a number below 2^62 of your choice, for a task or a fibre.
-                               Numbers count within one client */
+                               other request shares (hf_lock_async). HF_OWNER_THREAD: the calling
+                               thread in both. HF_OWNER_NEW: a new owner. Else a number below
+                               2^62 of your choice, for a task or a fibre. Numbers count within
+                               one client */
     const char *owner_text; /* shown by hf_inspect where the store keeps it (Redis: the client's
                                alone). NULL: the client's */
     hf_lost_cb *on_lost;    /* NULL: none */
@@ -371,6 +372,8 @@ typedef struct hf_lock_options {
 /* For `owner`: a new owner for this call. It never re-enters, and no other call re-enters its hold.
  */
 #define HF_OWNER_NEW UINT64_MAX
+/* For `owner`: the calling thread, as 0 in hf_lock. */
+#define HF_OWNER_THREAD (UINT64_MAX - 1)
 
 /* As HF_CLIENT_OPTIONS_INIT and HF_CLIENT_OPTIONS. */
 #ifdef __cplusplus
@@ -818,8 +821,9 @@ typedef struct hf_hold_set hf_hold_set;
  * Returns:
  *   HF_OK           *ret is a set; pass it to hf_unlock_all before any of its clients is closed.
  *                   All locks were held at the same moment: each was checked once more at the end
- *   HF_LOST         a lock was lost while others were being acquired. This is reported when the
- *                   wait for the next lock has ended
+ *   HF_LOST         a lock was lost while others were being acquired. The loss ends the wait for
+ *                   them. The loss of a lock without a lease (hf_remaining_ms is INT64_MAX) is
+ *                   reported when the wait for the next lock has ended
  *   HF_BUSY, HF_UNREACHABLE and others
  *                   as hf_lock returned it for the lock that hf_last_error names
  *   HF_EINVAL       no item, or more than HF_LOCK_ALL_MAX; a name is there twice, in two modes or
@@ -827,7 +831,8 @@ typedef struct hf_hold_set hf_hold_set;
  *   common errors
  *
  * With any code but HF_OK, *ret is NULL, and what was granted is being released in the background.
- */
+ * The calling thread is the owner, unless `owner` says otherwise. While the call runs, hf_close of
+ * one of its clients waits for it. A call that waits for a lock of that client ends at once. */
 HF_API HF_LOOK int hf_lock_all(const hf_lock_item *items, size_t count, int64_t wait_ms,
                                const hf_lock_options *options, hf_hold_set **ret);
 

@@ -4,7 +4,9 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/testing.h"
+#include "core/api/calls.h"
 
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,9 +22,20 @@ struct member {
     hf_hold *hold;
 };
 
+/* What a request for one lock has come to. */
+struct answer {
+    bool given;
+    int code;
+    hf_hold *hold;
+    hf_error why;
+};
+
 struct hf_hold_set {
-    pthread_mutex_t mutex; /* guards the state and what is known of a loss */
+    pthread_mutex_t mutex;  /* guards the state, the answer and what is known of a loss */
+    pthread_cond_t changed; /* an answer, or a loss */
     enum set_state state;
+    struct answer answer; /* of the request that is out */
+    bool ends;            /* a lock that is granted may end by time */
     bool lost;
     char loss_text[sizeof((hf_error *)NULL)->text];
     hf_lost_cb *on_lost;
@@ -48,6 +61,7 @@ static void note_loss(void *arg, const hf_loss *loss)
     if (first)
         snprintf(set->loss_text, sizeof set->loss_text, "\"%.200s\": %s", loss->name,
                  loss->reason ? loss->reason : "the lock was lost");
+    pthread_cond_signal(&set->changed);
     pthread_mutex_unlock(&set->mutex);
     if (tell)
         tell(tell_arg, loss);
@@ -131,6 +145,7 @@ static int check_item(const hf_lock_item *item, hf_mode mode, const hf_lock_item
 
 static void set_free(struct hf_hold_set *set)
 {
+    pthread_cond_destroy(&set->changed);
     pthread_mutex_destroy(&set->mutex);
     free(set->member_of);
     free(set);
@@ -147,6 +162,7 @@ static struct hf_hold_set *set_new(const hf_lock_item *items, size_t count,
         return NULL;
     }
     pthread_mutex_init(&set->mutex, NULL);
+    pthread_cond_init(&set->changed, NULL);
     set->member_of = member_of;
     set->item_count = set->member_count = count;
     hf_lock_options common = copy_options(options);
@@ -156,10 +172,32 @@ static struct hf_hold_set *set_new(const hf_lock_item *items, size_t count,
         struct member *member = &set->members[i];
         *member = (struct member){ .item = &items[i], .url = hf_url(items[i].client) };
         member->options = items[i].options ? copy_options(items[i].options) : common;
+        if (!member->options.owner) /* mutant: several-locks-have-the-threads-owner */
+            member->options.owner = HF_OWNER_THREAD;
         member->options.on_lost = note_loss;
         member->options.lost_arg = set;
     }
     return set;
+}
+
+/* ---- calls: hf_close of a client waits until this one has left it ---- */
+
+static void end_calls(struct hf_hold_set *set, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        hf__call_ended(set->members[i].item->client);
+}
+
+static int begin_calls(struct hf_hold_set *set)
+{
+    for (size_t i = 0; i < set->member_count; i++) {
+        int code = hf__call_begin(set->members[i].item->client);
+        if (code != HF_OK) {
+            end_calls(set, i);
+            return code;
+        }
+    }
+    return HF_OK;
 }
 
 /* ---- acquiring ---- */
@@ -170,6 +208,77 @@ static void release_members(struct hf_hold_set *set)
     for (size_t i = set->member_count; i-- > 0;)
         if (set->members[i].hold)
             hf_unlock_nowait(set->members[i].hold);
+}
+
+/* Runs on the loop of the client that was asked. */
+static void note_answer(void *arg, int code, hf_hold *hold, const hf_error *error)
+{
+    struct hf_hold_set *set = arg;
+    pthread_mutex_lock(&set->mutex);
+    set->answer.given = true;
+    set->answer.code = code;
+    set->answer.hold = hold;
+    if (error)
+        set->answer.why = *error;
+    pthread_cond_signal(&set->changed);
+    pthread_mutex_unlock(&set->mutex);
+}
+
+/* Until there is news, with the mutex locked. Without a thread of its own, the client gets news
+ * only from its loop. */
+static void await_news(struct hf_hold_set *set, hf_client *client)
+{
+    struct pollfd loop = { .fd = hf_fd(client), .events = POLLIN };
+    if (loop.fd < 0) {
+        pthread_cond_wait(&set->changed, &set->mutex);
+        return;
+    }
+    pthread_mutex_unlock(&set->mutex);
+    poll(&loop, 1, -1);
+    hf_dispatch(client);
+    pthread_mutex_lock(&set->mutex);
+}
+
+/* A request ends exactly once: after a loss it is canceled, and its answer is waited for. */
+static struct answer await_answer(struct hf_hold_set *set, hf_client *client, hf_request request)
+{
+    bool canceled = false;
+    pthread_mutex_lock(&set->mutex);
+    while (!set->answer.given) {
+        if (set->lost && !canceled) { /* mutant: loss-ends-the-wait-for-others */
+            canceled = true;
+            pthread_mutex_unlock(&set->mutex);
+            hf_cancel(client, request);
+            pthread_mutex_lock(&set->mutex);
+        } else {
+            await_news(set, client);
+        }
+    }
+    struct answer answer = set->answer;
+    set->answer.given = false;
+    pthread_mutex_unlock(&set->mutex);
+    return answer;
+}
+
+/* As long as no lock of the set may end by time, hf_lock alone will do, which needs no loop. It
+ * also waits behind an earlier release of the same owner, where a request is refused. */
+static int acquire_member(struct hf_hold_set *set, struct member *member, int64_t wait_ms)
+{
+    hf_client *client = member->item->client;
+    const char *name = member->item->name;
+    hf_request request;
+    int code = HF_BUSY;
+    if (set->ends)
+        code = hf_lock_async(client, name, wait_ms, &member->options, note_answer, set, &request);
+    if (!set->ends || code == HF_BUSY)
+        return hf_lock(client, name, wait_ms, &member->options, &member->hold);
+    if (code != HF_OK)
+        return code;
+    struct answer answer = await_answer(set, client, request);
+    member->hold = answer.hold;
+    if (answer.code != HF_OK)
+        *hf__error_last() = answer.why;
+    return answer.code;
 }
 
 /* At least a millisecond for each of them: a wait of 0 would be an attempt without a deadline. */
@@ -194,14 +303,19 @@ static int lost_meanwhile(struct hf_hold_set *set)
     return set_fail(HF_LOST, "while the locks were taken, one was lost: %.300s", set->loss_text);
 }
 
-/* All are asked once more at the end, on the clock: the first may be lost by then. */
+/* All are asked once more at the end, on the clock: the first may be lost by then, or its client be
+ * closing. */
 static int check_all(struct hf_hold_set *set)
 {
     int code = HF_OK;
-    for (size_t i = 0; i < set->member_count; i++)
-        if (!hf_held(set->members[i].hold))
-            return set_fail(HF_LOST, "while the locks were taken, \"%.200s\" was lost",
+    for (size_t i = 0; i < set->member_count && code == HF_OK; i++) {
+        code = hf__call_check(set->members[i].item->client); /* mutant: one-client-is-closed */
+        if (code == HF_OK && !hf_held(set->members[i].hold))
+            code = set_fail(HF_LOST, "while the locks were taken, \"%.200s\" was lost",
                             set->members[i].item->name);
+    }
+    if (code != HF_OK)
+        return code;
     pthread_mutex_lock(&set->mutex);
     if (set->lost)
         code = HF_LOST;
@@ -216,12 +330,12 @@ static int acquire_all(struct hf_hold_set *set, int64_t wait_ms)
     int64_t until_ms = hf__clock_add(hf__clock_ms(), wait_ms);
     for (size_t i = 0; i < set->member_count; i++) {
         struct member *member = &set->members[i];
-        int code = hf_lock(member->item->client, member->item->name,
-                           time_left_ms(wait_ms, until_ms), &member->options, &member->hold);
+        int code = acquire_member(set, member, time_left_ms(wait_ms, until_ms));
         if (set_is_lost(set))
             return lost_meanwhile(set);
         if (code != HF_OK)
             return code;
+        set->ends |= hf_remaining_ms(member->hold) != INT64_MAX;
     }
     return check_all(set);
 }
@@ -246,6 +360,26 @@ static int check_call(const hf_lock_item *items, size_t count, int64_t wait_ms,
     return HF_OK;
 }
 
+/* All of them, or none. */
+static int take_all(struct hf_hold_set *set, const hf_lock_item *items, int64_t wait_ms)
+{
+    qsort(set->members, set->item_count, sizeof set->members[0], compare_members);
+    int code = merge_twins(set);
+    if (code == HF_OK)
+        code = begin_calls(set);
+    if (code != HF_OK)
+        return code;
+    find_members(set, items);
+    code = acquire_all(set, wait_ms);
+    if (code != HF_OK) {
+        hf_error why = *hf__error_last();
+        release_members(set); /* mutant: several-locks-are-kept */
+        *hf__error_last() = why;
+    }
+    end_calls(set, set->member_count);
+    return code;
+}
+
 int hf_lock_all(const hf_lock_item *items, size_t count, int64_t wait_ms,
                 const hf_lock_options *options, hf_hold_set **ret)
 {
@@ -258,20 +392,11 @@ int hf_lock_all(const hf_lock_item *items, size_t count, int64_t wait_ms,
     struct hf_hold_set *set = set_new(items, count, options);
     if (!set)
         return set_fail(HF_ENOMEM, "out of memory for the locks");
-    qsort(set->members, count, sizeof set->members[0], compare_members);
-    code = merge_twins(set);
-    if (code == HF_OK) {
-        find_members(set, items);
-        code = acquire_all(set, wait_ms);
-    }
-    if (code == HF_OK) {
+    code = take_all(set, items, wait_ms);
+    if (code == HF_OK)
         *ret = set;
-        return HF_OK;
-    }
-    hf_error why = *hf__error_last();
-    release_members(set); /* mutant: several-locks-are-kept */
-    set_free(set);
-    *hf__error_last() = why;
+    else
+        set_free(set);
     return code;
 }
 

@@ -322,6 +322,173 @@ TEST(lock_lost_while_others_are_taken_is_the_answer)
     hf_close(later.client);
 }
 
+/* The lease of the first lock is over; what the second one waits for is held all the time. */
+static void expect_loss_to_end_wait(hf_client *client, uint64_t owner)
+{
+    hf_client *other = open_client();
+    char one[128], two[128];
+    hf_hold_set *set;
+    hf_hold *busy;
+
+    snprintf(one, sizeof(one), "%s", name_of("one"));
+    snprintf(two, sizeof(two), "%s", name_of("two"));
+    const hf_lock_item items[] = {
+        { client, one, LOCK_OPTIONS(.lease_ms = SHORT_LEASE_MS, .owner = owner) },
+        { client, two, LOCK_OPTIONS(.owner = owner) },
+    };
+    busy = take(other, two, HF_MUTEX, 0);
+    CHECK_ERROR(hf_lock_all(items, 2, HF_FOREVER, NULL, &set), HF_LOST);
+    CHECK(strstr(hf_last_error()->text, one) != NULL);
+    CHECK(set == NULL);
+    CHECK(hf_held(busy));
+    give_back(busy);
+    EVENTUALLY(probe(other, one, HF_MUTEX, 0) == HF_OK, SOON_MS);
+    EVENTUALLY(probe(other, two, HF_MUTEX, 0) == HF_OK, SOON_MS);
+    check_nothing_left(other, two);
+    hf_close(other);
+}
+
+TEST(loss_ends_the_wait_for_the_others)
+{
+    hf_client *client = open_client();
+
+    expect_loss_to_end_wait(client, 0);
+    expect_loss_to_end_wait(client, HF_OWNER_NEW);
+    hf_close(client);
+}
+
+TEST(loss_ends_the_wait_without_a_thread)
+{
+    hf_client *client = open_client_with(HF_CLIENT_OPTIONS(.driver = HF_DRIVE_CALLER));
+
+    expect_loss_to_end_wait(client, 0);
+    hf_close(client);
+}
+
+/* What the thread holds it re-enters, also behind a lock that may end. */
+TEST(thread_re_enters_what_it_holds)
+{
+    hf_client *client = open_client(), *other = open_client();
+    const char *one = name_of("one"), *two = name_of("two");
+    const hf_lock_item items[] = { { client, one, LOCK_OPTIONS(.lease_ms = 60000) },
+                                   { client, two, NULL } };
+    hf_hold *outer = take(client, two, HF_MUTEX, 0);
+    hf_hold_set *set;
+
+    CHECK_CODE(hf_lock_all(items, 2, SOON_MS, NULL, &set), HF_OK);
+    CHECK(hf_token(hf_all_hold(set, 1)) == hf_token(outer));
+    CHECK_CODE(hf_unlock_all(set), HF_OK);
+    CHECK_CODE(probe(other, two, HF_MUTEX, 0), HF_BUSY);
+    give_back(outer);
+    CHECK_CODE(probe(other, two, HF_MUTEX, 0), HF_OK);
+    hf_close(client);
+    hf_close(other);
+}
+
+/* A release of the same owner that is still on its way is waited for. */
+TEST(writer_follows_its_own_release)
+{
+    hf_client *client = open_client();
+    const char *one = name_of("one"), *two = name_of("two");
+    const hf_lock_item items[] = {
+        { client, one, LOCK_OPTIONS(.lease_ms = 60000, .mode = HF_WRITE) },
+        { client, two, LOCK_OPTIONS(.mode = HF_WRITE) },
+    };
+    hf_hold_set *set;
+
+    need(client, HF_CAP_RW);
+    for (int i = 0; i < 50; i++) {
+        hf_unlock_nowait(take(client, two, HF_WRITE, SOON_MS));
+        CHECK_CODE(hf_lock_all(items, 2, SOON_MS, NULL, &set), HF_OK);
+        CHECK_CODE(hf_unlock_all(set), HF_OK);
+    }
+    hf_close(client);
+}
+
+struct closing_call {
+    hf_client *client, *other;
+    char names[8][128];
+};
+
+static void lock_or_close(void *arg, int index)
+{
+    struct closing_call *closing = arg;
+    hf_lock_item items[8];
+    hf_hold_set *set;
+
+    if (index == 1) {
+        EVENTUALLY(probe(closing->other, closing->names[0], HF_MUTEX, 0) == HF_BUSY, SOON_MS);
+        hf_close(closing->client);
+        return;
+    }
+    for (int i = 0; i < 8; i++)
+        items[i] = (hf_lock_item){ closing->client, closing->names[i], NULL };
+    CHECK_CODE(hf_lock_all(items, 8, HF_FOREVER, NULL, &set), HF_ECLOSED);
+    CHECK(set == NULL);
+}
+
+/* hf_close waits for the call, and nothing of what it had is left. */
+TEST(closing_ends_the_call)
+{
+    struct closing_call closing = { .client = open_client(), .other = open_client() };
+
+    for (int i = 0; i < 8; i++)
+        snprintf(closing.names[i], sizeof(closing.names[i]), "%s", numbered(i));
+    hf_hold *busy = take(closing.other, closing.names[7], HF_MUTEX, 0);
+    threads_run(2, lock_or_close, &closing);
+    for (int i = 0; i < 7; i++)
+        EVENTUALLY(probe(closing.other, closing.names[i], HF_MUTEX, 0) == HF_OK, SOON_MS);
+    give_back(busy);
+    hf_close(closing.other);
+}
+
+struct closing_one {
+    hf_client *first, *second, *other;
+    char one[128], two[128], three[128];
+    hf_hold *busy[2];
+};
+
+/* The closing of the first client ends the wait for the third name. What the call has of that
+ * client stays until the call has ended. */
+static void close_one_of_two(void *arg, int index)
+{
+    struct closing_one *closing = arg;
+    const hf_lock_item items[] = { { closing->first, closing->one, NULL },
+                                   { closing->second, closing->two, NULL } };
+    hf_hold_set *set;
+    hf_hold *hold;
+
+    if (index == 0) {
+        CHECK_ERROR(hf_lock_all(items, 2, HF_FOREVER, NULL, &set), HF_ECLOSED);
+    } else if (index == 1) {
+        EVENTUALLY(probe(closing->other, closing->one, HF_MUTEX, 0) == HF_BUSY, SOON_MS);
+        hf_close(closing->first);
+    } else {
+        CHECK_CODE(hf_lock(closing->first, closing->three, HF_FOREVER, NULL, &hold), HF_ECLOSED);
+        CHECK_CODE(hf_lock(closing->other, closing->one, 300, NULL, &hold), HF_BUSY);
+        give_back(closing->busy[0]);
+    }
+}
+
+TEST(client_that_is_closed_waits_for_the_call)
+{
+    struct closing_one closing = { .first = open_client(),
+                                   .second = open_client(),
+                                   .other = open_client() };
+
+    snprintf(closing.one, sizeof(closing.one), "%s", name_of("one"));
+    snprintf(closing.two, sizeof(closing.two), "%s", name_of("two"));
+    snprintf(closing.three, sizeof(closing.three), "%s", name_of("three"));
+    closing.busy[0] = take(closing.other, closing.two, HF_MUTEX, 0);
+    closing.busy[1] = take(closing.other, closing.three, HF_MUTEX, 0);
+    threads_run(3, close_one_of_two, &closing);
+    EVENTUALLY(probe(closing.other, closing.one, HF_MUTEX, 0) == HF_OK, SOON_MS);
+    EVENTUALLY(probe(closing.other, closing.two, HF_MUTEX, 0) == HF_OK, SOON_MS);
+    give_back(closing.busy[1]);
+    hf_close(closing.second);
+    hf_close(closing.other);
+}
+
 /* ---- all of it ---- */
 
 #define ACCOUNTS 10

@@ -128,7 +128,8 @@ static int copy_options(hf_lock_options *known, const hf_lock_options *options)
                                options->size);
     *known = (hf_lock_options)HF_LOCK_OPTIONS_INIT;
     memcpy(known, options, options->size);
-    if (known->owner > HF_OWNER_USER_MAX && known->owner != HF_OWNER_NEW)
+    if (known->owner > HF_OWNER_USER_MAX && known->owner != HF_OWNER_NEW &&
+        known->owner != HF_OWNER_THREAD)
         return hf__answer_fail(HF_EINVAL, "the owner number %" PRIu64 " is above 2^62 - 1",
                                known->owner);
     return HF_OK;
@@ -168,7 +169,11 @@ static int read_options(struct hf_lock_args *ask, struct hf_client *client,
     ask->permits = known.permits ? known.permits : 1;
     ask->limit = known.limit;
     ask->lease_ms = hf__args_lease(known.lease_ms);
-    ask->owner = known.owner == HF_OWNER_NEW ? hf__owner_request(client) : known.owner;
+    ask->owner = known.owner;
+    if (known.owner == HF_OWNER_NEW)
+        ask->owner = hf__owner_request(client);
+    else if (known.owner == HF_OWNER_THREAD)
+        ask->owner = hf__owner_thread();
     ask->owner_text = known.owner_text;
     ask->on_lost = known.on_lost;
     ask->lost_arg = known.lost_arg;

@@ -6,6 +6,8 @@
 #include "base/clock.h"
 #include "base/futex.h"
 #include "base/testing.h"
+#include "core/api/args.h"
+#include "core/api/calls.h"
 #include "core/api/client.h"
 #include "core/api/explain.h"
 #include "core/api/hold.h"
@@ -17,6 +19,31 @@
 #include "core/loop/uv_loop.h"
 #include "core/oneshot/oneshot.h"
 #include "core/table/lock_table.h"
+
+/* ---- calls ---- */
+
+static int answer_closed(void)
+{
+    return hf__answer_fail(HF_ECLOSED, "the client is being closed");
+}
+
+int hf__call_begin(struct hf_client *client)
+{
+    int code = hf__args_client(client, true);
+    return code == HF_OK && !hf__lock_entry_call_begin(client, 0) ? answer_closed() : code;
+}
+
+int hf__call_check(const struct hf_client *client)
+{
+    return atomic_load(&client->closing) ? answer_closed() : HF_OK;
+}
+
+void hf__call_ended(struct hf_client *client)
+{
+    hf__lock_entry_call_ended(client, 0);
+}
+
+/* ---- closing ---- */
 
 /* How often the loop looks whether the last claim is over. */
 #define LOOK_EVERY_MS 3

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A call that is made of several others: hf_close of a client waits for its end, not only for the
+ * end of each part. */
+#ifndef HF_CORE_API_CALLS_H
+#define HF_CORE_API_CALLS_H
+
+struct hf_client;
+
+/* Begins a call that blocks. Returns HF_OK, or why there can be none: the client is closing or of
+ * another process, or this is one of its callbacks. */
+int hf__call_begin(struct hf_client *client);
+/* HF_ECLOSED if hf_close has begun since. */
+int hf__call_check(const struct hf_client *client);
+/* The client may be gone when this returns. */
+void hf__call_ended(struct hf_client *client);
+
+#endif
