@@ -57,6 +57,21 @@ TEST(a_latch_is_counted_down)
     hf_close(other);
 }
 
+/* A take in vain between two changes of a latch leaves nothing that the second one trips over. */
+TEST(latch_goes_down_after_a_take_in_vain_from_a_counter)
+{
+    hf_client *client = open_with_latch(3);
+
+    need(client, HF_CAP_COUNTER);
+    for (int i = 0; i < 3; i++) {
+        CHECK_ERROR(hf_lock(client, name_of("count"), 0, LOCK_OPTIONS(.mode = HF_COUNTER), NULL),
+                    HF_BUSY);
+        CHECK_CODE(hf_latch_down(client, name_of("latch"), 1, NULL), HF_OK);
+    }
+    CHECK_INT(left(client), 0);
+    hf_close(client);
+}
+
 TEST(counting_below_zero_opens_it)
 {
     hf_client *client = open_with_latch(2);

@@ -61,6 +61,9 @@ struct etcd_mark *hf__etcd_mark_take(const struct etcd *etcd, struct etcd_sessio
     } else {
         free(mark->key);
     }
+    /* A transaction may name a key once. The read before the write finds the key's revision. */
+    if (mark->earlier_length == length && memcmp(mark->earlier, key, length) == 0)
+        mark->earlier_length = 0; /* mutant: etcd-mark-returns-to-its-earlier-name */
     mark->key = key;
     mark->key_length = length;
     mark->changed = 0;
