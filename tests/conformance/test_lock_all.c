@@ -57,7 +57,7 @@ TEST(busy_lock_is_named_and_nothing_is_left)
     fill_items(items, 4, client);
     for (int busy = 0; busy < 4; busy++) {
         hf_hold *hold = take(other, items[busy].name, HF_MUTEX, 0);
-        CHECK_ERROR(hf_lock_all(items, 4, busy % 2 ? 0 : 50, NULL, &set), HF_BUSY);
+        CHECK_ERROR(hf_lock_all(items, 4, busy % 2 ? 0 : 500, NULL, &set), HF_BUSY);
         CHECK(strstr(hf_last_error()->text, items[busy].name) != NULL);
         CHECK(set == NULL);
         for (int i = 0; i < 4; i++)
