@@ -53,8 +53,10 @@ struct etcd_change *hf__etcd_change_new(struct etcd *etcd, const struct etcd_cha
 static void leave_session(struct etcd_change *change)
 {
     hf__link_remove(&change->wait_link);
-    if (change->mark)
+    if (change->mark) {
         hf__etcd_mark_give_back(change->session, change->mark);
+        hf__etcd_session_left(change->etcd, change->session);
+    }
     change->mark = NULL;
     hf__etcd_session_drop(change->session);
     change->session = NULL;
@@ -393,10 +395,12 @@ void hf__etcd_change_go_on(struct etcd_change *change)
     }
     change->mark = hf__etcd_mark_take(etcd, change->session, shown_name(change),
                                       change->layout.before.begin.length - 1 - root);
-    if (change->mark)
-        read_state(change);
-    else
+    if (!change->mark) {
         no_memory(change);
+        return;
+    }
+    change->session->keys++; /* it does not end while the mark may be needed */
+    read_state(change);
 }
 
 void hf__etcd_change_begin(struct etcd_change *change)

@@ -28,6 +28,8 @@ static void go_on(struct etcd *etcd, struct etcd_claim *claim);
 static void take_done(struct etcd *etcd, struct etcd_claim *claim)
 {
     struct hf_op *op = claim->op;
+    if (claim->unknown)
+        hf__etcd_session_doubt(etcd, claim);
     hf__etcd_claim_leave(etcd, claim);
     op->engine.word[0] = TAKEN;
     op->out.verdict = HF_GRANTED;

@@ -8,6 +8,8 @@
 static void pass(struct etcd *etcd, struct etcd_claim *claim)
 {
     struct hf_op *op = claim->op;
+    if (claim->unknown)
+        hf__etcd_session_doubt(etcd, claim);
     hf__etcd_claim_leave(etcd, claim);
     op->out.verdict = HF_GRANTED;
     op->out.token = 0;
