@@ -291,6 +291,7 @@ HF_API void hf_close(hf_client *client);
 #define HF_CAP_INSPECT 0x200u
 #define HF_CAP_BREAK 0x400u
 #define HF_CAP_INSPECT_ALL 0x800u /* hf_inspect without a name shows every name in use */
+#define HF_CAP_GUARD 0x2000u      /* hf_guard */
 #define HF_CAP_SCHEMA 0x1000u     /* the store is a database with tables: hf_schema */
 /* Returns: the OR. A function without its bit returns HF_ENOTSUP. */
 HF_API unsigned hf_caps(const hf_client *client);
@@ -490,6 +491,26 @@ HF_API int64_t hf_remaining_ms(const hf_hold *hold);
  * next owner has read and before it has written. See docs/fencing.md for snippets for SQL, Redis,
  * files and HTTP. */
 HF_API uint64_t hf_token(const hf_hold *hold);
+
+/* The size of a buffer for a guard, with its NUL. */
+#define HF_GUARD_SIZE 3200
+
+/* Writes what a transaction of your own at the same store compares, so that the store refuses the
+ * transaction once `hold` is not held any more. No token has to be stored for that, and nothing has
+ * to be claimed. Blocks for as long as the client's loop is busy, and asks no server.
+ *
+ *   etcd    KEY@REVISION: put the comparison "create_revision of KEY = REVISION" into the
+ *           transaction. REVISION follows the last '@'. A name may have any bytes, and so has KEY.
+ *
+ * hf_downgrade changes the guard.
+ *
+ * Returns:
+ *   HF_OK       `guard` is written
+ *   HF_LOST     the lock was lost
+ *   HF_EINVAL   also: `guard` is NULL
+ *   HF_ENOTSUP  the engine has no HF_CAP_GUARD
+ *   common errors */
+HF_API HF_LOOK int hf_guard(hf_hold *hold, char guard[HF_GUARD_SIZE]);
 
 /* Returns: the name that was passed to hf_lock. Lives as long as the hold. */
 HF_API const char *hf_hold_name(const hf_hold *hold);

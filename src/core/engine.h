@@ -136,6 +136,8 @@ enum hf_oneshot_verb {
     HF_ONESHOT_DIAGNOSE, /* what the store is, and what endangers locks on it: hf__oneshot_remark
                             for each. `name` NULL: for all locks. Without remarks the answer is
                             HF_OK */
+    HF_ONESHOT_GUARD,    /* with HF_CAP_GUARD: `guard` gets what a transaction compares that `op`
+                           guards; HF_LOST if it is not held. Asks no server */
     HF_ONESHOT_SCHEMA    /* with HF_CAP_SCHEMA: `value` is an hf_schema_action; `result`: rows */
 };
 
@@ -159,6 +161,7 @@ struct hf_oneshot {
     bool contacted; /* the store has replied; not set where the engine answers by itself */
     uint32_t result;
     char key_out[HF_OWNER_KEY_SIZE];
+    char *guard; /* GUARD: HF_GUARD_SIZE bytes, which live until the answer */
     hf_error *error;
     /* The engine's own; NULL at first. */
     void *engine_pointer;

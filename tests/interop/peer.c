@@ -368,6 +368,22 @@ static bool change(const struct worker *worker, int words, char **word)
     return true;
 }
 
+static void say_guard(struct worker *worker, const char *name)
+{
+    char guard[HF_GUARD_SIZE];
+
+    for (int i = 0; i < worker->held_count; i++)
+        if (strcmp(worker->held[i].name, name) == 0) {
+            int code = hf_guard(worker->held[i].hold, guard);
+            if (code == HF_OK)
+                answer(worker->name, guard);
+            else
+                answer_code(worker, code);
+            return;
+        }
+    answer(worker->name, "failed: it holds no such lock");
+}
+
 static void obey(struct worker *worker, char *line)
 {
     char *word[WORDS] = { NULL }, *rest = line;
@@ -383,6 +399,8 @@ static void obey(struct worker *worker, char *line)
         unlock(worker, word[2]);
     else if (words == 3 && strcmp(word[0], "downgrade") == 0)
         downgrade(worker, word[1]);
+    else if (words == 2 && strcmp(word[0], "guard") == 0)
+        say_guard(worker, word[1]);
     else if (words == 3 && strcmp(word[0], "force") == 0)
         force(worker, word[2]);
     else if (words == 3 && strcmp(word[0], "holds") == 0)

@@ -22,6 +22,7 @@ struct change {
     struct hf_oneshot_call call;
     char name[HF_NAME_MAX + 1];
     char key[HF_OWNER_KEY_SIZE];
+    char guard[]; /* of HF_GUARD_SIZE bytes, where it is asked for */
 };
 
 static struct hf_claim *claim_of(const struct change *whole)
@@ -46,10 +47,12 @@ static void discard(struct hf_oneshot_call *call)
 static struct change *new_change(struct hf_client *client, enum hf_oneshot_verb verb,
                                  const char *name, uint32_t length, uint64_t hash)
 {
-    struct change *whole = hf__calloc(1, sizeof *whole);
+    bool guards = verb == HF_ONESHOT_GUARD;
+    struct change *whole = hf__calloc(1, sizeof *whole + (guards ? HF_GUARD_SIZE : 0));
     if (!whole)
         return NULL;
     whole->call = (struct hf_oneshot_call){ .client = client, .discard = discard };
+    whole->call.question.guard = guards ? whole->guard : NULL;
     whole->call.question.verb = verb;
     whole->call.question.name = whole->name;
     whole->call.question.name_length = length;
@@ -111,7 +114,8 @@ static int run(struct change *whole, uint32_t *ret_result, char *ret_key)
         if (ret_result)
             *ret_result = change->result;
         if (ret_key)
-            memcpy(ret_key, change->key_out, HF_OWNER_KEY_SIZE);
+            memcpy(ret_key, change->guard ? change->guard : change->key_out,
+                   change->guard ? HF_GUARD_SIZE : HF_OWNER_KEY_SIZE);
         discard(&whole->call);
     }
     hf__lock_entry_call_ended(client, name_hash);
@@ -222,6 +226,51 @@ int hf_break(hf_client *client, const char *name, const char *owner_key, uint32_
     return run(whole, ret_count, NULL);
 }
 
+/* ---- a hold ---- */
+
+/* The engine may hold on to the op until it answers, and the caller may leave before that. */
+static struct change *new_hold_change(struct hf_claim *claim, enum hf_oneshot_verb verb)
+{
+    const struct hf_op *op = &claim->op;
+    struct change *whole =
+        new_change(claim->client, verb, op->in.name, op->in.name_length, op->in.name_hash);
+    if (!whole)
+        return NULL;
+    whole->call.question.op = &claim->op;
+    hf__shard_lock(claim->shard);
+    hf__claim_pin(claim);
+    hf__shard_unlock(claim->shard);
+    return whole;
+}
+
+static void begin_guard(struct hf_oneshot_call *call)
+{
+    struct change *whole = HF_CONTAINER(call, struct change, call);
+    if (!atomic_load(&claim_of(whole)->grant->lost)) {
+        hf__oneshot_call_ask(call);
+        return;
+    }
+    whole->call.question.code = HF_LOST;
+    hf__loop_defer(&call->client->loop, &whole->call.question.answer);
+}
+
+int hf_guard(hf_hold *hold, char guard[HF_GUARD_SIZE])
+{
+    HF_NO_CANCELLATION;
+    if (!hold || !guard)
+        return hf__answer_fail(HF_EINVAL, "the %s is NULL", hold ? "guard" : "hold");
+    int code = check(hold->grant->shard->client, HF_CAP_GUARD, "guards");
+    if (code != HF_OK)
+        return code;
+    if (atomic_load(&hold->grant->lost))
+        return hf__answer_fail(HF_LOST, "the lock was lost");
+    struct change *whole = new_hold_change(hold->grant->claim, HF_ONESHOT_GUARD);
+    if (!whole)
+        return hf__answer_fail(HF_ENOMEM, "out of memory");
+    whole->call.begin = begin_guard;
+    return run(whole, NULL, guard);
+}
+
 /* ---- a hold's own lease ---- */
 
 static int check_lease_hold(hf_hold *hold)
@@ -241,21 +290,6 @@ static int check_lease_hold(hf_hold *hold)
     if (atomic_load(&grant->lost))
         return hf__answer_fail(HF_LOST, "\"%.200s\": the lease is over", name);
     return HF_OK;
-}
-
-/* The engine may hold on to the op until it answers, and the caller may leave before that. */
-static struct change *new_lease_change(struct hf_claim *claim, enum hf_oneshot_verb verb)
-{
-    const struct hf_op *op = &claim->op;
-    struct change *whole =
-        new_change(claim->client, verb, op->in.name, op->in.name_length, op->in.name_hash);
-    if (!whole)
-        return NULL;
-    whole->call.question.op = &claim->op;
-    hf__shard_lock(claim->shard);
-    hf__claim_pin(claim);
-    hf__shard_unlock(claim->shard);
-    return whole;
 }
 
 static void begin_on_lease(struct hf_oneshot_call *call)
@@ -291,7 +325,7 @@ int hf_renew(hf_hold *hold, int64_t lease_ms)
         return code;
     if (lease_ms < 10)
         return hf__answer_fail(HF_EINVAL, "lease_ms is %lld; use at least 10", (long long)lease_ms);
-    struct change *whole = new_lease_change(hold->grant->claim, HF_ONESHOT_RENEW);
+    struct change *whole = new_hold_change(hold->grant->claim, HF_ONESHOT_RENEW);
     if (!whole)
         return hf__answer_fail(HF_ENOMEM, "out of memory");
     whole->call.question.lease_ms = hf__args_lease(lease_ms);
@@ -385,7 +419,7 @@ int hf_detach(hf_hold *hold, char owner_key[HF_OWNER_KEY_SIZE])
     if (!(client->ops->caps & HF_CAP_DETACH))
         return hf__answer_fail(HF_ENOTSUP, "the engine \"%s\" cannot detach", client->ops->name);
     uint64_t name_hash = claim->op.in.name_hash;
-    struct change *whole = new_lease_change(claim, HF_ONESHOT_DETACH);
+    struct change *whole = new_hold_change(claim, HF_ONESHOT_DETACH);
     if (!whole)
         return hf__answer_fail(HF_ENOMEM, "out of memory");
     hf__shard_lock(claim->shard);

@@ -122,6 +122,10 @@ static void oneshot(struct hf_engine *engine, struct hf_oneshot *oneshot)
         hf__etcd_diagnose(etcd, oneshot);
         return;
     }
+    if (oneshot->verb == HF_ONESHOT_GUARD) {
+        hf__etcd_guard(etcd, oneshot);
+        return;
+    }
     if (oneshot->verb <= HF_ONESHOT_LATCH_GET) {
         hf__etcd_change(etcd, oneshot);
         return;
@@ -137,7 +141,7 @@ const struct hf_engine_ops hf__etcd = {
     .name = "etcd",
     .schemes = schemes,
     .caps = HF_CAP_MUTEX | HF_CAP_FAIR | HF_CAP_RW | HF_CAP_PERMIT | HF_CAP_COUNTER | HF_CAP_LATCH |
-            HF_CAP_TOKEN | HF_CAP_INSPECT | HF_CAP_INSPECT_ALL | HF_CAP_BREAK,
+            HF_CAP_TOKEN | HF_CAP_INSPECT | HF_CAP_INSPECT_ALL | HF_CAP_BREAK | HF_CAP_GUARD,
     .open = open_etcd,
     .close = close_etcd,
     .attempt = hf__etcd_attempt,

@@ -277,6 +277,9 @@ static inline struct etcd_bytes hf__etcd_key_of(const struct etcd_claim *claim)
     return hf__etcd_bytes(claim->key, claim->key_length);
 }
 
+/* The key, and the revision of its creation, as text. */
+void hf__etcd_guard(struct etcd *etcd, struct hf_oneshot *oneshot);
+
 /* ---- acquire.c ---- */
 
 void hf__etcd_attempt(struct hf_engine *engine, struct hf_op *op);

@@ -282,3 +282,18 @@ bool hf__etcd_claim_set_blocker(struct etcd_claim *claim, const ProtobufCBinaryD
     claim->blocker_length = key->len;
     return true;
 }
+
+/* ---- what other transactions compare ---- */
+
+_Static_assert(HF_GUARD_SIZE > ETCD_KEY_SIZE + 24, "a guard has room for a key and a revision");
+
+void hf__etcd_guard(struct etcd *etcd, struct hf_oneshot *oneshot)
+{
+    const struct etcd_claim *claim = oneshot->op->engine.pointer;
+    bool held = claim && claim->held && !claim->over && claim->created > 0;
+    oneshot->code = held ? HF_OK : HF_LOST;
+    if (held)
+        snprintf(oneshot->guard, HF_GUARD_SIZE, "%.*s@%" PRId64, (int)claim->key_length, claim->key,
+                 claim->created);
+    hf__oneshot_done(&etcd->base, oneshot);
+}
