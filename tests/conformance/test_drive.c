@@ -2,7 +2,6 @@
 /* Clients without a thread: hf_fd and hf_dispatch in a loop of the program's own. */
 #include "conformance.h"
 
-#include <dirent.h>
 #include <poll.h>
 
 static hf_client *open_driven(void)
@@ -23,29 +22,17 @@ static void turn_until(hf_client *client, struct outcome *outcome)
     }
 }
 
-static int count_threads(void)
-{
-    DIR *dir = opendir("/proc/self/task");
-    int count = -2;
-
-    CHECK(dir != NULL);
-    while (readdir(dir))
-        count++;
-    closedir(dir);
-    return count;
-}
-
 TEST(it_has_no_thread)
 {
     if (store_has_threads())
         SKIP("a connection of this store has a thread");
-    int before = count_threads();
+    int before = test_count_threads();
     hf_client *client = open_driven();
 
     CHECK(hf_fd(client) >= 0);
-    CHECK_INT(count_threads(), before);
+    CHECK_INT(test_count_threads(), before);
     give_back(take(client, name_of("one"), HF_MUTEX, 0));
-    CHECK_INT(count_threads(), before);
+    CHECK_INT(test_count_threads(), before);
     hf_close(client);
 }
 

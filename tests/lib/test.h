@@ -167,5 +167,7 @@ void thread_start(struct thread *thread, void (*run)(void *arg), void *arg);
 void thread_join(struct thread *thread);
 /* How often the threads of this process have gone to sleep so far, but for this one. */
 long switches_of_others(void);
+/* Of this process, the calling one included. */
+int test_count_threads(void);
 
 #endif

@@ -171,6 +171,18 @@ long switches_of_others(void)
     return count;
 }
 
+int test_count_threads(void)
+{
+    DIR *tasks = opendir("/proc/self/task");
+    int count = 0;
+
+    CHECK(tasks != NULL);
+    for (const struct dirent *entry; (entry = readdir(tasks));)
+        count += entry->d_name[0] != '.';
+    closedir(tasks);
+    return count;
+}
+
 struct one_of_many {
     struct thread thread;
     struct child child;

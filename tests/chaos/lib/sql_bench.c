@@ -49,6 +49,7 @@ bool turn(struct bench *bench)
 
 void bench_open(struct bench *bench, const struct sql_driver *driver)
 {
+    bench->threads = test_count_threads();
     hf__loop_init(&bench->loop, clock_of_bench, wake_bench, NULL);
     CHECK(uv_loop_init(&bench->uv) == 0);
     bench->host = (struct hf_host){ .loop = &bench->loop, .uv = &bench->uv };
@@ -82,6 +83,7 @@ void bench_close(struct bench *bench)
 {
     EVENTUALLY(turn(bench) && uv_loop_close(&bench->uv) == 0, SOON_MS);
     CHECK(bench->longest_ms < TURN_MAX_MS);
+    EVENTUALLY(test_count_threads() <= bench->threads, SOON_MS);
 }
 
 void await_ready(struct bench *bench)

@@ -22,6 +22,7 @@ struct bench {
     bool ready, broken;
     struct sql_failure why;
     int answers;
+    int threads;        /* of the process, before */
     int64_t longest_ms; /* of a turn */
 };
 
@@ -54,7 +55,8 @@ bool turn(struct bench *bench);
 void bench_open(struct bench *bench, const struct sql_driver *driver);
 void bench_connect(struct bench *bench);
 void bench_disconnect(struct bench *bench);
-/* No turn, and no call, may have taken long. */
+/* No turn, and no call, may have taken long. A session's thread outlives its connection: the wait
+ * for it keeps the end of the process away from what the thread does at its own end. */
 void bench_close(struct bench *bench);
 void await_ready(struct bench *bench);
 void await_broken(struct bench *bench);
