@@ -37,6 +37,8 @@ void hf__counter_taken(struct sql *sql, struct hf_op *op)
     task->done = settled;
     hf__task_bytes(task, SQL_P_NAME, name, op->in.name_length);
     hf__list_append(&sql->settling, &task->link);
+    /* Behind the answer to this take, even if it waits for that to an earlier one. */
+    hf__link_remove(&sql->settle.link); /* mutant: receipt-goes-before-its-reply-is-heard */
     hf__loop_defer(sql->base.host->loop, &sql->settle);
 }
 

@@ -244,7 +244,7 @@ static void run(struct sql_connection *base, struct sql_request *request)
 {
     struct mysql_connection *connection = connection_of(base);
     struct mysql_job *job = hf__mysql_job_new(request);
-    request->sent = false;
+    /* mutant: request-that-is-given-up-was-sent */
     hf__list_append(&connection->asked, &request->link);
     if (!job) {
         connection->failed_here = "out of memory for a request";

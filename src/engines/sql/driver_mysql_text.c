@@ -187,9 +187,11 @@ static bool take_results(struct mysql_session *session, struct mysql_job *job)
         fine = take_result(session, job, index++) && fine;
         more = mysql_next_result(session->mysql);
     } while (more == 0);
+    /* "No more results" is also what a connection that breaks within one is called. */
+    bool broke = more > 0 || mysql_errno(session->mysql); /* mutant: reply-ends-where-it-is-cut */
     /* Behind the commit is the KILL alone: that no session has the name is no matter. */
     bool committed = ends_with_kill(job->script) && index == job->script->count;
-    return more > 0 && !committed ? fail(job, session->mysql) : fine;
+    return broke && !committed ? fail(job, session->mysql) : fine;
 }
 
 bool hf__mysql_execute_text(struct mysql_session *session, struct mysql_job *job)

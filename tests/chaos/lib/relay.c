@@ -60,8 +60,13 @@ static void move(struct relay *relay, int pair[2], int side)
     char bytes[65536];
     ssize_t length = recv(pair[side], bytes, sizeof(bytes), 0);
     bool swallowed = side == 1 && relay->swallowing;
-    if (length <= 0 || (!swallowed && !send_all(pair[!side], bytes, length)))
+    bool last = side == 1 && relay->left > 0 && length >= relay->left;
+    if (last)
+        length = relay->left;
+    if (length <= 0 || (!swallowed && !send_all(pair[!side], bytes, length)) || last)
         close_pair(pair);
+    if (side == 1 && relay->left > 0)
+        relay->left -= length;
 }
 
 static void cut(struct relay *relay)
@@ -160,6 +165,16 @@ void relay_start(struct relay *relay, int server_port)
 void relay_swallow(struct relay *relay)
 {
     relay->swallowing = true;
+}
+
+void relay_pass(struct relay *relay)
+{
+    relay->swallowing = false;
+}
+
+void relay_cut_after(struct relay *relay, long bytes)
+{
+    relay->left = bytes;
 }
 
 void relay_cut(struct relay *relay)

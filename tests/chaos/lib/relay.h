@@ -17,12 +17,17 @@ struct relay {
     pthread_t thread;
     int pairs[RELAY_PAIRS][2]; /* a client's socket, and the server's for it; -1: none */
     bool held[RELAY_PAIRS];
+    _Atomic long left; /* what of the answers still goes through, 0: without limit */
     _Atomic bool swallowing, cutting, holding, letting_go, ending;
 };
 
 void relay_start(struct relay *relay, int server_port);
 /* From now on the server hears and does, and nobody hears of it. */
 void relay_swallow(struct relay *relay);
+/* From now on it is heard again; what was swallowed stays so. */
+void relay_pass(struct relay *relay);
+/* From now on so many bytes of answers go through; the connection of the last one is cut then. */
+void relay_cut_after(struct relay *relay, long bytes);
 /* Cuts all connections, and lets answers through on new ones. Returns when they are cut. */
 void relay_cut(struct relay *relay);
 /* Nothing goes through the connections there are, and none of them ends, whatever the client does.

@@ -33,6 +33,7 @@ enum {
     COUNT,
     TYPES,
     SLEEP,    /* for so many seconds */
+    COUNTED,  /* inserts a number, and counts, in one transaction */
     TWICE,    /* two numbers, in one transaction */
     LOCK_BOTH /* two numbers' rows, the second one a second later */
 };

@@ -94,6 +94,53 @@ TEST(answer_lost_after_the_commit_is_told_as_sent)
     }
 }
 
+/* False: the whole reply went through. */
+static bool is_lost_after(struct bench *bench, const struct subject *subject, struct relay *relay,
+                          long bytes)
+{
+    struct asked asked;
+    bench_connect(bench);
+    await_ready(bench);
+    check_fine(reply(bench, subject, COUNT, 0, 0));
+    relay_cut_after(relay, bytes);
+    ask(bench, subject, &asked, COUNTED, bytes, 0);
+    EVENTUALLY(turn(bench) && asked.answered, SOON_MS);
+    relay_cut_after(relay, 0);
+    bool lost = asked.failure.trouble != SQL_FINE;
+    if (lost)
+        CHECK(asked.failure.trouble == SQL_LOST && asked.request.sent);
+    else
+        CHECK(asked.rows == 1 && asked.columns == 1 && asked.fields[0].number == bytes);
+    bench_disconnect(bench);
+    return lost;
+}
+
+/* The library takes some of these for the end of the reply. */
+TEST(reply_that_is_cut_anywhere_is_lost)
+{
+    EACH(subject)
+    {
+        struct sql_server server = { 0 };
+        struct bench bench = { 0 };
+        struct relay relay = { 0 };
+        long bytes = 1;
+
+        bench_begin(&bench, subject, &server);
+        bench_disconnect(&bench);
+        relay_start(&relay, server.port);
+        bench.place.port = (unsigned)relay.port;
+        while (is_lost_after(&bench, subject, &relay, bytes))
+            bytes++;
+        test_note("%s: its reply has less than %ld bytes", subject->kind, bytes);
+        CHECK(bytes > 40);
+        bench_connect(&bench);
+        await_ready(&bench);
+        bench_end(&bench, NULL);
+        relay_stop(&relay);
+        sql_server_kill(&server);
+    }
+}
+
 TEST(connection_killed_at_the_server_is_lost)
 {
     EACH(subject)
