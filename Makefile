@@ -7,7 +7,7 @@ PREFIX ?= /usr/local
 BUILD = build/release
 HOLDFAST = $(BUILD)/src/cli/holdfast
 
-.PHONY: all build deps demo check check-all bench bench-redis bench-sql bench-zookeeper mutants soak install format clean
+.PHONY: all build deps demo check check-all bench bench-memcached bench-redis bench-sql bench-zookeeper mutants soak install format clean
 
 all: build
 
@@ -48,6 +48,14 @@ bench-redis:
 	$(MAKE) build
 	ninja -C $(BUILD) bench/redis/bench-redis-worker
 	python3 bench/redis/bench_redis.py $(BUILD)/bench/redis/bench-redis-worker $(BUILD)/peers $(FLAGS)
+
+# Locks at memcached beside bare round trips and the commands of Symfony and Laravel; on a server of its
+# own, in about two minutes.
+bench-memcached:
+	tools/install-dependencies bench-memcached
+	$(MAKE) build
+	ninja -C $(BUILD) bench/memcached/bench-memcached-worker
+	python3 bench/memcached/bench_memcached.py $(BUILD)/bench/memcached/bench-memcached-worker $(FLAGS)
 
 # Locks in MariaDB and PostgreSQL beside bare statements, GET_LOCK, advisory locks, and rows that are
 # inserted and deleted; on servers of its own, with durable commits, in about three minutes.

@@ -3,10 +3,10 @@
 #ifndef HF_BENCH_SQL_WORKER_H
 #define HF_BENCH_SQL_WORKER_H
 
-#include "measure.h"
+#include "ours.h"
 
-/* Where the database is. The URL is holdfast's; the rest is for the database's own client. */
-extern const char *worker_url, *worker_socket;
+/* Where the database is, for its own client. */
+extern const char *worker_socket;
 extern unsigned worker_port;
 
 /* ---- session_mysql.c, session_postgres.c ---- */
@@ -39,17 +39,5 @@ extern const struct session_ops *worker_sessions;
 /* ---- subjects.c ---- */
 
 extern const struct subject bare, session_lock, unique_key, eager_key, polled;
-
-/* ---- ours.c ---- */
-
-/* One client for the process; a client for each lock. */
-extern const struct subject threaded, driven, single;
-
-/* ---- contention.c ---- */
-
-/* So many want one lock, each with a connection of its own: "min=... max=..." of their shares. */
-void measure_contention(const struct subject *subject, unsigned threads, int64_t ms);
-/* From the release to the other one's having it, where that one waits already. */
-void measure_handover(const struct subject *subject, int64_t ms);
 
 #endif

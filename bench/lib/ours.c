@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* holdfast as a subject: its public header, as any program would use it. */
-#include "worker.h"
+/* holdfast as a subject, by its public header, as any program uses it. */
+#include "ours.h"
 
 #include <holdfast.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* One lock that many want, each with a connection of its own: how often it changes hands, how
  * even the shares are, and how long a hand-over takes. */
-#include "worker.h"
+#include "ours.h"
 
 #include <pthread.h>
 #include <stdatomic.h>

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* holdfast as a subject, and one lock that many want, for stores that need nothing else there. */
+#ifndef HF_BENCH_OURS_H
+#define HF_BENCH_OURS_H
+
+#include "measure.h"
+
+/* ---- contention.c: one lock that many want, each with a connection of its own ---- */
+
+/* "min=... max=..." of their shares. */
+void measure_contention(const struct subject *subject, unsigned threads, int64_t ms);
+/* From the release to the other one's having it, where that one waits already. */
+void measure_handover(const struct subject *subject, int64_t ms);
+
+/* ---- ours.c ---- */
+
+/* The store's, as holdfast takes it. */
+extern const char *worker_url;
+/* One client for the process, with a thread or driven by the caller; a client for each lock. */
+extern const struct subject threaded, driven, single;
+
+#endif
