@@ -332,7 +332,7 @@ void hf__uv_loop_turn_until(struct hf_uv_loop *drive, _Atomic uint32_t *flag)
     struct turning turning = { drive->client, hf__turning };
     hf__turning = &turning;
     drive->until = flag;
-    poll_for_a_while(drive); /* mutant: caller-that-turns-loop-sleeps */
+    poll_for_a_while(drive);
     while (!is_over(drive))
         uv_run(&drive->uv, UV_RUN_ONCE);
     hf__futex_group_wake(&drive->sleepers);

@@ -55,7 +55,6 @@ bool hf__fast_enqueue_is_between_two(struct redis *redis, const struct hf_op *op
 {
     uint64_t name;
     const struct handed_on *note = note_of(redis, op, &name);
-    /* mutant: of-three-owner-take-turns */
     return note->name == name && op->out.token > note->token && op->out.token - note->token <= 2;
 }
 
