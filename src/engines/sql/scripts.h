@@ -3,7 +3,7 @@
 #ifndef HF_ENGINES_SQL_SCRIPTS_H
 #define HF_ENGINES_SQL_SCRIPTS_H
 
-#include "engines/sql/driver.h"
+#include "engines/sql/driver/driver.h"
 
 enum sql_script_number {
     SQL_SCHEMA,        /* makes the tables, where they are missing */

@@ -5,7 +5,7 @@
 
 #include "base/loop.h"
 #include "core/engine.h"
-#include "engines/sql/driver.h"
+#include "engines/sql/driver/driver.h"
 #include "sql_server.h"
 
 #include <uv.h>

@@ -4,7 +4,7 @@
 #include "base/loop.h"
 #include "base/testing.h"
 #include "core/engine.h"
-#include "engines/sql/driver_mysql_session.h"
+#include "engines/sql/driver/mysql_session.h"
 
 #include <stdio.h>
 

@@ -8,7 +8,7 @@
 #ifndef HF_ENGINES_SQL_DRIVER_MYSQL_SESSION_H
 #define HF_ENGINES_SQL_DRIVER_MYSQL_SESSION_H
 
-#include "engines/sql/driver.h"
+#include "engines/sql/driver/driver.h"
 
 #include <mysql.h>
 #include <pthread.h>
@@ -77,19 +77,19 @@ void hf__mysql_session_leave(struct mysql_session *session);
 /* In the child after fork(): closes its descriptor. */
 void hf__mysql_session_forked(struct mysql_session *session);
 
-/* ---- driver_mysql_script.c: the thread executes a script ---- */
+/* ---- mysql_script.c: the thread executes a script ---- */
 
 /* False: the connection is lost, and the job's failure says why. */
 bool hf__mysql_execute(struct mysql_session *session, struct mysql_job *job);
 
 enum sql_type hf__mysql_type(const MYSQL_FIELD *field);
 
-/* ---- driver_mysql_text.c ---- */
+/* ---- mysql_text.c ---- */
 
 /* The whole script in one message. False: the job's failure says why; a transaction may be open. */
 bool hf__mysql_execute_text(struct mysql_session *session, struct mysql_job *job);
 
-/* ---- driver_mysql_notify.c ---- */
+/* ---- mysql_notify.c ---- */
 
 /* Of a script, from a column hf_notify. */
 void hf__mysql_notify_later(struct mysql_session *session, const char *channel, size_t length);
@@ -97,7 +97,7 @@ void hf__mysql_notify(struct mysql_session *session);
 /* Until the loop leaves (true), or the connection is lost. */
 bool hf__mysql_listen(struct mysql_session *session);
 
-/* ---- driver_mysql_failure.c ---- */
+/* ---- mysql_failure.c ---- */
 
 void hf__mysql_failure(struct sql_failure *failure, unsigned code, const char *state,
                        const char *text);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What libpq and PostgreSQL say when something fails, as one of few troubles. */
-#include "engines/sql/postgres_driver.h"
+#include "engines/sql/driver/postgres.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The driver for PostgreSQL from the inside: libpq in pipeline mode, on the loop.
  *
- *     driver_postgres.c    a connection: begins, is watched, is set up, ends
+ *     postgres.c    a connection: begins, is watched, is set up, ends
  *     postgres_pipeline.c  scripts on their way, and their results
  *     postgres_failure.c   what went wrong */
-#ifndef HF_ENGINES_SQL_POSTGRES_DRIVER_H
-#define HF_ENGINES_SQL_POSTGRES_DRIVER_H
+#ifndef HF_ENGINES_SQL_DRIVER_POSTGRES_H
+#define HF_ENGINES_SQL_DRIVER_POSTGRES_H
 
 #include "base/loop.h"
-#include "engines/sql/driver.h"
+#include "engines/sql/driver/driver.h"
 #include "net/lookup.h"
 
 #include <libpq-fe.h>
@@ -59,7 +59,7 @@ void hf__pg_read_results(struct pg *pg);
 void hf__pg_lose_requests(struct pg *pg, const struct sql_failure *why);
 void hf__pg_drop_items(struct pg *pg);
 
-/* ---- driver_postgres.c ---- */
+/* ---- postgres.c ---- */
 
 void hf__pg_watch(struct pg *pg);
 /* The first reason stands. `broken` is told on the loop, soon. */

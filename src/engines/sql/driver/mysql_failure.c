@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the error numbers of MySQL, MariaDB and their client library mean for locks. */
-#include "engines/sql/driver_mysql_session.h"
+#include "engines/sql/driver/mysql_session.h"
 
 #include <errmsg.h>
 #include <mysqld_error.h>

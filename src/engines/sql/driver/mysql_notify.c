@@ -7,7 +7,7 @@
  * up in the statement that kills, so no other session is hit. A notification says nothing but that
  * there is something to look for, and it may be lost: between two waits, where the clients have
  * different users, or where they speak to different servers. */
-#include "engines/sql/driver_mysql_session.h"
+#include "engines/sql/driver/mysql_session.h"
 
 #include "base/testing.h"
 

@@ -4,7 +4,7 @@
  * stopped in the middle keeps no row locked. Values are written as decimal numbers and as
  * hexadecimal digits, so none can be anything but a value. A KILL at the end of a script, which
  * notifies a waiter, is sent behind the COMMIT. */
-#include "engines/sql/driver_mysql_session.h"
+#include "engines/sql/driver/mysql_session.h"
 
 #include "base/testing.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The thread of a connection to MySQL or MariaDB: it connects, and executes what it is asked. */
-#include "engines/sql/driver_mysql_session.h"
+#include "engines/sql/driver/mysql_session.h"
 
 #include "base/testing.h"
 

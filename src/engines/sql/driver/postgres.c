@@ -2,9 +2,9 @@
 /* The driver for PostgreSQL: a connection of libpq that never blocks the loop. Names are looked up
  * in a thread of net/lookup.c, as libpq would block for it. PQcancel, PQexec and PQreset block, and
  * are never called: giving up is closing. */
+#include "engines/sql/driver/postgres.h"
 #include "base/testing.h"
 #include "core/engine.h"
-#include "engines/sql/postgres_driver.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Executing a script at MySQL or MariaDB: prepared statements, their parameters and rows. */
-#include "engines/sql/driver_mysql_session.h"
+#include "engines/sql/driver/mysql_session.h"
 
 #include "base/testing.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The interface between the engine and a client library: five calls, and three events.
  *
- *     engine                                     driver (driver_postgres.c, driver_mariadb.c)
+ *     engine                                     driver (postgres.c, mysql.c)
  *       open, run, listen, close, forked  ---->
  *                                         <----  ready, broken, notified; and each request's answer
  *

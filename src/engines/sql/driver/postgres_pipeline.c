@@ -4,7 +4,7 @@
  * it. */
 #include "base/testing.h"
 #include "core/engine.h"
-#include "engines/sql/postgres_driver.h"
+#include "engines/sql/driver/postgres.h"
 
 #include <stdio.h>
 #include <stdlib.h>
