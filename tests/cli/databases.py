@@ -9,7 +9,7 @@ from clitest import Skip
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / 'lib'))
 from sql_servers import (DATABASE, MARIADB_SOCKET, PASSWORD, USER,  # noqa: E402
-                         Server, missing, program)
+                         Server, cluster_missing, missing, program, start_cluster)
 
 SCHEMES = {'mariadb': 'mariadb', 'postgres': 'postgres', 'pgbouncer': 'postgres'}
 ENGINES = {'mariadb': 'HOLDFAST_MYSQL', 'postgres': 'HOLDFAST_POSTGRES',
@@ -30,6 +30,22 @@ class Database:
         more = [str(behind.server.port)] if behind else []
         self.server = Server(kind, place, *more, *options).start()
         box.processes.append(self.server)
+
+    @classmethod
+    def nodes(cls, box):
+        """Those of a Galera cluster."""
+        if os.environ[ENGINES['mariadb']] != 'yes' or cluster_missing():
+            raise Skip(cluster_missing() or 'this build has no engine for mariadb')
+        os.chmod(box.path, 0o755)
+        servers = start_cluster(box.file('galera'))
+        box.processes.extend(servers)
+        return [cls.of(box, 'mariadb', server) for server in servers]
+
+    @classmethod
+    def of(cls, box, kind, server):
+        database = cls.__new__(cls)
+        database.box, database.kind, database.server = box, kind, server
+        return database
 
     def url(self, options='', user=f'{USER}:{PASSWORD}', database=DATABASE):
         return (f'{SCHEMES[self.kind]}://{user}@127.0.0.1:{self.server.port}/{database}'

@@ -5,10 +5,10 @@
 usage: with_sql.py [--place PLACE] [--options WORDS] PROGRAM [ARGUMENT...]
        with_sql.py [--place PLACE] [--options WORDS] --each PROGRAM...
 
-PLACE is mariadb or postgres (reached by a socket in the file system), mariadb-tcp, postgres-tcp,
-mariadb-tls, postgres-tls, or pgbouncer (in transaction mode, before a PostgreSQL). WORDS are added
-to the options of the URL. Several programs run one after another at the same server, and what they
-print is one list of tests.
+PLACE is mariadb, mysql or postgres (reached by a socket in the file system), mariadb-tcp,
+mysql-tcp, postgres-tcp, mariadb-tls, postgres-tls, pgbouncer (in transaction mode, before a
+PostgreSQL), or galera (three nodes of MariaDB). WORDS are added to the options of the URL. Several
+programs run one after another at the same server, and what they print is one list of tests.
 """
 
 import os
@@ -22,7 +22,7 @@ from certificate import make_certificate  # noqa: E402
 from each_program import run_each  # noqa: E402
 from nothing_left import die_with_parent, scratch_place  # noqa: E402
 from sql_servers import (DATABASE, MARIADB_SOCKET, PASSWORD, USER, Server,  # noqa: E402
-                         account, missing)
+                         account, cluster_missing, missing, start_cluster)
 
 # No server here is silent, but machines are slow.
 PATIENT = "timeout=60000"
@@ -52,6 +52,10 @@ def secure(directory, kind):
 def start(directory, place):
     """The servers of a place, and the URL without options of ours."""
     kind, _, way = place.partition("-")
+    if place == "galera":
+        servers = start_cluster(directory)
+        hosts = ",".join(f"127.0.0.1:{server.port}" for server in servers)
+        return servers, f"mariadb://{USER}:{PASSWORD}@{hosts}/{DATABASE}?tls=off"
     kind = "postgres" if kind == "pgbouncer" else kind
     options = secure(f"{directory}/tls", kind) if way == "tls" else []
     servers = [Server(kind, f"{directory}/{kind}", *options).start()]
@@ -62,8 +66,8 @@ def start(directory, place):
         return servers, f"{who}127.0.0.1:{port}/{DATABASE}?ca={directory}/tls/server.crt"
     if way == "tcp" or place == "pgbouncer":
         return servers, f"{who}127.0.0.1:{port}/{DATABASE}?tls=off"
-    socket = f"{directory}/{kind}" + (f"/{MARIADB_SOCKET}" if kind == "mariadb" else "")
-    port = "" if kind == "mariadb" else f":{port}"
+    socket = f"{directory}/{kind}" + ("" if kind == "postgres" else f"/{MARIADB_SOCKET}")
+    port = f":{port}" if kind == "postgres" else ""
     return servers, f"{who}localhost{port}/{DATABASE}?socket={socket}"
 
 
@@ -73,7 +77,7 @@ def main():
         place, options = (words[1], options) if words[0] == "--place" else (place, words[1])
         words = words[2:]
     kinds = ["postgres", "pgbouncer"] if place == "pgbouncer" else [place.partition("-")[0]]
-    for why in filter(None, map(missing, kinds)):
+    for why in filter(None, [cluster_missing()] if place == "galera" else map(missing, kinds)):
         skip(why)
     with tempfile.TemporaryDirectory(prefix="holdfast-sql-", dir=scratch_place()) as directory:
         # PostgreSQL has an account of its own.

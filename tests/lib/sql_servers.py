@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Database servers of a test's own: MariaDB, PostgreSQL, and PgBouncer before a PostgreSQL.
+"""Database servers of a test's own: MariaDB, MySQL, PostgreSQL, and PgBouncer before a PostgreSQL.
 
-usage: sql_servers.py run mariadb|postgres DIRECTORY PORT [OPTION...]
+usage: sql_servers.py run mariadb|mysql|postgres DIRECTORY PORT [OPTION...]
        sql_servers.py run pgbouncer DIRECTORY PORT PORT-OF-THE-SERVER
-       sql_servers.py missing mariadb|postgres|pgbouncer
+       sql_servers.py missing mariadb|mysql|postgres|pgbouncer
+
+MySQL is where tools/with-newer-server has put it.
 
 `missing` prints why there is no such server here, or nothing. With `run`, the process becomes the
 server, so that its id is the server's. It listens at the port on the loopback interface and at a
@@ -31,7 +33,7 @@ import time
 
 from nothing_left import PR_SET_PDEATHSIG, PRCTL, scratch_place
 
-PATIENCE_S = 30 * int(os.environ.get("HOLDFAST_TEST_SLOW", "1"))
+PATIENCE_S = 60 * int(os.environ.get("HOLDFAST_TEST_SLOW", "1"))
 STARTS = 5
 DATABASE, USER, PASSWORD = "holdfast", "locks", "not-a-secret"
 MARIADB_SOCKET = "mariadb.sock"
@@ -43,14 +45,20 @@ MARIADB_SETUP = (f"flush privileges;\ncreate database {DATABASE};\n"
                  f"grant all on {DATABASE}.* to '{USER}'@'localhost';\n")
 POSTGRES_SETUP = (f"create role {USER} login password '{PASSWORD}'\n"
                   f"create database {DATABASE} owner {USER}\n")
+# MySQL reads it at each start.
+MYSQL_SETUP = (MARIADB_SETUP.replace("flush privileges;\n", "")
+               .replace("create database ", "create database if not exists ")
+               .replace("create user ", "create user if not exists "))
+MYSQL_HOME = os.environ.get("HOLDFAST_MYSQL_HOME", "")
 # A client is trusted at the socket. Over TCP the server asks for the password, as in life.
 POSTGRES_HBA = "local all all trust\nhost all all 127.0.0.1/32 scram-sha-256\n"
 # Also where Debian keeps programs that are not for everybody's path.
-PLACES = ["/usr/sbin", *sorted(glob.glob("/usr/lib/postgresql/*/bin"), reverse=True)]
-SIGNALS_TO_END = {"mariadb": signal.SIGKILL, "postgres": signal.SIGQUIT,
+PLACES = ["/usr/sbin", *filter(None, [os.environ.get("HOLDFAST_POSTGRES_PROGRAMS")]),
+          *sorted(glob.glob("/usr/lib/postgresql/*/bin"), reverse=True)]
+SIGNALS_TO_END = {"mariadb": signal.SIGKILL, "mysql": signal.SIGKILL, "postgres": signal.SIGQUIT,
                   "pgbouncer": signal.SIGKILL}
 PROGRAMS = {"mariadb": ["mariadbd", "mariadb-install-db"], "postgres": ["initdb", "postgres"],
-            "pgbouncer": ["pgbouncer"]}
+            "pgbouncer": ["pgbouncer"], "mysql": ["mysqld"]}
 PACKAGES = {"mariadb": "mariadb-server", "postgres": "postgresql", "pgbouncer": "pgbouncer"}
 
 
@@ -62,6 +70,8 @@ def program(name):
 
 def missing(kind):
     """Why there is no such server here, or None."""
+    if kind == "mysql" and not MYSQL_HOME:
+        return "there is no MySQL: tools/with-newer-server mysql gets it"
     absent = [name for name in PROGRAMS[kind] if not program(name)]
     return f"there is no {absent[0]}: install Debian's package {PACKAGES[kind]}" if absent else None
 
@@ -131,7 +141,21 @@ def make_postgres_data(place):
         file.write(POSTGRES_HBA)
 
 
-DATA_MAKERS = {"mariadb": make_mariadb_data, "postgres": make_postgres_data}
+def mysql_command(place):
+    return [program("mysqld"), "--no-defaults", f"--datadir={place}", f"--basedir={MYSQL_HOME}",
+            f"--lc-messages-dir={MYSQL_HOME}/share/mysql", "--secure-file-priv=NULL",
+            f"--character-sets-dir={MYSQL_HOME}/share/mysql/charsets",
+            f"--plugin-dir={MYSQL_HOME}/lib/mysql/plugin",
+            *["--user=root"] * (os.geteuid() == 0)]
+
+
+def make_mysql_data(place):
+    os.makedirs(place)
+    quietly(*mysql_command(place), "--initialize-insecure")
+
+
+DATA_MAKERS = {"mariadb": make_mariadb_data, "mysql": make_mysql_data,
+               "postgres": make_postgres_data}
 
 
 def template(kind, place):
@@ -181,7 +205,20 @@ def run_mariadb(directory, port, options):
                    "--innodb-log-file-size=8M", "--innodb-flush-log-at-trx-commit=1",
                    "--performance-schema=OFF", "--skip-log-bin", "--skip-name-resolve",
                    "--max-connections=500", "--open-files-limit=4096",
-                   *["--user=root"] * (os.geteuid() == 0), *options])
+                   *["--user=root"] * (os.geteuid() == 0 and NODE_USER not in options),
+                   *options])
+
+
+def run_mysql(directory, port, options):
+    with open(f"{directory}/setup.sql", "w", encoding="utf-8") as file:
+        file.write(MYSQL_SETUP)
+    become_server([*mysql_command(f"{directory}/data"), f"--port={port}",
+                   "--bind-address=127.0.0.1", f"--socket={directory}/{MARIADB_SOCKET}",
+                   f"--pid-file={directory}/mysql.pid", f"--log-error={directory}/mysql.log",
+                   f"--init-file={directory}/setup.sql", "--mysqlx=OFF", "--skip-log-bin",
+                   "--performance-schema=OFF", "--innodb-buffer-pool-size=32M",
+                   "--innodb-redo-log-capacity=16M", "--innodb-use-native-aio=0",
+                   "--max-connections=500", *options])
 
 
 def run_postgres(directory, port, options):
@@ -215,7 +252,8 @@ def run_pgbouncer(directory, port, options):
     become_server([program("pgbouncer"), "-q", config])
 
 
-RUNS = {"mariadb": run_mariadb, "postgres": run_postgres, "pgbouncer": run_pgbouncer}
+RUNS = {"mariadb": run_mariadb, "mysql": run_mysql, "postgres": run_postgres,
+        "pgbouncer": run_pgbouncer}
 
 
 def run(kind, directory, port, options):
@@ -241,8 +279,13 @@ def postgres_lets_in(port):
         return connection.recv(1) == b"R"
 
 
-LETS_IN = {"mariadb": mariadb_lets_in, "postgres": postgres_lets_in,
+LETS_IN = {"mariadb": mariadb_lets_in, "mysql": mariadb_lets_in, "postgres": postgres_lets_in,
            "pgbouncer": postgres_lets_in}
+
+
+GALERA = "/usr/lib/galera/libgalera_smm.so"
+# The state goes to a node that joins by rsync, which gives up root.
+NODE_USER = "--user=mysql"
 
 
 class Server:
@@ -284,6 +327,52 @@ class Server:
     def stop(self):
         self.process.send_signal(SIGNALS_TO_END[self.kind])
         self.process.wait()
+
+
+# ---- a cluster ----
+
+def cluster_missing():
+    """Why there is no Galera here, or None."""
+    if not os.path.exists(GALERA):
+        return f"there is no {GALERA}: install Debian's package galera-4"
+    return missing("mariadb") or (None if shutil.which("rsync") else "there is no rsync")
+
+
+def is_synced(server):
+    """A node that joins does not answer until it has what the others have."""
+    question = subprocess.run(
+        ["mariadb", "--no-defaults", "-uroot", "-BNS", f"{server.directory}/{MARIADB_SOCKET}", "-e",
+         "show status like 'wsrep_local_state_comment'"], text=True, capture_output=True,
+        stdin=subprocess.DEVNULL, check=False)
+    return question.stdout.split()[-1:] == ["Synced"]
+
+
+def start_cluster(directory, count=3):
+    """Nodes of a Galera cluster, each synced."""
+    nodes, ports = [], [free_port() for _ in range(count)]
+    members = ",".join(f"127.0.0.1:{port}" for port in ports)
+    for number, port in enumerate(ports):
+        place = f"{directory}/node-{number}"
+        os.makedirs(place)
+        make_data("mariadb", f"{place}/data")
+        node = Server("mariadb", place, "--wsrep-on=ON", f"--wsrep-provider={GALERA}", NODE_USER,
+                      "--wsrep-cluster-name=holdfast", "--binlog-format=ROW",
+                      f"--wsrep-cluster-address=gcomm://{members if number else ''}",
+                      f"--wsrep-node-name=node-{number}", "--wsrep-node-address=127.0.0.1",
+                      "--wsrep-sst-method=rsync", "--innodb-autoinc-lock-mode=2",
+                      f"--wsrep-sst-receive-address=127.0.0.1:{free_port()}",
+                      f"--wsrep-provider-options=base_port={port};gcache.size=16M;"
+                      f"gmcast.listen_addr=tcp://127.0.0.1:{port};"
+                      f"ist.recv_addr=127.0.0.1:{free_port()}")
+        if os.geteuid() == 0:
+            quietly("chown", "-R", "mysql", place)
+        nodes.append(node.start())
+        until = time.monotonic() + PATIENCE_S
+        while not is_synced(node):
+            if time.monotonic() > until:
+                sys.exit(f"sql_servers: node {number} does not join")
+            time.sleep(0.05)
+    return nodes
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ FROM (
   FROM hf_hold h WHERE h.expires_us > @now@ AND h.mode <> 6 AND h.name = :name
   UNION ALL
   SELECT 2, w.name, w.mode, w.permits, 0, w.owner, w.info, w.since_us, w.expires_us,
-    ROW_NUMBER() OVER (PARTITION BY w.name ORDER BY w.seq)
+    CAST(ROW_NUMBER() OVER (PARTITION BY w.name ORDER BY w.seq) AS SIGNED)
   FROM hf_wait w WHERE w.expires_us > @now@ AND w.name = :name
 ) r
 JOIN (SELECT l.name, l.kind, l.value, CAST(COALESCE((SELECT SUM(t.permits) FROM hf_hold t
