@@ -88,8 +88,8 @@ TEST(answer_lost_after_the_commit_is_told_as_sent)
         await_broken(&bench);
         CHECK(asked.answered && asked.request.sent);
         CHECK_INT(asked.failure.trouble, SQL_LOST);
-        bench_end(&bench, NULL);
         relay_stop(&relay);
+        bench_end(&bench, NULL);
         sql_server_kill(&server);
     }
 }
@@ -135,8 +135,8 @@ TEST(reply_that_is_cut_anywhere_is_lost)
         CHECK(bytes > 40);
         bench_connect(&bench);
         await_ready(&bench);
-        bench_end(&bench, NULL);
         relay_stop(&relay);
+        bench_end(&bench, NULL);
         sql_server_kill(&server);
     }
 }
