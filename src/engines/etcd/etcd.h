@@ -144,6 +144,7 @@ struct etcd_session {
     struct hf_link link; /* in etcd->endings */
     enum etcd_session_state state;
     int64_t id;             /* of the lease; ours */
+    int64_t length_ms;      /* that is asked for */
     struct hf_link waiting; /* claims that go on once it is known to live */
     struct hf_link changes; /* of a value, likewise */
     struct hf_link marks;   /* that no change has */
@@ -159,6 +160,8 @@ struct etcd_session *hf__etcd_session_use(struct etcd_session *session);
 void hf__etcd_session_drop(struct etcd_session *session);
 /* The session that something new may rest on. NULL: out of memory. */
 struct etcd_session *hf__etcd_session_current(struct etcd *etcd);
+/* The one that marks of changes rest on. NULL: out of memory. */
+struct etcd_session *hf__etcd_session_of_marks(struct etcd *etcd);
 /* False: the claim goes on by hf__etcd_session_ready when the session is known to live. */
 bool hf__etcd_session_is_ready(struct etcd *etcd, struct etcd_claim *claim);
 bool hf__etcd_session_is_known(const struct etcd *etcd, const struct etcd_session *session);
@@ -377,6 +380,7 @@ struct etcd {
     size_t packed_room;
     struct hf_link waiting, out, done, free_requests;
     struct etcd_session *session; /* NULL: none yet, or the last one was lost */
+    struct etcd_session *marks;   /* likewise; that of the marks of changes */
     struct hf_link endings;       /* sessions that are being revoked */
     struct hf_task retire;        /* `session`, if it is doubtful and nothing rests on it */
     struct hf_grpc_call beats, watching;

@@ -160,6 +160,31 @@ def wait_given_up_without_a_reply_leaves_no_key(directory):
     stage.end()
 
 
+def let_pass(seconds, what):
+    until = time.monotonic() + seconds
+    wait_until(lambda: time.monotonic() > until, what)
+
+
+def waits_that_begin_while_no_server_is_there_are_granted_when_it_is_back(directory):
+    """The session is alive, as far as the client knows, and is asked about first: there is nothing
+    else that would bring a connection up."""
+    stage = Stage(directory)
+    server, side = stage.cluster.members[0], stage.side("the client", lease_ms=3000)
+    side.want("ok", "a", "lock", "mutex", "one", 0, 0)
+    side.want("ok", "a", "unlock", "mutex", "one")
+    let_pass(1.7, "it is not known any more")
+    server.kill()
+    names = [f"n{number}" for number in range(12)]
+    for name in names:
+        side.tell(name, "lock", "mutex", name, FOR_EVER, 0)
+    let_pass(0.7, "all of them have asked, some while it pauses")
+    server.again()
+    for name in names:
+        equal(side.answer(name), "ok", f"what {name} hears")
+    stage.end()
+
+
+
 TESTS = (leader_killed_costs_no_lock,
          leader_that_stands_still_costs_no_lock,
          compaction_wakes_no_waiter_and_loses_none,
@@ -171,6 +196,7 @@ TESTS = (leader_killed_costs_no_lock,
          killed_server_that_comes_back_has_the_lock_still,
          acquire_without_its_reply_is_recognised,
          release_without_its_reply_is_no_loss,
-         wait_given_up_without_a_reply_leaves_no_key)
+         wait_given_up_without_a_reply_leaves_no_key,
+         waits_that_begin_while_no_server_is_there_are_granted_when_it_is_back)
 
 sys.exit(main(TESTS))

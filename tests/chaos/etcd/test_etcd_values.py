@@ -132,6 +132,36 @@ def units_whose_taker_has_given_up_come_back(directory):
     scene.end()
 
 
+def units_come_back_when_the_taker_has_lost_its_session(directory):
+    """Its lease has ended meanwhile. The mark outlives it, so the take is known again."""
+    scene = Scene(directory, lease_ms=2000)
+    scene.far.want("ok", "a", "lock", "mutex", "held", 0, 0)
+    scene.far.want("ok", "a", "give", "one", 9)
+    scene.lose_reply("one", "5", "take", "one", 4, 1500)
+    said = scene.far.answer("a")
+    assert said.startswith("failed: HF_UNREACHABLE: "), said
+    scene.stage.wait_for_keys("held", 0)
+    scene.mend()
+    wait_until(lambda: scene.value("one") == "9", "they have come back")
+    scene.end()
+
+
+def waiter_that_took_without_a_reply_and_lost_its_session_has_taken_once(directory):
+    scene = Scene(directory, lease_ms=2000)
+    scene.far.want("ok", "a", "lock", "mutex", "held", 0, 0)
+    scene.far.tell("a", "take", "one", 4, FOR_EVER)
+    scene.stage.wait_for_keys("one", 1)
+    scene.relay.lose = True
+    scene.near.want("ok", "b", "give", "one", 9)
+    wait_until(lambda: scene.value("one") == "5" and scene.relay.lost > 0, "it was taken")
+    scene.relay.lose = False
+    scene.stage.wait_for_keys("held", 0)
+    scene.mend()
+    equal(scene.far.answer("a"), "ok", "what the client hears")
+    equal(scene.value("one"), "5", "the value")
+    scene.end()
+
+
 def change_that_comes_late_changes_nothing(directory):
     scene = Scene(directory)
     scene.far.want("ok", "a", "give", "one", 5)
@@ -204,7 +234,10 @@ def permit_acquired_without_its_reply_is_one(directory):
 TESTS = (units_given_without_a_reply_are_given_once, units_taken_without_a_reply_are_taken_once,
          waiter_that_took_without_a_reply_has_taken_once,
          latch_counted_down_without_a_reply_is_counted_once,
-         units_whose_taker_has_given_up_come_back, change_that_comes_late_changes_nothing,
+         units_whose_taker_has_given_up_come_back,
+         units_come_back_when_the_taker_has_lost_its_session,
+         waiter_that_took_without_a_reply_and_lost_its_session_has_taken_once,
+         change_that_comes_late_changes_nothing,
          take_that_was_given_up_and_comes_late_takes_nothing,
          permits_come_back_when_their_owners_lease_ends, permit_acquired_without_its_reply_is_one)
 

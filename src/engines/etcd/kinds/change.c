@@ -53,10 +53,8 @@ struct etcd_change *hf__etcd_change_new(struct etcd *etcd, const struct etcd_cha
 static void leave_session(struct etcd_change *change)
 {
     hf__link_remove(&change->wait_link);
-    if (change->mark) {
+    if (change->mark)
         hf__etcd_mark_give_back(change->session, change->mark);
-        hf__etcd_session_left(change->etcd, change->session);
-    }
     change->mark = NULL;
     hf__etcd_session_drop(change->session);
     change->session = NULL;
@@ -399,7 +397,6 @@ void hf__etcd_change_go_on(struct etcd_change *change)
         no_memory(change);
         return;
     }
-    change->session->keys++; /* it does not end while the mark may be needed */
     read_state(change);
 }
 
@@ -410,7 +407,7 @@ void hf__etcd_change_begin(struct etcd_change *change)
         read_state(change);
         return;
     }
-    struct etcd_session *session = hf__etcd_session_current(etcd);
+    struct etcd_session *session = hf__etcd_session_of_marks(etcd);
     if (!session) {
         no_memory(change);
         return;

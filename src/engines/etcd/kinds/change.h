@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A change of a value: read, decided on, and written if nothing has changed meanwhile. A mark says
- * that it was done: a key on our session's lease, written in the same transaction with the change's
- * number. So a change whose reply was lost looks whether it was done. If not, it changes the mark,
- * on whose revision the lost request relies: that can never be done then. */
+ * that it was done: a key on a long lease of ours, written in the same transaction with the
+ * change's number. So a change whose reply was lost looks whether it was done. If not, it changes
+ * the mark, on whose revision the lost request relies: that can never be done then. */
 #ifndef HF_ENGINES_ETCD_KINDS_CHANGE_H
 #define HF_ENGINES_ETCD_KINDS_CHANGE_H
 

@@ -200,6 +200,9 @@ static void go_on(struct etcd *etcd, struct etcd_claim *claim)
 {
     const struct hf_op *op = claim->op;
     if (claim->change) {
+        /* With another session the claim has another key. */
+        claim->change->own = hf__etcd_key_of(claim);
+        claim->change->own_created = claim->created;
         hf__etcd_change_ask_again(claim->change);
         return;
     }

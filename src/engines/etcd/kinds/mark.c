@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Marks: keys "NAME", a NUL, "holdfast/SESSION.INDEX", with the number of the last change that was
  * done under it and that change's result. There are as many as there are changes at once; one that
- * serves another name takes its earlier key away with it. They end with their session. No name has
- * a NUL, so a mark is in no lock's way. A user that may write a prefix of the name may write its
- * marks. */
+ * serves another name takes its earlier key away with it. They end with their session, which no
+ * other key rests on. No name has a NUL, so a mark is in no lock's way. A user that may write a
+ * prefix of the name may write its marks. */
 #include "change.h"
 
 #include "base/testing.h"

@@ -10,6 +10,14 @@ static struct etcd *of_call(struct hf_grpc_call *call)
     return HF_CONTAINER(call, struct etcd, beats);
 }
 
+/* NULL: it was lost. */
+static struct etcd_session *session_of(const struct etcd *etcd, int64_t id)
+{
+    if (etcd->session && etcd->session->id == id)
+        return etcd->session;
+    return etcd->marks && etcd->marks->id == id ? etcd->marks : NULL;
+}
+
 /* When the heartbeat left that this is the reply to. False: none is out. */
 static bool take_beat(struct etcd_session *session, int64_t *ret_sent_ms)
 {
@@ -24,7 +32,6 @@ static bool take_beat(struct etcd_session *session, int64_t *ret_sent_ms)
 static void message(struct hf_grpc_call *call, const uint8_t *bytes, size_t length)
 {
     struct etcd *etcd = of_call(call);
-    struct etcd_session *session = etcd->session;
     int64_t sent_at_ms;
     const HfEtcd__LeaseKeepAliveResponse *reply =
         hf__etcd_read(&etcd->arena, &hf_etcd__lease_keep_alive_response__descriptor, bytes, length);
@@ -32,8 +39,9 @@ static void message(struct hf_grpc_call *call, const uint8_t *bytes, size_t leng
         hf__peer_break(&etcd->peer, HF_ECORRUPT, 0, "its reply cannot be read");
         return;
     }
-    if (!session || reply->id != session->id || !take_beat(session, &sent_at_ms))
-        return; /* of one that was lost */
+    struct etcd_session *session = session_of(etcd, reply->id);
+    if (!session || !take_beat(session, &sent_at_ms))
+        return;
     if (reply->ttl > 0)
         hf__etcd_session_confirm(etcd, session, sent_at_ms, reply->ttl * 1000);
     else
@@ -68,22 +76,32 @@ void hf__etcd_beat(struct etcd *etcd, struct etcd_session *session)
     hf__peer_await(&etcd->peer);
 }
 
-int64_t hf__etcd_oldest_beat(const struct etcd *etcd)
+static int64_t oldest_of(const struct etcd_session *session)
 {
-    const struct etcd_session *session = etcd->session;
     return session && session->beat_count > 0 ? session->beats[0] : HF_NEVER;
 }
 
-/* Claims that wait for one hear that it does not come. */
-void hf__etcd_beats_forget(struct etcd *etcd)
+int64_t hf__etcd_oldest_beat(const struct etcd *etcd)
+{
+    int64_t of_keys_ms = oldest_of(etcd->session), of_marks_ms = oldest_of(etcd->marks);
+    return of_keys_ms < of_marks_ms ? of_keys_ms : of_marks_ms;
+}
+
+static void forget_beats(struct etcd *etcd, struct etcd_session *session)
 {
     const struct etcd_reply reply = { .status = HF_GRPC_UNAVAILABLE,
                                       .unsent = true,
                                       .text = etcd->why };
-    struct etcd_session *session = etcd->session;
     if (!session)
         return;
     session->beat_count = 0;
     if (!session->granting)
         hf__etcd_session_fail(etcd, session, &reply);
+}
+
+/* What waits for one hears that it does not come. */
+void hf__etcd_beats_forget(struct etcd *etcd)
+{
+    forget_beats(etcd, etcd->session);
+    forget_beats(etcd, etcd->marks);
 }

@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sessions: the lease that our keys rest on. Its id is ours, so that a grant can be asked for
- * again. It is counted from when a question left, and a session that was lost is revoked by us and
- * never used again. A session that nothing rests on is not renewed. */
+/* Sessions: the leases that our keys rest on, and our marks. Their ids are ours, so that a grant
+ * can be asked for again. A session is counted from when a question left, and one that was lost is
+ * revoked by us and never used again. A session that nothing rests on is not renewed.
+ *
+ * Marks have a long session of their own: a change whose reply is missing is to be known again when
+ * the store could not be reached for longer than a lease. */
 #include "engines/etcd/kinds/change.h"
 
 #include "base/rand.h"
@@ -10,6 +13,8 @@
 
 /* A session that nothing has rested on for longer than this part of it is asked about first. */
 #define STALE_PARTS 2
+/* The session of marks: longer than a store is silent. What a client leaves that dies ends then. */
+#define MARKS_MS INT64_C(3600000)
 
 struct etcd_session *hf__etcd_session_use(struct etcd_session *session)
 {
@@ -25,7 +30,7 @@ void hf__etcd_session_drop(struct etcd_session *session)
     }
 }
 
-static struct etcd_session *session_new(struct etcd *etcd)
+static struct etcd_session *session_new(struct etcd *etcd, int64_t length_ms)
 {
     uint64_t salt;
     struct etcd_session *session = hf__calloc(1, sizeof *session);
@@ -33,6 +38,7 @@ static struct etcd_session *session_new(struct etcd *etcd)
         return NULL;
     hf__random(&salt, sizeof salt);
     session->id = (int64_t)(salt >> 1) | 1;
+    session->length_ms = length_ms;
     session->lease.engine = &etcd->base;
     hf__link_init(&session->link);
     hf__link_init(&session->waiting);
@@ -108,7 +114,7 @@ static void session_grant(struct etcd *etcd, struct etcd_session *session)
     session->granting = true;
     request->session = hf__etcd_session_use(session);
     message.id = session->id;
-    message.ttl = (etcd->base.host->lease_ms + 999) / 1000;
+    message.ttl = (session->length_ms + 999) / 1000;
     hf__etcd_ask(etcd, request, &message.base);
 }
 
@@ -122,14 +128,27 @@ static bool is_lost(const struct etcd *etcd, struct etcd_session *session)
            (lease->lease_ms > 0 && hf__session_lease_is_lost(lease, hf__etcd_now(etcd)));
 }
 
-struct etcd_session *hf__etcd_session_current(struct etcd *etcd)
+static struct etcd_session *current(struct etcd *etcd, struct etcd_session **place,
+                                    int64_t length_ms)
 {
-    struct etcd_session *session = etcd->session;
+    struct etcd_session *session = *place;
     if (session && session->state == ETCD_SESSION_ALIVE && is_lost(etcd, session))
         hf__etcd_session_lose(etcd, session, false);
-    if (!etcd->session)
-        etcd->session = session_new(etcd);
-    return etcd->session;
+    if (!*place)
+        *place = session_new(etcd, length_ms);
+    return *place;
+}
+
+struct etcd_session *hf__etcd_session_current(struct etcd *etcd)
+{
+    return current(etcd, &etcd->session, etcd->base.host->lease_ms);
+}
+
+struct etcd_session *hf__etcd_session_of_marks(struct etcd *etcd)
+{
+    int64_t lease_ms = etcd->base.host->lease_ms;
+    /* mutant: etcd-marks-have-a-long-session */
+    return current(etcd, &etcd->marks, lease_ms > MARKS_MS ? lease_ms : MARKS_MS);
 }
 
 bool hf__etcd_session_is_known(const struct etcd *etcd, const struct etcd_session *session)
@@ -262,9 +281,10 @@ static void revoke(struct etcd *etcd, struct etcd_session *session)
 
 void hf__etcd_session_lose(struct etcd *etcd, struct etcd_session *session, bool over)
 {
-    if (session != etcd->session)
+    struct etcd_session **place = session == etcd->marks ? &etcd->marks : &etcd->session;
+    if (session != *place)
         return;
-    etcd->session = NULL; /* its use goes to the list of endings */
+    *place = NULL; /* its use goes to the list of endings */
     hf__list_append(&etcd->endings, &session->link);
     session->state = ETCD_SESSION_ENDING;
     hf__etcd_session_use(session);
@@ -280,18 +300,24 @@ void hf__etcd_session_lose(struct etcd *etcd, struct etcd_session *session, bool
     hf__etcd_session_drop(session);
 }
 
-void hf__etcd_sessions_close(struct etcd *etcd)
+static void session_close(struct etcd *etcd, struct etcd_session **place)
 {
-    struct etcd_session *session = etcd->session;
-    HF_LIST_FOREACH (link, following, &etcd->endings)
-        etcd->goodbyes++;
+    struct etcd_session *session = *place;
     if (!session || (session->state == ETCD_SESSION_NEW && !session->granting))
         return;
-    etcd->session = NULL;
+    *place = NULL;
     hf__list_append(&etcd->endings, &session->link);
     session->state = ETCD_SESSION_ENDING;
     etcd->goodbyes++;
     revoke(etcd, session);
+}
+
+void hf__etcd_sessions_close(struct etcd *etcd)
+{
+    HF_LIST_FOREACH (link, following, &etcd->endings)
+        etcd->goodbyes++;
+    session_close(etcd, &etcd->session);
+    session_close(etcd, &etcd->marks);
 }
 
 void hf__etcd_sessions_free(struct etcd *etcd)
@@ -299,7 +325,8 @@ void hf__etcd_sessions_free(struct etcd *etcd)
     struct hf_link *link;
     hf__link_remove(&etcd->retire.link);
     hf__etcd_session_drop(etcd->session);
-    etcd->session = NULL;
+    hf__etcd_session_drop(etcd->marks);
+    etcd->session = etcd->marks = NULL;
     while ((link = hf__list_pop(&etcd->endings)))
         hf__etcd_session_drop(HF_CONTAINER(link, struct etcd_session, link));
 }
