@@ -60,13 +60,15 @@ static void move(struct relay *relay, int pair[2], int side)
     char bytes[65536];
     ssize_t length = recv(pair[side], bytes, sizeof(bytes), 0);
     bool swallowed = side == 1 && relay->swallowing;
-    bool last = side == 1 && relay->left > 0 && length >= relay->left;
+    long left = side == 1 ? relay->left : 0;
+    bool last = left > 0 && length >= left;
     if (last)
-        length = relay->left;
+        length = left;
+    /* Before it is heard: then the test may set another limit. */
+    if (left > 0 && length > 0)
+        relay->left = left - length;
     if (length <= 0 || (!swallowed && !send_all(pair[!side], bytes, length)) || last)
         close_pair(pair);
-    if (side == 1 && relay->left > 0)
-        relay->left -= length;
 }
 
 static void cut(struct relay *relay)
