@@ -120,7 +120,11 @@ TEST(canceling_works_without_a_thread)
     turn_until(client, &outcome);
     CHECK_CODE(outcome.code, HF_CANCELED);
     give_back(hold);
-    check_nothing_left(other, name_of("one"));
+    /* A reply that is still missing has to be dispatched before its place can be left. */
+    if (hf_caps(other) & HF_CAP_INSPECT)
+        EVENTUALLY(hf_dispatch(client) == HF_OK && holders(other, name_of("one")) == 0 &&
+                       waiters(other, name_of("one")) == 0,
+                   SOON_MS);
     hf_close(client);
     hf_close(other);
 }
