@@ -135,8 +135,8 @@ class Relay:
 class Stage:
     """Servers, and clients of ours in processes of their own."""
 
-    def __init__(self, directory, members=1):
-        self.cluster = etcd_server.Cluster(directory, members=members, election_ms=500)
+    def __init__(self, directory, members=1, **more):
+        self.cluster = etcd_server.Cluster(directory, members=members, election_ms=500, **more)
         self.sides = []
 
     def side(self, what, lease_ms=LEASE_MS, url=None):

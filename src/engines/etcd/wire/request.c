@@ -131,6 +131,7 @@ static void message(struct hf_grpc_call *call, const uint8_t *bytes, size_t leng
 static bool ask_again(struct etcd *etcd, struct etcd_request *request,
                       const struct etcd_reply *reply)
 {
+    /* mutant: etcd-expired-token-is-replaced */
     if (!etcd->settings.servers.user || !hf__etcd_wants_token(reply) || etcd->closing ||
         request->refused++ >= REFUSALS_MAX)
         return false;
