@@ -136,3 +136,35 @@ TEST(nonsense_is_refused)
     CHECK_INT(hf__mc_reply_read(&reply, endless, sizeof(endless) - 1), 0);
     CHECK_INT(hf__mc_reply_read(&reply, endless, sizeof(endless)), -1);
 }
+
+TEST(each_command_of_a_packet_has_its_replies)
+{
+    unsigned kinds[4] = { 0 };
+    struct mc_reply reply;
+
+    CHECK_INT(hf__mc_expect("mg k t\r\nadd k 0 3 3\r\nmg \r\nmg k v c t\r\n", kinds, 4), 3);
+    CHECK_INT(kinds[0], kinds[2]);
+    CHECK_INT(hf__mc_expect("set k 0 2 0\r\n\r\nmd k C1\r\n", kinds, 4), 2);
+    CHECK_INT(hf__mc_expect("md a\r\nmd b\r\nmd c\r\n", kinds, 2), 2);
+    CHECK_INT(hf__mc_expect("mg k v\r\n", kinds, 4), 1);
+    CHECK(hf__mc_reply_read(&reply, "EN\r\n", 4) == 4);
+    CHECK(hf__mc_reply_fits(&reply, kinds[0]));
+    CHECK(hf__mc_reply_read(&reply, "NF\r\n", 4) == 4);
+    CHECK(!hf__mc_reply_fits(&reply, kinds[0]));
+}
+
+TEST(error_of_a_store_is_about_memory)
+{
+    static const char full[] = "SERVER_ERROR out of memory storing object\r\n",
+                      proxy[] = "SERVER_ERROR backend failure\r\n";
+    unsigned add, look;
+    struct mc_reply reply;
+
+    CHECK_INT(hf__mc_expect("add k 0 3 1\r\nv\r\n", &add, 1), 1);
+    CHECK_INT(hf__mc_expect("mg k v\r\n", &look, 1), 1);
+    CHECK(hf__mc_reply_read(&reply, full, strlen(full)) > 0);
+    CHECK(hf__mc_reply_fits(&reply, add));
+    CHECK(!hf__mc_reply_fits(&reply, look));
+    CHECK(hf__mc_reply_read(&reply, proxy, strlen(proxy)) > 0);
+    CHECK(!hf__mc_reply_fits(&reply, add));
+}

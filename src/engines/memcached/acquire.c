@@ -114,7 +114,6 @@ static void ask_again(struct mc_server *server, struct mc_request *request, bool
 static void send_renewal(struct mc_server *server, struct mc_request *request)
 {
     struct mc_item item;
-    request->expected = 3;
     hf__mc_item_of(server->mc, &item, request->op);
     if (!hf__mc_cas_is_known(server, request)) {
         hf__mc_write_look(server, &item);
@@ -122,7 +121,6 @@ static void send_renewal(struct mc_server *server, struct mc_request *request)
     }
     hf__mc_write_renewal(server, &item, request->op, request->cas,
                          hf__mc_ttl(hf__mc_op_lease_ms(server->mc, request->op)), false);
-    request->expected = 3;
 }
 
 static void renewal_answered(struct mc_server *server, struct mc_request *request, bool heard)
@@ -161,11 +159,9 @@ static void send_attempt(struct mc_server *server, struct mc_request *request)
     hf__mc_write(server, "add %s %" PRIu32 " %" PRId64 " %zu\r\n%s\r\nmg %s v c t\r\n", item.key,
                  mc->settings.format->flags, hf__mc_ttl(hf__mc_op_lease_ms(mc, op)), length, value,
                  item.key);
-    request->expected = 3;
     /* It has been refused before: it waits. */
     if (op->engine.pointer) {
         hf__mc_write_mark(server, item.key);
-        request->expected = 4;
     }
 }
 
@@ -184,9 +180,9 @@ static void attempt_answered(struct mc_server *server, struct mc_request *reques
     bool ours = hf__mc_is_ours(server->mc, now, &item);
     if (added->kind == MC_REFUSED && !ours) {
         no_memory(server, request, added);
-    } else if (ours && added->kind == MC_STORED && right) {
+    } else if (ours && added->kind == MC_STORED && right) { /* mutant: memcached-right-clock */
         granted(server, request, now, hf__mc_op_lease_ms(server->mc, op));
-    } else if (ours && right) {
+    } else if (ours && right) { /* mutant: memcached-own-item */
         hf__mc_note_cas(server, request, now->cas);
         request->token = op->out.token = token_of(server, now);
         request->send = send_renewal;
@@ -208,7 +204,6 @@ static void attach_answered(struct mc_server *server, struct mc_request *request
 static void send_adoption(struct mc_server *server, struct mc_request *request)
 {
     struct mc_item item;
-    request->expected = 3;
     hf__mc_item_of(server->mc, &item, request->op);
     if (hf__mc_cas_is_known(server, request))
         hf__mc_write_renewal(server, &item, request->op, request->cas, request->ttl, false);
@@ -222,7 +217,6 @@ static void send_look(struct mc_server *server, struct mc_request *request)
     hf__mc_item_of(server->mc, &item, request->op);
     hf__mc_write_clock(server);
     hf__mc_write(server, "mg %s v c t\r\n", item.key);
-    request->expected = 2;
 }
 
 static void not_there(struct mc_server *server, struct mc_request *request)

@@ -33,7 +33,6 @@ static void send_look(struct mc_server *server, struct mc_request *request)
     char key[MC_KEY_MAX + 1];
     hf__mc_key_of(server->mc, key, request->oneshot->name, request->oneshot->name_length);
     hf__mc_write(server, "mg %s v c t\r\n", key);
-    request->expected = 1;
 }
 
 /* ---- break ---- */
@@ -50,7 +49,6 @@ static void send_deletion(struct mc_server *server, struct mc_request *request)
     }
     hf__mc_key_of(server->mc, key, request->oneshot->name, request->oneshot->name_length);
     hf__mc_write(server, "md %s C%" PRIu64 "\r\n", key, request->cas);
-    request->expected = 1;
 }
 
 static void break_deleted(struct mc_server *server, struct mc_request *request, bool heard)
@@ -103,7 +101,6 @@ static void send_renewal(struct mc_server *server, struct mc_request *request)
 {
     const struct hf_op *op = request->oneshot->op;
     struct mc_item item;
-    request->expected = 3;
     hf__mc_item_of(server->mc, &item, op);
     if (hf__mc_cas_is_known(server, request))
         hf__mc_write_renewal(server, &item, op, request->cas,

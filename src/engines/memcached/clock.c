@@ -45,5 +45,6 @@ int64_t hf__mc_ttl(int64_t lease_ms)
 {
     if (lease_ms >= MC_LEASE_MAX_MS)
         return MC_CLOCK_TTL;
+    /* mutant: memcached-item-outlives-its-lease */
     return (lease_ms + 999) / 1000 + MC_TTL_MARGIN;
 }

@@ -152,6 +152,51 @@ long hf__mc_reply_read(struct mc_reply *reply, const char *bytes, size_t length)
     return (long)taken;
 }
 
+/* ---- which replies a command has ---- */
+
+static const struct {
+    const char *word;
+    unsigned kinds;
+    bool has_data; /* a line of its own, behind the command's */
+} commands[] = {
+    { "mg ", 1u << MC_VALUE | 1u << MC_DONE | 1u << MC_MISS, false },
+    { "md ", 1u << MC_DONE | 1u << MC_EXISTS | 1u << MC_NOT_FOUND, false },
+    { "add ", 1u << MC_STORED | 1u << MC_NOT_STORED | 1u << MC_REFUSED, true },
+    { "cas ", 1u << MC_STORED | 1u << MC_EXISTS | 1u << MC_NOT_FOUND | 1u << MC_REFUSED, true },
+    { "set ", 1u << MC_STORED | 1u << MC_REFUSED, true },
+    { "version", 1u << MC_VERSION, false },
+    { "stats", 1u << MC_END, false },
+    { "lru_crawler", 1u << MC_END | 1u << MC_REFUSED, false },
+};
+
+unsigned hf__mc_expect(const char *packet, unsigned fitting[], unsigned most)
+{
+    unsigned count = 0;
+    bool is_data = false;
+    for (const char *line = packet; line && *line && count < most;) {
+        const char *end = strchr(line, '\n');
+        bool was_data = is_data;
+        is_data = false;
+        for (size_t i = 0; !was_data && i < sizeof commands / sizeof *commands; i++)
+            if (strncmp(line, commands[i].word, strlen(commands[i].word)) == 0) {
+                fitting[count++] = commands[i].kinds;
+                is_data = commands[i].has_data;
+                break;
+            }
+        line = end ? end + 1 : NULL;
+    }
+    return count;
+}
+
+bool hf__mc_reply_fits(const struct mc_reply *reply, unsigned fitting)
+{
+    bool about_memory = strstr(reply->value, "memory") || strstr(reply->value, "too large");
+    bool stores = fitting & 1u << MC_STORED;
+    if (!(fitting & 1u << reply->kind))
+        return false;
+    return reply->kind != MC_REFUSED || !stores || about_memory;
+}
+
 bool hf__mc_stat_is(const struct mc_reply *reply, const char *name, const char **words)
 {
     size_t length = strlen(name);

@@ -47,6 +47,13 @@ struct mc_reply {
  * whole; -1: it is none. */
 long hf__mc_reply_read(struct mc_reply *reply, const char *bytes, size_t length);
 
+/* What a packet of commands is answered with: for each of them the kinds that a reply to it can
+ * have, as bits. At most `most` of them; returns how many there are. */
+unsigned hf__mc_expect(const char *packet, unsigned fitting[], unsigned most);
+/* Whether the reply is one of the command's. An error that says nothing of memory is none: a proxy
+ * passes it on for a server that may have executed the command. */
+bool hf__mc_reply_fits(const struct mc_reply *reply, unsigned fitting);
+
 /* The number behind NAME in a line of `stats`. False: the line is about another name. */
 bool hf__mc_stat_is(const struct mc_reply *reply, const char *name, const char **words);
 

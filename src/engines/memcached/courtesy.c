@@ -44,6 +44,7 @@ int64_t hf__mc_courtesy_until(struct memcached *mc, const struct hf_op *op)
 {
     struct mc_courtesy *courtesy = courtesy_of(mc, op);
     int64_t until_ms = courtesy->until_ms;
+    /* mutant: memcached-courtesy */
     if (courtesy->name_hash != op->in.name_hash || until_ms <= hf__mc_now(mc))
         return 0;
     courtesy->until_ms = 0;

@@ -187,19 +187,18 @@ static void send_questions(struct mc_server *server, struct mc_request *request)
     struct survey *survey = request->oneshot->engine_pointer;
     survey->patient.asked_ms = hf__finding_wall_ms();
     hf__mc_write(server, "stats\r\n");
-    request->expected = 1;
 }
 
 static void send_settings(struct mc_server *server, struct mc_request *request)
 {
+    (void)request;
     hf__mc_write(server, "stats settings\r\n");
-    request->expected = 1;
 }
 
 static void send_classes(struct mc_server *server, struct mc_request *request)
 {
+    (void)request;
     hf__mc_write(server, "stats items\r\n");
-    request->expected = 1;
 }
 
 static void classes_answered(struct mc_server *server, struct mc_request *request, bool heard);

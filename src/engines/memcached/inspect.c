@@ -66,7 +66,6 @@ static void send_look(struct mc_server *server, struct mc_request *request)
     char key[MC_KEY_MAX + 1];
     hf__mc_key_of(server->mc, key, request->oneshot->name, request->oneshot->name_length);
     hf__mc_write(server, "mg %s v c t u\r\n", key);
-    request->expected = 1;
 }
 
 static int check_name(const struct memcached *mc, struct hf_oneshot *oneshot)

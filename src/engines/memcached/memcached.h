@@ -38,7 +38,7 @@ struct mc_request {
     /* What it is about: one of them. An op that has left is NULL. */
     struct hf_op *op;
     struct hf_oneshot *oneshot;
-    /* Writes the commands, and says how many replies they have. */
+    /* Writes the commands. */
     void (*send)(struct mc_server *server, struct mc_request *request);
     /* All replies are there; or `heard` is false: there will be none. Frees the request, or asks
      * again. */
@@ -53,6 +53,7 @@ struct mc_request {
     unsigned repeats;
     bool may_be_done; /* an earlier packet of it got no reply */
     unsigned expected, got;
+    unsigned kinds[MC_REPLIES_MAX]; /* that each of the replies can have: see hf__mc_expect */
     struct mc_reply replies[MC_REPLIES_MAX];
 };
 
@@ -74,6 +75,7 @@ struct mc_server {
     struct hf_peer peer;
     struct hf_pipeline pipeline;
     struct mc_input input;
+    struct mc_request *writing; /* the one whose `send` runs */
     struct mc_clock clock;
     struct mc_facts facts;
     struct hf_link unbelieved;   /* requests that wait for the clock to count on */
@@ -160,7 +162,9 @@ void hf__mc_ask(struct mc_server *server, struct mc_request *request);
 /* The same a moment later: the server's clock was behind. */
 void hf__mc_ask_by_right_clock(struct mc_server *server, struct mc_request *request);
 
-/* In `send`: one command, with its line's end; and how many replies to expect. */
+/* Writes the request's packet, and counts the replies that it has. */
+void hf__mc_send(struct mc_server *server, struct mc_request *request);
+/* In `send`: one command or several, each with its line's end. */
 __attribute__((format(printf, 2, 3))) void hf__mc_write(struct mc_server *server,
                                                         const char *format, ...);
 /* Reads the server's clock, in the same packet as what follows: a reply of its own. */

@@ -36,9 +36,9 @@ static void send_deletion(struct mc_server *server, struct mc_request *request)
         return;
     }
     hf__mc_item_of(server->mc, &item, request->op);
+    /* mutant: memcached-release-by-cas */
     hf__mc_write(server, "md %s C%" PRIu64 "\r\n", item.key, request->cas);
     hf__mc_write_unmark(server, item.key);
-    request->expected = 2;
 }
 
 /* Another id: a renewal has changed it whose reply was lost; or the item is another owner's. */
@@ -53,6 +53,11 @@ static void deletion_answered(struct mc_server *server, struct mc_request *reque
         gone(server, request, false);
     } else if (reply->kind == MC_NOT_FOUND) {
         gone(server, request, sure);
+    } else if (++request->repeats > MC_REPEATS_MAX) {
+        hf__op_explain(request->op, HF_UNREACHABLE, 0,
+                       "memcached at %.100s: the item changes all the time", server->shown);
+        request->op->engine.word[1] |= MC_UNSURE;
+        hf__mc_finish(server, request, HF_NO_ANSWER);
     } else {
         request->send = send_look;
         request->answered = look_answered;
@@ -65,7 +70,6 @@ static void send_look(struct mc_server *server, struct mc_request *request)
     struct mc_item item;
     hf__mc_item_of(server->mc, &item, request->op);
     hf__mc_write(server, "mg %s v c\r\n", item.key);
-    request->expected = 1;
 }
 
 static void look_answered(struct mc_server *server, struct mc_request *request, bool heard)

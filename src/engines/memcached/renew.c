@@ -15,7 +15,6 @@ static void write_renewal(struct mc_server *server, struct mc_request *request, 
 {
     const struct hf_op *op = request->op;
     struct mc_item item;
-    request->expected = 3;
     if (!op) {
         /* It was released meanwhile: replies all the same. */
         hf__mc_write_clock(server);
@@ -78,7 +77,7 @@ static void renewal_answered(struct mc_server *server, struct mc_request *reques
         renewal_ends(server, request, HF_LEASE_NO_ANSWER);
     } else {
         hf__mc_note_cas(server, request, now->cas);
-        if (done->kind == MC_REFUSED)
+        if (done->kind == MC_REFUSED) /* mutant: memcached-touch-when-full */
             request->send = send_touch;
         if (right)
             hf__mc_ask(server, request);

@@ -47,18 +47,20 @@ void hf__mc_request_free(struct memcached *mc, struct mc_request *request)
     hf__free_list_put(&mc->requests, &request->item);
 }
 
-static void send_request(struct mc_server *server, struct mc_request *request)
+void hf__mc_send(struct mc_server *server, struct mc_request *request)
 {
-    request->got = 0;
+    request->got = request->expected = 0;
     hf__pipeline_sent(&server->pipeline, &request->item, hf__mc_now(server->mc));
+    server->writing = request;
     request->send(server, request);
+    server->writing = NULL;
     hf__peer_await(&server->peer);
 }
 
 void hf__mc_ask(struct mc_server *server, struct mc_request *request)
 {
     if (hf__peer_is_ready(&server->peer)) {
-        send_request(server, request);
+        hf__mc_send(server, request);
         return;
     }
     hf__pipeline_wait(&server->pipeline, &request->item);
@@ -78,14 +80,18 @@ void hf__mc_ask_by_right_clock(struct mc_server *server, struct mc_request *requ
 void hf__mc_write(struct mc_server *server, const char *format, ...)
 {
     char bytes[2 * MC_KEY_MAX + MC_OWNER_MAX + 200];
+    struct mc_request *request = server->writing;
     va_list arguments;
     va_start(arguments, format);
     int length = vsnprintf(bytes, sizeof bytes, format, arguments);
     va_end(arguments);
-    if (length < 0 || (size_t)length >= sizeof bytes)
+    if (length < 0 || (size_t)length >= sizeof bytes) {
         hf__peer_break(&server->peer, HF_EINTERNAL, 0, "a command is too long");
-    else
-        hf__peer_write(&server->peer, bytes, (size_t)length);
+        return;
+    }
+    request->expected += hf__mc_expect(bytes, request->kinds + request->expected,
+                                       MC_REPLIES_MAX - request->expected);
+    hf__peer_write(&server->peer, bytes, (size_t)length);
 }
 
 void hf__mc_write_clock(struct mc_server *server)
@@ -109,6 +115,7 @@ void hf__mc_note_cas(const struct mc_server *server, struct mc_request *request,
 
 bool hf__mc_cas_is_known(const struct mc_server *server, const struct mc_request *request)
 {
+    /* mutant: memcached-cas-of-this-connection */
     return request->cas != 0 && request->epoch == hf__mc_epoch(server);
 }
 
@@ -136,7 +143,10 @@ void hf__mc_break(struct mc_server *server, const struct mc_reply *reply)
     else if (reply->kind == MC_WRONG && strstr(reply->value, "unauthenticated"))
         hf__peer_break(&server->peer, HF_DENIED, 0,
                        "it wants a user and a password: memcached://user:password@host");
-    else if (reply->kind == MC_WRONG || reply->kind == MC_REFUSED)
+    else if (reply->kind == MC_REFUSED)
+        hf__peer_break(&server->peer, HF_UNREACHABLE, 0, "it cannot execute a command: %.100s",
+                       reply->value);
+    else if (reply->kind == MC_WRONG)
         hf__peer_break(&server->peer, HF_ECORRUPT, 0, "it refuses a command: %.100s",
                        *reply->value ? reply->value : "ERROR");
     else
@@ -165,12 +175,14 @@ static void take_reply(struct mc_server *server, const struct mc_reply *reply)
         request->line(server, request, reply);
         return;
     }
-    request->replies[request->got++] = *reply;
-    /* Behind an error the replies may be those of other commands. */
-    if (reply->kind == MC_WRONG) {
+    /* Behind an error, and behind what is no reply to the command, the replies may be those of
+     * other commands. None of it says that a lock is free, or lost. */
+    unsigned kinds = request->kinds[request->got];
+    if (!hf__mc_reply_fits(reply, kinds)) { /* mutant: memcached-reply-fits */
         hf__mc_break(server, reply);
         return;
     }
+    request->replies[request->got++] = *reply;
     if (request->got < request->expected)
         return;
     hf__pipeline_replied(&server->pipeline);

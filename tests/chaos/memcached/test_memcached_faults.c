@@ -162,6 +162,127 @@ TEST(stopped_server_is_unreachable_and_keeps_nothing)
     memcached_kill(&server);
 }
 
+/* The server answers again with the renewal that waited in its socket: no belief comes of it. */
+TEST(server_that_stands_still_beyond_the_lease_loses_the_lock)
+{
+    struct memcached_server server = { 0 };
+    _Atomic int losses = 0;
+    hf_hold *next = NULL;
+
+    memcached_start(&server);
+    hf_client *client = open_at(server.port, 2000), *other = open_at(server.port, LEASE_MS);
+    hf_hold *hold = take_losing(client, "one", &losses);
+    uint64_t token = hf_token(hold);
+    memcached_stop(&server);
+    EVENTUALLY(losses == 1, SOON_MS);
+    CHECK(!hf_held(hold));
+    memcached_continue(&server);
+    CHECK(!hf_held(hold));
+    CHECK_CODE(hf_unlock(hold), HF_LOST);
+    EVENTUALLY(!memcached_has(&server, "hf:one"), SOON_MS);
+    CHECK_CODE(hf_lock(other, "one", SOON_MS, NULL, &next), HF_OK);
+    CHECK(hf_token(next) > token);
+    CHECK_INT(losses, 1);
+    give_back(next);
+    hf_close(client);
+    hf_close(other);
+    memcached_kill(&server);
+}
+
+TEST(waiter_gets_the_lock_of_a_server_that_was_started_anew)
+{
+    struct memcached_server server = { 0 };
+    struct outcome outcome = { 0 };
+    _Atomic int losses = 0;
+
+    memcached_start(&server);
+    hf_client *client = open_at(server.port, LEASE_MS), *other = open_at(server.port, LEASE_MS);
+    hf_hold *hold = take_losing(client, "one", &losses);
+    uint64_t token = hf_token(hold);
+    CHECK_CODE(hf_lock_async(other, "one", HF_FOREVER, NULL, record_outcome, &outcome, NULL),
+               HF_OK);
+    restart(&server);
+    WAIT_OUTCOME(&outcome);
+    CHECK_CODE(outcome.code, HF_OK);
+    CHECK(hf_token(outcome.hold) > token);
+    EVENTUALLY(losses == 1, SOON_MS);
+    CHECK_CODE(hf_unlock(hold), HF_LOST);
+    CHECK(hf_held(outcome.hold));
+    give_back(outcome.hold);
+    hf_close(client);
+    hf_close(other);
+    memcached_kill(&server);
+}
+
+/* ---- evenness ---- */
+
+#define ROUNDS 30
+
+struct contest {
+    hf_client *greedy, *waiter;
+    _Atomic int waits, done;
+    uint64_t tokens[2];
+    int firsts;
+};
+
+static void wait_politely(struct contest *contest)
+{
+    hf_hold *hold = NULL;
+
+    contest->waits = 1;
+    CHECK_CODE(hf_lock(contest->waiter, "one", SOON_MS, NULL, &hold), HF_OK);
+    contest->tokens[1] = hf_token(hold);
+    give_back(hold);
+}
+
+/* Holds it until the other client has asked, gives it back and asks again at once. */
+static void be_greedy(struct contest *contest)
+{
+    hf_hold *hold = take_patiently(contest->greedy, "one");
+
+    contest->done = 1;
+    EVENTUALLY(contest->waits, SOON_MS);
+    /* Some polls: each leaves a mark. */
+    let_pass_ms(50);
+    give_back(hold);
+    hold = take_patiently(contest->greedy, "one");
+    contest->tokens[0] = hf_token(hold);
+    give_back(hold);
+}
+
+static void contend(void *arg, int index)
+{
+    struct contest *contest = arg;
+
+    if (index == 0) {
+        be_greedy(contest);
+        return;
+    }
+    EVENTUALLY(contest->done, SOON_MS);
+    wait_politely(contest);
+}
+
+/* Without the courtesy the client that releases a lock is the first to ask for it again: the other
+ * one is asleep for most of the time. */
+TEST(client_that_releases_lets_a_waiter_go_first)
+{
+    struct memcached_server server = { 0 };
+    struct contest contest = { 0 };
+
+    memcached_start(&server);
+    contest.greedy = open_at(server.port, LEASE_MS);
+    contest.waiter = open_at(server.port, LEASE_MS);
+    for (int i = 0; i < ROUNDS; i++) {
+        contest.waits = contest.done = 0;
+        threads_run(2, contend, &contest);
+        contest.firsts += contest.tokens[1] < contest.tokens[0];
+    }
+    CHECK(contest.firsts >= ROUNDS / 2);
+    hf_close(contest.greedy);
+    hf_close(contest.waiter);
+    memcached_kill(&server);
+}
+
 #define TRIES 8
 
 struct stopped {

@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Replies that no command can have, as of a proxy without its server, or of a server that lies: no
+ * lock is lost, free or granted by them. */
+#include "conformance.h"
+#include "memcached_script.h"
+#include "memcached_server.h"
+
+#include <stdio.h>
+
+#define LEASE_MS 3000
+#define FAILURE "SERVER_ERROR backend failure\r\n"
+
+static hf_client *open_script(struct memcached_script *script)
+{
+    hf_client *client = NULL;
+
+    memcached_script_start(script);
+    CHECK_CODE(hf_open(&client, memcached_url(script->port, 3000),
+                       &HF_CLIENT_OPTIONS(.lease_ms = LEASE_MS, .request_timeout_ms = 2000)),
+               HF_OK);
+    return client;
+}
+
+static void begin_lies(struct memcached_script *script, const char *word, const char *reply,
+                       int count)
+{
+    script->word = word;
+    script->reply = reply;
+    script->lies = count;
+}
+
+TEST(renewal_that_a_proxy_cannot_pass_on_is_no_loss)
+{
+    struct memcached_script script = { 0 };
+    _Atomic int losses = 0;
+    hf_hold *hold = NULL;
+    hf_client *client = open_script(&script);
+
+    CHECK_CODE(hf_lock(client, "one", SOON_MS,
+                       LOCK_OPTIONS(.on_lost = count_loss, .lost_arg = &losses), &hold),
+               HF_OK);
+    begin_lies(&script, "mg hf:one", FAILURE, 2);
+    EVENTUALLY(script.told == 2, SOON_MS);
+    uint64_t cas = script.cas;
+    /* The renewal behind the last lie. */
+    EVENTUALLY(script.cas > cas, SOON_MS);
+    CHECK_INT(losses, 0);
+    CHECK(hf_held(hold));
+    CHECK_CODE(hf_unlock(hold), HF_OK);
+    CHECK_STR(script.key, "");
+    hf_close(client);
+}
+
+static bool ignore_entry(void *arg, const hf_entry *entry)
+{
+    (void)arg, (void)entry;
+    return true;
+}
+
+/* A lock that nothing is known of is not shown as free, and not reported as broken. */
+TEST(look_that_a_proxy_cannot_pass_on_is_no_answer)
+{
+    struct memcached_script script = { 0 };
+    hf_hold *hold = NULL;
+    hf_client *client = open_script(&script);
+
+    CHECK_CODE(hf_lock(client, "one", SOON_MS, LOCK_OPTIONS(.lease_ms = 60000), &hold), HF_OK);
+    begin_lies(&script, "mg hf:one", FAILURE, 1000000);
+    CHECK_CODE(hf_break(client, "one", NULL, NULL), HF_UNREACHABLE);
+    CHECK_CODE(hf_inspect(client, "one", ignore_entry, NULL), HF_UNREACHABLE);
+    CHECK(strstr(hf_last_error()->text, "backend failure") != NULL);
+    script.lies = 0;
+    CHECK_CODE(hf_unlock(hold), HF_OK);
+    hf_close(client);
+}
+
+/* The proxy's server may have stored the item. */
+TEST(attempt_that_a_proxy_may_have_passed_on_is_known_again)
+{
+    struct memcached_script script = { 0 };
+    hf_hold *hold = NULL;
+    hf_client *client = open_script(&script);
+
+    begin_lies(&script, "add hf:", FAILURE, 1);
+    CHECK_CODE(hf_lock(client, "one", SOON_MS, NULL, &hold), HF_OK);
+    CHECK_INT(script.told, 1);
+    CHECK_CODE(hf_unlock(hold), HF_OK);
+    hf_close(client);
+}
+
+/* The look shows our item each time, with an id that the deletion then does not have. */
+TEST(release_that_never_finds_its_id_ends)
+{
+    struct memcached_script script = { 0 };
+    hf_hold *hold = NULL;
+    hf_client *client = open_script(&script);
+
+    CHECK_CODE(hf_lock(client, "one", SOON_MS, NULL, &hold), HF_OK);
+    begin_lies(&script, "md hf:one", "EX\r\n", 1000000000);
+    CHECK_CODE(hf_unlock(hold), HF_UNREACHABLE);
+    int asked = script.asked;
+    let_pass_ms(1000);
+    /* It is repeated now and then, not as fast as the server answers. */
+    CHECK(script.asked - asked < 2000);
+    hf_close(client);
+}
+
+static void expect_no_grant(const char *word, const char *reply)
+{
+    struct memcached_script script = { 0 };
+    hf_hold *hold = NULL;
+    hf_client *client = open_script(&script);
+
+    begin_lies(&script, word, reply, 1000000);
+    /* Until a lie has been told: on a busy machine, the handshake takes its time. */
+    do {
+        int code = hf_lock(client, "one", 300, NULL, &hold);
+        if (code != HF_ECORRUPT && code != HF_ENOTSUP)
+            CHECK_CODE(code, HF_UNREACHABLE);
+        CHECK(hold == NULL);
+    } while (script.told == 0);
+    hf_close(client);
+}
+
+TEST(replies_out_of_place_grant_nothing)
+{
+    expect_no_grant("add hf:", "HD\r\n");
+    expect_no_grant("add hf:", "STORED\r\nSTORED\r\n");
+    expect_no_grant("mg hf:", "VA 4294967296 c1 t30\r\n");
+    expect_no_grant("mg hf:", "VA 3 c1 t30\r\nabcd\r\n");
+    expect_no_grant("mg hf:", "VA 3 cx t30\r\nabc\r\n");
+    expect_no_grant("mg hf:", "NF\r\n");
+    expect_no_grant("mg hf:", "EN\n");
+    expect_no_grant("mg hf:", "ERROR\r\n");
+    expect_no_grant("mg hf:", "");
+    expect_no_grant("mg %hf.clock", "EN\r\n");
+    expect_no_grant("mg %hf.clock", "HD t-1\r\n");
+    expect_no_grant("version", "VERSION 1.4.39\r\n");
+    expect_no_grant("version", "VERSION mcrouter 41.0\r\n");
+    expect_no_grant("stats", "ERROR\r\n");
+}
