@@ -158,6 +158,17 @@ def names_taken_crosswise_do_not_deadlock(box):
 
 
 @test
+def several_names_are_taken_in_the_order_of_their_bytes(box):
+    """That of hf_lock_all: it is neither the order of the options nor that of a locale."""
+    holder = box.hold('a')
+    waiting = box.start('run', '-l', 'a', '-l', 'Z', '--', 'true')
+    wait_until(lambda: box.run('try', 'Z', 'true').code == 75, 'Z is held while a is busy')
+    holder.signal(signal.SIGTERM)
+    holder.end()
+    equal(waiting.end().code, 0)
+
+
+@test
 def a_string_goes_through_the_shell(box):
     equal(box.expect(0, 'run', 'x', '-c', 'echo one | tr o 0; exit 0').out, '0ne\n')
     equal(box.expect(5, 'run', '-c', 'exit 5', 'x').out, '')

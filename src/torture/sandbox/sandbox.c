@@ -52,6 +52,8 @@ const struct torture_deployment *torture_deployment(unsigned index)
           &torture_mariadb_server, 1, true, STOP | KILL, STOP | KILL },
         { "postgres", "one PostgreSQL server that writes each commit to disk before it answers",
           &torture_postgres_server, 1, true, STOP | KILL, STOP | KILL },
+        { "memcached", "one memcached server, which keeps nothing on disk",
+          &torture_memcached_server, 1, false, STOP | KILL, STOP },
     };
 
     return index < sizeof all / sizeof all[0] ? &all[index] : NULL;

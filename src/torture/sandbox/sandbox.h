@@ -35,7 +35,8 @@ struct torture_server_kind {
 };
 
 extern const struct torture_server_kind torture_etcd_server, torture_mariadb_server,
-    torture_postgres_server, torture_redis_server, torture_zookeeper_server;
+    torture_memcached_server, torture_postgres_server, torture_redis_server,
+    torture_zookeeper_server;
 
 /* What is put up, and what the store does not promise there. */
 struct torture_deployment {
