@@ -194,6 +194,7 @@ bool hf__mc_reply_fits(const struct mc_reply *reply, unsigned fitting)
     bool stores = fitting & 1u << MC_STORED;
     if (!(fitting & 1u << reply->kind))
         return false;
+    /* mutant: memcached-error-of-a-proxy */
     return reply->kind != MC_REFUSED || !stores || about_memory;
 }
 
