@@ -41,7 +41,8 @@ static void repeat_what_is_heard(void *arg)
     for (;;) {
         poll(polls, count, -1);
         if (polls[0].revents && count < 8)
-            polls[count++] = (struct pollfd){ accept(echo->listener, NULL, NULL), POLLIN, 0 };
+            polls[count++] =
+                (struct pollfd){ accept4(echo->listener, NULL, NULL, SOCK_CLOEXEC), POLLIN, 0 };
         for (nfds_t i = 1; i < count; i++) {
             char bytes[64];
             if (!(polls[i].revents & (POLLIN | POLLHUP)))

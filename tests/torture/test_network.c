@@ -32,7 +32,7 @@ static void say_number(void *arg)
 {
     const struct server *server = arg;
     for (;;) {
-        int fd = accept(server->listener, NULL, NULL);
+        int fd = accept4(server->listener, NULL, NULL, SOCK_CLOEXEC);
         CHECK(fd >= 0);
         CHECK_INT(send(fd, &server->number, 1, MSG_NOSIGNAL), 1);
         close(fd);

@@ -111,7 +111,7 @@ static void hear(struct script *script, struct script_visit *visit)
 
 static void take_in(struct script *script)
 {
-    int fd = accept(script->listener, NULL, NULL), yes = 1;
+    int fd = accept4(script->listener, NULL, NULL, SOCK_CLOEXEC), yes = 1;
 
     CHECK(fd >= 0);
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof(yes));

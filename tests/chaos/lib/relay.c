@@ -29,7 +29,7 @@ static void close_pair(int pair[2])
 static void take_in(struct relay *relay)
 {
     struct sockaddr_in address = address_of(relay->server_port);
-    int client = accept(relay->listener, NULL, NULL);
+    int client = accept4(relay->listener, NULL, NULL, SOCK_CLOEXEC);
     int server = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     int pair[2] = { client, server };
     bool works = client >= 0 && connect(server, (struct sockaddr *)&address, sizeof(address)) == 0;

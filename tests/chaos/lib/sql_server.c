@@ -158,9 +158,17 @@ static void signal_all(const struct sql_server *server, const char *name)
     CHECK(system(command) == 0);
 }
 
+/* Returns when no thread runs any more. */
 void sql_server_stop(struct sql_server *server)
 {
+    char command[300];
+
     signal_all(server, "STOP");
+    snprintf(command, sizeof(command),
+             "cat /proc/%d/task/*/status $(sed 's|[0-9][0-9]*|/proc/&/task/*/status|g' "
+             "/proc/%d/task/%d/children) | grep '^State:' | grep -qv '[[:space:]]T'",
+             server->process.pid, server->process.pid, server->process.pid);
+    EVENTUALLY(system(command) != 0, 20000);
 }
 
 void sql_server_continue(struct sql_server *server)

@@ -355,7 +355,7 @@ static void be_server(void *arg)
         struct pollfd ready = { .fd = script->listener, .events = POLLIN };
         if (poll(&ready, 1, 10) <= 0)
             continue;
-        int fd = accept(script->listener, NULL, NULL);
+        int fd = accept4(script->listener, NULL, NULL, SOCK_CLOEXEC);
         if (fd < 0)
             continue;
         serve(script, fd);

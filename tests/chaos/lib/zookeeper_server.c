@@ -374,7 +374,7 @@ static void be_wire(void *arg)
         struct pollfd ready = { .fd = wire->listener, .events = POLLIN };
         if (poll(&ready, 1, 10) <= 0)
             continue;
-        int client = accept(wire->listener, NULL, NULL);
+        int client = accept4(wire->listener, NULL, NULL, SOCK_CLOEXEC);
         int server = connect_to(wire->to_port);
         wire->connections++;
         if (client >= 0 && server >= 0)

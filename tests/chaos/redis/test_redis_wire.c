@@ -40,7 +40,7 @@ static void be_impostor(void *arg)
     const struct impostor *impostor = arg;
 
     for (;;) {
-        int connection = accept(impostor->listener, NULL, NULL);
+        int connection = accept4(impostor->listener, NULL, NULL, SOCK_CLOEXEC);
         if (connection < 0)
             continue;
         serve(impostor, connection);

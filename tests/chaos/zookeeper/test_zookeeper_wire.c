@@ -340,7 +340,7 @@ TEST(a_child_keeps_no_connection_of_doctors)
     thread_start(&thread, ask_around, client);
     /* Whoever says something knows that he is connected. */
     for (int i = 0; i < 2; i++) {
-        CHECK((heard[i] = accept(listener, NULL, NULL)) >= 0);
+        CHECK((heard[i] = accept4(listener, NULL, NULL, SOCK_CLOEXEC)) >= 0);
         CHECK(recv(heard[i], &byte, 1, MSG_PEEK) >= 0);
     }
     child_start(&child, live_on, NULL);
@@ -407,7 +407,7 @@ static void be_talkers(void *arg)
     while (!talkers->ends)
         for (int i = 0; i < TALKERS; i++) {
             struct pollfd ready = { .fd = talkers->listeners[i], .events = POLLIN };
-            int fd = poll(&ready, 1, 10) > 0 ? accept(ready.fd, NULL, NULL) : -1;
+            int fd = poll(&ready, 1, 10) > 0 ? accept4(ready.fd, NULL, NULL, SOCK_CLOEXEC) : -1;
             if (fd >= 0)
                 talk(talkers, i, fd);
         }
