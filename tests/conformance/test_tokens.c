@@ -233,7 +233,8 @@ TEST(tokens_are_above_the_floor_of_their_client)
         options.limit = modes[i] == HF_PERMIT ? 3 : 0;
         snprintf(name, sizeof(name), "%s-%d", name_of("above"), (int)i);
         CHECK_CODE(hf_lock(other, name, SOON_MS, &options, &hold), HF_OK);
-        CHECK(hf_token(hold) < FAR);
+        /* The embedded engine gives the record of a forgotten name, and its token, to the next. */
+        CHECK(store_is_local() || hf_token(hold) < FAR);
         give_back(hold);
         uint64_t last = FAR;
         for (int round = 0; round < 3; round++) {
