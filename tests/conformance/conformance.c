@@ -24,6 +24,11 @@ bool store_is_local(void)
     return strncmp(store_url(), "local:", 6) == 0;
 }
 
+bool store_keeps_texts(void)
+{
+    return strncmp(store_url(), "redis", 5) != 0;
+}
+
 bool store_has_sessions(void)
 {
     return strncmp(store_url(), "zk", 2) == 0;

@@ -13,6 +13,8 @@
 /* $HOLDFAST_TEST_URL, or an embedded store in the test's own directory. */
 const char *store_url(void);
 bool store_is_local(void);
+/* Whether it keeps what each owner says of itself. */
+bool store_keeps_texts(void);
 /* Does what a client has rest on sessions? They bound how much it can be, and how far ahead any of
  * it can be believed in. */
 bool store_has_sessions(void);

@@ -153,6 +153,15 @@ TEST(each_command_of_a_packet_has_its_replies)
     CHECK(!hf__mc_reply_fits(&reply, kinds[0]));
 }
 
+TEST(data_that_looks_like_a_command_expects_no_reply)
+{
+    unsigned kinds[4] = { 0 };
+
+    CHECK_INT(hf__mc_expect("add k 0 3 9\r\na\nmg x v\n\r\nmg k v c t\r\n", kinds, 4), 2);
+    CHECK_INT(hf__mc_expect("cas k 0 3 7 12\r\nmd a\r\nb\r\nmd b\r\n", kinds, 4), 2);
+    CHECK_INT(hf__mc_expect("set k 0 3 90\r\nmd a\r\n", kinds, 4), 1);
+}
+
 TEST(error_of_a_store_is_about_memory)
 {
     static const char full[] = "SERVER_ERROR out of memory storing object\r\n",

@@ -169,21 +169,35 @@ static const struct {
     { "lru_crawler", 1u << MC_END | 1u << MC_REFUSED, false },
 };
 
+/* What a command that stores sends behind its line: "add KEY FLAGS EXPTIME SIZE", that many bytes and
+ * a CRLF. They may be of any kind, the text of an owner among them. */
+static size_t data_size(const char *line, const char *end)
+{
+    uint64_t size = 0;
+    struct word word = next_word(&line, end);
+    for (int i = 0; i < 4; i++)
+        word = next_word(&line, end);
+    if (word.length > 0 && word.text[word.length - 1] == '\r')
+        word.length--;
+    return read_number(word, &size) ? (size_t)size + 2 : 0;
+}
+
 unsigned hf__mc_expect(const char *packet, unsigned fitting[], unsigned most)
 {
+    const char *packet_end = packet + strlen(packet), *line = packet;
     unsigned count = 0;
-    bool is_data = false;
-    for (const char *line = packet; line && *line && count < most;) {
-        const char *end = strchr(line, '\n');
-        bool was_data = is_data;
-        is_data = false;
-        for (size_t i = 0; !was_data && i < sizeof commands / sizeof *commands; i++)
+    while (line < packet_end && count < most) {
+        const char *newline = strchr(line, '\n'), *end = newline ? newline : packet_end;
+        size_t data = 0;
+        for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
             if (strncmp(line, commands[i].word, strlen(commands[i].word)) == 0) {
                 fitting[count++] = commands[i].kinds;
-                is_data = commands[i].has_data;
+                if (commands[i].has_data) /* mutant: memcached-data-is-no-command */
+                    data = data_size(line, end);
                 break;
             }
-        line = end ? end + 1 : NULL;
+        size_t left = (size_t)(packet_end - end);
+        line = end + (left < data + 1 ? left : data + 1);
     }
     return count;
 }
