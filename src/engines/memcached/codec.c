@@ -169,8 +169,8 @@ static const struct {
     { "lru_crawler", 1u << MC_END | 1u << MC_REFUSED, false },
 };
 
-/* What a command that stores sends behind its line: "add KEY FLAGS EXPTIME SIZE", that many bytes and
- * a CRLF. They may be of any kind, the text of an owner among them. */
+/* What a command that stores sends behind its line: "add KEY FLAGS EXPTIME SIZE", that many bytes
+ * and a CRLF. They may be of any kind, the text of an owner among them. */
 static size_t data_size(const char *line, const char *end)
 {
     uint64_t size = 0;

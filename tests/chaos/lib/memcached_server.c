@@ -8,7 +8,9 @@
 #include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/ptrace.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #define PATIENCE_MS 20000
@@ -93,8 +95,10 @@ size_t memcached_size(const struct memcached_server *server, const char *key)
 
 void memcached_fill(const struct memcached_server *server, size_t size, const char *key, int most)
 {
-    /* As large as an item of so many bytes whose key has 6. */
-    size -= strlen("fill0000000") - 6;
+    /* As large as an item of so many bytes whose key has 6. Each size has keys of its own: a full
+     * server deletes an item that it cannot overwrite. */
+    const size_t whole = size;
+    size -= strlen("fill0000000000") - 6;
     char *packet = malloc((FILL_AT_ONCE + 1) * (size + 60)), line[100];
     char *value = malloc(size + 1);
     int fd = connect_to(server);
@@ -107,7 +111,8 @@ void memcached_fill(const struct memcached_server *server, size_t size, const ch
         size_t length = 0, sent = 0;
         for (int k = i; k < i + FILL_AT_ONCE; k++)
             length += (size_t)snprintf(packet + length, size + 60,
-                                       "set fill%07d 0 0 %zu noreply\r\n%s\r\n", k, size, value);
+                                       "set fill%03zu%07d 0 0 %zu noreply\r\n%s\r\n", whole, k,
+                                       size, value);
         /* "u": a look is no use of the item. */
         length += (size_t)snprintf(packet + length, 60, "mg %s u\r\n", key);
         while (sent < length) {
@@ -154,6 +159,22 @@ void memcached_stop(struct memcached_server *server)
 void memcached_continue(struct memcached_server *server)
 {
     child_continue(&server->process);
+}
+
+bool memcached_stop_clock(struct memcached_server *server)
+{
+    int status;
+
+    if (ptrace(PTRACE_SEIZE, server->process.pid, NULL, NULL) != 0)
+        return false;
+    CHECK_INT(ptrace(PTRACE_INTERRUPT, server->process.pid, NULL, NULL), 0);
+    CHECK_INT(waitpid(server->process.pid, &status, __WALL), server->process.pid);
+    return true;
+}
+
+void memcached_start_clock(struct memcached_server *server)
+{
+    CHECK_INT(ptrace(PTRACE_DETACH, server->process.pid, NULL, NULL), 0);
 }
 
 const char *memcached_url(int port, int timeout_ms)

@@ -22,6 +22,11 @@ void memcached_start_again(struct memcached_server *server);
 /* It stands still, with its connections open; and goes on. */
 void memcached_stop(struct memcached_server *server);
 void memcached_continue(struct memcached_server *server);
+/* Stops the main thread alone: the clock stands still and nothing is accepted, but the connections
+ * that are open are served. The calling thread is the one that starts it again. False: this system
+ * lets no process trace another. */
+bool memcached_stop_clock(struct memcached_server *server);
+void memcached_start_clock(struct memcached_server *server);
 
 /* memcached://127.0.0.1:PORT?timeout=MS; valid until the thread asks again. */
 const char *memcached_url(int port, int timeout_ms);
