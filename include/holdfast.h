@@ -291,8 +291,8 @@ HF_API void hf_close(hf_client *client);
 #define HF_CAP_INSPECT 0x200u
 #define HF_CAP_BREAK 0x400u
 #define HF_CAP_INSPECT_ALL 0x800u /* hf_inspect without a name shows every name in use */
-#define HF_CAP_GUARD 0x2000u      /* hf_guard */
 #define HF_CAP_SCHEMA 0x1000u     /* the store is a database with tables: hf_schema */
+#define HF_CAP_GUARD 0x2000u      /* hf_guard */
 /* Returns: the OR. A function without its bit returns HF_ENOTSUP. */
 HF_API unsigned hf_caps(const hf_client *client);
 

@@ -193,6 +193,34 @@ TEST(tokens_rise_after_a_name_was_forgotten)
     hf_close(client);
 }
 
+/* ---- what a transaction at the store compares ---- */
+
+static void check_guard(hf_driver driver)
+{
+    hf_client *client = open_client_with((hf_client_options){ .driver = driver });
+    char first[HF_GUARD_SIZE] = "", second[HF_GUARD_SIZE] = "";
+    int wanted = hf_caps(client) & HF_CAP_GUARD ? HF_OK : HF_ENOTSUP;
+    hf_hold *hold = take(client, name_of("guarded"), HF_MUTEX, 0);
+
+    CHECK_ERROR(hf_guard(hold, NULL), HF_EINVAL);
+    CHECK_CODE(hf_guard(hold, first), wanted);
+    give_back(hold);
+    hold = take(client, name_of("guarded"), HF_MUTEX, 0);
+    CHECK_CODE(hf_guard(hold, second), wanted);
+    if (wanted == HF_OK) {
+        CHECK(strrchr(first, '@') != NULL && strrchr(second, '@') != NULL);
+        CHECK(strcmp(first, second) != 0);
+    }
+    give_back(hold);
+    hf_close(client);
+}
+
+TEST(guard_is_of_one_hold_where_the_store_has_guards)
+{
+    check_guard(HF_DRIVE_THREAD);
+    check_guard(HF_DRIVE_CALLER);
+}
+
 /* ---- the client's token_floor ---- */
 
 #define FAR (UINT64_C(1) << 60)
