@@ -19,29 +19,39 @@ const char *store_url(void)
     return url;
 }
 
+/* trace:URL names the store that URL names. */
+static bool scheme_begins(const char *with)
+{
+    const char *url = store_url();
+
+    if (strncmp(url, "trace:", 6) == 0)
+        url += 6;
+    return strncmp(url, with, strlen(with)) == 0;
+}
+
 bool store_is_local(void)
 {
-    return strncmp(store_url(), "local:", 6) == 0;
+    return scheme_begins("local:");
 }
 
 bool store_keeps_texts(void)
 {
-    return strncmp(store_url(), "redis", 5) != 0;
+    return !scheme_begins("redis");
 }
 
 bool store_has_sessions(void)
 {
-    return strncmp(store_url(), "zk", 2) == 0;
+    return scheme_begins("zk");
 }
 
 bool store_numbers_readers(void)
 {
-    return store_has_sessions() || strncmp(store_url(), "etcd", 4) == 0;
+    return store_has_sessions() || scheme_begins("etcd");
 }
 
 bool store_has_threads(void)
 {
-    return strncmp(store_url(), "mysql:", 6) == 0 || strncmp(store_url(), "mariadb:", 8) == 0;
+    return scheme_begins("mysql:") || scheme_begins("mariadb:");
 }
 
 static long long started_at;
@@ -94,7 +104,7 @@ int64_t client_lease_ms;
 
 int64_t short_lease(int64_t lease_ms)
 {
-    bool counts_seconds = strncmp(store_url(), "memcached", 9) == 0;
+    bool counts_seconds = scheme_begins("memcached");
 
     return counts_seconds && lease_ms < 1000 ? 1000 : lease_ms;
 }
