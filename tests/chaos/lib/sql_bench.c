@@ -34,7 +34,12 @@ static void note_broken(void *arg, const struct sql_failure *why)
     bench->why = *why;
 }
 
-static const struct sql_events events = { .ready = note_ready, .broken = note_broken };
+static void note_notified(void *arg, const char *payload, size_t length)
+{
+    (void)arg, (void)payload, (void)length;
+}
+
+static const struct sql_events events = { note_ready, note_broken, note_notified };
 
 bool turn(struct bench *bench)
 {
@@ -123,6 +128,10 @@ static const struct sql_script mysql_scripts[] = {
         second, 1),
     TWO(LOCK_BOTH, "UPDATE t SET twin = twin + SLEEP(1) + 1 WHERE number = ?", first, 1,
         "UPDATE t SET twin = twin + 1 WHERE number = ?", second, 1),
+    ONE(SETTINGS,
+        "SELECT CONCAT_WS(' ', @@tx_isolation, @@time_zone, @@autocommit, @@sql_mode, "
+        "@@innodb_lock_wait_timeout, @@wait_timeout)",
+        NULL, 0),
 };
 #endif
 
@@ -144,6 +153,11 @@ static const struct sql_script postgres_scripts[] = {
                         { "UPDATE t SET twin = 1 WHERE number = $1::bigint", first, 1 },
                         { "SELECT pg_sleep(1)", NULL, 0 },
                         { "UPDATE t SET twin = 1 WHERE number = $1::bigint", second, 1 } } },
+    ONE(SETTINGS,
+        "SELECT concat_ws(' ', current_setting('transaction_isolation'), "
+        "current_setting('TimeZone'), current_setting('lock_timeout'), "
+        "current_setting('synchronous_commit'), current_setting('client_encoding'))",
+        NULL, 0),
 };
 #endif
 

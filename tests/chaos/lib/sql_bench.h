@@ -32,10 +32,11 @@ enum {
     INSERT, /* a number */
     COUNT,
     TYPES,
-    SLEEP,    /* for so many seconds */
-    COUNTED,  /* inserts a number, and counts, in one transaction */
-    TWICE,    /* two numbers, in one transaction */
-    LOCK_BOTH /* two numbers' rows, the second one a second later */
+    SLEEP,     /* for so many seconds */
+    COUNTED,   /* inserts a number, and counts, in one transaction */
+    TWICE,     /* two numbers, in one transaction */
+    LOCK_BOTH, /* two numbers' rows, the second one a second later */
+    SETTINGS   /* isolation, time zone, and what else the session has been told, in one text */
 };
 
 struct subject {

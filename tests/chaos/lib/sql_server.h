@@ -5,7 +5,7 @@
 
 #include "test.h"
 
-#define SQL_SERVER_OPTIONS 12
+#define SQL_SERVER_OPTIONS 16
 #define SQL_SERVER_USER "locks"
 #define SQL_SERVER_PASSWORD "not-a-secret"
 #define SQL_SERVER_DATABASE "holdfast"

@@ -24,12 +24,13 @@
 #define UNCONFIRMED_MS 20000
 
 /* What every session is told first. Nothing is truncated silently, and a wait for a row is short:
- * the engine repeats such a statement. The time zone stays the server's, as the other programs have
- * it that use the tables of a layout; the engine's own tables have none. */
+ * the engine repeats such a statement. */
 static const char *const session_setup[] = {
     "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED",
     "SET SESSION autocommit = 1, innodb_lock_wait_timeout = 5, lock_wait_timeout = 10, "
     "wait_timeout = 3600, sql_mode = 'STRICT_ALL_TABLES'",
+    /* With a layout it stays the server's, as the other programs have it that use the table. */
+    "SET SESSION time_zone = '+00:00'",
 };
 
 /* ---- its memory ---- */
@@ -213,7 +214,8 @@ static bool connect_session(struct mysql_session *session)
                                         session->socket, CLIENT_MULTI_STATEMENTS) != NULL;
     if (connected && !publish_socket(session))
         return false;
-    for (unsigned i = 0; connected && i < sizeof session_setup / sizeof *session_setup; i++)
+    size_t count = sizeof session_setup / sizeof *session_setup - session->keeps_time_zone;
+    for (size_t i = 0; connected && i < count; i++)
         connected = mysql_query(session->mysql, session_setup[i]) == 0;
     if (!connected || !take_name(session))
         fail_by_library(session);
@@ -343,6 +345,7 @@ static bool copy_settings(struct mysql_session *session, const struct sql_settin
     session->timeout_s =
         timeout_s < 1 || timeout_s > READ_TIMEOUT_S ? READ_TIMEOUT_S : (unsigned)timeout_s;
     session->tls = settings->tls;
+    session->keeps_time_zone = settings->layout != NULL;
     return copy_text(&session->host, place->socket ? NULL : place->host) &&
            copy_text(&session->socket, place->socket) &&
            copy_text(&session->user, settings->user) &&

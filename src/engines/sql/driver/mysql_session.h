@@ -57,6 +57,7 @@ struct mysql_session {
     char *host, *socket, *user, *password, *database, *ca, *cert, *key;
     unsigned port, timeout_s;
     enum sql_tls tls;
+    bool keeps_time_zone; /* the server's */
     char name[MYSQL_NAME_SIZE];
     char channel[MYSQL_NAME_SIZE]; /* not "": it only listens */
     char version[64];              /* written before `ready` */
