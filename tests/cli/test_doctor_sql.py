@@ -116,6 +116,11 @@ def postgres_that_has_a_standby_may_forget_at_a_failover(box):
     database.sql("ALTER SYSTEM SET synchronous_standby_names = '*'")
     database.sql('SELECT pg_reload_conf()')
     equal(see(database)[1], [])
+    # It becomes the primary while a client waits for it.
+    waiter = box.start('-e', replica, 'run', '-w', '60s', 'x', '--', 'true')
+    while not Database.of(box, 'postgres', standby.server).sql("SELECT pg_promote()") == 't':
+        pass
+    equal(waiter.end().code, 0)
 
 
 @test

@@ -5,6 +5,7 @@
 #include "server.h"
 
 #include <arpa/inet.h>
+#include <errno.h>
 #include <netinet/in.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -124,9 +125,12 @@ void sql_server_start(struct sql_server *server, const char *kind)
     /* A thread that libmariadb keeps busy ends by itself when its client is closed. */
     test_fds_close_late = true;
     server->kind = kind;
-    snprintf(server->directory, sizeof(server->directory), "%s", temp_path("%s", kind));
     CHECK(chmod(temp_dir(), 0755) == 0);
-    CHECK(mkdir(server->directory, 0755) == 0);
+    for (int i = 0, made = -1; made != 0; i++) {
+        snprintf(server->directory, sizeof(server->directory), "%s", temp_path("%s%d", kind, i));
+        made = mkdir(server->directory, 0755);
+        CHECK(made == 0 || errno == EEXIST);
+    }
     for (int i = 0; i < STARTS && !ready; i++) {
         server->port = free_port();
         child_start(&server->process, be_server, server);

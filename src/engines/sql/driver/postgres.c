@@ -190,7 +190,6 @@ static void set_up(struct pg *pg)
     char text[500];
     snprintf(text, sizeof text,
              "SELECT set_config('default_transaction_isolation', 'read committed', false),"
-             " set_config('default_transaction_read_only', 'off', false),"
              " set_config('lock_timeout', '5s', false), set_config('TimeZone', 'UTC', false),"
              " set_config('idle_in_transaction_session_timeout', '60s', false),"
              " set_config('synchronous_commit', CASE WHEN %d = 1 THEN 'off'"
@@ -213,6 +212,8 @@ static void is_greeted(struct pg *pg, PGresult *rows, const struct sql_failure *
     snprintf(pg->version, sizeof pg->version, "%.70s", PQgetvalue(rows, 0, 2));
     if (*PQgetvalue(rows, 0, 1) == 't')
         break_for(pg, SQL_READ_ONLY, "this server is a replica, which takes no writes");
+    else if (strcmp(PQgetvalue(rows, 0, 3), "on") == 0)
+        break_for(pg, SQL_READ_ONLY, "sessions are read-only: default_transaction_read_only is on");
     else if (pg->base.pooled)
         is_set_up(pg, NULL, NULL);
     else
@@ -235,7 +236,8 @@ static void greet(struct pg *pg)
     PQsetErrorVerbosity(pg->pg, PQERRORS_DEFAULT);
     if (!hf__pg_send_text(pg,
                           "SELECT pg_backend_pid(), pg_is_in_recovery(),"
-                          " current_setting('server_version')",
+                          " current_setting('server_version'),"
+                          " current_setting('transaction_read_only')",
                           NULL, is_greeted))
         break_for(pg, SQL_LIMIT, "out of memory for a connection");
 }
