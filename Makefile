@@ -7,7 +7,7 @@ PREFIX ?= /usr/local
 BUILD = build/release
 HOLDFAST = $(BUILD)/src/cli/holdfast
 
-.PHONY: all build deps demo check check-all bench bench-memcached bench-redis bench-sql bench-zookeeper mutants soak install format clean
+.PHONY: all build deps demo check check-all bench bench-etcd bench-memcached bench-redis bench-sql bench-zookeeper mutants soak install format clean
 
 all: build
 
@@ -48,6 +48,14 @@ bench-redis:
 	$(MAKE) build
 	ninja -C $(BUILD) bench/redis/bench-redis-worker
 	python3 bench/redis/bench_redis.py $(BUILD)/bench/redis/bench-redis-worker $(BUILD)/peers $(FLAGS)
+
+# Locks at etcd beside bare transactions, Go's concurrency package and "etcdctl lock"; on a server of
+# its own, whose commits wait for the disk, in about three minutes. FLAGS=--no-fsync waits for none.
+bench-etcd:
+	tools/install-dependencies bench-etcd
+	$(MAKE) build
+	ninja -C $(BUILD) bench/etcd/bench-etcd-worker
+	python3 bench/etcd/bench_etcd.py $(BUILD)/bench/etcd/bench-etcd-worker $(HOLDFAST) $(BUILD)/etcd $(FLAGS)
 
 # Locks at memcached beside bare round trips and the commands of Symfony and Laravel; on a server of its
 # own, in about two minutes.

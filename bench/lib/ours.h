@@ -19,4 +19,17 @@ extern const char *worker_url;
 /* One client for the process, with a thread or driven by the caller; a client for each lock. */
 extern const struct subject threaded, driven, single;
 
+/* ---- worker.c: the program itself ---- */
+
+/* One store's. */
+struct worker {
+    const struct subject *const *subjects; /* up to NULL */
+    int more_arguments;                    /* after SUBJECT and URL, which `usage` names */
+    const char *usage;
+    /* Orders of this store's own. False: it is none. NULL: there are none. */
+    bool (*obey)(const struct subject *subject, const char *order);
+};
+
+int worker_run(const struct worker *of, int count, char **arguments);
+
 #endif

@@ -75,7 +75,7 @@ class Bench:
         socket = f"{directory}/{MARIADB_SOCKET}" if kind == "mariadb" else directory
         url = (f"{kind}://{USER}:{PASSWORD}@localhost:{self.server.port}/{DATABASE}"
                f"?socket={socket}")
-        self.arguments = (kind, url, socket, str(self.server.port))
+        self.arguments = (url, kind, socket, str(self.server.port))
 
     def name(self, who):
         name = NAMES[who]

@@ -17,10 +17,11 @@ import tap  # noqa: E402
 
 BENCH = pathlib.Path(__file__).resolve().parent.parent.parent / "bench"
 STORE, WORKERS = sys.argv[1], sys.argv[2:]
-PROGRAMS = {"redis": ("redis-server", "redis-benchmark"), "memcached": ("memcached",)}
+PROGRAMS = {"redis": ("redis-server", "redis-benchmark"), "memcached": ("memcached",),
+            "etcd": ("etcd", "etcdctl")}
 # Each has the place of its data after the worker, but for memcached, which keeps none.
 FLAGS = {"redis": ("--without-others", "--quick", "--only", "unix,threads"),
-         "memcached": ("--quick",)}
+         "memcached": ("--quick",), "etcd": ("--without-others", "--quick", "--no-fsync")}
 
 
 def one_round_comes_to_its_end():

@@ -57,8 +57,8 @@ class Member:
     def scheme(self):
         return "https" if self.secured else "http"
 
-    def start(self, cluster, election_ms):
-        """`cluster`: all members."""
+    def start(self, cluster, election_ms, more=("--unsafe-no-fsync",)):
+        """`cluster`: all members; `more`: settings."""
         initial = ",".join(f"{member.name}=http://127.0.0.1:{member.peer_port}"
                            for member in cluster)
         here = f"{self.scheme()}://127.0.0.1:{self.port}"
@@ -70,7 +70,7 @@ class Member:
             "--initial-cluster", initial, "--initial-cluster-state", "new",
             "--logger", "zap", "--log-outputs", f"{self.directory}/log",
             "--heartbeat-interval", str(election_ms // 10),
-            "--election-timeout", str(election_ms), "--unsafe-no-fsync"]
+            "--election-timeout", str(election_ms), *more]
         if self.secured:
             self.arguments += ["--cert-file", f"{self.secured}/server.crt",
                                "--key-file", f"{self.secured}/server.key",
