@@ -4,6 +4,7 @@ import json
 import os
 import random
 import shutil
+import signal
 import socket
 import subprocess
 
@@ -93,6 +94,66 @@ def each_of_several_servers_is_asked(box):
     equal(findings, ['restarted', 'restarted'])
     second.stop()
     assert 'server-silent' in see(box, first, second)[1]
+
+
+@test
+def clients_with_other_lists_of_servers_are_reported(box):
+    first, second = (Server(box, '-M', '-l', '127.0.0.1') for _ in range(2))
+    equal(see(box, first, second)[1], ['restarted', 'restarted'])
+    equal(see(box, second, first)[1], ['restarted', 'restarted'])
+    equal(see(box, first)[1], ['restarted', 'lists-differ'])
+    equal(see(box, first, second)[1], ['restarted', 'lists-differ', 'restarted'])
+    result = box.run('-e', f'memcached://127.0.0.1:{first.port}', 'doctor', '--json')
+    contains(result.out, f'127.0.0.1:{first.port},127.0.0.1:{second.port}')
+
+
+@test
+def many_lists_of_servers_leave_the_server_usable(box):
+    server = Server(box, '-M', '-l', '127.0.0.1')
+    for number in range(12):
+        url = f'memcached://127.0.0.1:{server.port},' + ','.join(
+            f'127.0.0.{number + 2}:{port}' for port in range(1, 8))
+        box.run('-e', url, 'doctor')
+    equal(see(box, server)[1], ['restarted', 'lists-differ'])
+    value = server.ask('mg %hf.lists s')
+    assert int(value.split(b' s')[1]) < 1000, value
+
+
+class Proxy(Server):
+    """twemproxy in front of a server."""
+
+    def __init__(self, box, server):
+        program = '/usr/sbin/nutcracker'
+        if not os.path.exists(program):
+            raise Skip('there is no nutcracker')
+        self.port = random.randrange(10000, 30000)
+        config = os.path.join(box.path, f'proxy-{self.port}.yml')
+        with open(config, 'w', encoding='ascii') as file:
+            file.write(f'pool:\n  listen: 127.0.0.1:{self.port}\n  hash: fnv1a_64\n'
+                       f'  distribution: ketama\n  servers:\n'
+                       f'   - 127.0.0.1:{server.port}:1\n')
+        self.process = subprocess.Popen(
+            [program, '-c', config, '-s', str(random.randrange(30000, 32000)), '-m', '512',
+             '-p', config + '.pid', '-o', config + '.log'],
+            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+            preexec_fn=die_with_parent)
+        box.processes.append(self)
+        wait_until(lambda: self.ask('get a').startswith(b'END'), 'the proxy answers')
+
+
+@test
+def proxy_that_knows_no_stats_is_told_from_a_dead_server(box):
+    server = Server(box, '-M', '-l', '127.0.0.1')
+    proxy = Proxy(box, server)
+    equal(see(box, proxy)[1], ['no-handshake'])
+    url = f'memcached://127.0.0.1:{proxy.port}'
+    result = box.run('-e', url, 'run', '--wait', '2', '-l', 'x', '--', 'true')
+    equal(result.code, 69, 'the exit code')
+    contains(result.err, 'as a proxy does')
+    server.process.send_signal(signal.SIGSTOP)
+    findings = see(box, server)[1]
+    server.process.send_signal(signal.SIGCONT)
+    equal(findings, ['server-silent'])
 
 
 main()

@@ -78,6 +78,7 @@ void hf__peer_break(struct hf_peer *peer, int code, int native, const char *form
     hf__error_set(&peer->why, code, native, "%s at %.100s: %s", peer->config.store,
                   peer->config.shown, what);
     peer->failing = true;
+    peer->cut = false;
     hf__timer_start(loop_of(peer), &peer->limit, now(peer));
 }
 
@@ -172,6 +173,7 @@ static void broken(void *arg, int code, int native, const char *why)
     if (!peer->failing)
         hf__error_set(&peer->why, code, native, "%s at %.100s: %s%s", peer->config.store,
                       peer->config.shown, connected ? "" : "cannot connect: ", why);
+    peer->cut = !peer->failing;
     peer_fail(peer);
 }
 

@@ -55,7 +55,8 @@ struct hf_peer_callbacks {
     /* The connection, or the try, has failed: peer->why says why, `was` is the state before. The
      * peer is DOWN and its pause has begun. Runs once for each failure, last in its step and never
      * inside a call of the engine's. Forget half-read messages here, and complete what was sent.
-     * hf__peer_close, and freeing the peer after it, are fine. */
+     * Words may be added to peer->why.text. hf__peer_close, and freeing the peer after it, are
+     * fine. */
     void (*failed)(struct hf_peer *peer, enum hf_peer_state was);
     /* Optional. A pause is over: is the connection still needed? Without it, the peer stays DOWN
      * until hf__peer_want. */
@@ -90,6 +91,7 @@ struct hf_peer {
     unsigned openings;        /* how often it was ready */
     int64_t silence_ms;       /* a request without a reply for this time breaks the connection */
     hf_error why;             /* of the last failure; code HF_OK: there was none */
+    bool cut;                 /* the last failure: the stream ended, not by a limit of ours */
     bool failing;             /* broken; `failed` follows */
     /* peer.c's own */
     bool closed, dialed;

@@ -164,6 +164,7 @@ static const struct {
     { "add ", 1u << MC_STORED | 1u << MC_NOT_STORED | 1u << MC_REFUSED, true },
     { "cas ", 1u << MC_STORED | 1u << MC_EXISTS | 1u << MC_NOT_FOUND | 1u << MC_REFUSED, true },
     { "set ", 1u << MC_STORED | 1u << MC_REFUSED, true },
+    { "append ", 1u << MC_STORED | 1u << MC_NOT_STORED | 1u << MC_REFUSED, true },
     { "version", 1u << MC_VERSION, false },
     { "stats", 1u << MC_END, false },
     { "lru_crawler", 1u << MC_END | 1u << MC_REFUSED, false },

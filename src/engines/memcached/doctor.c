@@ -129,6 +129,16 @@ static void find_restart(const struct survey *survey, const struct mc_server *se
                            (long long)survey->patient.uptime_s);
 }
 
+static void find_lists(const struct survey *survey, const struct mc_server *server)
+{
+    if (*server->facts.other_list)
+        hf__finding_danger(&survey->findings, "lists-differ",
+                           "they may look for one name at another server: two owners",
+                           "name the same servers in every client's URL, in the same spelling",
+                           "clients with other servers came to %s within the last day: %s",
+                           server->shown, server->facts.other_list);
+}
+
 static void find_access(const struct survey *survey, const struct mc_server *server)
 {
     const struct patient *patient = &survey->patient;
@@ -160,6 +170,7 @@ static void show_patient(const struct survey *survey, const struct mc_server *se
                      "advisory: a cache may forget a lock without notice");
     find_evictions(survey, server);
     find_restart(survey, server);
+    find_lists(survey, server);
     find_access(survey, server);
     hf__finding_clock(&survey->findings, "the server's", patient->time_s * 1000, patient->asked_ms,
                       patient->answered_ms,
@@ -229,21 +240,29 @@ static void stats_answered(struct mc_server *server, struct mc_request *request,
     hf__mc_ask(server, request);
 }
 
+/* A proxy such as twemproxy accepts the connection, and ends it at the first `stats`. */
+static void find_silent(const struct survey *survey, struct mc_server *server)
+{
+    bool proxy = server->ended_at_handshake;
+    hf_error *why = NULL;
+    hf__mc_explain_silence(server, &why);
+    hf__finding_not_asked(&survey->findings, proxy ? "no-handshake" : "server-silent",
+                          server->shown, why ? why->text : "no reply",
+                          "the locks that it decides cannot be acquired",
+                          proxy ? "give the address of memcached itself: a proxy passes on neither "
+                                  "stats nor mg"
+                                : "start it, or take it out of every client's URL");
+    free(why);
+}
+
 static void classes_answered(struct mc_server *server, struct mc_request *request, bool heard)
 {
     struct survey *survey = request->oneshot->engine_pointer;
-    hf_error *why = NULL;
     survey->oneshot->contacted |= heard;
-    if (heard) {
+    if (heard)
         show_patient(survey, server);
-    } else {
-        hf__mc_explain_silence(server, &why);
-        hf__finding_not_asked(&survey->findings, "server-silent", server->shown,
-                              why ? why->text : "no reply",
-                              "the locks that it decides cannot be acquired",
-                              "start it, or take it out of every client's URL");
-        free(why);
-    }
+    else
+        find_silent(survey, server);
     hf__mc_request_free(server->mc, request);
     survey_goes_on(server->mc, survey);
 }

@@ -43,6 +43,7 @@ static void send_what_waits(struct mc_server *server)
     struct hf_link *link;
     struct hf_pipeline_item *item;
     hf__peer_ready(&server->peer);
+    server->ended_at_handshake = false;
     while ((link = hf__list_pop(&server->unbelieved)))
         hf__pipeline_wait(&server->pipeline, HF_CONTAINER(link, struct hf_pipeline_item, link));
     while (hf__peer_is_ready(&server->peer) && (item = hf__pipeline_next(&server->pipeline)))
@@ -174,6 +175,7 @@ void hf__mc_greet(struct mc_server *server)
         { send_version, version_answered, false },
         { send_stats, stats_answered, true },
         { send_stats_settings, settings_answered, true },
+        { hf__mc_list_send, hf__mc_list_answered, false },
     };
     server->facts = (struct mc_facts){ 0 };
     server->reads_clock = false;

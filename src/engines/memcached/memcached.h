@@ -21,6 +21,9 @@
  * the server's clock was behind. */
 #define MC_REPEATS_MAX 24
 
+/* What is shown of a list of servers. */
+#define MC_LIST_SHOWN 100
+
 struct mc_settings {
     int64_t timeout_ms;
     uint32_t format_name; /* enum mc_format_name */
@@ -68,6 +71,7 @@ struct mc_facts {
     int64_t time_s, uptime_s;
     bool cas_enabled;
     char version[32];
+    char other_list[MC_LIST_SHOWN + 1]; /* the servers of a client that has others; "": of none */
 };
 
 struct mc_server {
@@ -81,7 +85,8 @@ struct mc_server {
     struct hf_link unbelieved;   /* requests that wait for the clock to count on */
     struct hf_timer clock_timer; /* they are sent again, or the next reading of a handshake is */
     bool reads_clock;
-    uint64_t token_base; /* when the process began, in microseconds */
+    bool ended_at_handshake; /* the last connection ended before it was ready */
+    uint64_t token_base;     /* when the process began, in microseconds */
     char shown[280];
 };
 
@@ -192,6 +197,11 @@ void hf__mc_greet(struct mc_server *server);
 /* Reads the clock until it is set, then sends what waits for it. */
 void hf__mc_read_clock(struct mc_server *server);
 void hf__mc_clock_timer_fired(struct hf_timer *timer);
+
+/* ---- server_list.c: a request of the handshake ---- */
+
+void hf__mc_list_send(struct mc_server *server, struct mc_request *request);
+void hf__mc_list_answered(struct mc_server *server, struct mc_request *request, bool heard);
 
 /* ---- claim.c: the item of one claim ---- */
 

@@ -250,6 +250,18 @@ static void greet(struct hf_peer *peer)
     hf__mc_greet(server_of(peer));
 }
 
+/* A proxy such as twemproxy ends the connection at a command that it does not pass on. */
+static void note_handshake(struct mc_server *server, enum hf_peer_state was)
+{
+    hf_error *why = &server->peer.why;
+    size_t length = strlen(why->text);
+    server->ended_at_handshake = was == HF_PEER_GREETING && server->peer.cut;
+    if (server->ended_at_handshake)
+        snprintf(why->text + length, sizeof why->text - length,
+                 " in the handshake, as a proxy does that knows no stats: locks need memcached "
+                 "itself");
+}
+
 /* What waits for the clock waits for the next connection, whose handshake reads it. */
 static void failed(struct hf_peer *peer, enum hf_peer_state was)
 {
@@ -257,6 +269,7 @@ static void failed(struct hf_peer *peer, enum hf_peer_state was)
     struct hf_link *link;
     input_drop(&server->input);
     server->reads_clock = false;
+    note_handshake(server, was);
     hf__timer_stop(server->mc->base.host->loop, &server->clock_timer);
     while ((link = hf__list_pop(&server->unbelieved)))
         hf__pipeline_wait(&server->pipeline, HF_CONTAINER(link, struct hf_pipeline_item, link));

@@ -34,6 +34,18 @@ static int read_hosts(struct mc_settings *settings, const struct hf_url *url, hf
     return hf__endpoints_read(&settings->endpoints, url, PORT_DEFAULT, error);
 }
 
+/* Each library chooses the server of a key by a rule of its own, and by its own settings. */
+static int check_count(const struct mc_settings *settings, const struct hf_url *url,
+                       hf_error *error)
+{
+    if (settings->format_name != MC_HOLDFAST && url->host_count > 1)
+        return hf__url_refuse(url, error,
+                              "format=%s has one server: its library would choose another of "
+                              "several for the same name",
+                              table[1].words[settings->format_name]);
+    return HF_OK;
+}
+
 /* The handshake sends both in one line. */
 static int check_user(const struct mc_settings *settings, const struct hf_url *url, hf_error *error)
 {
@@ -65,6 +77,8 @@ int hf__mc_settings(struct mc_settings *settings, struct hf_url *url, hf_error *
         code = read_prefix(settings, url, error);
     if (code == HF_OK)
         code = read_hosts(settings, url, error);
+    if (code == HF_OK)
+        code = check_count(settings, url, error);
     if (code == HF_OK)
         code = check_user(settings, url, error);
     if (code == HF_OK && strcmp(url->scheme, "memcacheds") == 0)

@@ -85,7 +85,8 @@ static void reply_to(struct talk *talk, const char *line)
 
     talk->script->asked++;
     sscanf(line, "%19s %299s", verb, key);
-    if (strcmp(verb, "add") == 0 || strcmp(verb, "cas") == 0 || strcmp(verb, "set") == 0)
+    if (strcmp(verb, "add") == 0 || strcmp(verb, "cas") == 0 || strcmp(verb, "set") == 0 ||
+        strcmp(verb, "append") == 0)
         store(talk, line, lied);
     else if (lied)
         return;
