@@ -93,6 +93,26 @@ size_t memcached_size(const struct memcached_server *server, const char *key)
     return size;
 }
 
+long long memcached_count(const struct memcached_server *server, const char *name)
+{
+    char all[16384], wanted[100];
+    size_t length = 0;
+    int fd = connect_to(server);
+
+    CHECK(fd >= 0 && write(fd, "stats\r\n", 7) == 7);
+    do {
+        ssize_t got = read(fd, all + length, sizeof(all) - 1 - length);
+        CHECK(got > 0);
+        length += (size_t)got;
+        all[length] = 0;
+    } while (!strstr(all, "\r\nEND\r\n"));
+    close(fd);
+    snprintf(wanted, sizeof(wanted), "STAT %s ", name);
+    char *at = strstr(all, wanted);
+    CHECK(at);
+    return strtoll(at + strlen(wanted), NULL, 10);
+}
+
 void memcached_fill(const struct memcached_server *server, size_t size, const char *key, int most)
 {
     /* As large as an item of so many bytes whose key has 6. Each size has keys of its own: a full

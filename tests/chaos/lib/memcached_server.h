@@ -39,6 +39,8 @@ bool memcached_tell(const struct memcached_server *server, const char *command, 
 bool memcached_has(const struct memcached_server *server, const char *key);
 /* The bytes of an item's value. */
 size_t memcached_size(const struct memcached_server *server, const char *key);
+/* A number of the server's `stats`. */
+long long memcached_count(const struct memcached_server *server, const char *name);
 /* Stores items, each as large as one of `size` bytes whose key has 6, until the key is gone, or
  * there are `most` of them. */
 void memcached_fill(const struct memcached_server *server, size_t size, const char *key, int most);

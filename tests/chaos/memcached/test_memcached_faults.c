@@ -287,6 +287,70 @@ TEST(client_that_releases_lets_a_waiter_go_first)
     memcached_kill(&server);
 }
 
+struct crowd {
+    const struct memcached_server *server;
+    hf_client *owner, *client;
+    int count;
+    _Atomic int waiting;
+    long long reads;
+};
+
+/* Counts the server's commands that read, over two seconds in which the others wait. */
+static void count_reads(struct crowd *crowd)
+{
+    hf_hold *hold = take_patiently(crowd->owner, "one");
+    long long before;
+
+    crowd->waiting = 0;
+    EVENTUALLY(crowd->waiting == crowd->count, SOON_MS);
+    before = memcached_count(crowd->server, "cmd_get");
+    let_pass_ms(2000);
+    crowd->reads = memcached_count(crowd->server, "cmd_get") - before;
+    give_back(hold);
+}
+
+static void wait_in_crowd(void *arg, int index)
+{
+    struct crowd *crowd = arg;
+    hf_hold *hold = NULL;
+
+    if (index == 0) {
+        count_reads(crowd);
+        return;
+    }
+    EVENTUALLY(crowd->waiting >= 0, SOON_MS);
+    crowd->waiting++;
+    CHECK_CODE(hf_lock(crowd->client, "one", SOON_MS, NULL, &hold), HF_OK);
+    give_back(hold);
+}
+
+static long long reads_of_waiters(struct crowd *crowd, int count)
+{
+    crowd->waiting = -1;
+    crowd->count = count;
+    threads_run(count + 1, wait_in_crowd, crowd);
+    return crowd->reads;
+}
+
+/* Polls cost the server work: a client has one poller for a name, however many threads wait. */
+TEST(threads_of_a_client_that_wait_for_one_name_poll_as_one)
+{
+    struct memcached_server server = { 0 };
+    struct crowd crowd = { .server = &server };
+
+    memcached_start(&server);
+    crowd.owner = open_at(server.port, LEASE_MS);
+    crowd.client = open_at(server.port, LEASE_MS);
+    long long alone = reads_of_waiters(&crowd, 1);
+    long long together = reads_of_waiters(&crowd, 16);
+    printf("# reads in two seconds: %lld by one waiter, %lld by sixteen\n", alone, together);
+    CHECK(alone > 20 && together > 20);
+    CHECK(together < 3 * alone);
+    hf_close(crowd.owner);
+    hf_close(crowd.client);
+    memcached_kill(&server);
+}
+
 /* What such a server stores ends as soon as its clock goes on: it may be over at once. */
 TEST(grant_of_a_server_whose_clock_stands_still_is_not_believed)
 {
