@@ -452,8 +452,10 @@ static bool dial(struct hf_peer *peer, const struct hf_peer_try *attempt)
     struct sql *sql = sql_of(peer);
     const struct sql_settings *settings = &sql->settings;
     (void)attempt;
-    sql->connection = settings->driver->open(sql->base.host, settings,
-                                             &settings->places[peer->place_at], &events, sql);
+    sql->place = settings->places[peer->place_at];
+    sql->place.limit_ms = peer->place.limit_ms;
+    sql->place.route = &peer->route;
+    sql->connection = settings->driver->open(sql->base.host, settings, &sql->place, &events, sql);
     return sql->connection != NULL;
 }
 

@@ -62,7 +62,8 @@ struct sql {
     /* link.c */
     struct hf_peer peer;
     struct sql_connection *connection;
-    bool fence; /* what was sent on the last connection may be executed yet */
+    struct sql_place place; /* of that connection */
+    bool fence;             /* what was sent on the last connection may be executed yet */
     bool making_schema;
     struct hf_link waiting, out, pausing, free_tasks;
     struct sql_task *own; /* link.c's own request: schema, fencing, listening */

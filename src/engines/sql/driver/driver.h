@@ -29,6 +29,7 @@
 #include <holdfast.h>
 
 struct hf_host;
+struct hf_route;
 struct sql_layout;
 
 enum sql_dialect { SQL_POSTGRES, SQL_MYSQL };
@@ -45,6 +46,9 @@ struct sql_place {
     const char *host; /* a name or an address; NULL: `socket` */
     unsigned port;
     const char *socket; /* the path of a Unix socket; PostgreSQL: of its folder */
+    /* Of one try to connect. */
+    int64_t limit_ms;       /* 0: timeout_ms of the settings */
+    struct hf_route *route; /* NULL: a host with several addresses begins at the first */
 };
 
 /* What the URL says. NULL: not said, so that the library reads ~/.pgpass, .my.cnf and the like. */
@@ -170,8 +174,9 @@ struct sql_driver {
     const char *name; /* "PostgreSQL" */
     enum sql_dialect dialect;
     unsigned port; /* the default */
-    /* Begins to connect. NULL: out of memory. `timeout_ms` of the settings bounds all steps of it
-     * together, also a name look-up; then `broken` comes. */
+    /* Begins to connect. NULL: out of memory. `place` lives until `close`. Its limit bounds all
+     * steps of it together, also a name look-up, and several addresses share it; then `broken`
+     * comes. */
     struct sql_connection *(*open)(const struct hf_host *host, const struct sql_settings *settings,
                                    const struct sql_place *place, const struct sql_events *events,
                                    void *arg);

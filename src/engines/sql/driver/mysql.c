@@ -4,15 +4,18 @@
 #include "base/loop.h"
 #include "base/testing.h"
 #include "core/engine.h"
+#include "engines/sql/driver/addresses.h"
 #include "engines/sql/driver/mysql_session.h"
 
 #include <stdio.h>
 
 struct mysql_connection {
     struct sql_connection base;
-    struct mysql_session *session;
-    uv_async_t changed; /* the session's thread has something to tell */
-    struct hf_timer limit;
+    struct mysql_session *session; /* NULL: the host's name is being looked up */
+    uv_async_t changed;            /* the session's thread has something to tell */
+    struct sql_addresses addresses;
+    struct sql_place at;   /* where the session is */
+    struct hf_timer limit; /* of a socket in the file system */
     struct hf_task failing;
     struct hf_link asked; /* the requests that are not answered */
     bool is_ready, is_broken, closed;
@@ -86,6 +89,7 @@ static void answer_lost(struct mysql_connection *connection, const struct sql_fa
 static void end(struct mysql_connection *connection, const struct sql_failure *why, bool begun)
 {
     connection->is_broken = true;
+    hf__addresses_end(&connection->addresses);
     hf__timer_stop(loop_of(connection), &connection->limit);
     hf__timer_stop(loop_of(connection), &connection->ear_again);
     answer_lost(connection, why, begun);
@@ -100,7 +104,7 @@ static void session_changed(uv_async_t *handle)
     struct mysql_session *session = connection->session;
     struct hf_link answered, *link;
     struct sql_failure why;
-    if (connection->closed || connection->is_broken)
+    if (connection->closed || connection->is_broken || !session)
         return;
     hf__link_init(&answered);
     pthread_mutex_lock(&session->mutex);
@@ -111,6 +115,8 @@ static void session_changed(uv_async_t *handle)
     if (ready && !connection->is_ready) {
         connection->is_ready = true;
         hf__timer_stop(loop_of(connection), &connection->limit);
+        if (!connection->at.socket)
+            hf__addresses_proved(&connection->addresses);
         connection->base.events->ready(connection->base.arg);
     }
     while ((link = hf__list_pop(&answered))) {
@@ -120,6 +126,10 @@ static void session_changed(uv_async_t *handle)
         else
             answer_job(connection, job);
     }
+    /* A server that has answered has answered for all. */
+    if (broken && !connection->is_ready && why.trouble == SQL_NOT_READY &&
+        hf__addresses_next(&connection->addresses))
+        return;
     if (broken && !connection->closed && !connection->is_broken)
         end(connection, &why, false);
 }
@@ -148,7 +158,7 @@ static void leave_ear(struct mysql_connection *connection)
 static void open_ear(struct hf_timer *timer)
 {
     struct mysql_connection *connection = HF_CONTAINER(timer, struct mysql_connection, ear_again);
-    connection->ear = hf__mysql_session_open(connection->base.settings, connection->base.place,
+    connection->ear = hf__mysql_session_open(connection->base.settings, &connection->at,
                                              connection->channel, &connection->ear_changed);
     if (!connection->ear)
         hf__timer_start(loop_of(connection), timer,
@@ -192,21 +202,63 @@ static void fail_here(struct hf_task *task)
     end(connection, &why, true);
 }
 
+static void not_connected(struct mysql_connection *connection, const char *words)
+{
+    struct sql_failure why = { .trouble = SQL_NOT_READY };
+    snprintf(why.text, sizeof why.text, "%s", words);
+    end(connection, &why, false);
+}
+
 static void connecting_takes_too_long(struct hf_timer *timer)
 {
-    struct mysql_connection *connection = HF_CONTAINER(timer, struct mysql_connection, limit);
-    struct sql_failure why = { .trouble = SQL_NOT_READY };
-    snprintf(why.text, sizeof why.text, "no connection within %lld ms",
-             (long long)connection->base.settings->timeout_ms);
-    end(connection, &why, false);
+    not_connected(HF_CONTAINER(timer, struct mysql_connection, limit), "no connection in time");
+}
+
+/* ---- connecting ---- */
+
+static int64_t limit_of(const struct mysql_connection *connection)
+{
+    int64_t limit_ms = connection->base.place->limit_ms;
+    return limit_ms ? limit_ms : connection->base.settings->timeout_ms;
+}
+
+static bool open_session(struct mysql_connection *connection)
+{
+    connection->session = hf__mysql_session_open(connection->base.settings, &connection->at, NULL,
+                                                 &connection->changed);
+    return connection->session != NULL;
+}
+
+/* The library checks the name that it is given against the certificate. So it looks that name up
+ * by itself where it checks, and goes through the addresses, with a share for each. */
+static void attempt(struct sql_addresses *addresses)
+{
+    struct mysql_connection *connection =
+        HF_CONTAINER(addresses, struct mysql_connection, addresses);
+    bool by_name = connection->base.settings->tls == SQL_TLS_VERIFY;
+    if (connection->session)
+        hf__mysql_session_leave(connection->session);
+    connection->at = *connection->base.place;
+    connection->at.limit_ms = limit_of(connection) / (int64_t)addresses->count;
+    if (!by_name) {
+        connection->at.host = addresses->text;
+        connection->at.port = addresses->port;
+    }
+    if (!open_session(connection))
+        not_connected(connection, "out of memory for a connection");
+}
+
+static void given_up(struct sql_addresses *addresses, const char *why)
+{
+    not_connected(HF_CONTAINER(addresses, struct mysql_connection, addresses), why);
 }
 
 /* ---- the interface ---- */
 
-static struct sql_connection *open_connection(const struct hf_host *host,
-                                              const struct sql_settings *settings,
-                                              const struct sql_place *place,
-                                              const struct sql_events *events, void *arg)
+static struct mysql_connection *new_connection(const struct hf_host *host,
+                                               const struct sql_settings *settings,
+                                               const struct sql_place *place,
+                                               const struct sql_events *events, void *arg)
 {
     struct mysql_connection *connection = hf__calloc(1, sizeof *connection);
     if (!connection)
@@ -229,13 +281,30 @@ static struct sql_connection *open_connection(const struct hf_host *host,
         return NULL;
     }
     connection->handles = 1;
-    connection->session = hf__mysql_session_open(settings, place, NULL, &connection->changed);
-    if (!connection->session) {
+    return connection;
+}
+
+static struct sql_connection *open_connection(const struct hf_host *host,
+                                              const struct sql_settings *settings,
+                                              const struct sql_place *place,
+                                              const struct sql_events *events, void *arg)
+{
+    static const struct sql_address_events address_events = { attempt, given_up };
+    struct mysql_connection *connection = new_connection(host, settings, place, events, arg);
+    if (!connection)
+        return NULL;
+    connection->at = *place;
+    if (!place->socket) {
+        hf__addresses_begin(&connection->addresses, host, place, limit_of(connection),
+                            &address_events);
+        return &connection->base;
+    }
+    if (!open_session(connection)) {
         uv_close((uv_handle_t *)&connection->changed, free_connection);
         return NULL;
     }
     hf__timer_start(host->loop, &connection->limit,
-                    hf__clock_add(hf__loop_now(host->loop), settings->timeout_ms));
+                    hf__clock_add(hf__loop_now(host->loop), limit_of(connection)));
     return &connection->base;
 }
 
@@ -277,13 +346,15 @@ static void close_connection(struct sql_connection *base)
 {
     struct mysql_connection *connection = connection_of(base);
     connection->closed = true;
+    hf__addresses_end(&connection->addresses);
     hf__timer_stop(loop_of(connection), &connection->limit);
     hf__timer_stop(loop_of(connection), &connection->ear_again);
     hf__link_remove(&connection->failing.link);
     leave_ear(connection);
     while (hf__list_pop(&connection->asked))
         ;
-    hf__mysql_session_leave(connection->session);
+    if (connection->session)
+        hf__mysql_session_leave(connection->session);
     if (connection->handles == 2)
         uv_close((uv_handle_t *)&connection->ear_changed, free_connection);
     uv_close((uv_handle_t *)&connection->changed, free_connection);
@@ -292,7 +363,8 @@ static void close_connection(struct sql_connection *base)
 static void forked(struct sql_connection *base)
 {
     struct mysql_connection *connection = connection_of(base);
-    hf__mysql_session_forked(connection->session);
+    if (connection->session)
+        hf__mysql_session_forked(connection->session);
     if (connection->ear)
         hf__mysql_session_forked(connection->ear);
 }

@@ -340,7 +340,8 @@ static bool copy_text(char **to, const char *from)
 static bool copy_settings(struct mysql_session *session, const struct sql_settings *settings,
                           const struct sql_place *place)
 {
-    int64_t timeout_s = (settings->timeout_ms + 999) / 1000;
+    int64_t limit_ms = place->limit_ms ? place->limit_ms : settings->timeout_ms;
+    int64_t timeout_s = (limit_ms + 999) / 1000;
     session->port = place->port;
     session->timeout_s =
         timeout_s < 1 || timeout_s > READ_TIMEOUT_S ? READ_TIMEOUT_S : (unsigned)timeout_s;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The driver for PostgreSQL: a connection of libpq that never blocks the loop. Names are looked up
- * in a thread of net/lookup.c, as libpq would block for it. PQcancel, PQexec and PQreset block, and
- * are never called: giving up is closing. */
+ * in a thread of net/lookup.c, as libpq would block for it, and one address is tried at a time.
+ * PQcancel, PQexec and PQreset block, and are never called: giving up is closing. */
 #include "engines/sql/driver/postgres.h"
+#include "base/clock.h"
 #include "base/testing.h"
 #include "core/engine.h"
 
@@ -11,10 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-/* Of a host. libpq tries one after the other. */
-#define ADDRESSES_MAX 4
-#define ADDRESS_SIZE 64
 
 static struct pg *pg_of(struct sql_connection *connection)
 {
@@ -124,22 +121,11 @@ void hf__pg_break(struct pg *pg, const struct sql_failure *why)
     pg->state = PG_BROKEN;
     pg->why = *why;
     stop_watching(pg);
+    hf__addresses_end(&pg->addresses);
     hf__timer_stop(loop_of(pg), &pg->limit);
     hf__link_remove(&pg->begin.link);
     hf__task_init(&pg->begin, tell_broken);
     hf__loop_defer(loop_of(pg), &pg->begin);
-}
-
-static void stop_looking_up(struct pg *pg)
-{
-    if (pg->looked_up) {
-        if (pg->lookup)
-            hf__lookup_listen(pg->lookup, NULL);
-        pg->looked_up->data = NULL;
-        uv_close((uv_handle_t *)pg->looked_up, free_handle);
-    }
-    pg->lookup = NULL;
-    pg->looked_up = NULL;
 }
 
 static void close_postgres(struct sql_connection *connection)
@@ -147,8 +133,7 @@ static void close_postgres(struct sql_connection *connection)
     struct pg *pg = pg_of(connection);
     pg->closed = true;
     stop_watching(pg);
-    stop_looking_up(pg);
-    hf__lookups_drop(&pg->lookups);
+    hf__addresses_end(&pg->addresses);
     hf__timer_stop(loop_of(pg), &pg->limit);
     hf__link_remove(&pg->flush.link);
     if (pg->pg)
@@ -181,6 +166,8 @@ static void is_set_up(struct pg *pg, PGresult *rows, const struct sql_failure *f
     }
     pg->state = PG_READY;
     hf__timer_stop(loop_of(pg), &pg->limit);
+    if (!pg->base.place->socket)
+        hf__addresses_proved(&pg->addresses);
     pg->base.events->ready(pg->base.arg);
 }
 
@@ -253,7 +240,9 @@ static void go_on_connecting(struct pg *pg)
     } else if (status == PGRES_POLLING_FAILED) {
         struct sql_failure why;
         hf__pg_failure_of_connection(&why, pg->pg);
-        hf__pg_break(pg, &why);
+        /* A server that has answered has answered for all. */
+        if (why.trouble != SQL_NOT_READY || !hf__addresses_next(&pg->addresses))
+            hf__pg_break(pg, &why);
     } else if (!watch(pg, status == PGRES_POLLING_READING ? UV_READABLE : UV_WRITABLE)) {
         break_for(pg, SQL_LIMIT, "the connection cannot be watched");
     }
@@ -351,22 +340,15 @@ static void add_session(struct words *words, const struct sql_settings *settings
     add_word(words, "tcp_user_timeout", "15000");
 }
 
-/* `addresses` NULL: a socket in the file system. libpq wants a host for each address. */
-static void connect_to(struct pg *pg, char addresses[][ADDRESS_SIZE], unsigned count)
+/* `address` NULL: a socket in the file system. The name is what a certificate is made out to. */
+static void connect_to(struct pg *pg, const char *address, unsigned port_number)
 {
     const struct sql_place *place = pg->base.place;
-    char hosts[ADDRESSES_MAX * 300] = "", list[ADDRESSES_MAX * ADDRESS_SIZE] = "", port[12];
-    size_t used = 0, listed = 0;
+    char port[12];
     struct words words = { .count = 0 };
-    for (unsigned i = 0; i < count; i++) {
-        used += (size_t)snprintf(hosts + used, sizeof hosts - used, "%s%.255s", i ? "," : "",
-                                 place->host);
-        listed += (size_t)snprintf(list + listed, sizeof list - listed, "%s%s", i ? "," : "",
-                                   addresses[i]);
-    }
-    snprintf(port, sizeof port, "%u", place->port);
-    add_word(&words, "host", count ? hosts : place->socket);
-    add_word(&words, "hostaddr", count ? list : NULL);
+    snprintf(port, sizeof port, "%u", port_number);
+    add_word(&words, "host", address ? place->host : place->socket);
+    add_word(&words, "hostaddr", address);
     add_word(&words, "port", port);
     add_session(&words, pg->base.settings);
     words.keys[words.count] = NULL;
@@ -385,79 +367,31 @@ static void connect_to(struct pg *pg, char addresses[][ADDRESS_SIZE], unsigned c
         break_for(pg, SQL_LIMIT, "the connection cannot be watched");
 }
 
-static void looked_up(uv_async_t *handle)
+static void attempt(struct sql_addresses *addresses)
 {
-    struct pg *pg = handle->data;
-    if (!pg)
-        return;
-    struct addrinfo *found = NULL;
-    char addresses[ADDRESSES_MAX][ADDRESS_SIZE], words[200];
-    unsigned count = 0;
-    int status = hf__lookup_take(&pg->lookups, pg->lookup, &found);
-    pg->lookup = NULL;
-    stop_looking_up(pg);
-    for (const struct addrinfo *at = found; at && count < ADDRESSES_MAX; at = at->ai_next)
-        count += getnameinfo(at->ai_addr, at->ai_addrlen, addresses[count], ADDRESS_SIZE, NULL, 0,
-                             NI_NUMERICHOST) == 0;
-    if (found)
-        freeaddrinfo(found);
-    if (count > 0) {
-        connect_to(pg, addresses, count);
-        return;
-    }
-    snprintf(words, sizeof words, "the host's name cannot be looked up: %s",
-             status ? uv_strerror(status) : "no address");
-    break_for(pg, SQL_NOT_READY, words);
+    struct pg *pg = HF_CONTAINER(addresses, struct pg, addresses);
+    stop_watching(pg);
+    hf__pg_drop_items(pg);
+    if (pg->pg)
+        PQfinish(pg->pg);
+    pg->pg = NULL;
+    connect_to(pg, addresses->text, addresses->port);
 }
 
-static void look_up(struct pg *pg)
+static void given_up(struct sql_addresses *addresses, const char *why)
 {
-    const struct sql_place *place = pg->base.place;
-    uv_async_t *handle = hf__calloc(1, sizeof *handle);
-    int code = handle ? uv_async_init(pg->base.host->uv, handle, looked_up) : UV_ENOMEM;
-    if (code != 0) {
-        free(handle);
-        break_for(pg, SQL_LIMIT, "out of memory for a look-up");
-        return;
-    }
-    handle->data = pg;
-    pg->looked_up = handle;
-    code = hf__lookup_begin(&pg->lookups, place->host, place->port, &pg->lookup);
-    if (code != 0) {
-        break_for(pg, SQL_NOT_READY, uv_strerror(code));
-        return;
-    }
-    loop_of(pg)->watches_more = true;
-    hf__lookup_listen(pg->lookup, handle);
+    break_for(HF_CONTAINER(addresses, struct pg, addresses), SQL_NOT_READY, why);
 }
 
-static bool is_address(const char *host)
-{
-    struct sockaddr_in v4;
-    struct sockaddr_in6 v6;
-    return uv_ip4_addr(host, 0, &v4) == 0 || uv_ip6_addr(host, 0, &v6) == 0;
-}
-
-static void begin_to_connect(struct hf_task *task)
+static void begin_at_socket(struct hf_task *task)
 {
     struct pg *pg = HF_CONTAINER(task, struct pg, begin);
-    const char *host = pg->base.place->host;
-    char addresses[1][ADDRESS_SIZE];
-    if (!host) {
-        connect_to(pg, NULL, 0);
-    } else if (is_address(host)) {
-        snprintf(addresses[0], ADDRESS_SIZE, "%.63s", host);
-        connect_to(pg, addresses, 1);
-    } else {
-        look_up(pg);
-    }
+    connect_to(pg, NULL, pg->base.place->port);
 }
 
 static void limit_is_over(struct hf_timer *timer)
 {
-    struct pg *pg = HF_CONTAINER(timer, struct pg, limit);
-    break_for(pg, SQL_NOT_READY,
-              pg->state == PG_FINDING ? "its name is not found in time" : "no connection in time");
+    break_for(HF_CONTAINER(timer, struct pg, limit), SQL_NOT_READY, "no connection in time");
 }
 
 static struct sql_connection *open_postgres(const struct hf_host *host,
@@ -465,6 +399,7 @@ static struct sql_connection *open_postgres(const struct hf_host *host,
                                             const struct sql_place *place,
                                             const struct sql_events *events, void *arg)
 {
+    static const struct sql_address_events address_events = { attempt, given_up };
     struct pg *pg = hf__calloc(1, sizeof *pg);
     if (!pg)
         return NULL;
@@ -480,9 +415,14 @@ static struct sql_connection *open_postgres(const struct hf_host *host,
     hf__link_init(&pg->free_items);
     hf__timer_init(&pg->limit, limit_is_over);
     hf__task_init(&pg->flush, flush_at_end_of_turn);
-    hf__task_init(&pg->begin, begin_to_connect);
+    hf__task_init(&pg->begin, begin_at_socket);
+    int64_t limit_ms = place->limit_ms ? place->limit_ms : settings->timeout_ms;
+    if (!place->socket) {
+        hf__addresses_begin(&pg->addresses, host, place, limit_ms, &address_events);
+        return &pg->base;
+    }
     hf__loop_defer(host->loop, &pg->begin);
-    hf__timer_start(host->loop, &pg->limit, hf__loop_now(host->loop) + settings->timeout_ms);
+    hf__timer_start(host->loop, &pg->limit, hf__clock_add(hf__loop_now(host->loop), limit_ms));
     return &pg->base;
 }
 

@@ -8,12 +8,13 @@
 #define HF_ENGINES_SQL_DRIVER_POSTGRES_H
 
 #include "base/loop.h"
+#include "engines/sql/driver/addresses.h"
 #include "engines/sql/driver/driver.h"
-#include "net/lookup.h"
 
 #include <libpq-fe.h>
+#include <uv.h>
 
-enum pg_state { PG_FINDING, PG_CONNECTING, PG_GREETING, PG_SETTING_UP, PG_READY, PG_BROKEN };
+enum pg_state { PG_CONNECTING, PG_GREETING, PG_SETTING_UP, PG_READY, PG_BROKEN };
 
 struct pg {
     struct sql_connection base;
@@ -22,9 +23,8 @@ struct pg {
     uv_poll_t *poll; /* on descriptor `fd` */
     int fd;
     struct hf_task begin, flush;
-    struct hf_timer limit; /* for connecting */
-    struct hf_lookup *lookups, *lookup;
-    uv_async_t *looked_up;
+    struct sql_addresses addresses;
+    struct hf_timer limit; /* of a socket in the file system */
     struct hf_link sent, free_items;
     struct pg_item *setup;
     uint16_t prepared[SQL_SCRIPTS_MAX]; /* a bit for each statement */
