@@ -126,11 +126,22 @@ static int code_of(enum sql_trouble trouble)
     return HF_UNREACHABLE;
 }
 
+/* The libraries have no numbers of their own for these. */
+static const char *advice_on_tls(const char *text)
+{
+    if (strstr(text, "does not support"))
+        return "; tls=off in the URL does without TLS";
+    if (strstr(text, "ertificate") || strstr(text, "SSL"))
+        return "; check its certificate, its host in the URL, and the URL's ca=FILE";
+    return NULL;
+}
+
 static const char *advice(const struct sql_failure *failure)
 {
+    const char *on_tls = advice_on_tls(failure->text);
     switch (failure->trouble) {
     case SQL_DENIED:
-        return "; check user, password and privileges (`holdfast doctor`)";
+        return on_tls ? on_tls : "; check user, password and privileges (`holdfast doctor`)";
     case SQL_NO_SCHEMA:
         return "; `holdfast schema create` makes the tables";
     case SQL_READ_ONLY:

@@ -123,7 +123,8 @@ int hf__sql_settings(struct sql_settings *settings, const struct sql_driver *dri
     settings->password = url->password;
     settings->database = url->path + 1;
     settings->tls = choose_tls(url, &options);
-    settings->ca = options.ca;
+    /* Both libraries would check against it in any case. */
+    settings->ca = settings->tls == SQL_TLS_VERIFY ? options.ca : NULL;
     settings->cert = options.cert;
     settings->key = options.key;
     settings->timeout_ms = options.timeout_ms;

@@ -59,6 +59,8 @@ static void move(struct relay *relay, int pair[2], int side)
 {
     char bytes[65536];
     ssize_t length = recv(pair[side], bytes, sizeof(bytes), 0);
+    if (side == 0 && length > 0)
+        relay->asked += length;
     bool swallowed = side == 1 && relay->swallowing;
     long left = side == 1 ? relay->left : 0;
     bool last = left > 0 && length >= left;

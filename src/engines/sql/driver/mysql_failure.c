@@ -97,7 +97,10 @@ static enum sql_trouble trouble_of(unsigned code, const char *text)
     case CR_SERVER_HANDSHAKE_ERR:
         return SQL_NOT_READY;
     case CR_SSL_CONNECTION_ERROR:
-        return strstr(text, "ertificate") || strstr(text, "alidation") ? SQL_DENIED : SQL_NOT_READY;
+        return strstr(text, "ertificate") || strstr(text, "alidation") ||
+                       strstr(text, "does not support")
+                   ? SQL_DENIED
+                   : SQL_NOT_READY;
     case CR_AUTH_PLUGIN_CANNOT_LOAD:
     case CR_AUTH_PLUGIN_ERR:
     case CR_SECURE_AUTH:

@@ -198,6 +198,17 @@ static bool take_name(struct mysql_session *session)
     return mysql_query(session->mysql, words) == 0;
 }
 
+/* Without a certificate to verify, the library goes on in clear text where the server has no TLS. */
+static bool is_encrypted(struct mysql_session *session)
+{
+    struct sql_failure why = { .trouble = SQL_DENIED,
+                               .text = "TLS is required, but the server does not support it" };
+    if (session->socket || session->tls == SQL_TLS_OFF || mysql_get_ssl_cipher(session->mysql))
+        return true;
+    fail(session, &why);
+    return false;
+}
+
 static bool connect_session(struct mysql_session *session)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -212,7 +223,7 @@ static bool connect_session(struct mysql_session *session)
     bool connected = mysql_real_connect(session->mysql, session->host, session->user,
                                         session->password, session->database, session->port,
                                         session->socket, CLIENT_MULTI_STATEMENTS) != NULL;
-    if (connected && !publish_socket(session))
+    if (connected && (!is_encrypted(session) || !publish_socket(session)))
         return false;
     size_t count = sizeof session_setup / sizeof *session_setup - session->keeps_time_zone;
     for (size_t i = 0; connected && i < count; i++)

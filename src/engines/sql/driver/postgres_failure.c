@@ -73,6 +73,14 @@ static const char *find_state(const char *words)
     return NULL;
 }
 
+/* 'connection to server at "HOST" (ADDRESS), port N failed: ...': the engine says where. */
+static const char *skip_place(const char *words)
+{
+    static const char failed[] = " failed: ";
+    const char *end = strncmp(words, "connection to ", 14) == 0 ? strstr(words, failed) : NULL;
+    return end ? end + sizeof failed - 1 : words;
+}
+
 static bool mentions_any(const char *words, const char *const *phrases)
 {
     for (; *phrases; phrases++)
@@ -92,7 +100,7 @@ void hf__pg_failure_of_connection(struct sql_failure *failure, PGconn *pg)
         failure->trouble = trouble_of(failure->state);
         copy_line(failure->text, sizeof failure->text, state + 7);
     } else {
-        copy_line(failure->text, sizeof failure->text, words);
+        copy_line(failure->text, sizeof failure->text, skip_place(words));
         if (mentions_any(words, refusals))
             failure->trouble = SQL_DENIED;
     }

@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* TLS to real databases: what is trusted, what is refused and in which words, and that nothing is
+ * said in clear text to a server without TLS. */
+#include "certificate.h"
+#include "conformance.h"
+#include "relay.h"
+#include "sql_server.h"
+
+#include <pwd.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define EACH(kind)                                                                                 \
+    for (const char *const *kind = (const char *const[]){ "mariadb", "postgres", NULL }; *kind;    \
+         kind++)
+
+/* The authority "ours", and what it and another one have signed. */
+static void make_certificates(void)
+{
+    certificate_make("ours", NULL, NULL, -DAY_S, DAY_S);
+    certificate_make("good", "ours", "IP:127.0.0.1,DNS:localhost", -DAY_S, DAY_S);
+    certificate_make("theirs", NULL, NULL, -DAY_S, DAY_S);
+    certificate_make("foreign", "theirs", "IP:127.0.0.1,DNS:localhost", -DAY_S, DAY_S);
+    certificate_make("elsewhere", "ours", "DNS:elsewhere.example,IP:192.0.2.1", -DAY_S, DAY_S);
+    certificate_make("stale", "ours", "IP:127.0.0.1,DNS:localhost", -2 * DAY_S, -DAY_S);
+}
+
+/* PostgreSQL has an account of its own, and wants its key to be nobody else's to read. */
+static void give_key(const char *name)
+{
+    struct passwd *account = getpwnam("postgres");
+    const char *path = temp_path("%s.key", name);
+
+    CHECK(chmod(path, 0600) == 0);
+    if (account && geteuid() == 0)
+        CHECK(chown(path, account->pw_uid, account->pw_gid) == 0);
+}
+
+/* One that shows the certificate of that name; NULL: without TLS. */
+static void secured_start(struct sql_server *server, const char *kind, const char *name)
+{
+    static char words[2][500];
+    bool is_mariadb = strcmp(kind, "mariadb") == 0;
+
+    *server = (struct sql_server){ .port = 0 };
+    if (name) {
+        snprintf(words[0], sizeof(words[0]), "%s%s",
+                 is_mariadb ? "--ssl-cert=" : "ssl_cert_file=", temp_path("%s.crt", name));
+        snprintf(words[1], sizeof(words[1]), "%s%s",
+                 is_mariadb ? "--ssl-key=" : "ssl_key_file=", temp_path("%s.key", name));
+        const char *const mariadb[] = { words[0], words[1] };
+        const char *const postgres[] = { "-c", "ssl=on", "-c", words[0], "-c", words[1] };
+        if (is_mariadb)
+            memcpy(server->options, mariadb, sizeof(mariadb));
+        else
+            memcpy(server->options, postgres, sizeof(postgres));
+        give_key(name);
+    }
+    sql_server_start(server, kind);
+}
+
+static const char *url_of(const char *kind, const char *host, int port, const char *options)
+{
+    static _Thread_local char url[1000];
+
+    snprintf(url, sizeof(url),
+             "%s://" SQL_SERVER_USER ":" SQL_SERVER_PASSWORD "@%s:%d/" SQL_SERVER_DATABASE
+             "?timeout=%d%s",
+             kind, host, port, 3000 * test_slow(), options);
+    return url;
+}
+
+static const char *trusting(const char *more)
+{
+    static _Thread_local char option[500];
+
+    snprintf(option, sizeof(option), "&ca=%s%s", temp_path("ours.crt"), more);
+    return option;
+}
+
+/* What a bare try at the URL answers; its sentence has these words in it, and no password. */
+static void meet(const char *url, int code, const char *words)
+{
+    hf_client *client = NULL;
+    hf_hold *hold = NULL;
+
+    CHECK_CODE(hf_open(&client, url, NULL), HF_OK);
+    CHECK_CODE(hf_lock(client, "one", 0, NULL, &hold), code);
+    if (code == HF_OK) {
+        give_back(hold);
+    } else {
+        test_note("%s", hf_last_error()->text);
+        CHECK(!strstr(hf_last_error()->text, SQL_SERVER_PASSWORD));
+        if (!strstr(hf_last_error()->text, words))
+            FAIL("\"%s\" is not in \"%s\"", words, hf_last_error()->text);
+    }
+    hf_close(client);
+}
+
+struct attempt {
+    const char *shown, *host, *words[2]; /* of MariaDB's library, and of PostgreSQL's */
+};
+
+TEST(server_that_cannot_be_trusted_is_refused)
+{
+    static const struct attempt attempts[] = {
+        { "foreign", "127.0.0.1", { "certificate", "certificate verify failed" } },
+        { "elsewhere", "127.0.0.1", { "certificate", "does not match host name" } },
+        { "elsewhere", "localhost", { "certificate", "does not match host name" } },
+        { "stale", "127.0.0.1", { "certificate has expired", "certificate verify failed" } },
+    };
+    TEST_TIMEOUT(120);
+    make_certificates();
+    EACH(kind)
+    {
+        for (size_t i = 0; i < sizeof(attempts) / sizeof(*attempts); i++) {
+            const struct attempt *at = &attempts[i];
+            struct sql_server server;
+            secured_start(&server, *kind, at->shown);
+            meet(url_of(*kind, at->host, server.port, trusting("")), HF_DENIED,
+                 at->words[strcmp(*kind, "postgres") == 0]);
+            meet(url_of(*kind, at->host, server.port, trusting("&tls=insecure")), HF_OK, "");
+            sql_server_kill(&server);
+        }
+    }
+}
+
+TEST(server_that_can_be_trusted_is_used_with_tls)
+{
+    make_certificates();
+    EACH(kind)
+    {
+        struct sql_server server;
+        secured_start(&server, *kind, "good");
+        /* The server refuses those that speak in clear text. */
+        if (strcmp(*kind, "mariadb") == 0)
+            sql_server_says(&server, "SET GLOBAL require_secure_transport = ON;");
+        meet(url_of(*kind, "127.0.0.1", server.port, trusting("")), HF_OK, "");
+        meet(url_of(*kind, "localhost", server.port, trusting("")), HF_OK, "");
+        /* This machine's authorities have not signed it. */
+        meet(url_of(*kind, "127.0.0.1", server.port, "&tls=verify"), HF_DENIED, "certificate");
+        sql_server_kill(&server);
+    }
+}
+
+/* A server without TLS, or an intruder that takes it out of what the server says. PostgreSQL is
+ * asked whether it has TLS, in eight bytes; MariaDB says so by itself. With tls=insecure, MariaDB's
+ * library logs in all the same. */
+TEST(server_without_tls_is_refused_and_told_nothing)
+{
+    make_certificates();
+    EACH(kind)
+    {
+        struct sql_server server;
+        struct relay relay = { 0 };
+        secured_start(&server, *kind, NULL);
+        relay_start(&relay, server.port);
+        meet(url_of(*kind, "127.0.0.1", relay.port, trusting("")), HF_DENIED, "tls=off");
+        test_note("%s was told %ld bytes", *kind, relay.asked);
+        CHECK_INT(relay.asked, strcmp(*kind, "postgres") == 0 ? 8 : 0);
+        meet(url_of(*kind, "127.0.0.1", relay.port, "&tls=insecure"), HF_DENIED, "tls=off");
+        CHECK_STR(sql_server_says(&server, "SELECT COUNT(*) FROM information_schema.tables "
+                                           "WHERE table_name LIKE 'hf\\_%%';"),
+                  "0");
+        meet(url_of(*kind, "127.0.0.1", relay.port, "&tls=off"), HF_OK, "");
+        CHECK(relay.asked > 100);
+        relay_stop(&relay);
+        sql_server_kill(&server);
+    }
+}
