@@ -17,7 +17,7 @@ struct relay {
     pthread_t thread;
     int pairs[RELAY_PAIRS][2]; /* a client's socket, and the server's for it; -1: none */
     bool held[RELAY_PAIRS];
-    _Atomic long left; /* what of the answers still goes through, 0: without limit */
+    _Atomic long left;  /* what of the answers still goes through, 0: without limit */
     _Atomic long asked; /* what clients have said, in bytes */
     _Atomic bool swallowing, cutting, holding, letting_go, ending;
 };

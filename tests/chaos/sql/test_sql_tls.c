@@ -27,7 +27,7 @@ static void make_certificates(void)
     certificate_make("stale", "ours", "IP:127.0.0.1,DNS:localhost", -2 * DAY_S, -DAY_S);
 }
 
-/* PostgreSQL has an account of its own, and wants its key to be nobody else's to read. */
+/* PostgreSQL has an account of its own, and wants its key to be for that account alone. */
 static void give_key(const char *name)
 {
     struct passwd *account = getpwnam("postgres");
@@ -99,6 +99,17 @@ static void meet(const char *url, int code, const char *words)
     hf_close(client);
 }
 
+/* What libmariadb reads by itself, if the URL has no password. */
+static void write_password_file(const char *more)
+{
+    FILE *file = fopen(temp_path(".my.cnf"), "w");
+
+    CHECK(file != NULL);
+    fprintf(file, "[client]\npassword=" SQL_SERVER_PASSWORD "\n%s", more);
+    CHECK(fclose(file) == 0);
+    CHECK(setenv("HOME", temp_dir(), 1) == 0);
+}
+
 struct attempt {
     const char *shown, *host, *words[2]; /* of MariaDB's library, and of PostgreSQL's */
 };
@@ -124,6 +135,24 @@ TEST(server_that_cannot_be_trusted_is_refused)
             meet(url_of(*kind, at->host, server.port, trusting("&tls=insecure")), HF_OK, "");
             sql_server_kill(&server);
         }
+    }
+}
+
+/* The authority is the right one, and the host is not. */
+TEST(password_file_does_not_make_a_server_trusted)
+{
+    static const char *const shown[] = { "elsewhere", "good" };
+
+    make_certificates();
+    for (int i = 0; i < 2; i++) {
+        write_password_file(i ? "" : "ssl-verify-server-cert=0\n");
+        struct sql_server server;
+        char url[1000];
+        secured_start(&server, "mariadb", shown[i]);
+        snprintf(url, sizeof(url), "mariadb://" SQL_SERVER_USER "@127.0.0.1:%d/%s?%s", server.port,
+                 SQL_SERVER_DATABASE, trusting("") + 1);
+        meet(url, i ? HF_OK : HF_DENIED, "ssl-verify-server-cert");
+        sql_server_kill(&server);
     }
 }
 

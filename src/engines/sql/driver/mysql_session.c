@@ -198,13 +198,28 @@ static bool take_name(struct mysql_session *session)
     return mysql_query(session->mysql, words) == 0;
 }
 
-/* Without a certificate to verify, the library goes on in clear text where the server has no TLS. */
-static bool is_encrypted(struct mysql_session *session)
+/* What the library does not tell by an error. Without a certificate to verify it goes on in clear
+ * text where the server has no TLS; and ~/.my.cnf is read last, and may turn the check off. */
+static const char *why_unprotected(const struct mysql_session *session)
 {
-    struct sql_failure why = { .trouble = SQL_DENIED,
-                               .text = "TLS is required, but the server does not support it" };
-    if (session->socket || session->tls == SQL_TLS_OFF || mysql_get_ssl_cipher(session->mysql))
+    my_bool verifies = 0;
+    if (session->socket || session->tls == SQL_TLS_OFF)
+        return NULL;
+    if (!mysql_get_ssl_cipher(session->mysql))
+        return "TLS is required, but the server does not support it";
+    mysql_get_option(session->mysql, MYSQL_OPT_SSL_VERIFY_SERVER_CERT, &verifies);
+    if (session->tls == SQL_TLS_VERIFY && !verifies)
+        return "the certificate was not checked: an option file has ssl-verify-server-cert = 0";
+    return NULL;
+}
+
+static bool is_protected(struct mysql_session *session)
+{
+    struct sql_failure why = { .trouble = SQL_DENIED };
+    const char *words = why_unprotected(session);
+    if (!words)
         return true;
+    snprintf(why.text, sizeof why.text, "%s", words);
     fail(session, &why);
     return false;
 }
@@ -223,7 +238,7 @@ static bool connect_session(struct mysql_session *session)
     bool connected = mysql_real_connect(session->mysql, session->host, session->user,
                                         session->password, session->database, session->port,
                                         session->socket, CLIENT_MULTI_STATEMENTS) != NULL;
-    if (connected && (!is_encrypted(session) || !publish_socket(session)))
+    if (connected && (!is_protected(session) || !publish_socket(session)))
         return false;
     size_t count = sizeof session_setup / sizeof *session_setup - session->keeps_time_zone;
     for (size_t i = 0; connected && i < count; i++)
