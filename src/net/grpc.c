@@ -114,6 +114,8 @@ static void header(struct hf_h2_stream *stream, const char *name, size_t name_le
         call->has_status = true;
     } else if (is_named(name, name_length, "grpc-message")) {
         read_text(call->text, sizeof call->text, value, value_length);
+    } else if (is_named(name, name_length, "trailer")) {
+        call->by_http = true; /* a server of gRPC does not announce its trailers */
     }
 }
 
@@ -255,6 +257,7 @@ bool hf__grpc_begin(struct hf_grpc *grpc, struct hf_grpc_call *call, const char 
     call->stream.events = &events;
     call->status = HF_GRPC_OK;
     call->heard = call->answered = call->timed_out = call->has_status = false;
+    call->by_http = false;
     call->text[0] = 0;
     call->http_status = call->head_length = call->messages = 0;
     call->length = 0;

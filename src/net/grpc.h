@@ -54,6 +54,7 @@ struct hf_grpc_call {
     bool heard;     /* false: the peer surely has not processed it */
     bool answered;  /* the status is the peer's word, not ours */
     bool timed_out; /* the limit is over */
+    bool by_http;   /* a server of HTTP has passed it on, which shares the port */
     char text[200]; /* the peer's or our words, or "" */
     /* channel's own */
     struct hf_timer limit;

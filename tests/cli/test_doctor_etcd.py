@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """doctor and show on etcd servers, with something wrong with them."""
+import base64
 import json
 import os
+import socket
 
 from clitest import Skip, contains, equal, main, test, wait_until
 
@@ -9,13 +11,15 @@ import servers  # noqa: F401, for the paths
 import etcd_server
 from torturing import need_engine
 
+WAYS = 20
+
 
 def start(box, **more):
     why = etcd_server.missing()
     if why:
         raise Skip(why)
     need_engine(box, 'etcd://none?')
-    directory = os.path.join(box.path, 'etcd')
+    directory = os.path.join(box.path, f'etcd{len(box.processes)}')
     cluster = etcd_server.Cluster(directory, **more)
     box.processes.append(Ending(cluster))
     return cluster
@@ -72,6 +76,81 @@ def a_full_database_is_a_danger(box):
     equal('alarm' in findings, True, 'an alarm at the end')
     result = box.run('-e', cluster.url(), 'try', 'one', '--', 'true')
     contains(result.err, 'NOSPACE')
+
+
+@test
+def a_cluster_without_its_majority_is_a_danger(box):
+    cluster = start(box, members=3)
+    facts, findings = see(box, cluster)
+    equal([each for each in findings if each != 'old-version'], [], 'findings at the beginning')
+    assert int(facts['revision']) > 0, facts
+    for member in cluster.members[:2]:
+        member.kill()
+    # It takes a while until the last one knows.
+    lost = {'no-quorum', 'no-leader'}
+    _, findings = see(box, cluster)
+    equal(len(lost.intersection(findings)), 1, f'a finding among {findings}')
+    wait_until(lambda: 'no-leader' in see(box, cluster)[1], 'the last one knows')
+    # The two are enough for each other, and the third one does not have to answer.
+    cluster.members[0].again()
+    assert cluster.members[0].becomes_ready(), 'a server does not come back'
+    cluster.members[2].stop()
+    cluster.members[1].again()
+    assert cluster.members[1].becomes_ready(), 'a server does not come back'
+    _, findings = see(box, cluster)
+    equal(lost.intersection(findings), set(), 'findings with a majority')
+
+
+def make_revisions(cluster, count):
+    """By the server's gateway for JSON, pipelined: a process for each would take minutes."""
+    body = json.dumps({'key': base64.b64encode(b'elsewhere').decode()})
+    one = f'POST /v3/kv/put HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n\r\n{body}'
+    ways = [socket.create_connection(('127.0.0.1', cluster.members[0].port), 60)
+            for _ in range(WAYS)]
+    for way in ways:
+        way.sendall(one.encode() * (count // WAYS))
+    for way in ways:
+        said = b''
+        while said.count(b' 200 OK\r\n') < count // WAYS:
+            more = way.recv(1 << 20)
+            assert more, said[-500:]
+            said += more
+        way.close()
+
+
+@test
+def a_long_history_without_compaction_is_a_danger(box):
+    cluster = start(box)
+    make_revisions(cluster, 10000)
+    facts, findings = see(box, cluster)
+    equal('not-compacted' in findings, True, f'a finding with {facts["revision"]} revisions')
+    cluster.control('compact', '9000')
+    _, findings = see(box, cluster)
+    equal('not-compacted' in findings, False, 'a finding after a compaction')
+
+
+@test
+def a_tls_port_that_http_shares_is_a_danger(box):
+    cluster = start(box, secured=True)
+    facts, findings = see(box, cluster)
+    equal('tls-port-shared' in findings, True, 'a finding with HTTP at the port')
+    _, findings = see(box, start(box))
+    equal('tls-port-shared' in findings, False, 'a finding without TLS')
+    minor, patch = [int(part) for part in facts['version'].split()[1].split('.')[1:3]]
+    if (minor, patch) < (5, 8) and not (minor == 4 and patch >= 25):
+        return  # it cannot be told to give HTTP another one
+    member = cluster.members[0]
+    member.kill()
+    member.arguments += ['--listen-client-http-urls',
+                         f'https://127.0.0.1:{etcd_server.free_port()}']
+    member.again()
+    wait_until(lambda: not see_soon(box, cluster), 'no finding with a port for HTTP')
+
+
+def see_soon(box, cluster):
+    """Has it findings on its port, or is it not there yet?"""
+    result = box.run('-e', cluster.url(), 'doctor', '--json')
+    return result.code == 69 or 'tls-port-shared' in result.out
 
 
 @test

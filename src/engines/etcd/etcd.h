@@ -47,6 +47,7 @@ int hf__etcd_settings(struct etcd_settings *settings, struct hf_url *url, hf_err
 struct etcd_method {
     const char *path;
     const ProtobufCMessageDescriptor *reply;
+    bool needs_no_leader;
 };
 
 extern const struct etcd_method hf__etcd_range, hf__etcd_txn, hf__etcd_lease_grant,
@@ -78,6 +79,7 @@ struct etcd_request {
     };
     bool of_claim;
     unsigned refused; /* how often a server wanted to know first who we are */
+    int64_t limit_ms; /* for its reply; 0: none but the connection's */
     int64_t sent_at_ms;
     uint8_t *body;
     size_t length, room;
@@ -118,9 +120,10 @@ bool hf__etcd_wants_other_server(const struct etcd_reply *reply);
 
 void hf__etcd_connection_open(struct etcd *etcd);
 void hf__etcd_connection_close(struct etcd *etcd);
-/* False: out of memory, or the server takes no calls; the connection is broken then. */
+/* A server that knows no leader refuses it at once, if it needs one. False: out of memory, or the
+ * server takes no calls; the connection is broken then. */
 bool hf__etcd_begin_call(struct etcd *etcd, struct hf_grpc_call *call, const char *path,
-                         int64_t limit_ms);
+                         int64_t limit_ms, bool needs_leader);
 /* Packs a message, and sends it. False: as above. */
 bool hf__etcd_send(struct etcd *etcd, struct hf_grpc_call *call, const ProtobufCMessage *message,
                    bool last);

@@ -481,7 +481,7 @@ static bool open_stream(struct etcd *etcd)
     etcd->watching.events = &events;
     etcd->watching.streaming = true;
     return etcd->watching.channel ||
-           hf__etcd_begin_call(etcd, &etcd->watching, "/etcdserverpb.Watch/Watch", 0);
+           hf__etcd_begin_call(etcd, &etcd->watching, "/etcdserverpb.Watch/Watch", 0, true);
 }
 
 /* ---- connections come and go ---- */

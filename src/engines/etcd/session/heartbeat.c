@@ -67,7 +67,7 @@ void hf__etcd_beat(struct etcd *etcd, struct etcd_session *session)
     etcd->beats.events = &events;
     etcd->beats.streaming = true;
     if (!etcd->beats.channel &&
-        !hf__etcd_begin_call(etcd, &etcd->beats, "/etcdserverpb.Lease/LeaseKeepAlive", 0))
+        !hf__etcd_begin_call(etcd, &etcd->beats, "/etcdserverpb.Lease/LeaseKeepAlive", 0, true))
         return;
     request.id = session->id;
     if (!hf__etcd_send(etcd, &etcd->beats, &request.base, false))

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The connection: gRPC's bytes on a peer's stream, the handshake, and what happens when a
- * connection ends. A server that knows no leader says so at once, as each call asks for one. */
+ * connection ends. A server that knows no leader says so at once, as calls ask for one. */
 #include "engines/etcd/etcd.h"
 
 #include <stdio.h>
@@ -47,10 +47,10 @@ static void draining(void *arg)
 }
 
 bool hf__etcd_begin_call(struct etcd *etcd, struct hf_grpc_call *call, const char *path,
-                         int64_t limit_ms)
+                         int64_t limit_ms, bool needs_leader)
 {
     static const struct hf_h2_header with_leader = { "hasleader", "true" };
-    if (hf__grpc_begin(&etcd->grpc, call, path, limit_ms, &with_leader))
+    if (hf__grpc_begin(&etcd->grpc, call, path, limit_ms, needs_leader ? &with_leader : NULL))
         return true;
     hf__peer_break(&etcd->peer, HF_UNREACHABLE, 0, "no call can be made");
     return false;
@@ -163,7 +163,7 @@ static void authenticate(struct etcd *etcd)
     message.password = (char *)(uintptr_t)etcd->settings.servers.password;
     etcd->token[0] = 0;
     etcd->authenticate.events = &events;
-    if (hf__etcd_begin_call(etcd, &etcd->authenticate, hf__etcd_authenticate.path, 0))
+    if (hf__etcd_begin_call(etcd, &etcd->authenticate, hf__etcd_authenticate.path, 0, true))
         hf__etcd_send(etcd, &etcd->authenticate, &message.base, true);
 }
 

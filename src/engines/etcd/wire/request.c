@@ -20,7 +20,7 @@ const struct etcd_method hf__etcd_lease_revoke = { LEASE "LeaseRevoke",
 const struct etcd_method hf__etcd_authenticate = { "/etcdserverpb.Auth/Authenticate",
                                                    &hf_etcd__authenticate_response__descriptor };
 const struct etcd_method hf__etcd_status = { "/etcdserverpb.Maintenance/Status",
-                                             &hf_etcd__status_response__descriptor };
+                                             &hf_etcd__status_response__descriptor, true };
 
 /* ---- memory ---- */
 
@@ -37,6 +37,7 @@ struct etcd_request *hf__etcd_request(struct etcd *etcd, const struct etcd_metho
     request->method = method;
     request->answered = answered;
     request->of_claim = false;
+    request->limit_ms = 0;
     request->arg = NULL;
     request->refused = 0;
     return request;
@@ -200,7 +201,8 @@ static void request_send(struct etcd *etcd, struct etcd_request *request)
     request->call.streaming = false;
     request->sent_at_ms = hf__etcd_now(etcd);
     hf__list_append(&etcd->out, &request->link);
-    if (hf__etcd_begin_call(etcd, &request->call, request->method->path, 0) &&
+    if (hf__etcd_begin_call(etcd, &request->call, request->method->path, request->limit_ms,
+                            !request->method->needs_no_leader) &&
         !hf__grpc_send(&request->call, request->body, request->length, true))
         hf__peer_break(&etcd->peer, HF_ENOMEM, 0, "out of memory for a request");
     hf__peer_await(&etcd->peer);
