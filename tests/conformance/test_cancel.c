@@ -29,10 +29,11 @@ TEST(a_waiting_request_is_canceled)
 {
     hf_client *client = open_client(), *other = open_client();
     struct outcome outcome = { 0 };
+
+    /* A store without queues shows no waiters. */
+    need(client, HF_CAP_INSPECT | HF_CAP_FAIR);
     hf_hold *hold = take(other, name_of("one"), HF_MUTEX, 0);
     hf_request request = ask(client, HF_FOREVER, &outcome);
-
-    need(client, HF_CAP_INSPECT);
     EVENTUALLY(waiters(other, name_of("one")) == 1, SOON_MS);
     hf_cancel(client, request);
     WAIT_OUTCOME(&outcome);
@@ -267,6 +268,29 @@ static void change_while_canceled(hf_client *client)
     }
 }
 
+/* Several locks, a wait in vain, and values. */
+static void wait_while_canceled(hf_client *client)
+{
+    hf_lock_item items[] = { { .client = client, .name = name_of("first") },
+                             { .client = client, .name = name_of("second") } };
+    hf_hold_set *set = NULL;
+    hf_hold *hold, *again = NULL;
+    uint32_t value;
+    CHECK_CODE(hf_lock_all(items, 2, 0, NULL, &set), HF_OK);
+    CHECK_CODE(hf_unlock_all(set), HF_OK);
+    hold = take(client, name_of("waited"), HF_MUTEX, 7);
+    CHECK_IN_VAIN(hf_lock(client, name_of("waited"), 50, LOCK_OPTIONS(.owner = 8), &again));
+    CHECK(again == NULL);
+    hf_unlock(hold);
+    if (hf_caps(client) & HF_CAP_LATCH) {
+        hf_latch_set(client, name_of("latch"), 1);
+        CHECK_CODE(hf_latch_down(client, name_of("latch"), 1, &value), HF_OK);
+        CHECK_CODE(hf_latch_wait(client, name_of("latch"), SOON_MS), HF_OK);
+    }
+    if (hf_caps(client) & HF_CAP_PERMIT)
+        hf_semaphore_set(client, name_of("permits"), 2);
+}
+
 static void ask_while_canceled(hf_client *client)
 {
     struct outcome outcome = { 0 };
@@ -299,6 +323,7 @@ static void call_while_canceled(void *arg)
     change_while_canceled(canceled->client);
     canceled->reached = 3;
     ask_while_canceled(canceled->client);
+    wait_while_canceled(canceled->client);
     canceled->reached = 4;
     if (hf_open(&own, store_url(), &HF_CLIENT_OPTIONS(.driver = canceled->driver)) == HF_OK) {
         if (hf_lock(own, name_of("three"), 0, NULL, &hold) == HF_OK)
