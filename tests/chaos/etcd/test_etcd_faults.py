@@ -52,10 +52,25 @@ def waiter_whose_lease_is_revoked_queues_again(directory):
     stage = Stage(directory)
     holder, waiter = holder_and_waiter(stage, "one", lease_ms=LONG_LEASE_MS)
     before = stage.keys("one")
+    begun = time.monotonic()
     stage.cluster.control("lease", "revoke", f"{int(before[1][1]):x}")
     wait_until(lambda: len(stage.keys("one")) == 2 and stage.keys("one") != before,
                "the waiter has another key")
+    took = time.monotonic() - begun
+    assert took < SOON_S, f"only after {took:.0f} s, by its renewal"
     hand_over(stage, holder, waiter, "one")
+    stage.end()
+
+
+def keys_deleted_at_once_let_no_waiter_in_without_a_key(directory):
+    """The waiter finds nothing in its way, and not its own key either."""
+    stage = Stage(directory)
+    holder, waiter = holder_and_waiter(stage, "one", lease_ms=LONG_LEASE_MS)
+    stage.cluster.control("del", etcd_server.PREFIX + "one/", "--prefix")
+    equal(waiter.answer("b"), "ok", "what the waiter hears")
+    equal(len(stage.keys("one")), 1, "keys")
+    holder.want("lost", "a", "unlock", "mutex", "one")
+    waiter.want("ok", "b", "unlock", "mutex", "one")
     stage.end()
 
 
@@ -189,6 +204,7 @@ TESTS = (leader_killed_costs_no_lock,
          leader_that_stands_still_costs_no_lock,
          compaction_wakes_no_waiter_and_loses_none,
          waiter_whose_lease_is_revoked_queues_again,
+         keys_deleted_at_once_let_no_waiter_in_without_a_key,
          holder_whose_lease_is_revoked_is_told_by_its_watch,
          key_deleted_by_hand_is_a_loss,
          release_of_a_key_that_has_gone_is_a_loss,

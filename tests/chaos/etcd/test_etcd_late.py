@@ -11,6 +11,9 @@ import sys
 from stage import (FOR_EVER, History, Stage, equal, holder_and_waiter, main, relayed,
                    wait_until)
 
+# No session of that length ends by itself while a test waits.
+LONG_LEASE_MS = 600000
+
 
 def keep_back_an_acquire(side, relay, *order):
     """The client has given up the connection that it left by; it has not arrived."""
@@ -55,8 +58,8 @@ def late_try_that_was_given_up_leaves_no_key(directory):
 
 
 def late_acquire_of_a_client_without_locks_finds_no_session(directory):
-    """Its session has ended: nothing is put, and no watch is needed."""
-    stage, relay, side = relayed(directory)
+    """Its session has ended, long before its time: nothing is put, and no watch is needed."""
+    stage, relay, side = relayed(directory, lease_ms=LONG_LEASE_MS)
     side.want("ok", "a", "unlock", "mutex", "first")
     history = History(stage, "one")
     leases = stage.leases()

@@ -33,7 +33,7 @@ class ChangeRelay(Relay):
             return True
         if change and self.lose:
             self.mute = True
-        return change and self.keep
+        return (change and self.keep) or super().is_held(way, data)
 
 
 class Scene:
@@ -231,6 +231,21 @@ def permit_acquired_without_its_reply_is_one(directory):
     scene.end()
 
 
+def try_for_a_permit_that_another_takes_meanwhile_is_busy(directory):
+    """It has looked, and seen one; what it sends then comes after another client's."""
+    scene = Scene(directory)
+    scene.near.want("ok", "b", "permits", "one", 1)
+    scene.far.want("ok", "a", "lock", "mutex", "first", 0, 0)
+    scene.relay.holds = b"holdfast permit"  # the note: it is put, and not read
+    scene.far.tell("a", "lock", "permit", "one", 0, 0)
+    scene.relay.wait_for_held()
+    scene.near.want("ok", "b", "lock", "permit", "one", 0, 0)
+    scene.relay.pass_on()
+    equal(scene.far.answer("a"), "busy", "what the client hears")
+    equal(len(scene.stage.keys("one")), 2, "the semaphore, and a permit")
+    scene.end()
+
+
 TESTS = (units_given_without_a_reply_are_given_once, units_taken_without_a_reply_are_taken_once,
          waiter_that_took_without_a_reply_has_taken_once,
          latch_counted_down_without_a_reply_is_counted_once,
@@ -239,6 +254,7 @@ TESTS = (units_given_without_a_reply_are_given_once, units_taken_without_a_reply
          waiter_that_took_without_a_reply_and_lost_its_session_has_taken_once,
          change_that_comes_late_changes_nothing,
          take_that_was_given_up_and_comes_late_takes_nothing,
-         permits_come_back_when_their_owners_lease_ends, permit_acquired_without_its_reply_is_one)
+         permits_come_back_when_their_owners_lease_ends, permit_acquired_without_its_reply_is_one,
+         try_for_a_permit_that_another_takes_meanwhile_is_busy)
 
 sys.exit(main(TESTS))
