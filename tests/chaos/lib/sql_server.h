@@ -11,7 +11,8 @@
 #define SQL_SERVER_DATABASE "holdfast"
 
 struct sql_server {
-    const char *kind; /* "mariadb" or "postgres" */
+    const char *kind; /* "mariadb" or "postgres"; or "pgbouncer": the first option is the port of
+                         the server behind it */
     const char *options[SQL_SERVER_OPTIONS];
     struct child process;
     int port;

@@ -339,3 +339,43 @@ TEST(killed_server_has_kept_the_lock)
         end_relayed(&relayed);
     }
 }
+
+/* ---- rows that other programs have locked ---- */
+
+static void lock_row_for_7_s(void *arg)
+{
+    struct relayed *relayed = arg;
+    bool is_mariadb = strcmp(relayed->server.kind, "mariadb") == 0;
+
+    sql_server_says(&relayed->server,
+                    "BEGIN; SELECT 1 FROM hf_lock WHERE name = 'warm' FOR UPDATE; SELECT %s(7);",
+                    is_mariadb ? "SLEEP" : "pg_sleep");
+}
+
+/* A session waits for a row for 5 seconds at most. */
+TEST(row_that_is_locked_for_long_delays_a_lock_and_fails_nothing)
+{
+    EACH_KIND(kind)
+    {
+        struct relayed relayed;
+        struct thread thread;
+        hf_hold *hold = NULL;
+
+        begin_relayed(&relayed, *kind, SOON_MS, LEASE_MS);
+        thread_start(&thread, lock_row_for_7_s, &relayed);
+        EVENTUALLY(strcmp(sql_server_says(&relayed.server, "%s",
+                                          strcmp(*kind, "mariadb") == 0
+                                              ? "SELECT COUNT(*) FROM information_schema."
+                                                "processlist WHERE info LIKE '%SLEEP(7)%' "
+                                                "AND id <> connection_id();"
+                                              : "SELECT COUNT(*) FROM pg_stat_activity WHERE "
+                                                "wait_event = 'PgSleep';"),
+                          "1") == 0,
+                   SOON_MS);
+        CHECK_CODE(hf_lock(relayed.client, "warm", SOON_MS, NULL, &hold), HF_OK);
+        thread_join(&thread);
+        CHECK(hf_held(hold));
+        give_back(hold);
+        end_relayed(&relayed);
+    }
+}
