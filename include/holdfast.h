@@ -223,7 +223,8 @@ typedef struct hf_client_options {
     /* Each token that this client is granted is larger than this number: the largest token of the
      * store that was used before. At most 2^62; 0: none. The tokens of a name rise when this client
      * asks for it, for other clients, too. HF_ENOTSUP where tokens are the
-     * store's own numbers (ZooKeeper), or there are none (fence=off). */
+     * store's own numbers (ZooKeeper, etcd, memcached, the tables of a layout), or there are none
+     * (fence=off). */
     uint64_t token_floor;
 } hf_client_options;
 

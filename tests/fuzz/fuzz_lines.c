@@ -33,7 +33,7 @@ static void look_at_name(struct heard *heard, const struct mc_reply *reply)
     char key[MC_KEY_MAX + 1];
     if (reply->length == 0 || memchr(reply->value, 0, reply->length))
         return;
-    if (!hf__mc_write_key(key, &hf__mc_formats[MC_HOLDFAST], "hf:", reply->value, reply->length))
+    if (!hf__mc_write_key(key, &hf__mc_formats[MC_HOLDFAST], reply->value, reply->length))
         abort();
     for (const char *at = key; *at; at++)
         if (*at < 0x21 || *at > 0x7e)

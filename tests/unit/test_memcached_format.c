@@ -13,7 +13,7 @@ static const char *key_of(enum mc_format_name format, const char *name)
     static char key[MC_KEY_MAX + 1];
     const struct mc_format *found = &hf__mc_formats[format];
 
-    return hf__mc_write_key(key, found, found->prefix, name, strlen(name)) ? key : "none";
+    return hf__mc_write_key(key, found, name, strlen(name)) ? key : "none";
 }
 
 TEST(hash_is_that_of_the_standard)

@@ -53,18 +53,6 @@ TEST(format_of_another_library_has_one_server)
     refuse("memcached://a?format=dalli", "format");
 }
 
-TEST(prefix_that_no_key_can_carry_is_refused)
-{
-    char url[200] = "memcached://a?prefix=";
-
-    refuse("memcached://a?prefix=a%20b", "prefix has no spaces and is plain ASCII");
-    refuse("memcached://a?prefix=%c3%a4", "prefix has no spaces and is plain ASCII");
-    memset(url + strlen(url), 'p', 80);
-    accept(url);
-    memset(url + strlen(url), 'p', 1);
-    refuse(url, "prefix has at most 80 bytes");
-}
-
 TEST(user_that_ends_its_line_is_refused)
 {
     char url[600] = "memcached://u:";

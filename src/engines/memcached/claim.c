@@ -7,7 +7,7 @@
 bool hf__mc_key_of(const struct memcached *mc, char key[MC_KEY_MAX + 1], const char *name,
                    size_t length)
 {
-    return hf__mc_write_key(key, mc->settings.format, mc->settings.prefix, name, length);
+    return hf__mc_write_key(key, mc->settings.format, name, length);
 }
 
 bool hf__mc_item_of(const struct memcached *mc, struct mc_item *item, const struct hf_op *op)

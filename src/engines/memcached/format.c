@@ -87,12 +87,12 @@ static void write_hashed(char *key, const char *name, size_t length)
     key[at] = 0;
 }
 
-bool hf__mc_write_key(char key[MC_KEY_MAX + 1], const struct mc_format *format, const char *prefix,
-                      const char *name, size_t length)
+bool hf__mc_write_key(char key[MC_KEY_MAX + 1], const struct mc_format *format, const char *name,
+                      size_t length)
 {
-    size_t before = strlen(prefix);
+    size_t before = strlen(format->prefix);
     bool fits = before + length <= MC_KEY_MAX && is_plain(name, length);
-    memcpy(key, prefix, before);
+    memcpy(key, format->prefix, before);
     if (fits && !(format->hashes && name[0] == '%')) {
         memcpy(key + before, name, length);
         key[before + length] = 0;

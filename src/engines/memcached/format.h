@@ -16,7 +16,7 @@
 enum mc_format_name { MC_HOLDFAST, MC_SYMFONY, MC_LARAVEL, MC_TOOZ };
 
 struct mc_format {
-    const char *prefix; /* of the key, unless the URL says another */
+    const char *prefix; /* of the key */
     uint32_t flags;     /* of the item; the other library reads the value by them */
     bool has_text;      /* the value has a token and the owner's text behind its key */
     bool hashes;        /* a name that no key can carry gets one by its hash; else it is refused */
@@ -28,8 +28,8 @@ struct mc_format {
 extern const struct mc_format hf__mc_formats[];
 
 /* The key of a lock. False: this format cannot carry the name. */
-bool hf__mc_write_key(char key[MC_KEY_MAX + 1], const struct mc_format *format, const char *prefix,
-                      const char *name, size_t length);
+bool hf__mc_write_key(char key[MC_KEY_MAX + 1], const struct mc_format *format, const char *name,
+                      size_t length);
 
 /* The value of an item; returns its length. `token` is the grant's, 0 in the item of the grant
  * itself, whose CAS id says it. */

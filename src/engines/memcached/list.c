@@ -48,7 +48,7 @@ static void looked(struct mc_server *server, struct mc_request *request, bool he
     struct listing *listing = request->oneshot->engine_pointer;
     struct hf_oneshot *oneshot = listing->oneshot;
     const char *key = listing->keys + listing->looked;
-    const char *name = key + strlen(server->mc->settings.prefix);
+    const char *name = key + strlen(server->mc->settings.format->prefix);
     if (!heard)
         listing_fails(listing, hf__mc_explain_silence(server, &oneshot->error));
     else if (request->replies[0].kind == MC_VALUE)
@@ -125,7 +125,7 @@ static size_t decode(char *key, const char *text)
 /* What another client has stored under a key that no command can name is not looked at. */
 static bool is_lock(const struct mc_server *server, const char *key, size_t length)
 {
-    const char *prefix = server->mc->settings.prefix;
+    const char *prefix = server->mc->settings.format->prefix;
     for (size_t i = 0; i < length; i++)
         if (key[i] < 0x21 || key[i] > 0x7e)
             return false;

@@ -11,7 +11,6 @@
 #include "engines/common/pipeline.h"
 #include "format.h"
 
-#define MC_PREFIX_MAX 80
 #define MC_USER_MAX 400
 /* The shortest lease: the server counts whole seconds. */
 #define MC_LEASE_MIN_MS 1000
@@ -27,7 +26,6 @@
 struct mc_settings {
     int64_t timeout_ms;
     uint32_t format_name; /* enum mc_format_name */
-    const char *prefix;
     const struct mc_format *format;
     struct hf_endpoints endpoints;
 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a URL of memcached says: memcached://[user:password@]host[:port][,host[:port]...]
- * [?timeout=MS][&format=holdfast|symfony|laravel|tooz][&prefix=TEXT], memcacheds: for the same with
- * TLS, or memcached+unix:///path. */
+ * [?timeout=MS][&format=holdfast|symfony|laravel|tooz], memcacheds: for the same with TLS, or
+ * memcached+unix:///path. */
 #include "engines/common/settings.h"
 #include "memcached.h"
 
@@ -21,7 +21,6 @@ static const struct hf_setting table[] = {
       .type = HF_SETTING_CHOICE,
       .at = offsetof(struct mc_settings, format_name),
       .words = { "holdfast", "symfony", "laravel", "tooz" } },
-    { .name = "prefix", .type = HF_SETTING_TEXT, .at = offsetof(struct mc_settings, prefix) },
 };
 
 static int read_hosts(struct mc_settings *settings, const struct hf_url *url, hf_error *error)
@@ -57,24 +56,10 @@ static int check_user(const struct mc_settings *settings, const struct hf_url *u
     return HF_OK;
 }
 
-static int read_prefix(struct mc_settings *settings, const struct hf_url *url, hf_error *error)
-{
-    settings->format = &hf__mc_formats[settings->format_name];
-    if (!settings->prefix)
-        settings->prefix = settings->format->prefix;
-    for (const char *at = settings->prefix; *at; at++)
-        if (*at < 0x21 || *at > 0x7e)
-            return hf__url_refuse(url, error, "prefix has no spaces and is plain ASCII");
-    if (strlen(settings->prefix) > MC_PREFIX_MAX)
-        return hf__url_refuse(url, error, "prefix has at most %d bytes", MC_PREFIX_MAX);
-    return HF_OK;
-}
-
 int hf__mc_settings(struct mc_settings *settings, struct hf_url *url, hf_error *error)
 {
     int code = hf__settings_read(settings, table, sizeof table / sizeof *table, url, error);
-    if (code == HF_OK)
-        code = read_prefix(settings, url, error);
+    settings->format = &hf__mc_formats[settings->format_name];
     if (code == HF_OK)
         code = read_hosts(settings, url, error);
     if (code == HF_OK)

@@ -42,17 +42,51 @@ static void explain_verdict(const struct sql_task *task, int64_t verdict,
                        op->in.name);
 }
 
+static void verdict_came(struct sql_task *task, const struct sql_answer *answer);
+static enum sql_script_number script_of(const struct sql *sql, const struct hf_op *op);
+
+/* No row: its lease is over already, so it is asked for again. */
+static void token_raised(struct sql_task *task, const struct sql_answer *answer)
+{
+    task->done = verdict_came;
+    if (answer->failure || answer->row_count > 0) {
+        verdict_came(task, answer);
+        return;
+    }
+    task->asked_at_ms = 0;
+    hf__link_run(task->sql, task, script_of(task->sql, task->op));
+}
+
+/* A waiter is handed its lock by a client that knows nothing of its floor. */
+static bool token_is_too_low(const struct sql_task *task, int64_t token)
+{
+    hf_mode mode = task->op->in.mode;
+    uint64_t floor = task->sql->base.host->token_floor;
+    /* mutant: token-of-a-database-is-below-the-floor */
+    return floor > 0 && mode != HF_COUNTER && mode != HF_LATCH && token <= (int64_t)floor;
+}
+
 static void granted(struct sql_task *task, int64_t token)
 {
     struct sql *sql = task->sql;
     struct hf_op *op = task->op;
     bool raised = op->engine.word[1] & SQL_HOLDS;
+    int64_t asked_at_ms = task->asked_at_ms ? task->asked_at_ms : task->sent_at_ms;
+    if (token_is_too_low(task, token)) {
+        /* The lease is that of the grant. */
+        task->asked_at_ms = asked_at_ms;
+        op->engine.word[1] |= SQL_UNSURE;
+        hf__task_number(task, SQL_P_VALUE, (int64_t)sql->base.host->token_floor);
+        task->done = token_raised;
+        hf__link_run(sql, task, SQL_RAISE_TOKEN);
+        return;
+    }
     op->engine.word[1] = SQL_HOLDS | (op->engine.word[1] & (SQL_RENEWING | SQL_WAITED));
     if (op->in.mode != HF_COUNTER && op->in.mode != HF_LATCH) {
         op->out.token = (uint64_t)token;
         /* A raise leaves a lease of its own as it is. */
         if (!raised || op->in.lease_ms == 0)
-            hf__op_set_lease(sql, op, task->sent_at_ms, hf__op_lease_ms(sql, op));
+            hf__op_set_lease(sql, op, asked_at_ms, hf__op_lease_ms(sql, op));
         else
             op->out.rests_on = &op->engine.own_lease;
     }
@@ -122,8 +156,6 @@ static bool seems_held(const struct sql *sql, const struct hf_op *op)
 }
 
 /* ---- answers ---- */
-
-static void verdict_came(struct sql_task *task, const struct sql_answer *answer);
 
 /* No row: it has become free, or is another kind of lock. */
 static void place_answered(struct sql_task *task, const struct sql_answer *answer)

@@ -94,6 +94,8 @@ static void why_silent_sql(struct hf_engine *engine, struct hf_op *op, hf_error 
     (HF_CAP_MUTEX | HF_CAP_TOKEN | HF_CAP_INSPECT | HF_CAP_INSPECT_ALL | HF_CAP_BREAK |            \
      HF_CAP_SCHEMA)
 
+#define OWN_TABLES .caps = SQL_CAPS, .raises_tokens = true, .detach = hf__sql_detach
+
 #define COMMON                                                                                     \
     .close = close_sql, .attempt = hf__sql_attempt, .release = hf__sql_release,                    \
     .renew = hf__sql_renew, .oneshot = hf__sql_oneshot, .forked = forked_sql,                      \
@@ -113,10 +115,9 @@ static const char *const postgres_schemes[] = { "postgres", "postgresql", NULL }
 const struct hf_engine_ops hf__postgres = {
     .name = "postgres",
     .schemes = postgres_schemes,
-    .caps = SQL_CAPS,
     .open = open_postgres,
     COMMON,
-    .detach = hf__sql_detach,
+    OWN_TABLES,
 };
 
 static const struct hf_engine_ops postgres_layout = {
@@ -142,10 +143,9 @@ static const char *const mysql_schemes[] = { "mysql", "mariadb", NULL };
 const struct hf_engine_ops hf__mysql = {
     .name = "mysql",
     .schemes = mysql_schemes,
-    .caps = SQL_CAPS,
     .open = open_mysql,
     COMMON,
-    .detach = hf__sql_detach,
+    OWN_TABLES,
 };
 
 static const struct hf_engine_ops mysql_layout = {

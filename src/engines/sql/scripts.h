@@ -16,6 +16,7 @@ enum sql_script_number {
     SQL_MUTEX_RELEASE, /* one statement, where no other owner waits */
     SQL_MUTEX_PASS,    /* from its owner to the first waiter, in few statements */
     SQL_MUTEX_HAND_OVER,
+    SQL_RAISE_TOKEN,    /* above the client's token_floor */
     SQL_SHARED_ACQUIRE, /* read-write locks and semaphores: owners are rows of hf_hold */
     SQL_SHARED_RENEW,
     SQL_SHARED_EXTEND,
@@ -56,7 +57,7 @@ enum sql_parameter {
     SQL_P_BARGE,     /* 1: it may overtake */
     SQL_P_KEEP,      /* release: an hf_mode that stays, or -1 */
     SQL_P_HELD,      /* 1: this owner holds it already, and wants more */
-    SQL_P_VALUE,     /* a number for semaphores, counters, latches */
+    SQL_P_VALUE,     /* a number for semaphores, counters, latches; a client's token_floor */
     SQL_P_VERB,      /* an hf_change_verb */
     SQL_P_KEY,       /* 24 bytes: another owner; NULL: all */
     SQL_P_FIXED,     /* 1: the lease is not renewed */

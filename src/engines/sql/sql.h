@@ -38,7 +38,8 @@ struct sql_task {
     struct hf_oneshot *change;
     struct hf_oneshot *query;
     int64_t sent_at_ms;
-    bool contacted; /* the database has replied */
+    int64_t asked_at_ms; /* when a grant was asked for whose token is being raised; or 0 */
+    bool contacted;      /* the database has replied */
     unsigned tries;
     struct hf_timer again; /* after a deadlock */
     struct hf_lease *lease;
