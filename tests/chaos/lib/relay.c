@@ -37,6 +37,8 @@ static void take_in(struct relay *relay)
         if (relay->pairs[i][0] < 0) {
             relay->pairs[i][0] = client;
             relay->pairs[i][1] = server;
+            relay->stepped += relay->step;
+            relay->rooms[i] = relay->step ? relay->stepped : 0;
             return;
         }
     close_pair(pair);
@@ -54,13 +56,28 @@ static bool send_all(int fd, const char *bytes, ssize_t length)
     return true;
 }
 
-/* From the client to the server (side 0), or back. */
-static void move(struct relay *relay, int pair[2], int side)
+/* How much of so many bytes of answers goes through. */
+static ssize_t make_room(struct relay *relay, int number, ssize_t length)
 {
+    long room = relay->rooms[number];
+    if (room == 0 || length < room) {
+        relay->rooms[number] -= room == 0 ? 0 : length;
+        return length;
+    }
+    relay->held[number] = true;
+    return room;
+}
+
+/* From the client to the server (side 0), or back. */
+static void move(struct relay *relay, int number, int side)
+{
+    int *pair = relay->pairs[number];
     char bytes[65536];
     ssize_t length = recv(pair[side], bytes, sizeof(bytes), 0);
     if (side == 0 && length > 0)
         relay->asked += length;
+    if (side == 1 && length > 0)
+        length = make_room(relay, number, length);
     bool swallowed = side == 1 && relay->swallowing;
     long left = side == 1 ? relay->left : 0;
     bool last = left > 0 && length >= left;
@@ -135,7 +152,7 @@ static void *run(void *arg)
         poll(polled, 2 + 2 * RELAY_PAIRS, -1);
         for (int i = 0; i < 2 * RELAY_PAIRS; i++)
             if (polled[2 + i].revents && relay->pairs[i / 2][i % 2] == polled[2 + i].fd)
-                move(relay, relay->pairs[i / 2], i % 2);
+                move(relay, i / 2, i % 2);
         if (polled[1].revents)
             obey(relay);
         if (polled[0].revents)
@@ -179,6 +196,11 @@ void relay_pass(struct relay *relay)
 void relay_cut_after(struct relay *relay, long bytes)
 {
     relay->left = bytes;
+}
+
+void relay_stall_each(struct relay *relay, long step)
+{
+    relay->step = step;
 }
 
 void relay_cut(struct relay *relay)

@@ -17,6 +17,9 @@ struct relay {
     pthread_t thread;
     int pairs[RELAY_PAIRS][2]; /* a client's socket, and the server's for it; -1: none */
     bool held[RELAY_PAIRS];
+    long rooms[RELAY_PAIRS]; /* what of a connection's answers still goes through; 0: all */
+    _Atomic long step;
+    long stepped;       /* the room of the last one */
     _Atomic long left;  /* what of the answers still goes through, 0: without limit */
     _Atomic long asked; /* what clients have said, in bytes */
     _Atomic bool swallowing, cutting, holding, letting_go, ending;
@@ -29,6 +32,9 @@ void relay_swallow(struct relay *relay);
 void relay_pass(struct relay *relay);
 /* From now on so many bytes of answers go through; the connection of the last one is cut then. */
 void relay_cut_after(struct relay *relay, long bytes);
+/* From now on each new connection stands still behind so many bytes of answers: the first one
+ * behind `step`, and each further one behind `step` more. */
+void relay_stall_each(struct relay *relay, long step);
 /* Cuts all connections, and lets answers through on new ones. Returns when they are cut. */
 void relay_cut(struct relay *relay);
 /* Nothing goes through the connections there are, and none of them ends, whatever the client does.

@@ -4,13 +4,10 @@
 #include "certificate.h"
 #include "conformance.h"
 #include "relay.h"
-#include "sql_server.h"
+#include "sql_secured.h"
 
-#include <pwd.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #define EACH(kind)                                                                                 \
     for (const char *const *kind = (const char *const[]){ "mariadb", "postgres", NULL }; *kind;    \
@@ -25,40 +22,6 @@ static void make_certificates(void)
     certificate_make("foreign", "theirs", "IP:127.0.0.1,DNS:localhost", -DAY_S, DAY_S);
     certificate_make("elsewhere", "ours", "DNS:elsewhere.example,IP:192.0.2.1", -DAY_S, DAY_S);
     certificate_make("stale", "ours", "IP:127.0.0.1,DNS:localhost", -2 * DAY_S, -DAY_S);
-}
-
-/* PostgreSQL has an account of its own, and wants its key to be for that account alone. */
-static void give_key(const char *name)
-{
-    struct passwd *account = getpwnam("postgres");
-    const char *path = temp_path("%s.key", name);
-
-    CHECK(chmod(path, 0600) == 0);
-    if (account && geteuid() == 0)
-        CHECK(chown(path, account->pw_uid, account->pw_gid) == 0);
-}
-
-/* One that shows the certificate of that name; NULL: without TLS. */
-static void secured_start(struct sql_server *server, const char *kind, const char *name)
-{
-    static char words[2][500];
-    bool is_mariadb = strcmp(kind, "mariadb") == 0;
-
-    *server = (struct sql_server){ .port = 0 };
-    if (name) {
-        snprintf(words[0], sizeof(words[0]), "%s%s",
-                 is_mariadb ? "--ssl-cert=" : "ssl_cert_file=", temp_path("%s.crt", name));
-        snprintf(words[1], sizeof(words[1]), "%s%s",
-                 is_mariadb ? "--ssl-key=" : "ssl_key_file=", temp_path("%s.key", name));
-        const char *const mariadb[] = { words[0], words[1] };
-        const char *const postgres[] = { "-c", "ssl=on", "-c", words[0], "-c", words[1] };
-        if (is_mariadb)
-            memcpy(server->options, mariadb, sizeof(mariadb));
-        else
-            memcpy(server->options, postgres, sizeof(postgres));
-        give_key(name);
-    }
-    sql_server_start(server, kind);
 }
 
 static const char *url_of(const char *kind, const char *host, int port, const char *options)
@@ -129,7 +92,7 @@ TEST(server_that_cannot_be_trusted_is_refused)
         for (size_t i = 0; i < sizeof(attempts) / sizeof(*attempts); i++) {
             const struct attempt *at = &attempts[i];
             struct sql_server server;
-            secured_start(&server, *kind, at->shown);
+            sql_secured_start(&server, *kind, at->shown);
             meet(url_of(*kind, at->host, server.port, trusting("")), HF_DENIED,
                  at->words[strcmp(*kind, "postgres") == 0]);
             meet(url_of(*kind, at->host, server.port, trusting("&tls=insecure")), HF_OK, "");
@@ -148,7 +111,7 @@ TEST(password_file_does_not_make_a_server_trusted)
         write_password_file(i ? "" : "ssl-verify-server-cert=0\n");
         struct sql_server server;
         char url[1000];
-        secured_start(&server, "mariadb", shown[i]);
+        sql_secured_start(&server, "mariadb", shown[i]);
         snprintf(url, sizeof(url), "mariadb://" SQL_SERVER_USER "@127.0.0.1:%d/%s?%s", server.port,
                  SQL_SERVER_DATABASE, trusting("") + 1);
         meet(url, i ? HF_OK : HF_DENIED, "ssl-verify-server-cert");
@@ -162,7 +125,7 @@ TEST(server_that_can_be_trusted_is_used_with_tls)
     EACH(kind)
     {
         struct sql_server server;
-        secured_start(&server, *kind, "good");
+        sql_secured_start(&server, *kind, "good");
         /* The server refuses those that speak in clear text. */
         if (strcmp(*kind, "mariadb") == 0)
             sql_server_says(&server, "SET GLOBAL require_secure_transport = ON;");
@@ -184,7 +147,7 @@ TEST(server_without_tls_is_refused_and_told_nothing)
     {
         struct sql_server server;
         struct relay relay = { 0 };
-        secured_start(&server, *kind, NULL);
+        sql_secured_start(&server, *kind, NULL);
         relay_start(&relay, server.port);
         meet(url_of(*kind, "127.0.0.1", relay.port, trusting("")), HF_DENIED, "tls=off");
         test_note("%s was told %ld bytes", *kind, relay.asked);
