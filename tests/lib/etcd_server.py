@@ -51,6 +51,7 @@ class Member:
     def __init__(self, directory, name, secured=None):
         self.name, self.directory, self.secured = name, directory, secured
         self.port, self.peer_port = free_port(), free_port()
+        self.seen_port = self.peer_port  # by the other members
         self.process, self.arguments = None, []
         os.makedirs(directory, exist_ok=True)
 
@@ -59,14 +60,15 @@ class Member:
 
     def start(self, cluster, election_ms, more=("--unsafe-no-fsync",)):
         """`cluster`: all members; `more`: settings."""
-        initial = ",".join(f"{member.name}=http://127.0.0.1:{member.peer_port}"
+        initial = ",".join(f"{member.name}=http://127.0.0.1:{member.seen_port}"
                            for member in cluster)
         here = f"{self.scheme()}://127.0.0.1:{self.port}"
         peer = f"http://127.0.0.1:{self.peer_port}"
         self.arguments = [
             server_program(), "--name", self.name, "--data-dir", f"{self.directory}/data",
             "--listen-client-urls", here, "--advertise-client-urls", here,
-            "--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer,
+            "--listen-peer-urls", peer,
+            "--initial-advertise-peer-urls", f"http://127.0.0.1:{self.seen_port}",
             "--initial-cluster", initial, "--initial-cluster-state", "new",
             "--logger", "zap", "--log-outputs", f"{self.directory}/log",
             "--heartbeat-interval", str(election_ms // 10),
@@ -119,7 +121,9 @@ class Member:
 class Cluster:
     """One server, or several, which are ready when this has been made."""
 
-    def __init__(self, directory, members=1, secured=False, users=False, election_ms=None):
+    def __init__(self, directory, members=1, secured=False, users=False, election_ms=None,
+                 before=None):
+        """`before` is called with each member before it starts."""
         self.users, self.secured = users, None
         election_ms = election_ms or (50 if members == 1 else 500)
         for turn in range(5):
@@ -130,6 +134,9 @@ class Cluster:
                 self.secured = folder
             self.members = [Member(f"{folder}/{number}", f"n{number}", self.secured)
                             for number in range(members)]
+            for member in self.members:
+                if before:
+                    before(member)
             for member in self.members:
                 member.start(self.members, election_ms)
             if all(member.becomes_ready() for member in self.members):

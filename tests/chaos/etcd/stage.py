@@ -33,7 +33,7 @@ class Way:
     """One connection through a relay."""
 
     def __init__(self, near, far):
-        self.near, self.far = near, far
+        self.near, self.far, self.source = near, far, None
         self.held, self.late = b"", b""
 
     def late_replies(self):
@@ -63,14 +63,22 @@ class Relay:
         while True:
             try:
                 near, _ = self.listener.accept()
-                far = socket.create_connection(("127.0.0.1", self.target))
             except OSError:
                 return
+            try:
+                far = socket.create_connection(("127.0.0.1", self.target))
+            except OSError:
+                near.close()  # nothing listens there, or not yet
+                continue
             way = Way(near, far)
             with self.lock:
                 self.ways.append(way)
             threading.Thread(target=self.move_requests, args=(way,), daemon=True).start()
             threading.Thread(target=self.move_replies, args=(way,), daemon=True).start()
+
+    def is_lost(self, way):
+        """The replies on that one."""
+        return self.mute
 
     def is_held(self, way, data):
         return self.holds is not None and self.holds in data
@@ -93,7 +101,7 @@ class Relay:
                     if way in self.left:
                         way.late += data
                         continue
-                    if self.mute:
+                    if self.is_lost(way):
                         self.lost += len(data)
                         continue
                 way.near.sendall(data)
@@ -147,8 +155,8 @@ class Stage:
         self.cluster = etcd_server.Cluster(directory, members=members, election_ms=500, **more)
         self.sides = []
 
-    def side(self, what, lease_ms=LEASE_MS, url=None):
-        side = Side(what, [PEER, url or self.cluster.url(), str(lease_ms)])
+    def side(self, what, lease_ms=LEASE_MS, url=None, **more):
+        side = Side(what, [PEER, url or self.cluster.url(), str(lease_ms)], **more)
         self.sides.append(side)
         return side
 
