@@ -1,14 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A Redis server of a test's own, where there can be one."""
+"""Servers of a test's own, where there can be some: Redis, memcached, etcd."""
 import os
 import pathlib
+import random
 import shutil
+import socket
+import subprocess
 import sys
 
-from clitest import Skip
+from clitest import Skip, wait_until
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / 'interop'))
-from sides import Server  # noqa: E402
+from sides import Server, die_with_parent  # noqa: E402
+import etcd_server  # noqa: E402
 
 
 def need_redis_engine():
@@ -30,3 +34,60 @@ def start_redis(box, *options, environment=None):
     server = Server(directory, *options, environment=environment)
     box.processes.append(server)
     return server
+
+
+class Memcached:
+    """A memcached server of a test's own."""
+
+    def __init__(self, box, *options):
+        if not shutil.which('memcached'):
+            raise Skip('there is no memcached')
+        self.port = random.randrange(10000, 30000)
+        user = ['-u', 'root'] if os.geteuid() == 0 else []
+        self.process = subprocess.Popen(
+            ['memcached', '-p', str(self.port), '-U', '0', '-m', '16', *user, *options],
+            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+            preexec_fn=die_with_parent)
+        box.processes.append(self)
+        wait_until(self.answers, 'the server answers')
+
+    def answers(self):
+        return self.ask('version').startswith(b'VERSION')
+
+    def ask(self, command):
+        try:
+            with socket.create_connection(('127.0.0.1', self.port), timeout=5) as stream:
+                stream.sendall(command.encode() + b'\r\n')
+                return stream.recv(4096)
+        except OSError:
+            return b''
+
+    def stop(self):
+        self.process.kill()
+        self.process.wait()
+
+
+def start_memcached(box, *options):
+    return Memcached(box, *options)
+
+
+def start_etcd(box, **more):
+    why = etcd_server.missing()
+    if why:
+        raise Skip(why)
+    if 'knows no scheme' in box.run('show', '-e', 'etcd://none').err:
+        raise Skip('this build has no engine for etcd')
+    directory = os.path.join(box.path, f'etcd{len(box.processes)}')
+    cluster = etcd_server.Cluster(directory, **more)
+    box.processes.append(Ending(cluster))
+    return cluster
+
+
+class Ending:
+    """What a box stops at its end."""
+
+    def __init__(self, cluster):
+        self.cluster = cluster
+
+    def stop(self):
+        self.cluster.end()

@@ -2,37 +2,13 @@
 """doctor and show on etcd servers, with something wrong with them."""
 import base64
 import json
-import os
 import socket
 
-from clitest import Skip, contains, equal, main, test, wait_until
+from clitest import contains, equal, main, test, wait_until
 
-import servers  # noqa: F401, for the paths
-import etcd_server
-from torturing import need_engine
+from servers import etcd_server, start_etcd
 
 WAYS = 20
-
-
-def start(box, **more):
-    why = etcd_server.missing()
-    if why:
-        raise Skip(why)
-    need_engine(box, 'etcd://none?')
-    directory = os.path.join(box.path, f'etcd{len(box.processes)}')
-    cluster = etcd_server.Cluster(directory, **more)
-    box.processes.append(Ending(cluster))
-    return cluster
-
-
-class Ending:
-    """What a box stops at its end."""
-
-    def __init__(self, cluster):
-        self.cluster = cluster
-
-    def stop(self):
-        self.cluster.end()
 
 
 def see(box, cluster, *options):
@@ -49,7 +25,7 @@ def see(box, cluster, *options):
 
 @test
 def its_version_is_a_fact_and_judged(box):
-    facts, findings = see(box, start(box))
+    facts, findings = see(box, start_etcd(box))
     contains(facts['version'], 'etcd 3.')
     contains(facts['database'], 'KiB')
     minor, patch = [int(part) for part in facts['version'].split()[1].split('.')[1:3]]
@@ -59,7 +35,7 @@ def its_version_is_a_fact_and_judged(box):
 
 @test
 def a_full_database_is_a_danger(box):
-    cluster = start(box)
+    cluster = start_etcd(box)
     _, findings = see(box, cluster)
     equal('alarm' in findings, False, 'an alarm at the beginning')
     member = cluster.members[0]
@@ -80,7 +56,7 @@ def a_full_database_is_a_danger(box):
 
 @test
 def a_cluster_without_its_majority_is_a_danger(box):
-    cluster = start(box, members=3)
+    cluster = start_etcd(box, members=3)
     facts, findings = see(box, cluster)
     equal([each for each in findings if each != 'old-version'], [], 'findings at the beginning')
     assert int(facts['revision']) > 0, facts
@@ -120,7 +96,7 @@ def make_revisions(cluster, count):
 
 @test
 def a_long_history_without_compaction_is_a_danger(box):
-    cluster = start(box)
+    cluster = start_etcd(box)
     make_revisions(cluster, 10000)
     facts, findings = see(box, cluster)
     equal('not-compacted' in findings, True, f'a finding with {facts["revision"]} revisions')
@@ -131,10 +107,10 @@ def a_long_history_without_compaction_is_a_danger(box):
 
 @test
 def a_tls_port_that_http_shares_is_a_danger(box):
-    cluster = start(box, secured=True)
+    cluster = start_etcd(box, secured=True)
     facts, findings = see(box, cluster)
     equal('tls-port-shared' in findings, True, 'a finding with HTTP at the port')
-    _, findings = see(box, start(box))
+    _, findings = see(box, start_etcd(box))
     equal('tls-port-shared' in findings, False, 'a finding without TLS')
     minor, patch = [int(part) for part in facts['version'].split()[1].split('.')[1:3]]
     if (minor, patch) < (5, 8) and not (minor == 4 and patch >= 25):
@@ -155,7 +131,7 @@ def see_soon(box, cluster):
 
 @test
 def a_user_without_rights_is_told_what_is_missing(box):
-    cluster = start(box, users=True)
+    cluster = start_etcd(box, users=True)
     result = box.run('-e', cluster.url().replace('/holdfast', '/elsewhere'), 'try', 'one', '--',
                      'true')
     contains(result.err, 'readwrite')

@@ -3,46 +3,14 @@
 import json
 import os
 import random
-import shutil
 import signal
 import socket
 import subprocess
 
 from clitest import Skip, contains, equal, main, test, wait_until
 
-import servers  # noqa: F401, for the paths
+from servers import Memcached, start_memcached
 from sides import die_with_parent
-
-
-class Server:
-    """A memcached server of a test's own."""
-
-    def __init__(self, box, *options):
-        if not shutil.which('memcached'):
-            raise Skip('there is no memcached')
-        self.port = random.randrange(10000, 30000)
-        user = ['-u', 'root'] if os.geteuid() == 0 else []
-        self.process = subprocess.Popen(
-            ['memcached', '-p', str(self.port), '-U', '0', '-m', '16', *user, *options],
-            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-            preexec_fn=die_with_parent)
-        box.processes.append(self)
-        wait_until(self.answers, 'the server answers')
-
-    def answers(self):
-        return self.ask('version').startswith(b'VERSION')
-
-    def ask(self, command):
-        try:
-            with socket.create_connection(('127.0.0.1', self.port), timeout=5) as stream:
-                stream.sendall(command.encode() + b'\r\n')
-                return stream.recv(4096)
-        except OSError:
-            return b''
-
-    def stop(self):
-        self.process.kill()
-        self.process.wait()
 
 
 def see(box, *servers):
@@ -60,7 +28,7 @@ def see(box, *servers):
 
 @test
 def server_of_the_default_kind_evicts_and_is_open(box):
-    facts, findings = see(box, Server(box))
+    facts, findings = see(box, start_memcached(box))
     equal(findings, ['evicts', 'restarted', 'open-to-all'])
     contains(dict(facts)['server'], 'memcached 1.6.')
     contains(dict(facts)['locks'], 'advisory')
@@ -68,16 +36,16 @@ def server_of_the_default_kind_evicts_and_is_open(box):
 
 @test
 def server_for_locks_alone_has_only_begun(box):
-    equal(see(box, Server(box, '-M', '-l', '127.0.0.1'))[1], ['restarted'])
-    server = Server(box, '-l', '127.0.0.1', '-o', 'temporary_ttl=61')
+    equal(see(box, start_memcached(box, '-M', '-l', '127.0.0.1'))[1], ['restarted'])
+    server = start_memcached(box, '-l', '127.0.0.1', '-o', 'temporary_ttl=61')
     equal(see(box, server)[1], ['restarted'])
-    server = Server(box, '-l', '127.0.0.1', '-o', 'temporary_ttl=5')
+    server = start_memcached(box, '-l', '127.0.0.1', '-o', 'temporary_ttl=5')
     equal(see(box, server)[1], ['evicts', 'restarted'])
 
 
 @test
 def evictions_are_counted(box):
-    server = Server(box, '-l', '127.0.0.1')
+    server = start_memcached(box, '-l', '127.0.0.1')
     value = 'x' * 900000
     for number in range(30):
         with socket.create_connection(('127.0.0.1', server.port)) as stream:
@@ -88,7 +56,7 @@ def evictions_are_counted(box):
 
 @test
 def each_of_several_servers_is_asked(box):
-    first, second = (Server(box, '-M', '-l', '127.0.0.1') for _ in range(2))
+    first, second = (start_memcached(box, '-M', '-l', '127.0.0.1') for _ in range(2))
     facts, findings = see(box, first, second)
     equal([what for what, _ in facts].count('server'), 2)
     equal(findings, ['restarted', 'restarted'])
@@ -98,7 +66,7 @@ def each_of_several_servers_is_asked(box):
 
 @test
 def clients_with_other_lists_of_servers_are_reported(box):
-    first, second = (Server(box, '-M', '-l', '127.0.0.1') for _ in range(2))
+    first, second = (start_memcached(box, '-M', '-l', '127.0.0.1') for _ in range(2))
     equal(see(box, first, second)[1], ['restarted', 'restarted'])
     equal(see(box, second, first)[1], ['restarted', 'restarted'])
     equal(see(box, first)[1], ['restarted', 'lists-differ'])
@@ -109,7 +77,7 @@ def clients_with_other_lists_of_servers_are_reported(box):
 
 @test
 def many_lists_of_servers_leave_the_server_usable(box):
-    server = Server(box, '-M', '-l', '127.0.0.1')
+    server = start_memcached(box, '-M', '-l', '127.0.0.1')
     for number in range(12):
         url = f'memcached://127.0.0.1:{server.port},' + ','.join(
             f'127.0.0.{number + 2}:{port}' for port in range(1, 8))
@@ -119,7 +87,7 @@ def many_lists_of_servers_leave_the_server_usable(box):
     assert int(value.split(b' s')[1]) < 1000, value
 
 
-class Proxy(Server):
+class Proxy(Memcached):
     """twemproxy in front of a server."""
 
     def __init__(self, box, server):
@@ -143,7 +111,7 @@ class Proxy(Server):
 
 @test
 def proxy_that_knows_no_stats_is_told_from_a_dead_server(box):
-    server = Server(box, '-M', '-l', '127.0.0.1')
+    server = start_memcached(box, '-M', '-l', '127.0.0.1')
     proxy = Proxy(box, server)
     equal(see(box, proxy)[1], ['no-handshake'])
     url = f'memcached://127.0.0.1:{proxy.port}'

@@ -12,6 +12,8 @@
 
 /* What is shown of a name behind its hash, for people. */
 #define SHOWN_MAX 100
+/* Tokens count microseconds, which have 16 digits for centuries. */
+#define TOKEN_DIGITS_MAX 18u
 
 /* ---- owners ---- */
 
@@ -134,10 +136,13 @@ void hf__mc_read_value(struct mc_value *ret, const struct mc_format *format, con
     ret->text = "";
     if (whole >= length)
         return;
-    char *end;
-    ret->token = strtoull(value + whole + 1, &end, 10);
-    if (*end == ' ')
-        ret->text = end + 1;
+    const char *digits = value + whole + 1;
+    size_t count = strspn(digits, "0123456789");
+    /* What another program has written may be no token. */
+    if (count > 0 && count <= TOKEN_DIGITS_MAX)
+        ret->token = strtoull(digits, NULL, 10);
+    if (count > 0 && digits[count] == ' ')
+        ret->text = digits + count + 1;
 }
 
 bool hf__mc_value_is_of(const struct mc_format *format, const char *value, size_t length,

@@ -113,6 +113,8 @@ static int code_of(enum sql_trouble trouble)
         return HF_ELIMIT;
     case SQL_NO_SCHEMA:
         return HF_ECORRUPT;
+    case SQL_RANGE:
+        return HF_EKIND;
     case SQL_WRONG:
     case SQL_UNIQUE:
         return HF_EINVAL;
@@ -144,6 +146,8 @@ static const char *advice(const struct sql_failure *failure)
         return on_tls ? on_tls : "; check user, password and privileges (`holdfast doctor`)";
     case SQL_NO_SCHEMA:
         return "; `holdfast schema create` makes the tables";
+    case SQL_RANGE:
+        return "; the lock's token or value in hf_lock is too large: set a smaller one";
     case SQL_READ_ONLY:
         return "; name the primary server in the URL as well";
     case SQL_WRONG:
@@ -176,7 +180,7 @@ int hf__link_explain(struct sql *sql, const struct sql_task *task, const struct 
     const hf_error *why = &sql->peer.why;
     bool refused = why->code == HF_DENIED || why->code == HF_EINVAL;
     bool known = trouble == SQL_DENIED || trouble == SQL_WRONG || trouble == SQL_LIMIT ||
-                 trouble == SQL_NO_SCHEMA || trouble == SQL_UNIQUE;
+                 trouble == SQL_NO_SCHEMA || trouble == SQL_UNIQUE || trouble == SQL_RANGE;
     *definite = trouble == SQL_LOST ? !task->request.sent && refused : known;
     int code = trouble == SQL_LOST ? why->code : code_of(trouble);
     if (code == HF_OK || (!*definite && code != HF_ELIMIT))

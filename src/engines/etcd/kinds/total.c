@@ -14,6 +14,7 @@ struct etcd_total hf__etcd_total_read(const etcd_key_value *object)
 {
     struct etcd_total total = { .there = object != NULL };
     char text[ETCD_TOTAL_SIZE];
+    uint64_t permits = 0;
     int used = 0;
     if (!object)
         return total;
@@ -24,9 +25,11 @@ struct etcd_total hf__etcd_total_read(const etcd_key_value *object)
     text[object->value.len] = 0;
     if (*text < '0' || *text > '9')
         return total;
-    if (sscanf(text, "%" SCNu32 "%n held-until %" SCNd64 "%n", &total.permits, &used,
-               &total.held_until, &used) >= 1)
-        total.readable = (size_t)used == object->value.len;
+    /* What does not fit would be read as another number. */
+    if (sscanf(text, "%" SCNu64 "%n held-until %" SCNd64 "%n", &permits, &used, &total.held_until,
+               &used) >= 1)
+        total.readable = (size_t)used == object->value.len && permits <= UINT32_MAX;
+    total.permits = total.readable ? (uint32_t)permits : 0;
     return total;
 }
 

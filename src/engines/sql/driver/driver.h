@@ -106,6 +106,7 @@ enum sql_trouble {
     SQL_AGAIN,     /* deadlock, serialization failure, lock time-out: rolled back, and worth
                       another try. No user hears of it */
     SQL_NO_SCHEMA, /* a table, a column or the schema is missing */
+    SQL_RANGE,     /* a number, or the one after it, is larger than its column can be */
     SQL_UNIQUE,    /* a unique key has the value already */
     SQL_READ_ONLY, /* the server takes no writes: a replica, or one that has failed over */
     SQL_DENIED,    /* the user, the password, a privilege, or the certificate */

@@ -29,6 +29,9 @@ static enum sql_trouble trouble_of_server(unsigned code)
     case ER_NO_SUCH_TABLE:
     case ER_BAD_FIELD_ERROR:
         return SQL_NO_SCHEMA;
+    case ER_DATA_OUT_OF_RANGE:
+    case ER_WARN_DATA_OUT_OF_RANGE:
+        return SQL_RANGE;
     case ER_DUP_ENTRY:
     case ER_DUP_KEY:
         return SQL_UNIQUE;

@@ -19,11 +19,10 @@ static const struct {
     { "0A000", SQL_AGAIN },     /* a prepared statement that is older than the tables */
     { "42P01", SQL_NO_SCHEMA }, /* no such table */
     { "42703", SQL_NO_SCHEMA }, /* no such column */
-    { "3F000", SQL_NO_SCHEMA }, { "23505", SQL_UNIQUE },
+    { "22003", SQL_RANGE },     { "3F000", SQL_NO_SCHEMA }, { "23505", SQL_UNIQUE },
     { "42P07", SQL_UNIQUE }, /* the table exists: another first user has made it */
-    { "42710", SQL_UNIQUE },    { "25006", SQL_READ_ONLY },
-    { "28", SQL_DENIED },       { "42501", SQL_DENIED },
-    { "53", SQL_LIMIT },        { "54", SQL_LIMIT },
+    { "42710", SQL_UNIQUE },    { "25006", SQL_READ_ONLY }, { "28", SQL_DENIED },
+    { "42501", SQL_DENIED },    { "53", SQL_LIMIT },        { "54", SQL_LIMIT },
     { "57P", SQL_NOT_READY },   { "08", SQL_LOST },
 };
 
