@@ -142,8 +142,9 @@ void memcached_fill(const struct memcached_server *server, size_t size, const ch
         }
         do
             CHECK(hear_line(fd, line, sizeof(line)));
-        while (strcmp(line, "HD") != 0 && strcmp(line, "EN") != 0);
-        there = strcmp(line, "HD") == 0;
+        while (strncmp(line, "HD", 2) != 0 && strcmp(line, "EN") != 0);
+        /* "HD Z X": the holder has renewed it without memory. */
+        there = strncmp(line, "HD", 2) == 0;
     }
     close(fd);
     free(value);
