@@ -1,2 +1,2 @@
-UPDATE hf_hold SET expires_us = GREATEST(@now@ + :lease_us, expires_us + 1)
+UPDATE hf_hold SET expires_us = @now@ + :lease_us + IF(expires_us = @now@ + :lease_us, 1, 0)
 WHERE name = :name AND owner = :owner AND expires_us > @now@;
