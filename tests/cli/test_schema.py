@@ -129,6 +129,15 @@ def gc_leaves_what_is_held(box, database):
 
 
 @for_both
+def gc_leaves_a_token_that_the_clock_does_not_exceed(box, database):
+    equal(database.holdfast('try', 'x', '--', 'true').code, 0)
+    database.sql(f'UPDATE hf_lock SET since_us = since_us - 8 * 86400000000, token = {2**60}')
+    equal(json.loads(database.holdfast('gc', '--json').out), {'removed': 0})
+    told = database.holdfast('run', 'x', '--', 'sh', '-c', 'echo $HOLDFAST_TOKEN')
+    equal(int(told.out), 2**60 + 1)
+
+
+@for_both
 def migrate_without_a_layout_says_what_is_missing(box, database):
     result = database.holdfast('schema', 'migrate')
     equal(result.code, 64, result)
