@@ -124,26 +124,69 @@ def a_url_that_lacks_its_slashes_is_told_so(box):
     refuses(box, 'a database is a number', 'show', '-e', 'redis://127.0.0.1/x')
 
 
+def known_schemes(box):
+    told = box.expect(64, 'show', '-e', '127.0.0.1:17391').err
+    return told.split('it knows ')[1].strip().split(', ')
+
+
+# What stands behind the hosts.
+PATHS = {'zk': '/one', 'zks': '/one', 'redis+sentinel': '/one', 'rediss+sentinel': '/one',
+         'etcd': '/one', 'etcds': '/one', 'postgres': '/one', 'postgresql': '/one',
+         'mysql': '/one', 'mariadb': '/one', 'redis': '', 'rediss': '', 'redis+cluster': '',
+         'rediss+cluster': '', 'memcached': '', 'memcacheds': ''}
+
+
+def engines_with_hosts(box):
+    known = known_schemes(box)
+    return {scheme: path for scheme, path in PATHS.items() if scheme + ':' in known}
+
+
+@test
+def hosts_and_options_are_refused_alike_by_every_engine(box):
+    for scheme, path in engines_with_hosts(box).items():
+        for hosts, why in ((':5', 'a host is missing at position'),
+                           ('a,,b', 'a host is missing at position'),
+                           ('a:0', 'a port is a number from 1 to 65535'),
+                           ('a:65536', 'a port is a number from 1 to 65535'),
+                           ('a:x', 'a port is a number from 1 to 65535'),
+                           ('a, b', 'no blank or control character is part of a host'),
+                           ('a /,b', 'no blank or control character is part of a host')):
+            refuses(box, why, 'show', '-e', f'{scheme}://{hosts}{path}')
+        for options, why in (('frob=1', 'has no option "frob"; holdfast-url(7) lists them'),
+                             ('timeout=500&timeout=600', 'an option is given twice at position'),
+                             ('timeout=5', 'timeout is a number of milliseconds from 100 to 3600'),
+                             ('timeout=x', 'timeout is a number of milliseconds from 100 to 3600')):
+            refuses(box, why, 'show', '-e', f'{scheme}://a{path}?{options}')
+
+
+@test
+def a_url_without_hosts_is_told_how_it_looks(box):
+    for scheme in engines_with_hosts(box):
+        for rest in ('127.0.0.1:17391', '/127.0.0.1', 'localhost/3'):
+            refuses(box, f'{scheme}://host', 'show', '-e', f'{scheme}:{rest}')
+
+
 @test
 def different_paths_behind_the_hosts_of_a_url_are_refused(box):
-    for scheme in ('zk', 'zks', 'redis+sentinel'):
-        for hosts in ('a/one,b/two', 'a/one,b'):
+    for scheme, path in engines_with_hosts(box).items():
+        for hosts in ('a/one,b/two', 'a/one,b') if path else ():
             refuses(box, 'the path stands once, behind the last host, or is the same behind each',
                     'show', '-e', f'{scheme}://{hosts}')
-        refuses(box, 'no blank or control character is part of a host', 'show', '-e',
-                f'{scheme}://a, b/one')
 
 
 @test
 def an_unknown_scheme_is_told_all_that_there_are(box):
-    told = box.expect(64, 'show', '-e', '127.0.0.1:17391').err
-    known = told.split('it knows ')[1].strip().split(', ')
+    known = known_schemes(box)
     assert 'local:' in known, known
-    if os.environ['HOLDFAST_REDIS'] == 'yes':
-        for scheme in ('redis:', 'rediss:', 'redis+unix:', 'redis+sentinel:', 'rediss+sentinel:',
-                       'redis+cluster:', 'rediss+cluster:', 'quorum:'):
-            assert scheme in known, (scheme, known)
-    equal('zk:' in known, 'zks:' in known)
+    for engine, schemes in (('REDIS', ['redis', 'rediss', 'redis+unix', 'redis+sentinel',
+                                       'rediss+sentinel', 'redis+cluster', 'rediss+cluster',
+                                       'quorum']),
+                            ('MYSQL', ['mysql', 'mariadb']),
+                            ('POSTGRES', ['postgres', 'postgresql'])):
+        for scheme in schemes:
+            equal(scheme + ':' in known, os.environ[f'HOLDFAST_{engine}'] == 'yes', scheme)
+    for one, secured in ('zk', 'zks'), ('etcd', 'etcds'), ('memcached', 'memcacheds'):
+        equal(one + ':' in known, secured + ':' in known)
 
 
 @test

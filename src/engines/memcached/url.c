@@ -27,7 +27,7 @@ static int read_hosts(struct mc_settings *settings, const struct hf_url *url, hf
 {
     if (strcmp(url->scheme, "memcached+unix") == 0)
         return hf__endpoints_read_socket(&settings->endpoints, url, error);
-    if (strlen(url->path) > 1)
+    if (url->host_count > 0 && strlen(url->path) > 1)
         return hf__url_refuse(url, error, "a server of memcached has no path: leave out \"%.60s\"",
                               url->path);
     return hf__endpoints_read(&settings->endpoints, url, PORT_DEFAULT, error);

@@ -59,10 +59,10 @@ static int read_sentinels(struct redis_settings *settings, struct hf_url *url, h
     settings->sentinels = url->hosts;
     settings->sentinel_count = url->host_count;
     if (!url->host_count || !*settings->master || strchr(settings->master, '/'))
-        return hf__url_refuse(
-            url, error,
-            "redis+sentinel://host,host,host/master names the sentinels and the master "
-            "that they know");
+        return hf__url_refuse(url, error,
+                              "%s://host,host,host/master names the sentinels and the master "
+                              "that they know",
+                              url->scheme);
     snprintf(settings->shown, sizeof settings->shown, "master \"%.60s\"", settings->master);
     return hf__settings_read(settings, &sentinel_option, 1, url, error);
 }
@@ -73,10 +73,10 @@ static int read_seeds(struct redis_settings *settings, struct hf_url *url, hf_er
     settings->seeds = url->hosts;
     settings->seed_count = url->host_count;
     if (!url->host_count || strlen(url->path) > 1)
-        return hf__url_refuse(
-            url, error,
-            "redis+cluster://host:port,host:port names some servers of the cluster, "
-            "and no database: a cluster has but one");
+        return hf__url_refuse(url, error,
+                              "%s://host:port,host:port names some servers of the cluster, "
+                              "and no database: a cluster has but one",
+                              url->scheme);
     snprintf(settings->shown, sizeof settings->shown, "cluster of %.200s", url->hosts[0].name);
     return HF_OK;
 }
