@@ -3,10 +3,11 @@
 leaves alone, and how such a table becomes the full set."""
 import hashlib
 import json
+import os
 import subprocess
 import uuid
 
-from clitest import contains, equal, main, test
+from clitest import COMMAND, contains, equal, main, test
 
 from databases import Database
 
@@ -245,6 +246,29 @@ def layout_tells_what_it_does_not_have(box, kind):
     result = box.run('-e', table.database.url('?layout=nothing'), 'try', 'x', '--', 'true')
     equal(result.code, 64)
     contains(result.err, 'layout is one of')
+
+# As bytes: the tables of text cannot have all of them.
+HOSTILE = [os.fsdecode(name) for name in (
+    b"'; DROP TABLE method_lock; --", b"x' OR '1'='1", b'$1', b'?', b'%', b'_', b'\\', b'"', b'`',
+    b':name_text', b'\x01\x7f', b"' UNION SELECT 1; -- " + b'x' * 1000, bytes(range(1, 256)),
+    bytes(range(1, 256)) * 4 + b'last', b"\xbf' OR 1=1 -- ", b'\xff' * 1024)]
+
+
+@for_both
+def hostile_name_is_a_lock_or_refused_in_every_layout(box, kind):
+    table = Table(box, kind, 'method_lock')
+    for layout in LAYOUTS:
+        table.use(layout)
+        url, refused = table.database.url(table.options), 0
+        for name in HOSTILE:
+            result = table.holdfast('run', name, '--', 'env', '-i', COMMAND, '-e', url, 'try', name,
+                                    '--', 'true')
+            equal(result.code in (BUSY, 64), True, (layout, name, result))
+            refused += result.code == 64
+            contains(result.err, 'SQL at ' if result.code == 64 else 'is held by ')
+        print(f'# {kind}, {layout}: {len(HOSTILE) - refused} names, {refused} refused', flush=True)
+        equal(refused <= 5, True, layout)
+        equal(json.loads(table.holdfast('show', '--json').out), [], 'nothing is left')
 
 
 main()
