@@ -272,13 +272,14 @@ static void answered(struct sql_request *request, const struct sql_answer *answe
     enum sql_trouble trouble = answer->failure ? answer->failure->trouble : SQL_FINE;
     if (trouble == SQL_LOST)
         sql->fence = sql->fence || request->sent;
+    /* mutant: rolled-back-is-not-repeated */
     if (trouble == SQL_AGAIN && repeat(sql, task))
         return;
     if (trouble == SQL_NO_SCHEMA && wait_for_schema(sql, task))
         return;
     if (trouble == SQL_READ_ONLY || trouble == SQL_NOT_READY) {
         /* Nothing has happened. Another server may be better. */
-        break_link(sql, answer->failure);
+        break_link(sql, answer->failure); /* mutant: read-only-server-is-kept */
     }
     finish_task(task, answer);
 }

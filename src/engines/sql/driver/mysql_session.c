@@ -205,9 +205,11 @@ static const char *why_unprotected(const struct mysql_session *session)
     my_bool verifies = 0;
     if (session->socket || session->tls == SQL_TLS_OFF)
         return NULL;
+    /* mutant: clear-text-where-tls-is-wanted */
     if (!mysql_get_ssl_cipher(session->mysql))
         return "TLS is required, but the server does not support it";
     mysql_get_option(session->mysql, MYSQL_OPT_SSL_VERIFY_SERVER_CERT, &verifies);
+    /* mutant: option-file-undoes-the-check */
     if (session->tls == SQL_TLS_VERIFY && !verifies)
         return "the certificate was not checked: an option file has ssl-verify-server-cert = 0";
     return NULL;

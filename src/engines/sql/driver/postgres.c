@@ -179,6 +179,7 @@ static void set_up(struct pg *pg)
              "SELECT set_config('default_transaction_isolation', 'read committed', false),"
              " set_config('lock_timeout', '5s', false), set_config('TimeZone', 'UTC', false),"
              " set_config('idle_in_transaction_session_timeout', '60s', false),"
+             /* mutant: relaxed-commits-wait */
              " set_config('synchronous_commit', CASE WHEN %d = 1 THEN 'off'"
              " ELSE current_setting('synchronous_commit') END, false)",
              pg->base.settings->relaxed);

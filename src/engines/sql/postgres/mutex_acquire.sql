@@ -4,6 +4,7 @@ INSERT INTO hf_lock AS l (name, kind, owner, fixed, token, since_us, expires_us,
 VALUES (:name, :kind, :owner, :fixed, @now@, @now@, @now@ + :lease_us, :info)
 ON CONFLICT (name) DO UPDATE SET
   token = CASE WHEN l.owner = excluded.owner THEN l.token
+    -- mutant: postgres-token-by-the-clock-alone
     ELSE greatest(l.token + 1, excluded.token) END,
   since_us = CASE WHEN l.owner = excluded.owner THEN l.since_us ELSE excluded.since_us END,
   kind = excluded.kind, owner = excluded.owner, fixed = excluded.fixed,
