@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Owner numbers and texts, and noticing fork(). */
+#include "base/thread_local.h"
+
 #include "core/api/owner.h"
 
 #include <errno.h>
@@ -15,7 +17,7 @@
 uint64_t hf__owner_thread(void)
 {
     static _Atomic uint64_t threads;
-    static _Thread_local uint64_t mine __attribute__((tls_model("initial-exec")));
+    static _Thread_local uint64_t mine HF_THREAD_LOCAL_NEAR;
     if (!mine)
         mine = THREAD_OWNERS | (atomic_fetch_add(&threads, 1) + 1);
     return mine;

@@ -4,6 +4,8 @@
 #ifndef HF_CORE_LOOP_LOOP_HANDOFF_H
 #define HF_CORE_LOOP_LOOP_HANDOFF_H
 
+#include "base/thread_local.h"
+
 #include "core/loop/busy_poll.h"
 #include "core/loop/futex_group.h"
 #include "core/loop/loop_owner.h"
@@ -40,7 +42,7 @@ struct turning {
     const struct hf_client *client;
     const struct turning *outer;
 };
-extern _Thread_local const struct turning *hf__turning __attribute__((tls_model("initial-exec")));
+extern _Thread_local const struct turning *hf__turning HF_THREAD_LOCAL_NEAR;
 
 /* ---- uv_loop.c ---- */
 

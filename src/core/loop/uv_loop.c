@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/testing.h"
+#include "base/thread_local.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -18,7 +19,7 @@
 /* A poll set, two pipes and an event. */
 #define LIBUV_DESCRIPTORS 6
 
-_Thread_local const struct turning *hf__turning __attribute__((tls_model("initial-exec")));
+_Thread_local const struct turning *hf__turning HF_THREAD_LOCAL_NEAR;
 
 static int64_t read_clock(void *arg)
 {
