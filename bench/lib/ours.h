@@ -16,8 +16,13 @@ void measure_handover(const struct subject *subject, int64_t ms);
 
 /* The store's, as holdfast takes it. */
 extern const char *worker_url;
-/* One client for the process, with a thread or driven by the caller; a client for each lock. */
-extern const struct subject threaded, driven, single;
+/* One client for the process: with a thread, driven by the caller, with releases that are not
+ * waited for. `single`: a client for each lock. */
+extern const struct subject threaded, driven, relaxed, single;
+struct hf_client;
+/* The one for the process; and one more. */
+struct hf_client *ours_client(const struct subject *subject);
+struct hf_client *ours_open(bool drives_itself, int64_t lease_ms);
 
 /* ---- worker.c: the program itself ---- */
 

@@ -124,7 +124,7 @@ static struct bare_lock *new_lock(const struct subject *subject, const char *nam
 
 static bool is_asked_for(const char *option)
 {
-    return strstr(worker_options(), option) != NULL;
+    return strstr(worker_url, option) != NULL;
 }
 
 /* Unlike any other thread's or process's, and as long as a UUID and a number; who wants no tokens

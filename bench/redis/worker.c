@@ -7,10 +7,17 @@
 
 const char *worker_address;
 
-const char *worker_options(void)
+const char *worker_url;
+
+/* With what $HOLDFAST_BENCH_OPTIONS asks for behind the address, as "format=simple&fence=off". */
+static void write_url(void)
 {
+    static char url[256];
     const char *options = getenv("HOLDFAST_BENCH_OPTIONS");
-    return options ? options : "";
+    snprintf(url, sizeof url, "%s%s?timeout=30000%s%s",
+             worker_address[0] == '/' ? "redis+unix://" : "redis://", worker_address,
+             options && *options ? "&" : "", options ? options : "");
+    worker_url = url;
 }
 
 static const struct subject *const subjects[] = { &bare,     &retrying, &polling,
@@ -59,6 +66,7 @@ int main(int count, char **arguments)
     if (count != 3)
         die("usage: bench-redis-worker SUBJECT HOST:PORT|PATH <ORDERS");
     worker_address = arguments[2];
+    write_url();
     subject = find(arguments[1]);
     serve_orders(obey);
     return 0;

@@ -5,14 +5,12 @@
 #ifndef HF_BENCH_REDIS_WORKER_H
 #define HF_BENCH_REDIS_WORKER_H
 
-#include "measure.h"
+#include "ours.h"
 
 #include <stdatomic.h>
 
 /* Where the server is: "HOST:PORT", or the path of a Unix socket. */
 extern const char *worker_address;
-/* What the URL asks for behind its address, as in "format=simple&fence=off"; or "". */
-const char *worker_options(void);
 
 /* ---- bare.c: what one writes in an afternoon with blocking hiredis ---- */
 
@@ -25,15 +23,9 @@ void bare_show_scripts(void);
 void bare_fill(unsigned count);
 void bare_renew(unsigned count);
 
-/* ---- ours.c ---- */
-
-extern const struct subject threaded, driven, relaxed;
-struct hf_client;
-struct hf_client *ours_client(const struct subject *subject);
-
 /* ---- processes.c, held.c: each prints one line "WORD=NUMBER ..." ---- */
 
-void measure_handover(const struct subject *subject, int64_t ms);
+/* processes.c has ours.h's measure_handover, between two processes. */
 /* From a message's publishing to its arrival at another process: no hand-over can be faster. */
 void measure_telling(int64_t ms);
 void measure_crowd(const struct subject *subject, unsigned processes, int64_t ms);

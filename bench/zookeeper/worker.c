@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-const char *worker_address;
+const char *worker_address, *worker_url;
 
 static const struct subject *const subjects[] = { &bare, &threaded, &driven, &relaxed };
 static const struct subject *subject;
@@ -29,7 +29,7 @@ static void obey(const char *order)
     else if (sscanf(order, "telling %lld", &ms) == 1)
         measure_telling(ms);
     else if (sscanf(order, "handover %lld", &ms) == 1)
-        measure_handover(ms);
+        measure_handover(&single, ms);
     else if (sscanf(order, "waiters %u", &count) == 1)
         measure_waiters(count);
     else if (sscanf(order, "releases %u", &count) == 1)
@@ -42,9 +42,12 @@ static void obey(const char *order)
 
 int main(int count, char **arguments)
 {
+    static char url[256];
     if (count != 3)
         die("usage: bench-zookeeper-worker SUBJECT HOST:PORT <ORDERS");
     worker_address = arguments[2];
+    snprintf(url, sizeof url, "zk://%s/bench?timeout=30000", worker_address);
+    worker_url = url;
     subject = find(arguments[1]);
     serve_orders(obey);
     return 0;

@@ -4,7 +4,7 @@
 #ifndef HF_BENCH_ZOOKEEPER_WORKER_H
 #define HF_BENCH_ZOOKEEPER_WORKER_H
 
-#include "measure.h"
+#include "ours.h"
 
 enum { SETTLE_US = 300 };
 
@@ -17,15 +17,6 @@ extern const struct subject bare;
 void measure_pipeline(unsigned slots, int64_t ms);
 /* From a deletion to another's knowing what is left: no hand-over can be faster. */
 void measure_telling(int64_t ms);
-
-/* ---- ours.c ---- */
-
-extern const struct subject threaded, driven, relaxed;
-struct hf_client;
-/* A client more. */
-struct hf_client *ours_open(bool drives_itself, int64_t lease_ms);
-/* Between two clients of this process. */
-void measure_handover(int64_t ms);
 
 /* ---- crowd.c ---- */
 
