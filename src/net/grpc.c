@@ -9,6 +9,7 @@
 
 #define HEAD_SIZE 5u
 #define USER_AGENT "holdfast"
+#define GRPC_TYPE "application/grpc"
 /* A call's first room for a message that comes in pieces. */
 #define MESSAGE_ROOM 1024u
 
@@ -114,6 +115,9 @@ static void header(struct hf_h2_stream *stream, const char *name, size_t name_le
         call->has_status = true;
     } else if (is_named(name, name_length, "grpc-message")) {
         read_text(call->text, sizeof call->text, value, value_length);
+    } else if (is_named(name, name_length, "content-type")) {
+        call->is_other_type = value_length < sizeof GRPC_TYPE - 1 ||
+                              memcmp(value, GRPC_TYPE, sizeof GRPC_TYPE - 1) != 0;
     } else if (is_named(name, name_length, "trailer")) {
         call->by_http = true; /* a server of gRPC does not announce its trailers */
     }
@@ -192,6 +196,8 @@ static void data(struct hf_h2_stream *stream, const uint8_t *bytes, size_t lengt
 {
     struct hf_grpc_call *call = call_of(stream);
     int32_t id = stream->id;
+    if (call->is_other_type)
+        return; /* its end says so */
     /* What runs in between may end the call, and begin another one in its memory. */
     while (stream->h2 && stream->id == id) {
         if (call->head_length < HEAD_SIZE) {
@@ -215,7 +221,7 @@ static void closed(struct hf_h2_stream *stream, uint32_t error)
 {
     struct hf_grpc_call *call = call_of(stream);
     char why[sizeof call->text];
-    if (call->has_status && call->http_status == 200) {
+    if (call->has_status && call->http_status == 200 && !call->is_other_type) {
         bool complete = call->streaming || call->messages == 1 || call->status != HF_GRPC_OK;
         call_end(call, complete ? call->status : HF_GRPC_INTERNAL, complete,
                  complete ? NULL : "it ends a call without a reply");
@@ -224,6 +230,8 @@ static void closed(struct hf_h2_stream *stream, uint32_t error)
     if (call->http_status != 0 && call->http_status != 200) {
         snprintf(why, sizeof why, "it answers with the HTTP status %u; is this a port of gRPC?",
                  call->http_status);
+    } else if (call->is_other_type) {
+        snprintf(why, sizeof why, "it answers with something else than gRPC; is this its port?");
     } else {
         call->heard = error != HF_H2_REFUSED;
         snprintf(why, sizeof why, "it has ended the call with HTTP/2 error %u", (unsigned)error);
@@ -241,7 +249,7 @@ bool hf__grpc_begin(struct hf_grpc *grpc, struct hf_grpc_call *call, const char 
     struct hf_h2_header headers[10] = {
         { ":method", "POST" },       { ":scheme", grpc->tls ? "https" : "http" },
         { ":path", path },           { ":authority", grpc->authority },
-        { "te", "trailers" },        { "content-type", "application/grpc" },
+        { "te", "trailers" },        { "content-type", GRPC_TYPE },
         { "user-agent", USER_AGENT }
     };
     size_t count = 7;
@@ -257,7 +265,7 @@ bool hf__grpc_begin(struct hf_grpc *grpc, struct hf_grpc_call *call, const char 
     call->stream.events = &events;
     call->status = HF_GRPC_OK;
     call->heard = call->answered = call->timed_out = call->has_status = false;
-    call->by_http = false;
+    call->by_http = call->is_other_type = false;
     call->text[0] = 0;
     call->http_status = call->head_length = call->messages = 0;
     call->length = 0;

@@ -59,8 +59,8 @@ struct hf_grpc_call {
     /* channel's own */
     struct hf_timer limit;
     unsigned http_status;
-    bool has_status;
-    uint8_t head[5]; /* of the next message */
+    bool has_status, is_other_type; /* than gRPC's */
+    uint8_t head[5];                /* of the next message */
     unsigned head_length;
     uint32_t expected;
     uint8_t *message;

@@ -154,7 +154,7 @@ struct etcd_session {
     unsigned mark_count;
     int64_t beats[ETCD_BEATS_MAX]; /* when they left */
     unsigned beat_count;
-    bool granting;
+    bool granting, revoking;
     bool doubtful; /* a request that was given up may still put a key on it, or delete one */
     unsigned uses, keys;
 };
@@ -385,6 +385,7 @@ struct etcd {
     struct etcd_session *session; /* NULL: none yet, or the last one was lost */
     struct etcd_session *marks;   /* likewise; that of the marks of changes */
     struct hf_link endings;       /* sessions that are being revoked */
+    struct hf_timer revoke_again; /* those of them that the server would not */
     struct hf_task retire;        /* `session`, if it is doubtful and nothing rests on it */
     struct hf_grpc_call beats, watching;
     struct hf_link claims, leased, unwatched, changes;

@@ -65,16 +65,19 @@ class Relay:
                 near, _ = self.listener.accept()
             except OSError:
                 return
-            try:
-                far = socket.create_connection(("127.0.0.1", self.target))
-            except OSError:
-                near.close()  # nothing listens there, or not yet
-                continue
-            way = Way(near, far)
-            with self.lock:
-                self.ways.append(way)
-            threading.Thread(target=self.move_requests, args=(way,), daemon=True).start()
-            threading.Thread(target=self.move_replies, args=(way,), daemon=True).start()
+            self.serve(near)
+
+    def serve(self, near):
+        try:
+            far = socket.create_connection(("127.0.0.1", self.target))
+        except OSError:
+            near.close()  # nothing listens there, or not yet
+            return
+        way = Way(near, far)
+        with self.lock:
+            self.ways.append(way)
+        threading.Thread(target=self.move_requests, args=(way,), daemon=True).start()
+        threading.Thread(target=self.move_replies, args=(way,), daemon=True).start()
 
     def is_lost(self, way):
         """The replies on that one."""

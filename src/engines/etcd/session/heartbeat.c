@@ -39,6 +39,7 @@ static void message(struct hf_grpc_call *call, const uint8_t *bytes, size_t leng
         hf__peer_break(&etcd->peer, HF_ECORRUPT, 0, "its reply cannot be read");
         return;
     }
+    etcd->peer.failures = 0;
     struct etcd_session *session = session_of(etcd, reply->id);
     if (!session || !take_beat(session, &sent_at_ms))
         return;

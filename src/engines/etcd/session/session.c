@@ -15,6 +15,8 @@
 #define STALE_PARTS 2
 /* The session of marks: longer than a store is silent. What a client leaves that dies ends then. */
 #define MARKS_MS INT64_C(3600000)
+/* An end of a session that a server refuses is asked for again after so long. */
+#define REVOKE_AGAIN_MS 500
 
 struct etcd_session *hf__etcd_session_use(struct etcd_session *session)
 {
@@ -209,6 +211,8 @@ void hf__etcd_renew(struct hf_engine *engine, struct hf_lease *lease)
 
 /* ---- doubt ---- */
 
+static void revoke_again_fired(struct hf_timer *timer);
+
 /* A request that comes late finds no lease then, and puts nothing. */
 static void retire_due(struct hf_task *task)
 {
@@ -223,6 +227,7 @@ static void retire_due(struct hf_task *task)
 void hf__etcd_sessions_open(struct etcd *etcd)
 {
     hf__link_init(&etcd->endings);
+    hf__timer_init(&etcd->revoke_again, revoke_again_fired);
     hf__task_init(&etcd->retire, retire_due);
 }
 
@@ -260,11 +265,23 @@ static void revoke_answered(struct etcd *etcd, struct etcd_request *request,
 {
     struct etcd_session *session = request->session;
     bool over = reply->status == HF_GRPC_OK || hf__etcd_is_lease_gone(reply);
+    session->revoking = false;
     if (over || etcd->closing)
         session_over(etcd, session);
-    else
-        revoke(etcd, session); /* waits for the next connection, if this one is to blame */
+    else if (!etcd->revoke_again.started)
+        hf__timer_start(hf__etcd_loop(etcd), &etcd->revoke_again,
+                        hf__etcd_now(etcd) + REVOKE_AGAIN_MS);
     hf__etcd_session_drop(session);
+}
+
+static void revoke_again_fired(struct hf_timer *timer)
+{
+    struct etcd *etcd = HF_CONTAINER(timer, struct etcd, revoke_again);
+    HF_LIST_FOREACH (link, following, &etcd->endings) {
+        struct etcd_session *session = HF_CONTAINER(link, struct etcd_session, link);
+        if (!session->revoking)
+            revoke(etcd, session);
+    }
 }
 
 static void revoke(struct etcd *etcd, struct etcd_session *session)
@@ -274,6 +291,7 @@ static void revoke(struct etcd *etcd, struct etcd_session *session)
     struct etcd_request *request = hf__etcd_request(etcd, &hf__etcd_lease_revoke, revoke_answered);
     if (!request)
         return; /* it ends by itself */
+    session->revoking = true;
     request->session = hf__etcd_session_use(session);
     message.id = session->id;
     hf__etcd_ask(etcd, request, &message.base);
@@ -316,6 +334,7 @@ void hf__etcd_sessions_close(struct etcd *etcd)
 {
     HF_LIST_FOREACH (link, following, &etcd->endings)
         etcd->goodbyes++;
+    revoke_again_fired(&etcd->revoke_again);
     session_close(etcd, &etcd->session);
     session_close(etcd, &etcd->marks);
 }
@@ -324,6 +343,7 @@ void hf__etcd_sessions_free(struct etcd *etcd)
 {
     struct hf_link *link;
     hf__link_remove(&etcd->retire.link);
+    hf__timer_stop(hf__etcd_loop(etcd), &etcd->revoke_again);
     hf__etcd_session_drop(etcd->session);
     hf__etcd_session_drop(etcd->marks);
     etcd->session = etcd->marks = NULL;

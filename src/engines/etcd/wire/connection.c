@@ -52,7 +52,10 @@ bool hf__etcd_begin_call(struct etcd *etcd, struct hf_grpc_call *call, const cha
     static const struct hf_h2_header with_leader = { "hasleader", "true" };
     if (hf__grpc_begin(&etcd->grpc, call, path, limit_ms, needs_leader ? &with_leader : NULL))
         return true;
-    hf__peer_break(&etcd->peer, HF_UNREACHABLE, 0, "no call can be made");
+    hf__peer_break(&etcd->peer, HF_UNREACHABLE, 0, "%s",
+                   hf__grpc_is_open(&etcd->grpc)
+                       ? "out of memory for a call"
+                       : "it does not speak HTTP/2, or has ended the connection");
     return false;
 }
 
@@ -117,7 +120,10 @@ static bool wants_beat(const struct etcd_session *session)
 
 static void let_in(struct etcd *etcd)
 {
+    /* A connection is good once a call was answered: until then its pauses grow. */
+    unsigned failures = etcd->peer.failures;
     hf__peer_ready(&etcd->peer);
+    etcd->peer.failures = failures;
     hf__etcd_watch_again(etcd);
     if (wants_beat(etcd->session))
         hf__etcd_beat(etcd, etcd->session);

@@ -8,6 +8,7 @@
 /* A server that wants to know first who we are is told so often. */
 #define REFUSALS_MAX 2u
 
+#define UNREADABLE "its reply cannot be read"
 #define KV "/etcdserverpb.KV/"
 #define LEASE "/etcdserverpb.Lease/"
 
@@ -121,9 +122,10 @@ static void message(struct hf_grpc_call *call, const uint8_t *bytes, size_t leng
     struct etcd_reply reply = { .status = HF_GRPC_OK, .definite = true, .text = "" };
     reply.message = hf__etcd_read(&etcd->arena, request->method->reply, bytes, length);
     if (!reply.message) {
-        hf__peer_break(&etcd->peer, HF_ECORRUPT, 0, "its reply cannot be read");
-        return; /* its answer comes with the connection's end */
+        hf__peer_break(&etcd->peer, HF_ECORRUPT, 0, UNREADABLE);
+        return; /* its answer comes with the end of the call, or of the connection */
     }
+    etcd->peer.failures = 0;
     if (request->answered)
         request_answer(request, &reply);
 }
@@ -150,12 +152,16 @@ static void ended(struct hf_grpc_call *call)
                                 .definite = call->answered,
                                 .unsent = !call->heard,
                                 .text = call->text };
+    if (call->answered)
+        etcd->peer.failures = 0;
     if (request->answered && ask_again(etcd, request, &reply))
         return;
     if (request->answered) {
-        if (reply.status == HF_GRPC_OK)
-            reply.status = HF_GRPC_INTERNAL;
-        if (hf__etcd_wants_other_server(&reply))
+        if (reply.status == HF_GRPC_OK) /* `message` could not read it */
+            reply = (struct etcd_reply){ .status = HF_GRPC_INTERNAL, .text = UNREADABLE };
+        /* What answers like no etcd may be something else: a request that is repeated waits for
+         * another connection. */
+        if (hf__etcd_wants_other_server(&reply) || (!call->answered && !call->timed_out))
             hf__peer_break(&etcd->peer, HF_UNREACHABLE, 0, "%s", call->text);
         request_answer(request, &reply);
     }
