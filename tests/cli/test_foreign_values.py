@@ -2,11 +2,12 @@
 """What another program has put where a store keeps a lock's token or number: no token is granted
 twice, and what cannot be used is refused by a sentence that names it."""
 import json
+import subprocess
 
 from clitest import contains, equal, main, test
 
 from databases import Database
-from servers import start_etcd, start_memcached
+from servers import start_etcd, start_memcached, start_redis
 
 EXACT_MAX = 2**53 - 1
 # The database's clock, in microseconds, is behind all of these but the first.
@@ -51,6 +52,39 @@ def check_tokens_in_a_database(box, kind):
     refused = database.holdfast('counter', 'v', 'add', '1')
     equal(refused.code, WRONG, (kind, refused))
     contains(refused.err, TOO_LARGE)
+
+
+# The words of one engine are those of the others.
+KIND_WORDS = ((['counter', 'q', 'add'], '"q" is in use as a semaphore, not as a counter'),
+              (['latch', 'q', 'set', '2'], '"q" is in use as a semaphore, not as a latch'),
+              (['latch', '-n', 'q', 'wait'], 'q'),
+              (['sem', 'm', 'set', '2'], '"m" is in use as a mutex, not as a semaphore'),
+              (['try', '-s', 'm', '--', 'true'], '"m" is in use as a mutex, not as a read-write'))
+
+
+def check_kinds_are_named(box, url):
+    box.expect(0, '-e', url, 'sem', 'q', 'set', '2')
+    holder = box.start('-e', url, 'run', 'm', '--', 'sh', '-c', 'echo; read line; true',
+                       stdin=subprocess.PIPE)
+    holder.line()
+    for words, why in KIND_WORDS:
+        contains(box.expect(WRONG, '-e', url, *words).err, why)
+    box.expect(0, '-e', url, 'counter', 'z', 'set', '4294967295')
+    contains(box.expect(69, '-e', url, 'counter', 'z', 'add').err,
+             'counter "z" would exceed 4294967295')
+    equal(holder.end().code, 0)
+
+
+@test
+def kind_of_a_name_in_use_is_named_alike(box):
+    check_kinds_are_named(box, f'local://{box.path}')
+    check_kinds_are_named(box, start_redis(box).url)
+
+
+@test
+def kind_of_a_name_in_use_is_named_alike_in_databases(box):
+    for kind in ('postgres', 'mariadb'):
+        check_kinds_are_named(box, Database(box, kind).url())
 
 
 @test

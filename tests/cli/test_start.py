@@ -71,7 +71,7 @@ def max_hold_over_while_waiting_for_the_next_starts_nothing(box):
     process = box.start('run', '--max-hold', '1s', '-l', 'a', '-l', 'b', '--', 'echo', 'ran')
     result = process.end()
     equal((result.code, result.out), (121, ''))
-    contains(result.err, "'a' was lost while waiting for 'b': ")
+    contains(result.err, "'a' was lost while waiting for 'b': its --max-hold is over")
     equal(box.expect(0, 'try', 'a', '--', 'echo', 'free').out, 'free\n')
     other.stop()
 

@@ -109,7 +109,12 @@ static void note_loss(void *arg, const hf_loss *loss)
     for (unsigned i = 0; i < job->count; i++)
         if (strcmp(job->names[i], loss->name) == 0)
             job->lost_name = job->names[i];
-    snprintf(job->loss_reason, sizeof(job->loss_reason), "%s", loss->reason ? loss->reason : "");
+    /* What the library says of a lease that is not renewed. */
+    bool ended = loss->reason && strcmp(loss->reason, "its lease is over") == 0;
+    snprintf(job->loss_reason, sizeof(job->loss_reason), "%s",
+             ended && job->settings->max_hold_ms ? "its --max-hold is over"
+             : loss->reason                      ? loss->reason
+                                                 : "");
 }
 
 static void tell_left(const struct cli_client *session, const char *name, int code)

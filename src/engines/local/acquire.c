@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/testing.h"
+#include "engines/common/other_kind.h"
 #include "local.h"
 
 #include <string.h>
@@ -85,17 +86,6 @@ static enum hf_verdict refused(struct txn *txn, struct hf_op *op, struct local_n
 
 /* ---- the first question ---- */
 
-int hf__local_refuse_kind(const struct txn *txn, hf_kind wanted, const char *name, hf_error **error)
-{
-    static const char *const kinds[] = { "free",         "a mutex",
-                                         "a fair mutex", "a read-write lock",
-                                         "a semaphore",  "a counter",
-                                         "a latch" };
-    hf__explain(error, HF_EKIND, 0, "\"%.200s\" is in use as %s, not as %s", name,
-                kinds[hf__txn_kind(txn)], kinds[wanted]);
-    return HF_EKIND;
-}
-
 static int admit_permits(struct txn *txn, struct hf_op *op)
 {
     uint64_t numbers = local_get(&txn->lock->numbers);
@@ -133,7 +123,7 @@ static int admit(struct txn *txn, struct hf_op *op)
             hf__txn_pump(txn);
         }
         if (hf__txn_in_use(txn))
-            return hf__local_refuse_kind(txn, kind, op->in.name, &op->out.error);
+            return hf__refuse_other_kind(&op->out.error, op->in.name, hf__txn_kind(txn), kind);
         local_put(&txn->lock->numbers, 0);
         local_put(&txn->lock->shape, local_pair((uint32_t)kind, 0));
         HF_POINT("local:kind");

@@ -2,6 +2,7 @@
 /* The one-shot verbs: semaphores, counters, latches, breaking, renewing, detaching. */
 #include "base/clock.h"
 #include "base/testing.h"
+#include "engines/common/other_kind.h"
 #include "local.h"
 
 #include <string.h>
@@ -16,7 +17,7 @@ static int become(struct txn *txn, struct hf_oneshot *change, hf_kind kind)
         hf__txn_pump(txn);
     }
     if (hf__txn_in_use(txn))
-        return hf__local_refuse_kind(txn, kind, change->name, &change->error);
+        return hf__refuse_other_kind(&change->error, change->name, hf__txn_kind(txn), kind);
     local_put(&txn->lock->numbers, 0);
     local_put(&txn->lock->shape, local_pair((uint32_t)kind, 0));
     HF_POINT("local:kind");
@@ -67,8 +68,8 @@ static int counter_change(struct txn *txn, struct hf_oneshot *change)
     }
     value = change->verb == HF_ONESHOT_COUNTER_SET ? change->value : value + change->value;
     if (value > UINT32_MAX) {
-        hf__explain(&change->error, HF_ELIMIT, 0, "counter '%.80s' would exceed %u; add less",
-                    change->name, UINT32_MAX);
+        hf__explain(&change->error, HF_ELIMIT, 0,
+                    "the counter \"%.200s\" would exceed %u; add less", change->name, UINT32_MAX);
         return HF_ELIMIT;
     }
     set_numbers(txn, (uint32_t)value, 1);

@@ -249,9 +249,6 @@ struct local_node *hf__wait_list_next(struct txn *txn, const struct local_node *
 
 hf_kind hf__mode_kind(hf_mode mode);
 hf_kind hf__txn_kind(const struct txn *txn);
-/* acquire.c: says that the name is in use as another kind than `wanted`. HF_EKIND. */
-int hf__local_refuse_kind(const struct txn *txn, hf_kind wanted, const char *name,
-                          hf_error **error);
 /* Something is held, waited for, or stored under this name. */
 bool hf__txn_in_use(const struct txn *txn);
 /* Could this be granted now, leaving aside who came first? */

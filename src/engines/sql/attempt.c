@@ -9,16 +9,17 @@
  * the place in the queue. */
 #include "base/error.h"
 #include "base/rand.h"
+#include "engines/common/other_kind.h"
 #include "engines/sql/sql.h"
 
 enum verdict {
     VERDICT_REFUSED = 0,
     VERDICT_GRANTED = 1,
-    VERDICT_OTHER_KIND = 2,
     VERDICT_NO_SEMAPHORE = 3,
     VERDICT_OTHER_LIMIT = 4,
     VERDICT_LOST = 5,
     VERDICT_TOO_MANY = 6
+    /* From SQL_OTHER_KIND on: it is in use as that kind. */
 };
 
 static void explain_verdict(const struct sql_task *task, int64_t verdict,
@@ -38,8 +39,8 @@ static void explain_verdict(const struct sql_task *task, int64_t verdict,
                        "\"%.200s\" has %lld permit%s: %u can never be had; ask for fewer",
                        op->in.name, total, hf__plural(total), op->in.permits);
     else
-        hf__op_explain(op, HF_EKIND, 0, "\"%.200s\" is in use as another kind of lock",
-                       op->in.name);
+        hf__refuse_other_kind(&op->out.error, op->in.name, (hf_kind)(verdict - SQL_OTHER_KIND),
+                              hf__kind_of(op->in.mode));
 }
 
 static void verdict_came(struct sql_task *task, const struct sql_answer *answer);

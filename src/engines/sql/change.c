@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The one-shot verbs: values, breaking, and what concerns a hold's own lease. */
+#include "engines/common/other_kind.h"
 #include "engines/sql/sql.h"
 
 #include <limits.h>
@@ -37,13 +38,16 @@ static void value_answered(struct sql_task *task, const struct sql_answer *answe
         return;
     }
     change->result = clamp(hf__answer_number(answer, 0, 1));
-    if (word == 2)
-        hf__explain(&change->error, HF_EKIND, 0, "\"%.200s\" is in use as another kind of thing",
-                    change->name);
+    if (word >= SQL_OTHER_KIND)
+        hf__refuse_other_kind(&change->error, change->name, (hf_kind)(word - SQL_OTHER_KIND),
+                              (hf_kind)task->values[SQL_P_KIND].number);
     if (word == 3)
         hf__explain(&change->error, HF_ELIMIT, 0,
                     "the counter \"%.200s\" would exceed %u; add less", change->name, UINT32_MAX);
-    finish(task, word == 0 ? HF_BUSY : word == 1 ? HF_OK : word == 2 ? HF_EKIND : HF_ELIMIT);
+    finish(task, word == 0                ? HF_BUSY
+                 : word == 1              ? HF_OK
+                 : word >= SQL_OTHER_KIND ? HF_EKIND
+                                          : HF_ELIMIT);
 }
 
 struct verb {

@@ -51,6 +51,8 @@ struct sql_task {
 };
 
 #define SQL_WAITER_BUCKETS 64u
+/* What the scripts answer for a name that is in use as another kind: this, and the hf_kind. */
+#define SQL_OTHER_KIND 20
 
 struct sql {
     struct hf_engine base;

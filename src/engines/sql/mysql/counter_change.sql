@@ -14,7 +14,7 @@ SELECT CASE
     WHEN kind IN (0, 3) AND NOT EXISTS (SELECT 1 FROM hf_hold h
       WHERE h.name = :name AND h.mode <> 6) THEN 1
     WHEN kind IN (1, 2) AND (owner IS NULL OR expires_us <= @now@) THEN 1
-    ELSE 2 END,
+    ELSE 20 + kind END,
   IF(kind = 5, value, 0)
 FROM hf_lock WHERE name = :name;
 UPDATE hf_lock SET value = IF(:verb = 1, :value, value + :value)

@@ -23,7 +23,7 @@ ON DUPLICATE KEY UPDATE expires_us = VALUES(expires_us);
 UPDATE hf_lock SET waiting = 1 - waiting
 WHERE name = :name AND kind = :kind
   AND waiting <> IF(EXISTS (SELECT 1 FROM hf_wait w WHERE w.name = :name), 1, 0);
-SELECT CASE WHEN l.kind <> :kind THEN 2 WHEN l.owner = :owner THEN 1 ELSE 0 END, l.token,
+SELECT CASE WHEN l.kind <> :kind THEN 20 + l.kind WHEN l.owner = :owner THEN 1 ELSE 0 END, l.token,
   GREATEST(l.expires_us - @now@, 0),
   (SELECT COUNT(*) FROM hf_wait w WHERE w.name = :name
     AND w.seq <= (SELECT m.seq FROM hf_wait m WHERE m.name = :name AND m.owner = :owner))

@@ -11,5 +11,5 @@ FROM hf_wait w WHERE w.name = :name AND w.mode = 5;
 SELECT CASE WHEN kind = 4 AND :value > 0 THEN 1 WHEN kind = 4 THEN 0
   WHEN :value = 0 AND kind IN (0, 1, 2, 3) AND (owner IS NULL OR expires_us <= @now@)
     AND NOT EXISTS (SELECT 1 FROM hf_hold h WHERE h.name = :name) THEN 1
-  ELSE 2 END, value
+  ELSE 20 + kind END, value
 FROM hf_lock WHERE name = :name;

@@ -14,7 +14,7 @@ SELECT CASE
     WHEN kind IN (0, 3) AND NOT EXISTS (SELECT FROM hf_hold h
       WHERE h.name = :name AND h.mode <> 6) THEN 1
     WHEN kind IN (1, 2) AND (owner IS NULL OR expires_us <= @now@) THEN 1
-    ELSE 2 END,
+    ELSE 20 + kind END,
   CASE WHEN kind = 5 THEN value ELSE 0 END
 FROM hf_lock WHERE name = :name;
 UPDATE hf_lock SET value = CASE WHEN :verb = 1 THEN :value ELSE value + :value END

@@ -30,7 +30,7 @@ SELECT CASE
     WHEN EXISTS (SELECT FROM hf_hold h WHERE h.name = :name AND h.owner = :owner) THEN 1
     WHEN l.kind = 4 OR l.kind = 6 OR (l.kind IN (1, 2) AND l.owner IS NOT NULL
       AND l.expires_us > @now@) OR (l.kind = 3 AND EXISTS (SELECT FROM hf_hold h
-      WHERE h.name = :name AND h.expires_us > @now@)) THEN 2
+      WHERE h.name = :name AND h.expires_us > @now@)) THEN 20 + l.kind
     ELSE 0 END, 0::bigint, 9223372036854775807,
   (SELECT count(*) FROM hf_wait w WHERE w.name = :name
     AND w.seq <= (SELECT m.seq FROM hf_wait m WHERE m.name = :name AND m.owner = :owner))

@@ -14,7 +14,7 @@ SELECT CASE
     WHEN kind = 0 AND NOT EXISTS (SELECT FROM hf_hold h WHERE h.name = :name) THEN 1
     WHEN kind = 3 AND NOT EXISTS (SELECT FROM hf_hold h WHERE h.name = :name) THEN 1
     WHEN kind IN (1, 2) AND (owner IS NULL OR expires_us <= @now@) THEN 1
-    ELSE 2 END,
+    ELSE 20 + kind END,
   CASE WHEN kind <> 6 THEN 0 WHEN :verb = 2 THEN greatest(value - :value, 0)
     WHEN :verb = 1 AND value = 0 THEN :value ELSE value END
 FROM hf_lock WHERE name = :name;

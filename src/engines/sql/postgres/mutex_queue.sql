@@ -23,7 +23,7 @@ ON CONFLICT (name, owner) DO UPDATE SET expires_us = excluded.expires_us;
 UPDATE hf_lock SET waiting = 1 - waiting
 WHERE name = :name AND kind = :kind
   AND waiting <> CASE WHEN EXISTS (SELECT FROM hf_wait w WHERE w.name = :name) THEN 1 ELSE 0 END;
-SELECT CASE WHEN l.kind <> :kind THEN 2 WHEN l.owner = :owner THEN 1 ELSE 0 END, l.token,
+SELECT CASE WHEN l.kind <> :kind THEN 20 + l.kind WHEN l.owner = :owner THEN 1 ELSE 0 END, l.token,
   greatest(l.expires_us - @now@, 0),
   (SELECT count(*) FROM hf_wait w WHERE w.name = :name
     AND w.seq <= (SELECT m.seq FROM hf_wait m WHERE m.name = :name AND m.owner = :owner))

@@ -55,7 +55,7 @@ SELECT CASE
     WHEN l.kind <> :kind AND NOT (l.kind IN (0, 1, 2, 3) AND :kind = 4
       AND (l.owner IS NULL OR l.expires_us <= @now@)
       AND NOT EXISTS (SELECT FROM hf_hold h WHERE h.name = :name AND h.mode <> 6)
-      AND NOT EXISTS (SELECT FROM hf_wait w WHERE w.name = :name AND w.mode <> 5)) THEN 2
+      AND NOT EXISTS (SELECT FROM hf_wait w WHERE w.name = :name AND w.mode <> 5)) THEN 20 + l.kind
     WHEN :kind = 4 AND l.kind <> 4 AND :limit = 0 THEN 3
     WHEN :kind = 4 AND l.kind <> 4 THEN 6
     WHEN :kind = 4 AND :limit > 0 AND l.value <> :limit THEN 4
