@@ -144,6 +144,8 @@ static void note_tokens(void *arg, int index)
 
 TEST(tokens_rise_over_processes_and_their_ends)
 {
+    /* Behind a pooler each of 2,400 hand-overs waits for a poll. */
+    TEST_TIMEOUT(180);
     struct record *record = shared_memory(sizeof(*record));
     hf_client *client = open_with_tokens();
 
