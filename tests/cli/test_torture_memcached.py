@@ -2,7 +2,7 @@
 """torture on a memcached server that the command starts itself, and strikes."""
 import shutil
 
-from clitest import Skip, main, test
+from clitest import Skip, contains, equal, main, test
 from torturing import LIMIT, all_hit_and_it_is_safe, need_engine, report_of
 
 # Beliefs, and the tokens of grants and of accepted writes.
@@ -14,10 +14,16 @@ def a_server_that_stands_still_keeps_its_promise(box):
     if not shutil.which('memcached'):
         raise Skip('there is no memcached')
     need_engine(box, 'memcached://none?')
-    # A lease there has a second at least, and the run's have from 0.6 times this length on.
     all_hit_and_it_is_safe(['server-stop'], lambda: report_of(
-        box, '--sandbox', 'memcached', '--time', '15s', '--lease', '2s', '--faults',
-        'server-stop'), RULES)
+        box, '--sandbox', 'memcached', '--time', '15s', '--faults', 'server-stop'), RULES)
+
+
+@test
+def lease_that_memcached_cannot_count_is_refused(box):
+    for store in (('--sandbox', 'memcached'), ('memcached://127.0.0.1:1', '-y')):
+        result = box.run('torture', *store, '--time', '1s', '--lease', '1s')
+        equal(result.code, 64, 'the exit code')
+        contains(result.err, 'memcached counts whole seconds; give 2 s or more')
 
 
 if __name__ == '__main__':

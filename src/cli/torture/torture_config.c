@@ -11,6 +11,8 @@ enum {
     THREADS = 4,
     LEASE_MS = 500,
     LEASE_MIN_MS = 100,
+    /* memcached counts whole seconds, and the leases of a run begin at 0.6 of this. */
+    LEASE_SECONDS_MS = 2000,
     LEASE_MAX_MS = 60000,
     RATE = 10000, /* what a store on this machine takes, in the time that a check takes */
     RATE_AFAR = 2000,
@@ -212,6 +214,27 @@ static int64_t or_default(int64_t value, int64_t otherwise)
     return value ? value : otherwise;
 }
 
+static bool counts_seconds(const struct cli_torture *torture)
+{
+    const char *word = "memcached";
+
+    return strncmp(torture->deployment ? torture->deployment->name : torture->url, word,
+                   strlen(word)) == 0;
+}
+
+static bool choose_lease(struct cli_torture *torture)
+{
+    int64_t asked_ms = torture->settings->lease_ms;
+    bool long_ones = counts_seconds(torture);
+
+    torture->plan.lease_ms = or_default(asked_ms, long_ones ? LEASE_SECONDS_MS : LEASE_MS);
+    if (!long_ones || torture->plan.lease_ms >= LEASE_SECONDS_MS)
+        return true;
+    cli_complain("--lease: memcached counts whole seconds; give %d s or more",
+                 LEASE_SECONDS_MS / 1000);
+    return false;
+}
+
 static bool check_sizes(const struct torture_plan *plan)
 {
     if (plan->lease_ms < LEASE_MIN_MS || plan->lease_ms > LEASE_MAX_MS) {
@@ -233,7 +256,6 @@ int cli_torture_plan(struct cli_torture *torture)
 
     plan->time_ms = or_default(settings->time_ms, TIME_MS);
     plan->clients = (unsigned)or_default(settings->clients, CLIENTS);
-    plan->lease_ms = or_default(settings->lease_ms, LEASE_MS);
     plan->threads = (unsigned)or_default(settings->threads, THREADS);
     plan->rate = (unsigned)or_default(settings->rate, settings->yes ? RATE_AFAR : RATE);
     /* Short enough to be typed again. */
@@ -242,7 +264,8 @@ int cli_torture_plan(struct cli_torture *torture)
                      : ((uint64_t)torture_clock_ns() ^ (uint64_t)getpid() << 20) % 1000000000;
     plan->hooks = torture->hooks;
     if (!parse_faults(settings->faults ? settings->faults : "all", &plan->faults) ||
-        !parse_hooks(torture) || !check_sizes(plan) || !choose_url(torture))
+        !parse_hooks(torture) || !choose_url(torture) || !choose_lease(torture) ||
+        !check_sizes(plan))
         return CLI_USAGE;
     plan->url = torture->url;
     return CLI_OK;
