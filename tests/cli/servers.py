@@ -52,7 +52,7 @@ class Memcached:
         wait_until(self.answers, 'the server answers')
 
     def answers(self):
-        return self.ask('version').startswith(b'VERSION')
+        return self.ask('version').startswith((b'VERSION', b'CLIENT_ERROR'))
 
     def ask(self, command):
         try:

@@ -87,6 +87,24 @@ def many_lists_of_servers_leave_the_server_usable(box):
     assert int(value.split(b' s')[1]) < 1000, value
 
 
+@test
+def cure_of_a_silent_server_is_the_one_that_helps(box):
+    with open(box.file('users'), 'w', encoding='ascii') as file:
+        file.write('me:right\n')
+    closed = start_memcached(box, '-Y', box.file('users'))
+    for user, sentence in (('', 'it wants a user'), ('me:wrong@', 'it refuses the user')):
+        said = box.run('-e', f'memcached://{user}127.0.0.1:{closed.port}', 'doctor').out
+        contains(said, sentence)
+        contains(said, 'give a user and a password that it knows')
+    with socket.create_server(('127.0.0.1', 0)) as listener:
+        process = box.start('-e', f'memcached://127.0.0.1:{listener.getsockname()[1]}', 'doctor')
+        stream, _ = listener.accept()
+        stream.sendall(b'-ERR what\r\n')
+        said = process.end().out
+        stream.close()
+    contains(said, 'this is none')
+
+
 class Proxy(Memcached):
     """twemproxy in front of a server."""
 

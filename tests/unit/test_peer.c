@@ -217,7 +217,7 @@ TEST(peer_wanted_connects_greets_and_becomes_ready_by_what_it_reads)
     why_silent_says("Store at here: no connection in time");
     int server = accept_greeted(listener);
     CHECK_INT(peer.state, HF_PEER_GREETING);
-    why_silent_says("Store at here: it does not let us in, and says nothing");
+    why_silent_says("Store at here: it accepts the connection and does not answer");
     CHECK(write(server, "welcome", 7) == 7);
     TURN_UNTIL(hf__peer_is_ready(&peer));
     CHECK_STR(got, "welcome");
@@ -238,8 +238,8 @@ TEST(peer_without_welcome_fails_at_the_limit_of_the_try)
     pass_ms(1);
     CHECK_INT(failures, 1);
     CHECK_INT(failed_in, HF_PEER_GREETING);
-    CHECK_STR(peer.why.text, "Store at here: it does not let us in");
-    why_silent_says("Store at here: it does not let us in");
+    CHECK_STR(peer.why.text, "Store at here: it accepts the connection and does not answer");
+    why_silent_says("Store at here: it accepts the connection and does not answer");
     end();
 }
 

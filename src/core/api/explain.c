@@ -37,9 +37,11 @@ void hf__unprefix(const struct hf_client *client, char *text)
 void hf__answer_explain(const struct hf_client *client, hf_error *error, const char *name,
                         const struct hf_answer *answer)
 {
-    if (answer->error && answer->error->code == answer->code)
+    /* Why a store does not reply has a code of its own, as that of a reply that cannot be read. */
+    if (answer->error && (answer->error->code == answer->code || answer->code == HF_UNREACHABLE)) {
         *error = *answer->error;
-    else if (!name)
+        error->code = answer->code;
+    } else if (!name)
         hf__error_set(error, answer->code, 0, "%s", advice(answer->code));
     else
         hf__error_set(error, answer->code, 0, "\"%.200s\": %s", name, advice(answer->code));

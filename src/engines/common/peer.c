@@ -88,7 +88,7 @@ static void limit_fired(struct hf_timer *timer)
     if (peer->failing)
         peer_fail(peer);
     else
-        hf__peer_break(peer, HF_UNREACHABLE, 0, "it does not let us in");
+        hf__peer_break(peer, HF_UNREACHABLE, 0, "it accepts the connection and does not answer");
 }
 
 /* ---- silence ---- */
@@ -140,7 +140,7 @@ void hf__peer_why_silent(struct hf_peer *peer, hf_error **error)
         hf__explain(error, HF_UNREACHABLE, 0, "%s at %.200s: no connection in time", store, shown);
     else if (peer->state == HF_PEER_GREETING)
         hf__explain(error, HF_UNREACHABLE, 0,
-                    "%s at %.200s: it does not let us in, and says nothing", store, shown);
+                    "%s at %.200s: it accepts the connection and does not answer", store, shown);
 }
 
 /* ---- opening ---- */

@@ -240,18 +240,26 @@ static void stats_answered(struct mc_server *server, struct mc_request *request,
     hf__mc_ask(server, request);
 }
 
+static const char *cure_of_silence(const struct mc_server *server)
+{
+    if (server->ended_at_handshake)
+        return "give the address of memcached itself: a proxy passes on neither stats nor mg";
+    if (server->peer.why.code == HF_DENIED)
+        return "give a user and a password that it knows, in every client's URL";
+    if (server->peer.why.code == HF_ECORRUPT)
+        return "give the address of a memcached server: this is none, or speaks TLS";
+    return "start it, or take it out of every client's URL";
+}
+
 /* A proxy such as twemproxy accepts the connection, and ends it at the first `stats`. */
 static void find_silent(const struct survey *survey, struct mc_server *server)
 {
-    bool proxy = server->ended_at_handshake;
     hf_error *why = NULL;
     hf__mc_explain_silence(server, &why);
-    hf__finding_not_asked(&survey->findings, proxy ? "no-handshake" : "server-silent",
+    hf__finding_not_asked(&survey->findings,
+                          server->ended_at_handshake ? "no-handshake" : "server-silent",
                           server->shown, why ? why->text : "no reply",
-                          "the locks that it decides cannot be acquired",
-                          proxy ? "give the address of memcached itself: a proxy passes on neither "
-                                  "stats nor mg"
-                                : "start it, or take it out of every client's URL");
+                          "the locks that it decides cannot be acquired", cure_of_silence(server));
     free(why);
 }
 

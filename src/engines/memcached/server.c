@@ -136,11 +136,12 @@ int hf__mc_explain_silence(struct mc_server *server, hf_error **error)
 
 void hf__mc_break(struct mc_server *server, const struct mc_reply *reply)
 {
+    const char *user = server->mc->settings.endpoints.user;
     if (reply->kind == MC_WRONG && strstr(reply->value, "open connections"))
         hf__peer_break(&server->peer, HF_ELIMIT, 0, "too many connections are open (option -c)");
-    else if (reply->kind == MC_WRONG && strstr(reply->value, "authentication failure"))
+    else if (reply->kind == MC_WRONG && strstr(reply->value, "authenticat") && user)
         hf__peer_break(&server->peer, HF_DENIED, 0, "it refuses the user or the password");
-    else if (reply->kind == MC_WRONG && strstr(reply->value, "unauthenticated"))
+    else if (reply->kind == MC_WRONG && strstr(reply->value, "authenticat"))
         hf__peer_break(&server->peer, HF_DENIED, 0,
                        "it wants a user and a password: memcached://user:password@host");
     else if (reply->kind == MC_REFUSED)

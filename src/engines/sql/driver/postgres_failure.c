@@ -99,8 +99,10 @@ void hf__pg_failure_of_connection(struct sql_failure *failure, PGconn *pg)
         failure->trouble = trouble_of(failure->state);
         copy_line(failure->text, sizeof failure->text, state + 7);
     } else {
-        copy_line(failure->text, sizeof failure->text, skip_place(words));
-        if (mentions_any(words, refusals))
+        bool other = strstr(words, "expected authentication request") != NULL;
+        copy_line(failure->text, sizeof failure->text,
+                  other ? "it is no PostgreSQL server" : skip_place(words));
+        if (!other && mentions_any(words, refusals))
             failure->trouble = SQL_DENIED;
     }
     /* The first line alone says nothing of a server that has vanished. */
