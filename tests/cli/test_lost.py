@@ -8,6 +8,9 @@ import time
 from clitest import (FullPipe, contains, equal, is_alive, main, state_of, test, test_of_a_moment,
                      wait_until)
 
+from databases import Database
+from servers import start_etcd, start_memcached, start_redis
+
 STUBBORN = '''
 trap "echo TERM >> heard" TERM
 (trap "" TERM; echo $(exec sh -c 'echo $PPID') > grandchild; while :; do sleep 0.1; done) &
@@ -210,14 +213,28 @@ def start_with_blocked_stderr(box, *words):
     return pipe, process, child
 
 
-@test
-def blocked_stderr_break_ends_the_command(box):
-    pipe, process, child = start_with_blocked_stderr(box, '-v', 'run', 'x')
-    box.expect(0, 'break', '-y', 'x')
+def break_with_blocked_stderr(box, *words):
+    pipe, process, child = start_with_blocked_stderr(box, 'run', *words, 'x')
+    box.expect(0, 'break', *words[:2], '-y', 'x')
     wait_until(lambda: not is_alive(child), 'the command has ended')
-    contains(pipe.read_until(b"'x' is lost"), "'x': lost: ")
+    told = pipe.read_until(b"'x' is lost")
+    if '-v' in words:
+        contains(told, "'x': lost: ")
     equal(process.end().code, 121)
     pipe.close()
+
+
+@test
+def blocked_stderr_break_ends_the_command(box):
+    break_with_blocked_stderr(box, '-v')
+
+
+@test
+def blocked_stderr_break_ends_the_command_at_servers(box):
+    urls = [start_redis(box).url, start_etcd(box).url(), Database(box, 'postgres').url(),
+            Database(box, 'mariadb').url(), f'memcached://127.0.0.1:{start_memcached(box).port}']
+    for url in urls:
+        break_with_blocked_stderr(box, '-e', url, '-t', '3s')
 
 
 @test

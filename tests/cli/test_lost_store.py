@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A lock that goes away in the store while the command runs is lost, whatever took it: exit 121."""
+import functools
 import os
 import pathlib
 import struct
@@ -8,7 +9,8 @@ import sys
 
 from clitest import Skip as CliSkip
 from clitest import contains, equal, main, test
-from servers import start_redis
+from databases import Database
+from servers import start_etcd, start_memcached, start_redis
 
 TESTS = pathlib.Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(TESTS / 'interop'), str(TESTS / 'interop' / 'zookeeper')]
@@ -49,6 +51,34 @@ def redis_lock_that_is_deleted_is_121(box):
     for query in ('', '?fence=off', '?format=simple'):
         for forget in (('DEL', 'x'), ('FLUSHALL',)):
             expect_loss(box, server.url + query, [], lambda: server.ask(*forget))
+
+
+@test
+def lock_whose_row_is_deleted_or_another_owners_is_121(box):
+    for kind in 'postgres', 'mariadb':
+        database = Database(box, kind)
+        for words in ('DELETE FROM hf_lock', "UPDATE hf_lock SET owner = 'another'",
+                      'DELETE FROM hf_hold'):
+            options = ['-W'] if 'hf_hold' in words else []
+            expect_loss(box, database.url(), options, functools.partial(database.sql, words))
+            database.sql('DELETE FROM hf_lock')
+
+
+@test
+def etcd_lock_whose_key_is_deleted_is_121(box):
+    cluster = start_etcd(box)
+    for options in ([], ['-F'], ['-s'], ['-W'], ['-j', '2']):
+        expect_loss(box, cluster.url(), options,
+                    lambda: cluster.control('del', 'holdfast/', '--prefix'))
+
+
+@test
+def memcached_lock_that_is_overwritten_or_forgotten_is_121(box):
+    server = start_memcached(box)
+    for command in ('set hf:x 0 60 5\r\nother', 'delete hf:x', 'flush_all'):
+        expect_loss(box, f'memcached://127.0.0.1:{server.port}', [],
+                    functools.partial(server.ask, command))
+        server.ask('delete hf:x')
 
 
 @test
