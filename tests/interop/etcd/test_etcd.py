@@ -7,6 +7,7 @@ usage: test_etcd.py PEERS_DIRECTORY HOLDFAST COUNTER
 
 import os
 import pathlib
+import re
 import subprocess
 import sys
 
@@ -24,6 +25,7 @@ LONG = 5 * PATIENCE
 INSTALL_PATIENCE = 240
 # Adds to the number in a file.
 ADD_ONE = 'n=$(cat "$0"); echo $((n + 1)) > "$0"'
+LEASE = re.compile(r'"Lease" : (\d+)')
 
 
 class Box:
@@ -62,6 +64,11 @@ class Box:
         """What is in the queue, the holder's key included."""
         said = self.cluster.control("get", theirs(name) + "/", "--prefix", "--keys-only").stdout
         return len(said.split())
+
+    def revoke_first(self, name):
+        said = self.cluster.control("get", theirs(name) + "/", "--prefix", "-w", "fields",
+                                    "--sort-by=CREATE", "--order=ASCEND").stdout
+        self.cluster.control("lease", "revoke", f"{int(LEASE.search(said)[1]):x}")
 
     def wait_for_keys(self, name, count):
         wait_until(lambda: self.keys(name) == count, f"{count} keys are in the queue")
@@ -158,15 +165,74 @@ def we_wait_for_a_leader_that_go_has_elected(box):
     we_wait_for_what_go_holds(box, "leader")
 
 
-def go_waits_for_what_we_hold(box):
-    ours = start(box.ours("run", "three-a", "--", "sh", "-c", "echo held; read line"),
+def hold(box, verb, name):
+    """A command of ours under a lock, until it has a line of input."""
+    ours = start(box.ours(verb, name, "--", "sh", "-c", "echo held; read line"),
                  stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     equal(ours.stdout.readline(), "held\n", "what we say")
-    go = Holder(box, "mutex", "three-a")
-    box.wait_for_keys("three-a", 2)
-    ours.communicate("\n", timeout=LONG)
+    return ours
+
+
+def resign(ours):
+    """By a signal: a candidate whose command has ended campaigns again."""
+    ours.terminate()
+    ours.communicate(timeout=LONG)
+
+
+def go_waits_for_what_we_hold(box, kind="mutex", verb="run", name="three-a"):
+    ours = hold(box, verb, name)
+    go = Holder(box, kind, name)
+    box.wait_for_keys(name, 2)
+    resign(ours)
     go.holds()
     go.gives_back()
+
+
+def go_campaigns_behind_a_leader_of_ours(box):
+    go_waits_for_what_we_hold(box, "leader", "elect", "led")
+
+
+def leader_of(box, name):
+    return subprocess.run(box.go("leader", theirs(name)), timeout=LONG, check=True,
+                          capture_output=True, text=True).stdout.strip()
+
+
+def go_sees_who_leads(box):
+    """What Go takes for the leader's proclamation is the line that holdfast shows it by."""
+    equal(leader_of(box, "seen"), "none", "the leader at the beginning")
+    watcher = start(box.go("observe", theirs("seen")), stdout=subprocess.PIPE)
+    equal(watcher.stdout.readline(), "ready\n", "what the observer says")
+    ours = hold(box, "elect", "seen")
+    said = leader_of(box, "seen")
+    assert said.startswith("holdfast mutex") and f"pid={ours.pid} " in said, said
+    equal(watcher.stdout.readline().strip(), said, "what the observer sees")
+    go = Holder(box, "leader", "seen")
+    box.wait_for_keys("seen", 2)
+    equal(leader_of(box, "seen"), said, "the leader while another one stands by")
+    resign(ours)
+    go.holds()
+    equal(leader_of(box, "seen"), "go", "the leader afterwards")
+    equal(watcher.stdout.readline(), "go\n", "what the observer sees")
+    shown = subprocess.run(box.ours("show", "seen"), timeout=LONG, check=True, capture_output=True,
+                           text=True).stdout
+    assert "seen" in shown, shown
+    go.gives_back()
+    equal(leader_of(box, "seen"), "none", "the leader at the end")
+    watcher.kill()
+    watcher.wait()
+
+
+def we_lead_when_a_leader_of_gos_has_died(box):
+    """Its session's end is the end of its leadership."""
+    go = Holder(box, "leader", "died")
+    go.holds()
+    ours = start(box.ours("elect", "died", "--", "echo", "leads"), stdout=subprocess.PIPE)
+    box.wait_for_keys("died", 2)
+    go.process.kill()
+    go.process.wait()
+    box.revoke_first("died")  # in place of twenty seconds
+    equal(ours.stdout.readline(), "leads\n", "what we say")
+    resign(ours)
 
 
 def readers_of_both_share_and_a_writer_waits(box):
@@ -222,7 +288,8 @@ def tokens_rise_from_one_to_the_other(box):
 TESTS = (a_counter_shared_with_go_is_exact, a_counter_of_writers_shared_with_go_is_exact,
          a_counter_shared_with_go_and_etcdctl_is_exact, go_is_refused_what_we_hold,
          we_wait_for_what_go_holds, we_wait_for_a_leader_that_go_has_elected,
-         go_waits_for_what_we_hold, readers_of_both_share_and_a_writer_waits,
+         go_waits_for_what_we_hold, go_campaigns_behind_a_leader_of_ours, go_sees_who_leads,
+         we_lead_when_a_leader_of_gos_has_died, readers_of_both_share_and_a_writer_waits,
          all_are_served_in_the_order_of_their_coming, tokens_rise_from_one_to_the_other)
 
 

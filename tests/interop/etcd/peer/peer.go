@@ -6,6 +6,8 @@
 //	try NAME                     is the mutex free? ends with 0 or 75
 //	hold KIND NAME               mutex, read, write or leader: says "held REVISION", gives it back
 //	                             after a line of input
+//	leader NAME                  says what the leader of the election has proclaimed, or "none"
+//	observe NAME                 says that of each leader from now on
 package main
 
 import (
@@ -96,6 +98,23 @@ func hold(session *concurrency.Session, kind, name string) {
 	check(giveBack())
 }
 
+func leader(session *concurrency.Session, name string) {
+	reply, err := concurrency.NewElection(session, name).Leader(context.TODO())
+	if errors.Is(err, concurrency.ErrElectionNoLeader) {
+		fmt.Println("none")
+		return
+	}
+	check(err)
+	fmt.Println(string(reply.Kvs[0].Value))
+}
+
+func observe(session *concurrency.Session, name string) {
+	fmt.Println("ready")
+	for reply := range concurrency.NewElection(session, name).Observe(context.TODO()) {
+		fmt.Println(string(reply.Kvs[0].Value))
+	}
+}
+
 func main() {
 	client, err := clientv3.New(clientv3.Config{Endpoints: []string{os.Args[1]}})
 	check(err)
@@ -115,6 +134,10 @@ func main() {
 		try(session, os.Args[3])
 	case "hold":
 		hold(session, os.Args[3], os.Args[4])
+	case "leader":
+		leader(session, os.Args[3])
+	case "observe":
+		observe(session, os.Args[3])
 	default:
 		check(errors.New("unknown command"))
 	}
