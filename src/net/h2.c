@@ -5,6 +5,7 @@
 #include "base/testing.h"
 
 #include <nghttp2/nghttp2.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -20,8 +21,14 @@
 
 #define NO_HTTP2 "it does not speak HTTP/2, or has ended the connection"
 
+/* Memory is kept in pieces of 64 bytes to 8 KiB. */
+enum { SMALLEST = 64, KINDS = 8 };
+
+struct block;
+
 struct hf_h2 {
     nghttp2_session *session;
+    struct block *spare[KINDS];
     void (*draining)(void *arg);
     void *arg;
     bool is_draining, failed;
@@ -134,33 +141,88 @@ static ssize_t read_body(nghttp2_session *session, int32_t id, uint8_t *room, si
     return (ssize_t)length;
 }
 
-/* ---- memory, so that tests can make it scarce ---- */
+/* ---- memory ---- */
+
+/* What nghttp2 gives back is kept for the next call, by size: once warm, calls allocate nothing. */
+struct block {
+    _Alignas(max_align_t) struct block *next;
+    unsigned kind; /* KINDS: it is too large to be kept */
+    _Alignas(max_align_t) char bytes[];
+};
+
+static size_t room_of(unsigned kind)
+{
+    return (size_t)SMALLEST << kind;
+}
+
+static struct block *block_of(void *memory)
+{
+    return (struct block *)((char *)memory - offsetof(struct block, bytes));
+}
 
 static void *get_memory(size_t size, void *arg)
 {
-    (void)arg;
-    return hf__calloc(1, size);
+    struct hf_h2 *h2 = arg;
+    unsigned kind = 0;
+    while (kind < KINDS && room_of(kind) < size)
+        kind++;
+    struct block *block = kind < KINDS ? h2->spare[kind] : NULL;
+    if (block) {
+        h2->spare[kind] = block->next;
+        return block->bytes;
+    }
+    block = hf__calloc(1, sizeof *block + (kind < KINDS ? room_of(kind) : size));
+    if (!block)
+        return NULL;
+    block->kind = kind;
+    return block->bytes;
 }
 
 static void *get_zeroes(size_t count, size_t size, void *arg)
 {
-    (void)arg;
-    return hf__calloc(count, size);
-}
-
-static void *resize_memory(void *old, size_t size, void *arg)
-{
-    (void)arg;
-    return hf__realloc(old, size);
+    void *memory = size == 0 || count <= SIZE_MAX / 2 / size ? get_memory(count * size, arg) : NULL;
+    return memory ? memset(memory, 0, count * size) : NULL;
 }
 
 static void free_memory(void *memory, void *arg)
 {
-    (void)arg;
-    free(memory);
+    struct hf_h2 *h2 = arg;
+    struct block *block = memory ? block_of(memory) : NULL;
+    if (!block)
+        return;
+    if (block->kind == KINDS) {
+        free(block);
+        return;
+    }
+    block->next = h2->spare[block->kind];
+    h2->spare[block->kind] = block;
 }
 
-static nghttp2_mem memory = { NULL, get_memory, free_memory, get_zeroes, resize_memory };
+static void *resize_memory(void *old, size_t size, void *arg)
+{
+    struct block *block = old ? block_of(old) : NULL;
+    if (block && block->kind == KINDS) {
+        block = hf__realloc(block, sizeof *block + size);
+        return block ? block->bytes : NULL;
+    }
+    if (block && size <= room_of(block->kind))
+        return old;
+    void *grown = get_memory(size, arg);
+    if (grown && block) {
+        memcpy(grown, old, room_of(block->kind));
+        free_memory(old, arg);
+    }
+    return grown;
+}
+
+static void free_spare(struct hf_h2 *h2)
+{
+    for (unsigned kind = 0; kind < KINDS; kind++)
+        for (struct block *block = h2->spare[kind], *next; block; block = next) {
+            next = block->next;
+            free(block);
+        }
+}
 
 /* ---- a connection ---- */
 
@@ -168,6 +230,7 @@ static bool open_session(struct hf_h2 *h2)
 {
     nghttp2_session_callbacks *callbacks = NULL;
     nghttp2_option *option = NULL;
+    nghttp2_mem memory = { h2, get_memory, free_memory, get_zeroes, resize_memory };
     if (nghttp2_session_callbacks_new(&callbacks) != 0)
         return false;
     if (nghttp2_option_new(&option) != 0) {
@@ -218,8 +281,10 @@ struct hf_h2 *hf__h2_new(void (*draining)(void *arg), void *arg)
 
 void hf__h2_free(struct hf_h2 *h2)
 {
-    if (h2)
-        nghttp2_session_del(h2->session);
+    if (!h2)
+        return;
+    nghttp2_session_del(h2->session);
+    free_spare(h2);
     free(h2);
 }
 

@@ -23,6 +23,7 @@ static void close_now(struct etcd *etcd)
             claim->op->engine.pointer = NULL;
         hf__etcd_claim_drop(claim);
     }
+    hf__etcd_claims_free(etcd);
     hf__etcd_sessions_free(etcd);
     hf__grpc_call_free(&etcd->authenticate);
     hf__grpc_call_free(&etcd->beats);
@@ -74,6 +75,7 @@ static int open_etcd(struct hf_engine **ret, const struct hf_host *host, struct 
     }
     etcd->base = (struct hf_engine){ .ops = &hf__etcd, .host = host };
     hf__link_init(&etcd->claims);
+    hf__link_init(&etcd->spare_claims);
     hf__link_init(&etcd->leased);
     hf__link_init(&etcd->changes);
     for (unsigned i = 0; i < ETCD_KEY_BUCKETS; i++)

@@ -221,9 +221,10 @@ struct etcd_claim {
     unsigned uses;
     struct hf_link key_link; /* in its bucket of etcd->keys, while it has a key */
     char *key;               /* "name/..."; then `blocking`, and its end, in the same memory */
-    size_t key_length;       /* 0: it has none yet */
-    size_t prefix_length;    /* of "name/" */
-    char *blocking;          /* keys with this prefix that are older than its own are in its way */
+    size_t key_room;
+    size_t key_length;    /* 0: it has none yet */
+    size_t prefix_length; /* of "name/" */
+    char *blocking;       /* keys with this prefix that are older than its own are in its way */
     char *blocking_end;
     size_t blocking_length, blocking_end_length;
     char *blocker; /* one of them, which is waited for */
@@ -253,6 +254,7 @@ struct etcd_claim {
 /* NULL: out of memory. */
 struct etcd_claim *hf__etcd_claim_new(struct etcd *etcd, struct hf_op *op);
 void hf__etcd_claim_drop(struct etcd_claim *claim);
+void hf__etcd_claims_free(struct etcd *etcd);
 /* The claim has nothing to do with it any more. */
 void hf__etcd_claim_leave(struct etcd *etcd, struct etcd_claim *claim);
 /* Gives it a key that no claim has under this session. */
@@ -388,6 +390,8 @@ struct etcd {
     struct hf_timer revoke_again; /* those of them that the server would not */
     struct hf_task retire;        /* `session`, if it is doubtful and nothing rests on it */
     struct hf_grpc_call beats, watching;
+    struct hf_link spare_claims;
+    unsigned spare_claim_count;
     struct hf_link claims, leased, unwatched, changes;
     uint64_t changed; /* changes of values so far */
     struct hf_link keys[ETCD_KEY_BUCKETS];

@@ -18,6 +18,9 @@
 /* "write", which is what stands in a reader's way. */
 #define BLOCKING_MORE 8u
 
+/* As many are kept for the next ones: once warm, a lock allocates nothing. */
+#define SPARE_CLAIMS_MAX 256u
+
 /* ---- memory ---- */
 
 static void lease_is_over(struct hf_own_end *end)
@@ -34,7 +37,12 @@ static bool make_keys(struct etcd *etcd, struct etcd_claim *claim)
     const struct hf_op *op = claim->op;
     size_t root = strlen(etcd->settings.root), prefix = root + op->in.name_length + 1;
     size_t blocking = prefix + BLOCKING_MORE;
-    claim->key = hf__calloc(1, prefix + SUFFIX_MAX + 2 * blocking);
+    size_t room = prefix + SUFFIX_MAX + 2 * blocking;
+    if (room > claim->key_room) {
+        free(claim->key);
+        claim->key = hf__calloc(1, room);
+        claim->key_room = claim->key ? room : 0;
+    }
     if (!claim->key)
         return false;
     memcpy(claim->key, etcd->settings.root, root);
@@ -64,9 +72,21 @@ static bool make_layout(struct etcd *etcd, struct etcd_claim *claim)
            hf__etcd_layout_new(claim->layout, etcd, op->in.name, op->in.name_length, word);
 }
 
+/* One that is over, with the memory of its keys, or a new one. */
+static struct etcd_claim *claim_get(struct etcd *etcd)
+{
+    struct hf_link *link = hf__list_pop(&etcd->spare_claims);
+    if (!link)
+        return hf__calloc(1, sizeof(struct etcd_claim));
+    struct etcd_claim *claim = HF_CONTAINER(link, struct etcd_claim, link);
+    etcd->spare_claim_count--;
+    *claim = (struct etcd_claim){ .key = claim->key, .key_room = claim->key_room };
+    return claim;
+}
+
 struct etcd_claim *hf__etcd_claim_new(struct etcd *etcd, struct hf_op *op)
 {
-    struct etcd_claim *claim = hf__calloc(1, sizeof *claim);
+    struct etcd_claim *claim = claim_get(etcd);
     if (!claim)
         return NULL;
     claim->op = op;
@@ -89,6 +109,7 @@ struct etcd_claim *hf__etcd_claim_new(struct etcd *etcd, struct hf_op *op)
 
 void hf__etcd_claim_drop(struct etcd_claim *claim)
 {
+    struct etcd *etcd = HF_CONTAINER(claim->end.lease.engine, struct etcd, base);
     if (--claim->uses > 0)
         return;
     hf__link_remove(&claim->link);
@@ -99,8 +120,23 @@ void hf__etcd_claim_drop(struct etcd_claim *claim)
         hf__etcd_layout_free(claim->layout);
     free(claim->layout);
     free(claim->blocker);
-    free(claim->key);
-    free(claim);
+    if (etcd->spare_claim_count == SPARE_CLAIMS_MAX) {
+        free(claim->key);
+        free(claim);
+        return;
+    }
+    etcd->spare_claim_count++;
+    hf__list_append(&etcd->spare_claims, &claim->link);
+}
+
+void hf__etcd_claims_free(struct etcd *etcd)
+{
+    struct hf_link *link;
+    while ((link = hf__list_pop(&etcd->spare_claims))) {
+        struct etcd_claim *claim = HF_CONTAINER(link, struct etcd_claim, link);
+        free(claim->key);
+        free(claim);
+    }
 }
 
 static void rest(struct etcd *etcd, struct etcd_claim *claim)
