@@ -19,6 +19,7 @@
 
 /* Nothing here may take longer; then the example ends by a signal instead of hanging. */
 #define PATIENCE_S 60
+#define LEASE_MS 5000
 
 /* What a candidate tells the audience. Short enough for a pipe to keep it in one piece. */
 struct news {
@@ -59,7 +60,9 @@ static int campaign(int candidate, int audience)
     hf_client *client;
     int deposed = eventfd(0, EFD_CLOEXEC);
     hf_lock_options options = HF_LOCK_OPTIONS(.on_lost = on_deposed, .lost_arg = &deposed);
-    if (deposed < 0 || hf_open(&client, NULL, NULL) != HF_OK) {
+    /* At a store with leases, the next one leads so long after a leader's death. */
+    hf_client_options options_of_client = HF_CLIENT_OPTIONS(.lease_ms = LEASE_MS);
+    if (deposed < 0 || hf_open(&client, NULL, &options_of_client) != HF_OK) {
         fprintf(stderr, "leader_election: %s\n", hf_last_error()->text);
         return 1;
     }

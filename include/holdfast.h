@@ -852,9 +852,10 @@ typedef struct hf_hold_set hf_hold_set;
  *                   for permits; HF_COUNTER or HF_LATCH, which have no hold
  *   common errors
  *
- * With any code but HF_OK, *ret is NULL, and what was granted is being released in the background.
- * The calling thread is the owner, unless `owner` says otherwise. While the call runs, hf_close of
- * one of its clients waits for it. A call that waits for a lock of that client ends at once. */
+ * With any code but HF_OK, *ret is NULL, and what was granted is being released in the background:
+ * hf_close waits for that, an exit without it does not. The calling thread is the owner, unless
+ * `owner` says otherwise. While the call runs, hf_close of one of its clients waits for it. A call
+ * that waits for a lock of that client ends at once. */
 HF_API HF_LOOK int hf_lock_all(const hf_lock_item *items, size_t count, int64_t wait_ms,
                                const hf_lock_options *options, hf_hold_set **ret);
 

@@ -91,7 +91,8 @@ const char cli_help_lock[] =
     "  ./backup.sh\n"
     "  holdfast unlock nightly \"$OWNER\"\n"
     "\n"
-    "The lock lives by its lease alone. Prefer run where you can: it stops the command on a loss.\n"
+    "The lock lives by its lease alone; ZooKeeper, etcd and a quorum have no such locks. Prefer "
+    "run where you can: it stops the command on a loss.\n"
     "\n" HOW_TO_WAIT "  -t, --ttl DUR         the lease (30s); give it a new one with: holdfast "
     "renew\n" HOW_TO_ACQUIRE
     "      --owner TEXT      what `show` shows of the owner (not on Redis: there it "

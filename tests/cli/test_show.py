@@ -8,7 +8,7 @@ import subprocess
 import time
 
 from clitest import COMMAND, PATIENCE, Terminal, contains, equal, main, test, wait_until
-from servers import start_redis
+from servers import start_etcd, start_redis
 
 
 @test
@@ -326,6 +326,18 @@ def break_of_what_nobody_holds_is_1(box):
         equal(box.expect(1, '-q', 'break', '-y', *words, 'x').err, '')
         told = box.expect(1, '--json', 'break', '-y', *words, 'x').out
         equal(json.loads(told), {'broken': 0})
+
+
+@test
+def token_that_etcd_does_not_show_chooses_no_holder(box):
+    url = ('-e', start_etcd(box).url())
+    holder = box.hold('x', *url)
+    told = box.run(*url, 'break', '-y', '--token', '1', 'x')
+    equal(told.code, 64, 'the exit code')
+    contains(told.err, 'does not show which token')
+    key = json.loads(box.expect(0, *url, 'show', '--json', 'x').out)[0]['holders'][0]['owner']
+    box.expect(0, *url, 'break', '-y', '--owner', key, 'x')
+    equal(holder.end().code, 121)
 
 
 @test

@@ -44,6 +44,15 @@ static int report_another(const struct cli_settings *settings, const char *name)
     return CLI_BUSY;
 }
 
+/* At etcd a token is known to its owner alone. */
+static int report_hidden(const char *name)
+{
+    cli_complain("the store does not show which token the holder of '%s' has; name it with --owner "
+                 "and the key that holdfast show --json shows",
+                 name);
+    return CLI_USAGE;
+}
+
 /* The key of the holder that --owner or --token means; NULL with *ret CLI_OK: all of them. */
 static const char *choose_key(const struct cli_settings *settings,
                               const struct cli_picture *picture, const char *name, int *ret)
@@ -53,12 +62,19 @@ static const char *choose_key(const struct cli_settings *settings,
         return settings->owner_text;
     if (settings->token < 0)
         return NULL;
+    bool hidden = false;
     for (size_t i = 0; i < picture->count; i++) {
         const hf_entry *entry = &picture->entries[i].entry;
-        if (entry->role == HF_ROLE_HOLDER && entry->token == (uint64_t)settings->token)
+        bool holds = entry->role == HF_ROLE_HOLDER;
+        if (holds && entry->token == (uint64_t)settings->token)
             return entry->owner_key;
+        hidden |= holds && entry->token == 0;
     }
-    *ret = count_holders(picture) > 0 ? report_another(settings, name) : report(settings, name, 0);
+    if (hidden)
+        *ret = report_hidden(name);
+    else
+        *ret =
+            count_holders(picture) > 0 ? report_another(settings, name) : report(settings, name, 0);
     return NULL;
 }
 
