@@ -176,6 +176,8 @@ static void unlock_or_take(void *arg, int index)
         unlocking->code = hf_unlock(unlocking->hold);
         return;
     }
+    /* A release that finds a waiter needs its reply to hand over. */
+    EVENTUALLY(holders(unlocking->relayed->other, "one") == 0, SOON_MS);
     unlocking->next = take_patiently(unlocking->relayed->other, "one");
     relay_cut(&unlocking->relayed->relay);
 }
