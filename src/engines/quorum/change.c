@@ -53,7 +53,8 @@ static void tell(struct poll *poll, int code)
     change->code = code;
     if (code != HF_OK && code != HF_BUSY && code != HF_LOST)
         hf__explain(&change->error, code, why ? why->native : 0, "%u servers are needed: %.300s",
-                    poll->quorum->majority, why ? why->text : "out of memory");
+                    poll->quorum->majority,
+                    why ? why->text : "a server failed, and gave no reason");
     hf__oneshot_done(&poll->quorum->base, change);
 }
 
@@ -63,7 +64,7 @@ static int failure(const struct poll *poll, unsigned done)
     const hf_error *why = first_error(poll);
     if (done >= poll->quorum->majority)
         return HF_OK;
-    return why ? why->code : HF_ENOMEM;
+    return why ? why->code : HF_UNREACHABLE;
 }
 
 static void judge_lease(struct poll *poll)

@@ -126,7 +126,7 @@ static void fail(struct quorum_claim *ballot)
 {
     const hf_error *why = error_of(ballot, VOTE_NEVER);
     unsigned refusing = count_refusing(ballot);
-    int code = why ? why->code : HF_ENOMEM;
+    int code = why ? why->code : HF_UNREACHABLE;
     if (refusing > spare(ballot))
         explain_as(ballot, refusing, "refuse", why, code);
     else

@@ -218,7 +218,7 @@ static void consider(struct etcd_change *change, const etcd_txn_reply *txn)
         fence(change); /* mutant: etcd-late-change-is-fenced */
     } else if (hf__etcd_txn_first_key(txn, 2) || hf__etcd_txn_first_key(txn, 3)) {
         hf__etcd_change_fail(
-            change, HF_EKIND, "\"%.*s\" is in use as another kind of thing",
+            change, HF_EKIND, "\"%.*s\" is in use as another kind of lock",
             (int)(change->layout.before.begin.length - 1 - strlen(change->etcd->settings.root)),
             shown_name(change));
     } else {
