@@ -169,8 +169,15 @@ def postgres_missing_rights_are_named(box):
     equal(database.holdfast('try', 'x', '--', 'true').code, 0)
     database.sql('GRANT SELECT, INSERT, UPDATE ON hf_lock, hf_hold, hf_wait TO few')
     result = box.run('-e', database.url(user='few:words'), 'doctor')
-    contains(result.out, 'DELETE on hf_hold, DELETE on hf_lock, DELETE on hf_wait')
+    contains(result.out, 'DELETE on hf_hold; DELETE on hf_lock; DELETE on hf_wait; '
+             'USAGE on hf_wait_seq_seq\n')
     contains(result.out, 'id           rights-missing')
+    database.sql('REVOKE ALL ON hf_lock, hf_hold, hf_wait FROM few')
+    result = box.run('-e', database.url(user='few:words'), 'doctor')
+    contains(result.out, 'DELETE, INSERT, SELECT, UPDATE on hf_wait; USAGE on hf_wait_seq_seq\n')
+    database.sql('GRANT ALL ON hf_lock, hf_hold, hf_wait TO few; '
+                 'GRANT USAGE ON hf_wait_seq_seq TO few')
+    equal(box.run('-e', database.url(user='few:words'), 'doctor').code, 0)
 
 
 @test

@@ -117,7 +117,7 @@ static void look_at_rights(const struct checkup *checkup)
         hf__finding_danger(findings, "rights-missing",
                            "locks are refused (HF_DENIED), or cannot be handed over",
                            "GRANT them, or let another user run `holdfast schema create`",
-                           "this user lacks %.200s", missing);
+                           "this user lacks %.400s", missing);
 }
 
 static void look_at_tables(const struct checkup *checkup)

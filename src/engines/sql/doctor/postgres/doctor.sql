@@ -21,10 +21,15 @@ UNION ALL SELECT 'missing_columns', string_agg(t || '.' || c, ', ')
     ('hf_wait', 'expires_us')) n(t, c)
   WHERE to_regclass(t) IS NOT NULL AND NOT EXISTS (SELECT 1 FROM pg_attribute a
     WHERE a.attrelid = to_regclass(t) AND a.attname = c AND NOT a.attisdropped)
-UNION ALL SELECT 'missing_rights', string_agg(DISTINCT p || ' on ' || t, ', ')
-  FROM (VALUES ('hf_lock'), ('hf_hold'), ('hf_wait')) n(t),
-    (VALUES ('SELECT'), ('INSERT'), ('UPDATE'), ('DELETE')) r(p)
-  WHERE to_regclass(t) IS NOT NULL AND NOT has_table_privilege(to_regclass(t), p)
+-- The sequence numbers the waiters: without it the first lock that is contended fails.
+UNION ALL SELECT 'missing_rights', string_agg(p || ' on ' || t, '; ' ORDER BY t)
+  FROM (SELECT t, string_agg(p, ', ' ORDER BY p)
+      FROM (VALUES ('hf_lock'), ('hf_hold'), ('hf_wait')) n(t),
+        (VALUES ('SELECT'), ('INSERT'), ('UPDATE'), ('DELETE')) r(p)
+      WHERE to_regclass(t) IS NOT NULL AND NOT has_table_privilege(to_regclass(t), p) GROUP BY t
+    UNION ALL SELECT t, 'USAGE' FROM (VALUES ('hf_wait_seq_seq')) n(t)
+      WHERE to_regclass(t) IS NOT NULL AND NOT has_sequence_privilege(to_regclass(t), 'USAGE')
+  ) missing(t, p)
 UNION ALL SELECT 'missing_rights', 'CREATE on the schema ' || coalesce(current_schema(), 'of the search path')
   WHERE coalesce(NOT has_schema_privilege(current_schema(), 'CREATE'), true)
     AND (to_regclass('hf_lock') IS NULL OR to_regclass('hf_hold') IS NULL
