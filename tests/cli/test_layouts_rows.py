@@ -65,6 +65,19 @@ def for_both(scene):
 
 
 @for_both
+def table_of_another_program_that_is_missing_is_not_made(box, kind):
+    table = Table(box, kind, 'shedlock')
+    table.sql('DROP TABLE shedlock')
+    result = table.holdfast('try', 'job', '--', 'true')
+    equal(result.code, 69, result)
+    contains(result.err, 'is it another database? `holdfast schema create` makes the table')
+    equal(table.sql("SELECT count(*) FROM information_schema.tables "
+                    "WHERE table_name = 'shedlock'"), '0')
+    table.use('shedlock')
+    equal(table.run('job'), 0)
+
+
+@for_both
 def method_lock_row_that_is_stale_is_taken_over_only_where_the_url_says_so(box, kind):
     table = Table(box, kind, 'method_lock')
     table.insert_by_hand('old', update_time=HOUR_AGO[kind])

@@ -85,6 +85,10 @@ def main():
         servers, url = start(directory, place)
         url = "&".join(filter(None, [url, PATIENT, options]))
         environment = dict(os.environ, HOLDFAST_TEST_URL=url)
+        # The table of another program is not made by its first use.
+        if "layout=" in options:
+            subprocess.run([os.environ["HOLDFAST_COMMAND"], "-e", url, "schema", "create"],
+                           check=True, preexec_fn=die_with_parent)
         if words[0] == "--each":
             status = run_each(words[1:], environment)
         else:

@@ -138,14 +138,23 @@ static const char *advice_on_tls(const char *text)
     return NULL;
 }
 
-static const char *advice(const struct sql_failure *failure)
+static const char *advice_on_tables(const struct sql *sql, const struct sql_failure *failure)
+{
+    if (strcmp(failure->state, "42703") == 0 || strcmp(failure->state, "42S22") == 0)
+        return "; the table is another program's, or an older version's (`holdfast doctor`)";
+    if (sql->settings.layout)
+        return "; is it another database? `holdfast schema create` makes the table";
+    return "; `holdfast schema create` makes the tables";
+}
+
+static const char *advice(const struct sql *sql, const struct sql_failure *failure)
 {
     const char *on_tls = advice_on_tls(failure->text);
     switch (failure->trouble) {
     case SQL_DENIED:
         return on_tls ? on_tls : "; check user, password and privileges (`holdfast doctor`)";
     case SQL_NO_SCHEMA:
-        return "; `holdfast schema create` makes the tables";
+        return advice_on_tables(sql, failure);
     case SQL_RANGE:
         return "; the lock's token or value in hf_lock is too large: set a smaller one";
     case SQL_READ_ONLY:
@@ -169,7 +178,7 @@ static void break_link(struct sql *sql, const struct sql_failure *failure)
 {
     hf__peer_break(&sql->peer, code_of(failure->trouble), failure->native, "%.150s%s%s%s%s",
                    failure->text, *failure->state ? " (" : "", failure->state,
-                   *failure->state ? ")" : "", advice(failure));
+                   *failure->state ? ")" : "", advice(sql, failure));
 }
 
 int hf__link_explain(struct sql *sql, const struct sql_task *task, const struct sql_answer *answer,
@@ -189,7 +198,7 @@ int hf__link_explain(struct sql *sql, const struct sql_task *task, const struct 
         hf__explain(error, code, failure->native, "%s at %.100s: %.150s%s%s%s%s",
                     sql->settings.driver->name, sql->settings.shown, failure->text,
                     *failure->state ? " (" : "", failure->state, *failure->state ? ")" : "",
-                    advice(failure));
+                    advice(sql, failure));
     else
         hf__explain(error, code, why->native, "%s",
                     *why->text ? why->text : "the connection to the database was lost");
@@ -255,10 +264,12 @@ static bool repeat(struct sql *sql, struct sql_task *task)
     return true;
 }
 
-/* Once the tables are there, all that wait for them are asked again. */
+/* Once the tables are there, all that wait for them are asked again. The table of another program
+ * is not made: where it is missing, this may be another database. */
 static bool wait_for_schema(struct sql *sql, struct sql_task *task)
 {
-    if (sql->base.host->existing_only || task == sql->own || ++task->tries > 3)
+    if (sql->base.host->existing_only || sql->settings.layout || task == sql->own ||
+        ++task->tries > 3)
         return false;
     wait_for_link(sql, task);
     make_schema(sql);
