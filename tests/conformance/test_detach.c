@@ -150,6 +150,7 @@ TEST(a_detached_hold_ends_with_its_lease)
     CHECK_CODE(hf_detach(take_leased(client, 2000), key), HF_OK);
     CHECK_CODE(hf_lock(client, name_of("one"), SOON_MS, NULL, &hold), HF_OK);
     CHECK_ERROR(hf_attach(client, name_of("one"), key, &late), HF_LOST);
+    CHECK(strstr(hf_last_error()->text, "is not held under the key") != NULL);
     CHECK(late == NULL);
     give_back(hold);
     CHECK_CODE(hf_attach(client, name_of("one"), key, &late), HF_LOST);

@@ -198,6 +198,10 @@ static int lock_blocking(struct hf_client *client, struct hf_lock_args *ask, hf_
     }
     if (ret)
         *ret = answer->hold;
+    if (ask->attach_key && answer->code == HF_LOST && !answer->error)
+        hf__explain(&answer->error, HF_LOST, 0,
+                    "\"%.200s\" is not held under the key %.100s; its lease may have ended",
+                    ask->name, ask->attach_key);
     return hf__answer_return(client, ask->name, answer);
 }
 

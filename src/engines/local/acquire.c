@@ -399,10 +399,6 @@ static enum hf_verdict attach(struct local *local, struct hf_op *op)
     if (node)
         return granted_anew(local, op, node);
     op->out.lost = true;
-    hf__explain(&op->out.error, HF_LOST, 0,
-                "'%.80s' is not held under the key %s; its lease may have "
-                "ended",
-                op->in.name, op->in.attach_key);
     return HF_FAILED;
 }
 

@@ -25,9 +25,6 @@ void hf__attach_answered(struct connection *connection, struct redis_request *re
         hf__attempt_granted(connection->redis, request, left_ms, reply->element[1]);
     } else if (word == 0 || word == 1) {
         op->out.lost = true;
-        hf__op_explain(op, HF_LOST, 0,
-                       "\"%.200s\" is not held under the key %s; its lease may have ended",
-                       op->in.name, op->in.attach_key);
         hf__redis_finish(connection->redis, request, HF_FAILED);
     } else {
         hf__attempt_unanswered(connection, request, reply);
