@@ -204,17 +204,17 @@ def as_nobody():
 
 @test
 def doctor_a_directory_without_room_for_sockets_is_a_finding(box):
-    place, before = box.file('store'), None
+    place, how = box.file('store'), {}
     url = f'local://{place}?mode=0666'
     box.expect(0, '-e', url, 'run', 'x', 'true')
     if os.getuid() == 0:
         os.chmod(state_file(box), 0o666)
         os.chmod(box.path, 0o755)
         os.chmod(place, 0o755)
-        before = as_nobody
+        how = {'before': as_nobody, 'command': box.command_for_all_users()}
     else:
         os.chmod(place, 0o500)
-    result = box.start('-e', url, 'doctor', before=before).end()
+    result = box.start('-e', url, 'doctor', **how).end()
     os.chmod(place, 0o700)
     for part in (f"cannot make its socket in '{place}'", 'up to 50 ms late', 'chmod g+w'):
         contains(result.out, part)
