@@ -27,6 +27,13 @@
  * (its machine was suspended, say) is so set anew. */
 #define MC_CLOCK_WINDOW_MS 5000
 
+/* A reading counts as taken this long after its packet left, at the latest: the client may have
+ * stood still since, or the reply come late. Together with a lag that is believed, and the 999 ms
+ * of a second that has begun, it is less than MC_TTL_MARGIN. */
+#define MC_CLOCK_LATE_MS 500
+/* Such readings change no clock that was set by better ones within this time. */
+#define MC_CLOCK_SLOW_MS 60000
+
 struct mc_clock {
     unsigned readings; /* since it was set back, MC_CLOCK_READINGS at most */
     int64_t last_ttl;
@@ -38,9 +45,10 @@ struct mc_clock {
 /* Everything that was read is void: the server, or its key, may be another. */
 void hf__mc_clock_reset(struct mc_clock *clock);
 
-/* A reading: `ttl` seconds were left of the key, in a packet whose reply came at now_ms. Below 0:
- * the key is missing. A key with more time left than before is another key. */
-void hf__mc_clock_read(struct mc_clock *clock, int64_t ttl, int64_t now_ms);
+/* A reading: `ttl` seconds were left of the key, in a packet that left at sent_at_ms and whose
+ * reply was read at now_ms. Below 0: the key is missing. A key with more time left than before is
+ * another key. */
+void hf__mc_clock_read(struct mc_clock *clock, int64_t ttl, int64_t sent_at_ms, int64_t now_ms);
 
 /* Whether a packet that left at sent_at_ms and has shown this reading was executed by a clock that
  * is right: an item stored behind the reading lives for its whole lease from sent_at_ms on. */

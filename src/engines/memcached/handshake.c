@@ -54,6 +54,7 @@ static void clock_answered(struct mc_server *server, struct mc_request *request,
 {
     const struct mc_reply *added = &request->replies[0], *reading = &request->replies[1];
     int64_t ttl = reading->kind == MC_DONE ? reading->ttl : -1;
+    int64_t sent_at_ms = request->item.sent_at_ms;
     hf__mc_request_free(server->mc, request);
     server->reads_clock = false;
     if (!heard)
@@ -63,7 +64,7 @@ static void clock_answered(struct mc_server *server, struct mc_request *request,
                        added->value);
         return;
     }
-    hf__mc_clock_read(&server->clock, ttl, hf__mc_now(server->mc));
+    hf__mc_clock_read(&server->clock, ttl, sent_at_ms, hf__mc_now(server->mc));
     if (server->clock.readings < MC_CLOCK_READINGS)
         hf__timer_start(server->mc->base.host->loop, &server->clock_timer,
                         hf__mc_now(server->mc) + MC_CLOCK_SPACING_MS);

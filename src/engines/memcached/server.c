@@ -103,7 +103,7 @@ bool hf__mc_clock_was_right(struct mc_server *server, const struct mc_request *r
                             const struct mc_reply *reply)
 {
     int64_t ttl = reply->kind == MC_DONE ? reply->ttl : -1;
-    hf__mc_clock_read(&server->clock, ttl, hf__mc_now(server->mc));
+    hf__mc_clock_read(&server->clock, ttl, request->item.sent_at_ms, hf__mc_now(server->mc));
     return hf__mc_clock_is_right(&server->clock, ttl, request->item.sent_at_ms);
 }
 
