@@ -91,6 +91,8 @@ TEST(names_that_others_cannot_carry_are_refused)
     CHECK_STR(key_of(MC_LARAVEL, "a\tb"), "none");
     CHECK_STR(key_of(MC_TOOZ, "\xc3\xa4"), "none");
     CHECK_STR(key_of(MC_SYMFONY, "%x"), "%x");
+    CHECK_STR(key_of(MC_SYMFONY, "%hf.clock"), "none");
+    CHECK_STR(key_of(MC_LARAVEL, "%hf.lists"), "none");
 }
 
 TEST(owner_keys_have_the_other_librarys_form)

@@ -94,8 +94,10 @@ bool hf__mc_write_key(char key[MC_KEY_MAX + 1], const struct mc_format *format, 
 {
     size_t before = strlen(format->prefix);
     bool fits = before + length <= MC_KEY_MAX && is_plain(name, length);
+    /* Keys of the engine's own, as that of the clock. */
+    bool own = before == 0 && length >= 4 && memcmp(name, "%hf.", 4) == 0;
     memcpy(key, format->prefix, before);
-    if (fits && !(format->hashes && name[0] == '%')) {
+    if (fits && !own && !(format->hashes && name[0] == '%')) {
         memcpy(key + before, name, length);
         key[before + length] = 0;
         return true;

@@ -15,7 +15,7 @@
 #define STALE_PARTS 2
 /* The session of marks: longer than a store is silent. What a client leaves that dies ends then. */
 #define MARKS_MS INT64_C(3600000)
-/* An end of a session that a server refuses is asked for again after so long. */
+/* The pause before a session is revoked again, where the server has refused that. */
 #define REVOKE_AGAIN_MS 500
 
 struct etcd_session *hf__etcd_session_use(struct etcd_session *session)
