@@ -2,6 +2,10 @@
 /* Closing: everything is given back, everybody who waits is told, and nothing is left. */
 #include "conformance.h"
 
+#include "base/testing.h"
+
+#include <string.h>
+
 TEST(holds_are_given_back)
 {
     static const hf_mode modes[] = { HF_MUTEX, HF_FAIR, HF_READ, HF_UPGRADE, HF_WRITE, HF_PERMIT };
@@ -171,4 +175,101 @@ TEST(an_expired_hold_does_not_disturb_closing)
     CHECK(hf_held(next));
     give_back(next);
     hf_close(other);
+}
+
+/* ---- A thread that is slow to come back from a call ---- */
+
+struct slow_call {
+    hf_client *client;
+    hf_hold *hold;
+    int (*run)(const struct slow_call *call);
+    _Atomic int ended, closed, code;
+    int error_code;
+};
+
+static _Thread_local struct slow_call *slow_call;
+
+/* The client is closed and freed between the end of the call and its return. */
+static void park_until_closed(const char *point)
+{
+    if (!slow_call || strcmp(point, "core:call:ended") != 0)
+        return;
+    slow_call->ended = 1;
+    EVENTUALLY(slow_call->closed, SOON_MS);
+}
+
+static void run_slow_call(void *arg)
+{
+    struct slow_call *call = arg;
+
+    slow_call = call;
+    call->code = call->run(call);
+    slow_call = NULL;
+    call->error_code = hf_last_error()->code;
+}
+
+static int lock_at_once(const struct slow_call *call)
+{
+    hf_hold *hold;
+
+    return hf_lock(call->client, name_of("one"), 0, NULL, &hold);
+}
+
+static int lock_for_ever(const struct slow_call *call)
+{
+    hf_hold *hold;
+
+    return hf_lock(call->client, name_of("one"), HF_FOREVER, NULL, &hold);
+}
+
+static int break_nobody(const struct slow_call *call)
+{
+    return hf_break(call->client, name_of("one"), "no-such-key", NULL);
+}
+
+static int unlock_lost(const struct slow_call *call)
+{
+    return hf_unlock(call->hold);
+}
+
+static void close_under(int (*run)(const struct slow_call *call), int code)
+{
+    _Atomic int waiting = 0;
+    hf_client *other = open_client();
+    hf_client *client =
+        open_client_with((hf_client_options){ .on_event = count_waiting, .event_arg = &waiting });
+    struct slow_call call = { .client = client, .run = run };
+    hf_hold *hold = NULL;
+    struct thread thread;
+
+    if (run == unlock_lost) {
+        call.hold = take(client, name_of("one"), HF_MUTEX, 0);
+        CHECK_CODE(hf_break(other, name_of("one"), NULL, NULL), HF_OK);
+    } else
+        hold = take(other, name_of("one"), HF_MUTEX, 0);
+    hf__point_hook = park_until_closed;
+    thread_start(&thread, run_slow_call, &call);
+    EVENTUALLY(call.ended || waiting, SOON_MS);
+    hf_close(client);
+    call.closed = 1;
+    thread_join(&thread);
+    hf__point_hook = NULL;
+    CHECK_CODE(call.code, code);
+    CHECK_CODE(call.error_code, code);
+    if (hold)
+        give_back(hold);
+    hf_close(other);
+}
+
+/* The address sanitizer sees a call that reads its client after it has counted itself out. */
+TEST(a_call_that_has_ended_leaves_its_client_alone)
+{
+    hf_client *client = open_client();
+
+    need(client, HF_CAP_BREAK);
+    hf_close(client);
+    close_under(lock_at_once, HF_BUSY);
+    close_under(lock_for_ever, HF_ECLOSED);
+    close_under(break_nobody, HF_BUSY);
+    close_under(unlock_lost, HF_LOST);
 }

@@ -163,7 +163,8 @@ static struct hf_answer drive_new(struct hf_claim *claim, const struct hf_lock_a
     return hf__claim_drive_sync(claim, HF_ON_TURN, ask->now_ms);
 }
 
-/* Waits until the owner's claim is at rest, and tries to enter again. */
+/* Waits until the owner's claim is at rest, and tries to enter again. The call that was counted in
+ * goes on. */
 static void enter_later(struct hf_client *client, const struct hf_lock_args *ask,
                         struct hf_entrance *entrance)
 {
@@ -176,7 +177,6 @@ static void enter_later(struct hf_client *client, const struct hf_lock_args *ask
     entrance->answer.code = code;
     if (code == HF_OK)
         hf__lock_entry_admit(client, ask, entrance);
-    hf__lock_entry_call_ended(client, ask->name_hash);
 }
 
 /* What blocks in hf_lock and hf_attach: an hf_code, with its sentence in hf_last_error. */
@@ -186,15 +186,16 @@ static int lock_blocking(struct hf_client *client, struct hf_lock_args *ask, hf_
     struct hf_answer *answer = &entrance.answer;
     ask->here = hf__acquire_may_run_sync(client, ask->wait_ms);
     ask->blocks = true;
+    unsigned counted = 0;
     hf__lock_entry_admit(client, ask, &entrance);
-    while (entrance.how == HF_ADMIT_EARLY)
+    for (; entrance.how == HF_ADMIT_EARLY; counted++)
         enter_later(client, ask, &entrance);
     bool raises = entrance.how == HF_ADMIT_UPGRADE;
     if (hf__entrance_counts(&entrance)) {
         *answer = raises ? hf__acquire_upgrade(entrance.claim, ask)
                          : drive_new(entrance.claim, ask, entrance.how == HF_ADMIT_QUEUED);
         hf__point(client, "before_return", ask->name);
-        hf__lock_entry_call_ended(client, ask->name_hash);
+        counted++;
     }
     if (ret)
         *ret = answer->hold;
@@ -202,7 +203,10 @@ static int lock_blocking(struct hf_client *client, struct hf_lock_args *ask, hf_
         hf__explain(&answer->error, HF_LOST, 0,
                     "\"%.200s\" is not held under the key %.100s; its lease may have ended",
                     ask->name, ask->attach_key);
-    return hf__answer_return(client, ask->name, answer);
+    int code = hf__answer_return(client, ask->name, answer);
+    while (counted--)
+        hf__lock_entry_call_ended(client, ask->name_hash);
+    return code;
 }
 
 int hf_lock(hf_client *client, const char *name, int64_t wait_ms, const hf_lock_options *options,

@@ -48,13 +48,19 @@ void hf__answer_explain(const struct hf_client *client, hf_error *error, const c
     hf__unprefix(client, error->text);
 }
 
-int hf__answer_return(const struct hf_client *client, const char *name, struct hf_answer *answer)
+int hf__answer_settle(const struct hf_client *client, const char *name, struct hf_answer *answer,
+                      hf_error *error)
 {
     if (answer->code != HF_OK)
-        hf__answer_explain(client, hf__error_last(), name, answer);
+        hf__answer_explain(client, error, name, answer);
     free(answer->error);
     answer->error = NULL;
     return answer->code;
+}
+
+int hf__answer_return(const struct hf_client *client, const char *name, struct hf_answer *answer)
+{
+    return hf__answer_settle(client, name, answer, hf__error_last());
 }
 
 int hf__answer_fail(int code, const char *format, ...)

@@ -12,7 +12,12 @@
 void hf__answer_explain(const struct hf_client *client, hf_error *error, const char *name,
                         const struct hf_answer *answer);
 
-/* The same into hf_last_error; frees the engine's words; returns the code. For public functions. */
+/* The same unless the code is HF_OK. Frees the engine's words, and returns the code. */
+int hf__answer_settle(const struct hf_client *client, const char *name, struct hf_answer *answer,
+                      hf_error *error);
+
+/* The same into hf_last_error. For public functions: while the call is counted in, since it reads
+ * the client. */
 int hf__answer_return(const struct hf_client *client, const char *name, struct hf_answer *answer);
 
 /* Takes the URL's prefix out of quoted names in a sentence. */

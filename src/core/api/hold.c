@@ -228,9 +228,10 @@ static int unlock(struct hf_hold *hold, bool wait)
     struct hf_answer answer = lower(claim, wait);
     if (last && parting.events && answer.code == HF_OK)
         hf__host_event(&client->host, HF_EVENT_RELEASED, parting.name, parting.token, "released");
+    int code = hf__answer_return(client, parting.name, &answer);
     if (counted)
         hf__lock_entry_call_ended(client, name_hash);
-    return hf__answer_return(client, parting.name, &answer);
+    return code;
 }
 
 int hf_unlock(hf_hold *hold)

@@ -118,8 +118,9 @@ static int run(struct change *whole, uint32_t *ret_result, char *ret_key)
                    change->guard ? HF_GUARD_SIZE : HF_OWNER_KEY_SIZE);
         discard(&whole->call);
     }
+    int code = hf__answer_return(client, name, &answer);
     hf__lock_entry_call_ended(client, name_hash);
-    return hf__answer_return(client, name, &answer);
+    return code;
 }
 
 static int change_value(hf_client *client, unsigned cap, const char *what,

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* hf_examine: the engine's remarks are copied on the loop, and shown on the calling thread. */
 #include "base/cancel.h"
+#include "base/error.h"
 #include "core/api/args.h"
 #include "core/api/client.h"
 #include "core/api/explain.h"
@@ -88,20 +89,22 @@ static struct asked *new_question(struct hf_client *client, const char *name, ui
     return asked;
 }
 
-/* Shows what was said, even if the whole failed after it: who looks for the reason wants to see it.
- * Ends the call: the sentence, and the memory. */
-static int finish(struct asked *asked, hf_remark_cb *visit, void *arg)
+static struct hf_answer answer_of(struct asked *asked)
 {
-    const struct hf_client *client = asked->call.client;
     struct hf_answer answer = { .code = asked->call.question.code,
                                 .error = asked->call.question.error };
     asked->call.question.error = NULL;
     if (answer.code == HF_OK && asked->out_of_memory)
         answer.code = HF_ENOMEM;
+    return answer;
+}
+
+/* Shows what was found, even if the whole failed after it. Ends the question. */
+static void show(struct asked *asked, hf_remark_cb *visit, void *arg)
+{
     for (struct copied_remark *at = asked->first; at && visit(arg, &at->remark);)
         at = at->next;
     discard(&asked->call);
-    return hf__answer_return(client, NULL, &answer);
 }
 
 int hf_examine(hf_client *client, const char *name, hf_remark_cb *visit, void *arg)
@@ -122,8 +125,16 @@ int hf_examine(hf_client *client, const char *name, hf_remark_cb *visit, void *a
         discard(&asked->call);
         return hf__answer_fail(HF_ECLOSED, "the client is being closed");
     }
-    struct hf_answer silence = hf__oneshot_call_run(&asked->call);
+    struct hf_answer answer = hf__oneshot_call_run(&asked->call);
+    bool in_time = answer.code == HF_OK;
+    if (in_time)
+        answer = answer_of(asked);
+    hf_error error;
+    code = hf__answer_settle(client, NULL, &answer, &error);
     hf__lock_entry_call_ended(client, 0);
-    return silence.code == HF_OK ? finish(asked, visit, arg)
-                                 : hf__answer_return(client, NULL, &silence);
+    if (in_time)
+        show(asked, visit, arg);
+    if (code != HF_OK)
+        *hf__error_last() = error;
+    return code;
 }

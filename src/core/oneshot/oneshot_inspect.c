@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* hf_inspect: the engine's entries are copied on the loop, and shown on the calling thread. */
 #include "base/cancel.h"
+#include "base/error.h"
 #include "core/api/args.h"
 #include "core/api/client.h"
 #include "core/api/explain.h"
@@ -117,17 +118,17 @@ static struct inspection *new_inspection(struct hf_client *client, const struct 
     return inspection;
 }
 
-/* Ends the call: the sentence, and the memory. */
-static int finish(struct inspection *inspection, const char *name)
+/* What the engine answered, and what it found. Ends the inspection. */
+static struct hf_answer finish(struct inspection *inspection)
 {
-    const struct hf_client *client = inspection->call.client;
     struct hf_answer answer = { .code = inspection->call.question.code,
                                 .error = inspection->call.question.error };
     inspection->call.question.error = NULL;
     if (answer.code == HF_OK && inspection->out_of_memory)
         answer.code = HF_ENOMEM;
+    hand_over(inspection);
     discard(&inspection->call);
-    return hf__answer_return(client, name, &answer);
+    return answer;
 }
 
 /* The entries are the caller's from here on, and the visitor may take its time. */
@@ -161,11 +162,14 @@ int hf_inspect(hf_client *client, const char *name, hf_entry_cb *visit, void *ar
     }
     struct copied_entry *found = NULL;
     inspection->found = &found;
-    struct hf_answer silence = hf__oneshot_call_run(&inspection->call);
-    bool in_time = silence.code == HF_OK;
+    struct hf_answer answer = hf__oneshot_call_run(&inspection->call);
+    if (answer.code == HF_OK)
+        answer = finish(inspection);
+    hf_error error;
+    code = hf__answer_settle(client, full.text, &answer, &error);
     hf__lock_entry_call_ended(client, full.hash);
-    if (in_time)
-        hand_over(inspection);
     show(found, visit, arg);
-    return in_time ? finish(inspection, full.text) : hf__answer_return(client, full.text, &silence);
+    if (code != HF_OK)
+        *hf__error_last() = error;
+    return code;
 }

@@ -2,6 +2,7 @@
 /* Lock entries: the local queue per name, what each owner holds, and whose turn it is to ask the
  * store. */
 #include "core/table/lock_table.h"
+#include "base/testing.h"
 
 #include "base/futex.h"
 #include "core/claim/claim_compact.h"
@@ -94,6 +95,7 @@ void hf__lock_entry_call_ended(struct hf_client *client, uint64_t name_hash)
 {
     struct hf_shard *shard = hf__shard_of(client, name_hash);
     atomic_fetch_add_explicit(&shard->calls_ended, 1, memory_order_release);
+    HF_POINT("core:call:ended");
 }
 
 uint64_t hf__lock_entry_calls(struct hf_client *client)
