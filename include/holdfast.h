@@ -829,6 +829,8 @@ typedef struct hf_hold_set hf_hold_set;
 #define HF_LOCK_ALL_MAX 1024
 
 /* Acquires all `count` locks, one after the other, within one `wait_ms` for all of them together.
+ * With wait_ms 0, no lock is asked for once the longest request_timeout_ms of the clients has
+ * passed.
  *
  * The order is the same in every program: by the bytes of the client's URL (hf_url), then by the
  * bytes of the name. No two calls wait for each other in a circle, if all programs write a
@@ -859,12 +861,15 @@ typedef struct hf_hold_set hf_hold_set;
 HF_API HF_LOOK int hf_lock_all(const hf_lock_item *items, size_t count, int64_t wait_ms,
                                const hf_lock_options *options, hf_hold_set **ret);
 
-/* Releases all locks of the set, the last one first, and frees the set, whatever it returns.
+/* Releases all locks of the set, the last one first, and frees the set, whatever it returns. Once
+ * the longest request_timeout_ms of the clients has passed, the releases that are left are not
+ * waited for.
  *
  * Returns:
  *   HF_OK           all released; or `set` is NULL
  *   HF_LOST         at least one had been lost before; hf_last_error names the first
- *   HF_UNREACHABLE  a store did not reply in time. The other releases were not waited for then
+ *   HF_UNREACHABLE  a store did not reply in time, or all together took too long. The other
+ *                   releases were not waited for then
  *   common errors, as hf_unlock returned them for the lock that hf_last_error names */
 HF_API int hf_unlock_all(hf_hold_set *set);
 

@@ -40,6 +40,8 @@ struct hf_hold_set {
     char loss_text[sizeof((hf_error *)NULL)->text];
     hf_lost_cb *on_lost;
     void *lost_arg;
+    int64_t
+        request_timeout_ms; /* the longest of its clients: of calls without a wait of their own */
     size_t item_count, member_count;
     size_t *member_of; /* which member carries an item: an item that is there twice is taken once */
     struct member members[]; /* in the order in which they are taken */
@@ -174,6 +176,9 @@ static struct hf_hold_set *set_new(const hf_lock_item *items, size_t count,
         member->options = items[i].options ? copy_options(items[i].options) : common;
         if (!member->options.owner) /* mutant: several-locks-have-the-threads-owner */
             member->options.owner = HF_OWNER_THREAD;
+        int64_t timeout_ms = hf__call_timeout_ms(items[i].client);
+        if (set->request_timeout_ms < timeout_ms)
+            set->request_timeout_ms = timeout_ms;
         member->options.on_lost = note_loss;
         member->options.lost_arg = set;
     }
@@ -260,9 +265,21 @@ static struct answer await_answer(struct hf_hold_set *set, hf_client *client, hf
     return answer;
 }
 
+/* What a store says of itself need not name the lock. */
+static int name_the_lock(const struct member *member, int code)
+{
+    hf_error *error = hf__error_last();
+    hf_error why = *error;
+    char quoted[204];
+    snprintf(quoted, sizeof quoted, "\"%.200s\"", member->item->name);
+    if (!strstr(why.text, quoted))
+        hf__error_set(error, code, why.native, "%s: %s", quoted, why.text);
+    return code;
+}
+
 /* As long as no lock of the set may end by time, hf_lock alone will do, which needs no loop. It
  * also waits behind an earlier release of the same owner, where a request is refused. */
-static int acquire_member(struct hf_hold_set *set, struct member *member, int64_t wait_ms)
+static int ask_for_member(struct hf_hold_set *set, struct member *member, int64_t wait_ms)
 {
     hf_client *client = member->item->client;
     const char *name = member->item->name;
@@ -279,6 +296,12 @@ static int acquire_member(struct hf_hold_set *set, struct member *member, int64_
     if (answer.code != HF_OK)
         *hf__error_last() = answer.why;
     return answer.code;
+}
+
+static int acquire_member(struct hf_hold_set *set, struct member *member, int64_t wait_ms)
+{
+    int code = ask_for_member(set, member, wait_ms);
+    return code == HF_OK ? HF_OK : name_the_lock(member, code);
 }
 
 /* At least a millisecond for each of them: a wait of 0 would be an attempt without a deadline. */
@@ -327,9 +350,15 @@ static int check_all(struct hf_hold_set *set)
 
 static int acquire_all(struct hf_hold_set *set, int64_t wait_ms)
 {
-    int64_t until_ms = hf__clock_add(hf__clock_ms(), wait_ms);
+    int64_t limit_ms = wait_ms == 0 ? set->request_timeout_ms : wait_ms;
+    int64_t until_ms = hf__clock_add(hf__clock_ms(), limit_ms);
     for (size_t i = 0; i < set->member_count; i++) {
         struct member *member = &set->members[i];
+        if (wait_ms == 0 && hf__clock_ms() >= until_ms)
+            return set_fail(HF_UNREACHABLE,
+                            "\"%.200s\" and the locks after it were not asked for: those before it "
+                            "have taken the request timeout of %lld ms",
+                            member->item->name, (long long)limit_ms);
         int code = acquire_member(set, member, time_left_ms(wait_ms, until_ms));
         if (set_is_lost(set))
             return lost_meanwhile(set);
@@ -402,8 +431,29 @@ int hf_lock_all(const hf_lock_item *items, size_t count, int64_t wait_ms,
 
 /* ---- releasing ---- */
 
-/* A store that does not answer has its time-out once: what is left is released without waiting. A
- * loss outranks all other answers: on_lost may have told of it already. */
+/* All releases have one request timeout together. What is left then, or after a store that did not
+ * reply, is released without waiting for it. */
+static bool may_wait(bool *silent, int64_t until_ms)
+{
+    *silent |= hf__clock_ms() >= until_ms;
+    return !*silent;
+}
+
+static int release_one(struct hf_hold *hold, bool waits)
+{
+    int code = HF_UNREACHABLE;
+    if (waits)
+        return hf_unlock(hold);
+    if (hf_held(hold))
+        set_fail(HF_UNREACHABLE, "\"%.200s\" is being released; its store was not waited for",
+                 hf_hold_name(hold));
+    else
+        code = set_fail(HF_LOST, "\"%.200s\" was lost before it was released", hf_hold_name(hold));
+    hf_unlock_nowait(hold);
+    return code;
+}
+
+/* A loss outranks all other answers: on_lost may have told of it already. */
 int hf_unlock_all(hf_hold_set *set)
 {
     HF_NO_CANCELLATION;
@@ -418,16 +468,9 @@ int hf_unlock_all(hf_hold_set *set)
         result = set_fail(HF_LOST, "%s", set->loss_text);
     why = *hf__error_last();
     pthread_mutex_unlock(&set->mutex);
+    int64_t until_ms = hf__clock_add(hf__clock_ms(), set->request_timeout_ms);
     for (size_t i = set->member_count; i-- > 0;) {
-        struct hf_hold *hold = set->members[i].hold;
-        int code = HF_OK;
-        if (silent && !hf_held(hold))
-            code =
-                set_fail(HF_LOST, "\"%.200s\" was lost before it was released", hf_hold_name(hold));
-        if (silent)
-            hf_unlock_nowait(hold);
-        else
-            code = hf_unlock(hold);
+        int code = release_one(set->members[i].hold, may_wait(&silent, until_ms));
         silent |= code == HF_UNREACHABLE;
         if (code != HF_OK && (result == HF_OK || (code == HF_LOST && result != HF_LOST))) {
             result = code;

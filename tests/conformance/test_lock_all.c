@@ -111,6 +111,54 @@ static void take_opposed(void *arg, int index)
     }
 }
 
+/* A store that takes a while for each lock, and is never silent. */
+struct slow_store {
+    const char *point;
+    _Atomic int passed;
+};
+
+static void be_slow(void *arg, const char *point, const char *name)
+{
+    struct slow_store *slow = arg;
+
+    (void)name;
+    if (!slow->point || strcmp(point, slow->point) != 0)
+        return;
+    slow->passed++;
+    let_pass_ms(80);
+}
+
+/* A call without a wait of its own has one request timeout, not one for each lock. */
+TEST(locks_that_are_slow_together_have_one_request_timeout)
+{
+    struct slow_store slow = { .point = "before_return" };
+    hf_client *client = open_client_with(
+        (hf_client_options){ .request_timeout_ms = 250, .on_point = be_slow, .point_arg = &slow });
+    hf_client *other = open_client();
+    hf_lock_item items[8];
+    hf_hold_set *set;
+
+    fill_items(items, 8, client);
+    CHECK_ERROR(hf_lock_all(items, 8, 0, NULL, &set), HF_UNREACHABLE);
+    CHECK(set == NULL);
+    CHECK(slow.passed < 8);
+    CHECK(strstr(hf_last_error()->text, numbered(slow.passed)) != NULL);
+    slow.point = NULL;
+    for (int i = 0; i < 8; i++)
+        give_back(take_patiently(other, items[i].name));
+    CHECK_CODE(hf_lock_all(items, 8, SOON_MS, NULL, &set), HF_OK);
+    slow.passed = 0;
+    slow.point = "before_release";
+    /* The embedded engine passes no point where nothing waits. */
+    int code = hf_unlock_all(set);
+    CHECK_CODE(code, slow.passed ? HF_UNREACHABLE : HF_OK);
+    slow.point = NULL;
+    for (int i = 0; i < 8; i++)
+        give_back(take_patiently(other, items[i].name));
+    hf_close(client);
+    hf_close(other);
+}
+
 TEST(opposite_orders_do_not_wait_in_a_circle)
 {
     struct opposed opposed = { .clients = { open_client(), open_client() } };

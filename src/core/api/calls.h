@@ -4,11 +4,15 @@
 #ifndef HF_CORE_API_CALLS_H
 #define HF_CORE_API_CALLS_H
 
+#include <stdint.h>
+
 struct hf_client;
 
 /* Begins a call that blocks. Returns HF_OK, or why there can be none: the client is closing or of
  * another process, or this is one of its callbacks. */
 int hf__call_begin(struct hf_client *client);
+/* How long a call without a wait_ms of its own may take. */
+int64_t hf__call_timeout_ms(const struct hf_client *client);
 /* HF_ECLOSED if hf_close has begun since. */
 int hf__call_check(const struct hf_client *client);
 /* The client may be gone when this returns. */

@@ -38,6 +38,11 @@ int hf__call_check(const struct hf_client *client)
     return atomic_load(&client->closing) ? answer_closed() : HF_OK;
 }
 
+int64_t hf__call_timeout_ms(const struct hf_client *client)
+{
+    return client->request_timeout_ms;
+}
+
 void hf__call_ended(struct hf_client *client)
 {
     hf__lock_entry_call_ended(client, 0);

@@ -52,6 +52,7 @@ static void expect_answer_in_time(struct scene *scene, int down)
 
     CHECK_CODE(code, HF_UNREACHABLE);
     CHECK(set == NULL);
+    CHECK(strstr(hf_last_error()->text, "\"one\"") != NULL);
     snprintf(place, sizeof(place), "%d", scene->servers[down].port);
     CHECK(strstr(hf_last_error()->text, place) != NULL);
     /* A second more than asked for, on a busy machine; request_timeout_ms would be five. */

@@ -48,6 +48,7 @@ static void expect_answer_in_time(struct scene *scene, int down)
 
     CHECK_CODE(code, HF_UNREACHABLE);
     CHECK(set == NULL);
+    CHECK(strstr(hf_last_error()->text, "\"one\"") != NULL);
     /* A second more than asked for, on a busy machine; request_timeout_ms would be five. */
     CHECK(took_ms < WAIT_MS + 1500 * test_slow());
     for (int i = 0; i < SERVERS; i++)
