@@ -109,6 +109,14 @@ int64_t short_lease(int64_t lease_ms)
     return counts_seconds && lease_ms < 1000 ? 1000 : lease_ms;
 }
 
+int64_t long_lease(int64_t lease_ms)
+{
+    /* An item of memcached has 30 days at most. */
+    const int64_t most_ms = INT64_C(2591997000);
+
+    return scheme_begins("memcached") && lease_ms > most_ms ? most_ms : lease_ms;
+}
+
 hf_client *open_client_with(hf_client_options options)
 {
     hf_client *client = NULL;

@@ -33,6 +33,8 @@ hf_client *open_client(void);
 hf_client *open_client_with(hf_client_options options);
 /* A lease of `lease_ms`, or the shortest one that the store has. */
 int64_t short_lease(int64_t lease_ms);
+/* A lease of `lease_ms`, or the longest one that the store has. */
+int64_t long_lease(int64_t lease_ms);
 /* Skips the test unless the client has all of these. */
 void need(const hf_client *client, unsigned caps);
 /* Skips the test where a fork() must not meet a client's thread at work. */

@@ -309,6 +309,30 @@ TEST(leases_shorter_than_ten_are_refused)
     hf_close(client);
 }
 
+/* As the client's, as one of its own, and by a renewal. */
+TEST(enormous_lease_is_kept)
+{
+    static const int64_t large[] = { INT64_MAX, INT64_MAX / 2, INT64_C(1) << 40 };
+    hf_client *other = open_client();
+
+    for (size_t i = 0; i < sizeof(large) / sizeof(large[0]); i++) {
+        int64_t lease_ms = long_lease(large[i]);
+        hf_client *client = open_client_with((hf_client_options){ .lease_ms = lease_ms });
+        hf_hold *hold = take(client, name_of("one"), HF_MUTEX, 0);
+        CHECK(hf_held(hold));
+        CHECK_CODE(probe(other, name_of("one"), HF_MUTEX, 0), HF_BUSY);
+        give_back(hold);
+        hold = take_leased(client, name_of("one"), 60000, NULL);
+        CHECK_CODE(hf_renew(hold, lease_ms), HF_OK);
+        CHECK(hf_held(hold));
+        CHECK_CODE(probe(other, name_of("one"), HF_MUTEX, 0), HF_BUSY);
+        give_back(hold);
+        hf_close(client);
+    }
+    check_nothing_left(other, name_of("one"));
+    hf_close(other);
+}
+
 TEST(leases_work_in_every_mode)
 {
     static const hf_mode modes[] = { HF_FAIR, HF_READ, HF_UPGRADE, HF_WRITE, HF_PERMIT };

@@ -197,6 +197,8 @@ void hf__etcd_beats_forget(struct etcd *etcd);
 
 /* ---- own_lease.c ---- */
 
+/* A lease in whole seconds: never less than was asked for, and as much as etcd takes at most. */
+int64_t hf__etcd_ttl_of(int64_t lease_ms);
 /* Asks for a lease of that length. False: out of memory. */
 bool hf__etcd_own_lease_ask(struct etcd *etcd, struct etcd_claim *claim, int64_t lease_ms,
                             etcd_answered *answered);

@@ -19,8 +19,7 @@ static int64_t new_id(void)
     return (int64_t)(salt >> 1) | 1;
 }
 
-/* Whole seconds, and never less than was asked for. */
-static int64_t ttl_of(int64_t lease_ms)
+int64_t hf__etcd_ttl_of(int64_t lease_ms)
 {
     int64_t ttl = lease_ms / 1000 + (lease_ms % 1000 != 0);
     return ttl < TTL_MAX ? ttl : TTL_MAX;
@@ -52,7 +51,7 @@ bool hf__etcd_own_lease_ask(struct etcd *etcd, struct etcd_claim *claim, int64_t
     claim->next_id = new_id();
     claim->next_ms = lease_ms;
     message.id = claim->next_id;
-    message.ttl = ttl_of(lease_ms);
+    message.ttl = hf__etcd_ttl_of(lease_ms);
     hf__etcd_ask(etcd, request, &message.base);
     return true;
 }

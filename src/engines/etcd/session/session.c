@@ -116,7 +116,7 @@ static void session_grant(struct etcd *etcd, struct etcd_session *session)
     session->granting = true;
     request->session = hf__etcd_session_use(session);
     message.id = session->id;
-    message.ttl = (session->length_ms + 999) / 1000;
+    message.ttl = hf__etcd_ttl_of(session->length_ms);
     hf__etcd_ask(etcd, request, &message.base);
 }
 
