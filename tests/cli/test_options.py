@@ -85,6 +85,8 @@ def lengths_of_zero_are_refused(box):
     refuses(box, '--ttl 0 makes no sense', 'run', '-t', '0', 'x', '--', 'true')
     refuses(box, '--ttl 0 makes no sense', 'lock', '-t', '0ms', 'x')
     refuses(box, '--ttl 50 ms is too short', 'lock', '-t', '50ms', 'x')
+    refuses(box, 'a lease has from 1000 ms to 2591997000 ms',
+            '-e', 'memcached://127.0.0.1:1', 'lock', '-t', '30d', 'x')
     refuses(box, '--max-run 0 makes no sense', 'run', '--max-run', '0', 'x', '--', 'true')
     refuses(box, '--max-hold 0 makes no sense', 'run', '--max-hold', '0s', 'x', '--', 'true')
     refuses(box, '--watch 0 makes no sense', 'show', '--watch=0')

@@ -102,9 +102,9 @@ TEST(enormous_times_are_fine)
         CHECK_CODE(outcome.code, HF_CANCELED);
         give_back(hold);
         /* What was canceled may still be on its way out of the queue. */
-        CHECK_CODE(
-            hf_lock(client, name_of("one"), SOON_MS, LOCK_OPTIONS(.lease_ms = large[i]), &hold),
-            HF_OK);
+        CHECK_CODE(hf_lock(client, name_of("one"), SOON_MS,
+                           LOCK_OPTIONS(.lease_ms = long_lease(large[i])), &hold),
+                   HF_OK);
         CHECK(hf_held(hold));
         CHECK(hf_remaining_ms(hold) > (store_has_sessions() ? 0 : 1000000));
         give_back(hold);

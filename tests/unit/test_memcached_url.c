@@ -67,12 +67,19 @@ TEST(user_that_ends_its_line_is_refused)
     accept(url);
 }
 
-TEST(lease_below_a_second_is_refused)
+TEST(lease_that_no_item_can_have_is_refused)
 {
+    static const int64_t bad[] = { 999, 2591997001, INT64_MAX }, good[] = { 1000, 2591997000 };
     hf_client *client = NULL;
 
-    CHECK_INT(hf_open(&client, "memcached://a", &HF_CLIENT_OPTIONS(.lease_ms = 999)), HF_EINVAL);
-    CHECK(strstr(hf_last_error()->text, "at least 1000 ms") != NULL);
-    CHECK_INT(hf_open(&client, "memcached://a", &HF_CLIENT_OPTIONS(.lease_ms = 1000)), HF_OK);
-    hf_close(client);
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        CHECK_INT(hf_open(&client, "memcached://a", &HF_CLIENT_OPTIONS(.lease_ms = bad[i])),
+                  HF_EINVAL);
+        CHECK(strstr(hf_last_error()->text, "from 1000 ms to 2591997000 ms") != NULL);
+    }
+    for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
+        CHECK_INT(hf_open(&client, "memcached://a", &HF_CLIENT_OPTIONS(.lease_ms = good[i])),
+                  HF_OK);
+        hf_close(client);
+    }
 }

@@ -282,10 +282,8 @@ static bool can_be_asked(const struct memcached *mc, struct hf_op *op)
                        "\"%.200s\": keys of this format have at most %d bytes, no spaces and plain "
                        "ASCII",
                        op->in.name, MC_KEY_MAX);
-    else if (op->in.lease_ms > 0 && op->in.lease_ms < MC_LEASE_MIN_MS)
-        hf__op_explain(op, HF_EINVAL, 0,
-                       "\"%.200s\": memcached counts whole seconds: a lease has at least %d ms",
-                       op->in.name, MC_LEASE_MIN_MS);
+    else if (!hf__mc_lease_fits(hf__mc_op_lease_ms(mc, op)))
+        hf__op_explain(op, HF_EINVAL, 0, "\"%.200s\": " MC_LEASE_RULE, op->in.name);
     else
         return true;
     return false;

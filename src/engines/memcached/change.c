@@ -175,10 +175,8 @@ static int check_change(const struct memcached *mc, struct hf_oneshot *change)
                     change->name);
         return HF_EINVAL;
     }
-    if (change->verb == HF_ONESHOT_RENEW && change->lease_ms < MC_LEASE_MIN_MS) {
-        hf__explain(&change->error, HF_EINVAL, 0,
-                    "\"%.200s\": memcached counts whole seconds: a lease has at least %d ms",
-                    change->name, MC_LEASE_MIN_MS);
+    if (change->verb == HF_ONESHOT_RENEW && !hf__mc_lease_fits(change->lease_ms)) {
+        hf__explain(&change->error, HF_EINVAL, 0, "\"%.200s\": " MC_LEASE_RULE, change->name);
         return HF_EINVAL;
     }
     return HF_OK;

@@ -23,10 +23,16 @@ bool hf__mc_is_ours(const struct memcached *mc, const struct mc_reply *reply,
            hf__mc_value_is_of(mc->settings.format, reply->value, reply->length, item->owner);
 }
 
+_Static_assert(MC_LEASE_MIN_MS == 1000 && MC_LEASE_MAX_MS == 2591997000, "MC_LEASE_RULE");
+
+bool hf__mc_lease_fits(int64_t lease_ms)
+{
+    return lease_ms >= MC_LEASE_MIN_MS && lease_ms <= MC_LEASE_MAX_MS;
+}
+
 int64_t hf__mc_op_lease_ms(const struct memcached *mc, const struct hf_op *op)
 {
-    int64_t lease_ms = op->in.lease_ms ? op->in.lease_ms : mc->base.host->lease_ms;
-    return lease_ms < MC_LEASE_MAX_MS ? lease_ms : MC_LEASE_MAX_MS;
+    return op->in.lease_ms ? op->in.lease_ms : mc->base.host->lease_ms;
 }
 
 struct mc_request *hf__mc_request_about(struct memcached *mc, struct hf_op *op)

@@ -8,10 +8,9 @@
 
 static int check_lease(const struct hf_host *host, const struct hf_url *url, hf_error *error)
 {
-    if (host->lease_ms >= MC_LEASE_MIN_MS)
+    if (hf__mc_lease_fits(host->lease_ms))
         return HF_OK;
-    return hf__url_refuse(url, error, "memcached counts whole seconds: a lease has at least %d ms",
-                          MC_LEASE_MIN_MS);
+    return hf__url_refuse(url, error, MC_LEASE_RULE);
 }
 
 static int open_memcached(struct hf_engine **ret, const struct hf_host *host, struct hf_url *url,

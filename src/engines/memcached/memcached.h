@@ -12,8 +12,10 @@
 #include "format.h"
 
 #define MC_USER_MAX 400
-/* The shortest lease: the server counts whole seconds. */
+/* The shortest lease: the server counts whole seconds. The longest one is MC_LEASE_MAX_MS. */
 #define MC_LEASE_MIN_MS 1000
+#define MC_LEASE_RULE                                                                              \
+    "memcached counts whole seconds, 30 days at most: a lease has from 1000 ms to 2591997000 ms"
 /* Replies to one packet. */
 #define MC_REPLIES_MAX 4
 /* How often one question is asked again, because the item changed between two of its packets, or
@@ -214,6 +216,8 @@ bool hf__mc_key_of(const struct memcached *mc, char key[MC_KEY_MAX + 1], const c
                    size_t length);
 bool hf__mc_is_ours(const struct memcached *mc, const struct mc_reply *reply,
                     const struct mc_item *item);
+/* False: no item can be kept for it. MC_LEASE_RULE says so. */
+bool hf__mc_lease_fits(int64_t lease_ms);
 int64_t hf__mc_op_lease_ms(const struct memcached *mc, const struct hf_op *op);
 struct mc_request *hf__mc_request_about(struct memcached *mc, struct hf_op *op);
 void hf__mc_finish(struct mc_server *server, struct mc_request *request, enum hf_verdict verdict);

@@ -414,6 +414,37 @@ TEST(wrong_and_missing_passwords_are_denied)
     expect_refusal(users, "me:wrong@", HF_DENIED, "password");
 }
 
+/* The limit is in milliseconds: the exptime of an item counts seconds, 30 days at most. */
+TEST(lease_beyond_what_an_item_keeps_is_refused)
+{
+    static const int64_t most_ms = INT64_C(2591997000);
+    static const int64_t large[] = { 2591997001, INT64_C(1) << 40, INT64_MAX };
+    struct memcached_server server = { 0 };
+    hf_client *none = NULL;
+    hf_hold *hold = NULL;
+
+    memcached_start(&server);
+    hf_client *client = open_at(server.port, most_ms);
+    for (size_t i = 0; i < sizeof(large) / sizeof(large[0]); i++) {
+        CHECK_ERROR(hf_open(&none, memcached_url(server.port, 3000),
+                            &HF_CLIENT_OPTIONS(.lease_ms = large[i])),
+                    HF_EINVAL);
+        CHECK(strstr(hf_last_error()->text, "2591997000 ms") != NULL);
+        CHECK_ERROR(hf_lock(client, "one", SOON_MS, LOCK_OPTIONS(.lease_ms = large[i]), &hold),
+                    HF_EINVAL);
+        CHECK(strstr(hf_last_error()->text, "2591997000 ms") != NULL);
+        CHECK_CODE(hf_lock(client, "one", SOON_MS, LOCK_OPTIONS(.lease_ms = 60000), &hold), HF_OK);
+        CHECK_ERROR(hf_renew(hold, large[i]), HF_EINVAL);
+        CHECK(strstr(hf_last_error()->text, "2591997000 ms") != NULL);
+        CHECK(hf_held(hold) && hf_remaining_ms(hold) <= 60000);
+        CHECK_CODE(hf_renew(hold, most_ms), HF_OK);
+        CHECK(hf_remaining_ms(hold) > most_ms / 2);
+        give_back(hold);
+    }
+    hf_close(client);
+    memcached_kill(&server);
+}
+
 static void count_advisory(void *arg, const hf_event *event)
 {
     *(_Atomic int *)arg += event->type == HF_EVENT_ADVISORY;
