@@ -78,7 +78,7 @@ struct etcd_request {
         void *arg;
     };
     bool of_claim;
-    unsigned refused; /* how often a server wanted to know first who we are */
+    unsigned refused; /* how often, before anything was done for it */
     int64_t limit_ms; /* for its reply; 0: none but the connection's */
     int64_t sent_at_ms;
     uint8_t *body;
@@ -113,8 +113,8 @@ int hf__etcd_explain(struct etcd *etcd, const struct etcd_reply *reply, hf_error
 bool hf__etcd_is_lease_gone(const struct etcd_reply *reply);
 /* It does not accept the token, or has none of ours: another one may do. */
 bool hf__etcd_wants_token(const struct etcd_reply *reply);
-/* Another server may do better. */
-bool hf__etcd_wants_other_server(const struct etcd_reply *reply);
+/* It has no leader, or is a learner, and has done nothing: another one may serve the request. */
+bool hf__etcd_is_wrong_member(const struct etcd_reply *reply);
 
 /* ---- connection.c ---- */
 
@@ -127,6 +127,8 @@ bool hf__etcd_begin_call(struct etcd *etcd, struct hf_grpc_call *call, const cha
 /* Packs a message, and sends it. False: as above. */
 bool hf__etcd_send(struct etcd *etcd, struct hf_grpc_call *call, const ProtobufCMessage *message,
                    bool last);
+/* The member cannot serve us: the connection breaks, and what it carried goes to another member. */
+void hf__etcd_leave_member(struct etcd *etcd, const char *why);
 /* A stream has ended that should not: so does the connection. */
 void hf__etcd_stream_ended(struct etcd *etcd, const struct hf_grpc_call *call, const char *what);
 
@@ -381,7 +383,8 @@ struct etcd {
     char token[512]; /* of the user, for this connection */
     char why[360];   /* of the last failure, for replies that are missing */
     int why_code;
-    bool heard; /* the server has said something on this connection */
+    bool heard;        /* the server has said something on this connection */
+    bool wrong_member; /* the connection ended as its member cannot serve us */
     struct etcd_arena arena;
     uint8_t *packed; /* a message of a stream */
     size_t packed_room;

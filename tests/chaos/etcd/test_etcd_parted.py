@@ -142,6 +142,57 @@ def clients_of_a_member_that_is_cut_off_alone_are_told(directory):
     stage.end()
 
 
+def side_at(stage, member, **more):
+    """A client that has its connection there, and holds nothing."""
+    while True:  # clients choose a member by chance
+        side = stage.side("a client", **more)
+        side.want("ok", "a", "lock", "mutex", "zero", FOR_EVER, 0)
+        side.want("ok", "a", "unlock", "mutex", "zero")
+        if member in (None, stage.member_of(side)):
+            return side
+        side.stop()
+
+
+def bare_tries_at_a_member_without_leader_go_to_another(directory):
+    """What has no time to wait is served within its call all the same, in whatever way it learns
+    that there is no leader: by its own request, a heartbeat before it, or another request."""
+    stage, lease_s = PartedStage(directory), 12
+    kinds = {f"b{number}": ("mutex", "write", "read")[number % 3] for number in range(30)}
+    one = side_at(stage, None, lease_ms=60000)  # it puts up with silence for a while
+    cut = stage.member_of(one)
+    other = side_at(stage, cut)
+    stale, since = side_at(stage, cut, lease_ms=1000 * lease_s), time.monotonic()
+    stage.cut_off(cut)
+    one.tell("b", "lock", "mutex", "of-b", 0, 0)  # the member has not noticed yet, and is silent
+    wait_until(lambda: cannot_read_at(cut), "it is cut off")
+    for thread, kind in kinds.items():  # at the same moment
+        one.tell(thread, "lock", kind, "of-" + thread, 0, 0)
+    equal({one.answer(thread) for thread in ("b", *kinds)}, {"ok"}, "what its threads hear")
+    other.want("busy", "a", "lock", "mutex", "of-b", 0, 0)
+    assert cut not in (stage.member_of(one), stage.member_of(other)), "they are there still"
+    # Nothing rests on its session, which is asked about first.
+    wait_until(lambda: time.monotonic() > since + 0.6 * lease_s, "it is stale")
+    assert stage.member_of(stale) is cut, "it has left already"
+    stale.want("ok", "a", "lock", "mutex", "late", 0, 0)
+    stage.end()
+
+
+def bare_try_finds_no_leader_anywhere_and_is_told(directory):
+    """There is no majority: the call ends, with the reason, long before its time is over."""
+    stage = PartedStage(directory)
+    side = side_at(stage, None)
+    there = stage.member_of(side)
+    others = [member for member in stage.cluster.members if member is not there]
+    for member in others:
+        member.kill()
+    wait_until(lambda: cannot_read_at(there), "it is alone")
+    said = side.ask("a", "lock", "mutex", "one", 0, 0)
+    assert said.startswith("failed: HF_UNREACHABLE: "), said
+    others[0].again()
+    side.want("ok", "a", "lock", "mutex", "one", FOR_EVER, 0)
+    stage.end()
+
+
 def clock_of_a_client_that_jumps_costs_no_lock(directory):
     stage, since, lease_s = Stage(directory), f"{directory}/jumps", 2
     holder = stage.side("the holder", lease_ms=1000 * lease_s, environment=dict(
@@ -165,6 +216,8 @@ def clock_of_a_client_that_jumps_costs_no_lock(directory):
 TESTS = (waiter_at_a_member_that_is_cut_off_is_served_by_another,
          holder_at_a_leader_that_is_cut_off_keeps_its_lock,
          clients_of_a_member_that_is_cut_off_alone_are_told,
+         bare_tries_at_a_member_without_leader_go_to_another,
+         bare_try_finds_no_leader_anywhere_and_is_told,
          clock_of_a_client_that_jumps_costs_no_lock)
 
 sys.exit(main(TESTS))

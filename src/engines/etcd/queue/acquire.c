@@ -39,6 +39,13 @@ void hf__etcd_finish(struct etcd *etcd, struct etcd_claim *claim, enum hf_verdic
 /* A definite no fails the claim, and a key that is there goes. */
 void hf__etcd_fail(struct etcd *etcd, struct etcd_claim *claim, const struct etcd_reply *reply)
 {
+    /* Another request, or a heartbeat, has heard that the member cannot serve us: this one needs no
+     * reply of its own, as attempting again has the effect of attempting once. */
+    /* mutant: etcd-unanswered-try-goes-to-another-member */
+    if (!reply->definite && etcd->wrong_member && !etcd->closing && ++claim->tries < TRIES_MAX) {
+        attempt_begin(etcd, claim);
+        return;
+    }
     int code = hf__etcd_explain(etcd, reply, &claim->op->out.error);
     if (code == HF_UNREACHABLE || (claim->unknown && !reply->definite)) {
         hf__etcd_finish(etcd, claim, HF_NO_ANSWER);

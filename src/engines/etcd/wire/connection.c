@@ -83,8 +83,19 @@ bool hf__etcd_send(struct etcd *etcd, struct hf_grpc_call *call, const ProtobufC
     return false;
 }
 
+void hf__etcd_leave_member(struct etcd *etcd, const char *why)
+{
+    etcd->wrong_member = etcd->settings.servers.count > 1;
+    hf__peer_break(&etcd->peer, HF_UNREACHABLE, 0, "%s", why);
+}
+
 void hf__etcd_stream_ended(struct etcd *etcd, const struct hf_grpc_call *call, const char *what)
 {
+    struct etcd_reply reply = { .status = call->status,
+                                .definite = call->answered,
+                                .text = call->text };
+    if (hf__etcd_is_wrong_member(&reply))
+        etcd->wrong_member = etcd->settings.servers.count > 1;
     hf__peer_break(&etcd->peer, HF_UNREACHABLE, call->status, "its stream of %s has ended: %s",
                    what, *call->text ? call->text : "no reason given");
 }
@@ -102,7 +113,7 @@ static void greet(struct hf_peer *peer)
     struct etcd *etcd = of_peer(peer);
     const struct hf_stream_place *to = &etcd->settings.servers.places[peer->place_at];
     char authority[280];
-    etcd->heard = false;
+    etcd->heard = etcd->wrong_member = false;
     etcd->grpc.token = NULL;
     etcd->grpc.tls = etcd->settings.servers.tls != NULL;
     hf__url_write_place(authority, sizeof authority, to->host, to->port);

@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-/* A server that wants to know first who we are is told so often. */
+/* A server that wants to know first which user asks is told so often. */
 #define REFUSALS_MAX 2u
 
 #define UNREADABLE "its reply cannot be read"
@@ -130,17 +130,28 @@ static void message(struct hf_grpc_call *call, const uint8_t *bytes, size_t leng
         request_answer(request, &reply);
 }
 
-/* A token that is not accepted any more is replaced, once. */
+/* How often a request is asked again that was refused before anything was done for it: a token that
+ * is not accepted any more is replaced, and each of the other members may have a leader. */
+static unsigned refusals_max(const struct etcd *etcd, const struct etcd_reply *reply)
+{
+    if (hf__etcd_is_wrong_member(reply)) /* mutant: etcd-refused-request-goes-to-another-member */
+        return etcd->settings.servers.count - 1;
+    /* mutant: etcd-expired-token-is-replaced */
+    return etcd->settings.servers.user && hf__etcd_wants_token(reply) ? REFUSALS_MAX : 0;
+}
+
 static bool ask_again(struct etcd *etcd, struct etcd_request *request,
                       const struct etcd_reply *reply)
 {
-    /* mutant: etcd-expired-token-is-replaced */
-    if (!etcd->settings.servers.user || !hf__etcd_wants_token(reply) || etcd->closing ||
-        request->refused++ >= REFUSALS_MAX)
+    if (etcd->closing || request->refused >= refusals_max(etcd, reply))
         return false;
+    request->refused++;
     hf__link_remove(&request->link);
     hf__list_append(&etcd->waiting, &request->link);
-    hf__peer_break(&etcd->peer, HF_UNREACHABLE, 0, "it does not accept our token any more");
+    if (hf__etcd_is_wrong_member(reply))
+        hf__etcd_leave_member(etcd, reply->text);
+    else
+        hf__peer_break(&etcd->peer, HF_UNREACHABLE, 0, "it does not accept our token any more");
     return true;
 }
 
@@ -161,7 +172,9 @@ static void ended(struct hf_grpc_call *call)
             reply = (struct etcd_reply){ .status = HF_GRPC_INTERNAL, .text = UNREADABLE };
         /* What answers like no etcd may be something else: a request that is repeated waits for
          * another connection. */
-        if (hf__etcd_wants_other_server(&reply) || (!call->answered && !call->timed_out))
+        if (hf__etcd_is_wrong_member(&reply))
+            hf__etcd_leave_member(etcd, call->text);
+        else if (reply.status == HF_GRPC_UNAVAILABLE || (!call->answered && !call->timed_out))
             hf__peer_break(&etcd->peer, HF_UNREACHABLE, 0, "%s", call->text);
         request_answer(request, &reply);
     }

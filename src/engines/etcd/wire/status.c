@@ -87,7 +87,9 @@ bool hf__etcd_wants_token(const struct etcd_reply *reply)
              (strstr(reply->text, "auth store is old") || strstr(reply->text, "name is empty"))));
 }
 
-bool hf__etcd_wants_other_server(const struct etcd_reply *reply)
+bool hf__etcd_is_wrong_member(const struct etcd_reply *reply)
 {
-    return reply->status == HF_GRPC_UNAVAILABLE || strstr(reply->text, "learner") != NULL;
+    return reply->definite &&
+           ((reply->status == HF_GRPC_UNAVAILABLE && strstr(reply->text, "no leader")) ||
+            strstr(reply->text, "learner"));
 }
