@@ -61,6 +61,19 @@ TEST(finding_clock_two_seconds_off_is_a_danger)
                "[clock] the server's clock is 3 s behind this machine's; wrong; NTP\n");
 }
 
+TEST(finding_clock_of_a_server_that_lies_is_far_off)
+{
+    clock_says(INT64_MIN, 10000, 12000,
+               "its clock: 1152921504606856.976 s behind this machine's\n"
+               "[clock] the server's clock is 1152921504606856 s behind this machine's; wrong; "
+               "NTP\n");
+    clock_says(hf__finding_ms(INT64_MAX), 0, 0,
+               "its clock: 1152921504606846.000 s ahead of this machine's\n"
+               "[clock] the server's clock is 1152921504606846 s ahead of this machine's; wrong; "
+               "NTP\n");
+    CHECK_INT(hf__finding_ms(-2), -2000);
+}
+
 TEST(poll_pauses_differ_within_their_range)
 {
     int64_t least_ms = INT64_MAX, most_ms = 0;

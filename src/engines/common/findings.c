@@ -7,6 +7,8 @@
 #include <time.h>
 
 #define FINDING_SIZE 600
+/* As far as times are taken for true, to either side. */
+#define FARTHEST_MS (INT64_C(1) << 60)
 
 static void add_finding(const struct hf_findings *findings, const hf_remark *remark)
 {
@@ -61,10 +63,21 @@ int64_t hf__finding_wall_ms(void)
     return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
+static int64_t limit(int64_t number, int64_t most)
+{
+    return number > most ? most : number < -most ? -most : number;
+}
+
+int64_t hf__finding_ms(int64_t seconds)
+{
+    return limit(seconds, FARTHEST_MS / 1000) * 1000;
+}
+
 void hf__finding_clock(const struct hf_findings *findings, const char *whose, int64_t server_ms,
                        int64_t asked_ms, int64_t answered_ms, const char *consequence,
                        const char *cure)
 {
+    server_ms = limit(server_ms, FARTHEST_MS);
     int64_t ahead = server_ms - answered_ms, behind = asked_ms - server_ms;
     /* mutant: clock-that-is-behind-is-right */
     int64_t off = ahead > 0 ? ahead : behind > 0 ? behind : 0;

@@ -34,6 +34,8 @@ void hf__finding_not_asked(const struct hf_findings *findings, const char *id, c
 
 /* The wall clock of this machine, to compare with a server's. It decides nothing. */
 int64_t hf__finding_wall_ms(void);
+/* A server's seconds as milliseconds, limited to what can be calculated with: it may lie. */
+int64_t hf__finding_ms(int64_t seconds);
 /* A server has read its clock (server_ms) at some moment between asked_ms and answered_ms of this
  * machine's wall clock: the fact "its clock", and if it is wrong the danger "clock", with what that
  * means for this store's locks. `whose`: "the server's". */

@@ -222,3 +222,12 @@ bool hf__mc_stat_is(const struct mc_reply *reply, const char *name, const char *
     *words = reply->value + length + 1;
     return true;
 }
+
+void hf__mc_stat_number(const struct mc_reply *reply, const char *name, int64_t *ret)
+{
+    const char *words;
+    uint64_t number = 0;
+    if (hf__mc_stat_is(reply, name, &words) &&
+        read_number((struct word){ words, strlen(words) }, &number))
+        *ret = number < (uint64_t)MC_STAT_MAX ? (int64_t)number : MC_STAT_MAX;
+}

@@ -54,7 +54,11 @@ unsigned hf__mc_expect(const char *packet, unsigned fitting[], unsigned most);
  * passes it on for a server that may have executed the command. */
 bool hf__mc_reply_fits(const struct mc_reply *reply, unsigned fitting);
 
-/* The number behind NAME in a line of `stats`. False: the line is about another name. */
+/* The words behind NAME in a line of `stats`. False: the line is about another name. */
 bool hf__mc_stat_is(const struct mc_reply *reply, const char *name, const char **words);
+/* The same of a number, MC_STAT_MAX at most, which can be calculated with. *ret stays as it is
+ * where the line is about another name, or has no number. */
+#define MC_STAT_MAX (INT64_C(1) << 50)
+void hf__mc_stat_number(const struct mc_reply *reply, const char *name, int64_t *ret);
 
 #endif

@@ -31,13 +31,6 @@ static void survey_server(struct memcached *mc, struct survey *survey);
 
 /* ---- what was read ---- */
 
-static void read_count(const struct mc_reply *reply, const char *name, int64_t *ret)
-{
-    const char *words;
-    if (hf__mc_stat_is(reply, name, &words))
-        *ret = strtoll(words, NULL, 10);
-}
-
 static void read_yes(const struct mc_reply *reply, const char *name, const char *yes, bool *ret)
 {
     const char *words;
@@ -51,13 +44,13 @@ static void note_stat(struct mc_server *server, struct mc_request *request,
     struct patient *patient = &((struct survey *)request->oneshot->engine_pointer)->patient;
     const char *words;
     (void)server;
-    read_count(reply, "uptime", &patient->uptime_s);
-    read_count(reply, "time", &patient->time_s);
-    read_count(reply, "evictions", &patient->evictions);
-    read_count(reply, "curr_connections", &patient->connections);
-    read_count(reply, "max_connections", &patient->connections_max);
-    read_count(reply, "bytes", &patient->bytes);
-    read_count(reply, "limit_maxbytes", &patient->bytes_max);
+    hf__mc_stat_number(reply, "uptime", &patient->uptime_s);
+    hf__mc_stat_number(reply, "time", &patient->time_s);
+    hf__mc_stat_number(reply, "evictions", &patient->evictions);
+    hf__mc_stat_number(reply, "curr_connections", &patient->connections);
+    hf__mc_stat_number(reply, "max_connections", &patient->connections_max);
+    hf__mc_stat_number(reply, "bytes", &patient->bytes);
+    hf__mc_stat_number(reply, "limit_maxbytes", &patient->bytes_max);
     if (hf__mc_stat_is(reply, "version", &words))
         snprintf(patient->version, sizeof patient->version, "%.31s", words);
 }
@@ -73,8 +66,8 @@ static void note_setting(struct mc_server *server, struct mc_request *request,
     read_yes(reply, "temp_lru", "yes", &patient->temporary);
     read_yes(reply, "auth_enabled_ascii", "yes", &patient->password);
     read_yes(reply, "ssl_enabled", "yes", &patient->tls);
-    read_count(reply, "temporary_ttl", &patient->temporary_ttl);
-    read_count(reply, "idle_timeout", &patient->idle_timeout_s);
+    hf__mc_stat_number(reply, "temporary_ttl", &patient->temporary_ttl);
+    hf__mc_stat_number(reply, "idle_timeout", &patient->idle_timeout_s);
     if (hf__mc_stat_is(reply, "inter", &words))
         patient->local = strncmp(words, "127.", 4) == 0 || strcmp(words, "::1") == 0 ||
                          strcmp(words, "localhost") == 0;
@@ -172,8 +165,8 @@ static void show_patient(const struct survey *survey, const struct mc_server *se
     find_restart(survey, server);
     find_lists(survey, server);
     find_access(survey, server);
-    hf__finding_clock(&survey->findings, "the server's", patient->time_s * 1000, patient->asked_ms,
-                      patient->answered_ms,
+    hf__finding_clock(&survey->findings, "the server's", hf__finding_ms(patient->time_s),
+                      patient->asked_ms, patient->answered_ms,
                       "after its next start, tokens may be smaller than those of before",
                       "let both machines follow a time server");
 }

@@ -4,8 +4,10 @@
 #include "memcached.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
+
+/* In the year 36812: tokens by such a time are below 2^62. */
+#define MC_TIME_MAX_S (INT64_C(1) << 40)
 
 /* Of the last request of the handshake: the clock is read once more, then the server is ready. */
 static void clock_answered(struct mc_server *server, struct mc_request *request, bool heard);
@@ -136,10 +138,8 @@ static void note_line(struct mc_server *server, struct mc_request *request,
 {
     const char *words;
     (void)request;
-    if (hf__mc_stat_is(reply, "time", &words))
-        server->facts.time_s = strtoll(words, NULL, 10);
-    if (hf__mc_stat_is(reply, "uptime", &words))
-        server->facts.uptime_s = strtoll(words, NULL, 10);
+    hf__mc_stat_number(reply, "time", &server->facts.time_s);
+    hf__mc_stat_number(reply, "uptime", &server->facts.uptime_s);
     if (hf__mc_stat_is(reply, "cas_enabled", &words))
         server->facts.cas_enabled = strcmp(words, "yes") == 0;
 }
@@ -158,9 +158,17 @@ static void settings_answered(struct mc_server *server, struct mc_request *reque
     stats_answered(server, request, heard);
     if (!heard)
         return;
-    if (!facts->cas_enabled)
+    if (!facts->cas_enabled) {
         hf__peer_break(&server->peer, HF_ENOTSUP, 0,
                        "it runs without CAS (option -C), by which a lock is released safely");
+        return;
+    }
+    bool counts = facts->uptime_s >= 0 && facts->uptime_s <= facts->time_s;
+    if (!counts || facts->time_s > MC_TIME_MAX_S) {
+        hf__peer_break(&server->peer, HF_ECORRUPT, 0,
+                       "its stats have no time and uptime by which tokens can be counted");
+        return;
+    }
     /* mutant: memcached-token-base */
     server->token_base = (uint64_t)(facts->time_s - facts->uptime_s) * 1000000;
 }
@@ -178,7 +186,7 @@ void hf__mc_greet(struct mc_server *server)
         { send_stats_settings, settings_answered, true },
         { hf__mc_list_send, hf__mc_list_answered, false },
     };
-    server->facts = (struct mc_facts){ 0 };
+    server->facts = (struct mc_facts){ .time_s = -1, .uptime_s = -1 };
     server->reads_clock = false;
     hf__mc_clock_reset(&server->clock);
     for (unsigned i = 0; i < sizeof first / sizeof *first; i++) {

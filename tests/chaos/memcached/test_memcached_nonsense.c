@@ -9,6 +9,8 @@
 
 #define LEASE_MS 3000
 #define FAILURE "SERVER_ERROR backend failure\r\n"
+#define TIMES(time, uptime)                                                                        \
+    "STAT time " time "\r\nSTAT uptime " uptime "\r\nSTAT cas_enabled yes\r\nEND\r\n"
 
 static hf_client *open_script(struct memcached_script *script)
 {
@@ -138,4 +140,45 @@ TEST(replies_out_of_place_grant_nothing)
     expect_no_grant("version", "VERSION 1.4.39\r\n");
     expect_no_grant("version", "VERSION mcrouter 41.0\r\n");
     expect_no_grant("stats", "ERROR\r\n");
+}
+
+/* Tokens begin with the moment at which the server began. */
+TEST(server_whose_time_is_nonsense_grants_nothing)
+{
+    expect_no_grant("stats", TIMES("0", "9223372036854775807"));
+    expect_no_grant("stats", TIMES("9223372036854775807", "-9223372036854775808"));
+    expect_no_grant("stats", TIMES("-9223372036854775808", "9223372036854775807"));
+    expect_no_grant("stats", TIMES("9999999999999", "1"));
+    expect_no_grant("stats", TIMES("1700000000", "99999999999999999999999"));
+    CHECK(strstr(hf_last_error()->text, "uptime") != NULL);
+}
+
+static bool note_clock(void *arg, const hf_remark *remark)
+{
+    *(bool *)arg |= remark->id && strcmp(remark->id, "clock") == 0;
+    return true;
+}
+
+/* What doctor computes with such numbers is far off, and nothing else. */
+TEST(doctor_shows_a_time_that_is_nonsense)
+{
+    static const char *const numbers[] = { "9223372036854775807", "-9223372036854775808",
+                                           "99999999999999999999999", "x" };
+    struct memcached_script script = { 0 };
+    hf_client *client = open_script(&script);
+    char reply[500];
+
+    give_back(take_patiently(client, "one"));
+    for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
+        bool told = false;
+        snprintf(reply, sizeof(reply),
+                 "STAT time %s\r\nSTAT uptime %s\r\nSTAT curr_connections %s\r\n"
+                 "STAT max_connections 9223372036854775807\r\nSTAT temporary_ttl %s\r\n"
+                 "STAT items:1:age %s\r\nEND\r\n",
+                 numbers[i], numbers[i], numbers[i], numbers[i], numbers[i]);
+        begin_lies(&script, "stats", reply, 3);
+        CHECK_CODE(hf_examine(client, NULL, note_clock, &told), HF_OK);
+        CHECK(told);
+    }
+    hf_close(client);
 }

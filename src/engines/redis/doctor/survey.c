@@ -80,8 +80,8 @@ static void judge_clock(struct redis_survey *examiner, const redisReply *reply)
 {
     if (!hf__reply_is_array(reply, 2))
         return;
-    int64_t theirs =
-        hf__reply_number(reply->element[0]) * 1000 + hf__reply_number(reply->element[1]) / 1000;
+    int64_t theirs = hf__finding_ms(hf__reply_number(reply->element[0])) +
+                     hf__reply_number(reply->element[1]) / 1000;
     hf__finding_clock(
         &examiner->findings, "the server's", theirs, examiner->began_ms, hf__finding_wall_ms(),
         "one of them is wrong, and will jump when it is set right: a jump of the server's ends "
