@@ -231,7 +231,9 @@ void hf__claim_drive(struct hf_claim *claim, enum hf_claim_event event)
     if (actions & HF_DO_COMPLETE)
         take_caller(claim, &caller);
     set_timers(claim, actions);
-    if (actions & HF_DO_RELEASE) /* mutant: why-store-was-silent */
+    /* Words on an earlier release stand as well. */
+    bool first = before != HF_CLAIM_LEAVING;
+    if ((actions & HF_DO_RELEASE) && first) /* mutant: why-store-was-silent */
         hf__drop_error(&claim->op);
     if (actions & (HF_DO_ASK | HF_DO_RELEASE))
         claim->op.out.contacted = claim->op.out.hands_over = false;
