@@ -69,6 +69,17 @@ static void rest_on_exptime(const struct mc_server *server, const struct mc_requ
     op->out.rests_on = &op->engine.own_lease;
 }
 
+/* An item that could not be released later is not taken. True: the request has ended. */
+static bool has_no_id(struct mc_server *server, struct mc_request *request,
+                      const struct mc_reply *item)
+{
+    if (hf__mc_has_id(server, item, &request->op->out.error))
+        return false;
+    rest_on_exptime(server, request);
+    hf__mc_finish(server, request, HF_NO_ANSWER);
+    return true;
+}
+
 static void unanswered(struct mc_server *server, struct mc_request *request)
 {
     struct hf_op *op = request->op;
@@ -134,7 +145,10 @@ static void renewal_answered(struct mc_server *server, struct mc_request *reques
     }
     bool right = hf__mc_clock_was_right(server, request, clock);
     hf__mc_item_of(server->mc, &item, request->op);
-    if (right && done->kind == MC_STORED && hf__mc_is_ours(server->mc, now, &item)) {
+    bool ours = hf__mc_is_ours(server->mc, now, &item);
+    if (ours && has_no_id(server, request, now))
+        return;
+    if (right && done->kind == MC_STORED && ours) {
         granted(server, request, now, hf__mc_op_lease_ms(server->mc, request->op));
         return;
     }
@@ -178,6 +192,8 @@ static void attempt_answered(struct mc_server *server, struct mc_request *reques
     bool right = hf__mc_clock_was_right(server, request, clock);
     hf__mc_item_of(server->mc, &item, op);
     bool ours = hf__mc_is_ours(server->mc, now, &item);
+    if (ours && has_no_id(server, request, now))
+        return;
     if (added->kind == MC_REFUSED && !ours) {
         no_memory(server, request, added);
     } else if (ours && added->kind == MC_STORED && right) { /* mutant: memcached-right-clock */
@@ -254,6 +270,8 @@ static void attach_answered(struct mc_server *server, struct mc_request *request
     bool ours = hf__mc_is_ours(server->mc, now, &item);
     bool left = now->kind == MC_VALUE && hf__mc_value_is_of(server->mc->settings.format, now->value,
                                                             now->length, op->in.attach_key);
+    if ((ours || left) && has_no_id(server, request, now))
+        return;
     if (!ours && !left) {
         not_there(server, request);
     } else if (!right) {

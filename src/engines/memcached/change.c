@@ -78,6 +78,8 @@ static void break_looked(struct mc_server *server, struct mc_request *request, b
     } else if (change->key && !hf__mc_value_is_of(server->mc->settings.format, now->value,
                                                   now->length, change->key)) {
         hf__mc_oneshot_ends(server, request, HF_BUSY);
+    } else if (!hf__mc_has_id(server, now, &change->error)) {
+        hf__mc_oneshot_ends(server, request, HF_ENOTSUP);
     } else {
         hf__mc_note_cas(server, request, now->cas);
         request->send = send_deletion;
@@ -139,6 +141,8 @@ static void renewal_answered(struct mc_server *server, struct mc_request *reques
     hf__mc_op_set_cas(server, op, now->cas, MC_RENEWING);
     if (stored && right) {
         hf__mc_oneshot_ends(server, request, HF_OK);
+    } else if (!hf__mc_has_id(server, now, &request->oneshot->error)) {
+        hf__mc_oneshot_ends(server, request, HF_ENOTSUP);
     } else if (++request->repeats > MC_REPEATS_MAX) {
         changes_all_the_time(server, request);
     } else {

@@ -140,12 +140,14 @@ static inline uint64_t hf__mc_op_cas(const struct hf_op *op)
     return op->engine.word[1] >> MC_CAS_SHIFT;
 }
 
-/* With the flags of `flags` that are set already. */
+/* With the flags of `flags` that are set already. An item whose id is none, or has no room here, is
+ * there all the same, and is looked at before it is released. */
 static inline void hf__mc_op_set_cas(const struct mc_server *server, struct hf_op *op, uint64_t cas,
                                      unsigned flags)
 {
+    uint64_t kept = cas << MC_CAS_SHIFT;
     op->engine.word[0] = hf__mc_op_claim(op) | hf__mc_epoch(server) << MC_CLAIM_BITS;
-    op->engine.word[1] = cas << MC_CAS_SHIFT | (op->engine.word[1] & flags);
+    op->engine.word[1] = kept | (op->engine.word[1] & flags) | (kept ? 0 : MC_UNSURE);
 }
 
 /* ---- url.c ---- */
@@ -180,6 +182,8 @@ void hf__mc_write_clock(struct mc_server *server);
 bool hf__mc_clock_was_right(struct mc_server *server, const struct mc_request *request,
                             const struct mc_reply *reply);
 
+/* False: the item has no CAS id, by which alone it is released safely: *error says so. */
+bool hf__mc_has_id(const struct mc_server *server, const struct mc_reply *item, hf_error **error);
 /* Why there is no reply: a code, with words in *error. */
 int hf__mc_explain_silence(struct mc_server *server, hf_error **error);
 /* Notes the CAS id of an item; and whether it still says something about it. */

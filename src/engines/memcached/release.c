@@ -86,6 +86,11 @@ static void look_answered(struct mc_server *server, struct mc_request *request, 
         gone(server, request, !(request->op->engine.word[1] & MC_UNSURE));
         return;
     }
+    if (!hf__mc_has_id(server, now, &request->op->out.error)) {
+        request->op->engine.word[1] |= MC_UNSURE;
+        hf__mc_finish(server, request, HF_NO_ANSWER);
+        return;
+    }
     hf__mc_note_cas(server, request, now->cas);
     request->send = send_deletion;
     request->answered = deletion_answered;

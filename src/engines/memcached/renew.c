@@ -73,7 +73,7 @@ static void renewal_answered(struct mc_server *server, struct mc_request *reques
     bool renewed = done->kind == MC_STORED || done->kind == MC_DONE;
     if (renewed && right) {
         renewal_ends(server, request, HF_LEASE_RENEWED);
-    } else if (request->repeats++ >= MC_REPEATS_MAX) {
+    } else if (now->cas == 0 || request->repeats++ >= MC_REPEATS_MAX) {
         renewal_ends(server, request, HF_LEASE_NO_ANSWER);
     } else {
         hf__mc_note_cas(server, request, now->cas);

@@ -125,6 +125,17 @@ void hf__mc_use_cas_of(struct mc_request *request, const struct hf_op *op)
     request->epoch = op->engine.word[0] >> MC_CLAIM_BITS;
 }
 
+bool hf__mc_has_id(const struct mc_server *server, const struct mc_reply *item, hf_error **error)
+{
+    if (item->cas != 0)
+        return true;
+    hf__explain(error, HF_ENOTSUP, 0,
+                "memcached at %.100s: it shows an item without a CAS id, by which a lock is "
+                "released safely",
+                server->shown);
+    return false;
+}
+
 int hf__mc_explain_silence(struct mc_server *server, hf_error **error)
 {
     const hf_error *why = &server->peer.why;

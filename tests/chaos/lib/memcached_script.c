@@ -56,12 +56,14 @@ static void store(struct talk *talk, const char *line, bool lied)
 static void look(struct talk *talk, const char *key)
 {
     struct memcached_script *script = talk->script;
+    char id[30];
 
+    snprintf(id, sizeof(id), "c%llu ", (unsigned long long)script->cas);
     if (strcmp(key, "%hf.clock") == 0)
-        fputs("HD t2592000\r\n", talk->out);
+        fprintf(talk->out, "HD t%lld\r\n", 2592000 - monotonic_ms() / 1000);
     else if (strcmp(key, script->key) == 0)
-        fprintf(talk->out, "VA %zu c%llu t30\r\n%s\r\n", strlen(script->value),
-                (unsigned long long)script->cas, script->value);
+        fprintf(talk->out, "VA %zu %st30\r\n%s\r\n", strlen(script->value),
+                script->id ? script->id : id, script->value);
     else
         fputs("EN\r\n", talk->out);
 }

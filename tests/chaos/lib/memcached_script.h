@@ -10,9 +10,10 @@ struct memcached_script {
     /* Commands that begin with this word get this reply, which may be several lines; NULL: none
      * does. Set before `lies`. */
     const char *word, *reply;
-    _Atomic int lies;  /* how many such replies are left */
-    _Atomic int told;  /* how many there were */
-    _Atomic int asked; /* commands that were read */
+    _Atomic int lies;       /* how many such replies are left */
+    _Atomic int told;       /* how many there were */
+    _Atomic int asked;      /* commands that were read */
+    const char *_Atomic id; /* shown in place of the item's CAS id; NULL: it is shown */
     int listener;
     struct thread thread;
     /* The one item that it knows, but for the clock. */

@@ -99,11 +99,75 @@ TEST(release_that_never_finds_its_id_ends)
 
     CHECK_CODE(hf_lock(client, "one", SOON_MS, NULL, &hold), HF_OK);
     begin_lies(&script, "md hf:one", "EX\r\n", 1000000000);
-    CHECK_CODE(hf_unlock(hold), HF_UNREACHABLE);
+    CHECK_ERROR(hf_unlock(hold), HF_UNREACHABLE);
+    CHECK(strstr(hf_last_error()->text, "changes all the time") != NULL);
     int asked = script.asked;
     let_pass_ms(1000);
     /* It is repeated now and then, not as fast as the server answers. */
     CHECK(script.asked - asked < 2000);
+    hf_close(client);
+}
+
+/* Ids are what an item is released by. A server without them would be asked without an end. */
+TEST(item_that_shows_no_id_is_left_alone)
+{
+    static const char *const ids[] = { "", "c0 " };
+    struct memcached_script script = { 0 };
+    hf_client *client = open_script(&script);
+    hf_hold *hold = NULL;
+
+    for (size_t i = 0; i < sizeof(ids) / sizeof(ids[0]); i++) {
+        hold = take_patiently(client, "one");
+        begin_lies(&script, "md hf:one", "EX\r\n", 1);
+        script.id = ids[i];
+        int asked = script.asked;
+        CHECK_ERROR(hf_break(client, "one", NULL, NULL), HF_ENOTSUP);
+        CHECK(strstr(hf_last_error()->text, "CAS id") != NULL);
+        CHECK_ERROR(hf_unlock(hold), HF_UNREACHABLE);
+        CHECK(strstr(hf_last_error()->text, "CAS id") != NULL);
+        CHECK(script.asked - asked < 200);
+        CHECK(script.key[0]);
+        script.id = NULL;
+        EVENTUALLY(!script.key[0], SOON_MS);
+    }
+    hf_close(client);
+}
+
+TEST(item_that_shows_no_id_is_not_granted)
+{
+    static const char *const ids[] = { "", "c0 " };
+    struct memcached_script script = { 0 };
+    hf_client *client = open_script(&script);
+    hf_hold *hold = NULL;
+
+    give_back(take_patiently(client, "one"));
+    for (size_t i = 0; i < sizeof(ids) / sizeof(ids[0]); i++) {
+        script.id = ids[i];
+        CHECK_ERROR(hf_lock(client, "one", 0, NULL, &hold), HF_UNREACHABLE);
+        CHECK(hold == NULL);
+        CHECK(strstr(hf_last_error()->text, "CAS id") != NULL);
+        script.id = NULL;
+        EVENTUALLY(!script.key[0], SOON_MS);
+    }
+    hf_close(client);
+}
+
+/* The release is asked for all the same. */
+TEST(item_whose_renewal_shows_no_id_is_released)
+{
+    static const char *const ids[] = { "", "c0 ", "c4611686018427387904 " };
+    struct memcached_script script = { 0 };
+    hf_client *client = open_script(&script);
+
+    for (size_t i = 0; i < sizeof(ids) / sizeof(ids[0]); i++) {
+        hf_hold *hold = take_patiently(client, "one");
+        uint64_t cas = script.cas;
+        script.id = ids[i];
+        EVENTUALLY(script.cas > cas, SOON_MS);
+        script.id = NULL;
+        CHECK_CODE(hf_unlock(hold), HF_OK);
+        CHECK_STR(script.key, "");
+    }
     hf_close(client);
 }
 
