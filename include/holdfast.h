@@ -810,6 +810,7 @@ HF_API const char *hf_schema(hf_client *client);
  *   HF_OK       done
  *   HF_EINVAL   also: there is no such action, or nothing to migrate
  *   HF_ENOTSUP  the engine has no HF_CAP_SCHEMA
+ *   HF_ECORRUPT HF_SCHEMA_CREATE: there is a table of that name with other columns
  *   common errors */
 HF_API int hf_schema_change(hf_client *client, hf_schema_action action, uint32_t *ret_count);
 

@@ -5,7 +5,7 @@ import subprocess
 
 from clitest import contains, equal, main, test
 
-from databases import Database
+from databases import USER, Database
 
 KINDS = ('mariadb', 'postgres')
 TABLES = ('hf_lock', 'hf_hold', 'hf_wait')
@@ -142,6 +142,73 @@ def migrate_without_a_layout_says_what_is_missing(box, database):
     result = database.holdfast('schema', 'migrate')
     equal(result.code, 64, result)
     contains(result.err, '?layout=method_lock')
+
+
+LAYOUTS = ('method_lock', 'common_lock', 'shedlock', 'laravel', 'symfony', 'int_lock')
+# Besides a table without any column of ours: each lacks one thing.
+UNFIT = {
+    'method_lock': (
+        ('{name} VARCHAR(64) UNIQUE, {desc} TEXT', 'method_lock.update_time is missing'),
+        ('{name} VARCHAR(64), {desc} TEXT, update_time TIMESTAMP',
+         'method_lock has no unique key (method_name)'),
+        ('{name} VARCHAR(64) UNIQUE, {desc} TEXT, update_time TIMESTAMP, state INT NOT NULL',
+         'method_lock.state must have a value'),
+        ('{name} INT UNIQUE, {desc} TEXT, update_time TIMESTAMP', 'not text')),
+    'common_lock': (
+        ('id VARCHAR(40) PRIMARY KEY, entry_count INT, thread_id INT, host_ip VARCHAR(40)',
+         'common_lock.id is '),),
+}
+# Made by hand, and right.
+FIT = {
+    'method_lock': '{name} VARCHAR(200) PRIMARY KEY, {desc} VARCHAR(300), update_time TIMESTAMP, '
+                   "state INT NOT NULL DEFAULT 0",
+    'common_lock': 'id BIGINT NOT NULL UNIQUE, entry_count SMALLINT, thread_id BIGINT, '
+                   'host_ip VARCHAR(40)',
+}
+
+
+def make_by_hand(database, table, columns):
+    desc = '`desc`' if database.kind == 'mariadb' else '"desc"'
+    owner = f'SET ROLE {USER}; ' if database.kind == 'postgres' else ''
+    database.sql(f'DROP TABLE IF EXISTS {table}')
+    database.sql(f'{owner}CREATE TABLE {table} '
+                 f'({columns.format(name="method_name", desc=desc)})')
+
+
+def is_refused(database, options, what):
+    """By create, in one sentence, and by doctor."""
+    result = database.holdfast('schema', 'create', options=options)
+    equal(result.code, 69, (options, what, result))
+    contains(result.err, what)
+    contains(result.err, 'holdfast schema')
+    equal(result.err.count('\n'), 1, result)
+    said = json.loads(database.holdfast('doctor', '--json', options=options).out)
+    equal([what in each['finding'] for each in said if each.get('id') == 'tables-differ'], [True],
+          said)
+
+
+@for_both
+def create_refuses_tables_with_other_columns(box, database):
+    make_by_hand(database, 'hf_wait', 'id INT')
+    is_refused(database, '', 'hf_wait.')
+    database.sql('DROP TABLE hf_wait')
+    equal(database.holdfast('schema', 'create').code, 0)
+    equal(database.holdfast('schema', 'create').code, 0, 'once more')
+    for layout in LAYOUTS:
+        options = f'?layout={layout}'
+        printed = database.holdfast('schema', 'print', options=options).out
+        table = printed.split()[5]
+        for columns, what in (('other INT', ' is missing'), *UNFIT.get(layout, ())):
+            make_by_hand(database, table, columns)
+            is_refused(database, options, what)
+        database.sql(f'DROP TABLE {table}')
+        equal(database.holdfast('schema', 'create', options=options).code, 0, layout)
+        equal(database.holdfast('schema', 'create', options=options).code, 0, layout)
+    for layout, columns in FIT.items():
+        make_by_hand(database, layout, columns)
+        for words in (['schema', 'create'], ['try', 'x', '--', 'true'], ['doctor']):
+            result = database.holdfast(*words, options=f'?layout={layout}')
+            equal(result.code, 0, (layout, result))
 
 
 @test

@@ -198,7 +198,9 @@ def become_server(arguments):
 
 
 def run_mariadb(directory, port, options):
+    # A server that starts deletes all temporary tables in its tmpdir, also those of others.
     become_server([program("mariadbd"), "--no-defaults", f"--datadir={directory}/data",
+                   f"--tmpdir={directory}",
                    f"--port={port}", "--bind-address=127.0.0.1",
                    f"--socket={directory}/{MARIADB_SOCKET}", f"--pid-file={directory}/mariadb.pid",
                    f"--log-error={directory}/mariadb.log", "--innodb-buffer-pool-size=16M",

@@ -4,6 +4,7 @@
 #include "engines/sql/sql.h"
 
 #include <limits.h>
+#include <stdio.h>
 #include <string.h>
 
 static void finish(struct sql_task *task, int code)
@@ -133,6 +134,7 @@ static void begin_renewal(struct sql *sql, struct sql_task *task)
 /* ---- the tables ---- */
 
 #define SCHEMA_TRIES 20u
+#define CHECK_TRIES 10u
 
 static const enum sql_script_number schema_scripts[] = {
     [HF_SCHEMA_CREATE] = SQL_SCHEMA,
@@ -140,6 +142,36 @@ static const enum sql_script_number schema_scripts[] = {
     [HF_SCHEMA_MIGRATE] = SQL_MIGRATE,
     [HF_SCHEMA_CLEAN] = SQL_GC,
 };
+
+/* Tables that were there may be another program's, or an older version's. */
+static void schema_checked(struct sql_task *task, const struct sql_answer *answer)
+{
+    const struct sql_settings *settings = &task->sql->settings;
+    const struct sql_value *first = hf__answer_field(answer, 0, 1);
+    char more[32] = "", fit[64] = "has other columns than holdfast's tables";
+    if (answer->failure) {
+        change_failed(task, answer);
+        return;
+    }
+    if (!first || !first->bytes) {
+        finish(task, HF_OK);
+        return;
+    }
+    /* What another client removes at the same moment looks as if something lacked. */
+    if (task->tries < CHECK_TRIES && hf__link_repeat(task))
+        return;
+    if (answer->row_count > 1)
+        snprintf(more, sizeof more, ", and %u more", answer->row_count - 1);
+    if (settings->layout)
+        snprintf(fit, sizeof fit, "does not fit layout=%s", settings->layout->name);
+    hf__explain(
+        &task->change->error, HF_ECORRUPT, 0, "a table at %.60s %s: %.*s%s (`holdfast doctor`); %s",
+        settings->shown, fit, first->length < 110 ? (int)first->length : 110, first->bytes, more,
+        settings->layout ? "alter it to what `holdfast schema print` shows"
+                         : "rename it, or if it is an older holdfast's, `holdfast schema drop` and "
+                           "`create`");
+    finish(task, HF_ECORRUPT);
+}
 
 static void schema_answered(struct sql_task *task, const struct sql_answer *answer)
 {
@@ -150,6 +182,12 @@ static void schema_answered(struct sql_task *task, const struct sql_answer *answ
     }
     if (answer->failure) {
         change_failed(task, answer);
+        return;
+    }
+    if (task->change->value == HF_SCHEMA_CREATE) {
+        task->done = schema_checked;
+        task->tries = 0;
+        hf__link_run(task->sql, task, SQL_SCHEMA_CHECK);
         return;
     }
     task->change->result = clamp(hf__answer_number(answer, 0, 0));

@@ -12,6 +12,8 @@ import os
 import re
 import sys
 
+import table_check
+
 PARAMETER = re.compile(r"(?<!:):([a-z_]+)")
 ANSWER = "-- answer"
 INCLUDE = re.compile(r"-- include (\S+)")
@@ -98,6 +100,7 @@ def main():
     dialect, header, paths = sys.argv[1], sys.argv[2], sys.argv[3:]
     scripts = [(os.path.splitext(os.path.basename(path))[0], statements_of(path))
                for path in paths]
+    scripts.append(("schema_check", [table_check.statement_of(dict(scripts)["schema"], dialect)]))
     print_scripts(f"scripts_of_{dialect}", scripts, dialect, parameters_of(header))
 
 

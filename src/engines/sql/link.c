@@ -253,8 +253,9 @@ static void run_again(struct hf_timer *timer)
     connect_if_needed(sql);
 }
 
-static bool repeat(struct sql *sql, struct sql_task *task)
+bool hf__link_repeat(struct sql_task *task)
 {
+    struct sql *sql = task->sql;
     int64_t pause_ms = hf__poll_growing_ms(task->tries, AGAIN_MIN_MS, AGAIN_MAX_MS);
     if (++task->tries > TRIES_MAX)
         return false;
@@ -284,7 +285,7 @@ static void answered(struct sql_request *request, const struct sql_answer *answe
     if (trouble == SQL_LOST)
         sql->fence = sql->fence || request->sent;
     /* mutant: rolled-back-is-not-repeated */
-    if (trouble == SQL_AGAIN && repeat(sql, task))
+    if (trouble == SQL_AGAIN && hf__link_repeat(task))
         return;
     if (trouble == SQL_NO_SCHEMA && wait_for_schema(sql, task))
         return;

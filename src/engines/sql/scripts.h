@@ -7,6 +7,7 @@
 
 enum sql_script_number {
     SQL_SCHEMA,        /* makes the tables, where they are missing */
+    SQL_SCHEMA_CHECK,  /* pairs for doctor: what of the tables that there are differs from those */
     SQL_KILL_OLD,      /* ends this client's other sessions; how many there still are */
     SQL_MUTEX_ACQUIRE, /* one statement: a free lock, or one that was handed over */
     SQL_MUTEX_WAIT,    /* a place behind a living owner, in few statements */

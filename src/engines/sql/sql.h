@@ -128,7 +128,8 @@ void hf__task_bytes(struct sql_task *task, enum sql_parameter parameter, const v
                     size_t length);
 /* Sends it, once there is a connection. */
 void hf__link_run(struct sql *sql, struct sql_task *task, enum sql_script_number script);
-/* Ends the connection, or the try. */
+/* The same script once more, after a pause that grows; false: it has been tried too often. */
+bool hf__link_repeat(struct sql_task *task);
 /* On a connection that is ready: asks for notifications, before what is run after it. */
 void hf__link_listen(struct sql *sql, void (*done)(struct sql_task *, const struct sql_answer *));
 /* What a failed task means: a code, and a sentence in *error. *definite: nothing has happened, and

@@ -52,12 +52,12 @@ static const struct fact_name names[] = {
     { "wsrep_cluster_status", FACT_NODE_GROUP },
     { "tables", FACT_TABLES },
     { "unsafe_tables", FACT_TABLES_UNSAFE },
-    { "missing_columns", FACT_MISSING_COLUMNS },
+    { "table_differs", FACT_TABLE_DIFFERS },
     { "missing_rights", FACT_MISSING_RIGHTS },
 };
 
-static const enum sql_script_number steps[] = { SQL_DOCTOR, SQL_DOCTOR_SETTINGS,
-                                                SQL_DOCTOR_STATUS };
+static const enum sql_script_number steps[] = { SQL_DOCTOR, SQL_DOCTOR_SETTINGS, SQL_DOCTOR_STATUS,
+                                                SQL_SCHEMA_CHECK };
 
 #define STEP_COUNT (sizeof steps / sizeof steps[0])
 
@@ -129,7 +129,8 @@ static void step_answered(struct sql_task *task, const struct sql_answer *answer
 static void ask_next(struct checkup *checkup)
 {
     struct sql *sql = checkup->sql;
-    while (checkup->step < STEP_COUNT && !hf__sql_script(sql->dialect, NULL, steps[checkup->step]))
+    while (checkup->step < STEP_COUNT &&
+           !hf__sql_script(sql->dialect, sql->settings.layout, steps[checkup->step]))
         checkup->step++;
     if (checkup->step == STEP_COUNT) {
         finish(checkup, HF_OK);

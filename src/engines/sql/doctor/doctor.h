@@ -35,7 +35,7 @@ enum checkup_fact {
     FACT_NODE_GROUP,       /* Galera: "Primary" */
     FACT_TABLES,           /* how many of our three there are */
     FACT_TABLES_UNSAFE,    /* those that do not survive a crash, or have no transactions */
-    FACT_MISSING_COLUMNS,
+    FACT_TABLE_DIFFERS,
     FACT_MISSING_RIGHTS,
     FACT_COUNT
 };

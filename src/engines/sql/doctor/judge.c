@@ -124,17 +124,19 @@ static void look_at_tables(const struct checkup *checkup)
 {
     const struct hf_findings *findings = &checkup->findings;
     int64_t count = hf__fact_number(checkup, FACT_TABLES);
-    if (checkup->sql->settings.layout)
+    const struct sql_layout *layout = checkup->sql->settings.layout;
+    if (*hf__fact(checkup, FACT_TABLE_DIFFERS))
+        hf__finding_danger(findings, "tables-differ",
+                           "requests fail (HF_ECORRUPT), or two owners hold the same lock",
+                           layout ? "ALTER TABLE, to what `holdfast schema print` shows"
+                                  : "`holdfast schema drop` and `create`, while no lock is held",
+                           "%s", hf__fact(checkup, FACT_TABLE_DIFFERS));
+    if (layout)
         return;
     hf__finding_fact(findings, "tables", "%s",
                      count == TABLES ? "all are there"
                      : count == 0    ? "none yet: the first lock makes them"
                                      : "some are missing: the next lock makes them");
-    if (*hf__fact(checkup, FACT_MISSING_COLUMNS))
-        hf__finding_danger(findings, "tables-differ", "requests fail: HF_ECORRUPT",
-                           "`holdfast schema drop` and `create`, while no lock is held",
-                           "these columns are missing: %.200s",
-                           hf__fact(checkup, FACT_MISSING_COLUMNS));
     if (*hf__fact(checkup, FACT_TABLES_UNSAFE))
         hf__finding_danger(
             findings, "tables-not-logged",

@@ -9,19 +9,6 @@ UNION ALL SELECT 'unsafe_tables', CAST(GROUP_CONCAT(table_name SEPARATOR ', ') A
   FROM information_schema.tables
   WHERE table_schema = DATABASE() AND table_name IN ('hf_lock', 'hf_hold', 'hf_wait')
     AND engine <> 'InnoDB'
-UNION ALL SELECT 'missing_columns', CAST(GROUP_CONCAT(CONCAT(n.t, '.', n.c) SEPARATOR ', ') AS CHAR)
-  FROM (SELECT 'hf_lock' AS t, 'kind' AS c UNION ALL SELECT 'hf_lock', 'waiting'
-    UNION ALL SELECT 'hf_lock', 'fixed' UNION ALL SELECT 'hf_lock', 'value'
-    UNION ALL SELECT 'hf_lock', 'token' UNION ALL SELECT 'hf_lock', 'since_us'
-    UNION ALL SELECT 'hf_lock', 'expires_us' UNION ALL SELECT 'hf_lock', 'owner'
-    UNION ALL SELECT 'hf_lock', 'info' UNION ALL SELECT 'hf_hold', 'mode'
-    UNION ALL SELECT 'hf_hold', 'permits' UNION ALL SELECT 'hf_hold', 'expires_us'
-    UNION ALL SELECT 'hf_wait', 'seq' UNION ALL SELECT 'hf_wait', 'lease_us'
-    UNION ALL SELECT 'hf_wait', 'expires_us') n
-  WHERE EXISTS (SELECT 1 FROM information_schema.tables i
-      WHERE i.table_schema = DATABASE() AND i.table_name = n.t)
-    AND NOT EXISTS (SELECT 1 FROM information_schema.columns i
-      WHERE i.table_schema = DATABASE() AND i.table_name = n.t AND i.column_name = n.c)
 UNION ALL SELECT 'missing_rights', CAST(GROUP_CONCAT(n.p SEPARATOR ', ') AS CHAR)
   FROM (SELECT 'SELECT' AS p UNION ALL SELECT 'INSERT' UNION ALL SELECT 'UPDATE'
     UNION ALL SELECT 'DELETE' UNION ALL SELECT 'CREATE') n

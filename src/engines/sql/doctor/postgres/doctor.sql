@@ -13,14 +13,6 @@ UNION ALL SELECT 'tables', count(to_regclass(t))::text
 UNION ALL SELECT 'unsafe_tables', string_agg(relname, ', ') FROM pg_class
   WHERE relpersistence <> 'p'
     AND oid IN (to_regclass('hf_lock'), to_regclass('hf_hold'), to_regclass('hf_wait'))
-UNION ALL SELECT 'missing_columns', string_agg(t || '.' || c, ', ')
-  FROM (VALUES ('hf_lock', 'kind'), ('hf_lock', 'waiting'), ('hf_lock', 'fixed'),
-    ('hf_lock', 'value'), ('hf_lock', 'token'), ('hf_lock', 'since_us'), ('hf_lock', 'expires_us'),
-    ('hf_lock', 'owner'), ('hf_lock', 'info'), ('hf_hold', 'mode'), ('hf_hold', 'permits'),
-    ('hf_hold', 'expires_us'), ('hf_wait', 'seq'), ('hf_wait', 'lease_us'),
-    ('hf_wait', 'expires_us')) n(t, c)
-  WHERE to_regclass(t) IS NOT NULL AND NOT EXISTS (SELECT 1 FROM pg_attribute a
-    WHERE a.attrelid = to_regclass(t) AND a.attname = c AND NOT a.attisdropped)
 -- The sequence numbers the waiters: without it the first lock that is contended fails.
 UNION ALL SELECT 'missing_rights', string_agg(p || ' on ' || t, '; ' ORDER BY t)
   FROM (SELECT t, string_agg(p, ', ' ORDER BY p)
