@@ -64,25 +64,47 @@ def each_of_several_servers_is_asked(box):
     assert 'server-silent' in see(box, first, second)[1]
 
 
+def lock_at(box, *places):
+    """Locks so many names that each of the servers has some."""
+    names = [word for number in range(16) for word in ('-l', f'name{number}')]
+    result = box.run('-e', 'memcached://' + ','.join(places), 'run', *names, '--', 'true')
+    equal(result.code, 0, 'the exit code')
+
+
 @test
 def clients_with_other_lists_of_servers_are_reported(box):
     first, second = (start_memcached(box, '-M', '-l', '127.0.0.1') for _ in range(2))
+    places = [f'127.0.0.1:{server.port}' for server in (first, second)]
+    lock_at(box, *places)
     equal(see(box, first, second)[1], ['restarted', 'restarted'])
     equal(see(box, second, first)[1], ['restarted', 'restarted'])
     equal(see(box, first)[1], ['restarted', 'lists-differ'])
+    lock_at(box, places[0])
     equal(see(box, first, second)[1], ['restarted', 'lists-differ', 'restarted'])
     result = box.run('-e', f'memcached://127.0.0.1:{first.port}', 'doctor', '--json')
     contains(result.out, f'127.0.0.1:{first.port},127.0.0.1:{second.port}')
 
 
 @test
+def client_that_only_looks_leaves_no_list_of_servers(box):
+    first, second = (start_memcached(box, '-M', '-l', '127.0.0.1') for _ in range(2))
+    both = f'memcached://127.0.0.1:{first.port},127.0.0.1:{second.port}'
+    equal(see(box, first, second)[1], ['restarted', 'restarted'])
+    equal(box.run('-e', both, 'show').code, 0, 'the exit code')
+    for number in range(8):
+        box.run('-e', both, 'show', f'name{number}')
+        box.run('-e', both, 'break', f'name{number}')
+    equal([server.ask('mg %hf.lists') for server in (first, second)], [b'EN\r\n', b'EN\r\n'])
+    lock_at(box, f'127.0.0.1:{first.port}')
+    equal(see(box, first)[1], ['restarted'])
+
+
+@test
 def many_lists_of_servers_leave_the_server_usable(box):
-    server = start_memcached(box, '-M', '-l', '127.0.0.1')
+    server = start_memcached(box, '-M')
     for number in range(12):
-        url = f'memcached://127.0.0.1:{server.port},' + ','.join(
-            f'127.0.0.{number + 2}:{port}' for port in range(1, 8))
-        box.run('-e', url, 'doctor')
-    equal(see(box, server)[1], ['restarted', 'lists-differ'])
+        lock_at(box, *(f'127.0.{number}.{end}:{server.port}' for end in range(1, 9)))
+    equal(see(box, server)[1], ['restarted', 'lists-differ', 'open-to-all'])
     value = server.ask('mg %hf.lists s')
     assert int(value.split(b' s')[1]) < 1000, value
 

@@ -328,5 +328,7 @@ void hf__mc_attempt(struct hf_engine *engine, struct hf_op *op)
         op->engine.word[0] = ++mc->claims;
     request->send = op->in.attach_key ? send_look : send_attempt;
     request->answered = op->in.attach_key ? attach_answered : attempt_answered;
-    hf__mc_ask(hf__mc_server_of(mc, op->in.name, op->in.name_length), request);
+    struct mc_server *server = hf__mc_server_of(mc, op->in.name, op->in.name_length);
+    hf__mc_list_claims(server);
+    hf__mc_ask(server, request);
 }

@@ -85,6 +85,7 @@ struct mc_server {
     struct hf_link unbelieved;   /* requests that wait for the clock to count on */
     struct hf_timer clock_timer; /* they are sent again, or the next reading of a handshake is */
     bool reads_clock;
+    bool list_is_missing;    /* among those at the server; it is for clients that take locks */
     bool ended_at_handshake; /* the last connection ended before it was ready */
     uint64_t token_base;     /* when the process began, in microseconds */
     char shown[280];
@@ -202,10 +203,12 @@ void hf__mc_greet(struct mc_server *server);
 void hf__mc_read_clock(struct mc_server *server);
 void hf__mc_clock_timer_fired(struct hf_timer *timer);
 
-/* ---- server_list.c: a request of the handshake ---- */
+/* ---- server_list.c: a request of the handshake, and of the first claim behind it ---- */
 
 void hf__mc_list_send(struct mc_server *server, struct mc_request *request);
 void hf__mc_list_answered(struct mc_server *server, struct mc_request *request, bool heard);
+/* A claim is about to be asked for. */
+void hf__mc_list_claims(struct mc_server *server);
 
 /* ---- claim.c: the item of one claim ---- */
 

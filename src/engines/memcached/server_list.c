@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which lists of servers the clients of a server have. Clients whose lists differ look for one name
- * at different servers, and no server notices. So each client adds its list to an item, and doctor
- * compares: an item of "HASH SERVERS;" for each list. It decides nothing. */
+ * at different servers, and no server notices. So each client that takes locks adds its list to an
+ * item, and doctor compares: an item of "HASH SERVERS;" for each list. It decides nothing. A client
+ * that looks at what exists, as doctor does, leaves none, though it may take a lock to measure. */
 #include "base/rand.h"
 #include "memcached.h"
 
@@ -83,11 +84,28 @@ void hf__mc_list_answered(struct mc_server *server, struct mc_request *request, 
         entry += *entry == ';';
     }
     /* What is longer than a reply keeps has lists enough. */
-    if (!heard || known || lists->cut) {
+    bool missing = heard && !known && !lists->cut;
+    bool leaves = server->mc->claims > 0 && !server->mc->base.host->existing_only;
+    server->list_is_missing = missing && !leaves;
+    if (!missing || !leaves) {
         hf__mc_request_free(server->mc, request);
         return;
     }
     request->send = send_entry;
     request->answered = entry_added;
+    hf__mc_send(server, request);
+}
+
+void hf__mc_list_claims(struct mc_server *server)
+{
+    struct mc_request *request = NULL;
+    bool leaves = !server->mc->base.host->existing_only;
+    if (leaves && server->list_is_missing && hf__peer_is_ready(&server->peer))
+        request = hf__mc_request_new(server->mc);
+    if (!request)
+        return;
+    server->list_is_missing = false;
+    request->send = hf__mc_list_send;
+    request->answered = hf__mc_list_answered;
     hf__mc_send(server, request);
 }

@@ -445,6 +445,27 @@ TEST(lease_beyond_what_an_item_keeps_is_refused)
     memcached_kill(&server);
 }
 
+static bool look_past(void *arg, const hf_entry *entry)
+{
+    (void)arg, (void)entry;
+    return true;
+}
+
+/* A list at a server is compared with those of other clients: one that only looks has no locks. */
+TEST(client_leaves_its_list_of_servers_with_its_first_lock)
+{
+    struct memcached_server server = { 0 };
+
+    memcached_start(&server);
+    hf_client *client = open_at(server.port, LEASE_MS);
+    CHECK_CODE(hf_inspect(client, "one", look_past, NULL), HF_OK);
+    CHECK(!memcached_has(&server, "%hf.lists"));
+    give_back(take_patiently(client, "one"));
+    EVENTUALLY(memcached_has(&server, "%hf.lists"), SOON_MS);
+    hf_close(client);
+    memcached_kill(&server);
+}
+
 static void count_advisory(void *arg, const hf_event *event)
 {
     *(_Atomic int *)arg += event->type == HF_EVENT_ADVISORY;
