@@ -43,6 +43,39 @@ static inline void *hf__realloc(void *old, size_t size)
 
 #endif
 
+/* ---- memory that is kept for its next use ---- */
+
+#ifdef __has_feature
+#if __has_feature(address_sanitizer)
+#define HF_ADDRESS_SANITIZER
+#endif
+#elif defined __SANITIZE_ADDRESS__
+#define HF_ADDRESS_SANITIZER
+#endif
+
+#ifdef HF_ADDRESS_SANITIZER
+#include <sanitizer/asan_interface.h>
+#else
+#define ASAN_POISON_MEMORY_REGION(memory, size) ((void)(memory), (void)(size))
+#define ASAN_UNPOISON_MEMORY_REGION(memory, size) ((void)(memory), (void)(size))
+#endif
+
+/* No part of the program may use it until it is taken again. What does so all the same finds
+ * garbage in a test, and is reported by the address sanitizer, as with memory that was freed. */
+static inline void hf__set_aside(void *memory, size_t size)
+{
+#ifdef HF_TESTING
+    ASAN_UNPOISON_MEMORY_REGION(memory, size); /* a part may be set aside already */
+    memset(memory, 0xdb, size);
+#endif
+    ASAN_POISON_MEMORY_REGION(memory, size);
+}
+
+static inline void hf__take_again(void *memory, size_t size)
+{
+    ASAN_UNPOISON_MEMORY_REGION(memory, size);
+}
+
 /* NULL: out of memory. */
 static inline char *hf__copy_text(const char *text)
 {

@@ -169,6 +169,7 @@ static void *get_memory(size_t size, void *arg)
     struct block *block = kind < KINDS ? h2->spare[kind] : NULL;
     if (block) {
         h2->spare[kind] = block->next;
+        hf__take_again(block->bytes, room_of(kind));
         return block->bytes;
     }
     block = hf__calloc(1, sizeof *block + (kind < KINDS ? room_of(kind) : size));
@@ -196,6 +197,7 @@ static void free_memory(void *memory, void *arg)
     }
     block->next = h2->spare[block->kind];
     h2->spare[block->kind] = block;
+    hf__set_aside(block->bytes, room_of(block->kind));
 }
 
 static void *resize_memory(void *old, size_t size, void *arg)

@@ -214,7 +214,10 @@ void hf__etcd_renew_own_lease(struct etcd *etcd, struct hf_oneshot *oneshot);
 /* ---- claim.c: what a claim has at the servers ---- */
 
 struct etcd_claim {
-    struct hf_link link;          /* in etcd->claims */
+    struct hf_link link; /* in etcd->claims, or spare */
+    char *key;           /* "name/..."; then `blocking`, and its end, in the same memory */
+    size_t key_room;
+    /* What follows ends with the claim. */
     struct hf_link wait_link;     /* in its session's `waiting` */
     struct hf_link watch_link;    /* in its watch's `claims` */
     struct hf_link held_link;     /* in etcd->unwatched: held, and not watched yet */
@@ -224,11 +227,9 @@ struct etcd_claim {
     struct etcd_session *earlier; /* that of the key before, or NULL; counted */
     unsigned uses;
     struct hf_link key_link; /* in its bucket of etcd->keys, while it has a key */
-    char *key;               /* "name/..."; then `blocking`, and its end, in the same memory */
-    size_t key_room;
-    size_t key_length;    /* 0: it has none yet */
-    size_t prefix_length; /* of "name/" */
-    char *blocking;       /* keys with this prefix that are older than its own are in its way */
+    size_t key_length;       /* 0: it has none yet */
+    size_t prefix_length;    /* of "name/" */
+    char *blocking;          /* keys with this prefix that are older than its own are in its way */
     char *blocking_end;
     size_t blocking_length, blocking_end_length;
     char *blocker; /* one of them, which is waited for */

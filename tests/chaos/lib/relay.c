@@ -4,6 +4,7 @@
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -31,7 +32,8 @@ static void take_in(struct relay *relay)
     struct sockaddr_in address = address_of(relay->server_port);
     int client = accept4(relay->listener, NULL, NULL, SOCK_CLOEXEC);
     int server = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    int pair[2] = { client, server };
+    int pair[2] = { client, server }, one = 1;
+    setsockopt(client, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
     bool works = client >= 0 && connect(server, (struct sockaddr *)&address, sizeof(address)) == 0;
     for (int i = 0; works && i < RELAY_PAIRS; i++)
         if (relay->pairs[i][0] < 0) {
@@ -44,10 +46,10 @@ static void take_in(struct relay *relay)
     close_pair(pair);
 }
 
-static bool send_all(int fd, const char *bytes, ssize_t length)
+static bool send_all(int fd, const char *bytes, ssize_t length, bool singly)
 {
     while (length > 0) {
-        ssize_t sent = send(fd, bytes, (size_t)length, MSG_NOSIGNAL);
+        ssize_t sent = send(fd, bytes, singly ? 1 : (size_t)length, MSG_NOSIGNAL);
         if (sent <= 0)
             return false;
         bytes += sent;
@@ -86,7 +88,8 @@ static void move(struct relay *relay, int number, int side)
     /* Before it is heard: then the test may set another limit. */
     if (left > 0 && length > 0)
         relay->left = left - length;
-    if (length <= 0 || (!swallowed && !send_all(pair[!side], bytes, length)) || last)
+    if (length <= 0 ||
+        (!swallowed && !send_all(pair[!side], bytes, length, side == 1 && relay->dripping)) || last)
         close_pair(pair);
 }
 
@@ -116,7 +119,7 @@ static void let_go(struct relay *relay)
         if (!relay->held[i])
             continue;
         while ((length = recv(relay->pairs[i][0], bytes, sizeof(bytes), 0)) > 0 &&
-               send_all(relay->pairs[i][1], bytes, length))
+               send_all(relay->pairs[i][1], bytes, length, false))
             continue;
         shutdown(relay->pairs[i][1], SHUT_WR);
         while (recv(relay->pairs[i][1], bytes, sizeof(bytes), 0) > 0)

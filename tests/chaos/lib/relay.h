@@ -19,9 +19,10 @@ struct relay {
     bool held[RELAY_PAIRS];
     long rooms[RELAY_PAIRS]; /* what of a connection's answers still goes through; 0: all */
     _Atomic long step;
-    long stepped;       /* the room of the last one */
-    _Atomic long left;  /* what of the answers still goes through, 0: without limit */
-    _Atomic long asked; /* what clients have said, in bytes */
+    long stepped;          /* the room of the last one */
+    _Atomic long left;     /* what of the answers still goes through, 0: without limit */
+    _Atomic long asked;    /* what clients have said, in bytes */
+    _Atomic bool dripping; /* each byte of an answer is sent by itself */
     _Atomic bool swallowing, cutting, holding, letting_go, ending;
 };
 

@@ -8,6 +8,7 @@
 #include "base/rand.h"
 
 #include <inttypes.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -20,6 +21,9 @@
 
 /* As many are kept for the next ones: once warm, a lock allocates nothing. */
 #define SPARE_CLAIMS_MAX 256u
+/* All of it but what the next one uses. */
+#define END_OF_CLAIM(claim)                                                                        \
+    &(claim)->wait_link, sizeof *(claim)-offsetof(struct etcd_claim, wait_link)
 
 /* ---- memory ---- */
 
@@ -80,6 +84,7 @@ static struct etcd_claim *claim_get(struct etcd *etcd)
         return hf__calloc(1, sizeof(struct etcd_claim));
     struct etcd_claim *claim = HF_CONTAINER(link, struct etcd_claim, link);
     etcd->spare_claim_count--;
+    hf__take_again(END_OF_CLAIM(claim));
     *claim = (struct etcd_claim){ .key = claim->key, .key_room = claim->key_room };
     return claim;
 }
@@ -110,7 +115,7 @@ struct etcd_claim *hf__etcd_claim_new(struct etcd *etcd, struct hf_op *op)
 void hf__etcd_claim_drop(struct etcd_claim *claim)
 {
     struct etcd *etcd = HF_CONTAINER(claim->end.lease.engine, struct etcd, base);
-    if (--claim->uses > 0)
+    if (--claim->uses > 0) /* mutant: etcd-claim-lives-as-long-as-its-requests */
         return;
     hf__link_remove(&claim->link);
     hf__etcd_claim_forget_key(claim);
@@ -127,6 +132,7 @@ void hf__etcd_claim_drop(struct etcd_claim *claim)
     }
     etcd->spare_claim_count++;
     hf__list_append(&etcd->spare_claims, &claim->link);
+    hf__set_aside(END_OF_CLAIM(claim));
 }
 
 void hf__etcd_claims_free(struct etcd *etcd)

@@ -176,6 +176,7 @@ static void *take(void *arg, size_t size)
     if (!arena->bytes || begun > ARENA_SIZE || size > ARENA_SIZE - begun)
         return arena->bytes ? take_overflow(arena, size) : NULL;
     arena->used = begun + size;
+    hf__take_again(arena->bytes + begun, size);
     return arena->bytes + begun;
 }
 
@@ -192,6 +193,8 @@ static void reset(struct etcd_arena *arena)
         free(arena->overflow);
         arena->overflow = next;
     }
+    if (arena->bytes)
+        hf__set_aside(arena->bytes, ARENA_SIZE);
     arena->used = arena->overflowed = 0;
 }
 

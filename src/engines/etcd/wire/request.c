@@ -243,6 +243,7 @@ static bool pack(struct etcd_request *request, const ProtobufCMessage *message)
 
 void hf__etcd_ask(struct etcd *etcd, struct etcd_request *request, const ProtobufCMessage *message)
 {
+    /* mutant: etcd-reply-lives-while-another-is-asked */
     if (message && !pack(request, message)) {
         /* As rare as that is: the connection is what has a way to tell everybody. */
         request->length = 0;
