@@ -161,6 +161,44 @@ def hosts_and_options_are_refused_alike_by_every_engine(box):
             refuses(box, why, 'show', '-e', f'{scheme}://a{path}?{options}')
 
 
+# For each option of a database's URL: where it is of use, and what is said elsewhere.
+LAYOUTS = ('', 'method_lock', 'common_lock', 'shedlock', 'laravel', 'symfony', 'int_lock')
+SQL_OPTIONS = (
+    ('timeout=500', lambda at, scheme, layout: True, ''),
+    ('prefix=a', lambda at, scheme, layout: True, ''),
+    ('durability=full', lambda at, scheme, layout: scheme.startswith('p'), 'durability is for'),
+    ('durability=relaxed', lambda at, scheme, layout: scheme.startswith('p'), 'durability is for'),
+    ('stale=9', lambda at, scheme, layout: layout == 'method_lock', 'stale is for layout=method'),
+    ('stale=0', lambda at, scheme, layout: layout == 'method_lock', 'stale is for layout=method'),
+    ('tls=off', lambda at, scheme, layout: True, ''),
+    ('tls=verify', lambda at, scheme, layout: 'socket' not in at, 'tls is for hosts'),
+    ('tls=insecure', lambda at, scheme, layout: 'socket' not in at, 'tls is for hosts'),
+    ('ca=f', lambda at, scheme, layout: 'socket' not in at, 'ca is for hosts'),
+    ('cert=f&key=f', lambda at, scheme, layout: 'socket' not in at, 'cert is for hosts'),
+    ('ca=f&tls=off', lambda at, scheme, layout: False, 'ca is for'),
+    ('ca=f&tls=insecure', lambda at, scheme, layout: False, ' is for '),
+    ('cert=f&key=f&tls=off', lambda at, scheme, layout: False, 'cert is for'),
+    ('cert=f&key=f&tls=insecure', lambda at, scheme, layout: 'socket' not in at, ' is for '))
+
+
+@test
+def an_option_without_effect_at_a_database_is_refused(box):
+    schemes = [scheme for scheme in ('postgres', 'postgresql', 'mysql', 'mariadb')
+               if scheme + ':' in known_schemes(box)]
+    for scheme in schemes:
+        for layout in LAYOUTS:
+            for at in ('db.example/app?', 'localhost/app?socket=/s&', '/app?socket=/s&'):
+                for option, is_of_use, why in SQL_OPTIONS:
+                    url = f'{scheme}://{at}{option}' + (f'&layout={layout}' if layout else '')
+                    if is_of_use(at, scheme, layout):
+                        box.expect(0, '-e', url, 'schema', 'print')
+                    else:
+                        refuses(box, why, '-e', url, 'schema', 'print')
+        for hosts in ('db.example', 'localhost,localhost:77'):
+            refuses(box, 'socket stands in the place of', '-e', f'{scheme}://{hosts}/app?socket=/s',
+                    'schema', 'print')
+
+
 @test
 def a_url_without_hosts_is_told_how_it_looks(box):
     for scheme in engines_with_hosts(box):

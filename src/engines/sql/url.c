@@ -9,6 +9,7 @@
 #include <string.h>
 
 #define TIMEOUT_DEFAULT_MS 3000
+#define NOT_GIVEN (-1)
 
 struct options {
     int64_t timeout_ms;
@@ -34,6 +35,7 @@ static const struct hf_setting table[] = {
       .type = HF_SETTING_NUMBER,
       .at = offsetof(struct options, stale_s),
       .unit = "seconds",
+      .number = NOT_GIVEN,
       .max = 31536000 },
     { .name = "tls",
       .type = HF_SETTING_CHOICE,
@@ -43,6 +45,7 @@ static const struct hf_setting table[] = {
     { .name = "durability",
       .type = HF_SETTING_CHOICE,
       .at = offsetof(struct options, durability),
+      .choice = HF_SETTING_ABSENT,
       .words = { "full", "relaxed" } },
 };
 
@@ -97,6 +100,43 @@ static void read_places(struct sql_settings *settings, const struct hf_url *url,
     settings->place_count = url->host_count;
 }
 
+static bool is_on_this_machine(const struct hf_url *url)
+{
+    return url->host_count == 0 || (url->host_count == 1 && is_loopback(url->hosts[0].name));
+}
+
+static const char *first_of_tls(const struct options *options)
+{
+    bool encrypts = options->tls != HF_SETTING_ABSENT && options->tls != SQL_TLS_OFF;
+    return encrypts ? "tls" : options->ca ? "ca" : options->cert ? "cert" : NULL;
+}
+
+/* An option that would change nothing is a mistake: what it was meant for does not happen. */
+static int refuse_idle_options(const struct sql_settings *settings, const struct options *options,
+                               const struct hf_url *url, hf_error *error)
+{
+    const struct sql_layout *layout = settings->layout;
+    if (settings->driver->dialect == SQL_MYSQL && options->durability != HF_SETTING_ABSENT)
+        return hf__url_refuse(url, error,
+                              "durability is for postgres: here the server decides it for all "
+                              "(innodb_flush_log_at_trx_commit)");
+    if (options->stale_s != NOT_GIVEN && (!layout || strcmp(layout->name, "method_lock") != 0))
+        return hf__url_refuse(url, error,
+                              "stale is for layout=method_lock: only its rows have an update_time");
+    if (options->socket && !is_on_this_machine(url))
+        return hf__url_refuse(url, error,
+                              "socket stands in the place of a host on this machine; leave out "
+                              "the socket, or the hosts");
+    if (options->socket && first_of_tls(options))
+        return hf__url_refuse(url, error, "%s is for hosts: on a socket there is no TLS",
+                              first_of_tls(options));
+    if (options->ca && settings->tls != SQL_TLS_VERIFY)
+        return hf__url_refuse(url, error, "ca is for tls=verify: else no certificate is checked");
+    if (options->cert && settings->tls == SQL_TLS_OFF)
+        return hf__url_refuse(url, error, "cert is for TLS, which tls=off turns off");
+    return HF_OK;
+}
+
 int hf__sql_settings(struct sql_settings *settings, const struct sql_driver *driver,
                      struct hf_url *url, hf_error *error)
 {
@@ -114,7 +154,6 @@ int hf__sql_settings(struct sql_settings *settings, const struct sql_driver *dri
     if (!options.cert != !options.key)
         return hf__url_refuse(url, error, "cert and key belong together");
     settings->layout = options.layout ? hf__sql_layout(driver->dialect, options.layout) : NULL;
-    settings->stale_s = options.stale_s;
     if (options.layout && !settings->layout)
         return hf__url_refuse(url, error,
                               "layout is one of method_lock, common_lock, shedlock, laravel, "
@@ -123,8 +162,11 @@ int hf__sql_settings(struct sql_settings *settings, const struct sql_driver *dri
     settings->password = url->password;
     settings->database = url->path + 1;
     settings->tls = choose_tls(url, &options);
-    /* Both libraries would check against it in any case. */
-    settings->ca = settings->tls == SQL_TLS_VERIFY ? options.ca : NULL;
+    code = refuse_idle_options(settings, &options, url, error);
+    if (code != HF_OK)
+        return code;
+    settings->stale_s = options.stale_s == NOT_GIVEN ? 0 : options.stale_s;
+    settings->ca = options.ca;
     settings->cert = options.cert;
     settings->key = options.key;
     settings->timeout_ms = options.timeout_ms;
