@@ -106,10 +106,11 @@ static void ask_again(struct mc_server *server, struct mc_request *request, bool
 {
     request->may_be_done = true;
     if (++request->repeats > MC_REPEATS_MAX) {
-        hf__op_explain(request->op, HF_UNREACHABLE, 0,
-                       "memcached at %.100s: its clock stands still or jumps; no lease can be "
-                       "counted by it",
-                       server->shown);
+        hf__op_explain(request->op, HF_UNREACHABLE, 0, "memcached at %.100s: %s", server->shown,
+                       by_right_clock
+                           ? "its clock stands still or jumps; no lease can be counted by it"
+                           : "what it stores is gone or changed at once: it evicts or flushes it, "
+                             "or another client deletes it");
         rest_on_exptime(server, request);
         hf__mc_finish(server, request, HF_NO_ANSWER);
         return;

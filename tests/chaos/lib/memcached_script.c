@@ -4,6 +4,7 @@
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/socket.h>
@@ -129,6 +130,7 @@ static void serve(void *arg)
         int fd = accept(script->listener, NULL, NULL);
         if (fd < 0)
             return;
+        CHECK(setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &(int){ 1 }, sizeof(int)) == 0);
         struct talk *talk = malloc(sizeof(*talk));
         CHECK(talk != NULL);
         *talk = (struct talk){ script, fdopen(fd, "r"), fdopen(dup(fd), "w") };

@@ -202,6 +202,21 @@ TEST(replies_out_of_place_grant_nothing)
     expect_no_grant("stats", "ERROR\r\n");
 }
 
+/* Evicted, flushed or deleted: that is no fault of its clock, which is right. */
+TEST(item_that_is_gone_at_once_is_said_to_be)
+{
+    struct memcached_script script = { 0 };
+    hf_hold *hold = NULL;
+    hf_client *client = open_script(&script);
+
+    give_back(take_patiently(client, "one"));
+    begin_lies(&script, "mg hf:one", "EN\r\n", 1000000);
+    CHECK_ERROR(hf_lock(client, "one", 2000, NULL, &hold), HF_UNREACHABLE);
+    CHECK(strstr(hf_last_error()->text, "gone") && !strstr(hf_last_error()->text, "clock"));
+    script.lies = 0;
+    hf_close(client);
+}
+
 /* Tokens begin with the moment at which the server began. */
 TEST(server_whose_time_is_nonsense_grants_nothing)
 {
