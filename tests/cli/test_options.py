@@ -230,6 +230,23 @@ def an_unknown_scheme_is_told_all_that_there_are(box):
 
 
 @test
+def a_mistyped_scheme_is_told_the_nearest_one(box):
+    known = known_schemes(box)
+    for scheme, meant in (('postgress', 'postgres'), ('postgre', 'postgres'), ('pg', 'postgres'),
+                          ('pgsql', 'postgresql'), ('psql', 'postgresql'), ('mysq', 'mysql'),
+                          ('MySQL', 'mysql'), ('maria', 'mariadb'), ('redsi', 'redis'),
+                          ('redisss', 'rediss'), ('redis+sentinal', 'redis+sentinel'),
+                          ('rediss+unix', 'redis+unix'), ('etc', 'etcd'), ('ectd', 'etcd'),
+                          ('zookeeper', 'zk'), ('memcache', 'memcached'), ('locale', 'local')):
+        if meant + ':' in known:
+            refuses(box, f'knows no scheme "{scheme}"; did you mean "{meant}:"?', 'show', '-e',
+                    f'{scheme}://u:p@localhost/x')
+    for scheme in ('http', 'file', 'x', 'sqlite', 'consul', 'zz', 'mongodb', 'lk'):
+        refuses(box, f'knows no scheme "{scheme}"; it knows {known[0]}, ', 'show', '-e',
+                f'{scheme}://localhost/x')
+
+
+@test
 def a_mistyped_on_lost_is_refused(box):
     for text in ('termm', 'Kill', 'none', ''):
         refuses(box, 'none of term, kill and ignore', 'run', '--on-lost', text, 'x', 'true')

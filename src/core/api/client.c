@@ -171,6 +171,11 @@ static int open_engine(struct hf_client *client)
     hf_error *error = hf__error_last();
     struct hf_engine *engine = NULL;
     const struct hf_engine_ops *ops = hf__engine_find(client->url.scheme);
+    const char *nearest = ops ? NULL : hf__engine_nearest_scheme(client->url.scheme);
+    if (nearest)
+        return hf__url_refuse(&client->url, error,
+                              "this build knows no scheme \"%.40s\"; did you mean \"%s:\"?",
+                              client->url.scheme, nearest);
     if (!ops)
         return hf__url_refuse(&client->url, error,
                               "this build knows no scheme \"%.40s\"; it knows %s",
