@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Servers that refuse what they did before: a full database, a token that has expired.
+"""Servers that refuse what they did before: a full database, a token that has expired, rights
+that were taken away.
 
 usage: test_etcd_refusals.py PEER [NAME...]
 """
@@ -68,5 +69,66 @@ def expired_token_is_replaced_while_locks_are_held_and_waited_for(directory):
     stage.end()
 
 
+def change_rights(stage, *words):
+    stage.cluster.control("role", *words, user=f"root:{etcd_server.ROOT_PASSWORD}")
+
+
+def take_rights_away(stage):
+    change_rights(stage, "revoke-permission", "locks", etcd_server.PREFIX, "--prefix")
+
+
+def give_rights_to(stage, prefix):
+    change_rights(stage, "grant-permission", "locks", "readwrite", prefix, "--prefix")
+
+
+def as_root(stage):
+    return stage.side("root", url=stage.cluster.url(
+        user=f"root:{etcd_server.ROOT_PASSWORD.replace('+', '%2B')}"))
+
+
+def holder_without_rights_is_told_and_its_locks_end_by_lease(directory):
+    """Neither its keys nor the lease below them can be removed by it any more."""
+    stage, kinds = Stage(directory, users=True), {"one": "mutex", "two": "write", "three": "permit"}
+    side, root = stage.side("the user", lease_ms=2000), as_root(stage)
+    side.want("ok", "a", "permits", "three", 1)
+    for name, kind in kinds.items():
+        side.want("ok", "a", "lock", kind, name, 0, 0)
+    take_rights_away(stage)
+    root.tell("b", "lock", "mutex", "one", FOR_EVER, 0)
+    for name, kind in kinds.items():
+        said = side.ask("a", "unlock", kind, name)
+        assert said.startswith("failed: HF_DENIED: "), said
+        side.want("0", "a", "holds", kind, name)
+    equal(root.answer("b"), "ok", "what another user hears")
+    root.want("ok", "c", "lock", "write", "two", FOR_EVER, 0)
+    said = side.ask("a", "lock", "mutex", "four", 0, 0)
+    assert said.startswith("failed: HF_DENIED: "), said
+    give_rights_to(stage, etcd_server.PREFIX)
+    side.want("ok", "a", "lock", "mutex", "four", FOR_EVER, 0)
+    side.want("ok", "a", "unlock", "mutex", "four")
+    stage.end()
+
+
+def lock_that_could_not_be_released_ends_once_the_others_are(directory):
+    """They rest on one lease, which is not used for later locks."""
+    stage = Stage(directory, users=True)
+    side, root = stage.side("the user", lease_ms=2000), as_root(stage)
+    side.want("ok", "a", "lock", "mutex", "one", 0, 0)
+    side.want("ok", "a", "lock", "mutex", "two", 0, 0)
+    take_rights_away(stage)
+    give_rights_to(stage, etcd_server.PREFIX + "two/")
+    said = side.ask("a", "unlock", "mutex", "one")
+    assert said.startswith("failed: HF_DENIED: "), said
+    side.want("1", "a", "holds", "mutex", "two")
+    side.want("ok", "a", "unlock", "mutex", "two")
+    root.tell("b", "lock", "mutex", "one", FOR_EVER, 0)
+    side.want("ok", "a", "lock", "mutex", "two", FOR_EVER, 0)  # held from now on
+    equal(root.answer("b"), "ok", "what another user hears")
+    side.want("1", "a", "holds", "mutex", "two")
+    stage.end()
+
+
 sys.exit(main([full_database_refuses_acquires_and_does_releases,
-               expired_token_is_replaced_while_locks_are_held_and_waited_for]))
+               expired_token_is_replaced_while_locks_are_held_and_waited_for,
+               holder_without_rights_is_told_and_its_locks_end_by_lease,
+               lock_that_could_not_be_released_ends_once_the_others_are]))

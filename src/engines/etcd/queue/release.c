@@ -21,8 +21,12 @@ static void no_reply(struct etcd *etcd, struct etcd_claim *claim, const struct e
     bool definite = reply->definite && code != HF_UNREACHABLE;
     op->out.verdict = definite ? HF_FAILED : HF_NO_ANSWER;
     op->out.contacted = definite;
-    if (definite)
+    if (definite) {
+        /* The key goes with its session: nothing new may make that one last. */
+        /* mutant: etcd-key-that-may-not-be-deleted-ends-with-its-session */
+        hf__etcd_session_doubt(etcd, claim);
         hf__etcd_claim_leave(etcd, claim);
+    }
     hf__op_done(&etcd->base, op);
 }
 
