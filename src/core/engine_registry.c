@@ -53,10 +53,10 @@ static unsigned distance(const char *a, const char *b)
     return above[width];
 }
 
-/* "pg" is short for "postgres". */
+/* "pg" is short for "postgres"; nothing is for "redis+unix". */
 static bool is_short_for(const char *part, const char *whole)
 {
-    if (strlen(part) < 2 || *part != *whole)
+    if (strlen(part) < 2 || *part != *whole || strchr(whole, '+'))
         return false;
     for (; *whole; whole++)
         part += *part == *whole;
@@ -78,7 +78,7 @@ const char *hf__engine_nearest_scheme(const char *scheme)
             if (!abbreviated && (is_short_for(scheme, *known) || is_short_for(*known, scheme)))
                 abbreviated = *known;
         }
-    return abbreviated && least > 1 ? abbreviated : nearest;
+    return abbreviated && (!nearest || least > 1) ? abbreviated : nearest;
 }
 
 const char *hf__engine_schemes(char *buffer, size_t size)
