@@ -40,6 +40,40 @@ def finds_nothing_on_a_good_server(box, kind, wake_up):
     return facts
 
 
+# What doctor says of a login that was refused: where user and password come from.
+SOURCES = {'mariadb': ('of [client] in ~/.my.cnf', 'mysql.user'),
+           'postgres': ('PGPASSWORD, or of ~/.pgpass', 'pg_hba.conf')}
+
+
+def explains_a_refused_login(box, kind):
+    database = Database(box, kind)
+    source, place = SOURCES[kind]
+    home = {'HOME': box.path}
+    for user, told in ((f'{USER}:wrong', 'of the URL'), (USER, source), ('nobody:x', 'of the URL')):
+        url = ['-e', database.url(user=user)]
+        refused = box.run(*url, 'try', 'x', '--', 'true', environment=home)
+        equal(refused.code, 77, refused)
+        contains(refused.err, '(`holdfast doctor`)')
+        result = box.run(*url, 'doctor', '--json', environment=home)
+        equal(result.code, 77, result)
+        equal('`holdfast doctor`' in result.err, False, result.err)
+        facts = {each['fact']: each['value'] for each in json.loads(result.out) if 'fact' in each}
+        contains(facts['user'], user.split(':')[0] + ', of the URL')
+        contains(facts['password'], told)
+        contains(facts['connection'], f'127.0.0.1:{database.server.port}')
+        contains(facts['look at'], place)
+
+
+@test
+def mariadb_doctor_explains_a_refused_login(box):
+    explains_a_refused_login(box, 'mariadb')
+
+
+@test
+def postgres_doctor_explains_a_refused_login(box):
+    explains_a_refused_login(box, 'postgres')
+
+
 @test
 def mariadb_without_faults_has_no_findings(box):
     facts = finds_nothing_on_a_good_server(box, 'mariadb', 'GET_LOCK')

@@ -103,6 +103,44 @@ static void finish(struct checkup *checkup, int code)
     hf__oneshot_done(&sql->base, oneshot);
 }
 
+/* Where the client libraries find what the URL does not say, and where servers decide. */
+static const struct {
+    const char *user, *password, *look_at;
+} logins[] = {
+    [SQL_POSTGRES] = { "none in the URL: PGUSER, else that of this process",
+                       "none in the URL: that of PGPASSWORD, or of ~/.pgpass (mode 0600, and a "
+                       "line for this host, port, database and user)",
+                       "pg_hba.conf: the line for this address, database and user; \\du: may the "
+                       "user log in; the server's log has the reason" },
+    [SQL_MYSQL] = { "none in the URL: that of [client] in ~/.my.cnf, else that of this process",
+                    "none in the URL: that of [client] in ~/.my.cnf",
+                    "SELECT user, host, plugin FROM mysql.user: an account is a user and the host "
+                    "that the server sees, and the refusal names both" },
+};
+
+/* The refusal's advice is to ask the doctor: it tells what the advice is about. */
+static void tell_login(const struct checkup *checkup, hf_error *refusal)
+{
+    const struct hf_findings *findings = &checkup->findings;
+    const struct sql_settings *settings = &checkup->sql->settings;
+    char *advice = strstr(refusal->text, " (`holdfast doctor`)");
+    if (!advice)
+        return;
+    *advice = '\0';
+    if (hf__peer_is_ready(&checkup->sql->peer))
+        return;
+    hf__finding_fact(findings, "connection", "%.120s, %s", settings->shown,
+                     settings->places[0].socket     ? "a socket"
+                     : settings->tls == SQL_TLS_OFF ? "without TLS"
+                                                    : "with TLS");
+    hf__finding_fact(findings, "user", "%.120s%s",
+                     settings->user ? settings->user : logins[checkup->sql->dialect].user,
+                     settings->user ? ", of the URL" : "");
+    hf__finding_fact(findings, "password", "%s",
+                     settings->password ? "of the URL" : logins[checkup->sql->dialect].password);
+    hf__finding_fact(findings, "look at", "%s", logins[checkup->sql->dialect].look_at);
+}
+
 static void ask_next(struct checkup *checkup);
 
 static void step_answered(struct sql_task *task, const struct sql_answer *answer)
@@ -116,6 +154,8 @@ static void step_answered(struct sql_task *task, const struct sql_answer *answer
         checkup->answered_ms = hf__finding_wall_ms();
     if (answer->failure)
         code = hf__link_explain(task->sql, task, answer, &oneshot->error, &definite);
+    if (code == HF_DENIED && oneshot->error)
+        tell_login(checkup, oneshot->error);
     for (unsigned row = 0; row < answer->row_count && !answer->failure; row++)
         note_row(checkup, answer, row);
     hf__task_free(task);
