@@ -148,10 +148,11 @@ static void *run(void *arg)
     while (!relay->ending) {
         struct pollfd polled[2 + 2 * RELAY_PAIRS] = { { .fd = relay->listener, .events = POLLIN },
                                                       { .fd = relay->wake[0], .events = POLLIN } };
-        for (int i = 0; i < 2 * RELAY_PAIRS; i++)
+        for (int i = 0; i < 2 * RELAY_PAIRS; i++) {
+            bool waits = relay->held[i / 2] || (relay->pausing && i % 2 == 1);
             polled[2 + i] =
-                (struct pollfd){ .fd = relay->held[i / 2] ? -1 : relay->pairs[i / 2][i % 2],
-                                 .events = POLLIN };
+                (struct pollfd){ .fd = waits ? -1 : relay->pairs[i / 2][i % 2], .events = POLLIN };
+        }
         poll(polled, 2 + 2 * RELAY_PAIRS, -1);
         for (int i = 0; i < 2 * RELAY_PAIRS; i++)
             if (polled[2 + i].revents && relay->pairs[i / 2][i % 2] == polled[2 + i].fd)
@@ -194,6 +195,18 @@ void relay_swallow(struct relay *relay)
 void relay_pass(struct relay *relay)
 {
     relay->swallowing = false;
+}
+
+void relay_pause(struct relay *relay)
+{
+    relay->pausing = true;
+    wake(relay);
+}
+
+void relay_resume(struct relay *relay)
+{
+    relay->pausing = false;
+    wake(relay);
 }
 
 void relay_cut_after(struct relay *relay, long bytes)

@@ -23,7 +23,7 @@ struct relay {
     _Atomic long left;     /* what of the answers still goes through, 0: without limit */
     _Atomic long asked;    /* what clients have said, in bytes */
     _Atomic bool dripping; /* each byte of an answer is sent by itself */
-    _Atomic bool swallowing, cutting, holding, letting_go, ending;
+    _Atomic bool swallowing, pausing, cutting, holding, letting_go, ending;
 };
 
 void relay_start(struct relay *relay, int server_port);
@@ -31,6 +31,9 @@ void relay_start(struct relay *relay, int server_port);
 void relay_swallow(struct relay *relay);
 /* From now on it is heard again; what was swallowed stays so. */
 void relay_pass(struct relay *relay);
+/* From now on answers wait in the relay; and go on, all of them. */
+void relay_pause(struct relay *relay);
+void relay_resume(struct relay *relay);
 /* From now on so many bytes of answers go through; the connection of the last one is cut then. */
 void relay_cut_after(struct relay *relay, long bytes);
 /* From now on each new connection stands still behind so many bytes of answers: the first one
