@@ -15,6 +15,7 @@ static void close_now(struct etcd *etcd)
     hf__etcd_connection_close(etcd);
     hf__etcd_watches_close(etcd);
     hf__etcd_requests_free(etcd);
+    hf__etcd_key_lists_free(etcd);
     hf__etcd_changes_free(etcd);
     HF_LIST_FOREACH (link, following, &etcd->claims) {
         struct etcd_claim *claim = HF_CONTAINER(link, struct etcd_claim, link);
@@ -78,6 +79,7 @@ static int open_etcd(struct hf_engine **ret, const struct hf_host *host, struct 
     hf__link_init(&etcd->spare_claims);
     hf__link_init(&etcd->leased);
     hf__link_init(&etcd->changes);
+    hf__link_init(&etcd->key_lists);
     for (unsigned i = 0; i < ETCD_KEY_BUCKETS; i++)
         hf__link_init(&etcd->keys[i]);
     hf__timer_init(&etcd->goodbye, goodbye_over);

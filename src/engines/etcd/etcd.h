@@ -360,7 +360,9 @@ void hf__etcd_watch_again(struct etcd *etcd);
 void hf__etcd_watches_disconnected(struct etcd *etcd);
 bool hf__etcd_watches_any(const struct etcd *etcd);
 
-/* ---- inspect.c ---- */
+/* ---- inspect.c, key_list.c ---- */
+
+void hf__etcd_key_lists_free(struct etcd *etcd);
 
 /* Shows what there is, or breaks a lock. */
 void hf__etcd_look(struct etcd *etcd, struct hf_oneshot *oneshot);
@@ -398,7 +400,7 @@ struct etcd {
     struct hf_grpc_call beats, watching;
     struct hf_link spare_claims;
     unsigned spare_claim_count;
-    struct hf_link claims, leased, unwatched, changes;
+    struct hf_link claims, leased, unwatched, changes, key_lists;
     uint64_t changed; /* changes of values so far */
     struct hf_link keys[ETCD_KEY_BUCKETS];
     uint64_t named;           /* keys so far that needed a number */

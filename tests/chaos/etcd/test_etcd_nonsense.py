@@ -159,7 +159,7 @@ NONSENSE = {
         stream, message(b"\xff\xff\xff\xff\xff\xff"))),
     "no_status": Lie("HTTP/2 error 0", lambda stream: answer(stream, b"", field(b"x", b"y"))),
     "half_frame": Lie("no answer", b"\0\0\x20\1\4\0\0", waits=False),
-    "silence": Lie("does not let us in", b"", waits=False, greets=False),
+    "silence": Lie("does not answer", b"", waits=False, greets=False),
     "silence_after_a_greeting": Lie("no answer", b"", waits=False),
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Looking and breaking: a name's keys are read, the object, its holders and its waiters shown, or
  * holders' keys deleted. */
-#include "queue_view.h"
+#include "key_list.h"
 
 #include "base/error.h"
 #include "engines/etcd/kinds/kinds.h"
@@ -10,9 +10,6 @@
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
-
-/* Keys that one look reads. */
-#define KEYS_MAX 50000
 
 static int64_t wall_ms(void)
 {
@@ -159,26 +156,6 @@ static bool same_name(const struct etcd_seen_key *one, const struct etcd_seen_ke
            memcmp(one->key->key.data, other->key->key.data, one->name_length) == 0;
 }
 
-/* The locks' keys of a reply, in order; *ret is to be freed. False: out of memory. */
-static bool see_reply(const struct etcd *etcd, const struct hf_oneshot *oneshot,
-                      const HfEtcd__RangeResponse *reply, struct etcd_seen_key **ret,
-                      size_t *ret_count)
-{
-    size_t root = strlen(etcd->settings.root), count = 0;
-    struct etcd_seen_key *keys = hf__calloc(reply->n_kvs + 1, sizeof *keys);
-    for (size_t i = 0; keys && i < reply->n_kvs; i++) {
-        struct etcd_seen_key seen = hf__etcd_see_key(reply->kvs[i]);
-        bool wanted = !oneshot->name || seen.name_length == root + oneshot->name_length;
-        if (seen.kind != ETCD_KEY_FOREIGN && wanted && seen.name_length > root)
-            keys[count++] = seen;
-    }
-    if (keys)
-        count = hf__etcd_sort_seen(keys, count);
-    *ret = keys;
-    *ret_count = count;
-    return keys != NULL;
-}
-
 static void oneshot_end(struct etcd *etcd, struct hf_oneshot *oneshot, int code)
 {
     oneshot->code = code;
@@ -187,31 +164,22 @@ static void oneshot_end(struct etcd *etcd, struct hf_oneshot *oneshot, int code)
     hf__oneshot_done(&etcd->base, oneshot);
 }
 
-static void shown(struct etcd *etcd, struct etcd_request *request, const struct etcd_reply *reply)
+/* What there is when the list does not go on, is shown all the same. */
+static void shown(struct etcd *etcd, struct etcd_key_list *list, const struct etcd_reply *failure)
 {
-    struct hf_oneshot *oneshot = request->oneshot;
-    struct etcd_seen_key *keys;
-    size_t count, begun = 0;
-    oneshot->contacted = reply->definite;
-    if (reply->status != HF_GRPC_OK) {
-        oneshot_end(etcd, oneshot, hf__etcd_explain(etcd, reply, &oneshot->error));
-        return;
-    }
-    if (!see_reply(etcd, oneshot, reply->message, &keys, &count)) {
-        oneshot_end(etcd, oneshot, HF_ENOMEM);
-        return;
-    }
-    if (oneshot->name) {
-        show_name(etcd, oneshot, keys, count);
-    } else {
-        for (size_t i = 1; i <= count; i++)
-            if (i == count || !same_name(&keys[i], &keys[begun])) {
-                show_name(etcd, oneshot, keys + begun, i - begun);
+    struct hf_oneshot *oneshot = list->oneshot;
+    size_t begun = 0;
+    int code = failure ? hf__etcd_explain(etcd, failure, &oneshot->error) : HF_OK;
+    if (oneshot->name && !failure) {
+        show_name(etcd, oneshot, list->keys, list->count);
+    } else if (!oneshot->name) {
+        for (size_t i = 1; i <= list->count; i++)
+            if (i == list->count || !same_name(&list->keys[i], &list->keys[begun])) {
+                show_name(etcd, oneshot, list->keys + begun, i - begun);
                 begun = i;
             }
     }
-    free(keys);
-    oneshot_end(etcd, oneshot, HF_OK);
+    oneshot_end(etcd, oneshot, code);
 }
 
 /* ---- breaking ---- */
@@ -299,27 +267,22 @@ static void break_keys(struct etcd *etcd, struct breaking *breaking, struct etcd
         breaking->code = HF_BUSY;
 }
 
-static void holders_read(struct etcd *etcd, struct etcd_request *request,
-                         const struct etcd_reply *reply)
+static void holders_listed(struct etcd *etcd, struct etcd_key_list *list,
+                           const struct etcd_reply *failure)
 {
-    struct hf_oneshot *oneshot = request->oneshot;
-    struct etcd_seen_key *keys = NULL;
-    size_t count;
-    oneshot->contacted = reply->definite;
-    if (reply->status != HF_GRPC_OK) {
-        oneshot_end(etcd, oneshot, hf__etcd_explain(etcd, reply, &oneshot->error));
+    struct hf_oneshot *oneshot = list->oneshot;
+    if (failure) {
+        oneshot_end(etcd, oneshot, hf__etcd_explain(etcd, failure, &oneshot->error));
         return;
     }
     struct breaking *breaking = hf__calloc(1, sizeof *breaking);
-    if (!breaking || !see_reply(etcd, oneshot, reply->message, &keys, &count)) {
-        free(breaking);
+    if (!breaking) {
         oneshot_end(etcd, oneshot, HF_ENOMEM);
         return;
     }
     breaking->oneshot = oneshot;
     breaking->out = 1;
-    break_keys(etcd, breaking, keys, count);
-    free(keys);
+    break_keys(etcd, breaking, list->keys, list->count);
     breaking_step(etcd, breaking);
 }
 
@@ -328,31 +291,6 @@ static void holders_read(struct etcd *etcd, struct etcd_request *request,
 void hf__etcd_look(struct etcd *etcd, struct hf_oneshot *oneshot)
 {
     bool breaks = oneshot->verb == HF_ONESHOT_BREAK;
-    char key[HF_URL_MAX + HF_NAME_MAX + 8], end[sizeof key];
-    HfEtcd__RangeRequest message;
-    hf_etcd__range_request__init(&message);
-    size_t length = strlen(etcd->settings.root);
-    struct etcd_request *request =
-        hf__etcd_request(etcd, &hf__etcd_range, breaks ? holders_read : shown);
-    if (!request) {
+    if (!hf__etcd_list_keys(etcd, oneshot, breaks ? holders_listed : shown))
         oneshot_end(etcd, oneshot, HF_ENOMEM);
-        return;
-    }
-    request->oneshot = oneshot;
-    memcpy(key, etcd->settings.root, length);
-    if (oneshot->name) {
-        memcpy(key + length, oneshot->name, oneshot->name_length);
-        length += oneshot->name_length;
-        key[length++] = '/';
-    } else if (length == 0) {
-        key[length++] = 0; /* all keys there are */
-    }
-    bool all = !oneshot->name && key[0] == 0;
-    size_t end_length = all ? 1 : hf__etcd_prefix_end(key, length, end);
-    if (all)
-        end[0] = 0;
-    message.key = hf__etcd_binary(hf__etcd_bytes(key, length));
-    message.range_end = hf__etcd_binary(hf__etcd_bytes(end, end_length));
-    message.limit = KEYS_MAX;
-    hf__etcd_ask(etcd, request, &message.base);
 }
