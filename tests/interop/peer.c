@@ -151,15 +151,16 @@ static void unlock(struct worker *worker, const char *name)
     answer(worker->name, "failed: nothing to unlock");
 }
 
-/* The last one of that name goes on as a reader's. */
-static void downgrade(const struct worker *worker, const char *name)
+/* The last one of that name goes on as a reader's, or for longer if `lease_ms` is not 0. */
+static void alter(const struct worker *worker, const char *name, int64_t lease_ms)
 {
     for (int i = worker->held_count - 1; i >= 0; i--)
         if (strcmp(worker->held[i].name, name) == 0) {
-            answer_code(worker, hf_downgrade(worker->held[i].hold, HF_READ));
+            hf_hold *hold = worker->held[i].hold;
+            answer_code(worker, lease_ms ? hf_renew(hold, lease_ms) : hf_downgrade(hold, HF_READ));
             return;
         }
-    answer(worker->name, "failed: nothing to downgrade");
+    answer(worker->name, "failed: it holds no such lock");
 }
 
 static void say_holds(const struct worker *worker, const char *name)
@@ -398,7 +399,9 @@ static void obey(struct worker *worker, char *line)
     else if (words == 3 && strcmp(word[0], "unlock") == 0)
         unlock(worker, word[2]);
     else if (words == 3 && strcmp(word[0], "downgrade") == 0)
-        downgrade(worker, word[1]);
+        alter(worker, word[1], 0);
+    else if (words == 3 && strcmp(word[0], "renew") == 0)
+        alter(worker, word[1], number_of(word[2]));
     else if (words == 2 && strcmp(word[0], "guard") == 0)
         say_guard(worker, word[1]);
     else if (words == 3 && strcmp(word[0], "force") == 0)

@@ -19,6 +19,8 @@
 
 #define ETCD_WATCH_BUCKETS 256u
 #define ETCD_KEY_BUCKETS 4096u
+/* Moves of a key to another lease whose replies are missing: their leases are revoked. */
+#define ETCD_STRAYS_MAX 3u
 /* Room for any key: the root, a name, and what follows. */
 #define ETCD_KEY_SIZE (HF_URL_MAX + HF_NAME_MAX + 64)
 
@@ -206,8 +208,11 @@ bool hf__etcd_own_lease_ask(struct etcd *etcd, struct etcd_claim *claim, int64_t
                             etcd_answered *answered);
 /* Once that is granted: puts the key on it. False: out of memory. */
 bool hf__etcd_own_lease_move(struct etcd *etcd, struct etcd_claim *claim, etcd_answered *answered);
-void hf__etcd_own_lease_moved(struct etcd *etcd, struct etcd_claim *claim, int64_t revision);
-/* Ends it, if there is one. */
+enum etcd_move { ETCD_MOVED, ETCD_MOVE_AGAIN, ETCD_MOVE_LOST };
+/* What the reply says. ETCD_MOVE_AGAIN: the key is the claim's, and was changed meanwhile. */
+enum etcd_move hf__etcd_own_lease_moved(struct etcd *etcd, struct etcd_claim *claim,
+                                        const etcd_txn_reply *txn);
+/* Ends all that the claim has. */
 void hf__etcd_own_lease_drop(struct etcd *etcd, struct etcd_claim *claim);
 void hf__etcd_renew_own_lease(struct etcd *etcd, struct hf_oneshot *oneshot);
 
@@ -239,7 +244,8 @@ struct etcd_claim {
     int64_t own_id;  /* the lease of its own that the key is on; 0: it is on the session's */
     int64_t next_id; /* the one that it is to move to */
     int64_t next_ms; /* its length */
-    struct hf_oneshot *renewal; /* that is out, or NULL */
+    int64_t stray_ids[ETCD_STRAYS_MAX]; /* that earlier moves without a reply were to */
+    struct hf_oneshot *renewal;         /* that is out, or NULL */
     int64_t held_at_ms;
     unsigned tries;             /* in this attempt */
     bool unknown;               /* a request without a reply may have made a key, or may still */

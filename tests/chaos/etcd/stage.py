@@ -111,10 +111,10 @@ class Relay:
         except OSError:
             pass
 
-    def pass_on(self):
-        """What was kept back arrives, and so does its reply."""
+    def pass_on(self, mute=False, holds=None):
+        """What was kept back arrives, and so does its reply, if not `mute`."""
         with self.lock:
-            self.holds = None
+            self.mute, self.holds = mute, holds
             for way in self.ways:
                 held, way.held = way.held, b""
                 way.far.sendall(held)
@@ -131,10 +131,10 @@ class Relay:
                 with contextlib.suppress(OSError):  # it has ended already
                     end.shutdown(socket.SHUT_RDWR)
 
-    def leave(self):
+    def leave(self, holds=None):
         """Cuts it for the client alone, and lets new connections pass."""
         with self.lock:
-            ways, self.ways, self.holds = self.ways, [], None
+            ways, self.ways, self.holds = self.ways, [], holds
             self.left += ways
         for way in ways:
             way.near.shutdown(socket.SHUT_RDWR)

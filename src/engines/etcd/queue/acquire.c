@@ -139,12 +139,15 @@ static void own_lease_moved(struct etcd *etcd, struct etcd_request *request,
         return;
     if (reply->status != HF_GRPC_OK) {
         hf__etcd_fail(etcd, claim, reply);
-    } else if (!txn->succeeded) {
-        hf__etcd_begin_again(etcd, claim);
-    } else {
-        hf__etcd_own_lease_moved(etcd, claim, hf__etcd_revision(txn->header));
-        hold_begin(etcd, claim, hf__etcd_revision(txn->header));
+        return;
     }
+    enum etcd_move move = hf__etcd_own_lease_moved(etcd, claim, txn);
+    if (move == ETCD_MOVED)
+        hold_begin(etcd, claim, hf__etcd_revision(txn->header));
+    else if (move == ETCD_MOVE_LOST)
+        hf__etcd_begin_again(etcd, claim);
+    else if (!hf__etcd_own_lease_move(etcd, claim, own_lease_moved))
+        hf__etcd_no_memory(etcd, claim);
 }
 
 static void own_lease_granted(struct etcd *etcd, struct etcd_request *request,

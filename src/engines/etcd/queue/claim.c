@@ -233,6 +233,8 @@ bool hf__etcd_claim_name_key(struct etcd *etcd, struct etcd_claim *claim)
     struct etcd_session *session = hf__etcd_session_current(etcd);
     if (!session)
         return false;
+    /* A move without a reply may have put the key on a lease that lives longer than its session. */
+    hf__etcd_own_lease_drop(etcd, claim); /* mutant: etcd-key-before-ends-with-its-own-lease */
     hf__etcd_claim_forget_key(claim);
     if (claim->session != session) {
         hf__etcd_session_drop(claim->earlier);

@@ -25,18 +25,43 @@ int64_t hf__etcd_ttl_of(int64_t lease_ms)
     return ttl < TTL_MAX ? ttl : TTL_MAX;
 }
 
-void hf__etcd_own_lease_drop(struct etcd *etcd, struct etcd_claim *claim)
+static void revoke(struct etcd *etcd, int64_t *id)
 {
     HfEtcd__LeaseRevokeRequest message;
     hf_etcd__lease_revoke_request__init(&message);
     struct etcd_request *request = NULL;
-    if (claim->own_id != 0)
+    if (*id != 0)
         request = hf__etcd_request(etcd, &hf__etcd_lease_revoke, hf__etcd_ignore_reply);
-    message.id = claim->own_id;
-    claim->own_id = 0;
+    message.id = *id;
+    *id = 0;
     /* Without memory it ends by itself. */
     if (request)
         hf__etcd_ask(etcd, request, &message.base);
+}
+
+/* All but the next one. */
+static void drop_earlier(struct etcd *etcd, struct etcd_claim *claim)
+{
+    revoke(etcd, &claim->own_id);
+    for (unsigned i = 0; i < ETCD_STRAYS_MAX; i++)
+        revoke(etcd, &claim->stray_ids[i]); /* mutant: etcd-stray-lease-is-revoked */
+}
+
+void hf__etcd_own_lease_drop(struct etcd *etcd, struct etcd_claim *claim)
+{
+    drop_earlier(etcd, claim);
+    revoke(etcd, &claim->next_id);
+}
+
+/* The move to it has no reply: the key may be on it, or may still come there. One that has no place
+ * here ends by itself. */
+static void keep_stray(struct etcd_claim *claim)
+{
+    for (unsigned i = 0; i < ETCD_STRAYS_MAX && claim->next_id != 0; i++)
+        if (claim->stray_ids[i] == 0) {
+            claim->stray_ids[i] = claim->next_id;
+            claim->next_id = 0;
+        }
 }
 
 bool hf__etcd_own_lease_ask(struct etcd *etcd, struct etcd_claim *claim, int64_t lease_ms,
@@ -48,6 +73,7 @@ bool hf__etcd_own_lease_ask(struct etcd *etcd, struct etcd_claim *claim, int64_t
         hf__etcd_claim_request(etcd, claim, &hf__etcd_lease_grant, answered);
     if (!request)
         return false;
+    keep_stray(claim);
     claim->next_id = new_id();
     claim->next_ms = lease_ms;
     message.id = claim->next_id;
@@ -69,15 +95,29 @@ bool hf__etcd_own_lease_move(struct etcd *etcd, struct etcd_claim *claim, etcd_a
     hf__etcd_txn_if_changed(&txn, hf__etcd_key_of(claim), claim->changed);
     hf__etcd_txn_put(&txn, ETCD_THEN, hf__etcd_key_of(claim), hf__etcd_bytes(note, length),
                      claim->next_id);
+    hf__etcd_txn_range(&txn, ETCD_ELSE, hf__etcd_key_of(claim), hf__etcd_bytes("", 0))->keys_only =
+        true;
     hf__etcd_ask(etcd, request, &txn.message.base);
     return true;
 }
 
-void hf__etcd_own_lease_moved(struct etcd *etcd, struct etcd_claim *claim, int64_t revision)
+enum etcd_move hf__etcd_own_lease_moved(struct etcd *etcd, struct etcd_claim *claim,
+                                        const etcd_txn_reply *txn)
 {
-    hf__etcd_own_lease_drop(etcd, claim); /* the one before; nothing is on it any more */
-    claim->own_id = claim->next_id;
-    claim->changed = revision;
+    if (txn->succeeded) {
+        drop_earlier(etcd, claim); /* nothing is on them any more, nor can be */
+        claim->own_id = claim->next_id;
+        claim->next_id = 0;
+        claim->changed = hf__etcd_revision(txn->header);
+        return ETCD_MOVED;
+    }
+    const etcd_key_value *own = hf__etcd_txn_first_key(txn, 0);
+    /* mutant: etcd-broken-lock-is-not-moved */
+    if (!own || own->create_revision != claim->created)
+        return ETCD_MOVE_LOST;
+    /* An earlier move has been executed whose reply is missing. */
+    claim->changed = own->mod_revision;
+    return ETCD_MOVE_AGAIN;
 }
 
 /* ---- hf_renew ---- */
@@ -99,20 +139,34 @@ static struct hf_oneshot *take_renewal(struct etcd_claim *claim)
 }
 
 static void renewal_moved(struct etcd *etcd, struct etcd_request *request,
+                          const struct etcd_reply *reply);
+
+static void renewal_move(struct etcd *etcd, struct etcd_claim *claim)
+{
+    if (!claim->op || !claim->held || claim->over)
+        renewal_end(etcd, take_renewal(claim), HF_LOST);
+    else if (!hf__etcd_own_lease_move(etcd, claim, renewal_moved))
+        renewal_end(etcd, take_renewal(claim), HF_ENOMEM);
+}
+
+static void renewal_moved(struct etcd *etcd, struct etcd_request *request,
                           const struct etcd_reply *reply)
 {
     struct etcd_claim *claim = request->claim;
-    struct hf_oneshot *oneshot = take_renewal(claim);
-    const etcd_txn_reply *txn = reply->message;
-    int code = HF_LOST;
-    if (reply->status == HF_GRPC_OK && txn->succeeded) {
-        hf__etcd_own_lease_moved(etcd, claim, hf__etcd_revision(txn->header));
-        code = HF_OK;
-    } else if (reply->status != HF_GRPC_OK) {
-        code = hf__etcd_explain(etcd, reply, &oneshot->error);
+    int code;
+    if (reply->status == HF_GRPC_OK) {
+        enum etcd_move move = hf__etcd_own_lease_moved(etcd, claim, reply->message);
+        /* No more often than there are moves without a reply. */
+        if (move == ETCD_MOVE_AGAIN) {
+            renewal_move(etcd, claim);
+            return;
+        }
+        code = move == ETCD_MOVED ? HF_OK : HF_LOST;
+    } else {
+        code = hf__etcd_explain(etcd, reply, &claim->renewal->error);
     }
-    oneshot->contacted = reply->definite;
-    renewal_end(etcd, oneshot, code);
+    claim->renewal->contacted = reply->definite;
+    renewal_end(etcd, take_renewal(claim), code);
 }
 
 static void renewal_granted(struct etcd *etcd, struct etcd_request *request,
@@ -122,10 +176,8 @@ static void renewal_granted(struct etcd *etcd, struct etcd_request *request,
     if (reply->status != HF_GRPC_OK) {
         struct hf_oneshot *oneshot = take_renewal(claim);
         renewal_end(etcd, oneshot, hf__etcd_explain(etcd, reply, &oneshot->error));
-    } else if (!claim->op || !claim->held || claim->over) {
-        renewal_end(etcd, take_renewal(claim), HF_LOST);
-    } else if (!hf__etcd_own_lease_move(etcd, claim, renewal_moved)) {
-        renewal_end(etcd, take_renewal(claim), HF_ENOMEM);
+    } else {
+        renewal_move(etcd, claim);
     }
 }
 
