@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""show and doctor at stores with very many keys and items of other programs, some of them
+"""show and doctor at stores with very many keys, rows and items of other programs, some of them
 large: what is ours is found, in memory that does not grow with what is not."""
 import base64
 import json
@@ -11,6 +11,7 @@ import time
 import urllib.request
 
 from clitest import contains, equal, file_of, main, test
+from databases import Database
 from servers import start_etcd, start_memcached
 
 FOREIGN, THREADS, A_TIME = 300_000, 4, 128  # at most so many operations has a transaction of etcd
@@ -83,6 +84,43 @@ def etcd_with_many_keys_is_shown_whole(box):
     check_shown(box, url, names)
     check_doctor(box, url, names)
     box.expect(0, '-e', url, 'break', '-y', 'app')
+
+
+# ---- databases ----
+
+ROWS = {
+    'postgres': "INSERT INTO {} SELECT {} FROM generate_series(1, {}) AS i",
+    'mariadb': "INSERT INTO {} SELECT {} FROM seq_1_to_{} AS s",
+}
+NAME = {'postgres': "convert_to('free-' || i, 'UTF8')", 'mariadb': "concat('free-', s.seq)"}
+
+
+def check_database(box, kind):
+    """Names that were used once, and rows of other tables."""
+    database, names = Database(box, kind), ['app', 'first', 'zz/last']
+    url = database.url()
+    for name in names:
+        box.hold(name, '-e', url)
+    box.expect(0, '-e', url, 'try', 'released', '--', 'true')
+    database.sql('CREATE TABLE other (name VARCHAR(80))')
+    database.sql(ROWS[kind].format('other', NAME[kind], FOREIGN))
+    columns = 'kind, waiting, fixed, value, token, since_us, expires_us, owner, info'
+    database.sql(ROWS[kind].format(
+        f'hf_lock (name, {columns})',
+        f"{NAME[kind]}, l.{columns.replace(', ', ', l.')}", FOREIGN)
+        + (" CROSS JOIN hf_lock AS l WHERE l.name = 'released'"))
+    check_shown(box, url, names)
+    check_doctor(box, url, names)
+
+
+@test
+def postgres_with_many_rows_is_shown_whole(box):
+    check_database(box, 'postgres')
+
+
+@test
+def mariadb_with_many_rows_is_shown_whole(box):
+    check_database(box, 'mariadb')
 
 
 # ---- memcached ----

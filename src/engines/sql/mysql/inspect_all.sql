@@ -1,13 +1,16 @@
 -- Role (0: the object, 1: a holder, 2: a waiter), name, kind, mode, permits, value, token, owner,
 -- info, microseconds since it began and until it ends, place in the queue, permits taken. One
 -- moment: a single snapshot.
+-- A name whose row is kept for its last token alone is left out: there may be very many.
 SELECT r.role, r.name, l.kind, r.mode, r.permits, l.value, r.token, r.owner, r.info,
   @now@ - r.since_us, r.expires_us - @now@, r.place, l.taken
 FROM (
   SELECT 0 AS role, l.name, 0 AS mode, 0 AS permits, l.token,
     CAST(NULL AS BINARY) AS owner, CAST(NULL AS BINARY) AS info, 0 AS since_us, 0 AS expires_us,
     0 AS place
-  FROM hf_lock l
+  FROM hf_lock l WHERE l.kind > 3 OR (l.owner IS NOT NULL AND l.expires_us > @now@)
+    OR EXISTS (SELECT 1 FROM hf_hold h WHERE h.name = l.name AND h.expires_us > @now@)
+    OR EXISTS (SELECT 1 FROM hf_wait w WHERE w.name = l.name AND w.expires_us > @now@)
   UNION ALL
   SELECT 1, l.name, l.kind - 1, 1, l.token, l.owner, l.info, l.since_us, l.expires_us, 0
   FROM hf_lock l WHERE l.kind IN (1, 2) AND l.owner IS NOT NULL AND l.expires_us > @now@
