@@ -218,32 +218,6 @@ static void verdict_came(struct sql_task *task, const struct sql_answer *answer)
     }
 }
 
-static void attach_answered(struct sql_task *task, const struct sql_answer *answer)
-{
-    struct sql *sql = task->sql;
-    struct hf_op *op = task->op;
-    if (answer->failure) {
-        hf__op_failed(task, answer);
-        return;
-    }
-    int64_t left_ms = hf__answer_number(answer, 0, 2) / 1000;
-    if (answer->row_count == 0) {
-        op->out.lost = true;
-        op->engine.word[1] = 0;
-        hf__task_free(task);
-        hf__op_finish(sql, op, HF_FAILED);
-        return;
-    }
-    op->engine.word[1] = SQL_HOLDS;
-    op->out.token = (uint64_t)hf__answer_number(answer, 0, 1);
-    op->in.mode = (hf_mode)hf__answer_number(answer, 0, 3);
-    op->in.permits = (uint32_t)hf__answer_number(answer, 0, 4);
-    op->in.lease_ms = left_ms > 0 ? left_ms : 1;
-    hf__op_set_lease(sql, op, task->sent_at_ms, op->in.lease_ms);
-    hf__task_free(task);
-    hf__op_finish(sql, op, HF_GRANTED);
-}
-
 /* ---- asking ---- */
 
 static enum sql_script_number script_of(const struct sql *sql, const struct hf_op *op)
@@ -268,17 +242,6 @@ static enum sql_script_number script_of(const struct sql *sql, const struct hf_o
     }
 }
 
-static void attach(struct sql *sql, struct sql_task *task)
-{
-    task->done = attach_answered;
-    if (!hf__owner_read(task->op->in.attach_key, task->key)) {
-        attach_answered(task, &(struct sql_answer){ .failure = NULL });
-        return;
-    }
-    hf__task_bytes(task, SQL_P_KEY, task->key, SQL_OWNER_SIZE);
-    hf__link_run(sql, task, SQL_ATTACH);
-}
-
 void hf__sql_attempt(struct hf_engine *engine, struct hf_op *op)
 {
     struct sql *sql = (struct sql *)engine;
@@ -290,7 +253,7 @@ void hf__sql_attempt(struct hf_engine *engine, struct hf_op *op)
         return;
     }
     if (op->in.attach_key) {
-        attach(sql, task);
+        hf__attach(sql, task);
         return;
     }
     enum sql_script_number script = script_of(sql, op);

@@ -55,6 +55,7 @@ static int open_sql(struct hf_engine **ret, const struct hf_engine_ops *ops,
     hf__link_init(&sql->renewals);
     hf__link_open(sql);
     hf__waiting_open(sql);
+    hf__attach_open(sql);
     hf__counter_open(sql);
     *ret = &sql->base;
     return HF_OK;
@@ -67,6 +68,7 @@ static void close_sql(struct hf_engine *engine, void (*closed)(void *arg), void 
     hf__list_append_all(&sql->free_tasks, &sql->settling);
     hf__link_close(sql);
     hf__waiting_close(sql);
+    hf__attach_close(sql);
     free(sql->schema);
     free(sql);
     closed(arg);

@@ -80,6 +80,8 @@ static void left(struct sql_task *task, const struct sql_answer *answer)
 
 static void detached_again(struct sql_task *task, const struct sql_answer *answer)
 {
+    if (!answer->failure)
+        hf__attach_settled(task->sql, task->owner);
     left(task, answer);
 }
 

@@ -6,6 +6,7 @@
  *     scripts.h   what is said to the database, as .sql files
  *     link.c      a connection that comes back by itself, and the requests on it
  *     attempt.c, release.c, renew.c, change.c, inspect.c
+ *     attach.c    what hf_detach has left, taken over
  *     waiting.c   claims that wait: notifications and polling
  *
  * The rows are the truth. A notification is only a hint. */
@@ -80,6 +81,7 @@ struct sql {
     /* counter.c: receipts that are deleted at the end of the turn */
     struct hf_link settling;
     struct hf_task settle;
+    struct hf_link attaches; /* attach.c: those that are out, or not undone yet */
     struct hf_link renewals; /* ops that are being renewed: tasks, by `renewal_link` */
 };
 
@@ -171,6 +173,14 @@ static inline bool hf__answer_changed(const struct sql_answer *answer)
 {
     return answer->row_count > 0 || answer->affected > 0;
 }
+
+/* ---- attach.c ---- */
+
+void hf__attach(struct sql *sql, struct sql_task *task);
+/* The one by this owner has been undone. */
+void hf__attach_settled(struct sql *sql, const unsigned char owner[SQL_OWNER_SIZE]);
+void hf__attach_open(struct sql *sql);
+void hf__attach_close(struct sql *sql);
 
 /* ---- counter.c ---- */
 
