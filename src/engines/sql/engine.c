@@ -83,8 +83,9 @@ static void forked_sql(struct hf_engine *engine)
 
 static void why_silent_sql(struct hf_engine *engine, struct hf_op *op, hf_error **error)
 {
-    (void)op;
-    hf__peer_why_silent(&((struct sql *)engine)->peer, error);
+    struct sql *sql = (struct sql *)engine;
+    if (!hf__row_lock_explain(sql, op, error))
+        hf__peer_why_silent(&sql->peer, error);
 }
 
 #define SQL_CAPS                                                                                   \

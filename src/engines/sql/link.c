@@ -224,6 +224,14 @@ static void send_task(struct sql *sql, struct sql_task *task)
         sql->connection->driver->listen(sql->connection, sql->channel, &task->request);
 }
 
+static void pause_task(struct sql_task *task, int64_t pause_ms)
+{
+    struct sql *sql = task->sql;
+    hf__link_remove(&task->link);
+    hf__list_append(&sql->pausing, &task->link);
+    hf__timer_start(loop_of(sql), &task->again, hf__sql_now(sql) + pause_ms);
+}
+
 static void wait_for_link(struct sql *sql, struct sql_task *task)
 {
     hf__link_remove(&task->link);
@@ -236,6 +244,8 @@ static void finish_task(struct sql_task *task, const struct sql_answer *answer)
 {
     hf__link_remove(&task->link);
     task->contacted = !answer->failure || answer->failure->trouble != SQL_LOST;
+    if (task->sql->row_probe == task)
+        task->sql->row_probe = NULL;
     task->done(task, answer);
 }
 
@@ -255,13 +265,10 @@ static void run_again(struct hf_timer *timer)
 
 bool hf__link_repeat(struct sql_task *task)
 {
-    struct sql *sql = task->sql;
     int64_t pause_ms = hf__poll_growing_ms(task->tries, AGAIN_MIN_MS, AGAIN_MAX_MS);
     if (++task->tries > TRIES_MAX)
         return false;
-    hf__link_remove(&task->link);
-    hf__list_append(&sql->pausing, &task->link);
-    hf__timer_start(loop_of(sql), &task->again, hf__sql_now(sql) + pause_ms);
+    pause_task(task, pause_ms);
     return true;
 }
 
@@ -284,6 +291,7 @@ static void answered(struct sql_request *request, const struct sql_answer *answe
     enum sql_trouble trouble = answer->failure ? answer->failure->trouble : SQL_FINE;
     if (trouble == SQL_LOST)
         sql->fence = sql->fence || request->sent;
+    hf__row_lock_note(task, answer->failure);
     /* mutant: rolled-back-is-not-repeated */
     if (trouble == SQL_AGAIN && hf__link_repeat(task))
         return;
@@ -516,8 +524,14 @@ static void send_waiting(struct sql *sql)
 {
     struct hf_link *link;
     while (hf__peer_is_ready(&sql->peer) && !sql->making_schema &&
-           (link = hf__list_first(&sql->waiting)))
-        send_task(sql, HF_CONTAINER(link, struct sql_task, link));
+           (link = hf__list_first(&sql->waiting))) {
+        struct sql_task *task = HF_CONTAINER(link, struct sql_task, link);
+        int64_t pause_ms = hf__row_lock_pause_ms(task);
+        if (pause_ms > 0)
+            pause_task(task, pause_ms);
+        else
+            send_task(sql, task);
+    }
 }
 
 void hf__link_run(struct sql *sql, struct sql_task *task, enum sql_script_number script)

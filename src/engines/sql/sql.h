@@ -52,6 +52,8 @@ struct sql_task {
 };
 
 #define SQL_WAITER_BUCKETS 64u
+/* Of more names than this whose rows are locked, the others are not known as such. */
+#define SQL_LOCKED_ROWS 32u
 /* What the scripts answer for a name that is in use as another kind: this, and the hf_kind. */
 #define SQL_OTHER_KIND 20
 
@@ -71,6 +73,11 @@ struct sql {
     bool making_schema;
     struct hf_link waiting, out, pausing, free_tasks;
     struct sql_task *own; /* link.c's own request: schema, fencing, listening */
+    /* row_lock.c: hashes of names; the request that tries one; when the next one may */
+    uint64_t locked_rows[SQL_LOCKED_ROWS];
+    unsigned locked_row_count;
+    struct sql_task *row_probe;
+    int64_t row_probe_at_ms;
     /* waiting.c */
     struct hf_link waiters[SQL_WAITER_BUCKETS];
     unsigned waiter_count;
@@ -143,6 +150,16 @@ int hf__link_explain(struct sql *sql, const struct sql_task *task, const struct 
 int64_t hf__answer_number(const struct sql_answer *answer, unsigned row, unsigned column);
 const struct sql_value *hf__answer_field(const struct sql_answer *answer, unsigned row,
                                          unsigned column);
+
+/* ---- row_lock.c ---- */
+
+/* Each answer to a request passes here. NULL: no failure. */
+void hf__row_lock_note(struct sql_task *task, const struct sql_failure *failure);
+/* 0: the request may be sent. Else the row of its name is locked, and it is asked for again after
+ * this. */
+int64_t hf__row_lock_pause_ms(struct sql_task *task);
+/* Why a reply about the op is missing, if it is that. */
+bool hf__row_lock_explain(struct sql *sql, const struct hf_op *op, hf_error **error);
 
 /* ---- claims.c: what a claim is called at the database ---- */
 

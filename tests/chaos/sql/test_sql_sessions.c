@@ -71,8 +71,8 @@ TEST(session_is_set_up_whatever_the_defaults_are)
         await_ready(&bench);
         CHECK_STR(settings_of(&bench, subject),
                   subject->driver->dialect == SQL_MYSQL
-                      ? "READ-COMMITTED +00:00 ON STRICT_ALL_TABLES 5 3600"
-                      : "read committed UTC 5s on UTF8");
+                      ? "READ-COMMITTED +00:00 ON STRICT_ALL_TABLES 1 3600"
+                      : "read committed UTC 1s on UTF8");
         bench_end(&bench, &server);
     }
 }

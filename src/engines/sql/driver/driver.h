@@ -98,6 +98,12 @@ struct sql_script {
     const struct sql_statement *statements;
 };
 
+/* How long a statement waits for a row that another transaction has locked: MySQL counts in
+ * seconds. It is shorter than any time-out for a reply that a URL sensibly has. */
+#define SQL_ROW_WAIT_MS 1000
+/* MySQL's number for the end of that wait. */
+#define SQL_MYSQL_LOCK_WAIT_TIMEOUT 1205
+
 #define SQL_SCRIPTS_MAX 96u
 #define SQL_STATEMENTS_MAX 16u
 

@@ -171,18 +171,25 @@ static void is_set_up(struct pg *pg, PGresult *rows, const struct sql_failure *f
     pg->base.events->ready(pg->base.arg);
 }
 
+/* The wait for a row ends well before the wait for the reply. */
+static int64_t row_wait_ms(const struct pg *pg)
+{
+    int64_t share_ms = pg->base.settings->timeout_ms / 4;
+    return share_ms > SQL_ROW_WAIT_MS ? SQL_ROW_WAIT_MS : share_ms > 50 ? share_ms : 50;
+}
+
 /* A session that a pooler lends is left as it is. */
 static void set_up(struct pg *pg)
 {
-    char text[500];
+    char text[520];
     snprintf(text, sizeof text,
              "SELECT set_config('default_transaction_isolation', 'read committed', false),"
-             " set_config('lock_timeout', '5s', false), set_config('TimeZone', 'UTC', false),"
+             " set_config('lock_timeout', '%lld', false), set_config('TimeZone', 'UTC', false),"
              " set_config('idle_in_transaction_session_timeout', '60s', false),"
              /* mutant: relaxed-commits-wait */
              " set_config('synchronous_commit', CASE WHEN %d = 1 THEN 'off'"
              " ELSE current_setting('synchronous_commit') END, false)",
-             pg->base.settings->relaxed);
+             (long long)row_wait_ms(pg), pg->base.settings->relaxed);
     pg->state = PG_SETTING_UP;
     if (!hf__pg_send_text(pg, text, NULL, is_set_up))
         break_for(pg, SQL_LIMIT, "out of memory for a connection");

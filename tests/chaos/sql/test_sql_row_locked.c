@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A transaction that is no lock's keeps the rows of some names for long: an administrator's, or
+ * that of a client which was stopped. The other names of a client that wants these do not
+ * suffer. */
+#include "conformance.h"
+#include "sql_server.h"
+
+#include <stdio.h>
+
+/* Each of the names is wanted before any is known to be locked: that takes a second each, once. */
+#define NAMES 5
+#define TIMEOUT_MS 8000
+#define LEASE_MS 12000
+#define LOCKED_S 16
+
+struct scene {
+    struct sql_server server;
+    hf_client *client;
+    _Atomic int lost, released, wanted;
+};
+
+static bool is_mariadb(const struct scene *scene)
+{
+    return strcmp(scene->server.kind, "mariadb") == 0;
+}
+
+static void keep_row(void *arg)
+{
+    struct scene *scene = arg;
+
+    sql_server_says(&scene->server,
+                    "BEGIN; SELECT token FROM hf_lock WHERE name LIKE 'wanted%%' FOR UPDATE;\n"
+                    "SELECT %s(%d); COMMIT;",
+                    is_mariadb(scene) ? "SLEEP" : "pg_sleep", LOCKED_S);
+    scene->released = 1;
+}
+
+static bool row_is_kept(struct scene *scene)
+{
+    const char *said = sql_server_says(
+        &scene->server, is_mariadb(scene)
+                            ? "SELECT COUNT(*) FROM information_schema.processlist WHERE info LIKE "
+                              "'SELECT SLEEP(%%'"
+                            : "SELECT count(*) FROM pg_stat_activity WHERE query LIKE "
+                              "'SELECT pg_sleep(%%'");
+    return strcmp(said, "1") == 0;
+}
+
+static void want_it(void *arg)
+{
+    struct scene *scene = arg;
+    hf_hold *hold;
+    char name[20];
+
+    snprintf(name, sizeof(name), "wanted%d", ++scene->wanted);
+    CHECK_CODE(hf_lock(scene->client, name, HF_FOREVER, NULL, &hold), HF_OK);
+    CHECK(scene->released);
+    give_back(hold);
+}
+
+/* A call that waits in vain is told what is in its way. */
+static void try_it(struct scene *scene)
+{
+    hf_hold *hold;
+
+    CHECK_CODE(hf_lock(scene->client, "wanted0", 6000, NULL, &hold), HF_UNREACHABLE);
+    if (!strstr(hf_last_error()->text, "\"wanted0\": another transaction"))
+        FAIL("%s", hf_last_error()->text);
+}
+
+static void work_elsewhere(struct scene *scene)
+{
+    hf_hold *hold;
+    int rounds = 0;
+
+    for (; !scene->released; rounds++) {
+        CHECK_CODE(hf_lock(scene->client, "other", 3000, NULL, &hold), HF_OK);
+        CHECK_CODE(hf_unlock(hold), HF_OK);
+    }
+    test_note("%s: %d times the other name", scene->server.kind, rounds);
+}
+
+static void row_is_locked(const char *kind)
+{
+    struct scene scene = { 0 };
+    struct thread keeper, waiters[NAMES];
+    hf_hold *kept;
+    char url[200];
+
+    sql_server_start(&scene.server, kind);
+    snprintf(url, sizeof(url), "%s&timeout=%d", sql_server_url(&scene.server, scene.server.port),
+             TIMEOUT_MS);
+    CHECK_CODE(hf_open(&scene.client, url, &HF_CLIENT_OPTIONS(.lease_ms = LEASE_MS * test_slow())),
+               HF_OK);
+    /* A new name could be one that InnoDB has locked with the gap before a row. */
+    give_back(take(scene.client, "other", HF_MUTEX, 0));
+    for (int i = 0; i <= NAMES; i++) {
+        snprintf(url, sizeof(url), "wanted%d", i);
+        give_back(take(scene.client, url, HF_MUTEX, 0));
+    }
+    CHECK_CODE(hf_lock(scene.client, "kept", SOON_MS,
+                       LOCK_OPTIONS(.on_lost = count_loss, .lost_arg = &scene.lost), &kept),
+               HF_OK);
+    thread_start(&keeper, keep_row, &scene);
+    EVENTUALLY(row_is_kept(&scene), SOON_MS);
+    for (int i = 0; i < NAMES; i++)
+        thread_start(&waiters[i], want_it, &scene);
+    try_it(&scene);
+    work_elsewhere(&scene);
+    thread_join(&keeper);
+    for (int i = 0; i < NAMES; i++)
+        thread_join(&waiters[i]);
+    CHECK_INT(scene.lost, 0);
+    CHECK_CODE(hf_unlock(kept), HF_OK);
+    hf_close(scene.client);
+    sql_server_kill(&scene.server);
+}
+
+TEST(rows_that_are_kept_hold_up_no_other_name_mariadb)
+{
+    row_is_locked("mariadb");
+}
+
+TEST(rows_that_are_kept_hold_up_no_other_name_postgres)
+{
+    row_is_locked("postgres");
+}
