@@ -61,7 +61,7 @@ static void look(struct talk *talk, const char *key)
 
     snprintf(id, sizeof(id), "c%llu ", (unsigned long long)script->cas);
     if (strcmp(key, "%hf.clock") == 0)
-        fprintf(talk->out, "HD t%lld\r\n", 2592000 - monotonic_ms() / 1000);
+        fprintf(talk->out, "HD t%lld\r\n", 2592000 - (long long)monotonic_ms() / 1000);
     else if (strcmp(key, script->key) == 0)
         fprintf(talk->out, "VA %zu %st30\r\n%s\r\n", strlen(script->value),
                 script->id ? script->id : id, script->value);
