@@ -12,6 +12,9 @@
 #include "engines/common/other_kind.h"
 #include "engines/sql/sql.h"
 
+/* No database's clock shows an earlier moment than 2001, in microseconds. */
+#define TOKEN_LEAST UINT64_C(1000000000000000)
+
 enum verdict {
     VERDICT_REFUSED = 0,
     VERDICT_GRANTED = 1,
@@ -67,10 +70,30 @@ static bool token_is_too_low(const struct sql_task *task, int64_t token)
     return floor > 0 && mode != HF_COUNTER && mode != HF_LATCH && token <= (int64_t)floor;
 }
 
+/* A proxy that leaves out a reply makes the next request hear another one's. */
+static bool is_foreign(struct sql_task *task, int64_t token)
+{
+    hf_mode mode = task->op->in.mode;
+    if (token > 0 || mode == HF_COUNTER || mode == HF_LATCH)
+        return false;
+    hf__link_misheard(task->sql);
+    task->op->engine.word[1] |= SQL_UNSURE;
+    hf__op_explain(
+        task->op, HF_UNREACHABLE, 0,
+        "%s at %.100s: a reply is not that to its request; is a proxy in between broken?",
+        task->sql->settings.driver->name, task->sql->settings.shown);
+    return true;
+}
+
 static void granted(struct sql_task *task, int64_t token)
 {
     struct sql *sql = task->sql;
     struct hf_op *op = task->op;
+    if (is_foreign(task, token)) {
+        hf__task_free(task);
+        hf__op_finish(sql, op, HF_NO_ANSWER);
+        return;
+    }
     bool raised = op->engine.word[1] & SQL_HOLDS;
     int64_t asked_at_ms = task->asked_at_ms ? task->asked_at_ms : task->sent_at_ms;
     if (token_is_too_low(task, token)) {
@@ -168,6 +191,16 @@ static void place_answered(struct sql_task *task, const struct sql_answer *answe
         hf__link_run(task->sql, task, SQL_MUTEX_QUEUE);
 }
 
+/* A trigger on the table puts another number, or 0, in the place of the token. The full look finds
+ * the lock to be this owner's, and has its token. The lease is that of the grant. */
+static void read_token(struct sql_task *task)
+{
+    task->op->engine.word[1] |= SQL_UNSURE;
+    task->asked_at_ms = task->sent_at_ms;
+    task->done = verdict_came;
+    hf__link_run(task->sql, task, SQL_MUTEX_QUEUE);
+}
+
 static void first_try_answered(struct sql_task *task, const struct sql_answer *answer)
 {
     /* The tables of other programs have no queue. */
@@ -176,6 +209,8 @@ static void first_try_answered(struct sql_task *task, const struct sql_answer *a
         hf__op_failed(task, answer);
     } else if (answer->row_count > 0) {
         granted(task, hf__answer_number(answer, 0, 1));
+    } else if (answer->affected > 0 && answer->insert_id < TOKEN_LEAST) {
+        read_token(task);
     } else if (answer->affected > 0) {
         granted(task, (int64_t)answer->insert_id);
     } else {

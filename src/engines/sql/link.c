@@ -205,6 +205,12 @@ int hf__link_explain(struct sql *sql, const struct sql_task *task, const struct 
     return code;
 }
 
+void hf__link_misheard(struct sql *sql)
+{
+    sql->fence = true;
+    hf__peer_break(&sql->peer, HF_UNREACHABLE, 0, "a reply was not that to its request");
+}
+
 /* ---- sending ---- */
 
 static void send_waiting(struct sql *sql);

@@ -141,6 +141,8 @@ void hf__link_run(struct sql *sql, struct sql_task *task, enum sql_script_number
 bool hf__link_repeat(struct sql_task *task);
 /* On a connection that is ready: asks for notifications, before what is run after it. */
 void hf__link_listen(struct sql *sql, void (*done)(struct sql_task *, const struct sql_answer *));
+/* A reply was not that to its request: what is out has no reply, and the connection goes. */
+void hf__link_misheard(struct sql *sql);
 /* What a failed task means: a code, and a sentence in *error. *definite: nothing has happened, and
  * asking again will not help. */
 int hf__link_explain(struct sql *sql, const struct sql_task *task, const struct sql_answer *answer,

@@ -123,6 +123,32 @@ static void ask_unheard(struct relayed *relayed, const struct wanted *what, int6
     WAIT_OUTCOME(outcome);
 }
 
+/* No network does this, but a proxy that is broken: the next request gets no other one's reply. */
+TEST(reply_that_is_left_out_grants_nothing)
+{
+    EACH_KIND(kind)
+    {
+        struct relayed relayed;
+        hf_hold *held, *hold = NULL;
+
+        begin_relayed(&relayed, *kind, 2000, LEASE_MS);
+        for (int i = 0; i < 2; i++)
+            give_back(take_patiently(relayed.client, "mutex"));
+        hf_hold *released = take_patiently(relayed.client, "mutex");
+        held = take_patiently(relayed.other, "held");
+        relay_swallow(&relayed.relay);
+        hf_unlock_nowait(released);
+        EVENTUALLY(holders(relayed.other, "mutex") == 0, SOON_MS);
+        relay_pass(&relayed.relay);
+        int code = hf_lock(relayed.client, "held", 300, NULL, &hold);
+        CHECK(code == HF_BUSY || code == HF_UNREACHABLE);
+        EVENTUALLY(probe(relayed.client, "held", HF_MUTEX, 0) == HF_BUSY, SOON_MS);
+        CHECK(hf_held(held));
+        give_back(held);
+        end_relayed(&relayed);
+    }
+}
+
 TEST(lock_whose_reply_was_lost_is_taken_once)
 {
     EACH_KIND(kind)

@@ -108,6 +108,48 @@ TEST(locks_work_whatever_the_defaults_are)
     }
 }
 
+/* ---- triggers, as an audit or an online change of a table has them ---- */
+
+static void check_tokens(hf_client *client, const char *when)
+{
+    static const hf_mode modes[] = { HF_MUTEX, HF_FAIR, HF_WRITE };
+    char name[80];
+
+    for (size_t i = 0; i < 3 * sizeof(modes) / sizeof(*modes); i++) {
+        static uint64_t last[3];
+        hf_hold *hold;
+        snprintf(name, sizeof(name), "%s %zu", when, i % 3);
+        CHECK_CODE(hf_lock(client, name, SOON_MS, LOCK_OPTIONS(.mode = modes[i % 3]), &hold),
+                   HF_OK);
+        CHECK(hf_token(hold) > last[i % 3]);
+        last[i % 3] = hf_token(hold);
+        give_back(hold);
+    }
+}
+
+TEST(triggers_leave_tokens_as_they_are)
+{
+    static const char *const deeds[] = { "SET @seen = 1", "INSERT INTO audit VALUES (NULL)" };
+    struct sql_server server = { 0 };
+    hf_client *client = NULL;
+    char when[20];
+
+    sql_server_start(&server, "mariadb");
+    CHECK_CODE(hf_open(&client, sql_server_url(&server, server.port), NULL), HF_OK);
+    check_tokens(client, "no trigger");
+    sql_server_says(&server, "CREATE TABLE audit (id INT AUTO_INCREMENT PRIMARY KEY);");
+    for (size_t i = 0; i < 4; i++) {
+        const char *event = i % 2 ? "INSERT" : "UPDATE";
+        sql_server_says(&server, "CREATE TRIGGER harmless AFTER %s ON hf_lock FOR EACH ROW %s;",
+                        event, deeds[i / 2]);
+        snprintf(when, sizeof(when), "trigger %zu", i);
+        check_tokens(client, when);
+        sql_server_says(&server, "DROP TRIGGER harmless;");
+    }
+    hf_close(client);
+    sql_server_kill(&server);
+}
+
 /* ---- keep-alives ---- */
 
 static int option_of(int fd, int level, int option)
