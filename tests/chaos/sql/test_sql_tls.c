@@ -5,6 +5,7 @@
 #include "conformance.h"
 #include "relay.h"
 #include "resolver.h"
+#include "server.h"
 #include "sql_secured.h"
 
 #include <stdio.h>
