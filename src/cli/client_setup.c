@@ -82,7 +82,12 @@ static int open_store(struct cli_client *session, const struct cli_settings *set
                           .existing_only = existing_only);
 
     *session = (struct cli_client){ .settings = settings, .signal_fd = -1 };
-    return hf_open(&session->client, url, &options);
+    /* An event of the opening must not keep the command from its start. */
+    cli_messages_begin();
+    int code = hf_open(&session->client, url, &options);
+    if (code != HF_OK)
+        cli_messages_end();
+    return code;
 }
 
 /* An exit code. */

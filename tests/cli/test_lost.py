@@ -235,6 +235,8 @@ def blocked_stderr_break_ends_the_command_at_servers(box):
             Database(box, 'mariadb').url(), f'memcached://127.0.0.1:{start_memcached(box).port}']
     for url in urls:
         break_with_blocked_stderr(box, '-e', url, '-t', '3s')
+    # It says already when it is opened that its locks are advisory.
+    break_with_blocked_stderr(box, '-e', urls[-1], '-t', '3s', '-v')
 
 
 @test
