@@ -84,7 +84,8 @@ bool turn(struct bench *bench)
 
 void bench_open(struct bench *bench, const struct sql_driver *driver)
 {
-    bench->threads = test_count_threads();
+    /* The sanitizer starts a thread of its own with the first one of the driver. */
+    bench->threads = test_count_threads() + test_has_thread_sanitizer();
     hf__loop_init(&bench->loop, clock_of_bench, wake_bench, NULL);
     CHECK(uv_loop_init(&bench->uv) == 0);
     bench->host = (struct hf_host){ .loop = &bench->loop, .uv = &bench->uv };
