@@ -23,13 +23,15 @@ static void note(struct sql *sql, const struct sql_task *task)
     hf__list_append(&sql->attaches, &attaching->link);
 }
 
-/* By another claim of this client. */
-static bool is_another_out(const struct sql_task *task)
+/* By another claim of this client. Those that came later wait for this one: else several that find
+ * nothing would wait for each other. */
+static bool is_earlier_out(const struct sql_task *task)
 {
     HF_LIST_FOREACH (link, following, &task->sql->attaches) {
         const struct attaching *each = HF_CONTAINER(link, struct attaching, link);
-        if (memcmp(each->key, task->key, SQL_OWNER_SIZE) == 0 &&
-            memcmp(each->owner, task->owner, SQL_OWNER_SIZE) != 0)
+        if (memcmp(each->owner, task->owner, SQL_OWNER_SIZE) == 0)
+            return false;
+        if (memcmp(each->key, task->key, SQL_OWNER_SIZE) == 0)
             return true;
     }
     return false;
@@ -59,7 +61,7 @@ static void not_there(struct sql_task *task)
     struct sql *sql = task->sql;
     struct hf_op *op = task->op;
     /* mutant: attach-waits-for-an-earlier-one */
-    bool unknown = is_another_out(task);
+    bool unknown = is_earlier_out(task);
     if (unknown && hf__link_repeat(task))
         return;
     hf__attach_settled(sql, task->owner);
