@@ -82,7 +82,7 @@ bool turn(struct bench *bench)
     return true;
 }
 
-void bench_open(struct bench *bench, const struct sql_driver *driver)
+void bench_open(struct bench *bench, const struct sql_driver *driver, int port)
 {
     /* The sanitizer starts a thread of its own with the first one of the driver. */
     bench->threads = test_count_threads() + test_has_thread_sanitizer();
@@ -97,7 +97,7 @@ void bench_open(struct bench *bench, const struct sql_driver *driver)
         .tls = SQL_TLS_OFF,
         .timeout_ms = TIMEOUT_MS,
     };
-    bench->place = (struct sql_place){ .host = "127.0.0.1" };
+    bench->place = (struct sql_place){ .host = "127.0.0.1", .port = (unsigned)port };
 }
 
 void bench_connect(struct bench *bench)
@@ -276,8 +276,7 @@ int64_t count_rows(struct bench *bench, const struct subject *subject)
 void bench_begin(struct bench *bench, const struct subject *subject, struct sql_server *server)
 {
     sql_server_start(server, subject->kind);
-    bench_open(bench, subject->driver);
-    bench->place.port = (unsigned)server->port;
+    bench_open(bench, subject->driver, server->port);
     bench_connect(bench);
     await_ready(bench);
     check_fine(reply(bench, subject, MAKE, 0, 0));

@@ -55,8 +55,8 @@ extern const int subject_count;
 
 /* One turn of the loop. Always true, for EVENTUALLY. */
 bool turn(struct bench *bench);
-/* At 127.0.0.1, without TLS; the port is the test's matter. */
-void bench_open(struct bench *bench, const struct sql_driver *driver);
+/* At 127.0.0.1, without TLS. */
+void bench_open(struct bench *bench, const struct sql_driver *driver, int port);
 void bench_connect(struct bench *bench);
 void bench_disconnect(struct bench *bench);
 /* No turn, and no call, may have taken long. A session's thread outlives its connection: the wait

@@ -10,6 +10,11 @@
 #define SQL_SERVER_PASSWORD "not-a-secret"
 #define SQL_SERVER_DATABASE "holdfast"
 
+/* A block for each of them. */
+#define EACH_DATABASE(kind)                                                                        \
+    for (const char *const *kind = (const char *const[]){ "mariadb", "postgres", NULL }; *kind;    \
+         kind++)
+
 struct sql_server {
     const char *kind; /* "mariadb" or "postgres"; or "pgbouncer": the first option is the port of
                          the server behind it */

@@ -14,10 +14,6 @@
 
 #define LEASE_MS 6000
 
-#define EACH(kind)                                                                                 \
-    for (const char *const *kind = (const char *const[]){ "mariadb", "postgres", NULL }; *kind;    \
-         kind++)
-
 struct scene {
     struct sql_server server;
     hf_client *client, *other;
@@ -89,7 +85,7 @@ static long left_s(const struct scene *scene, const char *name)
 
 TEST(clock_that_jumps_ahead_ends_leases_and_the_holder_is_told)
 {
-    EACH(kind)
+    EACH_DATABASE(kind)
     {
         struct scene scene;
         _Atomic int losses = 0;
@@ -113,7 +109,7 @@ TEST(clock_that_jumps_ahead_ends_leases_and_the_holder_is_told)
 /* Its place has ended long ago by that clock. */
 TEST(waiter_gets_its_turn_after_the_clock_has_jumped)
 {
-    EACH(kind)
+    EACH_DATABASE(kind)
     {
         struct scene scene;
         begin(&scene, *kind, false);
@@ -136,7 +132,7 @@ TEST(waiter_gets_its_turn_after_the_clock_has_jumped)
 
 TEST(clock_that_jumps_back_takes_no_lock_and_lowers_no_token)
 {
-    EACH(kind)
+    EACH_DATABASE(kind)
     {
         struct scene scene;
         _Atomic int losses = 0;

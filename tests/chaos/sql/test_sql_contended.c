@@ -14,10 +14,6 @@
 #define ACQUISITIONS (CLIENTS * 60)
 #define MESSAGES_MAX 5
 
-#define EACH(kind)                                                                                 \
-    for (const char *const *kind = (const char *const[]){ "mariadb", "postgres", NULL }; *kind;    \
-         kind++)
-
 /* ---- what it costs ---- */
 
 static _Atomic long messages;
@@ -209,7 +205,7 @@ static bool says(const struct sql_server *server, const char *statement, const c
 /* As after a lease that has ended: it is free, and others have waited for longer. */
 TEST(newcomer_does_not_overtake_those_that_wait_for_a_free_mutex)
 {
-    EACH(kind)
+    EACH_DATABASE(kind)
     {
         struct sql_server server = { 0 };
         sql_server_start(&server, *kind);
@@ -232,7 +228,7 @@ TEST(newcomer_does_not_overtake_those_that_wait_for_a_free_mutex)
 
 TEST(release_hands_over_to_the_one_that_has_waited_longest)
 {
-    EACH(kind)
+    EACH_DATABASE(kind)
     {
         struct sql_server server = { 0 };
         struct outcome outcome = { 0 };
@@ -267,7 +263,7 @@ static void note_flag_of_place(const struct sql_server *server)
 /* The owner sees it by the flag alone: it has not been refused itself. */
 TEST(place_in_the_queue_is_noted_at_the_lock)
 {
-    EACH(kind)
+    EACH_DATABASE(kind)
     {
         struct sql_server server = { 0 };
         struct outcome outcome = { 0 };

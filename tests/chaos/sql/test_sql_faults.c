@@ -18,11 +18,6 @@ struct relayed {
     hf_client *client, *other;
 };
 
-static const char *const kinds[] = { "mariadb", "postgres" };
-
-#define EACH_KIND(kind)                                                                            \
-    for (const char *const *kind = kinds; kind < kinds + sizeof kinds / sizeof *kinds; kind++)
-
 static hf_client *open_at(const struct sql_server *server, int port, int timeout_ms,
                           int64_t lease_ms)
 {
@@ -126,7 +121,7 @@ static void ask_unheard(struct relayed *relayed, const struct wanted *what, int6
 /* No network does this, but a proxy that is broken: the next request gets no other one's reply. */
 TEST(reply_that_is_left_out_grants_nothing)
 {
-    EACH_KIND(kind)
+    EACH_DATABASE(kind)
     {
         struct relayed relayed;
         hf_hold *held, *hold = NULL;
@@ -151,7 +146,7 @@ TEST(reply_that_is_left_out_grants_nothing)
 
 TEST(lock_whose_reply_was_lost_is_taken_once)
 {
-    EACH_KIND(kind)
+    EACH_DATABASE(kind)
     {
         struct relayed relayed;
 
@@ -172,7 +167,7 @@ TEST(lock_whose_reply_was_lost_is_taken_once)
 
 TEST(try_whose_reply_was_lost_leaves_nothing)
 {
-    EACH_KIND(kind)
+    EACH_DATABASE(kind)
     {
         struct relayed relayed;
 
@@ -210,7 +205,7 @@ static void unlock_or_take(void *arg, int index)
 
 TEST(release_whose_reply_was_lost_takes_nothing_from_the_next_owner)
 {
-    EACH_KIND(kind)
+    EACH_DATABASE(kind)
     {
         struct relayed relayed;
         struct unlocking unlocking = { .relayed = &relayed };
@@ -235,7 +230,7 @@ static int64_t lease_left_ms(hf_client *client, const char *name)
 
 TEST(renewal_whose_reply_was_lost_loses_nothing)
 {
-    EACH_KIND(kind)
+    EACH_DATABASE(kind)
     {
         struct relayed relayed;
         _Atomic int losses = 0;
@@ -264,7 +259,7 @@ TEST(renewal_whose_reply_was_lost_loses_nothing)
 /* A renewal of the short lease must not follow it. */
 TEST(longer_lease_stays_although_its_reply_was_lost)
 {
-    EACH_KIND(kind)
+    EACH_DATABASE(kind)
     {
         struct relayed relayed;
         hf_hold *hold = NULL;
@@ -293,7 +288,7 @@ TEST(longer_lease_stays_although_its_reply_was_lost)
  * been asked again on another one, and released. */
 TEST(request_that_was_given_up_is_never_executed)
 {
-    EACH_KIND(kind)
+    EACH_DATABASE(kind)
     {
         struct relayed relayed;
         struct outcome outcomes[WANTED] = { 0 };
@@ -323,7 +318,7 @@ TEST(request_that_was_given_up_is_never_executed)
 /* Longer than the client repeats a release. */
 TEST(attempt_at_a_server_that_stood_still_for_long_leaves_nothing)
 {
-    EACH_KIND(kind)
+    EACH_DATABASE(kind)
     {
         struct relayed relayed;
         hf_hold *hold = NULL;
@@ -344,7 +339,7 @@ TEST(attempt_at_a_server_that_stood_still_for_long_leaves_nothing)
 
 TEST(killed_server_has_kept_the_lock)
 {
-    EACH_KIND(kind)
+    EACH_DATABASE(kind)
     {
         struct relayed relayed;
         _Atomic int losses = 0;
@@ -383,7 +378,7 @@ static void lock_row_for_7_s(void *arg)
 /* A session waits for a row for 5 seconds at most. */
 TEST(row_that_is_locked_for_long_delays_a_lock_and_fails_nothing)
 {
-    EACH_KIND(kind)
+    EACH_DATABASE(kind)
     {
         struct relayed relayed;
         struct thread thread;

@@ -14,10 +14,6 @@
 #define LEASE_MS 15000
 #define NAMES 20000
 
-#define EACH(kind)                                                                                 \
-    for (const char *const *kind = (const char *const[]){ "mariadb", "postgres", NULL }; *kind;    \
-         kind++)
-
 /* The test's directory becomes a disk of its own. */
 static void mount_disk(void)
 {
@@ -65,7 +61,7 @@ TEST(full_disk_is_told_and_loses_no_lock)
 {
     TEST_TIMEOUT(240);
     mount_disk();
-    EACH(kind)
+    EACH_DATABASE(kind)
     {
         struct sql_server server = { 0 };
         hf_client *client = NULL;

@@ -6,19 +6,22 @@
 
 #include <stdio.h>
 
-#define EACH(kind)                                                                                 \
-    for (const char *const *kind = (const char *const[]){ "mariadb", "postgres", NULL }; *kind;    \
-         kind++)
-
+/* PostgreSQL takes the order at once, and obeys it a moment later: it has told all sessions when a
+ * new one knows. */
 static void set_read_only(const struct sql_server *server, bool on)
 {
-    if (strcmp(server->kind, "mariadb") == 0)
+    const char *word = on ? "on" : "off";
+
+    if (strcmp(server->kind, "mariadb") == 0) {
         sql_server_says(server, "SET GLOBAL read_only = %d;", on);
-    else
-        sql_server_says(server,
-                        "ALTER SYSTEM SET default_transaction_read_only = '%s';"
-                        "SELECT pg_reload_conf();",
-                        on ? "on" : "off");
+        return;
+    }
+    sql_server_says(server,
+                    "ALTER SYSTEM SET default_transaction_read_only = '%s';"
+                    "SELECT pg_reload_conf();",
+                    word);
+    EVENTUALLY(strcmp(sql_server_says(server, "SHOW default_transaction_read_only;"), word) == 0,
+               SOON_MS);
 }
 
 static hf_client *open_at(const char *url, int64_t lease_ms)
@@ -43,7 +46,7 @@ static void check_refusal(hf_client *client)
 
 TEST(read_only_server_is_refused_and_used_again_when_it_takes_writes)
 {
-    EACH(kind)
+    EACH_DATABASE(kind)
     {
         struct sql_server server = { 0 };
         struct outcome outcome = { 0 };
@@ -76,7 +79,7 @@ TEST(read_only_server_is_refused_and_used_again_when_it_takes_writes)
 /* Both are servers by themselves: the second one knows nothing of the first one's locks. */
 TEST(next_server_of_the_url_is_used_when_one_becomes_read_only)
 {
-    EACH(kind)
+    EACH_DATABASE(kind)
     {
         struct sql_server servers[2] = { { 0 }, { 0 } };
         char url[200];

@@ -7,10 +7,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define EACH(kind)                                                                                 \
-    for (const char *const *kind = (const char *const[]){ "mariadb", "postgres", NULL }; *kind;    \
-         kind++)
-
 /* Another client's place for the name "one", which no client asks after. */
 #define STRANGER "the-stranger,-24-bytes.."
 #define ROWS 200
@@ -110,7 +106,7 @@ static void leave_stranger_behind(const struct sql_server *server)
 /* The attempt has the lock's row, and waits for the row of the place, to clean it away. */
 TEST(deadlock_in_a_try_is_not_shown)
 {
-    EACH(kind)
+    EACH_DATABASE(kind)
     {
         struct scene scene = { .client = NULL };
         struct thread thread;

@@ -65,8 +65,7 @@ TEST(session_is_set_up_whatever_the_defaults_are)
         struct bench bench = { 0 };
 
         start_odd(&server, subject->kind);
-        bench_open(&bench, subject->driver);
-        bench.place.port = (unsigned)server.port;
+        bench_open(&bench, subject->driver, server.port);
         bench_connect(&bench);
         await_ready(&bench);
         CHECK_STR(settings_of(&bench, subject),
@@ -236,8 +235,7 @@ TEST(relaxed_durability_is_asked_of_postgres_alone)
         bool is_postgres = subject->driver->dialect == SQL_POSTGRES;
 
         sql_server_start(&server, subject->kind);
-        bench_open(&bench, subject->driver);
-        bench.place.port = (unsigned)server.port;
+        bench_open(&bench, subject->driver, server.port);
         check_commits(&bench, subject, true, is_postgres ? " off " : "READ-COMMITTED");
         check_commits(&bench, subject, false, is_postgres ? " on " : "READ-COMMITTED");
         if (is_postgres) {

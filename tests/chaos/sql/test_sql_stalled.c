@@ -51,11 +51,10 @@ static void connect_through_stalls(const struct subject *subject, int port, long
     relay_start(&relay, port);
     relay_stall_each(&relay, step);
     for (int i = 0; i < CONNECTIONS; i++) {
-        bench_open(&benches[i], subject->driver);
+        bench_open(&benches[i], subject->driver, relay.port);
         benches[i].settings.timeout_ms = TIMEOUT_MS * test_slow();
         benches[i].settings.tls = tls;
         benches[i].settings.ca = tls == SQL_TLS_OFF ? NULL : temp_path("ours.crt");
-        benches[i].place.port = (unsigned)relay.port;
         bench_connect(&benches[i]);
     }
     EVENTUALLY(are_done(benches), SOON_MS);

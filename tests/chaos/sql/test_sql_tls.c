@@ -11,10 +11,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define EACH(kind)                                                                                 \
-    for (const char *const *kind = (const char *const[]){ "mariadb", "postgres", NULL }; *kind;    \
-         kind++)
-
 /* The authority "ours", and what it and another one have signed. */
 static void make_certificates(void)
 {
@@ -95,7 +91,7 @@ TEST(server_that_cannot_be_trusted_is_refused)
     };
     TEST_TIMEOUT(120);
     make_certificates();
-    EACH(kind)
+    EACH_DATABASE(kind)
     {
         for (size_t i = 0; i < sizeof(attempts) / sizeof(*attempts); i++) {
             const struct attempt *at = &attempts[i];
@@ -130,7 +126,7 @@ TEST(password_file_does_not_make_a_server_trusted)
 TEST(server_that_can_be_trusted_is_used_with_tls)
 {
     make_certificates();
-    EACH(kind)
+    EACH_DATABASE(kind)
     {
         struct sql_server server;
         sql_secured_start(&server, *kind, "good");
@@ -151,7 +147,7 @@ TEST(server_that_can_be_trusted_is_used_with_tls)
 TEST(server_without_tls_is_refused_and_told_nothing)
 {
     make_certificates();
-    EACH(kind)
+    EACH_DATABASE(kind)
     {
         struct sql_server server;
         struct relay relay = { 0 };
@@ -191,7 +187,7 @@ TEST(certified_host_behind_mute_one_is_found)
     TEST_TIMEOUT(120);
     certificate_make("ours", NULL, NULL, -DAY_S, DAY_S);
     certificate_make("named", "ours", "DNS:store.test,DNS:localhost", -DAY_S, DAY_S);
-    EACH(kind)
+    EACH_DATABASE(kind)
     {
         struct sql_server server;
         char hosts[100];

@@ -18,10 +18,6 @@ struct scene {
     hf_client *client;
 };
 
-#define EACH(kind)                                                                                 \
-    for (const char *const *kind = (const char *const[]){ "mariadb", "postgres", NULL }; *kind;    \
-         kind++)
-
 static void begin(struct scene *scene, const char *kind, hf_driver driver)
 {
     TEST_TIMEOUT(120);
@@ -75,7 +71,7 @@ static void lose_the_reply(struct scene *scene, bool ends)
 
 TEST(take_without_a_reply_takes_nothing)
 {
-    EACH(kind)
+    EACH_DATABASE(kind)
     {
         struct scene scene;
         begin(&scene, *kind, HF_DRIVE_THREAD);
@@ -111,7 +107,7 @@ static void give_up_all_but_the_first(struct scene *scene)
 
 TEST(takes_given_up_among_others_that_are_done_take_nothing)
 {
-    EACH(kind)
+    EACH_DATABASE(kind)
     {
         struct scene scene;
         begin(&scene, *kind, HF_DRIVE_CALLER);
