@@ -134,28 +134,34 @@ static void values_answered(struct etcd *etcd, struct etcd_request *request,
     ask_for_values(etcd, list);
 }
 
-/* Those of keys that follow each other. */
+/* Of keys that follow each other: the index behind the last one. */
+static size_t end_of_run(const struct etcd_key_list *list)
+{
+    size_t end = list->valued + 1;
+    while (end < list->count && list->follows[end] && end - list->valued < PAGE)
+        end++;
+    return end;
+}
+
 static void ask_for_values(struct etcd *etcd, struct etcd_key_list *list)
 {
-    size_t begin = list->valued, end = begin + 1;
     HfEtcd__RangeRequest message;
-    if (begin >= list->count) {
-        list_end(etcd, list, NULL);
-        return;
+    const ProtobufCBinaryData *last = NULL;
+    for (; !last && list->valued < list->count; list->valued += last ? 0 : list->from_length) {
+        size_t end = end_of_run(list);
+        list->from_length = end - list->valued;
+        last = &list->keys[end - 1].key->key;
+        if (last->len + 1 > sizeof list->end)
+            last = NULL; /* too long for a key of ours */
     }
-    while (end < list->count && list->follows[end] && end - begin < PAGE)
-        end++;
-    list->from_length = end - begin;
-    const ProtobufCBinaryData *last = &list->keys[end - 1].key->key;
-    if (last->len + 1 > sizeof list->end) {
-        list->valued = end; /* too long for a key of ours */
-        ask_for_values(etcd, list);
+    if (!last) {
+        list_end(etcd, list, NULL);
         return;
     }
     memcpy(list->end, last->data, last->len);
     list->end[last->len] = 0;
     hf_etcd__range_request__init(&message);
-    message.key = list->keys[begin].key->key;
+    message.key = list->keys[list->valued].key->key;
     message.range_end = hf__etcd_binary(hf__etcd_bytes(list->end, last->len + 1));
     if (!list_ask(etcd, list, &message, values_answered))
         no_memory(etcd, list);

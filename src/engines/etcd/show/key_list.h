@@ -22,8 +22,9 @@ struct etcd_key_list {
     struct hf_link link; /* in etcd->key_lists */
     etcd_keys_listed *listed;
     struct etcd_key_copy *copies;
-    size_t room, valued; /* so many keys have their values */
-    int64_t revision;    /* at which all of it is read; 0: not known yet, or any */
+    size_t room;
+    size_t valued;    /* the keys before this one have their values */
+    int64_t revision; /* at which all of it is read; 0: not known yet, or any */
     size_t from_length, end_length;
     char from[ETCD_KEY_SIZE], end[ETCD_KEY_SIZE];
     bool *follows; /* no other program's key is between this one and the one before */

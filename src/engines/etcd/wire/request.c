@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-/* A server that wants to know first which user asks is told so often. */
+/* How often a request is sent again with a new token of the user. */
 #define REFUSALS_MAX 2u
 
 #define UNREADABLE "its reply cannot be read"
