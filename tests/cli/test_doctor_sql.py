@@ -227,7 +227,7 @@ def pooler_in_between_is_seen(box):
     equal(findings, [])
     contains(facts['wake-up'], 'LISTEN')
     behind.sql(f"ALTER ROLE {USER} SET default_transaction_isolation = 'read committed'; "
-               f"ALTER ROLE {USER} SET lock_timeout = '5s'")
+               f"ALTER ROLE {USER} SET lock_timeout = '1s'")
     pooler.server.stop()
     pooler.server.start()
     equal(see(pooler)[1], [])

@@ -95,9 +95,9 @@ static void look_at_pooler(const struct checkup *checkup)
                      "server's own settings");
     if (is_postgres(checkup) && hf__fact_number(checkup, FACT_ROW_WAIT) == 0)
         hf__finding_danger(findings, "no-lock-timeout",
-                           "a client that stops inside of a transaction holds up all others that "
-                           "want the same name, without a limit",
-                           "ALTER ROLE ... SET lock_timeout = '5s'",
+                           "a transaction that does not end holds up all clients that want the "
+                           "same name, and all that these ask for beside it",
+                           "ALTER ROLE ... SET lock_timeout = '1s'",
                            "behind the pooler, statements wait for a row for ever");
 }
 
