@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What comes late at Redis, or twice, or to the wrong one: questions that were given up, numbers of
  * connections that are no longer ours, answers of a server that has changed meanwhile. */
+#include "attaching.h"
 #include "relayed.h"
 
 #include <stdatomic.h>
@@ -252,30 +253,6 @@ static void leave_under_key(hf_client *client, const char *name, hf_mode mode,
                        &hold),
                HF_OK);
     CHECK_CODE(hf_detach(hold, key), HF_OK);
-}
-
-struct attaching {
-    hf_client *client;
-    const char *key;
-    hf_hold *hold;
-    _Atomic int code;
-};
-
-static void attach(void *arg)
-{
-    struct attaching *attaching = arg;
-
-    attaching->code = hf_attach(attaching->client, "one", attaching->key, &attaching->hold);
-}
-
-/* The server does not know all of a fair mutex's key: that it is fair only the key says. */
-static bool is_held_under(hf_client *client, const char *key)
-{
-    const struct picture *picture = look(client, "one");
-    if (picture->holders != 1)
-        return false;
-    const char *shown = find_role(picture, HF_ROLE_HOLDER, 0)->owner_key;
-    return strncmp(key, shown, strlen(shown)) == 0;
 }
 
 /* Nobody knows the name by which it is held then: it goes back under the key. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Attaches whose replies are lost: what they have taken over goes back under its key, and one that
  * is asked again at once finds it there. */
-#include "conformance.h"
+#include "attaching.h"
 #include "relay.h"
 #include "sql_server.h"
 
@@ -9,28 +9,6 @@
 
 #define LEASE_MS 60000
 #define LOST_REPLIES 3
-
-struct attaching {
-    hf_client *client;
-    const char *key;
-    hf_hold *hold;
-    _Atomic int code;
-};
-
-static void attach(void *arg)
-{
-    struct attaching *attaching = arg;
-
-    attaching->code = hf_attach(attaching->client, "one", attaching->key, &attaching->hold);
-}
-
-static bool is_held_under(hf_client *client, const char *key)
-{
-    const struct picture *picture = look(client, "one");
-
-    return picture->holders == 1 &&
-           strcmp(find_role(picture, HF_ROLE_HOLDER, 0)->owner_key, key) == 0;
-}
 
 /* It has been executed then, and the connection has ended. */
 static void lose_the_reply(struct relay *relay, hf_client *other, struct attaching *attaching)
