@@ -40,8 +40,7 @@ struct hf_hold_set {
     char loss_text[sizeof((hf_error *)NULL)->text];
     hf_lost_cb *on_lost;
     void *lost_arg;
-    int64_t
-        request_timeout_ms; /* the longest of its clients: of calls without a wait of their own */
+    int64_t request_timeout_ms; /* the longest of its clients */
     size_t item_count, member_count;
     size_t *member_of; /* which member carries an item: an item that is there twice is taken once */
     struct member members[]; /* in the order in which they are taken */

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Owner numbers and texts, and noticing fork(). */
-#include "base/thread_local.h"
-
 #include "core/api/owner.h"
+#include "base/thread_local.h"
 
 #include <errno.h>
 #include <pwd.h>

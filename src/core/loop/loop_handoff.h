@@ -5,7 +5,6 @@
 #define HF_CORE_LOOP_LOOP_HANDOFF_H
 
 #include "base/thread_local.h"
-
 #include "core/loop/busy_poll.h"
 #include "core/loop/futex_group.h"
 #include "core/loop/loop_owner.h"

@@ -2,9 +2,8 @@
 /* Lock entries: the local queue per name, what each owner holds, and whose turn it is to ask the
  * store. */
 #include "core/table/lock_table.h"
-#include "base/testing.h"
-
 #include "base/futex.h"
+#include "base/testing.h"
 #include "core/claim/claim_compact.h"
 #include "core/claim/claim_fsm.h"
 #include "core/claim/pool.h"
