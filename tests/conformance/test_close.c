@@ -232,6 +232,49 @@ static int unlock_lost(const struct slow_call *call)
     return hf_unlock(call->hold);
 }
 
+/* Only what begins the call gets memory: what is found has no room. */
+static _Atomic int allocations;
+
+static bool allow_one(size_t size)
+{
+    (void)size;
+    return allocations++ == 0;
+}
+
+static void have_no_room(void)
+{
+    allocations = 0;
+    hf__alloc_hook = allow_one;
+}
+
+static bool show_no_entry(void *arg, const hf_entry *entry)
+{
+    (void)arg, (void)entry;
+    return true;
+}
+
+static int inspect_without_memory(const struct slow_call *call)
+{
+    have_no_room();
+    int code = hf_inspect(call->client, name_of("one"), show_no_entry, NULL);
+    hf__alloc_hook = NULL;
+    return code;
+}
+
+static bool show_no_remark(void *arg, const hf_remark *remark)
+{
+    (void)arg, (void)remark;
+    return true;
+}
+
+static int examine_without_memory(const struct slow_call *call)
+{
+    have_no_room();
+    int code = hf_examine(call->client, NULL, show_no_remark, NULL);
+    hf__alloc_hook = NULL;
+    return code;
+}
+
 static void close_under(int (*run)(const struct slow_call *call), int code)
 {
     _Atomic int waiting = 0;
@@ -272,4 +315,9 @@ TEST(a_call_that_has_ended_leaves_its_client_alone)
     close_under(lock_for_ever, HF_ECLOSED);
     close_under(break_nobody, HF_BUSY);
     close_under(unlock_lost, HF_LOST);
+    /* The embedded engine replies without memory, and makes no remark. */
+    if (store_is_local())
+        close_under(inspect_without_memory, HF_ENOMEM);
+    else
+        close_under(examine_without_memory, HF_ENOMEM);
 }
