@@ -7,7 +7,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
-enum { THREADS_MAX = 64, SETTLE_US = 3000 };
+enum { THREADS_MAX = 64 };
 
 static struct lock *locks[THREADS_MAX];
 
@@ -71,7 +71,7 @@ void measure_contention(const struct subject *subject, unsigned threads, int64_t
 static struct {
     _Atomic int64_t released_ns;
     atomic_bool waits[2], stop;
-    int64_t end_ns, *samples;
+    int64_t end_ns, settle_us, *samples;
     unsigned count, last; /* under the lock */
 } exchange;
 
@@ -79,7 +79,7 @@ static void until_the_other_waits(unsigned index)
 {
     while (!atomic_load(&exchange.waits[!index]) && !atomic_load(&exchange.stop))
         pause_us(50);
-    pause_us(SETTLE_US);
+    pause_us(exchange.settle_us);
 }
 
 static void alternate(unsigned index)
@@ -109,7 +109,7 @@ static void *alternate_other(void *arg)
     return NULL;
 }
 
-void measure_handover(const struct subject *subject, int64_t ms)
+void measure_handover(const struct subject *subject, int64_t settle_us, int64_t ms)
 {
     pthread_t other;
     open_locks(subject, 2, "lock:handover");
@@ -117,6 +117,7 @@ void measure_handover(const struct subject *subject, int64_t ms)
     atomic_store(&exchange.stop, false);
     atomic_store(&exchange.released_ns, 0);
     exchange.count = 0;
+    exchange.settle_us = settle_us;
     exchange.end_ns = now_ns() + ms * 1000000;
     if (pthread_create(&other, NULL, alternate_other, NULL) != 0)
         die("no more threads can be started: see ulimit -u");

@@ -4,6 +4,9 @@
 
 #include <string.h>
 
+/* Longer than one poll of the slowest subject. */
+enum { SETTLE_US = 3000 };
+
 const char *worker_url;
 
 static const struct worker *worker;
@@ -20,7 +23,7 @@ static void obey(const char *order)
     else if (sscanf(order, "contention %u %lld", &count, &ms) == 2)
         measure_contention(subject, count, ms);
     else if (sscanf(order, "handover %lld", &ms) == 1)
-        measure_handover(subject, ms);
+        measure_handover(subject, SETTLE_US, ms);
     else
         die("no such order: %s", order);
 }

@@ -11,7 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { PROCESSES_MAX = 64, SETTLE_US = 300, WARM_UP = 20, RUNS_MIN = 100, PATIENCE_S = 60 };
+enum { PROCESSES_MAX = 64, WARM_UP = 20, RUNS_MIN = 100, PATIENCE_S = 60 };
 
 struct shared {
     sem_t opened, begin, turn[2];
@@ -20,7 +20,7 @@ struct shared {
     uint64_t counts[PROCESSES_MAX];
     volatile uint64_t guarded; /* changed under the lock alone */
     volatile unsigned sample_count;
-    int64_t samples[SAMPLES];
+    int64_t settle_us, samples[SAMPLES];
 };
 
 static struct shared *shared;
@@ -87,7 +87,7 @@ static void until_the_other_waits(unsigned index)
 {
     while (!atomic_load(&shared->waits[!index]) && !atomic_load(&shared->stop))
         pause_us(50);
-    pause_us(SETTLE_US);
+    pause_us(shared->settle_us);
 }
 
 /* Two take turns: each waits in `lock` for a while before the other lets go. */
@@ -116,9 +116,10 @@ static void alternate(const struct subject *subject, unsigned index)
     sem_post(&shared->turn[!index]);
 }
 
-void measure_handover(const struct subject *subject, int64_t ms)
+void measure_handover(const struct subject *subject, int64_t settle_us, int64_t ms)
 {
     prepare();
+    shared->settle_us = settle_us;
     play(subject, 2, ms, alternate);
     print_times(shared->samples, shared->sample_count);
     printf(" runs=%u", shared->sample_count);

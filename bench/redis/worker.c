@@ -40,7 +40,7 @@ static void obey(const char *order)
     if (sscanf(order, "pairs %u %lld", &count, &ms) == 2)
         measure_pairs(subject, count, ms);
     else if (sscanf(order, "handover %lld", &ms) == 1)
-        measure_handover(subject, ms);
+        measure_handover(subject, SETTLE_US, ms);
     else if (sscanf(order, "telling %lld", &ms) == 1)
         measure_telling(ms);
     else if (sscanf(order, "crowd %u %lld", &count, &ms) == 2)

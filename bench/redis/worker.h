@@ -9,6 +9,8 @@
 
 #include <stdatomic.h>
 
+enum { SETTLE_US = 300 };
+
 /* Where the server is: "HOST:PORT", or the path of a Unix socket. */
 extern const char *worker_address;
 

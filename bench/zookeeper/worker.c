@@ -29,7 +29,7 @@ static void obey(const char *order)
     else if (sscanf(order, "telling %lld", &ms) == 1)
         measure_telling(ms);
     else if (sscanf(order, "handover %lld", &ms) == 1)
-        measure_handover(&single, ms);
+        measure_handover(&single, SETTLE_US, ms);
     else if (sscanf(order, "waiters %u", &count) == 1)
         measure_waiters(count);
     else if (sscanf(order, "releases %u", &count) == 1)
