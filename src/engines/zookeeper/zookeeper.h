@@ -124,6 +124,11 @@ struct zk_request *hf__zk_queue_node_request(struct zookeeper *zk, struct zk_que
  * order, also if the session comes to its end just then. NULL: out of memory, or `other` was. */
 struct zk_request *hf__zk_request_beside(struct zookeeper *zk, const struct zk_request *other,
                                          int32_t operation, zk_answered *answered);
+/* A write that changes nothing, asked before a read: the read sees all that was changed before. A
+ * `sync` promises that, and the leader breaks it: it answers before it has applied what the servers
+ * that follow it have applied already (3.8, 3.9). Needs most servers. NULL: out of memory, or
+ * `session` was. */
+struct zk_request *hf__zk_barrier(struct zookeeper *zk, struct zk_session *session);
 void hf__zk_ask(struct zookeeper *zk, struct zk_request *request);
 /* Answers what waits for a session that is over. */
 void hf__zk_orphans(struct zookeeper *zk);

@@ -3,12 +3,15 @@
 #include "zookeeper_server.h"
 
 #include <arpa/inet.h>
+#include <dirent.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/random.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/time.h>
@@ -147,6 +150,37 @@ int zookeeper_connections(const struct zookeeper_server *server)
 bool zookeeper_leads(const struct zookeeper_server *server)
 {
     return says(server, "Mode: leader");
+}
+
+static bool is_named(const char *path, const char *name)
+{
+    char line[32] = "";
+    FILE *file = fopen(path, "re");
+    bool is = file && fgets(line, sizeof(line), file) && strncmp(line, name, strlen(name)) == 0;
+
+    if (file)
+        fclose(file);
+    return is;
+}
+
+void zookeeper_lag(const struct zookeeper_server *leader)
+{
+    char path[300];
+    int found = 0;
+
+    snprintf(path, sizeof(path), "/proc/%d/task", (int)leader->process.pid);
+    DIR *tasks = opendir(path);
+    CHECK(tasks != NULL);
+    for (struct dirent *task; (task = readdir(tasks));) {
+        snprintf(path, sizeof(path), "/proc/%d/task/%.20s/comm", (int)leader->process.pid,
+                 task->d_name);
+        if (!is_named(path, "LearnerHandler"))
+            continue;
+        CHECK(setpriority(PRIO_PROCESS, (id_t)strtoul(task->d_name, NULL, 10), PRIO_MAX - 1) == 0);
+        found++;
+    }
+    closedir(tasks);
+    CHECK_INT(found, ENSEMBLE - 1);
 }
 
 bool zookeeper_is_read_only(const struct zookeeper_server *server)

@@ -26,6 +26,9 @@ long zookeeper_heard(const struct zookeeper_server *server);
 /* How many connections to it there are, but for the one that asks; -1: it does not answer. */
 int zookeeper_connections(const struct zookeeper_server *server);
 bool zookeeper_leads(const struct zookeeper_server *server);
+/* On a busy machine, a leader applies from now on what its followers have applied long before: the
+ * threads that first tell them of a commit, and then itself, give way to all others. */
+void zookeeper_lag(const struct zookeeper_server *leader);
 /* Cut off from the others, it lets in whoever is content with that. */
 bool zookeeper_is_read_only(const struct zookeeper_server *server);
 /* Kills it; and starts it again with the data that it had. */

@@ -5,6 +5,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* Sessions last so long that no election, however slow the machine, ends one. */
 #define TICK_MS 1000
@@ -128,6 +129,87 @@ TEST(a_server_that_is_cut_off_from_the_others_ends_the_belief)
     zookeeper_start_ensemble(servers, TICK_MS);
     leave_alone(servers, leader_of(servers));
     leave_alone(servers, (leader_of(servers) + 1) % ENSEMBLE);
+    for (int i = 0; i < ENSEMBLE; i++)
+        zookeeper_kill(&servers[i]);
+}
+
+/* ---- a leader that lags ---- */
+
+#define ROUNDS 25
+
+/* Leaves the leader's threads no processor of their own. */
+static void spin(void *arg)
+{
+    (void)arg;
+    for (volatile unsigned turns = 0;; turns++)
+        ;
+}
+
+static void inspect_after_release(hf_client *at_follower, hf_client *at_leader)
+{
+    hf_hold *hold = NULL;
+
+    CHECK_CODE(hf_lock(at_follower, "one", SOON_MS, NULL, &hold), HF_OK);
+    CHECK_CODE(hf_unlock(hold), HF_OK);
+    CHECK_INT(holders(at_leader, "one"), 0);
+}
+
+static void take_turn_without_waiting(hf_client *at_follower, hf_client *at_leader,
+                                      const char *name, const hf_lock_options *options)
+{
+    hf_client *clients[] = { at_follower, at_leader };
+
+    for (int i = 0; i < 2; i++) {
+        hf_hold *hold = NULL;
+        CHECK_CODE(hf_lock(clients[i], name, 0, options, &hold), HF_OK);
+        CHECK_CODE(hf_unlock(hold), HF_OK);
+    }
+}
+
+static void try_mutex_after_release(hf_client *at_follower, hf_client *at_leader)
+{
+    take_turn_without_waiting(at_follower, at_leader, "one", NULL);
+}
+
+static void try_semaphore_after_release(hf_client *at_follower, hf_client *at_leader)
+{
+    take_turn_without_waiting(at_follower, at_leader, "permit",
+                              LOCK_OPTIONS(.mode = HF_PERMIT, .permits = 1, .limit = 1));
+}
+
+static void try_latch_after_its_last_count(hf_client *at_follower, hf_client *at_leader)
+{
+    CHECK_CODE(hf_latch_set(at_follower, "latch", 1), HF_OK);
+    CHECK_CODE(hf_latch_down(at_follower, "latch", 1, NULL), HF_OK);
+    CHECK_CODE(hf_latch_wait(at_leader, "latch", 0), HF_OK);
+}
+
+/* A follower answers a release before the leader has applied it, and the leader a `sync`. */
+TEST(leader_that_lags_behind_its_followers_shows_no_lock_that_was_released)
+{
+    static void (*const ways[])(hf_client * at_follower, hf_client * at_leader) = {
+        inspect_after_release, try_mutex_after_release, try_semaphore_after_release,
+        try_latch_after_its_last_count
+    };
+    struct zookeeper_server servers[ENSEMBLE] = { 0 };
+    struct child spinners[64] = { 0 };
+    long processors = sysconf(_SC_NPROCESSORS_ONLN);
+    int count = processors < 2 ? 1 : processors > 64 ? 64 : (int)processors - 1;
+    zookeeper_start_ensemble(servers, TICK_MS);
+    int leader = leader_of(servers), follower = (leader + 1) % ENSEMBLE;
+    hf_client *at_leader = open_url(zookeeper_url(servers[leader].port), LONG_MS);
+    hf_client *at_follower = open_url(zookeeper_url(servers[follower].port), LONG_MS);
+
+    zookeeper_lag(&servers[leader]);
+    for (int i = 0; i < count; i++)
+        child_start(&spinners[i], spin, NULL);
+    for (int i = 0; i < ROUNDS; i++)
+        for (size_t way = 0; way < sizeof(ways) / sizeof(*ways); way++)
+            ways[way](at_follower, at_leader);
+    for (int i = 0; i < count; i++)
+        child_kill(&spinners[i]);
+    hf_close(at_leader);
+    hf_close(at_follower);
     for (int i = 0; i < ENSEMBLE; i++)
         zookeeper_kill(&servers[i]);
 }

@@ -3,6 +3,7 @@
  * no count is as good as zero. Who waits has a node below it, for others to see, and watches the
  * data. */
 #include "latch.h"
+#include "engines/zookeeper/queue/attempt.h"
 #include "engines/zookeeper/semaphore/semaphore.h"
 
 static void look_answered(struct zookeeper *zk, struct zk_request *request, struct zk_reply *reply)
@@ -52,18 +53,12 @@ void hf__zk_latch_turn(struct zookeeper *zk, struct zk_queue_node *place)
     look(zk, place, place->op->in.enqueue);
 }
 
-/* A bare try writes nothing. */
+/* A bare try makes no node. */
 bool hf__zk_latch_begin(struct zookeeper *zk, struct zk_queue_node *place)
 {
     if (place->op->in.enqueue || *place->node || place->unknown)
         return false;
-    struct zk_request *sync = hf__zk_queue_node_request(zk, place, ZK_SYNC, hf__zk_ignore_reply);
-    if (!sync) {
-        hf__zk_no_memory(zk, place);
-        return true;
-    }
-    hf__zk_write_text(&sync->body, place->path);
-    hf__zk_ask(zk, sync);
-    look(zk, place, false);
+    if (hf__zk_ask_for_barrier(zk, place))
+        look(zk, place, false);
     return true;
 }

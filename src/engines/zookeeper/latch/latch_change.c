@@ -276,12 +276,13 @@ static void count_answered(struct zookeeper *zk, struct zk_request *request, str
 
 static void look_again(struct zookeeper *zk, struct counting *counting)
 {
-    struct zk_request *sync = ask(zk, counting, ZK_SYNC, hf__zk_ignore_reply);
-    struct zk_request *list = ask_beside(zk, sync, ZK_GET_CHILDREN, children_answered);
+    struct zk_request *barrier = hf__zk_barrier(zk, hf__zk_session_current(zk));
+    struct zk_request *list =
+        barrier ? ask(zk, counting, ZK_GET_CHILDREN, children_answered) : NULL;
     struct zk_request *data = ask_beside(zk, list, ZK_GET_DATA, count_answered);
     counting->parent_error = ZK_OK;
-    if (sync)
-        hf__zk_ask(zk, sync);
+    if (barrier)
+        hf__zk_ask(zk, barrier);
     /* Without the last one `counting` is gone before the others are answered. */
     if (list && !data)
         list->answered = hf__zk_ignore_reply;

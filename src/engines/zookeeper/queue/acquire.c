@@ -10,7 +10,7 @@
  *                 the list: nobody in front: GRANTED
  *                   | somebody: watch that node, REFUSED (a bare try withdraws its node first)
  *
- *   asked again:  list; or, if it is not known whether there is a node: sync, list, and adopt it.
+ *   asked again:  list; or, if it is not known whether there is a node: barrier, list, adopt it.
  */
 #include "attempt.h"
 #include "engines/zookeeper/latch/latch.h"
@@ -36,14 +36,13 @@ bool hf__zk_ask_for_children(struct zookeeper *zk, struct zk_queue_node *place,
     return true;
 }
 
-bool hf__zk_ask_to_sync(struct zookeeper *zk, struct zk_queue_node *place)
+bool hf__zk_ask_for_barrier(struct zookeeper *zk, struct zk_queue_node *place)
 {
-    struct zk_request *request = hf__zk_queue_node_request(zk, place, ZK_SYNC, hf__zk_ignore_reply);
+    struct zk_request *request = hf__zk_barrier(zk, place->session);
     if (!request) {
         hf__zk_no_memory(zk, place);
         return false;
     }
-    hf__zk_write_text(&request->body, place->path);
     hf__zk_ask(zk, request);
     return true;
 }
@@ -221,7 +220,7 @@ void hf__zk_line_up(struct zookeeper *zk, struct zk_queue_node *place)
     if (*place->node)
         hf__zk_ask_for_list(zk, place);
     else if (place->unknown) {
-        if (hf__zk_ask_to_sync(zk, place))
+        if (hf__zk_ask_for_barrier(zk, place))
             hf__zk_ask_for_children(zk, place, search_answered);
     } else if (place->op->in.enqueue)
         hf__zk_ask_for_node(zk, place);

@@ -27,7 +27,7 @@ void hf__zk_adopt(struct zookeeper *zk, struct zk_queue_node *place);
 bool hf__zk_ask_for_children(struct zookeeper *zk, struct zk_queue_node *place,
                              zk_answered *answered);
 /* What the server shows next is what everybody has seen by now. */
-bool hf__zk_ask_to_sync(struct zookeeper *zk, struct zk_queue_node *place);
+bool hf__zk_ask_for_barrier(struct zookeeper *zk, struct zk_queue_node *place);
 
 /* ---- queue_position.c ---- */
 

@@ -199,14 +199,15 @@ static void look_answered(struct zookeeper *zk, struct zk_request *request, stru
         hf__zk_protocol_error(zk, place);
     else if (view.other_kind)
         hf__zk_wrong_kind(zk, place);
-    else if (view.blocked)
-        ask_about(zk, place, &view.in_front, false, holder_answered);
-    else
+    else if (!view.blocked)
         hf__zk_ask_for_node(zk, place);
+    else if (hf__zk_ask_for_barrier(zk, place)) /* mutant: bare-try-believes-an-old-list */
+        ask_about(zk, place, &view.in_front, false, holder_answered);
 }
 
+/* The list may be old. If it lets the try in, the node that is made then proves it; if it does not,
+ * the node in front is asked about behind a barrier. */
 void hf__zk_look_first(struct zookeeper *zk, struct zk_queue_node *place)
 {
-    if (hf__zk_ask_to_sync(zk, place))
-        hf__zk_ask_for_children(zk, place, look_answered);
+    hf__zk_ask_for_children(zk, place, look_answered);
 }

@@ -208,13 +208,11 @@ static void search_answered(struct zookeeper *zk, struct zk_request *request,
 
 static void search(struct zookeeper *zk, struct zk_queue_node *place)
 {
-    struct zk_request *sync = hf__zk_queue_node_request(zk, place, ZK_SYNC, hf__zk_ignore_reply);
+    struct zk_request *barrier = hf__zk_barrier(zk, place->session);
     struct zk_request *list =
-        sync ? hf__zk_queue_node_request(zk, place, ZK_GET_CHILDREN, search_answered) : NULL;
-    if (sync) {
-        hf__zk_write_text(&sync->body, place->path);
-        hf__zk_ask(zk, sync);
-    }
+        barrier ? hf__zk_queue_node_request(zk, place, ZK_GET_CHILDREN, search_answered) : NULL;
+    if (barrier)
+        hf__zk_ask(zk, barrier);
     if (!list) {
         hf__zk_no_reply(zk, place, NULL, NULL);
         return;

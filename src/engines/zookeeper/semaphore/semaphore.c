@@ -13,6 +13,7 @@
 
 #include "base/error.h"
 #include "base/testing.h"
+#include "engines/zookeeper/queue/attempt.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
@@ -392,11 +393,8 @@ bool hf__zk_semaphore_begin(struct zookeeper *zk, struct zk_queue_node *place)
     }
     if (*place->node || place->unknown || place->op->in.enqueue)
         return false;
-    struct zk_request *sync = ask(zk, place, ZK_SYNC, hf__zk_ignore_reply);
-    if (!sync)
+    if (!hf__zk_ask_for_barrier(zk, place))
         return true;
-    hf__zk_write_text(&sync->body, permits->leases);
-    hf__zk_ask(zk, sync);
     permits->first = true;
     ask_for_total(zk, place, false);
     return true;

@@ -78,13 +78,11 @@ static void clear_listed(struct zookeeper *zk, struct zk_request *request, struc
 bool hf__zk_leases_clear(struct zookeeper *zk, struct zk_queue_node *place, hf__zk_cleared *cleared)
 {
     struct zk_permits *permits = place->permits;
-    struct zk_request *sync = hf__zk_queue_node_request(zk, place, ZK_SYNC, hf__zk_ignore_reply);
+    struct zk_request *barrier = hf__zk_barrier(zk, place->session);
     struct zk_request *list =
-        sync ? hf__zk_queue_node_request(zk, place, ZK_GET_CHILDREN, clear_listed) : NULL;
-    if (sync) {
-        hf__zk_write_text(&sync->body, permits->leases);
-        hf__zk_ask(zk, sync);
-    }
+        barrier ? hf__zk_queue_node_request(zk, place, ZK_GET_CHILDREN, clear_listed) : NULL;
+    if (barrier)
+        hf__zk_ask(zk, barrier);
     if (!list)
         return false;
     permits->cleared = cleared;

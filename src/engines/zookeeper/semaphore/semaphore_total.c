@@ -243,14 +243,15 @@ void hf__zk_total_set(struct zookeeper *zk, const char *name, size_t length, uin
     setting->path = hf__zk_path_of(zk->settings->root, name, length);
     setting->leases = setting->path ? hf__zk_join(setting->path, ZK_LEASES) : NULL;
     setting->locks = setting->path ? hf__zk_join(setting->path, ZK_LOCKS) : NULL;
-    struct zk_request *sync = NULL, *data = NULL, *list = NULL;
-    if (setting->leases && setting->locks) {
-        sync = ask(zk, setting, ZK_SYNC, setting->path, hf__zk_ignore_reply);
-        data = ask_beside(zk, sync, ZK_GET_DATA, data_answered);
+    struct zk_request *barrier = NULL, *data = NULL, *list = NULL;
+    if (setting->leases && setting->locks)
+        barrier = hf__zk_barrier(zk, hf__zk_session_current(zk));
+    if (barrier) {
+        data = ask(zk, setting, ZK_GET_DATA, setting->path, data_answered);
         list = ask_beside(zk, data, ZK_GET_CHILDREN, children_answered);
     }
-    if (sync)
-        hf__zk_ask(zk, sync);
+    if (barrier)
+        hf__zk_ask(zk, barrier);
     /* Without the last one `setting` is gone before the others are answered. */
     if (data && !list)
         data->answered = hf__zk_ignore_reply;

@@ -169,12 +169,6 @@ static void list_answered(struct zookeeper *zk, struct zk_request *request, stru
     one_less(zk, survey);
 }
 
-static void synced(struct zookeeper *zk, struct zk_request *request, struct zk_reply *reply)
-{
-    (void)reply;
-    one_less(zk, request->arg);
-}
-
 static void path_answered(struct zookeeper *zk, struct zk_request *request, struct zk_reply *reply)
 {
     struct children_snapshot *survey = request->arg;
@@ -190,16 +184,10 @@ static void path_answered(struct zookeeper *zk, struct zk_request *request, stru
 
 static void start(struct zookeeper *zk, struct children_snapshot *survey)
 {
-    struct zk_request *sync = ask(zk, survey, ZK_SYNC, synced);
-    struct zk_request *data = sync ? ask(zk, survey, ZK_GET_DATA, path_answered) : NULL;
+    struct zk_request *data = ask(zk, survey, ZK_GET_DATA, path_answered);
     struct zk_request *list = data ? ask(zk, survey, ZK_GET_CHILDREN, list_answered) : NULL;
     survey->semaphore = false;
     survey->total = -1;
-    if (sync) {
-        sync->arg = survey;
-        hf__zk_write_text(&sync->body, *survey->path ? survey->path : "/");
-        hf__zk_ask(zk, sync);
-    }
     if (data) {
         data->arg = survey;
         hf__zk_write_text(&data->body, *survey->path ? survey->path : "/");
@@ -238,8 +226,14 @@ bool hf__zk_snapshot_is_first(const struct children_snapshot *survey, const stru
     return true;
 }
 
+/* All that is looked at after the first path is no older than the first. */
 void hf__zk_snapshot_begin(struct zookeeper *zk, struct children_snapshot *survey)
 {
+    struct zk_request *barrier = hf__zk_barrier(zk, hf__zk_session_current(zk));
+    if (barrier)
+        hf__zk_ask(zk, barrier);
+    else
+        fail(zk, survey, NULL, NULL);
     start(zk, survey);
 }
 

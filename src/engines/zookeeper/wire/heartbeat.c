@@ -11,18 +11,16 @@ static void beat_answered(struct zookeeper *zk, struct zk_request *request, stru
     zk->beating = false;
 }
 
-/* Most servers have to agree to that one, though there is no such node: a server that is cut off
- * from the leader answers pings all the same, and a leader that is cut off from the others a
- * `sync`. */
+/* A server that is cut off from the leader answers pings all the same, and a leader that is cut off
+ * from the others a `sync`. */
 void hf__zk_connection_heartbeat(struct zookeeper *zk)
 {
     if (zk->beating || !hf__peer_is_ready(&zk->peer) || zk->greeted->state != ZK_SESSION_ALIVE)
         return;
-    struct zk_request *request = hf__zk_request(zk, zk->greeted, ZK_DELETE, beat_answered);
+    struct zk_request *request = hf__zk_barrier(zk, zk->greeted);
     if (!request)
         return;
-    hf__zk_write_text(&request->body, "/zookeeper/holdfast/beat");
-    hf__zk_write_int(&request->body, -1);
+    request->answered = beat_answered;
     zk->beating = true;
     zk->beat_at_ms = hf__zk_now(zk);
     hf__zk_ask(zk, request);

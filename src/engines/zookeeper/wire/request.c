@@ -45,6 +45,18 @@ void hf__zk_ignore_reply(struct zookeeper *zk, struct zk_request *request, struc
     (void)zk, (void)request, (void)reply;
 }
 
+/* Most servers have to agree to that one, though there is no such node. */
+struct zk_request *hf__zk_barrier(struct zookeeper *zk, struct zk_session *session)
+{
+    struct zk_request *request =
+        session ? hf__zk_request(zk, session, ZK_DELETE, hf__zk_ignore_reply) : NULL;
+    if (!request)
+        return NULL;
+    hf__zk_write_text(&request->body, "/zookeeper/holdfast/beat");
+    hf__zk_write_int(&request->body, -1);
+    return request;
+}
+
 #define NO_RIGHTS                                                                                  \
     HF_DENIED, "it refuses this user", "a lock needs to create, read and delete below its path"
 
