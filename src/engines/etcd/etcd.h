@@ -307,21 +307,37 @@ void hf__etcd_go_on(struct etcd *etcd, struct etcd_claim *claim);
 void hf__etcd_finish(struct etcd *etcd, struct etcd_claim *claim, enum hf_verdict verdict);
 void hf__etcd_fail(struct etcd *etcd, struct etcd_claim *claim, const struct etcd_reply *reply);
 void hf__etcd_no_memory(struct etcd *etcd, struct etcd_claim *claim);
+/* A transaction of an attempt. NULL: out of memory, which the claim has heard. */
+struct etcd_request *hf__etcd_attempt_request(struct etcd *etcd, struct etcd_claim *claim,
+                                              etcd_answered *answered);
 void hf__etcd_unreadable(struct etcd *etcd, struct etcd_claim *claim);
 void hf__etcd_wrong_kind(struct etcd *etcd, struct etcd_claim *claim);
 /* Deletes its key, if it has one, and finishes. */
 void hf__etcd_withdraw(struct etcd *etcd, struct etcd_claim *claim, enum hf_verdict verdict);
 /* Nothing is in its way, as a read at this revision shows. */
 void hf__etcd_grant(struct etcd *etcd, struct etcd_claim *claim, int64_t revision);
+/* Of a counter's units, or an open latch: its key was deleted in the transaction that shows it. */
+void hf__etcd_grant_without_key(struct etcd *etcd, struct etcd_claim *claim);
 /* Something that it stood on is gone, its session or its key. */
 void hf__etcd_begin_again(struct etcd *etcd, struct etcd_claim *claim);
 /* False: the reply was dealt with. */
 bool hf__etcd_is_reply_good(struct etcd *etcd, struct etcd_claim *claim,
                             const struct etcd_reply *reply);
+/* The same of a request that puts the claim's key. */
+bool hf__etcd_is_put_answered(struct etcd *etcd, struct etcd_claim *claim,
+                              const struct etcd_reply *reply);
+/* True: an earlier request that was not answered has made the key. */
+bool hf__etcd_take_over_key(struct etcd_claim *claim, const etcd_key_value *own);
+/* Refused, until this key goes or changes. `revision` is that of the read that has shown it: where
+ * it has changed since, the claim looks again at once. */
+void hf__etcd_wait_for_key(struct etcd *etcd, struct etcd_claim *claim,
+                           const ProtobufCBinaryData *key, int64_t revision,
+                           void (*look_again)(struct etcd *etcd, struct etcd_claim *claim));
 
 /* ---- release.c ---- */
 
 void hf__etcd_release(struct hf_engine *engine, struct hf_op *op);
+void hf__etcd_release_no_memory(struct etcd *etcd, struct hf_op *op);
 /* What a release has to do with the claim's key. */
 void hf__etcd_release_key(struct etcd *etcd, struct hf_op *op);
 /* Deletes its key, if it is the one that was put. False: out of memory. */

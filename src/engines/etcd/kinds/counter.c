@@ -17,25 +17,10 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-#define TRIES_MAX 8u
 /* op->engine.word[0]: the units were taken. */
 #define TAKEN UINT64_C(1)
 
-static void go_on(struct etcd *etcd, struct etcd_claim *claim);
-
 /* ---- how an attempt ends ---- */
-
-static void take_done(struct etcd *etcd, struct etcd_claim *claim)
-{
-    struct hf_op *op = claim->op;
-    if (claim->unknown)
-        hf__etcd_session_doubt(etcd, claim);
-    hf__etcd_claim_leave(etcd, claim);
-    op->engine.word[0] = TAKEN;
-    op->out.verdict = HF_GRANTED;
-    op->out.token = 0;
-    hf__op_done(&etcd->base, op);
-}
 
 static void take_ended(struct etcd_change *change, int code)
 {
@@ -43,12 +28,14 @@ static void take_ended(struct etcd_change *change, int code)
     struct etcd_claim *claim = change->claim;
     claim->change = change->unsure ? change : NULL;
     claim->op->out.contacted = change->contacted;
-    if (code == HF_OK)
-        take_done(etcd, claim);
-    else if ((code == HF_UNREACHABLE || code == HF_ENOMEM) && !change->lost)
+    if (code == HF_OK) {
+        claim->op->engine.word[0] = TAKEN;
+        hf__etcd_grant_without_key(etcd, claim);
+    } else if ((code == HF_UNREACHABLE || code == HF_ENOMEM) && !change->lost) {
         hf__etcd_finish(etcd, claim, HF_NO_ANSWER);
-    else
+    } else {
         hf__etcd_withdraw(etcd, claim, HF_FAILED);
+    }
 }
 
 /* ---- waiting ---- */
@@ -58,21 +45,11 @@ static void take_ended(struct etcd_change *change, int code)
 static void wait_in_line(struct etcd *etcd, struct etcd_claim *claim,
                          const etcd_range_reply *claims, int64_t revision)
 {
-    bool registered = false;
     ProtobufCBinaryData blocker = hf__etcd_binary(claim->layout->object);
     for (size_t i = 0; i < claims->n_kvs; i++)
         if (claims->kvs[i]->create_revision < claim->created)
             blocker = claims->kvs[i]->key;
-    if (!hf__etcd_claim_set_blocker(claim, &blocker) ||
-        !hf__etcd_watch_wait(etcd, claim, &registered)) {
-        hf__etcd_no_memory(etcd, claim);
-        return;
-    }
-    /* It may have changed before the reply came. */
-    if (registered && claim->watch->last_change > revision && ++claim->tries < TRIES_MAX)
-        go_on(etcd, claim);
-    else
-        hf__etcd_finish(etcd, claim, HF_REFUSED);
+    hf__etcd_wait_for_key(etcd, claim, &blocker, revision, hf__etcd_counter_go_on);
 }
 
 /* It is the newest. */
@@ -89,7 +66,7 @@ static void key_is_put(struct etcd *etcd, struct etcd_claim *claim, const etcd_t
     if (claims->n_kvs > 0 || value.permits < claim->op->in.permits)
         wait_in_line(etcd, claim, claims, revision);
     else
-        go_on(etcd, claim);
+        hf__etcd_counter_go_on(etcd, claim);
 }
 
 static void put_answered(struct etcd *etcd, struct etcd_request *request,
@@ -97,19 +74,12 @@ static void put_answered(struct etcd *etcd, struct etcd_request *request,
 {
     struct etcd_claim *claim = request->claim;
     const etcd_txn_reply *txn = reply->message;
-    if (hf__etcd_has_left(request))
+    if (hf__etcd_has_left(request) || !hf__etcd_is_put_answered(etcd, claim, reply))
         return;
-    if (!reply->definite && !reply->unsent)
-        claim->unknown = true;
-    if (!hf__etcd_is_reply_good(etcd, claim, reply))
-        return;
-    const etcd_key_value *own = txn->succeeded ? NULL : hf__etcd_txn_first_key(txn, 0);
     if (txn->succeeded) {
         key_is_put(etcd, claim, txn);
-    } else if (own && own->lease == claim->session->id) {
-        /* An earlier request that was not answered has made it. */
-        claim->created = own->create_revision;
-        go_on(etcd, claim);
+    } else if (hf__etcd_take_over_key(claim, hf__etcd_txn_first_key(txn, 0))) {
+        hf__etcd_counter_go_on(etcd, claim);
     } else if (hf__etcd_txn_first_key(txn, 1) || hf__etcd_txn_first_key(txn, 2)) {
         hf__etcd_wrong_kind(etcd, claim);
     } else {
@@ -121,11 +91,9 @@ static void put_key(struct etcd *etcd, struct etcd_claim *claim)
 {
     struct etcd_txn txn;
     char note[ETCD_NOTE_SIZE];
-    struct etcd_request *request = hf__etcd_claim_request(etcd, claim, &hf__etcd_txn, put_answered);
-    if (!request) {
-        hf__etcd_no_memory(etcd, claim);
+    struct etcd_request *request = hf__etcd_attempt_request(etcd, claim, put_answered);
+    if (!request)
         return;
-    }
     size_t length = hf__etcd_claim_note(etcd, claim, 0, note);
     hf__etcd_txn_begin(&txn);
     hf__etcd_txn_if_created(&txn, hf__etcd_key_of(claim), 0);
@@ -196,7 +164,7 @@ static const struct etcd_change_kind take = { .decide = decide_take,
                                               .ended = take_ended,
                                               .stays = true };
 
-static void go_on(struct etcd *etcd, struct etcd_claim *claim)
+void hf__etcd_counter_go_on(struct etcd *etcd, struct etcd_claim *claim)
 {
     const struct hf_op *op = claim->op;
     if (claim->change) {
@@ -218,11 +186,6 @@ static void go_on(struct etcd *etcd, struct etcd_claim *claim)
     change->own = hf__etcd_key_of(claim);
     change->own_created = claim->created;
     hf__etcd_change_begin(change);
-}
-
-void hf__etcd_counter_go_on(struct etcd *etcd, struct etcd_claim *claim)
-{
-    go_on(etcd, claim);
 }
 
 /* ---- giving back what was taken in vain ---- */
@@ -261,9 +224,7 @@ static void begin_return(struct etcd *etcd, struct hf_op *op)
             ? op->engine.pointer
             : hf__etcd_change_new(etcd, &give_back, op->in.name, op->in.name_length, "counter");
     if (!change) {
-        hf__op_explain(op, HF_ENOMEM, 0, "out of memory for a request");
-        op->out.verdict = HF_NO_ANSWER;
-        hf__op_done(&etcd->base, op);
+        hf__etcd_release_no_memory(etcd, op);
         return;
     }
     change->op = op;

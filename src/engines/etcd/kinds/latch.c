@@ -3,36 +3,6 @@
  * is, and takes the waiter's key away then. */
 #include "change.h"
 
-#define TRIES_MAX 8u
-
-static void pass(struct etcd *etcd, struct etcd_claim *claim)
-{
-    struct hf_op *op = claim->op;
-    if (claim->unknown)
-        hf__etcd_session_doubt(etcd, claim);
-    hf__etcd_claim_leave(etcd, claim);
-    op->out.verdict = HF_GRANTED;
-    op->out.token = 0;
-    hf__op_done(&etcd->base, op);
-}
-
-static void look(struct etcd *etcd, struct etcd_claim *claim);
-
-static void wait_for_opening(struct etcd *etcd, struct etcd_claim *claim, int64_t revision)
-{
-    bool registered = false;
-    ProtobufCBinaryData object = hf__etcd_binary(claim->layout->object);
-    if (!hf__etcd_claim_set_blocker(claim, &object) ||
-        !hf__etcd_watch_wait(etcd, claim, &registered)) {
-        hf__etcd_no_memory(etcd, claim);
-        return;
-    }
-    if (registered && claim->watch->last_change > revision && ++claim->tries < TRIES_MAX)
-        look(etcd, claim);
-    else
-        hf__etcd_finish(etcd, claim, HF_REFUSED);
-}
-
 static void looked(struct etcd *etcd, struct etcd_request *request, const struct etcd_reply *reply)
 {
     struct etcd_claim *claim = request->claim;
@@ -51,7 +21,7 @@ static void looked(struct etcd *etcd, struct etcd_request *request, const struct
                (hf__etcd_txn_first_key(txn, 1) || hf__etcd_txn_first_key(txn, 2))) {
         hf__etcd_wrong_kind(etcd, claim);
     } else if (txn->succeeded) {
-        pass(etcd, claim);
+        hf__etcd_grant_without_key(etcd, claim);
     } else if (!claim->op->in.enqueue) {
         hf__etcd_finish(etcd, claim, HF_REFUSED);
     } else if (claim->created != 0 && (!own || own->create_revision != claim->created)) {
@@ -60,21 +30,20 @@ static void looked(struct etcd *etcd, struct etcd_request *request, const struct
         /* What was not there when this was read has been put by it. */
         claim->created = own ? own->create_revision : revision;
         claim->changed = own ? own->mod_revision : revision;
-        wait_for_opening(etcd, claim, revision);
+        ProtobufCBinaryData object = hf__etcd_binary(claim->layout->object);
+        hf__etcd_wait_for_key(etcd, claim, &object, revision, hf__etcd_latch_go_on);
     }
 }
 
 /* A key that is there already is put once more, which changes nothing but its revision. */
-static void look(struct etcd *etcd, struct etcd_claim *claim)
+void hf__etcd_latch_go_on(struct etcd *etcd, struct etcd_claim *claim)
 {
     struct etcd_txn txn;
     char note[ETCD_NOTE_SIZE];
     struct etcd_bytes key = hf__etcd_key_of(claim), none = hf__etcd_bytes("", 0);
-    struct etcd_request *request = hf__etcd_claim_request(etcd, claim, &hf__etcd_txn, looked);
-    if (!request) {
-        hf__etcd_no_memory(etcd, claim);
+    struct etcd_request *request = hf__etcd_attempt_request(etcd, claim, looked);
+    if (!request)
         return;
-    }
     bool puts = claim->op->in.enqueue && claim->created == 0;
     hf__etcd_txn_begin(&txn);
     hf__etcd_txn_if_created(&txn, claim->layout->object, 0);
@@ -88,9 +57,4 @@ static void look(struct etcd *etcd, struct etcd_claim *claim)
         hf__etcd_txn_put(&txn, ETCD_ELSE, key, hf__etcd_bytes(note, length), claim->session->id);
     }
     hf__etcd_ask(etcd, request, &txn.message.base);
-}
-
-void hf__etcd_latch_go_on(struct etcd *etcd, struct etcd_claim *claim)
-{
-    look(etcd, claim);
 }

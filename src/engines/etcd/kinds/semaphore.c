@@ -25,17 +25,6 @@ static void ask_position(struct etcd *etcd, struct etcd_claim *claim);
 static void ask_for_place(struct etcd *etcd, struct etcd_claim *claim);
 static void look(struct etcd *etcd, struct etcd_claim *claim);
 
-/* ---- asking ---- */
-
-static struct etcd_request *ask(struct etcd *etcd, struct etcd_claim *claim,
-                                etcd_answered *answered)
-{
-    struct etcd_request *request = hf__etcd_claim_request(etcd, claim, &hf__etcd_txn, answered);
-    if (!request)
-        hf__etcd_no_memory(etcd, claim);
-    return request;
-}
-
 /* ---- what can never be ---- */
 
 __attribute__((format(printf, 4, 5))) static void never(struct etcd *etcd, struct etcd_claim *claim,
@@ -87,7 +76,7 @@ static void create(struct etcd *etcd, struct etcd_claim *claim)
 {
     struct etcd_txn txn;
     char text[ETCD_TOTAL_SIZE];
-    struct etcd_request *request = ask(etcd, claim, created);
+    struct etcd_request *request = hf__etcd_attempt_request(etcd, claim, created);
     if (!request)
         return;
     size_t length = hf__etcd_total_write(claim->op->in.limit, 0, text);
@@ -168,7 +157,7 @@ static void position_answered(struct etcd *etcd, struct etcd_request *request,
 static void ask_position(struct etcd *etcd, struct etcd_claim *claim)
 {
     struct etcd_txn txn;
-    struct etcd_request *request = ask(etcd, claim, position_answered);
+    struct etcd_request *request = hf__etcd_attempt_request(etcd, claim, position_answered);
     if (!request)
         return;
     hf__etcd_txn_begin(&txn);
@@ -181,27 +170,9 @@ static void ask_position(struct etcd *etcd, struct etcd_claim *claim)
 
 /* ---- a place in the order ---- */
 
-/* An earlier request that was not answered has made the key. */
-static bool take_over(struct etcd_claim *claim, const etcd_key_value *own)
-{
-    if (!own || own->lease != claim->session->id)
-        return false;
-    claim->created = own->create_revision;
-    return true;
-}
-
 static bool is_other_kind(const etcd_txn_reply *txn, size_t index)
 {
     return hf__etcd_txn_first_key(txn, index) || hf__etcd_txn_first_key(txn, index + 1);
-}
-
-/* Of a transaction that puts the claim's key. False: the reply was dealt with. */
-static bool is_put_answered(struct etcd *etcd, struct etcd_claim *claim,
-                            const struct etcd_reply *reply)
-{
-    if (!reply->definite && !reply->unsent)
-        claim->unknown = true;
-    return hf__etcd_is_reply_good(etcd, claim, reply);
 }
 
 static void place_answered(struct etcd *etcd, struct etcd_request *request,
@@ -209,7 +180,7 @@ static void place_answered(struct etcd *etcd, struct etcd_request *request,
 {
     struct etcd_claim *claim = request->claim;
     const etcd_txn_reply *txn = reply->message;
-    if (hf__etcd_has_left(request) || !is_put_answered(etcd, claim, reply))
+    if (hf__etcd_has_left(request) || !hf__etcd_is_put_answered(etcd, claim, reply))
         return;
     int64_t revision = hf__etcd_revision(txn->header);
     const etcd_range_reply *claims = hf__etcd_txn_range_reply(txn, 0);
@@ -218,7 +189,7 @@ static void place_answered(struct etcd *etcd, struct etcd_request *request,
     } else if (txn->succeeded) {
         claim->created = claim->changed = revision;
         judge(etcd, claim, claims, hf__etcd_txn_first_key(txn, 1), revision);
-    } else if (take_over(claim, hf__etcd_txn_first_key(txn, 0))) {
+    } else if (hf__etcd_take_over_key(claim, hf__etcd_txn_first_key(txn, 0))) {
         ask_position(etcd, claim);
     } else if (is_other_kind(txn, 1)) {
         hf__etcd_wrong_kind(etcd, claim);
@@ -239,7 +210,7 @@ static void ask_for_place(struct etcd *etcd, struct etcd_claim *claim)
 {
     struct etcd_txn txn;
     char note[ETCD_NOTE_SIZE];
-    struct etcd_request *request = ask(etcd, claim, place_answered);
+    struct etcd_request *request = hf__etcd_attempt_request(etcd, claim, place_answered);
     if (!request)
         return;
     hf__etcd_txn_begin(&txn);
@@ -270,7 +241,7 @@ static void try_answered(struct etcd *etcd, struct etcd_request *request,
 {
     struct etcd_claim *claim = request->claim;
     const etcd_txn_reply *txn = reply->message;
-    if (hf__etcd_has_left(request) || !is_put_answered(etcd, claim, reply))
+    if (hf__etcd_has_left(request) || !hf__etcd_is_put_answered(etcd, claim, reply))
         return;
     int64_t revision = hf__etcd_revision(txn->header);
     if (txn->succeeded && revision > 0) {
@@ -295,7 +266,7 @@ static void try_to_take(struct etcd *etcd, struct etcd_claim *claim, const struc
         ask_for_place(etcd, claim);
         return;
     }
-    struct etcd_request *request = ask(etcd, claim, try_answered);
+    struct etcd_request *request = hf__etcd_attempt_request(etcd, claim, try_answered);
     if (!request)
         return;
     hf__etcd_txn_begin(&txn);
@@ -322,7 +293,7 @@ static void judge_look(struct etcd *etcd, struct etcd_claim *claim, const etcd_t
         hf__etcd_unreadable(etcd, claim);
         return;
     }
-    if (take_over(claim, hf__etcd_txn_first_key(txn, 0))) {
+    if (hf__etcd_take_over_key(claim, hf__etcd_txn_first_key(txn, 0))) {
         ask_position(etcd, claim);
         return;
     }
@@ -349,7 +320,7 @@ static void looked(struct etcd *etcd, struct etcd_request *request, const struct
 static void look(struct etcd *etcd, struct etcd_claim *claim)
 {
     struct etcd_txn txn;
-    struct etcd_request *request = ask(etcd, claim, looked);
+    struct etcd_request *request = hf__etcd_attempt_request(etcd, claim, looked);
     if (!request)
         return;
     hf__etcd_txn_begin(&txn);

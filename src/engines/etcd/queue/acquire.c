@@ -63,6 +63,15 @@ void hf__etcd_no_memory(struct etcd *etcd, struct etcd_claim *claim)
     hf__etcd_finish(etcd, claim, HF_NO_ANSWER);
 }
 
+struct etcd_request *hf__etcd_attempt_request(struct etcd *etcd, struct etcd_claim *claim,
+                                              etcd_answered *answered)
+{
+    struct etcd_request *request = hf__etcd_claim_request(etcd, claim, &hf__etcd_txn, answered);
+    if (!request)
+        hf__etcd_no_memory(etcd, claim);
+    return request;
+}
+
 /* The key is gone: now it can be said. */
 static void withdrawn(struct etcd *etcd, struct etcd_request *request,
                       const struct etcd_reply *reply)
@@ -172,6 +181,17 @@ void hf__etcd_grant(struct etcd *etcd, struct etcd_claim *claim, int64_t revisio
         hf__etcd_no_memory(etcd, claim);
 }
 
+void hf__etcd_grant_without_key(struct etcd *etcd, struct etcd_claim *claim)
+{
+    struct hf_op *op = claim->op;
+    if (claim->unknown)
+        hf__etcd_session_doubt(etcd, claim);
+    hf__etcd_claim_leave(etcd, claim);
+    op->out.verdict = HF_GRANTED;
+    op->out.token = 0;
+    hf__op_done(&etcd->base, op);
+}
+
 /* Something that it stood on is gone, its session or its key. */
 void hf__etcd_begin_again(struct etcd *etcd, struct etcd_claim *claim)
 {
@@ -202,26 +222,44 @@ bool hf__etcd_is_reply_good(struct etcd *etcd, struct etcd_claim *claim,
     return false;
 }
 
+bool hf__etcd_is_put_answered(struct etcd *etcd, struct etcd_claim *claim,
+                              const struct etcd_reply *reply)
+{
+    if (!reply->definite && !reply->unsent)
+        claim->unknown = true;
+    return hf__etcd_is_reply_good(etcd, claim, reply);
+}
+
+bool hf__etcd_take_over_key(struct etcd_claim *claim, const etcd_key_value *own)
+{
+    if (!own || own->lease != claim->session->id)
+        return false;
+    claim->created = own->create_revision;
+    return true;
+}
+
 /* ---- who is in the way ---- */
+
+void hf__etcd_wait_for_key(struct etcd *etcd, struct etcd_claim *claim,
+                           const ProtobufCBinaryData *key, int64_t revision,
+                           void (*look_again)(struct etcd *etcd, struct etcd_claim *claim))
+{
+    bool registered = false;
+    if (!hf__etcd_claim_set_blocker(claim, key) || !hf__etcd_watch_wait(etcd, claim, &registered))
+        hf__etcd_no_memory(etcd, claim);
+    else if (registered && claim->watch->last_change > revision && ++claim->tries < TRIES_MAX)
+        look_again(etcd, claim);
+    else
+        hf__etcd_finish(etcd, claim, HF_REFUSED);
+}
 
 static void wait_for(struct etcd *etcd, struct etcd_claim *claim, const etcd_key_value *blocker,
                      int64_t revision)
 {
-    bool registered = false;
-    if (!hf__etcd_claim_is_same_kind(claim, &blocker->key)) {
-        hf__etcd_wrong_kind(etcd, claim);
-        return;
-    }
-    if (!hf__etcd_claim_set_blocker(claim, &blocker->key) ||
-        !hf__etcd_watch_wait(etcd, claim, &registered)) {
-        hf__etcd_no_memory(etcd, claim);
-        return;
-    }
-    /* It may have gone before the reply came, which told of it as of something that is there. */
-    if (registered && claim->watch->last_change > revision && ++claim->tries < TRIES_MAX)
-        ask_position(etcd, claim);
+    if (hf__etcd_claim_is_same_kind(claim, &blocker->key))
+        hf__etcd_wait_for_key(etcd, claim, &blocker->key, revision, ask_position);
     else
-        hf__etcd_finish(etcd, claim, HF_REFUSED);
+        hf__etcd_wrong_kind(etcd, claim);
 }
 
 static void position_answered(struct etcd *etcd, struct etcd_request *request,
@@ -246,30 +284,28 @@ static void position_answered(struct etcd *etcd, struct etcd_request *request,
     }
 }
 
-/* The newest of those that are older. */
-static void set_newest_first(etcd_range *range)
+/* The oldest or the newest of those in its way. */
+static etcd_range *add_blocking(struct etcd_txn *txn, enum etcd_branch branch,
+                                const struct etcd_claim *claim, bool oldest)
 {
-    hf__etcd_range_by_creation(range, false, 1);
+    etcd_range *range =
+        hf__etcd_txn_range(txn, branch, hf__etcd_bytes(claim->blocking, claim->blocking_length),
+                           hf__etcd_bytes(claim->blocking_end, claim->blocking_end_length));
+    hf__etcd_range_by_creation(range, oldest, 1);
     range->keys_only = true;
+    return range;
 }
 
 static void ask_position(struct etcd *etcd, struct etcd_claim *claim)
 {
     struct etcd_txn txn;
-    struct etcd_request *request =
-        hf__etcd_claim_request(etcd, claim, &hf__etcd_txn, position_answered);
-    if (!request) {
-        hf__etcd_no_memory(etcd, claim);
+    struct etcd_request *request = hf__etcd_attempt_request(etcd, claim, position_answered);
+    if (!request)
         return;
-    }
     hf__etcd_txn_begin(&txn);
     hf__etcd_txn_range(&txn, ETCD_THEN, hf__etcd_key_of(claim), hf__etcd_bytes("", 0))->keys_only =
         true;
-    etcd_range *older =
-        hf__etcd_txn_range(&txn, ETCD_THEN, hf__etcd_bytes(claim->blocking, claim->blocking_length),
-                           hf__etcd_bytes(claim->blocking_end, claim->blocking_end_length));
-    set_newest_first(older);
-    older->max_create_revision = claim->created - 1;
+    add_blocking(&txn, ETCD_THEN, claim, false)->max_create_revision = claim->created - 1;
     hf__etcd_ask(etcd, request, &txn.message.base);
 }
 
@@ -280,22 +316,14 @@ static void key_answered(struct etcd *etcd, struct etcd_request *request,
 {
     struct etcd_claim *claim = request->claim;
     const etcd_txn_reply *txn = reply->message;
-    if (hf__etcd_has_left(request))
-        return;
-    if (!reply->definite && !reply->unsent)
-        claim->unknown = true;
-    if (!hf__etcd_is_reply_good(etcd, claim, reply))
+    if (hf__etcd_has_left(request) || !hf__etcd_is_put_answered(etcd, claim, reply))
         return;
     int64_t revision = hf__etcd_revision(txn->header);
     if (!txn->succeeded) {
-        /* An earlier request that was not answered has made it. */
-        const etcd_key_value *own = hf__etcd_txn_first_key(txn, 0);
-        if (!own || own->lease != claim->session->id) {
+        if (hf__etcd_take_over_key(claim, hf__etcd_txn_first_key(txn, 0)))
+            ask_position(etcd, claim);
+        else
             hf__etcd_begin_again(etcd, claim);
-            return;
-        }
-        claim->created = own->create_revision;
-        ask_position(etcd, claim);
         return;
     }
     const etcd_range_reply *blocking = hf__etcd_txn_range_reply(txn, 0);
@@ -349,17 +377,13 @@ static void ask_for_key(struct etcd *etcd, struct etcd_claim *claim)
     struct etcd_put put;
     struct etcd_txn txn;
     struct etcd_bytes key = hf__etcd_key_of(claim), none = hf__etcd_bytes("", 0);
-    struct etcd_request *request = hf__etcd_claim_request(etcd, claim, &hf__etcd_txn, key_answered);
-    if (!request) {
-        hf__etcd_no_memory(etcd, claim);
+    struct etcd_request *request = hf__etcd_attempt_request(etcd, claim, key_answered);
+    if (!request)
         return;
-    }
     hf__etcd_txn_begin(&txn);
     hf__etcd_txn_if_created(&txn, key, 0);
     /* All that are there before the key is put are older. */
-    set_newest_first(
-        hf__etcd_txn_range(&txn, ETCD_THEN, hf__etcd_bytes(claim->blocking, claim->blocking_length),
-                           hf__etcd_bytes(claim->blocking_end, claim->blocking_end_length)));
+    add_blocking(&txn, ETCD_THEN, claim, false);
     if (claim->op->in.mode == HF_READ)
         add_mutexes(&txn, ETCD_THEN, claim);
     put_keys(etcd, &txn, claim, &put);
@@ -374,23 +398,16 @@ static void try_answered(struct etcd *etcd, struct etcd_request *request,
 {
     struct etcd_claim *claim = request->claim;
     const etcd_txn_reply *txn = reply->message;
-    if (hf__etcd_has_left(request))
-        return;
-    if (!reply->definite && !reply->unsent)
-        claim->unknown = true;
-    if (!hf__etcd_is_reply_good(etcd, claim, reply))
+    if (hf__etcd_has_left(request) || !hf__etcd_is_put_answered(etcd, claim, reply))
         return;
     int64_t revision = hf__etcd_revision(txn->header);
-    const etcd_key_value *own = txn->succeeded ? NULL : hf__etcd_txn_first_key(txn, 0);
     const etcd_key_value *first = txn->succeeded ? NULL : hf__etcd_txn_first_key(txn, 1);
     if (revision <= 0) {
         hf__etcd_unreadable(etcd, claim);
     } else if (txn->succeeded) {
         claim->created = claim->changed = revision;
         hf__etcd_grant(etcd, claim, revision);
-    } else if (own && own->lease == claim->session->id) {
-        /* An earlier request that was not answered has made it. */
-        claim->created = own->create_revision;
+    } else if (hf__etcd_take_over_key(claim, hf__etcd_txn_first_key(txn, 0))) {
         ask_position(etcd, claim);
     } else if ((first && !hf__etcd_claim_is_same_kind(claim, &first->key)) ||
                (!txn->succeeded && hf__etcd_txn_first_key(txn, 2))) {
@@ -407,11 +424,9 @@ static void ask_to_try(struct etcd *etcd, struct etcd_claim *claim)
     struct etcd_bytes key = hf__etcd_key_of(claim), none = hf__etcd_bytes("", 0);
     struct etcd_bytes begin = hf__etcd_bytes(claim->blocking, claim->blocking_length);
     struct etcd_bytes end = hf__etcd_bytes(claim->blocking_end, claim->blocking_end_length);
-    struct etcd_request *request = hf__etcd_claim_request(etcd, claim, &hf__etcd_txn, try_answered);
-    if (!request) {
-        hf__etcd_no_memory(etcd, claim);
+    struct etcd_request *request = hf__etcd_attempt_request(etcd, claim, try_answered);
+    if (!request)
         return;
-    }
     hf__etcd_txn_begin(&txn);
     hf__etcd_txn_if_all_older(&txn, begin, end, 1);
     if (claim->op->in.mode == HF_READ)
@@ -421,9 +436,7 @@ static void ask_to_try(struct etcd *etcd, struct etcd_claim *claim)
     hf__etcd_txn_if_created(&txn, key, 0);
     put_keys(etcd, &txn, claim, &put);
     hf__etcd_txn_range(&txn, ETCD_ELSE, key, none);
-    etcd_range *first = hf__etcd_txn_range(&txn, ETCD_ELSE, begin, end);
-    hf__etcd_range_by_creation(first, true, 1);
-    first->keys_only = true;
+    add_blocking(&txn, ETCD_ELSE, claim, true);
     if (claim->op->in.mode == HF_READ)
         add_mutexes(&txn, ETCD_ELSE, claim);
     hf__etcd_ask(etcd, request, &txn.message.base);

@@ -13,6 +13,13 @@ static void gone(struct etcd *etcd, struct hf_op *op, bool lost)
     hf__op_done(&etcd->base, op);
 }
 
+void hf__etcd_release_no_memory(struct etcd *etcd, struct hf_op *op)
+{
+    hf__op_explain(op, HF_ENOMEM, 0, "out of memory for a request");
+    op->out.verdict = HF_NO_ANSWER;
+    hf__op_done(&etcd->base, op);
+}
+
 static void no_reply(struct etcd *etcd, struct etcd_claim *claim, const struct etcd_reply *reply)
 {
     struct hf_op *op = claim->op;
@@ -115,9 +122,7 @@ static void lower(struct etcd *etcd, struct etcd_claim *claim)
     struct etcd_request *request =
         hf__etcd_claim_request(etcd, claim, &hf__etcd_txn, lower_answered);
     if (!request) {
-        hf__op_explain(claim->op, HF_ENOMEM, 0, "out of memory for a request");
-        claim->op->out.verdict = HF_NO_ANSWER;
-        hf__op_done(&etcd->base, claim->op);
+        hf__etcd_release_no_memory(etcd, claim->op);
         return;
     }
     hf__etcd_txn_begin(&txn);
@@ -169,11 +174,8 @@ void hf__etcd_release_key(struct etcd *etcd, struct hf_op *op)
         hf__op_done(&etcd->base, op);
         return;
     }
-    if (!hf__etcd_ask_to_delete(etcd, claim, release_answered)) {
-        hf__op_explain(op, HF_ENOMEM, 0, "out of memory for a request");
-        op->out.verdict = HF_NO_ANSWER;
-        hf__op_done(&etcd->base, op);
-    }
+    if (!hf__etcd_ask_to_delete(etcd, claim, release_answered))
+        hf__etcd_release_no_memory(etcd, op);
 }
 
 /* ---- without a caller that waits ---- */
