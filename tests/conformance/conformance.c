@@ -316,3 +316,17 @@ void record_outcome(void *arg, int code, hf_hold *hold, const hf_error *error)
     }
     outcome->calls++;
 }
+
+void begin_wait(hf_client *client, const char *name, hf_mode mode, struct outcome *outcome)
+{
+    CHECK_CODE(hf_lock_async(client, name, HF_FOREVER, LOCK_OPTIONS(.mode = mode), record_outcome,
+                             outcome, NULL),
+               HF_OK);
+}
+
+hf_hold *await_grant(const struct outcome *outcome)
+{
+    WAIT_OUTCOME(outcome);
+    CHECK_CODE(outcome->code, HF_OK);
+    return outcome->hold;
+}

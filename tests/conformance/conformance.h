@@ -121,5 +121,9 @@ struct outcome {
 
 void record_outcome(void *arg, int code, hf_hold *hold, const hf_error *error);
 #define WAIT_OUTCOME(outcome) EVENTUALLY((outcome)->calls > 0, SOON_MS)
+/* Asks for a lock, for as long as it takes. */
+void begin_wait(hf_client *client, const char *name, hf_mode mode, struct outcome *outcome);
+/* What was asked for is granted soon. NULL: it has no hold. */
+hf_hold *await_grant(const struct outcome *outcome);
 
 #endif

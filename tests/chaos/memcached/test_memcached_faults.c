@@ -203,11 +203,9 @@ TEST(waiter_gets_the_lock_of_a_server_that_was_started_anew)
     hf_client *client = open_at(server.port, LEASE_MS), *other = open_at(server.port, LEASE_MS);
     hf_hold *hold = take_losing(client, "one", &losses);
     uint64_t token = hf_token(hold);
-    CHECK_CODE(hf_lock_async(other, "one", HF_FOREVER, NULL, record_outcome, &outcome, NULL),
-               HF_OK);
+    begin_wait(other, "one", HF_MUTEX, &outcome);
     restart(&server);
-    WAIT_OUTCOME(&outcome);
-    CHECK_CODE(outcome.code, HF_OK);
+    await_grant(&outcome);
     CHECK(hf_token(outcome.hold) > token);
     EVENTUALLY(losses == 1, SOON_MS);
     CHECK_CODE(hf_unlock(hold), HF_LOST);

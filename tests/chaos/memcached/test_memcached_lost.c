@@ -37,13 +37,10 @@ TEST(lock_whose_reply_was_lost_is_taken_once)
 
     begin_relayed(&relayed, 30000);
     relay_swallow(&relayed.relay);
-    CHECK_CODE(
-        hf_lock_async(relayed.client, "one", HF_FOREVER, NULL, record_outcome, &outcome, NULL),
-        HF_OK);
+    begin_wait(relayed.client, "one", HF_MUTEX, &outcome);
     EVENTUALLY(memcached_has(&relayed.server, "hf:one"), SOON_MS);
     relay_cut(&relayed.relay);
-    WAIT_OUTCOME(&outcome);
-    CHECK_CODE(outcome.code, HF_OK);
+    await_grant(&outcome);
     CHECK(hf_held(outcome.hold));
     CHECK(hf_token(outcome.hold) > 0);
     give_back(outcome.hold);

@@ -76,9 +76,7 @@ static void ask_as_rival(struct stage *stage)
     memset(stage->outcomes, 0, sizeof(stage->outcomes));
     memset(stage->seen, 0, sizeof(stage->seen));
     for (int i = 0; i < PEERS; i++)
-        CHECK_CODE(hf_lock_async(stage->rival, name_at(i), HF_FOREVER, NULL, record_outcome,
-                                 &stage->outcomes[i], NULL),
-                   HF_OK);
+        begin_wait(stage->rival, name_at(i), HF_MUTEX, &stage->outcomes[i]);
 }
 
 /* Looks at each lock as soon as the rival has it. How many it has had. */

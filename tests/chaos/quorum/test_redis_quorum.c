@@ -155,15 +155,13 @@ TEST(who_is_cut_off_from_two_has_stopped_believing_before_the_next_one_begins)
     hold = take_watched(client, "one", &losses);
     server_stop(&servers[1]);
     server_stop(&servers[2]);
-    CHECK_CODE(hf_lock_async(other, "one", HF_FOREVER, NULL, record_outcome, &outcome, NULL),
-               HF_OK);
+    begin_wait(other, "one", HF_MUTEX, &outcome);
     EVENTUALLY(!hf_held(hold), SOON_MS);
     CHECK_INT(outcome.calls, 0);
     server_continue(&servers[1]);
     server_continue(&servers[2]);
     EVENTUALLY(losses == 1, SOON_MS);
-    WAIT_OUTCOME(&outcome);
-    CHECK_CODE(outcome.code, HF_OK);
+    await_grant(&outcome);
     CHECK(!hf_held(hold));
     CHECK_CODE(hf_unlock(hold), HF_LOST);
     CHECK_CODE(hf_unlock(outcome.hold), HF_OK);
@@ -207,8 +205,7 @@ TEST(what_was_given_back_behind_a_question_is_no_vote)
         expect(&servers[i], "SET one theirs PX 600000", "+OK");
     expect(&servers[2], "SET redisson_lock_token:{one} 5000000000000000 PX 600000", "+OK");
     server_stop(&servers[2]);
-    CHECK_CODE(hf_lock_async(client, "one", HF_FOREVER, NULL, record_outcome, &outcome, NULL),
-               HF_OK);
+    begin_wait(client, "one", HF_MUTEX, &outcome);
     let_pass_ms(200);
     expect(&servers[1], "DEL one", ":1");
     server_stop(&servers[1]);
@@ -217,8 +214,7 @@ TEST(what_was_given_back_behind_a_question_is_no_vote)
     server_continue(&servers[2]);
     EVENTUALLY(server_says(&servers[2], "PING", "+PONG"), SOON_MS);
     server_continue(&servers[1]);
-    WAIT_OUTCOME(&outcome);
-    CHECK_CODE(outcome.code, HF_OK);
+    await_grant(&outcome);
     expect(&servers[1], "EXISTS one", ":1");
     expect(&servers[2], "EXISTS one", ":1");
     give_back(outcome.hold);
@@ -238,8 +234,7 @@ TEST(a_client_is_closed_while_most_servers_hang)
         hf_hold *hold = take(client, "one", HF_MUTEX, 0);
         for (int i = 0; i < stopped; i++)
             server_stop(&servers[i]);
-        CHECK_CODE(hf_lock_async(client, "two", HF_FOREVER, NULL, record_outcome, &outcome, NULL),
-                   HF_OK);
+        begin_wait(client, "two", HF_MUTEX, &outcome);
         hf_unlock_nowait(hold);
         hf_close(client);
         WAIT_OUTCOME(&outcome);

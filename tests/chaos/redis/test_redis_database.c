@@ -44,12 +44,10 @@ static void lock_in_the_third(const struct scene *scene, const char *url)
     CHECK(server_has_in(server, 3, "one"));
     CHECK(server_has_in(server, 3, "redisson_lock_token:{one}"));
     CHECK_CODE(probe(elsewhere, "one", HF_MUTEX, 0), HF_OK);
-    CHECK_CODE(hf_lock_async(other, "one", HF_FOREVER, NULL, record_outcome, &outcome, NULL),
-               HF_OK);
+    begin_wait(other, "one", HF_MUTEX, &outcome);
     EVENTUALLY(server_has_in(server, 3, "holdfast_lock_queue:{one}"), SOON_MS);
     give_back(hold);
-    WAIT_OUTCOME(&outcome);
-    CHECK_CODE(outcome.code, HF_OK);
+    await_grant(&outcome);
     CHECK(server_has_in(server, 3, "one"));
     CHECK(server_tell(server, "CLIENT KILL TYPE normal", NULL, 0));
     hold = take_patiently(client, "two");

@@ -101,8 +101,7 @@ TEST(a_lock_survives_its_connections)
     _Atomic int losses = 0;
     hf_hold *hold = take_watched(client, "one", &losses);
 
-    CHECK_CODE(hf_lock_async(other, "one", HF_FOREVER, NULL, record_outcome, &outcome, NULL),
-               HF_OK);
+    begin_wait(other, "one", HF_MUTEX, &outcome);
     for (int i = 0; i < 5; i++) {
         EVENTUALLY(is_listened_to(&server), SOON_MS);
         tell(&server, "CLIENT KILL TYPE pubsub");
@@ -114,9 +113,7 @@ TEST(a_lock_survives_its_connections)
     tell(&server, "CLIENT KILL TYPE pubsub");
     give_back(hold);
     /* Much sooner than the lease would end. */
-    WAIT_OUTCOME(&outcome);
-    CHECK_CODE(outcome.code, HF_OK);
-    give_back(outcome.hold);
+    give_back(await_grant(&outcome));
     CHECK_INT(losses, 0);
     check_no_lock_left(&server, "one");
     hf_close(client);
@@ -172,14 +169,12 @@ TEST(a_question_without_an_answer_is_asked_again)
 
     give_back(take_patiently(client, "one"));
     server_stop(&server);
-    CHECK_CODE(hf_lock_async(client, "one", HF_FOREVER, NULL, record_outcome, &outcome, NULL),
-               HF_OK);
+    begin_wait(client, "one", HF_MUTEX, &outcome);
     let_pass_ms(500);
     CHECK_INT(outcome.calls, 0);
     server_kill(&server);
     server_start_again(&server);
-    WAIT_OUTCOME(&outcome);
-    CHECK_CODE(outcome.code, HF_OK);
+    await_grant(&outcome);
     CHECK(hf_held(outcome.hold));
     give_back(outcome.hold);
     hf_close(client);
@@ -267,12 +262,9 @@ TEST(a_server_that_is_down_is_said_so_and_waited_for)
 
     CHECK_ERROR(hf_lock(client, "one", 0, NULL, &hold), HF_UNREACHABLE);
     CHECK(strstr(hf_last_error()->text, "127.0.0.1") != NULL);
-    CHECK_CODE(hf_lock_async(client, "one", HF_FOREVER, NULL, record_outcome, &outcome, NULL),
-               HF_OK);
+    begin_wait(client, "one", HF_MUTEX, &outcome);
     server_start_again(&server);
-    WAIT_OUTCOME(&outcome);
-    CHECK_CODE(outcome.code, HF_OK);
-    give_back(outcome.hold);
+    give_back(await_grant(&outcome));
     hf_close(client);
     server_kill(&server);
 }
@@ -317,15 +309,12 @@ TEST(a_server_that_does_not_read_is_caught_up_with)
     memset(name, 'n', sizeof(name) - 1);
     for (int i = 0; i < COUNT; i++) {
         snprintf(name + 1000, sizeof(name) - 1000, "%d", i);
-        CHECK_CODE(
-            hf_lock_async(client, name, HF_FOREVER, NULL, record_outcome, &outcomes[i], NULL),
-            HF_OK);
+        begin_wait(client, name, HF_MUTEX, &outcomes[i]);
     }
     let_pass_ms(100);
     server_continue(&server);
     for (int i = 0; i < COUNT; i++) {
-        WAIT_OUTCOME(&outcomes[i]);
-        CHECK_CODE(outcomes[i].code, HF_OK);
+        await_grant(&outcomes[i]);
     }
     for (int i = 0; i < COUNT; i++)
         hf_unlock_nowait(outcomes[i].hold);
@@ -362,9 +351,7 @@ TEST(closing_leaves_nobody_waiting_at_a_silent_server)
     char line[40];
 
     take(other, "one", HF_WRITE, 0);
-    CHECK_CODE(hf_lock_async(client, "one", HF_FOREVER, LOCK_OPTIONS(.mode = HF_READ),
-                             record_outcome, &outcome, NULL),
-               HF_OK);
+    begin_wait(client, "one", HF_READ, &outcome);
     EVENTUALLY(server_tell(&server,
                            "EVAL \"return #redis.call('pubsub','channels','redisson_rw*')\" 0",
                            line, sizeof(line)) &&

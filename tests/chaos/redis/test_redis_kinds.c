@@ -53,8 +53,7 @@ TEST(a_permit_whose_answer_was_lost_is_taken_once)
     ask(relayed.client, "sem", HF_PERMIT, 2, &outcome, NULL);
     EVENTUALLY(number(&relayed.server, "sem") == 3, SOON_MS);
     relay_cut(&relayed.relay);
-    WAIT_OUTCOME(&outcome);
-    CHECK_CODE(outcome.code, HF_OK);
+    await_grant(&outcome);
     CHECK_INT(number(&relayed.server, "sem"), 3);
     CHECK_INT(value(&relayed.server, "redis.call('zcard','{sem}:timeout')"), 2);
     give_back(outcome.hold);
@@ -78,8 +77,7 @@ TEST(a_permit_whose_answer_was_lost_is_had_though_the_semaphore_has_grown)
     EVENTUALLY(number(&relayed.server, "sem") == 4, SOON_MS);
     CHECK_CODE(hf_semaphore_set(other, "sem", 7), HF_OK);
     relay_cut(&relayed.relay);
-    WAIT_OUTCOME(&outcome);
-    CHECK_CODE(outcome.code, HF_OK);
+    await_grant(&outcome);
     CHECK_INT(number(&relayed.server, "sem"), 6);
     give_back(outcome.hold);
     CHECK_INT(number(&relayed.server, "sem"), 7);
@@ -97,8 +95,7 @@ TEST(units_whose_answer_was_lost_are_taken_once)
     ask(relayed.client, "count", HF_COUNTER, 4, &outcome, NULL);
     EVENTUALLY(number(&relayed.server, "count") == 6, SOON_MS);
     relay_cut(&relayed.relay);
-    WAIT_OUTCOME(&outcome);
-    CHECK_CODE(outcome.code, HF_OK);
+    await_grant(&outcome);
     CHECK_INT(number(&relayed.server, "count"), 6);
     EVENTUALLY(keys_like(&relayed.server, "holdfast_taken*") == 0, SOON_MS);
     end_relayed(&relayed);
@@ -144,8 +141,7 @@ TEST(a_reader_whose_answer_was_lost_is_one_reader)
     ask(relayed.client, "rw", HF_READ, 0, &outcome, NULL);
     EVENTUALLY(keys_like(&relayed.server, "rw") == 1, SOON_MS);
     relay_cut(&relayed.relay);
-    WAIT_OUTCOME(&outcome);
-    CHECK_CODE(outcome.code, HF_OK);
+    await_grant(&outcome);
     CHECK_INT(value(&relayed.server, "redis.call('hlen','rw')"), 2);
     CHECK_INT(keys_like(&relayed.server, "*rwlock_timeout*"), 1);
     give_back(outcome.hold);
@@ -215,9 +211,7 @@ TEST(a_reader_killed_among_readers_is_waited_for_and_no_longer)
     CHECK_INT(outcome.calls, 0);
     CHECK(hf_held(reader));
     give_back(reader);
-    WAIT_OUTCOME(&outcome);
-    CHECK_CODE(outcome.code, HF_OK);
-    give_back(outcome.hold);
+    give_back(await_grant(&outcome));
     hf_close(client);
     hf_close(other);
     server_kill(&server);
@@ -383,8 +377,7 @@ TEST(a_dead_writer_is_passed_over)
     EVENTUALLY(waiters(client, "rw") == 1, SOON_MS);
     child_kill(&child);
     ask(client, "rw", HF_READ, 0, &outcome, NULL);
-    WAIT_OUTCOME(&outcome);
-    CHECK_CODE(outcome.code, HF_OK);
+    await_grant(&outcome);
     CHECK_INT(waiters(client, "rw"), 0);
     give_back(outcome.hold);
     hf_close(client);

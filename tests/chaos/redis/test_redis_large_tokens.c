@@ -123,9 +123,7 @@ static void hand_over(const struct server *server, hf_mode mode, int64_t last)
     CHECK_CODE(hf_open(&other, server_url(server, 30000), NULL), HF_OK);
     set_last_number(server, "one", last);
     hf_hold *hold = take(client, "one", mode, 0);
-    CHECK_CODE(hf_lock_async(other, "one", HF_FOREVER, LOCK_OPTIONS(.mode = mode), record_outcome,
-                             &outcome, NULL),
-               HF_OK);
+    begin_wait(other, "one", mode, &outcome);
     EVENTUALLY(waiters(client, "one") == 1, SOON_MS);
     give_back(hold);
     WAIT_OUTCOME(&outcome);

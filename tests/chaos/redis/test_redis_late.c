@@ -220,9 +220,7 @@ static void wait_unheard(void *arg, int index)
     CHECK_INT(places(server, mode), 0);
     CHECK_INT(queued, 0);
     give_back(hold);
-    WAIT_OUTCOME(&outcome);
-    CHECK_CODE(outcome.code, HF_OK);
-    give_back(outcome.hold);
+    give_back(await_grant(&outcome));
     hf_close(client);
     hf_close(other);
     server_kill(server);

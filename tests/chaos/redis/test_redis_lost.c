@@ -39,9 +39,7 @@ static void give_back_all(const struct server *server, hf_hold *hold)
 
 static void ask(hf_client *client, int kind, struct outcome *outcome)
 {
-    CHECK_CODE(hf_lock_async(client, "one", HF_FOREVER, LOCK_OPTIONS(.mode = exclusives[kind].mode),
-                             record_outcome, outcome, NULL),
-               HF_OK);
+    begin_wait(client, "one", exclusives[kind].mode, outcome);
 }
 
 static void lock_unheard(void *arg, int kind)
@@ -57,8 +55,7 @@ static void lock_unheard(void *arg, int kind)
     EVENTUALLY(keys_like(server, "one") == 1, SOON_MS);
     uint64_t token = last_token(server);
     relay_cut(&relayed.relay);
-    WAIT_OUTCOME(&outcome);
-    CHECK_CODE(outcome.code, HF_OK);
+    await_grant(&outcome);
     CHECK_INT(hf_token(outcome.hold), token);
     check_held_once(server, kind, outcome.hold);
     give_back_all(server, outcome.hold);
@@ -104,8 +101,7 @@ static void unlock_unheard(int kind, bool waits)
     EVENTUALLY(waits || keys_like(server, "one") == 0, SOON_MS);
     if (!waits)
         ask(other, kind, &next);
-    WAIT_OUTCOME(&next);
-    CHECK_CODE(next.code, HF_OK);
+    await_grant(&next);
     relay_cut(&relayed.relay);
     thread_join(&thread);
     CHECK_CODE(unlocking.code, HF_OK);

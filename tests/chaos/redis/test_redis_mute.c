@@ -195,8 +195,7 @@ TEST(who_takes_units_before_others_has_them_once)
     want_units(scene.other, 5, &behind, &request);
     EVENTUALLY(waiters(scene.other, "count") == 2, SOON_MS);
     CHECK_INT(number(&scene, "INCRBY count 3"), 3);
-    WAIT_OUTCOME(&before);
-    CHECK_CODE(before.code, HF_OK);
+    await_grant(&before);
     CHECK_INT(number(&scene, "INCRBY count 0"), 1);
     hf_cancel(scene.other, request);
     WAIT_OUTCOME(&behind);

@@ -220,16 +220,13 @@ TEST(a_release_is_for_who_waits_for_that_name)
     struct outcome outcome = { 0 };
 
     hf_hold *hold = take(client, "{one}", HF_MUTEX, 0);
-    CHECK_CODE(hf_lock_async(other, "{one}", HF_FOREVER, NULL, record_outcome, &outcome, NULL),
-               HF_OK);
+    begin_wait(other, "{one}", HF_MUTEX, &outcome);
     EVENTUALLY(waiters(client, "{one}") == 1, SOON_MS);
     for (int i = 0; i < 3; i++)
         give_back(take(client, "one", HF_MUTEX, 0));
     CHECK(server_says(&server, "EXISTS one", ":0"));
     give_back(hold);
-    WAIT_OUTCOME(&outcome);
-    CHECK_CODE(outcome.code, HF_OK);
-    give_back(outcome.hold);
+    give_back(await_grant(&outcome));
     hf_close(client);
     hf_close(other);
     server_kill(&server);
@@ -344,8 +341,7 @@ TEST(a_killed_waiter_is_shown_no_more)
     hf_hold *hold = take(client, "one", HF_MUTEX, 0);
     child_say(&dying, "wait");
     EVENTUALLY(waiters(client, "one") == 1, SOON_MS);
-    CHECK_CODE(hf_lock_async(other, "one", HF_FOREVER, NULL, record_outcome, &outcome, NULL),
-               HF_OK);
+    begin_wait(other, "one", HF_MUTEX, &outcome);
     EVENTUALLY(waiters(client, "one") == 2, SOON_MS);
     child_kill(&dying);
     EVENTUALLY(waiters(client, "one") == 1, SOON_MS);

@@ -74,13 +74,10 @@ TEST(a_lock_of_somebody_else_is_waited_for_and_left_alone)
     CHECK_CODE(hf_lock(client, "one", 0, NULL, &hold), HF_BUSY);
     wait_in_vain(client);
     expect(&server, "GET one", "$6");
-    CHECK_CODE(hf_lock_async(client, "one", HF_FOREVER, NULL, record_outcome, &outcome, NULL),
-               HF_OK);
+    begin_wait(client, "one", HF_MUTEX, &outcome);
     /* As their way of giving back does, and much sooner than it would expire. */
     expect(&server, "DEL one", ":1");
-    WAIT_OUTCOME(&outcome);
-    CHECK_CODE(outcome.code, HF_OK);
-    give_back(outcome.hold);
+    give_back(await_grant(&outcome));
     /* One without an end is waited for, too. */
     expect(&server, "SET one theirs", "+OK");
     wait_in_vain(client);

@@ -58,13 +58,10 @@ static hf_hold *hand_over(hf_client *holder, hf_client *waiter, hf_mode mode)
     hf_hold *hold = take(holder, "one", mode, 0);
     struct outcome outcome = { 0 };
 
-    CHECK_CODE(hf_lock_async(waiter, "one", HF_FOREVER, LOCK_OPTIONS(.mode = mode), record_outcome,
-                             &outcome, NULL),
-               HF_OK);
+    begin_wait(waiter, "one", mode, &outcome);
     EVENTUALLY(waiters(holder, "one") == 1, SOON_MS);
     give_back(hold);
-    WAIT_OUTCOME(&outcome);
-    CHECK_CODE(outcome.code, HF_OK);
+    await_grant(&outcome);
     return outcome.hold;
 }
 

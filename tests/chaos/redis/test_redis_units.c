@@ -118,8 +118,7 @@ TEST(an_attempt_that_arrives_behind_its_repetition_takes_no_units)
 
     begin(&delayed);
     ask(delayed.client, &outcome, NULL);
-    WAIT_OUTCOME(&outcome);
-    CHECK_CODE(outcome.code, HF_OK);
+    await_grant(&outcome);
     CHECK_INT(count(&delayed.server), 6);
     end(&delayed);
     CHECK_INT(count(&delayed.server), 6);

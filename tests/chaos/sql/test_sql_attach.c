@@ -23,14 +23,6 @@ static void lose_the_reply(struct relay *relay, hf_client *other, struct attachi
     CHECK_CODE(attaching->code, HF_UNREACHABLE);
 }
 
-static hf_client *open_at_port(const struct sql_server *server, int port)
-{
-    hf_client *client;
-
-    CHECK_CODE(hf_open(&client, sql_server_url(server, port), NULL), HF_OK);
-    return client;
-}
-
 static void attach_again(const struct sql_server *server)
 {
     struct relay relay = { 0 };
@@ -38,8 +30,8 @@ static void attach_again(const struct sql_server *server)
     hf_hold *hold;
 
     relay_start(&relay, server->port);
-    hf_client *client = open_at_port(server, relay.port);
-    hf_client *other = open_at_port(server, server->port);
+    hf_client *client = sql_open(server, relay.port, 0, 0);
+    hf_client *other = sql_open(server, server->port, 0, 0);
     struct attaching attaching = { .client = client, .key = key };
     CHECK_CODE(hf_lock(other, "one", 0, LOCK_OPTIONS(.lease_ms = LEASE_MS), &hold), HF_OK);
     CHECK_CODE(hf_detach(hold, key), HF_OK);
@@ -63,12 +55,11 @@ static void attach_again(const struct sql_server *server)
 
 TEST(attach_asked_again_after_a_lost_reply_finds_the_lock)
 {
-    static const char *const kinds[] = { "mariadb", "postgres" };
-
     TEST_TIMEOUT(120);
-    for (size_t i = 0; i < 2; i++) {
+    EACH_DATABASE(kind)
+    {
         struct sql_server server = { 0 };
-        sql_server_start(&server, kinds[i]);
+        sql_server_start(&server, *kind);
         attach_again(&server);
         sql_server_kill(&server);
     }

@@ -32,16 +32,6 @@ static void set_ahead(bool is_ahead)
     CHECK(setenv("HOLDFAST_SKEWED_SINCE", path, 1) == 0);
 }
 
-static hf_client *open_at(const struct sql_server *server)
-{
-    hf_client *client = NULL;
-
-    CHECK_CODE(hf_open(&client, sql_server_url(server, server->port),
-                       &HF_CLIENT_OPTIONS(.lease_ms = LEASE_MS * test_slow())),
-               HF_OK);
-    return client;
-}
-
 /* PostgreSQL has an account of its own, which may not enter every build. */
 static const char *copy_module(void)
 {
@@ -55,13 +45,15 @@ static const char *copy_module(void)
 
 static void begin(struct scene *scene, const char *kind, bool is_ahead)
 {
+    const int64_t lease_ms = LEASE_MS * test_slow();
+
     *scene = (struct scene){ .client = NULL };
     set_ahead(is_ahead);
     CHECK(setenv("LD_PRELOAD", copy_module(), 1) == 0);
     sql_server_start(&scene->server, kind);
     CHECK(unsetenv("LD_PRELOAD") == 0);
-    scene->client = open_at(&scene->server);
-    scene->other = open_at(&scene->server);
+    scene->client = sql_open(&scene->server, scene->server.port, 0, lease_ms);
+    scene->other = sql_open(&scene->server, scene->server.port, 0, lease_ms);
 }
 
 static void end(struct scene *scene)
@@ -74,12 +66,9 @@ static void end(struct scene *scene)
 /* By the server's clock. */
 static long left_s(const struct scene *scene, const char *name)
 {
-    bool is_mariadb = strcmp(scene->server.kind, "mariadb") == 0;
     const char *said = sql_server_says(
         &scene->server, "SELECT (expires_us - %s) / 1000000 FROM hf_lock WHERE name = '%s';",
-        is_mariadb ? "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))"
-                   : "(EXTRACT(EPOCH FROM clock_timestamp()) * 1000000)::bigint",
-        name);
+        sql_server_now_us(&scene->server), name);
     return strtol(said, NULL, 10);
 }
 
@@ -116,15 +105,11 @@ TEST(waiter_gets_its_turn_after_the_clock_has_jumped)
         for (int i = 0; i < 2; i++) {
             struct outcome outcome = { 0 };
             hf_hold *hold = take(scene.client, "one", HF_FAIR, 0);
-            CHECK_CODE(hf_lock_async(scene.other, "one", HF_FOREVER, LOCK_OPTIONS(.mode = HF_FAIR),
-                                     record_outcome, &outcome, NULL),
-                       HF_OK);
+            begin_wait(scene.other, "one", HF_FAIR, &outcome);
             EVENTUALLY(waiters(scene.client, "one") == 1, SOON_MS);
             set_ahead(i == 0);
             any_code(hf_unlock(hold));
-            WAIT_OUTCOME(&outcome);
-            CHECK_CODE(outcome.code, HF_OK);
-            give_back(outcome.hold);
+            give_back(await_grant(&outcome));
         }
         end(&scene);
     }

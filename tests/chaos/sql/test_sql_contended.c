@@ -76,25 +76,12 @@ static void check_evenness(const struct member *members, int total)
     CHECK(least >= total / CLIENTS / 2);
 }
 
-/* PostgreSQL writes all that it executes into its log. */
-static long count_in_log(const struct sql_server *server)
-{
-    char command[300];
-    long count = 0;
-    snprintf(command, sizeof(command), "grep -c 'LOG:  execute ' %.200s/postgres.log",
-             server->directory);
-    FILE *counted = popen(command, "r");
-    CHECK(counted != NULL);
-    CHECK(fscanf(counted, "%ld", &count) == 1);
-    CHECK(pclose(counted) == 0);
-    return count;
-}
-
-/* All that the server has executed. MariaDB counts the parts of a message, too. */
+/* All that the server has executed: PostgreSQL writes it into its log; MariaDB counts the parts of
+ * a message, too. */
 static long count_statements(const struct sql_server *server)
 {
-    if (strcmp(server->kind, "postgres") == 0)
-        return count_in_log(server);
+    if (!sql_server_is_mariadb(server))
+        return sql_server_logged(server, "LOG:  execute ");
     const char *number =
         strchr(sql_server_says(server, "SHOW GLOBAL STATUS LIKE 'Questions';"), '\t');
     CHECK(number != NULL);
@@ -103,7 +90,7 @@ static long count_statements(const struct sql_server *server)
 
 static void check_costs(const struct sql_server *server, long sent, long statements, int total)
 {
-    bool counts_parts = strcmp(server->kind, "mariadb") == 0;
+    bool counts_parts = sql_server_is_mariadb(server);
     test_note("%s: %.2f messages an acquisition", server->kind, (double)sent / total);
     test_note("%s: %.2f statements by the server's count", server->kind,
               (double)statements / total);
@@ -124,7 +111,7 @@ static void run_crowd(struct sql_server *server)
     pthread_barrier_init(&crowd.ready, NULL, CLIENTS + 1);
     for (int i = 0; i < CLIENTS; i++) {
         members[i] = (struct member){ .crowd = &crowd };
-        CHECK_CODE(hf_open(&members[i].client, sql_server_url(server, server->port), NULL), HF_OK);
+        members[i].client = sql_open(server, server->port, 0, 0);
         give_back(take_patiently(members[i].client, "warm"));
         thread_start(&members[i].thread, contend, &members[i]);
     }
@@ -163,18 +150,7 @@ TEST(fair_mutex_of_mariadb_costs_few_messages_and_is_even)
 
 static hf_client *open_at(const struct sql_server *server)
 {
-    hf_client *client = NULL;
-    CHECK_CODE(hf_open(&client, sql_server_url(server, server->port),
-                       &HF_CLIENT_OPTIONS(.lease_ms = 60000)),
-               HF_OK);
-    return client;
-}
-
-static const char *now_us(const struct sql_server *server)
-{
-    return strcmp(server->kind, "mariadb") == 0
-               ? "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))"
-               : "(EXTRACT(EPOCH FROM clock_timestamp()) * 1000000)::bigint";
+    return sql_open(server, server->port, 0, 60000);
 }
 
 /* Another client's place for the name "one", which no client asks after. */
@@ -187,7 +163,8 @@ static void let_stranger_wait(const struct sql_server *server, int seconds)
                     "expires_us) VALUES ('one', '" STRANGER "', %d, 0, 1, 60000000, %s, "
                     "%s + %d);"
                     "UPDATE hf_lock SET waiting = 1 WHERE name = 'one';",
-                    HF_FAIR, now_us(server), now_us(server), seconds * 1000000);
+                    HF_FAIR, sql_server_now_us(server), sql_server_now_us(server),
+                    seconds * 1000000);
 }
 
 static hf_hold *take_fair(hf_client *client)
@@ -195,11 +172,6 @@ static hf_hold *take_fair(hf_client *client)
     hf_hold *hold = NULL;
     CHECK_CODE(hf_lock(client, "one", SOON_MS, LOCK_OPTIONS(.mode = HF_FAIR), &hold), HF_OK);
     return hold;
-}
-
-static bool says(const struct sql_server *server, const char *statement, const char *wanted)
-{
-    return strcmp(sql_server_says(server, "%s", statement), wanted) == 0;
 }
 
 /* As after a lease that has ended: it is free, and others have waited for longer. */
@@ -218,8 +190,8 @@ TEST(newcomer_does_not_overtake_those_that_wait_for_a_free_mutex)
         hf_hold *hold = take_fair(client);
         char query[200];
         snprintf(query, sizeof(query), "SELECT COUNT(*) FROM hf_wait WHERE expires_us > %s;",
-                 now_us(&server));
-        CHECK(says(&server, query, "0"));
+                 sql_server_now_us(&server));
+        CHECK(sql_server_shows(&server, query, "0"));
         give_back(hold);
         hf_close(client);
         sql_server_kill(&server);
@@ -236,16 +208,13 @@ TEST(release_hands_over_to_the_one_that_has_waited_longest)
         hf_client *client = open_at(&server), *other = open_at(&server);
         hf_hold *hold = take_fair(client);
         let_stranger_wait(&server, 60);
-        CHECK_CODE(hf_lock_async(other, "one", HF_FOREVER, LOCK_OPTIONS(.mode = HF_FAIR),
-                                 record_outcome, &outcome, NULL),
-                   HF_OK);
-        EVENTUALLY(says(&server, "SELECT COUNT(*) FROM hf_wait;", "2"), SOON_MS);
+        begin_wait(other, "one", HF_FAIR, &outcome);
+        EVENTUALLY(sql_server_shows(&server, "SELECT COUNT(*) FROM hf_wait;", "2"), SOON_MS);
         give_back(hold);
-        CHECK(says(&server, "SELECT COUNT(*) FROM hf_lock WHERE owner = '" STRANGER "';", "1"));
+        CHECK(sql_server_shows(&server,
+                               "SELECT COUNT(*) FROM hf_lock WHERE owner = '" STRANGER "';", "1"));
         /* It never confirms. */
-        WAIT_OUTCOME(&outcome);
-        CHECK_CODE(outcome.code, HF_OK);
-        give_back(outcome.hold);
+        give_back(await_grant(&outcome));
         hf_close(client);
         hf_close(other);
         sql_server_kill(&server);
@@ -270,20 +239,16 @@ TEST(place_in_the_queue_is_noted_at_the_lock)
         sql_server_start(&server, *kind);
         hf_client *client = open_at(&server), *other = open_at(&server);
         hf_hold *hold = take_fair(client);
-        bool is_mariadb = strcmp(*kind, "mariadb") == 0;
+        bool is_mariadb = sql_server_is_mariadb(&server);
         if (is_mariadb)
             note_flag_of_place(&server);
-        CHECK_CODE(hf_lock_async(other, "one", HF_FOREVER, LOCK_OPTIONS(.mode = HF_FAIR),
-                                 record_outcome, &outcome, NULL),
-                   HF_OK);
-        EVENTUALLY(says(&server, "SELECT COUNT(*) FROM hf_wait;", "1"), SOON_MS);
-        CHECK(says(&server, "SELECT waiting FROM hf_lock WHERE name = 'one';", "1"));
+        begin_wait(other, "one", HF_FAIR, &outcome);
+        EVENTUALLY(sql_server_shows(&server, "SELECT COUNT(*) FROM hf_wait;", "1"), SOON_MS);
+        CHECK(sql_server_shows(&server, "SELECT waiting FROM hf_lock WHERE name = 'one';", "1"));
         if (is_mariadb)
-            CHECK(says(&server, "SELECT MIN(flag) FROM noted;", "1"));
+            CHECK(sql_server_shows(&server, "SELECT MIN(flag) FROM noted;", "1"));
         give_back(hold);
-        WAIT_OUTCOME(&outcome);
-        CHECK_CODE(outcome.code, HF_OK);
-        give_back(outcome.hold);
+        give_back(await_grant(&outcome));
         /* It remembers that the name was held, and is wrong. */
         CHECK_CODE(probe(other, "one", HF_FAIR, 0), HF_OK);
         hf_close(client);
@@ -311,14 +276,16 @@ TEST(release_passes_over_a_waiter_that_leaves_at_the_same_time)
     hf_hold *hold = take_fair(client);
     let_stranger_wait(&server, 60);
     thread_start(&thread, let_stranger_leave, &server);
-    EVENTUALLY(says(&server,
-                    "SELECT COUNT(*) FROM pg_stat_activity WHERE query LIKE 'SELECT pg_sleep%' "
-                    "AND state = 'active' AND pid <> pg_backend_pid();",
-                    "1"),
+    EVENTUALLY(sql_server_shows(
+                   &server,
+                   "SELECT COUNT(*) FROM pg_stat_activity WHERE query LIKE 'SELECT pg_sleep%' "
+                   "AND state = 'active' AND pid <> pg_backend_pid();",
+                   "1"),
                SOON_MS);
     give_back(hold);
     thread_join(&thread);
-    CHECK(says(&server, "SELECT COUNT(*) FROM hf_lock WHERE name = 'one' AND owner IS NULL;", "1"));
+    CHECK(sql_server_shows(
+        &server, "SELECT COUNT(*) FROM hf_lock WHERE name = 'one' AND owner IS NULL;", "1"));
     hf_close(client);
     sql_server_kill(&server);
 }

@@ -112,9 +112,7 @@ TEST(deadlock_is_worth_another_try)
         }
         bench_begin(&bench, subject, &server);
         check_fine(reply(&bench, subject, TWICE, 1, 2));
-        bench_open(&other, subject->driver, server.port);
-        bench_connect(&other);
-        await_ready(&other);
+        bench_join(&other, subject, &server);
         ask(&bench, subject, &one, LOCK_BOTH, 1, 2);
         ask(&other, subject, &another, LOCK_BOTH, 2, 1);
         EVENTUALLY(turn(&bench) && turn(&other) && one.answered && another.answered, SOON_MS);

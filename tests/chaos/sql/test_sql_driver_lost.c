@@ -82,7 +82,7 @@ TEST(answer_lost_after_the_commit_is_told_as_sent)
         check_fine(reply(&bench, subject, INSERT, 1, 0));
         relay_swallow(&relay);
         ask(&bench, subject, &asked, INSERT, 2, 0);
-        EVENTUALLY(strcmp(sql_server_says(&server, "SELECT COUNT(*) FROM t;"), "2") == 0, SOON_MS);
+        EVENTUALLY(sql_server_shows(&server, "SELECT COUNT(*) FROM t;", "2"), SOON_MS);
         CHECK(turn(&bench) && !asked.answered);
         relay_cut(&relay);
         await_broken(&bench);

@@ -18,25 +18,14 @@ struct relayed {
     hf_client *client, *other;
 };
 
-static hf_client *open_at(const struct sql_server *server, int port, int timeout_ms,
-                          int64_t lease_ms)
-{
-    hf_client *client = NULL;
-    char url[200];
-
-    snprintf(url, sizeof(url), "%s&timeout=%d", sql_server_url(server, port), timeout_ms);
-    CHECK_CODE(hf_open(&client, url, &HF_CLIENT_OPTIONS(.lease_ms = lease_ms)), HF_OK);
-    return client;
-}
-
 static void begin_relayed(struct relayed *relayed, const char *kind, int timeout_ms,
                           int64_t lease_ms)
 {
     *relayed = (struct relayed){ .client = NULL };
     sql_server_start(&relayed->server, kind);
     relay_start(&relayed->relay, relayed->server.port);
-    relayed->client = open_at(&relayed->server, relayed->relay.port, timeout_ms, lease_ms);
-    relayed->other = open_at(&relayed->server, relayed->server.port, SOON_MS, lease_ms);
+    relayed->client = sql_open(&relayed->server, relayed->relay.port, timeout_ms, lease_ms);
+    relayed->other = sql_open(&relayed->server, relayed->server.port, SOON_MS, lease_ms);
     give_back(take_patiently(relayed->client, "warm"));
     give_back(take_patiently(relayed->other, "warm"));
     CHECK_CODE(hf_counter_set(relayed->other, "units", UNITS), HF_OK);
@@ -308,7 +297,7 @@ TEST(request_that_was_given_up_is_never_executed)
         hf_close(relayed.client);
         relay_let_go(&relayed.relay);
         CHECK(are_all_free(relayed.other));
-        relayed.client = open_at(&relayed.server, relayed.server.port, SOON_MS, LEASE_MS);
+        relayed.client = sql_open(&relayed.server, relayed.server.port, SOON_MS, LEASE_MS);
         end_relayed(&relayed);
     }
 }
@@ -368,7 +357,7 @@ TEST(killed_server_has_kept_the_lock)
 static void lock_row_for_7_s(void *arg)
 {
     struct relayed *relayed = arg;
-    bool is_mariadb = strcmp(relayed->server.kind, "mariadb") == 0;
+    bool is_mariadb = sql_server_is_mariadb(&relayed->server);
 
     sql_server_says(&relayed->server,
                     "BEGIN; SELECT 1 FROM hf_lock WHERE name = 'warm' FOR UPDATE; SELECT %s(7);",
@@ -386,15 +375,12 @@ TEST(row_that_is_locked_for_long_delays_a_lock_and_fails_nothing)
 
         begin_relayed(&relayed, *kind, SOON_MS, LEASE_MS);
         thread_start(&thread, lock_row_for_7_s, &relayed);
-        EVENTUALLY(strcmp(sql_server_says(&relayed.server, "%s",
-                                          strcmp(*kind, "mariadb") == 0
-                                              ? "SELECT COUNT(*) FROM information_schema."
-                                                "processlist WHERE info LIKE '%SLEEP(7)%' "
-                                                "AND id <> connection_id();"
-                                              : "SELECT COUNT(*) FROM pg_stat_activity WHERE "
-                                                "wait_event = 'PgSleep';"),
-                          "1") == 0,
-                   SOON_MS);
+        const char *sleeping = sql_server_is_mariadb(&relayed.server)
+                                   ? "SELECT COUNT(*) FROM information_schema.processlist WHERE "
+                                     "info LIKE '%SLEEP(7)%' AND id <> connection_id();"
+                                   : "SELECT COUNT(*) FROM pg_stat_activity WHERE "
+                                     "wait_event = 'PgSleep';";
+        EVENTUALLY(sql_server_shows(&relayed.server, sleeping, "1"), SOON_MS);
         CHECK_CODE(hf_lock(relayed.client, "warm", SOON_MS, NULL, &hold), HF_OK);
         thread_join(&thread);
         CHECK(hf_held(hold));

@@ -64,13 +64,10 @@ TEST(full_disk_is_told_and_loses_no_lock)
     EACH_DATABASE(kind)
     {
         struct sql_server server = { 0 };
-        hf_client *client = NULL;
         _Atomic int losses = 0;
 
         sql_server_start(&server, *kind);
-        CHECK_CODE(hf_open(&client, sql_server_url(&server, server.port),
-                           &HF_CLIENT_OPTIONS(.lease_ms = LEASE_MS)),
-                   HF_OK);
+        hf_client *client = sql_open(&server, server.port, 0, LEASE_MS);
         hf_hold *hold = take_watched(client, "one", &losses);
         uint64_t token = hf_token(hold);
         fill_disk();

@@ -11,25 +11,10 @@
 #define STRANGER "the-stranger,-24-bytes.."
 #define ROWS 200
 
-static hf_client *open_at(const struct sql_server *server, int port)
-{
-    char url[200];
-    hf_client *client = NULL;
-
-    snprintf(url, sizeof(url), "%s&timeout=60000", sql_server_url(server, port));
-    CHECK_CODE(hf_open(&client, url, &HF_CLIENT_OPTIONS(.lease_ms = 600000)), HF_OK);
-    return client;
-}
-
-static bool is_mariadb(const struct sql_server *server)
-{
-    return strcmp(server->kind, "mariadb") == 0;
-}
-
 /* Waits until a transaction of ours waits for a row. */
 static const char *until_ours_wait(const struct sql_server *server)
 {
-    return is_mariadb(server)
+    return sql_server_is_mariadb(server)
                ? "DELIMITER //\n"
                  "BEGIN NOT ATOMIC WHILE (SELECT COUNT(*) FROM information_schema.innodb_trx WHERE "
                  "trx_state = 'LOCK WAIT') = 0 DO DO SLEEP(0.2); END WHILE; END//\n"
@@ -64,18 +49,18 @@ static void lock_crosswise(void *arg)
 static bool has_begun(const struct sql_server *server)
 {
     const char *question =
-        is_mariadb(server)
+        sql_server_is_mariadb(server)
             ? "SELECT COUNT(*) FROM information_schema.processlist WHERE state = 'User sleep';"
             : "SELECT COUNT(*) FROM pg_stat_activity WHERE query LIKE 'DO $$%' "
               "AND pid <> pg_backend_pid();";
-    return strcmp(sql_server_says(server, "%s", question), "0") != 0;
+    return !sql_server_shows(server, question, "0");
 }
 
 static long count_deadlocks(const struct sql_server *server)
 {
     const char *said = sql_server_says(
         server, "%s",
-        is_mariadb(server)
+        sql_server_is_mariadb(server)
             ? "SELECT variable_value FROM information_schema.global_status WHERE variable_name = "
               "'Innodb_deadlocks';"
             : "SELECT deadlocks FROM pg_stat_database WHERE datname = '" SQL_SERVER_DATABASE "';");
@@ -115,7 +100,7 @@ TEST(deadlock_in_a_try_is_not_shown)
         if (strcmp(*kind, "postgres") == 0)
             scene.server.options[0] = "-cdeadlock_timeout=100ms";
         sql_server_start(&scene.server, *kind);
-        scene.client = open_at(&scene.server, scene.server.port);
+        scene.client = sql_open(&scene.server, scene.server.port, 60000, 600000);
         give_back(take(scene.client, "one", HF_READ, 0));
         make_rows(&scene.server);
         leave_stranger_behind(&scene.server);
@@ -172,20 +157,6 @@ static void contend(void *arg, int index)
     }
 }
 
-static long count_in_log(const struct sql_server *server, const char *words)
-{
-    char command[400];
-    long count = 0;
-
-    snprintf(command, sizeof(command), "grep -c '%s' %.200s/postgres.log", words,
-             server->directory);
-    FILE *counted = popen(command, "r");
-    CHECK(counted != NULL);
-    CHECK(fscanf(counted, "%ld", &count) == 1);
-    pclose(counted);
-    return count;
-}
-
 /* Behind a pooler the server's defaults apply. */
 TEST(serialization_failures_behind_a_pooler_are_not_shown)
 {
@@ -198,14 +169,15 @@ TEST(serialization_failures_behind_a_pooler_are_not_shown)
     crowd.pooler.options[0] = port;
     sql_server_start(&crowd.pooler, "pgbouncer");
     for (int i = 0; i < CLIENTS; i++)
-        crowd.clients[i] = open_at(&crowd.server, crowd.pooler.port);
+        crowd.clients[i] = sql_open(&crowd.server, crowd.pooler.port, 60000, 600000);
     CHECK_CODE(hf_counter_set(crowd.clients[0], "units", CLIENTS * ROUNDS + 1), HF_OK);
     threads_run(CLIENTS, contend, &crowd);
     uint32_t left = 0;
     CHECK_CODE(hf_counter_get(crowd.clients[0], "units", &left), HF_OK);
     CHECK_INT(left, 1);
-    test_note("%ld serialization failures", count_in_log(&crowd.server, "could not serialize"));
-    CHECK(count_in_log(&crowd.server, "could not serialize") > 0);
+    test_note("%ld serialization failures",
+              sql_server_logged(&crowd.server, "could not serialize"));
+    CHECK(sql_server_logged(&crowd.server, "could not serialize") > 0);
     for (int i = 0; i < CLIENTS; i++)
         hf_close(crowd.clients[i]);
     sql_server_kill(&crowd.pooler);

@@ -19,11 +19,6 @@ struct scene {
     _Atomic int lost, released, wanted;
 };
 
-static bool is_mariadb(const struct scene *scene)
-{
-    return strcmp(scene->server.kind, "mariadb") == 0;
-}
-
 static void keep_row(void *arg)
 {
     struct scene *scene = arg;
@@ -31,19 +26,19 @@ static void keep_row(void *arg)
     sql_server_says(&scene->server,
                     "BEGIN; SELECT token FROM hf_lock WHERE name LIKE 'wanted%%' FOR UPDATE;\n"
                     "SELECT %s(%d); COMMIT;",
-                    is_mariadb(scene) ? "SLEEP" : "pg_sleep", LOCKED_S);
+                    sql_server_is_mariadb(&scene->server) ? "SLEEP" : "pg_sleep", LOCKED_S);
     scene->released = 1;
 }
 
 static bool row_is_kept(struct scene *scene)
 {
-    const char *said = sql_server_says(
-        &scene->server, is_mariadb(scene)
-                            ? "SELECT COUNT(*) FROM information_schema.processlist WHERE info LIKE "
-                              "'SELECT SLEEP(%%'"
-                            : "SELECT count(*) FROM pg_stat_activity WHERE query LIKE "
-                              "'SELECT pg_sleep(%%'");
-    return strcmp(said, "1") == 0;
+    return sql_server_shows(
+        &scene->server,
+        sql_server_is_mariadb(&scene->server)
+            ? "SELECT COUNT(*) FROM information_schema.processlist WHERE info LIKE "
+              "'SELECT SLEEP(%'"
+            : "SELECT count(*) FROM pg_stat_activity WHERE query LIKE 'SELECT pg_sleep(%'",
+        "1");
 }
 
 static void want_it(void *arg)
@@ -84,23 +79,17 @@ static void row_is_locked(const char *kind)
 {
     struct scene scene = { 0 };
     struct thread keeper, waiters[NAMES];
-    hf_hold *kept;
-    char url[200];
+    char name[20];
 
     sql_server_start(&scene.server, kind);
-    snprintf(url, sizeof(url), "%s&timeout=%d", sql_server_url(&scene.server, scene.server.port),
-             TIMEOUT_MS);
-    CHECK_CODE(hf_open(&scene.client, url, &HF_CLIENT_OPTIONS(.lease_ms = LEASE_MS * test_slow())),
-               HF_OK);
+    scene.client = sql_open(&scene.server, scene.server.port, TIMEOUT_MS, LEASE_MS * test_slow());
     /* A new name could be one that InnoDB has locked with the gap before a row. */
     give_back(take(scene.client, "other", HF_MUTEX, 0));
     for (int i = 0; i <= NAMES; i++) {
-        snprintf(url, sizeof(url), "wanted%d", i);
-        give_back(take(scene.client, url, HF_MUTEX, 0));
+        snprintf(name, sizeof(name), "wanted%d", i);
+        give_back(take(scene.client, name, HF_MUTEX, 0));
     }
-    CHECK_CODE(hf_lock(scene.client, "kept", SOON_MS,
-                       LOCK_OPTIONS(.on_lost = count_loss, .lost_arg = &scene.lost), &kept),
-               HF_OK);
+    hf_hold *kept = take_watched(scene.client, "kept", &scene.lost);
     thread_start(&keeper, keep_row, &scene);
     EVENTUALLY(row_is_kept(&scene), SOON_MS);
     for (int i = 0; i < NAMES; i++)

@@ -65,9 +65,7 @@ TEST(session_is_set_up_whatever_the_defaults_are)
         struct bench bench = { 0 };
 
         start_odd(&server, subject->kind);
-        bench_open(&bench, subject->driver, server.port);
-        bench_connect(&bench);
-        await_ready(&bench);
+        bench_join(&bench, subject, &server);
         CHECK_STR(settings_of(&bench, subject),
                   subject->driver->dialect == SQL_MYSQL
                       ? "READ-COMMITTED +00:00 ON STRICT_ALL_TABLES 1 3600"
@@ -97,10 +95,9 @@ TEST(locks_work_whatever_the_defaults_are)
     EACH(subject)
     {
         struct sql_server server = { 0 };
-        hf_client *client = NULL;
 
         start_odd(&server, subject->kind);
-        CHECK_CODE(hf_open(&client, sql_server_url(&server, server.port), NULL), HF_OK);
+        hf_client *client = sql_open(&server, server.port, 0, 0);
         take_in_all_modes(client, "it's a \"name\" \\' \xc3\xa4\xff");
         hf_close(client);
         sql_server_kill(&server);
@@ -130,11 +127,10 @@ TEST(triggers_leave_tokens_as_they_are)
 {
     static const char *const deeds[] = { "SET @seen = 1", "INSERT INTO audit VALUES (NULL)" };
     struct sql_server server = { 0 };
-    hf_client *client = NULL;
     char when[20];
 
     sql_server_start(&server, "mariadb");
-    CHECK_CODE(hf_open(&client, sql_server_url(&server, server.port), NULL), HF_OK);
+    hf_client *client = sql_open(&server, server.port, 0, 0);
     check_tokens(client, "no trigger");
     sql_server_says(&server, "CREATE TABLE audit (id INT AUTO_INCREMENT PRIMARY KEY);");
     for (size_t i = 0; i < 4; i++) {
@@ -254,7 +250,7 @@ static int count_sessions(const struct sql_server *server)
 {
     const char *said = sql_server_says(
         server, "%s",
-        strcmp(server->kind, "mariadb") == 0
+        sql_server_is_mariadb(server)
             ? "SELECT COUNT(*) FROM information_schema.processlist WHERE user = '" SQL_SERVER_USER
               "';"
             : "SELECT COUNT(*) FROM pg_stat_activity WHERE usename = '" SQL_SERVER_USER "';");
@@ -283,8 +279,7 @@ static void wait_or_count(void *arg, int index)
     }
     char all[20];
     snprintf(all, sizeof(all), "%d", THREADS);
-    EVENTUALLY(strcmp(sql_server_says(&crowd->server, "SELECT COUNT(*) FROM hf_wait;"), all) == 0,
-               SOON_MS);
+    EVENTUALLY(sql_server_shows(&crowd->server, "SELECT COUNT(*) FROM hf_wait;", all), SOON_MS);
     CHECK_INT(count_sessions(&crowd->server), crowd->most + 1);
     for (int i = 0; i < THREADS; i++)
         give_back(crowd->holds[i]);
@@ -299,9 +294,8 @@ TEST(many_threads_share_the_connections_of_their_client)
         char name[20];
 
         sql_server_start(&crowd.server, subject->kind);
-        const char *url = sql_server_url(&crowd.server, crowd.server.port);
-        CHECK_CODE(hf_open(&crowd.client, url, NULL), HF_OK);
-        CHECK_CODE(hf_open(&crowd.other, url, NULL), HF_OK);
+        crowd.client = sql_open(&crowd.server, crowd.server.port, 0, 0);
+        crowd.other = sql_open(&crowd.server, crowd.server.port, 0, 0);
         for (int i = 0; i < THREADS; i++) {
             snprintf(name, sizeof(name), "name %d", i);
             crowd.holds[i] = take(crowd.other, name, HF_FAIR, 0);

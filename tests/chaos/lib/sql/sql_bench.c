@@ -273,12 +273,17 @@ int64_t count_rows(struct bench *bench, const struct subject *subject)
     return asked->fields[0].number;
 }
 
-void bench_begin(struct bench *bench, const struct subject *subject, struct sql_server *server)
+void bench_join(struct bench *bench, const struct subject *subject, const struct sql_server *server)
 {
-    sql_server_start(server, subject->kind);
     bench_open(bench, subject->driver, server->port);
     bench_connect(bench);
     await_ready(bench);
+}
+
+void bench_begin(struct bench *bench, const struct subject *subject, struct sql_server *server)
+{
+    sql_server_start(server, subject->kind);
+    bench_join(bench, subject, server);
     check_fine(reply(bench, subject, MAKE, 0, 0));
 }
 

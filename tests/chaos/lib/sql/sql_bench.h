@@ -10,8 +10,6 @@
 
 #include <uv.h>
 
-#define SOON_MS 20000
-
 struct bench {
     struct hf_host host;
     struct hf_loop loop;
@@ -89,6 +87,9 @@ const struct asked *reply(struct bench *bench, const struct subject *subject, in
 void check_fine(const struct asked *asked);
 int64_t count_rows(struct bench *bench, const struct subject *subject);
 
+/* A connection to the server. */
+void bench_join(struct bench *bench, const struct subject *subject,
+                const struct sql_server *server);
 /* A server, a connection to it, and the table. */
 void bench_begin(struct bench *bench, const struct subject *subject, struct sql_server *server);
 /* `server` NULL: it goes on. */

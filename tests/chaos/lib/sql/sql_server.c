@@ -20,7 +20,7 @@
 #define PATIENCE_MS 40000
 #define STARTS 5
 
-static bool is_mariadb(const struct sql_server *server)
+bool sql_server_is_mariadb(const struct sql_server *server)
 {
     return strcmp(server->kind, "mariadb") == 0;
 }
@@ -74,7 +74,7 @@ static bool lets_in(const struct sql_server *server)
     CHECK(fd >= 0);
     setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
     bool is_ready = connect(fd, (struct sockaddr *)&address, sizeof(address)) == 0 &&
-                    (is_mariadb(server) ? mariadb_lets_in(fd) : postgres_lets_in(fd));
+                    (sql_server_is_mariadb(server) ? mariadb_lets_in(fd) : postgres_lets_in(fd));
     close(fd);
     return is_ready;
 }
@@ -144,7 +144,7 @@ void sql_server_start(struct sql_server *server, const char *kind)
 /* PostgreSQL's processes end with their first one, and at once by this signal. */
 void sql_server_kill(struct sql_server *server)
 {
-    if (is_mariadb(server)) {
+    if (sql_server_is_mariadb(server)) {
         child_kill(&server->process);
         return;
     }
@@ -191,6 +191,18 @@ const char *sql_server_url(const struct sql_server *server, int port)
     return url;
 }
 
+hf_client *sql_open(const struct sql_server *server, int port, int timeout_ms, int64_t lease_ms)
+{
+    hf_client *client = NULL;
+    char url[200], option[40] = "";
+
+    if (timeout_ms > 0)
+        snprintf(option, sizeof(option), "&timeout=%d", timeout_ms);
+    snprintf(url, sizeof(url), "%s%s", sql_server_url(server, port), option);
+    CHECK_CODE(hf_open(&client, url, &HF_CLIENT_OPTIONS(.lease_ms = lease_ms)), HF_OK);
+    return client;
+}
+
 const char *sql_server_says(const struct sql_server *server, const char *format, ...)
 {
     static _Thread_local char said[4000];
@@ -204,7 +216,7 @@ const char *sql_server_says(const struct sql_server *server, const char *format,
     vfprintf(statements, format, arguments);
     va_end(arguments);
     CHECK(fclose(statements) == 0);
-    if (is_mariadb(server))
+    if (sql_server_is_mariadb(server))
         snprintf(command, sizeof(command),
                  "mariadb --no-defaults -BN -uroot -S %.190s/mariadb.sock " SQL_SERVER_DATABASE
                  " <%.200s 2>&1",
@@ -223,4 +235,30 @@ const char *sql_server_says(const struct sql_server *server, const char *format,
     if (length > 0 && said[length - 1] == '\n')
         said[length - 1] = '\0';
     return said;
+}
+
+bool sql_server_shows(const struct sql_server *server, const char *statement, const char *wanted)
+{
+    return strcmp(sql_server_says(server, "%s", statement), wanted) == 0;
+}
+
+const char *sql_server_now_us(const struct sql_server *server)
+{
+    return sql_server_is_mariadb(server)
+               ? "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))"
+               : "(EXTRACT(EPOCH FROM clock_timestamp()) * 1000000)::bigint";
+}
+
+long sql_server_logged(const struct sql_server *server, const char *words)
+{
+    char command[400];
+    long count = 0;
+
+    snprintf(command, sizeof(command), "grep -c '%s' %.200s/postgres.log", words,
+             server->directory);
+    FILE *counted = popen(command, "r");
+    CHECK(counted != NULL);
+    CHECK(fscanf(counted, "%ld", &count) == 1);
+    pclose(counted);
+    return count;
 }

@@ -3,7 +3,7 @@
 #ifndef HF_TESTS_CHAOS_LIB_SQL_SERVER_H
 #define HF_TESTS_CHAOS_LIB_SQL_SERVER_H
 
-#include "test.h"
+#include "conformance.h"
 
 #define SQL_SERVER_OPTIONS 16
 #define SQL_SERVER_USER "locks"
@@ -34,12 +34,22 @@ void sql_server_start_again(struct sql_server *server);
 void sql_server_stop(struct sql_server *server);
 void sql_server_continue(struct sql_server *server);
 
+bool sql_server_is_mariadb(const struct sql_server *server);
+
 /* mariadb://... or postgres://... without options, over TCP and without TLS, at this port; valid
  * until the thread asks again. */
 const char *sql_server_url(const struct sql_server *server, int port);
+/* A client at this URL. 0: the library's own time-out or lease. */
+hf_client *sql_open(const struct sql_server *server, int port, int timeout_ms, int64_t lease_ms);
 /* What the server's own client prints for these statements, executed as the administrator: lines,
  * with tabs between the fields. Valid until the thread asks again. */
 __attribute__((format(printf, 2, 3))) const char *sql_server_says(const struct sql_server *server,
                                                                   const char *format, ...);
+/* Does it print just that for this statement? */
+bool sql_server_shows(const struct sql_server *server, const char *statement, const char *wanted);
+/* The server's time in microseconds, as an expression. */
+const char *sql_server_now_us(const struct sql_server *server);
+/* Lines of PostgreSQL's log that have these words. */
+long sql_server_logged(const struct sql_server *server, const char *words);
 
 #endif

@@ -92,8 +92,7 @@ static void end(struct scene *scene)
 
 static void begin_to_wait(const struct scene *scene, hf_client *client, struct outcome *outcome)
 {
-    CHECK_CODE(hf_lock_async(client, "one", HF_FOREVER, NULL, record_outcome, outcome, NULL),
-               HF_OK);
+    begin_wait(client, "one", HF_MUTEX, outcome);
     EVENTUALLY(answer(scene, "ZCARD " QUEUE) == 1, SOON_MS);
 }
 
@@ -107,8 +106,7 @@ static void hand_over(struct scene *scene, const char *meanwhile)
     if (meanwhile)
         tell(scene, meanwhile);
     give_back(scene->hold);
-    WAIT_OUTCOME(&outcome);
-    CHECK_CODE(outcome.code, HF_OK);
+    await_grant(&outcome);
     note(scene, outcome.hold);
 }
 
@@ -269,14 +267,12 @@ TEST(a_release_that_is_said_again_does_not_count_on)
     begin_to_wait(scene, scene->clients[0], &first);
     relay_swallow(&relay);
     hf_unlock_nowait(hold);
-    WAIT_OUTCOME(&first);
-    CHECK_CODE(first.code, HF_OK);
+    await_grant(&first);
     note(scene, first.hold);
     begin_to_wait(scene, scene->clients[1], &second);
     forget_the_release(scene, token);
     relay_cut(&relay);
-    WAIT_OUTCOME(&second);
-    CHECK_CODE(second.code, HF_OK);
+    await_grant(&second);
     note(scene, second.hold);
     CHECK_CODE(hf_unlock(first.hold), HF_LOST);
     hf_close(client);

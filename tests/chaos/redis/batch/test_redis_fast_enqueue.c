@@ -81,16 +81,13 @@ static void begin_to_wait(const struct scene *scene, int client, struct outcome 
 {
     int64_t before = answer(scene, "ZCARD " QUEUE);
 
-    CHECK_CODE(hf_lock_async(scene->clients[client], "one", HF_FOREVER, NULL, record_outcome,
-                             outcome, NULL),
-               HF_OK);
+    begin_wait(scene->clients[client], "one", HF_MUTEX, outcome);
     EVENTUALLY(answer(scene, "ZCARD " QUEUE) == before + 1, SOON_MS);
 }
 
 static hf_hold *hold_of(struct outcome *outcome)
 {
-    WAIT_OUTCOME(outcome);
-    CHECK_CODE(outcome->code, HF_OK);
+    await_grant(outcome);
     return outcome->hold;
 }
 

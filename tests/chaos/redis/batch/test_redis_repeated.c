@@ -110,8 +110,7 @@ static void hand_over_to_short_lease(hf_mode mode, const char *queue_length)
                HF_OK);
     EVENTUALLY(value(&server, queue_length) == 1, SOON_MS);
     give_back(hold);
-    WAIT_OUTCOME(&outcome);
-    CHECK_CODE(outcome.code, HF_OK);
+    await_grant(&outcome);
     CHECK(value(&server, "redis.call('pttl','one')") <= SHORT_LEASE_MS);
     hf_unlock(outcome.hold);
     hf_close(client);

@@ -197,7 +197,7 @@ TEST(what_is_held_moves_with_its_slot_and_is_renewed_there)
     hf_client *client = open_on(&cluster, lease_ms), *other = open_on(&cluster, 0);
     CHECK_CODE(hf_lock(client, name, SOON_MS, NULL, &hold), HF_OK);
     uint64_t token = hf_token(hold);
-    CHECK_CODE(hf_lock_async(other, name, HF_FOREVER, NULL, record_outcome, &outcome, NULL), HF_OK);
+    begin_wait(other, name, HF_MUTEX, &outcome);
     cluster_reshard(&cluster, 0, 1, 50);
     CHECK(cluster_owner(&cluster, name) == &cluster.nodes[1]);
     shorten(&cluster, name, lease_ms * 2 / 3);
@@ -205,8 +205,7 @@ TEST(what_is_held_moves_with_its_slot_and_is_renewed_there)
     CHECK(hf_held(hold));
     CHECK_INT(outcome.calls, 0);
     CHECK_CODE(hf_unlock(hold), HF_OK);
-    WAIT_OUTCOME(&outcome);
-    CHECK_CODE(outcome.code, HF_OK);
+    await_grant(&outcome);
     CHECK(hf_token(outcome.hold) > token);
     give_back(outcome.hold);
     hf_close(client);
@@ -343,14 +342,11 @@ static void check_turns(struct cluster *cluster, const char *name, const char *c
     hf_hold *hold = take_patiently(clients[0], name);
     for (int i = 1; i <= 30; i++) {
         struct outcome outcome = { 0 };
-        CHECK_CODE(
-            hf_lock_async(clients[i % 2], name, HF_FOREVER, NULL, record_outcome, &outcome, NULL),
-            HF_OK);
+        begin_wait(clients[i % 2], name, HF_MUTEX, &outcome);
         snprintf(command, sizeof(command), "ZCARD holdfast_lock_queue:{%s}", name);
         EVENTUALLY(server_says(master, command, ":1"), SOON_MS);
         give_back(hold);
-        WAIT_OUTCOME(&outcome);
-        CHECK_CODE(outcome.code, HF_OK);
+        await_grant(&outcome);
         hold = outcome.hold;
     }
     snprintf(command, sizeof(command), "SPUBLISH %s end", channel);
@@ -387,8 +383,7 @@ TEST(releases_are_said_and_heard_at_the_locks_own_server)
     /* Held by somebody of Redisson's, who has version 4 in his name. */
     snprintf(command, sizeof(command), "HSET %s 12345678-1234-4123-8123-123456789012:1 1", name);
     CHECK(server_says(&cluster.nodes[1], command, ":1"));
-    CHECK_CODE(hf_lock_async(client, name, HF_FOREVER, NULL, record_outcome, &outcome, NULL),
-               HF_OK);
+    begin_wait(client, name, HF_MUTEX, &outcome);
     snprintf(command, sizeof(command),
              "EVAL \"return redis.call('pubsub', 'shardnumsub', KEYS[1])[2]\" 1 %s", channel);
     EVENTUALLY(server_says(&cluster.nodes[1], command, ":1"), SOON_MS);
@@ -398,9 +393,7 @@ TEST(releases_are_said_and_heard_at_the_locks_own_server)
              "%s %s",
              name, channel);
     CHECK(server_says(&cluster.nodes[1], command, ":1"));
-    WAIT_OUTCOME(&outcome);
-    CHECK_CODE(outcome.code, HF_OK);
-    give_back(outcome.hold);
+    give_back(await_grant(&outcome));
     hf_close(client);
     cluster_kill(&cluster);
 }

@@ -40,8 +40,7 @@ static hf_client *open_by(const char *url)
 
 static void begin_to_wait(const struct scene *scene, hf_client *client, struct outcome *outcome)
 {
-    CHECK_CODE(hf_lock_async(client, scene->name, HF_FOREVER, NULL, record_outcome, outcome, NULL),
-               HF_OK);
+    begin_wait(client, scene->name, HF_MUTEX, outcome);
 }
 
 /* The command has the lock's name, or what is made of it, in the middle. */
@@ -85,9 +84,7 @@ static void java_lets_go(const struct scene *scene)
 
 static void check_granted(struct outcome *outcome)
 {
-    WAIT_OUTCOME(outcome);
-    CHECK_CODE(outcome->code, HF_OK);
-    give_back(outcome->hold);
+    give_back(await_grant(outcome));
 }
 
 /* ---- servers of before version 7 ---- */

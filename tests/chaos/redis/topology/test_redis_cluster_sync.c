@@ -74,7 +74,7 @@ TEST(each_masters_own_replica_confirms_what_it_grants)
 
 static void begin_to_lock(hf_client *client, const char *name, struct outcome *outcome)
 {
-    CHECK_CODE(hf_lock_async(client, name, HF_FOREVER, NULL, record_outcome, outcome, NULL), HF_OK);
+    begin_wait(client, name, HF_MUTEX, outcome);
 }
 
 /* The number of the connection on which replicas are asked about, at the first master. */
@@ -131,8 +131,7 @@ static void leave_one(struct cluster *cluster, hf_client *client, const char *bu
     cluster_arrive(cluster, 0, 1, slot);
     server_continue(&cluster->nodes[CLUSTER_MASTERS]);
     WAIT_OUTCOME(&outcomes[2]);
-    WAIT_OUTCOME(&outcomes[staying]);
-    CHECK_CODE(outcomes[staying].code, HF_OK);
+    await_grant(&outcomes[staying]);
     CHECK_INT(asking_replicas(cluster), connection);
     EVENTUALLY(server_awaits_replicas(&cluster->nodes[1]), SOON_MS);
     CHECK_INT(outcomes[leaving].calls, 0);

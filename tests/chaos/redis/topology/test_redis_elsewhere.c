@@ -75,9 +75,7 @@ static void cut_requests(const struct server *server)
 /* The same name is held at both, and the client waits at the old one. */
 static void wait_at_the_old(struct masters *masters, struct outcome *outcome)
 {
-    CHECK_CODE(
-        hf_lock_async(masters->client, "one", HF_FOREVER, NULL, record_outcome, outcome, NULL),
-        HF_OK);
+    begin_wait(masters->client, "one", HF_MUTEX, outcome);
     EVENTUALLY(somebody_waits_at(&masters->old), SOON_MS);
     CHECK(is_listened_to(&masters->old));
 }
@@ -93,9 +91,7 @@ static void release_at_the_old(hf_hold *hold, const struct outcome *outcome)
 static void release_at_the_new(hf_hold *hold, struct outcome *outcome)
 {
     CHECK_CODE(hf_unlock(hold), HF_OK);
-    WAIT_OUTCOME(outcome);
-    CHECK_CODE(outcome->code, HF_OK);
-    give_back(outcome->hold);
+    give_back(await_grant(outcome));
 }
 
 TEST(grant_from_the_old_server_of_a_moved_address_is_not_believed)
@@ -182,9 +178,7 @@ TEST(listening_connection_opened_during_a_failover_leaves_the_old_master)
     name_master(&masters.sentinel, &masters.new);
     give_back(take(masters.client, "two", HF_MUTEX, 0));
     name_master(&masters.sentinel, &masters.old);
-    CHECK_CODE(
-        hf_lock_async(masters.client, "one", HF_FOREVER, NULL, record_outcome, &outcome, NULL),
-        HF_OK);
+    begin_wait(masters.client, "one", HF_MUTEX, &outcome);
     EVENTUALLY(is_listened_to(&masters.old), SOON_MS);
     name_master(&masters.sentinel, &masters.new);
     EVENTUALLY(is_listened_to(&masters.new), SOON_MS);

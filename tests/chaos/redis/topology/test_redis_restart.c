@@ -76,10 +76,7 @@ static void gather(struct crowd *crowd)
     crowd->hold = take(crowd->clients[0], "one", crowd->mode, 0);
     crowd->token = hf_token(crowd->hold);
     for (int i = 0; i < WAITERS; i++)
-        CHECK_CODE(hf_lock_async(crowd->clients[1 + i], "one", HF_FOREVER,
-                                 LOCK_OPTIONS(.mode = crowd->mode), record_outcome,
-                                 &crowd->outcomes[i], NULL),
-                   HF_OK);
+        begin_wait(crowd->clients[1 + i], "one", crowd->mode, &crowd->outcomes[i]);
     EVENTUALLY(waiters(crowd->clients[0], "one") == WAITERS, SOON_MS);
 }
 

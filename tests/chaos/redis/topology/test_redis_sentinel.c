@@ -175,16 +175,14 @@ TEST(a_failover_keeps_what_was_replicated)
     hf_client *client = open_main(&ensemble, "&sync=1"), *other = open_main(&ensemble, "");
     CHECK_CODE(hf_lock(client, "one", SOON_MS, NULL, &hold), HF_OK);
     uint64_t token = hf_token(hold);
-    CHECK_CODE(hf_lock_async(other, "one", HF_FOREVER, NULL, record_outcome, &outcome, NULL),
-               HF_OK);
+    begin_wait(other, "one", HF_MUTEX, &outcome);
     EVENTUALLY(server_says(&ensemble.sentinel, "SENTINEL FAILOVER main", "+OK"), FAILOVER_MS);
     EVENTUALLY(is_master(&ensemble.servers[1]), FAILOVER_MS);
     EVENTUALLY(!is_master(&ensemble.servers[0]), FAILOVER_MS);
     CHECK_INT(outcome.calls, 0);
     CHECK(hf_held(hold));
     CHECK_CODE(hf_unlock(hold), HF_OK);
-    WAIT_OUTCOME(&outcome);
-    CHECK_CODE(outcome.code, HF_OK);
+    await_grant(&outcome);
     CHECK(hf_token(outcome.hold) > token);
     CHECK(server_says(&ensemble.servers[1], "EXISTS one", ":1"));
     give_back(outcome.hold);
@@ -335,12 +333,9 @@ TEST(a_replica_is_left_and_tried_again)
     CHECK(strstr(hf_last_error()->text, "READONLY") != NULL);
     CHECK_ERROR(hf_lock(client, "one", 0, NULL, &hold), HF_UNREACHABLE);
     CHECK(count_connections(&server) > before + 1);
-    CHECK_CODE(hf_lock_async(client, "one", HF_FOREVER, NULL, record_outcome, &outcome, NULL),
-               HF_OK);
+    begin_wait(client, "one", HF_MUTEX, &outcome);
     CHECK(server_says(&server, "REPLICAOF NO ONE", "+OK"));
-    WAIT_OUTCOME(&outcome);
-    CHECK_CODE(outcome.code, HF_OK);
-    give_back(outcome.hold);
+    give_back(await_grant(&outcome));
     hf_close(client);
     server_kill(&server);
 }

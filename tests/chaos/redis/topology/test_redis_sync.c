@@ -113,11 +113,9 @@ TEST(a_replica_that_hangs_means_no)
         CHECK(strstr(hf_last_error()->text, "only 0 of 1 replicas") != NULL);
         EVENTUALLY(server_says(&pair.server, "EXISTS one", ":0"), SOON_MS);
     }
-    CHECK_CODE(hf_lock_async(client, "one", HF_FOREVER, NULL, record_outcome, &outcome, NULL),
-               HF_OK);
+    begin_wait(client, "one", HF_MUTEX, &outcome);
     server_continue(&pair.replica);
-    WAIT_OUTCOME(&outcome);
-    CHECK_CODE(outcome.code, HF_OK);
+    await_grant(&outcome);
     CHECK(server_says(&pair.replica, "EXISTS one", ":1"));
     give_back(outcome.hold);
     hf_close(client);
@@ -150,16 +148,13 @@ TEST(a_replica_that_hangs_holds_up_nothing_else)
     hf_hold *hold = take_patiently(client, "held");
 
     server_stop(&pair.replica);
-    CHECK_CODE(hf_lock_async(client, "one", HF_FOREVER, NULL, record_outcome, &outcome, NULL),
-               HF_OK);
+    begin_wait(client, "one", HF_MUTEX, &outcome);
     EVENTUALLY(server_awaits_replicas(&pair.server), SOON_MS);
     give_back(hold);
     CHECK(server_awaits_replicas(&pair.server));
     CHECK_INT(outcome.calls, 0);
     server_continue(&pair.replica);
-    WAIT_OUTCOME(&outcome);
-    CHECK_CODE(outcome.code, HF_OK);
-    give_back(outcome.hold);
+    give_back(await_grant(&outcome));
     hf_close(client);
     pair_kill(&pair);
 }
@@ -236,8 +231,7 @@ TEST(a_lock_that_is_handed_over_is_confirmed_first)
     CHECK_CODE(hf_open(&other, server_url(&pair.server, PATIENT_MS), NULL), HF_OK);
     hf_hold *hold = take(other, "one", HF_MUTEX, 0);
 
-    CHECK_CODE(hf_lock_async(client, "one", HF_FOREVER, NULL, record_outcome, &outcome, NULL),
-               HF_OK);
+    begin_wait(client, "one", HF_MUTEX, &outcome);
     EVENTUALLY(waiters(other, "one") == 1, SOON_MS);
     CHECK(server_tell(&pair.server, "WAIT 1 20000", line, sizeof(line)));
     server_stop(&pair.replica);
@@ -245,9 +239,7 @@ TEST(a_lock_that_is_handed_over_is_confirmed_first)
     EVENTUALLY(server_awaits_replicas(&pair.server), SOON_MS);
     CHECK_INT(outcome.calls, 0);
     server_continue(&pair.replica);
-    WAIT_OUTCOME(&outcome);
-    CHECK_CODE(outcome.code, HF_OK);
-    give_back(outcome.hold);
+    give_back(await_grant(&outcome));
     hf_close(client);
     hf_close(other);
     pair_kill(&pair);
@@ -280,24 +272,20 @@ TEST(what_was_granted_on_another_connection_is_asked_for_again)
     give_back(take_patiently(client, "warm"));
 
     server_stop(&pair.replica);
-    CHECK_CODE(hf_lock_async(client, "one", HF_FOREVER, NULL, record_outcome, &first, NULL), HF_OK);
+    begin_wait(client, "one", HF_MUTEX, &first);
     EVENTUALLY(server_awaits_replicas(&pair.server), SOON_MS);
     kill_asking(&pair.server);
     CHECK(server_says(&pair.server, "DEL one", ":1"));
     CHECK_CODE(hf_open(&other, server_url(&pair.server, PATIENT_MS), NULL), HF_OK);
     hf_hold *hold = take(other, "one", HF_MUTEX, 0);
-    CHECK_CODE(hf_lock_async(client, "two", HF_FOREVER, NULL, record_outcome, &second, NULL),
-               HF_OK);
+    begin_wait(client, "two", HF_MUTEX, &second);
     EVENTUALLY(server_says(&pair.server, "EXISTS two", ":1"), SOON_MS);
     server_continue(&pair.replica);
     /* Its replicas are asked about in the round after that of the first. */
-    WAIT_OUTCOME(&second);
-    CHECK_CODE(second.code, HF_OK);
+    await_grant(&second);
     CHECK_INT(first.calls, 0);
     give_back(hold);
-    WAIT_OUTCOME(&first);
-    CHECK_CODE(first.code, HF_OK);
-    give_back(first.hold);
+    give_back(await_grant(&first));
     give_back(second.hold);
     hf_close(client);
     hf_close(other);

@@ -157,8 +157,7 @@ TEST(who_is_refused_after_silence_is_told_so)
     give_back(take_patiently(client, "one"));
     forbid(&server, "pexpire");
     server_stop(&server);
-    CHECK_CODE(hf_lock_async(client, "one", HF_FOREVER, NULL, record_outcome, &outcome, NULL),
-               HF_OK);
+    begin_wait(client, "one", HF_MUTEX, &outcome);
     EVENTUALLY(silences > 0, SOON_MS);
     server_continue(&server);
     WAIT_OUTCOME(&outcome);

@@ -78,15 +78,12 @@ TEST(server_that_is_full_says_so)
     check_refused(url, HF_ELIMIT, "maxclients");
     /* A client that waits is let in when there is room. */
     hf_client *client = open_url(server_url(&server, 5000));
-    CHECK_CODE(hf_lock_async(client, "one", HF_FOREVER, NULL, record_outcome, &outcome, NULL),
-               HF_OK);
+    begin_wait(client, "one", HF_MUTEX, &outcome);
     let_pass_ms(500);
     CHECK_INT(outcome.calls, 0);
     for (int i = 0; i < count; i++)
         close(fds[i]);
-    WAIT_OUTCOME(&outcome);
-    CHECK_CODE(outcome.code, HF_OK);
-    give_back(outcome.hold);
+    give_back(await_grant(&outcome));
     hf_close(client);
     server_kill(&server);
 }

@@ -244,15 +244,13 @@ TEST(late_word_of_what_was_given_back_is_not_believed)
     struct outcome outcome = { 0 };
     hf_client *client = meet(&scene, grant_too_late, SHORT_LEASE_MS, HF_DRIVE_THREAD);
 
-    CHECK_CODE(hf_lock_async(client, "one", HF_FOREVER, NULL, record_outcome, &outcome, NULL),
-               HF_OK);
+    begin_wait(client, "one", HF_MUTEX, &outcome);
     EVENTUALLY(scene.heard, SOON_MS);
     push_grant(&scene, 42);
     /* Should the word itself be too old by then, the question is answered like that. */
     scene.barred = false;
     push_grant(&scene, 50);
-    WAIT_OUTCOME(&outcome);
-    CHECK_CODE(outcome.code, HF_OK);
+    await_grant(&outcome);
     CHECK(hf_token(outcome.hold) == 50);
     /* A machine that stands still for long may lose it again. */
     hf_unlock(outcome.hold);
@@ -365,13 +363,10 @@ TEST(a_node_that_was_never_connected_is_not_waited_for)
     snprintf(url, sizeof(url), "redis+cluster://127.0.0.1:%d,127.0.0.1:%d?timeout=600000",
              deposed.script.port, silent_port);
     hf_client *client = open_at(url, LEASE_MS, HF_DRIVE_THREAD);
-    CHECK_CODE(hf_lock_async(client, "one", HF_FOREVER, NULL, record_outcome, &outcome, NULL),
-               HF_OK);
+    begin_wait(client, "one", HF_MUTEX, &outcome);
     EVENTUALLY(deposed.maps > 3, SOON_MS);
     deposed.owner = next.script.port;
-    WAIT_OUTCOME(&outcome);
-    CHECK_CODE(outcome.code, HF_OK);
-    give_back(outcome.hold);
+    give_back(await_grant(&outcome));
     hf_close(client);
     close(silent);
     script_end(&deposed.script);
@@ -407,16 +402,13 @@ TEST(who_is_woken_may_be_the_last_one_to_listen)
     be_node(&old, lose_slot);
     be_node(&next, be_member);
     hf_client *client = open_at(cluster_of(&old, &old), LEASE_MS, HF_DRIVE_THREAD);
-    CHECK_CODE(hf_lock_async(client, "{a}1", HF_FOREVER, NULL, record_outcome, &outcome, NULL),
-               HF_OK);
+    begin_wait(client, "{a}1", HF_MUTEX, &outcome);
     EVENTUALLY(old.heard, SOON_MS);
     old.owner = next.script.port;
     give_back(take(client, "{a}2", HF_MUTEX, 0));
     script_push(&old.script, "*3\r\n$8\r\nsmessage\r\n$27\r\nredisson_lock__channel:{a}1\r\n"
                              "$1\r\n0\r\n");
-    WAIT_OUTCOME(&outcome);
-    CHECK_CODE(outcome.code, HF_OK);
-    give_back(outcome.hold);
+    give_back(await_grant(&outcome));
     hf_close(client);
     script_end(&old.script);
     script_end(&next.script);

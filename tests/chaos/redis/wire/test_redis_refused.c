@@ -203,15 +203,13 @@ TEST(who_holds_and_waits_is_told_once_that_the_server_is_not_ready)
                HF_OK);
     hf_hold *hold = take_telling(client, "one", HF_MUTEX, &told);
     tell(&server, "CONFIG SET min-replicas-to-write 1");
-    CHECK_CODE(hf_lock_async(client, "two", HF_FOREVER, NULL, record_outcome, &outcome, NULL),
-               HF_OK);
+    begin_wait(client, "two", HF_MUTEX, &outcome);
     EVENTUALLY(heard.silences > 0 && heard.refusals > 0, SOON_MS);
     check_lost_for(hold, &told, "NOREPLICAS");
     CHECK_INT(heard.silences, 1);
     CHECK_INT(heard.answers, 0);
     tell(&server, "CONFIG SET min-replicas-to-write 0");
-    WAIT_OUTCOME(&outcome);
-    CHECK_CODE(outcome.code, HF_OK);
+    await_grant(&outcome);
     CHECK_INT(heard.answers, 1);
     hf_unlock(outcome.hold);
     hf_unlock(hold);

@@ -110,16 +110,13 @@ TEST(locks_are_taken_waited_for_and_given_back)
     for (int i = 0; i < 3; i++) {
         hf_hold *hold = take(client, "one", HF_MUTEX, 0);
         outcome = (struct outcome){ 0 };
-        CHECK_CODE(hf_lock_async(other, "one", HF_FOREVER, NULL, record_outcome, &outcome, NULL),
-                   HF_OK);
+        begin_wait(other, "one", HF_MUTEX, &outcome);
         /* Longer than the lease: it is renewed. */
         let_pass_ms(i ? 0 : lease_ms + 200);
         CHECK_INT(outcome.calls, 0);
         CHECK(server_tell(&secured.server, "CLIENT KILL TYPE normal SKIPME yes", NULL, 0));
         give_back(hold);
-        WAIT_OUTCOME(&outcome);
-        CHECK_CODE(outcome.code, HF_OK);
-        give_back(outcome.hold);
+        give_back(await_grant(&outcome));
     }
     hf_close(client);
     hf_close(other);
@@ -144,15 +141,12 @@ TEST(much_is_said_to_a_server_that_reads_late)
     memset(name, 'n', sizeof(name) - 1);
     for (int i = 0; i < COUNT; i++) {
         snprintf(name + 1000, sizeof(name) - 1000, "%d", i);
-        CHECK_CODE(
-            hf_lock_async(client, name, HF_FOREVER, NULL, record_outcome, &outcomes[i], NULL),
-            HF_OK);
+        begin_wait(client, name, HF_MUTEX, &outcomes[i]);
     }
     let_pass_ms(100);
     server_continue(&secured.server);
     for (int i = 0; i < COUNT; i++) {
-        WAIT_OUTCOME(&outcomes[i]);
-        CHECK_CODE(outcomes[i].code, HF_OK);
+        await_grant(&outcomes[i]);
         hf_unlock_nowait(outcomes[i].hold);
     }
     hf_close(client);
@@ -276,8 +270,7 @@ TEST(another_server_at_the_same_place_is_not_believed)
     hf_client *client = open_url(secured_url(&secured, "127.0.0.1", trusting()), LEASE_MS);
     hf_client *other = open_url(secured_url(&secured, "127.0.0.1", trusting()), LEASE_MS);
     hf_hold *hold = take(client, "one", HF_MUTEX, 0);
-    CHECK_CODE(hf_lock_async(other, "one", HF_FOREVER, NULL, record_outcome, &outcome, NULL),
-               HF_OK);
+    begin_wait(other, "one", HF_MUTEX, &outcome);
     server_kill(&secured.server);
     snprintf(secured.files[0], sizeof(secured.files[0]), "%s", temp_path("theirs.crt"));
     snprintf(secured.files[1], sizeof(secured.files[1]), "%s", temp_path("theirs.key"));
