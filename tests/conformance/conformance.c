@@ -235,6 +235,23 @@ hf_hold *take_watched(hf_client *client, const char *name, _Atomic int *losses)
     return hold;
 }
 
+void check_lock_all_told(const hf_lock_item *items, size_t count, int64_t wait_ms, int port)
+{
+    hf_hold_set *set;
+    char place[40];
+    int64_t began_ms = monotonic_ms();
+    int code = hf_lock_all(items, count, wait_ms, NULL, &set);
+    int64_t took_ms = monotonic_ms() - began_ms;
+
+    CHECK_CODE(code, HF_UNREACHABLE);
+    CHECK(set == NULL);
+    CHECK(strstr(hf_last_error()->text, "\"one\"") != NULL);
+    snprintf(place, sizeof(place), "%d", port);
+    CHECK(strstr(hf_last_error()->text, place) != NULL);
+    /* A second more than asked for, on a busy machine; request_timeout_ms would be five. */
+    CHECK(took_ms < wait_ms + 1500 * test_slow());
+}
+
 static bool add_to_picture(void *arg, const hf_entry *entry)
 {
     struct picture *picture = arg;

@@ -65,6 +65,9 @@ void count_loss(void *arg, const hf_loss *loss);
 /* Takes a mutex, and counts its losses. */
 hf_hold *take_watched(hf_client *client, const char *name, _Atomic int *losses);
 
+/* Locks "one" at each in vain: the server at this port is down, and that is told in time. */
+void check_lock_all_told(const hf_lock_item *items, size_t count, int64_t wait_ms, int port);
+
 /* ---- Looking ---- */
 
 struct seen {
