@@ -129,8 +129,9 @@ int64_t hf__waiting_retry_at(struct sql *sql, struct hf_op *op, int64_t rank, in
     uint64_t polls = op->engine.word[1] >> SQL_POLLS_SHIFT;
     if (!sql->listens && !sql->listening) {
         wait_ms = hf__poll_growing_ms(polls, POLL_MIN_MS, POLL_MAX_MS);
-        /* Those behind the head cost the database less, each less than the one before. */
-        wait_ms = rank > 1 ? wait_ms * rank * 2 : wait_ms;
+        /* The second looks as often as the head, whose place it takes without being told. Those
+         * behind it cost the database less, each less than the one before. */
+        wait_ms = rank > 2 ? wait_ms * (rank - 1) : wait_ms;
         op->engine.word[1] += UINT64_C(1) << SQL_POLLS_SHIFT;
     }
     if (wait_ms > SQL_LOOK_MS)
