@@ -24,8 +24,10 @@ ROOT = HERE.parent.parent
 sys.path.insert(0, str(HERE.parent / "lib"))
 sys.path.insert(0, str(ROOT / "tests/lib"))
 
-from figures import Figures, Table, interleave, ratio  # noqa: E402
-from programs import Missing, Worker, install, processor_ns  # noqa: E402
+import cells  # noqa: E402
+from figures import by_p50, by_rate, in_turn, interleave, ratio  # noqa: E402
+from programs import (Missing, Run, Worker, file_system, install, load,  # noqa: E402
+                      processor_ns)
 
 import etcd_server  # noqa: E402
 
@@ -37,15 +39,9 @@ MODULE = ROOT / "tests/interop/etcd/peer"
 GO = "Go's concurrency.Mutex"
 NAMES = {"bare": "the bare transactions", "self": "holdfast, driven by the caller",
          "thread": "holdfast, thread of its own", "single": "holdfast", "go": GO}
+# The last columns of two tables.
+COSTS = cells.microseconds("p99"), cells.per_pair("client"), cells.per_pair("server")
 METRIC = re.compile(r"^(\w+)(?:\{[^}]*\})? (\S+)$", re.MULTILINE)
-
-
-def by_p50(figures):
-    return figures["p50"]
-
-
-def by_rate(figures):
-    return figures["pairs"] / figures["ns"]
 
 
 def by_time(figures):
@@ -89,15 +85,14 @@ class Server:
         return processor_ns(self.member.process.pid)
 
 
-class Bench:
-    """One run: its server, its programs, its table."""
+class Bench(Run):
+    """One run, and its server."""
 
     def __init__(self, worker, holdfast, place, flags, directory):
         self.worker, self.holdfast, self.place = worker, holdfast, pathlib.Path(place)
         self.syncs = "--no-fsync" not in flags
         self.others_wanted = "--without-others" not in flags
-        self.server, self.table = Server(directory, self.syncs), Table()
-        self.started = []
+        super().__init__(Server(directory, self.syncs))
 
     def start_go(self):
         """In the module of the tests, which has the version and the checksums."""
@@ -112,29 +107,20 @@ class Bench:
         for who in subjects:
             try:
                 if who != "go":
-                    found[who] = Worker(self.server, self.worker, who, self.server.url)
+                    found[who] = self.keep(Worker(self.server, self.worker, who, self.server.url))
                 elif self.others_wanted:
-                    found[who] = self.start_go()
+                    found[who] = self.keep(self.start_go())
             except Missing as reason:
                 print(f"  {reason}")
-        self.started += found.values()
         return found
-
-    def stop(self):
-        for worker in self.started:
-            worker.stop()
-        self.started.clear()
 
     def one_caller(self):
         self.table.head("LOCK + UNLOCK, one caller", "us", "x bare", "p99 us", "client us",
                         "server us")
         figures = interleave(self.workers("bare", "self", "thread", "go"), ROUNDS, "pairs", 1,
                              RUN_MS)
-        for who, one in figures.items():
-            self.table.row(NAMES[who], f"{one.us():.1f}",
-                           f"{ratio(one, figures['bare'], by_p50):.2f}",
-                           f"{one.median(lambda f: f['p99']) / 1000:.0f}",
-                           f"{one.per_pair('client_ns'):.1f}", f"{one.per_pair('server_ns'):.1f}")
+        self.table.rows(figures, NAMES.get, cells.microseconds("p50", 1),
+                        cells.times(figures["bare"], by_p50), *COSTS)
         self.table.aim("one caller, driven by itself, x bare",
                        ratio(figures["self"], figures["bare"], by_p50), 1.15)
         self.beside_go(figures, "thread", "one caller")
@@ -153,36 +139,30 @@ class Bench:
                         "client us", "server us")
         figures = interleave(self.workers("bare", "thread", "go"), ROUNDS, "pairs", CALLERS,
                              RUN_MS)
-        for who, one in figures.items():
-            self.table.row(NAMES[who], f"{one.rate():.0f}",
-                           f"{ratio(one, figures['bare'], by_rate):.2f}",
-                           f"{one.median(lambda f: f['p99']) / 1000:.0f}",
-                           f"{one.per_pair('client_ns'):.1f}", f"{one.per_pair('server_ns'):.1f}")
+        self.table.rows(figures, NAMES.get, cells.rate(), cells.times(figures["bare"], by_rate),
+                        *COSTS)
         self.table.aim(f"{CALLERS} in flight, bare, x holdfast",
                        ratio(figures["bare"], figures["thread"], by_rate), 1.15)
         self.beside_go(figures, "thread", f"{CALLERS} in flight")
         self.stop()
 
+    def contend(self, worker, clients):
+        before = self.server.requests()
+        figures = worker.order("contention", clients, RUN_MS)
+        figures["requests"] = self.server.requests() - before
+        return figures
+
     def one_lock(self, clients):
         self.table.head(f"ONE LOCK, {clients} clients", "us a lock", "x holdfast", "requests",
                         "client us", "least", "most")
-        workers = self.workers("single", "go")
-        rounds = {who: [] for who in workers}
-        for turn in range(ROUNDS + 1):
-            for who, worker in workers.items():
-                before = self.server.requests()
-                answer = worker.order("contention", clients, RUN_MS)
-                answer["requests"] = self.server.requests() - before
-                if turn > 0:
-                    rounds[who].append(answer)
-        figures = {who: Figures(of) for who, of in rounds.items()}
-        for who, one in figures.items():
-            shares = [one.median(lambda f, w=word: clients * f[w] / f["pairs"])
-                      for word in ("min", "max")]
-            self.table.row(NAMES[who], f"{one.median(by_time) / 1000:.0f}",
-                           f"{ratio(one, figures['single'], by_time):.1f}",
-                           f"{one.median(lambda f: f['requests'] / f['pairs']):.1f}",
-                           f"{one.per_pair('client_ns'):.0f}", *(f"{s:.2f}" for s in shares))
+        figures = in_turn(self.workers("single", "go"), ROUNDS,
+                          lambda _, worker: self.contend(worker, clients))
+        self.table.rows(figures, NAMES.get,
+                        lambda one: f"{one.median(by_time) / 1000:.0f}",
+                        cells.times(figures["single"], by_time, 1),
+                        lambda one: f"{one.median(lambda f: f['requests'] / f['pairs']):.1f}",
+                        cells.per_pair("client", 0), cells.share("min", clients),
+                        cells.share("max", clients))
         if "go" in figures and clients <= 8:
             self.table.aim(f"{clients} on one lock, Go's time, x holdfast's",
                            ratio(figures["go"], figures["single"], by_time), 10, False)
@@ -207,27 +187,18 @@ class Bench:
             "etcdctl lock NAME true": [control, "--endpoints", self.server.endpoint, "lock",
                                        "bench/command", "true"],
         }
-        rounds = {what: [] for what in lines}
-        for turn in range(COMMANDS + 1):
-            for what, line in lines.items():
-                figures = self.command_figures(line)
-                if turn > 0:
-                    rounds[what].append(figures)
-        ours = None
-        for what, of in rounds.items():
-            one = Figures(of)
-            ours = ours or one
-            self.table.row(what, f"{one.us() / 1000:.1f}", f"{ratio(one, ours, by_p50):.1f}",
-                           f"{one.median(by_client) / 1e6:.1f}")
+        figures = in_turn(lines, COMMANDS, lambda _, line: self.command_figures(line))
+        ours = next(iter(figures.values()))
+        self.table.rows(figures, str, lambda one: f"{one.us() / 1000:.1f}",
+                        cells.times(ours, by_p50, 1),
+                        lambda one: f"{one.median(by_client) / 1e6:.1f}")
 
     def run(self):
-        kept = subprocess.run(["stat", "-f", "-c", "%T", self.server.member.directory],
-                              capture_output=True, text=True, check=True).stdout.strip()
         version = subprocess.run([etcd_server.server_program(), "--version"], capture_output=True,
                                  text=True, check=True).stdout.split("\n", 1)[0]
-        load = pathlib.Path("/proc/loadavg").read_text(encoding="ascii").split()[0]
         print(f"{version}, one server on loopback; fsync {'on' if self.syncs else 'off'}, data on "
-              f"{kept}; {ROUNDS} rounds, medians; load {load}", flush=True)
+              f"{file_system(self.server.member.directory)}; {ROUNDS} rounds, medians; "
+              f"load {load()}", flush=True)
         self.one_caller()
         self.in_flight()
         for clients in (2, 8, 32):

@@ -19,6 +19,11 @@ class Table:
     def row(title, *cells):
         print(f"  {title:42}" + "".join(f"{cell:>16}" for cell in cells), flush=True)
 
+    def rows(self, figures, name, *cells):
+        """One for each of the figures; `name` makes its title, each of `cells` a cell."""
+        for who, one in figures.items():
+            self.row(name(who), *(cell(one) for cell in cells))
+
     def aim(self, what, figure, limit, at_most=True):
         what = self.where + what
         met = figure <= limit if at_most else figure >= limit
@@ -52,18 +57,33 @@ class Figures:
     def per_pair(self, whose):
         return self.median(lambda f: f[whose] / f["pairs"]) / 1000
 
+    def share(self, word, clients):
+        return self.median(lambda f: clients * f[word] / f["pairs"])
+
+
+def by_p50(figures):
+    return figures["p50"]
+
+
+def by_rate(figures):
+    return figures["pairs"] / figures["ns"]
+
 
 def ratio(ours, base, of):
     """The median over the rounds of what each round says: noise is the same within a round."""
     return statistics.median(of(a) / of(b) for a, b in zip(ours.rounds, base.rounds))
 
 
-def interleave(workers, rounds, *order):
-    """The first round warms up, and is thrown away."""
-    collected = {who: [] for who in workers}
+def in_turn(subjects, rounds, measure):
+    """What `measure` makes of each, and its name. The first round warms up, and is thrown away."""
+    collected = {who: [] for who in subjects}
     for turn in range(rounds + 1):
-        for who, worker in workers.items():
-            figures = worker.order(*order)
+        for who, subject in subjects.items():
+            figures = measure(who, subject)
             if turn > 0:
                 collected[who].append(figures)
     return {who: Figures(rounds) for who, rounds in collected.items()}
+
+
+def interleave(workers, rounds, *order):
+    return in_turn(workers, rounds, lambda _, worker: worker.order(*order))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs that are measured, what they cost, and how other libraries are had."""
+"""Programs that are measured, what they cost, how other libraries are had, and the machine."""
 
 import os
 import pathlib
@@ -8,6 +8,7 @@ import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "tests/lib"))
 
+from figures import Table  # noqa: E402
 from nothing_left import die_with_parent  # noqa: E402
 
 INSTALL_SECONDS = 180
@@ -56,6 +57,42 @@ class Worker:
     def stop(self):
         self.process.kill()
         self.process.wait()
+
+
+class Run:
+    """A server, the table, and the programs that the present section has started."""
+
+    def __init__(self, server):
+        self.server, self.table, self.started = server, Table(), []
+
+    def keep(self, worker):
+        self.started.append(worker)
+        return worker
+
+    def keep_others(self, others, place, warm_up_ms):
+        """Those that can be had, warm; why not, for the rest."""
+        found = {}
+        for who, start in others.items():
+            try:
+                found[who] = self.keep(start(self.server, place))
+                found[who].order("pairs", 4, warm_up_ms)
+            except Missing as reason:
+                self.table.row(who, str(reason))
+        return found
+
+    def stop(self):
+        for worker in self.started:
+            worker.stop()
+        self.started.clear()
+
+
+def load():
+    return pathlib.Path("/proc/loadavg").read_text(encoding="ascii").split()[0]
+
+
+def file_system(directory):
+    return subprocess.run(["stat", "-f", "-c", "%T", directory], capture_output=True, text=True,
+                          check=True).stdout.strip()
 
 
 def install(mark, what, *commands):

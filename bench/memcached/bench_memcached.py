@@ -18,8 +18,9 @@ import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
 
-from figures import Figures, Table, interleave, ratio  # noqa: E402
-from programs import Worker, processor_ns  # noqa: E402
+import cells  # noqa: E402
+from figures import Figures, by_p50, interleave, ratio  # noqa: E402
+from programs import Run, Worker, load, processor_ns  # noqa: E402
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "tests/lib"))
 
@@ -41,10 +42,6 @@ NAMES = {
 
 def pairs_of(answer):
     return int(dict(part.split("=") for part in answer.split())["pairs"])
-
-
-def by_p50(figures):
-    return figures["p50"]
 
 
 class Server:
@@ -88,22 +85,15 @@ class Server:
         return processor_ns(self.process.pid)
 
 
-class Bench:
-    """The server, the programs, the table."""
+class Bench(Run):
+    """One run, and its server."""
 
     def __init__(self, worker, directory):
-        self.server, self.table, self.started = Server(directory), Table(), []
+        super().__init__(Server(directory))
         self.command = (worker,), (f"memcached+unix://{self.server.path}", self.server.path)
 
     def worker(self, who):
-        worker = Worker(self.server, *self.command[0], who, *self.command[1])
-        self.started.append(worker)
-        return worker
-
-    def stop(self):
-        for worker in self.started:
-            worker.stop()
-        self.started.clear()
+        return self.keep(Worker(self.server, *self.command[0], who, *self.command[1]))
 
     def one_caller(self):
         self.table.head("LOCK + UNLOCK, one caller", "us", "x bare", "p99 us", "client us",
@@ -111,11 +101,9 @@ class Bench:
         figures = interleave({who: self.worker(who) for who in
                               ("bare", "packets", "self", "thread", "laravel", "symfony")},
                              ROUNDS, "pairs", 1, RUN_MS)
-        for who, one in figures.items():
-            self.table.row(NAMES[who], f"{one.us():.1f}",
-                           f"{ratio(one, figures['bare'], by_p50):.2f}",
-                           f"{one.median(lambda f: f['p99']) / 1000:.0f}",
-                           f"{one.per_pair('client_ns'):.1f}", f"{one.per_pair('server_ns'):.1f}")
+        self.table.rows(figures, NAMES.get, cells.microseconds("p50", 1),
+                        cells.times(figures["bare"], by_p50), cells.microseconds("p99"),
+                        cells.per_pair("client"), cells.per_pair("server"))
         self.table.aim("one caller, driven by itself, x bare",
                        ratio(figures["self"], figures["bare"], by_p50), 1.15)
         self.table.aim("one caller, driven by itself, x Symfony's",
@@ -157,10 +145,8 @@ class Bench:
         self.table.head("HAND-OVER to a client that waits", "us", "p99 us", "max us")
         figures = interleave({who: self.worker(who) for who in ("single", "symfony")},
                              1 if QUICK else 3, "handover", CONTENTION_MS)
-        for who, one in figures.items():
-            self.table.row(NAMES[who], f"{one.us():.0f}",
-                           f"{one.median(lambda f: f['p99']) / 1000:.0f}",
-                           f"{one.median(lambda f: f['max']) / 1000:.0f}")
+        self.table.rows(figures, NAMES.get,
+                        *(cells.microseconds(word) for word in ("p50", "p99", "max")))
         self.table.aim("hand-over, holdfast, p50 in ms", figures["single"].us() / 1000, 10)
         self.stop()
 
@@ -182,8 +168,7 @@ class Bench:
 
     def run(self):
         version = self.server.ask(b"version", b"\r\n").split()[1]
-        load = pathlib.Path("/proc/loadavg").read_text(encoding="ascii").split()[0]
-        print(f"memcached {version} at a Unix socket; {ROUNDS} rounds, medians; load {load}",
+        print(f"memcached {version} at a Unix socket; {ROUNDS} rounds, medians; load {load()}",
               flush=True)
         try:
             self.one_caller()

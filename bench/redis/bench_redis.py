@@ -23,8 +23,8 @@ import tempfile
 import time
 
 import things  # also says where the rest is
-from figures import Figures, Table, interleave, ratio
-from programs import Missing, processor_ns, schedule_ns
+from figures import Figures, by_p50, by_rate, interleave, ratio
+from programs import Run, load, processor_ns, schedule_ns
 
 ROUNDS, RUN_MS, CROWD_MS, HANDOVER_MS = 5, 700, 1500, 700
 # What is compiled while it runs needs that long.
@@ -35,8 +35,8 @@ WAKING = ("tcp", "unix", "threads", "handover", "crowd")
 NOWHERE = "-"
 
 
-class Bench:
-    """One run: its server, its programs, its table."""
+class Bench(Run):
+    """One run: its sections."""
 
     def __init__(self, worker, place, flags, directory):
         self.worker, self.place = worker, pathlib.Path(place).resolve()
@@ -46,8 +46,7 @@ class Bench:
         self.others_wanted = "--without-others" not in flags
         self.one_only = "--one-processor" in flags
         self.only = self.wanted_sections(flags)
-        self.server, self.table = things.Server(directory), Table()
-        self.started = []
+        super().__init__(things.Server(directory))
 
     def sections(self):
         others = {"Redisson": things.redisson, "redis-py": things.redis_py,
@@ -72,28 +71,13 @@ class Bench:
         """The options are those of the URL, with & between them."""
         worker = things.Worker(self.server, self.worker, subject, address or self.server.address,
                                HOLDFAST_BENCH_OPTIONS=options)
-        self.started.append(worker)
-        return worker
+        return self.keep(worker)
 
     def start_all(self, *subjects, address=None, options=""):
         return {subject: self.start(subject, address, options) for subject in subjects}
 
     def start_others(self, others):
-        """Those that can be had; why not, for the rest."""
-        found = {}
-        for who, start in others.items() if self.others_wanted else ():
-            try:
-                found[who] = start(self.server, self.place)
-                self.started.append(found[who])
-                found[who].order("pairs", 4, WARM_UP_MS)
-            except Missing as reason:
-                self.table.row(who, str(reason))
-        return found
-
-    def stop(self):
-        for worker in self.started:
-            worker.stop()
-        self.started.clear()
+        return self.keep_others(others if self.others_wanted else {}, self.place, WARM_UP_MS)
 
     # ---- nobody else wants it ----
 
@@ -107,12 +91,12 @@ class Bench:
                  "thread": "holdfast, thread of its own",
                  "nowait": "holdfast, unlock not waited for"}
         for who, one in figures.items():
-            times = ratio(one, figures["bare"], lambda f: f["p50"])
+            times = ratio(one, figures["bare"], by_p50)
             self.table.row(names.get(who, who), f"{one.us():.1f}", f"{times:.2f}",
                            f"{one.per_pair('client_ns'):.1f}", f"{one.per_pair('server_ns'):.1f}")
         for who, limit in (("self", 1.15), ("thread", 1.3)):
             self.table.aim(f"{kind}, {names[who]}, x bare",
-                           ratio(figures[who], figures["bare"], lambda f: f["p50"]), limit)
+                           ratio(figures[who], figures["bare"], by_p50), limit)
         self.stop()
 
     # ---- many threads ----
@@ -186,7 +170,7 @@ class Bench:
         if not other:
             return
         self.table.aim(f"{words}, waited for, x Redisson",
-                       ratio(thread, other, lambda f: f["pairs"] / f["ns"]), 3, False)
+                       ratio(thread, other, by_rate), 3, False)
         self.table.aim(f"{words}, server time a pair, x Redisson",
                        ratio(thread, other, lambda f: f["server_ns"] / f["pairs"]), 0.65)
 
@@ -212,10 +196,10 @@ class Bench:
         figures = {who: Figures(of) for who, of in rounds.items()}
         for who, one in figures.items():
             self.table.row(names.get(who, who), f"{one.us():.1f}",
-                           f"{ratio(one, figures['bare'], lambda f: f['p50']):.2f}",
+                           f"{ratio(one, figures['bare'], by_p50):.2f}",
                            f"{one.median(lambda f: f['p99']) / 1000:.0f}")
         self.table.aim("hand-over, x floor",
-                       ratio(figures["thread"], figures["bare"], lambda f: f["p50"]), 1.3)
+                       ratio(figures["thread"], figures["bare"], by_p50), 1.3)
         self.stop()
 
     def crowd(self):
@@ -321,8 +305,7 @@ class Bench:
     def run(self):
         processors = len(os.sched_getaffinity(0))
         print(f"Redis {self.server.version()} on loopback; {self.rounds} rounds, medians; "
-              f"{processors} processor{'s' * (processors != 1)}, load "
-              f"{pathlib.Path('/proc/loadavg').read_text().split()[0]}")
+              f"{processors} processor{'s' * (processors != 1)}, load {load()}")
         sections = self.sections()
         for section in self.only if not self.one_only else ():
             sections[section]()

@@ -16,8 +16,9 @@ import tempfile
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
 
-from figures import Figures, Table, interleave, ratio  # noqa: E402
-from programs import Worker, processor_ns  # noqa: E402
+import cells  # noqa: E402
+from figures import by_p50, by_rate, interleave, ratio  # noqa: E402
+from programs import Run, Worker, file_system, load, processor_ns  # noqa: E402
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "tests/lib"))
 
@@ -47,14 +48,6 @@ NAMES = {
 }
 
 
-def by_p50(figures):
-    return figures["p50"]
-
-
-def by_rate(figures):
-    return figures["pairs"] / figures["ns"]
-
-
 class Spent:
     """Of the server: what its processes have had is not told apart here."""
 
@@ -65,13 +58,12 @@ class Spent:
         return processor_ns(self.server.process.pid)
 
 
-class Bench:
-    """One database: its server, its programs, its table."""
+class Bench(Run):
+    """One database, and its server."""
 
     def __init__(self, kind, worker, rounds, directory):
+        super().__init__(Server(kind, directory).start())
         self.kind, self.worker, self.rounds = kind, worker, rounds
-        self.server, self.table = Server(kind, directory).start(), Table()
-        self.started = []
         socket = f"{directory}/{MARIADB_SOCKET}" if kind == "mariadb" else directory
         url = (f"{kind}://{USER}:{PASSWORD}@localhost:{self.server.port}/{DATABASE}"
                f"?socket={socket}")
@@ -82,15 +74,8 @@ class Bench:
         return name if isinstance(name, str) else name[self.kind]
 
     def workers(self, *subjects):
-        found = {who: Worker(Spent(self.server), self.worker, who, *self.arguments)
-                 for who in subjects}
-        self.started += found.values()
-        return found
-
-    def stop(self):
-        for worker in self.started:
-            worker.stop()
-        self.started.clear()
+        return {who: self.keep(Worker(Spent(self.server), self.worker, who, *self.arguments))
+                for who in subjects}
 
     def settings(self):
         words = (["mariadb", "--no-defaults", "-BN", "-u", USER, f"-p{PASSWORD}", "-S",
@@ -104,11 +89,9 @@ class Bench:
         self.table.head("LOCK + UNLOCK, one caller", "us", "x bare", "p99 us", "client us")
         figures = interleave(self.workers("bare", "self", "thread", "session", "key"), self.rounds,
                              "pairs", 1, RUN_MS)
-        for who, one in figures.items():
-            self.table.row(self.name(who), f"{one.us():.1f}",
-                           f"{ratio(figures[who], figures['bare'], by_p50):.2f}",
-                           f"{one.median(lambda f: f['p99']) / 1000:.0f}",
-                           f"{one.per_pair('client_ns'):.1f}")
+        self.table.rows(figures, self.name, cells.microseconds("p50", 1),
+                        cells.times(figures["bare"], by_p50), cells.microseconds("p99"),
+                        cells.per_pair("client"))
         for who in ("self", "thread"):
             self.table.aim(f"one caller, {NAMES[who]}, x bare",
                            ratio(figures[who], figures["bare"], by_p50), 1.2)
@@ -116,36 +99,23 @@ class Bench:
 
     def one_lock(self):
         self.table.head(f"ONE LOCK, {CLIENTS} clients", "locks/s", "x key", "least", "most")
-        workers = self.workers("key", "eager", "single", "session", "polled")
-        rounds = {who: [] for who in workers}
-        for turn in range(self.rounds + 1):
-            for who, worker in workers.items():
-                answer = worker.order("contention", CLIENTS, RUN_MS)
-                if turn > 0:
-                    rounds[who].append(answer)
-        figures = {who: Figures(of) for who, of in rounds.items()}
-        for who, one in figures.items():
-            shares = [one.median(lambda f, w=word: CLIENTS * f[w] / f["pairs"])
-                      for word in ("min", "max")]
-            self.table.row(self.name(who), f"{one.rate():.0f}",
-                           f"{ratio(one, figures['key'], by_rate):.1f}",
-                           *(f"{share:.2f}" for share in shares))
+        figures = interleave(self.workers("key", "eager", "single", "session", "polled"),
+                             self.rounds, "contention", CLIENTS, RUN_MS)
+        self.table.rows(figures, self.name, cells.rate(), cells.times(figures["key"], by_rate, 1),
+                        cells.share("min", CLIENTS), cells.share("max", CLIENTS))
         print("  (least, most: a client's share, where 1 is even)")
         self.table.aim(f"{CLIENTS} on one lock, holdfast, x insert and delete",
                        ratio(figures["single"], figures["key"], by_rate), 10, False)
         self.table.aim(f"{CLIENTS} on one lock, holdfast, the least share",
-                       figures["single"].median(lambda f: CLIENTS * f["min"] / f["pairs"]), 0.5,
-                       False)
+                       figures["single"].share("min", CLIENTS), 0.5, False)
         self.stop()
 
     def handover(self):
         self.table.head("HAND-OVER between two clients", "us", "x polled", "p99 us")
         figures = interleave(self.workers("polled", "single", "session", "key"), self.rounds,
                              "handover", RUN_MS)
-        for who, one in figures.items():
-            self.table.row(self.name(who), f"{one.us():.0f}",
-                           f"{ratio(one, figures['polled'], by_p50):.2f}",
-                           f"{one.median(lambda f: f['p99']) / 1000:.0f}")
+        self.table.rows(figures, self.name, cells.microseconds("p50"),
+                        cells.times(figures["polled"], by_p50), cells.microseconds("p99"))
         self.stop()
 
     def threads(self):
@@ -154,17 +124,13 @@ class Bench:
         figures = interleave(self.workers("bare", "thread"), self.rounds, "pairs", THREADS, RUN_MS)
         names = {"bare": f"bare statements, {THREADS} connections",
                  "thread": "holdfast, one client"}
-        for who, one in figures.items():
-            self.table.row(names[who], f"{one.rate():.0f}",
-                           f"{ratio(one, figures['bare'], by_rate):.2f}",
-                           f"{one.median(lambda f: f['p99']) / 1000:.0f}",
-                           f"{one.per_pair('client_ns'):.1f}")
+        self.table.rows(figures, names.get, cells.rate(), cells.times(figures["bare"], by_rate),
+                        cells.microseconds("p99"), cells.per_pair("client"))
         self.stop()
 
     def run(self):
-        load = pathlib.Path("/proc/loadavg").read_text(encoding="ascii").split()[0]
         print(f"\n{self.kind}: {self.settings()}\nat a Unix socket; {self.rounds} rounds, medians; "
-              f"load {load}", flush=True)
+              f"load {load()}", flush=True)
         try:
             self.one_caller()
             self.one_lock()
@@ -184,9 +150,7 @@ def main():
     os.makedirs(place, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="sql-", dir=place) as directory:
         os.chmod(directory, 0o755)
-        kept = subprocess.run(["stat", "-f", "-c", "%T", directory], capture_output=True, text=True,
-                              check=True).stdout.strip()
-        print(f"data on {kept}", flush=True)
+        print(f"data on {file_system(directory)}", flush=True)
         for kind in kinds:
             if missing(kind):
                 print(f"{kind}: {missing(kind)}")

@@ -13,8 +13,8 @@ import sys
 import tempfile
 
 import things  # also says where the rest is
-from figures import Figures, Table, interleave, ratio
-from programs import Missing
+from figures import by_p50, by_rate, in_turn, interleave, ratio
+from programs import Run, load
 
 ROUNDS, RUN_MS, HANDOVER_MS = 5, 1000, 1000
 # What is compiled while it runs needs that long.
@@ -25,16 +25,8 @@ NOWHERE = "-"
 CURATOR, KAZOO = f"Curator {things.CURATOR}", things.KAZOO.replace("==", " ")
 
 
-def by_p50(figures):
-    return figures["p50"]
-
-
-def by_rate(figures):
-    return figures["pairs"] / figures["ns"]
-
-
-class Bench:
-    """One run: its server, its programs, its table."""
+class Bench(Run):
+    """One run: its sections."""
 
     def __init__(self, worker, place, flags, directory):
         self.worker, self.place = worker, pathlib.Path(place).resolve()
@@ -42,32 +34,15 @@ class Bench:
         self.quick = "--quick" in flags
         self.rounds = 1 if self.quick else ROUNDS
         self.others_wanted = "--without-others" not in flags
-        self.server, self.table = things.Server(directory), Table()
-        self.started = []
+        super().__init__(things.Server(directory))
         # Of every measurement beside the protocol itself: what, and how many times that.
         self.ratios = []
 
     def start(self, subject):
-        worker = things.Worker(self.server, self.worker, subject, self.server.address)
-        self.started.append(worker)
-        return worker
+        return self.keep(things.Worker(self.server, self.worker, subject, self.server.address))
 
-    def start_others(self, *others):
-        """Those that can be had, warm; why not, for the rest."""
-        found = {}
-        for who, start in others if self.others_wanted else ():
-            try:
-                found[who] = start(self.server, self.place)
-                self.started.append(found[who])
-                found[who].order("pairs", 4, WARM_UP_MS)
-            except Missing as reason:
-                self.table.row(who, str(reason))
-        return found
-
-    def stop(self):
-        for worker in self.started:
-            worker.stop()
-        self.started.clear()
+    def start_others(self, others):
+        return self.keep_others(others if self.others_wanted else {}, self.place, WARM_UP_MS)
 
     def compare(self, what, who, figures, base, of):
         times = ratio(figures[who], figures[base], of)
@@ -77,7 +52,7 @@ class Bench:
     def single(self):
         self.table.head("LOCK + UNLOCK, one caller", "us", "x bare", "client us", "server us")
         workers = {who: self.start(who) for who in ("bare", "self", "thread", "nowait")}
-        workers |= self.start_others((CURATOR, things.curator), (KAZOO, things.kazoo))
+        workers |= self.start_others({CURATOR: things.curator, KAZOO: things.kazoo})
         figures = interleave(workers, self.rounds, "pairs", 1, RUN_MS)
         names = {"bare": "create+list, delete (blocking client)",
                  "self": "holdfast, driven by the caller", "thread": "holdfast, thread of its own",
@@ -99,15 +74,10 @@ class Bench:
         self.table.head(f"LOCK + UNLOCK, {CALLERS} in flight", "pairs/s", "x bare", "client us",
                         "server us")
         workers = {who: self.start(who) for who in ("bare", "thread", "nowait")}
-        workers |= self.start_others((CURATOR, things.curator), (KAZOO, things.kazoo))
-        rounds = {who: [] for who in workers}
-        for turn in range(self.rounds + 1):
-            for who, worker in workers.items():
-                verb = "pipeline" if who == "bare" else "pairs"
-                answer = worker.order(verb, CALLERS, RUN_MS)
-                if turn > 0:
-                    rounds[who].append(answer)
-        figures = {who: Figures(of) for who, of in rounds.items()}
+        workers |= self.start_others({CURATOR: things.curator, KAZOO: things.kazoo})
+        verbs = {"bare": "pipeline"}
+        figures = in_turn(workers, self.rounds, lambda who, worker: worker.order(
+            verbs.get(who, "pairs"), CALLERS, RUN_MS))
         names = {"bare": "one connection, pipelined (bare)", "thread": "holdfast, 16 threads",
                  "nowait": "holdfast, unlock not waited for"}
         for who, one in figures.items():
@@ -120,14 +90,10 @@ class Bench:
     def handover(self):
         self.table.head("HAND-OVER between two sessions", "us", "x floor", "p99 us")
         workers = {"bare": self.start("bare"), "thread": self.start("thread")}
-        workers |= self.start_others((CURATOR, things.curator))
-        rounds = {who: [] for who in workers}
-        for turn in range(self.rounds + 1):
-            for who, worker in workers.items():
-                answer = worker.order("telling" if who == "bare" else "handover", HANDOVER_MS)
-                if turn > 0:
-                    rounds[who].append(answer)
-        figures = {who: Figures(of) for who, of in rounds.items()}
+        workers |= self.start_others({CURATOR: things.curator})
+        verbs = {"bare": "telling"}
+        figures = in_turn(workers, self.rounds, lambda who, worker: worker.order(
+            verbs.get(who, "handover"), HANDOVER_MS))
         names = {"bare": "delete, event, list (blocking client)",
                  "thread": "holdfast, two clients of a process"}
         for who, one in figures.items():
@@ -172,7 +138,7 @@ class Bench:
 
     def run(self):
         print(f"ZooKeeper {self.server.version()} on loopback, which syncs nothing; {self.rounds} "
-              f"rounds, medians; load {pathlib.Path('/proc/loadavg').read_text().split()[0]}")
+              f"rounds, medians; load {load()}")
         self.single()
         self.callers()
         self.handover()
