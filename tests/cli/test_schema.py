@@ -201,7 +201,12 @@ def create_refuses_tables_with_other_columns(box, database):
         for columns, what in (('other INT', ' is missing'), *UNFIT.get(layout, ())):
             make_by_hand(database, table, columns)
             is_refused(database, options, what)
+            if 'unique' in what:
+                result = database.holdfast('try', 'x', '--', 'true', options=options)
+                equal(result.code, 69, (layout, result))
+                contains(result.err, what)
         database.sql(f'DROP TABLE {table}')
+        equal(database.holdfast('doctor', options=options).code, 69, layout)
         equal(database.holdfast('schema', 'create', options=options).code, 0, layout)
         equal(database.holdfast('schema', 'create', options=options).code, 0, layout)
     for layout, columns in FIT.items():

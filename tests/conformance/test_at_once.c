@@ -487,6 +487,33 @@ static void ask_for_few_names(hf_mode kind)
         hf_close(crowd.clients[i]);
 }
 
+/* ---- waits that end at once ---- */
+
+#define WAITERS 16
+#define WAIT_MS 300
+
+static void wait_in_vain(void *arg, int index)
+{
+    hf_hold *hold = NULL;
+
+    (void)index;
+    CHECK_CODE(hf_lock(arg, name_of("held"), WAIT_MS, NULL, &hold), HF_BUSY);
+}
+
+/* Each passes its turn on to the next, which hardly has time to ask: the store is not silent. */
+TEST(waits_of_one_client_that_end_at_once_are_busy)
+{
+    hf_client *holder = open_client(), *client = open_client();
+    hf_hold *hold = NULL;
+
+    CHECK_CODE(hf_lock(holder, name_of("held"), SOON_MS, NULL, &hold), HF_OK);
+    for (int i = 0; i < 4; i++)
+        threads_run(WAITERS, wait_in_vain, client);
+    give_back(hold);
+    hf_close(client);
+    hf_close(holder);
+}
+
 TEST(all_ways_of_asking_for_a_mutex_exclude)
 {
     ask_for_few_names(HF_MUTEX);

@@ -310,10 +310,27 @@ static void check_environment(struct cli_doctor *doctor)
 static int excuse(struct cli_doctor *doctor, const char *key, int code)
 {
     bool limited = code == HF_DENIED && doctor->name;
+    bool refused = code == HF_DENIED && !doctor->refusal_told;
 
-    if (code == HF_OK || (doctor->store_findings == 0 && !limited))
+    if (code == HF_OK || (!limited && (refused || doctor->store_findings == 0)))
         return code;
     cli_doctor_fact(doctor, key, "not known: %s", hf_last_error()->text);
+    return HF_OK;
+}
+
+/* The tables are not there yet, or differ. */
+static int explain_tables(struct cli_doctor *doctor)
+{
+    char *url = cli_url_choose(doctor->session->settings);
+    bool made_by_hand = url && strstr(url, "layout=");
+
+    free(url);
+    if (doctor->store_findings > 0)
+        cli_doctor_fact(doctor, "lock + unlock", "not measured: %s", hf_last_error()->text);
+    else if (made_by_hand)
+        return HF_ECORRUPT;
+    else
+        cli_doctor_fact(doctor, "lock + unlock", "not measured: the first lock makes the tables");
     return HF_OK;
 }
 
@@ -329,10 +346,8 @@ static int try_lock(struct cli_doctor *doctor)
             "not measured: it takes a lock of another name, which this user may not have");
         return HF_OK;
     }
-    if (measured == HF_ECORRUPT && (hf_caps(doctor->session->client) & HF_CAP_SCHEMA)) {
-        cli_doctor_fact(doctor, "lock + unlock", "not measured: %s", hf_last_error()->text);
-        return HF_OK;
-    }
+    if (measured == HF_ECORRUPT && (hf_caps(doctor->session->client) & HF_CAP_SCHEMA))
+        return explain_tables(doctor);
     code = excuse(doctor, "lock + unlock", measured);
     if (measured == HF_ELIMIT && code == HF_OK) /* mutant: store-that-refuses-doctor-lock */
         cli_doctor_check_store_again(doctor);

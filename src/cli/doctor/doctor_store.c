@@ -21,6 +21,11 @@ static void remember(struct cli_doctor *doctor, const char *what)
         doctor->known[doctor->known_count++] = copy;
 }
 
+static bool tells_refusal(const char *id)
+{
+    return id && (strstr(id, "denied") || strstr(id, "rights") || strstr(id, "differ"));
+}
+
 static bool show(void *arg, const hf_remark *remark)
 {
     struct cli_doctor *doctor = arg;
@@ -30,6 +35,7 @@ static bool show(void *arg, const hf_remark *remark)
     } else if (!remark->value && !is_known(doctor, remark->what)) {
         cli_doctor_finding(doctor, remark->id, remark->what, remark->consequence, remark->cure);
         remember(doctor, remark->what);
+        doctor->refusal_told |= tells_refusal(remark->id);
     }
     return true;
 }

@@ -290,11 +290,11 @@ static bool is_behind_silence(const struct hf_claim *claim, int64_t now_ms)
 
 static unsigned step_queued(struct hf_claim *claim, enum hf_claim_event event, int64_t now_ms)
 {
-    if (event == HF_ON_TURN) {
-        /* mutant: owner-comes-to-head-has-heard */
-        claim->store_seen = atomic_load(&claim->turn) & HF_TURN_HEARD;
+    /* A claim whose wait ends just after its turn has come passes on what it was told. */
+    /* mutant: owner-comes-to-head-has-heard */
+    claim->store_seen = atomic_load(&claim->turn) & HF_TURN_HEARD;
+    if (event == HF_ON_TURN)
         return ask(claim, now_ms);
-    }
     if (event != HF_ON_DEADLINE && event != HF_ON_END)
         return HF_DO_NOTHING;
     int seen = is_behind_silence(claim, now_ms) ? HF_UNREACHABLE : HF_BUSY;

@@ -14,6 +14,7 @@
 #include "engines/sql/sql.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -102,83 +103,13 @@ const struct sql_value *hf__answer_field(const struct sql_answer *answer, unsign
     return there ? &answer->fields[row * answer->column_count + column] : NULL;
 }
 
-/* ---- what failures mean ---- */
-
-static int code_of(enum sql_trouble trouble)
-{
-    switch (trouble) {
-    case SQL_DENIED:
-        return HF_DENIED;
-    case SQL_LIMIT:
-        return HF_ELIMIT;
-    case SQL_NO_SCHEMA:
-        return HF_ECORRUPT;
-    case SQL_RANGE:
-        return HF_EKIND;
-    case SQL_WRONG:
-    case SQL_UNIQUE:
-        return HF_EINVAL;
-    case SQL_FINE:
-    case SQL_AGAIN:
-    case SQL_READ_ONLY:
-    case SQL_NOT_READY:
-    case SQL_LOST:
-        break;
-    }
-    return HF_UNREACHABLE;
-}
-
-/* The libraries have no numbers of their own for these. */
-static const char *advice_on_tls(const char *text)
-{
-    if (strstr(text, "does not support"))
-        return "; tls=off in the URL does without TLS";
-    if (strstr(text, "ertificate") || strstr(text, "SSL"))
-        return "; check its certificate, its host in the URL, and the URL's ca=FILE";
-    return NULL;
-}
-
-static const char *advice_on_tables(const struct sql *sql, const struct sql_failure *failure)
-{
-    if (strcmp(failure->state, "42703") == 0 || strcmp(failure->state, "42S22") == 0)
-        return "; the table is another program's, or an older version's (`holdfast doctor`)";
-    if (sql->settings.layout)
-        return "; is it another database? `holdfast schema create` makes the table";
-    return "; `holdfast schema create` makes the tables";
-}
-
-static const char *advice(const struct sql *sql, const struct sql_failure *failure)
-{
-    const char *on_tls = advice_on_tls(failure->text);
-    switch (failure->trouble) {
-    case SQL_DENIED:
-        return on_tls ? on_tls : "; check user, password and privileges (`holdfast doctor`)";
-    case SQL_NO_SCHEMA:
-        return advice_on_tables(sql, failure);
-    case SQL_RANGE:
-        return "; the lock's token or value in hf_lock is too large: set a smaller one";
-    case SQL_READ_ONLY:
-        return "; name the primary server in the URL as well";
-    case SQL_WRONG:
-        if (strcmp(failure->state, "3D000") == 0 || failure->native == 1049)
-            return "; create it, or name another database in the URL";
-        break;
-    case SQL_FINE:
-    case SQL_AGAIN:
-    case SQL_UNIQUE:
-    case SQL_LIMIT:
-    case SQL_NOT_READY:
-    case SQL_LOST:
-        break;
-    }
-    return "";
-}
+/* ---- failures ---- */
 
 static void break_link(struct sql *sql, const struct sql_failure *failure)
 {
-    hf__peer_break(&sql->peer, code_of(failure->trouble), failure->native, "%.150s%s%s%s%s",
+    hf__peer_break(&sql->peer, hf__sql_code(failure->trouble), failure->native, "%.150s%s%s%s%s",
                    failure->text, *failure->state ? " (" : "", failure->state,
-                   *failure->state ? ")" : "", advice(sql, failure));
+                   *failure->state ? ")" : "", hf__sql_advice(sql, failure));
 }
 
 int hf__link_explain(struct sql *sql, const struct sql_task *task, const struct sql_answer *answer,
@@ -187,18 +118,18 @@ int hf__link_explain(struct sql *sql, const struct sql_task *task, const struct 
     const struct sql_failure *failure = answer->failure;
     enum sql_trouble trouble = failure->trouble;
     const hf_error *why = &sql->peer.why;
-    bool refused = why->code == HF_DENIED || why->code == HF_EINVAL;
+    bool refused = why->code == HF_DENIED || why->code == HF_EINVAL || why->code == HF_ECORRUPT;
     bool known = trouble == SQL_DENIED || trouble == SQL_WRONG || trouble == SQL_LIMIT ||
                  trouble == SQL_NO_SCHEMA || trouble == SQL_UNIQUE || trouble == SQL_RANGE;
     *definite = trouble == SQL_LOST ? !task->request.sent && refused : known;
-    int code = trouble == SQL_LOST ? why->code : code_of(trouble);
+    int code = trouble == SQL_LOST ? why->code : hf__sql_code(trouble);
     if (code == HF_OK || (!*definite && code != HF_ELIMIT))
         code = HF_UNREACHABLE;
     if (trouble != SQL_LOST)
         hf__explain(error, code, failure->native, "%s at %.100s: %.150s%s%s%s%s",
                     sql->settings.driver->name, sql->settings.shown, failure->text,
                     *failure->state ? " (" : "", failure->state, *failure->state ? ")" : "",
-                    advice(sql, failure));
+                    hf__sql_advice(sql, failure));
     else
         hf__explain(error, code, why->native, "%s",
                     *why->text ? why->text : "the connection to the database was lost");
@@ -373,8 +304,6 @@ static void make_schema(struct sql *sql)
     sql->making_schema = run_own(sql, SQL_SCHEMA, schema_made);
 }
 
-/* ---- fencing ---- */
-
 static void open_for_requests(struct sql *sql)
 {
     hf__peer_ready(&sql->peer);
@@ -385,10 +314,56 @@ static void open_for_requests(struct sql *sql)
     send_waiting(sql);
 }
 
-static bool is_fencing(const struct sql *sql)
+static bool is_greeting(const struct sql *sql)
 {
     return sql->peer.state == HF_PEER_GREETING && !sql->peer.failing;
 }
+
+/* ---- a table that was made by hand ---- */
+
+static bool says(const struct sql_value *text, const char *words)
+{
+    return text && text->bytes && memmem(text->bytes, text->length, words, strlen(words));
+}
+
+/* Requests for a column that is missing fail by themselves. */
+static const struct sql_value *missing_key(const struct sql_answer *answer)
+{
+    const struct sql_value *missing = NULL;
+    for (unsigned row = 0; row < answer->row_count; row++) {
+        const struct sql_value *text = hf__answer_field(answer, row, 1);
+        if (says(text, " is missing"))
+            return NULL;
+        if (says(text, SQL_NO_UNIQUE_KEY))
+            missing = text;
+    }
+    return missing;
+}
+
+/* What else is wrong with the table is told by the first request. */
+static void layout_checked(struct sql_task *task, const struct sql_answer *answer)
+{
+    struct sql *sql = task->sql;
+    const struct sql_value *missing = answer->failure ? NULL : missing_key(answer);
+    struct sql_failure failure = { .trouble = SQL_NO_SCHEMA };
+    if (missing)
+        snprintf(failure.text, sizeof failure.text, "%.*s, so two owners would hold the same lock",
+                 missing->length < 100 ? (int)missing->length : 100, missing->bytes);
+    own_done(task);
+    if (is_greeting(sql) && missing)
+        break_link(sql, &failure);
+    else if (is_greeting(sql))
+        open_for_requests(sql);
+}
+
+static void check_layout(struct sql *sql)
+{
+    bool checks = sql->settings.layout && !sql->base.host->existing_only;
+    if (!checks || !run_own(sql, SQL_SCHEMA_CHECK, layout_checked))
+        open_for_requests(sql);
+}
+
+/* ---- fencing ---- */
 
 static void look_again_for_old(struct hf_timer *timer);
 
@@ -398,13 +373,13 @@ static void old_sessions_killed(struct sql_task *task, const struct sql_answer *
     bool gone = !answer->failure && hf__answer_number(answer, 0, 0) == 0;
     /* Without the right to end sessions, what they may still do ends with its lease. */
     bool cannot = answer->failure && answer->failure->trouble != SQL_LOST;
-    if (!is_fencing(sql)) {
+    if (!is_greeting(sql)) {
         own_done(task);
         return;
     }
     if (gone || cannot || task->tries >= FENCE_TRIES) {
         own_done(task);
-        open_for_requests(sql);
+        check_layout(sql);
         return;
     }
     task->tries++;
@@ -415,7 +390,7 @@ static void old_sessions_killed(struct sql_task *task, const struct sql_answer *
 static void look_again_for_old(struct hf_timer *timer)
 {
     struct sql_task *task = HF_CONTAINER(timer, struct sql_task, again);
-    if (is_fencing(task->sql))
+    if (is_greeting(task->sql))
         send_task(task->sql, task);
 }
 
@@ -424,7 +399,7 @@ static void greet(struct hf_peer *peer)
     struct sql *sql = sql_of(peer);
     bool can = hf__sql_script(sql->dialect, sql->settings.layout, SQL_KILL_OLD) != NULL;
     if (!sql->fence || !can || !run_own(sql, SQL_KILL_OLD, old_sessions_killed))
-        open_for_requests(sql);
+        check_layout(sql);
 }
 
 /* ---- the connection ---- */

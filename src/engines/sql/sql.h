@@ -4,6 +4,7 @@
  *
  *     driver.h    the interface to the client libraries
  *     scripts.h   what is said to the database, as .sql files
+ *     advice.c    what failures mean
  *     link.c      a connection that comes back by itself, and the requests on it
  *     attempt.c, release.c, renew.c, change.c, inspect.c
  *     attach.c    what hf_detach has left, taken over
@@ -124,6 +125,16 @@ bool hf__sql_is_local(const struct sql_settings *settings);
 /* ---- doctor/ ---- */
 
 void hf__sql_diagnose(struct sql *sql, struct hf_oneshot *oneshot);
+
+/* ---- advice.c ---- */
+
+/* The table check says so of a table whose rows may stand twice. */
+#define SQL_NO_UNIQUE_KEY "has no unique key"
+
+/* An hf_code. */
+int hf__sql_code(enum sql_trouble trouble);
+/* "; DO THIS", or "". */
+const char *hf__sql_advice(const struct sql *sql, const struct sql_failure *failure);
 
 /* ---- link.c ---- */
 

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a database's failure means to the user: a code, and what to do about it. */
+#include "engines/sql/sql.h"
+
+#include <string.h>
+
+int hf__sql_code(enum sql_trouble trouble)
+{
+    switch (trouble) {
+    case SQL_DENIED:
+        return HF_DENIED;
+    case SQL_LIMIT:
+        return HF_ELIMIT;
+    case SQL_NO_SCHEMA:
+        return HF_ECORRUPT;
+    case SQL_RANGE:
+        return HF_EKIND;
+    case SQL_WRONG:
+    case SQL_UNIQUE:
+        return HF_EINVAL;
+    case SQL_FINE:
+    case SQL_AGAIN:
+    case SQL_READ_ONLY:
+    case SQL_NOT_READY:
+    case SQL_LOST:
+        break;
+    }
+    return HF_UNREACHABLE;
+}
+
+/* The libraries have no numbers of their own for these. */
+static const char *advice_on_tls(const char *text)
+{
+    if (strstr(text, "does not support"))
+        return "; tls=off in the URL does without TLS";
+    if (strstr(text, "ertificate") || strstr(text, "SSL"))
+        return "; check its certificate, its host in the URL, and the URL's ca=FILE";
+    return NULL;
+}
+
+static const char *advice_on_tables(const struct sql *sql, const struct sql_failure *failure)
+{
+    if (strstr(failure->text, SQL_NO_UNIQUE_KEY))
+        return "; add it, as `holdfast schema print` shows";
+    if (strcmp(failure->state, "42703") == 0 || strcmp(failure->state, "42S22") == 0)
+        return "; the table is another program's, or an older version's (`holdfast doctor`)";
+    if (sql->settings.layout)
+        return "; is it another database? `holdfast schema create` makes the table";
+    return "; `holdfast schema create` makes the tables";
+}
+
+const char *hf__sql_advice(const struct sql *sql, const struct sql_failure *failure)
+{
+    const char *on_tls = advice_on_tls(failure->text);
+    switch (failure->trouble) {
+    case SQL_DENIED:
+        return on_tls ? on_tls : "; check user, password and privileges (`holdfast doctor`)";
+    case SQL_NO_SCHEMA:
+        return advice_on_tables(sql, failure);
+    case SQL_RANGE:
+        return "; the lock's token or value in hf_lock is too large: set a smaller one";
+    case SQL_READ_ONLY:
+        return "; name the primary server in the URL as well";
+    case SQL_WRONG:
+        if (strcmp(failure->state, "3D000") == 0 || failure->native == 1049)
+            return "; create it, or name another database in the URL";
+        break;
+    case SQL_FINE:
+    case SQL_AGAIN:
+    case SQL_UNIQUE:
+    case SQL_LIMIT:
+    case SQL_NOT_READY:
+    case SQL_LOST:
+        break;
+    }
+    return "";
+}
