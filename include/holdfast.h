@@ -723,7 +723,8 @@ typedef struct hf_entry {
     const char *owner_text; /* the owner's own description, or "" */
     const char *host;       /* or "" */
     int64_t pid;            /* as its owner sees it, or 0 */
-    int64_t since_ms;       /* age of the hold, or of the wait; -1: not known */
+    int64_t since_ms;       /* age of the hold, or of the wait; zk:, etcd: a hold's age has its wait
+                               in it; -1: not known */
     int64_t lease_left_ms;  /* holder: -1 where no lease limits it */
     bool unmarked; /* object: a number that nothing at the store marks as a semaphore, counter or
                       latch. It is another library's, or an application's own (Redis) */
@@ -751,9 +752,9 @@ HF_API int hf_inspect(hf_client *client, const char *name, hf_entry_cb *visit, v
  * Their holds are lost; the next grant fences their tokens. *ret_count, which may be NULL, receives
  * the number of holders. Blocks for up to request_timeout_ms.
  *
- * When a holder learns of it depends on the store: at once (local:, zk:), or with its next renewal,
- * within a third of the lease. A hold with a lease of its own learns of it at hf_unlock, or when
- * the lease ends.
+ * When a holder learns of it depends on the store: at once (local:, zk:, etcd:), or with its next
+ * renewal, within a third of the lease. A hold with a lease of its own learns of it at hf_unlock,
+ * or when the lease ends.
  *
  * Returns:
  *   HF_OK       broken; with a count of 0 the name was not held

@@ -3,6 +3,8 @@
 #include "cli/cli.h"
 
 #include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -55,7 +57,12 @@ static int confirm(const struct cli_settings *settings)
                      "say -y if you are sure");
         return CLI_USAGE;
     }
-    fputs("Remove the tables, with all locks in them? [y/N] ", stderr);
+    char *url = cli_url_choose(settings);
+    fputs(url && strstr(url, "layout=")
+              ? "Remove the layout's table, which other programs may use? [y/N] "
+              : "Remove the tables, with all locks in them? [y/N] ",
+          stderr);
+    free(url);
     if (fgets(answer, sizeof(answer), stdin) && (answer[0] == 'y' || answer[0] == 'Y'))
         return CLI_OK;
     return CLI_FINDINGS;
