@@ -71,7 +71,8 @@ void measure_contention(const struct subject *subject, unsigned threads, int64_t
 static struct {
     _Atomic int64_t released_ns;
     atomic_bool waits[2], stop;
-    int64_t end_ns, settle_us, *samples;
+    int64_t end_ns, *samples;
+    unsigned settle_us;
     unsigned count, last; /* under the lock */
 } exchange;
 
@@ -109,7 +110,7 @@ static void *alternate_other(void *arg)
     return NULL;
 }
 
-void measure_handover(const struct subject *subject, int64_t settle_us, int64_t ms)
+void measure_handover(const struct subject *subject, unsigned settle_us, int64_t ms)
 {
     pthread_t other;
     open_locks(subject, 2, "lock:handover");

@@ -10,7 +10,7 @@
 /* "min=... max=..." of their shares. */
 void measure_contention(const struct subject *subject, unsigned threads, int64_t ms);
 /* From the release to the other one's having it, where that one has waited for `settle_us`. */
-void measure_handover(const struct subject *subject, int64_t settle_us, int64_t ms);
+void measure_handover(const struct subject *subject, unsigned settle_us, int64_t ms);
 
 /* ---- ours.c ---- */
 

@@ -20,7 +20,8 @@ struct shared {
     uint64_t counts[PROCESSES_MAX];
     volatile uint64_t guarded; /* changed under the lock alone */
     volatile unsigned sample_count;
-    int64_t settle_us, samples[SAMPLES];
+    unsigned settle_us;
+    int64_t samples[SAMPLES];
 };
 
 static struct shared *shared;
@@ -116,7 +117,7 @@ static void alternate(const struct subject *subject, unsigned index)
     sem_post(&shared->turn[!index]);
 }
 
-void measure_handover(const struct subject *subject, int64_t settle_us, int64_t ms)
+void measure_handover(const struct subject *subject, unsigned settle_us, int64_t ms)
 {
     prepare();
     shared->settle_us = settle_us;
