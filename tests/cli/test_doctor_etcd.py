@@ -141,5 +141,15 @@ def a_user_without_rights_is_told_what_is_missing(box):
     contains(result.err, 'the user or the password is wrong')
 
 
+@test
+def a_user_who_may_take_no_lock_is_no_good_news(box):
+    cluster = start_etcd(box, users=True)
+    elsewhere = cluster.url().replace('/holdfast', '/elsewhere')
+    for ignored in ([], ['--ignore', 'old-version']):
+        result = box.run('-e', elsewhere, 'doctor', *ignored)
+        equal(result.code, 77, result)
+        contains(result.err, 'readwrite')
+
+
 if __name__ == '__main__':
     main()
