@@ -23,7 +23,12 @@ static void remember(struct cli_doctor *doctor, const char *what)
 
 static bool tells_refusal(const char *id)
 {
-    return id && (strstr(id, "denied") || strstr(id, "rights") || strstr(id, "differ"));
+    static const char *const parts[] = { "denied", "differ", "rights", "some-names" };
+
+    for (unsigned i = 0; id && i < sizeof(parts) / sizeof(*parts); i++)
+        if (strstr(id, parts[i]))
+            return true;
+    return false;
 }
 
 static bool show(void *arg, const hf_remark *remark)
