@@ -496,6 +496,14 @@ struct closing_one {
     hf_hold *busy[2];
 };
 
+/* The call has the first name then. A store without queues shows no waiters. */
+static bool waits_for_the_second(struct closing_one *closing)
+{
+    if (hf_caps(closing->other) & HF_CAP_FAIR)
+        return waiters(closing->other, closing->two) == 1;
+    return probe(closing->other, closing->one, HF_MUTEX, 0) == HF_BUSY;
+}
+
 /* The closing of the first client ends the wait for the third name. What the call has of that
  * client stays until the call has ended. */
 static void close_one_of_two(void *arg, int index)
@@ -509,7 +517,7 @@ static void close_one_of_two(void *arg, int index)
     if (index == 0) {
         CHECK_ERROR(hf_lock_all(items, 2, HF_FOREVER, NULL, &set), HF_ECLOSED);
     } else if (index == 1) {
-        EVENTUALLY(probe(closing->other, closing->one, HF_MUTEX, 0) == HF_BUSY, SOON_MS);
+        EVENTUALLY(waits_for_the_second(closing), SOON_MS);
         hf_close(closing->first);
     } else {
         CHECK_CODE(hf_lock(closing->first, closing->three, HF_FOREVER, NULL, &hold), HF_ECLOSED);
