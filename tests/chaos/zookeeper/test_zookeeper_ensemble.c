@@ -171,6 +171,17 @@ static void try_mutex_after_release(hf_client *at_follower, hf_client *at_leader
     take_turn_without_waiting(at_follower, at_leader, "one", NULL);
 }
 
+/* A name may be another kind of lock as soon as it is free. */
+static void try_mutex_after_writer(hf_client *at_follower, hf_client *at_leader)
+{
+    hf_hold *hold = NULL;
+
+    CHECK_CODE(hf_lock(at_follower, "kind", SOON_MS, LOCK_OPTIONS(.mode = HF_WRITE), &hold), HF_OK);
+    CHECK_CODE(hf_unlock(hold), HF_OK);
+    CHECK_CODE(hf_lock(at_leader, "kind", 0, NULL, &hold), HF_OK);
+    CHECK_CODE(hf_unlock(hold), HF_OK);
+}
+
 static void try_semaphore_after_release(hf_client *at_follower, hf_client *at_leader)
 {
     take_turn_without_waiting(at_follower, at_leader, "permit",
@@ -188,8 +199,8 @@ static void try_latch_after_its_last_count(hf_client *at_follower, hf_client *at
 TEST(leader_that_lags_behind_its_followers_shows_no_lock_that_was_released)
 {
     static void (*const ways[])(hf_client * at_follower, hf_client * at_leader) = {
-        inspect_after_release, try_mutex_after_release, try_semaphore_after_release,
-        try_latch_after_its_last_count
+        inspect_after_release, try_mutex_after_release, try_mutex_after_writer,
+        try_semaphore_after_release, try_latch_after_its_last_count
     };
     struct zookeeper_server servers[ENSEMBLE] = { 0 };
     struct child spinners[64] = { 0 };

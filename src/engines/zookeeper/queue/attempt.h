@@ -26,7 +26,7 @@ void hf__zk_adopt(struct zookeeper *zk, struct zk_queue_node *place);
 /* False: out of memory, and the attempt has ended with that. */
 bool hf__zk_ask_for_children(struct zookeeper *zk, struct zk_queue_node *place,
                              zk_answered *answered);
-/* What the server shows next is what everybody has seen by now. */
+/* False: out of memory, which the claim has heard. */
 bool hf__zk_ask_for_barrier(struct zookeeper *zk, struct zk_queue_node *place);
 
 /* ---- queue_position.c ---- */

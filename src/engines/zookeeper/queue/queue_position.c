@@ -183,30 +183,59 @@ static void holder_answered(struct zookeeper *zk, struct zk_request *request,
         hf__zk_finish(zk, place, HF_REFUSED);
 }
 
+/* False: it could not be read, which has been dealt with. */
+static bool read_look(struct zookeeper *zk, struct zk_request *request, struct zk_reply *reply,
+                      struct zk_view *view)
+{
+    struct zk_queue_node *place = request->place;
+    *view = (struct zk_view){ .own = false };
+    if (hf__zk_has_left(request))
+        return false;
+    if (!reply || (reply->error != ZK_OK && reply->error != ZK_NO_NODE)) {
+        hf__zk_fail(zk, place, request, reply);
+        return false;
+    }
+    if (reply->error == ZK_OK)
+        hf__zk_view(view, reply->body, hf__zk_family_of(place->op->in.mode), "", INT64_MAX);
+    if (view->bad)
+        hf__zk_protocol_error(zk, place);
+    return !view->bad;
+}
+
+/* Behind a barrier. */
+static void second_look_answered(struct zookeeper *zk, struct zk_request *request,
+                                 struct zk_reply *reply)
+{
+    struct zk_queue_node *place = request->place;
+    struct zk_view view;
+    if (!read_look(zk, request, reply, &view))
+        return;
+    if (view.other_kind)
+        hf__zk_wrong_kind(zk, place);
+    else if (view.blocked)
+        ask_about(zk, place, &view.in_front, false, holder_answered);
+    else
+        hf__zk_ask_for_node(zk, place);
+}
+
 static void look_answered(struct zookeeper *zk, struct zk_request *request, struct zk_reply *reply)
 {
     struct zk_queue_node *place = request->place;
-    struct zk_view view = { .own = false };
-    if (hf__zk_has_left(request))
+    struct zk_view view;
+    if (!read_look(zk, request, reply, &view))
         return;
-    if (!reply || (reply->error != ZK_OK && reply->error != ZK_NO_NODE)) {
-        hf__zk_fail(zk, place, request, reply);
-        return;
-    }
-    if (reply->error == ZK_OK)
-        hf__zk_view(&view, reply->body, hf__zk_family_of(place->op->in.mode), "", INT64_MAX);
-    if (view.bad)
-        hf__zk_protocol_error(zk, place);
-    else if (view.other_kind)
-        hf__zk_wrong_kind(zk, place);
-    else if (!view.blocked)
+    if (!view.blocked && !view.other_kind)
         hf__zk_ask_for_node(zk, place);
-    else if (hf__zk_ask_for_barrier(zk, place)) /* mutant: bare-try-believes-an-old-list */
+    else if (!hf__zk_ask_for_barrier(zk, place)) /* mutant: bare-try-believes-an-old-list */
+        return;
+    else if (view.other_kind) /* mutant: kind-of-an-old-list-is-told */
+        hf__zk_ask_for_children(zk, place, second_look_answered);
+    else
         ask_about(zk, place, &view.in_front, false, holder_answered);
 }
 
-/* The list may be old. If it lets the try in, the node that is made then proves it; if it does not,
- * the node in front is asked about behind a barrier. */
+/* The list may be old. If it lets the try in, the node that is made then proves it. If it does not,
+ * the list is asked for again, or the node in front asked about, behind a barrier. */
 void hf__zk_look_first(struct zookeeper *zk, struct zk_queue_node *place)
 {
     hf__zk_ask_for_children(zk, place, look_answered);
