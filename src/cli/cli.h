@@ -104,6 +104,8 @@ int cli_counter(struct cli_settings *settings);
 int cli_latch(struct cli_settings *settings);
 int cli_elect(struct cli_settings *settings);
 int cli_schema(struct cli_settings *settings);
+/* Are the tables of this client's database holdfast's own, and not of a layout? */
+bool cli_has_own_tables(hf_client *client);
 int cli_gc(struct cli_settings *settings);
 int cli_doctor(struct cli_settings *settings);
 int cli_bench(struct cli_settings *settings);

@@ -3,7 +3,7 @@
 import json
 import subprocess
 
-from clitest import contains, equal, main, test
+from clitest import COMMAND, Terminal, contains, equal, main, test
 
 from databases import USER, Database
 
@@ -214,6 +214,19 @@ def create_refuses_tables_with_other_columns(box, database):
         for words in (['schema', 'create'], ['try', 'x', '--', 'true'], ['doctor']):
             result = database.holdfast(*words, options=f'?layout={layout}')
             equal(result.code, 0, (layout, result))
+
+
+@for_both
+def drop_asks_first_and_says_whose_table_it_is(box, database):
+    for options, words in (('', 'with all locks in them'),
+                           ('?layout=method_lock', 'which other programs may use')):
+        equal(database.holdfast('schema', 'create', options=options).code, 0)
+        count = table_count(database)
+        screen = Terminal(box, COMMAND, '-e', database.url() + options, 'schema', 'drop')
+        screen.wait_for(words)
+        screen.type('n\n')
+        equal(screen.next_report(), 'exit 1, terminal ours')
+        equal(table_count(database), count)
 
 
 @test

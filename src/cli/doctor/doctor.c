@@ -321,13 +321,9 @@ static int excuse(struct cli_doctor *doctor, const char *key, int code)
 /* The tables are not there yet, or differ. */
 static int explain_tables(struct cli_doctor *doctor)
 {
-    char *url = cli_url_choose(doctor->session->settings);
-    bool made_by_hand = url && strstr(url, "layout=");
-
-    free(url);
     if (doctor->store_findings > 0)
         cli_doctor_fact(doctor, "lock + unlock", "not measured: %s", hf_last_error()->text);
-    else if (made_by_hand)
+    else if (!cli_has_own_tables(doctor->session->client))
         return HF_ECORRUPT;
     else
         cli_doctor_fact(doctor, "lock + unlock", "not measured: the first lock makes the tables");

@@ -4,7 +4,6 @@
 
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -45,9 +44,17 @@ static int change(struct cli_client *session, const struct action *action)
     return CLI_OK;
 }
 
-/* CLI_OK: go on. */
-static int confirm(const struct cli_settings *settings)
+bool cli_has_own_tables(hf_client *client)
 {
+    const char *statements = hf_schema(client);
+
+    return !statements || strstr(statements, "hf_lock");
+}
+
+/* CLI_OK: go on. */
+static int confirm(const struct cli_client *session)
+{
+    const struct cli_settings *settings = session->settings;
     char answer[16] = "";
 
     if (settings->yes)
@@ -57,12 +64,10 @@ static int confirm(const struct cli_settings *settings)
                      "say -y if you are sure");
         return CLI_USAGE;
     }
-    char *url = cli_url_choose(settings);
-    fputs(url && strstr(url, "layout=")
-              ? "Remove the layout's table, which other programs may use? [y/N] "
-              : "Remove the tables, with all locks in them? [y/N] ",
+    fputs(cli_has_own_tables(session->client)
+              ? "Remove the tables, with all locks in them? [y/N] "
+              : "Remove the layout's table, which other programs may use? [y/N] ",
           stderr);
-    free(url);
     if (fgets(answer, sizeof(answer), stdin) && (answer[0] == 'y' || answer[0] == 'Y'))
         return CLI_OK;
     return CLI_FINDINGS;
@@ -75,7 +80,10 @@ static int act(struct cli_settings *settings, const struct action *action)
 
     if (code != CLI_OK)
         return code;
-    code = action->action ? change(&session, action) : print(&session);
+    if (action->action == HF_SCHEMA_DROP)
+        code = confirm(&session);
+    if (code == CLI_OK)
+        code = action->action ? change(&session, action) : print(&session);
     cli_session_close(&session);
     return code;
 }
@@ -92,13 +100,10 @@ int cli_schema(struct cli_settings *settings)
 {
     const struct action *action =
         settings->word_count == 1 ? find_action(settings->words[0]) : NULL;
-    int code = CLI_OK;
 
     if (!action)
         return cli_usage(settings, "schema", "one of print, create, drop, migrate is needed");
-    if (action->action == HF_SCHEMA_DROP)
-        code = confirm(settings);
-    return code == CLI_OK ? act(settings, action) : code;
+    return act(settings, action);
 }
 
 int cli_gc(struct cli_settings *settings)
