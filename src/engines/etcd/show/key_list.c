@@ -143,21 +143,11 @@ static size_t end_of_run(const struct etcd_key_list *list)
     return end;
 }
 
-static void ask_for_values(struct etcd *etcd, struct etcd_key_list *list)
+/* Up to this key, which is the last of a run. */
+static void ask_for_run(struct etcd *etcd, struct etcd_key_list *list,
+                        const ProtobufCBinaryData *last)
 {
     HfEtcd__RangeRequest message;
-    const ProtobufCBinaryData *last = NULL;
-    for (; !last && list->valued < list->count; list->valued += last ? 0 : list->from_length) {
-        size_t end = end_of_run(list);
-        list->from_length = end - list->valued;
-        last = &list->keys[end - 1].key->key;
-        if (last->len + 1 > sizeof list->end)
-            last = NULL; /* too long for a key of ours */
-    }
-    if (!last) {
-        list_end(etcd, list, NULL);
-        return;
-    }
     memcpy(list->end, last->data, last->len);
     list->end[last->len] = 0;
     hf_etcd__range_request__init(&message);
@@ -165,6 +155,21 @@ static void ask_for_values(struct etcd *etcd, struct etcd_key_list *list)
     message.range_end = hf__etcd_binary(hf__etcd_bytes(list->end, last->len + 1));
     if (!list_ask(etcd, list, &message, values_answered))
         no_memory(etcd, list);
+}
+
+static void ask_for_values(struct etcd *etcd, struct etcd_key_list *list)
+{
+    while (list->valued < list->count) {
+        size_t end = end_of_run(list);
+        const ProtobufCBinaryData *last = &list->keys[end - 1].key->key;
+        list->from_length = end - list->valued;
+        if (last->len < sizeof list->end) {
+            ask_for_run(etcd, list, last);
+            return;
+        }
+        list->valued = end; /* too long for a key of ours */
+    }
+    list_end(etcd, list, NULL);
 }
 
 /* ---- keys ---- */
