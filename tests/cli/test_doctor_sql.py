@@ -221,7 +221,7 @@ def pooler_in_between_is_seen(box):
     pooler = Database(box, 'pgbouncer', behind=behind)
     facts, findings = see(pooler)
     equal(sorted(findings), ['isolation', 'no-lock-timeout'])
-    contains(facts['wake-up'], 'the head of each queue polls')
+    contains(facts['wake-up'], 'the first two of each queue poll')
     contains(facts['pooler'], 'in between')
     facts, findings = see(behind)
     equal(findings, [])
@@ -319,7 +319,7 @@ def postgres_show_says_how_waiters_are_told(box):
 
 @test
 def pgbouncer_show_says_how_waiters_are_told(box):
-    show_says_how_waiters_are_told(box, 'pgbouncer', 'the head of each queue polls',
+    show_says_how_waiters_are_told(box, 'pgbouncer', 'the first two of each queue poll',
                                    Database(box, 'postgres'))
 
 

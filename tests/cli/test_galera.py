@@ -38,7 +38,7 @@ def clients_of_all_nodes_exclude_each_other(box):
     facts, findings = finding_ids(nodes[0])
     equal(findings, [])
     contains(facts['cluster'], '3 nodes, this one is Synced')
-    contains(facts['wake-up'], 'else the head of each queue polls')
+    contains(facts['wake-up'], 'else the first two of each queue poll')
 
 
 @test

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Claims that wait: which is notified, and when each looks by itself. A notification names the
- * claim by its number. Without notifications only the head of a queue polls, and the others say
+ * claim by its number. Without notifications the first two of a queue poll, and the others say
  * from time to time that they are alive. */
 #include "base/rand.h"
 #include "base/testing.h"

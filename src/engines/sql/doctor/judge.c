@@ -73,11 +73,11 @@ static void look_at_wake_up(const struct checkup *checkup)
     if (checkup->sql->settings.layout)
         how = "all waiters poll: the programs that share this table notify no waiter";
     else if (is_pooled(checkup))
-        how = "the head of each queue polls: the pooler in between passes no notifications on";
+        how = "the first two of each queue poll: the pooler in between passes no notifications on";
     else if (is_postgres(checkup))
         how = "LISTEN: a release notifies the next waiter";
     else if (hf__fact_number(checkup, FACT_NODES) > 1)
-        how = "GET_LOCK between clients of one node; else the head of each queue polls: named "
+        how = "GET_LOCK between clients of one node; else the first two of each queue poll: named "
               "locks belong to a node of the cluster";
     else
         how = "GET_LOCK: a release notifies the next waiter of the same user, and the head of each "
