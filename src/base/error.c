@@ -65,12 +65,32 @@ hf_error *hf__error_last(void)
     return &last_error;
 }
 
-/* A sentence is one line, whatever a lock name or a server put into it. */
+/* The length of the UTF-8 sequence that `text` begins with; 0: it is none. */
+static size_t utf8_length(const unsigned char *text)
+{
+    static const unsigned char least_second[] = { [0xe0] = 0xa0, [0xf0] = 0x90 };
+    unsigned char first = text[0];
+    size_t length = first < 0x80 ? 1 : first < 0xc2 ? 0 : first < 0xe0 ? 2 : first < 0xf0 ? 3 : 4;
+    if (first > 0xf4)
+        return 0;
+    for (size_t i = 1; i < length; i++)
+        if ((text[i] & 0xc0) != 0x80)
+            return 0;
+    bool overlong = first < sizeof least_second && text[1] < least_second[first];
+    bool surrogate = first == 0xed && text[1] > 0x9f, beyond = first == 0xf4 && text[1] > 0x8f;
+    return length > 1 && (overlong || surrogate || beyond) ? 0 : length;
+}
+
+/* A sentence is one line in UTF-8, whatever a lock name or a server put into it, and wherever it
+ * was cut. */
 static void keep_to_one_line(char *text)
 {
-    for (; *text; text++)
-        if ((unsigned char)*text < 0x20 || *text == 0x7f)
+    while (*text) {
+        size_t length = utf8_length((const unsigned char *)text);
+        if (length == 0 || (unsigned char)*text < 0x20 || *text == 0x7f)
             *text = '?';
+        text += length > 0 ? length : 1;
+    }
 }
 
 int hf__error_vset(hf_error *error, int code, int native, const char *format, va_list arguments)

@@ -66,12 +66,14 @@ static int on_header(nghttp2_session *session, const nghttp2_frame *frame, const
     (void)flags, (void)arg;
     if (!stream)
         return 0;
-    stream->headers += name_length + value_length;
-    if (stream->headers > HF_H2_HEADERS_MAX)
-        return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE; /* ends this stream */
-    stream->events->header(stream, (const char *)name, name_length, (const char *)value,
-                           value_length);
-    return 0;
+    /* What goes beyond the limit ends this stream; the value is told up to there. */
+    size_t left = HF_H2_HEADERS_MAX - stream->headers;
+    bool fits = name_length <= left && value_length <= left - name_length;
+    if (name_length <= left)
+        stream->events->header(stream, (const char *)name, name_length, (const char *)value,
+                               fits ? value_length : left - name_length);
+    stream->headers = fits ? stream->headers + name_length + value_length : HF_H2_HEADERS_MAX;
+    return fits ? 0 : NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
 }
 
 static int on_data(nghttp2_session *session, uint8_t flags, int32_t id, const uint8_t *bytes,

@@ -39,6 +39,29 @@ TEST(a_long_sentence_is_cut)
     CHECK_INT(hf__error_set(NULL, HF_EINVAL, 0, "nowhere"), HF_EINVAL);
 }
 
+TEST(sentence_with_bytes_that_are_no_utf8_is_utf8)
+{
+    hf_error error;
+    hf__error_set(&error, HF_DENIED, 0, "%s", "a\xff \xc3\xa9 \xe2\x82\xac \xf0\x9f\x94\x92");
+    CHECK_STR(error.text, "a? \xc3\xa9 \xe2\x82\xac \xf0\x9f\x94\x92");
+    /* Too long for their character, a surrogate, beyond the last one. */
+    hf__error_set(&error, HF_DENIED, 0, "%s",
+                  "\xc0\xaf \xe0\x80\xaf \xed\xa0\x80 \xf4\x90\x80\x80");
+    CHECK_STR(error.text, "?? ??? ??? ????");
+}
+
+TEST(character_that_is_cut_becomes_question_marks)
+{
+    hf_error error;
+    char text[sizeof error.text + 4] = "";
+    hf__error_set(&error, HF_DENIED, 0, "(%.3s)", "a\xe2\x82\xac");
+    CHECK_STR(error.text, "(a?\?)");
+    memset(text, 'x', sizeof error.text - 2);
+    memcpy(text + sizeof error.text - 2, "\xe2\x82\xac", 3);
+    hf__error_set(&error, HF_DENIED, 0, "%s", text);
+    CHECK_INT(error.text[sizeof error.text - 2], '?');
+}
+
 static void look(void *arg)
 {
     *(bool *)arg = strstr(hf_last_error()->text, "NULL") == NULL;

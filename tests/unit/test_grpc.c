@@ -6,7 +6,7 @@
 
 #include <stdio.h>
 
-enum { DATA = 0, HEADERS = 1, RST_STREAM = 3, SETTINGS = 4, GOAWAY = 7 };
+enum { DATA = 0, HEADERS = 1, RST_STREAM = 3, SETTINGS = 4, GOAWAY = 7, CONTINUATION = 9 };
 enum { END_STREAM = 1, END_HEADERS = 4 };
 
 static int64_t now_ms;
@@ -359,6 +359,55 @@ TEST(headers_without_end_end_the_call)
     CHECK_INT(call.status, HF_GRPC_UNAVAILABLE);
     CHECK(!call.answered);
     close_channel();
+}
+
+/* A length above 126 takes more bytes, seven bits a byte. */
+static void put_long_header(struct frame *frame, const char *name, const char *value, size_t length)
+{
+    uint8_t kind = 0, name_length = (uint8_t)strlen(name), more[4] = { 127 };
+    size_t count = 1;
+    put(frame, &kind, 1);
+    put(frame, &name_length, 1);
+    put(frame, name, name_length);
+    for (length -= 127; length > 127; length >>= 7)
+        more[count++] = (uint8_t)(length | 128);
+    more[count++] = (uint8_t)length;
+    put(frame, more, count);
+    put(frame, value, strlen(value));
+}
+
+static void check_long_text(size_t length)
+{
+    struct frame frame = { .length = 0 }, rest = { .length = 0 };
+    char text[20000] = "";
+    memset(text, 'w', length);
+    open_channel();
+    begin_call(0);
+    put_header(&frame, ":status", "200");
+    put_header(&frame, "grpc-status", "7");
+    put_long_header(&frame, "grpc-message", text, length);
+    size_t first = frame.length < 16384 ? frame.length : 16384;
+    put(&rest, frame.bytes + first, frame.length - first);
+    frame.length = first;
+    CHECK(feed_frame(HEADERS, END_STREAM | (rest.length ? 0 : END_HEADERS), 1, &frame, 10000));
+    if (rest.length)
+        feed_frame(CONTINUATION, END_HEADERS, 1, &rest, 10000);
+    take_all();
+    CHECK_INT(ends, 1);
+    CHECK_INT(call.status, HF_GRPC_PERMISSION_DENIED);
+    CHECK(call.answered);
+    CHECK_INT(strlen(call.text), sizeof call.text - 1);
+    close_channel();
+}
+
+TEST(long_text_of_an_error_is_heard_in_part)
+{
+    check_long_text(1000);
+}
+
+TEST(text_above_the_limit_of_headers_is_heard_in_part)
+{
+    check_long_text(19000);
 }
 
 TEST(another_protocol_breaks_the_channel)
