@@ -178,6 +178,8 @@ void cli_messages_write(const char *text, size_t length);
 /* The store's URL from -e, --url-file, $HOLDFAST_URL or the default, with -N put in; to be freed.
  * NULL: it has been said why. */
 char *cli_url_choose(const struct cli_settings *settings);
+/* Does the text begin with the scheme of a store, as a URL does? */
+bool cli_url_has_scheme(const char *text);
 /* Overwrites the password of a URL in argv, where ps would show it. */
 void cli_url_hide_password(char *url);
 /* How the library shows one. */

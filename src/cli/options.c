@@ -94,7 +94,8 @@ struct parse {
     const struct cli_verb *verb;
     char **arg, **end; /* what is still to be read */
     bool used[OPTION_COUNT];
-    bool ended; /* "--" was seen */
+    bool ended;        /* "--" was seen */
+    char *url_as_name; /* the first word before that which begins as a URL does */
 };
 
 static bool takes_value(const struct option *option)
@@ -128,8 +129,12 @@ static bool store_number(int64_t *field, const struct option *option, const char
     return false;
 }
 
-static bool store_name(struct cli_settings *settings, char *value)
+static bool store_name(struct parse *parse, char *value)
 {
+    struct cli_settings *settings = parse->settings;
+
+    if (!parse->ended && !parse->url_as_name && cli_url_has_scheme(value))
+        parse->url_as_name = value;
     if (settings->name_count == CLI_NAMES_MAX) {
         cli_complain("more than %d names in one command", CLI_NAMES_MAX);
         return false;
@@ -151,7 +156,7 @@ static bool store(struct parse *parse, const struct option *option, char *value)
         *(char **)(void *)field = value;
         return true;
     case NAME:
-        return store_name(parse->settings, value);
+        return store_name(parse, value);
     case OPTIONAL_LENGTH:
         parse->settings->watch = true;
         return !value || store_duration((int64_t *)(void *)field, option, value);
@@ -256,11 +261,13 @@ static bool parse_word(struct parse *parse, char *word)
         return parse->verb != NULL;
     }
     if (!parse->verb->takes_command) {
+        if (settings->word_count == 0 && !parse->ended && cli_url_has_scheme(word))
+            parse->url_as_name = word;
         settings->words[settings->word_count++] = word;
         return true;
     }
     if (settings->name_count == 0)
-        return store_name(settings, word);
+        return store_name(parse, word);
     return take_command(parse, word);
 }
 
@@ -310,6 +317,21 @@ static bool parse_next(struct parse *parse)
     return text[1] == '-' ? parse_long(parse, text + 2) : parse_letters(parse, text + 1);
 }
 
+/* A URL in the place of a name would be a lock of the default store: doctor would find that healthy.
+ */
+static bool check_name(const struct parse *parse)
+{
+    char *url = parse->url_as_name;
+
+    if (!url || (parse->verb->bit & CLI_TORTURE))
+        return true;
+    cli_url_hide_password(url);
+    cli_complain("'%s' is a store's URL, not a name: write `holdfast %s -e %s`, or -- before a "
+                 "name that begins like this",
+                 url, parse->verb->name, url);
+    return false;
+}
+
 int cli_options_parse(struct cli_settings *settings, int argc, char **argv,
                       const struct cli_verb **verb)
 {
@@ -319,7 +341,7 @@ int cli_options_parse(struct cli_settings *settings, int argc, char **argv,
         if (!parse_next(&parse))
             return CLI_USAGE;
     *verb = parse.verb;
-    if (parse.verb && (!check_verb(&parse) || !check_contraries(&parse)))
+    if (parse.verb && (!check_verb(&parse) || !check_contraries(&parse) || !check_name(&parse)))
         return CLI_USAGE;
     return CLI_OK;
 }

@@ -9,6 +9,41 @@
 /* More than the library takes, so that it says what is wrong with a longer one. */
 #define URL_LINE_SIZE 4096
 
+/* Also those of engines that this build lacks. */
+static const char *const schemes[] = {
+    "local",
+    "redis",
+    "rediss",
+    "redis+unix",
+    "redis+sentinel",
+    "rediss+sentinel",
+    "redis+cluster",
+    "rediss+cluster",
+    "quorum",
+    "zk",
+    "zks",
+    "etcd",
+    "etcds",
+    "mysql",
+    "mariadb",
+    "postgres",
+    "postgresql",
+    "memcached",
+    "memcacheds",
+    "memcached+unix",
+    "trace",
+};
+
+bool cli_url_has_scheme(const char *text)
+{
+    size_t length = strcspn(text, ":");
+
+    for (size_t i = 0; text[length] && i < sizeof(schemes) / sizeof(schemes[0]); i++)
+        if (strlen(schemes[i]) == length && strncmp(schemes[i], text, length) == 0)
+            return true;
+    return false;
+}
+
 /* Where user:password@host begins in `url`, and its length. Without a "//" it may be anywhere but
  * in a path. */
 static char *find_authority(char *url, size_t *length)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Options, help, and everything that can be written wrongly."""
 import os
+import re
 
 from clitest import contains, equal, main, test
 from servers import need_redis_engine
@@ -64,6 +65,29 @@ def unknown_verbs_and_options_are_refused(box):
     refuses(box, '--try takes no value', 'run', '--try=1', 'x', 'true')
     refuses(box, '-w needs a value', 'run', '-w')
     refuses(box, '--wait needs a value', 'run', '--wait')
+
+
+@test
+def url_in_place_of_a_name_is_refused(box):
+    known = box.expect(64, '-e', 'nonsense:', 'show').err
+    schemes = re.findall(r'([a-z+]+):[,\n]', known.split('it knows', 1)[-1])
+    assert 'local' in schemes and len(schemes) > 1, known
+    for scheme in schemes:
+        refuses(box, f'`holdfast doctor -e {scheme}://host`', 'doctor', f'{scheme}://host')
+    calls = {'run': ['true'], 'try': ['true'], 'elect': ['true'], 'sem': ['set', '1'],
+             'counter': ['get'], 'latch': ['get'], 'unlock': ['KEY'], 'renew': ['KEY']}
+    for verb in VERBS + ['held']:
+        refuses(box, f'`holdfast {verb} -e redis://u:xx@host/1`', verb, 'redis://u:pw@host/1',
+                *calls.get(verb, []))
+        refuses(box, f'`holdfast {verb} -e local:a`', verb, 'local:a', *calls.get(verb, []))
+    refuses(box, "is a store's URL", 'run', '-l', 'a', '-l', 'zk://host', '--', 'true')
+
+
+@test
+def name_like_a_url_is_taken_after_two_dashes(box):
+    box.expect(0, 'run', '--', 'redis:a', 'true')
+    box.expect(1, 'held', '--', 'redis:a')
+    box.expect(0, 'doctor', '--', 'redis:a')
 
 
 @test
