@@ -20,18 +20,18 @@ static void attempt_answered(struct mc_server *server, struct mc_request *reques
 
 /* The CAS id of the item's first store is the token. Later ones, of renewals, have it written in
  * the item's value. */
-static uint64_t token_of(const struct mc_server *server, const struct mc_reply *item)
+uint64_t hf__mc_token_of(const struct mc_server *server, const struct mc_reply *item)
 {
     struct mc_value value;
     hf__mc_read_value(&value, server->mc->settings.format, item->value, item->length);
     return value.token ? value.token : server->token_base + item->cas;
 }
 
-static void granted(struct mc_server *server, struct mc_request *request,
+void hf__mc_granted(struct mc_server *server, struct mc_request *request,
                     const struct mc_reply *item, int64_t lease_ms)
 {
     struct hf_op *op = request->op;
-    op->out.token = request->token ? request->token : token_of(server, item);
+    op->out.token = request->token ? request->token : hf__mc_token_of(server, item);
     hf__mc_op_set_cas(server, op, item->cas, 0);
     op->engine.pointer = NULL;
     op->engine.own_lease.engine = &server->mc->base;
@@ -61,16 +61,21 @@ static void refused(struct mc_server *server, struct mc_request *request,
 static void rest_on_exptime(const struct mc_server *server, const struct mc_request *request)
 {
     struct hf_op *op = request->op;
+    bool attaches = op->in.attach_key != NULL;
+    int64_t ttl = attaches ? request->ttl : hf__mc_ttl(hf__mc_op_lease_ms(server->mc, op));
+    /* Of an attach, only an adoption may have been stored. */
+    if (attaches && ttl == 0)
+        return;
     op->engine.word[1] |= MC_UNSURE;
     op->engine.own_lease.engine = &server->mc->base;
     op->engine.own_lease.asked_at_ms = request->item.sent_at_ms;
-    op->engine.own_lease.lease_ms = hf__mc_ttl(hf__mc_op_lease_ms(server->mc, op)) * 1000;
+    op->engine.own_lease.lease_ms = ttl * 1000;
     op->engine.own_lease.fixed = true;
     op->out.rests_on = &op->engine.own_lease;
 }
 
 /* An item that could not be released later is not taken. True: the request has ended. */
-static bool has_no_id(struct mc_server *server, struct mc_request *request,
+bool hf__mc_has_no_id(struct mc_server *server, struct mc_request *request,
                       const struct mc_reply *item)
 {
     if (hf__mc_has_id(server, item, &request->op->out.error))
@@ -80,7 +85,7 @@ static bool has_no_id(struct mc_server *server, struct mc_request *request,
     return true;
 }
 
-static void unanswered(struct mc_server *server, struct mc_request *request)
+void hf__mc_attempt_unanswered(struct mc_server *server, struct mc_request *request)
 {
     struct hf_op *op = request->op;
     int code = hf__mc_explain_silence(server, &op->out.error);
@@ -91,7 +96,7 @@ static void unanswered(struct mc_server *server, struct mc_request *request)
     hf__mc_finish(server, request, definite ? HF_FAILED : HF_NO_ANSWER);
 }
 
-static void no_memory(struct mc_server *server, struct mc_request *request,
+void hf__mc_no_memory(struct mc_server *server, struct mc_request *request,
                       const struct mc_reply *reply)
 {
     hf__op_explain(request->op, HF_ELIMIT, 0,
@@ -102,7 +107,7 @@ static void no_memory(struct mc_server *server, struct mc_request *request,
 }
 
 /* The item changed between two commands, or the clock was behind: the same question again. */
-static void ask_again(struct mc_server *server, struct mc_request *request, bool by_right_clock)
+void hf__mc_ask_again(struct mc_server *server, struct mc_request *request, bool by_right_clock)
 {
     request->may_be_done = true;
     if (++request->repeats > MC_REPEATS_MAX) {
@@ -141,22 +146,22 @@ static void renewal_answered(struct mc_server *server, struct mc_request *reques
                           *now = &request->replies[2];
     struct mc_item item;
     if (!heard) {
-        unanswered(server, request);
+        hf__mc_attempt_unanswered(server, request);
         return;
     }
     bool right = hf__mc_clock_was_right(server, request, clock);
     hf__mc_item_of(server->mc, &item, request->op);
     bool ours = hf__mc_is_ours(server->mc, now, &item);
-    if (ours && has_no_id(server, request, now))
+    if (ours && hf__mc_has_no_id(server, request, now))
         return;
     if (right && done->kind == MC_STORED && ours) {
-        granted(server, request, now, hf__mc_op_lease_ms(server->mc, request->op));
+        hf__mc_granted(server, request, now, hf__mc_op_lease_ms(server->mc, request->op));
         return;
     }
     request->token = 0;
     request->send = send_attempt;
     request->answered = attempt_answered;
-    ask_again(server, request, !right);
+    hf__mc_ask_again(server, request, !right);
 }
 
 /* ---- the attempt ---- */
@@ -187,107 +192,30 @@ static void attempt_answered(struct mc_server *server, struct mc_request *reques
     struct hf_op *op = request->op;
     struct mc_item item;
     if (!heard) {
-        unanswered(server, request);
+        hf__mc_attempt_unanswered(server, request);
         return;
     }
     bool right = hf__mc_clock_was_right(server, request, clock);
     hf__mc_item_of(server->mc, &item, op);
     bool ours = hf__mc_is_ours(server->mc, now, &item);
-    if (ours && has_no_id(server, request, now))
+    if (ours && hf__mc_has_no_id(server, request, now))
         return;
-    if (added->kind == MC_REFUSED && !ours) {
-        no_memory(server, request, added);
+    bool taken = !ours && now->kind == MC_VALUE;
+    if (added->kind == MC_REFUSED && !ours && !taken) {
+        hf__mc_no_memory(server, request, added);
     } else if (ours && added->kind == MC_STORED && right) { /* mutant: memcached-right-clock */
-        granted(server, request, now, hf__mc_op_lease_ms(server->mc, op));
+        hf__mc_granted(server, request, now, hf__mc_op_lease_ms(server->mc, op));
     } else if (ours && right) { /* mutant: memcached-own-item */
         hf__mc_note_cas(server, request, now->cas);
-        request->token = op->out.token = token_of(server, now);
+        request->token = op->out.token = hf__mc_token_of(server, now);
         request->send = send_renewal;
         request->answered = renewal_answered;
         request->may_be_done = true;
         hf__mc_ask(server, request);
-    } else if (!ours && now->kind == MC_VALUE && added->kind == MC_NOT_STORED) {
+    } else if (taken && added->kind != MC_STORED) { /* mutant: memcached-full-and-held */
         refused(server, request, now);
     } else {
-        ask_again(server, request, !right);
-    }
-}
-
-/* ---- taking over what was left under a key ---- */
-
-static void attach_answered(struct mc_server *server, struct mc_request *request, bool heard);
-
-/* The item ends when it would have ended: the new value gets the seconds that are left. */
-static void send_adoption(struct mc_server *server, struct mc_request *request)
-{
-    struct mc_item item;
-    hf__mc_item_of(server->mc, &item, request->op);
-    if (hf__mc_cas_is_known(server, request))
-        hf__mc_write_renewal(server, &item, request->op, request->cas, request->ttl, false);
-    else
-        hf__mc_write_look(server, &item);
-}
-
-static void send_look(struct mc_server *server, struct mc_request *request)
-{
-    struct mc_item item;
-    hf__mc_item_of(server->mc, &item, request->op);
-    hf__mc_write_clock(server);
-    hf__mc_write(server, "mg %s v c t\r\n", item.key);
-}
-
-static void not_there(struct mc_server *server, struct mc_request *request)
-{
-    request->op->out.lost = true;
-    request->op->engine.word[1] = 0;
-    hf__mc_finish(server, request, HF_FAILED);
-}
-
-static void adoption_answered(struct mc_server *server, struct mc_request *request, bool heard)
-{
-    const struct mc_reply *clock = &request->replies[0];
-    if (!heard) {
-        unanswered(server, request);
-        return;
-    }
-    /* The look that follows tells what has become of it. */
-    bool right = hf__mc_clock_was_right(server, request, clock);
-    request->send = send_look;
-    request->answered = attach_answered;
-    ask_again(server, request, !right);
-}
-
-static void attach_answered(struct mc_server *server, struct mc_request *request, bool heard)
-{
-    const struct mc_reply *clock = &request->replies[0], *now = &request->replies[1];
-    struct hf_op *op = request->op;
-    struct mc_item item;
-    if (!heard) {
-        unanswered(server, request);
-        return;
-    }
-    bool right = hf__mc_clock_was_right(server, request, clock);
-    hf__mc_item_of(server->mc, &item, op);
-    bool ours = hf__mc_is_ours(server->mc, now, &item);
-    bool left = now->kind == MC_VALUE && hf__mc_value_is_of(server->mc->settings.format, now->value,
-                                                            now->length, op->in.attach_key);
-    if ((ours || left) && has_no_id(server, request, now))
-        return;
-    if (!ours && !left) {
-        not_there(server, request);
-    } else if (!right) {
-        ask_again(server, request, true);
-    } else if (now->ttl <= MC_TTL_MARGIN) {
-        not_there(server, request);
-    } else if (ours) {
-        granted(server, request, now, (now->ttl - MC_TTL_MARGIN) * 1000);
-    } else {
-        hf__mc_note_cas(server, request, now->cas);
-        request->ttl = now->ttl;
-        request->token = op->out.token = token_of(server, now);
-        request->send = send_adoption;
-        request->answered = adoption_answered;
-        hf__mc_ask(server, request);
+        hf__mc_ask_again(server, request, !right);
     }
 }
 
@@ -327,8 +255,8 @@ void hf__mc_attempt(struct hf_engine *engine, struct hf_op *op)
     }
     if (!hf__mc_op_claim(op))
         op->engine.word[0] = ++mc->claims;
-    request->send = op->in.attach_key ? send_look : send_attempt;
-    request->answered = op->in.attach_key ? attach_answered : attempt_answered;
+    request->send = op->in.attach_key ? hf__mc_attach_send : send_attempt;
+    request->answered = op->in.attach_key ? hf__mc_attach_answered : attempt_answered;
     struct mc_server *server = hf__mc_server_of(mc, op->in.name, op->in.name_length);
     hf__mc_list_claims(server);
     hf__mc_ask(server, request);

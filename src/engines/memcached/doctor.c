@@ -235,7 +235,7 @@ static void stats_answered(struct mc_server *server, struct mc_request *request,
 
 static const char *cure_of_silence(const struct mc_server *server)
 {
-    if (server->ended_at_handshake)
+    if (server->ended_at_stats)
         return "give the address of memcached itself: a proxy passes on neither stats nor mg";
     if (server->peer.why.code == HF_DENIED)
         return "give a user and a password that it knows, in every client's URL";
@@ -250,8 +250,8 @@ static void find_silent(const struct survey *survey, struct mc_server *server)
     hf_error *why = NULL;
     hf__mc_explain_silence(server, &why);
     hf__finding_not_asked(&survey->findings,
-                          server->ended_at_handshake ? "no-handshake" : "server-silent",
-                          server->shown, why ? why->text : "no reply",
+                          server->ended_at_stats ? "no-handshake" : "server-silent", server->shown,
+                          why ? why->text : "no reply",
                           "the locks that it decides cannot be acquired", cure_of_silence(server));
     free(why);
 }

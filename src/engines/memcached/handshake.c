@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The first packet of a connection: who we are, what the server is; and the readings of its clock,
+/* The first packets of a connection: who we are, what the server is; and the readings of its clock,
  * which come again whenever the clock was behind. */
 #include "memcached.h"
 
@@ -45,7 +45,7 @@ static void send_what_waits(struct mc_server *server)
     struct hf_link *link;
     struct hf_pipeline_item *item;
     hf__peer_ready(&server->peer);
-    server->ended_at_handshake = false;
+    server->ended_at_stats = false;
     while ((link = hf__list_pop(&server->unbelieved)))
         hf__pipeline_wait(&server->pipeline, HF_CONTAINER(link, struct hf_pipeline_item, link));
     while (hf__peer_is_ready(&server->peer) && (item = hf__pipeline_next(&server->pipeline)))
@@ -83,7 +83,7 @@ void hf__mc_clock_timer_fired(struct hf_timer *timer)
         send_what_waits(server);
 }
 
-/* ---- the first packet ---- */
+/* ---- the first packets ---- */
 
 static void send_user(struct mc_server *server, struct mc_request *request)
 {
@@ -101,6 +101,8 @@ static void user_answered(struct mc_server *server, struct mc_request *request, 
     (void)heard;
 }
 
+static void send_second_packet(struct mc_server *server);
+
 static void send_version(struct mc_server *server, struct mc_request *request)
 {
     (void)request;
@@ -111,14 +113,17 @@ static void version_answered(struct mc_server *server, struct mc_request *reques
 {
     const struct mc_reply *reply = &request->replies[0];
     int major = 0, minor = 0;
-    if (heard && (sscanf(reply->value, "%d.%d", &major, &minor) != 2 || major < 1 ||
-                  (major == 1 && minor < 6)))
+    bool old = sscanf(reply->value, "%d.%d", &major, &minor) != 2 || major < 1 ||
+               (major == 1 && minor < 6);
+    if (heard && old)
         hf__peer_break(&server->peer, HF_ENOTSUP, 0,
                        "its version is \"%.40s\"; locks need memcached 1.6.0 or newer",
                        reply->value);
     else if (heard)
         snprintf(server->facts.version, sizeof server->facts.version, "%.31s", reply->value);
     hf__mc_request_free(server->mc, request);
+    if (heard && !old)
+        send_second_packet(server);
 }
 
 static void send_stats(struct mc_server *server, struct mc_request *request)
@@ -138,6 +143,7 @@ static void note_line(struct mc_server *server, struct mc_request *request,
 {
     const char *words;
     (void)request;
+    server->facts.said_anything = true;
     hf__mc_stat_number(reply, "time", &server->facts.time_s);
     hf__mc_stat_number(reply, "uptime", &server->facts.uptime_s);
     if (hf__mc_stat_is(reply, "cas_enabled", &words))
@@ -173,31 +179,43 @@ static void settings_answered(struct mc_server *server, struct mc_request *reque
     server->token_base = (uint64_t)(facts->time_s - facts->uptime_s) * 1000000;
 }
 
-void hf__mc_greet(struct mc_server *server)
+struct step {
+    void (*send)(struct mc_server *server, struct mc_request *request);
+    void (*answered)(struct mc_server *server, struct mc_request *request, bool heard);
+    bool has_lines;
+};
+
+static void take_step(struct mc_server *server, const struct step *step)
 {
-    static const struct {
-        void (*send)(struct mc_server *server, struct mc_request *request);
-        void (*answered)(struct mc_server *server, struct mc_request *request, bool heard);
-        bool has_lines;
-    } first[] = {
-        { send_user, user_answered, false },
-        { send_version, version_answered, false },
+    struct mc_request *request = begin(server);
+    if (!request)
+        return;
+    request->send = step->send;
+    request->answered = step->answered;
+    request->line = step->has_lines ? note_line : NULL;
+    hf__mc_send(server, request);
+}
+
+static void send_second_packet(struct mc_server *server)
+{
+    static const struct step steps[] = {
         { send_stats, stats_answered, true },
         { send_stats_settings, settings_answered, true },
         { hf__mc_list_send, hf__mc_list_answered, false },
     };
+    for (unsigned i = 0; i < sizeof steps / sizeof *steps; i++)
+        take_step(server, &steps[i]);
+    hf__mc_read_clock(server);
+}
+
+/* `version` goes alone: a proxy that ends the connection at `stats` has replied to it by then, and
+ * so is told from a server that ends or is cut off (server.c). */
+void hf__mc_greet(struct mc_server *server)
+{
     server->facts = (struct mc_facts){ .time_s = -1, .uptime_s = -1 };
     server->reads_clock = false;
     hf__mc_clock_reset(&server->clock);
-    for (unsigned i = 0; i < sizeof first / sizeof *first; i++) {
-        struct mc_request *request =
-            i == 0 && !server->mc->settings.endpoints.user ? NULL : begin(server);
-        if (!request)
-            continue;
-        request->send = first[i].send;
-        request->answered = first[i].answered;
-        request->line = first[i].has_lines ? note_line : NULL;
-        hf__mc_send(server, request);
-    }
-    hf__mc_read_clock(server);
+    if (server->mc->settings.endpoints.user)
+        take_step(server, &(struct step){ send_user, user_answered, false });
+    take_step(server, &(struct step){ send_version, version_answered, false });
 }

@@ -70,6 +70,7 @@ struct mc_input {
 struct mc_facts {
     int64_t time_s, uptime_s;
     bool cas_enabled;
+    bool said_anything; /* in `stats` */
     char version[32];
     char other_list[MC_LIST_SHOWN + 1]; /* the servers of a client that has others; "": of none */
 };
@@ -85,9 +86,9 @@ struct mc_server {
     struct hf_link unbelieved;   /* requests that wait for the clock to count on */
     struct hf_timer clock_timer; /* they are sent again, or the next reading of a handshake is */
     bool reads_clock;
-    bool list_is_missing;    /* among those at the server; it is for clients that take locks */
-    bool ended_at_handshake; /* the last connection ended before it was ready */
-    uint64_t token_base;     /* when the process began, in microseconds */
+    bool list_is_missing; /* among those at the server; it is for clients that take locks */
+    bool ended_at_stats;  /* the last connection ended behind `version`, before a line of `stats` */
+    uint64_t token_base;  /* when the process began, in microseconds */
     char shown[280];
 };
 
@@ -232,8 +233,35 @@ void hf__mc_finish(struct mc_server *server, struct mc_request *request, enum hf
  * another, the item. With `by_touch`: without memory at the server. */
 void hf__mc_write_renewal(struct mc_server *server, const struct mc_item *item,
                           const struct hf_op *op, uint64_t cas, int64_t ttl, bool by_touch);
+/* The token that an item shows. */
+uint64_t hf__mc_token_of(const struct mc_server *server, const struct mc_reply *item);
 /* In its place, where the CAS id is not known: as many replies, of which none renews. */
 void hf__mc_write_look(struct mc_server *server, const struct mc_item *item);
+
+/* ---- acquire.c: how an attempt ends ---- */
+
+void hf__mc_granted(struct mc_server *server, struct mc_request *request,
+                    const struct mc_reply *item, int64_t lease_ms);
+void hf__mc_attempt_unanswered(struct mc_server *server, struct mc_request *request);
+void hf__mc_no_memory(struct mc_server *server, struct mc_request *request,
+                      const struct mc_reply *reply);
+bool hf__mc_has_no_id(struct mc_server *server, struct mc_request *request,
+                      const struct mc_reply *item);
+void hf__mc_ask_again(struct mc_server *server, struct mc_request *request, bool by_right_clock);
+
+/* ---- attach.c: `send` and `answered` of an attach, and of the release that undoes it ---- */
+
+void hf__mc_attach_send(struct mc_server *server, struct mc_request *request);
+void hf__mc_attach_answered(struct mc_server *server, struct mc_request *request, bool heard);
+void hf__mc_return_send(struct mc_server *server, struct mc_request *request);
+void hf__mc_return_looked(struct mc_server *server, struct mc_request *request, bool heard);
+
+/* ---- release.c: how a release ends ---- */
+
+void hf__mc_release_gone(struct mc_server *server, struct mc_request *request, bool lost);
+/* The item's CAS id is not sure any more: the command may have been executed. */
+void hf__mc_release_unanswered(struct mc_server *server, struct mc_request *request);
+void hf__mc_release_overtaken(struct mc_server *server, struct mc_request *request);
 
 /* ---- courtesy.c ---- */
 
@@ -249,7 +277,6 @@ int64_t hf__mc_courtesy_until(struct memcached *mc, const struct hf_op *op);
 /* ---- the slots ---- */
 
 void hf__mc_attempt(struct hf_engine *engine, struct hf_op *op);
-void hf__mc_attach_send(struct mc_server *server, struct mc_request *request);
 void hf__mc_release(struct hf_engine *engine, struct hf_op *op);
 void hf__mc_renew(struct hf_engine *engine, struct hf_lease *lease);
 bool hf__mc_compact(struct hf_engine *engine, struct hf_op *op);

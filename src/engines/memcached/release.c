@@ -8,7 +8,7 @@
 static void send_look(struct mc_server *server, struct mc_request *request);
 static void look_answered(struct mc_server *server, struct mc_request *request, bool heard);
 
-static void gone(struct mc_server *server, struct mc_request *request, bool lost)
+void hf__mc_release_gone(struct mc_server *server, struct mc_request *request, bool lost)
 {
     struct hf_op *op = request->op;
     op->engine.word[1] = 0;
@@ -18,12 +18,20 @@ static void gone(struct mc_server *server, struct mc_request *request, bool lost
 }
 
 /* From now on the item's CAS id is not sure: the deletion may have been executed. */
-static void unanswered(struct mc_server *server, struct mc_request *request)
+void hf__mc_release_unanswered(struct mc_server *server, struct mc_request *request)
 {
     struct hf_op *op = request->op;
     hf__mc_explain_silence(server, &op->out.error);
     if (request->item.sent)
         op->engine.word[1] |= MC_UNSURE;
+    hf__mc_finish(server, request, HF_NO_ANSWER);
+}
+
+void hf__mc_release_overtaken(struct mc_server *server, struct mc_request *request)
+{
+    hf__op_explain(request->op, HF_UNREACHABLE, 0,
+                   "memcached at %.100s: the item changes all the time", server->shown);
+    request->op->engine.word[1] |= MC_UNSURE;
     hf__mc_finish(server, request, HF_NO_ANSWER);
 }
 
@@ -47,17 +55,14 @@ static void deletion_answered(struct mc_server *server, struct mc_request *reque
     const struct mc_reply *reply = &request->replies[0];
     bool sure = !(request->op->engine.word[1] & MC_UNSURE);
     if (!heard) {
-        unanswered(server, request);
+        hf__mc_release_unanswered(server, request);
     } else if (reply->kind == MC_DONE) {
         hf__mc_note_mark(server->mc, request->op, &request->replies[1]);
-        gone(server, request, false);
+        hf__mc_release_gone(server, request, false);
     } else if (reply->kind == MC_NOT_FOUND) {
-        gone(server, request, sure);
+        hf__mc_release_gone(server, request, sure);
     } else if (++request->repeats > MC_REPEATS_MAX) {
-        hf__op_explain(request->op, HF_UNREACHABLE, 0,
-                       "memcached at %.100s: the item changes all the time", server->shown);
-        request->op->engine.word[1] |= MC_UNSURE;
-        hf__mc_finish(server, request, HF_NO_ANSWER);
+        hf__mc_release_overtaken(server, request);
     } else {
         request->send = send_look;
         request->answered = look_answered;
@@ -77,13 +82,13 @@ static void look_answered(struct mc_server *server, struct mc_request *request, 
     const struct mc_reply *now = &request->replies[0];
     struct mc_item item;
     if (!heard) {
-        unanswered(server, request);
+        hf__mc_release_unanswered(server, request);
         return;
     }
     hf__mc_item_of(server->mc, &item, request->op);
     /* What was never confirmed cannot be lost. */
     if (!hf__mc_is_ours(server->mc, now, &item)) {
-        gone(server, request, !(request->op->engine.word[1] & MC_UNSURE));
+        hf__mc_release_gone(server, request, !(request->op->engine.word[1] & MC_UNSURE));
         return;
     }
     if (!hf__mc_has_id(server, now, &request->op->out.error)) {
@@ -112,5 +117,9 @@ void hf__mc_release(struct hf_engine *engine, struct hf_op *op)
     hf__mc_use_cas_of(request, op);
     request->send = sure ? send_deletion : send_look;
     request->answered = sure ? deletion_answered : look_answered;
+    if (op->in.attach_key) { /* mutant: memcached-attach-unheard */
+        request->send = hf__mc_return_send;
+        request->answered = hf__mc_return_looked;
+    }
     hf__mc_ask(hf__mc_server_of(mc, op->in.name, op->in.name_length), request);
 }

@@ -35,6 +35,7 @@ struct mc_request *hf__mc_request_new(struct memcached *mc)
     request->answered = NULL;
     request->line = NULL;
     request->cas = request->epoch = request->token = 0;
+    request->ttl = 0;
     request->repeats = 0;
     request->may_be_done = false;
     request->item.sent = false;
@@ -262,16 +263,21 @@ static void greet(struct hf_peer *peer)
     hf__mc_greet(server_of(peer));
 }
 
-/* A proxy such as twemproxy ends the connection at a command that it does not pass on. */
+/* A proxy such as twemproxy ends the connection at a command that it does not pass on. A server
+ * that ends, or is cut off, does so at any command. */
 static void note_handshake(struct mc_server *server, enum hf_peer_state was)
 {
     hf_error *why = &server->peer.why;
     size_t length = strlen(why->text);
-    server->ended_at_handshake = was == HF_PEER_GREETING && server->peer.cut;
-    if (server->ended_at_handshake)
-        snprintf(why->text + length, sizeof why->text - length,
-                 " in the handshake, as a proxy does that knows no stats: locks need memcached "
-                 "itself");
+    bool cut = was == HF_PEER_GREETING && server->peer.cut;
+    /* mutant: memcached-cut-in-the-handshake */
+    server->ended_at_stats = cut && *server->facts.version && !server->facts.said_anything;
+    if (cut)
+        snprintf(why->text + length, sizeof why->text - length, "%s",
+                 server->ended_at_stats
+                     ? " behind version and before stats, as a proxy does that knows no stats: "
+                       "locks need memcached itself"
+                     : " in the handshake");
 }
 
 /* What waits for the clock waits for the next connection, whose handshake reads it. */

@@ -113,7 +113,8 @@ TEST(evicted_lock_is_lost)
     expect_loss(&(struct memcached_server){ .arguments = small }, 10 * LEASE_MS, evict);
 }
 
-/* With -M nothing is evicted. New locks are refused; what is held is renewed without memory. */
+/* With -M nothing is evicted. New locks are refused; what is held is renewed without memory, and
+ * shown to be held. */
 TEST(full_server_refuses_locks_and_renews_what_is_held)
 {
     static const char *const full[] = { "-m", "8", "-M", NULL };
@@ -123,8 +124,9 @@ TEST(full_server_refuses_locks_and_renews_what_is_held)
     char name[20];
 
     memcached_start(&server);
-    hf_client *client = open_at(server.port, LEASE_MS);
+    hf_client *client = open_at(server.port, LEASE_MS), *other = open_at(server.port, LEASE_MS);
     hf_hold *hold = take_losing(client, "one", &losses);
+    CHECK_CODE(hf_lock(other, "one", 0, NULL, &none), HF_BUSY);
     /* The item gets its token with the first renewal. Both sizes are of a class of their own. */
     size_t first = memcached_size(&server, "hf:one"), next = first;
     EVENTUALLY((next = memcached_size(&server, "hf:one")) != first, SOON_MS);
@@ -138,6 +140,8 @@ TEST(full_server_refuses_locks_and_renews_what_is_held)
     }
     CHECK_CODE(code, HF_ELIMIT);
     CHECK(strstr(hf_last_error()->text, "memory") != NULL);
+    CHECK_CODE(hf_lock(other, "one", 0, NULL, &none), HF_BUSY);
+    CHECK_CODE(hf_lock(other, "one", 500, NULL, &none), HF_BUSY);
     let_pass_ms(2 * (LEASE_MS + 3000) + 500);
     CHECK_INT(losses, 0);
     CHECK(hf_held(hold));
@@ -145,6 +149,7 @@ TEST(full_server_refuses_locks_and_renews_what_is_held)
     give_back(hold);
     CHECK(!memcached_has(&server, "hf:one"));
     hf_close(client);
+    hf_close(other);
     memcached_kill(&server);
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Replies that get lost after memcached has executed the command: it is done once, and nothing is
  * left of it. */
-#include "conformance.h"
+#include "attaching.h"
 #include "memcached_server.h"
 #include "relay.h"
 
@@ -147,4 +147,88 @@ TEST(item_is_found_by_its_value_after_a_lost_prolongation)
     give_back(hold);
     CHECK(!memcached_has(&relayed.server, "hf:one"));
     end_relayed(&relayed);
+}
+
+#define ATTACH_LEASE_MS 60000
+/* The replies of an attach have fewer bytes than this. */
+#define ATTACH_BYTES_MAX 220
+#define ATTACH_BYTES_STEP 10
+
+static hf_client *open_format(int port, const char *format)
+{
+    char url[200];
+    hf_client *client = NULL;
+
+    snprintf(url, sizeof(url), "%s&format=%s", memcached_url(port, 20000), format);
+    CHECK_CODE(hf_open(&client, url, NULL), HF_OK);
+    return client;
+}
+
+/* The connection is cut behind each part of its replies. */
+static void attach_with_lost_replies(const char *format, const char *item)
+{
+    struct memcached_server server = { .port = 0 };
+    struct relay relay = { .port = 0 };
+    char key[HF_OWNER_KEY_SIZE];
+    hf_hold *hold = NULL;
+    int lost = 0;
+
+    memcached_start(&server);
+    relay_start(&relay, server.port);
+    hf_client *client = open_format(relay.port, format), *other = open_format(server.port, format);
+    CHECK_CODE(hf_lock(other, "one", 0, LOCK_OPTIONS(.lease_ms = ATTACH_LEASE_MS), &hold), HF_OK);
+    for (long bytes = 1; bytes < ATTACH_BYTES_MAX; bytes += ATTACH_BYTES_STEP) {
+        CHECK_CODE(hf_detach(hold, key), HF_OK);
+        give_back(take_patiently(client, "warm"));
+        relay_cut_after(&relay, bytes);
+        int code = hf_attach(client, "one", key, &hold);
+        CHECK(memcached_has(&server, item));
+        if (code != HF_OK) {
+            lost++;
+            CHECK_CODE(code, HF_UNREACHABLE);
+            EVENTUALLY(is_held_under(other, key), SOON_MS);
+            CHECK_CODE(hf_attach(other, "one", key, &hold), HF_OK);
+        }
+        relay_cut(&relay);
+    }
+    CHECK(lost > 0);
+    give_back(hold);
+    CHECK(!memcached_has(&server, item));
+    hf_close(client);
+    hf_close(other);
+    relay_stop(&relay);
+    memcached_kill(&server);
+}
+
+TEST(lock_whose_attach_was_not_heard_is_opened_by_its_key_again)
+{
+    attach_with_lost_replies("holdfast", "hf:one");
+    attach_with_lost_replies("symfony", "one");
+    attach_with_lost_replies("laravel", "one");
+    attach_with_lost_replies("tooz", "__TOOZ_LOCK_one");
+}
+
+/* Within `version`, and within `stats`. A proxy ends it between them. */
+TEST(connection_that_is_cut_in_the_handshake_blames_no_proxy)
+{
+    static const long bytes[] = { 3, 200 };
+    struct memcached_server server = { .port = 0 };
+    struct relay relay = { .port = 0 };
+    hf_hold *none = NULL;
+
+    memcached_start(&server);
+    relay_start(&relay, server.port);
+    for (size_t i = 0; i < sizeof(bytes) / sizeof(bytes[0]); i++) {
+        hf_client *client = NULL;
+        CHECK_CODE(hf_open(&client, memcached_url(relay.port, 20000), NULL), HF_OK);
+        relay_cut_after(&relay, bytes[i]);
+        CHECK_ERROR(hf_lock(client, "one", 0, NULL, &none), HF_UNREACHABLE);
+        CHECK(strstr(hf_last_error()->text, "in the handshake") != NULL);
+        CHECK(strstr(hf_last_error()->text, "proxy") == NULL);
+        relay_cut(&relay);
+        give_back(take_patiently(client, "one"));
+        hf_close(client);
+    }
+    relay_stop(&relay);
+    memcached_kill(&server);
 }
