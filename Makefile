@@ -7,6 +7,14 @@ PREFIX ?= /usr/local
 BUILD = build/release
 HOLDFAST = $(BUILD)/src/cli/holdfast
 
+# A build folder that was copied along with the tree builds the tree that it came from.
+ifneq ($(wildcard $(BUILD)/build.ninja),)
+ifneq ($(shell grep -lF '"source": "$(CURDIR)"' $(BUILD)/meson-info/meson-info.json),$(BUILD)/meson-info/meson-info.json)
+$(info $(BUILD) belongs to another copy of this tree: it is made anew)
+$(shell rm -rf $(BUILD))
+endif
+endif
+
 .PHONY: all build deps demo check check-all bench bench-etcd bench-memcached bench-redis bench-sql bench-zookeeper mutants soak install format clean
 
 all: build
@@ -92,7 +100,7 @@ mutants:
 soak: build
 	tools/run-torture $(HOLDFAST) --hours $(or $(HOURS),1)
 
-# DESTDIR is honoured. A prefix that the loader does not know needs LD_LIBRARY_PATH.
+# DESTDIR is honoured. The command finds the library beside itself, whatever the prefix.
 install: build
 	meson configure $(BUILD) -Dprefix='$(PREFIX)'
 	meson install -C $(BUILD)

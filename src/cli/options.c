@@ -317,8 +317,7 @@ static bool parse_next(struct parse *parse)
     return text[1] == '-' ? parse_long(parse, text + 2) : parse_letters(parse, text + 1);
 }
 
-/* A URL in the place of a name would be a lock of the default store: doctor would find that healthy.
- */
+/* A URL in the place of a name would be a lock of the default store, which doctor finds healthy. */
 static bool check_name(const struct parse *parse)
 {
     char *url = parse->url_as_name;
