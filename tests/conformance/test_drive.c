@@ -161,6 +161,32 @@ static void note_loss(void *arg, const hf_loss *loss)
     ++*(int *)arg;
 }
 
+static void count_point(void *arg, const char *point, const char *name)
+{
+    (void)point, (void)name;
+    ++*(int *)arg;
+}
+
+/* A lock that this client released last needs neither the loop nor a question to the store. */
+TEST(lone_caller_without_a_thread_takes_the_fast_path)
+{
+    int points = 0;
+    if (!store_is_local())
+        SKIP("only an engine without I/O has such a path");
+    hf_client *client = open_client_with((hf_client_options){
+        .driver = HF_DRIVE_CALLER, .on_point = count_point, .point_arg = &points });
+    hf_hold *hold;
+
+    for (int64_t wait_ms = HF_FOREVER; wait_ms < 100; wait_ms += 50) {
+        give_back(take(client, name_of("one"), HF_MUTEX, 0));
+        points = 0;
+        CHECK_CODE(hf_lock(client, name_of("one"), wait_ms, NULL, &hold), HF_OK);
+        CHECK_CODE(hf_unlock(hold), HF_OK);
+        CHECK_INT(points, 0);
+    }
+    hf_close(client);
+}
+
 TEST(losses_arrive_by_dispatch)
 {
     hf_client *client = open_driven();

@@ -179,6 +179,24 @@ static void enter_later(struct hf_client *client, const struct hf_lock_args *ask
         hf__lock_entry_admit(client, ask, entrance);
 }
 
+/* For what was not answered when it was admitted. Returns how often the call has been counted in.
+ */
+static unsigned ask_blocking(struct hf_client *client, struct hf_lock_args *ask,
+                             struct hf_entrance *entrance)
+{
+    HF_NO_CANCELLATION; /* mutant: lock-that-asks-may-be-canceled */
+    unsigned counted = 0;
+    for (; entrance->how == HF_ADMIT_EARLY; counted++)
+        enter_later(client, ask, entrance);
+    if (!hf__entrance_counts(entrance))
+        return counted;
+    entrance->answer = entrance->how == HF_ADMIT_UPGRADE
+                           ? hf__acquire_upgrade(entrance->claim, ask)
+                           : drive_new(entrance->claim, ask, entrance->how == HF_ADMIT_QUEUED);
+    hf__point(client, "before_return", ask->name);
+    return counted + 1;
+}
+
 /* What blocks in hf_lock and hf_attach: an hf_code, with its sentence in hf_last_error. */
 static int lock_blocking(struct hf_client *client, struct hf_lock_args *ask, hf_hold **ret)
 {
@@ -186,17 +204,8 @@ static int lock_blocking(struct hf_client *client, struct hf_lock_args *ask, hf_
     struct hf_answer *answer = &entrance.answer;
     ask->here = hf__acquire_may_run_sync(client, ask->wait_ms);
     ask->blocks = true;
-    unsigned counted = 0;
     hf__lock_entry_admit(client, ask, &entrance);
-    for (; entrance.how == HF_ADMIT_EARLY; counted++)
-        enter_later(client, ask, &entrance);
-    bool raises = entrance.how == HF_ADMIT_UPGRADE;
-    if (hf__entrance_counts(&entrance)) {
-        *answer = raises ? hf__acquire_upgrade(entrance.claim, ask)
-                         : drive_new(entrance.claim, ask, entrance.how == HF_ADMIT_QUEUED);
-        hf__point(client, "before_return", ask->name);
-        counted++;
-    }
+    unsigned counted = hf__entrance_counts(&entrance) ? ask_blocking(client, ask, &entrance) : 0;
     if (ret)
         *ret = answer->hold;
     if (ask->attach_key && answer->code == HF_LOST && !answer->error)
@@ -212,7 +221,6 @@ static int lock_blocking(struct hf_client *client, struct hf_lock_args *ask, hf_
 int hf_lock(hf_client *client, const char *name, int64_t wait_ms, const hf_lock_options *options,
             hf_hold **ret)
 {
-    HF_NO_CANCELLATION;
     if (ret)
         *ret = NULL;
     struct hf_lock_args ask;

@@ -44,6 +44,7 @@ void hf__host_event(const struct hf_host *host, hf_event_type type, const char *
         text = shown;
     }
     hf_event event = { sizeof event, type, hf__shown_name(client, name), token, text };
+    HF_NO_CANCELLATION;
     client->on_event(client->event_arg, &event);
 }
 

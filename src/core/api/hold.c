@@ -161,6 +161,7 @@ static struct hf_answer lower(struct hf_claim *claim, bool wait)
         hf__shard_unlock(shard);
         return answer;
     }
+    HF_NO_CANCELLATION; /* mutant: unlock-that-asks-may-be-canceled */
     if (claim->here)
         return settle_here(claim);
     struct hf_waiter waiter = { .lost = lost };
@@ -236,7 +237,6 @@ static int unlock(struct hf_hold *hold, bool wait)
 
 int hf_unlock(hf_hold *hold)
 {
-    HF_NO_CANCELLATION;
     if (!hold)
         return HF_OK;
     int code = hf__args_client(client_of(hold), false);
@@ -245,7 +245,6 @@ int hf_unlock(hf_hold *hold)
 
 void hf_unlock_nowait(hf_hold *hold)
 {
-    HF_NO_CANCELLATION;
     if (hold && hf__args_client(client_of(hold), false) == HF_OK)
         unlock(hold, false);
 }

@@ -13,7 +13,7 @@ bool hf__fast_acquire(struct hf_claim *claim, const struct hf_lock_args *ask,
     struct hf_client *client = claim->client;
     struct hf_lock_entry *entry = claim->entry;
     /* mutant: lock-with-lease-of-its-own */
-    if (!entry->kept || !ask->here || ask->lease_ms || ask->attach_key ||
+    if (!entry->kept || !ask->blocks || !client->here || ask->lease_ms || ask->attach_key ||
         !hf__list_empty(&entry->queue) || !hf__list_empty(&entry->holders) ||
         hf__host_wants_events(&client->host))
         return false;
@@ -22,6 +22,7 @@ bool hf__fast_acquire(struct hf_claim *claim, const struct hf_lock_args *ask,
     if (!client->sync->fast_acquire(client->engine, &claim->op, &entry->kept))
         return false;
     hf__claim_fast_acquire(claim);
+    claim->here = true; /* also where the caller has a loop to turn: this needs none */
     *answer = hf__lock_entry_grant(claim);
     return true;
 }

@@ -3,6 +3,7 @@
  * async handle for what other threads post, and whatever handles the engine adds. */
 #include "core/loop/loop_handoff.h"
 
+#include "base/cancel.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/testing.h"
@@ -30,8 +31,10 @@ static int64_t read_clock(void *arg)
 static void wake_loop(void *arg)
 {
     struct hf_uv_loop *drive = arg;
-    if (!hf__loop_owner_wake(&drive->wheel))
-        uv_async_send(&drive->wake);
+    if (hf__loop_owner_wake(&drive->wheel))
+        return;
+    HF_NO_CANCELLATION;
+    uv_async_send(&drive->wake);
 }
 
 /* One that fires too early only makes the loop look again, which is cheaper than moving it at every
