@@ -161,7 +161,7 @@ static void send_task(struct sql *sql, struct sql_task *task)
         sql->connection->driver->listen(sql->connection, sql->channel, &task->request);
 }
 
-static void pause_task(struct sql_task *task, int64_t pause_ms)
+void hf__link_pause(struct sql_task *task, int64_t pause_ms)
 {
     struct sql *sql = task->sql;
     hf__link_remove(&task->link);
@@ -205,7 +205,7 @@ bool hf__link_repeat(struct sql_task *task)
     int64_t pause_ms = hf__poll_growing_ms(task->tries, AGAIN_MIN_MS, AGAIN_MAX_MS);
     if (++task->tries > TRIES_MAX)
         return false;
-    pause_task(task, pause_ms);
+    hf__link_pause(task, pause_ms);
     return true;
 }
 
@@ -509,7 +509,7 @@ static void send_waiting(struct sql *sql)
         struct sql_task *task = HF_CONTAINER(link, struct sql_task, link);
         int64_t pause_ms = hf__row_lock_pause_ms(task);
         if (pause_ms > 0)
-            pause_task(task, pause_ms);
+            hf__link_pause(task, pause_ms);
         else
             send_task(sql, task);
     }

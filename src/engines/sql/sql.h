@@ -89,6 +89,11 @@ struct sql {
     /* counter.c: receipts that are deleted at the end of the turn */
     struct hf_link settling;
     struct hf_task settle;
+    unsigned unsettled; /* receipts that are not known to be deleted */
+    /* engine.c: while the client closes */
+    void (*closed)(void *arg);
+    void *closed_arg;
+    struct hf_timer closing;
     struct hf_link attaches; /* attach.c: those that are out, or not undone yet */
     struct hf_link renewals; /* ops that are being renewed: tasks, by `renewal_link` */
 };
@@ -148,7 +153,9 @@ void hf__task_bytes(struct sql_task *task, enum sql_parameter parameter, const v
                     size_t length);
 /* Sends it, once there is a connection. */
 void hf__link_run(struct sql *sql, struct sql_task *task, enum sql_script_number script);
-/* The same script once more, after a pause that grows; false: it has been tried too often. */
+/* The same script once more, after this pause. */
+void hf__link_pause(struct sql_task *task, int64_t pause_ms);
+/* ... after a pause that grows; false: it has been tried too often. */
 bool hf__link_repeat(struct sql_task *task);
 /* On a connection that is ready: asks for notifications, before what is run after it. */
 void hf__link_listen(struct sql *sql, void (*done)(struct sql_task *, const struct sql_answer *));

@@ -20,4 +20,7 @@ FROM hf_lock WHERE name = :name;
 UPDATE hf_lock SET value = IF(:verb = 1, :value, value + :value)
 WHERE name = :name AND kind = 5 AND (:verb = 1 OR (:verb = 2 AND value + :value <= 4294967295));
 UPDATE hf_lock SET value = 0, kind = 0 WHERE name = :name AND kind = 5 AND :verb = 3;
+-- Units that were taken before do not come back to the new value.
+-- mutant: mysql-units-of-former-value-return
+UPDATE hf_hold SET permits = 0 WHERE name = :name AND mode = 6 AND :verb IN (1, 3);
 -- include parts/wake.inc.sql

@@ -9,7 +9,8 @@ FROM (
     CAST(NULL AS BINARY) AS owner, CAST(NULL AS BINARY) AS info, 0 AS since_us, 0 AS expires_us,
     0 AS place
   FROM hf_lock l WHERE l.kind > 3 OR (l.owner IS NOT NULL AND l.expires_us > @now@)
-    OR EXISTS (SELECT 1 FROM hf_hold h WHERE h.name = l.name AND h.expires_us > @now@)
+    OR EXISTS (SELECT 1 FROM hf_hold h
+      WHERE h.name = l.name AND h.expires_us > @now@ AND h.mode <> 6)
     OR EXISTS (SELECT 1 FROM hf_wait w WHERE w.name = l.name AND w.expires_us > @now@)
   UNION ALL
   SELECT 1, l.name, l.kind - 1, 1, l.token, l.owner, l.info, l.since_us, l.expires_us, 0

@@ -5,13 +5,14 @@ DELETE FROM hf_hold WHERE name = :name AND expires_us <= @now@;
 UPDATE hf_lock SET waiting = 0, owner = NULL, expires_us = 0, value = 0, kind = 6
 WHERE name = :name AND (:verb = 1 AND :value > 0)
   AND (kind IN (0, 3) OR (kind IN (1, 2) AND (owner IS NULL OR expires_us <= @now@)))
-  AND NOT EXISTS (SELECT 1 FROM hf_hold h WHERE h.name = :name)
+  AND NOT EXISTS (SELECT 1 FROM hf_hold h WHERE h.name = :name AND h.mode <> 6)
   AND NOT EXISTS (SELECT 1 FROM hf_wait w WHERE w.name = :name AND w.mode <> 7);
 -- answer
 SELECT CASE
     WHEN kind = 6 AND :verb = 1 AND value > 0 THEN 0
     WHEN kind = 6 THEN 1
-    WHEN kind IN (0, 3) AND NOT EXISTS (SELECT 1 FROM hf_hold h WHERE h.name = :name) THEN 1
+    WHEN kind IN (0, 3) AND NOT EXISTS (SELECT 1 FROM hf_hold h
+      WHERE h.name = :name AND h.mode <> 6) THEN 1
     WHEN kind IN (1, 2) AND (owner IS NULL OR expires_us <= @now@) THEN 1
     ELSE 20 + kind END,
   CASE WHEN kind <> 6 THEN 0 WHEN :verb = 2 THEN GREATEST(value - :value, 0)

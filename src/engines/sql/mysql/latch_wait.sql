@@ -9,6 +9,6 @@ DELETE FROM hf_wait WHERE name = :name AND owner = :owner
 SELECT CASE WHEN l.kind = 6 THEN 0
     WHEN l.kind IN (4, 5) OR (l.kind IN (1, 2) AND l.owner IS NOT NULL AND l.expires_us > @now@)
       OR (l.kind = 3 AND EXISTS (SELECT 1 FROM hf_hold h
-        WHERE h.name = :name AND h.expires_us > @now@)) THEN 20 + l.kind
+        WHERE h.name = :name AND h.expires_us > @now@ AND h.mode <> 6)) THEN 20 + l.kind
     ELSE 1 END, 0, 9223372036854775807, 1
 FROM hf_lock l WHERE l.name = :name;

@@ -13,9 +13,9 @@ WHERE l.name = :name AND l.kind = :kind
   AND (:kind <> 4 OR :limit = 0 OR l.value = :limit)
   AND CASE :mode
     WHEN 5 THEN l.value >= :permits + (SELECT COALESCE(SUM(o.permits), 0) FROM hf_hold o
-      WHERE o.name = :name AND o.owner <> :owner)
+      WHERE o.name = :name AND o.owner <> :owner AND o.mode <> 6)
     ELSE NOT EXISTS (SELECT 1 FROM hf_hold o WHERE o.name = :name AND o.owner <> :owner
-      AND (:mode = 4 OR o.mode = 4 OR (:mode = 3 AND o.mode = 3))) END
+      AND (:mode = 4 AND o.mode <> 6 OR o.mode = 4 OR (:mode = 3 AND o.mode = 3))) END
   AND (EXISTS (SELECT 1 FROM hf_hold m WHERE m.name = :name AND m.owner = :owner)
     OR NOT EXISTS (SELECT 1 FROM hf_wait w WHERE w.name = :name AND w.owner <> :owner
       AND (w.mode <> 2 OR :mode = 4) AND (w.mode <> 5 OR w.permits <= l.value)
@@ -60,7 +60,7 @@ SELECT CASE
     ELSE 0 END,
   COALESCE((SELECT h.token FROM hf_hold h WHERE h.name = :name AND h.owner = :owner), l.token),
   GREATEST(COALESCE((SELECT MIN(h.expires_us) FROM hf_hold h
-    WHERE h.name = :name AND h.owner <> :owner), l.expires_us) - @now@, 0),
+    WHERE h.name = :name AND h.owner <> :owner AND h.mode <> 6), l.expires_us) - @now@, 0),
   (SELECT COUNT(*) FROM hf_wait w WHERE w.name = :name
     AND w.seq <= (SELECT m.seq FROM hf_wait m WHERE m.name = :name AND m.owner = :owner)),
   CASE WHEN l.kind = 4 THEN l.value ELSE :limit END

@@ -18,7 +18,7 @@ SELECT :name, :owner, 6, 0, :permits, :lease_us, @now@, @now@ + :place_us, :info
 FROM hf_lock l
 WHERE l.name = :name AND :enqueue = 1 AND (l.kind IN (0, 5) OR (l.kind IN (1, 2, 3)
     AND (l.owner IS NULL OR l.expires_us <= @now@)
-    AND NOT EXISTS (SELECT FROM hf_hold h WHERE h.name = :name)))
+    AND NOT EXISTS (SELECT FROM hf_hold h WHERE h.name = :name AND h.mode <> 6)))
   AND NOT EXISTS (SELECT FROM hf_hold h WHERE h.name = :name AND h.owner = :owner)
 ON CONFLICT (name, owner) DO UPDATE SET expires_us = excluded.expires_us;
 SELECT pg_notify('hf_' || encode(substr(w.owner, 1, 16), 'hex'),
@@ -30,7 +30,7 @@ SELECT CASE
     WHEN EXISTS (SELECT FROM hf_hold h WHERE h.name = :name AND h.owner = :owner) THEN 1
     WHEN l.kind = 4 OR l.kind = 6 OR (l.kind IN (1, 2) AND l.owner IS NOT NULL
       AND l.expires_us > @now@) OR (l.kind = 3 AND EXISTS (SELECT FROM hf_hold h
-      WHERE h.name = :name AND h.expires_us > @now@)) THEN 20 + l.kind
+      WHERE h.name = :name AND h.expires_us > @now@ AND h.mode <> 6)) THEN 20 + l.kind
     ELSE 0 END, 0::bigint, 9223372036854775807,
   (SELECT count(*) FROM hf_wait w WHERE w.name = :name
     AND w.seq <= (SELECT m.seq FROM hf_wait m WHERE m.name = :name AND m.owner = :owner))

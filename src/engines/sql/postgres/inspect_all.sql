@@ -8,7 +8,7 @@ FROM (
     NULL::bytea AS owner, NULL::bytea AS info, 0::bigint AS since_us, 0::bigint AS expires_us,
     0::bigint AS rank
   FROM hf_lock l WHERE l.kind > 3 OR (l.owner IS NOT NULL AND l.expires_us > @now@)
-    OR l.name IN (SELECT h.name FROM hf_hold h WHERE h.expires_us > @now@)
+    OR l.name IN (SELECT h.name FROM hf_hold h WHERE h.expires_us > @now@ AND h.mode <> 6)
     OR l.name IN (SELECT w.name FROM hf_wait w WHERE w.expires_us > @now@)
   UNION ALL
   SELECT 1, l.name, (l.kind - 1)::smallint, 1, l.token, l.owner, l.info, l.since_us,
