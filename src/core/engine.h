@@ -23,6 +23,7 @@
 
 #include "base/loop.h"
 #include "base/url.h"
+#include "core/known.h"
 
 #include <holdfast.h>
 
@@ -106,6 +107,7 @@ struct hf_op {
     struct {
         uint64_t word[2];
         void *pointer;
+        struct hf_known known; /* what the store has of the claim, for engines that keep it here */
         /* For stores that lease lock by lock: fill it, and set out.rests_on = &own_lease. */
         struct hf_lease own_lease;
     } engine;
@@ -222,7 +224,7 @@ struct hf_engine_ops {
     /* The op is held on a lease of its own, and nothing about it is out. True: the engine knows it
      * by nothing but what it carries, so that its memory may serve another claim. Before it is
      * asked about again, another op carries the same: the name, the owner, mode, token, enqueue,
-     * engine.word and the lease, with everything else as in a new one. */
+     * engine.word, engine.known and the lease, with everything else as in a new one. */
     bool (*compact)(struct hf_engine *engine, struct hf_op *op);
     /* With HF_CAP_DETACH: HF_ONESHOT_DETACH. */
     void (*detach)(struct hf_engine *engine, struct hf_oneshot *oneshot);

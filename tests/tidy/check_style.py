@@ -146,7 +146,7 @@ def may_include(path, included):
         return included.startswith(("net/", "base/"))
     if path.startswith("src/engines/"):
         own = f"engines/{room[2]}/"
-        contract = ("core/engine.h", "core/engine_sync.h")
+        contract = ("core/engine.h", "core/engine_sync.h", "core/known.h")
         rooms = ("base/", "net/", "engines/common/", own)
         if room[2] == "quorum":
             contract += ("engines/redis/sink.h",)

@@ -164,6 +164,7 @@ struct hf_grant {
     /* What of a claim that is set aside has no place in its entry. */
     int8_t mode;
     bool enqueue;
+    struct hf_known known;
 };
 
 struct hf_lock_entry {

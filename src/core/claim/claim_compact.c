@@ -99,6 +99,7 @@ static void put_into_gate(struct hf_claim *claim)
     entry->aside.engine_word[1] = claim->op.engine.word[1];
     grant->mode = (int8_t)claim->op.in.mode;
     grant->enqueue = claim->op.in.enqueue;
+    grant->known = claim->op.engine.known;
     grant->claim = NULL;
 }
 
@@ -222,6 +223,7 @@ static void refill_op(struct hf_op *op, const struct hf_grant *grant)
     op->in.keep = HF_KEEP_NOTHING;
     op->in.permits = 1;
     op->in.enqueue = grant->enqueue;
+    op->engine.known = grant->known;
     op->out.verdict = HF_GRANTED;
     op->out.token = atomic_load_explicit(&grant->token, memory_order_relaxed);
     op->out.rests_on = &op->engine.own_lease;
