@@ -2,6 +2,10 @@
 /* Errors: the one list of codes, names and texts. */
 #include "base/error.h"
 
+#include "base/testing.h"
+#include "base/thread_local.h"
+
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -32,8 +36,6 @@ static const struct {
 #undef ROW
 };
 
-static _Thread_local hf_error last_error = { .text = "no call has failed in this thread" };
-
 const char *hf_code_name(int code)
 {
     for (size_t i = 0; i < sizeof codes / sizeof *codes; i++)
@@ -55,15 +57,68 @@ const char *hf_version(void)
     return HF_BUILD_VERSION;
 }
 
+/* ---- the calling thread's last error ---- */
+
+/* Behind a pointer: a library that is loaded late shares little room for variables of a thread with
+ * all others. Allocated at the thread's first failure, freed when the thread ends. */
+static _Thread_local hf_error *last HF_THREAD_LOCAL_NEAR;
+static _Thread_local bool memory_was_missing HF_THREAD_LOCAL_NEAR;
+
+static pthread_once_t key_once = PTHREAD_ONCE_INIT;
+static pthread_key_t key;
+static bool key_made;
+
+static void free_last(void *error)
+{
+    last = NULL; /* what runs after this in the thread may fail anew */
+    free(error);
+}
+
+static void make_key(void)
+{
+    key_made = pthread_key_create(&key, free_last) == 0;
+}
+
+/* No thread may call free_last after the library was unloaded. */
+__attribute__((destructor)) static void delete_key(void)
+{
+    if (key_made)
+        pthread_key_delete(key);
+}
+
 const hf_error *hf_last_error(void)
 {
-    return &last_error;
+    static const hf_error none = { .text = "no call has failed in this thread" };
+    static const hf_error no_memory = { HF_ENOMEM, 0,
+                                        "a call has failed, and there was no memory to say why; "
+                                        "its result is right" };
+    if (last)
+        return last;
+    return memory_was_missing ? &no_memory : &none;
 }
 
 hf_error *hf__error_last(void)
 {
-    return &last_error;
+    if (last)
+        return last;
+    pthread_once(&key_once, make_key);
+    hf_error *error = key_made ? hf__calloc(1, sizeof *error) : NULL;
+    if (error && pthread_setspecific(key, error) == 0)
+        last = error;
+    else
+        free(error);
+    memory_was_missing = !last;
+    return last;
 }
+
+void hf__error_keep(const hf_error *error)
+{
+    hf_error *kept = hf__error_last();
+    if (kept)
+        *kept = *error;
+}
+
+/* ---- sentences ---- */
 
 /* The length of the UTF-8 sequence that `text` begins with; 0: it is none. */
 static size_t utf8_length(const unsigned char *text)

@@ -20,7 +20,9 @@ static inline const char *hf__plural(int64_t count)
     return count == 1 ? "" : "s";
 }
 
-/* What hf_last_error returns: written by the public entry points only. */
+/* What hf_last_error returns: written by the public entry points only. NULL: there is no memory for
+ * it, and hf_last_error says that. */
 hf_error *hf__error_last(void);
+void hf__error_keep(const hf_error *error);
 
 #endif

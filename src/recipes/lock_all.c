@@ -267,12 +267,11 @@ static struct answer await_answer(struct hf_hold_set *set, hf_client *client, hf
 /* What a store says of itself need not name the lock. */
 static int name_the_lock(const struct member *member, int code)
 {
-    hf_error *error = hf__error_last();
-    hf_error why = *error;
+    hf_error why = *hf_last_error();
     char quoted[204];
     snprintf(quoted, sizeof quoted, "\"%.200s\"", member->item->name);
     if (!strstr(why.text, quoted))
-        hf__error_set(error, code, why.native, "%s: %s", quoted, why.text);
+        hf__error_set(hf__error_last(), code, why.native, "%s: %s", quoted, why.text);
     return code;
 }
 
@@ -293,7 +292,7 @@ static int ask_for_member(struct hf_hold_set *set, struct member *member, int64_
     struct answer answer = await_answer(set, client, request);
     member->hold = answer.hold;
     if (answer.code != HF_OK)
-        *hf__error_last() = answer.why;
+        hf__error_keep(&answer.why);
     return answer.code;
 }
 
@@ -400,9 +399,9 @@ static int take_all(struct hf_hold_set *set, const hf_lock_item *items, int64_t 
     find_members(set, items);
     code = acquire_all(set, wait_ms);
     if (code != HF_OK) {
-        hf_error why = *hf__error_last();
+        hf_error why = *hf_last_error();
         release_members(set); /* mutant: several-locks-are-kept */
-        *hf__error_last() = why;
+        hf__error_keep(&why);
     }
     end_calls(set, set->member_count);
     return code;
@@ -465,7 +464,7 @@ int hf_unlock_all(hf_hold_set *set)
     set->state = SET_RELEASING;
     if (set->lost)
         result = set_fail(HF_LOST, "%s", set->loss_text);
-    why = *hf__error_last();
+    why = *hf_last_error();
     pthread_mutex_unlock(&set->mutex);
     int64_t until_ms = hf__clock_add(hf__clock_ms(), set->request_timeout_ms);
     for (size_t i = set->member_count; i-- > 0;) {
@@ -473,12 +472,12 @@ int hf_unlock_all(hf_hold_set *set)
         silent |= code == HF_UNREACHABLE;
         if (code != HF_OK && (result == HF_OK || (code == HF_LOST && result != HF_LOST))) {
             result = code;
-            why = *hf__error_last();
+            why = *hf_last_error();
         }
     }
     set_free(set);
     if (result != HF_OK)
-        *hf__error_last() = why;
+        hf__error_keep(&why);
     return result;
 }
 

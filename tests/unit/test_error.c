@@ -2,8 +2,13 @@
 /* Codes and sentences: each has a name and a text, and a sentence is one line, whatever is put in.
  */
 #include "base/error.h"
+#include "base/testing.h"
 
 #include "test.h"
+
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
 
 TEST(each_code_has_a_name_and_a_text)
 {
@@ -78,3 +83,53 @@ TEST(each_thread_has_its_own)
     thread_join(&thread);
     CHECK(untouched);
 }
+
+static bool refuse_memory(size_t size)
+{
+    (void)size;
+    return false;
+}
+
+static void fail_without_memory(void *arg)
+{
+    (void)arg;
+    hf__alloc_hook = refuse_memory;
+    CHECK_INT(hf_open(NULL, "local:", NULL), HF_EINVAL);
+    hf__alloc_hook = NULL;
+    CHECK_INT(hf_last_error()->code, HF_ENOMEM);
+    CHECK(strstr(hf_last_error()->text, "no memory") != NULL);
+    CHECK_INT(hf_open(NULL, "local:", NULL), HF_EINVAL);
+    CHECK_INT(hf_last_error()->code, HF_EINVAL);
+}
+
+TEST(sentence_without_memory_says_so)
+{
+    struct thread thread;
+    thread_start(&thread, fail_without_memory, NULL);
+    thread_join(&thread);
+}
+
+#ifdef __GLIBC__
+static void fail(void *arg)
+{
+    (void)arg;
+    CHECK_INT(hf_open(NULL, "local:", NULL), HF_EINVAL);
+}
+
+static void fail_in_threads(int count)
+{
+    for (int i = 0; i < count; i++) {
+        struct thread thread;
+        thread_start(&thread, fail, NULL);
+        thread_join(&thread);
+    }
+}
+
+TEST(sentence_is_freed_when_its_thread_ends)
+{
+    fail_in_threads(10);
+    size_t before = mallinfo2().uordblks;
+    fail_in_threads(200);
+    CHECK(mallinfo2().uordblks < before + 100 * sizeof(hf_error));
+}
+#endif

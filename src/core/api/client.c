@@ -166,10 +166,9 @@ static int read_options(hf_client_options *known, const hf_client_options *optio
     return HF_OK;
 }
 
-static int open_engine(struct hf_client *client)
+static int open_engine(struct hf_client *client, hf_error *error)
 {
     char known[400];
-    hf_error *error = hf__error_last();
     struct hf_engine *engine = NULL;
     const struct hf_engine_ops *ops = hf__engine_find(client->url.scheme);
     const char *nearest = ops ? NULL : hf__engine_nearest_scheme(client->url.scheme);
@@ -186,11 +185,11 @@ static int open_engine(struct hf_client *client)
         return code;
     hf__client_set_engine(client, engine);
     if (client->host.token_floor && !client->ops->raises_tokens)
-        return hf__answer_fail(HF_ENOTSUP, "token_floor is set, and the engine \"%s\" %s",
-                               client->ops->name,
-                               client->ops->caps & HF_CAP_TOKEN
-                                   ? "cannot raise its tokens, which are the store's own numbers"
-                                   : "grants no tokens");
+        return hf__error_set(error, HF_ENOTSUP, 0, "token_floor is set, and the engine \"%s\" %s",
+                             client->ops->name,
+                             client->ops->caps & HF_CAP_TOKEN
+                                 ? "cannot raise its tokens, which are the store's own numbers"
+                                 : "grants no tokens");
     /* A store on this machine is ours alone, and its names are. */
     client->prefix = client->here ? "" : hf__url_option(&client->url, "prefix", "");
     client->prefix_length = (uint32_t)strlen(client->prefix);
@@ -206,29 +205,31 @@ static int open_engine(struct hf_client *client)
     return HF_OK;
 }
 
-static int open_and_register(struct hf_client *client)
+static int open_and_register(struct hf_client *client, hf_error *error)
 {
     if (hf__fork_forbid() != HF_OK)
-        return hf__answer_fail(HF_ENOMEM, "out of memory");
-    int code = open_engine(client);
+        return hf__error_set(error, HF_ENOMEM, 0, "out of memory");
+    int code = open_engine(client, error);
     if (code == HF_OK && hf__fork_register(client) != HF_OK)
-        code = hf__answer_fail(HF_ENOMEM, "out of memory");
+        code = hf__error_set(error, HF_ENOMEM, 0, "out of memory");
     hf__fork_allow();
     return code;
 }
 
 static int open_parts(struct hf_client *client, const char *url, hf_driver driver)
 {
-    hf_error *error = hf__error_last();
+    hf_error error = { 0 };
     enum hf_drive_kind kind =
         driver == HF_DRIVE_CALLER ? HF_DRIVE_KIND_CALLER : HF_DRIVE_KIND_THREAD;
-    int code = hf__url_parse(&client->url, url, error);
+    int code = hf__url_parse(&client->url, url, &error);
     if (code == HF_OK)
-        code = hf__uv_loop_open(client, kind, error);
+        code = hf__uv_loop_open(client, kind, &error);
     if (code == HF_OK)
-        code = open_and_register(client);
+        code = open_and_register(client, &error);
     if (code == HF_OK)
-        code = hf__uv_loop_start(client, error);
+        code = hf__uv_loop_start(client, &error);
+    if (code != HF_OK)
+        hf__error_keep(&error);
     return code;
 }
 

@@ -37,6 +37,8 @@ void hf__unprefix(const struct hf_client *client, char *text)
 void hf__answer_explain(const struct hf_client *client, hf_error *error, const char *name,
                         const struct hf_answer *answer)
 {
+    if (!error)
+        return;
     /* Why a store does not reply has a code of its own, as that of a reply that cannot be read. */
     if (answer->error && (answer->error->code == answer->code || answer->code == HF_UNREACHABLE)) {
         *error = *answer->error;

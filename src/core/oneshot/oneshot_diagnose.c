@@ -135,6 +135,6 @@ int hf_examine(hf_client *client, const char *name, hf_remark_cb *visit, void *a
     if (in_time)
         show(asked, visit, arg);
     if (code != HF_OK)
-        *hf__error_last() = error;
+        hf__error_keep(&error);
     return code;
 }

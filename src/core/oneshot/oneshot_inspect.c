@@ -170,6 +170,6 @@ int hf_inspect(hf_client *client, const char *name, hf_entry_cb *visit, void *ar
     hf__lock_entry_call_ended(client, full.hash);
     show(found, visit, arg);
     if (code != HF_OK)
-        *hf__error_last() = error;
+        hf__error_keep(&error);
     return code;
 }
