@@ -106,8 +106,14 @@ static void forked(struct hf_engine *engine)
 
 static void explain_silence(struct hf_engine *engine, struct hf_op *op, hf_error **error)
 {
+    struct etcd *etcd = (struct etcd *)engine;
     (void)op;
-    hf__peer_why_silent(&((struct etcd *)engine)->peer, error);
+    if (hf__list_empty(&etcd->paused))
+        hf__peer_why_silent(&etcd->peer, error);
+    else
+        hf__explain(error, HF_UNREACHABLE, 0,
+                    "etcd at %.200s: it has too much to do just now; try again later",
+                    etcd->settings.servers.shown);
 }
 
 /* The core asks for nothing else: see `caps`. */

@@ -55,13 +55,35 @@ struct etcd_method {
 extern const struct etcd_method hf__etcd_range, hf__etcd_txn, hf__etcd_lease_grant,
     hf__etcd_lease_revoke, hf__etcd_authenticate, hf__etcd_status;
 
-struct etcd_reply {
-    int status;          /* a hf_grpc_status; HF_GRPC_OK: `message` is there */
-    bool definite;       /* the store's word; else it may have been done, unless `unsent` */
-    bool unsent;         /* no server has processed it */
-    const char *text;    /* of the server, or of ours */
-    const void *message; /* of the method's type; lives until `answered` returns */
+/* What has become of a request (status.c). Only what is known to mean so is a refusal. */
+enum etcd_word {
+    ETCD_DONE,      /* executed: `message` is there */
+    ETCD_REFUSED,   /* not executed, nor would be another time */
+    ETCD_BUSY,      /* not executed: too much to do just now */
+    ETCD_ELSEWHERE, /* not executed, by this member */
+    ETCD_TOKEN,     /* not executed, for want of a token that is valid */
+    ETCD_FULL,      /* refused; it was executed, or never will be */
+    ETCD_OPEN,      /* an error, or no reply: it was executed, or not, or will be */
+    ETCD_UNSENT     /* no server has processed it */
 };
+
+struct etcd_reply {
+    enum etcd_word word;
+    int status;     /* a hf_grpc_status */
+    bool by_server; /* `status` and `text` are the server's, not ours */
+    const char *text;
+    const void *message; /* of the method's type; lives until `answered` returns; else NULL */
+};
+
+static inline bool hf__etcd_is_definite(const struct etcd_reply *reply)
+{
+    return reply->word < ETCD_OPEN;
+}
+
+static inline bool hf__etcd_may_be_done(const struct etcd_reply *reply)
+{
+    return reply->word == ETCD_FULL || reply->word == ETCD_OPEN;
+}
 
 /* Exactly once for each request; asking another one from inside is fine. */
 typedef void etcd_answered(struct etcd *etcd, struct etcd_request *request,
@@ -80,7 +102,11 @@ struct etcd_request {
         void *arg;
     };
     bool of_claim;
+    bool is_out;      /* counted in etcd->out_count */
     unsigned refused; /* how often, before anything was done for it */
+    unsigned pauses;  /* so far */
+    int64_t pause_ms; /* before it is sent; 0: none */
+    struct hf_timer pause;
     int64_t limit_ms; /* for its reply; 0: none but the connection's */
     int64_t sent_at_ms;
     uint8_t *body;
@@ -93,7 +119,8 @@ struct etcd_request *hf__etcd_request(struct etcd *etcd, const struct etcd_metho
 struct etcd_request *hf__etcd_claim_request(struct etcd *etcd, struct etcd_claim *claim,
                                             const struct etcd_method *method,
                                             etcd_answered *answered);
-/* Sends the message, or keeps it until there is a connection. */
+/* Sends the message, or keeps it until there is a connection, and room for it there. A server that
+ * has too much to do is asked again after pauses. */
 void hf__etcd_ask(struct etcd *etcd, struct etcd_request *request, const ProtobufCMessage *message);
 /* What the reply is, is of no use. */
 void hf__etcd_ignore_reply(struct etcd *etcd, struct etcd_request *request,
@@ -109,14 +136,12 @@ void hf__etcd_drop_done(struct etcd *etcd);
 
 /* ---- status.c: what a reply means that is not the hoped-for one ---- */
 
+/* What a call that has ended says. */
+struct etcd_reply hf__etcd_reply_of(const struct hf_grpc_call *call);
 /* An hf_code, with the sentence in *error. */
 int hf__etcd_explain(struct etcd *etcd, const struct etcd_reply *reply, hf_error **error);
 /* The server does not know the lease. */
 bool hf__etcd_is_lease_gone(const struct etcd_reply *reply);
-/* It does not accept the token, or has none of ours: another one may do. */
-bool hf__etcd_wants_token(const struct etcd_reply *reply);
-/* It has no leader, or is a learner, and has done nothing: another one may serve the request. */
-bool hf__etcd_is_wrong_member(const struct etcd_reply *reply);
 
 /* ---- connection.c ---- */
 
@@ -159,7 +184,8 @@ struct etcd_session {
     int64_t beats[ETCD_BEATS_MAX]; /* when they left */
     unsigned beat_count;
     bool granting, revoking;
-    bool doubtful; /* a request that was given up may still put a key on it, or delete one */
+    bool asked_for; /* a grant without a reply may have made it, or may still */
+    bool doubtful;  /* a request that was given up may still put a key on it, or delete one */
     unsigned uses, keys;
 };
 
@@ -341,7 +367,8 @@ void hf__etcd_release_no_memory(struct etcd *etcd, struct hf_op *op);
 /* What a release has to do with the claim's key. */
 void hf__etcd_release_key(struct etcd *etcd, struct hf_op *op);
 /* Deletes its key, if it is the one that was put. False: out of memory. */
-bool hf__etcd_ask_to_delete(struct etcd *etcd, struct etcd_claim *claim, etcd_answered *answered);
+bool hf__etcd_ask_to_delete(struct etcd *etcd, struct etcd_claim *claim, etcd_answered *answered,
+                            int64_t pause_ms);
 /* Deletes its key, and no thread waits for the reply. */
 void hf__etcd_delete_quietly(struct etcd *etcd, struct etcd_claim *claim);
 
@@ -413,7 +440,8 @@ struct etcd {
     struct etcd_arena arena;
     uint8_t *packed; /* a message of a stream */
     size_t packed_room;
-    struct hf_link waiting, out, done, free_requests;
+    struct hf_link waiting, paused, out, done, free_requests;
+    unsigned out_count;
     struct etcd_session *session; /* NULL: none yet, or the last one was lost */
     struct etcd_session *marks;   /* likewise; that of the marks of changes */
     struct hf_link endings;       /* sessions that are being revoked */

@@ -159,8 +159,7 @@ static void oldest_read(struct etcd *etcd, struct etcd_request *request,
 
 static bool has_no_quorum(const struct etcd_reply *reply)
 {
-    return !reply->definite || reply->status == HF_GRPC_UNAVAILABLE ||
-           reply->status == HF_GRPC_DEADLINE_EXCEEDED;
+    return !hf__etcd_is_definite(reply) || reply->word == ETCD_ELSEWHERE;
 }
 
 static void confirmed(struct etcd *etcd, struct etcd_request *request,
@@ -191,7 +190,7 @@ static void answered(struct etcd *etcd, struct etcd_request *request,
     struct hf_oneshot *oneshot = request->oneshot;
     const struct hf_findings findings = { .examination = oneshot };
     const HfEtcd__StatusResponse *status = reply->message;
-    oneshot->contacted = reply->definite;
+    oneshot->contacted = hf__etcd_is_definite(reply);
     if (reply->status != HF_GRPC_OK) {
         oneshot->code = hf__etcd_explain(etcd, reply, &oneshot->error);
         hf__oneshot_done(&etcd->base, oneshot);

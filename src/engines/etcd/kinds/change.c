@@ -21,8 +21,9 @@
 /* Others that change the same value. */
 #define TRIES_MAX 100u
 /* Replies that are missing. */
-#define SILENCES_MAX 4u
+#define SILENCES_MAX 8u
 #define SILENCE_MS 20
+#define SILENCE_DOUBLINGS 5u
 
 static void read_state(struct etcd_change *change);
 
@@ -146,13 +147,15 @@ static void session_gone(struct etcd_change *change)
 
 static void failed(struct etcd_change *change, const struct etcd_reply *reply)
 {
-    bool missing = !reply->definite && (!reply->unsent || change->unsure);
+    bool missing = reply->word == ETCD_OPEN || (reply->word == ETCD_UNSENT && change->unsure);
+    unsigned doublings =
+        change->silences < SILENCE_DOUBLINGS ? change->silences : SILENCE_DOUBLINGS;
     if (change->second)
         hf__etcd_change_end(change, HF_OK);
     else if (change->session && hf__etcd_is_lease_gone(reply))
         session_gone(change);
     else if (missing && !change->etcd->closing && change->silences++ < SILENCES_MAX)
-        pause_for(change, (int64_t)SILENCE_MS << change->silences);
+        pause_for(change, (int64_t)2 * SILENCE_MS << doublings);
     else
         hf__etcd_change_give_up(change, reply);
 }
@@ -214,6 +217,9 @@ static void consider(struct etcd_change *change, const etcd_txn_reply *txn)
         change->unsure = false;
         change->done = true;
         hf__etcd_change_end(change, HF_OK);
+    } else if (change->unsure && change->full) {
+        change->unsure = false;
+        hf__etcd_change_end(change, HF_ELIMIT);
     } else if (change->unsure) {
         fence(change); /* mutant: etcd-late-change-is-fenced */
     } else if (hf__etcd_txn_first_key(txn, 2) || hf__etcd_txn_first_key(txn, 3)) {
@@ -313,10 +319,13 @@ static void written(struct etcd *etcd, struct etcd_request *request, const struc
 {
     struct etcd_change *change = request->arg;
     const etcd_txn_reply *txn = reply->message;
-    (void)etcd;
     if (reply->status != HF_GRPC_OK) {
-        change->unsure |= !reply->definite && !reply->unsent;
-        failed(change, reply);
+        change->unsure |= hf__etcd_may_be_done(reply);
+        change->full = reply->word == ETCD_FULL;
+        if (change->full && hf__etcd_explain(etcd, reply, change->error))
+            read_state(change);
+        else
+            failed(change, reply);
         return;
     }
     change->contacted = true;

@@ -52,6 +52,7 @@ struct etcd_change {
     uint64_t number;
     bool unsure; /* it may have been done, or may be yet */
     bool done;   /* as its mark says */
+    bool full;   /* it was refused for want of room, and comes no later than that */
     bool lost;   /* and nothing can tell that any more: our session has ended */
     bool second; /* it was done, and is being completed */
     unsigned tries, silences;

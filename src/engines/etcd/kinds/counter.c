@@ -31,7 +31,7 @@ static void take_ended(struct etcd_change *change, int code)
     if (code == HF_OK) {
         claim->op->engine.word[0] = TAKEN;
         hf__etcd_grant_without_key(etcd, claim);
-    } else if ((code == HF_UNREACHABLE || code == HF_ENOMEM) && !change->lost) {
+    } else if ((code == HF_UNREACHABLE || code == HF_ENOMEM || change->unsure) && !change->lost) {
         hf__etcd_finish(etcd, claim, HF_NO_ANSWER);
     } else {
         hf__etcd_withdraw(etcd, claim, HF_FAILED);
@@ -193,7 +193,7 @@ void hf__etcd_counter_go_on(struct etcd *etcd, struct etcd_claim *claim)
 static void returned(struct etcd_change *change, int code)
 {
     struct hf_op *op = change->op;
-    bool done = code != HF_UNREACHABLE && code != HF_ENOMEM;
+    bool done = code != HF_UNREACHABLE && code != HF_ENOMEM && code != HF_ELIMIT;
     op->engine.pointer = change->unsure ? change : NULL;
     op->out.contacted = change->contacted;
     op->out.verdict = done || change->lost ? HF_GONE : HF_NO_ANSWER;

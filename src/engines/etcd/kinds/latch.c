@@ -9,7 +9,7 @@ static void looked(struct etcd *etcd, struct etcd_request *request, const struct
     const etcd_txn_reply *txn = reply->message;
     if (hf__etcd_has_left(request))
         return;
-    if (!reply->definite && !reply->unsent && claim->op->in.enqueue && claim->created == 0)
+    if (hf__etcd_may_be_done(reply) && claim->op->in.enqueue && claim->created == 0)
         claim->unknown = true;
     if (!hf__etcd_is_reply_good(etcd, claim, reply))
         return;

@@ -42,18 +42,19 @@ void hf__etcd_fail(struct etcd *etcd, struct etcd_claim *claim, const struct etc
     /* Another request, or a heartbeat, has heard that the member cannot serve us: this one needs no
      * reply of its own, as attempting again has the effect of attempting once. */
     /* mutant: etcd-unanswered-try-goes-to-another-member */
-    if (!reply->definite && etcd->wrong_member && !etcd->closing && ++claim->tries < TRIES_MAX) {
+    if (!hf__etcd_is_definite(reply) && etcd->wrong_member && !etcd->closing &&
+        ++claim->tries < TRIES_MAX) {
         attempt_begin(etcd, claim);
         return;
     }
     int code = hf__etcd_explain(etcd, reply, &claim->op->out.error);
-    if (code == HF_UNREACHABLE || (claim->unknown && !reply->definite)) {
+    if (code == HF_UNREACHABLE || (claim->unknown && !hf__etcd_is_definite(reply))) {
         hf__etcd_finish(etcd, claim, HF_NO_ANSWER);
         return;
     }
     if (claim->created != 0 || claim->unknown)
         hf__etcd_delete_quietly(etcd, claim);
-    claim->op->out.contacted = reply->definite;
+    claim->op->out.contacted = hf__etcd_is_definite(reply);
     hf__etcd_finish(etcd, claim, HF_FAILED);
 }
 
@@ -90,7 +91,7 @@ void hf__etcd_withdraw(struct etcd *etcd, struct etcd_claim *claim, enum hf_verd
     claim->verdict = verdict;
     if (claim->created == 0)
         hf__etcd_finish(etcd, claim, verdict);
-    else if (!hf__etcd_ask_to_delete(etcd, claim, withdrawn))
+    else if (!hf__etcd_ask_to_delete(etcd, claim, withdrawn, 0))
         hf__etcd_no_memory(etcd, claim);
 }
 
@@ -225,7 +226,7 @@ bool hf__etcd_is_reply_good(struct etcd *etcd, struct etcd_claim *claim,
 bool hf__etcd_is_put_answered(struct etcd *etcd, struct etcd_claim *claim,
                               const struct etcd_reply *reply)
 {
-    if (!reply->definite && !reply->unsent)
+    if (hf__etcd_may_be_done(reply))
         claim->unknown = true;
     return hf__etcd_is_reply_good(etcd, claim, reply);
 }

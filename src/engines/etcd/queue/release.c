@@ -3,6 +3,9 @@
  * deletes nothing of a later owner's. Until that is known, nothing is. */
 #include "engines/etcd/kinds/kinds.h"
 
+/* The pause before a deletion is asked for again that no caller waits for. */
+#define DELETE_AGAIN_MS 200
+
 static void gone(struct etcd *etcd, struct hf_op *op, bool lost)
 {
     struct etcd_claim *claim = op->engine.pointer;
@@ -25,7 +28,7 @@ static void no_reply(struct etcd *etcd, struct etcd_claim *claim, const struct e
     struct hf_op *op = claim->op;
     int code = hf__etcd_explain(etcd, reply, &op->out.error);
     /* What was denied stays for its lease; the claim is over all the same. */
-    bool definite = reply->definite && code != HF_UNREACHABLE;
+    bool definite = hf__etcd_is_definite(reply) && code != HF_UNREACHABLE;
     op->out.verdict = definite ? HF_FAILED : HF_NO_ANSWER;
     op->out.contacted = definite;
     if (definite) {
@@ -45,7 +48,7 @@ static void release_answered(struct etcd *etcd, struct etcd_request *request,
     if (hf__etcd_has_left(request))
         return;
     if (reply->status != HF_GRPC_OK) {
-        claim->unsure |= !reply->definite && !reply->unsent;
+        claim->unsure |= hf__etcd_may_be_done(reply);
         no_reply(etcd, claim, reply);
         return;
     }
@@ -55,7 +58,8 @@ static void release_answered(struct etcd *etcd, struct etcd_request *request,
 
 /* A key whose revision is not known is the claim's alone all the same, and stays so: this request
  * may come late. */
-bool hf__etcd_ask_to_delete(struct etcd *etcd, struct etcd_claim *claim, etcd_answered *answered)
+bool hf__etcd_ask_to_delete(struct etcd *etcd, struct etcd_claim *claim, etcd_answered *answered,
+                            int64_t pause_ms)
 {
     struct etcd_txn txn;
     char reader[ETCD_KEY_SIZE];
@@ -72,6 +76,7 @@ bool hf__etcd_ask_to_delete(struct etcd *etcd, struct etcd_claim *claim, etcd_an
     if (hf__etcd_claim_is_writer(claim))
         hf__etcd_txn_delete(&txn, ETCD_THEN,
                             hf__etcd_bytes(reader, hf__etcd_claim_reader_key(claim, reader)));
+    request->pause_ms = pause_ms;
     hf__etcd_ask(etcd, request, &txn.message.base);
     return true;
 }
@@ -95,7 +100,7 @@ static void lower_answered(struct etcd *etcd, struct etcd_request *request,
     struct hf_op *op = claim->op;
     if (reply->status != HF_GRPC_OK) {
         int code = hf__etcd_explain(etcd, reply, &op->out.error);
-        bool definite = reply->definite && code != HF_UNREACHABLE;
+        bool definite = hf__etcd_is_definite(reply) && code != HF_UNREACHABLE;
         op->out.verdict = definite ? HF_FAILED : HF_NO_ANSWER;
         hf__op_done(&etcd->base, op);
         return;
@@ -174,7 +179,7 @@ void hf__etcd_release_key(struct etcd *etcd, struct hf_op *op)
         hf__op_done(&etcd->base, op);
         return;
     }
-    if (!hf__etcd_ask_to_delete(etcd, claim, release_answered))
+    if (!hf__etcd_ask_to_delete(etcd, claim, release_answered, 0))
         hf__etcd_release_no_memory(etcd, op);
 }
 
@@ -184,13 +189,14 @@ static void quietly_answered(struct etcd *etcd, struct etcd_request *request,
                              const struct etcd_reply *reply)
 {
     struct etcd_claim *claim = request->claim;
-    if (!reply->definite && !etcd->closing && claim->session->state == ETCD_SESSION_ALIVE)
-        hf__etcd_ask_to_delete(etcd, claim, quietly_answered);
+    bool open = !hf__etcd_is_definite(reply) || reply->word == ETCD_BUSY;
+    if (open && !etcd->closing && claim->session->state == ETCD_SESSION_ALIVE)
+        hf__etcd_ask_to_delete(etcd, claim, quietly_answered, DELETE_AGAIN_MS);
 }
 
 void hf__etcd_delete_quietly(struct etcd *etcd, struct etcd_claim *claim)
 {
     /* Without memory the key stays until it is given back, or its lease is over. */
     if (claim->key_length > 0)
-        hf__etcd_ask_to_delete(etcd, claim, quietly_answered);
+        hf__etcd_ask_to_delete(etcd, claim, quietly_answered, 0);
 }

@@ -91,7 +91,7 @@ int64_t hf__etcd_oldest_beat(const struct etcd *etcd)
 static void forget_beats(struct etcd *etcd, struct etcd_session *session)
 {
     const struct etcd_reply reply = { .status = HF_GRPC_UNAVAILABLE,
-                                      .unsent = true,
+                                      .word = ETCD_UNSENT,
                                       .text = etcd->why };
     if (!session)
         return;

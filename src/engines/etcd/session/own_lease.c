@@ -165,7 +165,7 @@ static void renewal_moved(struct etcd *etcd, struct etcd_request *request,
     } else {
         code = hf__etcd_explain(etcd, reply, &claim->renewal->error);
     }
-    claim->renewal->contacted = reply->definite;
+    claim->renewal->contacted = hf__etcd_is_definite(reply);
     renewal_end(etcd, take_renewal(claim), code);
 }
 

@@ -82,6 +82,7 @@ static void grant_answered(struct etcd *etcd, struct etcd_request *request,
     struct etcd_session *session = request->session;
     int64_t sent_at_ms = request->sent_at_ms;
     session->granting = false;
+    session->asked_for |= hf__etcd_may_be_done(reply);
     if (session->state != ETCD_SESSION_NEW) {
         hf__etcd_session_drop(session);
         return;
@@ -90,7 +91,7 @@ static void grant_answered(struct etcd *etcd, struct etcd_request *request,
         const HfEtcd__LeaseGrantResponse *grant = reply->message;
         session->state = ETCD_SESSION_ALIVE;
         hf__etcd_session_confirm(etcd, session, sent_at_ms, grant->ttl * 1000);
-    } else if (reply->definite && reply->status == HF_GRPC_FAILED_PRECONDITION &&
+    } else if (reply->word == ETCD_REFUSED && reply->status == HF_GRPC_FAILED_PRECONDITION &&
                strstr(reply->text, "already exists")) {
         /* An earlier request that was not answered has made it; a heartbeat tells its length. */
         session->state = ETCD_SESSION_ALIVE;
@@ -104,7 +105,7 @@ static void grant_answered(struct etcd *etcd, struct etcd_request *request,
 static void session_grant(struct etcd *etcd, struct etcd_session *session)
 {
     static const struct etcd_reply no_memory = { .status = HF_GRPC_UNAVAILABLE,
-                                                 .unsent = true,
+                                                 .word = ETCD_UNSENT,
                                                  .text = "out of memory for a session" };
     HfEtcd__LeaseGrantRequest message;
     hf_etcd__lease_grant_request__init(&message);
@@ -321,7 +322,8 @@ void hf__etcd_session_lose(struct etcd *etcd, struct etcd_session *session, bool
 static void session_close(struct etcd *etcd, struct etcd_session **place)
 {
     struct etcd_session *session = *place;
-    if (!session || (session->state == ETCD_SESSION_NEW && !session->granting))
+    if (!session ||
+        (session->state == ETCD_SESSION_NEW && !session->granting && !session->asked_for))
         return;
     *place = NULL;
     hf__list_append(&etcd->endings, &session->link);

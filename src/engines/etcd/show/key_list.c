@@ -47,7 +47,7 @@ static void list_end(struct etcd *etcd, struct etcd_key_list *list,
 static void no_memory(struct etcd *etcd, struct etcd_key_list *list)
 {
     static const struct etcd_reply failure = { .status = HF_GRPC_UNAVAILABLE,
-                                               .unsent = true,
+                                               .word = ETCD_UNSENT,
                                                .text = "out of memory for a look at the keys" };
     list_end(etcd, list, &failure);
 }
@@ -69,7 +69,7 @@ static bool list_ask(struct etcd *etcd, struct etcd_key_list *list, HfEtcd__Rang
 static bool is_page_good(struct etcd *etcd, struct etcd_key_list *list,
                          const struct etcd_reply *reply)
 {
-    list->oneshot->contacted |= reply->definite;
+    list->oneshot->contacted |= hf__etcd_is_definite(reply);
     if (reply->status == HF_GRPC_OK && !list->oneshot->unwanted) {
         hf__oneshot_progress(list->oneshot);
         return true;

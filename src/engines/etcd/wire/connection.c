@@ -91,10 +91,7 @@ void hf__etcd_leave_member(struct etcd *etcd, const char *why)
 
 void hf__etcd_stream_ended(struct etcd *etcd, const struct hf_grpc_call *call, const char *what)
 {
-    struct etcd_reply reply = { .status = call->status,
-                                .definite = call->answered,
-                                .text = call->text };
-    if (hf__etcd_is_wrong_member(&reply))
+    if (hf__etcd_reply_of(call).word == ETCD_ELSEWHERE)
         etcd->wrong_member = etcd->settings.servers.count > 1;
     hf__peer_break(&etcd->peer, HF_UNREACHABLE, call->status, "its stream of %s has ended: %s",
                    what, *call->text ? call->text : "no reason given");
@@ -155,9 +152,7 @@ static void token_message(struct hf_grpc_call *call, const uint8_t *bytes, size_
 static void token_ended(struct hf_grpc_call *call)
 {
     struct etcd *etcd = HF_CONTAINER(call, struct etcd, authenticate);
-    struct etcd_reply reply = { .status = call->status,
-                                .definite = call->answered,
-                                .text = call->text };
+    struct etcd_reply reply = hf__etcd_reply_of(call);
     if (call->status == HF_GRPC_OK && *etcd->token) {
         etcd->grpc.token = etcd->token;
         let_in(etcd);

@@ -1,12 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Unary calls: their memory, what waits for a connection, and replies. The first message is the
  * reply: nothing waits for the trailers behind it. */
+#include "engines/common/poll.h"
 #include "engines/etcd/etcd.h"
 
 #include <string.h>
 
 /* How often a request is sent again with a new token of the user. */
 #define REFUSALS_MAX 2u
+/* How often one is sent again that a server has no time for, and the pauses before that: about
+ * 6 s in all. */
+#define PAUSES_MAX 14u
+#define PAUSE_FIRST_MS 10
+#define PAUSE_MOST_MS 640
+/* Requests that have no reply yet; others wait here. More of them make no server faster, and one
+ * that has 5,000 still to execute refuses all clients. */
+#define OUT_MAX 256u
 
 #define UNREADABLE "its reply cannot be read"
 #define KV "/etcdserverpb.KV/"
@@ -25,6 +34,8 @@ const struct etcd_method hf__etcd_status = { "/etcdserverpb.Maintenance/Status",
 
 /* ---- memory ---- */
 
+static void pause_over(struct hf_timer *timer);
+
 struct etcd_request *hf__etcd_request(struct etcd *etcd, const struct etcd_method *method,
                                       etcd_answered *answered)
 {
@@ -40,7 +51,9 @@ struct etcd_request *hf__etcd_request(struct etcd *etcd, const struct etcd_metho
     request->of_claim = false;
     request->limit_ms = 0;
     request->arg = NULL;
-    request->refused = 0;
+    request->refused = request->pauses = 0;
+    request->pause_ms = 0;
+    hf__timer_init(&request->pause, pause_over);
     return request;
 }
 
@@ -65,6 +78,7 @@ void hf__etcd_ignore_reply(struct etcd *etcd, struct etcd_request *request,
 
 static void request_free(struct etcd_request *request)
 {
+    hf__timer_stop(hf__etcd_loop(request->etcd), &request->pause);
     hf__grpc_call_drop(&request->call);
     hf__grpc_call_free(&request->call);
     free(request->body);
@@ -81,6 +95,7 @@ static void free_all(struct hf_link *requests)
 void hf__etcd_requests_open(struct etcd *etcd)
 {
     hf__link_init(&etcd->waiting);
+    hf__link_init(&etcd->paused);
     hf__link_init(&etcd->out);
     hf__link_init(&etcd->done);
     hf__link_init(&etcd->free_requests);
@@ -89,6 +104,7 @@ void hf__etcd_requests_open(struct etcd *etcd)
 void hf__etcd_requests_free(struct etcd *etcd)
 {
     free_all(&etcd->waiting);
+    free_all(&etcd->paused);
     free_all(&etcd->out);
     free_all(&etcd->done);
     free_all(&etcd->free_requests);
@@ -102,13 +118,20 @@ static void recycle(struct etcd_request *request)
 
 /* ---- answering ---- */
 
+static void leave_list(struct etcd_request *request)
+{
+    hf__link_remove(&request->link);
+    request->etcd->out_count -= request->is_out;
+    request->is_out = false;
+}
+
 static void request_answer(struct etcd_request *request, const struct etcd_reply *reply)
 {
     struct etcd *etcd = request->etcd;
     etcd_answered *answered = request->answered;
     struct etcd_claim *claim = request->of_claim ? request->claim : NULL;
     request->answered = NULL;
-    hf__link_remove(&request->link);
+    leave_list(request);
     hf__list_append(&etcd->done, &request->link);
     answered(etcd, request, reply);
     if (claim)
@@ -119,7 +142,7 @@ static void message(struct hf_grpc_call *call, const uint8_t *bytes, size_t leng
 {
     struct etcd_request *request = HF_CONTAINER(call, struct etcd_request, call);
     struct etcd *etcd = request->etcd;
-    struct etcd_reply reply = { .status = HF_GRPC_OK, .definite = true, .text = "" };
+    struct etcd_reply reply = { .word = ETCD_DONE, .status = HF_GRPC_OK, .text = "" };
     reply.message = hf__etcd_read(&etcd->arena, request->method->reply, bytes, length);
     if (!reply.message) {
         hf__peer_break(&etcd->peer, HF_ECORRUPT, 0, UNREADABLE);
@@ -128,27 +151,47 @@ static void message(struct hf_grpc_call *call, const uint8_t *bytes, size_t leng
     etcd->peer.failures = 0;
     if (request->answered)
         request_answer(request, &reply);
+    hf__etcd_send_waiting(etcd);
+}
+
+static void request_pause(struct etcd *etcd, struct etcd_request *request, int64_t for_ms)
+{
+    hf__list_append(&etcd->paused, &request->link);
+    hf__timer_start(hf__etcd_loop(etcd), &request->pause, hf__etcd_now(etcd) + for_ms);
+}
+
+static bool is_asked_after_pause(struct etcd *etcd, struct etcd_request *request)
+{
+    /* mutant: etcd-server-without-time-is-asked-again */
+    if (request->pauses == PAUSES_MAX)
+        return false;
+    leave_list(request);
+    request_pause(etcd, request,
+                  hf__poll_growing_ms(request->pauses++, PAUSE_FIRST_MS, PAUSE_MOST_MS));
+    return true;
 }
 
 /* How often a request is asked again that was refused before anything was done for it: a token that
  * is not accepted any more is replaced, and each of the other members may have a leader. */
 static unsigned refusals_max(const struct etcd *etcd, const struct etcd_reply *reply)
 {
-    if (hf__etcd_is_wrong_member(reply)) /* mutant: etcd-refused-request-goes-to-another-member */
+    if (reply->word == ETCD_ELSEWHERE) /* mutant: etcd-refused-request-goes-to-another-member */
         return etcd->settings.servers.count - 1;
     /* mutant: etcd-expired-token-is-replaced */
-    return etcd->settings.servers.user && hf__etcd_wants_token(reply) ? REFUSALS_MAX : 0;
+    return etcd->settings.servers.user && reply->word == ETCD_TOKEN ? REFUSALS_MAX : 0;
 }
 
 static bool ask_again(struct etcd *etcd, struct etcd_request *request,
                       const struct etcd_reply *reply)
 {
+    if (reply->word == ETCD_BUSY)
+        return is_asked_after_pause(etcd, request);
     if (etcd->closing || request->refused >= refusals_max(etcd, reply))
         return false;
     request->refused++;
-    hf__link_remove(&request->link);
+    leave_list(request);
     hf__list_append(&etcd->waiting, &request->link);
-    if (hf__etcd_is_wrong_member(reply))
+    if (reply->word == ETCD_ELSEWHERE)
         hf__etcd_leave_member(etcd, reply->text);
     else
         hf__peer_break(&etcd->peer, HF_UNREACHABLE, 0, "it does not accept our token any more");
@@ -159,26 +202,26 @@ static void ended(struct hf_grpc_call *call)
 {
     struct etcd_request *request = HF_CONTAINER(call, struct etcd_request, call);
     struct etcd *etcd = request->etcd;
-    struct etcd_reply reply = { .status = call->status,
-                                .definite = call->answered,
-                                .unsent = !call->heard,
-                                .text = call->text };
+    struct etcd_reply reply = hf__etcd_reply_of(call);
     if (call->answered)
         etcd->peer.failures = 0;
     if (request->answered && ask_again(etcd, request, &reply))
         return;
     if (request->answered) {
         if (reply.status == HF_GRPC_OK) /* `message` could not read it */
-            reply = (struct etcd_reply){ .status = HF_GRPC_INTERNAL, .text = UNREADABLE };
+            reply = (struct etcd_reply){ .word = ETCD_OPEN,
+                                         .status = HF_GRPC_INTERNAL,
+                                         .text = UNREADABLE };
         /* What answers like no etcd may be something else: a request that is repeated waits for
          * another connection. */
-        if (hf__etcd_is_wrong_member(&reply))
+        if (reply.word == ETCD_ELSEWHERE)
             hf__etcd_leave_member(etcd, call->text);
         else if (reply.status == HF_GRPC_UNAVAILABLE || (!call->answered && !call->timed_out))
             hf__peer_break(&etcd->peer, HF_UNREACHABLE, 0, "%s", call->text);
         request_answer(request, &reply);
     }
     recycle(request);
+    hf__etcd_send_waiting(etcd);
 }
 
 void hf__etcd_leave_unanswered(struct etcd *etcd, bool all)
@@ -192,8 +235,8 @@ void hf__etcd_leave_unanswered(struct etcd *etcd, bool all)
     bool sent = last_sent != &unanswered;
     while ((link = hf__list_pop(&unanswered))) {
         struct etcd_request *request = HF_CONTAINER(link, struct etcd_request, link);
-        struct etcd_reply reply = { .status = HF_GRPC_UNAVAILABLE,
-                                    .unsent = !sent,
+        struct etcd_reply reply = { .word = sent ? ETCD_OPEN : ETCD_UNSENT,
+                                    .status = HF_GRPC_UNAVAILABLE,
                                     .text = etcd->why };
         sent = sent && link != last_sent;
         hf__grpc_call_drop(&request->call);
@@ -220,6 +263,8 @@ static void request_send(struct etcd *etcd, struct etcd_request *request)
     request->call.streaming = false;
     request->sent_at_ms = hf__etcd_now(etcd);
     hf__list_append(&etcd->out, &request->link);
+    request->is_out = true;
+    etcd->out_count++;
     if (hf__etcd_begin_call(etcd, &request->call, request->method->path, request->limit_ms,
                             !request->method->needs_no_leader) &&
         !hf__grpc_send(&request->call, request->body, request->length, true))
@@ -241,6 +286,19 @@ static bool pack(struct etcd_request *request, const ProtobufCMessage *message)
     return true;
 }
 
+/* Leases do not wait for others: keys rest on them, and go with them. */
+static void request_send_or_wait(struct etcd *etcd, struct etcd_request *request)
+{
+    bool first =
+        request->method == &hf__etcd_lease_grant || request->method == &hf__etcd_lease_revoke;
+    if (hf__peer_is_ready(&etcd->peer) && (first || etcd->out_count < OUT_MAX)) {
+        request_send(etcd, request);
+        return;
+    }
+    hf__list_append(&etcd->waiting, &request->link);
+    hf__peer_want(&etcd->peer);
+}
+
 void hf__etcd_ask(struct etcd *etcd, struct etcd_request *request, const ProtobufCMessage *message)
 {
     /* mutant: etcd-reply-lives-while-another-is-asked */
@@ -249,17 +307,23 @@ void hf__etcd_ask(struct etcd *etcd, struct etcd_request *request, const Protobu
         request->length = 0;
         hf__peer_break(&etcd->peer, HF_ENOMEM, 0, "out of memory for a request");
     }
-    if (hf__peer_is_ready(&etcd->peer)) {
-        request_send(etcd, request);
-        return;
-    }
-    hf__list_append(&etcd->waiting, &request->link);
-    hf__peer_want(&etcd->peer);
+    if (request->pause_ms > 0)
+        request_pause(etcd, request, request->pause_ms);
+    else
+        request_send_or_wait(etcd, request);
+}
+
+static void pause_over(struct hf_timer *timer)
+{
+    struct etcd_request *request = HF_CONTAINER(timer, struct etcd_request, pause);
+    hf__link_remove(&request->link);
+    request_send_or_wait(request->etcd, request);
 }
 
 void hf__etcd_send_waiting(struct etcd *etcd)
 {
     struct hf_link *link;
-    while (hf__peer_is_ready(&etcd->peer) && (link = hf__list_pop(&etcd->waiting)))
+    while (hf__peer_is_ready(&etcd->peer) && etcd->out_count < OUT_MAX &&
+           (link = hf__list_pop(&etcd->waiting)))
         request_send(etcd, HF_CONTAINER(link, struct etcd_request, link));
 }
