@@ -803,6 +803,13 @@ typedef enum hf_schema_action {
  * Returns: one text, valid until the client is closed; NULL: the engine has no HF_CAP_SCHEMA */
 HF_API const char *hf_schema(hf_client *client);
 
+/* The statements that give a user the rights that locks need on those tables, and no others. The
+ * user's name, as the database wants it quoted, belongs in the place of each USER. Does not ask the
+ * database.
+ *
+ * Returns: as hf_schema */
+HF_API const char *hf_grants(hf_client *client);
+
 /* Changes the tables, as `holdfast schema` and `holdfast gc` do. *ret_count (may be NULL) is how
  * many rows were copied or removed. Blocks for up to request_timeout_ms. An engine makes its tables
  * by itself when it first needs them; this is for users without the right to create tables.

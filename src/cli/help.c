@@ -146,9 +146,10 @@ const char cli_help_break[] =
     "75: another owner holds it.\n";
 
 const char cli_help_schema[] =
-    "holdfast schema print | create | drop | migrate\n"
+    "holdfast schema print [USER] | create | drop | migrate\n"
     "\n"
     "  holdfast schema print | mariadb shop    # make the tables as another user\n"
+    "  holdfast schema print app | psql shop   # and let the user app take locks in them\n"
     "  holdfast schema create                  # make those that are missing\n"
     "  holdfast schema drop -y                 # remove them, with all locks in them\n"
     "  holdfast -e 'mysql://db/shop?layout=method_lock' schema migrate\n"

@@ -239,7 +239,9 @@ struct hf_engine_ops {
 struct hf_engine {
     const struct hf_engine_ops *ops;
     const struct hf_host *host;
-    const char *schema; /* with HF_CAP_SCHEMA: the statements that make the tables. Set by `open` */
+    /* With HF_CAP_SCHEMA: the statements that make the tables, and those that let USER use them.
+     * Set by `open`. */
+    const char *schema, *grants;
 };
 
 /* ---- How an engine answers (implemented by the core) ---- */

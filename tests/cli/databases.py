@@ -5,7 +5,7 @@ import pathlib
 import subprocess
 import sys
 
-from clitest import Skip
+from clitest import Skip, test
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / 'lib'))
 from sql_servers import (DATABASE, MARIADB_SOCKET, PASSWORD, USER,  # noqa: E402
@@ -62,6 +62,12 @@ class Database:
         return ([program('psql'), '-h', self.server.directory, '-p', str(self.server.port), '-U',
                  user or 'postgres', '-d', DATABASE, '-v', 'ON_ERROR_STOP=1', '-Atqc', text])
 
+    def script(self, text):
+        """Gives it to the database's own client, as a user does with a file."""
+        done = subprocess.run(self.client('')[:-2], input=text,
+                              text=True, check=False, capture_output=True, timeout=60)
+        assert done.returncode == 0, (text, done.stderr)
+
     def try_sql(self, text, user=None):
         return subprocess.run(self.client(text, user), text=True, check=False,
                               capture_output=True, stdin=subprocess.DEVNULL, timeout=60)
@@ -70,3 +76,13 @@ class Database:
         done = self.try_sql(text, user)
         assert done.returncode == 0, (text, done.stderr)
         return done.stdout.strip()
+
+
+def for_both(scene):
+    """A test for each kind of database, with a server of its own."""
+    for kind in ('mariadb', 'postgres'):
+        def played(box, kind=kind):
+            scene(box, Database(box, kind))
+        played.__name__ = f'{kind}_{scene.__name__}'
+        test(played)
+    return scene

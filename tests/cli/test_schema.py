@@ -5,23 +5,13 @@ import subprocess
 
 from clitest import COMMAND, Terminal, contains, equal, main, test
 
-from databases import USER, Database
+from databases import USER, Database, for_both
 
-KINDS = ('mariadb', 'postgres')
 TABLES = ('hf_lock', 'hf_hold', 'hf_wait')
 USERS = 24
 COUNT = {'mariadb': "SELECT COUNT(*) FROM information_schema.tables "
                     "WHERE table_schema = 'holdfast'",
          'postgres': "SELECT COUNT(*) FROM pg_tables WHERE schemaname = 'public'"}
-
-
-def for_both(scene):
-    for kind in KINDS:
-        def played(box, kind=kind):
-            scene(box, Database(box, kind))
-        played.__name__ = f'{kind}_{scene.__name__}'
-        test(played)
-    return scene
 
 
 def table_count(database):

@@ -19,13 +19,55 @@ static const struct action actions[] = {
     { "migrate", "copied", HF_SCHEMA_MIGRATE },
 };
 
+/* Inside of quotes a quote stands twice; so does a backslash at MySQL. */
+static void print_quoted(const char *text, size_t length, char quote)
+{
+    putchar(quote);
+    for (size_t i = 0; i < length; i++) {
+        if (text[i] == quote || (text[i] == '\\' && quote == '\''))
+            putchar(text[i]);
+        putchar(text[i]);
+    }
+    putchar(quote);
+}
+
+/* An account of MySQL has a host: that behind the last '@', or any. */
+static void print_user(hf_client *client, const char *user)
+{
+    const char *at = strrchr(user, '@');
+
+    if (strncmp(hf_url(client), "postgres", 8) == 0) {
+        print_quoted(user, strlen(user), '"');
+        return;
+    }
+    print_quoted(user, at ? (size_t)(at - user) : strlen(user), '\'');
+    putchar('@');
+    print_quoted(at ? at + 1 : "%", strlen(at ? at + 1 : "%"), '\'');
+}
+
+static void print_grants(hf_client *client, const char *user)
+{
+    static const char place[] = " TO USER";
+    const char *text = hf_grants(client), *next;
+
+    while ((next = strstr(text, place)) != NULL) {
+        printf("%.*s TO ", (int)(next - text), text);
+        print_user(client, user);
+        text = next + sizeof(place) - 1;
+    }
+    fputs(text, stdout);
+}
+
 static int print(struct cli_client *session)
 {
+    const struct cli_settings *settings = session->settings;
     const char *text = hf_schema(session->client);
 
     if (!text)
-        return cli_fail(session->settings, HF_ENOTSUP, hf_last_error());
+        return cli_fail(settings, HF_ENOTSUP, hf_last_error());
     fputs(text, stdout);
+    if (settings->word_count > 1)
+        print_grants(session->client, settings->words[1]);
     return CLI_OK;
 }
 
@@ -98,11 +140,14 @@ static const struct action *find_action(const char *name)
 
 int cli_schema(struct cli_settings *settings)
 {
-    const struct action *action =
-        settings->word_count == 1 ? find_action(settings->words[0]) : NULL;
+    const struct action *action = settings->word_count > 0 ? find_action(settings->words[0]) : NULL;
+    int most = action && !action->action ? 2 : 1;
 
-    if (!action)
-        return cli_usage(settings, "schema", "one of print, create, drop, migrate is needed");
+    if (!action || settings->word_count > most)
+        return cli_usage(settings, "schema",
+                         "one of print [USER], create, drop, migrate is needed");
+    if (settings->word_count > 1 && !*settings->words[1])
+        return cli_usage(settings, "schema", "the user's name is empty");
     return act(settings, action);
 }
 

@@ -151,6 +151,13 @@ const char *hf_schema(hf_client *client)
     return client->engine->schema;
 }
 
+const char *hf_grants(hf_client *client)
+{
+    if (check(client, HF_CAP_SCHEMA, "tables") != HF_OK)
+        return NULL;
+    return client->engine->grants;
+}
+
 /* It is about no name; the call has one for its place among the others. */
 int hf_schema_change(hf_client *client, hf_schema_action action, uint32_t *ret_count)
 {

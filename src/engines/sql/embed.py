@@ -12,7 +12,9 @@ import os
 import re
 import sys
 
-import table_check
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "doctor"))
+import rights  # noqa: E402
+import table_check  # noqa: E402
 
 PARAMETER = re.compile(r"(?<!:):([a-z_]+)")
 ANSWER = "-- answer"
@@ -96,11 +98,18 @@ def print_scripts(table, scripts, dialect, known):
     print("};")
 
 
+def scripts_about_tables(scripts, dialect, foreign=False):
+    """Those that are made of others. `foreign`: the tables are another program's."""
+    return [("schema_check", [table_check.statement_of(scripts["schema"], dialect, foreign)]),
+            ("doctor_tables", [rights.statement_of(scripts, dialect, foreign)]),
+            ("grants", rights.grants_of(scripts, dialect, foreign))]
+
+
 def main():
     dialect, header, paths = sys.argv[1], sys.argv[2], sys.argv[3:]
     scripts = [(os.path.splitext(os.path.basename(path))[0], statements_of(path))
                for path in paths]
-    scripts.append(("schema_check", [table_check.statement_of(dict(scripts)["schema"], dialect)]))
+    scripts += scripts_about_tables(dict(scripts), dialect)
     print_scripts(f"scripts_of_{dialect}", scripts, dialect, parameters_of(header))
 
 

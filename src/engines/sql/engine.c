@@ -13,10 +13,9 @@
 #define CLOSE_MS 1000
 
 /* The statements as a user may give them to the database's own client. */
-static char *write_schema(const struct sql *sql)
+static char *write_statements(const struct sql *sql, enum sql_script_number number)
 {
-    const struct sql_script *script =
-        hf__sql_script(sql->dialect, sql->settings.layout, SQL_SCHEMA);
+    const struct sql_script *script = hf__sql_script(sql->dialect, sql->settings.layout, number);
     size_t size = 1, used = 0;
     for (unsigned i = 0; i < script->count; i++)
         size += strlen(script->statements[i].text) + 2;
@@ -46,8 +45,11 @@ static int open_sql(struct hf_engine **ret, const struct hf_engine_ops *ops,
     }
     sql->base = (struct hf_engine){ .ops = sql->settings.layout ? layout_ops : ops, .host = host };
     sql->dialect = driver->dialect;
-    sql->base.schema = sql->schema = write_schema(sql);
-    if (!sql->schema) {
+    sql->base.schema = sql->schema = write_statements(sql, SQL_SCHEMA);
+    sql->base.grants = sql->grants = write_statements(sql, SQL_GRANTS);
+    if (!sql->schema || !sql->grants) {
+        free(sql->schema);
+        free(sql->grants);
         free(sql);
         return hf__error_set(error, HF_ENOMEM, 0, "out of memory for a client of a database");
     }
@@ -75,6 +77,7 @@ static void end_close(struct hf_timer *timer)
     hf__waiting_close(sql);
     hf__attach_close(sql);
     free(sql->schema);
+    free(sql->grants);
     free(sql);
     closed(arg);
 }

@@ -64,6 +64,8 @@ struct sql_task *hf__task_new(struct sql *sql, const char *name, uint32_t name_l
     hf__task_bytes(task, SQL_P_INFO, NULL, 0);
     hf__task_bytes(task, SQL_P_SESSION, sql->settings.session, strlen(sql->settings.session));
     task->values[SQL_P_SESSION].type = SQL_TEXT;
+    hf__task_bytes(task, SQL_P_SCHEMA, "", 0);
+    task->values[SQL_P_SCHEMA].type = SQL_TEXT;
     hf__task_number(task, SQL_P_PLACE_US, SQL_PLACE_MS * INT64_C(1000));
     hf__task_number(task, SQL_P_HAND_US, SQL_HAND_MS * INT64_C(1000));
     return task;

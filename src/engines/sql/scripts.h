@@ -8,6 +8,7 @@
 enum sql_script_number {
     SQL_SCHEMA,        /* makes the tables, where they are missing */
     SQL_SCHEMA_CHECK,  /* pairs for doctor: what of the tables that there are differs from those */
+    SQL_GRANTS,        /* the rights that a user of the tables needs, with USER for its name */
     SQL_KILL_OLD,      /* ends this client's other sessions; how many there still are */
     SQL_MUTEX_ACQUIRE, /* one statement: a free lock, or one that was handed over */
     SQL_MUTEX_WAIT,    /* a place behind a living owner, in few statements */
@@ -37,6 +38,7 @@ enum sql_script_number {
     SQL_DOCTOR, /* pairs of a fact's name and its value; the next two, too */
     SQL_DOCTOR_SETTINGS,
     SQL_DOCTOR_STATUS,
+    SQL_DOCTOR_TABLES, /* where the tables are, and which rights on them are missing */
     SQL_DROP,
     SQL_GC,      /* removes rows that no client has used for a week; how many */
     SQL_MIGRATE, /* a layout's: makes the engine's own tables, and copies what is held; how many */
@@ -65,6 +67,7 @@ enum sql_parameter {
     SQL_P_SESSION,   /* text: what this client's sessions are called */
     SQL_P_NAME_TEXT, /* text: the lock's name, for tables of other programs */
     SQL_P_INFO_TEXT, /* text: the same as info */
+    SQL_P_SCHEMA,    /* text: the schema that the URL names, or "" */
     SQL_P_STALE_S,   /* after so many seconds a row of another program is out of date; 0: never */
     SQL_PARAMETER_COUNT
 };

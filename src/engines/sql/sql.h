@@ -63,6 +63,7 @@ struct sql {
     struct sql_settings settings;
     enum sql_dialect dialect;
     char *schema;     /* the statements that make the tables */
+    char *grants;     /* ... and that let another user use them */
     char session[48]; /* what our sessions are called: "holdfast" and the client's id */
     char channel[40]; /* the notifications for this client */
     uint64_t claims;  /* numbers given to claims so far */

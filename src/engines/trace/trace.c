@@ -128,7 +128,8 @@ static int open_trace(struct hf_engine **ret, const struct hf_host *host, struct
         return code;
     }
     make_ops(trace);
-    trace->base = (struct hf_engine){ &trace->ops, host, trace->inner->schema };
+    trace->base =
+        (struct hf_engine){ &trace->ops, host, trace->inner->schema, trace->inner->grants };
     hf__trace_tap(&trace->tap);
     hf__host_set_tap(host, &trace->tap);
     hf__trace_line(trace, "open %s, engine \"%s\"", trace->url.redacted, trace->ops.name);

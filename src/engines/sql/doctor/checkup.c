@@ -54,10 +54,13 @@ static const struct fact_name names[] = {
     { "unsafe_tables", FACT_TABLES_UNSAFE },
     { "table_differs", FACT_TABLE_DIFFERS },
     { "missing_rights", FACT_MISSING_RIGHTS },
+    { "grants", FACT_GRANTS },
+    { "place", FACT_PLACE },
+    { "elsewhere", FACT_ELSEWHERE },
 };
 
 static const enum sql_script_number steps[] = { SQL_DOCTOR, SQL_DOCTOR_SETTINGS, SQL_DOCTOR_STATUS,
-                                                SQL_SCHEMA_CHECK };
+                                                SQL_DOCTOR_TABLES, SQL_SCHEMA_CHECK };
 
 #define STEP_COUNT (sizeof steps / sizeof steps[0])
 

@@ -33,14 +33,17 @@ enum checkup_fact {
     FACT_NODES,            /* Galera: wsrep_cluster_size */
     FACT_NODE_STATE,       /* Galera: "Synced" */
     FACT_NODE_GROUP,       /* Galera: "Primary" */
-    FACT_TABLES,           /* how many of our three there are */
+    FACT_TABLES,           /* how many there are: of our three, or of a layout's one */
     FACT_TABLES_UNSAFE,    /* those that do not survive a crash, or have no transactions */
     FACT_TABLE_DIFFERS,
     FACT_MISSING_RIGHTS,
+    FACT_GRANTS,    /* the statements for these */
+    FACT_PLACE,     /* the schema (PostgreSQL) or the database of the tables */
+    FACT_ELSEWHERE, /* PostgreSQL: other schemas with such a table */
     FACT_COUNT
 };
 
-#define FACT_SIZE 280u
+#define FACT_SIZE 1200u
 
 struct checkup {
     struct hf_findings findings;

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <strings.h>
 
-/* hf_lock, hf_hold, hf_wait. */
+/* Our own: hf_lock, hf_hold, hf_wait. */
 #define TABLES 3
 
 static bool is(const struct checkup *checkup, enum checkup_fact fact, const char *words)
@@ -103,21 +103,48 @@ static void look_at_pooler(const struct checkup *checkup)
 
 /* ---- what the session may do ---- */
 
+static void tell_missing_rights(const struct checkup *checkup, const char *missing)
+{
+    bool makes = !checkup->sql->settings.layout && hf__fact_number(checkup, FACT_TABLES) < TABLES;
+    char cure[FACT_SIZE + 100];
+    snprintf(cure, sizeof cure, "as the owner of the tables: %s%s", hf__fact(checkup, FACT_GRANTS),
+             makes ? " or let another user run what `holdfast schema print USER` shows" : "");
+    hf__finding_danger(&checkup->findings, "rights-missing",
+                       "locks are refused (HF_DENIED), or cannot be handed over", cure,
+                       "this user lacks %.560s", missing);
+}
+
 static void look_at_rights(const struct checkup *checkup)
 {
     const struct hf_findings *findings = &checkup->findings;
     const char *missing = hf__fact(checkup, FACT_MISSING_RIGHTS);
     const char *role = hf__fact(checkup, FACT_ROLE);
     hf__finding_fact(findings, "user", "%.120s", hf__fact(checkup, FACT_USER));
-    if (checkup->sql->settings.layout || !*missing)
+    if (!*missing)
         return;
     if (*role && strcasecmp(role, "NONE") != 0)
         hf__finding_fact(findings, "rights", "those of the role %.80s are not looked at", role);
     else
-        hf__finding_danger(findings, "rights-missing",
-                           "locks are refused (HF_DENIED), or cannot be handed over",
-                           "GRANT them, or let another user run `holdfast schema create`",
-                           "this user lacks %.400s", missing);
+        tell_missing_rights(checkup, missing);
+}
+
+/* Two users with different search paths may be inside one lock. A layout's table may belong to
+ * another program, which is none of ours. */
+static void look_elsewhere(const struct checkup *checkup, const char *place)
+{
+    const struct hf_findings *findings = &checkup->findings;
+    const char *elsewhere = hf__fact(checkup, FACT_ELSEWHERE);
+    if (*elsewhere && checkup->sql->settings.layout)
+        hf__finding_fact(findings, "other tables", "of the same name, in the schema %.300s",
+                         elsewhere);
+    else if (*elsewhere)
+        hf__finding_danger(findings, "other-schema",
+                           "a lock that is held there is free here, so both can run at once",
+                           "name one schema in the URL of all clients (schema=NAME), and drop the "
+                           "tables that no client uses",
+                           "there are tables of holdfast in another schema, too: %.300s (here: "
+                           "%.80s)",
+                           elsewhere, *place ? place : "none");
 }
 
 static void look_at_tables(const struct checkup *checkup)
@@ -131,12 +158,14 @@ static void look_at_tables(const struct checkup *checkup)
                            layout ? "ALTER TABLE, to what `holdfast schema print` shows"
                                   : "`holdfast schema drop` and `create`, while no lock is held",
                            "%s", hf__fact(checkup, FACT_TABLE_DIFFERS));
-    if (layout)
-        return;
-    hf__finding_fact(findings, "tables", "%s",
-                     count == TABLES ? "all are there"
-                     : count == 0    ? "none yet: the first lock makes them"
-                                     : "some are missing: the next lock makes them");
+    const char *place = hf__fact(checkup, FACT_PLACE);
+    const char *there = count == (layout ? 1 : TABLES) ? "all are there"
+                        : layout     ? "none that this user may see: is it another database?"
+                        : count == 0 ? "none yet: the first lock makes them"
+                                     : "some are missing: the next lock makes them";
+    hf__finding_fact(findings, "tables", "%s, in the %s %.80s", there,
+                     is_postgres(checkup) ? "schema" : "database", *place ? place : "(none)");
+    look_elsewhere(checkup, place);
     if (*hf__fact(checkup, FACT_TABLES_UNSAFE))
         hf__finding_danger(
             findings, "tables-not-logged",

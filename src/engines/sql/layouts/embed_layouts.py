@@ -12,7 +12,6 @@ import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 import embed  # noqa: E402
-import table_check  # noqa: E402
 
 
 class Words(dict):
@@ -38,8 +37,7 @@ def main():
         scripts = [(os.path.splitext(os.path.basename(path))[0],
                     embed.statements_of(path, lambda text, w=words: text.format_map(w)))
                    for path in paths]
-        create = dict(scripts)["schema"]
-        scripts.append(("schema_check", [table_check.statement_of(create, dialect, foreign=True)]))
+        scripts += embed.scripts_about_tables(dict(scripts), dialect, foreign=True)
         embed.print_scripts(f"{layout}_of_{dialect}", scripts, dialect, known)
     print(f"static const struct sql_layout layouts_of_{dialect}[] = {{")
     for layout in config.sections():
