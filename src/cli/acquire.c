@@ -11,14 +11,16 @@
 #define CANCEL_MS 2000
 /* How long the store may be silent until who waits is told that this is what he waits for. */
 #define SILENCE_MS 2000
-/* How long a wait may take before a person at a terminal is told of it. */
+/* How long a wait may take before a person at a terminal is told of it; again after four times as
+ * long, and so on, but at least each ten minutes. */
 #define NOTICE_MS 1000
+#define NOTICE_PAUSE_MAX_MS 600000
 
 struct wait {
     struct cli_client *session;
     const char *name;
-    int64_t began_ms;
-    bool told_of_wait; /* a person has been told who holds it */
+    int64_t began_ms, notice_at_ms; /* when a person is told next who holds it */
+    bool told_of_wait;
     bool done;
     int code;
     hf_hold *hold;
@@ -91,18 +93,20 @@ static bool notice_is_due(const struct wait *wait)
 {
     const struct cli_settings *settings = wait->session->settings;
 
-    return !wait->told_of_wait && !settings->quiet && !wait->give_up_at_ms &&
+    return !settings->quiet && !wait->give_up_at_ms &&
            (settings->verbose || isatty(STDERR_FILENO)) && !wait->session->silent_since_ms;
 }
 
 static void tell_of_wait(struct wait *wait)
 {
     char clause[CLI_CLAUSE_SIZE];
+    int64_t now_ms = cli_now_ms(), pause_ms = (now_ms - wait->began_ms) * 3;
     bool known;
 
-    if (!notice_is_due(wait) || cli_now_ms() < wait->began_ms + NOTICE_MS)
+    if (!notice_is_due(wait) || now_ms < wait->notice_at_ms)
         return;
     wait->told_of_wait = true;
+    wait->notice_at_ms = now_ms + (pause_ms < NOTICE_PAUSE_MAX_MS ? pause_ms : NOTICE_PAUSE_MAX_MS);
     known = cli_busy_clause(wait->session, wait->name, clause);
     if (!wait->done)
         cli_complain("waiting%s%s%s", known ? ": " : " for '", known ? clause : wait->name,
@@ -129,7 +133,7 @@ static int poll_ms(const struct wait *wait)
     if (session->silent_since_ms && !session->told_of_silence && !keeps_silence_to_himself(session))
         return cli_poll_ms(session->silent_since_ms + SILENCE_MS);
     if (notice_is_due(wait))
-        return cli_poll_ms(wait->began_ms + NOTICE_MS);
+        return cli_poll_ms(wait->notice_at_ms);
     return -1;
 }
 
@@ -178,6 +182,7 @@ int cli_acquire(struct cli_client *session, const char *name, int64_t wait_ms,
     };
     int code;
 
+    wait.notice_at_ms = wait.began_ms + NOTICE_MS;
     memset(error, 0, sizeof(*error));
     if (ret)
         *ret = NULL;

@@ -73,7 +73,8 @@ static void explain_busy(const struct cli_client *session, const char *name)
     char clause[CLI_CLAUSE_SIZE];
 
     if (cli_busy_clause(session, name, clause))
-        cli_complain("%s; 'holdfast show %s' shows more", clause, cli_typed_name(name));
+        cli_complain("%s; `%s show %s` shows more", clause, cli_typed_call(session->settings),
+                     cli_typed_name(name));
     else
         cli_complain("'%s' was busy%s", name, waits ? " and was not granted in time" : "");
 }
@@ -90,7 +91,7 @@ static bool find_object(void *arg, const hf_entry *entry)
 static bool explain_object(const struct cli_client *session, const char *name, int code)
 {
     const struct cli_settings *settings = session->settings;
-    const char *typed = cli_typed_name(name);
+    const char *typed = cli_typed_name(name), *call = cli_typed_call(settings);
     hf_entry object = { .kind = HF_KIND_FREE };
     bool exists;
 
@@ -99,18 +100,19 @@ static bool explain_object(const struct cli_client *session, const char *name, i
     exists = object.kind == HF_KIND_SEMAPHORE && object.total > 0;
     if (!exists && (object.kind == HF_KIND_SEMAPHORE || object.kind == HF_KIND_FREE) &&
         settings->take && !settings->slots)
-        cli_complain("there is no semaphore '%s'; create it with `holdfast sem %s set M`, or say "
-                     "-j M as well",
-                     name, typed);
+        cli_complain("there is no semaphore '%s'; create it with `%s sem %s set M`, or say -j M "
+                     "as well",
+                     name, call, typed);
     else if (exists && settings->slots && (uint32_t)settings->slots != object.total)
-        cli_complain("semaphore '%s' has %u permit%s, not %u; resize it with `holdfast sem %s set "
-                     "%u`, or remove it with `holdfast sem %s rm`",
-                     name, (unsigned)object.total, cli_plural(object.total),
-                     (unsigned)settings->slots, typed, (unsigned)settings->slots, typed);
+        cli_complain(
+            "semaphore '%s' has %u permit%s, not %u; resize it with `%s sem %s set %u`, or "
+            "remove it with rm in place of set",
+            name, (unsigned)object.total, cli_plural(object.total), (unsigned)settings->slots, call,
+            typed, (unsigned)settings->slots);
     else if (exists && !settings->slots && !settings->take)
         cli_complain("'%s' is a semaphore of %u permit%s; take some with run -k, choose another "
-                     "name, or remove it with `holdfast sem %s rm`",
-                     name, (unsigned)object.total, cli_plural(object.total), typed);
+                     "name, or remove it with `%s sem %s rm`",
+                     name, (unsigned)object.total, cli_plural(object.total), call, typed);
     else if (code == HF_EKIND && (object.kind == HF_KIND_COUNTER || object.kind == HF_KIND_LATCH))
         cli_complain("'%s' is in use as a %s; use it as that, or choose another name", name,
                      object.kind == HF_KIND_COUNTER ? "counter" : "latch");

@@ -135,6 +135,10 @@ int cli_poll_ms(int64_t at_ms);
 /* The name as part of a command that a sentence shows, or "NAME" if a shell would not take it as it
  * is, or the command take it for an option. */
 const char *cli_typed_name(const char *name);
+/* "holdfast" with the options that name this call's store, without a password, for a command that a
+ * sentence shows. Valid until the next call. */
+#define CLI_CALL_SIZE 512
+const char *cli_typed_call(const struct cli_settings *settings);
 /* Percent-encodes all but letters, digits and "-._~/" into `buffer`, cutting what does not fit. */
 void cli_percent_encode(char *buffer, size_t size, const char *text);
 

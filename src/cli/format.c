@@ -131,6 +131,23 @@ const char *cli_typed_name(const char *name)
     return end > name && !*end && !strchr(special, *name) ? name : "NAME";
 }
 
+const char *cli_typed_call(const struct cli_settings *settings)
+{
+    static char call[CLI_CALL_SIZE];
+    const char *option = settings->engine ? "-e" : "--url-file";
+    const char *value = settings->engine ? settings->engine : settings->url_file;
+    size_t used = (size_t)snprintf(call, sizeof(call), "holdfast");
+
+    if (value && strlen(value) < CLI_CALL_SIZE / 2 && !strchr(value, '\'')) {
+        used += (size_t)snprintf(call + used, sizeof(call) - used, " %s '%s'", option, value);
+        if (settings->engine)
+            cli_url_hide_password(call + used - strlen(value) - 1);
+    }
+    if (settings->space)
+        snprintf(call + used, sizeof(call) - used, " -N %s", cli_typed_name(settings->space));
+    return call;
+}
+
 void cli_percent_encode(char *buffer, size_t size, const char *text)
 {
     size_t used = 0;

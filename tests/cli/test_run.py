@@ -60,13 +60,37 @@ def input_and_output_are_untouched(box):
 
 
 @test
+def command_in_place_of_a_name_is_told_so(box):
+    for name in ('./backup.sh', '/bin/true', 'make all'):
+        contains(box.expect(64, 'run', '--', name).err, 'write a name before it')
+    contains(box.expect(64, 'run', 'nightly').err, 'there is no command to run')
+
+
+@test
+def line_for_a_shell_is_told_so(box):
+    for words in (['a && b'], ['cd', '/'], ['date; ls']):
+        told = box.expect(127, 'run', 'x', '--', *words).err
+        contains(told, 'a line for a shell is given with -c')
+    assert '-c' not in box.expect(127, 'run', 'x', '--', 'no-such-program').err
+
+
+@test
+def busy_hint_names_the_store_of_the_call(box):
+    url = f'local://{box.file("store")}?ns=other'
+    holder = box.hold('x', '-e', url)
+    contains(box.expect(75, '-e', url, 'try', 'x', 'true').err,
+             f"`holdfast -e '{url}' show x` shows more")
+    holder.stop()
+
+
+@test
 def a_busy_lock_is_75(box):
     holder = box.hold('x')
     result = box.expect(75, 'run', '-n', 'x', '--', 'echo', 'ran')
     equal(result.out, '')
     contains(result.err, "holdfast: 'x' is held by ")
     contains(result.err, f':{holder.pid} sh, for ')
-    contains(result.err, " now; 'holdfast show x' shows more\n")
+    contains(result.err, " now; `holdfast show x` shows more\n")
     box.expect(75, 'try', 'x', '--', 'echo', 'ran')
     box.expect(75, 'run', '-w', '50ms', 'x', '--', 'true')
     equal(box.expect(75, '-q', 'try', 'x', 'true').err, '', 'quiet')
@@ -318,7 +342,7 @@ def busy_semaphore_says_how_many_permits_are_free(box):
     holder = box.hold('e', '-j', '4', '-k', '3')
     equal(box.expect(75, 'try', '-k', '2', 'e', '--', 'true').err,
           "holdfast: semaphore 'e' has 1 free permit of 4, and 2 are asked for; "
-          "'holdfast show e' shows more\n")
+          "`holdfast show e` shows more\n")
     holder.stop()
 
 

@@ -182,7 +182,8 @@ def an_age_that_nobody_knows_is_not_told(box):
     url = start_redis(box).url
     owner = box.expect(0, '-e', url, 'lock', 'x').out.strip()
     result = box.expect(75, '-e', url, 'try', 'x', 'true')
-    equal(result.err, f"holdfast: 'x' is held by {owner}; 'holdfast show x' shows more\n")
+    hint = f"`holdfast -e '{url}' show x` shows more"
+    equal(result.err, f"holdfast: 'x' is held by {owner}; {hint}\n")
     equal(box.expect(0, '-e', url, 'show', 'x').out.splitlines()[1].split()[5], '-')
     shown = json.loads(box.expect(0, '-e', url, 'show', '--json', 'x').out)
     equal(shown[0]['holders'][0]['since_ms'], None)

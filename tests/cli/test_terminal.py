@@ -121,6 +121,7 @@ def long_wait_is_told_on_a_terminal(box):
     holder = box.hold('x', '--owner', 'Ada')
     screen = terminal(box, 'run', 'x', '--', 'echo', 'ran')
     screen.wait_for("holdfast: waiting: 'x' is held by Ada, for ")
+    screen.wait_for("holdfast: waiting: 'x' is held by Ada, for [4-9]")
     holder.signal(signal.SIGTERM)
     screen.wait_for("holdfast: 'x' was granted after [1-9]")
     screen.wait_for('ran')

@@ -36,6 +36,13 @@ static bool is_on_lost(const char *what)
            what[plain];
 }
 
+/* "run -- ./backup.sh": a path, or what the shell would find. */
+static bool looks_like_command(const char *name)
+{
+    return name[0] == '/' || strncmp(name, "./", 2) == 0 || strncmp(name, "../", 3) == 0 ||
+           strchr(name, ' ');
+}
+
 static int prepare_command(struct cli_job *job, struct cli_settings *settings, const char *verb)
 {
     static char *by_shell[4];
@@ -44,6 +51,10 @@ static int prepare_command(struct cli_job *job, struct cli_settings *settings, c
 
     if (settings->shell_command && settings->word_count > 0)
         return cli_usage(settings, verb, "-c STRING and a command exclude each other");
+    if (!settings->shell_command && settings->word_count == 0 && looks_like_command(job->names[0]))
+        return cli_usage(settings, verb,
+                         "the command stands in the place of the name: write a "
+                         "name before it");
     if (!settings->shell_command && settings->word_count == 0)
         return cli_usage(settings, verb, "there is no command to run: write it after the name");
     job->command = settings->words;

@@ -127,6 +127,19 @@ void cli_child_look_at_exec(struct cli_job *job)
         job->exec_error = error;
 }
 
+/* A whole line in one word, or what only a shell can do. */
+static bool is_for_a_shell(const char *command)
+{
+    static const char *const builtins[] = {
+        "cd", "export", "source", ".", "set", "ulimit", "umask"
+    };
+
+    for (size_t i = 0; i < sizeof(builtins) / sizeof(builtins[0]); i++)
+        if (strcmp(command, builtins[i]) == 0)
+            return true;
+    return strpbrk(command, " ;&|<>$`") != NULL;
+}
+
 int cli_child_report(struct cli_job *job)
 {
     if (job->exec_error == 0)
@@ -136,7 +149,10 @@ int cli_child_report(struct cli_job *job)
         cli_complain("'%s' is about to be lost, so the command was not started", job->lost_name);
         return CLI_LOST;
     }
-    cli_complain("cannot run '%s': %s", job->command[0], strerror(job->exec_error));
+    cli_complain("cannot run '%s': %s%s", job->command[0], strerror(job->exec_error),
+                 job->exec_error == ENOENT && is_for_a_shell(job->command[0])
+                     ? "; a line for a shell is given with -c"
+                     : "");
     return job->exec_error == ENOENT ? CLI_NOT_FOUND : CLI_CANNOT_EXEC;
 }
 int cli_child_signal(const struct cli_job *job, int signal)

@@ -39,20 +39,20 @@ static int sem_set(const struct call *call)
 }
 
 /* Who is told to create one must not be led to overwrite a stranger's number. */
-static int is_no_semaphore(const char *name, hf_kind kind)
+static int is_no_semaphore(const struct call *call, hf_kind kind)
 {
-    const char *typed = cli_typed_name(name);
+    const char *name = call->name, *typed = cli_typed_name(name);
+    const char *command = cli_typed_call(call->settings);
 
     if (kind == HF_KIND_COUNTER)
-        cli_complain(
-            "'%s' is a number without a mark: a counter, or, on Redis, a semaphore that "
-            "another client made. Its permits are taken with run --adopt -k; see `holdfast "
-            "counter %s get`",
-            name, typed);
+        cli_complain("'%s' is a number without a mark: a counter, or, on Redis, a semaphore that "
+                     "another client made. Its permits are taken with run --adopt -k; see `%s "
+                     "counter %s get`",
+                     name, command, typed);
     else if (kind == HF_KIND_LATCH)
         cli_complain("'%s' is in use as a latch; use it as that, or choose another name", name);
     else
-        cli_complain("there is no semaphore '%s'; create it with `holdfast sem %s set M`", name,
+        cli_complain("there is no semaphore '%s'; create it with `%s sem %s set M`", name, command,
                      typed);
     return CLI_USAGE;
 }
@@ -71,7 +71,7 @@ static int sem_get(const struct call *call)
     if (code != HF_OK)
         return answered(call, code);
     if (object.kind != HF_KIND_SEMAPHORE || object.total == 0)
-        return is_no_semaphore(call->name, object.kind);
+        return is_no_semaphore(call, object.kind);
     if (!call->settings->json) {
         printf("%" PRIu32 "\n", object.value);
         return CLI_OK;

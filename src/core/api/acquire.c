@@ -209,9 +209,11 @@ static int lock_blocking(struct hf_client *client, struct hf_lock_args *ask, hf_
     if (ret)
         *ret = answer->hold;
     if (ask->attach_key && answer->code == HF_LOST && !answer->error)
-        hf__explain(&answer->error, HF_LOST, 0,
-                    "\"%.200s\" is not held under the key %.100s; its lease may have ended",
-                    ask->name, ask->attach_key);
+        hf__explain(
+            &answer->error, HF_LOST, 0,
+            "\"%.200s\" is not held under the key %.100s: its lease has ended, or a renewal has "
+            "given it another key",
+            ask->name, ask->attach_key);
     int code = hf__answer_return(client, ask->name, answer);
     while (counted--)
         hf__lock_entry_call_ended(client, ask->name_hash);

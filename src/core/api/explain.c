@@ -12,8 +12,7 @@ static const char *advice(int code)
 {
     switch (code) {
     case HF_BUSY:
-        return "held by another owner, or too few permits are free; hf_inspect or "
-               "`holdfast show` shows the holders";
+        return "held by other owners; hf_inspect or `holdfast show` shows them";
     case HF_LOST:
         return "the lock had been lost before it was released";
     case HF_UNREACHABLE:
