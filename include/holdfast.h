@@ -33,6 +33,9 @@
  *  - Cancellation. No function is a cancellation point. A thread that is cancelled (pthread_cancel)
  *    inside one ends after the function has returned, and so does one in a callback. A lock that
  *    was granted to the thread by then has to be released by the thread (pthread_cleanup_push).
+ *  - Signals. A blocked call goes on after the handler; none returns EINTR. To react, as to Ctrl-C,
+ *    use hf_lock_async and hf_cancel, or wait in slices, each of which queues anew at the end. No
+ *    function may be called in a handler.
  *  - The library never prints, never exits and installs no signal handlers.
  *
  * Common errors. Each list "Returns:" names what is particular to its function. Every function
@@ -77,7 +80,7 @@ extern "C" {
 #endif
 
 /* Wait without a limit. */
-#define HF_FOREVER ((int64_t)-1)
+#define HF_FOREVER (-INT64_C(1))
 
 /* The default of a client's request_timeout_ms. */
 #define HF_REQUEST_TIMEOUT_MS 5000
@@ -265,7 +268,7 @@ static inline hf_client_options hf_client_options_init(void)
  *   HF_DENIED       the store's file or directory may not be used
  *   HF_ELIMIT       no thread, descriptor or disk space is left
  *   HF_ECORRUPT     the store's file is damaged, foreign or of another version
- *   HF_ENOMEM       out of memory
+ *   common errors
  * With any code but HF_OK, *ret is NULL. */
 HF_API HF_LOOK int hf_open(hf_client **ret, const char *url, const hf_client_options *options);
 
@@ -341,7 +344,9 @@ typedef struct hf_loss {
  * docs/guarantees.md). There, only the token protects the resource.
  *
  * After hf_unlock has returned, on_lost of the hold does not run and will not run. So do not hold a
- * mutex around hf_unlock that on_lost takes. hf_unlock_nowait waits for an on_lost that runs, too.
+ * mutex around hf_unlock that on_lost takes: both would wait for ever. An interpreter's own lock is
+ * such a mutex (Python's GIL): let it go around the call, as around all calls that block.
+ * hf_unlock_nowait waits for an on_lost that runs, too.
  *
  * on_lost may call hf_unlock_nowait on the hold. It may run before hf_lock has returned on another
  * thread; data of hf_lock's caller need a mutex or an atomic. Data that a `done` callback has
@@ -627,8 +632,7 @@ HF_API void hf_cancel(hf_client *client, hf_request request);
  * hf_dispatch returns:
  *   HF_OK       done
  *   HF_EINVAL   the client has a thread of its own (HF_DRIVE_THREAD)
- *   HF_EDEADLK  called in a callback
- *   HF_EFORKED  the client was opened in the parent of this process */
+ *   common errors that need no store */
 HF_API int hf_fd(const hf_client *client);
 HF_API int hf_dispatch(hf_client *client);
 
@@ -780,9 +784,9 @@ typedef struct hf_remark {
 typedef bool hf_remark_cb(void *arg, const hf_remark *remark);
 
 /* Asks the store about itself, as `holdfast doctor` shows it. Blocks for up to request_timeout_ms.
- * An engine without remarks shows none, and returns HF_OK. Where a user may be limited to some
- * names (Redis), it checks whether this user may do what locks called `name` need, or, with NULL,
- * locks of all names. It touches no lock of that name.
+ * An engine without remarks shows none. Where a user may be limited to some names (Redis), it
+ * checks whether this user may do what locks called `name` need, or, with NULL, locks of all names.
+ * It touches no lock of that name.
  *
  * Returns:
  *   HF_OK       everything was shown, or `visit` has returned false
@@ -846,10 +850,13 @@ typedef struct hf_hold_set hf_hold_set;
  * store's URL in the same way and acquire no other lock while they hold some. `holdfast run -l a
  * -l b` uses the same order.
  *
+ * std::lock and std::scoped_lock of C++ do not fit locks at a store: they try without a pause, and
+ * two threads refuse each other for minutes.
+ *
  * `options` (may be NULL) apply to each item without options of its own. Their on_lost runs once:
  * for the first lock that is lost after hf_lock_all has returned HF_OK. A name that is there twice,
- * at clients with the same URL, is taken once. Several clients must be driven by threads of their
- * own (HF_DRIVE_THREAD).
+ * at clients with the same URL, is taken once; the options of both must be the same. Several
+ * clients must be driven by threads of their own (HF_DRIVE_THREAD).
  *
  * Returns:
  *   HF_OK           *ret is a set; pass it to hf_unlock_all before any of its clients is closed.
@@ -858,9 +865,11 @@ typedef struct hf_hold_set hf_hold_set;
  *                   them. The loss of a lock without a lease (hf_remaining_ms is INT64_MAX) is
  *                   reported when the wait for the next lock has ended
  *   HF_BUSY, HF_UNREACHABLE and others
- *                   as hf_lock returned it for the lock that hf_last_error names
- *   HF_EINVAL       no item, or more than HF_LOCK_ALL_MAX; a name is there twice, in two modes or
- *                   for permits; HF_COUNTER or HF_LATCH, which have no hold
+ *                   as hf_lock returned it for the lock that hf_last_error names. Where less than
+ *                   0.5 s of the wait was left for a lock behind the first one, a reply that is
+ *                   missing is HF_BUSY, unless the store is known to be silent
+ *   HF_EINVAL       no item, or more than HF_LOCK_ALL_MAX; a name is there twice, with other
+ *                   options or for permits; HF_COUNTER or HF_LATCH, which have no hold
  *   common errors
  *
  * With any code but HF_OK, *ret is NULL, and what was granted is being released in the background:

@@ -78,6 +78,25 @@ static int compare_members(const void *a, const void *b)
     return urls ? urls : strcmp(one->item->name, other->item->name);
 }
 
+static bool same_text(const char *one, const char *other)
+{
+    return one == other || (one && other && strcmp(one, other) == 0);
+}
+
+/* Which option is not the same; NULL: none. */
+static const char *difference(const hf_lock_options *one, const hf_lock_options *other)
+{
+    if (one->mode != other->mode)
+        return "mode";
+    if (one->lease_ms != other->lease_ms)
+        return "lease_ms";
+    if (one->owner != other->owner)
+        return "owner";
+    if (!same_text(one->owner_text, other->owner_text))
+        return "owner_text";
+    return one->no_reentry != other->no_reentry ? "no_reentry" : NULL;
+}
+
 /* Two items that name the same lock are one lock, unless they want different things of it. */
 static int merge_twins(struct hf_hold_set *set)
 {
@@ -88,10 +107,14 @@ static int merge_twins(struct hf_hold_set *set)
             set->members[++kept] = set->members[i];
             continue;
         }
-        if (one->options.mode != other->options.mode || one->options.mode == HF_PERMIT)
+        const char *differs = difference(&one->options, &other->options);
+        if (differs) /* mutant: twins-may-differ */
             return set_fail(HF_EINVAL,
-                            "\"%.200s\" is there twice: name it once, in the stronger mode or with "
-                            "all its permits",
+                            "\"%.200s\" is there twice, and its %s is not the same: name it once",
+                            one->item->name, differs);
+        if (one->options.mode == HF_PERMIT)
+            return set_fail(HF_EINVAL,
+                            "\"%.200s\" is there twice: name it once, with all its permits",
                             one->item->name);
     }
     set->member_count = kept + 1;
@@ -296,9 +319,14 @@ static int ask_for_member(struct hf_hold_set *set, struct member *member, int64_
     return answer.code;
 }
 
+/* For the locks behind the first one, wait_ms is what is left of the wait. It may be too short to
+ * judge a store by. */
 static int acquire_member(struct hf_hold_set *set, struct member *member, int64_t wait_ms)
 {
     int code = ask_for_member(set, member, wait_ms);
+    /* mutant: rest-of-wait-is-judged */
+    if (code == HF_UNREACHABLE && wait_ms > 0 && member != set->members)
+        code = hf__call_judge(member->item->client, wait_ms);
     return code == HF_OK ? HF_OK : name_the_lock(member, code);
 }
 

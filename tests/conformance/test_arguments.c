@@ -219,3 +219,69 @@ TEST(busy_names_the_lock)
     hf_close(client);
     hf_close(other);
 }
+
+/* ---- hf_lock_all ---- */
+
+TEST(several_locks_that_make_no_sense_are_refused)
+{
+    hf_client *client = open_client();
+    const char *one = name_of("one");
+    const hf_lock_item fine[] = { { client, one, NULL } };
+    const hf_lock_item no_client[] = { { client, one, NULL }, { NULL, one, NULL } };
+    const hf_lock_item no_name[] = { { client, one, NULL }, { client, "", NULL } };
+    const hf_lock_item two_modes[] = { { client, one, LOCK_OPTIONS(.mode = HF_READ) },
+                                       { client, one, LOCK_OPTIONS(.mode = HF_WRITE) } };
+    const hf_lock_item permits[] = { { client, one, LOCK_OPTIONS(.mode = HF_PERMIT) },
+                                     { client, one, LOCK_OPTIONS(.mode = HF_PERMIT) } };
+    const hf_lock_item own_loss[] = { { client, one, LOCK_OPTIONS(.on_lost = count_loss) } };
+    hf_hold_set *set = (hf_hold_set *)&set;
+
+    CHECK_ERROR(hf_lock_all(NULL, 1, 0, NULL, &set), HF_EINVAL);
+    CHECK(set == NULL);
+    CHECK_ERROR(hf_lock_all(fine, 0, 0, NULL, &set), HF_EINVAL);
+    CHECK_ERROR(hf_lock_all(fine, 1, 0, NULL, NULL), HF_EINVAL);
+    CHECK_ERROR(hf_lock_all(fine, 1, -2, NULL, &set), HF_EINVAL);
+    CHECK_ERROR(hf_lock_all(fine, HF_LOCK_ALL_MAX + 1, 0, NULL, &set), HF_EINVAL);
+    CHECK_ERROR(hf_lock_all(no_client, 2, 0, NULL, &set), HF_EINVAL);
+    CHECK_ERROR(hf_lock_all(no_name, 2, 0, NULL, &set), HF_EINVAL);
+    CHECK_ERROR(hf_lock_all(two_modes, 2, 0, NULL, &set), HF_EINVAL);
+    CHECK_ERROR(hf_lock_all(permits, 2, 0, NULL, &set), HF_EINVAL);
+    CHECK_ERROR(hf_lock_all(own_loss, 1, 0, NULL, &set), HF_EINVAL);
+    CHECK_ERROR(hf_lock_all(fine, 1, 0, LOCK_OPTIONS(.mode = HF_COUNTER), &set), HF_EINVAL);
+    CHECK_ERROR(hf_lock_all(fine, 1, 0, LOCK_OPTIONS(.mode = HF_LATCH), &set), HF_EINVAL);
+    CHECK_CODE(hf_unlock_all(NULL), HF_OK);
+    CHECK(!hf_all_held(NULL));
+    CHECK_INT(hf_all_remaining_ms(NULL), 0);
+    CHECK(hf_all_hold(NULL, 0) == NULL);
+    CHECK_CODE(probe(client, one, HF_MUTEX, 0), HF_OK);
+    hf_close(client);
+}
+
+/* Either set of options would be dropped. */
+TEST(name_that_is_there_twice_with_other_options_is_refused)
+{
+    const struct {
+        const char *option;
+        hf_lock_options one, other;
+    } cases[] = {
+        { "mode", HF_LOCK_OPTIONS(.mode = HF_MUTEX), HF_LOCK_OPTIONS(.mode = HF_FAIR) },
+        { "lease_ms", HF_LOCK_OPTIONS(.lease_ms = 1000), HF_LOCK_OPTIONS(.lease_ms = 60000) },
+        { "owner", HF_LOCK_OPTIONS(.owner = 1), HF_LOCK_OPTIONS(.owner = 2) },
+        { "owner", HF_LOCK_OPTIONS(.owner = 0), HF_LOCK_OPTIONS(.owner = HF_OWNER_NEW) },
+        { "owner_text", HF_LOCK_OPTIONS(.owner_text = "a"), HF_LOCK_OPTIONS(.owner_text = "b") },
+        { "owner_text", HF_LOCK_OPTIONS(.owner_text = NULL), HF_LOCK_OPTIONS(.owner_text = "b") },
+        { "no_reentry", HF_LOCK_OPTIONS(.no_reentry = false), HF_LOCK_OPTIONS(.no_reentry = true) },
+    };
+    hf_client *client = open_client();
+    hf_hold_set *set;
+
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const hf_lock_item items[] = { { client, name_of("one"), &cases[i].one },
+                                       { client, name_of("one"), &cases[i].other } };
+        CHECK_ERROR(hf_lock_all(items, 2, 0, NULL, &set), HF_EINVAL);
+        CHECK(strstr(hf_last_error()->text, cases[i].option) != NULL);
+        CHECK(set == NULL);
+    }
+    CHECK_CODE(probe(client, name_of("one"), HF_MUTEX, 0), HF_OK);
+    hf_close(client);
+}

@@ -159,6 +159,35 @@ TEST(locks_that_are_slow_together_have_one_request_timeout)
     hf_close(other);
 }
 
+static void be_late(void *arg, const char *point, const char *name)
+{
+    const char *late = arg;
+
+    if (strcmp(point, "before_ask") == 0 && strcmp(name, late) == 0)
+        let_pass_ms(150);
+}
+
+/* The question for the second lock leaves when the wait has ended, so that no reply comes. */
+TEST(rest_of_the_wait_that_is_too_short_for_a_reply_is_busy)
+{
+    static char late[128];
+    hf_client *other = open_client();
+    snprintf(late, sizeof late, "%s", name_of("two"));
+    hf_client *client =
+        open_client_with((hf_client_options){ .on_point = be_late, .point_arg = late });
+    const hf_lock_item items[] = { { client, name_of("one"), NULL }, { client, late, NULL } };
+    hf_hold *hold = take(other, late, HF_MUTEX, 0);
+    hf_hold_set *set;
+
+    CHECK_CODE(probe(client, name_of("warm"), HF_MUTEX, 0), HF_OK);
+    CHECK_ERROR(hf_lock_all(items, 2, 100, NULL, &set), HF_BUSY);
+    CHECK(strstr(hf_last_error()->text, late) != NULL);
+    CHECK(set == NULL);
+    give_back(hold);
+    hf_close(client);
+    hf_close(other);
+}
+
 TEST(opposite_orders_do_not_wait_in_a_circle)
 {
     struct opposed opposed = { .clients = { open_client(), open_client() } };
@@ -176,7 +205,7 @@ TEST(name_that_is_there_twice_is_taken_once)
     const char *one = name_of("one"), *two = name_of("two");
     const hf_lock_item items[] = { { client, one, NULL },
                                    { client, two, NULL },
-                                   { second, one, LOCK_OPTIONS(.owner = HF_OWNER_NEW) } };
+                                   { second, one, LOCK_OPTIONS(.owner = HF_OWNER_THREAD) } };
     hf_hold_set *set;
 
     CHECK_CODE(hf_lock_all(items, 3, 0, NULL, &set), HF_OK);
@@ -207,41 +236,6 @@ TEST(modes_may_differ)
     CHECK_CODE(hf_unlock_all(set), HF_OK);
     hf_close(client);
     hf_close(other);
-}
-
-TEST(arguments_that_make_no_sense_are_refused)
-{
-    hf_client *client = open_client();
-    const char *one = name_of("one");
-    const hf_lock_item fine[] = { { client, one, NULL } };
-    const hf_lock_item no_client[] = { { client, one, NULL }, { NULL, one, NULL } };
-    const hf_lock_item no_name[] = { { client, one, NULL }, { client, "", NULL } };
-    const hf_lock_item two_modes[] = { { client, one, LOCK_OPTIONS(.mode = HF_READ) },
-                                       { client, one, LOCK_OPTIONS(.mode = HF_WRITE) } };
-    const hf_lock_item permits[] = { { client, one, LOCK_OPTIONS(.mode = HF_PERMIT) },
-                                     { client, one, LOCK_OPTIONS(.mode = HF_PERMIT) } };
-    const hf_lock_item own_loss[] = { { client, one, LOCK_OPTIONS(.on_lost = count_loss) } };
-    hf_hold_set *set = (hf_hold_set *)&set;
-
-    CHECK_ERROR(hf_lock_all(NULL, 1, 0, NULL, &set), HF_EINVAL);
-    CHECK(set == NULL);
-    CHECK_ERROR(hf_lock_all(fine, 0, 0, NULL, &set), HF_EINVAL);
-    CHECK_ERROR(hf_lock_all(fine, 1, 0, NULL, NULL), HF_EINVAL);
-    CHECK_ERROR(hf_lock_all(fine, 1, -2, NULL, &set), HF_EINVAL);
-    CHECK_ERROR(hf_lock_all(fine, HF_LOCK_ALL_MAX + 1, 0, NULL, &set), HF_EINVAL);
-    CHECK_ERROR(hf_lock_all(no_client, 2, 0, NULL, &set), HF_EINVAL);
-    CHECK_ERROR(hf_lock_all(no_name, 2, 0, NULL, &set), HF_EINVAL);
-    CHECK_ERROR(hf_lock_all(two_modes, 2, 0, NULL, &set), HF_EINVAL);
-    CHECK_ERROR(hf_lock_all(permits, 2, 0, NULL, &set), HF_EINVAL);
-    CHECK_ERROR(hf_lock_all(own_loss, 1, 0, NULL, &set), HF_EINVAL);
-    CHECK_ERROR(hf_lock_all(fine, 1, 0, LOCK_OPTIONS(.mode = HF_COUNTER), &set), HF_EINVAL);
-    CHECK_ERROR(hf_lock_all(fine, 1, 0, LOCK_OPTIONS(.mode = HF_LATCH), &set), HF_EINVAL);
-    CHECK_CODE(hf_unlock_all(NULL), HF_OK);
-    CHECK(!hf_all_held(NULL));
-    CHECK_INT(hf_all_remaining_ms(NULL), 0);
-    CHECK(hf_all_hold(NULL, 0) == NULL);
-    CHECK_CODE(probe(client, one, HF_MUTEX, 0), HF_OK);
-    hf_close(client);
 }
 
 TEST(clients_that_run_no_thread_are_used_alone)

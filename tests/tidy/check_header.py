@@ -11,6 +11,8 @@ import tap
 
 ROOT = sys.argv[1]
 WARNINGS = ["-Wall", "-Wextra", "-Wpedantic", "-Werror", "-Wundef", "-Wshadow"]
+# The header is reached by -I, so a C++ program's warnings are about it, too.
+CPP_WARNINGS = ["-Wold-style-cast", "-Wuseless-cast", "-Wconversion"]
 CASES = [
     (compiler, standard, os.path.join(ROOT, "tests", "unit", source))
     for source, compilers, standards in (
@@ -26,8 +28,11 @@ def compiles(compiler, standard, source):
     if not shutil.which(compiler):
         raise tap.Skip(f"{compiler} is not installed")
     include = os.path.join(ROOT, "include")
+    warnings = WARNINGS + (CPP_WARNINGS if source.endswith(".cpp") else [])
+    if compiler == "clang++":
+        warnings.remove("-Wuseless-cast")
     result = subprocess.run(
-        [compiler, f"-std={standard}", *WARNINGS, f"-I{include}", "-fsyntax-only", source],
+        [compiler, f"-std={standard}", *warnings, f"-I{include}", "-fsyntax-only", source],
         capture_output=True, text=True, timeout=120)
     return result.stderr.splitlines()[:10] if result.returncode else []
 

@@ -9,6 +9,8 @@
 #include <unistd.h>
 
 #define GRACE_MS 10000
+/* As in hf_lock_all: a shorter wait says nothing of a store that has replied before. */
+#define JUDGED_MS 500
 
 static int by_name(const void *a, const void *b)
 {
@@ -169,6 +171,12 @@ static int give_back(struct cli_job *job)
     return result;
 }
 
+/* Behind the first name, what is left of the wait may be too short to judge a store by. */
+static bool is_too_short(const struct cli_job *job, unsigned index, int64_t wait_ms)
+{
+    return index > 0 && wait_ms > 0 && wait_ms < JUDGED_MS && !job->session->silent_since_ms;
+}
+
 static int64_t wait_left(int64_t wait_ms, int64_t began_ms)
 {
     int64_t left = wait_ms - (cli_now_ms() - began_ms);
@@ -212,6 +220,8 @@ static int acquire_all(struct cli_job *job, const hf_lock_options *options)
         int code = cli_acquire(job->session, job->names[i], wait, options, &job->holds[i], &error);
         if (job->lost && !job->session->ended_by)
             return lost_meanwhile(job, job->names[i]);
+        if (code == HF_UNREACHABLE && is_too_short(job, i, wait))
+            code = HF_BUSY;
         if (code == HF_OK)
             continue;
         if (job->session->client && job->session->ended_by)

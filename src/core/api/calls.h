@@ -13,6 +13,9 @@ struct hf_client;
 int hf__call_begin(struct hf_client *client);
 /* How long a call without a wait_ms of its own may take. */
 int64_t hf__call_timeout_ms(const struct hf_client *client);
+/* The code of a call that an HF_UNREACHABLE ends after the last had_ms of its wait: HF_BUSY if that
+ * is too short to judge a store by, unless the client knows its store to be silent. */
+int hf__call_judge(const struct hf_client *client, int64_t had_ms);
 /* HF_ECLOSED if hf_close has begun since. */
 int hf__call_check(const struct hf_client *client);
 /* The client may be gone when this returns. */

@@ -43,6 +43,15 @@ int64_t hf__call_timeout_ms(const struct hf_client *client)
     return client->request_timeout_ms;
 }
 
+int hf__call_judge(const struct hf_client *client, int64_t had_ms)
+{
+    if (had_ms >= HF_SILENCE_MS || atomic_load(&client->silent))
+        return HF_UNREACHABLE;
+    return hf__answer_fail(HF_BUSY,
+                           "the wait has ended; its last %lld ms were too short for a reply",
+                           (long long)had_ms);
+}
+
 void hf__call_ended(struct hf_client *client)
 {
     hf__lock_entry_call_ended(client, 0);

@@ -7,8 +7,9 @@
 
 #include <stdarg.h>
 
-/* Fills *error (NULL is fine) with the engine's words, or with what the code means for `name` (NULL:
- * for nothing in particular), which is the store's. The sentence has it without the URL's prefix. */
+/* Fills *error (NULL is fine) with the engine's words, or with what the code means for `name`. That
+ * is the store's name, or NULL: for nothing in particular. The sentence has it without the URL's
+ * prefix. */
 void hf__answer_explain(const struct hf_client *client, hf_error *error, const char *name,
                         const struct hf_answer *answer);
 
