@@ -39,7 +39,7 @@ void hf__release_answered(struct connection *connection, struct redis_request *r
     if (code == HF_ELIMIT && is_lost_without_release(connection->redis, op))
         definite = false;
     /* The server that answers has ended the connection on which an earlier attempt was sent. */
-    else if (reply)
+    else if (reply && !hf__reply_is_open(reply))
         op->engine.word[1] &= ~(uint64_t)REDIS_OUTSTANDING;
     hf__redis_finish(connection->redis, request, definite ? HF_FAILED : HF_NO_ANSWER);
 }

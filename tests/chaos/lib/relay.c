@@ -70,6 +70,17 @@ static ssize_t make_room(struct relay *relay, int number, ssize_t length)
     return room;
 }
 
+/* What the server has sent is the client's, or what is sent in its place. Returns its length. */
+static ssize_t lie(struct relay *relay, char *bytes, size_t size, ssize_t length)
+{
+    if (length <= 0 || relay->lies == 0)
+        return length;
+    CHECK(relay->lie_length <= size);
+    memcpy(bytes, relay->lie, relay->lie_length);
+    relay->lies--;
+    return (ssize_t)relay->lie_length;
+}
+
 /* From the client to the server (side 0), or back. */
 static void move(struct relay *relay, int number, int side)
 {
@@ -78,6 +89,8 @@ static void move(struct relay *relay, int number, int side)
     ssize_t length = recv(pair[side], bytes, sizeof(bytes), 0);
     if (side == 0 && length > 0)
         relay->asked += length;
+    if (side == 1)
+        length = lie(relay, bytes, sizeof(bytes), length);
     if (side == 1 && length > 0)
         length = make_room(relay, number, length);
     bool swallowed = side == 1 && relay->swallowing;
@@ -195,6 +208,13 @@ void relay_swallow(struct relay *relay)
 void relay_pass(struct relay *relay)
 {
     relay->swallowing = false;
+}
+
+void relay_lie(struct relay *relay, const char *bytes, size_t length, int count)
+{
+    relay->lie = bytes;
+    relay->lie_length = length;
+    relay->lies = count;
 }
 
 void relay_pause(struct relay *relay)

@@ -19,9 +19,12 @@ struct relay {
     bool held[RELAY_PAIRS];
     long rooms[RELAY_PAIRS]; /* what of a connection's answers still goes through; 0: all */
     _Atomic long step;
-    long stepped;          /* the room of the last one */
-    _Atomic long left;     /* what of the answers still goes through, 0: without limit */
-    _Atomic long asked;    /* what clients have said, in bytes */
+    long stepped;       /* the room of the last one */
+    _Atomic long left;  /* what of the answers still goes through, 0: without limit */
+    _Atomic long asked; /* what clients have said, in bytes */
+    const char *lie;    /* what is sent in the place of an answer, as long as ... */
+    size_t lie_length;
+    _Atomic int lies;      /* ... there are some left */
     _Atomic bool dripping; /* each byte of an answer is sent by itself */
     _Atomic bool swallowing, pausing, cutting, holding, letting_go, ending;
 };
@@ -31,6 +34,10 @@ void relay_start(struct relay *relay, int server_port);
 void relay_swallow(struct relay *relay);
 /* From now on it is heard again; what was swallowed stays so. */
 void relay_pass(struct relay *relay);
+/* The server hears and does what it is told, and so many next answers are replaced by these bytes,
+ * as by a proxy that has heard no reply. An answer is what the server sends at once: each request
+ * has to be alone on its connection. The bytes live until then. */
+void relay_lie(struct relay *relay, const char *bytes, size_t length, int count);
 /* From now on answers wait in the relay; and go on, all of them. */
 void relay_pause(struct relay *relay);
 void relay_resume(struct relay *relay);

@@ -104,42 +104,77 @@ const char *hf__reply_info(const redisReply *reply, const char *key, char *value
     return value;
 }
 
-/* Inside a script the word stands at the begin or, with older servers, further behind. */
-int hf__reply_code(const redisReply *error)
+/* What is known of an error. The server has executed nothing, or has stopped a script on its way;
+ * or it says the same until its state changes (HF_UNREACHABLE). Inside a script the word stands at
+ * the begin or, with older servers, further behind. */
+static const struct {
+    const char *word;
+    int code;
+} meanings[] = {
+    { "WRONGTYPE", HF_EKIND },
+    { "WRONGPASS", HF_DENIED },
+    { "NOAUTH", HF_DENIED },
+    { "NOPERM", HF_DENIED },
+    { "The user executing the script can't", HF_DENIED },
+    { "ACL failure in script", HF_DENIED },
+    { "invalid password", HF_DENIED },
+    { "OOM ", HF_ELIMIT },
+    { "MISCONF", HF_ELIMIT },
+    { "NOREPLICAS", HF_UNREACHABLE },
+    { "LOADING", HF_UNREACHABLE },
+    { "BUSY ", HF_UNREACHABLE },
+    { "MASTERDOWN", HF_UNREACHABLE },
+    { "READONLY", HF_UNREACHABLE },
+    { "TRYAGAIN", HF_UNREACHABLE },
+    { "CLUSTERDOWN", HF_UNREACHABLE },
+    { "MOVED ", HF_ENOTSUP },
+    { "CROSSSLOT", HF_ENOTSUP },
+    { "cluster support disabled", HF_ENOTSUP },
+    { "non local key", HF_UNREACHABLE }, /* its slot is on its way */
+    { "max number of clients", HF_ELIMIT },
+    { "protected mode", HF_DENIED },
+    { "nknown command", HF_ENOTSUP }, /* also where a script calls it */
+    { "Unknown Redis command", HF_ENOTSUP },
+    /* What the command itself is refused for, and scripts that the server stops on their way. */
+    { "NOSCRIPT", HF_EINTERNAL },
+    { "user_script", HF_EINTERNAL },
+    { "running script", HF_EINTERNAL },
+    { "compiling script", HF_EINTERNAL },
+    { "wrong number of arguments", HF_EINTERNAL },
+    { "syntax error", HF_EINTERNAL },
+    { "ERR Protocol error", HF_EINTERNAL },
+    { "EXECABORT", HF_EINTERNAL },
+    { "nknown subcommand", HF_EINTERNAL },
+    { "value is not", HF_EINTERNAL },
+    { "invalid expire", HF_EINTERNAL },
+    { "would overflow", HF_EINTERNAL },
+    { "out of range", HF_EINTERNAL },
+    { "invalid DB index", HF_EINTERNAL },
+    { "any password configured", HF_EINTERNAL },
+    { "no password is set", HF_EINTERNAL },
+};
+
+/* NULL: nothing is known of it. */
+static const int *meaning_of(const redisReply *error)
 {
-    static const struct {
-        const char *word;
-        int code;
-    } meanings[] = {
-        { "WRONGTYPE", HF_EKIND },
-        { "WRONGPASS", HF_DENIED },
-        { "NOAUTH", HF_DENIED },
-        { "NOPERM", HF_DENIED },
-        { "The user executing the script can't", HF_DENIED },
-        { "ACL failure in script", HF_DENIED },
-        { "invalid password", HF_DENIED },
-        { "OOM ", HF_ELIMIT },
-        { "MISCONF", HF_ELIMIT },
-        { "NOREPLICAS", HF_UNREACHABLE },
-        { "LOADING", HF_UNREACHABLE },
-        { "BUSY ", HF_UNREACHABLE },
-        { "MASTERDOWN", HF_UNREACHABLE },
-        { "READONLY", HF_UNREACHABLE },
-        { "TRYAGAIN", HF_UNREACHABLE },
-        { "CLUSTERDOWN", HF_UNREACHABLE },
-        { "MOVED ", HF_ENOTSUP },
-        { "CROSSSLOT", HF_ENOTSUP },
-        { "cluster support disabled", HF_ENOTSUP },
-        { "non local key", HF_UNREACHABLE }, /* its slot is on its way */
-        { "max number of clients", HF_ELIMIT },
-        { "protected mode", HF_DENIED },
-        { "nknown command", HF_ENOTSUP }, /* also where a script calls it */
-        { "Unknown Redis command", HF_ENOTSUP },
-    };
     for (size_t i = 0; i < sizeof meanings / sizeof *meanings; i++)
         if (strstr(hf__reply_text(error), meanings[i].word))
-            return meanings[i].code;
-    return HF_EINTERNAL;
+            return &meanings[i].code;
+    return NULL;
+}
+
+bool hf__reply_is_open(const redisReply *reply)
+{
+    /* mutant: redis-error-of-a-proxy */
+    return reply && reply->type == REDIS_REPLY_ERROR && !meaning_of(reply);
+}
+
+int hf__reply_code(const redisReply *error)
+{
+    if (hf__reply_is_open(error))
+        return HF_UNREACHABLE;
+    const int *code = meaning_of(error);
+    return code ? *code : HF_EINTERNAL;
 }
 
 bool hf__reply_lacks_command(const redisReply *error)

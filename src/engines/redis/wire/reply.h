@@ -25,8 +25,12 @@ const char *hf__reply_text(const redisReply *reply);
 /* What INFO says, a line of "key:value"; "" where there is none. Returns `value`. */
 const char *hf__reply_info(const redisReply *reply, const char *key, char *value, size_t size);
 
-/* What an error reply means: an hf_code, HF_UNREACHABLE for those that pass by themselves. */
+/* What an error reply means: an hf_code; HF_UNREACHABLE for those that pass by themselves, and for
+ * those that are open. */
 int hf__reply_code(const redisReply *error);
+/* An error of which nothing is known, as a proxy's whose server has not replied to it: the request
+ * may have been executed, or is going to be. It counts as a missing reply. */
+bool hf__reply_is_open(const redisReply *reply);
 /* Is a command missing at the server, as it is renamed or was never there? */
 bool hf__reply_lacks_command(const redisReply *error);
 bool hf__reply_says(const redisReply *reply, const char *word);

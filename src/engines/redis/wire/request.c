@@ -73,6 +73,8 @@ static const char *advice(const struct redis *redis, const struct redis_request 
     if (hf__reply_lacks_command(reply))
         return "the server does not know a command that locks need; it is renamed there "
                "(rename-command), or this is not Redis";
+    if (hf__reply_is_open(reply))
+        return "an error that leaves open whether the request was executed";
     if (redis->cluster && code == HF_ENOTSUP)
         return "this server is not part of a cluster; redis: is the URL for it";
     switch (code) {
