@@ -254,6 +254,14 @@ void hf__op_done(struct hf_engine *engine, struct hf_op *op);
 /* A hint that asking again is worth it. Spurious ones are welcome. Loop only. */
 void hf__op_wake(struct hf_op *op);
 
+/* For an engine without wakes, to which a release of the claim `op` has just been confirmed: the
+ * claim of the same client that waits for the same name, and is to ask next. NULL: there is none.
+ * Loop only. */
+struct hf_op *hf__op_next(struct hf_op *op);
+/* Does this client hold the name, or is it releasing it, so that hf__op_next is going to tell? Loop
+ * only. */
+bool hf__op_is_held_here(struct hf_op *op);
+
 /* What has become of a request to renew a lease. */
 enum hf_lease_answer {
     HF_LEASE_RENEWED,   /* the store has confirmed it */

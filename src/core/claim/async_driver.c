@@ -87,6 +87,27 @@ void hf__op_wake(struct hf_op *op)
     op->core.woken(op);
 }
 
+struct hf_op *hf__op_next(struct hf_op *op)
+{
+    struct hf_claim *claim = HF_CONTAINER(op, struct hf_claim, op), *next = NULL;
+    hf__shard_lock(claim->shard);
+    struct hf_link *first = hf__list_first(&claim->entry->queue);
+    if (first)
+        next = HF_CONTAINER(first, struct hf_claim, entry_link);
+    hf__shard_unlock(claim->shard);
+    bool waits = next && (next->state == HF_CLAIM_WAITING || next->state == HF_CLAIM_ASKING);
+    return waits && next != claim ? &next->op : NULL;
+}
+
+bool hf__op_is_held_here(struct hf_op *op)
+{
+    struct hf_claim *claim = HF_CONTAINER(op, struct hf_claim, op);
+    hf__shard_lock(claim->shard);
+    bool held = !hf__list_empty(&claim->entry->holders);
+    hf__shard_unlock(claim->shard);
+    return held;
+}
+
 void hf__claim_init_driver(struct hf_claim *claim)
 {
     hf__timer_init(&claim->alarm, alarm_fired);

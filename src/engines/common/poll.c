@@ -37,3 +37,16 @@ int64_t hf__poll_overtaken_ms(unsigned tries)
     hf__random(&salt, sizeof salt);
     return 1 + (int64_t)(salt % (1u << doublings));
 }
+
+void hf__poll_released(struct hf_hand_overs *hand_overs, struct hf_op *op, int64_t now_ms)
+{
+    struct hf_hand_over *row = &hand_overs->of[op->in.name_hash % HF_HAND_OVERS];
+    struct hf_op *next = hf__op_next(op);
+    if (row->name_hash != op->in.name_hash)
+        *row = (struct hf_hand_over){ op->in.name_hash, now_ms };
+    bool enough = now_ms - row->since_ms > HF_HAND_OVER_MS; /* mutant: hand-overs-have-no-end */
+    if (!next || enough)
+        row->name_hash = 0;
+    if (next && !enough) /* mutant: own-release-wakes-none */
+        hf__op_wake(next);
+}

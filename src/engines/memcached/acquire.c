@@ -13,6 +13,9 @@
 #define POLL_MOST_MS 4
 #define POLL_MANY 100u
 
+/* The clock, `add`, the item, the mark. */
+#define ATTEMPT_REPLIES_WITH_MARK 4u
+
 static void send_attempt(struct mc_server *server, struct mc_request *request);
 static void attempt_answered(struct mc_server *server, struct mc_request *request, bool heard);
 
@@ -179,10 +182,9 @@ static void send_attempt(struct mc_server *server, struct mc_request *request)
     hf__mc_write(server, "add %s %" PRIu32 " %" PRId64 " %zu\r\n%s\r\nmg %s v c t\r\n", item.key,
                  mc->settings.format->flags, hf__mc_ttl(hf__mc_op_lease_ms(mc, op)), length, value,
                  item.key);
-    /* It has been refused before: it waits. */
-    if (op->engine.pointer) {
+    /* It has been refused before, so it waits; and no release of its own client tells. */
+    if (op->engine.pointer && !hf__op_is_held_here(op))
         hf__mc_write_mark(server, item.key);
-    }
 }
 
 static void attempt_answered(struct mc_server *server, struct mc_request *request, bool heard)
@@ -204,6 +206,8 @@ static void attempt_answered(struct mc_server *server, struct mc_request *reques
     if (added->kind == MC_REFUSED && !ours && !taken) {
         hf__mc_no_memory(server, request, added);
     } else if (ours && added->kind == MC_STORED && right) { /* mutant: memcached-right-clock */
+        if (request->expected == ATTEMPT_REPLIES_WITH_MARK)
+            hf__mc_note_own_mark(server->mc, op);
         hf__mc_granted(server, request, now, hf__mc_op_lease_ms(server->mc, op));
     } else if (ours && right) { /* mutant: memcached-own-item */
         hf__mc_note_cas(server, request, now->cas);

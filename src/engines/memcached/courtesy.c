@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Evenness among clients that poll. The one that releases a lock is the first to ask again, and the
  * others would never meet the lock free. So a waiter leaves a mark beside the lock, and a client
- * that finds it at its release waits for one pause of a waiter before it asks again. */
+ * that finds it at its release waits for one pause of a waiter before it asks again. A client that
+ * holds the lock itself leaves no mark for its own waiters: its release wakes them. */
 #include "base/rand.h"
 #include "memcached.h"
 
@@ -31,13 +32,22 @@ static struct mc_courtesy *courtesy_of(struct memcached *mc, const struct hf_op 
     return &mc->courtesies[op->in.name_hash % MC_COURTESIES];
 }
 
-void hf__mc_note_mark(struct memcached *mc, const struct hf_op *op, const struct mc_reply *reply)
+void hf__mc_note_own_mark(struct memcached *mc, const struct hf_op *op)
 {
-    if (reply->kind == MC_DONE)
-        *courtesy_of(mc, op) = (struct mc_courtesy){
-            .name_hash = op->in.name_hash,
-            .until_ms = hf__mc_now(mc) + MC_COURTESY_MS,
-        };
+    courtesy_of(mc, op)->marked_hash = op->in.name_hash;
+}
+
+void hf__mc_note_mark(struct memcached *mc, struct hf_op *op, const struct mc_reply *reply)
+{
+    struct mc_courtesy *courtesy = courtesy_of(mc, op);
+    bool own = courtesy->marked_hash == op->in.name_hash;
+    courtesy->marked_hash = 0;
+    if (reply->kind != MC_DONE || own) {
+        hf__poll_released(&mc->hand_overs, op, hf__mc_now(mc));
+        return;
+    }
+    courtesy->name_hash = op->in.name_hash;
+    courtesy->until_ms = hf__mc_now(mc) + MC_COURTESY_MS;
 }
 
 int64_t hf__mc_courtesy_until(struct memcached *mc, const struct hf_op *op)

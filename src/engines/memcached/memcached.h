@@ -9,6 +9,7 @@
 #include "engines/common/endpoints.h"
 #include "engines/common/peer.h"
 #include "engines/common/pipeline.h"
+#include "engines/common/poll.h"
 #include "format.h"
 
 #define MC_USER_MAX 400
@@ -100,9 +101,10 @@ enum { MC_UNSURE = 1u, MC_RENEWING = 2u };
 #define MC_CLAIM_BITS 40
 /* op->engine.pointer: how often in a row the op was refused. */
 
-/* A name that this client has released while another one waited for it. */
+/* A name that this client has released while another one waited for it; and one that was granted to
+ * it by a packet that left a mark, which is no other client's. */
 struct mc_courtesy {
-    uint64_t name_hash;
+    uint64_t name_hash, marked_hash;
     int64_t until_ms;
 };
 #define MC_COURTESIES 64
@@ -116,6 +118,7 @@ struct memcached {
     struct hf_free_list requests;
     uint64_t claims;
     struct mc_courtesy courtesies[MC_COURTESIES]; /* by the hash of the name */
+    struct hf_hand_overs hand_overs;
     unsigned server_count;
     struct mc_server servers[];
 };
@@ -269,8 +272,10 @@ void hf__mc_release_overtaken(struct mc_server *server, struct mc_request *reque
  * reply. */
 void hf__mc_write_mark(struct mc_server *server, const char *key);
 void hf__mc_write_unmark(struct mc_server *server, const char *key);
-/* The reply to the latter. */
-void hf__mc_note_mark(struct memcached *mc, const struct hf_op *op, const struct mc_reply *reply);
+/* An attempt that has left a mark was granted. */
+void hf__mc_note_own_mark(struct memcached *mc, const struct hf_op *op);
+/* The reply to the removal, behind a release that has been executed. */
+void hf__mc_note_mark(struct memcached *mc, struct hf_op *op, const struct mc_reply *reply);
 /* Until when this client lets others have the name first; 0: it need not. Asked once. */
 int64_t hf__mc_courtesy_until(struct memcached *mc, const struct hf_op *op);
 

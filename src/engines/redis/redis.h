@@ -18,6 +18,7 @@
 #define HF_ENGINES_REDIS_H
 
 #include "core/engine.h"
+#include "engines/common/poll.h"
 #include "engines/redis/sink.h"
 #include "engines/redis/wait/waiter.h"
 #include "engines/redis/wire/connection.h"
@@ -72,6 +73,7 @@ struct redis {
      */
     struct handed_on handed_on[REDIS_HANDED_ON];
     int64_t server_us;
+    struct hf_hand_overs hand_overs; /* of names whose waiters poll; the front's */
     /* The front's: renewals that are asked for and not answered; those that are to be asked for;
      * listings of everything that are under way. */
     struct hf_link renewals, gathering, listings;

@@ -11,6 +11,12 @@ static bool is_lost_without_release(const struct redis *redis, const struct hf_o
            (op->engine.word[1] & (REDIS_HOLDS | REDIS_UNSURE));
 }
 
+/* Does no message tell this client's waiters of the release? */
+static bool polls(const struct redis *redis, const struct hf_op *op)
+{
+    return !hf__redis_is_part(redis) && !hf__redis_kind(redis, op->in.mode)->channel;
+}
+
 void hf__release_answered(struct connection *connection, struct redis_request *request,
                           const redisReply *reply)
 {
@@ -27,6 +33,9 @@ void hf__release_answered(struct connection *connection, struct redis_request *r
         op->out.lost = (gone || overwritten) && (op->engine.word[1] & REDIS_HOLDS);
         hf__redis_settle(connection->redis, op);
         hf__fast_enqueue_note(connection->redis, op, reply->integer == REDIS_HAS_HANDED_ON);
+        if (polls(connection->redis, op))
+            hf__poll_released(&connection->redis->front->hand_overs, op,
+                              hf__loop_now(connection->redis->base.host->loop));
         hf__redis_finish(connection->redis, request, HF_GONE);
         return;
     }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A memcached server that forgets, is killed, stands still or is full: a loss is seen, and no grant
  * outlives its item. */
-#include "conformance.h"
 #include "memcached_server.h"
+#include "own_threads.h"
 
 #include <stdio.h>
 
@@ -287,6 +287,24 @@ TEST(client_that_releases_lets_a_waiter_go_first)
     CHECK(contest.firsts >= ROUNDS / 2);
     hf_close(contest.greedy);
     hf_close(contest.waiter);
+    memcached_kill(&server);
+}
+
+/* A client's release wakes the next one of its own waiters. A mark of another client's prevents
+ * that. */
+TEST(threads_of_a_client_that_hand_over_let_another_client_in)
+{
+    struct memcached_server server = { 0 };
+
+    TEST_TIMEOUT(180);
+    memcached_start(&server);
+    hf_client *client = open_at(server.port, LEASE_MS), *other = open_at(server.port, LEASE_MS);
+    int64_t took_ms = own_threads_hand_over_ms(client, 200);
+    test_note("%lld ms", (long long)took_ms);
+    CHECK(took_ms < 5000 * test_slow());
+    CHECK(own_threads_beside(client, other, 10) < 150);
+    hf_close(client);
+    hf_close(other);
     memcached_kill(&server);
 }
 

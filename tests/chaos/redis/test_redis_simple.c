@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* format=simple on a real server: what others who take a lock by SET NX PX see, and what of theirs
  * we respect. */
-#include "conformance.h"
+#include "own_threads.h"
 #include "server.h"
 
 #include <stdio.h>
@@ -172,4 +172,37 @@ TEST(a_format_that_does_not_exist_is_refused)
 
     CHECK_ERROR(hf_open(&client, "redis://127.0.0.1?format=plain", NULL), HF_EINVAL);
     CHECK(strstr(hf_last_error()->text, "format") != NULL);
+}
+
+#define ROUNDS 100
+/* By polls alone it takes 8 s and more. */
+#define QUICK_MS 4000
+#define GRANTS 10
+
+TEST(threads_of_one_client_hand_over_without_polling)
+{
+    struct server server = { 0 };
+    server_start(&server);
+    hf_client *client = open_simple(&server, 20000);
+
+    int64_t took_ms = own_threads_hand_over_ms(client, ROUNDS);
+    test_note("%lld ms", (long long)took_ms);
+    CHECK(took_ms < QUICK_MS * test_slow());
+    hf_close(client);
+    server_kill(&server);
+}
+
+/* With hand-overs in a row without an end, the other client meets the lock free once in 100 of its
+ * polls. */
+TEST(hand_overs_within_a_client_let_another_client_in)
+{
+    struct server server = { 0 };
+
+    TEST_TIMEOUT(180);
+    server_start(&server);
+    hf_client *client = open_simple(&server, 20000), *other = open_simple(&server, 20000);
+    CHECK(own_threads_beside(client, other, GRANTS) < 30 * GRANTS);
+    hf_close(client);
+    hf_close(other);
+    server_kill(&server);
 }
