@@ -57,15 +57,33 @@ static char *draw_text(const struct example *example, unsigned width, bool utf8)
     return text;
 }
 
-/* Python's parser reads the files, and finds nothing in them that would be fetched or run. */
+/* Python's parser reads the files, and finds nothing in them that would be fetched or run. The
+ * legend has each form that a close-up is drawn with: a mark's is its path without its place. */
 static void check_pages(const char *pattern)
 {
     static const char script[] =
-        "import glob, sys, xml.etree.ElementTree as tree\n"
+        "import glob, re, sys, xml.etree.ElementTree as tree\n"
         "paths = glob.glob(sys.argv[1])\n"
         "assert paths\n"
+        "forms = ('wait', 'hold', 'share', 'tail', 'maybe', 'clash', 'band', 'stop', 'cross')\n"
+        "def drawn(top):\n"
+        "    found = set()\n"
+        "    for element in top.iter():\n"
+        "        form, text = element.get('class'), element.text\n"
+        "        if form == 'mark':\n"
+        "            found.add(re.sub('^M[^lm]*(m[^l]*)?', '', element.get('d')))\n"
+        "        elif form in forms or (form == 'mid' and text == '?'):\n"
+        "            found.add(form)\n"
+        "    return found\n"
         "for path in paths:\n"
-        "    for element in tree.parse(path).iter():\n"
+        "    page = tree.parse(path)\n"
+        "    tops = list(page.iter())\n"
+        "    legend = [drawn(top) for top in tops if top.get('class') == 'legend']\n"
+        "    for top in tops:\n"
+        "        if top.tag.split('}')[-1] == 'figure' and len(legend) == 1:\n"
+        "            if top.find('.//{*}figcaption') is not None:\n"
+        "                assert drawn(top) <= legend[0], (path, drawn(top) - legend[0])\n"
+        "    for element in page.iter():\n"
         "        name = element.tag.split('}')[-1]\n"
         "        assert name not in ('script', 'link', 'img', 'image', 'iframe', 'object'), path\n"
         "        for key, value in element.attrib.items():\n"

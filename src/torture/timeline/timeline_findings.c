@@ -22,9 +22,15 @@ static void write_legend(struct timeline_page *page)
         { "<rect class=\"band\" width=\"26\" height=\"14\"/>"
           "<rect class=\"stop\" y=\"9\" width=\"26\" height=\"5\"/>",
           "a fault; with a solid bar: aimed at this client" },
-        { "<path class=\"cross\" d=\"M7 1l12 12m0 -12l-12 12\"/>", "killed" },
-        { "<path class=\"mark\" d=\"M9 7l4 -4l4 4l-4 4z\"/>",
-          "write (a cross: refused), or mode changed (triangle)" },
+        { "<path class=\"cross\" d=\"M7 1l12 12m0 -12l-12 12\"/>", "killed (the large cross)" },
+        { "<path class=\"mark\" d=\"M10 4l6 6m0 -6l-6 6\"/>",
+          "refused (the small cross, at the end of a wait)" },
+        { "<text class=\"mid\" x=\"13\" y=\"11\">?</text>", "no reply, at the end of a wait" },
+        { "<path class=\"mark\" d=\"M9 7l4 -4l4 4l-4 4z\"/>", "write" },
+        { "<path class=\"mark\" d=\"M9 3l8 8m0 -8l-8 8\"/>", "write that the resource refused" },
+        { "<path class=\"mark\" d=\"M3 10l4 -7l4 7z\"/><path class=\"mark\" d=\"M15 4l4 7l4 "
+          "-7z\"/>",
+          "mode raised, lowered" },
     };
 
     fputs("<ul class=\"legend\">\n", page->file);
