@@ -88,6 +88,7 @@ static void clear_seat(struct torture_driver *driver, unsigned client)
     driver->clients[client] = 0;
     atomic_store(&arena->seats[client].in_resource, 0);
     atomic_store(&arena->seats[client].wire, TORTURE_WIRE_FINE);
+    atomic_store(&arena->seats[client].trap, TORTURE_NO_TRAP);
     atomic_store(&arena->seats[client].doing, torture_doing_word(TORTURE_IDLE, 0, 0));
     atomic_compare_exchange_strong(&arena->latch_setter, &setter, 0);
     torture_fault_proxy_forget(&arena->relay, client);

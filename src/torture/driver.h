@@ -29,6 +29,8 @@ struct torture_driver {
     int64_t looked_ns;         /* for removed files, last */
     unsigned next_fault;       /* goes round, so that every fault gets its chance */
     unsigned rounds;           /* of all faults, so far */
+    unsigned depth;            /* faults that begin while another one goes on */
+    uint64_t struck;           /* bits: the clients that faults have chosen */
     bool late;                 /* some clients did not end when they were to */
     bool failed;               /* outcome->sentence says why */
 };

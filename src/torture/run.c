@@ -156,6 +156,7 @@ static void count(struct torture_driver *driver)
     struct torture_outcome *outcome = driver->outcome;
 
     outcome->operations = atomic_load(&driver->arena->operations);
+    outcome->unreadable = !atomic_load(&driver->arena->relay.reads_names);
     outcome->tried[TORTURE_PAUSE] = atomic_load(&driver->arena->pauses_tried);
     outcome->hit[TORTURE_PAUSE] = atomic_load(&driver->arena->pauses_hit);
     for (unsigned i = 0; i < driver->arena->lock_count; i++) {
@@ -171,7 +172,7 @@ static void run(struct torture_driver *driver)
 {
     snprintf(driver->arena->prefix, sizeof driver->arena->prefix,
              "holdfast:torture:%016llx:", (unsigned long long)driver->run);
-    torture_choose_locks(driver->arena, driver->subject);
+    torture_choose_locks(driver->arena, driver->subject, driver->plan->faults);
     write_lease(driver);
     write_promises(driver);
     write_locks(driver);

@@ -25,6 +25,8 @@ enum torture_fault {
     TORTURE_BLACKHOLE,    /* nothing passes for a while, longer than the lease */
     TORTURE_DROP_REPLIES, /* what is asked is done, but its answer is lost */
     TORTURE_TRICKLE,      /* a byte at a time */
+    TORTURE_LATE_RELEASE, /* a release comes late, or twice, while another owner holds */
+    TORTURE_ERROR_REPLY,  /* a request is executed, and its reply is an error of the protocol */
     /* The servers of a sandbox. */
     TORTURE_SERVER_STOP, /* SIGSTOP, for longer than the lease */
     TORTURE_SERVER_KILL, /* SIGKILL, and again */
@@ -36,7 +38,9 @@ enum torture_fault {
 
 #define TORTURE_WIRE_FAULTS                                                                        \
     (1u << TORTURE_RESET | 1u << TORTURE_BLACKHOLE | 1u << TORTURE_DROP_REPLIES |                  \
-     1u << TORTURE_TRICKLE)
+     1u << TORTURE_TRICKLE | 1u << TORTURE_LATE_RELEASE | 1u << TORTURE_ERROR_REPLY)
+/* Those for which a run has quiet locks, too. */
+#define TORTURE_QUIET_FAULTS (1u << TORTURE_LATE_RELEASE | 1u << TORTURE_ERROR_REPLY)
 
 #define TORTURE_ALL_FAULTS ((1u << TORTURE_FAULTS) - 1)
 #define TORTURE_CLIENT_FAULTS ((1u << TORTURE_RESET) - 1)
@@ -93,6 +97,7 @@ struct torture_outcome {
     bool unreachable;   /* because the store has not answered */
     bool is_full;       /* the history was, so the run ended before its time */
     unsigned tried[TORTURE_FAULTS + TORTURE_HOOKS_MAX], hit[TORTURE_FAULTS + TORTURE_HOOKS_MAX];
+    bool unreadable; /* no request of a client could be read, so none was answered with an error */
     int hook_status[TORTURE_HOOKS_MAX]; /* how its command ended last, if not well: as a shell says
                                          */
     uint64_t operations;

@@ -22,7 +22,12 @@ static const struct kind kinds[] = {
     { "catalog", TORTURE_RW, 1, TORTURE_FENCED },
     { "index", TORTURE_RW, 1, TORTURE_FENCED },
     { "slots", TORTURE_SEMAPHORE, 4, 0 },
+    { "desk", TORTURE_MUTEX, 1, TORTURE_FENCED },
+    { "shelf", TORTURE_RW, 1, TORTURE_FENCED },
+    { "seats", TORTURE_SEMAPHORE, 4, 0 },
 };
+
+enum { LOUD = 6 };
 
 enum { LATCH_COUNT = 5 };
 
@@ -31,11 +36,13 @@ static void name_lock(const struct torture_shared *arena, struct torture_lock *l
     snprintf(lock->name, sizeof lock->name, "%s%s", arena->prefix, lock->label);
 }
 
-unsigned torture_choose_locks(struct torture_shared *arena, const struct torture_subject *subject)
+void torture_choose_locks(struct torture_shared *arena, const struct torture_subject *subject,
+                          unsigned faults)
 {
+    size_t kind_count = faults & TORTURE_QUIET_FAULTS ? sizeof kinds / sizeof kinds[0] : LOUD;
     unsigned count = 0;
 
-    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
+    for (size_t i = 0; i < kind_count; i++) {
         struct torture_lock lock = { .form = kinds[i].form,
                                      .permits = kinds[i].permits,
                                      .flags = kinds[i].flags };
@@ -51,9 +58,10 @@ unsigned torture_choose_locks(struct torture_shared *arena, const struct torture
         name_lock(arena, &lock);
         arena->locks[count] = lock;
         torture_resource_open(&arena->resources[count++]);
+        if (i < LOUD)
+            arena->loud_count = count;
     }
     arena->lock_count = count;
-    return count;
 }
 
 uint16_t torture_latch(const struct torture_shared *arena, uint32_t round, struct torture_lock *ret)

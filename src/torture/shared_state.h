@@ -7,7 +7,7 @@
 #include "torture/resource.h"
 #include "torture/run.h"
 
-enum { TORTURE_LOCKS = 8, TORTURE_SUBJECT_MEMORY = 1 << 20 };
+enum { TORTURE_LOCKS = 12, TORTURE_SUBJECT_MEMORY = 1 << 20 };
 
 enum torture_phase {
     TORTURE_ROUGH, /* faults come at any time */
@@ -17,6 +17,9 @@ enum torture_phase {
 
 /* What a client is doing, as the nemesis sees it. */
 enum torture_doing { TORTURE_IDLE, TORTURE_ASKING, TORTURE_HOLDING };
+
+/* The call on a quiet lock before which a client's first thread sets its own `wire`, once. */
+enum torture_trap { TORTURE_NO_TRAP, TORTURE_TRAP_RELEASE, TORTURE_TRAP_TRY };
 
 struct torture_seat {
     _Atomic uint32_t incarnation;
@@ -28,7 +31,9 @@ struct torture_seat {
     _Atomic bool clock_seen;      /* it has read the bent clock while it held or asked */
     _Atomic uint32_t wire;        /* a torture_wire: what befalls its connections */
     _Atomic uint32_t wire_hits;
-    _Atomic bool broken; /* `sentence` says why it cannot go on */
+    _Atomic uint32_t trap, trap_wire;
+    _Atomic uint32_t errors; /* replies that the relay has replaced by an error */
+    _Atomic bool broken;     /* `sentence` says why it cannot go on */
     char sentence[360];
 };
 
@@ -42,7 +47,11 @@ struct torture_shared {
     char prefix[48];
     struct torture_lock locks[TORTURE_LOCKS];
     struct torture_resource resources[TORTURE_LOCKS];
-    unsigned lock_count;
+    /* Behind the loud ones are quiet locks: only first threads try for them, and none waits. */
+    unsigned lock_count, loud_count;
+    _Atomic uint32_t quiet;       /* so many of these are all that first threads try for just now */
+    _Atomic uint32_t quiet_first; /* the first one of them */
+    _Atomic uint32_t reserved; /* for this client, plus 1: the others leave it alone; 0: for all */
     int64_t begin_ns;
     /* Latches open once, so each round has a new one, and the numbers of the rounds go on behind
      * those of the locks. */
@@ -75,11 +84,21 @@ static inline unsigned torture_threads(const struct torture_plan *plan)
     return plan->threads ? plan->threads : 1;
 }
 
-/* What the locks of this run are. Returns how many. */
-unsigned torture_choose_locks(struct torture_shared *arena, const struct torture_subject *subject);
+/* What the locks of this run are, with quiet ones if its faults need them. */
+void torture_choose_locks(struct torture_shared *arena, const struct torture_subject *subject,
+                          unsigned faults);
 /* The latch of a round, and its number in the records. */
 uint16_t torture_latch(const struct torture_shared *arena, uint32_t round,
                        struct torture_lock *ret);
+/* While there are quiet locks for first threads: that of a client. */
+static inline unsigned torture_quiet_lock(struct torture_shared *arena, unsigned client,
+                                          unsigned locks)
+{
+    unsigned place = atomic_load(&arena->quiet_first) + client % locks;
+
+    return arena->loud_count + place % (arena->lock_count - arena->loud_count);
+}
+
 /* What the history says of a lock. */
 void torture_write_lock(struct torture_writer *writer, const struct torture_lock *lock,
                         uint16_t number);

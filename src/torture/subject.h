@@ -16,7 +16,9 @@ enum torture_answer {
     TORTURE_BUSY,    /* a definite no: nothing of it is left in the store, nor will be */
     TORTURE_SILENT,  /* nobody knows: it may have happened, it may still happen */
     TORTURE_GONE,    /* it was held, and is not any more */
-    TORTURE_BROKEN   /* it cannot work: the run ends, complain() says why */
+    TORTURE_CHANGED, /* of an acquisition: a definite no, as the lock is not what it was made */
+    TORTURE_BROKEN   /* it cannot work: the run ends, complain() says why. But if the relay has
+                        replaced a reply meanwhile, it is an error that says: nothing was done */
 };
 
 /* One thing that the clients fight for. Its place in the list is its `lock` in the records. */

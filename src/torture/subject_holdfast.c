@@ -54,6 +54,8 @@ static enum torture_answer answer_saying(int code, const char *text)
         return TORTURE_SILENT;
     case HF_LOST:
         return TORTURE_GONE;
+    case HF_EKIND:
+        return TORTURE_CHANGED;
     default:
         return broken(text);
     }

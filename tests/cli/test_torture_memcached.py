@@ -3,7 +3,8 @@
 import shutil
 
 from clitest import Skip, contains, equal, main, test
-from torturing import LIMIT, all_hit_and_it_is_safe, need_engine, report_of
+from torturing import (LIMIT, all_hit_and_it_is_safe, has_each_fault_in_20_seconds, need_engine,
+                       report_of)
 
 # Beliefs, and the tokens of grants and of accepted writes.
 RULES = ('S1', 'S3', 'S9')
@@ -16,6 +17,14 @@ def a_server_that_stands_still_keeps_its_promise(box):
     need_engine(box, 'memcached://none?')
     all_hit_and_it_is_safe(['server-stop'], lambda: report_of(
         box, '--sandbox', 'memcached', '--time', '15s', '--faults', 'server-stop'), RULES)
+
+
+@test
+def run_of_20_seconds_has_each_fault(box):
+    if not shutil.which('memcached'):
+        raise Skip('there is no memcached')
+    need_engine(box, 'memcached://none?')
+    has_each_fault_in_20_seconds(box, 'memcached')
 
 
 @test

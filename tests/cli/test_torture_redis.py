@@ -12,12 +12,13 @@ import sys
 
 from clitest import COMMAND, Skip, contains, equal, is_alive, main, test, wait_until
 from torturing import (LIMIT, LONG, all_hit_and_it_is_safe, end_of, is_conclusive, is_safe,
-                       need_engine, need_redis, need_tls, report_of, run_on, until_so)
+                       judged, need_engine, need_redis, need_tls, report_of, run_on, until_so)
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / 'lib'))
 from nothing_left import die_with_parent  # noqa: E402
 
-CONNECTIONS = ['reset', 'hole', 'mute', 'drip']
+BELOW_TLS = ['reset', 'hole', 'mute', 'drip', 'late-release']
+CONNECTIONS = [*BELOW_TLS, 'error-reply']
 STRAYS = '''local strays = {}
 for _, key in ipairs(redis.call('keys', '*')) do
     if redis.call('pttl', key) < 0 or not key:find('holdfast:torture:', 1, true) then
@@ -127,28 +128,55 @@ def a_run_does_what_the_engine_has(box):
 def connections_are_broken_in_every_way(box):
     with Server(box, tcp=True) as server:
         all_hit_and_it_is_safe(CONNECTIONS, lambda: report_of(
-            box, server.url, '--time', '5s', '--lease', '200ms', '--faults',
+            box, server.url, '--time', '6s', '--lease', '200ms', '--faults',
             ','.join(CONNECTIONS)))
         equal(server.tell('eval', STRAYS, '0'), '', 'keys that are not of the run, or stay')
 
 
-def connections_are_broken_at(box, place):
+def connections_are_broken_at(box, place, faults):
     need_redis(box)
-    all_hit_and_it_is_safe(CONNECTIONS, lambda: run_on(
-        box, ['with_redis.py', '--place', place], '--time', '5s', '--lease', '200ms',
-        '--faults', ','.join(CONNECTIONS)))
+    all_hit_and_it_is_safe(faults, lambda: run_on(
+        box, ['with_redis.py', '--place', place], '--time', '6s', '--lease', '200ms',
+        '--faults', ','.join(faults)))
 
 
 @test
 def connections_are_broken_below_tls(box):
     need_redis(box)
     need_tls(box, 'rediss')
-    connections_are_broken_at(box, 'tls')
+    connections_are_broken_at(box, 'tls', BELOW_TLS)
+
+
+@test
+def replies_below_tls_are_left_out(box):
+    need_redis(box)
+    need_tls(box, 'rediss')
+    server = ['with_redis.py', '--place', 'tls']
+    words = ['--time', '6s', '--lease', '200ms', '--faults']
+    report = until_so(lambda report: report['code'] == 2, lambda: run_on(
+        box, server, *words, 'reset,error-reply'))
+    equal(report['reason'], 'the fault "error-reply" never began: no request could be '
+                            'read (TLS, or another protocol)')
+
+
+@test
+def a_changed_number_of_permits_is_a_violation(box):
+    with Server(box) as server:
+        if 'semaphores' in report_of(box, server.url, '--time', '300ms')['plan']['left_out']:
+            raise Skip('this store has no semaphores')
+        process = box.start('torture', server.url, '--json', '--time', '5s', '--lease', '200ms',
+                            '--faults', 'none')
+        key = wait_until(lambda: server.tell('keys', '*:slots'), 'there is a semaphore')
+        box.expect(0, 'sem', key[key.index('holdfast:torture:'):].split('}')[0], 'set', '5', '-e',
+                   server.url)
+        report = judged(*end_of(process))
+        equal((report['code'], report['verdict'], report['promised']), (1, 'VIOLATION', True))
+        contains(str(report['findings']), 'the semaphore has another number of permits')
 
 
 @test
 def connections_to_who_was_found_by_a_sentinel_are_broken(box):
-    connections_are_broken_at(box, 'sentinel')
+    connections_are_broken_at(box, 'sentinel', CONNECTIONS)
 
 
 @test

@@ -5,7 +5,7 @@ import pathlib
 import sys
 
 from clitest import Skip, main, test
-from torturing import LIMIT, all_hit_and_it_is_safe, report_of
+from torturing import LIMIT, all_hit_and_it_is_safe, has_each_fault_in_20_seconds, report_of
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / 'lib'))
 from sql_servers import missing  # noqa: E402
@@ -31,6 +31,13 @@ def mariadb_that_is_struck_keeps_its_promise(box):
 @test
 def postgres_that_is_struck_keeps_its_promise(box):
     keeps_its_promise(box, 'postgres', 'HOLDFAST_POSTGRES')
+
+
+@test
+def run_of_20_seconds_has_each_fault(box):
+    if os.environ['HOLDFAST_MYSQL'] != 'yes' or missing('mariadb'):
+        raise Skip(missing('mariadb') or 'this build has no engine for mariadb')
+    has_each_fault_in_20_seconds(box, 'mariadb')
 
 
 if __name__ == '__main__':

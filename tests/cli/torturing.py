@@ -98,6 +98,20 @@ def all_hit_and_it_is_safe(faults, run, rules=('S1',)):
     return report
 
 
+FAULTS = ['stop-holder', 'stop-waiter', 'kill-holder', 'kill-waiter', 'pause', 'clock', 'reset',
+          'hole', 'mute', 'drip', 'late-release', 'error-reply', 'server-stop']
+
+
+def has_each_fault_in_20_seconds(box, sandbox):
+    """Also where leases are long, or the server slow: each begins and hits in one run."""
+    def has_all(report):
+        assert is_safe(report), report
+        return all(hits(report).get(fault) for fault in FAULTS)
+    report = until_so(has_all, lambda: report_of(
+        box, '--sandbox', sandbox, '--time', '20s', '--faults', ','.join(FAULTS)))
+    assert has_all(report), report
+
+
 class Session(Process):
     """A program that starts others: all of them end with it, and it ends with the test. Its files
     are in the box."""

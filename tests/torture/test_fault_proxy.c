@@ -253,6 +253,79 @@ TEST(connections_by_port_are_broken_as_asked)
     end(&stage);
 }
 
+/* ---- errors in the place of replies ---- */
+
+static void begin_at(struct stage *stage, const char *url)
+{
+    begin(stage, listen_by_port);
+    CHECK_INT(stage->driver.arena->relay.protocol, TORTURE_UNKNOWN_PROTOCOL);
+    torture_driver_end_relay(&stage->driver);
+    stage->plan.url = url;
+    stage->driver.run = 0xabcdef;
+    CHECK(torture_fault_proxy_start(&stage->driver));
+}
+
+TEST(request_about_a_lock_is_executed_and_answered_with_an_error)
+{
+    static const char request[] = "GET holdfast:torture:0000000000abcdef:desk\r\n";
+    static struct stage stage;
+    char bytes[64];
+    begin_at(&stage, "redis://127.0.0.1:1");
+    int fd = connect_as(&stage, CLIENT), other = connect_as(&stage, OTHER);
+    begin_fault(&stage, TORTURE_WIRE_ERROR);
+    say(fd, "PING\r\n");
+    expect_echo(fd, "PING\r\n");
+    CHECK(!has_bitten(&stage));
+    unsigned heard = atomic_load(&stage.echo->heard);
+    say(fd, request);
+    hear(fd, bytes, sizeof bytes - 1);
+    CHECK_STR(bytes, "-ERR upstream failure\r\n");
+    CHECK_INT(atomic_load(&stage.echo->heard), heard + strlen(request));
+    CHECK(has_bitten(&stage));
+    CHECK_INT(atomic_load(&seat_of(&stage, CLIENT)->errors), 1);
+    CHECK_INT(atomic_load(&seat_of(&stage, CLIENT)->wire), TORTURE_WIRE_FINE);
+    CHECK_INT(atomic_load(&seat_of(&stage, OTHER)->errors), 0);
+    close(fd);
+    fd = connect_as(&stage, CLIENT);
+    say(fd, "PING\r\n");
+    expect_echo(fd, "PING\r\n");
+    say(other, "PING\r\n");
+    expect_echo(other, "PING\r\n");
+    close(fd);
+    close(other);
+    end(&stage);
+}
+
+/* On HTTP/2, frames of other streams pass before it. */
+TEST(error_on_http2_ends_the_stream_of_the_request)
+{
+    static const char request[] = "\0\0\4\x8\0\0\0\0\0\0\1\0\0"
+                                  "\0\0\x10\0\1\0\0\0\7"
+                                  "0000000000abcdef";
+    static const char watch[] = "\0\0\x10\0\0\0\0\0\7"
+                                "0000000000abcdef";
+    static const char reply[] = "\0\0\1\0\0\0\0\0\5x"
+                                "\0\0\1\1\4\0\0\0\7x";
+    const struct torture_fault_proxy relay = { .protocol = TORTURE_ETCD,
+                                               .marker = "0000000000abcdef" };
+    char bytes[256];
+    uint32_t stream;
+    CHECK(!torture_error_finds_request(&relay, watch, sizeof watch - 1, &stream));
+    CHECK(torture_error_finds_request(&relay, request, sizeof request - 1, &stream));
+    CHECK_INT(stream, 7);
+    size_t length = 10;
+    memcpy(bytes, reply, sizeof reply);
+    CHECK(!torture_error_replaces_reply(&relay, stream, bytes, sizeof bytes, &length));
+    length = sizeof reply - 1;
+    CHECK(torture_error_replaces_reply(&relay, stream, bytes, sizeof bytes, &length));
+    CHECK(memcmp(bytes, reply, 10) == 0);
+    CHECK_INT(bytes[13], 1);
+    CHECK_INT(bytes[14], 5);
+    CHECK_INT(bytes[18], 7);
+    CHECK_INT(length, 10 + 9 + bytes[12]);
+    CHECK(memmem(bytes, length, "grpc-status\00214", 14));
+}
+
 /* ---- a server that does not answer whoever connects ---- */
 
 /* Nobody is let in, and one is waiting: the next ones do not even hear that they have to wait. */

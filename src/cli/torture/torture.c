@@ -125,11 +125,14 @@ static void doubt_faults(struct cli_torture *torture)
     if (!torture->url || report->verdict == TORTURE_VIOLATION)
         return;
     for (unsigned i = 0; i < TORTURE_FAULTS && report->verdict == TORTURE_SAFE_SO_FAR; i++)
-        if (torture->plan.faults & 1u << i && outcome->tried[i] == 0) {
+        if (torture->plan.faults & 1u << i && outcome->tried[i] == 0 &&
+            !(i == TORTURE_ERROR_REPLY && cli_torture_leaves_out_errors(torture))) {
             report->verdict = TORTURE_INCONCLUSIVE;
-            snprintf(report->reason, sizeof(report->reason),
-                     "the fault \"%s\" never began: give the run more time",
-                     torture_fault_name((enum torture_fault)i));
+            bool unreadable = i == TORTURE_ERROR_REPLY && outcome->unreadable;
+            snprintf(report->reason, sizeof(report->reason), "the fault \"%s\" never began: %s",
+                     torture_fault_name((enum torture_fault)i),
+                     unreadable ? "no request could be read (TLS, or another protocol)"
+                                : "give the run more time");
         }
     if (report->verdict == TORTURE_SAFE_SO_FAR && torture->misses_partition) {
         report->verdict = TORTURE_INCONCLUSIVE;

@@ -51,6 +51,8 @@ bool cli_torture_is_near(const char *url);
 int cli_torture_probe(struct cli_torture *torture);
 /* What the store has not, one after the other, NULL at the end: begin with *place = 0. */
 const char *cli_torture_left_out(const struct cli_torture *torture, unsigned *place);
+/* After a run: no reply could be replaced by an error, and nothing asked for that by name. */
+bool cli_torture_leaves_out_errors(const struct cli_torture *torture);
 
 /* ---- torture_guarantees.c ---- */
 

@@ -159,3 +159,11 @@ const char *cli_torture_left_out(const struct cli_torture *torture, unsigned *pl
         return "faults of connections";
     return NULL;
 }
+
+bool cli_torture_leaves_out_errors(const struct cli_torture *torture)
+{
+    const char *faults = torture->settings->faults;
+
+    return torture->plan.faults & 1u << TORTURE_ERROR_REPLY && torture->outcome.unreadable &&
+           (!faults || !strstr(faults, "error"));
+}

@@ -35,12 +35,11 @@ void cli_torture_print_list(FILE *out)
     for (unsigned i = 0; i < TORTURE_FAULTS; i++)
         fprintf(out, "  %-12s %s\n", torture_fault_name((enum torture_fault)i),
                 torture_fault_text((enum torture_fault)i));
-    fputs(
-        "  --hook       yours\n"
-        "  reset, hole, mute and drip need a store that is reached by connections: local: is not.\n"
-        "  The last five strike servers of a --sandbox; partition needs network namespaces.\n"
-        "\nSANDBOXES\n",
-        out);
+    fputs("  --hook       yours\n"
+          "  The six from reset on need a store that is reached by connections: local: is not.\n"
+          "  The last five strike servers of a --sandbox; partition needs network namespaces.\n"
+          "\nSANDBOXES\n",
+          out);
     for (unsigned i = 0; torture_deployment(i); i++)
         fprintf(out, "  %-14s %s\n", torture_deployment(i)->name, torture_deployment(i)->text);
     fputs("\nRULES\n", out);
@@ -183,6 +182,9 @@ static void print_counts(const struct cli_torture *torture)
     for (unsigned i = 0; i < torture->fault_count; i++)
         cli_say(stdout, "\n", "%-15s %s: %u of %u hit", i ? "" : "faults", torture->faults[i].name,
                 torture->faults[i].hit, torture->faults[i].on);
+    if (cli_torture_leaves_out_errors(torture))
+        puts("                error-reply: left out, as no request could be read (TLS, or another "
+             "protocol)");
 }
 
 static void print_verdict(const struct cli_torture *torture)

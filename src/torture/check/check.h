@@ -154,6 +154,13 @@ static inline bool torture_ended(const struct torture_call *call, enum torture_k
     return call->end && call->end->kind == kind;
 }
 
+/* An acquisition that an error ended, by which nothing of it came to the store. */
+static inline bool torture_was_an_error(const struct torture_call *call)
+{
+    return torture_ended(call, TORTURE_REFUSED) &&
+           call->end->flags & (TORTURE_FAILED | TORTURE_OTHER_KIND);
+}
+
 static inline bool torture_shares_conflict(unsigned a, unsigned b)
 {
     if (a == TORTURE_SHARED || b == TORTURE_SHARED)

@@ -35,7 +35,8 @@ static uint64_t in_line_until(const struct torture_object *lock, const struct to
 
 static bool is_refused_try(const struct torture_call *call)
 {
-    return call->invoke->verb == TORTURE_TRY && torture_ended(call, TORTURE_REFUSED);
+    return call->invoke->verb == TORTURE_TRY && torture_ended(call, TORTURE_REFUSED) &&
+           !torture_was_an_error(call);
 }
 
 /* A try that is refused has not been at the store, but where something went wrong while it was
@@ -62,7 +63,8 @@ static uint64_t gone_by(const struct torture_checking *checking, const struct to
 
 static bool comes(const struct torture_checking *checking, const struct torture_call *call)
 {
-    return torture_is_acquisition(call->invoke) && !never_was_there(checking, call);
+    return torture_is_acquisition(call->invoke) && !torture_was_an_error(call) &&
+           !never_was_there(checking, call);
 }
 
 static struct presence presence_of(const struct torture_checking *checking,
@@ -352,6 +354,32 @@ static void judge(struct torture_checking *checking, const struct torture_object
     }
 }
 
+/* Names of a run are its own, so nothing but the store, or a hand in it, changes what they are. */
+static void check_kind(struct torture_checking *checking, const struct torture_object *lock)
+{
+    for (size_t i = 0; i < lock->call_count; i++) {
+        const struct torture_call *call = &lock->calls[i];
+        if (!torture_was_an_error(call) || !(call->end->flags & TORTURE_OTHER_KIND))
+            continue;
+        struct torture_finding finding = {
+            .rule = TORTURE_S6,
+            .hold_count = 1,
+            .holds = { call->invoke->operation },
+            .from = call->invoke->number,
+            .to = call->end->number,
+        };
+        torture_found(checking, lock, &finding,
+                      "client %u asked for %s at %s, and the store told it that %s: the store, or "
+                      "a command beside the run, has changed it",
+                      call->invoke->client, torture_lock_name(lock).text,
+                      torture_moment(checking, call->invoke->number).text,
+                      lock->form == TORTURE_SEMAPHORE
+                          ? "the semaphore has another number of permits"
+                          : "the name is in use as another kind of lock");
+        return;
+    }
+}
+
 static size_t collect_refusals(const struct torture_checking *checking,
                                const struct torture_object *lock, struct refusal *refusals)
 {
@@ -372,6 +400,7 @@ static size_t collect_refusals(const struct torture_checking *checking,
 bool torture_check_refusals(struct torture_checking *checking, const struct torture_object *lock)
 {
     size_t refused = collect_refusals(checking, lock, NULL), count = 0;
+    check_kind(checking, lock);
     if (lock->form == TORTURE_LATCH || refused == 0)
         return true;
     struct presence *presences = torture_room(checking, lock->call_count, sizeof *presences);

@@ -108,7 +108,8 @@ static bool build_unclear(struct torture_checking *checking, const struct tortur
             continue;
         bool believed = call->hold && call->hold->believed_from != call->hold->believed_to;
         bool refused = torture_ended(call, TORTURE_REFUSED);
-        if (believed || (refused && call->invoke->verb == TORTURE_TRY))
+        if (believed ||
+            (refused && (call->invoke->verb == TORTURE_TRY || torture_was_an_error(call))))
             continue;
         uint64_t end = refused      ? call->end->number
                        : call->hold ? torture_hold_forgotten(checking, call->hold)

@@ -76,6 +76,11 @@ enum torture_share { TORTURE_EXCLUSIVE, TORTURE_SHARED, TORTURE_UPGRADABLE };
  * not in the history. */
 #define TORTURE_TOLD 1u
 
+/* Flags of a REFUSED acquisition. The one: the subject reported an error, by which nothing was
+ * done. The other: by the store, the lock is of another kind, or has another number of permits. */
+#define TORTURE_FAILED 1u
+#define TORTURE_OTHER_KIND 2u
+
 #define TORTURE_NOBODY UINT32_MAX
 #define TORTURE_NEVER INT64_MAX
 #define TORTURE_CLIENTS 4096u /* numbers of clients are smaller */

@@ -11,11 +11,15 @@
 /* Pauses that have begun go on for up to one and a half leases. */
 enum { AIM_MS = 300, KINDS = TORTURE_FAULTS + TORTURE_HOOKS_MAX, REST_LEASES = 4 };
 
+/* What a fault takes, with the time before it; and how often those that have not hit are repeated
+ * before the first rest. */
+enum { FAULT_LEASES = 3, FIRST_ROUNDS = 5, DEPTH_MAX = 3 };
+
 const char *torture_fault_name(enum torture_fault fault)
 {
     static const char *const names[] = {
-        "stop-holder", "stop-waiter", "kill-holder", "kill-waiter", "pause",
-        "clock",       "reset",       "hole",        "mute",        "drip",
+        "stop-holder", "stop-waiter", "kill-holder", "kill-waiter", "pause",        "clock",
+        "reset",       "hole",        "mute",        "drip",        "late-release", "error-reply",
         "server-stop", "server-kill", "failover",    "store-clock", "partition",
     };
 
@@ -35,6 +39,8 @@ const char *torture_fault_text(enum torture_fault fault)
         "its connections are a black hole for longer than the lease",
         "its requests are executed, but the replies are lost with the connection",
         "its connections carry a hundred bytes a second",
+        "its release comes late, or twice, while another owner holds the lock",
+        "its request is executed, but the reply is an error, as a proxy gives it",
         "the server is stopped for longer than the lease",
         "the server is killed, and started again",
         "a replica replaces its primary without the last grants",
@@ -102,7 +108,8 @@ static int look_for(struct torture_driver *driver, enum torture_doing wanted)
     for (unsigned i = 0; i < count; i++) {
         unsigned client = (first + i) % count;
         uint64_t other = atomic_load(&driver->arena->seats[client].doing);
-        if (torture_doing_of(other) != wanted || driver->clients[client] == 0)
+        if (torture_doing_of(other) != wanted || driver->clients[client] == 0 ||
+            driver->struck >> client & 1)
             continue;
         if (found == TORTURE_NO_CLIENT || (wanted == TORTURE_ASKING && other >> 24 < word >> 24 &&
                                            torture_doing_lock(other) == torture_doing_lock(word))) {
@@ -122,15 +129,81 @@ int torture_nemesis_aim(struct torture_driver *driver, enum torture_doing wanted
         if (found == TORTURE_NO_CLIENT && !torture_driver_wait(driver, 1))
             break;
     }
+    if (found != TORTURE_NO_CLIENT)
+        driver->struck |= UINT64_C(1) << found;
     return found;
 }
 
+/* ---- which is next ---- */
+
+static bool is_chosen(const struct torture_driver *driver, unsigned fault)
+{
+    return fault < TORTURE_FAULTS ? driver->plan->faults & 1u << fault
+                                  : fault - TORTURE_FAULTS < driver->plan->hook_count;
+}
+
+/* A hook is the user's: it is not repeated because it failed. */
+static bool has_hit(const struct torture_driver *driver, unsigned fault)
+{
+    if (fault == TORTURE_PAUSE)
+        return atomic_load(&driver->arena->pauses_hit) > 0;
+    return (fault < TORTURE_FAULTS ? driver->outcome->hit : driver->outcome->tried)[fault] > 0;
+}
+
+static unsigned count_missing(const struct torture_driver *driver)
+{
+    unsigned count = 0;
+
+    for (unsigned fault = 0; fault < KINDS; fault++)
+        count += is_chosen(driver, fault) && !has_hit(driver, fault);
+    return count;
+}
+
+/* At first each fault has to hit once: those that have, wait for the others. */
+static bool is_next(const struct torture_driver *driver, unsigned fault)
+{
+    return is_chosen(driver, fault) && (driver->rounds >= FIRST_ROUNDS || !has_hit(driver, fault));
+}
+
+/* The time may be too short for one fault after the other. */
+bool torture_nemesis_hurries(const struct torture_driver *driver)
+{
+    int64_t left_ms = (driver->end_ns - torture_clock_ns()) / 1000000;
+
+    return driver->rounds < FIRST_ROUNDS &&
+           left_ms < count_missing(driver) * driver->plan->lease_ms * FAULT_LEASES;
+}
+
+static void strike_with(struct torture_driver *driver, unsigned fault);
+
+/* Those of one client, which leave the others to other faults. */
+static bool goes_beside(unsigned fault)
+{
+    return fault < TORTURE_LATE_RELEASE && fault != TORTURE_PAUSE;
+}
+
+bool torture_nemesis_last(struct torture_driver *driver, int64_t ms)
+{
+    int64_t until_ns = torture_clock_ns() + ms * 1000000;
+
+    driver->depth++;
+    while (driver->depth < DEPTH_MAX && torture_nemesis_hurries(driver) &&
+           torture_clock_ns() < until_ns && goes_beside(driver->next_fault % KINDS)) {
+        unsigned fault = driver->next_fault++ % KINDS;
+        if (is_next(driver, fault))
+            strike_with(driver, fault);
+    }
+    driver->depth--;
+    return torture_driver_wait(driver, (until_ns - torture_clock_ns()) / 1000000);
+}
+
 /* Longer than the lease, but not by much: that is where mistakes about it show. */
-static int64_t over_the_lease_ms(struct torture_driver *driver)
+int64_t torture_nemesis_over_lease_ms(struct torture_driver *driver)
 {
     int64_t lease_ms = driver->plan->lease_ms;
+    int64_t most = torture_nemesis_hurries(driver) ? 12 : 16;
 
-    return torture_between(&driver->dice, lease_ms * 11 / 10, lease_ms * 16 / 10);
+    return torture_between(&driver->dice, lease_ms * 11 / 10, lease_ms * most / 10);
 }
 
 /* ---- stopping ---- */
@@ -167,7 +240,7 @@ static void stop_somebody(struct torture_driver *driver, enum torture_fault faul
     begin(&shot);
     begin_ns = torture_clock_ns();
     if (stop(&shot) && is_hit(&shot, wanted)) {
-        torture_driver_wait(driver, over_the_lease_ms(driver));
+        torture_nemesis_last(driver, torture_nemesis_over_lease_ms(driver));
         if (torture_clock_ns() - begin_ns >= lease_ns)
             hit(&shot);
     }
@@ -225,17 +298,19 @@ static void bend_a_clock(struct torture_driver *driver)
     atomic_store(&seat->clock_seen, false);
     atomic_store(&seat->clock_ns,
                  torture_chance(&driver->dice, 50) ? jump_ms * 1000000 : -jump_ms * 1000000);
-    torture_driver_wait(driver, over_the_lease_ms(driver));
+    torture_nemesis_last(driver, torture_nemesis_over_lease_ms(driver));
     if (atomic_load(&seat->clock_seen))
         hit(&shot);
     atomic_store(&seat->clock_ns, 0);
     end(&shot);
 }
 
-/* ---- choosing ---- */
+/* ---- all of them ---- */
 
 static void strike_with(struct torture_driver *driver, unsigned fault)
 {
+    uint64_t struck = driver->struck;
+
     switch (fault) {
     case TORTURE_STOP_HOLDER:
         stop_somebody(driver, TORTURE_STOP_HOLDER, TORTURE_HOLDING);
@@ -261,6 +336,10 @@ static void strike_with(struct torture_driver *driver, unsigned fault)
     case TORTURE_TRICKLE:
         torture_nemesis_wire(driver, fault);
         break;
+    case TORTURE_LATE_RELEASE:
+    case TORTURE_ERROR_REPLY:
+        torture_nemesis_quiet(driver, fault);
+        break;
     case TORTURE_SERVER_STOP:
     case TORTURE_SERVER_KILL:
     case TORTURE_FAILOVER:
@@ -271,21 +350,23 @@ static void strike_with(struct torture_driver *driver, unsigned fault)
     default:
         torture_nemesis_hook(driver, fault - TORTURE_FAULTS);
     }
+    driver->struck = struck;
 }
 
-static bool is_chosen(const struct torture_driver *driver, unsigned fault)
-{
-    return fault < TORTURE_FAULTS ? driver->plan->faults & 1u << fault
-                                  : fault - TORTURE_FAULTS < driver->plan->hook_count;
-}
-
-/* Between two rounds of all faults there is none for a while: what is late then has no excuse.
- * False: the time for faults is over. */
+/* Between two rounds of all faults there is none for a while: what is late then has no excuse. The
+ * first rounds are one, in which each fault gets its chance to hit. False: the time for faults is
+ * over. */
 static bool rest_before_round(struct torture_driver *driver, unsigned round)
 {
-    if (round == driver->rounds || driver->plan->restless)
+    if (round == driver->rounds)
         return true;
     driver->rounds = round;
+    if (driver->plan->restless || (round < FIRST_ROUNDS && count_missing(driver) > 0))
+        return true;
+    if (round < FIRST_ROUNDS) {
+        driver->rounds = FIRST_ROUNDS;
+        driver->next_fault = FIRST_ROUNDS * KINDS + driver->next_fault % KINDS;
+    }
     torture_driver_wait(driver, (driver->pauses_end_ns - torture_clock_ns()) / 1000000);
     atomic_store(&driver->arena->pauses, 0);
     return torture_driver_wait(driver, driver->plan->lease_ms * REST_LEASES);
@@ -294,17 +375,19 @@ static bool rest_before_round(struct torture_driver *driver, unsigned round)
 void torture_nemesis_strike(struct torture_driver *driver)
 {
     int64_t lease_ms = driver->plan->lease_ms;
+    int64_t most_ms = torture_nemesis_hurries(driver) ? lease_ms / 10 : lease_ms / 2;
 
-    if (!torture_driver_wait(driver, torture_between(&driver->dice, lease_ms / 10, lease_ms / 2)))
+    if (!torture_driver_wait(driver, torture_between(&driver->dice, lease_ms / 10, most_ms)))
         return;
     if (torture_clock_ns() >= driver->pauses_end_ns)
         atomic_store(&driver->arena->pauses, 0);
-    for (unsigned i = 0; i < KINDS; i++) {
+    for (unsigned i = 0; i <= KINDS; i++) {
+        /* mutant: fault-begins-when-time-is-over */
+        if (!rest_before_round(driver, driver->next_fault / KINDS))
+            return;
         unsigned fault = driver->next_fault++ % KINDS;
-        if (is_chosen(driver, fault)) {
-            /* mutant: fault-begins-when-time-is-over */
-            if (rest_before_round(driver, (driver->next_fault - 1) / KINDS))
-                strike_with(driver, fault);
+        if (is_next(driver, fault)) {
+            strike_with(driver, fault);
             return;
         }
     }
@@ -313,6 +396,7 @@ void torture_nemesis_strike(struct torture_driver *driver)
 void torture_nemesis_heal(struct torture_driver *driver)
 {
     atomic_store(&driver->arena->pauses, 0);
+    atomic_store(&driver->arena->quiet, 0);
     for (unsigned i = 0; i < driver->plan->clients; i++) {
         atomic_store(&driver->arena->seats[i].clock_ns, 0);
         torture_nemesis_heal_wire(&driver->arena->seats[i]);

@@ -18,6 +18,13 @@ void torture_nemesis_strike(struct torture_driver *driver);
 void torture_nemesis_heal(struct torture_driver *driver);
 /* A client that does this just now; or TORTURE_NO_CLIENT, after a while. */
 int torture_nemesis_aim(struct torture_driver *driver, enum torture_doing wanted);
+/* The time is too short for one fault after the other. */
+bool torture_nemesis_hurries(const struct torture_driver *driver);
+/* How long a fault has to be that outlasts a lease. */
+int64_t torture_nemesis_over_lease_ms(struct torture_driver *driver);
+/* Lets so much time pass in a fault of one client. In a hurry the next ones, of other clients, come
+ * meanwhile, and it may last longer. False: the rough part is over. */
+bool torture_nemesis_last(struct torture_driver *driver, int64_t ms);
 
 /* ---- nemesis_server.c ---- */
 
@@ -31,6 +38,11 @@ void torture_nemesis_wire(struct torture_driver *driver, enum torture_fault faul
 /* Ends what befalls its connections, but for a cut, which the relay is yet to make: after answers
  * that were lost, nothing may come. */
 void torture_nemesis_heal_wire(struct torture_seat *seat);
+
+/* ---- nemesis_quiet.c ---- */
+
+/* One of the TORTURE_QUIET_FAULTS, from its beginning to its end. */
+void torture_nemesis_quiet(struct torture_driver *driver, enum torture_fault fault);
 
 /* ---- nemesis_hook.c ---- */
 

@@ -69,10 +69,9 @@ static bool lose_answers(const struct cut *cut)
 static bool hold_up(const struct cut *cut, enum torture_wire wire)
 {
     int64_t lease_ms = cut->driver->plan->lease_ms, begin_ns = torture_clock_ns();
-    int64_t length_ms = torture_between(&cut->driver->dice, lease_ms * 11 / 10, lease_ms * 16 / 10);
 
     make(cut, wire);
-    torture_driver_wait(cut->driver, length_ms);
+    torture_nemesis_last(cut->driver, torture_nemesis_over_lease_ms(cut->driver));
     make(cut, TORTURE_WIRE_FINE);
     return atomic_load(&cut->seat->wire_hits) > 0 &&
            torture_clock_ns() - begin_ns >= lease_ms * 1000000;

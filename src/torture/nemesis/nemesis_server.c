@@ -94,8 +94,7 @@ static void stop_server(const struct blow *blow)
 
     torture_sandbox_signal(server, SIGSTOP);
     bool held = is_anybody_holding(driver);
-    torture_driver_wait(driver,
-                        torture_between(&driver->dice, lease_ms * 11 / 10, lease_ms * 16 / 10));
+    torture_driver_wait(driver, torture_nemesis_over_lease_ms(driver));
     torture_sandbox_signal(server, SIGCONT);
     if (held && torture_clock_ns() - begin_ns >= lease_ms * MS)
         hit(blow);

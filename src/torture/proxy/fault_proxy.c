@@ -30,8 +30,10 @@ struct flow {
 struct pair {
     int fds[ENDS]; /* fds[CLIENT] < 0: free */
     bool connecting;
-    bool asked; /* a question went through since answers are thrown away */
-    uint32_t client;
+    bool asked;   /* a question went through since answers are thrown away */
+    bool is_next; /* the next reply is to be replaced by an error; on HTTP/2, that of `stream` */
+    bool is_last; /* it has been: what was written is read before the connection ends */
+    uint32_t client, stream;
     struct flow flows[ENDS];
 };
 
@@ -70,7 +72,8 @@ static void cut(struct pair *pair)
 {
     const struct linger at_once = { .l_onoff = 1 };
 
-    setsockopt(pair->fds[CLIENT], SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
+    if (!pair->is_last)
+        setsockopt(pair->fds[CLIENT], SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
     for (unsigned end = 0; end < ENDS; end++)
         if (pair->fds[end] >= 0)
             close(pair->fds[end]);
@@ -160,6 +163,41 @@ static bool throws_away(const struct relay *relay, struct pair *pair, unsigned f
     return from == STORE; /* mutant: answers-pass-where-they */
 }
 
+/* Once for each fault: the first request about a lock of the run. */
+static void look_for_request(const struct relay *relay, struct pair *pair, const struct flow *flow)
+{
+    struct torture_fault_proxy *shared = &relay->arena->relay;
+    bool wanted = wire_of(relay, pair) == TORTURE_WIRE_ERROR;
+
+    if (shared->protocol == TORTURE_UNKNOWN_PROTOCOL ||
+        (!wanted && atomic_load(&shared->reads_names)))
+        return;
+    uint32_t stream;
+    bool found = torture_error_finds_request(shared, flow->bytes, flow->length, &stream);
+    if (found)
+        atomic_store(&shared->reads_names, true);
+    if (found && wanted && !pair->is_next) {
+        pair->is_next = true;
+        pair->stream = stream;
+    }
+}
+
+/* The error is the last that comes on this connection. */
+static void replace_reply(const struct relay *relay, struct pair *pair, struct flow *flow)
+{
+    uint32_t error = TORTURE_WIRE_ERROR;
+
+    if (!torture_error_replaces_reply(&relay->arena->relay, pair->stream, flow->bytes,
+                                      sizeof flow->bytes, &flow->length))
+        return;
+    atomic_fetch_add(&seat_of(relay, pair)->errors, 1);
+    bite(relay, pair);
+    atomic_compare_exchange_strong(&seat_of(relay, pair)->wire, &error, TORTURE_WIRE_FINE);
+    pair->is_next = false;
+    pair->is_last = flow->length > 0;
+    flow->ended = pair->flows[CLIENT].ended = true;
+}
+
 static bool read_some(const struct relay *relay, struct pair *pair, unsigned from)
 {
     struct flow *flow = &pair->flows[from];
@@ -168,10 +206,15 @@ static bool read_some(const struct relay *relay, struct pair *pair, unsigned fro
     if (count < 0)
         return errno == EAGAIN || errno == EINTR;
     flow->ended = count == 0;
-    if (count > 0 && !throws_away(relay, pair, from)) {
-        flow->begun = 0;
-        flow->length = (size_t)count;
-    }
+    if (count == 0 || throws_away(relay, pair, from))
+        return true;
+    flow->begun = 0;
+    flow->length = (size_t)count;
+    pair->is_next = pair->is_next && wire_of(relay, pair) == TORTURE_WIRE_ERROR;
+    if (from == CLIENT)
+        look_for_request(relay, pair, flow);
+    else if (pair->is_next)
+        replace_reply(relay, pair, flow);
     return true;
 }
 

@@ -27,7 +27,19 @@ enum torture_wire {
     TORTURE_WIRE_RESET,        /* cut, at once; the relay makes it fine again */
     TORTURE_WIRE_BLACKHOLE,    /* nothing passes, either way; what waits goes on later */
     TORTURE_WIRE_DROP_REPLIES, /* questions pass, answers are thrown away */
-    TORTURE_WIRE_TRICKLE       /* a byte at a time */
+    TORTURE_WIRE_TRICKLE,      /* a byte at a time */
+    TORTURE_WIRE_ERROR         /* a request passes, an error replaces its reply; then it is cut */
+};
+
+/* What the store's connections speak. */
+enum torture_protocol {
+    TORTURE_UNKNOWN_PROTOCOL,
+    TORTURE_REDIS,
+    TORTURE_ETCD,
+    TORTURE_MYSQL,
+    TORTURE_POSTGRES,
+    TORTURE_ZOOKEEPER,
+    TORTURE_MEMCACHED
 };
 
 enum { TORTURE_LINES = 512 };
@@ -44,6 +56,9 @@ struct torture_line {
 };
 
 struct torture_fault_proxy {
+    enum torture_protocol protocol;
+    char marker[20];          /* what stands in the name of each lock of the run */
+    _Atomic bool reads_names; /* a request with that has passed: connections are not encrypted */
     struct torture_door doors[TORTURE_SIDES];
     struct torture_line lines[TORTURE_LINES];
 };
@@ -62,6 +77,20 @@ _Noreturn void torture_fault_proxy_live(struct torture_shared *arena,
 
 /* Lines that a client has left and will not use, since it is dead. */
 void torture_fault_proxy_forget(struct torture_fault_proxy *relay, uint32_t client);
+
+/* ---- fault_proxy_error.c ---- */
+
+/* By the scheme of a URL. */
+enum torture_protocol torture_protocol_of(const char *url);
+/* Is there a request about a lock of this run among the bytes that a client has sent? Then *ret is
+ * its stream, on HTTP/2; else 0. */
+bool torture_error_finds_request(const struct torture_fault_proxy *relay, const char *bytes,
+                                 size_t length, uint32_t *ret);
+/* The store has sent `length` bytes. If they have the reply to that request, they become an error
+ * in its place, and *length is theirs; 0 where an error is a cut connection. False: they have
+ * not. */
+bool torture_error_replaces_reply(const struct torture_fault_proxy *relay, uint32_t stream,
+                                  char *bytes, size_t size, size_t *length);
 
 /* ---- fault_proxy_start.c ---- */
 

@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <netinet/in.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <unistd.h>
@@ -55,6 +56,10 @@ bool torture_fault_proxy_start(struct torture_driver *driver)
     pid_t self = getpid();
     int listeners[TORTURE_LISTENERS] = { -1, -1, -1, -1 };
     bool listens = begin_listening(&driver->arena->relay, network, listeners);
+
+    driver->arena->relay.protocol = torture_protocol_of(driver->plan->url);
+    snprintf(driver->arena->relay.marker, sizeof driver->arena->relay.marker, "%016llx",
+             (unsigned long long)driver->run);
 
     if (listens)
         driver->relay = fork();

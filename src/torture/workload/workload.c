@@ -44,6 +44,7 @@ uint64_t torture_begin(struct torture_client *client, struct torture_record *rec
 
     client->next_at_ns += torture_between(&client->dice, step_ns / 2, step_ns * 3 / 2);
     record->operation = atomic_fetch_add(&client->arena->operations, 1) + 1;
+    client->errors = atomic_load(&client->seat->errors);
     if (!record->hold)
         record->hold = record->operation;
     record->kind = TORTURE_INVOKE;
@@ -71,17 +72,22 @@ static bool is_settled(const struct torture_client *client, const struct torture
 void torture_end(struct torture_client *client, struct torture_record *record,
                  enum torture_answer answer)
 {
-    static const uint8_t kinds[] = { [TORTURE_GRANTED] = TORTURE_OK,
-                                     [TORTURE_BUSY] = TORTURE_REFUSED,
-                                     [TORTURE_SILENT] = TORTURE_UNKNOWN,
-                                     [TORTURE_GONE] = TORTURE_REFUSED };
+    static const uint8_t kinds[] = {
+        [TORTURE_GRANTED] = TORTURE_OK,      [TORTURE_BUSY] = TORTURE_REFUSED,
+        [TORTURE_SILENT] = TORTURE_UNKNOWN,  [TORTURE_GONE] = TORTURE_REFUSED,
+        [TORTURE_CHANGED] = TORTURE_REFUSED, [TORTURE_BROKEN] = TORTURE_UNKNOWN
+    };
+    bool acquires = record->verb == TORTURE_ACQUIRE || record->verb == TORTURE_TRY;
 
-    if (answer == TORTURE_BROKEN)
+    if (answer == TORTURE_BROKEN && atomic_load(&client->seat->errors) == client->errors)
         give_up(client, client->subject->complain(client->session));
     record->kind = kinds[answer];
     record->at_ns = torture_clock_ns();
-    if (answer == TORTURE_SILENT ||
-        (record->kind == TORTURE_REFUSED && !is_settled(client, record)))
+    if (acquires && (answer == TORTURE_BROKEN || answer == TORTURE_CHANGED)) {
+        record->kind = TORTURE_REFUSED;
+        record->flags = answer == TORTURE_BROKEN ? TORTURE_FAILED : TORTURE_OTHER_KIND;
+    } else if (record->kind == TORTURE_UNKNOWN ||
+               (record->kind == TORTURE_REFUSED && !is_settled(client, record)))
         record->until_ns = record->at_ns + FORGOTTEN_NS +
                            client->plan->lease_ms * FORGOTTEN_LEASES * INT64_C(1000000);
     torture_write(client->writer, record);
@@ -143,13 +149,13 @@ static uint16_t wait_for_the_moment(struct torture_client *client)
     torture_sleep_in_phase(client->arena, TORTURE_ROUGH, at_ns - WAKE_EARLIER_NS);
     while (torture_clock_ns() < at_ns && is_rough(client))
         continue;
-    return (uint16_t)torture_between(&dice, 0, client->arena->lock_count - 1);
+    return (uint16_t)torture_between(&dice, 0, client->arena->loud_count - 1);
 }
 
 static void *fight_in_the_crowd(void *arg)
 {
     struct torture_client *client = arg;
-    unsigned locks = client->arena->lock_count;
+    unsigned locks = client->arena->loud_count;
     /* An order of arrival is told of one waiter of a client at a time. */
     bool keeps_order = torture_keeps_order(client->plan);
 
@@ -197,17 +203,29 @@ static void end_crowd(struct crowd *crowd)
 
 /* ---- the first thread ---- */
 
+/* Of its turns: those that it has at a quiet lock, while no fault asks for more. */
+enum { QUIET_PERCENT = 5 };
+
 static void fight(struct torture_client *client)
 {
     bool latches = client->subject->forms & 1u << TORTURE_LATCH;
-    unsigned locks = client->arena->lock_count;
+    unsigned locks = client->arena->lock_count, loud = client->arena->loud_count;
 
     while (is_rough(client)) {
+        uint32_t quiet = atomic_load(&client->arena->quiet);
+        if (quiet || (locks > loud && torture_chance(&client->dice, QUIET_PERCENT))) {
+            int64_t any = torture_between(&client->dice, loud, locks - 1);
+            torture_use_quiet_lock(
+                client,
+                (uint16_t)(quiet ? torture_quiet_lock(client->arena, client->number, quiet) : any));
+            torture_look_at_clock(client);
+            continue;
+        }
         /* Latches are no locks: a little of them will do. */
         bool wants_latch = latches && (locks == 0 || torture_chance(&client->dice, 15));
         bool used_latch = wants_latch && torture_use_latch(client);
-        if (!used_latch && locks > 0)
-            torture_use_lock(client, (uint16_t)torture_between(&client->dice, 0, locks - 1), false);
+        if (!used_latch && loud > 0)
+            torture_use_lock(client, (uint16_t)torture_between(&client->dice, 0, loud - 1), false);
         torture_look_at_clock(client);
     }
 }

@@ -32,6 +32,7 @@ struct torture_client {
     unsigned number, thread;
     uint32_t incarnation;
     int64_t next_at_ns;  /* keeps to the rate */
+    uint32_t errors;     /* of the seat's, when the latest call began */
     bool tries;          /* its next question is a bare try */
     uint32_t latch_seen; /* the last round that this client knows to be open */
     struct torture_wait wait;
@@ -45,6 +46,9 @@ _Noreturn void torture_client_live(struct torture_client *client);
 /* Takes on one of the locks, once, with all that may be done with it. `calm`: no cancelling, no
  * bare try, and patience: for the grant that everybody is to get in the end. True: granted. */
 bool torture_use_lock(struct torture_client *client, uint16_t number, bool calm);
+/* Tries for a quiet lock, once, and keeps it for a while, with a look at it now and then. What the
+ * nemesis has set a trap for befalls the client here. */
+void torture_use_quiet_lock(struct torture_client *client, uint16_t number);
 /* Tries for several locks, mostly for one of them several times, before it looks at any answer. */
 void torture_use_several(struct torture_client *client);
 /* Counts down, looks, waits, or makes the next latch. False: there is none to use just now. */

@@ -1,34 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* One acquisition, and what its owner does until it gives it back. */
-#include "torture/workload/workload.h"
+#include "torture/workload/workload_hold.h"
 
 #include <string.h>
 
-#define MS INT64_C(1000000)
-
 enum { NO_NEWS, GRANTED, LATE };
 
-/* For the last grant: whoever is in the way has a lease, or has been told to end. */
-enum { CALM_WAIT_MS = 20000, CALM_LEASES = 4 };
-
-/* Of each thread: those it goes by when it asks for one lock, and one for each of several requests.
- */
-enum { OWNERS = 3, SEVERAL_MAX = 4, OWNERS_OF_THREAD = 8 };
-
-struct hold {
-    struct torture_client *client;
-    const struct torture_lock *lock;
-    struct torture_ask ask;
-    struct torture_grip *grip;
-    struct torture_record record; /* what its records have in common */
-    _Atomic int64_t deadline_ns;
-    _Atomic int news; /* LATE or GRANTED: whichever came first, the loss or the grant's record */
-    _Atomic int64_t losing_ns; /* when the library began to mark it as lost; 0: it has not */
-    _Atomic bool loss_written;
-    struct hold *next; /* in the list of this process */
-    uint64_t seen;     /* in the resource without a fence, when it was acquired */
-    bool exclusive;    /* from the grant on, up to now */
-};
+enum { LOOKS_IN_A_LEASE = 50 };
 
 /* Never later than the library means it: the clock is read before, and cut to the millisecond. */
 static int64_t deadline_of(struct hold *hold)
@@ -204,6 +182,19 @@ static bool acquire(struct hold *hold)
     return end_acquire(hold, &record, answer);
 }
 
+/* Of the first thread at a quiet lock: the relay does something to the next request, if the nemesis
+ * has asked for that. */
+static void spring_trap(const struct hold *hold, uint32_t trap)
+{
+    struct torture_seat *seat = hold->client->seat;
+    unsigned lock = hold->record.lock;
+
+    if (lock >= hold->client->arena->loud_count && atomic_load(&seat->trap) == trap) {
+        atomic_store(&seat->wire, atomic_load(&seat->trap_wire));
+        atomic_store(&seat->trap, TORTURE_NO_TRAP);
+    }
+}
+
 static void release(struct hold *hold)
 {
     struct torture_client *client = hold->client;
@@ -215,6 +206,7 @@ static void release(struct hold *hold)
         write_loss(hold);
     torture_begin(client, &record);
     torture_at_point(client, "before_unlock");
+    spring_trap(hold, TORTURE_TRAP_RELEASE);
     answer = client->subject->release(client->session, hold->grip);
     delist(hold);
     hold->grip = NULL;
@@ -429,88 +421,12 @@ static void use(struct hold *hold)
 
 /* ---- the whole ---- */
 
-/* How a wait in a crowd that ended without the lock is left at the store is not known for a while,
- * and excuses what is refused meanwhile. So every other lock is spared such waits. */
-static int64_t choose_wait_in_crowd(struct torture_client *client, const struct torture_ask *ask)
-{
-    bool limited = (ask->lock - client->arena->locks) % 2 == 1;
-
-    if (client->tries || torture_chance(&client->dice, 50))
-        return 0;
-    if (!limited || torture_chance(&client->dice, 50))
-        return -1;
-    return torture_between(&client->dice, 1, client->plan->lease_ms / 8);
-}
-
-static int64_t choose_wait(struct torture_client *client, struct torture_ask *ask)
-{
-    int64_t lease_ms = client->plan->lease_ms;
-
-    switch (torture_between(&client->dice, 0, 9)) {
-    case 0:
-    case 1:
-    case 2:
-        return 0;
-    case 3:
-        ask->cancel_ms = torture_between(&client->dice, 1, lease_ms / 8);
-        return lease_ms * 4;
-    case 4:
-    case 5:
-    case 6:
-        return torture_between(&client->dice, 1, lease_ms / 8);
-    case 7:
-    case 8:
-        return torture_between(&client->dice, 1, lease_ms);
-    default:
-        return torture_between(&client->dice, lease_ms, lease_ms * 4);
-    }
-}
-
-static void choose(struct hold *hold, bool calm)
-{
-    struct torture_client *client = hold->client;
-    struct torture_ask *ask = &hold->ask;
-    struct torture_prng *dice = &client->dice;
-    int64_t lease_ms = client->plan->lease_ms;
-
-    ask->lock = hold->lock;
-    ask->permits = 1;
-    ask->owner = client->thread * OWNERS_OF_THREAD + (uint64_t)torture_between(dice, 1, OWNERS);
-    ask->on_lost = lost;
-    ask->lost_arg = hold;
-    if (hold->lock->form == TORTURE_RW)
-        ask->share = (enum torture_share)torture_between(
-            dice, 0, client->subject->upgrade ? TORTURE_UPGRADABLE : TORTURE_SHARED);
-    if (hold->lock->form == TORTURE_SEMAPHORE)
-        ask->permits = (uint32_t)torture_between(dice, 1, hold->lock->permits);
-    if (torture_chance(dice, 60))
-        ask->lease_ms = torture_between(dice, lease_ms * 6 / 10, lease_ms * 2);
-    if (calm)
-        ask->wait_ms =
-            (client->plan->calm_ms ? client->plan->calm_ms : CALM_WAIT_MS) + lease_ms * CALM_LEASES;
-    else
-        ask->wait_ms =
-            client->thread > 0 ? choose_wait_in_crowd(client, ask) : choose_wait(client, ask);
-}
-
-static void describe(struct hold *hold)
-{
-    struct torture_client *client = hold->client;
-
-    hold->record =
-        torture_about(client, TORTURE_NO_VERB, (uint16_t)(hold->lock - client->arena->locks));
-    hold->record.owner = hold->record.owner << 8 | hold->ask.owner;
-    hold->record.mode = (uint8_t)hold->ask.share;
-    hold->record.permits = hold->ask.permits;
-}
-
 bool torture_use_lock(struct torture_client *client, uint16_t number, bool calm)
 {
     struct hold hold = { .client = client, .lock = &client->arena->locks[number] };
     bool granted;
 
-    choose(&hold, calm);
-    describe(&hold);
+    torture_choose(&hold, lost, calm);
     if (!client->tries)
         torture_keep_to_the_rate(client);
     be(&hold, TORTURE_ASKING);
@@ -525,11 +441,68 @@ bool torture_use_lock(struct torture_client *client, uint16_t number, bool calm)
     return granted;
 }
 
+/* ---- quiet locks ---- */
+
+/* A try that may be granted: the others say that they hold nothing of it. */
+static bool looks_free(const struct hold *hold)
+{
+    const struct torture_client *client = hold->client;
+
+    for (unsigned i = 0; i < client->plan->clients; i++) {
+        uint64_t word = atomic_load(&client->arena->seats[i].doing);
+        if (torture_doing_of(word) == TORTURE_HOLDING &&
+            torture_doing_lock(word) == hold->record.lock)
+            return false;
+    }
+    return true;
+}
+
+/* Long enough that others would meet a release that is not this owner's. Each look is a proof. */
+static void keep(struct hold *hold)
+{
+    struct torture_client *client = hold->client;
+    int64_t lease_ns = client->plan->lease_ms * MS;
+    int64_t until_ns = torture_clock_ns() + torture_between(&client->dice, lease_ns / 8, lease_ns);
+
+    write_fenced(hold);
+    while (atomic_load(&client->arena->phase) == TORTURE_ROUGH && still_holds(hold) &&
+           torture_clock_ns() < until_ns &&
+           atomic_load(&client->seat->trap) != TORTURE_TRAP_RELEASE)
+        torture_sleep_in_phase(client->arena, TORTURE_ROUGH,
+                               torture_clock_ns() + lease_ns / LOOKS_IN_A_LEASE);
+}
+
+void torture_use_quiet_lock(struct torture_client *client, uint16_t number)
+{
+    struct hold hold = { .client = client, .lock = &client->arena->locks[number] };
+    uint32_t reserved = atomic_load(&client->arena->reserved);
+
+    if (reserved && reserved != client->number + 1) {
+        torture_sleep_in_phase(client->arena, TORTURE_ROUGH, torture_clock_ns() + MS);
+        return;
+    }
+    torture_choose(&hold, lost, false);
+    hold.ask.wait_ms = hold.ask.cancel_ms = 0;
+    if (hold.ask.lease_ms > 0)
+        hold.ask.lease_ms =
+            torture_between(&client->dice, client->plan->lease_ms, client->plan->lease_ms * 3 / 2);
+    torture_keep_to_the_rate(client);
+    be(&hold, TORTURE_ASKING);
+    if (looks_free(&hold))
+        spring_trap(&hold, TORTURE_TRAP_TRY);
+    if (acquire(&hold)) {
+        be(&hold, TORTURE_HOLDING);
+        keep(&hold);
+        release(&hold);
+    }
+    be(&hold, TORTURE_IDLE);
+}
+
 /* ---- several at once ---- */
 
 static void choose_several(struct torture_client *client, struct hold *holds, unsigned count)
 {
-    int64_t last = client->arena->lock_count - 1;
+    int64_t last = client->arena->loud_count - 1;
     const struct torture_lock *one = &client->arena->locks[torture_between(&client->dice, 0, last)];
 
     for (unsigned i = 0; i < count; i++) {
@@ -539,22 +512,21 @@ static void choose_several(struct torture_client *client, struct hold *holds, un
             .client = client,
             .lock = same ? one : &client->arena->locks[torture_between(&client->dice, 0, last)]
         };
-        choose(hold, false);
+        torture_choose(hold, lost, false);
         hold->ask.wait_ms = hold->ask.cancel_ms = 0;
-        hold->ask.owner = client->thread * OWNERS_OF_THREAD + OWNERS + 1 + i;
-        describe(hold);
+        torture_choose_owner(hold, TORTURE_OWNERS + 1 + i);
     }
 }
 
 /* None is released before all are answered. */
 void torture_use_several(struct torture_client *client)
 {
-    struct hold holds[SEVERAL_MAX];
-    struct torture_record records[SEVERAL_MAX];
-    struct torture_ask asks[SEVERAL_MAX];
-    enum torture_answer answers[SEVERAL_MAX];
-    struct torture_grip *grips[SEVERAL_MAX];
-    unsigned count = (unsigned)torture_between(&client->dice, 2, SEVERAL_MAX);
+    struct hold holds[TORTURE_SEVERAL_MAX];
+    struct torture_record records[TORTURE_SEVERAL_MAX];
+    struct torture_ask asks[TORTURE_SEVERAL_MAX];
+    enum torture_answer answers[TORTURE_SEVERAL_MAX];
+    struct torture_grip *grips[TORTURE_SEVERAL_MAX];
+    unsigned count = (unsigned)torture_between(&client->dice, 2, TORTURE_SEVERAL_MAX);
 
     choose_several(client, holds, count);
     torture_keep_to_the_rate(client);
