@@ -118,6 +118,20 @@ struct hf_op {
     } core;
 };
 
+/* What the core is told of a verdict of known.h. */
+static inline void hf__op_set_verdict(struct hf_op *op, enum hf_known_verdict verdict)
+{
+    static const enum hf_verdict verdicts[] = {
+        [HF_KNOWN_NO_ANSWER] = HF_NO_ANSWER, [HF_KNOWN_GRANTED] = HF_GRANTED,
+        [HF_KNOWN_REFUSED] = HF_REFUSED,     [HF_KNOWN_NOT_THERE] = HF_FAILED,
+        [HF_KNOWN_FAILED] = HF_FAILED,       [HF_KNOWN_WITHDRAW] = HF_NO_ANSWER,
+        [HF_KNOWN_GONE] = HF_GONE,           [HF_KNOWN_LOST] = HF_GONE,
+        [HF_KNOWN_LEFT] = HF_FAILED,
+    };
+    op->out.verdict = verdicts[verdict];
+    op->out.lost = verdict == HF_KNOWN_LOST || verdict == HF_KNOWN_NOT_THERE;
+}
+
 enum hf_oneshot_verb {
     HF_ONESHOT_SEMAPHORE_SET,
     HF_ONESHOT_COUNTER_SET,

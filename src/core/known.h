@@ -13,7 +13,7 @@
  *       QUEUED    refused, and the store keeps a place for the claim
  *       REFUSED   refused, and no place. Of an attach: nothing is under the key
  *       DONE      the release, lowering or undoing has found something of the claim
- *       MISSING   it has found nothing
+ *       MISSING   it has found nothing. Of a raise: what was held is gone
  *       NEVER     this request surely did nothing, and a retry says the same: no right, another
  *                 kind of lock, a name that is not allowed
  *       OPEN      all else: no reply, a time-out, a reply that cannot be read, an error after which
@@ -59,7 +59,7 @@ enum hf_known_verdict {
     HF_KNOWN_NO_ANSWER, /* HF_NO_ANSWER */
     HF_KNOWN_GRANTED,   /* HF_GRANTED */
     HF_KNOWN_REFUSED,   /* HF_REFUSED, or HF_REFUSED_NOT_QUEUED after HF_WORD_REFUSED */
-    HF_KNOWN_NOT_THERE, /* HF_FAILED with out.lost: an attach has found nothing under the key */
+    HF_KNOWN_NOT_THERE, /* HF_FAILED with out.lost: what an attach or a raise needs is gone */
     HF_KNOWN_FAILED,    /* HF_FAILED: nothing new of the claim is at the store */
     HF_KNOWN_WITHDRAW,  /* first hf__known_way_out, then what the word meant: REFUSED or FAILED.
                            HF_NO_ANSWER is right as well: the core repeats or withdraws then */

@@ -20,7 +20,7 @@ static void timed_out(struct hf_timer *timer)
         hf__oneshot_done(engine, change);
         return;
     }
-    op->out.verdict = HF_NO_ANSWER;
+    hf__op_set_verdict(op, hf__known_reply(&op->engine.known, HF_WORD_OPEN));
     hf__op_explain(op, HF_UNREACHABLE, 0, "no answer within %d ms", TIMEOUT_MS);
     hf__op_done(engine, op);
 }
@@ -49,6 +49,14 @@ void engine_close(struct hf_engine *base, void (*closed)(void *arg), void *arg)
     closed(arg);
 }
 
+struct sim_key engine_key(const char *text)
+{
+    char *claim;
+    struct sim_key key = { .client = (unsigned)strtoul(text, &claim, 10) };
+    key.claim = *claim ? strtoull(claim + 1, NULL, 10) : 0;
+    return key;
+}
+
 static int name_index(const char *name)
 {
     for (int i = 0; i < NAMES_MAX; i++)
@@ -67,7 +75,7 @@ struct message engine_message(struct sim_engine *engine, enum message_kind kind,
                              .claim = CLAIM_OF(op),
                              .mode = op->in.mode,
                              .keep = op->in.keep,
-                             .held = op->engine.word[1] & OP_HOLDS,
+                             .held = hf__known_holds(&op->engine.known),
                              .fixed = op->in.lease_ms > 0,
                              .permits = op->in.permits,
                              .enqueue = op->in.enqueue,
@@ -100,9 +108,52 @@ static void send_question(struct sim_engine *engine, struct hf_op *op, struct hf
     network_send_to_store(engine->client, message);
 }
 
-void engine_ask(struct sim_engine *engine, struct hf_op *op, struct message *message)
+void engine_ask(struct sim_engine *engine, struct hf_op *op, enum hf_asked asked,
+                struct message *message)
 {
+    hf__known_sent(&op->engine.known, asked);
     send_question(engine, op, NULL, message);
+}
+
+enum hf_asked engine_attempt(const struct hf_op *op)
+{
+    bool holds = hf__known_holds(&op->engine.known);
+    return op->in.attach_key && !holds ? HF_ASKED_ATTACH
+           : op->in.enqueue || holds   ? HF_ASKED_ATTEMPT
+                                       : HF_ASKED_TRY;
+}
+
+void engine_release(struct sim_engine *engine, struct hf_op *op, struct message *message)
+{
+    static const enum hf_asked asked[] = { [HF_OUT_RELEASE] = HF_ASKED_RELEASE,
+                                           [HF_OUT_LOWER] = HF_ASKED_LOWER,
+                                           [HF_OUT_UNDO] = HF_ASKED_UNDO };
+    enum hf_way_out out =
+        hf__known_way_out(&op->engine.known, op->in.attach_key, op->in.keep != HF_KEEP_NOTHING);
+    if (op->in.keep == HF_KEEP_NOTHING)
+        engine_forget(engine, op);
+    if (out == HF_OUT_NOTHING) {
+        hf__op_set_verdict(op, HF_KNOWN_GONE);
+        hf__op_done(&engine->base, op);
+        return;
+    }
+    if (out == HF_OUT_UNDO)
+        message->attach = engine_key(op->in.attach_key);
+    engine_ask(engine, op, asked[out], message);
+}
+
+enum hf_known_verdict engine_judge(struct hf_op *op, const struct message *answer)
+{
+    hf__known_settled(&op->engine.known);
+    enum hf_known_verdict verdict = hf__known_reply(&op->engine.known, answer->word);
+    hf__op_set_verdict(op, verdict);
+    op->out.contacted = answer->word != HF_WORD_OPEN;
+    op->out.retry_at_ms = HF_NEVER;
+    if (answer->word == HF_WORD_OPEN)
+        hf__op_explain(op, HF_UNREACHABLE, 0, "an error that is no answer");
+    else if (verdict == HF_KNOWN_LEFT)
+        hf__op_explain(op, HF_DENIED, 0, "the store does not let it be released");
+    return verdict;
 }
 
 static struct question *find_question(struct sim_engine *engine, const struct message *message)
@@ -158,10 +209,9 @@ void engine_changed(struct sim_engine *engine, const struct message *answer)
     hf__oneshot_done(&engine->base, change);
 }
 
-void engine_know(struct sim_engine *engine, struct hf_op *op, unsigned what)
+void engine_know(struct sim_engine *engine, struct hf_op *op)
 {
     unsigned place = QUESTIONS_MAX;
-    op->engine.word[1] = what;
     for (unsigned i = 0; i < QUESTIONS_MAX; i++) {
         if (engine->known[i] == op)
             return;
@@ -175,7 +225,6 @@ void engine_know(struct sim_engine *engine, struct hf_op *op, unsigned what)
 
 void engine_forget(struct sim_engine *engine, struct hf_op *op)
 {
-    op->engine.word[1] = 0;
     for (unsigned i = 0; i < QUESTIONS_MAX; i++)
         if (engine->known[i] == op)
             engine->known[i] = NULL;
@@ -192,6 +241,6 @@ struct hf_op *engine_find(struct sim_engine *engine, uint64_t claim)
 void engine_wake_all(struct sim_engine *engine)
 {
     for (unsigned i = 0; i < QUESTIONS_MAX; i++)
-        if (engine->known[i] && (engine->known[i]->engine.word[1] & OP_WAITS))
+        if (engine->known[i] && (hf__known_waits(&engine->known[i]->engine.known)))
             hf__op_wake(engine->known[i]);
 }

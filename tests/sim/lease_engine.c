@@ -2,32 +2,20 @@
 /* The lease store's engine: every grant rests on a lease of its own. */
 #include "lease_store.h"
 
-#include <stdlib.h>
-
-static struct sim_key read_key(const char *text)
-{
-    char *claim;
-    struct sim_key key = { .client = (unsigned)strtoul(text, &claim, 10) };
-    key.claim = *claim ? strtoull(claim + 1, NULL, 10) : 0;
-    return key;
-}
-
 static void attempt(struct hf_engine *base, struct hf_op *op)
 {
     struct sim_engine *engine = HF_CONTAINER(base, struct sim_engine, base);
     struct message message = engine_message(engine, MESSAGE_ATTEMPT, op);
-    op->engine.word[1] &= ~(uint64_t)OP_WAITS;
-    if (op->in.attach_key && !message.held)
-        message.attach = read_key(op->in.attach_key);
-    engine_ask(engine, op, &message);
+    enum hf_asked asked = engine_attempt(op);
+    if (asked == HF_ASKED_ATTACH)
+        message.attach = engine_key(op->in.attach_key);
+    engine_ask(engine, op, asked, &message);
 }
 
 /* From here on the answers to what was asked about it come too late. */
 static bool compact(struct hf_engine *base, struct hf_op *op)
 {
-    uint64_t what = op->engine.word[1];
     engine_forget(HF_CONTAINER(base, struct sim_engine, base), op);
-    op->engine.word[1] = what;
     return true;
 }
 
@@ -35,11 +23,7 @@ static void release(struct hf_engine *base, struct hf_op *op)
 {
     struct sim_engine *engine = HF_CONTAINER(base, struct sim_engine, base);
     struct message message = engine_message(engine, MESSAGE_RELEASE, op);
-    op->engine.word[1] &= ~(uint64_t)OP_WAITS;
-    /* The core may give up on us without a word, so nothing may be known of it from here on. */
-    if (op->in.keep == HF_KEEP_NOTHING)
-        engine_forget(engine, op);
-    engine_ask(engine, op, &message);
+    engine_release(engine, op, &message);
 }
 
 static void renew(struct hf_engine *base, struct hf_lease *lease)
@@ -47,7 +31,7 @@ static void renew(struct hf_engine *base, struct hf_lease *lease)
     struct sim_engine *engine = HF_CONTAINER(base, struct sim_engine, base);
     struct hf_op *op = HF_CONTAINER(lease, struct hf_op, engine.own_lease);
     struct message message = engine_message(engine, MESSAGE_RENEW, op);
-    engine_know(engine, op, OP_HOLDS);
+    engine_know(engine, op);
     message.lease_ms = lease->lease_ms;
     message.asked_at_ms = hf__loop_now(base->host->loop);
     network_send_to_store(engine->client, &message);
@@ -57,7 +41,7 @@ static void granted(struct sim_engine *engine, struct hf_op *op, int64_t asked_a
                     const struct message *answer)
 {
     struct hf_lease *lease = &op->engine.own_lease;
-    bool held = op->engine.word[1] & OP_HOLDS;
+    bool held = answer->held;
     if (!hf__mode_leaves_hold(op->in.mode))
         return;
     if (answer->attach.claim) {
@@ -74,19 +58,19 @@ static void granted(struct sim_engine *engine, struct hf_op *op, int64_t asked_a
     lease->fixed = op->in.lease_ms > 0;
     op->out.rests_on = lease;
     op->out.token = answer->token;
-    engine_know(engine, op, OP_HOLDS);
+    engine_know(engine, op);
 }
 
 static void refused(struct sim_engine *engine, struct hf_op *op, const struct message *answer)
 {
-    unsigned held = (unsigned)op->engine.word[1] & OP_HOLDS;
+    bool held = hf__known_holds(&op->engine.known);
     op->out.retry_at_ms = hf__loop_now(engine->base.host->loop) + answer->left_ms;
     if (!hf__mode_leaves_hold(op->in.mode))
         return;
     if (!held)
         op->out.rests_on = NULL;
     if (op->in.enqueue || held)
-        engine_know(engine, op, held | (op->in.enqueue ? OP_WAITS : 0u));
+        engine_know(engine, op);
 }
 
 static void answered(struct sim_engine *engine, const struct message *answer)
@@ -95,12 +79,10 @@ static void answered(struct sim_engine *engine, const struct message *answer)
     struct hf_op *op = engine_take(engine, answer, &asked_at_ms);
     if (!op)
         return;
-    op->out.verdict = answer->verdict;
-    op->out.contacted = true;
-    op->out.lost = answer->lost;
-    if (answer->verdict == HF_GRANTED)
+    enum hf_known_verdict verdict = engine_judge(op, answer);
+    if (verdict == HF_KNOWN_GRANTED)
         granted(engine, op, asked_at_ms, answer);
-    else if (answer->verdict == HF_REFUSED)
+    else if (verdict == HF_KNOWN_REFUSED)
         refused(engine, op, answer);
     hf__op_done(&engine->base, op);
 }
@@ -108,7 +90,7 @@ static void answered(struct sim_engine *engine, const struct message *answer)
 static void renewed(struct sim_engine *engine, const struct message *answer)
 {
     struct hf_op *op = engine_find(engine, answer->claim);
-    if (op && (op->engine.word[1] & OP_HOLDS))
+    if (op && hf__known_holds(&op->engine.known))
         hf__lease_answer(&op->engine.own_lease, answer->asked_at_ms,
                          answer->ours ? HF_LEASE_RENEWED : HF_LEASE_GONE, 0, NULL);
 }

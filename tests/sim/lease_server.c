@@ -14,7 +14,8 @@ struct entry {
     uint64_t claim;
     hf_mode mode;
     uint32_t permits;
-    bool detached;
+    bool detached, attached;
+    bool excused;   /* its release was refused: it ends with its lease */
     bool upgrading; /* a grant that waits for the readers to leave */
     int64_t ends_us;
 };
@@ -170,7 +171,7 @@ static void grant(struct thing *thing, const struct message *message, struct mes
         own->ends_us = world.now_us + message->lease_ms * 1000;
     removed(thing, ENTRY_PLACE, message);
     removed(thing, ENTRY_SUBSCRIBER, message);
-    answer->verdict = HF_GRANTED;
+    answer->word = HF_WORD_GRANTED;
     answer->token = thing->token;
 }
 
@@ -185,9 +186,9 @@ static void attach(const struct message *message, struct message *answer)
         own->client = message->client;
         own->claim = message->claim;
         own->detached = false;
+        own->attached = true;
     }
-    answer->verdict = own ? HF_GRANTED : HF_FAILED;
-    answer->lost = !own;
+    answer->word = own ? HF_WORD_GRANTED : HF_WORD_REFUSED;
     if (!own)
         return;
     answer->mode = own->mode;
@@ -205,8 +206,7 @@ static void attempt(const struct message *message, struct message *answer)
         return;
     }
     if (message->held && !own) {
-        answer->verdict = HF_FAILED;
-        answer->lost = true;
+        answer->word = HF_WORD_MISSING;
         return;
     }
     bool queues = message->mode != HF_MUTEX && !own;
@@ -217,7 +217,7 @@ static void attempt(const struct message *message, struct message *answer)
         grant(thing, message, answer);
         return;
     }
-    answer->verdict = HF_REFUSED;
+    answer->word = message->enqueue ? HF_WORD_QUEUED : HF_WORD_REFUSED;
     answer->left_ms = (free_us - world.now_us) / 1000 + 1;
     if (queues && answer->left_ms > PLACE_MS / 3)
         answer->left_ms = PLACE_MS / 3;
@@ -229,21 +229,27 @@ static void attempt(const struct message *message, struct message *answer)
     ensure(thing, ENTRY_SUBSCRIBER, message)->ends_us = world.now_us + LEASE_MS * 1000;
 }
 
-/* Compare and delete: what is not this claim's stays. */
+/* Compare and delete: what is not this claim's stays. What was attached goes back under its key. */
 static void release(const struct message *message, struct message *answer)
 {
     struct thing *thing = &things[message->name];
-    answer->verdict = HF_GONE;
     bool changed = removed(thing, ENTRY_PLACE, message); /* mutant: release-leaves-place-in-queue */
-    removed(thing, ENTRY_SUBSCRIBER, message);
+    bool found = removed(thing, ENTRY_SUBSCRIBER, message) || changed;
     struct entry *own = find(thing, ENTRY_GRANT, message->client, message->claim);
-    if (own && message->keep != HF_KEEP_NOTHING) {
+    bool keeps = message->keep != HF_KEEP_NOTHING;
+    answer->word = own || (found && !keeps) ? HF_WORD_DONE : HF_WORD_MISSING;
+    if (own && message->attach.claim) {
+        own->client = message->attach.client;
+        own->claim = message->attach.claim;
+        own->detached = true;
+        own->attached = false;
+    } else if (own && keeps) {
         own->mode = (hf_mode)message->keep;
         own->upgrading = false;
         changed = true;
-    } else if (message->keep != HF_KEEP_NOTHING) {
-        answer->lost = true;
     } else if (own) {
+        if (own->attached)
+            verbs_check_attached(message->client, message->claim);
         changed = removed(thing, ENTRY_GRANT, message);
     }
     if (changed)
@@ -288,28 +294,46 @@ static void change(const struct message *message, struct message *answer)
     }
 }
 
+static void excuse(const struct message *message)
+{
+    struct thing *thing = &things[message->name];
+    for (unsigned i = 0; i < thing->count; i++)
+        if (is_mine(&thing->entries[i], message))
+            thing->entries[i].excused = message->keep == HF_KEEP_NOTHING;
+}
+
+static void execute(const struct message *message, struct message *answer)
+{
+    if (values_receive(message, answer))
+        answer->kind = MESSAGE_ANSWER;
+    else if (message->kind == MESSAGE_CHANGE)
+        change(message, answer);
+    else if (message->kind == MESSAGE_ATTEMPT)
+        attempt(message, answer);
+    else if (message->kind == MESSAGE_RELEASE)
+        release(message, answer);
+    else
+        renew(message, answer);
+}
+
 static void receive(const struct message *message)
 {
     struct message answer = *message;
+    struct fate fate = values_fate(message);
     answer.kind = MESSAGE_ANSWER;
     answer.answers = message->kind;
     purge(&things[message->name]);
-    if (values_receive(message, &answer))
-        answer.kind = MESSAGE_ANSWER;
-    else if (message->kind == MESSAGE_CHANGE)
-        change(message, &answer);
-    else if (message->kind == MESSAGE_ATTEMPT)
-        attempt(message, &answer);
-    else if (message->kind == MESSAGE_RELEASE)
-        release(message, &answer);
-    else
-        renew(message, &answer);
+    if (fate.executes)
+        execute(message, &answer);
+    if (fate.refused)
+        excuse(message);
+    if (fate.refused || fate.open)
+        answer.word = fate.open ? HF_WORD_OPEN : HF_WORD_NEVER;
     static const char *const words[] = { "attempt", "release", "renewal", "change" };
-    static const char *const verdicts[] = { "granted", "refused", "gone", "no answer", "failed" };
     say("store: %s of c%u, claim %llu, on %s: %s", words[message->kind], message->client,
         (unsigned long long)message->claim, world.store->names[message->name],
         message->kind == MESSAGE_CHANGE  ? hf_code_name(answer.code)
-        : message->kind != MESSAGE_RENEW ? verdicts[answer.verdict]
+        : message->kind != MESSAGE_RENEW ? word_name(answer.word)
         : answer.ours                    ? "yes"
                                          : "no");
     network_send_to_client(message->client, &answer);
@@ -354,7 +378,7 @@ static unsigned residue(unsigned client, int64_t soon_us)
     for (int name = 0; name < NAMES_MAX; name++)
         for (unsigned i = 0; i < things[name].count; i++) {
             const struct entry *entry = &things[name].entries[i];
-            if (entry->client == client && !entry->detached &&
+            if (entry->client == client && !entry->detached && !entry->excused &&
                 entry->ends_us > world.now_us + soon_us) {
                 say("left at the store: %s of c%u, claim %llu, mode %d on %s",
                     entry->kind == ENTRY_GRANT   ? "a grant"

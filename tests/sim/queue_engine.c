@@ -5,19 +5,27 @@
 
 #include <string.h>
 
+/* op->engine.word[1]: the session that the claim's node is in, or may be. */
+#define SESSION_OF(op) ((op)->engine.word[1])
+
+static struct hf_lease *lease_of(struct sim_engine *engine, uint64_t session)
+{
+    return &engine->leases[session % SESSIONS];
+}
+
 /* What an older session has made is not ours, and its late answers are none. */
 static void new_session(struct sim_engine *engine)
 {
     engine->session++;
     /* The watchdog may be just telling those who rest on the old one, so that stays as it is. */
-    engine->lease = &engine->leases[engine->session % 2];
+    engine->doubtful = false;
+    engine->lease = lease_of(engine, engine->session);
     memset(engine->lease, 0, sizeof *engine->lease);
     say("c%u begins session %llu", engine->client->index, (unsigned long long)engine->session);
 }
 
-static void confirm(struct sim_engine *engine, int64_t asked_at_ms)
+static void confirm(struct sim_engine *engine, struct hf_lease *lease, int64_t asked_at_ms)
 {
-    struct hf_lease *lease = engine->lease;
     if (lease->watched)
         hf__lease_answer(lease, asked_at_ms, HF_LEASE_RENEWED, 0, NULL);
     else if (!lease->lost && asked_at_ms > lease->asked_at_ms)
@@ -26,51 +34,73 @@ static void confirm(struct sim_engine *engine, int64_t asked_at_ms)
     lease->lease_ms = LEASE_MS;
 }
 
+/* op->engine.pointer is set: a waiter leaves a doubtful session before it asks in the next one.
+ * Else it would wait behind what is left there, and keep that session alive. */
+static bool moves(const struct sim_engine *engine, const struct hf_op *op)
+{
+    return hf__known_waits(&op->engine.known) && !hf__known_holds(&op->engine.known) &&
+           SESSION_OF(op) < engine->session;
+}
+
+static void ask_release(struct sim_engine *engine, struct hf_op *op)
+{
+    struct message message = engine_message(engine, MESSAGE_RELEASE, op);
+    message.session = SESSION_OF(op);
+    message.keep = HF_KEEP_NOTHING;
+    engine_ask(engine, op, HF_ASKED_RELEASE, &message);
+}
+
 static void attempt(struct hf_engine *base, struct hf_op *op)
 {
     struct sim_engine *engine = HF_CONTAINER(base, struct sim_engine, base);
-    if (engine->session == 0 || engine->lease->lost)
+    if (engine->session == 0 || engine->lease->lost || engine->doubtful)
         new_session(engine);
+    op->engine.pointer = moves(engine, op) ? engine : NULL;
+    if (op->engine.pointer) {
+        ask_release(engine, op);
+        return;
+    }
+    /* What it has in an older session that lives stays there. */
+    if (!hf__known_is_there(&op->engine.known) || lease_of(engine, SESSION_OF(op))->lost)
+        SESSION_OF(op) = engine->session;
     struct message message = engine_message(engine, MESSAGE_ATTEMPT, op);
-    message.session = engine->session;
-    op->engine.word[1] &= ~(uint64_t)OP_WAITS;
-    engine_ask(engine, op, &message);
+    message.session = SESSION_OF(op);
+    engine_ask(engine, op, engine_attempt(op), &message);
 }
 
 static void release(struct hf_engine *base, struct hf_op *op)
 {
     struct sim_engine *engine = HF_CONTAINER(base, struct sim_engine, base);
     struct message message = engine_message(engine, MESSAGE_RELEASE, op);
-    message.session = engine->session;
-    if (op->in.keep == HF_KEEP_NOTHING)
-        engine_forget(engine, op);
-    engine_ask(engine, op, &message);
+    message.session = SESSION_OF(op);
+    op->engine.pointer = NULL;
+    engine_release(engine, op, &message);
 }
 
 static void renew(struct hf_engine *base, struct hf_lease *lease)
 {
     struct sim_engine *engine = HF_CONTAINER(base, struct sim_engine, base);
-    (void)lease;
+    uint64_t place = (uint64_t)(lease - engine->leases);
     struct message message = { .kind = MESSAGE_RENEW,
                                .client = engine->client->index,
-                               .session = engine->session,
+                               .session = engine->session - (engine->session - place) % SESSIONS,
                                .asked_at_ms = hf__loop_now(base->host->loop) };
     network_send_to_store(engine->client, &message);
 }
 
 /* The store says that this session is over: so is everything that rests on it. */
-static void session_is_over(struct sim_engine *engine)
+static void session_is_over(struct hf_lease *lease)
 {
-    if (engine->lease->watched)
-        hf__lease_answer(engine->lease, 0, HF_LEASE_GONE, 0, NULL);
-    engine->lease->lost = true;
+    if (lease->watched)
+        hf__lease_answer(lease, 0, HF_LEASE_GONE, 0, NULL);
+    lease->lost = true;
 }
 
 /* Asked under a session that is over: the question goes out again under the next one. */
-static bool asked_in_vain(const struct sim_engine *engine, const struct message *answer)
+static bool asked_in_vain(struct sim_engine *engine, const struct message *answer)
 {
     return answer->answers == MESSAGE_ATTEMPT &&
-           (!answer->ours || answer->session != engine->session || engine->lease->lost);
+           (!answer->ours || lease_of(engine, answer->session)->lost);
 }
 
 static void answered(struct sim_engine *engine, const struct message *answer)
@@ -80,25 +110,36 @@ static void answered(struct sim_engine *engine, const struct message *answer)
     if (!op)
         return;
     if (asked_in_vain(engine, answer)) {
+        hf__known_forget(&op->engine.known); /* what the session had goes with it */
         attempt(&engine->base, op);
         return;
     }
-    op->out.verdict = answer->verdict;
-    op->out.contacted = true;
-    op->out.retry_at_ms = HF_NEVER;
+    enum hf_known_verdict verdict = engine_judge(op, answer);
+    /* mutant: clean-up-that-was-refused-leaves-the-session */
+    if (verdict == HF_KNOWN_LEFT && SESSION_OF(op) == engine->session) {
+        engine->doubtful = true;
+        engine_wake_all(engine);
+    }
+    if (op->engine.pointer && verdict == HF_KNOWN_GONE) {
+        attempt(&engine->base, op);
+        return;
+    }
     if (!hf__mode_leaves_hold(op->in.mode)) {
         op->out.retry_at_ms = hf__loop_now(engine->base.host->loop) + answer->left_ms;
         hf__op_done(&engine->base, op);
         return;
     }
-    if (answer->verdict == HF_GRANTED) {
+    struct hf_lease *lease = lease_of(engine, answer->session);
+    if (verdict == HF_KNOWN_GRANTED) {
         op->out.token = answer->token;
-        op->out.rests_on = engine->lease;
-        engine_know(engine, op, OP_HOLDS);
-    } else if (answer->verdict == HF_REFUSED) {
-        op->out.rests_on = op->in.enqueue ? engine->lease : NULL;
+        op->out.rests_on = lease;
+        engine_know(engine, op);
+    } else if (verdict == HF_KNOWN_REFUSED) {
+        op->out.rests_on = op->in.enqueue ? lease : NULL;
+        if (engine->doubtful || SESSION_OF(op) < engine->session)
+            op->out.retry_at_ms = hf__loop_now(engine->base.host->loop);
         if (op->in.enqueue)
-            engine_know(engine, op, OP_WAITS);
+            engine_know(engine, op);
     }
     hf__op_done(&engine->base, op);
 }
@@ -116,14 +157,15 @@ static void count_events(struct sim_engine *engine, const struct message *messag
 
 static void receive(struct sim_engine *engine, const struct message *message)
 {
-    bool current = message->session == engine->session;
-    if (message->kind == MESSAGE_ANSWER && current && message->ours)
-        confirm(engine, message->asked_at_ms);
+    struct hf_lease *lease = lease_of(engine, message->session);
+    bool answer = message->kind == MESSAGE_ANSWER && message->session > 0;
+    if (answer && message->ours && !lease->lost)
+        confirm(engine, lease, message->asked_at_ms);
     /* A release opens no session: it may come before the question that does. */
     bool over =
         !message->ours && message->answers != MESSAGE_RELEASE && message->answers != MESSAGE_CHANGE;
-    if (message->kind == MESSAGE_ANSWER && current && over && !engine->lease->lost)
-        session_is_over(engine);
+    if (answer && over && !lease->lost)
+        session_is_over(lease);
     if (message->kind == MESSAGE_ANSWER && message->answers == MESSAGE_CHANGE)
         engine_changed(engine, message);
     else if (message->kind == MESSAGE_ANSWER && message->answers != MESSAGE_RENEW)

@@ -6,13 +6,13 @@
 #include <string.h>
 
 #define ROOM 64
-#define SESSIONS 8
 
 struct node {
     unsigned client;
     uint64_t claim, session, number;
     hf_mode mode;
     bool told;         /* it has been answered GRANTED */
+    bool excused;      /* its release was refused: it goes with its session */
     uint64_t watching; /* the node whose end it is to be told of; 0: none */
 };
 
@@ -181,7 +181,7 @@ static void grant(const struct message *message, struct node *node, struct messa
     node->watching = 0;
     if (mode_is_exclusive(node->mode))
         thing->last_exclusive = node->number;
-    answer->verdict = HF_GRANTED;
+    answer->word = HF_WORD_GRANTED;
     answer->token = thing->last_exclusive;
 }
 
@@ -191,7 +191,7 @@ static void attempt(const struct message *message, struct message *answer)
     struct node *node = find(message); /* mutant: attempt-is-not-idempotent-each */
     const struct node *end = node ? node : thing->nodes + thing->count;
     const struct node *obstacle = in_front(thing, end, message->mode);
-    answer->verdict = HF_REFUSED;
+    answer->word = message->enqueue ? HF_WORD_QUEUED : HF_WORD_REFUSED;
     if (obstacle && !message->enqueue)
         return;
     uint64_t obstacle_number = obstacle ? obstacle->number : 0;
@@ -207,11 +207,12 @@ static void attempt(const struct message *message, struct message *answer)
 static void release(const struct message *message, struct message *answer)
 {
     struct thing *thing = &things[message->name];
-    answer->verdict = HF_GONE;
+    answer->word = HF_WORD_MISSING;
     for (unsigned i = thing->count; i-- > 0;) {
         struct node *node = &thing->nodes[i];
         if (node->client != message->client || node->claim != message->claim)
             continue;
+        answer->word = HF_WORD_DONE;
         if (message->keep == HF_KEEP_NOTHING) {
             remove_node(message->name, i);
         } else {
@@ -221,24 +222,41 @@ static void release(const struct message *message, struct message *answer)
     }
 }
 
+static void excuse(const struct message *message)
+{
+    struct thing *thing = &things[message->name];
+    for (unsigned i = 0; i < thing->count; i++)
+        if (thing->nodes[i].client == message->client && thing->nodes[i].claim == message->claim)
+            thing->nodes[i].excused = message->keep == HF_KEEP_NOTHING;
+}
+
+static void answer_to(const struct message *message, struct message *answer)
+{
+    struct fate fate = values_fate(message);
+    if (fate.refused)
+        excuse(message);
+    else if (fate.executes && values_receive(message, answer))
+        answer->kind = MESSAGE_ANSWER;
+    else if (fate.executes && message->kind == MESSAGE_RELEASE)
+        release(message, answer);
+    else if (fate.executes && message->kind == MESSAGE_ATTEMPT)
+        attempt(message, answer);
+    if (fate.refused || fate.open)
+        answer->word = fate.open ? HF_WORD_OPEN : HF_WORD_NEVER;
+}
+
 static void receive(const struct message *message)
 {
     struct message answer = *message;
     answer.kind = MESSAGE_ANSWER;
     answer.answers = message->kind;
     answer.ours = is_alive(message);
-    bool valid = message->kind != MESSAGE_ATTEMPT || answer.ours;
-    if (valid && values_receive(message, &answer))
-        answer.kind = MESSAGE_ANSWER;
-    else if (message->kind == MESSAGE_RELEASE)
-        release(message, &answer);
-    else if (message->kind == MESSAGE_ATTEMPT && answer.ours)
-        attempt(message, &answer);
+    if (message->kind != MESSAGE_ATTEMPT || answer.ours)
+        answer_to(message, &answer);
     static const char *const words[] = { "attempt", "release", "ping", "change" };
-    static const char *const verdicts[] = { "granted", "refused", "gone", "no answer", "failed" };
     say("store: %s of c%u, session %llu, claim %llu: %s", words[message->kind], message->client,
         (unsigned long long)message->session, (unsigned long long)message->claim,
-        !answer.ours ? "the session is over" : verdicts[answer.verdict]);
+        !answer.ours ? "the session is over" : word_name(answer.word));
     answer.events = peers[message->client].events;
     network_send_to_client(message->client, &answer);
 }
@@ -282,7 +300,8 @@ static unsigned residue(unsigned client, int64_t soon_us)
         for (unsigned i = 0; i < things[name].count; i++) {
             const struct node *node = &things[name].nodes[i];
             const struct session *session = find_session(node->client, node->session);
-            if (node->client != client || !session || session->ends_us <= world.now_us + soon_us)
+            if (node->client != client || node->excused || !session ||
+                session->ends_us <= world.now_us + soon_us)
                 continue;
             say("left at the store: node %llu of c%u, claim %llu, on %s",
                 (unsigned long long)node->number, client, (unsigned long long)node->claim,

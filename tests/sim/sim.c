@@ -59,7 +59,8 @@ static void run_one(const struct store *store, uint64_t seed)
 static bool has_bitten(const struct store *store, const struct totals *totals)
 {
     bool locks = totals->grants && totals->busy && totals->canceled && totals->unreachable &&
-                 totals->lost && totals->dropped && totals->restarts && totals->taken;
+                 totals->lost && totals->dropped && totals->restarts && totals->taken &&
+                 totals->opened && totals->refused;
     bool leases = totals->renewed && totals->detached && totals->attached && totals->broken;
     return locks && (leases || store != &lease_store);
 }
@@ -68,9 +69,9 @@ static void print_totals(const struct totals *totals)
 {
     printf("# %" PRIu64 " events, %" PRIu64 " messages (%" PRIu64 " dropped), %" PRIu64
            " grants, %" PRIu64 " busy, %" PRIu64 " cancelled, %" PRIu64 " unreachable, %" PRIu64
-           " lost\n",
+           " lost, %" PRIu64 " open errors, %" PRIu64 " refused releases\n",
            totals->events, totals->messages, totals->dropped, totals->grants, totals->busy,
-           totals->canceled, totals->unreachable, totals->lost);
+           totals->canceled, totals->unreachable, totals->lost, totals->opened, totals->refused);
     printf("# %" PRIu64 " renewed, %" PRIu64 " detached, %" PRIu64 " attached, %" PRIu64
            " broken, %" PRIu64 " taken from the counter, %" PRIu64 " restarts\n",
            totals->renewed, totals->detached, totals->attached, totals->broken, totals->taken,

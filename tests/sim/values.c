@@ -16,7 +16,7 @@ struct take {
 };
 
 static uint32_t counter, latch;
-static uint64_t last_change[CLIENTS_MAX];
+static uint64_t last_change[CLIENTS_MAX], last_refused[CLIENTS_MAX];
 static struct message last_answer[CLIENTS_MAX];
 static struct take takes[TAKES_MAX];
 static unsigned take_count;
@@ -25,6 +25,7 @@ void values_begin(void)
 {
     counter = latch = take_count = 0;
     memset(last_change, 0, sizeof last_change);
+    memset(last_refused, 0, sizeof last_refused);
 }
 
 uint32_t values_counter(void)
@@ -40,16 +41,35 @@ static struct take *find_take(const struct message *message)
     return NULL;
 }
 
+/* Units of a counter have no lease: their return is not refused. A copy of a message that was
+ * refused is refused, too. */
+struct fate values_fate(const struct message *message)
+{
+    bool attempt = message->kind == MESSAGE_ATTEMPT, release = message->kind == MESSAGE_RELEASE;
+    if (release && message->question == last_refused[message->client])
+        return (struct fate){ .refused = true };
+    if (release && message->name < LOCKS && world.faults.refusals && chance(100)) {
+        last_refused[message->client] = message->question;
+        world.faults.refusals--;
+        world.totals.refused++;
+        return (struct fate){ .refused = true };
+    }
+    if (!(attempt || release) || !chance(world.faults.open_permille))
+        return (struct fate){ .executes = true };
+    world.totals.opened++;
+    return (struct fate){ .open = true, .executes = chance(500) };
+}
+
 static void attempt(const struct message *message, struct message *answer)
 {
-    answer->verdict = HF_REFUSED;
+    answer->word = HF_WORD_REFUSED;
     answer->left_ms = 25;
     if (message->mode == HF_LATCH) {
-        answer->verdict = latch == 0 ? HF_GRANTED : HF_REFUSED;
+        answer->word = latch == 0 ? HF_WORD_GRANTED : HF_WORD_REFUSED;
         return;
     }
     if (find_take(message)) {
-        answer->verdict = HF_GRANTED;
+        answer->word = HF_WORD_GRANTED;
         return;
     }
     if (counter < message->permits)
@@ -58,7 +78,7 @@ static void attempt(const struct message *message, struct message *answer)
         violation("more was taken from the counter than the simulation has room for");
     counter -= message->permits;
     takes[take_count++] = (struct take){ message->client, message->claim, message->permits, false };
-    answer->verdict = HF_GRANTED;
+    answer->word = HF_WORD_GRANTED;
 }
 
 static void release(const struct message *message, struct message *answer)
@@ -68,7 +88,7 @@ static void release(const struct message *message, struct message *answer)
         counter += take->permits; /* mutant: late-take-from-counter-is-kept */
         take->given_back = true;
     }
-    answer->verdict = HF_GONE;
+    answer->word = HF_WORD_DONE;
 }
 
 static void change(const struct message *message, struct message *answer)

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What people do besides locking: count, wait for latches, renew, detach, attach, break. Each of
  * these calls blocks, so there is one of them at a time in the world. */
-#include "world.h"
+#include "engine.h"
 
 #include <string.h>
 
 #define DETACHED_MAX 8
+#define TOLD_MAX 256u
 
 struct detached {
     bool used;
@@ -16,6 +17,10 @@ struct detached {
 
 static struct detached detached[DETACHED_MAX];
 
+/* Attached locks that a caller has heard of: all others go back under their key. */
+static struct sim_key told[TOLD_MAX];
+static unsigned told_count;
+
 /* What must be in the counter at the end: what was surely put in, and what perhaps was. */
 static int64_t counted, perhaps_counted;
 
@@ -23,6 +28,7 @@ void verbs_begin(void)
 {
     memset(detached, 0, sizeof detached);
     counted = perhaps_counted = 0;
+    told_count = 0;
 }
 
 static const char *name_of(int name)
@@ -125,6 +131,15 @@ bool verbs_are_pressing(void)
     return choose_detached() != NULL;
 }
 
+void verbs_check_attached(unsigned client, uint64_t claim)
+{
+    for (unsigned i = 0; i < told_count && i < TOLD_MAX; i++)
+        if (told[i].client == client && told[i].claim == claim)
+            return;
+    if (!world.clients[client].closing)
+        violation("c%u releases a lock that no caller has heard to be attached", client);
+}
+
 static void attach(struct actor *actor, struct detached *what)
 {
     struct grip *grip = reserve_grip(actor->client);
@@ -132,6 +147,9 @@ static void attach(struct actor *actor, struct detached *what)
     block(actor, true);
     int code = hf_attach(actor->client->client, name_of(what->name), what->key, &hold);
     what->used = code == HF_UNREACHABLE;
+    if (code == HF_OK)
+        told[told_count++ % TOLD_MAX] =
+            (struct sim_key){ actor->client->index, CLAIM_OF(&hold->grant->claim->op) };
     if (said(actor, "hf_attach", what->name, code) != HF_OK || actor->client->closing) {
         grip->client = NULL;
         return;
@@ -167,7 +185,9 @@ void verbs_act(struct actor *actor)
 static void renew(struct actor *actor, struct grip *grip)
 {
     block(actor, true);
-    int code = hf_renew(grip->hold, random_between(60, 2 * LEASE_MS));
+    /* A long one outlasts an attach without an answer. */
+    int64_t most_ms = !world.forgetful && chance(300) ? 3 * PATIENCE_MS : 2 * LEASE_MS;
+    int code = hf_renew(grip->hold, random_between(60, most_ms));
     world.totals.renewed += said(actor, "hf_renew", grip->name, code) == HF_OK;
 }
 

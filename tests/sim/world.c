@@ -195,6 +195,9 @@ static void plan_faults(void)
     faults->double_permille = chance(400) ? (unsigned)random_below(60) : 0;
     faults->cuts = chance(600) ? (unsigned)random_below(8) : 0;
     faults->pauses = chance(600) ? (unsigned)random_below(8) : 0;
+    faults->open_permille = chance(300) ? (unsigned)random_below(80) : 0;
+    faults->refusals = chance(250) ? (unsigned)random_between(1, 2) : 0;
+    world.refuses = faults->refusals > 0;
     faults->crashes = chance(250) ? 1 : 0;
     faults->closes = chance(250) ? 1 : 0;
     faults->breaks = chance(300);
@@ -221,6 +224,7 @@ static void calm_down(void *subject, uint64_t detail)
     (void)subject, (void)detail;
     say("the network heals");
     world.faults.loss_permille = world.faults.double_permille = 0;
+    world.faults.open_permille = world.faults.refusals = 0;
 }
 
 static void begin(const struct store *store, uint64_t seed)

@@ -52,14 +52,13 @@ struct message {
     uint32_t permits;
     bool enqueue, held, fixed; /* held: the client has been granted something before */
     int64_t lease_ms, asked_at_ms;
-    struct sim_key attach;
+    struct sim_key attach; /* of a release: it undoes the attach */
     enum hf_oneshot_verb verb;
     uint32_t value;
     /* answers */
     enum message_kind answers;
-    enum hf_verdict verdict;
-    bool lost; /* what was held is there no more */
-    int code;  /* of a change */
+    enum hf_word word;
+    int code; /* of a change */
     uint32_t result;
     bool ours; /* the lease, or the session, is (still) ours */
     int64_t left_ms;
@@ -159,13 +158,15 @@ struct event {
 struct faults {
     unsigned loss_permille, double_permille;
     unsigned cuts, pauses, crashes, closes, restarts;
+    unsigned open_permille; /* replies that leave open whether the request was executed */
+    unsigned refusals;      /* releases that the store will refuse to execute */
     bool any, breaks;
     bool forgetful; /* what the store had is gone after a restart */
 };
 
 struct totals {
     uint64_t seeds, events, grants, busy, canceled, unreachable, lost, late, raised, messages,
-        dropped, renewed, detached, attached, broken, taken, restarts;
+        dropped, opened, refused, renewed, detached, attached, broken, taken, restarts;
 };
 
 struct world {
@@ -190,7 +191,7 @@ struct world {
     uint64_t last_token[NAMES_MAX];
     int64_t free_since_us[NAMES_MAX];
     int64_t forgiven_until_us; /* until then people may believe what the store forgot */
-    bool forgot;
+    bool forgot, refuses;
     struct totals totals;
 };
 
@@ -247,6 +248,8 @@ void verbs_act(struct actor *actor);
 bool verbs_are_pressing(void);
 /* Calls something about what the actor holds. False: nothing fits. */
 bool verbs_act_on(struct actor *actor, struct grip *grip);
+/* A lock is released, and not put back under the key that it was attached by. */
+void verbs_check_attached(unsigned client, uint64_t claim);
 /* At the end: what was put into the counter and not taken is there. */
 void verbs_check_counter(void);
 
@@ -255,6 +258,14 @@ void verbs_check_counter(void);
 void values_begin(void);
 /* True: it was about a counter or a latch, and is answered. */
 bool values_receive(const struct message *message, struct message *answer);
+
+/* How the store treats a request. */
+struct fate {
+    bool executes;
+    bool open;    /* the reply is an error that does not tell whether it was executed */
+    bool refused; /* the reply is a definite no: nothing was cleaned up */
+};
+struct fate values_fate(const struct message *message);
 uint32_t values_counter(void);
 
 /* ---- checks.c ---- */

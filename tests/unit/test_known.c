@@ -25,8 +25,8 @@ enum fate { TOLD, NO_REPLY, NOT_EXECUTED, REFUSED, NOT_SENT, LATE, FATES };
 struct run {
     /* ---- what varies ---- */
     enum hf_asked first;
-    bool raises, ordered, queues;
-    unsigned again; /* so many attempts follow a refused or open one */
+    bool raises, ordered, queues; /* raises: it holds READS, and the caller has heard of that */
+    unsigned again;               /* so many attempts follow a refused or open one */
     enum mode others;
     bool detached;
     /* ---- the run ---- */
@@ -34,6 +34,7 @@ struct run {
     struct hf_known known;
     enum hf_asked late[LATE_MAX];
     unsigned late_count, requests;
+    bool raised;        /* the caller has heard of the grant of the raise */
     bool told;          /* the caller has heard of the grant */
     bool broken, left;  /* the lock was taken away from us; others have given up theirs */
     bool open_attempts; /* an attempt had no reply */
@@ -95,9 +96,16 @@ static enum hf_word give_back(struct store *store, enum hf_asked asked)
     return found ? HF_WORD_DONE : HF_WORD_MISSING;
 }
 
+static bool takes(enum hf_asked asked)
+{
+    return asked <= HF_ASKED_ATTACH;
+}
+
 static enum hf_word execute(struct run *run, enum hf_asked asked)
 {
     struct store *store = &run->store;
+    if (takes(asked) && run->raises && !store->ours)
+        return HF_WORD_MISSING;
     if (asked == HF_ASKED_TRY || asked == HF_ASKED_ATTEMPT)
         return attempt(store, WRITES, store->queues);
     if (asked == HF_ASKED_ATTACH)
@@ -133,11 +141,6 @@ static void let_others_act(struct run *run)
 
 static bool used[HF_ASKED_UNDO + 1][HF_WORD_OPEN]; /* rows of the table */
 
-static bool takes(enum hf_asked asked)
-{
-    return asked <= HF_ASKED_ATTACH;
-}
-
 static void check_late_reply(struct run *run, enum hf_word word)
 {
     struct hf_known before = run->known;
@@ -171,6 +174,8 @@ static enum hf_known_verdict ask(struct run *run, enum hf_asked asked)
         return no_reply(run, asked, fate == NO_REPLY);
     run->word = fate == TOLD ? execute(run, asked) : HF_WORD_NEVER;
     run->heard_granted |= run->word == HF_WORD_GRANTED;
+    /* A raise that finds nothing tells of the loss by itself. */
+    run->heard_granted &= !takes(asked) || run->word != HF_WORD_MISSING;
     used[asked][run->word] = true;
     if (run->ordered)
         hf__known_settled(&run->known);
@@ -239,22 +244,22 @@ static void release(struct run *run, bool keeps)
     if (verdict == HF_KNOWN_NO_ANSWER || run->wrong)
         return;
     check_leaving(run, verdict);
-    if (!keeps || verdict != HF_KNOWN_GONE) {
+    if (!keeps || verdict == HF_KNOWN_LOST) {
         check_end(run);
         return;
     }
-    /* The hold from before the raise goes on, and is released later. */
-    if (!run->store.ours && !run->broken)
-        run->wrong = "an unsure second attempt has released the first one's lock";
+    /* The hold from before the raise goes on, or the raised one, and is released later. */
+    enum mode held = verdict == HF_KNOWN_LEFT && run->raised ? WRITES : READS;
+    if (run->store.ours < held && !run->broken)
+        run->wrong = "less is held than was before a second attempt, or a refused lowering";
     if (!run->wrong)
         release(run, false);
 }
 
-/* No release follows. */
+/* No release follows, but that of what was held before. */
 static void refused_for_good(struct run *run)
 {
-    bool held_before = run->raises && hf__known_holds(&run->known);
-    if (hf__known_is_there(&run->known) && !held_before)
+    if (hf__known_is_there(&run->known) && !run->raises)
         run->wrong = "a refusal is told before what may be left has been withdrawn";
     else if (run->raises)
         release(run, false);
@@ -276,7 +281,8 @@ static void play(struct run *run)
     /* Of a raise, the caller has heard of the grant before it. */
     if (verdict == HF_KNOWN_GRANTED && (run->told || choose(2))) {
         run->told = true;
-        release(run, false);
+        run->raised = run->raises;
+        release(run, run->raised && choose(2));
     } else if (verdict == HF_KNOWN_FAILED || verdict == HF_KNOWN_NOT_THERE ||
                (verdict == HF_KNOWN_REFUSED && run->first == HF_ASKED_TRY)) {
         refused_for_good(run);

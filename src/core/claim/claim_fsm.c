@@ -406,8 +406,10 @@ static unsigned step_leaving(struct hf_claim *claim, enum hf_claim_event event, 
         claim->retry_at_ms = after_silence(claim, now_ms);
         return HF_DO_PAUSE;
     }
-    if (claim->op.out.verdict == HF_NO_ANSWER && claim->again)
+    if (claim->op.out.verdict == HF_NO_ANSWER && claim->again) {
+        hf__known_forget(&claim->op.engine.known); /* its lease has ended */
         return ask(claim, now_ms);
+    }
     /* The store has forgotten us by itself, or says that it cannot be done. */
     unsigned actions = complete(claim, failure(claim, HF_UNREACHABLE));
     if (claim->op.in.keep != HF_KEEP_NOTHING) {

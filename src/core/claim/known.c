@@ -29,6 +29,7 @@ HF_TUNABLE struct hf_known_row hf__known_table[HF_ASKED_UNDO + 1][HF_WORD_OPEN +
         [HF_WORD_GRANTED] = { COME, LOCK, ALWAYS(GRANTED) },
         [HF_WORD_QUEUED] = { LOCK | COME | LESS, PLACE, ALWAYS(REFUSED) },
         [HF_WORD_REFUSED] = { LOCK | COME | LESS, 0, ALWAYS(REFUSED) },
+        [HF_WORD_MISSING] = { PLACE | HAVE | COME, 0, ALWAYS(NOT_THERE) },
         /* mutant: known-refusal-withdraws-first */
         [HF_WORD_NEVER] = { ALL, 0, PLACE | HAVE | COME, 0, HF_KNOWN_FAILED, HF_KNOWN_WITHDRAW },
     },
@@ -40,7 +41,8 @@ HF_TUNABLE struct hf_known_row hf__known_table[HF_ASKED_UNDO + 1][HF_WORD_OPEN +
     [HF_ASKED_LOWER] = {
         [HF_WORD_DONE] = { LOCK | COME, 0, ALWAYS(GONE) },
         [HF_WORD_MISSING] = { COME, 0, LOCK | LESS, LOCK, HF_KNOWN_LOST, HF_KNOWN_GONE },
-        [HF_WORD_NEVER] = { ALL, 0, ALWAYS(LEFT) },
+        /* The hold goes on as it was, unless an earlier request may have lowered it. */
+        [HF_WORD_NEVER] = { ALL, 0, LESS, 0, HF_KNOWN_LEFT, HF_KNOWN_NO_ANSWER },
     },
     [HF_ASKED_RELEASE] = {
         [HF_WORD_DONE] = { COME, 0, ALWAYS(GONE) },
