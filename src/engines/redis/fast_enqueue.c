@@ -75,8 +75,8 @@ static void place_answered(struct connection *connection, struct redis_request *
     hf__request_free(connection->redis, request);
 }
 
-static bool is_held_by_another_of_ours(const struct redis *redis, const struct hf_op *op,
-                                       const redisReply *fields)
+static bool is_field_of_another_of_ours(const struct redis *redis, const struct hf_op *op,
+                                        const redisReply *fields)
 {
     char ours[REDIS_FIELD_SIZE];
     /* mutant: owner-holds-it-among-others */
@@ -92,14 +92,25 @@ static bool is_held_by_another_of_ours(const struct redis *redis, const struct h
 static void holder_answered(struct connection *connection, struct redis_request *request,
                             const redisReply *reply)
 {
+    struct redis_request *attempt = request->place_of;
+    if (!reply || !is_field_of_another_of_ours(connection->redis, attempt->op, reply))
+        /* mutant: place-that-was-refused */
+        attempt->placed = false;
+    hf__request_free(connection->redis, request);
+}
+
+/* The holder's lease may be much shorter than ours: it was granted by a release, or asked for less.
+ * Only what the key has left says when the lock can be free without a release. */
+static void life_left_answered(struct connection *connection, struct redis_request *request,
+                               const redisReply *reply)
+{
     struct redis *redis = connection->redis;
     struct hf_op *op = request->op;
     if (!reply) {
         hf__attempt_unanswered(connection, request, reply);
-        /* mutant: place-that-was-refused */
-    } else if (request->placed && is_held_by_another_of_ours(redis, op, reply)) {
-        /* How long that one's lease goes on is not asked; most go by the same. */
-        hf__attempt_placed(redis, request, hf__redis_lease_ms(redis, op));
+    } else if (request->placed && hf__reply_number(reply) >= 0) {
+        /* mutant: place-is-looked-after */
+        hf__attempt_placed(redis, request, hf__reply_number(reply));
     } else {
         hf__fast_enqueue_note(redis, op, false);
         op->engine.word[1] |= REDIS_QUEUED; /* mutant: place-that-was-taken-without */
@@ -119,6 +130,15 @@ static void write_place(struct connection *connection, struct redis_request *pla
     hf__connection_write(connection, place, &command);
 }
 
+static void write_about_name(struct connection *connection, struct redis_request *request,
+                             const char *word, const struct hf_op *op)
+{
+    struct command command;
+    hf__command_begin(&command, word);
+    hf__command_add(&command, op->in.name, op->in.name_length);
+    hf__connection_write(connection, request, &command);
+}
+
 static void write_life(struct connection *connection, struct redis_request *life,
                        const struct hf_op *op)
 {
@@ -133,26 +153,28 @@ bool hf__fast_enqueue_ask(struct connection *connection, struct redis_request *r
 {
     struct redis *redis = connection->redis;
     const struct hf_op *op = request->op;
-    struct command command;
     bool fresh = hf__redis_kind(redis, op->in.mode) == &hf__redis_mutex && hf__redis_waits(op) == 1;
     int64_t comes_us = fresh && !redis->cluster ? when_it_comes(redis, op) : 0;
     if (!comes_us)
         return false;
     struct redis_request *place = hf__request_new(redis), *life = hf__request_new(redis);
-    if (!place || !life) {
-        if (place)
-            hf__request_free(redis, place);
+    struct redis_request *holder = hf__request_new(redis);
+    if (!place || !life || !holder) {
+        struct redis_request *const made[] = { place, life, holder };
+        for (unsigned i = 0; i < sizeof made / sizeof *made; i++)
+            if (made[i])
+                hf__request_free(redis, made[i]);
         return false;
     }
-    place->place_of = request;
+    place->place_of = holder->place_of = request;
     place->answered = place_answered;
     life->answered = hf__request_ignored;
+    holder->answered = holder_answered;
     request->placed = false;
-    request->answered = holder_answered;
+    request->answered = life_left_answered;
     write_place(connection, place, op, comes_us);
     write_life(connection, life, op);
-    hf__command_begin(&command, "HKEYS");
-    hf__command_add(&command, op->in.name, op->in.name_length);
-    hf__connection_write(connection, request, &command);
+    write_about_name(connection, holder, "HKEYS", op);
+    write_about_name(connection, request, "PTTL", op);
     return true;
 }

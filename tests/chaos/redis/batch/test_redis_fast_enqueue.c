@@ -228,6 +228,21 @@ TEST(what_is_free_by_then_is_taken_at_once)
     end(scene);
 }
 
+/* A holder that dies with a lease much shorter than the waiter's own. */
+TEST(waiter_behind_a_short_lease_has_the_lock_when_it_ends)
+{
+    struct scene *scene = begin("");
+    hf_hold *hold;
+
+    CHECK_CODE(come_back(scene,
+                         "EVAL \"redis.call('hset', KEYS[1], ARGV[1], '1') "
+                         "return redis.call('pexpire', KEYS[1], '500')\" 1 one " OURS,
+                         &hold),
+               HF_OK);
+    give_back(hold);
+    end(scene);
+}
+
 TEST(what_is_of_another_kind_by_then_is_no_mutex)
 {
     struct scene *scene = begin("");
