@@ -120,10 +120,10 @@ void hf__error_keep(const hf_error *error)
 
 /* ---- sentences ---- */
 
-/* The length of the UTF-8 sequence that `text` begins with; 0: it is none. */
-static size_t utf8_length(const unsigned char *text)
+size_t hf__utf8_length(const char *bytes)
 {
     static const unsigned char least_second[] = { [0xe0] = 0xa0, [0xf0] = 0x90 };
+    const unsigned char *text = (const unsigned char *)bytes;
     unsigned char first = text[0];
     size_t length = first < 0x80 ? 1 : first < 0xc2 ? 0 : first < 0xe0 ? 2 : first < 0xf0 ? 3 : 4;
     if (first > 0xf4)
@@ -141,7 +141,7 @@ static size_t utf8_length(const unsigned char *text)
 static void keep_to_one_line(char *text)
 {
     while (*text) {
-        size_t length = utf8_length((const unsigned char *)text);
+        size_t length = hf__utf8_length(text);
         if (length == 0 || (unsigned char)*text < 0x20 || *text == 0x7f)
             *text = '?';
         text += length > 0 ? length : 1;

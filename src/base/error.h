@@ -14,6 +14,9 @@ __attribute__((format(printf, 4, 5))) int hf__error_set(hf_error *error, int cod
 __attribute__((format(printf, 4, 0))) int hf__error_vset(hf_error *error, int code, int native,
                                                          const char *format, va_list arguments);
 
+/* The length of the UTF-8 sequence at the beginning of `text`, which a zero ends; 0: it is none. */
+size_t hf__utf8_length(const char *text);
+
 /* "1 permit", "2 permits": what the noun ends with. */
 static inline const char *hf__plural(int64_t count)
 {

@@ -16,6 +16,7 @@ int hf__sql_code(enum sql_trouble trouble)
     case SQL_RANGE:
         return HF_EKIND;
     case SQL_WRONG:
+    case SQL_UNFIT:
     case SQL_UNIQUE:
         return HF_EINVAL;
     case SQL_FINE:
@@ -49,6 +50,18 @@ static const char *advice_on_tables(const struct sql *sql, const struct sql_fail
     return "; `holdfast schema create` makes the tables";
 }
 
+/* Only names come this far: a description is made shorter. */
+static const char *advice_on_text(const struct sql_failure *failure)
+{
+    bool of_postgres = failure->native == 0;
+    if (strcmp(failure->state, "22001") == 0)
+        return "; take a shorter name";
+    if (strcmp(failure->state, "22021") == 0 || failure->native == 1300)
+        return "; in a table of other programs names are text in UTF-8";
+    return of_postgres ? "; the database's encoding has not all characters of this name"
+                       : "; the table has not all characters of this name: convert it to utf8mb4";
+}
+
 const char *hf__sql_advice(const struct sql *sql, const struct sql_failure *failure)
 {
     const char *on_tls = advice_on_tls(failure->text);
@@ -58,7 +71,11 @@ const char *hf__sql_advice(const struct sql *sql, const struct sql_failure *fail
     case SQL_NO_SCHEMA:
         return advice_on_tables(sql, failure);
     case SQL_RANGE:
-        return "; the lock's token or value in hf_lock is too large: set a smaller one";
+        return sql->settings.layout
+                   ? "; the lease ends later than the table can say: take a shorter one"
+                   : "; the lock's token or value in hf_lock is too large: set a smaller one";
+    case SQL_UNFIT:
+        return advice_on_text(failure);
     case SQL_READ_ONLY:
         return "; name the primary server in the URL as well";
     case SQL_WRONG:

@@ -167,6 +167,36 @@ static void cannot_be(struct sql_task *task, int64_t verdict, const struct sql_a
         left_queue(task, &(struct sql_answer){ .failure = NULL });
 }
 
+/* ---- failures ---- */
+
+/* A place that may not be deleted ends by itself. */
+static void left_after_failure(struct sql_task *task, const struct sql_answer *answer)
+{
+    struct sql *sql = task->sql;
+    struct hf_op *op = task->op;
+    bool definite = true;
+    if (answer->failure)
+        hf__link_explain(sql, task, answer, &op->out.error, &definite);
+    if (definite) /* mutant: place-hides-why-a-wait-has-failed */
+        op->engine.word[1] &= SQL_HOLDS | SQL_RENEWING;
+    hf__task_free(task);
+    hf__op_finish(sql, op, definite ? HF_FAILED : HF_NO_ANSWER);
+}
+
+/* What has a place, and can never have the lock, leaves the place first. */
+static void attempt_failed(struct sql_task *task, const struct sql_answer *answer)
+{
+    bool placed = (task->op->engine.word[1] & (SQL_QUEUED | SQL_UNSURE)) == SQL_QUEUED, definite;
+    enum sql_trouble trouble = answer->failure->trouble;
+    if (!placed || (trouble != SQL_DENIED && trouble != SQL_WRONG)) {
+        hf__op_failed(task, answer);
+        return;
+    }
+    hf__link_explain(task->sql, task, answer, &task->op->out.error, &definite);
+    task->done = left_after_failure;
+    hf__link_run(task->sql, task, SQL_LEAVE_QUEUE);
+}
+
 /* ---- where a mutex was last found held, a place is asked for at once ---- */
 
 static uint64_t contended_bit(const struct hf_op *op)
@@ -242,7 +272,7 @@ static void verdict_came(struct sql_task *task, const struct sql_answer *answer)
 {
     int64_t verdict = hf__answer_number(answer, 0, 0);
     if (answer->failure) {
-        hf__op_failed(task, answer);
+        attempt_failed(task, answer);
     } else if (answer->row_count == 0) {
         /* The row of an unused name was cleaned away in between. */
         task->done = first_try_answered;
@@ -283,6 +313,10 @@ static enum sql_script_number script_of(const struct sql *sql, const struct hf_o
 void hf__sql_attempt(struct hf_engine *engine, struct hf_op *op)
 {
     struct sql *sql = (struct sql *)engine;
+    if (!hf__lease_fits(sql, hf__op_lease_ms(sql, op), &op->out.error)) {
+        hf__op_finish(sql, op, HF_FAILED);
+        return;
+    }
     if (!op->engine.word[0])
         op->engine.word[0] = ++sql->claims;
     struct sql_task *task = hf__task_about(sql, op);

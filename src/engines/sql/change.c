@@ -124,6 +124,10 @@ static void set_owner(const struct sql *sql, struct sql_task *task)
 static void begin_renewal(struct sql *sql, struct sql_task *task)
 {
     hf_mode mode = task->change->op->in.mode;
+    if (!hf__lease_fits(sql, task->change->lease_ms, &task->change->error)) {
+        finish(task, HF_EINVAL);
+        return;
+    }
     set_owner(sql, task);
     hf__task_number(task, SQL_P_LEASE_US, task->change->lease_ms * 1000);
     task->done = extend_answered;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a claim is called at the database, and the requests about it. */
+#include "base/error.h"
 #include "base/rand.h"
 #include "engines/sql/sql.h"
 
@@ -72,16 +73,74 @@ void hf__op_set_lease(struct sql *sql, struct hf_op *op, int64_t asked_at_ms, in
     op->out.rests_on = lease;
 }
 
-/* "PID HOST TEXT": read back by inspect.c. */
+/* What a column of text takes: UTF-8, or of that only what is ASCII. */
+static void make_text(char *text, bool ascii)
+{
+    char *to = text;
+    for (size_t length; *text; text += length ? length : 1) {
+        length = hf__utf8_length(text);
+        if (length == 0 || (ascii && length > 1)) {
+            *to++ = '?';
+        } else {
+            memmove(to, text, length);
+            to += length;
+        }
+    }
+    *to = '\0';
+}
+
+/* The last character may be cut in its middle. */
+static void end_with_character(char *text, size_t length)
+{
+    while (length > 0 && ((unsigned char)text[length - 1] & 0xc0) == 0x80)
+        length--;
+    if (length > 0 && hf__utf8_length(&text[length - 1]) == 0)
+        text[length - 1] = '\0';
+}
+
+static void set_info(struct sql_task *task)
+{
+    hf__task_bytes(task, SQL_P_INFO, task->info, strlen(task->info));
+    task->values[SQL_P_INFO_TEXT] = task->values[SQL_P_INFO];
+    task->values[SQL_P_INFO_TEXT].type = SQL_TEXT;
+}
+
+/* "PID HOST TEXT": read back by inspect.c. Bytes in our own tables, text in those of others. */
 static void describe(const struct sql *sql, struct sql_task *task, const struct hf_op *op)
 {
     const char *text = op->in.owner_text ? op->in.owner_text : sql->base.host->owner_text;
     const char *host = sql->base.host->host_name;
-    snprintf(task->info, sizeof task->info, "%ld %.100s %s", (long)getpid(),
-             host && *host ? host : "-", text ? text : "");
-    hf__task_bytes(task, SQL_P_INFO, task->info, strlen(task->info));
-    task->values[SQL_P_INFO_TEXT] = task->values[SQL_P_INFO];
-    task->values[SQL_P_INFO_TEXT].type = SQL_TEXT;
+    int length = snprintf(task->info, sizeof task->info, "%ld %.100s %s", (long)getpid(),
+                          host && *host ? host : "-", text ? text : "");
+    if ((size_t)length >= sizeof task->info)
+        end_with_character(task->info, sizeof task->info - 1);
+    if (sql->settings.layout)
+        make_text(task->info, sql->ascii_info);
+    set_info(task);
+}
+
+bool hf__task_shorten_info(struct sql_task *task)
+{
+    struct sql *sql = task->sql;
+    if (!sql->settings.layout || task->values[SQL_P_INFO_TEXT].length == 0)
+        return false;
+    if (sql->ascii_info)
+        *task->info = '\0';
+    else
+        make_text(task->info, true);
+    sql->ascii_info = true;
+    set_info(task);
+    return true;
+}
+
+bool hf__lease_fits(const struct sql *sql, int64_t lease_ms, hf_error **error)
+{
+    if (!sql->settings.layout || lease_ms <= SQL_LAYOUT_LEASE_MAX_MS)
+        return true;
+    hf__explain(error, HF_EINVAL, 0,
+                "lease_ms is %lld; in a table of other programs it is %lld (30 years) at most",
+                (long long)lease_ms, SQL_LAYOUT_LEASE_MAX_MS);
+    return false;
 }
 
 struct sql_task *hf__task_about(struct sql *sql, struct hf_op *op)

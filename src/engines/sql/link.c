@@ -122,9 +122,12 @@ int hf__link_explain(struct sql *sql, const struct sql_task *task, const struct 
     const hf_error *why = &sql->peer.why;
     bool refused = why->code == HF_DENIED || why->code == HF_EINVAL || why->code == HF_ECORRUPT;
     bool known = trouble == SQL_DENIED || trouble == SQL_WRONG || trouble == SQL_LIMIT ||
-                 trouble == SQL_NO_SCHEMA || trouble == SQL_UNIQUE || trouble == SQL_RANGE;
+                 trouble == SQL_NO_SCHEMA || trouble == SQL_UNIQUE || trouble == SQL_RANGE ||
+                 trouble == SQL_UNFIT;
     *definite = trouble == SQL_LOST ? !task->request.sent && refused : known;
     int code = trouble == SQL_LOST ? why->code : hf__sql_code(trouble);
+    if (trouble == SQL_RANGE && sql->settings.layout)
+        code = HF_EINVAL;
     if (code == HF_OK || (!*definite && code != HF_ELIMIT))
         code = HF_UNREACHABLE;
     if (trouble != SQL_LOST)
@@ -236,6 +239,12 @@ static void answered(struct sql_request *request, const struct sql_answer *answe
         return;
     if (trouble == SQL_NO_SCHEMA && wait_for_schema(sql, task))
         return;
+    /* mutant: description-decides-whether-a-lock-can-be-had */
+    if (trouble == SQL_UNFIT && hf__task_shorten_info(task)) {
+        wait_for_link(sql, task);
+        send_waiting(sql);
+        return;
+    }
     if (trouble == SQL_READ_ONLY || trouble == SQL_NOT_READY) {
         /* Nothing has happened. Another server may be better. */
         break_link(sql, answer->failure); /* mutant: read-only-server-is-kept */

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Names whose rows another transaction keeps locked: an administrator's, or that of a client which
- * was stopped. A request that waits for such a row holds up all that is sent after it on the one
- * connection. So the database lets it wait for SQL_ROW_WAIT_MS only, and then one request at a time
- * tries such a row, with a pause in which all other names have the connection. */
+/* Names whose rows, or tables, another transaction keeps locked: that of an administrator, of a
+ * backup, or of a client which was stopped. A request that waits for such a row holds up all that
+ * is sent after it on the one connection. So the database lets it wait for SQL_ROW_WAIT_MS only,
+ * and then one request at a time tries such a row, with a pause in which all other names have the
+ * connection. */
 #include "base/error.h"
 #include "base/rand.h"
 #include "engines/sql/sql.h"
@@ -67,8 +68,8 @@ bool hf__row_lock_explain(struct sql *sql, const struct hf_op *op, hf_error **er
     if (!op || !find(sql, hf__hash(op->in.name, op->in.name_length)))
         return false;
     hf__explain(error, HF_UNREACHABLE, 0,
-                "\"%.200s\": another transaction keeps the row of this name locked at %.200s; end "
-                "that transaction",
+                "\"%.200s\": another transaction keeps the row of this name, or its table, locked "
+                "at %.200s; end that transaction",
                 op->in.name, sql->settings.shown);
     return true;
 }

@@ -26,6 +26,8 @@
 #define SQL_LOOK_MS 3000
 /* A lock that was handed over is confirmed by its new owner within this time, or lost. */
 #define SQL_HAND_MS 5000
+/* Tables of other programs count in 31 or 32 bits of seconds, or in nine digits. */
+#define SQL_LAYOUT_LEASE_MAX_MS (30LL * 365 * 86400 * 1000)
 
 struct sql;
 
@@ -73,6 +75,7 @@ struct sql {
     struct sql_place place; /* of that connection */
     bool fence;             /* what was sent on the last connection may be executed yet */
     bool making_schema;
+    bool ascii_info; /* the column of a layout does not take all of what a claim says of itself */
     struct hf_link waiting, out, pausing, free_tasks;
     struct sql_task *own; /* link.c's own request: schema, fencing, listening */
     /* row_lock.c: hashes of names; the request that tries one; when the next one may */
@@ -190,7 +193,10 @@ void hf__owner_key(const unsigned char owner[SQL_OWNER_SIZE], char key[HF_OWNER_
 bool hf__owner_read(const char *key, unsigned char owner[SQL_OWNER_SIZE]);
 /* A task about an op, with all its parameters. */
 struct sql_task *hf__task_about(struct sql *sql, struct hf_op *op);
+/* A column does not hold what a claim says of itself: less of it. False: it says nothing. */
+bool hf__task_shorten_info(struct sql_task *task);
 int64_t hf__op_lease_ms(const struct sql *sql, const struct hf_op *op);
+bool hf__lease_fits(const struct sql *sql, int64_t lease_ms, hf_error **error);
 void hf__op_set_lease(struct sql *sql, struct hf_op *op, int64_t asked_at_ms, int64_t lease_ms);
 hf_kind hf__kind_of(hf_mode mode);
 

@@ -12,6 +12,7 @@
 #define TIMEOUT_MS 8000
 #define LEASE_MS 12000
 #define LOCKED_S 16
+#define TABLE_LOCKED_S 8
 
 struct scene {
     struct sql_server server;
@@ -113,4 +114,40 @@ TEST(rows_that_are_kept_hold_up_no_other_name_mariadb)
 TEST(rows_that_are_kept_hold_up_no_other_name_postgres)
 {
     row_is_locked("postgres");
+}
+
+/* A backup, or an administrator: every change waits for it. */
+static void keep_table(void *arg)
+{
+    struct scene *scene = arg;
+
+    if (sql_server_is_mariadb(&scene->server))
+        sql_server_says(&scene->server, "FLUSH TABLES WITH READ LOCK; SELECT SLEEP(%d);",
+                        TABLE_LOCKED_S);
+    else
+        sql_server_says(&scene->server,
+                        "BEGIN; LOCK TABLE hf_lock IN EXCLUSIVE MODE;\nSELECT pg_sleep(%d);",
+                        TABLE_LOCKED_S);
+}
+
+TEST(lock_of_the_table_is_told_as_the_reason)
+{
+    EACH_DATABASE(kind)
+    {
+        struct scene scene = { 0 };
+        struct thread keeper;
+        hf_hold *hold;
+
+        sql_server_start(&scene.server, *kind);
+        scene.client = sql_open(&scene.server, scene.server.port, 0, 0);
+        give_back(take_patiently(scene.client, "other"));
+        thread_start(&keeper, keep_table, &scene);
+        EVENTUALLY(row_is_kept(&scene), SOON_MS);
+        CHECK_CODE(hf_lock(scene.client, "other", 6000, NULL, &hold), HF_UNREACHABLE);
+        if (!strstr(hf_last_error()->text, "\"other\": another transaction"))
+            FAIL("%s", hf_last_error()->text);
+        thread_join(&keeper);
+        hf_close(scene.client);
+        sql_server_kill(&scene.server);
+    }
 }

@@ -113,6 +113,7 @@ enum sql_trouble {
                       another try. No user hears of it */
     SQL_NO_SCHEMA, /* a table, a column or the schema is missing */
     SQL_RANGE,     /* a number, or the one after it, is larger than its column can be */
+    SQL_UNFIT,     /* a text that its column cannot hold: its length, or its characters */
     SQL_UNIQUE,    /* a unique key has the value already */
     SQL_READ_ONLY, /* the server takes no writes: a replica, or one that has failed over */
     SQL_DENIED,    /* the user, the password, a privilege, or the certificate */

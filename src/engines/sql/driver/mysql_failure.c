@@ -15,6 +15,7 @@
 #define ACCOUNT_LOCKED_MARIADB 4151
 #define STATEMENT_TIMED_OUT_MARIADB 1969
 #define STATEMENT_TIMED_OUT_MYSQL 3024
+#define CANNOT_CONVERT_STRING_MYSQL 3854
 #define READ_ONLY_MYSQL 3989 /* the server is in super_read_only mode by an operator */
 
 static enum sql_trouble trouble_of_server(unsigned code)
@@ -32,6 +33,12 @@ static enum sql_trouble trouble_of_server(unsigned code)
     case ER_DATA_OUT_OF_RANGE:
     case ER_WARN_DATA_OUT_OF_RANGE:
         return SQL_RANGE;
+    case ER_TRUNCATED_WRONG_VALUE_FOR_FIELD:
+    case ER_DATA_TOO_LONG:
+    case ER_CANT_AGGREGATE_2COLLATIONS:
+    case ER_INVALID_CHARACTER_STRING:
+    case CANNOT_CONVERT_STRING_MYSQL:
+        return SQL_UNFIT;
     case ER_DUP_ENTRY:
     case ER_DUP_KEY:
         return SQL_UNIQUE;

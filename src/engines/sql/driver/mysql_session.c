@@ -27,7 +27,7 @@
  * the engine repeats such a statement. */
 static const char *const session_setup[] = {
     "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED",
-    ("SET SESSION autocommit = 1, innodb_lock_wait_timeout = 1, lock_wait_timeout = 10, "
+    ("SET SESSION autocommit = 1, innodb_lock_wait_timeout = 1, lock_wait_timeout = 1, "
      "wait_timeout = 3600, sql_mode = 'STRICT_ALL_TABLES'"),
     /* With a layout it stays the server's, as the other programs have it that use the table. */
     "SET SESSION time_zone = '+00:00'",

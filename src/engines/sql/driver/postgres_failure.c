@@ -19,6 +19,10 @@ static const struct {
     { "0A000", SQL_AGAIN },     /* a prepared statement that is older than the tables */
     { "42P01", SQL_NO_SCHEMA }, /* no such table */
     { "42703", SQL_NO_SCHEMA }, /* no such column */
+    { "22001", SQL_UNFIT },     /* too long */
+    { "22021", SQL_UNFIT },     /* no text in this encoding */
+    { "22P05", SQL_UNFIT },     /* ... or none in the database's */
+    { "22008", SQL_RANGE },     /* of a time */
     { "22003", SQL_RANGE },     { "3F000", SQL_NO_SCHEMA }, { "23505", SQL_UNIQUE },
     { "42P07", SQL_UNIQUE }, /* the table exists: another first user has made it */
     { "42710", SQL_UNIQUE },    { "25006", SQL_READ_ONLY }, { "28", SQL_DENIED },
