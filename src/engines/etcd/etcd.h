@@ -173,7 +173,7 @@ enum etcd_session_state {
 
 struct etcd_session {
     struct hf_lease lease;
-    struct hf_link link; /* in etcd->endings */
+    struct hf_link link; /* in etcd->living, or ->endings */
     enum etcd_session_state state;
     int64_t id;             /* of the lease; ours */
     int64_t length_ms;      /* that is asked for */
@@ -186,7 +186,8 @@ struct etcd_session {
     bool granting, revoking;
     bool asked_for; /* a grant without a reply may have made it, or may still */
     bool doubtful;  /* a request that was given up may still put a key on it, or delete one */
-    unsigned uses, keys;
+    bool stuck;     /* it has a key that could not be deleted */
+    unsigned uses, keys, holds;
 };
 
 struct etcd_session *hf__etcd_session_use(struct etcd_session *session);
@@ -203,9 +204,16 @@ void hf__etcd_session_await(struct etcd *etcd, struct etcd_session *session,
                             struct etcd_change *change);
 /* Nothing rests on it any more. `over`: nor is anything of it left at the servers. */
 void hf__etcd_session_lose(struct etcd *etcd, struct etcd_session *session, bool over);
-/* A request that the claim has given up may still be executed: its session gives no key away twice
- * from now on, and ends when no key rests on it. */
+/* A request that the claim has given up may still be executed: nothing new rests on its session
+ * from now on, which ends when no key does. */
 void hf__etcd_session_doubt(struct etcd *etcd, struct etcd_claim *claim);
+/* The claim's key could not be deleted: the same, and its session ends as soon as no lock that is
+ * held rests on it. Claims that wait there lose their places. */
+void hf__etcd_session_is_stuck(struct etcd *etcd, struct etcd_claim *claim);
+/* It was the key of a claim that is over. */
+void hf__etcd_sessions_are_stuck(struct etcd *etcd);
+/* It is not known to have ended. */
+bool hf__etcd_session_lives(struct etcd *etcd, struct etcd_session *session);
 void hf__etcd_session_confirm(struct etcd *etcd, struct etcd_session *session, int64_t asked_at_ms,
                               int64_t ttl_ms);
 void hf__etcd_renew(struct hf_engine *engine, struct hf_lease *lease);
@@ -215,12 +223,16 @@ void hf__etcd_session_left(struct etcd *etcd, struct etcd_session *session);
 /* Revokes what is left; etcd->goodbyes says how many replies are missing. */
 void hf__etcd_sessions_close(struct etcd *etcd);
 void hf__etcd_sessions_free(struct etcd *etcd);
-/* Claims that waited for the session go on, or hear why they cannot. */
-void hf__etcd_session_go_on(struct etcd *etcd, struct etcd_session *session);
+/* Claims that waited for the session hear why they cannot go on; NULL: for any that no grant is out
+ * for. */
 void hf__etcd_session_fail(struct etcd *etcd, struct etcd_session *session,
                            const struct etcd_reply *reply);
 
 void hf__etcd_beat(struct etcd *etcd, struct etcd_session *session);
+/* What rests on one is held, or it is being waited for. */
+bool hf__etcd_beats_are_wanted(const struct etcd *etcd);
+/* A new connection: for those sessions. */
+void hf__etcd_beat_again(struct etcd *etcd);
 /* When the oldest heartbeat without a reply has left, or HF_NEVER. */
 int64_t hf__etcd_oldest_beat(const struct etcd *etcd);
 void hf__etcd_beats_forget(struct etcd *etcd);
@@ -276,6 +288,7 @@ struct etcd_claim {
     unsigned tries;             /* in this attempt */
     bool unknown;               /* a request without a reply may have made a key, or may still */
     bool held;                  /* it was granted */
+    bool rests;                 /* counted among the session's `holds` */
     bool unsure;                /* the key may have been deleted by us already */
     bool over;                  /* its own lease has ended */
     bool has_two;               /* it began as a writer: a late request may put two keys */
@@ -307,6 +320,8 @@ bool hf__etcd_claim_is_writer(const struct etcd_claim *claim);
 size_t hf__etcd_claim_reader_key(const struct etcd_claim *claim, char room[ETCD_KEY_SIZE]);
 /* The other one of the two keys of a claim that is or was a writer. 0: it has one key. */
 size_t hf__etcd_claim_other_key(const struct etcd_claim *claim, char room[ETCD_KEY_SIZE]);
+/* The hold is lost, though its session is not. */
+void hf__etcd_claim_lost(struct etcd_claim *claim, const char *why);
 /* It has that key now. */
 void hf__etcd_claim_rename_to_reader(struct etcd *etcd, struct etcd_claim *claim);
 bool hf__etcd_claim_set_blocker(struct etcd_claim *claim, const ProtobufCBinaryData *key);
@@ -444,9 +459,10 @@ struct etcd {
     unsigned out_count;
     struct etcd_session *session; /* NULL: none yet, or the last one was lost */
     struct etcd_session *marks;   /* likewise; that of the marks of changes */
+    struct hf_link living;        /* those, and doubtful ones that keys rest on */
     struct hf_link endings;       /* sessions that are being revoked */
     struct hf_timer revoke_again; /* those of them that the server would not */
-    struct hf_task retire;        /* `session`, if it is doubtful and nothing rests on it */
+    struct hf_task retire;        /* doubtful sessions that nothing needs */
     struct hf_grpc_call beats, watching;
     struct hf_link spare_claims;
     unsigned spare_claim_count;

@@ -27,6 +27,7 @@ def late_acquire_after_its_release_leaves_no_key(directory):
     """The session goes on, for the sake of another lock: the key that comes is deleted."""
     stage, relay, side = relayed(directory)
     for kind, name, keys in (("mutex", "one", 1), ("write", "one-rw", 2), ("read", "one-r", 1)):
+        side.want("ok", "a", "lock", "mutex", f"kept-{kind}", 0, 0)
         history = History(stage, name)
         keep_back_an_acquire(side, relay, kind, name, FOR_EVER, 0)
         equal(side.answer("b"), "ok", "what the client hears")
@@ -36,6 +37,7 @@ def late_acquire_after_its_release_leaves_no_key(directory):
         history.wait_for_puts(2 * keys)
         stage.wait_for_keys(name, 0)
         history.end()
+        side.want("1", "a", "holds", "mutex", f"kept-{kind}")
     side.want("1", "a", "holds", "mutex", "first")
     stage.end()
 

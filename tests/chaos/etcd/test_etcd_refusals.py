@@ -128,7 +128,42 @@ def lock_that_could_not_be_released_ends_once_the_others_are(directory):
     stage.end()
 
 
+def wait_for_keys(stage, name, count):
+    """As root, where there are users."""
+    wait_until(lambda: len(stage.cluster.control(
+        "get", f"{etcd_server.PREFIX}{name}/", "--prefix", "--keys-only",
+        user=f"root:{etcd_server.ROOT_PASSWORD}").stdout.split()) == count,
+        f"{count} keys of {name}")
+
+
+def waiter_without_rights_leaves_no_key_beyond_locks_of_its_session(directory):
+    """Later locks rest on another session; a claim that waits on the old one does so again."""
+    stage = Stage(directory, users=True)
+    side, root = stage.side("the user", lease_ms=2000), as_root(stage)
+    side.want("ok", "a", "lock", "mutex", "long", 0, 0)
+    for number, name in enumerate(("one", "three")):
+        root.want("ok", "a", "lock", "mutex", name, 0, 0)
+        side.tell(f"b{number}", "lock", "mutex", name, FOR_EVER, 0)
+        wait_for_keys(stage, name, 2)
+    take_rights_away(stage)
+    for name in ("long", "two", "three"):
+        give_rights_to(stage, f"{etcd_server.PREFIX}{name}/")
+    said = side.answer("b0")
+    assert said.startswith("failed: HF_DENIED: "), said
+    side.want("ok", "a", "lock", "mutex", "two", FOR_EVER, 0)  # held from now on
+    side.want("1", "a", "holds", "mutex", "long")
+    side.want("ok", "a", "unlock", "mutex", "long")
+    wait_for_keys(stage, "one", 1)
+    root.want("ok", "a", "unlock", "mutex", "one")
+    root.want("ok", "a", "lock", "mutex", "one", FOR_EVER, 0)
+    root.want("ok", "a", "unlock", "mutex", "three")
+    equal(side.answer("b1"), "ok", "what the other waiter hears")
+    side.want("1", "a", "holds", "mutex", "two")
+    stage.end()
+
+
 sys.exit(main([full_database_refuses_acquires_and_does_releases,
                expired_token_is_replaced_while_locks_are_held_and_waited_for,
                holder_without_rights_is_told_and_its_locks_end_by_lease,
-               lock_that_could_not_be_released_ends_once_the_others_are]))
+               lock_that_could_not_be_released_ends_once_the_others_are,
+               waiter_without_rights_leaves_no_key_beyond_locks_of_its_session]))

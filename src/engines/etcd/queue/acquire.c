@@ -52,8 +52,11 @@ void hf__etcd_fail(struct etcd *etcd, struct etcd_claim *claim, const struct etc
         hf__etcd_finish(etcd, claim, HF_NO_ANSWER);
         return;
     }
-    if (claim->created != 0 || claim->unknown)
+    /* What refuses the attempt may refuse the deletion. */
+    if (claim->created != 0 || claim->unknown) {
+        hf__etcd_session_doubt(etcd, claim);
         hf__etcd_delete_quietly(etcd, claim);
+    }
     claim->op->out.contacted = hf__etcd_is_definite(reply);
     hf__etcd_finish(etcd, claim, HF_FAILED);
 }
@@ -136,6 +139,8 @@ static void hold_begin(struct etcd *etcd, struct etcd_claim *claim, int64_t revi
     if (op->in.lease_ms > 0)
         rest_on_own_lease(etcd, claim);
     claim->held = true;
+    claim->rests = claim->own_id == 0;
+    claim->session->holds += claim->rests;
     hf__etcd_watch_held(etcd, claim);
     hf__etcd_finish(etcd, claim, HF_GRANTED);
 }
@@ -465,9 +470,8 @@ void hf__etcd_go_on(struct etcd *etcd, struct etcd_claim *claim)
 
 static void attempt_begin(struct etcd *etcd, struct etcd_claim *claim)
 {
-    struct etcd_session *session = hf__etcd_session_current(etcd);
-    bool same = session && claim->session == session && claim->key_length > 0;
-    if (!session || (!same && !hf__etcd_claim_name_key(etcd, claim))) {
+    bool same = claim->key_length > 0 && hf__etcd_session_lives(etcd, claim->session);
+    if (!same && !hf__etcd_claim_name_key(etcd, claim)) {
         hf__op_explain(claim->op, HF_ENOMEM, 0, "out of memory for a session");
         hf__etcd_finish(etcd, claim, HF_NO_ANSWER);
         return;

@@ -25,6 +25,19 @@
 #define END_OF_CLAIM(claim)                                                                        \
     &(claim)->wait_link, sizeof *(claim)-offsetof(struct etcd_claim, wait_link)
 
+static void stop_resting(struct etcd_claim *claim)
+{
+    if (claim->rests)
+        claim->session->holds--;
+    claim->rests = false;
+}
+
+void hf__etcd_claim_lost(struct etcd_claim *claim, const char *why)
+{
+    stop_resting(claim);
+    hf__op_lost(claim->op, why);
+}
+
 /* ---- memory ---- */
 
 static void lease_is_over(struct hf_own_end *end)
@@ -32,6 +45,7 @@ static void lease_is_over(struct hf_own_end *end)
     struct etcd_claim *claim = HF_CONTAINER(end, struct etcd_claim, end);
     struct etcd *etcd = HF_CONTAINER(end->lease.engine, struct etcd, base);
     claim->over = true;
+    stop_resting(claim);
     hf__etcd_watch_leave(etcd, claim);
     hf__etcd_delete_quietly(etcd, claim);
 }
@@ -222,7 +236,7 @@ static void write_suffix(struct etcd *etcd, struct etcd_claim *claim)
     claim->key_length = claim->prefix_length + (size_t)length;
     claim->has_two = claim->op->in.mode == HF_WRITE;
     bool random = word || claim->op->in.mode == HF_READ || claim->op->in.mode == HF_WRITE;
-    if (random || (!claim->session->doubtful && !hf__etcd_claim_find(etcd, hf__etcd_key_of(claim))))
+    if (random || !hf__etcd_claim_find(etcd, hf__etcd_key_of(claim)))
         return;
     length += snprintf(room + length, SUFFIX_MAX - (size_t)length, ".%" PRIx64, ++etcd->named);
     claim->key_length = claim->prefix_length + (size_t)length;
@@ -237,8 +251,11 @@ bool hf__etcd_claim_name_key(struct etcd *etcd, struct etcd_claim *claim)
     hf__etcd_own_lease_drop(etcd, claim); /* mutant: etcd-key-before-ends-with-its-own-lease */
     hf__etcd_claim_forget_key(claim);
     if (claim->session != session) {
-        hf__etcd_session_drop(claim->earlier);
-        claim->earlier = claim->session;
+        /* One that goes on has nothing of the claim, or a watch deletes it there. */
+        bool goes_on = claim->session && claim->session->state < ETCD_SESSION_ENDING;
+        hf__etcd_session_drop(goes_on ? claim->session : claim->earlier);
+        if (!goes_on)
+            claim->earlier = claim->session;
         claim->session = hf__etcd_session_use(session);
     }
     write_suffix(etcd, claim);
@@ -251,6 +268,7 @@ void hf__etcd_claim_forget_key(struct etcd_claim *claim)
 {
     struct etcd *etcd = HF_CONTAINER(claim->end.lease.engine, struct etcd, base);
     hf__link_remove(&claim->key_link);
+    stop_resting(claim);
     if (claim->key_length > 0)
         hf__etcd_session_left(etcd, claim->session);
     claim->key_length = 0;

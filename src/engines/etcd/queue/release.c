@@ -32,9 +32,8 @@ static void no_reply(struct etcd *etcd, struct etcd_claim *claim, const struct e
     op->out.verdict = definite ? HF_FAILED : HF_NO_ANSWER;
     op->out.contacted = definite;
     if (definite) {
-        /* The key goes with its session: nothing new may make that one last. */
         /* mutant: etcd-key-that-may-not-be-deleted-ends-with-its-session */
-        hf__etcd_session_doubt(etcd, claim);
+        hf__etcd_session_is_stuck(etcd, claim);
         hf__etcd_claim_leave(etcd, claim);
     }
     hf__op_done(&etcd->base, op);
@@ -115,7 +114,7 @@ static void lower_answered(struct etcd *etcd, struct etcd_request *request,
         op->out.lost = true;
     hf__op_done(&etcd->base, op);
     if (op->out.lost)
-        hf__op_lost(op, "it was broken: its key was deleted");
+        hf__etcd_claim_lost(claim, "it was broken: its key was deleted");
 }
 
 static void lower(struct etcd *etcd, struct etcd_claim *claim)
@@ -190,8 +189,11 @@ static void quietly_answered(struct etcd *etcd, struct etcd_request *request,
 {
     struct etcd_claim *claim = request->claim;
     bool open = !hf__etcd_is_definite(reply) || reply->word == ETCD_BUSY;
-    if (open && !etcd->closing && claim->session->state == ETCD_SESSION_ALIVE)
-        hf__etcd_ask_to_delete(etcd, claim, quietly_answered, DELETE_AGAIN_MS);
+    if (reply->status == HF_GRPC_OK || etcd->closing || claim->session->state != ETCD_SESSION_ALIVE)
+        return;
+    hf__etcd_session_doubt(etcd, claim);
+    if (!open || !hf__etcd_ask_to_delete(etcd, claim, quietly_answered, DELETE_AGAIN_MS))
+        hf__etcd_session_is_stuck(etcd, claim); /* mutant: etcd-refused-deletion-is-noted */
 }
 
 void hf__etcd_delete_quietly(struct etcd *etcd, struct etcd_claim *claim)

@@ -178,8 +178,16 @@ static void watch_rest(struct etcd *etcd, struct etcd_watch *watch, int64_t for_
         hf__timer_start(hf__etcd_loop(etcd), &etcd->idle_due, watch->idle_at_ms);
 }
 
+static void orphan_deleted(struct etcd *etcd, struct etcd_request *request,
+                           const struct etcd_reply *reply)
+{
+    (void)request;
+    if (reply->status != HF_GRPC_OK)
+        hf__etcd_sessions_are_stuck(etcd);
+}
+
 /* A request of ours that was given up may have been executed after all. Its keys are those of no
- * later claim: keys of a doubtful session have numbers. */
+ * later claim, as a doubtful session gets none. */
 static void delete_orphan(struct etcd *etcd, struct etcd_watch *watch)
 {
     struct etcd_txn txn;
@@ -187,7 +195,7 @@ static void delete_orphan(struct etcd *etcd, struct etcd_watch *watch)
     watch->came = hf__etcd_claim_find(etcd, key_of(watch)) ||
                   (watch->other && hf__etcd_claim_find(etcd, other_key_of(watch)));
     if (!watch->came)
-        request = hf__etcd_request(etcd, &hf__etcd_txn, hf__etcd_ignore_reply);
+        request = hf__etcd_request(etcd, &hf__etcd_txn, orphan_deleted);
     if (!request)
         return;
     hf__etcd_txn_begin(&txn);
@@ -304,7 +312,7 @@ static void own_key_answered(struct etcd *etcd, struct etcd_request *request,
     if (!claim->op || !claim->held || !claim->watch || reply->status != HF_GRPC_OK)
         return;
     if (range->n_kvs == 0 || range->kvs[0]->create_revision != claim->created)
-        hf__op_lost(claim->op, "it was broken: its key was deleted");
+        hf__etcd_claim_lost(claim, "it was broken: its key was deleted");
 }
 
 /* It may have gone before its watch had begun. */
@@ -367,7 +375,7 @@ static void claim_notice(struct etcd_claim *claim, const etcd_key_value *changed
     if (!claim->op)
         return;
     if (claim->held && own)
-        hf__op_lost(claim->op, "it was broken: its key was deleted");
+        hf__etcd_claim_lost(claim, "it was broken: its key was deleted");
     else if (!claim->held && (own || blocker || hf__etcd_takes_note(claim, changed)))
         hf__op_wake(claim->op);
 }

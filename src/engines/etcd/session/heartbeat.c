@@ -13,9 +13,10 @@ static struct etcd *of_call(struct hf_grpc_call *call)
 /* NULL: it was lost. */
 static struct etcd_session *session_of(const struct etcd *etcd, int64_t id)
 {
-    if (etcd->session && etcd->session->id == id)
-        return etcd->session;
-    return etcd->marks && etcd->marks->id == id ? etcd->marks : NULL;
+    HF_LIST_FOREACH (link, following, &etcd->living)
+        if (HF_CONTAINER(link, struct etcd_session, link)->id == id)
+            return HF_CONTAINER(link, struct etcd_session, link);
+    return NULL;
 }
 
 /* When the heartbeat left that this is the reply to. False: none is out. */
@@ -77,32 +78,48 @@ void hf__etcd_beat(struct etcd *etcd, struct etcd_session *session)
     hf__peer_await(&etcd->peer);
 }
 
-static int64_t oldest_of(const struct etcd_session *session)
+static bool is_wanted(const struct etcd_session *session)
 {
-    return session && session->beat_count > 0 ? session->beats[0] : HF_NEVER;
+    return session->state == ETCD_SESSION_ALIVE &&
+           (session->lease.watched || !hf__list_empty(&session->waiting) ||
+            !hf__list_empty(&session->changes));
+}
+
+bool hf__etcd_beats_are_wanted(const struct etcd *etcd)
+{
+    HF_LIST_FOREACH (link, following, &etcd->living)
+        if (is_wanted(HF_CONTAINER(link, struct etcd_session, link)))
+            return true;
+    return false;
+}
+
+void hf__etcd_beat_again(struct etcd *etcd)
+{
+    HF_LIST_FOREACH (link, following, &etcd->living) {
+        struct etcd_session *session = HF_CONTAINER(link, struct etcd_session, link);
+        if (is_wanted(session))
+            hf__etcd_beat(etcd, session);
+    }
 }
 
 int64_t hf__etcd_oldest_beat(const struct etcd *etcd)
 {
-    int64_t of_keys_ms = oldest_of(etcd->session), of_marks_ms = oldest_of(etcd->marks);
-    return of_keys_ms < of_marks_ms ? of_keys_ms : of_marks_ms;
-}
-
-static void forget_beats(struct etcd *etcd, struct etcd_session *session)
-{
-    const struct etcd_reply reply = { .status = HF_GRPC_UNAVAILABLE,
-                                      .word = ETCD_UNSENT,
-                                      .text = etcd->why };
-    if (!session)
-        return;
-    session->beat_count = 0;
-    if (!session->granting)
-        hf__etcd_session_fail(etcd, session, &reply);
+    int64_t oldest_ms = HF_NEVER;
+    HF_LIST_FOREACH (link, following, &etcd->living) {
+        const struct etcd_session *session = HF_CONTAINER(link, struct etcd_session, link);
+        if (session->beat_count > 0 && session->beats[0] < oldest_ms)
+            oldest_ms = session->beats[0];
+    }
+    return oldest_ms;
 }
 
 /* What waits for one hears that it does not come. */
 void hf__etcd_beats_forget(struct etcd *etcd)
 {
-    forget_beats(etcd, etcd->session);
-    forget_beats(etcd, etcd->marks);
+    const struct etcd_reply reply = { .status = HF_GRPC_UNAVAILABLE,
+                                      .word = ETCD_UNSENT,
+                                      .text = etcd->why };
+    HF_LIST_FOREACH (link, following, &etcd->living)
+        HF_CONTAINER(link, struct etcd_session, link)->beat_count = 0;
+    hf__etcd_session_fail(etcd, NULL, &reply);
 }

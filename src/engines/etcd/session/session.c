@@ -46,12 +46,14 @@ static struct etcd_session *session_new(struct etcd *etcd, int64_t length_ms)
     hf__link_init(&session->waiting);
     hf__link_init(&session->changes);
     hf__link_init(&session->marks);
+    hf__list_append(&etcd->living, &session->link);
     return hf__etcd_session_use(session);
 }
 
 /* ---- beginning ---- */
 
-void hf__etcd_session_go_on(struct etcd *etcd, struct etcd_session *session)
+/* Claims that waited for the session go on. */
+static void session_go_on(struct etcd *etcd, struct etcd_session *session)
 {
     struct hf_link waiting, *link;
     hf__link_init(&waiting);
@@ -66,13 +68,19 @@ void hf__etcd_session_go_on(struct etcd *etcd, struct etcd_session *session)
 void hf__etcd_session_fail(struct etcd *etcd, struct etcd_session *session,
                            const struct etcd_reply *reply)
 {
-    struct hf_link waiting, *link;
+    struct hf_link waiting, changes, *link;
     hf__link_init(&waiting);
-    hf__list_append_all(&waiting, &session->waiting);
+    hf__link_init(&changes);
+    HF_LIST_FOREACH (each, following, &etcd->living) {
+        struct etcd_session *one = HF_CONTAINER(each, struct etcd_session, link);
+        if (session ? one != session : one->granting)
+            continue;
+        hf__list_append_all(&waiting, &one->waiting);
+        hf__list_append_all(&changes, &one->changes);
+    }
     while ((link = hf__list_pop(&waiting)))
         hf__etcd_fail(etcd, HF_CONTAINER(link, struct etcd_claim, wait_link), reply);
-    hf__list_append_all(&waiting, &session->changes);
-    while ((link = hf__list_pop(&waiting)))
+    while ((link = hf__list_pop(&changes)))
         hf__etcd_change_give_up(HF_CONTAINER(link, struct etcd_change, wait_link), reply);
 }
 
@@ -131,12 +139,18 @@ static bool is_lost(const struct etcd *etcd, struct etcd_session *session)
            (lease->lease_ms > 0 && hf__session_lease_is_lost(lease, hf__etcd_now(etcd)));
 }
 
+bool hf__etcd_session_lives(struct etcd *etcd, struct etcd_session *session)
+{
+    if (session->state == ETCD_SESSION_ALIVE && is_lost(etcd, session))
+        hf__etcd_session_lose(etcd, session, false);
+    return session->state <= ETCD_SESSION_ALIVE;
+}
+
 static struct etcd_session *current(struct etcd *etcd, struct etcd_session **place,
                                     int64_t length_ms)
 {
-    struct etcd_session *session = *place;
-    if (session && session->state == ETCD_SESSION_ALIVE && is_lost(etcd, session))
-        hf__etcd_session_lose(etcd, session, false);
+    if (*place)
+        hf__etcd_session_lives(etcd, *place);
     if (!*place)
         *place = session_new(etcd, length_ms);
     return *place;
@@ -199,43 +213,84 @@ void hf__etcd_session_confirm(struct etcd *etcd, struct etcd_session *session, i
     if (asked_at_ms > lease->asked_at_ms || lease->lease_ms != ttl_ms)
         hf__lease_answer(lease, asked_at_ms, HF_LEASE_RENEWED, ttl_ms, NULL);
     hf__own_ends_confirm(&etcd->leased, lease, asked_at_ms, ttl_ms);
-    hf__etcd_session_go_on(etcd, session);
+    session_go_on(etcd, session);
 }
 
 void hf__etcd_renew(struct hf_engine *engine, struct hf_lease *lease)
 {
     struct etcd *etcd = (struct etcd *)engine;
-    (void)lease; /* of the session, or of a claim, which follows its session's */
-    if (etcd->session && etcd->session->state == ETCD_SESSION_ALIVE)
-        hf__etcd_beat(etcd, etcd->session);
+    HF_LIST_FOREACH (link, following, &etcd->living) {
+        struct etcd_session *session = HF_CONTAINER(link, struct etcd_session, link);
+        /* A claim's lease follows its session's, and is not renewed. */
+        if (&session->lease == lease && session->state == ETCD_SESSION_ALIVE)
+            hf__etcd_beat(etcd, session);
+    }
 }
 
 /* ---- doubt ---- */
 
 static void revoke_again_fired(struct hf_timer *timer);
 
-/* A request that comes late finds no lease then, and puts nothing. */
+/* A lock that is held keeps it, and what waits there, if all is well. */
+static bool is_needed(const struct etcd_session *session)
+{
+    if (!session->doubtful || session->state != ETCD_SESSION_ALIVE)
+        return true;
+    if (session->stuck) /* mutant: etcd-key-that-may-not-be-deleted-ends-without-waiters */
+        return session->holds > 0;
+    return session->keys > 0 || session->lease.watched;
+}
+
+/* A request that comes late finds no lease then, and puts nothing. One in each turn: what is told
+ * of the end may end another one. */
 static void retire_due(struct hf_task *task)
 {
     struct etcd *etcd = HF_CONTAINER(task, struct etcd, retire);
-    struct etcd_session *session = etcd->session;
-    if (session && session->doubtful && session->keys == 0 && !session->lease.watched &&
-        session->state == ETCD_SESSION_ALIVE && !etcd->closing)
+    HF_LIST_FOREACH (link, following, &etcd->living) {
+        struct etcd_session *session = HF_CONTAINER(link, struct etcd_session, link);
+        if (etcd->closing || is_needed(session))
+            continue;
+        hf__loop_defer(hf__etcd_loop(etcd), task);
         /* mutant: etcd-doubtful-session-ends */
         hf__etcd_session_lose(etcd, session, false);
+        return;
+    }
 }
 
 void hf__etcd_sessions_open(struct etcd *etcd)
 {
+    hf__link_init(&etcd->living);
     hf__link_init(&etcd->endings);
     hf__timer_init(&etcd->revoke_again, revoke_again_fired);
     hf__task_init(&etcd->retire, retire_due);
 }
 
+static void session_doubt(struct etcd *etcd, struct etcd_session *session)
+{
+    session->doubtful = true;
+    if (session == etcd->session)
+        etcd->session = NULL; /* mutant: etcd-doubtful-session-gets-no-later-key */
+    hf__loop_defer(hf__etcd_loop(etcd), &etcd->retire);
+}
+
+void hf__etcd_session_is_stuck(struct etcd *etcd, struct etcd_claim *claim)
+{
+    claim->session->stuck = true;
+    session_doubt(etcd, claim->session);
+}
+
+void hf__etcd_sessions_are_stuck(struct etcd *etcd)
+{
+    HF_LIST_FOREACH (link, following, &etcd->living) {
+        struct etcd_session *session = HF_CONTAINER(link, struct etcd_session, link);
+        session->stuck = session->doubtful;
+    }
+    hf__loop_defer(hf__etcd_loop(etcd), &etcd->retire);
+}
+
 void hf__etcd_session_doubt(struct etcd *etcd, struct etcd_claim *claim)
 {
-    /* mutant: etcd-doubtful-session-numbers-keys */
-    claim->session->doubtful = true;
+    session_doubt(etcd, claim->session);
     /* mutant: etcd-late-key-is-watched */
     if (claim->unknown)
         hf__etcd_watch_orphan(etcd, claim);
@@ -244,7 +299,8 @@ void hf__etcd_session_doubt(struct etcd *etcd, struct etcd_claim *claim)
 /* What has just left may be in the middle of telling the core: it ends in the loop's next step. */
 void hf__etcd_session_left(struct etcd *etcd, struct etcd_session *session)
 {
-    if (--session->keys == 0 && session->doubtful && session == etcd->session)
+    session->keys--;
+    if (session->doubtful)
         hf__loop_defer(hf__etcd_loop(etcd), &etcd->retire);
 }
 
@@ -298,14 +354,22 @@ static void revoke(struct etcd *etcd, struct etcd_session *session)
     hf__etcd_ask(etcd, request, &message.base);
 }
 
-void hf__etcd_session_lose(struct etcd *etcd, struct etcd_session *session, bool over)
+/* Its use goes to the list of endings. */
+static void begin_end(struct etcd *etcd, struct etcd_session *session)
 {
     struct etcd_session **place = session == etcd->marks ? &etcd->marks : &etcd->session;
-    if (session != *place)
-        return;
-    *place = NULL; /* its use goes to the list of endings */
+    if (session == *place)
+        *place = NULL;
+    hf__link_remove(&session->link);
     hf__list_append(&etcd->endings, &session->link);
     session->state = ETCD_SESSION_ENDING;
+}
+
+void hf__etcd_session_lose(struct etcd *etcd, struct etcd_session *session, bool over)
+{
+    if (session->state >= ETCD_SESSION_ENDING)
+        return;
+    begin_end(etcd, session);
     hf__etcd_session_use(session);
     if (over)
         session_over(etcd, session);
@@ -315,19 +379,15 @@ void hf__etcd_session_lose(struct etcd *etcd, struct etcd_session *session, bool
         hf__lease_answer(&session->lease, 0, HF_LEASE_GONE, 0, NULL);
     session->lease.lost = true;
     hf__own_ends_lose(&etcd->leased, &session->lease);
-    hf__etcd_session_go_on(etcd, session); /* with the next one */
+    session_go_on(etcd, session); /* with the next one */
     hf__etcd_session_drop(session);
 }
 
-static void session_close(struct etcd *etcd, struct etcd_session **place)
+static void session_close(struct etcd *etcd, struct etcd_session *session)
 {
-    struct etcd_session *session = *place;
-    if (!session ||
-        (session->state == ETCD_SESSION_NEW && !session->granting && !session->asked_for))
+    if (session->state == ETCD_SESSION_NEW && !session->granting && !session->asked_for)
         return;
-    *place = NULL;
-    hf__list_append(&etcd->endings, &session->link);
-    session->state = ETCD_SESSION_ENDING;
+    begin_end(etcd, session);
     etcd->goodbyes++;
     revoke(etcd, session);
 }
@@ -337,8 +397,8 @@ void hf__etcd_sessions_close(struct etcd *etcd)
     HF_LIST_FOREACH (link, following, &etcd->endings)
         etcd->goodbyes++;
     revoke_again_fired(&etcd->revoke_again);
-    session_close(etcd, &etcd->session);
-    session_close(etcd, &etcd->marks);
+    HF_LIST_FOREACH (link, following, &etcd->living)
+        session_close(etcd, HF_CONTAINER(link, struct etcd_session, link));
 }
 
 void hf__etcd_sessions_free(struct etcd *etcd)
@@ -346,9 +406,8 @@ void hf__etcd_sessions_free(struct etcd *etcd)
     struct hf_link *link;
     hf__link_remove(&etcd->retire.link);
     hf__timer_stop(hf__etcd_loop(etcd), &etcd->revoke_again);
-    hf__etcd_session_drop(etcd->session);
-    hf__etcd_session_drop(etcd->marks);
     etcd->session = etcd->marks = NULL;
+    hf__list_append_all(&etcd->endings, &etcd->living);
     while ((link = hf__list_pop(&etcd->endings)))
         hf__etcd_session_drop(HF_CONTAINER(link, struct etcd_session, link));
 }

@@ -118,14 +118,6 @@ static void greet(struct hf_peer *peer)
         hf__peer_break(peer, HF_ENOMEM, 0, "out of memory for a connection");
 }
 
-/* What rests on it is held, or it is being waited for. */
-static bool wants_beat(const struct etcd_session *session)
-{
-    return session && session->state == ETCD_SESSION_ALIVE &&
-           (session->lease.watched || !hf__list_empty(&session->waiting) ||
-            !hf__list_empty(&session->changes));
-}
-
 static void let_in(struct etcd *etcd)
 {
     /* A connection is good once a call was answered: until then its pauses grow. */
@@ -133,10 +125,7 @@ static void let_in(struct etcd *etcd)
     hf__peer_ready(&etcd->peer);
     etcd->peer.failures = failures;
     hf__etcd_watch_again(etcd);
-    if (wants_beat(etcd->session))
-        hf__etcd_beat(etcd, etcd->session);
-    if (wants_beat(etcd->marks))
-        hf__etcd_beat(etcd, etcd->marks);
+    hf__etcd_beat_again(etcd);
     hf__etcd_send_waiting(etcd);
 }
 
@@ -225,7 +214,7 @@ static bool needed(struct hf_peer *peer)
     const struct etcd *etcd = of_peer(peer);
     return !hf__list_empty(&etcd->waiting) || !hf__list_empty(&etcd->endings) ||
            /* mutant: etcd-session-that-is-asked-about-connects */
-           wants_beat(etcd->session) || wants_beat(etcd->marks) || hf__etcd_watches_any(etcd);
+           hf__etcd_beats_are_wanted(etcd) || hf__etcd_watches_any(etcd);
 }
 
 static int64_t oldest(struct hf_peer *peer)
