@@ -33,6 +33,7 @@ static void close_now(struct etcd *etcd)
     hf__etcd_arena_free(&etcd->arena);
     hf__endpoints_close(&etcd->settings.servers);
     free(etcd->packed);
+    free(etcd->token);
     free(etcd);
     closed(arg);
 }

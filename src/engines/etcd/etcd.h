@@ -105,6 +105,7 @@ struct etcd_request {
     bool is_out;      /* counted in etcd->out_count */
     unsigned refused; /* how often, before anything was done for it */
     unsigned pauses;  /* so far */
+    unsigned token;   /* the number of the one that it was sent with */
     int64_t pause_ms; /* before it is sent; 0: none */
     struct hf_timer pause;
     int64_t limit_ms; /* for its reply; 0: none but the connection's */
@@ -154,6 +155,9 @@ bool hf__etcd_begin_call(struct etcd *etcd, struct hf_grpc_call *call, const cha
 /* Packs a message, and sends it. False: as above. */
 bool hf__etcd_send(struct etcd *etcd, struct hf_grpc_call *call, const ProtobufCMessage *message,
                    bool last);
+/* Token number `token` is not accepted any more: asks for another one at the same connection, if
+ * none has come since. Until it is there no request is sent. */
+void hf__etcd_renew_token(struct etcd *etcd, unsigned token);
 /* The member cannot serve us: the connection breaks, and what it carried goes to another member. */
 void hf__etcd_leave_member(struct etcd *etcd, const char *why);
 /* A stream has ended that should not: so does the connection. */
@@ -447,7 +451,8 @@ struct etcd {
     struct hf_grpc grpc;
     struct hf_task flush;
     struct hf_grpc_call authenticate;
-    char token[512]; /* of the user, for this connection */
+    char *token;     /* of the user, for this connection; NULL: none */
+    unsigned tokens; /* so far */
     char why[360];   /* of the last failure, for replies that are missing */
     int why_code;
     bool heard;        /* the server has said something on this connection */
@@ -491,6 +496,11 @@ static inline struct hf_loop *hf__etcd_loop(const struct etcd *etcd)
 static inline int64_t hf__etcd_now(const struct etcd *etcd)
 {
     return hf__loop_now(hf__etcd_loop(etcd));
+}
+
+static inline bool hf__etcd_can_send(const struct etcd *etcd)
+{
+    return hf__peer_is_ready(&etcd->peer) && !etcd->authenticate.channel;
 }
 
 /* The last goodbye was answered, or is not waited for. */

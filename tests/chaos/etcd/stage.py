@@ -18,7 +18,7 @@ import threading
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent.parent / "interop"))
 
-from sides import (FOR_EVER, Side, die_with_parent, equal, run, scratch,  # noqa: E402
+from sides import (FOR_EVER, PATIENCE, Side, die_with_parent, equal, run, scratch,  # noqa: E402
                    skip_all, wait_until)
 import etcd_server  # noqa: E402
 

@@ -12,6 +12,8 @@
 #define SILENCE_MIN_MS 500
 /* Room for one more message of a stream than was needed so far. */
 #define PACKED_MORE 256u
+/* Bytes of a user's token; one that is signed with a long key has about 1,000. */
+#define TOKEN_MAX 16384u
 
 static struct etcd *of_peer(struct hf_peer *peer)
 {
@@ -134,17 +136,38 @@ static void token_message(struct hf_grpc_call *call, const uint8_t *bytes, size_
     struct etcd *etcd = HF_CONTAINER(call, struct etcd, authenticate);
     const HfEtcd__AuthenticateResponse *reply =
         hf__etcd_read(&etcd->arena, hf__etcd_authenticate.reply, bytes, length);
-    if (reply && reply->token && strlen(reply->token) < sizeof etcd->token)
-        snprintf(etcd->token, sizeof etcd->token, "%s", reply->token);
+    size_t size = reply && reply->token ? strlen(reply->token) : 0;
+    char *token = size > 0 && size <= TOKEN_MAX ? hf__calloc(1, size + 1) : NULL;
+    if (token)
+        memcpy(token, reply->token, size);
+    free(etcd->token);
+    etcd->grpc.token = etcd->token = token;
+}
+
+/* Watches rely on the token that their stream has begun with. */
+static void token_renewed(struct etcd *etcd)
+{
+    hf__grpc_cancel(&etcd->watching);
+    hf__etcd_watches_disconnected(etcd);
+    hf__etcd_watch_again(etcd);
+    hf__etcd_send_waiting(etcd);
 }
 
 static void token_ended(struct hf_grpc_call *call)
 {
     struct etcd *etcd = HF_CONTAINER(call, struct etcd, authenticate);
     struct etcd_reply reply = hf__etcd_reply_of(call);
-    if (call->status == HF_GRPC_OK && *etcd->token) {
-        etcd->grpc.token = etcd->token;
-        let_in(etcd);
+    if (call->status == HF_GRPC_OK && etcd->token) {
+        etcd->tokens++;
+        if (hf__peer_is_ready(&etcd->peer))
+            token_renewed(etcd);
+        else
+            let_in(etcd);
+        return;
+    }
+    if (call->status == HF_GRPC_OK) {
+        hf__peer_break(&etcd->peer, HF_DENIED, 0,
+                       "its token for the user is not one of 1 to %u bytes", TOKEN_MAX);
         return;
     }
     hf_error *error = NULL;
@@ -162,10 +185,16 @@ static void authenticate(struct etcd *etcd)
     hf_etcd__authenticate_request__init(&message);
     message.name = (char *)(uintptr_t)etcd->settings.servers.user;
     message.password = (char *)(uintptr_t)etcd->settings.servers.password;
-    etcd->token[0] = 0;
     etcd->authenticate.events = &events;
-    if (hf__etcd_begin_call(etcd, &etcd->authenticate, hf__etcd_authenticate.path, 0, true))
+    if (hf__etcd_begin_call(etcd, &etcd->authenticate, hf__etcd_authenticate.path,
+                            etcd->settings.timeout_ms, true))
         hf__etcd_send(etcd, &etcd->authenticate, &message.base, true);
+}
+
+void hf__etcd_renew_token(struct etcd *etcd, unsigned token)
+{
+    if (token == etcd->tokens && hf__etcd_can_send(etcd))
+        authenticate(etcd);
 }
 
 /* Its first words show that it speaks HTTP/2. */

@@ -194,7 +194,7 @@ static bool ask_again(struct etcd *etcd, struct etcd_request *request,
     if (reply->word == ETCD_ELSEWHERE)
         hf__etcd_leave_member(etcd, reply->text);
     else
-        hf__peer_break(&etcd->peer, HF_UNREACHABLE, 0, "it does not accept our token any more");
+        hf__etcd_renew_token(etcd, request->token); /* mutant: etcd-new-token-keeps-connection */
     return true;
 }
 
@@ -205,8 +205,10 @@ static void ended(struct hf_grpc_call *call)
     struct etcd_reply reply = hf__etcd_reply_of(call);
     if (call->answered)
         etcd->peer.failures = 0;
-    if (request->answered && ask_again(etcd, request, &reply))
+    if (request->answered && ask_again(etcd, request, &reply)) {
+        hf__etcd_send_waiting(etcd);
         return;
+    }
     if (request->answered) {
         if (reply.status == HF_GRPC_OK) /* `message` could not read it */
             reply = (struct etcd_reply){ .word = ETCD_OPEN,
@@ -262,6 +264,7 @@ static void request_send(struct etcd *etcd, struct etcd_request *request)
     request->call.events = &events;
     request->call.streaming = false;
     request->sent_at_ms = hf__etcd_now(etcd);
+    request->token = etcd->tokens;
     hf__list_append(&etcd->out, &request->link);
     request->is_out = true;
     etcd->out_count++;
@@ -291,7 +294,7 @@ static void request_send_or_wait(struct etcd *etcd, struct etcd_request *request
 {
     bool first =
         request->method == &hf__etcd_lease_grant || request->method == &hf__etcd_lease_revoke;
-    if (hf__peer_is_ready(&etcd->peer) && (first || etcd->out_count < OUT_MAX)) {
+    if (hf__etcd_can_send(etcd) && (first || etcd->out_count < OUT_MAX)) {
         request_send(etcd, request);
         return;
     }
@@ -323,7 +326,7 @@ static void pause_over(struct hf_timer *timer)
 void hf__etcd_send_waiting(struct etcd *etcd)
 {
     struct hf_link *link;
-    while (hf__peer_is_ready(&etcd->peer) && etcd->out_count < OUT_MAX &&
+    while (hf__etcd_can_send(etcd) && etcd->out_count < OUT_MAX &&
            (link = hf__list_pop(&etcd->waiting)))
         request_send(etcd, HF_CONTAINER(link, struct etcd_request, link));
 }
