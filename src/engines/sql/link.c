@@ -495,9 +495,12 @@ static void hang_up(struct hf_peer *peer)
     connection->driver->close(connection);
 }
 
+/* A claim that waits hears of a release only by a connection. */
 static bool needed(struct hf_peer *peer)
 {
-    return !hf__list_empty(&sql_of(peer)->waiting);
+    const struct sql *sql = sql_of(peer);
+    /* mutant: waiter-stays-without-connection */
+    return !hf__list_empty(&sql->waiting) || sql->waiter_count > 0;
 }
 
 static void connect_if_needed(struct sql *sql)
