@@ -90,6 +90,10 @@ struct hf_known {
 void hf__known_sent(struct hf_known *known, enum hf_asked asked);
 void hf__known_settled(struct hf_known *known);
 enum hf_known_verdict hf__known_reply(struct hf_known *known, enum hf_word word);
+/* The same for a word that comes without a request that could change anything: a look has told, or
+ * the request cannot be sent at all. */
+enum hf_known_verdict hf__known_found(struct hf_known *known, enum hf_asked asked,
+                                      enum hf_word word);
 /* `attached`: the caller has not heard of the grant of its attach. `keeps`: something stays. */
 enum hf_way_out hf__known_way_out(const struct hf_known *known, bool attached, bool keeps);
 

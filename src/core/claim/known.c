@@ -92,6 +92,14 @@ enum hf_known_verdict hf__known_reply(struct hf_known *known, enum hf_word word)
     return (known->before & row->mask) == row->equals ? row->then : row->otherwise;
 }
 
+enum hf_known_verdict hf__known_found(struct hf_known *known, enum hf_asked asked,
+                                      enum hf_word word)
+{
+    if (!known->asked && word != HF_WORD_OPEN)
+        hf__known_sent(known, asked);
+    return hf__known_reply(known, word);
+}
+
 enum hf_way_out hf__known_way_out(const struct hf_known *known, bool attached, bool keeps)
 {
     if (!hf__known_is_there(known))

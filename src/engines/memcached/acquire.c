@@ -35,14 +35,14 @@ void hf__mc_granted(struct mc_server *server, struct mc_request *request,
 {
     struct hf_op *op = request->op;
     op->out.token = request->token ? request->token : hf__mc_token_of(server, item);
-    hf__mc_op_set_cas(server, op, item->cas, 0);
+    hf__mc_op_set_cas(server, op, item->cas);
     op->engine.pointer = NULL;
     op->engine.own_lease.engine = &server->mc->base;
     op->engine.own_lease.asked_at_ms = request->item.sent_at_ms;
     op->engine.own_lease.lease_ms = lease_ms;
     op->engine.own_lease.fixed = op->in.lease_ms > 0 || op->in.attach_key;
     op->out.rests_on = &op->engine.own_lease;
-    hf__mc_finish(server, request, HF_GRANTED);
+    hf__mc_finish(server, request, HF_WORD_GRANTED);
 }
 
 /* The holder's item ends at the end of a second of the server's. */
@@ -54,27 +54,25 @@ static void refused(struct mc_server *server, struct mc_request *request,
     int64_t most_ms = refusals > POLL_MANY ? 2 * POLL_MOST_MS : POLL_MOST_MS;
     int64_t pause_ms = item->ttl == 0 ? 1 : hf__poll_growing_ms(refusals, POLL_FIRST_MS, most_ms);
     op->engine.pointer = (void *)(refusals + 1);
-    op->engine.word[1] = 0;
     op->out.rests_on = NULL;
     op->out.retry_at_ms = hf__clock_add(hf__mc_now(server->mc), pause_ms);
-    hf__mc_finish(server, request, HF_REFUSED);
+    hf__mc_finish(server, request, HF_WORD_REFUSED);
 }
 
 /* What may have been stored ends with its exptime; the core repeats the release until then. */
-static void rest_on_exptime(const struct mc_server *server, const struct mc_request *request)
+static void no_answer(struct mc_server *server, struct mc_request *request)
 {
     struct hf_op *op = request->op;
     bool attaches = op->in.attach_key != NULL;
     int64_t ttl = attaches ? request->ttl : hf__mc_ttl(hf__mc_op_lease_ms(server->mc, op));
-    /* Of an attach, only an adoption may have been stored. */
-    if (attaches && ttl == 0)
-        return;
-    op->engine.word[1] |= MC_UNSURE;
-    op->engine.own_lease.engine = &server->mc->base;
-    op->engine.own_lease.asked_at_ms = request->item.sent_at_ms;
-    op->engine.own_lease.lease_ms = ttl * 1000;
-    op->engine.own_lease.fixed = true;
-    op->out.rests_on = &op->engine.own_lease;
+    if (op->engine.known.asked) {
+        op->engine.own_lease.engine = &server->mc->base;
+        op->engine.own_lease.asked_at_ms = request->item.sent_at_ms;
+        op->engine.own_lease.lease_ms = ttl * 1000;
+        op->engine.own_lease.fixed = true;
+        op->out.rests_on = &op->engine.own_lease;
+    }
+    hf__mc_finish(server, request, HF_WORD_OPEN);
 }
 
 /* An item that could not be released later is not taken. True: the request has ended. */
@@ -83,8 +81,7 @@ bool hf__mc_has_no_id(struct mc_server *server, struct mc_request *request,
 {
     if (hf__mc_has_id(server, item, &request->op->out.error))
         return false;
-    rest_on_exptime(server, request);
-    hf__mc_finish(server, request, HF_NO_ANSWER);
+    no_answer(server, request);
     return true;
 }
 
@@ -93,10 +90,10 @@ void hf__mc_attempt_unanswered(struct mc_server *server, struct mc_request *requ
     struct hf_op *op = request->op;
     int code = hf__mc_explain_silence(server, &op->out.error);
     bool definite = code == HF_DENIED || code == HF_ENOTSUP;
-    if (request->item.sent || request->may_be_done)
-        rest_on_exptime(server, request);
-    definite = definite && !(op->engine.word[1] & MC_UNSURE);
-    hf__mc_finish(server, request, definite ? HF_FAILED : HF_NO_ANSWER);
+    if (definite && !op->engine.known.asked)
+        hf__mc_finish(server, request, HF_WORD_NEVER);
+    else
+        no_answer(server, request);
 }
 
 void hf__mc_no_memory(struct mc_server *server, struct mc_request *request,
@@ -106,21 +103,21 @@ void hf__mc_no_memory(struct mc_server *server, struct mc_request *request,
                    "memcached at %.100s has no memory for a lock: %.100s; it runs with -M, or its "
                    "items are too large",
                    server->shown, reply->value);
-    hf__mc_finish(server, request, HF_NO_ANSWER);
+    /* This command stored nothing, and the next one may have room. */
+    hf__known_found(&request->op->engine.known, request->asked, HF_WORD_NEVER);
+    hf__mc_finish(server, request, HF_WORD_OPEN);
 }
 
 /* The item changed between two commands, or the clock was behind: the same question again. */
 void hf__mc_ask_again(struct mc_server *server, struct mc_request *request, bool by_right_clock)
 {
-    request->may_be_done = true;
     if (++request->repeats > MC_REPEATS_MAX) {
         hf__op_explain(request->op, HF_UNREACHABLE, 0, "memcached at %.100s: %s", server->shown,
                        by_right_clock
                            ? "its clock stands still or jumps; no lease can be counted by it"
                            : "what it stores is gone or changed at once: it evicts or flushes it, "
                              "or another client deletes it");
-        rest_on_exptime(server, request);
-        hf__mc_finish(server, request, HF_NO_ANSWER);
+        no_answer(server, request);
         return;
     }
     if (by_right_clock)
@@ -139,6 +136,7 @@ static void send_renewal(struct mc_server *server, struct mc_request *request)
         hf__mc_write_look(server, &item);
         return;
     }
+    hf__known_sent(&request->op->engine.known, request->asked);
     hf__mc_write_renewal(server, &item, request->op, request->cas,
                          hf__mc_ttl(hf__mc_op_lease_ms(server->mc, request->op)), false);
 }
@@ -178,6 +176,7 @@ static void send_attempt(struct mc_server *server, struct mc_request *request)
     hf__mc_item_of(mc, &item, op);
     size_t length =
         hf__mc_write_value(value, mc->settings.format, item.owner, 0, op->in.owner_text);
+    hf__known_sent(&op->engine.known, request->asked);
     hf__mc_write_clock(server);
     hf__mc_write(server, "add %s %" PRIu32 " %" PRId64 " %zu\r\n%s\r\nmg %s v c t\r\n", item.key,
                  mc->settings.format->flags, hf__mc_ttl(hf__mc_op_lease_ms(mc, op)), length, value,
@@ -214,7 +213,6 @@ static void attempt_answered(struct mc_server *server, struct mc_request *reques
         request->token = op->out.token = hf__mc_token_of(server, now);
         request->send = send_renewal;
         request->answered = renewal_answered;
-        request->may_be_done = true;
         hf__mc_ask(server, request);
     } else if (taken && added->kind != MC_STORED) { /* mutant: memcached-full-and-held */
         refused(server, request, now);
@@ -243,7 +241,9 @@ static bool can_be_asked(const struct memcached *mc, struct hf_op *op)
 void hf__mc_attempt(struct hf_engine *engine, struct hf_op *op)
 {
     struct memcached *mc = (struct memcached *)engine;
-    int64_t courtesy_ms = op->in.enqueue && !op->engine.word[1] ? hf__mc_courtesy_until(mc, op) : 0;
+    int64_t courtesy_ms = op->in.enqueue && !hf__known_is_there(&op->engine.known)
+                              ? hf__mc_courtesy_until(mc, op)
+                              : 0;
     if (courtesy_ms) {
         op->out.retry_at_ms = courtesy_ms;
         op->out.rests_on = NULL;
@@ -251,14 +251,18 @@ void hf__mc_attempt(struct hf_engine *engine, struct hf_op *op)
         hf__op_done(engine, op);
         return;
     }
+    enum hf_asked asked = op->in.attach_key ? HF_ASKED_ATTACH
+                          : op->in.enqueue  ? HF_ASKED_ATTEMPT
+                                            : HF_ASKED_TRY;
     struct mc_request *request = can_be_asked(mc, op) ? hf__mc_request_about(mc, op) : NULL;
     if (!request) {
-        op->out.verdict = op->engine.word[1] ? HF_NO_ANSWER : HF_FAILED;
+        hf__op_set_verdict(op, hf__known_found(&op->engine.known, asked, HF_WORD_NEVER));
         hf__op_done(engine, op);
         return;
     }
     if (!hf__mc_op_claim(op))
         op->engine.word[0] = ++mc->claims;
+    request->asked = asked;
     request->send = op->in.attach_key ? hf__mc_attach_send : send_attempt;
     request->answered = op->in.attach_key ? hf__mc_attach_answered : attempt_answered;
     struct mc_server *server = hf__mc_server_of(mc, op->in.name, op->in.name_length);

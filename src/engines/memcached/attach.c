@@ -17,10 +17,12 @@ static void send_adoption(struct mc_server *server, struct mc_request *request)
 {
     struct mc_item item;
     hf__mc_item_of(server->mc, &item, request->op);
-    if (hf__mc_cas_is_known(server, request))
-        hf__mc_write_renewal(server, &item, request->op, request->cas, request->ttl, false);
-    else
+    if (!hf__mc_cas_is_known(server, request)) {
         hf__mc_write_look(server, &item);
+        return;
+    }
+    hf__known_sent(&request->op->engine.known, request->asked);
+    hf__mc_write_renewal(server, &item, request->op, request->cas, request->ttl, false);
 }
 
 void hf__mc_attach_send(struct mc_server *server, struct mc_request *request)
@@ -29,13 +31,6 @@ void hf__mc_attach_send(struct mc_server *server, struct mc_request *request)
     hf__mc_item_of(server->mc, &item, request->op);
     hf__mc_write_clock(server);
     hf__mc_write(server, "mg %s v c t\r\n", item.key);
-}
-
-static void not_there(struct mc_server *server, struct mc_request *request)
-{
-    request->op->out.lost = true;
-    request->op->engine.word[1] = 0;
-    hf__mc_finish(server, request, HF_FAILED);
 }
 
 static void adoption_answered(struct mc_server *server, struct mc_request *request, bool heard)
@@ -72,12 +67,10 @@ void hf__mc_attach_answered(struct mc_server *server, struct mc_request *request
     bool left = is_left(server, op, now);
     if ((ours || left) && hf__mc_has_no_id(server, request, now))
         return;
-    if (!ours && !left) {
-        not_there(server, request);
+    if ((!ours && !left) || (right && now->ttl <= MC_TTL_MARGIN)) {
+        hf__mc_finish(server, request, HF_WORD_REFUSED);
     } else if (!right) {
         hf__mc_ask_again(server, request, true);
-    } else if (now->ttl <= MC_TTL_MARGIN) {
-        not_there(server, request);
     } else if (ours) {
         hf__mc_granted(server, request, now, (now->ttl - MC_TTL_MARGIN) * 1000);
     } else {
@@ -118,6 +111,7 @@ static void send_return(struct mc_server *server, struct mc_request *request)
     hf__mc_read_value(&was, format, now->value, now->length);
     size_t length =
         hf__mc_write_value(value, format, request->op->in.attach_key, request->token, was.text);
+    hf__known_sent(&request->op->engine.known, request->asked);
     hf__mc_write(server, "cas %s %" PRIu32 " %" PRId64 " %zu %" PRIu64 "\r\n%s\r\n", item.key,
                  format->flags, now->ttl, length, request->cas, value);
 }
@@ -135,7 +129,7 @@ static void return_answered(struct mc_server *server, struct mc_request *request
     if (!heard)
         hf__mc_release_unanswered(server, request);
     else if (done->kind == MC_STORED)
-        hf__mc_release_gone(server, request, false);
+        hf__mc_release_gone(server, request, HF_WORD_DONE);
     else if (done->kind == MC_REFUSED)
         hf__mc_no_memory(server, request, done);
     else if (++request->repeats > MC_REPEATS_MAX)
@@ -159,11 +153,11 @@ void hf__mc_return_looked(struct mc_server *server, struct mc_request *request, 
     bool ours = hf__mc_is_ours(server->mc, now, &item);
     /* Its last second ends by itself. */
     if ((!ours && !is_left(server, op, now)) || now->ttl <= 0) {
-        hf__mc_release_gone(server, request, false);
+        hf__mc_release_gone(server, request, HF_WORD_MISSING);
         return;
     }
     if (!hf__mc_has_id(server, now, &op->out.error)) {
-        hf__mc_finish(server, request, HF_NO_ANSWER);
+        hf__mc_finish(server, request, HF_WORD_OPEN);
         return;
     }
     hf__mc_note_cas(server, request, now->cas);

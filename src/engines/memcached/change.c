@@ -127,7 +127,7 @@ static void renewal_answered(struct mc_server *server, struct mc_request *reques
     struct mc_item item;
     if (!heard) {
         if (request->item.sent)
-            op->engine.word[1] |= MC_UNSURE;
+            hf__mc_op_set_cas(server, op, 0);
         unanswered(server, request);
         return;
     }
@@ -138,7 +138,7 @@ static void renewal_answered(struct mc_server *server, struct mc_request *reques
         hf__mc_oneshot_ends(server, request, HF_LOST);
         return;
     }
-    hf__mc_op_set_cas(server, op, now->cas, MC_RENEWING);
+    hf__mc_op_set_cas(server, op, now->cas);
     if (stored && right) {
         hf__mc_oneshot_ends(server, request, HF_OK);
     } else if (!hf__mc_has_id(server, now, &request->oneshot->error)) {

@@ -45,12 +45,17 @@ struct mc_request *hf__mc_request_about(struct memcached *mc, struct hf_op *op)
     return request;
 }
 
-void hf__mc_finish(struct mc_server *server, struct mc_request *request, enum hf_verdict verdict)
+/* Connections are answered in order. Of an earlier one, a server that was paused may execute what
+ * it has read: such an item ends with its exptime. */
+void hf__mc_finish(struct mc_server *server, struct mc_request *request, enum hf_word word)
 {
     struct hf_op *op = request->op;
+    struct hf_known *known = &op->engine.known;
+    if (word != HF_WORD_OPEN)
+        hf__known_settled(known);
+    hf__op_set_verdict(op, hf__known_found(known, request->asked, word));
     op->out.contacted = request->item.sent;
     hf__mc_request_free(server->mc, request);
-    op->out.verdict = verdict;
     hf__op_done(&server->mc->base, op);
 }
 

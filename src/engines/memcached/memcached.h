@@ -55,7 +55,7 @@ struct mc_request {
     int64_t ttl;    /* the item's, where the packet keeps it */
     uint64_t token; /* of an item that was found; 0: none was */
     unsigned repeats;
-    bool may_be_done; /* an earlier packet of it got no reply */
+    enum hf_asked asked; /* about an op */
     unsigned expected, got;
     unsigned kinds[MC_REPLIES_MAX]; /* that each of the replies can have: see hf__mc_expect */
     struct mc_reply replies[MC_REPLIES_MAX];
@@ -94,10 +94,9 @@ struct mc_server {
 };
 
 /* op->engine.word[0]: the claim's number, from 1 on, and above it the connection that the CAS id
- * comes from. op->engine.word[1]: the item's CAS id and these flags; 0: nothing of the claim is at
- * the server. */
-enum { MC_UNSURE = 1u, MC_RENEWING = 2u };
-#define MC_CAS_SHIFT 2
+ * comes from. op->engine.word[1]: the item's CAS id, 0 where it is not sure, and this flag. */
+enum { MC_RENEWING = 1u };
+#define MC_CAS_SHIFT 1
 #define MC_CLAIM_BITS 40
 /* op->engine.pointer: how often in a row the op was refused. */
 
@@ -145,14 +144,11 @@ static inline uint64_t hf__mc_op_cas(const struct hf_op *op)
     return op->engine.word[1] >> MC_CAS_SHIFT;
 }
 
-/* With the flags of `flags` that are set already. An item whose id is none, or has no room here, is
- * there all the same, and is looked at before it is released. */
-static inline void hf__mc_op_set_cas(const struct mc_server *server, struct hf_op *op, uint64_t cas,
-                                     unsigned flags)
+/* An item without a sure id is looked at before it is released. */
+static inline void hf__mc_op_set_cas(const struct mc_server *server, struct hf_op *op, uint64_t cas)
 {
-    uint64_t kept = cas << MC_CAS_SHIFT;
     op->engine.word[0] = hf__mc_op_claim(op) | hf__mc_epoch(server) << MC_CLAIM_BITS;
-    op->engine.word[1] = kept | (op->engine.word[1] & flags) | (kept ? 0 : MC_UNSURE);
+    op->engine.word[1] = cas << MC_CAS_SHIFT | (op->engine.word[1] & MC_RENEWING);
 }
 
 /* ---- url.c ---- */
@@ -231,7 +227,7 @@ bool hf__mc_is_ours(const struct memcached *mc, const struct mc_reply *reply,
 bool hf__mc_lease_fits(int64_t lease_ms);
 int64_t hf__mc_op_lease_ms(const struct memcached *mc, const struct hf_op *op);
 struct mc_request *hf__mc_request_about(struct memcached *mc, struct hf_op *op);
-void hf__mc_finish(struct mc_server *server, struct mc_request *request, enum hf_verdict verdict);
+void hf__mc_finish(struct mc_server *server, struct mc_request *request, enum hf_word word);
 /* `cas` and what shows its effect: the item's life begins anew. Replies: the clock, MC_STORED or
  * another, the item. With `by_touch`: without memory at the server. */
 void hf__mc_write_renewal(struct mc_server *server, const struct mc_item *item,
@@ -261,7 +257,7 @@ void hf__mc_return_looked(struct mc_server *server, struct mc_request *request, 
 
 /* ---- release.c: how a release ends ---- */
 
-void hf__mc_release_gone(struct mc_server *server, struct mc_request *request, bool lost);
+void hf__mc_release_gone(struct mc_server *server, struct mc_request *request, enum hf_word word);
 /* The item's CAS id is not sure any more: the command may have been executed. */
 void hf__mc_release_unanswered(struct mc_server *server, struct mc_request *request);
 void hf__mc_release_overtaken(struct mc_server *server, struct mc_request *request);

@@ -69,7 +69,7 @@ static void renewal_answered(struct mc_server *server, struct mc_request *reques
         renewal_ends(server, request, HF_LEASE_GONE);
         return;
     }
-    hf__mc_op_set_cas(server, op, now->cas, MC_RENEWING | MC_UNSURE);
+    hf__mc_op_set_cas(server, op, now->cas);
     bool renewed = done->kind == MC_STORED || done->kind == MC_DONE;
     if (renewed && right) {
         renewal_ends(server, request, HF_LEASE_RENEWED);

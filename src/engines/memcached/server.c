@@ -37,7 +37,7 @@ struct mc_request *hf__mc_request_new(struct memcached *mc)
     request->cas = request->epoch = request->token = 0;
     request->ttl = 0;
     request->repeats = 0;
-    request->may_be_done = false;
+    request->asked = HF_ASKED_NOTHING;
     request->item.sent = false;
     request->expected = request->got = 0;
     return request;
