@@ -769,6 +769,21 @@ HF_API int hf_inspect(hf_client *client, const char *name, hf_entry_cb *visit, v
 HF_API int hf_break(hf_client *client, const char *name, const char *owner_key,
                     uint32_t *ret_count);
 
+/* Removes what the store keeps of a name that is free: a row or a key with its last token. For
+ * names that are used once, so that they do not pile up until they end by themselves. The next
+ * token of the name is larger all the same, as it comes from the store's clock; where that clock is
+ * behind the last token, the token stays. A semaphore, counter or latch is removed by its own
+ * function first. Blocks for up to request_timeout_ms.
+ *
+ * With layout=shedlock no row is removed that another program has written last. Do not forget a
+ * name that a ShedLock program uses: it remembers that the row is there.
+ *
+ * Returns:
+ *   HF_OK     nothing is left of it, or only what later tokens need
+ *   HF_BUSY   it is held, waited for, or in use as another kind
+ *   common errors */
+HF_API int hf_forget(hf_client *client, const char *name);
+
 /* A fact about the store, or a danger to its locks. */
 typedef struct hf_remark {
     size_t size;

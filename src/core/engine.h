@@ -154,6 +154,8 @@ enum hf_oneshot_verb {
                             HF_OK */
     HF_ONESHOT_GUARD,    /* with HF_CAP_GUARD: `guard` gets what a transaction compares that `op`
                            guards; HF_LOST if it is not held. Asks no server */
+    HF_ONESHOT_FORGET,   /* with `forgets`: removes what the store keeps of a name that is free;
+                            HF_BUSY if it is in use. What later tokens need stays */
     HF_ONESHOT_SCHEMA    /* with HF_CAP_SCHEMA: `value` is an hf_schema_action; `result`: rows */
 };
 
@@ -205,6 +207,7 @@ struct hf_engine_ops {
     const char *name;
     const char *const *schemes; /* ends with NULL */
     unsigned caps;              /* HF_CAP_... */
+    bool forgets;       /* names leave something at the store, and HF_ONESHOT_FORGET removes it */
     bool raises_tokens; /* host->token_floor is kept: each grant of this client has a larger one */
 
     /* ---- Seven slots that every engine fills ---- */

@@ -134,7 +134,7 @@ static int by_value(const void *a, const void *b)
 }
 
 /* Takes and gives back a lock that nobody else asks for. An hf_code. */
-static int measure_as(struct cli_doctor *doctor, const char *name)
+static int take_often(struct cli_doctor *doctor, const char *name)
 {
     int64_t times[ROUND_TRIPS];
 
@@ -162,6 +162,19 @@ static int measure_as(struct cli_doctor *doctor, const char *name)
                     (double)times[ROUND_TRIPS / 2] / 1000, (double)times[ROUND_TRIPS - 1] / 1000,
                     ROUND_TRIPS);
     return HF_OK;
+}
+
+/* Nothing of the name is left at the store. What could not be removed is not made. */
+static int measure_as(struct cli_doctor *doctor, const char *name)
+{
+    int code = hf_forget(doctor->session->client, name);
+
+    doctor->cannot_forget = code == HF_DENIED;
+    if (code == HF_OK) {
+        code = take_often(doctor, name);
+        (void)hf_forget(doctor->session->client, name);
+    }
+    return code;
 }
 
 /* Who may use some names only may lock one that belongs to such a name, by Redisson's rule. */
@@ -340,6 +353,12 @@ static int try_lock(struct cli_doctor *doctor)
         cli_doctor_fact(
             doctor, "lock + unlock",
             "not measured: it takes a lock of another name, which this user may not have");
+        return HF_OK;
+    }
+    if (measured == HF_DENIED && doctor->cannot_forget) {
+        cli_doctor_fact(doctor, "lock + unlock",
+                        "not measured: what a lock leaves at the store may not be removed: %s",
+                        hf_last_error()->text);
         return HF_OK;
     }
     if (measured == HF_ECORRUPT && (hf_caps(doctor->session->client) & HF_CAP_SCHEMA))

@@ -15,6 +15,7 @@ struct cli_doctor {
     unsigned facts, findings;
     unsigned ignored;        /* by --ignore, and not in `findings` */
     unsigned store_findings; /* those that are about the store, ignored or not */
+    bool cannot_forget;      /* what a lock of doctor's leaves may not be removed */
     bool refusal_told;       /* one of these may say why a lock is refused */
     /* The findings about the store that were told, and whether it is asked once more: then only
      * others are. */

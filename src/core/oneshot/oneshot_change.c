@@ -85,6 +85,8 @@ static void explain_busy(struct hf_oneshot *change)
         [HF_ONESHOT_LATCH_SET] = "it is not set: it is above 0, and must be counted down first",
         [HF_ONESHOT_BREAK] = "it is held, but not under that key; hf_inspect or `holdfast show` "
                              "shows the holder",
+        [HF_ONESHOT_FORGET] = "it is in use, so it is not forgotten; hf_inspect or "
+                              "`holdfast show` shows its holders and waiters",
     };
     if (!change->error && sentences[change->verb])
         hf__explain(&change->error, HF_BUSY, 0, "\"%.200s\": %s", change->name,
@@ -232,6 +234,15 @@ int hf_break(hf_client *client, const char *name, const char *owner_key, uint32_
         whole->call.question.key = whole->key;
     }
     return run(whole, ret_count, NULL);
+}
+
+int hf_forget(hf_client *client, const char *name)
+{
+    struct hf_store_name full;
+    int code = check_named(client, HF_CAP_MUTEX, "mutexes", name, &full);
+    if (code != HF_OK || !client->ops->forgets)
+        return code;
+    return change_value(client, HF_CAP_MUTEX, "mutexes", HF_ONESHOT_FORGET, name, 0, NULL);
 }
 
 /* ---- a hold ---- */

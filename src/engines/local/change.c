@@ -223,10 +223,18 @@ static int change_hold(struct local *local, struct hf_oneshot *change)
 
 /* ---- all of them ---- */
 
+static int forget(struct txn *txn)
+{
+    if (hf__txn_in_use(txn))
+        return HF_BUSY;
+    hf__txn_forget(txn);
+    return HF_OK;
+}
+
 static bool only_looks(const struct hf_oneshot *change)
 {
     return change->verb == HF_ONESHOT_COUNTER_GET || change->verb == HF_ONESHOT_LATCH_GET ||
-           change->verb == HF_ONESHOT_COUNTER_REMOVE ||
+           change->verb == HF_ONESHOT_COUNTER_REMOVE || change->verb == HF_ONESHOT_FORGET ||
            (change->verb == HF_ONESHOT_SEMAPHORE_SET && !change->value);
 }
 
@@ -241,6 +249,8 @@ static int change_name(struct local *local, struct hf_oneshot *change)
     txn.name = change->name;
     if (change->verb == HF_ONESHOT_SEMAPHORE_SET)
         code = semaphore_set(&txn, change);
+    else if (change->verb == HF_ONESHOT_FORGET)
+        code = forget(&txn);
     else if (change->verb >= HF_ONESHOT_LATCH_SET && change->verb <= HF_ONESHOT_LATCH_GET)
         code = latch_change(&txn, change);
     else

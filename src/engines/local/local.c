@@ -236,6 +236,7 @@ const struct hf_engine_ops hf__local = {
     .renew = renew,
     .oneshot = oneshot,
     .detach = hf__local_change,
+    .forgets = true,
     .raises_tokens = true,
     .sync = &sync_ops,
     .forked = forked,

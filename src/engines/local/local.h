@@ -226,6 +226,8 @@ int hf__txn_name(struct txn *txn, struct local *local, const char *name, uint32_
 /* From now on, every grant of any name has a larger token. */
 void hf__local_raise_floor(struct local *local, uint64_t token);
 /* The bytes of a lock's name inside a transaction; NULL: damaged. */
+/* Of a lock that is not in use: its place is free for another name. */
+void hf__txn_forget(struct txn *txn);
 const char *hf__txn_name_bytes(struct txn *txn, uint32_t *length);
 
 /* ---- node_pool.c ---- */

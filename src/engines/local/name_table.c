@@ -151,7 +151,7 @@ void hf__local_raise_floor(struct local *local, uint64_t token)
 }
 
 /* What a forgotten name's tokens have reached, every later one of any name exceeds. */
-static void forget(struct txn *txn)
+void hf__txn_forget(struct txn *txn)
 {
     /* mutant: forgotten-name-leaves-no-floor */
     hf__local_raise_floor(txn->local, local_get(&txn->lock->token));
@@ -175,7 +175,7 @@ static bool recycle(struct local *local, const char *name, uint32_t length, uint
             continue;
         bool idle = !hf__txn_in_use(&txn), done = false; /* mutant: names-in-use-are-forgotten */
         if (idle) {
-            forget(&txn);
+            hf__txn_forget(&txn);
             done = publish(local, lock, name, length, hash);
         }
         hf__txn_leave(&txn);

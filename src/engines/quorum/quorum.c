@@ -98,6 +98,7 @@ const struct hf_engine_ops hf__quorum = {
     .attempt = hf__quorum_attempt,
     .release = hf__quorum_release,
     .renew = hf__quorum_renew,
+    .forgets = true,
     .oneshot = hf__quorum_oneshot,
     .forked = forked,
     .why_silent = hf__quorum_decide_why_silent,

@@ -68,6 +68,37 @@ static void send_break(struct connection *connection, struct redis_request *requ
     hf__connection_write(connection, request, &command);
 }
 
+/* ---- forgetting ---- */
+
+static void forget_answered(struct connection *connection, struct redis_request *request,
+                            const redisReply *reply)
+{
+    bool definite;
+    int code = HF_BUSY;
+    request->change->contacted = reply != NULL;
+    if (!reply || reply->type != REDIS_REPLY_INTEGER)
+        code = hf__request_failed(connection, request, reply, request->change->name,
+                                  &request->change->error, &definite);
+    else if (reply->integer == 1)
+        code = HF_OK;
+    finish(connection, request, code);
+}
+
+static void send_forget(struct connection *connection, struct redis_request *request)
+{
+    const struct hf_oneshot *change = request->change;
+    struct command command;
+    hf__connection_script(connection, &command, REDIS_FORGET, 2);
+    hf__command_add(&command, change->name, change->name_length);
+    hf__command_derived(&command, REDIS_TOKEN_PREFIX, change->name, change->name_length);
+    if (!connection->redis->settings.simple) {
+        hf__command_own(&command, REDIS_QUEUE_PREFIX, change->name, change->name_length);
+        hf__command_own(&command, REDIS_PLACES_PREFIX, change->name, change->name_length);
+        hf__command_derived(&command, REDIS_FAIR_QUEUE_PREFIX, change->name, change->name_length);
+    }
+    hf__connection_write(connection, request, &command);
+}
+
 /* ---- values: semaphores, counters, latches ---- */
 
 static const struct {
@@ -172,6 +203,9 @@ static void set_question(struct redis_request *request, struct hf_oneshot *chang
     if (change->verb == HF_ONESHOT_BREAK) {
         request->send = send_break;
         request->answered = break_answered;
+    } else if (change->verb == HF_ONESHOT_FORGET) {
+        request->send = send_forget;
+        request->answered = forget_answered;
     } else if (change->verb == HF_ONESHOT_RENEW) {
         request->send = send_extend;
         request->answered = extend_answered;

@@ -210,8 +210,8 @@ static const char *const schemes[] = { "redis",           "rediss",
 #define COMMON                                                                                     \
     .schemes = schemes, .open = open_redis, .close = close_redis, .attempt = hf__redis_attempt,    \
     .release = hf__redis_release, .dismiss = hf__redis_dismiss_at_close, .renew = hf__redis_renew, \
-    .compact = hf__redis_compact, .oneshot = hf__redis_oneshot, .detach = hf__redis_detach,        \
-    .forked = forked, .why_silent = hf__replica_wait_why_silent
+    .forgets = true, .compact = hf__redis_compact, .oneshot = hf__redis_oneshot,                   \
+    .detach = hf__redis_detach, .forked = forked, .why_silent = hf__replica_wait_why_silent
 
 #define PLAIN_CAPS (HF_CAP_MUTEX | HF_CAP_DETACH | HF_CAP_INSPECT | HF_CAP_BREAK)
 #define CAPS (PLAIN_CAPS | HF_CAP_FAIR | HF_CAP_RW | HF_CAP_PERMIT | HF_CAP_COUNTER | HF_CAP_LATCH)

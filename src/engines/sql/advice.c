@@ -41,6 +41,8 @@ static const char *advice_on_tls(const char *text)
 
 static const char *advice_on_tables(const struct sql *sql, const struct sql_failure *failure)
 {
+    if (strcmp(failure->state, "3F000") == 0)
+        return "; create the schema, or name another one in the URL (schema=NAME)";
     if (strstr(failure->text, SQL_NO_UNIQUE_KEY))
         return "; add it, as `holdfast schema print` shows";
     if (strcmp(failure->state, "42703") == 0 || strcmp(failure->state, "42S22") == 0)

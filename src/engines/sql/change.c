@@ -105,6 +105,22 @@ static void begin_break(struct sql *sql, struct sql_task *task)
     hf__link_run(sql, task, SQL_BREAK);
 }
 
+/* ---- forgetting ---- */
+
+static void forget_answered(struct sql_task *task, const struct sql_answer *answer)
+{
+    if (answer->failure)
+        change_failed(task, answer);
+    else
+        finish(task, hf__answer_number(answer, 0, 0) > 0 ? HF_BUSY : HF_OK);
+}
+
+static void begin_forgetting(struct sql *sql, struct sql_task *task)
+{
+    task->done = forget_answered;
+    hf__link_run(sql, task, SQL_FORGET);
+}
+
 /* ---- a fixed lease ---- */
 
 static void extend_answered(struct sql_task *task, const struct sql_answer *answer)
@@ -202,7 +218,7 @@ static void begin_schema(struct sql *sql, struct sql_task *task)
 {
     enum sql_script_number script = schema_scripts[task->change->value];
     task->done = schema_answered;
-    if (hf__sql_script(sql->dialect, sql->settings.layout, script)) {
+    if (hf__sql_script(sql, script)) {
         hf__link_run(sql, task, script);
         return;
     }
@@ -233,6 +249,8 @@ void hf__sql_oneshot(struct hf_engine *engine, struct hf_oneshot *change)
     task->change = change;
     if (change->verb == HF_ONESHOT_BREAK)
         begin_break(sql, task);
+    else if (change->verb == HF_ONESHOT_FORGET)
+        begin_forgetting(sql, task);
     else if (change->verb == HF_ONESHOT_RENEW)
         begin_renewal(sql, task);
     else if (change->verb == HF_ONESHOT_SCHEMA)

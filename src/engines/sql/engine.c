@@ -15,11 +15,16 @@
 /* The statements as a user may give them to the database's own client. */
 static char *write_statements(const struct sql *sql, enum sql_script_number number)
 {
-    const struct sql_script *script = hf__sql_script(sql->dialect, sql->settings.layout, number);
-    size_t size = 1, used = 0;
+    const struct sql_script *script = hf__sql_script(sql, number);
+    char place[SQL_PLACE_SIZE] = "";
+    if (number == SQL_GRANTS && sql->named)
+        hf__schema_name_quote(place, sql->settings.schema, '"');
+    size_t size = sizeof place + 40, used = 0;
     for (unsigned i = 0; i < script->count; i++)
         size += strlen(script->statements[i].text) + 2;
     char *text = hf__calloc(1, size);
+    if (text && *place)
+        used = (size_t)snprintf(text, size, "GRANT USAGE ON SCHEMA %s TO USER;\n", place);
     for (unsigned i = 0; text && i < script->count; i++) {
         size_t length = strlen(script->statements[i].text);
         while (length > 0 && script->statements[i].text[length - 1] == '\n')
@@ -45,9 +50,11 @@ static int open_sql(struct hf_engine **ret, const struct hf_engine_ops *ops,
     }
     sql->base = (struct hf_engine){ .ops = sql->settings.layout ? layout_ops : ops, .host = host };
     sql->dialect = driver->dialect;
+    bool named = hf__schema_name_open(sql);
     sql->base.schema = sql->schema = write_statements(sql, SQL_SCHEMA);
     sql->base.grants = sql->grants = write_statements(sql, SQL_GRANTS);
-    if (!sql->schema || !sql->grants) {
+    if (!named || !sql->schema || !sql->grants) {
+        hf__schema_name_close(sql);
         free(sql->schema);
         free(sql->grants);
         free(sql);
@@ -78,6 +85,7 @@ static void end_close(struct hf_timer *timer)
     hf__attach_close(sql);
     free(sql->schema);
     free(sql->grants);
+    hf__schema_name_close(sql);
     free(sql);
     closed(arg);
 }
@@ -122,7 +130,7 @@ static void why_silent_sql(struct hf_engine *engine, struct hf_op *op, hf_error 
 #define OWN_TABLES .caps = SQL_CAPS, .raises_tokens = true, .detach = hf__sql_detach
 
 #define COMMON                                                                                     \
-    .close = close_sql, .attempt = hf__sql_attempt, .release = hf__sql_release,                    \
+    .close = close_sql, .forgets = true, .attempt = hf__sql_attempt, .release = hf__sql_release,   \
     .renew = hf__sql_renew, .oneshot = hf__sql_oneshot, .forked = forked_sql,                      \
     .why_silent = why_silent_sql
 

@@ -64,7 +64,7 @@ struct sql_task *hf__task_new(struct sql *sql, const char *name, uint32_t name_l
     hf__task_bytes(task, SQL_P_INFO, NULL, 0);
     hf__task_bytes(task, SQL_P_SESSION, sql->settings.session, strlen(sql->settings.session));
     task->values[SQL_P_SESSION].type = SQL_TEXT;
-    hf__task_bytes(task, SQL_P_SCHEMA, "", 0);
+    hf__task_bytes(task, SQL_P_SCHEMA, sql->settings.schema, strlen(sql->settings.schema));
     task->values[SQL_P_SCHEMA].type = SQL_TEXT;
     hf__task_number(task, SQL_P_PLACE_US, SQL_PLACE_MS * INT64_C(1000));
     hf__task_number(task, SQL_P_HAND_US, SQL_HAND_MS * INT64_C(1000));
@@ -263,7 +263,7 @@ static bool run_own(struct sql *sql, enum sql_script_number script,
     sql->own = task;
     task->done = done;
     task->request.answered = answered;
-    task->request.script = hf__sql_script(sql->dialect, sql->settings.layout, script);
+    task->request.script = hf__sql_script(sql, script);
     task->request.values = task->values; /* mutant: fencing-without-a-session */
     send_task(sql, task);
     return true;
@@ -408,7 +408,7 @@ static void look_again_for_old(struct hf_timer *timer)
 static void greet(struct hf_peer *peer)
 {
     struct sql *sql = sql_of(peer);
-    bool can = hf__sql_script(sql->dialect, sql->settings.layout, SQL_KILL_OLD) != NULL;
+    bool can = hf__sql_script(sql, SQL_KILL_OLD) != NULL;
     if (!sql->fence || !can || !run_own(sql, SQL_KILL_OLD, old_sessions_killed))
         check_layout(sql);
 }
@@ -531,7 +531,7 @@ static void send_waiting(struct sql *sql)
 
 void hf__link_run(struct sql *sql, struct sql_task *task, enum sql_script_number script)
 {
-    task->request.script = hf__sql_script(sql->dialect, sql->settings.layout, script);
+    task->request.script = hf__sql_script(sql, script);
     task->request.values = task->values;
     task->request.answered = answered;
     task->request.sent = false;

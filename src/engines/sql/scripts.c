@@ -52,8 +52,8 @@ const struct sql_layout *hf__sql_layout(enum sql_dialect dialect, const char *na
     return NULL;
 }
 
-const struct sql_script *hf__sql_script(enum sql_dialect dialect, const struct sql_layout *layout,
-                                        enum sql_script_number number)
+const struct sql_script *hf__sql_constant(enum sql_dialect dialect, const struct sql_layout *layout,
+                                          enum sql_script_number number)
 {
     /* Sessions and servers are the same, whatever the tables. */
     bool of_server = number == SQL_KILL_OLD || number == SQL_DOCTOR ||

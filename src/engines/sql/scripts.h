@@ -33,6 +33,7 @@ enum sql_script_number {
     SQL_LEAVE_QUEUE,
     SQL_ATTACH,
     SQL_BREAK,
+    SQL_FORGET, /* what is kept of a free name; how many rows say that it is in use */
     SQL_INSPECT,
     SQL_INSPECT_ALL,
     SQL_DOCTOR, /* pairs of a fact's name and its value; the next two, too */
@@ -82,7 +83,7 @@ struct sql_layout {
 /* NULL: there is none of that name. */
 const struct sql_layout *hf__sql_layout(enum sql_dialect dialect, const char *name);
 /* `layout` NULL: for the engine's own tables. NULL: there is no such script. */
-const struct sql_script *hf__sql_script(enum sql_dialect dialect, const struct sql_layout *layout,
-                                        enum sql_script_number number);
+const struct sql_script *hf__sql_constant(enum sql_dialect dialect, const struct sql_layout *layout,
+                                          enum sql_script_number number);
 
 #endif

@@ -30,6 +30,7 @@
 #define SQL_LAYOUT_LEASE_MAX_MS (30LL * 365 * 86400 * 1000)
 
 struct sql;
+struct sql_named;
 
 /* A request of the engine's: one script, and what it is about. */
 struct sql_task {
@@ -64,11 +65,12 @@ struct sql {
     struct hf_engine base;
     struct sql_settings settings;
     enum sql_dialect dialect;
-    char *schema;     /* the statements that make the tables */
-    char *grants;     /* ... and that let another user use them */
-    char session[48]; /* what our sessions are called: "holdfast" and the client's id */
-    char channel[40]; /* the notifications for this client */
-    uint64_t claims;  /* numbers given to claims so far */
+    struct sql_named *named; /* with schema=: the scripts with that name in them; else NULL */
+    char *schema;            /* the statements that make the tables */
+    char *grants;            /* ... and that let another user use them */
+    char session[48];        /* what our sessions are called: "holdfast" and the client's id */
+    char channel[40];        /* the notifications for this client */
+    uint64_t claims;         /* numbers given to claims so far */
     /* link.c */
     struct hf_peer peer;
     struct sql_connection *connection;
@@ -134,6 +136,19 @@ bool hf__sql_is_local(const struct sql_settings *settings);
 /* ---- doctor/ ---- */
 
 void hf__sql_diagnose(struct sql *sql, struct hf_oneshot *oneshot);
+
+/* ---- schema_name.c ---- */
+
+/* A schema of 63 bytes as an identifier with a dot behind it: each may be a quote. */
+#define SQL_PLACE_SIZE 140
+
+/* Between `mark`s, which stand twice inside; answers the length. */
+size_t hf__schema_name_quote(char *to, const char *text, char mark);
+/* False: out of memory. */
+bool hf__schema_name_open(struct sql *sql);
+void hf__schema_name_close(struct sql *sql);
+/* NULL: there is no such script. */
+const struct sql_script *hf__sql_script(const struct sql *sql, enum sql_script_number number);
 
 /* ---- advice.c ---- */
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a URL of a database says: postgres://[user[:password]@]host[:port][,host...]/database
  * [?socket=PATH][&timeout=MS][&tls=verify|insecure|off][&ca=FILE][&cert=FILE&key=FILE]
- * [&durability=full|relaxed][&layout=NAME][&stale=SECONDS]; mysql: and mariadb: the same. */
+ * [&durability=full|relaxed][&schema=NAME][&layout=NAME][&stale=SECONDS]; mysql: and mariadb: the
+ * same without schema and durability. */
 #include "engines/common/settings.h"
 #include "engines/sql/sql.h"
 
@@ -14,7 +15,7 @@
 struct options {
     int64_t timeout_ms;
     int64_t stale_s;
-    const char *socket, *ca, *cert, *key, *layout;
+    const char *socket, *ca, *cert, *key, *layout, *schema;
     uint32_t tls, durability;
 };
 
@@ -31,6 +32,7 @@ static const struct hf_setting table[] = {
     { .name = "cert", .type = HF_SETTING_TEXT, .at = offsetof(struct options, cert) },
     { .name = "key", .type = HF_SETTING_TEXT, .at = offsetof(struct options, key) },
     { .name = "layout", .type = HF_SETTING_TEXT, .at = offsetof(struct options, layout) },
+    { .name = "schema", .type = HF_SETTING_TEXT, .at = offsetof(struct options, schema) },
     { .name = "stale",
       .type = HF_SETTING_NUMBER,
       .at = offsetof(struct options, stale_s),
@@ -111,6 +113,17 @@ static const char *first_of_tls(const struct options *options)
     return encrypts ? "tls" : options->ca ? "ca" : options->cert ? "cert" : NULL;
 }
 
+/* A longer name would be cut, and a temporary schema is another one in each session. */
+static bool is_schema_name(const char *name)
+{
+    size_t length = strlen(name);
+    for (size_t i = 0; i < length; i++)
+        if ((unsigned char)name[i] < ' ')
+            return false;
+    return length > 0 && length <= 63 && strncmp(name, "pg_", 3) != 0 &&
+           strcmp(name, "information_schema") != 0;
+}
+
 /* An option that would change nothing is a mistake: what it was meant for does not happen. */
 static int refuse_idle_options(const struct sql_settings *settings, const struct options *options,
                                const struct hf_url *url, hf_error *error)
@@ -120,6 +133,14 @@ static int refuse_idle_options(const struct sql_settings *settings, const struct
         return hf__url_refuse(url, error,
                               "durability is for postgres: here the server decides it for all "
                               "(innodb_flush_log_at_trx_commit)");
+    if (settings->driver->dialect == SQL_MYSQL && options->schema)
+        return hf__url_refuse(
+            url, error, "schema is for postgres: here the database in the path is the schema");
+    if (options->schema && !is_schema_name(options->schema))
+        return hf__url_refuse(
+            url, error,
+            "schema is a name of 1 to 63 bytes, as it is without quotes, and none "
+            "of the system's (pg_...)");
     if (options->stale_s != NOT_GIVEN && (!layout || strcmp(layout->name, "method_lock") != 0))
         return hf__url_refuse(url, error,
                               "stale is for layout=method_lock: only its rows have an update_time");
@@ -166,6 +187,7 @@ int hf__sql_settings(struct sql_settings *settings, const struct sql_driver *dri
     if (code != HF_OK)
         return code;
     settings->stale_s = options.stale_s == NOT_GIVEN ? 0 : options.stale_s;
+    settings->schema = options.schema ? options.schema : "";
     settings->ca = options.ca;
     settings->cert = options.cert;
     settings->key = options.key;

@@ -106,6 +106,7 @@ static const char *verb_name(enum hf_oneshot_verb verb)
         [HF_ONESHOT_DETACH] = "detach",
         [HF_ONESHOT_INSPECT] = "inspect",
         [HF_ONESHOT_DIAGNOSE] = "diagnose",
+        [HF_ONESHOT_FORGET] = "forget",
         [HF_ONESHOT_SCHEMA] = "schema",
     };
     return names[verb];

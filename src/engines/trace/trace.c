@@ -91,6 +91,7 @@ static void make_ops(struct trace *trace)
     trace->ops = hf__trace;
     trace->ops.name = inner->name;
     trace->ops.caps = inner->caps;
+    trace->ops.forgets = inner->forgets;
     trace->ops.raises_tokens = inner->raises_tokens;
     trace->ops.dismiss = inner->dismiss ? dismiss : NULL;
     trace->ops.detach = inner->detach ? detach : NULL;

@@ -157,6 +157,12 @@ static void step_answered(struct sql_task *task, const struct sql_answer *answer
         checkup->answered_ms = hf__finding_wall_ms();
     if (answer->failure)
         code = hf__link_explain(task->sql, task, answer, &oneshot->error, &definite);
+    /* Which rights are missing is told by another step. */
+    if (code == HF_DENIED && steps[checkup->step] == SQL_SCHEMA_CHECK) {
+        free(oneshot->error);
+        oneshot->error = NULL;
+        code = HF_OK;
+    }
     if (code == HF_DENIED && oneshot->error)
         tell_login(checkup, oneshot->error);
     for (unsigned row = 0; row < answer->row_count && !answer->failure; row++)
@@ -172,8 +178,7 @@ static void step_answered(struct sql_task *task, const struct sql_answer *answer
 static void ask_next(struct checkup *checkup)
 {
     struct sql *sql = checkup->sql;
-    while (checkup->step < STEP_COUNT &&
-           !hf__sql_script(sql->dialect, sql->settings.layout, steps[checkup->step]))
+    while (checkup->step < STEP_COUNT && !hf__sql_script(sql, steps[checkup->step]))
         checkup->step++;
     if (checkup->step == STEP_COUNT) {
         finish(checkup, HF_OK);

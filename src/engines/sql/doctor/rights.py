@@ -30,8 +30,8 @@ lacks AS (
   JOIN pg_depend d ON d.refobjid = c.oid AND d.refobjsubid = a.attnum AND d.deptype = 'a'
   JOIN pg_class q ON q.oid = d.objid AND q.relkind = 'S'
   WHERE NOT has_sequence_privilege(q.oid, 'USAGE')
-  UNION ALL SELECT 'SCHEMA', quote_ident(x.nspname), p.p, 1
-  FROM h JOIN pg_namespace x ON x.nspname = h.name, (VALUES ('USAGE'), ('CREATE')) p(p)
+  UNION ALL SELECT 'SCHEMA', quote_ident(x.nspname), p.p, p.o
+  FROM h JOIN pg_namespace x ON x.nspname = h.name, (VALUES ('USAGE', 1), ('CREATE', 2)) p(p, o)
   WHERE NOT has_schema_privilege(x.oid, p.p)
     AND (p.p = 'USAGE' OR {makes} AND h.there < (SELECT count(*) FROM n))),
 g AS (SELECT kind, p, string_agg(what, ', ' ORDER BY what) AS what
@@ -48,6 +48,10 @@ UNION ALL SELECT 'missing_rights', string_agg(p || ' on ' || CASE kind WHEN 'TAB
     ELSE 'the ' || lower(kind) || ' ' END || what, '; ' ORDER BY kind DESC, p) FROM g
 UNION ALL SELECT 'missing_rights', 'CREATE on the schema of the search path'
   FROM h WHERE name IS NULL
+UNION ALL SELECT x.f, x.v FROM h, (VALUES ('missing_rights', 'a schema ' || quote_ident(:schema)),
+    ('grants', 'CREATE SCHEMA ' || quote_ident(:schema) || ' AUTHORIZATION '
+      || quote_ident(current_user) || ';')) x(f, v)
+  WHERE :schema <> '' AND NOT EXISTS (SELECT 1 FROM pg_namespace p WHERE p.nspname = :schema)
 UNION ALL SELECT 'grants', string_agg('GRANT ' || p || ' ON ' || kind || ' ' || what || ' TO '
     || quote_ident(current_user) || ';', ' ' ORDER BY kind DESC, p) FROM g"""
 
@@ -88,10 +92,9 @@ class Need:
     """What a user needs on a table that this statement makes."""
 
     def __init__(self, statement, dialect, rights):
-        self.name, body = CREATE.match(statement).groups()
+        self.written, body = CREATE.match(statement).groups()
+        self.name = self.written.lower() if dialect == "postgres" else self.written
         self.rights = rights
-        if dialect == "postgres":
-            self.name = self.name.lower()
         # The column that the database numbers by itself.
         self.serial = next((line.split()[0].strip('`"') for line in re.split(r",\n", body.strip())
                             if AUTO_NUMBER.search(line)), "")
@@ -123,6 +126,6 @@ def grants_of(scripts, dialect, foreign=False):
     rights = ", ".join(needs[0].rights)
     if dialect == "mysql":
         return [f"GRANT {rights} ON `{need.name}` TO USER" for need in needs]
-    return ([f"GRANT {rights} ON {', '.join(need.name for need in needs)} TO USER"]
+    return ([f"GRANT {rights} ON {', '.join(need.written for need in needs)} TO USER"]
             + [f"GRANT USAGE ON SEQUENCE {need.name}_{need.serial}_seq TO USER"
                for need in needs if need.serial])

@@ -61,6 +61,7 @@ struct sql_settings {
     const char *ca, *cert, *key;     /* PEM files */
     int64_t timeout_ms;              /* for connecting, and for a statement's reply */
     const struct sql_layout *layout; /* tables of other programs; NULL: our own */
+    const char *schema;              /* of the tables; "": the search path decides */
     int64_t stale_s;                 /* see SQL_P_STALE_S */
     bool relaxed;                    /* durability=relaxed: a commit need not be on disk */
     char session[48]; /* what our sessions are called at the server, letters and digits;
