@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Replies that get lost after memcached has executed the command: it is done once, and nothing is
  * left of it. */
-#include "attaching.h"
 #include "memcached_server.h"
+#include "open_errors.h"
 #include "relay.h"
 
 #include <stdio.h>
@@ -229,6 +229,28 @@ TEST(connection_that_is_cut_in_the_handshake_blames_no_proxy)
         give_back(take_patiently(client, "one"));
         hf_close(client);
     }
+    relay_stop(&relay);
+    memcached_kill(&server);
+}
+
+/* As mcrouter says that its server has not replied. */
+TEST(error_that_leaves_open_whether_it_was_executed_is_no_reply)
+{
+    static const char error[] = "SERVER_ERROR reply timeout\r\n";
+    struct memcached_server server = { .port = 0 };
+    struct relay relay = { .port = 0 };
+
+    memcached_start(&server);
+    relay_start(&relay, server.port);
+    struct open_errors scene = { .relay = &relay,
+                                 .client = open_format(relay.port, "holdfast"),
+                                 .direct = open_format(server.port, "holdfast"),
+                                 .error = error,
+                                 .length = strlen(error),
+                                 .word = "reply timeout" };
+    open_errors_are_missing_replies(&scene);
+    hf_close(scene.client);
+    hf_close(scene.direct);
     relay_stop(&relay);
     memcached_kill(&server);
 }
