@@ -226,6 +226,11 @@ static bool wait_for_schema(struct sql *sql, struct sql_task *task)
     return true;
 }
 
+static bool is_greeting(const struct sql *sql)
+{
+    return sql->peer.state == HF_PEER_GREETING && !sql->peer.failing;
+}
+
 static void answered(struct sql_request *request, const struct sql_answer *answer)
 {
     struct sql_task *task = HF_CONTAINER(request, struct sql_task, request);
@@ -233,6 +238,9 @@ static void answered(struct sql_request *request, const struct sql_answer *answe
     enum sql_trouble trouble = answer->failure ? answer->failure->trouble : SQL_FINE;
     if (trouble == SQL_LOST)
         sql->fence = sql->fence || request->sent;
+    /* An error that leaves open what was executed: the next connection ends this session first. */
+    if (trouble == SQL_LOST && !is_greeting(sql)) /* mutant: open-error-ends-the-session */
+        break_link(sql, answer->failure);
     hf__row_lock_note(task, answer->failure);
     /* mutant: rolled-back-is-not-repeated */
     if (trouble == SQL_AGAIN && hf__link_repeat(task))
@@ -323,11 +331,6 @@ static void open_for_requests(struct sql *sql)
     sql->fence = false;
     hf__waiting_connected(sql);
     send_waiting(sql);
-}
-
-static bool is_greeting(const struct sql *sql)
-{
-    return sql->peer.state == HF_PEER_GREETING && !sql->peer.failing;
 }
 
 /* ---- a table that was made by hand ---- */

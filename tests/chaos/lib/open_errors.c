@@ -70,8 +70,8 @@ static void renew_and_attach(const struct open_errors *scene)
     CHECK_CODE(hf_detach(hold, key), HF_OK);
     lie(scene);
     expect_unreachable(scene, hf_attach(scene->client, "one", key, &hold));
-    EVENTUALLY(is_held_under(scene->direct, key), SOON_MS);
-    CHECK_CODE(hf_attach(scene->direct, "one", key, &hold), HF_OK);
+    /* A server may execute the rest of a script after its client has left. */
+    EVENTUALLY(hf_attach(scene->direct, "one", key, &hold) == HF_OK, SOON_MS);
     give_back(hold);
 }
 
@@ -81,7 +81,7 @@ void open_errors_are_missing_replies(const struct open_errors *scene)
     lock_and_unlock(scene);
     renew_and_attach(scene);
     /* Some requests of a look may fail: that for the owners' texts. */
-    relay_lie(scene->relay, scene->error, scene->length, 100);
+    relay_lie(scene->relay, scene->error, scene->length, scene->looks ? scene->looks : 100);
     expect_unreachable(scene, hf_inspect(scene->client, "one", ignore_entry, NULL));
     scene->relay->lies = 0;
     lie(scene);

@@ -14,6 +14,7 @@ struct open_errors {
     const char *error; /* the bytes of the reply */
     size_t length;
     const char *word; /* of the error, which the sentence repeats */
+    int looks;        /* how many replies of a look are replaced; 0: all */
 };
 
 /* By the name "one": a wait asks again, a try and whatever has no wait is HF_UNREACHABLE, and

@@ -41,6 +41,7 @@ static void take_in(struct relay *relay)
             relay->pairs[i][1] = server;
             relay->stepped += relay->step;
             relay->rooms[i] = relay->step ? relay->stepped : 0;
+            relay->spared[i] = relay->liable != NULL;
             return;
         }
     close_pair(pair);
@@ -71,9 +72,9 @@ static ssize_t make_room(struct relay *relay, int number, ssize_t length)
 }
 
 /* What the server has sent is the client's, or what is sent in its place. Returns its length. */
-static ssize_t lie(struct relay *relay, char *bytes, size_t size, ssize_t length)
+static ssize_t lie(struct relay *relay, int number, char *bytes, size_t size, ssize_t length)
 {
-    if (length <= 0 || relay->lies == 0)
+    if (length <= 0 || relay->lies == 0 || relay->spared[number])
         return length;
     CHECK(relay->lie_length <= size);
     memcpy(bytes, relay->lie, relay->lie_length);
@@ -89,8 +90,11 @@ static void move(struct relay *relay, int number, int side)
     ssize_t length = recv(pair[side], bytes, sizeof(bytes), 0);
     if (side == 0 && length > 0)
         relay->asked += length;
+    if (side == 0 && length > 0)
+        relay->spared[number] = relay->liable && (length <= RELAY_KIND_AT ||
+                                                  !strchr(relay->liable, bytes[RELAY_KIND_AT]));
     if (side == 1)
-        length = lie(relay, bytes, sizeof(bytes), length);
+        length = lie(relay, number, bytes, sizeof(bytes), length);
     if (side == 1 && length > 0)
         length = make_room(relay, number, length);
     bool swallowed = side == 1 && relay->swallowing;

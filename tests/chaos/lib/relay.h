@@ -9,6 +9,8 @@
 #include <pthread.h>
 
 #define RELAY_PAIRS 64
+/* In MySQL's protocol this is the command: the byte behind a packet's length and number. */
+#define RELAY_KIND_AT 4
 
 struct relay {
     int port;                /* where it listens */
@@ -24,8 +26,11 @@ struct relay {
     _Atomic long asked; /* what clients have said, in bytes */
     const char *lie;    /* what is sent in the place of an answer, as long as ... */
     size_t lie_length;
-    _Atomic int lies;      /* ... there are some left */
-    _Atomic bool dripping; /* each byte of an answer is sent by itself */
+    _Atomic int lies; /* ... there are some left */
+    const char
+        *liable; /* only to requests with one of these bytes at RELAY_KIND_AT; NULL: to all */
+    bool spared[RELAY_PAIRS]; /* the connection's last request is none of them */
+    _Atomic bool dripping;    /* each byte of an answer is sent by itself */
     _Atomic bool swallowing, pausing, cutting, holding, letting_go, ending;
 };
 

@@ -120,8 +120,9 @@ enum sql_trouble {
     SQL_DENIED,    /* the user, the password, a privilege, or the certificate */
     SQL_LIMIT,     /* disk space, connections, memory */
     SQL_NOT_READY, /* the server starts or shuts down, or could not be reached */
-    SQL_LOST,      /* the connection is gone; see `sent` */
-    SQL_WRONG      /* anything else: an error of ours, or a server that does not know the syntax */
+    SQL_LOST,      /* the connection is gone, or an error leaves open whether the script was
+                      executed; see `sent` */
+    SQL_WRONG /* a known refusal: an error of ours, or a server that does not know the syntax */
 };
 
 struct sql_failure {

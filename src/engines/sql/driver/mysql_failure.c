@@ -16,9 +16,34 @@
 #define STATEMENT_TIMED_OUT_MARIADB 1969
 #define STATEMENT_TIMED_OUT_MYSQL 3024
 #define CANNOT_CONVERT_STRING_MYSQL 3854
+#define CHECK_FAILED_MARIADB 4025
+#define CHECK_FAILED_MYSQL 3819
 #define READ_ONLY_MYSQL 3989 /* the server is in super_read_only mode by an operator */
 
-static enum sql_trouble trouble_of_server(unsigned code)
+/* The classes of SQLSTATE of which a statement is refused. In the general class HY000 some numbers
+ * say that. */
+static bool is_refusal(unsigned code, const char *state)
+{
+    static const char *const classes[] = { "21", "22", "23", "25", "2F", "38", "39",
+                                           "3D", "3F", "42", "44", "45", "0A" };
+    static const unsigned codes[] = { ER_UNKNOWN_SYSTEM_VARIABLE,
+                                      ER_CANT_AGGREGATE_2COLLATIONS,
+                                      ER_NO_DEFAULT_FOR_FIELD,
+                                      ER_TRUNCATED_WRONG_VALUE_FOR_FIELD,
+                                      ER_NO_PARTITION_FOR_GIVEN_VALUE,
+                                      ER_UNSUPPORTED_PS,
+                                      CHECK_FAILED_MARIADB,
+                                      CHECK_FAILED_MYSQL };
+    for (size_t i = 0; i < sizeof classes / sizeof *classes; i++)
+        if (strncmp(state, classes[i], 2) == 0)
+            return true;
+    for (size_t i = 0; i < sizeof codes / sizeof *codes; i++)
+        if (code == codes[i])
+            return true;
+    return false;
+}
+
+static enum sql_trouble trouble_of_server(unsigned code, const char *state)
 {
     switch (code) {
     case ER_LOCK_DEADLOCK:
@@ -54,6 +79,7 @@ static enum sql_trouble trouble_of_server(unsigned code)
     case ER_COLUMNACCESS_DENIED_ERROR:
     case ER_SPECIFIC_ACCESS_DENIED_ERROR:
     case ER_PROCACCESS_DENIED_ERROR:
+    case ER_KILL_DENIED_ERROR:
     case ER_HOST_NOT_PRIVILEGED:
     case ER_HOST_IS_BLOCKED:
     case ER_MUST_CHANGE_PASSWORD:
@@ -89,12 +115,15 @@ static enum sql_trouble trouble_of_server(unsigned code)
     case ALREADY_SHUT_DOWN:
         return SQL_LOST;
     default:
-        return SQL_WRONG;
+        break;
     }
+    /* ProxySQL (9001), Vitess and others have numbers of their own for a server behind them that
+     * has not replied. It may have executed the statement. */
+    return is_refusal(code, state) ? SQL_WRONG : SQL_LOST; /* mutant: mysql-error-of-a-proxy */
 }
 
 /* In the library's own numbers, a connection that is not usable any more is told by several. */
-static enum sql_trouble trouble_of(unsigned code, const char *text)
+static enum sql_trouble trouble_of(unsigned code, const char *state, const char *text)
 {
     switch (code) {
     case CR_OUT_OF_MEMORY:
@@ -120,13 +149,14 @@ static enum sql_trouble trouble_of(unsigned code, const char *text)
     }
     if ((code >= CR_MIN_ERROR && code <= CR_MAX_ERROR) || IS_MARIADB_ERROR(code))
         return SQL_LOST;
-    return trouble_of_server(code);
+    return trouble_of_server(code, state);
 }
 
 void hf__mysql_failure(struct sql_failure *failure, unsigned code, const char *state,
                        const char *text)
 {
-    *failure = (struct sql_failure){ .trouble = trouble_of(code, text), .native = (int)code };
+    *failure =
+        (struct sql_failure){ .trouble = trouble_of(code, state, text), .native = (int)code };
     snprintf(failure->state, sizeof failure->state, "%s", state);
     snprintf(failure->text, sizeof failure->text, "%s", text);
     for (char *at = failure->text; *at; at++)

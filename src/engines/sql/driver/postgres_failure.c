@@ -23,11 +23,28 @@ static const struct {
     { "22021", SQL_UNFIT },     /* no text in this encoding */
     { "22P05", SQL_UNFIT },     /* ... or none in the database's */
     { "22008", SQL_RANGE },     /* of a time */
-    { "22003", SQL_RANGE },     { "3F000", SQL_NO_SCHEMA }, { "23505", SQL_UNIQUE },
+    { "22003", SQL_RANGE },
+    { "3F000", SQL_NO_SCHEMA },
+    { "23505", SQL_UNIQUE },
     { "42P07", SQL_UNIQUE }, /* the table exists: another first user has made it */
-    { "42710", SQL_UNIQUE },    { "25006", SQL_READ_ONLY }, { "28", SQL_DENIED },
-    { "42501", SQL_DENIED },    { "53", SQL_LIMIT },        { "54", SQL_LIMIT },
-    { "57P", SQL_NOT_READY },   { "08", SQL_LOST },
+    { "42710", SQL_UNIQUE },
+    { "25006", SQL_READ_ONLY },
+    { "28", SQL_DENIED },
+    { "42501", SQL_DENIED },
+    { "53", SQL_LIMIT },
+    { "54", SQL_LIMIT },
+    /* The server ends: in the middle of a commit, perhaps. */
+    { "57P01", SQL_LOST },
+    { "57P02", SQL_LOST },
+    { "57P", SQL_NOT_READY },
+    /* What a statement is refused for, of which nothing stays then. */
+    { "0A", SQL_WRONG },
+    { "2", SQL_WRONG },
+    { "3", SQL_WRONG },
+    { "42", SQL_WRONG },
+    { "44", SQL_WRONG },
+    { "55", SQL_WRONG },
+    { "P0", SQL_WRONG },
 };
 
 static enum sql_trouble trouble_of(const char *state)
@@ -35,7 +52,9 @@ static enum sql_trouble trouble_of(const char *state)
     for (size_t i = 0; i < sizeof troubles / sizeof troubles[0]; i++)
         if (strncmp(state, troubles[i].prefix, strlen(troubles[i].prefix)) == 0)
             return troubles[i].trouble;
-    return SQL_WRONG;
+    /* A pooler or a proxy (08P01) whose server has not replied, or an internal error: the
+     * transaction may have been committed. */
+    return SQL_LOST; /* mutant: postgres-error-of-a-proxy */
 }
 
 /* The words on one line. Where the library repeats the level ("FATAL:"), the rest is enough. */
