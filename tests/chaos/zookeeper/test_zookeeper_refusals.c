@@ -59,7 +59,7 @@ TEST(a_refusal_is_told_by_its_own_code_and_sentence)
         { ZK_LOCAL_SESSION, HF_ENOTSUP, "its sessions are local" },
         { ZK_QUOTA_EXCEEDED, HF_ELIMIT, "a quota allows no more" },
         { ZK_USER_REQUIRED, HF_DENIED, "it serves authenticated users only" },
-        { -99, HF_EINTERNAL, "unknown error" },
+        { -199, HF_EINTERNAL, "unknown error" },
     };
     static struct script script;
     hf_client *client = begin_scene(&script);
@@ -75,6 +75,30 @@ TEST(a_refusal_is_told_by_its_own_code_and_sentence)
     }
     script.refusal = 0;
     give_back(take(client, "one", HF_MUTEX, 0));
+    end_scene(&script, client);
+}
+
+/* "connection loss", "operation timeout", and one that is not known: the server's own errors. */
+TEST(error_that_leaves_open_whether_it_was_executed_is_no_reply)
+{
+    static const int errors[] = { -4, -7, -99 };
+    static struct script script;
+    hf_client *client = begin_scene(&script);
+
+    for (size_t i = 0; i < sizeof(errors) / sizeof(errors[0]); i++) {
+        hf_hold *hold = NULL;
+        script.refusal = errors[i];
+        script.refused_creates = 1;
+        CHECK_CODE(hf_lock(client, "one", SOON_MS, NULL, &hold), HF_OK);
+        CHECK_INT(script.refused_creates, 0);
+        give_back(hold);
+        script.refused_creates = 1;
+        CHECK_ERROR(hf_lock(client, "one", 0, NULL, &hold), HF_UNREACHABLE);
+        CHECK(strstr(hf_last_error()->text, "leaves open") != NULL);
+        EVENTUALLY(nodes_of(&script) == 0, SOON_MS);
+    }
+    script.refusal = 0;
+    give_back(take_patiently(client, "one"));
     end_scene(&script, client);
 }
 

@@ -36,6 +36,9 @@ enum zk_special { ZK_XID_EVENT = -1, ZK_XID_PING = -2, ZK_XID_AUTH = -4, ZK_XID_
 enum zk_error {
     ZK_OK = 0,
     ZK_UNIMPLEMENTED = -6,
+    ZK_BAD_ARGUMENTS = -8,
+    ZK_API_ERROR =
+        -100, /* what a request is refused for is below; the rest is the server's state */
     ZK_NO_NODE = -101,
     ZK_NO_AUTH = -102,
     ZK_BAD_VERSION = -103,

@@ -143,6 +143,14 @@ static void take_refusal(struct zookeeper *zk, const struct zk_reply *refusal)
     }
 }
 
+/* A server's own errors, such as "connection loss" and "operation timeout". ClickHouse Keeper
+ * replies so without its quorum. The request may have been executed. */
+static bool is_open(int error)
+{
+    return error < ZK_OK && error > ZK_API_ERROR && error != ZK_UNIMPLEMENTED &&
+           error != ZK_BAD_ARGUMENTS;
+}
+
 static void take_answer(struct zookeeper *zk, struct zk_reply *reply)
 {
     struct zk_request *request = request_of(hf__pipeline_first_out(&zk->pipeline));
@@ -152,6 +160,11 @@ static void take_answer(struct zookeeper *zk, struct zk_reply *reply)
     }
     if (reply->error == ZK_MOVED || reply->error == ZK_EXPIRED) {
         hf__peer_break(&zk->peer, HF_UNREACHABLE, 0, "the session is not here any more");
+        return;
+    }
+    if (is_open(reply->error)) { /* mutant: zookeeper-open-error */
+        hf__peer_break(&zk->peer, HF_UNREACHABLE, reply->error,
+                       "error %d leaves open whether the request was executed", reply->error);
         return;
     }
     if (reply->error == ZK_USER_REQUIRED) {
