@@ -327,6 +327,12 @@ const char *hf__h2_why(const struct hf_h2 *h2)
     return h2->why;
 }
 
+uint32_t hf__h2_streams_max(const struct hf_h2 *h2)
+{
+    return nghttp2_session_get_remote_settings(h2->session,
+                                               NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS);
+}
+
 bool hf__h2_is_open(const struct hf_h2 *h2)
 {
     return !h2->failed && !h2->is_draining && nghttp2_session_check_request_allowed(h2->session);

@@ -67,6 +67,8 @@ long hf__h2_take(struct hf_h2 *h2, const uint8_t **bytes);
 /* A few words on what has ended it. */
 const char *hf__h2_why(const struct hf_h2 *h2);
 
+/* How many requests the peer serves at a time; others wait here. */
+uint32_t hf__h2_streams_max(const struct hf_h2 *h2);
 /* Does the peer take new requests? */
 bool hf__h2_is_open(const struct hf_h2 *h2);
 /* Begins a request, whose body follows by hf__h2_write. False: out of memory, or not open. */

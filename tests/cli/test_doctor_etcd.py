@@ -132,6 +132,22 @@ def a_tls_port_that_http_shares_is_a_danger(box):
 
 
 @test
+def a_server_with_too_few_streams_is_a_danger(box):
+    cluster = start_etcd(box)
+    _, findings = see(box, cluster)
+    equal('few-streams' in findings, False, 'a finding without a limit')
+    member = cluster.members[0]
+    member.kill()
+    member.arguments += ['--max-concurrent-streams', '2']
+    member.again()
+    assert member.becomes_ready(), 'the server does not come back'
+    _, findings = see(box, cluster)
+    equal('few-streams' in findings, True, 'a finding with two streams')
+    result = box.run('-e', cluster.url(), 'try', 'one', '--', 'true')
+    contains(result.err, '--max-concurrent-streams')
+
+
+@test
 def a_user_without_rights_is_told_what_is_missing(box):
     cluster = start_etcd(box, users=True)
     result = box.run('-e', cluster.url().replace('/holdfast', '/elsewhere'), 'try', 'one', '--',

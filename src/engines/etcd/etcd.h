@@ -19,6 +19,9 @@
 
 #define ETCD_WATCH_BUCKETS 256u
 #define ETCD_KEY_BUCKETS 4096u
+/* Calls at a time without which there is no lock: heartbeats, watches, and a request. */
+#define ETCD_STREAMS_MIN 3u
+#define ETCD_STREAMS_OPTION "--max-concurrent-streams"
 /* Moves of a key to another lease whose replies are missing: their leases are revoked. */
 #define ETCD_STRAYS_MAX 3u
 /* Room for any key: the root, a name, and what follows. */
@@ -152,6 +155,8 @@ void hf__etcd_connection_close(struct etcd *etcd);
  * server takes no calls; the connection is broken then. */
 bool hf__etcd_begin_call(struct etcd *etcd, struct hf_grpc_call *call, const char *path,
                          int64_t limit_ms, bool needs_leader);
+/* How many calls the server serves at a time on the connection that there is. */
+uint32_t hf__etcd_streams_max(const struct etcd *etcd);
 /* Packs a message, and sends it. False: as above. */
 bool hf__etcd_send(struct etcd *etcd, struct hf_grpc_call *call, const ProtobufCMessage *message,
                    bool last);
@@ -235,6 +240,8 @@ void hf__etcd_session_fail(struct etcd *etcd, struct etcd_session *session,
 void hf__etcd_beat(struct etcd *etcd, struct etcd_session *session);
 /* What rests on one is held, or it is being waited for. */
 bool hf__etcd_beats_are_wanted(const struct etcd *etcd);
+/* Beats, watches, or what needs them. */
+bool hf__etcd_needs_streams(const struct etcd *etcd);
 /* A new connection: for those sessions. */
 void hf__etcd_beat_again(struct etcd *etcd);
 /* When the oldest heartbeat without a reply has left, or HF_NEVER. */

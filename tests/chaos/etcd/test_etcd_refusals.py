@@ -44,6 +44,28 @@ def full_database_refuses_acquires_and_does_releases(directory):
     stage.end()
 
 
+def server_with_too_few_streams_says_so(directory):
+    """Heartbeats and watches take two. A client that knows that, and one that learns it late."""
+    stage = Stage(directory)
+    for streams in (1, 2):
+        start_again(stage, "--max-concurrent-streams", str(streams))
+        side = stage.side(f"a client with {streams} streams")
+        for order in (("lock", "mutex", "one", 0, 0), ("lock", "permit", "two", FOR_EVER, 0),
+                      ("give", "three", 1)):
+            said = side.ask("a", *order)
+            assert said.startswith("failed: HF_ELIMIT: "), said
+            assert "--max-concurrent-streams" in said, said
+        side.want("0", "a", "units", "three")
+        said = side.ask("a", "lock", "mutex", "one", FOR_EVER, 0)
+        assert said.startswith("failed: HF_ELIMIT: "), said
+        side.stop()
+    start_again(stage, "--max-concurrent-streams", "3")
+    holder, waiter = holder_and_waiter(stage, "one")
+    holder.want("ok", "a", "give", "three", 1)
+    hand_over(stage, holder, waiter, "one")
+    stage.end()
+
+
 def let_token_expire():
     until = time.monotonic() + 3 * TOKEN_LIFE_S
     wait_until(lambda: time.monotonic() > until, "tokens that were not used have expired")
@@ -163,6 +185,7 @@ def waiter_without_rights_leaves_no_key_beyond_locks_of_its_session(directory):
 
 
 sys.exit(main([full_database_refuses_acquires_and_does_releases,
+               server_with_too_few_streams_says_so,
                expired_token_is_replaced_while_locks_are_held_and_waited_for,
                holder_without_rights_is_told_and_its_locks_end_by_lease,
                lock_that_could_not_be_released_ends_once_the_others_are,

@@ -16,6 +16,8 @@
 #define PROOF_MS 2000
 /* Etcd keeps each until it is compacted; a lock and its release are two. */
 #define REVISIONS_MANY 10000
+/* With fewer calls at a time, threads of a client wait for each other. */
+#define STREAMS_FEW 20u
 
 #define NO_QUORUM                                                                                  \
     "no lock can be acquired or released, and those that are held end with their lease"
@@ -89,6 +91,19 @@ static void look_at_server(const struct hf_findings *findings, const HfEtcd__Sta
             hf__finding_danger(findings, "alarm", "locks may not be acquired, or may not last",
                                "look at \"etcdctl alarm list\", and mend what it says",
                                "this server reports: %.120s", status->errors[i]);
+}
+
+static void look_at_streams(const struct etcd *etcd, const struct hf_findings *findings)
+{
+    uint32_t streams = hf__etcd_streams_max(etcd);
+    if (streams < STREAMS_FEW)
+        hf__finding_danger(findings, "few-streams",
+                           streams < ETCD_STREAMS_MIN
+                               ? "no lock can be acquired: heartbeats, watches and requests need "
+                                 "one each"
+                               : "requests wait for each other, and threads with them",
+                           "raise its option " ETCD_STREAMS_OPTION " to 100 or more",
+                           "this server serves %u calls of a client at a time", streams);
 }
 
 static void look_at_lease(const struct etcd *etcd, const struct hf_findings *findings)
@@ -199,6 +214,7 @@ static void answered(struct etcd *etcd, struct etcd_request *request,
     bool has_leader = status->leader != 0;
     look_at_version(&findings, status->version, etcd->grpc.tls && request->call.by_http);
     look_at_server(&findings, status);
+    look_at_streams(etcd, &findings);
     if (!has_leader || !ask_to_read(etcd, oneshot, 0, confirmed))
         finish(etcd, oneshot);
 }

@@ -93,6 +93,14 @@ bool hf__etcd_beats_are_wanted(const struct etcd *etcd)
     return false;
 }
 
+bool hf__etcd_needs_streams(const struct etcd *etcd)
+{
+    HF_LIST_FOREACH (link, following, &etcd->living)
+        if (HF_CONTAINER(link, struct etcd_session, link)->granting)
+            return true;
+    return hf__etcd_beats_are_wanted(etcd) || hf__etcd_watches_any(etcd);
+}
+
 void hf__etcd_beat_again(struct etcd *etcd)
 {
     HF_LIST_FOREACH (link, following, &etcd->living) {

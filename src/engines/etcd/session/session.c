@@ -179,9 +179,15 @@ bool hf__etcd_session_is_known(const struct etcd *etcd, const struct etcd_sessio
 /* A question that cannot leave fails at once all that waits for it. */
 static void session_ask(struct etcd *etcd, struct etcd_session *session)
 {
+    static const struct etcd_reply few_streams = { .word = ETCD_REFUSED,
+                                                   .status = HF_GRPC_RESOURCE_EXHAUSTED,
+                                                   .by_server = true,
+                                                   .text = ETCD_STREAMS_OPTION };
     if (session->granting || session->beat_count > 0)
         return;
-    if (session->state == ETCD_SESSION_ALIVE)
+    if (hf__peer_is_ready(&etcd->peer) && hf__etcd_streams_max(etcd) < ETCD_STREAMS_MIN)
+        hf__etcd_session_fail(etcd, session, &few_streams);
+    else if (session->state == ETCD_SESSION_ALIVE)
         hf__etcd_beat(etcd, session);
     else
         session_grant(etcd, session);

@@ -61,6 +61,11 @@ bool hf__etcd_begin_call(struct etcd *etcd, struct hf_grpc_call *call, const cha
     return false;
 }
 
+uint32_t hf__etcd_streams_max(const struct etcd *etcd)
+{
+    return etcd->grpc.h2 ? hf__h2_streams_max(etcd->grpc.h2) : UINT32_MAX;
+}
+
 static bool pack(struct etcd *etcd, const ProtobufCMessage *message, size_t *ret)
 {
     size_t length = protobuf_c_message_get_packed_size(message);
@@ -122,6 +127,13 @@ static void greet(struct hf_peer *peer)
 
 static void let_in(struct etcd *etcd)
 {
+    if (hf__etcd_streams_max(etcd) < ETCD_STREAMS_MIN && hf__etcd_needs_streams(etcd)) {
+        hf__peer_break(&etcd->peer, HF_ELIMIT, 0,
+                       "it serves %u calls of a client at a time, and a lock needs %u; raise its "
+                       "option " ETCD_STREAMS_OPTION,
+                       hf__etcd_streams_max(etcd), ETCD_STREAMS_MIN);
+        return;
+    }
     /* A connection is good once a call was answered: until then its pauses grow. */
     unsigned failures = etcd->peer.failures;
     hf__peer_ready(&etcd->peer);

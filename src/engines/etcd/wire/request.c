@@ -289,12 +289,20 @@ static bool pack(struct etcd_request *request, const ProtobufCMessage *message)
     return true;
 }
 
+/* Two calls are those of heartbeats and watches. */
+static unsigned out_max(const struct etcd *etcd)
+{
+    uint32_t streams = hf__etcd_streams_max(etcd);
+    uint32_t left = streams < ETCD_STREAMS_MIN ? 1 : streams - (ETCD_STREAMS_MIN - 1);
+    return left < OUT_MAX ? left : OUT_MAX;
+}
+
 /* Leases do not wait for others: keys rest on them, and go with them. */
 static void request_send_or_wait(struct etcd *etcd, struct etcd_request *request)
 {
     bool first =
         request->method == &hf__etcd_lease_grant || request->method == &hf__etcd_lease_revoke;
-    if (hf__etcd_can_send(etcd) && (first || etcd->out_count < OUT_MAX)) {
+    if (hf__etcd_can_send(etcd) && (first || etcd->out_count < out_max(etcd))) {
         request_send(etcd, request);
         return;
     }
@@ -326,7 +334,7 @@ static void pause_over(struct hf_timer *timer)
 void hf__etcd_send_waiting(struct etcd *etcd)
 {
     struct hf_link *link;
-    while (hf__etcd_can_send(etcd) && etcd->out_count < OUT_MAX &&
+    while (hf__etcd_can_send(etcd) && etcd->out_count < out_max(etcd) &&
            (link = hf__list_pop(&etcd->waiting)))
         request_send(etcd, HF_CONTAINER(link, struct etcd_request, link));
 }

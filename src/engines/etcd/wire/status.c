@@ -42,6 +42,8 @@ static const struct meaning meanings[] = {
     { HF_GRPC_RESOURCE_EXHAUSTED, "space exceeded", ETCD_FULL, HF_ELIMIT,
       "its database is full (the alarm NOSPACE)",
       "compact and defragment it, raise the quota, and disarm the alarm" },
+    { HF_GRPC_RESOURCE_EXHAUSTED, ETCD_STREAMS_OPTION, ETCD_REFUSED, HF_ELIMIT,
+      "it serves too few calls of a client at a time", "raise its option " ETCD_STREAMS_OPTION },
     /* etcd 3.4 has no status of its own for that. */
     { HF_GRPC_RESOURCE_EXHAUSTED, "too many requests", ETCD_BUSY, TOO_MUCH },
     { HF_GRPC_UNKNOWN, "too many requests", ETCD_BUSY, TOO_MUCH },
@@ -96,8 +98,8 @@ int hf__etcd_explain(struct etcd *etcd, const struct etcd_reply *reply, hf_error
 {
     if (!reply->by_server) {
         /* Only what was refused before anything was sent is a word of the store. */
-        bool denied = reply->word == ETCD_UNSENT && etcd->why_code == HF_DENIED;
-        int code = denied ? HF_DENIED : HF_UNREACHABLE;
+        bool refused = etcd->why_code == HF_DENIED || etcd->why_code == HF_ELIMIT;
+        int code = reply->word == ETCD_UNSENT && refused ? etcd->why_code : HF_UNREACHABLE;
         if (strncmp(reply->text, "etcd at", 7) == 0)
             hf__explain(error, code, 0, "%s", reply->text);
         else
