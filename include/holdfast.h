@@ -300,8 +300,7 @@ HF_API void hf_close(hf_client *client);
 /* Returns: the OR. A function without its bit returns HF_ENOTSUP. */
 HF_API unsigned hf_caps(const hf_client *client);
 
-/* Returns: the URL that the client was opened with, password removed. Lives as long as the client.
- */
+/* Returns: the client's URL, password removed. Lives as long as the client. */
 HF_API const char *hf_url(const hf_client *client);
 
 /* ---- 3. Locking --------------------------------------------------------------------------
@@ -376,8 +375,7 @@ typedef struct hf_lock_options {
     bool no_reentry; /* if this owner already holds the name: HF_EDEADLK, not a second hold */
 } hf_lock_options;
 
-/* For `owner`: a new owner for this call. It never re-enters, and no other call re-enters its hold.
- */
+/* For `owner`: a new owner for this call. Neither does it re-enter, nor does another call. */
 #define HF_OWNER_NEW UINT64_MAX
 /* For `owner`: the calling thread, as 0 in hf_lock. */
 #define HF_OWNER_THREAD (UINT64_MAX - 1)
@@ -426,7 +424,7 @@ static inline hf_lock_options hf_lock_options_init(void)
  *   +--------------------------------------------------------------------------------------------+
  *
  * A store that hangs does not extend the wait. With wait_ms 0 there is one attempt, which may take
- * up to request_timeout_ms. The library cleans up in the background, until hf_close.
+ * up to request_timeout_ms.
  *
  * Returns:
  *   HF_OK           *ret is a hold; pass it to hf_unlock or hf_unlock_nowait. HF_COUNTER and
@@ -443,8 +441,9 @@ static inline hf_lock_options hf_lock_options_init(void)
  *   common errors
  *
  * With any code but HF_OK, *ret is NULL and nothing of this request stays at the store: no queue
- * entry, no late grant. The exception: if you close the client, or exit, before the store replies,
- * something may stay for up to a lease. */
+ * entry, no late grant. What was under way is undone at once, in the background. The client's next
+ * request for the name waits for that; a try of another client may be HF_BUSY meanwhile. If you
+ * close the client, or exit, before the store replies, something may stay for up to a lease. */
 HF_API HF_LOOK int hf_lock(hf_client *client, const char *name, int64_t wait_ms,
                            const hf_lock_options *options, hf_hold **ret);
 
@@ -621,7 +620,7 @@ HF_API HF_LOOK int hf_lock_async(hf_client *client, const char *name, int64_t wa
                                  hf_request *ret);
 
 /* Asks a request to end with HF_CANCELED. It may end with another code if its reply was on the way.
- * Does not block, and does nothing for a request that has ended. */
+ * Does not block, and does nothing for a request that has ended. hf_lock says what it leaves. */
 HF_API void hf_cancel(hf_client *client, hf_request request);
 
 /* For programs with an event loop of their own (HF_DRIVE_CALLER). Poll the descriptor of hf_fd for
@@ -629,10 +628,7 @@ HF_API void hf_cancel(hf_client *client, hf_request request);
  * included, and never blocks. The descriptor belongs to the client.
  *
  * hf_fd returns: the descriptor, or -1 with HF_DRIVE_THREAD.
- * hf_dispatch returns:
- *   HF_OK       done
- *   HF_EINVAL   the client has a thread of its own (HF_DRIVE_THREAD)
- *   common errors that need no store */
+ * hf_dispatch returns: HF_OK, HF_EINVAL with HF_DRIVE_THREAD, or common errors. */
 HF_API int hf_fd(const hf_client *client);
 HF_API int hf_dispatch(hf_client *client);
 
@@ -804,8 +800,7 @@ typedef bool hf_remark_cb(void *arg, const hf_remark *remark);
  * It touches no lock of that name.
  *
  * Returns:
- *   HF_OK       everything was shown, or `visit` has returned false
- *   HF_EINVAL   also: `visit` is NULL
+ *   HF_OK, HF_EINVAL  as hf_inspect
  *   common errors; the remarks found until then are shown first */
 HF_API int hf_examine(hf_client *client, const char *name, hf_remark_cb *visit, void *arg);
 
@@ -857,8 +852,7 @@ typedef struct hf_hold_set hf_hold_set;
 #define HF_LOCK_ALL_MAX 1024
 
 /* Acquires all `count` locks, one after the other, within one `wait_ms` for all of them together.
- * With wait_ms 0, no lock is asked for once the longest request_timeout_ms of the clients has
- * passed.
+ * With wait_ms 0, none is asked for once the longest request_timeout_ms of the clients is over.
  *
  * The order is the same in every program: by the bytes of the client's URL (hf_url), then by the
  * bytes of the name. No two calls wait for each other in a circle, if all programs write a
@@ -880,9 +874,8 @@ typedef struct hf_hold_set hf_hold_set;
  *                   them. The loss of a lock without a lease (hf_remaining_ms is INT64_MAX) is
  *                   reported when the wait for the next lock has ended
  *   HF_BUSY, HF_UNREACHABLE and others
- *                   as hf_lock returned it for the lock that hf_last_error names. Where less than
- *                   0.5 s of the wait was left for a lock behind the first one, a reply that is
- *                   missing is HF_BUSY, unless the store is known to be silent
+ *                   as hf_lock returned it for the lock that hf_last_error names. A rest of the
+ *                   wait below 0.5 s judges no store that has replied before: HF_BUSY
  *   HF_EINVAL       no item, or more than HF_LOCK_ALL_MAX; a name is there twice, with other
  *                   options or for permits; HF_COUNTER or HF_LATCH, which have no hold
  *   common errors

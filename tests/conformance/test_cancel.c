@@ -232,6 +232,79 @@ TEST(callbacks_may_cancel)
     hf_close(client);
 }
 
+/* ---- what a request that has ended leaves ---- */
+
+static void turn_until_answered(hf_client *client, const struct outcome *outcome)
+{
+    while (hf_fd(client) >= 0 && !outcome->calls)
+        hf_dispatch(client);
+    WAIT_OUTCOME(outcome);
+}
+
+static void try_after_cancel(hf_driver driver, int64_t wait_ms)
+{
+    hf_client *client = open_client_with((hf_client_options){ .driver = driver });
+    int canceled = 0;
+
+    for (int i = 0; i < 300; i++) {
+        struct outcome outcome = { 0 }, again = { 0 };
+        hf_request request = ask(client, wait_ms, &outcome);
+        if (i % 3 == 1)
+            hf_dispatch(client);
+        hf_cancel(client, request);
+        turn_until_answered(client, &outcome);
+        canceled += outcome.code == HF_CANCELED;
+        if (outcome.code == HF_OK)
+            give_back(outcome.hold);
+        if (i % 2)
+            give_back(take(client, name_of("one"), HF_MUTEX, 0));
+        else
+            ask(client, 0, &again);
+        if (i % 2)
+            continue;
+        turn_until_answered(client, &again);
+        CHECK_CODE(again.code, HF_OK);
+        give_back(again.hold);
+    }
+    test_note("%d of 300 were canceled", canceled);
+    hf_close(client);
+}
+
+TEST(try_after_a_canceled_request_finds_the_name_free)
+{
+    try_after_cancel(HF_DRIVE_THREAD, HF_FOREVER);
+    try_after_cancel(HF_DRIVE_THREAD, 0);
+}
+
+TEST(try_after_a_canceled_request_without_a_thread_finds_the_name_free)
+{
+    try_after_cancel(HF_DRIVE_CALLER, HF_FOREVER);
+    try_after_cancel(HF_DRIVE_CALLER, 0);
+}
+
+/* The wait ends just when the lock is released, and may be granted too late. */
+TEST(try_after_a_wait_that_ran_out_finds_the_name_free)
+{
+    hf_client *client = open_client(), *other = open_client();
+    int in_vain = 0;
+
+    for (int i = 0; i < 100; i++) {
+        struct outcome outcome = { 0 };
+        hf_hold *hold = take_patiently(other, name_of("one"));
+        ask(client, 2, &outcome);
+        let_pass_ms(2);
+        give_back(hold);
+        WAIT_OUTCOME(&outcome);
+        if (outcome.code == HF_OK)
+            give_back(outcome.hold);
+        in_vain += outcome.code != HF_OK;
+        give_back(take(client, name_of("one"), HF_MUTEX, 0));
+    }
+    test_note("%d of 100 waits ran out", in_vain);
+    hf_close(client);
+    hf_close(other);
+}
+
 /* ---- pthread_cancel ---- */
 
 /* A thread that has been cancelled before it calls the library. */

@@ -190,9 +190,12 @@ static void check_token(const struct actor *actor, const hf_hold *hold)
         return;
     uint64_t token = hf_token(hold), *last = &world.last_token[request->name];
     bool first = mode_is_exclusive(hf_hold_mode(hold)) && !request->nested;
-    /* Readers carry what the store remembers. */
-    bool forgotten = world.forgot && !mode_is_exclusive(hf_hold_mode(hold));
-    if (first ? token <= *last : token < *last && !request->nested && !forgotten)
+    /* Readers carry what the store remembers. A grant may be older than what was forgotten, and
+     * heard of later: tokens are times of the store. */
+    bool forgotten = world.forgot &&
+                     (!mode_is_exclusive(hf_hold_mode(hold)) || (int64_t)token < world.forgot_us);
+    bool rises = first ? token > *last : token >= *last || request->nested;
+    if (!rises && !forgotten)
         violation("%s: token %llu after %llu", world.store->names[request->name],
                   (unsigned long long)token, (unsigned long long)*last);
     if (token > *last && mode_is_exclusive(hf_hold_mode(hold)))

@@ -173,6 +173,7 @@ static void restart_store(void *subject, uint64_t detail)
     world.totals.restarts++;
     if (world.faults.forgetful) {
         world.forgot = true;
+        world.forgot_us = world.now_us;
         world.forgiven_until_us = world.now_us + 5 * LEASE_MS / 2 * 1000;
     }
     world.store->restarted(world.faults.forgetful);

@@ -192,6 +192,7 @@ struct world {
     int64_t free_since_us[NAMES_MAX];
     int64_t forgiven_until_us; /* until then people may believe what the store forgot */
     bool forgot, refuses;
+    int64_t forgot_us; /* when it forgot last */
     struct totals totals;
 };
 

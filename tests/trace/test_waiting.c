@@ -274,13 +274,13 @@ TEST(a_question_that_is_out_for_long_is_silence_to_those_behind)
     ask(8, HF_MUTEX, 300);
     ask(9, HF_MUTEX, 700);
     pass_ms(701);
-    CHECK(strstr(sentence_of(8), "held by another owner") != NULL);
+    CHECK(strstr(sentence_of(8), "held by other owners") != NULL);
     CHECK(strstr(sentence_of(9), "did not answer") != NULL);
     granted_for_ever(7);
     ask(8, HF_MUTEX, 300);
     refused(8, FOR_EVER);
     pass_ms(301);
-    CHECK(strstr(sentence_of(8), "held by another owner") != NULL);
+    CHECK(strstr(sentence_of(8), "held by other owners") != NULL);
 }
 
 /* It has asked by itself for a moment only, but the one before it had its answers. */
@@ -292,9 +292,9 @@ TEST(who_comes_to_the_head_late_knows_that_the_store_answers)
     refused(7, FOR_EVER);
     pass_ms(901);
     gone(7);
-    CHECK(strstr(sentence_of(7), "held by another owner") != NULL);
+    CHECK(strstr(sentence_of(7), "held by other owners") != NULL);
     pass_ms(10);
-    CHECK(strstr(sentence_of(8), "held by another owner") != NULL);
+    CHECK(strstr(sentence_of(8), "held by other owners") != NULL);
     refused(8, FOR_EVER);
     gone(8);
     ask(7, HF_MUTEX, 600);
@@ -321,7 +321,7 @@ TEST(the_last_silence_is_explained_to_the_end)
     pass_ms(70);
     refused(8, FOR_EVER);
     pass_ms(31);
-    CHECK(strstr(sentence_of(8), "held by another owner") != NULL);
+    CHECK(strstr(sentence_of(8), "held by other owners") != NULL);
     gone(8);
     ask(9, HF_MUTEX, 100);
     silent(9);

@@ -18,7 +18,8 @@
 /* Where an event may lead. 0: it changes nothing. */
 /* clang-format off */
 static const unsigned table[][HF_ON_LEASE_LOST + 1] = {
-    [HF_CLAIM_QUEUED]  = { [HF_ON_TURN] = ASKING, [HF_ON_DEADLINE] = OVER, [HF_ON_END] = OVER },
+    [HF_CLAIM_QUEUED]  = { [HF_ON_TURN] = ASKING, [HF_ON_RETRY] = ASKING,
+                           [HF_ON_DEADLINE] = OVER, [HF_ON_END] = OVER },
     [HF_CLAIM_ASKING]  = { [HF_ON_ANSWER] = ASKING | WAITING | HELD | LEAVING | OVER },
     [HF_CLAIM_WAITING] = { [HF_ON_WAKE] = ASKING, [HF_ON_RETRY] = ASKING,
                            [HF_ON_DEADLINE] = LEAVING, [HF_ON_END] = LEAVING,

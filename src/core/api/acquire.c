@@ -25,12 +25,12 @@ static void start(struct hf_claim *claim)
 {
     if (claim->state == HF_CLAIM_QUEUED && (atomic_load(&claim->turn) & HF_TURN_COME))
         hf__claim_drive(claim, HF_ON_TURN);
+    else if (claim->state == HF_CLAIM_HELD)
+        hf__compact_watch(claim);
     else if (claim->state == HF_CLAIM_QUEUED)
         hf__claim_await_deadline(claim);
     else if (claim->state == HF_CLAIM_LEAVING)
         hf__claim_await_retry(claim);
-    else if (claim->state == HF_CLAIM_HELD)
-        hf__compact_watch(claim);
 }
 
 static void take_turn(struct hf_claim *claim)
@@ -148,7 +148,7 @@ struct hf_answer hf__acquire_upgrade(struct hf_claim *claim, struct hf_lock_args
 static void begin(struct hf_claim *claim, const struct hf_lock_args *ask)
 {
     hf__claim_begin(claim, ask);
-    if (claim->state == HF_CLAIM_QUEUED && !atomic_load(&claim->turn))
+    if (claim->state == HF_CLAIM_QUEUED && claim->op.in.enqueue && !atomic_load(&claim->turn))
         hf__lock_entry_say_waiting(claim);
 }
 

@@ -44,7 +44,7 @@ static void alarm_fired(struct hf_timer *timer)
 void hf__claim_await_deadline(struct hf_claim *claim)
 {
     claim->awaits_deadline = claim->wait_until_ms != HF_NEVER;
-    set_alarm(claim);
+    hf__claim_await_retry(claim);
 }
 
 void hf__claim_await_retry(struct hf_claim *claim)

@@ -18,6 +18,7 @@ static void prepare_claim(struct hf_shard *shard, struct hf_claim *claim)
     claim->shard = shard;
     hf__link_init(&claim->rest_link);
     hf__link_init(&claim->lease_link);
+    hf__link_init(&claim->undo_link);
     hf__claim_init_driver(claim);
     hf__acquire_init_command(claim);
 }

@@ -75,10 +75,11 @@ struct hf_claim {
     uint32_t generation, index; /* of the request id */
     uint32_t uses;              /* how often this memory has been another claim */
     union {
-        struct hf_link entry_link; /* in entry->queue or entry->holders */
+        struct hf_link entry_link; /* in entry->queue, entry->holders or shard->deferred */
         struct hf_claim *next_free;
     };
     struct hf_link rest_link;  /* in shard->resting, or in nothing */
+    struct hf_link undo_link;  /* in shard->undone, or in nothing */
     struct hf_link lease_link; /* in the holders of `watched` */
     struct hf_lease *watched;  /* what op.out.rests_on was when the watchdog heard of it last */
     struct hf_timer alarm;     /* for its deadline, or for when it asks again */
@@ -127,6 +128,7 @@ struct hf_claim {
     bool started;      /* handed to the loop (under the shard's mutex) */
     bool awaits_deadline, awaits_retry; /* what `alarm` is for (loop only) */
     bool forgotten;                     /* over, but pinned: the last pin frees it */
+    bool undone;      /* in shard->undone (written by the driver, under the shard's mutex) */
     bool fetched;     /* to be renewed or lost, and neither yet (under the shard's mutex) */
     uint8_t commands; /* on their way to the loop, HF_CMD_...; a pin (under the shard's mutex) */
 
@@ -207,6 +209,9 @@ struct hf_shard {
     struct hf_hold *free_holds;
     struct hf_claim *free_claims;
     uint32_t free_claim_count;
+    /* Claims whose caller was told no, while the store may still have something for them; and bare
+     * tries for the same names, which wait for that. */
+    struct hf_link undone, deferred;
     struct hf_link resting; /* claims that may be set aside; who has rested longest comes first */
     uint32_t resting_count;
     uint32_t fetched_count;    /* of claims that are `fetched` */

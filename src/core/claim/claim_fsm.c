@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The wait loop. Every claim, on every engine, goes this way:
  *
- *                  TURN
+ *              TURN, RETRY
  *       QUEUED ------------> ASKING <----------- WAKE, RETRY ----------- WAITING
  *         |                   |  |  \                                      ^  |
  *         |           GRANTED |  |   \------- REFUSED, NO_ANSWER ---------/   |
@@ -293,11 +293,12 @@ static unsigned step_queued(struct hf_claim *claim, enum hf_claim_event event, i
     /* A claim whose wait ends just after its turn has come passes on what it was told. */
     /* mutant: owner-comes-to-head-has-heard */
     claim->store_seen = atomic_load(&claim->turn) & HF_TURN_HEARD;
-    if (event == HF_ON_TURN)
+    if (event == HF_ON_TURN || event == HF_ON_RETRY)
         return ask(claim, now_ms);
     if (event != HF_ON_DEADLINE && event != HF_ON_END)
         return HF_DO_NOTHING;
-    int seen = is_behind_silence(claim, now_ms) ? HF_UNREACHABLE : HF_BUSY;
+    bool silent = !claim->op.in.enqueue || is_behind_silence(claim, now_ms);
+    int seen = silent ? HF_UNREACHABLE : HF_BUSY;
     unsigned actions = complete(claim, event == HF_ON_END ? why_it_ends(claim) : seen);
     move(claim, HF_CLAIM_OVER);
     return actions | HF_DO_FORGET;
@@ -482,8 +483,14 @@ void hf__claim_begin(struct hf_claim *claim, const struct hf_lock_args *ask)
     claim->op.in.enqueue = ask->wait_ms != 0;
     claim->op.in.mode = ask->mode;
     claim->op.in.lease_ms = ask->lease_ms;
-    /* A bare try waits for the store's answer, not for the lock. */
-    claim->wait_until_ms = ask->wait_ms == 0
-                               ? hf__clock_add(ask->now_ms, claim->client->request_timeout_ms)
-                               : ask->wait_until_ms;
+    claim->wait_until_ms = ask->wait_until_ms;
+    claim->retry_at_ms = HF_NEVER;
+    if (ask->wait_ms != 0)
+        return;
+    /* A bare try waits for the store's answer, not for the lock; and before it asks, for what its
+     * own client has to undo there, but not for half of its time. */
+    int64_t timeout_ms = claim->client->request_timeout_ms;
+    int64_t defers_ms = timeout_ms < 2 * HF_SILENCE_MS ? timeout_ms / 2 : HF_SILENCE_MS;
+    claim->wait_until_ms = hf__clock_add(ask->now_ms, timeout_ms);
+    claim->retry_at_ms = hf__clock_add(ask->now_ms, defers_ms);
 }

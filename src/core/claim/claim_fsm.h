@@ -34,7 +34,8 @@ unsigned hf__claim_step(struct hf_claim *claim, enum hf_claim_event event, int64
 /* The driver on the loop: steps, and does what the step says. Loop only. */
 void hf__claim_drive(struct hf_claim *claim, enum hf_claim_event event);
 
-/* The claim hears of its wait_until_ms, or of its retry_at_ms, when that has come. Loop only. */
+/* The claim hears of its wait_until_ms and its retry_at_ms, or of the latter alone, when that has
+ * come. Loop only. */
 void hf__claim_await_deadline(struct hf_claim *claim);
 void hf__claim_await_retry(struct hf_claim *claim);
 

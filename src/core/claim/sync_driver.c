@@ -19,13 +19,18 @@ static enum hf_claim_event what_happened(struct hf_claim *claim, enum hf_claim_e
     return now_ms >= claim->retry_at_ms ? HF_ON_RETRY : otherwise;
 }
 
-/* Until this claim is the head of its entry's queue. */
+static int64_t wakes_at_ms(const struct hf_claim *claim)
+{
+    return claim->wait_until_ms < claim->retry_at_ms ? claim->wait_until_ms : claim->retry_at_ms;
+}
+
+/* Until this claim may ask. */
 static enum hf_claim_event sleep_in_queue(struct hf_claim *claim)
 {
-    claim->retry_at_ms = HF_NEVER;
+    int64_t until_ms = wakes_at_ms(claim);
     while (!atomic_load(&claim->turn)) {
-        hf__futex_wait_until(&claim->turn, 0, claim->wait_until_ms);
-        if (hf__clock_ms() >= claim->wait_until_ms)
+        hf__futex_wait_until(&claim->turn, 0, until_ms);
+        if (hf__clock_ms() >= until_ms)
             break;
     }
     if (atomic_load(&claim->turn) & HF_TURN_COME)
@@ -36,8 +41,7 @@ static enum hf_claim_event sleep_in_queue(struct hf_claim *claim)
 /* After REFUSED the engine wakes us; after silence only the clock, or hf_close, does. */
 static enum hf_claim_event sleep_for_wake(struct hf_claim *claim)
 {
-    int64_t until_ms =
-        claim->wait_until_ms < claim->retry_at_ms ? claim->wait_until_ms : claim->retry_at_ms;
+    int64_t until_ms = wakes_at_ms(claim);
     if (atomic_load(&claim->ending))
         return HF_ON_END;
     if (claim->op.out.verdict == HF_REFUSED)

@@ -219,10 +219,17 @@ static void admit_new(struct hf_client *client, struct hf_shard *shard, struct h
         entrance->how = HF_ADMIT_TAKEN;
         return;
     }
-    /* A bare try asks at once: it will not wait, so it takes nobody's turn. */
-    bool asks = ask->wait_ms == 0 || hf__list_empty(&entry->queue);
-    if (ask->wait_ms != 0)
+    /* A bare try does not wait for the lock, so it takes no other claim's turn. */
+    bool bare = ask->wait_ms == 0;
+    bool defers = bare && !atomic_load(&client->silent) &&
+                  hf__lock_entry_is_undone(shard, entry); /* mutant: try-meets-its-own */
+    bool asks = bare ? !defers : hf__list_empty(&entry->queue);
+    if (!bare)
         hf__list_append(&entry->queue, &claim->entry_link);
+    else if (defers)
+        hf__list_append(&shard->deferred, &claim->entry_link);
+    /* What it waits for needs a loop, which may be the caller's to turn. */
+    claim->here &= !defers || client->drive_kind == HF_DRIVE_KIND_THREAD;
     atomic_store_explicit(&claim->turn, asks ? HF_TURN_COME : 0, memory_order_relaxed);
     entrance->how = asks ? HF_ADMIT_ASK : HF_ADMIT_QUEUED;
 }

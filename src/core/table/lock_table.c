@@ -20,6 +20,8 @@ int hf__lock_table_open(struct hf_client *client)
 {
     for (unsigned i = 0; i < HF_SHARDS; i++) {
         client->shards[i].client = client;
+        hf__link_init(&client->shards[i].undone);
+        hf__link_init(&client->shards[i].deferred);
         hf__compact_init(&client->shards[i]);
         if (hf__pool_open(&client->shards[i]) != HF_OK)
             return HF_ENOMEM;
@@ -132,6 +134,52 @@ void hf__lock_entry_leave_queue(struct hf_claim *claim)
     struct hf_link *next = hf__list_first(&entry->queue);
     if (in_queue && next) /* mutant: turn-is-not-passed-on */
         give_turn(HF_CONTAINER(next, struct hf_claim, entry_link), claim->store_seen);
+}
+
+/* ---- what is undone behind the caller's back ---- */
+
+/* A release that has met silence is not waited for. A thread that drives its own claim returns when
+ * the claim is over. */
+static bool is_being_undone(const struct hf_claim *claim)
+{
+    bool out = claim->state == HF_CLAIM_ASKING ||
+               (claim->state == HF_CLAIM_LEAVING && claim->silences == 0);
+    return out && claim->outcome != HF_OK && claim->store_mode == HF_KEEP_NOTHING && !claim->here;
+}
+
+bool hf__lock_entry_is_undone(const struct hf_shard *shard, const struct hf_lock_entry *entry)
+{
+    HF_LIST_FOREACH (link, following, &shard->undone)
+        if (HF_CONTAINER(link, struct hf_claim, undo_link)->entry == entry)
+            return true;
+    return false;
+}
+
+static void end_deferring(struct hf_shard *shard, const struct hf_lock_entry *entry)
+{
+    HF_LIST_FOREACH (link, following, &shard->deferred) {
+        struct hf_claim *claim = HF_CONTAINER(link, struct hf_claim, entry_link);
+        if (claim->entry != entry)
+            continue;
+        hf__link_remove(link);
+        give_turn(claim, false);
+    }
+}
+
+static void follow_undoing(struct hf_claim *claim)
+{
+    struct hf_shard *shard = claim->shard;
+    bool undone = is_being_undone(claim);
+    if (undone == claim->undone)
+        return;
+    hf__shard_lock(shard);
+    claim->undone = undone;
+    hf__link_remove(&claim->undo_link);
+    if (undone)
+        hf__list_append(&shard->undone, &claim->undo_link);
+    else if (!hf__lock_entry_is_undone(shard, claim->entry))
+        end_deferring(shard, claim->entry);
+    hf__shard_unlock(shard);
 }
 
 /* While the claim was being changed, holds may have been given back, and somebody may wait for it.
@@ -287,6 +335,7 @@ void hf__lock_entry_say_waiting(struct hf_claim *claim)
 
 void hf__lock_entry_follow(struct hf_claim *claim, enum hf_claim_state before)
 {
+    follow_undoing(claim);
     if (claim->state == before)
         return;
     /* mutant: owner-meets-silence-is-said */

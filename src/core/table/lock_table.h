@@ -57,6 +57,10 @@ uint64_t hf__lock_entry_calls(struct hf_client *client);
  * holders, with its new hold, and one that no longer asks gives its turn to the next. */
 void hf__lock_entry_follow(struct hf_claim *claim, enum hf_claim_state before);
 
+/* Is a claim of this entry being undone? A bare try waits for that, else it might meet nothing but
+ * what a request of its own client has left. With the shard locked. */
+bool hf__lock_entry_is_undone(const struct hf_shard *shard, const struct hf_lock_entry *entry);
+
 /* Tells the client's sink, once a call, that the claim has begun to wait. */
 void hf__lock_entry_say_waiting(struct hf_claim *claim);
 
