@@ -189,6 +189,21 @@ static bool redact_list(struct hf_url *url, const char *text)
     return count > 0;
 }
 
+/* Databases have users without a password (a socket, a certificate, ~/.pgpass), and no password
+ * without a user. */
+static bool is_of_database(const char *text, const char *authority)
+{
+    static const char *const schemes[] = { "postgres", "postgresql", "mysql", "mariadb" };
+    const char *scheme = authority;
+    while (scheme > text && scheme[-1] >= 'a' && scheme[-1] <= 'z')
+        scheme--;
+    for (size_t i = 0; i < sizeof schemes / sizeof schemes[0]; i++)
+        if (strlen(schemes[i]) == (size_t)(authority - scheme) &&
+            strncmp(scheme, schemes[i], strlen(schemes[i])) == 0)
+            return true;
+    return false;
+}
+
 /* Replaces the password of `text` by stars, before anything can print it: all from the first colon
  * to the last '@', wherever that is, for a password may hold a '/' that should have been escaped.
  */
@@ -199,7 +214,7 @@ static void redact_user(struct hf_url *url, const char *text)
     const char *at_sign = colon ? strrchr(colon, '@') : NULL;
     size_t length = strlen(text);
     /* A password may stand where the user belongs. */
-    if (authority && !at_sign) {
+    if (authority && !at_sign && !is_of_database(text, authority)) {
         at_sign = find(authority, '@', authority + 3 + strcspn(authority + 3, "/?"));
         colon = authority + 2;
     }

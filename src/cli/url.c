@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 /* More than the library takes, so that it says what is wrong with a longer one. */
 #define URL_LINE_SIZE 4096
@@ -89,9 +90,24 @@ bool cli_url_lost_password(const struct cli_settings *settings, int code)
     return at ? !memchr(authority + 3, ':', (size_t)(at - authority - 3)) : code == HF_DENIED;
 }
 
+/* Another user that may read the file has the password in it. */
+static void warn_of_readers(const char *path, const struct stat *file, const char *url)
+{
+    char *hidden = file->st_mode & (S_IRGRP | S_IROTH) ? strdup(url) : NULL;
+
+    if (hidden)
+        cli_url_hide_password(hidden);
+    if (hidden && strcmp(hidden, url) != 0)
+        cli_complain("warning: the URL file '%s' has a password in it, and its mode %04o lets "
+                     "other users read it: chmod 600",
+                     path, (unsigned)(file->st_mode & 07777));
+    free(hidden);
+}
+
 static char *read_url_file(const char *path)
 {
     char line[URL_LINE_SIZE] = "";
+    struct stat about = { .st_mode = 0 };
     size_t length;
     FILE *file = fopen(path, "re");
 
@@ -100,6 +116,7 @@ static char *read_url_file(const char *path)
         return NULL;
     }
     length = fgets(line, sizeof(line), file) ? strlen(line) : 0;
+    (void)fstat(fileno(file), &about);
     fclose(file);
     while (length > 0 && strchr(" \t\r\n", line[length - 1]))
         line[--length] = '\0';
@@ -107,6 +124,7 @@ static char *read_url_file(const char *path)
         cli_complain("the URL file '%s' has no URL in its first line", path);
         return NULL;
     }
+    warn_of_readers(path, &about, line);
     return strdup(line);
 }
 

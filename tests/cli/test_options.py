@@ -397,5 +397,33 @@ def address_is_shown_in_brackets(box):
     contains(box.run('-e', 'redis://[::1]:1', 'try', 'a', 'true').err, 'Redis at [::1]:1: ')
 
 
+@test
+def url_file_that_others_may_read_is_told_of_once(box):
+    path = box.file('secret')
+    for url, mode, warned in (('redis://u:secret@127.0.0.1:1', 0o644, 1),
+                              ('redis://u:secret@127.0.0.1:1', 0o640, 1),
+                              ('redis://u:secret@127.0.0.1:1', 0o600, 0),
+                              ('redis://127.0.0.1:1', 0o644, 0)):
+        with open(path, 'w', encoding='utf-8') as file:
+            file.write(url + '\n')
+        os.chmod(path, mode)
+        result = box.run('--url-file', path, 'show')
+        equal((result.code in (64, 69), result.err.count('lets other users read it')),
+              (True, warned), (url, oct(mode), result))
+        equal('secret@' in result.err, False, result.err)
+
+
+@test
+def user_of_a_database_is_shown_and_no_password_is(box):
+    for url, shown in (('postgres://app@127.0.0.1:1/x', 'postgres://app@127.0.0.1:1/x'),
+                       ('mariadb://app@127.0.0.1:1/x', 'mariadb://app@127.0.0.1:1/x'),
+                       ('postgres://app:word@127.0.0.1:1/x', 'postgres://app:***@127.0.0.1:1/x'),
+                       ('redis://word@127.0.0.1:1', None)):
+        result = box.run('-e', url, 'doctor')
+        equal('word@127' in result.out + result.err, False, result)
+        if shown and 'knows no scheme' not in result.err:
+            contains(result.out, shown)
+
+
 if __name__ == '__main__':
     main()
