@@ -25,6 +25,7 @@ static const struct kind kinds[] = {
     { "desk", TORTURE_MUTEX, 1, TORTURE_FENCED },
     { "shelf", TORTURE_RW, 1, TORTURE_FENCED },
     { "seats", TORTURE_SEMAPHORE, 4, 0 },
+    { "drawer", TORTURE_MUTEX, 1, TORTURE_FENCED },
 };
 
 enum { LOUD = 6 };

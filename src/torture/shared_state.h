@@ -7,6 +7,8 @@
 #include "torture/resource.h"
 #include "torture/run.h"
 
+enum { TORTURE_LAST = 255 };
+
 enum { TORTURE_LOCKS = 12, TORTURE_SUBJECT_MEMORY = 1 << 20 };
 
 enum torture_phase {
@@ -47,9 +49,11 @@ struct torture_shared {
     char prefix[48];
     struct torture_lock locks[TORTURE_LOCKS];
     struct torture_resource resources[TORTURE_LOCKS];
-    /* Behind the loud ones are quiet locks: only first threads try for them, and none waits. */
+    /* Behind the loud ones are quiet locks: only first threads try for them, and none waits. For
+     * the last one they do so only while one of them gets an error in place of a reply. */
     unsigned lock_count, loud_count;
-    _Atomic uint32_t quiet;       /* so many of these are all that first threads try for just now */
+    /* So many of these are all that first threads try for just now; TORTURE_LAST: the last one. */
+    _Atomic uint32_t quiet;
     _Atomic uint32_t quiet_first; /* the first one of them */
     _Atomic uint32_t reserved; /* for this client, plus 1: the others leave it alone; 0: for all */
     int64_t begin_ns;
@@ -96,7 +100,9 @@ static inline unsigned torture_quiet_lock(struct torture_shared *arena, unsigned
 {
     unsigned place = atomic_load(&arena->quiet_first) + client % locks;
 
-    return arena->loud_count + place % (arena->lock_count - arena->loud_count);
+    if (locks == TORTURE_LAST)
+        return arena->lock_count - 1;
+    return arena->loud_count + place % (arena->lock_count - arena->loud_count - 1);
 }
 
 /* What the history says of a lock. */

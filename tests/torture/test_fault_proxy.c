@@ -315,9 +315,9 @@ TEST(error_on_http2_ends_the_stream_of_the_request)
     CHECK_INT(stream, 7);
     size_t length = 10;
     memcpy(bytes, reply, sizeof reply);
-    CHECK(!torture_error_replaces_reply(&relay, stream, bytes, sizeof bytes, &length));
+    CHECK(!torture_error_replaces_reply(&relay, stream, 0, bytes, sizeof bytes, &length));
     length = sizeof reply - 1;
-    CHECK(torture_error_replaces_reply(&relay, stream, bytes, sizeof bytes, &length));
+    CHECK(torture_error_replaces_reply(&relay, stream, 0, bytes, sizeof bytes, &length));
     CHECK(memcmp(bytes, reply, 10) == 0);
     CHECK_INT(bytes[13], 1);
     CHECK_INT(bytes[14], 5);

@@ -354,29 +354,37 @@ static void judge(struct torture_checking *checking, const struct torture_object
     }
 }
 
-/* Names of a run are its own, so nothing but the store, or a hand in it, changes what they are. */
-static void check_kind(struct torture_checking *checking, const struct torture_object *lock)
+/* Names of a run are its own: nothing but the store, or a command beside the run, changes what they
+ * are. And an error that replaced a reply leaves open what was done; the subject has to as well. */
+static void check_errors(struct torture_checking *checking, const struct torture_object *lock)
 {
     for (size_t i = 0; i < lock->call_count; i++) {
         const struct torture_call *call = &lock->calls[i];
-        if (!torture_was_an_error(call) || !(call->end->flags & TORTURE_OTHER_KIND))
+        bool ended = torture_ended(call, TORTURE_REFUSED) || torture_ended(call, TORTURE_UNKNOWN);
+        if (!ended || !(call->end->flags & (TORTURE_FAILED | TORTURE_OTHER_KIND)))
             continue;
+        bool failed = call->end->flags & TORTURE_FAILED;
         struct torture_finding finding = {
-            .rule = TORTURE_S6,
+            .rule = failed ? TORTURE_S4 : TORTURE_S6,
             .hold_count = 1,
             .holds = { call->invoke->operation },
             .from = call->invoke->number,
             .to = call->end->number,
         };
-        torture_found(checking, lock, &finding,
-                      "client %u asked for %s at %s, and the store told it that %s: the store, or "
-                      "a command beside the run, has changed it",
-                      call->invoke->client, torture_lock_name(lock).text,
-                      torture_moment(checking, call->invoke->number).text,
-                      lock->form == TORTURE_SEMAPHORE
-                          ? "the semaphore has another number of permits"
-                          : "the name is in use as another kind of lock");
-        return;
+        if (!failed && checking->report->broken[TORTURE_S6] > 0)
+            continue;
+        torture_found(
+            checking, lock, &finding, "client %u: %s of %s at %s: %s", call->invoke->client,
+            torture_verb_name((enum torture_verb)call->invoke->verb), torture_lock_name(lock).text,
+            torture_moment(checking, call->invoke->number).text,
+            failed ? "it was told an error by which nothing was done, although its "
+                     "request was executed, and the reply was an error that leaves this "
+                     "open"
+            : lock->form == TORTURE_SEMAPHORE
+                ? "the store told it that the semaphore has another number of permits; "
+                  "the store, or a command beside the run, has changed it"
+                : "the store told it that the name is in use as another kind of lock; "
+                  "the store, or a command beside the run, has changed it");
     }
 }
 
@@ -400,7 +408,7 @@ static size_t collect_refusals(const struct torture_checking *checking,
 bool torture_check_refusals(struct torture_checking *checking, const struct torture_object *lock)
 {
     size_t refused = collect_refusals(checking, lock, NULL), count = 0;
-    check_kind(checking, lock);
+    check_errors(checking, lock);
     if (lock->form == TORTURE_LATCH || refused == 0)
         return true;
     struct presence *presences = torture_room(checking, lock->call_count, sizeof *presences);

@@ -8,6 +8,8 @@
 #include <stdio.h>
 
 enum { PATIENCE_LEASES = 4, CUT_MS = 10000, LOCKS_MAX = 4 };
+/* Longer than the workload has it (CLEANED_UP_NS). */
+enum { CLEANED_UP_MS = 6000, CLEANED_UP_LEASES = 5 };
 
 /* One client, at one lock. */
 struct strike {
@@ -155,11 +157,26 @@ static bool wait_for(const struct strike *strike, const _Atomic uint32_t *word, 
     return true;
 }
 
+/* The client takes back what its try has left: then another one holds, and the next fault may come.
+ * If it does not, the others are refused long enough that no excuse is left. */
+static void wait_for_cleaning(const struct strike *strike)
+{
+    int64_t limit_ms = CLEANED_UP_MS + strike->driver->plan->lease_ms * CLEANED_UP_LEASES;
+    int64_t until_ns = torture_clock_ns() + limit_ms * 1000000;
+    unsigned holder;
+
+    while (!finds_holder(strike, strike->since, &holder))
+        if (torture_clock_ns() >= until_ns || !torture_driver_wait(strike->driver, 1))
+            return;
+}
+
 /* Mostly of a try that finds the lock free: if the client takes it for one that was not executed,
  * the lock stays. Else of any request of a client that holds or waits. */
 static void reply_with_error(struct torture_driver *driver, bool quiet)
 {
-    struct strike strike = { .driver = driver, .fault = TORTURE_ERROR_REPLY };
+    struct strike strike = { .driver = driver,
+                             .fault = TORTURE_ERROR_REPLY,
+                             .lock = driver->arena->lock_count - 1 };
     bool holds = !quiet && torture_chance(&driver->dice, 50);
     int client = torture_nemesis_aim(driver, holds ? TORTURE_HOLDING : TORTURE_ASKING);
 
@@ -174,10 +191,13 @@ static void reply_with_error(struct torture_driver *driver, bool quiet)
         atomic_store(&strike.seat->wire, TORTURE_WIRE_ERROR);
     }
     strike.hits = wait_for(&strike, &strike.seat->wire_hits, false);
+    strike.since = atomic_load(&driver->arena->operations);
     atomic_store(&driver->arena->reserved, 0);
     atomic_store(&strike.seat->trap, TORTURE_NO_TRAP);
     torture_nemesis_heal_wire(strike.seat);
     end(&strike);
+    if (quiet && strike.hits)
+        wait_for_cleaning(&strike);
 }
 
 /* ---- both ---- */
@@ -186,13 +206,16 @@ void torture_nemesis_quiet(struct torture_driver *driver, enum torture_fault fau
 {
     struct torture_shared *arena = driver->arena;
     unsigned locks = arena->lock_count - arena->loud_count;
-    unsigned most = fault == TORTURE_ERROR_REPLY ? 1 : (driver->plan->clients + 1) / 3;
+    unsigned most = (driver->plan->clients + 1) / 3;
     bool quiet = fault == TORTURE_LATE_RELEASE || torture_chance(&driver->dice, 70);
 
     if (locks == 0 || (fault == TORTURE_ERROR_REPLY && !atomic_load(&arena->relay.reads_names)))
         return;
-    if (locks > most)
-        locks = most > 1 ? most : 1;
+    locks = locks - 1 < most ? locks - 1 : most;
+    if (locks == 0)
+        locks = 1;
+    if (fault == TORTURE_ERROR_REPLY)
+        locks = TORTURE_LAST;
     atomic_store(&arena->quiet_first, (uint32_t)torture_roll(&driver->dice) % LOCKS_MAX);
     atomic_store(&arena->quiet, quiet ? locks : 0);
     if (fault == TORTURE_LATE_RELEASE)

@@ -187,7 +187,8 @@ static void replace_reply(const struct relay *relay, struct pair *pair, struct f
 {
     uint32_t error = TORTURE_WIRE_ERROR;
 
-    if (!torture_error_replaces_reply(&relay->arena->relay, pair->stream, flow->bytes,
+    uint32_t errors = atomic_load(&seat_of(relay, pair)->errors);
+    if (!torture_error_replaces_reply(&relay->arena->relay, pair->stream, errors, flow->bytes,
                                       sizeof flow->bytes, &flow->length))
         return;
     atomic_fetch_add(&seat_of(relay, pair)->errors, 1);

@@ -120,7 +120,7 @@ bool torture_error_finds_request(const struct torture_fault_proxy *relay, const 
 }
 
 bool torture_error_replaces_reply(const struct torture_fault_proxy *relay, uint32_t stream,
-                                  char *bytes, size_t size, size_t *length)
+                                  unsigned variant, char *bytes, size_t size, size_t *length)
 {
     static const char redis[] = "-ERR upstream failure\r\n";
     static const char memcached[] = "SERVER_ERROR upstream failure\r\n";
@@ -128,7 +128,10 @@ bool torture_error_replaces_reply(const struct torture_fault_proxy *relay, uint3
     static const char mysql[][30] = { "\x19\0\0\1\xff\xdd\x07#HY000upstream failure",
                                       "\x19\0\0\1\xff\x29\x23#HY000upstream failure" };
     /* Length, then fields: a letter and a text each. */
-    static const char postgres[] = "E\0\0\0\x2cSFATAL\0VFATAL\0C08P01\0Mupstream failure\0\0";
+    static const char fatal[] = "E\0\0\0\x2cSFATAL\0VFATAL\0C08P01\0Mupstream failure\0\0";
+    /* With the end of the reply (ReadyForQuery), as some poolers send it. */
+    static const char plain[] = "E\0\0\0\x2cSERROR\0VERROR\0C08P01\0Mupstream failure\0\0"
+                                "Z\0\0\0\5I";
     size_t at = 0;
 
     switch (relay->protocol) {
@@ -150,11 +153,11 @@ bool torture_error_replaces_reply(const struct torture_fault_proxy *relay, uint3
         return true;
     case TORTURE_MYSQL:
         *length = sizeof mysql[0] - 1;
-        memcpy(bytes, mysql[bytes[0] & 1], *length);
+        memcpy(bytes, mysql[variant % 2], *length);
         return true;
     case TORTURE_POSTGRES:
-        *length = sizeof postgres - 1;
-        memcpy(bytes, postgres, *length);
+        *length = (variant % 2 ? sizeof fatal : sizeof plain) - 1;
+        memcpy(bytes, variant % 2 ? fatal : plain, *length);
         return true;
     case TORTURE_ZOOKEEPER:
     case TORTURE_UNKNOWN_PROTOCOL:

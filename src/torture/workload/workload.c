@@ -14,6 +14,8 @@
  * taken it back. */
 #define FORGOTTEN_NS INT64_C(30000000000)
 #define FORGOTTEN_LEASES 4
+/* After an error in place of a reply the store answers, and no other fault comes meanwhile. */
+#define CLEANED_UP_NS INT64_C(5000000000)
 
 struct torture_record torture_about(const struct torture_client *client, enum torture_verb verb,
                                     uint16_t lock)
@@ -69,6 +71,14 @@ static bool is_settled(const struct torture_client *client, const struct torture
     return !client->subject->settled || client->subject->settled(client->session);
 }
 
+static bool is_soon_clean(const struct torture_client *client, const struct torture_record *record)
+{
+    const struct torture_shared *arena = client->arena;
+
+    return arena->lock_count > arena->loud_count && record->lock == arena->lock_count - 1 &&
+           atomic_load(&client->seat->errors) != client->errors;
+}
+
 void torture_end(struct torture_client *client, struct torture_record *record,
                  enum torture_answer answer)
 {
@@ -83,12 +93,14 @@ void torture_end(struct torture_client *client, struct torture_record *record,
         give_up(client, client->subject->complain(client->session));
     record->kind = kinds[answer];
     record->at_ns = torture_clock_ns();
-    if (acquires && (answer == TORTURE_BROKEN || answer == TORTURE_CHANGED)) {
-        record->kind = TORTURE_REFUSED;
+    if (answer == TORTURE_BROKEN || answer == TORTURE_CHANGED)
         record->flags = answer == TORTURE_BROKEN ? TORTURE_FAILED : TORTURE_OTHER_KIND;
-    } else if (record->kind == TORTURE_UNKNOWN ||
-               (record->kind == TORTURE_REFUSED && !is_settled(client, record)))
-        record->until_ns = record->at_ns + FORGOTTEN_NS +
+    if (acquires && record->flags)
+        record->kind = TORTURE_REFUSED;
+    else if (record->kind == TORTURE_UNKNOWN ||
+             (record->kind == TORTURE_REFUSED && !is_settled(client, record)))
+        record->until_ns = record->at_ns +
+                           (is_soon_clean(client, record) ? CLEANED_UP_NS : FORGOTTEN_NS) +
                            client->plan->lease_ms * FORGOTTEN_LEASES * INT64_C(1000000);
     torture_write(client->writer, record);
 }
@@ -214,7 +226,7 @@ static void fight(struct torture_client *client)
     while (is_rough(client)) {
         uint32_t quiet = atomic_load(&client->arena->quiet);
         if (quiet || (locks > loud && torture_chance(&client->dice, QUIET_PERCENT))) {
-            int64_t any = torture_between(&client->dice, loud, locks - 1);
+            int64_t any = torture_between(&client->dice, loud, locks - 2);
             torture_use_quiet_lock(
                 client,
                 (uint16_t)(quiet ? torture_quiet_lock(client->arena, client->number, quiet) : any));
