@@ -300,8 +300,12 @@ TEST(request_about_a_lock_is_executed_and_answered_with_an_error)
 TEST(error_on_http2_ends_the_stream_of_the_request)
 {
     static const char request[] = "\0\0\4\x8\0\0\0\0\0\0\1\0\0"
-                                  "\0\0\x10\0\1\0\0\0\7"
+                                  "\0\0\x19\0\1\0\0\0\7"
+                                  "\0\0\0\0\x14\x0a\x12\x1a\x10"
                                   "0000000000abcdef";
+    static const char look[] = "\0\0\x17\0\1\0\0\0\7"
+                               "\0\0\0\0\x12\x0a\x10"
+                               "0000000000abcdef";
     static const char watch[] = "\0\0\x10\0\0\0\0\0\7"
                                 "0000000000abcdef";
     static const char reply[] = "\0\0\1\0\0\0\0\0\5x"
@@ -311,6 +315,7 @@ TEST(error_on_http2_ends_the_stream_of_the_request)
     char bytes[256];
     uint32_t stream;
     CHECK(!torture_error_finds_request(&relay, watch, sizeof watch - 1, &stream));
+    CHECK(!torture_error_finds_request(&relay, look, sizeof look - 1, &stream));
     CHECK(torture_error_finds_request(&relay, request, sizeof request - 1, &stream));
     CHECK_INT(stream, 7);
     size_t length = 10;

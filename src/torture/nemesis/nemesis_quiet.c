@@ -157,17 +157,21 @@ static bool wait_for(const struct strike *strike, const _Atomic uint32_t *word, 
     return true;
 }
 
-/* The client takes back what its try has left: then another one holds, and the next fault may come.
- * If it does not, the others are refused long enough that no excuse is left. */
+/* The client takes back what its try has left: then another one, which alone tries, holds, and the
+ * next fault may come. If it does not, it is refused long enough that no excuse is left: where each
+ * request is in a queue, refused tries of several clients would excuse each other. */
 static void wait_for_cleaning(const struct strike *strike)
 {
-    int64_t limit_ms = CLEANED_UP_MS + strike->driver->plan->lease_ms * CLEANED_UP_LEASES;
+    struct torture_driver *driver = strike->driver;
+    int64_t limit_ms = CLEANED_UP_MS + driver->plan->lease_ms * CLEANED_UP_LEASES;
     int64_t until_ns = torture_clock_ns() + limit_ms * 1000000;
     unsigned holder;
 
+    atomic_store(&driver->arena->reserved, (strike->client + 1) % driver->plan->clients + 1);
     while (!finds_holder(strike, strike->since, &holder))
-        if (torture_clock_ns() >= until_ns || !torture_driver_wait(strike->driver, 1))
-            return;
+        if (torture_clock_ns() >= until_ns || !torture_driver_wait(driver, 1))
+            break;
+    atomic_store(&driver->arena->reserved, 0);
 }
 
 /* Mostly of a try that finds the lock free: if the client takes it for one that was not executed,

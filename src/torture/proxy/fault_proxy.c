@@ -187,11 +187,12 @@ static void replace_reply(const struct relay *relay, struct pair *pair, struct f
 {
     uint32_t error = TORTURE_WIRE_ERROR;
 
-    uint32_t errors = atomic_load(&seat_of(relay, pair)->errors);
+    uint32_t errors = atomic_load(&relay->arena->relay.errors);
     if (!torture_error_replaces_reply(&relay->arena->relay, pair->stream, errors, flow->bytes,
                                       sizeof flow->bytes, &flow->length))
         return;
     atomic_fetch_add(&seat_of(relay, pair)->errors, 1);
+    atomic_fetch_add(&relay->arena->relay.errors, 1);
     bite(relay, pair);
     atomic_compare_exchange_strong(&seat_of(relay, pair)->wire, &error, TORTURE_WIRE_FINE);
     pair->is_next = false;

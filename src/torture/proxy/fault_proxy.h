@@ -58,6 +58,7 @@ struct torture_line {
 struct torture_fault_proxy {
     enum torture_protocol protocol;
     char marker[20];          /* what stands in the name of each lock of the run */
+    _Atomic uint32_t errors;  /* that the relay has sent */
     _Atomic bool reads_names; /* a request with that has passed: connections are not encrypted */
     struct torture_door doors[TORTURE_SIDES];
     struct torture_line lines[TORTURE_LINES];
@@ -82,13 +83,13 @@ void torture_fault_proxy_forget(struct torture_fault_proxy *relay, uint32_t clie
 
 /* By the scheme of a URL. */
 enum torture_protocol torture_protocol_of(const char *url);
-/* Is there a request about a lock of this run among the bytes that a client has sent? Then *ret is
- * its stream, on HTTP/2; else 0. */
+/* Is there a request about a lock of this run among the bytes that a client has sent? At etcd and
+ * ZooKeeper it has to be one that may change it. Then *ret is its stream, on HTTP/2; else 0. */
 bool torture_error_finds_request(const struct torture_fault_proxy *relay, const char *bytes,
                                  size_t length, uint32_t *ret);
-/* `variant` chooses one of several errors. The store has sent `length` bytes. If they have the reply to that request, they become an error
- * in its place, and *length is theirs; 0 where an error is a cut connection. False: they have
- * not. */
+/* The store has sent `length` bytes. If they have the reply to that request, they become an error in
+ * its place, one of several by `variant`, and *length is theirs; 0 where an error is a cut
+ * connection. False: they have not. */
 bool torture_error_replaces_reply(const struct torture_fault_proxy *relay, uint32_t stream,
                                   unsigned variant, char *bytes, size_t size, size_t *length);
 

@@ -51,6 +51,21 @@ static bool read_frame(const char *bytes, size_t length, struct frame *ret)
     return true;
 }
 
+/* A message of gRPC: a transaction, not a look. Its first field is a comparison, which begins with
+ * a field, or what follows from comparisons; that of a look is a key. */
+static bool is_transaction(const char *message, size_t length)
+{
+    enum { COMPARE = 0x0a, SUCCESS = 0x12, PREFIX = 5, MORE = 0x80 };
+    size_t at = PREFIX + 1;
+
+    if (length <= PREFIX + 4)
+        return false;
+    while (at + 1 < length && message[at] & MORE)
+        at++;
+    return message[PREFIX] == SUCCESS ||
+           (message[PREFIX] == COMPARE && (unsigned char)message[at + 1] < ' ');
+}
+
 /* The last frame of a call that asks once: a watch goes on. */
 static bool finds_call(const char *bytes, size_t length, const char *found, uint32_t *ret)
 {
@@ -63,7 +78,8 @@ static bool finds_call(const char *bytes, size_t length, const char *found, uint
         if (found < bytes + at || found >= bytes + at + frame.length)
             continue;
         *ret = frame.stream;
-        return frame.type == DATA && frame.flags & END_STREAM;
+        return frame.type == DATA && frame.flags & END_STREAM &&
+               is_transaction(bytes + at + HEAD, frame.length - HEAD);
     }
     return false;
 }
@@ -108,6 +124,27 @@ static size_t write_unavailable(char *bytes, uint32_t stream)
     return HEAD + length;
 }
 
+/* ---- ZooKeeper ---- */
+
+/* A request that makes, deletes or sets a node: its length, its number, its kind. */
+static bool finds_change(const char *bytes, size_t length, const char *found)
+{
+    enum { PRELUDE = 12, KIND = 11 };
+    static const char kinds[] = { 1, 2, 5, 14, 15 };
+    const unsigned char *head = (const unsigned char *)bytes;
+
+    while (length >= PRELUDE) {
+        size_t size = 4 + ((size_t)head[1] << 16 | (size_t)head[2] << 8 | head[3]);
+        if (size > length || size < PRELUDE)
+            return false;
+        if (found >= (const char *)head && found < (const char *)head + size)
+            return memchr(kinds, head[KIND], sizeof kinds) != NULL;
+        head += size;
+        length -= size;
+    }
+    return false;
+}
+
 /* ---- all protocols ---- */
 
 bool torture_error_finds_request(const struct torture_fault_proxy *relay, const char *bytes,
@@ -116,6 +153,8 @@ bool torture_error_finds_request(const struct torture_fault_proxy *relay, const 
     const char *found = memmem(bytes, length, relay->marker, strlen(relay->marker));
 
     *ret = 0;
+    if (found && relay->protocol == TORTURE_ZOOKEEPER)
+        return finds_change(bytes, length, found);
     return found && (relay->protocol != TORTURE_ETCD || finds_call(bytes, length, found, ret));
 }
 
