@@ -175,22 +175,26 @@ struct zk_queue_node {
     char second[ZK_NODE_SIZE];  /* a reader's node that is taking a writer's place, or "" */
     char watched[ZK_CHILD_SIZE];
     int64_t number;
-    int64_t token;      /* of `node`, or of a claim's newest permit; 0: not known */
-    int create_error;   /* of the last question for a node; 0: none */
-    int parent_error;   /* of those for the nodes above it */
-    unsigned tries;     /* in this attempt */
-    size_t weight;      /* among the session's paths, until nothing of it is there */
-    bool unknown;       /* a node may have been made */
-    bool held;          /* it was granted */
-    bool missing;       /* a node of it was not there any more when it was given back */
-    bool leaving;       /* it is being given back */
-    bool unsure;        /* it may have been deleted by us already */
-    bool second_unsure; /* `second` may have been made by a request that was not answered */
-    bool over;          /* its own lease has ended: a node that it gets after that goes at once */
-    bool left_behind;   /* the servers refuse to delete it: it stays for its session */
+    int64_t token;         /* of `node`, or of a claim's newest permit; 0: not known */
+    int create_error;      /* of the last question for a node; 0: none */
+    int parent_error;      /* of those for the nodes above it */
+    unsigned tries;        /* in this attempt */
+    size_t weight;         /* among the session's paths, until nothing of it is there */
+    struct hf_known known; /* of all its nodes; a place is a node, HF_KNOWN_MAY_HAVE one without a
+                              name yet */
+    bool missing;          /* a node of it was not there any more when it was given back */
+    bool leaving;          /* it is being given back */
+    bool second_unsure;    /* `second` may have been made by a request that was not answered */
+    bool over;        /* its own lease has ended: a node that it gets after that goes at once */
+    bool left_behind; /* the servers refuse to delete it: it stays for its session */
     enum hf_verdict verdict; /* what is answered when the node has been withdrawn */
     struct hf_own_end end;   /* where the claim asks for one; `link` is in zk->leased */
 };
+
+static inline bool hf__zk_may_have_node(const struct zk_queue_node *place)
+{
+    return place->known.now & HF_KNOWN_MAY_HAVE;
+}
 
 /* NULL: out of memory. */
 struct zk_queue_node *hf__zk_queue_node_new(const struct zk_settings *settings, struct hf_op *op);
@@ -270,6 +274,8 @@ void hf__zk_look_first(struct zookeeper *zk, struct zk_queue_node *place);
 void hf__zk_line_up(struct zookeeper *zk, struct zk_queue_node *place);
 void hf__zk_grant(struct zookeeper *zk, struct zk_queue_node *place);
 void hf__zk_gone(struct zookeeper *zk, struct hf_op *op, bool lost);
+/* Nothing of the claim is at the servers any more: what the table makes of that. */
+void hf__zk_gone_with_session(struct zookeeper *zk, struct zk_queue_node *place);
 void hf__zk_no_reply(struct zookeeper *zk, struct zk_queue_node *place,
                      const struct zk_request *request, const struct zk_reply *reply);
 

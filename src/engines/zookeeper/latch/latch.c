@@ -56,7 +56,7 @@ void hf__zk_latch_turn(struct zookeeper *zk, struct zk_queue_node *place)
 /* A bare try makes no node. */
 bool hf__zk_latch_begin(struct zookeeper *zk, struct zk_queue_node *place)
 {
-    if (place->op->in.enqueue || *place->node || place->unknown)
+    if (place->op->in.enqueue || *place->node || hf__zk_may_have_node(place))
         return false;
     if (hf__zk_ask_for_barrier(zk, place))
         look(zk, place, false);

@@ -117,7 +117,7 @@ static void node_answered(struct zookeeper *zk, struct zk_request *request, stru
         hf__zk_begin_again(zk, place, false);
     else if (place->create_error != ZK_OK) {
         refused(zk, place, request, place->create_error);
-    } else if (place->unknown) {
+    } else if (hf__zk_may_have_node(place)) {
         hf__zk_protocol_error(zk, place);
     } else {
         hf__zk_list_answered(zk, request, reply);
@@ -149,7 +149,7 @@ void hf__zk_ask_for_node(struct zookeeper *zk, struct zk_queue_node *place)
     hf__zk_write_child(&request->body, place->path, place->stem);
     hf__zk_write_create(&request->body, data, strlen(data), ZK_EPHEMERAL | ZK_SEQUENTIAL,
                         zk->settings->servers.user != NULL);
-    place->unknown = true; /* mutant: node-owners-answer-was-lost */
+    hf__known_sent(&place->known, HF_ASKED_ATTEMPT); /* mutant: node-owners-answer-was-lost */
     hf__zk_ask(zk, request);
     hf__zk_ask_for_children(zk, place, node_answered);
 }
@@ -219,7 +219,7 @@ void hf__zk_line_up(struct zookeeper *zk, struct zk_queue_node *place)
 {
     if (*place->node)
         hf__zk_ask_for_list(zk, place);
-    else if (place->unknown) {
+    else if (hf__zk_may_have_node(place)) {
         if (hf__zk_ask_for_barrier(zk, place))
             hf__zk_ask_for_children(zk, place, search_answered);
     } else if (place->op->in.enqueue)

@@ -21,7 +21,7 @@ void hf__zk_finish(struct zookeeper *zk, struct zk_queue_node *place, enum hf_ve
 static bool is_worth_another_look(struct zk_queue_node *place, const struct zk_request *request)
 {
     bool broken = request->item.sent || request->session->state == ZK_SESSION_OVER;
-    return broken && !place->op->in.enqueue && !*place->node && !place->unknown &&
+    return broken && !place->op->in.enqueue && !*place->node && !hf__zk_may_have_node(place) &&
            place->tries++ < LOOKS_MAX;
 }
 
@@ -33,8 +33,8 @@ void hf__zk_fail(struct zookeeper *zk, struct zk_queue_node *place,
     if (!reply && is_worth_another_look(place, request) && hf__zk_begin(zk, place))
         return;
     int code = hf__zk_explain(zk, request, reply, &place->op->out.error);
-    bool unclear =
-        place->unknown || (place->permits && place->permits->unknown) || (*place->node && !reply);
+    bool unclear = hf__zk_may_have_node(place) || (place->permits && place->permits->unknown) ||
+                   (*place->node && !reply);
     if (code == HF_UNREACHABLE || hf__zk_queue_node_has_past(place) ||
         (unclear && !hf__zk_is_refusal(reply))) /* mutant: permits-that-may-not */
         hf__zk_finish(zk, place, HF_NO_ANSWER);

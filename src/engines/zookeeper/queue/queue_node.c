@@ -127,7 +127,8 @@ void hf__zk_queue_nodes_close(struct zookeeper *zk)
 void hf__zk_queue_node_clear_name(struct zk_queue_node *place)
 {
     place->node[0] = place->second[0] = 0;
-    place->unknown = place->held = place->unsure = place->over = place->second_unsure = false;
+    hf__known_forget(&place->known);
+    place->over = place->second_unsure = false;
     if (place->permits)
         hf__zk_permits_forget(place);
 }
@@ -139,7 +140,8 @@ void hf__zk_queue_node_set_name(struct zk_queue_node *place, const char *name, s
     place->node[length] = 0;
     place->token = token; /* mutant: node-that-was-found-keeps */
     place->number = hf__zk_child(name, length).number;
-    place->unknown = false;
+    hf__known_settled(&place->known);
+    hf__known_found(&place->known, HF_ASKED_ATTEMPT, HF_WORD_QUEUED);
 }
 
 void hf__zk_queue_node_name(struct zookeeper *zk, struct zk_queue_node *place)
@@ -155,7 +157,7 @@ bool hf__zk_queue_node_is_loose(const struct zk_queue_node *place)
     const struct zk_permits *permits = place->permits;
     if (hf__zk_queue_node_has_past(place))
         return false;
-    bool none = !*place->node && !place->unknown && /* mutant: owner-waits-moves */
+    bool none = !*place->node && !hf__zk_may_have_node(place) && /* mutant: owner-waits-moves */
                 (!permits || (permits->count == 0 && !permits->unknown));
     return none || place->session->state == ZK_SESSION_OVER;
 }

@@ -10,7 +10,7 @@
 
 static void rest_on_own_lease(struct zookeeper *zk, struct zk_queue_node *place)
 {
-    if (!place->held)
+    if (!hf__known_holds(&place->known))
         hf__own_end_start(&place->end, place->op);
     hf__own_end_follow(&place->end, &zk->leased, &place->session->lease, place->op);
 }
@@ -32,7 +32,7 @@ void hf__zk_grant(struct zookeeper *zk, struct zk_queue_node *place)
     op->out.rests_on = &place->session->lease;
     if (op->in.lease_ms > 0)
         rest_on_own_lease(zk, place);
-    place->held = true;
+    hf__known_found(&place->known, HF_ASKED_ATTEMPT, HF_WORD_GRANTED);
     hf__zk_watch_own(zk, place); /* mutant: what-is-held-is-not-watched */
     hf__zk_finish(zk, place, HF_GRANTED);
 }

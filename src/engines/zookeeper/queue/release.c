@@ -14,6 +14,23 @@ void hf__zk_gone(struct zookeeper *zk, struct hf_op *op, bool lost)
     hf__op_done(&zk->base, op);
 }
 
+void hf__zk_gone_with_session(struct zookeeper *zk, struct zk_queue_node *place)
+{
+    bool lost = hf__known_found(&place->known, HF_ASKED_RELEASE, HF_WORD_MISSING) == HF_KNOWN_LOST;
+    hf__zk_gone(zk, place->op, lost);
+}
+
+/* The session's requests are executed in order, and answered in order. */
+static enum hf_known_verdict judge(struct zk_queue_node *place, const struct zk_request *request,
+                                   enum hf_asked asked, enum hf_word word)
+{
+    if (request->item.sent)
+        hf__known_sent(&place->known, asked);
+    if (word != HF_WORD_OPEN)
+        hf__known_settled(&place->known);
+    return hf__known_reply(&place->known, word);
+}
+
 static void take_second(struct zk_queue_node *place)
 {
     memcpy(place->node, place->second, sizeof place->node);
@@ -55,8 +72,7 @@ static void one_deleted(struct zookeeper *zk, struct zk_queue_node *place, bool 
         return;
     }
     take_second(place);
-    /* Nobody knows whether it was made. */
-    place->unsure = true;
+    hf__known_sent(&place->known, HF_ASKED_ATTEMPT); /* it may never have been made */
     remove_node(zk, place);
 }
 
@@ -66,16 +82,19 @@ static void delete_answered(struct zookeeper *zk, struct zk_request *request,
     struct zk_queue_node *place = request->place;
     if (!place->op)
         return;
-    if (reply && reply->error == ZK_OK)
-        one_deleted(zk, place, false);
-    else if (reply && reply->error == ZK_NO_NODE)
-        one_deleted(zk, place, place->held && !place->unsure);
-    else if (!reply && request->session->state == ZK_SESSION_OVER)
-        hf__zk_gone(zk, place->op, place->held);
-    else {
-        place->unsure |= !reply && request->item.sent;
-        hf__zk_no_reply(zk, place, request, reply);
+    bool deleted = reply && (reply->error == ZK_OK || reply->error == ZK_NO_NODE);
+    enum hf_word word = !deleted                ? HF_WORD_OPEN
+                        : reply->error == ZK_OK ? HF_WORD_DONE
+                                                : HF_WORD_MISSING;
+    if (!reply && request->session->state == ZK_SESSION_OVER) {
+        hf__zk_gone_with_session(zk, place);
+        return;
     }
+    enum hf_known_verdict verdict = judge(place, request, HF_ASKED_RELEASE, word);
+    if (deleted)
+        one_deleted(zk, place, verdict == HF_KNOWN_LOST);
+    else
+        hf__zk_no_reply(zk, place, request, reply);
 }
 
 static bool ask_to_delete(struct zookeeper *zk, struct zk_queue_node *place, zk_answered *answered)
@@ -102,7 +121,7 @@ static void lowered(struct zookeeper *zk, struct zk_queue_node *place, bool lost
 {
     struct hf_op *op = place->op;
     take_second(place);
-    place->leaving = place->unsure = false;
+    place->leaving = false;
     op->out.verdict = HF_GONE;
     op->out.lost = lost || place->over; /* mutant: reader-node-that-comes */
     if (lost)
@@ -119,11 +138,14 @@ static void writer_deleted(struct zookeeper *zk, struct zk_request *request, str
     struct zk_queue_node *place = request->place;
     if (!place->op)
         return;
-    if (reply && (reply->error == ZK_OK || reply->error == ZK_NO_NODE)) {
-        lowered(zk, place, reply->error == ZK_NO_NODE && !place->unsure);
+    bool earlier = hf__known_is_open(&place->known); /* one without a reply may have done it */
+    bool deleted = reply && (reply->error == ZK_OK || (reply->error == ZK_NO_NODE && earlier));
+    if (deleted || (reply && reply->error == ZK_NO_NODE)) {
+        enum hf_word word = deleted ? HF_WORD_DONE : HF_WORD_MISSING;
+        lowered(zk, place, judge(place, request, HF_ASKED_LOWER, word) == HF_KNOWN_LOST);
         return;
     }
-    place->unsure |= !reply && request->item.sent;
+    judge(place, request, HF_ASKED_LOWER, HF_WORD_OPEN);
     hf__zk_no_reply(zk, place, request, reply);
 }
 
@@ -267,14 +289,14 @@ void hf__zk_release(struct zookeeper *zk, struct hf_op *op)
     if (hf__zk_queue_node_has_past(place))
         await_earlier(zk, place);
     else if (place->session->state == ZK_SESSION_OVER)
-        hf__zk_gone(zk, op, place->held);
+        hf__zk_gone_with_session(zk, place);
     else if (op->in.keep != HF_KEEP_NOTHING)
         lower(zk, place);
     else if (place->permits && hf__zk_semaphore_release(zk, place))
         return;
     else if (*place->node)
         remove_node(zk, place);
-    else if (place->unknown)
+    else if (hf__zk_may_have_node(place))
         search(zk, place);
     else
         hf__zk_gone(zk, op, false);

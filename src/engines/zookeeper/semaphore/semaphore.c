@@ -391,7 +391,7 @@ bool hf__zk_semaphore_begin(struct zookeeper *zk, struct zk_queue_node *place)
             hf__zk_no_memory(zk, place);
         return true;
     }
-    if (*place->node || place->unknown || place->op->in.enqueue)
+    if (*place->node || hf__zk_may_have_node(place) || place->op->in.enqueue)
         return false;
     if (!hf__zk_ask_for_barrier(zk, place))
         return true;

@@ -105,14 +105,16 @@ static void lease_deleted(struct zookeeper *zk, struct zk_request *request, stru
     if (!place->op)
         return;
     note_answer(permits, reply);
-    place->missing |= reply && reply->error == ZK_NO_NODE && !place->unsure;
+    place->missing |= reply && reply->error == ZK_NO_NODE && hf__known_holds(&place->known) &&
+                      !hf__known_is_open(&place->known);
     if (permits->out > 0)
         return;
     struct zk_reply refusal = { .error = permits->refusal };
     if (permits->failed && request->session->state == ZK_SESSION_OVER) {
-        hf__zk_gone(zk, place->op, place->held);
+        hf__zk_gone_with_session(zk, place);
     } else if (permits->failed || refusal.error != ZK_OK) {
-        place->unsure = true;
+        hf__known_sent(&place->known, HF_ASKED_RELEASE);
+        hf__known_reply(&place->known, HF_WORD_OPEN);
         hf__zk_no_reply(zk, place, request, permits->failed ? NULL : &refusal);
     } else {
         hf__zk_gone(zk, place->op, place->missing);
