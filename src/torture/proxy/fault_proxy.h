@@ -87,8 +87,8 @@ enum torture_protocol torture_protocol_of(const char *url);
  * ZooKeeper it has to be one that may change it. Then *ret is its stream, on HTTP/2; else 0. */
 bool torture_error_finds_request(const struct torture_fault_proxy *relay, const char *bytes,
                                  size_t length, uint32_t *ret);
-/* The store has sent `length` bytes. If they have the reply to that request, they become an error in
- * its place, one of several by `variant`, and *length is theirs; 0 where an error is a cut
+/* The store has sent `length` bytes. If they have the reply to that request, they become an error
+ * in its place, one of several by `variant`, and *length is theirs; 0 where an error is a cut
  * connection. False: they have not. */
 bool torture_error_replaces_reply(const struct torture_fault_proxy *relay, uint32_t stream,
                                   unsigned variant, char *bytes, size_t size, size_t *length);
