@@ -184,7 +184,7 @@ struct zk_queue_node {
                               name yet */
     bool missing;          /* a node of it was not there any more when it was given back */
     bool leaving;          /* it is being given back */
-    bool second_unsure;    /* `second` may have been made by a request that was not answered */
+    struct hf_known second_known; /* of the node `second` */
     bool over;        /* its own lease has ended: a node that it gets after that goes at once */
     bool left_behind; /* the servers refuse to delete it: it stays for its session */
     enum hf_verdict verdict; /* what is answered when the node has been withdrawn */

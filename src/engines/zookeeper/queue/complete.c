@@ -33,7 +33,8 @@ void hf__zk_fail(struct zookeeper *zk, struct zk_queue_node *place,
     if (!reply && is_worth_another_look(place, request) && hf__zk_begin(zk, place))
         return;
     int code = hf__zk_explain(zk, request, reply, &place->op->out.error);
-    bool unclear = hf__zk_may_have_node(place) || (place->permits && place->permits->unknown) ||
+    bool unclear = hf__zk_may_have_node(place) ||
+                   (place->permits && hf__known_is_there(&place->permits->known)) ||
                    (*place->node && !reply);
     if (code == HF_UNREACHABLE || hf__zk_queue_node_has_past(place) ||
         (unclear && !hf__zk_is_refusal(reply))) /* mutant: permits-that-may-not */

@@ -128,7 +128,8 @@ void hf__zk_queue_node_clear_name(struct zk_queue_node *place)
 {
     place->node[0] = place->second[0] = 0;
     hf__known_forget(&place->known);
-    place->over = place->second_unsure = false;
+    hf__known_forget(&place->second_known);
+    place->over = false;
     if (place->permits)
         hf__zk_permits_forget(place);
 }
@@ -158,7 +159,7 @@ bool hf__zk_queue_node_is_loose(const struct zk_queue_node *place)
     if (hf__zk_queue_node_has_past(place))
         return false;
     bool none = !*place->node && !hf__zk_may_have_node(place) && /* mutant: owner-waits-moves */
-                (!permits || (permits->count == 0 && !permits->unknown));
+                (!permits || (permits->count == 0 && !hf__known_is_there(&permits->known)));
     return none || place->session->state == ZK_SESSION_OVER;
 }
 

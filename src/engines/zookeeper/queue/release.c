@@ -35,7 +35,7 @@ static void take_second(struct zk_queue_node *place)
 {
     memcpy(place->node, place->second, sizeof place->node);
     place->second[0] = 0;
-    place->second_unsure = false;
+    hf__known_forget(&place->second_known);
 }
 
 void hf__zk_no_reply(struct zookeeper *zk, struct zk_queue_node *place,
@@ -159,9 +159,12 @@ static void reader_made(struct zookeeper *zk, struct zk_request *request, struct
             hf__zk_no_reply(zk, place, NULL, NULL);
         return;
     }
-    place->second_unsure |= !reply && request->item.sent;
+    bool refused = reply && hf__zk_meaning(reply->error)->code != HF_UNREACHABLE;
+    if (request->item.sent)
+        hf__known_sent(&place->second_known, HF_ASKED_ATTEMPT);
+    hf__known_reply(&place->second_known, refused ? HF_WORD_NEVER : HF_WORD_OPEN);
     /* An error says nothing about an earlier request for the same node that was not answered. */
-    if (!place->second_unsure) /* mutant: error-forgets-reader-node */
+    if (!hf__known_is_there(&place->second_known)) /* mutant: error-forgets-reader-node */
         place->second[0] = 0;
     hf__zk_no_reply(zk, place, request, reply);
 }

@@ -190,7 +190,7 @@ static void take(struct zookeeper *zk, struct zk_queue_node *place)
     permits->numbers = numbers;
     permits->seen = UINT32_MAX;
     permits->vain_error = ZK_OK;
-    permits->unknown = true;
+    hf__known_sent(&permits->known, HF_ASKED_ATTEMPT);
     place->token = 0;
     hf__zk_uuid(uuid);
     hf__zk_node_stem(permits->stem, uuid, ZK_LEASE, false);
@@ -386,7 +386,7 @@ static void cleared_to_line_up(struct zookeeper *zk, struct zk_queue_node *place
 bool hf__zk_semaphore_begin(struct zookeeper *zk, struct zk_queue_node *place)
 {
     struct zk_permits *permits = place->permits;
-    if (permits->unknown) {
+    if (hf__known_is_there(&permits->known)) {
         if (!hf__zk_leases_clear(zk, place, cleared_to_line_up))
             hf__zk_no_memory(zk, place);
         return true;

@@ -25,7 +25,7 @@ struct zk_permits {
     int vain_error;          /* why it is in vain to go on: a refusal; ZK_OK if it is not */
     int refusal;             /* the first error among the answers; ZK_OK: there was none */
     int64_t total;           /* below 0: not known */
-    bool unknown;            /* there may be leases of ours that are not known */
+    struct hf_known known;   /* of leases of ours whose names are not known */
     bool watching;           /* the question for the total set a watch */
     bool first;              /* a bare try has not written yet */
     bool failed;             /* one of the answers was none */

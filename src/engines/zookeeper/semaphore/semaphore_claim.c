@@ -50,7 +50,7 @@ void hf__zk_permits_forget(struct zk_queue_node *place)
     struct zk_permits *permits = place->permits;
     place->path = permits->locks;
     permits->count = 0;
-    permits->unknown = false;
+    hf__known_forget(&permits->known);
 }
 
 void hf__zk_permits_free(struct zk_queue_node *place)

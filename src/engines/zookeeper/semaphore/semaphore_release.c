@@ -33,7 +33,7 @@ static void one_cleared(struct zookeeper *zk, struct zk_request *request, struct
     }
     /* Not before: they may still be told while they are cleared away. */
     permits->count = 0; /* mutant: what-was-cleared-away-still */
-    permits->unknown = false;
+    hf__known_forget(&permits->known);
     permits->cleared(zk, place, NULL, NULL);
 }
 
@@ -147,7 +147,7 @@ static void cleared_to_release(struct zookeeper *zk, struct zk_queue_node *place
 bool hf__zk_semaphore_release(struct zookeeper *zk, struct zk_queue_node *place)
 {
     struct zk_permits *permits = place->permits;
-    if (permits->unknown) {
+    if (hf__known_is_there(&permits->known)) {
         if (!hf__zk_leases_clear(zk, place, cleared_to_release))
             hf__zk_no_reply(zk, place, NULL, NULL);
         return true;
