@@ -149,6 +149,26 @@ TEST(item_is_found_by_its_value_after_a_lost_prolongation)
     end_relayed(&relayed);
 }
 
+TEST(release_behind_a_lost_prolongation_tells_of_a_loss)
+{
+    struct relayed relayed = { .client = NULL };
+    hf_hold *hold = NULL, *other = NULL;
+    char line[100];
+
+    begin_relayed(&relayed, 30000);
+    CHECK_CODE(hf_lock(relayed.client, "one", SOON_MS, LOCK_OPTIONS(.lease_ms = 30000), &hold),
+               HF_OK);
+    relay_swallow(&relayed.relay);
+    CHECK_CODE(hf_renew(hold, 60000), HF_UNREACHABLE);
+    CHECK(memcached_tell(&relayed.server, "delete hf:one", line, sizeof(line)));
+    relay_cut(&relayed.relay);
+    /* On a new connection: the release is not sent on the one that is cut. */
+    CHECK_CODE(hf_lock(relayed.client, "two", SOON_MS, NULL, &other), HF_OK);
+    give_back(other);
+    CHECK_CODE(hf_unlock(hold), HF_LOST);
+    end_relayed(&relayed);
+}
+
 #define ATTACH_LEASE_MS 60000
 /* The replies of an attach have fewer bytes than this. */
 #define ATTACH_BYTES_MAX 220
