@@ -108,6 +108,15 @@ def postgres_that_forgets_commits_is_a_danger(box):
 
 
 @test
+def mariadb_binary_log_by_statement_is_a_danger(box):
+    database = Database(box, 'mariadb', '--log-bin=log', '--sync-binlog=1',
+                        '--binlog-format=STATEMENT')
+    equal(see(database)[1], ['binary-log'])
+    database.sql("SET GLOBAL binlog_format = 'MIXED'")
+    equal(see(database)[1], [])
+
+
+@test
 def mariadb_that_is_read_only_is_a_danger(box):
     database = Database(box, 'mariadb')
     equal(database.holdfast('try', 'x', '--', 'true').code, 0)
@@ -186,17 +195,59 @@ def pooler_in_between_is_seen(box):
     behind.sql("ALTER DATABASE holdfast SET default_transaction_isolation = 'repeatable read'")
     pooler = Database(box, 'pgbouncer', behind=behind)
     facts, findings = see(pooler)
-    equal(sorted(findings), ['isolation', 'no-lock-timeout'])
+    equal(findings, ['isolation'])
     contains(facts['wake-up'], 'the first two of each queue poll')
     contains(facts['pooler'], 'in between')
     facts, findings = see(behind)
     equal(findings, [])
     contains(facts['wake-up'], 'LISTEN')
-    behind.sql(f"ALTER ROLE {USER} SET default_transaction_isolation = 'read committed'; "
-               f"ALTER ROLE {USER} SET lock_timeout = '1s'")
+    behind.sql(f"ALTER ROLE {USER} SET default_transaction_isolation = 'read committed'")
     pooler.server.stop()
     pooler.server.start()
     equal(see(pooler)[1], [])
+
+
+@test
+def mariadb_utc_in_a_column_with_a_zone_is_a_danger(box):
+    database = Database(box, 'mariadb', '--default-time-zone=+05:00')
+    layout = '?layout=shedlock'
+    equal(see(database, options=layout, code=69)[1], [], 'no table')
+    equal(database.holdfast('schema', 'create', options=layout).code, 0)
+    equal(see(database, options=layout)[1], [])
+    database.sql('ALTER TABLE shedlock MODIFY lock_until TIMESTAMP(3) NOT NULL, '
+                 'MODIFY locked_at TIMESTAMP(3) NOT NULL')
+    equal(see(database, options=layout)[1], ['time-zone'])
+    # A program whose sessions have a time zone of their own.
+    database.sql("SET time_zone = '-04:00'; INSERT INTO shedlock (name, lock_until, locked_at, "
+                 "locked_by) VALUES ('job', UTC_TIMESTAMP(3), UTC_TIMESTAMP(3), 'app-1')")
+    equal(see(database, options=layout)[1], ['rows-in-the-future', 'time-zone'])
+
+
+def rows_in_the_future_are_a_danger(box, kind):
+    database = Database(box, kind)
+    soon = {'mariadb': 'NOW() + INTERVAL 1 HOUR', 'postgres': "now() + interval '1 hour'"}[kind]
+    for layout, columns, values in (
+            ('method_lock', 'method_name, {0}desc{0}, update_time', f"'job', 'x', {soon}"),
+            ('shedlock', 'name, lock_until, locked_at, locked_by', f"'job', {soon}, {soon}, 'x'"),
+            ('int_lock', 'LOCK_KEY, REGION, CLIENT_ID, CREATED_DATE, EXPIRED_AFTER',
+             f"'job', 'DEFAULT', 'x', {soon}, {soon}")):
+        options = f'?layout={layout}'
+        equal(database.holdfast('schema', 'create', options=options).code, 0)
+        equal(see(database, options=options)[1], [], layout)
+        table = 'INT_LOCK' if layout == 'int_lock' else layout
+        columns = columns.format('`' if kind == 'mariadb' else '"')
+        database.sql(f'INSERT INTO {table} ({columns}) VALUES ({values})')
+        equal(see(database, options=options)[1], ['rows-in-the-future'], layout)
+
+
+@test
+def mariadb_rows_in_the_future_are_a_danger(box):
+    rows_in_the_future_are_a_danger(box, 'mariadb')
+
+
+@test
+def postgres_rows_in_the_future_are_a_danger(box):
+    rows_in_the_future_are_a_danger(box, 'postgres')
 
 
 @test

@@ -12,6 +12,7 @@ int hf__sql_code(enum sql_trouble trouble)
     case SQL_LIMIT:
         return HF_ELIMIT;
     case SQL_NO_SCHEMA:
+    case SQL_SETTING:
         return HF_ECORRUPT;
     case SQL_RANGE:
         return HF_EKIND;
@@ -45,6 +46,8 @@ static const char *advice_on_tables(const struct sql *sql, const struct sql_fail
         return "; create the schema, or name another one in the URL (schema=NAME)";
     if (strstr(failure->text, SQL_NO_UNIQUE_KEY))
         return "; add it, as `holdfast schema print` shows";
+    if (strstr(failure->text, SQL_HAS_ZONE))
+        return "; change it to what `holdfast schema print` shows";
     if (strcmp(failure->state, "42703") == 0 || strcmp(failure->state, "42S22") == 0)
         return "; the table is another program's, or an older version's (`holdfast doctor`)";
     if (sql->settings.layout)
@@ -64,6 +67,22 @@ static const char *advice_on_text(const struct sql_failure *failure)
                        : "; the table has not all characters of this name: convert it to utf8mb4";
 }
 
+/* By MySQL's numbers. A session sets the last two by itself, but a proxy may lend another one. */
+static const char *advice_on_setting(int native)
+{
+    switch (native) {
+    case 1292:
+        return "; the server's time zone skips this hour, or its TIMESTAMP ends: DATETIME columns "
+               "hold every time";
+    case 1665:
+        return "; set binlog_format to MIXED or ROW at the server";
+    case 1104:
+        return "; set sql_big_selects to 1 at the server";
+    default:
+        return "; set sql_safe_updates to 0 at the server";
+    }
+}
+
 const char *hf__sql_advice(const struct sql *sql, const struct sql_failure *failure)
 {
     const char *on_tls = advice_on_tls(failure->text);
@@ -72,6 +91,8 @@ const char *hf__sql_advice(const struct sql *sql, const struct sql_failure *fail
         return on_tls ? on_tls : "; check user, password and privileges (`holdfast doctor`)";
     case SQL_NO_SCHEMA:
         return advice_on_tables(sql, failure);
+    case SQL_SETTING:
+        return advice_on_setting(failure->native);
     case SQL_RANGE:
         return sql->settings.layout
                    ? "; the lease ends later than the table can say: take a shorter one"

@@ -180,8 +180,11 @@ void hf__op_failed(struct sql_task *task, const struct sql_answer *answer)
     struct sql *sql = task->sql;
     struct hf_op *op = task->op;
     bool definite, sent = task->request.sent && answer->failure->trouble == SQL_LOST;
+    bool downgrades = task->request.script && op->in.keep != HF_KEEP_NOTHING &&
+                      task->request.script->number == SQL_SHARED_RELEASE;
     hf__link_explain(sql, task, answer, &op->out.error, &definite);
-    if (sent)
+    /* It is held either way, and with the same token. */
+    if (sent && !downgrades)
         op->engine.word[1] |= SQL_UNSURE;
     /* What may be there from an earlier attempt has to be released. */
     if (op->engine.word[1] & (SQL_UNSURE | SQL_QUEUED))

@@ -7,7 +7,9 @@
  *
  * What the user never hears of is mended here: deadlocks and the like are repeated, missing tables
  * are made. After a connection was lost with requests out, the server may still execute them: so
- * first the next connection ends the old session (fencing), and only then it asks anything. */
+ * first the next connection ends the old session (fencing), and only then it asks anything. A
+ * pooler lends sessions to other programs, so behind one nothing is ended; docs/engines/postgres.md
+ * says what a late request can do there. */
 #include "base/error.h"
 #include "base/testing.h"
 #include "engines/common/poll.h"
@@ -123,7 +125,7 @@ int hf__link_explain(struct sql *sql, const struct sql_task *task, const struct 
     bool refused = why->code == HF_DENIED || why->code == HF_EINVAL || why->code == HF_ECORRUPT;
     bool known = trouble == SQL_DENIED || trouble == SQL_WRONG || trouble == SQL_LIMIT ||
                  trouble == SQL_NO_SCHEMA || trouble == SQL_UNIQUE || trouble == SQL_RANGE ||
-                 trouble == SQL_UNFIT;
+                 trouble == SQL_UNFIT || trouble == SQL_SETTING;
     *definite = trouble == SQL_LOST ? !task->request.sent && refused : known;
     int code = trouble == SQL_LOST ? why->code : hf__sql_code(trouble);
     if (trouble == SQL_RANGE && sql->settings.layout)
@@ -340,7 +342,8 @@ static bool says(const struct sql_value *text, const char *words)
     return text && text->bytes && memmem(text->bytes, text->length, words, strlen(words));
 }
 
-/* Requests for a column that is missing fail by themselves. */
+/* Why two owners would hold the same lock. Requests for a column that is missing fail by
+ * themselves. */
 static const struct sql_value *missing_key(const struct sql_answer *answer)
 {
     const struct sql_value *missing = NULL;
@@ -348,7 +351,7 @@ static const struct sql_value *missing_key(const struct sql_answer *answer)
         const struct sql_value *text = hf__answer_field(answer, row, 1);
         if (says(text, " is missing"))
             return NULL;
-        if (says(text, SQL_NO_UNIQUE_KEY))
+        if (says(text, SQL_NO_UNIQUE_KEY) || says(text, SQL_HAS_ZONE))
             missing = text;
     }
     return missing;
@@ -411,8 +414,8 @@ static void look_again_for_old(struct hf_timer *timer)
 static void greet(struct hf_peer *peer)
 {
     struct sql *sql = sql_of(peer);
-    bool can = hf__sql_script(sql, SQL_KILL_OLD) != NULL;
-    if (!sql->fence || !can || !run_own(sql, SQL_KILL_OLD, old_sessions_killed))
+    bool ends = (sql->fence || sql->connection->crowded) && !sql->connection->pooled;
+    if (!ends || !run_own(sql, SQL_KILL_OLD, old_sessions_killed))
         check_layout(sql);
 }
 

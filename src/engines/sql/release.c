@@ -111,6 +111,9 @@ static void run_release(struct sql *sql, struct sql_task *task)
         task->done = left;
         hf__link_run(sql, task, SQL_LEAVE_QUEUE);
     } else {
+        /* Where an upgrade had no reply, its token is not known. */
+        bool known = op->out.token && !(op->engine.word[1] & SQL_UNSURE);
+        hf__task_number(task, SQL_P_VALUE, known ? (int64_t)op->out.token : INT64_MAX);
         hf__link_run(sql, task, SQL_SHARED_RELEASE);
     }
 }

@@ -23,7 +23,8 @@ static void renewal_answered(struct sql_task *task, const struct sql_answer *ans
     enum hf_lease_answer word = hf__answer_changed(answer) ? HF_LEASE_RENEWED : HF_LEASE_GONE;
     if (answer->failure) {
         enum sql_trouble trouble = answer->failure->trouble;
-        bool refused = trouble == SQL_DENIED || trouble == SQL_LIMIT || trouble == SQL_WRONG;
+        bool refused = trouble == SQL_DENIED || trouble == SQL_LIMIT || trouble == SQL_WRONG ||
+                       trouble == SQL_SETTING;
         word = refused ? HF_LEASE_REFUSED : HF_LEASE_NO_ANSWER;
     }
     hf__link_remove(&task->renewal_link);

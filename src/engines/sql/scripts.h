@@ -36,10 +36,11 @@ enum sql_script_number {
     SQL_FORGET, /* what is kept of a free name; how many rows say that it is in use */
     SQL_INSPECT,
     SQL_INSPECT_ALL,
-    SQL_DOCTOR, /* pairs of a fact's name and its value; the next two, too */
+    SQL_DOCTOR, /* pairs of a fact's name and its value; the next four, too */
     SQL_DOCTOR_SETTINGS,
     SQL_DOCTOR_STATUS,
     SQL_DOCTOR_TABLES, /* where the tables are, and which rights on them are missing */
+    SQL_DOCTOR_ROWS,   /* those of a layout that do not fit the clock */
     SQL_DROP,
     SQL_GC,      /* removes rows that no client has used for a week; how many */
     SQL_MIGRATE, /* a layout's: makes the engine's own tables, and copies what is held; how many */

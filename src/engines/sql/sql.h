@@ -154,6 +154,8 @@ const struct sql_script *hf__sql_script(const struct sql *sql, enum sql_script_n
 
 /* The table check says so of a table whose rows may stand twice. */
 #define SQL_NO_UNIQUE_KEY "has no unique key"
+/* ... and of a column whose UTC would be another moment in each session. */
+#define SQL_HAS_ZONE "not a time without a zone"
 
 /* An hf_code. */
 int hf__sql_code(enum sql_trouble trouble);

@@ -26,16 +26,13 @@ static const struct fact_name names[] = {
     { "innodb_flush_log_at_trx_commit", FACT_FLUSH },
     { "sync_binlog", FACT_FLUSH_BINARY },
     { "log_bin", FACT_BINARY_LOG },
+    { "binlog_format", FACT_BINARY_FORMAT },
     { "fsync", FACT_FSYNC },
     { "full_page_writes", FACT_FULL_PAGES },
     { "synchronous_commit", FACT_COMMIT },
     { "max_connections", FACT_CONNECTIONS_MAX },
     { "connections", FACT_CONNECTIONS },
     { "Threads_connected", FACT_CONNECTIONS },
-    { "innodb_lock_wait_timeout", FACT_ROW_WAIT },
-    { "lock_timeout", FACT_ROW_WAIT },
-    { "lock_wait_timeout", FACT_TABLE_WAIT },
-    { "statement_timeout", FACT_STATEMENT_LIMIT },
     { "time_zone", FACT_TIME_ZONE },
     { "TimeZone", FACT_TIME_ZONE },
     { "clock_us", FACT_CLOCK_US },
@@ -57,10 +54,14 @@ static const struct fact_name names[] = {
     { "grants", FACT_GRANTS },
     { "place", FACT_PLACE },
     { "elsewhere", FACT_ELSEWHERE },
+    { "odd_rows", FACT_ODD_ROWS },
+    { "zoned_columns", FACT_ZONED_COLUMNS },
 };
 
-static const enum sql_script_number steps[] = { SQL_DOCTOR, SQL_DOCTOR_SETTINGS, SQL_DOCTOR_STATUS,
-                                                SQL_DOCTOR_TABLES, SQL_SCHEMA_CHECK };
+static const enum sql_script_number steps[] = {
+    SQL_DOCTOR,        SQL_DOCTOR_SETTINGS, SQL_DOCTOR_STATUS,
+    SQL_DOCTOR_TABLES, SQL_SCHEMA_CHECK,    SQL_DOCTOR_ROWS,
+};
 
 #define STEP_COUNT (sizeof steps / sizeof steps[0])
 
@@ -155,7 +156,8 @@ static void step_answered(struct sql_task *task, const struct sql_answer *answer
     oneshot->contacted |= task->contacted;
     if (checkup->step == 0)
         checkup->answered_ms = hf__finding_wall_ms();
-    if (answer->failure)
+    /* The table may be missing, or another one: the check of the schema has told that. */
+    if (answer->failure && steps[checkup->step] != SQL_DOCTOR_ROWS)
         code = hf__link_explain(task->sql, task, answer, &oneshot->error, &definite);
     /* Which rights are missing is told by another step. */
     if (code == HF_DENIED && steps[checkup->step] == SQL_SCHEMA_CHECK) {

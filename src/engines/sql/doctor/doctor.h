@@ -14,14 +14,12 @@ enum checkup_fact {
     FACT_FLUSH,           /* MySQL: innodb_flush_log_at_trx_commit */
     FACT_FLUSH_BINARY,    /* MySQL: sync_binlog, of use with log_bin */
     FACT_BINARY_LOG,      /* MySQL: log_bin */
+    FACT_BINARY_FORMAT,   /* MySQL: binlog_format, of use with log_bin */
     FACT_FSYNC,           /* PostgreSQL */
     FACT_FULL_PAGES,      /* PostgreSQL: full_page_writes */
     FACT_COMMIT,          /* PostgreSQL: synchronous_commit */
     FACT_CONNECTIONS_MAX, /* max_connections */
     FACT_CONNECTIONS,     /* that there are */
-    FACT_ROW_WAIT,        /* MySQL: seconds; PostgreSQL: milliseconds, 0: for ever */
-    FACT_TABLE_WAIT,      /* MySQL: lock_wait_timeout, seconds */
-    FACT_STATEMENT_LIMIT, /* PostgreSQL: statement_timeout, milliseconds, 0: none */
     FACT_TIME_ZONE,
     FACT_CLOCK_US,
     FACT_TLS, /* protocol and cipher; empty: none */
@@ -37,9 +35,11 @@ enum checkup_fact {
     FACT_TABLES_UNSAFE,    /* those that do not survive a crash, or have no transactions */
     FACT_TABLE_DIFFERS,
     FACT_MISSING_RIGHTS,
-    FACT_GRANTS,    /* the statements for these */
-    FACT_PLACE,     /* the schema (PostgreSQL) or the database of the tables */
-    FACT_ELSEWHERE, /* PostgreSQL: other schemas with such a table */
+    FACT_GRANTS,        /* the statements for these */
+    FACT_PLACE,         /* the schema (PostgreSQL) or the database of the tables */
+    FACT_ELSEWHERE,     /* PostgreSQL: other schemas with such a table */
+    FACT_ODD_ROWS,      /* a layout's: how many are in the future by the database's clock */
+    FACT_ZONED_COLUMNS, /* a layout's, MySQL: those whose UTC shifts with the session's zone */
     FACT_COUNT
 };
 

@@ -91,14 +91,8 @@ static void look_at_pooler(const struct checkup *checkup)
     if (!is_pooled(checkup))
         return;
     hf__finding_fact(findings, "pooler",
-                     "in between: locks are right, hand-overs take longer, and sessions have the "
-                     "server's own settings");
-    if (is_postgres(checkup) && hf__fact_number(checkup, FACT_ROW_WAIT) == 0)
-        hf__finding_danger(findings, "no-lock-timeout",
-                           "a transaction that does not end holds up all clients that want the "
-                           "same name, and all that these ask for beside it",
-                           "ALTER ROLE ... SET lock_timeout = '1s'",
-                           "behind the pooler, statements wait for a row for ever");
+                     "in between: locks are right, hand-overs take longer, and each transaction "
+                     "begins with the settings that it needs");
 }
 
 /* ---- what the session may do ---- */
@@ -189,12 +183,30 @@ static void look_at_writing(const struct checkup *checkup)
                            "statements run at \"%.40s\"", hf__fact(checkup, FACT_ISOLATION));
     else
         hf__finding_fact(findings, "isolation", "%.40s", hf__fact(checkup, FACT_ISOLATION));
-    int64_t limit_ms = hf__fact_number(checkup, FACT_STATEMENT_LIMIT);
-    if (limit_ms > 0 && limit_ms < 1000)
-        hf__finding_danger(findings, "statement-timeout",
-                           "under load, renewals are cancelled and locks are lost",
-                           "ALTER ROLE ... SET statement_timeout = '5s'",
-                           "the server cancels statements after %lld ms", (long long)limit_ms);
+}
+
+/* The times of other programs' rows mean something in one zone only. */
+static void look_at_rows(const struct checkup *checkup)
+{
+    const struct hf_findings *findings = &checkup->findings;
+    int64_t odd = hf__fact_number(checkup, FACT_ODD_ROWS);
+    if (odd > 0)
+        hf__finding_danger(findings, "rows-in-the-future",
+                           "two owners may hold the same lock: a program has another time zone, or "
+                           "a clock of its own",
+                           "give the sessions of all programs the server's time zone",
+                           "%lld row%s of the table begin%s in the future by the database's clock",
+                           (long long)odd, odd == 1 ? "" : "s", odd == 1 ? "s" : "");
+    if (*hf__fact(checkup, FACT_ZONED_COLUMNS))
+        hf__finding_danger(findings, "time-zone",
+                           "two owners may hold the same lock where a program's sessions have "
+                           "another time zone; where clocks go forward, no lock is granted for an "
+                           "hour",
+                           "ALTER TABLE, to what `holdfast schema print` shows, while no lock is "
+                           "held; or UTC for the server and all sessions",
+                           "UTC is kept in columns of type TIMESTAMP (%.100s), and the server's "
+                           "time zone is another one",
+                           hf__fact(checkup, FACT_ZONED_COLUMNS));
 }
 
 /* ---- the disk ---- */
@@ -237,6 +249,11 @@ static void look_at_mysql_disk(const struct checkup *checkup)
         tell_durability(checkup, "innodb_flush_log_at_trx_commit is not 1");
     if (logs && !is(checkup, FACT_FLUSH_BINARY, "1"))
         tell_durability(checkup, "sync_binlog is not 1: replicas may differ after a crash");
+    if (logs && is(checkup, FACT_BINARY_FORMAT, "STATEMENT"))
+        hf__finding_danger(&checkup->findings, "binary-log",
+                           "no lock is granted: the server refuses to write at READ COMMITTED",
+                           "set binlog_format to MIXED or ROW at the server",
+                           "binlog_format is STATEMENT");
 }
 
 static void look_at_copies(const struct checkup *checkup)
@@ -319,6 +336,7 @@ void hf__checkup_judge(const struct checkup *checkup)
     look_at_version(checkup);
     look_at_rights(checkup);
     look_at_tables(checkup);
+    look_at_rows(checkup);
     look_at_writing(checkup);
     look_at_wake_up(checkup);
     look_at_pooler(checkup);

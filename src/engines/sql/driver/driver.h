@@ -118,6 +118,7 @@ enum sql_trouble {
     SQL_UNIQUE,    /* a unique key has the value already */
     SQL_READ_ONLY, /* the server takes no writes: a replica, or one that has failed over */
     SQL_DENIED,    /* the user, the password, a privilege, or the certificate */
+    SQL_SETTING,   /* a setting of the server's does not let locks work */
     SQL_LIMIT,     /* disk space, connections, memory */
     SQL_NOT_READY, /* the server starts or shuts down, or could not be reached */
     SQL_LOST,      /* the connection is gone, or an error leaves open whether the script was
@@ -159,7 +160,7 @@ struct sql_request {
 struct sql_connection;
 
 struct sql_events {
-    /* Logged in, and the session is set up: READ COMMITTED, UTC, time-outs, no auto-reconnect. */
+    /* Logged in, and the session is set up, whatever the server's defaults are. */
     void (*ready)(void *arg);
     /* Could not connect, or the connection is lost. `why` is valid until it returns. */
     void (*broken)(void *arg, const struct sql_failure *why);
@@ -178,6 +179,8 @@ struct sql_connection {
     /* Set by the driver before `ready`: two transactions may run in two sessions of the server (a
      * pooler is in between), so nothing of a session lasts, and `listen` is not called. */
     bool pooled;
+    /* An earlier session of the client has not ended yet, as far as this one knows. */
+    bool crowded;
 };
 
 struct sql_driver {

@@ -122,10 +122,17 @@ static enum sql_trouble trouble_of_server(unsigned code, const char *state)
     return is_refusal(code, state) ? SQL_WRONG : SQL_LOST; /* mutant: mysql-error-of-a-proxy */
 }
 
-/* In the library's own numbers, a connection that is not usable any more is told by several. */
+/* Some numbers need their text. In the library's own numbers, a connection that is not usable any
+ * more is told by several. */
 static enum sql_trouble trouble_of(unsigned code, const char *state, const char *text)
 {
     switch (code) {
+    case ER_TRUNCATED_WRONG_VALUE:
+        return strstr(text, "datetime value") ? SQL_SETTING : SQL_WRONG;
+    case ER_BINLOG_STMT_MODE_AND_ROW_ENGINE:
+    case ER_UPDATE_WITHOUT_KEY_IN_SAFE_MODE:
+    case ER_TOO_BIG_SELECT:
+        return SQL_SETTING;
     case CR_OUT_OF_MEMORY:
         return SQL_LIMIT;
     case CR_SOCKET_CREATE_ERROR:

@@ -23,12 +23,18 @@
 #define KEEPALIVE_COUNT 3
 #define UNCONFIRMED_MS 20000
 
-/* What every session is told first. Nothing is truncated silently, and a wait for a row is short:
- * the engine repeats such a statement. */
+/* What every session is told first: all that may have another meaning by a server's defaults, or by
+ * its init_connect. Nothing is truncated silently, a COMMIT opens no transaction, and every row
+ * counts. A wait for a row is short: the engine repeats such a statement. */
 static const char *const session_setup[] = {
+    "SET NAMES utf8mb4 COLLATE utf8mb4_general_ci",
     "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED",
-    ("SET SESSION autocommit = 1, innodb_lock_wait_timeout = 1, lock_wait_timeout = 1, "
-     "wait_timeout = 3600, sql_mode = 'STRICT_ALL_TABLES'"),
+    ("SET SESSION autocommit = 1, completion_type = 0, innodb_lock_wait_timeout = 1, "
+     "lock_wait_timeout = 1, wait_timeout = 3600, sql_mode = 'STRICT_ALL_TABLES', "
+     "sql_safe_updates = 0, sql_auto_is_null = 0, sql_select_limit = 18446744073709551615, "
+     "sql_big_selects = 1, unique_checks = 1, div_precision_increment = 4, "
+     "group_concat_max_len = 65536, max_sort_length = 8192"
+     "/*M!100100 , max_statement_time = 0 */ /*!50700 , max_execution_time = 0 */"),
     /* With a layout it stays the server's, as the other programs have it that use the table. */
     "SET SESSION time_zone = '+00:00'",
 };

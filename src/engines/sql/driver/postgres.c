@@ -157,13 +157,8 @@ static void forked_postgres(struct sql_connection *connection)
 
 /* ---- a session of its own ---- */
 
-static void is_set_up(struct pg *pg, PGresult *rows, const struct sql_failure *failure)
+static void is_usable(struct pg *pg)
 {
-    (void)rows;
-    if (failure) {
-        hf__pg_break(pg, failure);
-        return;
-    }
     pg->state = PG_READY;
     hf__timer_stop(loop_of(pg), &pg->limit);
     if (!pg->base.place->socket)
@@ -171,28 +166,83 @@ static void is_set_up(struct pg *pg, PGresult *rows, const struct sql_failure *f
     pg->base.events->ready(pg->base.arg);
 }
 
+static void is_set_up(struct pg *pg, PGresult *rows, const struct sql_failure *failure)
+{
+    if (failure) {
+        hf__pg_break(pg, failure);
+        return;
+    }
+    pg->base.crowded = PQntuples(rows) != 1 || *PQgetvalue(rows, 0, 0) != 't';
+    is_usable(pg);
+}
+
 /* The wait for a row ends well before the wait for the reply. */
-static int64_t row_wait_ms(const struct pg *pg)
+static long long row_wait_ms(const struct pg *pg)
 {
     int64_t share_ms = pg->base.settings->timeout_ms / 4;
     return share_ms > SQL_ROW_WAIT_MS ? SQL_ROW_WAIT_MS : share_ms > 50 ? share_ms : 50;
 }
 
-/* A session that a pooler lends is left as it is. */
+/* What a server, a database or a role may have set otherwise. An older version lacks some. */
+static const char *const defaults[][2] = {
+    { "default_transaction_isolation", "read committed" },
+    { "statement_timeout", "0" },
+    { "transaction_timeout", "0" },
+    { "idle_in_transaction_session_timeout", "60s" },
+    { "idle_session_timeout", "0" },
+    { "standard_conforming_strings", "on" },
+    { "transform_null_equals", "off" },
+    { "exit_on_error", "off" },
+    { "DateStyle", "ISO" },
+    { "IntervalStyle", "postgres" },
+};
+
+#define DEFAULT_COUNT (sizeof defaults / sizeof defaults[0])
+#define DEFAULT_SIZE 180u
+
+/* The advisory lock is what the client's next session finds this one by; see kill_old.sql. */
 static void set_up(struct pg *pg)
 {
-    char text[520];
-    snprintf(text, sizeof text,
-             "SELECT set_config('default_transaction_isolation', 'read committed', false),"
-             " set_config('lock_timeout', '%lld', false), set_config('TimeZone', 'UTC', false),"
-             " set_config('idle_in_transaction_session_timeout', '60s', false),"
+    char text[DEFAULT_COUNT * DEFAULT_SIZE + 400];
+    const bool keeps_zone = pg->base.settings->layout != NULL; /* as the other programs have it */
+    size_t size = sizeof text, used = 0;
+    used += (size_t)snprintf(
+        text, size,
+        "SELECT pg_try_advisory_lock(('x' || substr(md5('%s'), 1, 16))::bit(64)::bigint)",
+        pg->base.settings->session);
+    for (size_t i = 0; i < DEFAULT_COUNT; i++)
+        used += (size_t)snprintf(text + used, size - used,
+                                 ", CASE WHEN current_setting('%s', true) IS NOT NULL"
+                                 " THEN set_config('%s', '%s', false) END",
+                                 defaults[i][0], defaults[i][0], defaults[i][1]);
+    snprintf(text + used, size - used,
+             ", set_config('lock_timeout', '%lld', false),"
+             " set_config('TimeZone', CASE WHEN %d = 0 THEN 'UTC'"
+             " ELSE current_setting('TimeZone') END, false),"
              /* mutant: relaxed-commits-wait */
              " set_config('synchronous_commit', CASE WHEN %d = 1 THEN 'off'"
              " ELSE current_setting('synchronous_commit') END, false)",
-             (long long)row_wait_ms(pg), pg->base.settings->relaxed);
+             row_wait_ms(pg), keeps_zone, pg->base.settings->relaxed);
     pg->state = PG_SETTING_UP;
     if (!hf__pg_send_text(pg, text, NULL, is_set_up))
         break_for(pg, SQL_LIMIT, "out of memory for a connection");
+}
+
+/* A session that a pooler lends is left as it is, so each transaction says what it needs. The zone
+ * is the default of this role and database, which a client of the pooler's may have changed. */
+static void lend(struct pg *pg, const char *zone)
+{
+    char *quoted = PQescapeLiteral(pg->pg, zone, strlen(zone));
+    int size = (int)sizeof pg->prelude;
+    if (!quoted || snprintf(pg->prelude, sizeof pg->prelude,
+                            "SELECT set_config('lock_timeout', '%lld', true),"
+                            " set_config('statement_timeout', '0', true),"
+                            " set_config('TimeZone', %s, true)",
+                            row_wait_ms(pg), pg->base.settings->layout ? quoted : "'UTC'") >= size)
+        break_for(pg, SQL_LIMIT, "out of memory for a connection");
+    else
+        is_usable(pg);
+    PQfreemem(quoted);
 }
 
 /* Behind a pooler the process that answers is not the one that the login named. */
@@ -210,7 +260,7 @@ static void is_greeted(struct pg *pg, PGresult *rows, const struct sql_failure *
     else if (strcmp(PQgetvalue(rows, 0, 3), "on") == 0)
         break_for(pg, SQL_READ_ONLY, "sessions are read-only: default_transaction_read_only is on");
     else if (pg->base.pooled)
-        is_set_up(pg, NULL, NULL);
+        lend(pg, PQgetvalue(rows, 0, 4));
     else
         set_up(pg);
 }
@@ -232,7 +282,8 @@ static void greet(struct pg *pg)
     if (!hf__pg_send_text(pg,
                           "SELECT pg_backend_pid(), pg_is_in_recovery(),"
                           " current_setting('server_version'),"
-                          " current_setting('transaction_read_only')",
+                          " current_setting('transaction_read_only'),"
+                          " (SELECT reset_val FROM pg_settings WHERE name = 'TimeZone')",
                           NULL, is_greeted))
         break_for(pg, SQL_LIMIT, "out of memory for a connection");
 }

@@ -32,6 +32,7 @@ struct pg {
     bool inside; /* an event is being told */
     bool closed;
     char version[80];
+    char prelude[400]; /* pooled: what each transaction begins with */
 };
 
 /* A script on its way, or a statement of the driver's own (request NULL). */
@@ -42,6 +43,7 @@ struct pg_item {
     unsigned prepares; /* a bit for each statement that is prepared in front of it */
     unsigned position; /* the statement whose result comes next */
     bool preparing;    /* the result that comes next is that of preparing it */
+    bool preluding;    /* ... or that of the prelude */
     bool failed;
     struct sql_failure failure;
     PGresult *rows;

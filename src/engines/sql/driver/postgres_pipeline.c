@@ -143,7 +143,9 @@ bool hf__pg_send(struct pg *pg, struct sql_request *request)
     item->request = request;
     request->sent = true;
     hf__list_append(&pg->sent, &item->link);
-    bool sent = true;
+    item->preluding = pg->base.pooled;
+    bool sent = !pg->base.pooled ||
+                PQsendQueryParams(pg->pg, pg->prelude, 0, NULL, NULL, NULL, NULL, BINARY);
     for (unsigned i = 0; i < request->script->count && sent; i++)
         sent = send_statement(pg, item, i);
     skip_to_next(item);
@@ -267,8 +269,9 @@ static void result_came(struct pg *pg, struct pg_item *item, PGresult *result)
         return;
     }
     if (status == PGRES_TUPLES_OK || status == PGRES_COMMAND_OK) {
-        if (item->preparing) {
-            item->preparing = false;
+        if (item->preluding || item->preparing) {
+            /* The prelude comes first, and nothing is prepared behind it. */
+            item->preluding = item->preparing = false;
             PQclear(result);
             return;
         }

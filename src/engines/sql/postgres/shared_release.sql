@@ -4,5 +4,8 @@ SELECT 1 FROM hf_hold WHERE name = :name AND owner = :owner AND expires_us > @no
 DELETE FROM hf_wait WHERE name = :name AND (owner = :owner OR expires_us <= @now@);
 DELETE FROM hf_hold WHERE name = :name
   AND ((owner = :owner AND :keep < 0) OR expires_us <= @now@);
-UPDATE hf_hold SET mode = :keep WHERE name = :name AND owner = :owner AND mode > :keep;
+-- A downgrade that comes late must not undo an upgrade that followed it, which has a larger token.
+UPDATE hf_hold SET mode = :keep
+-- mutant: late-downgrade-undoes-an-upgrade
+WHERE name = :name AND owner = :owner AND mode > :keep AND token <= :value;
 -- include parts/wake.inc.sql

@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Behind PgBouncer, which lends one session to several programs, a transaction to each. */
+#include "relay.h"
+#include "sql_bench.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#define LEASE_MS 600000
+#define TIMEOUT_MS 1000
+
+struct pooled {
+    struct sql_server server, pooler;
+    struct relay relay;
+    hf_client *client;
+    char port[8];
+};
+
+static void begin(struct pooled *pooled)
+{
+    *pooled = (struct pooled){ .server.options = { "-c", "log_statement=all" } };
+    sql_server_start(&pooled->server, "postgres");
+    snprintf(pooled->port, sizeof(pooled->port), "%d", pooled->server.port);
+    pooled->pooler.options[0] = pooled->port;
+    sql_server_start(&pooled->pooler, "pgbouncer");
+    relay_start(&pooled->relay, pooled->pooler.port);
+    hf_client_options options = { .size = sizeof(options), .lease_ms = LEASE_MS };
+    char url[200];
+    snprintf(url, sizeof(url),
+             "postgres://" SQL_SERVER_USER "@127.0.0.1:%d/" SQL_SERVER_DATABASE
+             "?tls=off&timeout=%d",
+             pooled->relay.port, TIMEOUT_MS);
+    CHECK_CODE(hf_open(&pooled->client, url, &options), HF_OK);
+    give_back(take_patiently(pooled->client, "warm"));
+}
+
+static void end(struct pooled *pooled)
+{
+    hf_close(pooled->client);
+    relay_stop(&pooled->relay);
+    sql_server_kill(&pooled->pooler);
+    sql_server_kill(&pooled->server);
+}
+
+/* It has set no application_name, so its session still has the one of the last program. */
+TEST(transaction_of_another_program_is_not_ended_with_a_lost_connection)
+{
+    const struct subject *subject = subjects;
+    struct pooled pooled;
+    struct outcome outcome = { 0 };
+    struct bench bench = { 0 };
+    struct asked asked;
+
+    while (subject->driver->dialect != SQL_POSTGRES)
+        subject++;
+    begin(&pooled);
+    bench_open(&bench, subject->driver, pooled.pooler.port);
+    bench_connect(&bench);
+    await_ready(&bench);
+    ask(&bench, subject, &asked, SLEEP, 4, 0);
+    EVENTUALLY(turn(&bench) && sql_server_shows(&pooled.server,
+                                                "SELECT count(*) FROM pg_stat_activity WHERE "
+                                                "wait_event = 'PgSleep' AND application_name LIKE "
+                                                "'holdfast%';",
+                                                "1"),
+               SOON_MS);
+    relay_swallow(&pooled.relay);
+    CHECK_CODE(
+        hf_lock_async(pooled.client, "one", HF_FOREVER, NULL, record_outcome, &outcome, NULL),
+        HF_OK);
+    EVENTUALLY(sql_server_shows(&pooled.server,
+                                "SELECT COUNT(owner) FROM hf_lock WHERE name = 'one';", "1"),
+               SOON_MS);
+    relay_cut(&pooled.relay);
+    give_back(await_grant(&outcome));
+    EVENTUALLY(turn(&bench) && asked.answered, SOON_MS);
+    check_fine(&asked);
+    bench_end(&bench, NULL);
+    end(&pooled);
+}
+
+/* Nothing ends the session in which it comes late. */
+TEST(downgrade_that_comes_late_does_not_undo_the_upgrade_behind_it)
+{
+    static const char mode[] = "SELECT mode FROM hf_hold WHERE name = 'one';";
+    struct pooled pooled;
+
+    begin(&pooled);
+    hf_hold *hold = take(pooled.client, "one", HF_WRITE, 0);
+    uint64_t token = hf_token(hold);
+    pid_t backend = (pid_t)strtol(
+        sql_server_says(&pooled.server, "SELECT pid FROM pg_stat_activity WHERE usename = '%s';",
+                        SQL_SERVER_USER),
+        NULL, 10);
+    CHECK(backend > 1 && kill(backend, SIGSTOP) == 0);
+    /* Its first request has no reply, and is repeated in another session. */
+    CHECK_CODE(hf_downgrade(hold, HF_UPGRADE), HF_OK);
+    CHECK(sql_server_shows(&pooled.server, mode, "3"));
+    CHECK_CODE(hf_upgrade(hold, SOON_MS), HF_OK);
+    CHECK(hf_token(hold) > token);
+    long before = sql_server_logged(&pooled.server, "UPDATE hf_hold SET mode");
+    CHECK(kill(backend, SIGCONT) == 0);
+    EVENTUALLY(sql_server_logged(&pooled.server, "UPDATE hf_hold SET mode") > before, SOON_MS);
+    sql_server_says(&pooled.server, "SELECT 1 FROM hf_lock WHERE name = 'one' FOR UPDATE;");
+    CHECK(sql_server_shows(&pooled.server, mode, "4"));
+    give_back(hold);
+    end(&pooled);
+}
+
+static void lock_warm(void *arg)
+{
+    sql_server_says(arg, "BEGIN; SELECT 1 FROM hf_lock WHERE name = 'warm' FOR UPDATE;"
+                         "SELECT pg_sleep(5);");
+}
+
+/* A row that another transaction keeps locked holds up this name alone, and not for ever. */
+TEST(row_that_is_locked_delays_no_other_name_behind_a_pooler)
+{
+    struct pooled pooled;
+    struct thread thread;
+    hf_hold *hold = NULL;
+
+    begin(&pooled);
+    thread_start(&thread, lock_warm, &pooled.server);
+    EVENTUALLY(sql_server_shows(
+                   &pooled.server,
+                   "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'PgSleep';", "1"),
+               SOON_MS);
+    CHECK_CODE(hf_lock(pooled.client, "warm", TIMEOUT_MS, NULL, &hold), HF_UNREACHABLE);
+    CHECK(sql_server_logged(&pooled.server, "due to lock timeout") > 0);
+    give_back(take(pooled.client, "other", HF_MUTEX, 0));
+    thread_join(&thread);
+    end(&pooled);
+}
