@@ -2,14 +2,16 @@
 """Makes the script that compares tables with the CREATE TABLE statements that holdfast has.
 
 Its rows are pairs, as doctor reads them: 'table_differs', and a part of a sentence. A column may
-have any type of its kind (a number, text, bytes, a time): hand-made tables differ in that."""
+have any type of its kind (a number, text, bytes, a time): hand-made tables differ in that. But UTC
+in a column that has a zone would be another moment for each session's zone."""
 
 import re
 
 CREATE = re.compile(r"CREATE TABLE IF NOT EXISTS (\w+) \((.*)\n\s*\)", re.DOTALL)
 AUTO_NUMBER = re.compile(r"\bAUTO_INCREMENT\b|\b(big)?serial\b", re.IGNORECASE)
 KINDS = (("a number", r"(big|small)?int\b|(big)?serial\b"), ("text", r"(var)?char\b"),
-         ("bytes", r"varbinary\b|bytea\b"), ("a time", r"timestamp\b|datetime\b"))
+         ("bytes", r"varbinary\b|bytea\b"),
+         ("a time without a zone", r"timestamp without\b"), ("a time", r"timestamp\b|datetime\b"))
 
 
 class Table:
@@ -54,7 +56,8 @@ SELECT 'table_differs', n.t || '.' || n.c || CASE WHEN a.attname IS NULL THEN ' 
   LEFT JOIN pg_attribute a ON a.attrelid = r.oid AND a.attname = n.c AND NOT a.attisdropped
   LEFT JOIN pg_type y ON y.oid = a.atttypid
   WHERE a.attname IS NULL OR n.k <> CASE y.typcategory
-    WHEN 'N' THEN 'a number' WHEN 'S' THEN 'text' WHEN 'D' THEN 'a time'
+    WHEN 'N' THEN 'a number' WHEN 'S' THEN 'text'
+    WHEN 'D' THEN CASE y.typname WHEN 'timestamp' THEN n.k ELSE 'a time' END
     ELSE CASE y.typname WHEN 'bytea' THEN 'bytes' ELSE '' END END
 UNION ALL SELECT 'table_differs', n.t || '.' || a.attname || ' must have a value, which holdfast '
     'does not give it'
