@@ -6,7 +6,7 @@ import json
 import os
 import uuid
 
-from clitest import COMMAND, contains, equal, main
+from clitest import COMMAND, contains, equal, main, test
 
 from databases import USER
 
@@ -123,6 +123,18 @@ def row_without_an_end_is_busy_and_is_shown(box, kind):
             table.sql(f'ALTER TABLE {relation} ALTER {table.end} DROP NOT NULL')
         if latest.startswith("'"):
             ask_of_odd_row(table, layout, 'NULL', 0)
+
+
+def postgres_method_lock_row_at_infinity_is_busy_and_is_shown(box):
+    table = Table(box, 'postgres', 'method_lock', '&stale=600')
+    for value, code in (('infinity', BUSY), ('-infinity', 0)):
+        table.insert_by_hand('job', update_time=f"'{value}'")
+        equal(table.run('job'), code, value)
+        equal(len(json.loads(table.holdfast('show', '--json').out)), 1 if code else 0, value)
+        table.sql('DELETE FROM method_lock')
+
+
+test(postgres_method_lock_row_at_infinity_is_busy_and_is_shown)
 
 
 @for_both
