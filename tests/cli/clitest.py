@@ -42,6 +42,14 @@ def test(function):
     return function
 
 
+def with_skewed_clock():
+    """An environment in which a program's wall clock is an hour fast. A missing library would only
+    be a warning of the dynamic linker, and the clock right."""
+    library = os.environ['HOLDFAST_SKEWED_CLOCK']
+    assert os.path.exists(library), f'{library} is not built'
+    return {**os.environ, 'LD_PRELOAD': library}
+
+
 def test_of_a_moment(function):
     """For what shows only if the machine does not stand still at some moment: what fails is played
     again, on a stage of its own. What is wrong fails each time."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Servers of a test's own, where there can be some: Redis, memcached, etcd."""
+"""Servers of a test's own, where there can be some: Redis, memcached, etcd, ZooKeeper."""
 import os
 import pathlib
 import random
@@ -11,8 +11,10 @@ import sys
 from clitest import Skip, wait_until
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / 'interop'))
+import sides  # noqa: E402
 from sides import Server, die_with_parent  # noqa: E402
 import etcd_server  # noqa: E402
+from zookeeper import keeper  # noqa: E402
 
 
 def need_redis_engine():
@@ -81,6 +83,19 @@ def start_etcd(box, **more):
     cluster = etcd_server.Cluster(directory, **more)
     box.processes.append(Ending(cluster))
     return cluster
+
+
+def start_zookeeper(box):
+    """Ends with the test's other processes."""
+    try:
+        keeper.need_a_server()
+    except sides.Skip as why:
+        raise Skip(str(why)) from None
+    if 'knows no scheme' in box.run('show', '-e', 'zk://none').err:
+        raise Skip('this build has no engine for ZooKeeper')
+    server = keeper.Keeper(box.path)
+    box.processes.append(server)
+    return server
 
 
 class Ending:

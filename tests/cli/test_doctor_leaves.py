@@ -1,12 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """doctor leaves each store as it has found it: what is in it is listed before and after."""
 import os
+import struct
 
 from clitest import contains, equal, main, test, wait_until
 
 from databases import Database, for_both
 from patients import start_cluster
-from servers import start_etcd, start_memcached, start_redis
+from servers import start_etcd, start_memcached, start_redis, start_zookeeper
+from zookeeper.keeper import Connection, text
+
+CREATE = 1
 
 LAYOUTS = ('', '?layout=method_lock', '?layout=common_lock', '?layout=shedlock',
            '?layout=laravel', '?layout=symfony', '?layout=int_lock')
@@ -22,6 +26,15 @@ def stays_as_it_is(box, url, listing, what=''):
         equal(result.code in (0, 1), True, result)
         contains(result.out, 'us median')
         equal(listing(), before, (url, what, words))
+
+
+def nodes_below(keeper, path=''):
+    """All paths but the server's own."""
+    found = []
+    for name in keeper.children(path or '/'):
+        if f'{path}/{name}' != '/zookeeper':
+            found += [f'{path}/{name}', *nodes_below(keeper, f'{path}/{name}')]
+    return found
 
 
 @test
@@ -68,6 +81,21 @@ def etcd_is_left_as_it_was(box):
     stays_as_it_is(box, cluster.url(),
                    lambda: (cluster.control('get', '', '--prefix').stdout,
                             cluster.control('lease', 'list').stdout))
+
+
+@test
+def zookeeper_is_left_as_it_was(box):
+    keeper = start_zookeeper(box)
+    for path in ('', '/made/for/it'):
+        stays_as_it_is(box, f'zk://127.0.0.1:{keeper.port}{path}', lambda: nodes_below(keeper))
+    # The path of the URL is an empty node that another program has made, and stays.
+    with Connection(keeper.port) as connection:
+        connection.ask(CREATE, text('/empty') + text('') + struct.pack('>ii', 1, 31) +
+                       text('world') + text('anyone') + struct.pack('>i', 0))
+    before = nodes_below(keeper)
+    contains(before, '/empty')
+    contains(box.run('-e', f'zk://127.0.0.1:{keeper.port}/empty', 'doctor').out, 'us median')
+    equal(nodes_below(keeper), before)
 
 
 @test

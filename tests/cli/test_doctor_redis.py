@@ -6,6 +6,7 @@ import socket
 import time
 
 from clitest import Skip, contains, equal, main, test, test_of_a_moment, wait_until
+from clitest import with_skewed_clock
 from patients import DURABLE, Passer, Patient, only, start_cluster
 from sides import Node
 
@@ -162,7 +163,7 @@ def what_a_replica_cannot_do_is_not_waited_for(box):
 
 @test
 def a_clock_that_is_far_off_is_a_finding(box):
-    skewed = {**os.environ, 'LD_PRELOAD': os.environ['HOLDFAST_SKEWED_CLOCK']}
+    skewed = with_skewed_clock()
     patient = Patient(box, *DURABLE, environment=skewed)
     facts, findings = patient.see()
     contains(facts['its clock'], "ahead of this machine's")

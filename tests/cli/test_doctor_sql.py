@@ -4,7 +4,7 @@ import json
 import os
 import subprocess
 
-from clitest import contains, equal, main, test
+from clitest import contains, equal, main, test, with_skewed_clock
 
 from databases import USER, Database
 from sql_servers import Server, free_port, program
@@ -269,7 +269,7 @@ def full_server_is_a_danger(box):
 
 @test
 def clock_that_is_wrong_is_a_danger(box):
-    skewed = {**os.environ, 'LD_PRELOAD': os.environ['HOLDFAST_SKEWED_CLOCK']}
+    skewed = with_skewed_clock()
     database = Database(box, 'postgres')
     result = database.holdfast('doctor', '--json', environment=skewed)
     said = [each['id'] for each in json.loads(result.out) if 'id' in each]

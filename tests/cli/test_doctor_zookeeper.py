@@ -14,7 +14,7 @@ import threading
 import time
 
 from clitest import Skip as CliSkip
-from clitest import PATIENCE, contains, equal, main, test, wait_until
+from clitest import PATIENCE, contains, equal, main, test, wait_until, with_skewed_clock
 from patients import Passer
 
 TESTS = pathlib.Path(__file__).resolve().parent.parent
@@ -220,7 +220,7 @@ def a_quota_that_is_used_up_is_a_limit_and_a_finding(box):
 
 @test
 def limits_that_are_too_low_are_findings(box):
-    skewed = {**os.environ, 'LD_PRELOAD': os.environ['HOLDFAST_SKEWED_CLOCK']}
+    skewed = with_skewed_clock()
     server = one(box, 'maxClientCnxns=40', 'tickTime=10000', 'maxSessionTimeout=19000',
                  'minSessionTimeout=10000', properties=['jute.maxbuffer=65536'], environment=skewed)
     url = f'zk://127.0.0.1:{server.port}'

@@ -166,6 +166,8 @@ void hf__zk_change(struct zookeeper *zk, struct hf_oneshot *change)
         begin_break(zk, change);
     } else if (change->verb == HF_ONESHOT_RENEW) {
         begin_renewal(zk, change);
+    } else if (change->verb == HF_ONESHOT_FORGET) {
+        hf__zk_forget(zk, change);
     } else {
         hf__explain(&change->error, HF_ENOTSUP, 0, "this engine cannot do that");
         finish(zk, change, HF_ENOTSUP);

@@ -44,6 +44,7 @@ const struct hf_engine_ops hf__zookeeper = {
             HF_CAP_INSPECT | HF_CAP_INSPECT_ALL | HF_CAP_BREAK,
     .open = open_zookeeper,
     .close = close_zookeeper,
+    .forgets = true,
     .attempt = hf__zk_session_pool_attempt,
     .release = hf__zk_session_pool_release,
     .renew = hf__zk_renew,

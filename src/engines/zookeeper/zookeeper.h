@@ -279,11 +279,12 @@ void hf__zk_gone_with_session(struct zookeeper *zk, struct zk_queue_node *place)
 void hf__zk_no_reply(struct zookeeper *zk, struct zk_queue_node *place,
                      const struct zk_request *request, const struct zk_reply *reply);
 
-/* ---- acquire.c, release.c, change.c, inspect.c ---- */
+/* ---- acquire.c, release.c, change.c, forget.c, inspect.c ---- */
 
 void hf__zk_attempt(struct zookeeper *zk, struct zk_queue_node *place);
 void hf__zk_release(struct zookeeper *zk, struct hf_op *op);
 void hf__zk_change(struct zookeeper *zk, struct hf_oneshot *change);
+void hf__zk_forget(struct zookeeper *zk, struct hf_oneshot *change);
 void hf__zk_inspect(struct zookeeper *zk, struct hf_oneshot *query);
 /* What we write into our nodes. */
 void hf__zk_describe(const struct zookeeper *zk, const struct hf_op *op, int64_t lease_ms,
@@ -308,6 +309,7 @@ struct zookeeper {
     struct zk_session *session; /* the current one, or NULL */
     struct zk_session *ending;  /* the one before it, or NULL */
     bool plain_parents;         /* the server knows no containers */
+    char *absent; /* the highest path that forgetting has last found missing, or NULL; owned */
 
     struct hf_peer peer;
     struct hf_pipeline pipeline; /* waiting: for the connection, or for their session */

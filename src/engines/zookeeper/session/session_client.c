@@ -36,6 +36,7 @@ void hf__zk_connection_closed(struct zookeeper *zk)
     hf__zk_examiners_close(zk);
     hf__zk_totals_close(zk);
     hf__zk_latches_close(zk);
+    free(zk->absent);
     while ((link = hf__list_first(&zk->places))) {
         struct zk_queue_node *place = HF_CONTAINER(link, struct zk_queue_node, link);
         if (place->left_behind)

@@ -23,6 +23,7 @@ struct children_snapshot {
     struct surveyed *nodes; /* in the order of the queue */
     uint32_t count, room, out;
     bool semaphore; /* it has its permits below this path */
+    bool above;     /* forgetting it: the path is no longer the name's, but one above it */
     int64_t total;  /* what the path itself says of permits, or -1 */
     int code;       /* of the survey: HF_OK, or why it failed, with `error` */
     hf_error *error;
