@@ -156,6 +156,65 @@ TEST(a_grant_after_its_own_end_and_the_callers)
               "[1590] orders/42 #7: leaving, gone -> over\n");
 }
 
+/* Its wait ends while the store is asked again, and that of the one behind it as well. */
+TEST(a_wait_with_late_grants_only_ends_unreachable)
+{
+    story_begin();
+    ask(7, HF_MUTEX, 2500);
+    ask(8, HF_MUTEX, 2510);
+    for (int i = 0; i < 2; i++) {
+        pass_ms(1000);
+        granted(7);
+        pass_ms(200);
+        gone(7);
+    }
+    pass_ms(111);
+    CHECK(strstr(sentence_of(7), "\"orders/42\": replies take longer than the lease of 1000 ms;"));
+    story_was("[   0] orders/42 #7: queued, turn -> asking\n"
+              "[   0] #7 attempts\n"
+              "[1000] orders/42 #7: asking, granted -> leaving\n"
+              "[1000] #7 releases\n"
+              "[1200] orders/42 #7: leaving, gone -> asking\n"
+              "[1200] #7 attempts\n"
+              "[2200] orders/42 #7: asking, granted -> leaving\n"
+              "[2200] #7 releases\n"
+              "[2400] orders/42 #7: leaving, gone -> asking\n"
+              "[2400] #7 attempts\n"
+              "[2501] orders/42 #7: asking, deadline -> asking\n"
+              "[2501] #7 hears HF_UNREACHABLE\n"
+              "[2511] orders/42 #8: queued, deadline -> over\n"
+              "[2511] #8 hears HF_UNREACHABLE\n");
+    granted(7);
+    gone(7);
+}
+
+TEST(a_refusal_after_a_late_grant_is_busy)
+{
+    story_begin();
+    ask(7, HF_MUTEX, 1400);
+    pass_ms(1000);
+    granted(7);
+    gone(7);
+    refused(7, FOR_EVER);
+    pass_ms(401);
+    CHECK(strstr(sentence_of(7), "held by other owners"));
+    refused(7, FOR_EVER);
+    gone(7);
+}
+
+TEST(a_bare_try_with_late_grants_only_ends_unreachable)
+{
+    story_begin();
+    ask(7, HF_MUTEX, 0);
+    for (int i = 0; !*sentence_of(7) && i < 60; i++) {
+        pass_ms(1000);
+        granted(7);
+        gone(7);
+        pass_ms(1);
+    }
+    CHECK(strstr(sentence_of(7), "replies take longer than the lease of 1000 ms;"));
+}
+
 /* The session in which it took its place ended unnoticed, and the next question found another. */
 TEST(a_place_moves_to_a_new_session)
 {

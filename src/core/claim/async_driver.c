@@ -129,6 +129,11 @@ void hf__claim_still(struct hf_claim *claim)
 
 struct hf_answer hf__claim_take_answer(struct hf_claim *claim)
 {
+    if (claim->outcome == HF_UNREACHABLE && claim->granted_late)
+        hf__op_explain(&claim->op, HF_UNREACHABLE, 0,
+                       "\"%.200s\": replies take longer than the lease of %lld ms; use a longer "
+                       "lease, or find what delays the replies of the store",
+                       claim->op.in.name, (long long)hf__claim_lease_ms(claim));
     struct hf_answer answer = { .code = claim->outcome, .error = claim->op.out.error };
     if (claim->outcome == HF_OK)
         answer.hold = claim->answer_hold;

@@ -123,6 +123,7 @@ struct hf_claim {
     bool not_queued;   /* refused, and not in the store's queue yet */
     bool woken;        /* a wake came while a question was out */
     bool store_seen;   /* the store's last word was an answer, not silence */
+    bool granted_late; /* the store's last grant had come after its own end */
     bool again;        /* once released, it asks anew: the grant had come after its own end */
     bool upgrading;    /* asks for HF_WRITE while it holds HF_UPGRADE (under the shard's mutex) */
     bool started;      /* handed to the loop (under the shard's mutex) */

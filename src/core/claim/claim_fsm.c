@@ -99,7 +99,7 @@ static unsigned complete(struct hf_claim *claim, int outcome)
     return HF_DO_COMPLETE;
 }
 
-static int64_t lease_length(const struct hf_claim *claim)
+int64_t hf__claim_lease_ms(const struct hf_claim *claim)
 {
     if (claim->op.out.rests_on)
         return claim->op.out.rests_on->lease_ms;
@@ -115,7 +115,7 @@ static unsigned leave(struct hf_claim *claim, int64_t now_ms)
     if (claim->client->here)
         claim->leave_until_ms = HF_NEVER;
     else
-        claim->leave_until_ms = hf__clock_add(now_ms, lease_length(claim));
+        claim->leave_until_ms = hf__clock_add(now_ms, hf__claim_lease_ms(claim));
     say(claim, "before_release");
     return HF_DO_RELEASE;
 }
@@ -208,16 +208,18 @@ static void note_silence(struct hf_claim *claim, bool silent)
 static unsigned granted(struct hf_claim *claim, int64_t now_ms)
 {
     say(claim, "after_answer");
-    note_silence(claim, false);
     hf__claim_set_validity(claim);
-    if (claim->leaving) /* mutant: late-grant-is-kept */
+    /* A store whose replies are that late is as good as silent. */
+    claim->granted_late = now_ms >= atomic_load(&claim->grant->valid_until_ms);
+    note_silence(claim, claim->granted_late); /* mutant: late-grant-is-a-word */
+    if (claim->leaving)                       /* mutant: late-grant-is-kept */
         return leave(claim, now_ms);
     if (!hf__mode_leaves_hold(claim->op.in.mode)) {
         move(claim, HF_CLAIM_OVER);
         return complete(claim, HF_OK) | HF_DO_FORGET;
     }
     /* mutant: grant-after-its-own-end */
-    if (now_ms >= atomic_load(&claim->grant->valid_until_ms)) {
+    if (claim->granted_late) {
         claim->again = now_ms < claim->wait_until_ms;
         return leave(claim, now_ms) | (claim->again ? 0u : complete(claim, HF_UNREACHABLE));
     }
@@ -227,6 +229,7 @@ static unsigned granted(struct hf_claim *claim, int64_t now_ms)
 
 static unsigned refused(struct hf_claim *claim, int64_t now_ms)
 {
+    claim->granted_late = false;
     note_silence(claim, false);
     claim->silences = 0;
     if (!claim->op.in.enqueue)
@@ -244,6 +247,7 @@ static unsigned refused(struct hf_claim *claim, int64_t now_ms)
 
 static unsigned unanswered(struct hf_claim *claim, int64_t now_ms)
 {
+    claim->granted_late = false;
     note_silence(claim, true);
     if (patience_is_over(claim, now_ms) || !claim->op.in.enqueue)
         /* mutant: attempt-without-answer-leaves */
@@ -340,8 +344,10 @@ static unsigned step_held(struct hf_claim *claim, enum hf_claim_event event, int
 {
     if (event == HF_ON_UPGRADE)
         return atomic_load(&claim->grant->lost) ? complete(claim, HF_LOST) : ask(claim, now_ms);
-    if (event == HF_ON_DOWNGRADE)
+    if (event == HF_ON_DOWNGRADE) {
+        claim->granted_late = false; /* a raise's, whose caller has been told */
         return leave(claim, now_ms);
+    }
     return HF_DO_NOTHING;
 }
 
@@ -355,7 +361,7 @@ static int release_result(const struct hf_claim *claim)
 static unsigned gone(struct hf_claim *claim, int64_t now_ms)
 {
     say(claim, "after_release");
-    note_silence(claim, false);
+    note_silence(claim, claim->granted_late); /* mutant: late-release-is-a-word */
     if (claim->again)
         return ask(claim, now_ms);
     unsigned actions = complete(claim, release_result(claim));
@@ -478,6 +484,7 @@ void hf__claim_begin(struct hf_claim *claim, const struct hf_lock_args *ask)
     claim->woken = false;
     claim->again = false;
     claim->store_seen = false;
+    claim->granted_late = false;
     claim->silences = 0;
     claim->outcome = HF_OK;
     claim->op.in.enqueue = ask->wait_ms != 0;

@@ -61,6 +61,9 @@ struct hf_answer hf__claim_drive_queued(struct hf_claim *claim);
 /* Is its question out for so long that the store seems to be silent? */
 bool hf__claim_is_unanswered(const struct hf_claim *claim, int64_t now_ms);
 
+/* The length of the lease that its grant rests on, or asks for. */
+int64_t hf__claim_lease_ms(const struct hf_claim *claim);
+
 /* Takes what the caller is told out of a claim, once. */
 struct hf_answer hf__claim_take_answer(struct hf_claim *claim);
 

@@ -93,6 +93,8 @@ static void move(struct relay *relay, int number, int side)
     if (side == 0 && length > 0)
         relay->spared[number] = relay->liable && (length <= RELAY_KIND_AT ||
                                                   !strchr(relay->liable, bytes[RELAY_KIND_AT]));
+    if (side == 1 && relay->delay_ms)
+        let_pass_ms(relay->delay_ms);
     if (side == 1)
         length = lie(relay, number, bytes, sizeof(bytes), length);
     if (side == 1 && length > 0)

@@ -30,6 +30,7 @@ struct relay {
     const char
         *liable; /* only to requests with one of these bytes at RELAY_KIND_AT; NULL: to all */
     bool spared[RELAY_PAIRS]; /* the connection's last request is none of them */
+    _Atomic int delay_ms;     /* each answer is late by this */
     _Atomic bool dripping;    /* each byte of an answer is sent by itself */
     _Atomic bool swallowing, pausing, cutting, holding, letting_go, ending;
 };

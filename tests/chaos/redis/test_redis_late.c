@@ -47,6 +47,37 @@ TEST(a_question_that_was_given_up_is_never_executed)
     server_kill(&server);
 }
 
+/* Each grant has ended when its reply arrives; a bare try asks again as well. */
+static void hear_late(void *arg, int index)
+{
+    struct server *server = (struct server *)arg + index;
+    struct relay relay = { 0 };
+    hf_client *client = NULL;
+    hf_hold *hold = NULL;
+
+    server_start(server);
+    relay_start(&relay, server->port);
+    CHECK_CODE(hf_open(&client, server_url(&(struct server){ .port = relay.port }, 20000),
+                       &HF_CLIENT_OPTIONS(.lease_ms = 500, .request_timeout_ms = 3000)),
+               HF_OK);
+    give_back(take_patiently(client, "warm"));
+    relay.delay_ms = 700;
+    CHECK_CODE(hf_lock(client, "one", index ? 0 : 3000, NULL, &hold), HF_UNREACHABLE);
+    CHECK(strstr(hf_last_error()->text, "replies take longer than the lease of 500 ms;"));
+    relay.delay_ms = 0;
+    EVENTUALLY(server_says(server, "EXISTS one", ":0"), SOON_MS);
+    hf_close(client);
+    relay_stop(&relay);
+    server_kill(server);
+}
+
+TEST(a_store_with_replies_later_than_the_lease_is_unreachable)
+{
+    struct server servers[2] = { 0 };
+
+    processes_run(2, hear_late, servers);
+}
+
 /* The number that our connection had is somebody else's at a server that was started anew. */
 TEST(nobody_loses_a_connection_that_was_never_ours)
 {
