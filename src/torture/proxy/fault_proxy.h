@@ -84,7 +84,8 @@ void torture_fault_proxy_forget(struct torture_fault_proxy *relay, uint32_t clie
 /* By the scheme of a URL. */
 enum torture_protocol torture_protocol_of(const char *url);
 /* Is there a request about a lock of this run among the bytes that a client has sent? At etcd and
- * ZooKeeper it has to be one that may change it. Then *ret is its stream, on HTTP/2; else 0. */
+ * ZooKeeper it has to be one that may change it. Then *ret is its stream on HTTP/2, or its number
+ * at ZooKeeper; else 0. */
 bool torture_error_finds_request(const struct torture_fault_proxy *relay, const char *bytes,
                                  size_t length, uint32_t *ret);
 /* The store has sent `length` bytes. If they have the reply to that request, they become an error

@@ -126,8 +126,13 @@ static size_t write_unavailable(char *bytes, uint32_t stream)
 
 /* ---- ZooKeeper ---- */
 
+static uint32_t number_at(const unsigned char *bytes)
+{
+    return (uint32_t)bytes[0] << 24 | (uint32_t)bytes[1] << 16 | (uint32_t)bytes[2] << 8 | bytes[3];
+}
+
 /* A request that makes, deletes or sets a node: its length, its number, its kind. */
-static bool finds_change(const char *bytes, size_t length, const char *found)
+static bool finds_change(const char *bytes, size_t length, const char *found, uint32_t *ret)
 {
     enum { PRELUDE = 12, KIND = 11 };
     static const char kinds[] = { 1, 2, 5, 14, 15 };
@@ -137,10 +142,31 @@ static bool finds_change(const char *bytes, size_t length, const char *found)
         size_t size = 4 + ((size_t)head[1] << 16 | (size_t)head[2] << 8 | head[3]);
         if (size > length || size < PRELUDE)
             return false;
+        *ret = number_at(head + 4);
         if (found >= (const char *)head && found < (const char *)head + size)
             return memchr(kinds, head[KIND], sizeof kinds) != NULL;
         head += size;
         length -= size;
+    }
+    return false;
+}
+
+/* The reply to the request of that number becomes an error, -4 (connection loss) or -7 (operation
+ * timeout), as ClickHouse Keeper sends them: its length, the number, the transaction, the error. */
+static bool write_server_error(char *bytes, uint32_t number, unsigned variant, size_t *length)
+{
+    enum { REPLY = 20, LENGTH = 16 };
+    const unsigned char *head = (const unsigned char *)bytes;
+    size_t size;
+
+    for (size_t at = 0; at + REPLY <= *length; at += size) {
+        size = 4 + (size_t)number_at(head + at);
+        if (number_at(head + at + 4) != number)
+            continue;
+        memcpy(bytes + at, "\0\0\0\x10", 4);
+        memcpy(bytes + at + LENGTH, variant % 2 ? "\xff\xff\xff\xf9" : "\xff\xff\xff\xfc", 4);
+        *length = at + REPLY;
+        return true;
     }
     return false;
 }
@@ -154,7 +180,7 @@ bool torture_error_finds_request(const struct torture_fault_proxy *relay, const 
 
     *ret = 0;
     if (found && relay->protocol == TORTURE_ZOOKEEPER)
-        return finds_change(bytes, length, found);
+        return finds_change(bytes, length, found, ret);
     return found && (relay->protocol != TORTURE_ETCD || finds_call(bytes, length, found, ret));
 }
 
@@ -199,6 +225,7 @@ bool torture_error_replaces_reply(const struct torture_fault_proxy *relay, uint3
         memcpy(bytes, variant % 2 ? fatal : plain, *length);
         return true;
     case TORTURE_ZOOKEEPER:
+        return write_server_error(bytes, stream, variant, length);
     case TORTURE_UNKNOWN_PROTOCOL:
         break;
     }
