@@ -5,7 +5,7 @@ DELETE FROM hf_hold WHERE name = :name AND expires_us <= @now@;
 DELETE FROM hf_wait WHERE name = :name AND expires_us <= @now@;
 DELETE FROM hf_lock
 WHERE name = :name AND kind IN (0, 1, 2, 3) AND (owner IS NULL OR expires_us <= @now@)
-  AND token <= @now@
+  AND token < @now@
   AND NOT EXISTS (SELECT 1 FROM hf_hold h WHERE h.name = :name)
   AND NOT EXISTS (SELECT 1 FROM hf_wait w WHERE w.name = :name);
 -- How many rows say that it is in use.

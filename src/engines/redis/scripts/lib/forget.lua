@@ -10,7 +10,7 @@ for _, key in ipairs({KEYS[1], unpack(ARGV)}) do
 end
 local token = tonumber(redis.call('get', KEYS[2]) or nil)
 local time = redis.call('time')
-if token and token <= time[1] * 1000000 + time[2] and redis.call('pttl', KEYS[2]) >= 0 then
+if token and token < time[1] * 1000000 + time[2] and redis.call('pttl', KEYS[2]) >= 0 then
     redis.call('del', KEYS[2])
 end
 return 1
