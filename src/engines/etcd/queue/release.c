@@ -71,6 +71,7 @@ bool hf__etcd_ask_to_delete(struct etcd *etcd, struct etcd_claim *claim, etcd_an
     if (claim->created != 0)
         /* mutant: etcd-release-is-fenced */
         hf__etcd_txn_if_created(&txn, hf__etcd_key_of(claim), claim->created);
+    /* mutant: etcd-release-of-own-key */
     hf__etcd_txn_delete(&txn, ETCD_THEN, hf__etcd_key_of(claim));
     if (hf__etcd_claim_is_writer(claim))
         hf__etcd_txn_delete(&txn, ETCD_THEN,

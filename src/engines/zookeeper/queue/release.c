@@ -90,6 +90,7 @@ static void delete_answered(struct zookeeper *zk, struct zk_request *request,
         hf__zk_gone_with_session(zk, place);
         return;
     }
+    /* mutant: zookeeper-release-of-own-node */
     enum hf_known_verdict verdict = judge(place, request, HF_ASKED_RELEASE, word);
     if (deleted)
         one_deleted(zk, place, verdict == HF_KNOWN_LOST);
