@@ -71,6 +71,7 @@ struct zk_session {
     int32_t timeout_ms; /* the shortest that a server has settled */
     char password[ZK_PASSWORD_SIZE];
     size_t paths; /* bytes of the paths that may be made under it */
+    bool stuck;   /* the servers refuse to delete a node of it: it gets no later claim */
     unsigned uses;
 };
 
@@ -81,6 +82,12 @@ int32_t hf__zk_session_asks_ms(const struct zookeeper *zk);
 /* The session that something new may rest on. NULL: out of memory. */
 struct zk_session *hf__zk_session_current(struct zookeeper *zk);
 bool hf__zk_session_has_room(const struct zk_session *session, size_t weight);
+/* A node of it goes with it only: it ends as soon as no lock that is held rests on it. Claims that
+ * wait there begin anew. */
+void hf__zk_session_is_stuck(struct zookeeper *zk, struct zk_session *session);
+/* A claim rests on the current one no more. */
+void hf__zk_session_left(struct zookeeper *zk);
+void hf__zk_session_retire_fired(struct hf_timer *timer);
 /* The one that the next connection is for, or NULL. */
 struct zk_session *hf__zk_session_wanted(struct zookeeper *zk);
 /* Ends the current one if its lease was lost; what rests on it is lost, and goes. */
@@ -184,6 +191,7 @@ struct zk_queue_node {
                               name yet */
     bool missing;          /* a node of it was not there any more when it was given back */
     bool leaving;          /* it is being given back */
+    bool held;             /* it was granted, and its loss has not been told */
     struct hf_known second_known; /* of the node `second` */
     bool over;        /* its own lease has ended: a node that it gets after that goes at once */
     bool left_behind; /* the servers refuse to delete it: it stays for its session */
@@ -204,6 +212,8 @@ void hf__zk_queue_node_join(struct zookeeper *zk, struct zk_queue_node *place);
 bool hf__zk_queue_node_is_loose(const struct zk_queue_node *place);
 /* One use less. */
 void hf__zk_queue_node_drop(struct zk_queue_node *place);
+/* It was held, and is no more. */
+void hf__zk_queue_node_lost(struct zk_queue_node *place);
 /* The claim has nothing to do with it any more. */
 void hf__zk_queue_node_leave(struct zk_queue_node *place);
 /* The same, though its node stays at the servers, and counts, until its session is over. */
@@ -291,6 +301,8 @@ void hf__zk_describe(const struct zookeeper *zk, const struct hf_op *op, int64_t
                      char *text, size_t size);
 /* The node goes, though nobody waits for that. */
 void hf__zk_delete_quietly(struct zookeeper *zk, struct zk_queue_node *place);
+void hf__zk_quietly_deleted(struct zookeeper *zk, struct zk_request *request,
+                            struct zk_reply *reply);
 
 /* ---- session_client.c, session_pool.c ---- */
 
@@ -320,6 +332,7 @@ struct zookeeper {
     struct hf_link orphans; /* of sessions that are over */
     struct hf_task answer_orphans;
     struct hf_timer tick;    /* heartbeat.c */
+    struct hf_timer retire;  /* of a session that is stuck */
     struct hf_timer goodbye; /* while it closes: the longest wait for a server's last reply */
     int32_t last_xid;
     int64_t hello_at_ms, beat_at_ms;

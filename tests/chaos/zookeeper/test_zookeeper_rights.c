@@ -9,6 +9,7 @@
 #define LONG_MS 40000
 /* To read, to write, and to make nodes below; not to delete these. */
 #define NO_DELETION (1 | 2 | 4)
+#define REVOKED (NO_DELETION | 16)
 #define ALL 31
 
 /* ---- the scene ---- */
@@ -47,6 +48,9 @@ static void begin_scene(struct scene *scene)
     raw_make(&maker, "/chaos", ALL);
     raw_make(&maker, "/chaos/one", NO_DELETION);
     raw_make(&maker, "/chaos/latch", NO_DELETION);
+    raw_make(&maker, "/chaos/waited", ALL);
+    raw_make(&maker, "/chaos/held", ALL);
+    raw_make(&maker, "/chaos/ended", ALL);
     raw_make(&maker, "/chaos/heads", ALL);
     raw_make(&maker, "/chaos/heads/locks", NO_DELETION);
     raw_make(&maker, "/chaos/heads/leases", ALL);
@@ -91,13 +95,13 @@ static void wait_at_a_latch(struct scene *scene)
 }
 
 /* What it has taken meanwhile comes back, if it may; and who failed does not hold. */
-static void take_permits(struct scene *scene, const char *name, int left)
+static void take_permits(struct scene *scene, const char *name)
 {
     const hf_lock_options *two = LOCK_OPTIONS(.mode = HF_PERMIT, .permits = 2, .limit = 3);
     hf_hold *hold = NULL;
 
     check_denied(hf_lock(scene->near, name, SOON_MS, two, &hold));
-    CHECK_INT(holders(scene->far, name), left);
+    EVENTUALLY(holders(scene->far, name) == 0, SOON_MS);
 }
 
 TEST(what_may_not_be_deleted_is_told_and_goes_with_the_session)
@@ -107,12 +111,88 @@ TEST(what_may_not_be_deleted_is_told_and_goes_with_the_session)
 
     wait_behind_another_kind(&scene);
     wait_at_a_latch(&scene);
-    take_permits(&scene, "heads", 0);
-    take_permits(&scene, "stuck", 1);
+    take_permits(&scene, "heads");
+    take_permits(&scene, "stuck");
     give_back(take(scene.near, "elsewhere", HF_MUTEX, 0));
     hf_close(scene.near);
     hf_close(scene.far);
     /* But for the one above what was taken elsewhere. */
     EVENTUALLY(nodes_of(&scene) <= scene.nodes + 1, SOON_MS);
+    zookeeper_kill(&scene.server);
+}
+
+/* ---- rights that come and go ---- */
+
+static void allow(const struct scene *scene, const char *path, int rights)
+{
+    struct zookeeper_raw raw;
+
+    raw_begin(&raw, scene->server.port);
+    raw_allow(&raw, path, rights);
+    raw_end(&raw);
+}
+
+/* One node of a waiter's stays, and one of a holder's. The rights are back after that, so that no
+ * other client is hindered by them. */
+static void leave_nodes_behind(struct scene *scene, hf_hold *held)
+{
+    hf_hold *hold = NULL;
+
+    allow(scene, "/chaos/waited", REVOKED);
+    allow(scene, "/chaos/held", REVOKED);
+    check_denied(hf_lock(scene->near, "waited", SOON_MS, NULL, &hold));
+    check_denied(hf_unlock(held));
+    allow(scene, "/chaos/waited", ALL);
+    allow(scene, "/chaos/held", ALL);
+}
+
+TEST(node_that_may_not_be_deleted_goes_when_no_lock_is_held_on_its_session)
+{
+    static struct scene scene;
+    struct outcome outcome = { 0 };
+    begin_scene(&scene);
+
+    hf_hold *kept = take(scene.near, "long", HF_MUTEX, 0);
+    hf_hold *in_front = take(scene.far, "waited", HF_FAIR, 0);
+    hf_hold *other = take(scene.far, "three", HF_MUTEX, 0);
+    begin_wait(scene.near, "three", HF_MUTEX, &outcome);
+    EVENTUALLY(waiters(scene.far, "three") == 1, SOON_MS);
+    leave_nodes_behind(&scene, take(scene.near, "held", HF_MUTEX, 0));
+    /* Held from now on: it must not keep the nodes. */
+    hf_hold *later = take(scene.near, "later", HF_MUTEX, 0);
+    CHECK(hf_held(kept));
+    CHECK_INT(waiters(scene.far, "waited"), 1);
+    CHECK_INT(holders(scene.far, "held"), 1);
+    give_back(kept);
+    EVENTUALLY(waiters(scene.far, "waited") == 0, SOON_MS);
+    EVENTUALLY(holders(scene.far, "held") == 0, SOON_MS);
+    give_back(in_front);
+    give_back(take(scene.far, "waited", HF_MUTEX, 0));
+    /* The waiter beside them has taken a new place. */
+    give_back(other);
+    give_back(await_grant(&outcome));
+    CHECK(hf_held(later));
+    give_back(later);
+    hf_close(scene.near);
+    hf_close(scene.far);
+    zookeeper_kill(&scene.server);
+}
+
+/* The refusal of the deletion at the end of a lease of its own is told to no caller. */
+TEST(node_that_may_not_be_deleted_at_its_own_end_goes_with_its_session)
+{
+    static struct scene scene;
+    hf_hold *hold = NULL;
+    begin_scene(&scene);
+
+    allow(&scene, "/chaos/ended", REVOKED);
+    CHECK_CODE(hf_lock(scene.near, "ended", 0, LOCK_OPTIONS(.lease_ms = 1000), &hold), HF_OK);
+    EVENTUALLY(!hf_held(hold), SOON_MS);
+    EVENTUALLY(holders(scene.far, "ended") == 0, SOON_MS);
+    CHECK_CODE(hf_unlock(hold), HF_LOST);
+    allow(&scene, "/chaos/ended", ALL);
+    give_back(take(scene.near, "ended", HF_MUTEX, 0));
+    hf_close(scene.near);
+    hf_close(scene.far);
     zookeeper_kill(&scene.server);
 }

@@ -10,6 +10,7 @@ void hf__zk_finish(struct zookeeper *zk, struct zk_queue_node *place, enum hf_ve
     struct hf_op *op = place->op;
     op->out.verdict = verdict;
     op->out.retry_at_ms = HF_NEVER;
+    place->held |= verdict == HF_GRANTED;
     bool passed = verdict == HF_GRANTED && op->in.mode == HF_LATCH;
     if (verdict == HF_FAILED || passed || (verdict == HF_REFUSED && !op->in.enqueue))
         hf__zk_queue_node_leave(place);

@@ -11,6 +11,7 @@ static void lease_is_over(struct hf_own_end *end)
     struct zk_queue_node *place = HF_CONTAINER(end, struct zk_queue_node, end);
     place->over = true;
     hf__zk_delete_quietly(hf__zk_of(place), place);
+    hf__zk_session_left(hf__zk_of(place));
 }
 
 /* The paths of all nodes that it may have: one in a queue, and one for each permit. A writer that
@@ -85,6 +86,13 @@ static void rest(struct zk_queue_node *place)
     hf__own_end_stop(&place->end);
 }
 
+void hf__zk_queue_node_lost(struct zk_queue_node *place)
+{
+    place->held = false;
+    hf__zk_session_left(hf__zk_of(place));
+    hf__op_lost(place->op, "it was broken: its node was deleted");
+}
+
 void hf__zk_queue_node_leave(struct zk_queue_node *place)
 {
     struct hf_op *op = place->op;
@@ -97,6 +105,7 @@ void hf__zk_queue_node_leave(struct zk_queue_node *place)
     /* Answers that are still on their way do not count. */
     if (!place->left_behind)
         unweigh(place);
+    hf__zk_session_left(hf__zk_of(place));
     hf__zk_queue_node_drop(place);
 }
 
@@ -104,6 +113,7 @@ void hf__zk_queue_node_leave_behind(struct zk_queue_node *place)
 {
     place->left_behind = true;
     place->uses++;
+    hf__zk_session_is_stuck(hf__zk_of(place), place->session);
     hf__zk_queue_node_leave(place);
 }
 
@@ -129,7 +139,7 @@ void hf__zk_queue_node_clear_name(struct zk_queue_node *place)
     place->node[0] = place->second[0] = 0;
     hf__known_forget(&place->known);
     hf__known_forget(&place->second_known);
-    place->over = false;
+    place->over = place->held = false;
     if (place->permits)
         hf__zk_permits_forget(place);
 }

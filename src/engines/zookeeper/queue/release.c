@@ -126,7 +126,7 @@ static void lowered(struct zookeeper *zk, struct zk_queue_node *place, bool lost
     op->out.verdict = HF_GONE;
     op->out.lost = lost || place->over; /* mutant: reader-node-that-comes */
     if (lost)
-        hf__op_lost(op, "it was broken: its node was deleted");
+        hf__zk_queue_node_lost(place);
     if (op->out.lost)
         hf__zk_delete_quietly(zk, place);
     else
@@ -308,11 +308,14 @@ void hf__zk_release(struct zookeeper *zk, struct hf_op *op)
 
 /* ---- without anybody waiting ---- */
 
-static void quietly_answered(struct zookeeper *zk, struct zk_request *request,
-                             struct zk_reply *reply)
+void hf__zk_quietly_deleted(struct zookeeper *zk, struct zk_request *request,
+                            struct zk_reply *reply)
 {
     if (!reply && !zk->closing && request->session->state != ZK_SESSION_OVER)
         hf__zk_ask(zk, request);
+    else if (reply && reply->error != ZK_OK && reply->error != ZK_NO_NODE)
+        /* mutant: zookeeper-refused-deletion-is-noted */
+        hf__zk_session_is_stuck(zk, request->session);
 }
 
 void hf__zk_delete_quietly(struct zookeeper *zk, struct zk_queue_node *place)
@@ -321,5 +324,5 @@ void hf__zk_delete_quietly(struct zookeeper *zk, struct zk_queue_node *place)
     if (place->permits)
         hf__zk_semaphore_delete_quietly(zk, place);
     else
-        ask_to_delete(zk, place, quietly_answered);
+        ask_to_delete(zk, place, hf__zk_quietly_deleted);
 }

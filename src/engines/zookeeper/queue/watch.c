@@ -74,7 +74,7 @@ static void fire(struct zookeeper *zk, struct zk_queue_node *place, int32_t type
     if (!own)
         hf__op_wake(place->op);
     else if (type == ZK_DELETED)
-        hf__op_lost(place->op, "it was broken: its node was deleted");
+        hf__zk_queue_node_lost(place);
     else
         hf__zk_watch_own(zk, place);
 }
@@ -207,7 +207,7 @@ static void own_answered(struct zookeeper *zk, struct zk_request *request, struc
     if (reply && reply->error == ZK_OK)
         hf__zk_watch_add(zk, place, place->node);
     else if (reply && reply->error == ZK_NO_NODE)
-        hf__op_lost(place->op, "it was broken: its node was deleted");
+        hf__zk_queue_node_lost(place);
     else if (request->session->state == ZK_SESSION_ALIVE)
         hf__zk_watch_own(zk, place);
 }

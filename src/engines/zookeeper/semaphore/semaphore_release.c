@@ -167,15 +167,8 @@ bool hf__zk_semaphore_release(struct zookeeper *zk, struct zk_queue_node *place)
     return true;
 }
 
-static void quietly_answered(struct zookeeper *zk, struct zk_request *request,
-                             struct zk_reply *reply)
-{
-    if (!reply && request->session->state != ZK_SESSION_OVER)
-        hf__zk_ask(zk, request);
-}
-
 void hf__zk_semaphore_delete_quietly(struct zookeeper *zk, struct zk_queue_node *place)
 {
     for (uint32_t i = 0; i < place->permits->count; i++)
-        delete_lease(zk, place, i, quietly_answered);
+        delete_lease(zk, place, i, hf__zk_quietly_deleted);
 }

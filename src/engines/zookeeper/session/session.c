@@ -10,6 +10,8 @@
 
 #include <string.h>
 
+#define RETIRE_AGAIN_MS 50
+
 struct zk_session *hf__zk_session_use(struct zk_session *session)
 {
     session->uses++;
@@ -38,12 +40,9 @@ static struct zk_session *new_session(struct zookeeper *zk)
     return hf__zk_session_use(session);
 }
 
-void hf__zk_session_look(struct zookeeper *zk)
+static void end_current(struct zookeeper *zk)
 {
     struct zk_session *session = zk->session;
-    if (!session || session->state != ZK_SESSION_ALIVE ||
-        !hf__session_lease_is_lost(&session->lease, hf__zk_now(zk)))
-        return;
     session->state = ZK_SESSION_ENDING;
     zk->ending = session;
     zk->session = NULL;
@@ -52,10 +51,57 @@ void hf__zk_session_look(struct zookeeper *zk)
     hf__zk_connection_want(zk);
 }
 
+void hf__zk_session_look(struct zookeeper *zk)
+{
+    struct zk_session *session = zk->session;
+    if (session && session->state == ZK_SESSION_ALIVE &&
+        hf__session_lease_is_lost(&session->lease, hf__zk_now(zk)))
+        end_current(zk);
+}
+
+/* ---- what the servers refuse to delete ---- */
+
+static bool has_holds(const struct zookeeper *zk)
+{
+    HF_LIST_FOREACH (link, following, &zk->places) {
+        const struct zk_queue_node *place = HF_CONTAINER(link, struct zk_queue_node, link);
+        /* mutant: zookeeper-stuck-session-carries-held-locks */
+        if (place->op && place->held && !place->over && place->session == zk->session)
+            return true;
+    }
+    return false;
+}
+
+/* A request that is out is answered first: a change whose reply is missing may have been done. */
+void hf__zk_session_retire_fired(struct hf_timer *timer)
+{
+    struct zookeeper *zk = HF_CONTAINER(timer, struct zookeeper, retire);
+    const struct zk_session *session = zk->session;
+    if (!session || !session->stuck || session->state != ZK_SESSION_ALIVE || has_holds(zk))
+        return;
+    if (hf__list_empty(&zk->pipeline.out) && hf__list_empty(&zk->pipeline.waiting))
+        end_current(zk); /* mutant: zookeeper-stuck-session-ends */
+    else
+        hf__timer_start(hf__zk_loop(zk), timer, hf__zk_now(zk) + RETIRE_AGAIN_MS);
+}
+
+void hf__zk_session_left(struct zookeeper *zk)
+{
+    if (zk->session && zk->session->stuck && !zk->closing)
+        hf__timer_start(hf__zk_loop(zk), &zk->retire, hf__zk_now(zk));
+}
+
+void hf__zk_session_is_stuck(struct zookeeper *zk, struct zk_session *session)
+{
+    session->stuck = true;
+    hf__zk_session_left(zk);
+}
+
 bool hf__zk_session_has_room(const struct zk_session *session, size_t weight)
 {
     /* mutant: session-is-full-before-next */
-    return weight <= hf__zk_bounds.paths && session->paths <= hf__zk_bounds.paths - weight;
+    return !session->stuck && /* mutant: zookeeper-stuck-session-gets-no-later-claim */
+           weight <= hf__zk_bounds.paths && session->paths <= hf__zk_bounds.paths - weight;
 }
 
 struct zk_session *hf__zk_session_current(struct zookeeper *zk)

@@ -14,6 +14,7 @@ void hf__zk_open(struct zookeeper *zk)
     hf__link_init(&zk->countings);
     hf__link_init(&zk->surveys);
     hf__link_init(&zk->examiners);
+    hf__timer_init(&zk->retire, hf__zk_session_retire_fired);
     hf__zk_connection_open(zk);
     hf__zk_watch_open(zk);
 }
@@ -24,6 +25,7 @@ void hf__zk_close(struct zookeeper *zk)
     hf__zk_watch_close(zk);
     hf__zk_latches_still(zk);
     hf__zk_connection_close(zk);
+    hf__timer_stop(hf__zk_loop(zk), &zk->retire);
 }
 
 /* The requests first: they count their places and their sessions. */

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #define TIMEOUT_MS 40000
+#define SET_ACL 7 /* the engine has no use for it */
 
 static void say(const struct zookeeper_raw *raw, struct zk_writer *writer)
 {
@@ -78,6 +79,27 @@ static size_t begin_request(struct zk_writer *writer, int operation)
     return begun;
 }
 
+static void write_rights(struct zk_writer *writer, int rights)
+{
+    hf__zk_write_int(writer, 1);
+    hf__zk_write_int(writer, rights);
+    hf__zk_write_text(writer, "world");
+    hf__zk_write_text(writer, "anyone");
+}
+
+void raw_allow(struct zookeeper_raw *raw, const char *path, int rights)
+{
+    struct zk_writer writer = { 0 };
+    size_t begun = begin_request(&writer, SET_ACL);
+
+    hf__zk_write_text(&writer, path);
+    write_rights(&writer, rights);
+    hf__zk_write_int(&writer, -1);
+    hf__zk_frame_end(&writer, begun);
+    say(raw, &writer);
+    CHECK_INT(hear_reply(raw).error, ZK_OK);
+}
+
 void raw_make(struct zookeeper_raw *raw, const char *path, int rights)
 {
     struct zk_writer writer = { 0 };
@@ -85,10 +107,7 @@ void raw_make(struct zookeeper_raw *raw, const char *path, int rights)
 
     hf__zk_write_text(&writer, path);
     hf__zk_write_bytes(&writer, "", 0);
-    hf__zk_write_int(&writer, 1);
-    hf__zk_write_int(&writer, rights);
-    hf__zk_write_text(&writer, "world");
-    hf__zk_write_text(&writer, "anyone");
+    write_rights(&writer, rights);
     hf__zk_write_int(&writer, ZK_PERSISTENT);
     hf__zk_frame_end(&writer, begun);
     say(raw, &writer);

@@ -18,6 +18,8 @@ void raw_begin(struct zookeeper_raw *raw, int port);
 void raw_end(struct zookeeper_raw *raw);
 /* A node that stays, which anybody has these rights to. */
 void raw_make(struct zookeeper_raw *raw, const char *path, int rights);
+/* Anybody has these rights to the node from now on. */
+void raw_allow(struct zookeeper_raw *raw, const char *path, int rights);
 /* The session of the first node below `path`; 0: there is none. */
 int64_t raw_session_below(struct zookeeper_raw *raw, const char *path);
 /* Deletes the first node below `path`; false: there is none. */
