@@ -73,7 +73,7 @@ TEST(stall_at_any_step_of_connecting_holds_up_no_turn)
         struct sql_server server;
         sql_secured_start(&server, subject->kind, "good");
         bool is_mysql = subject->driver->dialect == SQL_MYSQL;
-        connect_through_stalls(subject, server.port, is_mysql ? 4 : 30, SQL_TLS_OFF);
+        connect_through_stalls(subject, server.port, is_mysql ? 6 : 30, SQL_TLS_OFF);
         connect_through_stalls(subject, server.port, is_mysql ? 50 : 90, SQL_TLS_VERIFY);
         sql_server_kill(&server);
     }
