@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What many threads ask in the same turn goes to the server as one call of a script, or as plain
- * commands, which costs it, and us, much less than as many calls of scripts. Each request is
- * answered as if it had been asked alone; what makes the script of one of them fail is asked again
- * alone, and told in the server's own words. */
+/* Batches requests that were made in the same turn of the loop into one call of a script, which
+ * costs the server and the client much less than one call each. Each request gets the reply that it
+ * would have had alone. If the script fails, each of its requests is sent again by itself. */
 #include "engines/redis/kinds/keys.h"
 #include "engines/redis/kinds/kinds.h"
 #include "redis.h"
