@@ -186,7 +186,8 @@ def an_age_that_nobody_knows_is_not_told(box):
     equal(result.err, f"holdfast: 'x' is held by {owner}; {hint}\n")
     equal(box.expect(0, '-e', url, 'show', 'x').out.splitlines()[1].split()[5], '-')
     shown = json.loads(box.expect(0, '-e', url, 'show', '--json', 'x').out)
-    equal(shown[0]['holders'][0]['since_ms'], None)
+    for unknown in ('since_ms', 'host', 'pid'):
+        equal(shown[0]['holders'][0][unknown], None, unknown)
     screen = Terminal(box, COMMAND, '-e', url, 'break', 'x')
     screen.wait_for(r'\[y/N\]')
     contains(screen.text, f'  {owner}\r\n')

@@ -35,8 +35,14 @@ static void print_owner(FILE *out, const hf_entry *entry)
         print_time(out, "lease_left_ms", entry->lease_left_ms);
     print_text(out, "owner", entry->owner_key);
     print_text(out, "owner_text", entry->owner_text);
-    print_text(out, "host", entry->host);
-    fprintf(out, ",\"pid\":%" PRId64 "}", entry->pid);
+    if (entry->host[0])
+        print_text(out, "host", entry->host);
+    else
+        fputs(",\"host\":null", out);
+    if (entry->pid > 0)
+        fprintf(out, ",\"pid\":%" PRId64 "}", entry->pid);
+    else
+        fputs(",\"pid\":null}", out);
 }
 
 static void print_object(FILE *out, const hf_entry *entry)
