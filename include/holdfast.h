@@ -39,21 +39,9 @@
  *  - The library never prints, never exits and installs no signal handlers.
  *
  * Common errors. Each list "Returns:" names what is particular to its function. Every function
- * that returns an hf_code may also return:
- *
- *   HF_EINVAL     an argument is NULL, too long or out of range; hf_last_error names it
- *   HF_EDEADLK    a blocking function was called in a callback of the same client
- *   HF_EFORKED    the client was opened in the parent of this process
- *   HF_ECLOSED    hf_close has begun
- *   HF_ENOMEM     out of memory; nothing has changed
- *
- * and, if it has to ask the store (all but the functions of section 4):
- *
- *   HF_UNREACHABLE  no reply in time; the store may have executed the request
- *   HF_DENIED       the store refuses this user: permission, password, ownership
- *   HF_ELIMIT       a limit of the store or of this process is reached
- *   HF_ECORRUPT     the store's state or its reply is damaged, foreign or of another version
- *   HF_EINTERNAL    a bug of the library
+ * that returns an hf_code may also return HF_EINVAL, HF_EDEADLK, HF_EFORKED, HF_ECLOSED and
+ * HF_ENOMEM. If it has to ask the store (all but the functions of section 4), also HF_UNREACHABLE,
+ * HF_DENIED, HF_ELIMIT, HF_ECORRUPT and HF_EINTERNAL. Section 1 says what each means.
  */
 #ifndef HOLDFAST_H
 #define HOLDFAST_H
@@ -81,13 +69,10 @@ extern "C" {
 
 /* Wait without a limit. */
 #define HF_FOREVER (-INT64_C(1))
-
 /* The default of a client's request_timeout_ms. */
 #define HF_REQUEST_TIMEOUT_MS 5000
-
 /* The longest lock name, in bytes. A name has at least one byte, and no NUL. */
 #define HF_NAME_MAX 1024
-
 /* The size of a buffer for an owner key as text, with its NUL (see hf_detach). */
 #define HF_OWNER_KEY_SIZE 64
 
@@ -105,19 +90,20 @@ typedef enum hf_code {
     HF_LOST = 2,     /* it was held and is lost: another owner may have held it since */
     HF_CANCELED = 3, /* hf_cancel has ended the request */
     /* The store could not be asked, or refuses this user. */
-    HF_UNREACHABLE = 4, /* no reply in time; the library cleans up what the request has left */
+    HF_UNREACHABLE = 4, /* no reply in time; the store may have executed the request. The library
+                           cleans up what the request has left */
     HF_DENIED = 5,      /* the store refuses this user: permission, password, ownership */
     /* The call cannot work as it is. */
-    HF_EINVAL = 6,    /* an argument is wrong; the error text says which */
-    HF_EDEADLK = 7,   /* the caller would wait for itself */
+    HF_EINVAL = 6,    /* an argument is NULL, too long or out of range; the error text says which */
+    HF_EDEADLK = 7,   /* the caller would wait for itself, as in a callback of the same client */
     HF_EKIND = 8,     /* the name is in use as another kind of object, or with another limit */
     HF_ENOTSUP = 9,   /* this engine does not have the operation */
     HF_EFORKED = 10,  /* the client was opened in the parent of this process */
-    HF_ECLOSED = 11,  /* the client is being closed */
+    HF_ECLOSED = 11,  /* hf_close has begun */
     HF_ENOMEM = 12,   /* out of memory; nothing has changed */
     HF_ELIMIT = 13,   /* a limit is reached: of the store (sessions, names, disk space), or of this
                          process (descriptors, threads) */
-    HF_ECORRUPT = 14, /* the store's state is damaged, foreign, or of another version */
+    HF_ECORRUPT = 14, /* the store's state or reply is damaged, foreign, or of another version */
     HF_EINTERNAL = 15 /* a bug of the library; please report it */
 } hf_code;
 
@@ -512,14 +498,12 @@ HF_API uint64_t hf_token(const hf_hold *hold);
  * Returns:
  *   HF_OK       `guard` is written
  *   HF_LOST     the lock was lost
- *   HF_EINVAL   also: `guard` is NULL
  *   HF_ENOTSUP  the engine has no HF_CAP_GUARD
  *   common errors */
 HF_API HF_LOOK int hf_guard(hf_hold *hold, char guard[HF_GUARD_SIZE]);
 
 /* Returns: the name that was passed to hf_lock. Lives as long as the hold. */
 HF_API const char *hf_hold_name(const hf_hold *hold);
-
 /* Returns: the present mode; hf_upgrade and hf_downgrade change it. */
 HF_API hf_mode hf_hold_mode(const hf_hold *hold);
 
@@ -587,10 +571,8 @@ HF_API HF_LOOK int hf_detach(hf_hold *hold, char owner_key[HF_OWNER_KEY_SIZE]);
  * Returns:
  *   HF_OK       *ret is a hold, with the lease that is left
  *   HF_LOST     `name` is not held under this key, or not any more
- *   HF_EINVAL   also: `owner_key` is NULL, or too long to be an owner key
  *   HF_ENOTSUP  the engine cannot attach
  *   common errors
- *
  * With any code but HF_OK, *ret is NULL. */
 HF_API HF_LOOK int hf_attach(hf_client *client, const char *name, const char *owner_key,
                              hf_hold **ret);
@@ -611,7 +593,6 @@ typedef void hf_done_cb(void *arg, int code, hf_hold *hold, const hf_error *erro
  *   HF_OK       begun: `done` will run exactly once
  *   HF_BUSY     an earlier HF_WRITE of this owner is still pending or being released
  *   HF_EDEADLK  as hf_lock
- *   HF_EINVAL   also: `done` is NULL
  *   HF_ENOTSUP  the engine does not have this mode
  *   common errors that need no store
  * With any code but HF_OK, `done` does not run. */
