@@ -752,8 +752,7 @@ HF_API int hf_break(hf_client *client, const char *name, const char *owner_key,
  * behind the last token, the token stays. A semaphore, counter or latch is removed by its own
  * function first. Blocks for up to request_timeout_ms.
  *
- * At a database, forget a name when no other client asks for it. A request that the database has
- * begun to execute before the last grant, and ends after this call, may get a smaller token.
+ * At a database this takes up to a second longer than the last grant: a younger token is kept.
  *
  * With layout=shedlock no row is removed that another program has written last. Do not forget a
  * name that a ShedLock program uses: it remembers that the row is there.

@@ -58,16 +58,26 @@ static void token_raised(struct sql_task *task, const struct sql_answer *answer)
         return;
     }
     task->asked_at_ms = 0;
+    task->raised = false;
     hf__link_run(task->sql, task, script_of(task->sql, task->op));
 }
 
-/* A waiter is handed its lock by a client that knows nothing of its floor. */
-static bool token_is_too_low(const struct sql_task *task, int64_t token)
+/* A waiter is handed its lock by a client that knows nothing of its floor. And a statement reads the
+ * clock before it waits for the row: if that is forgotten meanwhile, it inserts a smaller token. */
+static bool token_may_be_too_low(const struct sql_task *task, int64_t token, int64_t asked_at_ms)
 {
+    const struct sql *sql = task->sql;
     hf_mode mode = task->op->in.mode;
-    uint64_t floor = task->sql->base.host->token_floor;
+    uint64_t floor = sql->base.host->token_floor;
+    bool unheard = (task->op->engine.word[1] & SQL_UNSURE) && !task->asked_at_ms;
+    bool slow = hf__sql_now(sql) - asked_at_ms >= SQL_SLOW_GRANT_MS;
+    if (mode == HF_COUNTER || mode == HF_LATCH || task->raised)
+        return false;
     /* mutant: token-of-a-database-is-below-the-floor */
-    return floor > 0 && mode != HF_COUNTER && mode != HF_LATCH && token <= (int64_t)floor;
+    if (floor > 0 && token <= (int64_t)floor)
+        return true;
+    /* mutant: slow-grant-of-a-database-keeps-its-token */
+    return !sql->settings.layout && (unheard || slow);
 }
 
 /* A proxy that leaves out a reply makes the next request hear another one's. Here only a reply is
@@ -97,11 +107,13 @@ static void granted(struct sql_task *task, int64_t token)
     }
     bool raised = op->engine.word[1] & SQL_HOLDS;
     int64_t asked_at_ms = task->asked_at_ms ? task->asked_at_ms : task->sent_at_ms;
-    if (token_is_too_low(task, token)) {
+    if (token_may_be_too_low(task, token, asked_at_ms)) {
+        int64_t floor = (int64_t)sql->base.host->token_floor;
         /* The lease is that of the grant. */
         task->asked_at_ms = asked_at_ms;
+        task->raised = true;
         op->engine.word[1] |= SQL_UNSURE;
-        hf__task_number(task, SQL_P_VALUE, (int64_t)sql->base.host->token_floor);
+        hf__task_number(task, SQL_P_VALUE, floor > token ? floor : token);
         task->done = token_raised;
         hf__link_run(sql, task, SQL_RAISE_TOKEN);
         return;

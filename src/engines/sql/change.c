@@ -107,12 +107,18 @@ static void begin_break(struct sql *sql, struct sql_task *task)
 
 /* ---- forgetting ---- */
 
+#define FORGET_TRIES 5u
+
+/* A row that is still too young is asked for again when it is old enough. */
 static void forget_answered(struct sql_task *task, const struct sql_answer *answer)
 {
+    int64_t used = hf__answer_number(answer, 0, 0), left_us = hf__answer_number(answer, 0, 1);
     if (answer->failure)
         change_failed(task, answer);
+    else if (used == 0 && left_us > 0 && left_us <= 1000000 && task->tries++ < FORGET_TRIES)
+        hf__link_pause(task, left_us / 1000 + 1);
     else
-        finish(task, hf__answer_number(answer, 0, 0) > 0 ? HF_BUSY : HF_OK);
+        finish(task, used > 0 ? HF_BUSY : HF_OK);
 }
 
 static void begin_forgetting(struct sql *sql, struct sql_task *task)

@@ -18,7 +18,7 @@ enum sql_script_number {
     SQL_MUTEX_RELEASE, /* one statement, where no other owner waits */
     SQL_MUTEX_PASS,    /* from its owner to the first waiter, in few statements */
     SQL_MUTEX_HAND_OVER,
-    SQL_RAISE_TOKEN,    /* above the client's token_floor */
+    SQL_RAISE_TOKEN,    /* above the client's token_floor, and to the database's clock */
     SQL_SHARED_ACQUIRE, /* read-write locks and semaphores: owners are rows of hf_hold */
     SQL_SHARED_RENEW,
     SQL_SHARED_EXTEND,

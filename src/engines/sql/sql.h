@@ -45,6 +45,7 @@ struct sql_task {
     int64_t sent_at_ms;
     int64_t asked_at_ms; /* when a grant was asked for whose token is being raised; or 0 */
     bool contacted;      /* the database has replied */
+    bool raised;         /* the token of its grant has been raised */
     unsigned tries;
     struct hf_timer again; /* after a deadlock */
     struct hf_lease *lease;
@@ -54,6 +55,10 @@ struct sql_task {
     unsigned char owner[SQL_OWNER_SIZE], key[SQL_OWNER_SIZE];
     char info[SQL_INFO_SIZE];
 };
+
+/* hf_forget keeps a token of the last second (forget.sql). A statement that took half as long, or
+ * has no reply, may have read the clock before a token that is forgotten by now. */
+#define SQL_SLOW_GRANT_MS 500
 
 #define SQL_WAITER_BUCKETS 64u
 /* Of more names than this whose rows are locked, the others are not known as such. */

@@ -6,6 +6,8 @@
 #include "sql_server.h"
 
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 /* Each of the names is wanted before any is known to be locked: that takes a second each, once. */
 #define NAMES 5
@@ -18,6 +20,7 @@ struct scene {
     struct sql_server server;
     hf_client *client;
     _Atomic int lost, released, wanted;
+    int64_t kept_until_us;
 };
 
 static void keep_row(void *arg)
@@ -114,6 +117,58 @@ TEST(rows_that_are_kept_hold_up_no_other_name_mariadb)
 TEST(rows_that_are_kept_hold_up_no_other_name_postgres)
 {
     row_is_locked("postgres");
+}
+
+/* The last moment in microseconds that the database has printed. */
+static int64_t last_moment(const char *text)
+{
+    int64_t moment = 0;
+
+    for (size_t digits; *text; text += digits ? digits : 1) {
+        digits = strspn(text, "0123456789");
+        if (digits == 16)
+            moment = strtoll(text, NULL, 10);
+    }
+    return moment;
+}
+
+/* Shorter than the database lets a statement wait for a row, so that it is not asked again. */
+static void keep_row_for_a_moment(void *arg)
+{
+    struct scene *scene = arg;
+    bool is_mariadb = sql_server_is_mariadb(&scene->server);
+    const char *said = sql_server_says(
+        &scene->server,
+        "BEGIN;\nSELECT token FROM hf_lock WHERE name = 'slow' FOR UPDATE;\nSELECT %s(0.8);\n"
+        "SELECT %s;\nCOMMIT;",
+        is_mariadb ? "SLEEP" : "pg_sleep", sql_server_now_us(&scene->server));
+
+    scene->kept_until_us = last_moment(said);
+}
+
+/* The row may have been forgotten meanwhile, with a token as old as hf_forget leaves it. */
+TEST(token_of_a_grant_that_waited_for_its_row_is_a_late_one)
+{
+    EACH_DATABASE(kind)
+    {
+        struct scene scene = { 0 };
+        struct thread keeper;
+
+        sql_server_start(&scene.server, *kind);
+        scene.client = sql_open(&scene.server, scene.server.port, 0, 0);
+        give_back(take_patiently(scene.client, "slow"));
+        thread_start(&keeper, keep_row_for_a_moment, &scene);
+        EVENTUALLY(row_is_kept(&scene), SOON_MS);
+        hf_hold *hold = take_patiently(scene.client, "slow");
+        thread_join(&keeper);
+        test_note("%s: its token is %lld us behind the row's release", *kind,
+                  (long long)(scene.kept_until_us - (int64_t)hf_token(hold)));
+        CHECK(scene.kept_until_us > 0);
+        CHECK((int64_t)hf_token(hold) > scene.kept_until_us - 500000);
+        give_back(hold);
+        hf_close(scene.client);
+        sql_server_kill(&scene.server);
+    }
 }
 
 /* A backup, or an administrator: every change waits for it. */

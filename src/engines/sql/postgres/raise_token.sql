@@ -1,10 +1,11 @@
--- A grant whose token is not above its client's floor, before the client hears of it. The name's
--- next tokens are larger still. No row: the lease is over by now.
+-- A grant whose token may be too low, before the client hears of it: not above the client's floor, or
+-- older than that of a row that was forgotten meanwhile. The name's next tokens are larger still. No
+-- row: the lease is over by now.
 SELECT 1 FROM hf_lock WHERE name = :name FOR UPDATE;
-UPDATE hf_lock SET token = :value + 1
+UPDATE hf_lock SET token = greatest(:value + 1, @now@)
 WHERE name = :name AND owner = :owner AND expires_us > @now@ AND token <= :value;
 UPDATE hf_hold h
-SET token = greatest(:value + 1, l.token + CASE WHEN h.mode IN (2, 3) THEN 0 ELSE 1 END)
+SET token = greatest(:value + 1, @now@, l.token + CASE WHEN h.mode IN (2, 3) THEN 0 ELSE 1 END)
 FROM hf_lock l
 WHERE l.name = h.name AND h.name = :name AND h.owner = :owner AND h.expires_us > @now@
   AND h.token <= :value;
