@@ -63,7 +63,8 @@ static void token_raised(struct sql_task *task, const struct sql_answer *answer)
 }
 
 /* A waiter is handed its lock by a client that knows nothing of its floor. And a statement reads
- * the clock before it waits for the row: if that is forgotten meanwhile, it inserts a smaller one. */
+ * the clock before it waits for the row. If the row is forgotten meanwhile, it inserts a smaller
+ * token. */
 static bool token_may_be_too_low(const struct sql_task *task, int64_t token, int64_t asked_at_ms)
 {
     const struct sql *sql = task->sql;
