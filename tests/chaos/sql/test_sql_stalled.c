@@ -10,7 +10,7 @@
 
 /* Each stands still at another byte. */
 #define CONNECTIONS 60
-#define TIMEOUT_MS 1500
+#define TIMEOUT_MS 2500
 
 static bool are_done(struct bench *benches)
 {

@@ -144,7 +144,8 @@ void sql_server_start(struct sql_server *server, const char *kind)
 /* PostgreSQL's processes end with their first one, and at once by this signal. */
 void sql_server_kill(struct sql_server *server)
 {
-    if (sql_server_is_mariadb(server)) {
+    /* PgBouncer takes SIGQUIT as it was inherited, so a job in the background would ignore it. */
+    if (strcmp(server->kind, "postgres") != 0) {
         child_kill(&server->process);
         return;
     }
