@@ -65,8 +65,9 @@ __attribute__((constructor)) static void prepare(void)
 
 const char *name_of(const char *stem)
 {
-    static char names[32][128];
-    static _Atomic unsigned count;
+    /* Of each thread: a name in use by one is not written by another. */
+    static _Thread_local char names[32][128];
+    static _Thread_local unsigned count;
     char *name = names[count++ % 32];
 
     /* All processes of a test are in one group. */

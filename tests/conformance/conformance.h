@@ -23,7 +23,8 @@ bool store_has_threads(void);
 /* Has each reader a token of its own, larger than that of the last writer? */
 bool store_numbers_readers(void);
 
-/* A name nobody else uses, the same in all processes of one test. Valid until the test ends. */
+/* A name no other test uses, the same in all processes of one. Valid until this thread ends, or has
+ * asked for 32 more. */
 const char *name_of(const char *stem);
 
 /* The lease of clients opened from now on, in peers too; 0, as at first: the library's own. Where a
