@@ -32,12 +32,17 @@ struct grip *reserve_grip(struct sim_client *client)
     violation("more holds than the simulation has room for");
 }
 
-void drop_grip(struct actor *actor, struct grip *grip)
+static void let_go(struct actor *actor, struct grip *grip)
 {
     for (unsigned i = 0; i < actor->grip_count; i++)
         if (actor->grips[i] == grip)
             actor->grips[i--] = actor->grips[--actor->grip_count];
     grip->hold = NULL;
+}
+
+void drop_grip(struct actor *actor, struct grip *grip)
+{
+    let_go(actor, grip);
     grip->client = NULL;
 }
 
@@ -122,7 +127,7 @@ static void take_answer(struct actor *actor, int code, hf_hold *hold, const hf_e
     /* hf_close takes back what is granted while it runs. */
     if (code == HF_OK && !actor->client->closing)
         note_grant(actor, hold);
-    else
+    else if (code != HF_OK)
         request->reserved->client = NULL;
 }
 
@@ -339,5 +344,12 @@ void actors_drop(struct sim_client *client)
 {
     for (unsigned i = 0; i < GRIPS_MAX; i++)
         if (world.grips[i].client == client && world.grips[i].hold)
-            drop_grip(owner_of(&world.grips[i]), &world.grips[i]);
+            let_go(owner_of(&world.grips[i]), &world.grips[i]);
+}
+
+void actors_free_grips(const struct sim_client *client)
+{
+    for (unsigned i = 0; i < GRIPS_MAX; i++)
+        if (world.grips[i].client == client)
+            world.grips[i].client = NULL;
 }

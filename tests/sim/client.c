@@ -171,6 +171,7 @@ void client_close(struct sim_client *client)
     client->closing = client->blocked = world.blocking = true;
     hf_close(client->client);
     client->blocked = world.blocking = false;
+    actors_free_grips(client);
     client->client = NULL;
     client->engine = NULL;
     world.store->disconnected(client->index);
@@ -181,6 +182,7 @@ void client_crash(struct sim_client *client)
 {
     say("c%u crashes", client->index);
     actors_drop(client);
+    actors_free_grips(client);
     hf__fork_unregister(client->client);
     hf__client_free(client->client);
     free(client->engine);

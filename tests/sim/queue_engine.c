@@ -34,20 +34,24 @@ static void confirm(struct sim_engine *engine, struct hf_lease *lease, int64_t a
     lease->lease_ms = LEASE_MS;
 }
 
-/* op->engine.pointer is set: a waiter leaves a doubtful session before it asks in the next one.
- * Else it would wait behind what is left there, and keep that session alive. */
-static bool moves(const struct sim_engine *engine, const struct hf_op *op)
+/* op->engine.pointer is set: a claim leaves a session that is lost, or doubtful, before it asks in
+ * the next one. Else it would wait behind what is left there, and keep that session alive. */
+static bool moves(struct sim_engine *engine, const struct hf_op *op)
 {
-    return hf__known_waits(&op->engine.known) && !hf__known_holds(&op->engine.known) &&
-           SESSION_OF(op) < engine->session;
+    const struct hf_known *known = &op->engine.known;
+    if (!hf__mode_leaves_hold(op->in.mode) || SESSION_OF(op) >= engine->session)
+        return false;
+    bool lost = lease_of(engine, SESSION_OF(op))->lost;
+    return lost ? hf__known_is_there(known) : hf__known_waits(known) && !hf__known_holds(known);
 }
 
+/* Its caller has heard of no grant, so there is none to lose. */
 static void ask_release(struct sim_engine *engine, struct hf_op *op)
 {
     struct message message = engine_message(engine, MESSAGE_RELEASE, op);
     message.session = SESSION_OF(op);
     message.keep = HF_KEEP_NOTHING;
-    engine_ask(engine, op, HF_ASKED_RELEASE, &message);
+    engine_ask(engine, op, HF_ASKED_UNDO, &message);
 }
 
 static void attempt(struct hf_engine *base, struct hf_op *op)
@@ -96,11 +100,19 @@ static void session_is_over(struct hf_lease *lease)
     lease->lost = true;
 }
 
-/* Asked under a session that is over: the question goes out again under the next one. */
-static bool asked_in_vain(struct sim_engine *engine, const struct message *answer)
+/* Asked under a session that is over, or that our own clock has given up: the question goes out
+ * again under the next one. What the latter has stays, and any message keeps it alive. */
+static bool asked_in_vain(struct sim_engine *engine, struct hf_op *op, const struct message *answer)
 {
-    return answer->answers == MESSAGE_ATTEMPT &&
-           (!answer->ours || lease_of(engine, answer->session)->lost);
+    if (answer->answers != MESSAGE_ATTEMPT)
+        return false;
+    if (!answer->ours)
+        hf__known_forget(&op->engine.known);
+    else if (lease_of(engine, answer->session)->lost && hf__mode_leaves_hold(op->in.mode))
+        engine_judge(op, answer);
+    else
+        return false;
+    return true;
 }
 
 static void answered(struct sim_engine *engine, const struct message *answer)
@@ -109,8 +121,7 @@ static void answered(struct sim_engine *engine, const struct message *answer)
     struct hf_op *op = engine_take(engine, answer, &asked_at_ms);
     if (!op)
         return;
-    if (asked_in_vain(engine, answer)) {
-        hf__known_forget(&op->engine.known); /* what the session had goes with it */
+    if (asked_in_vain(engine, op, answer)) {
         attempt(&engine->base, op);
         return;
     }

@@ -20,11 +20,11 @@ const struct store *const stores[] = { &lease_store, &queue_store, NULL };
 static void died(int number)
 {
     char line[160];
-    int length =
-        snprintf(line, sizeof line,
-                 "not ok - seed %" PRIu64 " at %.3f ms: signal %d\n"
-                 "# replay: sim --engine %s --seed %" PRIu64 " --trace\n",
-                 world.seed, (double)world.now_us / 1000.0, number, world.store->name, world.seed);
+    int length = snprintf(line, sizeof line,
+                          "not ok - seed %" PRIu64 " at %.3f ms: signal %d\n"
+                          "# replay: sim --engine %s%s --seed %" PRIu64 " --trace\n",
+                          world.seed, (double)world.now_us / 1000.0, number, world.store->name,
+                          world.forgetful ? " --forgetful" : "", world.seed);
     fflush(stdout);
     if (write(STDOUT_FILENO, line, (size_t)length) < 0)
         _exit(2);

@@ -57,8 +57,8 @@ void violation(const char *format, ...)
     va_start(arguments, format);
     printf("not ok - seed %" PRIu64 " at %.3f ms: ", world.seed, (double)world.now_us / 1000.0);
     vprintf(format, arguments);
-    printf("\n# replay: sim --engine %s --seed %" PRIu64 " --trace\n", world.store->name,
-           world.seed);
+    printf("\n# replay: sim --engine %s%s --seed %" PRIu64 " --trace\n", world.store->name,
+           world.forgetful ? " --forgetful" : "", world.seed);
     va_end(arguments);
     fflush(stdout);
     exit(1);

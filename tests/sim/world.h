@@ -232,8 +232,10 @@ unsigned client_claims(struct sim_client *client);
 
 void actors_begin(void);
 bool actors_are_done(void);
-/* The client is gone: so is everything in its people's hands. */
+/* What the client's actors hold is no longer theirs, and until the client is gone nobody else's:
+ * hf_close may call an on_lost. */
 void actors_drop(struct sim_client *client);
+void actors_free_grips(const struct sim_client *client);
 
 /* Room for what somebody is going to hold, and for calls that block: one at a time in the world. */
 struct grip *reserve_grip(struct sim_client *client);
