@@ -99,12 +99,12 @@ struct etcd_request {
     const struct etcd_method *method;
     etcd_answered *answered; /* NULL: it has answered, and is about to end */
     union {
-        struct etcd_claim *claim; /* counted */
-        struct etcd_session *session;
+        struct etcd_claim *claim;     /* counted */
+        struct etcd_session *session; /* counted */
         struct hf_oneshot *oneshot;
         void *arg;
     };
-    bool of_claim;
+    bool of_claim, of_session;
     bool is_out;      /* counted in etcd->out_count */
     unsigned refused; /* how often, before anything was done for it */
     unsigned pauses;  /* so far */
@@ -123,6 +123,9 @@ struct etcd_request *hf__etcd_request(struct etcd *etcd, const struct etcd_metho
 struct etcd_request *hf__etcd_claim_request(struct etcd *etcd, struct etcd_claim *claim,
                                             const struct etcd_method *method,
                                             etcd_answered *answered);
+struct etcd_request *hf__etcd_session_request(struct etcd *etcd, struct etcd_session *session,
+                                              const struct etcd_method *method,
+                                              etcd_answered *answered);
 /* Sends the message, or keeps it until there is a connection, and room for it there. A server that
  * has too much to do is asked again after pauses. */
 void hf__etcd_ask(struct etcd *etcd, struct etcd_request *request, const ProtobufCMessage *message);

@@ -91,10 +91,8 @@ static void grant_answered(struct etcd *etcd, struct etcd_request *request,
     int64_t sent_at_ms = request->sent_at_ms;
     session->granting = false;
     session->asked_for |= hf__etcd_may_be_done(reply);
-    if (session->state != ETCD_SESSION_NEW) {
-        hf__etcd_session_drop(session);
+    if (session->state != ETCD_SESSION_NEW)
         return;
-    }
     if (reply->status == HF_GRPC_OK) {
         const HfEtcd__LeaseGrantResponse *grant = reply->message;
         session->state = ETCD_SESSION_ALIVE;
@@ -107,7 +105,6 @@ static void grant_answered(struct etcd *etcd, struct etcd_request *request,
     } else {
         hf__etcd_session_fail(etcd, session, reply);
     }
-    hf__etcd_session_drop(session);
 }
 
 static void session_grant(struct etcd *etcd, struct etcd_session *session)
@@ -117,13 +114,13 @@ static void session_grant(struct etcd *etcd, struct etcd_session *session)
                                                  .text = "out of memory for a session" };
     HfEtcd__LeaseGrantRequest message;
     hf_etcd__lease_grant_request__init(&message);
-    struct etcd_request *request = hf__etcd_request(etcd, &hf__etcd_lease_grant, grant_answered);
+    struct etcd_request *request =
+        hf__etcd_session_request(etcd, session, &hf__etcd_lease_grant, grant_answered);
     if (!request) {
         hf__etcd_session_fail(etcd, session, &no_memory);
         return;
     }
     session->granting = true;
-    request->session = hf__etcd_session_use(session);
     message.id = session->id;
     message.ttl = hf__etcd_ttl_of(session->length_ms);
     hf__etcd_ask(etcd, request, &message.base);
@@ -334,7 +331,6 @@ static void revoke_answered(struct etcd *etcd, struct etcd_request *request,
     else if (!etcd->revoke_again.started)
         hf__timer_start(hf__etcd_loop(etcd), &etcd->revoke_again,
                         hf__etcd_now(etcd) + REVOKE_AGAIN_MS);
-    hf__etcd_session_drop(session);
 }
 
 static void revoke_again_fired(struct hf_timer *timer)
@@ -351,11 +347,11 @@ static void revoke(struct etcd *etcd, struct etcd_session *session)
 {
     HfEtcd__LeaseRevokeRequest message;
     hf_etcd__lease_revoke_request__init(&message);
-    struct etcd_request *request = hf__etcd_request(etcd, &hf__etcd_lease_revoke, revoke_answered);
+    struct etcd_request *request =
+        hf__etcd_session_request(etcd, session, &hf__etcd_lease_revoke, revoke_answered);
     if (!request)
         return; /* it ends by itself */
     session->revoking = true;
-    request->session = hf__etcd_session_use(session);
     message.id = session->id;
     hf__etcd_ask(etcd, request, &message.base);
 }
