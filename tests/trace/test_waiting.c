@@ -283,6 +283,51 @@ TEST(a_question_that_is_out_for_long_is_silence_to_those_behind)
     CHECK(strstr(sentence_of(8), "held by other owners") != NULL);
 }
 
+/* An error that is no answer counts only if the last second had no answer either. */
+TEST(an_open_reply_within_a_second_of_a_refusal_is_no_silence)
+{
+    story_begin();
+    ask(7, HF_MUTEX, 900);
+    ask(8, HF_MUTEX, 880);
+    ask(9, HF_MUTEX, 910);
+    refused(7, 850);
+    pass_ms(860);
+    silent(7);
+    pass_ms(45);
+    silent(9);
+    pass_ms(10);
+    CHECK(strstr(sentence_of(8), "held by other owners") != NULL);
+    CHECK(strstr(sentence_of(7), "held by other owners") != NULL);
+    CHECK(strstr(sentence_of(9), "held by other owners") != NULL);
+}
+
+TEST(an_open_reply_more_than_a_second_after_a_refusal_is_silence)
+{
+    story_begin();
+    ask(7, HF_MUTEX, 3000);
+    ask(8, HF_MUTEX, 2990);
+    refused(7, 1900);
+    pass_ms(1900);
+    refused(7, FOR_EVER);
+    pass_ms(200);
+    silent(7);
+    pass_ms(901);
+    CHECK(strstr(sentence_of(7), "the store says nothing") != NULL);
+    CHECK(strstr(sentence_of(8), "did not answer") != NULL);
+}
+
+/* What the store replied before the wait began says nothing about the wait. */
+TEST(a_short_wait_without_a_reply_is_silence_however_fresh_the_last_one)
+{
+    story_begin();
+    ask(7, HF_MUTEX, 1);
+    refused(7, FOR_EVER);
+    pass_ms(2);
+    ask(8, HF_MUTEX, 100);
+    pass_ms(101);
+    CHECK(strstr(sentence_of(8), "did not answer") != NULL);
+}
+
 /* It has asked by itself for a moment only, but the one before it had its answers. */
 TEST(who_comes_to_the_head_late_knows_that_the_store_answers)
 {

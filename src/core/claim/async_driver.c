@@ -241,6 +241,9 @@ void hf__claim_drive(struct hf_claim *claim, enum hf_claim_event event)
     enum hf_claim_state before = claim->state;
     struct caller caller;
     note_store(claim, event);
+    /* Without I/O the head may be another thread's to drive, and is answered at once. */
+    if (before == HF_CLAIM_QUEUED && event == HF_ON_DEADLINE && !client->here)
+        hf__lock_entry_judge_head(claim, hf__loop_now(&client->loop));
     /* The words on a silence stand until the store gives an answer: a caller that times out while
      * the question is out again gets them. */
     if (event == HF_ON_ANSWER &&

@@ -92,7 +92,7 @@ struct hf_claim {
     struct hf_hold *changing;    /* the hold that hf_upgrade raises; or NULL */
     struct hf_hold *answer_hold; /* what the caller is handed with HF_OK */
 
-    int64_t wait_until_ms, retry_at_ms;
+    int64_t wait_from_ms, wait_until_ms, retry_at_ms;
     int64_t leave_until_ms; /* by then a silent store has forgotten us by itself */
 
     const char *lost_reason;
@@ -186,9 +186,10 @@ struct hf_lock_entry {
     uint64_t kept;   /* the engine's word on the name between two claims; 0: none */
     uint32_t claims; /* all of them, bare tries too, which are in neither list */
     uint16_t name_length;
-    uint8_t size : 7;     /* which of the pool's sizes it has, by the room for its name */
-    uint8_t is_aside : 1; /* (under the shard's mutex) */
-    _Atomic bool silent;  /* the store's last word to the head was silence */
+    uint8_t size : 7;            /* which of the pool's sizes it has, by the room for its name */
+    uint8_t is_aside : 1;        /* (under the shard's mutex) */
+    _Atomic bool silent;         /* the store's last word to the head was silence */
+    _Atomic int64_t heard_at_ms; /* the store's last reply on the name that was in time */
     char name[];
 };
 

@@ -240,7 +240,7 @@ static struct hf_claim *refill(struct hf_claim *claim, struct hf_grant *grant)
     refill_op(&claim->op, grant);
     claim->state = HF_CLAIM_HELD;
     claim->held_mode = claim->store_mode = grant->mode;
-    claim->completed = claim->started = claim->store_seen = true;
+    claim->completed = claim->started = true;
     if (atomic_load(&claim->client->closing))
         atomic_store(&claim->ending, HF_ECLOSED);
     return claim;

@@ -166,11 +166,23 @@ static int code_of_silence(const struct hf_claim *claim)
     return full ? HF_ELIMIT : HF_UNREACHABLE;
 }
 
-static int what_was_seen(const struct hf_claim *claim, int64_t now_ms)
+/* Silence is what fills the last second of a wait, or the whole of a shorter one. A bare try has
+ * one question, and is told of that. */
+static bool was_heard_lately(const struct hf_claim *claim, int64_t now_ms)
+{
+    int64_t end_ms = now_ms < claim->wait_until_ms ? now_ms : claim->wait_until_ms;
+    int64_t since_ms = end_ms - LAST_LOOK_MS;
+    if (since_ms < claim->wait_from_ms) /* mutant: reply-before-the-wait-counts */
+        since_ms = claim->wait_from_ms;
+    /* mutant: one-open-reply-is-silence */
+    return claim->op.in.enqueue && atomic_load(&claim->entry->heard_at_ms) >= since_ms;
+}
+
+static int code_without_grant(const struct hf_claim *claim, int64_t now_ms)
 {
     /* mutant: silence-at-end-of-wait */
-    bool seen = claim->store_seen && !hf__claim_is_unanswered(claim, now_ms);
-    return seen ? HF_BUSY : code_of_silence(claim);
+    bool silent = !claim->store_seen || hf__claim_is_unanswered(claim, now_ms);
+    return silent && !was_heard_lately(claim, now_ms) ? code_of_silence(claim) : HF_BUSY;
 }
 
 /* Who is refused looks once more before its wait ends, and knows then whether the store still
@@ -194,13 +206,15 @@ static int why(const struct hf_claim *claim, enum hf_claim_event event, bool los
 {
     if (lost)
         return HF_LOST;
-    return event == HF_ON_END ? why_it_ends(claim) : what_was_seen(claim, now_ms);
+    return event == HF_ON_END ? why_it_ends(claim) : code_without_grant(claim, now_ms);
 }
 
 /* What the head hears of the store, or was told of it, those behind it hear too. */
-static void note_silence(struct hf_claim *claim, bool silent)
+static void note_silence(struct hf_claim *claim, bool silent, int64_t now_ms)
 {
     claim->store_seen = !silent;
+    if (!silent)
+        atomic_store_explicit(&claim->entry->heard_at_ms, now_ms, memory_order_relaxed);
     if (atomic_load_explicit(&claim->entry->silent, memory_order_relaxed) != silent)
         atomic_store(&claim->entry->silent, silent);
 }
@@ -211,8 +225,8 @@ static unsigned granted(struct hf_claim *claim, int64_t now_ms)
     hf__claim_set_validity(claim);
     /* A store whose replies are that late is as good as silent. */
     claim->granted_late = now_ms >= atomic_load(&claim->grant->valid_until_ms);
-    note_silence(claim, claim->granted_late); /* mutant: late-grant-is-a-word */
-    if (claim->leaving)                       /* mutant: late-grant-is-kept */
+    note_silence(claim, claim->granted_late, now_ms); /* mutant: late-grant-is-a-word */
+    if (claim->leaving)                               /* mutant: late-grant-is-kept */
         return leave(claim, now_ms);
     if (!hf__mode_leaves_hold(claim->op.in.mode)) {
         move(claim, HF_CLAIM_OVER);
@@ -230,7 +244,7 @@ static unsigned granted(struct hf_claim *claim, int64_t now_ms)
 static unsigned refused(struct hf_claim *claim, int64_t now_ms)
 {
     claim->granted_late = false;
-    note_silence(claim, false);
+    note_silence(claim, false, now_ms);
     claim->silences = 0;
     if (!claim->op.in.enqueue)
         return complete(claim, HF_BUSY) | end(claim);
@@ -248,10 +262,10 @@ static unsigned refused(struct hf_claim *claim, int64_t now_ms)
 static unsigned unanswered(struct hf_claim *claim, int64_t now_ms)
 {
     claim->granted_late = false;
-    note_silence(claim, true);
+    note_silence(claim, true, now_ms);
     if (patience_is_over(claim, now_ms) || !claim->op.in.enqueue)
         /* mutant: attempt-without-answer-leaves */
-        return complete(claim, code_of_silence(claim)) | leave(claim, now_ms);
+        return complete(claim, code_without_grant(claim, now_ms)) | leave(claim, now_ms);
     move(claim, HF_CLAIM_WAITING);
     claim->retry_at_ms = after_silence(claim, now_ms);
     return HF_DO_SLEEP;
@@ -277,21 +291,6 @@ static unsigned answered(struct hf_claim *claim, int64_t now_ms)
     return HF_DO_NOTHING;
 }
 
-/* Does the head of the queue wait for an answer that does not come? */
-static bool is_behind_silence(const struct hf_claim *claim, int64_t now_ms)
-{
-    bool silent = atomic_load(&claim->entry->silent);
-    /* There the head may be another thread's to drive. */
-    if (silent || claim->client->here) /* mutant: question-that-is-out-for-long */
-        return silent;
-    hf__shard_lock(claim->shard);
-    struct hf_link *first = hf__list_first(&claim->entry->queue);
-    silent =
-        first && hf__claim_is_unanswered(HF_CONTAINER(first, struct hf_claim, entry_link), now_ms);
-    hf__shard_unlock(claim->shard);
-    return silent;
-}
-
 static unsigned step_queued(struct hf_claim *claim, enum hf_claim_event event, int64_t now_ms)
 {
     /* A claim whose wait ends just after its turn has come passes on what it was told. */
@@ -301,7 +300,8 @@ static unsigned step_queued(struct hf_claim *claim, enum hf_claim_event event, i
         return ask(claim, now_ms);
     if (event != HF_ON_DEADLINE && event != HF_ON_END)
         return HF_DO_NOTHING;
-    bool silent = !claim->op.in.enqueue || is_behind_silence(claim, now_ms);
+    bool silent = atomic_load(&claim->entry->silent) && !was_heard_lately(claim, now_ms);
+    silent |= !claim->op.in.enqueue;
     int seen = silent ? HF_UNREACHABLE : HF_BUSY;
     unsigned actions = complete(claim, event == HF_ON_END ? why_it_ends(claim) : seen);
     move(claim, HF_CLAIM_OVER);
@@ -361,7 +361,7 @@ static int release_result(const struct hf_claim *claim)
 static unsigned gone(struct hf_claim *claim, int64_t now_ms)
 {
     say(claim, "after_release");
-    note_silence(claim, claim->granted_late); /* mutant: late-release-is-a-word */
+    note_silence(claim, claim->granted_late, now_ms); /* mutant: late-release-is-a-word */
     if (claim->again)
         return ask(claim, now_ms);
     unsigned actions = complete(claim, release_result(claim));
@@ -450,7 +450,7 @@ unsigned hf__claim_step(struct hf_claim *claim, enum hf_claim_event event, int64
 {
     unsigned actions = step(claim, event, now_ms);
     if (event == HF_ON_DEADLINE && (actions & HF_DO_COMPLETE) && claim->outcome == HF_UNREACHABLE)
-        note_silence(claim, true); /* mutant: silence-that-another-was-told */
+        note_silence(claim, true, now_ms); /* mutant: silence-that-another-was-told */
     return actions;
 }
 
@@ -490,6 +490,7 @@ void hf__claim_begin(struct hf_claim *claim, const struct hf_lock_args *ask)
     claim->op.in.enqueue = ask->wait_ms != 0;
     claim->op.in.mode = ask->mode;
     claim->op.in.lease_ms = ask->lease_ms;
+    claim->wait_from_ms = ask->now_ms;
     claim->wait_until_ms = ask->wait_until_ms;
     claim->retry_at_ms = HF_NEVER;
     if (ask->wait_ms != 0)

@@ -67,6 +67,7 @@ struct hf_lock_entry *hf__lock_entry_make(struct hf_shard *shard, const struct h
     entry->is_aside = false;
     entry->kept = 0;
     atomic_store_explicit(&entry->silent, false, memory_order_relaxed);
+    atomic_store_explicit(&entry->heard_at_ms, INT64_MIN, memory_order_relaxed);
     hf__pool_grow_buckets(shard);
     struct hf_lock_entry **bucket = &shard->buckets[entry->hash & (shard->bucket_count - 1)];
     entry->next = *bucket;
@@ -134,6 +135,17 @@ void hf__lock_entry_leave_queue(struct hf_claim *claim)
     struct hf_link *next = hf__list_first(&entry->queue);
     if (in_queue && next) /* mutant: turn-is-not-passed-on */
         give_turn(HF_CONTAINER(next, struct hf_claim, entry_link), claim->store_seen);
+}
+
+void hf__lock_entry_judge_head(struct hf_claim *claim, int64_t now_ms)
+{
+    struct hf_lock_entry *entry = claim->entry;
+    hf__shard_lock(claim->shard);
+    struct hf_link *first = hf__list_first(&entry->queue);
+    /* mutant: question-that-is-out-for-long */
+    if (first && hf__claim_is_unanswered(HF_CONTAINER(first, struct hf_claim, entry_link), now_ms))
+        atomic_store(&entry->silent, true);
+    hf__shard_unlock(claim->shard);
 }
 
 /* ---- what is undone behind the caller's back ---- */

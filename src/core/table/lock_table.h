@@ -75,6 +75,9 @@ struct hf_answer hf__lock_entry_grant_sync(struct hf_claim *claim);
  * caller. */
 struct hf_answer hf__lock_entry_grant(struct hf_claim *claim);
 
+/* Notes whether the head of the claim's queue has been without an answer for too long. */
+void hf__lock_entry_judge_head(struct hf_claim *claim, int64_t now_ms);
+
 /* With the shard locked. */
 void hf__lock_entry_leave_queue(struct hf_claim *claim);
 
