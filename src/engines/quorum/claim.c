@@ -172,7 +172,7 @@ void hf__quorum_claims_abandon(struct quorum *quorum)
         hf__quorum_claim_give_back(ballot);
         for (unsigned i = 0; i < quorum->count; i++)
             if (!hf__quorum_member_is_gone(&ballot->votes[i]))
-                hf__redis_dismiss_early(quorum->members[i], &ballot->votes[i].op);
+                hf__redis_dismiss(quorum->members[i], &ballot->votes[i].op, true);
         hf__quorum_claim_retire(ballot);
     }
 }

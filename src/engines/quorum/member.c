@@ -24,7 +24,7 @@ static struct hf_engine *server_of(const struct quorum_member *vote)
 /* Something of ours is at the server, or may be. */
 static bool is_there(const struct quorum_member *vote)
 {
-    return hf__redis_op_is_there(&vote->op);
+    return hf__known_is_there(&vote->op.engine.known);
 }
 
 bool hf__quorum_member_is_gone(const struct quorum_member *vote)
@@ -57,7 +57,7 @@ void hf__quorum_member_give_back(struct quorum_member *vote)
 {
     vote->held_since_ms = VOTE_NOT_HELD;
     if (vote->busy && !vote->dismissed) /* mutant: attempt-that-is-out */
-        hf__redis_dismiss(server_of(vote), &vote->op);
+        hf__redis_dismiss(server_of(vote), &vote->op, false);
     vote->dismissed |= vote->busy;
     if (!vote->busy && is_there(vote))
         hf__quorum_member_ask(vote);
@@ -125,8 +125,10 @@ static void note_taking(struct quorum_member *vote)
      * never left us has put nothing there, and is not to be given back for as long as a lease.
      * After silence, what was confirmed before is so still. */
     if (vote->dismissed) {
-        if (vote->word == VOTE_YES)
-            hf__redis_op_set_unsure(&vote->op);
+        if (vote->word == VOTE_YES) {
+            hf__known_sent(&vote->op.engine.known, HF_ASKED_RELEASE);
+            hf__known_reply(&vote->op.engine.known, HF_WORD_OPEN);
+        }
         vote->held_since_ms = VOTE_NOT_HELD;
     } else if (vote->word == VOTE_YES) {
         vote->lost = false;
@@ -142,9 +144,10 @@ static void note_giving(struct quorum_member *vote)
     bool gone = vote->op.out.verdict == HF_GONE;
     bool lease_is_over = now_ms >= vote->forgotten_ms;
     vote->lost |= gone && vote->op.out.lost;
+    bool may_come = vote->op.engine.known.now & HF_KNOWN_MAY_COME;
     /* mutant: attempt-that-paused-server */
-    if (gone || (lease_is_over && !hf__redis_op_is_outstanding(&vote->op))) {
-        vote->op.engine.word[1] = 0;
+    if (gone || (lease_is_over && !may_come)) {
+        hf__known_forget(&vote->op.engine.known);
         vote->held_since_ms = VOTE_NOT_HELD;
         vote->word = VOTE_GONE;
         return;

@@ -42,7 +42,7 @@ void hf__batch_send(struct connection *connection, struct redis_request *whole)
 {
     unsigned count = 0;
     HF_LIST_FOREACH (link, following, &whole->parts) {
-        whole->many->leaves(connection, hf__request_at(link));
+        hf__lock_leaves(connection, hf__request_at(link));
         count++;
     }
     write_whole(connection, whole, count);
@@ -50,6 +50,7 @@ void hf__batch_send(struct connection *connection, struct redis_request *whole)
         struct redis_request *part = hf__request_at(link);
         part->item.sent = whole->item.sent;
         part->item.sent_at_ms = whole->item.sent_at_ms;
+        hf__known_sent(&part->op->engine.known, part->asked);
     }
 }
 
@@ -88,13 +89,12 @@ static void whole_answered(struct connection *connection, struct redis_request *
         const redisReply *answer = each ? reply->element[i++] : reply;
         /* mutant: owner-asks-with-others */
         bool failed = answer && answer->type == REDIS_REPLY_NIL;
-        /* What has failed may have given the lock back before. */
-        if (failed && part->many == hf__redis_kind(redis, part->op->in.mode)->give_many)
-            part->op->engine.word[1] |= REDIS_UNSURE; /* mutant: owner-may-have-let-go-already */
-        if (failed)
-            ask_alone(redis, part);
-        else
+        if (!failed) {
             part->answered(connection, part, answer);
+            continue;
+        }
+        hf__lock_executed(part->op); /* mutant: owner-may-have-let-go-already */
+        ask_alone(redis, part);
     }
     hf__request_free(redis, whole);
 }
@@ -198,7 +198,7 @@ void hf__batch_ask(struct redis *redis, struct redis_request *request,
         hf__redis_ask(redis, request, request->op->in.name, request->op->in.name_length);
         return;
     }
-    bool takes = many == hf__redis_kind(redis, request->op->in.mode)->take_many;
+    bool takes = many == request->kind->take_many;
     request->many = many;
     hf__list_append(takes ? &redis->taking : &redis->giving, &request->item.link);
     hf__loop_defer(redis->base.host->loop, &redis->ask_together);

@@ -2,6 +2,7 @@
 /* The engine `redis:`: opening, closing, and its table. */
 #include "base/error.h"
 #include "base/testing.h"
+#include "engines/redis/kinds/kinds.h"
 #include "engines/redis/topology/cluster.h"
 
 #include <inttypes.h>
@@ -122,6 +123,53 @@ static int open_redis(struct hf_engine **ret, const struct hf_host *host, struct
     return hf__redis_open_part(ret, host, url, &hf__redis_core_sink, error);
 }
 
+/* ---- releases whose reply is not read ---- */
+
+/* It is sent once, with the script's text. By the time of its reply the op may be another claim's;
+ * and an attempt of the claim may be out, whose reply is yet to come. So it is not reported to
+ * core/known.h. */
+static void send_dismissal(struct connection *connection, struct redis_request *request)
+{
+    connection->known_scripts = 0; /* mutant: what-hangs-is-told-to-forget */
+    hf__lock_write_way_out(connection, request);
+    request->send = NULL;
+    connection->redis->front->dismissals--;
+}
+
+/* Without a connection it has not left. */
+static void dismissal_ended(struct connection *connection, struct redis_request *request,
+                            const redisReply *reply)
+{
+    (void)reply;
+    connection->redis->front->dismissals -= !request->item.sent;
+    hf__request_free(connection->redis, request);
+}
+
+void hf__redis_dismiss(struct hf_engine *server, struct hf_op *op, bool early)
+{
+    struct redis *redis = (struct redis *)server;
+    struct redis_request *request = hf__request_new(redis);
+    if (!request)
+        return;
+    request->op = op;
+    request->kind = hf__redis_kind(redis, op->in.mode);
+    request->early = early;
+    request->send = send_dismissal;
+    request->answered = dismissal_ended;
+    redis->front->dismissals++;
+    hf__redis_ask(redis, request, op->in.name, op->in.name_length);
+}
+
+/* It leaves at once, even behind a handshake that is under way. */
+static void dismiss_at_close(struct hf_engine *engine, struct hf_op *op)
+{
+    struct redis *redis = (struct redis *)engine;
+    if (!op->engine.word[0]) /* no attempt of it has left */
+        return;
+    redis->dismisses = true;
+    hf__redis_dismiss(engine, op, true);
+}
+
 /* ---- closing ---- */
 
 static void end(struct redis *redis)
@@ -209,7 +257,7 @@ static const char *const schemes[] = { "redis",           "rediss",
 
 #define COMMON                                                                                     \
     .schemes = schemes, .open = open_redis, .close = close_redis, .attempt = hf__redis_attempt,    \
-    .release = hf__redis_release, .dismiss = hf__redis_dismiss_at_close, .renew = hf__redis_renew, \
+    .release = hf__redis_release, .dismiss = dismiss_at_close, .renew = hf__redis_renew,           \
     .forgets = true, .compact = hf__redis_compact, .oneshot = hf__redis_oneshot,                   \
     .detach = hf__redis_detach, .forked = forked, .why_silent = hf__replica_wait_why_silent
 

@@ -110,10 +110,10 @@ static void life_left_answered(struct connection *connection, struct redis_reque
         hf__attempt_unanswered(connection, request, reply);
     } else if (request->placed && hf__reply_number(reply) >= 0) {
         /* mutant: place-is-looked-after */
-        hf__attempt_placed(redis, request, hf__reply_number(reply));
+        hf__attempt_placed(redis, request, hf__reply_number(reply), false);
     } else {
         hf__fast_enqueue_note(redis, op, false);
-        op->engine.word[1] |= REDIS_QUEUED; /* mutant: place-that-was-taken-without */
+        hf__lock_executed(op); /* mutant: place-that-was-taken-without */
         hf__connection_ask(connection, request);
     }
 }
@@ -153,7 +153,7 @@ bool hf__fast_enqueue_ask(struct connection *connection, struct redis_request *r
 {
     struct redis *redis = connection->redis;
     const struct hf_op *op = request->op;
-    bool fresh = hf__redis_kind(redis, op->in.mode) == &hf__redis_mutex && hf__redis_waits(op) == 1;
+    bool fresh = request->kind == &hf__redis_mutex && hf__redis_waits(op) == 1;
     int64_t comes_us = fresh && !redis->cluster ? when_it_comes(redis, op) : 0;
     if (!comes_us)
         return false;

@@ -11,8 +11,8 @@
  *     kinds.h       what a mutex, a permit, ... is at the server
  *     waiter.h     hearing of releases and grants
  *
- * This file has the client, and what follows from an answer: attempts (acquire.c, fast_enqueue.c,
- * attach.c, complete.c) and releases (release.c), several together (batch.c), replicas
+ * This file has the client, and what follows from an answer: the life of a claim (lock.c), a place
+ * without a script (fast_enqueue.c), several requests together (batch.c), replicas
  * (replica_wait.c), renewals, changes and requests about locks. */
 #ifndef HF_ENGINES_REDIS_H
 #define HF_ENGINES_REDIS_H
@@ -97,19 +97,14 @@ struct redis {
     struct hf_task sync_begin;
 };
 
-/* What an op remembers. engine.word[0] is its claim's number, engine.pointer its waiter (or
- * NULL), engine.word[1] an OR of these, and above them the loop's ms when it was granted (0: nobody
- * knows). */
-#define REDIS_HOLDS 1u  /* the server has granted it */
-#define REDIS_UNSURE 2u /* a request had no answer: the server may have granted it */
-#define REDIS_RENEWING 4u
-#define REDIS_QUEUED 8u      /* the server keeps a place for it, or has done so */
-#define REDIS_CONTENDED 16u  /* it had to wait */
-#define REDIS_LISTENS 32u    /* it can be told of a grant, as of its last request */
-#define REDIS_CONFIRMING 64u /* the server has granted it, and its replicas are being asked */
-/* An attempt had no answer, and none since had one: a server that was only slow executes it yet. */
-#define REDIS_OUTSTANDING 128u
-#define REDIS_GRANTED_SHIFT 8
+/* What an op remembers, beside what the server has of it (engine.known). engine.word[0] is its
+ * claim's number, engine.pointer its waiter (or NULL), engine.word[1] an OR of these, and above
+ * them the loop's ms when it was granted (0: not known). */
+#define REDIS_RENEWING 1u
+#define REDIS_CONTENDED 2u  /* it had to wait */
+#define REDIS_LISTENS 4u    /* it can be told of a grant, as of its last request */
+#define REDIS_CONFIRMING 8u /* the server has granted it, and its replicas are being asked */
+#define REDIS_GRANTED_SHIFT 4
 
 extern const struct redis_sink hf__redis_core_sink;
 /* Is it a part of another engine? */
@@ -129,14 +124,25 @@ void hf__redis_disconnect(struct redis *redis);
 void hf__redis_ask(struct redis *redis, struct redis_request *request, const char *name,
                    size_t length);
 
-/* ---- acquire.c: a lock is asked for ---- */
+/* ---- lock.c: the life of a claim ---- */
 
 void hf__redis_attempt(struct hf_engine *engine, struct hf_op *op);
-/* Before a request is written, alone or together with others. */
-void hf__attempt_leaves(struct connection *connection, struct redis_request *request);
-
-/* It is refused, has its place in the queue, and is told by who holds the lock. */
-void hf__attempt_placed(struct redis *redis, struct redis_request *request, int64_t left_ms);
+void hf__redis_release(struct hf_engine *engine, struct hf_op *op);
+/* Before a request is written, alone or in a batch. */
+void hf__lock_leaves(struct connection *connection, struct redis_request *request);
+/* Its release; or the attached lock goes back under its key, as no caller has heard of it. */
+void hf__lock_write_way_out(struct connection *connection, struct redis_request *request);
+/* There is a reply to it, so it will not be executed any more, but what it has left there is not
+ * known. */
+void hf__lock_executed(struct hf_op *op);
+/* It is refused, and may have its place in the queue. Other clients than ours may hold the lock. */
+void hf__attempt_placed(struct redis *redis, struct redis_request *request, int64_t left_ms,
+                        bool others);
+/* What hf__replica_wait_wait was given comes back. */
+void hf__attempt_confirmed(struct redis *redis, struct redis_request *request, bool enough);
+/* For a reply that is missing, an error, or nonsense. */
+void hf__attempt_unanswered(struct connection *connection, struct redis_request *request,
+                            const redisReply *reply);
 
 /* ---- token_floor.c: the client's tokens are above a number ---- */
 
@@ -156,45 +162,6 @@ void hf__fast_enqueue_clock_answered(struct connection *connection, struct redis
                                      const redisReply *reply);
 /* Writes the attempt, if it is surely refused; else false, and nothing is written. */
 bool hf__fast_enqueue_ask(struct connection *connection, struct redis_request *request);
-
-/* ---- attach.c: a lock that was left under a key ---- */
-
-void hf__attach_send(struct connection *connection, struct redis_request *request);
-/* Nobody has heard that it was taken over, so it goes back to where it was found. */
-void hf__attach_send_back(struct connection *connection, struct redis_request *request);
-void hf__attach_answered(struct connection *connection, struct redis_request *request,
-                         const redisReply *reply);
-
-/* ---- release.c: what was taken goes back ---- */
-
-void hf__redis_release(struct hf_engine *engine, struct hf_op *op);
-/* The client is closed: the release leaves at once, even behind a handshake that is under way. */
-void hf__redis_dismiss_at_close(struct hf_engine *engine, struct hf_op *op);
-/* Like hf__attempt_leaves. */
-void hf__release_leaves(struct connection *connection, struct redis_request *request);
-void hf__release_answered(struct connection *connection, struct redis_request *request,
-                          const redisReply *reply);
-
-/* ---- complete.c: how an attempt ends, and any request about an op ---- */
-
-/* NULL: out of memory, and op->out.error says so. */
-struct redis_request *hf__request_about(struct redis *redis, struct hf_op *op);
-void hf__redis_set_lease(struct redis *redis, struct hf_op *op, int64_t asked_at_ms,
-                         int64_t lease_ms);
-void hf__redis_note_when_granted(const struct redis *redis, struct hf_op *op);
-void hf__redis_finish(struct redis *redis, struct redis_request *request, enum hf_verdict verdict);
-/* The server has granted it; where replicas are to confirm that, they are asked first. */
-void hf__attempt_granted(struct redis *redis, struct redis_request *request, int64_t lease_ms,
-                         const redisReply *token);
-/* What hf__replica_wait_wait was given comes back. */
-void hf__attempt_confirmed(struct redis *redis, struct redis_request *request, bool enough);
-/* The answer has been heard: what the kind keeps for an answer that gets lost is not needed. */
-void hf__redis_settle(struct redis *redis, const struct hf_op *op);
-/* It is told that it cannot be; its place in the queue goes at the same time. */
-void hf__attempt_failed(struct connection *connection, struct redis_request *request);
-/* For a reply that is missing, an error, or nonsense. */
-void hf__attempt_unanswered(struct connection *connection, struct redis_request *request,
-                            const redisReply *reply);
 
 /* ---- batch.c: what is asked in one turn goes in one call ---- */
 

@@ -402,8 +402,8 @@ void hf__redis_renew(struct hf_engine *engine, struct hf_lease *lease)
 bool hf__redis_compact(struct hf_engine *engine, struct hf_op *op)
 {
     const struct redis *redis = (const struct redis *)engine;
-    uint64_t under_way = REDIS_RENEWING | REDIS_UNSURE | REDIS_QUEUED;
-    return asks_once(redis) && !op->engine.pointer && !(op->engine.word[1] & under_way);
+    return asks_once(redis) && !op->engine.pointer && !(op->engine.word[1] & REDIS_RENEWING) &&
+           !hf__redis_may_wait(op);
 }
 
 void hf__renewals_open(struct redis *redis)

@@ -46,24 +46,9 @@ int64_t hf__redis_op_lease_ms(const struct hf_engine *server, const struct hf_op
     return hf__redis_lease_ms(redis_of(server), op);
 }
 
-bool hf__redis_op_is_there(const struct hf_op *op)
-{
-    return op->engine.word[1] & (REDIS_HOLDS | REDIS_UNSURE);
-}
-
-bool hf__redis_op_is_outstanding(const struct hf_op *op)
-{
-    return op->engine.word[1] & REDIS_OUTSTANDING;
-}
-
 bool hf__redis_op_is_renewing(const struct hf_op *op)
 {
     return op->engine.word[1] & REDIS_RENEWING;
-}
-
-void hf__redis_op_set_unsure(struct hf_op *op)
-{
-    op->engine.word[1] |= REDIS_UNSURE;
 }
 
 void hf__redis_forget_renewal(struct hf_engine *server, struct hf_op *op)

@@ -32,18 +32,11 @@ int64_t hf__redis_timeout_ms(const struct hf_engine *server);
 /* For how long a grant of this op lasts at first. */
 int64_t hf__redis_op_lease_ms(const struct hf_engine *server, const struct hf_op *op);
 
-/* Something of the op is at the server, or may be. */
-bool hf__redis_op_is_there(const struct hf_op *op);
-/* An attempt without a reply may still be executed. */
-bool hf__redis_op_is_outstanding(const struct hf_op *op);
 bool hf__redis_op_is_renewing(const struct hf_op *op);
-/* A grant has come too late: the op is to be released. */
-void hf__redis_op_set_unsure(struct hf_op *op);
 
-/* A release without a reply, behind what is out about the op; the latter also where the connection
- * is still being made, when the client closes. */
-void hf__redis_dismiss(struct hf_engine *server, struct hf_op *op);
-void hf__redis_dismiss_early(struct hf_engine *server, struct hf_op *op);
+/* A release whose reply is not read, behind what is out about the op. `early`: also where the
+ * connection is still being made, when the client closes. */
+void hf__redis_dismiss(struct hf_engine *server, struct hf_op *op, bool early);
 /* No answer to a renewal of this op is wanted any more. */
 void hf__redis_forget_renewal(struct hf_engine *server, struct hf_op *op);
 

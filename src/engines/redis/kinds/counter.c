@@ -42,9 +42,9 @@ static void acquire(struct connection *connection, struct command *command, cons
 static void release(struct connection *connection, struct command *command, const struct hf_op *op)
 {
     begin(connection, command, REDIS_COUNTER_RETURN, op);
-    hf__command_number(command, (op->engine.word[1] & REDIS_HOLDS) != 0);
+    hf__command_number(command, hf__known_holds(&op->engine.known));
     hf__command_number(command, op->in.permits);
-    hf__command_number(command, (op->engine.word[1] & REDIS_OUTSTANDING) != 0);
+    hf__command_number(command, (op->engine.known.now & HF_KNOWN_MAY_COME) != 0);
 }
 
 static void channel(const struct redis *redis, struct command *command, const struct hf_op *op)

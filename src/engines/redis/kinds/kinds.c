@@ -39,11 +39,16 @@ void hf__redis_add_field(const struct redis *redis, struct command *command, con
     hf__command_copy(command, field, strlen(field));
 }
 
+bool hf__redis_may_wait(const struct hf_op *op)
+{
+    return op->engine.known.now & ~HF_KNOWN_LOCK;
+}
+
 unsigned hf__redis_waits(const struct hf_op *op)
 {
     if (!op->in.enqueue)
         return 0;
-    if (op->engine.word[1] & (REDIS_QUEUED | REDIS_UNSURE))
+    if (op->engine.known.now & ~HF_KNOWN_LOCK)
         return 2;
     return op->engine.word[1] & REDIS_LISTENS ? 1 : 0; /* mutant: owner-cannot-be-told-has-place */
 }

@@ -2,7 +2,7 @@
 /* Kinds of locks: a mutex, a fair mutex, permits, and so on. Each is a file (mutex.c) that fills in
  * a struct redis_kind; kinds.c finds it by the mode that is asked for. A kind says what the server
  * is to do, in scripts of its own; when it is asked, and what follows from the answer, is not its
- * matter (acquire.c, release.c, renew.c). */
+ * matter (lock.c, renew.c). */
 #ifndef HF_ENGINES_REDIS_KINDS_KINDS_H
 #define HF_ENGINES_REDIS_KINDS_KINDS_H
 
@@ -102,7 +102,6 @@ struct redis_many {
     unsigned (*needs)(const struct hf_op *op);
     /* Is what is common to all the same for both? NULL: always. */
     bool (*are_alike)(const struct hf_op *op, const struct hf_op *other);
-    void (*leaves)(struct connection *connection, struct redis_request *request);
     /* NULL: nothing is. */
     void (*add_common)(const struct redis *redis, struct command *command, const struct hf_op *op);
 };
@@ -127,6 +126,8 @@ int64_t hf__redis_lease_ms(const struct redis *redis, const struct hf_op *op);
 /* 0: it takes no place in a queue, 1: it does if it is refused, 2: it may have one already. Who
  * cannot be told of a grant takes none: it would be passed over. */
 unsigned hf__redis_waits(const struct hf_op *op);
+/* It has a place, or an attempt without a reply may have got it one. */
+bool hf__redis_may_wait(const struct hf_op *op);
 /* Begins the command of a script that looks at one lease: of the lock, and its pair. */
 void hf__redis_lease_script(struct connection *connection, struct command *command,
                             enum redis_script script, const struct hf_op *op);

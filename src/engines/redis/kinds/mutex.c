@@ -43,10 +43,9 @@ static void add_take_common(const struct redis *redis, struct command *command,
 /* What hf__redis_waits says of both, once they leave, is the same. */
 static bool are_taken_alike(const struct hf_op *op, const struct hf_op *other)
 {
-    const uint64_t may_wait = REDIS_QUEUED | REDIS_UNSURE;
     /* mutant: all-that-ask-together */
     return op->in.lease_ms == other->in.lease_ms && op->in.enqueue == other->in.enqueue &&
-           !(op->engine.word[1] & may_wait) == !(other->engine.word[1] & may_wait);
+           hf__redis_may_wait(op) == hf__redis_may_wait(other);
 }
 
 /* Without the queue, the last one, where nobody would get a place in it. */
@@ -61,7 +60,6 @@ static const struct redis_many take_many = {
     .add_key = { hf__redis_add_lock, hf__redis_add_token, add_queue },
     .needs = keys_to_take,
     .are_alike = are_taken_alike,
-    .leaves = hf__attempt_leaves,
     .add_common = add_take_common,
 };
 
@@ -91,7 +89,6 @@ static const struct redis_many give_many = {
     .script = REDIS_MUTEX_RELEASE_MANY,
     .keys = 3,
     .add_key = { hf__redis_add_lock, channel, add_queue },
-    .leaves = hf__release_leaves,
     .add_common = add_give_common,
 };
 
@@ -102,8 +99,9 @@ static const struct redis_many give_many = {
 static bool may_count_on(const struct redis *redis, const struct hf_op *op)
 {
     int64_t granted_at_ms = (int64_t)(op->engine.word[1] >> REDIS_GRANTED_SHIFT);
+    bool is_open = hf__known_is_open(&op->engine.known);
     /* mutant: owner-wants-no-token-counts-on */
-    return !redis->settings.unfenced && !(op->engine.word[1] & REDIS_UNSURE) && op->out.token > 0 &&
+    return !redis->settings.unfenced && !is_open && op->out.token > 0 &&
            /* mutant: large-token-is-counted */
            op->out.token < REDIS_TOKEN_EXACT && granted_at_ms > 0 &&
            /* mutant: owner-has-held-lock-for-long */

@@ -32,7 +32,6 @@ static const struct redis_many take_many = {
     .keys = 2,
     .add_key = { hf__redis_add_lock, hf__redis_add_token },
     .are_alike = have_one_lease,
-    .leaves = hf__attempt_leaves,
     .add_common = add_common,
 };
 
@@ -40,7 +39,6 @@ static const struct redis_many give_many = {
     .script = REDIS_SIMPLE_RELEASE_MANY,
     .keys = 1,
     .add_key = { hf__redis_add_lock },
-    .leaves = hf__release_leaves,
 };
 
 static void acquire(struct connection *connection, struct command *command, const struct hf_op *op)

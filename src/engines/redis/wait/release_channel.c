@@ -265,3 +265,27 @@ void hf__release_channels_close(struct redis *redis)
     while ((link = hf__list_pop(&redis->free_waiters)))
         free(HF_CONTAINER(link, struct waiter, of_all));
 }
+
+/* Without a sure wake it looks again after a while, and when the wake becomes sure it is woken. */
+int64_t hf__waiter_pause_ms(struct redis *redis, const struct redis_request *request,
+                            int64_t left_ms)
+{
+    struct hf_op *op = request->op;
+    const struct waiter *waiter = op->engine.pointer;
+    const struct redis_kind *kind = hf__redis_kind(redis, op->in.mode);
+    bool queued = kind->grants && (op->engine.word[1] & REDIS_CONTENDED);
+    /* From now on it can have a place. */
+    if (queued && hf__grant_channel_is_sure(redis) && !request->listened)
+        return 0;
+    if (kind->queues && waiter && waiter->channel && hf__release_channel_sure(op))
+        /* mutant: none-asks-again-while-wake-may */
+        return left_ms >= 0 && left_ms < REDIS_PLACE_MS ? left_ms : REDIS_PLACE_MS;
+    bool sure = waiter && left_ms >= 0 &&
+                (waiter->channel ? hf__release_channel_sure(op) : queued) &&
+                (!queued || request->listened);
+    if (!sure && !kind->channel)
+        return hf__poll_pause_ms(left_ms, 0);
+    if (!sure)
+        return left_ms >= 0 && left_ms < REDIS_POLL_MS ? left_ms : REDIS_POLL_MS;
+    return queued && left_ms > REDIS_QUEUE_LOOK_MS ? REDIS_QUEUE_LOOK_MS : left_ms;
+}

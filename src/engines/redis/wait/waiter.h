@@ -46,6 +46,11 @@ struct waiter *hf__waiter_of(struct redis *redis, struct hf_op *op);
 /* It does not wait any more, for anything. */
 void hf__waiter_leave(struct hf_op *op);
 
+/* After a refusal of a request that left then: the pause before the next attempt, woken or not.
+ * `left_ms`: when the lock may be free, or -1. */
+int64_t hf__waiter_pause_ms(struct redis *redis, const struct redis_request *request,
+                            int64_t left_ms);
+
 /* Does what is asked about reach the server that the pub/sub connection hears? A waiter that is
  * told by another server is not told. */
 bool hf__listening_is_there(const struct redis *redis);

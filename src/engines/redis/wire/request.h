@@ -10,6 +10,7 @@
 
 struct redis;
 struct redis_many;
+struct redis_kind;
 struct connection;
 struct listing;
 
@@ -34,6 +35,9 @@ struct redis_request {
     void *memory;                  /* freed with the request */
     const struct redis_many *many; /* NULL: it is asked alone */
     struct hf_link parts;          /* the requests that this one asks together (batch.c) */
+    /* With an op: its kind, and what is asked of it. */
+    const struct redis_kind *kind;
+    enum hf_asked asked;
     bool early;       /* it may leave before the greeting is answered: nobody hears its answer */
     bool unmapped;    /* what is answered was said to who asked for the cluster's map */
     bool listened;    /* a grant could have been heard of when it was sent */
