@@ -203,7 +203,7 @@ def engines_share_what_common_has():
 
 # Engines that keep bits of their own about what the store may have of a claim. core/known.h has
 # them, and the rules on them; this list only shrinks.
-OWN_BITS_YET = {"etcd", "sql"}
+OWN_BITS_YET = {"sql"}
 OWN_BITS = re.compile(r"\b(?!HF_)(?:\w+_)?(?:HOLDS|UNSURE|QUEUED|OUTSTANDING)\b|"
                       r"\b(?:\w+_)?(?:unsure|may_hold|may_be_done|outstanding)\b|->unknown\b")
 

@@ -83,7 +83,8 @@ static inline bool hf__etcd_is_definite(const struct etcd_reply *reply)
     return reply->word < ETCD_OPEN;
 }
 
-static inline bool hf__etcd_may_be_done(const struct etcd_reply *reply)
+/* It was executed, or may be. */
+static inline bool hf__etcd_leaves_open(const struct etcd_reply *reply)
 {
     return reply->word == ETCD_FULL || reply->word == ETCD_OPEN;
 }
@@ -300,10 +301,8 @@ struct etcd_claim {
     struct hf_oneshot *renewal;         /* that is out, or NULL */
     int64_t held_at_ms;
     unsigned tries;             /* in this attempt */
-    bool unknown;               /* a request without a reply may have made a key, or may still */
-    bool held;                  /* it was granted */
+    struct hf_known known;      /* of its key; a place is a key that is there */
     bool rests;                 /* counted among the session's `holds` */
-    bool unsure;                /* the key may have been deleted by us already */
     bool over;                  /* its own lease has ended */
     bool has_two;               /* it began as a writer: a late request may put two keys */
     bool orphaned;              /* its key is watched in case that a late request puts it */
@@ -341,6 +340,17 @@ void hf__etcd_claim_rename_to_reader(struct etcd *etcd, struct etcd_claim *claim
 bool hf__etcd_claim_set_blocker(struct etcd_claim *claim, const ProtobufCBinaryData *key);
 void hf__etcd_claims_close(struct etcd *etcd);
 
+static inline bool hf__etcd_holds(const struct etcd_claim *claim)
+{
+    return hf__known_holds(&claim->known);
+}
+
+/* A request without a reply may have put a key, or may still. */
+static inline bool hf__etcd_may_have_key(const struct etcd_claim *claim)
+{
+    return claim->known.now & (HF_KNOWN_MAY_HAVE | HF_KNOWN_MAY_COME);
+}
+
 static inline bool hf__etcd_has_left(const struct etcd_request *request)
 {
     return !request->claim->op;
@@ -354,42 +364,46 @@ static inline struct etcd_bytes hf__etcd_key_of(const struct etcd_claim *claim)
 /* The key, and the revision of its creation, as text. */
 void hf__etcd_guard(struct etcd *etcd, struct hf_oneshot *oneshot);
 
-/* ---- acquire.c ---- */
+/* ---- lock.c: the life of a claim ---- */
 
 void hf__etcd_attempt(struct hf_engine *engine, struct hf_op *op);
 /* What it has begun goes on, as its session is known to live. */
 void hf__etcd_go_on(struct etcd *etcd, struct etcd_claim *claim);
-void hf__etcd_finish(struct etcd *etcd, struct etcd_claim *claim, enum hf_verdict verdict);
-void hf__etcd_fail(struct etcd *etcd, struct etcd_claim *claim, const struct etcd_reply *reply);
-void hf__etcd_no_memory(struct etcd *etcd, struct etcd_claim *claim);
 /* A transaction of an attempt. NULL: out of memory, which the claim has heard. */
 struct etcd_request *hf__etcd_attempt_request(struct etcd *etcd, struct etcd_claim *claim,
                                               etcd_answered *answered);
+/* Sends one that may put the claim's key. */
+void hf__etcd_ask_to_put(struct etcd *etcd, struct etcd_claim *claim, struct etcd_request *request,
+                         const struct etcd_txn *txn);
+/* False: the reply was dealt with. */
+bool hf__etcd_is_reply_good(struct etcd *etcd, struct etcd_claim *claim,
+                            const struct etcd_reply *reply);
+/* The reply shows the claim's key. */
+void hf__etcd_key_is_there(struct etcd_claim *claim, int64_t created, int64_t changed);
+/* True: an earlier request that was not answered has made the key. */
+bool hf__etcd_take_over_key(struct etcd_claim *claim, const etcd_key_value *own);
+/* Something that it stood on is gone, its session or its key. */
+void hf__etcd_begin_again(struct etcd *etcd, struct etcd_claim *claim);
+
+/* How an attempt ends: */
+void hf__etcd_fail(struct etcd *etcd, struct etcd_claim *claim, const struct etcd_reply *reply);
+void hf__etcd_no_memory(struct etcd *etcd, struct etcd_claim *claim);
 void hf__etcd_unreadable(struct etcd *etcd, struct etcd_claim *claim);
 void hf__etcd_wrong_kind(struct etcd *etcd, struct etcd_claim *claim);
 /* Deletes its key, if it has one, and finishes. */
 void hf__etcd_withdraw(struct etcd *etcd, struct etcd_claim *claim, enum hf_verdict verdict);
-/* Nothing is in its way, as a read at this revision shows. */
-void hf__etcd_grant(struct etcd *etcd, struct etcd_claim *claim, int64_t revision);
-/* Of a counter's units, or an open latch: its key was deleted in the transaction that shows it. */
-void hf__etcd_grant_without_key(struct etcd *etcd, struct etcd_claim *claim);
-/* Something that it stood on is gone, its session or its key. */
-void hf__etcd_begin_again(struct etcd *etcd, struct etcd_claim *claim);
-/* False: the reply was dealt with. */
-bool hf__etcd_is_reply_good(struct etcd *etcd, struct etcd_claim *claim,
-                            const struct etcd_reply *reply);
-/* The same of a request that puts the claim's key. */
-bool hf__etcd_is_put_answered(struct etcd *etcd, struct etcd_claim *claim,
-                              const struct etcd_reply *reply);
-/* True: an earlier request that was not answered has made the key. */
-bool hf__etcd_take_over_key(struct etcd_claim *claim, const etcd_key_value *own);
+void hf__etcd_finish(struct etcd *etcd, struct etcd_claim *claim, enum hf_verdict verdict);
+/* A bare try has put no key. */
+void hf__etcd_refuse(struct etcd *etcd, struct etcd_claim *claim);
 /* Refused, until this key goes or changes. `revision` is that of the read that has shown it: where
  * it has changed since, the claim looks again at once. */
 void hf__etcd_wait_for_key(struct etcd *etcd, struct etcd_claim *claim,
                            const ProtobufCBinaryData *key, int64_t revision,
                            void (*look_again)(struct etcd *etcd, struct etcd_claim *claim));
-
-/* ---- release.c ---- */
+/* Nothing is in its way, as a read at this revision shows. */
+void hf__etcd_grant(struct etcd *etcd, struct etcd_claim *claim, int64_t revision);
+/* Of a counter's units, or an open latch: its key was deleted in the transaction that shows it. */
+void hf__etcd_grant_without_key(struct etcd *etcd, struct etcd_claim *claim);
 
 void hf__etcd_release(struct hf_engine *engine, struct hf_op *op);
 void hf__etcd_release_no_memory(struct etcd *etcd, struct hf_op *op);

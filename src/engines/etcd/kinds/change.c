@@ -81,7 +81,7 @@ void hf__etcd_changes_free(struct etcd *etcd)
 
 void hf__etcd_change_end(struct etcd_change *change, int code)
 {
-    bool stays = change->kind->stays && change->unsure;
+    bool stays = change->kind->stays && hf__known_is_open(&change->known);
     change->kind->ended(change, code);
     if (!stays)
         hf__etcd_change_drop(change);
@@ -129,8 +129,8 @@ static void session_gone(struct etcd_change *change)
     hf__etcd_session_lose(etcd, session, true);
     hf__etcd_session_drop(session);
     leave_session(change);
-    change->lost = change->unsure;
-    change->unsure = false;
+    change->lost = hf__known_is_open(&change->known);
+    hf__known_forget(&change->known);
     if (change->lost)
         hf__etcd_change_fail(change, HF_UNREACHABLE,
                              "etcd at %.120s: its reply is missing, and our session has ended, "
@@ -147,7 +147,8 @@ static void session_gone(struct etcd_change *change)
 
 static void failed(struct etcd_change *change, const struct etcd_reply *reply)
 {
-    bool missing = reply->word == ETCD_OPEN || (reply->word == ETCD_UNSENT && change->unsure);
+    bool missing = reply->word == ETCD_OPEN ||
+                   (reply->word == ETCD_UNSENT && hf__known_is_open(&change->known));
     unsigned doublings =
         change->silences < SILENCE_DOUBLINGS ? change->silences : SILENCE_DOUBLINGS;
     if (change->second)
@@ -214,13 +215,13 @@ static void consider(struct etcd_change *change, const etcd_txn_reply *txn)
                              change->etcd->settings.servers.shown);
         /* mutant: etcd-change-is-not-done-twice */
     } else if (change->mark && was_done(change, hf__etcd_txn_first_key(txn, 0))) {
-        change->unsure = false;
+        hf__known_forget(&change->known);
         change->done = true;
         hf__etcd_change_end(change, HF_OK);
-    } else if (change->unsure && change->full) {
-        change->unsure = false;
+    } else if (hf__known_is_open(&change->known) && change->full) {
+        hf__known_forget(&change->known);
         hf__etcd_change_end(change, HF_ELIMIT);
-    } else if (change->unsure) {
+    } else if (hf__known_is_open(&change->known)) {
         fence(change); /* mutant: etcd-late-change-is-fenced */
     } else if (hf__etcd_txn_first_key(txn, 2) || hf__etcd_txn_first_key(txn, 3)) {
         hf__etcd_change_fail(
@@ -272,9 +273,10 @@ static void fenced(struct etcd *etcd, struct etcd_request *request, const struct
         failed(change, reply);
         return;
     }
-    change->unsure = !txn->succeeded;
-    if (txn->succeeded)
+    if (txn->succeeded) {
+        hf__known_forget(&change->known);
         change->number = ++etcd->changed;
+    }
     read_state(change);
 }
 
@@ -320,7 +322,7 @@ static void written(struct etcd *etcd, struct etcd_request *request, const struc
     struct etcd_change *change = request->arg;
     const etcd_txn_reply *txn = reply->message;
     if (reply->status != HF_GRPC_OK) {
-        change->unsure |= hf__etcd_may_be_done(reply);
+        hf__known_reply(&change->known, hf__etcd_leaves_open(reply) ? HF_WORD_OPEN : HF_WORD_NEVER);
         change->full = reply->word == ETCD_FULL;
         if (change->full && hf__etcd_explain(etcd, reply, change->error))
             read_state(change);
@@ -329,6 +331,7 @@ static void written(struct etcd *etcd, struct etcd_request *request, const struc
         return;
     }
     change->contacted = true;
+    hf__known_forget(&change->known);
     if (!txn->succeeded) {
         others_were_faster(change, txn);
         return;
@@ -386,6 +389,7 @@ void hf__etcd_change_write(struct etcd_change *change)
     if (change->own_created != 0)
         hf__etcd_txn_delete(&txn, ETCD_THEN, change->own);
     add_reads(&txn, ETCD_ELSE, change);
+    hf__known_sent(&change->known, HF_ASKED_TRY);
     hf__etcd_ask(change->etcd, request, &txn.message.base);
 }
 

@@ -26,7 +26,7 @@ struct etcd_change_kind {
     void (*written)(struct etcd_change *change, const etcd_range_reply *claims);
     void (*ended)(struct etcd_change *change, int code);
     bool reads_only;
-    bool stays; /* one that is unsure stays when it has ended, for hf__etcd_change_ask_again */
+    bool stays; /* one that is open stays when it has ended, for hf__etcd_change_ask_again */
 };
 
 struct etcd_change {
@@ -50,11 +50,11 @@ struct etcd_change {
     struct etcd_session *session; /* counted */
     struct etcd_mark *mark;
     uint64_t number;
-    bool unsure; /* it may have been done, or may be yet */
-    bool done;   /* as its mark says */
-    bool full;   /* it was refused for want of room, and comes no later than that */
-    bool lost;   /* and nothing can tell that any more: our session has ended */
-    bool second; /* it was done, and is being completed */
+    struct hf_known known; /* open: it may have been done, or may be yet */
+    bool done;             /* as its mark says */
+    bool full;             /* it was refused for want of room, and comes no later than that */
+    bool lost;             /* and nothing can tell that any more: our session has ended */
+    bool second;           /* it was done, and is being completed */
     unsigned tries, silences;
     /* Of a semaphore that gets fewer permits: as it was, and the last claim that holds. */
     struct etcd_total earlier;

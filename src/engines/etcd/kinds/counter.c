@@ -26,12 +26,13 @@ static void take_ended(struct etcd_change *change, int code)
 {
     struct etcd *etcd = change->etcd;
     struct etcd_claim *claim = change->claim;
-    claim->change = change->unsure ? change : NULL;
+    claim->change = hf__known_is_open(&change->known) ? change : NULL;
     claim->op->out.contacted = change->contacted;
     if (code == HF_OK) {
         claim->op->engine.word[0] = TAKEN;
         hf__etcd_grant_without_key(etcd, claim);
-    } else if ((code == HF_UNREACHABLE || code == HF_ENOMEM || change->unsure) && !change->lost) {
+    } else if ((code == HF_UNREACHABLE || code == HF_ENOMEM || hf__known_is_open(&change->known)) &&
+               !change->lost) {
         hf__etcd_finish(etcd, claim, HF_NO_ANSWER);
     } else {
         hf__etcd_withdraw(etcd, claim, HF_FAILED);
@@ -62,7 +63,7 @@ static void key_is_put(struct etcd *etcd, struct etcd_claim *claim, const etcd_t
         hf__etcd_unreadable(etcd, claim);
         return;
     }
-    claim->created = claim->changed = revision;
+    hf__etcd_key_is_there(claim, revision, revision);
     if (claims->n_kvs > 0 || value.permits < claim->op->in.permits)
         wait_in_line(etcd, claim, claims, revision);
     else
@@ -74,7 +75,7 @@ static void put_answered(struct etcd *etcd, struct etcd_request *request,
 {
     struct etcd_claim *claim = request->claim;
     const etcd_txn_reply *txn = reply->message;
-    if (hf__etcd_has_left(request) || !hf__etcd_is_put_answered(etcd, claim, reply))
+    if (hf__etcd_has_left(request) || !hf__etcd_is_reply_good(etcd, claim, reply))
         return;
     if (txn->succeeded) {
         key_is_put(etcd, claim, txn);
@@ -104,7 +105,7 @@ static void put_key(struct etcd *etcd, struct etcd_claim *claim)
                      claim->session->id);
     hf__etcd_txn_range(&txn, ETCD_ELSE, hf__etcd_key_of(claim), hf__etcd_bytes("", 0));
     hf__etcd_txn_other_kinds(&txn, ETCD_ELSE, claim->layout);
-    hf__etcd_ask(etcd, request, &txn.message.base);
+    hf__etcd_ask_to_put(etcd, claim, request, &txn);
 }
 
 /* ---- taking ---- */
@@ -116,7 +117,7 @@ static bool has_older(const struct etcd_change *change, const etcd_range_reply *
     return change->own_created == 0 || claims->kvs[0]->create_revision < change->own_created;
 }
 
-/* It is not unsure, so nothing of the change is left. */
+/* Nothing of it is open, so nothing of the change is left. */
 static struct etcd_claim *leave_change(struct etcd_change *change)
 {
     struct etcd_claim *claim = change->claim;
@@ -130,7 +131,7 @@ static void refuse(struct etcd_change *change, const struct etcd_state *state)
     struct etcd *etcd = change->etcd;
     struct etcd_claim *claim = leave_change(change);
     if (!claim->op->in.enqueue)
-        hf__etcd_finish(etcd, claim, HF_REFUSED);
+        hf__etcd_refuse(etcd, claim);
     else if (claim->created == 0)
         put_key(etcd, claim);
     else
@@ -194,7 +195,7 @@ static void returned(struct etcd_change *change, int code)
 {
     struct hf_op *op = change->op;
     bool done = code != HF_UNREACHABLE && code != HF_ENOMEM && code != HF_ELIMIT;
-    op->engine.pointer = change->unsure ? change : NULL;
+    op->engine.pointer = hf__known_is_open(&change->known) ? change : NULL;
     op->out.contacted = change->contacted;
     op->out.verdict = done || change->lost ? HF_GONE : HF_NO_ANSWER;
     if (op->out.verdict == HF_GONE)
@@ -242,7 +243,7 @@ static void settled(struct etcd_change *change, int code)
     struct etcd *etcd = change->etcd;
     struct etcd_claim *claim = change->claim;
     struct hf_op *op = claim->op;
-    claim->change = change->unsure ? change : NULL;
+    claim->change = hf__known_is_open(&change->known) ? change : NULL;
     if (code == HF_OK && change->done) {
         hf__etcd_claim_leave(etcd, claim);
         op->engine.word[0] = TAKEN;

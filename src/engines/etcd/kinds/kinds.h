@@ -79,8 +79,9 @@ bool hf__etcd_waits_for_object(const struct etcd_claim *claim, const ProtobufCBi
 /* A key is gone: has the claim, of a semaphore, what it was missing? */
 bool hf__etcd_takes_note(struct etcd_claim *claim, const etcd_key_value *gone);
 
-/* ---- semaphore.c: attempts ---- */
+/* ---- mutex.c, semaphore.c: attempts ---- */
 
+void hf__etcd_mutex_go_on(struct etcd *etcd, struct etcd_claim *claim);
 void hf__etcd_semaphore_go_on(struct etcd *etcd, struct etcd_claim *claim);
 
 /* ---- counter.c, latch.c ---- */

@@ -7,11 +7,7 @@ static void looked(struct etcd *etcd, struct etcd_request *request, const struct
 {
     struct etcd_claim *claim = request->claim;
     const etcd_txn_reply *txn = reply->message;
-    if (hf__etcd_has_left(request))
-        return;
-    if (hf__etcd_may_be_done(reply) && claim->op->in.enqueue && claim->created == 0)
-        claim->unknown = true;
-    if (!hf__etcd_is_reply_good(etcd, claim, reply))
+    if (hf__etcd_has_left(request) || !hf__etcd_is_reply_good(etcd, claim, reply))
         return;
     int64_t revision = hf__etcd_revision(txn->header);
     const etcd_key_value *own = hf__etcd_txn_first_key(txn, 0);
@@ -23,13 +19,13 @@ static void looked(struct etcd *etcd, struct etcd_request *request, const struct
     } else if (txn->succeeded) {
         hf__etcd_grant_without_key(etcd, claim);
     } else if (!claim->op->in.enqueue) {
-        hf__etcd_finish(etcd, claim, HF_REFUSED);
+        hf__etcd_refuse(etcd, claim);
     } else if (claim->created != 0 && (!own || own->create_revision != claim->created)) {
         hf__etcd_begin_again(etcd, claim);
     } else {
         /* What was not there when this was read has been put by it. */
-        claim->created = own ? own->create_revision : revision;
-        claim->changed = own ? own->mod_revision : revision;
+        hf__etcd_key_is_there(claim, own ? own->create_revision : revision,
+                              own ? own->mod_revision : revision);
         ProtobufCBinaryData object = hf__etcd_binary(claim->layout->object);
         hf__etcd_wait_for_key(etcd, claim, &object, revision, hf__etcd_latch_go_on);
     }
@@ -50,11 +46,13 @@ void hf__etcd_latch_go_on(struct etcd *etcd, struct etcd_claim *claim)
     hf__etcd_txn_range(&txn, ETCD_THEN, key, none)->keys_only = true;
     hf__etcd_txn_other_kinds(&txn, ETCD_THEN, claim->layout);
     hf__etcd_txn_range(&txn, ETCD_ELSE, key, none)->keys_only = true;
-    if (claim->created != 0 || claim->unknown)
+    if (hf__known_is_there(&claim->known))
         hf__etcd_txn_delete(&txn, ETCD_THEN, key);
     if (puts) {
         size_t length = hf__etcd_claim_note(etcd, claim, 0, note);
         hf__etcd_txn_put(&txn, ETCD_ELSE, key, hf__etcd_bytes(note, length), claim->session->id);
+        hf__etcd_ask_to_put(etcd, claim, request, &txn);
+    } else {
+        hf__etcd_ask(etcd, request, &txn.message.base);
     }
-    hf__etcd_ask(etcd, request, &txn.message.base);
 }

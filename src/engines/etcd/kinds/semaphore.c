@@ -180,14 +180,14 @@ static void place_answered(struct etcd *etcd, struct etcd_request *request,
 {
     struct etcd_claim *claim = request->claim;
     const etcd_txn_reply *txn = reply->message;
-    if (hf__etcd_has_left(request) || !hf__etcd_is_put_answered(etcd, claim, reply))
+    if (hf__etcd_has_left(request) || !hf__etcd_is_reply_good(etcd, claim, reply))
         return;
     int64_t revision = hf__etcd_revision(txn->header);
     const etcd_range_reply *claims = hf__etcd_txn_range_reply(txn, 0);
     if (!claims || revision <= 0) {
         hf__etcd_unreadable(etcd, claim);
     } else if (txn->succeeded) {
-        claim->created = claim->changed = revision;
+        hf__etcd_key_is_there(claim, revision, revision);
         judge(etcd, claim, claims, hf__etcd_txn_first_key(txn, 1), revision);
     } else if (hf__etcd_take_over_key(claim, hf__etcd_txn_first_key(txn, 0))) {
         ask_position(etcd, claim);
@@ -221,7 +221,7 @@ static void ask_for_place(struct etcd *etcd, struct etcd_claim *claim)
     put_key(etcd, &txn, claim, note);
     hf__etcd_txn_range(&txn, ETCD_ELSE, hf__etcd_key_of(claim), hf__etcd_bytes("", 0));
     hf__etcd_txn_other_kinds(&txn, ETCD_ELSE, claim->layout);
-    hf__etcd_ask(etcd, request, &txn.message.base);
+    hf__etcd_ask_to_put(etcd, claim, request, &txn);
 }
 
 /* ---- a bare try ---- */
@@ -241,15 +241,16 @@ static void try_answered(struct etcd *etcd, struct etcd_request *request,
 {
     struct etcd_claim *claim = request->claim;
     const etcd_txn_reply *txn = reply->message;
-    if (hf__etcd_has_left(request) || !hf__etcd_is_put_answered(etcd, claim, reply))
+    if (hf__etcd_has_left(request) || !hf__etcd_is_reply_good(etcd, claim, reply))
         return;
     int64_t revision = hf__etcd_revision(txn->header);
     if (txn->succeeded && revision > 0) {
-        claim->created = claim->changed = revision;
+        hf__etcd_key_is_there(claim, revision, revision);
         hf__etcd_grant(etcd, claim, revision);
     } else if (txn->succeeded) {
         hf__etcd_unreadable(etcd, claim);
     } else {
+        hf__known_reply(&claim->known, HF_WORD_REFUSED);
         judge_look(etcd, claim, txn);
     }
 }
@@ -281,7 +282,7 @@ static void try_to_take(struct etcd *etcd, struct etcd_claim *claim, const struc
         hf__etcd_txn_put(&txn, ETCD_THEN, claim->layout->object, hf__etcd_bytes(text, length), 0);
     }
     add_look(&txn, ETCD_ELSE, claim);
-    hf__etcd_ask(etcd, request, &txn.message.base);
+    hf__etcd_ask_to_put(etcd, claim, request, &txn);
 }
 
 static void judge_look(struct etcd *etcd, struct etcd_claim *claim, const etcd_txn_reply *txn)
@@ -305,7 +306,7 @@ static void judge_look(struct etcd *etcd, struct etcd_claim *claim, const etcd_t
         return;
     uint32_t permits = total.there ? total.permits : claim->op->in.limit;
     if (hf__etcd_permits_before(claims, INT64_MAX) + claim->op->in.permits > permits)
-        hf__etcd_finish(etcd, claim, HF_REFUSED);
+        hf__etcd_refuse(etcd, claim);
     else
         try_to_take(etcd, claim, &total, revision);
 }

@@ -273,7 +273,8 @@ void hf__etcd_claim_forget_key(struct etcd_claim *claim)
         hf__etcd_session_left(etcd, claim->session);
     claim->key_length = 0;
     claim->created = claim->changed = 0;
-    claim->unknown = claim->held = claim->unsure = claim->over = claim->orphaned = false;
+    hf__known_forget(&claim->known);
+    claim->over = claim->orphaned = false;
 }
 
 bool hf__etcd_claim_is_same_kind(const struct etcd_claim *claim, const ProtobufCBinaryData *key)
@@ -352,7 +353,7 @@ _Static_assert(HF_GUARD_SIZE > ETCD_KEY_SIZE + 24, "a guard has room for a key a
 void hf__etcd_guard(struct etcd *etcd, struct hf_oneshot *oneshot)
 {
     const struct etcd_claim *claim = oneshot->op->engine.pointer;
-    bool held = claim && claim->held && !claim->over && claim->created > 0;
+    bool held = claim && hf__etcd_holds(claim) && !claim->over && claim->created > 0;
     oneshot->code = held ? HF_OK : HF_LOST;
     if (held)
         snprintf(oneshot->guard, HF_GUARD_SIZE, "%.*s@%" PRId64, (int)claim->key_length, claim->key,

@@ -309,7 +309,7 @@ static void own_key_answered(struct etcd *etcd, struct etcd_request *request,
     struct etcd_claim *claim = request->claim;
     const HfEtcd__RangeResponse *range = reply->message;
     (void)etcd;
-    if (!claim->op || !claim->held || !claim->watch || reply->status != HF_GRPC_OK)
+    if (!claim->op || !hf__etcd_holds(claim) || !claim->watch || reply->status != HF_GRPC_OK)
         return;
     if (range->n_kvs == 0 || range->kvs[0]->create_revision != claim->created)
         hf__etcd_claim_lost(claim, "it was broken: its key was deleted");
@@ -374,9 +374,9 @@ static void claim_notice(struct etcd_claim *claim, const etcd_key_value *changed
     bool blocker = hf__etcd_is_key(key, hf__etcd_bytes(claim->blocker, claim->blocker_length));
     if (!claim->op)
         return;
-    if (claim->held && own)
+    if (hf__etcd_holds(claim) && own)
         hf__etcd_claim_lost(claim, "it was broken: its key was deleted");
-    else if (!claim->held && (own || blocker || hf__etcd_takes_note(claim, changed)))
+    else if (!hf__etcd_holds(claim) && (own || blocker || hf__etcd_takes_note(claim, changed)))
         hf__op_wake(claim->op);
 }
 
@@ -396,7 +396,7 @@ static void take_put(struct etcd_watch *watch, const etcd_key_value *key)
         watch->last_change = key->mod_revision;
     HF_LIST_FOREACH (link, following, &watch->claims) {
         struct etcd_claim *claim = HF_CONTAINER(link, struct etcd_claim, watch_link);
-        if (claim->op && !claim->held && hf__etcd_waits_for_object(claim, &key->key))
+        if (claim->op && !hf__etcd_holds(claim) && hf__etcd_waits_for_object(claim, &key->key))
             hf__op_wake(claim->op);
     }
 }
@@ -432,7 +432,7 @@ static void watch_registered(struct etcd *etcd, struct etcd_watch *watch)
         delete_orphan(etcd, watch);
     HF_LIST_FOREACH (link, following, &watch->claims) {
         struct etcd_claim *claim = HF_CONTAINER(link, struct etcd_claim, watch_link);
-        if (claim->held)
+        if (hf__etcd_holds(claim))
             look_at_own_key(etcd, claim);
         else if (claim->op)
             hf__op_wake(claim->op);
@@ -445,7 +445,7 @@ static void watch_given_up(struct etcd *etcd, struct etcd_watch *watch)
 {
     HF_LIST_FOREACH (link, following, &watch->claims) {
         struct etcd_claim *claim = HF_CONTAINER(link, struct etcd_claim, watch_link);
-        if (!claim->held && claim->op)
+        if (!hf__etcd_holds(claim) && claim->op)
             hf__op_wake(claim->op);
     }
     watch_free(etcd, watch);

@@ -143,7 +143,7 @@ static void renewal_moved(struct etcd *etcd, struct etcd_request *request,
 
 static void renewal_move(struct etcd *etcd, struct etcd_claim *claim)
 {
-    if (!claim->op || !claim->held || claim->over)
+    if (!claim->op || !hf__etcd_holds(claim) || claim->over)
         renewal_end(etcd, take_renewal(claim), HF_LOST);
     else if (!hf__etcd_own_lease_move(etcd, claim, renewal_moved))
         renewal_end(etcd, take_renewal(claim), HF_ENOMEM);
@@ -184,7 +184,7 @@ static void renewal_granted(struct etcd *etcd, struct etcd_request *request,
 void hf__etcd_renew_own_lease(struct etcd *etcd, struct hf_oneshot *oneshot)
 {
     struct etcd_claim *claim = oneshot->op->engine.pointer;
-    if (!claim || !claim->held || claim->over || !claim->end.timer.started) {
+    if (!claim || !hf__etcd_holds(claim) || claim->over || !claim->end.timer.started) {
         renewal_end(etcd, oneshot, HF_LOST);
         return;
     }

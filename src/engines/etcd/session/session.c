@@ -90,7 +90,7 @@ static void grant_answered(struct etcd *etcd, struct etcd_request *request,
     struct etcd_session *session = request->session;
     int64_t sent_at_ms = request->sent_at_ms;
     session->granting = false;
-    session->asked_for |= hf__etcd_may_be_done(reply);
+    session->asked_for |= hf__etcd_leaves_open(reply);
     if (session->state != ETCD_SESSION_NEW)
         return;
     if (reply->status == HF_GRPC_OK) {
@@ -295,7 +295,7 @@ void hf__etcd_session_doubt(struct etcd *etcd, struct etcd_claim *claim)
 {
     session_doubt(etcd, claim->session);
     /* mutant: etcd-late-key-is-watched */
-    if (claim->unknown)
+    if (hf__etcd_may_have_key(claim))
         hf__etcd_watch_orphan(etcd, claim);
 }
 

@@ -63,7 +63,7 @@ static uint64_t token_of(struct etcd *etcd, const struct etcd_seen_key *key)
     const ProtobufCBinaryData *text = &key->key->key;
     struct etcd_claim *claim =
         hf__etcd_claim_find(etcd, hf__etcd_bytes((const char *)text->data, text->len));
-    return claim && claim->op && claim->held ? claim->op->out.token : 0;
+    return claim && claim->op && hf__etcd_holds(claim) ? claim->op->out.token : 0;
 }
 
 static void show_key(struct etcd *etcd, struct hf_oneshot *oneshot,
