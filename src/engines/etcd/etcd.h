@@ -390,7 +390,7 @@ void hf__etcd_fail(struct etcd *etcd, struct etcd_claim *claim, const struct etc
 void hf__etcd_no_memory(struct etcd *etcd, struct etcd_claim *claim);
 void hf__etcd_unreadable(struct etcd *etcd, struct etcd_claim *claim);
 void hf__etcd_wrong_kind(struct etcd *etcd, struct etcd_claim *claim);
-/* Deletes its key, if it has one, and finishes. */
+/* Deletes its key, if it has one, and finishes. HF_NO_ANSWER: and begins again. */
 void hf__etcd_withdraw(struct etcd *etcd, struct etcd_claim *claim, enum hf_verdict verdict);
 void hf__etcd_finish(struct etcd *etcd, struct etcd_claim *claim, enum hf_verdict verdict);
 /* A bare try has put no key. */

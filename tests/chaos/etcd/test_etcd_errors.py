@@ -94,6 +94,25 @@ def lock_that_is_always_answered_with_an_open_error_is_unreachable(directory):
     scene.end()
 
 
+def key_whose_withdrawal_comes_late_is_not_granted(directory):
+    """It has met a lock of another kind, which is gone when it asks again."""
+    scene = Scene(directory)
+    scene.other.want("ok", "a", "lock", "read", "one", 0, 0)
+
+    def is_withdrawal(body):
+        if b"/one/" not in body or b"holdfast mutex" in body:
+            return False
+        scene.other.want("ok", "a", "unlock", "read", "one")
+        return True
+
+    rule = scene.refuser.refuse(is_withdrawal, *TIMED_OUT)
+    scene.side.want("ok", "b", "lock", "mutex", "one", FOR_EVER, 0)
+    scene.refuser.deliver(rule)
+    equal(len(scene.stage.keys("one")), 1, "keys after the late deletion")
+    scene.side.want("ok", "b", "unlock", "mutex", "one")
+    scene.end()
+
+
 def release_with_open_error_is_repeated_and_not_lost(directory):
     scene = Scene(directory)
     for number, error in enumerate(OPEN):
@@ -242,6 +261,7 @@ TESTS = (try_with_open_error_that_was_executed_leaves_no_key,
          try_with_open_error_that_is_executed_later_leaves_no_key,
          wait_with_open_errors_is_granted_within_its_time,
          lock_that_is_always_answered_with_an_open_error_is_unreachable,
+         key_whose_withdrawal_comes_late_is_not_granted,
          release_with_open_error_is_repeated_and_not_lost,
          downgrade_with_open_error_is_repeated,
          change_of_a_value_with_open_error_is_made_once,

@@ -19,6 +19,12 @@
 static void attempt_begin(struct etcd *etcd, struct etcd_claim *claim)
 {
     bool same = claim->key_length > 0 && hf__etcd_session_lives(etcd, claim->session);
+    /* A deletion without a reply would take away what is granted now. */
+    /* mutant: etcd-key-that-may-go-is-not-granted */
+    if (same && claim->known.now & HF_KNOWN_MAY_BE_GONE) {
+        hf__etcd_withdraw(etcd, claim, HF_NO_ANSWER);
+        return;
+    }
     if (!same && !hf__etcd_claim_name_key(etcd, claim)) {
         hf__op_explain(claim->op, HF_ENOMEM, 0, "out of memory for a session");
         hf__etcd_finish(etcd, claim, HF_NO_ANSWER);
@@ -117,11 +123,11 @@ static void note_failure(struct etcd_claim *claim, const struct etcd_reply *repl
 void hf__etcd_fail(struct etcd *etcd, struct etcd_claim *claim, const struct etcd_reply *reply)
 {
     struct hf_known *known = &claim->known;
-    bool definite = hf__etcd_is_definite(reply);
+    bool definite = hf__etcd_is_definite(reply), goes = known->now & HF_KNOWN_MAY_BE_GONE;
     note_failure(claim, reply);
     /* Another request, or a heartbeat, has heard that the member cannot serve us: this one needs no
      * reply of its own, as attempting again has the effect of attempting once. */
-    bool moves = !definite && etcd->wrong_member && !etcd->closing;
+    bool moves = !definite && !goes && etcd->wrong_member && !etcd->closing;
     /* mutant: etcd-unanswered-try-goes-to-another-member */
     if (moves && ++claim->tries < TRIES_MAX) {
         attempt_begin(etcd, claim);
@@ -218,7 +224,7 @@ void hf__etcd_wait_for_key(struct etcd *etcd, struct etcd_claim *claim,
         hf__etcd_finish(etcd, claim, HF_REFUSED);
 }
 
-/* The key is gone: now it can be said. */
+/* The key is gone: now it can be said, or another one be put. */
 static void withdrawn(struct etcd *etcd, struct etcd_request *request,
                       const struct etcd_reply *reply)
 {
@@ -230,13 +236,16 @@ static void withdrawn(struct etcd *etcd, struct etcd_request *request,
         return;
     }
     hf__known_reply(&claim->known, HF_WORD_DONE);
-    hf__etcd_finish(etcd, claim, claim->verdict);
+    if (claim->verdict == HF_NO_ANSWER)
+        hf__etcd_begin_again(etcd, claim);
+    else
+        hf__etcd_finish(etcd, claim, claim->verdict);
 }
 
 void hf__etcd_withdraw(struct etcd *etcd, struct etcd_claim *claim, enum hf_verdict verdict)
 {
     claim->verdict = verdict;
-    if (claim->created == 0) {
+    if (claim->created == 0 && verdict != HF_NO_ANSWER) {
         hf__known_found(&claim->known, asked_by(claim),
                         verdict == HF_REFUSED ? HF_WORD_REFUSED : HF_WORD_NEVER);
         hf__etcd_finish(etcd, claim, verdict);
