@@ -300,7 +300,7 @@ struct etcd_claim {
     int64_t stray_ids[ETCD_STRAYS_MAX]; /* that earlier moves without a reply were to */
     struct hf_oneshot *renewal;         /* that is out, or NULL */
     int64_t held_at_ms;
-    unsigned tries;             /* in this attempt */
+    unsigned tries, looks;      /* in this attempt */
     struct hf_known known;      /* of its key; a place is a key that is there */
     bool rests;                 /* counted among the session's `holds` */
     bool over;                  /* its own lease has ended */

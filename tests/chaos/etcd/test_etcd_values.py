@@ -14,6 +14,8 @@ from stage import FOR_EVER, LEASE_MS, Relay, Stage, equal, etcd_server, main, wa
 
 # What a write of a value has, and a read of it has once: a mark's key.
 MARK = b"\0holdfast/"
+# The note of a permit: its key is put, and not read.
+PERMIT = b"holdfast permit"
 
 
 class ChangeRelay(Relay):
@@ -23,10 +25,13 @@ class ChangeRelay(Relay):
     def __init__(self, port):
         self.lose = self.keep = self.chop = False
         self.chopped = 0
+        self.overtakers = []  # what is done before each request that puts a permit's key
         super().__init__(port)
 
     def is_held(self, way, data):
         change = data.count(MARK) > 2
+        if PERMIT in data and self.overtakers:
+            self.overtakers.pop(0)()
         if self.chop and MARK in data:
             self.chopped += 1
             way.near.shutdown(socket.SHUT_RDWR)
@@ -69,6 +74,11 @@ class Scene:
     def mend(self):
         self.relay.mute = False
         self.relay.cut()
+
+    def revision(self):
+        """How many writes the servers have done."""
+        said = self.stage.cluster.control("get", "nothing", "-w", "json").stdout
+        return json.loads(said)["header"]["revision"]
 
     def end(self):
         self.stage.end()
@@ -236,13 +246,31 @@ def try_for_a_permit_that_another_takes_meanwhile_is_busy(directory):
     scene = Scene(directory)
     scene.near.want("ok", "b", "permits", "one", 1)
     scene.far.want("ok", "a", "lock", "mutex", "first", 0, 0)
-    scene.relay.holds = b"holdfast permit"  # the note: it is put, and not read
+    scene.relay.holds = PERMIT
     scene.far.tell("a", "lock", "permit", "one", 0, 0)
     scene.relay.wait_for_held()
     scene.near.want("ok", "b", "lock", "permit", "one", 0, 0)
     scene.relay.pass_on()
     equal(scene.far.answer("a"), "busy", "what the client hears")
     equal(len(scene.stage.keys("one")), 2, "the semaphore, and a permit")
+    scene.end()
+
+
+def refused_try_for_a_permit_writes_nothing_however_often_it_is_overtaken(directory):
+    """Other tries would count its key, and be refused a permit that has come back."""
+    scene = Scene(directory)
+    scene.near.want("ok", "b", "permits", "one", 1)
+    scene.far.want("ok", "a", "lock", "mutex", "first", 0, 0)
+
+    def put(suffix):
+        scene.stage.cluster.control("put", f"{etcd_server.PREFIX}one/permits/{suffix}", "")
+
+    # The first ones want no permit, and the last one has it.
+    scene.relay.overtakers = [lambda n=n: put(f"{n}.0") for n in range(7)] + [lambda: put("7.1")]
+    before = scene.revision()
+    equal(scene.far.ask("a", "lock", "permit", "one", 0, 0), "busy", "what the client hears")
+    equal(scene.relay.overtakers, [], "others that come before it")
+    equal(scene.revision() - before, 8, "writes of the others, and no more")
     scene.end()
 
 
@@ -255,6 +283,7 @@ TESTS = (units_given_without_a_reply_are_given_once, units_taken_without_a_reply
          change_that_comes_late_changes_nothing,
          take_that_was_given_up_and_comes_late_takes_nothing,
          permits_come_back_when_their_owners_lease_ends, permit_acquired_without_its_reply_is_one,
-         try_for_a_permit_that_another_takes_meanwhile_is_busy)
+         try_for_a_permit_that_another_takes_meanwhile_is_busy,
+         refused_try_for_a_permit_writes_nothing_however_often_it_is_overtaken)
 
 sys.exit(main(TESTS))

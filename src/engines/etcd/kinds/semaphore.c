@@ -18,6 +18,9 @@
 #include <stdio.h>
 
 #define TRIES_MAX 8u
+/* How often a bare try looks again before it takes a place. While the place is there, other tries
+ * count it, and may be refused a permit that has just come back. */
+#define LOOKS_MAX 64u
 /* A claim whose neighbours change faster than it can look, looks again after so long. */
 #define UNSETTLED_MS 5
 
@@ -263,7 +266,7 @@ static void try_to_take(struct etcd *etcd, struct etcd_claim *claim, const struc
     struct etcd_txn txn;
     char note[ETCD_NOTE_SIZE], text[ETCD_TOTAL_SIZE];
     const struct etcd_span *claims = &claim->layout->claims;
-    if (++claim->tries >= TRIES_MAX) {
+    if (++claim->looks >= LOOKS_MAX) { /* mutant: etcd-try-that-is-overtaken-puts-no-key */
         ask_for_place(etcd, claim);
         return;
     }

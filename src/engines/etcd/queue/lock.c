@@ -50,7 +50,7 @@ void hf__etcd_attempt(struct hf_engine *engine, struct hf_op *op)
         hf__op_done(engine, op);
         return;
     }
-    claim->tries = 0;
+    claim->tries = claim->looks = 0;
     attempt_begin(etcd, claim);
 }
 
