@@ -93,12 +93,19 @@ static inline bool hf__etcd_leaves_open(const struct etcd_reply *reply)
 typedef void etcd_answered(struct etcd *etcd, struct etcd_request *request,
                            const struct etcd_reply *reply);
 
+/* What has become of a key that was to move to a lease of its own (own_lease.c). `reply`: what has
+ * failed, or NULL. The claim may be over. */
+enum etcd_move { ETCD_MOVED, ETCD_MOVE_LOST, ETCD_MOVE_NO_MEMORY, ETCD_MOVE_FAILED };
+typedef void etcd_moved(struct etcd *etcd, struct etcd_claim *claim, enum etcd_move move,
+                        const struct etcd_reply *reply);
+
 struct etcd_request {
     struct hf_grpc_call call;
     struct hf_link link; /* waiting, out, done, or free */
     struct etcd *etcd;
     const struct etcd_method *method;
     etcd_answered *answered; /* NULL: it has answered, and is about to end */
+    etcd_moved *moved;       /* of own_lease.c */
     union {
         struct etcd_claim *claim;     /* counted */
         struct etcd_session *session; /* counted */
@@ -256,15 +263,9 @@ void hf__etcd_beats_forget(struct etcd *etcd);
 
 /* A lease in whole seconds: never less than was asked for, and as much as etcd takes at most. */
 int64_t hf__etcd_ttl_of(int64_t lease_ms);
-/* Asks for a lease of that length. False: out of memory. */
-bool hf__etcd_own_lease_ask(struct etcd *etcd, struct etcd_claim *claim, int64_t lease_ms,
-                            etcd_answered *answered);
-/* Once that is granted: puts the key on it. False: out of memory. */
-bool hf__etcd_own_lease_move(struct etcd *etcd, struct etcd_claim *claim, etcd_answered *answered);
-enum etcd_move { ETCD_MOVED, ETCD_MOVE_AGAIN, ETCD_MOVE_LOST };
-/* What the reply says. ETCD_MOVE_AGAIN: the key is the claim's, and was changed meanwhile. */
-enum etcd_move hf__etcd_own_lease_moved(struct etcd *etcd, struct etcd_claim *claim,
-                                        const etcd_txn_reply *txn);
+/* Asks for a lease of that length, and puts the claim's key on it. */
+void hf__etcd_own_lease_begin(struct etcd *etcd, struct etcd_claim *claim, int64_t lease_ms,
+                              etcd_moved *moved);
 /* Ends all that the claim has. */
 void hf__etcd_own_lease_drop(struct etcd *etcd, struct etcd_claim *claim);
 void hf__etcd_renew_own_lease(struct etcd *etcd, struct hf_oneshot *oneshot);
@@ -519,7 +520,7 @@ static inline struct hf_loop *hf__etcd_loop(const struct etcd *etcd)
 
 static inline int64_t hf__etcd_now(const struct etcd *etcd)
 {
-    return hf__loop_now(hf__etcd_loop(etcd));
+    return hf__loop_now(etcd->base.host->loop);
 }
 
 static inline bool hf__etcd_can_send(const struct etcd *etcd)

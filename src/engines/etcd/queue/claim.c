@@ -79,37 +79,28 @@ static bool make_keys(struct etcd *etcd, struct etcd_claim *claim)
     return true;
 }
 
-static bool make_layout(struct etcd *etcd, struct etcd_claim *claim)
-{
-    const struct hf_op *op = claim->op;
-    const char *word = hf__etcd_kind_word(op->in.mode);
-    if (!word)
-        return true;
-    claim->layout = hf__calloc(1, sizeof *claim->layout);
-    return claim->layout &&
-           hf__etcd_layout_new(claim->layout, etcd, op->in.name, op->in.name_length, word);
-}
-
 /* One that is over, with the memory of its keys, or a new one. */
-static struct etcd_claim *claim_get(struct etcd *etcd)
-{
-    struct hf_link *link = hf__list_pop(&etcd->spare_claims);
-    if (!link)
-        return hf__calloc(1, sizeof(struct etcd_claim));
-    struct etcd_claim *claim = HF_CONTAINER(link, struct etcd_claim, link);
-    etcd->spare_claim_count--;
-    hf__take_again(END_OF_CLAIM(claim));
-    *claim = (struct etcd_claim){ .key = claim->key, .key_room = claim->key_room };
-    return claim;
-}
-
 struct etcd_claim *hf__etcd_claim_new(struct etcd *etcd, struct hf_op *op)
 {
-    struct etcd_claim *claim = claim_get(etcd);
+    struct hf_link *link = hf__list_pop(&etcd->spare_claims);
+    struct etcd_claim *claim = link ? HF_CONTAINER(link, struct etcd_claim, link)
+                                    : hf__calloc(1, sizeof(struct etcd_claim));
     if (!claim)
         return NULL;
+    if (link) {
+        etcd->spare_claim_count--;
+        hf__take_again(END_OF_CLAIM(claim));
+        *claim = (struct etcd_claim){ .key = claim->key, .key_room = claim->key_room };
+    }
     claim->op = op;
-    if (!make_keys(etcd, claim) || !make_layout(etcd, claim)) {
+    bool made = make_keys(etcd, claim);
+    if (made && op->in.mode >= HF_PERMIT) {
+        claim->layout = hf__calloc(1, sizeof *claim->layout);
+        made = claim->layout &&
+               hf__etcd_layout_new(claim->layout, etcd, op->in.name, op->in.name_length,
+                                   hf__etcd_kind_word(op->in.mode));
+    }
+    if (!made) {
         free(claim->layout);
         free(claim->key);
         free(claim);
@@ -192,15 +183,19 @@ static struct hf_link *bucket_of(struct etcd *etcd, struct etcd_bytes key)
     return &etcd->keys[hf__hash(key.bytes, key.length) % ETCD_KEY_BUCKETS];
 }
 
-struct etcd_claim *hf__etcd_claim_find(struct etcd *etcd, struct etcd_bytes key)
+static struct etcd_claim *find_in(struct hf_link *bucket, struct etcd_bytes key)
 {
-    struct hf_link *bucket = bucket_of(etcd, key);
     HF_LIST_FOREACH (link, following, bucket) {
         struct etcd_claim *claim = HF_CONTAINER(link, struct etcd_claim, key_link);
         if (claim->key_length == key.length && memcmp(claim->key, key.bytes, key.length) == 0)
             return claim;
     }
     return NULL;
+}
+
+struct etcd_claim *hf__etcd_claim_find(struct etcd *etcd, struct etcd_bytes key)
+{
+    return find_in(bucket_of(etcd, key), key);
 }
 
 /* Chosen at random: other clients choose theirs from the same ones. */
@@ -219,27 +214,27 @@ static int write_weight(char *room, const char *word, uint32_t permits)
     return length + snprintf(room + length, SUFFIX_MAX - (size_t)length, ".%" PRIu32, permits);
 }
 
-static void write_suffix(struct etcd *etcd, struct etcd_claim *claim)
+/* Returns the bucket of its key. */
+static struct hf_link *write_suffix(struct etcd *etcd, struct etcd_claim *claim)
 {
-    const char *word = hf__etcd_kind_word(claim->op->in.mode);
+    hf_mode mode = claim->op->in.mode;
     char *room = claim->key + claim->prefix_length;
-    uint64_t lease = (uint64_t)claim->session->id;
+    bool numbered = claim->layout || mode == HF_READ || mode == HF_WRITE;
     int length;
-    if (claim->op->in.mode == HF_READ)
-        length = write_number(room, READERS);
-    else if (claim->op->in.mode == HF_WRITE)
-        length = write_number(room, WRITERS);
-    else if (word)
-        length = write_weight(room, word, claim->op->in.permits);
+    if (claim->layout)
+        length = write_weight(room, hf__etcd_kind_word(mode), claim->op->in.permits);
+    else if (numbered)
+        length = write_number(room, mode == HF_READ ? READERS : WRITERS);
     else
-        length = snprintf(room, SUFFIX_MAX, "%" PRIx64, lease);
+        length = snprintf(room, SUFFIX_MAX, "%" PRIx64, (uint64_t)claim->session->id);
     claim->key_length = claim->prefix_length + (size_t)length;
-    claim->has_two = claim->op->in.mode == HF_WRITE;
-    bool random = word || claim->op->in.mode == HF_READ || claim->op->in.mode == HF_WRITE;
-    if (random || !hf__etcd_claim_find(etcd, hf__etcd_key_of(claim)))
-        return;
+    claim->has_two = mode == HF_WRITE;
+    struct hf_link *bucket = bucket_of(etcd, hf__etcd_key_of(claim));
+    if (numbered || !find_in(bucket, hf__etcd_key_of(claim)))
+        return bucket;
     length += snprintf(room + length, SUFFIX_MAX - (size_t)length, ".%" PRIx64, ++etcd->named);
     claim->key_length = claim->prefix_length + (size_t)length;
+    return bucket_of(etcd, hf__etcd_key_of(claim));
 }
 
 bool hf__etcd_claim_name_key(struct etcd *etcd, struct etcd_claim *claim)
@@ -247,9 +242,13 @@ bool hf__etcd_claim_name_key(struct etcd *etcd, struct etcd_claim *claim)
     struct etcd_session *session = hf__etcd_session_current(etcd);
     if (!session)
         return false;
-    /* A move without a reply may have put the key on a lease that lives longer than its session. */
-    hf__etcd_own_lease_drop(etcd, claim); /* mutant: etcd-key-before-ends-with-its-own-lease */
-    hf__etcd_claim_forget_key(claim);
+    if (claim->session) {
+        claim->op->out.rests_on = NULL;
+        hf__etcd_watch_leave(etcd, claim);
+        /* A move without a reply may have put the key on a lease that outlives its session. */
+        hf__etcd_own_lease_drop(etcd, claim); /* mutant: etcd-key-before-ends-with-its-own-lease */
+        hf__etcd_claim_forget_key(claim);
+    }
     if (claim->session != session) {
         /* One that goes on has nothing of the claim, or a watch deletes it there. */
         bool goes_on = claim->session && claim->session->state < ETCD_SESSION_ENDING;
@@ -258,9 +257,8 @@ bool hf__etcd_claim_name_key(struct etcd *etcd, struct etcd_claim *claim)
             claim->earlier = claim->session;
         claim->session = hf__etcd_session_use(session);
     }
-    write_suffix(etcd, claim);
     claim->session->keys++;
-    hf__list_append(bucket_of(etcd, hf__etcd_key_of(claim)), &claim->key_link);
+    hf__list_append(write_suffix(etcd, claim), &claim->key_link);
     return true;
 }
 

@@ -30,10 +30,6 @@ static void attempt_begin(struct etcd *etcd, struct etcd_claim *claim)
         hf__etcd_finish(etcd, claim, HF_NO_ANSWER);
         return;
     }
-    if (!same) {
-        claim->op->out.rests_on = NULL;
-        hf__etcd_watch_leave(etcd, claim);
-    }
     if (hf__etcd_session_is_ready(etcd, claim))
         hf__etcd_go_on(etcd, claim);
 }
@@ -289,46 +285,29 @@ static void hold_begin(struct etcd *etcd, struct etcd_claim *claim, int64_t revi
     hf__etcd_finish(etcd, claim, HF_GRANTED);
 }
 
-static void own_lease_moved(struct etcd *etcd, struct etcd_request *request,
-                            const struct etcd_reply *reply)
+/* Its key is on the lease of its own. */
+static void key_moved(struct etcd *etcd, struct etcd_claim *claim, enum etcd_move move,
+                      const struct etcd_reply *reply)
 {
-    struct etcd_claim *claim = request->claim;
-    const etcd_txn_reply *txn = reply->message;
-    if (hf__etcd_has_left(request))
+    if (!claim->op)
         return;
-    if (reply->status != HF_GRPC_OK) {
-        hf__etcd_fail(etcd, claim, reply);
-        return;
-    }
-    enum etcd_move move = hf__etcd_own_lease_moved(etcd, claim, txn);
     if (move == ETCD_MOVED)
-        hold_begin(etcd, claim, hf__etcd_revision(txn->header));
+        hold_begin(etcd, claim, claim->changed);
     else if (move == ETCD_MOVE_LOST)
         hf__etcd_begin_again(etcd, claim);
-    else if (!hf__etcd_own_lease_move(etcd, claim, own_lease_moved))
+    else if (move == ETCD_MOVE_NO_MEMORY)
         hf__etcd_no_memory(etcd, claim);
-}
-
-static void own_lease_granted(struct etcd *etcd, struct etcd_request *request,
-                              const struct etcd_reply *reply)
-{
-    struct etcd_claim *claim = request->claim;
-    if (hf__etcd_has_left(request))
-        return;
-    if (reply->status != HF_GRPC_OK)
+    else
         hf__etcd_fail(etcd, claim, reply);
-    else if (!hf__etcd_own_lease_move(etcd, claim, own_lease_moved))
-        hf__etcd_no_memory(etcd, claim);
 }
 
 void hf__etcd_grant(struct etcd *etcd, struct etcd_claim *claim, int64_t revision)
 {
     const struct hf_op *op = claim->op;
-    bool moves = op->in.lease_ms > 0 && op->in.mode != HF_READ && op->in.mode != HF_WRITE;
-    if (!moves)
+    if (op->in.lease_ms > 0 && op->in.mode != HF_READ && op->in.mode != HF_WRITE)
+        hf__etcd_own_lease_begin(etcd, claim, op->in.lease_ms, key_moved);
+    else
         hold_begin(etcd, claim, revision);
-    else if (!hf__etcd_own_lease_ask(etcd, claim, op->in.lease_ms, own_lease_granted))
-        hf__etcd_no_memory(etcd, claim);
 }
 
 void hf__etcd_grant_without_key(struct etcd *etcd, struct etcd_claim *claim)

@@ -27,11 +27,11 @@ int64_t hf__etcd_ttl_of(int64_t lease_ms)
 
 static void revoke(struct etcd *etcd, int64_t *id)
 {
-    HfEtcd__LeaseRevokeRequest message;
-    hf_etcd__lease_revoke_request__init(&message);
-    struct etcd_request *request = NULL;
-    if (*id != 0)
-        request = hf__etcd_request(etcd, &hf__etcd_lease_revoke, hf__etcd_ignore_reply);
+    HfEtcd__LeaseRevokeRequest message = HF_ETCD__LEASE_REVOKE_REQUEST__INIT;
+    if (*id == 0)
+        return;
+    struct etcd_request *request =
+        hf__etcd_request(etcd, &hf__etcd_lease_revoke, hf__etcd_ignore_reply);
     message.id = *id;
     *id = 0;
     /* Without memory it ends by itself. */
@@ -64,60 +64,92 @@ static void keep_stray(struct etcd_claim *claim)
         }
 }
 
-bool hf__etcd_own_lease_ask(struct etcd *etcd, struct etcd_claim *claim, int64_t lease_ms,
-                            etcd_answered *answered)
+static void lease_granted(struct etcd *etcd, struct etcd_request *request,
+                          const struct etcd_reply *reply);
+
+void hf__etcd_own_lease_begin(struct etcd *etcd, struct etcd_claim *claim, int64_t lease_ms,
+                              etcd_moved *moved)
 {
-    HfEtcd__LeaseGrantRequest message;
-    hf_etcd__lease_grant_request__init(&message);
+    HfEtcd__LeaseGrantRequest message = HF_ETCD__LEASE_GRANT_REQUEST__INIT;
     struct etcd_request *request =
-        hf__etcd_claim_request(etcd, claim, &hf__etcd_lease_grant, answered);
-    if (!request)
-        return false;
+        hf__etcd_claim_request(etcd, claim, &hf__etcd_lease_grant, lease_granted);
+    if (!request) {
+        moved(etcd, claim, ETCD_MOVE_NO_MEMORY, NULL);
+        return;
+    }
     keep_stray(claim);
+    request->moved = moved;
     claim->next_id = new_id();
     claim->next_ms = lease_ms;
     message.id = claim->next_id;
     message.ttl = hf__etcd_ttl_of(lease_ms);
     hf__etcd_ask(etcd, request, &message.base);
-    return true;
 }
 
+static void key_moved(struct etcd *etcd, struct etcd_request *request,
+                      const struct etcd_reply *reply);
+
 /* Only the key as it was seen last moves, so that a request that comes late moves nothing back. */
-bool hf__etcd_own_lease_move(struct etcd *etcd, struct etcd_claim *claim, etcd_answered *answered)
+static void move_key(struct etcd *etcd, struct etcd_claim *claim, etcd_moved *moved)
 {
     struct etcd_txn txn;
     char note[ETCD_NOTE_SIZE];
-    struct etcd_request *request = hf__etcd_claim_request(etcd, claim, &hf__etcd_txn, answered);
-    if (!request)
-        return false;
+    struct etcd_bytes key = hf__etcd_key_of(claim);
+    if (!claim->op || claim->over || claim->created == 0) {
+        moved(etcd, claim, ETCD_MOVE_LOST, NULL);
+        return;
+    }
+    struct etcd_request *request = hf__etcd_claim_request(etcd, claim, &hf__etcd_txn, key_moved);
+    if (!request) {
+        moved(etcd, claim, ETCD_MOVE_NO_MEMORY, NULL);
+        return;
+    }
+    request->moved = moved;
     size_t length = hf__etcd_claim_note(etcd, claim, claim->next_ms, note);
     hf__etcd_txn_begin(&txn);
-    hf__etcd_txn_if_changed(&txn, hf__etcd_key_of(claim), claim->changed);
-    hf__etcd_txn_put(&txn, ETCD_THEN, hf__etcd_key_of(claim), hf__etcd_bytes(note, length),
-                     claim->next_id);
-    hf__etcd_txn_range(&txn, ETCD_ELSE, hf__etcd_key_of(claim), hf__etcd_bytes("", 0))->keys_only =
-        true;
+    hf__etcd_txn_if_changed(&txn, key, claim->changed);
+    hf__etcd_txn_put(&txn, ETCD_THEN, key, hf__etcd_bytes(note, length), claim->next_id);
+    hf__etcd_txn_range(&txn, ETCD_ELSE, key, hf__etcd_bytes("", 0))->keys_only = true;
     hf__etcd_ask(etcd, request, &txn.message.base);
-    return true;
 }
 
-enum etcd_move hf__etcd_own_lease_moved(struct etcd *etcd, struct etcd_claim *claim,
-                                        const etcd_txn_reply *txn)
+static void lease_granted(struct etcd *etcd, struct etcd_request *request,
+                          const struct etcd_reply *reply)
 {
+    struct etcd_claim *claim = request->claim;
+    if (reply->status == HF_GRPC_OK)
+        move_key(etcd, claim, request->moved);
+    else
+        request->moved(etcd, claim, ETCD_MOVE_FAILED, reply);
+}
+
+static void key_moved(struct etcd *etcd, struct etcd_request *request,
+                      const struct etcd_reply *reply)
+{
+    struct etcd_claim *claim = request->claim;
+    const etcd_txn_reply *txn = reply->message;
+    if (reply->status != HF_GRPC_OK) {
+        request->moved(etcd, claim, ETCD_MOVE_FAILED, reply);
+        return;
+    }
     if (txn->succeeded) {
         drop_earlier(etcd, claim); /* nothing is on them any more, nor can be */
         claim->own_id = claim->next_id;
         claim->next_id = 0;
         claim->changed = hf__etcd_revision(txn->header);
-        return ETCD_MOVED;
+        request->moved(etcd, claim, ETCD_MOVED, reply);
+        return;
     }
     const etcd_key_value *own = hf__etcd_txn_first_key(txn, 0);
     /* mutant: etcd-broken-lock-is-not-moved */
-    if (!own || own->create_revision != claim->created)
-        return ETCD_MOVE_LOST;
-    /* An earlier move has been executed whose reply is missing. */
+    if (!own || own->create_revision != claim->created) {
+        request->moved(etcd, claim, ETCD_MOVE_LOST, reply);
+        return;
+    }
+    /* An earlier move has been executed whose reply is missing. No more often than there are such
+     * moves. */
     claim->changed = own->mod_revision;
-    return ETCD_MOVE_AGAIN;
+    move_key(etcd, claim, request->moved);
 }
 
 /* ---- hf_renew ---- */
@@ -131,54 +163,18 @@ static void renewal_end(struct etcd *etcd, struct hf_oneshot *oneshot, int code)
     hf__oneshot_done(&etcd->base, oneshot);
 }
 
-static struct hf_oneshot *take_renewal(struct etcd_claim *claim)
-{
-    struct hf_oneshot *oneshot = claim->renewal;
-    claim->renewal = NULL;
-    return oneshot;
-}
-
-static void renewal_moved(struct etcd *etcd, struct etcd_request *request,
-                          const struct etcd_reply *reply);
-
-static void renewal_move(struct etcd *etcd, struct etcd_claim *claim)
-{
-    if (!claim->op || !hf__etcd_holds(claim) || claim->over)
-        renewal_end(etcd, take_renewal(claim), HF_LOST);
-    else if (!hf__etcd_own_lease_move(etcd, claim, renewal_moved))
-        renewal_end(etcd, take_renewal(claim), HF_ENOMEM);
-}
-
-static void renewal_moved(struct etcd *etcd, struct etcd_request *request,
+static void renewal_moved(struct etcd *etcd, struct etcd_claim *claim, enum etcd_move move,
                           const struct etcd_reply *reply)
 {
-    struct etcd_claim *claim = request->claim;
-    int code;
-    if (reply->status == HF_GRPC_OK) {
-        enum etcd_move move = hf__etcd_own_lease_moved(etcd, claim, reply->message);
-        /* No more often than there are moves without a reply. */
-        if (move == ETCD_MOVE_AGAIN) {
-            renewal_move(etcd, claim);
-            return;
-        }
-        code = move == ETCD_MOVED ? HF_OK : HF_LOST;
-    } else {
-        code = hf__etcd_explain(etcd, reply, &claim->renewal->error);
-    }
-    claim->renewal->contacted = hf__etcd_is_definite(reply);
-    renewal_end(etcd, take_renewal(claim), code);
-}
-
-static void renewal_granted(struct etcd *etcd, struct etcd_request *request,
-                            const struct etcd_reply *reply)
-{
-    struct etcd_claim *claim = request->claim;
-    if (reply->status != HF_GRPC_OK) {
-        struct hf_oneshot *oneshot = take_renewal(claim);
-        renewal_end(etcd, oneshot, hf__etcd_explain(etcd, reply, &oneshot->error));
-    } else {
-        renewal_move(etcd, claim);
-    }
+    static const int codes[] = {
+        [ETCD_MOVED] = HF_OK, [ETCD_MOVE_LOST] = HF_LOST, [ETCD_MOVE_NO_MEMORY] = HF_ENOMEM
+    };
+    struct hf_oneshot *oneshot = claim->renewal;
+    claim->renewal = NULL;
+    oneshot->contacted = reply && hf__etcd_is_definite(reply);
+    renewal_end(etcd, oneshot,
+                move == ETCD_MOVE_FAILED ? hf__etcd_explain(etcd, reply, &oneshot->error)
+                                         : codes[move]);
 }
 
 void hf__etcd_renew_own_lease(struct etcd *etcd, struct hf_oneshot *oneshot)
@@ -198,7 +194,6 @@ void hf__etcd_renew_own_lease(struct etcd *etcd, struct hf_oneshot *oneshot)
         return;
     }
     claim->renewal = oneshot;
-    if (!hf__etcd_own_lease_ask(etcd, claim, hf__own_end_longer_ms(&claim->end, oneshot),
-                                renewal_granted))
-        renewal_end(etcd, take_renewal(claim), HF_ENOMEM);
+    hf__etcd_own_lease_begin(etcd, claim, hf__own_end_longer_ms(&claim->end, oneshot),
+                             renewal_moved);
 }

@@ -37,7 +37,7 @@ size_t hf__etcd_prefix_end(const char *prefix, size_t length, char *room)
 
 void hf__etcd_txn_begin(struct etcd_txn *txn)
 {
-    hf_etcd__txn_request__init(&txn->message);
+    txn->message = (HfEtcd__TxnRequest)HF_ETCD__TXN_REQUEST__INIT;
     txn->message.compare = txn->compare_list;
     txn->message.success = txn->lists[ETCD_THEN];
     txn->message.failure = txn->lists[ETCD_ELSE];
@@ -47,24 +47,19 @@ static etcd_compare *add_compare(struct etcd_txn *txn, struct etcd_bytes key)
 {
     assert(txn->message.n_compare < ETCD_COMPARES_MAX);
     etcd_compare *compare = &txn->compares[txn->message.n_compare];
-    hf_etcd__compare__init(compare);
+    *compare = (etcd_compare)HF_ETCD__COMPARE__INIT;
     compare->key = hf__etcd_binary(key);
     txn->compare_list[txn->message.n_compare++] = compare;
     return compare;
 }
 
-static etcd_compare *compare_created(struct etcd_txn *txn, struct etcd_bytes key, int64_t revision)
+etcd_compare *hf__etcd_txn_if_created(struct etcd_txn *txn, struct etcd_bytes key, int64_t revision)
 {
     etcd_compare *compare = add_compare(txn, key);
     compare->target = HF_ETCD__COMPARE__TARGET__CREATE;
     compare->target_union_case = HF_ETCD__COMPARE__TARGET_UNION_CREATE_REVISION;
     compare->create_revision = revision;
     return compare;
-}
-
-void hf__etcd_txn_if_created(struct etcd_txn *txn, struct etcd_bytes key, int64_t revision)
-{
-    compare_created(txn, key, revision);
 }
 
 void hf__etcd_txn_if_changed(struct etcd_txn *txn, struct etcd_bytes key, int64_t revision)
@@ -78,7 +73,7 @@ void hf__etcd_txn_if_changed(struct etcd_txn *txn, struct etcd_bytes key, int64_
 void hf__etcd_txn_if_all_older(struct etcd_txn *txn, struct etcd_bytes key, struct etcd_bytes end,
                                int64_t revision)
 {
-    etcd_compare *compare = compare_created(txn, key, revision);
+    etcd_compare *compare = hf__etcd_txn_if_created(txn, key, revision);
     compare->result = HF_ETCD__COMPARE__RESULT__LESS;
     compare->range_end = hf__etcd_binary(end);
 }
@@ -88,7 +83,7 @@ static unsigned add_operation(struct etcd_txn *txn, enum etcd_branch branch)
     size_t *count = branch == ETCD_THEN ? &txn->message.n_success : &txn->message.n_failure;
     assert(*count < ETCD_OPERATIONS_MAX);
     HfEtcd__RequestOp *operation = &txn->operations[branch][*count];
-    hf_etcd__request_op__init(operation);
+    *operation = (HfEtcd__RequestOp)HF_ETCD__REQUEST_OP__INIT;
     txn->lists[branch][*count] = operation;
     return (unsigned)(*count)++;
 }
@@ -98,7 +93,7 @@ void hf__etcd_txn_put(struct etcd_txn *txn, enum etcd_branch branch, struct etcd
 {
     unsigned index = add_operation(txn, branch);
     HfEtcd__PutRequest *put = &txn->bodies[branch][index].put;
-    hf_etcd__put_request__init(put);
+    *put = (HfEtcd__PutRequest)HF_ETCD__PUT_REQUEST__INIT;
     put->key = hf__etcd_binary(key);
     put->value = hf__etcd_binary(value);
     put->lease = lease;
@@ -110,7 +105,7 @@ void hf__etcd_txn_delete(struct etcd_txn *txn, enum etcd_branch branch, struct e
 {
     unsigned index = add_operation(txn, branch);
     HfEtcd__DeleteRangeRequest *removal = &txn->bodies[branch][index].removal;
-    hf_etcd__delete_range_request__init(removal);
+    *removal = (HfEtcd__DeleteRangeRequest)HF_ETCD__DELETE_RANGE_REQUEST__INIT;
     removal->key = hf__etcd_binary(key);
     txn->operations[branch][index].request_case = HF_ETCD__REQUEST_OP__REQUEST_REQUEST_DELETE_RANGE;
     txn->operations[branch][index].request_delete_range = removal;
@@ -121,7 +116,7 @@ etcd_range *hf__etcd_txn_range(struct etcd_txn *txn, enum etcd_branch branch, st
 {
     unsigned index = add_operation(txn, branch);
     etcd_range *range = &txn->bodies[branch][index].range;
-    hf_etcd__range_request__init(range);
+    *range = (etcd_range)HF_ETCD__RANGE_REQUEST__INIT;
     range->key = hf__etcd_binary(key);
     range->range_end = hf__etcd_binary(end);
     txn->operations[branch][index].request_case = HF_ETCD__REQUEST_OP__REQUEST_REQUEST_RANGE;

@@ -62,7 +62,8 @@ struct etcd_txn {
 
 void hf__etcd_txn_begin(struct etcd_txn *txn);
 /* If `key` was created at this revision; 0: there is no such key. */
-void hf__etcd_txn_if_created(struct etcd_txn *txn, struct etcd_bytes key, int64_t revision);
+etcd_compare *hf__etcd_txn_if_created(struct etcd_txn *txn, struct etcd_bytes key,
+                                      int64_t revision);
 /* If its last change was at this revision; 0: there is no such key. */
 void hf__etcd_txn_if_changed(struct etcd_txn *txn, struct etcd_bytes key, int64_t revision);
 /* If all keys of the range were created before this revision; 1: there is none. */

@@ -349,8 +349,7 @@ static void pause_over(struct hf_timer *timer)
 
 void hf__etcd_send_waiting(struct etcd *etcd)
 {
-    struct hf_link *link;
-    while (hf__etcd_can_send(etcd) && etcd->out_count < out_max(etcd) &&
-           (link = hf__list_pop(&etcd->waiting)))
-        request_send(etcd, HF_CONTAINER(link, struct etcd_request, link));
+    while (!hf__list_empty(&etcd->waiting) && hf__etcd_can_send(etcd) &&
+           etcd->out_count < out_max(etcd))
+        request_send(etcd, HF_CONTAINER(hf__list_pop(&etcd->waiting), struct etcd_request, link));
 }
