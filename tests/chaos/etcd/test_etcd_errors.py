@@ -6,8 +6,10 @@ too much to do.
 usage: test_etcd_errors.py PEER [NAME...]
 """
 
+import re
 import subprocess
 import sys
+import urllib.request
 
 from refuser import EXHAUSTED, UNAVAILABLE, UNKNOWN, Refuser
 from stage import (FOR_EVER, Relay, Stage, die_with_parent, equal, etcd_server, main, wait_until)
@@ -39,6 +41,12 @@ class Scene:
     def value(self, name):
         key = f"{etcd_server.PREFIX}{name}/counter"
         return self.stage.cluster.control("get", key, "--print-value-only").stdout.strip()
+
+    def watchers(self):
+        port = self.stage.cluster.members[0].port
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics") as said:
+            text = said.read().decode()
+        return int(re.search(r"^etcd_debugging_mvcc_watcher_total (\d+)", text, re.M)[1])
 
     def end(self):
         self.side.want("1", "a", "holds", "mutex", "first")
@@ -134,6 +142,19 @@ def downgrade_with_open_error_is_repeated(directory):
         scene.other.want("ok", "a", "lock", "read", "one", 0, 0)
         scene.other.want("ok", "a", "unlock", "read", "one")
         scene.side.want("ok", "b", "unlock", "read", "one")
+    scene.end()
+
+
+def downgrade_of_a_watched_key_with_open_error_is_no_loss(directory):
+    """The watch tells of the writer's key before the repeated request has its reply."""
+    scene = Scene(directory)
+    scene.side.want("ok", "b", "lock", "write", "one", FOR_EVER, 0)
+    wait_until(lambda: scene.watchers() == 2, "both keys are watched")
+    scene.refuse("one", OPEN[2], done=True)
+    scene.side.want("ok", "b", "downgrade", "one", "read")
+    scene.side.want("1", "b", "holds", "read", "one")
+    scene.side.want("ok", "b", "unlock", "read", "one")
+    scene.stage.wait_for_keys("one", 0)
     scene.end()
 
 
@@ -264,6 +285,7 @@ TESTS = (try_with_open_error_that_was_executed_leaves_no_key,
          key_whose_withdrawal_comes_late_is_not_granted,
          release_with_open_error_is_repeated_and_not_lost,
          downgrade_with_open_error_is_repeated,
+         downgrade_of_a_watched_key_with_open_error_is_no_loss,
          change_of_a_value_with_open_error_is_made_once,
          change_of_a_value_without_room_is_made_once_or_never,
          lock_without_room_leaves_no_key,

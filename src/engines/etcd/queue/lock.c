@@ -442,6 +442,8 @@ static void lower_answered(struct etcd *etcd, struct etcd_request *request,
     struct hf_op *op = claim->op;
     if (reply->status != HF_GRPC_OK) {
         hf__op_set_verdict(op, clean_up_failed(etcd, claim, HF_ASKED_LOWER, reply));
+        if (op->out.verdict != HF_NO_ANSWER)
+            hf__etcd_watch_held(etcd, claim);
         hf__op_done(&etcd->base, op);
         return;
     }
@@ -453,7 +455,6 @@ static void lower_answered(struct etcd *etcd, struct etcd_request *request,
     op->out.contacted = true;
     op->out.lost = lost;
     if (!lost) {
-        hf__etcd_watch_leave(etcd, claim);
         hf__etcd_claim_rename_to_reader(etcd, claim);
         hf__etcd_watch_held(etcd, claim);
     }
@@ -488,6 +489,7 @@ static void lower(struct etcd *etcd, struct hf_op *op)
     hf__etcd_txn_if_created(&txn, other, claim->created);
     hf__etcd_txn_delete(&txn, ETCD_THEN, key);
     hf__etcd_txn_range(&txn, ETCD_ELSE, other, hf__etcd_bytes("", 0));
+    hf__etcd_watch_leave(etcd, claim); /* mutant: etcd-key-that-is-lowered-is-not-watched */
     hf__known_sent(&claim->known, HF_ASKED_LOWER);
     hf__etcd_ask(etcd, request, &txn.message.base);
 }
