@@ -142,6 +142,8 @@ const char *cli_typed_call(const struct cli_settings *settings);
 /* Percent-encodes all but letters, digits and "-._~/" into `buffer`, cutting what does not fit. */
 void cli_percent_encode(char *buffer, size_t size, const char *text);
 
+/* The columns of the terminal that standard output is; 0: it is none. */
+int cli_screen_width(void);
 /* Copies text so that it cannot garble a terminal: control characters, and what is no UTF-8, become
  * \xNN. What does not fit is cut. */
 void cli_make_printable(char *buffer, size_t size, const char *text, size_t length);
@@ -161,6 +163,9 @@ int cli_flush(void);
 /* A line, or the beginning of one, made printable: `end` follows as it is. */
 __attribute__((format(printf, 3, 4))) void cli_say(FILE *out, const char *end, const char *format,
                                                    ...);
+/* A line on a terminal is broken between words, and goes on behind `indent` blanks. */
+__attribute__((format(printf, 3, 4))) void cli_say_wrapped(FILE *out, int indent,
+                                                           const char *format, ...);
 /* Says what the library's last refusal was, and answers the exit code for it. */
 int cli_fail(const struct cli_settings *settings, int code, const hf_error *error);
 /* For a verb that was given the wrong words. Answers CLI_USAGE. */

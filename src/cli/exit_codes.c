@@ -80,6 +80,44 @@ void cli_say(FILE *out, const char *end, const char *format, ...)
     free(line);
 }
 
+/* Where to begin the next line: behind a blank at or before `room` characters, but not among the
+ * first `kept`. A word that is longer stays whole, so that it can be copied. */
+static const char *find_break(const char *line, int room, int kept)
+{
+    const char *at = NULL;
+    int seen = 0;
+
+    for (const char *c = line; *c; c++) {
+        if (*c == ' ' && seen > kept && (seen <= room || !at))
+            at = c;
+        seen += ((unsigned char)*c & 0xc0) != 0x80;
+        if (seen > room && at)
+            return at + 1;
+    }
+    return NULL;
+}
+
+void cli_say_wrapped(FILE *out, int indent, const char *format, ...)
+{
+    int width = cli_screen_width(), room = width, kept = indent;
+    const char *next, *rest;
+    va_list args;
+    char *line;
+
+    va_start(args, format);
+    line = make_line("", "", format, args);
+    va_end(args);
+    rest = line ? line : "";
+    while (width >= 2 * indent && (next = find_break(rest, room, kept))) {
+        fprintf(out, "%.*s\n%*s", (int)(next - 1 - rest), rest, indent, "");
+        rest = next;
+        room = width - indent;
+        kept = 0;
+    }
+    fprintf(out, "%s\n", rest);
+    free(line);
+}
+
 int cli_flush(void)
 {
     static int first;

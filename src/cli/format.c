@@ -5,7 +5,9 @@
 
 #include <inttypes.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <time.h>
+#include <unistd.h>
 
 /* A hundred years: longer waits are mistakes, and sums of a few such numbers cannot overflow. */
 #define DURATION_MAX_MS ((int64_t)100 * 365 * 24 * 3600 * 1000)
@@ -160,6 +162,15 @@ void cli_percent_encode(char *buffer, size_t size, const char *text)
             used += (size_t)snprintf(buffer + used, size - used, "%%%02X", c);
     }
     buffer[used] = '\0';
+}
+
+int cli_screen_width(void)
+{
+    struct winsize size;
+
+    if (!isatty(STDOUT_FILENO))
+        return 0;
+    return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col ? size.ws_col : 100;
 }
 
 void cli_make_printable(char *buffer, size_t size, const char *text, size_t length)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the tests of the command share: a fresh store for each test, processes that do not
 survive it, waiting for conditions with a deadline, and TAP output."""
+import fcntl
 import glob
 import json
 import os
@@ -9,9 +10,11 @@ import pty
 import re
 import shutil
 import signal
+import struct
 import subprocess
 import sys
 import tempfile
+import termios
 import time
 import traceback
 
@@ -309,7 +312,7 @@ class Terminal:
     """A pseudo-terminal with a little shell in it: a session leader that runs one job with job
     control, and reports what becomes of it: "stopped" or "exit N". """
 
-    def __init__(self, box, *words):
+    def __init__(self, box, *words, columns=None):
         self.text = ''
         need_terminals()
         self.report, report = os.pipe()
@@ -321,6 +324,8 @@ class Terminal:
                 os.close(self.report)
                 os.close(self.orders)
                 os.chdir(box.path)
+                if columns:
+                    fcntl.ioctl(0, termios.TIOCSWINSZ, struct.pack('4H', 24, columns, 0, 0))
                 little_shell(words, box.environment, report, orders)
             finally:
                 os._exit(99)

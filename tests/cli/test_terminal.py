@@ -238,5 +238,46 @@ def break_asks_on_a_terminal(box):
     screen.close()
 
 
+def lines_on(box, columns, *words):
+    screen = Terminal(box, COMMAND, *words, columns=columns)
+    screen.next_report()
+    screen.read_screen()
+    lines = screen.text.splitlines()
+    screen.close()
+    return lines
+
+
+@test
+def lines_of_doctor_are_broken_between_words(box):
+    key, indent = 'can do', ' ' * 15
+    whole, = [line for line in box.run('doctor').out.splitlines() if line.startswith(key)]
+    for columns in (40, 60, 132):
+        lines = lines_on(box, columns, 'doctor')
+        shown = []
+        for line in lines[[line.startswith(key) for line in lines].index(True):]:
+            if shown and not line.startswith(indent):
+                break
+            assert len(line) <= columns, line
+            shown.append(line[len(indent):] if shown else line)
+        equal(' '.join(shown), whole)
+        assert columns > len(whole) or len(shown) > 1, shown
+    lines = lines_on(box, 20, 'doctor')  # too few for two columns
+    assert whole in lines, lines
+
+
+@test
+def name_column_of_show_follows_the_terminal(box):
+    name = 'name-' + 70 * 'n'
+    holder = box.hold(name)
+    shown = {columns: lines_on(box, columns, 'show') for columns in (100, 132, 200)}
+    piped = box.run('show').out.splitlines()
+    holder.stop()
+    for columns, lines in shown.items():
+        assert all(len(line) <= columns for line in lines), lines
+    lengths = [len(lines[1].split()[0]) for lines in (shown[100], shown[132], shown[200])]
+    assert lengths[0] < lengths[1] < lengths[2] == len(name), (lengths, shown)
+    equal(piped[1].split()[0], name[:39] + '~')
+
+
 if __name__ == '__main__':
     main()

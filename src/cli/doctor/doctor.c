@@ -9,6 +9,8 @@
 #include <time.h>
 #include <unistd.h>
 
+/* Where what is known of a key begins. */
+#define TEXT_COLUMN 15
 #define ROUND_TRIPS 101
 #define LONG_WAIT_MS ((int64_t)3600 * 1000)
 /* For a lock that nobody else asks for: only a store that is silent or not ready takes so long. */
@@ -21,14 +23,14 @@ static void print_fact(struct cli_doctor *doctor, const char *key, const char *v
     size_t length = colon ? (size_t)(colon - key) : 0;
 
     if (!colon) {
-        cli_say(stdout, "\n", "%-14s %s", key, value);
+        cli_say_wrapped(stdout, TEXT_COLUMN, "%-14s %s", key, value);
         return;
     }
     if (strncmp(doctor->server, key, length) != 0 || doctor->server[length] != '\0') {
         snprintf(doctor->server, sizeof(doctor->server), "%.*s", (int)length, key);
         cli_say(stdout, "\n", "%s", doctor->server);
     }
-    cli_say(stdout, "\n", "  %-12s %s", colon + 2, value);
+    cli_say_wrapped(stdout, TEXT_COLUMN, "  %-12s %s", colon + 2, value);
 }
 
 /* JSON is one array, printed as things are found. */
@@ -92,9 +94,9 @@ void cli_doctor_finding(struct cli_doctor *doctor, const char *id, const char *w
         print_finding_json(doctor, texts, ignored);
     } else if (!ignored) {
         fputc('\n', out);
-        cli_say(out, "\n", "FINDING        %s", what);
-        cli_say(out, "\n", "  consequence  %s", consequence);
-        cli_say(out, "\n", "  cure         %s", cure);
+        cli_say_wrapped(out, TEXT_COLUMN, "FINDING        %s", what);
+        cli_say_wrapped(out, TEXT_COLUMN, "  consequence  %s", consequence);
+        cli_say_wrapped(out, TEXT_COLUMN, "  cure         %s", cure);
         if (id)
             cli_say(out, "\n", "  id           %s", id);
     }

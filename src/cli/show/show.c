@@ -6,7 +6,6 @@
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <unistd.h>
 
 /* A watched store is looked at for no more than one part of so many of the time. */
@@ -127,15 +126,6 @@ static bool choose(const struct cli_settings *settings, const struct cli_picture
     return any;
 }
 
-static int screen_width(void)
-{
-    struct winsize size;
-
-    if (!isatty(STDOUT_FILENO))
-        return 0;
-    return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col ? size.ws_col : 100;
-}
-
 /* Redis is searched for what this library left there. Without tokens that is little. */
 static const char *nothing_to_show(const struct cli_client *session, const char *name)
 {
@@ -194,7 +184,7 @@ static int print_once(struct cli_client *session)
         else if (empty && isatty(STDOUT_FILENO))
             puts(nothing_to_show(session, name));
         else
-            cli_table_print(stdout, &picture, wanted, screen_width());
+            cli_table_print(stdout, &picture, wanted, cli_screen_width());
         if (!session->settings->json)
             explain_waiting(session, &picture, wanted);
         cli_flush();

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The picture as a table: columns as wide as what stands in them, the owner last. */
+/* The picture as a table: columns as wide as what stands in them, the owner last. A long name is
+ * cut, on a terminal to what the other columns leave. */
 #include "show.h"
 
 #include <inttypes.h>
@@ -10,6 +11,9 @@ enum { NAME, KIND, STATE, MODE, TOKEN, AGE, LEASE, OWNER, COLUMNS };
 
 /* A name of a thousand bytes must not push everything else off the screen. */
 #define NAME_WIDTH_MAX 40
+#define NAME_WIDTH_MIN 12
+/* What of an owner's column a name leaves. */
+#define OWNER_WIDTH_MIN 16
 #define CELL_SIZE (4 * HF_NAME_MAX + 1)
 
 struct row {
@@ -98,7 +102,6 @@ static void format_cell(char *buffer, size_t size, const hf_entry *entry, int co
     buffer[0] = '\0';
     if (column == NAME) {
         cli_make_printable(buffer, size, entry->name, entry->name_length);
-        cut(buffer, NAME_WIDTH_MAX);
     } else if (column == KIND) {
         snprintf(buffer, size, "%s", cli_kind_name(entry->kind));
     } else if (column == STATE) {
@@ -142,6 +145,25 @@ static void add_row(struct table *table, const hf_entry *entry)
     }
 }
 
+static void cut_names(struct table *table, int width)
+{
+    int owner = table->width[OWNER], room = width - 2 * OWNER;
+
+    room -= owner < OWNER_WIDTH_MIN ? owner : OWNER_WIDTH_MIN;
+    for (int column = KIND; column < OWNER; column++)
+        room -= table->width[column];
+    if (room < NAME_WIDTH_MIN)
+        room = NAME_WIDTH_MIN;
+    if (width == 0)
+        room = NAME_WIDTH_MAX;
+    if (table->width[NAME] <= room)
+        return;
+    table->width[NAME] = room;
+    for (size_t i = 0; i < table->count; i++)
+        if (table->rows[i].cells[NAME])
+            cut(table->rows[i].cells[NAME], room);
+}
+
 /* `width` 0: as long as it gets. */
 static void print_row(FILE *out, const struct table *table, char *const *cells, int width)
 {
@@ -183,6 +205,7 @@ void cli_table_print(FILE *out, const struct cli_picture *picture, const bool *w
     for (size_t i = 0; table.rows && i < picture->count; i++)
         if (wanted[i] && is_shown(picture, i))
             add_row(&table, &picture->entries[i].entry);
+    cut_names(&table, width);
     if (table.count > 0)
         print_titles(out, &table);
     for (size_t i = 0; i < table.count; i++) {

@@ -7,7 +7,6 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <unistd.h>
 
 /* The lines of the report, and the rules behind each. */
@@ -221,14 +220,12 @@ static bool speaks_utf8(void)
 static void print_picture(const struct cli_torture *torture)
 {
     const struct torture_report *report = &torture->report;
-    struct winsize size;
-    unsigned width = TORTURE_PICTURE_COLUMNS;
+    int width = cli_screen_width();
 
-    if (!isatty(STDOUT_FILENO) && report->finding_count == 0)
+    if (width == 0 && report->finding_count == 0)
         return;
-    if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col)
-        width = size.ws_col;
-    torture_timeline_text(&torture->history, report, stdout, width, speaks_utf8());
+    torture_timeline_text(&torture->history, report, stdout,
+                          width ? (unsigned)width : TORTURE_PICTURE_COLUMNS, speaks_utf8());
     putchar('\n');
 }
 
