@@ -152,6 +152,69 @@ TEST(a_reader_whose_answer_was_lost_is_one_reader)
 
 /* ---- latches that Java counts down ---- */
 
+static void check_count(hf_client *client, const char *name, uint32_t wanted)
+{
+    uint32_t number_got = 0;
+    CHECK_CODE(hf_counter_get(client, name, &number_got), HF_OK);
+    CHECK_INT(number_got, wanted);
+}
+
+/* As Redisson does it: `countDown` and `delete` leave our mark, `trySetPermits` and `trySetCount`
+ * set the number where there is none. */
+TEST(number_of_java_under_the_name_of_a_latch_that_is_gone_is_another_thing)
+{
+    struct server server = { 0 };
+    server_start(&server);
+    hf_client *client = open_on(&server, 0);
+
+    CHECK_CODE(hf_latch_set(client, "larger", 2), HF_OK);
+    tell(&server, "DEL larger");
+    tell(&server, "SET larger 5 NX");
+    check_count(client, "larger", 5);
+    tell(&server, "SET larger 1");
+    check_count(client, "larger", 1);
+
+    CHECK_CODE(hf_latch_set(client, "lower", 9), HF_OK);
+    CHECK_CODE(hf_latch_down(client, "lower", 8, NULL), HF_OK);
+    tell(&server, "DEL lower");
+    tell(&server, "SET lower 2 NX");
+    check_count(client, "lower", 2);
+
+    CHECK_CODE(hf_latch_set(client, "seen", 2), HF_OK);
+    tell(&server, "DEL seen");
+    CHECK_CODE(hf_latch_wait(client, "seen", 0), HF_OK);
+    tell(&server, "SET seen 1 NX");
+    check_count(client, "seen", 1);
+
+    CHECK_CODE(hf_counter_set(client, "counter", 5), HF_OK);
+    tell(&server, "DEL counter");
+    CHECK_CODE(hf_latch_wait(client, "counter", 0), HF_OK);
+    tell(&server, "SET counter 3 NX");
+    CHECK_CODE(hf_latch_wait(client, "counter", 0), HF_BUSY);
+
+    hf_close(client);
+    server_kill(&server);
+}
+
+/* What we have seen of a latch is known by its mark, also when Java counts it down. */
+TEST(latch_that_java_counts_down_stays_a_latch)
+{
+    struct server server = { 0 };
+    uint32_t number_got = 0;
+    server_start(&server);
+    hf_client *client = open_on(&server, 0);
+
+    CHECK_CODE(hf_latch_set(client, "latch", 5), HF_OK);
+    tell(&server, "DECR latch");
+    CHECK_CODE(hf_counter_get(client, "latch", &number_got), HF_EKIND);
+    CHECK_CODE(hf_latch_get(client, "latch", &number_got), HF_OK);
+    CHECK_INT(number_got, 4);
+    CHECK_CODE(hf_latch_wait(client, "latch", 0), HF_BUSY);
+    CHECK_CODE(hf_counter_get(client, "latch", &number_got), HF_EKIND);
+    hf_close(client);
+    server_kill(&server);
+}
+
 /* At zero, Redisson's script deletes the number alone. */
 TEST(the_mark_of_a_latch_has_an_end_that_its_use_moves)
 {

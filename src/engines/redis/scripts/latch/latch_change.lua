@@ -9,7 +9,7 @@ if another then
 end
 local count = math.max(0, tonumber(redis.call('get', lock) or '0'))
 if verb == 'get' or (verb == 'down' and count == 0) then
-    redis.pcall('pexpire', mark, 'REDIS_LATCH_MARK_MS')
+    redis.pcall('set', mark, 'a latch ' .. count, 'xx', 'px', 'REDIS_LATCH_MARK_MS')
     return {1, count}
 end
 if verb == 'set' and count > 0 then
@@ -19,7 +19,7 @@ local left = verb == 'set' and number or math.max(0, count - number)
 if left > 0 then
     redis.call('set', lock, string.format('%.0f', left))
     -- mutant: mark-of-latch-that-java
-    redis.call('set', mark, 'a latch', 'px', 'REDIS_LATCH_MARK_MS')
+    redis.call('set', mark, string.format('a latch %.0f', left), 'px', 'REDIS_LATCH_MARK_MS')
 else
     redis.call('del', lock, mark)
 end

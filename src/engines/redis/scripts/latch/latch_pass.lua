@@ -10,7 +10,7 @@ if not another and tonumber(redis.call('get', lock) or '0') > 0 then
     if ARGV[2] == '1' then
         line_up(place)
     end
-    redis.pcall('pexpire', mark, 'REDIS_LATCH_MARK_MS')
+    redis.pcall('set', mark, 'a latch ' .. redis.call('get', lock), 'xx', 'px', 'REDIS_LATCH_MARK_MS')
     return {0, -1}
 end
 leave_line(place)

@@ -120,7 +120,7 @@ end
 
 -- mutant: text-is-counter-at-zero
 if is == 'string' and tonumber(redis.call('get', lock)) then
-    local kind = redis.call('get', mark)
+    local kind = kind_by(redis.call('get', mark), redis.call('get', lock))
     if redis.call('exists', permits) == 1 or kind == 'a semaphore' then
         return show_semaphore()
     end

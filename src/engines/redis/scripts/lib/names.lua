@@ -1,6 +1,7 @@
 -- SPDX-License-Identifier: Apache-2.0
 -- What belongs to a lock, in the order of KEYS (keys.c), and what kind of thing it is.
 -- include hash_kind.lua
+-- include mark.lua
 local lock, last, queue, alive, mark, permits, channel = unpack(KEYS)
 
 -- A sentence's end about something that is no lock of this format.
@@ -13,10 +14,16 @@ local function no_lock()
 end
 
 -- What the lock is in use as, unless that is `wanted`: a sentence's end; or nil. A plain number may
--- be a Java client's of any kind that is one; ours have a mark.
+-- be a Java client's of any kind that is one; ours have a mark. One that has stayed without
+-- its number is removed.
 local function in_use_as_another(wanted)
+    local is_number = wanted ~= 'a read-write lock'
     local is = redis.call('type', lock).ok
     if is == 'none' then
+        -- mutant: mark-of-what-is-gone-stays
+        if is_number then
+            redis.pcall('del', mark)
+        end
         return nil
     end
     local kind = 'something that is no lock (of the type ' .. is .. ')'
@@ -24,7 +31,11 @@ local function in_use_as_another(wanted)
         kind = kind_of_hash(lock) or kind
     elseif is == 'string' and tonumber(redis.call('get', lock)) then
         -- mutant: latch-is-set-over-another-kind
-        kind = redis.call('get', mark) or wanted
+        kind = kind_by(redis.call('get', mark), redis.call('get', lock))
+        if not kind and is_number then
+            redis.pcall('del', mark)
+        end
+        kind = kind or wanted
         if redis.call('exists', permits) == 1 then
             kind = 'a semaphore'
         end

@@ -2,6 +2,7 @@
 -- Part of other scripts. Any text may be somebody's lock, but a number that is marked, or has permits
 -- beside it, is something else: what, or nothing. The keys of those are not announced: whoever uses plain
 -- locks alone may not be allowed to use them.
+-- include mark.lua
 local function kind_of_number(text, lock)
     if not tonumber(text) then
         return nil
@@ -11,7 +12,8 @@ local function kind_of_number(text, lock)
     local permits, mark = name .. ':timeout', 'holdfast_kind:' .. (braced and ':' or '') .. name
     -- A user who may not look there has no such things.
     local has_permits = redis.pcall('exists', permits) == 1
-    local kind = redis.pcall('get', mark)
+    local marked = redis.pcall('get', mark)
+    local kind = type(marked) == 'string' and kind_by(marked, text)
     -- mutant: break-of-plain-lock-deletes
-    return has_permits and 'a semaphore' or type(kind) == 'string' and kind
+    return has_permits and 'a semaphore' or kind or nil
 end
