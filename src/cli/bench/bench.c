@@ -106,20 +106,21 @@ enum { BASELINES = 4 };
 static bool measure_all(struct cli_bench *bench)
 {
     const struct cli_bench_subject *const all[] = {
-        &bench->plain,         &bench->fair,   &cli_bench_flock,
+        &bench->plain,         &bench->fair,   &cli_bench_driven,           &cli_bench_flock,
         &cli_bench_flock_open, &cli_bench_ofd, &cli_bench_mutex ALSO_SQLITE
     };
     const struct cli_bench_subject *const mortal[] = { &bench->fair, &cli_bench_flock,
                                                        &cli_bench_ofd,
                                                        &cli_bench_mutex ALSO_SQLITE };
-    const struct cli_bench_subject *const crowded[] = { &bench->fair, &cli_bench_flock };
+    const struct cli_bench_subject *const crowded[] = { &bench->plain, &bench->fair,
+                                                        &cli_bench_flock, &cli_bench_mutex };
     unsigned modes = bench->shared->caps & HF_CAP_FAIR ? 2 : 1;
 
-    return section(bench, CLI_BENCH_PAIR, cli_bench_pairs, all, modes, 2 + BASELINES) &&
+    return section(bench, CLI_BENCH_PAIR, cli_bench_pairs, all, modes, 3 + BASELINES) &&
            section(bench, CLI_BENCH_REENTRY, cli_bench_reentry, all, 1, 1) &&
-           section(bench, CLI_BENCH_HANDOVER, cli_bench_handover, all + 1, 1, 1 + BASELINES) &&
+           section(bench, CLI_BENCH_HANDOVER, cli_bench_handover, all + 1, 1, 2 + BASELINES) &&
            section(bench, CLI_BENCH_TAKEOVER, cli_bench_takeover, mortal, 1, BASELINES) &&
-           section(bench, CLI_BENCH_CROWD, cli_bench_crowd, crowded, 1, 2);
+           section(bench, CLI_BENCH_CROWD, cli_bench_crowd, crowded + 2 - modes, modes, 2 + modes);
 }
 
 static void measure_and_print(struct cli_bench *bench)

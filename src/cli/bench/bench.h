@@ -39,6 +39,7 @@ struct cli_bench_shared {
     _Atomic(int64_t) released_ns;
     volatile uint64_t guarded; /* changed by whoever holds the lock, and by nobody else */
     uint64_t counts[CLI_BENCH_PROCESSES];
+    int64_t longest_ns[CLI_BENCH_PROCESSES]; /* from one lock of a process to its next */
     uint32_t sample_count;
     int64_t samples[CLI_BENCH_SAMPLES]; /* nanoseconds */
     pthread_mutex_t mutexes[CLI_BENCH_NAMES];
@@ -67,7 +68,7 @@ struct cli_bench_row {
     double min_ns, p50_ns, p99_ns, max_ns;
     /* CLI_BENCH_CROWD: locks a second. */
     unsigned processes;
-    double total, least, mean, most;
+    double total, least, mean, most, longest_ns;
 };
 
 struct cli_bench;
@@ -85,6 +86,7 @@ struct cli_bench_subject {
     unsigned hold_us; /* hand-over: hold up to so much longer, at random; see cli_bench_sqlite */
     const char *no_takeover; /* why a holder's death is not measured, or NULL */
     hf_mode mode;
+    hf_driver driver;
     struct cli_bench_lock *(*open)(struct cli_bench *bench,
                                    const struct cli_bench_subject *subject);
     void (*lock)(struct cli_bench_lock *lock, unsigned name);
@@ -120,8 +122,8 @@ struct cli_bench_child {
 };
 
 /* ---- bench_holdfast.c, bench_kernel.c, bench_sqlite.c ---- */
-extern const struct cli_bench_subject cli_bench_holdfast, cli_bench_fair, cli_bench_flock,
-    cli_bench_flock_open, cli_bench_ofd, cli_bench_mutex, cli_bench_sqlite;
+extern const struct cli_bench_subject cli_bench_holdfast, cli_bench_fair, cli_bench_driven,
+    cli_bench_flock, cli_bench_flock_open, cli_bench_ofd, cli_bench_mutex, cli_bench_sqlite;
 
 /* Makes the mutexes of cli_bench_mutex anew. False: it has been said why not. */
 bool cli_bench_mutex_prepare(struct cli_bench *bench);
@@ -189,6 +191,12 @@ const struct cli_bench_row *cli_bench_find(const struct cli_bench *bench,
 /* How many times as fast as flock with an open descriptor; 0: unknown. */
 double cli_bench_speed(const struct cli_bench *bench, const struct cli_bench_row *row);
 
+/* The crowd of so many processes, or NULL. */
+const struct cli_bench_row *cli_bench_find_crowd(const struct cli_bench *bench,
+                                                 const struct cli_bench_subject *subject,
+                                                 unsigned processes);
+/* Locks a second, times flock's in a crowd of as many; 0: unknown. */
+double cli_bench_crowd_speed(const struct cli_bench *bench, const struct cli_bench_row *row);
 /* The least busy process of a crowd against the mean: 1 is even. */
 double cli_bench_evenness(const struct cli_bench_row *row);
 /* "185 ns", "1.85 us", "18.5 us", "1.85 ms". */
@@ -201,7 +209,7 @@ struct cli_bench_aim {
     bool is_time, met;
 };
 
-enum { CLI_BENCH_AIMS = 8 };
+enum { CLI_BENCH_AIMS = 16 };
 
 /* Those aims for which there are figures. Answers how many. */
 unsigned cli_bench_judge(const struct cli_bench *bench, struct cli_bench_aim aims[CLI_BENCH_AIMS]);

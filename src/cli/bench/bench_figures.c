@@ -104,6 +104,27 @@ double cli_bench_speed(const struct cli_bench *bench, const struct cli_bench_row
     return flock && row->p50_ns > 0 ? flock->p50_ns / row->p50_ns : 0;
 }
 
+const struct cli_bench_row *cli_bench_find_crowd(const struct cli_bench *bench,
+                                                 const struct cli_bench_subject *subject,
+                                                 unsigned processes)
+{
+    for (unsigned i = 0; i < bench->row_count; i++) {
+        const struct cli_bench_row *row = &bench->rows[i];
+        if (row->measure == CLI_BENCH_CROWD && row->subject == subject &&
+            row->processes == processes)
+            return row;
+    }
+    return NULL;
+}
+
+double cli_bench_crowd_speed(const struct cli_bench *bench, const struct cli_bench_row *row)
+{
+    const struct cli_bench_row *flock =
+        cli_bench_find_crowd(bench, &cli_bench_flock, row->processes);
+
+    return flock && flock->total > 0 ? row->total / flock->total : 0;
+}
+
 double cli_bench_evenness(const struct cli_bench_row *row)
 {
     return row->mean > 0 ? row->least / row->mean : 0;

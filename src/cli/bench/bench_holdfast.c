@@ -31,7 +31,7 @@ static struct cli_bench_lock *holdfast_open(struct cli_bench *bench,
     for (unsigned i = 0; i < CLI_BENCH_NAMES; i++)
         snprintf(lock->names[i], sizeof(lock->names[i]), "holdfast-bench/%s/%u",
                  subject->mode == HF_FAIR ? "fair" : "mutex", i);
-    code = hf_open(&lock->client, bench->url, NULL);
+    code = hf_open(&lock->client, bench->url, &HF_CLIENT_OPTIONS(.driver = subject->driver));
     if (code != HF_OK)
         die(bench, code);
     return &lock->base;
@@ -100,3 +100,10 @@ const struct cli_bench_subject cli_bench_holdfast = {
 const struct cli_bench_subject cli_bench_fair = {
     .key = "holdfast_fair", .title = "holdfast, fair", .batch = 100, .mode = HF_FAIR, FUNCTIONS
 };
+
+const struct cli_bench_subject cli_bench_driven = { .key = "holdfast_driven",
+                                                    .title = "holdfast, HF_DRIVE_CALLER",
+                                                    .batch = 100,
+                                                    .mode = HF_FAIR,
+                                                    .driver = HF_DRIVE_CALLER,
+                                                    FUNCTIONS };

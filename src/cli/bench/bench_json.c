@@ -27,15 +27,16 @@ static void print_row(const struct cli_bench *bench, const struct cli_bench_row 
         print_string("instead", row->instead);
     } else if (row->measure == CLI_BENCH_CROWD) {
         printf("\"processes\":%u,\"per_second\":%.1f,\"least\":%.1f,\"mean\":%.1f,\"most\":%.1f,"
-               "\"evenness\":%.4f,\"runs\":%" PRIu64,
+               "\"evenness\":%.4f,\"longest_ns\":%.0f,\"runs\":%" PRIu64,
                row->processes, row->total, row->least, row->mean, row->most,
-               cli_bench_evenness(row), row->runs);
+               cli_bench_evenness(row), row->longest_ns, row->runs);
+        speed = cli_bench_crowd_speed(bench, row);
     } else {
         printf("\"min_ns\":%.1f,\"p50_ns\":%.1f,\"p99_ns\":%.1f,\"max_ns\":%.1f,\"runs\":%" PRIu64,
                row->min_ns, row->p50_ns, row->p99_ns, row->max_ns, row->runs);
-        if (speed > 0)
-            printf(",\"times_flock_speed\":%.4f", speed);
     }
+    if (speed > 0)
+        printf(",\"times_flock_speed\":%.4f", speed);
     putchar('}');
 }
 

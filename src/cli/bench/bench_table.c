@@ -59,17 +59,19 @@ static void print_times(const struct cli_bench *bench, const struct cli_bench_ro
     printf("  %-38s %10s %10s %10s %13s\n", row->subject->title, p50, other, speed, runs);
 }
 
-static void print_crowd(const struct cli_bench_row *row)
+static void print_crowd(const struct cli_bench *bench, const struct cli_bench_row *row)
 {
-    char title[64], total[32], least[32], mean[32], most[32];
+    char title[64], total[32], least[32], longest[16], speed[16] = "";
+    double times = cli_bench_crowd_speed(bench, row);
 
     snprintf(title, sizeof(title), "%s, %u process%s", row->subject->title, row->processes,
              row->processes == 1 ? "" : "es");
     format_count(total, (uint64_t)row->total);
     format_count(least, (uint64_t)row->least);
-    format_count(mean, (uint64_t)row->mean);
-    format_count(most, (uint64_t)row->most);
-    printf("  %-38s %10s %10s %10s %10s %9.2f\n", title, total, least, mean, most,
+    cli_bench_format_ns(longest, row->longest_ns);
+    if (times > 0)
+        snprintf(speed, sizeof(speed), "%.*fx", times < 0.1 ? 3 : 2, times);
+    printf("  %-38s %10s %10s %10s %10s %9.2f\n", title, total, speed, least, longest,
            cli_bench_evenness(row));
 }
 
@@ -78,8 +80,8 @@ void cli_bench_print_rows(const struct cli_bench *bench, enum cli_bench_measure 
     bool compared = cli_bench_find(bench, measure, &cli_bench_flock) != NULL;
 
     if (measure == CLI_BENCH_CROWD)
-        printf("\n%-40s %10s %10s %10s %10s %9s\n", headings[measure], "locks/s", "least", "mean",
-               "most", "evenness");
+        printf("\n%-40s %10s %10s %10s %10s %9s\n", headings[measure], "locks/s",
+               compared ? "vs flock" : "", "least", "longest", "evenness");
     else
         printf("\n%-40s %10s %10s %10s %13s\n", headings[measure], "p50",
                measure == CLI_BENCH_TAKEOVER ? "max" : "p99", compared ? "vs flock" : "", "runs");
@@ -87,7 +89,7 @@ void cli_bench_print_rows(const struct cli_bench *bench, enum cli_bench_measure 
         if (bench->rows[i].measure != measure)
             continue;
         if (measure == CLI_BENCH_CROWD)
-            print_crowd(&bench->rows[i]);
+            print_crowd(bench, &bench->rows[i]);
         else
             print_times(bench, &bench->rows[i]);
     }
@@ -132,7 +134,8 @@ static void print_notes(const struct cli_bench *bench)
     printf(
         "Crowd     %u run%s of %.1f s each, the one of middling evenness (least / mean) shown.\n",
         runs, cli_plural(runs), (double)bench->plan.crowd_ms / 1000);
-    puts("          Each turn also reads the clock. The lock guards a plain number, which takes "
+    puts("          longest: from one unlock of a process to its next, the worst of all.\n"
+         "          Each turn also reads the clock. The lock guards a plain number, which takes "
          "0.1 us\n"
          "          to change, and no change was lost.");
 }
