@@ -7,6 +7,9 @@
  * parked node is evicted, and a held one marked WANTED (PINNED in the engine), so that its holder
  * comes to the guard, too.
  *
+ * A mutex may be taken before its waiters. Who gives it back in the guard tells one of them, and
+ * parks its node without the mark: it goes past the guard until that one comes and marks it again.
+ *
  * The guard's undo journal makes a change of the lists happen wholly or not at all: here it is one
  * step. The swapped words are not in the journal. Any process may die between any two steps, any
  * may go away for ever and leave a parked node, and any waiter may give up. Who sleeps looks again
@@ -18,6 +21,8 @@
  * BROKEN=3  Who takes the lock while others wait does not mark its own node, and parks on them.
  * BROKEN=4  The journal restores swapped words: a hold comes back that was given up long ago.
  * BROKEN=5  A waiter that was told, and gives up, tells nobody else.
+ * BROKEN=6  Who parks before waiters, in the guard, tells none of them.
+ * BROKEN=7  A waiter that was told and comes too late does not mark the holder again.
  */
 #ifndef BROKEN
 #define BROKEN 0
@@ -113,7 +118,9 @@ evict:  when(holder == NOBODY, goto take);
 mark:   if
         :: atomic { word[holder] == PARKED -> goto evict }
         :: atomic { word[holder] != PARKED ->
-#if BROKEN != 1
+#if BROKEN == 7
+                when(!queued[me], word[holder] = WANTED)
+#elif BROKEN != 1
                 word[holder] = WANTED
 #endif
            }
@@ -144,11 +151,24 @@ critical:
         :: word[me] != HELD
         fi;
         enter();
+        if
+        :: true
+        :: atomic { somebody_waits -> when(BROKEN != 6, tell_one()) }
+           atomic { word[me] = PARKED; leave(); goto again }
+        fi;
         atomic { listed[me] = false; word[me] = UNUSED }
         atomic { tell_one(); leave(); goto again }
 
 give_up:
         enter();
+        if
+        :: atomic { holder != NOBODY && word[holder] == PARKED ->
+                word[holder] = EVICTED;
+                holder = NOBODY
+           }
+        :: atomic { holder != NOBODY && word[holder] != PARKED -> word[holder] = WANTED }
+        :: holder == NOBODY
+        fi;
         atomic { queued[me] = false; word[me] = UNUSED }
         atomic {
             when(holder == NOBODY && BROKEN != 5, tell_one());

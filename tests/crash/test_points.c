@@ -171,8 +171,10 @@ TEST(killed_anywhere_in_a_round_of_everything)
 TEST(killed_anywhere_in_contention)
 {
     TEST_TIMEOUT(240);
-    static const char *const wanted[] = { "local:offered", "local:accepted", "local:announced",
-                                          "local:raised",  "local:wake",     NULL };
+    static const char *const wanted[] = { "local:offered",   "local:accepted",
+                                          "local:announced", "local:raised",
+                                          "local:wake",      "local:lend",
+                                          "local:lent",      NULL };
     kill_at_all(together, wanted);
 }
 

@@ -59,6 +59,12 @@ static bool take(struct hf_op *op)
     return hf__local_fast_acquire(&local->base, op, &kept);
 }
 
+/* However long this test was kept from running. */
+static bool take_again(struct hf_op *op)
+{
+    return hf__local_fast_acquire(&local->base, op, &kept);
+}
+
 static bool leave(struct hf_op *op)
 {
     return hf__local_fast_release(&local->base, op, &kept);
@@ -179,13 +185,13 @@ TEST(only_the_same_mode_takes_what_was_parked)
 TEST(what_is_leased_or_waited_for_is_not_parked)
 {
     begin();
-    struct hf_op leased = op_for(HF_MUTEX, 1), holder = op_for(HF_MUTEX, 1),
-                 waiter = op_for(HF_MUTEX, 2);
+    struct hf_op leased = op_for(HF_MUTEX, 1), holder = op_for(HF_FAIR, 1),
+                 waiter = op_for(HF_FAIR, 2);
     leased.in.lease_ms = 100000;
     CHECK_INT(ask(local, &leased), HF_GRANTED);
     CHECK(!leave(&leased));
     give(local, &leased);
-    park(HF_MUTEX);
+    park(HF_FAIR);
     CHECK(take(&holder));
     waiter.in.enqueue = true;
     CHECK_INT(ask(other, &waiter), HF_REFUSED);
@@ -193,6 +199,107 @@ TEST(what_is_leased_or_waited_for_is_not_parked)
     give(local, &holder);
     CHECK_INT(ask(other, &waiter), HF_GRANTED);
     give(other, &waiter);
+    end();
+}
+
+/* ---- a mutex is taken before those who wait for it ---- */
+
+static struct hf_op waits(struct local *at, uint64_t owner)
+{
+    struct hf_op op = op_for(HF_MUTEX, owner);
+    op.in.enqueue = true;
+    CHECK_INT(ask(at, &op), HF_REFUSED);
+    return op;
+}
+
+static bool is_told(const struct hf_op *op)
+{
+    const struct local_node *node = hf__local_node(other, local_op_node(op));
+    return (atomic_load(&node->futex) & ~1u) != local_high(op->engine.word[0]);
+}
+
+TEST(a_mutex_is_parked_before_a_waiter_that_has_been_told)
+{
+    begin();
+    struct hf_op holder = op_for(HF_MUTEX, 1);
+    park(HF_MUTEX);
+    CHECK(take(&holder));
+    struct hf_op waiter = waits(other, 2);
+    uint64_t token = holder.out.token;
+    CHECK(leave(&holder));
+    CHECK(is_told(&waiter));
+    CHECK(take_again(&holder));
+    CHECK(holder.out.token > token);
+    CHECK(leave(&holder));
+    CHECK_INT(ask(other, &waiter), HF_GRANTED);
+    CHECK(waiter.out.token > holder.out.token);
+    CHECK(!take(&holder));
+    give(other, &waiter);
+    end();
+}
+
+TEST(a_waiter_that_comes_too_late_is_told_again_and_then_handed_the_mutex)
+{
+    begin();
+    struct hf_op holder = op_for(HF_MUTEX, 1);
+    struct local_node *node;
+    park(HF_MUTEX);
+    CHECK(take(&holder));
+    struct hf_op waiter = waits(other, 2);
+    node = hf__local_node(other, local_op_node(&waiter));
+    struct local_lock *lock = hf__local_lock(other, local_state_lock(local_get(&node->state)));
+    for (unsigned times = 0; times < 3; times++) {
+        CHECK(leave(&holder));
+        CHECK(is_told(&waiter));
+        CHECK(take_again(&holder));
+        local_put(&lock->turn_us, times < 2 ? (uint64_t)hf__clock_us() + 1000000 : 0);
+        CHECK_INT(ask(other, &waiter), HF_REFUSED);
+        CHECK(!is_told(&waiter));
+    }
+    CHECK(!leave(&holder));
+    give(local, &holder);
+    CHECK(is_told(&waiter));
+    CHECK_INT(ask(local, &holder), HF_REFUSED);
+    CHECK_INT(ask(other, &waiter), HF_GRANTED);
+    give(other, &waiter);
+    end();
+}
+
+/* The one that was told may be stopped. */
+TEST(an_owner_looks_after_a_waiter_that_was_told_and_does_not_come)
+{
+    begin();
+    struct hf_op holder = op_for(HF_MUTEX, 1), later = op_for(HF_MUTEX, 1);
+    park(HF_MUTEX);
+    CHECK(take(&holder));
+    struct hf_op stopped = waits(other, 2), next = waits(other, 3);
+    CHECK(leave(&holder));
+    CHECK(is_told(&stopped) && !is_told(&next));
+    let_pass_ms(2 * LOCAL_STALE_WAKE_MS);
+    CHECK(!take(&later));
+    CHECK_INT(ask(local, &later), HF_GRANTED);
+    CHECK(leave(&later));
+    CHECK(is_told(&next));
+    CHECK_INT(ask(other, &next), HF_GRANTED);
+    give(other, &next);
+    give(other, &stopped);
+    end();
+}
+
+TEST(a_waiter_that_was_told_and_gives_up_leaves_the_next_to_be_told)
+{
+    begin();
+    struct hf_op holder = op_for(HF_MUTEX, 1);
+    park(HF_MUTEX);
+    CHECK(take(&holder));
+    struct hf_op first = waits(other, 2), second = waits(other, 3);
+    CHECK(leave(&holder));
+    CHECK(take_again(&holder));
+    give(other, &first);
+    CHECK(!is_told(&second));
+    CHECK(leave(&holder));
+    CHECK(is_told(&second));
+    give(other, &second);
     end();
 }
 
@@ -409,6 +516,7 @@ TEST(what_is_parked_is_not_shown)
 /* ---- all at once ---- */
 
 struct crowd {
+    hf_mode mode;
     struct local *local[2];
     struct barrier both;
     _Atomic int inside;
@@ -438,7 +546,7 @@ static void contend(void *arg, int index)
     uint64_t word = 0;
     barrier_wait(&crowd->both);
     for (unsigned i = 0; i < ROUNDS; i++) {
-        struct hf_op op = op_for(HF_FAIR, (uint64_t)index + 1);
+        struct hf_op op = op_for(crowd->mode, (uint64_t)index + 1);
         lock_of(crowd, at, &op, &word);
         CHECK_INT(atomic_fetch_add(&crowd->inside, 1), 0);
         CHECK(op.out.token > atomic_exchange(&crowd->token, op.out.token));
@@ -452,14 +560,25 @@ static void contend(void *arg, int index)
         continue;
 }
 
-TEST(two_sessions_take_turns_both_ways)
+static void take_turns(hf_mode mode)
 {
-    TEST_TIMEOUT(20);
     begin();
-    struct crowd crowd = { .local = { local, other } };
+    struct crowd crowd = { .mode = mode, .local = { local, other } };
     barrier_init(&crowd.both, 2);
     threads_run(2, contend, &crowd);
     test_note("%u of %u were taken at once", crowd.at_once, 2 * ROUNDS);
     CHECK(crowd.at_once > 0 && crowd.at_once < 2 * ROUNDS - 100);
     end();
+}
+
+TEST(two_sessions_take_turns_both_ways)
+{
+    TEST_TIMEOUT(20);
+    take_turns(HF_FAIR);
+}
+
+TEST(two_sessions_share_a_mutex_both_ways)
+{
+    TEST_TIMEOUT(20);
+    take_turns(HF_MUTEX);
 }

@@ -8,7 +8,8 @@
 
 #include <string.h>
 
-enum { LOOK_AGAIN_MS = 50, LOOK_AGAIN_MAX_MS = 1000 };
+/* A mutex is handed over to a waiter that comes too late so long after the last hand-over. */
+enum { LOOK_AGAIN_MS = 50, LOOK_AGAIN_MAX_MS = 1000, TURN_US = 250 };
 
 static enum hf_verdict failed(int code)
 {
@@ -161,6 +162,8 @@ static void prepare(struct txn *txn, struct hf_op *op, struct local_node *node)
 
 static void enqueue(struct txn *txn, struct hf_op *op, struct local_node *node)
 {
+    if (!local_get(&txn->lock->waiters))
+        local_put(&txn->lock->turn_us, (uint64_t)hf__clock_us());
     hf__wait_list_append(txn, &txn->lock->waiters, node);
     hf__txn_set(txn, &node->state, local_state(txn->reference, op->in.mode, LOCAL_WAITING, 0));
     hf__txn_commit(txn);
@@ -242,7 +245,9 @@ static enum hf_verdict ask_waiting(struct txn *txn, struct hf_op *op, struct loc
                                    bool asynchronous)
 {
     bool barges = op->in.mode == HF_MUTEX;
-    if (!barges || local_get(&txn->lock->holders)) {
+    bool told = local_state_flags(local_get(&node->state)) & LOCAL_WOKEN;
+    /* Others lived when a waiter was told; one that sleeps for long looks at them then. */
+    if (!told && (!barges || local_get(&txn->lock->holders))) {
         hf__txn_reap(txn);
         if (local_state_state(local_get(&node->state)) == LOCAL_WAITING)
             hf__txn_reap_before(txn, node);
@@ -255,9 +260,9 @@ static enum hf_verdict ask_waiting(struct txn *txn, struct hf_op *op, struct loc
         return grant_own(txn, op, node);
     unsigned flags = local_state_flags(state);
     if (flags & LOCAL_WOKEN) {
-        unsigned losses = (flags & LOCAL_LOSSES) + LOCAL_LOSS;
-        flags &= ~(LOCAL_WOKEN | LOCAL_LOSSES);
-        flags |= losses > 2 * LOCAL_LOSS ? 2 * LOCAL_LOSS : losses;
+        flags &= ~LOCAL_WOKEN;
+        if (hf__clock_us() - (int64_t)local_get(&txn->lock->turn_us) >= TURN_US)
+            flags |= LOCAL_DUE;
         local_put(&node->state, local_with_flags(state, flags));
     }
     return refused(txn, op, node, asynchronous);

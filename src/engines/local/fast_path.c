@@ -12,7 +12,11 @@
  *
  * The state word decides between the owner and the visitor, since both exchange it: a pinned node
  * is changed inside the guard only. It stays pinned as long as somebody waits, so that giving the
- * lock back goes through the guard, where the next one is told. */
+ * lock back goes through the guard, where the next one is told.
+ *
+ * A mutex may be taken before its waiters. So its owner parks it in the guard too, if one of them
+ * has been told, and goes past the guard until that one comes, finds the mutex held, and pins it
+ * again. If none comes for a while, the owner looks after them. */
 #include "base/testing.h"
 #include "local.h"
 
@@ -82,9 +86,18 @@ void hf__txn_unpin(struct txn *txn)
 
 /* ---- the owner ---- */
 
+/* `kept` and the op's word: the node's reference; high half: since when a waiter has been told, in
+ * milliseconds, or 0. */
 static struct local_node *kept_node(struct local *local, uint64_t kept)
 {
-    return kept ? hf__local_node(local, (uint32_t)kept) : NULL;
+    return kept ? hf__local_node(local, local_low(kept)) : NULL;
+}
+
+static bool none_came(uint64_t kept, int64_t now_ms)
+{
+    uint32_t told_ms = local_high(kept);
+    /* mutant: owner-looks-after-waiter-that */
+    return told_ms && (int32_t)((uint32_t)now_ms - told_ms) >= LOCAL_STALE_WAKE_MS;
 }
 
 /* Makes sure that no list has the node, and no journal that may yet be undone. */
@@ -121,7 +134,7 @@ bool hf__local_fast_acquire(struct hf_engine *engine, struct hf_op *op, uint64_t
     struct local_node *node = kept_node(local, *kept);
     uint64_t state = node ? atomic_load_explicit(&node->state, memory_order_acquire) : 0;
     uint32_t lock = local_state_lock(state);
-    if (hf__local_is_removed(local, op->in.asked_at_ms))
+    if (hf__local_is_removed(local, op->in.asked_at_ms) || none_came(*kept, op->in.asked_at_ms))
         return false;
     if (state != local_state(lock, op->in.mode, LOCAL_PARKED, 0)) {
         if (is(state, LOCAL_EVICTED))
@@ -140,29 +153,57 @@ bool hf__local_fast_acquire(struct hf_engine *engine, struct hf_op *op, uint64_t
                                                  memory_order_acq_rel, memory_order_relaxed))
         return false;
     HF_POINT("local:unparked");
-    local_op_set(op, (uint32_t)*kept, 0);
+    local_op_set(op, local_low(*kept), local_high(*kept));
     op->out.rests_on = NULL;
     *kept = 0;
     return true;
 }
 
+static bool may_park(const struct local_node *node, uint64_t state, unsigned flags)
+{
+    /* mutant: lease-is-parked */
+    return is(state, LOCAL_HELD) && local_state_flags(state) == flags && is_exclusive(state) &&
+           !local_get(&node->deadline_ms);
+}
+
+static uint64_t parked(uint64_t state)
+{
+    return local_state(local_state_lock(state), local_state_mode(state), LOCAL_PARKED, 0);
+}
+
+static bool park_before_waiters(struct local *local, struct local_node *node, uint64_t state)
+{
+    struct txn txn;
+    if (local_state_mode(state) != HF_MUTEX || !may_park(node, state, LOCAL_PINNED) ||
+        !hf__txn_try(&txn, local, local_state_lock(state)))
+        return false;
+    bool parks = local_get(&node->state) == state && hf__txn_lend(&txn);
+    HF_POINT("local:lend");
+    if (parks)
+        local_put(&node->state, parked(state));
+    HF_POINT("local:lent");
+    hf__txn_leave(&txn);
+    return parks;
+}
+
 bool hf__local_fast_release(struct hf_engine *engine, struct hf_op *op, uint64_t *kept)
 {
     struct local *local = (struct local *)engine;
-    uint32_t reference = local_op_node(op);
-    struct local_node *node = reference ? hf__local_node(local, reference) : NULL;
+    uint64_t reference = __atomic_load_n(&op->engine.word[0], __ATOMIC_RELAXED);
+    struct local_node *node = kept_node(local, reference);
     uint64_t state = node ? local_get(&node->state) : 0;
-    /* mutant: lease-is-parked */
-    if (!is(state, LOCAL_HELD) || local_state_flags(state) || !is_exclusive(state) ||
-        local_get(&node->deadline_ms))
+    bool pinned = local_state_flags(state) & LOCAL_PINNED;
+    if (!node || !may_park(node, state, pinned ? LOCAL_PINNED : 0))
         return false;
     if (*kept && !hf__local_fast_drop(engine, kept))
         return false;
-    uint64_t parked =
-        local_state(local_state_lock(state), local_state_mode(state), LOCAL_PARKED, 0);
     HF_POINT("local:park");
-    if (!atomic_compare_exchange_strong_explicit(&node->state, &state, parked, memory_order_acq_rel,
-                                                 memory_order_relaxed))
+    if (pinned && !park_before_waiters(local, node, state))
+        return false;
+    if (pinned)
+        reference = local_pair(local_low(reference), (uint32_t)op->in.asked_at_ms | 1);
+    else if (!atomic_compare_exchange_strong_explicit(&node->state, &state, parked(state),
+                                                      memory_order_acq_rel, memory_order_relaxed))
         return false;
     HF_POINT("local:parked");
     local_op_set(op, 0, 0);

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What is due is given, and what is dead is cleared away, by whoever comes by. "Free, with waiters"
  * is a legal state of a lock, so each grant is a transaction of its own. */
+#include "base/clock.h"
 #include "base/testing.h"
 #include "local.h"
 
 #include <string.h>
 
 enum {
-    OFFER_MS = 1000,   /* an offer that nobody fetched for so long goes to the next */
-    STALE_WAKE_MS = 5, /* who was woken so long ago and has not come may have been stopped */
+    OFFER_MS = 1000, /* an offer that nobody fetched for so long goes to the next */
     ANNOUNCE_MAX = 16,
     DEADLINES_MAX = 64
 };
@@ -60,6 +60,7 @@ static void offer(struct txn *txn, struct local_node *node)
     hf_mode mode = local_state_mode(local_get(&node->state));
     unsigned flags = local_state_flags(local_get(&node->state)) & LOCAL_ASYNCHRONOUS;
     node->since_ms = (uint64_t)now_ms;
+    local_put(&txn->lock->turn_us, (uint64_t)hf__clock_us());
     /* mutant: offer-never-lapses */
     hf__txn_grant(txn, node, mode, (uint64_t)now_ms + OFFER_MS, flags | LOCAL_OFFERED);
     HF_POINT("local:offered");
@@ -67,40 +68,67 @@ static void offer(struct txn *txn, struct local_node *node)
         hf__txn_wake(txn, node);
 }
 
-/* Twice: the mutex is handed to it, and nobody barges. */
-static bool came_too_late(uint64_t state)
+/* The mutex is handed to it, and nobody barges. */
+static bool is_due(const struct local_node *node)
 {
     /* mutant: mutex-is-never-handed-over */
-    return (local_state_flags(state) & LOCAL_LOSSES) >= 2 * LOCAL_LOSS;
+    return local_state_flags(local_get(&node->state)) & LOCAL_DUE;
 }
 
-/* A mutex barges: it is not given to a waiter, one is told that it is free. Those who were told and
- * have not come yet are passed over for a while, those who seem stopped for good. */
-static void announce(struct txn *txn)
+/* A mutex barges: it is not given to a waiter, one is told that it is free. This is the one, or
+ * NULL. Those who were told and have not come yet are passed over for a while (*comes: one of them
+ * is on its way), those who seem stopped for good. */
+static struct local_node *next_to_tell(struct txn *txn, bool *comes)
 {
     struct local_node *node = hf__wait_list_first(txn, &txn->lock->waiters), *next;
-    int64_t now_ms = hf__txn_now(txn);
+    uint64_t now_ms = (uint64_t)hf__txn_now(txn);
+    *comes = false;
     for (unsigned seen = 0; node && seen < ANNOUNCE_MAX; node = next, seen++) {
         next = hf__wait_list_next(txn, node);
+        bool told = local_state_flags(local_get(&node->state)) & LOCAL_WOKEN;
+        *comes = told && now_ms - local_get(&node->deadline_ms) < LOCAL_STALE_WAKE_MS;
+        if (*comes)
+            return NULL;
         if (cleared_if_dead(txn, node))
             continue;
-        uint64_t state = local_get(&node->state);
-        unsigned flags = local_state_flags(state);
-        uint64_t woken_ms = local_get(&node->deadline_ms);
-        if (flags & LOCAL_WOKEN && (uint64_t)now_ms - woken_ms < STALE_WAKE_MS)
-            return;
-        if (flags & LOCAL_WOKEN && next)
-            continue;
-        if (came_too_late(state)) { /* mutant: stopped-waiter-at-head-keeps */
-            offer(txn, node);
-            return;
-        }
-        local_put(&node->deadline_ms, (uint64_t)now_ms);
-        local_put(&node->state, local_with_flags(state, flags | LOCAL_WOKEN));
-        HF_POINT("local:announced");
-        hf__txn_wake(txn, node);
-        return;
+        if (!told || !next)
+            return node;
     }
+    return NULL;
+}
+
+static void announce_to(struct txn *txn, struct local_node *node)
+{
+    uint64_t state = local_get(&node->state);
+    local_put(&node->deadline_ms, (uint64_t)hf__txn_now(txn));
+    local_put(&node->state, local_with_flags(state, local_state_flags(state) | LOCAL_WOKEN));
+    HF_POINT("local:announced");
+    hf__txn_wake(txn, node);
+}
+
+static void announce(struct txn *txn)
+{
+    bool comes;
+    struct local_node *node = next_to_tell(txn, &comes);
+    if (!node)
+        return;
+    if (is_due(node)) /* mutant: stopped-waiter-at-head-keeps */
+        offer(txn, node);
+    else
+        announce_to(txn, node);
+}
+
+bool hf__txn_lend(struct txn *txn)
+{
+    bool comes;
+    struct local_node *node = next_to_tell(txn, &comes);
+    if (!node)
+        return !txn->damaged && (comes || !local_get(&txn->lock->waiters));
+    /* To tell a loop may be a cancellation point. */
+    if (is_due(node) || local_state_flags(local_get(&node->state)) & LOCAL_ASYNCHRONOUS)
+        return false;
+    announce_to(txn, node); /* mutant: mutex-is-lent-though-no-waiter */
+    return !txn->damaged;
 }
 
 static bool pump_upgrade(struct txn *txn)
@@ -122,13 +150,12 @@ static bool pump_one(struct txn *txn)
     struct local_node *node = hf__wait_list_first(txn, &txn->lock->waiters);
     if (!node)
         return false;
-    uint64_t state = local_get(&node->state);
-    hf_mode mode = local_state_mode(state);
+    hf_mode mode = local_state_mode(local_get(&node->state));
     if (!hf__txn_may_grant(txn, mode, node->permits))
         return false;
     if (cleared_if_dead(txn, node))
         return true;
-    if (mode == HF_MUTEX && !came_too_late(state)) {
+    if (mode == HF_MUTEX && !is_due(node)) {
         announce(txn);
         return false;
     }

@@ -74,7 +74,7 @@ struct local_lock {
     _Atomic uint64_t token;
     _Atomic uint64_t holders;
     _Atomic uint64_t waiters;
-    uint64_t unused;
+    _Atomic uint64_t turn_us; /* since when a mutex has not been handed over to who waits */
 
     uint32_t name_length;
     uint32_t name_cell; /* reference, or 0: inline */
@@ -151,10 +151,9 @@ enum local_state {
 #define LOCAL_OFFERED 0x02u      /* granted from the queue, not yet fetched */
 #define LOCAL_PENDING 0x04u      /* holds UPGRADE and waits for WRITE */
 #define LOCAL_WOKEN 0x08u        /* told that a mutex is free, has not come yet */
-#define LOCAL_LOSSES 0x30u       /* two bits: how often it came too late */
-#define LOCAL_LOSS 0x10u
-#define LOCAL_BROKEN 0x40u /* lost by a break, not by its deadline */
-#define LOCAL_PINNED 0x80u /* HELD, PARKED: changes under the lock's guard only */
+#define LOCAL_DUE 0x10u          /* came too late, and is handed the mutex next */
+#define LOCAL_BROKEN 0x40u       /* lost by a break, not by its deadline */
+#define LOCAL_PINNED 0x80u       /* HELD, PARKED: changes under the lock's guard only */
 
 static inline uint64_t local_state(uint32_t lock, unsigned mode, enum local_state state,
                                    unsigned flags)

@@ -289,6 +289,11 @@ bool hf__local_fast_drop(struct hf_engine *engine, uint64_t *kept);
 /* ---- grant_waiters.c: what is due is given, what is dead is cleared away ---- */
 
 void hf__txn_pump(struct txn *txn);
+/* A mutex that its holder gives back may be taken by whoever comes first. True: a waiter has been
+ * told so, now or before, or there is none. False: it is to be handed over. */
+bool hf__txn_lend(struct txn *txn);
+/* How long a waiter that was told may take to come. */
+#define LOCAL_STALE_WAKE_MS 5
 /* Before there are only `total` permits: who waits for more loses its place, and has to ask anew.
  */
 void hf__txn_turn_away(struct txn *txn, uint32_t total);
