@@ -496,9 +496,11 @@ void hf__claim_begin(struct hf_claim *claim, const struct hf_lock_args *ask)
     if (ask->wait_ms != 0)
         return;
     /* A bare try waits for the store's answer, not for the lock; and before it asks, for what its
-     * own client has to undo there, but not for half of its time. */
+     * own client has to undo there, but not for half of its time. An attach that asked before would
+     * be told of a loss. */
     int64_t timeout_ms = claim->client->request_timeout_ms;
     int64_t defers_ms = timeout_ms < 2 * HF_SILENCE_MS ? timeout_ms / 2 : HF_SILENCE_MS;
     claim->wait_until_ms = hf__clock_add(ask->now_ms, timeout_ms);
-    claim->retry_at_ms = hf__clock_add(ask->now_ms, defers_ms);
+    if (!ask->attach_key)
+        claim->retry_at_ms = hf__clock_add(ask->now_ms, defers_ms);
 }

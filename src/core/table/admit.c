@@ -221,8 +221,10 @@ static void admit_new(struct hf_client *client, struct hf_shard *shard, struct h
     }
     /* A bare try does not wait for the lock, so it takes no other claim's turn. */
     bool bare = ask->wait_ms == 0;
-    bool defers = bare && !atomic_load(&client->silent) &&
-                  hf__lock_entry_is_undone(shard, entry); /* mutant: try-meets-its-own */
+    /* mutant: attach-meets-its-own */
+    bool defers = bare && (ask->attach_key || !atomic_load(&client->silent)) &&
+                  /* mutant: try-meets-its-own */
+                  hf__lock_entry_is_undone(shard, entry, ask->attach_key);
     bool asks = bare ? !defers : hf__list_empty(&entry->queue);
     if (!bare)
         hf__list_append(&entry->queue, &claim->entry_link);

@@ -150,20 +150,29 @@ void hf__lock_entry_judge_head(struct hf_claim *claim, int64_t now_ms)
 
 /* ---- what is undone behind the caller's back ---- */
 
-/* A release that has met silence is not waited for. A thread that drives its own claim returns when
- * the claim is over. */
+/* A thread that drives its own claim returns when the claim is over. */
 static bool is_being_undone(const struct hf_claim *claim)
 {
-    bool out = claim->state == HF_CLAIM_ASKING ||
-               (claim->state == HF_CLAIM_LEAVING && claim->silences == 0);
+    bool out = claim->state == HF_CLAIM_ASKING || claim->state == HF_CLAIM_LEAVING;
     return out && claim->outcome != HF_OK && claim->store_mode == HF_KEEP_NOTHING && !claim->here;
 }
 
-bool hf__lock_entry_is_undone(const struct hf_shard *shard, const struct hf_lock_entry *entry)
+/* A release that has met silence is not waited for, unless it puts back what is asked for. */
+static bool is_in_the_way(const struct hf_claim *claim, const char *attach_key)
 {
-    HF_LIST_FOREACH (link, following, &shard->undone)
-        if (HF_CONTAINER(link, struct hf_claim, undo_link)->entry == entry)
+    const char *key = claim->op.in.attach_key;
+    bool silent = claim->state == HF_CLAIM_LEAVING && claim->silences > 0;
+    return !silent || (attach_key && key && strcmp(attach_key, key) == 0);
+}
+
+bool hf__lock_entry_is_undone(const struct hf_shard *shard, const struct hf_lock_entry *entry,
+                              const char *attach_key)
+{
+    HF_LIST_FOREACH (link, following, &shard->undone) {
+        const struct hf_claim *claim = HF_CONTAINER(link, struct hf_claim, undo_link);
+        if (claim->entry == entry && is_in_the_way(claim, attach_key))
             return true;
+    }
     return false;
 }
 
@@ -171,7 +180,8 @@ static void end_deferring(struct hf_shard *shard, const struct hf_lock_entry *en
 {
     HF_LIST_FOREACH (link, following, &shard->deferred) {
         struct hf_claim *claim = HF_CONTAINER(link, struct hf_claim, entry_link);
-        if (claim->entry != entry)
+        if (claim->entry != entry ||
+            hf__lock_entry_is_undone(shard, entry, claim->op.in.attach_key))
             continue;
         hf__link_remove(link);
         give_turn(claim, false);
@@ -182,15 +192,14 @@ static void follow_undoing(struct hf_claim *claim)
 {
     struct hf_shard *shard = claim->shard;
     bool undone = is_being_undone(claim);
-    if (undone == claim->undone)
+    if (!undone && !claim->undone)
         return;
     hf__shard_lock(shard);
     claim->undone = undone;
     hf__link_remove(&claim->undo_link);
     if (undone)
         hf__list_append(&shard->undone, &claim->undo_link);
-    else if (!hf__lock_entry_is_undone(shard, claim->entry))
-        end_deferring(shard, claim->entry);
+    end_deferring(shard, claim->entry);
     hf__shard_unlock(shard);
 }
 

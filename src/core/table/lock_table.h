@@ -58,8 +58,10 @@ uint64_t hf__lock_entry_calls(struct hf_client *client);
 void hf__lock_entry_follow(struct hf_claim *claim, enum hf_claim_state before);
 
 /* Is a claim of this entry being undone? A bare try waits for that, else it might meet nothing but
- * what a request of its own client has left. With the shard locked. */
-bool hf__lock_entry_is_undone(const struct hf_shard *shard, const struct hf_lock_entry *entry);
+ * what a request of its own client has left. An attach waits also while the store is silent: what
+ * an earlier one has taken from under its key goes back there. With the shard locked. */
+bool hf__lock_entry_is_undone(const struct hf_shard *shard, const struct hf_lock_entry *entry,
+                              const char *attach_key);
 
 /* Tells the client's sink, once a call, that the claim has begun to wait. */
 void hf__lock_entry_say_waiting(struct hf_claim *claim);

@@ -206,8 +206,11 @@ static void attach_with_lost_replies(const char *format, const char *item)
         if (code != HF_OK) {
             lost++;
             CHECK_CODE(code, HF_UNREACHABLE);
-            EVENTUALLY(is_held_under(other, key), SOON_MS);
-            CHECK_CODE(hf_attach(other, "one", key, &hold), HF_OK);
+            /* The client itself waits until it has put the key back. */
+            hf_client *next = lost % 2 ? client : other;
+            if (next == other)
+                EVENTUALLY(is_held_under(other, key), SOON_MS);
+            CHECK_CODE(hf_attach(next, "one", key, &hold), HF_OK);
         }
         relay_cut(&relay);
     }
