@@ -100,9 +100,9 @@ static void end_with_character(char *text, size_t length)
 
 static void set_info(struct sql_task *task)
 {
-    hf__task_bytes(task, SQL_P_INFO, task->info, strlen(task->info));
-    task->values[SQL_P_INFO_TEXT] = task->values[SQL_P_INFO];
-    task->values[SQL_P_INFO_TEXT].type = SQL_TEXT;
+    size_t length = strlen(task->info);
+    task->values[SQL_P_INFO] = SQL_SOME_BYTES(task->info, length);
+    task->values[SQL_P_INFO_TEXT] = SQL_SOME_TEXT(task->info, length);
 }
 
 /* "PID HOST TEXT": read back by inspect.c. Bytes in our own tables, text in those of others. */
@@ -152,43 +152,17 @@ struct sql_task *hf__task_about(struct sql *sql, struct hf_op *op)
     }
     task->op = op;
     hf__owner_write(sql, op, task->owner);
-    hf__task_bytes(task, SQL_P_OWNER, task->owner, SQL_OWNER_SIZE);
     describe(sql, task, op);
-    hf__task_number(task, SQL_P_KIND, hf__kind_of(op->in.mode));
-    hf__task_number(task, SQL_P_MODE, op->in.mode);
-    hf__task_number(task, SQL_P_PERMITS, op->in.permits ? op->in.permits : 1);
-    hf__task_number(task, SQL_P_LIMIT, op->in.limit);
-    hf__task_number(task, SQL_P_LEASE_US, hf__op_lease_ms(sql, op) * 1000);
-    hf__task_number(task, SQL_P_FIXED, op->in.lease_ms > 0);
-    hf__task_number(task, SQL_P_ENQUEUE, op->in.enqueue);
-    hf__task_number(task, SQL_P_BARGE, op->in.mode == HF_MUTEX);
-    hf__task_number(task, SQL_P_KEEP, op->in.keep);
-    hf__task_number(task, SQL_P_HELD, (op->engine.word[1] & SQL_HOLDS) != 0);
+    task->values[SQL_P_OWNER] = SQL_SOME_BYTES(task->owner, SQL_OWNER_SIZE);
+    task->values[SQL_P_KIND] = SQL_A_NUMBER(hf__kind_of(op->in.mode));
+    task->values[SQL_P_MODE] = SQL_A_NUMBER(op->in.mode);
+    task->values[SQL_P_PERMITS] = SQL_A_NUMBER(op->in.permits ? op->in.permits : 1);
+    task->values[SQL_P_LIMIT] = SQL_A_NUMBER(op->in.limit);
+    task->values[SQL_P_LEASE_US] = SQL_A_NUMBER(hf__op_lease_ms(sql, op) * 1000);
+    task->values[SQL_P_FIXED] = SQL_A_NUMBER(op->in.lease_ms > 0);
+    task->values[SQL_P_ENQUEUE] = SQL_A_NUMBER(op->in.enqueue);
+    task->values[SQL_P_BARGE] = SQL_A_NUMBER(op->in.mode == HF_MUTEX);
+    task->values[SQL_P_KEEP] = SQL_A_NUMBER(op->in.keep);
+    task->values[SQL_P_HELD] = SQL_A_NUMBER(hf__known_holds(&op->engine.known));
     return task;
-}
-
-void hf__op_finish(struct sql *sql, struct hf_op *op, enum hf_verdict verdict)
-{
-    if (verdict != HF_REFUSED && verdict != HF_NO_ANSWER)
-        hf__waiting_remove(sql, op);
-    op->out.verdict = verdict;
-    hf__op_done(&sql->base, op);
-}
-
-void hf__op_failed(struct sql_task *task, const struct sql_answer *answer)
-{
-    struct sql *sql = task->sql;
-    struct hf_op *op = task->op;
-    bool definite, sent = task->request.sent && answer->failure->trouble == SQL_LOST;
-    bool downgrades = task->request.script && op->in.keep != HF_KEEP_NOTHING &&
-                      task->request.script->number == SQL_SHARED_RELEASE;
-    hf__link_explain(sql, task, answer, &op->out.error, &definite);
-    /* It is held either way, and with the same token. */
-    if (sent && !downgrades)
-        op->engine.word[1] |= SQL_UNSURE;
-    /* What may be there from an earlier attempt has to be released. */
-    if (op->engine.word[1] & (SQL_UNSURE | SQL_QUEUED))
-        definite = false;
-    hf__task_free(task);
-    hf__op_finish(sql, op, definite ? HF_FAILED : HF_NO_ANSWER);
 }

@@ -65,9 +65,9 @@ static int open_sql(struct hf_engine **ret, const struct hf_engine_ops *ops,
     snprintf(sql->channel, sizeof sql->channel, "hf_%016" PRIx64 "%016" PRIx64, host->id[0],
              host->id[1]);
     hf__link_init(&sql->renewals);
+    hf__link_init(&sql->attaches);
     hf__link_open(sql);
     hf__waiting_open(sql);
-    hf__attach_open(sql);
     hf__counter_open(sql);
     *ret = &sql->base;
     return HF_OK;

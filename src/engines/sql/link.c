@@ -55,21 +55,17 @@ struct sql_task *hf__task_new(struct sql *sql, const char *name, uint32_t name_l
     hf__timer_init(&task->again, run_again);
     for (unsigned i = 0; i < SQL_PARAMETER_COUNT; i++)
         task->values[i].type = SQL_NUMBER;
-    hf__task_bytes(task, SQL_P_NAME, name, name_length);
-    hf__task_bytes(task, SQL_P_NAME_TEXT, name, name_length);
-    task->values[SQL_P_NAME_TEXT].type = SQL_TEXT;
-    hf__task_number(task, SQL_P_STALE_S, sql->settings.stale_s);
-    hf__task_bytes(task, SQL_P_INFO_TEXT, NULL, 0);
-    task->values[SQL_P_INFO_TEXT].type = SQL_TEXT;
-    hf__task_bytes(task, SQL_P_KEY, NULL, 0);
-    hf__task_bytes(task, SQL_P_OWNER, NULL, 0);
-    hf__task_bytes(task, SQL_P_INFO, NULL, 0);
-    hf__task_bytes(task, SQL_P_SESSION, sql->settings.session, strlen(sql->settings.session));
-    task->values[SQL_P_SESSION].type = SQL_TEXT;
-    hf__task_bytes(task, SQL_P_SCHEMA, sql->settings.schema, strlen(sql->settings.schema));
-    task->values[SQL_P_SCHEMA].type = SQL_TEXT;
-    hf__task_number(task, SQL_P_PLACE_US, SQL_PLACE_MS * INT64_C(1000));
-    hf__task_number(task, SQL_P_HAND_US, SQL_HAND_MS * INT64_C(1000));
+    const struct sql_settings *settings = &sql->settings;
+    task->values[SQL_P_NAME] = SQL_SOME_BYTES(name, name_length);
+    task->values[SQL_P_NAME_TEXT] = SQL_SOME_TEXT(name, name_length);
+    task->values[SQL_P_KEY] = task->values[SQL_P_OWNER] = task->values[SQL_P_INFO] =
+        SQL_SOME_BYTES(NULL, 0);
+    task->values[SQL_P_INFO_TEXT] = SQL_SOME_TEXT(NULL, 0);
+    task->values[SQL_P_STALE_S] = SQL_A_NUMBER(settings->stale_s);
+    task->values[SQL_P_SESSION] = SQL_SOME_TEXT(settings->session, strlen(settings->session));
+    task->values[SQL_P_SCHEMA] = SQL_SOME_TEXT(settings->schema, strlen(settings->schema));
+    task->values[SQL_P_PLACE_US] = SQL_A_NUMBER(SQL_PLACE_MS * INT64_C(1000));
+    task->values[SQL_P_HAND_US] = SQL_A_NUMBER(SQL_HAND_MS * INT64_C(1000));
     return task;
 }
 
@@ -84,14 +80,13 @@ void hf__task_free(struct sql_task *task)
 
 void hf__task_number(struct sql_task *task, enum sql_parameter parameter, int64_t number)
 {
-    task->values[parameter] = (struct sql_value){ .type = SQL_NUMBER, .number = number };
+    task->values[parameter] = SQL_A_NUMBER(number);
 }
 
 void hf__task_bytes(struct sql_task *task, enum sql_parameter parameter, const void *bytes,
                     size_t length)
 {
-    task->values[parameter] =
-        (struct sql_value){ .type = SQL_BYTES, .bytes = bytes, .length = (uint32_t)length };
+    task->values[parameter] = SQL_SOME_BYTES(bytes, length);
 }
 
 int64_t hf__answer_number(const struct sql_answer *answer, unsigned row, unsigned column)
@@ -161,6 +156,8 @@ static void send_task(struct sql *sql, struct sql_task *task)
     hf__list_append(&sql->out, &task->link);
     task->sent_at_ms = hf__sql_now(sql);
     task->request.sent = true;
+    if (task->asked) /* mutant: sql-request-has-left */
+        hf__known_sent(&task->op->engine.known, task->asked);
     hf__peer_await(&sql->peer);
     if (task->request.script)
         sql->connection->driver->run(sql->connection, &task->request);
@@ -233,6 +230,18 @@ static bool is_greeting(const struct sql *sql)
     return sql->peer.state == HF_PEER_GREETING && !sql->peer.failing;
 }
 
+/* A session answers in order, and those before it have ended. Behind a pooler they may not have. */
+static void note_reply(const struct sql_task *task, const struct sql_failure *failure)
+{
+    bool lost = failure && failure->trouble == SQL_LOST;
+    if (!task->asked)
+        return;
+    if (!lost && !task->sql->connection->pooled)
+        hf__known_settled(&task->op->engine.known);
+    if (failure && (!lost || !task->request.sent))
+        hf__known_reply(&task->op->engine.known, HF_WORD_NEVER);
+}
+
 static void answered(struct sql_request *request, const struct sql_answer *answer)
 {
     struct sql_task *task = HF_CONTAINER(request, struct sql_task, request);
@@ -240,6 +249,7 @@ static void answered(struct sql_request *request, const struct sql_answer *answe
     enum sql_trouble trouble = answer->failure ? answer->failure->trouble : SQL_FINE;
     if (trouble == SQL_LOST)
         sql->fence = sql->fence || request->sent;
+    note_reply(task, answer->failure);
     /* An error that leaves open what was executed: the next connection ends this session first. */
     if (trouble == SQL_LOST && !is_greeting(sql)) /* mutant: open-error-ends-the-session */
         break_link(sql, answer->failure);

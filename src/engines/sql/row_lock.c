@@ -15,12 +15,6 @@
 /* A request that is held back looks again then, if the row has come free meanwhile. */
 #define LOOK_MS 50
 
-static bool is_row_wait(const struct sql_failure *failure)
-{
-    return failure && failure->trouble == SQL_AGAIN &&
-           (strcmp(failure->state, "55P03") == 0 || failure->native == SQL_MYSQL_LOCK_WAIT_TIMEOUT);
-}
-
 static uint64_t *find(struct sql *sql, uint64_t hash)
 {
     for (unsigned i = 0; i < sql->locked_row_count; i++)
@@ -38,7 +32,9 @@ static uint64_t hash_of(const struct sql_task *task)
 void hf__row_lock_note(struct sql_task *task, const struct sql_failure *failure)
 {
     struct sql *sql = task->sql;
-    bool waited = is_row_wait(failure);
+    bool waited =
+        failure && failure->trouble == SQL_AGAIN &&
+        (strcmp(failure->state, "55P03") == 0 || failure->native == SQL_MYSQL_LOCK_WAIT_TIMEOUT);
     if (sql->row_probe == task)
         sql->row_probe = NULL;
     if (waited)

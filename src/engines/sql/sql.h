@@ -6,8 +6,11 @@
  *     scripts.h   what is said to the database, as .sql files
  *     advice.c    what failures mean
  *     link.c      a connection that comes back by itself, and the requests on it
- *     attempt.c, release.c, renew.c, change.c, inspect.c
- *     attach.c    what hf_detach has left, taken over
+ *     lock.c      the life of a claim
+ *     claims.c    what it is called at the database, and the requests about it
+ *     attach.c    attaches that are out
+ *     counter.c   receipts of what was taken from counters
+ *     change.c, inspect.c
  *     waiting.c   claims that wait: notifications and polling
  *
  * The rows are the truth. A notification is only a hint. */
@@ -44,7 +47,11 @@ struct sql_task {
     struct hf_oneshot *query;
     int64_t sent_at_ms;
     int64_t asked_at_ms; /* when a grant was asked for whose token is being raised; or 0 */
+    unsigned char asked; /* enum hf_asked: of `op`; 0: what it asks changes no claim */
+    unsigned char meant; /* enum hf_known_verdict: why the claim leaves before it is answered */
     bool contacted;      /* the database has replied */
+    bool unheard;        /* an earlier request of the claim has no reply */
+    bool guesses;        /* a place was asked for before the lock */
     bool raised;         /* the token of its grant has been raised */
     unsigned tries;
     struct hf_timer again; /* after a deadlock */
@@ -95,7 +102,7 @@ struct sql {
     unsigned waiter_count;
     bool listens, listening; /* notifications come; they are being asked for */
     bool missed;             /* claims waited while no notifications came */
-    /* attempt.c: a bit for each 64th of all names, set where a mutex was last found held */
+    /* lock.c: a bit for each 64th of all names, set where a mutex was last found held */
     uint64_t contended;
     /* counter.c: receipts that are deleted at the end of the turn */
     struct hf_link settling;
@@ -109,13 +116,11 @@ struct sql {
     struct hf_link renewals; /* ops that are being renewed: tasks, by `renewal_link` */
 };
 
-/* op->engine.word[0] is its claim's number. engine_word[1] is an OR of these. */
-#define SQL_HOLDS 1u
-#define SQL_UNSURE 2u /* a request had no reply: the database may have granted it */
-#define SQL_QUEUED 4u /* it has, or may have, a place in the queue */
-#define SQL_WOKEN 8u  /* it was notified, and has not asked since */
-#define SQL_RENEWING 16u
-#define SQL_WAITED 32u    /* other owners have wanted the name */
+/* op->engine.word[0] is its claim's number, word[1] an OR of these. What the database may have of
+ * the claim is in op->engine.known. */
+#define SQL_WOKEN 1u /* it was notified, and has not asked since */
+#define SQL_RENEWING 2u
+#define SQL_WAITED 4u     /* other owners have wanted the name */
 #define SQL_POLLS_SHIFT 8 /* above: how often it has looked in vain since it waits */
 
 static inline int64_t hf__sql_now(const struct sql *sql)
@@ -230,10 +235,6 @@ void hf__sql_renew(struct hf_engine *engine, struct hf_lease *lease);
 void hf__sql_oneshot(struct hf_engine *engine, struct hf_oneshot *change);
 void hf__sql_detach(struct hf_engine *engine, struct hf_oneshot *change);
 void hf__sql_inspect(struct hf_engine *engine, struct hf_oneshot *query);
-/* No memory, or no script: how an op, or a change, ends then. */
-void hf__op_finish(struct sql *sql, struct hf_op *op, enum hf_verdict verdict);
-/* A failed task about an op: NO_ANSWER or FAILED. */
-void hf__op_failed(struct sql_task *task, const struct sql_answer *answer);
 /* Did the statement change, or return, a row? */
 static inline bool hf__answer_changed(const struct sql_answer *answer)
 {
@@ -242,10 +243,11 @@ static inline bool hf__answer_changed(const struct sql_answer *answer)
 
 /* ---- attach.c ---- */
 
-void hf__attach(struct sql *sql, struct sql_task *task);
-/* The one by this owner has been undone. */
-void hf__attach_settled(struct sql *sql, const unsigned char owner[SQL_OWNER_SIZE]);
-void hf__attach_open(struct sql *sql);
+/* task->key is what it attaches. */
+void hf__attach_note(struct sql *sql, const struct sql_task *task);
+/* Another claim of this client attaches the same, and came earlier. */
+bool hf__attach_is_behind(struct sql *sql, const struct sql_task *task);
+void hf__attach_forget(struct sql *sql, const unsigned char owner[SQL_OWNER_SIZE]);
 void hf__attach_close(struct sql *sql);
 
 /* ---- counter.c ---- */
@@ -255,9 +257,6 @@ void hf__attach_close(struct sql *sql);
 void hf__counter_taken(struct sql *sql, struct hf_op *op);
 void hf__counter_keep(struct sql *sql, struct hf_op *op);
 void hf__counter_open(struct sql *sql);
-
-/* A renewal of this op that is out has no listener any more. */
-void hf__renewal_forget(struct sql *sql, struct hf_op *op);
 
 /* ---- waiting.c ---- */
 

@@ -171,6 +171,29 @@ TEST(token_of_a_grant_that_waited_for_its_row_is_a_late_one)
     }
 }
 
+/* A late statement has inserted a forgotten name anew, by the clock that it had read before. Its
+ * client has died before it raised that token. */
+TEST(reader_behind_a_dead_clients_old_token_has_a_newer_one)
+{
+    EACH_DATABASE(kind)
+    {
+        struct scene scene = { 0 };
+
+        sql_server_start(&scene.server, *kind);
+        scene.client = sql_open(&scene.server, scene.server.port, 0, 0);
+        hf_hold *hold = take(scene.client, "old", HF_MUTEX, 0);
+        uint64_t token = hf_token(hold);
+        give_back(hold);
+        sql_server_says(&scene.server,
+                        "UPDATE hf_lock SET token = token - 1000000 WHERE name = 'old';");
+        hold = take(scene.client, "old", HF_READ, 0);
+        CHECK(hf_token(hold) > token);
+        give_back(hold);
+        hf_close(scene.client);
+        sql_server_kill(&scene.server);
+    }
+}
+
 /* A backup, or an administrator: every change waits for it. */
 static void keep_table(void *arg)
 {

@@ -82,6 +82,13 @@ struct sql_value {
     const char *bytes; /* any bytes; nothing ends them */
 };
 
+#define SQL_A_NUMBER(value) ((struct sql_value){ .type = SQL_NUMBER, .number = (value) })
+#define SQL_SOME_BYTES(at, size)                                                                   \
+    ((struct sql_value){                                                                           \
+        .type = SQL_BYTES, .bytes = (const char *)(at), .length = (uint32_t)(size) })
+#define SQL_SOME_TEXT(at, size)                                                                    \
+    ((struct sql_value){ .type = SQL_TEXT, .bytes = (at), .length = (uint32_t)(size) })
+
 struct sql_statement {
     const char *text;             /* with the placeholders of the dialect: $1, or ? */
     const unsigned char *numbers; /* for each placeholder, which of the request's values it is */

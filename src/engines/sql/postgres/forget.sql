@@ -1,6 +1,6 @@
 -- What is kept of a name that is free. The row is locked before anything is looked at, so no other
 -- owner comes in between. A token of the last second stays, and one that is ahead of the clock: a
--- statement that has read the clock before, and waits, may insert the row anew (attempt.c).
+-- statement that has read the clock before, and waits, may insert the row anew (lock.c).
 SELECT 1 FROM hf_lock WHERE name = :name FOR UPDATE;
 DELETE FROM hf_hold WHERE name = :name AND expires_us <= @now@;
 DELETE FROM hf_wait WHERE name = :name AND expires_us <= @now@;

@@ -1,2 +1,0 @@
--- These tables have no queue.
-SELECT 1;
