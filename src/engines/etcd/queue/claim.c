@@ -249,9 +249,11 @@ bool hf__etcd_claim_name_key(struct etcd *etcd, struct etcd_claim *claim)
         hf__etcd_own_lease_drop(etcd, claim); /* mutant: etcd-key-before-ends-with-its-own-lease */
         hf__etcd_claim_forget_key(claim);
     }
-    if (claim->session != session) {
+    if (!claim->session) {
+        claim->session = hf__etcd_session_use(session);
+    } else if (claim->session != session) {
         /* One that goes on has nothing of the claim, or a watch deletes it there. */
-        bool goes_on = claim->session && claim->session->state < ETCD_SESSION_ENDING;
+        bool goes_on = claim->session->state < ETCD_SESSION_ENDING;
         hf__etcd_session_drop(goes_on ? claim->session : claim->earlier);
         if (!goes_on)
             claim->earlier = claim->session;

@@ -128,17 +128,13 @@ static void session_grant(struct etcd *etcd, struct etcd_session *session)
 
 /* ---- living ---- */
 
-static bool is_lost(const struct etcd *etcd, struct etcd_session *session)
+bool hf__etcd_session_lives(struct etcd *etcd, struct etcd_session *session)
 {
     struct hf_lease *lease = &session->lease;
     /* 0: its length is not known yet. */
-    return lease->lost ||
-           (lease->lease_ms > 0 && hf__session_lease_is_lost(lease, hf__etcd_now(etcd)));
-}
-
-bool hf__etcd_session_lives(struct etcd *etcd, struct etcd_session *session)
-{
-    if (session->state == ETCD_SESSION_ALIVE && is_lost(etcd, session))
+    if (session->state == ETCD_SESSION_ALIVE &&
+        (lease->lost ||
+         (lease->lease_ms > 0 && hf__session_lease_is_lost(lease, hf__etcd_now(etcd)))))
         hf__etcd_session_lose(etcd, session, false);
     return session->state <= ETCD_SESSION_ALIVE;
 }

@@ -124,22 +124,18 @@ etcd_range *hf__etcd_txn_range(struct etcd_txn *txn, enum etcd_branch branch, st
     return range;
 }
 
-static void sort(etcd_range *range, HfEtcd__RangeRequest__Target target, bool first, int64_t limit)
+void hf__etcd_range_by_creation(etcd_range *range, bool first, int64_t limit)
 {
-    range->sort_target = target;
+    range->sort_target = HF_ETCD__RANGE_REQUEST__TARGET__CREATE;
     range->sort_order =
         first ? HF_ETCD__RANGE_REQUEST__ORDER__ASCEND : HF_ETCD__RANGE_REQUEST__ORDER__DESCEND;
     range->limit = limit;
 }
 
-void hf__etcd_range_by_creation(etcd_range *range, bool first, int64_t limit)
-{
-    sort(range, HF_ETCD__RANGE_REQUEST__TARGET__CREATE, first, limit);
-}
-
 void hf__etcd_range_by_change(etcd_range *range, bool first, int64_t limit)
 {
-    sort(range, HF_ETCD__RANGE_REQUEST__TARGET__MOD, first, limit);
+    hf__etcd_range_by_creation(range, first, limit);
+    range->sort_target = HF_ETCD__RANGE_REQUEST__TARGET__MOD;
 }
 
 /* ---- an arena ---- */

@@ -218,15 +218,15 @@ static void ended(struct hf_grpc_call *call)
 {
     struct etcd_request *request = HF_CONTAINER(call, struct etcd_request, call);
     struct etcd *etcd = request->etcd;
-    struct etcd_reply reply = hf__etcd_reply_of(call);
     if (call->answered)
         etcd->peer.failures = 0;
-    if (request->answered && ask_again(etcd, request, &reply)) {
-        hf__etcd_send_waiting(etcd);
-        return;
-    }
-    if (request->answered) {
-        if (reply.status == HF_GRPC_OK) /* `message` could not read it */
+    if (request->answered) { /* `message` has not */
+        struct etcd_reply reply = hf__etcd_reply_of(call);
+        if (ask_again(etcd, request, &reply)) {
+            hf__etcd_send_waiting(etcd);
+            return;
+        }
+        if (reply.status == HF_GRPC_OK) /* it could not be read */
             reply = (struct etcd_reply){ .word = ETCD_OPEN,
                                          .status = HF_GRPC_INTERNAL,
                                          .text = UNREADABLE };
