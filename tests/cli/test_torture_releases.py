@@ -12,8 +12,8 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / 'lib'))
 from sql_servers import missing  # noqa: E402
 
 FAULTS = ['late-release', 'error-reply']
-# Beliefs, refusals, and the tokens of grants and of accepted writes.
-RULES = ('S1', 'S3', 'S4', 'S9')
+# Beliefs, refusals, losses, and the tokens of grants and of accepted writes.
+RULES = ('S1', 'S3', 'S4', 'S9', 'L5')
 
 
 def is_safe_in(box, sandbox, program, url):

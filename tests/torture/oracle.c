@@ -9,8 +9,9 @@
 
 #define STATES_MAX 200000u
 
-/* One possible state: what became of each claim, and the order of the queue. */
-enum status { OUTSIDE, WAITING, INSIDE, GONE };
+/* One possible state: what became of each claim, and the order of the queue. What has LAPSED was
+ * ended by the store, by its right; what is GONE left in some other way. */
+enum status { OUTSIDE, WAITING, INSIDE, GONE, LAPSED };
 
 struct state {
     uint8_t status[STORY_CALLS];
@@ -197,9 +198,10 @@ static void try_entering(struct oracle *oracle, struct state state, unsigned i, 
 
 /* By the number of the next record: this one has been written. Where nobody asks for haste, times
  * would only make more states of one. */
-static void leave(struct oracle *oracle, struct state *state, unsigned i, uint64_t now)
+static void leave(struct oracle *oracle, struct state *state, unsigned i, enum status how,
+                  uint64_t now)
 {
-    state->status[i] = GONE;
+    state->status[i] = (uint8_t)how;
     if (oracle->haste)
         state->free_since = (uint8_t)(now + 1);
     add_state(oracle, state);
@@ -212,7 +214,10 @@ static void try_leaving(struct oracle *oracle, struct state state, unsigned i, u
     bool may_go =
         claim->kind == TORTURE_OK ? now >= claim->kept : claim->kind != TORTURE_REFUSED || gives_up;
     if (state.status[i] == INSIDE && may_go) {
-        leave(oracle, &state, i, now);
+        struct state lapsed = state;
+        if (claim->told != NEVER_NUMBER && now >= claim->lasts)
+            leave(oracle, &lapsed, i, LAPSED, now);
+        leave(oracle, &state, i, GONE, now);
     } else if (state.status[i] == WAITING && claim->kind != TORTURE_OK && may_go) {
         leave_queue(&state, i);
         state.status[i] = GONE;
@@ -300,6 +305,8 @@ static bool agrees(const struct oracle *oracle, const struct state *state, uint6
             !state->met[i])
             return false;
         if (number == claim->queued && state->status[i] == OUTSIDE)
+            return false;
+        if (number == claim->told && state->status[i] != LAPSED)
             return false;
         if (number == claim->changed && !state->changed[i])
             return false;

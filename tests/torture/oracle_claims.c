@@ -30,6 +30,7 @@ static void begin_claim(struct oracle_claims *claims, const struct torture_recor
         .patient = record->deadline_ns ? number_of(record->deadline_ns) : 0,
         .kept = NEVER_NUMBER,
         .forgotten = NEVER_NUMBER,
+        .told = NEVER_NUMBER,
         .changing = NEVER_NUMBER,
         .changed = NEVER_NUMBER,
         .owner = record->owner,
@@ -76,6 +77,15 @@ static void release_claim(struct claim *claim, const struct torture_record *invo
     end_belief(claim, invoke->number);
 }
 
+/* Whether the store ended it, an answer says; and where no change is open, not before its lease. */
+static void tell_loss(struct claim *claim, const struct torture_record *record)
+{
+    if (claim->told != NEVER_NUMBER || record->kind != TORTURE_REFUSED)
+        return;
+    claim->told = record->number;
+    claim->lasts = claim->open ? 0 : claim->deadline;
+}
+
 /* What had run out may have been there still when it was changed, but its holder was not sure. What
  * was refused was not changed, and what was not answered may have been, at any time. */
 static void change_claim(struct claim *claim, const struct torture_record *record)
@@ -85,6 +95,10 @@ static void change_claim(struct claim *claim, const struct torture_record *recor
         claim->new_share = record->verb == TORTURE_UPGRADE ? TORTURE_EXCLUSIVE : record->mode;
         return;
     }
+    if (record->verb == TORTURE_DOWNGRADE)
+        tell_loss(claim, record);
+    claim->open = claim->open || record->kind == TORTURE_UNKNOWN ||
+                  (record->kind == TORTURE_REFUSED && record->verb == TORTURE_UPGRADE);
     claim->unclear = claim->unclear || record->kind != TORTURE_OK;
     if (record->kind == TORTURE_REFUSED)
         claim->changing = NEVER_NUMBER;
@@ -108,6 +122,8 @@ static void renew_claim(struct claim *claim, const struct torture_record *record
 {
     if (record->kind == TORTURE_INVOKE)
         claim->renewing = record->number;
+    tell_loss(claim, record);
+    claim->open = claim->open || record->kind == TORTURE_UNKNOWN;
     if (record->kind != TORTURE_OK || claim->over)
         return;
     if (claim->renewing > claim->kept)
@@ -154,6 +170,7 @@ static void read_record(struct oracle_claims *claims, const struct torture_recor
         release_claim(claim_of(claims, records, record->hold), record, count - i);
     } else if (record->verb == TORTURE_RELEASE) {
         claim_of(claims, records, record->hold)->forgotten = record->number;
+        tell_loss(claim_of(claims, records, record->hold), record);
     } else if (record->verb == TORTURE_RENEW) {
         renew_claim(claim_of(claims, records, record->hold), record);
     } else {
@@ -169,13 +186,29 @@ void oracle_claims_read(struct oracle_claims *claims, const struct torture_recor
         read_record(claims, records, i, count);
 }
 
+/* That it had been lost, an answer says after its deadline: the search knows then that nobody else
+ * can have had it before, and the rules do not. Nor do they judge the loss of nested holds. */
+static bool is_loss_hard_to_judge(const struct oracle_claims *claims, unsigned wanted)
+{
+    const struct claim *claim = &claims->all[wanted];
+    if (claim->told == NEVER_NUMBER)
+        return false;
+    for (unsigned i = 0; i < claims->count; i++) {
+        const struct claim *other = &claims->all[i];
+        if (i != wanted && other->owner == claim->owner && other->asked < claim->told &&
+            other->forgotten > claim->asked)
+            return true;
+    }
+    return claim->told > claim->lasts;
+}
+
 bool oracle_claims_are_plain(const struct oracle_claims *claims)
 {
     for (unsigned i = 0; i < claims->count; i++) {
         const struct claim *claim = &claims->all[i];
         bool clear_no = claim->kind == TORTURE_REFUSED && claim->try;
         bool changed = claim->changed != NEVER_NUMBER;
-        if (claim->gap || claim->unclear ||
+        if (claim->gap || claim->unclear || is_loss_hard_to_judge(claims, i) ||
             (!clear_no && (claim->kind != TORTURE_OK || claim->kept == 0)))
             return false;
         if (changed && claim->kept < claim->changed)

@@ -15,6 +15,8 @@ struct claim {
     uint64_t kept;            /* the holder is sure up to here; 0: never */
     uint64_t since;           /* and, after a gap, is again from here on */
     uint64_t forgotten;       /* it is gone by then */
+    uint64_t told;  /* by then it had been lost, says an answer; NEVER_NUMBER: none does */
+    uint64_t lasts; /* of what was told: the store has not ended it before */
     uint64_t changing, changed, renewing;
     uint64_t owner, token, new_token, deadline;
     uint32_t weight;
@@ -22,6 +24,7 @@ struct claim {
     uint8_t share, new_share;
     bool try, given_back, over, gap;
     bool unclear; /* it was asked to change, and nobody knows, or the answer was no */
+    bool open;    /* a change may have moved its end */
 };
 
 struct oracle_claims {

@@ -174,7 +174,7 @@ static void begin_release(struct play *play, struct actor *actor)
 static void release(struct play *play, struct actor *actor)
 {
     struct entry *entry = story_entry_of(play, actor->ask.hold);
-    actor->granted = (entry && entry->inside) || story_errs(play);
+    actor->granted = (entry && entry->inside) != story_errs(play);
     if (entry && !story_errs(play))
         entry->inside = false;
     actor->phase = RELEASED;

@@ -212,7 +212,7 @@ static bool is_broken(const struct story_kind *kind, struct story *story,
     for (unsigned rule = TORTURE_S1; rule <= TORTURE_S9; rule++)
         if (report->broken[rule])
             return true;
-    return kind->haste && report->broken[TORTURE_L1];
+    return report->broken[TORTURE_L5] || (kind->haste && report->broken[TORTURE_L1]);
 }
 
 static void show(const struct story *story)

@@ -217,6 +217,7 @@ static bool apply_rules(struct torture_checking *checking, struct torture_object
         return false;
     torture_check_exclusion(checking, lock);
     torture_check_writes(checking, lock);
+    torture_check_losses(checking, lock);
     return torture_check_permits(checking, lock) && torture_check_tokens(checking, lock) &&
            torture_check_refusals(checking, lock) && torture_check_latch(checking, lock) &&
            torture_check_order(checking, lock) && torture_check_waits(checking, lock);

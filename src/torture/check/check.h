@@ -32,11 +32,15 @@ struct torture_hold {
     const struct torture_call *call;
     const struct torture_call *release; /* the first one, or NULL */
     const struct torture_record *lost;
-    const struct torture_record *lowering; /* the invocation of a downgrade without an answer */
+    const struct torture_record *lowering;   /* the invocation of a downgrade without an answer */
+    const struct torture_record *lost_early; /* by this answer, before its deadline; or NULL */
     bool told;       /* lost before its deadline, and nobody knows when the holder learnt of it */
     uint8_t share;   /* now, while its records are gone through; the last one afterwards */
     uint8_t highest; /* the strongest share it has had or has asked for */
     bool nested;     /* granted while its owner held the lock anyway */
+    bool entered;    /* another one is nested in it */
+    bool unclear;    /* a call to change it has had no clear answer */
+    bool gone;       /* it had been lost, by an answer */
     bool fresh;      /* granted when nothing of its owner can have been there */
     uint64_t owner;
     uint64_t from, proof; /* the belief that is being built: begun here, proven up to here */
@@ -126,7 +130,8 @@ uint64_t torture_hold_forgotten(const struct torture_checking *checking,
 
 bool torture_collect_faults(struct torture_checking *checking);
 /* Whether a client was under a fault between these times, or shortly before; TORTURE_NOBODY:
- * whether any was. */
+ * whether any was; TORTURE_STORE: whether there was a fault that is not aimed at one client. */
+#define TORTURE_STORE (TORTURE_NOBODY - 1)
 bool torture_was_faulty(const struct torture_checking *checking, int64_t from_ns, int64_t to_ns,
                         uint32_t client);
 
@@ -221,6 +226,7 @@ bool torture_lock_calls(struct torture_checking *checking, struct torture_object
 bool torture_lock_beliefs(struct torture_checking *checking, struct torture_object *lock);
 bool torture_check_claims(struct torture_checking *checking, struct torture_object *lock);
 void torture_check_exclusion(struct torture_checking *checking, struct torture_object *lock);
+void torture_check_losses(struct torture_checking *checking, const struct torture_object *lock);
 bool torture_check_permits(struct torture_checking *checking, struct torture_object *lock);
 bool torture_check_tokens(struct torture_checking *checking, const struct torture_object *lock);
 bool torture_check_refusals(struct torture_checking *checking, const struct torture_object *lock);

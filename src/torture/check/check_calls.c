@@ -161,13 +161,31 @@ static void downgrade(const struct torture_checking *checking, struct torture_ob
         hold->deadline_ns = call->end->deadline_ns;
 }
 
+/* The first answer by which it had been lost counts. The loss is older than the answer. A raise may
+ * be refused because others share the lock; and where a change has no clear answer, nobody knows
+ * when the hold ends. */
+static void hear_loss(struct torture_hold *hold, const struct torture_call *call)
+{
+    enum torture_verb verb = call->invoke->verb;
+    if (hold->gone)
+        return;
+    if (verb != TORTURE_UPGRADE && torture_ended(call, TORTURE_REFUSED)) {
+        hold->gone = true;
+        if (call->end->at_ns < hold->deadline_ns && !hold->unclear)
+            hold->lost_early = call->end;
+    } else if (verb != TORTURE_RELEASE && !torture_ended(call, TORTURE_OK)) {
+        hold->unclear = true; /* mutant: change-without-clear-answer */
+    }
+}
+
 /* The call has an answer, which may say something of the hold that it is about. */
 static void change_hold(const struct torture_checking *checking, struct torture_object *lock,
                         struct torture_hold *hold, const struct torture_call *call)
 {
+    bool granted = torture_ended(call, TORTURE_OK);
+    hear_loss(hold, call);
     if (is_over(hold))
         return;
-    bool granted = torture_ended(call, TORTURE_OK);
     if (call->invoke->verb == TORTURE_RENEW && granted) /* mutant: renewal-moves-no-deadline */
         renew(checking, lock, hold, call);
     else if (call->invoke->verb == TORTURE_UPGRADE && granted)

@@ -61,6 +61,7 @@ static void nest(struct torture_checking *checking, const struct torture_object 
     struct torture_hold *claim = outer->claim;
     inner->nested = true;
     inner->claim = claim;
+    claim->entered = outer->entered = true;
     claim->first_release = torture_smaller(claim->first_release, release_number(inner));
     check_nested_token(checking, lock, outer, inner);
 }

@@ -9,7 +9,7 @@
 const char *torture_rule_name(enum torture_rule rule)
 {
     static const char *const names[TORTURE_RULES] = { "S1", "S2", "S3", "S4", "S5", "S6", "S7",
-                                                      "S8", "S9", "L1", "L2", "L3", "L4" };
+                                                      "S8", "S9", "L1", "L2", "L3", "L4", "L5" };
     return (unsigned)rule < TORTURE_RULES ? names[rule] : "?";
 }
 
@@ -29,6 +29,7 @@ const char *torture_rule_text(enum torture_rule rule)
         [TORTURE_L2] = "no waiter is passed over for ever",
         [TORTURE_L3] = "nothing is left behind",
         [TORTURE_L4] = "after the last fault, every client gets a turn",
+        [TORTURE_L5] = "a hold lasts until it is released, or its lease is over",
     };
     return (unsigned)rule < TORTURE_RULES ? texts[rule] : "?";
 }

@@ -26,6 +26,7 @@ enum torture_rule {
     TORTURE_L2, /* nobody is passed over for ever */
     TORTURE_L3, /* nothing is left behind */
     TORTURE_L4, /* after the last fault, everybody gets his turn */
+    TORTURE_L5, /* a hold lasts until it is released, or its lease is over */
     TORTURE_RULES
 };
 

@@ -174,10 +174,12 @@ static void wait_for_cleaning(const struct strike *strike)
     atomic_store(&driver->arena->reserved, 0);
 }
 
-/* Mostly of a try that finds the lock free: if the client takes it for one that was not executed,
- * the lock stays. Else of any request of a client that holds or waits. */
+/* Mostly of a try that finds the lock free, and of a release, in turns: if the client takes the one
+ * for not executed, the lock stays; if it takes the other for that, it tells its caller of a loss
+ * (L5). Else of any request of a client that holds or waits. */
 static void reply_with_error(struct torture_driver *driver, bool quiet)
 {
+    bool releases = driver->outcome->tried[TORTURE_ERROR_REPLY] % 2 == 1;
     struct strike strike = { .driver = driver,
                              .fault = TORTURE_ERROR_REPLY,
                              .lock = driver->arena->lock_count - 1 };
@@ -189,7 +191,7 @@ static void reply_with_error(struct torture_driver *driver, bool quiet)
     begin(&strike, (unsigned)client);
     if (quiet) {
         atomic_store(&driver->arena->reserved, strike.client + 1);
-        set_trap(&strike, TORTURE_TRAP_TRY, TORTURE_WIRE_ERROR);
+        set_trap(&strike, releases ? TORTURE_TRAP_RELEASE : TORTURE_TRAP_TRY, TORTURE_WIRE_ERROR);
         wait_for(&strike, &strike.seat->trap, true);
     } else {
         atomic_store(&strike.seat->wire, TORTURE_WIRE_ERROR);
