@@ -84,9 +84,10 @@ struct cli_verb {
     bool takes_command; /* the words after NAME are a command with options of its own */
     int (*run)(struct cli_settings *settings);
     const char *summary, *help;
+    bool is_program; /* holdfast-NAME does it, which is installed beside the command */
 };
 
-/* ---- main.c, help.c ---- */
+/* ---- main.c, help.c, and verbs/verbs.c or the file of a program ---- */
 extern const struct cli_verb cli_verbs[]; /* ends with a NULL name */
 const struct cli_verb *cli_verb_find(const char *name);
 void cli_help_print(FILE *out);
@@ -109,12 +110,17 @@ bool cli_has_own_tables(hf_client *client);
 int cli_gc(struct cli_settings *settings);
 int cli_doctor(struct cli_settings *settings);
 int cli_bench(struct cli_settings *settings);
-int cli_torture(struct cli_settings *settings);
 
 extern const char cli_help_run[], cli_help_try[], cli_help_lock[], cli_help_renew[],
     cli_help_unlock[], cli_help_show[], cli_help_held[], cli_help_break[], cli_help_sem[],
     cli_help_counter[], cli_help_latch[], cli_help_elect[], cli_help_doctor[], cli_help_bench[],
     cli_help_torture[], cli_help_schema[], cli_help_gc[];
+
+/* ---- program.c ---- */
+
+/* Becomes holdfast-NAME, with the words of this call. Returns only the exit code for why it could
+ * not, having said it. */
+int cli_program_run(const char *name, char **argv);
 
 /* ---- options.c ---- */
 

@@ -1,32 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The command: finds the verb and runs it. */
+/* The command, and each program beside it: finds the verb and runs it. */
 #include "cli.h"
 
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-
-const struct cli_verb cli_verbs[] = {
-    { "run", CLI_RUN, true, cli_run, "run a command under a lock", cli_help_run },
-    { "try", CLI_TRY, true, cli_try, "the same, but do not wait", cli_help_try },
-    { "elect", CLI_ELECT, true, cli_elect, "keep one leader running among many", cli_help_elect },
-    { "lock", CLI_LOCK, false, cli_lock, "take a lock that outlives this command", cli_help_lock },
-    { "renew", CLI_RENEW, false, cli_renew, "give such a lock a new lease", cli_help_renew },
-    { "unlock", CLI_UNLOCK, false, cli_unlock, "release such a lock", cli_help_unlock },
-    { "show", CLI_SHOW, false, cli_show, "show holders and waiters", cli_help_show },
-    { "held", CLI_HELD, false, cli_held, "whether a lock is held", cli_help_held },
-    { "break", CLI_BREAK, false, cli_break, "take a lock away from its holder", cli_help_break },
-    { "sem", CLI_SEM, false, cli_sem, "set and look at semaphores", cli_help_sem },
-    { "counter", CLI_COUNTER, false, cli_counter, "plain counters", cli_help_counter },
-    { "latch", CLI_LATCH, false, cli_latch, "count-down latches", cli_help_latch },
-    { "schema", CLI_SCHEMA, false, cli_schema, "the tables of a database", cli_help_schema },
-    { "gc", CLI_GC, false, cli_gc, "remove rows of names that are not used", cli_help_gc },
-    { "doctor", CLI_DOCTOR, false, cli_doctor, "look for what endangers locks", cli_help_doctor },
-    { "bench", CLI_BENCH, false, cli_bench, "measure speed, and compare", cli_help_bench },
-    { "torture", CLI_TORTURE, false, cli_torture, "test the locks of a store under faults",
-      cli_help_torture },
-    { 0 },
-};
 
 const struct cli_verb *cli_verb_find(const char *name)
 {
@@ -87,6 +65,8 @@ static int act(struct cli_settings *settings, int argc, char **argv)
 
     if (code != CLI_OK)
         return code;
+    if (verb && verb->is_program && !settings->help && !settings->version)
+        return cli_program_run(verb->name, argv);
     if (!take_url(settings))
         return CLI_INTERNAL;
     code = flushed(verb, dispatch(settings, verb));

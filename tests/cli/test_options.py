@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Options, help, and everything that can be written wrongly."""
 import os
+import pathlib
 import re
+import shutil
+import subprocess
 
-from clitest import contains, equal, main, test
+from clitest import COMMAND, contains, equal, main, test
 from servers import need_redis_engine
 
 VERBS = ['run', 'try', 'elect', 'lock', 'renew', 'unlock', 'show', 'break', 'sem', 'counter',
@@ -423,6 +426,31 @@ def user_of_a_database_is_shown_and_no_password_is(box):
         equal('word@127' in result.out + result.err, False, result)
         if shown and 'knows no scheme' not in result.err:
             contains(result.out, shown)
+
+
+@test
+def verb_whose_program_is_not_installed_is_told_so(box):
+    """Its help is the command's own."""
+    command, program = box.file('bin/holdfast'), box.file('libexec/holdfast/holdfast-torture')
+    url = ('-e', 'redis://u:s3cret@h')
+    library = os.path.dirname(os.environ['HOLDFAST_LIBRARY'])
+    os.mkdir(box.file('bin'))
+    os.makedirs(os.path.dirname(program))
+    shutil.copy(COMMAND, command)
+
+    def holdfast(*words):
+        return subprocess.run([command, *words], env={**os.environ, 'LD_LIBRARY_PATH': library},
+                              capture_output=True, text=True, check=False)
+    for code, sentence in ((127, 'is not installed'), (126, 'cannot be run')):
+        result = holdfast(*url, 'torture')
+        equal(result.returncode, code, 'the exit code')
+        contains(result.stderr, sentence)
+        contains(holdfast('torture', '--help').stdout, 'holdfast torture [URL] [OPTIONS]')
+        contains(holdfast('help', 'torture').stdout, 'holdfast torture [URL] [OPTIONS]')
+        pathlib.Path(program).write_text('#!/bin/sh\necho "$@"\n', encoding='utf-8')
+    os.chmod(program, 0o755)
+    words = [*url, 'torture', '--time', '5s']
+    equal(holdfast(*words).stdout.split(), words, 'the words that it hands on')
 
 
 if __name__ == '__main__':

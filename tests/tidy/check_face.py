@@ -99,7 +99,8 @@ def problems_of(path):
 
 def files():
     pages = [path for path in sources.files(ROOT, (".scd",)) if path.startswith("docs/man/")]
-    code = [path for path in sources.files(ROOT, (".c", ".h")) if path.startswith("src/")]
+    code = [path for path in sources.files(ROOT, (".c", ".h"))
+            if path.startswith(("src/", "torture/"))]
     return PAGES + pages + code
 
 

@@ -16,7 +16,7 @@ import tap
 ROOT, BUILD = sys.argv[1], sys.argv[2]
 PAGES = ("CONTRIBUTING.md", "docs/adding-an-engine.md", "docs/ARCHITECTURE.md",
          "docs/internals/fast-paths.md")
-PATH = re.compile(r"`((?:src|tests|tools|docs|include|models|bench)/[^`\s]*)`")
+PATH = re.compile(r"`((?:src|torture|tests|tools|docs|include|models|bench)/[^`\s]*)`")
 PLACEHOLDER = re.compile(r"NAME|[<*]")
 
 

@@ -4,7 +4,7 @@
 import os
 import re
 
-FOLDERS = ("include", "src", "tests", "examples", "models", "tools", "bench", "docs")
+FOLDERS = ("include", "src", "torture", "tests", "examples", "models", "tools", "bench", "docs")
 C_ENDINGS = (".c", ".h", ".cpp")
 
 _TOKEN = re.compile(

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A first look at the store that is to be tortured: whether it answers, and what it has. */
-#include "torture.h"
+#include "command.h"
 
 #include "torture/proxy/fault_proxy.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* From options to a plan; and which stores are near enough to be tortured without a second word. */
-#include "torture.h"
+#include "command.h"
 
 #include <string.h>
 #include <unistd.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The same report for programs: one object. */
-#include "torture.h"
+#include "command.h"
 
 #include <inttypes.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Whether what was broken in a run is anything that its store had promised. */
-#include "torture.h"
+#include "command.h"
 
 #include <inttypes.h>
 #include <string.h>

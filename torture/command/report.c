@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What torture prints: the plan before, a line while it runs, the report at the end. */
-#include "torture.h"
+#include "command.h"
 
 #include "torture/timeline/timeline.h"
 

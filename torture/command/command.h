@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What torture's files share: the plan as the options make it, and what is printed of a run. */
-#ifndef HF_CLI_TORTURE_TORTURE_H
-#define HF_CLI_TORTURE_TORTURE_H
+#ifndef HF_TORTURE_COMMAND_COMMAND_H
+#define HF_TORTURE_COMMAND_COMMAND_H
 
 #include "cli/cli.h"
 #include "torture/check/verdict.h"
@@ -37,14 +37,14 @@ struct cli_torture {
     unsigned fault_count;
 };
 
-/* ---- torture_config.c ---- */
+/* ---- config.c ---- */
 
 /* CLI_OK, or CLI_USAGE having said why. */
 int cli_torture_plan(struct cli_torture *torture);
 /* May this store be tortured without being asked? */
 bool cli_torture_is_near(const char *url);
 
-/* ---- torture_probe.c ---- */
+/* ---- probe.c ---- */
 
 /* Asks the store for a lock, so that what is wrong with it is said before anything begins, and
  * fills `caps` and `subject`. CLI_OK, or the exit code of what is wrong, having said it. */
@@ -54,7 +54,7 @@ const char *cli_torture_left_out(const struct cli_torture *torture, unsigned *pl
 /* After a run: no reply could be replaced by an error, and nothing asked for that by name. */
 bool cli_torture_leaves_out_errors(const struct cli_torture *torture);
 
-/* ---- torture_guarantees.c ---- */
+/* ---- guarantees.c ---- */
 
 /* Fills `unpromised`. */
 void cli_torture_look_for_a_promise(struct cli_torture *torture);
@@ -63,7 +63,7 @@ void cli_torture_describe_promise(const struct cli_torture *torture, char *text,
 /* Version, date and plan, in one line. */
 void cli_torture_describe_run(const struct cli_torture *torture, char *text, size_t size);
 
-/* ---- torture_report.c, torture_json.c ---- */
+/* ---- report.c, json.c ---- */
 void cli_torture_print_list(FILE *out);
 void cli_torture_print_plan(const struct cli_torture *torture);
 void cli_torture_progress(void *arg, const struct torture_progress *progress);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* torture: a run against a store, or a history that was kept; and the verdict as an exit code. */
-#include "torture.h"
+#include "command.h"
 
 #include "torture/timeline/timeline.h"
 
@@ -383,7 +383,7 @@ static int act(struct cli_torture *torture)
     return code == CLI_OK ? run(torture) : code;
 }
 
-int cli_torture(struct cli_settings *settings)
+static int torture_command(struct cli_settings *settings)
 {
     struct cli_torture *torture = calloc(1, sizeof(*torture));
     int code;
@@ -397,3 +397,9 @@ int cli_torture(struct cli_settings *settings)
     free(torture);
     return code;
 }
+
+const struct cli_verb cli_verbs[] = {
+    { "torture", CLI_TORTURE, false, torture_command, "test the locks of a store under faults",
+      cli_help_torture },
+    { 0 },
+};
