@@ -4,7 +4,6 @@
 
 #include <stdatomic.h>
 #include <stdio.h>
-#include <string.h>
 
 static hf_client *open_with_tokens(void)
 {
@@ -12,13 +11,6 @@ static hf_client *open_with_tokens(void)
 
     need(client, HF_CAP_TOKEN);
     return client;
-}
-
-/* These two keep nothing to forget, and say so of a name in use too. */
-static void need_forgetting(void)
-{
-    if (strncmp(store_url(), "etcd", 4) == 0 || strncmp(store_url(), "memcached", 9) == 0)
-        SKIP("this engine keeps nothing of a name that is free");
 }
 
 /* A database keeps a name for a second, so that rounds are few there. */
@@ -54,7 +46,6 @@ TEST(held_name_is_not_forgotten)
     static const hf_mode modes[] = { HF_MUTEX, HF_FAIR, HF_READ, HF_WRITE };
     hf_client *client = open_client(), *other = open_client();
 
-    need_forgetting();
     for (size_t i = 0; i < sizeof(modes) / sizeof(modes[0]); i++) {
         char name[160];
         snprintf(name, sizeof(name), "%s-%zu", name_of("held"), i);
@@ -77,7 +68,6 @@ TEST(waiter_is_served_after_forgetting_was_refused)
     hf_client *client = open_client(), *other = open_client();
     struct outcome outcome = { 0 };
 
-    need_forgetting();
     need(client, HF_CAP_FAIR | HF_CAP_INSPECT);
     hf_hold *hold = take(client, name_of("one"), HF_FAIR, 0), *next;
     uint64_t token = hf_token(hold);
@@ -99,7 +89,6 @@ TEST(semaphore_counter_and_latch_are_not_forgotten)
     hf_client *client = open_client();
     uint32_t value = 0;
 
-    need_forgetting();
     if (hf_caps(client) & HF_CAP_PERMIT) {
         CHECK_CODE(hf_semaphore_set(client, name_of("semaphore"), 3), HF_OK);
         CHECK_CODE(hf_forget(client, name_of("semaphore")), HF_BUSY);

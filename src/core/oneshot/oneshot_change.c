@@ -76,6 +76,10 @@ static int check_named(struct hf_client *client, unsigned cap, const char *what,
     return code == HF_OK ? hf__args_name(client, name, full) : code;
 }
 
+#define NOT_FORGOTTEN                                                                              \
+    "it is in use, so it is not forgotten; hf_inspect or `holdfast show` shows its holders and "   \
+    "waiters"
+
 /* Nothing was to be taken, so nothing was "not to be had". */
 static void explain_busy(struct hf_oneshot *change)
 {
@@ -85,8 +89,7 @@ static void explain_busy(struct hf_oneshot *change)
         [HF_ONESHOT_LATCH_SET] = "it is not set: it is above 0, and must be counted down first",
         [HF_ONESHOT_BREAK] = "it is held, but not under that key; hf_inspect or `holdfast show` "
                              "shows the holder",
-        [HF_ONESHOT_FORGET] = "it is in use, so it is not forgotten; hf_inspect or "
-                              "`holdfast show` shows its holders and waiters",
+        [HF_ONESHOT_FORGET] = NOT_FORGOTTEN,
     };
     if (!change->error && sentences[change->verb])
         hf__explain(&change->error, HF_BUSY, 0, "\"%.200s\": %s", change->name,
@@ -236,13 +239,29 @@ int hf_break(hf_client *client, const char *name, const char *owner_key, uint32_
     return run(whole, ret_count, NULL);
 }
 
+static bool note_use(void *arg, const hf_entry *entry)
+{
+    bool *in_use = arg;
+    bool is_value = entry->kind == HF_KIND_SEMAPHORE || entry->kind == HF_KIND_COUNTER ||
+                    entry->kind == HF_KIND_LATCH;
+    *in_use |= is_value || entry->role != HF_ROLE_OBJECT;
+    return !*in_use;
+}
+
+/* Where nothing is kept of a name that is free, it is enough to see that it is. */
 int hf_forget(hf_client *client, const char *name)
 {
     struct hf_store_name full;
+    bool in_use = false;
     int code = check_named(client, HF_CAP_MUTEX, "mutexes", name, &full);
-    if (code != HF_OK || !client->ops->forgets)
+    if (code != HF_OK)
         return code;
-    return change_value(client, HF_CAP_MUTEX, "mutexes", HF_ONESHOT_FORGET, name, 0, NULL);
+    if (client->ops->forgets)
+        return change_value(client, HF_CAP_MUTEX, "mutexes", HF_ONESHOT_FORGET, name, 0, NULL);
+    code = hf_inspect(client, name, note_use, &in_use);
+    if (code == HF_OK && in_use)
+        return hf__answer_fail(HF_BUSY, "\"%.200s\": " NOT_FORGOTTEN, name);
+    return code;
 }
 
 /* ---- a hold ---- */

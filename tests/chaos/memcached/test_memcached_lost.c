@@ -231,6 +231,21 @@ TEST(lock_whose_attach_was_not_heard_is_opened_by_its_key_again)
     attach_with_lost_replies("tooz", "__TOOZ_LOCK_one");
 }
 
+TEST(name_at_a_dead_server_is_not_said_to_be_forgotten)
+{
+    struct memcached_server server = { .port = 0 };
+    hf_client *client = NULL;
+
+    memcached_start(&server);
+    CHECK_CODE(hf_open(&client, memcached_url(server.port, 20000),
+                       &HF_CLIENT_OPTIONS(.request_timeout_ms = 1000)),
+               HF_OK);
+    CHECK_CODE(hf_forget(client, "one"), HF_OK);
+    memcached_kill(&server);
+    CHECK_CODE(hf_forget(client, "one"), HF_UNREACHABLE);
+    hf_close(client);
+}
+
 /* Within `version`, and within `stats`. A proxy ends it between them. */
 TEST(connection_that_is_cut_in_the_handshake_blames_no_proxy)
 {
