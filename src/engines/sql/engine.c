@@ -65,7 +65,6 @@ static int open_sql(struct hf_engine **ret, const struct hf_engine_ops *ops,
     snprintf(sql->channel, sizeof sql->channel, "hf_%016" PRIx64 "%016" PRIx64, host->id[0],
              host->id[1]);
     hf__link_init(&sql->renewals);
-    hf__link_init(&sql->attaches);
     hf__link_open(sql);
     hf__waiting_open(sql);
     hf__counter_open(sql);
@@ -82,7 +81,6 @@ static void end_close(struct hf_timer *timer)
     hf__list_append_all(&sql->free_tasks, &sql->settling);
     hf__link_close(sql);
     hf__waiting_close(sql);
-    hf__attach_close(sql);
     free(sql->schema);
     free(sql->grants);
     hf__schema_name_close(sql);

@@ -84,8 +84,6 @@ static void conclude(struct sql_task *task, enum hf_word word)
         op->out.verdict = HF_FAILED;
     op->out.lost = op->out.lost || lost;
     op->out.contacted = task->contacted;
-    if (op->in.attach_key && (verdict != HF_KNOWN_NO_ANSWER || !hf__known_is_there(known)))
-        hf__attach_forget(sql, task->owner);
     if (op->out.verdict != HF_REFUSED && op->out.verdict != HF_NO_ANSWER) {
         hf__waiting_remove(sql, op);
         op->engine.word[1] &= SQL_RENEWING | (op->out.verdict == HF_GRANTED ? SQL_WAITED : 0);
@@ -311,16 +309,8 @@ static void attach_answered(struct sql_task *task, const struct sql_answer *answ
         op->in.lease_ms = left_ms > 0 ? left_ms : 1;
         hf__op_set_lease(sql, op, task->sent_at_ms, op->in.lease_ms);
         conclude(task, HF_WORD_GRANTED);
-    } else if (!hf__attach_is_behind(sql, task)) { /* mutant: attach-waits-for-an-earlier-one */
-        conclude(task, HF_WORD_REFUSED);
     } else {
-        hf__known_reply(&op->engine.known, HF_WORD_NEVER);
-        if (hf__link_repeat(task))
-            return;
-        hf__op_explain(op, HF_UNREACHABLE, 0,
-                       "\"%.200s\": an earlier hf_attach under this key has no reply yet",
-                       op->in.name);
-        conclude(task, HF_WORD_OPEN);
+        conclude(task, HF_WORD_REFUSED);
     }
 }
 
@@ -331,7 +321,6 @@ static void begin_attach(struct sql_task *task)
         conclude(task, HF_WORD_REFUSED);
         return;
     }
-    hf__attach_note(task->sql, task);
     hf__task_bytes(task, SQL_P_KEY, task->key, SQL_OWNER_SIZE);
     run(task, SQL_ATTACH, attach_answered);
 }

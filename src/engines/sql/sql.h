@@ -8,7 +8,6 @@
  *     link.c      a connection that comes back by itself, and the requests on it
  *     lock.c      the life of a claim
  *     claims.c    what it is called at the database, and the requests about it
- *     attach.c    attaches that are out
  *     counter.c   receipts of what was taken from counters
  *     change.c, inspect.c
  *     waiting.c   claims that wait: notifications and polling
@@ -112,7 +111,6 @@ struct sql {
     void (*closed)(void *arg);
     void *closed_arg;
     struct hf_timer closing;
-    struct hf_link attaches; /* attach.c: those that are out, or not undone yet */
     struct hf_link renewals; /* ops that are being renewed: tasks, by `renewal_link` */
 };
 
@@ -240,15 +238,6 @@ static inline bool hf__answer_changed(const struct sql_answer *answer)
 {
     return answer->row_count > 0 || answer->affected > 0;
 }
-
-/* ---- attach.c ---- */
-
-/* task->key is what it attaches. */
-void hf__attach_note(struct sql *sql, const struct sql_task *task);
-/* Another claim of this client attaches the same, and came earlier. */
-bool hf__attach_is_behind(struct sql *sql, const struct sql_task *task);
-void hf__attach_forget(struct sql *sql, const unsigned char owner[SQL_OWNER_SIZE]);
-void hf__attach_close(struct sql *sql);
 
 /* ---- counter.c ---- */
 
