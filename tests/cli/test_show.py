@@ -120,6 +120,7 @@ def looking_makes_no_store(box):
         for chosen in (('-e', f'local://{missing}'), ('-N', 'misspelt')):
             result = box.expect(69, *chosen, *words)
             contains(result.err, 'there is no store')
+            contains(result.err, 'its first lock makes it')
             contains(result.err, 'misspelt')
             equal((result.out, result.err.count('\n')), ('', 1))
     assert not os.path.exists(missing)

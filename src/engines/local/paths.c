@@ -140,8 +140,8 @@ static int check_file_system(const struct local *local, hf_error *error)
 int hf__local_missing(const struct local *local, hf_error *error)
 {
     return hf__error_set(error, HF_UNREACHABLE, ENOENT,
-                         "there is no store '%s'; if it has been used before, the URL, the "
-                         "namespace or HOLDFAST_DIR is misspelt",
+                         "there is no store '%s': its first lock makes it; if it has been used "
+                         "before, the URL, the namespace or HOLDFAST_DIR is misspelt",
                          local->path);
 }
 
