@@ -30,11 +30,19 @@ $(BUILD)/build.ninja:
 deps:
 	tools/install-dependencies $(or $(WHAT),check)
 
-# The flash sale, without a lock and with one. URL names the store: make demo URL=local:///run/shop
+# The flash sale, without a lock and with one: of the embedded engine alone, which needs few packages.
+# URL names another store: make demo URL=redis://127.0.0.1
 demo:
+ifeq ($(filter-out local:%,$(URL)),)
+	@tools/install-dependencies demo
+	@[ -f build/demo/build.ninja ] || meson setup --buildtype=release -Dauto_features=disabled -Dengine_local=enabled -Dtests=false build/demo
+	ninja -C build/demo examples/flash_sale
+	@build/demo/examples/flash_sale $(if $(URL),--url '$(URL)')
+else
 	@tools/install-dependencies build
 	$(MAKE) build
-	@$(BUILD)/examples/flash_sale $(if $(URL),--url '$(URL)')
+	@$(BUILD)/examples/flash_sale --url '$(URL)'
+endif
 
 # The tests of every engine and every promise, in at most 25 minutes on two processors. The last line
 # has the result, the one before what was left out.

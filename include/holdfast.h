@@ -78,6 +78,8 @@ extern "C" {
 
 /* Returns: the version of the library in use, such as "0.1.0". Static. */
 HF_API const char *hf_version(void);
+/* Returns: for each engine a line: schemes, and where it is or why it cannot load. free() it. */
+HF_API char *hf_engines(void);
 
 /* ---- 1. Result codes ---------------------------------------------------------------------
  *

@@ -32,7 +32,9 @@ static int flushed(const struct cli_verb *verb, int code)
 static int dispatch(struct cli_settings *settings, const struct cli_verb *verb)
 {
     if (settings->version) {
-        printf("holdfast %s\n", hf_version());
+        char *engines = settings->verbose ? hf_engines() : NULL;
+        printf("holdfast %s\n%s", hf_version(), engines ? engines : "");
+        free(engines);
         return CLI_OK;
     }
     if (settings->help && verb) {

@@ -21,7 +21,8 @@ struct hf_tap {
 /* From inside `open`: the client's answers pass this tap until its end. */
 void hf__host_set_tap(const struct hf_host *host, struct hf_tap *tap);
 
-/* The engine for a URL scheme, or NULL. */
-const struct hf_engine_ops *hf__engine_find(const char *scheme);
+/* The engine for the URL's scheme, loaded if it is in a module. HF_EINVAL: *error says what is
+ * wrong with the scheme, or with the module. */
+int hf__engine_find(const struct hf_engine_ops **ret, struct hf_url *url, hf_error *error);
 
 #endif

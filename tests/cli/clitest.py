@@ -226,6 +226,9 @@ class Box:
         for path in (COMMAND, *(glob.glob(f'{os.path.dirname(library)}/lib*.so*'))):
             if os.path.isfile(path):
                 shutil.copy(path, place)
+        os.makedirs(f'{place}/holdfast', exist_ok=True)
+        for path in glob.glob(f'{os.path.dirname(library)}/holdfast/*.so'):
+            shutil.copy(path, f'{place}/holdfast')
         self.environment['LD_LIBRARY_PATH'] = place
         return os.path.join(place, os.path.basename(COMMAND))
 

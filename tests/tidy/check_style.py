@@ -141,7 +141,9 @@ def may_include(path, included):
     if path.startswith("src/base/"):
         return included.startswith("base/") or "/" not in included
     if path.startswith("src/core/"):
-        return included.startswith(("core/", "base/")) or included == "engines.inc"
+        return included.startswith(("core/", "base/")) or included in ("engines.inc", "modules.inc")
+    if path.startswith("src/holdfast/"):
+        return included == "core/engine_module.h"
     if path.startswith("src/net/"):
         return included.startswith(("net/", "base/"))
     if path.startswith("src/engines/"):

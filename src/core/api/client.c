@@ -11,7 +11,7 @@
 #include "core/api/close.h"
 #include "core/api/explain.h"
 #include "core/api/owner.h"
-#include "core/engine_registry.h"
+#include "core/engine_tap.h"
 #include "core/loop/uv_loop.h"
 #include "core/oneshot/oneshot.h"
 #include "core/table/lock_table.h"
@@ -168,19 +168,12 @@ static int read_options(hf_client_options *known, const hf_client_options *optio
 
 static int open_engine(struct hf_client *client, hf_error *error)
 {
-    char known[400];
     struct hf_engine *engine = NULL;
-    const struct hf_engine_ops *ops = hf__engine_find(client->url.scheme);
-    const char *nearest = ops ? NULL : hf__engine_nearest_scheme(client->url.scheme);
-    if (nearest)
-        return hf__url_refuse(&client->url, error,
-                              "this build knows no scheme \"%.40s\"; did you mean \"%s:\"?",
-                              client->url.scheme, nearest);
-    if (!ops)
-        return hf__url_refuse(&client->url, error,
-                              "this build knows no scheme \"%.40s\"; it knows %s",
-                              client->url.scheme, hf__engine_schemes(known, sizeof known));
-    int code = ops->open(&engine, &client->host, &client->url, error);
+    const struct hf_engine_ops *ops;
+    int code = hf__engine_find(&ops, &client->url, error);
+    if (code != HF_OK)
+        return code;
+    code = ops->open(&engine, &client->host, &client->url, error);
     if (code != HF_OK)
         return code;
     hf__client_set_engine(client, engine);

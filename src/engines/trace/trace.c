@@ -105,10 +105,12 @@ static int open_inner(struct trace *trace, const struct hf_host *host, struct hf
     int code = hf__trace_read_url(trace, url, error);
     if (code != HF_OK)
         return code;
-    const struct hf_engine_ops *ops = hf__engine_find(trace->url.scheme);
-    if (!ops || ops == &hf__trace)
-        return hf__url_refuse(url, error, "this build has no engine \"%.40s\" to trace",
-                              trace->url.scheme);
+    const struct hf_engine_ops *ops;
+    code = hf__engine_find(&ops, &trace->url, error);
+    if (code != HF_OK)
+        return code;
+    if (ops == &hf__trace)
+        return hf__url_refuse(url, error, "a trace of a trace shows nothing more");
     code = ops->open(&trace->inner, host, &trace->url, error);
     for (unsigned i = 0; code == HF_OK && i < url->option_count; i++)
         url->options[i].used |= trace->url.options[i].used;
