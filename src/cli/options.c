@@ -94,8 +94,11 @@ struct parse {
     const struct cli_verb *verb;
     char **arg, **end; /* what is still to be read */
     bool used[OPTION_COUNT];
-    bool ended;        /* "--" was seen */
-    char *url_as_name; /* the first word before that which begins as a URL does */
+    bool ended; /* "--" was seen */
+    /* What begins as a URL does: the first word after the verb, before any "--", or a name with
+     * an option. */
+    char *url_as_name;
+    bool url_in_option;
 };
 
 static bool takes_value(const struct option *option)
@@ -133,8 +136,6 @@ static bool store_name(struct parse *parse, char *value)
 {
     struct cli_settings *settings = parse->settings;
 
-    if (!parse->ended && !parse->url_as_name && cli_url_has_scheme(value))
-        parse->url_as_name = value;
     if (settings->name_count == CLI_NAMES_MAX) {
         cli_complain("more than %d names in one command", CLI_NAMES_MAX);
         return false;
@@ -156,6 +157,11 @@ static bool store(struct parse *parse, const struct option *option, char *value)
         *(char **)(void *)field = value;
         return true;
     case NAME:
+        /* No "--" can stand before it: what only begins as a URL does is taken for a name. */
+        if (!parse->url_as_name && cli_url_has_scheme(value) && strstr(value, "://")) {
+            parse->url_as_name = value;
+            parse->url_in_option = true;
+        }
         return store_name(parse, value);
     case OPTIONAL_LENGTH:
         parse->settings->watch = true;
@@ -260,9 +266,11 @@ static bool parse_word(struct parse *parse, char *word)
             cli_complain("there is no verb '%s'; holdfast help lists them", word);
         return parse->verb != NULL;
     }
+    unsigned before =
+        parse->verb->takes_command ? settings->name_count : (unsigned)settings->word_count;
+    if (before == 0 && !parse->ended && !parse->url_as_name && cli_url_has_scheme(word))
+        parse->url_as_name = word;
     if (!parse->verb->takes_command) {
-        if (settings->word_count == 0 && !parse->ended && cli_url_has_scheme(word))
-            parse->url_as_name = word;
         settings->words[settings->word_count++] = word;
         return true;
     }
@@ -325,9 +333,9 @@ static bool check_name(const struct parse *parse)
     if (!url || (parse->verb->bit & CLI_TORTURE))
         return true;
     cli_url_hide_password(url);
-    cli_complain("'%s' is a store's URL, not a name: write `holdfast %s -e %s`, or -- before a "
-                 "name that begins like this",
-                 url, parse->verb->name, url);
+    cli_complain("'%s' is a store's URL, not a name: write `holdfast %s -e %s`%s", url,
+                 parse->verb->name, url,
+                 parse->url_in_option ? "" : ", or -- before a name that begins like this");
     return false;
 }
 

@@ -83,7 +83,7 @@ def url_in_place_of_a_name_is_refused(box):
         refuses(box, f'`holdfast {verb} -e redis://u:xx@host/1`', verb, 'redis://u:pw@host/1',
                 *calls.get(verb, []))
         refuses(box, f'`holdfast {verb} -e local:a`', verb, 'local:a', *calls.get(verb, []))
-    refuses(box, "is a store's URL", 'run', '-l', 'a', '-l', 'zk://host', '--', 'true')
+    refuses(box, '`holdfast run -e zk://host`\n', 'run', '-l', 'a', '-l', 'zk://host', '--', 'true')
 
 
 @test
@@ -91,6 +91,11 @@ def name_like_a_url_is_taken_after_two_dashes(box):
     box.expect(0, 'run', '--', 'redis:a', 'true')
     box.expect(1, 'held', '--', 'redis:a')
     box.expect(0, 'doctor', '--', 'redis:a')
+
+
+@test
+def name_like_a_url_is_taken_with_an_option(box):
+    box.expect(0, 'try', '-l', 'redis:a', '-l', 'b', '--', 'true')
 
 
 @test
