@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The life of a claim, whatever its kind: an attempt, its replies, the verdict, a longer lease, and
- * the release. What a kind asks the server, and what it makes of the reply, is in kinds/. What the
- * server may have of the claim's key is in the core's table (core/known.h).
+/* The life of a claim, whatever its kind: an attempt, its replies, the verdict, and the release.
+ * What a kind asks the server, and what it makes of the reply, is in kinds/; session/own_lease.c
+ * has leases of their own, and renewals. What the server may have of the claim's key is in the
+ * core's table (core/known.h).
  *
  * Each request may be sent again after its reply was lost: the key is the claim's alone. Requests
  * without a reply may be executed in any order, so none of them ever counts as settled. */
