@@ -60,7 +60,7 @@ void hf__lock_leaves(struct connection *connection, struct redis_request *reques
     const struct waiter *waiter = op->engine.pointer;
     /* A request that is out, and is sent again, has done nothing: the server does not know the
      * script, or another node of the cluster has the slot. */
-    if (op->engine.known.asked)
+    if (op->engine.known.asked) /* mutant: request-sent-again-did-nothing */
         hf__known_reply(&op->engine.known, HF_WORD_NEVER);
     if (request->asked == HF_ASKED_RELEASE && (op->engine.word[1] & REDIS_CONTENDED))
         let_the_waiter_be_first(connection);

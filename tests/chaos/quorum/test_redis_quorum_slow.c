@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A server of a quorum that answers an attempt long after the others have granted the lock. */
+/* Servers of a quorum that answer long after the others have granted the lock, or with an error that
+ * leaves open what they have done. */
 #include "quorum.h"
 #include "relay.h"
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define FIRST_LEASE_MS 2000
 #define LONGER_LEASE_MS 20000
@@ -111,5 +113,48 @@ TEST(release_is_repeated_until_the_longer_lease_is_over)
     EVENTUALLY(server_says(&servers[2], "EXISTS one", ":0"), LONGER_LEASE_MS / 2);
     hf_close(client);
     relay_stop(&relay);
+    quorum_end(servers);
+}
+
+/* ---- errors that leave open whether a request was executed ---- */
+
+#define OPEN_ERROR "-upstream failure\r\n"
+
+static void begin_to_lie(struct relay relays[2])
+{
+    for (int i = 0; i < 2; i++)
+        relay_lie(&relays[i], OPEN_ERROR, strlen(OPEN_ERROR), 1);
+}
+
+/* Two of the servers are behind proxies, which execute the request and answer an error. The third
+ * one hangs: so each call has heard both, and the error takes the place of the next reply. */
+TEST(open_errors_of_a_majority_are_missing_replies)
+{
+    struct server servers[QUORUM_SERVERS] = { 0 };
+    struct relay relays[2] = { 0 };
+    hf_hold *none = NULL;
+    quorum_start(servers);
+    struct server reached[QUORUM_SERVERS] = { servers[0], servers[1], servers[2] };
+    for (int i = 0; i < 2; i++) {
+        relay_start(&relays[i], servers[i].port);
+        reached[i].port = relays[i].port;
+    }
+    hf_client *client = quorum_open(reached, NEVER_MS, 0);
+
+    server_stop(&servers[2]);
+    CHECK_CODE(hf_unlock(take(client, "one", HF_MUTEX, 0)), HF_OK);
+    begin_to_lie(relays);
+    CHECK_CODE(hf_lock(client, "one", 0, NULL, &none), HF_UNREACHABLE);
+    CHECK(strstr(hf_last_error()->text, "upstream failure"));
+    EVENTUALLY(probe(client, "one", HF_MUTEX, 2) == HF_OK, SOON_MS);
+
+    hf_hold *hold = take(client, "one", HF_MUTEX, 0);
+    begin_to_lie(relays);
+    CHECK_CODE(hf_unlock(hold), HF_OK);
+    server_continue(&servers[2]);
+    quorum_expect_nothing_left(servers);
+    hf_close(client);
+    for (int i = 0; i < 2; i++)
+        relay_stop(&relays[i]);
     quorum_end(servers);
 }

@@ -139,6 +139,22 @@ TEST(scripts_that_are_flushed_are_sent_again)
     server_kill(&server);
 }
 
+/* What the server did not know the script of, it has not done. So the repeated release tells. */
+TEST(release_that_is_sent_again_after_a_flush_of_scripts_tells_a_loss)
+{
+    struct server server = { 0 };
+    server_start(&server);
+    hf_client *client = open_on(&server, 3000, 0);
+
+    give_back(take(client, "one", HF_MUTEX, 0));
+    hf_hold *hold = take(client, "one", HF_MUTEX, 0);
+    tell(&server, "DEL one");
+    tell(&server, "SCRIPT FLUSH");
+    CHECK_CODE(hf_unlock(hold), HF_LOST);
+    hf_close(client);
+    server_kill(&server);
+}
+
 TEST(an_empty_server_is_noticed)
 {
     struct server server = { 0 };
