@@ -43,6 +43,7 @@ static int open_local(struct hf_engine **ret, const struct hf_host *host, struct
     local->base.host = host;
     local->directory = local->file = local->liveness = local->sender = local->receiver = -1;
     pthread_mutex_init(&local->map_mutex, NULL);
+    local->spins = sysconf(_SC_NPROCESSORS_ONLN) > 1;
     hf__death_watch_open(local);
     hf__local_removed_open(local);
     int code = hf__local_file_open(local, url, error);

@@ -44,6 +44,7 @@ struct local {
     char namespace_name[72];
     unsigned mode;
     bool shared; /* the URL says mode= */
+    bool spins;  /* there is another processor on which a holder may run */
 
     _Atomic uint32_t cache[LOCAL_CACHE]; /* free nodes that are ours */
     _Atomic uint32_t node_hint, cell_hint;
@@ -181,6 +182,15 @@ void hf__local_session_let_go(struct local *local, unsigned slot);
 int hf__local_session_pid(struct local *local, uint64_t session);
 
 /* ---- txn.c: guards and transactions ---- */
+
+static inline void hf__relax(void)
+{
+#if defined(__x86_64__) || defined(__i386__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("yield");
+#endif
+}
 
 /* A transaction on one lock, inside its guard. */
 struct txn {

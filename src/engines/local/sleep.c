@@ -11,7 +11,13 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { FIRST_LOOK_MS = 2, LOOK_MAX_MS = 20, WATCHED_LOOK_MS = 100 };
+enum {
+    FIRST_LOOK_MS = 2,
+    LOOK_MAX_MS = 20,
+    WATCHED_LOOK_MS = 100,
+    SPIN_US = 10,
+    SPINS_A_LOOK = 16
+};
 
 static bool add(uint64_t sessions[LOCAL_WANTED], unsigned *count, uint64_t session)
 {
@@ -86,6 +92,31 @@ static bool sleep_on(struct local_node *node, uint32_t seen, int64_t sleep_ms)
            errno == ETIMEDOUT;
 }
 
+/* The lock is handed to this waiter next. */
+static bool is_next(const struct local_node *node)
+{
+    uint64_t state = local_get(&node->state);
+    if (local_state_mode(state) == HF_MUTEX)
+        return local_state_flags(state) & LOCAL_DUE;
+    return local_state_state(state) == LOCAL_WAITING && !local_high(local_get(&node->link));
+}
+
+/* For about as long as it takes to be woken. True: the word has changed. */
+static bool spin(const struct local *local, struct local_node *node, uint32_t seen)
+{
+    if (!local->spins || !is_next(node))
+        return false;
+    int64_t until_us = hf__clock_us() + SPIN_US;
+    do {
+        for (unsigned i = 0; i < SPINS_A_LOOK; i++) {
+            if ((atomic_load_explicit(&node->futex, memory_order_relaxed) & ~1u) != seen)
+                return true;
+            hf__relax();
+        }
+    } while (hf__clock_us() < until_us); /* mutant: waiter-that-is-next-spins */
+    return false;
+}
+
 static bool roused(struct hf_op *op)
 {
     return __atomic_exchange_n(&op->engine.word[1], 0, __ATOMIC_SEQ_CST);
@@ -96,6 +127,8 @@ static void sleep_in_slices(struct local *local, struct hf_op *op, struct local_
 {
     uint32_t seen = local_high(op->engine.word[0]);
     int64_t slice_ms = FIRST_LOOK_MS;
+    if (spin(local, node, seen))
+        return;
     while (!roused(op)) {
         int64_t left_ms = until_ms - hf__clock_ms();
         if (left_ms <= 0 || !sleep_on(node, seen, left_ms < slice_ms ? left_ms : slice_ms))

@@ -18,15 +18,6 @@ int64_t hf__txn_now(struct txn *txn)
     return txn->now_ms;
 }
 
-static void relax(void)
-{
-#if defined(__x86_64__) || defined(__i386__)
-    __builtin_ia32_pause();
-#elif defined(__aarch64__)
-    __asm__ volatile("yield");
-#endif
-}
-
 static bool take(_Atomic uint64_t *guard, uint64_t *seen, uint64_t session)
 {
     return atomic_compare_exchange_strong_explicit(guard, seen, session, memory_order_acquire,
@@ -64,7 +55,7 @@ static int wait_for(struct local *local, _Atomic uint64_t *guard, bool *stolen, 
         if (take(guard, &seen, local->session))
             return HF_OK;
         if (round < SPINS) {
-            relax();
+            hf__relax();
             continue;
         }
         /* mutant: dead-one-guard-is-never-taken */
