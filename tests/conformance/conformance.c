@@ -39,9 +39,14 @@ bool store_keeps_texts(void)
     return !scheme_begins("redis");
 }
 
+bool store_has_plain_locks(void)
+{
+    return strstr(store_url(), "layout=session") != NULL;
+}
+
 bool store_has_sessions(void)
 {
-    return scheme_begins("zk");
+    return scheme_begins("zk") || store_has_plain_locks();
 }
 
 bool store_numbers_readers(void)
@@ -127,6 +132,9 @@ hf_client *open_client_with(hf_client_options options)
     options.size = sizeof(options);
     if (options.lease_ms == 0)
         options.lease_ms = client_lease_ms;
+    /* What a stopped client has there ends with the session, which has to be soon. */
+    if (options.lease_ms == 0 && store_has_plain_locks())
+        options.lease_ms = SOON_MS / 2;
     CHECK_CODE(hf_open(&client, store_url(), &options), HF_OK);
     CHECK(client != NULL);
     let_thread_come_to_rest(client);

@@ -15,6 +15,8 @@ const char *store_url(void);
 bool store_is_local(void);
 /* Whether it keeps what each owner says of itself. */
 bool store_keeps_texts(void);
+/* Are its locks a database's own, which know names and no kinds? */
+bool store_has_plain_locks(void);
 /* Does what a client has rest on sessions? They bound how much it can be, and how far ahead any of
  * it can be believed in. */
 bool store_has_sessions(void);

@@ -170,7 +170,7 @@ static bool same_kind(hf_mode one, hf_mode other)
     /* A format that leases each lock by itself has one kind of thing for both. */
     bool mutexes = one <= HF_FAIR && other <= HF_FAIR && !store_is_local() && !store_has_sessions();
 
-    return one == other || (one_rw && other_rw) || mutexes;
+    return one == other || (one_rw && other_rw) || mutexes || store_has_plain_locks();
 }
 
 TEST(a_name_is_one_kind_at_a_time)

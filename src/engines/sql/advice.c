@@ -40,7 +40,8 @@ static const char *advice_on_tls(const char *text)
     return NULL;
 }
 
-static const char *advice_on_tables(const struct sql *sql, const struct sql_failure *failure)
+static const char *advice_on_tables(const struct sql_settings *settings,
+                                    const struct sql_failure *failure)
 {
     if (strcmp(failure->state, "3F000") == 0)
         return "; create the schema, or name another one in the URL (schema=NAME)";
@@ -50,7 +51,7 @@ static const char *advice_on_tables(const struct sql *sql, const struct sql_fail
         return "; change it to what `holdfast schema print` shows";
     if (strcmp(failure->state, "42703") == 0 || strcmp(failure->state, "42S22") == 0)
         return "; the table is another program's, or an older version's (`holdfast doctor`)";
-    if (sql->settings.layout)
+    if (settings->layout)
         return "; is it another database? `holdfast schema create` makes the table";
     return "; `holdfast schema create` makes the tables";
 }
@@ -83,18 +84,18 @@ static const char *advice_on_setting(int native)
     }
 }
 
-const char *hf__sql_advice(const struct sql *sql, const struct sql_failure *failure)
+const char *hf__sql_advice(const struct sql_settings *settings, const struct sql_failure *failure)
 {
     const char *on_tls = advice_on_tls(failure->text);
     switch (failure->trouble) {
     case SQL_DENIED:
         return on_tls ? on_tls : "; check user, password and privileges (`holdfast doctor`)";
     case SQL_NO_SCHEMA:
-        return advice_on_tables(sql, failure);
+        return advice_on_tables(settings, failure);
     case SQL_SETTING:
         return advice_on_setting(failure->native);
     case SQL_RANGE:
-        return sql->settings.layout
+        return settings->layout
                    ? "; the lease ends later than the table can say: take a shorter one"
                    : "; the lock's token or value in hf_lock is too large: set a smaller one";
     case SQL_UNFIT:

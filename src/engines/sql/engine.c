@@ -2,6 +2,7 @@
 /* The engines `postgres:` and `mysql:`: opening, closing, and their tables. */
 #include "base/error.h"
 #include "base/testing.h"
+#include "engines/sql/session/session.h"
 #include "engines/sql/sql.h"
 
 #include <inttypes.h>
@@ -44,7 +45,10 @@ static int open_sql(struct hf_engine **ret, const struct hf_engine_ops *ops,
     if (!sql)
         return hf__error_set(error, HF_ENOMEM, 0, "out of memory for a client of a database");
     int code = hf__sql_settings(&sql->settings, driver, url, error);
-    if (code != HF_OK) {
+    bool by_session = code == HF_OK && sql->settings.sessions > 0;
+    if (by_session)
+        code = hf__session_open(ret, &sql->settings, host, error);
+    if (by_session || code != HF_OK) {
         free(sql);
         return code;
     }

@@ -108,7 +108,7 @@ static void break_link(struct sql *sql, const struct sql_failure *failure)
 {
     hf__peer_break(&sql->peer, hf__sql_code(failure->trouble), failure->native, "%.150s%s%s%s%s",
                    failure->text, *failure->state ? " (" : "", failure->state,
-                   *failure->state ? ")" : "", hf__sql_advice(sql, failure));
+                   *failure->state ? ")" : "", hf__sql_advice(&sql->settings, failure));
 }
 
 int hf__link_explain(struct sql *sql, const struct sql_task *task, const struct sql_answer *answer,
@@ -131,7 +131,7 @@ int hf__link_explain(struct sql *sql, const struct sql_task *task, const struct 
         hf__explain(error, code, failure->native, "%s at %.100s: %.150s%s%s%s%s",
                     sql->settings.driver->name, sql->settings.shown, failure->text,
                     *failure->state ? " (" : "", failure->state, *failure->state ? ")" : "",
-                    hf__sql_advice(sql, failure));
+                    hf__sql_advice(&sql->settings, failure));
     else
         hf__explain(error, code, why->native, "%s",
                     *why->text ? why->text : "the connection to the database was lost");

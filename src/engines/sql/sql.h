@@ -168,7 +168,7 @@ const struct sql_script *hf__sql_script(const struct sql *sql, enum sql_script_n
 /* An hf_code. */
 int hf__sql_code(enum sql_trouble trouble);
 /* "; DO THIS", or "". */
-const char *hf__sql_advice(const struct sql *sql, const struct sql_failure *failure);
+const char *hf__sql_advice(const struct sql_settings *settings, const struct sql_failure *failure);
 
 /* ---- link.c ---- */
 

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a URL of a database says: postgres://[user[:password]@]host[:port][,host...]/database
  * [?socket=PATH][&timeout=MS][&tls=verify|insecure|off][&ca=FILE][&cert=FILE&key=FILE]
- * [&durability=full|relaxed][&schema=NAME][&layout=NAME][&stale=SECONDS]; mysql: and mariadb: the
- * same without schema and durability. */
+ * [&durability=full|relaxed][&schema=NAME][&layout=NAME][&stale=SECONDS], with layout=session
+ * [&sessions=N][&lock_key=FORM]; mysql: and mariadb: the same without schema and durability. */
 #include "engines/common/settings.h"
+#include "engines/sql/session/session.h"
 #include "engines/sql/sql.h"
 
 #include <stdio.h>
@@ -11,12 +12,14 @@
 
 #define TIMEOUT_DEFAULT_MS 3000
 #define NOT_GIVEN (-1)
+#define SESSIONS_DEFAULT 8u
+#define SESSIONS_MAX 64
 
 struct options {
     int64_t timeout_ms;
-    int64_t stale_s;
+    int64_t stale_s, sessions;
     const char *socket, *ca, *cert, *key, *layout, *schema;
-    uint32_t tls, durability;
+    uint32_t tls, durability, lock_key;
 };
 
 static const struct hf_setting table[] = {
@@ -39,6 +42,13 @@ static const struct hf_setting table[] = {
       .unit = "seconds",
       .number = NOT_GIVEN,
       .max = 31536000 },
+    { .name = "sessions",
+      .type = HF_SETTING_NUMBER,
+      .at = offsetof(struct options, sessions),
+      .unit = "sessions",
+      .number = NOT_GIVEN,
+      .min = 2,
+      .max = SESSIONS_MAX },
     { .name = "tls",
       .type = HF_SETTING_CHOICE,
       .at = offsetof(struct options, tls),
@@ -49,6 +59,11 @@ static const struct hf_setting table[] = {
       .at = offsetof(struct options, durability),
       .choice = HF_SETTING_ABSENT,
       .words = { "full", "relaxed" } },
+    { .name = "lock_key",
+      .type = HF_SETTING_CHOICE,
+      .at = offsetof(struct options, lock_key),
+      .choice = HF_SETTING_ABSENT,
+      .words = { "name", "number", "distributedlock", "symfony", "rails" } },
 };
 
 static bool is_loopback(const char *host)
@@ -124,6 +139,22 @@ static bool is_schema_name(const char *name)
            strcmp(name, "information_schema") != 0;
 }
 
+/* Session locks need no table. */
+static int refuse_session_options(const struct options *options, bool by_session, bool mysql,
+                                  const struct hf_url *url, hf_error *error)
+{
+    if (!by_session && (options->sessions != NOT_GIVEN || options->lock_key != HF_SETTING_ABSENT))
+        return hf__url_refuse(url, error, "sessions and lock_key are for layout=session");
+    if (by_session && (options->schema || options->durability != HF_SETTING_ABSENT))
+        return hf__url_refuse(url, error,
+                              "schema and durability are for tables: layout=session has none");
+    if (mysql && options->lock_key == SESSION_KEY_SYMFONY)
+        return hf__url_refuse(url, error,
+                              "lock_key=symfony is for postgres: Symfony has no "
+                              "session locks at MySQL");
+    return HF_OK;
+}
+
 /* An option that would change nothing is a mistake: what it was meant for does not happen. */
 static int refuse_idle_options(const struct sql_settings *settings, const struct options *options,
                                const struct hf_url *url, hf_error *error)
@@ -174,18 +205,28 @@ int hf__sql_settings(struct sql_settings *settings, const struct sql_driver *dri
                               url->scheme);
     if (!options.cert != !options.key)
         return hf__url_refuse(url, error, "cert and key belong together");
+    bool by_session = options.layout && strcmp(options.layout, "session") == 0;
     settings->layout = options.layout ? hf__sql_layout(driver->dialect, options.layout) : NULL;
-    if (options.layout && !settings->layout)
+    if (options.layout && !settings->layout && !by_session)
         return hf__url_refuse(url, error,
-                              "layout is one of method_lock, common_lock, shedlock, laravel, "
-                              "symfony, int_lock");
+                              "layout is one of session, method_lock, common_lock, shedlock, "
+                              "laravel, symfony, int_lock");
     settings->user = url->user && *url->user ? url->user : NULL;
     settings->password = url->password;
     settings->database = url->path + 1;
     settings->tls = choose_tls(url, &options);
     code = refuse_idle_options(settings, &options, url, error);
+    if (code == HF_OK)
+        code =
+            refuse_session_options(&options, by_session, driver->dialect == SQL_MYSQL, url, error);
     if (code != HF_OK)
         return code;
+    if (by_session) {
+        settings->sessions =
+            options.sessions == NOT_GIVEN ? SESSIONS_DEFAULT : (unsigned)options.sessions;
+        settings->session_key =
+            options.lock_key == HF_SETTING_ABSENT ? SESSION_KEY_NAME : options.lock_key;
+    }
     settings->stale_s = options.stale_s == NOT_GIVEN ? 0 : options.stale_s;
     settings->schema = options.schema ? options.schema : "";
     settings->ca = options.ca;

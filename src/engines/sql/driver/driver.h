@@ -64,6 +64,8 @@ struct sql_settings {
     const char *schema;              /* of the tables; "": the search path decides */
     int64_t stale_s;                 /* see SQL_P_STALE_S */
     bool relaxed;                    /* durability=relaxed: a commit need not be on disk */
+    unsigned sessions;               /* layout=session: how many at most; 0: another layout */
+    unsigned session_key;            /* ... an enum session_key_form */
     char session[48]; /* what our sessions are called at the server, letters and digits;
                                     no other client's are */
     char shown[400];  /* the places, for sentences */
@@ -104,6 +106,7 @@ struct sql_script {
     unsigned answer; /* the statement whose rows are the answer: the last one, or the one below a
                         comment "-- answer" in the .sql file */
     const struct sql_statement *statements;
+    bool plain; /* MySQL: one statement, sent as text, so that the list of processes shows values */
 };
 
 /* How long a statement waits for a row that another transaction has locked: MySQL counts in

@@ -304,7 +304,8 @@ static bool execute(struct mysql_session *session, struct mysql_job *job, unsign
 bool hf__mysql_execute(struct mysql_session *session, struct mysql_job *job)
 {
     session->channel_count = 0;
-    if (job->script->count == 1 ? execute(session, job, 0) : hf__mysql_execute_text(session, job)) {
+    bool prepared = job->script->count == 1 && !job->script->plain;
+    if (prepared ? execute(session, job, 0) : hf__mysql_execute_text(session, job)) {
         hf__mysql_notify(session);
         return true;
     }

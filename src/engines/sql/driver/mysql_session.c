@@ -153,7 +153,8 @@ static void set_options(struct mysql_session *session)
     unsigned off = 0, read_timeout_s = READ_TIMEOUT_S;
     unsigned protocol = session->socket ? MYSQL_PROTOCOL_SOCKET : MYSQL_PROTOCOL_TCP;
     mysql_options(session->mysql, MYSQL_OPT_CONNECT_TIMEOUT, &session->timeout_s);
-    mysql_options(session->mysql, MYSQL_OPT_READ_TIMEOUT, &read_timeout_s);
+    if (!session->waits)
+        mysql_options(session->mysql, MYSQL_OPT_READ_TIMEOUT, &read_timeout_s);
     mysql_options(session->mysql, MYSQL_OPT_WRITE_TIMEOUT, &read_timeout_s);
     mysql_options(session->mysql, MYSQL_OPT_PROTOCOL, &protocol);
     mysql_options(session->mysql, MYSQL_OPT_RECONNECT, &no);
@@ -381,6 +382,7 @@ static bool copy_settings(struct mysql_session *session, const struct sql_settin
         timeout_s < 1 || timeout_s > READ_TIMEOUT_S ? READ_TIMEOUT_S : (unsigned)timeout_s;
     session->tls = settings->tls;
     session->keeps_time_zone = settings->layout != NULL;
+    session->waits = settings->sessions > 0;
     return copy_text(&session->host, place->socket ? NULL : place->host) &&
            copy_text(&session->socket, place->socket) &&
            copy_text(&session->user, settings->user) &&

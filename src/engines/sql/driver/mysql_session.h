@@ -58,6 +58,7 @@ struct mysql_session {
     unsigned port, timeout_s;
     enum sql_tls tls;
     bool keeps_time_zone; /* the server's */
+    bool waits;           /* a reply may take for ever */
     char name[MYSQL_NAME_SIZE];
     char channel[MYSQL_NAME_SIZE]; /* not "": it only listens */
     char version[64];              /* written before `ready` */

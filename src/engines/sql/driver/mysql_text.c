@@ -74,11 +74,14 @@ static char *write_text(const struct mysql_job *job, size_t *ret_length)
     char *text = hf__calloc(1, text_size(job));
     if (!text)
         return NULL;
-    char *to = stpcpy(text, BEGIN);
+    char *to = job->script->plain ? text : stpcpy(text, BEGIN);
     unsigned inside = job->script->count - ends_with_kill(job->script);
     for (unsigned i = 0; i < inside; i++)
         to = put_statement(to, job, i);
-    to = stpcpy(to, END);
+    if (job->script->plain)
+        to--; /* the semicolon */
+    else
+        to = stpcpy(to, END);
     if (inside < job->script->count) {
         *to++ = ';';
         to = put_statement(to, job, inside);
@@ -182,7 +185,7 @@ static bool take_results(struct mysql_session *session, struct mysql_job *job)
 {
     bool fine = true;
     int more;
-    unsigned index = (unsigned)-1;
+    unsigned index = job->script->plain ? 0 : (unsigned)-1;
     do {
         fine = take_result(session, job, index++) && fine;
         more = mysql_next_result(session->mysql);

@@ -1,0 +1,639 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Seats: connections that come back by themselves, each time as another session; requests on them;
+ * and heartbeats, by which both sides judge whether a session lives. The server ends one that is
+ * silent SESSION_MARGIN_MS after its client has stopped to believe in it, at the earliest. */
+#include "engines/sql/session/session.h"
+
+#include "base/testing.h"
+#include "engines/sql/sql.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A new connection looks so often whether the session before it has ended. */
+#define FENCE_TRIES 40u
+#define FENCE_PAUSE_MS 5
+
+static struct session_seat *seat_of(struct hf_peer *peer)
+{
+    return HF_CONTAINER(peer, struct session_seat, peer);
+}
+
+static struct hf_loop *loop_of(const struct session_seat *seat)
+{
+    return seat->all->base.host->loop;
+}
+
+int64_t hf__session_field(const struct sql_answer *answer, unsigned row, unsigned column)
+{
+    const struct sql_value *field = hf__answer_field(answer, row, column);
+    return field && field->type == SQL_NUMBER ? field->number : 0;
+}
+
+/* ---- sessions ---- */
+
+void hf__session_keep(struct session *session)
+{
+    session->uses++;
+}
+
+void hf__session_drop(struct session *session)
+{
+    if (session && --session->uses == 0)
+        free(session);
+}
+
+/* One that nothing rests on has no watchdog, and its lease moves without one. */
+void hf__session_confirm(struct session *session, int64_t asked_at_ms)
+{
+    struct hf_lease *lease = &session->lease;
+    if (session->over || asked_at_ms - lease->asked_at_ms < lease->lease_ms / 4)
+        return;
+    if (lease->watched)
+        hf__lease_answer(lease, asked_at_ms, HF_LEASE_RENEWED, 0, NULL);
+    else
+        lease->asked_at_ms = asked_at_ms;
+    hf__own_ends_confirm(&session->ends, lease, asked_at_ms, 0);
+}
+
+static struct session *new_session(struct session_seat *seat, int64_t asked_at_ms)
+{
+    struct session *session = hf__calloc(1, sizeof *session);
+    if (!session)
+        return NULL;
+    session->all = seat->all;
+    session->uses = 1;
+    session->lease.engine = &seat->all->base;
+    session->lease.lease_ms = seat->all->lease_ms;
+    session->lease.asked_at_ms = asked_at_ms;
+    hf__link_init(&session->ends);
+    return session;
+}
+
+/* Its claims are told. What is granted on it and not told yet is too late. */
+static void end_session(struct session_seat *seat)
+{
+    struct session *session = seat->session;
+    seat->session = NULL;
+    hf__timer_stop(loop_of(seat), &seat->idle);
+    if (!session)
+        return;
+    session->over = true;
+    session->lease.asked_at_ms = hf__session_now(seat->all) - 2 * session->lease.lease_ms;
+    HF_LIST_FOREACH (link, following, &seat->claims)
+        hf__session_claim_lost(HF_CONTAINER(link, struct session_claim, link));
+    hf__session_drop(session);
+}
+
+struct session_seat *hf__session_seat_of(const struct session *session)
+{
+    for (unsigned i = 0; i < session->all->seat_count; i++)
+        if (session->all->seats[i].session == session)
+            return &session->all->seats[i];
+    return NULL;
+}
+
+/* ---- requests ---- */
+
+struct session_request *hf__session_request(struct session_seat *seat, struct session_claim *claim,
+                                            session_done *done)
+{
+    struct hf_link *link = hf__list_pop(&seat->all->free_requests);
+    struct session_request *request =
+        link ? HF_CONTAINER(link, struct session_request, link) : hf__calloc(1, sizeof *request);
+    if (!request)
+        return NULL;
+    memset(request, 0, sizeof *request);
+    hf__link_init(&request->link);
+    hf__link_init(&request->request.link);
+    request->seat = seat;
+    request->done = done;
+    request->claim = claim;
+    if (claim) {
+        claim->uses++;
+        hf__session_request_key(request, &claim->key);
+    }
+    return request;
+}
+
+void hf__session_number(struct session_request *request, enum sql_parameter parameter,
+                        int64_t number)
+{
+    request->values[parameter] = (struct sql_value){ .type = SQL_NUMBER, .number = number };
+}
+
+void hf__session_request_key(struct session_request *request, const struct session_key *key)
+{
+    request->key = *key;
+    hf__session_number(request, SQL_P_VALUE, key->number);
+    hf__session_number(request, SQL_P_LIMIT, key->second);
+    request->values[SQL_P_NAME_TEXT] = (struct sql_value){
+        .type = SQL_TEXT, .bytes = request->key.text, .length = (uint32_t)strlen(request->key.text)
+    };
+}
+
+static void request_over(struct session_request *request, const struct sql_answer *answer)
+{
+    struct sessions *all = request->seat->all;
+    struct session_claim *claim = request->claim;
+    hf__link_remove(&request->link);
+    request->done(request, answer);
+    hf__session_drop(request->session);
+    hf__list_append(&all->free_requests, &request->link);
+    if (claim)
+        hf__session_claim_use_ends(claim);
+}
+
+static void break_seat(struct session_seat *seat, const struct sql_failure *failure)
+{
+    hf__peer_break(&seat->peer, hf__sql_code(failure->trouble), failure->native, "%.150s%s%s%s%s",
+                   failure->text, *failure->state ? " (" : "", failure->state,
+                   *failure->state ? ")" : "", hf__sql_advice(&seat->all->settings, failure));
+}
+
+static void answered(struct sql_request *driven, const struct sql_answer *answer)
+{
+    struct session_request *request = HF_CONTAINER(driven, struct session_request, request);
+    enum sql_trouble trouble = answer->failure ? answer->failure->trouble : SQL_FINE;
+    if (trouble == SQL_LOST || trouble == SQL_READ_ONLY || trouble == SQL_NOT_READY)
+        break_seat(request->seat, answer->failure);
+    else if (request->session && !request->blocks)
+        hf__session_confirm(request->session, request->sent_at_ms);
+    request_over(request, answer);
+}
+
+static void send_request(struct session_request *request)
+{
+    struct session_seat *seat = request->seat;
+    hf__link_remove(&request->link);
+    hf__list_append(&seat->out, &request->link);
+    request->sent_at_ms = hf__session_now(seat->all);
+    request->request.sent = true;
+    if ((request->session = seat->session))
+        hf__session_keep(request->session);
+    if (!request->blocks)
+        hf__peer_await(&seat->peer);
+    seat->connection->driver->run(seat->connection, &request->request);
+    if (request->blocks)
+        hf__session_wait_sent(request->claim);
+}
+
+static void send_waiting(struct session_seat *seat)
+{
+    struct hf_link *link;
+    while (hf__peer_is_ready(&seat->peer) && (link = hf__list_first(&seat->waiting)))
+        send_request(HF_CONTAINER(link, struct session_request, link));
+}
+
+static void prepare(struct session_request *request, const struct sql_script *script)
+{
+    request->request.script = script;
+    request->request.values = request->values;
+    request->request.answered = answered;
+    request->request.sent = false;
+}
+
+void hf__session_run(struct session_request *request, enum session_word word)
+{
+    struct session_seat *seat = request->seat;
+    prepare(request, hf__session_script(seat->all->dialect, word, request->key.pair));
+    hf__list_append(&seat->waiting, &request->link);
+    send_waiting(seat);
+    if (!hf__list_empty(&seat->waiting))
+        hf__peer_want(&seat->peer);
+}
+
+static void lose_all(struct hf_link *requests)
+{
+    static const struct sql_failure lost = { .trouble = SQL_LOST, .text = "connection lost" };
+    struct sql_answer answer = { .failure = &lost };
+    struct hf_link taken, *link;
+    hf__link_init(&taken);
+    hf__list_append_all(&taken, requests);
+    while ((link = hf__list_first(&taken)))
+        request_over(HF_CONTAINER(link, struct session_request, link), &answer);
+}
+
+int hf__session_explain(struct session_request *request, const struct sql_failure *failure,
+                        hf_error **error, bool *definite)
+{
+    const struct sql_settings *settings = &request->seat->all->settings;
+    const hf_error *why = &request->seat->peer.why;
+    enum sql_trouble trouble = failure->trouble;
+    if (trouble == SQL_LOST) {
+        int code = why->code == HF_OK ? HF_UNREACHABLE : why->code;
+        *definite = !request->request.sent &&
+                    (code == HF_DENIED || code == HF_EINVAL || code == HF_ENOTSUP);
+        code = *definite || code == HF_ELIMIT ? code : HF_UNREACHABLE;
+        hf__explain(error, code, why->native, "%s",
+                    *why->text ? why->text : "the connection to the database was lost");
+        return code;
+    }
+    *definite = trouble == SQL_DENIED || trouble == SQL_WRONG || trouble == SQL_LIMIT ||
+                trouble == SQL_UNFIT || trouble == SQL_SETTING || trouble == SQL_NO_SCHEMA;
+    int code = *definite ? hf__sql_code(trouble) : HF_UNREACHABLE;
+    hf__explain(error, code, failure->native, "%s at %.100s: %.150s%s%s%s%s",
+                settings->driver->name, settings->shown, failure->text, *failure->state ? " (" : "",
+                failure->state, *failure->state ? ")" : "", hf__sql_advice(settings, failure));
+    return code;
+}
+
+/* ---- heartbeats ---- */
+
+bool hf__session_is_moved(struct session_request *request, const struct sql_answer *answer,
+                          unsigned column)
+{
+    if (!request->session || hf__session_field(answer, 0, column) == request->session->id)
+        return false;
+    hf__peer_break(&request->seat->peer, HF_ENOTSUP, 0,
+                   "a proxy in between gives statements to other sessions, and locks with them; "
+                   "connect to the server itself");
+    return true;
+}
+
+static void beaten(struct session_request *request, const struct sql_answer *answer)
+{
+    request->session->beating = false;
+    if (!answer->failure)
+        hf__session_is_moved(request, answer, 2);
+}
+
+void hf__session_beat(struct session *session)
+{
+    struct session_seat *seat = hf__session_seat_of(session);
+    if (!seat || session->beating)
+        return;
+    struct session_request *request = hf__session_request(seat, NULL, beaten);
+    if (!request)
+        return;
+    session->beating = true;
+    hf__session_run(request, SESSION_BEAT);
+}
+
+/* Also for what has an end of its own, which has no watchdog, and to keep the first seat open. */
+static void idle_fired(struct hf_timer *timer)
+{
+    struct session_seat *seat = HF_CONTAINER(timer, struct session_seat, idle);
+    struct session *session = seat->session;
+    int64_t now_ms = hf__session_now(seat->all), third_ms = seat->all->lease_ms / 3 + 1;
+    bool waits = seat->owner && seat->owner->state == SESSION_CLAIM_WAITING;
+    bool used = seat->number == 0 || seat->owner || !hf__list_empty(&seat->claims) ||
+                !hf__list_empty(&seat->out);
+    if (!session)
+        return;
+    if (!used) {
+        end_session(seat);
+        hf__peer_reconnect(&seat->peer);
+        return;
+    }
+    if (!waits && now_ms - session->lease.asked_at_ms >= third_ms)
+        hf__session_beat(session);
+    hf__timer_start(loop_of(seat), timer, now_ms + third_ms);
+}
+
+/* ---- greeting ---- */
+
+static void greet_with(struct session_seat *seat, const struct sql_script *script,
+                       session_done *done, unsigned tries)
+{
+    struct session_request *request = hf__session_request(seat, NULL, done);
+    if (!request) {
+        hf__peer_break(&seat->peer, HF_ENOMEM, 0, "out of memory for a request");
+        return;
+    }
+    int64_t limit_ms = seat->all->lease_ms + SESSION_MARGIN_MS;
+    request->tries = tries;
+    request->values[SQL_P_SESSION] =
+        (struct sql_value){ .type = SQL_TEXT,
+                            .bytes = seat->settings->session,
+                            .length = (uint32_t)strlen(seat->settings->session) };
+    /* MySQL counts in seconds. */
+    hf__session_number(request, SQL_P_LEASE_US,
+                       seat->all->dialect == SQL_MYSQL ? (limit_ms + 999) / 1000 : limit_ms);
+    prepare(request, script);
+    send_request(request);
+}
+
+static const struct sql_script *script_of(const struct session_seat *seat, enum session_word word)
+{
+    return hf__session_script(seat->all->dialect, word, false);
+}
+
+static bool is_greeting(const struct session_seat *seat)
+{
+    return seat->peer.state == HF_PEER_GREETING && !seat->peer.failing;
+}
+
+/* Not for a connection that is lost: why is known. */
+static bool greeting_failed(struct session_request *request, const struct sql_answer *answer)
+{
+    if (answer->failure && is_greeting(request->seat))
+        break_seat(request->seat, answer->failure);
+    return answer->failure || !is_greeting(request->seat);
+}
+
+static void seat_ready(struct session_seat *seat)
+{
+    hf__peer_ready(&seat->peer);
+    seat->fence = false;
+    seat->idle.fire = idle_fired;
+    hf__timer_start(loop_of(seat), &seat->idle,
+                    hf__session_now(seat->all) + seat->all->lease_ms / 3 + 1);
+    send_waiting(seat);
+}
+
+static void cluster_known(struct session_request *request, const struct sql_answer *answer)
+{
+    struct session_seat *seat = request->seat;
+    const struct sql_value *value = hf__answer_field(answer, 0, 1);
+    if (greeting_failed(request, answer))
+        return;
+    if (value && value->bytes && value->length == 2 && strncasecmp(value->bytes, "ON", 2) == 0)
+        hf__peer_break(&seat->peer, HF_ENOTSUP, 0,
+                       "it is a node of a Galera cluster, whose nodes do not know each other's "
+                       "named locks; leave layout=session out");
+    else
+        seat_ready(seat);
+}
+
+static bool mentions(const struct sql_value *text, const char *word)
+{
+    return text && text->bytes && memmem(text->bytes, text->length, word, strlen(word));
+}
+
+static void facts_known(struct session_request *request, const struct sql_answer *answer)
+{
+    struct session_seat *seat = request->seat;
+    const struct sql_script *cluster = script_of(seat, SESSION_CLUSTER);
+    if (greeting_failed(request, answer))
+        return;
+    if (hf__session_field(answer, 0, 1) != 1) {
+        hf__peer_break(&seat->peer, HF_ENOTSUP, 0,
+                       "it runs with sysdate-is-now, so a waiter reads its token before it is "
+                       "granted; start it without");
+        return;
+    }
+    if (mentions(hf__answer_field(answer, 0, 2), "TiDB")) {
+        hf__peer_break(&seat->peer, HF_ENOTSUP, 0,
+                       "TiDB's named locks end with a transaction after an hour; leave "
+                       "layout=session out");
+        return;
+    }
+    seat->session = new_session(seat, request->sent_at_ms);
+    if (!seat->session) {
+        hf__peer_break(&seat->peer, HF_ENOMEM, 0, "out of memory for a session");
+        return;
+    }
+    seat->session->id = hf__session_field(answer, 0, 0);
+    if (cluster)
+        greet_with(seat, cluster, cluster_known, 0);
+    else
+        seat_ready(seat);
+}
+
+static void set_up(struct session_request *request, const struct sql_answer *answer)
+{
+    if (!greeting_failed(request, answer))
+        greet_with(request->seat, script_of(request->seat, SESSION_FACTS), facts_known, 0);
+}
+
+static const struct sql_script *end_old_script(const struct session_seat *seat)
+{
+    return hf__sql_constant(seat->all->dialect, NULL, SQL_KILL_OLD);
+}
+
+static void old_session_ended(struct session_request *request, const struct sql_answer *answer);
+
+static void look_for_old(struct hf_timer *timer)
+{
+    struct session_seat *seat = HF_CONTAINER(timer, struct session_seat, idle);
+    if (is_greeting(seat))
+        greet_with(seat, end_old_script(seat), old_session_ended, ++seat->fence_tries);
+}
+
+/* Without the right to end it, it ends by its own limit. */
+static void old_session_ended(struct session_request *request, const struct sql_answer *answer)
+{
+    struct session_seat *seat = request->seat;
+    bool cannot = answer->failure && answer->failure->trouble != SQL_LOST;
+    bool gone = !answer->failure && hf__session_field(answer, 0, 0) == 0;
+    if (!is_greeting(seat))
+        return;
+    if (gone || cannot || request->tries >= FENCE_TRIES) {
+        greet_with(seat, script_of(seat, SESSION_SET_UP), set_up, 0);
+        return;
+    }
+    seat->idle.fire = look_for_old;
+    hf__timer_start(loop_of(seat), &seat->idle, hf__session_now(seat->all) + FENCE_PAUSE_MS);
+}
+
+static void greet(struct hf_peer *peer)
+{
+    struct session_seat *seat = seat_of(peer);
+    if (seat->connection->pooled)
+        hf__peer_break(peer, HF_ENOTSUP, 0,
+                       "a pooler in between lends sessions to other programs, and session locks "
+                       "with them; connect to the server itself, or leave layout=session out");
+    else if (seat->fence || seat->connection->crowded)
+        greet_with(seat, end_old_script(seat), old_session_ended, 0);
+    else
+        greet_with(seat, script_of(seat, SESSION_SET_UP), set_up, 0);
+}
+
+/* ---- the connection ---- */
+
+static void failed(struct hf_peer *peer, enum hf_peer_state was)
+{
+    struct session_seat *seat = seat_of(peer);
+    if (was == HF_PEER_READY && !hf__list_empty(&seat->claims)) {
+        seat->fence = true;
+        seat->fence_until_ms = hf__session_now(seat->all) + seat->all->lease_ms + SESSION_MARGIN_MS;
+    }
+    lose_all(&seat->out);
+    end_session(seat);
+    /* What has not been sent goes to the next session, if there is a server. */
+    if (was != HF_PEER_READY && hf__peer_round_is_over(peer))
+        lose_all(&seat->waiting);
+}
+
+static void connection_ready(void *arg)
+{
+    hf__peer_connected(&((struct session_seat *)arg)->peer);
+}
+
+static void connection_broken(void *arg, const struct sql_failure *why)
+{
+    break_seat(arg, why);
+}
+
+static void connection_notified(void *arg, const char *payload, size_t length)
+{
+    (void)arg, (void)payload, (void)length;
+}
+
+static bool place(struct hf_peer *peer, struct hf_peer_try *ret)
+{
+    const struct sql_settings *settings = &seat_of(peer)->all->settings;
+    ret->place.host = settings->places[peer->place_at].host;
+    ret->place.port = settings->places[peer->place_at].port;
+    if (settings->place_count == 1)
+        ret->limit_ms = 0;
+    return true;
+}
+
+static bool dial(struct hf_peer *peer, const struct hf_peer_try *attempt)
+{
+    static const struct sql_events events = { connection_ready, connection_broken,
+                                              connection_notified };
+    struct session_seat *seat = seat_of(peer);
+    const struct sql_driver *driver = seat->settings->driver;
+    (void)attempt;
+    seat->place = seat->settings->places[peer->place_at];
+    seat->place.limit_ms = peer->place.limit_ms;
+    seat->place.route = &peer->route;
+    seat->fence_tries = 0;
+    seat->connection =
+        driver->open(seat->all->base.host, seat->settings, &seat->place, &events, seat);
+    return seat->connection != NULL;
+}
+
+static void hang_up(struct hf_peer *peer)
+{
+    struct session_seat *seat = seat_of(peer);
+    struct sql_connection *connection = seat->connection;
+    seat->connection = NULL;
+    connection->driver->close(connection);
+}
+
+/* What an old session may have locked keeps others out until the next one has ended it. */
+static bool needed(struct hf_peer *peer)
+{
+    const struct session_seat *seat = seat_of(peer);
+    return !hf__list_empty(&seat->waiting) ||
+           (seat->fence && hf__session_now(seat->all) < seat->fence_until_ms);
+}
+
+static int64_t oldest(struct hf_peer *peer)
+{
+    HF_LIST_FOREACH (link, following, &seat_of(peer)->out) {
+        const struct session_request *request = HF_CONTAINER(link, struct session_request, link);
+        if (!request->blocks)
+            return request->sent_at_ms;
+    }
+    return HF_NEVER;
+}
+
+/* ---- which seat ---- */
+
+struct session_claim *hf__session_seat_has(struct session_seat *seat,
+                                           const struct session_claim *claim)
+{
+    HF_LIST_FOREACH (link, following, &seat->claims) {
+        struct session_claim *other = HF_CONTAINER(link, struct session_claim, link);
+        /* What is being unlocked is so before the next request is read. */
+        if (other != claim && other->state != SESSION_CLAIM_RELEASING &&
+            hf__session_key_is(&other->key, &claim->key))
+            return other;
+    }
+    return NULL;
+}
+
+struct session_seat *hf__session_seat_find(struct sessions *all)
+{
+    struct session_seat *found = NULL;
+    for (unsigned i = 1; i < all->seat_count; i++) {
+        struct session_seat *seat = &all->seats[i];
+        if (!seat->owner && (!found || (!found->session && seat->session)))
+            found = seat;
+    }
+    return found;
+}
+
+/* The next one that wants a seat hears of it. */
+void hf__session_seat_leave(struct session_claim *claim)
+{
+    struct session_seat *seat = claim->seat;
+    struct hf_link *first;
+    hf__link_remove(&claim->link);
+    claim->seat = NULL;
+    if (!seat || seat->owner != claim)
+        return;
+    seat->owner = NULL;
+    if ((first = hf__list_pop(&seat->all->queue)))
+        hf__op_wake(HF_CONTAINER(first, struct session_claim, queue_link)->op);
+}
+
+/* ---- opening and closing ---- */
+
+static bool open_seat(struct sessions *all, unsigned number)
+{
+    static const struct hf_peer_callbacks callbacks = { .place = place,
+                                                        .greet = greet,
+                                                        .failed = failed,
+                                                        .needed = needed,
+                                                        .oldest = oldest,
+                                                        .dial = dial,
+                                                        .hang_up = hang_up };
+    struct session_seat *seat = &all->seats[number];
+    seat->all = all;
+    seat->number = number;
+    hf__link_init(&seat->waiting);
+    hf__link_init(&seat->out);
+    hf__link_init(&seat->claims);
+    hf__timer_init(&seat->idle, idle_fired);
+    hf__peer_init(&seat->peer, &(struct hf_peer_config){ .host = all->base.host,
+                                                         .callbacks = &callbacks,
+                                                         .store = all->settings.driver->name,
+                                                         .shown = all->settings.shown,
+                                                         .place_count = all->settings.place_count,
+                                                         .timeout_ms = all->settings.timeout_ms });
+    seat->settings = hf__calloc(1, sizeof *seat->settings);
+    if (!seat->settings)
+        return false;
+    *seat->settings = all->settings;
+    size_t length = strlen(all->settings.session);
+    snprintf(seat->settings->session + length, sizeof seat->settings->session - length, "s%u",
+             number);
+    return true;
+}
+
+bool hf__session_pool_open(struct sessions *all)
+{
+    bool opened = true;
+    all->seats = hf__calloc(all->seat_count, sizeof *all->seats);
+    for (unsigned i = 0; all->seats && i < all->seat_count; i++)
+        opened = open_seat(all, i) && opened;
+    return all->seats && opened;
+}
+
+static void free_requests(struct hf_link *requests)
+{
+    struct hf_link *link;
+    while ((link = hf__list_pop(requests))) {
+        struct session_request *request = HF_CONTAINER(link, struct session_request, link);
+        struct session_claim *claim = request->claim;
+        hf__session_drop(request->session);
+        free(request);
+        if (claim)
+            hf__session_claim_use_ends(claim);
+    }
+}
+
+void hf__session_pool_close(struct sessions *all)
+{
+    for (unsigned i = 0; all->seats && i < all->seat_count; i++) {
+        struct session_seat *seat = &all->seats[i];
+        hf__peer_close(&seat->peer);
+        hf__timer_stop(loop_of(seat), &seat->idle);
+        free_requests(&seat->out);
+        free_requests(&seat->waiting);
+        hf__session_claims_close(&seat->claims);
+        hf__session_drop(seat->session);
+        free(seat->settings);
+    }
+    hf__session_claims_close(&all->queue);
+    while (!hf__list_empty(&all->free_requests))
+        free(HF_CONTAINER(hf__list_pop(&all->free_requests), struct session_request, link));
+    free(all->seats);
+}
