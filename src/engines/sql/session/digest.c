@@ -88,8 +88,27 @@ void hf__session_sha1(uint8_t digest[20], const void *bytes, size_t length)
 
 #define SHA512_ROUNDS 80u
 
-struct sha512 {
-    uint64_t h[8], k[SHA512_ROUNDS];
+static const uint64_t sha512_constants[SHA512_ROUNDS] = {
+    0x428a2f98d728ae22, 0x7137449123ef65cd, 0xb5c0fbcfec4d3b2f, 0xe9b5dba58189dbbc,
+    0x3956c25bf348b538, 0x59f111f1b605d019, 0x923f82a4af194f9b, 0xab1c5ed5da6d8118,
+    0xd807aa98a3030242, 0x12835b0145706fbe, 0x243185be4ee4b28c, 0x550c7dc3d5ffb4e2,
+    0x72be5d74f27b896f, 0x80deb1fe3b1696b1, 0x9bdc06a725c71235, 0xc19bf174cf692694,
+    0xe49b69c19ef14ad2, 0xefbe4786384f25e3, 0x0fc19dc68b8cd5b5, 0x240ca1cc77ac9c65,
+    0x2de92c6f592b0275, 0x4a7484aa6ea6e483, 0x5cb0a9dcbd41fbd4, 0x76f988da831153b5,
+    0x983e5152ee66dfab, 0xa831c66d2db43210, 0xb00327c898fb213f, 0xbf597fc7beef0ee4,
+    0xc6e00bf33da88fc2, 0xd5a79147930aa725, 0x06ca6351e003826f, 0x142929670a0e6e70,
+    0x27b70a8546d22ffc, 0x2e1b21385c26c926, 0x4d2c6dfc5ac42aed, 0x53380d139d95b3df,
+    0x650a73548baf63de, 0x766a0abb3c77b2a8, 0x81c2c92e47edaee6, 0x92722c851482353b,
+    0xa2bfe8a14cf10364, 0xa81a664bbc423001, 0xc24b8b70d0f89791, 0xc76c51a30654be30,
+    0xd192e819d6ef5218, 0xd69906245565a910, 0xf40e35855771202a, 0x106aa07032bbd1b8,
+    0x19a4c116b8d2d0c8, 0x1e376c085141ab53, 0x2748774cdf8eeb99, 0x34b0bcb5e19b48a8,
+    0x391c0cb3c5c95a63, 0x4ed8aa4ae3418acb, 0x5b9cca4f7763e373, 0x682e6ff3d6b2b8a3,
+    0x748f82ee5defb2fc, 0x78a5636f43172f60, 0x84c87814a1f0ab72, 0x8cc702081a6439ec,
+    0x90befffa23631e28, 0xa4506cebde82bde9, 0xbef9a3f7b2c67915, 0xc67178f2e372532b,
+    0xca273eceea26619c, 0xd186b8c721c0c207, 0xeada7dd6cde0eb1e, 0xf57d4f7fee6ed178,
+    0x06f067aa72176fba, 0x0a637dc5a2c898a6, 0x113f9804bef90dae, 0x1b710b35131c471b,
+    0x28db77f523047d84, 0x32caab7b40c72493, 0x3c9ebe0a15c9bebc, 0x431d67c49c100d4c,
+    0x4cc5d4becb3e42b6, 0x597f299cfc657e2a, 0x5fcb6fab3ad6faec, 0x6c44198c4a475817,
 };
 
 static uint64_t rotate_right(uint64_t word, unsigned by)
@@ -99,9 +118,8 @@ static uint64_t rotate_right(uint64_t word, unsigned by)
 
 static void sha512_block(void *state, const uint8_t *bytes)
 {
-    struct sha512 *sha = state;
-    uint64_t w[SHA512_ROUNDS], s[8];
-    memcpy(s, sha->h, sizeof s);
+    uint64_t *h = state, w[SHA512_ROUNDS], s[8];
+    memcpy(s, h, sizeof s);
     for (unsigned i = 0; i < SHA512_ROUNDS; i++) {
         if (i < 16) {
             w[i] = big_endian(bytes + (size_t)8 * i, 8);
@@ -112,7 +130,7 @@ static void sha512_block(void *state, const uint8_t *bytes)
             w[i] = w[i - 16] + low + w[i - 7] + high;
         }
         uint64_t sum = rotate_right(s[4], 14) ^ rotate_right(s[4], 18) ^ rotate_right(s[4], 41);
-        uint64_t next = s[7] + sum + ((s[4] & s[5]) ^ (~s[4] & s[6])) + sha->k[i] + w[i];
+        uint64_t next = s[7] + sum + ((s[4] & s[5]) ^ (~s[4] & s[6])) + sha512_constants[i] + w[i];
         sum = rotate_right(s[0], 28) ^ rotate_right(s[0], 34) ^ rotate_right(s[0], 39);
         sum += (s[0] & s[1]) ^ (s[0] & s[2]) ^ (s[1] & s[2]);
         memmove(s + 1, s, 7 * sizeof *s);
@@ -120,75 +138,15 @@ static void sha512_block(void *state, const uint8_t *bytes)
         s[0] = next + sum;
     }
     for (unsigned i = 0; i < 8; i++)
-        sha->h[i] += s[i];
-}
-
-/* The first 64 bits behind the point of the root of a prime: the largest number whose power, times
- * two to the 64 for each factor, is not above the prime. */
-static uint64_t root_fraction(unsigned prime, unsigned power)
-{
-    unsigned whole = 1;
-    while ((power == 2 ? (whole + 1) * (whole + 1) : (whole + 1) * (whole + 1) * (whole + 1)) <=
-           prime)
-        whole++;
-    /* Digit by digit, in binary, with numbers of 256 bits in words of 32. */
-    uint32_t root[8] = { [2] = whole };
-    for (int bit = 63; bit >= 0; bit--) {
-        uint32_t product[8] = { 1 }, limit[8] = { 0 };
-        root[bit / 32] |= 1u << bit % 32;
-        limit[2 * power] = prime;
-        for (unsigned i = 0; i < power; i++) {
-            uint32_t factor[8];
-            memcpy(factor, product, sizeof factor);
-            memset(product, 0, sizeof product);
-            for (unsigned a = 0; a < 3; a++) {
-                uint64_t carry = 0;
-                for (unsigned b = 0; a + b < 8; b++) {
-                    carry += product[a + b] + (uint64_t)root[a] * factor[b];
-                    product[a + b] = (uint32_t)carry;
-                    carry >>= 32;
-                }
-            }
-        }
-        int above = 0;
-        for (unsigned i = 8; i-- > 0 && above == 0;)
-            above = product[i] > limit[i] ? 1 : product[i] < limit[i] ? -1 : 0;
-        if (above > 0)
-            root[bit / 32] &= ~(1u << bit % 32);
-    }
-    return (uint64_t)root[1] << 32 | root[0];
-}
-
-static bool is_prime(unsigned number)
-{
-    for (unsigned factor = 2; factor * factor <= number; factor++)
-        if (number % factor == 0)
-            return false;
-    return true;
-}
-
-/* The constants are roots of the first primes, and are made when they are first needed. */
-static const struct sha512 *sha512_start(void)
-{
-    static _Thread_local struct sha512 start;
-    unsigned prime = 2;
-    if (start.h[0] != 0)
-        return &start;
-    for (unsigned i = 0; i < SHA512_ROUNDS; prime++) {
-        if (!is_prime(prime))
-            continue;
-        start.k[i] = root_fraction(prime, 3);
-        if (i < 8)
-            start.h[i] = root_fraction(prime, 2);
-        i++;
-    }
-    return &start;
+        h[i] += s[i];
 }
 
 void hf__session_sha512(uint8_t digest[64], const void *bytes, size_t length)
 {
-    struct sha512 sha = *sha512_start();
-    each_block(sha512_block, &sha, 128, bytes, length);
+    uint64_t h[8] = { 0x6a09e667f3bcc908, 0xbb67ae8584caa73b, 0x3c6ef372fe94f82b,
+                      0xa54ff53a5f1d36f1, 0x510e527fade682d1, 0x9b05688c2b3e6c1f,
+                      0x1f83d9abfb41bd6b, 0x5be0cd19137e2179 };
+    each_block(sha512_block, h, 128, bytes, length);
     for (unsigned i = 0; i < 8; i++)
-        write_big_endian(digest + (size_t)8 * i, 8, sha.h[i]);
+        write_big_endian(digest + (size_t)8 * i, 8, h[i]);
 }

@@ -75,7 +75,7 @@ static void forked(struct hf_engine *engine)
             all->seats[i].connection->driver->forked(all->seats[i].connection);
 }
 
-static void why_silent(struct hf_engine *engine, struct hf_op *op, hf_error **error)
+static void explain_silence(struct hf_engine *engine, struct hf_op *op, hf_error **error)
 {
     (void)op;
     hf__peer_why_silent(&((struct sessions *)engine)->seats[0].peer, error);
@@ -94,7 +94,7 @@ static const char *const no_schemes[] = { NULL };
 #define COMMON                                                                                     \
     .schemes = no_schemes, .open = open_no_engine, .close = close_sessions,                        \
     .attempt = hf__session_attempt, .release = hf__session_release, .renew = hf__session_renew,    \
-    .oneshot = oneshot, .forked = forked, .why_silent = why_silent
+    .oneshot = oneshot, .forked = forked, .why_silent = explain_silence
 
 #define CAPS (HF_CAP_MUTEX | HF_CAP_FAIR | HF_CAP_TOKEN | HF_CAP_INSPECT | HF_CAP_BREAK)
 

@@ -13,11 +13,7 @@
 #include "engines/sql/session/session.h"
 
 #include "base/rand.h"
-#include "base/testing.h"
 #include "engines/common/poll.h"
-
-#include <stdlib.h>
-#include <string.h>
 
 #define GUESSES 16u
 #define CANCEL_AGAIN_MS 5
@@ -44,83 +40,23 @@ static unsigned char *contended(struct session_claim *claim)
     return &claim->all->contended[hash % SESSION_CONTENDED];
 }
 
-/* ---- memory ---- */
-
-static void own_end_over(struct hf_own_end *end);
-static void cancel_again(struct hf_timer *timer);
-
-static struct session_claim *claim_new(struct sessions *all, struct hf_op *op)
-{
-    struct hf_link *link = hf__list_pop(&all->free_claims);
-    struct session_claim *claim =
-        link ? HF_CONTAINER(link, struct session_claim, link) : hf__calloc(1, sizeof *claim);
-    if (!claim)
-        return NULL;
-    memset(claim, 0, sizeof *claim);
-    claim->all = all;
-    claim->op = op;
-    claim->uses = 1;
-    claim->shared = op->in.mode == HF_READ;
-    hf__link_init(&claim->link);
-    hf__link_init(&claim->queue_link);
-    hf__own_end_init(&claim->end, &all->base, own_end_over);
-    hf__timer_init(&claim->again, cancel_again);
-    op->engine.pointer = claim;
-    return claim;
-}
-
-void hf__session_claim_use_ends(struct session_claim *claim)
-{
-    if (--claim->uses > 0)
-        return;
-    hf__link_remove(&claim->link);
-    hf__list_append(&claim->all->free_claims, &claim->link);
-}
-
-static void claim_rest(struct session_claim *claim)
-{
-    hf__session_seat_leave(claim);
-    hf__own_end_stop(&claim->end);
-    hf__timer_stop(claim->all->base.host->loop, &claim->again);
-    claim->state = SESSION_CLAIM_IDLE;
-}
-
-static void claim_leave(struct session_claim *claim)
-{
-    claim_rest(claim);
-    hf__link_remove(&claim->queue_link);
-    hf__session_drop(claim->session);
-    claim->session = NULL;
-    claim->op->engine.pointer = NULL;
-    claim->op->out.rests_on = NULL;
-    claim->op = NULL;
-    hf__session_claim_use_ends(claim);
-}
-
-void hf__session_claims_close(struct hf_link *claims)
-{
-    struct hf_link *link;
-    while ((link = hf__list_first(claims)))
-        claim_leave(HF_CONTAINER(link, struct session_claim, link));
-}
-
 /* ---- answers ---- */
 
-static void finish(struct session_claim *claim, enum hf_verdict verdict)
+void hf__session_finish(struct session_claim *claim, enum hf_verdict verdict)
 {
     struct hf_op *op = claim->op;
     struct sessions *all = claim->all;
     claim->asked = claim->releasing = false;
     op->out.verdict = verdict;
     if (verdict == HF_FAILED || verdict == HF_GONE || (verdict == HF_REFUSED && !op->in.enqueue))
-        claim_leave(claim);
+        hf__session_claim_leave(claim);
     hf__op_done(&all->base, op);
 }
 
 static void finish_known(struct session_claim *claim, enum hf_asked asked, enum hf_word word)
 {
-    hf__op_set_verdict(claim->op, hf__known_found(known_of(claim), asked, word));
-    finish(claim, claim->op->out.verdict);
+    hf__op_set_verdict(claim->op, hf__known_found(&claim->op->engine.known, asked, word));
+    hf__session_finish(claim, claim->op->out.verdict);
 }
 
 static void tell_granted(struct session_claim *claim)
@@ -135,7 +71,7 @@ static void tell_granted(struct session_claim *claim)
         hf__own_end_start(&claim->end, op);
         hf__own_end_follow(&claim->end, &claim->session->ends, lease, op);
     }
-    finish(claim, HF_GRANTED);
+    hf__session_finish(claim, HF_GRANTED);
 }
 
 static void note_grant(struct session_claim *claim, const struct session_request *request,
@@ -146,7 +82,7 @@ static void note_grant(struct session_claim *claim, const struct session_request
     hf__session_keep(claim->session);
     claim->token = (uint64_t)hf__session_field(answer, 0, 1);
     claim->state = SESSION_CLAIM_GRANTED;
-    hf__known_found(known_of(claim), asked_of(claim), HF_WORD_GRANTED);
+    hf__known_found(&claim->op->engine.known, asked_of(claim), HF_WORD_GRANTED);
 }
 
 /* The session that the request was on has ended, or is going to. Nothing of the claim is left, as
@@ -157,7 +93,7 @@ static bool is_lost(struct session_request *request, const struct sql_answer *an
                                 : hf__session_is_moved(request, answer, 2);
     if (!lost)
         return false;
-    claim_rest(request->claim);
+    hf__session_claim_rest(request->claim);
     hf__known_forget(known_of(request->claim));
     return true;
 }
@@ -169,7 +105,7 @@ static void attempt_lost(struct session_request *request, const struct sql_answe
     bool definite;
     hf__session_explain(request, answer->failure ? answer->failure : &moved, &claim->op->out.error,
                         &definite);
-    finish(claim, definite ? HF_FAILED : HF_NO_ANSWER);
+    hf__session_finish(claim, definite ? HF_FAILED : HF_NO_ANSWER);
 }
 
 static void sit(struct session_claim *claim, struct session_seat *seat, enum session_state state)
@@ -191,7 +127,7 @@ static struct session_request *claim_request(struct session_claim *claim, sessio
 
 static void unlocked(struct session_request *request, const struct sql_answer *answer);
 
-static void unlock(struct session_claim *claim, unsigned tries)
+void hf__session_unlock(struct session_claim *claim, unsigned tries)
 {
     struct session_request *request = claim_request(claim, unlocked);
     if (request) {
@@ -199,17 +135,17 @@ static void unlock(struct session_claim *claim, unsigned tries)
         request->tries = tries;
         hf__session_run(request, word_for(claim, SESSION_UNLOCK));
     } else if (claim->releasing) {
-        finish(claim, HF_NO_ANSWER);
+        hf__session_finish(claim, HF_NO_ANSWER);
     }
 }
 
 /* What had no caller is over: an attempt begins again. */
 static void unlocked_quietly(struct session_claim *claim)
 {
-    claim_rest(claim);
-    hf__known_forget(known_of(claim));
+    hf__session_claim_rest(claim);
+    hf__known_forget(&claim->op->engine.known);
     if (claim->asked)
-        finish(claim, HF_NO_ANSWER);
+        hf__session_finish(claim, HF_NO_ANSWER);
     else if (!claim->over)
         hf__op_wake(claim->op);
 }
@@ -222,11 +158,11 @@ static void unlocked(struct session_request *request, const struct sql_answer *a
         return;
     if (is_lost(request, answer)) {
         if (claim->releasing)
-            finish(claim, HF_GONE);
+            hf__session_finish(claim, HF_GONE);
         else
             unlocked_quietly(claim);
     } else if (answer->failure && request->tries < UNLOCK_TRIES) {
-        unlock(claim, request->tries + 1); /* a cancel request came late */
+        hf__session_unlock(claim, request->tries + 1); /* a cancel request came late */
     } else if (answer->failure) {
         hf__peer_break(&request->seat->peer, HF_UNREACHABLE, 0, "it does not unlock: %.100s",
                        answer->failure->text);
@@ -260,14 +196,11 @@ static void tell_or_wake(struct session_claim *claim)
 static void grant_confirmed(struct session_request *request, const struct sql_answer *answer)
 {
     struct session_claim *claim = request->claim;
-    if (!claim->op || claim->state != SESSION_CLAIM_GRANTED)
-        return;
-    if (!is_lost(request, answer))
-        tell_or_wake(claim);
-    else if (claim->asked)
-        attempt_lost(request, answer);
-    else
-        hf__op_wake(claim->op);
+    if (!claim->op || claim->state != SESSION_CLAIM_GRANTED || claim->session != request->session ||
+        answer->failure || hf__session_is_moved(request, answer, 2))
+        return; /* the end of the session tells */
+    claim->confirming = false;
+    tell_or_wake(claim);
 }
 
 /* When the server has granted it is not known after a long wait, and the session may be about to
@@ -279,6 +212,7 @@ static void wait_granted(struct session_request *request, const struct sql_answe
     bool fresh = hf__session_now(claim->all) - request->sent_at_ms < claim->all->lease_ms / 3;
     struct session_request *beat = fresh ? NULL : claim_request(claim, grant_confirmed);
     hf__session_confirm(claim->session, request->sent_at_ms);
+    claim->confirming = beat != NULL;
     if (beat)
         hf__session_run(beat, SESSION_BEAT);
     else
@@ -290,7 +224,7 @@ static void wait_ended(struct session_claim *claim)
 {
     claim->replied = true;
     if (claim->cancels == 0)
-        unlock(claim, 0);
+        hf__session_unlock(claim, 0);
 }
 
 static void waited(struct session_request *request, const struct sql_answer *answer)
@@ -301,7 +235,7 @@ static void waited(struct session_request *request, const struct sql_answer *ans
         return;
     if (is_lost(request, answer)) {
         if (claim->releasing)
-            finish(claim, HF_GONE);
+            hf__session_finish(claim, HF_GONE);
         else if (claim->asked)
             attempt_lost(request, answer);
         else
@@ -319,8 +253,8 @@ static void wait_on(struct session_claim *claim)
 {
     struct session_request *request = claim_request(claim, waited);
     if (!request) {
-        claim_rest(claim);
-        finish(claim, HF_NO_ANSWER);
+        hf__session_claim_rest(claim);
+        hf__session_finish(claim, HF_NO_ANSWER);
         return;
     }
     request->blocks = true;
@@ -335,8 +269,8 @@ static void wait_begin(struct session_claim *claim)
     if (!seat) {
         hf__list_append(&claim->all->queue, &claim->queue_link);
         claim->op->out.retry_at_ms = hf__session_now(claim->all) + hf__poll_pause_ms(-1, 0);
-        hf__known_found(known_of(claim), HF_ASKED_ATTEMPT, HF_WORD_REFUSED);
-        finish(claim, HF_REFUSED_NOT_QUEUED);
+        hf__known_found(&claim->op->engine.known, HF_ASKED_ATTEMPT, HF_WORD_REFUSED);
+        hf__session_finish(claim, HF_REFUSED_NOT_QUEUED);
         return;
     }
     claim->replied = false;
@@ -360,7 +294,7 @@ static void canceled(struct session_request *request, const struct sql_answer *a
         wait_ended(claim);
     } else if (answer->failure && claim->releasing) {
         hf__session_explain(request, answer->failure, &claim->op->out.error, &definite);
-        finish(claim, HF_NO_ANSWER);
+        hf__session_finish(claim, HF_NO_ANSWER);
     } else if (claim->releasing) {
         /* The cancel request may have overtaken the statement. */
         hf__timer_start(claim->all->base.host->loop, &claim->again,
@@ -373,7 +307,7 @@ static void cancel(struct session_claim *claim)
     struct session_request *request = hf__session_request(&claim->all->seats[0], claim, canceled);
     if (!request) {
         hf__op_explain(claim->op, HF_ENOMEM, 0, "out of memory for a request");
-        finish(claim, HF_NO_ANSWER);
+        hf__session_finish(claim, HF_NO_ANSWER);
         return;
     }
     claim->cancels++;
@@ -382,7 +316,7 @@ static void cancel(struct session_claim *claim)
     hf__session_run(request, SESSION_CANCEL);
 }
 
-static void cancel_again(struct hf_timer *timer)
+void hf__session_cancel_again(struct hf_timer *timer)
 {
     struct session_claim *claim = HF_CONTAINER(timer, struct session_claim, again);
     if (claim->op && claim->state == SESSION_CLAIM_WAITING && !claim->replied &&
@@ -411,17 +345,17 @@ static void tried(struct session_request *request, const struct sql_answer *answ
     } else if (answer->failure) {
         hf__session_explain(request, answer->failure, &claim->op->out.error, &definite);
         if (definite) {
-            claim_rest(claim);
+            hf__session_claim_rest(claim);
             finish_known(claim, asked_of(claim), HF_WORD_NEVER);
         } else {
-            unlock(claim, 0);
+            hf__session_unlock(claim, 0);
         }
     } else if (hf__session_field(answer, 0, 0) == 1) {
         *contended(claim) = 0;
         note_grant(claim, request, answer);
         tell_granted(claim);
     } else {
-        claim_rest(claim);
+        hf__session_claim_rest(claim);
         *contended(claim) = GUESSES;
         if (claim->op->in.enqueue)
             wait_begin(claim);
@@ -439,8 +373,8 @@ static bool seems_held(struct session_claim *claim)
     return true;
 }
 
-/* A session that has a key gets it again, whoever waits. So each reader has a session of its own,
- * as long as there is one. */
+/* A session that has a key gets it again, also before those that wait. So each reader has a session
+ * of its own, as long as there is one. */
 static struct session_seat *seat_for_try(struct session_claim *claim)
 {
     struct session_seat *first = &claim->all->seats[0];
@@ -471,8 +405,8 @@ static void attempt_begin(struct session_claim *claim)
     if (request) {
         hf__session_run(request, word_for(claim, SESSION_TRY));
     } else {
-        claim_rest(claim);
-        finish(claim, HF_NO_ANSWER);
+        hf__session_claim_rest(claim);
+        hf__session_finish(claim, HF_NO_ANSWER);
     }
 }
 
@@ -484,10 +418,11 @@ static void looked(struct session_request *request, const struct sql_answer *ans
     if (!claim->op || !claim->asked)
         return;
     if (claim->state == SESSION_CLAIM_GRANTED) {
-        tell_granted(claim);
+        if (!claim->confirming)
+            tell_granted(claim);
     } else if (answer->failure) {
         hf__session_explain(request, answer->failure, &claim->op->out.error, &definite);
-        finish(claim, HF_NO_ANSWER);
+        hf__session_finish(claim, HF_NO_ANSWER);
     } else {
         hf__session_wait_sent(claim);
     }
@@ -498,7 +433,7 @@ void hf__session_attempt(struct hf_engine *engine, struct hf_op *op)
     struct sessions *all = (struct sessions *)engine;
     struct session_claim *claim = op->engine.pointer;
     struct session_request *request;
-    if (!claim && !(claim = claim_new(all, op))) {
+    if (!claim && !(claim = hf__session_claim_new(all, op))) {
         hf__op_explain(op, HF_ENOMEM, 0, "out of memory for a claim");
         op->out.verdict = HF_FAILED;
         hf__op_done(engine, op);
@@ -507,7 +442,8 @@ void hf__session_attempt(struct hf_engine *engine, struct hf_op *op)
     claim->asked = true;
     claim->repeated = false;
     if (claim->state == SESSION_CLAIM_GRANTED || claim->state == SESSION_CLAIM_HELD) {
-        tell_granted(claim);
+        if (!claim->confirming)
+            tell_granted(claim);
     } else if (claim->state == SESSION_CLAIM_WAITING) {
         request = hf__session_request(&all->seats[0], claim, looked);
         if (request)
@@ -516,7 +452,7 @@ void hf__session_attempt(struct hf_engine *engine, struct hf_op *op)
             hf__session_wait_sent(claim);
     } else if (!hf__session_key_make(&claim->key, &all->settings, op->in.name, op->in.name_length,
                                      &op->out.error)) {
-        finish(claim, HF_FAILED);
+        hf__session_finish(claim, HF_FAILED);
     } else if (claim->state == SESSION_CLAIM_IDLE) {
         attempt_begin(claim);
     }
@@ -537,7 +473,7 @@ static void lowered(struct session_request *request, const struct sql_answer *an
         bool done = hf__session_field(answer, 0, 0) == 1;
         claim->shared = claim->shared || done;
         claim->releasing = false;
-        hf__op_set_verdict(claim->op, hf__known_found(known_of(claim), HF_ASKED_LOWER,
+        hf__op_set_verdict(claim->op, hf__known_found(&claim->op->engine.known, HF_ASKED_LOWER,
                                                       done ? HF_WORD_DONE : HF_WORD_MISSING));
     }
     hf__op_done(&claim->all->base, claim->op);
@@ -549,7 +485,7 @@ static void lower(struct session_claim *claim)
     if (request)
         hf__session_run(request, SESSION_LOWER);
     else
-        finish(claim, HF_NO_ANSWER);
+        hf__session_finish(claim, HF_NO_ANSWER);
 }
 
 void hf__session_release(struct hf_engine *engine, struct hf_op *op)
@@ -561,7 +497,7 @@ void hf__session_release(struct hf_engine *engine, struct hf_op *op)
         op->out.verdict = HF_GONE;
         op->out.lost = lowers;
         if (claim)
-            claim_leave(claim);
+            hf__session_claim_leave(claim);
         hf__op_done(engine, op);
         return;
     }
@@ -571,65 +507,5 @@ void hf__session_release(struct hf_engine *engine, struct hf_op *op)
     else if (claim->state == SESSION_CLAIM_WAITING && !claim->replied)
         cancel(claim);
     else if (claim->state == SESSION_CLAIM_GRANTED || claim->state == SESSION_CLAIM_HELD)
-        unlock(claim, 0);
-}
-
-/* ---- ends that are not asked for ---- */
-
-static void end_now(struct session_claim *claim)
-{
-    claim->over = true;
-    if (claim->state == SESSION_CLAIM_HELD && !claim->session->over)
-        unlock(claim, 0);
-}
-
-static void own_end_over(struct hf_own_end *end)
-{
-    end_now(HF_CONTAINER(end, struct session_claim, end));
-}
-
-void hf__session_claim_lost(struct session_claim *claim)
-{
-    bool held = claim->state == SESSION_CLAIM_HELD;
-    bool waits = claim->state == SESSION_CLAIM_GRANTED;
-    claim->end.lease.asked_at_ms = claim->session ? claim->session->lease.asked_at_ms : 0;
-    claim_rest(claim);
-    hf__known_forget(known_of(claim));
-    if (held)
-        hf__op_lost(claim->op, "its session at the database has ended");
-    else if (waits)
-        hf__op_wake(claim->op);
-}
-
-unsigned hf__session_take_away(struct sessions *all, const struct session_key *key, int64_t id)
-{
-    unsigned count = 0;
-    for (unsigned i = 0; i < all->seat_count; i++)
-        HF_LIST_FOREACH (link, following, &all->seats[i].claims) {
-            struct session_claim *claim = HF_CONTAINER(link, struct session_claim, link);
-            if (claim->state != SESSION_CLAIM_HELD || claim->session->id != id ||
-                !hf__session_key_is(&claim->key, key))
-                continue;
-            count++;
-            hf__op_lost(claim->op, "it was broken");
-            end_now(claim);
-        }
-    return count;
-}
-
-void hf__session_renew(struct hf_engine *engine, struct hf_lease *lease)
-{
-    struct session *session = HF_CONTAINER(lease, struct session, lease);
-    if (session->over)
-        hf__lease_answer(lease, hf__session_now((struct sessions *)engine), HF_LEASE_GONE, 0, NULL);
-    else
-        hf__session_beat(session);
-}
-
-void hf__session_extend(struct sessions *all, struct hf_oneshot *oneshot)
-{
-    struct session_claim *claim = oneshot->op->engine.pointer;
-    bool held = claim && claim->state == SESSION_CLAIM_HELD && !claim->over &&
-                hf__own_end_move(&claim->end, oneshot);
-    hf__session_oneshot_ends(all, oneshot, held ? HF_OK : HF_LOST);
+        hf__session_unlock(claim, 0);
 }

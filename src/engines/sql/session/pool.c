@@ -11,10 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A new connection looks so often whether the session before it has ended. */
-#define FENCE_TRIES 40u
-#define FENCE_PAUSE_MS 5
-
 static struct session_seat *seat_of(struct hf_peer *peer)
 {
     return HF_CONTAINER(peer, struct session_seat, peer);
@@ -55,20 +51,6 @@ void hf__session_confirm(struct session *session, int64_t asked_at_ms)
     else
         lease->asked_at_ms = asked_at_ms;
     hf__own_ends_confirm(&session->ends, lease, asked_at_ms, 0);
-}
-
-static struct session *new_session(struct session_seat *seat, int64_t asked_at_ms)
-{
-    struct session *session = hf__calloc(1, sizeof *session);
-    if (!session)
-        return NULL;
-    session->all = seat->all;
-    session->uses = 1;
-    session->lease.engine = &seat->all->base;
-    session->lease.lease_ms = seat->all->lease_ms;
-    session->lease.asked_at_ms = asked_at_ms;
-    hf__link_init(&session->ends);
-    return session;
 }
 
 /* Its claims are told. What is granted on it and not told yet is too late. */
@@ -145,7 +127,7 @@ static void request_over(struct session_request *request, const struct sql_answe
         hf__session_claim_use_ends(claim);
 }
 
-static void break_seat(struct session_seat *seat, const struct sql_failure *failure)
+void hf__session_break_seat(struct session_seat *seat, const struct sql_failure *failure)
 {
     hf__peer_break(&seat->peer, hf__sql_code(failure->trouble), failure->native, "%.150s%s%s%s%s",
                    failure->text, *failure->state ? " (" : "", failure->state,
@@ -157,13 +139,13 @@ static void answered(struct sql_request *driven, const struct sql_answer *answer
     struct session_request *request = HF_CONTAINER(driven, struct session_request, request);
     enum sql_trouble trouble = answer->failure ? answer->failure->trouble : SQL_FINE;
     if (trouble == SQL_LOST || trouble == SQL_READ_ONLY || trouble == SQL_NOT_READY)
-        break_seat(request->seat, answer->failure);
+        hf__session_break_seat(request->seat, answer->failure);
     else if (request->session && !request->blocks)
         hf__session_confirm(request->session, request->sent_at_ms);
     request_over(request, answer);
 }
 
-static void send_request(struct session_request *request)
+void hf__session_send(struct session_request *request)
 {
     struct session_seat *seat = request->seat;
     hf__link_remove(&request->link);
@@ -183,10 +165,10 @@ static void send_waiting(struct session_seat *seat)
 {
     struct hf_link *link;
     while (hf__peer_is_ready(&seat->peer) && (link = hf__list_first(&seat->waiting)))
-        send_request(HF_CONTAINER(link, struct session_request, link));
+        hf__session_send(HF_CONTAINER(link, struct session_request, link));
 }
 
-static void prepare(struct session_request *request, const struct sql_script *script)
+void hf__session_prepare(struct session_request *request, const struct sql_script *script)
 {
     request->request.script = script;
     request->request.values = request->values;
@@ -197,7 +179,7 @@ static void prepare(struct session_request *request, const struct sql_script *sc
 void hf__session_run(struct session_request *request, enum session_word word)
 {
     struct session_seat *seat = request->seat;
-    prepare(request, hf__session_script(seat->all->dialect, word, request->key.pair));
+    hf__session_prepare(request, hf__session_script(seat->all->dialect, word, request->key.pair));
     hf__list_append(&seat->waiting, &request->link);
     send_waiting(seat);
     if (!hf__list_empty(&seat->waiting))
@@ -292,48 +274,9 @@ static void idle_fired(struct hf_timer *timer)
     hf__timer_start(loop_of(seat), timer, now_ms + third_ms);
 }
 
-/* ---- greeting ---- */
+/* ---- the connection ---- */
 
-static void greet_with(struct session_seat *seat, const struct sql_script *script,
-                       session_done *done, unsigned tries)
-{
-    struct session_request *request = hf__session_request(seat, NULL, done);
-    if (!request) {
-        hf__peer_break(&seat->peer, HF_ENOMEM, 0, "out of memory for a request");
-        return;
-    }
-    int64_t limit_ms = seat->all->lease_ms + SESSION_MARGIN_MS;
-    request->tries = tries;
-    request->values[SQL_P_SESSION] =
-        (struct sql_value){ .type = SQL_TEXT,
-                            .bytes = seat->settings->session,
-                            .length = (uint32_t)strlen(seat->settings->session) };
-    /* MySQL counts in seconds. */
-    hf__session_number(request, SQL_P_LEASE_US,
-                       seat->all->dialect == SQL_MYSQL ? (limit_ms + 999) / 1000 : limit_ms);
-    prepare(request, script);
-    send_request(request);
-}
-
-static const struct sql_script *script_of(const struct session_seat *seat, enum session_word word)
-{
-    return hf__session_script(seat->all->dialect, word, false);
-}
-
-static bool is_greeting(const struct session_seat *seat)
-{
-    return seat->peer.state == HF_PEER_GREETING && !seat->peer.failing;
-}
-
-/* Not for a connection that is lost: why is known. */
-static bool greeting_failed(struct session_request *request, const struct sql_answer *answer)
-{
-    if (answer->failure && is_greeting(request->seat))
-        break_seat(request->seat, answer->failure);
-    return answer->failure || !is_greeting(request->seat);
-}
-
-static void seat_ready(struct session_seat *seat)
+void hf__session_seat_ready(struct session_seat *seat)
 {
     hf__peer_ready(&seat->peer);
     seat->fence = false;
@@ -343,106 +286,6 @@ static void seat_ready(struct session_seat *seat)
     send_waiting(seat);
 }
 
-static void cluster_known(struct session_request *request, const struct sql_answer *answer)
-{
-    struct session_seat *seat = request->seat;
-    const struct sql_value *value = hf__answer_field(answer, 0, 1);
-    if (greeting_failed(request, answer))
-        return;
-    if (value && value->bytes && value->length == 2 && strncasecmp(value->bytes, "ON", 2) == 0)
-        hf__peer_break(&seat->peer, HF_ENOTSUP, 0,
-                       "it is a node of a Galera cluster, whose nodes do not know each other's "
-                       "named locks; leave layout=session out");
-    else
-        seat_ready(seat);
-}
-
-static bool mentions(const struct sql_value *text, const char *word)
-{
-    return text && text->bytes && memmem(text->bytes, text->length, word, strlen(word));
-}
-
-static void facts_known(struct session_request *request, const struct sql_answer *answer)
-{
-    struct session_seat *seat = request->seat;
-    const struct sql_script *cluster = script_of(seat, SESSION_CLUSTER);
-    if (greeting_failed(request, answer))
-        return;
-    if (hf__session_field(answer, 0, 1) != 1) {
-        hf__peer_break(&seat->peer, HF_ENOTSUP, 0,
-                       "it runs with sysdate-is-now, so a waiter reads its token before it is "
-                       "granted; start it without");
-        return;
-    }
-    if (mentions(hf__answer_field(answer, 0, 2), "TiDB")) {
-        hf__peer_break(&seat->peer, HF_ENOTSUP, 0,
-                       "TiDB's named locks end with a transaction after an hour; leave "
-                       "layout=session out");
-        return;
-    }
-    seat->session = new_session(seat, request->sent_at_ms);
-    if (!seat->session) {
-        hf__peer_break(&seat->peer, HF_ENOMEM, 0, "out of memory for a session");
-        return;
-    }
-    seat->session->id = hf__session_field(answer, 0, 0);
-    if (cluster)
-        greet_with(seat, cluster, cluster_known, 0);
-    else
-        seat_ready(seat);
-}
-
-static void set_up(struct session_request *request, const struct sql_answer *answer)
-{
-    if (!greeting_failed(request, answer))
-        greet_with(request->seat, script_of(request->seat, SESSION_FACTS), facts_known, 0);
-}
-
-static const struct sql_script *end_old_script(const struct session_seat *seat)
-{
-    return hf__sql_constant(seat->all->dialect, NULL, SQL_KILL_OLD);
-}
-
-static void old_session_ended(struct session_request *request, const struct sql_answer *answer);
-
-static void look_for_old(struct hf_timer *timer)
-{
-    struct session_seat *seat = HF_CONTAINER(timer, struct session_seat, idle);
-    if (is_greeting(seat))
-        greet_with(seat, end_old_script(seat), old_session_ended, ++seat->fence_tries);
-}
-
-/* Without the right to end it, it ends by its own limit. */
-static void old_session_ended(struct session_request *request, const struct sql_answer *answer)
-{
-    struct session_seat *seat = request->seat;
-    bool cannot = answer->failure && answer->failure->trouble != SQL_LOST;
-    bool gone = !answer->failure && hf__session_field(answer, 0, 0) == 0;
-    if (!is_greeting(seat))
-        return;
-    if (gone || cannot || request->tries >= FENCE_TRIES) {
-        greet_with(seat, script_of(seat, SESSION_SET_UP), set_up, 0);
-        return;
-    }
-    seat->idle.fire = look_for_old;
-    hf__timer_start(loop_of(seat), &seat->idle, hf__session_now(seat->all) + FENCE_PAUSE_MS);
-}
-
-static void greet(struct hf_peer *peer)
-{
-    struct session_seat *seat = seat_of(peer);
-    if (seat->connection->pooled)
-        hf__peer_break(peer, HF_ENOTSUP, 0,
-                       "a pooler in between lends sessions to other programs, and session locks "
-                       "with them; connect to the server itself, or leave layout=session out");
-    else if (seat->fence || seat->connection->crowded)
-        greet_with(seat, end_old_script(seat), old_session_ended, 0);
-    else
-        greet_with(seat, script_of(seat, SESSION_SET_UP), set_up, 0);
-}
-
-/* ---- the connection ---- */
-
 static void failed(struct hf_peer *peer, enum hf_peer_state was)
 {
     struct session_seat *seat = seat_of(peer);
@@ -450,8 +293,8 @@ static void failed(struct hf_peer *peer, enum hf_peer_state was)
         seat->fence = true;
         seat->fence_until_ms = hf__session_now(seat->all) + seat->all->lease_ms + SESSION_MARGIN_MS;
     }
-    lose_all(&seat->out);
     end_session(seat);
+    lose_all(&seat->out);
     /* What has not been sent goes to the next session, if there is a server. */
     if (was != HF_PEER_READY && hf__peer_round_is_over(peer))
         lose_all(&seat->waiting);
@@ -464,7 +307,7 @@ static void connection_ready(void *arg)
 
 static void connection_broken(void *arg, const struct sql_failure *why)
 {
-    break_seat(arg, why);
+    hf__session_break_seat(arg, why);
 }
 
 static void connection_notified(void *arg, const char *payload, size_t length)
@@ -569,7 +412,7 @@ void hf__session_seat_leave(struct session_claim *claim)
 static bool open_seat(struct sessions *all, unsigned number)
 {
     static const struct hf_peer_callbacks callbacks = { .place = place,
-                                                        .greet = greet,
+                                                        .greet = hf__session_greet,
                                                         .failed = failed,
                                                         .needed = needed,
                                                         .oldest = oldest,

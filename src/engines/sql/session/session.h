@@ -5,7 +5,8 @@
  *     key.c, digest.c   what a name is called at the database
  *     statements.c      what is said to it
  *     pool.c            seats, the sessions on them, requests, heartbeats
- *     lock.c            the life of a claim
+ *     greet.c           what a new session is told, and asked
+ *     claim.c, lock.c   the life of a claim
  *     show.c, doctor.c  holders and waiters, breaking; what endangers locks
  *
  * A seat has one connection at a time, and each connection is a session of its own. What is known
@@ -137,6 +138,7 @@ struct session_claim {
     bool releasing;   /* ... to a release */
     bool replied;     /* the statement that waits has ended; what it has locked is to be unlocked */
     bool over;        /* its own end has come */
+    bool confirming;  /* ... what it was granted is asked for once more */
     bool repeated;    /* its attempt has begun again on another session */
     unsigned vain;    /* looks in a row, without a seat */
 };
@@ -195,6 +197,11 @@ const struct sql_script *hf__session_script(enum sql_dialect dialect, enum sessi
 
 bool hf__session_pool_open(struct sessions *all);
 void hf__session_pool_close(struct sessions *all);
+void hf__session_break_seat(struct session_seat *seat, const struct sql_failure *failure);
+void hf__session_seat_ready(struct session_seat *seat);
+/* A request of the seat's own, before it is ready. */
+void hf__session_prepare(struct session_request *request, const struct sql_script *script);
+void hf__session_send(struct session_request *request);
 /* With the claim's key, if there is one, and a use of it. NULL: out of memory. */
 struct session_request *hf__session_request(struct session_seat *seat, struct session_claim *claim,
                                             session_done *done);
@@ -223,7 +230,24 @@ bool hf__session_is_moved(struct session_request *request, const struct sql_answ
                           unsigned column);
 int64_t hf__session_field(const struct sql_answer *answer, unsigned row, unsigned column);
 
+/* ---- greet.c ---- */
+
+void hf__session_greet(struct hf_peer *peer);
+
+/* ---- claim.c ---- */
+
+/* NULL: out of memory. */
+struct session_claim *hf__session_claim_new(struct sessions *all, struct hf_op *op);
+/* It has nothing on a session any more. */
+void hf__session_claim_rest(struct session_claim *claim);
+/* ... and its op is over. */
+void hf__session_claim_leave(struct session_claim *claim);
+
 /* ---- lock.c ---- */
+
+void hf__session_finish(struct session_claim *claim, enum hf_verdict verdict);
+void hf__session_unlock(struct session_claim *claim, unsigned tries);
+void hf__session_cancel_again(struct hf_timer *timer);
 
 void hf__session_attempt(struct hf_engine *engine, struct hf_op *op);
 void hf__session_release(struct hf_engine *engine, struct hf_op *op);
