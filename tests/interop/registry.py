@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fetches libraries from registries. One that failed is not asked again for ten minutes."""
+"""Fetches libraries from registries, and builds what is made of them. A registry that failed is not
+asked again for ten minutes."""
 
 import contextlib
 import fcntl
@@ -9,11 +10,14 @@ import subprocess
 import tempfile
 import time
 
-from sides import Skip
+from sides import Skip, need
 
 # Tests run side by side, and a registry that cannot be reached costs its time-out only once.
 KEPT = pathlib.Path(os.environ.get("HOLDFAST_REGISTRIES") or tempfile.gettempdir())
 FAILURE_LASTS_S = 600
+GO_FETCH_PATIENCE = 240
+# Of a compiler with an empty cache, on a machine that does much else.
+GO_BUILD_PATIENCE = 900
 
 
 @contextlib.contextmanager
@@ -47,3 +51,15 @@ def fetch(registry, commands, seconds, has_it=lambda: False):
                 mark.touch()
                 raise Skip(f"{registry} cannot be reached, or lacks the version") from None
         mark.unlink(missing_ok=True)
+
+
+def build_with_go(source, program):
+    """Without what makes a program fast, and slow to build. One build at a time: Go's cache then
+    has the standard library for the others."""
+    need("go")
+    download = ["env", "GOTOOLCHAIN=local", "go", "mod", "download", "-C", source]
+    fetch("Go's module proxy", [download], GO_FETCH_PATIENCE)
+    with alone("go"):
+        subprocess.run(["env", "GOTOOLCHAIN=local", "CGO_ENABLED=0", "go", "build", "-C", source,
+                        "-gcflags=all=-N -l", "-buildvcs=false", "-o", str(program), "."],
+                       timeout=GO_BUILD_PATIENCE, check=True)

@@ -14,7 +14,7 @@ import sys
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent))
 
-from registry import fetch  # noqa: E402
+from registry import build_with_go  # noqa: E402
 from sides import (PATIENCE, Skip, die_with_parent, equal, need, run, scratch,  # noqa: E402
                    skip_all, wait_until)
 import etcd_server  # noqa: E402
@@ -22,7 +22,6 @@ import etcd_server  # noqa: E402
 ROUNDS = 40
 BUSY = 75
 LONG = 5 * PATIENCE
-INSTALL_PATIENCE = 240
 # Adds to the number in a file.
 ADD_ONE = 'n=$(cat "$0"); echo $((n + 1)) > "$0"'
 LEASE = re.compile(r'"Lease" : (\d+)')
@@ -42,14 +41,9 @@ class Box:
         self.built = False
 
     def go(self, *arguments):
-        need("go")
-        program, source = self.place / "peer", str(HERE / "peer")
+        program = self.place / "peer"
         if not self.built:
-            fetch("Go's module proxy", [["env", "GOTOOLCHAIN=local", "go", "mod", "download", "-C",
-                                         source]], INSTALL_PATIENCE)
-            subprocess.run(["env", "GOTOOLCHAIN=local", "go", "build", "-C", source,
-                            "-buildvcs=false", "-o", str(program), "."],
-                           timeout=LONG, check=True)
+            build_with_go(str(HERE / "peer"), program)
             self.built = True
         return [str(program), self.endpoint, *arguments]
 

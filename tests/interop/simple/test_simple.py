@@ -13,7 +13,7 @@ import sys
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent))
 
-from registry import fetch  # noqa: E402
+from registry import build_with_go, fetch  # noqa: E402
 from sides import (PATIENCE, Server, Skip, die_with_parent, equal, need, run, scratch,  # noqa: E402
                    skip_all)
 
@@ -58,16 +58,10 @@ class Peers:
         return ["node", str(HERE / "counter.js"), *arguments]
 
     def go(self, *arguments):
-        need("go")
-        program, source = self.place / "redsync", str(HERE / "redsync")
+        program = self.place / "redsync"
         if not self.built:
             # What is there already is not fetched again: without a mark, the sources may change.
-            fetch("Go's module proxy", [["env", "GOTOOLCHAIN=local", "go", "mod", "download", "-C",
-                                         source]], INSTALL_PATIENCE)
-            # Without what makes it fast, and slow to build.
-            subprocess.run(["env", "GOTOOLCHAIN=local", "go", "build", "-C", source,
-                            "-gcflags=all=-N -l", "-buildvcs=false", "-o", str(program), "."],
-                           timeout=LONG, check=True)
+            build_with_go(str(HERE / "redsync"), program)
             self.built = True
         return [str(program), *arguments]
 
