@@ -32,7 +32,6 @@
 #include "base/clock.h"
 #include "base/rand.h"
 #include "core/lease/lease.h"
-#include "core/table/lock_table.h"
 
 #include <assert.h>
 

@@ -10,25 +10,6 @@
 
 #include <assert.h>
 
-/* Clocks of different machines run apart by so much at most: one part in a hundred, and the store
- * rounds. docs/guarantees.md says why. */
-static int64_t margin_of(int64_t lease_ms)
-{
-    return lease_ms / 100 + 2; /* mutant: no-margin-for-clocks-that-run */
-}
-
-int64_t hf__lease_valid_until(const struct hf_lease *lease)
-{
-    int64_t until_ms = lease->asked_at_ms + lease->lease_ms - margin_of(lease->lease_ms);
-    /* mutant: lease-of-one-own-is-believed */
-    return lease->ends_at_ms != 0 && lease->ends_at_ms < until_ms ? lease->ends_at_ms : until_ms;
-}
-
-int64_t hf__lease_asked_at(int64_t valid_until_ms, int64_t lease_ms)
-{
-    return valid_until_ms - lease_ms + margin_of(lease_ms);
-}
-
 static struct hf_client *client_of(const struct hf_lease *lease)
 {
     return lease->engine->host->core;
@@ -211,7 +192,7 @@ void hf__lease_extended(struct hf_lease *lease, int64_t asked_at_ms, int64_t lea
     bool own_end = lease->ends_at_ms != 0;
     int64_t before_ms = own_end ? lease->ends_at_ms : lease->asked_at_ms + lease->lease_ms;
     if (own_end)
-        ends_at_ms -= margin_of(lease_ms);
+        ends_at_ms -= hf__lease_margin_ms(lease_ms);
     if (!lease->watched || ends_at_ms <= before_ms) /* mutant: renewal-that-comes-late */
         return;
     if (own_end) {
