@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Files of the core that call each other in a circle: none but those below, and these only shrink."""
+"""Files of the core that call each other in a circle: those below alone, and these only shrink."""
 
 import re
 import sys
