@@ -189,7 +189,6 @@ static void finish(struct redis *redis, struct redis_request *request, enum hf_w
 static void no_reply(struct redis *redis, struct redis_request *request)
 {
     struct hf_op *op = request->op;
-    /* mutant: attach-without-answer */
     if (request->item.sent && request->kind->leased && !op->in.attach_key)
         set_lease(redis, op, request->item.sent_at_ms, hf__redis_lease_ms(redis, op));
     finish(redis, request, HF_WORD_OPEN);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Servers of a quorum that answer long after the others have granted the lock, or with an error that
- * leaves open what they have done. */
+/* Servers of a quorum that answer long after the others have granted the lock, or answer an error
+ * that leaves open what they have done. */
 #include "quorum.h"
 #include "relay.h"
 
