@@ -215,11 +215,12 @@ def the_page_of_a_violation_says_what_was_promised_and_what_the_run_was(box):
         'server-kill', '--html', 'run.html'))
     equal((report['code'], report['promised']), (1, False))
     page = pathlib.Path(box.file('run.html')).read_text(encoding='utf-8')
-    contains(page, 'Promise none: all that was broken came after &quot;server-kill&quot;, over '
-                   'which this store promises nothing; no bug of the library.')
-    contains(page, f'; seed {report["plan"]["seed"]}; leases about 400ms; 8 clients of 4 threads; '
-                   'sandbox redis-memory; faults: server-kill<')
-    contains(page, 'The last fault that hit before it: <b>server-kill</b>')
+    data = json.loads(page.partition(' id="data">')[2].partition('</script>')[0])
+    contains(data['promise'], 'Promise none: all that was broken came after "server-kill", over '
+                              'which this store promises nothing; no bug of the library.')
+    contains(data['facts'], f'; seed {report["plan"]["seed"]}; leases about 400ms; 8 clients of 4 '
+                            'threads; sandbox redis-memory; faults: server-kill')
+    equal(data['findings'][0]['scene']['cause'], 'server-kill', 'the fault before it')
 
 
 @test

@@ -18,8 +18,9 @@ struct torture_timeline_about {
     const char *facts;   /* one line: version, date and plan. NULL: not known */
 };
 
-/* Writes one page that needs nothing else: no script, no other file, no network. 0, or -1 with a
- * sentence in error, and then a regular file at `path` is removed. */
+/* Writes one page that needs nothing else: its script draws the data in it, and there is no other
+ * file, and no network. 0, or -1 with a sentence in error, and then a regular file at `path` is
+ * removed. */
 int torture_timeline_html(const struct torture_history *history,
                           const struct torture_report *report,
                           const struct torture_timeline_about *about, const char *path,
