@@ -314,46 +314,37 @@ static void attach_answered(struct sql_task *task, const struct sql_answer *answ
     }
 }
 
-/* What hf_detach has left, taken over. */
+/* What hf_detach has left, taken over. What is no key of ours has left nothing. */
 static void begin_attach(struct sql_task *task)
 {
-    if (!hf__owner_read(task->op->in.attach_key, task->key)) {
-        conclude(task, HF_WORD_REFUSED);
-        return;
-    }
+    bool is_key = hf__owner_read(task->op->in.attach_key, task->key);
     hf__task_bytes(task, SQL_P_KEY, task->key, SQL_OWNER_SIZE);
-    run(task, SQL_ATTACH, attach_answered);
+    if (is_key)
+        run(task, SQL_ATTACH, attach_answered);
+    else
+        conclude(task, HF_WORD_REFUSED);
 }
 
-static void begin_mutex(struct sql_task *task)
+static void begin_attempt(struct sql_task *task)
 {
     const struct sql *sql = task->sql;
     struct hf_op *op = task->op;
     bool looks = (op->engine.word[1] & (SQL_WAITED | SQL_WOKEN)) == SQL_WAITED;
-    task->guesses = !looks && !hf__known_is_there(&op->engine.known) && !sql->settings.layout &&
-                    (sql->contended & contended_bit(op));
+    task->guesses = is_mutex(op) && !looks && !hf__known_is_there(&op->engine.known) &&
+                    !sql->settings.layout && (sql->contended & contended_bit(op));
+    enum sql_script_number script = op->in.mode == HF_COUNTER ? SQL_COUNTER_TAKE
+                                    : op->in.mode == HF_LATCH ? SQL_LATCH_WAIT
+                                    : !is_mutex(op)           ? SQL_SHARED_ACQUIRE
+                                    : looks                   ? SQL_MUTEX_QUEUE
+                                    : task->guesses           ? SQL_MUTEX_WAIT
+                                                              : SQL_MUTEX_ACQUIRE;
     op->engine.word[1] &= ~(uint64_t)SQL_WOKEN;
-    if (op->in.enqueue && (looks || task->guesses))
+    if (op->in.enqueue && script != SQL_MUTEX_ACQUIRE)
         hf__waiting_add(task->sql, op);
-    if (looks)
-        run(task, SQL_MUTEX_QUEUE, verdict_came);
-    else if (task->guesses)
-        run(task, SQL_MUTEX_WAIT, place_answered);
-    else
-        run(task, SQL_MUTEX_ACQUIRE, first_try_answered);
-}
-
-static void begin_others(struct sql_task *task)
-{
-    struct hf_op *op = task->op;
-    op->engine.word[1] &= ~(uint64_t)SQL_WOKEN;
-    if (op->in.enqueue)
-        hf__waiting_add(task->sql, op);
-    run(task,
-        op->in.mode == HF_COUNTER ? SQL_COUNTER_TAKE
-        : op->in.mode == HF_LATCH ? SQL_LATCH_WAIT
-                                  : SQL_SHARED_ACQUIRE,
-        verdict_came);
+    run(task, script,
+        script == SQL_MUTEX_ACQUIRE ? first_try_answered
+        : task->guesses             ? place_answered
+                                    : verdict_came);
 }
 
 void hf__sql_attempt(struct hf_engine *engine, struct hf_op *op)
@@ -376,10 +367,8 @@ void hf__sql_attempt(struct hf_engine *engine, struct hf_op *op)
     task->unheard = hf__known_is_open(known);
     if (asked == HF_ASKED_ATTACH)
         begin_attach(task);
-    else if (is_mutex(op))
-        begin_mutex(task);
     else
-        begin_others(task);
+        begin_attempt(task);
 }
 
 /* ---- renewals: one statement each, which never makes a row; those that fall due together are on
