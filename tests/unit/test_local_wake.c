@@ -128,6 +128,20 @@ TEST(rousing_wakes_the_sleeper)
     state_close(local);
 }
 
+/* It looks for a while before it sleeps; a holder that is stopped never tells it. */
+TEST(the_first_in_the_queue_sees_its_time_run_out)
+{
+    TEST_TIMEOUT(10);
+    struct hf_op holder, waiter;
+    local = state_open(temp_dir());
+    hold_and_wait(HF_FAIR, &holder, &waiter, false);
+    hf__local.sync->sleep(&local->base, &waiter, hf__clock_ms() + 5);
+    CHECK_INT(hf__local.sync->attempt(&local->base, &waiter), HF_REFUSED);
+    CHECK_INT(hf__local.sync->release(&local->base, &waiter), HF_GONE);
+    CHECK_INT(hf__local.sync->release(&local->base, &holder), HF_GONE);
+    state_close(local);
+}
+
 /* ---- those who turn a loop ---- */
 
 /* Where a client of this slot that has a loop would listen. */
