@@ -18,7 +18,7 @@ import tempfile
 BUILD, SOURCE = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2])
 # Headers of the libraries and of the kernel, behind musl's own.
 HEADERS = ["-idirafter", "/usr/include", "-idirafter", "/usr/include/x86_64-linux-gnu"]
-OURS = ("src/libholdfast.so", "src/cli/", "torture/holdfast-torture.p/")
+OURS = ("src/libholdfast.so", "src/holdfast/", "src/cli/", "torture/holdfast-torture.p/")
 LATE = """
 #include "base/thread_local.h"
 static _Thread_local int number HF_THREAD_LOCAL_NEAR = 7;
