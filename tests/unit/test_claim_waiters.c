@@ -304,6 +304,7 @@ TEST(a_late_raise_that_cannot_go_back_is_remembered)
 {
     fixture_begin();
     hf_hold *hold = take(HF_UPGRADE);
+    fixture_pass_ms(10); /* the reply to that was not heard during the next wait */
     fixture.attempt_verdict = HF_NO_ANSWER;
     fixture_take("a", HF_WRITE, 7, 50, NULL);
     fixture_pass_ms(60);
