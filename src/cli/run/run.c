@@ -190,12 +190,13 @@ static int64_t wait_left(int64_t wait_ms, int64_t began_ms)
  * it had been lost a moment later. */
 static int lost_meanwhile(struct cli_job *job, const char *waited_for)
 {
-    cli_complain("'%s' was lost while waiting for '%s': %s", job->lost_name, waited_for,
-                 job->loss_reason);
-    job->cause = CLI_LOST;
+    char when[HF_NAME_MAX + 32];
+
+    snprintf(when, sizeof(when), "was lost while waiting for '%s'", waited_for);
+    cli_job_lose(job, when, job->loss_reason);
     if (job->session->client)
         give_back(job);
-    return CLI_LOST;
+    return job->cause;
 }
 
 /* A signal ends the wait. Closing the client waits for the store, and a second signal ends that. */
@@ -262,7 +263,7 @@ static int run_command(struct cli_job *job)
     if (!job->nested && !cli_guard_start(job))
         return CLI_INTERNAL;
     cli_terminal_open(&job->terminal);
-    code = cli_job_may_start(job) ? cli_child_start(job) : CLI_LOST;
+    code = cli_job_may_start(job) ? cli_child_start(job) : job->cause;
     if (code == CLI_OK) {
         cli_job_supervise(job);
         code = job->cause ? job->cause : cli_child_report(job);
@@ -312,10 +313,8 @@ int cli_job_do(struct cli_job *job, struct cli_client *session)
     code = run_command(job);
     if (job->settings->min_hold_ms && !job->cause)
         hold_on(job);
-    if (give_back(job) == HF_LOST && job->cause == 0) {
-        cli_complain("'%s' was lost while the command ran", job->lost_name);
-        return CLI_LOST;
-    }
+    if (give_back(job) == HF_LOST && job->cause == 0)
+        return cli_job_lose(job, "was lost while the command ran", "");
     return code;
 }
 

@@ -73,6 +73,8 @@ int cli_job_do(struct cli_job *job, struct cli_client *session);
 
 /* ---- run_supervise.c ---- */
 
+/* The run's exit code is that of a loss, and a sentence says when the lock was lost and why. */
+int cli_job_lose(struct cli_job *job, const char *when, const char *reason);
 /* Whether all locks are still held. False: one is not, which has been said, and is job->cause. */
 bool cli_job_may_start(struct cli_job *job);
 /* The moment just before the lease ends at which none of the command may be left; or CLI_NEVER. */

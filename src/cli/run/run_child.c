@@ -48,7 +48,7 @@ static _Noreturn void become_command(struct cli_job *job, pid_t parent, int star
         _exit(CLI_SIGNAL + SIGKILL);
     sigprocmask(SIG_SETMASK, &job->session->original, NULL);
     if (cli_now_ms() >= last_moment_ms) /* mutant: child-starts-command-after-end */
-        report(report_fd, TOO_LATE, CLI_LOST);
+        report(report_fd, TOO_LATE, CLI_CANNOT_EXEC);
     execvp(job->command[0], job->command);
     error = errno;
     report(report_fd, error, error == ENOENT ? CLI_NOT_FOUND : CLI_CANNOT_EXEC);
@@ -144,11 +144,8 @@ int cli_child_report(struct cli_job *job)
 {
     if (job->exec_error == 0)
         return job->status;
-    if (job->exec_error == TOO_LATE) {
-        job->cause = CLI_LOST;
-        cli_complain("'%s' is about to be lost, so the command was not started", job->lost_name);
-        return CLI_LOST;
-    }
+    if (job->exec_error == TOO_LATE)
+        return cli_job_lose(job, "is about to be lost, so the command was not started", "");
     cli_complain("cannot run '%s': %s%s", job->command[0], strerror(job->exec_error),
                  job->exec_error == ENOENT && is_for_a_shell(job->command[0])
                      ? "; a line for a shell is given with -c"

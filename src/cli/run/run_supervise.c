@@ -68,17 +68,15 @@ static void terminate(struct cli_job *job)
     cli_child_signal(job, SIGCONT);
 }
 
-/* A command line of the user's has the first half of the time for its own way of ending the
+/* `on_lost` is NULL without a loss. A command line of the user's has the first half of the time for its own way of ending the
  * command. One that is going to be killed at once gets no SIGTERM, since it would run on for a
  * moment. */
-static void ask_to_end(struct cli_job *job, int64_t now)
+static void ask_to_end(struct cli_job *job, int64_t now, const char *on_lost)
 {
-    const char *on_lost = job->settings->on_lost;
-
     job->stage = CLI_ENDING;
-    if (job->cause == CLI_LOST && on_lost && strcmp(on_lost, "kill") == 0) {
+    if (on_lost && strcmp(on_lost, "kill") == 0) {
         job->kill_at_ms = 0;
-    } else if (job->cause == CLI_LOST && on_lost && strcmp(on_lost, "term") != 0) {
+    } else if (on_lost && strcmp(on_lost, "term") != 0) {
         cli_child_shell(job, on_lost);
         job->term_at_ms = now + (job->kill_at_ms - now) / 2;
     } else if (now < job->kill_at_ms) {
@@ -130,22 +128,27 @@ static const char *reason_of_loss(const struct cli_job *job)
     return session->refused_at_ms > job->held_until_ms - job->lease_ms ? session->refusal : "";
 }
 
+int cli_job_lose(struct cli_job *job, const char *when, const char *reason)
+{
+    job->cause = CLI_LOST;
+    cli_complain("'%s' %s%s%s", job->lost_name, when, *reason ? ": " : "", reason);
+    return CLI_LOST;
+}
+
 /* The command is asked to end before anything is said. */
 static void end_lost(struct cli_job *job, int64_t now)
 {
     const char *reason = reason_of_loss(job);
 
-    job->cause = CLI_LOST;
     if (!ignores_loss(job)) {
         /* A break leaves the lease as it was: then the grace is all there is. */
         job->kill_at_ms =
             job->held_until_ms == CLI_NEVER || (job->lost && now < cli_job_last_moment(job))
                 ? now + job->grace_ms
                 : cli_job_last_moment(job);
-        ask_to_end(job, now);
+        ask_to_end(job, now, job->settings->on_lost);
     }
-    cli_complain("'%s' %s%s%s", job->lost_name, job->lost ? "is lost" : "is about to be lost",
-                 *reason ? ": " : "", reason);
+    cli_job_lose(job, job->lost ? "is lost" : "is about to be lost", reason);
 }
 
 static void end_timed_out(struct cli_job *job, int64_t now)
@@ -154,15 +157,13 @@ static void end_timed_out(struct cli_job *job, int64_t now)
     job->kill_at_ms = now + job->grace_ms;
     if (!ignores_loss(job))
         job->kill_at_ms = least(job->kill_at_ms, cli_job_last_moment(job));
-    ask_to_end(job, now);
+    ask_to_end(job, now, NULL);
     if (!job->settings->quiet)
         cli_complain("the command has run for its --max-run, and is being ended");
 }
 
 bool cli_job_may_start(struct cli_job *job)
 {
-    const char *reason;
-
     if (job->nested)
         return true;
     hf_dispatch(job->session->client);
@@ -174,10 +175,7 @@ bool cli_job_may_start(struct cli_job *job)
     }
     if (!job->lost && cli_now_ms() < cli_job_last_moment(job))
         return true;
-    job->cause = CLI_LOST;
-    reason = reason_of_loss(job);
-    cli_complain("'%s' was lost before the command could start%s%s", job->lost_name,
-                 *reason ? ": " : "", reason);
+    cli_job_lose(job, "was lost before the command could start", reason_of_loss(job));
     return false;
 }
 
