@@ -45,7 +45,11 @@ NAMES = {
     "eager": "insert, delete, again without a pause",
     "single": "holdfast, a client each",
     "polled": "bare statements, polled each 1 ms",
+    "own-self": "holdfast, layout=session, by the caller",
+    "own-single": "holdfast, layout=session, a client each",
 }
+# With layout=session: the same program with another URL.
+OWN = "own-"
 
 
 class Spent:
@@ -74,7 +78,10 @@ class Bench(Run):
         return name if isinstance(name, str) else name[self.kind]
 
     def workers(self, *subjects):
-        return {who: self.keep(Worker(Spent(self.server), self.worker, who, *self.arguments))
+        url, *more = self.arguments
+        return {who: self.keep(Worker(Spent(self.server), self.worker, who.removeprefix(OWN),
+                                      f"{url}&layout=session" if who.startswith(OWN) else url,
+                                      *more))
                 for who in subjects}
 
     def settings(self):
@@ -87,20 +94,22 @@ class Bench(Run):
 
     def one_caller(self):
         self.table.head("LOCK + UNLOCK, one caller", "us", "x bare", "p99 us", "client us")
-        figures = interleave(self.workers("bare", "self", "thread", "session", "key"), self.rounds,
-                             "pairs", 1, RUN_MS)
+        figures = interleave(self.workers("bare", "self", "thread", "session", "own-self", "key"),
+                             self.rounds, "pairs", 1, RUN_MS)
         self.table.rows(figures, self.name, cells.microseconds("p50", 1),
                         cells.times(figures["bare"], by_p50), cells.microseconds("p99"),
                         cells.per_pair("client"))
         for who in ("self", "thread"):
             self.table.aim(f"one caller, {NAMES[who]}, x bare",
                            ratio(figures[who], figures["bare"], by_p50), 1.2)
+        self.table.aim("one caller, layout=session, x the bare calls",
+                       ratio(figures["own-self"], figures["session"], by_p50), 1.15)
         self.stop()
 
     def one_lock(self):
         self.table.head(f"ONE LOCK, {CLIENTS} clients", "locks/s", "x key", "least", "most")
-        figures = interleave(self.workers("key", "eager", "single", "session", "polled"),
-                             self.rounds, "contention", CLIENTS, RUN_MS)
+        figures = interleave(self.workers("key", "eager", "single", "session", "own-single",
+                                          "polled"), self.rounds, "contention", CLIENTS, RUN_MS)
         self.table.rows(figures, self.name, cells.rate(), cells.times(figures["key"], by_rate, 1),
                         cells.share("min", CLIENTS), cells.share("max", CLIENTS))
         print("  (least, most: a client's share, where 1 is even)")
@@ -108,14 +117,20 @@ class Bench(Run):
                        ratio(figures["single"], figures["key"], by_rate), 10, False)
         self.table.aim(f"{CLIENTS} on one lock, holdfast, the least share",
                        figures["single"].share("min", CLIENTS), 0.5, False)
+        self.table.aim(f"{CLIENTS} on one lock, layout=session, x the bare calls",
+                       ratio(figures["own-single"], figures["session"], by_rate), 0.9, False)
+        self.table.aim(f"{CLIENTS} on one lock, layout=session, the least share",
+                       figures["own-single"].share("min", CLIENTS), 0.9, False)
         self.stop()
 
     def handover(self):
         self.table.head("HAND-OVER between two clients", "us", "x polled", "p99 us")
-        figures = interleave(self.workers("polled", "single", "session", "key"), self.rounds,
-                             "handover", RUN_MS)
+        figures = interleave(self.workers("polled", "single", "session", "own-single", "key"),
+                             self.rounds, "handover", RUN_MS)
         self.table.rows(figures, self.name, cells.microseconds("p50"),
                         cells.times(figures["polled"], by_p50), cells.microseconds("p99"))
+        self.table.aim("hand-over, layout=session, x the bare calls",
+                       ratio(figures["own-single"], figures["session"], by_p50), 1.3)
         self.stop()
 
     def threads(self):

@@ -381,12 +381,14 @@ static struct session_seat *seat_for_try(struct session_claim *claim)
     struct session_claim *other = hf__session_seat_has(first, claim);
     if (!other)
         return first;
-    if (!claim->shared || !other->shared || claim->op->in.enqueue)
+    /* What this client holds is surely not free, but for readers. */
+    bool held = other->state == SESSION_CLAIM_HELD && !(claim->shared && other->shared);
+    if (held || claim->op->in.enqueue)
         return NULL;
     struct session_seat *seat = hf__session_seat_find(claim->all);
     if (seat)
         seat->owner = claim;
-    return seat ? seat : first;
+    return seat || !claim->shared || !other->shared ? seat : first;
 }
 
 static void attempt_begin(struct session_claim *claim)
