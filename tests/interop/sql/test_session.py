@@ -264,7 +264,7 @@ def break_of_a_session_with_several_locks_needs_its_key(box):
         wait_until(lambda: box.status("try", "single", "true") == 0, "it is free")
         for key in (1, 2):
             other.ask(box.take(key))
-        need(box.status("break", "-y", "1", key="number") != 0, "a session with two locks is not ended")
+        need(box.status("break", "-y", "1", key="number") != 0, "two locks do not end")
         equal(other.ask(box.give(2)), "1", "it has both")
     finish(holder)
     other.close()
