@@ -11,8 +11,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* Sleeps while *word == expected, until woken or, if `limit` is not NULL, so long. May return
- * early. */
+/* Sleeps while *word == expected, until woken or, if `limit` is not NULL, until that time has
+ * passed. May return early. */
 static inline void hf__futex_wait(_Atomic uint32_t *word, uint32_t expected,
                                   const struct timespec *limit)
 {
@@ -36,7 +36,8 @@ static inline void hf__futex_wake_bits(_Atomic uint32_t *word, uint32_t bits)
 }
 
 /* The kernel measures a sleep on a clock that stops in suspend. A long sleep is taken in slices of
- * this length, so it ends at most so long after its time when the machine was suspended meanwhile.
+ * this length, so it ends at most one slice after its time when the machine was suspended
+ * meanwhile.
  */
 #define HF_FUTEX_SLICE_MS 1000
 

@@ -44,7 +44,7 @@ void hf__loop_post(struct hf_loop *loop, struct hf_task *task)
         task->posted_next = head;
     while (!atomic_compare_exchange_weak_explicit(&loop->posted, &head, task, memory_order_seq_cst,
                                                   memory_order_relaxed));
-    /* Whoever finds the stack empty wakes the loop; the others ride along. */
+    /* The task that finds the stack empty wakes the loop; the others ride along. */
     if (!head && !atomic_load(&loop->awake))
         loop->wake(loop->arg);
 }
@@ -173,7 +173,7 @@ static void run_first(struct hf_loop *loop)
 }
 
 /* With all that becomes ready by it, and before what is ready now. There may have been callbacks of
- * the program in this turn: what waits from here on for so long must not begin when the turn did.
+ * the program in this turn: a wait that starts here must not be counted from the start of the turn.
  */
 static void run_posted(struct hf_loop *loop)
 {
@@ -217,7 +217,7 @@ int64_t hf__loop_turn(struct hf_loop *loop)
     return hf__loop_next(loop);
 }
 
-/* Either who posts sees that nobody is awake, or what was posted is seen here. */
+/* Either the posting thread sees that no thread is awake, or what was posted is seen here. */
 bool hf__loop_rest(struct hf_loop *loop)
 {
     atomic_store(&loop->awake, false);

@@ -32,16 +32,16 @@ struct hf_loop {
     int64_t (*clock)(void *arg); /* milliseconds on a clock that goes on in suspend */
     void (*wake)(void *arg);     /* makes the turning thread turn again; callable anywhere */
     void *arg;
-    int64_t now_ms; /* read once a turn, and when it hears who was woken in it */
+    int64_t now_ms; /* read once a turn, and when it hears which sleepers were woken in it */
     bool turning;
     const _Atomic uint32_t *until; /* once it is set, the rest of a turn in which nothing was posted
                                       waits for the next one; or NULL */
-    bool watches_more; /* since this was cleared, somebody began to watch a descriptor */
+    bool watches_more;             /* since this was cleared, the watch of a descriptor began */
     struct hf_link ready;
     unsigned woken; /* since something that was posted was last looked for */
     struct hf_timer *heap;
     _Atomic(struct hf_task *) posted;
-    _Atomic bool awake; /* a turn comes before hf__loop_rest: nobody needs to wake it */
+    _Atomic bool awake; /* a turn comes before hf__loop_rest: it need not be woken */
 };
 
 void hf__loop_init(struct hf_loop *loop, int64_t (*clock)(void *), void (*wake)(void *), void *arg);
@@ -72,14 +72,14 @@ void hf__timer_stop(struct hf_loop *loop, struct hf_timer *timer);
  * thousand, and the answer is when they were due. But see hf__loop_wake_batch_full. */
 int64_t hf__loop_turn(struct hf_loop *loop);
 
-/* So many are woken at a time. With fewer, the server is asked in smaller portions, which cost it
- * more; with more, it waits longer for the first. */
+/* The number of sleepers woken at a time. With fewer, the server is asked in smaller portions,
+ * which cost it more; with more, it waits longer for the first. */
 #define HF_LOOP_WAKE_BATCH 32u
 
-/* Said by a task that has set a sleeping thread's flag. True: they are so many that they should be
- * woken. The turn then runs what they have posted by then: so the server is at work again while the
- * rest is told. Otherwise the answers of a crowd would bring the questions of a crowd, and of
- * client and server one would always be waiting for the other. */
+/* Said by a task that has set a sleeping thread's flag. True: enough are set that the sleepers
+ * should be woken. The turn then runs what they have posted by then: the server is at work again
+ * while the rest is told. Otherwise the answers of a crowd would bring the questions of a crowd,
+ * and of client and server one would always be waiting for the other. */
 static inline bool hf__loop_wake_batch_full(struct hf_loop *loop)
 {
     return ++loop->woken >= HF_LOOP_WAKE_BATCH;

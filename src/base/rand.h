@@ -11,8 +11,8 @@ void hf__random(void *out, size_t length);
 
 /* From half of it to half as much again: not what everybody else gets at the same moment. */
 int64_t hf__jitter_ms(int64_t ms);
-/* How long to let a server alone that has failed so often before: about 20 ms, twice as long each
- * time, and 1280 at most. */
+/* How long to let a server alone that has failed `failures` times before: about 20 ms, twice as
+ * long each time, and 1280 at most. */
 int64_t hf__backoff_ms(unsigned failures);
 
 /* A well-mixed 64-bit hash, the same in every process and on every machine: stores may keep it. */

@@ -144,7 +144,7 @@ static bool is_place(const char *from, const char *end)
     return from == end || (*from == '/' && !find(from, ':', end) && !find(from, '@', end));
 }
 
-/* False: it has marks where none belong, so that nobody knows where its password ends. */
+/* False: it has marks where none belong, so the end of its password is not known. */
 static bool read_part(struct list_part *part)
 {
     const char *mark = find(part->text, ':', part->end);

@@ -17,7 +17,7 @@ struct hf_url_host {
 
 struct hf_url_option {
     const char *key, *value;
-    bool used; /* asked for by somebody; what nobody asked for is a mistake of the user's */
+    bool used; /* asked for by the code; any other is a mistake of the user's */
 };
 
 struct hf_url {
@@ -53,7 +53,7 @@ const char *hf__url_option(struct hf_url *url, const char *key, const char *fall
 bool hf__url_choice(struct hf_url *url, const char *key, const char *no, const char *yes,
                     bool *ret);
 
-/* The first option nobody asked for, or NULL. */
+/* The first option that was not asked for, or NULL. */
 const char *hf__url_unused_option(const struct hf_url *url);
 
 #endif
