@@ -147,7 +147,7 @@ enum hf_oneshot_verb {
     HF_ONESHOT_DETACH,  /* for the slot `detach` alone: `op` goes on by its lease alone, without the
                           session; `key_out` is its key. The caller may not receive the answer:
                           a second attempt, and the op's own release and renewal, work as before */
-    HF_ONESHOT_INSPECT, /* who holds, who waits: hf__oneshot_entry for each, in the order that
+    HF_ONESHOT_INSPECT, /* holders and waiters: hf__oneshot_entry for each, in the order that
                            hf_inspect promises. `name` NULL: all names */
     HF_ONESHOT_DIAGNOSE, /* what the store is, and what endangers locks on it: hf__oneshot_remark
                             for each. `name` NULL: for all locks. Without remarks the answer is
@@ -221,7 +221,7 @@ struct hf_engine_ops {
      * possibly from inside. */
     void (*close)(struct hf_engine *engine, void (*closed)(void *arg), void *arg);
     void (*attempt)(struct hf_engine *engine, struct hf_op *op);
-    /* After a granted HF_COUNTER that nobody waits for any more, it gives the units back. With
+    /* After a granted HF_COUNTER that no caller waits for any more, it gives the units back. With
      * nothing to keep, the core may give the op up before the answer comes, when everything that
      * could be left has ended by itself; an engine that still has it in a queue finds it by its own
      * means (hf__op_done on a reused op is the engine's mistake). */
@@ -235,8 +235,8 @@ struct hf_engine_ops {
     /* ---- Five that may be NULL ---- */
 
     /* The client is closed, and what this op has at the store, or may have, has not been released.
-     * Sends a last release, which nobody waits for. `close` comes next, and gives it the time to
-     * leave; after that the op's memory goes. Never answers, and calls nothing back. */
+     * Sends a last release, and does not wait for its answer. `close` comes next, and gives it the
+     * time to leave; after that the op's memory goes. Never answers, and calls nothing back. */
     void (*dismiss)(struct hf_engine *engine, struct hf_op *op);
     /* The op is held on a lease of its own, and nothing about it is out. True: the engine knows it
      * by nothing but what it carries, so that its memory may serve another claim. Before it is

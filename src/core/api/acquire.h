@@ -7,8 +7,8 @@
 
 void hf__acquire_init_command(struct hf_claim *claim);
 
-/* May the calling thread drive a question that waits so long? With a loop of its own to turn, only
- * what never waits. */
+/* May the calling thread drive a question that waits for that time? With a loop of its own to turn,
+ * only what never waits. */
 bool hf__acquire_may_run_sync(const struct hf_client *client, int64_t wait_ms);
 
 /* Raises a claim that the entry has marked as upgrading; blocks. */

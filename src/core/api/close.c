@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Closing: everybody who waits is told, everything that is held goes back, then the parts end. */
+/* Closing: each waiter is told, each hold goes back, then the parts end. */
 #include "core/api/close.h"
 
 #include "base/cancel.h"
@@ -94,7 +94,7 @@ static void drop_all_holds(struct hf_claim *claim)
 }
 
 /* One claim's way out: what waits is ended, what is held is given back. Returns true while it is
- * there. `holds_too`: no call is inside any more, so nobody else drives it. */
+ * there. `holds_too`: no call is inside any more, so no other thread drives it. */
 static bool push_out(struct hf_shard *shard, struct hf_claim *claim, bool holds_too)
 {
     hf__shard_lock(shard);
@@ -142,8 +142,8 @@ static bool push_all_out(struct hf_client *client, bool holds_too)
     return any;
 }
 
-/* Who has waited for a silent store already does not wait for it once more in full; what falls
- * silent for a moment only has that long to come back. */
+/* A caller that has waited for a silent store already does not wait for it once more in full; a
+ * store that falls silent for a moment only has that long to come back. */
 static bool is_patience_over(const struct closing *closing, int64_t now_ms)
 {
     struct hf_client *client = closing->client;

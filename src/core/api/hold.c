@@ -75,7 +75,7 @@ hf_mode hf_hold_mode(const hf_hold *hold)
 
 /* ---- lowering: the claim goes down to what its holds need ---- */
 
-/* Takes the lowering on: false if there is nothing to do, or somebody else is at it and will look
+/* Takes the lowering on: false if there is nothing to do, or another thread is at it and will look
  * again when done. With the shard locked. */
 static bool take_on(struct hf_claim *claim)
 {
@@ -118,7 +118,7 @@ bool hf__hold_begin_downgrade(struct hf_claim *claim)
     bool at_rest = !claim->driven && !claim->upgrading;
     bool lower = at_rest && claim->state == HF_CLAIM_HELD && take_on(claim);
     if (lower) {
-        /* Each who waits for it has a patience of its own. */
+        /* Each waiter has a patience of its own. */
         claim->wait_until_ms = HF_NEVER;
         claim->waiter = hf__claim_waiters_take_unlocks(claim);
         if (claim->op.in.keep == HF_KEEP_NOTHING) /* mutant: owner-is-given-back-keeps */

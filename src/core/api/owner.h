@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who we are: the calling thread's number, the client's texts, and whether we are still the process
- * that opened the client. */
+/* The owner's identity: the calling thread's number, the client's texts, and whether we are still
+ * the process that opened the client. */
 #ifndef HF_CORE_API_OWNER_H
 #define HF_CORE_API_OWNER_H
 

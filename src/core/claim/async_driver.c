@@ -143,7 +143,7 @@ struct hf_answer hf__claim_take_answer(struct hf_claim *claim)
     return answer;
 }
 
-/* Who waits for the answer: taken out of the claim, which may be gone when it is told. */
+/* The waiters for the answer: taken out of the claim, which may be gone when it is told. */
 struct caller {
     struct hf_client *client;
     struct hf_waiter *waiter;
@@ -212,7 +212,8 @@ static void set_timers(struct hf_claim *claim, unsigned actions)
     set_alarm(claim);
 }
 
-/* Whoever loses patience before there are any words may hear from the engine who is silent. */
+/* A caller that loses patience before there are any words may hear from the engine which server is
+ * silent. */
 static void find_words(struct hf_claim *claim)
 {
     const struct hf_engine_ops *ops = claim->client->ops;

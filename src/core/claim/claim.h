@@ -43,7 +43,7 @@ struct hf_answer {
 struct hf_waiter {
     _Atomic uint32_t answered;
     struct hf_answer answer;
-    /* Of those who wait for a claim to be lowered, or to come to rest: */
+    /* Of the threads that wait for a claim to be lowered, or to come to rest: */
     struct hf_waiter *next;
     struct hf_claim *claim;
     struct hf_timer patience;
@@ -58,13 +58,13 @@ struct hf_waiter {
 #define HF_CMD_LOSE 2u      /* what is held may be lost */
 #define HF_CMD_TURN 4u      /* it may ask, or raise */
 #define HF_CMD_CANCEL 8u    /* its caller does not want it any more */
-#define HF_CMD_SETTLE 16u   /* its holds have changed, or somebody waits for it to be at rest */
+#define HF_CMD_SETTLE 16u   /* its holds have changed, or a thread waits for it to be at rest */
 #define HF_CMD_ANNOUNCE 32u /* it is lost, and its holds have not been told */
 
 /* Bits of a claim's `turn`. */
 #define HF_TURN_COME 1u  /* it is the head of its entry's queue */
 #define HF_TURN_ENDED 2u /* `ending` has been set: do not sleep on */
-#define HF_TURN_HEARD 4u /* who was the head before had an answer of the store */
+#define HF_TURN_HEARD 4u /* the head before this one had an answer of the store */
 
 struct hf_claim {
     struct hf_op op;
@@ -97,8 +97,8 @@ struct hf_claim {
 
     const char *lost_reason;
 
-    struct hf_waiter *waiter;        /* who hears the outcome; after lowering, maybe several */
-    struct hf_waiter *unlock_waiter; /* who waits until the claim is not driven any more, likewise
+    struct hf_waiter *waiter;        /* hears the outcome; after lowering, maybe several */
+    struct hf_waiter *unlock_waiter; /* waits until the claim is not driven any more, likewise
                                         (under the shard's mutex) */
     hf_done_cb *done;
     void *done_arg;
@@ -115,9 +115,9 @@ struct hf_claim {
                             and after the last unlock (under the shard's mutex) */
     int8_t store_mode;   /* what the store has for us, likewise */
     int8_t refused_keep; /* what the store has refused to lower it to, or 0 (likewise) */
-    bool driven; /* a driver is at it, and nobody else begins anything (under the shard's mutex) */
-    bool here;   /* driven by the calling thread */
-    bool completed;    /* the caller has its answer */
+    bool driven;    /* a driver is at it, and no other begins anything (under the shard's mutex) */
+    bool here;      /* driven by the calling thread */
+    bool completed; /* the caller has its answer */
     bool said_waiting; /* the sink has heard that this call waits */
     bool leaving;      /* the caller has given up: whatever is granted goes back */
     bool not_queued;   /* refused, and not in the store's queue yet */
@@ -214,11 +214,11 @@ struct hf_shard {
     /* Claims whose caller was told no, while the store may still have something for them; and bare
      * tries for the same names, which wait for that. */
     struct hf_link undone, deferred;
-    struct hf_link resting; /* claims that may be set aside; who has rested longest comes first */
+    struct hf_link resting; /* claims that may be set aside, the longest at rest first */
     uint32_t resting_count;
     uint32_t fetched_count;    /* of claims that are `fetched` */
     uint32_t aside_count;      /* grants whose claim is set aside, in any of these lists */
-    struct hf_link aside;      /* grants whose claim is set aside; who is due next comes first */
+    struct hf_link aside;      /* grants whose claim is set aside, the next one due first */
     struct hf_link aside_lost; /* the same of locks that are lost */
     /* Grants without a hold whose claim is compacted: to be released, once there is memory. */
     struct hf_link aside_ended;
@@ -252,7 +252,7 @@ struct hf_client {
     void *event_arg;
     hf_point_cb *on_point;
     void *point_arg;
-    pthread_t calling_back; /* who runs an on_lost (under the mutex of its claim's shard) */
+    pthread_t calling_back; /* runs an on_lost (under the mutex of its claim's shard) */
     _Atomic bool silent;    /* the store's last word was silence */
     _Atomic int64_t silent_since_ms;
     pthread_mutex_t silence_mutex;
@@ -290,7 +290,7 @@ static inline const char *hf__shown_name(const struct hf_client *client, const c
     return *name ? name + client->prefix_length : name;
 }
 
-/* Says where we are, to those who test us; with no mutex held, since it may be long. */
+/* Says to a test where we are; with no mutex held, since it may be long. */
 static inline void hf__point(const struct hf_client *client, const char *point, const char *name)
 {
     if (__builtin_expect(client->on_point != NULL, 0))

@@ -6,9 +6,9 @@
 #include "core/lease/lease.h"
 #include "core/table/lock_table.h"
 
-/* A lease that is due before so many others at the end of the line stays where it is. */
+/* A lease that is due before this number of others at the end of the line stays where it is. */
 #define PLACES_LOOKED_AT 64u
-/* So many are fetched, because they are due or to be given back, before others have their turn. */
+/* The number that is fetched, being due or to be given back, before others have their turn. */
 #define FETCHED_AT_ONCE 64u
 /* Half of what is spared is for what must not wait: giving back, and losing. */
 #define TO_RENEW(spared) ((spared) / 2)
@@ -50,7 +50,7 @@ static bool is_plain(const struct hf_claim *claim)
            op->engine.own_lease.ends_at_ms == 0 && op->in.owner_text == claim->client->owner_text;
 }
 
-/* Does nobody want anything of it, and does nobody know it but its holds? */
+/* Is it idle, and known to its holds only? */
 static bool is_idle(const struct hf_claim *claim)
 {
     const struct hf_lock_entry *entry = claim->entry;
@@ -125,7 +125,7 @@ static void set_aside(struct hf_shard *shard, struct hf_claim *claim)
     hf__claim_put(shard, claim);
 }
 
-/* ---- who rests ---- */
+/* ---- claims at rest ---- */
 
 static void leave_resting(struct hf_claim *claim)
 {

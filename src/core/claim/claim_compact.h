@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Of very many locks that are held, most have nothing going on for a long time. Their claims are
- * set aside: what they carry goes into the entry and the grant, and their memory serves other
- * claims. Whoever needs such a claim fetches it back. A few claims' memory is kept for that, so
- * that what is held can be renewed, given back and lost when there is no memory left. */
+/* Of many held locks, most have nothing going on for a long time. Their claims are set aside: what
+ * they carry goes into the entry and the grant, and their memory serves other claims. A call that
+ * needs such a claim fetches it back. A few claims' memory is kept for that, so that what is held
+ * can be renewed, given back and lost when there is no memory left. */
 #ifndef HF_CORE_CLAIM_CLAIM_COMPACT_H
 #define HF_CORE_CLAIM_CLAIM_COMPACT_H
 
@@ -12,8 +12,8 @@
 
 /* Of each shard. Tests lower them. */
 struct hf_compact_bounds {
-    uint32_t resting; /* so many claims rest without being set aside */
-    uint32_t fetched; /* so many are renewed at a time */
+    uint32_t resting; /* the number of claims that rest without being set aside */
+    uint32_t fetched; /* the number renewed at a time */
     uint32_t spared;  /* claims' memory that no new lock gets while any are set aside */
 };
 
@@ -44,7 +44,7 @@ static inline struct hf_claim *hf__compact_fetch(struct hf_grant *grant, enum hf
 bool hf__compact_fetch_some(struct hf_shard *shard);
 
 /* Gives back a hold of a claim for which there is no memory. The store is asked when there is, and
- * keeps the lock no longer than its lease: nobody renews it. What hf_unlock answers. */
+ * keeps the lock no longer than its lease, which is not renewed. What hf_unlock answers. */
 int hf__compact_drop_hold(struct hf_hold *hold);
 
 /* There may be memory for what waits for it. */

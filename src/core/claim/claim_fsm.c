@@ -8,7 +8,7 @@
  *         |                   v  |                                            |
  *         |                 HELD | GRANTED too late,                          |
  *         |                   |  | REFUSED or NO_ANSWER                       |
- *         |             LOWER |  | when nobody waits any more                 |
+ *         |             LOWER |  | when no caller waits any more              |
  *         |                   v  v                                            |
  *         |                 LEAVING <------------ DEADLINE, END --------------/
  *         |                   |
@@ -16,7 +16,7 @@
  *         v                   v
  *        OVER <--------------/      FAILED, and a bare try REFUSED, go from ASKING to OVER.
  *
- * Where nobody else wants the name, QUEUED goes to HELD, and HELD to OVER, in one step
+ * Where no other claim wants the name, QUEUED goes to HELD, and HELD to OVER, in one step
  * (fast_path.c).
  *
  * Four rules carry everything:
@@ -184,7 +184,7 @@ static int code_without_grant(const struct hf_claim *claim, int64_t now_ms)
     return silent && !was_heard_lately(claim, now_ms) ? code_of_silence(claim) : HF_BUSY;
 }
 
-/* Who is refused looks once more before its wait ends, and knows then whether the store still
+/* A refused claim looks once more before its wait ends, and knows then whether the store still
  * answers: a refusal of long ago does not say that. */
 static int64_t next_look(const struct hf_claim *claim, int64_t now_ms)
 {
@@ -372,16 +372,16 @@ static unsigned gone(struct hf_claim *claim, int64_t now_ms)
     return actions | HF_DO_FORGET;
 }
 
-/* Has a silent store forgotten us by itself? What rests on a session stays there as long as anybody
- * keeps the session alive, and what was never answered may rest on one. */
+/* Has a silent store forgotten us by itself? What rests on a session stays there as long as the
+ * session is kept alive, and what was never answered may rest on one. */
 static bool is_forgotten(const struct hf_claim *claim, int64_t now_ms)
 {
     /* mutant: release-is-repeated */
     return claim->op.out.rests_on == &claim->op.engine.own_lease && now_ms >= claim->leave_until_ms;
 }
 
-/* Nobody waits any more for what was going to be asked anew. Cancelling a request that was answered
- * long ago does not concern the release that is under way now. */
+/* No caller waits any more for what was going to be asked anew. Cancelling a request that was
+ * answered long ago does not concern the release that is under way now. */
 static unsigned step_impatient(struct hf_claim *claim, enum hf_claim_event event, bool lost)
 {
     if (!claim->again)

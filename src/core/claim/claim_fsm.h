@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The wait loop: one state machine for every claim, on every engine, whoever drives it. */
+/* The wait loop: one state machine for every claim, on every engine, with every driver. */
 #ifndef HF_CORE_CLAIM_CLAIM_FSM_H
 #define HF_CORE_CLAIM_CLAIM_FSM_H
 
@@ -55,10 +55,10 @@ struct hf_answer hf__claim_drive_sync(struct hf_claim *claim, enum hf_claim_even
                                       int64_t now_ms);
 struct hf_answer hf__claim_drive_queued(struct hf_claim *claim);
 
-/* A question that is out for so long when its caller's wait ends was met with silence. */
+/* A question that has been out for this time when its caller's wait ends was met with silence. */
 #define HF_SILENCE_MS 500
 
-/* Is its question out for so long that the store seems to be silent? */
+/* Has its question been out long enough for the store to seem silent? */
 bool hf__claim_is_unanswered(const struct hf_claim *claim, int64_t now_ms);
 
 /* The length of the lease that its grant rests on, or asks for. */

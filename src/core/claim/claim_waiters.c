@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who waits for a claim that is being changed. Each has a patience of its own, and a timer for it
+/* The waiters for a claim that is being changed. Each has a patience of its own, and a timer for it
  * on the loop: the change itself may be repeated for as long as the store is silent. */
 #include "core/claim/claim_waiters.h"
 
@@ -19,9 +19,10 @@ void hf__claim_waiters_line_up(struct hf_claim *claim, struct hf_waiter *waiter)
     hf__claim_post(claim, HF_CMD_SETTLE);
 }
 
-/* Who knows that it is lost waits for a store that answers, so that the name is free there when the
- * call returns; the rest is cleaned up without the caller. What is given back altogether is not
- * renewed any more: if its lease is its own, it is over then, whether or not the store has heard.
+/* A caller that knows of the loss waits for a store that answers, so that the name is free there
+ * when the call returns; the rest is cleaned up without the caller. What is given back altogether
+ * is not renewed any more: if its lease is its own, it is over then, whether or not the store has
+ * heard.
  */
 static int64_t patience_of(const struct hf_claim *claim, const struct hf_waiter *waiter,
                            int64_t now_ms)
@@ -66,7 +67,7 @@ static void patience_over(struct hf_timer *timer)
     struct hf_waiter *waiter = HF_CONTAINER(timer, struct hf_waiter, patience);
     struct hf_claim *claim = waiter->claim;
     hf__shard_lock(claim->shard);
-    /* Who is not in this line waits for a lowering, which the loop drives. */
+    /* A waiter that is not in this line waits for a lowering, which the loop drives. */
     if (!leave_line(&claim->unlock_waiter, waiter))
         leave_line(&claim->waiter, waiter);
     /* A raise that has ended already, and is being given back, waits for the store alone. */

@@ -9,20 +9,21 @@
  * shard locked, as all that follows but hf__claim_waiters_await and hf__waiters_complete. */
 void hf__claim_waiters_line_up(struct hf_claim *claim, struct hf_waiter *waiter);
 
-/* On the loop: whoever is new in line waits with limited patience from here on. */
+/* On the loop: what is new in line waits with limited patience from here on. */
 void hf__claim_waiters_begin_waits(struct hf_claim *claim);
 
-/* On the loop: takes those out of the line who wait for the lowering that begins now. */
+/* On the loop: takes the waiters for the lowering that begins now out of the line. */
 struct hf_waiter *hf__claim_waiters_take_unlocks(struct hf_claim *claim);
 
 /* On the loop: the claim is at rest, or over, and needs no lowering. */
 void hf__claim_waiters_complete(struct hf_claim *claim);
 
-/* On the loop of a client that is being closed: nobody raises anything any more. */
+/* On the loop of a client that is being closed: nothing is raised any more. */
 void hf__claim_waiters_end_waits(struct hf_claim *claim);
 
-/* Waits until nobody drives the claim, to raise it then. HF_OK: it may be worth it. HF_BUSY,
- * HF_UNREACHABLE: not before until_ms. HF_ECLOSED. The claim is pinned, or held by the caller. */
+/* Waits until the claim is not driven any more, to raise it then. HF_OK: it may be worth it.
+ * HF_BUSY, HF_UNREACHABLE: not before until_ms. HF_ECLOSED. The claim is pinned, or held by the
+ * caller. */
 int hf__claim_waiters_await(struct hf_claim *claim, int64_t until_ms);
 
 /* On the loop: tells everybody in line; the first one gets the engine's words. */

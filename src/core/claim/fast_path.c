@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Locks that nobody else wants are taken and left in one step. What the wait loop does for the
- * others is not needed: nobody queues, nothing is out at the store. */
+/* Locks that no other claim wants are taken and left in one step. What the wait loop does for the
+ * others is not needed: there is no queue, and nothing is out at the store. */
 #include "core/claim/fast_path.h"
 
 #include "core/claim/claim_fsm.h"
@@ -32,7 +32,7 @@ static bool is_last(const struct hf_claim *claim, const struct hf_hold *hold)
     return claim->grant->holds.next == &hold->link && claim->grant->holds.prev == &hold->link;
 }
 
-/* Nothing is under way, and nobody else looks at it. */
+/* Nothing is under way, and no other thread looks at it. */
 static bool is_at_rest(const struct hf_claim *claim)
 {
     return claim->here && !claim->driven && !claim->upgrading && !claim->pins &&
@@ -88,7 +88,7 @@ void hf__lock_entry_left(struct hf_client *client, struct hf_shard *shard,
         shard->idle = entry;
     else if (drop_kept(client, entry))
         hf__lock_entry_unlink(shard, entry);
-    /* Else it stays in the table: the next who uses the name finds it there, or closing does. */
+    /* Else it stays in the table: the next claim on the name finds it there, or closing does. */
 }
 
 void hf__lock_table_drop_idle(struct hf_client *client)

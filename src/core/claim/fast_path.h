@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The short way for an exclusive claim on a name that nobody else wants: granted, or given back, in
- * one step under the shard's mutex, where the engine can do that. */
+/* The short way for an exclusive claim on a name that no other claim wants: granted, or given back,
+ * in one step under the shard's mutex, where the engine can do that. */
 #ifndef HF_CORE_CLAIM_FAST_PATH_H
 #define HF_CORE_CLAIM_FAST_PATH_H
 

@@ -49,7 +49,8 @@ static void say_lost(struct hf_shard *shard, const struct hf_claim *claim)
     hf__shard_lock(shard);
 }
 
-/* Who is told may give the claim back: a pin of the caller's keeps its name and its reason. */
+/* The program that is told may give the claim back: a pin of the caller's keeps its name and its
+ * reason. */
 static void announce_all(struct hf_claim *claim)
 {
     struct hf_hold *hold;

@@ -4,7 +4,7 @@
 
 HF_TUNABLE int64_t hf__busy_poll_us = 100;
 
-/* Giving the processor away to nobody takes less. */
+/* Giving the processor away takes less where no other thread wants it. */
 HF_TUNABLE int64_t hf__busy_poll_away_us = 4;
 
 /* A server's answer takes no longer than the first, in microseconds; the turn of a program that has

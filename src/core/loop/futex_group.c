@@ -7,7 +7,7 @@
 
 /* What a flag says. Above IN_A_GROUP is the number of the bed. */
 #define SET 1u
-#define ALONE 2u /* somebody sleeps on the flag itself */
+#define ALONE 2u /* a thread sleeps on the flag itself */
 #define IN_A_GROUP 4u
 #define SLOT_AT 3
 
@@ -34,10 +34,10 @@ static void ring(struct hf_futex_group *sleepers, unsigned room, uint32_t bits)
     hf__futex_wake_bits(&sleepers->bell[room], bits);
 }
 
-/* ---- who sleeps ---- */
+/* ---- sleeping ---- */
 
-/* What the bell has said is looked at before the flag says where to ring: who rings after that is
- * not slept through. */
+/* What the bell has said is looked at before the flag says where to ring: a ring after that is not
+ * slept through. */
 static void sleep_in_a_room(struct hf_futex_group *sleepers, _Atomic uint32_t *flag)
 {
     uint32_t number = atomic_fetch_add_explicit(&sleepers->beds, 1, memory_order_relaxed);
@@ -57,8 +57,8 @@ static void sleep_alone(_Atomic uint32_t *flag)
             hf__futex_wait(flag, ALONE, NULL);
 }
 
-/* Who wakes for nothing, since others have had the same bed after it or its room's bell rang just
- * then, is not disturbed twice. */
+/* A thread that wakes for nothing, since others have had the same bed after it or its room's bell
+ * rang just then, is not disturbed twice. */
 void hf__futex_group_wait(struct hf_futex_group *sleepers, _Atomic uint32_t *flag)
 {
     if (atomic_load(flag) != SET)
@@ -66,10 +66,11 @@ void hf__futex_group_wait(struct hf_futex_group *sleepers, _Atomic uint32_t *fla
     sleep_alone(flag);
 }
 
-/* ---- who wakes ---- */
+/* ---- waking ---- */
 
-/* It rings first: who has seen its flag set may have freed the bell. Who is woken by that and finds
- * its flag not set yet sleeps on alone, on the flag, which is nothing but an address to the kernel.
+/* It rings first: a thread that has seen its flag set may have freed the bell. A thread that is
+ * woken by that and finds its flag not set yet sleeps on alone, on the flag, which is nothing but
+ * an address to the kernel.
  */
 void hf__futex_group_set(struct hf_futex_group *sleepers, _Atomic uint32_t *flag)
 {

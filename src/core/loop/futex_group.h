@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Callers that sleep until their flag is set. Those who fall asleep one after the other are mostly
- * answered one after the other, too: so they sleep in rooms of 32, and the kernel is told once for
- * all of a room whom it is to wake, instead of once for each. */
+ * answered one after the other, too: so they sleep in rooms of 32, and the kernel is told once a
+ * room which threads it is to wake, instead of once a thread. */
 #ifndef HF_CORE_LOOP_FUTEX_GROUP_H
 #define HF_CORE_LOOP_FUTEX_GROUP_H
 
@@ -16,7 +16,8 @@ struct hf_futex_group {
     _Atomic uint32_t
         beds; /* given so far; the next sleeper has this one, modulo HF_FUTEX_GROUP_SLOTS */
     _Atomic uint32_t bell[HF_FUTEX_GROUP_COUNT]; /* what those in a room sleep on: a change wakes */
-    /* Who is to be woken, by rooms, and in which rooms there is somebody: of who turns the loop. */
+    /* The sleepers to be woken, by rooms, and the rooms that have any: of the thread that turns the
+     * loop. */
     uint32_t due[HF_FUTEX_GROUP_COUNT];
     uint64_t due_rooms;
 };
@@ -26,12 +27,13 @@ void hf__futex_group_init(struct hf_futex_group *sleepers);
 /* Sleeps until *flag, which is 0 at first, is set. */
 void hf__futex_group_wait(struct hf_futex_group *sleepers, _Atomic uint32_t *flag);
 
-/* Sets *flag and wakes who sleeps until then. Any thread; afterwards, both flag and sleepers may be
- * gone. Sleepers may be NULL where nobody ever sleeps. */
+/* Sets *flag and wakes the thread that sleeps until then. Any thread; afterwards, both flag and
+ * sleepers may be gone. Sleepers may be NULL where no thread ever sleeps. */
 void hf__futex_group_set(struct hf_futex_group *sleepers, _Atomic uint32_t *flag);
 
-/* Sets *flag; who sleeps until then is woken by the next hf__futex_group_wake. Answers whether
- * somebody does. Only for who turns the loop, and calls that before it sleeps or blocks. */
+/* Sets *flag; a thread that sleeps until then is woken by the next hf__futex_group_wake. Answers
+ * whether there is one. Only for the thread that turns the loop, which calls that before it sleeps
+ * or blocks. */
 bool hf__futex_group_set_soon(struct hf_futex_group *sleepers, _Atomic uint32_t *flag);
 void hf__futex_group_wake(struct hf_futex_group *sleepers);
 

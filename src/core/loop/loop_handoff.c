@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Lends the loop of a client's thread to who waits for it. The thread parks when one caller at a
- * time needs it (loop_owner.h counts them), and the next one turns the loop itself until it has its
- * answer. What a program wants to be told, only the thread tells: it is put aside until then. */
+/* Lends the loop of a client's thread to a caller that waits for it. The thread parks when one
+ * caller at a time needs it (loop_owner.h counts them), and the next one turns the loop itself
+ * until it has its answer. What a program wants to be told, only the thread tells: it is put aside
+ * until then. */
 #include "core/loop/loop_handoff.h"
 
 #include "base/clock.h"
@@ -35,8 +36,8 @@ void hf__loop_handoff_park(struct hf_uv_loop *drive)
         atomic_store(&wheel->alone, 0);
 }
 
-/* If it watches, it may block where it is told something, and then nobody may be waiting for a word
- * that is still to come. */
+/* If it watches, it may block where it is told something, and then no thread may be waiting for a
+ * word that is still to come. */
 static bool is_watched(const struct hf_client *client)
 {
     return client->on_point || client->on_event;
@@ -79,8 +80,8 @@ void hf__loop_handoff_tell(struct hf_uv_loop *drive)
 
 /* ---- the caller's side ---- */
 
-/* A caller returns with its answer as soon as it is there: what follows from it (the grant that is
- * to be made longer, say) nobody waits for, and the next call takes it along, or the thread. */
+/* A caller returns with its answer as soon as it is there: no caller waits for what follows from it
+ * (the grant that is to be made longer, say): the next call takes it along, or the thread. */
 bool hf__loop_handoff_ends_early(const struct hf_uv_loop *drive)
 {
     return drive->turner == BORROWER && atomic_load(&drive->wheel.waiting) <= 1 &&
@@ -120,8 +121,8 @@ void hf__loop_handoff_wait(struct hf_uv_loop *drive, _Atomic uint32_t *flag, boo
     hf__loop_owner_exit(&drive->wheel);
 }
 
-/* A timer that is due is not for who does not even wait; what the caller before has left is (see
- * hf__loop_handoff_ends_early). A point may block. */
+/* A timer that is due is not for a caller that does not even wait; what the caller before has left
+ * is (see hf__loop_handoff_ends_early). A point may block. */
 bool hf__uv_loop_begin_push(struct hf_client *client)
 {
     if (client->drive_kind != HF_DRIVE_KIND_THREAD || client->on_point)

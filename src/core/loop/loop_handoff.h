@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What uv_loop.c, which turns the loop, and loop_handoff.c, which says when a caller may do so in
- * the thread's place, know of each other. Everything here belongs to who turns the loop. */
+ * the thread's place, know of each other. Everything here belongs to the thread that turns the
+ * loop. */
 #ifndef HF_CORE_LOOP_LOOP_HANDOFF_H
 #define HF_CORE_LOOP_LOOP_HANDOFF_H
 
@@ -46,7 +47,7 @@ extern _Thread_local const struct turning *hf__turning HF_THREAD_LOCAL_NEAR;
 /* ---- uv_loop.c ---- */
 
 void hf__uv_loop_turn(struct hf_uv_loop *drive);
-/* Or until somebody else is to turn it. */
+/* Or until another thread is to turn it. */
 void hf__uv_loop_turn_until(struct hf_uv_loop *drive, _Atomic uint32_t *flag);
 /* Has libuv something to do that it would not sleep for? */
 bool hf__uv_loop_is_io_due(const struct hf_uv_loop *drive);
@@ -57,7 +58,7 @@ bool hf__uv_loop_is_io_due(const struct hf_uv_loop *drive);
 bool hf__loop_handoff_ends_early(const struct hf_uv_loop *drive);
 /* Must the caller that turns give the loop back to the thread? */
 bool hf__loop_handoff_is_over(const struct hf_uv_loop *drive);
-/* Who waits for *flag in a client with a thread; `turns`: it has the wheel. */
+/* A wait for *flag in a client with a thread; `turns`: it has the wheel. */
 void hf__loop_handoff_wait(struct hf_uv_loop *drive, _Atomic uint32_t *flag, bool turns);
 
 /* The thread's: could it leave the loop to callers, and what it does then until it is needed. */

@@ -21,7 +21,7 @@ void hf__loop_owner_enter(struct hf_loop_owner *wheel)
 {
     uint32_t alone = atomic_load_explicit(&wheel->alone, memory_order_relaxed);
     uint32_t now = atomic_fetch_add(&wheel->waiting, 1) != 0 ? 0 : alone + 1;
-    /* Where there are many, nobody writes to what all of them read. */
+    /* Where there are many, none writes to what all of them read. */
     if (now != alone && now <= HF_LOOP_OWNER_ALONE)
         atomic_store_explicit(&wheel->alone, now, memory_order_relaxed);
 }
@@ -68,7 +68,7 @@ void hf__loop_owner_release(struct hf_loop_owner *wheel, bool work_left)
         return;
     }
     atomic_store(&wheel->at, AT_PARKED);
-    /* Who posted before that found somebody at the wheel, and woke nobody else. */
+    /* A caller that posted before that found a thread at the wheel, and woke no other. */
     if (atomic_load(&wheel->loop->posted) || next_ms < atomic_load(&wheel->wakes_at_ms))
         hf__loop_owner_wake(wheel);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who turns the loop of a client that has a thread: that thread, or a thread that calls while the
- * client's is parked. One of them at a time, and all that the loop owns goes with it.
+/* The owner of the loop of a client that has a thread: that thread, or a thread that calls while
+ * the client's is parked. One of them at a time, and all that the loop owns goes with it.
  *
  *              put_down                    take
  *     THREAD ------------> PARKED <------------------> CALLER
@@ -8,8 +8,9 @@
  *        |  called, or late  |                           |
  *        +-------------------+<--------------------------+  leave, with work left
  *
- * Nobody waits for an answer while the thread is parked and no caller turns: who begins to wait
- * takes the wheel, or posts something; and what was posted while nobody is there calls the thread.
+ * No call waits for an answer while the thread is parked and no caller turns: a call that begins to
+ * wait takes the wheel, or posts something; and a post that finds no thread at the wheel calls the
+ * client's.
  */
 #ifndef HF_CORE_LOOP_LOOP_OWNER_H
 #define HF_CORE_LOOP_LOOP_OWNER_H
@@ -17,12 +18,13 @@
 #include "base/loop.h"
 #include "base/testing.h"
 
-/* So many calls in a row met no other before the thread parks: many threads are served by one. */
+/* The number of calls in a row that meet no other before the thread parks: many threads are served
+ * by one. */
 #define HF_LOOP_OWNER_ALONE 4u
-/* So long after the last call the thread is parked; and so often it looks after a caller. */
+/* The time from the last call until the thread parks, and between its looks after a caller. */
 extern HF_TUNABLE int64_t hf__loop_owner_grace_ms;
-/* So often it finds the same caller at the wheel before it wants it back: the watchdog of all holds
- * must not depend on one thread of the program for long. */
+/* The number of times it finds the same caller at the wheel before it wants it back: the watchdog
+ * of all holds must not depend on one thread of the program for long. */
 #define HF_LOOP_OWNER_LOOKS 10u
 
 struct hf_loop_owner {
@@ -44,10 +46,10 @@ void hf__loop_owner_init(struct hf_loop_owner *wheel, struct hf_loop *loop);
 void hf__loop_owner_enter(struct hf_loop_owner *wheel);
 void hf__loop_owner_exit(struct hf_loop_owner *wheel);
 
-/* True: the calling thread turns the loop from here on, until it leaves. What it posts wakes
- * nobody. */
+/* True: the calling thread turns the loop from here on, until it leaves. What it posts wakes no
+ * thread. */
 bool hf__loop_owner_acquire(struct hf_loop_owner *wheel);
-/* `work_left`: somebody has to turn the loop at once. */
+/* `work_left`: a thread has to turn the loop at once. */
 void hf__loop_owner_release(struct hf_loop_owner *wheel, bool work_left);
 
 /* Any thread: has the client's thread turn the loop. False: it is not parked, or a caller is there.
@@ -58,7 +60,7 @@ bool hf__loop_owner_wake(struct hf_loop_owner *wheel);
  * their answer without knowing it. */
 bool hf__loop_owner_may_park(const struct hf_loop_owner *wheel, unsigned told);
 void hf__loop_owner_park(struct hf_loop_owner *wheel);
-/* Sleeps until somebody calls, or nobody has come for a while, or the loop's next timer is due. */
+/* Sleeps until a call comes, or none has come for a while, or the loop's next timer is due. */
 void hf__loop_owner_reclaim(struct hf_loop_owner *wheel);
 
 #endif

@@ -62,7 +62,7 @@ void hf__uv_loop_turn(struct hf_uv_loop *drive)
         set_timer(drive, next_ms);
 }
 
-/* Has who turns the loop no reason to go on? */
+/* Has the thread that turns the loop no reason to go on? */
 static bool is_over(const struct hf_uv_loop *drive)
 {
     return drive->stopping || (drive->until && atomic_load(drive->until)) ||
@@ -86,7 +86,7 @@ static void on_before_io(uv_prepare_t *handle)
         uv_stop(&drive->uv);
 }
 
-/* The thread comes to before_io next; who else turns the loop may not. */
+/* The thread comes to before_io next; another thread that turns the loop may not. */
 static void on_after_io(uv_check_t *handle)
 {
     struct hf_uv_loop *drive = handle->data;
@@ -211,7 +211,7 @@ static void *run_thread(void *arg)
     while (!drive->stopping) {
         uv_run(&drive->uv, UV_RUN_ONCE);
         hf__futex_group_wake(&drive->sleepers);
-        /* Between two parks it looks at the descriptors: who only gives back does not. */
+        /* Between two parks it looks at the descriptors: a caller that only gives back does not. */
         /* mutant: between-two-parks-descriptors */
         if (hf__loop_handoff_may_park(drive) && !hf__uv_loop_is_io_due(drive) && !is_due(drive))
             hf__loop_handoff_park(drive);

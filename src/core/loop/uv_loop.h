@@ -18,20 +18,20 @@ void hf__uv_loop_abandon(struct hf_client *client);
 /* Is the calling thread inside this client's loop (in a callback)? */
 bool hf__uv_loop_inside(const struct hf_client *client);
 
-/* Whoever waits for the loop says so before it posts what the loop is to do, and then calls
+/* A thread that waits for the loop says so before it posts what the loop is to do, and then calls
  * hf__uv_loop_wait, with what hf__uv_loop_begin_wait has answered: is the calling thread going to
  * turn the loop? Blocks until *flag is set. */
 bool hf__uv_loop_begin_wait(struct hf_client *client);
 void hf__uv_loop_wait(struct hf_client *client, _Atomic uint32_t *flag, bool turns);
-/* The same for what nobody waits for: the loop is turned once, if it is the caller's to turn. */
+/* The same for what no caller waits for: the loop is turned once, if it is the caller's to turn. */
 bool hf__uv_loop_begin_push(struct hf_client *client);
 void hf__uv_loop_push(struct hf_client *client, bool turns);
-/* What somebody waits for, the store has answered, is somebody else's. In the loop. */
+/* The store has answered that another owner has what a caller waits for. In the loop. */
 void hf__uv_loop_refused(struct hf_client *client);
 /* A release lets another process go on: the thread that waits for its reply sleeps, and does not
  * poll. Loop only. */
 void hf__uv_loop_yield_processor(struct hf_client *client);
-/* Sets *flag and wakes who waits for it. */
+/* Sets *flag and wakes the thread that waits for it. */
 void hf__uv_loop_notify(struct hf_client *client, _Atomic uint32_t *flag);
 
 /* A request with a callback is about to be posted; it is answered. The client's thread stays at the

@@ -29,7 +29,7 @@ struct hf_answer hf__oneshot_call_run(struct hf_oneshot_call *call);
 /* On the loop: asks the engine. */
 void hf__oneshot_call_ask(struct hf_oneshot_call *call);
 
-/* On the loop of a client that is being closed: nobody waits any longer. */
+/* On the loop of a client that is being closed: no caller waits any longer. */
 void hf__oneshots_end(struct hf_client *client);
 /* Frees what was never answered, once the engine is gone. */
 void hf__oneshots_discard(struct hf_client *client);

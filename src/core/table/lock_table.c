@@ -104,7 +104,7 @@ uint64_t hf__lock_entry_calls(struct hf_client *client)
 {
     uint64_t calls = 0;
     for (unsigned s = 0; s < HF_SHARDS; s++) {
-        /* Under the mutex, nobody is between looking at `closing` and counting in. */
+        /* Under the mutex, no thread is between looking at `closing` and counting in. */
         hf__shard_lock(&client->shards[s]);
         calls += client->shards[s].calls_begun - atomic_load(&client->shards[s].calls_ended);
         hf__shard_unlock(&client->shards[s]);
@@ -203,7 +203,7 @@ static void follow_undoing(struct hf_claim *claim)
     hf__shard_unlock(shard);
 }
 
-/* While the claim was being changed, holds may have been given back, and somebody may wait for it.
+/* While the claim was being changed, holds may have been given back, and a thread may wait for it.
  */
 static void settle_rest(struct hf_claim *claim)
 {
@@ -214,7 +214,7 @@ static void settle_rest(struct hf_claim *claim)
 }
 
 /* A claim that comes back from a change may have been lost under way: the answer says so, or a
- * break came when nobody looked. hf_held ends here; the loop tells the holders. */
+ * break came when no thread looked. hf_held ends here; the loop tells the holders. */
 static void settle_loss(struct hf_claim *claim)
 {
     const struct hf_client *client = claim->client;
@@ -292,8 +292,8 @@ static void come_to_rest(struct hf_claim *claim, bool watch)
     claim->driven = claim->upgrading = false;
     claim->changing = NULL;
     claim->generation++; /* the request is over: its id must not reach a later one of this claim */
-    /* A calling thread lowers afterwards what was released meanwhile. After the loop nobody does,
-     * so the claim stays with the loop until it is settled. */
+    /* A calling thread lowers afterwards what was released meanwhile. After the loop no thread
+     * does, so the claim stays with the loop until it is settled. */
     bool settled = claim->here || hf__lock_entry_is_settled(claim, hf__lock_entry_needed(claim));
     /* With nothing to renew or to time out, any thread may end it without the loop. */
     /* mutant: after-change-by-loop */

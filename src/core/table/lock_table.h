@@ -73,8 +73,8 @@ void hf__lock_entry_settle(struct hf_claim *claim, bool watch);
 /* Both at once, for a claim that was granted on the calling thread: it joins the holders, its
  * answer is taken, it rests. */
 struct hf_answer hf__lock_entry_grant_sync(struct hf_claim *claim);
-/* The same with the shard locked all the time since the store was asked, and nobody told but the
- * caller. */
+/* The same with the shard locked all the time since the store was asked, and only the caller
+ * told. */
 struct hf_answer hf__lock_entry_grant(struct hf_claim *claim);
 
 /* Notes whether the head of the claim's queue has been without an answer for too long. */
@@ -85,8 +85,8 @@ void hf__lock_entry_leave_queue(struct hf_claim *claim);
 
 /* The strongest mode among the claim's holds, or HF_KEEP_NOTHING. With the shard locked. */
 int hf__lock_entry_needed(const struct hf_claim *claim);
-/* Is there nothing to lower to `needed`? What the store has refused is not asked for again until
- * somebody wants it anew. With the shard locked. */
+/* Is there nothing to lower to `needed`? What the store has refused is not asked for again until a
+ * caller wants it anew. With the shard locked. */
 static inline bool hf__lock_entry_is_settled(const struct hf_claim *claim, int needed)
 {
     bool refused = needed != HF_KEEP_NOTHING && needed == claim->refused_keep;
