@@ -9,7 +9,7 @@
 /* How long a cancelled request may take to say so before we leave all the same; hf_close then ends
  * it. */
 #define CANCEL_MS 2000
-/* How long the store may be silent until who waits is told that this is what he waits for. */
+/* How long the store may be silent until the user is told that the wait is for the store. */
 #define SILENCE_MS 2000
 /* How long a wait may take before a person at a terminal is told of it; again after four times as
  * long, and so on, but at least each ten minutes. */
@@ -19,7 +19,7 @@
 struct wait {
     struct cli_client *session;
     const char *name;
-    int64_t began_ms, notice_at_ms; /* when a person is told next who holds it */
+    int64_t began_ms, notice_at_ms; /* when a person is told next which owner holds it */
     bool told_of_wait;
     bool done;
     int code;
@@ -88,7 +88,7 @@ static void tell_of_silence(struct cli_client *session)
         cli_complain("the store answers again");
 }
 
-/* The store is asked who holds it, which a silent store would only hold up. */
+/* The store is asked for the holder, which a silent store would only hold up. */
 static bool notice_is_due(const struct wait *wait)
 {
     const struct cli_settings *settings = wait->session->settings;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Why a lock was not granted, in words: who holds it, or how much of it is free. */
+/* Why a lock was not granted, in words: its holder, or how much of it is free. */
 #include "cli.h"
 
 #include <string.h>

@@ -133,7 +133,7 @@ int cli_options_parse(struct cli_settings *settings, int argc, char **argv,
 bool cli_duration_parse(const char *text, int64_t *ret_ms);
 bool cli_number_parse(const char *text, int64_t max, int64_t *ret);
 void cli_duration_format(char *buffer, size_t size, int64_t ms);
-/* ", for 5s", or "" where nobody knows. */
+/* ", for 5s", or "" where it is not known. */
 void cli_age_format(char *buffer, size_t size, int64_t since_ms);
 int64_t cli_now_ms(void); /* a clock that goes on in suspend */
 /* What is left until `at_ms`, as poll takes it: a long time is cut short, so look again. */
@@ -156,7 +156,7 @@ void cli_make_printable(char *buffer, size_t size, const char *text, size_t leng
 
 /* ---- exit_codes.c ---- */
 int cli_exit_code(int code);
-/* One line on standard error, made printable: names and owner texts may be anybody's. */
+/* One line on standard error, made printable: names and owner texts may be any user's. */
 __attribute__((format(printf, 1, 2))) void cli_complain(const char *format, ...);
 /* What the noun after a number ends with. */
 static inline const char *cli_plural(uint64_t count)
@@ -216,7 +216,7 @@ struct cli_client {
     bool muted;                 /* --verbose has nothing to say for now */
     int64_t silent_since_ms;    /* since when the store is known not to answer; 0: it does */
     char silence[360];          /* what is known of the reason */
-    bool told_of_silence;       /* who waits has been told so */
+    bool told_of_silence;       /* the user has been told so */
     int64_t refused_at_ms;      /* when the store has last begun to refuse to renew a lock */
     char refusal[360];          /* in its words */
 };
@@ -224,8 +224,8 @@ struct cli_client {
 /* CLI_OK, or an exit code having said why. `owner_text` may be NULL. */
 int cli_session_open(struct cli_client *session, const struct cli_settings *settings,
                      const char *owner_text);
-/* For who only looks after locks: makes no store. Where there is no default one, which nobody can
- * have misspelt, session->client is NULL. */
+/* For verbs that only look after locks: makes no store. Where there is no default one, which cannot
+ * be misspelt, session->client is NULL. */
 int cli_session_look(struct cli_client *session, const struct cli_settings *settings);
 void cli_session_close(struct cli_client *session);
 /* From now on signals only arrive here. False: that cannot be, which has been said. */
@@ -248,8 +248,8 @@ bool cli_lock_options(const struct cli_settings *settings, hf_lock_options *opti
 
 #define CLI_CLAUSE_SIZE (HF_NAME_MAX + 400)
 
-/* Who holds `name`, or how much of it is free, without a full stop. Asks the store, which takes at
- * most 5 s. False: that is not known. */
+/* The holder of `name`, or how much of it is free, without a full stop. Asks the store, which takes
+ * at most 5 s. False: that is not known. */
 bool cli_busy_clause(const struct cli_client *session, const char *name,
                      char clause[CLI_CLAUSE_SIZE]);
 /* adopt.c: false, with *error, where `name` is a number that may be an application's own. */

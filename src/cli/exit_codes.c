@@ -22,7 +22,7 @@ static const unsigned char exit_codes[] = {
     [HF_EFORKED] = CLI_INTERNAL,
     [HF_ECLOSED] = CLI_INTERNAL,
     [HF_ENOMEM] = CLI_INTERNAL,
-    /* The store is there, but of no use until somebody tends to it. */
+    /* The store is there, but of no use until its administrator tends to it. */
     [HF_ELIMIT] = CLI_UNREACHABLE,
     [HF_ECORRUPT] = CLI_UNREACHABLE,
     [HF_EINTERNAL] = CLI_INTERNAL,

@@ -15,8 +15,8 @@ const struct cli_verb *cli_verb_find(const char *name)
 }
 
 /* What was printed must have arrived: a full disk or a closed pipe is not success. What doctor
- * finds is nothing to whoever cannot read it; the verdicts of torture and the answers of break are
- * the number itself. */
+ * finds is nothing to a user that cannot read it; the verdicts of torture and the answers of break
+ * are the number itself. */
 static int flushed(const struct cli_verb *verb, int code)
 {
     bool is_told = code != CLI_OK && !(verb && verb->bit == CLI_DOCTOR && code == CLI_FINDINGS);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Messages that never block: while a command runs, or a lock is waited for, a helper thread writes
- * them. A standard error that nobody reads must not keep holdfast from its lock. */
+ * them. A standard error that is not read must not keep holdfast from its lock. */
 #include "cli.h"
 
 #include <errno.h>

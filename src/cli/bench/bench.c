@@ -34,7 +34,7 @@ static bool make_directory(struct cli_bench *bench)
     return false;
 }
 
-/* Of files only: nobody makes a directory in it. */
+/* Of files only: no directory is made in it. */
 static void remove_directory(const struct cli_bench *bench)
 {
     DIR *directory = bench->directory[0] ? opendir(bench->directory) : NULL;
@@ -65,7 +65,8 @@ static bool choose_store(struct cli_bench *bench)
     return bench->url != NULL;
 }
 
-/* The first look at the store, by a process of its own: nobody who forks may have it open. */
+/* The first look at the store, by a process of its own: a process that forks must not have it
+ * open. */
 static bool probe(struct cli_bench *bench)
 {
     bench->plain = cli_bench_holdfast;
@@ -75,7 +76,7 @@ static bool probe(struct cli_bench *bench)
     bench->local = strncmp(bench->shared->url, "local:", 6) == 0;
     if (!(bench->shared->caps & HF_CAP_FAIR))
         bench->fair = bench->plain;
-    /* Over a network a pair takes so long that each can be timed. */
+    /* Over a network a pair takes long enough to time each. */
     if (!bench->local)
         bench->plain.batch = bench->fair.batch = 1;
     return true;
@@ -91,7 +92,7 @@ static bool section(struct cli_bench *bench, enum cli_bench_measure measure,
         return false;
     if (!bench->settings->json)
         cli_bench_print_rows(bench, measure);
-    /* Nobody reads on: then nobody needs the rest. */
+    /* The reader of the output is gone: the rest is not needed. */
     return !ferror(stdout);
 }
 

@@ -37,7 +37,7 @@ struct cli_bench_shared {
     atomic_bool waiting[2];
     atomic_int holder;
     _Atomic(int64_t) released_ns;
-    volatile uint64_t guarded; /* changed by whoever holds the lock, and by nobody else */
+    volatile uint64_t guarded; /* changed by the holder of the lock only */
     uint64_t counts[CLI_BENCH_PROCESSES];
     int64_t longest_ns[CLI_BENCH_PROCESSES]; /* from one lock of a process to its next */
     uint32_t sample_count;
@@ -83,7 +83,7 @@ struct cli_bench_lock {
 struct cli_bench_subject {
     const char *key, *title;
     unsigned batch;   /* pairs between two looks at the clock */
-    unsigned hold_us; /* hand-over: hold up to so much longer, at random; see cli_bench_sqlite */
+    unsigned hold_us; /* hand-over: hold longer by up to this, at random; see cli_bench_sqlite */
     const char *no_takeover; /* why a holder's death is not measured, or NULL */
     hf_mode mode;
     hf_driver driver;
@@ -143,7 +143,7 @@ bool cli_bench_fork(struct cli_bench *bench, const struct cli_bench_subject *sub
                     unsigned count, int64_t run_ms, void (*run)(struct cli_bench_child *child));
 /* Waits until `flag` is set. False: a process has failed, or we are to end. */
 bool cli_bench_wait_for(struct cli_bench *bench, const atomic_bool *flag);
-/* Waits so long. False: as above. */
+/* Waits for that time. False: as above. */
 bool cli_bench_wait_ms(struct cli_bench *bench, int64_t ms);
 /* Kills the process with this index, which is expected to be alive. */
 void cli_bench_kill(struct cli_bench *bench, unsigned index);
@@ -191,7 +191,7 @@ const struct cli_bench_row *cli_bench_find(const struct cli_bench *bench,
 /* How many times as fast as flock with an open descriptor; 0: unknown. */
 double cli_bench_speed(const struct cli_bench *bench, const struct cli_bench_row *row);
 
-/* The crowd of so many processes, or NULL. */
+/* The crowd of that many processes, or NULL. */
 const struct cli_bench_row *cli_bench_find_crowd(const struct cli_bench *bench,
                                                  const struct cli_bench_subject *subject,
                                                  unsigned processes);

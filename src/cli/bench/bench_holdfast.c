@@ -64,7 +64,7 @@ static void holdfast_close(struct cli_bench_lock *base)
     free(lock);
 }
 
-/* A wait without a limit would not say that nobody is there. */
+/* A wait without a limit would not say that no server is there. */
 static void expect_an_answer(const struct cli_bench_child *child)
 {
     struct holdfast_lock *lock = (struct holdfast_lock *)child->lock;

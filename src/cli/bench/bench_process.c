@@ -60,7 +60,7 @@ bool cli_bench_start(struct cli_bench *bench)
     }
     bench->shared = memory;
     signal(SIGCHLD, SIG_DFL);
-    /* We have a directory to remove, even if nobody reads what we print. */
+    /* We have a directory to remove, even if our output is not read. */
     signal(SIGPIPE, SIG_IGN);
     sigemptyset(&bench->watched);
     sigaddset(&bench->watched, SIGCHLD);
@@ -182,7 +182,7 @@ static bool collect_ended(struct cli_bench *bench)
     return true;
 }
 
-/* Waits for a signal, at most so long. */
+/* Waits for a signal, at most for that time. */
 static bool attend(struct cli_bench *bench, int64_t ms)
 {
     const struct timespec limit = { .tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000 };

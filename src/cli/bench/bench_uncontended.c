@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Lock and unlock that nobody disputes, and re-entry: many pairs by one process, while another one
+/* Lock and unlock without contention, and re-entry: many pairs by one process, while another one
  * has the store open too. */
 #include "bench.h"
 
@@ -38,7 +38,8 @@ static void warm_up(struct cli_bench_child *child)
     }
 }
 
-/* So that nobody is alone with the store: other names, now and then, until the first has ended. */
+/* So that no process is alone with the store: other names, now and then, until the first has
+ * ended. */
 static void keep_company(struct cli_bench_child *child)
 {
     const struct timespec pause = { .tv_nsec = 100000 };

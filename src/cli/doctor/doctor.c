@@ -13,7 +13,8 @@
 #define TEXT_COLUMN 15
 #define ROUND_TRIPS 101
 #define LONG_WAIT_MS ((int64_t)3600 * 1000)
-/* For a lock that nobody else asks for: only a store that is silent or not ready takes so long. */
+/* For a lock that no other client asks for: only a store that is silent or not ready takes that
+ * long. */
 #define PATIENCE_MS 5000
 
 /* Facts of one of several servers, "HOST: WHAT", stand under its name. */
@@ -135,7 +136,7 @@ static int by_value(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Takes and gives back a lock that nobody else asks for. An hf_code. */
+/* Takes and gives back a lock that no other client asks for. An hf_code. */
 static int take_often(struct cli_doctor *doctor, const char *name)
 {
     int64_t times[ROUND_TRIPS];
@@ -179,7 +180,8 @@ static int measure_as(struct cli_doctor *doctor, const char *name)
     return code;
 }
 
-/* Who may use some names only may lock one that belongs to such a name, by Redisson's rule. */
+/* A user that may use some names only may lock one that belongs to such a name, by Redisson's
+ * rule. */
 static int measure(struct cli_doctor *doctor)
 {
     char name[HF_NAME_MAX + 64];

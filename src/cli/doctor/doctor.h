@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What doctor's files share: facts and findings, and who prints them. */
+/* What doctor's files share: facts and findings, and what prints them. */
 #ifndef HF_CLI_DOCTOR_DOCTOR_H
 #define HF_CLI_DOCTOR_DOCTOR_H
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The other directories in which this user may have state files, and who uses them now. */
+/* The other directories in which this user may have state files, and the clients that use them
+ * now. */
 #include "doctor.h"
 
 #include <dirent.h>

@@ -238,7 +238,8 @@ static int acquire_all(struct cli_job *job, const hf_lock_options *options)
     return -1;
 }
 
-/* For cron on machines whose clocks differ: whoever comes a little later must still find us. */
+/* For cron on machines whose clocks differ: a machine that comes a little later must still find
+ * us. */
 static void hold_on(const struct cli_job *job)
 {
     int64_t until = job->granted_at_ms + job->settings->min_hold_ms;

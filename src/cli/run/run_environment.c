@@ -42,7 +42,7 @@ static void set_lease(const struct cli_job *job)
 }
 
 /* The proof that we hold something: a socket with this name exists, and the kernel takes it away
- * with us. Nobody ever reads from it. */
+ * with us. It is never read from. */
 static socklen_t address_of(const char *proof, struct sockaddr_un *address)
 {
     *address = (struct sockaddr_un){ .sun_family = AF_UNIX };
@@ -132,7 +132,7 @@ static bool find_claim(const struct cli_job *job, const char *name, struct claim
 }
 
 /* An environment can outlive the hold it speaks of, in a daemon say. The outer holdfast is asked,
- * and not the store: there are stores that do not tell who holds, and others that tell only by
+ * and not the store: there are stores that do not tell the holder, and others that tell only by
  * names of their own. */
 static bool is_held(const struct cli_job *job, const char *name, struct claim *claim)
 {

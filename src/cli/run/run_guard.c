@@ -67,7 +67,7 @@ static void close_all_but_first(void)
         close(fd);
 }
 
-/* Nothing but the pipe stays open: whoever reads our output must not wait for the guard, and the
+/* Nothing but the pipe stays open: the reader of our output must not wait for the guard, and the
  * store must not see it. `ready` is closed by its number in any case, as holdfast waits for that.
  */
 static void keep_nothing_but(int fd, int ready)
@@ -110,8 +110,8 @@ static _Noreturn void guard(int fd, int ready)
     _exit(0);
 }
 
-/* Until the guard has closed what it was born with, the store sees us live on in it: whoever kills
- * us would have to wait for that, too. */
+/* Until the guard has closed what it was born with, the store sees us live on in it: the process
+ * that kills us would have to wait for that, too. */
 static void wait_until_closed(int ready[2])
 {
     char nothing;
@@ -155,8 +155,8 @@ bool cli_guard_start(struct cli_job *job)
     return true;
 }
 
-/* A write to a guard that somebody killed must not kill us, nor one to a guard that somebody
- * stopped stop us: there is no guard then, but still the kernel's own signal to the command. */
+/* A write to a guard that was killed must not kill us, nor one to a guard that was stopped stop us:
+ * there is no guard then, but still the kernel's own signal to the command. */
 static void tell(const struct cli_job *job, struct word word)
 {
     sigset_t pipe_signal;

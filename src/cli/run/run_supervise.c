@@ -16,8 +16,8 @@
 /* How often a group that is ending is looked at; the kernel does not tell of its end. */
 #define GROUP_CHECK_MS 10
 /* How long a command that was sent a TSTP may take to stop. One in the middle of a vfork never
- * does, though its child has: without us it would stand still for ever, and the lock with it. So
- * long after it went on it is told once more, for one of its group (a nested holdfast) may have
+ * does, though its child has: without us it would stand still for ever, and the lock with it.
+ * STOP_MS after it went on it is told once more, for one of its group (a nested holdfast) may have
  * been about to stop when it was told first: a stop makes the kernel forget a SIGCONT that is
  * pending. */
 #define STOP_MS 200
@@ -84,8 +84,8 @@ static void ask_to_end(struct cli_job *job, int64_t now, const char *on_lost)
     }
 }
 
-/* The guard has the same moment, and may have been faster. The sentence comes last: who reads it
- * may be slow, and the lock does not wait. */
+/* The guard has the same moment, and may have been faster. The sentence comes last: its reader may
+ * be slow, and the lock does not wait. */
 static void kill_group(struct cli_job *job)
 {
     bool was_there = !job->ended || job->status == CLI_SIGNAL + SIGKILL ||
@@ -230,8 +230,8 @@ static int64_t next_due(const struct cli_job *job)
 
 /* After Ctrl-Z, or a TSTP that was passed on: let the shell have the terminal, stop with our job,
  * and once continued look at the lock before the command may go on. A lock that is renewed for a
- * command that stands still would be nobody's. The guard keeps its moment: the command's group may
- * be continued alone, while holdfast stays stopped. */
+ * command that stands still would be of use to no process. The guard keeps its moment: the
+ * command's group may be continued alone, while holdfast stays stopped. */
 static void suspend_with_command(struct cli_job *job)
 {
     bool had = job->terminal.given;
@@ -253,7 +253,7 @@ static void command_stopped(struct cli_job *job, int signal)
     bool wants_terminal = signal == SIGTTIN || signal == SIGTTOU;
 
     job->continue_at_ms = CLI_NEVER;
-    /* An editor stops itself by SIGSTOP. Without us the terminal would be nobody's then. */
+    /* An editor stops itself by SIGSTOP. Without us no process would have the terminal then. */
     if (signal == SIGSTOP &&
         !(job->nested ? cli_terminal_is_ours(&job->terminal) : job->terminal.given))
         return;

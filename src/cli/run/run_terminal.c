@@ -46,7 +46,7 @@ bool cli_terminal_give(struct cli_terminal *terminal, pid_t group)
     return true;
 }
 
-/* Only from the command: somebody else may have been given the terminal meanwhile. */
+/* Only from the command: another job may have been given the terminal meanwhile. */
 void cli_terminal_take_back(struct cli_terminal *terminal)
 {
     if (!terminal->given)
@@ -62,7 +62,7 @@ void cli_terminal_restore_modes(const struct cli_terminal *terminal)
 }
 
 /* On a terminal the rest of our job (a script that called us) stops too; a nested one leaves that
- * to the outer one. Where nobody could continue us the kernel ignores SIGTSTP, and we go on at
+ * to the outer one. Where no process could continue us the kernel ignores SIGTSTP, and we go on at
  * once. To stop would be to forget a SIGCONT that has arrived already. */
 void cli_terminal_suspend(const struct cli_terminal *terminal, bool nested)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* show: who holds and who waits. */
+/* show: the holders and the waiters. */
 #include "show.h"
 
 #include <fnmatch.h>
@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* A watched store is looked at for no more than one part of so many of the time. */
+/* A watched store is looked at for no more than one part in this many of the time. */
 #define PAUSES 10
 
 const char *cli_kind_name(hf_kind kind)

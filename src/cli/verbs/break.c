@@ -30,7 +30,7 @@ static int report(const struct cli_settings *settings, const char *name, uint32_
     return count == 0 ? CLI_FINDINGS : CLI_OK;
 }
 
-/* Somebody holds it, but not the one who is meant. */
+/* It is held, but not by the holder that is meant. */
 static int report_another(const struct cli_settings *settings, const char *name)
 {
     if (settings->quiet)
@@ -94,7 +94,7 @@ static void list_holders(const struct cli_picture *picture, const char *key)
     }
 }
 
-/* CLI_OK: go on. `picture` NULL: nobody knows who holds it. */
+/* CLI_OK: go on. `picture` NULL: its holder is not known. */
 static int confirm(const struct cli_settings *settings, const struct cli_picture *picture,
                    const char *name, const char *key)
 {
@@ -154,7 +154,7 @@ static int look_and_break(struct cli_client *session, const char *name)
     return result;
 }
 
-/* Where the store does not show who holds: whoever it is. */
+/* Where the store does not show the holder: any holder. */
 static int break_blindly(struct cli_client *session, const char *name)
 {
     const struct cli_settings *settings = session->settings;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* elect: among all that campaign one runs its command; when it ends or loses, somebody else does.
+/* elect: among all that campaign one runs its command; when it ends or loses, another does.
  */
 #include "cli/run/run.h"
 
@@ -36,7 +36,8 @@ static bool pause_for(struct cli_client *session, int64_t ms)
     return true;
 }
 
-/* What the user wrote wrongly does not mend by itself, and who is told to end does not campaign. */
+/* What the user wrote wrongly does not mend by itself, and a candidate that is told to end does not
+ * campaign. */
 static bool is_final(int code, const struct cli_job *job)
 {
     if (job->session->ended_by || job->forwarded)

@@ -48,7 +48,7 @@ static void give_up_output(void)
     clearerr(stdout);
 }
 
-/* Nobody has read the key, so nobody could ever give the lock back. */
+/* The key was not read, so the lock could never be given back. */
 static int take_back(struct cli_client *session, const char *name, const char *key)
 {
     int error = errno;
@@ -61,7 +61,7 @@ static int take_back(struct cli_client *session, const char *name, const char *k
     return CLI_INTERNAL;
 }
 
-/* Not everywhere does a lock live on without its process; nobody need wait for it first. */
+/* Not everywhere does a lock live on without its process; no client need wait for it first. */
 static int open_session(struct cli_client *session, const struct cli_settings *settings,
                         const char *verb, const char *owner_text)
 {
@@ -106,7 +106,7 @@ int cli_lock(struct cli_settings *settings)
     code = open_session(&session, settings, "lock", settings->owner_text);
     if (code != CLI_OK)
         return code;
-    signal(SIGPIPE, SIG_IGN); /* so that a reader who is gone makes a failed write */
+    signal(SIGPIPE, SIG_IGN); /* so that a reader that is gone makes a failed write */
     code = acquire_and_leave(&session, settings->words[0], &options);
     cli_session_close(&session);
     return code;

@@ -38,7 +38,7 @@ static int sem_set(const struct call *call)
     return answered(call, hf_semaphore_set(call->session->client, call->name, call->number));
 }
 
-/* Who is told to create one must not be led to overwrite a stranger's number. */
+/* A user that is told to create one must not be led to overwrite a stranger's number. */
 static int is_no_semaphore(const struct call *call, hf_kind kind)
 {
     const char *name = call->name, *typed = cli_typed_name(name);
