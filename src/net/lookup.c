@@ -13,7 +13,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* An answer that came while no stream listened is good for the next one for so long. */
+/* An answer that came while no stream listened is good for the next one for this time. */
 #define FRESH_MS 10000
 
 struct hf_lookup {

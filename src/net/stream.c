@@ -12,10 +12,11 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-/* So much is under way to a store that is not reading that a few milliseconds more do not matter.
+/* When this much is under way to a store that is not reading, a few milliseconds more do not
+ * matter.
  */
 #define FULL_AGAIN_MS 5
-/* With TLS, so much at a time is made ready for the wire. */
+/* With TLS, this much at a time is made ready for the wire. */
 #define SEALED_MAX (64u << 10)
 
 void hf__stream_let_go(struct hf_stream *stream)

@@ -54,7 +54,8 @@ struct hf_stream *hf__stream_open(struct uv_loop_s *uv, struct hf_loop *loop,
  * False: out of memory, or too much waits; nothing was queued. */
 bool hf__stream_write(struct hf_stream *stream, const char *bytes, size_t length);
 
-/* The same for bytes that are made in place: room for so many, or NULL; and how many they were. */
+/* The same for bytes that are made in place: room for that many, or NULL; and how many they
+ * were. */
 char *hf__stream_room(struct hf_stream *stream, size_t length);
 void hf__stream_wrote(struct hf_stream *stream, size_t length);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* TLS as a codec: what is said becomes bytes for the wire, bytes from the wire become what was
  * heard. There is no socket in it. The other side's certificate is verified, its name included,
- * unless the settings say in so many words that anybody may answer. */
+ * unless the settings say expressly that any server may answer. */
 #ifndef HF_NET_TLS_H
 #define HF_NET_TLS_H
 
@@ -12,7 +12,7 @@ struct hf_tls_session;
 struct hf_url;
 
 struct hf_tls_settings {
-    const char *authorities; /* a PEM file; NULL: whom this machine trusts */
+    const char *authorities; /* a PEM file; NULL: the authorities that this machine trusts */
     const char *certificate; /* ours, with its chain; a PEM file, or NULL */
     const char *key;         /* ours; NULL: it is in the certificate's file */
     bool any_server;         /* nothing is verified */

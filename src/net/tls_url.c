@@ -4,7 +4,7 @@
 
 #include "base/url.h"
 
-/* Long enough that nobody writes it without knowing. */
+/* Long enough not to be written without knowing. */
 #define VERIFY_NOTHING "insecure"
 
 int hf__tls_open_by_url(struct hf_tls **ret, struct hf_url *url, hf_error *error)
