@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-/* A mutex is handed over to a waiter that comes too late so long after the last hand-over. */
+/* A mutex is handed over to a waiter that comes too late this time after the last hand-over. */
 enum { LOOK_AGAIN_MS = 50, LOOK_AGAIN_MAX_MS = 1000, TURN_US = 250 };
 
 static enum hf_verdict failed(int code)

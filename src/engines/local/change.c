@@ -117,7 +117,7 @@ static void break_one(struct txn *txn, struct local_node *node)
     HF_POINT("local:broken");
 }
 
-/* One round tells at most so many sessions; *more: there are others. */
+/* One round tells at most this number of sessions; *more: there are others. */
 static int break_some(struct txn *txn, struct hf_oneshot *change, uint64_t told[LOCAL_WANTED],
                       unsigned *count, bool *more)
 {
@@ -137,7 +137,7 @@ static int break_some(struct txn *txn, struct hf_oneshot *change, uint64_t told[
         break_one(txn, node);
     }
     change->result += *count;
-    /* Whoever is granted now must not be broken in the next round. */
+    /* A claim that is granted now must not be broken in the next round. */
     if (!*more) /* mutant: break-takes-what-is-granted */
         hf__txn_pump(txn);
     return held && !change->result ? HF_BUSY : HF_OK;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who may have what, and what having it changes. A lock's `numbers` are, by kind:
+/* Which claims may be held together, and what a grant changes. A lock's `numbers` are, by kind:
  *   semaphore  value: permits that are taken   total: permits in all
  *   counter    value: its value                total: 1 if it exists
  *   latch      value: its count                total: 0 */

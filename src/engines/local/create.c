@@ -116,9 +116,9 @@ static uint64_t larger(uint64_t a, uint64_t b)
     return a > b ? a : b;
 }
 
-/* After a boot nobody of those in the file lives. Their tokens count, for the clock may have gone
- * back; what was taken past its guard has the last one in its node. The first page stays until the
- * new one says so, then all begins anew. */
+/* After a boot no session in the file lives. Their tokens count, for the clock may have gone back;
+ * what was taken past its guard has the last one in its node. The first page stays until the new
+ * one says so, then all begins anew. */
 static uint64_t largest_token(struct local *local, uint64_t size)
 {
     struct local_header *header = local_header(local);
@@ -215,7 +215,7 @@ int hf__local_set_up(struct local *local, hf_error *error)
     if (got >= 0 && (size == 0 || begun || (all_zero(page) && size <= local_segment_at(1))))
         return begin_file(local, 0, error);
     if (size < LOCAL_SEGMENTS_AT && magic == LOCAL_MAGIC && size >= LOCAL_SESSIONS_AT) {
-        /* Cut off by begin_boot, which was killed there; else by somebody else. */
+        /* Cut off by begin_boot, which was killed there; else by another process. */
         struct local_header *header = (struct local_header *)(void *)page;
         if (local_get(&header->segments) == 0 && header->layout == layout_hash())
             return begin_file(local, local_get(&header->token_floor), error);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Hearing of a death at once: a pidfd for each session somebody here waits for, in the client's
+/* Hearing of a death at once: a pidfd for each session that an op here waits for, in the client's
  * loop. Where that cannot be (other pid namespaces, no loop that turns, too many), sleepers look
  * often. */
 #include "base/testing.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Locks that nobody else wants, past the guard. Who gives such a lock back leaves its node in the
- * holders, *parked*: one exchange of the node's state word, and one more takes it again. To all
- * others a parked node means that the lock is free; each transaction on the lock takes it out
- * first.
+/* Locks that no other claim wants, past the guard. An owner that gives such a lock back leaves its
+ * node in the holders, *parked*: one exchange of the node's state word, and one more takes it
+ * again. To all others a parked node means that the lock is free; each transaction on the lock
+ * takes it out first.
  *
  *        HELD  <---- take, leave: the owner, outside the guard ---->  PARKED
  *          |                                                             |
@@ -11,7 +11,7 @@
  *        HELD, PINNED                                         PARKED, PINNED ---> EVICTED
  *
  * The state word decides between the owner and the visitor, since both exchange it: a pinned node
- * is changed inside the guard only. It stays pinned as long as somebody waits, so that giving the
+ * is changed inside the guard only. It stays pinned as long as a claim waits, so that giving the
  * lock back goes through the guard, where the next one is told.
  *
  * A mutex may be taken before its waiters. So its owner parks it in the guard too, if one of them

@@ -287,7 +287,8 @@ static int set_up_alone(struct local *local, hf_error *error)
     /* Before we take the slot, and with it the socket, of one of them. */
     if (local->begun)
         hf__local_tell_predecessors(local);
-    /* Before anybody else can set up, who might find that nobody lives, and begin the file anew. */
+    /* Before another process can set up, which might find that no session lives, and begin the file
+     * anew. */
     if (code == HF_OK) /* mutant: owner-has-set-up-is-not-seen */
         code = hf__local_session_take(local, error);
     set_up_lock(local, F_UNLCK);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is due is given, and what is dead is cleared away, by whoever comes by. "Free, with waiters"
- * is a legal state of a lock, so each grant is a transaction of its own. */
+/* What is due is given, and what is dead is cleared away, by each visitor. "Free, with waiters" is
+ * a legal state of a lock, so each grant is a transaction of its own. */
 #include "base/clock.h"
 #include "base/testing.h"
 #include "local.h"
@@ -8,7 +8,7 @@
 #include <string.h>
 
 enum {
-    OFFER_MS = 1000, /* an offer that nobody fetched for so long goes to the next */
+    OFFER_MS = 1000, /* an offer not fetched for this time goes to the next */
     ANNOUNCE_MAX = 16,
     DEADLINES_MAX = 64
 };
@@ -28,7 +28,7 @@ static void remember_name(struct txn *txn)
 void hf__txn_clear(struct txn *txn, struct local_node *node)
 {
     uint64_t state = local_get(&node->state), session = local_get(&node->session);
-    /* A detached one is ours until it is gone: nobody would look for it if we died in here. */
+    /* A detached one is ours until it is gone: no visitor would look for it if we died in here. */
     if (session == LOCAL_DETACHED)
         local_put(&node->session, session = txn->local->session);
     if (local_state_state(state) == LOCAL_HELD) {
@@ -68,7 +68,7 @@ static void offer(struct txn *txn, struct local_node *node)
         hf__txn_wake(txn, node);
 }
 
-/* The mutex is handed to it, and nobody barges. */
+/* The mutex is handed to it, and no claim barges. */
 static bool is_due(const struct local_node *node)
 {
     /* mutant: mutex-is-never-handed-over */
@@ -76,8 +76,8 @@ static bool is_due(const struct local_node *node)
 }
 
 /* A mutex barges: it is not given to a waiter, one is told that it is free. This is the one, or
- * NULL. Those who were told and have not come yet are passed over for a while (*comes: one of them
- * is on its way), those who seem stopped for good. */
+ * NULL. Waiters that were told and have not come yet are passed over for a while (*comes: one of
+ * them is on its way), those that seem stopped for good. */
 static struct local_node *next_to_tell(struct txn *txn, bool *comes)
 {
     struct local_node *node = hf__wait_list_first(txn, &txn->lock->waiters), *next;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who holds, who waits. A name's picture is copied inside its guard and shown outside. */
+/* Holders and waiters. A name's picture is copied inside its guard and shown outside. */
 #include "base/clock.h"
 #include "base/testing.h"
 #include "engines/common/findings.h"

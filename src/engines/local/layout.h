@@ -74,7 +74,7 @@ struct local_lock {
     _Atomic uint64_t token;
     _Atomic uint64_t holders;
     _Atomic uint64_t waiters;
-    _Atomic uint64_t turn_us; /* since when a mutex has not been handed over to who waits */
+    _Atomic uint64_t turn_us; /* since when a mutex has not been handed over to a waiter */
 
     uint32_t name_length;
     uint32_t name_cell; /* reference, or 0: inline */
@@ -96,7 +96,7 @@ struct local_node {
         deadline_ms; /* 0: none. An offer's: when it lapses. A waiter's: its last wake */
     uint64_t since_ms;
     uint32_t permits;
-    _Atomic uint32_t futex; /* bit 0: somebody sleeps */
+    _Atomic uint32_t futex; /* bit 0: a thread sleeps */
     uint64_t owner;
     uint64_t id[2]; /* the client that owner is a number of */
     char text[LOCAL_TEXT];
@@ -143,7 +143,7 @@ enum local_state {
                          with LOCAL_OFFERED, a place in the queue was all that it lost */
     LOCAL_TAKEN = 4,  /* a counter or latch has been granted: in no list, nothing is held */
     LOCAL_PARKED = 5, /* was given back, and lies in the lock's holders for its owner to take again
-                         or anybody to take out; fast_path.c */
+                         or any visitor to take out; fast_path.c */
     LOCAL_EVICTED = 6 /* was parked and taken out: in no list, its owner has yet to notice */
 };
 

@@ -142,7 +142,7 @@ static bool held_sync(struct hf_engine *engine, const struct hf_op *op)
     uint32_t reference = local_op_node(op);
     struct local_node *node = reference ? hf__local_node(local, reference) : NULL;
     /* The node is the op's until that is released, and what was lost is never held again. Its token
-     * may have risen: somebody who left let a waiting upgrade through, and the op has yet to hear.
+     * may have risen: a reader that left let a waiting upgrade through, and the op has yet to hear.
      */
     return node && !atomic_load_explicit(&local->removed, memory_order_relaxed) &&
            local_get(&node->session) == local->session &&

@@ -151,7 +151,7 @@ int hf__local_set_up(struct local *local, hf_error *error);
 /* ---- paths.c: directories and names of files ---- */
 
 int hf__local_place(struct local *local, struct hf_url *url, hf_error *error);
-/* Says that there is no such store, to who must not make one. */
+/* Says that there is no such store, to a client that must not make one. */
 int hf__local_missing(const struct local *local, hf_error *error);
 int hf__local_errno_code(int native);
 
@@ -168,14 +168,14 @@ bool hf__local_look_for_file(struct local *local);
 bool hf__local_is_removed(struct local *local, int64_t now_ms);
 int hf__local_explain_removed(const struct local *local, hf_error **error);
 
-/* ---- session.c: who lives ---- */
+/* ---- session.c: living sessions ---- */
 
-/* Locks the byte of a slot that nobody has: from then on others see us live. */
+/* Locks the byte of a slot that no session has: from then on others see us live. */
 int hf__local_session_take(struct local *local, hf_error *error);
 /* Makes the slot ours, once the file is mapped. */
 void hf__local_session_open(struct local *local);
 bool hf__local_alive(struct local *local, uint64_t session);
-/* Keeps a slot that nobody has from being claimed, for a moment; false: somebody has it. */
+/* Keeps a slot that no session has from being claimed, for a moment; false: a session has it. */
 bool hf__local_session_seize(struct local *local, unsigned slot);
 void hf__local_session_let_go(struct local *local, unsigned slot);
 /* As far as its owner is the process of `session`: its pid here, or 0. */
@@ -198,7 +198,7 @@ struct txn {
     struct local_lock *lock;
     uint32_t reference;
     int64_t now_ms;   /* 0: not read yet */
-    const char *name; /* NULL: nobody has needed it yet */
+    const char *name; /* NULL: not needed yet */
     uint32_t steps;   /* taken along lists; more than there are nodes: a circle */
     bool damaged;     /* something in the file cannot be; nothing is changed any more */
     bool took_over;   /* something of a dead owner's was cleared away */
@@ -215,7 +215,7 @@ int hf__local_guard(struct local *local, _Atomic uint64_t *guard, bool *stolen, 
 void hf__local_unguard(_Atomic uint64_t *guard);
 /* By a lock's reference. `txn` need not be left unless the answer is HF_OK. */
 int hf__txn_enter(struct txn *txn, struct local *local, uint32_t reference, hf_error **error);
-/* Only if nobody who lives is inside. */
+/* Only if no living session is inside. */
 bool hf__txn_try(struct txn *txn, struct local *local, uint32_t reference);
 void hf__txn_leave(struct txn *txn);
 
@@ -228,8 +228,8 @@ void hf__txn_commit(struct txn *txn);
 /* Finds and enters the lock `name`. HF_OK with txn->lock == NULL: not there, and not `create`. */
 int hf__txn_name(struct txn *txn, struct local *local, const char *name, uint32_t length,
                  uint64_t hash, bool create, hf_error **error);
-/* Tokens follow the clock in sixteenths of a microsecond since 2025: a name cannot be granted so
- * often that they would run ahead of it, and a program that keeps numbers as doubles holds them
+/* Tokens follow the clock in sixteenths of a microsecond since 2025: a name cannot be granted often
+ * enough for them to run ahead of it, and a program that keeps numbers as doubles holds them
  * exactly until 2042. */
 #define LOCAL_TICKS 16000000u
 #define LOCAL_TICKS_SINCE 1735689600 /* 2025-01-01T00:00:00Z */
@@ -257,13 +257,13 @@ void hf__wait_list_remove(struct txn *txn, _Atomic uint64_t *list, struct local_
 struct local_node *hf__wait_list_first(struct txn *txn, const _Atomic uint64_t *list);
 struct local_node *hf__wait_list_next(struct txn *txn, const struct local_node *node);
 
-/* ---- compat.c: who may have what ---- */
+/* ---- compat.c: what may be held together ---- */
 
 hf_kind hf__mode_kind(hf_mode mode);
 hf_kind hf__txn_kind(const struct txn *txn);
 /* Something is held, waited for, or stored under this name. */
 bool hf__txn_in_use(const struct txn *txn);
-/* Could this be granted now, leaving aside who came first? */
+/* Could this be granted now, leaving aside which claim came first? */
 bool hf__txn_may_grant(struct txn *txn, hf_mode mode, uint32_t permits);
 /* Grants to a free or a waiting node. */
 void hf__txn_grant(struct txn *txn, struct local_node *node, hf_mode mode, uint64_t deadline_ms,
@@ -282,14 +282,14 @@ void hf__txn_lower(struct txn *txn, struct local_node *node, hf_mode mode);
 /* Takes a parked node out of the holders. */
 void hf__txn_evict(struct txn *txn, struct local_node *node);
 
-/* ---- fast_path.c: locks that nobody else wants, past the guard ---- */
+/* ---- fast_path.c: locks that no other claim wants, past the guard ---- */
 
 /* At the begin of a txn: from here on the exclusive holder, if there is one, does nothing outside
  * the guard, and what was parked is out of the way. */
 void hf__txn_pin(struct txn *txn);
-/* At its end: the holder may go past the guard again, unless somebody waits. */
+/* At its end: the holder may go past the guard again, unless a claim waits. */
 void hf__txn_unpin(struct txn *txn);
-/* A look from outside: nobody holds it, nobody waits. */
+/* A look from outside: it has no holder and no waiter. */
 bool hf__local_seems_free(struct local *local, const struct local_lock *lock);
 /* The engine's slots of the same names. */
 bool hf__local_fast_acquire(struct hf_engine *engine, struct hf_op *op, uint64_t *kept);
@@ -299,12 +299,12 @@ bool hf__local_fast_drop(struct hf_engine *engine, uint64_t *kept);
 /* ---- grant_waiters.c: what is due is given, what is dead is cleared away ---- */
 
 void hf__txn_pump(struct txn *txn);
-/* A mutex that its holder gives back may be taken by whoever comes first. True: a waiter has been
- * told so, now or before, or there is none. False: it is to be handed over. */
+/* A mutex that its holder gives back may be taken by the first claim to come. True: a waiter has
+ * been told so, now or before, or there is none. False: it is to be handed over. */
 bool hf__txn_lend(struct txn *txn);
 /* How long a waiter that was told may take to come. */
 #define LOCAL_STALE_WAKE_MS 5
-/* Before there are only `total` permits: who waits for more loses its place, and has to ask anew.
+/* Before there are only `total` permits: a waiter for more loses its place, and has to ask anew.
  */
 void hf__txn_turn_away(struct txn *txn, uint32_t total);
 /* Takes a dead or detached owner's node out of the lock and frees it. */
@@ -318,7 +318,7 @@ int64_t hf__txn_next_deadline(struct txn *txn);
 
 /* ---- acquire.c ---- */
 
-/* Who asks, as others see it. */
+/* The asking owner, as others see it. */
 void hf__local_sign(struct local_node *node, const struct hf_op *op);
 enum hf_verdict hf__local_attempt(struct local *local, struct hf_op *op, bool asynchronous);
 enum hf_verdict hf__local_release(struct local *local, struct hf_op *op);
@@ -352,10 +352,10 @@ void hf__local_tell(struct local *local, const uint32_t *nodes, unsigned count);
 void hf__local_tell_predecessors(struct local *local);
 /* Tells a session that some of its holds may be gone. */
 void hf__local_tell_recheck(struct local *local, uint64_t session);
-/* Notes who waits on a node: an op (wake it on the loop), or LOCAL_SLEEPER; NULL: nobody. */
+/* Notes the waiter on a node: an op (wake it on the loop), or LOCAL_SLEEPER; NULL: none. */
 #define LOCAL_SLEEPER ((void *)1)
 void hf__local_note(struct local *local, uint32_t node, void *waiter);
-/* Everybody of ours who waits, have another look. Loop only. */
+/* Makes each of our waiters look again. Loop only. */
 void hf__local_wake_all(struct local *local);
 void hf__local_sleep(struct local *local, struct hf_op *op, int64_t until_ms);
 void hf__local_rouse(struct local *local, struct hf_op *op);
@@ -367,7 +367,7 @@ void hf__death_watch_open(struct local *local);
 void hf__death_watch_close(struct local *local);
 /* Any thread: watch these, if possible. True: all of them are watched already. */
 bool hf__death_watch(struct local *local, const uint64_t *sessions, unsigned count);
-/* Whom this op waits for: sessions of holders and of those before it. Any of them dead, or a hold
+/* What this op waits for: sessions of holders and of those before it. Any of them dead, or a hold
  * expired, or the op granted: *due. */
 unsigned hf__local_blockers(struct local *local, struct hf_op *op, uint64_t sessions[LOCAL_WANTED],
                             bool *due);

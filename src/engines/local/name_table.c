@@ -108,7 +108,7 @@ static struct local_cell *free_cell(struct local *local)
     return NULL;
 }
 
-/* Nobody looks at the name of a lock whose hash is not its own yet. */
+/* No visitor looks at the name of a lock whose hash is not its own yet. */
 static bool write_name(struct local *local, struct local_lock *lock, const char *name,
                        uint32_t length)
 {

@@ -146,7 +146,7 @@ int hf__local_missing(const struct local *local, hf_error *error)
 }
 
 /* Sets the mode of the directory that was just made. The umask may have taken bits away. The parent
- * may belong to another user, who can put something else in its place meanwhile: therefore the
+ * may belong to another user, and something else may be put in its place meanwhile: therefore the
  * descriptor is changed, never the name. */
 static int finish_directory(const struct local *local, mode_t mode, hf_error *error)
 {
@@ -235,7 +235,7 @@ int hf__local_place(struct local *local, struct hf_url *url, hf_error *error)
                              "%zu bytes",
                              sizeof(local->directory_path) - 1);
     const char *path = local->directory_path;
-    /* Elsewhere after a chdir, it would be another store, and exclude nobody. */
+    /* Elsewhere after a chdir, it would be another store, and exclude no other process. */
     if (path[0] != '/')
         return hf__error_set(error, HF_EINVAL, 0,
                              "the directory '%s' is relative; give its whole path, as in "

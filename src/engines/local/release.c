@@ -3,7 +3,7 @@
 #include "base/testing.h"
 #include "local.h"
 
-/* What a counter gave to somebody who will never hear of it goes back. */
+/* What a counter gave to a call that will never hear of it goes back. */
 static void give_back(struct txn *txn, const struct hf_op *op, uint32_t units)
 {
     uint64_t numbers = local_get(&txn->lock->numbers);
@@ -90,7 +90,7 @@ static enum hf_verdict release_node(struct local *local, struct hf_op *op, struc
     return HF_GONE;
 }
 
-/* The counter was taken from, and then it turned out that nobody waits for the answer. */
+/* The counter was taken from, and then it turned out that no call waits for the answer. */
 static enum hf_verdict return_units(struct local *local, struct hf_op *op)
 {
     struct txn txn;

@@ -80,7 +80,7 @@ unsigned hf__local_blockers(struct local *local, struct hf_op *op, uint64_t sess
     return count;
 }
 
-/* False: the word is not what was seen, or somebody woke us. */
+/* False: the word is not what was seen, or we were woken. */
 static bool sleep_on(struct local_node *node, uint32_t seen, int64_t sleep_ms)
 {
     struct timespec limit = { .tv_sec = sleep_ms / 1000, .tv_nsec = sleep_ms % 1000 * 1000000 };

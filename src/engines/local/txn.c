@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Guards and transactions. A guard is a word that holds the session inside. Who finds a dead
- * session there takes the guard over by exchanging exactly that value (a session's number is never
- * used again), and first undoes what the dead one had begun. */
+/* Guards and transactions. A guard is a word that holds the session inside. A visitor that finds a
+ * dead session there takes the guard over by exchanging exactly that value (a session's number is
+ * never used again), and first undoes what the dead one had begun. */
 #include "base/clock.h"
 #include "base/testing.h"
 #include "local.h"
@@ -114,7 +114,7 @@ static void empty_journal(struct local_lock *lock)
     atomic_signal_fence(memory_order_seq_cst);
 }
 
-/* Doing it twice is doing it once: who is killed in here leaves the rest to the next. */
+/* Doing it twice is doing it once: a process that is killed in here leaves the rest to the next. */
 static void undo(struct txn *txn)
 {
     struct local_lock *lock = txn->lock;
@@ -187,7 +187,7 @@ int hf__txn_enter(struct txn *txn, struct local *local, uint32_t reference, hf_e
     if (code)
         return code;
     HF_POINT("local:guard");
-    /* Not only after a theft: who stole and then died itself may have left some of it. */
+    /* Not only after a theft: a thief that then died itself may have left some of it. */
     /* mutant: what-dead-one-had-begun */
     if (atomic_load_explicit(&lock->journal_count, memory_order_relaxed))
         undo(txn);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Telling waiters: a futex in the file for those who sleep, a datagram for those who turn a loop.
+/* Telling waiters: a futex in the file for those that sleep, a datagram for those that turn a loop.
  */
 #include "base/clock.h"
 #include "base/error.h"
@@ -62,7 +62,7 @@ static void wake_sleepers(_Atomic uint32_t *word)
     syscall(SYS_futex, word, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
 }
 
-/* ---- who waits here ---- */
+/* ---- our own waiters ---- */
 
 static _Atomic(void *) *noted(struct local *local, uint32_t node, bool create)
 {
@@ -91,7 +91,7 @@ void hf__local_note(struct local *local, uint32_t node, void *waiter)
         atomic_store(at, waiter);
 }
 
-/* True: somebody slept on it. */
+/* True: a thread slept on it. */
 static bool change_futex(struct local_node *node)
 {
     uint32_t old = atomic_load(&node->futex);
@@ -142,7 +142,7 @@ void hf__txn_wake(struct txn *txn, struct local_node *node)
     txn->wakes[txn->wake_count++] = local_reference(txn->local, node);
 }
 
-/* The node may be somebody else's by now; then one wake is for nothing. */
+/* The node may be another claim's by now; then one wake is for nothing. */
 void hf__local_tell(struct local *local, const uint32_t *nodes, unsigned count)
 {
     for (unsigned i = 0; i < count; i++) {
@@ -232,7 +232,7 @@ static int bind_receiver(struct local *local)
     unlink(at.sun_path); /* Of a dead client with our slot. */
     int code = bind(receiver, (struct sockaddr *)&at, sizeof(at));
     HF_POINT("local:socket:bound");
-    /* Who shares the directory may have put a link in its place by now. */
+    /* Another user of the directory may have put a link in its place by now. */
     if (code || fchmodat(AT_FDCWD, at.sun_path, local->mode, AT_SYMLINK_NOFOLLOW)) {
         close(receiver);
         return -1;
@@ -240,7 +240,8 @@ static int bind_receiver(struct local *local)
     return receiver;
 }
 
-/* Who was killed has left a socket behind. Whoever comes or goes clears such things away. */
+/* A killed process has left a socket behind. Each process that comes or goes clears such things
+ * away. */
 static void clear_dead_sockets(struct local *local)
 {
     for (unsigned slot = 1; slot < LOCAL_SESSIONS; slot++) {
