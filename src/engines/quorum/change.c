@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* One-shot verbs at a quorum: breaking, forgetting, and a longer lease. All servers are asked at
  * once. A lease is longer when most of them have made it so; breaking and forgetting wait a while
- * for all, so that what they answer is what all who can be reached have said. */
+ * for all, so that what they answer is what all reachable servers have said. */
 #include "base/testing.h"
 #include "quorum.h"
 

@@ -6,7 +6,7 @@
  *   - The lock is held while most servers have it, so its lease counts from the newest moment since
  *     which most of them have confirmed it.
  *   - Its token is one that most servers go beyond at the next grant: those of them whose own is
- *     below it are asked once more, before anybody is told.
+ *     below it are asked once more, before a caller is told.
  *   - A round that fails is released everywhere, also where it is unknown whether there is anything
  *     to release. The core does not wait for that: what is left of a claim goes on alone.
  */
@@ -15,8 +15,8 @@
 
 #include <string.h>
 
-/* For so long a lock goes from one to the next within this client, then others have a chance, too:
- * nobody tells them when to look. */
+/* The time for which a lock goes from one to the next within this client. Then others have a
+ * chance, too: they are not told when to look. */
 #define IN_A_ROW_MS 100
 
 static struct hf_loop *loop_of(const struct quorum_claim *ballot)
@@ -126,7 +126,7 @@ void hf__quorum_claims_close(struct quorum *quorum)
         free(HF_CONTAINER(link, struct quorum_claim, link));
 }
 
-/* After a release that nobody has heard of, the core may come again, or not: the op finds the
+/* After a release that no server has heard of, the core may come again, or not: the op finds the
  * ballot by its number then. */
 void hf__quorum_claim_answer(struct quorum_claim *ballot, enum hf_verdict verdict)
 {
@@ -179,7 +179,7 @@ void hf__quorum_claims_abandon(struct quorum *quorum)
 
 /* ---- giving back ---- */
 
-/* What is given back has left before whoever waits for it here asks again. */
+/* What is given back has left before a waiter for it here asks again. */
 static void hand_on(const struct quorum_claim *ballot)
 {
     HF_LIST_FOREACH (link, following, &ballot->quorum->waiting) {
@@ -221,7 +221,7 @@ void hf__quorum_claim_review(struct quorum_claim *ballot)
         hf__lease_answer(lease, asked_at_ms, HF_LEASE_RENEWED, 0, NULL);
 }
 
-/* A loss is on its way when so many refuse that the others are no majority. They may do so for
+/* A loss is on its way when the servers that do not refuse are no majority. They may do so for
  * different reasons; the first one's is told. */
 void hf__quorum_claim_note_refusal(struct quorum_claim *ballot, int64_t asked_at_ms)
 {

@@ -4,7 +4,8 @@
 #include "engines/common/poll.h"
 #include "quorum.h"
 
-/* Where contenders have split the votes, whoever waits long for a last one holds up the others. */
+/* Where contenders have split the votes, a claim that waits long for a last one holds up the
+ * others. */
 #define STRAGGLERS_MS 20
 /* However slow the servers are, the next round does not wait longer for it. */
 #define SLOW_MS 500
@@ -29,14 +30,14 @@ static unsigned count_words(const struct quorum_claim *ballot, enum vote_word wo
     return count;
 }
 
-/* So many may fail without harm. */
+/* The number that may fail without harm. */
 static unsigned spare(const struct quorum_claim *ballot)
 {
     return ballot->quorum->count - ballot->quorum->majority;
 }
 
-/* So many servers may be left with something of ours, and the next one can be granted the lock all
- * the same: by those that had granted it to us, for the others may be dead. */
+/* The number of servers that may be left with something of ours, and the next one can be granted
+ * the lock all the same: by those that had granted it to us, for the others may be dead. */
 unsigned hf__quorum_decide_may_be_left(const struct quorum_claim *ballot)
 {
     unsigned there = 0;
@@ -165,7 +166,7 @@ static void carry(struct quorum_claim *ballot)
     for (unsigned i = 0; i < quorum->count; i++)
         hf__quorum_member_level(&ballot->votes[i]);
     if (count < quorum->majority) {
-        /* Nobody is going to answer for a server that has not done it when it was asked to. */
+        /* No answer is going to come for a server that has not done it when it was asked to. */
         if (count_words(ballot, VOTE_YES) < quorum->majority &&
             count_words(ballot, VOTE_UNHEARD) == 0) /* mutant: server-that-does-not-raise-its */
             hf__quorum_decide_taking(ballot);
@@ -190,7 +191,7 @@ void hf__quorum_decide_taking(struct quorum_claim *ballot)
     else if (silent + never > spare(ballot) || (no == 0 && unheard == 0))
         be_silent(ballot);
     else if (no == 0 || yes + no + never < majority)
-        return; /* Whoever is not heard yet decides. */
+        return; /* The servers that are not heard yet decide. */
     else if (yes + unheard < majority)
         refuse(ballot);
     else if (!ballot->limit.started && ballot->op->in.enqueue) /* A bare try does not come again. */
@@ -205,7 +206,7 @@ void hf__quorum_decide_limit_over(struct hf_timer *timer)
         refuse(ballot);
 }
 
-/* Who may still answer is as good as silent to whoever has no more patience. */
+/* A server that may still answer is as good as silent to a caller without any more patience. */
 void hf__quorum_decide_why_silent(struct hf_engine *engine, struct hf_op *op, hf_error **error)
 {
     (void)engine, (void)error; /* which is the op's */

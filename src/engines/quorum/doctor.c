@@ -2,7 +2,7 @@
 /* What the servers of a quorum say about themselves, and what about them together endangers locks.
  * All are asked at once, since each may be silent for as long as the whole may take, and shown one
  * after the other. A server that is silent does not spoil what the others say: however long its
- * timeout is, it is only waited for as long as whoever asks has the patience for. */
+ * timeout is, it is only waited for as long as the caller has the patience for. */
 #include "base/error.h"
 #include "base/testing.h"
 #include "engines/common/findings.h"
@@ -12,7 +12,7 @@
 #include <string.h>
 
 #define TEXT_SIZE 600
-/* Well below what whoever asks waits for. */
+/* Well below what the caller waits for. */
 #define LIMIT_MS 3000 /* mutant: doctor-waits-for-as-long */
 
 /* What a server has said, until all have. */
@@ -38,7 +38,7 @@ struct round {
     unsigned answered, silent;
     hf_error why; /* of the last one that was silent */
     struct part parts[QUORUM_MAX];
-    char name[HF_NAME_MAX + 1]; /* that all are asked about, for longer than whoever asks waits */
+    char name[HF_NAME_MAX + 1]; /* that all are asked about, for longer than the caller waits */
 };
 
 static const char *shown(const struct quorum *quorum, unsigned number)
@@ -81,7 +81,7 @@ void hf__quorum_remark(struct hf_oneshot *examination, const hf_remark *remark)
     hf__list_append(&part->remarks, &held->link);
 }
 
-/* `whole` NULL: nobody wants to see them any more. */
+/* `whole` NULL: no caller wants to see them any more. */
 static void show(struct part *part, struct hf_oneshot *whole)
 {
     struct hf_link *link;
@@ -173,7 +173,7 @@ static void free_round(struct round *round)
     free(round);
 }
 
-/* Whoever has not answered by now is silent. */
+/* A server that has not answered by now is silent. */
 static void tell(struct round *round)
 {
     struct quorum *quorum = round->quorum;

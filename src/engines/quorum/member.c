@@ -7,7 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Giving back is said again after so long, more or less; and less often once a lease has passed. */
+/* Giving back is said again after this time, more or less; and less often once a lease has
+ * passed. */
 #define SAY_AGAIN_MS 100
 #define SAY_AGAIN_LATE_MS 2000
 

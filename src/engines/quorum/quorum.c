@@ -4,7 +4,7 @@
 #include "base/error.h"
 #include "base/testing.h"
 
-/* Closing waits so long for servers that have not yet heard what is given back. */
+/* Closing waits this time for servers that have not yet heard what is given back. */
 #define FAREWELL_MS 250
 
 static struct quorum *quorum_of(struct hf_engine *engine)

@@ -5,7 +5,7 @@
  * Each server is an engine of its own, Redis with format=simple, that knows nothing of the others.
  * What it reports comes by a sink (member.c). A claim of the core's is a ballot; what it asks of
  * each server is a vote, which is a claim of its own for that server. The ballot counts, and
- * decides; it waits for nobody whose vote changes nothing any more. Everything here runs on the
+ * decides; it waits for no server whose vote changes nothing any more. Everything here runs on the
  * loop. */
 #ifndef HF_ENGINES_QUORUM_QUORUM_H
 #define HF_ENGINES_QUORUM_QUORUM_H
@@ -60,7 +60,7 @@ struct quorum_claim {
     int64_t began_ms; /* of the round */
     struct hf_timer limit;  /* enough have answered, and the others are waited for until then */
     struct hf_link waiting; /* in quorum->waiting from when it is asked for until it is granted */
-    struct hf_task handed;  /* somebody here has given the lock back */
+    struct hf_task handed;  /* a claim here has given the lock back */
     bool is_next;           /* it follows that one */
     int64_t here_since_ms;  /* the lock goes from one to the next here */
     char name[HF_NAME_MAX + 1];
