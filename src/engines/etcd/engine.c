@@ -4,7 +4,7 @@
 
 #include "base/error.h"
 
-/* So long a server may take to end our session before we leave. */
+/* The time that a server may take to end our session before we leave. */
 #define GOODBYE_MS 1000
 
 static void close_now(struct etcd *etcd)

@@ -11,7 +11,7 @@
 
 static void ask_position(struct etcd *etcd, struct etcd_claim *claim);
 
-/* ---- who is in the way ---- */
+/* ---- what is in the way ---- */
 
 static void wait_for(struct etcd *etcd, struct etcd_claim *claim, const etcd_key_value *blocker,
                      int64_t revision)

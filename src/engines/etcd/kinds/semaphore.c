@@ -21,7 +21,7 @@
 /* How often a bare try looks again before it takes a place. While the place is there, other tries
  * count it, and may be refused a permit that has just come back. */
 #define LOOKS_MAX 64u
-/* A claim whose neighbours change faster than it can look, looks again after so long. */
+/* A claim whose neighbours change faster than it can look, looks again after this time. */
 #define UNSETTLED_MS 5
 
 static void ask_position(struct etcd *etcd, struct etcd_claim *claim);
@@ -90,7 +90,7 @@ static void create(struct etcd *etcd, struct etcd_claim *claim)
     hf__etcd_ask(etcd, request, &txn.message.base);
 }
 
-/* ---- who holds ---- */
+/* ---- holders ---- */
 
 static void wait_for_permits(struct etcd *etcd, struct etcd_claim *claim, uint64_t missing,
                              int64_t revision)

@@ -10,7 +10,7 @@
 
 /* Keys come and go, and so do sessions; somewhere it has to end. */
 #define TRIES_MAX 8u
-/* A wake that gets lost costs so much: only a server that leaves its watches behind loses one. */
+/* A lost wake costs this time: only a server that leaves its watches behind loses one. */
 #define LOOK_AGAIN_MS 5000
 /* The pause before a deletion is asked for again that no caller waits for. */
 #define DELETE_AGAIN_MS 200

@@ -13,7 +13,7 @@
 /* A name that is contended will be again. */
 #define IDLE_MS 10000
 /* A key that a request without a reply may still put is watched for as long as its session lasts:
- * so often is looked whether it does, and so many are watched. */
+ * the time between looks whether it does, and the number that is watched. */
 #define ORPHAN_MS 10000
 #define ORPHANS_MAX 1000u
 /* A lock that is held for longer is watched. */
