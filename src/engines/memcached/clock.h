@@ -14,7 +14,7 @@
 
 /* A healthy server is up to 1,000 ms behind, just before it counts on. */
 #define MC_LAG_MAX_MS 1200
-/* An item lives so many seconds longer than its lease: the lag that is believed, the one that a
+/* The seconds that an item lives longer than its lease: the lag that is believed, the one that a
  * reading may have had by which the clock was set, and a second that is rounded away. */
 #define MC_TTL_MARGIN 3
 /* Readings by which it is set, and the time between them: a server that was stopped counts on as

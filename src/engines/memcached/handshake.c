@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The first packets of a connection: who we are, what the server is; and the readings of its clock,
- * which come again whenever the clock was behind. */
+/* The first packets of a connection: our identity, what the server is; and the readings of its
+ * clock, which come again whenever the clock was behind. */
 #include "memcached.h"
 
 #include <stdio.h>

@@ -197,7 +197,7 @@ void hf__mc_break(struct mc_server *server, const struct mc_reply *reply);
 
 /* ---- handshake.c ---- */
 
-/* Who we are, what the server is, and its clock; ends with hf__peer_ready. */
+/* Our identity, what the server is, and its clock; ends with hf__peer_ready. */
 void hf__mc_greet(struct mc_server *server);
 /* Reads the clock until it is set, then sends what waits for it. */
 void hf__mc_read_clock(struct mc_server *server);
