@@ -15,7 +15,7 @@ import tap
 
 ROOT, BUILD = sys.argv[1], sys.argv[2]
 PAGES = ("CONTRIBUTING.md", "docs/adding-an-engine.md", "docs/ARCHITECTURE.md",
-         "docs/internals/fast-paths.md")
+         "docs/internals/fast-paths.md", "docs/internals/first-day.md")
 PATH = re.compile(r"`((?:src|torture|tests|tools|docs|include|models|bench)/[^`\s]*)`")
 PLACEHOLDER = re.compile(r"NAME|[<*]")
 
@@ -33,11 +33,14 @@ def commands(page):
 
 
 def known_tests():
+    """The names of all tests, their suites, and their programs."""
     told = subprocess.run(["meson", "introspect", "--tests", BUILD], check=True, text=True,
                           capture_output=True, timeout=120).stdout
     tests = json.loads(told)
     return ({test["name"] for test in tests},
-            {suite.rpartition(":")[2] for test in tests for suite in test["suite"]})
+            {suite.rpartition(":")[2] for test in tests for suite in test["suite"]},
+            {os.path.relpath(word, BUILD) for test in tests for word in test["cmd"]
+             if word.startswith(BUILD)})
 
 
 def run_in_build(line, store):
@@ -49,7 +52,12 @@ def run_in_build(line, store):
         if done.returncode else []
 
 
-def problems_of_command(line, names, suites, store):
+def problems_of_mutants(line, word, path):
+    names = re.findall(r"^name: (.*)", sources.read(ROOT, path), re.MULTILINE)
+    return [] if any(word in name for name in names) else [f"{line}: no such mutant"]
+
+
+def problems_of_command(line, names, suites, programs, store):
     words = shlex.split(line)
     if words[:2] in (["meson", "setup"], ["ninja", "-C"]):
         return []
@@ -58,15 +66,23 @@ def problems_of_command(line, names, suites, store):
         if rest[0] == "--suite":
             return [f"{line}: no suite {suite}" for suite in rest[1:] if suite not in suites]
         return [f"{line}: no test {name}" for name in rest if name not in names]
+    if words[:2] == ["tools/run-mutants", "--only"]:
+        return problems_of_mutants(line, words[2], words[3])
+    if words[0] == "python3":
+        return [] if os.path.exists(os.path.join(ROOT, words[1])) else [f"{line}: no such file"]
+    if words[0].startswith(("build/work/tests/chaos/", "build/work/tests/unit/",
+                            "build/work/tests/trace/")):
+        found = words[0].removeprefix("build/work/") in programs
+        return [] if found else [f"{line}: no test has this program"]
     return run_in_build(line, store)
 
 
-def commands_of_adding_an_engine_work():
-    names, suites = known_tests()
+def commands_of_pages_work():
+    names, suites, programs = known_tests()
     with tempfile.TemporaryDirectory() as store:
-        return [problem for line in commands("docs/adding-an-engine.md")
-                for problem in problems_of_command(line, names, suites, store)]
+        return [problem for page in ("docs/adding-an-engine.md", "docs/internals/first-day.md")
+                for line in commands(page)
+                for problem in problems_of_command(line, names, suites, programs, store)]
 
 
-tap.run([(check.__name__, check)
-         for check in (files_that_pages_name_exist, commands_of_adding_an_engine_work)])
+tap.run([(check.__name__, check) for check in (files_that_pages_name_exist, commands_of_pages_work)])
