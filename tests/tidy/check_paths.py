@@ -16,7 +16,9 @@ import tap
 ROOT, BUILD = sys.argv[1], sys.argv[2]
 PAGES = ("CONTRIBUTING.md", "docs/adding-an-engine.md", "docs/ARCHITECTURE.md",
          "docs/internals/fast-paths.md", "docs/internals/first-day.md")
+TOP_PAGES = ("README.md", "README.zh-CN.md", "CONTRIBUTING.md", "CHANGELOG.md")
 PATH = re.compile(r"`((?:src|torture|tests|tools|docs|include|models|bench)/[^`\s]*)`")
+LINK = re.compile(r"\[([^\]\n]*)\]\(([^)#\s]+)[^)]*\)")
 PLACEHOLDER = re.compile(r"NAME|[<*]")
 
 
@@ -24,6 +26,20 @@ def files_that_pages_name_exist():
     return [f"{page}: {path} does not exist"
             for page in PAGES for path in PATH.findall(sources.read(ROOT, page))
             if not PLACEHOLDER.search(path) and not os.path.exists(os.path.join(ROOT, path))]
+
+
+def links_lead_to_files():
+    """Also: the number of a decision is that of its page."""
+    problems = []
+    for page in sources.files(ROOT, (".md",)) + list(TOP_PAGES):
+        for text, link in LINK.findall(sources.read(ROOT, page)):
+            path = os.path.join(ROOT, os.path.dirname(page), link)
+            number = re.fullmatch(r"ADR (\d+)", text)
+            if "://" not in link and not os.path.exists(path):
+                problems.append(f"{page}: {link} does not exist")
+            elif number and not os.path.basename(path).startswith(f"{int(number[1]):04}-"):
+                problems.append(f"{page}: {link} is not {text}")
+    return problems
 
 
 def commands(page):
@@ -85,4 +101,5 @@ def commands_of_pages_work():
                 for problem in problems_of_command(line, names, suites, programs, store)]
 
 
-tap.run([(check.__name__, check) for check in (files_that_pages_name_exist, commands_of_pages_work)])
+tap.run([(check.__name__, check) for check in
+         (files_that_pages_name_exist, links_lead_to_files, commands_of_pages_work)])
