@@ -68,9 +68,9 @@ static void terminate(struct cli_job *job)
     cli_child_signal(job, SIGCONT);
 }
 
-/* `on_lost` is NULL without a loss. A command line of the user's has the first half of the time for its own way of ending the
- * command. One that is going to be killed at once gets no SIGTERM, since it would run on for a
- * moment. */
+/* `on_lost` is NULL without a loss. A command line of the user's has the first half of the time for
+ * its own way of ending the command. One that is going to be killed at once gets no SIGTERM, since
+ * it would run on for a moment. */
 static void ask_to_end(struct cli_job *job, int64_t now, const char *on_lost)
 {
     job->stage = CLI_ENDING;
