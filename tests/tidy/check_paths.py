@@ -15,9 +15,12 @@ import tap
 
 ROOT, BUILD = sys.argv[1], sys.argv[2]
 PAGES = ("CONTRIBUTING.md", "docs/adding-an-engine.md", "docs/ARCHITECTURE.md",
-         "docs/internals/fast-paths.md", "docs/internals/first-day.md")
+         "docs/internals/engine-folders.md", "docs/internals/fast-paths.md",
+         "docs/internals/first-day.md")
+FOLDERS = "docs/internals/engine-folders.md"
 TOP_PAGES = ("README.md", "README.zh-CN.md", "CONTRIBUTING.md", "CHANGELOG.md")
-PATH = re.compile(r"`((?:src|torture|tests|tools|docs|include|models|bench)/[^`\s]*)`")
+PATH = re.compile(r"`((?:src|torture|tests|tools|docs|include|models|bench|"
+                  r"base|core|net|engines)/[^`\s]*)`")
 LINK = re.compile(r"\[([^\]\n]*)\]\(([^)#\s]+)[^)]*\)")
 PLACEHOLDER = re.compile(r"NAME|[<*]")
 
@@ -25,7 +28,30 @@ PLACEHOLDER = re.compile(r"NAME|[<*]")
 def files_that_pages_name_exist():
     return [f"{page}: {path} does not exist"
             for page in PAGES for path in PATH.findall(sources.read(ROOT, page))
-            if not PLACEHOLDER.search(path) and not os.path.exists(os.path.join(ROOT, path))]
+            if not PLACEHOLDER.search(path) and
+            not any(os.path.exists(os.path.join(ROOT, above, path)) for above in ("", "src"))]
+
+
+def engines_have_what_their_tables_name():
+    """Each section names a folder, and its table's first column what is in it."""
+    problems = []
+    for section in sources.read(ROOT, FOLDERS).split("\n## ")[1:]:
+        folder = re.search(r"`(src/engines/\w+/)`", section)[1]
+        cells = " ".join(re.findall(r"^\|([^|]*)\|", section, re.MULTILINE))
+        problems += [f"{FOLDERS}: {folder}{name} does not exist"
+                     for name in re.findall(r"`([^`]+)`", cells)
+                     if not os.path.exists(os.path.join(ROOT, folder, name))]
+    return problems
+
+
+def engines_of_the_map_have_its_files():
+    """The table of ARCHITECTURE.md: a folder, then files in it."""
+    rows = re.findall(r"^\| `(engines/[\w/]+)` \|(.*)$",
+                      sources.read(ROOT, "docs/ARCHITECTURE.md"), re.MULTILINE)
+    return [f"docs/ARCHITECTURE.md: {folder}/{name} does not exist" for folder, row in rows
+            for name in re.findall(r"`([\w/]+(?:\.c|/))`", row)
+            if not os.path.exists(os.path.join(ROOT, "src", folder, name))] or (
+        [] if rows else ["docs/ARCHITECTURE.md: no table of engines"])
 
 
 def links_lead_to_files():
@@ -102,4 +128,5 @@ def commands_of_pages_work():
 
 
 tap.run([(check.__name__, check) for check in
-         (files_that_pages_name_exist, links_lead_to_files, commands_of_pages_work)])
+         (files_that_pages_name_exist, engines_have_what_their_tables_name,
+          engines_of_the_map_have_its_files, links_lead_to_files, commands_of_pages_work)])
