@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is begun and has to be ended, also if nobody is left who could: the kernel tells a child of
- * its parent's death, and the child does it. */
+/* What is begun and has to be ended, also if no other process is left to do it: the kernel tells a
+ * child of its parent's death, and the child does it. */
 #include "torture/cleanup_child.h"
 
 #include <errno.h>

@@ -221,7 +221,7 @@ static void report_progress(const struct torture_driver *driver)
         plan->progress(plan->progress_arg, &progress);
 }
 
-/* One signal, or so much time. */
+/* One signal, or that much time. */
 static void attend(struct torture_driver *driver, int64_t ns)
 {
     const struct timespec limit = { .tv_sec = ns / 1000000000, .tv_nsec = ns % 1000000000 };

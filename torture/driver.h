@@ -24,7 +24,7 @@ struct torture_driver {
     pid_t relay;               /* 0: there is none */
     sigset_t watched;          /* signals that we read */
     sigset_t before, original; /* as they were when the run began, and for other processes */
-    const char *now;           /* what is just being done to whom */
+    const char *now;           /* what is just being done to which client */
     int64_t pauses_end_ns;     /* until then, some sync points pause */
     int64_t looked_ns;         /* for removed files, last */
     unsigned next_fault;       /* goes round, so that every fault gets its chance */
@@ -48,7 +48,7 @@ void torture_driver_end_relay(struct torture_driver *driver);
 bool torture_driver_wait(struct torture_driver *driver, int64_t ms);
 /* Is the rough part over? */
 bool torture_driver_is_over(const struct torture_driver *driver);
-/* Waits until all clients have ended by themselves; false: some have not, in so long. */
+/* Waits until all clients have ended by themselves; false: some have not, in that time. */
 bool torture_driver_wait_for_clients(struct torture_driver *driver, int64_t ms);
 /* The first failure is the one that is told. */
 __attribute__((format(printf, 2, 3))) void torture_driver_fail(struct torture_driver *driver,

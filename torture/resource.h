@@ -12,7 +12,7 @@
 struct torture_resource {
     pthread_mutex_t mutex;
     uint64_t token; /* the largest that was accepted */
-    /* What has no fence: whoever reads, computes and writes back trusts the lock alone. */
+    /* What has no fence: a client that reads, computes and writes back trusts the lock alone. */
     _Atomic uint64_t plain;
     _Atomic uint64_t writes, fenced_off, plain_writes, clobbers;
 };

@@ -52,7 +52,7 @@ static bool begin_history(struct torture_driver *driver)
     return driver->writer != NULL;
 }
 
-/* Whoever judges the history later has to allow for what the run's leases are. */
+/* The later check of the history has to allow for what the run's leases are. */
 static void write_lease(struct torture_driver *driver)
 {
     struct torture_record record = { .kind = TORTURE_NOTE,
@@ -133,7 +133,7 @@ static void kill_the_rest(struct torture_driver *driver)
         torture_driver_kill(driver, i);
 }
 
-/* Whoever was killed at the very end comes back, to have a last turn like everybody else. */
+/* A client that was killed at the very end comes back, to have a last turn like all others. */
 static void calm_down(struct torture_driver *driver)
 {
     int64_t calm_ms = driver->plan->calm_ms ? driver->plan->calm_ms : CALM_MS;

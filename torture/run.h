@@ -32,7 +32,7 @@ enum torture_fault {
     TORTURE_SERVER_KILL, /* SIGKILL, and again */
     TORTURE_FAILOVER,    /* the primary dies with a grant that its replica has not heard of */
     TORTURE_STORE_CLOCK, /* the server's clock jumps ahead, and stays there */
-    TORTURE_PARTITION,   /* who leads is cut off from the others, with half of the clients */
+    TORTURE_PARTITION,   /* the leader is cut off from the others, with half of the clients */
     TORTURE_FAULTS
 };
 
@@ -80,8 +80,8 @@ struct torture_plan {
     const char *history;             /* where to */
     const sigset_t *mask;            /* signals as processes of ours get them; NULL: as they are */
     struct torture_sandbox *sandbox; /* whose servers are struck, too; or NULL */
-    unsigned slow; /* this machine needs so many times the usual patience; 0 is 1 */
-    /* For whoever knows where to aim. */
+    unsigned slow; /* this machine needs this many times the usual patience; 0 is 1 */
+    /* For a caller that knows where to aim. */
     const char *point; /* the only one that TORTURE_PAUSE pauses at; NULL: any */
     bool restless;     /* no time without faults until the end */
     int64_t calm_ms;   /* for the last turn and for what is left to go, each; 0: the usual */

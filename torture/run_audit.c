@@ -36,7 +36,7 @@ static void write_audit(struct audit *audit, uint16_t lock, const char *what, ui
     audit->driver->outcome->leftovers += count;
 }
 
-/* A store that does not answer has left nothing behind that anybody could know of. */
+/* A store that does not answer has left nothing behind that could be known. */
 static bool fail(struct audit *audit, const struct torture_lock *lock, enum torture_answer answer)
 {
     const char *why = answer == TORTURE_BROKEN ? audit->driver->subject->complain(audit->session)

@@ -40,7 +40,7 @@ struct torture_seat {
 };
 
 struct torture_shared {
-    _Atomic uint32_t phase; /* also a futex: who sleeps wakes when it changes */
+    _Atomic uint32_t phase; /* also a futex: a sleeper wakes when it changes */
     _Atomic uint64_t operations, grants;
     /* Which sync points pause now: 0 none, else a number that chooses, and how often they do. */
     _Atomic uint64_t pauses;
@@ -52,7 +52,7 @@ struct torture_shared {
     /* Behind the loud ones are quiet locks: only first threads try for them, and none waits. For
      * the last one they do so only while one of them gets an error in place of a reply. */
     unsigned lock_count, loud_count;
-    /* So many of these are all that first threads try for just now; TORTURE_LAST: the last one. */
+    /* The number of these that first threads try for just now; TORTURE_LAST: the last one. */
     _Atomic uint32_t quiet;
     _Atomic uint32_t quiet_first; /* the first one of them */
     _Atomic uint32_t reserved; /* for this client, plus 1: the others leave it alone; 0: for all */
@@ -108,7 +108,8 @@ static inline unsigned torture_quiet_lock(struct torture_shared *arena, unsigned
 /* What the history says of a lock. */
 void torture_write_lock(struct torture_writer *writer, const struct torture_lock *lock,
                         uint16_t number);
-/* A place in the queue holds only while nobody is stopped: who does not answer is passed over. */
+/* A place in the queue holds only while no client is stopped: one that does not answer is passed
+ * over. */
 bool torture_keeps_order(const struct torture_plan *plan);
 
 /* Sleeps until `at_ns` (CLOCK_BOOTTIME), or until the phase is another. */

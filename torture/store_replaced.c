@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A store in a file is gone for whoever opens it anew when somebody removes that file, or puts
- * another one in its place: two believers then have nothing to do with how it locks. */
+/* A store in a file is gone for a client that opens it anew when another program removes that file,
+ * or puts another one in its place: two believers then have nothing to do with how it locks. */
 #include "torture/driver.h"
 
 #include <stdio.h>

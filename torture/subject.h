@@ -14,7 +14,7 @@
 enum torture_answer {
     TORTURE_GRANTED, /* yes: granted, renewed, given back, open */
     TORTURE_BUSY,    /* a definite no: nothing of it is left in the store, nor will be */
-    TORTURE_SILENT,  /* nobody knows: it may have happened, it may still happen */
+    TORTURE_SILENT,  /* it is not known: it may have happened, it may still happen */
     TORTURE_GONE,    /* it was held, and is not any more */
     TORTURE_CHANGED, /* of an acquisition: a definite no, as the lock is not what it was made */
     TORTURE_BROKEN   /* it cannot work: the run ends, complain() says why. But if the relay has
@@ -56,9 +56,9 @@ struct torture_ask {
     enum torture_share share; /* of a TORTURE_RW */
     uint32_t permits;         /* of a TORTURE_SEMAPHORE: how many, else 1 */
     int64_t wait_ms;          /* 0: a bare try; -1: no limit */
-    int64_t cancel_ms;        /* > 0: takes the question back after so long: TORTURE_BUSY then */
+    int64_t cancel_ms;        /* > 0: takes the question back after that time: TORTURE_BUSY then */
     int64_t lease_ms;         /* > 0: ends by itself. 0: for as long as the session renews it */
-    uint64_t owner;           /* who asks again while he holds, re-enters; never 0 */
+    uint64_t owner;           /* asks again while it holds: re-enters; never 0 */
     /* Called once, on any thread, if the hold is lost before it is given back; never after
      * release() has returned. */
     void (*on_lost)(void *arg);
@@ -96,7 +96,7 @@ struct torture_subject {
     bool (*settled)(void *session);
     /* Frees the grip, whatever the answer. GONE: it had been lost before. */
     enum torture_answer (*release)(void *session, struct torture_grip *grip);
-    /* What the holder may believe: asks nobody. */
+    /* What the holder may believe: asks no server. */
     bool (*still)(void *session, const struct torture_grip *grip);
     /* How long still() goes on, in milliseconds, rounded down; INT64_MAX: no lease limits it. */
     int64_t (*remaining_ms)(void *session, const struct torture_grip *grip);
@@ -106,7 +106,7 @@ struct torture_subject {
      * lost in between, and the grip is of no more use but for release(). May be NULL. */
     enum torture_answer (*leave_and_return)(void *session, const struct torture_lock *lock,
                                             struct torture_grip *grip);
-    /* Of a grip with a lease of its own: so long from now. May be NULL. */
+    /* Of a grip with a lease of its own: that time from now. May be NULL. */
     enum torture_answer (*renew)(void *session, struct torture_grip *grip, int64_t lease_ms);
     /* TORTURE_UPGRADABLE to TORTURE_EXCLUSIVE, in place; BUSY: it stays what it was. May be NULL.
      */
@@ -122,15 +122,16 @@ struct torture_subject {
     enum torture_answer (*look)(void *session, const struct torture_lock *lock);
 
     /* What it has: bits 1u << torture_form; mutexes that are handed on in the order of asking;
-     * rising tokens; whether an owner that holds may ask again; and whether whoever asks has to
-     * stand in line. */
+     * rising tokens; whether an owner that holds may ask again; and whether a try has to stand in
+     * line. */
     unsigned forms;
     bool fair, fences, reenters, lines;
 
     /* After the last client is gone: what is left of a lock. May be NULL. */
     enum torture_answer (*inspect)(void *session, const struct torture_lock *lock,
                                    struct torture_left *ret);
-    /* Takes away what the run has made of this lock in the store, once nobody uses it. May be NULL.
+    /* Takes away what the run has made of this lock in the store, once no client uses it. May be
+     * NULL.
      */
     void (*forget)(void *session, const struct torture_lock *lock);
 };

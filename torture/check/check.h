@@ -34,7 +34,7 @@ struct torture_hold {
     const struct torture_record *lost;
     const struct torture_record *lowering;   /* the invocation of a downgrade without an answer */
     const struct torture_record *lost_early; /* by this answer, before its deadline; or NULL */
-    bool told;       /* lost before its deadline, and nobody knows when the holder learnt of it */
+    bool told;       /* lost before its deadline, and it is not known when the holder learnt */
     uint8_t share;   /* now, while its records are gone through; the last one afterwards */
     uint8_t highest; /* the strongest share it has had or has asked for */
     bool nested;     /* granted while its owner held the lock anyway */
@@ -148,7 +148,7 @@ static inline uint32_t torture_weight(const struct torture_object *lock,
     return counts && invoke->permits ? invoke->permits : 1;
 }
 
-/* Since when it has the place that it has. NULL: it has none, as far as anybody knows. */
+/* Since when it has the place that it has. NULL: it has none, as far as is known. */
 static inline const struct torture_record *torture_enqueued(const struct torture_call *call)
 {
     return call->place && !call->place->displaced ? call->place->enqueued : NULL;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From the records of one lock to its calls: who belongs to whom. */
+/* From the records of one lock to its calls: which records belong to which call. */
 #include "torture/check/check.h"
 
 #include <stdlib.h>
@@ -139,8 +139,9 @@ static void upgrade(const struct torture_checking *checking, struct torture_obje
     hold->share = TORTURE_EXCLUSIVE;
 }
 
-/* A writer is a reader from the moment he asks to be one. Without a clear answer nothing is known
- * of the hold any more; and between a deadline and an answer that comes after it nobody believes.
+/* A writer is a reader from the moment it asks to be one. Without a clear answer nothing is known
+ * of the hold any more; and between a deadline and an answer that comes after it there is no
+ * belief.
  */
 static void downgrade(const struct torture_checking *checking, struct torture_object *lock,
                       struct torture_hold *hold, const struct torture_call *call)
@@ -162,8 +163,8 @@ static void downgrade(const struct torture_checking *checking, struct torture_ob
 }
 
 /* The first answer by which it had been lost counts. The loss is older than the answer. A raise may
- * be refused because others share the lock; and where a change has no clear answer, nobody knows
- * when the hold ends. */
+ * be refused because others share the lock; and where a change has no clear answer, the end of the
+ * hold is not known. */
 static void hear_loss(struct torture_hold *hold, const struct torture_call *call)
 {
     enum torture_verb verb = call->invoke->verb;
@@ -319,7 +320,7 @@ bool torture_lock_calls(struct torture_checking *checking, struct torture_object
 /* ---- the end of each belief ---- */
 
 /* Beyond the last proof, belief is only counted where the end of the hold shows that it was there:
- * the store took the release for the holder's own, or the deadline had come before anybody said
+ * the store took the release for the holder's own, or the deadline had come before any record said
  * anything else. */
 static uint64_t last_belief(const struct torture_checking *checking,
                             const struct torture_hold *hold)
@@ -334,7 +335,8 @@ static uint64_t last_belief(const struct torture_checking *checking,
     return given_back || by_the_clock ? reach(checking, hold, first->number) : hold->proof;
 }
 
-/* Who is lost while he asks to be a reader, was a writer up to the question only. */
+/* A holder that loses the lock while it asks to be a reader was a writer up to the question
+ * only. */
 static uint64_t end_of_belief(const struct torture_checking *checking,
                               const struct torture_hold *hold)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* L3 and L4, and the verdict: what is left at the end, who had his turn, and whether enough
+/* L3 and L4, and the verdict: what is left at the end, which clients had a turn, and whether enough
  * happened to say anything. */
 #include "torture/check/check.h"
 

@@ -71,7 +71,7 @@ static void found_overlap(struct torture_checking *checking, struct torture_obje
                   torture_moment(checking, later->from).text, torture_moment(checking, to).text);
 }
 
-/* Of all beliefs that have been remembered, the one of somebody else that conflicts with this share
+/* Of all beliefs that have been remembered, the one of another owner that conflicts with this share
  * and reaches furthest. */
 static const struct torture_belief *furthest_in_the_way(const struct reaching *reaching,
                                                         const struct torture_hold *hold,
@@ -100,7 +100,7 @@ static void check_beliefs(struct torture_checking *checking, struct torture_obje
     }
 }
 
-/* A grant, or an upgrade, that nobody believed in any more when it came. */
+/* A grant, or an upgrade, that its holder did not believe in any more when it came. */
 static const struct torture_hold *brief_hold(const struct torture_call *call)
 {
     const struct torture_hold *hold = call->hold;
@@ -111,8 +111,8 @@ static const struct torture_hold *brief_hold(const struct torture_call *call)
     return hold && upgraded && hold->believed_to <= call->end->number ? hold : NULL;
 }
 
-/* It was granted nevertheless, at some moment of its call, and in that moment nobody else can have
- * been sure. */
+/* It was granted nevertheless, at some moment of its call, and in that moment no other holder can
+ * have been sure. */
 static void check_brief_grants(struct torture_checking *checking, struct torture_object *lock)
 {
     struct reaching reaching[TORTURE_UPGRADABLE + 1] = { { NULL, NULL } };

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The faults of a run as stretches of time, in which liveness is nobody's promise. */
+/* The faults of a run as stretches of time, in which no store promises liveness. */
 #include "torture/check/check.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* Beyond so many faults at a time all is excused, and nobody looks for hours. */
+/* Beyond this number of faults at a time all is excused, and no look takes hours. */
 #define FAULTS_AT_A_TIME 1000
 
 static bool same_fault(const struct torture_record *a, const struct torture_record *b)
@@ -25,7 +25,7 @@ static struct torture_fault *find_open(struct torture_checking *checking,
     return NULL;
 }
 
-/* Who is dead is not paused any more, and will not say so. */
+/* A dead client is not paused any more, and will not say so. */
 static void end_with_client(struct torture_checking *checking, const struct torture_record *crash)
 {
     for (size_t i = checking->fault_count, looked = 0; i-- > 0 && looked < FAULTS_AT_A_TIME;

@@ -64,7 +64,7 @@ static bool find_counted(struct torture_checking *checking, const struct torture
     return !checking->no_memory;
 }
 
-/* An elapsed wait is no answer about the latch: who was paused may never have looked. */
+/* An elapsed wait is no answer about the latch: a paused client may never have looked. */
 static void find_answers(struct torture_report *report, const struct torture_object *lock,
                          struct opening *opening)
 {

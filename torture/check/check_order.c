@@ -97,15 +97,15 @@ static void found_overtaking(struct torture_checking *checking, const struct tor
 
 /* ---- S8 ---- */
 
-/* Who holds goes in again past the queue. That he held may be beyond proof, as he was killed. */
+/* A holder goes in again past the queue. That it held may be beyond proof, as it was killed. */
 static bool may_be_nested(const struct torture_object *lock, const struct torture_hold *hold)
 {
     /* mutant: owner-was-killed-cannot */
     return hold->nested || (lock->form != TORTURE_SEMAPHORE && !hold->fresh);
 }
 
-/* Those that were still waiting when somebody was granted the lock: of them the one that has waited
- * longest. From the last grant backwards, they become more. */
+/* Those that were still waiting when another client was granted the lock: of them the one that has
+ * waited longest. From the last grant backwards, they become more. */
 static void check_grants(struct torture_checking *checking, const struct torture_object *lock,
                          const struct wait *waits, size_t count)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* S4: nobody is refused what is free. A refused try must have met a moment in which something was,
- * or may have been, in its way. Where whoever asks stands in line, that may be another refused try,
- * but only from when something was in the way of that one: who is first in line is granted. */
+/* S4: no try is refused what is free. A refused try must have met a moment in which something was,
+ * or may have been, in its way. Where tries stand in line, that may be another refused try, but
+ * only from when something was in the way of that one: the first in line is granted. */
 #include "torture/check/check.h"
 
 #include <stdlib.h>
@@ -21,8 +21,8 @@ static bool is_settled(const struct torture_call *call)
            (torture_ended(call, TORTURE_REFUSED) && call->end->until_ns == 0);
 }
 
-/* Only who waits is in line; but where whoever asks stands in one, who tries for permits is, too.
- * Nobody knows when that which has no clear answer leaves it. */
+/* Only a waiter is in line; but where tries stand in one, a try for permits is, too. When a call
+ * without a clear answer leaves it is not known. */
 static uint64_t in_line_until(const struct torture_object *lock, const struct torture_call *call,
                               uint64_t end)
 {
@@ -79,7 +79,7 @@ static struct presence presence_of(const struct torture_checking *checking,
                               in_line_until(lock, call, end) };
 }
 
-/* ---- mutexes: who believes, shows when the others cannot have been there ---- */
+/* ---- mutexes: a belief shows when the others cannot have been there ---- */
 
 /* Before and behind a run of beliefs of one owner, others were sure of the lock. */
 struct run {
@@ -114,8 +114,8 @@ static void find_cuts(const struct torture_object *lock, struct torture_belief *
     }
 }
 
-/* Who was stopped in its wait may have been handed the lock, and have lost it again, before it was
- * granted what it knows of. */
+/* A client that was stopped in its wait may have been handed the lock, and have lost it again,
+ * before it was granted what it knows of. */
 static bool was_held_up(const struct torture_checking *checking, const struct torture_call *call)
 {
     return torture_was_faulty(checking, call->invoke->at_ns, call->end->at_ns,
@@ -146,7 +146,7 @@ static bool cut_presences(struct torture_checking *checking, const struct tortur
     return !checking->no_memory;
 }
 
-/* ---- from number to number: what is in the way of whom ---- */
+/* ---- from number to number: what is in the way of which try ---- */
 
 enum { SHARES = TORTURE_UPGRADABLE + 1 };
 
@@ -172,10 +172,10 @@ struct sweep {
     struct refusal *refusals;
     size_t *asking; /* refusals that are under way without an excuse */
     size_t asking_count;
-    uint64_t loads[SHARES]; /* what bars who asks for each */
+    uint64_t loads[SHARES]; /* what bars a try for each */
 };
 
-/* What it adds to that which bars a share. Who is in line may bar all who come later, whatever
+/* What it adds to that which bars a share. A call in line may bar all that come later, whatever
  * share it waits for, and however many permits there are for both. */
 static uint64_t load_of(const struct torture_object *lock, const struct presence *presence,
                         unsigned share, bool in_line)
@@ -222,7 +222,7 @@ static bool stands_in_line(const struct sweep *sweep, const struct refusal *refu
     return sweep->lock->description->flags & TORTURE_LINE && !refusal->was_there;
 }
 
-/* Whoever is excused may be the excuse of others. */
+/* An excused try may be the excuse of others. */
 static void excuse(struct sweep *sweep)
 {
     for (size_t i = 0; i < sweep->asking_count;) {

@@ -139,7 +139,7 @@ static bool is_older(const struct ticket *ticket, const struct ticket *than)
 {
     if (!than || ticket->hold->claim == than->hold->claim)
         return false;
-    /* The owner may have come back to a claim that nobody knows was still there. */
+    /* The owner may have come back to a claim that it did not know was still there. */
     bool same_owner = ticket->hold->owner == than->hold->owner;
     if (ticket->token == than->token && same_owner && !ticket->hold->fresh)
         return false;
@@ -151,7 +151,8 @@ static const struct ticket *larger(const struct ticket *a, const struct ticket *
     return !a || b->token > a->token ? b : a;
 }
 
-/* Who asked after another had been granted has the larger token, whatever became of the holds. */
+/* A call that asked after another had been granted has the larger token, whatever became of the
+ * holds. */
 static uint64_t check_windows(struct torture_checking *checking, const struct torture_object *lock,
                               const struct ticket *asking, const struct ticket *granted,
                               size_t count)

@@ -5,7 +5,7 @@
 
 #include <stdlib.h>
 
-/* ---- who had to wait ---- */
+/* ---- the calls that had to wait ---- */
 
 static bool build(struct torture_checking *checking, struct torture_load *load,
                   const struct torture_object *lock, unsigned share)
@@ -42,7 +42,7 @@ static bool count_contended(struct torture_checking *checking, const struct tort
 
 /* ---- L1 ---- */
 
-/* From then on the store knew that somebody waits. */
+/* From then on the store knew of a waiter. */
 static const struct torture_record *ready_at(const struct torture_call *call)
 {
     const struct torture_record *enqueued = torture_enqueued(call);
@@ -83,8 +83,8 @@ static void judge_wait(struct torture_checking *checking, const struct torture_o
         found_late(checking, lock, freed, holder, call);
 }
 
-/* How long a lock was nobody's while somebody waited for it, as a figure: from one who gave it back
- * to one who had asked before. */
+/* How long a lock was free while a client waited for it, as a figure: from a client that gave it
+ * back to one that had asked before. */
 static void measure_hand_over(struct torture_checking *checking, const struct torture_hold *before,
                               const struct torture_hold *after)
 {
@@ -122,7 +122,7 @@ static bool build_unclear(struct torture_checking *checking, const struct tortur
 }
 
 /* The record by whose number all holds so far were gone, or the lock's first one: that it was
- * granted again shows that those before were. NULL: nobody knows when, or not before the end. */
+ * granted again shows that those before were. NULL: it is not known when, or not before the end. */
 static const struct torture_record *freed_by(const struct torture_object *lock, uint64_t number)
 {
     size_t low = 0, high = lock->record_count;
@@ -136,7 +136,7 @@ static const struct torture_record *freed_by(const struct torture_object *lock, 
     return low < lock->record_count ? lock->records[low] : NULL;
 }
 
-/* Who had the lock last, and until when it may have been his. */
+/* The lock's last holder, and until when it may have held it. */
 struct former {
     const struct torture_hold *hold; /* NULL: it is new */
     uint64_t gone;
@@ -165,7 +165,8 @@ static void look_at_hand_over(struct torture_checking *checking, const struct to
         judge_wait(checking, lock, freed, holder, after->call);
 }
 
-/* Whoever may have come in between, unseen, would excuse a wait: then there is nothing to say. */
+/* A client that may have come in between, unseen, would excuse a wait: then there is nothing to
+ * say. */
 static bool check_hand_overs(struct torture_checking *checking, const struct torture_object *lock)
 {
     struct torture_load unclear;

@@ -6,7 +6,7 @@
 #include "torture/history/history.h"
 
 enum torture_verdict {
-    TORTURE_SAFE_SO_FAR, /* never "passed": nothing was found, in so much traffic */
+    TORTURE_SAFE_SO_FAR, /* never "passed": nothing was found, in this much traffic */
     TORTURE_VIOLATION,
     TORTURE_INCONCLUSIVE /* too little happened, a fault never bit, or the history is torn */
 };
@@ -16,14 +16,14 @@ enum torture_rule {
     TORTURE_S1, /* beliefs in a mutex do not overlap */
     TORTURE_S2, /* nested holds of one owner count as one, with one token */
     TORTURE_S3, /* tokens of exclusive grants rise */
-    TORTURE_S4, /* nobody is refused what is free */
+    TORTURE_S4, /* no try is refused what is free */
     TORTURE_S5, /* one writer, or readers; a reader's token is that of the last writer, or larger */
     TORTURE_S6, /* no more permits are out than there are */
     TORTURE_S7, /* a latch opens once, and not early */
     TORTURE_S8, /* first come, first served */
     TORTURE_S9, /* a resource that compares tokens accepts no old one */
     TORTURE_L1, /* a free lock reaches its waiter soon */
-    TORTURE_L2, /* nobody is passed over for ever */
+    TORTURE_L2, /* no waiter is passed over for ever */
     TORTURE_L3, /* nothing is left behind */
     TORTURE_L4, /* after the last fault, everybody gets his turn */
     TORTURE_L5, /* a hold lasts until it is released, or its lease is over */
@@ -47,7 +47,7 @@ struct torture_limits {
     int64_t grace_ns;          /* added around each fault: the lease, and the machine's noise */
     uint64_t passed_over;      /* L2: grants wholly inside one wait, for locks with TORTURE_FIFO */
     uint64_t enough_grants;    /* fewer are inconclusive */
-    uint64_t enough_contended; /* grants that somebody had to wait for */
+    uint64_t enough_contended; /* grants that a client had to wait for */
     bool liveness_is_information; /* L1 and L2 are reported, and do not make a violation */
 };
 

@@ -235,7 +235,7 @@ static int judge_run(struct cli_torture *torture, bool done, const char *path)
     return code;
 }
 
-/* Memory, if nobody wants to keep it: then nothing is left behind, however we end. */
+/* Memory, if it is not to be kept: then nothing is left behind, however we end. */
 static int make_place(const struct cli_torture *torture, char *path, size_t size)
 {
     const char *history = torture->settings->history;
@@ -339,7 +339,8 @@ static bool has_paths_apart(const struct cli_settings *settings)
     return false;
 }
 
-/* Who waits for the end of a long run should not hear only then that there is no such directory. */
+/* A user that waits for the end of a long run should not hear only then that there is no such
+ * directory. */
 static bool has_place_for_picture(const struct cli_settings *settings)
 {
     char *copy = settings->html ? strdup(settings->html) : NULL;

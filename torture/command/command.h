@@ -69,7 +69,8 @@ void cli_torture_print_plan(const struct cli_torture *torture);
 void cli_torture_progress(void *arg, const struct torture_progress *progress);
 void cli_torture_print_report(const struct cli_torture *torture);
 void cli_torture_print_json(const struct cli_torture *torture);
-/* In so many faults that hit nothing was found: 3/n at most, with 95 % confidence. */
+/* After n faults that hit, and nothing found: the bound of violations a fault, which is 3/n with 95
+ * % confidence. */
 double cli_torture_bound(const struct cli_torture *torture);
 
 #endif

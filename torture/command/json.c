@@ -16,7 +16,7 @@ static void print_number(const char *key, uint64_t value)
     printf(",\"%s\":%" PRIu64, key, value);
 }
 
-/* Of a history that is checked alone, nobody knows what the plan was. */
+/* Of a history that is checked alone, the plan is not known. */
 static void print_plan(const struct cli_torture *torture)
 {
     const struct torture_plan *plan = &torture->plan;

@@ -127,7 +127,7 @@ static int choose_faults(struct cli_torture *torture)
 
 int cli_torture_probe(struct cli_torture *torture)
 {
-    /* By a process of its own, since nobody who forks may have a store open. */
+    /* By a process of its own, since a process that forks must not have a store open. */
     struct found *found =
         mmap(NULL, sizeof(*found), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     int code;
@@ -149,7 +149,7 @@ const char *cli_torture_left_out(const struct cli_torture *torture, unsigned *pl
 {
     unsigned missing = all_caps() & ~torture->caps;
 
-    /* Who has no read-write locks is not told that they cannot be upgraded. */
+    /* A store without read-write locks is not told that they cannot be upgraded. */
     if (missing & HF_CAP_RW)
         missing &= ~HF_CAP_UPGRADE;
     while (*place < sizeof(features) / sizeof(features[0]))

@@ -216,7 +216,7 @@ static bool speaks_utf8(void)
     return false;
 }
 
-/* For whoever looks; and for a log, if there is something to see: the findings stand in it. */
+/* For a user that looks; and for a log, if there is something to see: the findings stand in it. */
 static void print_picture(const struct cli_torture *torture)
 {
     const struct torture_report *report = &torture->report;

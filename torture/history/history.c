@@ -17,8 +17,8 @@ struct torture_writer {
     struct torture_record *records;
     uint64_t room;
     size_t size;
-    int fd;           /* of whoever made the file; else -1 */
-    size_t allocated; /* so many bytes have their blocks */
+    int fd;           /* of the process that made the file; else -1 */
+    size_t allocated; /* the bytes that have their blocks */
 };
 
 /* Blocks are taken so far ahead of what is written: some seconds of the busiest run. */
@@ -87,7 +87,7 @@ static int close_with(int fd, int error)
     return -1;
 }
 
-/* Whatever is there already is somebody's, and stays as it is: only an empty file is taken. */
+/* Whatever is there already belongs to a user, and stays as it is: only an empty file is taken. */
 static int open_empty(const char *path, bool *made)
 {
     struct stat status;
@@ -218,7 +218,8 @@ bool torture_draw(struct torture_writer *writer, struct torture_record *record)
     return record->number <= writer->room;
 }
 
-/* The number comes last. Who is killed before leaves a place without a number, not a wrong record.
+/* The number comes last. A client killed before that leaves a place without a number, not a wrong
+ * record.
  */
 void torture_store(struct torture_writer *writer, const struct torture_record *record)
 {

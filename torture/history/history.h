@@ -67,7 +67,7 @@ enum torture_share { TORTURE_EXCLUSIVE, TORTURE_SHARED, TORTURE_UPGRADABLE };
 /* Flags of a TORTURE_LOCK. */
 #define TORTURE_FENCED 1u /* each exclusive grant carries a token, and they rise */
 #define TORTURE_FIFO 2u   /* granted in the order of TORTURE_ENQUEUED */
-#define TORTURE_LINE 4u   /* whoever asks stands in line, if only until it is refused */
+#define TORTURE_LINE 4u   /* a try stands in line, if only until it is refused */
 
 /* Flag of a TORTURE_ENQUEUED: on the contrary, it has lost its place. */
 #define TORTURE_DISPLACED 1u
@@ -91,13 +91,13 @@ struct torture_record {
     int64_t at_ns;       /* CLOCK_BOOTTIME: before an invocation, after an end */
     uint64_t operation;  /* which call; the same in all records of one call */
     uint64_t hold;       /* the acquisition's `operation` that this is about (its own, for one) */
-    uint64_t owner;      /* who re-enters: same owner, same claim */
+    uint64_t owner;      /* decides what re-enters: same owner, same claim */
     uint64_t token;      /* OK of an acquisition, WRITE; 0: there is none */
     int64_t deadline_ns; /* OK, STILL: belief ends here at the latest; TORTURE_NEVER: no lease.
                             INVOKE of a wait: it will not give up earlier; 0: it may */
-    int64_t until_ns;    /* UNKNOWN, LOST, CRASH: the store has forgotten it by then; 0: who knows.
-                            REFUSED: the store was still being asked, and has forgotten by then;
-                            0: it was not */
+    int64_t until_ns;    /* UNKNOWN, LOST, CRASH: the store has forgotten it by then; 0: unknown.
+                            REFUSED: the store was still being asked, and has forgotten by then; 0:
+                            it was not */
     uint32_t client;     /* the lane in the picture */
     uint32_t process;
     uint32_t permits; /* weight; 1 for all but semaphores and latches. CLIENT: its threads; 0 is 1
@@ -117,16 +117,16 @@ _Static_assert(sizeof(struct torture_record) == 128, "the file's format");
 
 struct torture_writer;
 
-/* Makes the file with room for so many records, or opens one that another process of the run made.
- * What is there already is not touched unless it is an empty file. NULL: errno says why. */
+/* Makes the file with room for that many records, or opens one that another process of the run
+ * made. What is there already is not touched unless it is an empty file. NULL: errno says why. */
 struct torture_writer *torture_writer_create(const char *path, uint64_t room, uint64_t run);
 struct torture_writer *torture_writer_open(const char *path);
 void torture_writer_close(struct torture_writer *writer);
 
-/* Whoever made the file calls this several times a second: takes the blocks that will be written to
- * next. 0, or an errno: there are none left. */
+/* The process that made the file calls this several times a second: takes the blocks that will be
+ * written to next. 0, or an errno: there are none left. */
 int torture_writer_grow(struct torture_writer *writer);
-/* For so many records there is room. */
+/* The number of records there is room for. */
 uint64_t torture_writer_left(const struct torture_writer *writer);
 
 /* Numbers and stores a record: `number`, `check`, and `at_ns` if it is 0, are filled here. Returns

@@ -37,7 +37,7 @@ static void sort_records(struct torture_history *history)
         }
 }
 
-/* Of several records with one number the first stays; which of them is true, nobody knows. */
+/* Of several records with one number the first stays; which of them is true is not known. */
 static void drop_duplicates(struct torture_history *history)
 {
     size_t kept = 0;
@@ -284,7 +284,7 @@ static int read_open(struct torture_history *history, FILE *file, const char *pa
 int torture_history_read(struct torture_history *history, const char *path, char error[256])
 {
     memset(history, 0, sizeof *history);
-    /* A pipe that nobody writes to would be waited for. */
+    /* A pipe without a writer would be waited for. */
     int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
     FILE *file = fd < 0 ? NULL : fdopen(fd, "rb");
     if (!file)

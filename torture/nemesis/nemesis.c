@@ -220,7 +220,7 @@ static bool stop(const struct shot *shot)
            waitid(P_PID, (id_t)pid, &information, WSTOPPED) == 0;
 }
 
-/* Once it is stopped: is it what we wanted to hit? Whoever is inside the resource would make the
+/* Once it is stopped: is it what we wanted to hit? A client inside the resource would make the
  * others wait for a reason that has nothing to do with locks. */
 static bool is_hit(const struct shot *shot, enum torture_doing wanted)
 {

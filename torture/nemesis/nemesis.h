@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Faults, aimed: at whoever holds, at whoever is next. */
+/* Faults, aimed: at the holder, at the next in line. */
 #ifndef HF_TORTURE_NEMESIS_NEMESIS_H
 #define HF_TORTURE_NEMESIS_NEMESIS_H
 
@@ -22,8 +22,8 @@ int torture_nemesis_aim(struct torture_driver *driver, enum torture_doing wanted
 bool torture_nemesis_hurries(const struct torture_driver *driver);
 /* How long a fault has to be that outlasts a lease. */
 int64_t torture_nemesis_over_lease_ms(struct torture_driver *driver);
-/* Lets so much time pass in a fault of one client. In a hurry the next ones, of other clients, come
- * meanwhile, and it may last longer. False: the rough part is over. */
+/* Lets that much time pass in a fault of one client. In a hurry the next ones, of other clients,
+ * come meanwhile, and it may last longer. False: the rough part is over. */
 bool torture_nemesis_last(struct torture_driver *driver, int64_t ms);
 
 /* ---- nemesis_server.c ---- */

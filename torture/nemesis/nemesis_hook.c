@@ -76,7 +76,7 @@ static int run(struct torture_driver *driver, const char *command, bool heals)
     return exit_status(status);
 }
 
-/* Whoever is killed cannot heal what he has begun. */
+/* A killed client cannot heal what it has begun. */
 static void heal_alone(const void *arg)
 {
     const struct torture_hook *hook = arg;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Faults of a client's connections, aimed at whoever holds or whoever waits. The relay does them,
- * and counts when they bite. */
+/* Faults of a client's connections, aimed at a holder or a waiter. The relay does them, and counts
+ * when they bite. */
 #include "torture/driver.h"
 #include "torture/nemesis/nemesis.h"
 
@@ -32,7 +32,7 @@ static void make(const struct cut *cut, enum torture_wire wire)
     atomic_store(&cut->seat->wire, wire);
 }
 
-/* False: it has not bitten in so long. */
+/* False: it has not bitten in that time. */
 static bool wait_for_a_bite(const struct cut *cut, int64_t ms)
 {
     int64_t until_ns = torture_clock_ns() + ms * 1000000;
@@ -43,7 +43,7 @@ static bool wait_for_a_bite(const struct cut *cut, int64_t ms)
     return atomic_load(&cut->seat->wire_hits) > 0;
 }
 
-/* Also when the run is over. A relay that does not get to it for so long does it later. */
+/* Also when the run is over. A relay that does not get to it within that time does it later. */
 static void cut_now(const struct cut *cut)
 {
     int64_t until_ns = torture_clock_ns() + CUT_MS * INT64_C(1000000);

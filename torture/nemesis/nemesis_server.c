@@ -7,7 +7,7 @@
 #include <stdio.h>
 
 #define MS INT64_C(1000000)
-/* A holder that keeps its lock for so long keeps it for longer: most give it back at once. */
+/* A holder that keeps its lock for this time keeps it for longer: most give it back at once. */
 enum { KEEPS_IT_MS = 20, AIM_LEASES = 10, ANY_SIDE = TORTURE_SIDES };
 /* Servers take seconds to choose another one to lead. */
 enum { ELECTION_MS = 15000, LOOK_AGAIN_MS = 20 };
@@ -44,7 +44,7 @@ static bool is_anybody_holding(const struct torture_driver *driver)
 
 /* ---- aiming ---- */
 
-/* Somebody there was granted a lock after operation `since`, and keeps it. */
+/* A client there was granted a lock after operation `since`, and keeps it. */
 static bool is_a_grant_kept(struct torture_driver *driver, uint64_t since, unsigned side)
 {
     for (unsigned i = 0; i < driver->plan->clients; i++) {
@@ -70,7 +70,7 @@ static bool wait_for_a_grant(struct torture_driver *driver, uint64_t since, unsi
     return true;
 }
 
-/* Servers that choose who leads may just be choosing. */
+/* Servers that choose their leader may just be choosing. */
 static bool wait_for_a_leader(struct torture_driver *driver)
 {
     struct torture_sandbox *sandbox = driver->plan->sandbox;
@@ -107,7 +107,7 @@ static void kill_server(const struct blow *blow)
     char error[256];
 
     wait_for_a_leader(driver);
-    /* Soon enough that whoever believes is still sure when it is back. */
+    /* Soon enough that a holder is still sure when it is back. */
     bool held = wait_for_a_grant(driver, 0, ANY_SIDE);
     torture_sandbox_kill(sandbox, sandbox->primary);
     torture_driver_wait(driver, torture_between(&driver->dice, 0, driver->plan->lease_ms / 8));
@@ -119,7 +119,7 @@ static void kill_server(const struct blow *blow)
 
 /* ---- a clock that jumps ---- */
 
-/* Never back: leases that were counted by the clock before would stay for longer than anybody
+/* Never back: leases that were counted by the clock before would stay for longer than any client
  * waits. */
 static void set_clock(const struct blow *blow)
 {
@@ -166,7 +166,7 @@ static void fail_over(const struct blow *blow)
 
 /* ---- cutting off ---- */
 
-/* Those who can choose, do; a replica is told to lead, as whoever watches over it would. */
+/* Servers that can choose, do; a replica is told to lead, as its supervisor would. */
 static bool replace_leader(struct torture_driver *driver)
 {
     struct torture_sandbox *sandbox = driver->plan->sandbox;
@@ -196,7 +196,7 @@ static void reunite(struct torture_driver *driver, unsigned old)
         torture_driver_fail(driver, "%s", error);
 }
 
-/* Aimed: somebody on the side that is cut off believes. */
+/* Aimed: a client on the side that is cut off believes. */
 static void cut_off(const struct blow *blow)
 {
     struct torture_driver *driver = blow->driver;

@@ -275,8 +275,8 @@ static short wanted(const struct pair *pair, unsigned end, bool hole)
     return events;
 }
 
-/* In a hole nothing is read, but who has something to say is a hit. It is looked for at each tick
- * only, as it would be seen all the time. Nor do drops need to be waited for. */
+/* In a hole nothing is read, but a side that has something to say is a hit. It is looked for at
+ * each tick only, as it would be seen all the time. Nor do drops need to be waited for. */
 static void prepare(struct relay *relay)
 {
     for (unsigned i = 0; i < PAIRS; i++) {

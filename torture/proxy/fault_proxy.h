@@ -47,7 +47,7 @@ enum { TORTURE_LINES = 512 };
 /* A connection that a client is about to make, so that the relay knows whose it is, and where it
  * was to go. Written by the client, taken by the relay. */
 struct torture_line {
-    _Atomic uint32_t state; /* 0: nobody's; 1: being written; 2: to be taken */
+    _Atomic uint32_t state; /* 0: free; 1: being written; 2: to be taken */
     uint32_t client;
     uint32_t side; /* of the network, on which it comes in and goes on */
     uint64_t from; /* the name of the client's end */

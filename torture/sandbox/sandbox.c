@@ -187,7 +187,7 @@ bool torture_sandbox_restart(struct torture_sandbox *sandbox, unsigned number, c
     struct torture_server *server = &sandbox->servers[number];
     const struct torture_server_kind *kind = sandbox->deployment->kind;
 
-    /* Somebody else may have taken the port meanwhile. */
+    /* Another process may have taken the port meanwhile. */
     for (unsigned tries = 0; tries < TRIES; tries++) {
         if ((tries > 0 || server->port == 0) && !kind->prepare(sandbox, server))
             break;
@@ -351,7 +351,7 @@ void torture_sandbox_end(struct torture_sandbox *sandbox)
     sandbox->network = NULL;
 }
 
-/* ---- who leads, and where who is ---- */
+/* ---- the leader, and the sides of servers and clients ---- */
 
 bool torture_sandbox_look_for_leader(struct torture_sandbox *sandbox)
 {

@@ -18,7 +18,7 @@ struct torture_server;
 
 /* How the servers of a store are put up. */
 struct torture_server_kind {
-    const char *program; /* for who has to install it */
+    const char *program; /* for the user that has to install it */
     /* What a server needs besides its directory, before it starts for the first time. May be NULL.
      */
     bool (*prepare)(struct torture_sandbox *sandbox, struct torture_server *server);
@@ -28,7 +28,7 @@ struct torture_server_kind {
     bool (*is_ready)(const struct torture_sandbox *sandbox, const struct torture_server *server);
     void (*lead)(struct torture_sandbox *sandbox); /* the URL, and clients, to the primary */
     /* Which server leads, of those that can be asked from here, where they choose it themselves.
-     * False: nobody, just now. NULL: they do not. */
+     * False: none, just now. NULL: they do not. */
     bool (*find_leader)(const struct torture_sandbox *sandbox, unsigned *ret);
     bool (*promote)(const struct torture_server *server); /* asks it to be the primary; or NULL */
     bool (*cut_replicas)(const struct torture_server *primary);
@@ -89,7 +89,7 @@ bool torture_sandbox_restart(struct torture_sandbox *sandbox, unsigned server, c
 bool torture_sandbox_cut_replica(struct torture_sandbox *sandbox);
 /* The replica goes on as the primary; clients are not led to it yet. */
 bool torture_sandbox_promote(struct torture_sandbox *sandbox);
-/* Where the servers choose who leads: finds out. False: nobody leads just now. */
+/* Where the servers choose the leader: finds it. False: there is none just now. */
 bool torture_sandbox_look_for_leader(struct torture_sandbox *sandbox);
 /* On which side of the network a client is. */
 unsigned torture_sandbox_side(const struct torture_sandbox *sandbox, unsigned client);
@@ -102,7 +102,7 @@ const char *torture_sandbox_address(const struct torture_sandbox *sandbox,
 /* A connection there, or -1: it does not answer within a second. */
 int torture_sandbox_connect(const struct torture_sandbox *sandbox,
                             const struct torture_server *server);
-/* A port of 127.0.0.1 that nobody listened on a moment ago; 0: there is none. */
+/* A port of 127.0.0.1 that no process listened on a moment ago; 0: there is none. */
 unsigned torture_sandbox_port(void);
 /* Says `question` to a server, until `wanted` is in its answer. False: it is not. */
 bool torture_sandbox_tell(int fd, const char *question, const char *wanted);

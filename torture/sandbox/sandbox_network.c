@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Namespaces, the links between them, and who is cut off. The kernel is asked by rtnetlink, so that
- * no program needs to be installed for it. */
+/* Namespaces, the links between them, and which of them are cut. The kernel is asked by rtnetlink,
+ * so that no program needs to be installed for it. */
 #include "torture/sandbox/sandbox_network.h"
 
 #include <arpa/inet.h>
@@ -200,8 +200,8 @@ static bool add_route(const struct torture_network *network, unsigned node, stru
     return ask(&network->all[node], &request);
 }
 
-/* Nobody asks whose hardware has an address: it is told. What is sent to hardware that is not there
- * is lost without a word, which is how a partition looks from inside. */
+/* Which hardware has an address is not asked: it is told. What is sent to hardware that is not
+ * there is lost without a word, which is how a partition looks from inside. */
 static bool know(const struct torture_network *network, unsigned node, unsigned other,
                  struct in_addr address, bool rightly)
 {
@@ -245,7 +245,7 @@ static bool write_to(const char *path, const char *text)
     return fine;
 }
 
-/* Who has no rights has them in a user namespace, over the networks that he makes there. */
+/* A process without rights has them in a user namespace, over the networks that it makes there. */
 static bool get_rights(void)
 {
     unsigned user = geteuid(), group = getegid();
@@ -308,8 +308,8 @@ static struct torture_network *make(unsigned servers)
     return NULL;
 }
 
-/* Half of it is of no use, and who has gone without rights cannot go back: so another process tries
- * it first. errno says why not. */
+/* Half of it is of no use, and a process that has gone without rights cannot go back: so another
+ * process tries it first. errno says why not. */
 static bool may_be_made(unsigned servers)
 {
     int status = 0;

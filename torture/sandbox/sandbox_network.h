@@ -22,14 +22,14 @@ void torture_network_free(struct torture_network *network);
 bool torture_network_be_server(const struct torture_network *network, unsigned server);
 bool torture_network_take_side(const struct torture_network *network, unsigned side);
 
-/* "10.77.0.1": the server's, and the one by which clients find who leads. */
+/* "10.77.0.1": the server's, and the one by which clients find the leader. */
 const char *torture_network_address(unsigned server);
 #define TORTURE_NETWORK_LEADER "10.77.0.100"
-/* Whom that one leads to, on this side. */
+/* Sets the server that this one leads to, on this side. */
 bool torture_network_lead(const struct torture_network *network, unsigned side, unsigned server);
 
 /* The first side with one server, and the other one with the rest: what one half sends, the other
- * does not get, and nobody is told. */
+ * does not get, and no side is told. */
 bool torture_network_cut(const struct torture_network *network, unsigned server);
 bool torture_network_heal(const struct torture_network *network);
 

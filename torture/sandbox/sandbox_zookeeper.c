@@ -8,8 +8,8 @@
 
 #define JAR "/usr/share/java/zookeeper.jar"
 
-/* Sessions end within a tick of their time. Who leads notices within five that the others are gone,
- * and they, that it is: on a busy machine, not too soon. */
+/* Sessions end within a tick of their time. The leader notices within five that the others are
+ * gone, and they, that it is: on a busy machine, not too soon. */
 enum { TICK_MS = 100, ENSEMBLE_TICK_MS = 200, SYNC_TICKS = 5, START_TICKS = 100 };
 enum { PORT = 2181, PEER_PORT = 2888, ELECTION_PORT = 3888 };
 

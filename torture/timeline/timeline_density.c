@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Adds up, for each lane and column, for how long somebody held or waited. */
+/* Adds up, for each lane and column, for how long a client held or waited. */
 #include "torture/timeline/timeline_density.h"
 
 #include <stdlib.h>
@@ -12,7 +12,7 @@ unsigned timeline_column(const struct timeline_model *model, unsigned columns, i
     return column < 0 ? 0 : column >= columns ? columns - 1 : (unsigned)column;
 }
 
-/* Who holds several locks at once is not busier than busy. */
+/* A client that holds several locks at once is not busier than busy. */
 static void add(float *share, float part)
 {
     *share = *share + part > 1 ? 1 : *share + part;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Gathers the faults: when each was on, whom it was aimed at, and whether it hit. */
+/* Gathers the faults: when each was on, which client it was aimed at, and whether it hit. */
 #include "torture/timeline/timeline_model.h"
 
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How long a lock belonged to nobody while somebody waited for it. */
+/* How long a lock was free while a client waited for it. */
 #ifndef HF_TORTURE_TIMELINE_TIMELINE_HANDOVER_H
 #define HF_TORTURE_TIMELINE_TIMELINE_HANDOVER_H
 

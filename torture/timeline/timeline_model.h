@@ -79,7 +79,7 @@ struct timeline_model {
     const struct torture_history *history;
     int64_t start; /* CLOCK_BOOTTIME of the first record */
     int64_t length;
-    int64_t healed; /* PICTURE_NEVER: nobody said so */
+    int64_t healed; /* PICTURE_NEVER: it was not said */
     struct timeline_lane *lanes;
     struct timeline_bar *bars; /* in the order of their invocations */
     uint32_t *by_hold;         /* indices of bars, in the order of `hold` */
@@ -108,7 +108,7 @@ int64_t timeline_bar_last(const struct timeline_bar *bar);
 int64_t timeline_when(const struct timeline_model *model, int64_t ns);
 /* A time that can be reckoned with, whatever the record says. */
 int64_t timeline_clamp(int64_t ns);
-/* PICTURE_NONE: nobody that asked for anything. */
+/* PICTURE_NONE: the client asked for nothing. */
 uint32_t timeline_lane_of(const struct timeline_model *model, uint32_t client);
 bool timeline_begins_bar(const struct torture_record *record);
 /* All of them, before what they are told. */

@@ -179,7 +179,7 @@ static int64_t belief_begin(const struct timeline_bar *bar)
     return bar->granted == PICTURE_NEVER ? bar->asked : bar->granted;
 }
 
-/* Readers to be upgraded exclude each other, and nobody else. */
+/* Readers to be upgraded exclude each other, and no others. */
 static bool all_upgradable(const struct timeline_scene *scene)
 {
     for (unsigned i = 0; i < scene->guilty_count; i++)
@@ -307,8 +307,8 @@ static const struct timeline_bar *longest_wait(const struct timeline_model *mode
     return longest;
 }
 
-/* The victim's hold, else his wait, at the time of the fault; without a victim, who had to wait for
- * the longest time. */
+/* The victim's hold, else its wait, at the time of the fault; without a victim, the longest
+ * wait. */
 static const struct timeline_bar *struck(const struct timeline_model *model,
                                          const struct timeline_fault *fault)
 {
@@ -346,7 +346,7 @@ static uint64_t interest(const struct timeline_model *model, const struct timeli
     return 1 + waiting + (bar->lane == fault->lane && bar->granted <= fault->on ? 20 : 0);
 }
 
-/* Among so many of those that hit, evenly over the run. */
+/* Among CANDIDATES of those that hit, evenly over the run. */
 static const struct timeline_fault *best_fault(const struct timeline_model *model)
 {
     const struct timeline_fault *best = NULL;

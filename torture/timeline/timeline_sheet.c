@@ -37,7 +37,7 @@ void timeline_put_cells(const struct timeline_sheet *sheet, const char *name, co
     fputc('\n', sheet->file);
 }
 
-/* How many bytes of the text go on a line of so many columns: whole words, if there are any. */
+/* How many bytes of the text go on a line of that many columns: whole words, if there are any. */
 static size_t line_bytes(const char *text, unsigned columns)
 {
     size_t end = 0, space = 0;

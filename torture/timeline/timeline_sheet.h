@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Lines of at most so many columns: sentences, and rows of cells below a name and an axis. */
+/* Lines of at most a given number of columns: sentences, and rows of cells below a name and an
+ * axis. */
 #ifndef HF_TORTURE_TIMELINE_TIMELINE_SHEET_H
 #define HF_TORTURE_TIMELINE_TIMELINE_SHEET_H
 

@@ -8,7 +8,7 @@
 
 #include <stdio.h>
 
-/* Names come from a file that anybody may have written. What is not a plain printable character
+/* Names come from a file that any program may have written. What is not a plain printable character
  * becomes "\x1b" for a byte, or '?' for a character that may be of any width or direction; `ascii`
  * leaves nothing else. The result is valid UTF-8, one column a character, and is cut to fit. */
 void timeline_clean(char *out, size_t size, const char *text, bool ascii);

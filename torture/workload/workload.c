@@ -62,8 +62,8 @@ static _Noreturn void give_up(struct torture_client *client, const char *sentenc
     _exit(1);
 }
 
-/* Which of the questions that threads ask through one session is not answered yet, nobody knows.
- * But a try that was refused was answered. */
+/* Which of the questions that threads ask through one session is not answered yet is not known. But
+ * a try that was refused was answered. */
 static bool is_settled(const struct torture_client *client, const struct torture_record *record)
 {
     if (client->thread > 0)
@@ -242,7 +242,8 @@ static void fight(struct torture_client *client)
     }
 }
 
-/* Everybody gets one more grant. Who does not ends without, and the history shows it. */
+/* Each client gets one more grant. A client that does not get it ends without, and the history
+ * shows it. */
 static void have_the_last_turn(struct torture_client *client)
 {
     uint16_t first = (uint16_t)(client->number % client->arena->lock_count);

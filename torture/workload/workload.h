@@ -57,7 +57,7 @@ bool torture_use_latch(struct torture_client *client);
 /* A record of this client about a lock, with the owner that it goes by. */
 struct torture_record torture_about(const struct torture_client *client, enum torture_verb verb,
                                     uint16_t lock);
-/* Lets so much time pass as the operations so far should have taken. */
+/* Lets as much time pass as the operations so far should have taken. */
 void torture_keep_to_the_rate(struct torture_client *client);
 /* Begins a call: draws its number and writes the invocation. */
 uint64_t torture_begin(struct torture_client *client, struct torture_record *record);

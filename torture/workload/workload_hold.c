@@ -46,7 +46,7 @@ static void delist(struct hold *hold)
 }
 
 /* Which hold of that name it is, the library does not say here. To take it for another one as well
- * makes a belief shorter, and accuses nobody. */
+ * makes a belief shorter, and accuses no store. */
 void torture_note_loss(void *arg, const char *name)
 {
     int64_t now_ns = torture_clock_ns();
@@ -367,8 +367,8 @@ static void work(struct hold *hold)
     struct torture_client *client = hold->client;
     int64_t lease_ns = client->plan->lease_ms * MS, length_ns;
 
-    /* Some keep it across whatever hits it; leases run out that way, too. In a crowd nobody keeps a
-     * lock for long, so that it is asked for as often as possible. */
+    /* Some keep it across whatever hits it; leases run out that way, too. In a crowd no client
+     * keeps a lock for long, so that it is asked for as often as possible. */
     if (client->thread > 0)
         length_ns = torture_between(&client->dice, 0, MS / 4);
     else if (torture_chance(&client->dice, 3))

@@ -99,7 +99,7 @@ static void note_place(struct torture_client *client, bool queued)
     torture_write(client->writer, &record);
 }
 
-/* Who has lost his place gets another one. */
+/* A waiter that has lost its place gets another one. */
 static void follow_place(struct torture_client *client, const char *point)
 {
     struct torture_wait *wait = &client->wait;
