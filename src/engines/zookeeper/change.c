@@ -98,7 +98,7 @@ static void begin_break(struct zookeeper *zk, struct hf_oneshot *change)
 
 /* ---- a fixed lease ---- */
 
-/* Those who look see the new end; and that the node could be written says that it is there. */
+/* Clients that look see the new end; and that the node could be written says that it is there. */
 static void renewed(struct zookeeper *zk, struct zk_request *request, struct zk_reply *reply)
 {
     struct hf_oneshot *change = request->change;

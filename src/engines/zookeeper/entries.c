@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-/* The servers' clocks and ours may differ; this is for those who look, and decides nothing. */
+/* The servers' clocks and ours may differ; this is for show, and decides nothing. */
 static int64_t clamp(int64_t value, int64_t most)
 {
     return value < 0 ? 0 : value > most ? most : value;

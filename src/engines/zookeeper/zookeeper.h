@@ -120,7 +120,7 @@ struct zk_request {
 
 typedef void zk_answered(struct zookeeper *zk, struct zk_request *request, struct zk_reply *reply);
 
-/* What a question is answered is of no use to anybody. */
+/* What a question is answered is of no use to any caller. */
 void hf__zk_ignore_reply(struct zookeeper *zk, struct zk_request *request, struct zk_reply *reply);
 /* NULL: out of memory. */
 struct zk_request *hf__zk_request(struct zookeeper *zk, struct zk_session *session,
@@ -279,7 +279,7 @@ void hf__zk_fail_with_leftover(struct zookeeper *zk, struct zk_queue_node *place
 void hf__zk_withdraw(struct zookeeper *zk, struct zk_queue_node *place, enum hf_verdict verdict);
 /* `there`: there was a node of ours, which is there no more. */
 void hf__zk_begin_again(struct zookeeper *zk, struct zk_queue_node *place, bool there);
-/* A bare try: is anybody in the queue? */
+/* A bare try: is any claim in the queue? */
 void hf__zk_look_first(struct zookeeper *zk, struct zk_queue_node *place);
 void hf__zk_line_up(struct zookeeper *zk, struct zk_queue_node *place);
 void hf__zk_grant(struct zookeeper *zk, struct zk_queue_node *place);
@@ -299,7 +299,7 @@ void hf__zk_inspect(struct zookeeper *zk, struct hf_oneshot *query);
 /* What we write into our nodes. */
 void hf__zk_describe(const struct zookeeper *zk, const struct hf_op *op, int64_t lease_ms,
                      char *text, size_t size);
-/* The node goes, though nobody waits for that. */
+/* The node goes, though no caller waits for that. */
 void hf__zk_delete_quietly(struct zookeeper *zk, struct zk_queue_node *place);
 void hf__zk_quietly_deleted(struct zookeeper *zk, struct zk_request *request,
                             struct zk_reply *reply);

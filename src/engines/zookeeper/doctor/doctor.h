@@ -78,7 +78,7 @@ struct zk_examiner {
     int create_error, delete_error; /* of a node of our own below the root */
     int64_t began_ms, created_ms;   /* our clock before it was asked for, and the leader's */
     int64_t ended_ms;               /* our clock when it was answered */
-    bool open_to_all;               /* anybody may make or delete nodes below the root */
+    bool open_to_all;               /* any client may make or delete nodes below the root */
 };
 
 void hf__zk_diagnose(struct zookeeper *zk, struct hf_oneshot *examination);

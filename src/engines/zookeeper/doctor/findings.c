@@ -132,7 +132,7 @@ static const char *large_messages_of(const struct zk_probe *server)
 static void show_limits(const struct patient *patient, const struct zk_probe *server)
 {
     char now[64] = "", connections[96];
-    /* Who serves nobody says that whatever it is asked. */
+    /* A server that serves no client says that whatever it is asked. */
     if (server->presence != ZK_THERE || server->serves_nobody)
         return;
     const char *const large = large_messages_of(server);
@@ -322,7 +322,7 @@ static void judge_rights(const struct patient *patient)
     if (examiner->create_error == ZK_NO_AUTH || examiner->create_error == ZK_INVALID_ACL)
         hf__finding_danger(
             &patient->findings, "create-denied", "no lock can be taken: HF_DENIED",
-            "setAcl, by whom that path belongs to: create, delete and read for this user",
+            "setAcl, by the owner of that path: create, delete and read for this user",
             "this user may not make nodes below %.200s", root);
     else if (examiner->create_error != ZK_OK && examiner->create_error != ZK_NO_NODE &&
              examiner->create_error != ZK_THROTTLED)
@@ -331,7 +331,7 @@ static void judge_rights(const struct patient *patient)
         hf__finding_danger(
             &patient->findings, "delete-denied",
             "a released lock stays taken until its session ends",
-            "setAcl, by whom that path belongs to: create, delete and read for this user",
+            "setAcl, by the owner of that path: create, delete and read for this user",
             "this user may not delete nodes below %.200s", root);
     if (named && examiner->open_to_all)
         hf__finding_danger(

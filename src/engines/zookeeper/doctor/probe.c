@@ -16,7 +16,7 @@
 /* What a server takes in one message if jute.maxbuffer was never changed. */
 #define LARGE 1048575u
 #define SMALL 45u
-/* A greeting for a session that nobody has begins nothing: it is answered, and refused. */
+/* A greeting for a session that no client has begins nothing: it is answered, and refused. */
 #define NOBODYS_SESSION 1
 /* For a connection, and for all of it: what the others say is told although one says nothing,
  * before the caller has lost patience. */
@@ -102,7 +102,7 @@ static void hear_large_greeting(struct zk_probe *interview)
     interview->takes_large = interview->length > 0; /* mutant: doctor-takes-greeting */
 }
 
-/* A word of four letters, or a greeting of so many bytes. */
+/* A word of four letters, or a greeting of that many bytes. */
 static const struct topic {
     const char *word;
     size_t greets;
@@ -152,7 +152,7 @@ static void end(struct zk_probe *interview, enum zk_presence presence, const cha
     interview->done(interview);
 }
 
-/* Whoever says nothing at all to the first word has nothing to say to the others. */
+/* A server that says nothing at all to the first word has nothing to say to the others. */
 static void heard_all(struct zk_probe *interview)
 {
     hang_up(interview);
@@ -162,7 +162,7 @@ static void heard_all(struct zk_probe *interview)
     }
     interview->heard[interview->length] = 0;
     topics[interview->topic].hear(interview);
-    /* Who answers no greeting, for whatever reason, says nothing about long ones. */
+    /* A server that answers no greeting, for whatever reason, says nothing about long ones. */
     bool over = topics[interview->topic].greets && !interview->lets_in;
     if (over || ++interview->topic == ZK_TOPICS)
         end(interview, ZK_THERE, "");
@@ -210,7 +210,8 @@ static void opened(void *arg)
         write_greeting(interview, topic->greets + 4);
 }
 
-/* Who has spoken is there. That a greeting has no answer says nothing about its length. */
+/* A server that has spoken is there. That a greeting has no answer says nothing about its
+ * length. */
 static void give_up(struct zk_probe *interview, enum zk_presence presence, const char *why)
 {
     if (interview->topic > ZK_TOPIC_STATE) /* mutant: doctor-takes-server-that */

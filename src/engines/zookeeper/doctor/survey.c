@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What ZooKeeper is asked about itself: each server in an interview of its own, and in our session
- * how long that is, who votes, and what this user may do below the root. Nothing is left behind. */
+ * how long that is, which servers vote, and what this user may do below the root. Nothing is left
+ * behind. */
 #include "doctor.h"
 
 #include "base/testing.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Latches: the data of the node at PATH is the count, four bytes as in Curator's SharedCount, and
- * no count is as good as zero. Who waits has a node below it, for others to see, and watches the
+ * no count is as good as zero. A waiter has a node below it, for others to see, and watches the
  * data. */
 #include "latch.h"
 #include "engines/zookeeper/queue/attempt.h"

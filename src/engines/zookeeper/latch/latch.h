@@ -5,7 +5,7 @@
 
 #include "engines/zookeeper/semaphore/semaphore.h"
 
-/* Who has written something else there does not count. What is empty is nobody's. */
+/* Something else that was written there does not count. What is empty belongs to no program. */
 static inline bool hf__zk_is_foreign(size_t length)
 {
     return length != 0 && length != ZK_TOTAL_SIZE; /* mutant: latch-takes-what-is-another */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Changing a latch' count. Whoever does so says which version of it he has seen: if there is a
+/* Changing a latch' count. A client that does so says which version it has seen: if there is a
  * newer one, the question begins again. */
 #include "engines/zookeeper/semaphore/semaphore.h"
 #include "latch.h"
@@ -176,9 +176,9 @@ static struct zk_request *new_parent(struct zookeeper *zk, void *arg, int32_t op
     return hf__zk_request_beside(zk, arg, operation, parent_answered);
 }
 
-/* The nodes above as anybody's; the latch's own stays, whatever is below it. There is memory for
- * that before the others are asked for, and it is answered last, so `counting` is there when these
- * are. */
+/* The nodes above are open to all clients; the latch's own stays, whatever is below it. There is
+ * memory for that before the others are asked for, and it is answered last, so `counting` is there
+ * when these are. */
 static void make(struct zookeeper *zk, struct counting *counting)
 {
     char bytes[ZK_TOTAL_SIZE];
@@ -192,7 +192,7 @@ static void make(struct zookeeper *zk, struct counting *counting)
     ask_or_end(zk, counting, request);
 }
 
-/* Gone, or somebody needs it. */
+/* Gone, or still needed. */
 static void removed(struct zookeeper *zk, struct zk_request *request, struct zk_reply *reply)
 {
     struct counting *counting = request->arg;

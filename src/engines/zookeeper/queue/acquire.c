@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Taking: how an attempt becomes a node in a queue, and a list of its neighbours a verdict.
  *
- *   a bare try:   list ---- somebody stands against it: REFUSED
+ *   a bare try:   list ---- a node stands against it: REFUSED
  *                   |
- *                   v nobody
+ *                   v none
  *   a wait:       create, list ---- no parent: make the parents, once more
  *                   |
  *                   v
- *                 the list: nobody in front: GRANTED
- *                   | somebody: watch that node, REFUSED (a bare try withdraws its node first)
+ *                 the list: no node in front: GRANTED
+ *                   | one: watch it, REFUSED (a bare try withdraws its node first)
  *
  *   asked again:  list; or, if it is not known whether there is a node: barrier, list, adopt it.
  */

@@ -104,7 +104,7 @@ static int digit_value(char digit)
 }
 
 /* One character of the path at `at`; how many bytes of it were used. `*byte` -1: it stands for an
- * empty segment. 0: nobody writes so. */
+ * empty segment. 0: no program writes so. */
 static size_t read_character(const char *at, int *byte)
 {
     *byte = (unsigned char)*at;

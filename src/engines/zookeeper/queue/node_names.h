@@ -15,8 +15,8 @@
 #define ZK_NODE_SIZE 64
 #define ZK_CHILD_SIZE 160
 
-/* What a node stands for: a place in a mutex' queue, or in a read-write lock's, a permit, or
- * one who waits for a latch. */
+/* What a node stands for: a place in a mutex' queue, or in a read-write lock's, a permit, or a
+ * waiter for a latch. */
 enum zk_family { ZK_STRANGER, ZK_LOCK, ZK_READER, ZK_WRITER, ZK_LEASE, ZK_AWAIT };
 
 /* root + "/" + the name, with every byte that ZooKeeper does not take, or that would make one name
@@ -56,7 +56,7 @@ void hf__zk_view(struct zk_view *view, struct zk_reader children, enum zk_family
 /* The child that is called by this stem and a number, or none (length 0). False: it is no list. */
 bool hf__zk_find_stem(struct zk_reader children, const char *stem, struct zk_child *child);
 
-/* What we write into our nodes, for those who look: a line of words. */
+/* What we write into our nodes, for users that look: a line of words. */
 struct zk_note {
     hf_mode mode;
     bool ours; /* it is a line of ours; else the rest is nothing */

@@ -100,7 +100,7 @@ static void ask_about(struct zookeeper *zk, struct zk_queue_node *place,
     hf__zk_ask(zk, request);
 }
 
-/* Our node was there, and is not any more: somebody has deleted it. */
+/* Our node was there, and is not any more: another client has deleted it. */
 void hf__zk_begin_again(struct zookeeper *zk, struct zk_queue_node *place, bool there)
 {
     if (there) {

@@ -306,7 +306,7 @@ void hf__zk_release(struct zookeeper *zk, struct hf_op *op)
         hf__zk_gone(zk, op, false);
 }
 
-/* ---- without anybody waiting ---- */
+/* ---- without a waiting caller ---- */
 
 void hf__zk_quietly_deleted(struct zookeeper *zk, struct zk_request *request,
                             struct zk_reply *reply)

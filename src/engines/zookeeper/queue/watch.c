@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Watches: each waiting place watches the node in front of it, and what is held for longer than a
- * moment watches its own, which somebody may break. A watch works once, at one server; after a
- * reconnect the next server is told of all of them, in pieces that it takes. */
+ * moment watches its own, which another client may break. A watch works once, at one server; after
+ * a reconnect the next server is told of all of them, in pieces that it takes. */
 #include "engines/zookeeper/semaphore/semaphore.h"
 
 #include "base/rand.h"
@@ -143,7 +143,7 @@ void hf__zk_watch_event(struct zookeeper *zk, const struct zk_event *event)
         hf__link_remove(each);
         hf__list_append(&due, each);
     }
-    /* Whoever is told may end other claims, which then are not in the list any more. */
+    /* A program that is told may end other claims, which then are not in the list any more. */
     while ((link = hf__list_pop(&due)))
         fire(zk, HF_CONTAINER(link, struct zk_queue_node, watch_link), event->type);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Semaphores, in the layout of Curator's InterProcessSemaphoreV2. The queue at PATH/locks is a
- * mutex'; who is its head takes leases at PATH/leases, one a permit, and gives the place up:
+ * mutex'; its head takes leases at PATH/leases, one a permit, and gives the place up:
  *
  *   the head:  look: how many leases are there, and how many permits in all
  *                | not enough: watch both, and wait as the head
@@ -77,7 +77,7 @@ static void leases_listed(struct zookeeper *zk, struct zk_request *request, stru
         request->place->permits->seen = hf__zk_read_count(&reply->body);
 }
 
-/* Somebody has broken the queue, or removed the semaphore, while this was the head. */
+/* Another client has broken the queue, or removed the semaphore, while this was the head. */
 static void cleared_to_begin_again(struct zookeeper *zk, struct zk_queue_node *place,
                                    struct zk_request *failed, struct zk_reply *reply)
 {

@@ -32,7 +32,7 @@ struct zk_permits {
     hf__zk_cleared *cleared;
 };
 
-/* Is there nobody any more who asked? */
+/* Is the asking op gone? */
 static inline bool hf__zk_is_late(const struct zk_request *request)
 {
     return !request->place->op || request->place->session != request->session;
@@ -58,10 +58,10 @@ void hf__zk_permits_forget(struct zk_queue_node *place);
 
 /* True: it has taken the question over. */
 bool hf__zk_semaphore_begin(struct zookeeper *zk, struct zk_queue_node *place);
-/* Nobody stands in front. True: it goes on here; false: the claim has its leases. */
+/* No node stands in front. True: it goes on here; false: the claim has its leases. */
 bool hf__zk_semaphore_turn(struct zookeeper *zk, struct zk_queue_node *place);
-/* Somebody does, and the node in front is asked about next: how many permits are there in all, now
- * and when that changes? False: out of memory, and the attempt has ended with that. */
+/* One does, and is asked about next: how many permits are there in all, now and when that changes?
+ * False: out of memory, and the attempt has ended with that. */
 bool hf__zk_semaphore_look(struct zookeeper *zk, struct zk_queue_node *place);
 /* After both answers. True: it waits in vain, and the attempt has ended with that. */
 bool hf__zk_semaphore_is_in_vain(struct zookeeper *zk, struct zk_queue_node *place);
@@ -79,7 +79,7 @@ void hf__zk_semaphore_delete_quietly(struct zookeeper *zk, struct zk_queue_node 
 /* With an hf_code and, where that needs one, an explanation that is the callee's. */
 typedef void hf__zk_total_done(struct zookeeper *zk, void *arg, int code, hf_error *error);
 
-/* Makes the semaphore with so many permits, or changes how many it has; 0: it goes. One of `done`
+/* Makes the semaphore with that many permits, or changes how many it has; 0: it goes. One of `done`
  * and `discard`, which may be NULL, is called once; `discard` when the engine closes. */
 void hf__zk_total_set(struct zookeeper *zk, const char *name, size_t length, uint32_t permits,
                       bool only_new, hf__zk_total_done *done, void (*discard)(void *arg),

@@ -173,7 +173,7 @@ static void removed(struct zookeeper *zk, struct zk_request *request, struct zk_
     finish(zk, request->arg, HF_OK, NULL);
 }
 
-/* What is left above goes too, if nobody needs it. */
+/* What is left above goes too, if it is not needed. */
 static void leases_removed(struct zookeeper *zk, struct zk_request *request, struct zk_reply *reply)
 {
     struct setting *setting = request->arg;

@@ -2,8 +2,8 @@
 /* Sessions: what our nodes live on. A session's lease is half as long as the session, and is
  * counted from what most servers have agreed to: one may answer us that is itself cut off from the
  * others, while these let the session run out. A session whose lease was lost is ended by us, if
- * the servers have not done so, before the next one begins, so that what was in it is gone when
- * somebody relies on that. */
+ * the servers have not done so, before the next one begins, so that what was in it is gone when a
+ * caller relies on that. */
 #include "engines/zookeeper/zookeeper.h"
 
 #include "base/testing.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Several sessions of one client. A claim goes to the first one that has room for it, and stays
- * there for as long as anything of it can be at the servers; what is nobody's goes to the first
- * session of all. Further ones end when nothing has rested on them for a while. */
+ * there for as long as anything of it can be at the servers; what belongs to no claim goes to the
+ * first session of all. Further ones end when nothing has rested on them for a while. */
 #include "session_pool.h"
 
 #include "engines/zookeeper/doctor/doctor.h"

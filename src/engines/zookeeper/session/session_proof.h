@@ -18,12 +18,12 @@ struct zk_session_proof {
     unsigned count;
 };
 
-/* A session is believed in for so long after the moment that the functions below answer. */
+/* The time that a session is believed in after the moment that the functions below answer. */
 int64_t hf__zk_belief_ms(int64_t timeout_ms);
-/* So often somebody has to be asked for that to go on. Four of these are longer than what the
- * leader is given to hear of a message: then a regular beat counts in full. */
+/* The time between questions that are needed for that to go on. Four of these are longer than what
+ * the leader is given to hear of a message: then a regular beat counts in full. */
 int64_t hf__zk_heartbeat_ms(int64_t timeout_ms);
-/* A server that has been silent for so long is given up, and there is time for the next. */
+/* A server that has been silent for this time is given up, and there is time for the next. */
 int64_t hf__zk_patience_ms(int64_t timeout_ms);
 
 /* The leader itself was asked by a message that left then, and it may stand alone: a greeting.

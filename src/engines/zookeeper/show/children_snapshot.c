@@ -49,7 +49,7 @@ static void fail(struct zookeeper *zk, struct children_snapshot *survey,
         survey->code = HF_ENOMEM;
 }
 
-/* Who holds: nobody in front stands against it. */
+/* The holders: no node in front stands against them. */
 static void judge(struct children_snapshot *survey)
 {
     bool seen[ZK_AWAIT + 1] = { false };

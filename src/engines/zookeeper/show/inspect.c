@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Looking: who holds, and who waits. Everything is found by walking the tree below the root: what
- * has contenders among its children is a lock. */
+/* Looking: holders and waiters. Everything is found by walking the tree below the root: what has
+ * contenders among its children is a lock. */
 #include "children_snapshot.h"
 #include "engines/zookeeper/semaphore/semaphore.h"
 
@@ -207,7 +207,7 @@ static void semaphore_seen(struct zookeeper *zk, struct children_snapshot *surve
     look_at_part(zk, survey, ZK_LEASES);
 }
 
-/* First those who have permits, then those who wait for some. */
+/* First those that have permits, then those that wait for some. */
 static void part_seen(struct zookeeper *zk, struct children_snapshot *survey, const char *name,
                       size_t length)
 {

@@ -143,7 +143,7 @@ static size_t left(const struct zk_reader *reader)
     return (size_t)(reader->end - reader->at);
 }
 
-/* NULL, and the reader is bad, if so many bytes are not there. */
+/* NULL, and the reader is bad, if that many bytes are not there. */
 static const char *take(struct zk_reader *reader, size_t length)
 {
     const char *at = reader->at;

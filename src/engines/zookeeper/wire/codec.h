@@ -93,7 +93,7 @@ struct zk_hello {
     char password[ZK_PASSWORD_SIZE];
 };
 void hf__zk_write_hello(struct zk_writer *writer, const struct zk_hello *hello);
-/* What follows the path in a question for a new node. `ours_alone`: nobody else may touch it. */
+/* What follows the path in a question for a new node. `ours_alone`: no other user may touch it. */
 void hf__zk_write_create(struct zk_writer *writer, const void *data, size_t length, int flags,
                          bool ours_alone);
 

@@ -9,7 +9,7 @@
 
 /* A server may forget to answer until it is asked something else (ZOOKEEPER-4537). */
 #define ZK_NUDGE_MS 300
-/* Nobody is given up for a shorter silence. */
+/* No server is given up for a shorter silence. */
 #define ZK_SILENCE_MIN_MS 50
 
 static inline int64_t hf__zk_at_least(int64_t value, int64_t least)
@@ -25,10 +25,10 @@ void hf__zk_connection_reopen(struct zookeeper *zk);
 
 /* ---- handshake.c ---- */
 
-/* The stream is open: who we are. */
+/* The stream is open: sends our identity. */
 void hf__zk_greet(struct zookeeper *zk);
 void hf__zk_greeted(struct zookeeper *zk, struct zk_reader *frame);
-/* For a client that closes. False: there is nobody to say it to. */
+/* For a client that closes. False: there is no server to say it to. */
 bool hf__zk_close_session_now(struct zookeeper *zk);
 
 /* ---- request_io.c ---- */

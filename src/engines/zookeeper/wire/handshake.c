@@ -112,8 +112,8 @@ void hf__zk_greet(struct zookeeper *zk)
 {
     const struct zk_session *session = zk->greeted;
     struct zk_hello hello = { .session = session->id, .timeout_ms = session->timeout_ms };
-    /* A server that was restored from older data lets nobody in who has seen newer; but it has to
-     * hear of a session's end, which does not depend on what was seen. */
+    /* A server that was restored from older data lets no client in that has seen newer; but it has
+     * to hear of a session's end, which does not depend on what was seen. */
     if (session->state != ZK_SESSION_ENDING) /* mutant: session-end-is-asked */
         hello.last_zxid = session->last_zxid;
     memcpy(hello.password, session->password, sizeof hello.password);
