@@ -8,9 +8,9 @@
 
 #include <string.h>
 
-/* So many at a time: the server does nothing else meanwhile. */
+/* The number that goes together: the server does nothing else meanwhile. */
 #define TOGETHER_MAX 32u
-/* Among so many it is looked for those that are alike. */
+/* Among this number it is looked for those that are alike. */
 #define LOOKED_MAX 128u
 /* What the keys and arguments of one take of a command's text, beside its name, and of the name. */
 #define ROOM_OF_ONE 192u

@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Closing gives last releases so long to leave, where there is no connection for them. */
+/* Closing gives last releases this time to leave, where there is no connection for them. */
 #define FAREWELL_MS 300
 #define LOOK_EVERY_MS 3
 

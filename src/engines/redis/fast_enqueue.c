@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A place in a mutex's queue, taken without a script. A release says whether it has given the lock
- * to somebody who waited: then who comes back at once is going to be refused, and asks for its
- * place by plain commands, which cost the server half of what a script costs that looks first. The
- * place is asked for before the look: if somebody has the lock then, its release is still to come,
- * and finds who stands there. Where the look shows anything else than a holder of ours, the script
- * is asked after all, by which asking twice is asking once. */
+ * to a waiter: then a claim that comes back at once is going to be refused, and asks for its place
+ * by plain commands, which cost the server half of what a script costs that looks first. The place
+ * is asked for before the look: if the lock has a holder then, its release is still to come, and
+ * finds the place. Where the look shows anything else than a holder of ours, the script is asked
+ * after all, by which asking twice is asking once. */
 #include "base/clock.h"
 #include "base/rand.h"
 #include "engines/redis/kinds/keys.h"
@@ -13,7 +13,8 @@
 
 #include <string.h>
 
-/* Who comes back later than that may find it free; and the two clocks may have gone apart. */
+/* A claim that comes back later than that may find it free; and the two clocks may have gone
+ * apart. */
 #define AT_ONCE_US 1000000
 /* Where the version of a UUID is, and what follows it in a field; ours have version 8. */
 #define VERSION_AT 14u
@@ -58,7 +59,7 @@ bool hf__fast_enqueue_is_between_two(struct redis *redis, const struct hf_op *op
     return note->name == name && op->out.token > note->token && op->out.token - note->token <= 2;
 }
 
-/* The server's clock, if it is surely held by somebody, else 0. */
+/* The server's clock, if the lock is surely held, else 0. */
 static int64_t when_it_comes(struct redis *redis, const struct hf_op *op)
 {
     uint64_t name;

@@ -24,7 +24,7 @@
 #include "engines/redis/wire/connection.h"
 #include "engines/redis/wire/settings.h"
 
-/* Names that a release of ours has just given to others are remembered, so many at least. */
+/* Names that a release of ours has just given to others are remembered, this number at least. */
 #define REDIS_HANDED_ON 16u
 /* What such a release answers. */
 #define REDIS_HAS_HANDED_ON 2
@@ -35,10 +35,10 @@
 struct handed_on {
     uint64_t name; /* its hash */
     int64_t at_us, server_us;
-    uint64_t token; /* of who has handed it on */
+    uint64_t token; /* of the owner that has handed it on */
 };
 
-/* Reasons of losses stay until the client is closed, so there may be so many different ones. */
+/* Reasons of losses stay until the client is closed, so the number of different ones is limited. */
 #define REDIS_REFUSALS_MAX 16u
 #define REDIS_REFUSAL_SIZE 400
 

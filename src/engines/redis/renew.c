@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Renewing: what falls due at about the same time goes to the server together, in one call for each
- * kind's script. Of very many leases some wait for the answers of others, so that whoever wants a
- * lock meanwhile does not wait for all of them. In a cluster neither waits: a call is for one slot,
- * for which there is hardly ever company, and a server that hangs must not keep the leases of
- * others waiting. All leases of a client that are renewed have its length. */
+ * kind's script. Of very many leases some wait for the answers of others, so that a claim that
+ * wants a lock meanwhile does not wait for all of them. In a cluster neither waits: a call is for
+ * one slot, for which there is hardly ever company, and a server that hangs must not keep the
+ * leases of others waiting. All leases of a client that are renewed have its length. */
 #include "base/testing.h"
 #include "engines/redis/kinds/kinds.h"
 #include "engines/redis/topology/cluster.h"
@@ -21,12 +21,12 @@
 #define OUT_MAX 32u
 #define OUT_EACH_MS 2
 
-/* So many that are full do not wait for more: all that wait are looked through when one leaves. The
- * core asks for the renewal of 2,048 at a time if very many are held, which are twice as many
+/* This number of full calls does not wait for more: all that wait are looked through when one leaves.
+ * The core asks for the renewal of 2,048 at a time if very many are held, which are twice as many
  * calls. */
 #define FULL_MAX 8u
 
-/* The server does nothing else while it renews so many permits. */
+/* The number of permits renewed together: the server does nothing else meanwhile. */
 #define PERMITS_MAX 1000u
 
 /* In a cluster a call is mostly for one. */
@@ -387,7 +387,7 @@ void hf__redis_renew(struct hf_engine *engine, struct hf_lease *lease)
     }
     add(renewals, op);
     op->engine.word[1] |= REDIS_RENEWING;
-    /* Nobody knows when a loop that its program turns will have another turn. */
+    /* When a loop that its program turns will have another turn is not known. */
     if (asks_once(redis) && !redis->base.host->turns_rarely)
         await_company(redis, lease->lease_ms);
     bool enough = renewals->count == REDIS_RENEWALS && ++redis->renewals_full == FULL_MAX;
@@ -397,8 +397,8 @@ void hf__redis_renew(struct hf_engine *engine, struct hf_lease *lease)
         hf__loop_defer(redis->base.host->loop, &redis->send_renewals);
 }
 
-/* In a cluster a node that hangs must not keep the others' leases waiting, and whoever is set aside
- * waits for whoever is being renewed. */
+/* In a cluster a node that hangs must not keep the others' leases waiting, and a lease that is set
+ * aside waits for one that is being renewed. */
 bool hf__redis_compact(struct hf_engine *engine, struct hf_op *op)
 {
     const struct redis *redis = (const struct redis *)engine;

@@ -30,7 +30,7 @@ static void add_names(char text[NAMES_SIZE], const redisReply *names, const char
                                  hf__reply_text(names->element[i]));
 }
 
-/* How many there are is only known to who may use INFO, and how many it wants by CONFIG. */
+/* How many there are is only known to a user that may use INFO, and how many it wants by CONFIG. */
 static void judge_followers(struct redis_survey *examiner)
 {
     char wanted[NUMBER_SIZE + 8] = "", there[NUMBER_SIZE + 16] = "";
@@ -49,7 +49,7 @@ static void judge_followers(struct redis_survey *examiner)
         there, wanted);
 }
 
-/* A server may refuse whatever it would have to keep, whoever asks. */
+/* A server may refuse whatever it would have to keep, to every user. */
 static void judge_room(struct redis_survey *examiner, const redisReply *words)
 {
     if (strstr(hf__reply_text(words), "OOM "))
@@ -79,7 +79,7 @@ static bool are_for_telling(const redisReply *names)
     return true;
 }
 
-/* Nor is it seen then which keys it may use; and who may use all cannot be given some. */
+/* Nor is it seen then which keys it may use; and a user that may use all cannot be given some. */
 static void say_no_scripts(struct redis_survey *examiner)
 {
     char needs[PATTERNS_SIZE] = " the keys that the manual names", cure[PATTERNS_SIZE + TEXT_SIZE];

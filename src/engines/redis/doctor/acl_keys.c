@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* May this user use the keys and channels of a name? Without a name that his programs lock nobody
- * knows: doctor's own is a stranger to whoever may use some names only. */
+/* May this user use the keys and channels of a name? Without a name that the user's programs lock
+ * it cannot be known: doctor's own is a stranger to a user that may use some names only. */
 #include "doctor.h"
 #include "engines/redis/kinds/keys.h"
 #include "engines/redis/topology/cluster.h"
@@ -23,7 +23,7 @@ struct shown_name {
 
 /* ---- what is tried ---- */
 
-/* Nobody locks what is called so. */
+/* No program locks a name like that. */
 static void name_nothing(const struct redis *redis, char name[UNUSED_NAME_SIZE])
 {
     const struct cluster *cluster = redis->cluster;
@@ -111,7 +111,8 @@ void hf__redis_try_keys(const struct asked *asked, struct connection *connection
     }
 }
 
-/* Nobody says anything on the channel that is tried: the answers on this connection are counted. */
+/* No client says anything on the channel that is tried: the answers on this connection are
+ * counted. */
 static void add_channel(const struct asked *asked, const struct connection *connection,
                         struct command *command)
 {
@@ -236,7 +237,7 @@ void hf__redis_write_needs(const struct redis_survey *examiner, char text[PATTER
         snprintf(text + used, PATTERNS_SIZE - used, " &" REDIS_SYNC_CHANNEL);
 }
 
-/* Nobody is to blame: it may be as it should. */
+/* No user is to blame: it may be as it should. */
 static void say_limited(struct redis_survey *examiner)
 {
     char what[TEXT_SIZE], cure[PATTERNS_SIZE + TEXT_SIZE], needs[PATTERNS_SIZE];

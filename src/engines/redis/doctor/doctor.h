@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the files that examine a server share: who examines, and how it says what it sees. */
+/* What the files that examine a server share: the examiner, and how it says what it sees. */
 #ifndef HF_ENGINES_REDIS_DOCTOR_DOCTOR_H
 #define HF_ENGINES_REDIS_DOCTOR_DOCTOR_H
 
@@ -80,8 +80,8 @@ void hf__redis_judge_map(struct redis_survey *examiner, const redisReply *reply)
 
 /* ---- acl_keys.c ---- */
 
-/* A name that nobody locks, beside the one that is examined, or far from all others if it is none.
- * In a cluster its keys are at this server. */
+/* A name that no program locks, beside the one that is examined, or far from all others if it is
+ * none. In a cluster its keys are at this server. */
 void hf__redis_unused_name(const struct asked *asked, const struct redis *redis,
                            char name[UNUSED_NAME_SIZE]);
 void hf__redis_try_keys(const struct asked *asked, struct connection *connection,

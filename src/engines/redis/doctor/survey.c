@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Nobody listens here but whoever tries whether it is allowed. */
+/* No client listens here but one that tries whether it is allowed. */
 #define TRIED_INBOX REDIS_INBOX_PREFIX "doctor"
 
 static bool is_error(const redisReply *reply)
@@ -218,7 +218,7 @@ static void answered(struct connection *connection, struct redis_request *reques
     struct redis_survey *examiner = asked->examiner;
     struct hf_oneshot *examination = examiner->examination;
     bool is_last = asked == &examiner->last, definite;
-    /* Who refuses a cluster's map says nothing of what this user may do. */
+    /* A server that refuses a cluster's map says nothing of what this user may do. */
     bool failed = !reply || request->unmapped;
     examination->contacted |= !failed;
     if (failed && examination->code == HF_OK)

@@ -9,7 +9,7 @@
 
 #include <string.h>
 
-/* Longer than anybody goes on asking. */
+/* Longer than any claim goes on asking. */
 #define RECORD_MS INT64_C(86400000)
 
 static void add_record(const struct redis *redis, struct command *command, const struct hf_op *op)

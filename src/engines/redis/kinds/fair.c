@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The fair mutex: the mutex's hash, and Redisson's queue of who waits, with the time until which
- * each is taken to be alive. fair_*.lua decide. */
+/* The fair mutex: the mutex's hash, and Redisson's queue of waiters, with the time until which each
+ * is taken to be alive. fair_*.lua decide. */
 #include "engines/redis/redis.h"
 #include "keys.h"
 #include "kinds.h"
@@ -48,15 +48,15 @@ static void channel(const struct redis *redis, struct command *command, const st
                       op->in.name, field);
 }
 
-/* Who holds it, holds it like a mutex. */
+/* A holder holds it like a mutex. */
 static void extend(struct connection *connection, struct command *command, const struct hf_op *op,
                    int64_t lease_ms)
 {
     hf__redis_mutex.extend(connection, command, op, lease_ms);
 }
 
-/* Nothing at the server tells a fair mutex that nobody waits for from another one. So the key under
- * which it is left does. */
+/* Nothing at the server tells a fair mutex without waiters from another one. So the key under which
+ * it is left does. */
 #define KEY_END ":fair"
 
 static void owner_key(const struct redis *redis, const struct hf_op *op,

@@ -12,7 +12,7 @@ struct connection;
 
 #define REDIS_TOKEN_PREFIX "redisson_lock_token"
 #define REDIS_CHANNEL_PREFIX "redisson_lock__channel"
-/* Where nobody listens: what is said there is said to replicas. */
+/* Where no client listens: what is said there is said to replicas. */
 #define REDIS_SYNC_CHANNEL REDIS_CHANNEL_PREFIX ":{holdfast}:sync"
 #define REDIS_MARK_PREFIX "holdfast_kind"
 #define REDIS_ALIVE_PREFIX "holdfast_alive"

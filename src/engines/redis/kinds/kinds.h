@@ -10,30 +10,33 @@
 
 /* The build reads these times out of here for the scripts (embed.py): each is a plain number. */
 
-/* Tokens follow the server's clock, so one that nobody asked for in so long may be forgotten. */
+/* Tokens follow the server's clock, so one that was not asked for in this time may be forgotten. */
 #define REDIS_TOKEN_MS INT64_C(86400000)
-/* A lock that is given to a waiter is its own for so long before it has said anything. */
+/* A lock that is given to a waiter is its own for this time before it has said anything. */
 #define REDIS_GRANT_MS INT64_C(4000)
-/* Who has held it for less than this may pass on the token after its own: mutex_release.lua. */
+/* An owner that has held it for less than this may pass on the token after its own:
+ * mutex_release.lua. */
 #define REDIS_COUNT_ON_MS 1000
 /* Lua counts exactly below this. */
 #define REDIS_TOKEN_EXACT (UINT64_C(1) << 53)
-/* A queue that nobody looks at any more may be forgotten. */
+/* A queue that no client looks at any more may be forgotten. */
 #define REDIS_QUEUE_MS INT64_C(60000)
 /* Java deletes a latch at zero, and knows nothing of the mark beside it. So the mark ends when our
- * clients have not used the latch for so long. */
+ * clients have not used the latch for this time. */
 #define REDIS_LATCH_MARK_MS INT64_C(3600000)
-/* Who has a place in line asks so often; a third of what queue.lua gives it. */
+/* The time between the questions of a claim with a place in line; a third of what queue.lua gives
+ * it. */
 #define REDIS_PLACE_MS 2000
-/* A place in a fair queue lives so long without a sign of life. Whoever takes the lock by Redisson
- * brings the end of all other places nearer, by its own fairLockWaitTimeout: five minutes. */
+/* A place in a fair queue lives for this time without a sign of life. A client that takes the lock
+ * by Redisson brings the end of all other places nearer, by its own fairLockWaitTimeout: five
+ * minutes. */
 #define REDIS_FAIR_PLACE_MS INT64_C(10000)
 #define REDIS_FAIR_OTHERS_MS INT64_C(300000)
-/* A fair queue that only our clients stand in ends when none of them has asked for so long. It is
+/* A fair queue that only our clients stand in ends when none of them has asked for this time. It is
  * longer than any of their places, and longer than a client of Redisson that comes behind them
  * sleeps before it looks again. */
 #define REDIS_FAIR_QUEUE_MS INT64_C(300000)
-/* The server does nothing else while it gives out so many. */
+/* The number of permits given out together: the server does nothing else meanwhile. */
 #define REDIS_PERMITS_MAX 10000u
 /* uuid:number */
 #define REDIS_FIELD_SIZE HF_OWNER_KEY_SIZE
@@ -57,14 +60,14 @@
  */
 struct redis_kind {
     bool leased; /* a grant is a hold, and rests on a lease */
-    bool grants; /* the lock is given to who waits for it (grant_channel.c) */
-    bool queues; /* who is refused and waits has a place at the server, which it keeps by asking
+    bool grants; /* the lock is given to a waiter (grant_channel.c) */
+    bool queues; /* a refused claim that waits has a place at the server, which it keeps by asking
                     again every REDIS_PLACE_MS, and which `release` takes back */
     enum redis_script renew;
     void (*acquire)(struct connection *connection, struct command *command, const struct hf_op *op);
     const struct redis_many *take_many, *give_many; /* NULL: each alone */
     /* NULL: attach.lua does it for any kind. Answers {1, token, ms left} and maybe the mode and the
-       permits, or {0}: nobody has it under that key. `back`: undoes it. */
+       permits, or {0}: it is not left under that key. `back`: undoes it. */
     void (*attach)(struct connection *connection, struct command *command, const struct hf_op *op,
                    bool back);
     void (*release)(struct connection *connection, struct command *command, const struct hf_op *op);
@@ -75,13 +78,13 @@ struct redis_kind {
     /* Adds the other key that a lease is in, or the lock's name again. NULL: there is none. Half a
        lease, where the other key is at another server, would be taken for none. */
     void (*pair)(const struct redis *redis, struct command *command, const struct hf_op *op);
-    /* Adds the name of the channel on which waiters are woken. NULL: nobody tells of a release, and
-       who waits looks. */
+    /* Adds the name of the channel on which waiters are woken. NULL: releases are not told, and a
+       waiter looks. */
     void (*channel)(const struct redis *redis, struct command *command, const struct hf_op *op);
     /* The key by which its owner is known to others; NULL: its field. */
     void (*owner_key)(const struct redis *redis, const struct hf_op *op,
                       char key[HF_OWNER_KEY_SIZE]);
-    /* The answer has been heard, and nobody asks for it again; may be NULL. */
+    /* The answer has been heard, and it is not asked for again; may be NULL. */
     void (*settled)(struct redis *redis, const struct hf_op *op);
 };
 
@@ -123,8 +126,8 @@ void hf__redis_add_field(const struct redis *redis, struct command *command,
                          const struct hf_op *op);
 /* What the lease of its next grant is. */
 int64_t hf__redis_lease_ms(const struct redis *redis, const struct hf_op *op);
-/* 0: it takes no place in a queue, 1: it does if it is refused, 2: it may have one already. Who
- * cannot be told of a grant takes none: it would be passed over. */
+/* 0: it takes no place in a queue, 1: it does if it is refused, 2: it may have one already. A claim
+ * that cannot be told of a grant takes none: it would be passed over. */
 unsigned hf__redis_waits(const struct hf_op *op);
 /* It has a place, or an attempt without a reply may have got it one. */
 bool hf__redis_may_wait(const struct hf_op *op);

@@ -48,7 +48,7 @@ static bool are_taken_alike(const struct hf_op *op, const struct hf_op *other)
            hf__redis_may_wait(op) == hf__redis_may_wait(other);
 }
 
-/* Without the queue, the last one, where nobody would get a place in it. */
+/* Without the queue, the last one, where no claim would get a place in it. */
 static unsigned keys_to_take(const struct hf_op *op)
 {
     return hf__redis_waits(op) ? 3 : 2; /* mutant: owner-asks-together */

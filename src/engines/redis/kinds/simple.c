@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The plain lock of format=simple: a text under a name that expires, which is what clients take
- * with SET NX PX and give back by comparing and deleting. simple_*.lua decide. Nobody tells of a
- * release: who waits looks again. */
+ * with SET NX PX and give back by comparing and deleting. simple_*.lua decide. A release is not
+ * told: a waiter looks again. */
 #include "engines/redis/redis.h"
 #include "keys.h"
 #include "kinds.h"

@@ -4,9 +4,9 @@
 removed. A line "-- include FILE" stands for the file of that name in any folder here, and a name
 like REDIS_GRANT_MS for the number that kinds.h has under it. The second text is for clusters, where
 what is said for a lock, by 'spublish', is heard at its own server alone; in the first, that is
-'publish', too. A client's inbox is told by 'publish' in both: it is heard at every server. Whoever
-says something has done something before, and the caller hears that it is done, even if the user may
-not publish: redis.pcall says it, which does not end the script."""
+'publish', too. A client's inbox is told by 'publish' in both: it is heard at every server. A
+script that says something has done something before, and the caller hears that it is done, even if
+the user may not publish: redis.pcall says it, which does not end the script."""
 
 import hashlib
 import json
@@ -21,7 +21,7 @@ INBOX = r"(?:inbox,|'holdfast:')"
 WRONG = ((rf"\('publish'(?!, {INBOX})", "no inbox, and in a cluster heard at all servers"),
          (rf"\('spublish', {INBOX}", "an inbox, and in a cluster heard at one server only"),
          # mutant: script-may-fail
-         (r"(?<!p)call\('s?publish'", "who may not publish would hear that nothing was done"))
+         (r"(?<!p)call\('s?publish'", "a user without PUBLISH would hear that nothing was done"))
 
 TIME = re.compile(r"^#define (REDIS_\w+_MS)\b(.*)$", re.MULTILINE)
 NUMBER = re.compile(r"\s+(?:(\d+)|INT64_C\((\d+)\))\s*")

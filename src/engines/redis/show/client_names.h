@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who is who: the format keeps a client's UUID and nothing else of a holder, so a client says what
- * its owner is called in the name of its connection, and who looks at locks looks at the
+/* The names of owners: the format keeps a client's UUID and nothing else of a holder, so a client
+ * says what its owner is called in the name of its connection, and a look at locks looks at the
  * connections first. Clients of other kinds, and the dead, stay nameless. */
 #ifndef HF_ENGINES_REDIS_SHOW_CLIENT_NAMES_H
 #define HF_ENGINES_REDIS_SHOW_CLIENT_NAMES_H
@@ -21,7 +21,7 @@ struct owners {
 
 void hf__client_names_write_name(char name[REDIS_CONNECTION_NAME_SIZE], const char *uuid,
                                  const char *text);
-/* Takes over what CLIENT LIST has answered, in place of what was there. Without memory nobody is
+/* Takes over what CLIENT LIST has answered, in place of what was there. Without memory no client is
  * known. */
 void hf__client_names_read(struct owners *owners, const redisReply *reply);
 /* What the owner with that key says of itself, or NULL. Lives as long as `owners` is not changed.

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Looking at a lock. The format keeps a holder's field and nothing else of it; the name of its
- * client's connection says who that is. Who waits is known by number only where it listens for the
- * release. */
+ * client's connection says which owner that is. Waiters are known by number only where they listen
+ * for the release. */
 #include "base/testing.h"
 #include "engines/redis/kinds/keys.h"
 #include "engines/redis/kinds/kinds.h"
@@ -32,8 +32,9 @@ static uint32_t small(const redisReply *reply)
     return number < 0 ? 0 : number > UINT32_MAX ? UINT32_MAX : (uint32_t)number;
 }
 
-/* The store keeps the last token of a name, and not whose it is. It is a holder's own where nobody
- * can have been granted one since, and where the holder is a client of ours that wants tokens. */
+/* The store keeps the last token of a name, and not whose it is. It is a holder's own where no
+ * claim can have been granted one since, and where the holder is a client of ours that wants
+ * tokens. */
 static bool has_last_token(hf_mode mode, const char *owner_key)
 {
     const char *colon = strchr(owner_key, ':');
@@ -182,7 +183,7 @@ static void look(struct listing *listing)
         hf__listing_end(listing);
 }
 
-/* ---- who is connected ---- */
+/* ---- connected clients ---- */
 
 /* The front of a cluster stands for the server of the name, or for the first one, which may not be
  * known yet. */
@@ -233,7 +234,8 @@ static void send_clients(struct connection *connection, struct redis_request *re
     hf__connection_write(connection, request, &command);
 }
 
-/* Who may not ask does without the names; but where a cluster's map is refused, it is not asked. */
+/* A user that may not ask does without the names; but where a cluster's map is refused, it is not
+ * asked. */
 static void count_answered(struct connection *connection, struct redis_request *request,
                            const redisReply *reply)
 {

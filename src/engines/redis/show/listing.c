@@ -22,7 +22,7 @@ static const struct {
 } prefixes[] = {
     { REDIS_TOKEN_PREFIX, false }, /* a grant of ours, within hours */
     /* mutant: list-has-no-fair-mutex */
-    { REDIS_FAIR_QUEUE_PREFIX, false }, /* anybody's wait for a fair mutex */
+    { REDIS_FAIR_QUEUE_PREFIX, false }, /* any client's wait for a fair mutex */
     { REDIS_MARK_PREFIX, true },        /* a semaphore, a counter or a latch of ours */
     /* mutant: list-has-no-mutex-that-ours */
     { REDIS_QUEUE_PREFIX, true }, /* our waits for a mutex */
@@ -68,7 +68,7 @@ static void page_seen(struct listing *listing)
         hf__listing_end(listing);
 }
 
-/* What nobody holds or waits for is not in use. */
+/* What is not held or waited for is not in use. */
 static void show_member(struct listing *listing, const struct found *found,
                         redisReply *const *parts)
 {

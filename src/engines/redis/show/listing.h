@@ -32,7 +32,7 @@ struct listing {
     struct hf_link link; /* in redis->listings */
     struct hf_oneshot *query;
     struct redis *at; /* the server that is looked through now; in a cluster, one after the other */
-    struct owners owners; /* who is connected to it */
+    struct owners owners; /* the clients connected to it */
     uint64_t cursor;
     unsigned looks_out;
     bool failed;
@@ -53,7 +53,7 @@ void hf__listing_ask(struct listing *listing, struct redis_request *request,
                      void (*send)(struct connection *, struct redis_request *),
                      void (*answered)(struct connection *, struct redis_request *,
                                       const redisReply *));
-/* Asks who is connected to listing->at, and then goes on: with the one name, or by
+/* Asks which clients are connected to listing->at, and then goes on: with the one name, or by
  * hf__listing_scan. */
 void hf__listing_begin(struct listing *listing);
 void hf__listing_scan(struct listing *listing);

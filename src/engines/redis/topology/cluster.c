@@ -10,12 +10,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A request goes on so often at most; then it is asked anew after a pause, like any other that
- * had no answer. */
+/* The number of times that a request goes on at most; then it is asked anew after a pause, like any
+ * other that had no answer. */
 #define HOPS_MAX 5 /* mutant: request-goes-on-for-ever */
 /* The map is not asked for more often. */
 #define MAP_PAUSE_MS 200
-/* Whoever could not be reached is let alone for so many rounds: it may take long to say nothing. */
+/* A node that could not be reached is let alone for this number of rounds: it may take long to say
+ * nothing. */
 #define ROUNDS_WITHOUT 8u
 
 static struct hf_loop *loop_of(const struct cluster *cluster)
@@ -123,8 +124,8 @@ static struct redis *first_in_turn(const struct cluster *cluster, bool ready)
 }
 
 /* Each in turn, since one that is cut off, or has been taken out of the cluster, says what is not
- * so. Who is not connected may be silent for long, so while others are it is connected only, and
- * is asked in a later round. */
+ * so. A node that is not connected may be silent for long, so while others are it is connected
+ * only, and is asked in a later round. */
 static struct redis *next_to_ask(struct cluster *cluster)
 {
     struct redis *next = first_in_turn(cluster, false), *ready = first_in_turn(cluster, true);
@@ -197,7 +198,7 @@ static void end_round(struct cluster *cluster)
         want_map(cluster);
 }
 
-/* Nobody knows: whoever has waited for the map is told why the last one did not. */
+/* No node knows: a request that has waited for the map is told why the last one did not. */
 static void give_up(struct connection *connection, const redisReply *reply)
 {
     struct cluster *cluster = connection->redis->cluster;
@@ -261,7 +262,7 @@ bool hf__cluster_is_concerned(struct connection *connection, enum hf_peer_state 
     return ready && hf__list_empty(&connection->pipeline.out);
 }
 
-/* `last` has not told; NULL: nobody has been asked yet. */
+/* `last` has not told; NULL: no node has been asked yet. */
 static void ask_next(struct cluster *cluster, struct connection *last, const redisReply *reply)
 {
     struct redis *node = next_to_ask(cluster);

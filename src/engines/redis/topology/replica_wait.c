@@ -20,7 +20,7 @@ static bool says_slot_is_not_there(const redisReply *error)
 }
 
 /* A mark that was refused is none: WAIT would speak of what was written before the grants. Where a
- * slot is not this node's any more, that concerns nobody else's. */
+ * slot is not this node's any more, that concerns no other slot. */
 static void mark_answered(struct connection *connection, struct redis_request *request,
                           const redisReply *reply)
 {
@@ -101,8 +101,8 @@ static bool by_the_same(const struct redis *redis, const struct redis_request *r
            at_one_server(redis);
 }
 
-/* The next round asks whoever is behind the address then. The other connection is left alone: what
- * was granted on it is to be given back to the same server. */
+/* The next round asks the server that is behind the address then. The other connection is left
+ * alone: what was granted on it is to be given back to the same server. */
 static void look_elsewhere(struct redis *redis)
 {
     if (hf__connection_is_ready(&redis->cmd) && !at_one_server(redis))
@@ -112,7 +112,8 @@ static void look_elsewhere(struct redis *redis)
 
 static void begin_round(struct redis *redis);
 
-/* `count`: of the replicas that have it. -1: nobody knows, and `reply` (or the connection) why. */
+/* `count`: of the replicas that have it. -1: it is not known, and `reply` (or the connection)
+ * why. */
 static void end_round(struct redis *redis, struct redis_request *round, int64_t count,
                       const redisReply *reply)
 {
@@ -160,7 +161,7 @@ static void begin_round(struct redis *redis)
 {
     struct redis_request *round = hf__request_new(redis);
     struct hf_link *link;
-    /* Nobody has asked the replicas: it is not believed. */
+    /* The replicas were not asked: it is not believed. */
     while (!round && (link = hf__list_pop(&redis->sync_gathering))) {
         struct redis_request *request = hf__request_at(link);
         request->op->engine.word[1] &= ~(uint64_t)REDIS_CONFIRMING;

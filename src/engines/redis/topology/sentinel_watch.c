@@ -2,11 +2,12 @@
 /* Noticing a failover in which the old master goes on answering as one: Sentinel demotes it long
  * after it has named the new one. While there is a connection to the master, a sentinel is asked
  * once a second who it is, on a connection that is good for nothing else. What is not answered
- * there disturbs nobody.
+ * there disturbs no request.
  *
  * A sentinel that is cut off may name a master of long ago. So a master is left only on the word of
- * a sentinel that has named it before, and once for each other address: whoever then finds the way
- * back to the same master stays there. A sentinel that is not believed is left for the next one. */
+ * a sentinel that has named it before, and once for each other address: a client that then finds
+ * the way back to the same master stays there. A sentinel that is not believed is left for the next
+ * one. */
 #include "engines/redis/redis.h"
 
 #include <stdio.h>
@@ -98,7 +99,7 @@ void hf__sentinel_watch_begin(struct redis *redis)
         hf__timer_start(loop_of(redis), &redis->watch, hf__loop_now(loop_of(redis)) + WATCH_MS);
 }
 
-/* Begins with whoever has named the master; after a failure the next one has its turn. */
+/* Begins with the sentinel that has named the master; after a failure the next one has its turn. */
 unsigned hf__sentinel_watched(struct connection *link)
 {
     struct redis *redis = link->redis;

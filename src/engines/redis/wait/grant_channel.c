@@ -2,7 +2,7 @@
 /* Hearing of grants. Each client listens to one channel of its own, on which it is told what it has
  * been given while it waited: the claim's number, the token, and how long the lease is.
  *
- * A message may come late, when the lease it speaks of has ended long ago and even somebody else
+ * A message may come late, when the lease it speaks of has ended long ago and even another owner
  * has been granted the lock. So the lease is never counted from when the message came, but from a
  * moment at which it had not been sent yet (pubsub_heartbeat.c). */
 #include "engines/redis/redis.h"
@@ -89,7 +89,7 @@ void hf__grant_channel_confirmed(struct redis *redis)
     wake_all(redis);
 }
 
-/* Nobody there: it has given up, and the release that it asked for passes the lock on. */
+/* The op is gone: it has given up, and the release that it asked for passes the lock on. */
 static struct waiter *find(struct redis *redis, uint64_t claim)
 {
     HF_LIST_FOREACH (link, following, bucket_of(redis, claim)) {
@@ -101,7 +101,7 @@ static struct waiter *find(struct redis *redis, uint64_t claim)
 }
 
 /* False: no such number stands there, or none that is followed by `end`. What scans by a format
- * costs more, as long as the one who is told waits. */
+ * costs more, as long as the one that is told waits. */
 static bool read_number(const char **text, char end, int64_t *number)
 {
     char *after;

@@ -4,7 +4,7 @@
  * everything in order: what is heard after an answer was said after its request had left. */
 #include "engines/redis/redis.h"
 
-/* While somebody waits for a grant. */
+/* While an op waits for a grant. */
 #define PULSE_MS 1000
 
 static int64_t now(const struct redis *redis)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Hearing of releases. One channel a lock, listened to while one of our ops waits for it. Whoever
- * begins to listen, or listens again, is woken when the server confirms it: what was released
- * before that moment was heard by nobody. */
+/* Hearing of releases. One channel a lock, listened to while one of our ops waits for it. An op
+ * that begins to listen, or listens again, is woken when the server confirms it: what was released
+ * before that moment was not heard. */
 #include "base/rand.h"
 #include "base/testing.h"
 #include "engines/redis/kinds/kinds.h"
@@ -158,7 +158,8 @@ bool hf__release_channel_sure(const struct hf_op *op)
 
 /* ---- what the server says ---- */
 
-/* The channel goes with the last who leaves it, so nothing of it is read after that one's turn. */
+/* The channel goes with the last op that leaves it, so nothing of it is read after that one's
+ * turn. */
 static void wake_all(struct channel *channel)
 {
     struct hf_link *end = &channel->waiters, *following;
@@ -173,7 +174,7 @@ static bool is_either(const char *word, const char *plain, const char *sharded)
     return strcmp(word, plain) == 0 || strcmp(word, sharded) == 0;
 }
 
-/* They look for themselves until somebody listens again. */
+/* The waiters look for themselves until the channel is listened to again. */
 static void deafen(struct redis *redis, struct channel *channel)
 {
     (void)redis;

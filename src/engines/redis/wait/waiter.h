@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who waits for a lock, and how it hears that it may look again: of releases, on the lock's channel
- * (release_channel.c); that the lock has been given to it, in the client's inbox (grant_channel.c).
- * All of that comes on the connection that listens, and a pulse tells how late it may be
- * (pubsub_heartbeat.c). */
+/* An op that waits for a lock, and how it hears that it may look again: of releases, on the lock's
+ * channel (release_channel.c); that the lock has been given to it, in the client's inbox
+ * (grant_channel.c). All of that comes on the connection that listens, and a pulse tells how late
+ * it may be (pubsub_heartbeat.c). */
 #ifndef HF_ENGINES_REDIS_WAIT_WAITER_H
 #define HF_ENGINES_REDIS_WAIT_WAITER_H
 
@@ -10,7 +10,7 @@
 
 /* A waiter that may have missed a release looks again so soon. */
 #define REDIS_POLL_MS 1000
-/* Who waits for being given the lock looks so often at least whether it is still in the queue. */
+/* The longest time between looks of an op in the queue whether it is still there. */
 #define REDIS_QUEUE_LOOK_MS 3000
 #define REDIS_CHANNEL_BUCKETS 1024u
 
@@ -41,7 +41,7 @@ bool hf__release_channel_sure(const struct hf_op *op);
 void hf__release_channels_open(struct redis *redis);
 void hf__release_channels_close(struct redis *redis);
 
-/* The op's place among those who wait, made if there is none. NULL: no memory. */
+/* The op's place among the waiters, made if there is none. NULL: no memory. */
 struct waiter *hf__waiter_of(struct redis *redis, struct hf_op *op);
 /* It does not wait any more, for anything. */
 void hf__waiter_leave(struct hf_op *op);
@@ -63,7 +63,7 @@ void hf__listening_say(struct redis *redis, const char *word, const char *channe
 
 struct inbox {
     char channel[sizeof REDIS_INBOX_PREFIX + 36];
-    bool wanted;                                 /* somebody has waited */
+    bool wanted;                                 /* an op has waited */
     bool confirmed;                              /* the server tells us */
     struct hf_link waiters[REDIS_INBOX_BUCKETS]; /* by the number of the claim */
 };
@@ -98,7 +98,7 @@ void hf__pubsub_heartbeat_begin(struct redis *redis);
 void hf__pubsub_heartbeat_end(struct redis *redis);
 void hf__pubsub_heartbeat_heard(struct redis *redis);
 void hf__pubsub_heartbeat_answered(struct redis *redis);
-/* Somebody begins to wait: what is heard from now on should not be of long ago. */
+/* An op begins to wait: what is heard from now on should not be of long ago. */
 void hf__pubsub_heartbeat_hurry(struct redis *redis);
 
 #endif

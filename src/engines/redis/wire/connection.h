@@ -8,7 +8,8 @@
 #include "engines/common/peer.h"
 #include "request.h"
 
-/* A server that has forgotten a script so often although it was just told is not Redis. */
+/* A server that has forgotten a script this number of times although it was just told is not
+ * Redis. */
 #define REDIS_REPEATS_MAX 10u
 /* The longest name of a host that a sentinel or a node may answer, with its NUL. */
 #define REDIS_HOST_SIZE 256
@@ -52,7 +53,7 @@ bool hf__connections_match(const struct connection *a, const struct connection *
 bool hf__connections_surely_match(const struct connection *a, const struct connection *b);
 /* Sends the request as soon as the connection is ready. */
 void hf__connection_ask(struct connection *connection, struct redis_request *request);
-/* For `send`: writes the command, to which `request` (or nobody) waits for the answer. */
+/* For `send`: writes the command, to which `request` (or none) waits for the answer. */
 void hf__connection_write(struct connection *connection, struct redis_request *request,
                           struct command *command);
 /* Begins a script's command: by its digest if this connection has sent it before. */

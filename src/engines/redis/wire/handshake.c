@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is said first on each connection: who we are, which database, and that the connection before
- * this one is dead. That one may still have requests of ours in the server's buffers; a request
- * that is executed after its answer was given up could leave something behind. A server that was
- * started anew has none of that, and may have given the old connection's number to a stranger. */
+/* What is said first on each connection: our identity, which database, and that the connection
+ * before this one is dead. That one may still have requests of ours in the server's buffers; a
+ * request that is executed after its answer was given up could leave something behind. A server
+ * that was started anew has none of that, and may have given the old connection's number to a
+ * stranger. */
 #include "engines/redis/redis.h"
 #include "engines/redis/show/client_names.h"
 
@@ -171,7 +172,7 @@ static void sharded_answered(struct connection *connection, struct redis_request
 {
     hf__request_free(connection->redis, request);
     /* An older server does not know the request ("Unknown", or "unknown", subcommand); one that is
-     * busy, or full, says nothing about it. Who wants a password is told so at last. */
+     * busy, or full, says nothing about it. A missing password is told of at last. */
     bool unknown = hf__reply_says(reply, "ERR") && strstr(hf__reply_text(reply), "nknown");
     /* mutant: busy-node-knows-no-channels */
     if (reply && (reply->type == REDIS_REPLY_ARRAY || unknown))
@@ -230,7 +231,7 @@ static void run_answered(struct connection *connection, struct redis_request *re
     ask_id(connection);
 }
 
-/* Only who has somebody to kill waits for the answer. */
+/* Only a connection with an older one to kill waits for the answer. */
 static void ask_run(struct connection *connection)
 {
     struct command command;

@@ -184,7 +184,7 @@ bool hf__reply_lacks_command(const redisReply *error)
 }
 
 /* The sentences differ between versions, and between scripts and commands; these words do not. The
- * sentence about a command is looked for first: it may name a user who is called "key". */
+ * sentence about a command is looked for first: it may name a user called "key". */
 enum reply_denial hf__reply_denial(const redisReply *error)
 {
     const char *text = hf__reply_text(error);

@@ -44,7 +44,7 @@ void hf__request_ignored(struct connection *connection, struct redis_request *re
 
 #define SEE "; `holdfast doctor NAME` says what lacks"
 
-/* What a user who is refused something has to be given (ACL). */
+/* What a refused user has to be given (ACL). */
 static const char *right_that_lacks(const struct redis *redis, const struct redis_request *request,
                                     const redisReply *reply)
 {
@@ -115,7 +115,7 @@ int hf__request_code(const struct redis *redis, const redisReply *reply)
 }
 
 /* The server's words, without what Redis 7 adds to them: "... script: DIGEST, on LINE." says
- * nothing to a caller who wants a lock. Nor do the arguments of a command that is not known, which
+ * nothing to a caller that wants a lock. Nor do the arguments of a command that is not known, which
  * may be a whole script. */
 static int length_of_words(const char *words)
 {

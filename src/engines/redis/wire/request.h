@@ -38,8 +38,8 @@ struct redis_request {
     /* With an op: its kind, and what is asked of it. */
     const struct redis_kind *kind;
     enum hf_asked asked;
-    bool early;       /* it may leave before the greeting is answered: nobody hears its answer */
-    bool unmapped;    /* what is answered was said to who asked for the cluster's map */
+    bool early;       /* it may leave before the greeting is answered: its answer is not heard */
+    bool unmapped;    /* what is answered was said to the question for the cluster's map */
     bool listened;    /* a grant could have been heard of when it was sent */
     bool placed;      /* it has its place in the queue (fast_enqueue.c) */
     unsigned repeats; /* how often the server had forgotten the script */
@@ -65,7 +65,7 @@ void hf__request_free(struct redis *redis, struct redis_request *request);
 /* For `answered`: whatever the answer is, the request has done what it could. */
 void hf__request_ignored(struct connection *connection, struct redis_request *request,
                          const redisReply *reply);
-/* What an error means, an hf_code: what a cluster says has another meaning to who knows that it is
+/* What an error means, an hf_code: what a cluster says has another meaning where it is known to be
  * one. */
 int hf__request_code(const struct redis *redis, const redisReply *reply);
 /* Sets *error for a reply that is missing, an error, or nonsense, and says what it means: an

@@ -18,7 +18,7 @@ struct redis_settings {
     const char *user, *password; /* NULL: none */
     int64_t database;
     int64_t timeout_ms; /* how long the server may be silent while a request is out */
-    int64_t replicas;   /* sync: so many must have a grant before it is believed */
+    int64_t replicas;   /* sync: this many must have a grant before it is believed */
     const char *master; /* NULL: `place` is the server; else sentinels know it by this name */
     const struct hf_url_host *sentinels;
     unsigned sentinel_count;

@@ -1,7 +1,7 @@
 -- SPDX-License-Identifier: Apache-2.0
 -- include names.lua
 -- include queue.lua
--- Gives a place in line back, and units that were taken for somebody who does not want them any
+-- Gives a place in line back, and units that were taken for a claim that does not want them any
 -- more. Attempting twice has the effect of attempting once.
 -- ARGV: the owner's field, the record, its time to live in ms, 1 if they are known to be taken, how
 -- many, 1 if an attempt may come later. Answers 1.

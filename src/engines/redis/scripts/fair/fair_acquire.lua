@@ -1,20 +1,20 @@
 -- SPDX-License-Identifier: Apache-2.0
--- Takes a fair mutex for one owner, if nobody is before it. Attempting twice has the effect
+-- Takes a fair mutex for one owner, if no claim is before it. Attempting twice has the effect
 -- of attempting once, does not make a lease shorter, and keeps the place in the queue alive.
 -- KEYS: the lock, its token, the queue, the times. ARGV: the owner's field, the lease in ms, the
 -- token's time to live, 0: it does not wait, 1: it is going to, 2: it may wait already; how long a
--- place in the queue lives, by how much somebody else's client that takes the lock moves the times
--- of those behind it, the lease in ms of who is given it, the channel.
--- Answers {1, token}, {0, milliseconds until it may be free, 1 if somebody else's client has it, or
--- comes before, or 0}, or {-1, what it is in use as}.
+-- place in the queue lives, by how much another library's client that takes the lock moves the
+-- times of those behind it, the lease in ms of the claim that is given it, the channel.
+-- Answers {1, token}, {0, milliseconds until it may be free, 1 if another library's client has it,
+-- or comes before, or 0}, or {-1, what it is in use as}.
 -- include fair_pass_on.lua
 -- include hash_kind.lua
 -- include no_hash.lua
 local lock, last, queue, times = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local me = ARGV[1]
 
--- Before 3.32, a client of Redisson sleeps until the one before it is dead, and if that time is over,
--- until somebody tells it. Our time is short, and begins anew while we wait: theirs go with it.
+-- Before 3.32, a client of Redisson sleeps until the one before it is dead, and if that time is
+-- over, until it is told. Our time is short, and begins anew while we wait: theirs go with it.
 local function keep_distance(waiting, place, ends)
     local function time_of(i)
         return tonumber(redis.call('zscore', times, waiting[i]) or '')

@@ -1,5 +1,5 @@
 -- SPDX-License-Identifier: Apache-2.0
--- Part of other scripts. The queue of a fair mutex, in Redisson's format: a list of who waits, the
+-- Part of other scripts. The queue of a fair mutex, in Redisson's format: a list of waiters, the
 -- first in front, and for each the time in ms after which it is dead.
 -- include grant.lua
 -- include ours.lua
@@ -9,7 +9,7 @@ local function now_ms()
     return now[1] * 1000 + math.floor(now[2] / 1000)
 end
 
--- Answers the first who is not dead, if there is one. Without a time it is dead, or would stay for
+-- Answers the first that is not dead, if there is one. Without a time it is dead, or would stay for
 -- ever.
 local function drop_the_dead(queue, times)
     local now = now_ms()
@@ -50,9 +50,9 @@ local function keep_for_others(queue, times)
     end
 end
 
--- Somebody else's client was told that it is its turn, and nobody heard it. If it has just begun to
--- wait, or listens elsewhere, it still comes at once, as the lock is free; if it is dead, it is not
--- waited for as long as it was going to wait itself.
+-- Another library's client was told that it is its turn, and no client heard it. If it has just
+-- begun to wait, or listens elsewhere, it still comes at once, as the lock is free; if it is dead,
+-- it is not waited for as long as it was going to wait itself.
 local UNHEARD_MS = 10000
 local function expect_soon(times, first)
     local latest = now_ms() + UNHEARD_MS
@@ -62,7 +62,7 @@ local function expect_soon(times, first)
 end
 
 -- What becomes of a fair mutex that is free now: the first in the queue is given it if it is ours,
--- and told to take it if it is somebody else's. Nothing if that is `asker`, who is here.
+-- and told to take it if it is another library's. Nothing if that is `asker`, which is here.
 local function pass_on_fairly(lock, queue, times, channel, last, asker, token_ms, grant_ms)
     while true do
         local first = drop_the_dead(queue, times)

@@ -2,7 +2,7 @@
 -- Gives a fair mutex back, if it is this owner's, or its place in the queue, and passes on what is
 -- free.
 -- KEYS: the lock, its token, the queue, the times. ARGV: the owner's field, the token's time to
--- live, the lease in ms of who is given it, the channel.
+-- live, the lease in ms of the claim that is given it, the channel.
 -- Answers 1, or 0: it was not this owner's; or -1, if the name has been overwritten.
 -- include fair_pass_on.lua
 -- include overwritten.lua

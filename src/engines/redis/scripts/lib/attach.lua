@@ -7,7 +7,7 @@
 -- be taken over once. Attempting twice has the effect of attempting once.
 -- ARGV: the key it was left under, the owner's field, the prefix of its permits' ids, "back": it
 -- goes back under the key, as it was.
--- Answers {1, token, milliseconds left, mode, permits}, or {0}: nobody has it under that key.
+-- Answers {1, token, milliseconds left, mode, permits}, or {0}: it is not left under that key.
 local from, to = ARGV[1], ARGV[2]
 local from_ids, to_ids = string.gsub(string.sub(from, 1, 26), '%x%x', function(digits)
     return string.char(tonumber(digits, 16))
@@ -18,8 +18,8 @@ if ARGV[4] == 'back' then
 end
 local token = redis.call('get', last) or '0'
 
--- The server does not undo what a script has done that it stops: who may not take away must not add.
--- So what is going to be added is taken away first, which changes nothing.
+-- The server does not undo what a script has done that it stops: a user that may not take away must
+-- not add. So what is going to be added is taken away first, which changes nothing.
 local function move(old, new)
     if old == 'mode' or redis.call('hexists', lock, old) == 0 then
         return redis.call('hexists', lock, new) == 1
@@ -82,7 +82,7 @@ if is == 'string' then
 elseif is ~= 'hash' then
     return {0}
 elseif ARGV[4] ~= 'back' and redis.call('pttl', lock) < 0 then
-    -- Somebody has taken its end away: it is not what was left.
+    -- Its end was taken away: it is not what was left.
     return {0}
 elseif redis.call('hexists', lock, 'mode') == 1 then
     return attach_rw()

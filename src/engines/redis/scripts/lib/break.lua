@@ -5,10 +5,10 @@
 -- include rw.lua
 -- include mutex_pass_on.lua
 -- include fair_pass_on.lua
--- Takes a lock away from one holder, or from whoever holds it.
+-- Takes a lock away from one holder, or from all that hold it.
 -- KEYS end with the semaphore's channel. ARGV: the mutex's channel, the queue of our clients that
 -- wait for it, the read-write lock's channel, the queue of a fair mutex and its times, the token's
--- time to live, the lease in ms of who is given a mutex, the holder's key or nothing.
+-- time to live, the lease in ms of the claim that is given a mutex, the holder's key or nothing.
 -- Answers how many held it, and how many of them lost it; or {-1, why it cannot be}.
 local key = ARGV[8]
 local is = redis.call('type', lock).ok

@@ -2,9 +2,9 @@
 -- Finds out which of the commands that our scripts call this user may not call, and whether the server
 -- refuses all that takes memory, or all that it would have to write to disk or to replicas. Each is called
 -- so that it changes nothing: a server looks at the user's rights before it looks at what is to be done.
--- ARGV: 1 if only plain locks are of interest, or 0; a name that nobody uses. Answers the server's words
--- for such a refusal, or nothing; the names of the commands that may not be called; and of those that
--- could not be tried.
+-- ARGV: 1 if only plain locks are of interest, or 0; a name that no program uses. Answers the
+-- server's words for such a refusal, or nothing; the names of the commands that may not be called;
+-- and of those that could not be tried.
 local none = ARGV[2]
 -- What takes memory comes first: a script that has written, or tried to, may go on without.
 local plain = {

@@ -1,5 +1,5 @@
 -- SPDX-License-Identifier: Apache-2.0
--- Part of other scripts. Giving a free lock to somebody who waits for it.
+-- Part of other scripts. Giving a free lock to a waiter.
 -- include token.lua
 
 -- Tells the client of one of our claims. Answers whether it can still hear it, and whether that may not
@@ -11,8 +11,8 @@ local function tell(field, what)
     return type(told) == 'number' and told > 0, type(told) == 'table'
 end
 
--- Makes one of our claims the holder, if its client hears it. The lease is a short one: who hears of
--- it makes it longer, and who has just died does not keep the lock.
+-- Makes one of our claims the holder, if its client hears it. The lease is a short one: a client
+-- that hears of it makes it longer, and one that has just died does not keep the lock.
 local function grant(lock, last, field, token_ms, grant_ms)
     local token = next_token(last, token_ms, field)
     local digits = type(token) == 'string' and token or string.format('%.0f', token)

@@ -3,7 +3,7 @@
 -- include holder.lua
 
 -- What kind of lock a hash is; or nothing, if it is none. What is going to be deleted, or shown as
--- somebody's, is looked at `whole`: field by field.
+-- held, is looked at `whole`: field by field.
 local function kind_of_hash(lock, whole)
     local mode = redis.call('hget', lock, 'mode')
     local is_rw = mode == 'read' or mode == 'write'

@@ -31,8 +31,8 @@ local function places()
     return waiters
 end
 
--- Before it has a place a client of ours listens to its inbox at this server, as who grants it the lock
--- relies on, too. Who may not ask is shown all of them.
+-- Before it has a place a client of ours listens to its inbox at this server: a grant relies on it,
+-- too. A user that may not ask is shown all of them.
 local lives = {}
 local function may_live(field)
     local client = string.sub(field, 1, 36)
@@ -52,7 +52,7 @@ local function show_mutex()
     for i, field in ipairs(redis.call('hkeys', lock)) do
         holders[i] = {mode, 0, field, left}
     end
-    -- Ours stand in the queue. They listen, too, as all the others do, if somebody else's client
+    -- Ours stand in the queue. They listen, too, as all the others do, if another library's client
     -- has it.
     local ours = redis.call('zrange', ARGV[1], 0, 9999, 'withscores')
     for i = 1, #ours, 2 do
@@ -69,7 +69,7 @@ local function show_mutex()
     for i = 1, math.min(listeners, 1000) do
         waiters[#waiters + 1] = {'mutex', 0, '', -1}
     end
-    -- The dead stay until somebody comes by.
+    -- The dead stay until another client comes by.
     for _, field in ipairs(fair) do
         local ends = redis.call('zscore', ARGV[3], field)
         if ends and tonumber(ends) > now_ms then

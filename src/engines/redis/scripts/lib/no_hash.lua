@@ -1,6 +1,6 @@
 -- SPDX-License-Identifier: Apache-2.0
--- Part of other scripts. Why there can be no mutex, where what is for hashes alone has failed: a sentence's
--- end; or nothing, if that had another reason. A text may be somebody's lock in another format.
+-- Part of other scripts. Why there can be no mutex, where what is for hashes alone has failed: a
+-- sentence's end; or nothing, if that had another reason. A text may be a lock in another format.
 local function why_no_hash(lock)
     local is = redis.pcall('type', lock).ok
     if is and is ~= 'none' and is ~= 'hash' and is ~= 'string' then

@@ -1,5 +1,5 @@
 -- SPDX-License-Identifier: Apache-2.0
--- Who waits, in order: `queue` has them by when they came, `alive` by when they will be taken for
+-- The waiters, in order: `queue` has them by when they came, `alive` by when they will be taken for
 -- dead, unless they ask again before. A place is "mode permits owner".
 local time = redis.call('time')
 local now_ms = time[1] * 1000 + math.floor(time[2] / 1000)
@@ -27,14 +27,14 @@ local function leave_line(place)
     return redis.call('zrem', queue, place) == 1
 end
 
--- Is somebody before it in line?
+-- Is another claim before it in line?
 local function is_behind(place)
     local first = redis.call('zrange', queue, 0, 0)[1]
     return first ~= nil and first ~= place
 end
 
--- Of those whose place begins with `what`? Mostly it is one of the first, or nobody. All that wait ask
--- one after the other, so nobody looks further than he must.
+-- Of those whose place begins with `what`? Mostly it is one of the first, or none. All that wait
+-- ask one after the other, so none looks further than it must.
 local function is_behind_some(place, what)
     local PAGE, from = 64, 0
     repeat

@@ -1,7 +1,7 @@
 -- SPDX-License-Identifier: Apache-2.0
 -- Part of other scripts. The next token of a lock: above the last one, and following the clock, so
--- that it goes on rising when the last one is forgotten. The clock is read once, when somebody needs
--- it: it stands still while a script runs.
+-- that it goes on rising when the last one is forgotten. The clock is read once, when it is needed:
+-- it stands still while a script runs.
 -- include wants_token.lua
 -- include exact.lua
 local clock
@@ -41,8 +41,8 @@ local function count_on_large(key, token_ms)
     return redis.call('get', key)
 end
 
--- For who wants none no key is made, and the number only tells one grant from the next. A key that is
--- there is somebody else's, whose tokens go on rising.
+-- For a claim that wants none no key is made, and the number only tells one grant from the next. A
+-- key that is there belongs to another client, whose tokens go on rising.
 local function next_token(key, token_ms, field)
     clock = clock or redis.call('time')
     local number = microseconds(clock)

@@ -14,8 +14,8 @@ clock = time
 local now = microseconds(time)
 local quarter = quarter_of(now, token_ms)
 
--- One look at them all is cheaper than as many looks, and nearly always they are all free; and where
--- nobody wants tokens there are none, so that there is nothing to count on from.
+-- One look at them all is cheaper than as many looks, and nearly always they are all free; and
+-- where no claim wants tokens there are none, so that there is nothing to count on from.
 -- mutant: owner-asks-together-for-mutexes-has
 local no_tokens = waits ~= '2' and not wants_token(ARGV[5]) and
     -- mutant: owner-asks-together-for

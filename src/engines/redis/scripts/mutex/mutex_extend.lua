@@ -1,5 +1,5 @@
 -- SPDX-License-Identifier: Apache-2.0
--- Gives a fixed lease at least so long from now, never less than it has left.
+-- Gives a fixed lease at least the asked length from now, never less than it has left.
 -- KEYS: the lock. ARGV: the owner's field, the lease in ms. Answers 1, or 0: it is not this owner's.
 if redis.call('hexists', KEYS[1], ARGV[1]) == 0 then
     return 0

@@ -6,7 +6,7 @@ local function give(lock, channel, last, queue, token_ms, grant_ms, field)
     local held = redis.pcall('hdel', lock, field)
     if held ~= 1 then
         redis.call('zrem', queue, field)
-        -- Where many were given back at once, the look at who waits may never have come.
+        -- Where many were given back at once, the look at the waiters may never have come.
         -- mutant: release-that-is-said-again
         if held ~= 0 or redis.pcall('exists', lock) ~= 0 or redis.pcall('exists', queue) ~= 1 then
             return lost_or(held)

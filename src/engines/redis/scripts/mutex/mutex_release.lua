@@ -3,8 +3,8 @@
 -- is free then. It has one field, so that it is free without this one.
 -- KEYS: the lock, its channel, its token, the queue of our clients that wait. ARGV: the owner's field;
 -- the token that follows its own, or 0, where the clock is to say the next one.
--- Answers 1, or 2: and gave it to who waited, or 0: it was not this owner's, whatever has become of it
--- now; or -1, if the name has been overwritten with something else.
+-- Answers 1, or 2: and gave it to a waiter, or 0: it was not this owner's, whatever has become of
+-- it now; or -1, if the name has been overwritten with something else.
 
 -- What happens nearly always stands before everything else: what is only defined costs time, too.
 -- Nor are the names of strings' functions looked up, which would cost as much as some calls.
@@ -14,8 +14,8 @@ local held = try('hdel', KEYS[1], ARGV[1])
 if held ~= 1 then
     -- mutant: place-outlives-name
     call('zrem', KEYS[4], ARGV[1])
-    -- Where many were given back at once, the look at who waits may never have come. Who may not look
-    -- has given it back all the same.
+    -- Where many were given back at once, the look at the waiters may never have come. A user that
+    -- may not look has given it back all the same.
     -- mutant: release-that-finds-its-lock
     if held ~= 0 or try('exists', KEYS[1]) ~= 0 then
 -- include overwritten.lua
@@ -31,10 +31,11 @@ if not first then
     return held
 end
 
--- Where it was this owner's, nobody has been granted the lock since, so that the last token is its
--- own, and counting on needs no clock; else it may be another. Each fourth turn is the others', if there are any: then the first of
--- ours looks a little later. With each 64th the clock is looked at again, and the token's life.
--- What has not the form of a field, "UUID:NUMBER", is nobody's place.
+-- Where it was this owner's, no claim has been granted the lock since, so that the last token is
+-- its own, and counting on needs no clock; else it may be another. Each fourth turn is the others',
+-- if there are any: then the first of ours looks a little later. With each 64th the clock is looked
+-- at again, and the token's life. What has not the form of a field, "UUID:NUMBER", is no claim's
+-- place.
 local token = ARGV[2] + 0
 local colon, digit = first:byte(37, 38)
 -- mutant: row-of-counted-tokens

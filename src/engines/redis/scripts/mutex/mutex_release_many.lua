@@ -1,8 +1,9 @@
 -- SPDX-License-Identifier: Apache-2.0
 -- Gives many mutexes back, each as if it were alone.
 -- KEYS: the locks, their channels, the queues of our clients that wait. ARGV: the
--- tokens' time to live, the lease in ms of who is given one; for each the owner's field.
--- Answers for each what it is answered alone; or nothing, where that is an error: it has to ask alone.
+-- tokens' time to live, the lease in ms of the claim that is given one; for each the owner's field.
+-- Answers for each what it is answered alone; or nothing, where that is an error: it has to ask
+-- alone.
 local call, KEYS, ARGV = redis.call, KEYS, ARGV
 local count = #KEYS / 3
 local answers, i = {}, 0
@@ -17,7 +18,7 @@ local function give_unwanted()
     end
 end
 
--- One look at all queues is cheaper than as many looks, and mostly nobody of ours waits for any.
+-- One look at all queues is cheaper than as many looks, and mostly no claim of ours waits for any.
 -- mutant: where-many-give-back-together
 local nobody_waits = redis.pcall('exists', unpack(KEYS, 2 * count + 1)) == 0
 -- mutant: of-those-that-give-back-together

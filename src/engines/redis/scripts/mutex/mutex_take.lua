@@ -19,8 +19,8 @@ end
 -- arrive after hf_renew has made it longer. There is one exception: a waiter may have been given the lock
 -- with a lease of REDIS_GRANT_MS, and sets its own, which may be shorter.
 -- `waits` is 0: it does not wait, 1: it is going to, 2: it may wait already.
--- Answers {1, token}, {0, milliseconds until it may be free, 1 if somebody else's client has it or
--- 0}, or {-1, why it cannot be}.
+-- Answers {1, token}, {0, milliseconds until it may be free, 1 if another library's client has it
+-- or 0}, or {-1, why it cannot be}.
 local function take(lock, last, queue, token_ms, queue_ms, field, lease_ms, waits)
     local fields = redis.pcall('hkeys', lock)
     if fields.err then

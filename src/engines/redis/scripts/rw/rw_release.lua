@@ -3,7 +3,7 @@
 -- include queue.lua
 -- include rw.lua
 -- Gives a read or write hold back, and a place in line; or makes a write hold a read hold, with the
--- lease that it has. Whoever may go on then is told: a message as Java's clients expect it.
+-- lease that it has. A waiter that may go on then is told: a message as Java's clients expect it.
 -- ARGV: the owner's field, "read" if that is what stays. Answers 1, or 0: it was not this owner's;
 -- or -1, if the name has been overwritten.
 local field, keep = ARGV[1], ARGV[2]

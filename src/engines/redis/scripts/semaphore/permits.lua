@@ -23,8 +23,9 @@ local function tell_free(free)
     end
 end
 
--- What is nobody's any more is free, unless the semaphore is gone, or the name has been overwritten. Where it may not be counted, it is
--- left to who may, as something that has run out.
+-- What has no owner any more is free, unless the semaphore is gone, or the name has been
+-- overwritten. Where it may not be counted, it is left to a user that may, as something that has
+-- run out.
 local function set_free(ids)
     -- mutant: semaphore-that-is-gone-comes
     local counts = #ids > 0 and redis.pcall('exists', lock) ~= 0
@@ -59,7 +60,7 @@ local function reap()
     until #over < 1000
 end
 
--- How many of so many the owner has.
+-- How many of the `wanted` permits the owner has.
 local function count_of(prefix, wanted)
     local count = 0
     for number = 0, wanted - 1 do
@@ -72,7 +73,7 @@ local function count_of(prefix, wanted)
     return count
 end
 
--- Gives back what the owner has of so many; answers how many that were.
+-- Gives back what the owner has of the `wanted` permits; answers how many that were.
 local function give_back(prefix, wanted)
     local ids = {}
     for number = 0, wanted - 1 do

@@ -1,5 +1,5 @@
 -- SPDX-License-Identifier: Apache-2.0
--- One lease of permits, renewed; or, if it is to be `longer`, given at least so long.
+-- One lease of permits, renewed; or, if it is to be `longer`, given at least that length.
 local time = redis.call('time')
 local now_ms = time[1] * 1000 + math.floor(time[2] / 1000)
 

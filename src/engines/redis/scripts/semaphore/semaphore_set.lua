@@ -2,7 +2,7 @@
 -- include names.lua
 -- include queue.lua
 -- include permits.lua
--- Sets how many permits a semaphore has in all; 0 removes it, unless somebody has one.
+-- Sets how many permits a semaphore has in all; 0 removes it, unless one is taken.
 -- ARGV: how many. Answers {1}, {0}: permits are out, or {-1, why it cannot be}.
 local wanted = tonumber(ARGV[1])
 local another = in_use_as_another('a semaphore')
@@ -25,6 +25,6 @@ else
     redis.call('set', lock, free)
 end
 redis.call('set', mark, 'a semaphore')
--- All who wait look again, also if none is free: who waits for more than there are by now is told.
+-- All waiters look again, also if none is free: a waiter for more than there are by now is told.
 redis.pcall('spublish', channel, math.max(0, free))
 return {1}

@@ -12,8 +12,8 @@ local lease_ms, token_ms = ARGV[1], ARGV[2]
 local now = microseconds(call('time'))
 local quarter = quarter_of(now, token_ms)
 
--- One look at them all is cheaper than as many looks, and nearly always they are all free; and where
--- nobody wants tokens there are none, so that there is nothing to count on from.
+-- One look at them all is cheaper than as many looks, and nearly always they are all free; and
+-- where no claim wants tokens there are none, so that there is nothing to count on from.
 -- mutant: owner-asks-together-for-plain
 local no_tokens = not wants_token(ARGV[3]) and redis.pcall('exists', unpack(KEYS)) == 0
 -- mutant: plain-locks-that-are-asked

@@ -2,7 +2,7 @@
 -- Takes over a lock that was left under a text, with the lease as it is: the text changes, so that it
 -- can be taken over once. Attempting twice has the effect of attempting once.
 -- KEYS: the lock, its token. ARGV: the text it was left under, the owner's text.
--- Answers {1, token, milliseconds left}, or {0}: nobody holds it under that text.
+-- Answers {1, token, milliseconds left}, or {0}: it is not held under that text.
 -- include plain_holder.lua
 local left = redis.call('pttl', KEYS[1])
 if holder == ARGV[1] and left > 0 then

@@ -1,6 +1,6 @@
 -- SPDX-License-Identifier: Apache-2.0
 -- include simple_kind.lua
--- Takes a lock away from one holder, or from whoever holds it.
+-- Takes a lock away from one holder, or from any holder.
 -- KEYS: the lock. ARGV: the holder's text, or nothing.
 -- Answers how many held it, and how many of them lost it; or {-1, why it cannot be}.
 local is = redis.call('type', KEYS[1]).ok

@@ -1,5 +1,5 @@
 -- SPDX-License-Identifier: Apache-2.0
--- Gives a fixed lease at least so long from now, never less than it has left.
+-- Gives a fixed lease at least the asked length from now, never less than it has left.
 -- KEYS: the lock. ARGV: the owner's text, the lease in ms. Answers 1, or 0: it is not this owner's.
 -- MGET reads what is no text as nothing.
 if redis.call('mget', KEYS[1])[1] ~= ARGV[1] then

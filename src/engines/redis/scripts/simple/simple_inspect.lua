@@ -1,6 +1,6 @@
 -- SPDX-License-Identifier: Apache-2.0
 -- include simple_kind.lua
--- Shows a lock, in the shape that inspect.lua answers: nothing is changed. Who waits is not known.
+-- Shows a lock, in the shape that inspect.lua answers: nothing is changed. Waiters are not known.
 -- KEYS: the lock, its token.
 local is = redis.call('type', KEYS[1]).ok
 local text = is == 'string' and redis.call('get', KEYS[1])

@@ -1,6 +1,6 @@
 -- SPDX-License-Identifier: Apache-2.0
--- Part of other scripts. Any text may be somebody's lock, but a number that is marked, or has permits
--- beside it, is something else: what, or nothing. The keys of those are not announced: whoever uses plain
+-- Part of other scripts. Any text may be a lock, but a number that is marked, or has permits beside
+-- it, is something else: what, or nothing. The keys of those are not announced: a user of plain
 -- locks alone may not be allowed to use them.
 -- include mark.lua
 local function kind_of_number(text, lock)
@@ -10,7 +10,7 @@ local function kind_of_number(text, lock)
     local braced = string.find(lock, '{', 1, true)
     local name = braced and lock or '{' .. lock .. '}'
     local permits, mark = name .. ':timeout', 'holdfast_kind:' .. (braced and ':' or '') .. name
-    -- A user who may not look there has no such things.
+    -- A user that may not look there has no such things.
     local has_permits = redis.pcall('exists', permits) == 1
     local marked = redis.pcall('get', mark)
     local kind = type(marked) == 'string' and kind_by(marked, text)

@@ -1,5 +1,5 @@
 -- SPDX-License-Identifier: Apache-2.0
--- Gives many locks of the plain kind back, each as if it were alone. Nobody is told.
+-- Gives many locks of the plain kind back, each as if it were alone. No client is told.
 -- KEYS: the locks. ARGV: for each the owner's text.
 -- Answers for each 1, or 0: it was not this owner's; or nothing, where that is an error: it has to ask
 -- alone.
