@@ -129,9 +129,10 @@ struct hf_claim {
     bool started;      /* handed to the loop (under the shard's mutex) */
     bool awaits_deadline, awaits_retry; /* what `alarm` is for (loop only) */
     bool forgotten;                     /* over, but pinned: the last pin frees it */
-    bool undone;      /* in shard->undone (written by the driver, under the shard's mutex) */
-    bool fetched;     /* to be renewed or lost, and neither yet (under the shard's mutex) */
-    uint8_t commands; /* on their way to the loop, HF_CMD_...; a pin (under the shard's mutex) */
+    bool undone;         /* in shard->undone (written by the driver, under the shard's mutex) */
+    bool undone_unheard; /* ... and its release has met silence (the same) */
+    bool fetched;        /* to be renewed or lost, and neither yet (under the shard's mutex) */
+    uint8_t commands;    /* on their way to the loop, HF_CMD_...; a pin (under the shard's mutex) */
 
     char *text; /* HF_OWNER_KEY_SIZE, made when a call first brings its owner's or an attach key,
                    and kept with the memory */

@@ -161,8 +161,7 @@ static bool is_being_undone(const struct hf_claim *claim)
 static bool is_in_the_way(const struct hf_claim *claim, const char *attach_key)
 {
     const char *key = claim->op.in.attach_key;
-    bool silent = claim->state == HF_CLAIM_LEAVING && claim->silences > 0;
-    return !silent || (attach_key && key && strcmp(attach_key, key) == 0);
+    return !claim->undone_unheard || (attach_key && key && strcmp(attach_key, key) == 0);
 }
 
 bool hf__lock_entry_is_undone(const struct hf_shard *shard, const struct hf_lock_entry *entry,
@@ -196,6 +195,7 @@ static void follow_undoing(struct hf_claim *claim)
         return;
     hf__shard_lock(shard);
     claim->undone = undone;
+    claim->undone_unheard = claim->state == HF_CLAIM_LEAVING && claim->silences > 0;
     hf__link_remove(&claim->undo_link);
     if (undone)
         hf__list_append(&shard->undone, &claim->undo_link);
