@@ -21,9 +21,9 @@
 #define OUT_MAX 32u
 #define OUT_EACH_MS 2
 
-/* This number of full calls does not wait for more: all that wait are looked through when one leaves.
- * The core asks for the renewal of 2,048 at a time if very many are held, which are twice as many
- * calls. */
+/* This number of full calls does not wait for more: all that wait are looked through when one
+ * leaves. The core asks for the renewal of 2,048 at a time if very many are held, which are twice
+ * as many calls. */
 #define FULL_MAX 8u
 
 /* The number of permits renewed together: the server does nothing else meanwhile. */
