@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Comments and documents name the thing that acts, and give numbers a name and a unit.
 
-tests/tidy/words.list names the files that were written before these rules and still break them. The
+In src and torture the words that hide both are counted, in comments and sentences: BUDGETS says how
+many there may be, and may only shrink. tests/tidy/words.list names the files that were written before these rules and still break them. The
 list may only shrink: a file that is in it and breaks no rule any more has to leave it."""
 
 import pathlib
@@ -30,13 +31,19 @@ RULES = [
     (re.compile(r"\bto be had\b", re.I), 'say "held", "free" or "not available"'),
 ]
 
+COUNTED = ("src/", "torture/")
+BUDGETS = [
+    (re.compile(r"\b(?:whom?(?:ever)?|(?:some|any)(?:body|one)|nobody)\b", re.I), 7, ACTOR),
+    (re.compile(r"\bso (?:many|much|few|long|often)\b", re.I), 4, "give the number a name"),
+]
+
 
 def comments_of(path, text):
     """The prose of a file: its comments, or, of a document, all but its code and its tables."""
     if path.endswith((".c", ".h", ".cpp")):
         return [re.sub(r"^\s*\*? ?", "", part, flags=re.MULTILINE)
                 for part in re.findall(r"/\*(.*?)\*/", text, re.DOTALL)]
-    if path.endswith(".lua"):
+    if path.endswith((".lua", ".sql")):
         return ["\n".join(re.findall(r"--(.*)$", text, re.MULTILINE))]
     if path.endswith(".py"):
         return re.findall(r'"""(.*?)"""', text, re.DOTALL) + [
@@ -59,6 +66,28 @@ def files():
     found = sources.files(ROOT, (".c", ".h", ".cpp", ".lua", ".py", ".md"))
     found += [name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")]
     return [path for path in found if path not in OWN]
+
+
+def sentences_of(path, text):
+    """The comments of a file, and of C its strings of more than one word."""
+    strings = re.findall(r'"((?:\\.|[^"\\\n])*)"', text) if path.endswith(sources.C_ENDINGS) else []
+    return comments_of(path, text) + [string for string in strings if " " in string]
+
+
+def counted_words_stay_within_their_budget():
+    problems = []
+    paths = [path for path in sources.files(ROOT, (".c", ".h", ".cpp", ".lua", ".py", ".sql"))
+             if path.startswith(COUNTED)]
+    texts = [(path, " ".join(part.split())) for path in paths
+             for part in sentences_of(path, sources.read(ROOT, path))]
+    for rule, budget, advice in BUDGETS:
+        found = [f'{path}: "{text[max(0, hit.start() - 30):hit.end() + 20]}": {advice}'
+                 for path, text in texts for hit in rule.finditer(text)]
+        if len(found) > budget:
+            problems += found + [f"{len(found)} in all, and {budget} are allowed"]
+        elif len(found) < budget:
+            problems.append(f"{rule.pattern}: there are {len(found)}; lower its budget, {budget}")
+    return problems
 
 
 def old_files():
@@ -84,4 +113,5 @@ if __name__ == "__main__" and sys.argv[2:] == ["--list"]:
     print("\n".join(path for path in files() if problems_of(path)))
 else:
     tap.run([(check.__name__, check)
-             for check in (new_text_names_what_acts, the_list_of_old_files_shrinks)])
+             for check in (new_text_names_what_acts, counted_words_stay_within_their_budget,
+                            the_list_of_old_files_shrinks)])

@@ -88,7 +88,7 @@ struct local_lock {
 
 /* One owner's claim on one lock. */
 struct local_node {
-    _Atomic uint64_t session; /* 0: nobody's */
+    _Atomic uint64_t session; /* 0: no session's */
     _Atomic uint64_t link;
     _Atomic uint64_t state; /* see below */
     _Atomic uint64_t token;
