@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Callers that sleep until their flag is set. Those who fall asleep one after the other are mostly
+/* Callers that sleep until their flag is set. Those that fall asleep one after the other are mostly
  * answered one after the other, too: so they sleep in rooms of 32, and the kernel is told once a
  * room which threads it is to wake, instead of once a thread. */
 #ifndef HF_CORE_LOOP_FUTEX_GROUP_H

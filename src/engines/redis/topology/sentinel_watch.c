@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Noticing a failover in which the old master goes on answering as one: Sentinel demotes it long
  * after it has named the new one. While there is a connection to the master, a sentinel is asked
- * once a second who it is, on a connection that is good for nothing else. What is not answered
+ * once a second for the master, on a connection that is good for nothing else. What is not answered
  * there disturbs no request.
  *
  * A sentinel that is cut off may name a master of long ago. So a master is left only on the word of
