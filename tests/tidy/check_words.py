@@ -3,8 +3,9 @@
 """Comments and documents name the thing that acts, and give numbers a name and a unit.
 
 In src and torture the words that hide both are counted, in comments and sentences: BUDGETS says how
-many there may be, and may only shrink. tests/tidy/words.list names the files that were written before these rules and still break them. The
-list may only shrink: a file that is in it and breaks no rule any more has to leave it."""
+many there may be, and may only shrink. tests/tidy/words.list names the files that were written
+before these rules and still break them. The list may only shrink, too: a file that is in it and
+breaks no rule any more has to leave it."""
 
 import pathlib
 import re
