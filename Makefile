@@ -115,7 +115,7 @@ install: build
 	if [ -z "$(DESTDIR)" ] && [ "$$(id -u)" = 0 ]; then ldconfig; fi
 
 format:
-	find include src examples tests \( -name '*.[ch]' -o -name '*.cpp' \) -print0 | \
+	find include src examples tests \( -name '*.[ch]' -o -name '*.[ch]pp' \) -print0 | \
 	    xargs -0 clang-format -i
 
 clean:

@@ -68,6 +68,11 @@ def money_is_neither_lost_nor_made():
            r"^the accounts have 500 in all, as at the start$")
 
 
+def seats_are_sold_once_in_cpp():
+    expect(run("box_office"), 0, r"^60 tickets for 60 seats, each sold once$")
+    expect(run("box_office", url="carrier-pigeon:"), 1, "^box_office: .*carrier-pigeon")
+
+
 def own_loop_goes_on_while_waiting():
     result = run("event_loop")
     expect(result, 0, r"^the second request was cancelled$", r"^done after [0-9]+ ticks")
@@ -123,6 +128,7 @@ TESTS = [
     order_is_charged_once,
     leader_is_replaced,
     money_is_neither_lost_nor_made,
+    *([] if os.environ.get("HOLDFAST_HAS_CPP") == "false" else [seats_are_sold_once_in_cpp]),
     own_loop_goes_on_while_waiting,
     sale_is_exact_only_with_the_lock,
     sale_takes_its_options,

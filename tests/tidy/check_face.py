@@ -16,7 +16,7 @@ ROOT = sys.argv[1]
 PAGES = [
     "README.md", "docs/guarantees.md", "docs/torture.md", "docs/adding-an-engine.md",
     "docs/engines/etcd.md", "docs/engines/memcached.md", "docs/engines/mysql.md",
-    "docs/engines/postgres.md", "include/holdfast.h",
+    "docs/engines/postgres.md", "include/holdfast.h", "include/holdfast.hpp", "docs/bindings.md",
 ]
 WORDS_MAX = 30
 # Style sheets and drawings in strings.
@@ -84,7 +84,7 @@ def sentences_of(block):
 
 def problems_of(path):
     text = sources.read(ROOT, path)
-    blocks = (blocks_of_header if path.endswith("holdfast.h") else
+    blocks = (blocks_of_header if path.startswith("include/") else
               blocks_of_code if path.endswith((".c", ".h")) else blocks_of_page)
     problems = []
     for block in blocks(text):

@@ -41,7 +41,7 @@ BUDGETS = [
 
 def comments_of(path, text):
     """The prose of a file: its comments, or, of a document, all but its code and its tables."""
-    if path.endswith((".c", ".h", ".cpp")):
+    if path.endswith(sources.C_ENDINGS):
         return [re.sub(r"^\s*\*? ?", "", part, flags=re.MULTILINE)
                 for part in re.findall(r"/\*(.*?)\*/", text, re.DOTALL)]
     if path.endswith((".lua", ".sql")):
@@ -64,7 +64,7 @@ def problems_of(path):
 
 
 def files():
-    found = sources.files(ROOT, (".c", ".h", ".cpp", ".lua", ".py", ".md"))
+    found = sources.files(ROOT, (*sources.C_ENDINGS, ".lua", ".py", ".md"))
     found += [name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")]
     return [path for path in found if path not in OWN]
 

@@ -5,7 +5,7 @@ import os
 import re
 
 FOLDERS = ("include", "src", "torture", "tests", "examples", "models", "tools", "bench", "docs")
-C_ENDINGS = (".c", ".h", ".cpp")
+C_ENDINGS = (".c", ".h", ".cpp", ".hpp")
 
 _TOKEN = re.compile(
     r'/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'', re.DOTALL)
