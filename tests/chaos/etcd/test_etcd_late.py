@@ -42,6 +42,25 @@ def late_acquire_after_its_release_leaves_no_key(directory):
     stage.end()
 
 
+def late_acquire_after_a_downgrade_keeps_no_reader_out(directory):
+    stage, relay, side = relayed(directory)
+    other = stage.side("the other client")
+    for name, wait in (("one", FOR_EVER), ("two", 0)):
+        keep_back_an_acquire(side, relay, "write", name, wait, 0)
+        said = side.answer("b")
+        if said != "ok":  # a try has one request
+            side.want("ok", "b", "lock", "write", name, FOR_EVER, 0)
+        side.want("ok", "b", "downgrade", name, "read")
+        relay.deliver()
+        equal(len(stage.keys(name)), 1, f"keys of {name} after the late acquire")
+        other.want("ok", "a", "lock", "read", name, 0, 0)
+        other.want("ok", "a", "unlock", "read", name)
+        side.want("1", "b", "holds", "read", name)
+        side.want("ok", "b", "unlock", "read", name)
+        stage.wait_for_keys(name, 0)
+    stage.end()
+
+
 def late_try_that_was_given_up_leaves_no_key(directory):
     stage, relay, side = relayed(directory)
     history, other = History(stage, "one"), stage.side("the other client")
@@ -137,6 +156,7 @@ def loss_is_told_before_another_owner_can_be(directory):
 
 
 TESTS = (late_acquire_after_its_release_leaves_no_key,
+         late_acquire_after_a_downgrade_keeps_no_reader_out,
          late_try_that_was_given_up_leaves_no_key,
          late_acquire_of_a_client_without_locks_finds_no_session,
          late_release_deletes_no_later_key,

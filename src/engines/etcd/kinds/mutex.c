@@ -106,18 +106,22 @@ struct etcd_put {
 };
 
 /* The last ones of the transaction. A writer has the key of a reader besides, which stays when it
- * becomes one: it must be older than those of writers that wait. */
+ * becomes one: it must be older than those of writers that wait. And it keeps a late repetition
+ * from putting the writer's key again. */
 static void put_keys(const struct etcd *etcd, struct etcd_txn *txn, const struct etcd_claim *claim,
                      struct etcd_put *put)
 {
     int64_t lease = claim->session->id;
     struct etcd_bytes note = hf__etcd_bytes(
         put->note, hf__etcd_claim_note(etcd, claim, claim->op->in.lease_ms, put->note));
+    hf__etcd_txn_if_created(txn, hf__etcd_key_of(claim), 0);
     hf__etcd_txn_put(txn, ETCD_THEN, hf__etcd_key_of(claim), note, lease);
-    if (hf__etcd_claim_is_writer(claim))
-        hf__etcd_txn_put(txn, ETCD_THEN,
-                         hf__etcd_bytes(put->reader, hf__etcd_claim_reader_key(claim, put->reader)),
-                         note, lease);
+    if (hf__etcd_claim_is_writer(claim)) {
+        struct etcd_bytes reader =
+            hf__etcd_bytes(put->reader, hf__etcd_claim_reader_key(claim, put->reader));
+        hf__etcd_txn_if_created(txn, reader, 0); /* mutant: etcd-late-writer-finds-reader */
+        hf__etcd_txn_put(txn, ETCD_THEN, reader, note, lease);
+    }
 }
 
 /* Keys of a mutex of this name are not among those that are in a reader's way. They come before
@@ -141,7 +145,6 @@ static void ask_for_key(struct etcd *etcd, struct etcd_claim *claim)
     if (!request)
         return;
     hf__etcd_txn_begin(&txn);
-    hf__etcd_txn_if_created(&txn, key, 0);
     /* All that are there before the key is put are older. */
     add_blocking(&txn, ETCD_THEN, claim, false);
     if (claim->op->in.mode == HF_READ)
@@ -193,7 +196,6 @@ static void ask_to_try(struct etcd *etcd, struct etcd_claim *claim)
         hf__etcd_txn_if_all_older(
             &txn, hf__etcd_bytes(claim->key, claim->prefix_length),
             hf__etcd_bytes(claim->key, claim->prefix_length + sizeof "read/" - 1), 1);
-    hf__etcd_txn_if_created(&txn, key, 0);
     put_keys(etcd, &txn, claim, &put);
     hf__etcd_txn_range(&txn, ETCD_ELSE, key, none);
     add_blocking(&txn, ETCD_ELSE, claim, true);
