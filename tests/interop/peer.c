@@ -188,15 +188,15 @@ static bool note_owner(void *arg, const hf_entry *entry)
     return false;
 }
 
-/* Takes it away from its holder, whoever that is. */
-static void force(const struct worker *worker, const char *name)
+/* Takes it away from its holder, or from all of them. */
+static void force(const struct worker *worker, const char *name, bool all)
 {
     struct owner owner = { "" };
     uint32_t broken = 0;
     int code = hf_inspect(client, name, note_owner, &owner);
 
     if (code == HF_OK)
-        code = hf_break(client, name, owner.key, &broken);
+        code = hf_break(client, name, all ? NULL : owner.key, &broken);
     answer_code(worker, code == HF_OK && broken != 1 ? HF_LOST : code);
 }
 
@@ -405,7 +405,7 @@ static void obey(struct worker *worker, char *line)
     else if (words == 2 && strcmp(word[0], "guard") == 0)
         say_guard(worker, word[1]);
     else if (words == 3 && strcmp(word[0], "force") == 0)
-        force(worker, word[2]);
+        force(worker, word[2], strcmp(word[1], "all") == 0);
     else if (words == 3 && strcmp(word[0], "holds") == 0)
         say_holds(worker, word[2]);
     else if (words == 3 && strcmp(word[0], "locked") == 0)
@@ -458,6 +458,10 @@ int main(int argc, char **argv)
     }
     answer("main", "ready");
     while (fgets(line, sizeof(line), stdin)) {
+        if (strcmp(line, "main close\n") == 0) { /* a sanitizer looks for leaks then */
+            hf_close(client);
+            return 0;
+        }
         char *order = line, *name = strsep(&order, " ");
         struct worker *worker = order ? worker_named(name) : NULL;
         if (!worker || write(worker->orders, order, strlen(order)) != (ssize_t)strlen(order))

@@ -9,8 +9,8 @@ import re
 import sys
 import time
 
-from stage import (FOR_EVER, Stage, equal, etcd_server, hand_over, holder_and_waiter, main,
-                   relayed, wait_until)
+from stage import (FOR_EVER, PATIENCE, Stage, equal, etcd_server, hand_over, holder_and_waiter,
+                   main, relayed, wait_until)
 
 # Its first renewal comes after 40 s: what is noticed before that is noticed by a watch.
 LONG_LEASE_MS = 120000
@@ -199,6 +199,27 @@ def waits_that_begin_while_no_server_is_there_are_granted_when_it_is_back(direct
     stage.end()
 
 
+def client_that_leaves_while_its_break_is_out_leaks_nothing(directory):
+    """A sanitizer says so."""
+    stage, relay, side = relayed(directory)
+    side.want("ok", "a", "unlock", "mutex", "first")
+    stage.side("the holder").want("ok", "a", "lock", "mutex", "one", 0, 0)
+    key = stage.keys("one")[0][0].encode()
+    relay.holds = b"\x1a" + bytes([len(key)]) + key  # of a comparison: what only looks has none
+    side.tell("a", "force", "mutex", "one")
+    relay.wait_for_held()
+    side.tell("main", "close")
+    equal(side.process.wait(timeout=PATIENCE), 0, "the client's exit status")
+    stage.end()
+
+
+def lock_under_a_key_that_is_too_long_for_ours_is_broken(directory):
+    stage = Stage(directory)
+    stage.cluster.control("put", etcd_server.PREFIX + "one/" + 3200 * "0", "of another program")
+    stage.side("the client").want("ok", "a", "force", "all", "one")
+    stage.wait_for_keys("one", 0)
+    stage.end()
+
 
 TESTS = (leader_killed_costs_no_lock,
          leader_that_stands_still_costs_no_lock,
@@ -213,6 +234,8 @@ TESTS = (leader_killed_costs_no_lock,
          acquire_without_its_reply_is_recognised,
          release_without_its_reply_is_no_loss,
          wait_given_up_without_a_reply_leaves_no_key,
+         client_that_leaves_while_its_break_is_out_leaks_nothing,
+         lock_under_a_key_that_is_too_long_for_ours_is_broken,
          waits_that_begin_while_no_server_is_there_are_granted_when_it_is_back)
 
 sys.exit(main(TESTS))

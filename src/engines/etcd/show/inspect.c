@@ -180,58 +180,51 @@ static void shown(struct etcd *etcd, struct etcd_key_list *list, const struct et
             }
     }
     oneshot_end(etcd, oneshot, code);
+    hf__etcd_key_list_free(list);
 }
 
 /* ---- breaking ---- */
 
 /* Its holders' keys go in one transaction each; the last reply ends it. */
-struct breaking {
-    struct hf_oneshot *oneshot;
-    unsigned out;
-    int code;
-};
-
-static void breaking_step(struct etcd *etcd, struct breaking *breaking)
+static void breaking_step(struct etcd *etcd, struct etcd_key_list *list)
 {
-    struct hf_oneshot *oneshot = breaking->oneshot;
-    if (--breaking->out > 0)
+    if (--list->out > 0)
         return;
-    int code = breaking->code;
-    free(breaking);
-    oneshot_end(etcd, oneshot, code);
+    oneshot_end(etcd, list->oneshot, list->code);
+    hf__etcd_key_list_free(list);
 }
 
 static void broken(struct etcd *etcd, struct etcd_request *request, const struct etcd_reply *reply)
 {
-    struct breaking *breaking = request->arg;
+    struct etcd_key_list *list = request->arg;
     const etcd_txn_reply *txn = reply->message;
     if (reply->status == HF_GRPC_OK)
-        breaking->oneshot->result += txn->succeeded;
-    else if (breaking->code == HF_OK)
-        breaking->code = hf__etcd_explain(etcd, reply, &breaking->oneshot->error);
-    breaking_step(etcd, breaking);
+        list->oneshot->result += txn->succeeded;
+    else if (list->code == HF_OK)
+        list->code = hf__etcd_explain(etcd, reply, &list->oneshot->error);
+    breaking_step(etcd, list);
 }
 
-static void break_key(struct etcd *etcd, struct breaking *breaking,
+static void break_key(struct etcd *etcd, struct etcd_key_list *list,
                       const struct etcd_seen_key *seen)
 {
     struct etcd_txn txn;
     const etcd_key_value *key = seen->key;
     char reader[ETCD_KEY_SIZE]; /* a writer of ours has this one, too */
     size_t number = seen->suffix + sizeof "write/" - 1;
-    size_t more = seen->kind == ETCD_KEY_WRITER ? key->key.len - number : 0;
     struct etcd_bytes text = hf__etcd_bytes((const char *)key->key.data, key->key.len);
     struct etcd_request *request = hf__etcd_request(etcd, &hf__etcd_txn, broken);
-    if (!request || key->key.len > sizeof reader) {
-        breaking->code = HF_ENOMEM;
+    if (!request) {
+        list->code = HF_ENOMEM;
         return;
     }
-    request->arg = breaking;
-    breaking->out++;
+    request->arg = list;
+    list->out++;
     hf__etcd_txn_begin(&txn);
     hf__etcd_txn_if_created(&txn, text, key->create_revision);
     hf__etcd_txn_delete(&txn, ETCD_THEN, text);
-    if (seen->kind == ETCD_KEY_WRITER) {
+    if (seen->kind == ETCD_KEY_WRITER && text.length < sizeof reader) {
+        size_t more = text.length - number;
         memcpy(reader, text.bytes, seen->suffix);
         memcpy(reader + seen->suffix, "read/", sizeof "read/" - 1);
         memcpy(reader + seen->suffix + sizeof "read/" - 1, text.bytes + number, more);
@@ -249,41 +242,26 @@ static bool is_wanted(const struct hf_oneshot *oneshot, const struct etcd_seen_k
                              memcmp(text->data + seen->suffix, oneshot->key, length) == 0);
 }
 
-static void break_keys(struct etcd *etcd, struct breaking *breaking, struct etcd_seen_key *keys,
-                       size_t count)
-{
-    bool held = false, found = false;
-    hf__etcd_find_holders(keys, count);
-    for (size_t i = 0; i < count; i++) {
-        if (!keys[i].holds)
-            continue;
-        held = true;
-        if (!is_wanted(breaking->oneshot, &keys[i]))
-            continue;
-        found = true;
-        break_key(etcd, breaking, &keys[i]);
-    }
-    if (held && !found)
-        breaking->code = HF_BUSY;
-}
-
 static void holders_listed(struct etcd *etcd, struct etcd_key_list *list,
                            const struct etcd_reply *failure)
 {
-    struct hf_oneshot *oneshot = list->oneshot;
-    if (failure) {
-        oneshot_end(etcd, oneshot, hf__etcd_explain(etcd, failure, &oneshot->error));
-        return;
+    bool held = false, found = false;
+    if (failure)
+        list->code = hf__etcd_explain(etcd, failure, &list->oneshot->error);
+    list->out = 1;
+    hf__etcd_find_holders(list->keys, list->count);
+    for (size_t i = 0; i < list->count && !failure; i++) {
+        if (!list->keys[i].holds)
+            continue;
+        held = true;
+        if (!is_wanted(list->oneshot, &list->keys[i]))
+            continue;
+        found = true;
+        break_key(etcd, list, &list->keys[i]);
     }
-    struct breaking *breaking = hf__calloc(1, sizeof *breaking);
-    if (!breaking) {
-        oneshot_end(etcd, oneshot, HF_ENOMEM);
-        return;
-    }
-    breaking->oneshot = oneshot;
-    breaking->out = 1;
-    break_keys(etcd, breaking, list->keys, list->count);
-    breaking_step(etcd, breaking);
+    if (held && !found)
+        list->code = HF_BUSY;
+    breaking_step(etcd, list);
 }
 
 /* ---- asking ---- */

@@ -17,7 +17,7 @@ struct etcd_key_copy {
     uint8_t bytes[];
 };
 
-static void list_free(struct etcd_key_list *list)
+void hf__etcd_key_list_free(struct etcd_key_list *list)
 {
     hf__link_remove(&list->link);
     for (struct etcd_key_copy *copy = list->copies, *next; copy; copy = next) {
@@ -33,7 +33,7 @@ void hf__etcd_key_lists_free(struct etcd *etcd)
 {
     struct hf_link *link;
     while ((link = hf__list_first(&etcd->key_lists)))
-        list_free(HF_CONTAINER(link, struct etcd_key_list, link));
+        hf__etcd_key_list_free(HF_CONTAINER(link, struct etcd_key_list, link));
 }
 
 static void list_end(struct etcd *etcd, struct etcd_key_list *list,
@@ -41,7 +41,6 @@ static void list_end(struct etcd *etcd, struct etcd_key_list *list,
 {
     list->count = hf__etcd_sort_seen(list->keys, list->count);
     list->listed(etcd, list, failure);
-    list_free(list);
 }
 
 static void no_memory(struct etcd *etcd, struct etcd_key_list *list)
@@ -271,6 +270,6 @@ bool hf__etcd_list_keys(struct etcd *etcd, struct hf_oneshot *oneshot, etcd_keys
     hf__list_append(&etcd->key_lists, &list->link);
     if (ask_for_keys(etcd, list))
         return true;
-    list_free(list);
+    hf__etcd_key_list_free(list);
     return false;
 }

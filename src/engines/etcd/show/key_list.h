@@ -10,7 +10,8 @@ struct etcd_key_copy;
 struct etcd_key_list;
 
 /* `failure` NULL: they are all there. Else what is there is not all; its text lives until this
- * returns. The list is freed then, with its keys. */
+ * returns. The list is the function's then: it ends by hf__etcd_key_list_free, or with the client.
+ */
 typedef void etcd_keys_listed(struct etcd *etcd, struct etcd_key_list *list,
                               const struct etcd_reply *failure);
 
@@ -18,6 +19,8 @@ struct etcd_key_list {
     struct hf_oneshot *oneshot;
     struct etcd_seen_key *keys; /* by name, then by creation */
     size_t count;
+    unsigned out; /* requests about them that have no reply yet */
+    int code;     /* what they have come to */
     /* The list's own. */
     struct hf_link link; /* in etcd->key_lists */
     etcd_keys_listed *listed;
@@ -32,5 +35,6 @@ struct etcd_key_list {
 
 /* The keys of the one-shot's name, or of all names. False: out of memory. */
 bool hf__etcd_list_keys(struct etcd *etcd, struct hf_oneshot *oneshot, etcd_keys_listed *listed);
+void hf__etcd_key_list_free(struct etcd_key_list *list);
 
 #endif
