@@ -529,12 +529,13 @@ void hf__redis_release(struct hf_engine *engine, struct hf_op *op)
     op->out.hands_over = hf__fast_enqueue_is_between_two(redis, op);
     bool taken = hf__known_holds(known) || hf__known_is_open(known);
     bool queued = hf__known_waits(known), may_come = known->now & HF_KNOWN_MAY_COME;
-    if (may_come || (kind->grants && queued)) /* mutant: owner-leaves-queue-is-done */
+    bool keeps = op->in.keep != HF_KEEP_NOTHING; /* and what it keeps has its lease */
+    /* mutant: owner-leaves-queue-is-done */
+    if (!keeps && (may_come || (kind->grants && queued)))
         op->out.rests_on = NULL;
     else if (queued && (kind->leased || !taken))
         set_lease(redis, op, hf__loop_now(redis->base.host->loop), hf__redis_lease_ms(redis, op));
-    enum hf_way_out out =
-        hf__known_way_out(known, op->in.attach_key, op->in.keep != HF_KEEP_NOTHING);
+    enum hf_way_out out = hf__known_way_out(known, op->in.attach_key, keeps);
     struct redis_request *request = out ? new_request(redis, op, asked[out]) : NULL;
     if (!request) {
         op->out.verdict = out ? HF_NO_ANSWER : HF_GONE;

@@ -47,6 +47,31 @@ TEST(a_question_that_was_given_up_is_never_executed)
     server_kill(&server);
 }
 
+/* Nothing tells the client whether the attempt without a reply may be executed yet. */
+TEST(a_downgrade_after_an_open_attempt_keeps_its_lease)
+{
+    static const char open_error[] = "-ERR upstream failure\r\n";
+    struct server server = { 0 };
+    struct relay relay = { 0 };
+    hf_hold *hold = NULL;
+
+    server_start(&server);
+    relay_start(&relay, server.port);
+    hf_client *client = open_behind(&relay, 3000);
+    give_back(take_patiently(client, "warm"));
+    relay_lie(&relay, open_error, sizeof(open_error) - 1, 1);
+    CHECK_CODE(hf_lock(client, "one", SOON_MS, LOCK_OPTIONS(.mode = HF_WRITE, .lease_ms = LEASE_MS),
+                       &hold),
+               HF_OK);
+    CHECK_INT(relay.lies, 0);
+    CHECK_CODE(hf_downgrade(hold, HF_READ), HF_OK);
+    CHECK_CODE(hf_renew(hold, 2 * LEASE_MS), HF_OK);
+    give_back(hold);
+    hf_close(client);
+    relay_stop(&relay);
+    server_kill(&server);
+}
+
 /* Each grant has ended when its reply arrives; a bare try asks again as well. */
 static void hear_late(void *arg, int index)
 {
