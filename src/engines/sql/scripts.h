@@ -70,7 +70,7 @@ enum sql_parameter {
     SQL_P_NAME_TEXT, /* text: the lock's name, for tables of other programs */
     SQL_P_INFO_TEXT, /* text: the same as info */
     SQL_P_SCHEMA,    /* text: the schema that the URL names, or "" */
-    SQL_P_STALE_S,   /* after so many seconds a row of another program is out of date; 0: never */
+    SQL_P_STALE_S,   /* the seconds after which a row of another program is out of date; 0: never */
     SQL_PARAMETER_COUNT
 };
 

@@ -65,7 +65,7 @@ static void look_at_version(const struct checkup *checkup)
                            "%s %.40s has a known fault", name, words);
 }
 
-/* ---- who is told of a release ---- */
+/* ---- how waiters are told of a release ---- */
 
 static void look_at_wake_up(const struct checkup *checkup)
 {

@@ -50,7 +50,7 @@ struct mysql_session {
     /* The thread's; the loop's while it is not busy. */
     MYSQL *mysql;
     MYSQL_STMT **prepared[SQL_SCRIPTS_MAX];
-    /* Whom a script notifies when it has been committed. */
+    /* The waiters that a script notifies when it has been committed. */
     char channels[MYSQL_CHANNELS_MAX][MYSQL_NAME_SIZE];
     unsigned channel_count;
     /* Set before the thread starts. */

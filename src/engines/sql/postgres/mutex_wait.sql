@@ -1,7 +1,7 @@
 -- A place behind a living owner, in one statement. No row: the name is free or unused, or another
 -- kind's; then mutex_queue decides. The row of hf_lock is locked before anything is looked at, and
--- "l" is its newest version. Other tables are seen as they were when the statement began, so nothing
--- here may depend on who waits.
+-- "l" is its newest version. Other tables are seen as they were when the statement began, so
+-- nothing here may depend on the waiters.
 WITH l AS MATERIALIZED (SELECT * FROM hf_lock WHERE name = :name FOR UPDATE),
 held AS MATERIALIZED (
   SELECT token, waiting, expires_us - @now@ AS left_us FROM l

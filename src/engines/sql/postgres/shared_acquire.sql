@@ -41,7 +41,7 @@ WHERE l.name = :name AND l.kind = :kind AND :enqueue = 1
     WHERE h.name = :name AND h.owner = :owner AND h.mode >= :mode)
   AND (:held = 0 OR EXISTS (SELECT FROM hf_hold h WHERE h.name = :name AND h.owner = :owner))
 ON CONFLICT (name, owner) DO UPDATE SET mode = excluded.mode, expires_us = excluded.expires_us;
--- Who comes next may go on at the same time.
+-- The next claim may go on at the same time.
 SELECT pg_notify('hf_' || encode(substr(w.owner, 1, 16), 'hex'),
   encode(substr(w.owner, 17), 'hex'))
 FROM (SELECT owner FROM hf_wait WHERE name = :name ORDER BY seq LIMIT 1) w

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <strings.h>
 
-/* A new connection looks so often whether the session before it has ended. */
+/* The number of times a new connection looks whether the session before it has ended. */
 #define FENCE_TRIES 40u
 #define FENCE_PAUSE_MS 5
 

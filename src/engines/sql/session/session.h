@@ -20,7 +20,8 @@
 #include "engines/sql/scripts.h"
 
 #define SESSION_TEXT_SIZE 65u
-/* The server ends a silent session so much later than its client stops believing in it. */
+/* The time by which the server ends a silent session later than its client stops believing in
+ * it. */
 #define SESSION_MARGIN_MS 1000
 
 enum session_key_form {
@@ -178,7 +179,7 @@ int hf__session_open(struct hf_engine **ret, const struct sql_settings *settings
 bool hf__session_key_make(struct session_key *key, const struct sql_settings *settings,
                           const char *name, uint32_t length, hf_error **error);
 bool hf__session_key_is(const struct session_key *one, const struct session_key *other);
-/* How it is shown to users who look for it at the server. */
+/* How it is shown to users that look for it at the server. */
 void hf__session_key_write(char *text, size_t size, const struct session_key *key);
 
 /* ---- digest.c ---- */

@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* After a session was told to end, it is looked at again so often. */
+/* The number of looks at a session that was told to end. */
 #define LOOKS 200u
 #define TEXT_SIZE 200u
 
