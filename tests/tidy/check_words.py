@@ -78,7 +78,7 @@ def src_and_torture_name_what_acts():
     problems = []
     for path in sources.files(ROOT, (".c", ".h", ".cpp", ".lua", ".py", ".sql")):
         parts = sentences_of(path, sources.read(ROOT, path)) if path.startswith(STRICT) else []
-        text = "\n".join(" ".join(part.split()) for part in parts)
+        text = " | ".join(" ".join(part.split()) for part in parts)
         problems += [f'{path}: "{text[max(0, hit.start() - 30):hit.end() + 20]}": {advice}'
                      for rule, advice in STRICT_RULES for hit in rule.finditer(text)]
     return problems
