@@ -117,7 +117,7 @@ static bool kill_holder(struct cli_bench *bench, const struct cli_bench_subject 
     return cli_bench_reap(bench);
 }
 
-/* Without a figure where there is none to be had: a lease ends when it ends. */
+/* Without a figure where none is available: a lease ends when it ends. */
 static const char *no_figure(const struct cli_bench *bench, const struct cli_bench_subject *subject)
 {
     if (subject->no_takeover || (!bench->local && !bench->shared->lease_free))

@@ -80,7 +80,7 @@ static int check_named(struct hf_client *client, unsigned cap, const char *what,
     "it is in use, so it is not forgotten; hf_inspect or `holdfast show` shows its holders and "   \
     "waiters"
 
-/* Nothing was to be taken, so nothing was "not to be had". */
+/* Nothing was to be taken, so nothing was "not available". */
 static void explain_busy(struct hf_oneshot *change)
 {
     static const char *const sentences[HF_ONESHOT_SCHEMA + 1] = {
