@@ -220,16 +220,14 @@ class Box:
         """A copy of the command, and of its library, that any user can reach: the build may be in a
         directory that only its owner may enter."""
         os.chmod(self.path, 0o755)
-        place = self.file('bin')
-        os.makedirs(place, exist_ok=True)
-        library = os.environ.get('HOLDFAST_LIBRARY', '')
-        for path in (COMMAND, *(glob.glob(f'{os.path.dirname(library)}/lib*.so*'))):
-            if os.path.isfile(path):
-                shutil.copy(path, place)
-        os.makedirs(f'{place}/holdfast', exist_ok=True)
-        for path in glob.glob(f'{os.path.dirname(library)}/holdfast/*.so'):
-            shutil.copy(path, f'{place}/holdfast')
-        self.environment['LD_LIBRARY_PATH'] = place
+        place, libraries = self.file('bin'), self.file('lib')
+        built = os.path.dirname(os.environ.get('HOLDFAST_LIBRARY', ''))
+        for folder, paths in ((place, [COMMAND]), (libraries, glob.glob(f'{built}/lib*.so*')),
+                              (f'{libraries}/holdfast', glob.glob(f'{built}/holdfast/*.so'))):
+            os.makedirs(folder, exist_ok=True)
+            for path in filter(os.path.isfile, paths):
+                shutil.copy(path, folder)
+        self.environment['LD_LIBRARY_PATH'] = libraries
         return os.path.join(place, os.path.basename(COMMAND))
 
     def run(self, *words, stdin=b'', environment=None):
