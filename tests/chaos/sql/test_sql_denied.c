@@ -33,6 +33,17 @@ static void make_tables(const struct sql_server *server)
     hf_close(client);
 }
 
+/* So that one right on one table can be revoked. */
+static void grant_by_table(const struct sql_server *server)
+{
+    static const char *const tables[] = { "hf_lock", "hf_hold", "hf_wait" };
+
+    for (int i = 0; i < 3; i++)
+        change_rights(server, "GRANT SELECT, INSERT, UPDATE, DELETE", tables[i]);
+    if (sql_server_is_mariadb(server))
+        change_rights(server, "REVOKE ALL PRIVILEGES", "*");
+}
+
 TEST(waiter_that_may_not_delete_its_place_is_told_that_it_is_denied)
 {
     EACH_DATABASE(kind)
@@ -69,8 +80,6 @@ static long refusals(const struct sql_server *server)
 /* The reply to its attempt is lost, so it is released; and that is refused for a while. */
 TEST(release_of_an_unheard_grant_that_is_refused_is_asked_again)
 {
-    static const char *const tables[] = { "hf_lock", "hf_hold", "hf_wait" };
-
     EACH_DATABASE(kind)
     {
         struct sql_server server = { 0 };
@@ -78,10 +87,7 @@ TEST(release_of_an_unheard_grant_that_is_refused_is_asked_again)
         struct outcome outcome = { 0 };
         sql_server_start(&server, *kind);
         make_tables(&server);
-        for (int i = 0; i < 3; i++)
-            change_rights(&server, "GRANT SELECT, INSERT, UPDATE, DELETE", tables[i]);
-        if (sql_server_is_mariadb(&server))
-            change_rights(&server, "REVOKE ALL PRIVILEGES", "*");
+        grant_by_table(&server);
         relay_start(&relay, server.port);
         hf_client *client = sql_open(&server, relay.port, SOON_MS, LEASE_MS);
         hf_client *other = sql_open(&server, server.port, 0, 0);
@@ -101,6 +107,27 @@ TEST(release_of_an_unheard_grant_that_is_refused_is_asked_again)
         hf_close(client);
         hf_close(other);
         relay_stop(&relay);
+        sql_server_kill(&server);
+    }
+}
+
+TEST(release_that_is_refused_is_denied_and_leaves_the_lock)
+{
+    EACH_DATABASE(kind)
+    {
+        struct sql_server server = { 0 };
+
+        sql_server_start(&server, *kind);
+        make_tables(&server);
+        grant_by_table(&server);
+        hf_client *client = sql_open(&server, server.port, SOON_MS, LEASE_MS);
+        hf_client *other = sql_open(&server, server.port, 0, 0);
+        hf_hold *hold = take_patiently(client, "one");
+        change_rights(&server, "REVOKE UPDATE", "hf_lock");
+        CHECK_ERROR(hf_unlock(hold), HF_DENIED);
+        CHECK_INT(holders(other, "one"), 1);
+        hf_close(client);
+        hf_close(other);
         sql_server_kill(&server);
     }
 }

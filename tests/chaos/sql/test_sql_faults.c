@@ -302,6 +302,21 @@ TEST(request_that_was_given_up_is_never_executed)
     }
 }
 
+TEST(release_that_did_not_arrive_is_repeated)
+{
+    EACH_DATABASE(kind)
+    {
+        struct relayed relayed;
+
+        begin_relayed(&relayed, *kind, 500, LEASE_MS);
+        hf_hold *hold = take_patiently(relayed.client, "one");
+        relay_hold(&relayed.relay);
+        CHECK_CODE(hf_unlock(hold), HF_OK);
+        CHECK_INT(holders(relayed.other, "one"), 0);
+        end_relayed(&relayed);
+    }
+}
+
 /* ---- servers that stand still or die ---- */
 
 /* Longer than the client repeats a release. */

@@ -263,3 +263,28 @@ TEST(a_release_whose_answer_was_lost_is_repeated)
     give_back(scene.hold);
     end_scene(&scene);
 }
+
+static void unlock(void *arg)
+{
+    struct outcome *outcome = arg;
+
+    outcome->code = hf_unlock(outcome->hold);
+}
+
+/* The node is gone when it is repeated. */
+TEST(release_whose_reply_was_lost_is_no_loss)
+{
+    static struct scene scene;
+    struct thread thread;
+
+    begin_scene(&scene);
+    scene.outcome.hold = take(scene.waiter, "two", HF_MUTEX, 0);
+    scene.wire.mute = 1;
+    thread_start(&thread, unlock, &scene.outcome);
+    EVENTUALLY(holders(scene.holder, "two") == 0, SOON_MS);
+    wire_mend(&scene.wire);
+    thread_join(&thread);
+    CHECK_CODE(scene.outcome.code, HF_OK);
+    give_back(scene.hold);
+    end_scene(&scene);
+}
