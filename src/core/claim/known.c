@@ -45,7 +45,7 @@ HF_TUNABLE struct hf_known_row hf__known_table[HF_ASKED_UNDO + 1][HF_WORD_OPEN +
         [HF_WORD_NEVER] = { ALL, 0, LESS, 0, HF_KNOWN_LEFT, HF_KNOWN_NO_ANSWER },
     },
     [HF_ASKED_RELEASE] = {
-        [HF_WORD_DONE] = { COME, 0, ALWAYS(GONE) },
+        [HF_WORD_DONE] = { COME, 0, ALWAYS(GONE) }, /* mutant: known-open-release-is-repeated */
         [HF_WORD_MISSING] = { COME, 0, LOCK | LESS, LOCK, HF_KNOWN_LOST, HF_KNOWN_GONE },
         [HF_WORD_NEVER] = { ALL, 0, ALWAYS(LEFT) }, /* mutant: known-clean-up-was-refused */
     },
@@ -59,9 +59,9 @@ HF_TUNABLE struct hf_known_row hf__known_table[HF_ASKED_UNDO + 1][HF_WORD_OPEN +
 
 /* What a request may have done as soon as it has left. */
 HF_TUNABLE unsigned char hf__known_open[HF_ASKED_UNDO + 1] = {
-    [HF_ASKED_TRY] = HAVE | COME,
-    [HF_ASKED_ATTEMPT] = HAVE | COME, /* mutant: known-open-is-no-answer */
     [HF_ASKED_ATTACH] = HAVE | COME,
+    [HF_ASKED_TRY] = HAVE | COME, /* mutant: known-open-is-no-answer */
+    [HF_ASKED_ATTEMPT] = HAVE | COME,
     [HF_ASKED_LOWER] = LESS,
     [HF_ASKED_RELEASE] = LESS, /* mutant: known-open-release-is-no-loss */
     [HF_ASKED_UNDO] = LESS,

@@ -201,6 +201,33 @@ TEST(a_server_that_refuses_is_not_asked_to_give_back)
     quorum_end(servers);
 }
 
+static void unlock(void *hold)
+{
+    CHECK_CODE(hf_unlock(hold), HF_OK);
+}
+
+/* The lock is not said to be released while all servers have it still. */
+TEST(release_that_servers_refuse_is_repeated_until_it_is_done)
+{
+    struct server servers[QUORUM_SERVERS] = { 0 };
+    struct thread thread;
+    quorum_start(servers);
+    hf_client *client = quorum_open(servers, NEVER_MS, 600000);
+    hf_hold *hold = take(client, "one", HF_MUTEX, 0);
+    long before = scripts(&servers[0]);
+
+    for (int i = 0; i < QUORUM_SERVERS; i++)
+        CHECK(server_says(&servers[i], "ACL SETUSER default -get", "+OK"));
+    thread_start(&thread, unlock, hold);
+    EVENTUALLY(scripts(&servers[0]) > before, SOON_MS);
+    for (int i = 0; i < QUORUM_SERVERS; i++)
+        CHECK(server_says(&servers[i], "ACL SETUSER default +get", "+OK"));
+    thread_join(&thread);
+    quorum_expect_nothing_left(servers);
+    hf_close(client);
+    quorum_end(servers);
+}
+
 /* ---- one that is down, and one that can never say yes ---- */
 
 TEST(what_two_servers_cannot_give_is_not_busy_as_the_third_is_held)
