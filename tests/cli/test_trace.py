@@ -54,8 +54,8 @@ def escaped_bytes_of_a_path_are_decoded_once(box):
 @test
 def url_without_an_engine_to_trace_is_refused(box):
     contains(box.expect(64, '-e', 'trace:', 'try', 'x', 'true').err, 'stands behind "trace:"')
-    for inner in ('trace:local:', 'nonsense:x'):
-        contains(box.expect(64, '-e', f'trace:{inner}', 'try', 'x', 'true').err, 'no engine')
+    for inner, reason in (('trace:local:', 'a trace of a trace'), ('nonsense:x', 'no scheme')):
+        contains(box.expect(64, '-e', f'trace:{inner}', 'try', 'x', 'true').err, reason)
 
 
 @test
